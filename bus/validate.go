@@ -123,6 +123,7 @@ func (c *checker) jobKind(j *Job) {
 	case Evaluate, EvaluateClients:
 		c.number("number of clients", clients, 0, 0)
 		c.number("number of colluders", colluders, 0, 0)
+		// A method says how clients train, which an evaluation does not.
 		if j.Method != nil {
 			c.refuse("method", "present", "none in an evaluation")
 		}
@@ -159,6 +160,7 @@ func (s *Sum) Validate() error {
 	c.number("chunk", int64(s.Chunk), 0, int64(s.Chunks)-1)
 	c.number("number of clients", int64(len(s.Clients)), 0, MaxJobClients)
 	c.number("number of shards", int64(len(s.Shards)), 0, MaxJobShards)
+	// A value of a sum has 8 bytes, and an element of a state or a buffer 4.
 	if n := len(s.Values); n%8 != 0 || int64(n/8) > int64(s.Params) {
 		c.refuse(
 			"values",
@@ -211,6 +213,7 @@ func (r *Result) ValidateFor(j *Job) error {
 	same := func(field string, got, want int) { c.number(field, int64(got), int64(want), int64(want)) }
 	same("number of values", len(r.Values), j.SumLength())
 	same("number of clients", len(r.Clients), len(j.Clients))
+	// Only a stateful method returns a vector for each client.
 	states := 0
 	if j.Method.Stateful() {
 		states = len(j.Clients)
@@ -286,6 +289,7 @@ func (r *RunInfo) Validate() error {
 		c.token("kernel", r.Kernel)
 	}
 	c.number("number of files", int64(len(r.Files)), 0, maxFiles)
+	// A run that trains nothing has no learning problem.
 	if r.Spec != nil {
 		c.spec(r.Spec)
 	}
@@ -441,6 +445,7 @@ func (u *Update) Validate() error {
 	c.number("chunks", int64(u.Chunks), 1, maxChunks)
 	c.number("chunk", int64(u.Chunk), 0, int64(u.Chunks))
 	c.digest("task_digest", u.TaskDigest, true)
+	// The number of the chunk must be valid before it tells the last message from others.
 	if c.err != nil {
 		return c.err
 	}

@@ -298,7 +298,8 @@ func (o Outcomes) MarshalJSON() ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// UnmarshalJSON reads what MarshalJSON writes. Every outcome must be present, and nothing else.
+// UnmarshalJSON reads what MarshalJSON writes: an object with the number of tasks for the name of
+// each outcome. Every outcome must be present, and nothing else.
 func (o *Outcomes) UnmarshalJSON(text []byte) error {
 	var byName map[string]int64
 	if err := json.Unmarshal(text, &byName); err != nil {

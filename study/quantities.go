@@ -35,6 +35,7 @@ const tailQuantity = "tail_validation_"
 // quantities returns the columns of runs that are measured by the metrics with these names. Runs
 // are compared by the first of them, so names must not be empty.
 func quantities(names []string) []quantity {
+	// Costs come first, then the losses.
 	list := []quantity{
 		{name: "rounds", cost: true, title: "rounds",
 			value: func(c *Cell) float64 { return float64(c.Summary.Rounds) }},

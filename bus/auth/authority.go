@@ -295,6 +295,7 @@ func (a *Authority) siteDevices(g *Grant) (list []Grant, err error) {
 			return nil, err
 		}
 		u, err := readUser(a.userPath(RoleDevice, id))
+		// Credentials that were revoked or have ended do not count.
 		isEnrolled := err == nil && u.inForce(time.Now())
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
@@ -340,6 +341,7 @@ func (a *Authority) newUser(g Grant, devices []Grant) (public string, creds []by
 	}
 	c.Pub.Allow, c.Sub.Allow = permissions(g, devices)
 	token, err := c.Encode(signer)
+	// The token of a site grows with its devices, and servers bound its length.
 	if err == nil && len(token) > maxToken {
 		err = fmt.Errorf("%d devices are too many for one site: make several", len(devices))
 	}
@@ -451,7 +453,8 @@ func (a *Authority) userFiles() []string {
 	return files
 }
 
-// UsersState is a text that changes whenever a user's file does: their paths, sizes and times.
+// UsersState returns a text that changes whenever the file of a user does: paths, sizes and times
+// of change. A server compares it with an earlier one to notice revocations.
 func (a *Authority) UsersState() (state string) {
 	for _, path := range a.userFiles() {
 		if info, err := os.Stat(path); err == nil {

@@ -87,7 +87,8 @@ func (f Folder) Issue(hosts []string, life time.Duration) (expiry time.Time, err
 	return template.NotAfter, f.sign(template, ca, signer, f.Cert(), f.Key())
 }
 
-// authority reads the folder's authority and its key. It makes them where there are none.
+// authority reads the folder's authority and its key, and makes them where there are none. It
+// returns the certificate and what signs with the key. An authority that has ended is an error.
 func (f Folder) authority() (*x509.Certificate, crypto.Signer, error) {
 	_, err := os.Stat(f.caKey())
 	// The authority signs its own certificate.

@@ -74,6 +74,7 @@ type Embedded struct {
 
 // Start starts a server with JetStream and waits until it takes connections. Close it after use.
 func Start(ctx context.Context, c Config) (_ *Embedded, err error) {
+	// Without credentials everybody could join and send what they like.
 	if c.Listen != "" && c.Authority == nil && !c.Open {
 		return nil, errors.New("bus: a server that listens needs an authority, whose credentials its users must have")
 	}

@@ -55,6 +55,7 @@ func (o *order) set(client int, t *bus.Task) {
 		Version:      t.Version,
 		ModelDigest:  append(o.digest[:0], t.ModelDigest...),
 	}
+	// Slices are copied, because their memory is the sender's.
 	o.task.Digest = append(o.task.Digest, t.Digest...)
 	o.task.FrozenDigest = append(o.task.FrozenDigest, t.FrozenDigest...)
 	o.task.KeptDigest = append(o.task.KeptDigest, t.KeptDigest...)
@@ -70,6 +71,7 @@ func (c *Coordinator) SendTask(client int, t *bus.Task) error {
 		return fmt.Errorf("bus: client %d, want 0 to %d", client, bus.MaxClients)
 	}
 	c.sending.Lock()
+	// Batches are reused, so that tasks cost no allocation.
 	if c.batch == nil {
 		c.batch = batches.Get().(*batch)
 		c.batch.coordinator, c.batch.count = c, 0

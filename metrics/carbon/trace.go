@@ -89,6 +89,7 @@ func placesOf(header []string, names Columns) (p places, err error) {
 	p.zone = find(names.Zone)
 	p.grams = find(names.Grams)
 	p.price = noColumn
+	// A file without a column of prices is complete.
 	if names.Price != "" {
 		p.price = find(names.Price)
 	}

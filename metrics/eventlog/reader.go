@@ -25,9 +25,11 @@ import (
 // Reader reads a log from its beginning.
 type Reader struct {
 	// file is the file that Open opened; nil if the Reader reads from another source.
-	file   *os.File
+	file *os.File
+	// frames divides the file into records and checks their checksums.
 	frames *framing.Reader
-	run    *metrics.Run
+	// run is what the log says of its run.
+	run *metrics.Run
 	// last is the number of the last round; 0 before the first.
 	last uint32
 	// record is the last record, whose memory is reused.
@@ -76,8 +78,8 @@ func (r *Reader) Rounds() iter.Seq2[*metrics.Round, error] {
 	}
 }
 
-// NewReader reads what stands before the rounds. A log that was torn before its
-// first round is one without rounds, unless not even its run is whole.
+// NewReader reads from in what stands before the rounds: header and description of the run. A log
+// that was torn before its first round is one without rounds, unless not even its run is whole.
 func NewReader(in io.Reader) (*Reader, error) {
 	buffered := bufio.NewReaderSize(in, bufferSize)
 	r := &Reader{frames: framing.NewReader(buffered, int64(headerSize), maxRecord, ErrDamaged)}
@@ -143,8 +145,8 @@ func (r *Reader) Run() *metrics.Run { return r.run }
 // Torn says, once Round has given io.EOF, whether the log ends within a record.
 func (r *Reader) Torn() bool { return r.frames.Torn }
 
-// Round is the next round, io.EOF behind the last. Its memory is reused by the
-// next call. A value that was not measured is NaN.
+// Round returns the next round, or io.EOF behind the last, also if the log ends within a record.
+// The memory of the round is reused by the next call. A value that was not measured is NaN.
 func (r *Reader) Round() (*metrics.Round, error) {
 	offset := r.frames.Offset
 	if err := r.next(); err != nil {
@@ -181,7 +183,8 @@ func (r *Reader) next() error {
 	return err
 }
 
-// damaged is the error of a log that is damaged at an offset.
+// damaged returns the error of a log that is damaged at an offset, in bytes from the start of the
+// log. problem says what is wrong there.
 func (r *Reader) damaged(offset int64, problem string) error {
 	return fmt.Errorf("eventlog: %w", r.frames.Damaged(offset, problem))
 }

@@ -54,6 +54,7 @@ const flushEvery = time.Second
 // output is a run's log. The Writer is nil before Start.
 type output struct {
 	*Writer
+	// run describes the run as the log names it.
 	run *metrics.Run
 	// sizeLimit is the size in bytes from which on only detailed rounds are kept.
 	sizeLimit int64
@@ -95,12 +96,14 @@ func (o *output) Round(r *metrics.Round) error {
 // Writer appends to a log through a buffer. It belongs to the run's goroutine.
 // After an error every method returns it.
 type Writer struct {
+	// buffer holds whole records that are not yet in the file.
 	buffer *bufio.Writer
 	// size is the number of bytes of all that was written, the buffer included.
 	size int64
 	// record is the encoding of the last record. Its memory is reused, as is that of tasks.
 	record []byte
-	tasks  []*record.Task
+	// tasks are the messages of the last round's tasks, for use in the next one.
+	tasks []*record.Task
 
 	// metrics describes the run's metrics; nil: accuracy is the only one.
 	metrics *record.Metrics
@@ -137,7 +140,8 @@ func NewWriter(out io.Writer, run *metrics.Run) (*Writer, error) {
 	return w, errors.Join(err, w.Flush())
 }
 
-// Append continues a run's log, which must end with a whole record.
+// Append returns a writer that continues the log of run on w, which must end with a whole record.
+// It writes nothing yet.
 func Append(w io.Writer, run *metrics.Run) *Writer {
 	return &Writer{buffer: bufio.NewWriterSize(w, bufferSize), metrics: metricsOf(run)}
 }
@@ -153,7 +157,7 @@ func metricsOf(run *metrics.Run) *record.Metrics {
 	return &record.Metrics{Names: metric.Names(run.Metrics)}
 }
 
-// Flush hands what is buffered to the operating system.
+// Flush hands what is buffered to the operating system. It does not wait for the disk.
 func (w *Writer) Flush() error { return w.buffer.Flush() }
 
 // Round adds a round. Where its number is not [Detailed], only its slowest task
@@ -162,7 +166,9 @@ func (w *Writer) Round(r *metrics.Round) error {
 	return w.add(&record.Record{Kind: &record.Record_Round{Round: w.message(r)}})
 }
 
-// message is a round as the log holds it. Its tasks are valid until the next call.
+// message returns round r in the form in which the log holds it. If its number is not [Detailed],
+// only the slowest task and those of real devices are in it. Its tasks are valid until the next
+// call.
 func (w *Writer) message(r *metrics.Round) *record.Round {
 	m := &record.Round{
 		Round:        uint32(r.Round),

@@ -179,6 +179,7 @@ func histogram(scores []metric.ClientScore, place int) []bar {
 	}
 	width := (highest - lowest) / float64(n)
 	for i := range n {
+		// All bars exist before a value is counted.
 		bars = append(bars, bar{number(lowest + float64(i)*width), number(lowest + float64(i+1)*width), 0})
 	}
 	for i := range scores {

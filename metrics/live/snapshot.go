@@ -376,6 +376,7 @@ func (s *spread) shown() roundTimes {
 		return shown
 	}
 	seconds := func(t round.Time) number { return number(t.Seconds()) }
+	// Quantiles are those of the sample, and the maximum is exact.
 	sorted := s.sorted()
 	shown.Most = seconds(s.max)
 	shown.Median = seconds(quantile(sorted, 0.5))
@@ -473,7 +474,8 @@ func (n number) MarshalJSON() ([]byte, error) {
 	return []byte("null"), nil
 }
 
-// numbers returns one field of all points.
+// numbers returns one field of all points, in their order: field returns its value of one point,
+// and NaN becomes null in JSON.
 func numbers[T any](points []T, field func(*T) float64) []number {
 	list := make([]number, len(points))
 	for i := range points {
@@ -500,6 +502,7 @@ func (c curves) MarshalJSON() ([]byte, error) {
 		"round":           numbers(points, func(p *point) float64 { return float64(p.round) }),
 		"virtual_seconds": numbers(points, func(p *point) float64 { return p.end.Seconds() }),
 	}
+	// Each column has its own rule of how many rounds become one number.
 	for i := range c.columns {
 		column := &c.columns[i]
 		object[column.Name] = numbers(points, func(p *point) float64 {

@@ -158,7 +158,8 @@ func (m *Marks) Complete(number int) {
 	m.list = slices.DeleteFunc(m.list, func(x Mark) bool { return x.Kind == Checkpoint && x.Round == number })
 }
 
-// put appends a mark and counts it. Beyond maxMarks of a kind it only counts.
+// put counts a mark and appends it to the list, unless maxMarks of its kind are there already: then
+// it is counted alone.
 func (m *Marks) put(mark Mark) {
 	if m.counts == nil {
 		m.counts = map[string]int{}

@@ -118,6 +118,7 @@ const maxCredentials = 1 << 12
 // RoundTrip implements [http.RoundTripper]: it adds user and password to a request to the
 // configured host. A request to another host, after a redirection, goes without them.
 func (b *basicAuth) RoundTrip(r *http.Request) (*http.Response, error) {
+	// A RoundTripper must not change the request that it is given.
 	if r.URL.Host == b.host {
 		r = r.Clone(r.Context())
 		r.SetBasicAuth(b.user, b.password)

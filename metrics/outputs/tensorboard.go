@@ -55,6 +55,7 @@ func (o *tensorboard) Start(s *metrics.Start) (err error) {
 	if err != nil {
 		return err
 	}
+	// TensorBoard's plugin hparams reads the settings from this value.
 	start := &event.Value{
 		Tag:      "_hparams_/session_start_info",
 		Metadata: &event.Metadata{PluginData: &event.Plugin{PluginName: "hparams", Content: settings}},

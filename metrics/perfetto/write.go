@@ -15,7 +15,7 @@ import (
 	"fedpace/metrics/perfetto/trace"
 )
 
-// Written counts what a trace holds.
+// Written counts what a trace holds: rounds, the tasks in them, and clients with a track.
 type Written struct{ Rounds, Tasks, Clients int }
 
 // Write writes the trace of a log from the round first to the round last; 0 does not limit. When the log
@@ -75,17 +75,23 @@ const sequence = 1
 
 // tracer writes the packets of a trace. After an error it writes nothing more.
 type tracer struct {
-	w   *bufio.Writer
+	// w takes the packets.
+	w *bufio.Writer
+	// run is the run that the log is of.
 	run *metrics.Run
 	// tracked is the set of the clients that have a track.
 	tracked map[int]bool
 	// steps is the last value of the counter of local steps.
-	steps   int
-	rate    float64
+	steps int
+	// rate is the last value of the counter of the learning rate; NaN: none yet.
+	rate float64
+	// written counts what was written so far.
 	written Written
 
+	// message is the encoding of the last packet, whose memory the next one uses.
 	message []byte
-	err     error
+	// err is the first error, after which nothing more is written.
+	err error
 }
 
 // describe writes the tracks that every run has, in the order in which the viewer shows them.
@@ -190,7 +196,8 @@ func (t *tracer) counters(r *metrics.Round) {
 	}
 }
 
-// counter writes a value of a counter, unless it was not measured.
+// counter writes value v of the counter on this track at the virtual time now, unless it was not
+// measured (NaN).
 func (t *tracer) counter(now round.Time, track uint64, v float64) {
 	if !math.IsNaN(v) {
 		t.event(now, &trace.TrackEvent{TrackUuid: track, Type: trace.TrackEvent_TYPE_COUNTER, DoubleCounterValue: &v})
@@ -276,7 +283,8 @@ func (t *tracer) client(task *metrics.Task) uint64 {
 	return track
 }
 
-// class is the name of the class of a simulated client's device; empty if none is known.
+// class returns the name of the class of the task's client; empty for a real device, or if the log
+// names no such class.
 func (t *tracer) class(task *metrics.Task) string {
 	if task.Real || task.Class >= len(t.run.Classes) {
 		return ""
@@ -295,7 +303,7 @@ func (t *tracer) end(now round.Time, track uint64) {
 	t.event(now, &trace.TrackEvent{TrackUuid: track, Type: trace.TrackEvent_TYPE_SLICE_END})
 }
 
-// event writes an event at a virtual time.
+// event writes event e at the virtual time now, which the trace has in nanoseconds.
 func (t *tracer) event(now round.Time, e *trace.TrackEvent) {
 	t.packet(&trace.TracePacket{Timestamp: proto.Uint64(uint64(now)), TrustedPacketSequenceId: sequence, TrackEvent: e})
 }

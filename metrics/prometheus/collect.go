@@ -275,13 +275,15 @@ func (m *Metrics) reached(kind int) bool {
 	return m.run.Clients > 0
 }
 
-// collectUsage sends what clients have used so far: time, bytes, energy and local steps.
+// collectUsage sends what the clients of the run have used so far, from s: bytes, virtual time,
+// local steps, energy, and how much of the rounds went by waiting for stragglers.
 func (m *Metrics) collectUsage(c *scrape, s *state) {
 	// Nothing was used before the first round closed.
 	if s.last.Round == 0 {
 		return
 	}
 	u := &s.usage
+	// Simulated clients transfer nothing: these are the bytes that their links would carry.
 	transfer := c.add("transfer_bytes_total", "Bytes of models on the simulated links.", "direction")
 	transfer.counter(float64(u.Downloaded), "download")
 	transfer.counter(float64(u.Uploaded()), "upload")

@@ -63,6 +63,7 @@ func (h hostCollector) Collect(sink chan<- client.Metric) {
 		"host_job_seconds_total",
 		"Wall time that the host's trainers have spent on jobs, one beside the other.",
 	).counter(now.Busy.Seconds())
+	// Messages and bytes have two directions each, seen from the host.
 	traffic(c.add("host_nats_messages_total", "Messages that the host took from its server and "+
 		"gave to it.", "direction"),
 		c.add("host_nats_bytes_total", "Bytes of these messages.", "direction"), now.Traffic)

@@ -86,12 +86,14 @@ func (o *tasks) Start(s *metrics.Start) error {
 	return nil
 }
 
-// Task implements [metrics.TaskObserver]. A report that revises an earlier one replaces it.
+// Task implements [metrics.TaskObserver]: it keeps the report e of a task that has ended until its
+// round closes. A report that revises an earlier one of the same task replaces it.
 func (o *tasks) Task(e *round.TaskReport) {
 	// The earlier report of the task is still open, since a revision comes before the round closes.
 	if e.Revises {
 		o.open = slices.DeleteFunc(o.open, func(x record) bool { return x.Task == e.Task && !x.Probe })
 	}
+	// The loss of an accepted task is added later, by Losses.
 	o.open = append(o.open, record{
 		Task:       e.Task,
 		Model:      e.Model,

@@ -132,7 +132,8 @@ func (s *WebServer) Close() error {
 	return errors.Join(s.err, err)
 }
 
-// shutdown ends the listener and waits a moment for requests that are being answered.
+// shutdown ends the listener and the contexts of all requests, and waits for answers that are being
+// written, for at most shutdownTime. Then it closes all connections that are left.
 func (s *WebServer) shutdown() error {
 	s.cancel()
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
@@ -150,7 +151,8 @@ type limitedListener struct {
 	open *connlimit.Set
 }
 
-// Accept waits for a connection. A connection too many closes the one that l.open chooses.
+// Accept waits for a connection and takes it into the set of open ones. A connection too many
+// closes the one that l.open chooses, so Accept never refuses a new one.
 func (l *limitedListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {

@@ -77,8 +77,10 @@ type Outcome struct {
 // Chosen is the standing of the setting that is recommended.
 func (o *Outcome) Chosen() *Standing { return &o.Standings[0] }
 
-// Search finds the setting with the lowest error among a number of settings. The settings in always are
-// tried with fresh seeds whatever the search found, because the others must be compared with them.
+// Search finds the setting with the lowest error. settings is the number of settings, which are
+// numbered from 0; limits say with how many seeds they are tried, and play tries them. The settings
+// in always are tried with fresh seeds whatever the search found, because the others must be
+// compared with them.
 func Search(settings int, always []int, limits Limits, play Play) (*Outcome, error) {
 	if settings < 1 || limits.Seeds < 1 {
 		return nil, errors.New("choice: a search needs a setting and a seed")
@@ -93,6 +95,7 @@ func Search(settings int, always []int, limits Limits, play Play) (*Outcome, err
 	if err != nil {
 		return nil, err
 	}
+	// Fresh seeds show the error of the choice without the favour of having been chosen by it.
 	if limits.Fresh > 0 {
 		finalists := union(remaining, always)
 		if err := s.confirm(finalists); err != nil {

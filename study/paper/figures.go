@@ -103,6 +103,7 @@ func DrawGains(dir string, list []Verdict) error {
 	if len(panels) == 0 {
 		return nil
 	}
+	// Two panels stand side by side in each row.
 	return atomicfile.Write(filepath.Join(dir, GainsFile), func(w io.Writer) error {
 		return figure.Write(w, "svg", slices.Collect(slices.Chunk(panels, 2))...)
 	})

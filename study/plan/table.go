@@ -214,6 +214,7 @@ func (p *Plan) Write(w io.Writer) error {
 		fmt.Fprintln(w, omitted)
 	}
 	fmt.Fprintf(w, "\n%s\n\nRecommended: %s\n%s\n", about, p.Chosen.Name, p.Reason)
+	// What is not known goes with the recommendation.
 	for i, line := range p.Unknown {
 		if i == 0 {
 			fmt.Fprintln(w, "\nWhat this does not know:")

@@ -159,11 +159,12 @@ func (r *Result) choiceOf(search *Searched) string {
 	return text + "."
 }
 
-// sets are the assignments, as key=value, of a setting.
+// sets returns the values of a setting as assignments, key=value, one for each grid.
 func (r *Result) sets(s *Setting) []string { return study.Sets(r.grids, s.cells[0].Values) }
 
 // Best is what a comparison reads of a tuning.
 type Best struct {
+	// Seconds is the virtual time for which the settings were chosen.
 	Seconds float64 `json:"virtual_seconds"`
 	// Seed is the first of the seeds by which the settings were chosen.
 	Seed uint64 `json:"seed"`
@@ -252,8 +253,8 @@ func (r *Result) YAML() []byte {
 	return append(fmt.Appendf(nil, "# What fedpace tune found. %s\n", r.verdict("\n# ")), c.YAML()...)
 }
 
-// panels draw the grid at each rung, against its first key. Settings that differ in another key are
-// lines of their own.
+// panels returns a panel for each rung, with the quality of the settings against the values of the
+// first key. Settings that differ in another key are lines of their own.
 func (r *Result) panels() (panels []figure.Panel) {
 	for i, name := range rungNames {
 		panel := figure.Panel{

@@ -110,6 +110,7 @@ func Make(ctx context.Context, p study.Plan, limits choice.Limits, o study.Optio
 			return nil, fmt.Errorf("tune: %w", err)
 		}
 	}
+	// Schedules are compared only after each has its own best setting.
 	for _, group := range bySchedule(remaining) {
 		if err := r.search(ctx, group, limits, p.Folder, o); err != nil {
 			return nil, fmt.Errorf("tune: %w", err)
@@ -263,8 +264,8 @@ func (s *Setting) sharedTails(rung, seeds int) []float64 {
 	return tails
 }
 
-// score is the error of a setting at its last rung, the lower the better. Where a seed has no value it
-// is infinite.
+// score returns the error of setting s at the last rung that it was played to, the lower the
+// better. It is +Inf if a seed has no value.
 func (r *Result) score(s *Setting) float64 {
 	tails := s.sharedTails(s.last(), r.Seeds)
 	if e := statistics.EstimateMean(tails); e.N == len(tails) {
@@ -314,9 +315,9 @@ func bySchedule(list []*Setting) (groups [][]*Setting) {
 	return groups
 }
 
-// best lists the best third of the settings of each schedule, at least two of each where there are as many.
-// It is an error if no setting of a schedule was evaluated in time, because nothing then tells which is the
-// best.
+// best returns the settings of list that go on after this rung: the best third of each schedule's,
+// at least two of each where there are as many. It is an error if no setting of a schedule was
+// evaluated in time, because nothing then tells which is the best.
 func (r *Result) best(list []*Setting, rung int) ([]*Setting, error) {
 	var remaining []*Setting
 	for _, group := range bySchedule(list) {

@@ -82,7 +82,8 @@ func (a FedAdam) Server(params int) ServerOptimizer {
 // FedYogi is the [adaptive] server with v ← v − (1 − β2) Δ² sign(v − Δ²).
 type FedYogi struct{ FedAdam }
 
-// Server implements [Algorithm].
+// Server implements [Algorithm]: v moves towards the square of the mean update by a step that does
+// not depend on how far away it is.
 func (a FedYogi) Server(params int) ServerOptimizer {
 	return newAdaptive(params, a.Rate, a.Beta1, a.Tau, func(v, square float64) float64 {
 		step := float64((1 - a.Beta2) * square)

@@ -99,6 +99,7 @@ func NewPartly(a Algorithm, c Compression, params, trainable, local, population 
 		Server:      a.Server(trainable),
 		trainable:   trainable,
 	}
+	// The server's algorithm sees the trained values alone.
 	if trainable < params {
 		i.Server = &partly{i.Server, trainable, params}
 	}

@@ -53,6 +53,7 @@ func CheckCompression(a Algorithm, c Compression) error {
 		return nil
 	}
 	_, votes := c.(Voting)
+	// A trial with unequal steps and staleness shows whether the algorithm scales the sum.
 	_, scale := a.Weigh(Equal(2), []int{1, 2}, []int{0, 1})
 	switch {
 	case HasControlVariates(a):

@@ -59,7 +59,8 @@ func (s *State) setAggregator(a *aggregate.State) {
 	s.DeviceNorms = a.DeviceNorms
 }
 
-// aggregator returns the part of a checkpoint that belongs to the aggregator, without copying.
+// aggregator returns the part of a checkpoint from which the aggregator goes on: models, server
+// state, and what the guard and the bounds remember. It shares memory with the checkpoint.
 func (s *State) aggregator() *aggregate.State {
 	return &aggregate.State{
 		Models:      s.Models,

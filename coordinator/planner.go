@@ -29,7 +29,8 @@ type planner struct {
 	lag     atomic.Int64 // wall nanoseconds from then until the last plan was back
 }
 
-// forgetPlanned forgets the tasks once none waits for its plan.
+// forgetPlanned forgets the tasks that were sent to be planned, once waiting, the number of those
+// without a plan, is 0, and notes how long the plans took in wall time.
 func (p *planner) forgetPlanned(waiting int) {
 	if waiting == 0 && p.sent > 0 {
 		p.lag.Store(int64(time.Since(p.started)))
@@ -45,6 +46,7 @@ func (p *planner) forgetPlanned(waiting int) {
 func (d *driver) plan(ctx context.Context) (round.Event, error) {
 	p := &d.planner
 	for p.taken == len(p.plans) {
+		// An event that no open plan can come before is handled while the plans are on their way.
 		if d.config.Round.Soonest > 0 && d.config.Pace == 0 {
 			if next, ok := d.clock.Peek(); ok && d.machine.RunsAhead(next) {
 				d.clock.Pop()
@@ -52,6 +54,7 @@ func (d *driver) plan(ctx context.Context) (round.Event, error) {
 			}
 		}
 		waiting := d.machine.Waiting() - d.devices.Open()
+		// Only devices have open tasks, so the next event is an answer of one of them.
 		if waiting == 0 {
 			p.forgetPlanned(waiting)
 			return d.devices.Answer(ctx, d.machine.ClosesAfter)
@@ -90,7 +93,8 @@ func (d *driver) plan(ctx context.Context) (round.Event, error) {
 	}, nil
 }
 
-// stagesOf returns the stages of secure aggregation in a plan; nil where it has none.
+// stagesOf returns how long the stages of secure aggregation take the client of a plan, in virtual
+// time. It is nil if the plan has none.
 func stagesOf(p *bus.Plan) *round.Stages {
 	if len(p.StageNs) != bus.SecureStages {
 		return nil
@@ -103,7 +107,8 @@ func stagesOf(p *bus.Plan) *round.Stages {
 	}
 }
 
-// sendTasks fills the window, of which so many tasks have their plan.
+// sendTasks sends open tasks to be planned until as many are without a plan as the window allows.
+// planned is the number of open tasks that have their plan already.
 func (d *driver) sendTasks(planned int) error {
 	p := &d.planner
 	if p.sent == 0 {

@@ -85,7 +85,8 @@ type driver struct {
 	cause func(error) error // an error, or why the bus was lost if that is what ended the wait
 }
 
-// open makes what a run begins with, or goes on with.
+// open makes the parts of a run: clock, machine, devices and aggregator, either for its start or,
+// with a checkpoint to resume, as they were then.
 func (d *driver) open(ctx context.Context) (err error) {
 	c := &d.config
 	s := d.config.Resume
@@ -99,8 +100,9 @@ func (d *driver) open(ctx context.Context) (err error) {
 		return err
 	}
 	d.pacer = simclock.NewPacer(c.Pace, d.clock.Now())
+	// A run that does not train has neither devices nor an aggregator.
 	if !c.Round.Train {
-		return nil // it has no devices
+		return nil
 	}
 	if c.Devices != nil {
 		if d.devices, err = d.openDevices(ctx); err != nil {
@@ -127,7 +129,8 @@ func (d *driver) open(ctx context.Context) (err error) {
 	return d.devices.Resume(&s.Machine, s.Updates, s.Findings)
 }
 
-// openDevices lets the run's real devices join.
+// openDevices opens the gateway for the run's real devices, which may join from here on, and tells
+// it what the devices must know of the run: model, algorithm and kept state.
 func (d *driver) openDevices(ctx context.Context) (*realdevices.Devices, error) {
 	c := &d.config
 	run := realdevices.Run{
@@ -143,6 +146,7 @@ func (d *driver) openDevices(ctx context.Context) (*realdevices.Devices, error) 
 		Spec:    c.Learning.Spec,
 		Selects: registry.NeedsOf(c.Round.Select).Samples,
 	}
+	// Votes and kept state follow from the algorithm and its compression.
 	if instance := c.Learning.Algorithm; instance != nil {
 		_, run.Votes = instance.Compression.(algorithm.Voting)
 		if instance.ClientStates != nil {
@@ -220,7 +224,9 @@ func (d *driver) take(ctx context.Context, o occurrence, effects *round.Effects)
 	return nil
 }
 
-// act does what a step leads to at once.
+// act does at once what a step of the machine leads to: it sets and cancels timers, reports tasks
+// and rounds to the observer, releases models that nobody needs any more, and issues tasks. effects
+// is what the step asks for.
 func (d *driver) act(ctx context.Context, effects *round.Effects) error {
 	for _, timer := range effects.Timers {
 		d.clock.Schedule(timer)
@@ -228,6 +234,7 @@ func (d *driver) act(ctx context.Context, effects *round.Effects) error {
 	for _, seq := range effects.Cancel {
 		d.clock.Cancel(seq)
 	}
+	// The report of a task is reused by the machine, so observers must not keep it.
 	for i := range effects.Ended {
 		e := &effects.Ended[i]
 		d.devices.Ended(e)
@@ -241,6 +248,7 @@ func (d *driver) act(ctx context.Context, effects *round.Effects) error {
 		}
 	}
 	for _, version := range effects.Release {
+		// A model is released even when the run is being cancelled, so that the bus keeps none.
 		if err := d.aggregator.Release(context.WithoutCancel(ctx), version); err != nil {
 			return err
 		}
@@ -248,9 +256,10 @@ func (d *driver) act(ctx context.Context, effects *round.Effects) error {
 	return d.issue(ctx, effects.Tasks)
 }
 
-// issue sends devices their tasks, which take real time, and has the others
-// planned.
+// issue sends real devices their tasks, which take real time, and hands those of simulated clients
+// to the planner. tasks are those that the machine has issued in a step.
 func (d *driver) issue(ctx context.Context, tasks []round.Task) error {
+	// A step without tasks may have brought the last plan.
 	if len(tasks) == 0 {
 		d.planner.forgetPlanned(d.machine.Waiting())
 		return nil
@@ -274,7 +283,8 @@ func (d *driver) issue(ctx context.Context, tasks []round.Task) error {
 	return nil
 }
 
-// describe fills in the message of a task.
+// describe fills in message m for task t, as a planner or a device gets it: steps, rate, sizes in
+// bits, start in virtual time, and the digest of the model to start from.
 func (d *driver) describe(m *bus.Task, t *round.Task) {
 	*m = bus.Task{
 		Task:         t.Task,
@@ -287,6 +297,7 @@ func (d *driver) describe(m *bus.Task, t *round.Task) {
 		StartNs:      int64(t.Start),
 		Joules:       t.Joules,
 	}
+	// Numbers on the bus begin with 1, because 0 means that there is none.
 	if d.config.DeviceOf != nil && !d.devices.IsDevice(t.Client) {
 		device, presence := d.config.DeviceOf(t.Client)
 		m.Device = uint32(device + 1)
@@ -323,7 +334,8 @@ func (d *driver) next(ctx context.Context, effects *round.Effects) (o occurrence
 	return o, err
 }
 
-// begin waits for the run's devices to join, and tells the machine and the observer.
+// begin waits for the run's real devices to join, tells the machine which are present, and tells
+// the observer that the run has begun.
 func (d *driver) begin(ctx context.Context) error {
 	err := d.devices.WaitForAll(ctx)
 	if err == nil {
@@ -335,7 +347,8 @@ func (d *driver) begin(ctx context.Context) error {
 	return err
 }
 
-// awaitDevices waits until a device joins or leaves a run that has none to select.
+// awaitDevices waits until a real device joins or leaves, in a run that has no client to select and
+// whose virtual clock stands still, and hands the change to the machine.
 func (d *driver) awaitDevices(ctx context.Context) error {
 	events, err := d.devices.AwaitChange(ctx, d.clock.Fingerprint())
 	if err != nil {
@@ -344,7 +357,9 @@ func (d *driver) awaitDevices(ctx context.Context) error {
 	return d.note(events)
 }
 
-// train has the round's accepted tasks trained.
+// train has the round's accepted tasks trained and returns what the machine must learn of it: the
+// losses and the refused updates. If secure aggregation cannot recover the sum, the model stays as
+// it is and the event says so.
 func (d *driver) train(ctx context.Context, tasks []round.Task) (o occurrence, err error) {
 	o.outcome, err = d.aggregator.Train(ctx, aggregate.Round{Number: d.machine.Round(), Tasks: tasks})
 	if errors.Is(err, secagg.ErrRound) {
@@ -361,7 +376,8 @@ func (d *driver) train(ctx context.Context, tasks []round.Task) (o occurrence, e
 	return o, err
 }
 
-// evaluate measures the newest model as the machine asks.
+// evaluate measures the newest model as effects asks: on the clients' own samples, on the held-out
+// ones, or on both. The event has the held-out loss and metrics.
 func (d *driver) evaluate(ctx context.Context, effects *round.Effects) (o occurrence, err error) {
 	o.event.Kind = round.Evaluated
 	if number := effects.EvaluateClients; number > 0 {
@@ -391,7 +407,8 @@ func (d *driver) note(events []round.Event) error {
 	return nil
 }
 
-// tick waits for wall time, if the run is paced, and moves the clock on.
+// tick moves the virtual clock on to its next timer, which it returns as an event. In a paced run
+// it waits until the wall time for that has come. Changes of devices' presence are reported first.
 func (d *driver) tick(ctx context.Context) (round.Event, error) {
 	next, ok := d.clock.Peek()
 	if !ok {

@@ -50,7 +50,9 @@ const still = 1e-13
 // updates, from which those to the mean follow.
 func (g GeometricMedian) step(distances [][]float64, weights, shares []float64) (next []float64, moved float64) {
 	next = make([]float64, len(shares))
-	spread := 0.0 // Σ λ_d λ_e D_de
+	// The spread is Σ λ_d λ_e D_de. The squared distance of update c from the mean is then Σ λ_d
+	// D_cd less half of that.
+	spread := 0.0
 	for c, row := range distances {
 		for d, square := range row {
 			next[c] += float64(shares[d] * square)

@@ -48,6 +48,7 @@ func (p Python) Combine(dst []int64, updates [][]int64, weights []float64) (shar
 		return nil
 	}
 	sum := 0.0
+	// A share below 0 makes the sum NaN, which fails the check behind the loop.
 	for _, s := range shares {
 		sum += s
 		if !(s >= 0) {

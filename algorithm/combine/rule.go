@@ -139,7 +139,8 @@ func squaredDistances(updates [][]int64) [][]float64 {
 		for k := start; k < end; k++ {
 			i := k / n
 			j := k % n
-			if (i+j)%2 == 0 == (i > j) || i == j { // one of (i, j) and (j, i), evenly spread
+			// Of (i, j) and (j, i) one is calculated, so that each core gets about as many.
+			if (i+j)%2 == 0 == (i > j) || i == j {
 				continue
 			}
 			square := algorithm.SquaredDistance(updates[i], updates[j])

@@ -114,6 +114,7 @@ func (s Setup) Check(a algorithm.Algorithm, c algorithm.Compression) error {
 	_, separatesStale := a.(algorithm.StaleWeigher)
 	_, votes := c.(algorithm.Voting)
 	_, factor := a.Weigh(algorithm.Equal(2), []int{1, 2}, nil)
+	// The first reason that applies is reported.
 	switch {
 	case !s.PerClient():
 		return nil
@@ -205,7 +206,8 @@ func sumsToLess(total float64) bool {
 	return total < 1-rounding
 }
 
-// scale multiplies an update by a factor from 0 to 1, rounded to even.
+// scale multiplies the values of an update, in place, by a factor from 0 to 1, and rounds halves to
+// even.
 func scale(update []int64, factor float64) {
 	if factor == 1 {
 		return

@@ -23,9 +23,12 @@ type Accountant struct {
 	divergence []float64 // cost of one round, by order
 }
 
-// NewAccountant makes the accountant of a noise multiplier above 0 and a rate in (0, 1].
+// NewAccountant returns the accountant for noise of this multiplier, above 0, and cohorts that come
+// about by draw, whose rate is in (0, 1]. It calculates the divergence of one round for every
+// order.
 func NewAccountant(multiplier float64, draw Draw) *Accountant {
 	effective := multiplier
+	// If another client loses its place, two updates change, and the noise counts half.
 	if draw.Displaces {
 		effective /= 2
 	}
@@ -70,10 +73,12 @@ func (a *Accountant) Poisson(rounds int, delta float64) float64 {
 	return NewAccountant(a.multiplier, Draw{Rate: a.draw.Rate}).Epsilon(rounds, delta)
 }
 
-// Rounds is how many rounds keep to an epsilon, at most so many.
+// Rounds returns the largest number of rounds, at most limit, whose epsilon at this delta is no
+// more than epsilon.
 func (a *Accountant) Rounds(epsilon, delta float64, limit int) int {
 	low := 0
 	high := limit
+	// Epsilon grows with the number of rounds, so the number can be searched by halving.
 	for low < high {
 		middle := low + (high-low+1)/2
 		if a.Epsilon(middle, delta) <= epsilon {
@@ -156,7 +161,7 @@ func logMoment(order int, q, sigma float64) float64 {
 	return logOfOneAnd(terms, largest)
 }
 
-// logOfOneAnd is ln(1 + Σ e^term).
+// logOfOneAnd returns ln(1 + Σ e^term) without overflow. largest is the largest of the terms.
 func logOfOneAnd(terms []float64, largest float64) float64 {
 	sum := 0.0
 	for _, term := range terms {
@@ -175,7 +180,8 @@ func convert(divergence, order, delta float64) float64 {
 	return max(0, divergence+math.Log1p(-1/order)-(math.Log(delta)+math.Log(order))/(order-1))
 }
 
-// roundUp keeps six digits: those far beyond depend on the machine's logarithm.
+// roundUp returns x rounded up to six digits, because later digits depend on the logarithm of the
+// machine. 0 and infinity stay as they are.
 func roundUp(x float64) float64 {
 	if x == 0 || math.IsInf(x, 0) {
 		return x

@@ -61,7 +61,9 @@ func LocalEpsilon(multiplier float64, updates int, delta float64) float64 {
 	return roundUp(gaussianEpsilon(2*math.Sqrt(float64(updates))/multiplier, delta))
 }
 
-// gaussianEpsilon is the least ε of a Gaussian mechanism with μ.
+// gaussianEpsilon returns the least ε for which a Gaussian mechanism with the parameter μ, the
+// sensitivity relative to the noise, is (ε, δ)-differentially private. It is found by doubling and
+// halving.
 func gaussianEpsilon(mu, delta float64) float64 {
 	low := 0.0
 	high := 1.0

@@ -94,7 +94,8 @@ type Options struct {
 // On reports whether the models of the run are private.
 func (o Options) On() bool { return o.Clip > 0 && o.Noise > 0 }
 
-// Validate returns a [*registry.OptionError] when options do not fit each other.
+// Validate returns a [*registry.OptionError] if an option is out of range, or if epsilon is limited
+// without any noise that would spend it.
 func (o Options) Validate() error {
 	if err := checkNoise(o.Clip, o.Noise); err != nil {
 		return err

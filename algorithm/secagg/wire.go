@@ -125,7 +125,8 @@ type Roster struct {
 	place []int
 }
 
-// encode returns the roster on the wire: the four terms, the context and the entries.
+// encode returns the bytes of the roster as they are sent and hashed: the four terms, the context,
+// and then the signed entries in ascending order of clients.
 func (r *Roster) encode() []byte {
 	b := make([]byte, 0, headerBytes+len(r.Entries)*entryBytes)
 	for _, term := range []int{r.Terms.Neighbours, r.Terms.Threshold, r.Terms.Colluders, r.Terms.Minimum} {

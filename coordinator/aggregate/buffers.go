@@ -123,6 +123,7 @@ func (m bufferMix) next(shares []bufferShare) []float32 {
 				values[i] = float64(shares[i].value(number))
 			}
 			before := float64(m.present[number])
+			// Flags, which have a type and no mean, are voted on.
 			if t.Type != "" && t.Rule == learn.Majority {
 				next[number] = float32(m.majority(shares, values, before))
 				continue
@@ -135,6 +136,8 @@ func (m bufferMix) next(shares []bufferShare) []float32 {
 				mean = weightedMean(shares, values)
 			}
 			mixed := m.mixPresent(mean, before)
+			// A typed tensor counts something: its value must fit the type and, without a mean,
+			// never falls.
 			switch {
 			case t.Type == "":
 				next[number] = float32(mixed)
@@ -241,6 +244,7 @@ func (m bufferMix) combineByValue(shares []bufferShare) []float64 {
 		}
 	}
 	combined := make([]int64, n)
+	// The rule works in integers, as it does on the trained values.
 	m.rule.Combine(combined, scaled, weights)
 	result := make([]float64, n)
 	for number, x := range combined {

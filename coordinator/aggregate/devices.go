@@ -53,6 +53,7 @@ func (a *Aggregator) addDevices(
 		devices = devices[1:]
 		weights = weights[1:]
 	}
+	// A rule needs enough updates to tell false ones from true ones.
 	rule := a.learning.Combine.DeviceRule
 	if rule == nil || len(devices) < combine.MinDeviceUpdates {
 		return bounds, a.addUpDevices(sum, devices, weights)

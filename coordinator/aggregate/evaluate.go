@@ -134,6 +134,7 @@ func (a *Aggregator) measurePersonal(
 	shards []*bus.Shard,
 ) (scored []*bus.ShardScore, err error) {
 	tasks := make([]round.Task, len(shards))
+	// Each shard names the client's state, in which its own part of the model is.
 	for i, s := range shards {
 		tasks[i].Client = int(s.Index)
 	}
@@ -217,6 +218,7 @@ const (
 func heldOutShards(heldOut, n int) []*bus.Shard {
 	size := sparseSamples
 	spread := n
+	// All samples are measured, so a shard is a run of neighbours without gaps.
 	if n == 0 || n >= heldOut {
 		size = shardSamples
 		spread = 0

@@ -125,6 +125,7 @@ func (q *workQueue) answer(ctx context.Context, jobs []job, sum *bus.ReceivedSum
 		sum.Reject("the model has been put again")
 		return false, nil
 	}
+	// No trainer can do better with this job, so the run ends.
 	if failure != nil && !(failure.Kind == bus.Diverged && j.mayDiverge) {
 		sum.Accept()
 		return false, trainerFailure{failure}

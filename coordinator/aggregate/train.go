@@ -272,6 +272,7 @@ func (a *Aggregator) clientJob(number int, part span, updates []clientUpdate) jo
 			StepsDone:  uint64(t.StepsDone),
 			Attacker:   a.learning.Attackers.number(t.Client),
 		}
+		// A client's class may have a minibatch of its own; 0 stands for the run's.
 		if batch := a.learning.Batch; batch != nil {
 			work.Batch = uint32(batch(t.Client))
 		}

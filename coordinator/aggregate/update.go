@@ -51,7 +51,8 @@ func newUpdates(tasks []round.Task) []clientUpdate {
 	return updates
 }
 
-// tasksOf returns the task of each update, in the same order.
+// tasksOf returns the task of each update, in the same order, as the real devices and the reports
+// take them.
 func tasksOf(updates []clientUpdate) []round.Task {
 	tasks := make([]round.Task, len(updates))
 	for i := range updates {

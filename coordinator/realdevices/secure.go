@@ -216,6 +216,7 @@ func (d *Devices) repeatReply(m *member, n *gateway.Event) {
 	switch n.Message.Stage {
 	case bus.StageKeys:
 		m.answer(&bus.DeviceReply{Status: bus.Continue, Secure: s.roster()})
+	// The server still has the shares for this member, so its inbox can be made again.
 	case bus.StageShares:
 		inbox, err := s.server.Inbox(uint32(d.run.First + n.Device))
 		if err != nil {
@@ -353,6 +354,7 @@ func (d *Devices) endShares() error {
 		if err != nil {
 			return err
 		}
+		// Before this the gateway refuses updates of the device.
 		d.gateway.OpenUpload(device)
 		s.members[device].answer(&bus.DeviceReply{Status: bus.Continue, Secure: inbox})
 	}

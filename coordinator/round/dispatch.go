@@ -69,6 +69,7 @@ func (m *Machine) due(t Timer) error {
 		return fmt.Errorf("round: the clock went back from %d to %d ns", m.now, t.At)
 	}
 	m.now = t.At
+	// Timers that belong to a task or a transfer are checked by what they are handed to.
 	switch t.Kind {
 	case TaskArrives, TaskDrops:
 		return m.taskDue(t)

@@ -167,6 +167,7 @@ func (m *Machine) makeParts(s *State) {
 		m.tasks.versions = map[uint64]int{s.Model: 0}
 	}
 	m.transfers = newTransfers(c, &m.step)
+	// The transfers themselves are put back on their links later, by Restore.
 	if m.transfers != nil {
 		m.transfers.timer = s.Transfer
 		m.transfers.timerAt = s.TransferAt

@@ -115,6 +115,7 @@ func Restore(c Config, s State) (*Machine, error) {
 			}
 		}
 	}
+	// Candidates and sites may have transfers of their own under way.
 	for i := range m.candidates.list {
 		t := &m.candidates.list[i]
 		remaining = m.resume(t, remaining)
@@ -138,6 +139,7 @@ func (s *State) fits(c *Config) error {
 	if s.Round.Round < 0 || s.Round.Round > MaxRounds {
 		return fmt.Errorf("round: state: round %d, want 0 to %d", s.Round.Round, MaxRounds)
 	}
+	// Each list of the state has one entry for each client or device of the run.
 	for _, x := range []struct {
 		format    string
 		got, want int

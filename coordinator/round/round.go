@@ -31,6 +31,7 @@ func (m *Machine) openRound() error {
 		return fmt.Errorf("round: more than %d rounds", MaxRounds)
 	}
 	progress := m.progress()
+	// What the schedules may know was read above, before the round's numbers are cleared.
 	r.reset()
 	r.Round++
 	r.Start = m.now
@@ -174,7 +175,8 @@ func (m *Machine) fillSlots() error {
 	return m.awaitClients()
 }
 
-// runBegins tells whether no client has had a task yet.
+// runBegins reports whether no client has had a task yet, simulated or real. Then the numbers of
+// the next tasks are still the first ones.
 func (m *Machine) runBegins() bool {
 	if m.tasks.simulated.Next != 1 {
 		return false
@@ -246,6 +248,7 @@ func (m *Machine) planned(e *Event) error {
 		m.secure.add(t.Task, e.Stages, &e.Plan)
 	}
 	t.setPlan(&e.Plan)
+	// The round goes on with the last of the plans that it waits for.
 	m.unplanned--
 	switch {
 	case m.unplanned > 0:
@@ -362,6 +365,7 @@ func (m *Machine) placeTask(t *TaskState) error {
 			"ns after its start",
 			t.Task, t.Client, t.duration(), m.now-t.Start)
 	}
+	// A task ends with its update's arrival or with the client's dropout.
 	kind := TaskArrives
 	if t.Drops {
 		kind = TaskDrops
@@ -625,6 +629,7 @@ func (m *Machine) trained(loss float64, losses []float64) error {
 // plain mean. losses has one entry for each accepted update.
 func (m *Machine) trimLosses(losses []float64) error {
 	trim := m.config.Loss.Trim
+	// The schedules see the plain mean.
 	if trim == 0 {
 		return nil
 	}
@@ -739,6 +744,7 @@ func (m *Machine) nextRound() error {
 	if m.sampling.following != nil {
 		m.sampling.following.Closed(report.Round, report.TrainingLoss)
 	}
+	// What the next decision rests on is measured before the round's numbers are cleared.
 	m.round.measureStragglers()
 	m.measurePace()
 	m.round.reset()

@@ -30,6 +30,7 @@ func (c *Config) siteOf(client int32) int32 { return client % int32(c.Server.Sit
 func (m *Machine) openSites(cohort []int32) error {
 	for _, client := range slices.SortedStableFunc(slices.Values(cohort), m.bySite) {
 		site := m.config.siteOf(client)
+		// The clients are sorted by site, so a new site follows the last one listed.
 		if n := len(m.sites); n == 0 || m.sites[n-1].Transfer.Client != site {
 			m.sites = append(
 				m.sites,

@@ -67,7 +67,8 @@ func (c *Config) checkNeeds(name string, component any, err error) error {
 	return fmt.Errorf("round: the %s needs %w", name, missing)
 }
 
-// tellsApart reports whether Expect speaks of each client that cohorts are drawn from.
+// tellsApart reports whether Expect has an answer of its own for each client that cohorts are drawn
+// from. A real device without a class has none before its first task.
 func (c *Config) tellsApart() bool {
 	for i := range c.drawn() - c.Clients {
 		if c.Devices.Modelled == nil || !c.Devices.Modelled(i) {
@@ -77,7 +78,9 @@ func (c *Config) tellsApart() bool {
 	return true
 }
 
-// validateSecure refuses what secure aggregation does not go with.
+// validateSecure returns an error if the run has rules with which secure aggregation cannot work,
+// such as rounds that overlap, late updates, sites, shared transfers or batteries. It is nil in a
+// run without secure aggregation.
 func (c *Config) validateSecure() error {
 	s := c.Secure
 	if s == nil {
@@ -101,7 +104,8 @@ func isAll(r closing.Rule) bool {
 	return all
 }
 
-// validateLate refuses late updates where there are none, or where they cannot count.
+// validateLate returns an error if the rule for late updates is not valid, or if no update can be
+// late, or none can count late, under the other rules of the run.
 func (c *Config) validateLate() error {
 	if c.Late == nil {
 		return nil

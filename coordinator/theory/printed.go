@@ -26,7 +26,8 @@ type Erratum struct {
 	Here    string `json:"functions"` // functions of this package that have it; empty: none
 }
 
-// Errata lists what this package corrects, in the paper's order.
+// Errata returns what this package corrects in the paper, in the paper's order: each entry has the
+// place, what is printed, what is right, why, and the functions here that have it.
 func Errata() []Erratum {
 	return []Erratum{
 		{"Eq. 1", "f_c sums over a client's samples", "f_c is the mean, with 1/n_c", "the weights p_c count samples already", ""},

@@ -13,7 +13,8 @@ import (
 	"fedpace/internal/human"
 )
 
-// attacks lists the attacks of the fleet's classes, by the class's number; nil where all are honest.
+// attacks returns the attack of each class of the fleet, in the order of the classes, nil for a
+// class of honest clients. The list is nil if all are honest, or if real devices alone take part.
 func attacks(c *config.Config) (list []attack.Attack) {
 	if c.DevicesAlone() || !slices.ContainsFunc(c.Fleet, func(k fleet.Class) bool { return k.Attack != nil }) {
 		return nil
@@ -88,8 +89,9 @@ func (p *Timing) AboutAttackers() string {
 	)
 }
 
-// checkAttacks refuses attacks of clients that cannot make them: real devices, clients of a trainer or
-// without labels where the attack changes labels.
+// checkAttacks returns an error for an attack that a class's clients cannot make: of a class of
+// real devices, or one that changes labels if a trainer reads the samples itself or the samples
+// have no labels.
 func (p *Problem) checkAttacks() error {
 	c := &p.Config
 	for i, k := range c.Fleet {

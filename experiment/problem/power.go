@@ -28,7 +28,8 @@ func (p *Timing) Power() metrics.Power {
 	}
 }
 
-// watts lists the watts of the fleet's classes; nil where no class that has clients gives any.
+// watts returns the power of each class of the fleet, in watts by phase of a task, in the order of
+// the classes. It is nil if no class that takes part has a power, so that no energy is known.
 func watts(c *config.Config) (list []metrics.Watts) {
 	// A class counts only if it has clients: where real devices take part alone, one of them must
 	// be of it.

@@ -96,7 +96,6 @@ func (p *Data) checkPrivacy(params, trainable int) error {
 		return &config.KeyError{Key: key, RelatedKeys: []string{"privacy.clip"}, Problem: fmt.Sprintf(format, args...)}
 	}
 	// Only these closing rules let one client influence others in ways that the accountant knows.
-	// The rule for selection is looked at in the same way.
 	_, all := c.Close.(closing.All)
 	_, first := c.Close.(closing.First)
 	_, deadline := c.Close.(closing.Deadline)
@@ -146,13 +145,13 @@ func (p *Data) checkPrivacy(params, trainable int) error {
 	return nil
 }
 
-// Population is the number of simulated clients and real devices together.
+// Population returns the number of all clients of the run: simulated ones and real devices.
 func (p *Data) Population() int { return p.Config.Clients + len(p.Config.Devices.Names) }
 
-// cohortDraw is how the cohorts of rounds come about, for the accountant (see package privacy). It
-// counts on a random sample only where all clients are simulated and always available: which devices
-// take part is no secret, and clients that may be away are drawn among those that are there, of whom
-// the number changes.
+// cohortDraw returns how the cohorts of rounds come about, for the accountant (see package
+// privacy). It counts on a random sample only if all clients are simulated and always available:
+// which devices take part is no secret, and if clients may be away, the number of those to draw
+// from changes.
 func (p *Data) cohortDraw() privacy.Draw {
 	c := &p.Config
 	_, first := c.Close.(closing.First)
@@ -164,14 +163,17 @@ func (p *Data) cohortDraw() privacy.Draw {
 	return d
 }
 
-// selectsAll reports whether each client that is available is selected in each round.
+// selectsAll reports whether each client that is available is selected in each round, since the
+// cohort has room for all of them.
 func (p *Data) selectsAll() bool {
 	c := &p.Config
 	return c.Cohort >= c.Clients && (!c.DrawsDevices() || c.Cohort >= p.Population())
 }
 
-// changesOthers reports whether one more client may change which others are selected, besides the one
-// of which it takes the place: by turns, or by how long rounds take where clients may be away.
+// changesOthers reports whether one more client in the population may change which others are
+// selected, besides the one whose place it takes. That is so with every selection but a uniform one
+// of some clients, and if clients may be away, since the length of rounds then decides who is
+// there.
 func (p *Data) changesOthers() bool {
 	c := &p.Config
 	_, uniform := c.Select.(selection.Uniform)
@@ -238,13 +240,14 @@ func (p *Problem) uncovered() (list []string) {
 	return list
 }
 
-// Mechanism is the noise of the run by a key; for simulated clients the key follows from the seed.
+// Mechanism returns the mechanism that adds the run's noise to the sum of a round's updates. The
+// noise follows from key, which itself follows from the seed if all clients are simulated.
 func (v *Privacy) Mechanism(key privacy.Secret) *privacy.Mechanism {
 	return &privacy.Mechanism{Options: v.options, Updates: v.updates, Key: key}
 }
 
-// Epsilon is the epsilon of the models after a number of rounds, at the delta of the options. The last
-// value is kept: pages and outputs ask for it again and again.
+// Epsilon returns the epsilon of all models of this number of rounds together, at the delta of the
+// options. The last value is kept, because pages and outputs ask for it again and again.
 func (v *Privacy) Epsilon(rounds int) float64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -256,8 +259,9 @@ func (v *Privacy) Epsilon(rounds int) float64 {
 	return e
 }
 
-// tightEpsilons are the epsilons after a number of rounds by privacy loss distributions: for the run's
-// cohorts, and for Poisson samples. They are nil where that accountant has no answer.
+// tightEpsilons returns two epsilons of this number of rounds by privacy loss distributions: first
+// for the run's cohorts, then for Poisson samples of the same rate. An entry is nil if that
+// accountant has no answer.
 func (v *Privacy) tightEpsilons(rounds int) [2]*float64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 )
 
 // readCarbon reads the trace of the electrical grid that the configuration names, and checks that
-// it covers the zone of each class from the start time on. It does nothing if no file is named.
+// it has the zone of each class and begins by the start time. It does nothing if no file is named.
 func (p *Timing) readCarbon() (err error) {
 	k := &p.Config.Carbon
 	if k.File == "" {

@@ -98,7 +98,8 @@ type distribution struct {
 	infinite      float64
 }
 
-// discretise makes the distribution of one round for losses between two bounds.
+// discretise returns the distribution of the privacy loss of one round on a grid: the multiples of
+// step from low to high. Losses are rounded so that the result is never too favourable.
 func (d direction) discretise(step, low, high float64) distribution {
 	first := int(math.Floor(low / step))
 	last := int(math.Ceil(high / step))
@@ -114,7 +115,8 @@ func (d direction) discretise(step, low, high float64) distribution {
 	}
 	r.infinite = d.delta(lossOf(last))
 	total := r.infinite
-	above := 0.0 // the curve is constant beyond the last point
+	// The curve is constant beyond the last point.
+	above := 0.0
 	for i := last; i > first; i-- {
 		below := slope(i - 1)
 		p := max(0, math.Exp(lossOf(i))*(above-below))
@@ -148,12 +150,14 @@ func (d direction) bounds(rounds int) (low, high float64, err error) {
 	return low, high, nil
 }
 
-// epsilon is that of so many rounds in one direction.
+// epsilon returns the epsilon of this number of rounds at delta, in one direction: with a client
+// added, or with one taken away.
 func (d direction) epsilon(rounds int, delta float64) (float64, error) {
 	low, high, err := d.bounds(rounds)
 	if err != nil {
 		return 0, err
 	}
+	// A coarse grid tells where the sum of all rounds lies, and so how fine the real grid can be.
 	coarse := d.discretise((high-low)/(1<<12), low, high)
 	lowest, highest := coarse.window(rounds)
 	step := max(interval, (highest-lowest)/(maxPoints/2), (high-low)/(maxPoints/2))
@@ -178,7 +182,8 @@ func (p *distribution) window(rounds int) (low, high float64) {
 	return low - slack, high + slack
 }
 
-// logMoment is the logarithm of the mean of e^(order · loss).
+// logMoment returns the logarithm of the mean of e^(order · loss). The largest exponent is taken
+// out of the sum, so that nothing overflows.
 func (p *distribution) logMoment(order float64) float64 {
 	largest := math.Inf(-1)
 	for i, x := range p.probabilities {
@@ -227,7 +232,7 @@ func (p *distribution) compose(rounds int, low, high float64) distribution {
 	return sum
 }
 
-// power is c to a positive whole power, by squaring.
+// power returns c to the power n, a whole number of at least 1, by repeated squaring.
 func power(c complex128, n int) complex128 {
 	result := complex(1, 0)
 	for ; n > 0; n /= 2 {

@@ -49,6 +49,7 @@ func restore(dst, src [][]float64, lowest float64) error {
 		if len(v) != len(dst[i]) {
 			return fmt.Errorf("algorithm: vector %d of a state has %d values, want %d", i, len(v), len(dst[i]))
 		}
+		// The last vector may have a lower bound, as second moments have.
 		for j, x := range v {
 			if math.IsNaN(x) ||
 				math.IsInf(x, 0) ||

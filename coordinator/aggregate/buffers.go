@@ -123,7 +123,7 @@ func (m bufferMix) next(shares []bufferShare) []float32 {
 				values[i] = float64(shares[i].value(number))
 			}
 			before := float64(m.present[number])
-			// Flags, which have a type and no mean, are voted on.
+			// Values that are voted on have no mean.
 			if t.Type != "" && t.Rule == learn.Majority {
 				next[number] = float32(m.majority(shares, values, before))
 				continue

@@ -23,8 +23,14 @@ type Python struct {
 // Kind returns the name of the base class in Python that the user's class must have.
 func (Python) Kind() string { return "Closing" }
 
-// Deadline returns the option deadline_seconds as virtual time in nanoseconds, at least 1 ns.
-func (p Python) Deadline() Time { return Deadline{Seconds: p.Seconds}.Deadline() }
+// Deadline returns the option deadline_seconds as virtual time in nanoseconds; 0 means that there is none, and
+// that the class is asked after updates alone.
+func (p Python) Deadline() Time {
+	if p.Seconds == 0 {
+		return 0
+	}
+	return Deadline{Seconds: p.Seconds}.Deadline()
+}
 
 // Close reports whether the round closes now, by the answer of the Python class. It does not before
 // the fewest updates have been accepted, nor if the class has failed. Without a bound class it

@@ -82,6 +82,8 @@ func (k *checkpointer) save(s *coordinator.State) error {
 	started := time.Now()
 	k.due.Store(false)
 	r := k.recorder
+	// The checkpoint says how long each file is, so all that was written has to be in the files
+	// first.
 	if err := r.outputs.Flush(); err != nil {
 		return err
 	}
@@ -103,6 +105,7 @@ func (k *checkpointer) save(s *coordinator.State) error {
 	if err = results.Checkpoint(!k.newestDamaged, c.WriteWith); errors.Is(err, folder.ErrUnsynced) {
 		return err
 	}
+	// An older checkpoint is kept until a new one is whole.
 	k.report(err)
 	now := time.Now()
 	// The pause is at least so long that the writing takes no larger share of the time than
@@ -118,7 +121,7 @@ func (k *checkpointer) save(s *coordinator.State) error {
 }
 
 // report tells the user once when checkpoints begin to fail, and once when they can be written
-// again.
+// again. err is that of the last attempt, nil if it succeeded.
 func (k *checkpointer) report(err error) {
 	r := k.recorder
 	switch {
@@ -150,6 +153,7 @@ func (p *experiment) identity(version string) checkpoint.Head {
 	if p.Set != nil {
 		h.Data = p.Set.Info().Digest
 	}
+	// The name of a trainer's model holds the digest of its script.
 	if p.Trainer != nil {
 		h.Trainer = p.Model.String()
 	}

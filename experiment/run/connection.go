@@ -24,7 +24,8 @@ import (
 	"fedpace/internal/names"
 )
 
-// KeysFolder is the folder of keys that was given or, where none was, that of this user's servers.
+// KeysFolder returns the folder of keys that was given or, if it is empty, that of this user's
+// servers within the user's configuration. It makes no folder.
 func KeysFolder(given string) (string, error) {
 	if given != "" {
 		return given, nil
@@ -164,6 +165,7 @@ func (e *engine) open(ctx context.Context) (err error) {
 	if !e.external && o.RemoteHosts {
 		return errors.New("remote hosts need a server that they can reach: give its URL, or set nats.listen")
 	}
+	// The run starts a server of its own, which other processes reach if it listens.
 	server := embedded.Config{Listen: settings.Listen, Quota: e.p.Config.Devices.Quota, Notice: o.Notify}
 	if e.embedded, err = Embedded(ctx, server, o.Keys, o.NATS.TLS, settings.Insecure); err != nil {
 		return err

@@ -68,6 +68,7 @@ type engine struct {
 func startEngine(ctx context.Context, p *experiment) (_ *engine, err error) {
 	e := &engine{p: p, store: natsbus.NewStore()}
 	defer func() {
+		// What was opened before an error is closed again.
 		if err != nil {
 			e.Close()
 		}
@@ -131,12 +132,15 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 		Checkpoint: e.checkpoint,
 		Resume:     e.resume,
 	}
+	// Compressed updates are smaller than the model.
 	if p.Bits.Up != p.Bits.Down {
 		c.UpdateBits = p.Bits.Up
 	}
+	// With a correlation, clients have other devices than those of their number.
 	if p.Config.Correlation.Given() {
 		c.DeviceOf = p.DeviceOf
 	}
+	// Without training the rounds only take time.
 	if p.Config.Train {
 		c.Learning = aggregate.Learning{
 			Model:      p.Model,
@@ -159,9 +163,11 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 				p.Population(),
 			),
 		}
+		// Secure aggregation adds masked integers, whose scale is set here.
 		if v := p.Secure; v != nil {
 			c.Learning.Secure = &aggregate.Secure{Shift: v.Shift, MaxWeight: p.Config.SecureMaxWeight()}
 		}
+		// Differential privacy clips updates and adds noise by the secret key.
 		if v := p.Privacy; v != nil {
 			c.Learning.Privacy = v.Mechanism(e.noise)
 		}
@@ -231,6 +237,7 @@ func (e *engine) startHosts(ctx context.Context, group *errgroup.Group, c *coord
 		settings.Workers = e.workers[i]
 		h, err := host.Start(ctx, conn, settings)
 		if err != nil {
+			// A host that cannot start ends the run as any other error does.
 			group.Go(func() error { return err })
 			break
 		}
@@ -275,6 +282,7 @@ func (e *engine) realDevices(ctx context.Context) (*realdevices.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Devices are told of the run when they join.
 	welcome.Version = e.p.options.Version
 	v := &realdevices.Config{
 		Names:       d.IDs(),
@@ -297,6 +305,7 @@ func (e *engine) realDevices(ctx context.Context) (*realdevices.Config, error) {
 		v.Secure = &realdevices.Secure{Terms: secure.Devices.Terms, StageLimit: wall(c.Secure.StageSeconds)}
 		welcome.Secure = secure.Terms(c)
 	}
+	// The link decides how long a task is expected to take.
 	if v.Link, err = e.p.ModelledLink(); err != nil {
 		return nil, err
 	}
@@ -314,6 +323,7 @@ func (e *engine) realDevices(ctx context.Context) (*realdevices.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The connection is closed with the others.
 	e.conns = append(e.conns, conn)
 	v.Conn = conn
 	return v, nil

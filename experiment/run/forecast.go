@@ -43,6 +43,7 @@ func DryRun(ctx context.Context, c config.Config, o Options) (f forecast.Forecas
 	if err != nil {
 		return f, err
 	}
+	// Only a small number of tasks is played, with the messages of the run.
 	f, err = forecast.Make(ctx, &p.Problem, limit, trialTasks, func(ctx context.Context, p *problem.Problem) (forecast.Trial, error) {
 		return (&experiment{*p, o}).tryTasks(ctx, limit)
 	})
@@ -71,8 +72,8 @@ func DryRun(ctx context.Context, c config.Config, o Options) (f forecast.Forecas
 	return f, nil
 }
 
-// tryTasks plays the experiment, which does not learn here, with the messages of a run, and measures
-// its wall time and processor time.
+// tryTasks plays the experiment, which does not learn here, with the messages of a run until limit,
+// a virtual time, and measures its wall time and processor time in seconds.
 func (p *experiment) tryTasks(ctx context.Context, limit round.Time) (t forecast.Trial, err error) {
 	e, err := startLocal(ctx, p)
 	if err != nil {
@@ -80,6 +81,7 @@ func (p *experiment) tryTasks(ctx context.Context, limit round.Time) (t forecast
 	}
 	defer e.Close()
 	started := time.Now()
+	// What the process has used before is no part of the trial.
 	worked := cputime.Since(time.Now())
 	result, err := e.play(ctx, limit, coordinator.Observer{})
 	if err != nil {
@@ -103,6 +105,7 @@ func (r *recorder) predict(ctx context.Context, s *folder.Summary) error {
 	}
 	c, err := forecast.Compare(ctx, &r.p.Problem, r.results.Path(""))
 	switch {
+	// A failed comparison does not spoil the results of the run.
 	case err != nil:
 		r.p.options.Notify(fmt.Sprintf("The run is not compared with its prediction: %v.", err))
 		return nil
@@ -121,6 +124,7 @@ func (r *recorder) predict(ctx context.Context, s *folder.Summary) error {
 // measured; without a folder, the run that the configuration describes, before it is run. files
 // and sets change the configuration, such as the fleet, as those of [config.LoadFiles].
 func Predict(ctx context.Context, dir string, files, sets []string, o Options) (found *forecast.Comparison, err error) {
+	// The configuration of the folder comes first, and the given files change it.
 	if dir != "" {
 		if err := folder.HoldsRun(dir); err != nil {
 			return nil, err

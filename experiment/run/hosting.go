@@ -71,6 +71,7 @@ const (
 // or, with Once, a run is over. If this machine lacks a run's data or kernel class, Host only
 // answers its tasks, and says so. It returns why it ended.
 func Host(ctx context.Context, o HostOptions) (err error) {
+	// Options that are not set have their defaults.
 	if o.Notice == nil {
 		o.Notice = func(string) {}
 	}
@@ -101,6 +102,7 @@ func Host(ctx context.Context, o HostOptions) (err error) {
 		ended:   make(chan *served),
 		runs:    map[string]*served{},
 	}
+	// The page of metrics is there as long as the host.
 	if o.HTTP != "" {
 		server, err := web.Serve(ctx, o.HTTP, prometheus.HostPage(o.Name, o.Version, s.hostCounts))
 		if err != nil {
@@ -127,6 +129,7 @@ func Host(ctx context.Context, o HostOptions) (err error) {
 	o.Notice(waiting)
 	// The services use the connection, so they end before it is closed.
 	defer s.stopAll()
+	// A run may have ended while the connection was lost, so it is noted when it came back.
 	unwatch := conn.Watch(func(error) {}, func(error) { s.back.Store(new(time.Now())) })
 	defer unwatch()
 	tick := time.NewTicker(silenceBeforeMove / 4)
@@ -138,6 +141,7 @@ func Host(ctx context.Context, o HostOptions) (err error) {
 			return ctx.Err()
 		case a := <-heard:
 			s.handleAnnouncement(ctx, a)
+		// A service that has ended may end the host, too.
 		case r := <-s.ended:
 			if s.finished(r) {
 				return r.err
@@ -176,9 +180,11 @@ type service struct {
 	back atomic.Pointer[time.Time]
 }
 
-// hostCounts is what the host has done so far, for its metrics. It is safe for concurrent use.
+// hostCounts returns what the host has done so far, for its page of metrics: runs, tasks, jobs and
+// its traffic. It is safe for concurrent use.
 func (s *service) hostCounts() prometheus.HostCounts {
 	c, passed := &s.counts, s.conn.NATS().Stats()
+	// Times are in nanoseconds, and traffic is that of the one connection for all runs.
 	return prometheus.HostCounts{
 		Runs:  int(s.serving.Load()),
 		Tasks: c.Tasks.Load(),
@@ -285,6 +291,7 @@ func (s *service) dropSilent() {
 		// The end of the run may have been announced while the connection was lost.
 		missed := back != nil && r.last.Before(*back) && time.Since(*back) > reconnectGrace
 		switch {
+		// A run that was heard of lately is served on.
 		case time.Since(r.last) < forgetTime && !missed:
 		case r.done:
 			delete(s.runs, name)
@@ -294,19 +301,22 @@ func (s *service) dropSilent() {
 				name,
 				time.Since(r.last).Round(time.Second),
 			))
+			// A run that ended unnoticed counts as over, so that a host with Once ends.
 			r.over = r.over || missed
 			r.stop()
 		}
 	}
 }
 
-// moveOn connects anew where nothing has been heard for some time of a run that is being served.
+// moveOn connects anew, to another server of the cluster, where nothing has been heard for some
+// time of a run that is being served. It does so at most maxMoves times for one silence.
 func (s *service) moveOn() {
 	for name, r := range s.runs {
 		silent := time.Since(r.last)
 		if r.done || silent < time.Duration(r.moves+1)*silenceBeforeMove || r.moves >= maxMoves {
 			continue
 		}
+		// The next move waits longer by silenceBeforeMove.
 		r.moves++
 		s.conn.MoveOn(fmt.Sprintf("nothing has been heard of run %s for %v", name, silent.Round(time.Second)))
 	}
@@ -338,10 +348,12 @@ func (s *service) serveRun(ctx context.Context, r *served) (err error) {
 	if info.Stamp != r.stamp {
 		return bus.ErrStale
 	}
+	// A version that speaks another protocol can never serve the run.
 	if err := info.CheckProtocol(s.options.Version); err != nil {
 		r.refused = true
 		return err
 	}
+	// lacks is why this machine cannot train for the run, nil if it can.
 	p, lacks, err := problem.ForHost(
 		ctx,
 		info,
@@ -393,6 +405,7 @@ func (s *service) serveRun(ctx context.Context, r *served) (err error) {
 	if err != nil {
 		return err
 	}
+	// The host answers tasks and trains at once, and the first error ends both.
 	s.serving.Add(1)
 	defer s.serving.Add(-1)
 	group, inner := errgroup.WithContext(ctx)

@@ -21,6 +21,7 @@ func denseStep(s simd, samples int) {
 		"func(strips, out int, w *float32, ldw int, dy, x *float32, ldx int, dx *float32, lddx int, alpha "+
 			"float32, mask bool, strip *float32)",
 		" is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.")
+	// Many samples leave registers for two rows of one vector; few leave them for two vectors.
 	vectors := 1
 	rows := 1
 	switch {
@@ -39,6 +40,7 @@ func denseStep(s simd, samples int) {
 	strip := load("strip")
 	alpha := s.vec()
 	VBROADCASTSS(argument("alpha"), alpha)
+	// The sums of all samples stay in registers down the strip.
 	var sum [2 * denseSamples][2]reg.VecVirtual
 	for i := range samples {
 		for v := range vectors {
@@ -97,6 +99,7 @@ func denseStep(s simd, samples int) {
 	y := s.vec()
 	read := s.vec()
 	if rows == 2 {
+		// The second row of a pair is fetched early, too.
 		next := GP64()
 		LEAQ(Mem{Base: row, Index: ldw, Scale: 1}, next)
 		PREFETCHT0(Mem{Base: next, Index: ldw, Scale: 8})
@@ -109,6 +112,7 @@ func denseStep(s simd, samples int) {
 			if j < rows {
 				VBROADCASTSS(Mem{Base: dy, Disp: blockRow*j + 4*i}, y)
 			}
+			// Weight and gradient j belong to vector v of the strip.
 			v := j % vectors
 			VFMADD231PS(y, weight[j], sum[i][v])
 			if rows == 2 {
@@ -122,6 +126,7 @@ func denseStep(s simd, samples int) {
 		VFMADD213PS(weight[i], alpha, gradient[i])
 		VMOVUPS(gradient[i], m)
 	}
+	// The pass ends with the next row of the weight and of dy.
 	for range rows {
 		ADDQ(ldw, row)
 		advance(blockRow, dy)
@@ -159,6 +164,7 @@ func denseStep(s simd, samples int) {
 		}
 		ADDQ(lddx, p)
 	}
+	// The next strip is width bytes to the right.
 	advance(width, w, x, dx)
 	repeat("strip", argument("strips"))
 	done()

@@ -39,11 +39,14 @@ func addExact(s simd, reset bool) {
 	base := load("base")
 	groups := load("groups")
 	w := spread(s, argument("w"))
+	// Adding and taking away 1.5·2^52 rounds a float64 to an integer, whose bits are then those of
+	// an int64.
 	magic := spread(s, double(name+"Magic", 0x1.8p52))
 	Label("group")
 	// The bits of all 16 differences are joined by OR, so that one test sees bit 30 of any.
 	large := YMM()
 	loaded := [2]reg.VecVirtual{YMM(), YMM()}
+	// The groups are read as two vectors of 8 floats.
 	for half, b := range loaded {
 		d := YMM()
 		VMOVUPS(Mem{Base: base, Disp: 32 * half}, b)
@@ -55,6 +58,7 @@ func addExact(s simd, reset bool) {
 			VORPS(d, large, large)
 		}
 	}
+	// A float32 has bit 30 set exactly if it is at least 2 in magnitude, or not a number.
 	if bit30 := bits(1 << 30); s.masks {
 		found := K()
 		VPTESTMD(bit30, large, found)
@@ -87,6 +91,7 @@ func addExact(s simd, reset bool) {
 			VMOVUPS(b, Mem{Base: x, Disp: 32 * half})
 		}
 	}
+	// A group is 16 sums of 8 bytes, and 16 floats of 4 bytes.
 	advance(128, dst)
 	advance(64, x, base)
 	repeat("group", groups)

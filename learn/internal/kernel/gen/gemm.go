@@ -27,8 +27,9 @@ var rowAt = [14]struct{ pointer, scale int }{
 // pointerAt holds the rows at which the four pointers stand.
 var pointerAt = [4]int{0, 3, 5, 10}
 
-// gemm writes the kernel of mr rows by nr vectors of columns. It walks down
-// tiles of rows with one panel of B, which stays in the first-level cache.
+// gemm writes the kernel of a product for tiles of mr rows by nr vectors of columns. The kernel
+// walks down tiles of rows with one panel of B, which stays in the first-level cache. All its
+// strides are in bytes.
 func gemm(s simd, mr, nr int) {
 	name := fmt.Sprintf("gemm%sx%dx%d", s.name, mr, nr)
 	function(name, "func(tiles, k, segments int, segment *int, a *float32, ars, acs int, b *float32, ldb int, c "+
@@ -119,6 +120,7 @@ func gemm(s simd, mr, nr int) {
 		bv[v] = s.vec()
 		m := Mem{Base: b, Disp: v * s.bytes}
 		switch {
+		// A vector without a mask is read whole. A mask leaves out columns behind the last one.
 		case !masked(v):
 			VMOVUPS(m, bv[v])
 		case s.masks:
@@ -127,6 +129,7 @@ func gemm(s simd, mr, nr int) {
 			VMASKMOVPS(m, vmask, bv[v])
 		}
 	}
+	// B moves on to its next row.
 	ADDQ(ldb, b)
 	// One register is enough for all rows, because the processor renames it.
 	x := s.vec()
@@ -152,6 +155,7 @@ func gemm(s simd, mr, nr int) {
 			Disp:  4 * (mr - 1),
 		})
 	}
+	// A moves on to its next column.
 	for _, p := range pointers {
 		ADDQ(acs, p)
 	}
@@ -170,6 +174,7 @@ func gemm(s simd, mr, nr int) {
 		JEQ(LabelRef(o.label))
 	}
 
+	// store writes a vector to C, without the columns behind the last one.
 	store := func(v int, r reg.Register, m Mem) {
 		switch {
 		case !masked(v):
@@ -200,6 +205,7 @@ func gemm(s simd, mr, nr int) {
 	each(nothing, func(int, int, Mem, Mem) {})
 
 	Label("add")
+	// Add computes C + alpha·P with one rounding.
 	alpha := s.vec()
 	VBROADCASTSS(argument("alpha"), alpha)
 	each(nothing, func(i, v int, m, _ Mem) {
@@ -215,6 +221,7 @@ func gemm(s simd, mr, nr int) {
 		}
 	})
 
+	// The bias of a row is the same for all columns.
 	bias := s.vec()
 	spreadBias := func(i int) { VBROADCASTSS(Mem{Base: aux, Disp: 4 * i}, bias) }
 	Label("bias")
@@ -232,7 +239,8 @@ func gemm(s simd, mr, nr int) {
 	Label("relugrad")
 	zero = s.vec()
 	s.zero(zero)
-	const less = 0x11 // ordered, quiet
+	// less is the predicate "less than" that is false for a NaN and raises no exception.
+	const less = 0x11
 	each(func(i int) {
 		if i > 0 {
 			ADDQ(ldc, aux)
@@ -260,6 +268,7 @@ func gemm(s simd, mr, nr int) {
 	})
 
 	Label("next")
+	// The steps lead to the next tile, down the rows or along the columns.
 	ADDQ(argument("astep"), a)
 	for _, name := range []string{"b", "c", "aux"} {
 		step := GP64()

@@ -15,6 +15,8 @@ const gateLimit = 30
 // other.
 func parts(base, size reg.GPVirtual, count int) []Mem {
 	list := []Mem{{Base: base}, {Base: base, Index: size, Scale: 1}, {Base: base, Index: size, Scale: 2}}
+	// An address can have a factor of 0, 1, 2, 4 or 8, so parts 3 and 4 need a pointer of their
+	// own.
 	if count > 3 {
 		high := GP64()
 		LEAQ(Mem{Base: base, Index: size, Scale: 2}, high)
@@ -41,6 +43,7 @@ func advanceAll(bytes int, lists ...[]Mem) {
 func gruForward(s simd) {
 	function("gruForward"+s.name, "func(n int, in, state, h, saved *float32)", ": see GRUForward.")
 	count := load("n")
+	// size is the length of one part, in bytes.
 	size := GP64()
 	MOVQ(count, size)
 	SHLQ(Imm(2), size)
@@ -70,6 +73,7 @@ func gruForward(s simd) {
 	VMOVUPS(in[1], b)
 	VADDPS(state[1], b, b)
 	denominator(b)
+	// r = b/(ab) and z = a/(ab).
 	inverse := s.vec()
 	r := s.vec()
 	z := s.vec()
@@ -104,6 +108,7 @@ func gruForward(s simd) {
 	VFMADD213PS(m, z, x)
 	VMOVUPS(x, saved[4])
 	advanceAll(s.bytes, in, state, h, saved)
+	// count is the number of values that are left.
 	SUBQ(Imm(uint64(s.bytes/4)), count)
 	JNZ(LabelRef("gate"))
 	done()
@@ -122,6 +127,7 @@ func bound(s simd, v float32) reg.VecVirtual {
 func gruBackward(s simd) {
 	function("gruBackward"+s.name, "func(n int, dh, saved, h, da *float32)", ": see GRUBackward.")
 	count := load("n")
+	// size is the length of one part, in bytes.
 	size := GP64()
 	MOVQ(count, size)
 	SHLQ(Imm(2), size)
@@ -132,7 +138,6 @@ func gruBackward(s simd) {
 	ones := s.vec()
 	VMOVUPS(s.vector(1), ones)
 
-	// The kernel reads the gates r and z, the candidate m, and the gradient d of the new state.
 	Label("gate")
 	// The registers hold the gates r and z, the candidate m, and the gradient d of the new state.
 	r := s.vec()
@@ -148,15 +153,20 @@ func gruBackward(s simd) {
 	t := s.vec()
 	VMOVUPS(h[0], x)
 	VSUBPS(m, x, x)
-	VMULPS(x, d, x) // dz
+	// x is dz = d(h − m).
+	VMULPS(x, d, x)
 	VSUBPS(z, ones, y)
-	VMULPS(y, z, t) // z(1-z)
+	// t is z(1 − z), the derivative of the sigmoid.
+	VMULPS(y, z, t)
 	VMULPS(t, x, x)
 	VMOVUPS(x, da[1])
-	VMULPS(y, d, y) // d(1-z)
+	// y is d(1 − z), the gradient of m.
+	VMULPS(y, d, y)
+	// The derivative of the tangent m is 1 − m².
 	VMOVAPS(ones, t)
 	VFNMADD231PS(m, m, t)
-	VMULPS(t, y, y) // dm
+	// y is now the gradient of the tangent's argument.
+	VMULPS(t, y, y)
 	VMOVUPS(y, da[3])
 	// What reaches the state before directly is d·z.
 	VMULPS(z, d, d)
@@ -164,12 +174,14 @@ func gruBackward(s simd) {
 	VMULPS(r, y, x)
 	VMOVUPS(x, da[2])
 	VSUBPS(r, ones, t)
-	VMULPS(t, r, r) // r(1-r)
+	// r is replaced by r(1 − r), the derivative of the sigmoid.
+	VMULPS(t, r, r)
 	VMULPS(saved[3], y, y)
 	VMULPS(r, y, y)
 	// da receives the gradients of a_r, a_z, g_n and i_n in this order.
 	VMOVUPS(y, da[0])
 	advanceAll(s.bytes, dh, saved, h, da)
+	// count is the number of values that are left.
 	SUBQ(Imm(uint64(s.bytes/4)), count)
 	JNZ(LabelRef("gate"))
 	done()
@@ -184,6 +196,7 @@ func addScaled() {
 	groups := load("groups")
 	a := YMM()
 	v := YMM()
+	// Each element of a is alpha.
 	VBROADCASTSS(argument("alpha"), a)
 	Label("group")
 	VMOVUPS(Mem{Base: x}, v)

@@ -15,6 +15,7 @@ func main() {
 		}
 	}
 	for _, s := range []simd{avx512, avx2} {
+		// There is a kernel for each number of samples; AVX-512 has registers for twice as many.
 		for samples := 1; samples <= denseSamples || s.wide() && samples <= 2*denseSamples; samples++ {
 			denseStep(s, samples)
 		}
@@ -27,6 +28,7 @@ func main() {
 		addExact(s, false)
 		addExact(s, true)
 	}
+	// These kernels are bound by memory, so the length of vectors does not matter.
 	transpose()
 	copyPieces()
 	rowSums()

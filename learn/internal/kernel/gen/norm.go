@@ -38,6 +38,7 @@ func walk(name, doc string, arrays []string, scalar string, before func(), body 
 // normalisation writes the kernels of norm.go: the passes over the positions of a group
 // normalisation, the sum of a residual connection, and the mask of a ReLU.
 func normalisation() {
+	// Each kernel is written by walk from what it does with one group.
 	none := func() {}
 	walk("centre", ": see Centre.", []string{"dst", "x", "mean", "squares"}, "", none, func(operands map[string]Mem) {
 		c := YMM()
@@ -65,6 +66,7 @@ func normalisation() {
 			VMAXPS(v, lowerBound, v)
 			VMOVUPS(v, operands["dst"])
 		})
+	// AddDots needs both sums in one pass over the arrays.
 	walk("addDots", ": see AddDots.", []string{"sum", "dot", "y", "x"}, "", none, func(operands map[string]Mem) {
 		g := YMM()
 		v := YMM()
@@ -76,6 +78,7 @@ func normalisation() {
 		VFMADD231PS(operands["x"], g, d)
 		VMOVUPS(d, operands["dot"])
 	})
+	// Combine computes b·y + c first, and then adds a·x.
 	walk("combine", ": see Combine.", []string{"dst", "x", "a", "y", "b", "c"}, "", none,
 		func(operands map[string]Mem) {
 			v := YMM()

@@ -16,6 +16,7 @@ func maxPool(s simd) {
 	x := load("x")
 	lx := load("lx")
 	right := load("right")
+	// low points to the lower two maps.
 	low := load("down")
 	ADDQ(x, low)
 	// The maps are at 0, right, down and right+down.
@@ -60,6 +61,7 @@ func maxPool(s simd) {
 			VMOVUPS(best, Mem{Base: dst, Disp: off})
 			VMOVUPS(c, Mem{Base: code, Disp: off})
 		}
+		// The pointers move on to the next row.
 		ADDQ(ld, dst)
 		ADDQ(lx, x)
 		ADDQ(lx, low)
@@ -115,6 +117,7 @@ func maxUnpool(s simd) {
 				VMOVUPS(output, m)
 			}
 		}
+		// The pointers move on to the next row.
 		ADDQ(ld, g)
 		advance(blockRow, code, dst, low)
 	})
@@ -127,6 +130,7 @@ func halves(rows reg.Register, body func(bytes int)) {
 	Load(Param("whole"), fullBlock)
 	CMPB(fullBlock, Imm(0))
 	JEQ(LabelRef("half"))
+	// The loop over full rows comes first, and the one over halves is the same with half the bytes.
 	for i, label := range []string{"row", "half"} {
 		Label(label)
 		body(blockRow >> i)

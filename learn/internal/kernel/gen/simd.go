@@ -40,7 +40,8 @@ func (s simd) vector(x float32) Mem { return bits(math.Float32bits(x)) }
 // constants holds the constants of the program's data by their bits, so that each stands there once.
 var constants = map[uint32]Mem{}
 
-// bits is 64 bytes of x in the program's data; an instruction that reads less takes its beginning.
+// bits returns 64 bytes of the program's data that hold x 16 times; an instruction that reads less
+// takes its beginning. Equal constants share one place.
 func bits(x uint32) Mem {
 	m, ok := constants[x]
 	if !ok {
@@ -53,14 +54,15 @@ func bits(x uint32) Mem {
 	return m
 }
 
-// function begins an assembly function. Its comment is its name with doc behind it.
+// function begins an assembly function of this name and signature. Its comment is its name with doc
+// behind it. Its pointers do not escape.
 func function(name, signature, doc string) {
 	TEXT(name, NOSPLIT, signature)
 	Pragma("noescape")
 	Doc(name + doc)
 }
 
-// load brings an argument into a register.
+// load brings the argument of this name into a general register, which it returns.
 func load(name string) reg.GPVirtual { return Load(Param(name), GP64()).(reg.GPVirtual) }
 
 // argument returns the memory operand of the kernel's argument of this name, and panics if the
@@ -73,14 +75,14 @@ func argument(name string) Mem {
 	return c.Addr
 }
 
-// advance moves pointers on by a number of bytes.
+// advance moves each of the pointers on by the given number of bytes.
 func advance(bytes int, pointers ...reg.Register) {
 	for _, p := range pointers {
 		ADDQ(Imm(uint64(bytes)), p)
 	}
 }
 
-// repeat counts down, and goes back to a label until nothing is left.
+// repeat counts count down by one, and goes back to label until nothing is left.
 func repeat(label string, count Op) {
 	DECQ(count)
 	JNZ(LabelRef(label))

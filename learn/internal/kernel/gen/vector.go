@@ -99,6 +99,7 @@ func softmax(s simd) {
 	advance(blockRow, p)
 	repeat("scale", k)
 
+	// The next vector of lanes follows.
 	advance(s.bytes, z, top, sum)
 	repeat("lanes", vectors)
 	done()
@@ -114,6 +115,7 @@ func transpose() {
 	src := load("src")
 	lds := load("lds")
 	right := load("right")
+	// Three times a stride is no factor of an address, so it is computed once.
 	lds3 := GP64()
 	ldd3 := GP64()
 	rows := GP64()

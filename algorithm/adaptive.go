@@ -18,9 +18,11 @@ func init() {
 // from m = 0 and v = τ², the least that the algorithm allows. There is no
 // correction for the start, as in the paper.
 type adaptive struct {
-	rate, beta1, tau float64                         // η, β1, τ
-	second           func(v, square float64) float64 // the rule for v; square is Δ²
-	m, v             []float64
+	// rate, beta1 and tau are η, β1 and τ of the paper.
+	rate, beta1, tau float64
+	// second is the rule for the next v; square is Δ².
+	second func(v, square float64) float64
+	m, v   []float64
 }
 
 // newAdaptive makes the server half for a model of params parameters, with m = 0 and v = τ².

@@ -65,5 +65,6 @@ func (a FedAsync) fade(tau int) float64 {
 // come to w. It holds w_c (x_c − x) then. It returns a [*DifferenceError] where the two
 // models are too far from each other.
 func Rebase(sum []int64, weight float64, base, model []float32) error {
-	return Add(sum, min(1, weight), base, model) // weights that come to 1 may be rounded up
+	// Weights that come to 1 may be rounded up.
+	return Add(sum, min(1, weight), base, model)
 }

@@ -71,7 +71,8 @@ func (d *drift) Correct(local, gradient []float32) {
 // follows from the way that the local model has gone in this many steps of this rate.
 func (d *drift) End(local []float32, steps int, rate float64) []float32 {
 	next := make([]float32, len(d.base))
-	way := float64(float64(steps) * float64(float32(rate))) // K η, with the η of the steps
+	// way is K η, with η rounded to float32 as the steps have it.
+	way := float64(float64(steps) * float64(float32(rate)))
 	for i := range next {
 		moved := (float64(d.base[i]) - float64(local[i])) / way
 		next[i] = float32(float64(d.state[i]) - float64(d.mean[i]) + moved)

@@ -13,7 +13,8 @@ func Equal(n int) []float64 { return slices.Repeat([]float64{1 / float64(n)}, n)
 // n_c over the sum of n_c. It returns an error when a number is below 1, and when
 // their sum is 2^53 or more.
 func BySamples(samples []int) ([]float64, error) {
-	const limit = 1 << 53 // whole numbers up to here are exact in float64
+	// Whole numbers up to this limit are exact in float64.
+	const limit = 1 << 53
 	total := int64(0)
 	for i, n := range samples {
 		if n < 1 {

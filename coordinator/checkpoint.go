@@ -21,16 +21,25 @@ type State struct {
 	Machine round.State
 	Clock   simclock.State
 	// versions that tasks may start from, ascending; the last is the newest. None without training
-	Models   []aggregate.Version
-	Measured bool                   // whether a model was
-	Best     float64                // quality of the best one so far
-	Server   [][]float64            // the algorithm's vectors, see [algorithm.ServerOptimizer]
-	Variates *algorithm.SavedStates // control variates or residuals; nil: clients keep nothing
-	Updates  []realdevices.Answer   // updates of real devices that may yet count
-	Findings realdevices.Findings   // bans and corrections of real devices
-	Guard    aggregate.Guard        // against them
+	Models []aggregate.Version
+	// Measured is true once a model was measured; only then does Best count.
+	Measured bool
+	// Best is the quality of the best model so far.
+	Best float64
+	// Server holds the vectors of the algorithm's server, see [algorithm.ServerOptimizer].
+	Server [][]float64
+	// Variates are what clients keep, control variates or residuals, nil if they keep nothing.
+	Variates *algorithm.SavedStates
+	// Updates are the updates of real devices that may yet count.
+	Updates []realdevices.Answer
+	// Findings are the bans and corrections of real devices.
+	Findings realdevices.Findings
+	// Guard is what the guard against false updates of devices remembers.
+	Guard aggregate.Guard
 
-	Norms, DeviceNorms []float64 // what the bounds of updates remember, see package combine
+	// Norms and DeviceNorms are what the bounds on all updates and on devices' updates remember,
+	// see package combine.
+	Norms, DeviceNorms []float64
 }
 
 // Checkpoint is how a run's state is kept. Both functions are called from the
@@ -81,7 +90,8 @@ func (d *driver) save() error {
 		return nil
 	}
 	if d.devices.HoldsMasked() {
-		return nil // the state at the round's start is kept, to which its devices go back with the run
+		// The state at the round's start is kept, to which the devices go back with the run.
+		return nil
 	}
 	s := &State{Machine: d.machine.State(), Clock: d.clock.State()}
 	// A run without training has no aggregator, and no updates of devices.
@@ -120,7 +130,8 @@ func Recovered(err *error) {
 // a report to the user. It must be called by the function that recovers.
 func panicked() string {
 	var calls [32]uintptr
-	frames := runtime.CallersFrames(calls[:runtime.Callers(3, calls[:])]) // behind Recovered
+	// The first frames are those of this function and of Recovered.
+	frames := runtime.CallersFrames(calls[:runtime.Callers(3, calls[:])])
 	for {
 		f, more := frames.Next()
 		if strings.HasPrefix(f.Function, "fedpace/") || !more {

@@ -14,23 +14,31 @@ import (
 
 // Config is one run.
 type Config struct {
-	Run       string       // name on the bus
-	Round     round.Config // Round.Train says whether Learning is used
-	ModelBits int64        // size of one transfer of the model, |x| in Eq. 3
+	// Run is the name of the run on the bus.
+	Run string
+	// Round is the configuration of the round machine. Its Train says whether Learning is used.
+	Round round.Config
+	// ModelBits is the size in bits of one transfer of the model, |x| in Eq. 3.
+	ModelBits int64
 	// UpdateBits is the size of an update's transfer; 0: that of the model.
 	UpdateBits int64
 	// DeviceOf says whose device and whose availability a simulated client has; nil: its
 	// own.
 	DeviceOf func(client int) (device, presence int)
 	Learning aggregate.Learning
-	Bus      bus.CoordinatorConfig // what remote hosts learn of the run; its Kernel is Learning's
-	Pace     float64               // virtual seconds per wall second; 0: free
+	// Bus says what remote hosts are told of the run. Its Kernel is that of Learning.
+	Bus bus.CoordinatorConfig
+	// Pace is how many virtual seconds pass in one second of wall time, 0 for as many as the
+	// machine can.
+	Pace     float64
 	Observer Observer
 
-	Devices *realdevices.Config // nil: all clients are simulated
+	// Devices are the run's real devices, nil if all clients are simulated.
+	Devices *realdevices.Config
 
 	Checkpoint Checkpoint
-	Resume     *State // goes on from there; nil: from the start
+	// Resume is the checkpoint to go on from, nil for a run from the start.
+	Resume *State
 }
 
 // Observer hears of a run as it goes, from the run's own goroutine: what takes
@@ -38,12 +46,14 @@ type Config struct {
 type Observer struct {
 	// the devices that a run waits for are there, or late: its first round begins
 	Begun func()
-	Task  func(r *round.TaskReport) // a task has its outcome; r is reused
+	// Task is told when a task has its outcome. r is reused.
+	Task func(r *round.TaskReport)
 	// first-step losses of a round's updates, after their Task and before its Report; the lists are reused
 	Losses func(tasks []round.Task, losses []float64)
 	// so many of a round's simulated clients have been trained: 0, and more as their sums come
 	Trained func(done, clients int)
-	Report  func(report *round.Report) error // a round is complete; an error ends the run
+	// Report is told when a round is complete. Its error ends the run.
+	Report func(report *round.Report) error
 	// the model of that round was measured on the clients' own samples; scores may be kept; an error ends the run
 	Clients func(round int, scores []metric.ClientScore) error
 	// best validation so far by Round.Quality; params may be kept, not changed
@@ -58,8 +68,9 @@ type Observer struct {
 // the run's end, too.
 type Stats struct {
 	bus.Stats
-	Pacer   *simclock.Pacer
-	Devices *realdevices.Devices // nil: all clients are simulated
+	Pacer *simclock.Pacer
+	// Devices are the open devices of the run, nil if all clients are simulated.
+	Devices *realdevices.Devices
 	lag     *atomic.Int64
 }
 

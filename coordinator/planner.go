@@ -20,13 +20,18 @@ const window = 8192
 type planner struct {
 	bus bus.Coordinator
 
-	open    []round.Task // issued since the last time that none waited
-	sent    int          // so many of them are sent
-	plans   []bus.ClientPlan
-	taken   int // plans that have come
-	task    bus.Task
-	started time.Time    // when the first went out
-	lag     atomic.Int64 // wall nanoseconds from then until the last plan was back
+	// open lists the tasks that were issued since the last time that none waited.
+	open []round.Task
+	// sent is how many of them are sent, which are the first.
+	sent  int
+	plans []bus.ClientPlan
+	// taken is how many of the plans that came were handed on.
+	taken int
+	task  bus.Task
+	// started is the wall time at which the first of the open tasks was sent.
+	started time.Time
+	// lag is how many nanoseconds of wall time passed from then until the last plan was back.
+	lag atomic.Int64
 }
 
 // forgetPlanned forgets the tasks that were sent to be planned, once waiting, the number of those

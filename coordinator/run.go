@@ -19,18 +19,22 @@ import (
 
 // Result is where a run ended.
 type Result struct {
-	Stop        round.Stop
-	Fingerprint uint64    // hash of the clock's history
-	Params      []float32 // the final model; nil when the run did not train
-	Completed   bool      // false: interrupted
-	Devices     realdevices.Findings
+	Stop round.Stop
+	// Fingerprint is a hash of the clock's history, which is equal in equal runs.
+	Fingerprint uint64
+	// Params is the final model, nil if the run did not train.
+	Params []float32
+	// Completed is false if the run was interrupted.
+	Completed bool
+	Devices   realdevices.Findings
 }
 
 // Run plays a run to its end. When ctx is cancelled it returns what was done
 // so far together with the context's error.
 func Run(ctx context.Context, transport bus.Transport, c Config) (result *Result, err error) {
 	if c.Resume != nil {
-		defer Recovered(&err) // and without a result
+		// A panic becomes the error, and there is no result.
+		defer Recovered(&err)
 	}
 	c.Bus.Kernel = c.Learning.Kernel
 	c.Bus.PublishModels = c.Bus.PublishModels || c.Devices != nil && !c.Devices.Replay
@@ -42,7 +46,8 @@ func Run(ctx context.Context, transport bus.Transport, c Config) (result *Result
 	defer stop()
 	d := &driver{config: c, bus: channel, planner: planner{bus: channel}}
 	d.cause = func(err error) error {
-		if ctx.Err() == nil && errors.Is(err, context.Canceled) { // what was waited for does not know why
+		// What was waited for does not know why the wait was cancelled.
+		if ctx.Err() == nil && errors.Is(err, context.Canceled) {
 			return context.Cause(driving)
 		}
 		return err
@@ -73,16 +78,19 @@ func Run(ctx context.Context, transport bus.Transport, c Config) (result *Result
 
 // driver connects the machine to the bus, the clock and the trainers.
 type driver struct {
-	config     Config
-	machine    *round.Machine
-	bus        bus.Coordinator
-	clock      *simclock.Clock
-	pacer      *simclock.Pacer
-	planner    planner
-	aggregator *aggregate.Aggregator // nil: the run does not train
-	devices    *realdevices.Devices  // nil: all clients are simulated
+	config  Config
+	machine *round.Machine
+	bus     bus.Coordinator
+	clock   *simclock.Clock
+	pacer   *simclock.Pacer
+	planner planner
+	// aggregator makes the models, nil if the run does not train.
+	aggregator *aggregate.Aggregator
+	// devices are the real devices, nil if all clients are simulated.
+	devices *realdevices.Devices
 
-	cause func(error) error // an error, or why the bus was lost if that is what ended the wait
+	// cause returns the error itself, or why the bus was lost if that has ended the wait.
+	cause func(error) error
 }
 
 // open makes the parts of a run: clock, machine, devices and aggregator, either for its start or,
@@ -199,16 +207,19 @@ func (d *driver) play(ctx context.Context) error {
 
 // occurrence is the machine's next event, with what the driver found beside it.
 type occurrence struct {
-	event   round.Event
-	outcome aggregate.Outcome    // Trained: what the next model is made of
-	scores  []metric.ClientScore // Evaluated on the clients' own samples: how the model did
+	event round.Event
+	// outcome is what the next model is made of, for an event of kind Trained.
+	outcome aggregate.Outcome
+	// scores says how the model did on the clients' own samples, for an event of kind Evaluated.
+	scores []metric.ClientScore
 }
 
 // take does what an event leads to beside the machine: the next model, and what observers
 // are told of training and evaluations.
 func (d *driver) take(ctx context.Context, o occurrence, effects *round.Effects) error {
 	switch {
-	case o.event.Unrecovered: // the model stays
+	// Without the sum the model stays as it is.
+	case o.event.Unrecovered:
 	case o.event.Kind == round.Trained:
 		if err := d.aggregator.Advance(ctx, o.outcome); err != nil {
 			return err

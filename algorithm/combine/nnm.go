@@ -56,7 +56,8 @@ func (m NNM) Combine(dst []int64, updates [][]int64, weights []float64) (shares 
 	n := len(updates)
 	near := max(1, n-m.Count(n))
 	mixed := make([][]int64, n)
-	mixing := make([][]float64, n) // by mixed update: the factors of the updates in it
+	// mixing holds for each mixed update the factors of the updates in it.
+	mixing := make([][]float64, n)
 	for i, distances := range squaredDistances(updates) {
 		mixing[i] = make([]float64, n)
 		for _, j := range ascending(distances)[:near] {

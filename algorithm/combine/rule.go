@@ -41,7 +41,8 @@ type Byzantine struct {
 
 // Count is how many of n updates may be false: the share of them, rounded up.
 func (l Byzantine) Count(n int) int {
-	const rounding = 1e-9 // a share is written in decimals: 0.07 of 100 are 7
+	// A share is written in decimals, so 0.07 of 100 must be 7.
+	const rounding = 1e-9
 	return int(math.Ceil(float64(l.Share*float64(n)) - rounding))
 }
 

@@ -22,7 +22,8 @@ type Setup struct {
 	// Private is true if Clip is that of differential privacy, which takes updates as they are.
 	Private bool
 
-	stretches bool // the algorithm is [algorithm.Stretching]
+	// stretches is true if the algorithm is [algorithm.Stretching].
+	stretches bool
 }
 
 // ForAlgorithm is the setup of a run with an algorithm, which may look at single updates.

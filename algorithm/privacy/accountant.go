@@ -19,8 +19,10 @@ type Draw struct {
 type Accountant struct {
 	multiplier float64
 	draw       Draw
-	effective  float64   // noise by how far a client more moves the sum
-	divergence []float64 // cost of one round, by order
+	// effective is the noise relative to how far one client more moves the sum.
+	effective float64
+	// divergence holds the cost of one round for each order.
+	divergence []float64
 }
 
 // NewAccountant returns the accountant for noise of this multiplier, above 0, and cohorts that come
@@ -114,7 +116,8 @@ func Divergence(order, q, sigma float64) float64 {
 // more than 12 deviations from both comes to nothing. It is analytic within πσ² of the real line, so
 // that the trapezoidal rule errs by less than float64 does (Trefethen, Weideman 2014).
 func fraction(order, q, sigma float64) float64 {
-	step := float64(sigma * max(min(1./8, sigma/4), 1./200)) // below σ = 0.02 the poles are far from both curves
+	// Below σ = 0.02 the poles are far from both curves.
+	step := float64(sigma * max(min(1./8, sigma/4), 1./200))
 	var terms []float64
 	largest := math.Inf(-1)
 	for z := float64(-12 * sigma); z < order+float64(12*sigma); z += step {
@@ -122,7 +125,8 @@ func fraction(order, q, sigma float64) float64 {
 			z = order - float64(12*sigma)
 		}
 		x := (float64(2*z) - 1) / (2 * sigma * sigma)
-		term := 0.0 // ln of the integrand
+		// term is the logarithm of the integrand.
+		term := 0.0
 		if u := q * math.Expm1(x); x < 30 {
 			term = math.Log(max(0, math.Expm1(order*math.Log1p(u))-float64(order*u)))
 		} else { // ln u, where 1 − q is lost or nearly so
@@ -191,7 +195,8 @@ func roundUp(x float64) float64 {
 	const same = 1e-6
 	short, err := strconv.ParseFloat(strconv.FormatFloat(math.Ceil(x/unit-same)*unit, 'g', 6, 64), 64)
 	if err != nil {
-		panic(err) // it reads what it wrote
+		// This cannot fail, because it reads what it wrote.
+		panic(err)
 	}
 	return short
 }

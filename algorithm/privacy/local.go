@@ -41,7 +41,8 @@ func (l Local) Hide(model, base []float32, key Secret) {
 	deviation := l.Noise * l.Clip / math.Sqrt2
 	for i, x := range model {
 		u := float64(factor * (float64(x) - float64(base[i])))
-		z := portable.Normal(source.Uint64()) + portable.Normal(source.Uint64()) // no low bits of one quantile
+		// The sum of two values hides the low bits that one quantile alone would show.
+		z := portable.Normal(source.Uint64()) + portable.Normal(source.Uint64())
 		model[i] = float32(float64(base[i]) + u + float64(deviation*z))
 	}
 }

@@ -46,12 +46,14 @@ const (
 // has twice the best loss or more, and is nearer to the first loss than to the best.
 func (g *Guard) degraded(loss float64) bool {
 	bound := max(halfOfLearning*g.Best, (g.First+g.Best)/2)
-	return g.First > 0 && !(loss <= bound) // also for NaN
+	// The comparison is negated so that NaN counts as degraded, too.
+	return g.First > 0 && !(loss <= bound)
 }
 
 // diverged reports whether a model of this loss is far worse than an untrained one.
 func (g *Guard) diverged(loss float64) bool {
-	return g.First > 0 && !(loss <= divergedTimes*g.First) // also for NaN
+	// The comparison is negated so that NaN counts as diverged, too.
+	return g.First > 0 && !(loss <= divergedTimes*g.First)
 }
 
 // remember notes the held-out loss of the model params with which a round with devices begins. The
@@ -108,7 +110,8 @@ type verdict struct {
 
 // harms reports whether much is lost with a model of this loss, and more than before the round.
 func (g *Guard) harms(v *vetted, loss float64) bool {
-	return g.degraded(loss) && !(loss <= v.start) // also for NaN
+	// The second comparison is negated so that NaN counts as harm, too.
+	return g.degraded(loss) && !(loss <= v.start)
 }
 
 // judge decides which updates of a round count. v is the round with the function that tries it

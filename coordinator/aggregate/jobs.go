@@ -13,7 +13,8 @@ import (
 type job struct {
 	// span is the job's part of the tasks or shards that were divided into jobs.
 	span
-	base uint64 // version of the model that its tasks start from
+	// base is the version of the model from which the job's tasks start.
+	base uint64
 	// message is the job as it is sent.
 	message *bus.Job
 	// take receives the job's result, exactly once.

@@ -105,7 +105,8 @@ func (a *Aggregator) siteStages(tasks []round.Task) (stages [][]int) {
 	siteRounds := make([]int, len(tasks))
 	// done counts the tasks of each client so far.
 	done := map[int]int{}
-	lastRound := map[int]int{} // by site
+	// lastRound holds the newest round of each site.
+	lastRound := map[int]int{}
 	for i, t := range tasks {
 		siteRounds[i] = done[t.Client]
 		done[t.Client]++

@@ -26,17 +26,23 @@ type FairLink struct {
 	freeGroups []int32
 	byUnshared map[int64]int32
 
-	slowByRate, slowByDue heap // groups of those that the server slows down
-	freeByRate, freeByDue heap // groups of the others
-	done                  heap // flows that are complete and have not been taken
+	// slowByRate and slowByDue hold the groups that the server slows down, by their rate and by
+	// when the first flow of each is complete.
+	slowByRate, slowByDue heap
+	// freeByRate and freeByDue hold the other groups in the same way.
+	freeByRate, freeByDue heap
+	// done holds the flows that are complete and have not been taken.
+	done heap
 }
 
 // flow is one transfer.
 type flow struct {
-	id         uint64
-	mark       Work // its group's service at which it is complete
-	group      int32
-	prev, next int32 // in its group's ring
+	id uint64
+	// mark is the service of its group at which the flow is complete.
+	mark  Work
+	group int32
+	// prev and next are its neighbours in the ring of its group.
+	prev, next int32
 	done       bool
 }
 
@@ -44,15 +50,22 @@ type flow struct {
 // be complete. All of them are always equally fast.
 type group struct {
 	unshared int64
-	rate     uint64 // own speed
-	n        int32
-	head     int32 // the first of the ring, if n is not 0
-	slowed   bool
-	base     Work  // service at the time since, or slowed: at the clock's reading
-	since    int64 // not slowed
-	reading  Work  // slowed
-	dueAt    int64 // not slowed: when its first is complete
-	dueClock Work  // slowed: the clock's reading then
+	// rate is the speed of a flow of the group that nobody slows down.
+	rate uint64
+	n    int32
+	// head is the first flow of the ring, if n is not 0.
+	head   int32
+	slowed bool
+	// base is the group's service at the time since or, for a slowed group, at the clock's reading.
+	base Work
+	// since is the time to which base belongs, for a group that is not slowed.
+	since int64
+	// reading is the clock's reading to which base belongs, for a slowed group.
+	reading Work
+	// dueAt is when the first flow of a group that is not slowed is complete.
+	dueAt int64
+	// dueClock is the clock's reading when the first flow of a slowed group is complete.
+	dueClock Work
 }
 
 // New returns a server without transfers at time now, each of which will need
@@ -241,7 +254,8 @@ func place[T any](list *[]T, free *[]int32, x T) int32 {
 func (s *FairLink) groupOf(unshared int64) int32 {
 	rate := s.need.rate(unshared)
 	if rate == fullRate {
-		unshared = 0 // faster than the server: all alike
+		// All flows that are faster than the server are alike.
+		unshared = 0
 	}
 	if i, ok := s.byUnshared[unshared]; ok {
 		return i

@@ -3,8 +3,9 @@ package fairshare
 // heap is a binary heap of small numbers, each at most once, that can also be
 // removed from its middle. The first is before all others.
 type heap struct {
-	list   []int32
-	place  []int32 // by number: its place in list, if it is there
+	list []int32
+	// place holds for each number its place in list, if it is there.
+	place  []int32
 	before func(a, b int32) bool
 }
 

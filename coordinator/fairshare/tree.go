@@ -17,16 +17,24 @@ import "math/big"
 // Where the server slows nobody down an event costs what it costs in one link, and otherwise
 // as many looks and moves more as there are sites with transfers.
 type Tree struct {
-	links []*FairLink // by site; nil: it has had no transfer
+	// links holds the link of each site, nil for one that has had no transfer.
+	links []*FairLink
 	need  Work
-	cap   uint64 // of a site's link
-	meet  bool   // the server holds transfers up, too
-	level uint64 // the server's, if they meet
+	// cap is the rate of a site's link.
+	cap uint64
+	// meet is true if the server holds transfers up beside the sites' links.
+	meet bool
+	// level is the rate at the server that no transfer is faster than, if the transfers meet there.
+	level uint64
 
-	due   heap // sites with transfers
+	// due holds the sites with transfers, by when the next one is complete.
+	due   heap
 	dueAt []int64
-	first []uint64 // the transfer that is complete and has the least id; 0: not known
-	order []int32  // scratch
+	// first holds for each site the transfer that is complete and has the least id, 0 if none is
+	// known.
+	first []uint64
+	// order is memory that is used again.
+	order []int32
 }
 
 // NewTree returns a tree without transfers, of a server and the links of this many sites. server
@@ -90,7 +98,8 @@ func (t *Tree) Resume(now int64, id uint64, client int, unshared int64, remainin
 		s.cap = t.cap
 		t.links[site] = s
 	}
-	s.setBound(now, t.level) // of late the site may have had no transfer
+	// The site may have had no transfer for a while, and so have missed changes of the level.
+	s.setBound(now, t.level)
 	x := s.Resume(now, id, unshared, remaining)
 	t.settle(now, int32(site))
 	return uint64(site)<<32 | uint64(uint32(x))
@@ -194,7 +203,8 @@ func (t *Tree) improved() uint64 {
 	}
 	switch {
 	case (Work{Lo: fullRate}).Less(fixed):
-		return 1 // lower than any
+		// No level is right, and 1 is lower than any other.
+		return 1
 	case slow == 0:
 		return fullRate
 	}

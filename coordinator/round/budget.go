@@ -38,7 +38,8 @@ func (u *Used) budgets(budget *Used) [5]struct {
 	used, limit float64
 	unit        string
 } {
-	const hour = 3600e9 // ns
+	// hour is an hour in nanoseconds.
+	const hour = 3600e9
 	return [5]struct {
 		used, limit float64
 		unit        string

@@ -53,7 +53,8 @@ func (c *clients) nextAvailable(idle bool) (at Time, ok bool) {
 		return at, ok
 	}
 	charged, next := c.batteries.nextReady(c.step.now, c.busy.Has)
-	if !charged && idle { // nobody can have a task, so it does not matter who is there
+	// Nobody can have a task, so it does not matter who is there.
+	if !charged && idle {
 		ok = false
 	}
 	if next < simclock.Never && (!ok || next < at) {

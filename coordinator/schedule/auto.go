@@ -77,7 +77,8 @@ func (a Auto) Reason(p Progress) (r Reason) {
 func (a Auto) top(p *Progress) float64 {
 	k0 := float64(p.K0)
 	if p.Pace.Step == 0 {
-		return k0 // computing takes no time
+		// Computing takes no time, so more steps cost nothing.
+		return k0
 	}
 	ratio := p.Pace.Round / p.Pace.Step
 	wanted := float64(a.Start / (1 - a.Start) * ratio)

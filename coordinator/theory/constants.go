@@ -28,16 +28,25 @@ func (f Form) String() string { return gaps[f] }
 
 // Constants are those of Assumptions 1 to 3, of FedAvg and of the optimum.
 type Constants struct {
-	L  float64 // smoothness of every client's objective, loss/length² (Assumption 1)
-	Mu float64 // strong convexity of every client's objective, loss/length² (Assumption 2)
+	// L is the smoothness of every client's objective, in loss/length² (Assumption 1).
+	L float64
+	// Mu is the strong convexity of every client's objective, in loss/length² (Assumption 2).
+	Mu float64
 
-	Variance float64 // Σ p_c² σ_c², loss²/length² (Assumption 3)
-	Gamma    float64 // Γ = F* − Σ p_c f_c*, a loss: 0 where clients agree
-	G        float64 // loss/length: E‖∇f_c(x; ξ)‖² <= G² for every client and iterate
-	FStar    float64 // F*, a loss
+	// Variance is Σ p_c² σ_c², in loss²/length² (Assumption 3).
+	Variance float64
+	// Gamma is Γ = F* − Σ p_c f_c*, a loss that is 0 where clients agree.
+	Gamma float64
+	// G bounds gradients, in loss/length: E‖∇f_c(x; ξ)‖² <= G² for every client and iterate.
+	G float64
+	// FStar is F*, the least loss.
+	FStar float64
 
-	N       int // clients in a round
-	Clients int // C; 0: not known, and then taken as very many
+	// N is the number of clients in a round.
+	N int
+	// Clients is C, the number of all clients. 0 means that it is not known, and it is then taken
+	// as very large.
+	Clients int
 
 	Form Form
 }
@@ -109,10 +118,14 @@ func PrintedG(l, distance float64) float64 { return l * distance }
 // are in megabits (10^6 bit), speeds in megabits a second, times in seconds.
 // Below Eq. 4 "D^c = C" is a misprint for D.
 type Runtime struct {
-	Megabits     float64 // |x|
-	DownloadMbps float64 // D
-	UploadMbps   float64 // U
-	Step         float64 // β, seconds a minibatch
+	// Megabits is |x|, the size of the model.
+	Megabits float64
+	// DownloadMbps is D, the speed of a client's download.
+	DownloadMbps float64
+	// UploadMbps is U, the speed of a client's upload.
+	UploadMbps float64
+	// Step is β, the seconds that one minibatch takes.
+	Step float64
 }
 
 // Validate returns an error if a number of the runtime model is out of range: the model and both

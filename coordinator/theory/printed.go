@@ -19,11 +19,13 @@ func (c Constants) PrintedEta(r Runtime, f, k, w float64) float64 {
 
 // Erratum is a place where the paper prints something else than what holds.
 type Erratum struct {
-	Place   string `json:"place"` // equation, theorem or remark
+	// Place is the equation, theorem or remark.
+	Place   string `json:"place"`
 	Printed string `json:"printed"`
 	Holds   string `json:"holds"`
 	Why     string `json:"why"`
-	Here    string `json:"functions"` // functions of this package that have it; empty: none
+	// Here names the functions of this package that have it, empty if none has.
+	Here string `json:"functions"`
 }
 
 // Errata returns what this package corrects in the paper, in the paper's order: each entry has the

@@ -2,10 +2,14 @@ package theory
 
 // Bound is a bound on ‖∇F‖² in its parts, each loss²/length².
 type Bound struct {
-	Start float64 // part of the distance at the start: 2κ·gap/(ηT)
-	Noise float64 // part of the gradients' variance: ηκL Σ p_c² σ_c²
-	Gamma float64 // part of clients that differ: ηκL·6LΓ
-	Drift float64 // part of clients that drift apart: ηκL (8 + 4/N) G² Σ K_r³/Σ K_r
+	// Start is the part of the bound from the distance at the start: 2κ·gap/(ηT).
+	Start float64
+	// Noise is the part from the gradients' variance: ηκL Σ p_c² σ_c².
+	Noise float64
+	// Gamma is the part from clients whose objectives differ: ηκL·6LΓ.
+	Gamma float64
+	// Drift is the part from clients that drift apart: ηκL (8 + 4/N) G² Σ K_r³/Σ K_r.
+	Drift float64
 }
 
 // Total is the bound.
@@ -57,7 +61,8 @@ func (c Constants) Lemma1(k int) float64 {
 	if c.Clients > 1 {
 		sampled = float64(c.Clients-c.N) / float64(c.Clients-1)
 	} else if c.Clients == 1 {
-		sampled = 0 // everyone takes part
+		// With all clients in each round nothing is sampled.
+		sampled = 0
 	}
 	started := float64(8 * float64(k-1) * float64(k-1) * g2)
 	drawn := float64(sampled * 4 / n * float64(k) * float64(k) * g2)

@@ -117,6 +117,7 @@ devices measure. Else --devices names the devices, and a model of 1 MB travels.`
 		0.5,
 		"seconds of rest before a transfer, as in a run: an idle connection starts slowly",
 	)
+	// Values are checked when the flags are read, before anything is started.
 	cli.CheckRun(c)
 	cli.CheckTimes(c)
 	cli.QuietFlag(c)

@@ -36,6 +36,7 @@ stays. The same command renews the certificate; a server takes it when it starts
 				return cli.Usage(c, fmt.Errorf("--host is missing: the name or IP address in the URL that devices "+
 					"use; several with commas between them"))
 			}
+			// A certificate that has expired already would be refused by everybody.
 			if life <= 0 {
 				return cli.Usage(c, fmt.Errorf("--expires %v: want some time, such as 8760h", life))
 			}
@@ -61,6 +62,7 @@ stays. The same command renews the certificate; a server takes it when it starts
 					return err
 				}
 			}
+			// Messages go to standard error, as this command has no result to print.
 			fmt.Fprintf(c.ErrOrStderr(), "The certificate for %v is %s, good until %s; its key is %s.\nGive %s to "+
 				"everybody who connects (--tls-ca). It is no secret.\n",
 				hosts, folder.Cert(), expiry.Local().Format(time.DateOnly), folder.Key(), public)

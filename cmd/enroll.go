@@ -77,6 +77,7 @@ that has none yet.`,
   fedpace enroll --site home --devices pi-1,pi-2 && fedpace enroll --site-config tls://server:7422 > site.conf`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			// The flags are checked as a whole before any key is read or made.
 			grant, err := e.grant(args)
 			if err != nil {
 				return cli.Usage(c, err)
@@ -212,6 +213,7 @@ func (e *enrollment) do(c *cobra.Command, g auth.Grant) (err error) {
 		}
 		_, err = io.WriteString(c.OutOrStdout(), text)
 		return err
+	// A running server of fedpace reads the revocation by itself; others need a new configuration.
 	case e.revoke:
 		if err := authority.Revoke(g.Role, g.ID); err != nil {
 			return err
@@ -223,6 +225,7 @@ func (e *enrollment) do(c *cobra.Command, g auth.Grant) (err error) {
 	case e.list != "":
 		return e.enrollList(c, authority, g)
 	}
+	// What is left is one device, host, site or coordinator to enroll.
 	path := cmp.Or(e.outPath, filepath.Join(e.keys, g.ID+".creds"))
 	creds, err := issue(authority, g, path, func(w io.Writer, creds []byte) error { return atomicfile.Bytes(creds)(w) })
 	if err != nil {

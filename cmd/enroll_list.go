@@ -133,6 +133,7 @@ func earlierDevices(path string, listed map[string]bool) (lines string, err erro
 	if err != nil {
 		return "", err
 	}
+	// A file by hand may have other keys, which would be lost.
 	devices, isOurs := strings.CutPrefix(string(text), devicesHead)
 	for line := range strings.Lines(devices) {
 		name, _, isDevice := strings.Cut(strings.TrimPrefix(line, "    "), ": ")

@@ -49,6 +49,7 @@ Grafana to import (Dashboards, New, Import).`,
 			if err = errors.Join(err, os.MkdirAll(args[0], 0o777)); err != nil {
 				return err
 			}
+			// The dashboards are part of the program, so they fit its metrics.
 			for _, name := range files {
 				text, err := dashboards.Files.ReadFile(name)
 				if err != nil {
@@ -137,6 +138,7 @@ Prometheus removes what is older than its retention (15 days unless told).`,
 			return cli.Usage(c, err)
 		},
 	}, func(_ *cobra.Command, dir string, w io.Writer) (string, error) {
+		// The warning is part of the description, so that it is read with the times.
 		e, err := report.ExportOpenMetrics(dir, w, start)
 		return fmt.Sprintf(
 			"%d rounds from %s to %s%s",

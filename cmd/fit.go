@@ -27,6 +27,7 @@ tasks were left out, and how long the run's tasks and rounds take with these cla
   fedpace run --config exp.yaml --config fleet.yaml --dry-run
   fedpace fit runs/exp --pool --json | jq .check`,
 		RunE: func(c *cobra.Command, args []string) error {
+			// With --pool, devices of one class are fitted together.
 			f, err := fit.FitRun(args[0], pool)
 			if err != nil {
 				return err

@@ -146,6 +146,7 @@ func (f *flags) add(c *cobra.Command) {
 	s.StringArrayVar(&f.expect, "expect", nil, expectUsage)
 	s.StringVar(&f.trainer, "trainer", "", cli.TrainerUsage)
 	s.BoolVar(&f.force, "force", false, "replace what the folder holds")
+	// Names and tags are checked when they are read, since folders and pages use them.
 	cli.Check(c, "name", names.CheckName)
 	cli.Check(c, "tag", names.CheckTag)
 	cli.QuietFlag(c)

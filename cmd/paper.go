@@ -98,6 +98,7 @@ With --nats hosts (fedpace host) do the runs, to the same bits.`,
 		"only decide the claims in claims.yaml of --from (else docs/paper) by the curves there, and draw gains.svg",
 	)
 	s.BoolVar(&f.dry, "dry-run", false, "only list the runs, whether they are done and what core-hours the others cost")
+	// The bounds keep a mistyped number from starting a run of weeks.
 	cli.InRange(c, "seeds", 1, maxSeeds)
 	cli.InRange(c, "rounds", 1, 1e6)
 	cli.InRange(c, "scale", 1e-4, 1)

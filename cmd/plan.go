@@ -41,6 +41,7 @@ goes on with a plan that was interrupted.`,
 			if err != nil {
 				return err
 			}
+			// The settings are checked before the first of them is played.
 			q, err := f.request(c, loaded.Schedule)
 			if err != nil {
 				return cli.Usage(c, err)

@@ -32,6 +32,7 @@ predicted; where K_r follows losses, it stays at K_0.`,
   fedpace predict runs/pis --json | jq .rounds_inside`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			// Notices appear beside the progress, and results only after the display is closed.
 			show := cli.NewDisplay(c)
 			o := run.Options{
 				Version:      cli.Version(),

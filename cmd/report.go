@@ -35,6 +35,7 @@ differ in their seed alone are one curve, with 95% confidence intervals.`,
   fedpace report runs/fixed runs/rounds -o comparison.html
   fedpace report runs/demo --format pdf`,
 		RunE: func(c *cobra.Command, args []string) error {
+			// The format is settled before any run is read.
 			kind, path, err := reportFile(format, outPath)
 			if err != nil {
 				return cli.Usage(c, err)

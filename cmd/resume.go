@@ -35,6 +35,7 @@ gives again or --trust allows.`,
 				return cli.Usage(c, err)
 			}
 			show := cli.NewDisplay(c)
+			// The configuration is the one in the folder of the run.
 			o := f.options(show)
 			o.RemoteHosts = elsewhere
 			o.Trainer = f.trainer

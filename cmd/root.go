@@ -83,12 +83,14 @@ local SGD steps decays by a schedule.`,
 		{"data", "Data:", []*cobra.Command{dataset.Command(fetch.Archives, fetch.Fetcher{})}},
 		{"more", "More:", []*cobra.Command{configurationTopic(), manCommand(), cli.VersionCommand("fedpace")}},
 	} {
+		// Help shows the groups in this order.
 		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
 		for _, c := range g.commands {
 			c.GroupID = g.id
 			root.AddCommand(c)
 		}
 	}
+	// Help and completion are commands of cobra's, which belong to no group by themselves.
 	root.SetHelpCommand(helpCommand(root))
 	root.SetHelpCommandGroupID("more")
 	root.SetCompletionCommandGroupID("more")

@@ -92,6 +92,7 @@ roughly. W is the time since the start, or with theory.time: ahead to the end.`,
 		{"f-star", "least loss F*", &f.given.FStar},
 		{"loss", "loss F from which to look ahead", &f.given.Loss},
 	} {
+		// A flag's own function tells a number that was given from none.
 		s.Func(n.name, "`number`: "+n.meaning, func(text string) error {
 			x, err := strconv.ParseFloat(text, 64)
 			// The configuration has the same bounds; the negation also refuses NaN.

@@ -44,6 +44,7 @@ was interrupted.`,
 			o := f.study(show, server)
 			// A tuning is a study of many runs, so its progress replaces that of single runs.
 			o.Progress = func(p study.Progress) { show.Show(statusOfStudy(p)) }
+			// Settings that these seeds do not tell apart get more of them.
 			limits.Seeds = wide.seeds
 			result, err := tune.Make(c.Context(), plan, limits, o)
 			show.Close()

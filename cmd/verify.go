@@ -48,6 +48,7 @@ One that answers otherwise is not deterministic, and the command exits with 1.`,
 			if err != nil {
 				return err
 			}
+			// Policies are asked only if the files are those that the run wrote.
 			if v.Damaged == 0 {
 				return verifyPolicies(c, args[0], trust)
 			}

@@ -77,6 +77,7 @@ func readCIFARArchive(f io.Reader, opt federated.Options) (*federated.Grouped, e
 		return nil, fmt.Errorf("gzip: %w", err)
 	}
 	var parts [2][]byte
+	// The files come in any order, so the set is made at the end of the archive.
 	for archive := tar.NewReader(z); ; {
 		entry, err := archive.Next()
 		if err == io.EOF {

@@ -248,6 +248,7 @@ func readShard(r io.Reader) (*leafShard, error) {
 		return nil, leafError(err)
 	}
 	switch {
+	// The three parts of the file must agree before any user is looked at.
 	case s.Users == nil || s.Data == nil:
 		return nil, errors.New(`no "users" or no "user_data"; want LEAF's JSON: users, num_samples, user_data.<user>.{x, y}`)
 	case s.Count != nil && len(s.Count) != len(s.Users):
@@ -428,6 +429,7 @@ func (l *leafLabel) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 		return err
 	}
 	switch text := t.String(); {
+	// A number must be a whole one among the classes, of which FEMNIST has the most.
 	case t.Kind() == '0' &&
 		(t.Float() != math.Trunc(t.Float()) || t.Float() < 0 || t.Float() >= federated.FEMNISTClasses):
 		return fmt.Errorf(
@@ -438,6 +440,7 @@ func (l *leafLabel) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 		)
 	case t.Kind() == '0':
 		*l = leafLabel(t.Float())
+	// A character keeps a mark, because its meaning depends on the task.
 	case t.Kind() == '"' && len(text) == 1 && federated.ShakespeareIndex[text[0]] != 0xff:
 		*l = leafCharacter + leafLabel(federated.ShakespeareIndex[text[0]])
 	default:
@@ -563,6 +566,7 @@ func group(
 	split func(client int, samples []int32) (train, held []int32),
 	take func(*leafShard, string) ([]int32, error),
 ) (*federated.Grouping, error) {
+	// A user may have a shard in both parts, but only one in each.
 	trains, err := owners(train)
 	tests, testErr := owners(test)
 	if err := cmp.Or(err, testErr); err != nil {

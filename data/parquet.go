@@ -318,6 +318,7 @@ func cifarSheets(train, test *parquetfile.Sheet, opt federated.Options) (*federa
 		// The memory is bounded by the check of the number of rows.
 		records := make([]byte, t.Rows*federated.CIFARRecord)
 		err := t.Each(parquetfile.Columns{
+			// A record has the two labels before the pixels.
 			"coarse_label": storeLabels(records, federated.CIFARRecord, federated.CIFARCoarse),
 			"fine_label":   storeLabels(records[1:], federated.CIFARRecord, federated.CIFARClasses),
 			"img": content(func(row int, b []byte) error {
@@ -352,6 +353,7 @@ func shakespeare(t *parquetfile.Sheet, _ federated.Options) (*federated.Grouped,
 	s.Rows = &federated.ByteRows{Width: federated.ShakespeareWindow, Bytes: tokens, Coding: federated.Tokens}
 	s.About.Name = "shakespeare (parquet)"
 	return grouped(t, s, parquetfile.Columns{
+		// The label is the place of one character in the vocabulary.
 		"y": content(func(row int, b []byte) error {
 			c, err := federated.AppendCharacters(nil, string(b), 1)
 			if err == nil {

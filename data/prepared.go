@@ -172,6 +172,7 @@ func filesBelow(path string) (files []string, err error) {
 		if !info.IsDir() || isAround {
 			return nil
 		}
+		// around are the folders from path down to dir.
 		around = append(around, info)
 		defer func() { around = around[:len(around)-1] }()
 		entries, err := os.ReadDir(dir)
@@ -210,7 +211,8 @@ func as[Dst, Src int | int32 | uint32 | uint16](values []Src) []Dst {
 	return converted
 }
 
-// section returns the section of this name, or an empty one if there is none.
+// section returns the section of this name, or an empty one if there is none, which reads as no
+// numbers.
 func (p *prepared) section(name string) section {
 	for _, s := range p.Sections {
 		if s.Name == name {
@@ -284,7 +286,8 @@ func (p *prepared) addRows(r federated.Rows) error {
 	return nil
 }
 
-// convert returns texts as bytes, or bytes as texts, each with the same content.
+// convert returns texts as bytes, or bytes as texts, each with the same content. JSON would change
+// names that are not UTF-8 if they were texts.
 func convert[Dst, Src string | []byte](values []Src) []Dst {
 	converted := make([]Dst, len(values))
 	for i, v := range values {
@@ -388,6 +391,7 @@ func parsePrepared(b []byte, key string) (*federated.Grouped, error) {
 	if len(b) < preparedHead || string(b[:16]) != preparedMagic {
 		return nil, errors.New("no prepared file of this version")
 	}
+	// The length comes from the file and is checked before it is used.
 	n := binary.LittleEndian.Uint64(b[16:])
 	if n > uint64(len(b)-preparedHead) || n > maxPreparedTop {
 		return nil, errors.New("damaged: its header exceeds it")
@@ -400,6 +404,7 @@ func parsePrepared(b []byte, key string) (*federated.Grouped, error) {
 	if err := json.Unmarshal(header, &p); err != nil {
 		return nil, fmt.Errorf("damaged: %w", err)
 	}
+	// A file of other sources is whole, but not the one that is wanted.
 	if key != "" && p.Source != key {
 		return nil, errors.New("stale: sources or options have changed")
 	}
@@ -499,6 +504,7 @@ func (p *prepared) rows() (federated.Rows, int, error) {
 		return p.bags()
 	case "text":
 		return p.texts()
+	// Numbers are copied into memory of their own, in the byte order of this machine.
 	case "float":
 		values := numbers[float32](p, "values")
 		store = &federated.FloatRows{Width: width, Values: values}
@@ -555,6 +561,7 @@ func (p *prepared) bags() (federated.Rows, int, error) {
 		Word:   as[uint16](numbers[uint32](p, "token")),
 		Count:  as[uint16](numbers[uint32](p, "count")),
 	}
+	// Each token has a count, and each bag a part of both lists.
 	if len(r.Word) != len(r.Count) || !places(r.Starts, len(r.Starts)-1, len(r.Word)) {
 		return nil, 0, errors.New("bags of words do not match their places")
 	}
@@ -562,6 +569,7 @@ func (p *prepared) bags() (federated.Rows, int, error) {
 		start := r.Starts[i]
 		total := 0
 		for j := start; j < end; j++ {
+			// Tokens that ascend are different, as the model expects.
 			if j > start && r.Word[j] <= r.Word[j-1] || int(r.Word[j]) >= p.Info.Features {
 				return nil, 0, fmt.Errorf("bag %d is not ascending", i)
 			}

@@ -255,6 +255,8 @@ func newWindows(roles []role) (*federated.Grouped, error) {
 	s.About.Name = "shakespeare (gutenberg)"
 	g := federated.Grouping{Train: room()}
 	for _, r := range roles {
+		// The number of windows is that of their labels, which begin a window's length into the
+		// text.
 		n, held := inSequence(max(0, len(r.Text)-window))
 		if held < 1 {
 			continue

@@ -151,6 +151,7 @@ func readTweets(in *bufio.Reader, opt federated.Options) (*federated.Grouped, er
 			return nil, fmt.Errorf("after tweet %d: %w", len(t.Labels), err)
 		}
 		line, _ := c.FieldPos(0)
+		// The number of fields is checked here, so that the error names the line.
 		if len(record) != 6 {
 			return nil, fmt.Errorf(
 				"line %d: found %d columns, want 6: polarity, id, date, query, user, text",
@@ -298,6 +299,7 @@ func (t *tweetTexts) Set(opt federated.Options, name string) (*federated.Grouped
 	}
 	var g federated.Grouping
 	for u, tweets := range userTweets {
+		// Users with fewer tweets are no clients.
 		if len(tweets) >= opt.TweetsAtLeast() {
 			train, held := opt.Split(len(g.Names)+g.Excluded, tweets)
 			g.Add(t.users.List[u], train, held)
@@ -343,6 +345,7 @@ func (t *tweetTexts) Bags(by *federated.Grouping, name string) (*federated.Group
 		}
 		return rows, nil
 	}
+	// Rows are numbered anew, because tweets without a known word have none.
 	g := federated.Grouping{Excluded: by.Excluded, Lost: by.Lost}
 	// The training tweets of client c lie between starts c and c+1.
 	starts := append(by.Starts, len(by.Train))

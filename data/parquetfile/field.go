@@ -172,6 +172,7 @@ func (t *Sheet) Fields() ([]Field, error) {
 			if otherField == nil {
 				return nil, fmt.Errorf("%s: column %s: is absent", file.Name, f.Name)
 			}
+			// The same column must have the same type in all files.
 			if otherField.TypeName() != f.TypeName() {
 				return nil, fmt.Errorf(
 					"%s: column %s: holds %s, in %s %s",

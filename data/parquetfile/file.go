@@ -145,6 +145,7 @@ func (t *File) openSchema(schema []format.SchemaElement) error {
 	}
 	var group format.RowGroup
 	for _, e := range schema {
+		// Only leaves have a type; groups have none and no chunk.
 		if e.Type.Valid {
 			// The size is a bound that no stream reaches.
 			column := format.ColumnMetaData{Type: e.Type.V, DataPageOffset: 4, TotalCompressedSize: 1 << 62}
@@ -158,6 +159,7 @@ func (t *File) openSchema(schema []format.SchemaElement) error {
 	if err != nil {
 		return err
 	}
+	// The file consists of its marks and the footer alone.
 	b := append([]byte("PAR1"), footer...)
 	b = append(binary.LittleEndian.AppendUint32(b, uint32(len(footer))), "PAR1"...)
 	file, err := parquet.OpenFile(

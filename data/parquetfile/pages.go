@@ -199,7 +199,9 @@ func (s *stream) check(h *format.PageHeader, p *page) error {
 		if min(p.sections[0], p.sections[1]) < 0 {
 			return errors.New("damaged: a length below 0")
 		}
+		// In version 2 the header says how long the levels are.
 		p.levels = int64(p.sections[0]) + int64(p.sections[1])
+		// A page of version 2 may go without compression, whatever the codec of its column.
 		if v2.V.IsCompressed.Valid && !v2.V.IsCompressed.V {
 			p.codec = format.Uncompressed
 		}

@@ -34,6 +34,7 @@ func (s *stream) plainPage(p *page, b []byte, start int) ([]byte, error) {
 	values := b[start:]
 	var plain []byte
 	var err error
+	// Encodings that the library decodes correctly are left to it.
 	switch p.encoding {
 	case format.RLE:
 		plain, err = plainBooleans(values)
@@ -47,6 +48,7 @@ func (s *stream) plainPage(p *page, b []byte, start int) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", p.encoding, err)
 	}
+	// The levels before the values stay as they are.
 	p.encoding = format.Plain
 	return append(slices.Clone(b[:start]), plain...), nil
 }
@@ -209,6 +211,7 @@ func plainStrings(b []byte, encoding format.Encoding, kind parquet.Kind) (plain 
 		return nil, nil
 	}
 	var prefixes []int64
+	// The lengths of the prefixes come before those of the suffixes.
 	if encoding == format.DeltaByteArray {
 		if prefixes, b, err = decodeDeltas(b); err != nil {
 			return nil, err

@@ -46,6 +46,7 @@ func (n *nameColumn) take(_ int, c cell) error {
 // from the names and renumbers the others. In a column of words it changes nothing and returns nil,
 // because such a text is a word there.
 func (n *nameColumn) missingRows() (rows []int) {
+	// A mapping that lists its classes has said which texts are classes.
 	if n.closed {
 		return nil
 	}
@@ -80,6 +81,7 @@ func (n *nameColumn) missingRows() (rows []int) {
 		if i < 0 {
 			continue
 		}
+		// A row whose name is gone has the index -1 and counts as missing.
 		n.index[row] = renumbered[i]
 		if renumbered[i] < 0 {
 			rows = append(rows, row)

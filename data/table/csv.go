@@ -98,10 +98,12 @@ func separator(line []byte) rune {
 		if b == '"' {
 			quoted = !quoted
 		}
+		// A separator within quotes belongs to a field.
 		if !quoted {
 			counts[b]++
 		}
 	}
+	// Only a sign that occurs more often than the comma takes its place.
 	best := ','
 	for _, r := range ";\t|" {
 		if counts[r] > counts[best] {

@@ -94,6 +94,7 @@ func (d *decimalSigns) decide(isCommaFile bool) (isComma bool, err error) {
 			d.commaText,
 			cmp.Or(d.pointText, d.groupPointText),
 		)
+	// 1,250 beside 1.5 has a comma between thousands, which no reader here removes.
 	case d.groupCommas > 0 && d.points+d.groupPoints > 0:
 		return false, fmt.Errorf(
 			"column %s has numbers with a comma, as %s, and with a point, as %s; want none between thousands",
@@ -104,6 +105,7 @@ func (d *decimalSigns) decide(isCommaFile bool) (isComma bool, err error) {
 	// A doubtful 1,250 is a fraction where other numbers of the file have decimal commas.
 	case d.commas > 0, d.groupCommas > 0 && isCommaFile:
 		return true, nil
+	// Nothing in the files tells whether 1,250 is a thousand or a fraction, so the user decides.
 	case d.groupCommas > 0:
 		return false, fmt.Errorf(
 			"column %s has numbers such as %s, which may be thousands (want decimal: comma if the comma is a decimal "+
@@ -111,6 +113,7 @@ func (d *decimalSigns) decide(isCommaFile bool) (isComma bool, err error) {
 			d.name,
 			d.groupCommaText,
 		)
+	// Among decimal commas, 1.250 may be a thousand.
 	case d.groupPoints > 0 && d.points == 0 && isCommaFile:
 		return false, fmt.Errorf(
 			"column %s has numbers such as %s, which may be thousands, as other columns have decimal commas (want "+
@@ -143,6 +146,7 @@ func (t *Table) decimalColumns(files []tableFile, columns, numeric []string) (co
 		signs[i] = decimalSigns{name: name, mustBeNumbers: slices.Contains(numeric, name)}
 	}
 	for _, f := range files {
+		// The columns that the path gives are no numbers to judge.
 		if p, ok := f.(*placedTable); ok {
 			f = p.tableFile
 		}

@@ -30,7 +30,8 @@ func (n *numbers) reserve(count int) {
 	}
 }
 
-// extend adds count values, which set fills later in any order.
+// extend adds count values, which set fills later in any order. Until then their values do not
+// matter.
 func (n *numbers) extend(count int) {
 	if n.precise {
 		n.double = federated.Grow(n.double, count)
@@ -39,7 +40,8 @@ func (n *numbers) extend(count int) {
 	}
 }
 
-// append adds the value x at the end, rounded to float32 unless precise is set.
+// append adds the value x at the end. It is rounded to float32 unless the values are kept in double
+// precision.
 func (n *numbers) append(x float64) {
 	if n.precise {
 		n.double = append(n.double, x)

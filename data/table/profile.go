@@ -316,7 +316,8 @@ func count(c *profile) string {
 	return fmt.Sprint(len(c.distinct))
 }
 
-// inOrder returns the different values of a column of whole numbers, ascending by their size.
+// inOrder returns the different values of a column of whole numbers as texts, ascending by their
+// size. Equal numbers in different spellings are in the order of their letters.
 func (p *profile) inOrder() []string {
 	return slices.SortedFunc(maps.Keys(p.distinct), func(a, b string) int {
 		x, _ := parseNumber(a)

@@ -485,11 +485,13 @@ func (p *Proposal) guessShape(c *profile) {
 	last := c.lengths[2]
 	grounds := fmt.Sprintf("the lists of the first row have %d, %d and %d values", first, middle, last)
 	switch {
+	// One or three innermost values are the colours of a pixel.
 	case last == 1 || last == 3:
 		p.Table.Shape = []int{last, first, middle}
 		p.Table.Channels = channelsLast
 		p.add("shape", fmt.Sprintf("[%d, %d, %d]", last, first, middle), "%s", grounds)
 		p.add("channels", channelsLast, "the innermost lists are the colours of a pixel")
+	// One or three outermost lists are the planes of colour, which is the standard order.
 	case first == 1 || first == 3:
 		p.Table.Shape = slices.Clone(c.lengths)
 		p.add("shape", fmt.Sprintf("[%d, %d, %d]", first, middle, last), "%s", grounds)

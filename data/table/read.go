@@ -149,6 +149,7 @@ func (r *reading) reserve(rows int, room func(width int) int) error {
 	if rows > federated.MaxSamples-r.rows {
 		return fmt.Errorf("more than %d rows", federated.MaxSamples)
 	}
+	// A nil field is a column that the mapping does not name.
 	if r.client != nil {
 		r.client.index = slices.Grow(r.client.index, rows)
 	}
@@ -266,6 +267,7 @@ func (r *reading) noteCoarseTargets(about *federated.Info) {
 // missing values. This waits until the whole column is read, because in a column of words they are
 // words.
 func (r *reading) dropMissingNames() error {
+	// find drops the rows of one column whose text stands for a missing number.
 	find := func(column string, names *nameColumn) error {
 		for _, row := range names.missingRows() {
 			if err := r.dropRow(row, false, errMissing); err != nil {

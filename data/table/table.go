@@ -20,26 +20,43 @@ const tableHelp = "CSV or Parquet of your own, by a mapping of its columns"
 
 func init() { federated.Readers.Register("table", tableHelp, Table{}) }
 
-// Table reads CSV (plain or gzip; commas, semicolons or tabs) and Parquet of your
-// own. Its options say what the columns mean: whose a row is, what a model reads
-// of it, and what it is to tell. A folder holds files with the same columns; those
-// whose names begin with test are held out.
+// Table reads CSV (plain or gzip; commas, semicolons or tabs) and Parquet of the user's own. Its
+// options say what the columns mean: whose a row is, what a model reads of it, and what it is to
+// predict. A folder holds files with the same columns; those whose names begin with test are held
+// out.
 type Table struct {
-	Client   string   `key:"client" is:"null" help:"column that says whose a row is; file: each file of a folder is a client's; null: nobody's, which needs a partition"`
+	// Client is the column that says whose a row is; "file" makes each file a client's; empty: the
+	// rows are nobody's, and a partition deals them.
+	Client string `key:"client" is:"null" help:"column that says whose a row is; file: each file of a folder is a client's; null: nobody's, which needs a partition"`
+	// Features are the columns of the inputs, as names or patterns, or one column of lists or
+	// images.
 	Features []string `key:"features" is:"null" help:"input columns: names, patterns such as px_*, or * for the rest; or one of lists or images"`
-	Words    []string `key:"words" is:"null" help:"columns of few words, each word a feature of 0 or 1 (one-hot)"`
-	Text     string   `key:"text" is:"null" help:"column of texts, in place of features"`
-	Window   int      `key:"window" is:"null" range:"[1,65536]" unit:"tokens" help:"tokens of a sample"`
-	Tokens   string   `key:"tokens" default:"characters" words:"characters,bytes" help:"what a token is"`
-	Label    string   `key:"label" is:"null" help:"column of the class, words or whole numbers; null: text predicts its next token"`
-	Classes  []string `key:"classes" is:"null" help:"names of classes in order; null: the label column's, sorted"`
-	Target   []string `key:"target" is:"null" help:"columns of numbers to predict, in place of a label"`
-	Split    string   `key:"split" is:"null" help:"column that says which rows are held out, as train and test or 0 and 1; null: a fifth of each client's"`
-	Shape    []int    `key:"shape" is:"null" range:"[1,65536]" help:"channels, height and width of an image"`
-	Channels string   `key:"channels" is:"null" words:"first,last" help:"order of an image's values: last for height, width, channel, as NumPy has them; null: first"`
-	Scale    string   `key:"scale" default:"none" words:"none,standard,pixels" help:"change of features: none, to mean 0 and deviation 1 over the training rows, or from 0..255 to 0..1"`
-	Decimal  string   `key:"decimal" is:"null" words:"point,comma" help:"decimal sign of numbers in texts; null: that of each column, where the fields are not separated by commas"`
-	Missing  string   `key:"missing" default:"refuse" words:"refuse,drop,mean" help:"what a missing value does: error, the row is left out, or the training rows' mean"`
+	// Words are columns of few different words, each word of which is a feature of 0 or 1.
+	Words []string `key:"words" is:"null" help:"columns of few words, each word a feature of 0 or 1 (one-hot)"`
+	// Text is the column of texts, in the place of features.
+	Text string `key:"text" is:"null" help:"column of texts, in place of features"`
+	// Window is the number of tokens of a sample of text.
+	Window int `key:"window" is:"null" range:"[1,65536]" unit:"tokens" help:"tokens of a sample"`
+	// Tokens says what a token is: a character or a byte.
+	Tokens string `key:"tokens" default:"characters" words:"characters,bytes" help:"what a token is"`
+	// Label is the column of the class; empty: a text predicts its next token.
+	Label string `key:"label" is:"null" help:"column of the class, words or whole numbers; null: text predicts its next token"`
+	// Classes are the names of the classes in their order; nil: those of the label column, sorted.
+	Classes []string `key:"classes" is:"null" help:"names of classes in order; null: the label column's, sorted"`
+	// Target are the columns of numbers to predict, in the place of a label.
+	Target []string `key:"target" is:"null" help:"columns of numbers to predict, in place of a label"`
+	// Split is the column that says which rows are held out; empty: a part of each client's.
+	Split string `key:"split" is:"null" help:"column that says which rows are held out, as train and test or 0 and 1; null: a fifth of each client's"`
+	// Shape has the channels, the height and the width of an image; nil: the features are no image.
+	Shape []int `key:"shape" is:"null" range:"[1,65536]" help:"channels, height and width of an image"`
+	// Channels is the order of an image's values in the table; empty: channels first.
+	Channels string `key:"channels" is:"null" words:"first,last" help:"order of an image's values: last for height, width, channel, as NumPy has them; null: first"`
+	// Scale says how features are changed before a model reads them.
+	Scale string `key:"scale" default:"none" words:"none,standard,pixels" help:"change of features: none, to mean 0 and deviation 1 over the training rows, or from 0..255 to 0..1"`
+	// Decimal is the decimal sign of numbers in texts; empty: each column tells it.
+	Decimal string `key:"decimal" is:"null" words:"point,comma" help:"decimal sign of numbers in texts; null: that of each column, where the fields are not separated by commas"`
+	// Missing says what happens where a value is missing: an error, no row, or the mean.
+	Missing string `key:"missing" default:"refuse" words:"refuse,drop,mean" help:"what a missing value does: error, the row is left out, or the training rows' mean"`
 
 	// plain says that labels are whole numbers from 0, as in a table with the columns client, x
 	// and y.
@@ -394,7 +411,8 @@ func (t *Table) numericFeatures() []string {
 	return t.Features
 }
 
-// places returns the position of each column in columns by its name, from 0 on.
+// places returns the position of each of the columns by its name, counted from 0. Names must be
+// different, or the last position counts.
 func places(columns []string) map[string]int {
 	position := make(map[string]int, len(columns))
 	for i, name := range columns {
@@ -522,6 +540,7 @@ func openTables(source string, reading *federated.Reading) (list []tableFile, er
 	if err != nil {
 		return nil, err
 	}
+	// The source itself is only listed; each file is opened anew.
 	defer s.File.Close()
 	files, err := listTable(s)
 	if err != nil {
@@ -544,6 +563,7 @@ func openTables(source string, reading *federated.Reading) (list []tableFile, er
 		if err != nil {
 			return list, location.withFile(err)
 		}
+		// Folders on the way to the file may give further columns.
 		file = placed(file, found.Keys)
 		list = append(list, file)
 		if first := list[0].columns(); !slices.Equal(
@@ -578,6 +598,7 @@ func openTableFile(location place) (_ tableFile, err error) {
 		}
 	}()
 	location.source = s
+	// A file that is only called .parquet is opened as such, so that the error says what is wrong.
 	if strings.HasPrefix(s.Head, "PAR1") || strings.HasSuffix(s.Name(), ".parquet") {
 		file, err := parquetfile.Open(location.reading.Counted(s.File), s.Size)
 		if err != nil {

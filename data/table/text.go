@@ -32,6 +32,7 @@ func (r *reading) tokens(s federated.Grouped, names []string, clientRows [][]int
 	s.About.Vocabulary = len(alphabet.Tokens) + 1
 	s.About.Alphabet = alphabet.Tokens
 	g := federated.Grouping{HeldOutOnly: r.options.HeldOutOnly, Marked: r.split != nil || r.heldOut != nil}
+	// With a label, each row is a sample of its own.
 	if r.label != nil {
 		if r.rows > maxText/r.t.Window {
 			return nil, fmt.Errorf("window: %d rows of %d tokens are more than %d bytes", r.rows, r.t.Window, maxText)
@@ -49,6 +50,7 @@ func (r *reading) tokens(s federated.Grouped, names []string, clientRows [][]int
 	}
 	// Without a label, samples are windows of a text, which overlap and are not stored one by one.
 	s.Rows = &federated.TextRows{Window: r.t.Window}
+	// Without a label, the windows of each client are made one client after the other.
 	w := &windows{reading: r, alphabet: alphabet, set: &s}
 	for c, name := range names {
 		train, held, err := w.client(clientRows[c])
@@ -59,6 +61,7 @@ func (r *reading) tokens(s federated.Grouped, names []string, clientRows [][]int
 	}
 	s.About.Classes = s.About.Vocabulary
 	s.About.Labels = append([]string{""}, alphabet.Tokens...)
+	// Texts that are too short leave no window behind the training part.
 	if len(g.Held) == 0 && len(g.Train) > 0 && !g.Marked {
 		return nil, fmt.Errorf(
 			"no sample is held out for validation; want a client with more than %d tokens of text, six windows",

@@ -96,6 +96,7 @@ func (v *vectors) take(row int, c cell) error {
 // empty, the numbers of these words. A missing number becomes hole, and errMissing is returned
 // after all numbers are added.
 func (v *vectors) append(c cell, words []string) (missing error) {
+	// A cell that is no text counts as one number.
 	for i := range max(1, len(words)) {
 		if len(words) > 0 {
 			c.text = words[i]
@@ -103,6 +104,7 @@ func (v *vectors) append(c cell, words []string) (missing error) {
 		x, err := c.number()
 		switch {
 		case err == errMissing:
+			// The row keeps its length, and the caller decides what happens to it.
 			x = v.hole
 			missing = err
 		case err != nil:
@@ -174,6 +176,7 @@ func (v *vectors) image(b []byte) error {
 		return errors.New("bytes after rows of numbers")
 	case isImage && v.shape[0] != 1 && v.shape[0] != 3:
 		return fmt.Errorf("a %s after samples of %d bytes or with %d channels; want 1 or 3", kind, v.width, v.shape[0])
+	// The image is decoded in place, behind the rows before.
 	case isImage:
 		start := len(v.bytes)
 		v.bytes = federated.Grow(v.bytes, v.width)

@@ -73,6 +73,7 @@ gives every client this speed. --seconds 600 shows what heat does.`,
   ` + program + ` calibrate --nats nats://lab:4222 --client pi1 --creds pi1.creds --name pi4 --out pi4.yaml
   fedpace run --config pi4.yaml --set stop.rounds=100`,
 		RunE: func(c *cobra.Command, _ []string) error {
+			// Mistakes in the flags are found before anything is measured.
 			if err := f.check(); err != nil {
 				return Usage(c, err)
 			}
@@ -83,6 +84,7 @@ gives every client this speed. --seconds 600 shows what heat does.`,
 	s.StringVar(&f.task, "task", "", "measure this task alone: sent140, femnist, cifar100 or shakespeare")
 	s.StringVar(&f.model, "model", "", "measure this model, as fedpace run --dry-run prints it, such as mlp:4,16,3")
 	s.StringArrayVar(&f.config, "config", nil, ConfigUsage)
+	// The flag exists in any case, so that an error can say which program reads it.
 	s.Lookup("config").Hidden = ofConfig == nil
 	s.IntSliceVar(
 		&f.batches,

@@ -59,7 +59,8 @@ func newDisplay(stream io.Writer, quiet bool) *Display {
 	return &Display{stream: stream, quiet: quiet, screen: screenOf(stream)}
 }
 
-// Show displays the status s, which replaces the one before.
+// Show displays the status s, which replaces the one before. It does nothing with --quiet, and may
+// be called from any goroutine.
 func (d *Display) Show(s Status) {
 	if d.quiet {
 		return

@@ -24,6 +24,7 @@ if the device cannot take part.`,
 		Example: "  " + program + " doctor\n  " + program + " doctor --nats tls://lab:4222 --client pi1 --creds " +
 			"pi1.creds --data own.parquet",
 		RunE: func(c *cobra.Command, _ []string) error {
+			// The checks concern a device with the version of this program.
 			device.Version = Version()
 			config.Conn.Name = "doctor of device " + device.ID
 			return examine(c, config)

@@ -14,7 +14,8 @@ import (
 // terminal.
 const widestHelp = 100
 
-// wrapHelp makes the help of a program fit into the given number of columns.
+// wrapHelp makes the help of the program root, and of all its commands, fit into the given number
+// of columns.
 func wrapHelp(root *cobra.Command, columns int) {
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) {
 		about := strings.TrimSpace(cmp.Or(c.Long, c.Short)) + "\n"
@@ -48,6 +49,7 @@ func wrapped(text string, columns int) string {
 		if line == "" || strings.HasPrefix(line, " ") {
 			flush()
 		}
+		// The kind of a line decides how it may be broken.
 		switch {
 		case line == "":
 			examples = false
@@ -62,6 +64,7 @@ func wrapped(text string, columns int) string {
 			fold(&b, line, "      ", columns, ` \`)
 		case strings.HasPrefix(line, " "):
 			fold(&b, line, strings.Repeat(" ", hanging(line, columns)), columns, "")
+		// A line at the margin belongs to a paragraph, which is filled when it is complete.
 		default:
 			paragraph = append(paragraph, line)
 		}

@@ -37,7 +37,8 @@ func (w *checked) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// OnTerminal reports whether the command prints to a terminal, where a person reads it.
+// OnTerminal reports whether the command c prints to a terminal, where a person reads it. Its
+// output may be wrapped in checked.
 func OnTerminal(c *cobra.Command) bool {
 	stream := c.OutOrStdout()
 	if w, ok := stream.(*checked); ok {

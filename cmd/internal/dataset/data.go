@@ -112,6 +112,7 @@ func histograms(d federated.Stats) []figure.Panel {
 	if d.Info.Synthetic {
 		name = "SYNTHETIC: " + name
 	}
+	// The first panel shows how unevenly the samples are spread over clients.
 	sizes := figure.Panel{
 		Title:    fmt.Sprintf("%s: clients %d", name, d.Clients),
 		X:        "training samples of a client",
@@ -125,6 +126,7 @@ func histograms(d federated.Stats) []figure.Panel {
 			figure.Bar{Low: float64(b.Low) - 0.5, High: float64(b.High) + 0.5, Height: float64(b.Clients)},
 		)
 	}
+	// The second panel shows how unevenly they are spread over classes.
 	labels := figure.Panel{
 		Title:    fmt.Sprintf("training samples %d, label skew %.4f", d.Samples, d.Skew),
 		X:        "class",
@@ -211,6 +213,7 @@ func (s *source) addPartition(c *cobra.Command, kind string) {
 	f.Float64Var(&p.Strictness, "strictness", 0, "how strictly continuous sorts by the target, up to 1 (default 1)")
 	f.IntVar(&p.Shards, "shards", 0, "shards a client (default 2)")
 	f.IntVar(&p.Min, "min-samples", 0, "samples that a client must have (default 1)")
+	// A 0 stands for the default of a flag that is not given, so that it must not be given.
 	cli.Positive(c, "clients", "shards", "min-samples", "alpha", "beta")
 }
 

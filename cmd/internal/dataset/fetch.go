@@ -34,6 +34,7 @@ download goes on where it stopped. The archives:
   fedpace data fetch cifar100 --to /data`,
 		Args: cli.OneArgument("the name of an archive, " + strings.Join(archiveNames, ", ")),
 		RunE: func(c *cobra.Command, args []string) error {
+			// A name that no archive has is an error of usage.
 			archive, err := fetch.Find(archives, args[0])
 			if err != nil {
 				return cli.Usage(c, err)
@@ -44,6 +45,7 @@ download goes on where it stopped. The archives:
 			fetcher.Progress = func(p fetch.Progress) { show.Show(statusOfFetch(p)) }
 			fetcher.Notice = show.Notice
 			result, err := fetcher.Fetch(c.Context(), archive, destination)
+			// The display must have ended before anything is printed.
 			show.Close()
 			// After Ctrl-C, the note says how the download can be resumed.
 			if stopped := (*fetch.IncompleteError)(nil); errors.Is(err, context.Canceled) && errors.As(err, &stopped) {
@@ -78,6 +80,7 @@ func archiveTable(archives []fetch.Archive) string {
 // that its checksum is right, how much was downloaded and what to do next.
 func writeFetched(c *cobra.Command, a fetch.Archive, r fetch.Result) error {
 	manner := "downloaded"
+	// manner says how much of the file came over the network this time.
 	switch {
 	case r.Downloaded == 0 && r.Resumed == 0:
 		manner = "was there, nothing downloaded"

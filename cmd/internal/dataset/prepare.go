@@ -32,7 +32,7 @@ options have changed or it is damaged, and else leaves it.`,
 }
 
 // dataPartitionCommand makes "fedpace data partition", which deals the samples of a set to other
-// clients and keeps the result in a file, as prepare does.
+// clients and keeps the result in a file, as prepare does. --kind names the way of dealing.
 func dataPartitionCommand() *cobra.Command {
 	return keepCommand("kind", &cobra.Command{
 		Use:   "partition PATH --kind KIND --out FILE",

@@ -73,6 +73,7 @@ func Propose(path, label, instead string, o federated.Options) (proposal Proposa
 		return proposal, err
 	}
 	var b strings.Builder
+	// The text says how much of the table the proposal is based on.
 	looked := fmt.Sprintf("%d rows", p.Rows)
 	if !p.All {
 		looked = fmt.Sprintf("the first %d rows", p.Rows)
@@ -83,6 +84,7 @@ func Propose(path, label, instead string, o federated.Options) (proposal Proposa
 		looked,
 		p.Columns,
 	)
+	// A table that cannot be read so still has a proposal, which the user can correct.
 	values, info, err := settings(p, path, o)
 	if err != nil {
 		fmt.Fprintf(&b, "# The table cannot be read so: %s\n", strings.ReplaceAll(err.Error(), "\n", " "))
@@ -95,6 +97,7 @@ func Propose(path, label, instead string, o federated.Options) (proposal Proposa
 		name,
 		p.YAML(path),
 	)
+	// The settings beside the data follow, with the reason behind each.
 	for _, t := range trial {
 		for _, key := range t.keys {
 			// What the samples tell replaces a guess.

@@ -23,7 +23,7 @@ import (
 	"fedpace/metrics"
 )
 
-// maxListed bounds the runs that are looked for below a folder.
+// maxListed bounds the number of runs that are looked for below a folder.
 const maxListed = 10_000
 
 // LsCommand makes "fedpace ls", which lists the runs in folders: as a table on a terminal, with
@@ -41,10 +41,12 @@ Elsewhere tabs separate the columns, times are in seconds, the unknown is empty.
   fedpace ls runs/compare --tag paper
   fedpace ls --json | jq -r '.runs[] | select(.state == "stopped").folder'`,
 		RunE: func(c *cobra.Command, args []string) error {
+			// Damaged runs are in the list; only a failure to look ends the command.
 			list, err := listed(c, args, tags)
 			if err != nil {
 				return err
 			}
+			// People get a table, other programs tabs; --json replaces both.
 			write := func(w io.Writer) error { return writeRuns(w, list, cli.OnTerminal(c)) }
 			return cli.Print(c, struct {
 				Runs []listedRun `json:"runs"`
@@ -173,6 +175,7 @@ func writeRuns(w io.Writer, list []listedRun, person bool) error {
 		_, err := fmt.Fprintln(w, "No run is there.")
 		return err
 	}
+	// A person sees that a value is unknown; a program gets an empty field.
 	unknown := ""
 	if person {
 		unknown = "-"
@@ -180,6 +183,7 @@ func writeRuns(w io.Writer, list []listedRun, person bool) error {
 	rows := [][]string{{"run", "state", "task", "schedule", "seed", "rounds", "virtual time", "best", "tags"}}
 	for _, r := range list {
 		var seed, rounds, virtual, best string
+		// Without a task the configuration could not be read, and the seed is unknown.
 		if r.Task != "" {
 			seed = strconv.FormatUint(r.Seed, 10)
 		}
@@ -188,6 +192,7 @@ func writeRuns(w io.Writer, list []listedRun, person bool) error {
 			rounds = strconv.Itoa(r.Rounds)
 			virtual = strconv.FormatFloat(r.Virtual, 'g', -1, 64)
 			if person {
+				// A person reads a rounded time with its unit, a program seconds.
 				virtual = human.VirtualTime(r.Virtual)
 			}
 		}
@@ -200,6 +205,7 @@ func writeRuns(w io.Writer, list []listedRun, person bool) error {
 		}
 		cells := []string{r.Folder, string(r.State), string(r.Task), r.Schedule, seed, rounds, virtual, best}
 		for i, cell := range cells {
+			// Names may have signs that would change a terminal.
 			cells[i] = printable(cmp.Or(cell, unknown))
 		}
 		rows = append(rows, append(cells, printable(strings.Join(r.Tags, " "))))

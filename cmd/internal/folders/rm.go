@@ -34,10 +34,12 @@ removed. On a terminal the command asks first; elsewhere it wants --force.`,
 				return err
 			}
 			for _, dir := range t.runs {
+				// One run that goes on refuses all, before the first is removed.
 				if folder.Running(dir) {
 					return fmt.Errorf("%s: %w (stop it first)", t.shown(dir), folder.ErrRunning)
 				}
 			}
+			// Without agreement nothing is removed, which is no error.
 			sure, err := t.agreed(c, force)
 			if err == nil && sure {
 				err = t.remove(c)
@@ -68,6 +70,7 @@ func targetsOf(c *cobra.Command, given []string) (t targets, err error) {
 		return t, err
 	}
 	for _, dir := range given {
+		// Lstat sees a symbolic link itself, not the folder that it leads to.
 		info, err := os.Lstat(filepath.Clean(dir))
 		if err != nil {
 			return t, err
@@ -83,6 +86,7 @@ func targetsOf(c *cobra.Command, given []string) (t targets, err error) {
 				t.shown(top),
 			)
 		}
+		// A folder may be a run itself, or hold several.
 		found, unread, err := folder.Find(top, folder.Levels, maxListed)
 		if err != nil {
 			return t, err
@@ -149,6 +153,7 @@ func (t *targets) agreed(c *cobra.Command, force bool) (bool, error) {
 // them. A folder with other files stays, with a note on standard error. An interruption ends it
 // between two runs.
 func (t *targets) remove(c *cobra.Command) error {
+	// stays tells the user that a folder is kept because of the files that remain in it.
 	stays := func(dir string, remaining []string) (err error) {
 		if len(remaining) > 0 {
 			_, err = fmt.Fprintf(
@@ -161,6 +166,7 @@ func (t *targets) remove(c *cobra.Command) error {
 		return err
 	}
 	for n, dir := range t.runs {
+		// A run is removed as a whole, so that an interruption leaves no half of one.
 		if c.Context().Err() != nil {
 			return cli.Interrupted{Note: fmt.Sprintf("%d of %d runs removed", n, len(t.runs))}
 		}
@@ -171,6 +177,7 @@ func (t *targets) remove(c *cobra.Command) error {
 	}
 	// Inner folders come first, so that an outer one may be empty when its turn comes.
 	for _, dir := range t.above {
+		// The tables and pages of a study are of no use without its runs.
 		for _, name := range study.Files {
 			if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 				return err

@@ -29,6 +29,7 @@ page has no password. fedpace report writes it as a file.`,
 		Example: `  fedpace ui
   fedpace ui runs/study --http 127.0.0.1:0`,
 		RunE: func(c *cobra.Command, args []string) error {
+			// Runs that go on are followed as long as the server runs.
 			library, err := ui.Open(cli.Version(), orRuns(args)...)
 			// A missing default folder means that nothing has run yet.
 			if errors.Is(err, fs.ErrNotExist) && len(args) == 0 {
@@ -37,6 +38,7 @@ page has no password. fedpace report writes it as a file.`,
 			if err != nil {
 				return err
 			}
+			// The standard address is reached from this machine alone.
 			server, err := web.Serve(c.Context(), address, library.Pages()...)
 			if errors.Is(err, web.ErrInUse) {
 				return fmt.Errorf("%w (%s; --http takes another address; port 0 is any "+

@@ -76,6 +76,7 @@ const (
 // Spec returns the problem as jobs and welcomes describe it, so that both ends can compare it. What
 // is not set, such as a compression, is empty.
 func (p *Problem) Spec() *bus.Spec {
+	// An optimizer or a compression that is not set has no text.
 	local := ""
 	compression := ""
 	if !learn.Plain(p.Optimizer) {
@@ -165,6 +166,7 @@ func (p *Problem) Check() error {
 			)
 		}
 	}
+	// Some algorithms correct updates by the number of plain steps.
 	needsPlainSteps := registry.NeedsOf(p.Algorithm).PlainSteps
 	if needsPlainSteps && !learn.Plain(p.Optimizer) {
 		return fmt.Errorf(
@@ -213,6 +215,7 @@ func (p *Problem) checkTrainer() error {
 			NoAugment,
 		)
 	}
+	// A script with an optimizer of its own takes other steps than the algorithm may assume.
 	steps := p.Trainer.Steps
 	if _, streams := p.Algorithm.(algorithm.Streaming); streams && !steps.ArePlain() {
 		return fmt.Errorf(

@@ -57,6 +57,7 @@ func continueSteps(
 	if a.LocalSteps == 0 {
 		return 0, memory, nil
 	}
+	// The steps are run as a job of one task, from the model as it is.
 	w := &Work{Base: model, Tasks: []Assignment{a}, Start: func(int) {}}
 	if values > 0 {
 		w.Local = [][]float32{memory}
@@ -308,6 +309,7 @@ func (s *goSteps) Evaluate(
 		if err == nil {
 			loss, err = s.work.Evaluate(model, &s.batch, scores)
 		}
+		// A model that has diverged is told apart from a set that cannot be read.
 		if errors.Is(err, learn.ErrNotFinite) {
 			return 0, fmt.Errorf("%w on %s is not finite", ErrModelDiverged, measured.name(s.problem.Set, done, n))
 		}

@@ -534,6 +534,7 @@ func (t *Trainer) Local(
 // check refuses a job that would index out of range or divide by zero. params is the number of
 // parameters of the model, and sum the length of the sum of updates.
 func (t *Trainer) check(params int, shared *Shared, work []Assignment, sum int) error {
+	// The sum must fit the model, with control variates where there are any.
 	if want := t.SumLength(shared); params != t.params || sum != want {
 		return fmt.Errorf(
 			"actors: a model of %d parameters with a sum of %d values, %s takes %d and %d",
@@ -549,6 +550,7 @@ func (t *Trainer) check(params int, shared *Shared, work []Assignment, sum int) 
 	for _, a := range work {
 		all = append(all, a.Colluders...)
 	}
+	// Every task must have a minibatch and an attacker that this worker knows.
 	for _, a := range all {
 		if maxBatch := max(t.problem.Batch, t.problem.LargestBatch); a.Batch < 0 || a.Batch > maxBatch {
 			return fmt.Errorf("actors: task %d: minibatches of %d samples, at most %d", a.Task, a.Batch, maxBatch)

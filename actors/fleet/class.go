@@ -175,6 +175,7 @@ func (k Class) compile(c *Config, steps Distribution, common class, files *Files
 	if k.Dropout != nil {
 		compiled.dropout = *k.Dropout
 	}
+	// Transfers and steps are prepared first, because sharing looks at them.
 	if err := compiled.prepareTransfers(k, c.Network, files); err != nil {
 		return compiled, err
 	}

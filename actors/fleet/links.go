@@ -144,6 +144,7 @@ func (c *capacity) transfer(bits, position int64) int64 {
 // with those in l.Columns. The seconds of a trace must count from 0 without gaps. Capacities are in
 // l.UnitMbps and are rounded to whole kilobits per second.
 func (l *Links) read(r io.Reader) (linkTraces, error) {
+	// Factors that are not set are 1.
 	unit := cmp.Or(l.UnitMbps, 1)
 	up := cmp.Or(l.UploadFactor, 1)
 	var all linkTraces

@@ -186,6 +186,8 @@ func readSessions(r io.Reader, named []string, periodSeconds float64) (*sessions
 		if err != nil {
 			return err
 		}
+		// The row is added to the trace under way, after it has been checked against the session
+		// before.
 		s := session{nanoseconds(start), nanoseconds(end)}
 		t := &all.traces[len(all.traces)-1]
 		previous := len(*t) - 1

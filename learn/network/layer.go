@@ -71,7 +71,8 @@ func parametersOf(l Layer, in Shape) []Parameter {
 // Init draws a tensor's initial values.
 type Init func(part []float32, r *rand.Rand)
 
-// constant returns an initialisation that sets all values of a tensor to v, and draws nothing.
+// constant returns an initialisation that sets all values of a tensor to v. It draws no random
+// numbers.
 func constant(v float32) Init {
 	return func(part []float32, _ *rand.Rand) {
 		for i := range part {
@@ -138,7 +139,7 @@ type Shape struct {
 func (s Shape) Size() int { return int(Product(s.Height, s.Width, s.Channels)) }
 
 // String describes the shape for people, as in "an image of 32×32 with 3 channels". A size that is
-// not known is shown as a question mark.
+// not known yet is shown as a question mark.
 func (s Shape) String() string {
 	n := func(v int) string {
 		if v == 0 {
@@ -189,8 +190,8 @@ func vector(n int) Shape {
 	}
 }
 
-// ShapeOf returns the shape of samples as the first layer reads them. It is unknown if the samples
-// are.
+// ShapeOf returns the shape of samples as the first layer reads them. It is unknown if the number
+// of features is.
 func ShapeOf(samples Samples) Shape {
 	switch {
 	case samples.Features == 0:
@@ -217,6 +218,7 @@ func ShapeOf(samples Samples) Shape {
 			Width:    samples.Image[2],
 		}
 	}
+	// Other dense samples are plain vectors.
 	return vector(samples.Features)
 }
 

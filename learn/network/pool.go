@@ -16,8 +16,8 @@ type PoolLayer struct {
 // String describes the layer in messages, behind its name.
 func (l PoolLayer) String() string { return fmt.Sprintf(": %d", l.Size) }
 
-// Shape divides height and width by the size of the windows, and leaves out rows and columns at the
-// end that do not fill a window.
+// Shape divides height and width of an image by the size of the windows. Rows and columns at the
+// end that do not fill a window are left out.
 func (l PoolLayer) Shape(in Shape) (Shape, error) {
 	if err := in.require("", Image); err != nil {
 		return in, err

@@ -18,7 +18,8 @@ type samples struct {
 	open  map[string]mmap.MMap
 }
 
-// bytes are those of an array.
+// bytes returns the bytes of an array in a file that the process has inherited. The file is mapped
+// into memory at its first use.
 func (s *samples) bytes(a *external.Array) []byte {
 	content := s.open[a.Path]
 	if content == nil {
@@ -36,7 +37,8 @@ func (s *samples) bytes(a *external.Array) []byte {
 	return content[a.Offset:][:n]
 }
 
-// number is element i of an array of integers.
+// number returns element i of an array a of integers, whatever their size. An array of another type
+// is a mistake of the test.
 func (s *samples) number(a *external.Array, i int) int {
 	b := s.bytes(a)
 	switch a.Type {
@@ -60,9 +62,11 @@ func (s *samples) floats(a *external.Array, row int) []float32 {
 	return values
 }
 
-// append appends a row to a batch.
+// append appends the sample of the given row to the batch, with its label or targets, as the kind
+// of samples says where it lies.
 func (s *samples) append(b *learn.Batch, row int) {
 	of := &s.about.Samples
+	// Each kind has its own arrays, see docs/trainers.md.
 	switch of.Kind {
 	case "bytes":
 		width := of.Array.Shape[1]

@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// faulty reports whether a fault is to happen now.
+// faulty reports whether a fault of this kind is to happen now: always if the trainer was started
+// with it or, with a file for it, once.
 func (t *trainer) faulty(kind string) bool {
 	if t.fault != kind {
 		return false
@@ -17,6 +18,7 @@ func (t *trainer) faulty(kind string) bool {
 	if t.once == "" {
 		return true
 	}
+	// The file is made by the first process that comes here, so that its successor works.
 	f, err := os.OpenFile(t.once, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return false
@@ -25,7 +27,8 @@ func (t *trainer) faulty(kind string) bool {
 	return true
 }
 
-// faultNow dies or hangs at a place.
+// faultNow lets the process die or hang at a place, such as its start, if it was started with that
+// fault.
 func (t *trainer) faultNow(place string) {
 	if t.faulty("die at " + place) {
 		fmt.Fprintln(os.Stderr, "these are the last words")
@@ -39,14 +42,16 @@ func (t *trainer) faultNow(place string) {
 	}
 }
 
-// faultyTask spoils a task (or an evaluation, index -1), and reports whether the
-// request is over.
+// faultyTask spoils a task with the given index in its request (or an evaluation, index -1) by the
+// fault that the trainer was started with, and reports whether the request is over. model is the
+// result of the task.
 func (t *trainer) faultyTask(id uint64, index int, model []float32) (over bool) {
 	if index >= 0 && t.tasks < t.from || index < 0 && !strings.HasSuffix(t.fault, "evaluation") {
 		return false
 	}
 	place := map[bool]string{true: "task", false: "evaluation"}[index >= 0]
 	t.faultNow(place)
+	// say sends a wrong reply in place of the right one.
 	say := func(kind string, o object) {
 		if t.faulty(kind) {
 			over = true
@@ -82,7 +87,8 @@ func (t *trainer) faultyTask(id uint64, index int, model []float32) (over bool) 
 	return over
 }
 
-// faultyGreeting spoils the greeting.
+// faultyGreeting spoils the greeting o by the fault that the trainer was started with: another
+// digest, output before it, or a field with a wrong value.
 func (t *trainer) faultyGreeting(o object) {
 	if t.faulty("another script") {
 		o["digest"] = strings.Repeat("ab", 32)
@@ -96,6 +102,7 @@ func (t *trainer) faultyGreeting(o object) {
 	if !is || !strings.HasPrefix(t.fault, "greeting ") {
 		return
 	}
+	// These are the wrong values by the names that tests give them.
 	wrong := map[string]any{
 		"negative": []object{{"name": "w", "shape": []int{-3}, "trainable": true}},
 		"huge":     []object{{"name": "w", "shape": []int{1 << 20, 1 << 20}, "trainable": true}},

@@ -23,7 +23,8 @@ import (
 // Started reports whether this process was started as a trainer.
 func Started() bool { return os.Getenv("FEDPACE_TRAINER") != "" }
 
-// Command is that of this test's binary as a trainer with flags.
+// Command returns the command that starts this test's binary as a trainer with the given flags,
+// quoted as in a configuration.
 func Command(flags ...string) string {
 	list := []string{"'" + os.Args[0] + "'"}
 	for _, f := range flags {
@@ -109,7 +110,8 @@ func check(err error) {
 	}
 }
 
-// Main is the trainer. It ends the process.
+// Main is the trainer: it reads requests from descriptor 3 and writes replies to descriptor 4, with
+// the flags of its command. It ends the process, and never returns.
 func Main() {
 	t := &trainer{in: bufio.NewReaderSize(os.NewFile(3, "requests"), 1<<20), out: os.NewFile(4, "replies"), shared: os.NewFile(5, "memory")}
 	var model string
@@ -135,6 +137,7 @@ func Main() {
 	t.kernel, err = learn.SelectKernel(learn.AutoKernel)
 	check(err)
 	t.work = t.model.NewWorkspace(1024, t.kernel)
+	// With data of its own the trainer makes a synthetic set.
 	if t.own != "" {
 		set, err := synthetic.New(t.own, 12, 3, 1)
 		check(err)
@@ -148,6 +151,7 @@ func Main() {
 		t.say(object{"alive": object{}})
 		time.Sleep(time.Millisecond)
 	}
+	// Each pass handles one request.
 	for {
 		m := t.read()
 		switch {
@@ -181,6 +185,7 @@ func Main() {
 	}
 }
 
+// read returns the next request. The process ends if there is none any more.
 func (t *trainer) read() *message {
 	line, err := t.in.ReadBytes('\n')
 	if errors.Is(err, io.EOF) {
@@ -215,7 +220,8 @@ func (t *trainer) protocol() int {
 	return 1
 }
 
-// size is how many numbers the model has.
+// size returns the number of values of the flat model: parameters, buffers, integers and frozen
+// values.
 func (t *trainer) size() int {
 	n := t.model.Params() + t.buffers + t.frozen
 	if t.integers {
@@ -224,6 +230,8 @@ func (t *trainer) size() int {
 	return n
 }
 
+// greet sends the greeting: the tensors of the model with those that flags add, its metrics, and
+// the trainer's own data if it has any.
 func (t *trainer) greet() {
 	var tensors []object
 	for _, x := range t.model.Tensors() {
@@ -232,6 +240,7 @@ func (t *trainer) greet() {
 	if t.buffers > 0 {
 		tensors = append(tensors, object{"name": "running_mean", "shape": []int{t.buffers}, "trainable": false})
 	}
+	// Integers have a rule by which clients' values become one.
 	if t.integers {
 		one := []int{}
 		tensors = append(tensors,
@@ -255,7 +264,8 @@ func (t *trainer) greet() {
 	t.say(object{"hello": o})
 }
 
-// batch are the samples of rows.
+// batch returns the samples of the given rows as a minibatch, from the trainer's own set or from
+// the run's.
 func (t *trainer) batch(rows []int32) *learn.Batch {
 	b := &learn.Batch{}
 	for _, row := range rows {
@@ -268,8 +278,11 @@ func (t *trainer) batch(rows []int32) *learn.Batch {
 	return b
 }
 
+// train takes the local steps of each task of a training request, writes the models to the slots in
+// turn, and replies to each. It waits for a free slot if all are in use.
 func (t *trainer) train(m *message) {
 	base := t.floats(m.Train.Base, t.size())
+	// Frozen values must arrive as the initial model had them.
 	for i, x := range base[t.size()-t.frozen:] {
 		if x != float32(i)/7 {
 			check(fmt.Errorf("frozen number %d is %g", i, x))
@@ -282,6 +295,7 @@ func (t *trainer) train(m *message) {
 		began := time.Now()
 		loss, cancelled := t.steps(m, &of, base, local)
 		t.worked += time.Since(began)
+		// A slot is free when the model in it was taken.
 		for !cancelled && taken < i-len(m.Train.Slots) {
 			next := t.read()
 			if cancelled = next.Cancel != nil; next.Taken != nil {
@@ -301,7 +315,9 @@ func (t *trainer) train(m *message) {
 	t.say(object{"id": m.ID, "done": object{}})
 }
 
-// steps takes a task's steps. The plain ones are those of learn.
+// steps takes a task's local steps from base, in local, and returns the loss before the
+// first. They are too short to be cancelled, so cancelled is false. Plain steps are those of
+// package learn.
 func (t *trainer) steps(m *message, of *task, base, local []float32) (first float64, cancelled bool) {
 	n := t.model.Params()
 	params, gradient := local[:n], make([]float32, n)
@@ -323,6 +339,7 @@ func (t *trainer) steps(m *message, of *task, base, local []float32) (first floa
 		size := int(rows[0])
 		b := t.batch(rows[1 : 1+size])
 		rows = rows[1+size:]
+		// Buffers are running means of the samples, as in a batch normalisation.
 		for i := range t.buffers {
 			local[n+i] = 0.9*local[n+i] + 0.1*float32(t.scale)*b.X[i]
 		}
@@ -359,8 +376,8 @@ func (t *trainer) steps(m *message, of *task, base, local []float32) (first floa
 	return first, false
 }
 
-// keep has the steps of a task go on with what its client has kept. What it returns keeps
-// what they remember.
+// keep lets the steps of a task go on with what its client has kept. The function that it returns,
+// called after the steps, keeps what they remember.
 func (t *trainer) keep(of *task, stepper learn.Stepper) func() {
 	if of.State == nil {
 		return func() {}
@@ -370,6 +387,7 @@ func (t *trainer) keep(of *task, stepper learn.Stepper) func() {
 	if keeps = keeps && of.State.Room > t.state; keeps {
 		values = keeper.Memory()
 	}
+	// Behind the optimizer's memory lies the state of the script itself.
 	own := t.memory[of.State.At+4*values:]
 	if of.State.Bytes > 0 {
 		if keeps {
@@ -390,6 +408,7 @@ func (t *trainer) keep(of *task, stepper learn.Stepper) func() {
 	}
 }
 
+// evaluate answers a request for the scores of a model, in batches of 256 samples.
 func (t *trainer) evaluate(m *message) {
 	if t.faultyTask(m.ID, -1, nil) {
 		return

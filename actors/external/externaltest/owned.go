@@ -14,6 +14,8 @@ type owned struct {
 	starts []int
 }
 
+// newOwned returns the samples of a set as those that the trainer brings itself. The rows of a
+// client follow those of the client before.
 func newOwned(set federated.Set) *owned {
 	o := &owned{set: set, starts: []int{0}}
 	for c := range set.Clients() {
@@ -22,6 +24,8 @@ func newOwned(set federated.Set) *owned {
 	return o
 }
 
+// about returns the description of the samples for the greeting: the clients' names and numbers of
+// samples, the number of held-out samples and the digest.
 func (o *owned) about() object {
 	var names []string
 	var samples []int
@@ -31,6 +35,8 @@ func (o *owned) about() object {
 	return object{"names": names, "samples": samples, "held_out": o.set.HeldOut(), "digest": o.set.Info().Digest}
 }
 
+// append appends the sample of the given row to the batch. Rows behind those of all clients are
+// held-out samples.
 func (o *owned) append(b *learn.Batch, row int) {
 	last := len(o.starts) - 1
 	if row >= o.starts[last] {

@@ -119,6 +119,7 @@ type Links struct {
 	UploadFactor float64  `key:"upload_factor" is:"null" range:"(0,1e3]" help:"factor on uploads' capacities, as 0.25 where only downloads were measured; null: 1"`
 }
 
+// isSet reports whether transfers follow link traces.
 func (l *Links) isSet() bool { return l.File != "" }
 
 // Dropout says how tasks end early. The zero Dropout is never.

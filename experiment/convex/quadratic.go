@@ -105,8 +105,12 @@ func (q *quadratic) value(c int, x []float64) (f float64) {
 	return float64(f/2) + q.floor[c]
 }
 
+// variance returns the variance of client c's stochastic gradients, which is the same at every
+// point.
 func (q *quadratic) variance(c int, _ []float64) float64 { return q.noise[c] }
 
+// curvature returns the largest and the smallest eigenvalue of all clients' matrices, which bound
+// the curvature.
 func (q *quadratic) curvature() (l, mu float64) {
 	all := slices.Concat(q.a...)
 	return slices.Max(all), slices.Min(all)

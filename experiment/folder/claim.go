@@ -11,6 +11,7 @@ import (
 	"fedpace/config"
 )
 
+// maxClaims bounds the numbers that are tried for a folder of a free name.
 const maxClaims = 100_000
 
 // Claim makes the first folder of base, base-2, base-3, ... that is not there, and

@@ -49,6 +49,7 @@ func init() { metrics.Sinks.Register("rounds", "a row a round in "+RoundsFile, R
 // Rounds is the output that writes rounds.csv; it has no options.
 type Rounds struct{}
 
+// Files implements [metrics.Sink]: the sink writes one file, rounds.csv.
 func (Rounds) Files() []string { return []string{RoundsFile} }
 
 // Open implements [metrics.Sink]: it returns the output that writes rounds.csv, with a column for

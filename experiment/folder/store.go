@@ -268,8 +268,10 @@ const (
 	NoiseFile = "noise.key"
 )
 
+// Rename implements [Disk] by os.Rename.
 func (system) Rename(oldPath, newPath string) error { return os.Rename(oldPath, newPath) }
 
+// Remove implements [Disk] by os.Remove.
 func (system) Remove(path string) error { return os.Remove(path) }
 
 // SyncFolder implements [Disk]: it brings the names in a folder to the disk, on systems that can.

@@ -22,6 +22,8 @@ type NormLayer struct {
 	Freezing
 }
 
+// normEpsilon is added to the variance, so that equal values are not divided by zero. It is
+// PyTorch's default.
 const normEpsilon = 1e-5
 
 // String describes the layer in messages, behind its name.

@@ -60,6 +60,7 @@ var inHalves = func() bool {
 	// zen4 is the number of the processor's family: the base family plus the extended one. Zen 3
 	// has the same.
 	const zen4 = 0xf + 0xa
+	// The three words spell AuthenticAMD, the name of the vendor.
 	amd := b == 0x68747541 && d == 0x69746e65 && c == 0x444d4163
 	return amd && signature>>8&0xf+signature>>20&0xff == zen4
 }()

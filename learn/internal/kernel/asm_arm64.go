@@ -2,6 +2,7 @@ package kernel
 
 import "golang.org/x/sys/cpu"
 
+// routines holds what this processor can run in assembly: on arm64 the products alone, with NEON.
 var routines = func() (r [isas]routine) {
 	if cpu.ARM64.HasASIMD {
 		r[NEON].gemm = gemmAsm

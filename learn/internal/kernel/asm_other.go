@@ -2,4 +2,5 @@
 
 package kernel
 
+// routines is empty: on other processors everything is plain Go.
 var routines [isas]routine

@@ -106,6 +106,7 @@ func (isa ISA) GemmSum(m, n, k int, segments []Segment, a Operand, b, dst Matrix
 	_ = a.Data[lastA:][(m-1)*a.Row+(k-1)*a.Col]
 	_ = b.Data[lastB:][(k-1)*b.LD+n-1]
 	_ = dst.Data[(m-1)*dst.LD+n-1]
+	// Only these operations read aux.
 	switch op {
 	case Bias, BiasReLU:
 		_ = aux[m-1]
@@ -201,6 +202,7 @@ func (p *pack) rows(i, m, k int, segments []Segment, a Operand) {
 	packedRows := p.a
 	// The segments follow each other in the packed rows, so that the product has one inner loop.
 	for _, g := range segments {
+		// x, y and z are the three rows of A in this segment.
 		x := a.Data[g.A+i*a.Row:]
 		y := a.Data[g.A+min(i+1, m-1)*a.Row:]
 		z := a.Data[g.A+min(i+2, m-1)*a.Row:]
@@ -209,11 +211,13 @@ func (p *pack) rows(i, m, k int, segments []Segment, a Operand) {
 			packedRows[l] = [3]float32{x[next], y[next], z[next]}
 			next += a.Col
 		}
+		// The next segment follows behind the k elements of this one.
 		packedRows = packedRows[k:]
 	}
 }
 
-// columns packs w columns of B from column j on. Behind the last column it repeats the last.
+// columns packs w columns of B from column j on in pairs into p.b, which then has an element for
+// each k of each segment of each pair. Behind the last of the n columns it repeats the last.
 func (p *pack) columns(j, w, n, k int, segments []Segment, b Matrix) {
 	p.b = grown(p.b, (w+1)/2*k*len(segments))
 	packedColumns := p.b
@@ -250,8 +254,10 @@ func multiply(a [][3]float32, b [][2]float32) [6]float32 {
 	return [6]float32{s0, s1, s2, s3, s4, s5}
 }
 
-// place writes a piece p of row i of a product, from column j on, into C as op says.
+// place writes a piece p of row i of a product, from column j on, into the matrix dst as op says.
+// aux and alpha are those of the operation; aux may be nil for Store and Add.
 func place(dst Matrix, p []float32, i, j int, op Op, aux []float32, alpha float32) {
+	// aux of ReLUGrad is laid out as dst, so it has the same start.
 	start := i*dst.LD + j
 	row := dst.Data[start:][:len(p)]
 	switch op {

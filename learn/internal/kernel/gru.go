@@ -10,8 +10,10 @@ package kernel
 // both are saturated to less than a float32 can show beside 1.
 const gateLimit = 30
 
-// GRUForward reads in and state, each 3n: the shares of r, z and n; h, n. It
-// writes saved, 5n: r, z, m, g_n and h'.
+// GRUForward computes a step of gated recurrent units. in and state hold the input's and the
+// state's shares of the gates r, z and n, n values each, and h the state before the step, n values.
+// It writes r, z, m, g_n and the new state h' to saved, n values each. n must be a multiple of
+// Vector.
 func (isa ISA) GRUForward(n int, in, state, h, saved []float32) {
 	in = in[:3*n]
 	state = state[:3*n]
@@ -25,6 +27,7 @@ func (isa ISA) GRUForward(n int, in, state, h, saved []float32) {
 		return
 	}
 	for i := range n {
+		// Both gates are sigmoids, 1/(1 + exp(−x)).
 		a := 1 + Exp(-min(max(in[i]+state[i], -gateLimit), gateLimit))
 		b := 1 + Exp(-min(max(in[n+i]+state[n+i], -gateLimit), gateLimit))
 		// One division serves two gates, because divisions are slow.
@@ -33,6 +36,7 @@ func (isa ISA) GRUForward(n int, in, state, h, saved []float32) {
 		z := float32(a * inverse)
 		g := state[2*n+i]
 		x := in[2*n+i] + float32(r*g)
+		// The tangent of x is (1 − e)/(1 + e) with e = exp(−2x).
 		e := Exp(-2 * min(max(x, -gateLimit/2), gateLimit/2))
 		m := (1 - e) / (1 + e)
 		saved[i] = r

@@ -32,9 +32,10 @@ func (isa ISA) Centre(dst, x, mean, squares []float32) {
 	}
 }
 
-// Affine computes dst = x·scale + shift, and with relu the larger of that and 0; a NaN
-// stays.
+// Affine computes dst = x·scale + shift element by element and, with relu, the larger of that and
+// 0; a NaN stays. All slices have the length of dst.
 func (isa ISA) Affine(dst, x, scale, shift []float32, relu bool) {
+	// The slices are cut to one length, so that the compiler checks no bounds within the loop.
 	x = x[:len(dst)]
 	scale = scale[:len(dst)]
 	shift = shift[:len(dst)]
@@ -100,7 +101,8 @@ func (isa ISA) AddReLU(dst, x []float32) {
 	}
 }
 
-// Mask sets dst to zero where x is not above zero; where it is NaN dst may be anything.
+// Mask sets dst to zero where x is not above zero, as the gradient of a ReLU with the values x;
+// where x is NaN dst may be anything.
 func (isa ISA) Mask(dst, x []float32) {
 	x = x[:len(dst)]
 	if v, n := isa.groups(dst); v != nil {
@@ -109,6 +111,8 @@ func (isa ISA) Mask(dst, x []float32) {
 	}
 	// The loop has no branch, because the processor could not predict which way it goes.
 	for i, d := range dst {
+		// The sign bit of ^b & −b is set exactly if b, the bits of x, is a positive integer, and so
+		// if x is above 0.
 		b := int32(math.Float32bits(x[i]))
 		dst[i] = math.Float32frombits(math.Float32bits(d) & uint32((^b&-b)>>31))
 	}

@@ -74,6 +74,7 @@ func (isa ISA) Lookup(dst []float32, src []byte, table *[256]float32) {
 		v.lookup(&dst[0], &src[0], &table[0], len(dst)/16)
 		done = len(dst) &^ 15
 	}
+	// Both slices get the same length, so that the loop checks no bounds.
 	src = src[done:]
 	dst = dst[done:][:len(src)]
 	for i, b := range src {

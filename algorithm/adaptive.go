@@ -2,6 +2,8 @@ package algorithm
 
 import "math"
 
+// init registers the algorithm under the name by which a configuration chooses it. The text is its line
+// in the list of such components.
 func init() {
 	Algorithms.Register("fedadagrad", "an adaptive server (Reddi et al. 2021)", FedAdagrad{})
 	Algorithms.Register("fedadam", "an adaptive server (Reddi et al. 2021)", FedAdam{})

@@ -9,10 +9,10 @@ import (
 // Algorithm is one federated algorithm with its options: a server half and a
 // client half. It holds no state and may be shared.
 type Algorithm interface {
-	// Server makes the server half for a model of so many parameters.
+	// Server makes the server half for a model with this many parameters.
 	Server(params int) ServerOptimizer
-	// Client makes the client half for one worker and a model of so many
-	// parameters; nil: gradients are taken as they are.
+	// Client makes the client half for one worker and a model with this many parameters. It is nil
+	// if gradients are taken as they are.
 	Client(params int) Client
 	// Weigh turns the accepted clients' weights, which sum to 1, into those of the
 	// exact sum, and returns the factor that Server.Apply takes with it. steps are
@@ -36,8 +36,8 @@ type Client interface {
 	// Correct replaces a minibatch's gradient at the local model. It rounds every
 	// operation by itself, so that machines agree.
 	Correct(local, gradient []float32)
-	// End returns the client's next c_i, the caller's to keep, after so many steps
-	// at a rate led from base to local; nil for an algorithm without client state.
+	// End returns the client's next c_i after its local steps, of this number and rate, have led
+	// from base to local. The caller may keep it. It is nil for an algorithm without client state.
 	End(local []float32, steps int, rate float64) []float32
 }
 
@@ -117,8 +117,9 @@ func NewPartly(a Algorithm, c Compression, params, trainable, local, population 
 // keepsResiduals reports whether each client keeps what is left out of its updates.
 func keepsResiduals(c Compression) bool { return c != nil && registry.NeedsOf(c).ClientState }
 
-// SumLength is the length of the exact sum for a model of so many parameters:
-// with client state its changes follow the updates.
+// SumLength returns the length of the exact sum of a round for a model with this many parameters:
+// the updates, followed by the changes of the clients' states if the algorithm has control
+// variates.
 func SumLength(a Algorithm, params int) int {
 	if HasControlVariates(a) {
 		return 2 * params
@@ -126,11 +127,11 @@ func SumLength(a Algorithm, params int) int {
 	return params
 }
 
-// StateBytes is the most memory that the state of an algorithm, of a compression and of
-// local steps comes to: the server's vectors and, with client state, one vector of float32 for
-// each client that takes part, in which steps remember so many values. For [StaleWeigher] it is that
-// of a round of so many updates of which all but one are stale; 0: no update is stale. It is
-// math.MaxInt64 beyond what int64 holds.
+// StateBytes returns the largest number of bytes that the state of a run can take: the vectors of
+// the server and, with client state, one vector of float32 for each client that has taken part.
+// local is how many values the local steps remember of each client. updates is one more than the
+// largest number of stale updates in a round, which a [StaleWeigher] holds one by one, and 0 where
+// none can be stale. The result is math.MaxInt64 beyond what int64 holds.
 func StateBytes(a Algorithm, c Compression, params, local, clients, updates int) int64 {
 	perParameter := float64(8 * float64(len(a.Server(1).State())))
 	perClient := 0.

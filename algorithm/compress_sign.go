@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 )
 
+// init registers the compression under the name by which a configuration chooses it. The text is its line
+// in the list of such components.
 func init() {
 	Compressions.Register("sign", "the majority of the updates' signs decides (Bernstein et al. 2018)", Sign{})
 }

@@ -8,6 +8,8 @@ import (
 	"fedpace/registry"
 )
 
+// init registers the compression under the name by which a configuration chooses it. The text is its line
+// in the list of such components.
 func init() {
 	Compressions.Register("top_k", "the largest values of an update (Stich et al. 2018)", TopK{Feedback: true})
 }

@@ -12,9 +12,9 @@ import (
 // may be shared. One whose clients keep what was left out of an update, and add it to
 // the next, says so by [registry.Needs].ClientState: [ClientStates] keeps the residuals.
 type Compression interface {
-	// Bits is the size of a compressed update of so many values, at least 1.
+	// Bits returns the size in bits of a compressed update with this many values, at least 1.
 	Bits(values int64) int64
-	// Compressor makes the memory of one worker for updates of so many values.
+	// Compressor makes the memory of one worker for updates with this many values.
 	Compressor(values int) Compressor
 }
 

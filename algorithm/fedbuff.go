@@ -1,5 +1,7 @@
 package algorithm
 
+// init registers the algorithm under the name by which a configuration chooses it. The text is its line
+// in the list of such components.
 func init() {
 	Algorithms.Register("fedbuff", "a buffer of updates, the stale ones damped (Nguyen et al. 2022)", FedBuff{})
 }

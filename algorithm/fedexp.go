@@ -1,5 +1,7 @@
 package algorithm
 
+// init registers the algorithm under the name by which a configuration chooses it. The text is its line
+// in the list of such components.
 func init() {
 	Algorithms.Register("fedexp", "the step grows where updates differ (Jhunjhunwala et al. 2023)", FedExP{})
 }

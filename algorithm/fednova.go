@@ -6,6 +6,8 @@ import (
 	"fedpace/registry"
 )
 
+// init registers the algorithm under the name by which a configuration chooses it. The text is its line
+// in the list of such components.
 func init() {
 	Algorithms.Register("fednova", "updates count per local step (Wang et al. 2020)", FedNova{})
 }

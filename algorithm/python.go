@@ -8,6 +8,8 @@ import (
 	"fedpace/policy"
 )
 
+// init registers the algorithm under the name by which a configuration chooses it. The text is its line
+// in the list of such components.
 func init() {
 	Algorithms.Register(
 		"python",

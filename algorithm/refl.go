@@ -5,6 +5,8 @@ import (
 	"slices"
 )
 
+// init registers the algorithm under the name by which a configuration chooses it. The text is its line
+// in the list of such components.
 func init() {
 	Algorithms.Register("refl", "stale updates count by age and by what they add (Abdelmoniem et al. 2023)", REFL{})
 }
@@ -79,8 +81,8 @@ func (a REFL) Join(sum []int64, trainable int, fresh float64, stale []Stale) []f
 type StaleWeigher interface {
 	Algorithm
 	// Join adds stale updates to the exact sum of the fresh ones, whose weights come to
-	// 1 in it. fresh is the fresh ones' share of all weights. The first parameters are
-	// trained, so many; the others are added with the same weights, and say nothing. It
+	// 1 in it. fresh is the fresh ones' share of all weights. The first
+	// trainable parameters decide; the others are added with the same weights. It
 	// returns the weights, which sum to 1: of each stale update, and last of the fresh ones
 	// together.
 	Join(sum []int64, trainable int, fresh float64, stale []Stale) (weights []float64)

@@ -2,6 +2,8 @@ package algorithm
 
 import "fedpace/registry"
 
+// init registers the algorithm under the name by which a configuration chooses it. The text is its line
+// in the list of such components.
 func init() {
 	Algorithms.Register("scaffold", "control variates against drift (Karimireddy et al. 2020)", Scaffold{})
 }

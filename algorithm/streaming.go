@@ -2,6 +2,8 @@ package algorithm
 
 import "fedpace/registry"
 
+// init registers the algorithm under the name by which a configuration chooses it. The text is its line
+// in the list of such components.
 func init() {
 	Algorithms.Register(
 		"streaming",
@@ -46,7 +48,8 @@ func (Streaming) Weigh(weights []float64, _, _ []int) ([]float64, float64) { ret
 // Copy is how many values a client's copy takes: the last one says after how many rounds it is.
 func (Streaming) Copy(params int) int { return params + 1 }
 
-// Span is the part of the parameters that is sent after so many rounds.
+// Span returns the part of the parameters, from start to end-1, that clients send in the round that
+// follows this many rounds: the fragments take turns.
 func (s Streaming) Span(rounds uint64, params int) (start, end int) {
 	f := int(rounds % uint64(s.Fragments))
 	p := s.Fragments

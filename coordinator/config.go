@@ -48,19 +48,23 @@ type Observer struct {
 	Begun func()
 	// Task is told when a task has its outcome. r is reused.
 	Task func(r *round.TaskReport)
-	// first-step losses of a round's updates, after their Task and before its Report; the lists are reused
+	// Losses is told the first-step losses of a round's updates, after their Task and before the round's
+	// Report. The lists are reused.
 	Losses func(tasks []round.Task, losses []float64)
-	// so many of a round's simulated clients have been trained: 0, and more as their sums come
+	// Trained is told how many of a round's simulated clients have been trained: 0 first, and more as
+	// their sums come.
 	Trained func(done, clients int)
 	// Report is told when a round is complete. Its error ends the run.
 	Report func(report *round.Report) error
-	// the model of that round was measured on the clients' own samples; scores may be kept; an error ends the run
+	// Clients is told when the model of a round was measured on the clients' own samples. scores may be
+	// kept. An error ends the run.
 	Clients func(round int, scores []metric.ClientScore) error
-	// best validation so far by Round.Quality; params may be kept, not changed
+	// Best is told of the best model so far by Round.Quality. params may be kept, not changed.
 	Best func(quality float64, params []float32)
-	// the global model after a round with updates; may be kept, not changed
+	// Model is told the global model after each round with updates. params may be kept, not changed.
 	Model func(round int, params []float32)
-	// once, when the run is this coordinator's and before its first event; s may be asked from any goroutine
+	// Stats is called once, when the run is this coordinator's and before its first event. s may be
+	// asked from any goroutine.
 	Stats func(s *Stats)
 }
 

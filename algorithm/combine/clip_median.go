@@ -5,6 +5,8 @@ import (
 	"slices"
 )
 
+// init registers the bound under the name by which a configuration chooses it. The text is its line
+// in the list of such components.
 func init() {
 	Clips.Register("median", "a multiple of the last updates' median norm", MedianNorm{})
 }

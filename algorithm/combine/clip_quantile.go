@@ -2,6 +2,8 @@ package combine
 
 import "fedpace/algorithm"
 
+// init registers the bound under the name by which a configuration chooses it. The text is its line
+// in the list of such components.
 func init() {
 	Clips.Register("quantile", "a bound that follows a quantile of the norms (Andrew et al. 2021)", Quantile{})
 }

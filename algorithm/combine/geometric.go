@@ -2,6 +2,8 @@ package combine
 
 import "math"
 
+// init registers the rule under the name by which a configuration chooses it. The text is its line
+// in the list of such components.
 func init() {
 	Rules.Register(
 		"geometric_median",

@@ -7,6 +7,8 @@ import (
 	"fedpace/registry"
 )
 
+// init registers the rule under the name by which a configuration chooses it. The text is its line
+// in the list of such components.
 func init() {
 	Rules.Register("krum", "the update nearest to its neighbours (Blanchard et al. 2017)", Krum{})
 	Rules.Register("multi_krum", "the mean of updates near to their neighbours (Blanchard et al. 2017)", MultiKrum{})
@@ -34,9 +36,9 @@ func (k Krum) Combine(dst []int64, updates [][]int64, _ []float64) (shares []flo
 	return shares
 }
 
-// MultiKrum averages the updates with the least scores of [Krum] (Blanchard et al. 2017,
-// section 5): all but the f that may be false, or so many as keep says. What they weigh is
-// the algorithm's weights.
+// MultiKrum averages the updates with the least scores of [Krum] (Blanchard et al. 2017, section
+// 5). All updates count but the f that may be false, or as many as the option keep says. They are
+// averaged with the weights of the algorithm.
 type MultiKrum struct {
 	Byzantine
 	Keep int `key:"keep" is:"null" range:"[1,1000000]" unit:"updates" help:"updates that are averaged; null: all but those that may be false"`

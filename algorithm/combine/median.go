@@ -2,6 +2,8 @@ package combine
 
 import "slices"
 
+// init registers the rule under the name by which a configuration chooses it. The text is its line
+// in the list of such components.
 func init() {
 	Rules.Register("median", "the median of the updates, parameter by parameter (Yin et al. 2018)", Median{})
 }

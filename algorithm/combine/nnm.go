@@ -2,6 +2,8 @@ package combine
 
 import "fedpace/registry"
 
+// init registers the rule under the name by which a configuration chooses it. The text is its line
+// in the list of such components.
 func init() {
 	Rules.Register("nnm", "another rule, of updates mixed with their nearest neighbours (Allouah et al. 2023)", NNM{})
 }

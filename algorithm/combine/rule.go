@@ -46,8 +46,8 @@ func (l Byzantine) Count(n int) int {
 	return int(math.Ceil(float64(l.Share*float64(n)) - rounding))
 }
 
-// check refuses numbers of updates, f of them false, in which a rule does not stand f: it needs
-// so many beside 2 f.
+// check returns an error if a round of this many updates has too many false ones, f, for a rule.
+// The rule needs at least 2f + extra updates. rule is the rule's name.
 func (l Byzantine) check(rule string, updates, extra int) error {
 	if f := l.Count(updates); updates < 2*f+extra {
 		return registry.Errorf("liars", "%g of %d updates are %d, with which %s needs %d updates or more (lower "+

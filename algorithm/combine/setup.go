@@ -52,8 +52,8 @@ func (s Setup) Privately(norm float64) Setup {
 // PerClient reports whether every update is wanted by itself.
 func (s Setup) PerClient() bool { return s.Rule != nil || s.Clip != nil || s.stretches }
 
-// Bytes is what a round of so many updates takes at the coordinator: 8 bytes for each of
-// the parameters of each, and for those of the copies that the rule makes of them.
+// Bytes returns the memory that a round of this many updates takes at the coordinator: 8 bytes for
+// each parameter of each update, and for each one of the copies that the rule makes.
 func (s Setup) Bytes(params, updates int) int64 {
 	bytes := float64(8 * float64(params) * float64(updates))
 	if registry.NeedsOf(s.Rule).Copy {
@@ -68,7 +68,8 @@ func (s Setup) Bytes(params, updates int) int64 {
 	return int64(bytes)
 }
 
-// DeviceBytes is what a round with updates of so many devices takes where a rule combines those.
+// DeviceBytes returns the memory that a round with updates of this many devices takes at the
+// coordinator if a rule combines the devices' updates.
 func (s Setup) DeviceBytes(params, devices int) int64 {
 	return Setup{Rule: s.DeviceRule}.Bytes(params, devices)
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 )
 
+// init registers the rule under the name by which a configuration chooses it. The text is its line
+// in the list of such components.
 func init() {
 	Rules.Register(
 		"trimmed_mean",

@@ -47,10 +47,10 @@ func (l Local) Hide(model, base []float32, key Secret) {
 	}
 }
 
-// LocalEpsilon is such that so many updates of one client, sent one after the other, are together
-// (epsilon, delta)-differentially private whatever the client has learned from, to six digits,
-// rounded up. Two updates differ by two clips at most, so that n of them are a Gaussian mechanism
-// with μ = 2 √n / multiplier, for which
+// LocalEpsilon returns the epsilon with which this many updates of one client, sent one after the
+// other, are together (epsilon, delta)-differentially private, whatever the client has learned from.
+// It has six digits and is rounded up. Two updates differ by two clips at most, so n of them are a
+// Gaussian mechanism with μ = 2 √n / multiplier, for which
 //
 //	δ = Φ(−ε/μ + μ/2) − e^ε Φ(−ε/μ − μ/2)
 //

@@ -37,7 +37,8 @@ func Public(seed uint64) Secret {
 // Share is the weight of each update in the sum, 1/m.
 func (m *Mechanism) Share() float64 { return 1 / float64(m.Updates) }
 
-// Deviation is that of the noise on each of so many parameters of a sum, in units of 2^-44.
+// Deviation returns the standard deviation of the noise on each parameter of a sum with this many
+// parameters, in units of 2^-44.
 // A clipped update's terms are each rounded twice, by at most half a unit, and its norm is
 // summed in float64: it may be that much longer than the clip.
 func (m *Mechanism) Deviation(params int) float64 {

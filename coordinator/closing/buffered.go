@@ -2,6 +2,8 @@ package closing
 
 import "fmt"
 
+// init registers the rule under the name by which a configuration chooses it. The text is its line
+// in the list of such components.
 func init() {
 	Rules.Register("buffered", "rounds overlap: every n updates make one, from whatever models", Buffered{})
 }

@@ -5,6 +5,8 @@ import (
 	"math"
 )
 
+// init registers the rule under the name by which a configuration chooses it. The text is its line
+// in the list of such components.
 func init() {
 	Rules.Register("deadline", "a round closes a fixed time after its first tasks; tasks not done are late", Deadline{})
 }

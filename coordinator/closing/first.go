@@ -6,6 +6,8 @@ import (
 	"fedpace/registry"
 )
 
+// init registers the rule under the name by which a configuration chooses it. The text is its line
+// in the list of such components.
 func init() {
 	Rules.Register("first", "a round closes with its first n updates; other tasks are cancelled", First{})
 }

@@ -10,6 +10,8 @@ import (
 	"fedpace/registry"
 )
 
+// init registers the rule under the name by which a configuration chooses it. The text is its line
+// in the list of such components.
 func init() {
 	Rules.Register("formula", "a quorum with numbers that follow each round's K", Formula{})
 }

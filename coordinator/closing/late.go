@@ -10,7 +10,7 @@ import (
 // after a deadline or with the first n updates. Either way the next round has a whole cohort.
 type Lateness interface {
 	// Keeps reports whether a task goes on although its round is over. In the next
-	// round its base model will be so many aggregations old. Once false, it is false
+	// round its base model will be this many aggregations old. Once false, it is false
 	// for all greater numbers.
 	Keeps(aggregations int) bool
 }
@@ -18,6 +18,8 @@ type Lateness interface {
 // Lates are the ways to treat late updates, by name.
 var Lates = registry.New[Lateness]("treatment of late updates", "rule")
 
+// init registers the component under the name by which a configuration chooses it. The text is its line
+// in the list of such components.
 func init() {
 	Lates.Register("drop", "a round's tasks end with it: late after a deadline, else cancelled", Drop{})
 	Lates.Register("use", "tasks go on, and their updates count in a later round", Use{})

@@ -68,8 +68,8 @@ type group struct {
 	dueClock Work
 }
 
-// New returns a server without transfers at time now, each of which will need
-// so much.
+// New returns a server without transfers at the time now, in nanoseconds. need is the work of each
+// transfer that it will have.
 func New(need Work, now int64) *FairLink {
 	s := &FairLink{
 		need:       need,

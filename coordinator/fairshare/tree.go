@@ -62,8 +62,8 @@ func NewTree(server, site Work, sites int) *Tree {
 	return t
 }
 
-// per is the capacity of a link of which a transfer needs so much, in units of one of which it
-// needs w; that one's where it is more.
+// per returns the rate of a link on which a transfer is the work of, in units of a link on which it
+// is the work w. It is at most the full rate.
 func (w Work) per(of Work) uint64 {
 	n := new(big.Int).Lsh(w.big(), 63)
 	n.Add(n, of.big()).Sub(n, big.NewInt(1)).Quo(n, of.big())

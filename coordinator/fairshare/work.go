@@ -19,8 +19,8 @@ const fullRate = uint64(1) << 63
 // maxAlone is the longest that a transfer may take the whole server: 9 years.
 const maxAlone = int64(1) << 58
 
-// Need is what a transfer of so many bits needs of a server with so many
-// megabits (10^6 bit) a second.
+// Need returns the work of a transfer of size bits at a server with this many megabits (10^6 bits)
+// a second. It is an error if the transfer would take years.
 func Need(size int64, mbps float64) (Work, error) {
 	if !(mbps > 0) || math.IsInf(mbps, 0) || size < 0 {
 		return Work{}, fmt.Errorf(
@@ -64,7 +64,7 @@ func (w Work) sub(v Work) Work {
 	return Work{hi, lo}
 }
 
-// served is what a rate does in so many nanoseconds.
+// served returns the work that a rate does in this many nanoseconds.
 func served(rate uint64, ns int64) Work {
 	hi, lo := bits.Mul64(rate, uint64(ns))
 	return Work{hi, lo}
@@ -89,8 +89,8 @@ func (w Work) duration(rate uint64) int64 {
 // never is later than any time that is waited for.
 const never = int64(1) << 62
 
-// rate is the least at which the work takes no more than so many nanoseconds,
-// the whole server where that is less.
+// rate returns the least rate at which the work takes no more than this many nanoseconds, and the
+// full rate if even that takes longer.
 func (w Work) rate(ns int64) uint64 {
 	if ns <= 0 || w.Hi >= uint64(ns) {
 		return fullRate

@@ -79,7 +79,8 @@ func (d *Devices) suspend(device int, reason string, expel bool) error {
 	return d.suspendFor(d.accounts.quota.BanSeconds, Ban{Client: d.run.First + device, Reason: reason, Expel: expel})
 }
 
-// suspendFor bans a device for so many seconds, twice as long each further time; 0: for good.
+// suspendFor bans a device for this many seconds of wall time, and twice as long each further time.
+// 0 bans it for good.
 func (d *Devices) suspendFor(seconds float64, ban Ban) error {
 	if seconds > 0 {
 		for i := range d.bans {

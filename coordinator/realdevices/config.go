@@ -25,12 +25,13 @@ type Config struct {
 	TaskLimit time.Duration
 	// NormLimit is the largest Euclidean norm of an update; 0: none.
 	NormLimit float64
-	// MaxSamples is the largest number of samples that a device counts with; 0: so many times
-	// those of the middle one of the others.
+	// MaxSamples is the largest number of samples that a device counts with; 0 means
+	// a multiple of the median of the others.
 	MaxSamples int
-	// Usual is what a task of so many local steps takes a device by its class; 0, or nil: not known.
+	// Usual returns how long a task with this many local steps takes a device by its class, 0 if that
+	// is not known. Nil means that no class is known.
 	Usual func(client, steps int) round.Time
-	// Calibration and Tasks say how a device's calibration, or the seconds of its tasks of so many
+	// Calibration and Tasks say how a device's calibration, or the seconds of its tasks with this many
 	// steps by phase, contradict its class; empty: they do not. nil: nobody asks.
 	Calibration func(client int, measured []*bus.Measured) string
 	Tasks       func(client, steps int, took [3]float64) string

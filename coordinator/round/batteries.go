@@ -13,11 +13,11 @@ import "fedpace/simclock"
 type Batteries interface {
 	// Start is what a client's battery holds at time 0; negative: it has none.
 	Start(client int) float64
-	// Charged is what it holds now if it held so much at a time before and there was
-	// no task since.
+	// Charged returns the joules that it holds now if it held this many at the time since and there
+	// was no task in between.
 	Charged(client int, joules float64, since, now Time) float64
 	// Ready is the first time from since on at which the client can have a task, if its
-	// battery held so much then; [simclock.Never].
+	// battery held this many joules then; [simclock.Never].
 	Ready(client int, joules float64, since Time) Time
 	// Spent is what a task takes in its first nanoseconds, by its phases.
 	Spent(client int, p Plan, after Time) float64

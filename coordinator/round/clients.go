@@ -203,8 +203,9 @@ func (d *KnownDevice) learn(t *TaskState, e *Event) {
 	}
 }
 
-// took notes what a task of so many local steps took. The newest counts for a quarter, so
-// that a device that has slowed down is soon known as slow.
+// took notes how long a device's task with this many local steps took: link is the time of its
+// transfers, compute that of its steps. The newest task counts for a quarter, so that a device that
+// has slowed down is soon known as slow.
 func (d *KnownDevice) took(link, compute Time, steps int) {
 	step := compute / Time(steps)
 	d.Tasks++
@@ -216,7 +217,8 @@ func (d *KnownDevice) took(link, compute Time, steps int) {
 	d.Step = step
 }
 
-// expect is the time that a task of so many local steps is expected to take.
+// expect returns how long a task with this many local steps is expected to take the device, by the
+// tasks that it has done.
 func (d *KnownDevice) expect(steps int) Time {
 	if d.Step > 0 && Time(steps) > MaxDuration/d.Step {
 		return MaxDuration

@@ -5,6 +5,8 @@ import (
 	"sort"
 )
 
+// init registers the component under the name by which a configuration chooses it. The text is its line
+// in the list of such components.
 func init() {
 	Ks.Register("adacomm", "AdaComm: decays with the root of the training loss, once an interval", AdaComm{})
 }

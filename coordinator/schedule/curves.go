@@ -8,7 +8,7 @@ import (
 )
 
 // Span is how long a schedule takes from K_0 or eta_0 to another value, where it
-// stays: so many rounds, or so much virtual time.
+// stays: a number of rounds, or a virtual time.
 type Span struct {
 	Rounds  int     `key:"rounds" is:"null" range:"[1,1000000000]" unit:"rounds" help:"rounds until to is reached"`
 	Seconds float64 `key:"seconds" is:"null" range:"(0,4e9]" unit:"seconds" help:"virtual time at which to is reached, in place of rounds"`

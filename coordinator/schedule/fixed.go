@@ -1,5 +1,7 @@
 package schedule
 
+// init registers the component under the name by which a configuration chooses it. The text is its line
+// in the list of such components.
 func init() {
 	Ks.Register("fixed", "K_0 in every round", FixedK{})
 	Etas.Register("fixed", "eta_0 in every round", FixedEta{})

@@ -2,6 +2,8 @@ package schedule
 
 import "sort"
 
+// init registers the component under the name by which a configuration chooses it. The text is its line
+// in the list of such components.
 func init() {
 	Ks.Register("theory", "Eq. 9 with the constants of group theory", TheoryK{})
 }

@@ -2,6 +2,8 @@ package schedule
 
 import "fedpace/registry"
 
+// init registers the component under the name by which a configuration chooses it. The text is its line
+// in the list of such components.
 func init() {
 	Etas.Register("warmup", "grows in a straight line to another schedule's rate", Warmup{})
 }

@@ -9,6 +9,8 @@ import (
 	"fedpace/internal/keyed"
 )
 
+// init registers the rule under the name by which a configuration chooses it. The text is its line
+// in the list of such components.
 func init() {
 	Rules.Register("least_available", "those expected to leave soon, first", LeastAvailable{})
 }

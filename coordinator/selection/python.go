@@ -8,6 +8,8 @@ import (
 	"fedpace/registry"
 )
 
+// init registers the rule under the name by which a configuration chooses it. The text is its line
+// in the list of such components.
 func init() {
 	Rules.Register("python", "a class in Python, of the base class fedpace.Selection", Python{})
 }

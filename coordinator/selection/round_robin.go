@@ -1,5 +1,7 @@
 package selection
 
+// init registers the rule under the name by which a configuration chooses it. The text is its line
+// in the list of such components.
 func init() {
 	Rules.Register("round_robin", "one after the other, again and again", RoundRobin{})
 }

@@ -129,7 +129,7 @@ type Limiting interface {
 	// out of the round.
 	Limit(s *Setup, client, k int) int
 	// Deadline is how long the tasks of a round with these clients are to take; 0: any
-	// time. Each does so many steps if it is not limited. Where the closing rule has no
+	// time. steps returns how many steps each does if it is not limited. Where the closing rule has no
 	// deadline, Limit is given this one in its Setup.
 	Deadline(s *Setup, clients []int32, steps func(client int) int) Time
 }

@@ -2,6 +2,8 @@ package selection
 
 import "fedpace/internal/keyed"
 
+// init registers the rule under the name by which a configuration chooses it. The text is its line
+// in the list of such components.
 func init() {
 	Rules.Register("uniform", "uniformly, without replacement", Uniform{})
 }

@@ -21,7 +21,7 @@ func (c Constants) OptimalK(r Runtime, f, eta, w float64) float64 {
 }
 
 // Steps3 is OptimalK's cube as a function of the loss and the time alone: factor
-// · (F − offset) / W, for rounds with so many seconds of communication. The
+// · (F − offset) / W, for rounds with this many seconds of communication. The
 // factor is seconds by loss, the offset a loss. It is what a schedule needs that
 // knows no more than the two.
 func (c Constants) Steps3(communication, eta float64) (factor, offset float64) {

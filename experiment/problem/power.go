@@ -56,8 +56,8 @@ func (p *Problem) DeviceBits() fleet.Bits {
 	return fleet.SameBits(32 * int64(p.Model.Params()))
 }
 
-// ExpectedTask is how long a task of so many local steps takes a real device by its class; 0 where that
-// is not known.
+// ExpectedTask returns how long a task with this many local steps takes a real device by its class,
+// in virtual time. It is 0 if that is not known.
 func (p *Problem) ExpectedTask(client, steps int) round.Time {
 	// Nothing is known of a device without a class.
 	if p.Fleet.DeviceClass(client) == fleet.NoClass {

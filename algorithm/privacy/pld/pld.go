@@ -29,7 +29,7 @@ const (
 	maxLoss = 300
 )
 
-// Epsilon returns the smallest epsilon for which so many rounds are (epsilon, delta)-differentially
+// Epsilon returns the smallest epsilon for which this many rounds are (epsilon, delta)-differentially
 // private, to about 1e-4. The error says what is out of the range of this accountant; the Rényi one has no
 // such range.
 func (m Mechanism) Epsilon(rounds int, delta float64) (float64, error) {
@@ -129,8 +129,8 @@ func (d direction) discretise(step, low, high float64) distribution {
 	return r
 }
 
-// bounds finds losses beyond which one round's have the probability of at most a hundredth of tail for
-// so many rounds.
+// bounds returns two losses, low and high. The loss of one round is outside of them with so small a
+// probability that it comes to a hundredth of tail over all rounds.
 func (d direction) bounds(rounds int) (low, high float64, err error) {
 	limit := tail / 100 / float64(rounds)
 	high = 1.0 / 64
@@ -167,7 +167,7 @@ func (d direction) epsilon(rounds int, delta float64) (float64, error) {
 	return all.epsilon(delta), nil
 }
 
-// window bounds the sum of the losses of so many rounds from both sides, each but for the probability
+// window bounds the sum of the losses of all rounds from both sides, each but for the probability
 // tail (Chernoff's bound, the best of some orders).
 func (p *distribution) window(rounds int) (low, high float64) {
 	low = math.Inf(-1)
@@ -201,7 +201,7 @@ func (p *distribution) logMoment(order float64) float64 {
 	return largest + math.Log(sum)
 }
 
-// compose returns the distribution of the sum of so many losses, within a window beyond which the
+// compose returns the distribution of the sum of the losses of all rounds, within a window beyond which the
 // probability is at most tail on each side.
 func (p *distribution) compose(rounds int, low, high float64) distribution {
 	first := int(math.Floor(low / p.step))

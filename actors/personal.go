@@ -41,7 +41,7 @@ func (s *personal) begin(shared, state []float32) {
 
 // Run implements [Steps] for models with private parameters. Each client starts from the shared
 // parameters of the base model and its own private ones, which its state keeps. done is given the
-// shared ones.
+// model after the steps, of which only the shared parameters are communicated.
 func (s *personal) Run(
 	ctx context.Context,
 	w *Work,

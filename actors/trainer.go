@@ -145,7 +145,8 @@ func NewTrainer(p Problem) (*Trainer, error) {
 		communicated: learn.Communicated(p.Model),
 		collusions:   map[int]collusion{},
 	}
-	// The sum of updates has room for what clients send.
+	// The exact sum of updates holds these parameters only; each client sends its buffers for
+	// itself.
 	t.summed = SummedParams(&p)
 	t.client = p.Algorithm.Client(t.trainable)
 	t.hasControlVariates = algorithm.HasControlVariates(p.Algorithm)

@@ -27,6 +27,7 @@ func gemmAsm(_ ISA, m, n, k int, segments []Segment, a Operand, b, dst Matrix, o
 		last = max(last, s.B)
 	}
 	last += (k-1)*b.LD + cols
+	// The assembly writes a tile here, as not all of it may belong to C.
 	var tile [rows * cols]float32
 	j := 0
 	for ; j < n && j+last <= cap(b.Data); j += cols {

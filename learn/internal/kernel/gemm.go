@@ -166,6 +166,7 @@ func grown[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
 func gemmGo(m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32) {
 	p := takePack()
 	defer p.release()
+	// A sum goes over k in each segment.
 	depth := k * len(segments)
 	// The columns that are packed together should fit a near cache. Tiles need an even number of them.
 	width := min(n, max(2, near/depth&^1))

@@ -55,6 +55,7 @@ func (isa ISA) CopyPieces(dst, src Pieces, rows, pieces, n int) {
 		v.copyPieces(&dst.Data[0], 4*dst.Row, 4*dst.Step, &src.Data[0], 4*src.Row, 4*src.Step, rows, pieces, chunks)
 		return
 	}
+	// Plain Go copies exactly n floats of each piece.
 	for i := range rows {
 		for j := range pieces {
 			copy(dst.Data[i*dst.Row+j*dst.Step:][:n], src.Data[i*src.Row+j*src.Step:])
@@ -169,6 +170,7 @@ func (isa ISA) AddRowSums(dst, x []float32, n int, op Op, alpha float32) {
 	var lane [Vector]float32
 	for i := range dst {
 		row := x[i*Lanes:][:n]
+		// Lanes beside the first n count as zero.
 		clear(lane[:])
 		copy(lane[:], row)
 		for l := Vector; l < n; l++ {

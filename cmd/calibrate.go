@@ -159,6 +159,7 @@ func (f *calibrationServer) do(c *cobra.Command) error {
 // command line with no server or with two. It runs after prepare, so values of the configuration
 // count.
 func (f *calibrationServer) check(c *cobra.Command) error {
+	// A mistake is reported with the flag that mends it.
 	switch {
 	case len(f.devices) == 0:
 		return errors.New("--devices is missing: the ids of the devices that calibrate (or --config with " +
@@ -247,6 +248,7 @@ func (f *calibrationServer) measure(ctx context.Context) (_ []calibration.Measur
 	if err != nil {
 		return nil, err
 	}
+	// The models of the calibration are stored on this connection.
 	defer conn.Close()
 	models, err := conn.OpenCoordinator(ctx, f.serve.Run, bus.CoordinatorConfig{PublishModels: true})
 	if err != nil {

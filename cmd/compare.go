@@ -61,6 +61,7 @@ The exit status is 3 where --expect or the key expect is missed.`,
 					return cli.Usage(c, fmt.Errorf("--tuned: %w", err))
 				}
 			}
+			// From here on, the study reports its progress.
 			show := cli.NewDisplay(c)
 			o := f.study(show, server)
 			// Of a single run the run's own progress is shown instead.
@@ -211,6 +212,7 @@ func (f *flags) studyPlan(
 	if loaded.PlaysFlower() && !schedules.given {
 		schedules.list = nil
 	}
+	// Each setting loads the configuration anew, with its own sets.
 	p = study.Plan{
 		Load: func(sets ...string) (config.Config, error) {
 			if wide.equal != "" && wide.equal != "time" {

@@ -247,6 +247,7 @@ func issue(a *auth.Authority, g auth.Grant, path string, write func(w io.Writer,
 	if _, err := os.Lstat(path); err == nil && !g.Renew {
 		return nil, fmt.Errorf("%s exists already (--renew replaces it)", path)
 	}
+	// The grant is noted by the authority before the file is written.
 	creds, err := a.Issue(g)
 	if errors.Is(err, auth.ErrEnrolled) {
 		return nil, fmt.Errorf("%w (--renew issues new ones, --revoke ends them)", err)

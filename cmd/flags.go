@@ -236,6 +236,7 @@ func (f *flags) missed(c *config.Config, dir string, s *folder.Summary) error {
 	if expected == nil {
 		expected = c.Expect
 	}
+	// The expectations of the flags replace those that the summary has.
 	if len(expected) > 0 {
 		if err := study.ExpectedOf(expected, dir, s); err != nil {
 			return err
@@ -254,6 +255,7 @@ func (f *flags) missed(c *config.Config, dir string, s *folder.Summary) error {
 			),
 		}
 	}
+	// A target that was not reached has a status of its own.
 	if t := c.Evaluate.Target; t != nil && s.TimeToTarget == nil {
 		return cli.StatusError{
 			Status:  cli.ExitNotReached,
@@ -267,6 +269,7 @@ func (f *flags) missed(c *config.Config, dir string, s *folder.Summary) error {
 // latter come last, so they win over a --set of the same key.
 func (f *flags) setsOf(c *cobra.Command) []string {
 	sets := slices.Clone(f.sets)
+	// quoted returns texts as a list in YAML.
 	quoted := func(list []string) string { return "[" + strings.Join(names.Of(list, strconv.Quote), ", ") + "]" }
 	for _, flag := range []struct{ name, set string }{
 		{"out", "out=" + f.outDir}, {"name", fmt.Sprintf("name=%q", f.name)}, {"trainer", fmt.Sprintf("trainer.command=%q", f.trainer)},
@@ -305,6 +308,7 @@ func (f *flags) settle(
 	if err != nil {
 		return release, err
 	}
+	// The user may look for the results in the folder of the run before.
 	if before != "" && folder.HoldsRun(before) == nil {
 		held := folder.Inspect(before)
 		show.Notice(fmt.Sprintf("%s: this run goes to %s.", held.Sentence(), dir))

@@ -32,6 +32,7 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 			if page {
 				return writeCommands(c.OutOrStdout(), root)
 			}
+			// The words may be the path of a command.
 			command, unmatched, err := root.Find(args)
 			// What is no command may be a key, whose parts may be given as separate words.
 			if err != nil || len(unmatched) > 0 {
@@ -139,6 +140,7 @@ func writeCommands(w io.Writer, root *cobra.Command) error {
 		fmt.Fprintf(&b, "## %s\n\n```text\n%s", title, strings.Replace(help, usage, "", 1))
 	}
 	b.WriteString("# All commands\n\nWhat `fedpace COMMAND --help` prints, as `fedpace help --markdown` writes it.\n\n")
+	// A command that does not exist holds the shared flags.
 	all := &cobra.Command{
 		Use:   "fedpace COMMAND",
 		Short: "Below they are named behind \"and from above\".",

@@ -113,6 +113,7 @@ With --nats hosts (fedpace host) do the runs, to the same bits.`,
 // draws curves that exist already, lists the runs with their cost, or plays the evaluation and
 // draws it.
 func (f *paperFlags) run(c *cobra.Command) error {
+	// Claims are decided by curves that exist; nothing is run.
 	if f.verdicts {
 		if len(f.curveDirs) > 1 {
 			return cli.Usage(c, errors.New("--verdicts: want one --from, the folder of claims.yaml"))
@@ -124,6 +125,7 @@ func (f *paperFlags) run(c *cobra.Command) error {
 		}
 		return errors.Join(paper.DrawGains(dir, list), paper.WriteVerdicts(c.OutOrStdout(), list))
 	}
+	// Tables and figures of curves that exist need no run either.
 	if len(f.curveDirs) > 0 {
 		curves, err := paper.Load(f.curveDirs...)
 		// The curves of several folders are merged into the first.
@@ -140,6 +142,7 @@ func (f *paperFlags) run(c *cobra.Command) error {
 		return cli.Usage(c, err)
 	}
 	w := c.OutOrStdout()
+	// The list of the runs says what they would cost.
 	if f.dry {
 		show := cli.NewDisplay(c)
 		defer show.Close()
@@ -212,6 +215,7 @@ func (f *paperFlags) cells() ([]study.Cell, error) {
 	}
 	f.plan.Schedules = f.schedules.list
 	f.plan.Data = map[config.Task]string{}
+	// Each task may have data of its own.
 	for _, d := range f.data {
 		task, path, ok := strings.Cut(d, "=")
 		if !ok || path == "" {

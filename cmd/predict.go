@@ -71,6 +71,7 @@ type predictFlags struct {
 // write prints a comparison, and writes its table and its figure to the files that the flags name.
 // subject is the title of the figure. A table on standard output is printed alone.
 func (f *predictFlags) write(c *cobra.Command, subject string, found *forecast.Comparison) error {
+	// A table on standard output must not be mixed with the text for people.
 	if f.csv != "" {
 		if err := writeFile(c, f.csv, found.WriteCSV); err != nil || f.csv == "-" {
 			return err

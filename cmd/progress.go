@@ -58,6 +58,7 @@ func statusOf(p run.Progress) cli.Status {
 // lastProgress remembers the newest progress of a run, so that the display can let time go on while
 // a round takes long. Its methods may be called from several goroutines.
 type lastProgress struct {
+	// mu guards the fields below.
 	mu sync.Mutex
 	// p is the newest progress.
 	p run.Progress

@@ -82,6 +82,7 @@ func writeReport(w io.Writer, kind string, dirs []string) (e ui.Exported, err er
 		}
 		return library.Export(w, nil)
 	}
+	// Figures are drawn from the runs that could be read.
 	runs, damaged, err := report.Find(dirs...)
 	if err != nil {
 		return e, err

@@ -140,6 +140,7 @@ func (f *runFlags) add(c *cobra.Command, extra string) {
 // JSON object, with the columns of rounds.csv.
 func streamed(c *cobra.Command, o run.Options) run.Options {
 	var columns table.Columns[*round.Report]
+	// The metrics of the run are known when they are checked, before its first round.
 	check := o.Check
 	// The first name is the metric by which runs are compared; the columns are those of the others.
 	o.Check = func(loaded *config.Config, names []string) error {
@@ -167,6 +168,7 @@ func (f *runFlags) load(
 	switch {
 	case replay == "":
 		loaded, err = f.flags.load(c)
+	// A replay with another configuration would be another run.
 	case len(f.config) > 0:
 		err = cli.Usage(c, errors.New("--replay takes the configuration of the run that it plays again, not --config"))
 	default:
@@ -213,6 +215,7 @@ func (f *runFlags) run(
 	if err != nil {
 		return err
 	}
+	// A folder that stayed empty is removed again.
 	defer release()
 	return f.play(c, "", o, show, func(o run.Options) (run.Resumed, error) {
 		summary, err := p.run(c.Context(), config, o)
@@ -230,6 +233,7 @@ func (f *runFlags) play(
 	show *cli.Display,
 	play func(run.Options) (run.Resumed, error),
 ) error {
+	// A signal asks a run for a checkpoint while it is played.
 	checkpoints, stop := checkpointSignals()
 	defer stop()
 	o.Checkpoint = checkpoints
@@ -240,6 +244,7 @@ func (f *runFlags) play(
 	}
 	r, err := play(o)
 	show.Close()
+	// A learning rate that is too large is the usual cause.
 	if errors.Is(err, coordinator.ErrDiverged) {
 		err = fmt.Errorf("%w (a lower schedule.eta0 may help)", err)
 	}
@@ -266,6 +271,7 @@ func (f *runFlags) play(
 	case savedIn == "" && r.Summary.Version != "":
 		savedIn = r.Config.Out
 	}
+	// The user learns how to go on with what was saved.
 	if savedIn != "" {
 		savedIn = o.NextStep(savedIn)
 	}

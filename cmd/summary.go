@@ -35,6 +35,7 @@ func printSummary(c *cobra.Command, config config.Config, s folder.Summary, err 
 		return nil
 	}
 	switch {
+	// --json goes before --quiet, because it asks for a result.
 	case cli.AsJSON(c):
 		return cli.PrintJSON(c, reported{s, config.Out})
 	case cli.Quiet(c):
@@ -50,6 +51,7 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 	if !s.Completed {
 		state = "stopped before its end"
 	}
+	// The first line says what was run, and on what.
 	data := c.Data.String()
 	if c.IsSynthetic() {
 		data = "synthetic data"
@@ -102,6 +104,7 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 	for _, m := range shown {
 		number("validation "+m.Name, m.Validation, m.Best)
 	}
+	// How the model serves the clients' own samples is one line for each metric.
 	if e := s.ClientEvaluation; e != nil {
 		if e.Accuracy != nil {
 			line("clients' accuracy", "%s", fairness(e, e.Accuracy, e.WorstAccuracy, e.Jain))
@@ -129,6 +132,7 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 		line("trainer restarts", "%s", human.Thousands(t.Restarts))
 	}
 	line("tasks", "%s", outcomes(s.Outcomes))
+	// Tasks whose updates did not count cost time, steps and bytes all the same.
 	if s.ClientSeconds.Wasted > 0 {
 		line("wasted", "%s, %s, %s",
 			wasted("client time", &s.ClientSeconds), wasted("SGD steps", &s.ClientSteps), wasted("bytes", &s.Bytes))

@@ -75,6 +75,7 @@ func verifyPolicies(c *cobra.Command, dir string, trust bool) error {
 	if err != nil || !policies.Any(&loaded) {
 		return err
 	}
+	// Nothing from the folder is executed without the user's consent.
 	if !trust {
 		fmt.Fprintf(c.ErrOrStderr(), "The policies were not asked again: --trust executes %s.\n",
 			strings.Join(policies.Files(&loaded), ", "))

@@ -161,6 +161,7 @@ var readableTypes = []string{"application/octet-stream", "application/zip", "app
 // explainArchive returns err, the error of reading s with r, with a hint that s is an archive or
 // JSON and may hold something else than was tried.
 func explainArchive(s *federated.Source, r federated.Reader, err error) error {
+	// A table in gzip is read as it is, so the hint would mislead.
 	switch _, isTable := r.(table.Table); {
 	case s.IsZip(), s.IsGzip() &&
 		!isTable &&

@@ -63,6 +63,7 @@ func (LEAF) Open(s *federated.Source, o federated.Options) (federated.Set, error
 	if err != nil {
 		return nil, err
 	}
+	// Training and test shards are joined in one set.
 	set, err := joinShards(shards[:len(train)], shards[len(train):], o)
 	if err != nil {
 		return nil, err
@@ -353,6 +354,7 @@ func (s *leafSamples) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 // sample decodes the next element of x, appends it to all as bytes and returns its kind. A sample
 // of numbers that fits no task gives errNumbers.
 func (s *leafSamples) sample(d *jsontext.Decoder) (leafKind, error) {
+	// A string is a window of Shakespeare.
 	if d.PeekKind() == '"' {
 		t, err := d.ReadToken()
 		if err == nil {
@@ -402,6 +404,7 @@ func (s *leafSamples) sample(d *jsontext.Decoder) (leafKind, error) {
 	switch {
 	case err != nil:
 		return "", err
+	// Only the text of the tweet is kept.
 	case texts > 0 && pixels == 0:
 		s.all = append(s.all, tweet...)
 		return sent140LEAF, nil
@@ -543,6 +546,7 @@ func joinShards(train, test []*leafShard, opt federated.Options) (*federated.Gro
 	if kind == sent140LEAF {
 		return tweets.Bags(g, name)
 	}
+	// What is left are images of FEMNIST or windows of Shakespeare, which both have a fixed width.
 	rows := &federated.ByteRows{Bytes: store}
 	set.About = federated.FEMNISTInfo
 	rows.Width = federated.FEMNISTPixels

@@ -92,6 +92,7 @@ func (Parquet) Open(s *federated.Source, opt federated.Options) (set federated.S
 	if err != nil {
 		return nil, err
 	}
+	// The digest covers the content of all files, and the layout in which they were read.
 	sums, err := federated.Hash(slices.Concat(names[0], names[1]))
 	if err != nil {
 		return nil, err
@@ -254,6 +255,7 @@ func grouped(t *parquetfile.Sheet, s federated.Grouped, values parquetfile.Colum
 	var clientRows [][]int32
 	err := t.Values(client, true, func(row int, v parquet.Value) error {
 		name, err := user(v)
+		// A number that equals the number of clients so far is that of a new client.
 		n := names.Number(name)
 		if n == len(clientRows) {
 			clientRows = append(clientRows, nil)
@@ -386,6 +388,7 @@ func splitWindows(_ int, windows []int32) (train, held []int32) {
 // sent140 makes the set of a table with the columns sentiment (0 or 4, or 0 and 1), user and text.
 // opt says how many tweets a user must have, and how they are split.
 func sent140(t *parquetfile.Sheet, opt federated.Options) (*federated.Grouped, error) {
+	// Users and labels are read first, by all processors, and the texts in sequence.
 	owner := make([]string, t.Rows)
 	labels := make([]int32, t.Rows)
 	err := t.Each(parquetfile.Columns{

@@ -86,6 +86,7 @@ func OpenPrepared(
 	if err != nil {
 		return nil, "", fmt.Errorf("data: %w", err)
 	}
+	// An up-to-date file is used as it is.
 	s, err := readPrepared(cache, key)
 	if err == nil {
 		// A file that is up to date may still be of another task than is wanted.
@@ -105,6 +106,7 @@ func OpenPrepared(
 	if err := errors.Join(writePrepared(cache, key, set), set.Close()); err != nil {
 		return nil, rebuilt, fmt.Errorf("data: %s: %w", path, err)
 	}
+	// The file that was just written is read again, so that the set is always the mapped one.
 	if s, err = readPrepared(cache, key); err != nil {
 		return nil, rebuilt, fmt.Errorf("data: %s was just written: %w", cache, err)
 	}
@@ -316,6 +318,7 @@ func (p *prepared) write(f io.Writer) error {
 	if top > maxPreparedTop {
 		return fmt.Errorf("a header of %d bytes, want at most %d", top, maxPreparedTop)
 	}
+	// Now the places of the sections are known.
 	offset := preparedHead + top
 	for i, s := range p.Sections {
 		p.Sections[i].Offset = offset
@@ -438,6 +441,7 @@ func parsePrepared(b []byte, key string) (*federated.Grouped, error) {
 // set makes the set from the sections and checks that all parts agree and no index leads outside,
 // because a file may be damaged or made by others.
 func (p *prepared) set() (*federated.Grouped, error) {
+	// A set has either classes or targets, never both.
 	if p.Info.Classes < 1 == (p.Info.Targets < 1) || p.Info.Features < 1 || len(p.Names) == 0 {
 		return nil, errors.New("no clients, features, or either classes or targets")
 	}

@@ -23,6 +23,7 @@ func findReader(s *federated.Source) (best federated.Reader, err error) {
 	match := federated.NoMatch
 	for _, name := range federated.Readers.Names() {
 		r, _ := federated.Readers.Entry(name)
+		// A reader that knows the content is better than one that knows the name.
 		if m := r.Recognises(s); m > match {
 			best = r
 			match = m
@@ -121,6 +122,7 @@ func open(r federated.Reader, path string, opt federated.Options) (set federated
 			}
 		}()
 	}
+	// The display shows the progress from here on.
 	opt.Reading.Begin(path, sourceSize(source))
 	defer opt.Reading.End()
 	if set, err = r.Open(source, opt); err != nil {

@@ -68,6 +68,7 @@ func worksText(f io.ReaderAt, size int64) ([]byte, error) {
 		defer text.Close()
 		in = text
 	}
+	// One byte more than the limit shows that there is too much.
 	text, err := io.ReadAll(io.LimitReader(in, maxWorks+1))
 	switch {
 	case err != nil:

@@ -223,6 +223,7 @@ func readAnonymousTweets(in *bufio.Reader, opt federated.Options) (*federated.Gr
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("truncated or damaged after tweet %d: %w", len(t.Labels), err)
 	}
+	// All tweets have the same user, the empty one, until they are dealt.
 	s, err := t.Set(federated.Options{Seed: opt.Seed, MinTweets: 1}, "sent140 (tweets without users)")
 	if err != nil {
 		return nil, err
@@ -385,6 +386,7 @@ func addBag(r *federated.BagRows, index map[string]uint16, words []string) (hasK
 	if len(tokens) == 0 {
 		return false, nil
 	}
+	// Counts and places must fit their types.
 	if len(tokens) > maxTweetWords || int64(len(r.Word)+len(tokens)) > math.MaxUint32 {
 		return false, fmt.Errorf("%d tokens, want at most %d", len(tokens), maxTweetWords)
 	}

@@ -189,6 +189,7 @@ func (c *csvTable) content() (*bufio.Reader, error) {
 // bounded is a reader of unpacked text that fails once it has returned more bytes than its packed
 // size makes plausible.
 type bounded struct {
+	// Reader is where the unpacked text comes from.
 	io.Reader
 	// remaining is the number of bytes that may still be returned.
 	remaining int64

@@ -74,13 +74,16 @@ func noTable(dir string) error {
 // constant is a column that has the same value in all rows of a file, because the path of the file
 // gives it, such as site=north.
 type constant struct {
-	name  string
+	// name is the name of the column.
+	name string
+	// value is the text of the column in every row, or a missing value.
 	value cell
 }
 
 // placedTable is a file with further columns that its path gives, each with one value for all rows.
 type placedTable struct {
 	tableFile
+	// constants are the columns that the path gives; there is at least one.
 	constants []constant
 }
 

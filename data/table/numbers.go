@@ -13,8 +13,10 @@ type numbers struct {
 	// precise says that values are kept in double precision; otherwise they are in single
 	// precision.
 	precise bool
-	single  []float32
-	double  []float64
+	// single holds the values in single precision; nil if precise is set.
+	single []float32
+	// double holds the values in double precision; nil unless precise is set.
+	double []float64
 }
 
 // len returns the number of values. Only one of the two slices is in use.

@@ -25,8 +25,12 @@ type profile struct {
 	// rows is the number of rows, last the last row, and lastMissing the last row that lacks a
 	// value; -1 stands for no row.
 	rows, last, lastMissing int
-	missing, wholes, real   int
-	texts, bytes, images    int
+	// missing counts the rows that lack a value, real those with a number, and wholes those with a
+	// whole one.
+	missing, wholes, real int
+	// texts and bytes count the rows with a text or bytes, and images those whose bytes are an
+	// image.
+	texts, bytes, images int
 	// oddText is a text that was found among numbers.
 	oddText string
 	// length is the number of bytes of all texts, and blanks the number of those that separate

@@ -197,6 +197,7 @@ func (p *Proposal) guess(columns []*profile, named string) error {
 	// A named label is taken first, so that it becomes neither client nor split.
 	label := pick(func(c *profile) bool { return named != "" && c.name == named })
 	grounds := "as asked"
+	// A label that the user names must exist and be something that can be predicted.
 	switch {
 	case named == "":
 	case label == nil:
@@ -248,6 +249,7 @@ func (p *Proposal) guess(columns []*profile, named string) error {
 		label, grounds = findLabel(free, columns[len(columns)-1])
 	}
 	free = slices.DeleteFunc(free, func(c *profile) bool { return c == label })
+	// The features are chosen without the label, and before it is entered: a text decides its kind.
 	p.guessFeatures(free)
 	p.addLabel(label, grounds)
 	if split != nil {
@@ -402,6 +404,7 @@ func (p *Proposal) guessFeatures(free []*profile) {
 	var wide, few []*profile
 	var text *profile
 	for _, c := range free {
+		// A column of few words may become features of 0 and 1.
 		if c.features() {
 			few = append(few, c)
 		}
@@ -412,6 +415,7 @@ func (p *Proposal) guessFeatures(free []*profile) {
 			(c.length >= 20*c.texts || c.manyDistinct || c.sentences()) {
 			text = c
 		}
+		// Constant columns and row numbers teach a model nothing.
 		if c.numbers() &&
 			!c.rowNumber() &&
 			(len(c.distinct) > 1 || c.manyDistinct) {
@@ -611,6 +615,7 @@ func (p *Proposal) guessMissing(columns []*profile) {
 	}
 }
 
+// plainWord matches a text that YAML reads as the same text without quotes.
 var plainWord = regexp.MustCompile(`^[A-Za-z_/][A-Za-z0-9_./ -]*$`)
 
 // quoted returns the text s as a value in YAML: as it is if YAML reads it as that text, else in

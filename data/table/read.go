@@ -17,7 +17,8 @@ import (
 // guards. A field is nil where the mapping names no such column.
 type reading struct {
 	// t is the mapping, in which names of columns have replaced all patterns.
-	t       Table
+	t Table
+	// options are the options of the run, such as the seed of the split.
 	options federated.Options
 	// columns are those that have a meaning, in the order in which their errors are reported.
 	columns []column
@@ -28,18 +29,24 @@ type reading struct {
 	// name of their file.
 	heldOut [][2]int
 
+	// client reads the names of the clients.
 	client *nameColumn
-	label  *classNames
-	split  *parts
-	text   *texts
+	// label reads the classes.
+	label *classNames
+	// split reads which rows are held out.
+	split *parts
+	// text reads the texts of samples of text.
+	text *texts
 	// wide holds the features that have a column each.
 	wide *matrix
 	// words holds the features that stand for words, which follow those of wide.
 	words []*words
 	// vector holds the features of a table that has all of them in one column.
-	vector  *vectors
+	vector *vectors
+	// targets reads the numbers to predict.
 	targets *matrix
 
+	// mu guards dropped and holes.
 	mu sync.Mutex
 	// dropped is the set of rows that lack a value and are left out.
 	dropped map[int]bool

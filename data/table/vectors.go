@@ -17,7 +17,8 @@ type vectors struct {
 	// width is the number of values of a row; 0 means that it is not known yet.
 	width int
 	// bytes holds the values of all rows if they are bytes; otherwise values holds them.
-	bytes  []byte
+	bytes []byte
+	// values holds the values of all rows if they are numbers.
 	values numbers
 	// hole is the number that stands for a missing value.
 	hole float64

@@ -17,11 +17,14 @@ import (
 	"fedpace/internal/names"
 )
 
+// TrainerUsage is the help of the flag --trainer of all commands that have it.
 const TrainerUsage = "`COMMAND` of a program that takes the local steps, such as 'python3 my_model.py' or flower:APP " +
 	"(docs/trainers.md)"
 
+// ConfigUsage is the help of the flag --config of all commands that have it.
 const ConfigUsage = "YAML `FILE` to read; may be repeated, later ones over earlier ones"
 
+// MapHelp is the help of the flag --map of all commands that have it.
 const MapHelp = "what a column of your own CSV or Parquet means, as `OPTION=VALUE`: label=species, features=a,b or " +
 	"features=px_*; fedpace help data lists the options"
 

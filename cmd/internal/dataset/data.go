@@ -81,6 +81,7 @@ samples to other clients would come to.`,
 			if strings.HasPrefix(s.path, madePrefix) {
 				stats.Memory = 0
 			}
+			// The figure is written before the text, so that the text can name it.
 			if plot != "" {
 				if err := figure.Save(plot, histograms(stats)...); err != nil {
 					return fmt.Errorf("--plot: %w", err)
@@ -189,6 +190,7 @@ func (s *source) add(c *cobra.Command) {
 	f.StringVar(&s.config, "config", "", "configuration `FILE` whose key data has path and mapping")
 	f.StringArrayVar(&s.columns, "map", nil, cli.MapHelp)
 	f.IntVar(&s.options.Classes, "classes", 0, "labels of custom data (default: the largest and one)")
+	// A flag that is given must be above 0, since 0 stands for the default.
 	cli.Positive(c, "min-tweets", "classes")
 }
 
@@ -243,6 +245,7 @@ func (s *source) check(c *cobra.Command, args []string) (err error) {
 	if ext := filepath.Ext(s.path); ext == ".yaml" || ext == ".yml" {
 		return cli.Usage(c, fmt.Errorf("%[1]s is a configuration, no data (did you mean --config %[1]s?)", s.path))
 	}
+	// Changes of the mapping come last, over that of the configuration.
 	if s.reader, err = table.Map(s.reader, s.columns); err != nil {
 		return cli.Usage(c, fmt.Errorf("--map: %w", err))
 	}
@@ -332,6 +335,7 @@ func runWith(task, path string, samples learn.Samples) string {
 		return "fedpace run --set task=" + task + " --set data=" + path
 	}
 	text := "fedpace run --set task=custom --set data=" + path
+	// The same guesses stand in the configuration that init proposes.
 	for _, s := range trial {
 		for _, key := range s.keys {
 			set := key[0] + "=" + key[1]

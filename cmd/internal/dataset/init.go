@@ -40,6 +40,7 @@ runs as it is. The kinds: ` + strings.Join(policyNames(), ", ") + ".",
   fedpace run --config own.yaml
   fedpace compare --config own.yaml --schedules fixed,rounds --seeds 5`,
 		Args: func(c *cobra.Command, args []string) error {
+			// A policy needs no table.
 			if policy != "" {
 				return cobra.NoArgs(c, args)
 			}
@@ -66,6 +67,7 @@ runs as it is. The kinds: ` + strings.Join(policyNames(), ", ") + ".",
 			if !errors.Is(err, table.ErrUnmapped) {
 				return err
 			}
+			// The standard name is that of the table.
 			outPath = cmp.Or(outPath, nameOf(s.path)+".yaml")
 			// The ending _model keeps the script from having the name of a module of Python, which
 			// it would hide.
@@ -99,10 +101,12 @@ func (s *source) begin(w io.Writer, outPath, label, script string, torch bool) e
 			)
 		}
 	}
+	// Nothing is written if the table cannot even be looked at.
 	proposal, err := Propose(s.path, label, trainer, s.options)
 	if err != nil {
 		return err
 	}
+	// The comment at the top names the file that is written.
 	texts := []string{strings.Replace(proposal.Text, "--config FILE", "--config "+outPath, 1)}
 	if torch {
 		texts = append(texts, scriptFor(filepath.Base(s.path), outPath, proposal.Samples))

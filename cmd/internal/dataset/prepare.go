@@ -65,6 +65,7 @@ func keepCommand(kind string, c *cobra.Command) *cobra.Command {
 	var outPath string
 	c.Args = s.argument("the set's path")
 	c.RunE = func(c *cobra.Command, args []string) error {
+		// partition without a kind would only be prepare.
 		if kind != "" && !c.Flags().Changed(kind) {
 			return cli.Usage(c, fmt.Errorf("--%s is absent: want one of %s", kind, strings.Join(Dealt(), ", ")))
 		}
@@ -84,6 +85,7 @@ func (s *source) prepare(c *cobra.Command, args []string, outPath string) error 
 	if err := s.check(c, args); err != nil {
 		return err
 	}
+	// These sources cannot be prepared, or need not be.
 	switch {
 	case outPath == "":
 		return cli.Usage(c, errors.New("--out is absent: want the file to write"))
@@ -125,6 +127,7 @@ func (s *source) prepare(c *cobra.Command, args []string, outPath string) error 
 			reason,
 		)
 	}
+	// The last line says how a run uses the file.
 	next := runWith(taskOf(stats.Info), outPath, stats.Info.Samples)
 	// A set without clients cannot be run.
 	if stats.Info.Undealt {
@@ -138,6 +141,7 @@ func (s *source) prepare(c *cobra.Command, args []string, outPath string) error 
 // file is there, which a mistyped --out would destroy, or it lies within the folder path that the
 // set is read from, and would become a part of its own source.
 func mayWrite(outPath, path string) error {
+	// Only an absent or a prepared file may be written.
 	switch stat, err := os.Stat(outPath); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:

@@ -40,6 +40,7 @@ func tellsNext(samples learn.Samples) bool {
 // startModel returns a simple model to start with for such samples, as a value of the key model,
 // and a description of it for a comment, which is empty for the default model.
 func startModel(samples learn.Samples) (model, description string) {
+	// The form of the samples decides the model.
 	switch {
 	case samples.Targets > 0:
 		return "[dense: open]", "a linear regression; "
@@ -136,6 +137,7 @@ type setting struct{ value, reason string }
 // guesses, and a description of the set. If the proposal p is incomplete, the description is a
 // guess from p alone. The error says why a complete proposal cannot be read from path.
 func settings(p *table.Proposal, path string, o federated.Options) (map[string]setting, federated.Info, error) {
+	// Without reading the table, the proposal tells the form of the samples.
 	guess := federated.Info{Samples: learn.Samples{Targets: len(p.Table.Target)}}
 	if p.Table.Text != "" {
 		guess.Input = learn.Tokens
@@ -160,6 +162,7 @@ func settings(p *table.Proposal, path string, o federated.Options) (map[string]s
 		steps = federated.MedianEpoch(set)
 		values["schedule.k0"] = setting{fmt.Sprint(steps), "an epoch of the median client"}
 	}
+	// A regression may diverge with the standard rate, so the data decides it.
 	if set.Info().Targets > 0 {
 		if eta, reason, err := rateOf(set, steps); err == nil {
 			reason += fmt.Sprintf(

@@ -102,6 +102,7 @@ func listed(c *cobra.Command, dirs, tags []string) ([]listedRun, error) {
 		}
 		found = append(found, in...)
 	}
+	// An empty list is [] in JSON, where nil would be null.
 	list := []listedRun{}
 	for _, dir := range folder.Distinct(found) {
 		o := folder.Inspect(dir)

@@ -128,6 +128,7 @@ func (t *targets) agreed(c *cobra.Command, force bool) (bool, error) {
 	if force {
 		return true, nil
 	}
+	// A script must not wait for an answer that never comes.
 	if !cli.Asks(c) {
 		return false, cli.Usage(
 			c,

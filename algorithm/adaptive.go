@@ -76,7 +76,8 @@ type FedAdam struct {
 	Staleness
 }
 
-// Server implements [Algorithm].
+// Server implements [Algorithm]: v is the running mean of the square of the mean update, as in
+// Adam.
 func (a FedAdam) Server(params int) ServerOptimizer {
 	return newAdaptive(params, a.Rate, a.Beta1, a.Tau, func(v, square float64) float64 {
 		return float64(a.Beta2*v) + float64((1-a.Beta2)*square)

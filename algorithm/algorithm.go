@@ -74,7 +74,8 @@ func (i *Instance) Apply(model []float32, sum []int64, scale, bufferWeight float
 	i.Server.Apply(model, sum, scale)
 }
 
-// Decide replaces the sum of votes by what they decide, where updates vote.
+// Decide replaces the sum of votes, in place, by the step that they decide for each trained
+// parameter. It does nothing unless the compression makes votes of updates.
 func (i *Instance) Decide(sum []int64) {
 	if v, ok := i.Compression.(Voting); ok {
 		v.Decide(sum[:i.trainable])

@@ -52,7 +52,8 @@ func (q QSGD) Bits(values int64) int64 {
 // Compressor implements [Compression]: it needs no memory.
 func (q QSGD) Compressor(int) Compressor { return q }
 
-// Compress implements [Compressor].
+// Compress implements [Compressor]: it rounds the values of each bucket, in place, to random
+// neighbours among a few levels of the bucket's norm. draws gives the random numbers.
 func (q QSGD) Compress(update []float32, draws *rand.PCG) {
 	bucket := int(q.bucket(int64(len(update))))
 	for start := 0; start < len(update); start += bucket {

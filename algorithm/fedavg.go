@@ -27,7 +27,8 @@ func (Uncorrected) Client(int) Client { return nil }
 
 type average struct{ rate float64 }
 
-// Apply implements [ServerOptimizer]: x ← x + η Δ.
+// Apply implements [ServerOptimizer]: it moves the model by the mean update Δ times the rate, x ← x
+// + η Δ. sum is Δ in units before it is multiplied by scale.
 func (a average) Apply(model []float32, sum []int64, scale float64) {
 	checkLengths(len(model), len(sum), len(sum))
 	for i, s := range sum {

@@ -17,7 +17,8 @@ type FedProx struct {
 // Server implements [Algorithm].
 func (a FedProx) Server(int) ServerOptimizer { return average{a.Rate} }
 
-// Client implements [Algorithm]: without a pull there is nothing to correct.
+// Client implements [Algorithm]: it returns the pull towards the model of the task, or nil without
+// a pull, since there is then nothing to correct.
 func (a FedProx) Client(int) Client {
 	if a.Mu == 0 {
 		return nil

@@ -11,7 +11,8 @@ type Staleness struct {
 	Exponent float64 `key:"staleness_exponent" default:"0.5" range:"[0,16]" help:"an update s rounds late weighs (1+s)^-x"`
 }
 
-// Weigh implements [Algorithm]: by staleness, with weights that sum to 1.
+// Weigh implements [Algorithm]: it lowers the weights of stale updates, and returns weights that
+// sum to 1. staleness is nil if no update is stale.
 func (s Staleness) Weigh(weights []float64, _, staleness []int) (list []float64, scale float64) {
 	if staleness != nil {
 		weights = ByStaleness(weights, staleness, s.Exponent)

@@ -72,7 +72,8 @@ type streamed struct {
 // After notes how many rounds have made the model, which decides the fragment that moves next.
 func (s *streamed) After(rounds uint64) { s.rounds = rounds }
 
-// Apply implements [ServerOptimizer]: it moves the parameters and the momentum of one fragment.
+// Apply implements [ServerOptimizer]: it moves the parameters and the momentum of the one fragment
+// whose turn it is, and leaves all others.
 func (s *streamed) Apply(model []float32, sum []int64, scale float64) {
 	start, end := s.options.Span(s.rounds, len(model))
 	part := momentum{s.FedAvgM, s.v[start:end]}

@@ -55,7 +55,8 @@ func (v *ClientStates) Residuals() bool { return len(v.server) == 0 }
 // Kind is what the vectors are called in messages.
 func (v *ClientStates) Kind() string { return kind(v.Residuals()) }
 
-// kind names vectors that have no mean, or those that have one.
+// kind returns what a client keeps, in words for messages: residuals, which have no mean at the
+// server, or control variates, which have one.
 func kind(residuals bool) string {
 	if residuals {
 		return "residuals of compressed updates, or what steps remember"

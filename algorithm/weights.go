@@ -66,7 +66,8 @@ func normalise(values []float64) (sum float64) {
 	return sum
 }
 
-// total adds in ascending order: the result does not depend on theirs.
+// total returns the sum of the values. They are added in ascending order, so that the result does
+// not depend on the order in which they are given.
 func total(values []float64) (sum float64) {
 	for _, v := range slices.Sorted(slices.Values(values)) {
 		sum += v

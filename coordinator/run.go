@@ -29,8 +29,9 @@ type Result struct {
 	Devices   realdevices.Findings
 }
 
-// Run plays a run to its end. When ctx is cancelled it returns what was done
-// so far together with the context's error.
+// Run plays a run to its end with the configuration c, over the bus that transport opens. If ctx is
+// cancelled, it returns what was done so far together with the context's error. result is nil if
+// the run could not begin.
 func Run(ctx context.Context, transport bus.Transport, c Config) (result *Result, err error) {
 	if c.Resume != nil {
 		// A panic becomes the error, and there is no result.
@@ -63,6 +64,7 @@ func Run(ctx context.Context, transport bus.Transport, c Config) (result *Result
 			lag:     &d.planner.lag,
 		})
 	}
+	// The bus is closed in any case, and what was reached is the result.
 	err = errors.Join(d.play(driving), d.close())
 	result = &Result{
 		Stop:        d.machine.Stop(),
@@ -323,6 +325,7 @@ func (d *driver) describe(m *bus.Task, t *round.Task) {
 // the clock where it returns no error.
 func (d *driver) next(ctx context.Context, effects *round.Effects) (o occurrence, err error) {
 	phase := d.machine.Phase()
+	// What the last step asked for comes before what is on the clock.
 	switch {
 	case phase == round.Idle:
 		err = d.begin(ctx)

@@ -38,7 +38,8 @@ type SecureStep struct {
 	Base  []float32
 }
 
-// observe tells the device's owner of a step.
+// observe tells the device's owner, if the owner wants to know, of a step of secure aggregation in
+// the round of task t.
 func (w *Device) observe(t *gateway.DeviceTask, s SecureStep) {
 	if w.config.Observe != nil {
 		s.Round = int(t.Task.Round)

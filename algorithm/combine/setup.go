@@ -194,7 +194,8 @@ func (s Setup) Apply(dst []int64, updates [][]int64, weights []float64) (bufferW
 	return bufferWeights
 }
 
-// sumOf adds weights in their order.
+// sumOf returns the sum of the weights, added in their order, so that it is the same on every
+// machine.
 func sumOf(weights []float64) (sum float64) {
 	for _, w := range weights {
 		sum += w

@@ -65,7 +65,8 @@ func (m *Mechanism) Add(round int, sum []int64) {
 	all.Wait()
 }
 
-// noise adds a normal number, rounded to even, to each value.
+// noise adds a random number to each value, rounded to even: the sum of two standard normal ones,
+// times scale. source gives the random bits.
 func noise(values []int64, scale float64, source *rand.ChaCha8) {
 	for i := range values {
 		z := portable.Normal(source.Uint64()) + portable.Normal(source.Uint64())

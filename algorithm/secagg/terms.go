@@ -204,7 +204,8 @@ func upperTail(n, marked, k, x int) float64 {
 	return math.Min(1, sum)
 }
 
-// logChoose is the logarithm of the binomial coefficient n over k.
+// logChoose returns the natural logarithm of the binomial coefficient n over k, which itself may be
+// too large for a float64.
 func logChoose(n, k int) float64 {
 	a, _ := math.Lgamma(float64(n + 1))
 	b, _ := math.Lgamma(float64(k + 1))

@@ -36,7 +36,8 @@ const (
 // Context names a round of a run, so that no message of another round counts in it.
 type Context [digestBytes]byte
 
-// NewContext returns the context of a round of a run.
+// NewContext returns the context of one round of a run: a hash of the run's name and the round's
+// number, which every signature covers, so that no message counts in another round.
 func NewContext(run string, round uint32) Context {
 	b := append([]byte(contextText), run...)
 	b = append(b, 0)

@@ -41,7 +41,8 @@ func (a *Aggregator) summedWeight(updates []clientUpdate) float64 {
 	return total
 }
 
-// sentBuffers is the number of buffers that each client sends beside the sums.
+// sentBuffers returns how many buffers each client sends beside the sums. It is 0 if buffers are
+// part of the sums.
 func (a *Aggregator) sentBuffers() int {
 	if a.learning.sumsBuffers() {
 		return 0

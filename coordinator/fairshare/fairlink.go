@@ -199,7 +199,8 @@ func (s *FairLink) collect() {
 	}
 }
 
-// finish moves a flow from its group to those that are done.
+// finish moves flow x, which is complete, from its group to the flows that are done and wait to be
+// taken.
 func (s *FairLink) finish(x int32) {
 	s.remove(x)
 	s.flows[x].done = true
@@ -227,7 +228,8 @@ func (s *FairLink) service(g *group) Work {
 	return g.base.add(served(g.rate, s.now-g.since))
 }
 
-// rate is how fast a group's transfers are.
+// rate returns how fast each transfer of a group is now: as fast as the level of the link if the
+// group is slowed down, otherwise as fast as it would be alone.
 func (s *FairLink) rate(g *group) uint64 {
 	if g.slowed {
 		return s.level

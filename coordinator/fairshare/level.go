@@ -81,7 +81,8 @@ func (s *FairLink) move(i int32) {
 	byDue.add(i)
 }
 
-// leave takes a group out of its heaps.
+// leave takes group i out of the two heaps in which it is, those of the slowed groups or of the
+// others.
 func (s *FairLink) leave(i int32) {
 	byRate, byDue := s.heaps(s.groups[i].slowed)
 	byRate.remove(i)
@@ -117,7 +118,8 @@ func (s *FairLink) findDue(g *group) {
 	}
 }
 
-// setDue is findDue with the group's place among the others.
+// setDue finds when the first transfer of group i is complete, and moves the group to its place in
+// the heap of such times.
 func (s *FairLink) setDue(i int32) {
 	g := &s.groups[i]
 	s.findDue(g)

@@ -105,7 +105,8 @@ func (t *Tree) Resume(now int64, id uint64, client int, unshared int64, remainin
 	return uint64(site)<<32 | uint64(uint32(x))
 }
 
-// Stop takes a transfer away and returns what was left of it.
+// Stop takes a transfer off the tree at the time now, in nanoseconds, and returns the work that was
+// left of it. handle is what began or resumed it.
 func (t *Tree) Stop(now int64, handle uint64) (remaining Work) {
 	site := int32(handle >> 32)
 	remaining = t.links[site].Stop(now, int32(uint32(handle)))

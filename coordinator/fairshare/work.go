@@ -51,6 +51,7 @@ func (w Work) Over(v Work) float64 { return w.float() / v.float() }
 
 func (w Work) float() float64 { return math.Ldexp(float64(w.Hi), 64) + float64(w.Lo) }
 
+// add returns w + v, modulo 2^128.
 func (w Work) add(v Work) Work {
 	lo, carry := bits.Add64(w.Lo, v.Lo, 0)
 	hi, _ := bits.Add64(w.Hi, v.Hi, carry)

@@ -263,7 +263,8 @@ func (d *Devices) Stats() (s Stats) {
 // IsDevice reports whether a client is a real device. Devices are numbered behind the simulated clients.
 func (d *Devices) IsDevice(client int) bool { return d != nil && client >= d.run.First }
 
-// Open is the number of tasks whose answer has not been handed out.
+// Open returns the number of tasks of devices that are open: their answers have not been handed out
+// yet. A nil receiver has no devices.
 func (d *Devices) Open() int {
 	if d == nil {
 		return 0
@@ -271,7 +272,7 @@ func (d *Devices) Open() int {
 	return len(d.open)
 }
 
-// notice tells the user a line, if anybody listens.
+// notice tells the user one line about the devices, made as by fmt.Sprintf, if anybody listens.
 func (d *Devices) notice(format string, args ...any) {
 	if d.Notice != nil {
 		d.Notice(fmt.Sprintf(format, args...))

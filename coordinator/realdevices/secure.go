@@ -199,7 +199,8 @@ func (d *Devices) takeInStage(m *member, n *gateway.Event) {
 	d.answerMasked(n.Device, m)
 }
 
-// answer answers the message that waits, if any.
+// answer answers the member's message that waits for the end of its stage, if one does, and forgets
+// it, so that each message is answered once.
 func (m *member) answer(r *bus.DeviceReply) {
 	if m.reply != nil {
 		m.reply(r)
@@ -407,7 +408,8 @@ func (d *Devices) GiveUpSum(tasks []round.Task, reason error) {
 	d.Used(tasks)
 }
 
-// addWords adds little-endian words modulo 2^64.
+// addWords adds the little-endian words of 64 bits in b to words, modulo 2^64. b has 8 bytes for
+// each word.
 func addWords(words []uint64, b []byte) {
 	for i := range words {
 		words[i] += binary.LittleEndian.Uint64(b[8*i:])

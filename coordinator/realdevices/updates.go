@@ -174,7 +174,8 @@ func (d *Devices) Used(tasks []round.Task) {
 	}
 }
 
-// Ended forgets the update of a task that has ended without counting.
+// Ended forgets the update of a device's task that has ended without counting. Accepted updates are
+// kept until they are part of a model.
 func (d *Devices) Ended(e *round.TaskReport) {
 	if d.IsDevice(e.Client) && e.Outcome != round.Accepted {
 		delete(d.updates, e.Task)

@@ -60,7 +60,8 @@ func newBatteries(model Batteries, clients int, charges []Charge) *batteries {
 	return b
 }
 
-// charge returns the battery of a client, nil if it has none.
+// charge returns the charge of a client's battery, which the caller may change. It is nil if the
+// client has none.
 func (b *batteries) charge(client int) *Charge {
 	if b == nil || client >= len(b.charges) || b.charges[client].Joules < 0 {
 		return nil
@@ -80,7 +81,8 @@ func (b *batteries) joules(client int) float64 {
 // allows reports whether a client's battery allows a task now.
 func (b *batteries) allows(client int, now Time) bool { return b == nil || b.ready[client] <= now }
 
-// unplug ends the charging of a client that gets a task.
+// unplug ends the charging of a client that gets a task now, and notes the charge that it has
+// reached.
 func (b *batteries) unplug(client int, now Time) {
 	if x := b.charge(client); x != nil {
 		x.Joules = b.model.Charged(client, x.Joules, x.Since, now)

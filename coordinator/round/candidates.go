@@ -69,7 +69,8 @@ func (c *candidates) removeUnavailable(available func(client int) bool) {
 	})
 }
 
-// query asks the driver for the losses.
+// query asks the driver for the losses of all candidates, by effects that look like tasks. train is
+// false in a run without training.
 func (c *candidates) query(train bool) {
 	for i := range c.list {
 		c.list[i].describe(grow(&c.step.effects.Query), train).Probe = true

@@ -127,7 +127,8 @@ func (c *clients) forceOutcome(t *TaskState, e *Event, deadline Time) error {
 	return nil
 }
 
-// learn notes what a device's answer tells of it.
+// learn notes what event e, a device's answer to task t, tells of the device: how long it took and
+// how many samples it has. Simulated clients are ignored.
 func (c *clients) learn(t *TaskState, e *Event) {
 	if i, ok := c.device(int(t.Client)); ok {
 		c.devices[i].learn(t, e)
@@ -179,7 +180,8 @@ type KnownDevice struct {
 	Tasks int
 }
 
-// setSamples notes its number of samples; 0: it does not say.
+// setSamples notes the number of samples that a device has told. 0 means that it has not told any,
+// and changes nothing.
 func (d *KnownDevice) setSamples(samples int) {
 	if samples > 0 {
 		d.Samples = samples

@@ -31,7 +31,8 @@ func (c *Config) learners() int {
 	return c.population()
 }
 
-// drawn is the number of clients that cohorts are drawn from.
+// drawn returns the number of clients that cohorts are drawn from: the simulated ones, and the real
+// devices if the selection draws these, too.
 func (c *Config) drawn() int {
 	if c.Devices.Sampled {
 		return c.population()

@@ -8,7 +8,8 @@ import (
 	"fedpace/coordinator/schedule"
 )
 
-// closingRule is the rule that closes the round under way.
+// closingRule returns the rule that closes the round under way: the run's rule, or the one with the
+// numbers of this round if they differ from round to round.
 func (m *Machine) closingRule() closing.Rule {
 	if m.perRound == nil {
 		return m.config.Closing

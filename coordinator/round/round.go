@@ -838,7 +838,8 @@ func (m *Machine) stopRun(reason string) error {
 	return nil
 }
 
-// runStopped reports how the run ended.
+// runStopped ends the run: it tells the driver how the run has ended, and the machine takes no more
+// events.
 func (m *Machine) runStopped() {
 	m.phase = Stopped
 	stop := m.Stop()

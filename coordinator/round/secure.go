@@ -88,7 +88,8 @@ type secure struct {
 	timer   uint64
 }
 
-// newSecure makes the part from a state; nil without secure aggregation.
+// newSecure makes the machine's part for secure aggregation from a state. It is nil in a run
+// without secure aggregation.
 func newSecure(c *Secure, s *State) *secure {
 	if c == nil {
 		return nil
@@ -134,7 +135,7 @@ func (s *secure) find(task uint64) *SecureMember {
 	return &s.members[i]
 }
 
-// uploaded notes that the update of a task has arrived and counts.
+// uploaded notes that the masked update of the task with this number has arrived and counts.
 func (s *secure) uploaded(task uint64) {
 	if x := s.find(task); x != nil {
 		x.Uploaded = true

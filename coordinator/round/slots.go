@@ -108,7 +108,8 @@ func (m *Machine) issue(list *[]TaskState, next *uint64, client, steps int) {
 	m.send(t)
 }
 
-// send asks the driver for the plan of a task or candidate.
+// send asks the driver to have a task, or the question to a candidate, planned or sent to its
+// device.
 func (m *Machine) send(t *TaskState) {
 	x := t.describe(grow(&m.effects.Tasks), m.config.Train)
 	x.Start = t.Start

@@ -11,7 +11,8 @@ type step struct {
 	effects   Effects
 }
 
-// set sets a timer and returns its number.
+// set asks the driver to put timer t on the clock, and returns the number by which it can be
+// cancelled. Numbers are never used twice.
 func (s *step) set(t Timer) uint64 {
 	t.Seq = s.nextTimer
 	s.nextTimer++
@@ -19,7 +20,7 @@ func (s *step) set(t Timer) uint64 {
 	return t.Seq
 }
 
-// cancel takes a timer off the clock, if it is set.
+// cancel asks the driver to take a timer off the clock, if it is set, and sets its number to 0.
 func (s *step) cancel(timer *uint64) {
 	if *timer != 0 {
 		s.effects.Cancel = append(s.effects.Cancel, *timer)

@@ -160,7 +160,8 @@ type tasks struct {
 	versions map[uint64]int
 }
 
-// listOf returns the list in which a task of a number stands.
+// listOf returns the list in which the task with this number stands: tasks of devices have numbers
+// from FirstDeviceTask on.
 func (x *tasks) listOf(task uint64) *Tasks {
 	if task >= FirstDeviceTask {
 		return &x.devices

@@ -166,6 +166,7 @@ func (x *transfers) setTimer() {
 			ok = true
 		}
 	}
+	// The timer is right already, so no event is spent on it.
 	if x.timer != 0 && ok && x.timerAt == due {
 		return
 	}

@@ -25,6 +25,7 @@ func (c *Config) Validate() error {
 	if v, ok := c.Closing.(interface{ Validate(cohort int) error }); ok && err == nil {
 		err = v.Validate(c.Cohort)
 	}
+	// The first of these errors is returned.
 	s := selection.OrUniform(c.Select)
 	return cmp.Or(
 		c.checkNeeds("closing rule", c.Closing, err),

@@ -42,7 +42,8 @@ func (ErrorK) Needs() Needs { return Needs{Losses: true} }
 // positive gives 0.
 type ErrorEta struct{}
 
-// LearningRate returns sqrt(F_r/F_0) eta_0, or eta_0 while the loss is unknown.
+// LearningRate returns sqrt(F_r/F_0) eta_0, where F_r is the present loss and F_0 the initial one.
+// It is eta_0 as long as the losses are not known.
 func (ErrorEta) LearningRate(p Progress) float64 {
 	if !p.HasLoss {
 		return p.Eta0

@@ -47,7 +47,8 @@ type ListEta struct {
 // from returns where the value begins to hold. Values of both lists have it.
 func (f From) from() From { return f }
 
-// froms returns where each value of a list begins to hold.
+// froms returns for each value of a list where it begins to hold: at a round, at a time, or at
+// neither.
 func froms[V interface{ from() From }](values []V) (list []From) {
 	for _, v := range values {
 		list = append(list, v.from())
@@ -101,7 +102,8 @@ func inForce(list []From, p Progress) int {
 // Validate refuses lists whose values do not follow each other.
 func (s ListK) Validate() error { return checkFroms(froms(s.Values)) }
 
-// LocalSteps returns the value in force, or K_0 before the first.
+// LocalSteps returns the value of the list that is in force, in the unit of the schedule, or K_0
+// before the first value begins to hold.
 func (s ListK) LocalSteps(p Progress) int {
 	if i := inForce(froms(s.Values), p); i >= 0 {
 		return s.Values[i].Value * p.scale()
@@ -112,7 +114,8 @@ func (s ListK) LocalSteps(p Progress) int {
 // Validate refuses lists whose values do not follow each other.
 func (s ListEta) Validate() error { return checkFroms(froms(s.Values)) }
 
-// LearningRate returns the value in force, or eta_0 before the first.
+// LearningRate returns the value of the list that is in force, or eta_0 before the first value
+// begins to hold.
 func (s ListEta) LearningRate(p Progress) float64 {
 	if i := inForce(froms(s.Values), p); i >= 0 {
 		return s.Values[i].Value

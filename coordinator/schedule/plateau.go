@@ -29,7 +29,8 @@ type Plateau struct {
 // NewPlateau returns a plateau that has observed no evaluation.
 func NewPlateau(c PlateauConfig) Plateau { return RestorePlateau(c, Plateau{}) }
 
-// RestorePlateau returns a copy of a plateau that was kept.
+// RestorePlateau returns a copy of plateau s, as a checkpoint holds it, that follows configuration
+// c from here on.
 func RestorePlateau(c PlateauConfig, s Plateau) Plateau {
 	s.Best = slices.Clone(s.Best)
 	s.config = c

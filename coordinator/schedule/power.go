@@ -95,7 +95,8 @@ type PowerEta struct {
 // Validate checks the exponent and the bounds.
 func (s PowerEta) Validate() error { return checkPower(s.Power, s.Min, s.Max) }
 
-// LearningRate returns eta_0/r^p within the bounds, with the power rounded once.
+// LearningRate returns eta_0/r^p for round r, within the bounds Min and Max. The power is rounded
+// once, so that it is the same on every machine.
 func (s PowerEta) LearningRate(p Progress) float64 {
 	exponent, _ := parsePower(s.Power)
 	power, _ := exponent.Float64()

@@ -27,7 +27,8 @@ func (RoundsK) LocalSteps(p Progress) int {
 	})
 }
 
-// cubeTimes is k³·r in 128 bits: k has 30, r 37.
+// cubeTimes returns k³·r as a number of 128 bits, in two halves. It cannot overflow, because k has
+// at most 30 bits and r at most 37.
 func cubeTimes(k int, r uint64) (high, low uint64) {
 	u := uint64(k)
 	high, low = bits.Mul64(u*u, u)

@@ -191,7 +191,8 @@ type Epochs struct {
 	PerClient func(client int) int
 }
 
-// ForClient returns the epochs of one client, with its own minibatches.
+// ForClient returns how epochs become local steps for one client: with minibatches of its own size,
+// if its class has one.
 func (e Epochs) ForClient(client int) Epochs {
 	if e.PerClient != nil {
 		e.Batch = cmp.Or(e.PerClient(client), e.Batch)

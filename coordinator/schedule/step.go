@@ -10,7 +10,7 @@ func init() {
 // StepK decays once, to ceil(K_0/10) (Table 3, K_r-step).
 type StepK struct{}
 
-// LocalSteps returns K_0, and its tenth, rounded up, after the decay.
+// LocalSteps returns K_0 until the decay and a tenth of it, rounded up, from the decay on.
 func (StepK) LocalSteps(p Progress) int {
 	if p.decayed() {
 		return (p.K0 + 9) / 10
@@ -25,6 +25,7 @@ func (StepK) AtMostK0() {}
 // StepEta decays once, to eta_0/10 (Table 3, eta_r-step).
 type StepEta struct{}
 
+// LearningRate returns eta_0 until the decay and a tenth of it from the decay on.
 func (StepEta) LearningRate(p Progress) float64 {
 	if p.decayed() {
 		return p.Eta0 / 10

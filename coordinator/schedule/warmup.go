@@ -30,7 +30,8 @@ func (s Warmup) LearningRate(p Progress) float64 {
 	return s.Then.LearningRate(p) * s.part(p.Round)
 }
 
-// part is the part of the rate in a round.
+// part returns the part of the learning rate that the warm-up allows in a round: from StartFactor
+// in round 1 in a straight line to 1 after Rounds rounds.
 func (s Warmup) part(round int) float64 {
 	if round > s.Rounds {
 		return 1

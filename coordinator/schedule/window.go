@@ -51,7 +51,8 @@ type RoundLoss struct {
 // NewWindow returns a window that has observed no round.
 func NewWindow(c WindowConfig) Window { return RestoreWindow(c, Window{}) }
 
-// RestoreWindow returns a copy of a window that was kept.
+// RestoreWindow returns a copy of window s, as a checkpoint holds it, that follows configuration c
+// from here on.
 func RestoreWindow(c WindowConfig, s Window) Window {
 	s.Recent = slices.Clone(s.Recent)
 	s.config = c

@@ -33,7 +33,8 @@ func (p ClientSchedule) Order(s Setup) (Order, error) { return OrUniform(p.Base)
 // Query is that of the rule that draws.
 func (p ClientSchedule) Query() int { return QueryOf(p.Base) }
 
-// DrawsBy limits the steps of the clients that the other rule draws.
+// DrawsBy implements [ByLosses]: the candidates are drawn by the rule by which the base rule draws
+// them, and this rule limits their steps.
 func (p ClientSchedule) DrawsBy() Rule {
 	if s, ok := p.Base.(ByLosses); ok {
 		p.Base = s.DrawsBy()
@@ -121,7 +122,8 @@ func (p ClientSchedule) Rate(s *Setup, number, k int, rate float64) float64 {
 // maxRate bounds the learning rate of a task.
 const maxRate = 1e9
 
-// Deadline is that of the rule that draws.
+// Deadline returns the deadline that the base rule sets for a round with these clients, 0 if it
+// sets none. steps returns the local steps of a client.
 func (p ClientSchedule) Deadline(s *Setup, clients []int32, steps func(client int) int) Time {
 	if l := LimitingOf(p.Base); l != nil {
 		return l.Deadline(s, clients, steps)

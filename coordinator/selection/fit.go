@@ -34,7 +34,8 @@ func (f Fit) Order(s Setup) (Order, error) { return OrUniform(f.Base).Order(s) }
 
 func (f Fit) Query() int { return QueryOf(f.Base) }
 
-// DrawsBy fits the steps of the clients that From draws.
+// DrawsBy implements [ByLosses]: the candidates are drawn by the rule by which the base rule draws
+// them, and this rule fits their steps to the deadline.
 func (f Fit) DrawsBy() Rule {
 	if s, ok := f.Base.(ByLosses); ok {
 		f.Base = s.DrawsBy()
@@ -74,6 +75,8 @@ func (f Fit) Deadline(s *Setup, clients []int32, steps func(client int) int) Tim
 	return max(min(fastest, MaxTime), slowest, 1)
 }
 
+// Needs says what the rule must be given: what its base needs and, beyond that, rounds that do not
+// overlap and the clients' times.
 func (f Fit) Needs() Needs {
 	n := registry.NeedsOf(f.Base)
 	n.Rounds = true

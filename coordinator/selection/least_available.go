@@ -88,6 +88,8 @@ func (f *forecasts) Start(number int, now Time) {
 	heap.Init(f)
 }
 
+// Next returns the client with the least forecast availability of those that are left in this
+// round. ok is false if none is.
 func (f *forecasts) Next() (client int, ok bool) {
 	if len(f.list) == 0 {
 		return 0, false
@@ -98,6 +100,8 @@ func (f *forecasts) Next() (client int, ok bool) {
 // Len, Less, Swap, Push and Pop are those of [heap.Interface].
 func (f *forecasts) Len() int { return len(f.list) }
 
+// Less implements [heap.Interface]: the least available client comes first, and equal ones are in a
+// random order.
 func (f *forecasts) Less(i, j int) bool {
 	a := &f.list[i]
 	b := &f.list[j]
@@ -107,6 +111,7 @@ func (f *forecasts) Less(i, j int) bool {
 func (f *forecasts) Swap(i, j int) { f.list[i], f.list[j] = f.list[j], f.list[i] }
 func (f *forecasts) Push(any)      {}
 
+// Pop implements [heap.Interface]: it takes the last forecast off the list.
 func (f *forecasts) Pop() any {
 	last := len(f.list) - 1
 	x := f.list[last]

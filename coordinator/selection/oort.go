@@ -86,7 +86,8 @@ func (Oort) Needs() Needs {
 	}
 }
 
-// Validate refuses an epsilon that grows.
+// Validate returns an error if the least share of new clients is more than the first one, since the
+// share only shrinks.
 func (o Oort) Validate(_, _ int) error {
 	if o.MinEpsilon > o.Explore {
 		return registry.Errorf("least", "%g is more than explore (at most %g)", o.MinEpsilon, o.Explore)

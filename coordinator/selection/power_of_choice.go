@@ -44,7 +44,8 @@ func (p PowerOfChoice) Needs() Needs {
 	return n
 }
 
-// Validate refuses candidates that are drawn by asking others, too.
+// Validate returns an error if the number of candidates does not fit the cohort and the clients, or
+// if the base rule asks candidates itself.
 func (p PowerOfChoice) Validate(cohort, clients int) error {
 	if err := checkCandidates(p.Candidates, p.Base, cohort, clients); err != nil || QueryOf(p.Base) == 0 {
 		return err

@@ -183,7 +183,8 @@ func atMost(key string, n, clients int) error {
 
 // A rule that draws from another, as many do, asks it by these.
 
-// QueryOf is how many candidates a rule asks for their losses, 0: none.
+// QueryOf returns how many candidates a rule asks for their losses in each round. It is 0 for a
+// rule that asks none.
 func QueryOf(r Rule) int {
 	if q, ok := r.(ByLosses); ok {
 		return q.Query()
@@ -191,7 +192,7 @@ func QueryOf(r Rule) int {
 	return 0
 }
 
-// OrUniform is r, or the default.
+// OrUniform returns rule r, or the uniform selection, which is the default, if r is nil.
 func OrUniform(r Rule) Rule {
 	if r == nil {
 		return Uniform{}

@@ -310,7 +310,8 @@ func (o *tiered) weigh(now []tier) {
 // Memory encodes the tiers and what is remembered of the clients.
 func (o *tiered) Memory() []byte { return Remember(&o.tierMemory) }
 
-// Restore takes over what Memory has encoded.
+// Restore takes over what Memory returned in the run before, and lists the members of the tiers
+// again. It is an error if the memory cannot be read.
 func (o *tiered) Restore(memory []byte) error {
 	err := Recall(memory, &o.tierMemory)
 	o.collect()

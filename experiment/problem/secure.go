@@ -189,7 +189,7 @@ func (p *Problem) AboutSecure() string {
 		"with K.", added/second, human.Size(bytes), task/second, p.InitialSteps())
 }
 
-// probability is a small probability as a power of two.
+// probability returns a small probability in words, as a power of two, rounded up.
 func probability(p float64) string {
 	if p == 0 {
 		return "0"

@@ -193,6 +193,7 @@ func (f *calibrationServer) prepare(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	// The devices of the run are measured unless flags name others.
 	if len(f.devices) == 0 {
 		f.devices = loaded.Devices.IDs()
 	}
@@ -210,6 +211,7 @@ func (f *calibrationServer) prepare(ctx context.Context) (err error) {
 	if !loaded.Train {
 		return nil
 	}
+	// The model's size decides how long a transfer takes, so it must be that of the run.
 	p, err := problem.Prepare(ctx, loaded, true, f.serve.Notice, nil)
 	if err != nil {
 		return err

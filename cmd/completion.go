@@ -51,6 +51,7 @@ func scheduleList(_ *cobra.Command, _ []string, begun string) ([]string, cobra.S
 	// The shell replaces the whole word, so each offer repeats the names that were given before.
 	given := begun[:strings.LastIndex(begun, ",")+1]
 	var list []string
+	// A formula of the user's own cannot be completed.
 	for _, name := range schedule.Names() {
 		if strings.HasPrefix(given+name, begun) && !slices.Contains(strings.Split(given, ","), name) {
 			list = append(list, given+name)

@@ -151,6 +151,7 @@ func earlierDevices(path string, listed map[string]bool) (lines string, err erro
 // load reads the archive of the device program for a platform, such as linux-arm64, into programs,
 // at most once. It fails unless the folder has exactly one. An empty platform needs none.
 func (p *packer) load(platform string) error {
+	// Several devices of one platform share its archive.
 	if platform == "" || p.programs[platform] != nil {
 		return nil
 	}
@@ -168,6 +169,7 @@ func (p *packer) load(platform string) error {
 // Readers take concatenated gzip members as one stream, and the tar continues since the first part
 // has no end mark when a program follows.
 func (p *packer) pack(w io.Writer, d *listed, creds []byte) error {
+	// install.sh reads one setting from each line.
 	settings := strings.Join([]string{d.Name, p.server, cmp.Or(d.Data, "synthetic"), ""}, "\n")
 	// Tar rounds to whole seconds; truncation keeps the time from lying in the future.
 	now := time.Now().Truncate(time.Second)

@@ -208,6 +208,7 @@ func writeFile(c *cobra.Command, path string, write func(io.Writer) error) error
 		}
 		return errors.Join(write(f), f.Close())
 	}
+	// A missing folder is a common mistake, which an error of the temporary file would hide.
 	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
 		return fmt.Errorf("%s cannot be written: there is no folder %s", path, filepath.Dir(path))
 	}
@@ -227,6 +228,7 @@ func roundRange(s string) (begin, end int, err error) {
 	}
 	a, err1 := strconv.ParseUint(first, 10, 30)
 	b, err2 := strconv.ParseUint(cmp.Or(last, "0"), 10, 30)
+	// Thirty bits are enough for any round, and fit an int.
 	if err := errors.Join(err1, err2); err != nil ||
 		a == 0 ||
 		last != "" && b < a {

@@ -56,6 +56,7 @@ func nameAfterApp(c *config.Config, folder string) {
 		return
 	}
 	name := filepath.Base(path)
+	// A folder may be called as no run can be.
 	if names.CheckName(name) != nil {
 		return
 	}

@@ -65,6 +65,7 @@ func noHelp(root *cobra.Command, topic string) error {
 			topics = append(topics, c.Name())
 		}
 	}
+	// Both a group of keys and a key are topics.
 	for _, k := range config.KnownKeys() {
 		group, _, _ := strings.Cut(k.Name, ".")
 		topics = append(topics, group, k.Name)
@@ -86,6 +87,7 @@ func sharedFlags(commands []*cobra.Command) *pflag.FlagSet {
 			// Flags count as alike if both name and help agree.
 			if same := append(alike[f.Name+f.Usage], f); !f.Hidden {
 				alike[f.Name+f.Usage] = same
+				// A flag counts as shared from two commands on.
 				if len(same) > max(1, len(commonest[f.Name])) {
 					commonest[f.Name] = same
 				}

@@ -48,6 +48,7 @@ func manCommand() *cobra.Command {
 // writeManual writes the manual pages of the command c and of those below it to the folder dir, the
 // topics of help among them. It returns how many pages it wrote; hidden commands have none.
 func writeManual(c *cobra.Command, dir string) (pages int, err error) {
+	// The pages of the commands below come first.
 	for _, below := range c.Commands() {
 		if below.Hidden {
 			continue

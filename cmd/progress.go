@@ -16,6 +16,7 @@ import (
 // statusOf turns a run's progress into a status line. Where the line is too narrow, parts with a
 // higher number are dropped first.
 func statusOf(p run.Progress) cli.Status {
+	// The schedule is the subject, so that each run of a comparison has a line of its own.
 	s := cli.Status{Subject: p.Schedule, Done: p.Fraction()}
 	s.Add(0, "%s", p.Schedule)
 	if p.Rounds > 0 {
@@ -80,6 +81,7 @@ func (l *lastProgress) status() (s cli.Status, shown bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	silent := time.Since(l.time)
+	// A run that speaks by itself needs no help.
 	if l.time.IsZero() || l.p.Done || silent < time.Second {
 		return s, false
 	}

@@ -17,8 +17,8 @@ import (
 	"fedpace/study/plan"
 )
 
-// program holds the library's functions that commands call. Tests replace them by their own, so
-// that the command line is tested without running anything.
+// program holds the functions of the library that commands call. Tests replace them by functions of
+// their own, so that the command line is tested without running anything.
 type program struct {
 	// run plays one experiment.
 	run func(context.Context, config.Config, run.Options) (folder.Summary, error)

@@ -231,6 +231,7 @@ func devicesRatio(devices []folder.Device) string {
 // mean, the value of the worst tenth of clients, and Jain's index unless jain is nil. mean or worst
 // is nil if some clients have no value.
 func fairness(e *folder.ClientEvaluation, mean, worst, jain *float64) string {
+	// A metric may be undefined for a client, as one without positive samples.
 	if mean == nil || worst == nil {
 		return fmt.Sprintf("not of every client (round %s)", human.Thousands(int64(e.Round)))
 	}
@@ -250,6 +251,7 @@ func outcomes(counts metrics.Outcomes) string {
 			parts = append(parts, human.Thousands(n)+" "+round.Outcome(o).String())
 		}
 	}
+	// A run that was stopped in its first round has no task that ended.
 	if parts == nil {
 		return "none"
 	}

@@ -37,6 +37,7 @@ type convexFlags struct{ configFlags }
 func (f *convexFlags) load() (config.Config, error) {
 	sets := f.sets
 	named := slices.ContainsFunc(sets, func(s string) bool { return strings.HasPrefix(s, "task=") })
+	// A set at the front gives way to any later one.
 	if len(f.config) == 0 && !named {
 		sets = append([]string{"task=" + string(config.TaskQuadratic)}, sets...)
 	}

@@ -35,6 +35,7 @@ func (CIFAR100) Recognises(s *federated.Source) federated.Match {
 		if _, err := os.Stat(filepath.Join(s.Path, cifarFiles[0])); err == nil {
 			return federated.ByContent
 		}
+	// No other reader takes a packed tar archive.
 	case s.IsGzip() && s.IsArchive():
 		return federated.ByContent
 	case s.Name() == cifarFiles[0], s.Name() == cifarFiles[1]:

@@ -63,6 +63,7 @@ func checkKind(s *federated.Source) error {
 	mime, _, _ := strings.Cut(http.DetectContentType(head), ";")
 	// The names in a zip archive tell what kind of file it is.
 	signs := []string{string(head), mime}
+	// Office documents and PyTorch's files are zip archives.
 	if z, err := zip.NewReader(s.File, s.Size); err == nil {
 		for _, entry := range z.File {
 			signs = append(signs, "/"+path.Base(entry.Name), "/"+path.Ext(entry.Name))
@@ -71,6 +72,7 @@ func checkKind(s *federated.Source) error {
 	if isSafetensors(string(head)) {
 		return fmt.Errorf("is a model or tensors in safetensors; want %s (a model to start from is init)", wantTable)
 	}
+	// A sign of the list may begin the file, its media type or the name of an entry.
 	for _, k := range kinds {
 		if slices.ContainsFunc(signs, func(sign string) bool { return strings.HasPrefix(sign, k.sign) }) {
 			return fmt.Errorf("is %s; want %s%s", k.kind, wantTable, k.want)

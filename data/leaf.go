@@ -76,6 +76,7 @@ func (LEAF) Open(s *federated.Source, o federated.Options) (federated.Set, error
 // lexical order. A file is its own training shard. A folder without train/ has training shards
 // alone.
 func leafShards(s *federated.Source) (train, test []string, err error) {
+	// A single file has no test part.
 	if !s.Folder {
 		return []string{s.Path}, nil, nil
 	}
@@ -132,6 +133,7 @@ func openShard(path string, reading *federated.Reading) (s *leafShard, sum [sha2
 		return nil, sum, err
 	}
 	defer f.File.Close()
+	// The digest is computed while the file is decoded, so that it is read once.
 	h := sha256.New()
 	if s, err = readShard(io.TeeReader(f.Content(reading), h)); err != nil {
 		return nil, sum, fmt.Errorf("%s: %w", filepath.Base(path), err)

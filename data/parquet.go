@@ -295,6 +295,7 @@ func femnist(t *parquetfile.Sheet, opt federated.Options) (*federated.Grouped, e
 				}
 				b = image
 			}
+			// Rows are stored at the same time, which Put allows.
 			images.Put(row, b)
 			return nil
 		}),

@@ -190,6 +190,7 @@ func sourceSize(s *federated.Source) (size int64) {
 // clients, to which changes apply, each as option=value. The table may lack the columns of clients
 // and of parts. A path that a reader recognises needs no mapping.
 func OpenClientTable(r federated.Reader, path string, changes []string) (federated.Set, error) {
+	// Data of a known layout is read as such.
 	if len(changes) == 0 {
 		if set, err := Open(path, federated.Options{}); !errors.Is(err, table.ErrUnmapped) {
 			return set, err

@@ -63,6 +63,7 @@ func beginsWithTweet(s *federated.Source) bool {
 	if end := bytes.IndexByte(line, '\n'); end >= 0 {
 		line = line[:end]
 	}
+	// Tweets without users have a digit and a tab.
 	if len(line) > 1 && line[1] == '\t' {
 		return isDigit(line[:1])
 	}
@@ -102,6 +103,7 @@ func readZippedTweets(entry *zip.File, opt federated.Options) (*federated.Groupe
 // readAnonymousTweets. The digest of the set is that of r's bytes.
 func openTweets(r io.Reader, opt federated.Options) (*federated.Grouped, error) {
 	h := sha256.New()
+	// The bytes are hashed as they are read.
 	tee := io.TeeReader(r, h)
 	s, err := readTweets(bufio.NewReaderSize(tee, 1<<20), opt)
 	if err != nil {

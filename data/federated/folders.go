@@ -95,8 +95,10 @@ func OtherFolders(dir string, suffixes ...string) []string {
 
 // folderWalk gathers the files below a folder.
 type folderWalk struct {
+	// suffixes are the endings of the names of the files that are wanted.
 	suffixes []string
-	files    []TableFile
+	// files are the files that were found, with what their folders say of them.
+	files []TableFile
 	// others are the names of folders with such files that say nothing of their rows.
 	others []string
 }

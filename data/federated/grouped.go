@@ -38,10 +38,14 @@ type Grouped struct {
 // Train[Starts[c]:Starts[c+1]], and the held-out samples of all clients are pooled in Held, in the order
 // of the clients. Samples are numbers in the store of the set.
 type Grouping struct {
-	Names  []string
+	// Names are the names of the clients.
+	Names []string
+	// Starts has the place in Train at which the samples of each client begin.
 	Starts []int
-	Train  []int32
-	Held   []int32
+	// Train has the training samples of all clients, one client after the other.
+	Train []int32
+	// Held has the held-out samples of all clients.
+	Held []int32
 	// Excluded is the number of clients that were left out for want of a training sample.
 	Excluded int
 	// Lost is the number of samples of the excluded clients.
@@ -132,7 +136,9 @@ func (s *Grouped) sharesNoClass() bool {
 
 // Names numbers names in the order of their first appearance.
 type Names struct {
-	List   []string
+	// List has the names in the order of their numbers.
+	List []string
+	// number has the number of each name; nil without any name.
 	number map[string]int
 }
 

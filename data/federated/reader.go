@@ -37,7 +37,9 @@ const (
 
 // Source is a file or folder that may hold a set.
 type Source struct {
-	Path   string
+	// Path is the path as the user gave it.
+	Path string
+	// Folder says that the path is a folder.
 	Folder bool
 	// Head is what the file begins with, up to 16 bytes.
 	Head string

@@ -111,7 +111,9 @@ func (c *Coding) Append(dst *learn.Batch, sample []byte) {
 
 // FloatRows holds samples of Width numbers each.
 type FloatRows struct {
-	Width  int
+	// Width is the number of values of a sample.
+	Width int
+	// Values has the values of all samples, one sample after the other.
 	Values []float32
 }
 
@@ -127,7 +129,8 @@ func (r *FloatRows) Memory() int { return 4 * len(r.Values) }
 type TextRows struct {
 	// Window is the number of tokens of a sample.
 	Window int
-	Text   []byte
+	// Text has the tokens of all texts, one byte for each.
+	Text []byte
 	// Starts is the place in the text at which each sample begins.
 	Starts []int32
 }
@@ -162,9 +165,12 @@ func (s *Grouped) AddText(text []byte) (samples []int32, err error) {
 
 // BagRows holds bags of words: token ids, ascending within a row, with counts.
 type BagRows struct {
+	// Starts has the place at which each row begins in Word and Count, and the end of the last one.
 	Starts []uint32
-	Word   []uint16
-	Count  []uint16
+	// Word has the ids of the tokens, ascending within a row.
+	Word []uint16
+	// Count has how often each of them occurs in its row.
+	Count []uint16
 	// Total is the number of tokens of each row; unknown tokens do not count.
 	Total []uint16
 }
@@ -208,15 +214,19 @@ func Grow[T any](s []T, n int) []T { return slices.Grow(s, n)[:len(s)+n] }
 type InkRows struct {
 	// starts is where each image begins, in blocks that lie one behind the other.
 	starts []int
-	mu     sync.Mutex
+	// mu guards blocks and starts while images are stored.
+	mu sync.Mutex
+	// blocks hold the packed images, at most inkBlock bytes each.
 	blocks [][]byte
 }
 
 const (
+	// inkBlock is the capacity of a block of images in bytes.
 	inkBlock = 1 << 20
 	// inkMask is the size of the mask of an image in bytes. The mask has a bit for each pixel.
 	inkMask = (FEMNISTPixels + 63) / 64 * 8
-	white   = 255 // Ink's 0
+	// white is the byte of a white pixel, which the coding Ink turns to 0.
+	white = 255
 )
 
 // NewInkRows is room for n images.

@@ -15,12 +15,16 @@ import (
 
 // Stats is what a set is like, in numbers.
 type Stats struct {
-	Info    Info `json:"-"`
-	Clients int  `json:"clients"`
+	// Info describes the set.
+	Info Info `json:"-"`
+	// Clients is the number of clients.
+	Clients int `json:"clients"`
 	// Samples is the number of training samples of all clients.
-	Samples int     `json:"samples"`
-	HeldOut int     `json:"held_out"`
-	Mean    float64 `json:"samples_per_client"`
+	Samples int `json:"samples"`
+	// HeldOut is the number of held-out samples.
+	HeldOut int `json:"held_out"`
+	// Mean is the mean number of training samples of a client.
+	Mean float64 `json:"samples_per_client"`
 	// PerClient is the distribution of training samples over clients: the fewest, the three
 	// quartiles and the most.
 	PerClient [5]int `json:"quartiles"`
@@ -43,8 +47,11 @@ type Stats struct {
 
 // Bar is one bar of a histogram: how many clients have From to To samples.
 type Bar struct {
-	Low     int `json:"from"`
-	High    int `json:"to"`
+	// Low is the smallest number of samples that counts in this bar.
+	Low int `json:"from"`
+	// High is the largest number of samples that counts in this bar.
+	High int `json:"to"`
+	// Clients is the number of clients with Low to High samples.
 	Clients int `json:"clients"`
 }
 

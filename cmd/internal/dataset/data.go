@@ -279,6 +279,7 @@ func (s *source) check(c *cobra.Command, args []string) (err error) {
 // samples dealt to other clients if a partition is named. On a terminal it shows the progress. The
 // caller closes the set.
 func (s *source) open(c *cobra.Command) (federated.Set, error) {
+	// A synthetic set is made from a task, a seed and the number of clients alone.
 	task, made := strings.CutPrefix(s.path, madePrefix)
 	if made {
 		if s.options.Partition.Kind != "" {
@@ -289,6 +290,7 @@ func (s *source) open(c *cobra.Command) (federated.Set, error) {
 		}
 		return synthetic.New(task, s.options.Partition.Clients, s.options.Seed, s.heterogeneity)
 	}
+	// Large files take minutes to read.
 	show := cli.NewDisplay(c)
 	defer show.Close()
 	set, err := data.OpenWith(s.reader, s.path, s.watched(show))
@@ -312,6 +314,7 @@ func (s *source) open(c *cobra.Command) (federated.Set, error) {
 // watched returns the options with a counter of the bytes that are read. The display show reports
 // its state until it is closed.
 func (s *source) watched(show *cli.Display) federated.Options {
+	// The options are copied, so that each opening counts anew.
 	o := s.options
 	o.Reading = new(federated.Reading)
 	show.Watch(cli.ReadingStatus(o.Reading.State))
@@ -320,6 +323,7 @@ func (s *source) watched(show *cli.Display) federated.Options {
 
 // taskOf returns the task that a set belongs to, judged by its name, or "" for custom data.
 func taskOf(info federated.Info) string {
+	// The name of a set begins with its task, as in femnist (leaf).
 	task, _, _ := strings.Cut(info.Name, " ")
 	if slices.Contains(synthetic.Tasks(), task) {
 		return task

@@ -102,6 +102,7 @@ func writeFetched(c *cobra.Command, a fetch.Archive, r fetch.Result) error {
 // nextStep returns a line that says what to do with the archive of this name, whose file is at
 // path. Raw NIST files first go through LEAF's tools; all other archives are read as they are.
 func nextStep(name, path string) string {
+	// NIST's scans are no federated set by themselves.
 	switch name {
 	case "nist-by-class", "nist-by-write":
 		return "next: LEAF's data/femnist tools make JSON from by_class.zip and by_write.zip; " + runWith(
@@ -119,6 +120,7 @@ func nextStep(name, path string) string {
 func statusOfFetch(p fetch.Progress) cli.Status {
 	s := cli.Status{Subject: p.Archive, Done: -1}
 	s.Add(0, "%s", p.Archive)
+	// The server has told the size.
 	if p.Total > 0 {
 		s.Done = float64(p.Done) / float64(p.Total)
 		s.Add(1, "%s of %s", human.Size(p.Done), human.Size(p.Total))

@@ -49,6 +49,7 @@ func beginPolicy(w io.Writer, kind, file string) error {
 	if i < 0 {
 		return fmt.Errorf("--policy: %q is not one of %s", kind, strings.Join(policyNames(), ", "))
 	}
+	// The standard name is that of the kind.
 	if file == "" {
 		file = kind + ".py"
 	}
@@ -68,6 +69,7 @@ func beginPolicy(w io.Writer, kind, file string) error {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
+	// The setting of the configuration is printed with the file in its place.
 	_, err = fmt.Fprintf(w, "wrote  %s\nnext   fedpace run --set '%s'\n",
 		file, strings.ReplaceAll(policyKinds[i].setting, "FILE", file))
 	return err

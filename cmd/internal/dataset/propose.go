@@ -126,6 +126,7 @@ func Propose(path, label, instead string, o federated.Options) (proposal Proposa
 // nothing is left, it is "own".
 func nameOf(path string) string {
 	base, _, _ := strings.Cut(filepath.Base(path), ".")
+	// Other signs are not allowed in the name of a run.
 	name := strings.Trim(regexp.MustCompile(`[^A-Za-z0-9_]+`).ReplaceAllString(base, "-"), "-")
 	return cmp.Or(name[:min(len(name), 32)], "own")
 }
@@ -190,6 +191,7 @@ func rateOf(set federated.Set, steps int) (eta float64, reason string, err error
 	n := 0.0
 	power := 0.0
 	curvature := 0.0
+	// All training samples are read once.
 	for client := range set.Clients() {
 		err := federated.Visit(set, client, &batch, func() {
 			// n counts the samples, power sums the squares of their features, and curvature is the
@@ -206,6 +208,7 @@ func rateOf(set federated.Set, steps int) (eta float64, reason string, err error
 			return 0, "", err
 		}
 	}
+	// The mean squared length of a sample is that of its features plus 1 for the bias.
 	eta = min(0.1, 0.5/(power/n+1))
 	const far = 1 << 16
 	// Targets this large would otherwise make updates that end the run.

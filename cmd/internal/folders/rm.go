@@ -171,6 +171,7 @@ func (t *targets) remove(c *cobra.Command) error {
 		if c.Context().Err() != nil {
 			return cli.Interrupted{Note: fmt.Sprintf("%d of %d runs removed", n, len(t.runs))}
 		}
+		// Files that no run has written are never removed.
 		remaining, err := folder.Remove(dir)
 		if err := errors.Join(err, stays(dir, remaining)); err != nil {
 			return err

@@ -32,6 +32,7 @@ stays. The same command renews the certificate; a server takes it when it starts
 		Example: `  fedpace certificate --host 192.168.1.10
   fedpace certificate --host lab.example --host 192.168.1.10 --out ca.pem`,
 		RunE: func(c *cobra.Command, _ []string) error {
+			// A certificate holds only for the names and addresses that it lists.
 			if len(hosts) == 0 {
 				return cli.Usage(c, fmt.Errorf("--host is missing: the name or IP address in the URL that devices "+
 					"use; several with commas between them"))
@@ -46,6 +47,7 @@ stays. The same command renews the certificate; a server takes it when it starts
 				return err
 			}
 			folder := certificate.Folder(keys)
+			// The authority is made if the folder has none.
 			expiry, err := folder.Issue(hosts, life)
 			if err != nil {
 				return err

@@ -172,6 +172,7 @@ func (f *sweepFlags) apply(c *cobra.Command, p *study.Plan) error {
 	// Without --controls the map gives nil, which means no controls.
 	p.Controls = map[string][]string{"all": study.Kinds, "constant": study.Kinds[:1]}[f.controls]
 	for _, text := range f.grids {
+		// A grid is a key with values, or with a range of them.
 		g, err := study.ParseGrid(text)
 		if err != nil {
 			return err
@@ -247,6 +248,7 @@ func keep(dir string, r *study.Comparison) (page string, err error) {
 		return "", err
 	}
 	folders := names.Of(r.Runs, func(cell study.Cell) string { return cell.Config.Out })
+	// The page is that of the workbench, with the runs of this study alone.
 	library, err := ui.Open(cli.Version(), folders...)
 	if err != nil {
 		return "", err

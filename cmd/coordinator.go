@@ -73,6 +73,7 @@ its work again. Without the run's data or kernel class it leaves training to oth
   fedpace host --nats nats://server:4222 --run demo --workers 4 --once
   fedpace host --nats tls://server:4222 --creds box.creds --tls-ca ca.pem --data /data/femnist.fp`,
 		RunE: func(c *cobra.Command, _ []string) error {
+			// A host knows its runs only by a server.
 			if o.NATS.URL == "" {
 				return cli.Usage(c, errors.New("--nats is missing: the URL of the server on which the coordinator "+
 					"is, e.g. nats://host:4222"))

@@ -231,6 +231,7 @@ func (e *enrollment) do(c *cobra.Command, g auth.Grant) (err error) {
 	if err != nil {
 		return err
 	}
+	// The credentials themselves say until when they are good.
 	holder, err := auth.ReadHolder(creds)
 	if err != nil {
 		return err

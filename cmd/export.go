@@ -175,6 +175,7 @@ func exportTo(
 			fmt.Fprintf(c.ErrOrStderr(), "note: %s\n", names.Printable(err.Error()))
 		}
 		path := cmp.Or(outPath, filepath.Join(args[0], name))
+		// The description is printed only after the file is complete.
 		written := ""
 		err := writeFile(c, path, func(w io.Writer) (err error) {
 			written, err = export(c, args[0], w)

@@ -41,6 +41,7 @@ tasks were left out, and how long the run's tasks and rounds take with these cla
 			if err := atomicfile.Write(outPath, classes); err != nil {
 				return fmt.Errorf("--out: %w", err)
 			}
+			// With --out, standard output is free for the table of the fit.
 			return cli.PrintWith(
 				c,
 				f,

@@ -176,6 +176,7 @@ func (f *flags) load(c *cobra.Command) (config.Config, error) {
 // are.
 func ownTable(sets []string) (path string, remaining []string) {
 	for _, set := range sets {
+		// Only the keys of task and data decide whether something is guessed.
 		switch key, value, _ := strings.Cut(set, "="); {
 		// An explicit task or option of the data describes the table already: nothing is to be
 		// guessed.
@@ -196,6 +197,7 @@ func ownTable(sets []string) (path string, remaining []string) {
 func (f *flags) read(c *cobra.Command, more ...string) (config.Config, error) {
 	sets := slices.Concat(f.setsOf(c), more)
 	table, remaining := ownTable(sets)
+	// With a configuration, nothing is guessed.
 	if table == "" || len(f.config) > 0 {
 		return config.LoadFiles(f.config, sets)
 	}

@@ -59,6 +59,7 @@ goes on with a plan that was interrupted.`,
 			if err != nil {
 				return cli.Interruption(c.Context(), err, outDir+sameCommand)
 			}
+			// Everything is saved before anything is printed.
 			if err := f.write(made, outDir); err != nil {
 				return err
 			}

@@ -46,6 +46,7 @@ predicted; where K_r follows losses, it stays at K_0.`,
 			if err != nil {
 				return cli.Interruption(c.Context(), err, "")
 			}
+			// Without a folder, the figure is about "the run" of the flags.
 			return f.write(c, cmp.Or(dir, "the run"), found)
 		},
 	}

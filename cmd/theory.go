@@ -124,6 +124,7 @@ func (f *adviceFlags) advise(c *cobra.Command) (err error) {
 	}
 	f.given.Form = theory.Form(slices.Index(advise.Forms, f.gap))
 	var a *advise.Advice
+	// A finished run has measured constants of its own.
 	if f.run != "" {
 		a, err = advise.AdviseRun(c.Context(), f.run, f.given, f.points)
 	} else {

@@ -51,6 +51,7 @@ was interrupted.`,
 			if err != nil {
 				return cli.Interruption(c.Context(), err, plan.Folder+sameCommand)
 			}
+			// The best settings are saved before anything is printed.
 			if err := result.Save(plan.Folder); err != nil {
 				return err
 			}

@@ -59,6 +59,7 @@ connections, and stops at Ctrl-C or SIGTERM.`,
 					errors.New("--client is missing: the id of this device, as the run's devices.names has it"),
 				)
 			}
+			// What calibrate has measured lets the run notice a class that contradicts it.
 			if calibration != "" {
 				var err error
 				if device.Measured, err = calibrate.Measured(calibration); err != nil {

@@ -21,9 +21,9 @@ import (
 	"fedpace/metrics/figure"
 )
 
-// Command makes "fedpace data", whose commands look at data, keep it in files, deal it to clients
-// and fetch archives. archives are the public archives that can be fetched, and fetcher downloads
-// them.
+// Command makes "fedpace data", the group of commands that look at data, keep it in files, deal it
+// to clients and fetch archives. archives are the public archives that can be fetched, and fetcher
+// downloads them. The group itself only prints its help.
 func Command(archives []fetch.Archive, fetcher fetch.Fetcher) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:   "data",
@@ -34,8 +34,9 @@ func Command(archives []fetch.Archive, fetcher fetch.Fetcher) *cobra.Command {
 	}, dataInfoCommand(), dataPrepareCommand(), dataPartitionCommand(), dataFetchCommand(archives, fetcher))
 }
 
-// dataInfoCommand makes "fedpace data info", which describes the set at a path. For a table without
-// a mapping it prints a proposed configuration, as init writes it.
+// dataInfoCommand makes "fedpace data info", which describes the set at a path: its clients,
+// samples, classes and how far its clients differ. For a table without a mapping it prints a
+// proposed configuration instead, as init writes it. With --plot it also draws two histograms.
 func dataInfoCommand() *cobra.Command {
 	var s source
 	var plot string
@@ -87,6 +88,7 @@ samples to other clients would come to.`,
 					return fmt.Errorf("--plot: %w", err)
 				}
 			}
+			// The text has a line for the figure, which JSON does not need.
 			return cli.Print(c, stats, func(w io.Writer) error {
 				text := stats.String()
 				if plot != "" {
@@ -109,6 +111,7 @@ samples to other clients would come to.`,
 // histograms returns the panels of the figure of a set that d describes: the number of clients by
 // their training samples and, if the set has classes, the number of training samples by class.
 func histograms(d federated.Stats) []figure.Panel {
+	// A figure may be seen without its text, so it says that data is made.
 	name := d.Info.Name
 	if d.Info.Synthetic {
 		name = "SYNTHETIC: " + name
@@ -229,6 +232,7 @@ func Dealt() []string {
 // path from args and applies the changes of the mapping. It returns an error for what the command
 // line itself gets wrong, such as a flag that does not go with the kind of partition.
 func (s *source) check(c *cobra.Command, args []string) (err error) {
+	// The configuration says where the data is and what its columns mean.
 	if s.config != "" {
 		d, err := config.LoadData(s.config)
 		if err != nil {
@@ -265,6 +269,7 @@ func (s *source) check(c *cobra.Command, args []string) (err error) {
 		{"group", []string{"grouped_natural_id"}},
 		{"strictness", []string{"continuous"}},
 	} {
+		// A flag that would do nothing is a mistake of the user.
 		if c.Flags().Changed(option.flag) && !slices.Contains(option.kinds, s.options.Partition.Kind) {
 			return cli.Usage(
 				c,
@@ -288,6 +293,7 @@ func (s *source) open(c *cobra.Command) (federated.Set, error) {
 				s.kindFlag,
 			)
 		}
+		// The clients of a synthetic set are made in the number that is asked for.
 		return synthetic.New(task, s.options.Partition.Clients, s.options.Seed, s.heterogeneity)
 	}
 	// Large files take minutes to read.
@@ -335,6 +341,7 @@ func taskOf(info federated.Info) string {
 // data, or "" for custom data, which needs settings of its own: those in the command are a start,
 // of which the model depends on samples.
 func runWith(task, path string, samples learn.Samples) string {
+	// The settings of a task are known, so the command is short.
 	if task != "" {
 		return "fedpace run --set task=" + task + " --set data=" + path
 	}

@@ -68,6 +68,7 @@ func archiveTable(archives []fetch.Archive) string {
 	return cli.Aligned(func(w io.Writer) {
 		for _, a := range archives {
 			size := ""
+			// Some servers do not say how large a file is.
 			if a.Size > 0 {
 				size = human.Size(a.Size)
 			}
@@ -87,6 +88,7 @@ func writeFetched(c *cobra.Command, a fetch.Archive, r fetch.Result) error {
 	case r.Resumed > 0:
 		manner = fmt.Sprintf("%s downloaded, the rest was there", human.Size(r.Downloaded))
 	}
+	// A file that is there has been checked against its checksum as well.
 	_, err := fmt.Fprintf(
 		c.OutOrStdout(),
 		"%s: %s, %s is right; %s\n%s\n",
@@ -131,6 +133,7 @@ func statusOfFetch(p fetch.Progress) cli.Status {
 	// The rate is 0 until enough was downloaded to estimate it.
 	if rate := p.Rate(); rate > 0 {
 		s.Add(4, "%s/s", human.Size(int64(rate)))
+		// The rate so far foretells the time that is left.
 		if p.Total > p.Done {
 			remaining := time.Duration(float64(p.Total-p.Done) / rate * float64(time.Second))
 			s.Add(3, "%s left", remaining.Round(time.Second))

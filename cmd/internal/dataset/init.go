@@ -54,6 +54,7 @@ runs as it is. The kinds: ` + strings.Join(policyNames(), ", ") + ".",
 			// Data that opens without a mapping needs no configuration, which is an error here.
 			set, err := s.open(c)
 			if err == nil {
+				// The error says how to run the data as it is.
 				return errors.Join(
 					fmt.Errorf(
 						"%s: needs no configuration: %s",
@@ -88,6 +89,7 @@ runs as it is. The kinds: ` + strings.Join(policyNames(), ", ") + ".",
 func (s *source) begin(w io.Writer, outPath, label, script string, torch bool) error {
 	files := []string{outPath}
 	trainer := ""
+	// The script is a trainer, which the configuration names in the place of a model.
 	if torch {
 		files = append(files, script)
 		trainer = fmt.Sprintf("trainer: %q", "python3 "+script)
@@ -123,6 +125,7 @@ func (s *source) begin(w io.Writer, outPath, label, script string, torch bool) e
 		}
 		fmt.Fprintf(w, "wrote  %s\n", name)
 	}
+	// The user should see at once what would be predicted.
 	if proposal.Answer != "" {
 		fmt.Fprintf(w, "%s (init --label COLUMN takes another)\n", proposal.Answer)
 	}
@@ -142,6 +145,7 @@ func (s *source) begin(w io.Writer, outPath, label, script string, torch bool) e
 			"to clients that are made:\n"+
 			"       fedpace data partition --config %s --kind dirichlet --clients 20 --out %s\n"+
 			"       fedpace run --config %s --set data=%s\n", outPath, outPath, dealt, outPath, dealt)
+	// Everything is there for a run.
 	default:
 		_, err = fmt.Fprintf(w, "next   fedpace run --config %s\n"+
 			"       fedpace compare --config %s --schedules fixed,rounds --seeds 5\n", outPath, outPath)

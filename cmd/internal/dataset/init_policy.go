@@ -32,8 +32,8 @@ var policyKinds = []policyKind{
 	{"server", "aggregate={algorithm: python, path: FILE}"},
 }
 
-// policyNames returns the names of the kinds of policy that init can begin, in the order of
-// policyKinds.
+// policyNames returns the names of the kinds of policy that init can begin, in the order in which a
+// run asks such policies.
 func policyNames() (names []string) {
 	for _, k := range policyKinds {
 		names = append(names, k.name)
@@ -53,6 +53,7 @@ func beginPolicy(w io.Writer, kind, file string) error {
 	if file == "" {
 		file = kind + ".py"
 	}
+	// Each kind has a text that is part of the program.
 	text, err := policyTexts.ReadFile("policies/" + kind + ".py")
 	if err != nil {
 		return err

@@ -71,6 +71,7 @@ func keepCommand(kind string, c *cobra.Command) *cobra.Command {
 		}
 		return s.prepare(c, args, outPath)
 	}
+	// Both commands read a set; only one deals it.
 	s.add(c)
 	if kind != "" {
 		s.addPartition(c, kind)
@@ -98,6 +99,7 @@ func (s *source) prepare(c *cobra.Command, args []string, outPath string) error 
 	if err := mayWrite(outPath, s.path); err != nil {
 		return err
 	}
+	// The time includes the reading of the sources.
 	begin := time.Now()
 	show := cli.NewDisplay(c)
 	set, reason, err := data.OpenPrepared(s.reader, s.path, outPath, s.watched(show))
@@ -105,6 +107,7 @@ func (s *source) prepare(c *cobra.Command, args []string, outPath string) error 
 	if err != nil {
 		return err
 	}
+	// The description reads all samples, which also checks the file.
 	stats, err := federated.Describe(c.Context(), set)
 	if err := errors.Join(err, set.Close()); err != nil {
 		return cli.Interruption(c.Context(), err, outPath)
@@ -114,6 +117,7 @@ func (s *source) prepare(c *cobra.Command, args []string, outPath string) error 
 	if reason == "" {
 		fmt.Fprintf(w, "prepared   %s is up to date\n", outPath)
 	} else {
+		// The file was made just now, and its size is worth a line.
 		stat, err := os.Stat(outPath)
 		if err != nil {
 			return err
@@ -155,6 +159,7 @@ func mayWrite(outPath, path string) error {
 	if stat, err := os.Stat(path); err != nil || !stat.IsDir() {
 		return nil
 	}
+	// Absolute paths can be compared, wherever the command was called.
 	source, err := filepath.Abs(path)
 	if err != nil {
 		return err

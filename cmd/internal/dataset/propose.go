@@ -106,6 +106,7 @@ func Propose(path, label, instead string, o federated.Options) (proposal Proposa
 				key[1] = k.value
 				t.reason = k.reason
 			}
+			// The reason stands behind the value, as a comment.
 			line := key[0] + ": " + key[1]
 			// A trainer has the model, so the configuration names none.
 			if key[0] == "model" && instead != "" {
@@ -159,6 +160,7 @@ func settings(p *table.Proposal, path string, o federated.Options) (map[string]s
 	}
 	// Without clients, no epoch of a client is known.
 	steps := 10
+	// The clients of the table tell how many steps an epoch has.
 	if !set.Info().Undealt {
 		steps = federated.MedianEpoch(set)
 		values["schedule.k0"] = setting{fmt.Sprint(steps), "an epoch of the median client"}
@@ -166,6 +168,7 @@ func settings(p *table.Proposal, path string, o federated.Options) (map[string]s
 	// A regression may diverge with the standard rate, so the data decides it.
 	if set.Info().Targets > 0 {
 		if eta, reason, err := rateOf(set, steps); err == nil {
+			// The rates of the grid lie around the guess.
 			reason += fmt.Sprintf(
 				"a guess; fedpace compare --grid schedule.eta0=%.1g,%.1g,%.1g,%.1g finds a rate",
 				eta/10,
@@ -210,12 +213,14 @@ func rateOf(set federated.Set, steps int) (eta float64, reason string, err error
 	}
 	// The mean squared length of a sample is that of its features plus 1 for the bias.
 	eta = min(0.1, 0.5/(power/n+1))
+	// Targets beyond far need short steps.
 	const far = 1 << 16
 	// Targets this large would otherwise make updates that end the run.
 	if slow := far / (2 * float64(steps) * curvature); curvature > far && slow < eta {
 		eta = slow
 		reason = fmt.Sprintf("short steps, as targets reach %.2g (larger units allow longer ones); ", curvature)
 	}
+	// One digit is enough for a guess, and reads better.
 	eta, err = strconv.ParseFloat(fmt.Sprintf("%.1g", eta), 64)
 	return eta, reason, err
 }

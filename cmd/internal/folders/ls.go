@@ -26,8 +26,9 @@ import (
 // maxListed bounds the number of runs that are looked for below a folder.
 const maxListed = 10_000
 
-// LsCommand makes "fedpace ls", which lists the runs in folders: as a table on a terminal, with
-// tabs between the columns elsewhere, or as JSON.
+// LsCommand makes "fedpace ls", which lists the runs in folders that have all of the tags in --tag:
+// as a table on a terminal, with tabs between the columns elsewhere, or as JSON. Without an
+// argument it looks into the folder runs.
 func LsCommand() *cobra.Command {
 	var tags []string
 	c := &cobra.Command{
@@ -104,6 +105,7 @@ func listed(c *cobra.Command, dirs, tags []string) ([]listedRun, error) {
 	}
 	// An empty list is [] in JSON, where nil would be null.
 	list := []listedRun{}
+	// A run is listed once, even if several arguments contain it.
 	for _, dir := range folder.Distinct(found) {
 		o := folder.Inspect(dir)
 		// The run has been removed since it was found.
@@ -111,6 +113,7 @@ func listed(c *cobra.Command, dirs, tags []string) ([]listedRun, error) {
 			continue
 		}
 		runTags := o.Notes().Tags
+		// A run must have each of the tags.
 		if slices.ContainsFunc(tags, func(tag string) bool { return !slices.Contains(runTags, tag) }) {
 			continue
 		}
@@ -181,6 +184,7 @@ func writeRuns(w io.Writer, list []listedRun, person bool) error {
 	if person {
 		unknown = "-"
 	}
+	// The first row is the head of the table.
 	rows := [][]string{{"run", "state", "task", "schedule", "seed", "rounds", "virtual time", "best", "tags"}}
 	for _, r := range list {
 		var seed, rounds, virtual, best string
@@ -212,6 +216,7 @@ func writeRuns(w io.Writer, list []listedRun, person bool) error {
 		rows = append(rows, append(cells, printable(strings.Join(r.Tags, " "))))
 	}
 	if person {
+		// Wide columns are shortened in their middle until the table fits.
 		return table.WriteFitted(w, rows)
 	}
 	for _, cells := range rows {

@@ -79,6 +79,7 @@ func targetsOf(c *cobra.Command, given []string) (t targets, err error) {
 		if err != nil {
 			return t, err
 		}
+		// The folder behind a link may be in use under its own name.
 		if info.Mode()&os.ModeSymlink != 0 {
 			return t, fmt.Errorf(
 				"%s is a symbolic link to %s: nothing is removed through a link (name that folder)",
@@ -114,7 +115,8 @@ func targetsOf(c *cobra.Command, given []string) (t targets, err error) {
 	return t, nil
 }
 
-// shown is the name of a folder for people: from the current one, if it is in that.
+// shown returns the name of a folder for messages: relative to the current folder if it lies within
+// that, otherwise in full. Signs that do not print are escaped.
 func (t *targets) shown(dir string) string {
 	if name, err := filepath.Rel(t.currentDir, dir); err == nil && filepath.IsLocal(name) && name != "." {
 		dir = name

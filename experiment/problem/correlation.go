@@ -71,6 +71,7 @@ func (p *Problem) DeviceOf(client int) (device, presence int) {
 // coefficient as it was achieved and as it was wanted.
 func (p *Problem) CorrelationNotes() (lines []string) {
 	for _, t := range p.Fleet.Correlations {
+		// The configuration's words for properties are written out for the reader.
 		property := map[string]string{
 			"samples": "number of samples",
 			"labels":  "number of labels",

@@ -80,13 +80,16 @@ func VirtualTime(seconds float64) (round.Time, error) {
 	return round.Time(ns), nil
 }
 
-// ModelledLink gives the times of a device's transfers that replace what it measures: what is expected of
-// its class, or of the network where it has none. It is nil where nothing replaces them.
+// ModelledLink returns a function with the times of a device's transfers that replace what the
+// device measures: what is expected of its class, or of the network if it has none. The function is
+// nil if the configuration has measured times count. An error means that a transfer would take no
+// time, or years.
 func (p *Timing) ModelledLink() (func(client int) (download, upload round.Time), error) {
 	n := &p.Config.Network
 	if p.Config.Devices.Link != config.ModelledLink {
 		return nil, nil
 	}
+	// These times are those of a device without a class.
 	download, downErr := VirtualTime(float64(p.Bits.Down) / (n.DownloadMbps * 1e6))
 	upload, upErr := VirtualTime(float64(p.Bits.Up) / (n.UploadMbps * 1e6))
 	if err := errors.Join(downErr, upErr); err != nil {

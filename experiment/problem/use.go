@@ -26,6 +26,7 @@ func (p *Timing) readCarbon() (err error) {
 	if p.Carbon, err = carbon.Read(f, k.Names()); err != nil {
 		return fmt.Errorf("carbon.file: %s: %w", k.File, err)
 	}
+	// Each class may be in a zone of its own.
 	for i := range p.Config.Fleet {
 		if err := p.Carbon.Covers(p.Config.ZoneOf(i), k.StartTime()); err != nil {
 			return fmt.Errorf("carbon.file: %s: %w", k.File, err)
@@ -40,6 +41,7 @@ func (p *Timing) budget() round.Used {
 	s := &p.Config.Stop
 	// hour is an hour in nanoseconds.
 	const hour = 3600e9
+	// The round machine counts time in nanoseconds.
 	used := round.Used{
 		Time:   round.Time(s.ClientHours * hour),
 		Bytes:  int64(s.Bytes),
@@ -54,9 +56,9 @@ func (p *Timing) budget() round.Used {
 	return used
 }
 
-// uses returns what a task of a client has used, as far as it is known: power for clients of a class
-// with watts, and what it emits and costs where there is a trace of the grid. It is nil where nobody
-// asks.
+// uses returns a function that says what a task has used, as far as it is known: time and bytes,
+// energy for clients of a class with watts, and what that emits and costs if there is a trace of
+// the grid. It is nil if nobody asks for the use.
 func (p *Timing) uses() func(*round.TaskReport) (round.Used, error) {
 	if !p.Config.CountsUse() {
 		return nil

@@ -349,8 +349,9 @@ func TestRecoverSecret_WrongSharesAreNoticed(t *testing.T) {
 	})
 	t.Run("two of three false", func(t *testing.T) {
 		forged := slices.Clone(shares[:3])
+		// The points 1 and 4 have the coefficients 5/3 and -5/3 beside point 5, so equal errors would cancel.
 		forged[0].value[0] ^= 1
-		forged[1].value[0] ^= 1
+		forged[1].value[1] ^= 1
 		if _, err := recoverSecret(forged, 3, matches); err == nil {
 			t.Error("false shares give a secret")
 		}

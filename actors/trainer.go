@@ -510,6 +510,7 @@ func (t *Trainer) Local(
 		}
 		// The model belongs to the steps, which go on using its memory.
 		values = slices.Clone(model)
+		// Buffers that are not part of the sum are sent apart, so the update must not contain them.
 		copy(model[t.summed:], base[t.summed:])
 		// With compression the device sends differences, of which those in the sent range are
 		// compressed.

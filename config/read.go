@@ -226,12 +226,14 @@ func without(v reflect.Value, keys []string) reflect.Value {
 	return reflect.ValueOf(list)
 }
 
-// adds reports whether a map changes the struct v, and keeps what it does not name, rather than
-// replace it. A value other than a map replaces it.
+// adds reports whether the value n is to be merged into the struct v, whose other keys then stay as they are.
+// If not, n replaces the whole struct. A value that is no map always replaces it, and a map is merged, with
+// one exception.
 //
-// The question arises where the options of an entry stand beside those of the struct (a flat
-// option). The map then adds to the struct if an entry is set, the map does not name one, and it
-// holds either a single key or options of the entry alone.
+// The exception is a struct in which a plug-in's options stand among its own keys, as in
+// `data: {reader: own, path: x, columns: y}`. Such a map may describe the struct anew or change a part of
+// it. It changes a part if a plug-in is already chosen, the map does not choose one, and either it has a
+// single key, as `--set data.columns=z` makes it, or all of its keys are options of the plug-in.
 func adds(v reflect.Value, n *tree.Node) bool {
 	options := registry.Options(v.Type())
 	flat := slices.IndexFunc(options, func(o registry.Option) bool { return o.Flat })

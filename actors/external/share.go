@@ -112,7 +112,7 @@ func Share(set federated.Set) (_ *Shared, err error) {
 		Image:      info.Image,
 		Clients:    set.Clients(),
 	}
-	err = s.grouped(g)
+	err = s.writeSamples(g)
 	if made {
 		// The samples are in the file now, so their memory can be freed.
 		g.Rows = nil
@@ -133,9 +133,9 @@ func (s *Shared) Close() error {
 	return temporary.Close()
 }
 
-// grouped writes the labels or targets and the samples of g, and describes in s.about where they
+// writeSamples writes the labels or targets and the samples of g, and describes in s.about where they
 // lie. It is an error if the samples are of a kind that cannot be handed over.
-func (s *Shared) grouped(g *federated.Grouped) error {
+func (s *Shared) writeSamples(g *federated.Grouped) error {
 	if n := g.About.Targets; n > 0 {
 		s.about.Rows = len(g.Targets) / n
 		s.about.Values = put(s, g.Targets, s.about.Rows, n)

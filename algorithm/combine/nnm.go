@@ -52,8 +52,10 @@ func (m NNM) Needs() registry.Needs {
 }
 
 // Combine implements [Rule]: it replaces each update by the mean of its nearest ones, itself
-// included, and combines these by the rule of the option Then. The shares are those with which
-// buffers are averaged as if they had been mixed with the updates.
+// included, and combines these means by the rule of the option Then. The returned shares, one for each
+// update, are the weights with which the model's buffers are averaged. They are the weights of that rule,
+// spread over the updates in each mean: share j is the sum over i of weight i times the part of update j
+// in mean i.
 func (m NNM) Combine(dst []int64, updates [][]int64, weights []float64) (shares []float64) {
 	n := len(updates)
 	near := max(1, n-m.Count(n))

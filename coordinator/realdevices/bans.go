@@ -98,7 +98,9 @@ func (d *Devices) suspendFor(seconds float64, ban Ban) error {
 // the run, which a bad link may do, too.
 const longestBan, holdingBan = 1e9, 3600
 
-// release bans the device of a task with which it has held the run for too long.
+// release counts the time for which the run waits for task o against the quota of its device, and bans the
+// device if it is over it. done says that the task has ended; a task that is still open is only looked at,
+// so that a device is banned as soon as it is over the quota. Most calls ban nobody.
 func (d *Devices) release(o *openTask, done bool) error {
 	now := time.Now()
 	usual := time.Duration(0)

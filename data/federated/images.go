@@ -76,8 +76,9 @@ func isGreyWithAlpha(encoded []byte) bool {
 	return isPNG && len(encoded) > pngColourType && encoded[pngColourType] == greyWithAlpha
 }
 
-// DecodePNG turns a PNG of the given size to bytes, colour by colour, or 255 for white where dst has
-// room for one channel. Its header is judged before any memory is taken.
+// DecodePNG writes the pixels of a PNG with this height and width into dst: all red values, then all green
+// and all blue ones, or one grey value for each pixel if dst has room for one channel. Values go from 0 to
+// 255. Anything that is no PNG is refused by its header, before memory is allocated for pixels.
 func DecodePNG(dst, encoded []byte, height, width int) error {
 	if _, err := png.DecodeConfig(bytes.NewReader(encoded)); err != nil {
 		return fmt.Errorf(

@@ -340,8 +340,8 @@ func FitBatch(samples []int) int {
 	return batch
 }
 
-// MedianEpoch is how many minibatches of that size go through the samples of the median
-// client.
+// MedianEpoch returns how many minibatches of the size that FitBatch chooses for s are one pass over the
+// samples of the client with the median number of samples.
 func MedianEpoch(s Set) int {
 	samples := make([]int, s.Clients())
 	for c := range samples {

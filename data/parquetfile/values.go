@@ -9,10 +9,6 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// The run lengths and counts within a page are lengths, too, and the library takes
-// memory for them before it compares them with anything. They are added up here,
-// without any memory, and compared with the number of values in the page's header.
-
 // padding is how many values more than the header says a run may hold, because the last group of
 // bit-packed values is filled up. Run lengths and counts within a page are lengths as well, and the
 // library allocates memory for them before it compares them with anything. They are added up here,
@@ -22,8 +18,9 @@ const padding = 512
 // errCount reports a page whose runs claim more values than its header.
 var errCount = errors.New("damaged: its runs hold more values than its header says")
 
-// checkValues checks the decompressed bytes b of a page and returns the bytes that the library is
-// to have. A page has repetition levels, definition levels and values, one behind the other. In
+// checkValues checks the decompressed bytes b of a page and returns the bytes that parquet-go decodes.
+// These are b itself, or b with its values written anew in the plain encoding where parquet-go would
+// decode them to other values or could not decode them. A page has repetition levels, definition levels and values, one behind the other. In
 // pages of version 1 each of the levels stands behind its length, and is absent if the column
 // cannot repeat or be null; in version 2 the page's header has the lengths.
 func (s *stream) checkValues(p *page, b []byte) ([]byte, error) {
@@ -48,6 +45,7 @@ func (s *stream) checkValues(p *page, b []byte) ([]byte, error) {
 		if length > len(b)-start {
 			return nil, fmt.Errorf("damaged: %d bytes of levels, %d left", length, len(b)-start)
 		}
+		// A run that claims more values than the page has would make the library allocate them.
 		if maxLevel > 0 && runs(b[start:start+length], levelBits(maxLevel), p.values) {
 			return nil, errCount
 		}

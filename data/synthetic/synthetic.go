@@ -51,8 +51,9 @@ type recipe struct {
 // its habit in the share shift/256 of them, 0 for none, below 256.
 type habits struct{ shift, key uint64 }
 
-// choose draws a value below n of the feature with the given number. In the share shift/256 of its calls
-// it returns the value that is the habit, which key and feature alone determine; else a uniform one.
+// choose draws a value from 0 to n-1 for one feature of a sample. With probability shift/256 it returns the
+// client's habit, a value that depends on the client's key and the feature alone. Otherwise the value is
+// uniform. feature is the feature's number.
 func (h habits) choose(source *rand.PCG, feature, n uint64) int {
 	// The top 8 bits decide between the two, and the others choose the value.
 	u := source.Uint64()

@@ -11,13 +11,18 @@ import (
 // ErrNone is wrapped by the error for what is there and is no regular file.
 var ErrNone = errors.New("is no regular file, but a pipe, a device or a folder")
 
+// Open opens a regular file for reading and returns what is known of it. A pipe, a device or a folder, which
+// could block the reader for ever or hold anything, is an error that wraps [ErrNone].
 func Open(path string) (*os.File, fs.FileInfo, error) {
 	f, err := OpenFile(path, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, nil, err
 	}
 	info, err := f.Stat()
-	return f, info, err
+	if err != nil {
+		return nil, nil, errors.Join(err, f.Close())
+	}
+	return f, info, nil
 }
 
 // OpenFile is [os.OpenFile] for what is a regular file, or is not there yet.
@@ -28,6 +33,7 @@ func OpenFile(path string, flag int, mode fs.FileMode) (*os.File, error) {
 	return os.OpenFile(path, flag, mode)
 }
 
+// ReadFile reads the whole of a regular file. Anything else is an error that wraps [ErrNone].
 func ReadFile(path string) ([]byte, error) { return ReadHead(path, math.MaxInt64) }
 
 // ReadHead reads a file up to so many bytes.

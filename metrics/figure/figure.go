@@ -334,8 +334,8 @@ func (panel *Panel) plot(styles map[string]int) (*plot.Plot, *legend, error) {
 }
 
 // drawable returns the points of the i-th line that can be drawn. Where X has names, the points of
-// several lines stand beside each other. On a logarithmic axis a bar that would reach zero is cut
-// to nine tenths of the mean, so that a tenth remains.
+// several lines stand beside each other. On a logarithmic axis an error bar must not reach zero: it is
+// shortened to nine tenths of the point's value, so that its lower end is at a tenth of the value.
 func (panel *Panel) drawable(i int) (points bars) {
 	shift := 0.0
 	if n := float64(len(panel.Lines)); len(panel.Names) > 0 {

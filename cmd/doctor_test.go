@@ -87,7 +87,7 @@ devices: {names: [pi], liveness_seconds: 300}
 		"missing":     {[]string{"--nats", s.url, "--client", "pi", "--creds", s.path("none")}, "credentials", "does not exist", doctor.Failure},
 		"no file":     {[]string{"--nats", s.url, "--client", "pi", "--creds", own}, "credentials", "own.csv", doctor.Failure},
 		"no server":   {[]string{"--nats", "nats://127.0.0.1:1", "--client", "pi", "--creds", creds}, "server", "no server answers there", doctor.Failure},
-		"revoked":     {[]string{"--nats", s.url, "--client", "revoked", "--creds", revoked}, "permissions", "does not accept these credentials", doctor.Failure},
+		"revoked":     {[]string{"--nats", s.url, "--client", "revoked", "--creds", revoked}, "permissions", "these credentials", doctor.Failure}, // revoked before it connects, or while it is connected,
 		"unfit data":  {[]string{"--nats", s.url, "--client", "pi", "--creds", creds, "--data", own}, "run ward", "data:", doctor.Failure},
 		"no data":     {[]string{"--data", s.path("none.parquet")}, "data", "no such file", doctor.Failure},
 		"no trainer":  {[]string{"--data", own, "--map", "label=label", "--trainer", "true"}, "trainer", "only a run says", doctor.Warning},

@@ -14,7 +14,7 @@ func FuzzDecodeJoin(f *testing.F) {
 }
 
 func FuzzDecodeHeartbeat(f *testing.F) {
-	fuzzMessage(f, func(h *Heartbeat) bool { return h.Phase >= NoPhase && h.Phase <= Upload },
+	fuzzMessage(f, func(h *Heartbeat) bool { return h.Phase >= NoPhase && h.Phase <= Recovery },
 		&Heartbeat{Task: 1 << 52, Phase: Upload}, &Heartbeat{Phase: 99})
 }
 

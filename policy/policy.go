@@ -78,45 +78,34 @@ type Policy interface {
 // Bind hands an asker to every policy in a value of options, at any depth. v is settable, as the
 // value behind a pointer to a configuration. start is called for each policy, with its key in the
 // configuration such as schedule.k.
+//
+// Configurations of runs that go on side by side share lists and pointers, so Bind never writes into
+// these: one with a policy in it is replaced by a copy, and all others stay as they are.
 func Bind(v reflect.Value, start func(key string, p Policy) (Asker, error)) error {
-	return bind(v, "", start)
+	_, err := bind(v, "", start)
+	return err
 }
 
 // bind is [Bind] for the value v at a key of the configuration; the key is empty for the
 // configuration itself. It calls start for each policy in v, at any depth, and gives it the asker
-// that start returns.
-func bind(v reflect.Value, key string, start func(string, Policy) (Asker, error)) error {
+// that start returns. changed reports whether there is such a policy; without one v is only read.
+func bind(v reflect.Value, key string, start func(string, Policy) (Asker, error)) (changed bool, err error) {
 	switch v.Kind() {
 	case reflect.Slice:
-		for i := range v.Len() {
-			if err := bind(v.Index(i), fmt.Sprintf("%s[%d]", key, i), start); err != nil {
-				return err
-			}
-		}
+		return bindElements(v, key, start)
 	case reflect.Pointer:
-		if !v.IsNil() {
-			return bind(v.Elem(), key, start)
+		if v.IsNil() {
+			return false, nil
 		}
+		target := reflect.New(v.Elem().Type())
+		target.Elem().Set(v.Elem())
+		changed, err = bind(target.Elem(), key, start)
+		if changed && err == nil {
+			v.Set(target)
+		}
+		return changed, err
 	case reflect.Interface:
-		// Only structs have options, and so policies.
-		if v.IsNil() || v.Elem().Kind() != reflect.Struct {
-			return nil
-		}
-		// What an interface holds cannot be set, so a copy takes its place.
-		component := reflect.New(v.Elem().Type()).Elem()
-		component.Set(v.Elem())
-		if err := bind(component, key, start); err != nil {
-			return err
-		}
-		// The component itself comes after those within it.
-		if p, ok := component.Interface().(Policy); ok {
-			asker, err := start(key, p)
-			if err != nil {
-				return err
-			}
-			component.Addr().Interface().(interface{ bind(Asker) }).bind(asker)
-		}
-		v.Set(component)
+		return bindComponent(v, key, start)
 	case reflect.Struct:
 		for _, o := range registry.Options(v.Type()) {
 			below := o.Key
@@ -127,12 +116,66 @@ func bind(v reflect.Value, key string, start func(string, Policy) (Asker, error)
 			if o.Flat {
 				below = key
 			}
-			if err := bind(v.FieldByIndex(o.Index), below, start); err != nil {
-				return err
+			fieldChanged, err := bind(v.FieldByIndex(o.Index), below, start)
+			if err != nil {
+				return changed, err
 			}
+			changed = changed || fieldChanged
 		}
 	}
-	return nil
+	return changed, nil
+}
+
+// bindElements is bind for a slice, which it replaces by a copy if a policy is in one of its elements.
+func bindElements(v reflect.Value, key string, start func(string, Policy) (Asker, error)) (changed bool, err error) {
+	for i := range v.Len() {
+		element := reflect.New(v.Type().Elem()).Elem()
+		element.Set(v.Index(i))
+		elementChanged, err := bind(element, fmt.Sprintf("%s[%d]", key, i), start)
+		if err != nil {
+			return changed, err
+		}
+		if !elementChanged {
+			continue
+		}
+		// The first change replaces the slice, so that others who share it do not see the change.
+		if !changed {
+			copied := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+			reflect.Copy(copied, v)
+			v.Set(copied)
+			changed = true
+		}
+		v.Index(i).Set(element)
+	}
+	return changed, nil
+}
+
+// bindComponent is bind for an interface, such as a closing rule, which may hold a policy or have some in
+// its options.
+func bindComponent(v reflect.Value, key string, start func(string, Policy) (Asker, error)) (changed bool, err error) {
+	// Only structs have options, and so policies.
+	if v.IsNil() || v.Elem().Kind() != reflect.Struct {
+		return false, nil
+	}
+	// What an interface holds cannot be set, so a copy takes its place.
+	component := reflect.New(v.Elem().Type()).Elem()
+	component.Set(v.Elem())
+	if changed, err = bind(component, key, start); err != nil {
+		return changed, err
+	}
+	// The component itself comes after those within it.
+	if p, ok := component.Interface().(Policy); ok {
+		asker, err := start(key, p)
+		if err != nil {
+			return changed, err
+		}
+		component.Addr().Interface().(interface{ bind(Asker) }).bind(asker)
+		changed = true
+	}
+	if changed {
+		v.Set(component)
+	}
+	return changed, nil
 }
 
 // Rebound returns a copy of component whose policies, at any depth, ask another asker: other is
@@ -147,7 +190,7 @@ func Rebound[T any](component T, other func(Asker) Asker) T {
 	}
 	v.Set(value)
 	// The function returns no error, so neither does bind.
-	_ = bind(v, "", func(_ string, p Policy) (Asker, error) {
+	_, _ = bind(v, "", func(_ string, p Policy) (Asker, error) {
 		if p.Source().asker == nil {
 			return nil, nil
 		}

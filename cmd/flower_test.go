@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"fedpace/internal/testkit/installed"
 	"fedpace/internal/testkit/slow"
 )
 
@@ -26,7 +27,7 @@ func flwrPython(t *testing.T, variable, module string) string {
 			return name
 		}
 	}
-	t.Skipf("no Python with flwr and %s: .ci/long makes one, and names it by %s", module, variable)
+	installed.Missing(t, fmt.Sprintf("no Python has flwr and %s: .ci/long makes one, and names it by %s", module, variable))
 	return ""
 }
 

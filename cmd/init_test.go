@@ -9,6 +9,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"fedpace/experiment/folder"
+	"fedpace/internal/testkit/installed"
 	"fedpace/internal/testkit/slow"
 )
 
@@ -95,7 +96,7 @@ func TestParquetWithoutConfiguration(t *testing.T) {
 func TestInitWritesAScript(t *testing.T) {
 	slow.Test(t, "it trains in PyTorch")
 	t.Parallel()
-	python := pythonWith(t, "torch")
+	python := installed.Python(t, "torch")
 	for name, text := range ownTables() {
 		exp, said := begun(t, name, text, "--torch")
 		script := strings.TrimSuffix(exp, ".yaml") + "_model.py"

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"fedpace/coordinator/round"
+	"fedpace/internal/testkit/installed"
 )
 
 // The protocol's page and its messages are enough to write a device in another
@@ -20,19 +21,8 @@ func TestTheProtocolIsEnough(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node, err := exec.LookPath("node")
-	missing := ""
-	if err != nil {
-		missing = "node is not here: install nodejs and npm"
-	} else if _, err := os.Stat(filepath.Join(example, "node_modules")); err != nil {
-		missing = "the example's packages are not here: run npm ci in examples/device-js"
-	}
-	if missing != "" {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(missing)
-		}
-		t.Skip(missing)
-	}
+	node := installed.Program(t, "node", "nodejs")
+	installed.Packages(t, example)
 	s := newSite(t, 10, 2, 3, "devices: {names: [js, pi], liveness_seconds: 30}\n")
 	c := exec.CommandContext(t.Context(), node, filepath.Join(example, "device.js"), "--nats", s.url, "--client", "js", "--creds", s.creds("js"), "--once")
 	c.Stderr = os.Stderr

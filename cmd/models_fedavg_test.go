@@ -13,6 +13,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"fedpace/internal/testkit/installed"
 	"fedpace/internal/testkit/slow"
 	"fedpace/metrics/tables"
 )
@@ -50,7 +51,7 @@ func acceptedTasks(t *testing.T, path string) (rounds [][]acceptedTask) {
 func TestModelsWithBuffersEqualPyTorch(t *testing.T) {
 	slow.Test(t, "it trains in PyTorch")
 	t.Parallel()
-	python := pythonWith(t, "torch")
+	python := installed.Python(t, "torch")
 	const script = "../python/testdata/models_fedavg.py"
 	everywhere := map[string]string{
 		"all":      "{rule: all}",

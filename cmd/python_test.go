@@ -15,6 +15,7 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
+	"fedpace/internal/testkit/installed"
 	"fedpace/internal/testkit/realdata"
 	"fedpace/internal/testkit/slow"
 	"fedpace/learn"
@@ -25,7 +26,7 @@ import (
 func TestPythonExamples(t *testing.T) {
 	slow.Test(t, "it plays whole examples in Python")
 	t.Parallel()
-	python := pythonWith(t, "torch")
+	python := installed.Python(t, "torch")
 	for name, of := range map[string]struct{ data, device []string }{
 		"femnist":     {[]string{"task: femnist", "clients: 12"}, nil},
 		"batchnorm":   {[]string{"task: femnist", "clients: 12"}, nil},
@@ -79,7 +80,7 @@ func TestTheLanguageExamplePlays(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := exec.CommandContext(t.Context(), "sh", filepath.Join(dir, "run.sh"), "small")
-	c.Env = append(fedpace(t).Env, "FEDPACE="+os.Args[0], "PYTHON="+pythonWith(t, "torch"), "LINKS=10", "OUT="+filepath.Join(dir, "runs"))
+	c.Env = append(fedpace(t).Env, "FEDPACE="+os.Args[0], "PYTHON="+installed.Python(t, "torch"), "LINKS=10", "OUT="+filepath.Join(dir, "runs"))
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -96,7 +97,7 @@ func TestTheLanguageExamplePlays(t *testing.T) {
 func TestAlgorithmsThroughPyTorch(t *testing.T) {
 	slow.Test(t, "it trains in PyTorch")
 	t.Parallel()
-	trainer := pythonWith(t, "torch") + " ../examples/python/femnist.py"
+	trainer := installed.Python(t, "torch") + " ../examples/python/femnist.py"
 	dir := t.TempDir()
 	model, err := learn.Parse("mlp:784,200,200,62")
 	if err != nil {
@@ -148,7 +149,7 @@ func TestAlgorithmsThroughPyTorch(t *testing.T) {
 func TestABatchNormIsAveraged(t *testing.T) {
 	slow.Test(t, "it trains in PyTorch")
 	t.Parallel()
-	python := pythonWith(t, "torch")
+	python := installed.Python(t, "torch")
 	const script = "../python/testdata/batchnorm_fedavg.py"
 	dir := t.TempDir()
 	play := func(name string, args ...string) string {
@@ -189,7 +190,7 @@ func farthest(a, b []float32) (most float64) {
 func TestRealFEMNISTThroughPyTorch(t *testing.T) {
 	slow.Test(t, "it trains in PyTorch")
 	data := realdata.Path(t, "femnist/femnist.parquet")
-	trainer := pythonWith(t, "torch") + " ../examples/python/femnist.py"
+	trainer := installed.Python(t, "torch") + " ../examples/python/femnist.py"
 	s := &site{T: t, dir: t.TempDir()}
 	play := func(name, processors string, args ...string) folder.Summary {
 		t.Helper()
@@ -232,19 +233,3 @@ evaluate: {every: 2, samples: 20}
 nats: {listen: '127.0.0.1:0'}
 devices: {names: [pi], liveness_seconds: 300}
 `
-
-// pythonWith is a Python that has a library; the test is skipped where there is none.
-func pythonWith(t *testing.T, library string) string {
-	t.Helper()
-	for _, name := range []string{"python3", "/usr/bin/python3"} { // the second is the system's, where another comes first
-		if exec.CommandContext(t.Context(), name, "-c", "import "+library).Run() == nil {
-			return name
-		}
-	}
-	missing := fmt.Sprintf("no Python has %s: install python3-%s", library, library)
-	if os.Getenv("CI") == "true" {
-		t.Fatal(missing)
-	}
-	t.Skip(missing)
-	return ""
-}

@@ -11,6 +11,7 @@ import (
 	"fedpace/actors/external/externaltest"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
+	"fedpace/internal/testkit/installed"
 	"fedpace/internal/testkit/slow"
 	"fedpace/learn/metric"
 )
@@ -109,7 +110,7 @@ func TestADeviceWithARegression(t *testing.T) {
 func TestARegressionInPython(t *testing.T) {
 	slow.Test(t, "it plays a trainer in Python")
 	t.Parallel()
-	python := pythonWith(t, "torch")
+	python := installed.Python(t, "torch")
 	dir := t.TempDir()
 	config, out := filepath.Join(dir, "homes.yaml"), filepath.Join(dir, "run")
 	putFile(t, config, []byte(homes(t)+"stop: {rounds: 10}\n"))

@@ -5,13 +5,12 @@ package cmd
 import (
 	"io"
 	"math"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"fedpace/experiment/folder"
 	"fedpace/internal/atomicfile"
+	"fedpace/internal/testkit/installed"
 	"fedpace/internal/testkit/slow"
 	"fedpace/learn"
 	"fedpace/metrics/outputs"
@@ -20,14 +19,7 @@ import (
 // numpy is the command of the trainer in Python and numpy alone.
 func numpy(t *testing.T) string {
 	t.Helper()
-	const python = "/usr/bin/python3" // Debian's, which has numpy
-	if err := exec.Command(python, "-c", "import numpy").Run(); err != nil {
-		const missing = "numpy is not here: install python3-numpy"
-		if os.Getenv("CI") == "true" {
-			t.Fatal(missing)
-		}
-		t.Skip(missing)
-	}
+	python := installed.Python(t, "numpy")
 	script, err := filepath.Abs(filepath.Join("..", "python", "testdata", "mlp_numpy.py"))
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"fedpace/internal/testkit/installed"
 	"fedpace/internal/testkit/slow"
 )
 
@@ -15,13 +16,7 @@ import (
 func TestTheNotebook(t *testing.T) {
 	slow.Test(t, "it plays a notebook in Python")
 	t.Parallel()
-	const python = "/usr/bin/python3" // Debian's, which has numpy
-	if exec.CommandContext(t.Context(), python, "-c", "import numpy").Run() != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("numpy is not here: install python3-numpy")
-		}
-		t.Skip("numpy is not here: install python3-numpy")
-	}
+	python := installed.Python(t, "numpy")
 	var paths []string
 	for _, path := range []string{"notebook/execute.py", "notebook/schedules.ipynb", "../python"} {
 		path, err := filepath.Abs(path)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"fedpace/internal/testkit/installed"
 	"fedpace/internal/testkit/slow"
 	"fedpace/learn/internal/kernel"
 	"fedpace/learn/network"
@@ -39,10 +40,7 @@ func layeredNetworks(t testing.TB) (list []layered) {
 // testdata/layers.json is what testdata/layers.py writes by the PyTorch of this machine.
 func TestLayers_FileOfPyTorch(t *testing.T) {
 	slow.Test(t, "it starts PyTorch")
-	const python = "/usr/bin/python3" // the one that has Debian's python3-torch
-	if err := exec.Command(python, "-c", "import torch").Run(); err != nil {
-		t.Skipf("%s has no PyTorch (%v)", python, err)
-	}
+	python := installed.Python(t, "torch")
 	out, err := exec.Command(python, "testdata/layers.py").Output()
 	if err != nil {
 		t.Fatal(err)

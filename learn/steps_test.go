@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"testing"
 
+	"fedpace/internal/testkit/installed"
 	"fedpace/internal/testkit/slow"
 )
 
@@ -15,10 +16,7 @@ import (
 func TestParameters_ArePyTorchs(t *testing.T) {
 	slow.Test(t, "it plays PyTorch; golden values are compared always")
 	onlyLonger(t)
-	const python = "/usr/bin/python3" // the one that has Debian's python3-torch
-	if out, err := exec.Command(python, "-c", "import torch").CombinedOutput(); err != nil {
-		t.Skipf("NOT CHECKED: no PyTorch (%v): %s", err, out)
-	}
+	python := installed.Python(t, "torch")
 	const steps = 5
 	for _, c := range []struct {
 		spec  string

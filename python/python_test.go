@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"fedpace/internal/testkit/installed"
 	"fedpace/internal/testkit/slow"
 )
 
@@ -35,7 +36,7 @@ func TestPython(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			python := interpreter(t, needs)
+			python := installed.Python(t, needs)
 			if out, err := exec.CommandContext(t.Context(), python, "-B", name).CombinedOutput(); err != nil {
 				t.Errorf("%s: %v\n%s", name, err, bytes.TrimSpace(out))
 			}
@@ -53,18 +54,6 @@ func TestTrackers_RealPackages(t *testing.T) {
 	if err != nil || !bytes.Contains(out, []byte("\nRan 6 tests")) || !bytes.Contains(out, []byte("\nOK\n")) {
 		t.Errorf("%v\n%s", err, out)
 	}
-}
-
-// interpreter is a Python that has a library, or skips the test.
-func interpreter(t *testing.T, library string) string {
-	t.Helper()
-	for _, name := range []string{"python3", "/usr/bin/python3"} { // the second is the system's, where another comes first
-		if exec.CommandContext(t.Context(), name, "-c", "import "+library).Run() == nil {
-			return name
-		}
-	}
-	t.Skipf("no Python with %s (Debian: python3-%s)", library, library)
-	return ""
 }
 
 // What the binary writes is what the tests test.

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/experiment/run"
 	"fedpace/experiment/runtest"
+	"fedpace/internal/testkit/installed"
 )
 
 // small is a run of clients of whom a third are slow, which takes a fraction of a second.
@@ -44,9 +44,7 @@ func play(t *testing.T, sets ...string) (dir string, rounds []byte) {
 // needsPython skips a test where the policies' interpreter is missing.
 func needsPython(t *testing.T) {
 	t.Helper()
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("python3 is not installed (Debian: python3)")
-	}
+	installed.Program(t, "python3", "python3")
 }
 
 // twin is a policy in Python and the component in Go that it is to equal.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -17,22 +16,8 @@ import (
 	"fedpace/actors/fleet"
 	"fedpace/actors/flower"
 	"fedpace/coordinator/round"
+	"fedpace/internal/testkit/installed"
 )
-
-// python is a Python with numpy, which the package fedpace needs, or skips the test.
-func python(t *testing.T) string {
-	t.Helper()
-	for _, name := range []string{"python3", "/usr/bin/python3"} {
-		if exec.CommandContext(t.Context(), name, "-c", "import numpy").Run() == nil {
-			return name
-		}
-	}
-	if os.Getenv("CI") == "true" {
-		t.Fatal("no Python with numpy: .ci/need installs Debian's python3-numpy")
-	}
-	t.Skip("no Python with numpy (Debian: python3-numpy)")
-	return ""
-}
 
 // The fleet of the tests, in numbers that a hand can calculate with.
 const (
@@ -83,7 +68,7 @@ func testFleet(t *testing.T, clients int) *fleet.Fleet {
 // settings are a run of the plain app with values of its run config.
 func settings(t *testing.T, clients int, run map[string]any) Config {
 	t.Helper()
-	interpreter := python(t)
+	interpreter := installed.Python(t, "numpy")
 	script, err := filepath.Abs("testdata/plain.py")
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,6 @@ package policies
 import (
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,14 +12,13 @@ import (
 	"fedpace/config"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
+	"fedpace/internal/testkit/installed"
 )
 
 // needsPython skips a test where the policies' interpreter is missing.
 func needsPython(t testing.TB) {
 	t.Helper()
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("python3 is not installed (Debian: python3)")
-	}
+	installed.Program(t, "python3", "python3")
 }
 
 // write writes a policy's file and returns its path.

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"fedpace/internal/testkit/installed"
 	"fedpace/internal/testkit/slow"
 )
 
@@ -38,9 +39,7 @@ var networks atomic.Int64
 func newMachines(t testing.TB, numbers ...int) *machines {
 	t.Helper()
 	m := &machines{t: t, prefix: fmt.Sprintf("fp%d-%d-", os.Getpid(), networks.Add(1))}
-	if _, err := exec.LookPath("ip"); err != nil {
-		t.Skip("the program ip is missing: install Debian's iproute2")
-	}
+	installed.Program(t, "ip", "iproute2")
 	probe := exec.Command("ip", "netns", "add", m.prefix+"hub")
 	if said, err := probe.CombinedOutput(); err != nil {
 		t.Skipf("network namespaces cannot be made here, which root may: %v: %s", err, said)

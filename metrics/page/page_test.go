@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"regexp"
 	"testing"
+
+	"fedpace/internal/testkit/installed"
 )
 
 // The vendored files are those of uPlot's package in npm, whose version package-lock.json pins.
@@ -56,10 +58,8 @@ func TestPage_AloneIsSmall(t *testing.T) {
 
 // The modules share one scope, and no two of them have the same name at the top.
 func TestPage_OneScope(t *testing.T) {
-	if _, err := exec.LookPath("node"); err != nil && os.Getenv("CI") != "true" {
-		t.Skip("no Node.js is here: install Debian's package nodejs")
-	}
-	check := exec.Command("node", "--check", "-")
+	node := installed.Program(t, "node", "nodejs")
+	check := exec.Command(node, "--check", "-")
 	check.Stdin = bytes.NewReader(script)
 	if said, err := check.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, said)
@@ -68,10 +68,8 @@ func TestPage_OneScope(t *testing.T) {
 
 // The scripts' own tests pass.
 func TestPage_Scripts(t *testing.T) {
-	if _, err := exec.LookPath("node"); err != nil && os.Getenv("CI") != "true" {
-		t.Skip("no Node.js is here: install Debian's package nodejs")
-	}
-	if said, err := exec.Command("node", "--test", "scripts.test.mjs").CombinedOutput(); err != nil {
+	node := installed.Program(t, "node", "nodejs")
+	if said, err := exec.Command(node, "--test", "scripts.test.mjs").CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, said)
 	}
 }

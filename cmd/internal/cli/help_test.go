@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 	"pgregory.net/rapid"
+
+	"fedpace/internal/testkit/installed"
 )
 
 func TestHelpIsWrapped(t *testing.T) {
@@ -77,10 +79,7 @@ func TestWrappingLosesNothing(t *testing.T) {
 
 // A bash without the package bash-completion is told so when it loads the script.
 func TestBashIsToldWhatCompletionLacks(t *testing.T) {
-	bash, err := exec.LookPath("bash")
-	if err != nil {
-		t.Skip("bash is not installed")
-	}
+	bash := installed.Program(t, "bash", "bash")
 	root := Group(&cobra.Command{Use: "fedpace"}, VersionCommand("fedpace"))
 	var script bytes.Buffer
 	if status := Perform(t.Context(), root, []string{"completion", "bash"}, &script, os.Stderr); status != ExitOK {

@@ -3,20 +3,18 @@ package dataset
 import (
 	"bytes"
 	"io"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"fedpace/config"
 	"fedpace/experiment/policies"
+	"fedpace/internal/testkit/installed"
 )
 
 // Each kind is written in ten lines or so, is found by the setting that is told, and overwrites nothing.
 func TestInit_Policies(t *testing.T) {
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("python3 is not installed (Debian: python3)")
-	}
+	installed.Program(t, "python3", "python3")
 	for _, kind := range policyNames() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()

@@ -99,7 +99,7 @@ func exactSum(base, update []float32) []int64 {
 
 // What attackers send is what their attack makes of their honest updates, and they tell the
 // loss that an honest client would.
-func TestAttackers_WhatAttackersSend(t *testing.T) {
+func TestAttackers_Updates(t *testing.T) {
 	p, base := besieged(t, algorithm.Default)
 	w := trainerFor(t, p)
 	for attacker, want := range map[int]func(u []float32, a *Assignment){
@@ -275,7 +275,7 @@ func TestAttackers_AttacksComeBeforeCompression(t *testing.T) {
 
 // A job that names attackers whom a trainer does not know is refused, and so are colluders
 // with minibatches that it has no room for. Colluders' steps can diverge.
-func TestAttackers_ThatCannotBe(t *testing.T) {
+func TestAttackers_ImpossibleOptions(t *testing.T) {
 	p, base := besieged(t, algorithm.Default)
 	w := trainerFor(t, p)
 	large, lost := task(4, honest), slices.Clone(base)
@@ -302,7 +302,7 @@ func TestAttackers_ThatCannotBe(t *testing.T) {
 }
 
 // A trainer in another process takes honest steps, and the attack is done here.
-func TestAttackers_WithAnExternalTrainer(t *testing.T) {
+func TestAttackers_WithExternalTrainer(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	p, base := besieged(t, algorithm.Default)

@@ -13,7 +13,7 @@ import (
 // What a device sends and keeps, task after task, is what a job adds up and a simulated client keeps,
 // to the bit: with an optimizer that goes on, and with compression, whose updates take no more
 // bytes than they should when they are packed.
-func TestDevice_DevicesSendWhatJobsAddUp(t *testing.T) {
+func TestDevice_SendsSumsOfJobs(t *testing.T) {
 	model, set, base := world(t)
 	for _, o := range []learn.Optimizer{nil, adamW} {
 		for method, most := range map[algorithm.Compression]float64{

@@ -51,7 +51,7 @@ func inRounds(t *testing.T, w *Trainer, base []float32, rate float64, rounds ...
 
 // One worker whose optimizer's state is kept, with FedAvg's server (learning rate 1, no momentum): plain AdamW
 // without rounds, which is written out here (Loshchilov and Hutter 2019, Algorithm 2), to 1e-6 of the movement.
-func TestKept_OneWorkerThatKeepsItsStateTakesPlainSteps(t *testing.T) {
+func TestKept_OneWorkerTakesPlainSteps(t *testing.T) {
 	model, set, base := world(t)
 	const rate, steps = 0.01, 40 // what moves less drowns in the roundings of float32
 	got := inRounds(t, trainerBy(t, model, set, algorithm.Default, adamW), base, rate, 1, 7, 20, 12)
@@ -87,7 +87,7 @@ func TestKept_OneWorkerThatKeepsItsStateTakesPlainSteps(t *testing.T) {
 }
 
 // Rounds of one step of plain SGD with all workers and equal weights: data-parallel SGD, to 1e-6 of the movement.
-func TestKept_RoundsOfOneStepAreDataParallelSGD(t *testing.T) {
+func TestKept_OneStepIsParallelSGD(t *testing.T) {
 	model, set, base := world(t)
 	const rate, rounds, workers = 0.5, 24, 8 // what moves less drowns in the roundings of float32
 	trainer := trainerBy(t, model, set, algorithm.Default, nil)
@@ -160,7 +160,7 @@ func TestKept_ExternalTrainerKeepsState(t *testing.T) {
 }
 
 // What clients keep travels beside a residual, and beside control variates where the bytes are a trainer's own.
-func TestKept_WhatIsKeptBesideOtherVectors(t *testing.T) {
+func TestKept_BesideOtherVectors(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	model, set, base := world(t)

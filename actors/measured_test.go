@@ -39,9 +39,9 @@ func TestMeasured_HeldOutSamplesAreSpread(t *testing.T) {
 	}
 }
 
-// TestMeasured_EveryClientHasItsPart draws sizes: among n of all samples, any range of held-out samples
+// TestMeasured_EveryClientHasPart draws sizes: among n of all samples, any range of held-out samples
 // has its share of n, to within one.
-func TestMeasured_EveryClientHasItsPart(t *testing.T) {
+func TestMeasured_EveryClientHasPart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		heldOut := rapid.IntRange(2, 5000).Draw(t, "held out")
 		spread := rapid.IntRange(1, heldOut-1).Draw(t, "spread")

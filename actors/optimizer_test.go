@@ -129,7 +129,7 @@ func TestOptimizer_OptimizersForgetBetweenTasks(t *testing.T) {
 
 // What plain steps are taken for granted in is refused, and so are minibatches beyond
 // the largest.
-func TestOptimizer_OptimizersThatCannotBe(t *testing.T) {
+func TestOptimizer_ImpossibleOptions(t *testing.T) {
 	model, set, base := world(t)
 	p := Problem{Model: model, Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: algorithm.Scaffold{Rate: 1}, Optimizer: momentum, Kernel: fastest(t)}
 	want := "local: scaffold counts on plain steps of SGD; want sgd without options"

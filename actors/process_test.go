@@ -76,7 +76,7 @@ var someWork = []Assignment{
 
 // A trainer of another process comes to the bits of the same steps here: for samples of
 // all kinds, with any minibatches, and in evaluations.
-func TestProcess_ExternalTrainersStepsAreTheSame(t *testing.T) {
+func TestProcess_StepsOfExternalTrainer(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	for task, line := range map[string]string{
@@ -138,7 +138,7 @@ func checkSame(t *testing.T, model learn.Model, p Problem, client int) {
 
 // FedProx, SCAFFOLD, an optimizer and compression through another process are those of
 // the steps here, up to the order of an addition.
-func TestProcess_AlgorithmsThroughAnExternalTrainer(t *testing.T) {
+func TestProcess_AlgorithmsThroughExternalTrainer(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	model, set, base := world(t)
@@ -188,7 +188,7 @@ func TestProcess_AlgorithmsThroughAnExternalTrainer(t *testing.T) {
 }
 
 // What is not trained is averaged as it is: it is not pulled, corrected or compressed.
-func TestProcess_WhatIsNotTrained(t *testing.T) {
+func TestProcess_FrozenParameters(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	model, set, base := world(t)
@@ -321,7 +321,7 @@ func TestProcess_TrainersOwnSamples(t *testing.T) {
 }
 
 // What a trainer cannot do is refused before a run, by name.
-func TestProcess_WhatATrainerCannotDo(t *testing.T) {
+func TestProcess_UnableTrainer(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	_, set, _ := world(t)
@@ -341,7 +341,7 @@ func TestProcess_WhatATrainerCannotDo(t *testing.T) {
 }
 
 // A task whose update is not finite is found here.
-func TestProcess_ExternalTrainerThatDiverges(t *testing.T) {
+func TestProcess_DivergingTrainer(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	model, set, base := world(t)
@@ -353,7 +353,7 @@ func TestProcess_ExternalTrainerThatDiverges(t *testing.T) {
 }
 
 // Own data that no set of the paper is like: numbers as targets, and windows of a text.
-func TestProcess_ExternalTrainersStepsOnOwnData(t *testing.T) {
+func TestProcess_StepsOnOwnData(t *testing.T) {
 	t.Parallel()
 	const rows = 24
 	values, targets, text, next := []float32{}, []float32{}, []byte{}, []int32{}
@@ -448,7 +448,7 @@ func TestTrainer_BufferBeyondExactSums(t *testing.T) {
 	}
 }
 
-func TestProblem_AlgorithmsThatCountOnPlainSteps(t *testing.T) {
+func TestProblem_AlgorithmsOfPlainSteps(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	_, set, _ := world(t)

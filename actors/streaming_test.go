@@ -121,7 +121,7 @@ func TestStreaming_IsPublished(t *testing.T) {
 
 // Compression is of the fragment that a round sends: what it leaves out of another waits for the
 // round that sends that one.
-func TestStreaming_CompressesTheFragment(t *testing.T) {
+func TestStreaming_CompressesFragment(t *testing.T) {
 	model, set, base := world(t)
 	of := algorithm.Streaming{Rate: 0.7, Momentum: 0.9, Fragments: 3}
 	p := Problem{Model: model, Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: of, Optimizer: adamW, Compression: algorithm.TopK{Share: 0.01, Feedback: true}, Kernel: fastest(t)}
@@ -157,7 +157,7 @@ func TestStreaming_CompressesTheFragment(t *testing.T) {
 }
 
 // With one fragment, no overlap and nothing of its own copy a client does DiLoCo's work, to the bit.
-func TestStreaming_InOnePieceIsDiLoCo(t *testing.T) {
+func TestStreaming_OnePiece(t *testing.T) {
 	model, set, base := world(t)
 	ends := map[string][]float32{}
 	for name, a := range map[string]algorithm.Algorithm{
@@ -191,7 +191,7 @@ func TestStreaming_InOnePieceIsDiLoCo(t *testing.T) {
 }
 
 // A model is cut into no more fragments than it has parameters.
-func TestStreaming_CutsWhatThereIs(t *testing.T) {
+func TestStreaming_CutsModel(t *testing.T) {
 	model, set, base := world(t)
 	p := Problem{Model: model, Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Optimizer: adamW, Kernel: fastest(t)}
 	for more, want := range []string{"", "no more fragments"} {

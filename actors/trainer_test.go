@@ -141,7 +141,7 @@ func moved(base []float32, sum []int64) []float32 {
 
 // Li et al. 2020, Eq. 2: local steps descend h(y) = F_c(y) + mu/2 ‖y − x‖². The
 // gradient of both terms is taken at the same iterate.
-func TestTrainer_ProximalStepsDescendTheProximalObjective(t *testing.T) {
+func TestTrainer_ProximalStepsDescendProximalObjective(t *testing.T) {
 	model, set, base := world(t)
 	const mu = 0.75
 	a := Assignment{Task: 1, Client: 3, LocalSteps: 6, StepsDone: 2, Rate: 0.3, Weight: 1}
@@ -257,7 +257,7 @@ func TestTrainer_CorrectedStepsAreScaffold(t *testing.T) {
 
 // With K = 1 and plain steps the next variate is the gradient at x less what the
 // correction added: option II agrees with option I.
-func TestTrainer_VariateOfOneStepIsTheGradient(t *testing.T) {
+func TestTrainer_OneStepVariateIsGradient(t *testing.T) {
 	model, set, base := world(t)
 	a := Assignment{Task: 1, Client: 3, LocalSteps: 1, Rate: 0.5, Weight: 1}
 	outcomes, err := trainerOf(t, model, set, algorithm.Scaffold{Rate: 1}).Train(t.Context(), base, &Shared{Weight: 1}, []Assignment{a}, make([]int64, 2*len(base)))
@@ -273,7 +273,7 @@ func TestTrainer_VariateOfOneStepIsTheGradient(t *testing.T) {
 	near(t, "variate", outcomes[0].State, g)
 }
 
-func TestTrainer_JobsThatCannotBe(t *testing.T) {
+func TestTrainer_ImpossibleJobs(t *testing.T) {
 	model, set, base := world(t)
 	plain, keeps := trainer(t, model, set), trainerOf(t, model, set, algorithm.Scaffold{Rate: 1})
 	good := Assignment{Task: 1, Client: 3, LocalSteps: 1, Rate: 0.5, Weight: 1}
@@ -363,7 +363,7 @@ func TestTrainer_DivergenceIsFoundBeforeCompression(t *testing.T) {
 	}
 }
 
-func TestTrainer_EvaluateAddsItsParts(t *testing.T) {
+func TestTrainer_EvaluateAddsParts(t *testing.T) {
 	model, set, base := world(t)
 	w := trainer(t, model, set)
 	n := 300
@@ -389,7 +389,7 @@ func TestTrainer_EvaluateAddsItsParts(t *testing.T) {
 }
 
 // A client's own samples are measured as far as asked, spread evenly over all of them.
-func TestTrainer_EvaluateClientTakesItsSamples(t *testing.T) {
+func TestTrainer_EvaluateClientTakesOwnSamples(t *testing.T) {
 	model, set, base := world(t)
 	w, work := trainer(t, model, set), model.NewWorkspace(1, fastest(t))
 	own := set.Samples(3)

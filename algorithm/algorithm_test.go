@@ -48,7 +48,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-func TestOptionsAreRefusedByKey(t *testing.T) {
+func TestOptions_RefusedByKey(t *testing.T) {
 	for want, a := range map[string]Algorithm{
 		"beta1: 1 is out of range (0 or more and less than 1)":               FedAdam{Rate: 1, Beta1: 1, Tau: 1},
 		"tau: 0 is out of range (more than 0 and at most 1000000)":           FedYogi{FedAdam{Rate: 1}},
@@ -65,7 +65,7 @@ func TestOptionsAreRefusedByKey(t *testing.T) {
 
 // What StateBytes says before a run is what the state takes when every client
 // has taken part.
-func TestStateBytesAreThoseOfTheState(t *testing.T) {
+func TestState_BytesOfState(t *testing.T) {
 	const params, clients, updates = 7, 5, 3
 	for _, name := range Algorithms.Names() {
 		a := whole(made(t, name), nil, params, clients)
@@ -90,7 +90,7 @@ func TestStateBytesAreThoseOfTheState(t *testing.T) {
 	}
 }
 
-func TestStateBeyondTheLimit(t *testing.T) {
+func TestState_BeyondLimit(t *testing.T) {
 	if err := CheckState(Scaffold{}, nil, 1000, 0, 1000, 0, 4_012_000); err != nil {
 		t.Error(err)
 	}

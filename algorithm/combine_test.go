@@ -54,7 +54,7 @@ func smooth(t testing.TB, name string) Algorithm {
 // Every algorithm with every K schedule, on quadratics whose answers are known:
 // local steps bias the fixed point, by an amount that follows from K; with one
 // step there is no bias, and SCAFFOLD has none with any K.
-func TestEveryAlgorithmWithEveryScheduleOnQuadratics(t *testing.T) {
+func TestAlgorithms_EveryScheduleOnQuadratics(t *testing.T) {
 	const eta, k0 = 0.2, 10
 	q := four()
 	for _, name := range Algorithms.Names() {
@@ -96,7 +96,7 @@ func TestEveryAlgorithmWithEveryScheduleOnQuadratics(t *testing.T) {
 
 // SCAFFOLD with a quarter of the clients a round still finds the optimum that
 // FedAvg misses.
-func TestScaffoldWithSampledClients(t *testing.T) {
+func TestScaffold_SampledClients(t *testing.T) {
 	q := four()
 	r := &run{model: quadraticModel{q}, set: q, algorithm: whole(Scaffold{Rate: 1}, nil, 2, 4), k: from{schedule.FixedK{}, 10}, eta: 0.05, batch: 1,
 		cohort: func(round int) []int { return []int{rand.New(rand.NewPCG(1, uint64(round))).IntN(4)} }}
@@ -119,7 +119,7 @@ func farthest32(x, y []float64) (most float64) {
 // Clients with unequal numbers of steps pull FedAvg towards those with many;
 // FedNova takes that out (Wang et al. 2020, section 4), and what is left is the
 // drift of local steps, which vanishes with eta.
-func TestFedNovaWithUnequalSteps(t *testing.T) {
+func TestFedNova_UnequalSteps(t *testing.T) {
 	q := four()
 	steps := func(c, k int) int { return 1 + c*k }
 	play := func(a Algorithm, eta float64, rounds int) *run {
@@ -197,7 +197,7 @@ func (r *run) loss(t testing.TB, x []float32) float64 {
 // Every algorithm with every K schedule on a network: it learns, and how tasks
 // are grouped into jobs, and in which order they are done by which worker,
 // changes not one bit of the model or of the algorithm's state.
-func TestEveryAlgorithmWithEveryScheduleOnANetwork(t *testing.T) {
+func TestAlgorithms_EveryScheduleOnNetwork(t *testing.T) {
 	slow.Test(t, "it trains for each pair; on quadratics each is played always")
 	model, set := tiny(t)
 	for _, name := range Algorithms.Names() {
@@ -231,7 +231,7 @@ func TestEveryAlgorithmWithEveryScheduleOnANetwork(t *testing.T) {
 
 // FedProx with mu = 0 is FedAvg up to rounding, and SCAFFOLD's first round, in
 // which all variates are zero, too.
-func TestMethodsThatReduceToFedAvg(t *testing.T) {
+func TestAlgorithms_ReduceToFedAvg(t *testing.T) {
 	model, set := tiny(t)
 	play := func(a Algorithm) []float32 {
 		r := &run{model: model, set: set, algorithm: whole(a, nil, model.Params(), set.Clients()), k: from{schedule.FixedK{}, 5}, eta: 0.1, batch: 8, cohort: everyone(6)}

@@ -51,7 +51,7 @@ func moments(c Compression, v []float32, draws int) (mean []float64, distance fl
 }
 
 // The mean and the variance of each quantiser are those of its lemma.
-func TestCompressionsKeepTheirLemmas(t *testing.T) {
+func TestCompressions_KeepTheirLemmas(t *testing.T) {
 	const d, draws = 60, 20_000
 	v := vector(d)
 	// The variance of QSGD is the sum of ‖v‖²/s² p (1 − p), p being the chance of the
@@ -111,7 +111,7 @@ func first(mean []float64, _ float64) []float64 { return mean }
 
 // TopK keeps what a stable sort by magnitude puts first, which is all that its
 // contraction ‖v − p‖² <= (1 − k/d) ‖p‖² asks.
-func TestTopKKeepsTheLargest(t *testing.T) {
+func TestTopK_KeepsLargest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(rapid.OneOf(rapid.Float32Range(-1e5, 1e5), rapid.SampledFrom([]float32{0, 1, -1, 1e-40, -1e-40})), 1, 70).Draw(t, "values")
 		thousandths := rapid.IntRange(1, 1000).Draw(t, "thousandths")
@@ -141,7 +141,7 @@ func TestTopKKeepsTheLargest(t *testing.T) {
 
 // Four bits hold the level that is nearest, of blocks that each have a scale, which is searched
 // for here among all.
-func TestFourBitsHoldTheNearestLevel(t *testing.T) {
+func TestFourBit_NearestLevel(t *testing.T) {
 	levels := map[string][]float64{"e3m0": {0}, "int4": nil}
 	for k := range 8 {
 		levels["int4"] = append(levels["int4"], float64(k)/7)
@@ -175,7 +175,7 @@ func TestFourBitsHoldTheNearestLevel(t *testing.T) {
 
 // Three clients vote on four parameters, the second with as much weight as the others
 // together; the sum moves each parameter by a step of 0.25, or not at all.
-func TestSignTakesTheMajority(t *testing.T) {
+func TestSign_Majority(t *testing.T) {
 	sum, zero := make([]int64, 4), make([]float32, 4)
 	c := Sign{Step: 0.25}
 	for i, update := range [][]float32{{3, -1, 0, 1e-30}, {-1e-3, -2, 5, 7}, {100, 1, 0, -2}} {
@@ -193,7 +193,7 @@ func TestSignTakesTheMajority(t *testing.T) {
 }
 
 // Sizes of an update of 1,000 values, counted by hand.
-func TestSizesOfCompressedUpdates(t *testing.T) {
+func TestCompression_Sizes(t *testing.T) {
 	for _, x := range []struct {
 		c    Compression
 		want int64
@@ -226,7 +226,7 @@ func TestSizesOfCompressedUpdates(t *testing.T) {
 }
 
 // The move that votes decide is the model's, unless the algorithm changes it.
-func TestAlgorithmsThatKeepVotes(t *testing.T) {
+func TestCompression_KeptVotes(t *testing.T) {
 	for _, name := range Algorithms.Names() {
 		a := made(t, name)
 		vectors, votes := CheckCompression(a, QSGD{Levels: 1}), CheckCompression(a, Sign{Step: 1})
@@ -237,7 +237,7 @@ func TestAlgorithmsThatKeepVotes(t *testing.T) {
 }
 
 // Residuals are counted before a run, and take what was counted.
-func TestResidualsAreCounted(t *testing.T) {
+func TestResiduals_Counted(t *testing.T) {
 	const params, clients = 7, 5
 	c := TopK{Share: 0.1, Feedback: true}
 	if got, want := StateBytes(Default, c, params, 0, clients, 0), int64(4*params*clients); got != want {

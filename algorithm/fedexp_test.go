@@ -11,7 +11,7 @@ import (
 // 1/3: the step is 1 / (2/3) = 1.5 times as long, and with ε = 1/6 no longer. Of equal updates it would be
 // half. Of (3, 0) with the weight 3/4 and (0, 4) with 1/4 the mean is (9/4, 1), its square 97/16, and the
 // squares come to 43/4: 86/97 is below 1. Of (3, 0) and (-1, 0) with 1/2 each it is 5 / (2 · 1).
-func TestStretchByHand(t *testing.T) {
+func TestFedExp_StretchByHand(t *testing.T) {
 	exact := func(values ...float64) (u []int64) {
 		for _, v := range values {
 			u = append(u, int64(v*Unit))

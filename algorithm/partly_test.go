@@ -16,7 +16,7 @@ func exact(moves ...float64) (sum []int64) {
 
 // Behind what is trained the model moves by the sum itself, whatever the server and its
 // scale; the server's state has nothing of it.
-func TestPartlyTrainedModels(t *testing.T) {
+func TestPartly_FrozenParameters(t *testing.T) {
 	for name, a := range map[string]Algorithm{
 		"fedavg": FedAvg{Rate: 3}, "fedavgm": FedAvgM{Rate: 1, Momentum: 0.5}, "fedadam": FedAdam{Rate: 0.1, Beta1: 0.9, Beta2: 0.99, Tau: 1e-3},
 	} {
@@ -55,7 +55,7 @@ func TestPartlyTrainedModels(t *testing.T) {
 }
 
 // Votes and deviations are those of what is trained.
-func TestWhatIsNotTrainedDecidesNothing(t *testing.T) {
+func TestPartly_FrozenDecidesNothing(t *testing.T) {
 	sign := NewPartly(Default, Sign{Step: 0.5}, 3, 2, 0, 4)
 	sum := exact(0.01, -0.3, 0.2)
 	sign.Decide(sum)

@@ -64,7 +64,7 @@ func yogiWritten(beta2 float64) func(v, d float64) float64 {
 }
 
 // Every optimiser moves the model as its paper says, over several rounds.
-func TestServersAreThoseOfTheirPapers(t *testing.T) {
+func TestServers_AgreeWithPapers(t *testing.T) {
 	const rate, beta1, beta2, tau = 0.3, 0.9, 0.99, 1e-3
 	for _, c := range []struct {
 		name   string
@@ -112,7 +112,7 @@ func TestServersAreThoseOfTheirPapers(t *testing.T) {
 }
 
 // A constant Δ = d has closed forms: m_t = (1 − β1^t) d and v_t as below.
-func TestConstantUpdatesHaveClosedForms(t *testing.T) {
+func TestServers_ConstantUpdates(t *testing.T) {
 	const rate, beta1, beta2, tau, d = 0.05, 0.8, 0.95, 0.125, 0.5
 	for name, c := range map[string]struct {
 		server ServerOptimizer
@@ -141,7 +141,7 @@ func TestConstantUpdatesHaveClosedForms(t *testing.T) {
 // Gradient descent with heavy-ball momentum on a x²/2: the distance obeys
 // z_{t+1} = (1 + β − h a) z_t − β z_{t−1}, whose solution is written with the
 // roots of its characteristic equation.
-func TestMomentumOnAQuadratic(t *testing.T) {
+func TestServers_MomentumOnQuadratic(t *testing.T) {
 	const ha, beta = 0.08, 0.5
 	root := math.Sqrt((1+beta-ha)*(1+beta-ha) - 4*beta)
 	r1, r2 := (1+beta-ha+root)/2, (1+beta-ha-root)/2
@@ -168,7 +168,7 @@ func servers(params int) map[string]ServerOptimizer {
 }
 
 // A server that was restored goes on to the bits of one that was never stopped.
-func TestRestoredServersGoOn(t *testing.T) {
+func TestServers_RestoredContinue(t *testing.T) {
 	fresh := servers(2)
 	for name, s := range servers(2) {
 		model := []float32{1, 2}
@@ -195,7 +195,7 @@ func TestRestoredServersGoOn(t *testing.T) {
 	}
 }
 
-func TestRestoreRefuses(t *testing.T) {
+func TestServers_RestoreRefuses(t *testing.T) {
 	nan := math.NaN()
 	for _, c := range []struct {
 		server string

@@ -84,7 +84,7 @@ func models(t *rapid.T) (model []float32, clients [][]float32, weights []float64
 
 // Whatever the order of clients and their grouping into partial sums, the sum
 // is the same to the bit.
-func TestOrderAndGroupingDoNotMatter(t *testing.T) {
+func TestSum_OrderAndGrouping(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		model, clients, weights := models(t)
 		want := make([]int64, len(model))
@@ -127,7 +127,7 @@ func indices(n int) []int {
 
 // Each term is what arbitrary precision makes of the formula, and the model
 // that comes out is the weighted mean up to the roundings that are allowed.
-func TestAgainstArbitraryPrecision(t *testing.T) {
+func TestSum_ArbitraryPrecision(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		model, clients, weights := models(t)
 		sum := make([]int64, len(model))
@@ -176,7 +176,7 @@ func preciseTerm(w float64, x, model float32) int64 {
 
 // Weights that sum to 1 keep the largest admissible differences, all of one
 // sign, below the limit, in whichever partial sums.
-func TestSumsStayBelowTheLimit(t *testing.T) {
+func TestSum_BelowLimit(t *testing.T) {
 	far := math.Nextafter32(MaxDifference, 0)
 	rapid.Check(t, func(t *rapid.T) {
 		samples := rapid.SliceOfN(rapid.IntRange(1, min(1<<40, math.MaxInt)), 1, 300).Draw(t, "samples")
@@ -203,7 +203,7 @@ func TestSumsStayBelowTheLimit(t *testing.T) {
 	})
 }
 
-func TestMergeRefusesWhatCannotBe(t *testing.T) {
+func TestMerge_Refuses(t *testing.T) {
 	for _, c := range []struct {
 		name         string
 		dst, partial int64
@@ -228,7 +228,7 @@ func TestMergeRefusesWhatCannotBe(t *testing.T) {
 
 // Merge finds exactly what [Limit] says, wherever the elements lie: it looks at
 // most sums only as far as they are clearly inside.
-func TestMergeAroundTheLimits(t *testing.T) {
+func TestMerge_AroundLimits(t *testing.T) {
 	edge := rapid.Custom(func(t *rapid.T) int64 {
 		at := rapid.SampledFrom([]int64{0, 1 << 61, -1 << 61, Limit, -Limit, math.MaxInt64, math.MinInt64}).Draw(t, "at")
 		return at + rapid.Int64Range(-3, 3).Draw(t, "beside")
@@ -254,7 +254,7 @@ func TestMergeAroundTheLimits(t *testing.T) {
 
 // Differences of 2^17 or more, or not finite, are refused by index, and
 // nothing is added.
-func TestRefusedDifferences(t *testing.T) {
+func TestSum_RefusedDifferences(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, c := range []struct {
 		x, model float32
@@ -293,7 +293,7 @@ func TestRefusedDifferences(t *testing.T) {
 }
 
 // The clients' own kernel computes the same terms and refuses the same.
-func TestKernelAgrees(t *testing.T) {
+func TestSum_KernelAgrees(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		model, clients, weights := models(t)
 		if rapid.IntRange(0, 3).Draw(t, "spoilt") == 0 {
@@ -326,7 +326,7 @@ func TestApply(t *testing.T) {
 }
 
 // One client of weight 1 is copied where its distance is a multiple of 2^-44.
-func TestApplyOfOneClient(t *testing.T) {
+func TestApply_OneClient(t *testing.T) {
 	model, x := []float32{0.5, -0.25}, []float32{0.7, 0.1}
 	sum := make([]int64, 2)
 	if err := Add(sum, 1, x, model); err != nil {
@@ -368,7 +368,7 @@ func TestWeights(t *testing.T) {
 }
 
 // A client's weight does not depend on its place among the others.
-func TestWeightsDoNotDependOnOrder(t *testing.T) {
+func TestSum_WeightsInAnyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		samples := rapid.SliceOfN(rapid.IntRange(1, 1e6), 1, 50).Draw(t, "samples")
 		order := rapid.Permutation(indices(len(samples))).Draw(t, "order")
@@ -392,7 +392,7 @@ func TestWeightsDoNotDependOnOrder(t *testing.T) {
 	})
 }
 
-func TestMisusePanics(t *testing.T) {
+func TestSum_MisusePanics(t *testing.T) {
 	one, two := make([]float32, 1), make([]float32, 2)
 	for name, f := range map[string]func(){
 		"Check":         func() { _ = Check(one, two) },

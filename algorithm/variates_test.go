@@ -25,7 +25,7 @@ func named(values ...float32) ClientState {
 
 // c is the mean of all c_i, those of clients that never took part being zero
 // (Karimireddy et al. 2020, Eq. 5), however long the run.
-func TestTheServersVariateIsTheMeanOfTheClients(t *testing.T) {
+func TestVariates_ServerIsMeanOfClients(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const params = 3
 		n := rapid.IntRange(1, 8).Draw(t, "population")
@@ -66,7 +66,7 @@ func TestTheServersVariateIsTheMeanOfTheClients(t *testing.T) {
 }
 
 // Only clients that took part cost memory, and a variate of zero costs none.
-func TestVariatesOfZeroAreNotKept(t *testing.T) {
+func TestVariates_ZeroIsNotKept(t *testing.T) {
 	v := NewClientStates(2, 0, 1000)
 	if v.Server() != nil || v.Client(3).Values != nil || bytesOf(v) != 16 {
 		t.Fatalf("%v, %v, %d bytes", v.Server(), v.Client(3), bytesOf(v))
@@ -84,7 +84,7 @@ func TestVariatesOfZeroAreNotKept(t *testing.T) {
 	}
 }
 
-func TestRestoredVariatesGoOn(t *testing.T) {
+func TestVariates_RestoredContinue(t *testing.T) {
 	a, b := NewClientStates(2, 0, 10), NewClientStates(2, 0, 10)
 	a.Update([]int64{5, 7}, []int{8, 2}, []ClientState{named(1, 2), named(3, 4)})
 	if diff := cmp.Diff([]int{2, 8}, a.State().Clients); diff != "" {

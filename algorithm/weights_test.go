@@ -12,7 +12,7 @@ import (
 )
 
 // Wang et al. 2020, worked out: w = (1/2, 1/2), K = (1, 3). Z = 2/3, τ_eff = 2.
-func TestNormalisedWorked(t *testing.T) {
+func TestNormalised_Worked(t *testing.T) {
 	list, scale := Normalised([]float64{0.5, 0.5}, []int{1, 3})
 	for i, want := range []float64{0.75, 0.25, 4. / 3} {
 		if got := append(list, scale)[i]; math.Abs(got-want) > 1e-15 {
@@ -36,7 +36,7 @@ func sampled(t *rapid.T) (weights []float64, steps []int) {
 
 // The model moves by τ_eff Σ w_c (x_c − x)/K_c (with ‖a_c‖₁ = K_c), up to
 // the unit of exact sums, and no sum passes the bound.
-func TestNormalisedIsFedNova(t *testing.T) {
+func TestNormalised_EqualsFedNova(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		weights, steps := sampled(t)
 		list, scale := Normalised(weights, steps)
@@ -71,7 +71,7 @@ func TestNormalisedIsFedNova(t *testing.T) {
 }
 
 // With equal local steps FedNova is FedAvg, to the bit.
-func TestNormalisedOfEqualSteps(t *testing.T) {
+func TestNormalised_EqualSteps(t *testing.T) {
 	weights, err := BySamples([]int{3, 5, 9})
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +84,7 @@ func TestNormalisedOfEqualSteps(t *testing.T) {
 
 // FedBuff (Nguyen et al. 2022): s(τ) = 1/√(1+τ). Its update Σ s_c Δ_c / n is
 // ours times the mean of s.
-func TestByStalenessIsFedBuff(t *testing.T) {
+func TestByStaleness_EqualsFedBuff(t *testing.T) {
 	got := ByStaleness(Equal(2), []int{0, 3}, 0.5)
 	for i, want := range []float64{2. / 3, 1. / 3} {
 		if math.Abs(got[i]-want) > 1e-15 {
@@ -114,7 +114,7 @@ func TestByStalenessIsFedBuff(t *testing.T) {
 }
 
 // Where nobody is staler than others, weights stay what they are.
-func TestEquallyStale(t *testing.T) {
+func TestByStaleness_EquallyStale(t *testing.T) {
 	weights, err := BySamples([]int{3, 5, 9})
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +128,7 @@ func TestEquallyStale(t *testing.T) {
 }
 
 // Every weight is its client's, whatever the order of the list.
-func TestWeighingDoesNotDependOnOrder(t *testing.T) {
+func TestWeights_AnyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		weights, steps := sampled(t)
 		staleness := make([]int, len(weights))
@@ -155,7 +155,7 @@ func TestWeighingDoesNotDependOnOrder(t *testing.T) {
 }
 
 // A client that does not tell its samples weighs as the mean of those that do.
-func TestSamplesThatAreNotTold(t *testing.T) {
+func TestWeights_UnreportedSamples(t *testing.T) {
 	for _, test := range []struct{ samples, want []int }{
 		{[]int{10, 0, 21}, []int{10, 16, 21}},
 		{[]int{0, 0}, []int{1, 1}},

@@ -11,7 +11,7 @@ import (
 )
 
 // The generated code writes protobuf's own bytes and reads them.
-func TestFrequentMessagesAreProtobufs(t *testing.T) {
+func TestFrequent_Protobufs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := func(name string, most uint64) uint64 {
 			return rapid.OneOf(rapid.Just(uint64(0)), rapid.Uint64Range(0, most)).Draw(t, name)
@@ -53,7 +53,7 @@ func TestFrequentMessagesAreProtobufs(t *testing.T) {
 }
 
 // What protobuf refuses is refused by its words: text that is none, and plans in plans without end.
-func TestFrequentMessagesAreNoMore(t *testing.T) {
+func TestFrequent_NoOthers(t *testing.T) {
 	if _, err := Marshal(nil, &Task{Version: "\xff"}); err == nil || !strings.Contains(err.Error(), "UTF-8") {
 		t.Errorf("a version that is no text: %v", err)
 	}

@@ -141,7 +141,7 @@ func FuzzDecodeChunk(f *testing.F) {
 		&ModelChunk{Chunk: 2, Chunks: 3, Params: 1, Values: make([]byte, 6)})
 }
 
-func TestNumbersTravelExactly(t *testing.T) {
+func TestNumbers_TravelExactly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		floats := rapid.SliceOf(rapid.Float32()).Draw(t, "floats")
 		for i, x := range vector.Append([]float32(nil), vector.Bytes(floats)) {
@@ -159,7 +159,7 @@ func TestNumbersTravelExactly(t *testing.T) {
 }
 
 // SHA-256 of 1, 2, 3 as little-endian float32: printf '\0\0\x80\x3f\0\0\0\x40\0\0\x40\x40' | sha256sum
-func TestTheDigestIsThatOfTheTensorsBytes(t *testing.T) {
+func TestDigest_TensorBytes(t *testing.T) {
 	const want = "8e628779e6a74ee0b36991c10158f63cafec7d340ad4e075592502c8708524dd"
 	if got := DigestOf([]float32{1, 2, 3}).String(); got != want {
 		t.Errorf("got %s, want %s", got, want)

@@ -17,7 +17,7 @@ import (
 var rewrite = flag.Bool("rewrite", false, "write testdata/protocol.txt anew")
 
 // A host of any version serves the runs of its own protocol number, and no others.
-func TestHostsFitByProtocol(t *testing.T) {
+func TestHosts_FitByProtocol(t *testing.T) {
 	for _, x := range []struct {
 		version, host string
 		protocol      uint32
@@ -40,7 +40,7 @@ func TestHostsFitByProtocol(t *testing.T) {
 
 // What decides whether hosts of two builds fit is written down beside the number:
 // every field of every message, and the results that the whole program is held to.
-func TestTheProtocolIsWrittenDown(t *testing.T) {
+func TestProtocol_WrittenDown(t *testing.T) {
 	results, err := os.ReadFile("../internal/samebits/testdata/digests.csv")
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +87,7 @@ func TestTheProtocolIsWrittenDown(t *testing.T) {
 }
 
 // A commit is one version, however the go command names a build of it.
-func TestVersionsDiffer_BuildsOfACommit(t *testing.T) {
+func TestVersionsDiffer_BuildsOfCommit(t *testing.T) {
 	const built = "v0.0.0-20261125232112-9eb785dab17c"
 	for other, differs := range map[string]bool{
 		built: false, built + "+dirty": false, "9eb785dab17c": false, "v1.2.1-0.20261125232112-9eb785dab17c": false, "development": false, "": false,
@@ -104,7 +104,7 @@ func TestVersionsDiffer_BuildsOfACommit(t *testing.T) {
 
 // Why a device leaves may end on a terminal: what cannot be printed, or is long, is refused, and a
 // device of this program sends neither.
-func TestReasonsToLeaveCanBePrinted(t *testing.T) {
+func TestReasons_Printable(t *testing.T) {
 	for _, why := range []string{"\x1b[2J", "a\nb", strings.Repeat("x", maxWhy+1)} {
 		if err := (&Heartbeat{Leaves: why}).Validate(); err == nil {
 			t.Errorf("%.20q is taken", why)

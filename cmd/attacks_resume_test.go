@@ -14,7 +14,7 @@ import (
 
 // A ban for a while outlives the process that has spoken it: when the run is killed and goes on,
 // the device is not heard, and the model is that of the others.
-func TestABanOutlivesAKill(t *testing.T) {
+func TestBan_OutlivesKill(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
 	const rounds, sets = 12, "stop.rounds=12 pace=2 devices.quota.refused_tasks=2 devices.quota.ban_seconds=3600"

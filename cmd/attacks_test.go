@@ -268,7 +268,7 @@ func (s *suite) without(t *testing.T, c comes, sets string) *undisturbed {
 	return r
 }
 
-func TestTheAttackSuite(t *testing.T) {
+func TestAttacks_Suite(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
 	t.Run("all", func(t *testing.T) { // so that what they share outlives them
@@ -332,7 +332,7 @@ func apart(a, b []float32) float64 {
 }
 
 // The page lists the suite's attacks, and no other.
-func TestThePageListsTheAttackSuite(t *testing.T) {
+func TestAttacks_PageListsSuite(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/security.md")
 	if err != nil {

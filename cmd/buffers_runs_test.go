@@ -39,7 +39,7 @@ func bufferedTensors(t *testing.T) (m learn.Model, tensors []learn.Tensor) {
 // Whatever closes a round, clips, combines, compresses or selects, a model with buffers trains to the same
 // bits where its buffers are 900 times as large, as are variances of features that are 30 times as large. The
 // buffers are 900 times as large then. A count is the steps of the clients that went furthest.
-func TestBuffersInWholeRuns(t *testing.T) {
+func TestBuffers_WholeRuns(t *testing.T) {
 	slow.Test(t, "it plays many runs with a trainer")
 	t.Parallel()
 	m, tensors := bufferedTensors(t)

@@ -19,7 +19,7 @@ import (
 // Two devices are calibrated by way of the server of their run, one of them over a slow
 // link. What the link cannot carry faster does not come faster; the model that is measured
 // is that of the run; and the class that is written can be run.
-func TestDevicesAreCalibrated(t *testing.T) {
+func TestCalibrate_Devices(t *testing.T) {
 	t.Parallel()
 	s := &site{T: t, dir: t.TempDir()}
 	s.keys = s.path("keys")
@@ -91,7 +91,7 @@ func TestDevicesAreCalibrated(t *testing.T) {
 
 // An external trainer's steps are measured in its own process, on made samples, on its own or on
 // those of the run's data, whose classes have names.
-func TestATrainerIsCalibrated(t *testing.T) {
+func TestCalibrate_Trainer(t *testing.T) {
 	slow.Test(t, "it plays Python")
 	t.Parallel()
 	dir := t.TempDir()
@@ -135,7 +135,7 @@ func configWithTrainer(t *testing.T) string {
 	return dir
 }
 
-func TestMistakesWithACalibration(t *testing.T) {
+func TestCalibrate_Mistakes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		args []string

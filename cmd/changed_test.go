@@ -14,7 +14,7 @@ import (
 
 // A finished folder that does not hold what its run wrote is shown as such by all that shows
 // results, whoever exchanged what in it.
-func TestChangedSinceTheRun(t *testing.T) {
+func TestChanged_SinceRun(t *testing.T) {
 	at := t.TempDir()
 	do := func(args ...string) (status int, stdout, stderr string) {
 		var out, errs bytes.Buffer

@@ -111,7 +111,7 @@ func TestInfo(t *testing.T) {
 }
 
 // The made sets are called synthetic, and their knob moves the skew.
-func TestInfoOnSyntheticSets(t *testing.T) {
+func TestData_InfoOnSyntheticSets(t *testing.T) {
 	for _, task := range synthetic.Tasks() {
 		has(t, success(t, "info", "synthetic:"+task, "--clients", "3"), task+" (synthetic), SYNTHETIC", "clients    3\n", "made on demand")
 	}
@@ -230,7 +230,7 @@ func TestPartition(t *testing.T) {
 }
 
 // The statuses and the one line that a mistake gives, and no file.
-func TestMistakesWithData(t *testing.T) {
+func TestData_Mistakes(t *testing.T) {
 	inFolder(t)
 	success(t, "prepare", "tweets.csv", "--out", "t.fedpace")
 	putFile(t, "precious", []byte("mine"))
@@ -286,7 +286,7 @@ func TestMistakesWithData(t *testing.T) {
 
 // Every example, of the help and of the page on data, can be typed as it
 // stands.
-func TestExamplesOfData(t *testing.T) {
+func TestData_Examples(t *testing.T) {
 	root := rootCommand(program{})
 	of, _, err := root.Find([]string{"data"})
 	if err != nil {
@@ -365,7 +365,7 @@ func TestFetch(t *testing.T) {
 }
 
 // An interruption says what is there; the same command goes on from there.
-func TestFetchInterrupted(t *testing.T) {
+func TestFetch_Interrupted(t *testing.T) {
 	content := bytes.Repeat([]byte("0123456789"), 100_000)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -402,7 +402,7 @@ func TestFetchInterrupted(t *testing.T) {
 }
 
 // Failures have status 1, one last line, and before it what was tried again.
-func TestFetchFails(t *testing.T) {
+func TestFetch_Fails(t *testing.T) {
 	t.Chdir(t.TempDir())
 	content := []byte("content")
 	archives := served(t, content, func(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) })

@@ -41,7 +41,7 @@ var smallDevice = sync.OnceValues(func() (string, error) { return build("fedpace
 // same six clients, while the coordinator is killed and goes on, one device is lost for
 // good and another comes that has its samples. No figure holds a simulated client. All are
 // believed, as simulated clients are: whom a rule leaves out of six unlike ones decides more.
-func TestDevicesAlone(t *testing.T) {
+func TestDevices_Alone(t *testing.T) {
 	t.Parallel()
 	rounds, long := 24, slow.On()
 	if long {

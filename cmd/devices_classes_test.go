@@ -11,7 +11,7 @@ import (
 
 // A device that brings its calibration is told apart from its class before the run starts, and one
 // without by its first tasks; whose class is right hears nothing.
-func TestAWrongClassIsSaid(t *testing.T) {
+func TestDevices_WrongClass(t *testing.T) {
 	t.Parallel()
 	measured := filepath.Join(t.TempDir(), "here.json")
 	stdout, stderr, exit := finish(t, fedpace(t, "calibrate", "--task", "femnist", "--seconds", "0.05", "--json"))

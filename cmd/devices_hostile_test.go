@@ -151,7 +151,7 @@ func (h *hostile) model(task *bus.Task) (values []float32) {
 // Whatever a device with its credentials sends, its run's result is that of the
 // run in which it only ever answered with what cannot count: nothing is stopped,
 // nothing is counted twice, and a flood costs the device its place alone.
-func TestHostileDevices(t *testing.T) {
+func TestDevices_Hostile(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 6, 3, 7, "devices: {keep_updates: true, names: [evil, good], liveness_seconds: 20, norm_limit: 1000, link: modelled}\n")
 	h := s.raw("evil")
@@ -238,7 +238,7 @@ func (h *hostile) ones(n int) []float32 {
 
 // A flood of heartbeats costs its sender the place, and neither the run nor the
 // other device anything.
-func TestAFloodCostsADeviceItsPlace(t *testing.T) {
+func TestDevice_FloodIsBanned(t *testing.T) {
 	slow.Test(t, "a device floods a run")
 	t.Parallel()
 	s := newSite(t, 6, 3, 4, "devices: {names: [evil, good], liveness_seconds: 20}\n")

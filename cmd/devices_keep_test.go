@@ -19,7 +19,7 @@ import (
 // out: to the bits of an undisturbed run where the coordinator is killed and goes on from a
 // checkpoint, and a device is killed and comes back without anything. A replay has these bits,
 // too, and a device of a protocol before is refused.
-func TestDevicesKeepTheirStateThroughKills(t *testing.T) {
+func TestDevices_KeepStateThroughKills(t *testing.T) {
 	t.Parallel()
 	const rounds = 6
 	cases := []string{"local: {optimizer: adamw, keep: true}\ncompress: {method: sparseloco}\n"}

@@ -10,7 +10,7 @@ import (
 
 // A device that stops, and one whose data do not fit, say so: the run tells why they left, and waits
 // for neither for the five minutes of a device that falls silent. A replay comes to the same.
-func TestDevicesSayWhyTheyLeave(t *testing.T) {
+func TestDevices_ReasonsToLeave(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 4, 2, 60, "devices: {names: [pi, unfit], liveness_seconds: 300, keep_updates: true}\npace: 30\n")
 	own := s.path("own.csv")

@@ -17,7 +17,7 @@ import (
 
 // A device takes its local steps by the run's optimizer, to the bit. One of a protocol
 // that does not know of optimizers is refused when it joins.
-func TestDevicesTakeTheRunsOptimizer(t *testing.T) {
+func TestDevices_LocalOptimizer(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 2, 4, 1, "devices: {keep_updates: true, names: [pi1, pi2], liveness_seconds: 30}\nlocal: {momentum: 0.9, nesterov: true, weight_decay: 0.01, clip: 1}\n")
 	old := s.raw("pi2")

@@ -14,7 +14,7 @@ import (
 // A device adds the run's local noise to what it sends, and none that anybody could foretell: of
 // two devices that shorten their updates to next to nothing, what is left is noise of the
 // deviation that was asked for. One of a protocol that does not know of noise is refused.
-func TestDevicesAddLocalNoise(t *testing.T) {
+func TestDevices_LocalNoise(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 2, 1, 1, "devices: {keep_updates: true, names: [pi1, pi2], liveness_seconds: 30}\nprivacy: {local: {clip: 0.01, noise_multiplier: 100}}\n")
 	old := s.raw("pi2")

@@ -16,7 +16,7 @@ import (
 // A device reads its own table by the run's mapping, whatever its label is called, and
 // numbers its classes as the run does. One whose class the run does not have ends with
 // an error that names it; one of a protocol that knows of no classes' names is refused.
-func TestDevicesReadTheirOwnTables(t *testing.T) {
+func TestDevices_OwnTables(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	rows := func(name, header string, row func(ownRow) string, kinds string) string {

@@ -30,7 +30,7 @@ import (
 // 50 simulated actors and two real ones, one of them an arm64 program: the times
 // that these measured are in the timeline, the simulated cohorts and plans are
 // those of the run without devices, and a replay gives the same bits.
-func TestAMixedRound(t *testing.T) {
+func TestDevices_MixedRound(t *testing.T) {
 	t.Parallel()
 	other := emulated(t, deviceForARM)
 	s := newSite(t, 50, 3, 3, "devices: {names: [pi1, pi2], liveness_seconds: 30, keep_updates: true}\n")
@@ -99,7 +99,7 @@ func same(t *testing.T, a, b string) bool {
 
 // Devices take part in asynchronous rounds, under both published rules: each round is
 // made of two updates, some of them from older models, and a replay gives the same bits.
-func TestDevicesInAsynchronousRounds(t *testing.T) {
+func TestDevices_AsynchronousRounds(t *testing.T) {
 	slow.Test(t, "it plays six runs with devices; coordinator/round and internal/samebits play the rounds")
 	t.Parallel()
 	for _, algorithm := range []string{"fedasync", "fedbuff"} {
@@ -136,7 +136,7 @@ func TestDevicesInAsynchronousRounds(t *testing.T) {
 
 // A device that is killed over its task is lost, and the round closes. It was
 // heard of before, so its task ends 10 virtual seconds after it was given.
-func TestADeviceThatDiesIsLost(t *testing.T) {
+func TestDevice_DiesAndIsLost(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1, 3, 2, "devices: {names: [pi1, pi2], liveness_seconds: 10}\n")
 	tasks := s.tasksOf("pi2")
@@ -166,7 +166,7 @@ func TestADeviceThatDiesIsLost(t *testing.T) {
 // A device that comes while the first round waits for another takes part from the
 // second on, in the run and when it is played again. The run waits for both at its start
 // as long as a device may be silent.
-func TestADeviceThatComesLate(t *testing.T) {
+func TestDevice_ComesLate(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 6, 3, 3, "devices: {keep_updates: true, names: [slow, late], liveness_seconds: 10}\n")
 	slow := s.raw("slow")
@@ -215,7 +215,7 @@ func TestADeviceThatComesLate(t *testing.T) {
 }
 
 // A device stops at once and cleanly, also while it waits for its server.
-func TestADeviceStops(t *testing.T) {
+func TestDevice_Stops(t *testing.T) {
 	t.Parallel()
 	s := &site{T: t, dir: t.TempDir(), url: "nats://127.0.0.1:1"}
 	s.keys = s.path("keys")
@@ -238,7 +238,7 @@ func TestADeviceStops(t *testing.T) {
 	}
 }
 
-func TestMistakesWithADevice(t *testing.T) {
+func TestDevice_Mistakes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		args []string

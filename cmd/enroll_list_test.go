@@ -15,7 +15,7 @@ import (
 
 // A list of devices becomes an archive each. What is unpacked from one, and installed as it says itself,
 // takes part in a run whose server asks for credentials and encrypts.
-func TestAListOfDevicesBecomesAnArchiveEach(t *testing.T) {
+func TestEnroll_ListBecomesArchives(t *testing.T) {
 	t.Parallel()
 	s := &site{T: t, dir: t.TempDir()}
 	s.keys = s.path("keys")

@@ -57,7 +57,7 @@ func TestExpected(t *testing.T) {
 }
 
 // Where hosts do the work, the same is expected.
-func TestExpectedOverHosts(t *testing.T) {
+func TestExpect_OverHosts(t *testing.T) {
 	server, err := embedded.Start(t.Context(), embedded.Config{Listen: "127.0.0.1:0", Open: true})
 	if err != nil {
 		t.Fatal(err)

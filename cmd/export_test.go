@@ -59,7 +59,7 @@ func TestExports(t *testing.T) {
 
 // The dashboards are the files of the folder deploy, so that Grafana can be set up
 // with the binary alone.
-func TestDashboardsOfTheBinary(t *testing.T) {
+func TestExport_DashboardsOfBinary(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "dashboards")
 	var stdout, stderr bytes.Buffer
 	if status := execute(t.Context(), library, []string{"export", "dashboards", dir}, &stdout, &stderr); status != cli.ExitOK {
@@ -78,7 +78,7 @@ func TestDashboardsOfTheBinary(t *testing.T) {
 	}
 }
 
-func TestMistakesOfExports(t *testing.T) {
+func TestExport_Mistakes(t *testing.T) {
 	dir := shortRun(t)
 	for _, test := range []struct {
 		args   []string

@@ -17,10 +17,10 @@ import (
 )
 
 // On a disk that is full no file is there by half, and a run says that it can go on.
-func TestAFullDisk(t *testing.T) {
+func TestExport_FullDisk(t *testing.T) {
 	const full = "FEDPACE_TEST_FULL_DISK"
 	if os.Getenv(full) == "" {
-		run := exec.Command(os.Args[0], "-test.run=^TestAFullDisk$", "-test.v")
+		run := exec.Command(os.Args[0], "-test.run=^TestExport_FullDisk$", "-test.v")
 		run.Env = append(os.Environ(), full+"=1")
 		if output, err := run.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, output)
@@ -56,7 +56,7 @@ func TestAFullDisk(t *testing.T) {
 }
 
 // A pipe that is named as the output is written to, and stays a pipe.
-func TestExportsToAPipe(t *testing.T) {
+func TestExport_ToPipe(t *testing.T) {
 	dir := shortRun(t)
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {

@@ -16,7 +16,7 @@ import (
 
 // Two devices become classes, which a run takes behind its own configuration; with --pool
 // devices of one class become one class.
-func TestARunBecomesClasses(t *testing.T) {
+func TestFit_ClassesOfRun(t *testing.T) {
 	t.Parallel()
 	const rounds = 21
 	s := siteOf(t, strings.Replace(fmt.Sprintf(devicesConfig, 1, 12, rounds), "k: fixed", "k: rounds", 1)+"fleet: [{name: phone, weight: 1}, {name: board, watts: 5}]\ndevices: {names: {pi1: board, pi2: board}, liveness_seconds: 30}\n")

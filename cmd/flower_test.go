@@ -89,7 +89,7 @@ func pinned(t *testing.T, app, python string, nodes int, run map[string]any) str
 }
 
 // Apps have the bits of flwr's own runtime, where that is pinned.
-func TestFlower_BitsOfItsOwnRuntime(t *testing.T) {
+func TestFlower_BitsOfFlowersRuntime(t *testing.T) {
 	python := flwrPython(t, "FEDPACE_FLWR", "sklearn")
 	const nodes = 8
 	for _, c := range []struct {

@@ -32,7 +32,7 @@ func played(t *testing.T, args ...string) (status int, printed string) {
 	return status, stdout.String() + stderr.String()
 }
 
-func TestDryRun_StartsNoTrainerOfAFile(t *testing.T) {
+func TestDryRun_StartsNoTrainerOfFile(t *testing.T) {
 	config, executed := hostileConfiguration(t)
 	for _, look := range [][]string{
 		{"run", "--dry-run", "--config", config},
@@ -98,7 +98,7 @@ func TestUI_PortInUse(t *testing.T) {
 	}
 }
 
-func TestErrors_EscapePathsThatMoveTheCursor(t *testing.T) {
+func TestErrors_EscapeControlCharacters(t *testing.T) {
 	status, printed := played(t, "verify", "no\x1b[2Jrun")
 	if status == cli.ExitOK || strings.Contains(printed, "\x1b") || !strings.Contains(printed, `no\x1b[2Jrun`) {
 		t.Errorf("status %d: %q", status, printed)
@@ -106,7 +106,7 @@ func TestErrors_EscapePathsThatMoveTheCursor(t *testing.T) {
 }
 
 // A key in the place of a flag is answered by the nearest key and how to write it.
-func TestFlags_KeysOfTheConfiguration(t *testing.T) {
+func TestFlags_KeysOfConfiguration(t *testing.T) {
 	for flag, want := range map[string]string{
 		"--rounds":        "--set stop.rounds=VALUE",
 		"--epochs":        "--set schedule.unit=epochs --set schedule.k0=VALUE",

@@ -29,7 +29,7 @@ var smallest = []string{"--set", "task=sent140", "--set", "clients=20", "--set",
 
 // The second run needs no folder to be named, tags change no bit, and all runs are listed
 // and removed.
-func TestRunsKeepHouse(t *testing.T) {
+func TestRuns_LeaveNoFiles(t *testing.T) {
 	t.Chdir(t.TempDir())
 	run := append([]string{"run", "--name", "house"}, smallest...)
 	_, said := fedpaceTo(t, 0, run...)
@@ -109,7 +109,7 @@ func TestRunsKeepHouse(t *testing.T) {
 }
 
 // A comparison keeps its table, and refuses the runs of another by the key that differs.
-func TestAComparisonKeepsHouse(t *testing.T) {
+func TestCompare_LeavesNoFiles(t *testing.T) {
 	t.Chdir(t.TempDir())
 	compare := append([]string{"compare"}, smallest...)
 	printed, _ := fedpaceTo(t, 0, compare...)
@@ -149,7 +149,7 @@ func TestAComparisonKeepsHouse(t *testing.T) {
 }
 
 // What only lists show reaches no host.
-func TestHostsAreNotToldTags(t *testing.T) {
+func TestHosts_WithoutTags(t *testing.T) {
 	c := config.Demonstration()
 	c.Tags = []string{"secret"}
 	if strings.Contains(string(c.ForHosts().YAML()), "secret") {

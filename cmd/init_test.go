@@ -59,7 +59,7 @@ func best(t *testing.T, args ...string) float64 {
 }
 
 // What init writes runs, and a table without a configuration runs by the same.
-func TestInitWritesWhatRuns(t *testing.T) {
+func TestInit_WritesRunnable(t *testing.T) {
 	t.Parallel()
 	for name, text := range ownTables() {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestInitWritesWhatRuns(t *testing.T) {
 }
 
 // A Parquet file without a configuration runs by what init would write, too.
-func TestParquetWithoutConfiguration(t *testing.T) {
+func TestInit_ParquetWithoutConfiguration(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "own.parquet")
 	if err := parquet.WriteFile(path, ownRows()); err != nil {
@@ -93,7 +93,7 @@ func TestParquetWithoutConfiguration(t *testing.T) {
 }
 
 // The script that init writes trains each kind of samples.
-func TestInitWritesAScript(t *testing.T) {
+func TestInit_WritesScript(t *testing.T) {
 	slow.Test(t, "it trains in PyTorch")
 	t.Parallel()
 	python := installed.Python(t, "torch")
@@ -114,7 +114,7 @@ func TestInitWritesAScript(t *testing.T) {
 }
 
 // The page shows the script that init writes, which is as short as README says.
-func TestThePageShowsTheScript(t *testing.T) {
+func TestInit_PageShowsScript(t *testing.T) {
 	t.Parallel()
 	for name, text := range ownTables() {
 		exp, _ := begun(t, name, text, "--torch")
@@ -130,7 +130,7 @@ func TestThePageShowsTheScript(t *testing.T) {
 }
 
 // Tables of a grid without a configuration are each guessed for themselves.
-func TestTablesOfAGridAreGuessedApart(t *testing.T) {
+func TestInit_GridTables(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, name := range []string{"words", "prices"} {
@@ -146,7 +146,7 @@ func TestTablesOfAGridAreGuessedApart(t *testing.T) {
 }
 
 // What init cannot know it says, with what to do.
-func TestInitAsks(t *testing.T) {
+func TestInit_Asks(t *testing.T) {
 	t.Parallel()
 	exp, said := begun(t, "alone", "x,z,label\n"+strings.Repeat("1,2.5,a\n2,3.5,b\n", 60))
 	dealt := filepath.Join(t.TempDir(), "alone.fedpace")

@@ -15,7 +15,7 @@ import (
 // The protocol's page and its messages are enough to write a device in another
 // language: the one in examples takes part in a round with simulated clients and a
 // device of this program.
-func TestTheProtocolIsEnough(t *testing.T) {
+func TestProtocol_DeviceInJavaScript(t *testing.T) {
 	t.Parallel()
 	example, err := filepath.Abs("../examples/device-js")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // The keys that docs/watching.md names for a command are those that it prints.
-func TestDocumentedJSON(t *testing.T) {
+func TestJSON_Documented(t *testing.T) {
 	r := &recorder{summary: folder.Summary{Version: "v"}}
 	dir := filepath.Join(t.TempDir(), "run")
 	var said bytes.Buffer

@@ -22,7 +22,7 @@ var fedpaceForARM = sync.OnceValues(func() (string, error) {
 
 // Real arm64 instructions: plain Go has the same bits as here, and NEON bits of its
 // own, with the same history.
-func TestKernelsOfAnotherMachine(t *testing.T) {
+func TestKernels_AnotherMachine(t *testing.T) {
 	slow.Test(t, "it computes in an emulator of arm64")
 	t.Parallel()
 	if runtime.GOARCH == "arm64" {

@@ -28,7 +28,7 @@ func jsonOf(t *testing.T, r *recorder, args ...string) map[string]any {
 	return object
 }
 
-func TestJSONOfEveryCommandThatPrintsResults(t *testing.T) {
+func TestJSON_EveryCommandWithResults(t *testing.T) {
 	r := &recorder{summary: folder.Summary{Version: "v", Rounds: 7, ValidationAccuracy: metrics.Measured(0.5)}}
 	run := jsonOf(t, r, "run", "--json", "--quiet")
 	if run["rounds"] != 7.0 || run["validation_accuracy"] != 0.5 || run["out"] != "runs/demo" || run["training_loss"] != nil {
@@ -66,7 +66,7 @@ func TestJSONOfEveryCommandThatPrintsResults(t *testing.T) {
 }
 
 // A seed beyond what a float64 holds stays itself.
-func TestJSONKeepsLargeNumbers(t *testing.T) {
+func TestJSON_LargeNumbers(t *testing.T) {
 	_, stdout, _ := call(t, &recorder{}, "run", "--dry-run", "--json", "--set", "seed=18446744073709551615")
 	if !strings.Contains(stdout, `"seed":18446744073709551615`) {
 		t.Errorf("the seed is not there: %.200s", stdout)
@@ -81,7 +81,7 @@ func (full) Write([]byte) (int, error) {
 }
 
 // Whatever a command prints, that it is lost is an error.
-func TestOutputThatIsLost(t *testing.T) {
+func TestOutput_Lost(t *testing.T) {
 	for _, args := range [][]string{
 		{"run"}, {"run", "--json"}, {"run", "--dry-run"}, {"compare"}, {"compare", "--json"}, {"version"}, {"version", "--json"}, {"--help"},
 		{"help", "configuration"}, {"completion", "bash"}, {"data", "info", "synthetic:femnist", "--clients", "20"},
@@ -94,7 +94,7 @@ func TestOutputThatIsLost(t *testing.T) {
 	}
 }
 
-func TestHelpOnWhatIsNotThere(t *testing.T) {
+func TestHelp_UnknownCommand(t *testing.T) {
 	for _, args := range [][]string{{"help", "nosuch"}, {"help", "data", "nosuch"}} {
 		status, stdout, stderr := call(t, &recorder{}, args...)
 		if status != 2 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "nosuch") {
@@ -150,7 +150,7 @@ func TestCompletion(t *testing.T) {
 
 // Every page has the sections of man(7), and no line that troff would take for
 // a request of its own.
-func TestManualPages(t *testing.T) {
+func TestHelp_ManualPages(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "man")
 	if status, _, stderr := call(t, &recorder{}, "man", dir); status != 0 {
 		t.Fatal(stderr)

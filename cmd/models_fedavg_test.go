@@ -48,7 +48,7 @@ func acceptedTasks(t *testing.T, path string) (rounds [][]acceptedTask) {
 // Models with batch norms, group norms, tied weights and masks become what a loop of FedAvg in PyTorch
 // makes of them, from the same tasks: to 1e-5, with all of PyTorch's names and types in the file, under
 // each closing rule. The loop loads both files strictly.
-func TestModelsWithBuffersEqualPyTorch(t *testing.T) {
+func TestBuffers_EqualPyTorch(t *testing.T) {
 	slow.Test(t, "it trains in PyTorch")
 	t.Parallel()
 	python := installed.Python(t, "torch")

@@ -36,7 +36,7 @@ func ownRows() (rows []ownRow) {
 }
 
 // Three commands lead from a file of one's own to a comparison and its page.
-func TestOwnDataInThreeCommands(t *testing.T) {
+func TestOwnData_ThreeCommands(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"csv", "parquet"} {
 		t.Run(kind, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestOwnDataInThreeCommands(t *testing.T) {
 }
 
 // A proposal says what a run by it would, and its model reads what the table has.
-func TestProposalsSayWhatARunWould(t *testing.T) {
+func TestOwnData_Proposals(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path, exp := filepath.Join(dir, "own.csv"), filepath.Join(dir, "exp.yaml")
@@ -122,7 +122,7 @@ func TestProposalsSayWhatARunWould(t *testing.T) {
 
 // The rate that is proposed for a regression suits the samples: neither targets far from 0
 // nor columns of one kind that are far from 0 make the steps diverge.
-func TestAProposedRegressionLearns(t *testing.T) {
+func TestOwnData_ProposedRegression(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		of             func(z float64) (x, y float64)
@@ -160,7 +160,7 @@ func TestAProposedRegressionLearns(t *testing.T) {
 }
 
 // What a configuration of task custom lacks is named in one error, with a way to find it.
-func TestCustomAsksForWhatIsNotSet(t *testing.T) {
+func TestOwnData_CustomNeeds(t *testing.T) {
 	t.Parallel()
 	sets := []string{"task=custom", "data={path: own.csv, features: x, label: y}", "model=linear", "schedule.k0=1", "schedule.eta0=0.1", "compute.seconds_per_step=1", "network.download_mbps=1", "network.upload_mbps=1", "stop.rounds=1"}
 	for i, want := range []string{
@@ -184,7 +184,7 @@ func TestCustomAsksForWhatIsNotSet(t *testing.T) {
 }
 
 // A mapping on the command line reads what a configuration reads.
-func TestMapFlags(t *testing.T) {
+func TestOwnData_MapFlags(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "own.csv")
 	text := "a,b,y\n"

@@ -90,7 +90,7 @@ var onPage = map[string][]handling{
 	"docs/deploy.md":     {{holds: "fedpace plan", more: "--learn 0"}, {holds: "fedpace run", reason: device}},
 	"docs/machines.md": {
 		{holds: "--config fleet.yaml", reason: device},
-		{holds: "--list boards.csv", reason: "TestAListOfDevicesBecomesAnArchiveEach plays it, and what is unpacked"},
+		{holds: "--list boards.csv", reason: "TestEnroll_ListBecomesArchives plays it, and what is unpacked"},
 		{holds: "--config pi4.yaml", more: short + " --set devices.names=[]"},
 		{holds: "--site home", first: "fedpace enroll --keys deploy/keys pi-hall"}, // as the list of boards has
 	},
@@ -108,7 +108,7 @@ var onAllPages = []handling{
 	{holds: "fedpace flower", reason: "it needs flwr; TestFlower plays apps"},
 	{holds: "--trainer", reason: "it needs PyTorch; python_test.go and trainers_test.go play it"},
 	{holds: "data fetch", reason: "it needs a network; TestFetch plays it"},
-	{holds: "fedpace man /usr", reason: "it writes into a folder of the system; TestManualPages writes them elsewhere"},
+	{holds: "fedpace man /usr", reason: "it writes into a folder of the system; TestHelp_ManualPages writes them elsewhere"},
 	{holds: "fedpace ui", serves: true, more: "--http 127.0.0.1:0"},
 	{holds: "fedpace paper --timing", more: "--scale 0.001"},
 	{holds: "--from runs/more", reason: hours},
@@ -123,7 +123,7 @@ var onAllPages = []handling{
 
 // Every command on every page is played, or it is said here why it is not. What it says
 // is compared where the page shows it.
-func TestThePagesAreFollowed(t *testing.T) {
+func TestPages_Played(t *testing.T) {
 	t.Parallel()
 	wrapper := programsFolder(t)
 	demo := filepath.Join(t.TempDir(), "runs", "demo")
@@ -176,7 +176,7 @@ func TestThePagesAreFollowed(t *testing.T) {
 }
 
 // Each entry of the tables is for some command, and what a reason names is there.
-func TestHandlingsAreNeeded(t *testing.T) {
+func TestPages_HandlingsAreUsed(t *testing.T) {
 	used := map[string]bool{}
 	for path, page := range pagesWithCommands(t) {
 		r := reader{page: strings.TrimPrefix(path, "../")}
@@ -210,7 +210,7 @@ func TestHandlingsAreNeeded(t *testing.T) {
 }
 
 // The page about machines shows the bits that its two commands give in each kernel class.
-func TestBitsOnThePageOfMachines(t *testing.T) {
+func TestPages_BitsOfMachines(t *testing.T) {
 	t.Parallel()
 	page := read(t, "../docs/machines.md")
 	items, _ := itemsOf(page)
@@ -397,7 +397,7 @@ func sameLine(want, got string, about bool) bool {
 }
 
 // The comparison of lines, which decides what a page may show.
-func TestLinesOfOutput(t *testing.T) {
+func TestPages_LinesOfOutput(t *testing.T) {
 	for _, test := range []struct {
 		shown, said string
 		about       bool

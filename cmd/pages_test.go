@@ -128,7 +128,7 @@ func fedpaceLines(script string) (list []string) {
 
 // Every command of the program on a page can be typed as it stands: the command
 // exists, and so do its flags.
-func TestCommandsOnThePages(t *testing.T) {
+func TestPages_Commands(t *testing.T) {
 	typed := 0
 	for path, page := range pagesWithCommands(t) {
 		items, _ := itemsOf(page)
@@ -161,7 +161,7 @@ func parses(line string) error {
 }
 
 // The README and the tutorial begin with the same demonstration.
-func TestTheDemonstrationIsTheTutorials(t *testing.T) {
+func TestPages_DemonstrationOfTutorial(t *testing.T) {
 	_, shown, _ := strings.Cut(read(t, "../docs/tutorial.md"), "```output\n")
 	shown, _, _ = strings.Cut(shown, "```")
 	if indented := "    " + strings.ReplaceAll(strings.TrimSpace(shown), "\n", "\n    ") + "\n"; !strings.Contains(read(t, "../README.md"), indented) {
@@ -171,7 +171,7 @@ func TestTheDemonstrationIsTheTutorials(t *testing.T) {
 
 // What a page calls a script or a target of make is there, and go has its packages and
 // tests.
-func TestOtherCommandsOnThePages(t *testing.T) {
+func TestPages_OtherCommands(t *testing.T) {
 	makefile := read(t, "../Makefile")
 	n := 0
 	for path, page := range pagesWithCommands(t) {

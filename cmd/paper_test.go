@@ -6,7 +6,7 @@ import (
 )
 
 // What the runs of the paper cost is said when they are done, and where none was played nothing is.
-func TestThePaperSaysWhatItTook(t *testing.T) {
+func TestPaper_ReportsTime(t *testing.T) {
 	t.Chdir(t.TempDir())
 	args := []string{"paper", "--timing", "--tasks", "sent140", "--scale", "0.001"}
 	first, said := fedpaceTo(t, 0, args...)

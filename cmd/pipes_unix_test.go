@@ -15,7 +15,7 @@ import (
 
 // Nothing waits for what a pipe, or a device without end, might say in the place of a file of
 // a run's folder, and what needs the file says what is wrong with it.
-func TestPipesAndDevicesAreNoFiles(t *testing.T) {
+func TestFiles_PipesAndDevices(t *testing.T) {
 	whole := shortRun(t)
 	for kind, put := range map[string]func(path string) error{
 		"a pipe":   func(path string) error { return syscall.Mkfifo(path, 0o666) },

@@ -16,7 +16,7 @@ import (
 // A run whose devices have classes ends with its prediction beside what they measured: in
 // its files, on the terminal and in a report. The command makes it again, and with another
 // fleet another one.
-func TestARunWithDevicesEndsWithItsPrediction(t *testing.T) {
+func TestPredict_DevicesOfRun(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 5, 3, 4, `devices: {names: {pi1: here, pi2: here}, keep_updates: true, liveness_seconds: 30}
 fleet:
@@ -82,7 +82,7 @@ fleet:
 }
 
 // What devices without a class lack is said where the run's summary is.
-func TestDevicesWithoutClassesArePredictedByNobody(t *testing.T) {
+func TestPredict_DevicesWithoutClasses(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1, 1, 1, "devices: {names: [pi1], liveness_seconds: 30}\n")
 	s.actor("pi1")

@@ -86,7 +86,7 @@ func finish(t *testing.T, c *exec.Cmd) (stdout, stderr string, exit int) {
 
 // The mistakes that a user makes: exit status 1 (2 for the command line
 // itself), one clear line, and no folder.
-func TestMistakesOfAUser(t *testing.T) {
+func TestUsage_Mistakes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -139,7 +139,7 @@ func TestMistakesOfAUser(t *testing.T) {
 
 // Ctrl-C stops a run cleanly: exit status 130, what is done is kept, and a
 // second run refuses the folder unless told.
-func TestCtrlC(t *testing.T) {
+func TestRun_CtrlC(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "run")
 	c := fedpace(t, "run", "--out", out, "--set", "stop.rounds=100000", "--set", "schedule.k0=5", "--set", "http=127.0.0.1:0")
@@ -211,7 +211,7 @@ func scrape(t *testing.T, url string) bool {
 
 // A run of a million clients stays under 1 GB, and an idle client costs under
 // 100 bytes: the difference to a run that has none of them but its cohort.
-func TestAMillionClients(t *testing.T) {
+func TestRun_MillionClients(t *testing.T) {
 	t.Parallel()
 	peak := func(clients string) int64 {
 		out := filepath.Join(t.TempDir(), "run")
@@ -236,7 +236,7 @@ func TestAMillionClients(t *testing.T) {
 }
 
 // The demonstration learns: the acceptance of the whole. It ends once it has.
-func TestTheDemonstrationLearns(t *testing.T) {
+func TestRun_DemonstrationLearns(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "demo")
 	_, stderr, exit := finish(t, fedpace(t, "run", "--out", out, "--set", "stop.validation_accuracy=0.30"))

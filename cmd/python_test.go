@@ -23,7 +23,7 @@ import (
 
 // Every example of a trainer in Python takes the steps of simulated clients, and those
 // of a real device in a process of its own, in one run.
-func TestPythonExamples(t *testing.T) {
+func TestPython_Examples(t *testing.T) {
 	slow.Test(t, "it plays whole examples in Python")
 	t.Parallel()
 	python := installed.Python(t, "torch")
@@ -68,7 +68,7 @@ func TestPythonExamples(t *testing.T) {
 }
 
 // The example of a language model plays, in its small form, to its table and figure.
-func TestTheLanguageExamplePlays(t *testing.T) {
+func TestPython_LanguageExample(t *testing.T) {
 	slow.Test(t, "it plays a whole example in Python")
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "language")
@@ -92,9 +92,9 @@ func TestTheLanguageExamplePlays(t *testing.T) {
 }
 
 // FedProx and SCAFFOLD through PyTorch make the models that they make in Go.
-// (TestATrainerInPython does the same with numpy, and python/test_torch.py holds PyTorch's
+// (TestTrainer_Python does the same with numpy, and python/test_torch.py holds PyTorch's
 // steps to plain ones.)
-func TestAlgorithmsThroughPyTorch(t *testing.T) {
+func TestPython_AlgorithmsThroughPyTorch(t *testing.T) {
 	slow.Test(t, "it trains in PyTorch")
 	t.Parallel()
 	trainer := installed.Python(t, "torch") + " ../examples/python/femnist.py"
@@ -146,7 +146,7 @@ func TestAlgorithmsThroughPyTorch(t *testing.T) {
 // A model with batch norm becomes what a plain loop of FedAvg, and of FedProx, makes of
 // it, its running statistics included. (python/test_torch.py does the same without
 // fedpace, and package actors averages what is not trained.)
-func TestABatchNormIsAveraged(t *testing.T) {
+func TestPython_BatchNormAveraged(t *testing.T) {
 	slow.Test(t, "it trains in PyTorch")
 	t.Parallel()
 	python := installed.Python(t, "torch")
@@ -187,7 +187,7 @@ func farthest(a, b []float32) (most float64) {
 
 // FEMNIST through PyTorch has the history of the run in Go and, from the same initial
 // model, its accuracy; and the same bits with one process and with two.
-func TestRealFEMNISTThroughPyTorch(t *testing.T) {
+func TestPython_RealFEMNIST(t *testing.T) {
 	slow.Test(t, "it trains in PyTorch")
 	data := realdata.Path(t, "femnist/femnist.parquet")
 	trainer := installed.Python(t, "torch") + " ../examples/python/femnist.py"

@@ -46,7 +46,7 @@ func measures(t *testing.T, s folder.Summary) {
 // A regression is one thing from a CSV file, from the prepared file of it, and through a
 // trainer of another process, which reads the columns by the mapping. All that is said
 // about it names its metric, and no accuracy.
-func TestRegressionOnOwnData(t *testing.T) {
+func TestRegression_OwnData(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -88,7 +88,7 @@ func TestRegressionOnOwnData(t *testing.T) {
 }
 
 // A real device trains beside simulated clients on a regression's table of its own.
-func TestADeviceWithARegression(t *testing.T) {
+func TestRegression_Device(t *testing.T) {
 	t.Parallel()
 	s := siteOf(t, homes(t)+"model: [dense]\nstop: {rounds: 3}\ndevices: {names: [pi], liveness_seconds: 300}\n")
 	table := filepath.Join(s.dir, "own.csv")
@@ -107,7 +107,7 @@ func TestADeviceWithARegression(t *testing.T) {
 }
 
 // The example's model in PyTorch learns from the table by the mapping.
-func TestARegressionInPython(t *testing.T) {
+func TestRegression_Python(t *testing.T) {
 	slow.Test(t, "it plays a trainer in Python")
 	t.Parallel()
 	python := installed.Python(t, "torch")

@@ -44,7 +44,7 @@ func TestReports(t *testing.T) {
 	}
 }
 
-func TestMistakesOfReports(t *testing.T) {
+func TestReport_Mistakes(t *testing.T) {
 	dir := shortRun(t)
 	empty := t.TempDir()
 	for _, test := range []struct {
@@ -66,7 +66,7 @@ func TestMistakesOfReports(t *testing.T) {
 }
 
 // Runs that cannot be read are told and left out; one that was killed has its page.
-func TestAReportOfDamagedRuns(t *testing.T) {
+func TestReport_DamagedRuns(t *testing.T) {
 	run := shortRun(t)
 	all := t.TempDir()
 	rows, err := os.ReadFile(filepath.Join(run, folder.RoundsFile))

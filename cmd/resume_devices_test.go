@@ -19,7 +19,7 @@ import (
 // A run with real devices whose coordinator, and with it the server, is killed
 // goes on with the devices that come back to it; what it then holds of their
 // answers is the whole truth: a replay comes to the same bits.
-func TestAKilledRunWithDevicesGoesOn(t *testing.T) {
+func TestResume_KilledRunWithDevices(t *testing.T) {
 	t.Parallel()
 	kills := 2
 	if slow.On() {

@@ -51,7 +51,7 @@ func mortalArgs(sets, out string) []string {
 
 // A run whose process is killed after any round, and killed again when it goes on,
 // comes to the results of the run that was never stopped, to the last bit.
-func TestKilledRunsGoOnToTheSameBits(t *testing.T) {
+func TestResume_KilledRunsSameBits(t *testing.T) {
 	t.Parallel()
 	least := 1 // kills of each run
 	if slow.On() {
@@ -164,7 +164,7 @@ func resultsOf(t *testing.T, dir string) map[string]string {
 
 // A run that a signal ends, a terminal's that goes among them, says how to go on
 // and keeps all that it has done; while it runs nobody else gets its folder.
-func TestStoppedRunsGoOn(t *testing.T) {
+func TestResume_StoppedRuns(t *testing.T) {
 	t.Parallel()
 	sets := mortal[1].sets + " stop.rounds=40"
 	whole := filepath.Join(t.TempDir(), "run")
@@ -253,7 +253,7 @@ func waitForRows(t *testing.T, out string, rows int) (n int) {
 }
 
 // SIGUSR1 asks for a checkpoint at once.
-func TestACheckpointOnASignal(t *testing.T) {
+func TestCheckpoint_OnSignal(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "run")
 	c := fedpace(t, append(mortalArgs(mortal[0].sets, out), "--set", "checkpoint.seconds=1000", "--set", "stop.rounds=100000")...)
@@ -278,7 +278,7 @@ func TestACheckpointOnASignal(t *testing.T) {
 }
 
 // What cannot be resumed is said in one line.
-func TestNothingToResume(t *testing.T) {
+func TestResume_Nothing(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		args []string

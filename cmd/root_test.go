@@ -70,7 +70,7 @@ func call(t *testing.T, r *recorder, args ...string) (status int, stdout, stderr
 	return status, out.String(), errs.String()
 }
 
-func TestRunWithoutArgumentsIsTheDemonstration(t *testing.T) {
+func TestRun_WithoutArguments(t *testing.T) {
 	r := &recorder{}
 	if status, _, stderr := call(t, r, "run"); status != 0 || stderr != "" {
 		t.Fatalf("status %d, %s", status, stderr)
@@ -83,7 +83,7 @@ func TestRunWithoutArgumentsIsTheDemonstration(t *testing.T) {
 	}
 }
 
-func TestFlagsReachTheRun(t *testing.T) {
+func TestRun_Flags(t *testing.T) {
 	r := &recorder{}
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("exp.yaml", []byte("task: sent140\nseed: 7\nout: a\n"), 0o666); err != nil {
@@ -99,7 +99,7 @@ func TestFlagsReachTheRun(t *testing.T) {
 	}
 }
 
-func TestCompareHasItsSchedules(t *testing.T) {
+func TestCompare_Schedules(t *testing.T) {
 	r := &recorder{}
 	status, stdout, stderr := call(t, r, "compare", "--set", "task=femnist", "--schedules", "dsgd,fixed,rounds,error,step")
 	if status != 0 {
@@ -174,7 +174,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-func TestAnInterruptedRunIsSummarised(t *testing.T) {
+func TestRun_InterruptedIsSummarised(t *testing.T) {
 	r := &recorder{err: errors.Join(context.Canceled, errors.New("disk full")), summary: folder.Summary{Version: "v", Rounds: 3}}
 	status, stdout, stderr := call(t, r, "run")
 	if status != 130 || stderr != "fedpace: interrupted: what was done is in runs/demo, to go on: fedpace resume runs/demo; disk full\n" {
@@ -185,7 +185,7 @@ func TestAnInterruptedRunIsSummarised(t *testing.T) {
 	}
 }
 
-func TestEveryCommandHasAnExample(t *testing.T) {
+func TestHelp_Examples(t *testing.T) {
 	for _, c := range append(rootCommand(program{}).Commands(), rootCommand(program{})) {
 		if !c.Runnable() {
 			continue // a page of help
@@ -213,7 +213,7 @@ func TestEveryCommandHasAnExample(t *testing.T) {
 
 // No line of help is wider than a page of 80 columns, but for examples that a shell could
 // not read otherwise.
-func TestHelpFitsAPage(t *testing.T) {
+func TestHelp_FitsPage(t *testing.T) {
 	var check func(c *cobra.Command)
 	check = func(c *cobra.Command) {
 		args := append(strings.Fields(c.CommandPath())[1:], "--help")
@@ -245,7 +245,7 @@ func TestHelpFitsAPage(t *testing.T) {
 }
 
 // What a dry run prints is a configuration that can be run.
-func TestADryRunRunsNothing(t *testing.T) {
+func TestRun_DryRun(t *testing.T) {
 	r := &recorder{}
 	status, stdout, stderr := call(t, r, "run", "--dry-run", "--set", "seed=5")
 	if status != 0 || len(r.configs) > 0 {
@@ -260,7 +260,7 @@ func TestADryRunRunsNothing(t *testing.T) {
 	}
 }
 
-func TestTheClosingSummary(t *testing.T) {
+func TestSummary_Closing(t *testing.T) {
 	var b bytes.Buffer
 	s := folder.Summary{
 		Task: "femnist", Schedule: "rounds", Seed: 1, Completed: true, Rounds: 1040, VirtualSeconds: 95.5, WallSeconds: 26,
@@ -292,7 +292,7 @@ func TestTheClosingSummary(t *testing.T) {
 }
 
 // What stragglers cost is said where they cost anything.
-func TestTheClosingSummaryOfStragglers(t *testing.T) {
+func TestSummary_Stragglers(t *testing.T) {
 	var b bytes.Buffer
 	s := folder.Summary{
 		Completed: true, StragglerShare: metrics.Measured(0.25), TimeToTarget: metrics.Measured(12.5),
@@ -319,7 +319,7 @@ func TestTheClosingSummaryOfStragglers(t *testing.T) {
 }
 
 // A run that was stopped shows the best of what it has measured.
-func TestTheClosingSummaryOfAStoppedRun(t *testing.T) {
+func TestSummary_StoppedRun(t *testing.T) {
 	var b bytes.Buffer
 	s := folder.Summary{Rounds: 12, Metrics: []folder.Metric{{Name: metric.Accuracy, Best: metrics.Measured(0.5)}}}
 	if err := cli.Table(&b, func(w io.Writer) { writeSummary(w, config.Demonstration(), s) }); err != nil {
@@ -339,7 +339,7 @@ func someProgress(number int) run.Progress {
 	}
 }
 
-func TestTheStatusOfARun(t *testing.T) {
+func TestStatus_Run(t *testing.T) {
 	for want, p := range map[string]run.Progress{
 		"rounds  round 10/40  36.2 s  K 35  loss 2.312  accuracy 0.250  5 rounds/s  6s left": someProgress(10),
 		"dsgd  round 1  0.0 s of 20.00 min  K 1": {
@@ -355,7 +355,7 @@ func TestTheStatusOfARun(t *testing.T) {
 
 // A round that takes long shows how many of its clients are trained, and its time goes on
 // while the run says nothing.
-func TestTheStatusOfALongRound(t *testing.T) {
+func TestStatus_LongRound(t *testing.T) {
 	p := someProgress(10)
 	p.InRound, p.Trained, p.Clients = 12*time.Second, 45, 60
 	s := statusOf(p)
@@ -383,7 +383,7 @@ func TestTheStatusOfALongRound(t *testing.T) {
 	}
 }
 
-func TestTheStatusOfReading(t *testing.T) {
+func TestStatus_Reading(t *testing.T) {
 	var r federated.Reading
 	status := cli.ReadingStatus(r.State)
 	if _, shown := status(); shown {
@@ -407,7 +407,7 @@ func TestTheStatusOfReading(t *testing.T) {
 
 // A run that is complete fills its bar, also one that ended by accuracy or short
 // of its virtual time.
-func TestTheStatusOfACompleteRun(t *testing.T) {
+func TestStatus_CompleteRun(t *testing.T) {
 	p := someProgress(10)
 	p.Done = true
 	if s := statusOf(p); s.Done != 1 || strings.Contains(s.Line(), "left") {
@@ -415,7 +415,7 @@ func TestTheStatusOfACompleteRun(t *testing.T) {
 	}
 }
 
-func TestQuietIsQuiet(t *testing.T) {
+func TestRun_Quiet(t *testing.T) {
 	r := &recorder{summary: folder.Summary{Version: "v"}}
 	status, stdout, stderr := call(t, r, "run", "--quiet")
 	r.options.Progress(someProgress(1))

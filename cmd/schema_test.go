@@ -54,7 +54,7 @@ func validate(t *testing.T, s *jsonschema.Schema, text []byte) error {
 	return s.Validate(value)
 }
 
-func TestTheSchemaTakesConfigurations(t *testing.T) {
+func TestSchema_TakesConfigurations(t *testing.T) {
 	s := compileSchema(t)
 	files := map[string][]byte{"demonstration": config.Demonstration().YAML()}
 	for _, task := range append(tasks.Paper(), tasks.Row{Task: tasks.Quadratic}, tasks.Row{Task: tasks.Logistic}) {
@@ -97,7 +97,7 @@ func TestTheSchemaTakesConfigurations(t *testing.T) {
 }
 
 // What the schema refuses, so does the reader.
-func TestTheSchemaRefusesMistakes(t *testing.T) {
+func TestSchema_RefusesMistakes(t *testing.T) {
 	s := compileSchema(t)
 	for name, text := range map[string]string{
 		"unknown key":             "chort: 3",
@@ -137,7 +137,7 @@ func TestTheSchemaRefusesMistakes(t *testing.T) {
 }
 
 // The pages of reference are what the program prints.
-func TestTheReferenceIsFresh(t *testing.T) {
+func TestReference_Fresh(t *testing.T) {
 	for name, args := range map[string][]string{"configuration.md": {"config", "reference"}, "commands.md": {"help", "--markdown"}} {
 		page, err := os.ReadFile(filepath.Join("..", "docs", name))
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // With --stream each round is a line, with the values of rounds.csv, and the summary is the last.
-func TestRoundsAreStreamed(t *testing.T) {
+func TestRounds_Streamed(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	status, stdout, stderr := callAll(t, append([]string{"run", "--json", "--stream", "--out", dir}, expecting...)...)
 	lines := strings.Split(strings.TrimSpace(stdout), "\n")

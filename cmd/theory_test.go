@@ -51,7 +51,7 @@ func TestTheory(t *testing.T) {
 	}
 }
 
-func TestTheoryMistakes(t *testing.T) {
+func TestTheory_Mistakes(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, test := range []struct {
 		args   string

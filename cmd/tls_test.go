@@ -16,7 +16,7 @@ import (
 // A server that other machines reach encrypts, or is refused unless that is wanted. One
 // command makes its certificate, a device is given the authority's, and the doctor says
 // what is wrong without it.
-func TestAServerForOtherMachinesEncrypts(t *testing.T) {
+func TestTLS_ServerForOtherMachines(t *testing.T) {
 	t.Parallel()
 	s := &site{T: t, dir: t.TempDir()}
 	s.keys = s.path("keys")

@@ -62,14 +62,14 @@ func newMeter(t *testing.T, target string) *meter {
 
 // A device of whose model 97 % of the parameters are frozen fetches these once, and each task
 // sends 3 % of the model and at most 2 kB more, both ways: a trainer's model, and one of layers.
-func TestADeviceFetchesWhatIsFrozenOnce(t *testing.T) {
+func TestDevice_FetchesFrozenOnce(t *testing.T) {
 	t.Parallel()
 	const trained, frozen = 10_226, 330_641 // of mlp:784,12,62
 	trainer := externaltest.Command("-frozen", strconv.Itoa(frozen), "-buffers", "0")
 	fetchesOnce(t, trained, frozen, fmt.Sprintf("trainer: %q\n", trainer), "--trainer", trainer)
 }
 
-func TestADeviceFetchesFrozenLayersOnce(t *testing.T) {
+func TestDevice_FetchesFrozenLayersOnce(t *testing.T) {
 	t.Parallel()
 	const frozen, trained = 784*440 + 440, 440*20 + 20 + 20*62 + 62
 	fetchesOnce(t, trained, frozen, "model: [flatten, dense: {width: 440, frozen: true}, relu, dense: 20, relu, dense]\n")

@@ -30,7 +30,7 @@ func numpy(t *testing.T) string {
 // A trainer in Python comes to the history of the run without it and, from the same
 // model, to its parameters up to 1e-5, whatever the clients' steps are. On a repeat it
 // comes to the same bits.
-func TestATrainerInPython(t *testing.T) {
+func TestTrainer_Python(t *testing.T) {
 	slow.Test(t, "it plays trainers in Python")
 	t.Parallel()
 	command, dir := numpy(t), t.TempDir()

@@ -55,7 +55,7 @@ func ends(t *testing.T, out string, args ...string) folder.Summary {
 // A trainer that takes the steps that are taken here comes to the same history and
 // model: on every repeat, when its processes die, with its own process's data, when the
 // run is killed and goes on, and with hosts elsewhere.
-func TestRunsWithATrainer(t *testing.T) {
+func TestTrainer_Runs(t *testing.T) {
 	slow.Test(t, "it plays Python")
 	t.Parallel()
 	dir := t.TempDir()
@@ -106,7 +106,7 @@ func TestRunsWithATrainer(t *testing.T) {
 
 // Hosts of other processes have their own commands. One whose trainer is another does
 // not train, and says why.
-func TestHostsWithTrainers(t *testing.T) {
+func TestTrainer_Hosts(t *testing.T) {
 	slow.Test(t, "it plays Python")
 	t.Parallel()
 	dir := t.TempDir()
@@ -164,7 +164,7 @@ func (s *site) host(flags ...string) (*exec.Cmd, *lines) {
 
 // A coordinator that is killed, and with it the server, goes on with the hosts that were
 // there, whose trainers' processes it never had, to the bits of a run that was not stopped.
-func TestAKilledCoordinatorOfHostsWithTrainers(t *testing.T) {
+func TestTrainer_HostsOfKilledCoordinator(t *testing.T) {
 	slow.Test(t, "it kills a coordinator of hosts that train in other processes")
 	t.Parallel()
 	dir := t.TempDir()
@@ -198,7 +198,7 @@ func TestAKilledCoordinatorOfHostsWithTrainers(t *testing.T) {
 
 // A real device trains by its own trainer, with its own data or with the trainer's. The
 // values that it sends are those of the steps here.
-func TestADeviceWithATrainer(t *testing.T) {
+func TestTrainer_Device(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 2, 4, 2, "devices: {keep_updates: true, names: [pi1, pi2], liveness_seconds: 30}\ntrainer: \""+strings.ReplaceAll(femnistTrainer(), `"`, `\"`)+"\"\n")
 	actor := func(id string, flags ...string) *lines {
@@ -236,7 +236,7 @@ func TestADeviceWithATrainer(t *testing.T) {
 }
 
 // A device that stays for a run with another script starts its trainer again.
-func TestADeviceWhoseScriptIsEdited(t *testing.T) {
+func TestTrainer_DeviceWithEditedScript(t *testing.T) {
 	slow.Test(t, "it starts a device and its trainer several times")
 	t.Parallel()
 	once := filepath.Join(t.TempDir(), "once")
@@ -264,7 +264,7 @@ func TestADeviceWhoseScriptIsEdited(t *testing.T) {
 }
 
 // What does not go with a trainer, or not without one, is refused by its key.
-func TestMistakesWithATrainer(t *testing.T) {
+func TestTrainer_Mistakes(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
 		want string
@@ -300,7 +300,7 @@ func TestMistakesWithATrainer(t *testing.T) {
 // A trainer's own model takes the time of its own size: with 1,848,062 parameters that is
 // 9 times as long in transfers as the task's. Running means travel, and what is frozen does not.
 // A size that contradicts the model is told.
-func TestATrainersModelTakesItsTime(t *testing.T) {
+func TestTrainer_TimesOfModel(t *testing.T) {
 	t.Parallel()
 	const params = 784*1000 + 1000 + 1000*1000 + 1000 + 1000*62 + 62
 	const frozen = "greeting tensors=frozen"
@@ -338,7 +338,7 @@ func TestATrainersModelTakesItsTime(t *testing.T) {
 }
 
 // A comparison takes a finished run again as long as its trainer is the same.
-func TestAComparisonWithATrainer(t *testing.T) {
+func TestTrainer_Compare(t *testing.T) {
 	slow.Test(t, "it plays Python")
 	t.Parallel()
 	out, once := filepath.Join(t.TempDir(), "runs"), filepath.Join(t.TempDir(), "once")
@@ -372,7 +372,7 @@ func TestAComparisonWithATrainer(t *testing.T) {
 }
 
 // A run on the trainer's own samples.
-func TestARunOnATrainersOwnSamples(t *testing.T) {
+func TestTrainer_OwnSamples(t *testing.T) {
 	slow.Test(t, "it plays Python")
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "run")

@@ -14,7 +14,7 @@ import (
 
 // A folder from somebody else names a command as its trainer, and executes nothing before the
 // user gives a command, or says that the folder's is to be trusted.
-func TestAFolderExecutesNothing(t *testing.T) {
+func TestFolder_ExecutesNothing(t *testing.T) {
 	at := t.TempDir()
 	dir, executed := filepath.Join(at, "runs", "received"), filepath.Join(at, "executed")
 	do := func(args ...string) (status int, said string) {

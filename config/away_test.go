@@ -6,7 +6,7 @@ import (
 )
 
 // Each is a run whose tasks pause, with something that this does not go with.
-func TestConfig_WhatPausesDoNotGoWith(t *testing.T) {
+func TestConfig_PausesExclude(t *testing.T) {
 	if _, err := fromText(t, "dropout: {away: wait, probability: 0.1}"); err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,7 @@ func message(err error) string {
 	})
 }
 
-func TestNothingSetIsTheDemonstration(t *testing.T) {
+func TestDefaults_Demonstration(t *testing.T) {
 	c, err := Load("", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +65,7 @@ func TestNothingSetIsTheDemonstration(t *testing.T) {
 }
 
 // Tables 1 and 2.
-func TestATaskMakesItsDefaultsTheBase(t *testing.T) {
+func TestDefaults_OfTask(t *testing.T) {
 	for _, p := range tasks.Paper() {
 		want, err := Defaults(p.Task)
 		if err != nil {
@@ -94,7 +94,7 @@ func TestATaskMakesItsDefaultsTheBase(t *testing.T) {
 	}
 }
 
-func TestValuesThatFollowFromOthers(t *testing.T) {
+func TestDefaults_FollowFromOthers(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		sets []string
@@ -135,7 +135,7 @@ func TestValuesThatFollowFromOthers(t *testing.T) {
 }
 
 // Each case is a mistake a person makes and the line they should read.
-func TestMistakesAreNamed(t *testing.T) {
+func TestLoad_MistakesAreNamed(t *testing.T) {
 	for _, test := range []struct {
 		name, file string
 		sets       []string
@@ -205,7 +205,7 @@ func TestMistakesAreNamed(t *testing.T) {
 	}
 }
 
-func TestAMissingFileIsNamed(t *testing.T) {
+func TestLoad_MissingFile(t *testing.T) {
 	_, err := Load(filepath.Join(t.TempDir(), "none.yaml"), nil)
 	if err == nil || !strings.Contains(err.Error(), "none.yaml") {
 		t.Errorf("got %v", err)
@@ -213,7 +213,7 @@ func TestAMissingFileIsNamed(t *testing.T) {
 }
 
 // The paper's timing runs need no data and no model.
-func TestAllPaperTasksCanBeTimed(t *testing.T) {
+func TestPaperTasks_CanBeTimed(t *testing.T) {
 	for _, p := range tasks.Paper() {
 		for _, sets := range [][]string{
 			{"stop.equal_runtime_rounds=10000"},
@@ -275,7 +275,7 @@ func anyConfig(t *rapid.T) Config {
 	return c
 }
 
-func TestYAMLReadsBackAsItWas(t *testing.T) {
+func TestYAML_ReadsBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	rapid.Check(t, func(t *rapid.T) {
 		want := anyConfig(t)
@@ -299,7 +299,7 @@ func TestYAMLReadsBackAsItWas(t *testing.T) {
 }
 
 // Every key is written, so that a file of a run hides no default, and has help.
-func TestYAMLHoldsEveryKey(t *testing.T) {
+func TestYAML_HoldsEveryKey(t *testing.T) {
 	c := Demonstration()
 	c.Close, c.Select, c.Availability, c.Slowdown = closing.Buffered{N: 3, StalenessLimit: 2}, selection.Fit{Base: selection.RoundRobin{}}, fleet.Trace{Sessions: "x", PeriodSeconds: 3}, fleet.SlowPeriods{}
 	file, err := tree.Parse("config.yaml", c.YAML())
@@ -321,7 +321,7 @@ func TestYAMLHoldsEveryKey(t *testing.T) {
 	}
 }
 
-func TestScheduleNames(t *testing.T) {
+func TestSchedule_Names(t *testing.T) {
 	for _, name := range schedule.Names() {
 		s, err := Demonstration().Schedule.Named(name)
 		if err != nil {
@@ -345,7 +345,7 @@ func TestScheduleNames(t *testing.T) {
 	}
 }
 
-func TestModelBits(t *testing.T) {
+func TestModel_Bits(t *testing.T) {
 	if got := (Network{}).ModelBits(209662); got != 6709184 {
 		t.Errorf("exact: %v bits", got)
 	}

@@ -26,7 +26,7 @@ func TestCustom_LinkTracesReplaceSpeeds(t *testing.T) {
 	}
 }
 
-func TestFleet_AttacksThatWereRemoved(t *testing.T) {
+func TestFleet_RemovedAttacks(t *testing.T) {
 	for name, want := range map[string]string{"loss_lie": "plug-in", "slow": "seconds_per_step or slowdown"} {
 		_, err := Load("", []string{"fleet=[{name: a}, {name: b, attack: " + name + "}]"})
 		if err == nil || !strings.Contains(err.Error(), "was removed") || !strings.Contains(err.Error(), want) {

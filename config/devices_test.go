@@ -13,7 +13,7 @@ const boards = "fleet: [{name: pi4, seconds_per_step: 0.2}, {name: phone}, {name
 
 // Devices stand in a list, or in a map that gives each its class; either is written in a
 // form that reads back, in the same order.
-func TestDevicesAndTheirClasses(t *testing.T) {
+func TestDevices_Classes(t *testing.T) {
 	for _, test := range []struct {
 		file    string
 		sets    []string
@@ -50,7 +50,7 @@ func ids(list []Device) []string {
 	return d.IDs()
 }
 
-func TestMistakesWithClassesOfDevices(t *testing.T) {
+func TestDevices_MistakesWithClasses(t *testing.T) {
 	for _, test := range []struct{ file, want string }{
 		{"devices:\n  names:\n    pi1: pi4\n", `config.yaml:3: devices.names.pi1: "pi4" is no class of devices: fleet has none`},
 		{boards + "devices:\n  names:\n    pi1: pi4\n    pi2: p5\n", `config.yaml:5: devices.names.pi2: "p5" is not a class in fleet (did you mean "pi5"?)`},
@@ -70,7 +70,7 @@ func TestMistakesWithClassesOfDevices(t *testing.T) {
 
 // A later file changes an earlier one: its keys count, its lists stand in their place, and
 // what it does not set stays.
-func TestAConfigurationOfSeveralFiles(t *testing.T) {
+func TestLoad_SeveralFiles(t *testing.T) {
 	write := func(name, text string) string {
 		path := filepath.Join(t.TempDir(), name)
 		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {

@@ -11,7 +11,7 @@ import (
 
 // A list of layers is read in every form that YAML has for it, and written in one that
 // reads back.
-func TestAModelIsAListOfLayers(t *testing.T) {
+func TestLayers_List(t *testing.T) {
 	want := learn.Sequential{Layers: []network.Layer{
 		network.ConvLayer{Maps: 8, Size: 3, Pad: 1, Stride: 1},
 		network.NormLayer{Groups: 4},
@@ -55,7 +55,7 @@ func TestAModelIsAListOfLayers(t *testing.T) {
 
 // What is wrong with a layer is said when the file is read, with the layer's name and
 // place.
-func TestLayersThatDoNotFit(t *testing.T) {
+func TestLayers_DoNotFit(t *testing.T) {
 	for _, test := range []struct{ file, want string }{
 		{"model: [conv: {maps: 8}, rellu, dense]", `config.yaml:1: model[1]: "rellu" is not a layer`},
 		{"model:\n- flatten\n- lstm: 8\n", `config.yaml:3: model[1]: "lstm" is not a layer`},
@@ -83,7 +83,7 @@ func TestLayersThatDoNotFit(t *testing.T) {
 }
 
 // Help knows the layers and their options.
-func TestLayersAreExplained(t *testing.T) {
+func TestLayers_Explained(t *testing.T) {
 	text, ok := Explain("model.layers")
 	for _, want := range []string{"conv: a convolution", "stride: step between positions", "output: states that go on"} {
 		if !ok || !strings.Contains(text, want) {

@@ -8,7 +8,7 @@ import (
 )
 
 // A schedule of one's own is a formula of K, or a map of a schedule's keys; both keep its name.
-func TestOwnSchedules(t *testing.T) {
+func TestSchedules_Own(t *testing.T) {
 	base := Demonstration().Schedule
 	for text, want := range map[string]string{
 		"mine=max(5, k0 / (1 + t / 5))":                      "schedule:\n  name: mine\n  k: {rule: expression, formula: \"max(5, k0 / (1 + t / 5))\"}\n  k0: 80\n",
@@ -57,7 +57,7 @@ func TestOwnSchedules(t *testing.T) {
 }
 
 // A name in quotes is the name, so a file may be JSON.
-func TestNamesInQuotes(t *testing.T) {
+func TestNames_InQuotes(t *testing.T) {
 	quoted, err := Parse("x", []byte(`{"schedule": {"k": "rounds", "eta": {"rule": "step"}}, "select": "uniform", "close": {"rule": "first", "n": 5}, "compress": {"method": "qsgd"}, "fleet": [{"name": "a", "seconds_per_step": {"dist": "lognormal", "mean": 1, "sigma": 1}}]}`))
 	if err != nil {
 		t.Fatal(err)

@@ -175,7 +175,7 @@ func anyAvailability(t *rapid.T, name string) fleet.Availability {
 
 // A word for a group, or a map with its rule, sets the group anew; anything
 // else adds to what is set.
-func TestRulesInWordsAndMaps(t *testing.T) {
+func TestRules_WordsAndMaps(t *testing.T) {
 	for _, test := range []struct {
 		name, file string
 		sets       []string
@@ -233,7 +233,7 @@ func TestRulesInWordsAndMaps(t *testing.T) {
 }
 
 // Another file is read by the mapping that is set; a path in place of the map has none.
-func TestAnotherPathKeepsTheMapping(t *testing.T) {
+func TestData_AnotherPathKeepsMapping(t *testing.T) {
 	of := func(path string, sets ...string) Data {
 		c, err := fromText(t, "task: femnist\ndata: {path: "+path+", client: u, features: x, label: y, scale: standard}", sets...)
 		if err != nil {
@@ -250,7 +250,7 @@ func TestAnotherPathKeepsTheMapping(t *testing.T) {
 }
 
 // Mistakes in rules and devices: the line is that of the part at fault.
-func TestMistakesInRulesAndDevices(t *testing.T) {
+func TestRules_Mistakes(t *testing.T) {
 	const phone = "fleet:\n  - name: phone\n    weight: 3\n"
 	for _, test := range []struct {
 		name, file string

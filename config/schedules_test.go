@@ -10,7 +10,7 @@ import (
 )
 
 // Every form of a schedule that a file may have, and how it is written again.
-func TestSchedulesAreReadAndWritten(t *testing.T) {
+func TestSchedules_ReadAndWritten(t *testing.T) {
 	list := schedule.ListK{Values: []schedule.StepsFrom{{Value: 8}, {Value: 4}}}
 	for _, test := range []struct {
 		text    string // of the group
@@ -49,7 +49,7 @@ func TestSchedulesAreReadAndWritten(t *testing.T) {
 	}
 }
 
-func TestMistakesInSchedulesAreNamed(t *testing.T) {
+func TestSchedules_Mistakes(t *testing.T) {
 	for text, want := range map[string]string{
 		`k: {rule: expression, formula: "k0 / sqrt(r"}`: `config.yaml:2: schedule.k.formula: character 11: unexpected token EOF`,
 		`k: {rule: expression, formula: k0 / loss}`:     `config.yaml:2: schedule.k.formula: character 6: unknown name loss (a formula may name F, F0, abs, accuracy, cbrt, ceil, converged, cos, eta, eta0, exp, floor, k, k0, log, max, min, pi, pow, r, round, sqrt, straggler_share, t)`,
@@ -75,7 +75,7 @@ func TestMistakesInSchedulesAreNamed(t *testing.T) {
 }
 
 // What a run's schedules begin with follows from the unit, and their loss from loss.
-func TestUnitAndLossOfSchedules(t *testing.T) {
+func TestSchedules_UnitAndLoss(t *testing.T) {
 	for text, want := range map[string]string{
 		"{k0: 5}":                               "{5 0} {false 0}",
 		"{k0: 5, unit: epochs, trim: 0.2}":      "{5000 1000} {false 0}",

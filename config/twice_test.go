@@ -24,7 +24,7 @@ func loadText(t *testing.T, text string) (Config, error) {
 }
 
 // Which of two values was meant is not guessed.
-func TestAKeyIsSetOnce(t *testing.T) {
+func TestKeys_SetOnce(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"schedule.k: fixed\nschedule: {k: rounds}\n", "config.yaml:2: schedule.k: is set already, at "},
 		{"schedule:\n  k: rounds\nschedule.k: fixed\n", "config.yaml:3: schedule.k: is set already, at "},
@@ -44,7 +44,7 @@ func TestAKeyIsSetOnce(t *testing.T) {
 
 // What sets an entry's options may stand before its name, and a later name takes back the earlier
 // entry's options.
-func TestSetsOfAnEntry(t *testing.T) {
+func TestSets_Entry(t *testing.T) {
 	for _, test := range []struct {
 		sets  []string
 		close closing.Rule
@@ -62,7 +62,7 @@ func TestSetsOfAnEntry(t *testing.T) {
 	}
 }
 
-func TestAByteOrderMarkIsNoKey(t *testing.T) {
+func TestLoad_ByteOrderMark(t *testing.T) {
 	if c, err := loadText(t, "\ufeffseed: 7\n"); err != nil || c.Seed != 7 {
 		t.Errorf("seed %d, %v", c.Seed, err)
 	}
@@ -72,7 +72,7 @@ func TestAByteOrderMarkIsNoKey(t *testing.T) {
 }
 
 // Help and completion offer what has an effect.
-func TestKnownKeysHaveAnEffect(t *testing.T) {
+func TestKeys_HaveEffect(t *testing.T) {
 	words := map[string][]string{}
 	for _, k := range KnownKeys() {
 		words[k.Name] = k.Offered()

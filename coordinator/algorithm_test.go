@@ -145,7 +145,7 @@ func (l *lab) run(t *testing.T, a *algorithm.Instance, hosts, jobs int) (string,
 
 // Every algorithm leaves the same model and the same state behind, whoever
 // trains and however rounds are split; and each its own.
-func TestAlgorithmsThroughTheBus(t *testing.T) {
+func TestAlgorithms_ThroughBus(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	seen := map[string]string{}
@@ -177,7 +177,7 @@ func TestAlgorithmsThroughTheBus(t *testing.T) {
 
 // SCAFFOLD's state after a run is that of the clients that took part, each
 // variate under its own digest.
-func TestScaffoldKeepsVariatesByDigest(t *testing.T) {
+func TestScaffold_VariatesByDigest(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	a := l.algorithm(t, "scaffold")
@@ -200,7 +200,7 @@ func TestScaffoldKeepsVariatesByDigest(t *testing.T) {
 }
 
 // What optimizers remember is kept by client and digest, and any number of hosts comes to the same.
-func TestOptimizersGoOnOnAnyHost(t *testing.T) {
+func TestOptimizers_AnyHost(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	forgets, err := l.run(t, l.algorithm(t, "fedavgm"), 1, 1)
@@ -239,7 +239,7 @@ func TestOptimizersGoOnOnAnyHost(t *testing.T) {
 
 // An algorithm whose state came from elsewhere goes on with it: two halves of a
 // run's state, moved to a fresh algorithm in between, equal the whole.
-func TestStateMovesToAnotherAlgorithm(t *testing.T) {
+func TestState_AnotherAlgorithm(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"fedyogi", "scaffold"} {
 		l := newLab(t)
@@ -275,7 +275,7 @@ func TestStateMovesToAnotherAlgorithm(t *testing.T) {
 }
 
 // Updates of different base models count with FedBuff's weights.
-func TestAlgorithmsWithOverlappingRounds(t *testing.T) {
+func TestAlgorithms_OverlappingRounds(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.closing, l.rounds = closing.Buffered{N: 3}, 8

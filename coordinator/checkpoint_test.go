@@ -172,7 +172,7 @@ var errStop = errors.New("stopped by the test")
 // A run that is stopped after any of its steps and goes on from the state that
 // was kept then, with another number of jobs, ends as if it had not been: the
 // same history, the same model, the same scores of its clients.
-func TestARunGoesOnFromAnyStep(t *testing.T) {
+func TestCheckpoint_AnyStep(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	s := newScene(t)
@@ -237,7 +237,7 @@ func copied(t *rapid.T, s *coordinator.State) *coordinator.State {
 }
 
 // States that are not those of the run are refused before anything is sent.
-func TestStatesOfOtherRuns(t *testing.T) {
+func TestCheckpoint_OtherRuns(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	rounds := ruleConfig(s.lab, s.fleet, closing.Buffered{N: 3}, nil)

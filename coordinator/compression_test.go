@@ -67,7 +67,7 @@ func sentBySparseLoCo(p []float64) (sent []float64) {
 // model is that of Stich et al. 2018, Algorithm 1, and with SparseLoCo that of Sarfi et al.
 // 2025, Algorithm 1, both written out here, whoever trains. Late and dropped tasks
 // leave the residual as it was.
-func TestErrorFeedbackIsPublished(t *testing.T) {
+func TestErrorFeedback_Published(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	testFeedback(t, algorithm.TopK{Share: 0.1, Feedback: true}, 1, 1, sentByTopK)

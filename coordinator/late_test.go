@@ -96,7 +96,7 @@ func (u updated) refl(beta, divisor float64) []float64 {
 // Over a run that uses late updates, with unequal staleness and unequal K, and in which
 // few of the clients take part, every next model is that of the rule's formula, written
 // out here in float64 over the clients' own models. Hosts and jobs make no difference.
-func TestLateUpdatesCountByTheirRules(t *testing.T) {
+func TestLate_Weights(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	l, fleet := newLab(t), lateFleet(t)
@@ -175,7 +175,7 @@ func TestLateUpdatesCountByTheirRules(t *testing.T) {
 }
 
 // A run with late updates has one history, whether it trains or not.
-func TestLateUpdatesTimeAsTheyTrain(t *testing.T) {
+func TestLate_TimingOnly(t *testing.T) {
 	t.Parallel()
 	l, fleet := newLab(t), lateFleet(t)
 	for _, rule := range []closing.Rule{closing.Deadline{Seconds: 0.5}, closing.First{N: 3}, closing.Quorum{N: 5, M: 2, Seconds: 0.4}} {
@@ -225,7 +225,7 @@ func (d *oneDevice) Answer(task uint64) (*realdevices.Answer, error) {
 
 // Late updates of a device count as those of other clients: REFL without its second
 // part takes each by itself, and has the models of weights by age.
-func TestLateUpdatesOfADevice(t *testing.T) {
+func TestLate_Device(t *testing.T) {
 	t.Parallel()
 	l, fleet := newLab(t), lateFleet(t)
 	late := 0

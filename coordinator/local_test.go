@@ -12,7 +12,7 @@ import (
 // A client's optimizer and the size of its minibatches are its own: whoever trains, and
 // however rounds are split, every model is that of the reference, which trains each task
 // by itself. A run that is only timed has the same history.
-func TestLocalWorkThroughTheBus(t *testing.T) {
+func TestLocal_ThroughBus(t *testing.T) {
 	t.Parallel()
 	plain, fleet := newLab(t), ruleFleet(t)
 	l := *plain

@@ -39,7 +39,7 @@ func (*deaf) PutModel(ctx context.Context, _ bus.Digest, _ []float32) error {
 
 // A run whose bus is lost says why, also where it begins, and that its checkpoint could not
 // be written besides.
-func TestALostBusHidesNoOtherError(t *testing.T) {
+func TestBus_LostHidesNoError(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	errLost, errFull := errors.New("the bus is lost"), errors.New("the disk is full")

@@ -17,7 +17,7 @@ import (
 // Over a run whose tasks have unequal staleness and unequal K, and in which few of
 // the clients take part, every next model is that of the paper's formula, written
 // out here in float64 over the clients' own models.
-func TestAsynchronousRulesArePublished(t *testing.T) {
+func TestAsynchronous_Published(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	l, fleet := newLab(t), ruleFleet(t)
@@ -86,7 +86,7 @@ func TestAsynchronousRulesArePublished(t *testing.T) {
 }
 
 // FedBuff by the rule normalised is what FedAvg does in buffered rounds, to the bits.
-func TestTheNormalisedRuleIsFedAvgs(t *testing.T) {
+func TestNormalised_EqualsFedAvg(t *testing.T) {
 	t.Parallel()
 	l, fleet := newLab(t), ruleFleet(t)
 	c := ruleConfig(l, fleet, closing.Buffered{N: 4}, nil)
@@ -115,7 +115,7 @@ func ruleModels(t *testing.T, l *lab, a algorithm.Algorithm, play func(change fu
 
 // With a single update a round FedBuff's damping still counts: exponents 0, 1/2 and 8
 // lead to three models, where weights that sum to 1 lead to one.
-func TestStalenessDampsASingleUpdate(t *testing.T) {
+func TestStaleness_DampsSingleUpdate(t *testing.T) {
 	t.Parallel()
 	l, fleet := newLab(t), ruleFleet(t)
 	for rule, want := range map[string]int{"damped": 3, "normalised": 1} {

@@ -272,7 +272,7 @@ func referenceWith(t *testing.T, l *lab, devices *fleet.Fleet, c round.Config, a
 // Under every rule a run over the bus has the history and the model of the
 // reference, for any hosts and jobs; and where no decision reads a loss, a run
 // that trains nothing has that history, too.
-func TestRulesThroughTheBus(t *testing.T) {
+func TestRules_ThroughBus(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	l, devices := newLab(t), ruleFleet(t)

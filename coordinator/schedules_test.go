@@ -11,7 +11,7 @@ import (
 
 // A run that trains and one that is only timed have one history under every schedule
 // that reads no loss, and every schedule has a history of its own.
-func TestSchedulesTimeAsTheyTrain(t *testing.T) {
+func TestSchedules_TimingOnly(t *testing.T) {
 	t.Parallel()
 	l, fleet := newLab(t), stayingFleet(t)
 	from := func(seconds float64) schedule.From { return schedule.From{Seconds: seconds} }

@@ -49,7 +49,7 @@ func times(factor float64, v []float64) []float64 {
 
 // Over a run that uses late updates every next model is what the formula makes of the
 // clients' own models, written out in float64. Hosts and jobs make no difference.
-func TestSingleUpdatesCountByTheirRules(t *testing.T) {
+func TestSingle_Weights(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	l, fleet := newLab(t), lateFleet(t)
@@ -152,7 +152,7 @@ func TestSingleUpdatesCountByTheirRules(t *testing.T) {
 }
 
 // A bound that no update meets leaves every algorithm as it was, but for the last bits.
-func TestABoundThatIsNotMet(t *testing.T) {
+func TestSingle_UnmetBound(t *testing.T) {
 	t.Parallel()
 	l, fleet := newLab(t), lateFleet(t)
 	for _, rule := range []algorithm.Algorithm{algorithm.FedAvg{Rate: 1}, algorithm.FedNova{Rate: 1}, algorithm.FedAsync{Mixing: 0.6, Rule: "hinge", Slope: 1}} {
@@ -201,7 +201,7 @@ func (d *someDevices) Answer(task uint64) (*realdevices.Answer, error) {
 // A device that adds 1e5 to every parameter moves the model by no more than the bound, and
 // the run goes on, even where it is the only device beside simulated clients. Honest devices
 // do not meet the bound: their run has the same bits as one without.
-func TestUpdatesOfDevicesAreClipped(t *testing.T) {
+func TestSingle_DevicesAreClipped(t *testing.T) {
 	t.Parallel()
 	l, fleet := newLab(t), ruleFleet(t)
 	names := []string{"a", "b", "liar"}
@@ -260,7 +260,7 @@ func TestUpdatesOfDevicesAreClipped(t *testing.T) {
 func first[A, B any](a A, _ B) A { return a }
 
 // A bound of devices remembers no norm of an update that was left out.
-func TestABoundForgetsWhatIsLeftOut(t *testing.T) {
+func TestSingle_BoundForgetsLeftOut(t *testing.T) {
 	t.Parallel()
 	l, fleet := newLab(t), ruleFleet(t)
 	c := ruleConfig(l, fleet, closing.All{}, nil)

@@ -17,7 +17,7 @@ import (
 // Over runs whose sites differ in size, and whose clients leave under way, every next model is
 // that of hierarchical FedAvg (Liu et al. 2020, Algorithm 1), written out here in float64 over the
 // clients' own models, to 1e-6 of the way that it moves; on three hosts and from four jobs.
-func TestSitesAreHierarchicalFedAvg(t *testing.T) {
+func TestSites_HierarchicalFedAvg(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	l, fleet := newLab(t), ruleFleet(t)
@@ -101,7 +101,7 @@ func TestSitesAreHierarchicalFedAvg(t *testing.T) {
 
 // Sites with one round each lead to the bits of clients that send to the server, and to other
 // times; the same on one host as on three.
-func TestOneRoundOfASiteHasTheBitsOfNone(t *testing.T) {
+func TestSites_OneRoundKeepsBits(t *testing.T) {
 	t.Parallel()
 	l, fleet := newLab(t), stayingFleet(t)
 	play := func(siteRounds, hosts, jobs int) (models [][]float32, fingerprint uint64) {

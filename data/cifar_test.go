@@ -50,7 +50,7 @@ func archiveOf(t testing.TB, train, test []byte) []byte {
 	return b.Bytes()
 }
 
-func TestOpenCIFAR(t *testing.T) {
+func TestCIFAR_Open(t *testing.T) {
 	slow.NotUnderRace(t)
 	dir := t.TempDir()
 	datatest.Put(t, dir, "train.bin", cifarFile(500))
@@ -78,7 +78,7 @@ func TestOpenCIFAR(t *testing.T) {
 	}
 }
 
-func TestCIFARErrors(t *testing.T) {
+func TestCIFAR_Errors(t *testing.T) {
 	bad := cifarFile(100)
 	bad[5*federated.CIFARRecord+1] = 100
 	twice := cifarFile(200)

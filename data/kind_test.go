@@ -28,7 +28,7 @@ func archiveWith(t *testing.T, name string) string {
 }
 
 // What is no set is called what it is, whatever its name; and no table is taken for anything else.
-func TestFilesOfOtherKinds(t *testing.T) {
+func TestOpen_OtherKinds(t *testing.T) {
 	dir := t.TempDir()
 	for name, c := range map[string]struct{ content, want string }{
 		"a.csv":                     {"\x89PNG\r\n\x1a\n\x00\x00", "is a file of the kind image/png; want a table with a row for each sample"},

@@ -59,10 +59,10 @@ func windowsOf(b *learn.Batch) (windows []string) {
 	return windows
 }
 
-// TestLEAF_WindowsOfBothPartsShareNoText reads LEAF's Shakespeare without test files: windows are split
+// TestLEAF_WindowsShareNoText reads LEAF's Shakespeare without test files: windows are split
 // in sequence, and those between that would overlap both parts are left out, so that no character of a
 // held-out window is in a training window of the same text.
-func TestLEAF_WindowsOfBothPartsShareNoText(t *testing.T) {
+func TestLEAF_WindowsShareNoText(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(rt *rapid.T) {
 		texts := map[string]string{
@@ -98,9 +98,9 @@ func TestLEAF_WindowsOfBothPartsShareNoText(t *testing.T) {
 	})
 }
 
-// TestLEAF_NumSamplesOfItsScript reads test files as LEAF's script writes them, with 79 samples more in
+// TestLEAF_NumSamplesOfScript reads test files as LEAF's script writes them, with 79 samples more in
 // num_samples than there are.
-func TestLEAF_NumSamplesOfItsScript(t *testing.T) {
+func TestLEAF_NumSamplesOfScript(t *testing.T) {
 	long := strings.Repeat("to be or not to be that is the question ", 4)
 	dir := t.TempDir()
 	datatest.Put(t, dir, "train/a.json", windowsLEAF(map[string]string{"anna": long, "ben": long}, 0))

@@ -44,7 +44,7 @@ func mustOpen(t testing.TB, path string, opt federated.Options) federated.Set {
 
 // Every sample is there once: its client keeps int(0.8 n), the rest is held
 // out, and pixel values are 1 - byte/255.
-func TestOpenFEMNISTParquet(t *testing.T) {
+func TestOpen_FEMNISTParquet(t *testing.T) {
 	var pngs []pngImage
 	for _, r := range datatest.RawImages([]string{"b", "a"}, 7) {
 		var encoded bytes.Buffer
@@ -95,7 +95,7 @@ func TestOpenFEMNISTParquet(t *testing.T) {
 	}
 }
 
-func TestOpenOwnParquet(t *testing.T) {
+func TestOpen_OwnParquet(t *testing.T) {
 	type fixed struct {
 		Client string  `parquet:"client"`
 		X      [3]byte `parquet:"x"`
@@ -145,7 +145,7 @@ func leafFile(template string) []byte {
 	return []byte(strings.ReplaceAll(template, "IMAGE", leafImage(51)))
 }
 
-func TestOpenLEAF(t *testing.T) {
+func TestOpen_LEAF(t *testing.T) {
 	dir := t.TempDir()
 	datatest.Put(t, dir, "train/b.json", leafFile(twoUsers))
 	datatest.Put(t, dir, "train/a.json", leafFile(`{"users": ["w"], "user_data": {"w": {"x": [IMAGE], "y": [0]}}}`))
@@ -172,7 +172,7 @@ func TestOpenLEAF(t *testing.T) {
 	}
 }
 
-func TestOpenLEAFShakespeareAndSent140(t *testing.T) {
+func TestOpen_LEAFShakespeareAndSent140(t *testing.T) {
 	dir := t.TempDir()
 	text := strings.Repeat("To be or!", 9)[:80]
 	shakespeare := `{"users": ["HAMLET"], "user_data": {"HAMLET": {"x": ["` + text + `"], "y": ["T"]}}}`
@@ -203,7 +203,7 @@ func tweet(polarity, user, text string) string {
 	return fmt.Sprintf(`"%s","1","Mon Apr 06 22:19:57 PDT 2009","NO_QUERY","%s","%s"`, polarity, user, text)
 }
 
-func TestOpenTweets(t *testing.T) {
+func TestOpen_Tweets(t *testing.T) {
 	// One word a tweet, so that the vocabulary can be read off the bags.
 	var lines []string
 	for i := range 5 {
@@ -236,7 +236,7 @@ func TestOpenTweets(t *testing.T) {
 }
 
 // Tweets without users get made clients, which are called so.
-func TestOpenTweetsWithoutUsers(t *testing.T) {
+func TestOpen_TweetsWithoutUsers(t *testing.T) {
 	var lines []string
 	for i := range 50 {
 		lines = append(lines, fmt.Sprintf("%d\ta b%d", i%2, i%3))
@@ -276,7 +276,7 @@ func TestSplit(t *testing.T) {
 }
 
 // Each error says what was found, where, and what would be right.
-func TestOpenErrors(t *testing.T) {
+func TestOpen_Errors(t *testing.T) {
 	bad := datatest.RawImages([]string{"a"}, 3)
 	bad[2].Character = 62
 	whole := datatest.Parquet(t, datatest.RawImages([]string{"a"}, 30))
@@ -364,7 +364,7 @@ func TestOpenErrors(t *testing.T) {
 }
 
 // A truncated gzip is no shorter set.
-func TestTruncatedTweets(t *testing.T) {
+func TestOpen_TruncatedTweets(t *testing.T) {
 	var lines []string
 	for i := range 1000 {
 		lines = append(lines, tweet("4", "u", fmt.Sprint("word", i*i)))
@@ -377,7 +377,7 @@ func TestTruncatedTweets(t *testing.T) {
 }
 
 // A folder in the place of a file is named as one.
-func TestAFolderIsNoParquetFile(t *testing.T) {
+func TestOpen_FolderIsNoParquetFile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "set.parquet")
 	datatest.Put(t, dir, "part.parquet/rows.csv", nil)
 	r, _ := federated.Readers.Entry("parquet")

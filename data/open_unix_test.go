@@ -13,7 +13,7 @@ import (
 )
 
 // A pipe would be waited on for ever, and a device read without end, also within a folder.
-func TestAPipeIsRefused(t *testing.T) {
+func TestOpen_Pipe(t *testing.T) {
 	for _, name := range []string{"pipe.parquet", "train/pipe.json", "train.bin", "tweets.csv"} {
 		for _, device := range []bool{false, true} {
 			dir := t.TempDir()

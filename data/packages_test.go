@@ -49,9 +49,9 @@ func TestPageScripts_AreShort(t *testing.T) {
 	}
 }
 
-// TestPageScripts_MakeWhatIsRead plays each script on the page with the real packages, on small inputs
+// TestPageScripts_MakeReadableFiles plays each script on the page with the real packages, on small inputs
 // that they are made for. What fedpace reads of the result is what was put in.
-func TestPageScripts_MakeWhatIsRead(t *testing.T) {
+func TestPageScripts_MakeReadableFiles(t *testing.T) {
 	slow.Test(t, "it installs packages from PyPI")
 	for name, c := range map[string]struct {
 		// inputs makes the script's inputs, and in want.json the samples: client, features and label of

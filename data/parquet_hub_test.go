@@ -43,7 +43,7 @@ func hubPictures(t testing.TB, n int) (rows []hubPicture) {
 	return rows
 }
 
-func TestOpenCIFARParquet(t *testing.T) {
+func TestOpen_CIFARParquet(t *testing.T) {
 	dir := t.TempDir()
 	datatest.Put(t, dir, "data/train-00000-of-00002.parquet", datatest.Parquet(t, hubPictures(t, 150)))
 	datatest.Put(t, dir, "data/train-00001-of-00002.parquet", datatest.Parquet(t, hubPictures(t, 50)))
@@ -65,7 +65,7 @@ func TestOpenCIFARParquet(t *testing.T) {
 }
 
 // Shards of a folder are one set; a writer may be in two of them.
-func TestOpenParquetFolder(t *testing.T) {
+func TestOpen_ParquetFolder(t *testing.T) {
 	dir := t.TempDir()
 	datatest.Put(t, dir, "b.parquet", datatest.Parquet(t, datatest.RawImages([]string{"y", "z"}, 5)))
 	datatest.Put(t, dir, "a.parquet", datatest.Parquet(t, datatest.RawImages([]string{"x", "y"}, 5)))
@@ -96,7 +96,7 @@ func TestOpenParquetFolder(t *testing.T) {
 	}
 }
 
-func TestOpenShakespeareParquet(t *testing.T) {
+func TestOpen_ShakespeareParquet(t *testing.T) {
 	type line struct {
 		Character string `parquet:"character_id"`
 		X         string `parquet:"x"`
@@ -127,7 +127,7 @@ func TestOpenShakespeareParquet(t *testing.T) {
 }
 
 // The same tweets give the same set from Parquet as from CSV.
-func TestOpenTweetsParquet(t *testing.T) {
+func TestOpen_TweetsParquet(t *testing.T) {
 	type tweetRow struct {
 		Text      string `parquet:"text"`
 		User      string `parquet:"user"`

@@ -19,7 +19,7 @@ import (
 )
 
 // The files of many writers are sets of the columns client, x and y.
-func TestWritersOpen(t *testing.T) {
+func TestParquet_Writers(t *testing.T) {
 	for _, path := range datatest.Written(t, "parquetfile/testdata") {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			s := mustOpen(t, path, federated.Options{})
@@ -31,7 +31,7 @@ func TestWritersOpen(t *testing.T) {
 }
 
 // A file with the row groups of several is one set.
-func TestJoinedRowGroups(t *testing.T) {
+func TestParquet_JoinedRowGroups(t *testing.T) {
 	images := datatest.RawImages([]string{"a", "b"}, 100)
 	file := datatest.JoinParquet(t,
 		datatest.Parquet(t, images[:50], parquet.Compression(&parquet.Snappy)),
@@ -46,7 +46,7 @@ func TestJoinedRowGroups(t *testing.T) {
 
 // What compresses to almost nothing is still read: lists of equal numbers, where a
 // page of a few bytes holds thousands of values.
-func TestConstantLists(t *testing.T) {
+func TestParquet_ConstantLists(t *testing.T) {
 	slow.NotUnderRace(t)
 	type row struct {
 		Client string    `parquet:"client,dict"`
@@ -120,7 +120,7 @@ func TestSharedSamples_MarkedRows(t *testing.T) {
 }
 
 // What a file cannot be read for is said in so many words.
-func TestParquetRefused(t *testing.T) {
+func TestParquet_Refused(t *testing.T) {
 	type row struct {
 		Client string  `parquet:"client"`
 		X      []int64 `parquet:"x,list"`
@@ -141,7 +141,7 @@ func TestParquetRefused(t *testing.T) {
 
 // A run may stand for a million rows: they take what their values need, and more than a file of
 // its size is believed take nothing.
-func TestRowsOfRuns(t *testing.T) {
+func TestParquet_RowsOfRuns(t *testing.T) {
 	slow.NotUnderRace(t)
 	type plain struct {
 		Client int32   `parquet:"client,dict"`
@@ -176,7 +176,7 @@ func TestRowsOfRuns(t *testing.T) {
 }
 
 // A run that is longer than the page is refused before it takes any memory.
-func TestLongRun(t *testing.T) {
+func TestParquet_LongRun(t *testing.T) {
 	whole := datatest.Read(t, "parquetfile/testdata/duckdb-v2-uncompressed.parquet")
 	levels := []byte{72<<1&0x7f | 0x80, 72 << 1 >> 7, 3} // of x: one run, 72 values of level 3
 	if bytes.Count(whole, levels) != 1 {

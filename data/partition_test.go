@@ -45,7 +45,7 @@ func skew(labels []int32, clients [][]int32, classes int) float64 {
 
 // Whatever the partition, no sample goes to two clients, nobody is below the
 // minimum, and only a remainder is left over.
-func TestDealProperties(t *testing.T) {
+func TestDeal_Properties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		labels, coarse := labelsOf(rapid.IntRange(1, 12).Draw(t, "labels"), rapid.IntRange(1, 20).Draw(t, "each"))
 		p := federated.Partition{
@@ -100,7 +100,7 @@ func TestDealProperties(t *testing.T) {
 
 // Label skew of the partitions of CIFAR-100's shape, against what is known of
 // each: none for IID, two labels or three for two shards, falling with alpha.
-func TestDealSkew(t *testing.T) {
+func TestDeal_Skew(t *testing.T) {
 	labels, coarse := labelsOf(100, 100)
 	deal := func(p federated.Partition) [][]int32 {
 		p.Clients = 100
@@ -157,7 +157,7 @@ func TestDealSkew(t *testing.T) {
 
 // With a single level an urn must follow Dir(alpha): for alpha = 1 and two
 // labels the count of one label among n draws is uniform on 0..n.
-func TestDealIsDirichlet(t *testing.T) {
+func TestDeal_Dirichlet(t *testing.T) {
 	labels, _ := labelsOf(2, 10_000)
 	clients, err := federated.Partition{Kind: "dirichlet", Alpha: 1, Clients: 2000}.Deal(labels, nil, 1)
 	if err != nil {
@@ -178,7 +178,7 @@ func TestDealIsDirichlet(t *testing.T) {
 	}
 }
 
-func TestDealErrors(t *testing.T) {
+func TestDeal_Errors(t *testing.T) {
 	labels, coarse := labelsOf(10, 10)
 	for _, c := range []struct {
 		p    federated.Partition
@@ -203,7 +203,7 @@ func TestDealErrors(t *testing.T) {
 }
 
 // A partition of any set is called synthetic, and says what it made.
-func TestOpenPartitioned(t *testing.T) {
+func TestDeal_Opened(t *testing.T) {
 	path := datatest.Put(t, t.TempDir(), "set.parquet", datatest.Parquet(t, datatest.RawImages([]string{"b", "a"}, 50)))
 	plain := mustOpen(t, path, federated.Options{})
 	s := mustOpen(t, path, federated.Options{Partition: federated.Partition{Kind: "iid", Clients: 8}})

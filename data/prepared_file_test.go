@@ -14,7 +14,7 @@ import (
 
 // The bytes of a prepared set's samples lie in its file where the set says, so that
 // another process can map them.
-func TestPreparedBytesLieInTheirFile(t *testing.T) {
+func TestPrepared_BytesLieInFile(t *testing.T) {
 	var g federated.Grouping
 	g.Add("a", []int32{0, 1}, []int32{2})
 	g.Add("b", []int32{3}, nil)
@@ -55,7 +55,7 @@ func TestPreparedBytesLieInTheirFile(t *testing.T) {
 }
 
 // A prepared file of another program whose numbers do not go together is damaged.
-func TestPreparedMeaningsThatDoNotFit(t *testing.T) {
+func TestPrepared_MismatchedMeanings(t *testing.T) {
 	for name, change := range map[string]func(*federated.Grouped){
 		"classes":   func(s *federated.Grouped) { s.About.Labels = []string{"a", "b", "c"} },
 		"columns":   func(s *federated.Grouped) { s.About.Columns = []string{"a"} },

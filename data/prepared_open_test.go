@@ -13,7 +13,7 @@ import (
 )
 
 // A prepared file can be opened without its source and is the same set.
-func TestOpenReadsPreparedFiles(t *testing.T) {
+func TestPrepared_Opens(t *testing.T) {
 	slow.NotUnderRace(t)
 	for name, path := range sources(t) {
 		t.Run(name, func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestOpenReadsPreparedFiles(t *testing.T) {
 }
 
 // Sentences with a label are prepared, too, also when they are dealt to clients that are made.
-func TestPreparedSentences(t *testing.T) {
+func TestPrepared_Sentences(t *testing.T) {
 	r, dir := table.Table{Text: "said", Window: 8, Label: "mood"}, t.TempDir()
 	path := datatest.Put(t, dir, "own.csv", []byte("said,mood\n"+strings.Repeat("schöne Grüße,gut\nnie wieder,schlecht\n", 20)))
 	opt := federated.Options{Partition: federated.Partition{Kind: "iid", Clients: 4}, Seed: 3}
@@ -58,7 +58,7 @@ func TestPreparedSentences(t *testing.T) {
 }
 
 // What a prepared file cannot give is refused in words.
-func TestPreparedFilesRefuse(t *testing.T) {
+func TestPrepared_Refuses(t *testing.T) {
 	dir := t.TempDir()
 	path := datatest.Put(t, dir, "f.parquet", datatest.Parquet(t, datatest.RawImages([]string{"b", "a"}, 9)))
 	file := filepath.Join(dir, "set")

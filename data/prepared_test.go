@@ -78,7 +78,7 @@ func TestPrepared(t *testing.T) {
 
 // A prepared file of other sources or options, or one with any byte changed or
 // missing, is made anew and never used.
-func TestPreparedIsNeverTrusted(t *testing.T) {
+func TestPrepared_NeverTrusted(t *testing.T) {
 	dir := t.TempDir()
 	path := datatest.Put(t, dir, "f.parquet", datatest.Parquet(t, datatest.RawImages([]string{"b", "a"}, 9)))
 	cache := filepath.Join(dir, "set.fedpace")
@@ -165,7 +165,7 @@ func FuzzPrepared(f *testing.F) {
 }
 
 // The second start of full FEMNIST and of Shakespeare takes under a second.
-func TestRealPrepared(t *testing.T) {
+func TestPrepared_RealData(t *testing.T) {
 	slow.Test(t, "it reads every real set twice")
 	slow.NotUnderRace(t)
 	for _, name := range []string{"femnist/femnist.parquet", "shakespeare/1994-01-100.zip", "sent140/tweets_with_users.csv.gz", "cifar100"} {

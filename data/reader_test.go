@@ -41,7 +41,7 @@ func (zerosReader) Open(*federated.Source, federated.Options) (federated.Set, er
 	return zeros{}, nil
 }
 
-func TestReaderOfAnotherPackage(t *testing.T) {
+func TestReader_AnotherPackage(t *testing.T) {
 	federated.Readers.Register("zeros", "a file that says zeros", zerosReader{})
 	path := t.TempDir() + "/x.csv" // whose name is another reader's
 	if err := os.WriteFile(path, []byte("zeros"), 0o666); err != nil {
@@ -63,7 +63,7 @@ func TestReaderOfAnotherPackage(t *testing.T) {
 }
 
 // The reading of every layout is told, from its beginning to its end, and changes no set.
-func TestReadingIsTold(t *testing.T) {
+func TestReader_Reported(t *testing.T) {
 	dir := t.TempDir()
 	for name, content := range map[string]string{
 		"rows.csv":   "client,x,y,label\n" + strings.Repeat("a,1,2,0\nb,3,4,1\n", 5000),
@@ -101,7 +101,7 @@ func TestReadingIsTold(t *testing.T) {
 }
 
 // What is read through a reading counts, and the share never exceeds all.
-func TestReadingCounts(t *testing.T) {
+func TestReader_Counts(t *testing.T) {
 	var r federated.Reading
 	if at, share := r.State(); at != "" || share != 0 {
 		t.Errorf("%q is read before anything is, %v", at, share)

@@ -63,7 +63,7 @@ func checkSome(t *testing.T, s federated.Set) {
 }
 
 // The paper's 3,000 writers (paper/NOTES, "Data").
-func TestRealFEMNISTParquet(t *testing.T) {
+func TestRealFEMNIST_Parquet(t *testing.T) {
 	slow.NotUnderRace(t)
 	s := openReal(t, "femnist/femnist.parquet", federated.Options{Task: "femnist", Seed: 1})
 	if s.Clients() != 3000 || trainingSamples(s) != 509_654 || s.HeldOut() != 128_908 {
@@ -107,7 +107,7 @@ func TestRealSent140(t *testing.T) {
 
 // Two shards of LEAF's own tool hold writers of the Parquet file, whose images
 // are the same bytes.
-func TestRealFEMNISTLEAF(t *testing.T) {
+func TestRealFEMNIST_LEAF(t *testing.T) {
 	slow.Test(t, "it reads FEMNIST as text; its Parquet file is read always")
 	slow.NotUnderRace(t)
 	s := openReal(t, "femnist/leaf", federated.Options{Task: "femnist"})
@@ -157,7 +157,7 @@ func TestRealFEMNISTLEAF(t *testing.T) {
 	}
 }
 
-func TestRealTweetsWithoutUsers(t *testing.T) {
+func TestRealTweets_WithoutUsers(t *testing.T) {
 	slow.Test(t, "it reads 1.6 million tweets")
 	slow.NotUnderRace(t)
 	s := openReal(t, "sent140/tweets_without_users.tsv.gz", federated.Options{Task: "sent140"})

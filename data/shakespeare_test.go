@@ -51,7 +51,7 @@ of Syracuse
 plead no more
 `, "\n", "\r\n")
 
-func TestSpeakingRoles(t *testing.T) {
+func TestShakespeare_SpeakingRoles(t *testing.T) {
 	plays := bytes.ReplaceAll([]byte(works), []byte("\r\n"), []byte("\n"))
 	var got []string
 	for _, r := range speakingRoles(plays) {
@@ -69,7 +69,7 @@ func TestSpeakingRoles(t *testing.T) {
 
 // A role of m characters has m - 80 windows: int(0.9 n) train, 79 are skipped,
 // the rest is held out.
-func TestWindowsSplit(t *testing.T) {
+func TestShakespeare_Windows(t *testing.T) {
 	spoken := make([]byte, federated.ShakespeareWindow+1000)
 	for i := range spoken {
 		spoken[i] = federated.ShakespeareCharacters[i%len(federated.ShakespeareCharacters)]
@@ -117,7 +117,7 @@ func zipOf(t testing.TB, name string, content []byte) []byte {
 	return b.Bytes()
 }
 
-func TestShakespeareErrors(t *testing.T) {
+func TestShakespeare_Errors(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		content []byte

@@ -32,7 +32,7 @@ func zipHolding(t testing.TB, pairs ...string) []byte {
 }
 
 // The zip that Sentiment140 is published as is the set of its training CSV.
-func TestZippedTweets(t *testing.T) {
+func TestTweets_Zipped(t *testing.T) {
 	var lines []string
 	for i := range 40 {
 		lines = append(lines, tweet("4", fmt.Sprint("user", i%3), fmt.Sprintf("a b%d", i%7)))

@@ -13,7 +13,7 @@ import (
 
 // The page on the design begins with ten files that make a round. They are there, and know
 // nothing of what surrounds a run.
-func TestTheFilesThatMakeARound(t *testing.T) {
+func TestDesign_FilesOfRound(t *testing.T) {
 	page, err := os.ReadFile("design.md")
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 
 // Each row of the table of checks has five cells and ends with its tests, and a test that is named
 // stands in the file that it leads to.
-func TestChecksNameTests(t *testing.T) {
+func TestChecks_NameTests(t *testing.T) {
 	text, err := os.ReadFile("checks.md")
 	if err != nil {
 		t.Fatal(err)

@@ -55,7 +55,7 @@ func prose(page string) []string {
 
 // Lines of prose end by column 100. Table rows, pictures and code cannot be
 // wrapped.
-func TestLinesAreShort(t *testing.T) {
+func TestPages_ShortLines(t *testing.T) {
 	for path, page := range pages(t) {
 		for i, line := range prose(page) {
 			if n := utf8.RuneCountInString(line); n > 100 && line[0] != '|' && !strings.Contains(line, " | ") && !strings.HasPrefix(line, "![") {
@@ -72,7 +72,7 @@ func anchor(heading string) string {
 }
 
 // The table of schedules has every one of them.
-func TestAllSchedulesAreDescribed(t *testing.T) {
+func TestPages_AllSchedules(t *testing.T) {
 	page := pages(t)["schedules.md"]
 	for _, name := range append(schedule.Ks.Names(), schedule.Etas.Names()...) {
 		if !strings.Contains(page, "\n| `"+name+"` |") {
@@ -82,7 +82,7 @@ func TestAllSchedulesAreDescribed(t *testing.T) {
 }
 
 // A link leads to a file of the project and to a heading in it.
-func TestLinksLeadSomewhere(t *testing.T) {
+func TestPages_Links(t *testing.T) {
 	links := regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	all := pages(t)
 	for path, page := range all {
@@ -111,7 +111,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 }
 
 // The index leads to every page.
-func TestTheIndexIsWhole(t *testing.T) {
+func TestPages_WholeIndex(t *testing.T) {
 	all := pages(t)
 	for path := range all {
 		if !strings.Contains(path, "/") && path != "README.md" && !strings.Contains(all["README.md"], "]("+path) {
@@ -122,7 +122,7 @@ func TestTheIndexIsWhole(t *testing.T) {
 
 // Each block of Go on the page about plug-ins is a file below examples/plugins, named by the
 // line above the block, and the page names every such file.
-func TestPluginsOnThePageAreCompiled(t *testing.T) {
+func TestPages_PluginsAreCompiled(t *testing.T) {
 	page, err := os.ReadFile("extending.md")
 	if err != nil {
 		t.Fatal(err)
@@ -155,7 +155,7 @@ func TestPluginsOnThePageAreCompiled(t *testing.T) {
 
 // The tree of packages on the page about the design names folders that exist,
 // and every folder of the top two levels that holds a package.
-func TestTheTreeOfPackages(t *testing.T) {
+func TestDesign_TreeOfPackages(t *testing.T) {
 	page, err := os.ReadFile("design.md")
 	if err != nil {
 		t.Fatal(err)
@@ -196,7 +196,7 @@ func TestTheTreeOfPackages(t *testing.T) {
 }
 
 // The diagram of a round has all phases of the machine.
-func TestThePhasesOfTheMachine(t *testing.T) {
+func TestDesign_PhasesOfMachine(t *testing.T) {
 	page, err := os.ReadFile("design.md")
 	if err != nil {
 		t.Fatal(err)
@@ -209,7 +209,7 @@ func TestThePhasesOfTheMachine(t *testing.T) {
 }
 
 // Each test that a page names, behind its package, is there.
-func TestNamedTestsAreThere(t *testing.T) {
+func TestPages_NamedTests(t *testing.T) {
 	named := regexp.MustCompile("`([a-z/]+)` (Test\\w+(?:, Test\\w+)*)")
 	n := 0
 	for path, page := range pages(t) {

@@ -77,7 +77,7 @@ func fit(points []grown, of func(grown) float64) (l straight) {
 
 func (l straight) y(x float64) float64 { return l.base + l.slope*x }
 
-func TestPerformanceLines(t *testing.T) {
+func TestPerformance_Lines(t *testing.T) {
 	points := []grown{{Value: 1, Seconds: 5}, {Value: 2, Seconds: 7}, {Value: 100, Seconds: 203}}
 	if l := fit(points, grown.time); math.Abs(l.base-3) > 1e-9 || math.Abs(l.slope-2) > 1e-9 || l.off > 1e-9 {
 		t.Errorf("%+v, want 3 + 2 x", l)
@@ -102,7 +102,7 @@ func scheduled(jobs []float64, workers int) float64 {
 	return free[workers-1]
 }
 
-func TestPerformanceSchedule(t *testing.T) {
+func TestPerformance_Schedule(t *testing.T) {
 	if got := scheduled([]float64{3, 1, 1, 2, 2}, 2); got != 5 {
 		t.Errorf("%g, want 5: 3 + 2 beside 1 + 1 + 2", got)
 	}
@@ -322,7 +322,7 @@ func machine(t *testing.T, name string) (text string) {
 }
 
 // The tables of the page and README are those of the measured files.
-func TestPerformancePage(t *testing.T) {
+func TestPerformance_Page(t *testing.T) {
 	p := readPerformance(t)
 	block := regexp.MustCompile(`(?s)<!-- (speed|peers|growth|full|cores|clients|machine [a-z]+) -->\n.*?<!-- end -->\n`)
 	for path, blocks := range map[string]int{"performance.md": 7, "../README.md": 1} {
@@ -372,7 +372,7 @@ func measuring(t *testing.T, args ...string) (said string, err error) {
 }
 
 // A host that fails ends the benchmark, and its coordinator, which would wait for it.
-func TestAProgramOfTheBenchmarkFails(t *testing.T) {
+func TestPerformance_FailingProgram(t *testing.T) {
 	said, err := measuring(t, "-c", `
 import atexit
 from measure import CHILDREN, Child, ended
@@ -387,14 +387,14 @@ with CHILDREN:
 }
 
 // A first look does not write over what was measured in whole.
-func TestAFirstLookLeavesThePage(t *testing.T) {
+func TestPerformance_FirstLookLeavesPage(t *testing.T) {
 	if said, err := measuring(t, ".", "--length", "0.1"); err == nil || !strings.Contains(said, "give --out FOLDER") {
 		t.Errorf("%s (%v)", said, err)
 	}
 }
 
 // The benchmark runs, and has a row for each that the page has.
-func TestPerformanceIsMeasured(t *testing.T) {
+func TestPerformance_Measured(t *testing.T) {
 	slow.Test(t, "it plays a hundred short runs")
 	dir := t.TempDir()
 	if said, err := measuring(t, ".", "growth", "--length", "0.01", "--out", dir); err != nil {
@@ -423,7 +423,7 @@ func (p *performance) many() string {
 }
 
 // What grows, in a picture: points, and the lines of the page through them.
-func TestPerformancePicture(t *testing.T) {
+func TestPerformance_Picture(t *testing.T) {
 	p := readPerformance(t)
 	var d drawing
 	const across, wide, high = 4, 190., 110.

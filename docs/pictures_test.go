@@ -61,7 +61,7 @@ func (d *drawing) keep(t *testing.T, name, about string, width, height int) {
 }
 
 // Each schedule of K, over 200 rounds of 1 s in which the loss falls as 1/(1 + r/50).
-func TestThePictureOfSchedules(t *testing.T) {
+func TestPicture_Schedules(t *testing.T) {
 	var d drawing
 	const rounds, k0, across, wide, high = 200, 60, 4, 190., 110.
 	list := []struct{ name, k string }{
@@ -94,7 +94,7 @@ func TestThePictureOfSchedules(t *testing.T) {
 
 // A round by Eq. 3: each client downloads the model, takes K steps and uploads its update; rules
 // say when the round closes.
-func TestThePictureOfARound(t *testing.T) {
+func TestPicture_Round(t *testing.T) {
 	var d drawing
 	const megabits, k, left, scale = 6.71, 40, 150., 95. // FEMNIST's model, and K
 	ends := []float64{}
@@ -130,7 +130,7 @@ func TestThePictureOfARound(t *testing.T) {
 }
 
 // The rows of a table become samples.
-func TestThePictureOfAMapping(t *testing.T) {
+func TestPicture_Mapping(t *testing.T) {
 	f, err := os.Open("../examples/own-data/flowers.csv")
 	if err != nil {
 		t.Fatal(err)
@@ -163,7 +163,7 @@ func TestThePictureOfAMapping(t *testing.T) {
 }
 
 // Many local steps learn fast at first, and end worse: the quadratic task's loss by time.
-func TestThePictureOfDecay(t *testing.T) {
+func TestPicture_Decay(t *testing.T) {
 	if !*rewrite {
 		slow.Test(t, "it plays four runs")
 	}

@@ -24,7 +24,7 @@ const (
 var figures = regexp.MustCompile(`\d[\d.,]*`)
 
 // A terminal plays the demonstration: its progress from round to round, then its summary.
-func TestThePictureOfATerminal(t *testing.T) {
+func TestPicture_Terminal(t *testing.T) {
 	if !*rewrite {
 		slow.Test(t, "it builds the program and plays the demonstration")
 	}
@@ -48,7 +48,7 @@ func TestThePictureOfATerminal(t *testing.T) {
 }
 
 // The picture is small, has no script, and ends with the summary that README has.
-func TestTheTerminalEndsAsREADMESays(t *testing.T) {
+func TestTerminal_EndsAsREADME(t *testing.T) {
 	page, err := os.ReadFile("../README.md")
 	picture, err2 := os.ReadFile(terminal)
 	if err := errors.Join(err, err2); err != nil {

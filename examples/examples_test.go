@@ -17,7 +17,7 @@ import (
 // Every example with a table plays, in its small form, to the same table and figure that
 // stand in its folder, but for the numbers: K-eta-fixed and K_r-rounds are among the
 // schedules.
-func TestExamplesPlay(t *testing.T) {
+func TestExamples_Play(t *testing.T) {
 	slow.Test(t, "it plays whole examples")
 	tables, err := filepath.Glob("*/compare.csv")
 	if err != nil || len(tables) == 0 {

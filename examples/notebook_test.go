@@ -13,7 +13,7 @@ import (
 )
 
 // The notebook's cells print what stands below them.
-func TestTheNotebook(t *testing.T) {
+func TestNotebook(t *testing.T) {
 	slow.Test(t, "it plays a notebook in Python")
 	t.Parallel()
 	python := installed.Python(t, "numpy")

@@ -15,7 +15,7 @@ import (
 
 // A README is about the table in its folder: it has the best accuracy of every row, or
 // the best of the metric in its place.
-func TestReadmesHaveTheNumbersOfTheirTables(t *testing.T) {
+func TestReadmes_NumbersOfTables(t *testing.T) {
 	tables, err := filepath.Glob("*/compare.csv")
 	if err != nil || len(tables) == 0 {
 		t.Fatalf("%d tables, %v", len(tables), err)
@@ -44,7 +44,7 @@ func TestReadmesHaveTheNumbersOfTheirTables(t *testing.T) {
 }
 
 // The index names every example, and nothing that is not there.
-func TestTheIndexIsWhole(t *testing.T) {
+func TestIndex_Whole(t *testing.T) {
 	text, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)

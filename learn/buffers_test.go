@@ -11,7 +11,7 @@ import (
 )
 
 // Integers that travel have PyTorch's bytes in a file, little-endian two's complement, and read back.
-func TestTensor_IntegersInAFile(t *testing.T) {
+func TestTensor_IntegersInFile(t *testing.T) {
 	for name, x := range map[string]struct {
 		kind   string
 		values []float32
@@ -70,7 +70,7 @@ func TestTensor_InfinitiesAreWords(t *testing.T) {
 	}
 }
 
-func TestTensor_ValuesThatCannotBe(t *testing.T) {
+func TestTensor_ImpossibleValues(t *testing.T) {
 	for name, x := range map[string]struct {
 		tensor Tensor
 		value  float32

@@ -246,7 +246,7 @@ type odd struct {
 func init() { network.Layers.Register("odd", "a layer with a list of numbers", odd{}) }
 
 // A name holds a list of numbers.
-func TestParse_LayerWithAListOfNumbers(t *testing.T) {
+func TestParse_LayerWithListOfNumbers(t *testing.T) {
 	of := Samples{Features: 3, Targets: 3}
 	m, err := Sequential{Layers: []network.Layer{odd{Sizes: []int{1, 20}}, network.DenseLayer{}}}.Model(of)
 	if err != nil || m.String() != "layers:values=3,targets=3;odd(1,20),dense(3)" {

@@ -136,7 +136,7 @@ func TestModels_ParametersOfTable1(t *testing.T) {
 	}
 }
 
-func TestTensors_TileTheParameters(t *testing.T) {
+func TestTensors_TileParameters(t *testing.T) {
 	for _, spec := range slices.Concat(small, listed) {
 		m := parse(t, spec)
 		at := 0
@@ -186,7 +186,7 @@ func TestParse_Refused(t *testing.T) {
 	}
 }
 
-func TestInit_UniformWithinTheFanIn(t *testing.T) {
+func TestInit_UniformWithinFanIn(t *testing.T) {
 	m := parse(t, "mlp:784,200,200,62")
 	a, b, other := make([]float32, m.Params()), make([]float32, m.Params()), make([]float32, m.Params())
 	m.Init(a, 1)
@@ -263,7 +263,7 @@ func TestGradient_AgainstFiniteDifferences(t *testing.T) {
 	}
 }
 
-func TestStep_FollowsTheGradient(t *testing.T) {
+func TestStep_FollowsGradient(t *testing.T) {
 	everyISA(t, func(t *testing.T, isa kernel.ISA) {
 		for _, spec := range slices.Concat(small, listed) {
 			for _, n := range []int{1, 5, 32, 40} {
@@ -295,7 +295,7 @@ func TestStep_FollowsTheGradient(t *testing.T) {
 	})
 }
 
-func TestEvaluate_AgainstTheReference(t *testing.T) {
+func TestEvaluate_AgainstReference(t *testing.T) {
 	everyISA(t, func(t *testing.T, isa kernel.ISA) {
 		for _, spec := range small {
 			for _, n := range []int{1, 31, 32, 70} {

@@ -63,7 +63,7 @@ func TestSelectKernel_LimitedInstructions(t *testing.T) {
 
 // The instruction sets of a class do the same arithmetic in the same order: steps
 // and evaluations of every model agree bit for bit, in parameters and in losses.
-func TestKernel_SameBitsInAClass(t *testing.T) {
+func TestKernel_SameBitsInClass(t *testing.T) {
 	byClass := map[string][]kernel.ISA{}
 	for _, isa := range kernel.Available() {
 		byClass[isa.Class()] = append(byClass[isa.Class()], isa)

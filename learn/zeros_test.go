@@ -11,7 +11,7 @@ import (
 
 // Features that are 0 in a whole block are left out four by four where their number can be
 // divided by four. A model of one feature more, always 0, leaves out none, and is led to the same bits.
-func TestDense_ZerosLeftOutToTheBit(t *testing.T) {
+func TestDense_ZerosLeftOutToBit(t *testing.T) {
 	const features, width, classes, most = 96, 20, 5, 70
 	for _, c := range kernel.Available() {
 		t.Run(c.String(), func(t *testing.T) {

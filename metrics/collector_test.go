@@ -37,7 +37,7 @@ func spans(e *round.TaskReport) (list []span) {
 	return list
 }
 
-func TestPhasesOfATask(t *testing.T) {
+func TestPhases_OfTask(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		task round.TaskReport
@@ -71,7 +71,7 @@ func TestPhasesOfATask(t *testing.T) {
 	}
 }
 
-func TestStepsDone(t *testing.T) {
+func TestSteps_Done(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		task round.TaskReport
@@ -108,7 +108,7 @@ func anyTask(t *rapid.T) round.TaskReport {
 	return e
 }
 
-func TestPhasesTileTheTask(t *testing.T) {
+func TestPhases_TileTask(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := anyTask(t)
 		spans := spans(&e)
@@ -132,7 +132,7 @@ func TestPhasesTileTheTask(t *testing.T) {
 }
 
 // What is kept is what sorting all tasks would give, in whatever order they end.
-func TestKeptTasks(t *testing.T) {
+func TestTasks_Kept(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		slowest, sample := rapid.IntRange(0, 6).Draw(t, "slowest"), rapid.IntRange(0, 6).Draw(t, "sample")
 		c := newCollector(&Run{
@@ -215,7 +215,7 @@ func TestCollector_SampleIsStable(t *testing.T) {
 }
 
 // A population of any size costs what is kept, and a round no allocation.
-func TestMemoryIsBounded(t *testing.T) {
+func TestMemory_Bounded(t *testing.T) {
 	c := newCollector(&Run{Slowest: 8, Sample: 32, Clients: 10_000})
 	play := func() {
 		for i := range 20_000 {

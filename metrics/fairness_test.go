@@ -15,7 +15,7 @@ import (
 
 // The index by hand: k of n that share everything have k/n, and {0.9, 0.6, 0.3, 0} has
 // 1.8² / (4 (0.81 + 0.36 + 0.09)) = 3.24 / 5.04.
-func TestJainsIndex(t *testing.T) {
+func TestJain_Index(t *testing.T) {
 	for _, x := range []struct {
 		values []float64
 		want   float64

@@ -16,7 +16,7 @@ type options struct {
 
 // Bind replaces a list with a policy by a copy, so that a run beside it keeps its own, and does not touch one
 // without a policy.
-func TestBind_SharedListsStayAsTheyAre(t *testing.T) {
+func TestBind_SharedListsStay(t *testing.T) {
 	mine := options{
 		Rules: []closing.Rule{closing.All{}, closing.Python{Fewest: 1}},
 		Plain: []closing.Rule{closing.All{}},

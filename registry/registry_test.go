@@ -36,7 +36,7 @@ func init() {
 	shapes.Register("point", "no side", point{})
 }
 
-func TestTableKnowsItsEntries(t *testing.T) {
+func TestTable_Entries(t *testing.T) {
 	if diff := cmp.Diff([]string{"point", "square"}, shapes.Names()); diff != "" {
 		t.Error(diff)
 	}
@@ -84,7 +84,7 @@ func TestTableKnowsItsEntries(t *testing.T) {
 	}
 }
 
-func TestMistakesOfAPlugInPanic(t *testing.T) {
+func TestPlugin_MistakesPanic(t *testing.T) {
 	for name, register := range map[string]func(){
 		"name twice":   func() { shapes.Register("point", "", struct{ point }{}) },
 		"type twice":   func() { shapes.Register("dot", "", point{}) },
@@ -124,7 +124,7 @@ func TestMistakesOfAPlugInPanic(t *testing.T) {
 	}
 }
 
-func TestOptionsAreHeldToTheirTags(t *testing.T) {
+func TestOptions_HeldToTags(t *testing.T) {
 	for _, test := range []struct {
 		value square
 		want  string
@@ -177,7 +177,7 @@ func TestOptionsAreHeldToTheirTags(t *testing.T) {
 	}
 }
 
-func TestBelowNamesTheWholePath(t *testing.T) {
+func TestBelow_WholePath(t *testing.T) {
 	for _, test := range []struct {
 		err  error
 		want string

@@ -81,8 +81,8 @@ func increments(t *rapid.T) *rapid.Generator[Time] {
 	})
 }
 
-// TestClockIsASortedList runs random programs against the model.
-func TestClockIsASortedList(t *testing.T) {
+// TestClock_SortedList runs random programs against the model.
+func TestClock_SortedList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, m := New(), &model{}
 		dt := increments(t)

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-func TestEventIsFourWords(t *testing.T) {
+func TestEvent_FourWords(t *testing.T) {
 	if got := unsafe.Sizeof(Event{}); got != 32 {
 		t.Errorf("an event has %d bytes, want 32", got)
 	}
@@ -91,7 +91,7 @@ func TestFingerprint(t *testing.T) {
 }
 
 // The fingerprint is part of what a seed means: it is the same in every build.
-func TestFingerprintIsFixed(t *testing.T) {
+func TestFingerprint_Fixed(t *testing.T) {
 	c := some()
 	for c.live > 0 {
 		c.Pop()
@@ -104,7 +104,7 @@ func TestFingerprintIsFixed(t *testing.T) {
 const goldenFingerprint = 0xf3c3cc65b2d82e79
 
 // Deadlines that are set and withdrawn by the million, far ahead, leave nothing.
-func TestCancelledEventsAreLetGo(t *testing.T) {
+func TestCancelled_LetGo(t *testing.T) {
 	c := New()
 	c.Schedule(Event{At: Never, Seq: math.MaxUint64})
 	for i := range uint64(1_000_000) {
@@ -122,7 +122,7 @@ func TestCancelledEventsAreLetGo(t *testing.T) {
 }
 
 // A queue that was long gives its memory back.
-func TestMemoryFollowsPending(t *testing.T) {
+func TestMemory_FollowsPending(t *testing.T) {
 	heapBytes := func() uint64 {
 		runtime.GC()
 		var m runtime.MemStats
@@ -149,7 +149,7 @@ func TestMemoryFollowsPending(t *testing.T) {
 }
 
 // Scheduling and popping in the steady state allocates nothing.
-func TestHoldAllocatesNothing(t *testing.T) {
+func TestHold_AllocatesNothing(t *testing.T) {
 	h := newHoldClock(10_000)
 	h.run(100_000)
 	if got := testing.AllocsPerRun(20, func() { h.run(10_000) }); got > 60 {

@@ -9,7 +9,7 @@ import (
 )
 
 // At pace 60 a virtual minute takes a wall second, wherever the run begins.
-func TestPacerKeepsPace(t *testing.T) {
+func TestPacer_KeepsPace(t *testing.T) {
 	for _, origin := range []Time{0, 1e12} {
 		synctest.Test(t, func(t *testing.T) {
 			p := NewPacer(60, origin)
@@ -30,7 +30,7 @@ func TestPacerKeepsPace(t *testing.T) {
 }
 
 // A run that falls behind does not wait until it has caught up, and says so.
-func TestPacerLag(t *testing.T) {
+func TestPacer_Lag(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := NewPacer(2, 0)
 		start := time.Now()
@@ -55,7 +55,7 @@ func TestPacerLag(t *testing.T) {
 	})
 }
 
-func TestPacerFree(t *testing.T) {
+func TestPacer_Free(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := NewPacer(0, 0)
 		start := time.Now()
@@ -65,7 +65,7 @@ func TestPacerFree(t *testing.T) {
 	})
 }
 
-func TestPacerStops(t *testing.T) {
+func TestPacer_Stops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)

@@ -22,7 +22,7 @@ func some() *Clock {
 }
 
 // A state does not tell how the clock came there.
-func TestStateDoesNotDependOnHistory(t *testing.T) {
+func TestState_AnyHistory(t *testing.T) {
 	want := some().State()
 
 	c := some()
@@ -51,7 +51,7 @@ func TestStateDoesNotDependOnHistory(t *testing.T) {
 }
 
 // A clock that was restored goes on to the fingerprint of one that was not.
-func TestRestoreGoesOn(t *testing.T) {
+func TestRestore_Continues(t *testing.T) {
 	c := some()
 	d := Restore(c.State())
 	for i := uint64(1000); c.live > 0; i++ {

@@ -133,7 +133,7 @@ func TestAnswer_BoundsAreRoundedUp(t *testing.T) {
 
 // Each number that a page draws is the difference between two rows of runs.csv, and each that it writes
 // stands in compare.txt.
-func TestWebpage_NumbersOfTheFiles(t *testing.T) {
+func TestWebpage_NumbersOfFiles(t *testing.T) {
 	plan := smallSweep(t)
 	cells, err := sweep(t.Context(), plan, Options{})
 	if err != nil {

@@ -60,7 +60,7 @@ func verdicts(seeds, times int, gain float64) (none, better, worse float64) {
 
 // A schedule against itself, with seeds of its own, shows no difference, but for as many times as
 // intervals of 95 % miss; and a gain of two standard errors is found as often as theory says.
-func TestDifference_WhatIsSeen(t *testing.T) {
+func TestDifference_Seen(t *testing.T) {
 	slow.NotUnderRace(t)
 	for _, seeds := range []int{3, 5, 10} {
 		none, _, _ := verdicts(seeds, 500, 0)
@@ -122,7 +122,7 @@ func TestVerdicts_FollowHolm(t *testing.T) {
 
 // A mean of the seeds that were fast enough is none, whichever run was too slow with the others; the
 // table says how many have a value.
-func TestDifference_LevelThatSomeNeverReach(t *testing.T) {
+func TestDifference_UnreachedLevel(t *testing.T) {
 	for never, want := range map[int]string{4: "reached by fixed alone with 1 of 3 seeds", 1: "reached by rounds alone with 1 of 3 seeds"} {
 		c := planted(rand.New(rand.NewPCG(1, 1)), 3, 0)
 		for i := range c.Runs {
@@ -166,7 +166,7 @@ func TestVerdict_NumberOfSeeds(t *testing.T) {
 
 // The values 4 and 1 of 8 seconds and of 2 are 3.4 on the mean of all ten, 1.75 of the last
 // 2.5 + and so on, however their time is cut; a span that is not full has no mean.
-func TestTail_MeanOverASpan(t *testing.T) {
+func TestTail_MeanOverSpan(t *testing.T) {
 	var whole, cut Tail
 	whole.Add(0, 8, 4)
 	whole.Add(8, 10, 1)
@@ -207,7 +207,7 @@ func TestComparison_TimeToLevel(t *testing.T) {
 
 // What a comparison says of schedules that read no loss does not depend on the rounds over which the
 // training loss is averaged.
-func TestComparison_IndependentOfTheWindow(t *testing.T) {
+func TestComparison_IndependentOfWindow(t *testing.T) {
 	slow.NotUnderRace(t)
 	said := map[string]string{}
 	for _, window := range []string{"1", "10", "30", "100"} {

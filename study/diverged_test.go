@@ -63,7 +63,7 @@ func TestComparison_Divergence(t *testing.T) {
 
 // The same command goes on with a comparison that was stopped: what is done is
 // read, what was cut goes on, and the results are those of one that never was.
-func TestComparison_ContinuesAfterAnInterruption(t *testing.T) {
+func TestComparison_ContinuesAfterInterruption(t *testing.T) {
 	whole := runtest.Small(t, "task=sent140", "stop.rounds=20")
 	want, err := compare(t.Context(), whole, []string{schedule.Fixed, "rounds"}, Options{})
 	if err != nil {

@@ -228,7 +228,7 @@ func TestDocs_Figures(t *testing.T) {
 	}
 }
 
-func TestDocs_ConfigurationOfTheStudy(t *testing.T) {
+func TestDocs_ConfigurationOfStudy(t *testing.T) {
 	if c, err := config.Load(filepath.Join(docs, "study", "stragglers.yaml"), nil); err != nil || c.Cohort != 13 {
 		t.Errorf("the study's configuration: %+v, %v", c, err)
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // Where each cell goes: to the plan's server, to its configuration's, or to none.
-func TestPlay_WhereACellIsDone(t *testing.T) {
+func TestPlay_WhereCellIsDone(t *testing.T) {
 	for _, c := range []struct {
 		flag, configured, want string
 		remote                 bool

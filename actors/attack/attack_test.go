@@ -103,7 +103,7 @@ func drawn(n int, key uint64) []float32 {
 
 // Three colluders on a line, worked out by hand: updates 0, 1 and 5 have the mean 2 and reach
 // 5, so none may be farther than 5 from the last: all directions lead down to 0.
-func TestAttack_MinMaxOnALine(t *testing.T) {
+func TestAttack_MinMaxOnLine(t *testing.T) {
 	for _, direction := range []string{"unit", "std", "sign"} {
 		got := []float32{9}
 		MinMax{Direction: direction}.collude(got, [][]float32{{0}, {1}, {5}})
@@ -115,7 +115,7 @@ func TestAttack_MinMaxOnALine(t *testing.T) {
 
 // The update is the one that the authors' search finds, which halves an interval, and lies as
 // far out as honest ones: no farther, and no less.
-func TestAttack_MinMaxIsThatOfItsAuthors(t *testing.T) {
+func TestAttack_MinMaxPublished(t *testing.T) {
 	const n = 300
 	for colluders := 2; colluders <= 6; colluders++ {
 		var honest [][]float32
@@ -223,7 +223,7 @@ func TestAttack_Honest(t *testing.T) {
 // Bagdasaryan et al. 2020, eq. 3: where n updates are summed and weighted by the server rate over N, an
 // attacker with the factor N/rate replaces the global model by its own, if the other clients have
 // converged and send no change.
-func TestScale_ReplacesTheModel(t *testing.T) {
+func TestScale_ReplacesModel(t *testing.T) {
 	const clients = 40
 	const rate = 0.5
 	base := []float32{1, -2, 0.5}

@@ -17,7 +17,7 @@ func files(pairs ...string) fstest.MapFS {
 	return fs
 }
 
-func TestBoard_WhatABoardTells(t *testing.T) {
+func TestBoard_Reported(t *testing.T) {
 	b := &Board{
 		files("self/status", "Name:\tfedpace\nVmHWM:\t   51200 kB\nVmRSS:\t  100 kB", "meminfo", "MemTotal: 948304 kB\nMemAvailable:  614400 kB"),
 		files("firmware/devicetree/base/model", "Raspberry Pi 4 Model B Rev 1.4\x00", "class/thermal/thermal_zone0/temp", "48686", "class/thermal/thermal_zone1/temp", "61200"),
@@ -31,7 +31,7 @@ func TestBoard_WhatABoardTells(t *testing.T) {
 	}
 }
 
-func TestBoard_WhereABoardsPowerStands(t *testing.T) {
+func TestBoard_WhereBoardsPowerStands(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		files fstest.MapFS

@@ -60,7 +60,7 @@ func load(t *testing.T, r *Result) (config.Config, string) {
 
 // What calibrate writes is a class that a run reads, with all that was measured. A task of
 // 80 steps on it takes what was measured, on average over its scatter.
-func TestClass_CalibrationIsAClass(t *testing.T) {
+func TestClass_CalibrationIsClass(t *testing.T) {
 	c, text := load(t, sample())
 	k := c.Fleet[0]
 	constant := func(d fleet.Distribution) float64 { return d.(fleet.Constant).Value }
@@ -107,7 +107,7 @@ func TestClass_CalibrationIsAClass(t *testing.T) {
 
 // What was not measured is not in the class, and several sizes of minibatches are classes
 // of their own.
-func TestClass_PartsOfACalibration(t *testing.T) {
+func TestClass_PartsOfCalibration(t *testing.T) {
 	r := sample()
 	r.Network, r.Machine.Watts = nil, nil
 	other := r.Compute[0]
@@ -135,7 +135,7 @@ func TestClass_PartsOfACalibration(t *testing.T) {
 }
 
 // People see the figures with their intervals, and the paper's beside them.
-func TestClass_WhatPeopleSee(t *testing.T) {
+func TestClass_Printed(t *testing.T) {
 	var b strings.Builder
 	if err := sample().Write(&b); err != nil {
 		t.Fatal(err)

@@ -55,7 +55,7 @@ func within(t *testing.T, what string, got, want, tolerance float64) {
 
 // Steps, overhead and scatter come out as they were put in, within what 400 tasks tell:
 // a robust deviation of n values has itself a deviation of about 1.2/sqrt(n).
-func TestCompute_StepsAndOverheadAreToldApart(t *testing.T) {
+func TestCompute_StepsAndOverheadApart(t *testing.T) {
 	m := machine{overhead: 0.004, step: 0.001, task: 0.01, cv: 0.05}
 	c := m.measure(t, 80)
 	within(t, "a step", c.SecondsPerStep.Value, 0.001, 0.005)
@@ -71,7 +71,7 @@ func TestCompute_StepsAndOverheadAreToldApart(t *testing.T) {
 
 // Tasks that take ten times as long now and then move neither the step nor step_cv; they
 // are among the factors, so that a simulated run is as long on average.
-func TestCompute_OutliersAreNoScatterOfSteps(t *testing.T) {
+func TestCompute_OutliersAreNoScatter(t *testing.T) {
 	m := machine{overhead: 0.001, step: 0.002, cv: 0.02, slow: func(task int) float64 {
 		if task%25 == 0 {
 			return 10
@@ -148,7 +148,7 @@ func TestCompute_AnotherTimesPace(t *testing.T) {
 }
 
 // A device that slows down and is quick again is not one that settles.
-func TestCompute_DeviceThatIsBusyNowAndThen(t *testing.T) {
+func TestCompute_DeviceBusyAtTimes(t *testing.T) {
 	m := machine{step: 0.005, task: 0.005, slow: func(task int) float64 {
 		if task/50%2 == 1 {
 			return 1.3
@@ -171,7 +171,7 @@ func TestCompute_WarmUpIsLeftOut(t *testing.T) {
 }
 
 // A device that gets slower says so, and its class is that of the last half.
-func TestCompute_HotDeviceIsItsLastHalf(t *testing.T) {
+func TestCompute_HotDevice(t *testing.T) {
 	m := machine{step: 0.005, task: 0.005, slow: func(task int) float64 {
 		if task > 100 {
 			return 1.5
@@ -234,7 +234,7 @@ func TestCompute_EffortEnds(t *testing.T) {
 	}
 }
 
-func TestCompute_FailingDeviceEndsTheMeasurement(t *testing.T) {
+func TestCompute_FailingDeviceEndsMeasurement(t *testing.T) {
 	broken := errors.New("broken")
 	for fails := range 9 {
 		n := 0

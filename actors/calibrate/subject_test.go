@@ -109,7 +109,7 @@ func TestSubject_RandomSamples(t *testing.T) {
 
 // What a coordinator says of its runs is enough; one that says nothing leaves nothing to
 // measure.
-func TestSubject_ModelOfACoordinatorsRuns(t *testing.T) {
+func TestSubject_ModelOfCoordinatorsRuns(t *testing.T) {
 	of, err := SubjectOfTask(tasks.FEMNIST, DeviceInput{})
 	if err != nil {
 		t.Fatal(err)

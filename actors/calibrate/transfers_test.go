@@ -7,7 +7,7 @@ import (
 
 // The sizes that travel hold the model's own, a single value, and another whose distance
 // tells the speed.
-func TestTransfers_SizesThatTravel(t *testing.T) {
+func TestTransfers_Sizes(t *testing.T) {
 	for params, want := range map[int]string{1: "[1 131072 1]", 1000: "[1 131072 1000]", 209662: "[1 52415 209662]", 1 << 22: "[1 1048576 4194304]"} {
 		if got := fmt.Sprint(Sizes(params)); got != want {
 			t.Errorf("of %d: %s, want %s", params, got, want)

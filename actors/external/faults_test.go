@@ -134,7 +134,7 @@ func lives(pid string) bool {
 
 // A trainer that dies is started again, and only what is missing is done again. When it
 // dies each time, the error has its last words.
-func TestFaults_TrainersThatDie(t *testing.T) {
+func TestFaults_DyingTrainers(t *testing.T) {
 	t.Parallel()
 	base, want := sound(t)
 	for _, place := range []string{"die at task", "child"} {
@@ -188,7 +188,7 @@ func TestFaults_TrainersThatDie(t *testing.T) {
 }
 
 // A trainer that is silent for too long is killed, and started again.
-func TestFaults_TrainersThatHang(t *testing.T) {
+func TestFaults_HangingTrainers(t *testing.T) {
 	t.Parallel()
 	base, want := sound(t)
 	const silence = 5 * time.Second // enough for a start on a busy machine
@@ -205,7 +205,7 @@ func TestFaults_TrainersThatHang(t *testing.T) {
 }
 
 // A trainer that says for ever that it is alive, and not what it is, is stopped.
-func TestFaults_TrainerThatNeverGreets(t *testing.T) {
+func TestFaults_NoGreeting(t *testing.T) {
 	t.Parallel()
 	slow.Test(t, "it waits for ten times the silence that a start may take")
 	if _, err := open(t, &heard{}, 3*time.Second, "-fault", "alive without end"); err == nil || !strings.Contains(err.Error(), "it has said for 30s that it is alive, and no greeting") {
@@ -214,7 +214,7 @@ func TestFaults_TrainerThatNeverGreets(t *testing.T) {
 }
 
 // What a trainer says is checked before it is used. A lie ends the job at once.
-func TestFaults_TrainersThatLie(t *testing.T) {
+func TestFaults_LyingTrainers(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	base, _ := sound(t)
@@ -262,7 +262,7 @@ func TestFaults_TrainersThatLie(t *testing.T) {
 	}
 }
 
-func TestFaults_GreetingsThatLie(t *testing.T) {
+func TestFaults_LyingGreetings(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	for fault, want := range map[string]string{
@@ -291,7 +291,7 @@ func TestFaults_GreetingsThatLie(t *testing.T) {
 }
 
 // A script that changes while its run goes on is found when the trainer is started again.
-func TestFaults_ScriptThatChanges(t *testing.T) {
+func TestFaults_ChangedScript(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	base, _ := sound(t)
@@ -377,7 +377,7 @@ func TestFaults_Commands(t *testing.T) {
 }
 
 // Where the Python package cannot be written is said, with the way out.
-func TestFaults_NoFolderForTheLibrary(t *testing.T) {
+func TestFaults_NoFolderForLibrary(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -3,7 +3,7 @@ package external_test
 import "testing"
 
 // Memory that a trainer tries to take away stays.
-func TestFile_TrainerThatShrinksItsMemory(t *testing.T) {
+func TestFile_ShrinkingMemory(t *testing.T) {
 	t.Parallel()
 	base, want := sound(t)
 	p, err := open(t, &heard{}, 0, "-fault", "shrink")

@@ -43,7 +43,7 @@ func TestGreeting_OwnSteps(t *testing.T) {
 	}
 }
 
-func TestProgram_InitialModelThatIsNotFinite(t *testing.T) {
+func TestProgram_InitialModelNotFinite(t *testing.T) {
 	p := &Program{Greeting: Greeting{Name: "a.py", Tensors: []Tensor{
 		{Name: "w", Shape: []int{2}, Trainable: true},
 		{Name: "attention.mask", Shape: []int{2, 2}},

@@ -19,7 +19,7 @@ func TestProgram_Environment(t *testing.T) {
 
 // A trainer that was started again and freezes another part of its model is another one: what
 // is frozen travels nowhere.
-func TestProgram_AnotherFrozenPartIsAnotherModel(t *testing.T) {
+func TestProgram_FrozenPartIdentifiesModel(t *testing.T) {
 	one := &Greeting{Tensors: []Tensor{{Name: "w", Shape: []int{2}, Trainable: true}, {Name: "base", Shape: []int{3}}}}
 	other := &Greeting{Tensors: slices.Clone(one.Tensors)}
 	if d := one.differs(other); d != "" {

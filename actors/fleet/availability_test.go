@@ -45,7 +45,7 @@ func anyAvailability(t *rapid.T, recorded string) Availability {
 
 // Nothing changes before NextChange, and something does at it; the times are
 // pure functions.
-func TestAvailability_IsConstantUpToTheNextChange(t *testing.T) {
+func TestAvailability_ConstantUpToNextChange(t *testing.T) {
 	recorded := stays(t)
 	rapid.Check(t, func(t *rapid.T) {
 		a := anyAvailability(t, recorded)
@@ -217,7 +217,7 @@ func TestAvailability_RecordedSessions(t *testing.T) {
 }
 
 // Sessions of any shape against a look through the list.
-func TestAvailability_RecordedSessionsAgainstAList(t *testing.T) {
+func TestAvailability_RecordedSessionsAgainstList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var sessions []session
 		end := int64(0)

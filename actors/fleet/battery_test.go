@@ -66,7 +66,7 @@ func TestBattery_BatteriesAreCharged(t *testing.T) {
 }
 
 // Tasks by hand: 4 s at 1 W, 10 s at 4 W and 16 s at 1.5 W are 4 + 40 + 24 J.
-func TestBattery_TasksEndWhereTheBatteryIsEmpty(t *testing.T) {
+func TestBattery_EmptyEndsTasks(t *testing.T) {
 	f := charged(t, nil, func(*Battery) {})
 	for _, c := range []struct {
 		joules float64

@@ -97,7 +97,7 @@ func TestClass_Independence(t *testing.T) {
 
 // Tasks that start at the same time have the n-th values of all laws together, in both classes and
 // all phases; at other times they have others, each equally often.
-func TestClass_TasksThatStartTogether(t *testing.T) {
+func TestClass_SimultaneousTasks(t *testing.T) {
 	of := func(values ...float64) Vary {
 		speeds := make([]float64, len(values))
 		for i, x := range values {

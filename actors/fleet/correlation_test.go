@@ -158,7 +158,7 @@ func TestCorrelation_PlansNeedNoData(t *testing.T) {
 // A class's own availability, and the hours of its chargers, come with its devices: who
 // has device 7 is there when client 7 would be without the correlation. The availability
 // that all classes share does not.
-func TestCorrelation_AvailabilityOfAClassComesWithItsDevices(t *testing.T) {
+func TestCorrelation_AvailabilityOfClass(t *testing.T) {
 	const n = 300
 	data := uneven(n)
 	fleet := func(c Correlation) *Fleet {

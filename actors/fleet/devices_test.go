@@ -83,7 +83,7 @@ func TestDevices_ClassOfDevicesAlone(t *testing.T) {
 }
 
 // The mean of a class is that of a fleet of that class alone.
-func TestDevices_MeanOfAClass(t *testing.T) {
+func TestDevices_MeanOfClass(t *testing.T) {
 	c := boards(1)
 	f, err := NewFleet(c, 3)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 
 // Where a client leaves before it is done, its plan says so too, and when; and
 // it is there until it leaves.
-func TestLeave_WhoLeavesIsSeenInPlans(t *testing.T) {
+func TestLeave_SeenInPlans(t *testing.T) {
 	recorded := stays(t)
 	rapid.Check(t, func(t *rapid.T) {
 		f, err := NewFleet(Config{

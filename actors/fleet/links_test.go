@@ -30,7 +30,7 @@ func naive(kbps []uint32, bits, position int64) int64 {
 	}
 }
 
-func TestLinks_TransfersIntegrateTheCapacity(t *testing.T) {
+func TestLinks_TransfersIntegrateCapacity(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		kbps := rapid.SliceOfN(rapid.OneOf(rapid.Just(uint32(0)), rapid.Uint32Range(0, 5), rapid.Uint32Range(0, 60_000)), 1, 12).Draw(t, "kbps")
 		if slices.Max(kbps) == 0 {

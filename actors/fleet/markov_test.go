@@ -119,7 +119,7 @@ func slow(t testing.TB, s SlowPeriods) *slowPeriods {
 
 // Work against a walk along the chain in steps of a microsecond, which can be
 // wrong by one step at every change.
-func TestMarkov_StretchFollowsTheSpells(t *testing.T) {
+func TestMarkov_StretchFollowsSpells(t *testing.T) {
 	s := slow(t, SlowPeriods{EverySeconds: 0.05, ForSeconds: 0.02, Factor: Uniform{Min: 2, Max: 6}})
 	const step = 1000
 	for client := range 40 {
@@ -149,7 +149,7 @@ func TestMarkov_StretchFollowsTheSpells(t *testing.T) {
 
 // In the long run work takes its time over the mean pace, and with a spell now
 // and then most short work is untouched, to the nanosecond.
-func TestMarkov_StretchInTheLongRun(t *testing.T) {
+func TestMarkov_StretchInLongRun(t *testing.T) {
 	s := slow(t, SlowPeriods{EverySeconds: 10, ForSeconds: 2, Factor: Constant{Value: 5}})
 	if want := 0.8 + 0.2/5; math.Abs(s.pace-want) > 1e-12 {
 		t.Errorf("pace %g, want %g", s.pace, want)
@@ -177,7 +177,7 @@ func TestMarkov_StretchInTheLongRun(t *testing.T) {
 }
 
 // More work never ends earlier, and nothing takes less than its own time.
-func TestMarkov_StretchGrowsWithTheWork(t *testing.T) {
+func TestMarkov_StretchGrowsWithWork(t *testing.T) {
 	s := slow(t, SlowPeriods{EverySeconds: 3, ForSeconds: 1, Factor: Pareto{Min: 1, Shape: 1.5}})
 	rapid.Check(t, func(t *rapid.T) {
 		client := rapid.IntRange(0, 1<<30).Draw(t, "client")

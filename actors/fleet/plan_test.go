@@ -7,7 +7,7 @@ import (
 
 // Tasks end early with their probability, at a time uniform in the planned
 // work, so that each phase has its share.
-func TestPlan_DropoutsAreUniformInTheWork(t *testing.T) {
+func TestPlan_DropoutsAreUniformInWork(t *testing.T) {
 	const n, p = 200_000, 0.3
 	f, err := NewFleet(Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Compute: Compute{SecondsPerStep: 0.017}, Dropout: Dropout{Probability: p}}, 1)
 	if err != nil {

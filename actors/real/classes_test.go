@@ -12,7 +12,7 @@ import (
 
 // A device need not have a sample of each of the run's classes, which are numbers. One of a class
 // that the run does not have is refused, also after a run that had it.
-func TestClasses_ThatADeviceLacks(t *testing.T) {
+func TestClasses_MissingOnDevice(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "own.csv")
 	if err := os.WriteFile(path, []byte("a,b,y\n1,2,0\n2,1,1\n1,1,3\n0,1,3\n2,2,1\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -125,7 +125,7 @@ var rules = []struct {
 
 // With 8 of each round's 40 clients sending far from what they learned, the mean learns
 // nothing, and the rules lose little of what they come to without them.
-func TestRulesHoldAgainstCrudeAttacks(t *testing.T) {
+func TestRules_CrudeAttacks(t *testing.T) {
 	set, err := synthetic.Mixtures{Clients: 100, Features: 20, Classes: 5, Samples: 50, Heterogeneity: 0.5, Seed: 1}.Set()
 	if err != nil {
 		t.Fatal(err)

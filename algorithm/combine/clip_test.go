@@ -9,7 +9,7 @@ import (
 	"fedpace/algorithm"
 )
 
-func TestUpdatesAreShortenedToTheBound(t *testing.T) {
+func TestClip_ShortensToBound(t *testing.T) {
 	updates := exact([][]float64{{3, 4}, {0.3, 0.4}, {0, 0}, {-30, 40}})
 	c := Clipper{Rule: Fixed{Norm: 1}}
 	c.Clip(updates)
@@ -29,7 +29,7 @@ func TestUpdatesAreShortenedToTheBound(t *testing.T) {
 
 // The bound of the first round is of that round alone; later ones remember the last norms,
 // as they were sent.
-func TestTheBoundFollowsTheMedianNorm(t *testing.T) {
+func TestBound_FollowsMedianNorm(t *testing.T) {
 	c := Clipper{Rule: MedianNorm{Times: 2, Updates: 4}}
 	for round, test := range []struct {
 		norms  []float64
@@ -58,7 +58,7 @@ func TestTheBoundFollowsTheMedianNorm(t *testing.T) {
 }
 
 // With times 1 the bound is the median of what clients send, and goes up with it.
-func TestTheMedianBoundDoesNotOnlyFall(t *testing.T) {
+func TestBound_MedianCanGrow(t *testing.T) {
 	c := Clipper{Rule: MedianNorm{Times: 1, Updates: 6}}
 	for round, want := range []float64{2, 2, 3, 4, 5} { // the lower middle of the last 6 norms and this round's 3
 		n := float64(round)
@@ -72,7 +72,7 @@ func TestTheMedianBoundDoesNotOnlyFall(t *testing.T) {
 
 // Even who is alone, and lies, moves the bound by its multiple only when half of what is
 // remembered is new.
-func TestABoundGrowsSlowly(t *testing.T) {
+func TestBound_GrowsSlowly(t *testing.T) {
 	c := Clipper{Rule: MedianNorm{Times: 10, Updates: 100}}
 	for range 100 {
 		_, _, next := c.Factors([]float64{1})
@@ -88,7 +88,7 @@ func TestABoundGrowsSlowly(t *testing.T) {
 }
 
 // Andrew et al. 2021, Algorithm 1: C ← C exp(−η (b − γ)).
-func TestTheBoundFollowsAQuantile(t *testing.T) {
+func TestBound_FollowsQuantile(t *testing.T) {
 	c := Clipper{Rule: Quantile{Quantile: 0.5, Initial: 0.1, Rate: 0.2}}
 	want := 0.1
 	norms := []float64{0.5, 1, 2, 4}
@@ -111,7 +111,7 @@ func TestTheBoundFollowsAQuantile(t *testing.T) {
 	}
 }
 
-func TestAMemoryIsRestored(t *testing.T) {
+func TestBound_Restored(t *testing.T) {
 	c := Clipper{Rule: MedianNorm{Times: 2, Updates: 4}}
 	for _, bad := range [][]float64{{math.NaN()}, {-1}, {math.Inf(1)}, make([]float64, maxMemory+1)} {
 		if err := c.Restore(bad); err == nil {
@@ -129,7 +129,7 @@ func TestAMemoryIsRestored(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotGoTogether(t *testing.T) {
+func TestClip_ImpossibleCombinations(t *testing.T) {
 	trimmed := Setup{Rule: TrimmedMean{Byzantine: Byzantine{0.2}}}
 	for _, test := range []struct {
 		setup       Setup
@@ -165,7 +165,7 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-func TestMemoryIsHeldToItsLimit(t *testing.T) {
+func TestBound_MemoryLimit(t *testing.T) {
 	s := Setup{Rule: Median{}}
 	if got := s.Bytes(1_000_000, 40); got != 320_000_000 {
 		t.Errorf("%d bytes", got)
@@ -186,7 +186,7 @@ func TestMemoryIsHeldToItsLimit(t *testing.T) {
 }
 
 // Weights of stale updates that come to less than 1 make a smaller step.
-func TestDampedUpdatesMoveLess(t *testing.T) {
+func TestClip_DampedUpdatesMoveLess(t *testing.T) {
 	updates := exact([][]float64{{1}, {2}, {30}})
 	got := make([]int64, 1)
 	Setup{Rule: Median{}}.Apply(got, updates, []float64{0.25, 0.125, 0.125})
@@ -200,7 +200,7 @@ func TestDampedUpdatesMoveLess(t *testing.T) {
 }
 
 // A round that is not taken leaves nothing to be remembered.
-func TestClipper_RoundThatDoesNotCount(t *testing.T) {
+func TestClipper_UncountedRound(t *testing.T) {
 	c := Clipper{Rule: MedianNorm{Times: 10, Updates: 5}}
 	_, _, next := c.Factors([]float64{1, 2, 3})
 	c.Advance(next)

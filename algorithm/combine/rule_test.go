@@ -211,7 +211,7 @@ func drawn(n, params, liars int, seed uint64) [][]float64 {
 	return list
 }
 
-func TestRulesAreThoseOfTheirPapers(t *testing.T) {
+func TestRules_AgreeWithPapers(t *testing.T) {
 	for _, test := range naive {
 		for _, n := range []int{1, 2, 3, 4, 5, 8, 11, 20} {
 			for seed := range uint64(3) {
@@ -231,7 +231,7 @@ func TestRulesAreThoseOfTheirPapers(t *testing.T) {
 }
 
 // Weights by age: the geometric median and the mean of multi-Krum follow them.
-func TestRulesThatAverageFollowWeights(t *testing.T) {
+func TestRules_AveragesFollowWeights(t *testing.T) {
 	updates := drawn(9, 5, 2, 4)
 	weights := []float64{0.2, 0.05, 0.1, 0.15, 0.1, 0.1, 0.05, 0.05, 0.2}
 	for _, test := range naive {
@@ -244,7 +244,7 @@ func TestRulesThatAverageFollowWeights(t *testing.T) {
 
 // At the geometric median the unit vectors towards the updates cancel (Pillutla et al. 2022,
 // the optimality condition of Eq. 6), whatever way led there.
-func TestAtTheGeometricMedianForcesCancel(t *testing.T) {
+func TestGeometricMedian_ForcesCancel(t *testing.T) {
 	updates := drawn(15, 30, 5, 9)
 	v := combined(GeometricMedian{Iterations: 1000, Smoothing: 1e-9}, exact(updates), algorithm.Equal(15))
 	force := make([]float64, len(v))
@@ -259,7 +259,7 @@ func TestAtTheGeometricMedianForcesCancel(t *testing.T) {
 	}
 }
 
-func TestWorkedValues(t *testing.T) {
+func TestRules_WorkedValues(t *testing.T) {
 	updates := [][]int64{{1, -5, 9}, {2, -5, 0}, {4, 8, 0}, {7, -6, -1 << 60}}
 	for _, test := range []struct {
 		rule Rule
@@ -280,7 +280,7 @@ func TestWorkedValues(t *testing.T) {
 	}
 }
 
-func TestHalvesAreRoundedToEven(t *testing.T) {
+func TestRules_HalvesRoundToEven(t *testing.T) {
 	for x, want := range map[int64]int64{-3: -2, -2: -1, -1: 0, 0: 0, 1: 0, 2: 1, 3: 2, 5: 2, 1<<62 - 1: 1 << 61} {
 		if got := halve(x); got != want {
 			t.Errorf("half of %d is %d, want %d", x, got, want)
@@ -289,7 +289,7 @@ func TestHalvesAreRoundedToEven(t *testing.T) {
 }
 
 // Equal scores: the first update counts, as with the smallest identifier of the paper.
-func TestOfEqualScoresTheFirstCounts(t *testing.T) {
+func TestRules_FirstOfEqualScores(t *testing.T) {
 	updates := exact([][]float64{{9, 9}, {0, 1}, {1, 0}, {0, -1}, {-1, 0}})
 	got := make([]int64, 2)
 	Krum{Byzantine: Byzantine{0.2}}.Combine(got, updates, algorithm.Equal(5))
@@ -298,7 +298,7 @@ func TestOfEqualScoresTheFirstCounts(t *testing.T) {
 	}
 }
 
-func TestHowManyLie(t *testing.T) {
+func TestRules_ByzantineCount(t *testing.T) {
 	for _, test := range []struct {
 		share float64
 		n     int
@@ -312,7 +312,7 @@ func TestHowManyLie(t *testing.T) {
 
 // Who comes first does not matter, and a rule moves with its updates: to the unit by
 // integers, to rounding otherwise.
-func TestRulesKnowNoOrderAndNoOrigin(t *testing.T) {
+func TestRules_OrderAndOrigin(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 12).Draw(t, "n")
 		updates := drawn(n, 6, n/4, rapid.Uint64().Draw(t, "seed"))
@@ -364,7 +364,7 @@ func numbers(n int) (list []int) {
 
 // Whatever 8 of 40 say, the result stays with the other 32, where the mean goes where the
 // liars want it.
-func TestLiarsAreBounded(t *testing.T) {
+func TestRules_BoundByzantineClients(t *testing.T) {
 	const n, liars, params = 40, 8, 20
 	honest := drawn(n-liars, params, 0, 3)
 	center := weightedMean(honest, algorithm.Equal(n-liars), numbers(n-liars))
@@ -419,7 +419,7 @@ func BenchmarkRules(b *testing.B) {
 
 // Where each client has samples of one class, a rule takes what most clients have in common, which
 // is nothing. Behind the mixing it comes nearer to the mean of the honest.
-func TestMixingHelpsWhereClientsDiffer(t *testing.T) {
+func TestMixing_HeterogeneousClients(t *testing.T) {
 	const n, liars, classes = 40, 8, 10
 	r := rand.New(rand.NewPCG(5, 6))
 	honest := make([][]float64, n-liars)
@@ -455,7 +455,7 @@ func TestMixingHelpsWhereClientsDiffer(t *testing.T) {
 
 // The mixed updates are held beside the others, and thinned ones are mixed where the rule behind
 // takes them.
-func TestWhatMixingNeeds(t *testing.T) {
+func TestMixing_Needs(t *testing.T) {
 	if n, want := (Setup{Rule: NNM{}}).Bytes(10, 7), 2*(Setup{Rule: Krum{}}).Bytes(10, 7); n != want {
 		t.Errorf("%d bytes, want %d", n, want)
 	}
@@ -475,7 +475,7 @@ func TestWhatMixingNeeds(t *testing.T) {
 
 // By default the geometric median stands nearly half of all lying, however far they lie: the
 // step that leaves them is small then, so that it takes hundreds.
-func TestTheGeometricMedianStandsNearlyHalf(t *testing.T) {
+func TestGeometricMedian_NearHalfByzantine(t *testing.T) {
 	const n, params = 100, 1000
 	rule := NNM{Then: "geometric_median"}.then() // which has the default steps
 	for _, lie := range []int64{10, 1e4, 6e4} {

@@ -11,7 +11,7 @@ import (
 
 // What TensorFlow Privacy's tests (dp_accounting, test_compute_rdp_poisson_sampled_gaussian)
 // and those of Opacus (accountants_test.py, test_rdp_accountant) expect, as quoted there.
-func TestPublishedValues(t *testing.T) {
+func TestAccountant_PublishedValues(t *testing.T) {
 	for order, want := range map[float64]float64{5: 2.1808e-03, 50: 2.3846e-02, 100: 1.6742e+02} {
 		if got := 50 * Divergence(order, 0.01, 2.5); math.Abs(got/want-1) > 1e-4 {
 			t.Errorf("divergence of order %g is %.5g, want %.5g", order, got, want)
@@ -47,7 +47,7 @@ func integral(order, q, sigma float64) float64 {
 	return math.Log(sum) / (order - 1)
 }
 
-func TestDivergenceIsTheIntegral(t *testing.T) {
+func TestAccountant_DivergenceIsIntegral(t *testing.T) {
 	for _, c := range []struct{ order, q, sigma float64 }{
 		{2, 0.01, 1}, {3, 0.1, 0.7}, {8, 0.004, 1.1}, {20, 0.05, 2}, {64, 0.2, 5}, {5, 0.9, 1.5}, {2, 1, 3}, {7.5, 1, 2},
 	} {
@@ -77,7 +77,7 @@ func TestDivergenceIsTheIntegral(t *testing.T) {
 // With little noise the best orders are below 2. The figures are those of Mironov, Talwar and Zhang
 // (2019, section 3.3) at broken orders, worked out apart from this program; and no figure is above
 // that of the rounds without a secret draw.
-func TestEpsilonOfLittleNoise(t *testing.T) {
+func TestAccountant_LittleNoise(t *testing.T) {
 	for _, c := range []struct {
 		noise, rate float64
 		rounds      int
@@ -135,7 +135,7 @@ func between(p, q func(float64) float64, order float64) float64 {
 // Cohorts of 2 with one client more of 6, over all that they may be drawn to: with any
 // updates, in both directions, the divergence is within the bound, and with the worst ones
 // above that of Poisson samples.
-func TestFixedCohortsKeepToTheirBound(t *testing.T) {
+func TestAccountant_FixedCohortBound(t *testing.T) {
 	const clients, cohort, sigma = 6, 2, 1.7
 	draw := Draw{Rate: float64(cohort) / clients, Displaces: true}
 	fixed, poisson := NewAccountant(sigma, draw), NewAccountant(sigma, Draw{Rate: draw.Rate})

@@ -10,7 +10,7 @@ import (
 
 // The δ of Gaussian mechanisms as dp_accounting's tests have them: deviation and sensitivity 1,
 // or a sensitivity of 3 deviations.
-func TestDeltasOfTheGaussianMechanism(t *testing.T) {
+func TestLocalNoise_GaussianDeltas(t *testing.T) {
 	for _, test := range []struct{ mu, epsilon, want float64 }{{1, 1, 0.12693674}, {3, 1, 0.78760074}, {1, 2, 0.02092364}, {1, 0, 0.38292492}} {
 		if got := gaussianDelta(test.mu, test.epsilon); math.Abs(got-test.want) > 5e-9 {
 			t.Errorf("μ = %g, ε = %g: %.8f, want %.8f", test.mu, test.epsilon, got, test.want)
@@ -29,7 +29,7 @@ func TestDeltasOfTheGaussianMechanism(t *testing.T) {
 
 // The classical calibration of Dwork and Roth (2014, Theorem A.1) is a bound for ε below 1, and
 // that by Rényi divergences everywhere; where ε is large, μ²/2 is most of it.
-func TestLocalEpsilonAgainstBounds(t *testing.T) {
+func TestLocalNoise_EpsilonBounds(t *testing.T) {
 	const delta = 1e-5
 	for _, epsilon := range []float64{0.1, 0.5, 0.99} {
 		multiplier := 2 * math.Sqrt(2*math.Log(1.25/delta)) / epsilon

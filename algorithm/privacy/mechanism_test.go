@@ -14,7 +14,7 @@ func mechanism() *Mechanism {
 
 // The noise is normal with the deviation zS/m: Kolmogorov and Smirnov's distance is one that
 // is exceeded with a probability of 1e-6, and the tails are there.
-func TestNoiseIsNormal(t *testing.T) {
+func TestNoise_Normal(t *testing.T) {
 	m := mechanism()
 	sum := make([]int64, 300_000)
 	m.Add(3, sum)
@@ -37,7 +37,7 @@ func TestNoiseIsNormal(t *testing.T) {
 }
 
 // Neither neighbouring parameters, nor rounds, nor blocks have noise in common.
-func TestNoiseIsIndependent(t *testing.T) {
+func TestNoise_Independent(t *testing.T) {
 	m := mechanism()
 	const n = 4 * block
 	a, b := make([]int64, n), make([]int64, n)
@@ -58,7 +58,7 @@ func TestNoiseIsIndependent(t *testing.T) {
 
 // The same round of the same sum has the same noise; another key, round or sum has another,
 // also where one unit of one parameter differs.
-func TestNoiseFollowsFromKeyRoundAndSum(t *testing.T) {
+func TestNoise_KeyRoundAndSum(t *testing.T) {
 	noiseOf := func(key Secret, round int, first int64) []int64 {
 		m, sum := mechanism(), make([]int64, 100)
 		m.Key, sum[0] = key, first
@@ -85,7 +85,7 @@ func TestNoiseFollowsFromKeyRoundAndSum(t *testing.T) {
 }
 
 // Bits that every architecture must give.
-func TestNoiseGolden(t *testing.T) {
+func TestNoise_Golden(t *testing.T) {
 	sum := make([]int64, 3*block/2)
 	mechanism().Add(7, sum)
 	hash := uint64(0)

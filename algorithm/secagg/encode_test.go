@@ -8,7 +8,7 @@ import (
 	"fedpace/algorithm"
 )
 
-func TestEncode_RefusesWhatIsNotFinite(t *testing.T) {
+func TestEncode_RefusesNotFinite(t *testing.T) {
 	for name, value := range map[string]float32{
 		"NaN":               float32(math.NaN()),
 		"infinity":          float32(math.Inf(1)),
@@ -54,9 +54,9 @@ func TestEncode_SingleValues(t *testing.T) {
 	}
 }
 
-// TestEncode_AllAtTheBounds adds up members that are all at one bound or at the other: the sum must
+// TestEncode_AllAtBounds adds up members that are all at one bound or at the other: the sum must
 // be the bound, not its other sign or a wrap.
-func TestEncode_AllAtTheBounds(t *testing.T) {
+func TestEncode_AllAtBounds(t *testing.T) {
 	for _, n := range []int{2, 3, 4, 8} {
 		share := Share(1, Shift(uint64(n)))
 		for name, bound := range map[string]float32{"upper": 1 << 17, "lower": -1 << 17} {
@@ -96,7 +96,7 @@ func TestEncode_ClipBeforeWeight(t *testing.T) {
 	}
 }
 
-func TestEncode_HasTheBitsOfAdd(t *testing.T) {
+func TestEncode_HasBitsOfAdd(t *testing.T) {
 	random := testRandom(3)
 	const n = 10_000
 	after := make([]float32, n)

@@ -8,10 +8,10 @@ import (
 	"fedpace/internal/testkit/slow"
 )
 
-// TestMask_UploadsOfDifferentUpdatesLookAlike plays rounds in which a member sends an update of zeros
+// TestMask_UploadsLookAlike plays rounds in which a member sends an update of zeros
 // or one at the upper bound, and looks at the bits of what it uploads. Whoever could tell the two apart
 // would see another share of ones at some bit, or another correlation of bits that follow each other.
-func TestMask_UploadsOfDifferentUpdatesLookAlike(t *testing.T) {
+func TestMask_UploadsLookAlike(t *testing.T) {
 	rounds := 300
 	if slow.On() {
 		rounds = 10_000

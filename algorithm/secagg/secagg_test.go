@@ -185,7 +185,7 @@ var complete = Terms{
 	Minimum:    3,
 }
 
-func TestRound_SumHasTheBitsWithoutMasks(t *testing.T) {
+func TestRound_SumHasBitsWithoutMasks(t *testing.T) {
 	r := newRig(t, 8, 5000, complete, 1)
 	sum, survivors, err := r.play([stages][]int{})
 	if err != nil {
@@ -252,7 +252,7 @@ func TestServer_TooManyLeave(t *testing.T) {
 	}
 }
 
-func TestUnmask_OneFalseShareDoesNoHarm(t *testing.T) {
+func TestUnmask_OneFalseShareIsHarmless(t *testing.T) {
 	r := newRig(t, 8, 10, complete, 4)
 	reveal := r.forgingReveal(t, 1)
 	r.check(reveal, []int{0, 1, 2, 3, 4, 5, 6, 7})

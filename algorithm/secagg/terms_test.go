@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestChoose_HoldsTheBounds(t *testing.T) {
+func TestChoose_HoldsBounds(t *testing.T) {
 	for _, c := range []struct {
 		n                   int
 		colluders, dropouts float64
@@ -34,7 +34,7 @@ func TestChoose_HoldsTheBounds(t *testing.T) {
 	}
 }
 
-func TestChoose_RefusesWhatCannotHold(t *testing.T) {
+func TestChoose_RefusesImpossible(t *testing.T) {
 	for _, c := range []struct {
 		n                   int
 		colluders, dropouts float64

@@ -127,7 +127,7 @@ func (s *siege) enter(from string, creds []byte) *hostile.Client {
 
 // While devices with credentials ask for all and read nothing, or too slowly, what waits
 // for them is bounded, and another device has the model as before.
-func TestReadersThatDoNotRead(t *testing.T) {
+func TestAdmission_StalledReaders(t *testing.T) {
 	slow.NotUnderRace(t)
 	s := newSiege(t)
 	pi := s.Connect(s.Creds(auth.Grant{Role: auth.RoleDevice, ID: "pi"}))
@@ -149,7 +149,7 @@ func TestReadersThatDoNotRead(t *testing.T) {
 
 // Those who show no credentials give way to others, and whoever connects again and
 // again is turned away before anything is read of him.
-func TestConnectionsWithoutCredentials(t *testing.T) {
+func TestAdmission_WithoutCredentials(t *testing.T) {
 	s := newSiege(t)
 	pi := s.creds("pi")
 	s.begin("silent", 1000)
@@ -166,7 +166,7 @@ func TestConnectionsWithoutCredentials(t *testing.T) {
 }
 
 // A device has a few connections, and none once it is expelled.
-func TestConnectionsOfADevice(t *testing.T) {
+func TestAdmission_ConnectionsPerDevice(t *testing.T) {
 	s := newSiege(t)
 	var open []*hostile.Client
 	for range quota.Default().Connections {
@@ -197,7 +197,7 @@ func TestConnectionsOfADevice(t *testing.T) {
 }
 
 // What the server says of credentials that it does not take reaches their holder.
-func TestCredentialsThatAreNotAccepted(t *testing.T) {
+func TestAdmission_RefusedCredentials(t *testing.T) {
 	s := newSiege(t)
 	other, err := auth.New(filepath.Join(t.TempDir(), "keys"))
 	if err != nil {
@@ -221,7 +221,7 @@ func TestCredentialsThatAreNotAccepted(t *testing.T) {
 
 // What a device may not send, the server still refuses; and what it does not end costs
 // it a connection.
-func TestMessagesThatAreTooLarge(t *testing.T) {
+func TestAdmission_OversizedMessages(t *testing.T) {
 	s := newSiege(t)
 	s.begin("unfinished", 2)
 	c := s.enter("", s.target.Creds[0])
@@ -235,7 +235,7 @@ func TestMessagesThatAreTooLarge(t *testing.T) {
 }
 
 // A stream of the protocol passes as it is, cut anywhere.
-func TestWhatPasses(t *testing.T) {
+func TestAdmission_Passes(t *testing.T) {
 	s := newSiege(t)
 	c := s.enter("", s.target.Creds[0])
 	inbox := "_INBOX_evil.x"
@@ -259,7 +259,7 @@ func TestWhatPasses(t *testing.T) {
 	}
 }
 
-func TestOverTLS(t *testing.T) {
+func TestAdmission_OverTLS(t *testing.T) {
 	dir := t.TempDir()
 	authority, err := auth.New(filepath.Join(dir, "keys"))
 	if err != nil {

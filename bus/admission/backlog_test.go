@@ -16,7 +16,7 @@ import (
 )
 
 // Many slow readers leave room for others: they are closed for each other.
-func TestSlowReadersLeaveRoom(t *testing.T) {
+func TestBacklog_SlowReadersLeaveRoom(t *testing.T) {
 	all := backlogs{limit: 8 << 10, open: map[*backlog]bool{}}
 	closed, honest := 0, true
 	small := all.backlog(4<<10, func() { honest = false })
@@ -96,7 +96,7 @@ func TestParse(t *testing.T) {
 }
 
 // The process keeps descriptors for itself, however few there are.
-func TestConnectionsBelowDescriptors(t *testing.T) {
+func TestConnections_BelowDescriptors(t *testing.T) {
 	for descriptors, want := range map[int][2]int{64: {8, 24}, 256: {32, 96}, 1024: {128, 384}, 20_000: {512, 18_976}, 1 << 20: {512, 59_488}} {
 		if waiting, admitted := connections(descriptors); [2]int{waiting, admitted} != want {
 			t.Errorf("%d descriptors: %d and %d connections, want %v", descriptors, waiting, admitted, want)
@@ -105,7 +105,7 @@ func TestConnectionsBelowDescriptors(t *testing.T) {
 }
 
 // A client that connects too often is turned away, another is not.
-func TestRatesOfAddresses(t *testing.T) {
+func TestAddresses_Rates(t *testing.T) {
 	a := newAddresses()
 	from := func(i int) net.Addr { return &net.TCPAddr{IP: net.IPv4(10, byte(i>>16), byte(i>>8), byte(i))} }
 	took := 0
@@ -129,7 +129,7 @@ func TestRatesOfAddresses(t *testing.T) {
 }
 
 // Of a device's requests few wait for an answer, of which the first copy counts.
-func TestRequestsOfADevice(t *testing.T) {
+func TestDevice_Requests(t *testing.T) {
 	q := quota.Default()
 	d := newDevice(&q)
 	ask := func(reply string, want bool) {

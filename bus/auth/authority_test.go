@@ -15,7 +15,7 @@ import (
 	"fedpace/bus/auth"
 )
 
-func TestKeysAreKept(t *testing.T) {
+func TestKeys_Kept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "keys")
 	if _, err := auth.Open(dir); !errors.Is(err, auth.ErrNoAuthority) {
 		t.Errorf("got %v", err)

@@ -134,7 +134,7 @@ func TestDevice_TaskOfAnotherRun(t *testing.T) {
 
 // A coordinator may give a number of the one before to another task. An update for
 // that one does not count, and the task stays open for the device's next.
-func TestGateway_OtherTaskOfTheNumber(t *testing.T) {
+func TestGateway_OtherTaskOfNumber(t *testing.T) {
 	o := openOffice(t, "r", nil)
 	before := o.working().Task.Digest
 	for name, now := range map[string]*bus.Task{
@@ -174,7 +174,7 @@ func TestGateway_OtherTaskOfTheNumber(t *testing.T) {
 
 // A device that two runs name takes part in one at a time: the second has it when
 // the first is over, or does not answer any more.
-func TestOneRunAtATime(t *testing.T) {
+func TestDevice_ConsecutiveRuns(t *testing.T) {
 	t.Parallel()
 	for _, end := range []string{"over", "dead"} {
 		t.Run(end, func(t *testing.T) {
@@ -313,7 +313,7 @@ func TestDevice_NextTaskBeforeAnswer(t *testing.T) {
 
 // Messages about a task that is open count as a device's own noise unless they are
 // the ones that it is asked for: they use up its place.
-func TestChunksOfAnotherCountAreNoise(t *testing.T) {
+func TestChunks_WrongCount(t *testing.T) {
 	t.Parallel()
 	o := openOffice(t, "r", nil)
 	evil, _ := o.Raw(o.Creds(auth.Grant{Role: auth.RoleDevice, ID: "other"}), nats.CustomInboxPrefix("_INBOX_other"))

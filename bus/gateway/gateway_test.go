@@ -149,7 +149,7 @@ func TestDevice_WithGateway(t *testing.T) {
 
 // Where the tasks of a run have models of several sizes, an update has as many values as
 // its task's model, and no other number, also where updates are packed.
-func TestUpdatesOfSeveralSizes(t *testing.T) {
+func TestGateway_UpdateSizes(t *testing.T) {
 	for _, compression := range []string{"", "sign"} {
 		updatesOfSeveralSizes(t, compression)
 	}
@@ -261,7 +261,7 @@ func TestGateway_OldProtocol(t *testing.T) {
 	}
 }
 
-func TestGatewaysThatCannotBe(t *testing.T) {
+func TestGateway_ImpossibleOptions(t *testing.T) {
 	o := openOffice(t, "r", nil)
 	conn, err := natsconn.Connect(t.Context(), natsconn.Config{Server: o.Server})
 	if err != nil {

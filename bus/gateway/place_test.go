@@ -194,7 +194,7 @@ func TestGateway_RestartedDevice(t *testing.T) {
 }
 
 // How many samples a device counts with is in its credentials, where they say so.
-func TestSamplesAreLimitedByCredentials(t *testing.T) {
+func TestSamples_LimitedByCredentials(t *testing.T) {
 	o := openOffice(t, "r", nil)
 	creds := o.Creds(auth.Grant{Role: auth.RoleDevice, ID: "other", Samples: 100})
 	d, err := gateway.OpenDevice(t.Context(), o.Connect(creds), gateway.DeviceConfig{ID: "other", Run: "r", Samples: 100, Join: &bus.Join{Name: "other", Samples: 5000}})

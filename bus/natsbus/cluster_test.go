@@ -84,7 +84,7 @@ func connectTo(t *testing.T, servers map[string]*server.Server) *natsbus.Conn {
 	return c
 }
 
-func TestOpenCoordinator_CopiesFitTheServers(t *testing.T) {
+func TestOpenCoordinator_CopiesFitServers(t *testing.T) {
 	for name, test := range map[string]struct {
 		servers []string
 		want    int
@@ -114,7 +114,7 @@ func TestOpenCoordinator_CopiesFitTheServers(t *testing.T) {
 
 // With two copies on three servers, the loss of one server leaves streams without a majority of their
 // copies, while the cluster has one.
-func TestStreams_WithoutALeaderAreMadeAgain(t *testing.T) {
+func TestStreams_WithoutLeaderAreMadeAgain(t *testing.T) {
 	slow.Test(t, "servers of a cluster take long to agree that one is gone")
 	defer natsbus.ShortenElections(time.Second)()
 	servers := newCluster(t, "a", "b", "c")

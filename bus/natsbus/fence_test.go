@@ -36,7 +36,7 @@ func planned(t *testing.T, c bus.Coordinator, task uint64) *bus.Plan {
 	}
 }
 
-func TestFence_PlansRepeatTheTokenOfTheLease(t *testing.T) {
+func TestFence_PlansRepeatTokenOfLease(t *testing.T) {
 	p := newPlace(t, true)
 	first, err := p.connect(t).OpenCoordinator(t.Context(), "r", withInfo())
 	if err != nil {
@@ -66,7 +66,7 @@ func TestFence_PlansRepeatTheTokenOfTheLease(t *testing.T) {
 }
 
 // A coordinator that lost the run while it stood still sends a task and a job, and does not know it yet.
-func TestFence_HostsRefuseAnEarlierCoordinator(t *testing.T) {
+func TestFence_HostsRefuseEarlierCoordinator(t *testing.T) {
 	p := newPlace(t, true)
 	c, err := p.connect(t).OpenCoordinator(t.Context(), "r", withInfo())
 	if err != nil {
@@ -135,7 +135,7 @@ func TestFence_HostsRefuseAnEarlierCoordinator(t *testing.T) {
 }
 
 // The bucket of the lease was lost with its revisions, and a host has seen a higher one.
-func TestFence_HolderTakesAHigherToken(t *testing.T) {
+func TestFence_HolderTakesHigherToken(t *testing.T) {
 	p := newPlace(t, true)
 	config := withInfo()
 	config.Lease = time.Second

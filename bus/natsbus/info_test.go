@@ -94,7 +94,7 @@ func TestRegistry_HostsJoin(t *testing.T) {
 	})
 }
 
-func TestHost_OtherRunOfTheName(t *testing.T) {
+func TestHost_OtherRunOfName(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
 		c := p.CoordinatorWith(t, "r", bus.CoordinatorConfig{Info: someInfo(), PlanPatience: 100 * time.Millisecond})
 		h, err := p.connect(t).OpenHost(t.Context(), "r", bus.HostConfig{Name: "old", Stamp: 42})

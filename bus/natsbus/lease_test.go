@@ -339,7 +339,7 @@ func (g *gate) carry(to io.WriteCloser, from io.Reader) {
 
 // A coordinator that took the run over empties the queue, of which the server tells this one before its
 // lease is due for renewal.
-func TestCoordinator_SaysThatItWasTakenOver(t *testing.T) {
+func TestCoordinator_TakenOver(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, true)
 	d := p.Ends(t, lasting)

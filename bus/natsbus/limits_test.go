@@ -86,7 +86,7 @@ func (x *scarce) free() {
 
 // A model that JetStream has no memory for waits; that is said with the way out when
 // it happens, and passes.
-func TestJetStream_NoMemoryForAModel(t *testing.T) {
+func TestJetStream_NoMemoryForModel(t *testing.T) {
 	t.Parallel()
 	x := newScarce(t, natsconn.Config{}, 5*time.Second)
 	x.fill()
@@ -111,7 +111,7 @@ func TestJetStream_NoMemoryForAModel(t *testing.T) {
 }
 
 // So does a job.
-func TestJetStream_NoMemoryForAJob(t *testing.T) {
+func TestJetStream_NoMemoryForJob(t *testing.T) {
 	t.Parallel()
 	x := newScarce(t, natsconn.Config{}, 5*time.Second)
 	x.fill()
@@ -158,7 +158,7 @@ func TestJetStream_SwitchedOff(t *testing.T) {
 }
 
 // A lease that cannot be renewed for want of memory says so, not only that it has to be renewed.
-func TestLease_SaysThatJetStreamHasNoMemory(t *testing.T) {
+func TestLease_JetStreamWithoutMemory(t *testing.T) {
 	t.Parallel()
 	x := newScarce(t, natsconn.Config{Patience: 8 * time.Second}, 2*time.Second)
 	x.fill()

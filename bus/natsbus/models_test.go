@@ -57,7 +57,7 @@ func TestModelCache_LeastRecentlyUsed(t *testing.T) {
 }
 
 // A host keeps the last few models: not hundreds of small ones, and never beyond what it kept before.
-func TestHost_KeepsTheLastFewModels(t *testing.T) {
+func TestHost_KeepsLastFewModels(t *testing.T) {
 	const megabyte = 1 << 20
 	for _, test := range []struct{ size, want int64 }{
 		{megabyte, 32 * megabyte},

@@ -64,7 +64,7 @@ func plansOf(t *testing.T, c bus.Coordinator, n int) {
 
 // A host that has stopped is passed over long before the run's patience, its
 // lease or anything else ends; tasks go to it again after it has gone on.
-func TestPlacement_HostsThatAnswer(t *testing.T) {
+func TestPlacement_AnsweringHosts(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
 		said := make(lines, 1000)
 		c := p.CoordinatorWith(t, "r", bus.CoordinatorConfig{Info: someInfo(), PlanPatience: time.Hour, Notice: said.add})

@@ -292,7 +292,7 @@ func TestClose_RemovesStreams(t *testing.T) {
 	})
 }
 
-func TestPlan_OfADevice(t *testing.T) {
+func TestPlan_OfDevice(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
 		c, h := p.Coordinator(t, "r"), p.Host(t, "r")
 		if err := h.ServeTasks(t.Context(), answerAtOnce); err != nil {

@@ -19,7 +19,7 @@ import (
 // A reload of the hub's accounts, as after each revocation, withdraws a part of what the hub listens to through a leaf
 // node with permissions, and does not announce it again (nats-server 2.15.3): updates reach nobody, heartbeats do. By
 // these a device tells the run that it leaves (package gateway).
-func TestSite_HeartbeatsPassAfterAReload(t *testing.T) {
+func TestSite_HeartbeatsPassAfterReload(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	authority, err := auth.New(filepath.Join(dir, "keys"))

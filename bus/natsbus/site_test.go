@@ -51,7 +51,7 @@ func configuredBy(t *testing.T, path string) *server.Server {
 
 // The devices of a site come through a server of their own, which is a leaf of
 // the one where the runs are.
-func TestSite_DevicesThroughALeafNode(t *testing.T) {
+func TestSite_DevicesThroughLeafNode(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	authority, err := auth.New(filepath.Join(dir, "keys"))

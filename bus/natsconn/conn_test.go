@@ -106,7 +106,7 @@ func TestConnect_BusyProcess(t *testing.T) {
 
 // What is given up is so for what the server said last, not for the silence of the attempt
 // that the end cut short.
-func TestRetry_EndSaysWhy(t *testing.T) {
+func TestRetry_EndHasReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn, err := natsconn.Connect(t.Context(), natsconn.Config{Server: idle{}})
 		if err != nil {

@@ -204,7 +204,7 @@ func TestConnect_ExpiredCertificate(t *testing.T) {
 }
 
 // NATS itself only says that the connection is closed, or not authorized.
-func TestConn_SaysThatItsCredentialsWereRevoked(t *testing.T) {
+func TestConn_CredentialsWereRevoked(t *testing.T) {
 	t.Parallel()
 	g := bustest.NewGuarded(t)
 	c := g.Connect(g.Creds(auth.Grant{Role: auth.RoleDevice, ID: "pi"}))
@@ -223,7 +223,7 @@ func TestConn_SaysThatItsCredentialsWereRevoked(t *testing.T) {
 }
 
 // The clock may be what is wrong: nobody should be sent to renew credentials that are good.
-func TestHolder_ExpiryNamesTheClock(t *testing.T) {
+func TestHolder_ExpiryNamesClock(t *testing.T) {
 	h := auth.Holder{Role: auth.RoleDevice, ID: "pi", Expires: time.Now()}
 	err := h.CheckExpiry(time.Now().Add(24 * time.Hour))
 	if err == nil || !strings.Contains(err.Error(), "set the clock if it is wrong, else renew them (fedpace enroll --renew pi)") {

@@ -9,7 +9,7 @@ import (
 	"fedpace/bus/natsconn"
 )
 
-func TestWithHint_ClusterWithoutALeader(t *testing.T) {
+func TestWithHint_ClusterWithoutLeader(t *testing.T) {
 	err := natsconn.WithHint(&jetstream.APIError{
 		Code:        503,
 		ErrorCode:   10008,

@@ -18,7 +18,7 @@ import (
 
 // A reload takes a permission away and another gives it back. The server has ended the subscription to the answers
 // by then, and the client does not know.
-func TestAsk_AnswersComeAgainAfterAPermissionWasAway(t *testing.T) {
+func TestAsk_AfterPermissionReturned(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "nats.conf")
 	listen := testport.Held(t)

@@ -6,7 +6,7 @@ import (
 )
 
 // The schema knows the layers and their options.
-func TestTheSchemaHasLayers(t *testing.T) {
+func TestSchema_Layers(t *testing.T) {
 	for _, want := range []string{`"network.Layer"`, `"const": "relu"`, `"groups"`} {
 		if !strings.Contains(string(Schema()), want) {
 			t.Errorf("the schema does not have %s", want)

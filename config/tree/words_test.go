@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestParse_ColonInAList(t *testing.T) {
+func TestParse_ColonInList(t *testing.T) {
 	root, err := Parse("c.yaml", []byte("data: {features: [a:b, c, \"d:e\", f: g]}\n"))
 	if err != nil {
 		t.Fatal(err)

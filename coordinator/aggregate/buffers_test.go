@@ -199,7 +199,7 @@ func sentRange(c *config.Config, before []float32, sent []clientValues, k int) (
 // Whatever the algorithm, rule and clip, and from whichever models the updates of a round started, each
 // buffer becomes a value between those that clients sent. A count never goes back, an integer stays one,
 // and a class is one that a client sent.
-func TestBuffers_LieBetweenTheValuesSent(t *testing.T) {
+func TestBuffers_LieBetweenValuesSent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawSetup(t)
 		a, channel := newBuffered(t, c)

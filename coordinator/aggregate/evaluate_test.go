@@ -7,9 +7,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestHeldOutShards_CoverWhatIsAsked draws how many of how many samples are measured: shards are in
+// TestHeldOutShards_CoverSamples draws how many of how many samples are measured: shards are in
 // order, do not overlap, and cover as many samples as asked for.
-func TestHeldOutShards_CoverWhatIsAsked(t *testing.T) {
+func TestHeldOutShards_CoverSamples(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		heldOut := rapid.IntRange(1, 500_000).Draw(t, "held out")
 		samples := rapid.IntRange(0, heldOut+10).Draw(t, "samples")

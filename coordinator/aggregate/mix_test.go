@@ -52,7 +52,7 @@ func TestBufferMix_ByHand(t *testing.T) {
 }
 
 // What a client has not sent is as in the model that it began with, which may be an old one.
-func TestBufferMix_UnsentValuesAreThoseOfTheBase(t *testing.T) {
+func TestBufferMix_UnsentValuesKeepBase(t *testing.T) {
 	base := []float32{6, 7, -3, 1}
 	one := bufferShare{base: base, sent: sentBuffers{first: 1, values: []float32{9}}, weight: 1}
 	if got := mixOf(0, 0, 0, 0).next([]bufferShare{one}); !slices.Equal(got, []float32{6, 9, -3, 1}) {

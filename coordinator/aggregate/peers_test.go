@@ -13,7 +13,7 @@ import (
 // buffer: two clients that start from 0 and send 1, each in a buffer of its own, make 1 and 2, as in Nguyen et
 // al. 2022, Algorithm 1 (findings/appfl-fedbuff-present-model.sh). The second is one round stale, which
 // exponent 0 does not damp.
-func TestPeers_FedBuffFromTheModelOfTheUpdate(t *testing.T) {
+func TestPeers_FedBuffFromBaseModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, err := config.Load("", []string{"aggregate={algorithm: fedbuff, staleness_exponent: 0}"})
 		if err != nil {

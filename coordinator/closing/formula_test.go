@@ -22,7 +22,7 @@ func facts() Facts {
 	}
 }
 
-func TestFormula_SettlesARound(t *testing.T) {
+func TestFormula_SettlesRound(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		rule Formula
@@ -43,7 +43,7 @@ func TestFormula_SettlesARound(t *testing.T) {
 	}
 }
 
-func TestFormula_ValuesThatNoRoundCanTake(t *testing.T) {
+func TestFormula_ImpossibleValues(t *testing.T) {
 	for _, c := range []struct{ seconds, want string }{
 		{"k - 20", "close.seconds: k - 20 is 0 in round 7"},
 		{"log(0 - k)", "is NaN in round 7"},
@@ -72,7 +72,7 @@ func TestFormula_MistakesAreNamed(t *testing.T) {
 	}
 }
 
-func TestFormula_NeedsWhatItReads(t *testing.T) {
+func TestFormula_NeedsReadValues(t *testing.T) {
 	for _, c := range []struct {
 		rule Formula
 		want registry.Needs

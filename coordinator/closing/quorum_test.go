@@ -2,7 +2,7 @@ package closing
 
 import "testing"
 
-func TestAQuorumDecides(t *testing.T) {
+func TestQuorum_Decides(t *testing.T) {
 	rule := Quorum{N: 5, M: 3, Seconds: 0.5}
 	if got := rule.Deadline(); got != 500_000_000 {
 		t.Errorf("a deadline after %d ns, want half a second", got)

@@ -47,7 +47,7 @@ func (s *FairLink) Start(now int64, id uint64, own int64) (handle int32) {
 
 // n equal transfers of 40 Mbit through 100 Mbit/s take n·0.4 s, where the
 // clients' own 20 Mbit/s (2 s) do not hold them up: from five clients on.
-func TestEqualTransfersShareEqually(t *testing.T) {
+func TestShares_EqualTransfers(t *testing.T) {
 	for _, n := range []int{1, 4, 5, 6, 60, 1000} {
 		s := New(need(t, 40, 100), 0)
 		for id := range n {
@@ -66,7 +66,7 @@ func TestEqualTransfersShareEqually(t *testing.T) {
 // Water-filling by hand: 10 Mbit each, a server of 10 Mbit/s, own speeds of 1,
 // 4, 8 and 16. From 0 the level is (10 - 1)/3 = 3. The three have their 10 Mbit
 // at 10/3 s; then the slow one goes on at its own speed, to 10 s.
-func TestWaterFillingByHand(t *testing.T) {
+func TestShares_WaterFillingByHand(t *testing.T) {
 	s := New(need(t, 10, 10), 0)
 	for i, mbps := range []int64{1, 4, 8, 16} {
 		s.Start(0, uint64(i), 10*second/mbps)
@@ -82,7 +82,7 @@ func TestWaterFillingByHand(t *testing.T) {
 // 40 Mbit after half a second; then a second one halves a server of 20: 10 each.
 // The first is stopped at 2.5 s with 10 left; the second, with 20 left, goes on
 // at its own 20 and is complete at 3.5 s.
-func TestSpeedsFollowWhoIsThere(t *testing.T) {
+func TestShares_SpeedsFollowTransfers(t *testing.T) {
 	s := New(need(t, 40, 20), 0)
 	first := s.Start(0, 1, 2*second)
 	s.Start(second/2, 2, 2*second)
@@ -98,7 +98,7 @@ func TestSpeedsFollowWhoIsThere(t *testing.T) {
 	}
 }
 
-func TestNothingToTransfer(t *testing.T) {
+func TestShares_NoTransfers(t *testing.T) {
 	s := New(need(t, 0, 20), 5)
 	h := s.Start(5, 2, 0)
 	s.Start(5, 1, 0)
@@ -116,7 +116,7 @@ func TestNothingToTransfer(t *testing.T) {
 	}
 }
 
-func TestNeedRefusesWhatIsNoSpeed(t *testing.T) {
+func TestNeed_ImpossibleSpeeds(t *testing.T) {
 	for _, x := range []struct {
 		bits int64
 		mbps float64
@@ -131,7 +131,7 @@ func TestNeedRefusesWhatIsNoSpeed(t *testing.T) {
 }
 
 // A transfer that nobody slows down takes its own time to the nanosecond.
-func TestAloneToTheNanosecond(t *testing.T) {
+func TestShares_SingleTransferExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := served(fullRate, rapid.Int64Range(1e6, 1e9).Draw(t, "alone"))
 		own := rapid.SliceOfN(rapid.Int64Range(1e10, 1e12), 1, 9).Draw(t, "own") // nine at most a tenth each
@@ -215,7 +215,7 @@ func (p *plain) remove(id uint64) (left float64) {
 // Whatever comes and goes, transfers are complete when the brute-force
 // simulation says so, and as much is left of those that are stopped. In between
 // the server is replaced by one that resumes all its transfers: nothing changes.
-func TestAgainstAFluidSimulation(t *testing.T) {
+func TestShares_FluidSimulation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		alone := rapid.Int64Range(1e5, 1e7).Draw(t, "alone")
 		s := New(served(fullRate, alone), 0)

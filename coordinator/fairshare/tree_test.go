@@ -102,7 +102,7 @@ func (p *filling) remove(id uint64) (left float64) {
 // to 1e-9 of the time and a nanosecond an event, and as much is left of those that are
 // stopped. In between the tree is replaced by one that resumes all its transfers: nothing
 // changes.
-func TestATreeAgainstProgressiveFilling(t *testing.T) {
+func TestTree_ProgressiveFilling(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const least, most = int64(1e9), int64(1e11) // ns that one transfer takes a link
 		sites := rapid.IntRange(1, 5).Draw(t, "sites")
@@ -191,7 +191,7 @@ func TestATreeAgainstProgressiveFilling(t *testing.T) {
 // 12 Mbit/s: the three have 10/3 each, the fourth the rest of the server, 2; no: all grow
 // together to 3 each, when the server is full. Once the fourth has stopped, the site holds the
 // others back.
-func TestATreeByHand(t *testing.T) {
+func TestTree_ByHand(t *testing.T) {
 	tree := NewTree(need(t, 10, 12), need(t, 10, 10), 2)
 	for id, client := range []int{0, 2, 4} {
 		tree.Start(0, uint64(id+1), client, second/100)

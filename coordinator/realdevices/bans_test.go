@@ -23,7 +23,7 @@ func banning(q quota.Device, out front) *Devices {
 
 // A device that the server was closed to is shut out of a resumed run's server, too, until its
 // ban is over. What it fetched before does not count then.
-func TestAnExpelledDeviceStaysOut(t *testing.T) {
+func TestBans_ExpelledStaysOut(t *testing.T) {
 	q := quota.Default()
 	q.BanSeconds = 60
 	first := banning(q, front{})
@@ -46,7 +46,7 @@ func TestAnExpelledDeviceStaysOut(t *testing.T) {
 }
 
 // Each further ban of a device takes twice as long, and one for good stays.
-func TestBansGrow(t *testing.T) {
+func TestBans_Grow(t *testing.T) {
 	q := quota.Default()
 	q.BanSeconds = 60
 	d := banning(q, front{})
@@ -76,7 +76,7 @@ func TestBansGrow(t *testing.T) {
 }
 
 // A device that joins twice before the run begins, by two processes, stands for no other.
-func TestADeviceIsGatheredOnce(t *testing.T) {
+func TestDevices_GatheredOnce(t *testing.T) {
 	d := banning(quota.Default(), front{})
 	d.arrived = []arrival{{device: 1}, {device: 1}}
 	if n := d.gathered(); n != 1 {

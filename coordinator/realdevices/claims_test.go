@@ -18,7 +18,7 @@ import (
 
 // Durations are shortened in one proportion, never lengthened, and never come to more than was
 // observed and a thousandth; the arithmetic is that of whole numbers without a limit.
-func TestDurationsWithinWhatWasObserved(t *testing.T) {
+func TestClaims_DurationsWithinObserved(t *testing.T) {
 	part := rapid.OneOf(rapid.Int64Range(0, 1e10), rapid.Int64Range(0, int64(round.MaxDuration)))
 	rapid.Check(t, func(t *rapid.T) {
 		told := round.Plan{Download: round.Time(part.Draw(t, "download")), Compute: round.Time(part.Draw(t, "compute")), Upload: round.Time(part.Draw(t, "upload"))}
@@ -43,7 +43,7 @@ func TestDurationsWithinWhatWasObserved(t *testing.T) {
 }
 
 // The middle one of the others is that of the list without a value.
-func TestMiddleOfOthers(t *testing.T) {
+func TestClaims_MiddleOfOthers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := slices.Sorted(slices.Values(rapid.SliceOfN(rapid.IntRange(1, 9), 1, 9).Draw(t, "list")))
 		i := rapid.IntRange(0, len(list)-1).Draw(t, "own")
@@ -59,7 +59,7 @@ func TestMiddleOfOthers(t *testing.T) {
 
 // Honest losses stay as they are, those of simulated clients always; a lie counts with four
 // times the larger of the coordinator's own loss and the middle one.
-func TestLossesWithinReason(t *testing.T) {
+func TestClaims_Losses(t *testing.T) {
 	const first = 3 // device
 	d := &Devices{Config: Config{Names: []string{"a", "b", "c"}}, run: Run{First: first}, corrected: map[claimKey]uint64{}}
 	tasks := func(clients ...int) (list []round.Task) {
@@ -90,7 +90,7 @@ func TestLossesWithinReason(t *testing.T) {
 }
 
 // A round that is tried several times corrects a claim once.
-func TestATaskIsCorrectedOnce(t *testing.T) {
+func TestClaims_CorrectedOnce(t *testing.T) {
 	d := &Devices{Config: Config{Names: []string{"a"}, Notice: func(string) {}}, run: Run{First: 0}, corrected: map[claimKey]uint64{}}
 	tries := func(task uint64) {
 		for range 3 {
@@ -106,7 +106,7 @@ func TestATaskIsCorrectedOnce(t *testing.T) {
 
 // A task that a device may have had before its run was resumed counts with no more time than since
 // then, which is nothing to blame the device for.
-func TestATaskFromBeforeAResumeIsNoLie(t *testing.T) {
+func TestClaims_BeforeResume(t *testing.T) {
 	d := &Devices{
 		Config: Config{Names: []string{"a"}, Notice: func(string) {}}, open: map[uint64]*openTask{}, corrected: map[claimKey]uint64{},
 		resumed: make([]bool, 1), accounts: accounts{list: make([]account, 1)},
@@ -129,7 +129,7 @@ func TestATaskFromBeforeAResumeIsNoLie(t *testing.T) {
 }
 
 // A vote counts once, however loud.
-func TestVotesAreSigns(t *testing.T) {
+func TestClaims_VotesAreSigns(t *testing.T) {
 	d := &Devices{run: Run{Params: 3, Trainable: 3, Summed: 3, Votes: true, Spec: &bus.Spec{Compression: "sign"}}, open: map[uint64]*openTask{1: {base: make([]float32, 3)}}}
 	d.TaskLimit = time.Second
 	for x, want := range map[float32]bool{1: true, 0: true, -1: true, 0.5: false, 100: false, -2: false} {

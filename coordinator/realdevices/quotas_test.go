@@ -14,7 +14,7 @@ func newAccounts(devices int) *accounts {
 }
 
 // A device loses its place by tasks in a row, not by those that it fails now and then.
-func TestTasksInARow(t *testing.T) {
+func TestQuotas_ConsecutiveTasks(t *testing.T) {
 	for _, test := range []struct {
 		kind round.EventKind
 		most int
@@ -47,7 +47,7 @@ func TestTasksInARow(t *testing.T) {
 // A device that holds the run costs it its quota at once, and no more than that in each hour after: it
 // is shut out before, with a task that is done or under way. What counts begins at ten times
 // what the others take, or its class if that is more.
-func TestTimeHeld(t *testing.T) {
+func TestQuotas_TimeHeld(t *testing.T) {
 	const usual = 6 * time.Second
 	quota := time.Duration(quota.Default().HeldSeconds) * time.Second
 	for _, x := range []struct {

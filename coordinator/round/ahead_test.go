@@ -40,7 +40,7 @@ func (p *player) ahead(t failer) (n int) {
 }
 
 // What runs ahead of plans changes no history.
-func TestRunningAheadChangesNothing(t *testing.T) {
+func TestRunsAhead_ChangesNothing(t *testing.T) {
 	ran := 0
 	rapid.Check(t, func(t *rapid.T) {
 		c, plan := world(t)
@@ -84,7 +84,7 @@ func TestRunningAheadChangesNothing(t *testing.T) {
 
 // A machine that is cut while plans are outstanding that others have overtaken
 // goes on to the same history.
-func TestARestoredMachineRunsAhead(t *testing.T) {
+func TestRunsAhead_RestoredMachine(t *testing.T) {
 	c := config()
 	c.Clients, c.Cohort, c.Closing, c.Train, c.Soonest = 30, 12, closing.Buffered{N: 9}, false, 10
 	c.Stop = Limits{Rounds: 40}
@@ -143,7 +143,7 @@ func TestARestoredMachineRunsAhead(t *testing.T) {
 }
 
 // A task that is shorter than any should be is an error, not another history.
-func TestATaskSoonerThanTheSoonest(t *testing.T) {
+func TestRunsAhead_ImpossiblyEarlyTask(t *testing.T) {
 	c := config()
 	c.Clients, c.Cohort, c.Closing, c.Train, c.Soonest = 30, 12, closing.Buffered{N: 9}, false, 100
 	c.Stop = Limits{Rounds: 4}

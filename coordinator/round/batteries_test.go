@@ -117,7 +117,7 @@ func (p *player) idle(t failer, next Time) {
 // 6 J are left at 12. At 2 J in 3 ns it has 10 J at 18, where the second round opens,
 // and its task, which drops out when they are used up, ends it at 28. From 0 J to 10
 // takes 15 ns.
-func TestARoundWaitsForABattery(t *testing.T) {
+func TestBatteries_RoundWaits(t *testing.T) {
 	c := config()
 	c.Clients, c.Cohort, c.Batteries = 2, 1, cells{}
 	c.Available = func(client int, _ Time) bool { return client == 1 }
@@ -145,7 +145,7 @@ func TestARoundWaitsForABattery(t *testing.T) {
 }
 
 // A run whose batteries are empty and never charged is over.
-func TestEmptyBatteriesEndARun(t *testing.T) {
+func TestBatteries_EmptyEndsRun(t *testing.T) {
 	c := config()
 	c.Clients, c.Cohort, c.Batteries, c.Stop = 6, 1, single{}, Limits{Rounds: 9}
 	reports, _, stop := play(failing{t}, c, rand.New(rand.NewPCG(1, 1)), func(Task) Plan { return Plan{Compute: 9, Upload: 1} })
@@ -185,7 +185,7 @@ func (c chargers) Ready(client int, joules float64, since Time) Time {
 // ready after 50. So client 1 has a task again at 250, although at 100 it was at work and
 // the next time at which anybody was expected was 1,100. Where rounds do not overlap
 // client 0 waits for the task that client 1 has from 1,000 to 1,200.
-func TestABatteryThatIsReadyEarlierIsNotKeptWaiting(t *testing.T) {
+func TestBatteries_ReadyEarlier(t *testing.T) {
 	for name, x := range map[string]struct {
 		closing closing.Rule
 		late    closing.Lateness
@@ -208,7 +208,7 @@ func TestABatteryThatIsReadyEarlierIsNotKeptWaiting(t *testing.T) {
 }
 
 // The same of drawn runs whose clients all run on batteries of their own, see idle.
-func TestNobodyWaitsForABatteryThatIsReady(t *testing.T) {
+func TestBatteries_ReadyIsNotAwaited(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, plan := world(t)
 		c.SiteRounds = 0
@@ -239,7 +239,7 @@ func (rising) Ready(_ int, joules float64, since Time) Time { return since + Tim
 
 func (rising) Spent(_ int, p Plan, _ Time) float64 { return float64(p.Compute) }
 
-func TestBatteriesAreFollowed(t *testing.T) {
+func TestBatteries_Followed(t *testing.T) {
 	c := &Config{Clients: 3, Batteries: rising{}}
 	b := newBatteries(c.Batteries, c.Clients, nil)
 	if len(b.charges) != 3 || b.charges[1].Joules != -1 {

@@ -9,7 +9,7 @@ import (
 
 // Four clients take 10 + (c + 1) K s (see linear), so a round of K = 8, 4 and 2 takes all clients
 // together 120, 80 and 60 s. A client's task uses 2 J a second and 100 bytes.
-func TestMachine_StopsAtABudget(t *testing.T) {
+func TestMachine_StopsAtBudget(t *testing.T) {
 	uses := func(e *TaskReport) (Used, error) {
 		took := e.End - e.Start
 		return Used{Time: took, Bytes: 100, Joules: 2 * took.Seconds()}, nil

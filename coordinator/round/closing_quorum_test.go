@@ -11,7 +11,7 @@ import (
 	"fedpace/coordinator/closing"
 )
 
-func TestQuorumsThatCannotBe(t *testing.T) {
+func TestQuorum_ImpossibleOptions(t *testing.T) {
 	for _, x := range []struct {
 		rule closing.Quorum
 		want string // "": it can
@@ -36,7 +36,7 @@ func TestQuorumsThatCannotBe(t *testing.T) {
 }
 
 // Six clients, four updates before 100 ns or two after it.
-func TestRoundsCloseWithAQuorum(t *testing.T) {
+func TestQuorum_ClosesRounds(t *testing.T) {
 	const never = 0 // the client drops out after 300 ns
 	for _, x := range []struct {
 		name     string
@@ -66,7 +66,7 @@ func TestRoundsCloseWithAQuorum(t *testing.T) {
 
 // Whatever the run: clients are cancelled when n updates have come, late when m
 // have, and one history follows, also of a machine that is cut and restored.
-func TestQuorumsInAnyRun(t *testing.T) {
+func TestQuorum_AnyRun(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, plan := world(t)
 		c.SiteRounds = 0

@@ -114,7 +114,7 @@ func (p *player) answer(x Task) Event {
 // The cohorts, numbers and plans of simulated clients are those of the run without
 // devices, also their steps where no closing rule lets a device take another's
 // place.
-func TestDevicesBesideTheCohortChangeNoSimulatedTask(t *testing.T) {
+func TestDevices_ChangeNoSimulatedTask(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, plan := world(t)
 		c.SiteRounds = 0
@@ -164,7 +164,7 @@ func TestDevicesBesideTheCohortChangeNoSimulatedTask(t *testing.T) {
 
 // A round of devices alone says when it closes without those that have no plan, as it then
 // does, whatever these take.
-func TestWhenARoundClosesWithoutADevice(t *testing.T) {
+func TestDevices_RoundClosesWithout(t *testing.T) {
 	for _, x := range []struct {
 		name  string
 		rule  closing.Rule
@@ -231,7 +231,7 @@ func TestWhenARoundClosesWithoutADevice(t *testing.T) {
 }
 
 // Devices that are drawn with the others are drawn as often.
-func TestSampledDevicesAreDrawnLikeTheOthers(t *testing.T) {
+func TestDevices_SampledLikeClients(t *testing.T) {
 	c := config()
 	c.Clients, c.Cohort, c.Devices = 8, 3, Devices{Count: 2, Liveness: 1, Sampled: true}
 	c.Stop = Limits{Rounds: 4000}
@@ -254,7 +254,7 @@ func TestSampledDevicesAreDrawnLikeTheOthers(t *testing.T) {
 	}
 }
 
-func TestDevicesThatCannotTakePart(t *testing.T) {
+func TestDevices_CannotTakePart(t *testing.T) {
 	for _, x := range []struct {
 		name   string
 		change func(*Config)

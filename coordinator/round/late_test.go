@@ -11,7 +11,7 @@ import (
 	"fedpace/coordinator/closing"
 )
 
-func TestLateUpdatesThatCannotBe(t *testing.T) {
+func TestLate_ImpossibleOptions(t *testing.T) {
 	for _, x := range []struct {
 		name   string
 		change func(*Config)
@@ -34,7 +34,7 @@ func TestLateUpdatesThatCannotBe(t *testing.T) {
 
 // Rounds of a cohort of 3 of 12 clients, closed by a deadline of 100 ns or by the first
 // update. Task n takes the n-th time.
-func TestLateUpdatesCountInTheRoundInWhichTheyCome(t *testing.T) {
+func TestLate_CountInRoundOfArrival(t *testing.T) {
 	for _, x := range []struct {
 		name    string
 		closing closing.Rule
@@ -109,7 +109,7 @@ func TestLateUpdatesCountInTheRoundInWhichTheyCome(t *testing.T) {
 
 // Where all clients but late ones are away, the round waits for those, and takes them
 // when they are done.
-func TestARoundWaitsForLateClients(t *testing.T) {
+func TestLate_RoundWaits(t *testing.T) {
 	c := config()
 	c.Clients, c.Cohort, c.Closing, c.Late, c.Stop.Rounds = 2, 2, closing.First{N: 1}, closing.Use{Limit: 5}, 3
 	takes := []Time{10, 35, 40, 1, 1, 1}
@@ -139,7 +139,7 @@ func TestARoundWaitsForLateClients(t *testing.T) {
 }
 
 // A round that has got a late client takes no other that comes back meanwhile.
-func TestARoundWithALateClientIsWhole(t *testing.T) {
+func TestLate_WholeRound(t *testing.T) {
 	c := config()
 	c.Clients, c.Cohort, c.Closing, c.Late, c.Stop.Rounds = 3, 2, after(5), closing.Use{Limit: 5}, 2
 	c.Available = func(client int, at Time) bool { return client < 2 || at >= 14 }
@@ -158,7 +158,7 @@ func TestARoundWithALateClientIsWhole(t *testing.T) {
 
 // Whatever the run: no update counts twice or after its limit, and with late updates no
 // task of a round that a deadline closes is lost for that alone.
-func TestLateUpdatesInAnyRun(t *testing.T) {
+func TestLate_AnyRun(t *testing.T) {
 	used := 0
 	rapid.Check(t, func(t *rapid.T) {
 		c, plan := world(t)

@@ -27,7 +27,7 @@ func server(download, upload int) Bandwidth {
 // Equal clients wait for each other: each transfer of a round takes a client's
 // own time or, where that is more, as many times its time alone on the server
 // as there are clients.
-func TestARoundOfEqualClientsOnASharedServer(t *testing.T) {
+func TestLink_EqualClients(t *testing.T) {
 	for _, x := range []struct{ cohort, down, up int }{{1, 20, 40}, {3, 20, 40}, {40, 20, 0}, {40, 0, 7}, {4, 25, 15}} {
 		c := config()
 		c.Clients, c.Cohort, c.Server, c.Train = 40, x.cohort, server(x.down, x.up), false
@@ -44,7 +44,7 @@ func TestARoundOfEqualClientsOnASharedServer(t *testing.T) {
 }
 
 // A server that nothing slows down is none: every round is what it is without.
-func TestAVastServerChangesNothing(t *testing.T) {
+func TestLink_VastServer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, plan := world(t)
 		c.SiteRounds = 0
@@ -78,7 +78,7 @@ func TestAVastServerChangesNothing(t *testing.T) {
 // phases would have been. The first has the server for itself until 51 ns, and
 // half of its upload done; the other half takes 100 ns beside the second, which
 // is then stopped after half of its own.
-func TestPartOfASharedTransfer(t *testing.T) {
+func TestLink_PartOfTransfer(t *testing.T) {
 	c := config()
 	c.Clients, c.Cohort, c.Closing, c.Server, c.Train = 2, 2, closing.First{N: 1}, server(0, 100), false
 	c.Stop = Limits{Rounds: 1}

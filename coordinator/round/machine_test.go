@@ -41,7 +41,7 @@ func expectAny(client, steps int) Time { return Time(1 + client*steps) }
 // after is the closing rule of a deadline.
 func after(d Time) closing.Rule { return closing.Deadline{Seconds: d.Seconds()} }
 
-func TestConfigsThatCannotRun(t *testing.T) {
+func TestConfig_CannotRun(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*Config)
@@ -92,7 +92,7 @@ func TestConfigsThatCannotRun(t *testing.T) {
 }
 
 // Wait-for-all: a round lasts as long as its slowest client (Eq. 4).
-func TestTheStragglerSetsTheRoundsTime(t *testing.T) {
+func TestRound_StragglerSetsTime(t *testing.T) {
 	c := config()
 	var slowest []Time
 	plan := func(x Task) Plan {
@@ -113,7 +113,7 @@ func TestTheStragglerSetsTheRoundsTime(t *testing.T) {
 
 // Algorithm 1 with K-schedules: a client's steps done grow by K_r when its
 // update is accepted, and only then.
-func TestStepsDoneGrowWithAcceptedUpdates(t *testing.T) {
+func TestSteps_GrowWithAcceptedUpdates(t *testing.T) {
 	c := config()
 	c.Clients, c.Cohort, c.K, c.Stop.Rounds = 4, 2, schedule.RoundsK{}, 20
 	done := map[int]int64{}
@@ -139,7 +139,7 @@ func TestStepsDoneGrowWithAcceptedUpdates(t *testing.T) {
 	}
 }
 
-func TestAccuracyStopsARun(t *testing.T) {
+func TestStop_Accuracy(t *testing.T) {
 	c := config()
 	c.Evaluate.Every, c.Stop = 1, Limits{Rounds: 100, Targets: []metric.Target{{Value: 0.75}}}
 	_, _, stop := play(t, c, rand.New(rand.NewPCG(1, 1)), func(Task) Plan { return Plan{Compute: 1} })
@@ -339,7 +339,7 @@ func BenchmarkBuffered(b *testing.B) {
 }
 
 // What a client costs that nobody asks.
-func TestIdleClientsCostLittle(t *testing.T) {
+func TestIdle_CostsLittle(t *testing.T) {
 	const clients = 1_000_000
 	for _, rule := range []selection.Rule{selection.Uniform{}, chosen("round_robin")} {
 		c := config()

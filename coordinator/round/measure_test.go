@@ -11,7 +11,7 @@ import (
 
 // A metric that is better lower brings the plateau and the end of a run when it is low, and
 // a machine without an accuracy tells its schedules none.
-func TestAMetricThatIsBetterLower(t *testing.T) {
+func TestMetric_LowerIsBetter(t *testing.T) {
 	c := config()
 	c.Clients, c.Cohort, c.Closing, c.Train, c.Evaluate.Every = 1, 1, closing.All{}, true, 1
 	c.Metrics = []metric.Metric{{Name: "hits"}, {Name: "mae", Lower: true}}

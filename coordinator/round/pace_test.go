@@ -64,7 +64,7 @@ func TestMachine_MeasuresPace(t *testing.T) {
 	}
 }
 
-func TestLimits_ShareIsOfTheNearestLimit(t *testing.T) {
+func TestLimits_ShareIsOfNearestLimit(t *testing.T) {
 	stop := Stop{Rounds: 10, Samples: 300}
 	stop.Outcomes[Accepted] = 30
 	for _, c := range []struct {

@@ -116,7 +116,7 @@ func playedOut(k int, deadline float64, updates, enough int) (took float64, acce
 }
 
 // A run goes on from a state between two events of a round to the same end.
-func TestMachine_RestoresClosingOfTheRound(t *testing.T) {
+func TestMachine_RestoresClosingOfRound(t *testing.T) {
 	c := shrinking(closing.Formula{Seconds: "1.2 * expected"})
 	whole, _, _ := play(t, c, rand.New(rand.NewPCG(1, 1)), linearPlan)
 	p := newPlayer(t, c, rand.New(rand.NewPCG(1, 1)), linearPlan)

@@ -504,7 +504,7 @@ func chosen(name string, options ...any) selection.Rule {
 // Whatever the closing rule, the selection, the availability, the schedule and
 // the plans: the history does not depend on the order in which plans arrive,
 // and every task has one outcome.
-func TestHistoryDoesNotDependOnArrival(t *testing.T) {
+func TestHistory_AnyArrival(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, plan := anyWorld(t)
 		reports, popped, stop := play(t, c, rand.New(rand.NewPCG(1, 1)), plan)
@@ -523,7 +523,7 @@ func TestHistoryDoesNotDependOnArrival(t *testing.T) {
 
 // A run that trains and one that does not have one history where no decision
 // reads a loss.
-func TestTimingOnlyHasTheSameHistory(t *testing.T) {
+func TestHistory_TimingOnly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, plan := world(t)
 		c.K = rapid.SampledFrom([]schedule.K{

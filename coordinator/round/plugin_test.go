@@ -105,7 +105,7 @@ func Example() {
 	// round 3, 300 ns: 1 accepted, 3 late, 0 cancelled
 }
 
-func TestAPlugInMustFit(t *testing.T) {
+func TestPlugin_MustFit(t *testing.T) {
 	c := pluggedIn()
 	c.Closing = closing.Buffered{N: 2}
 	if _, err := round.New(c); err == nil {

@@ -24,7 +24,7 @@ func (s spy) LocalSteps(p schedule.Progress) int {
 // Three rounds of the clients 0 to 3, of whom client c takes 10(c+1) units: the median
 // is at 25, the slowest at 40. The losses of round r are 1/r in the mean, of the
 // clients 1 + lossOf.
-func TestWhatSchedulesAreTold(t *testing.T) {
+func TestProgress_OfSchedules(t *testing.T) {
 	c := config()
 	c.Clients, c.Cohort, c.Closing, c.Train, c.Evaluate.Every, c.Stop = 4, 4, closing.All{}, true, 2, Limits{Rounds: 3}
 	c.Eta = schedule.ExpressionEta{Formula: "eta0 / r"}
@@ -117,7 +117,7 @@ func TestEpochs_AreWholePasses(t *testing.T) {
 }
 
 // Where a formula gives no K the run's end says why.
-func TestFormulasWithoutAK(t *testing.T) {
+func TestProgress_FormulasWithoutK(t *testing.T) {
 	const formula = "schedule of K in round 1: the formula "
 	for text, want := range map[string]string{
 		"log(-r)":   formula + "log(-r) is not a number, want 1 to 1073741824",

@@ -12,7 +12,7 @@ import (
 // Whoever drops out, a round with a quorum closes when its rule in words says so, over 3,000
 // random rounds: with the n-th update, or at the deadline if m have come, or with the m-th after
 // it; and when nobody is left whom it could wait for.
-func TestQuorumsUnderDropouts(t *testing.T) {
+func TestQuorum_PublishedDropouts(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	ways := map[string]int{}
 	for i := range 3000 {

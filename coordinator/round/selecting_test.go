@@ -16,7 +16,7 @@ import (
 // A place is filled uniformly among the clients that are free,
 // whether there are many, so that trying finds one, or so few that they are
 // listed: chi-square within five standard deviations.
-func TestPlacesAreFilledFairly(t *testing.T) {
+func TestSelection_FairPlaces(t *testing.T) {
 	const clients, places = 5000, 10_000
 	for _, x := range []struct {
 		name string
@@ -70,7 +70,7 @@ func TestPlacesAreFilledFairly(t *testing.T) {
 // Power of choice takes the candidates with the highest losses (Cho, Wang and
 // Joshi 2020, section 4): no candidate that is passed over has a higher one
 // than any that is taken.
-func TestPowerOfChoiceTakesTheHighestLosses(t *testing.T) {
+func TestPowerOfChoice_HighestLosses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := config()
 		c.Seed = rapid.Uint64().Draw(t, "seed")
@@ -102,7 +102,7 @@ func TestPowerOfChoiceTakesTheHighestLosses(t *testing.T) {
 }
 
 // Who is left out is passed over, and counted.
-func TestRoundsLeaveOutWhoIsTooSlow(t *testing.T) {
+func TestFit_TooSlowAreLeftOut(t *testing.T) {
 	c := config()
 	c.Closing, c.Select, c.Stop.Rounds = after(100), chosen("fit", "least", 1), 1
 	c.Expect = func(client, k int) Time { return Time(30*client + 10*k) }
@@ -133,7 +133,7 @@ func TestRoundsLeaveOutWhoIsTooSlow(t *testing.T) {
 
 // A round that nobody can be asked in ends the run; where a client that is away could,
 // the round waits for it.
-func TestARunEndsWhereAllAreTooSlow(t *testing.T) {
+func TestFit_AllTooSlow(t *testing.T) {
 	for away, want := range map[Time]string{0: Excluded, 50: "2 rounds"} {
 		c := config()
 		c.Closing, c.Select, c.Stop.Rounds = after(100), chosen("fit", "least", 2), 2
@@ -154,7 +154,7 @@ func TestARunEndsWhereAllAreTooSlow(t *testing.T) {
 
 // A late update counts although nobody can be asked any more. K is 1 in round 1, which
 // client 1 does too late, and then 9, which takes all clients too long.
-func TestALateUpdateCountsWhereAllAreTooSlow(t *testing.T) {
+func TestFit_LateUpdateOfTooSlow(t *testing.T) {
 	c := config()
 	c.Clients, c.Cohort, c.Closing, c.Late, c.Select, c.Stop.Rounds = 2, 2, after(100), closing.Use{Limit: 1}, chosen("fit", "least", 9), 9
 	c.Expect = func(_, k int) Time { return Time(50 * k) }
@@ -168,7 +168,7 @@ func TestALateUpdateCountsWhereAllAreTooSlow(t *testing.T) {
 // Without a deadline all arrive within one step of the fastest, who does K_r. If the
 // slowest cannot do the fewest by then, it does these, and nobody waits for another:
 // all others do as many as fit.
-func TestFitWithoutADeadlineIsTogether(t *testing.T) {
+func TestFit_WithoutDeadline(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := config()
 		c.Seed = rapid.Uint64().Draw(t, "seed")
@@ -208,7 +208,7 @@ func TestFitWithoutADeadlineIsTogether(t *testing.T) {
 
 // In a run each cohort is of those that are there at the choice and least in the
 // window after the deadline.
-func TestRoundsTakeTheLeastAvailable(t *testing.T) {
+func TestLeastAvailable_Rounds(t *testing.T) {
 	c := config()
 	c.Closing, c.Select, c.Stop.Rounds = after(100), chosen("least_available"), 4
 	c.Available = func(client int, at Time) bool { return (at/50+Time(client))%10 < 5 }
@@ -244,7 +244,7 @@ func TestRoundsTakeTheLeastAvailable(t *testing.T) {
 
 // What a machine remembers decides: the run goes on from a checkpoint to the cohorts
 // that it would have had, and to others if it forgets.
-func TestSelectionsRemember(t *testing.T) {
+func TestSelection_Remembers(t *testing.T) {
 	plan := func(x Task) Plan {
 		r := rand.New(rand.NewPCG(7, x.Task))
 		return Plan{Download: Time(r.IntN(20)), Compute: Time((x.Client + 1) * r.IntN(20)), Upload: Time(1 + r.IntN(20))}

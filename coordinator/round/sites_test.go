@@ -14,7 +14,7 @@ import (
 // A round of sites that add up, played beside the machine: all sites fetch the model, each waits
 // for its slowest client so many times, and sends one update over its link and the server's,
 // which those that send share equally.
-func TestSitesTimeAsWrittenOut(t *testing.T) {
+func TestSites_TimeWrittenOut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := config()
 		c.Clients = rapid.IntRange(1, 30).Draw(t, "clients")
@@ -72,7 +72,7 @@ func TestSitesTimeAsWrittenOut(t *testing.T) {
 }
 
 // A site's later rounds lower local steps as its first, in a machine that was restored, too.
-func TestSitesThatFitGoOn(t *testing.T) {
+func TestSites_Resumed(t *testing.T) {
 	c := config()
 	c.Clients, c.Cohort, c.Train, c.Stop, c.SiteRounds, c.Server.Sites = 12, 6, false, Limits{Rounds: 3}, 3, 2
 	c.Expect = func(client, steps int) Time { return Time(5 + steps*(1+client)) }

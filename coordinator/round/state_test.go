@@ -24,7 +24,7 @@ var derived = cmpopts.IgnoreUnexported(Tasks{}, TaskState{}, schedule.Window{}, 
 
 // A machine that is cut at any step, written down and restored goes on to the
 // same history, to the last bit of every report.
-func TestARestoredMachineGoesOn(t *testing.T) {
+func TestState_RestoredMachine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, plan := anyWorld(t)
 		whole := newPlayer(t, c, rand.New(rand.NewPCG(1, 1)), plan)
@@ -161,7 +161,7 @@ func halfway(t testing.TB) (Config, State) {
 type failing struct{ testing.TB }
 
 // A state is of as many clients and devices as its run.
-func TestStatesOfOtherRuns(t *testing.T) {
+func TestState_OtherRuns(t *testing.T) {
 	for want, change := range map[string]func(*State){
 		"steps done of 9 clients, the run has 10":  func(s *State) { s.StepsDone = s.StepsDone[1:] },
 		"the presence of 1 devices, the run has 0": func(s *State) { s.Present = []bool{true} },

@@ -7,7 +7,7 @@ import (
 
 // A round takes 0.8 s and 0.01 s a step, so computing is 0.8 of it at K* = 4 · 0.8/0.01 = 320, above
 // K_0. Of 1.25 ms a step it would be at 4 · 0.02/0.00125 = 64.
-func TestAuto_FallsToOneBeforeTheEnd(t *testing.T) {
+func TestAuto_FallsToOneBeforeEnd(t *testing.T) {
 	long := Pace{Known: true, Round: 0.8, Step: 0.01}
 	short := Pace{Known: true, Round: 0.02, Step: 0.00125}
 	line := Auto{Start: 0.8, Until: 0.9, Power: 1}
@@ -40,7 +40,7 @@ func TestAuto_FallsToOneBeforeTheEnd(t *testing.T) {
 	}
 }
 
-func TestAuto_SaysWhy(t *testing.T) {
+func TestAuto_Reasons(t *testing.T) {
 	rule := Auto{Start: 0.8, Until: 0.9, Power: 2}
 	p := Progress{Setup: Setup{K0: 100}, Round: 5, Pace: Pace{Known: true, Round: 0.02, Step: 0.00125}, Share: 0.25}
 	want := Reason{Pace: p.Pace, Top: 64, Share: 0.25}

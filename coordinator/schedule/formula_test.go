@@ -15,7 +15,7 @@ var round8 = Progress{
 }
 
 // Values worked out by hand for round8 with K_0 = 80 and eta_0 = 0.4.
-func TestFormulasWorked(t *testing.T) {
+func TestFormula_Worked(t *testing.T) {
 	for text, want := range map[string]float64{
 		"r":                               8,
 		"t / 3":                           10,
@@ -58,7 +58,7 @@ func TestFormulasWorked(t *testing.T) {
 }
 
 // A formula that cannot be used is refused with the character at which it is wrong.
-func TestFormulasThatAreRefused(t *testing.T) {
+func TestFormula_Refused(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                              "character 1: ",
 		"k0 /":                          "character 4: ",
@@ -102,7 +102,7 @@ func TestFormulasThatAreRefused(t *testing.T) {
 }
 
 // Whatever is written, a formula is refused by name or has a value.
-func TestAnyTextIsRefusedOrHasAValue(t *testing.T) {
+func TestFormula_AnyText(t *testing.T) {
 	word := rapid.SampledFrom(append(strings.Fields(operators+"r t F F0 k0 eta converged pi 1 2.5 1e400 ( ) , ? : ; { } [ ] # . .. $env let if else x = ?? % in | 'a' \"b\" `c` // /* */ \\ é 0x 1_0 nil true not"), append(library, "sqrt(", "pow(", "now()")...))
 	values := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -123,7 +123,7 @@ func TestAnyTextIsRefusedOrHasAValue(t *testing.T) {
 }
 
 // What a formula gives that is no number of steps is told with what would be one.
-func TestAFormulaSaysWhyItHasNoSteps(t *testing.T) {
+func TestFormula_NoSteps(t *testing.T) {
 	for formula, want := range map[string]string{
 		"log(-r)":            "the formula log(-r) is not a number, want 1 to 1073741824",
 		"max(1, log(-r))":    "the formula max(1, log(-r)) is not a number, want 1 to 1073741824",
@@ -142,7 +142,7 @@ func TestAFormulaSaysWhyItHasNoSteps(t *testing.T) {
 }
 
 // A schedule that promises to stay at or below K_0 does, whatever it is told.
-func TestSchedulesThatNeverExceedK0(t *testing.T) {
+func TestFormula_NeverExceedsK0(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k0 := rapid.IntRange(1, 200).Draw(t, "K_0")
 		setup := Setup{K0: k0, Eta0: 1, Theory: Theory{Factor: rapid.Float64Range(1e-3, 1e6).Draw(t, "factor")}}

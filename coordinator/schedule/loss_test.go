@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestTrimmedMeanWorked(t *testing.T) {
+func TestTrimmedMean_Worked(t *testing.T) {
 	list := []float64{9, 2, 4, -100, 3, 5, 1, 8, 7, 1000}
 	for share, want := range map[float64]float64{
 		0:    93.9,     // 939/10

@@ -42,7 +42,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func TestParseListsWhatItKnows(t *testing.T) {
+func TestParse_ListsSchedules(t *testing.T) {
 	for _, name := range []string{"k-round", "", strings.Repeat("x", 1e6)} {
 		_, err := Parse(name)
 		if err == nil || !strings.Contains(err.Error(), "want one of dsgd, fixed, rounds") || len(err.Error()) > 300 {
@@ -51,7 +51,7 @@ func TestParseListsWhatItKnows(t *testing.T) {
 	}
 }
 
-func TestSchedulesOfARun(t *testing.T) {
+func TestSchedules_OfRun(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		run  Setup

@@ -15,7 +15,7 @@ import (
 // maxRounds is as far as cubeTimes has room for.
 const maxRounds = 1 << 37
 
-func TestTable3DSGD(t *testing.T) {
+func TestTable3_DSGD(t *testing.T) {
 	for _, r := range []int{1, 8, 1e9} {
 		if got := (DSGD{}).LocalSteps(Progress{Round: r, HasLoss: true, LossRatio: 3, Converged: true}); got != 1 {
 			t.Errorf("K_%d = %d, want 1", r, got)
@@ -24,7 +24,7 @@ func TestTable3DSGD(t *testing.T) {
 }
 
 // Table 3, K-eta-fixed: K_r = K_0, eta_r = eta_0.
-func TestTable3Fixed(t *testing.T) {
+func TestTable3_Fixed(t *testing.T) {
 	for _, p := range []Progress{{Round: 1}, {Round: 1e9}, {Round: 9, HasLoss: true, LossRatio: 0.1, Converged: true}} {
 		if got := kIn(FixedK{}, Setup{K0: 80}).LocalSteps(p); got != 80 {
 			t.Errorf("%+v: K = %d, want 80", p, got)
@@ -36,7 +36,7 @@ func TestTable3Fixed(t *testing.T) {
 }
 
 // Table 3, K_r-rounds (Eq. 10): K_r = ceil(cbrt(1/r) K_0).
-func TestTable3KRounds(t *testing.T) {
+func TestTable3_KRounds(t *testing.T) {
 	for _, c := range []struct{ k0, r, want int }{
 		{80, 1, 80},
 		{80, 2, 64}, // 63.496
@@ -70,7 +70,7 @@ func TestTable3KRounds(t *testing.T) {
 }
 
 // The definition in whole numbers of any size: K is the least with K³ r >= K_0³.
-func TestKRoundsIsTheLeast(t *testing.T) {
+func TestKRounds_Least(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k0 := rapid.IntRange(1, MaxK0).Draw(t, "K_0")
 		r := rapid.IntRange(1, min(maxRounds, math.MaxInt)).Draw(t, "r")
@@ -95,7 +95,7 @@ func TestKRoundsIsTheLeast(t *testing.T) {
 
 // Table 3, K_r-error (Eq. 13): K_r = ceil(cbrt(F_r/F_0) K_0), and K_0 while
 // Eq. 15 cannot be computed.
-func TestTable3KError(t *testing.T) {
+func TestTable3_KError(t *testing.T) {
 	for _, c := range []struct {
 		k0    int
 		ratio float64
@@ -126,7 +126,7 @@ func TestTable3KError(t *testing.T) {
 }
 
 // Away from whole cubes the answer is the formula's.
-func TestKErrorFollowsTheFormula(t *testing.T) {
+func TestKError_Formula(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k0 := rapid.IntRange(1, 1e6).Draw(t, "K_0")
 		ratio := rapid.Float64Range(1e-6, 4).Draw(t, "F_r/F_0")
@@ -142,7 +142,7 @@ func TestKErrorFollowsTheFormula(t *testing.T) {
 
 // Table 3, K_r-step and eta_r-step: K_0/10 (rounded up) and eta_0/10 once
 // converged, or after a given round.
-func TestTable3Step(t *testing.T) {
+func TestTable3_Step(t *testing.T) {
 	for _, c := range []struct {
 		decay   int
 		at      Progress
@@ -174,7 +174,7 @@ func TestTable3Step(t *testing.T) {
 }
 
 // Table 3, eta_r-rounds (Eq. 12): eta_r = sqrt(1/r) eta_0.
-func TestTable3EtaRounds(t *testing.T) {
+func TestTable3_EtaRounds(t *testing.T) {
 	for r, want := range map[int]float64{1: 0.3, 4: 0.3 / 2, 100: 0.3 / 10, 1e8: 0.3 / 1e4, 2: 0.3 / math.Sqrt2} {
 		if got := etaIn(RoundsEta{}, Setup{Eta0: 0.3}).LearningRate(Progress{Round: r}); math.Abs(got-want) > 1e-15*want {
 			t.Errorf("eta_%d = %v, want %v", r, got, want)
@@ -183,7 +183,7 @@ func TestTable3EtaRounds(t *testing.T) {
 }
 
 // Table 3, eta_r-error (Eq. 14): eta_r = sqrt(F_r/F_0) eta_0.
-func TestTable3EtaError(t *testing.T) {
+func TestTable3_EtaError(t *testing.T) {
 	for ratio, want := range map[float64]float64{1: 0.3, 0.25: 0.15, 4: 0.6, 0: 0, -1: 0} {
 		if got := etaIn(ErrorEta{}, Setup{Eta0: 0.3}).LearningRate(Progress{Round: 101, HasLoss: true, LossRatio: ratio}); got != want {
 			t.Errorf("F_r/F_0 %v: eta = %v, want %v", ratio, got, want)

@@ -11,7 +11,7 @@ import (
 // Over 2,000 random histories AdaComm's K is that of the rule in Wang and Joshi (2019, Section 4),
 // in float64: at the first round of each interval of T_0 it is ceil(sqrt(F/F_0) K_0) if that is
 // less than the last K, else gamma times the last K, rounded up.
-func TestAdaCommIsPublished(t *testing.T) {
+func TestAdaComm_Published(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	changes := [3]int{}
 	for history := range 2000 {
@@ -53,7 +53,7 @@ func TestAdaCommIsPublished(t *testing.T) {
 
 // The quadratic rule is that of Gu et al. (2024), Algorithm 2, with H_base = K_0: worked by hand, and
 // for the rates of a cosine.
-func TestTheQuadraticRuleIsPublished(t *testing.T) {
+func TestQuadratic_Published(t *testing.T) {
 	rule := schedule.QuadraticK{Alpha: 0.02}
 	for rate, want := range map[float64]int{0.02: 4, 0.01: 4, 0.008: 6, 0.004: 25, 0.003: 44, 0.0019: 110} {
 		p := schedule.Progress{Setup: schedule.Setup{K0: 4, Eta0: 0.02}, Round: 1, LearningRate: rate}

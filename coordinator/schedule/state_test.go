@@ -48,7 +48,7 @@ func TestEquation15(t *testing.T) {
 	}
 }
 
-func TestMeanOfAPartWindow(t *testing.T) {
+func TestMean_PartWindow(t *testing.T) {
 	w := window(WindowConfig{Size: 100})
 	if !math.IsNaN(w.Mean()) {
 		t.Error("a mean before any round")
@@ -61,7 +61,7 @@ func TestMeanOfAPartWindow(t *testing.T) {
 }
 
 // For the first s rounds K_r = K_0, below Eq. 15; then Eq. 13 on Eq. 15.
-func TestKErrorOnAWindow(t *testing.T) {
+func TestKError_Window(t *testing.T) {
 	w := window(WindowConfig{Size: 2})
 	var got []int
 	for r, loss := range []float64{9, 7, 1, 1, 1} {
@@ -101,7 +101,7 @@ func TestPlateau(t *testing.T) {
 }
 
 // Both go on from their state, through JSON, to the same bits.
-func TestStatesGoOn(t *testing.T) {
+func TestState_Continues(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		wc := WindowConfig{Size: rapid.IntRange(1, 5).Draw(t, "s"), FirstRound: rapid.Bool().Draw(t, "first")}
 		pc := PlateauConfig{Patience: rapid.IntRange(1, 4).Draw(t, "patience"), MinDelta: rapid.SampledFrom([]float64{0, 0.1}).Draw(t, "min_delta")}
@@ -158,7 +158,7 @@ func through(t *rapid.T, from, to any) {
 }
 
 // What is observed later does not reach a copy.
-func TestACopyStaysAsItIs(t *testing.T) {
+func TestState_CopyStays(t *testing.T) {
 	w := window(WindowConfig{Size: 2})
 	p := NewPlateau(PlateauConfig{Patience: 1})
 	for i := range 3 {

@@ -8,7 +8,7 @@ import (
 )
 
 // Eq. 9 with Factor 8 and F* = 1, from a loss of 2: K = ceil(cbrt(8/W)).
-func TestTheoryWorked(t *testing.T) {
+func TestTheory_Worked(t *testing.T) {
 	run := Setup{K0: 50, Theory: Theory{Factor: 8, Offset: 1}}
 	s := kIn(TheoryK{}, run)
 	for _, test := range []struct {
@@ -43,7 +43,7 @@ func TestTheoryWorked(t *testing.T) {
 }
 
 // It falls with time, grows with the loss, and is Eq. 9's ceiling.
-func TestTheoryIsTheCubeRoot(t *testing.T) {
+func TestTheory_CubeRoot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		run := Setup{K0: rapid.IntRange(1, 1000).Draw(t, "K0"), Theory: Theory{Factor: rapid.Float64Range(1e-6, 1e6).Draw(t, "factor"), Offset: rapid.Float64Range(-5, 5).Draw(t, "offset")}}
 		s := kIn(TheoryK{}, run)

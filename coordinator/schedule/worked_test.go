@@ -21,7 +21,7 @@ type (
 
 // Values worked out by hand, for K_0 = 80 and eta_0 = 0.4 in an epoch that counts as
 // one step.
-func TestSchedulesOfKWorked(t *testing.T) {
+func TestSchedules_KWorked(t *testing.T) {
 	rounds := func(n int) Span { return Span{Rounds: n} }
 	type at struct {
 		p    Progress
@@ -82,7 +82,7 @@ func TestSchedulesOfKWorked(t *testing.T) {
 	}
 }
 
-func TestSchedulesOfEtaWorked(t *testing.T) {
+func TestSchedules_EtaWorked(t *testing.T) {
 	third := Warmup{Rounds: 4, StartFactor: 0.2, Then: ListEta{Values: []RateFrom{{Value: 0.5}, {Value: 1}}}}
 	for _, c := range []struct {
 		name string
@@ -114,7 +114,7 @@ func TestSchedulesOfEtaWorked(t *testing.T) {
 
 // Curves end at their end, and for good, and are not rounded up from what is a whole
 // number on the way.
-func TestCurvesOfKMeetWholeNumbers(t *testing.T) {
+func TestCurve_KMeetsWholeNumbers(t *testing.T) {
 	rounds, seconds := func(n int) Span { return Span{Rounds: n} }, func(s float64) Span { return Span{Seconds: s} }
 	for _, c := range []struct {
 		name string
@@ -140,7 +140,7 @@ func TestCurvesOfKMeetWholeNumbers(t *testing.T) {
 
 // A straight line is the least K with n K >= (n - i) K_0 + i to, and equal factors are the
 // least with K^n >= K_0^(n-i) to^i, in whole numbers.
-func TestCurvesOfKAreThoseOfWholeNumbers(t *testing.T) {
+func TestCurve_KOfWholeNumbers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k0, to := rapid.Int64Range(1, 100).Draw(t, "K_0"), rapid.Int64Range(1, 100).Draw(t, "to")
 		n := rapid.Int64Range(1, 6).Draw(t, "rounds")
@@ -165,7 +165,7 @@ func TestCurvesOfKAreThoseOfWholeNumbers(t *testing.T) {
 }
 
 // At both ends a rate is what is written, to the bit.
-func TestCurvesOfEtaMeetTheirEnds(t *testing.T) {
+func TestCurve_EtaMeetsEnds(t *testing.T) {
 	for _, way := range []LinearEta{{End: 0.07, Span: Span{Rounds: 10}}, {End: 3, Span: Span{Seconds: 86.4}}, {End: 7, Span: Span{Rounds: 10}}, {End: 1e-300, Span: Span{Rounds: 3}}} {
 		for name, s := range map[string]Eta{"linear": way, "cosine": CosineEta(way), "exponential": ExponentialEta(way)} {
 			eta := etaIn(s, Setup{K0: 1, Eta0: 25})
@@ -179,7 +179,7 @@ func TestCurvesOfEtaMeetTheirEnds(t *testing.T) {
 }
 
 // With the cube root a formula is Eq. 10, also where the root is a whole number.
-func TestAFormulaIsRounds(t *testing.T) {
+func TestFormula_EqualsRounds(t *testing.T) {
 	for _, k0 := range []int{1, 50, 80, 1000} {
 		k := kIn(ExpressionK{Formula: "k0 / cbrt(r)"}, Setup{K0: k0, Eta0: 1})
 		for r := 1; r <= 10_000; r += 1 + (k0+r)%7*(r/1000) {
@@ -191,7 +191,7 @@ func TestAFormulaIsRounds(t *testing.T) {
 }
 
 // A rate of 0 is known, too: it does not begin again.
-func TestARateOfZeroIsKnown(t *testing.T) {
+func TestEta_ZeroIsKnown(t *testing.T) {
 	rates := func(s Eta) (list []float64) {
 		eta := etaIn(s, Setup{K0: 80, Eta0: 0.5})
 		var last Decision
@@ -217,7 +217,7 @@ func TestARateOfZeroIsKnown(t *testing.T) {
 }
 
 // The general power is the paper's where that is: bit for bit.
-func TestPowerIsRounds(t *testing.T) {
+func TestPower_EqualsRounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k0 := rapid.IntRange(1, MaxK0).Draw(t, "K_0")
 		p := Progress{Round: rapid.IntRange(1, min(maxRounds, math.MaxInt)).Draw(t, "r")}
@@ -233,7 +233,7 @@ func TestPowerIsRounds(t *testing.T) {
 }
 
 // AdaComm with K_0 = 16 and T_0 = 10 s: sqrt(F/F_0) 16, or half of the last K.
-func TestAdaCommWorked(t *testing.T) {
+func TestAdaComm_Worked(t *testing.T) {
 	k := kIn(AdaComm{Seconds: 10, Gamma: 0.5}, Setup{K0: 16, Eta0: 1})
 	last := Decision{}
 	for i, c := range []struct {
@@ -262,7 +262,7 @@ func TestAdaCommWorked(t *testing.T) {
 }
 
 // Options that do not fit each other are refused by name.
-func TestScheduleOptionsAreRefused(t *testing.T) {
+func TestOptions_Refused(t *testing.T) {
 	for want, s := range map[string]any{
 		"power: \"x\" is not a power":           PowerK{Power: "x"},
 		"power: \"1/0\"":                        PowerK{Power: "1/0"},
@@ -290,7 +290,7 @@ func TestScheduleOptionsAreRefused(t *testing.T) {
 }
 
 // A formula needs what it reads, and a warm-up what comes after it.
-func TestNeedsFollowWhatIsRead(t *testing.T) {
+func TestNeeds_FollowReads(t *testing.T) {
 	for text, want := range map[string]Needs{
 		"k0 / r + t":            {},
 		"F":                     {Losses: true},

@@ -7,7 +7,7 @@ import (
 )
 
 // K is the largest that fits, and never above K_r or below 1.
-func TestFitIsTheLargestKThatFits(t *testing.T) {
+func TestFit_LargestK(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		per := rapid.IntRange(0, 30).Draw(t, "per step")
 		s := Setup{Deadline: Time(rapid.IntRange(1, 500).Draw(t, "deadline"))}
@@ -26,7 +26,7 @@ func TestFitIsTheLargestKThatFits(t *testing.T) {
 }
 
 // A summary speaks of no deadline where there may be none.
-func TestFitSaysWhatFits(t *testing.T) {
+func TestFit_Cohort(t *testing.T) {
 	if got, want := (Fit{Base: RoundRobin{}}).String(), "in turn, with local steps that fit the round"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -34,7 +34,7 @@ func TestFitSaysWhatFits(t *testing.T) {
 
 // A client that cannot make the deadline with the fewest steps is left out; if the
 // fewest are 0 it is asked for one.
-func TestFitLeavesOutWhoIsTooSlow(t *testing.T) {
+func TestFit_LeavesOutTooSlow(t *testing.T) {
 	s := Setup{Deadline: 100, Expect: func(client, k int) Time { return Time(client + 10*k) }}
 	for _, x := range []struct{ least, client, k, want int }{
 		{1, 20, 8, 8}, {1, 21, 8, 7}, {1, 90, 8, 1}, {1, 91, 8, 0}, {0, 91, 8, 1},

@@ -60,7 +60,7 @@ func fair(t *testing.T, what string, got []int, want []float64) {
 
 // The fastest n_0 are 4, 1; their number doubles until it is that of all. Cohorts
 // are uniform among them, and all of them where they are no more than the cohort.
-func TestFlanpAsksTheFastestFirst(t *testing.T) {
+func TestFlanp_FastestFirst(t *testing.T) {
 	times := []Time{50, 20, 70, 30, 10, 40, 60}
 	for r, want := range map[int][]int{1: {1, 4}, 4: {1, 3, 4, 5}, 7: {0, 1, 2, 3, 4, 5, 6}, 10: {0, 1, 2, 3, 4, 5, 6}} {
 		o := orderOf[*growing](t, Flanp{Begin: 2, Rounds: 3}, 3, times...)
@@ -88,7 +88,7 @@ func TestFlanpAsksTheFastestFirst(t *testing.T) {
 
 // A stage ends when in Patience rounds the loss did not come 10 % below its best.
 // The best is that of the stage; a round without a loss counts for nothing.
-func TestFlanpEndsAStageAtItsPlateau(t *testing.T) {
+func TestFlanp_StageEndsAtPlateau(t *testing.T) {
 	o := orderOf[*growing](t, Flanp{Begin: 1, Patience: 2, MinDelta: 0.1}, 4, 1, 2, 3, 4)
 	for i, x := range []struct {
 		loss, best float64

@@ -28,7 +28,7 @@ func forecastOrder(o Order, round int, now Time) (order []int) {
 }
 
 // The forecast is of the window that begins as long after the choice as it is long.
-func TestTheLeastAvailableComeFirst(t *testing.T) {
+func TestLeastAvailable_ComeFirst(t *testing.T) {
 	share := []float64{0.5, 0, 1, 0.25, 0.75}
 	var windows []Time
 	o := leastAvailable(t, len(share), 0, func(client int, from, to Time) float64 {
@@ -44,7 +44,7 @@ func TestTheLeastAvailableComeFirst(t *testing.T) {
 }
 
 // Late in a long run, and with the longest window, the end of a window is still a time.
-func TestWindowsEndByTheEndOfTime(t *testing.T) {
+func TestLeastAvailable_WindowsUntilEndOfTime(t *testing.T) {
 	const window = 4e18 // ns
 	for _, now := range []Time{0, 1e17, 2e18, MaxTime} {
 		for _, given := range []LeastAvailable{{Seconds: 4e9}, {}} {
@@ -67,7 +67,7 @@ func TestWindowsEndByTheEndOfTime(t *testing.T) {
 
 // Of two clients one is away in the window and one is there. The order is wrong only
 // where both forecasts are: in half of those cases.
-func TestWrongForecastsAreRandom(t *testing.T) {
+func TestLeastAvailable_WrongForecasts(t *testing.T) {
 	const rounds = 100_000
 	for _, wrong := range []float64{0, 0.25, 0.5, 1} {
 		o := leastAvailable(t, 2, wrong, func(client int, _, _ Time) float64 { return float64(client) })
@@ -86,7 +86,7 @@ func TestWrongForecastsAreRandom(t *testing.T) {
 
 // Equal forecasts leave a uniform order: each client has each place equally often
 // (chi-square, five standard deviations).
-func TestEqualForecastsAreShuffled(t *testing.T) {
+func TestLeastAvailable_EqualForecasts(t *testing.T) {
 	const clients, rounds = 8, 40_000
 	for name, o := range map[string]Order{
 		"always there":   leastAvailable(t, clients, 0, nil),

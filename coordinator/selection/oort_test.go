@@ -21,7 +21,7 @@ func near(a, b float64) bool { return math.Abs(a-b) <= 1e-12*max(1, math.Abs(b))
 // By hand: ten samples each, T = 2 s, alpha = 2, round 50; clients were last asked in rounds 1
 // and 4, and one took 5 s. U is 25, 30, 2.5 and 1000, of which 0.999 times the least is 2.4975; the
 // rest up to the greatest is 997.5025.
-func TestOortsUtilities(t *testing.T) {
+func TestOort_Utilities(t *testing.T) {
 	o := orderOf[*oortOrder](t, Oort{Seconds: 2, Window: 100, Penalty: 2, Clip: 1}, 3, make([]Time, 6)...)
 	o.told(map[int]float64{0: 1, 1: 5}, map[int]float64{0: 2.5, 1: -3})
 	for range 3 {
@@ -63,7 +63,7 @@ func TestOortsUtilities(t *testing.T) {
 
 // The part of new clients falls by Decay a round, to Least; what one kind lacks the
 // other gives.
-func TestOortsShares(t *testing.T) {
+func TestOort_Shares(t *testing.T) {
 	o := orderOf[*oortOrder](t, Oort{Seconds: 1, Window: 100, Explore: 0.9, Decay: 0.5, MinEpsilon: 0.2}, 10, make([]Time, 6)...)
 	for i, x := range []struct{ known, fresh, old, tried int }{
 		{0, 50, 0, 10}, // at first all are new
@@ -81,7 +81,7 @@ func TestOortsShares(t *testing.T) {
 
 // T grows by its first value after a window whose utility is less than that of the
 // window before.
-func TestOortsPacer(t *testing.T) {
+func TestOort_Pacer(t *testing.T) {
 	o := orderOf[*oortOrder](t, Oort{Seconds: 2.5, Window: 2}, 1, make([]Time, 6)...)
 	for i, x := range []struct{ loss, preferred float64 }{
 		{3, 2.5}, {3, 2.5}, // 60
@@ -100,7 +100,7 @@ func TestOortsPacer(t *testing.T) {
 // New clients are drawn with probabilities in proportion to their speed, known ones
 // to their utility, if that is at least c of the last that fits. U is 10 times the loss: 4990
 // is the least, 0.999 times that 4985.01, and the rest up to 10000 is 5014.99.
-func TestOortDrawsBySpeedAndByUtility(t *testing.T) {
+func TestOort_SpeedAndUtility(t *testing.T) {
 	const rounds = 20_000
 	o := orderOf[*oortOrder](t, Oort{Seconds: 1e6, Window: 1e6, Explore: 1, Clip: 1, CutOff: 0.2}, 1, 60, 30, 20, 15, 12, 10, 10, 10)
 	draw := func(what string, weights ...float64) {
@@ -128,7 +128,7 @@ func TestOortDrawsBySpeedAndByUtility(t *testing.T) {
 
 // An order has every client that is free once. Those that were asked too often come
 // last, the least often first; a cohort of ten with epsilon 0.5 has five new clients.
-func TestOortsOrderIsWhole(t *testing.T) {
+func TestOort_WholeOrder(t *testing.T) {
 	o := orderOf[*oortOrder](t, Oort{Seconds: 1, Window: 10, Explore: 0.5, Decay: 1, Clip: 1, CutOff: 0.5, Picks: 2}, 10, make([]Time, 40)...)
 	took, loss := map[int]float64{}, map[int]float64{}
 	for client := range 20 {
@@ -161,7 +161,7 @@ func TestOortsOrderIsWhole(t *testing.T) {
 
 // Of two clients with the same losses, the one whose last update is 500 rounds old is drawn more
 // often than one of round 490: beside utilities of 400 to 900 the uncertainty counts.
-func TestOortsUncertaintyCounts(t *testing.T) {
+func TestOort_Uncertainty(t *testing.T) {
 	o := orderOf[*oortOrder](t, Oort{Seconds: 2, Window: 100, Penalty: 2, Clip: 1}, 3, make([]Time, 6)...)
 	o.told(map[int]float64{0: 1}, map[int]float64{0: 60})
 	o.Rounds = 489

@@ -23,7 +23,7 @@ func drawn(o selection.Order, round int, now selection.Time) (clients []int) {
 
 // Over 300 random fleets FLANP's stages are those of Reisizadeh et al. (2022, Algorithm 1): stage s
 // has the min(N, 2^s n_0) fastest clients and nobody else, and ends after its rounds.
-func TestFlanpsStagesArePublished(t *testing.T) {
+func TestFlanp_PublishedStages(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	stages := 0
 	for fleet := range 300 {
@@ -61,7 +61,7 @@ type stay struct{ from, to float64 }
 // Over 500 random populations the order is that of REFL (Abdelmoniem et al. 2023, Section 4.1): by
 // how likely a client is there in [mu, 2 mu] from now, the least first, where the shares of recorded
 // stays are added up in float64.
-func TestTheLeastAvailableArePublished(t *testing.T) {
+func TestLeastAvailable_Published(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	share := func(stays []stay, from, to float64) (sum float64) {
 		for _, s := range stays {

@@ -7,7 +7,7 @@ import (
 
 // Cohorts go around the circle of clients: in clients/gcd(clients, cohort) rounds
 // each is asked equally often.
-func TestRoundRobinAsksAllEquallyOften(t *testing.T) {
+func TestRoundRobin_EquallyOften(t *testing.T) {
 	order, err := RoundRobin{}.Order(Setup{Clients: 10, Cohort: 4})
 	if err != nil {
 		t.Fatal(err)

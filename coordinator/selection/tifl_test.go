@@ -17,7 +17,7 @@ func (o *tiered) listed() (list [][]int32) {
 // then measured to take 3.5 times as long as expected, in the mean of tasks of any
 // length: 70, which is slower than all but client 2, of whom a late task tells
 // nothing.
-func TestTiflSortsByMeasuredTimes(t *testing.T) {
+func TestTifl_MeasuredTimes(t *testing.T) {
 	o := orderOf[*tiered](t, Tifl{Tiers: 3, Interval: 2}, 2, 50, 20, 75, 30, 10, 40)
 	o.s.Expect = func(client, steps int) Time { return o.expected[client] * Time(steps) / 8 }
 	if got, want := o.listed(), [][]int32{{1, 4}, {3, 5}, {0, 2}}; !slices.EqualFunc(got, want, slices.Equal) {
@@ -39,7 +39,7 @@ func TestTiflSortsByMeasuredTimes(t *testing.T) {
 // Tiers are equally probable until, I rounds after the first I, the tier that was
 // drawn last is no better: then 1/2, 1/3 and 1/6 from the highest loss to the lowest.
 // Within a tier clients are equally probable.
-func TestTiflDrawsTiersByTheirLosses(t *testing.T) {
+func TestTifl_LossesOfTiers(t *testing.T) {
 	const rounds = 60_000
 	o := orderOf[*tiered](t, Tifl{Tiers: 3, Interval: 2}, 1, 1, 2, 3, 4, 5, 6)
 	draw := func(what string, tiers [3]float64) {
@@ -73,7 +73,7 @@ func TestTiflDrawsTiersByTheirLosses(t *testing.T) {
 }
 
 // A tier that pays its last credit is not drawn until the others have paid theirs.
-func TestTiflPaysCredits(t *testing.T) {
+func TestTifl_Credits(t *testing.T) {
 	o := orderOf[*tiered](t, Tifl{Tiers: 3, Interval: 1000, Credits: 4}, 2, 1, 2, 3, 4, 5, 6)
 	count := make([]int, 3)
 	for r := 1; r <= 36; r++ {
@@ -90,7 +90,7 @@ func TestTiflPaysCredits(t *testing.T) {
 
 // Where nobody of a tier is free another is the round's; where too few are, the next
 // one gives the others. An order has every client once.
-func TestTiflAsksOnlyWhoIsFree(t *testing.T) {
+func TestTifl_AsksFreeClients(t *testing.T) {
 	o := orderOf[*tiered](t, Tifl{Tiers: 3, Interval: 1000}, 2, 1, 2, 3, 4, 5, 6)
 	o.s.Free = func(client int) bool { return client > 1 }
 	for r := range 100 {

@@ -9,7 +9,7 @@ import (
 // Algorithm 1, line 3: a cohort is drawn uniformly without replacement. Over
 // many rounds each client is drawn equally often (chi-square, five standard
 // deviations), each pair of places is distinct, and the draw is keyed.
-func TestCohortIsUniformWithoutReplacement(t *testing.T) {
+func TestUniform_WithoutReplacement(t *testing.T) {
 	const clients, n, rounds = 50, 20, 20_000
 	var c cohort
 	count := make([]float64, clients)
@@ -41,7 +41,7 @@ func TestCohortIsUniformWithoutReplacement(t *testing.T) {
 	}
 }
 
-func TestCohortOfEverybody(t *testing.T) {
+func TestUniform_Everybody(t *testing.T) {
 	var c cohort
 	got := slices.Sorted(slices.Values(c.draw(1, 1, 10, 10)))
 	for i, client := range got {

@@ -52,7 +52,7 @@ func TestWeightedOrder_IsProportionalWithoutReplacement(t *testing.T) {
 
 // An order has every item of positive weight once and no other, and is the same if it is
 // made again.
-func TestWeightedOrder_IsAPermutation(t *testing.T) {
+func TestWeightedOrder_IsPermutation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		weights := rapid.SliceOfN(rapid.Uint64Range(0, 1000), 1, 600).Draw(t, "weights")
 		weights[rapid.IntRange(0, len(weights)-1).Draw(t, "item that has a weight")] = 7

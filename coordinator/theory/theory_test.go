@@ -27,7 +27,7 @@ var paperRuntime = Runtime{Megabits: 6.71, DownloadMbps: 20, UploadMbps: 5, Step
 
 // The runtime model gives the times of K-eta-fixed that the notes on the paper
 // check: 65.33, 506.25, 4250 and 20217.08 minutes for 10,000 rounds.
-func TestRuntimeOfThePaper(t *testing.T) {
+func TestRuntime_Paper(t *testing.T) {
 	for _, test := range []struct {
 		task                   string
 		megabits, step         float64
@@ -53,7 +53,7 @@ func TestRuntimeOfThePaper(t *testing.T) {
 }
 
 // Worked by hand: κ = 4, 8 + 4/N = 9, G² = 2.25, σ² + 6LΓ = 6; K = 2, 1; η = 0.1.
-func TestTheorem1Worked(t *testing.T) {
+func TestTheorem1_Worked(t *testing.T) {
 	b := example.Theorem1(1.5, 0.1, []int{2, 1})
 	near(t, "start", b.Start, 2*4*(4*1.0)/(0.1*3))
 	near(t, "noise", b.Noise, 0.1*4*2*3)
@@ -143,7 +143,7 @@ func golden(f func(float64) float64, low, high float64) float64 {
 }
 
 // Theorem 2 and Corollary 2.1 are where Eq. 8 is least; as printed they are not.
-func TestOptimaAreMinimaOfEquation8(t *testing.T) {
+func TestOptima_Equation8(t *testing.T) {
 	for _, form := range []Form{Shifted, Statement, Appendix} {
 		t.Run(form.String(), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
@@ -165,7 +165,7 @@ func TestOptimaAreMinimaOfEquation8(t *testing.T) {
 }
 
 // Steps is the best whole number, by looking at all of them.
-func TestStepsIsTheBestWholeNumber(t *testing.T) {
+func TestSteps_BestWholeNumber(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, r := drawConstants(t), drawRuntime(t)
 		p := drawPoint(t, c)
@@ -268,7 +268,7 @@ func TestUnits(t *testing.T) {
 // Eq. 8 is Theorem 1 with a fixed K and T from Eq. 7, at whole rounds; and
 // Theorem 1 with decaying rates is Theorem 1 where they do not decay. Lemma 2,
 // from which it comes, is never above it.
-func TestBoundsAgree(t *testing.T) {
+func TestBounds_Agree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, r := drawConstants(t), drawRuntime(t)
 		p := drawPoint(t, c)
@@ -303,7 +303,7 @@ func TestBoundsAgree(t *testing.T) {
 
 // Theorem 2 and Remark 2.1: K* goes down as W^(-1/3); Corollary 2.1: eta* as
 // W^(-1/2). A falling loss makes them fall faster, never slower.
-func TestExponentsInTime(t *testing.T) {
+func TestExponents_InTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, r := drawConstants(t), drawRuntime(t)
 		p := drawPoint(t, c)
@@ -337,7 +337,7 @@ func TestRemark21(t *testing.T) {
 
 // Remark 2.2: more clients a round, larger K*. Remark 2.1.2 says the contrary
 // of eta*, with the wrong sign: N lowers Z, which stands in the denominator.
-func TestMoreClientsARound(t *testing.T) {
+func TestAdvice_MoreClients(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, r := drawConstants(t), drawRuntime(t)
 		p := drawPoint(t, c)
@@ -363,7 +363,7 @@ func TestMoreClientsARound(t *testing.T) {
 
 // Remark 2.1.1: whatever lengthens a round raises eta*. K* grows with
 // communication alone: computing has cancelled (Remark 2.3).
-func TestLongerRounds(t *testing.T) {
+func TestAdvice_LongerRounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, r := drawConstants(t), drawRuntime(t)
 		p := drawPoint(t, c)
@@ -446,7 +446,7 @@ func TestEdges(t *testing.T) {
 	}
 }
 
-func TestMistakesAreRefused(t *testing.T) {
+func TestMistakes_Refused(t *testing.T) {
 	for name, change := range map[string]func(*Constants){
 		"L":        func(c *Constants) { c.L = 0 },
 		"mu":       func(c *Constants) { c.Mu = 3 },
@@ -480,7 +480,7 @@ func TestMistakesAreRefused(t *testing.T) {
 // gradients from x₁ = x*, where the paper's G is 0: after 200 rounds of K = 2000
 // at η = 0.01 the mean of ‖∇F(x̄_t)‖² is above Theorem 1's right side. With G
 // from the clients' gradients Lemma 2 and Theorem 1 hold.
-func TestPrintedGFails(t *testing.T) {
+func TestPrintedG_Fails(t *testing.T) {
 	const (
 		eta    = 0.01
 		k      = 2000

@@ -12,7 +12,7 @@ import (
 
 // Images held by their ink are the values of their bytes, whatever these are, in whatever order
 // they came.
-func TestInkRows(t *testing.T) {
+func TestInk_Rows(t *testing.T) {
 	const n = 3000 // several blocks
 	r := rand.New(rand.NewPCG(1, 1))
 	want := &ByteRows{Width: FEMNISTPixels, Bytes: make([]byte, n*FEMNISTPixels), Coding: Ink}

@@ -11,7 +11,7 @@ import (
 
 // An epoch of n samples takes ceil(n/B) steps, visits every sample, and its
 // last batch is completed from the head of its own permutation.
-func TestMinibatchesEpoch(t *testing.T) {
+func TestMinibatches_Epoch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 200).Draw(t, "samples")
 		b := rapid.IntRange(1, 64).Draw(t, "batch")
@@ -48,7 +48,7 @@ func TestMinibatchesEpoch(t *testing.T) {
 }
 
 // Whoever starts at step s sees what a client sees that came there step by step.
-func TestMinibatchesResume(t *testing.T) {
+func TestMinibatches_Resume(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 100).Draw(t, "samples")
 		b := rapid.IntRange(1, 40).Draw(t, "batch")
@@ -68,7 +68,7 @@ func TestMinibatchesResume(t *testing.T) {
 	})
 }
 
-func TestMinibatchesKeys(t *testing.T) {
+func TestMinibatches_Keys(t *testing.T) {
 	first := func(seed uint64, client int) []int32 {
 		var m Minibatches
 		m.Reset(seed, client, 100, 100, 0)
@@ -83,7 +83,7 @@ func TestMinibatchesKeys(t *testing.T) {
 }
 
 // These numbers are part of what a seed means: a change of them changes every run.
-func TestMinibatchesGolden(t *testing.T) {
+func TestMinibatches_Golden(t *testing.T) {
 	var m Minibatches
 	m.Reset(1, 2, 10, 4, 2)
 	got := slices.Concat(slices.Clone(m.Next()), slices.Clone(m.Next()))
@@ -92,7 +92,7 @@ func TestMinibatchesGolden(t *testing.T) {
 	}
 }
 
-func TestMinibatchesDoNotAllocate(t *testing.T) {
+func TestMinibatches_AllocateNothing(t *testing.T) {
 	var m Minibatches
 	m.Reset(1, 0, 200, 32, 0)
 	if n := testing.AllocsPerRun(100, func() {

@@ -46,7 +46,7 @@ func TestArchives(t *testing.T) {
 }
 
 // The text that is here is the one that the list speaks of.
-func TestShakespeareIsTheOneHere(t *testing.T) {
+func TestArchives_Shakespeare(t *testing.T) {
 	a, err := Find(Archives, "shakespeare")
 	if err != nil {
 		t.Fatal(err)

@@ -269,7 +269,7 @@ func TestRefusals(t *testing.T) {
 
 // A server that sends more than the published size, without saying so, is cut
 // off there.
-func TestAFileWithoutEnd(t *testing.T) {
+func TestFetch_FileWithoutEnd(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		for r.Context().Err() == nil {
 			if _, err := w.Write(content); err != nil {
@@ -287,7 +287,7 @@ func TestAFileWithoutEnd(t *testing.T) {
 
 // A wrong checksum says both sums and deletes what came; the next call starts
 // anew.
-func TestAWrongChecksum(t *testing.T) {
+func TestFetch_WrongChecksum(t *testing.T) {
 	forged := bytes.Replace(content, []byte{0}, []byte{1}, 1)
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("ETag", `"a"`)
@@ -311,7 +311,7 @@ func TestAWrongChecksum(t *testing.T) {
 
 // A file that is there and right costs no request; one that is wrong is left
 // alone.
-func TestWhatIsThere(t *testing.T) {
+func TestFetch_Present(t *testing.T) {
 	s := serve(t, whole(`"a"`))
 	dir := t.TempDir()
 	r, err := quick().Fetch(t.Context(), archive(s.URL), dir)
@@ -356,7 +356,7 @@ func interrupt(t *testing.T, dir string, end int) *IncompleteError {
 
 // An end of the context keeps what came, and another call, of another process
 // perhaps, goes on from there.
-func TestInterruptedAndGoneOn(t *testing.T) {
+func TestFetch_Continued(t *testing.T) {
 	const half = 300_000
 	for _, test := range []struct {
 		name    string
@@ -396,7 +396,7 @@ func TestInterruptedAndGoneOn(t *testing.T) {
 }
 
 // A server that never sends the rest is given up on, and what came is kept.
-func TestGivingUpKeepsWhatCame(t *testing.T) {
+func TestFetch_GivingUpKeepsPart(t *testing.T) {
 	s := serve(t, part(`"a"`, 300_000, breakOff))
 	dir := t.TempDir()
 	_, err := quick().Fetch(t.Context(), archive(s.URL), dir)
@@ -411,7 +411,7 @@ func TestGivingUpKeepsWhatCame(t *testing.T) {
 }
 
 // Waiting for the next attempt ends with the context.
-func TestInterruptedBetweenAttempts(t *testing.T) {
+func TestFetch_InterruptedBetweenAttempts(t *testing.T) {
 	s := serve(t, status(503, "Retry-After", "3600"))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -433,7 +433,7 @@ func TestInterruptedBetweenAttempts(t *testing.T) {
 }
 
 // Two processes do not write to one file.
-func TestOneAtATime(t *testing.T) {
+func TestFetch_Consecutive(t *testing.T) {
 	s := serve(t, whole(`"a"`))
 	dir := t.TempDir()
 	p, err := openPartial(filepath.Join(dir, "set.zip.part"))
@@ -451,7 +451,7 @@ func TestOneAtATime(t *testing.T) {
 	fetched(t, r, err, dir)
 }
 
-func TestAFolderThatCannotBe(t *testing.T) {
+func TestFetch_ImpossibleFolder(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	write(t, file, nil)
 	s := serve(t, whole(`"a"`))
@@ -483,7 +483,7 @@ func TestProgress(t *testing.T) {
 }
 
 // However a server cuts, repeats and forgets, the file comes out right.
-func TestAnyServer(t *testing.T) {
+func TestFetch_AnyServer(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		size := rapid.IntRange(0, 50).Draw(rt, "size")
 		file := content[:size]

@@ -23,11 +23,11 @@ import (
 // compared.
 const writtenColumns = 2000
 
-// TestPackages_ReadWhatTheyRead has PyArrow, pandas, Polars, DuckDB, fastparquet and Hugging Face's
+// TestPackages_SameValues has PyArrow, pandas, Polars, DuckDB, fastparquet and Hugging Face's
 // datasets write columns of every type that they have, in every encoding and version of pages that they
 // write, drawn with runs, wide ranges, few values and nulls. All values are those that the writer itself
 // reads back.
-func TestPackages_ReadWhatTheyRead(t *testing.T) {
+func TestPackages_SameValues(t *testing.T) {
 	slow.Test(t, "it installs packages from PyPI")
 	folder := datatest.PythonPackages(t)
 	files := federated.Files(folder, ".parquet")

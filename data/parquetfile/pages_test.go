@@ -14,7 +14,7 @@ import (
 
 // Row groups with compressions of their own, one of them without a row, are one
 // set. The pages that are not compressed are larger than what is read ahead.
-func TestRowGroupsDiffer(t *testing.T) {
+func TestRowGroups_Differ(t *testing.T) {
 	images := datatest.RawImages([]string{"a", "b"}, 100)
 	file := datatest.JoinParquet(t,
 		datatest.Parquet(t, images[:50], parquet.Compression(&parquet.Snappy)),

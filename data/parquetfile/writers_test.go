@@ -172,7 +172,7 @@ func checkLists(t *testing.T, s *Sheet, f Field, want func(float32) []float32) {
 
 // Bytes of every file changed at random: an error or other values, but no panic and
 // no memory that the file cannot back.
-func TestMutatedWriters(t *testing.T) {
+func TestWriters_Mutated(t *testing.T) {
 	slow.NotUnderRace(t)
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, path := range datatest.Written(t, "testdata") {

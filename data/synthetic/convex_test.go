@@ -23,7 +23,7 @@ func setOf(t *testing.T, of interface{ Set() (federated.Set, error) }) federated
 
 // Every matrix has eigenvalues from exactly mu to L, its axis is a unit vector,
 // and clients share both only where they are alike.
-func TestQuadraticsHaveTheirConstants(t *testing.T) {
+func TestQuadratics_Constants(t *testing.T) {
 	for _, h := range []float64{0, 1, 50} {
 		q := Quadratics{Clients: 7, Dimension: 5, Samples: 9, Mu: 0.25, L: 4, Noise: 2, Heterogeneity: h, Seed: 3}
 		s := setOf(t, q)
@@ -67,7 +67,7 @@ func TestQuadraticsHaveTheirConstants(t *testing.T) {
 
 // Noise and heterogeneity are the standard deviations that they say, within six
 // standard errors.
-func TestQuadraticsSpread(t *testing.T) {
+func TestQuadratics_Spread(t *testing.T) {
 	const clients, samples, n = 60, 80, 20
 	q := Quadratics{Clients: clients, Dimension: n, Samples: samples, Mu: 0.1, L: 1, Noise: 0.5, Heterogeneity: 2, Seed: 1}
 	s := setOf(t, q)
@@ -107,7 +107,7 @@ func TestQuadraticsSpread(t *testing.T) {
 }
 
 // Alike clients see all classes equally; others do not.
-func TestMixturesDiffer(t *testing.T) {
+func TestMixtures_Differ(t *testing.T) {
 	skew := func(h float64) float64 {
 		d, err := federated.Describe(t.Context(), setOf(t, Mixtures{Clients: 30, Features: 4, Classes: 5, Samples: 100, Heterogeneity: h, Seed: 2}))
 		if err != nil {
@@ -126,7 +126,7 @@ func TestMixturesDiffer(t *testing.T) {
 }
 
 // The bits of a seed are kept from version to version and machine to machine.
-func TestConvexGolden(t *testing.T) {
+func TestConvex_Golden(t *testing.T) {
 	for task, want := range map[string]string{
 		"quadratic": "023534b04e9e40a2",
 		"logistic":  "024130446c65c971",
@@ -146,7 +146,7 @@ func TestConvexGolden(t *testing.T) {
 	}
 }
 
-func TestConvexErrors(t *testing.T) {
+func TestConvex_Errors(t *testing.T) {
 	q, m := DefaultQuadratics, DefaultMixtures
 	for want, of := range map[string]interface{ Set() (federated.Set, error) }{
 		"are more than":                 func() Quadratics { q := q; q.Clients, q.Samples = 1<<20, 1<<20; return q }(),

@@ -12,7 +12,7 @@ import (
 // A task's model learns a synthetic set over rounds of FedAvg, and not at
 // once: chance first, then better, and still far from saturated. Cohorts are
 // smaller than the paper's, which keeps this to a few seconds.
-func TestSyntheticIsLearnable(t *testing.T) {
+func TestSynthetic_Learnable(t *testing.T) {
 	if testing.Short() {
 		t.Skip("trains for some seconds; skipped with -short")
 	}

@@ -28,7 +28,7 @@ func newSynthetic(t testing.TB, task string, clients int, seed uint64, h float64
 }
 
 // The paper's clients and mean samples per client (paper/NOTES, "Data").
-func TestSyntheticCounts(t *testing.T) {
+func TestSynthetic_Counts(t *testing.T) {
 	for _, c := range []struct {
 		task    string
 		clients int
@@ -48,7 +48,7 @@ func TestSyntheticCounts(t *testing.T) {
 	}
 }
 
-func TestSyntheticBatches(t *testing.T) {
+func TestSynthetic_Batches(t *testing.T) {
 	for _, task := range Tasks() {
 		for _, h := range []float64{0, 1, 100} {
 			s := newSynthetic(t, task, 300, 1, h)
@@ -61,7 +61,7 @@ func TestSyntheticBatches(t *testing.T) {
 }
 
 // Neither the order of asking nor who asks changes a bit.
-func TestSyntheticIsAFunctionOfItsArguments(t *testing.T) {
+func TestSynthetic_FunctionOfArguments(t *testing.T) {
 	for _, task := range Tasks() {
 		t.Run(task, func(t *testing.T) {
 			a, b := newSynthetic(t, task, 50, 1, 1), newSynthetic(t, task, 50, 1, 1)
@@ -102,7 +102,7 @@ func TestSyntheticIsAFunctionOfItsArguments(t *testing.T) {
 }
 
 // The bits of a seed are kept from version to version and machine to machine.
-func TestSyntheticGolden(t *testing.T) {
+func TestSynthetic_Golden(t *testing.T) {
 	for task, want := range map[string]string{
 		"femnist": "15551475fa812e3b",
 		"sent140": "60bff856ad5b31ba",
@@ -122,7 +122,7 @@ func TestSyntheticGolden(t *testing.T) {
 
 // Label skew grows with heterogeneity: the expected share of a client's most
 // frequent label, and none at 0.
-func TestSyntheticLabelSkew(t *testing.T) {
+func TestSynthetic_LabelSkew(t *testing.T) {
 	top := func(h float64) float64 {
 		s := newSynthetic(t, "femnist", 200, 1, h).(*synthetic)
 		var sum float64
@@ -143,7 +143,7 @@ func TestSyntheticLabelSkew(t *testing.T) {
 }
 
 // A million clients cost nothing until they are asked for.
-func TestSyntheticMillionClients(t *testing.T) {
+func TestSynthetic_MillionClients(t *testing.T) {
 	if n := testing.AllocsPerRun(3, func() {
 		s, err := New("sent140", 1_000_000, 1, 1)
 		if err != nil {
@@ -159,7 +159,7 @@ func TestSyntheticMillionClients(t *testing.T) {
 	}
 }
 
-func TestSyntheticErrors(t *testing.T) {
+func TestSynthetic_Errors(t *testing.T) {
 	want := `data: no synthetic set for task "femnit", want one of cifar100, femnist, logistic, quadratic, sent140, shakespeare`
 	if _, err := New("femnit", 10, 1, 1); err == nil || err.Error() != want {
 		t.Errorf("error %v, want %v", err, want)

@@ -6,7 +6,7 @@ import (
 )
 
 // Eight pixels at once are what each is by itself, by the sum of its parts.
-func TestPixelsByLanes(t *testing.T) {
+func TestPixels_ByLanes(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	extremes := []int{-128, -127, -1, 0, 1, 127}
 	draw := func() (row [8]tone) {

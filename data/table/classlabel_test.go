@@ -15,9 +15,9 @@ import (
 const hubNote = `{"info": {"features": {"label": {"names": ["cat", "dog", "eel"], "_type": "ClassLabel"}, ` +
 	`"client": {"dtype": "string", "_type": "Value"}}}}`
 
-// TestClassLabel_NamesOfTheMetadata has labels as numbers, of which the metadata knows the names, also
+// TestClassLabel_NamesOfMetadata has labels as numbers, of which the metadata knows the names, also
 // that of a class that no row has.
-func TestClassLabel_NamesOfTheMetadata(t *testing.T) {
+func TestClassLabel_NamesOfMetadata(t *testing.T) {
 	type row struct {
 		Client string  `parquet:"client"`
 		X      float32 `parquet:"x"`
@@ -92,8 +92,8 @@ func TestClassLabel_OtherMetadata(t *testing.T) {
 	}
 }
 
-// TestImage_IsCalledByItsBytes reads an Image of Hugging Face, a group of bytes and a path, by either name.
-func TestImage_IsCalledByItsBytes(t *testing.T) {
+// TestImage_NamedByBytes reads an Image of Hugging Face, a group of bytes and a path, by either name.
+func TestImage_NamedByBytes(t *testing.T) {
 	type image struct {
 		Bytes []byte `parquet:"bytes,optional"`
 		Path  string `parquet:"path,optional"`

@@ -13,7 +13,7 @@ import (
 
 // A number with a comma in a file whose fields are separated by commas is no list, whatever the mapping:
 // it is an error with its row and column. So are, in any file, commas that a decimal sign cannot be.
-func TestNumbersWithCommas(t *testing.T) {
+func TestNumbers_Commas(t *testing.T) {
 	one := Table{Client: "who", Features: []string{"sp"}, Label: "lab"}
 	for _, c := range []struct {
 		cell      string
@@ -61,7 +61,7 @@ func TestNumbersWithCommas(t *testing.T) {
 }
 
 // Go's own notation is none of a table's.
-func TestUnderscoresAreNoNumbers(t *testing.T) {
+func TestNumbers_Underscores(t *testing.T) {
 	for _, features := range [][]string{{"x"}, {"x", "z"}} {
 		_, err := openMapped(t, "x,z,y\n1,1,p\n1_000,1,q\n", "own.csv", Table{Features: features, Label: "y"})
 		if err == nil || !strings.Contains(err.Error(), `line 3, byte 1, column x: "1_000" is not a number`) {
@@ -72,7 +72,7 @@ func TestUnderscoresAreNoNumbers(t *testing.T) {
 }
 
 // Rows that are called a validation's are held out like those of a test, and the set says so.
-func TestValidationIsTold(t *testing.T) {
+func TestValidation_Reported(t *testing.T) {
 	for name, told := range map[string]bool{"test": false, "val": true, "valid": true, "validation": true} {
 		s := mustOpenMapped(t, "x,y,part\n1,p,train\n2,q,"+name+"\n3,q,test\n", "own.csv", Table{Features: []string{"x"}, Label: "y", Split: "part"})
 		note := "rows called " + name + " in column part are held out, as those called test are"
@@ -84,7 +84,7 @@ func TestValidationIsTold(t *testing.T) {
 
 // Of users whose rows are all marked as test these are held out, as LEAF's are; they are no
 // clients.
-func TestUsersThatAreHeldOut(t *testing.T) {
+func TestUsers_HeldOut(t *testing.T) {
 	const header = "who,x,y,part\n"
 	const some = "a,1,p,train\nb,2,q,train\na,3,p,test\nc,4,q,test\nb,5,p,test\nd,6,q,test\nc,7,p,test\n"
 	table := Table{Client: "who", Features: []string{"x"}, Label: "y", Split: "part", Scale: "standard"}
@@ -139,7 +139,7 @@ func TestUsersThatAreHeldOut(t *testing.T) {
 }
 
 // A description says how many features there are, and the first row as it was read.
-func TestTheFirstRowIsShown(t *testing.T) {
+func TestTable_FirstRowIsShown(t *testing.T) {
 	for _, c := range []struct {
 		text  string
 		table Table

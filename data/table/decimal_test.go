@@ -12,8 +12,8 @@ import (
 	. "fedpace/data/table"
 )
 
-// TestDecimal_SignOfTheWholeColumn has files as Excel saves them where the decimal sign is a comma.
-func TestDecimal_SignOfTheWholeColumn(t *testing.T) {
+// TestDecimal_SignOfWholeColumn has files as Excel saves them where the decimal sign is a comma.
+func TestDecimal_SignOfWholeColumn(t *testing.T) {
 	wide := Table{Client: "who", Features: []string{"a", "b"}, Label: "lab"}
 	set := func(decimal string) Table {
 		table := wide

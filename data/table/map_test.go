@@ -7,7 +7,7 @@ import (
 )
 
 // A list of a mapping is written as a row of CSV.
-func TestMapLists(t *testing.T) {
+func TestMap_Lists(t *testing.T) {
 	for text, want := range map[string][]string{
 		"a,b":               {"a", "b"},
 		"a, b":              {"a", "b"},

@@ -56,7 +56,7 @@ func opens(p *Proposal, path string) error {
 }
 
 // A column that is asked for is the label or the target, or an error says why it cannot be.
-func TestTheLabelIsAskedFor(t *testing.T) {
+func TestPropose_AsksForLabel(t *testing.T) {
 	path := datatest.Put(t, t.TempDir(), "t.csv", []byte(rows("user,when,kind,x,label", "a,2024-01-31,o,1.5,rose", "b,2024-02-01,p,2.5,lily")))
 	for label, want := range map[string]string{
 		"kind": "label  kind: 2 different words (o, p); as asked", "x": "target x: numbers from 1.5 to 2.5", "user": "label  user: 2 different words (a, b); as asked",
@@ -208,7 +208,7 @@ func TestProposals(t *testing.T) {
 }
 
 // A table that is compressed is told from Sentiment140's by the names of its columns.
-func TestACompressedTableIsProposedFor(t *testing.T) {
+func TestPropose_CompressedTable(t *testing.T) {
 	file := datatest.Gzip(t, []byte(rows("user,x,label", "a,1.5,rose", "b,2.5,lily")))
 	path := datatest.Put(t, t.TempDir(), "own.csv.gz", file)
 	p, err := Propose(path, "")

@@ -17,7 +17,7 @@ import (
 
 // Of a column that is no single feature a list of several values is an error: its
 // values would be those of the rows behind it.
-func TestListsInThePlaceOfValues(t *testing.T) {
+func TestRows_ListsForValues(t *testing.T) {
 	type row struct {
 		Site []string  `parquet:"site,list"`
 		X    float32   `parquet:"x"`
@@ -49,7 +49,7 @@ func TestListsInThePlaceOfValues(t *testing.T) {
 }
 
 // What a list lacks is missing from its row alone.
-func TestListsThatLackValues(t *testing.T) {
+func TestRows_ListsWithoutValues(t *testing.T) {
 	type row struct {
 		X    []*float32 `parquet:"x,list,optional"`
 		Y    string     `parquet:"y"`
@@ -88,7 +88,7 @@ func TestListsThatLackValues(t *testing.T) {
 }
 
 // Rows without a value do not cost what the file does not hold.
-func TestManyRowsWithoutALongList(t *testing.T) {
+func TestRows_ManyBesideOneLongList(t *testing.T) {
 	text := "x,y\n" + strings.Repeat(",p\n", 1000) + strings.Repeat("1 ", 100_000) + ",p\n"
 	datatest.Guard(t, len(text)/100, func() {
 		if _, err := openMapped(t, text, "own.csv", Table{Features: []string{"x"}, Label: "y", Missing: "drop"}); err == nil || !strings.Contains(err.Error(), "column x: 1000 of 1001 rows have no value; want a file without them") {
@@ -98,7 +98,7 @@ func TestManyRowsWithoutALongList(t *testing.T) {
 }
 
 // A footer that claims rows does not cost memory for them.
-func TestRowsThatAFooterClaims(t *testing.T) {
+func TestRows_ClaimedByFooter(t *testing.T) {
 	type row struct{ A, B, C, D, E, F, G, Y float32 }
 	file := datatest.ClaimRows(t, datatest.Parquet(t, make([]row, 10)), 8_000_000)
 	table := Table{Features: []string{"A", "B", "C", "D", "E", "F", "G"}, Target: []string{"Y"}}
@@ -128,7 +128,7 @@ func TestPatterns(t *testing.T) {
 }
 
 // An image with colours does not lose them among grey ones.
-func TestColoursAmongGreyImages(t *testing.T) {
+func TestRows_ColoursAmongGreyImages(t *testing.T) {
 	type row struct {
 		Image []byte `parquet:"image"`
 		Y     string `parquet:"y"`
@@ -157,7 +157,7 @@ func TestColoursAmongGreyImages(t *testing.T) {
 }
 
 // A column of numbers is a text, too, and one of large numbers names clients.
-func TestNumbersAsTextsAndNames(t *testing.T) {
+func TestRows_NumbersAsTexts(t *testing.T) {
 	type row struct {
 		Said int64  `parquet:"said"`
 		User uint64 `parquet:"user"`
@@ -174,7 +174,7 @@ func TestNumbersAsTextsAndNames(t *testing.T) {
 }
 
 // A number of classes goes with a label, and with the classes that a mapping names.
-func TestClassesAreThoseThatAreAskedFor(t *testing.T) {
+func TestRows_Classes(t *testing.T) {
 	const rows = "x,y\n1,p\n2,q\n3,p\n4,q\n5,p\n"
 	for want, table := range map[string]Table{
 		"the mapping names 2 classes, want 3":             {Features: []string{"x"}, Label: "y", Classes: []string{"p", "q"}},

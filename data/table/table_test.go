@@ -65,7 +65,7 @@ const flowerRows = "garden,length,width,kind,part\n" +
 	"a,1,0.5,tulip,train\nb,2,1.5,rose,train\na,3,2.5,daisy,test\nb,4,-1e2,tulip,test\n"
 
 // The same rows are the same set however the file is written.
-func TestCSVInAllItsForms(t *testing.T) {
+func TestCSV_AllForms(t *testing.T) {
 	type row struct {
 		Kind   string  `parquet:"kind"`
 		Length float64 `parquet:"length"`
@@ -107,7 +107,7 @@ func TestCSVInAllItsForms(t *testing.T) {
 }
 
 // Values that a person would quote come back as they were, whatever is in them.
-func TestQuotedFieldsComeBack(t *testing.T) {
+func TestCSV_QuotedFields(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-zé"',;\n]*[a-z]`), 2, 6, rapid.ID).Draw(r, "labels")
 		names = slices.DeleteFunc(names, func(s string) bool { return s != strings.TrimSpace(s) })
@@ -132,7 +132,7 @@ func TestQuotedFieldsComeBack(t *testing.T) {
 }
 
 // Errors say what is wrong, in which line and column, and what would be right.
-func TestTableErrors(t *testing.T) {
+func TestTable_Errors(t *testing.T) {
 	plain := Table{Client: "c", Features: []string{"x"}, Label: "y"}
 	wide := Table{Client: "c", Features: []string{"x", "z"}, Label: "y"}
 	const rows = "c,x,z,y\na,1,1,q\na,2,2,q\n"
@@ -179,7 +179,7 @@ func TestTableErrors(t *testing.T) {
 }
 
 // A row without a value is left out, or has the mean of its column's training rows.
-func TestMissingValues(t *testing.T) {
+func TestTable_MissingValues(t *testing.T) {
 	const rows = "c,x,z,y,part\na,1,10,p,train\na,,20,q,train\na,5,30,q,train\na,9,NaN,p,test\n,9,40,p,test\na,4,50,q,test\n"
 	table := Table{Client: "c", Features: []string{"x", "z"}, Label: "y", Split: "part", Missing: "drop"}
 	s := mustOpenMapped(t, rows, "own.csv", table)
@@ -347,7 +347,7 @@ func TestText(t *testing.T) {
 }
 
 // A folder's files are one table; those called test are held out.
-func TestTablesOfAFolder(t *testing.T) {
+func TestTable_Folder(t *testing.T) {
 	dir := t.TempDir()
 	datatest.Put(t, dir, "train-1.csv", []byte("c,x,z,y\na,1,1,p\n"))
 	datatest.Put(t, dir, "train-2.csv", []byte("y,z,x,c\nq,2,2,b\n"))
@@ -367,7 +367,7 @@ func TestTablesOfAFolder(t *testing.T) {
 }
 
 // Samples of nobody are dealt to clients, prepared, and adopted by name.
-func TestMappedSetsArePreparedAndDealt(t *testing.T) {
+func TestTable_MappedIsPreparedAndDealt(t *testing.T) {
 	dir := t.TempDir()
 	text := "x,z,y\n"
 	for i := range 40 {

@@ -222,7 +222,7 @@ func TestImages_JPEGIsRead(t *testing.T) {
 	}
 }
 
-func TestImages_OtherKindsAreRefusedByName(t *testing.T) {
+func TestImages_OtherKindsAreRefused(t *testing.T) {
 	for name, head := range map[string]string{
 		"BMP":  "BM\x40\x00\x00\x00\x00\x00\x00\x00\x36\x00\x00\x00",
 		"TIFF": "II*\x00",

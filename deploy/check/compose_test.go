@@ -22,7 +22,7 @@ func loadCompose(t *testing.T, text []byte) (*types.Project, error) {
 	}, func(o *loader.Options) { o.SkipResolveEnvironment = true })
 }
 
-func TestComposeFileIsComposesOwnType(t *testing.T) {
+func TestCompose_OwnType(t *testing.T) {
 	text, err := os.ReadFile("../compose.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func TestComposeFileIsComposesOwnType(t *testing.T) {
 
 // Every container is as strict as the pods of Kubernetes: no root, no privileges, a root
 // file system that nobody writes to, limits, and ports of this machine alone.
-func TestContainersAreStrict(t *testing.T) {
+func TestCompose_StrictContainers(t *testing.T) {
 	text, err := os.ReadFile("../compose.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func checkImage(t *testing.T, name, image string) {
 }
 
 // The image is built from one version of Go, and its program is nobody's root.
-func TestTheImageIsOfOneVersion(t *testing.T) {
+func TestImage_OneVersion(t *testing.T) {
 	text, err := os.ReadFile("../Dockerfile")
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +125,7 @@ func TestTheImageIsOfOneVersion(t *testing.T) {
 }
 
 // The command that writes digests asks for each image's, and writes it behind the tag.
-func TestDigestsAreWrittenIntoTheFiles(t *testing.T) {
+func TestDigests_WrittenIntoFiles(t *testing.T) {
 	dir := t.TempDir()
 	want := "sha256:" + strings.Repeat("ab", 32)
 	files := map[string][2]string{
@@ -164,7 +164,7 @@ func TestDigestsAreWrittenIntoTheFiles(t *testing.T) {
 }
 
 // The check can fail: a mistyped key is found.
-func TestAMistypedServiceIsRefused(t *testing.T) {
+func TestCompose_MistypedService(t *testing.T) {
 	text, err := os.ReadFile("../compose.yaml")
 	if err != nil {
 		t.Fatal(err)

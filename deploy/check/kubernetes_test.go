@@ -94,7 +94,7 @@ func one(document []byte) (object any, name string, err error) {
 	return object, head.Kind + "/" + head.Name, yaml.UnmarshalStrict(document, object)
 }
 
-func TestManifestsAreKubernetesOwnTypes(t *testing.T) {
+func TestManifests_OwnTypes(t *testing.T) {
 	found := manifests(t, "../kubernetes/[0-9]*.yaml")
 	nats, ok := found["StatefulSet/nats"].(*appsv1.StatefulSet)
 	if !ok || *nats.Spec.Replicas != 3 {
@@ -127,7 +127,7 @@ func TestManifestsAreKubernetesOwnTypes(t *testing.T) {
 }
 
 // Nothing is reached but what a policy names, and the policies name pods that there are.
-func TestNothingIsReachedUnnamed(t *testing.T) {
+func TestManifests_NothingReachedUnnamed(t *testing.T) {
 	found := manifests(t, "../kubernetes/[0-9]*.yaml")
 	closed, ok := found["NetworkPolicy/nothing"].(*networkingv1.NetworkPolicy)
 	if !ok || len(closed.Spec.PodSelector.MatchLabels)+len(closed.Spec.PodSelector.MatchExpressions) > 0 || len(closed.Spec.PolicyTypes) != 2 ||
@@ -217,7 +217,7 @@ func checkPod(t *testing.T, name string, pod *corev1.PodSpec) {
 }
 
 // The check can fail: a mistyped key is found.
-func TestAMistypedKeyIsRefused(t *testing.T) {
+func TestManifests_MistypedKey(t *testing.T) {
 	text, err := os.ReadFile("../kubernetes/4-hosts.yaml")
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 
 // The folder is a kustomization of all its files, and the overlay of docs/machines.md changes what
 // it says: the image and the number of hosts.
-func TestTheKustomization(t *testing.T) {
+func TestKustomization(t *testing.T) {
 	const overlay = `
 resources: [../base]
 images: [{name: fedpace, newName: images.example/fedpace, newTag: v1.2.3}]

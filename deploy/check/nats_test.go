@@ -23,7 +23,7 @@ import (
 
 // The server's own parser reads the configuration, as every server of the
 // cluster would.
-func TestNATSReadsItsConfiguration(t *testing.T) {
+func TestNATS_ReadsConfiguration(t *testing.T) {
 	dir := t.TempDir()
 	text, err := os.ReadFile("../nats/nats.conf")
 	if err != nil {
@@ -58,7 +58,7 @@ func TestNATSReadsItsConfiguration(t *testing.T) {
 
 // Three servers form a cluster by it, whose JetStream finds a leader, and let nobody in without
 // encryption.
-func TestNATSFormsACluster(t *testing.T) {
+func TestNATS_FormsCluster(t *testing.T) {
 	text, err := os.ReadFile("../nats/nats.conf")
 	if err != nil {
 		t.Fatal(err)

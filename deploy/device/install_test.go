@@ -81,7 +81,7 @@ func (b *board) settings() string {
 	return string(text)
 }
 
-func TestInstallAndRemove(t *testing.T) {
+func TestInstall_AndRemove(t *testing.T) {
 	b := newBoard(t)
 	b.must(b.creds, "nats://lab:4222", "synthetic")
 	want := map[string]os.FileMode{
@@ -126,7 +126,7 @@ func TestInstallAndRemove(t *testing.T) {
 }
 
 // Another device's files stay, and so does the program that it needs.
-func TestRemoveLeavesOthers(t *testing.T) {
+func TestRemove_LeavesOthers(t *testing.T) {
 	b := newBoard(t)
 	other := filepath.Join(b.unpacked, "other.creds")
 	b.put(other, "secret")
@@ -138,7 +138,7 @@ func TestRemoveLeavesOthers(t *testing.T) {
 	}
 }
 
-func TestMistakesOfInstallingChangeNothing(t *testing.T) {
+func TestInstall_MistakesChangeNothing(t *testing.T) {
 	b := newBoard(t)
 	named := filepath.Join(b.unpacked, "9.creds")
 	b.put(named, "secret")
@@ -170,7 +170,7 @@ func TestMistakesOfInstallingChangeNothing(t *testing.T) {
 }
 
 // The service reads what install.sh writes.
-func TestTheServiceHasItsSettings(t *testing.T) {
+func TestInstall_ServiceSettings(t *testing.T) {
 	unit, err := os.ReadFile("fedpace-actor@.service")
 	if err != nil {
 		t.Fatal(err)

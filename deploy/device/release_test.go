@@ -14,7 +14,7 @@ import (
 
 // One commit makes one set of bits, whatever the folder is in which it is built and the
 // time. It takes minutes.
-func TestAReleaseIsTheSameBitsTwice(t *testing.T) {
+func TestRelease_SameBitsTwice(t *testing.T) {
 	slow.Test(t, "it builds a release twice")
 	first, from := "", "../.."
 	for _, name := range []string{"here", "in/another/place"} {

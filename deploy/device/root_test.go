@@ -79,7 +79,7 @@ Device hall is removed.
 /usr/local/bin:
 `
 
-func TestInstallAsRoot(t *testing.T) {
+func TestInstall_AsRoot(t *testing.T) {
 	if said, err := exec.CommandContext(t.Context(), "unshare", "-r", "-m", "mount", "-t", "tmpfs", "none", "/etc").CombinedOutput(); err != nil {
 		t.Skipf("no namespace of users and mounts can be had here: %v: %s", err, said)
 	}

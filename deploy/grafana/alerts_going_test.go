@@ -64,7 +64,7 @@ pace: 10
 }
 
 // Alerts of a run that goes on fire where they should, and end when their cause does.
-func TestAlertsOfRunsThatGoOn(t *testing.T) {
+func TestAlerts_ContinuedRuns(t *testing.T) {
 	slow.Test(t, "alerts wait for what lasts")
 	prometheus := installed.Program(t, "prometheus", "prometheus")
 	keys := t.TempDir()

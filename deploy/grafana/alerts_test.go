@@ -51,7 +51,7 @@ pace: 10
 
 // A run that dies, one that hangs, one that fails and one that diverges each raise their alert; going
 // on ends the first two, and time the others. Nothing is said of runs of each kind that are well, or stopped.
-func TestAlertsFireAndResolve(t *testing.T) {
+func TestAlerts_FireAndResolve(t *testing.T) {
 	slow.Test(t, "alerts wait for half a minute before they fire")
 	prometheus := installed.Program(t, "prometheus", "prometheus")
 	keys := t.TempDir()

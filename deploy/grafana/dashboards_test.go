@@ -224,7 +224,7 @@ func checkAxes(t *testing.T, where string, p *Panel) {
 
 // Every query is of the run that the reader chose, in the overview of the runs,
 // and every metric is one that a run has.
-func TestQueriesNameTheRunAndKnownMetrics(t *testing.T) {
+func TestQueries_RunAndKnownMetrics(t *testing.T) {
 	known := map[string]bool{}
 	for _, c := range metrics.ColumnsOf() {
 		if c.Metric != "-" {

@@ -168,7 +168,7 @@ pace: 10
 
 // Every query of every panel has an answer, in a Prometheus that scrapes runs as deploy/prometheus has
 // it: in each run, or in one at least where the panel says for which runs it is.
-func TestEveryPanelHasAnAnswer(t *testing.T) {
+func TestPanels_HaveAnswers(t *testing.T) {
 	t.Parallel()
 	prometheus := installed.Program(t, "prometheus", "prometheus")
 	targets := startWell(t, t.TempDir())
@@ -251,7 +251,7 @@ func TestEveryPanelHasAnAnswer(t *testing.T) {
 
 // A Prometheus that takes native histograms gets them: quantiles need no buckets
 // of their own.
-func TestNativeHistogramsArrive(t *testing.T) {
+func TestNativeHistograms_Arrive(t *testing.T) {
 	t.Parallel()
 	prometheus := installed.Program(t, "prometheus", "prometheus")
 	server, err := web.Serve(t.Context(), "127.0.0.1:0", web.Page{Path: "/metrics", Handler: withDevices(t.Context()).Handler()})

@@ -23,7 +23,7 @@ import (
 	"fedpace/metrics"
 )
 
-func TestShortFloatsAreCut(t *testing.T) {
+func TestShortFloats_Cut(t *testing.T) {
 	update := []float32{1, -1.75, 1.0001, 0}
 	c := ShortFloats{Fraction: 1}
 	c.Compressor(4).Compress(update, nil)
@@ -32,7 +32,7 @@ func TestShortFloatsAreCut(t *testing.T) {
 	}
 }
 
-func TestTheStubbornHardlyMove(t *testing.T) {
+func TestStubborn_HardlyMoves(t *testing.T) {
 	update, acts := []float32{1, -2}, Stubborn{Part: 0.5}.Behaviour()
 	acts.Update(update, 1)
 	if diff := cmp.Diff([]float32{0.5, -1}, update); diff != "" || acts.Loss(7) != 1 {
@@ -40,7 +40,7 @@ func TestTheStubbornHardlyMove(t *testing.T) {
 	}
 }
 
-func TestAShareClosesARound(t *testing.T) {
+func TestShare_ClosesRound(t *testing.T) {
 	for _, test := range []struct {
 		accepted int
 		want     bool
@@ -51,7 +51,7 @@ func TestAShareClosesARound(t *testing.T) {
 	}
 }
 
-func TestClientsTakeTurns(t *testing.T) {
+func TestTurns_Clients(t *testing.T) {
 	order, err := InTurn{}.Order(selection.Setup{Clients: 5, Cohort: 2})
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func TestClientsTakeTurns(t *testing.T) {
 }
 
 // A fleet of old and new devices that take turns and get hot.
-func TestDeviceLaws(t *testing.T) {
+func TestDevice_Laws(t *testing.T) {
 	const second = 1_000_000_000
 	devices, err := fleet.NewFleet(fleet.Config{
 		Network:      fleet.Network{DownloadMbps: 1, UploadMbps: 1},
@@ -102,7 +102,7 @@ func TestDeviceLaws(t *testing.T) {
 	}
 }
 
-func TestClippedStepsAreShort(t *testing.T) {
+func TestClipped_ShortSteps(t *testing.T) {
 	c, local, gradient := Clipped{Rate: 1, Norm: 0.75}, []float32{-0.5, -0.25, -0.5}, []float32{2, 1, 2}
 	c.Client(3).Correct(local, gradient)
 	if diff := cmp.Diff([]float32{0.5, 0.25, 0.5}, gradient); diff != "" {
@@ -114,7 +114,7 @@ func TestClippedStepsAreShort(t *testing.T) {
 	}
 }
 
-func TestLongUpdatesAreLeftOutOrShortened(t *testing.T) {
+func TestLongUpdates_LeftOutOrShortened(t *testing.T) {
 	got := make([]int64, 2)
 	Shortest{Drop: 0.4}.Combine(got, [][]int64{{2, 3}, {900, 0}, {4, 1}, {6, -1}, {0, -800}}, nil)
 	if diff := cmp.Diff([]int64{4, 1}, got); diff != "" {
@@ -130,7 +130,7 @@ func TestLongUpdatesAreLeftOutOrShortened(t *testing.T) {
 	}
 }
 
-func TestSignsAreSteps(t *testing.T) {
+func TestSigns_Steps(t *testing.T) {
 	params := []float32{1, 1, 1}
 	Signs{WeightDecay: 0.5}.Stepper(3).Step(params, []float32{1e-9, -7, 0}, 0.25)
 	if diff := cmp.Diff([]float32{0.625, 1.125, 0.875}, params); diff != "" {
@@ -138,7 +138,7 @@ func TestSignsAreSteps(t *testing.T) {
 	}
 }
 
-func TestPointsAreRead(t *testing.T) {
+func TestPoints_Read(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "points.csv")
 	write := func(text string) {
 		t.Helper()
@@ -173,7 +173,7 @@ func TestPointsAreRead(t *testing.T) {
 	}
 }
 
-func TestAScaledModelIsReadBack(t *testing.T) {
+func TestScaled_ModelReadsBack(t *testing.T) {
 	m, err := Scaled{Layers: []int{2, 3, 2}, Factor: 0.1}.Model(learn.Samples{Features: 2, Classes: 2})
 	if err != nil {
 		t.Fatal(err)
@@ -206,7 +206,7 @@ func (m *memory) Replace(_ string, write func(io.Writer) error) error { return w
 
 // An output that is restored in the middle writes what one writes that never
 // stopped.
-func TestReachIsRestored(t *testing.T) {
+func TestReach_Restored(t *testing.T) {
 	run := &metrics.Run{Clients: 10, Slowest: 1}
 	open := func(folder *memory, state *metrics.State) *metrics.Recorder {
 		r, err := metrics.Open(run, []metrics.Sink{Reach{File: "reach.csv"}})
@@ -240,7 +240,7 @@ func TestReachIsRestored(t *testing.T) {
 }
 
 // The gradient of a network with the layer is the slope of its loss.
-func TestALeakyLayerHasItsGradient(t *testing.T) {
+func TestLeaky_Gradient(t *testing.T) {
 	m, err := learn.Parse("layers:values=4,targets=2;dense(5),leaky(0.25),dense(2)")
 	if err != nil {
 		t.Fatal(err)

@@ -41,7 +41,7 @@ func load(t *testing.T, sets ...string) config.Config {
 
 // The configuration names an entry of this package at every plug point, and each
 // stands in a file that fits on a screen.
-func TestEverythingIsNamed(t *testing.T) {
+func TestPlugins_Named(t *testing.T) {
 	c := load(t)
 	for name, entry := range map[string]bool{
 		"model":           c.Model.(Scaled).Factor == 0.5,
@@ -85,7 +85,7 @@ func TestEverythingIsNamed(t *testing.T) {
 }
 
 // The schema that fedpace config schema prints knows the plug-ins.
-func TestTheSchemaKnowsPlugIns(t *testing.T) {
+func TestPlugins_InSchema(t *testing.T) {
 	c := jsonschema.NewCompiler()
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(reference.Schema()))
 	if err == nil {
@@ -116,7 +116,7 @@ func TestTheSchemaKnowsPlugIns(t *testing.T) {
 
 // A run with all plug-ins that is interrupted and resumed comes to the bits of
 // one that was not.
-func TestARunOfPlugInsIsResumed(t *testing.T) {
+func TestPlugins_RunResumed(t *testing.T) {
 	c := load(t)
 	whole, err := run.Run(t.Context(), c, run.Options{})
 	if err != nil {
@@ -155,7 +155,7 @@ func readFile(t *testing.T, path string) string {
 }
 
 // The live page names the plug-ins while the run goes on, and page.html after it.
-func TestThePageShowsPlugIns(t *testing.T) {
+func TestPlugins_OnPage(t *testing.T) {
 	c := load(t, "http=127.0.0.1:0")
 	address, page := "", ""
 	o := run.Options{
@@ -196,7 +196,7 @@ func get(t *testing.T, url string) string {
 }
 
 // Help explains an entry, and each of its options.
-func TestHelpExplainsPlugIns(t *testing.T) {
+func TestPlugins_InHelp(t *testing.T) {
 	for key, want := range map[string]string{
 		"model.scaled":                     "dense layers that start smaller",
 		"model.factor":                     "factor on the initial parameters",
@@ -218,7 +218,7 @@ func TestHelpExplainsPlugIns(t *testing.T) {
 }
 
 // Without learning the run has the same history, if its schedule needs no loss.
-func TestPlugInsAreTimed(t *testing.T) {
+func TestPlugins_Timed(t *testing.T) {
 	learned, err := run.Run(t.Context(), load(t, "schedule.k=rounds"), run.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -239,7 +239,7 @@ func TestPlugInsAreTimed(t *testing.T) {
 }
 
 // Mistakes are found before the run, by the options' tags and by Needs.
-func TestMistakesAreRefused(t *testing.T) {
+func TestPlugins_Mistakes(t *testing.T) {
 	for set, want := range map[string]string{
 		"train=false":                           `"proportional" decides by training losses`,
 		"close.of=2":                            "close.of: 2 is out of range (more than 0 and at most 1)",

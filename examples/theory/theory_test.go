@@ -143,7 +143,7 @@ func TestPlan_IsDeterministic(t *testing.T) {
 
 // Where all clients take part, going through a run again does the run's very
 // steps: after a round's steps the mean of the clients is the next model.
-func TestReplayer_EqualsTheRun(t *testing.T) {
+func TestReplayer_EqualsRun(t *testing.T) {
 	for _, task := range []string{"quadratic", "logistic"} {
 		c := small(t, task, "cohort=8", "stop.rounds=5", "schedule.k=rounds")
 		objective, err := advise.OpenObjective(c)
@@ -249,7 +249,7 @@ func TestDraw_DamagedFiles(t *testing.T) {
 }
 
 // The page has the tables of one problem as they are printed, and of all problems how schedules end.
-func TestREADME_TablesAreThoseOfTheFiles(t *testing.T) {
+func TestREADME_TablesAreThoseOfFiles(t *testing.T) {
 	page := string(contents(t, ".", "README.md"))
 	_, printed, _ := strings.Cut(string(contents(t, "quadratic", TableFile)), "\nTheorem 1")
 	for line := range strings.Lines(printed) {
@@ -299,7 +299,7 @@ func TestDraw_CommittedFigures(t *testing.T) {
 }
 
 // Runs that start from a model of an earlier run are measured from there.
-func TestPlan_FromAModel(t *testing.T) {
+func TestPlan_FromModel(t *testing.T) {
 	c := small(t, "quadratic")
 	if _, err := run.Run(t.Context(), c, run.Options{}); err != nil {
 		t.Fatal(err)
@@ -354,7 +354,7 @@ var sameHalf = cmp.Comparer(func(a, b half) bool { return a == b || a != a && b 
 
 // A plan that was stopped continues when it is run again, in the middle of its
 // runs and of its measuring, to the same result.
-func TestPlan_ContinuesAfterAnInterruption(t *testing.T) {
+func TestPlan_ContinuesAfterInterruption(t *testing.T) {
 	plan := Plan{Config: small(t, "quadratic", "stop.rounds=40"), Schedules: []string{"fixed", "rounds", "theory"}, Seeds: 1, Folder: filepath.Join(t.TempDir(), "whole")}
 	want, err := plan.Run(t.Context(), study.Options{})
 	if err != nil {

@@ -131,7 +131,7 @@ func readBack(dir string, c *Checkpoint) (*Checkpoint, error) {
 	return back, errors.Join(err, folder.ReadCheckpoint(dir, folder.CheckpointFile, back.Read))
 }
 
-func TestCheckpointsReadBack(t *testing.T) {
+func TestCheckpoints_ReadBack(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
@@ -239,7 +239,7 @@ func TestHead_Fits(t *testing.T) {
 }
 
 // What a checkpoint keeps of the last evaluation is a value or none, also where it is 0.
-func TestTheLastEvaluationIsKept(t *testing.T) {
+func TestCheckpoints_LastEvaluation(t *testing.T) {
 	c := &Checkpoint{}
 	c.Body.Recorder.Summary.Clients = &metrics.ClientEvaluation{Round: 3, All: metrics.Fairness{Clients: 2, Metrics: []metrics.MetricFairness{{Jain: 1}}, Loss: 2}}
 	back, err := readBack(t.TempDir(), c)

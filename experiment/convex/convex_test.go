@@ -57,7 +57,7 @@ func random(r *rand.Rand, n int, scale float64) []float64 {
 
 // What is calculated here is what the trainers train: losses and gradients are
 // the model's.
-func TestAgainstTheModel(t *testing.T) {
+func TestConvex_AgainstModel(t *testing.T) {
 	for _, test := range problems {
 		t.Run(test.name, func(t *testing.T) {
 			p, set, model := read(t, test.of, test.model, 3)
@@ -100,7 +100,7 @@ func TestAgainstTheModel(t *testing.T) {
 // x* has no gradient; every client has the promised smoothness and convexity,
 // along lines through random points; Γ is not negative and what its definition
 // says.
-func TestConstantsHold(t *testing.T) {
+func TestConvex_Constants(t *testing.T) {
 	for _, test := range problems {
 		t.Run(test.name, func(t *testing.T) {
 			p, _, model := read(t, test.of, test.model, 3)
@@ -152,7 +152,7 @@ func TestConstantsHold(t *testing.T) {
 }
 
 // The variance of a minibatch is that over all choices of three from twelve.
-func TestNoiseIsThatOfAllMinibatches(t *testing.T) {
+func TestConvex_NoiseOfAllMinibatches(t *testing.T) {
 	for _, test := range problems {
 		t.Run(test.name, func(t *testing.T) {
 			p, set, model := read(t, test.of, test.model, 3)
@@ -199,7 +199,7 @@ func TestNoiseIsThatOfAllMinibatches(t *testing.T) {
 }
 
 // Two clients on a line: ½(x+1)² and 0.05(x−1)², minimum at −9/11, Γ = 1/11.
-func TestWorkedByHand(t *testing.T) {
+func TestConvex_WorkedByHand(t *testing.T) {
 	q := &quadratic{size: 1, a: [][]float64{{1}, {0.1}}, v: [][]float64{{0}, {0}}, b: [][]float64{{-1}, {1}}, floor: []float64{0, 0}, noise: []float64{0, 0}}
 	p := &Problem{Clients: 2, Batch: 1, Weights: []float64{0.5, 0.5}, samples: []int{1, 1}, objective: q}
 	if err := p.solve(); err != nil {
@@ -215,7 +215,7 @@ func TestWorkedByHand(t *testing.T) {
 	near(t, "the distance", p.Distance([]float64{1}), 20.0/11, 1e-15)
 }
 
-func TestOthersAreRefused(t *testing.T) {
+func TestConvex_OthersRefused(t *testing.T) {
 	set, err := synthetic.New("femnist", 2, 1, 1)
 	if err != nil {
 		t.Fatal(err)

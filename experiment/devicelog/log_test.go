@@ -53,7 +53,7 @@ func logged(t testing.TB, dir string) *Log {
 }
 
 // What devices said comes back from the file, by task and in order.
-func TestWhatDevicesSaidComesBack(t *testing.T) {
+func TestLog_ReadsBack(t *testing.T) {
 	dir := t.TempDir()
 	logged(t, dir)
 	l, err := Open(dir)
@@ -87,7 +87,7 @@ func TestWhatDevicesSaidComesBack(t *testing.T) {
 }
 
 // A bit that is wrong anywhere is noticed; a tail that is torn off ends the log.
-func TestALogOfDevicesThatIsDamaged(t *testing.T) {
+func TestLog_Damaged(t *testing.T) {
 	dir := t.TempDir()
 	logged(t, dir)
 	path := filepath.Join(dir, File)
@@ -123,7 +123,7 @@ func TestALogOfDevicesThatIsDamaged(t *testing.T) {
 }
 
 // A run does not go on in a log of another format.
-func TestALogOfAnotherFormatIsNotWritten(t *testing.T) {
+func TestLog_AnotherFormat(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, File), []byte("fedpace devices 1\nand what it held"), 0o600); err != nil {
 		t.Fatal(err)

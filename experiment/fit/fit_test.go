@@ -123,7 +123,7 @@ func estimates(d *Device) string {
 
 // The classes of a made fleet are found again: the truth lies near, scatter is
 // what it was, and simulated clients of the classes take as long as the run's devices.
-func TestAFleetIsFoundAgain(t *testing.T) {
+func TestFit_FindsFleet(t *testing.T) {
 	dir := made{text: three, classes: truth, rounds: 80, steps: decay}.play(t)
 	f, err := FitRun(dir, false)
 	if err != nil {
@@ -166,7 +166,7 @@ func TestAFleetIsFoundAgain(t *testing.T) {
 
 // Where a round's factors stand for the scatter of single steps, too, no device is said to have it
 // besides: step_cv is the class's.
-func TestStepsThatScatterInRoundsTogether(t *testing.T) {
+func TestFit_CorrelatedSteps(t *testing.T) {
 	together := func(r int, e *round.TaskReport) {
 		if r%4 == 0 {
 			e.Plan.Upload *= 3
@@ -187,7 +187,7 @@ func TestStepsThatScatterInRoundsTogether(t *testing.T) {
 // Devices that are slow in the same rounds make these longer and the others shorter than devices
 // that are slow by themselves: dealing what was measured anew shows it, and the classes have it.
 // One class of all devices cannot.
-func TestDevicesThatAreSlowTogether(t *testing.T) {
+func TestFit_CorrelatedDevices(t *testing.T) {
 	together := func(r int, e *round.TaskReport) {
 		if r%4 == 0 {
 			e.Plan.Compute *= 3
@@ -227,7 +227,7 @@ func TestDevicesThatAreSlowTogether(t *testing.T) {
 
 // A device that is missing in some rounds has factors of its others in their place, and the mean
 // of all of its tasks.
-func TestRoundsWithoutADevice(t *testing.T) {
+func TestFit_RoundsWithoutDevice(t *testing.T) {
 	r := &record{first: 5}
 	rounds := []span{{tasks: []task{{client: 6, steps: 2, took: [...]float64{0, 4, 0}}}}, {tasks: []task{{client: 5, steps: 1}}}, {tasks: []task{{client: 6, steps: 2, took: [...]float64{0, 8, 0}}}}}
 	tasks := r.inRounds(rounds, 1)
@@ -263,7 +263,7 @@ func again(t *testing.T, f *Fit, own string) config.Config {
 
 // Intervals hold the truth, and the rounds of the next run lie where the classes say: over
 // many made runs of twenty rounds, as often as they should.
-func TestFitsOfShortRuns(t *testing.T) {
+func TestFit_ShortRuns(t *testing.T) {
 	const runs = 40
 	speeds, steps, rounds, within := 0, 0, 0, 0
 	var measured, fitted float64
@@ -315,7 +315,7 @@ func TestFitsOfShortRuns(t *testing.T) {
 
 // What is not a measured task does not count, and is told; a few tasks that are far off move
 // nothing.
-func TestWhatIsLeftOut(t *testing.T) {
+func TestFit_LeftOut(t *testing.T) {
 	spoil := func(r int, e *round.TaskReport) {
 		if e.Client != 5 {
 			return
@@ -365,7 +365,7 @@ func TestWhatIsLeftOut(t *testing.T) {
 // With --pool devices of one class become one class, each with its own speed among those that
 // a client of the class draws; what the class has besides stays, and so do the simulated
 // clients' classes.
-func TestDevicesOfOneClass(t *testing.T) {
+func TestFit_DevicesOfOneClass(t *testing.T) {
 	own := `
 task: femnist
 clients: 5
@@ -406,7 +406,7 @@ devices: {names: {pi1: board, pi2: null, pi3: board}}
 
 // Simulated clients without a class get one that changes nothing for them, and a class that
 // both have stays theirs under its own name.
-func TestSimulatedClientsStayAsTheyAre(t *testing.T) {
+func TestFit_SimulatedClientsStay(t *testing.T) {
 	for own, want := range map[string]string{
 		three: "simulated/1 pi1/0 pi2/0 pi3/0",
 		"task: femnist\nclients: 5\ncohort: 5\nfleet: [{name: pi2}, {name: b}]\ndevices: {names: {pi1: b, pi2: b, pi3: null}}\n": "pi2/1 b/1 pi1/0 pi2-fitted/0 pi3/0",
@@ -448,7 +448,7 @@ func TestSimulatedClientsStayAsTheyAre(t *testing.T) {
 }
 
 // Links that the run modelled are not fitted.
-func TestModelledLinksAreNotFitted(t *testing.T) {
+func TestFit_ModelledLinks(t *testing.T) {
 	own := strings.Replace(three, "pi3]", "pi3], link: modelled", 1)
 	f, err := FitRun(made{text: own, classes: truth, rounds: 30, steps: decay}.play(t), false)
 	if err != nil {
@@ -466,7 +466,7 @@ func TestModelledLinksAreNotFitted(t *testing.T) {
 	}
 }
 
-func TestRunsThatCannotBeFitted(t *testing.T) {
+func TestFit_Impossible(t *testing.T) {
 	alone := made{text: "task: femnist\n", classes: truth, rounds: 3, steps: decay}.play(t)
 	short := made{text: three, classes: truth, rounds: 1, steps: decay}.play(t)
 	silent := made{text: three, classes: truth, rounds: 9, steps: decay}.play(t)

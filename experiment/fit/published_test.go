@@ -12,7 +12,7 @@ import (
 // Times that are none of this program's laws: a transfer takes bits over speed, local steps take
 // a + b K, and each is multiplied by a factor of its own. Fits are what float64 makes of the same
 // times: speeds are bits over the median time, and a and b, without scatter, the line through it.
-func TestFitsAreThoseOfTheTimes(t *testing.T) {
+func TestFit_OfTimes(t *testing.T) {
 	const megabits = 6.71
 	r := rand.New(rand.NewPCG(6, 6))
 	worst := [4]float64{}

@@ -10,7 +10,7 @@ import (
 
 // A task that was faster than the overhead, which was taken from others, has a speed all the
 // same: the class that comes of it can be used.
-func TestATransferThatIsFasterThanTheOverhead(t *testing.T) {
+func TestTransfer_FasterThanOverhead(t *testing.T) {
 	var some []task
 	for i := range 40 {
 		some = append(some, task{number: uint64(i), steps: 10, took: [...]float64{0.06 + 0.0001*float64(i), 0.1, 0.06}})

@@ -12,7 +12,7 @@ import (
 // What a run cannot say of another one: three devices that are all alike, and each as fast as ever,
 // take longer in a run in which each has a pace of its own, since the slowest sets the round. The mean
 // of the slowest of three lognormal paces is drawn here anew.
-func TestWhatARunCannotSay(t *testing.T) {
+func TestFit_Unknown(t *testing.T) {
 	const alike = "fleet: [{name: a, download_mbps: 20, upload_mbps: 5, seconds_per_step: 0.04, overhead: {compute: 0.05}}]\ndevices: {names: {pi1: a, pi2: a, pi3: a}}\n"
 	for _, k := range []struct {
 		steps func(int) int
@@ -65,7 +65,7 @@ func TestWhatARunCannotSay(t *testing.T) {
 
 // Where steps are next to nothing beside what a task takes besides, that is all but a tenth of the
 // shortest task, and said to lie up to all of it.
-func TestATaskThatIsNearlyAllOverhead(t *testing.T) {
+func TestFit_NearlyAllOverhead(t *testing.T) {
 	var steps, seconds []float64
 	for i := range 40 {
 		k := float64(1 + i%8)

@@ -12,7 +12,7 @@ import (
 
 // Whatever becomes of a file, what is wrong with it is said, and nothing that
 // was not written is taken for a checkpoint.
-func TestDamagedCheckpointsAreToldApart(t *testing.T) {
+func TestCheckpoint_DamagedOrOld(t *testing.T) {
 	whole := written(t, []byte("the state of a run, as bytes"))
 	if _, err := read(whole); err != nil {
 		t.Fatal(err)

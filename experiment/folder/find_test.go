@@ -24,7 +24,7 @@ func holds(t *testing.T, root string, dirs ...string) {
 }
 
 // A folder below the given one that cannot be read hides none beside it.
-func TestRunsAreFoundBesideWhatCannotBeRead(t *testing.T) {
+func TestFind_BesideUnreadable(t *testing.T) {
 	root := t.TempDir()
 	holds(t, root, "a/x", "c", ".hidden/x", "d/1/2/3/4")
 	bad := filepath.Join(root, "b")
@@ -49,7 +49,7 @@ func TestRunsAreFoundBesideWhatCannotBeRead(t *testing.T) {
 }
 
 // Folders may come and go while runs are looked for.
-func TestRunsAreFoundBesideWhatVanishes(t *testing.T) {
+func TestFind_BesideVanishing(t *testing.T) {
 	root := t.TempDir()
 	holds(t, root, "z")
 	stop, stopped := make(chan struct{}), make(chan struct{})
@@ -82,7 +82,7 @@ func TestRunsAreFoundBesideWhatVanishes(t *testing.T) {
 	}
 }
 
-func TestFoldersInOtherWords(t *testing.T) {
+func TestFind_FoldersInOtherWords(t *testing.T) {
 	root := t.TempDir()
 	t.Chdir(root)
 	holds(t, root, "runs/a", "runs/b")

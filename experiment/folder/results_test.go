@@ -65,7 +65,7 @@ func (o *rounds) add(r *round.Report) error {
 	return o.Round(&metrics.Round{Report: *r})
 }
 
-func TestARunFillsItsFolder(t *testing.T) {
+func TestFolder_Filled(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "runs", "demo")
 	r, err := CreateResults(dir, config.Demonstration(), false)
 	if err != nil {
@@ -113,7 +113,7 @@ func TestARunFillsItsFolder(t *testing.T) {
 	}
 }
 
-func TestAFolderThatHoldsARun(t *testing.T) {
+func TestFolder_HoldsRun(t *testing.T) {
 	dir := t.TempDir()
 	r, err := CreateResults(dir, config.Demonstration(), false)
 	if err != nil {
@@ -153,7 +153,7 @@ func TestAFolderThatHoldsARun(t *testing.T) {
 }
 
 // Lists of runs stop at a run: one within another would be in none.
-func TestNoRunLiesWithinAnother(t *testing.T) {
+func TestFolder_WithinAnother(t *testing.T) {
 	top := t.TempDir()
 	if err := os.WriteFile(filepath.Join(top, ConfigFile), nil, 0o666); err != nil { // a user's own
 		t.Fatal(err)
@@ -190,7 +190,7 @@ func TestNoRunLiesWithinAnother(t *testing.T) {
 	}
 }
 
-func TestNothingStaysOfARunThatDidNotStart(t *testing.T) {
+func TestFolder_FailedStart(t *testing.T) {
 	root := t.TempDir()
 	r, err := CreateResults(filepath.Join(root, "a", "b"), config.Demonstration(), false)
 	if err != nil {
@@ -217,7 +217,7 @@ func TestNothingStaysOfARunThatDidNotStart(t *testing.T) {
 
 // Of two runs that start in one folder at once, the second fails and leaves
 // the first alone, also when it is told to replace what it finds.
-func TestTwoRunsCannotShareAFolder(t *testing.T) {
+func TestFolder_TwoRuns(t *testing.T) {
 	dir := t.TempDir()
 	first, err := CreateResults(dir, config.Demonstration(), false)
 	if err != nil {
@@ -243,7 +243,7 @@ func TestTwoRunsCannotShareAFolder(t *testing.T) {
 	}
 }
 
-func TestAFullDiskIsSaid(t *testing.T) {
+func TestFolder_FullDisk(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Skipf("no /dev/full on this system: %v", err)
@@ -275,7 +275,7 @@ func TestAFullDiskIsSaid(t *testing.T) {
 }
 
 // Cells read back to what the report held, times to the nanosecond.
-func TestRowsReadBack(t *testing.T) {
+func TestRows_ReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := round.Report{
 			Round:  rapid.IntRange(1, 1e9).Draw(t, "round"),
@@ -329,7 +329,7 @@ func TestRowsReadBack(t *testing.T) {
 
 // Columns are read by their names, in any order; a value without a column is not known. A run
 // goes on in its own columns alone.
-func TestColumnsAreReadByTheirNames(t *testing.T) {
+func TestRows_ColumnsByName(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, RoundsFile)
 	text := "toy,late_used,virtual_seconds,round,validation_f1,round_seconds,validation_loss\nx,2,7.5,3,0.5,1.25,4\nx,0,8,4,,0.5,\n"
@@ -364,7 +364,7 @@ func TestColumnsAreReadByTheirNames(t *testing.T) {
 }
 
 // Steps that no round can have are refused, as is a number that is none.
-func TestImpossibleCells(t *testing.T) {
+func TestRows_ImpossibleCells(t *testing.T) {
 	in, err := newReader(strings.Split("round,virtual_seconds,cohort,training_loss,smallest_local_steps,mean_local_steps,largest_local_steps", ","))
 	if err != nil {
 		t.Fatal(err)
@@ -382,7 +382,7 @@ func TestImpossibleCells(t *testing.T) {
 }
 
 // A loss that no run goes on with is refused with its place, and not averaged.
-func TestInfiniteLossIsRefused(t *testing.T) {
+func TestRows_InfiniteLoss(t *testing.T) {
 	r := &Run{Dir: t.TempDir(), Config: config.Demonstration()}
 	if err := os.WriteFile(r.Path(RoundsFile), []byte("round,virtual_seconds,training_loss\n1,1,0.5\n2,2,Inf\n"), 0o666); err != nil {
 		t.Fatal(err)
@@ -411,7 +411,7 @@ func BenchmarkRound(b *testing.B) {
 
 // A run has a column for each of its metrics, none where it has none, and a file says
 // which they are.
-func TestColumnsOfMetrics(t *testing.T) {
+func TestRows_ColumnsOfMetrics(t *testing.T) {
 	for _, test := range []struct {
 		metrics []string
 		values  []float64

@@ -16,9 +16,9 @@ import (
 )
 
 // A disk that fills in the middle of a row keeps the rows before it.
-func TestARowIsThereWhollyOrNotAtAll(t *testing.T) {
+func TestRows_WhollyOrNotAtAll(t *testing.T) {
 	if os.Getenv(limitedFile) == "" {
-		run := exec.Command(os.Args[0], "-test.run=^TestARowIsThereWhollyOrNotAtAll$", "-test.v")
+		run := exec.Command(os.Args[0], "-test.run=^TestRows_WhollyOrNotAtAll$", "-test.v")
 		run.Env = append(os.Environ(), limitedFile+"=1")
 		if output, err := run.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, output)
@@ -58,10 +58,10 @@ func TestARowIsThereWhollyOrNotAtAll(t *testing.T) {
 const limitedFile = "FEDPACE_TEST_SMALL_FILES"
 
 // On a full disk, where nobody can say who holds a folder, runs can still be removed.
-func TestARunIsRemovedFromAFullDisk(t *testing.T) {
+func TestRemove_FullDisk(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a")
 	if os.Getenv(limitedFile) == "" {
-		run := exec.Command(os.Args[0], "-test.run=^TestARunIsRemovedFromAFullDisk$", "-test.v")
+		run := exec.Command(os.Args[0], "-test.run=^TestRemove_FullDisk$", "-test.v")
 		run.Env = append(os.Environ(), limitedFile+"=1")
 		if output, err := run.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, output)
@@ -82,7 +82,7 @@ func TestARunIsRemovedFromAFullDisk(t *testing.T) {
 }
 
 // What may hold updates of devices is for the user of the run alone, whatever the umask.
-func TestFilesWithUpdatesAreTheirOwnersAlone(t *testing.T) {
+func TestFolder_FilesWithUpdatesArePrivate(t *testing.T) {
 	dir := t.TempDir()
 	s := OnDisk(system{}, dir)
 	for _, name := range []string{DevicesFile, "rounds.csv"} {

@@ -17,7 +17,7 @@ import (
 )
 
 // A folder says what it holds, in each state of its run.
-func TestTheStatesOfARun(t *testing.T) {
+func TestRun_States(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a")
 	c := config.Demonstration()
 	c.Tags = []string{"paper"}
@@ -74,7 +74,7 @@ func TestTheStatesOfARun(t *testing.T) {
 }
 
 // Runs that start at once get a folder each, in order, and leave none that is empty.
-func TestFoldersAreNumbered(t *testing.T) {
+func TestFolders_Numbered(t *testing.T) {
 	base := filepath.Join(t.TempDir(), "runs", "demo")
 	var mu sync.Mutex
 	var dirs []string
@@ -127,7 +127,7 @@ func TestFoldersAreNumbered(t *testing.T) {
 	}
 }
 
-func TestRunsAreRemoved(t *testing.T) {
+func TestRuns_Removed(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a")
 	make := func() *Results {
 		r, err := CreateResults(dir, config.Demonstration(), false)
@@ -171,7 +171,7 @@ func TestRunsAreRemoved(t *testing.T) {
 
 // A complete run whose files hold other bytes than it wrote, or whose rounds are gone, is
 // changed; its outputs may be thrown away.
-func TestFilesThatTheRunDidNotWrite(t *testing.T) {
+func TestRuns_OtherFiles(t *testing.T) {
 	for name, change := range map[string]func(path string) error{
 		"cut":      func(path string) error { return os.Truncate(path, 3) },
 		"appended": func(path string) error { return os.WriteFile(path, []byte(strings.Repeat("x", 1000)), 0o666) },

@@ -43,7 +43,7 @@ func file(header string, data int) []byte {
 }
 
 // The format's own description: 8 bytes of length, JSON, aligned data.
-func TestTheBytesOfAModel(t *testing.T) {
+func TestModel_Bytes(t *testing.T) {
 	tensors, params := smallModel()
 	b := encoded(t, tensors, params, map[string]string{"task": "femnist", "format": "pt"})
 	n := binary.LittleEndian.Uint64(b)
@@ -68,7 +68,7 @@ func TestTheBytesOfAModel(t *testing.T) {
 }
 
 // The digest is that of the bytes behind the header: sha256sum gives the same.
-func TestModelSHA256(t *testing.T) {
+func TestModel_SHA256(t *testing.T) {
 	// printf '\0\0\x80\x3f\0\0\0\x40' | sha256sum
 	if got, want := ModelSHA256([]float32{1, 2}), "b9c80b5adeca450753a16950c3cc655d271f7bef7a485bc83f112b72fef21d37"; got != want {
 		t.Errorf("got %s, want %s", got, want)
@@ -81,7 +81,7 @@ func TestModelSHA256(t *testing.T) {
 	}
 }
 
-func TestModelsReadBack(t *testing.T) {
+func TestModel_ReadsBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var tensors []learn.Tensor
 		n := 0
@@ -109,7 +109,7 @@ func TestModelsReadBack(t *testing.T) {
 }
 
 // Another program may order the tensors as it likes.
-func TestTensorsInAnotherOrder(t *testing.T) {
+func TestModel_TensorsInAnotherOrder(t *testing.T) {
 	want := []learn.Tensor{{Name: "a", Shape: []int{2}}, {Name: "b", Shape: []int{1}, Offset: 2}}
 	b := file(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[4,12]},"b":{"data_offsets":[0,4],"shape":[1],"dtype":"F32"}}  `, 12)
 	copy(b[len(b)-12:], []byte{0, 0, 0x80, 0x3f, 0, 0, 0, 0x40, 0, 0, 0x40, 0x40})
@@ -122,7 +122,7 @@ func TestTensorsInAnotherOrder(t *testing.T) {
 	}
 }
 
-func TestFilesThatAreNoModel(t *testing.T) {
+func TestModel_NoModel(t *testing.T) {
 	tensors, params := smallModel()
 	good := encoded(t, tensors, params, nil)
 	n := int(binary.LittleEndian.Uint64(good))
@@ -172,7 +172,7 @@ func writeModel(path string, tensors []learn.Tensor, params []float32) error {
 	return atomicfile.Write(path, func(w io.Writer) error { return EncodeModel(w, tensors, params, nil) })
 }
 
-func TestAModelOnDisk(t *testing.T) {
+func TestModel_OnDisk(t *testing.T) {
 	tensors, params := smallModel()
 	path := filepath.Join(t.TempDir(), "model.safetensors")
 	if _, err := ReadModel(path, tensors); !errors.Is(err, os.ErrNotExist) {
@@ -224,7 +224,7 @@ func FuzzModel(f *testing.F) {
 }
 
 // The length of a file says how many parameters it holds.
-func TestModelParams(t *testing.T) {
+func TestModel_Params(t *testing.T) {
 	tensors, params := smallModel()
 	whole := encoded(t, tensors, params, nil)
 	for name, of := range map[string]struct {

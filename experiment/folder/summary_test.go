@@ -61,7 +61,7 @@ const untrainedSummary = `{
 }
 `
 
-func TestSummaryIsWrittenAndRead(t *testing.T) {
+func TestSummary_WrittenAndRead(t *testing.T) {
 	s := Summary{
 		Task: "femnist", Schedule: "rounds", Seed: math.MaxUint64, Completed: true, Rounds: 17203, VirtualSeconds: 30374.5, WallSeconds: 4.25,
 		SGDSteps: 89200, RelativeSGDSteps: metrics.Measured(0.1115), TrainingLoss: metrics.Measured(math.NaN()), ClientSeconds: metrics.Split[float64]{Useful: 1.5}, ClientSteps: metrics.Split[int64]{Useful: 7, Wasted: 2}, StragglerShare: metrics.Measured(0.25),
@@ -97,7 +97,7 @@ func TestSummaryIsWrittenAndRead(t *testing.T) {
 	}
 }
 
-func TestASummaryThatIsNone(t *testing.T) {
+func TestSummary_None(t *testing.T) {
 	path := filepath.Join(t.TempDir(), SummaryFile)
 	for _, text := range []string{"", "[]", `{"task": 3}`, `{"colour": "red"}`, `{"outcomes": {"accepted": 1}}`, "null", "{}"} {
 		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {

@@ -12,7 +12,7 @@ import (
 
 // A run that ends with a number of updates ends in the first round that has them, and a dry run says
 // in which: where rounds are alike, and where some tasks of each are late.
-func TestARunOfSoManyUpdates(t *testing.T) {
+func TestRounds_OfUpdates(t *testing.T) {
 	t.Parallel()
 	for _, sets := range [][]string{
 		nil, {"close={rule: first, n: 7}"}, {"fleet=[{name: phone, weight: 2}, {name: watch, weight: 1, seconds_per_step: 0.2}]", "close={rule: deadline, seconds: 3}"},
@@ -35,7 +35,7 @@ func TestARunOfSoManyUpdates(t *testing.T) {
 
 // Where no update ever counts there is no end, and a dry run says so; where only one class is in time,
 // it does not play the run without that class for ever.
-func TestARunWithoutEnd(t *testing.T) {
+func TestRounds_WithoutEnd(t *testing.T) {
 	t.Parallel()
 	foresee := func(sets ...string) (forecast.Forecast, error) {
 		return run.DryRun(t.Context(), runtest.Small(t, append([]string{"train=false", "cohort=20", "schedule={k: fixed, k0: 10}", "stop={rounds: null, accepted: 200}"}, sets...)...), run.Options{})
@@ -55,7 +55,7 @@ func TestARunWithoutEnd(t *testing.T) {
 }
 
 // So does one that ends with a number of samples or tokens, which clients have as many of as they have.
-func TestARunOfSoManySamples(t *testing.T) {
+func TestRounds_OfSamples(t *testing.T) {
 	t.Parallel()
 	for _, sets := range [][]string{
 		{"stop={rounds: null, samples: 20000}"}, {"stop={rounds: null, samples: 20000}", "close={rule: first, n: 7}", "compute.std=0.01"},

@@ -90,7 +90,7 @@ func compared(t *testing.T, p *problem.Problem, r record, draws int) *Comparison
 
 // Where the truth is a draw of the same fleet, 90 % of its rounds are within the interval,
 // up to the binomial error of so many rounds of several runs: their tasks are independent.
-func TestNineOfTenRoundsAreInside(t *testing.T) {
+func TestCompare_NineOfTenRounds(t *testing.T) {
 	for _, sets := range [][]string{nil, {"devices.include=sampled"}, {"devices.include=sampled", "clients=4", "close={rule: first, n: 3}"}} {
 		inside, rounds := 0, 0
 		for run := range 12 {
@@ -116,7 +116,7 @@ func TestNineOfTenRoundsAreInside(t *testing.T) {
 // Devices whose paces are somewhere within their classes' uncertainty, in all rounds of a run
 // alike, are where the prediction says: over many runs of a few rounds nine rounds of ten are
 // inside, and no more. A prediction that takes the classes for certain has most of them outside.
-func TestUncertainClasses(t *testing.T) {
+func TestCompare_UncertainClasses(t *testing.T) {
 	const runs, rounds = 80, 5
 	sure := "fleet=[{name: phone, weight: 1, seconds_per_step: 0.0001}, {name: pi4, download_mbps: 2, upload_mbps: 1, overhead: {upload: 0.2}, seconds_per_step: 0.05, vary: {compute: {dist: lognormal, mean: 1, sigma: 0.02}} %s}," +
 		"{name: pi3, download_mbps: 2, upload_mbps: 1, seconds_per_step: 0.06, vary: {upload: {dist: lognormal, mean: 1, sigma: 0.01}} %s}]"
@@ -144,7 +144,7 @@ func TestUncertainClasses(t *testing.T) {
 }
 
 // What the first task of a device takes besides is in its first round, and in no other.
-func TestFirstTasks(t *testing.T) {
+func TestCompare_FirstTasks(t *testing.T) {
 	p := prepare(t, "fleet=[{name: phone, weight: 1, seconds_per_step: 0.0001}, {name: pi4, download_mbps: 8, upload_mbps: 2, seconds_per_step: 0.5, first_task: {download: 1, compute: 2, upload: 4}}, {name: pi3, download_mbps: 80, upload_mbps: 80, seconds_per_step: 0.001}]")
 	r := made(t, p, 3, 1000)
 	if first := r.rounds[0].took - r.rounds[1].took; r.rounds[0].steps != r.rounds[1].steps || first != 7e9 || r.rounds[1].took != r.rounds[2].took {
@@ -153,7 +153,7 @@ func TestFirstTasks(t *testing.T) {
 }
 
 // Without scatter a prediction is exact: that of Eq. 3, with the overhead.
-func TestConstantClassesAreExact(t *testing.T) {
+func TestCompare_ConstantClasses(t *testing.T) {
 	p := prepare(t, "fleet=[{name: phone, weight: 1, seconds_per_step: 0.0001}, {name: pi4, overhead: {download: 0.25, upload: 0.5}, download_mbps: 8, upload_mbps: 2, seconds_per_step: 0.5},{name: pi3, download_mbps: 80, upload_mbps: 80, seconds_per_step: 0.001}]", "schedule.k0=4")
 	c := compared(t, p, made(t, p, 20, 1000), fewDraws)
 	bits := 32 * float64(p.Model.Params())
@@ -179,7 +179,7 @@ func TestConstantClassesAreExact(t *testing.T) {
 }
 
 // Before a run its schedule says K_r, and where that needs losses it stays at K_0.
-func TestAheadOfARun(t *testing.T) {
+func TestCompare_AheadOfRun(t *testing.T) {
 	constant := "fleet=[{name: phone, weight: 1, seconds_per_step: 0.0001}, {name: pi4, download_mbps: 8, upload_mbps: 2, seconds_per_step: 0.5},{name: pi3, download_mbps: 80, upload_mbps: 80, seconds_per_step: 0.001}]"
 	for _, x := range []struct {
 		schedule string
@@ -209,7 +209,7 @@ func TestAheadOfARun(t *testing.T) {
 
 // A device that was lost in a round is lost there in every draw, and away until it has a
 // task again: the interval is that of the rounds as they were.
-func TestLostDevicesAreLostInTheTwin(t *testing.T) {
+func TestCompare_LostDevices(t *testing.T) {
 	p := prepare(t, "devices.liveness_seconds=50")
 	r := made(t, p, 12, 1000, [2]int{4, 2})
 	if took := r.rounds[3].took; took != 50e9 {
@@ -226,7 +226,7 @@ func TestLostDevicesAreLostInTheTwin(t *testing.T) {
 }
 
 // Where clients are drawn by their samples, a prediction draws by those that devices told.
-func TestThePredictionHasTheRunsCohorts(t *testing.T) {
+func TestCompare_CohortsOfRun(t *testing.T) {
 	p := prepare(t, "devices.include=sampled", "select={rule: oort, seconds: 1}")
 	cohorts := func(told map[int]devicelog.Samples, n int) (list [][]int) {
 		r := record{rounds: slices.Repeat([]measured{{steps: 2, all: 4}}, 20), samples: told}
@@ -263,7 +263,7 @@ func TestThePredictionHasTheRunsCohorts(t *testing.T) {
 }
 
 // A folder that was published has no log of devices. A damaged one is told.
-func TestWhatDevicesToldIsReadOrNotThere(t *testing.T) {
+func TestCompare_DevicesLog(t *testing.T) {
 	dir := t.TempDir()
 	if list, err := reportedSamples(dir); list != nil || err != nil {
 		t.Errorf("without a log: %v, %v", list, err)
@@ -278,7 +278,7 @@ func TestWhatDevicesToldIsReadOrNotThere(t *testing.T) {
 
 // Where devices answer no task in the first draw, the overhead of their classes is none, which
 // can be written.
-func TestNothingIsAnswered(t *testing.T) {
+func TestCompare_NothingAnswered(t *testing.T) {
 	p := prepare(t, "dropout.probability=0.5", "seed=5", "cohort=1")
 	c := compared(t, p, record{future: true, rounds: []measured{{steps: 1, all: 2}}}, fewDraws)
 	if _, err := json.Marshal(c.Prediction); err != nil || len(c.Phases) != len(phases) {
@@ -287,7 +287,7 @@ func TestNothingIsAnswered(t *testing.T) {
 }
 
 // With these numbers of draws the quantiles are draws themselves.
-func TestQuantilesAreDraws(t *testing.T) {
+func TestCompare_QuantilesAreDraws(t *testing.T) {
 	for _, n := range []int{manyDraws, fewDraws} {
 		values := []float64{math.NaN()}
 		for i := range n {
@@ -303,7 +303,7 @@ func TestQuantilesAreDraws(t *testing.T) {
 	}
 }
 
-func TestEffortIsBounded(t *testing.T) {
+func TestCompare_EffortIsBounded(t *testing.T) {
 	for _, x := range []struct{ rounds, tasks, draws, compared int }{
 		{20, 6, manyDraws, 20}, {10_000, 10, manyDraws, 10_000}, {100_000, 6, fewDraws, 100_000}, {1000, 10_000, fewDraws, 105}, {3, 1 << 26, fewDraws, 1},
 	} {
@@ -313,7 +313,7 @@ func TestEffortIsBounded(t *testing.T) {
 	}
 }
 
-func TestTheTable(t *testing.T) {
+func TestCompare_Table(t *testing.T) {
 	p := prepare(t)
 	c := compared(t, p, made(t, p, 3, 1000), fewDraws)
 	var b bytes.Buffer

@@ -11,7 +11,7 @@ import (
 
 // Rounds of 10 of 10 clients: the slow one of each round is a watch, and what a tenth more speed of
 // some is worth follows from Eq. 3.
-func TestWhatSpeedIsWorth(t *testing.T) {
+func TestGains_OfSpeed(t *testing.T) {
 	t.Parallel()
 	foreseen := func(sets ...string) forecast.Forecast {
 		t.Helper()

@@ -16,7 +16,7 @@ import (
 // schedule, and where clients straggle. The pace is simulated: each round takes so long as
 // its clients, their local steps and its evaluation are made to cost, with some noise. Nine in ten
 // of the intervals, over all these runs, hold the truth.
-func TestTheTimeLeftIsTrue(t *testing.T) {
+func TestLeft_TrueTime(t *testing.T) {
 	t.Parallel()
 	asked, inside := 0, 0
 	const stragglers = "fleet=[{name: slow, weight: 1, seconds_per_step: {dist: lognormal, mean: 0.05, sigma: 1}, vary: {upload: {dist: lognormal, mean: 1, sigma: 0.3}}}, {name: fast, weight: 2, step_cv: 0.2}]"

@@ -36,7 +36,7 @@ const twoClasses = "fleet=[{name: fast, weight: 1, seconds_per_step: 0.01}, {nam
 
 // A run all of whose rounds are played is foreseen exactly, whatever is random in it: 48.00 minutes
 // for two classes under a deadline.
-func TestARunIsForeseenExactly(t *testing.T) {
+func TestPart_Exact(t *testing.T) {
 	for _, sets := range [][]string{
 		{"cohort=100", "stop.rounds=1000", twoClasses, "close={rule: deadline, seconds: 4}"},
 		{"fleet=[{name: any, seconds_per_step: {dist: lognormal, mean: 0.02, sigma: 1}, step_cv: 0.3}]", "dropout.probability=0.1"},
@@ -66,7 +66,7 @@ func TestARunIsForeseenExactly(t *testing.T) {
 
 // Spells of slowness are others in each part, as they are over a run: were they those of its beginning in
 // all of them, the interval would be narrow, and beside the run.
-func TestPartsHaveSpellsOfTheirOwn(t *testing.T) {
+func TestPart_SlowdownPeriods(t *testing.T) {
 	inside := 0
 	const runs = 40
 	for n := range runs {
@@ -83,7 +83,7 @@ func TestPartsHaveSpellsOfTheirOwn(t *testing.T) {
 
 // Where a fiftieth of the rounds is played, with each of 19 seeds, at least 90 % of 200 runs are within the interval, but for
 // the binomial error; and it is narrow.
-func TestNineOfTenRunsAreWithin(t *testing.T) {
+func TestPart_NineOfTenRuns(t *testing.T) {
 	const lognormal = "fleet=[{name: any, seconds_per_step: {dist: lognormal, mean: 0.02, sigma: 1}, step_cv: 0.3, vary: {upload: {dist: lognormal, mean: 1, sigma: 0.3}}}]"
 	inside, narrow := 0, 0
 	const cases = 200

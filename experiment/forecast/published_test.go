@@ -15,7 +15,7 @@ import (
 // 5th, the 50th and the 95th smallest lie at 0.05, 0.5 and 0.95 of it in the mean (David and
 // Nagaraja, Order Statistics, 2003, Section 2.1), and rounds' times are those of Eq. 3 to 5 with
 // Eq. 10's K_r. Over 200 rounds the means are within five standard errors.
-func TestPredictionsHaveTheirLaw(t *testing.T) {
+func TestPredictions_Distribution(t *testing.T) {
 	const rounds, k0, step, down, up = 200, 64, 0.05, 20e6, 5e6
 	c, err := config.Load("", []string{
 		"task=sent140", "clients=8", "cohort=4", "network.download_mbps=10000", "network.upload_mbps=10000", "schedule.k0=64", "stop.rounds=200", "nats.listen=127.0.0.1:0",
@@ -62,7 +62,7 @@ func TestPredictionsHaveTheirLaw(t *testing.T) {
 
 // Draws of a setting have cohorts of their own: of ten rounds of one of two clients, whose step takes
 // 1 s and 2 s, the slow one has as many as a coin shows heads.
-func TestDrawsHaveTheirCohorts(t *testing.T) {
+func TestDraws_Cohorts(t *testing.T) {
 	c, err := config.Load("", []string{
 		"task=sent140", "train=false", "clients=2", "cohort=1", "schedule.k=fixed", "schedule.k0=1", "stop.rounds=10",
 		"fleet=[{name: fast, count: 1, seconds_per_step: 1}, {name: slow, count: 1, seconds_per_step: 2}]",

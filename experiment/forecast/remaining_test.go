@@ -35,7 +35,7 @@ func play(o *Remaining, n int) {
 	}
 }
 
-func TestWhatIsLeftOfEqualRounds(t *testing.T) {
+func TestRemaining_EqualRounds(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		rounds  int
@@ -78,7 +78,7 @@ func (halved) LocalSteps(p schedule.Progress) int {
 // Rounds of devices alone are waited for as long as they are on the clock, shorter with fewer steps:
 // those of 10 steps took 22 s of 11 s expected, those of 4 steps take 10 s and the coordinator 4 s.
 // Rounds that were all alike leave an interval for what they did not show alone.
-func TestWhatIsLeftOfDevicesAlone(t *testing.T) {
+func TestRemaining_DevicesAlone(t *testing.T) {
 	o := remaining(100, 0)
 	o.measured.devices, o.walk.k = true, halved{}
 	for r := 1; r <= 20; r++ {
@@ -96,7 +96,7 @@ func TestWhatIsLeftOfDevicesAlone(t *testing.T) {
 }
 
 // A paced run cannot be faster than its pace, and what follows its measurements keeps its K.
-func TestWhatIsLeftOfOthers(t *testing.T) {
+func TestRemaining_Others(t *testing.T) {
 	o := remaining(100, 0)
 	o.measured.pace = 2
 	play(o, 20)

@@ -10,7 +10,7 @@ import (
 
 // Rounds end with their slowest clients, at a deadline or with the first, as they are played, and
 // between powers of two their lengths are on a line.
-func TestRoundsThatAreExpected(t *testing.T) {
+func TestRounds_Expected(t *testing.T) {
 	const apart = "fleet=[{name: slow, weight: 1, seconds_per_step: 2}, {name: fast, weight: 1, seconds_per_step: 1}]"
 	const instant = "network.download_mbps=1e6"
 	for _, x := range []struct {

@@ -16,7 +16,7 @@ import (
 // Cohorts of 20 of 20 clients leave nothing to chance. Presence and both are those of a program in
 // Python that plays the same rounds second by second; that of the 710 phones is within 0.0001 of
 // its two seeds.
-func TestHowUnlikeClientsAre(t *testing.T) {
+func TestHeterogeneity_OfClients(t *testing.T) {
 	t.Parallel()
 	var stays strings.Builder
 	stays.WriteString("trace,from_second,to_second\n")

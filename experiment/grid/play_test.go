@@ -291,7 +291,7 @@ func (w *written) play() (list []heard) {
 
 // A hundred clients, a tenth of them ten times slower and a tenth that leave: what the server gets,
 // and when, is what a simulation says that is written out above.
-func TestPlay_AgainstAWrittenSimulation(t *testing.T) {
+func TestPlay_AgainstWrittenSimulation(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]map[string]any{
 		"deadlines that cut off the slow":    {"timeout": 2.5},
@@ -364,7 +364,7 @@ func TestPlay_SameBitsWithOtherProcesses(t *testing.T) {
 }
 
 // A server that is killed is played again from the journal, to the same end.
-func TestPlay_ResumesFromTheJournal(t *testing.T) {
+func TestPlay_ResumesFromJournal(t *testing.T) {
 	t.Parallel()
 	whole, result := hearing(t, settings(t, 40, plain()))
 	for name, limit := range map[string]int64{"of replies": 1 << 30, "of digests": 10_000} {
@@ -410,7 +410,7 @@ func TestPlay_ResumesAfterCancellation(t *testing.T) {
 }
 
 // An app that asks something else the second time is named, with the message.
-func TestPlay_NamesAnAppThatDoesNotRepeatItself(t *testing.T) {
+func TestPlay_NondeterministicApp(t *testing.T) {
 	t.Parallel()
 	run := plain()
 	run["die"] = 3

@@ -13,7 +13,7 @@ import (
 // Who has a class is compared with it, phase by phase, by what is beyond nine tenths of the class's
 // tasks; another class is named where it fits. 40 Mbit take 2 s and 8 s with the network's speeds, and
 // K_0 = 10 steps 1 s with class pi4, 5 s with pi3. The noisy class's own factors are 0.5, 1 and 2.
-func TestWhatContradictsAClass(t *testing.T) {
+func TestContradiction_OfClass(t *testing.T) {
 	c, err := config.Load("", []string{
 		"clients=2", "cohort=2", "schedule.k0=10", "network.model_megabits=40", "network.download_mbps=20", "network.upload_mbps=5",
 		"fleet=[{name: pi4, weight: 1, seconds_per_step: 0.1}, {name: pi3, weight: 1, seconds_per_step: 0.4, overhead: {compute: 1}}, {name: noisy, seconds_per_step: 0.8, vary: {compute: {dist: empirical, values: [0.5, 1, 2]}}}, {name: unsure, seconds_per_step: 0.1, uncertainty: {compute: 0.5}}]",

@@ -51,7 +51,7 @@ func epochs(t *testing.T, clients int, samples func(client int) int) (*Problem, 
 
 // What a check of durations asks of the data grows with the population, not with its
 // square.
-func TestEpochsAreCheckedOnce(t *testing.T) {
+func TestEpochs_CheckedOnce(t *testing.T) {
 	const clients = 5000
 	p, set := epochs(t, clients, func(int) int { return 100 })
 	if err := p.checkPhases(); err != nil {
@@ -63,7 +63,7 @@ func TestEpochsAreCheckedOnce(t *testing.T) {
 }
 
 // Epochs of any client, not only of the first, may be too many local steps.
-func TestEpochsOfTooManySteps(t *testing.T) {
+func TestEpochs_TooManySteps(t *testing.T) {
 	p, _ := epochs(t, 2000, func(client int) int {
 		if client == 1999 {
 			return min(10_000_000_000, math.MaxInt)
@@ -77,7 +77,7 @@ func TestEpochsOfTooManySteps(t *testing.T) {
 }
 
 // Data that cannot be read are no fault of the network's.
-func TestCorrelationsOfDataThatCannotBeRead(t *testing.T) {
+func TestCorrelations_UnreadableData(t *testing.T) {
 	p, _ := epochs(t, 20, func(int) int { return 100 })
 	p.Config.Correlation.Speed = fleet.SpeedCorrelation{RankCorrelation: fleet.RankCorrelation{Spearman: 0.5, Property: "labels"}, Phase: "compute"}
 	err := p.correlateDevices()
@@ -92,7 +92,7 @@ func TestCorrelationsOfDataThatCannotBeRead(t *testing.T) {
 
 // A run that is timed alone has the sizes and samples of one that trains, and is the same from the
 // configuration that it writes, which has the number of its clients.
-func TestTimingKnowsItsOwnData(t *testing.T) {
+func TestTiming_OwnData(t *testing.T) {
 	rows := "c,x,y\n"
 	for i := range 60 {
 		rows += fmt.Sprintf("c%d,%d,%d\n", i%3, i, i%2)

@@ -9,7 +9,7 @@ import (
 )
 
 // The share of a time in which a client is there is the one that many looks find.
-func TestThereIsTheShareOfATime(t *testing.T) {
+func TestAvailable_ShareOfTime(t *testing.T) {
 	t.Parallel()
 	p, err := Prepare(t.Context(), runtest.Stragglers(t, "train=false", "availability={model: markov, on_seconds: 20, off_seconds: 30}"), false, nil, nil)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // All seeds share one problem, unless the data's seed is left to theirs.
-func TestSeedsShareAProblem(t *testing.T) {
+func TestSeeds_ShareProblem(t *testing.T) {
 	t.Parallel()
 	digest := func(sets ...string) string {
 		c := runtest.Convex(t, config.TaskQuadratic, sets...)
@@ -29,7 +29,7 @@ func TestSeedsShareAProblem(t *testing.T) {
 	}
 }
 
-func TestConvexMistakes(t *testing.T) {
+func TestConvex_Mistakes(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		sets []string

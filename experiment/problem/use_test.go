@@ -16,7 +16,7 @@ import (
 //	joules  1·5 + 4·15 + 2·10                                  = 85
 //	grams   (1·5 + 4·5)/3.6e6 · 400 + (4·10 + 2·10)/3.6e6 · 100 = 0.0027778 + 0.0016667
 //	cost    25/3.6e6 · 0.36 + 60/3.6e6 · 0.72                   = 2.5e-6 + 1.2e-5
-func TestTiming_UsesOfATask(t *testing.T) {
+func TestTiming_UsesOfTask(t *testing.T) {
 	t.Parallel()
 	file := t.TempDir() + "/grid.csv"
 	const text = "hour,zone,g,price\n2024-03-01 10:00,DEU,400,0.36\n2024-03-01 11:00,DEU,100,0.72\n"

@@ -10,9 +10,9 @@ import (
 	"fedpace/experiment/problem"
 )
 
-// TestPrepare_SaysWhatIsOddAboutTheData has held-out samples of classes that training samples lack: the
+// TestPrepare_Warnings has held-out samples of classes that training samples lack: the
 // user is told before the run begins.
-func TestPrepare_SaysWhatIsOddAboutTheData(t *testing.T) {
+func TestPrepare_Warnings(t *testing.T) {
 	for name, told := range map[string]bool{"r": true, "q": false} {
 		rows := "who,x,y,split\na,1,p,train\nb,2,q,train\na,3," + name + ",test\n"
 		path := datatest.Put(t, t.TempDir(), "own.csv", []byte(rows))

@@ -133,7 +133,7 @@ func query(t *testing.T, addr, selector, apart string, until time.Time, over tim
 
 // A finished run is loaded into a real Prometheus, and its curves are read back
 // as rounds.csv has them.
-func TestCurvesInPrometheus(t *testing.T) {
+func TestExport_CurvesInPrometheus(t *testing.T) {
 	promtool, prometheus := installed.Program(t, "promtool", "prometheus"), installed.Program(t, "prometheus", "prometheus")
 	c := runtest.Small(t, "stop.rounds=12", "evaluate.every=4", "close={rule: first, n: 7}")
 	mustRun(t, c, run.Options{})
@@ -225,7 +225,7 @@ func TestCurvesInPrometheus(t *testing.T) {
 
 // What runs write into a real Prometheus while they go on is what a backfill has, also of one whose
 // time lies hours before that of another, and of one that is interrupted and resumed.
-func TestRemoteWriteIntoPrometheus(t *testing.T) {
+func TestExport_RemoteWrite(t *testing.T) {
 	promtool, prometheus := installed.Program(t, "promtool", "prometheus"), installed.Program(t, "prometheus", "prometheus")
 	live := prometheusOn(t, prometheus, t.TempDir(), "--web.enable-remote-write-receiver")
 	now := time.Now().UTC().Truncate(time.Second)
@@ -271,7 +271,7 @@ func TestRemoteWriteIntoPrometheus(t *testing.T) {
 	}
 }
 
-func TestATraceOfARun(t *testing.T) {
+func TestExport_Trace(t *testing.T) {
 	c := runtest.Uneven(t)
 	s := mustRun(t, c, run.Options{})
 	var b bytes.Buffer
@@ -301,7 +301,7 @@ func TestATraceOfARun(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeExported(t *testing.T) {
+func TestExport_Impossible(t *testing.T) {
 	empty := t.TempDir()
 	quiet := runtest.Small(t, "train=false", "events.sample=off")
 	mustRun(t, quiet, run.Options{})

@@ -51,7 +51,7 @@ func find(t *testing.T, dirs ...string) []Run {
 
 // The curves are those of rounds.csv: the lowest window mean and the highest
 // accuracy so far, at each round's end.
-func TestACurve(t *testing.T) {
+func TestReport_Curve(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	s := play(t, dir)
 	r := find(t, dir)[0]
@@ -121,7 +121,7 @@ func TestGroups(t *testing.T) {
 
 // A group's line is the mean of its seeds, each with the last round that had
 // ended by then, as far as all go.
-func TestTheMeanOfSeeds(t *testing.T) {
+func TestReport_MeanOfSeeds(t *testing.T) {
 	a := &Run{points: []point{{seconds: 0, loss: 4}, {seconds: 60, loss: 3}, {seconds: 120, loss: 2}}}
 	b := &Run{points: []point{{seconds: 0, loss: 2}, {seconds: 90, loss: 1}, {seconds: 240, loss: 0}}}
 	g := Group{Name: "fixed", Runs: []*Run{a, b}}
@@ -161,7 +161,7 @@ func wellFormed(t *testing.T, text string) {
 	}
 }
 
-func TestFiguresOfRuns(t *testing.T) {
+func TestReport_Figures(t *testing.T) {
 	dir := t.TempDir()
 	play(t, filepath.Join(dir, "a"), "stop.rounds=3")
 	play(t, filepath.Join(dir, "b"), "stop.rounds=3", "task=sent140", "train=false")
@@ -192,7 +192,7 @@ func TestFiguresOfRuns(t *testing.T) {
 	}
 }
 
-func TestRunsThatAreNotWhole(t *testing.T) {
+func TestReport_IncompleteRuns(t *testing.T) {
 	dir := t.TempDir()
 	play(t, filepath.Join(dir, "run"), "stop.rounds=3")
 	if err := os.Remove(filepath.Join(dir, "run", folder.SummaryFile)); err != nil {

@@ -62,7 +62,7 @@ var choices = []struct {
 
 // Whatever goes together: a run has one result, through NATS and without, with any number of trainers, and
 // stopped in any round; and a dry run that names its length without an interval names the run's.
-func TestAnyRunHasOneResult(t *testing.T) {
+func TestAnyRun_OneResult(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	n := 12

@@ -23,7 +23,7 @@ const besieged = "fleet=[{name: honest, weight: 12}, {name: flip, weight: 1, att
 // A run with attackers comes to the same bits on any hosts, without a server, and where it
 // was stopped; without training it has the same history. Late updates and those of buffered
 // rounds collude with others from their own model.
-func TestAttackersAreTheSameAnywhere(t *testing.T) {
+func TestAttackers_SameAnywhere(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	for name, sets := range map[string][]string{
@@ -57,7 +57,7 @@ func TestAttackersAreTheSameAnywhere(t *testing.T) {
 }
 
 // Who attacks is counted in the summary, and a dry run says it.
-func TestAttackersAreReported(t *testing.T) {
+func TestAttackers_Reported(t *testing.T) {
 	t.Parallel()
 	sets := []string{"clients=40", "cohort=10", "stop.rounds=2", "fleet=[{name: honest}, {name: liar, count: 6, attack: {kind: sign_flip, factor: 2}}, {name: slow, count: 2, attack: late}]"}
 	sets[3] = strings.Replace(sets[3], "{name: honest}", "{name: honest, count: 32}", 1)
@@ -84,7 +84,7 @@ func TestAttackersAreReported(t *testing.T) {
 
 // K_r-error believes the losses that it is told: an offset that never falls holds K up, and
 // an exponent brings it down. A factor cancels out, as F_0 has it, too.
-func TestLiesAboutTheLossMoveK(t *testing.T) {
+func TestAttackers_LossMovesK(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	steps := func(attack string) int64 {
@@ -99,7 +99,7 @@ func TestLiesAboutTheLossMoveK(t *testing.T) {
 
 // Attackers who dawdle make rounds longer where rounds wait for them. Heeding the deadline
 // they fill it, and still count.
-func TestTheSlowHoldRounds(t *testing.T) {
+func TestAttackers_SlowHoldRounds(t *testing.T) {
 	t.Parallel()
 	run := func(attack string, sets ...string) folder.Summary {
 		return mustRun(t, runtest.Small(t, append(sets, "train=false", "compute.std=0", "fleet=[{name: honest, count: 150}, {name: slow, count: 50"+attack+"}]")...), Options{})
@@ -116,7 +116,7 @@ func TestTheSlowHoldRounds(t *testing.T) {
 }
 
 // What cannot attack is refused before a run, with the key.
-func TestAttacksThatCannotBe(t *testing.T) {
+func TestAttackers_ImpossibleOptions(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		sets []string

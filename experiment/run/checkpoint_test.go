@@ -26,7 +26,7 @@ const checkpointMagic = "fedpace checkpoint\n\x00"
 
 // What the recorder remembers is in a checkpoint, or is one of the things that a
 // resumed run makes anew.
-func TestTheRecorderIsSavedWhole(t *testing.T) {
+func TestRecorder_SavedWhole(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	anew := map[string]bool{"p": true, "pause": true, "results": true, "lastProgress": true, "reported": true, "checkpoint": true, "due": true, "workers": true, "checkpointFailures": true, "qualities": true, "server": true, "remaining": true, "emptyRounds": true, "warnedTooFew": true}
@@ -112,7 +112,7 @@ var digestsAside = cmpopts.IgnoreFields(folder.Summary{}, "Files", "SummarySHA25
 
 // What happens to a folder while its run is stopped: the run goes on to the bits
 // of the undisturbed one, or says in a line why it cannot and changes nothing.
-func TestFoldersOfStoppedRuns(t *testing.T) {
+func TestCheckpoint_FoldersOfStoppedRuns(t *testing.T) {
 	slow.NotUnderRace(t)
 	c := pausing(t, "pace=0")
 	if _, err := Run(t.Context(), c, Options{Version: "v"}); err != nil {
@@ -252,7 +252,7 @@ func TestFoldersOfStoppedRuns(t *testing.T) {
 }
 
 // A damaged checkpoint never takes the place of the good one before it.
-func TestADamagedCheckpointIsNotKept(t *testing.T) {
+func TestCheckpoint_DamagedIsNotKept(t *testing.T) {
 	t.Parallel()
 	dir := pausedTwice(t)
 	newest, previous := filepath.Join(dir, folder.CheckpointFile), filepath.Join(dir, folder.PreviousCheckpointFile)
@@ -274,7 +274,7 @@ func TestADamagedCheckpointIsNotKept(t *testing.T) {
 
 // Where a checkpoint cannot be written the run says so once and goes on; the one
 // before stays, and it goes on from there. It says when the next can be written again.
-func TestACheckpointThatCannotBeWritten(t *testing.T) {
+func TestCheckpoint_CannotBeWritten(t *testing.T) {
 	t.Parallel()
 	c := pausing(t)
 	stopAt(t, 5, func(ctx context.Context, o Options) error { _, err := Run(ctx, c, o); return err })
@@ -336,7 +336,7 @@ func TestACheckpointThatCannotBeWritten(t *testing.T) {
 }
 
 // Wall time is that of all lives.
-func TestWallTimeAddsUp(t *testing.T) {
+func TestWallTime_AddsUp(t *testing.T) {
 	t.Parallel()
 	c := pausing(t)
 	stopAt(t, 8, func(ctx context.Context, o Options) error { _, err := Run(ctx, c, o); return err })

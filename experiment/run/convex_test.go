@@ -19,7 +19,7 @@ import (
 )
 
 // Both tasks learn: the loss comes near its minimum, which is calculated.
-func TestConvexTasksLearn(t *testing.T) {
+func TestConvex_TasksLearn(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	for _, task := range []config.Task{config.TaskQuadratic, config.TaskLogistic} {
@@ -65,7 +65,7 @@ func TestConvexTasksLearn(t *testing.T) {
 
 // Eq. 9 at run time: the constants are calculated and written with the
 // configuration, K starts at K_0, falls, and one seed has one history.
-func TestTheorySchedule(t *testing.T) {
+func TestTheory_Schedule(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	c := runtest.Convex(t, config.TaskQuadratic, "schedule.k=theory", "schedule.eta0=0.02", "schedule.k0=20")
@@ -100,7 +100,7 @@ func TestTheorySchedule(t *testing.T) {
 }
 
 // A network has the constants that it is given.
-func TestTheoryScheduleOfANetwork(t *testing.T) {
+func TestTheory_ScheduleOfNetwork(t *testing.T) {
 	t.Parallel()
 	c := runtest.Small(t, "schedule.k=theory", "theory={l: 4, mu: 1, g: 2}", "schedule.eta0=0.05")
 	mustRun(t, c, Options{})
@@ -110,7 +110,7 @@ func TestTheoryScheduleOfANetwork(t *testing.T) {
 	}
 }
 
-func TestTimingAndForeseeing(t *testing.T) {
+func TestTheory_TimingAndForecast(t *testing.T) {
 	slow.Test(t, "it plays whole runs twice")
 	slow.NotUnderRace(t)
 	t.Parallel()
@@ -136,7 +136,7 @@ func TestTimingAndForeseeing(t *testing.T) {
 }
 
 // A formula that gives no K in a round to come is told by the dry run.
-func TestADryRunMeetsAFormulasEnd(t *testing.T) {
+func TestDryRun_FormulaEnds(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	c := runtest.Small(t, "train=false", "cohort=100", "clients=200", "stop.rounds=500", "schedule.k={rule: expression, formula: 'k0 / (400 - r)'}")
@@ -146,7 +146,7 @@ func TestADryRunMeetsAFormulasEnd(t *testing.T) {
 }
 
 // Hosts elsewhere know the model by its line.
-func TestConvexModelsAreLines(t *testing.T) {
+func TestConvex_ModelsAreLines(t *testing.T) {
 	t.Parallel()
 	for task, want := range map[config.Task]string{config.TaskQuadratic: "quadratic:20", config.TaskLogistic: "logistic:20,5,0.05"} {
 		c := runtest.Convex(t, task)
@@ -162,7 +162,7 @@ func TestConvexModelsAreLines(t *testing.T) {
 
 // Stopped at any round and resumed, Eq. 9's schedule goes on with the constants
 // that were written: to the bits of a run that was never stopped.
-func TestTheoryScheduleIsResumed(t *testing.T) {
+func TestTheory_ScheduleIsResumed(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	c := runtest.Convex(t, config.TaskLogistic, "schedule.k=theory", "stop.rounds=40")

@@ -23,7 +23,7 @@ var tied = []string{
 
 // Hosts plan with the device, the availability and the charge that the coordinator
 // names, and what a task takes of a battery is what is missing from it later.
-func TestHostsGetTheDevicesThatDataDecide(t *testing.T) {
+func TestCorrelation_HostsGetDevices(t *testing.T) {
 	slow.NotUnderRace(t)
 	p, err := prepare(runtest.Small(t, tied...), false)
 	if err != nil {
@@ -67,7 +67,7 @@ func TestHostsGetTheDevicesThatDataDecide(t *testing.T) {
 }
 
 // A dry run and the run itself say what correlations have come to.
-func TestRunsSayTheirCorrelations(t *testing.T) {
+func TestCorrelation_Reported(t *testing.T) {
 	slow.NotUnderRace(t)
 	c := runtest.Small(t, tied...)
 	e, err := DryRun(t.Context(), c, Options{})

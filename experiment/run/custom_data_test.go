@@ -39,7 +39,7 @@ func custom(t *testing.T, sets ...string) config.Config {
 
 // The settings of a task are not those of data that it does not know, and data of a
 // task may be used without its settings.
-func TestCustomDataIsOfNoTask(t *testing.T) {
+func TestCustomData_NoTask(t *testing.T) {
 	t.Parallel()
 	path := runtest.CustomData(t)
 	c := runtest.Small(t, "data="+path, "model=linear", "clients=all", "cohort=6")
@@ -49,7 +49,7 @@ func TestCustomDataIsOfNoTask(t *testing.T) {
 }
 
 // What follows from the data is fitted to them, and stands in the run's configuration.
-func TestCohortAndBatchFitTheData(t *testing.T) {
+func TestCustomData_CohortAndBatch(t *testing.T) {
 	t.Parallel()
 	c := custom(t, "data="+runtest.CustomData(t), "model=linear", "cohort=fit", "batch=fit", "stop.rounds=2")
 	mustRun(t, c, Options{})

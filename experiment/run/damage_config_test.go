@@ -12,7 +12,7 @@ import (
 
 // A configuration that is gone is written again from a checkpoint; one that cannot be
 // read is left, and both commands say what to do.
-func TestAConfigurationThatIsGone(t *testing.T) {
+func TestResume_ConfigurationLost(t *testing.T) {
 	t.Parallel()
 	whole, stopped, _ := trainingRuns(t)
 	want, err := folder.ReadSummary(filepath.Join(whole, folder.SummaryFile))

@@ -63,7 +63,7 @@ func heap() float64 {
 
 // A run of weeks takes no more memory after most of its rounds than after some of them,
 // and its files take what was said before it.
-func TestARunOfWeeks(t *testing.T) {
+func TestDevicesAlone_Weeks(t *testing.T) {
 	slow.NotUnderRace(t)
 	rounds := 800
 	if slow.On() {
@@ -163,7 +163,7 @@ func sameAgain(t *testing.T, dir string, want folder.Summary) {
 
 // A run of devices alone waits for the first of them, and again when the last is lost,
 // while its clock stands. A device that comes back takes part again.
-func TestARunAwaitsItsDevices(t *testing.T) {
+func TestDevicesAlone_Awaited(t *testing.T) {
 	t.Parallel()
 	o, sets := devicesAlone(t, "[d1, d2]", "stop.rounds=60", "devices.liveness_seconds=0.5", "devices.keep_updates=true")
 	c := runtest.Small(t, sets()...)
@@ -205,7 +205,7 @@ func TestARunAwaitsItsDevices(t *testing.T) {
 
 // A round that closes with the first update waits for no other, and a replay of it gives
 // the same bits.
-func TestARoundWaitsForNoDeviceThatItNeedsNot(t *testing.T) {
+func TestDevicesAlone_UnneededDevice(t *testing.T) {
 	t.Parallel()
 	o, sets := devicesAlone(t, "[quick, slow]", "stop.rounds=3", "close={rule: first, n: 1}", "devices.keep_updates=true")
 	c := runtest.Small(t, sets()...)
@@ -239,7 +239,7 @@ func TestARoundWaitsForNoDeviceThatItNeedsNot(t *testing.T) {
 }
 
 // Of a table of one's own, the coordinator needs the rows that are held out alone.
-func TestDevicesAloneNeedOnlyWhatIsHeldOut(t *testing.T) {
+func TestDevicesAlone_HeldOutOnly(t *testing.T) {
 	t.Parallel()
 	text := "x,y,kind,part\n"
 	for i := range 40 {
@@ -260,7 +260,7 @@ func TestDevicesAloneNeedOnlyWhatIsHeldOut(t *testing.T) {
 }
 
 // What devices draw is known of those whose class says it.
-func TestEnergyOfDevicesAlone(t *testing.T) {
+func TestDevicesAlone_Energy(t *testing.T) {
 	t.Parallel()
 	o, sets := devicesAlone(t, "{d1: pi, d2: null}", "stop.rounds=3", "fleet=[{name: pi, watts: {download: 1, compute: 4, upload: 2}}]")
 	c := runtest.Small(t, sets()...)
@@ -290,7 +290,7 @@ func TestEnergyOfDevicesAlone(t *testing.T) {
 }
 
 // A device that is too long at a task is lost, and takes part again when it is done.
-func TestADeviceThatWasTooLongComesBack(t *testing.T) {
+func TestDevicesAlone_SlowComesBack(t *testing.T) {
 	t.Parallel()
 	o, sets := devicesAlone(t, "[d1]", "stop.rounds=3", "devices.task_seconds=2")
 	c := runtest.Small(t, sets()...)

@@ -70,7 +70,7 @@ func told(t *testing.T, one, two real.Config, sets ...string) (s folder.Summary,
 
 // Devices of another version than the coordinator take part; both say it, the summary
 // has all versions, and the page has each device with its log, unless that is withheld.
-func TestVersionsOfDevices(t *testing.T) {
+func TestDevices_Versions(t *testing.T) {
 	t.Parallel()
 	s, dir, lines, owners := told(t, real.Config{Version: "v1"}, real.Config{Version: "v2", Withhold: []string{real.Log}})
 	page, err := os.ReadFile(filepath.Join(dir, live.File))
@@ -97,7 +97,7 @@ func TestVersionsOfDevices(t *testing.T) {
 
 // What a device withholds is neither in the run nor needed by it: a loss that is not told
 // is left out of the mean, and samples that are not told weigh like the others.
-func TestWhatDevicesDoNotTell(t *testing.T) {
+func TestDevices_Unreported(t *testing.T) {
 	t.Parallel()
 	nothing := real.Config{Withhold: []string{real.Samples, real.Losses}}
 	for name, two := range map[string]real.Config{"one": {}, "both": nothing} {
@@ -119,7 +119,7 @@ func TestWhatDevicesDoNotTell(t *testing.T) {
 }
 
 // A run that decides by losses says which device withholds them, and goes on without it.
-func TestADeviceThatWithholdsWhatDecides(t *testing.T) {
+func TestDevices_WithheldDecision(t *testing.T) {
 	t.Parallel()
 	s, _, lines, owners := told(t, real.Config{Withhold: []string{real.Losses}}, real.Config{}, "schedule.k=error", "devices.liveness_seconds=1")
 	const want = "it withholds its losses (--withhold), by which schedule.k: error decides"
@@ -135,7 +135,7 @@ func TestADeviceThatWithholdsWhatDecides(t *testing.T) {
 }
 
 // Waiting for devices is no part of the first round, by which the time left is told.
-func TestTheFirstRoundBeginsWithItsDevices(t *testing.T) {
+func TestDevices_FirstRound(t *testing.T) {
 	var r recorder
 	r.remaining.since = time.Now().Add(-time.Hour)
 	if r.roundsBegin(); time.Since(r.remaining.since) > 59*time.Minute {

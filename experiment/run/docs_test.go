@@ -13,7 +13,7 @@ import (
 )
 
 // The configurations in the documentation can be run as they stand.
-func TestDocumentedConfigurations(t *testing.T) {
+func TestDocumented_Configurations(t *testing.T) {
 	slow.NotUnderRace(t)
 	for _, name := range []string{"stragglers.md", "local.md", "models.md", "robust.md", "privacy.md", "coming.md"} {
 		page, err := os.ReadFile("../../docs/" + name)

@@ -12,7 +12,7 @@ import (
 )
 
 // The corners of data: each works or is refused in words.
-func TestCornersOfData(t *testing.T) {
+func TestData_Corners(t *testing.T) {
 	t.Parallel()
 	sample := func(client string, y int32) runtest.Sample {
 		return runtest.Sample{Client: client, X: []float32{1, float32(y)}, Y: y}

@@ -14,7 +14,7 @@ import (
 )
 
 // A run that is stopped and resumed leaves TensorBoard the bytes of one that never stopped.
-func TestTensorBoardAfterAStop(t *testing.T) {
+func TestTensorBoard_AfterStop(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	const tensorboard = "outputs=[tensorboard]"

@@ -72,7 +72,7 @@ func reportsOf(t testing.TB, dir string) (list []round.Report) {
 // The log has the rounds of rounds.csv and, with a sample as large as the
 // cohort, all of their tasks: those of a round are as many as its outcomes say,
 // lie within it, and their phases tile them.
-func TestTheEventLogOfARun(t *testing.T) {
+func TestEventLog_OfRun(t *testing.T) {
 	t.Parallel()
 	for _, sets := range [][]string{{"events.sample=20"}, {"cohort=40", "events.sample=40", "outputs=[events]"}} {
 		t.Run(strings.Join(sets, " "), func(t *testing.T) { testEventLog(t, sets...) })
@@ -154,7 +154,7 @@ type roundRow struct {
 }
 
 // The tables hold what rounds.csv and the summary do.
-func TestTheTablesOfARun(t *testing.T) {
+func TestTables_OfRun(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	for name, c := range map[string]config.Config{
@@ -214,7 +214,7 @@ func TestTheTablesOfARun(t *testing.T) {
 }
 
 // A run that is watched in every way is the run that nobody watches.
-func TestWatchingChangesNothing(t *testing.T) {
+func TestWatching_ChangesNothing(t *testing.T) {
 	t.Parallel()
 	plain := mustRun(t, runtest.Small(t, "events.sample=off"), Options{})
 	watched := mustRun(t, runtest.Small(t, "events.sample=1000", "http=127.0.0.1:0"), Options{Callbacks: Callbacks{Progress: func(Progress) {}, Notice: func(string) {}}})
@@ -251,7 +251,7 @@ func playInLives(t *testing.T, c config.Config, options func(life int, stop func
 
 // A run that is stopped and goes on leaves the log and the tables of one that
 // was never stopped, byte for byte.
-func TestLogAndTablesGoOn(t *testing.T) {
+func TestEventLog_Resumed(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	whole := runtest.Uneven(t, "stop.virtual_seconds=300", "outputs=[tasks]")
@@ -282,7 +282,7 @@ func TestLogAndTablesGoOn(t *testing.T) {
 
 // A real device has its number behind the simulated clients', no class of the
 // fleet, and all of its tasks in the log.
-func TestDevicesInLogAndTables(t *testing.T) {
+func TestEventLog_Devices(t *testing.T) {
 	t.Parallel()
 	c := runtest.Uneven(t, "events.sample=0", "train=true", "devices.names=[pi-1, pi-2]", "nats.listen=127.0.0.1:0")
 	p, err := prepare(c, false)

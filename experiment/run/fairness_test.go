@@ -39,7 +39,7 @@ func cellsOf(t *testing.T, dir, name string) [][]string {
 
 // The losses and accuracies are those of each round's model on each client's samples, measured
 // here one client at a time; and what they come to is in all places the same.
-func TestEvaluationsByClient(t *testing.T) {
+func TestClientEvaluations(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	c := runtest.Small(t, "clients=40", classes, "stop.rounds=7", "evaluate.clients={every: 3, rounds: [5], samples: 30}")
@@ -104,7 +104,7 @@ func TestEvaluationsByClient(t *testing.T) {
 
 // An evaluation by client changes nothing in a run: it has the model, the history and the rounds
 // of a run without. A run that is timed alone has none.
-func TestEvaluationsByClientChangeNothing(t *testing.T) {
+func TestClientEvaluations_ChangeNothing(t *testing.T) {
 	slow.Test(t, "it plays runs with and without them")
 	slow.NotUnderRace(t)
 	t.Parallel()
@@ -148,7 +148,7 @@ func equalFiles(t *testing.T, one, other string, names ...string) {
 
 // The scores are the same bits however many hosts measure, and in a run that was stopped and
 // went on, also within an evaluation.
-func TestEvaluationsByClientAreTheSameBits(t *testing.T) {
+func TestClientEvaluations_SameBits(t *testing.T) {
 	slow.Test(t, "it plays a run several ways")
 	slow.NotUnderRace(t)
 	t.Parallel()
@@ -177,7 +177,7 @@ func TestEvaluationsByClientAreTheSameBits(t *testing.T) {
 }
 
 // The metrics show the last evaluation.
-func TestEvaluationsByClientAreShown(t *testing.T) {
+func TestClientEvaluations_Shown(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	var base string

@@ -17,7 +17,7 @@ import (
 
 // A checkpoint with a right checksum that no run wrote ends in an error that says what to do,
 // or in a run, and never in a panic.
-func TestForgedCheckpoints(t *testing.T) {
+func TestCheckpoint_Forged(t *testing.T) {
 	slow.NotUnderRace(t)
 	refused, seeds := 0, uint64(8)
 	if slow.On() {

@@ -16,7 +16,7 @@ type held struct {
 
 func (h held) Memory() int { return len(h.bytes) }
 
-func TestGarbageIsBoundBesideMuchData(t *testing.T) {
+func TestGarbage_MuchData(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	for _, c := range []struct {
 		gogc          string

@@ -26,7 +26,7 @@ func evaluatedAfter(t *testing.T, dir string) (rounds []int) {
 
 // On a grid of seconds the first round that ends at an instant or later is evaluated, which
 // changes no history. FEMNIST's K-eta-fixed rounds take 1.7455 s at K_0 = 4 (Eq. 4).
-func TestEvaluationsOnAGridOfTime(t *testing.T) {
+func TestEvaluations_GridOfTime(t *testing.T) {
 	slow.NotUnderRace(t)
 	play := func(sets ...string) (folder.Summary, []int) {
 		c := runtest.Small(t, append([]string{"schedule.k=fixed", "stop.rounds=9"}, sets...)...)
@@ -56,7 +56,7 @@ func TestEvaluationsOnAGridOfTime(t *testing.T) {
 
 // Where rounds are not alike, those of K-eta-fixed are played for their time: unlike rounds
 // take as long on the mean, and every third is about an instant.
-func TestAGridOfUnlikeRounds(t *testing.T) {
+func TestEvaluations_GridOfUnequalRounds(t *testing.T) {
 	c := runtest.Stragglers(t, "schedule.k=fixed", "stop.rounds=12", "evaluate.every=3", "evaluate.every_seconds=fixed")
 	mustRun(t, c, Options{Version: "v"})
 	got := evaluatedAfter(t, c.Out)

@@ -63,7 +63,7 @@ func corrected(s folder.Summary, device, claim string) (c folder.Correction) {
 
 // However long a device says that it took, its task has not taken longer than it was away. The
 // updates count, so the model is that of devices that tell the truth.
-func TestATaskTakesNoLongerThanItWasAway(t *testing.T) {
+func TestDevice_LongAbsence(t *testing.T) {
 	t.Parallel()
 	long := func(task *bus.Task, values []float32, u *bus.Update) {
 		honest(task, values, u)
@@ -85,7 +85,7 @@ func TestATaskTakesNoLongerThanItWasAway(t *testing.T) {
 
 // What is refused costs no more either: three of the longest durations that a message can have
 // neither end the run nor pass for time.
-func TestARefusedTaskTakesNoLongerThanItWasAway(t *testing.T) {
+func TestDevice_RefusedAfterAbsence(t *testing.T) {
 	t.Parallel()
 	nine := func(task *bus.Task, values []float32, u *bus.Update) {
 		honest(task, values, u)
@@ -104,7 +104,7 @@ func TestARefusedTaskTakesNoLongerThanItWasAway(t *testing.T) {
 
 // One of four devices that claims all samples of the world has at most four sevenths of the
 // weight, and none more than it is allowed.
-func TestNoDeviceTakesTheModelOver(t *testing.T) {
+func TestDevice_ModelTakeover(t *testing.T) {
 	t.Parallel()
 	greedy := func(task *bus.Task, values []float32, u *bus.Update) {
 		honest(task, values, u)
@@ -129,7 +129,7 @@ func TestNoDeviceTakesTheModelOver(t *testing.T) {
 
 // What one of two devices tells of its loss moves K_r little: the coordinator measures the
 // model itself, and takes four times its own loss at most.
-func TestLiesAboutLossesMoveKLittle(t *testing.T) {
+func TestDevice_LossMovesKLittle(t *testing.T) {
 	t.Parallel()
 	for what, lie := range map[string]func(round uint32) float64{
 		"too high at first": func(round uint32) float64 {
@@ -162,7 +162,7 @@ func TestLiesAboutLossesMoveKLittle(t *testing.T) {
 // A device whose update makes the model diverge is banned, and the round is done without it:
 // the model is that of the others, also if the run is stopped and goes on. One whose update is
 // larger and does no harm stays: the same on top of the logits of all classes changes nothing.
-func TestADeviceThatMakesTheModelDivergeIsBanned(t *testing.T) {
+func TestDevice_Diverging(t *testing.T) {
 	t.Parallel()
 	const classes = 62
 	shifts := func(first, count int) lies {
@@ -213,7 +213,7 @@ func TestADeviceThatMakesTheModelDivergeIsBanned(t *testing.T) {
 
 // A device that shows that it lives and keeps its task holds the run no longer than it may: the round
 // closes without it, and it has no place in the run for an hour.
-func TestAPoliteDeviceLosesItsPlace(t *testing.T) {
+func TestDevice_PoliteLosesPlace(t *testing.T) {
 	t.Parallel()
 	polite := func(*bus.Task, []float32, *bus.Update) { <-t.Context().Done() }
 	s, dir := together(t, map[string]lies{"d1": honest, "evil": polite}, "[d1, evil]", "devices.quota.held_seconds=0.5")
@@ -224,7 +224,7 @@ func TestAPoliteDeviceLosesItsPlace(t *testing.T) {
 }
 
 // A device whose ban ends takes part again: the run calls it, and its updates count.
-func TestABanThatEnds(t *testing.T) {
+func TestBan_Ends(t *testing.T) {
 	t.Parallel()
 	tasks, back := 0, make(chan struct{})
 	evil := func(task *bus.Task, values []float32, u *bus.Update) {
@@ -258,7 +258,7 @@ func TestABanThatEnds(t *testing.T) {
 
 // A run of devices alone of which every one is banned for good ends, and says why: nobody can join
 // it any more.
-func TestARunWhoseDevicesAreAllBannedEnds(t *testing.T) {
+func TestBan_AllDevices(t *testing.T) {
 	t.Parallel()
 	broken := func(task *bus.Task, values []float32, u *bus.Update) {
 		honest(task, values, u)

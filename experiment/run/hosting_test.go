@@ -22,7 +22,7 @@ import (
 
 // A host serves the runs of other versions with its protocol, and says so. It refuses
 // those of another protocol in a line with both versions.
-func TestHostsOfOtherVersions(t *testing.T) {
+func TestHosts_OtherVersions(t *testing.T) {
 	t.Parallel()
 	own, later := fmt.Sprint(bus.HostProtocol), fmt.Sprint(bus.HostProtocol+1)
 	for _, x := range []struct {
@@ -102,7 +102,7 @@ func TestHostsOfOtherVersions(t *testing.T) {
 
 // A run whose name another has on the server is refused, and its hosts have answered none of the
 // other's tasks, whose seed is not theirs.
-func TestHostsOfARunThatIsRefused(t *testing.T) {
+func TestHosts_RefusedRun(t *testing.T) {
 	t.Parallel()
 	server, err := embedded.Start(t.Context(), embedded.Config{Listen: "127.0.0.1:0", Open: true})
 	if err != nil {

@@ -64,7 +64,7 @@ func TestKernels(t *testing.T) {
 
 // A class that the machine does not have is refused before anything is done, unless
 // other machines train. A run that learns nothing needs none.
-func TestKernelsThatAreNotHere(t *testing.T) {
+func TestKernels_Missing(t *testing.T) {
 	t.Parallel()
 	lacking := 0
 	for _, class := range []string{"go", "neon", "avx"} {

@@ -11,7 +11,7 @@ import (
 // A run with late updates, and with those first that will be away: it wastes less than
 // one that drops them, its history does not depend on training, and a summary says
 // what it did.
-func TestARunWithLateUpdates(t *testing.T) {
+func TestLate_Run(t *testing.T) {
 	t.Parallel()
 	sets := []string{
 		"close={rule: deadline, seconds: 4}", "select={rule: least_available, error: 0.1}", "aggregate.algorithm=refl", "stop.rounds=12",

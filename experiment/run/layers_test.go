@@ -11,7 +11,7 @@ import (
 
 // A model from layers, with dropout, has the same bits through NATS and without, and the
 // clock does not depend on it.
-func TestAModelFromLayersRuns(t *testing.T) {
+func TestLayers_Run(t *testing.T) {
 	t.Parallel()
 	const model = "model=[conv: {maps: 4, size: 5, stride: 3}, norm: 2, relu, residual: [conv: {maps: 4, pad: 1}], pool, dropout: 0.2, flatten, dense]"
 	sets := []string{model, "clients=20", "cohort=4", "schedule.eta0=0.1", "local={momentum: 0.9}"}
@@ -27,7 +27,7 @@ func TestAModelFromLayersRuns(t *testing.T) {
 
 // Frozen layers keep their first values whatever is done to updates, and a task takes the time of
 // the others: 20 rounds of K_0 steps, of which each transfers 20·62 + 62 parameters of 32 bits (Eq. 3).
-func TestFrozenLayersTravelNowhere(t *testing.T) {
+func TestLayers_FrozenStay(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	const frozen, trained = 784*20 + 20, 20*62 + 62

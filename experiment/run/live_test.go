@@ -84,7 +84,7 @@ func readPage(t *testing.T, dir string) (s shownPage) {
 
 // What the page followed round by round is what the summary, which it holds,
 // comes to.
-func TestFinishedPageAgreesWithTheSummary(t *testing.T) {
+func TestFinishedPage_Summary(t *testing.T) {
 	t.Parallel()
 	c := runtest.Small(t, "fleet=[{name: phone, weight: 3, seconds_per_step: 0.05}, {name: pi, weight: 1}]", "compute.std=5.1e-4", "stop.rounds=8")
 	s := mustRun(t, c, Options{})
@@ -134,7 +134,7 @@ func mustJSON(t *testing.T, v any) string {
 
 // What the user was told is on the page, in the order in which it was said, also
 // what was said before there was one; how a run failed is, too.
-func TestFinishedPageTellsWhatTheUserWasTold(t *testing.T) {
+func TestFinishedPage_Notes(t *testing.T) {
 	t.Parallel()
 	c := runtest.Small(t, "train=false", "http=127.0.0.1:0", "correlation.speed.spearman=0.5", "fleet=[{name: phone, seconds_per_step: {dist: lognormal, mean: 0.017, sigma: 1}}]")
 	var told []string
@@ -159,7 +159,7 @@ func TestFinishedPageTellsWhatTheUserWasTold(t *testing.T) {
 
 // A run that takes another's place leaves its own page, and one that never
 // begins leaves the other's.
-func TestFinishedPageIsPartOfTheRun(t *testing.T) {
+func TestFinishedPage_PartOfRun(t *testing.T) {
 	t.Parallel()
 	c := runtest.Small(t, "name=first")
 	mustRun(t, c, Options{})

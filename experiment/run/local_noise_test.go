@@ -14,7 +14,7 @@ var hidden = []string{"privacy.local.clip=0.05", "privacy.local.noise_multiplier
 
 // Clients' own noise has the same bits with hosts, in memory and after a resume, beside attackers,
 // too, and the summary says what an update costs.
-func TestLocalNoiseHasTheSameBits(t *testing.T) {
+func TestLocalNoise_SameBits(t *testing.T) {
 	slow.Test(t, "it plays a run six ways; internal/samebits plays one with noise")
 	slow.NotUnderRace(t)
 	t.Parallel()
@@ -40,14 +40,14 @@ func TestLocalNoiseHasTheSameBits(t *testing.T) {
 
 // After one round of m clients the model differs from that of a run with clipping alone by normal
 // noise of the deviation zS/√m: each client has its own.
-func TestLocalNoiseOfARound(t *testing.T) {
+func TestLocalNoise_Round(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	checkNoise(t, 0.5*0.05/math.Sqrt(float64(runtest.Small(t).Cohort)), hidden)
 }
 
 // What would tell more than an update with noise is refused, with the key.
-func TestWhatLocalNoiseDoesNotHide(t *testing.T) {
+func TestLocalNoise_DoesNotHide(t *testing.T) {
 	t.Parallel()
 	for set, want := range map[string]string{
 		"aggregate.algorithm=scaffold":                   "aggregate.algorithm: clients send a second vector beside the update",

@@ -11,7 +11,7 @@ import (
 // Local steps by an optimizer, and minibatches of a class's own size, lead to a model of
 // their own, the same on any hosts. They take no other time: a run that is only timed has
 // the history of the run that trains, which is that of plain steps.
-func TestLocalWorkChangesNoHistory(t *testing.T) {
+func TestLocal_History(t *testing.T) {
 	slow.Test(t, "it plays every run twice")
 	slow.NotUnderRace(t)
 	t.Parallel()

@@ -230,7 +230,7 @@ func (o *outcome) bannedOf(honest int) (list []string) {
 // A device adds a vector that grows round by round. Beside three or more honest ones the model ends as
 // good as without it; beside one the run says that nobody can tell who lies, and goes on. None
 // that is honest is banned.
-func TestAFrogInWarmingWater(t *testing.T) {
+func TestDevice_SlowDriftAttack(t *testing.T) {
 	for _, simulated := range []int{0, 30} {
 		for _, honest := range []int{1, 3, 9} {
 			growths := []float64{0.2}
@@ -264,7 +264,7 @@ func TestAFrogInWarmingWater(t *testing.T) {
 
 // A device that is alone ruins the model again and again. The run goes back to its best model each
 // time, says so and bans nobody; stopped on the way it goes on to the same bits, which a replay has, too.
-func TestALostModelIsLeft(t *testing.T) {
+func TestModel_Lost(t *testing.T) {
 	t.Parallel()
 	alone := siege{hostile: 1, attack: frog(0.2), sets: []string{"devices.keep_updates=true", "aggregate.algorithm=fedavgm"}}
 	o := alone.play(t)
@@ -280,7 +280,7 @@ func TestALostModelIsLeft(t *testing.T) {
 
 // What a device sends of a model that has lost much, any other might send: it is refused, and does
 // not count towards a ban.
-func TestALostModelBansNobody(t *testing.T) {
+func TestModel_LostBansNobody(t *testing.T) {
 	t.Parallel()
 	refused := 0
 	o := siege{hostile: 1, sets: []string{"devices.quota.refused_tasks=2"}, attack: func(l *lie) {

@@ -7,7 +7,7 @@ import (
 
 // What a run is need not be how it goes on: it comes to the same history under
 // another name, at another pace and with other settings of its server.
-func TestARunGoesOnAnotherWay(t *testing.T) {
+func TestResume_AnotherManner(t *testing.T) {
 	t.Parallel()
 	whole := pausing(t, "pace=0")
 	want, err := Run(t.Context(), whole, Options{})

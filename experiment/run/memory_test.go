@@ -15,7 +15,7 @@ import (
 
 // A run in memory has the history and the model of the same run through NATS, and
 // says which it was.
-func TestARunInMemory(t *testing.T) {
+func TestMemory_Run(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	for name, sets := range map[string][]string{
@@ -52,7 +52,7 @@ func value(text *string) string {
 }
 
 // A run in memory starts no server: it needs no folder for one.
-func TestARunInMemoryStartsNoServer(t *testing.T) {
+func TestMemory_StartsNoServer(t *testing.T) {
 	dir := t.TempDir()
 	c, err := config.Load("", []string{"nats.url=none", "train=false", "stop.rounds=3", "out=" + filepath.Join(dir, "run")})
 	if err != nil {
@@ -67,7 +67,7 @@ func TestARunInMemoryStartsNoServer(t *testing.T) {
 }
 
 // Hosts elsewhere need a server.
-func TestNobodyElseWorksForARunInMemory(t *testing.T) {
+func TestMemory_OwnHostsOnly(t *testing.T) {
 	c, err := config.Load("", []string{"nats.url=none", "out=" + filepath.Join(t.TempDir(), "run")})
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func TestNobodyElseWorksForARunInMemory(t *testing.T) {
 }
 
 // The dry run says what carries the messages.
-func TestDryRunSaysWhatCarriesMessages(t *testing.T) {
+func TestDryRun_Transport(t *testing.T) {
 	slow.NotUnderRace(t)
 	for url, want := range map[string]string{config.Embedded: "through NATS", config.None: "in memory, without NATS"} {
 		c, err := config.Load("", []string{"nats.url=" + url, "train=false", "stop.rounds=2", "out=" + filepath.Join(t.TempDir(), "run")})

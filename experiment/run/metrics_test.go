@@ -77,7 +77,7 @@ const (
 
 // Metrics of a model's own go through hosts and the bus, with NATS and without, to the
 // tables, the summary and the page. Nothing of them shows an accuracy.
-func TestMetricsOfAModelsOwn(t *testing.T) {
+func TestMetrics_OfModel(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	plain := runtest.Small(t, judgedSets(t, plainModel)...)
@@ -154,7 +154,7 @@ func fileText(t *testing.T, dir, name string) string {
 
 // A run that is stopped and goes on has the metrics, the best of them and the best model
 // of one that was never stopped.
-func TestMetricsGoOn(t *testing.T) {
+func TestMetrics_Resumed(t *testing.T) {
 	t.Parallel()
 	whole := runtest.Small(t, judgedSets(t, judgedModel)...)
 	want := mustRun(t, whole, Options{})
@@ -170,7 +170,7 @@ func TestMetricsGoOn(t *testing.T) {
 
 // A metric that is better lower ends a run when it is low enough, and its time is told. The
 // metric of a configuration decides, in its direction.
-func TestAMetricStopsARun(t *testing.T) {
+func TestMetrics_StopRun(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	free := runtest.Small(t, judgedSets(t, judgedModel, "evaluate.every=1")...)
@@ -260,7 +260,7 @@ func (w grader) Evaluate(params []float32, b *learn.Batch, scores []learn.Score)
 
 // An accuracy that is none is said to be that, and is no divergence; one that was measured
 // on nothing is not known.
-func TestAccuraciesThatAreNone(t *testing.T) {
+func TestMetrics_NoAccuracies(t *testing.T) {
 	t.Parallel()
 	for model, want := range map[string]string{
 		"sum: 100, weight: 1": "on the held-out samples: coordinator: accuracy is ",
@@ -279,7 +279,7 @@ func TestAccuraciesThatAreNone(t *testing.T) {
 }
 
 // What a model does not measure is refused before the run starts, with what it does.
-func TestMetricsThatAreNotThere(t *testing.T) {
+func TestMetrics_Missing(t *testing.T) {
 	t.Parallel()
 	for sets, want := range map[string]string{
 		"evaluate.metric=accuracy":                                `evaluate.metric: "accuracy" is not measured; the model has mistakes, hits, loss`,

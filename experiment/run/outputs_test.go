@@ -55,7 +55,7 @@ type late struct {
 
 // An output that another package registers is named by the configuration, appears
 // in a dry run, and is in a run that was stopped what it is in one that was not.
-func TestAnOutputOfAnotherPackage(t *testing.T) {
+func TestOutputs_AnotherPackage(t *testing.T) {
 	t.Parallel()
 	sets := []string{"outputs=[{sink: late, each: 2}]", "stop.virtual_seconds=60", "checkpoint.seconds=1000"}
 	whole := runtest.Uneven(t, sets...)
@@ -91,7 +91,7 @@ func TestAnOutputOfAnotherPackage(t *testing.T) {
 	}
 }
 
-func TestOutputsThatCannotBe(t *testing.T) {
+func TestOutputs_ImpossibleOptions(t *testing.T) {
 	t.Parallel()
 	for set, want := range map[string]string{
 		"outputs=[{sink: late, file: rounds.csv}]":      "rounds.csv is written by rounds already",

@@ -107,7 +107,7 @@ func shares(t *testing.T, c config.Config, tasks []tables.Task, headSteps int, o
 // clients have unequal K and few take part, over two hosts, and where the run is stopped and goes on.
 // Evaluations by client are of each client's own model, and the personal part of the shared model
 // stays as it began.
-func TestPersonalParametersAreFedPers(t *testing.T) {
+func TestPersonal_EqualsFedPer(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	const trained = 784*20 + 20
@@ -182,7 +182,7 @@ func apart(got, want, base []float32) float64 {
 
 // Tasks take the time of what travels, and neither compression nor noise sees what is personal or
 // frozen: here the layers in the middle travel, and 6 rounds of 4 steps take what Eq. 3 says.
-func TestPersonalParametersDoNotTravel(t *testing.T) {
+func TestPersonal_DoesNotTravel(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	const travels, all = 20*12 + 12, 784*20 + 20 + 20*12 + 12 + 12*62 + 62
@@ -217,7 +217,7 @@ func TestPersonalParametersDoNotTravel(t *testing.T) {
 }
 
 // What does not go with personal parameters is said before the run.
-func TestPersonalParametersAreChecked(t *testing.T) {
+func TestPersonal_Checked(t *testing.T) {
 	t.Parallel()
 	for sets, want := range map[string]string{
 		"personal=[4.wieght]":                        `personal.names: "4.wieght" is nothing of the model that trains (did you mean 4.weight?)`,

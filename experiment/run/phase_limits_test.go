@@ -11,7 +11,7 @@ import (
 
 // Devices that would need years for one task are a mistake in a key, which is
 // named before anything is played or written.
-func TestDevicesTooSlowForAnyTask(t *testing.T) {
+func TestDevices_TooSlowForAnyTask(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ set, key string }{
 		{"network.upload_mbps=5e-9", "network.upload_mbps"},
@@ -32,7 +32,7 @@ func TestDevicesTooSlowForAnyTask(t *testing.T) {
 }
 
 // Timing the fixed schedule ends with its context.
-func TestTimingTheFixedScheduleStops(t *testing.T) {
+func TestDryRun_FixedScheduleStops(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer stop()

@@ -12,7 +12,7 @@ import (
 
 // What package forecast plays, on no bus and in one goroutine, has the history of the run:
 // the fingerprints are equal.
-func TestPlayedTimesAreThoseOfTheRun(t *testing.T) {
+func TestPrediction_PlayedTimes(t *testing.T) {
 	for _, sets := range [][]string{
 		nil,
 		{"close={rule: first, n: 9}", "late={rule: use, limit: 3}"},

@@ -20,7 +20,7 @@ var private = []string{"privacy.clip=0.05", "privacy.noise_multiplier=0.5"}
 
 // A private run has the same bits through NATS, in memory, with three hosts, and stopped and
 // resumed; its summary says what the dry run foresaw.
-func TestPrivateRunsHaveTheSameBits(t *testing.T) {
+func TestPrivacy_SameBits(t *testing.T) {
 	slow.Test(t, "it plays a run six ways; internal/samebits plays one with noise")
 	slow.NotUnderRace(t)
 	t.Parallel()
@@ -83,14 +83,14 @@ func checkNoise(t *testing.T, want float64, sets []string) {
 
 // After one round the model differs from that of a run with clipping alone by normal noise
 // of the deviation zS/m.
-func TestNoiseOfARound(t *testing.T) {
+func TestPrivacy_NoiseOfRound(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	checkNoise(t, 0.5*0.05/float64(runtest.Small(t).Cohort), private)
 }
 
 // A limit of epsilon ends a run with the last round that keeps to it.
-func TestEpsilonEndsARun(t *testing.T) {
+func TestPrivacy_EpsilonEndsRun(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	c := runtest.Small(t, append(private[:2:2], "stop.rounds=null", "privacy.epsilon=70")...)
@@ -109,7 +109,7 @@ func TestEpsilonEndsARun(t *testing.T) {
 }
 
 // What clients do to a round decides what it costs.
-func TestWhatRoundsCost(t *testing.T) {
+func TestPrivacy_CostOfRounds(t *testing.T) {
 	t.Parallel()
 	cost := func(sets ...string) *folder.Privacy {
 		p, err := problem.Prepare(t.Context(), runtest.Small(t, append(private[:2:2], sets...)...), false, nil, nil)
@@ -156,7 +156,7 @@ func TestWhatRoundsCost(t *testing.T) {
 }
 
 // The page shows what the dry run of its example says.
-func TestPageOfPrivacy(t *testing.T) {
+func TestPrivacy_Page(t *testing.T) {
 	slow.NotUnderRace(t)
 	page, err := os.ReadFile("../../docs/privacy.md")
 	if err != nil {
@@ -177,7 +177,7 @@ func TestPageOfPrivacy(t *testing.T) {
 	}
 }
 
-func TestWhatPrivacyRefuses(t *testing.T) {
+func TestPrivacy_Refusals(t *testing.T) {
 	t.Parallel()
 	for sets, want := range map[string]string{
 		"aggregate.weights=samples":                           "aggregate.weights: with differential privacy no client counts more than another (set equal)",
@@ -206,7 +206,7 @@ func TestWhatPrivacyRefuses(t *testing.T) {
 
 // With real devices the key of the noise is random and its owner's alone; a run with the
 // same devices has other noise, and a replay the same.
-func TestNoiseOfDevicesIsSecret(t *testing.T) {
+func TestPrivacy_DeviceNoiseIsSecret(t *testing.T) {
 	t.Parallel()
 	keys := map[string]bool{}
 	var dir string
@@ -254,7 +254,7 @@ func TestNoiseOfDevicesIsSecret(t *testing.T) {
 
 // No device is banned for what the coordinator's own noise does to the model: in about half of
 // such runs one would be, by the measure for runs without noise.
-func TestNoiseBlamesNoDevice(t *testing.T) {
+func TestPrivacy_NoiseBlamesNoDevice(t *testing.T) {
 	t.Parallel()
 	for range 8 {
 		o, all := devicesAlone(t, "[d1, d2, d3, d4, d5, d6]", "privacy.clip=1", "privacy.noise_multiplier=15", "privacy.delta=0.01", "stop.rounds=20", "devices.keep_updates=true")
@@ -266,7 +266,7 @@ func TestNoiseBlamesNoDevice(t *testing.T) {
 }
 
 // A run that goes on without the key of its noise would have other noise than before: it says so.
-func TestARunGoesOnWithItsNoiseAlone(t *testing.T) {
+func TestPrivacy_ResumedNoise(t *testing.T) {
 	p := &experiment{Problem: problem.Problem{Privacy: &problem.Privacy{}}}
 	p.Config.Devices.Names = []config.Device{{ID: "pi"}}
 	results, err := folder.CreateResults(filepath.Join(t.TempDir(), "run"), config.Demonstration(), false)

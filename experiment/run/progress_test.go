@@ -6,7 +6,7 @@ import (
 	"fedpace/coordinator/round"
 )
 
-func TestProgressLooksAhead(t *testing.T) {
+func TestProgress_LooksAhead(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name     string

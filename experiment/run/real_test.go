@@ -22,7 +22,7 @@ import (
 // reference is FEMNIST's validation loss and accuracy on the 3,000 writers by
 // independent PyTorch and C programs with the same settings (paper/NOTES,
 // "Reference curves"): two seeds. Deviations are those of this program over eight
-// seeds, which TestRealFEMNISTFollowsTheReference prints.
+// seeds, which TestRealFEMNIST_Curve prints.
 var reference = map[int]struct{ loss, accuracy known }{
 	10:  {known{[2]float64{1.707, 1.709}, 0.0321}, known{[2]float64{.565, .568}, 0.0065}},
 	50:  {known{[2]float64{1.086, 1.106}, 0.0111}, known{[2]float64{.694, .685}, 0.0022}},
@@ -90,7 +90,7 @@ func follows(t *testing.T, curves [][]round.Report) {
 
 // The first point of the reference curve: ten rounds of 60 writers, three seeds. .ci/run runs
 // this test by its name.
-func TestRealFEMNISTStartsAsTheReference(t *testing.T) {
+func TestRealFEMNIST_FirstPoint(t *testing.T) {
 	slow.NotUnderRace(t)
 	slow.Test(t, "it trains for ten rounds of 60 writers, three times")
 	var curves [][]round.Report
@@ -106,7 +106,7 @@ func TestRealFEMNISTStartsAsTheReference(t *testing.T) {
 
 // The whole reference curve with eight seeds, and K_r-rounds ahead of K-eta-fixed at equal
 // virtual time. Some eight minutes on two cores.
-func TestRealFEMNISTFollowsTheReference(t *testing.T) {
+func TestRealFEMNIST_Curve(t *testing.T) {
 	slow.NotUnderRace(t)
 	slow.Test(t, "it trains for the whole reference curve, eight times")
 	t.Parallel()
@@ -148,7 +148,7 @@ func at(rows []round.Report, seconds float64) (loss, accuracy float64) {
 }
 
 // Two shards of LEAF's own JSON: ten writers, learned by heart in few rounds.
-func TestRealLEAFRuns(t *testing.T) {
+func TestRealLEAF_Runs(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	c := runtest.Small(t, "clients=all", "cohort=5", "stop.rounds=15", "schedule.k=fixed", "schedule.k0=80", "data="+realdata.Path(t, "femnist/leaf"))
@@ -161,7 +161,7 @@ func TestRealLEAFRuns(t *testing.T) {
 // Sent140, users with at least 3 tweets: after 1,000 rounds K_r-rounds is at
 // .732 to .747 in the notes' reference runs (two splits, two seeds). Another
 // split may be as far from those as they are from each other.
-func TestRealSent140FollowsTheReference(t *testing.T) {
+func TestRealSent140_Curve(t *testing.T) {
 	slow.Test(t, "it trains on all tweets")
 	slow.NotUnderRace(t)
 	t.Parallel()

@@ -84,7 +84,7 @@ func isTable4(t *testing.T, c config.Config, rounds int, relative string) {
 	}
 }
 
-func TestTable4ByRounds(t *testing.T) {
+func TestTable4_ByRounds(t *testing.T) {
 	slow.NotUnderRace(t)
 	for _, c := range table4Rounds {
 		t.Run(c.task+"/"+c.megabits, func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestTable4ByRounds(t *testing.T) {
 
 // Table 4's K_r-step column: with the round of the decay from the notes the
 // rounds in all follow, and the cell to two digits.
-func TestTable4ByStep(t *testing.T) {
+func TestTable4_ByStep(t *testing.T) {
 	slow.Test(t, "it plays ten thousands of rounds; the test by rounds stays")
 	slow.NotUnderRace(t)
 	for _, c := range []struct {
@@ -131,7 +131,7 @@ func BenchmarkTable4(b *testing.B) {
 
 // One seed gives one model and one history for any number of processors, hosts
 // and workers; another seed gives others.
-func TestSameSeedSameBits(t *testing.T) {
+func TestRun_SameSeedSameBits(t *testing.T) {
 	before := runtime.GOMAXPROCS(0)
 	defer runtime.GOMAXPROCS(before)
 	want := mustRun(t, runtest.Small(t), Options{})
@@ -150,7 +150,7 @@ func TestSameSeedSameBits(t *testing.T) {
 }
 
 // Real devices take their own time, which a round of fixed K does not know.
-func TestDevicesAreNotComparedWithFixedK(t *testing.T) {
+func TestEqualRuntime_DevicesAreNotCompared(t *testing.T) {
 	t.Parallel()
 	s := mustRun(t, runtest.Small(t, "task=quadratic", "schedule.k=fixed", "stop.rounds=2", "nats.listen=127.0.0.1:0", "devices={names: [absent], liveness_seconds: 0.1}"), Options{})
 	if s.RelativeSGDSteps != nil {
@@ -159,7 +159,7 @@ func TestDevicesAreNotComparedWithFixedK(t *testing.T) {
 }
 
 // Table 2's random times: the seed is in the history, too.
-func TestRandomDevicesAreKeyed(t *testing.T) {
+func TestRandomDevices_Keyed(t *testing.T) {
 	t.Parallel()
 	sets := []string{"train=false", "compute.std=5.1e-4"}
 	a, b := mustRun(t, runtest.Small(t, sets...), Options{}), mustRun(t, runtest.Small(t, sets...), Options{Place: Place{Hosts: 3}})
@@ -173,7 +173,7 @@ func TestRandomDevicesAreKeyed(t *testing.T) {
 }
 
 // A run that ends before its equal time is held to fixed K's steps until then.
-func TestRelativeStepsAreOfTheRunsOwnTime(t *testing.T) {
+func TestRelativeSteps_OwnTime(t *testing.T) {
 	t.Parallel()
 	for _, end := range []string{"stop.accepted=10", "stop.virtual_seconds=5"} {
 		s := mustRun(t, runtest.Small(t, "train=false", "schedule.k=fixed", "stop.rounds=null", "stop.equal_runtime_rounds=500", end), Options{})
@@ -185,7 +185,7 @@ func TestRelativeStepsAreOfTheRunsOwnTime(t *testing.T) {
 
 // For random devices the equal runtime is that of a fixed run with the seed:
 // K-eta-fixed itself then completes exactly so many rounds.
-func TestEqualRuntimeOfRandomDevices(t *testing.T) {
+func TestEqualRuntime_RandomDevices(t *testing.T) {
 	t.Parallel()
 	c := runtest.Small(t, "train=false", "compute.std=5.1e-4", "schedule.k=fixed", "stop.equal_runtime_rounds=50")
 	c.Stop.Rounds = 0
@@ -196,7 +196,7 @@ func TestEqualRuntimeOfRandomDevices(t *testing.T) {
 }
 
 // Learning changes neither the history nor the times.
-func TestTimingOnlyEqualsTraining(t *testing.T) {
+func TestTimingOnly_EqualsTraining(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	trained, timed := mustRun(t, runtest.Small(t), Options{}), mustRun(t, runtest.Small(t, "train=false"), Options{})
@@ -209,7 +209,7 @@ func TestTimingOnlyEqualsTraining(t *testing.T) {
 	}
 }
 
-func TestWeightsBySamples(t *testing.T) {
+func TestWeights_BySamples(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	equal, samples := mustRun(t, runtest.Small(t), Options{}), mustRun(t, runtest.Small(t, "aggregate.weights=samples"), Options{})
@@ -219,7 +219,7 @@ func TestWeightsBySamples(t *testing.T) {
 }
 
 // What a run leaves is consistent: rows, summary, models, configuration.
-func TestResultsAgree(t *testing.T) {
+func TestResults_Agree(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	c := runtest.Small(t)
@@ -267,7 +267,7 @@ func TestResultsAgree(t *testing.T) {
 }
 
 // A run from a saved model starts where that one ended.
-func TestInitContinues(t *testing.T) {
+func TestInit_Continues(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	c := runtest.Small(t)
@@ -282,7 +282,7 @@ func TestInitContinues(t *testing.T) {
 	}
 }
 
-func TestDivergenceEndsTheRun(t *testing.T) {
+func TestDivergence_EndsRun(t *testing.T) {
 	t.Parallel()
 	c := runtest.Small(t, "schedule.eta0=1e5")
 	_, err := Run(t.Context(), c, Options{})
@@ -295,7 +295,7 @@ func TestDivergenceEndsTheRun(t *testing.T) {
 }
 
 // An interrupted run keeps its rounds and says that it is not complete.
-func TestInterruptKeepsWhatIsDone(t *testing.T) {
+func TestInterrupt_KeepsRounds(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -325,7 +325,7 @@ func TestInterruptKeepsWhatIsDone(t *testing.T) {
 }
 
 // Whatever is wrong is found before the folder is made.
-func TestMistakesLeaveNothing(t *testing.T) {
+func TestMistakes_LeaveNothing(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -347,7 +347,7 @@ func TestMistakesLeaveNothing(t *testing.T) {
 	}
 }
 
-func TestDryRunForesees(t *testing.T) {
+func TestDryRun_Forecasts(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	c := runtest.Small(t, "schedule.k=rounds")
@@ -365,7 +365,7 @@ func TestDryRunForesees(t *testing.T) {
 }
 
 // What is made is called synthetic wherever a run is reported.
-func TestSyntheticIsNamed(t *testing.T) {
+func TestSynthetic_Named(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	s := mustRun(t, runtest.Small(t), Options{})
@@ -383,7 +383,7 @@ func TestSyntheticIsNamed(t *testing.T) {
 }
 
 // With force the old run goes only once the new one can start.
-func TestForceKeepsTheOldRunUntilTheNewCanStart(t *testing.T) {
+func TestForce_KeepsOldRun(t *testing.T) {
 	t.Parallel()
 	c := runtest.Small(t)
 	before := mustRun(t, c, Options{})

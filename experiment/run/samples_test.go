@@ -12,7 +12,7 @@ import (
 
 // A budget of samples ends a run after the round with which the steps that count have taken
 // them: with minibatches of a class's own, with tasks that are late, and when it is resumed.
-func TestABudgetOfSamplesEndsTheRun(t *testing.T) {
+func TestStop_Samples(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
 		sets         []string
@@ -41,7 +41,7 @@ func TestABudgetOfSamplesEndsTheRun(t *testing.T) {
 
 // A budget of tokens ends a run whose samples are windows of a text, and each round says how many
 // there were; without a text it is refused.
-func TestABudgetOfTokensEndsTheRun(t *testing.T) {
+func TestStop_Tokens(t *testing.T) {
 	t.Parallel()
 	c := pausing(t, "task=shakespeare", "model=[embedding: 4, flatten, dense]", "train=true", "pace=0", "clients=4", "cohort=2", "batch=2",
 		"stop.rounds=null", "stop.tokens=1500", "schedule.k0=2", "schedule.k=fixed", "evaluate.samples=2")

@@ -139,7 +139,7 @@ func (d *secureDevices) played(t *testing.T, o Options, c config.Config, play fu
 	return models
 }
 
-func TestSecure_EightDevicesHaveTheBitsWithoutMasks(t *testing.T) {
+func TestSecure_DevicesHaveUnmaskedBits(t *testing.T) {
 	o, c, d := secureRun(t)
 	models := d.played(t, o, c, func(o Options) error {
 		s, err := Run(t.Context(), c, o)
@@ -217,7 +217,7 @@ func TestSecure_CoordinatorStopsAtEachStage(t *testing.T) {
 
 // A simulated run has the bits of one without secure aggregation where both rules weigh with the same
 // numbers: 16 clients weigh 1 of 2^4.
-func TestSecure_SimulatedClientsHaveTheBitsWithoutMasks(t *testing.T) {
+func TestSecure_SimulatedHaveUnmaskedBits(t *testing.T) {
 	digest := func(on bool) string {
 		c := runtest.Small(t, "clients=40", "cohort=16", "stop.rounds=3", fmt.Sprint("secure_aggregation.on=", on))
 		s := mustRun(t, c, Options{})
@@ -229,7 +229,7 @@ func TestSecure_SimulatedClientsHaveTheBitsWithoutMasks(t *testing.T) {
 }
 
 // Clients that leave at any stage leave the run as it goes without learning.
-func TestSecure_TimingOnlyHasTheSameRounds(t *testing.T) {
+func TestSecure_TimingOnlyHasSameRounds(t *testing.T) {
 	play := func(train bool) (string, int64) {
 		c := runtest.Small(t, "clients=60", "cohort=12", "stop.rounds=6", "secure_aggregation.on=true",
 			"dropout.probability=0.4", fmt.Sprint("train=", train))

@@ -14,7 +14,7 @@ import (
 // Sixty equal clients and a server that has no more than 100 Mbit/s each way:
 // FEMNIST's 6.71 Mbit reach all of them after 60·6.71/100 s, and come back in as
 // long, where by themselves they would take 0.3355 s and 1.342 s (Eq. 3).
-func TestEqualClientsShareTheServer(t *testing.T) {
+func TestSharedServer_EqualClients(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	for _, x := range []struct {
@@ -43,7 +43,7 @@ func TestEqualClientsShareTheServer(t *testing.T) {
 
 // With shared transfers, too, a run that trains has the history of the run that
 // does not, under every closing rule.
-func TestTrainingChangesNoHistoryOnASharedServer(t *testing.T) {
+func TestSharedServer_TimingOnly(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	server := "network={server_download_mbps: 80, server_upload_mbps: 20}"
@@ -74,7 +74,7 @@ func TestTrainingChangesNoHistoryOnASharedServer(t *testing.T) {
 }
 
 // Candidates who are asked for their losses share the server's download, too.
-func TestCandidatesShareTheServer(t *testing.T) {
+func TestSharedServer_Candidates(t *testing.T) {
 	t.Parallel()
 	choice := "select={rule: power_of_choice, candidates: 24}"
 	alone := mustRun(t, runtest.Stragglers(t, choice), Options{})
@@ -86,7 +86,7 @@ func TestCandidatesShareTheServer(t *testing.T) {
 	}
 }
 
-func TestAServerTooSlowToShare(t *testing.T) {
+func TestSharedServer_TooSlow(t *testing.T) {
 	t.Parallel()
 	c := runtest.Small(t, "train=false", "network.server_upload_mbps=1e-9")
 	_, err := Run(t.Context(), c, Options{})
@@ -97,7 +97,7 @@ func TestAServerTooSlowToShare(t *testing.T) {
 
 // Six sites of ten equal clients fetch the model at 50 Mbit/s each, have two rounds of a client's
 // time by itself (Eq. 3), and send through a server of 30 Mbit/s, 5 each.
-func TestSitesThatAddUpTakeTheirTime(t *testing.T) {
+func TestSites_TakeTheirTime(t *testing.T) {
 	t.Parallel()
 	s := mustRun(t, runtest.Small(t, "train=false", "clients=60", "cohort=60", "schedule.k0=80", "schedule.k=fixed", "stop={rounds: null, equal_runtime_rounds: 3}",
 		"network={server_upload_mbps: 30, sites: {count: 6, download_mbps: 50, upload_mbps: 20}}", "aggregate.site_rounds=2"), Options{})
@@ -113,7 +113,7 @@ func TestSitesThatAddUpTakeTheirTime(t *testing.T) {
 // Runs whose sites add up have one history with and without training, the bits of one host on
 // two and after a resume, and those of clients that send to the server where a site has one
 // round.
-func TestSitesThatAddUpLearn(t *testing.T) {
+func TestSites_Learn(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	sites := func(sets ...string) config.Config {
@@ -132,7 +132,7 @@ func TestSitesThatAddUpLearn(t *testing.T) {
 	}
 }
 
-func TestWhatSitesRefuse(t *testing.T) {
+func TestSites_Refusals(t *testing.T) {
 	t.Parallel()
 	add := "network.sites.count=4 aggregate.site_rounds=2 "
 	for sets, want := range map[string]string{

@@ -11,7 +11,7 @@ import (
 
 // A run with a rule has the same bits through NATS, in memory, with three hosts, and
 // stopped and resumed.
-func TestCombinedRunsHaveTheSameBits(t *testing.T) {
+func TestSingle_SameBits(t *testing.T) {
 	slow.Test(t, "it plays runs of every rule several ways; internal/samebits plays one of each")
 	slow.NotUnderRace(t)
 	t.Parallel()
@@ -24,7 +24,7 @@ func TestCombinedRunsHaveTheSameBits(t *testing.T) {
 
 // Honest clients of all kinds of data never meet ten times the median norm, which is the
 // bound of real devices: their run is the one with a bound that nobody could meet.
-func TestHonestUpdatesDoNotMeetTheBound(t *testing.T) {
+func TestSingle_HonestBelowBound(t *testing.T) {
 	slow.Test(t, "it trains on all tasks")
 	slow.NotUnderRace(t)
 	t.Parallel()
@@ -40,7 +40,7 @@ func TestHonestUpdatesDoNotMeetTheBound(t *testing.T) {
 }
 
 // What a round holds is said before it, and held to its limit.
-func TestSingleUpdatesAreHeldToTheLimit(t *testing.T) {
+func TestSingle_HeldToLimit(t *testing.T) {
 	t.Parallel()
 	e, err := DryRun(t.Context(), runtest.Small(t, "aggregate.combine=median"), Options{})
 	if err != nil {

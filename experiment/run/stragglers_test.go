@@ -94,7 +94,7 @@ func counting(t *testing.T, c config.Config) (folder.Summary, int64) {
 // Under every closing rule and every availability a run that trains has the
 // history of the run that does not, and trains on nothing but what counts: a
 // client that is late, leaves or is not needed costs no gradient.
-func TestTrainingChangesNoHistory(t *testing.T) {
+func TestStragglers_History(t *testing.T) {
 	slow.Test(t, "internal/samebits has the same for one run of each kind")
 	slow.NotUnderRace(t)
 	for rule, closing := range closings {
@@ -124,7 +124,7 @@ func TestTrainingChangesNoHistory(t *testing.T) {
 }
 
 // Ways to choose clients, in real runs.
-func TestWaysToChoose(t *testing.T) {
+func TestStragglers_Selections(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	deadline := closings["deadline"].set
@@ -165,7 +165,7 @@ func TestWaysToChoose(t *testing.T) {
 }
 
 // A run that gets no update says so, once.
-func TestARunWithoutUpdatesSaysSo(t *testing.T) {
+func TestStragglers_NoUpdates(t *testing.T) {
 	t.Parallel()
 	told := 0
 	mustRun(t, runtest.Small(t, "train=false", "dropout.probability=1", "stop={rounds: 2500}"), Options{Callbacks: Callbacks{Notice: func(line string) {
@@ -180,7 +180,7 @@ func TestARunWithoutUpdatesSaysSo(t *testing.T) {
 
 // Each algorithm runs end to end, with decaying K and with stragglers, to a
 // model of its own and the same history.
-func TestEveryAlgorithmRuns(t *testing.T) {
+func TestStragglers_Algorithms(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	models := map[string]string{}
@@ -222,7 +222,7 @@ func TestEveryAlgorithmRuns(t *testing.T) {
 
 // Compressed updates are smaller on the network, and lead to a model of their own. A
 // run that is only timed has the history of the run that trains.
-func TestEveryCompressionRuns(t *testing.T) {
+func TestStragglers_Compressions(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	whole := mustRun(t, runtest.Stragglers(t), Options{})
@@ -265,7 +265,7 @@ func TestEveryCompressionRuns(t *testing.T) {
 
 // A run of K-eta-fixed under any rule and devices takes exactly the time that
 // equal_runtime_rounds gives it.
-func TestEqualRuntimeOfRules(t *testing.T) {
+func TestStragglers_EqualRuntime(t *testing.T) {
 	slow.NotUnderRace(t)
 	for rule, closing := range closings {
 		for model, available := range availabilities {
@@ -282,7 +282,7 @@ func TestEqualRuntimeOfRules(t *testing.T) {
 
 // One class of equal, constant devices is the same as none, also for what is
 // foreseen and compared. Where rounds are not all alike, the user is told that they are played.
-func TestAClassThatSaysNothing(t *testing.T) {
+func TestClasses_WithoutContent(t *testing.T) {
 	plain := mustRun(t, runtest.Small(t, "train=false", "stop={equal_runtime_rounds: 20, rounds: null}"), Options{})
 	class := mustRun(t, runtest.Small(t, "train=false", "stop={equal_runtime_rounds: 20, rounds: null}", "fleet=[{name: phone}]"), Options{})
 	if plain.Fingerprint != class.Fingerprint || plain.EnergyJoules != nil || class.EnergyJoules != nil {
@@ -349,7 +349,7 @@ func TestAccounts(t *testing.T) {
 
 // A model that every candidate has downloaded is not counted again for those
 // who are chosen.
-func TestAccountsOfCandidates(t *testing.T) {
+func TestCandidates_Accounts(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	c := runtest.Small(t, "select={rule: power_of_choice, candidates: 25}", "network={download_mbps: 8, upload_mbps: 4, model_megabits: 8}", "stop.rounds=4", "compute.seconds_per_step=1", "schedule={k: fixed, k0: 4}")
@@ -363,7 +363,7 @@ func TestAccountsOfCandidates(t *testing.T) {
 	}
 }
 
-func TestTimeToTarget(t *testing.T) {
+func TestTarget_Time(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	c := runtest.Small(t, "evaluate={every: 1, target: 0.1}", "stop.rounds=12", "schedule.k0=20")
@@ -380,7 +380,7 @@ func TestTimeToTarget(t *testing.T) {
 
 // Files of devices: what they hold decides, and a mistake in them is named with
 // its file and line before anything is written.
-func TestDeviceFiles(t *testing.T) {
+func TestDevices_Files(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write(t, "links.csv", "trace,second,download_mbps,upload_mbps\na,0,8,4\na,1,8,4\nb,0,80,40\n")
 	write(t, "devices.csv", "device,milliseconds\npi,100\nphone,10\n")
@@ -423,7 +423,7 @@ func TestDeviceFiles(t *testing.T) {
 
 // An algorithm's state that would not fit is refused with its size before
 // anything is written.
-func TestStateIsLimited(t *testing.T) {
+func TestState_Limited(t *testing.T) {
 	t.Parallel()
 	for sets, want := range map[string]string{
 		// 8 B for each parameter of an update by itself: of the 80 of a buffer, or of all 200 clients
@@ -445,7 +445,7 @@ func TestStateIsLimited(t *testing.T) {
 }
 
 // Where nobody comes back the run ends and says why.
-func TestDesertedRun(t *testing.T) {
+func TestStragglers_DesertedRun(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write(t, "never.csv", "trace,from_second,to_second\na,0,1\n")
 	c := runtest.Small(t, "train=false", "availability={model: trace, sessions: never.csv, period_seconds: 90000000}", "stop.rounds=100")
@@ -463,7 +463,7 @@ func TestDesertedRun(t *testing.T) {
 }
 
 // Dry runs of random rounds are exact, also of more rounds than are played to find out what they cost.
-func TestDryRunOfStragglers(t *testing.T) {
+func TestStragglers_DryRun(t *testing.T) {
 	slow.NotUnderRace(t)
 	stays(t)
 	defer func(tasks int) { trialTasks = tasks }(trialTasks)
@@ -504,7 +504,7 @@ func BenchmarkStragglersAtScale(b *testing.B) {
 }
 
 // A round with too few updates for the combining rule is told, the first time.
-func TestARoundThatIsNotProtectedIsTold(t *testing.T) {
+func TestSecure_UnprotectedRound(t *testing.T) {
 	t.Parallel()
 	var told []string
 	sets := []string{"cohort=6", "aggregate.combine={rule: trimmed_mean, liars: 0.1}", "dropout.probability=0.6", "stop={rounds: 30}"}

@@ -14,7 +14,7 @@ import (
 // is sent and made, and wait for it only as far as that takes longer than their next tau steps.
 // Here each step is played by itself, and also where a round has fewer steps than tau; the run
 // that is stopped in the middle goes on with the same times.
-func TestOverlapIsTimedStepByStep(t *testing.T) {
+func TestStreaming_OverlapStepByStep(t *testing.T) {
 	t.Parallel()
 	const rounds, fragments, megabits = 11, 3, 6.
 	step, down, up := []float64{0.1, 0.05, 0.05, 0.2}, []float64{20, 20, 1, 100}, []float64{5, 5, 2, 100}

@@ -12,7 +12,7 @@ import (
 
 // A comparison keeps the summaries of hundreds of runs. One that pointed into its run would keep
 // the models and all that clients keep, too.
-func TestASummaryKeepsNoRun(t *testing.T) {
+func TestSummary_KeepsNoRun(t *testing.T) {
 	c, err := config.Load("", []string{"task=shakespeare", "data=synthetic", "clients=8", "cohort=2", "out=" + t.TempDir(), "fleet=[{name: phone, watts: 2}]"})
 	if err != nil {
 		t.Fatal(err)

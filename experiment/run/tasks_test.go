@@ -21,7 +21,7 @@ import (
 
 // The table of tasks adds up to the rows of rounds.csv and to the summary, whatever closes a
 // round, chooses its clients or decides their K.
-func TestTheTasksOfARun(t *testing.T) {
+func TestTasks_OfRun(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	const tasks = "outputs=[tasks]"
@@ -105,7 +105,7 @@ func checkTasks(t *testing.T, r *round.Report, list []tables.Task, trained bool)
 
 // A run that trains has the tasks of one that is timed alone, but for their losses; and no
 // output changes a run.
-func TestTimingOnlyHasTheSameTasks(t *testing.T) {
+func TestTasks_TimingOnly(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	play := func(sets ...string) (folder.Summary, []tables.Task) {

@@ -33,7 +33,7 @@ func last(t *testing.T, c config.Config) (s folder.Summary, model []float32) {
 // One client whose updates no sum takes ends no run. Where updates are clipped, the model is the
 // one that a hundredth of the update leads to, which a sum takes; where a robust rule combines
 // them, the one without the client, to the bit, and its tasks are refused.
-func TestOneTooLongUpdateEndsNoRun(t *testing.T) {
+func TestUpdates_TooLong(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	const tooLong, fits, late = "{kind: scale, factor: 1e6}", "{kind: scale, factor: 1e4}", "{kind: late, factor: 1e6}"
@@ -71,7 +71,7 @@ func TestOneTooLongUpdateEndsNoRun(t *testing.T) {
 
 // A refused update is one in every file, and its work is wasted; also with a residual, on any hosts
 // and in a run that was stopped. If all are refused, the run has diverged.
-func TestRefusedUpdatesAreCounted(t *testing.T) {
+func TestUpdates_RefusedAreCounted(t *testing.T) {
 	t.Parallel()
 	sets := []string{"aggregate.combine=krum", "outputs=[tasks]", "compress={method: top_k, share: 0.5}", "fleet=[{name: honest, count: 11, watts: 2}, {name: liar, count: 1, watts: 2, attack: {kind: scale, factor: 1e6}}]"}
 	c := lying(t, "late", sets...)

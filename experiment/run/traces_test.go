@@ -29,7 +29,7 @@ const byPhones = "availability={model: trace, sessions: %q, columns: [phone, rea
 
 // Six days of 710 phones, round by round, against a simulation of its own: every phone that is there
 // is asked, and drops out when it leaves before its work is done.
-func TestPhonesAgreeWithASimulationWrittenOut(t *testing.T) {
+func TestTraces_SimulationWrittenOut(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	path := phones(t, "phone_availability.csv")

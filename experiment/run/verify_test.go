@@ -115,7 +115,7 @@ func trainingRuns(t *testing.T) (whole, stopped, other string) {
 
 // Whatever happens to a file of a stopped run is found, and the run goes on to the bits of
 // the undisturbed one, or is refused with the way out and changes nothing.
-func TestDamageIsFoundAndRepairedOrRefused(t *testing.T) {
+func TestDamage_FoundAndRepaired(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	whole, stopped, other := trainingRuns(t)
@@ -204,7 +204,7 @@ func checkFound(t *testing.T, dir, name, happened string) {
 
 // Damage to a run that is complete is found by verify, and by resume, which says how to play it
 // again.
-func TestDamageToACompleteRun(t *testing.T) {
+func TestDamage_CompleteRun(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	play := func(seed string) string {
@@ -255,7 +255,7 @@ func TestDamageToACompleteRun(t *testing.T) {
 
 // Where the part behind the previous checkpoint is damaged, or the newest checkpoint itself, the
 // run goes on from the previous one and says so.
-func TestThePairBeforeIsUsed(t *testing.T) {
+func TestDamage_PairBefore(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	_, stopped, _ := trainingRuns(t)
@@ -288,7 +288,7 @@ func TestThePairBeforeIsUsed(t *testing.T) {
 }
 
 // A configuration may be edited while its run is stopped, in keys that decide no result.
-func TestVerifyKnowsWhatMayBeEdited(t *testing.T) {
+func TestVerify_Editable(t *testing.T) {
 	t.Parallel()
 	dir := pausedTwice(t)
 	path := filepath.Join(dir, folder.ConfigFile)

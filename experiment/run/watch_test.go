@@ -52,7 +52,7 @@ func (s scraped) sum(name, label string) (sum float64) {
 }
 
 // What a run's metrics say at its end is what its summary says.
-func TestMetricsAreTheSummary(t *testing.T) {
+func TestMetrics_Summary(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	for name, sets := range map[string][]string{

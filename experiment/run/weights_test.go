@@ -12,7 +12,7 @@ import (
 // Updates weigh by the samples that their steps took. The steps of two clients of unlike speed are
 // fitted, so that they arrive together, the slower one a little before: the model is then as far from
 // its own towards the other's as the shares of their steps say.
-func TestUpdatesWeighByWhatTheyTook(t *testing.T) {
+func TestWeights_StepsTaken(t *testing.T) {
 	t.Parallel()
 	few, many := 0, 0
 	model := func(sets ...string) []float32 {

@@ -15,7 +15,7 @@ import (
 
 // What is found is what is listed, drawn and waited for; the address keeps it over a reload, with what
 // is chosen, the axis and the range.
-func TestTheAddressKeepsTheBoard(t *testing.T) {
+func TestBoard_Address(t *testing.T) {
 	dir := runs(t)
 	_, address := served(t, dir)
 	b := browsertest.Open(t, 1600, 1000, false)
@@ -53,7 +53,7 @@ func TestTheAddressKeepsTheBoard(t *testing.T) {
 
 // What is said of a run on its page stands in its folder, and the board finds it; its page has its
 // configuration, what it sets itself first.
-func TestNotesOfARun(t *testing.T) {
+func TestBoard_Notes(t *testing.T) {
 	dir := runs(t)
 	_, address := served(t, dir)
 	b := browsertest.Open(t, 1024, 900, false)
@@ -90,7 +90,7 @@ func TestNotesOfARun(t *testing.T) {
 }
 
 // By keys alone: the first link leads to a figure, and each figure is a key away from the one before.
-func TestTheBoardByKeys(t *testing.T) {
+func TestBoard_Keys(t *testing.T) {
 	_, address := served(t, runs(t))
 	b := browsertest.Open(t, 1600, 1000, false)
 	b.Do(chromedp.Navigate(address))

@@ -19,7 +19,7 @@ import (
 )
 
 // The page of a run that has ended calls clients as their data does, also where that is gone.
-func TestClientsHaveTheirNames(t *testing.T) {
+func TestClients_Names(t *testing.T) {
 	dir := t.TempDir()
 	table := filepath.Join(dir, "own.csv")
 	text := "who,x,y\n"
@@ -92,7 +92,7 @@ func (kept) Round(*metrics.Round) error { return nil }
 
 // The page of a run that has ended says of it what its own page said: by what its models are compared, at
 // what it was to end, and that late updates count, so that nobody waits for the slowest.
-func TestAPageSaysWhatTheRunsOwnSaid(t *testing.T) {
+func TestClients_PageNotes(t *testing.T) {
 	dir := t.TempDir()
 	c, err := config.Load("", []string{
 		"task=sent140", "clients=40", "cohort=8", "stop={rounds: 6, virtual_seconds: 4e6, metric: {name: accuracy, reaches: 0.9999}}", "evaluate={every: 2, metric: loss}",
@@ -150,7 +150,7 @@ func TestAPageSaysWhatTheRunsOwnSaid(t *testing.T) {
 }
 
 // What a run's page says of its clients is what ui reads from the run's tables.
-func TestClients_OfTheRunAndOfItsTables(t *testing.T) {
+func TestClients_OfRunAndTables(t *testing.T) {
 	dir := t.TempDir()
 	c, err := config.Load("", []string{
 		"task=sent140", "clients=30", "cohort=6", "stop.rounds=12", "close={rule: first, n: 4}", "evaluate={every: 4, clients: {every: 5}}",

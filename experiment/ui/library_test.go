@@ -10,7 +10,7 @@ import (
 )
 
 // A run that is given in several words is one.
-func TestARunIsShownOnce(t *testing.T) {
+func TestLibrary_RunOnce(t *testing.T) {
 	root := t.TempDir()
 	t.Chdir(root)
 	r, err := folder.CreateResults("runs/a", config.Demonstration(), false)

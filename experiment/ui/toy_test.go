@@ -35,7 +35,7 @@ import (
 // A value of a round costs one entry of the list of columns: it is then in rounds.csv, in
 // rounds.parquet, OpenMetrics, Prometheus, TensorBoard, on the live page, on the page of many
 // runs, and in the figures of a report.
-func TestAValueIsOneEntry(t *testing.T) {
+func TestToy_OneEntry(t *testing.T) {
 	before := metrics.Columns
 	defer func() { metrics.Columns = before }()
 	metrics.Columns = append(before[:len(before):len(before)], metrics.Column{

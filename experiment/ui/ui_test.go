@@ -66,7 +66,7 @@ func served(t testing.TB, dir string) (*ui.Library, string) {
 
 // The page of a folder of runs lists what their summaries hold, draws what their rounds.csv
 // hold, and opens each; the exported file shows the same.
-func TestTheBoard(t *testing.T) {
+func TestBoard(t *testing.T) {
 	dir := runs(t)
 	library, address := served(t, dir)
 	b := browsertest.Open(t, 1600, 1200, false)
@@ -118,7 +118,7 @@ func TestTheBoard(t *testing.T) {
 }
 
 // Names that are markup stay text, in the list and in a file.
-func TestNamesAreText(t *testing.T) {
+func TestBoard_NamesAreText(t *testing.T) {
 	dir := t.TempDir()
 	c, err := config.Load("", []string{"task=sent140", "train=false", "stop.rounds=3", "out=" + filepath.Join(dir, "<b>bold<!--")})
 	if err != nil {
@@ -145,7 +145,7 @@ func TestNamesAreText(t *testing.T) {
 }
 
 // A run that goes on grows on the page; one that was killed says how to go on.
-func TestARunThatGrows(t *testing.T) {
+func TestBoard_GrowingRun(t *testing.T) {
 	slow.Test(t, "it waits for a page that follows a run")
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -248,7 +248,7 @@ func rounded(v float64, digits int) float64 {
 }
 
 // A run has the name of its folder, and below it stands what sets it apart from the others.
-func TestNamesOfAComparison(t *testing.T) {
+func TestBoard_NamesOfComparison(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "sweep")
 	_, err := study.Run(t.Context(), study.Plan{
 		Load: func(sets ...string) (config.Config, error) {

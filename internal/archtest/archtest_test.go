@@ -18,13 +18,13 @@ func project(t *testing.T) []pkg {
 	return all
 }
 
-func TestImportsAreThoseOfTheTable(t *testing.T) {
+func TestImports_Table(t *testing.T) {
 	for _, v := range violations(project(t), allowed) {
 		t.Error(v)
 	}
 }
 
-func TestEveryPackageIsDescribedOnce(t *testing.T) {
+func TestPackages_DescribedOnce(t *testing.T) {
 	for _, v := range undescribed(project(t)) {
 		t.Error(v)
 	}
@@ -41,7 +41,7 @@ func isSupport(name string) bool {
 }
 
 // What only tests need is in no program.
-func TestTheProductImportsNoTestSupport(t *testing.T) {
+func TestSupport_NotImported(t *testing.T) {
 	for _, p := range project(t) {
 		if isSupport(p.path) {
 			continue
@@ -55,7 +55,7 @@ func TestTheProductImportsNoTestSupport(t *testing.T) {
 }
 
 // Coordinator and actors meet on the bus alone: neither imports the other at any depth.
-func TestCoordinatorAndActorsMeetOnTheBus(t *testing.T) {
+func TestCoordinator_ImportsNoActors(t *testing.T) {
 	all := project(t)
 	for _, sides := range [][2]string{{"coordinator", "actors"}, {"actors", "coordinator"}} {
 		for _, p := range all {
@@ -87,7 +87,7 @@ func TestMetrics_ImportNoBus(t *testing.T) {
 	}
 }
 
-func TestViolationsAreFound(t *testing.T) {
+func TestViolations_Found(t *testing.T) {
 	const nats = "github.com/nats-io/nats.go"
 	table := `
 # A comment.
@@ -146,7 +146,7 @@ top: core bus/...
 }
 
 // Files as they stand in a folder, down to the sentences about them.
-func TestAProjectIsRead(t *testing.T) {
+func TestProject_Read(t *testing.T) {
 	root := t.TempDir()
 	for name, text := range map[string]string{
 		"go.mod":                "module example\n\ngo 1.26\n",

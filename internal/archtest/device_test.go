@@ -12,7 +12,7 @@ const mostOfDevice = 39
 // What goes to a Raspberry Pi has no server, no metrics, no linear algebra and nothing that
 // draws in it, and of ours neither experiments nor the coordinator. A template would keep
 // all methods of all types (see go doc text/template).
-func TestTheDeviceProgramIsSmall(t *testing.T) {
+func TestDeviceProgram_Small(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "fedpace/cmd/fedpace-device").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)

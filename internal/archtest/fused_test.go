@@ -67,7 +67,7 @@ func TestFusedMultiplyAdd_NoneInResults(t *testing.T) {
 }
 
 // Fused instructions are found in the form in which the compiler prints them, and others are not.
-func TestFused_FormOfTheCompiler(t *testing.T) {
+func TestFused_FormOfCompiler(t *testing.T) {
 	const assembly = `	0x0010 00016 (fedpace/learn/adam.go:110)	FMSUBD	F1, F2, F0, F0
 	0x0014 00020 (fedpace/learn/adam.go:111)	FMULD	F1, F2, F0
 	0x0018 00024 (fedpace/learn/sgd.go:9)	FNMADDS	F1, F2, F0, F0

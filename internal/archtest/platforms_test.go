@@ -20,7 +20,7 @@ import (
 
 // A release is for these platforms (Makefile), and its programs compile for each of them:
 // types are checked, which takes seconds where a compilation takes minutes.
-func TestTheProgramsAreForAllPlatforms(t *testing.T) {
+func TestPrograms_AllPlatforms(t *testing.T) {
 	slow.Test(t, "it checks the types of the programs and of all that they import, for all platforms")
 	makefile, err := os.ReadFile("../../Makefile")
 	if err != nil {

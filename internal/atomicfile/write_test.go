@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestWriteReplacesAFileWholeOrLeavesIt(t *testing.T) {
+func TestWrite_WholeOrNot(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.txt")
 	for _, text := range []string{"first", "2nd"} {
@@ -40,7 +40,7 @@ func TestWriteReplacesAFileWholeOrLeavesIt(t *testing.T) {
 }
 
 // An error names the file that was asked for, not the temporary one.
-func TestErrorsNameTheFile(t *testing.T) {
+func TestWrite_ErrorsNameFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.txt")
 	closed := func(w io.Writer) error {
 		_ = w.(unnamed).f.Close()
@@ -57,7 +57,7 @@ func TestErrorsNameTheFile(t *testing.T) {
 	}
 }
 
-func TestLeftoversAreKnownByTheirNames(t *testing.T) {
+func TestLeftovers_KnownByName(t *testing.T) {
 	for name, want := range map[string]string{
 		".a.txt.123": "a.txt", ".a.txt.12x": "", "a.txt.123": "", ".a.": "", "..1": "", ".123": "", "": "",
 	} {

@@ -6,7 +6,7 @@ import (
 )
 
 // A set over several words, of whose last one a part is not used.
-func TestAbsentAreThoseNotAdded(t *testing.T) {
+func TestAbsent_NotAdded(t *testing.T) {
 	const n = 130
 	s := New(n)
 	for i := range n {

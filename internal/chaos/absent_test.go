@@ -11,7 +11,7 @@ import (
 )
 
 // A coordinator and a host that are there before their server wait for it.
-func TestAServerThatIsNotUpYet(t *testing.T) {
+func TestServer_NotUpYet(t *testing.T) {
 	t.Parallel()
 	c := courses[0]
 	want := c.undisturbed(t)
@@ -34,7 +34,7 @@ func TestAServerThatIsNotUpYet(t *testing.T) {
 }
 
 // A run that waits for its server is interrupted by a signal as any other is.
-func TestAnInterruptionWhileTheServerIsAwaited(t *testing.T) {
+func TestServer_InterruptedWhileAwaited(t *testing.T) {
 	t.Parallel()
 	p := fedpace(t, "run", "--nats", "nats://127.0.0.1:1", "--out", filepath.Join(t.TempDir(), "run"))
 	p.until("No server answers at nats://127.0.0.1:1; trying again for at most 2m0s.", patience)

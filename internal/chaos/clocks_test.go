@@ -22,8 +22,8 @@ import (
 // to its bits. The clocks are those of processes: the program and the server are built with a
 // package time whose Now adds what a file says, so the machine's clock stays as it is.
 //
-//	FEDPACE_LONG=1 go test -v -run ClockJumps -timeout 30m ./internal/chaos
-func TestClockJumps(t *testing.T) {
+//	FEDPACE_LONG=1 go test -v -run Clock_Jumps -timeout 30m ./internal/chaos
+func TestClock_Jumps(t *testing.T) {
 	slow.Test(t, "it builds the program anew from the standard library on")
 	t.Parallel()
 	c := courses[1]

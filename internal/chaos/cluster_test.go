@@ -13,7 +13,7 @@ import (
 
 // Three servers with three copies of everything: the run goes on without one of
 // them, and with it again.
-func TestAClusterLosesAServer(t *testing.T) {
+func TestCluster_LosesServer(t *testing.T) {
 	slow.Test(t, "it runs three servers")
 	t.Parallel()
 	c := courses[0]

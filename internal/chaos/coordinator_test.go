@@ -12,7 +12,7 @@ import (
 )
 
 // The coordinator dies, and "fedpace resume" goes on with the same hosts.
-func TestKill9OfTheCoordinator(t *testing.T) {
+func TestKill9_Coordinator(t *testing.T) {
 	t.Parallel()
 	trials, kills, some := 1, 2, courses[1:2]
 	if slow.On() {

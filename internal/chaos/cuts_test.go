@@ -28,7 +28,7 @@ import (
 // small run, from the first CONNECT to the last removal: before the server has the
 // message, and after it has it and before its answer. Every run comes to the
 // results of one that nothing disturbs. Without FEDPACE_LONG it is one cut in thirteen.
-func TestCutsAtEveryMessage(t *testing.T) {
+func TestCuts_EveryMessage(t *testing.T) {
 	t.Parallel()
 	s, err := embedded.Start(t.Context(), embedded.Config{Listen: "127.0.0.1:0", Open: true})
 	if err != nil {

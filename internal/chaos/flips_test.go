@@ -22,7 +22,7 @@ import (
 // One bit is flipped in a message of each kind on which results depend, on its way to
 // the server and on its way from there: every run comes to the results of one that
 // nothing disturbs. So does one in which every tenth such message is damaged.
-func TestFlipsInEveryMessageWithValues(t *testing.T) {
+func TestFlips_EveryMessageWithValues(t *testing.T) {
 	t.Parallel()
 	s, err := embedded.Start(t.Context(), embedded.Config{Listen: "127.0.0.1:0", Open: true})
 	if err != nil {

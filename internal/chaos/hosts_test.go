@@ -97,7 +97,7 @@ func (c *course) coordinate(t *testing.T, url, out string, more ...string) *proc
 	return fedpace(t, args...)
 }
 
-func TestAnyNumberOfHostsGivesOneModel(t *testing.T) {
+func TestHosts_AnyNumber(t *testing.T) {
 	t.Parallel()
 	c := courses[0]
 	want := c.undisturbed(t)
@@ -132,7 +132,7 @@ func TestAnyNumberOfHostsGivesOneModel(t *testing.T) {
 	})
 }
 
-func TestKill9OfHostsAndServers(t *testing.T) {
+func TestKill9_HostsAndServers(t *testing.T) {
 	trials, kills, some := 1, 2, courses[1:3]
 	if slow.On() {
 		trials, kills, some = 9, 3, courses // 216 in all

@@ -16,8 +16,8 @@ import (
 // 200 hosts join a run at once, ten of which hold other data: these are refused with a
 // line that names what differs, the others take part, and the run comes to its bits.
 //
-//	FEDPACE_LONG=1 go test -v -run HostsJoinAtOnce ./internal/chaos
-func TestHostsJoinAtOnce(t *testing.T) {
+//	FEDPACE_LONG=1 go test -v -run Hosts_JoinAtOnce ./internal/chaos
+func TestHosts_JoinAtOnce(t *testing.T) {
 	t.Parallel()
 	joining, strangers := 5, 1
 	if slow.On() {

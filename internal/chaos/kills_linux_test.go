@@ -23,8 +23,8 @@ import (
 // finds nothing in its folder. Without FEDPACE_LONG there is one kill, in mid-checkpoint, which
 // no other test does; with it there are 100:
 //
-//	FEDPACE_LONG=1 go test -v -run Kill9Matrix -timeout 30m ./internal/chaos
-func TestKill9Matrix(t *testing.T) {
+//	FEDPACE_LONG=1 go test -v -run Kill9_Matrix -timeout 30m ./internal/chaos
+func TestKill9_Matrix(t *testing.T) {
 	t.Parallel()
 	wants := map[*course]whole{}
 	some := courses[3:4]

@@ -13,7 +13,7 @@ import (
 
 // A host without the run's kernel class or data answers tasks alone and says
 // what it lacks; the run waits for one that trains.
-func TestHostsThatCannotTrain(t *testing.T) {
+func TestHosts_CannotTrain(t *testing.T) {
 	t.Parallel()
 	t.Run("kernel", func(t *testing.T) {
 		t.Parallel()
@@ -83,7 +83,7 @@ func TestHostsThatCannotTrain(t *testing.T) {
 
 // A host that knows a run of the name answers for no other: the coordinator was
 // killed and another configuration took its name.
-func TestAnotherRunOfTheSameName(t *testing.T) {
+func TestRuns_SameName(t *testing.T) {
 	t.Parallel()
 	c := courses[1]
 	dir := t.TempDir()

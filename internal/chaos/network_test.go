@@ -13,7 +13,7 @@ import (
 
 // Connections that are slow, cut off, held up and flapping, of the coordinator
 // and of a host: no round is lost and none is counted twice.
-func TestConnectionsThatFail(t *testing.T) {
+func TestConnections_Fail(t *testing.T) {
 	t.Parallel()
 	c := courses[1]
 	want := c.undisturbed(t)

@@ -71,7 +71,7 @@ func completed(t *testing.T, out string) (n int) {
 // with a host that is killed and others that join, interrupted, killed and begun
 // again, and beside another on the same server that differs in nothing but its
 // cohort.
-func TestThePaperOnHostsElsewhere(t *testing.T) {
+func TestPaper_HostsElsewhere(t *testing.T) {
 	slow.Test(t, "it plays the paper's runs on hosts elsewhere")
 	t.Parallel()
 	dir := t.TempDir()
@@ -129,7 +129,7 @@ func TestThePaperOnHostsElsewhere(t *testing.T) {
 
 // Without a server the evaluation waits, and has made nothing if it is interrupted; with
 // one that comes later it does the same as ever.
-func TestThePaperWithoutAServer(t *testing.T) {
+func TestPaper_WithoutServer(t *testing.T) {
 	slow.Test(t, "it plays the paper's runs without a server")
 	t.Parallel()
 	dir := t.TempDir()

@@ -13,7 +13,7 @@ import (
 
 // A server and a coordinator that stand for longer than a lease lasts and a
 // connection is silent, as processes do that somebody stopped: the run goes on.
-func TestAPauseOfTheServerOrTheCoordinator(t *testing.T) {
+func TestPause_ServerOrCoordinator(t *testing.T) {
 	slow.Test(t, "it waits for half a minute")
 	t.Parallel()
 	c := courses[1]
@@ -49,7 +49,7 @@ func TestAPauseOfTheServerOrTheCoordinator(t *testing.T) {
 
 // A coordinator that was stopped for longer than its lease, and whose run another has
 // taken over meanwhile, stops and leaves that one's run alone.
-func TestAStoppedCoordinatorIsReplaced(t *testing.T) {
+func TestPause_CoordinatorIsReplaced(t *testing.T) {
 	t.Parallel()
 	c := courses[1]
 	want := c.undisturbed(t)

@@ -31,7 +31,7 @@ func eavesdrop(t *testing.T, s *natsServer) {
 
 // Of two coordinators of one run that start at once, one drives the run and the other is
 // refused. Who only listens is neither a coordinator nor a host.
-func TestTwoCoordinatorsAtOnce(t *testing.T) {
+func TestRivals_TwoCoordinators(t *testing.T) {
 	t.Parallel()
 	c := courses[1]
 	want := c.undisturbed(t)
@@ -57,7 +57,7 @@ func TestTwoCoordinatorsAtOnce(t *testing.T) {
 
 // A coordinator that is cut off for longer than its lease lasts, while another starts:
 // the other drives the run from then on, and the first stops when it is back.
-func TestACoordinatorThatIsCutOffIsReplaced(t *testing.T) {
+func TestRivals_CutOffIsReplaced(t *testing.T) {
 	t.Parallel()
 	c := courses[1]
 	want := c.undisturbed(t)

@@ -43,7 +43,7 @@ func (k *keys) enroll(args ...string) string {
 
 func (k *keys) creds(name string) string { return filepath.Join(k.dir, name+".creds") }
 
-func TestAServerOfItsOwnTakesHostsWithCredentials(t *testing.T) {
+func TestSecurity_OwnServer(t *testing.T) {
 	t.Parallel()
 	c := courses[0]
 	want := c.undisturbed(t)
@@ -66,7 +66,7 @@ func TestAServerOfItsOwnTakesHostsWithCredentials(t *testing.T) {
 	resultOf(t, out).equals(t, want, "over a server of its own")
 }
 
-func TestAnExternalServerWithCredentials(t *testing.T) {
+func TestSecurity_ExternalServer(t *testing.T) {
 	t.Parallel()
 	c := courses[0]
 	want := c.undisturbed(t)
@@ -137,7 +137,7 @@ func certificates(t *testing.T, dir string) (certificate, key string) {
 }
 
 // What is wrong with a server or a command line is one line.
-func TestServersThatWillNotDo(t *testing.T) {
+func TestSecurity_UnfitServers(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, serverOptions{NoJetStream: true})
 	out := filepath.Join(t.TempDir(), "run")
@@ -170,7 +170,7 @@ func TestServersThatWillNotDo(t *testing.T) {
 	}
 }
 
-func TestEnrollingTwice(t *testing.T) {
+func TestSecurity_EnrollingTwice(t *testing.T) {
 	t.Parallel()
 	k := newKeys(t)
 	k.enroll("pi")

@@ -147,7 +147,7 @@ const mostMemory = 300 << 20
 
 // Devices that connect without end, do not read and flood change nothing of a run. Its
 // memory and its descriptors are bounded.
-func TestASiege(t *testing.T) {
+func TestSiege(t *testing.T) {
 	slow.Test(t, "it besieges a server")
 	t.Parallel()
 	s := newSiege(t)
@@ -178,14 +178,14 @@ func TestASiege(t *testing.T) {
 	resultOf(t, out).equals(t, want, "under attack")
 }
 
-// TestASiegeAtLength prints how much a run's pace and memory suffer from 1,000
+// TestSiege_Long prints how much a run's pace and memory suffer from 1,000
 // connections that never read, 100,000 connects and a flood from three devices at once.
 // Its pace is measured before, during and after the attack in each of several runs. The
 // run has one core for itself and the attackers have the others, since real ones have
 // machines of their own. It takes minutes:
 //
-//	FEDPACE_LONG=1 go test -v -run SiegeAtLength ./internal/chaos
-func TestASiegeAtLength(t *testing.T) {
+//	FEDPACE_LONG=1 go test -v -run Siege_Long ./internal/chaos
+func TestSiege_Long(t *testing.T) {
 	slow.Test(t, "it besieges a server at length")
 	if runtime.NumCPU() < 2 {
 		t.Skip("it needs two cores")

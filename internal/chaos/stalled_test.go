@@ -14,7 +14,7 @@ import (
 // Of two hosts one stops in the middle, and stays so: the other does its tasks, and
 // the jobs that it holds, long before anything that waits for it gives up. Then it
 // goes on, and the run comes to its bits.
-func TestAHostThatStopsHoldsNothing(t *testing.T) {
+func TestHosts_Stopped(t *testing.T) {
 	t.Parallel()
 	for _, train := range []bool{false, true} {
 		t.Run(fmt.Sprint("train=", train), func(t *testing.T) {

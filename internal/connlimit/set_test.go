@@ -20,7 +20,7 @@ func (f *fake) RemoteAddr() net.Addr {
 func (f *fake) Close() error { f.closed = true; return nil }
 
 // Whoever opens connections without end closes the oldest of his own.
-func TestTheAddressWithMostGivesWay(t *testing.T) {
+func TestLimit_GreatestAddressGivesWay(t *testing.T) {
 	s := New(4, 2)
 	honest := &fake{from: "10.0.0.1:1"}
 	s.Add(honest)

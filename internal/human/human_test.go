@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestFiguresForPeople(t *testing.T) {
+func TestHuman_Figures(t *testing.T) {
 	for got, want := range map[string]string{
 		VirtualTime(599.94): "599.9 s", VirtualTime(600): "10.00 min",
 		Duration(time.Millisecond): "a second", Duration(1100 * time.Millisecond): "2 s", Duration(3 * time.Minute): "3 min", Duration(5 * time.Hour): "5.0 h",

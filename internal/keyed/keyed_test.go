@@ -12,7 +12,7 @@ import (
 
 // The values are part of what a seed means: a change here changes every
 // recorded run, and must be a decision.
-func TestHashGolden(t *testing.T) {
+func TestHash_Golden(t *testing.T) {
 	for _, c := range []struct {
 		seed    uint64
 		purpose Purpose
@@ -31,7 +31,7 @@ func TestHashGolden(t *testing.T) {
 	}
 }
 
-func TestStreamGolden(t *testing.T) {
+func TestStream_Golden(t *testing.T) {
 	r := New(1, Weights, 7)
 	if got, want := r.Uint64(), uint64(0x96e38610b6e7bd3); got != want {
 		t.Errorf("first draw %#x, want %#x", got, want)
@@ -39,7 +39,7 @@ func TestStreamGolden(t *testing.T) {
 }
 
 // SplitMix64's published first outputs from state 0.
-func TestNthGolden(t *testing.T) {
+func TestNth_Golden(t *testing.T) {
 	for i, want := range []uint64{0xe220a8397b1dcdaf, 0x6e789e6aa1b965f4, 0x06c45d188009454f} {
 		if got := Nth(0, uint64(i)); got != want {
 			t.Errorf("Nth(0, %d) = %#x, want %#x", i, got, want)
@@ -48,7 +48,7 @@ func TestNthGolden(t *testing.T) {
 }
 
 // The numbers of one key, and those of neighbouring keys, are uncorrelated.
-func TestNthIsIndependent(t *testing.T) {
+func TestNth_Independent(t *testing.T) {
 	const n = 1 << 16
 	for _, c := range []struct{ lag, i, j uint64 }{{0, 0, 1}, {0, 1, 5}, {1, 0, 0}, {1, 0, 1}, {64, 2, 2}} {
 		sum := 0.0
@@ -62,7 +62,7 @@ func TestNthIsIndependent(t *testing.T) {
 }
 
 // Distinct keys must not collide, and the order of the parts must count.
-func TestKeysAreDistinct(t *testing.T) {
+func TestKeys_Distinct(t *testing.T) {
 	seen := map[uint64][3]uint64{}
 	for seed := range uint64(8) {
 		for a := range uint64(200) {
@@ -106,7 +106,7 @@ func TestAvalanche(t *testing.T) {
 
 // Pearson's chi-square over 256 cells of Below, for neighbouring keys: with
 // 255 degrees of freedom mean 255 and sd 22.6; five sd either way.
-func TestBelowIsUniform(t *testing.T) {
+func TestBelow_Uniform(t *testing.T) {
 	const draws, cells = 1 << 18, 256
 	var count [cells]float64
 	for i := range uint64(draws) {
@@ -123,7 +123,7 @@ func TestBelowIsUniform(t *testing.T) {
 }
 
 // Streams of neighbouring clients and tasks are uncorrelated.
-func TestStreamsAreIndependent(t *testing.T) {
+func TestStreams_Independent(t *testing.T) {
 	const n = 1 << 16
 	for _, lag := range []uint64{1, 2, 64, 1000} {
 		sum := 0.0
@@ -152,7 +152,7 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-func TestReseedEqualsNew(t *testing.T) {
+func TestReseed_EqualsNew(t *testing.T) {
 	src := Source(9, Compute, 1)
 	for c := range uint64(50) {
 		Reseed(src, 9, Compute, c)

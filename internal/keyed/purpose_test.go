@@ -8,7 +8,7 @@ import (
 )
 
 // No two purposes have one number: their draws would be the same.
-func TestPurposesAreDistinct(t *testing.T) {
+func TestPurposes_Distinct(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "purpose.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)

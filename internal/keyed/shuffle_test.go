@@ -7,7 +7,7 @@ import (
 
 // A round's order has each number once, whatever was drawn before, and is another with
 // another seed, purpose or round.
-func TestAShuffleIsOfItsKeyAlone(t *testing.T) {
+func TestShuffle_KeyAlone(t *testing.T) {
 	draw := func(s *Shuffle, round, n int) (list []int) {
 		s.Start(round)
 		for range n {
@@ -42,7 +42,7 @@ func TestAShuffleIsOfItsKeyAlone(t *testing.T) {
 
 // An order is that of swaps made one by one, also far behind those that are made together, and
 // after one of which only a part was asked for.
-func TestAShuffleSwapsInOrder(t *testing.T) {
+func TestShuffle_SwapsInOrder(t *testing.T) {
 	const n = 2*ahead + 30
 	list := make([]int, n)
 	for i := range list {

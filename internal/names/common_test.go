@@ -2,7 +2,7 @@ package names
 
 import "testing"
 
-func TestPrintable_EscapesWhatTerminalsObey(t *testing.T) {
+func TestPrintable_EscapesControlCharacters(t *testing.T) {
 	for text, want := range map[string]string{
 		"runs/demo":       "runs/demo",
 		"a\x1b[31mred":    `a\x1b[31mred`,

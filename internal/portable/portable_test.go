@@ -22,7 +22,7 @@ func apart(a, b float64) float64 {
 	return math.Abs(a-b) / ulp
 }
 
-func TestLogarithmAndExponential(t *testing.T) {
+func TestLogarithm_AndExponential(t *testing.T) {
 	for i := range uint64(200_000) {
 		h := keyed.Hash(1, keyed.Device, i)
 		x := math.Ldexp(1+keyed.Float64(h), int(h%200)-100)
@@ -61,7 +61,7 @@ func TestSine(t *testing.T) {
 
 // The two parts of ln 2 add up to it far beyond a float64, and the first
 // leaves room for an exponent.
-func TestLn2Parts(t *testing.T) {
+func TestLn2_Parts(t *testing.T) {
 	head, tail := float64(ln2Head), float64(ln2Tail)
 	if math.Float64bits(head)&(1<<20-1) != 0 {
 		t.Errorf("head %x has bits in its last 20 places", math.Float64bits(head))
@@ -96,7 +96,7 @@ func TestNormalQuantile(t *testing.T) {
 }
 
 // The complement is exact: upper and lower tail are mirror images.
-func TestUniformAndNormalAreSymmetric(t *testing.T) {
+func TestQuantiles_Symmetric(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := rapid.Uint64().Draw(t, "h")
 		u, c := Uniform(h)
@@ -126,7 +126,7 @@ func TestGolden(t *testing.T) {
 }
 
 // Squares are rounded before they are added: a fused multiply-add would give 1 + 2^-26 + 2^-52.
-func TestSquaresAreRounded(t *testing.T) {
+func TestSquares_Rounded(t *testing.T) {
 	small, one := 0x1p-27+0x1p-34, 1+0x1p-27
 	if got := Square([]float64{small, one}); got != 1+0x1p-26 {
 		t.Errorf("their sum is 1 + %g", got-1)

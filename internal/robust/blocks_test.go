@@ -11,7 +11,7 @@ import (
 // left of each value is ±0.1 of its block's two, so that the errors have the deviation 1.4826 ·
 // 0.1 · sqrt(6/3), of which a median of two has the half: w² = 0.02198. So b² = 0.97802, and
 // with t = 2.919986/1.644854 another block's deviation is sqrt(t² b² 4/3 + w²/3).
-func TestBlocksByHand(t *testing.T) {
+func TestBlocks_ByHand(t *testing.T) {
 	got := BlocksOf([]float64{0.9, 1.1, 2.1, 1.9, 2.9, 3.1})
 	w := math.Pow(1.4826*0.1, 2) * 2 / 2
 	b := 1 - w
@@ -37,7 +37,7 @@ func TestBlocksByHand(t *testing.T) {
 // differ or differ much. Effects as small as the errors of a block's median are overlooked in
 // half of the cases, which costs up to a tenth. Without effects the interval is that of a
 // median and not merely wide.
-func TestTheNextBlock(t *testing.T) {
+func TestBlocks_Next(t *testing.T) {
 	const samples = 1500
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{7, 20, 60} {

@@ -32,7 +32,7 @@ func TestMedianOf(t *testing.T) {
 }
 
 // Intervals hold the truth about as often as they say: normal values, few and many.
-func TestIntervalsHoldTheTruth(t *testing.T) {
+func TestIntervals_Coverage(t *testing.T) {
 	const samples = 2000
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{11, 19, 60, 400} {
@@ -66,7 +66,7 @@ func TestIntervalsHoldTheTruth(t *testing.T) {
 }
 
 // A third of the points may be anywhere.
-func TestASlopeWithOutliers(t *testing.T) {
+func TestSlope_Outliers(t *testing.T) {
 	var x, y []float64
 	for i := range 3 * maxPoints {
 		x, y = append(x, float64(i%10)), append(y, 7+0.5*float64(i%10))
@@ -108,7 +108,7 @@ func alike(a, b []float64) bool {
 // the 6th to the 15th, of 10 the 2nd to the 9th (Conover, Practical Nonparametric
 // Statistics, 3rd ed., table A3 for p = 1/2). Of 5 even the extent
 // has 93.75 %.
-func TestAMediansInterval(t *testing.T) {
+func TestMedian_Interval(t *testing.T) {
 	for _, c := range []struct{ n, low, high int }{{5, 1, 5}, {6, 1, 6}, {8, 1, 8}, {9, 2, 8}, {10, 2, 9}, {20, 6, 15}, {400, 180, 221}} {
 		values := make([]float64, c.n)
 		for i := range values {
@@ -123,7 +123,7 @@ func TestAMediansInterval(t *testing.T) {
 
 // One outlier moves neither the median nor the deviation by much: that of 1, 2, 3, 4, 1000
 // is 1.4826 times 1.
-func TestTheDeviationOfTheBulk(t *testing.T) {
+func TestDeviation_OfBulk(t *testing.T) {
 	if got := Deviation([]float64{1, 4, 1000, 2, 3}); math.Abs(got-1.4826) > 1e-9 {
 		t.Error(got)
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // The table is what its formula gives.
-func TestTheTableOfWiderValues(t *testing.T) {
+func TestWiden_Table(t *testing.T) {
 	for n := 3; n < Enough; n++ {
 		size := float64(n)
 		student := distuv.StudentsT{Sigma: 1, Nu: size - 1}.Quantile(0.95)
@@ -22,7 +22,7 @@ func TestTheTableOfWiderValues(t *testing.T) {
 }
 
 // Seven values are moved to 1.5224 times their distance.
-func TestWidenByHand(t *testing.T) {
+func TestWiden_ByHand(t *testing.T) {
 	values := []float64{0.97, 0.98, 0.99, 1, 1.01, 1.02, 1.03}
 	for i, x := range Widen(values) {
 		if want := 1 + 1.5228*(values[i]-1); math.Abs(x-want) > 1e-4 {
@@ -41,7 +41,7 @@ func TestWidenByHand(t *testing.T) {
 
 // Nine of ten next values lie between the least and the greatest of few that are widened; between
 // those of three that are not, half of them do.
-func TestFewValuesHoldTheNext(t *testing.T) {
+func TestWiden_FewValues(t *testing.T) {
 	const samples = 4000
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, n := range []int{3, 5, 7, 12, 18, 19} {

@@ -295,9 +295,9 @@ func (w *workshop) makeInputs(t *testing.T) {
 	w.finish(t, "data", "partition", "cifar100", "--kind", "pachinko", "--clients", "4", "--seed", "3", "--out", "pachinko.fedpace")
 }
 
-// TestRunsComputeTheSameBits plays every run and compares it with what an earlier
+// TestBits_Runs plays every run and compares it with what an earlier
 // version computed.
-func TestRunsComputeTheSameBits(t *testing.T) {
+func TestBits_Runs(t *testing.T) {
 	w := newWorkshop(t)
 	if *update && !w.trains {
 		t.Fatalf("-update needs a machine with the instructions %s", instructions)
@@ -348,7 +348,7 @@ func TestRunsComputeTheSameBits(t *testing.T) {
 }
 
 // Instructions of one kernel class give the same bits.
-func TestOtherInstructionsComputeTheSameBits(t *testing.T) {
+func TestBits_OtherInstructions(t *testing.T) {
 	slow.Test(t, "learn compares the instruction sets on each layer")
 	slow.Test(t, "it plays all runs again with other instructions")
 	w := newWorkshop(t)
@@ -403,7 +403,7 @@ func runNamed(t *testing.T, name string) (run, digests) {
 }
 
 // Two runs of the table differ in nothing but train: they have one history.
-func TestTrainingChangesNoHistory(t *testing.T) {
+func TestBits_TimingOnly(t *testing.T) {
 	all := readDigests(t)
 	if a, b := all["trained"], all["untrained"]; a.fingerprint != b.fingerprint || a.model == "" || b.model != "" {
 		t.Errorf("trained %v, untrained %v", a, b)

@@ -13,7 +13,7 @@ import (
 
 // A run that a signal stops, and that goes on and is killed after a checkpoint,
 // and goes on again, has the bits of the run that was never stopped.
-func TestStoppedRunsComputeTheSameBits(t *testing.T) {
+func TestBits_StoppedRuns(t *testing.T) {
 	w := newWorkshop(t)
 	w.mustTrain(t)
 	for _, name := range []string{"long", "long-buffered"} {

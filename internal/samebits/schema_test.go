@@ -17,7 +17,7 @@ import (
 )
 
 // The schema takes the configuration of every run here.
-func TestTheSchemaTakesEveryRun(t *testing.T) {
+func TestSchema_EveryRun(t *testing.T) {
 	slow.Test(t, "it validates every configuration; cmd does so with the documented ones")
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(reference.Schema()))
 	if err != nil {

@@ -103,7 +103,7 @@ func TestSeeds(t *testing.T) {
 }
 
 // Some of the seeds compress updates, in each of the ways that there are.
-func TestAllCompressionsAreDrawn(t *testing.T) {
+func TestCompressions_AllDrawn(t *testing.T) {
 	w := theWorld(t)
 	drawn := map[string]int{}
 	const seeds = 1000
@@ -121,7 +121,7 @@ func TestAllCompressionsAreDrawn(t *testing.T) {
 }
 
 // A seed plays the same way each time.
-func TestASeedReplays(t *testing.T) {
+func TestSeed_Replays(t *testing.T) {
 	w := theWorld(t)
 	for seed := range uint64(40) {
 		a, _ := play(t, w, w.draw(seed), func(string, ...any) {})

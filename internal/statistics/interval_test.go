@@ -65,7 +65,7 @@ func TestHolm(t *testing.T) {
 
 // Stein's two stages hold the truth in 95 of 100 samples and are as narrow as wanted, whatever the
 // deviation; adding values one at a time until Student's interval is narrow does not hold it.
-func TestTwoStagesKeepTheirLevel(t *testing.T) {
+func TestTwoStages_Level(t *testing.T) {
 	const samples, first = 4000, 5
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, wanted := range []float64{2, 0.7} { // of a deviation of 1
@@ -106,7 +106,7 @@ func TestTwoStagesKeepTheirLevel(t *testing.T) {
 }
 
 // Of 1, 2 and 3 with two added the deviation is 1 and t 4.302653: ±4.302653/sqrt(5).
-func TestTwoStagesByHand(t *testing.T) {
+func TestTwoStages_ByHand(t *testing.T) {
 	e := TwoStage([]float64{1, 2, 3, 10, 4}, 3)
 	if e.Mean != 4 || e.N != 5 || math.Abs(e.Half-4.302653/math.Sqrt(5)) > 1e-6 {
 		t.Errorf("%+v", e)

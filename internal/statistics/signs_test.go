@@ -9,7 +9,7 @@ import (
 // Worked by hand: of 1, 2 and 3 only +++ and --- come to 6, 2 of 8. Of 3, 1, 1 and -1, which come to 4,
 // the sums of +3 with the others are 6, 4 (three times), 2 (three times) and 0: 4 of 8. Of 1, 2 and
 // -3 all sums are at least 0. Five values of one sign have 2 of 32: no five have less.
-func TestSignsByHand(t *testing.T) {
+func TestSigns_ByHand(t *testing.T) {
 	for _, c := range []struct {
 		values     []float64
 		from, want float64
@@ -33,7 +33,7 @@ func TestSignsByHand(t *testing.T) {
 
 // Every p-value is that of a plain enumeration by the bits of a number, and where signs are chance it is
 // at most p with a probability of at most p.
-func TestSignsKeepTheirLevel(t *testing.T) {
+func TestSigns_Level(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	below := 0
 	const sets = 2000

@@ -24,7 +24,7 @@ type row struct {
 	Points []int   // no column
 }
 
-func TestRowsReadBack(t *testing.T) {
+func TestRows_ReadBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.csv")
 	want := []row{
 		{key: key{"a, \"b\"", 1 << 63}, Rounds: -3, Done: true, Loss: 0.1},
@@ -55,7 +55,7 @@ func TestRowsReadBack(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongIsNamed(t *testing.T) {
+func TestRows_Mistakes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.csv")
 	const header = "name,seed,rounds,done,loss\n"
 	for text, want := range map[string]string{

@@ -15,7 +15,7 @@ type span struct{ low, high float64 }
 func (s span) Parts() ([]string, []float64) { return []string{"", "_high"}, []float64{s.low, s.high} }
 
 // Every form of a table follows from its columns.
-func TestFormsOfATable(t *testing.T) {
+func TestTable_Forms(t *testing.T) {
 	type run struct {
 		name string
 		loss float64
@@ -44,7 +44,7 @@ func TestFormsOfATable(t *testing.T) {
 }
 
 // A table that is too wide becomes several, each of which says what its rows are.
-func TestWideTablesAreFolded(t *testing.T) {
+func TestTable_WideIsFolded(t *testing.T) {
 	rows := [][]string{{"run", "x", "loss", "y"}, {"a", strings.Repeat("±", 50), strings.Repeat("l", 41), "1"}}
 	var text strings.Builder
 	if err := WriteFolded(&text, rows, 1); err != nil {

@@ -11,7 +11,7 @@ import (
 
 // What is packed reads back to the same bits, in no more bytes than it says; with another number
 // of values, or cut off, it is refused.
-func TestPackedNumbersReadBack(t *testing.T) {
+func TestPacked_ReadBack(t *testing.T) {
 	bits := rapid.Custom(func(t *rapid.T) float32 { return math.Float32frombits(rapid.Uint32().Draw(t, "bits")) })
 	long := make([]float32, 1<<18)
 	for i := range long {

@@ -15,7 +15,7 @@ import (
 
 // The bytes are those of encoding/binary, and read back to the same bits, on a
 // machine of either byte order.
-func TestBytesAreLittleEndianAndReadBack(t *testing.T) {
+func TestBytes_LittleEndian(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		check(t, rapid.SliceOf(rapid.Custom(func(t *rapid.T) float32 { return math.Float32frombits(rapid.Uint32().Draw(t, "bits")) })).Draw(t, "float32"))
 		check(t, rapid.SliceOf(rapid.Custom(func(t *rapid.T) float64 { return math.Float64frombits(rapid.Uint64().Draw(t, "bits")) })).Draw(t, "float64"))
@@ -40,13 +40,13 @@ func check[T Number](t *rapid.T, v []T) {
 	}
 }
 
-func TestAVectorThatEndsEarly(t *testing.T) {
+func TestVector_EndsEarly(t *testing.T) {
 	if err := Read(bytes.NewReader(make([]byte, 11)), make([]float32, 3)); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("error %v, want %v", err, io.ErrUnexpectedEOF)
 	}
 }
 
-func TestTheOtherByteOrder(t *testing.T) {
+func TestBytes_OtherOrder(t *testing.T) {
 	if got := swapped([]byte{1, 2, 3, 4, 5, 6, 7, 8}, 4); !bytes.Equal(got, []byte{4, 3, 2, 1, 8, 7, 6, 5}) {
 		t.Errorf("%v", got)
 	}

@@ -100,7 +100,7 @@ func anyRound(t *rapid.T, number int) metrics.Round {
 	return r
 }
 
-func TestReader_ReadsWhatIsWritten(t *testing.T) {
+func TestReader_ReadsBack(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var rounds []metrics.Round
 		for i := range rapid.IntRange(0, 4).Draw(rt, "rounds") {
@@ -169,7 +169,7 @@ func TestReader_TornTail(t *testing.T) {
 }
 
 // No change of any byte goes unnoticed.
-func TestDamageIsRefused(t *testing.T) {
+func TestRead_Damage(t *testing.T) {
 	file, _ := write(t, demo, example())
 	want := example()
 	for i := range file {
@@ -187,7 +187,7 @@ func TestDamageIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrong(t *testing.T) {
+func TestRead_Mistakes(t *testing.T) {
 	file, ends := write(t, demo, example())
 	twice := append(slices.Clone(file), file[ends[0]:ends[1]]...)
 	newer := slices.Clone(file)

@@ -7,7 +7,7 @@ import (
 )
 
 // Decades along Y leave out what they cannot show, down to the end of a band.
-func TestDecadesAlongY(t *testing.T) {
+func TestDecades_AlongY(t *testing.T) {
 	var b bytes.Buffer
 	p := Panel{Title: "gap", X: "s", Y: "F − F*", Steps: true, LogX: true, LogY: true, Lines: []Line{
 		{"mean", []Point{{1, 100, math.NaN()}, {10, 1, 5}, {20, 0, 1}, {30, -1, 0}, {100, 0.01, 0.001}}},

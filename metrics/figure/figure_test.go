@@ -52,7 +52,7 @@ func TestFairness_AllAlike(t *testing.T) {
 }
 
 // A long curve of one place, as a run of one round has, is a mark, and its axis begins at zero.
-func TestOnePlace(t *testing.T) {
+func TestFigure_OnePlace(t *testing.T) {
 	draw := func(y float64) string {
 		var b bytes.Buffer
 		if err := Write(&b, "svg", []Panel{{Steps: true, Lines: []Line{{"rounds", []Point{{0.05, 4, 0}, {0.05, y, 0}}}}}}); err != nil {

@@ -72,7 +72,7 @@ func TestParticipation_ManyUpdates(t *testing.T) {
 }
 
 // The highest value is in the last bar, a client without the metric in none.
-func TestHistogram_OfAMetric(t *testing.T) {
+func TestHistogram_OfMetric(t *testing.T) {
 	scores := func(values ...float64) (list []metric.ClientScore) {
 		for _, v := range values {
 			list = append(list, metric.ClientScore{Metrics: []float64{v}})

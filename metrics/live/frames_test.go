@@ -58,7 +58,7 @@ func join(before, next map[string]any) {
 }
 
 // Whoever follows frame by frame sees what one who has just come sees.
-func TestFrames_JoinToTheWhole(t *testing.T) {
+func TestFrames_JoinToWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := quick()
 		first, _ := h.current()
@@ -112,7 +112,7 @@ func TestFrames_OfNothing(t *testing.T) {
 	}
 }
 
-func TestFrames_AreNotMoreThanAFewASecond(t *testing.T) {
+func TestFrames_FewPerSecond(t *testing.T) {
 	h := quick()
 	h.pace.frame = time.Hour
 	feed(h, report(1))
@@ -170,7 +170,7 @@ func TestFrames_SnapshotOfNothing(t *testing.T) {
 
 // Losses that are last measured stay; times of a task are those of Eq. 3, from
 // its round's start.
-func TestFrames_WhatASnapshotHolds(t *testing.T) {
+func TestFrames_Snapshot(t *testing.T) {
 	h := quick()
 	h.run.Deadline = 2e9
 	h.run.Remaining = func() (seconds, low, high float64, known bool) { return 50, 40, 60, true }
@@ -245,7 +245,7 @@ func TestFrames_FinalModelIsShown(t *testing.T) {
 }
 
 // Of very many tasks and notices a bounded number is held.
-func TestFrames_WhatIsHeldIsBounded(t *testing.T) {
+func TestFrames_MemoryIsBounded(t *testing.T) {
 	h := quick()
 	tasks := make([]metrics.Task, 5000)
 	for i := range tasks {

@@ -92,7 +92,7 @@ func TestHistory_IsBoundedAndComplete(t *testing.T) {
 }
 
 // A history depends on the rounds alone, and its memory is that of its start.
-func TestHistory_OfAMillionRounds(t *testing.T) {
+func TestHistory_OfMillionRounds(t *testing.T) {
 	h, e := newHistory(metrics.ColumnsOf()), newEvaluations([]metric.Metric{{Name: metric.Accuracy}})
 	for r := 1; r <= 1_000_000; r++ {
 		h.add(report(r))

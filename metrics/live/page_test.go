@@ -96,7 +96,7 @@ func (turnstile) Round(r *metrics.Round) error {
 
 // The page of a run that goes on, from its first round to its end, and the one
 // that it leaves behind, show the numbers of summary.json.
-func TestPage_ShowsTheRun(t *testing.T) {
+func TestPage_ShowsRun(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	b := browsertest.Open(t, 1280, 900, false)
@@ -151,7 +151,7 @@ func TestPage_ShowsTheRun(t *testing.T) {
 }
 
 // A run that is stopped leaves its page as well, and says so.
-func TestPage_OfARunThatStops(t *testing.T) {
+func TestPage_StoppedRun(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	b := browsertest.Open(t, 1280, 900, false)
@@ -188,7 +188,7 @@ func TestPage_OfARunThatStops(t *testing.T) {
 }
 
 // A run that goes on shows all of its rounds, not only those since.
-func TestPage_OfARunThatGoesOn(t *testing.T) {
+func TestPage_ContinuedRun(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	b := browsertest.Open(t, 1280, 900, false)
@@ -222,7 +222,7 @@ func TestPage_OfARunThatGoesOn(t *testing.T) {
 }
 
 // A run that trains nothing has no losses to show.
-func TestPage_OfARunThatTrainsNothing(t *testing.T) {
+func TestPage_TimingOnlyRun(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	b := browsertest.Open(t, 1280, 900, false)
@@ -271,7 +271,7 @@ func TestPage_OfOneRound(t *testing.T) {
 
 // A run whose models have another metric shows that one, and nothing by the name of
 // accuracy.
-func TestPage_OfARegression(t *testing.T) {
+func TestPage_OfRegression(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	b := browsertest.Open(t, 1280, 900, false)

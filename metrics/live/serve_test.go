@@ -182,7 +182,7 @@ func TestServe_ComingBack(t *testing.T) {
 }
 
 // A stream outlives the time that an ordinary answer may take.
-func TestServe_StreamOutlivesTheServersLimits(t *testing.T) {
+func TestServe_StreamOutlivesServersLimits(t *testing.T) {
 	h := quick()
 	h.pace = pace{frame: 5 * time.Millisecond, beat: 20 * time.Millisecond, write: time.Minute}
 	s := httptest.NewUnstartedServer(h.Handler())
@@ -228,7 +228,7 @@ func TestServe_ViewersAreNotTooMany(t *testing.T) {
 
 // A viewer that reads nothing is cut off; it holds up neither the run nor the
 // others, and no memory is kept for it.
-func TestServe_ViewerThatNeverReads(t *testing.T) {
+func TestServe_SilentViewer(t *testing.T) {
 	h := quick()
 	h.pace = pace{frame: time.Millisecond, beat: time.Second, write: 200 * time.Millisecond}
 	for r := range maxPoints {
@@ -266,7 +266,7 @@ func TestServe_ViewerThatNeverReads(t *testing.T) {
 
 // There is nothing but the page and its parts, and nothing that changes
 // anything.
-func TestServe_WhatIsRefused(t *testing.T) {
+func TestServe_Refusals(t *testing.T) {
 	s := serve(t, quick())
 	do := func(method, path, host string) *http.Response {
 		t.Helper()
@@ -344,7 +344,7 @@ func TestServe_CloseEndsStreams(t *testing.T) {
 }
 
 // Rounds may come while many watch.
-func TestServe_WatchingWhileItRuns(t *testing.T) {
+func TestServe_WatchingRunningRun(t *testing.T) {
 	h := quick()
 	h.pace.frame = time.Millisecond
 	s := serve(t, h)

@@ -8,7 +8,7 @@ import (
 )
 
 // A class is waited for alone from when the last of the others is done.
-func TestWaits_WhomRoundsWaitForAlone(t *testing.T) {
+func TestWaits_SoleBottlenecks(t *testing.T) {
 	task := func(class int, end round.Time, outcome round.Outcome) metrics.Task {
 		return metrics.Task{Class: class, TaskReport: round.TaskReport{End: end, Outcome: outcome}}
 	}

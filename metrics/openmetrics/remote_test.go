@@ -146,7 +146,7 @@ func sent(t *testing.T, to string, rounds []round.Report, before int) (told []st
 
 // What arrives is what the file has, in one piece or many, beyond what memory holds, from a run that
 // is resumed, and after a failure that passes; a request that is refused costs its rounds, and no run.
-func TestRoundsArrive(t *testing.T) {
+func TestRounds_Arrive(t *testing.T) {
 	for name, of := range map[string]struct {
 		rounds, before int
 		refuse         []int

@@ -131,7 +131,7 @@ func TestWrite_ClocksDoNotMix(t *testing.T) {
 }
 
 // A database takes a series only when its times ascend.
-func TestTimesAscend(t *testing.T) {
+func TestTimes_Ascend(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var list []round.Report
 		at := round.Time(0)
@@ -164,7 +164,7 @@ func TestTimesAscend(t *testing.T) {
 	})
 }
 
-func TestEpochsOutOfRange(t *testing.T) {
+func TestEpochs_OutOfRange(t *testing.T) {
 	for _, at := range []time.Time{time.Unix(-1, 0), time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), {}} {
 		if err := Write(io.Discard, &metrics.Run{}, at, rounds); err == nil {
 			t.Errorf("%v is accepted", at)

@@ -117,7 +117,7 @@ func write(t *testing.T) []byte {
 }
 
 // The file is read by the published definitions, without this package's field numbers.
-func TestTheEventsByTheirDefinitions(t *testing.T) {
+func TestEvents_ByDefinition(t *testing.T) {
 	list, err := records(write(t))
 	if err != nil {
 		t.Fatal(err)

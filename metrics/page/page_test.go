@@ -15,7 +15,7 @@ import (
 )
 
 // The vendored files are those of uPlot's package in npm, whose version package-lock.json pins.
-func TestPage_UPlotIsThePublishedOne(t *testing.T) {
+func TestPage_UPlotIsPublishedOne(t *testing.T) {
 	for name, want := range map[string]string{
 		"uPlot.iife.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
 		"uPlot.min.css":     "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",

@@ -256,7 +256,7 @@ func TestWrite_Trace(t *testing.T) {
 	}
 }
 
-func TestSomeRounds(t *testing.T) {
+func TestWrite_SomeRounds(t *testing.T) {
 	for _, test := range []struct {
 		from, to int
 		want     Written
@@ -270,7 +270,7 @@ func TestSomeRounds(t *testing.T) {
 // Whatever the tasks of a run are: every client has one track, on it its tasks
 // follow each other, and phases tile each task without gap or overlap; rounds
 // tile the run.
-func TestEverythingTiles(t *testing.T) {
+func TestWrite_EverythingTiles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		length := rapid.Map(rapid.Int64Range(0, 5), func(n int64) round.Time { return round.Time(n) })
 		var rounds []metrics.Round

@@ -18,7 +18,7 @@ import (
 
 // A scrape in protobuf has both forms of a histogram, one in text the classic
 // one alone.
-func TestHistogram_BothFormsOfAHistogram(t *testing.T) {
+func TestHistogram_BothFormsOfHistogram(t *testing.T) {
 	s, err := web.Serve(t.Context(), "127.0.0.1:0", web.Page{Path: "/metrics", Handler: served(t).Handler()})
 	if err != nil {
 		t.Fatal(err)

@@ -136,7 +136,7 @@ func families(t *testing.T, m *Metrics) map[string]*dto.MetricFamily {
 	return byName
 }
 
-func TestMetrics_NamesThatOthersRelyOn(t *testing.T) {
+func TestMetrics_PublicNames(t *testing.T) {
 	shown := gather(t, equipped(t))
 	var got []string
 	for name, f := range shown {
@@ -264,7 +264,7 @@ func value(t *testing.T, families map[string]*dto.MetricFamily, name string, lab
 	return 0
 }
 
-func TestMetrics_WhatARunShows(t *testing.T) {
+func TestMetrics_OfRun(t *testing.T) {
 	families := gather(t, served(t))
 	for _, test := range []struct {
 		name   string
@@ -322,7 +322,7 @@ func TestMetrics_WhatARunShows(t *testing.T) {
 	}
 }
 
-func TestMetrics_RealDevicesHaveSeriesOfTheirOwn(t *testing.T) {
+func TestMetrics_SeriesOfRealDevices(t *testing.T) {
 	slow.NotUnderRace(t)
 	families := gather(t, equipped(t))
 	for _, test := range []struct {
@@ -357,7 +357,7 @@ func TestMetrics_RealDevicesHaveSeriesOfTheirOwn(t *testing.T) {
 }
 
 // Of 103 devices a hundred have series, and one has the tasks of the other three.
-func TestMetrics_DevicesBeyondTheFirstHundredAreOne(t *testing.T) {
+func TestMetrics_SharedSeriesBeyondHundredDevices(t *testing.T) {
 	var devices []string
 	for i := range 103 {
 		devices = append(devices, fmt.Sprintf("pi%d", i))
@@ -381,7 +381,7 @@ func TestMetrics_DevicesBeyondTheFirstHundredAreOne(t *testing.T) {
 
 // The tasks of devices are compared with those of their class, or with all where none is
 // known; classes without a device have no series, however many there are.
-func TestMetrics_DevicesAreComparedWithTheirClass(t *testing.T) {
+func TestMetrics_DevicesBesideTheirClass(t *testing.T) {
 	asked, classes := 0, []string{"pi3", "pi4"}
 	for len(classes) < 3*maxClasses {
 		classes = append(classes, fmt.Sprint("board", len(classes)))
@@ -418,7 +418,7 @@ func TestMetrics_DevicesAreComparedWithTheirClass(t *testing.T) {
 	}
 }
 
-func TestMetrics_RunThatHasNotBegunShowsNoLoss(t *testing.T) {
+func TestMetrics_NoLossBeforeFirstRound(t *testing.T) {
 	families := gather(t, New(&metrics.Run{Name: "demo", Task: "femnist", Schedule: "rounds"}))
 	for _, name := range []string{
 		"fedpace_training_loss", "fedpace_validation_loss", "fedpace_validation_accuracy", "fedpace_local_steps",
@@ -436,7 +436,7 @@ func TestMetrics_RunThatHasNotBegunShowsNoLoss(t *testing.T) {
 }
 
 // A run that goes on is where it was before its next round.
-func TestMetrics_RunThatGoesOn(t *testing.T) {
+func TestMetrics_ContinuedRun(t *testing.T) {
 	m := New(&metrics.Run{Name: "demo"})
 	last := round.Report{Round: 7, End: 21e9, SGDSteps: 560, TrainingLoss: 2, ValidationLoss: math.NaN()}
 	if err := m.Start(&metrics.Start{Last: &metrics.Round{Report: last, Usage: &metrics.Usage{Straggling: 3}}}); err != nil {
@@ -472,7 +472,7 @@ func TestMetrics_PrometheusLint(t *testing.T) {
 
 // The number of series depends on the classes, of which 32 are told apart, and
 // not on the clients.
-func TestMetrics_SeriesDoNotGrowWithThePopulation(t *testing.T) {
+func TestMetrics_SeriesWithoutPopulation(t *testing.T) {
 	count := func(clients, classes int) (n int) {
 		run := &metrics.Run{
 			Name: "demo", Clients: clients, Class: func(client int) int { return client % max(1, classes) }, Power: metrics.Power{Watts: make([]metrics.Watts, 1)},

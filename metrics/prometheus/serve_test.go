@@ -14,7 +14,7 @@ import (
 )
 
 // How a run ended is shown until Prometheus has seen it, and nobody waits for anybody else.
-func TestServe_EndWaitsForAScrape(t *testing.T) {
+func TestServe_EndWaitsForScrape(t *testing.T) {
 	scrape := func(m *Metrics) {
 		r := httptest.NewRequest("GET", "/metrics", nil)
 		r.Header.Set("X-Prometheus-Scrape-Timeout-Seconds", "2")
@@ -52,9 +52,9 @@ func TestServe_EndWaitsForAScrape(t *testing.T) {
 	}
 }
 
-// TestAwaitScrape_BeforeTheFirst ends runs that no Prometheus has scraped yet: only one that failed
+// TestAwaitScrape_BeforeFirst ends runs that no Prometheus has scraped yet: only one that failed
 // or diverged is kept for it, until a minute after its start.
-func TestAwaitScrape_BeforeTheFirst(t *testing.T) {
+func TestAwaitScrape_BeforeFirst(t *testing.T) {
 	for name, x := range map[string]struct {
 		cause error
 		wait  time.Duration

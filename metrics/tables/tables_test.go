@@ -218,7 +218,7 @@ func TestClients(t *testing.T) {
 
 // A run that was stopped goes on with the tasks of its open round: its table has them as little as
 // its summary.
-func TestClientsOfAStoppedRun(t *testing.T) {
+func TestClients_StoppedRun(t *testing.T) {
 	c := New(&metrics.Run{Clients: 8})
 	c.Task(&round.TaskReport{Client: 5, LocalSteps: 80, Outcome: round.Accepted, End: femnist.Total(), Plan: femnist})
 	c.countOpen()
@@ -326,7 +326,7 @@ func BenchmarkWriteRounds(b *testing.B) {
 }
 
 // docs/results.md has the columns as the files do.
-func TestTheColumnsAreDocumented(t *testing.T) {
+func TestColumns_Documented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/results.md")
 	if err != nil {
 		t.Fatal(err)

@@ -110,7 +110,7 @@ func TestTasks(t *testing.T) {
 }
 
 // A run that was stopped goes on with the tasks of its open round.
-func TestTasksOfAStoppedRun(t *testing.T) {
+func TestTasks_StoppedRun(t *testing.T) {
 	dir := t.TempDir()
 	o := started(t, &metrics.Run{Clients: 8}, dir)
 	o.Task(&round.TaskReport{Task: 1, Outcome: round.Accepted, End: femnist.Total(), Plan: femnist})
@@ -124,7 +124,7 @@ func TestTasksOfAStoppedRun(t *testing.T) {
 }
 
 // What a record and a checkpoint hold is what was noted.
-func TestTasksReadBack(t *testing.T) {
+func TestTasks_ReadBack(t *testing.T) {
 	nan := cmpopts.EquateNaNs()
 	rapid.Check(t, func(t *rapid.T) {
 		long := func(name string) round.Time {
@@ -175,7 +175,7 @@ func TestTasks_TornSpool(t *testing.T) {
 
 // Memory does not grow with the tasks: the heap never holds more than a few of the table's row
 // groups. With FEDPACE_LONG there are a million.
-func TestManyTasksTakeLittleMemory(t *testing.T) {
+func TestTasks_LittleMemory(t *testing.T) {
 	const clients, cohort = 1000, 1000
 	run, dir := &metrics.Run{Clients: clients}, t.TempDir()
 	o := started(t, run, dir)

@@ -10,7 +10,7 @@ import (
 )
 
 // What edits is asked for on this machine, by pages of this server, with little to say.
-func TestEdit_WhoMayEdit(t *testing.T) {
+func TestEdit_Permission(t *testing.T) {
 	served := guard("127.0.0.1:7700", true, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.ReadAll(r.Body); errors.As(err, new(*http.MaxBytesError)) {
 			http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)

@@ -135,7 +135,7 @@ func TestServe_Hosts(t *testing.T) {
 }
 
 // No way of writing a path leads out of a folder: none reaches a page.
-func TestServe_PathsThatClimb(t *testing.T) {
+func TestServe_ClimbingPaths(t *testing.T) {
 	s := pages(t, "127.0.0.1:0")
 	for _, path := range []string{
 		"/live/../metrics", "/live/..", "/../etc/passwd", "/live/%2e%2e/metrics", "/live/%2e%2e%2fmetrics", "/live/..%5c..%5cmetrics",
@@ -250,7 +250,7 @@ func TestServe_PortInUseIsSaid(t *testing.T) {
 }
 
 // A stream ends with the server, which ends with its context.
-func TestServe_ServerEndsWithItsContext(t *testing.T) {
+func TestServe_EndsWithContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	began, ended := make(chan struct{}), make(chan struct{})
 	s, err := Serve(ctx, "127.0.0.1:0", Page{Path: "/stream", Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -309,7 +309,7 @@ func TestAdvise_HeterogeneousClients(t *testing.T) {
 }
 
 // The page of theory has the advice as it is printed.
-func TestAdvise_TableOfThePage(t *testing.T) {
+func TestAdvise_TableOfPage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/theory.md")
 	if err != nil {
 		t.Fatal(err)
@@ -334,7 +334,7 @@ func TestAdvise_TableOfThePage(t *testing.T) {
 }
 
 // The errata on the page of theory are those of the program.
-func TestErrata_TableOfThePage(t *testing.T) {
+func TestErrata_TableOfPage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/theory.md")
 	if err != nil {
 		t.Fatal(err)

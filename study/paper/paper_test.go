@@ -47,7 +47,7 @@ func TestPlan_WholeEvaluation(t *testing.T) {
 }
 
 // A cell's folder is named for what it computes.
-func TestPlan_AFolderForEachComputation(t *testing.T) {
+func TestPlan_FolderForEachComputation(t *testing.T) {
 	folder := func(sets ...string) string {
 		p := Full()
 		p.Tasks, p.Schedules, p.Seeds, p.Sets = []config.Task{config.TaskSent140}, []string{"fixed"}, 1, sets
@@ -267,7 +267,7 @@ func cellOf(cells []study.Cell, c Curve) *study.Cell {
 }
 
 // Where a run is stopped the same cells go on, to the same results.
-func TestEvaluation_ContinuesAfterAnInterruption(t *testing.T) {
+func TestEvaluation_ContinuesAfterInterruption(t *testing.T) {
 	whole := small(t)
 	cells, err := whole.Cells()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 )
 
 // Runs of all plans may meet on one server, where a name belongs to one.
-func TestCell_UniqueNameOnAServer(t *testing.T) {
+func TestCell_UniqueNameOnServer(t *testing.T) {
 	names := map[string]string{}
 	for plan, change := range map[string]func(*Plan){
 		"defaults":  func(*Plan) {},
@@ -38,7 +38,7 @@ func TestCell_UniqueNameOnAServer(t *testing.T) {
 }
 
 // Where a cell is computed changes nothing of it: it is done once.
-func TestPlay_ServerIsNotInTheFolder(t *testing.T) {
+func TestPlay_ServerIsNotInFolder(t *testing.T) {
 	folder := func(sets ...string) string {
 		p := Full()
 		p.Tasks, p.Schedules, p.Sets = []config.Task{config.TaskSent140}, []string{"fixed"}, sets

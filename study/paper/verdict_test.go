@@ -98,7 +98,7 @@ func TestVerdicts_ArePaired(t *testing.T) {
 // Differences of -0.001, -0.002 and -0.003 are a match within 0.01, as their mean, -0.002, is 0.008 above
 // that at a standard error of 0.001/sqrt(3): t is 13.86, p of two degrees of freedom 1 - t/sqrt(t²+2) =
 // 0.00517. Within 0.002 nothing is decided, and of 0.03 more they are too little.
-func TestVerdicts_WithAMargin(t *testing.T) {
+func TestVerdicts_WithMargin(t *testing.T) {
 	rounds, fixed := seeds("rounds", 0.499, 0.598, 0.697), seeds("fixed", 0.5, 0.6, 0.7)
 	for by, want := range map[float64]string{-0.01: Yes, -0.002: Undecided, 0.03: No} {
 		v := decided(t, func(c *Claim) { c.By = by }, rounds, fixed)

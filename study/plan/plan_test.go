@@ -89,7 +89,7 @@ func TestPlan_ForUpdates(t *testing.T) {
 
 // A setting that never has its updates, because its batteries are empty, no client is quick enough to be
 // asked or none is in time, took the least time and energy of all: it stands last, and is not chosen.
-func TestPlan_UpdatesThatNeverArrive(t *testing.T) {
+func TestPlan_LostUpdates(t *testing.T) {
 	fleet := "fleet=[{name: one, seconds_per_step: 0.1, watts: 1, battery: {joules: 10, floor: 0.1}}]"
 	plan := func(what, grid string, sets ...string) *Plan {
 		q := small(append([]string{"stop.rounds=null", "stop.accepted=60", "schedule.k=fixed", fleet}, sets...)...)
@@ -125,7 +125,7 @@ func TestPlan_UpdatesThatNeverArrive(t *testing.T) {
 }
 
 // A grid that is misspelt compares nothing.
-func TestPlan_GridWithoutASetting(t *testing.T) {
+func TestPlan_GridWithoutSetting(t *testing.T) {
 	q := small()
 	q.Schedules, q.Grids = []string{"fixed"}, []study.Grid{{Key: "chort", Values: []string{"4", "5"}}}
 	if _, err := Make(t.Context(), q, t.TempDir(), study.Options{}, nil); err == nil || !strings.Contains(err.Error(), `did you mean "cohort"?`) {
@@ -200,7 +200,7 @@ func trainedSetting(name string, joules float64, tails ...float64) *Setting {
 
 // The best setting by the end of its runs is recommended, not a cheaper one that few seeds do not tell from
 // it: that would reward few seeds. The cheaper one is named, with the seeds that would decide.
-func TestPlan_RecommendsTheBestTail(t *testing.T) {
+func TestPlan_RecommendsBestTail(t *testing.T) {
 	nan := math.NaN()
 	for name, x := range map[string]struct {
 		fresh    int
@@ -259,7 +259,7 @@ func TestPlan_RecommendsTheBestTail(t *testing.T) {
 
 // Who asks for a level gets the setting that reaches it first, with each seed; without one that does, the
 // best at the end.
-func TestPlan_ForALevel(t *testing.T) {
+func TestPlan_ForLevel(t *testing.T) {
 	for target, want := range map[string]string{"0.5": "It reaches evaluate.target after ", "1": "Its accuracy in the last tenth of "} {
 		q := small("stop.rounds=30", "evaluate.every=1", "evaluate.target="+target)
 		q.For, q.Learn = Target, 1
@@ -279,7 +279,7 @@ func TestPlan_ForALevel(t *testing.T) {
 
 // The rounds of a constant fleet are those of Eq. 5: what fits into the time of 12 rounds
 // of K_0 = 8 with the configuration's own schedule.
-func TestPlan_TimesOfTheFormula(t *testing.T) {
+func TestPlan_TimesOfFormula(t *testing.T) {
 	q := small("schedule.k=fixed")
 	q.Schedules = []string{"fixed", "dsgd"}
 	q.Grids = []study.Grid{{Key: "schedule.k0", Values: []string{"4", "8"}}, {Key: "cohort", Values: []string{"5", "10"}}}
@@ -321,7 +321,7 @@ func TestPlan_TimesOfTheFormula(t *testing.T) {
 }
 
 // A plan that was cut goes on with what it has trained, and comes to the same.
-func TestPlan_ContinuesAfterAnInterruption(t *testing.T) {
+func TestPlan_ContinuesAfterInterruption(t *testing.T) {
 	q := small()
 	q.Learn = 2
 	q.Schedules = []string{"fixed", "rounds"}

@@ -12,7 +12,7 @@ import (
 
 // What a plan says of a constant fleet is Eq. 3 to 5 and 10 in float64: rounds of K_r local steps
 // that fit the time of 30 rounds with K_0 = 20, their steps, and the order by sqrt(N sum K_r) R.
-func TestPlan_TimesByTheEquations(t *testing.T) {
+func TestPlan_TimesByEquations(t *testing.T) {
 	const megabits, down, up, step = 0.32, 20, 5, 0.01
 	q := plan.Request{
 		Sets:      []string{"task=sent140", "clients=20", "cohort=5", "schedule.k=fixed", "schedule.k0=20", "stop.rounds=30", "network={model_megabits: 0.32, download_mbps: 20, upload_mbps: 5}", "compute.seconds_per_step=0.01"},

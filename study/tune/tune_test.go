@@ -45,7 +45,7 @@ func textOf(t *testing.T, r *Result) string {
 
 // A tuning that is stopped in each of its rungs goes on to the result of one that is not, and its
 // longest runs have the bits of whole ones.
-func TestTune_ContinuesAfterAnInterruption(t *testing.T) {
+func TestTune_ContinuesAfterInterruption(t *testing.T) {
 	t.Parallel()
 	whole, err := Make(t.Context(), small(t.TempDir()), choice.Limits{Seeds: 2}, study.Options{})
 	if err != nil {
@@ -186,7 +186,7 @@ func TestBest_OwnSchedules(t *testing.T) {
 }
 
 // Of an error less is better: the model says it, where the configuration does not.
-func TestTune_LowestErrorIsTheBest(t *testing.T) {
+func TestTune_LowestErrorIsBest(t *testing.T) {
 	t.Parallel()
 	p := planOf(t.TempDir(), []study.Grid{{Key: "schedule.eta0", Values: []string{"0.0001", "0.02", "0.001"}}})
 	p.Load = func(more ...string) (config.Config, error) {
@@ -266,7 +266,7 @@ func TestTune_Refused(t *testing.T) {
 
 // On three problems what is found is within noise of the best of the whole grid, for at most a third
 // of its steps.
-func TestTune_FindsTheBest(t *testing.T) {
+func TestTune_FindsBest(t *testing.T) {
 	slow.Test(t, "plays whole grids of 16 settings on three problems")
 	grids := []study.Grid{{Key: "schedule.k0", Values: []string{"5", "10", "20", "40"}}, {Key: "schedule.eta0", Values: []string{"0.01", "0.05", "0.2", "1"}}}
 	for name, sets := range map[string][]string{

@@ -70,8 +70,8 @@ func TestEpsilon_OfDPAccounting(t *testing.T) {
 	}
 }
 
-// TestEpsilon_ValuesAreThoseOfDPAccounting prints the committed values anew.
-func TestEpsilon_ValuesAreThoseOfDPAccounting(t *testing.T) {
+// TestEpsilon_AgreesWithDPAccounting prints the committed values anew.
+func TestEpsilon_AgreesWithDPAccounting(t *testing.T) {
 	slow.Test(t, "it fetches dp-accounting")
 	out, err := exec.Command("uv", "run", "--no-project", "--quiet", "--with", "dp-accounting==0.6.0",
 		"python", "testdata/accounting.py").Output()

@@ -109,7 +109,7 @@ func (b *bench) resume(name string, delay time.Duration) {
 }
 
 // Hosts that keep up share tasks equally, from when they come until they go.
-func TestHostsShareTasks(t *testing.T) {
+func TestHosts_ShareTasks(t *testing.T) {
 	b := newBench("a", "b", "c")
 	for _, want := range []map[string]int{{"a": 40, "b": 40, "c": 40}, {"a": 30, "b": 30, "c": 30, "d": 30}, {"b": 40, "c": 40, "d": 40}} {
 		if _, got := b.play(t, 120); !maps.Equal(got, want) {
@@ -125,7 +125,7 @@ func TestHostsShareTasks(t *testing.T) {
 	}
 }
 
-func TestNoHostIsAnyHost(t *testing.T) {
+func TestHosts_NoneIsAnyHost(t *testing.T) {
 	b := newBench()
 	if to := b.Place(); to != (Target{Token: b.first}) {
 		t.Errorf("got %v", to)

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func TestAQuestionIsAnswered(t *testing.T) {
+func TestAsk_Answered(t *testing.T) {
 	for answer, want := range map[string]struct {
 		yes  bool
 		said string
@@ -30,7 +30,7 @@ func TestAQuestionIsAnswered(t *testing.T) {
 }
 
 // A signal ends the question at once, and no answer counts from then on.
-func TestASignalEndsAQuestion(t *testing.T) {
+func TestAsk_Signal(t *testing.T) {
 	silent, _ := io.Pipe()
 	for _, in := range []io.Reader{silent, strings.NewReader("y\n")} {
 		ctx, signal := context.WithCancel(t.Context())

@@ -29,7 +29,7 @@ func runAt(schedule string, round int) Status {
 }
 
 // A line fits into any terminal; the wider the terminal, the more it says.
-func TestALineFits(t *testing.T) {
+func TestDisplay_LineFits(t *testing.T) {
 	s := runAt("rounds", 10)
 	for _, test := range []struct {
 		columns   int
@@ -51,7 +51,7 @@ func TestALineFits(t *testing.T) {
 	}
 }
 
-func TestNoLineIsTooLong(t *testing.T) {
+func TestDisplay_LongLines(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := Status{Subject: "x", Done: rapid.Float64Range(-0.2, 1).Draw(t, "done")}
 		for range rapid.IntRange(0, 8).Draw(t, "parts") {
@@ -78,7 +78,7 @@ func TestBars(t *testing.T) {
 	}
 }
 
-func TestACompleteRunFillsItsBar(t *testing.T) {
+func TestDisplay_CompleteRunFillsBar(t *testing.T) {
 	s := runAt("rounds", 40)
 	if bar, text := s.drawn(120); bar != "["+strings.Repeat("=", 20)+"]" || strings.Contains(text, "left") {
 		t.Errorf("%q %q", bar, text)
@@ -93,7 +93,7 @@ func terminalOf(b *bytes.Buffer, columns int, colour bool) *Display {
 }
 
 // A line is drawn over; another schedule's is another line, and so is a notice.
-func TestLinesOnATerminal(t *testing.T) {
+func TestDisplay_Terminal(t *testing.T) {
 	var b bytes.Buffer
 	d := terminalOf(&b, 40, false)
 	for _, schedule := range []string{"dsgd", "fixed"} {
@@ -130,7 +130,7 @@ func TestLinesOnATerminal(t *testing.T) {
 }
 
 // In a log a line comes now and then, and a notice at once.
-func TestALog(t *testing.T) {
+func TestDisplay_Log(t *testing.T) {
 	var b bytes.Buffer
 	d := newDisplay(&b, false)
 	d.Show(runAt("rounds", 10))
@@ -168,7 +168,7 @@ func TestWatching(t *testing.T) {
 }
 
 // A log's lines become seldom.
-func TestLinesOfALogBecomeSeldom(t *testing.T) {
+func TestDisplay_LogBecomesSeldom(t *testing.T) {
 	for after, every := range map[time.Duration]time.Duration{0: lineEvery, time.Minute: lineEvery, 10 * time.Minute: 30 * time.Second, time.Hour: time.Minute} {
 		var b bytes.Buffer
 		d := newDisplay(&b, false)
@@ -187,7 +187,7 @@ func TestLinesOfALogBecomeSeldom(t *testing.T) {
 }
 
 // What is no terminal has no colours and is not drawn over.
-func TestAPipeIsNoTerminal(t *testing.T) {
+func TestDisplay_PipeIsNoTerminal(t *testing.T) {
 	if s := screenOf(&bytes.Buffer{}); s.terminal || s.colour || s.paint(problemColour, "x") != "x" {
 		t.Errorf("%+v", s)
 	}

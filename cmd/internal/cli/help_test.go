@@ -17,7 +17,7 @@ import (
 	"fedpace/internal/testkit/installed"
 )
 
-func TestHelpIsWrapped(t *testing.T) {
+func TestHelp_Wrapped(t *testing.T) {
 	text := `A paragraph of two lines,
 which is filled.
 
@@ -51,7 +51,7 @@ Flags:
 }
 
 // Where there is no terminal, the environment says how wide lines are.
-func TestTheWidthOfNoTerminal(t *testing.T) {
+func TestHelp_WidthWithoutTerminal(t *testing.T) {
 	for columns, want := range map[string]int{"": usualWidth, "60": 60, "wide": usualWidth, "0": usualWidth} {
 		t.Setenv("COLUMNS", columns)
 		if got := screenOf(new(bytes.Buffer)).width(); got != want {
@@ -61,7 +61,7 @@ func TestTheWidthOfNoTerminal(t *testing.T) {
 }
 
 // Nothing is lost or added but line breaks, and what can be broken fits.
-func TestWrappingLosesNothing(t *testing.T) {
+func TestHelp_WrappingLosesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Join(rapid.SliceOfN(rapid.StringMatching(` {0,4}([a-zé]{1,9} {1,3}){0,12}[a-z]`), 1, 6).Draw(t, "lines"), "\n")
 		columns := rapid.IntRange(20, 120).Draw(t, "columns")
@@ -78,7 +78,7 @@ func TestWrappingLosesNothing(t *testing.T) {
 }
 
 // A bash without the package bash-completion is told so when it loads the script.
-func TestBashIsToldWhatCompletionLacks(t *testing.T) {
+func TestCompletion_BashWithoutPackage(t *testing.T) {
 	bash := installed.Program(t, "bash", "bash")
 	root := Group(&cobra.Command{Use: "fedpace"}, VersionCommand("fedpace"))
 	var script bytes.Buffer

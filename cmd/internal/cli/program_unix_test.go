@@ -16,7 +16,7 @@ import (
 
 // One signal ends each command: one that looks for it by itself, one that gets it twice at
 // once, and one that hangs.
-func TestOneSignalEndsACommand(t *testing.T) {
+func TestProgram_OneSignalEnds(t *testing.T) {
 	const marks = "FEDPACE_TEST_SIGNALLED" // the process that is the command
 	if kind := os.Getenv(marks); kind != "" {
 		if kind == "looks twice" {
@@ -40,7 +40,7 @@ func TestOneSignalEndsACommand(t *testing.T) {
 		}, Args: cobra.ArbitraryArgs})
 	}
 	for kind, want := range map[string]string{"looks": "demo: interrupted: all is kept\n", "looks twice": "demo: interrupted: all is kept\n", "hangs": "demo: interrupted\n"} {
-		command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestOneSignalEndsACommand$")
+		command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestProgram_OneSignalEnds$")
 		command.Env = append(os.Environ(), marks+"="+kind)
 		said, err := command.CombinedOutput()
 		var exit *exec.ExitError

@@ -9,7 +9,7 @@ import (
 
 // A service manager hears that the process is ready, that it lives, and that it
 // stops (sd_notify(3)).
-func TestAServiceManagerIsTold(t *testing.T) {
+func TestSupervisor_ServiceManager(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notify")
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
@@ -47,7 +47,7 @@ func TestAServiceManagerIsTold(t *testing.T) {
 	}
 }
 
-func TestNobodyIsTold(t *testing.T) {
+func TestSupervisor_None(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", "")
 	stopping, err := supervised(t.Context())
 	if err != nil {

@@ -41,7 +41,7 @@ var escapes = regexp.MustCompile(`\x1b\[[0-9;]*[A-Za-z]`)
 
 // Two runs on real terminals of any width: no line breaks, both bars are full
 // at the end.
-func TestRunsOnATerminal(t *testing.T) {
+func TestTerminal_Runs(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	t.Setenv("NO_COLOR", "")
 	for _, columns := range []uint16{20, 50, 104, 200} {
@@ -94,7 +94,7 @@ func TestRunsOnATerminal(t *testing.T) {
 	}
 }
 
-func TestColoursNeverAgainstNoColor(t *testing.T) {
+func TestTerminal_NoColor(t *testing.T) {
 	_, tty := openTerminal(t, 80)
 	for _, test := range []struct {
 		term, no         string

@@ -8,7 +8,7 @@ import (
 
 // Who gives a group a flag is sent to the command below that has it, and never to one, or to
 // a flag, that help does not list.
-func TestAFlagOfACommandBelow(t *testing.T) {
+func TestUsage_FlagOfSubcommand(t *testing.T) {
 	command := func(use string, change func(*cobra.Command)) *cobra.Command {
 		c := &cobra.Command{Use: use, Run: func(*cobra.Command, []string) {}}
 		c.Flags().Bool("wide", false, "")

@@ -11,7 +11,7 @@ import (
 	"fedpace/learn"
 )
 
-func TestFetchLine(t *testing.T) {
+func TestFetch_Line(t *testing.T) {
 	for want, p := range map[string]fetch.Progress{
 		"x  0 bytes of 2.0 MB  0 %":                      {Archive: "x", Total: 2e6},
 		"x  1.5 MB of 2.0 MB  75 %  500.0 kB/s  1s left": {Archive: "x", Done: 15e5, Total: 2e6, Start: 5e5, Elapsed: 2 * time.Second},
@@ -25,7 +25,7 @@ func TestFetchLine(t *testing.T) {
 	}
 }
 
-func TestNextSteps(t *testing.T) {
+func TestFetch_NextSteps(t *testing.T) {
 	for _, a := range fetch.Archives {
 		if next := nextStep(a.Name, filepath.Join("data", a.File)); !strings.Contains(next, "fedpace run --set task=") || !strings.Contains(next, a.File) {
 			t.Errorf("%s: %s", a.Name, next)

@@ -14,7 +14,7 @@ import (
 
 // A person reads columns and human figures; a program reads tabs and plain numbers. What
 // is not known is no number, and no name does anything on a terminal.
-func TestTheListOfRuns(t *testing.T) {
+func TestLs_Runs(t *testing.T) {
 	best := 0.75
 	list := []listedRun{
 		{Folder: "runs/a", State: folder.RunComplete, Task: "femnist", Schedule: "rounds", Seed: 1, Rounds: 3, Virtual: 61.5, Metric: metric.Accuracy, Best: &best, Tags: []string{"paper", "k=8"}},
@@ -41,7 +41,7 @@ runs/longer	damaged							old
 }
 
 // A terminal's table is as wide as a page at most, however long the names are; a program's has all of them.
-func TestTheListFitsATerminal(t *testing.T) {
+func TestLs_FitsTerminal(t *testing.T) {
 	long := strings.Repeat("abcdefghij", 6)
 	list := []listedRun{{Folder: "runs/" + long, State: folder.RunComplete, Task: "femnist", Schedule: strings.Repeat("ü", 40), Seed: 1, Rounds: 12_000, Virtual: 1e6, Tags: []string{long}}}
 	for _, person := range []bool{true, false} {
@@ -86,7 +86,7 @@ func listOf(t *testing.T, args ...string) (states map[string]folder.RunState, no
 }
 
 // What is damaged or cannot be read is noted, and hides no other run.
-func TestTheListGoesOnBehindWhatIsDamaged(t *testing.T) {
+func TestLs_DamagedRuns(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if states, notes := listOf(t); len(states) > 0 || notes != "" {
 		t.Errorf("before any run: %v, %q", states, notes)
@@ -110,7 +110,7 @@ func TestTheListGoesOnBehindWhatIsDamaged(t *testing.T) {
 	}
 }
 
-func TestRunsAreListedOnce(t *testing.T) {
+func TestLs_RunsOnce(t *testing.T) {
 	root := t.TempDir()
 	t.Chdir(root)
 	runIn(t, "runs/a")
@@ -121,7 +121,7 @@ func TestRunsAreListedOnce(t *testing.T) {
 }
 
 // The page says what the list says where nothing has run yet.
-func TestThePageBeforeAnyRun(t *testing.T) {
+func TestLs_NoRuns(t *testing.T) {
 	t.Chdir(t.TempDir())
 	c := UICommand()
 	c.SetArgs([]string{})

@@ -11,7 +11,7 @@ import (
 )
 
 // Nothing waits for what a named pipe in the place of a run's file might say.
-func TestPipesAreNotRead(t *testing.T) {
+func TestLs_PipesAreNotRead(t *testing.T) {
 	t.Chdir(t.TempDir())
 	runIn(t, "runs/a")
 	for name, want := range map[string]folder.RunState{folder.RoundsFile: folder.RunKilled, ".lock": folder.RunKilled, folder.SummaryFile: folder.RunDamaged} {

@@ -64,7 +64,7 @@ func remove(ctx context.Context, args ...string) (stdout, stderr string, err err
 
 // Folders may be given twice, within each other and in other words: each run is counted
 // and removed once.
-func TestRunsAreRemovedOnce(t *testing.T) {
+func TestRm_RunsOnce(t *testing.T) {
 	for _, given := range [][]string{
 		{"runs/a", "runs/a", "runs/b"}, {"runs/a/", "./runs/b", "runs//b"}, {"runs", "runs/a"}, {"runs/a", "runs"}, {"$/runs/b", "runs"}, {"runs/../runs", "$"},
 	} {
@@ -87,7 +87,7 @@ func TestRunsAreRemovedOnce(t *testing.T) {
 }
 
 // What a comparison left goes with its runs, also where a folder around it is given.
-func TestComparisonsAreRemovedWhole(t *testing.T) {
+func TestRm_WholeComparisons(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, dir := range []string{"runs/demo", "runs/x-compare/fixed", "runs/x-compare/dsgd", "runs/noted/a"} {
 		runIn(t, dir)
@@ -107,7 +107,7 @@ func TestComparisonsAreRemovedWhole(t *testing.T) {
 }
 
 // A link to a run is no run: it, and what it points to, stay.
-func TestNoRunIsRemovedThroughALink(t *testing.T) {
+func TestRm_ThroughLink(t *testing.T) {
 	t.Chdir(t.TempDir())
 	runIn(t, "kept/best")
 	if err := os.Symlink("kept/best", "link"); err != nil {
@@ -124,7 +124,7 @@ func TestNoRunIsRemovedThroughALink(t *testing.T) {
 }
 
 // The current folder may be the one to remove.
-func TestTheCurrentFolderIsRemoved(t *testing.T) {
+func TestRm_CurrentFolder(t *testing.T) {
 	root := t.TempDir()
 	for _, given := range []string{".", ".."} {
 		dir := filepath.Join(root, "runs", "demo")
@@ -142,7 +142,7 @@ func TestTheCurrentFolderIsRemoved(t *testing.T) {
 }
 
 // A signal that came before the first run goes keeps all of them.
-func TestASignalKeepsRuns(t *testing.T) {
+func TestRm_SignalKeepsRuns(t *testing.T) {
 	t.Chdir(t.TempDir())
 	runIn(t, "runs/a")
 	ctx, signal := context.WithCancel(t.Context())
@@ -155,7 +155,7 @@ func TestASignalKeepsRuns(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoFolderIsNotRemoved(t *testing.T) {
+func TestRm_FileOfAnotherKind(t *testing.T) {
 	t.Chdir(t.TempDir())
 	runIn(t, "runs/a")
 	if _, _, err := remove(t.Context(), "runs/a/config.yaml"); err == nil || !strings.HasSuffix(err.Error(), "config.yaml is a file, and no folder of a run") {

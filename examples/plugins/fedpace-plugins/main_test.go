@@ -17,7 +17,7 @@ import (
 
 // A binary of one's own has the plug-ins in its help and its dry runs, plays them,
 // and resumes a run of them to the same bits.
-func TestABinaryWithPlugIns(t *testing.T) {
+func TestBinary_WithPlugins(t *testing.T) {
 	slow.Test(t, "it builds a program and plays it")
 	dir := t.TempDir()
 	program := filepath.Join(dir, "fedpace-plugins")

@@ -63,7 +63,7 @@ const enough = 20
 
 // Two devices are measured, one after the other, and both ends come to the same figures.
 // The device knows then what the coordinator's runs learn.
-func TestDevicesAreMeasuredInTurns(t *testing.T) {
+func TestServe_DevicesInTurns(t *testing.T) {
 	l := newLaboratory(t)
 	var group errgroup.Group
 	welcome := &bus.Welcome{Params: 1000, Task: "femnist", Spec: &bus.Spec{Model: "mlp:4,16,3", Batch: 8}}
@@ -117,7 +117,7 @@ func TestDevicesAreMeasuredInTurns(t *testing.T) {
 }
 
 // A device that falls silent loses its turn and is measured when it is back.
-func TestASilentDeviceLosesItsTurn(t *testing.T) {
+func TestServe_SilentDevice(t *testing.T) {
 	l := newLaboratory(t)
 	ctx, leave := context.WithCancel(t.Context())
 	var group errgroup.Group
@@ -156,7 +156,7 @@ func TestASilentDeviceLosesItsTurn(t *testing.T) {
 }
 
 // A device that sends another model than it got is not measured; others are.
-func TestAnotherModelIsNoMeasurement(t *testing.T) {
+func TestServe_AnotherModel(t *testing.T) {
 	l := newLaboratory(t)
 	var group errgroup.Group
 	var all []Measured
@@ -192,7 +192,7 @@ func TestAnotherModelIsNoMeasurement(t *testing.T) {
 }
 
 // A calibration that is stopped leaves nothing under way, and says so to its device.
-func TestAStoppedCalibration(t *testing.T) {
+func TestServe_Stopped(t *testing.T) {
 	l := newLaboratory(t)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)

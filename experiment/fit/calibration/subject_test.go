@@ -12,7 +12,7 @@ import (
 )
 
 // A configuration says model, minibatches, optimizer, algorithm and what columns mean.
-func TestWhatAConfigurationsDevicesDo(t *testing.T) {
+func TestSubject_OfConfiguration(t *testing.T) {
 	of := func(text string) *calibrate.Subject {
 		t.Helper()
 		path := filepath.Join(t.TempDir(), "exp.yaml")

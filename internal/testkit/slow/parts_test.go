@@ -7,7 +7,7 @@ import (
 	"fedpace/internal/testkit/slow"
 )
 
-func TestNextSeed_GoesOnFromTheFile(t *testing.T) {
+func TestNextSeed_ReadsFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "next")
 	if seed := slow.NextSeed(t, path); seed != 0 {
 		t.Errorf("without a file the first seed is %d, want 0", seed)

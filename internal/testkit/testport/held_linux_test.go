@@ -10,7 +10,7 @@ import (
 
 // A held port is given to nobody who asks for any port, to listen or to connect,
 // and again and again to the server that asks for it.
-func TestAHeldPortIsGivenToNobodyElse(t *testing.T) {
+func TestHeld_NotGivenToOthers(t *testing.T) {
 	held := Held(t)
 	if c, err := net.Dial("tcp", held); err == nil {
 		c.Close()

@@ -11,7 +11,7 @@ import (
 	"fedpace/internal/testkit/slow"
 )
 
-func TestDrawsAreFixed(t *testing.T) {
+func TestDraws_Fixed(t *testing.T) {
 	if slow.On() || os.Getenv("RAPID_SEED") != "" {
 		t.Skip("the draws of this run are fresh ones, or those of a given seed")
 	}
@@ -20,7 +20,7 @@ func TestDrawsAreFixed(t *testing.T) {
 	}
 }
 
-func TestEveryPropertyTestUsesTheSeed(t *testing.T) {
+func TestPropertyTests_UseSeed(t *testing.T) {
 	list := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}}`, "fedpace/...")
 	out, err := list.Output()
 	if err != nil {

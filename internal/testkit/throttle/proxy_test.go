@@ -30,7 +30,7 @@ func echo(t *testing.T) string {
 
 // What goes through arrives whole, and not before the link can have carried it there and
 // back.
-func TestALinkCarriesNoMoreThanItCan(t *testing.T) {
+func TestLink_Limited(t *testing.T) {
 	p, err := Start(Config{Server: echo(t), Download: 20, Upload: 10, Latency: 5 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +61,7 @@ func TestALinkCarriesNoMoreThanItCan(t *testing.T) {
 }
 
 // Close ends connections that are open, and those that nobody answers.
-func TestCloseEndsConnections(t *testing.T) {
+func TestClose_EndsConnections(t *testing.T) {
 	p, err := Start(Config{Server: echo(t), Download: 0.001})
 	if err != nil {
 		t.Fatal(err)

@@ -234,7 +234,7 @@ func exact(add func(isa ISA, sum []int64, w float64, x, base []float32) int) fun
 
 // The instruction sets of a class give the same bits in every routine, for any sizes
 // and any values.
-func TestKernel_SameBitsInAClass(t *testing.T) {
+func TestKernel_SameBitsInClass(t *testing.T) {
 	routines := reflect.TypeFor[routine]()
 	for i := range routines.NumField() {
 		switch name := routines.Field(i).Name; name {

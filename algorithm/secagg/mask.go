@@ -5,10 +5,15 @@ import (
 	"crypto/cipher"
 	"crypto/ecdh"
 	"encoding/binary"
+	"slices"
 )
 
-// maskBlock is how many bytes of a mask are made at a time: they and the words stay in the fastest cache.
-const maskBlock = 8 << 10
+// maskBlock is how many bytes of a mask are made at a time, and maskGroup of how many masks: they and
+// the words stay in the fastest cache, and a pass over the words adds all masks of a group.
+const (
+	maskBlock = 4 << 10
+	maskGroup = 4
+)
 
 // mask is the stream of one mask and how it enters. Word i of a mask is the bytes 8i to 8i+7, the lowest
 // first, of AES-256 in counter mode from a counter of zero.
@@ -29,18 +34,49 @@ func newMask(key []byte, subtracts bool) mask {
 }
 
 // addMasks adds masks to words modulo 2^64, or subtracts them. It goes through the words once: all masks
-// of a block come before the next block.
+// of a block come before the next block. Masks that are added enter in groups, and so do those that are
+// subtracted, since additions modulo 2^64 may be in any order.
 func addMasks(words []uint64, masks []mask) {
-	var zeros, bytes [maskBlock]byte
+	var added, subtracted []cipher.Stream
+	for _, m := range masks {
+		if m.subtracts {
+			subtracted = append(subtracted, m.stream)
+		} else {
+			added = append(added, m.stream)
+		}
+	}
+	var buffers maskBuffers
 	for len(words) > 0 {
 		n := min(len(words), maskBlock/8)
-		part := bytes[:8*n]
-		for _, m := range masks {
-			m.stream.XORKeyStream(part, zeros[:8*n])
-			addWords(words[:n], part, m.subtracts)
+		for group := range slices.Chunk(added, maskGroup) {
+			addWords(words[:n], buffers.fill(group, 8*n), false)
+		}
+		for group := range slices.Chunk(subtracted, maskGroup) {
+			addWords(words[:n], buffers.fill(group, 8*n), true)
 		}
 		words = words[n:]
 	}
+}
+
+// maskBuffers hold a block of each mask of a group. zeros stays zero: a key stream is what a cipher
+// makes of it. The blocks from used on are zero.
+type maskBuffers struct {
+	zeros  [maskBlock]byte
+	blocks [maskGroup][maskBlock]byte
+	used   int
+}
+
+// fill writes the next n bytes of each stream of a group, of at most maskGroup, into a block. Blocks
+// without a stream are zero.
+func (b *maskBuffers) fill(group []cipher.Stream, n int) *[maskGroup][maskBlock]byte {
+	for i, stream := range group {
+		stream.XORKeyStream(b.blocks[i][:n], b.zeros[:n])
+	}
+	for i := len(group); i < b.used; i++ {
+		clear(b.blocks[i][:])
+	}
+	b.used = len(group)
+	return &b.blocks
 }
 
 // addMask adds or subtracts the mask of one key.
@@ -48,17 +84,20 @@ func addMask(words []uint64, key []byte, subtract bool) {
 	addMasks(words, []mask{newMask(key, subtract)})
 }
 
-// addWords adds the little-endian words of 64 bits in b to words, modulo 2^64, or subtracts them if
-// subtract is true. b has 8 bytes for each word.
-func addWords(words []uint64, b []byte, subtract bool) {
+// addWords adds the sum of the little-endian words of 64 bits in the blocks to words, modulo 2^64, or
+// subtracts it if subtract is true. There are at most maskBlock/8 words.
+func addWords(words []uint64, blocks *[maskGroup][maskBlock]byte, subtract bool) {
+	word := func(block int, i uint) uint64 {
+		return binary.LittleEndian.Uint64(blocks[block][8*i:][:8])
+	}
 	if subtract {
-		for i := range words {
-			words[i] -= binary.LittleEndian.Uint64(b[8*i:])
+		for i := range uint(min(len(words), maskBlock/8)) {
+			words[i] -= word(0, i) + word(1, i) + word(2, i) + word(3, i)
 		}
 		return
 	}
-	for i := range words {
-		words[i] += binary.LittleEndian.Uint64(b[8*i:])
+	for i := range uint(min(len(words), maskBlock/8)) {
+		words[i] += word(0, i) + word(1, i) + word(2, i) + word(3, i)
 	}
 }
 

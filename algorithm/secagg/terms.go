@@ -175,22 +175,25 @@ func (p *Plan) recoveryFailure() float64 {
 }
 
 // disconnected bounds the probability that the ring without colluders and those who left falls
-// apart. For that k/2 members that follow each other must all be gone: the bound counts the places
-// where such a run may begin. Where all members are neighbours it cannot happen.
+// apart. A ring that is cut in one place is a path, which still holds together, so it takes two runs
+// of k/2 members that follow each other and are all gone. The bound counts the n(n − k + 1)/2 pairs
+// of places where two such runs may begin without a member in common; each pair has k given members
+// gone with the probability of the product. Where all members are neighbours it cannot happen.
 func (p *Plan) disconnected() float64 {
 	n := p.Members
 	if p.Neighbours >= n-1 {
 		return 0
 	}
 	gone := min(n, p.Colluders+p.Dropouts)
-	probability := float64(n)
-	for i := range p.Neighbours / 2 {
+	run := (p.Neighbours + 1) / 2
+	probability := float64(n) * float64(n-2*run+1) / 2
+	for i := range 2 * run {
 		if gone-i <= 0 {
 			return 0
 		}
 		probability *= float64(gone-i) / float64(n-i)
 	}
-	return probability
+	return max(0, probability)
 }
 
 // upperTail is the probability that of k drawn without replacement out of n, of which marked are

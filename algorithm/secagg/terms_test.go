@@ -74,8 +74,8 @@ func TestPlan_BoundsAreThoseOfSimulations(t *testing.T) {
 	recovery := float64(short) / rounds
 	t.Logf("privacy fails in %.4f of rounds, bound %.4f; recovery in %.4f, bound %.4f",
 		privacy, p.PrivacyFails, recovery, p.RecoveryFails)
-	// A union bound over 40 members is close where members hardly ever fail together. That of privacy
-	// counts one gap in the ring, and a ring falls apart with two.
+	// A union bound over 40 members is close where members hardly ever fail together. A ring with a
+	// long gap has several pairs of places where two runs may begin.
 	for _, x := range []struct {
 		name            string
 		observed, bound float64

@@ -55,6 +55,9 @@ type Problem struct {
 	SumsBuffers bool
 	// Noise is what clients add to their updates before they send them (local differential privacy).
 	Noise privacy.Local
+	// Grid is the rounding and the noise of each weighted update in a sum that secure aggregation protects
+	// (distributed differential privacy).
+	Grid privacy.Grid
 	// Secret draws the key of an update's noise. Nil means that it follows from the seed, so that runs
 	// repeat.
 	Secret func() privacy.Secret

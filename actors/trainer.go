@@ -330,18 +330,22 @@ func (t *Trainer) addNoise(base, model []float32, a *Assignment) {
 	if !t.problem.Noise.On() || a.Weight == 0 {
 		return
 	}
-	var key privacy.Secret
+	t.problem.Noise.Hide(model[:t.trainable], base[:t.trainable], t.noiseKey(a))
+}
+
+// noiseKey returns the key of the noise on an update: a secret where the problem has them, else one that
+// follows from the seed, the client and the task.
+func (t *Trainer) noiseKey(a *Assignment) (key privacy.Secret) {
 	if t.problem.Secret != nil {
-		key = t.problem.Secret()
-	} else {
-		for part := range uint64(len(key) / 8) {
-			binary.LittleEndian.PutUint64(
-				key[8*part:],
-				keyed.Hash(t.problem.Seed, keyed.LocalNoise, uint64(a.Client), a.Task, part),
-			)
-		}
+		return t.problem.Secret()
 	}
-	t.problem.Noise.Hide(model[:t.trainable], base[:t.trainable], key)
+	for part := range uint64(len(key) / 8) {
+		binary.LittleEndian.PutUint64(
+			key[8*part:],
+			keyed.Hash(t.problem.Seed, keyed.LocalNoise, uint64(a.Client), a.Task, part),
+		)
+	}
+	return key
 }
 
 // work returns the local steps of tasks that start from base, in the form that t.steps takes. The
@@ -383,6 +387,15 @@ func (t *Trainer) work(base []float32, shared *Shared, tasks []Assignment) *Work
 func (t *Trainer) add(sum []int64, base, model []float32, shared *Shared, a *Assignment) (state []float32, err error) {
 	if t.update != nil && (shared != nil || a.Weight > 0) {
 		return t.addCompressed(sum, base, model, shared, a)
+	}
+	// Noise that is exact in the sum is added with the update, which is rounded to its grid.
+	if t.problem.Grid.On() && a.Weight > 0 {
+		n := t.summed
+		if err := t.problem.Grid.Add(sum[:n], a.Weight, model[:n], base[:n], t.noiseKey(a)); err != nil {
+			return nil, &Diverged{Task: a.Task, Client: a.Client, Cause: err.Error()}
+		}
+		copy(model, base)
+		return nil, nil
 	}
 	// The client's next control variate follows from its model, so it is computed before the model
 	// is reset.

@@ -1131,15 +1131,18 @@ func (x *SecureMessage) GetPayload() []byte {
 
 // SecureTerms are what a run with secure aggregation asks of a device.
 type SecureTerms struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Neighbours    uint32                 `protobuf:"varint,1,opt,name=neighbours,proto3" json:"neighbours,omitempty"`
-	Threshold     uint32                 `protobuf:"varint,2,opt,name=threshold,proto3" json:"threshold,omitempty"`
-	Colluders     uint32                 `protobuf:"varint,3,opt,name=colluders,proto3" json:"colluders,omitempty"`                  // most members that may collude
-	Minimum       uint32                 `protobuf:"varint,4,opt,name=minimum,proto3" json:"minimum,omitempty"`                      // of survivors
-	Shift         uint32                 `protobuf:"varint,5,opt,name=shift,proto3" json:"shift,omitempty"`                          // an update of weight W enters with W / 2^shift
-	MaxWeight     uint64                 `protobuf:"varint,6,opt,name=max_weight,json=maxWeight,proto3" json:"max_weight,omitempty"` // of a device, which weighs as many as its samples, at most so many; 1: all weigh the same
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Neighbours     uint32                 `protobuf:"varint,1,opt,name=neighbours,proto3" json:"neighbours,omitempty"`
+	Threshold      uint32                 `protobuf:"varint,2,opt,name=threshold,proto3" json:"threshold,omitempty"`
+	Colluders      uint32                 `protobuf:"varint,3,opt,name=colluders,proto3" json:"colluders,omitempty"`                                 // most members that may collude
+	Minimum        uint32                 `protobuf:"varint,4,opt,name=minimum,proto3" json:"minimum,omitempty"`                                     // of survivors
+	Shift          uint32                 `protobuf:"varint,5,opt,name=shift,proto3" json:"shift,omitempty"`                                         // an update of weight W enters with W / 2^shift
+	MaxWeight      uint64                 `protobuf:"varint,6,opt,name=max_weight,json=maxWeight,proto3" json:"max_weight,omitempty"`                // of a device, which weighs as many as its samples, at most so many; 1: all weigh the same
+	NoiseClip      float64                `protobuf:"fixed64,7,opt,name=noise_clip,json=noiseClip,proto3" json:"noise_clip,omitempty"`               // norm to which the device shortens its update before it rounds it; 0: no noise
+	NoiseStep      uint64                 `protobuf:"varint,8,opt,name=noise_step,json=noiseStep,proto3" json:"noise_step,omitempty"`                // step of the grid of rounding and noise, in units of 2^-44
+	NoiseDeviation uint64                 `protobuf:"varint,9,opt,name=noise_deviation,json=noiseDeviation,proto3" json:"noise_deviation,omitempty"` // parameter sigma of the discrete Gaussian noise on each value, in steps
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *SecureTerms) Reset() {
@@ -1210,6 +1213,27 @@ func (x *SecureTerms) GetShift() uint32 {
 func (x *SecureTerms) GetMaxWeight() uint64 {
 	if x != nil {
 		return x.MaxWeight
+	}
+	return 0
+}
+
+func (x *SecureTerms) GetNoiseClip() float64 {
+	if x != nil {
+		return x.NoiseClip
+	}
+	return 0
+}
+
+func (x *SecureTerms) GetNoiseStep() uint64 {
+	if x != nil {
+		return x.NoiseStep
+	}
+	return 0
+}
+
+func (x *SecureTerms) GetNoiseDeviation() uint64 {
+	if x != nil {
+		return x.NoiseDeviation
 	}
 	return 0
 }
@@ -3060,7 +3084,7 @@ const file_fedpace_proto_rawDesc = "" +
 	"taskDigest\x12\x18\n" +
 	"\aprocess\x18\x03 \x01(\x06R\aprocess\x12-\n" +
 	"\x05stage\x18\x04 \x01(\x0e2\x17.fedpace.v1.SecureStageR\x05stage\x12\x18\n" +
-	"\apayload\x18\x05 \x01(\fR\apayload\"\xb8\x01\n" +
+	"\apayload\x18\x05 \x01(\fR\apayload\"\x9f\x02\n" +
 	"\vSecureTerms\x12\x1e\n" +
 	"\n" +
 	"neighbours\x18\x01 \x01(\rR\n" +
@@ -3070,7 +3094,12 @@ const file_fedpace_proto_rawDesc = "" +
 	"\aminimum\x18\x04 \x01(\rR\aminimum\x12\x14\n" +
 	"\x05shift\x18\x05 \x01(\rR\x05shift\x12\x1d\n" +
 	"\n" +
-	"max_weight\x18\x06 \x01(\x04R\tmaxWeight\"\xa2\x03\n" +
+	"max_weight\x18\x06 \x01(\x04R\tmaxWeight\x12\x1d\n" +
+	"\n" +
+	"noise_clip\x18\a \x01(\x01R\tnoiseClip\x12\x1d\n" +
+	"\n" +
+	"noise_step\x18\b \x01(\x04R\tnoiseStep\x12'\n" +
+	"\x0fnoise_deviation\x18\t \x01(\x04R\x0enoiseDeviation\"\xa2\x03\n" +
 	"\aWelcome\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\x04R\x06client\x12$\n" +
 	"\x04spec\x18\x02 \x01(\v2\x10.fedpace.v1.SpecR\x04spec\x12\x16\n" +

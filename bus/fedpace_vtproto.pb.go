@@ -776,6 +776,22 @@ func (m *SecureTerms) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.NoiseDeviation != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.NoiseDeviation))
+		i--
+		dAtA[i] = 0x48
+	}
+	if m.NoiseStep != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.NoiseStep))
+		i--
+		dAtA[i] = 0x40
+	}
+	if m.NoiseClip != 0 {
+		i -= 8
+		binary.LittleEndian.PutUint64(dAtA[i:], uint64(math.Float64bits(float64(m.NoiseClip))))
+		i--
+		dAtA[i] = 0x39
+	}
 	if m.MaxWeight != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.MaxWeight))
 		i--
@@ -2679,6 +2695,15 @@ func (m *SecureTerms) SizeVT() (n int) {
 	}
 	if m.MaxWeight != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.MaxWeight))
+	}
+	if m.NoiseClip != 0 {
+		n += 9
+	}
+	if m.NoiseStep != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.NoiseStep))
+	}
+	if m.NoiseDeviation != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.NoiseDeviation))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -5462,6 +5487,55 @@ func (m *SecureTerms) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.MaxWeight |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 7:
+			if wireType != 1 {
+				return fmt.Errorf("proto: wrong wireType = %d for field NoiseClip", wireType)
+			}
+			var v uint64
+			if (iNdEx + 8) > l {
+				return io.ErrUnexpectedEOF
+			}
+			v = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
+			iNdEx += 8
+			m.NoiseClip = float64(math.Float64frombits(v))
+		case 8:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field NoiseStep", wireType)
+			}
+			m.NoiseStep = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.NoiseStep |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 9:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field NoiseDeviation", wireType)
+			}
+			m.NoiseDeviation = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.NoiseDeviation |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}

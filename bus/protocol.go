@@ -25,8 +25,11 @@ const (
 	// ProtocolSecure: the device masks its updates as Welcome.secure asks.
 	ProtocolSecure = 7
 
+	// ProtocolDiscrete: the device adds the noise of Welcome.secure to its masked updates.
+	ProtocolDiscrete = 8
+
 	// DeviceProtocol is the version of devices of this program.
-	DeviceProtocol = ProtocolSecure
+	DeviceProtocol = ProtocolDiscrete
 )
 
 // VersionsDiffer reports whether two programs are of different versions. A program that does not

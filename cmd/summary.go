@@ -128,6 +128,10 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 			v.RoundsEpsilon,
 		)
 	}
+	if v := s.DistributedNoise; v != nil {
+		line("clients' noise", "epsilon %.4g at delta %g (replace one), %.4g (zero out)",
+			v.ReplaceOne.Concentrated, v.Delta, v.ZeroOut.Concentrated)
+	}
 	if t := s.Trainer; t != nil && t.Restarts > 0 {
 		line("trainer restarts", "%s", human.Thousands(t.Restarts))
 	}

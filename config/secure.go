@@ -57,6 +57,11 @@ func (c *Config) SecurePlan(members int) (secagg.Plan, error) {
 	if s.Threshold > 0 {
 		p.Threshold = s.Threshold
 	}
+	// Noise that clients add together must be whole with the fewest survivors, so the round is refused
+	// below the share that may stay.
+	if c.Privacy.Distributed.On() {
+		p.Minimum = max(p.Minimum, members-p.Dropouts)
+	}
 	if s.Minimum > 0 {
 		p.Minimum = s.Minimum
 	}
@@ -94,6 +99,11 @@ func (c *Config) SecureMaxWeight() uint64 {
 // applies: mainly what needs single updates, which nobody sees, and clients that do not start
 // together, as masks are agreed on within a round. Without secure aggregation everything passes.
 func (c *Config) checkSecure() error {
+	if !c.Secure.On && c.Privacy.Distributed.On() {
+		return problem("privacy.distributed", []string{"secure_aggregation.on"}, "hides an update in the sum of many, "+
+			"and without secure aggregation the coordinator sees each update with next to no noise (set "+
+			"secure_aggregation.on, or use privacy.local)")
+	}
 	if !c.Secure.On {
 		return nil
 	}
@@ -113,6 +123,8 @@ func (c *Config) checkSecure() error {
 			"not see (use privacy.local, by which clients clip their own)"},
 		{c.Privacy.On(), "privacy.clip", "is applied by the coordinator to single updates, which it does not see (use " +
 			"privacy.local, by which clients clip their own and add noise)"},
+		{c.Privacy.Distributed.On() && c.Aggregate.Weights != EqualWeights, "aggregate.weights", "gives clients " +
+			"different parts of a sum, and privacy.distributed bounds them by one clip (set equal)"},
 		{c.Compress != nil, "compress", "sends part of an update or values of few bits, and a mask covers every word " +
 			"of 64 bits (remove it)"},
 		{buffered, "close", "has clients that start at different times, and masks are agreed on by clients that start " +

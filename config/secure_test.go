@@ -15,6 +15,7 @@ func TestSecureAggregation_Refusals(t *testing.T) {
 		{"aggregate.weights=taken", "aggregate.weights", "not fixed before"},
 		{"aggregate.algorithm=fednova", "aggregate.algorithm", "more of a client than a weighted sum"},
 		{"network.server_upload_mbps=100", "network", "shares a link"},
+		{"privacy={local: {clip: 1, noise_multiplier: 1}, distributed: {clip: 1, noise_multiplier: 1}}", "distributed", "two kinds"},
 		{"fleet=[{name: a, weight: 1, attack: {kind: sign_flip}}]", "fleet", "attackers"},
 	} {
 		t.Run(c.key+" "+c.set, func(t *testing.T) {
@@ -28,6 +29,44 @@ func TestSecureAggregation_Refusals(t *testing.T) {
 				t.Errorf("%v: want the key %s and %q", err, c.key, c.reason)
 			}
 		})
+	}
+}
+
+// Noise that clients add together is refused without secure aggregation, and with weights that differ.
+func TestDistributedNoise_Refusals(t *testing.T) {
+	for _, c := range []struct{ set, key, reason string }{
+		{"secure_aggregation.on=false", "privacy.distributed", "without secure aggregation the coordinator sees each update"},
+		{"aggregate.weights=samples", "aggregate.weights", "different parts of a sum"},
+		{"privacy.distributed.noise_multiplier=null", "privacy.distributed", "belong together"},
+	} {
+		t.Run(c.set, func(t *testing.T) {
+			_, err := Load("", []string{
+				"task=femnist", "clients=100", "cohort=20", "schedule.k0=5", "stop.rounds=2", "secure_aggregation.on=true",
+				"privacy.distributed={clip: 1, noise_multiplier: 2}", c.set,
+			})
+			if err == nil {
+				t.Fatal("taken")
+			}
+			if !strings.Contains(err.Error(), c.key) || !strings.Contains(err.Error(), c.reason) {
+				t.Errorf("%v: want the key %s and %q", err, c.key, c.reason)
+			}
+		})
+	}
+}
+
+// With noise that clients add together a round counts with the share of survivors for which the noise is
+// made, and not below.
+func TestDistributedNoise_MinimumIsWhoMayStay(t *testing.T) {
+	c, err := Load("", []string{
+		"task=femnist", "clients=100", "cohort=50", "schedule.k0=5", "stop.rounds=2", "secure_aggregation.on=true",
+		"privacy.distributed={clip: 1, noise_multiplier: 2}",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := c.SecurePlan(50)
+	if err != nil || p.Minimum != 40 {
+		t.Errorf("a minimum of %d (%v), want 40 of 50", p.Minimum, err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"fedpace/algorithm/privacy"
 	"fedpace/algorithm/secagg"
 	"fedpace/bus"
 	"fedpace/bus/gateway"
@@ -22,6 +23,8 @@ type computed struct {
 	digest []byte
 	update *bus.DeviceUpdate
 	base   []float32
+	// words are the weighted update before it is masked, with the device's noise; nil: not yet.
+	words []uint64
 	// survivors is the set that the device has signed for the task, as numbers of clients; nil: none.
 	survivors []uint32
 }
@@ -197,11 +200,15 @@ func (w *Device) upload(t *gateway.DeviceTask, member *secagg.Client, inbox []by
 		return fmt.Errorf("task %d: %w: its steps do not stay finite", t.Task.Task, gateway.ErrUpdateRefused)
 	}
 	began := time.Now()
-	words := make([]uint64, len(result.base))
-	share := secagg.Share(w.weight, int(t.Welcome.Secure.Shift))
-	if err := secagg.Encode(words, share, values[:len(result.base)], result.base); err != nil {
-		return fmt.Errorf("task %d: %w: %w", t.Task.Task, gateway.ErrUpdateRefused, err)
+	// Noise is drawn once for a task: the sums of two attempts must not differ by noise alone.
+	if result.words == nil {
+		words, err := w.encode(t.Welcome.Secure, values[:len(result.base)], result.base)
+		if err != nil {
+			return fmt.Errorf("task %d: %w: %w", t.Task.Task, gateway.ErrUpdateRefused, err)
+		}
+		result.words = words
 	}
+	words := slices.Clone(result.words)
 	w.observe(t, SecureStep{Stage: bus.StageMasked, Words: words, Base: result.base})
 	if err := member.Mask(inbox, words); err != nil {
 		return fmt.Errorf("task %d: %w: %w", t.Task.Task, gateway.ErrUpdateRefused, err)
@@ -219,6 +226,34 @@ func (w *Device) upload(t *gateway.DeviceTask, member *secagg.Client, inbox []by
 		Values: vector.Append([]float32(nil), vector.Bytes(words)),
 	}
 	return w.bus.Send(t.Context, t.Run, masked)
+}
+
+// encode returns the weighted update of a model, after, from its base as words before they are masked,
+// with the device's part of the noise where the terms ask for it.
+func (w *Device) encode(terms *bus.SecureTerms, after, base []float32) ([]uint64, error) {
+	share := secagg.Share(w.weight, int(terms.Shift))
+	words := make([]uint64, len(base))
+	grid := gridOf(terms)
+	if !grid.On() {
+		err := secagg.Encode(words, share, after, base)
+		return words, err
+	}
+	if err := grid.Validate(); err != nil {
+		return nil, err
+	}
+	sum := make([]int64, len(base))
+	if err := grid.Add(sum, share, after, base, secret()); err != nil {
+		return nil, err
+	}
+	for i, x := range sum {
+		words[i] = uint64(x)
+	}
+	return words, nil
+}
+
+// gridOf returns the rounding and the noise that the terms of a run ask for.
+func gridOf(terms *bus.SecureTerms) privacy.Grid {
+	return privacy.Grid{Clip: terms.NoiseClip, Step: terms.NoiseStep, Deviation: terms.NoiseDeviation}
 }
 
 // helpRecover takes part in the recovery of the sum. The device signs one set of survivors for a task,

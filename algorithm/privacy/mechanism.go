@@ -90,7 +90,8 @@ type Options struct {
 	Delta   float64 `key:"delta" default:"1e-5" range:"[1e-15,0.1]" help:"probability that epsilon does not hold; below 1 over the number of clients"`
 	Epsilon float64 `key:"epsilon" is:"null" range:"(0,1e6]" help:"budget: the run stops with the last round within it; null: none"`
 
-	Local Local `key:"local"`
+	Local       Local       `key:"local"`
+	Distributed Distributed `key:"distributed"`
 }
 
 // On reports whether the models of the run are private.
@@ -109,7 +110,13 @@ func (o Options) Validate() error {
 			o.Epsilon,
 		)
 	}
-	return o.Local.Validate()
+	if o.Local.On() && o.Distributed.On() {
+		return registry.Errorf("distributed", "and privacy.local are two kinds of clients' noise (set one of them)")
+	}
+	if err := o.Local.Validate(); err != nil {
+		return err
+	}
+	return o.Distributed.Validate()
 }
 
 // checkNoise returns a [*registry.OptionError] where a clip and a noise multiplier do not fit

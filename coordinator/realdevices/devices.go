@@ -204,6 +204,9 @@ func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
 	switch {
 	case c.Secure != nil:
 		g.Protocol = bus.ProtocolSecure
+		if w.Secure.GetNoiseDeviation() > 0 {
+			g.Protocol = bus.ProtocolDiscrete
+		}
 		g.Secure = true
 		// A masked value is a word of 64 bits, which takes the place of two values of 32.
 		const halves = 2

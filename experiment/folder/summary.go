@@ -96,6 +96,8 @@ type Summary struct {
 	Privacy *Privacy `json:"privacy,omitempty"`
 	// LocalNoise says what the clients' own noise hides; nil means that they add none.
 	LocalNoise *LocalNoise `json:"local_noise,omitempty"`
+	// DistributedNoise says what the noise hides that clients add together; nil means that they add none.
+	DistributedNoise *DistributedNoise `json:"distributed_noise,omitempty"`
 	// Prediction compares the predicted times with the measured ones; it is nil where no real device
 	// has a class.
 	Prediction *Prediction `json:"prediction,omitempty"`
@@ -222,6 +224,51 @@ type LocalNoise struct {
 	// Simulated says that the noise follows from the seed, which anyone may know, as it does for
 	// simulated clients.
 	Simulated bool `json:"simulated"`
+}
+
+// DistributedNoise is that of the clients of each round together, discrete and exact, in a sum of which
+// secure aggregation shows no part.
+type DistributedNoise struct {
+	Clip  float64 `json:"clip"`
+	Noise float64 `json:"noise_multiplier"`
+	Delta float64 `json:"delta"`
+	// Members is the most clients that a round has, Survivors the fewest with which it counts, and Colluders
+	// how many of those may tell their noise.
+	Members   int `json:"members"`
+	Survivors int `json:"survivors"`
+	Colluders int `json:"colluders"`
+	// Step is the distance of the points of the grid in a client's update, and Deviation the parameter of
+	// the discrete Gaussian noise of one client, in steps.
+	Step      float64 `json:"step"`
+	Deviation uint64  `json:"deviation_steps"`
+	// Rounds is the number of rounds of the run, in each of which a client may take part.
+	Rounds int `json:"rounds"`
+	// ReplaceOne is for two runs in which one client has other samples, so that its updates differ by up to
+	// two clips, and ZeroOut for two of which one has zeros in the place of a client's updates.
+	ReplaceOne SumEpsilon `json:"replace_one"`
+	ZeroOut    SumEpsilon `json:"zero_out"`
+	// Simulated says that the noise follows from the seed, which anyone may know.
+	Simulated bool `json:"simulated"`
+}
+
+// SumEpsilon is the epsilon of all rounds together by several ways to convert.
+type SumEpsilon struct {
+	// Concentrated is by concentrated differential privacy, converted at the best Rényi order. It is the one
+	// that counts.
+	Concentrated float64 `json:"zcdp"`
+	// Tight is by privacy loss distributions; nil where its accountant has no answer.
+	Tight *float64 `json:"pld"`
+	// Simple is rho + 2 sqrt(rho ln 1/delta), to compare.
+	Simple float64 `json:"simple"`
+}
+
+// String is the epsilon that counts, with the others and how they are converted.
+func (e SumEpsilon) String() string {
+	others := fmt.Sprintf("%.4g by the simple formula", e.Simple)
+	if e.Tight != nil {
+		others = fmt.Sprintf("%.4g by privacy loss distributions, ", *e.Tight) + others
+	}
+	return fmt.Sprintf("%.4g by zCDP (%s)", e.Concentrated, others)
 }
 
 // Metric is what models came to by one of the quantities that they are measured by.

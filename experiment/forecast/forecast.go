@@ -84,6 +84,8 @@ type Forecast struct {
 	// LocalNoise is what an update, and a client that sends one in each round, would cost; nil:
 	// clients add no noise.
 	LocalNoise *folder.LocalNoise `json:"local_noise"`
+	// DistributedNoise is what the noise that clients add together would cost; nil: they add none.
+	DistributedNoise *folder.DistributedNoise `json:"distributed_noise"`
 
 	// NoUpdates reports that not one update counted in the rounds that were tried, as under a deadline
 	// that no client can meet: the run would end with the model with which it began.
@@ -152,6 +154,9 @@ func Make(
 		f.Privacy, f.private = v.Summary(f.Rounds), v.Text(f.Rounds)
 	}
 	f.LocalNoise, f.noise = p.LocalNoise(f.Rounds), p.AboutLocalNoise(f.Rounds)
+	if p.DistributedNoise(f.Rounds) != nil {
+		f.DistributedNoise, f.noise = p.DistributedNoise(f.Rounds), p.AboutDistributedNoise(f.Rounds)
+	}
 	t, err := try(ctx, trialOf(p, tasks)) // last: it ends only where the run does
 	if err != nil {
 		return f, err

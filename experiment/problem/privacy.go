@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"fedpace/actors/fleet"
@@ -350,7 +351,13 @@ func (p *Problem) checkLocalNoise() error {
 	c := &p.Config
 	params, trainable := p.params()
 	refuse := func(key, format string, args ...any) error {
-		return &config.KeyError{Key: key, RelatedKeys: []string{"privacy.local.clip"}, Problem: fmt.Sprintf(format, args...)}
+		// Either kind of clients' noise has the same needs.
+		noise := "privacy.local.clip"
+		if c.Privacy.Distributed.On() {
+			noise = "privacy.distributed.clip"
+			format = strings.ReplaceAll(format, "privacy.local", "privacy.distributed")
+		}
+		return &config.KeyError{Key: key, RelatedKeys: []string{noise}, Problem: fmt.Sprintf(format, args...)}
 	}
 	switch needs := registry.NeedsOf(c.Select); {
 	// The coordinator keeps the state of devices for them, and so would see it without noise.

@@ -163,7 +163,7 @@ func Prepare(
 		{true, p.checkPhases},
 		{true, p.checkAttacks},
 		{c.Privacy.On(), p.settlePrivacy},
-		{c.Privacy.Local.On(), p.checkLocalNoise},
+		{c.Privacy.Local.On() || c.Privacy.Distributed.On(), p.checkLocalNoise},
 		{c.Train, p.checkTrainerState},
 		{c.Train, p.checkTrainerSteps},
 		{c.Train, p.checkMemory},
@@ -616,6 +616,7 @@ func (p *Problem) Learning() *actors.Problem {
 		Attacks:      attacks(c),
 		Trainer:      p.Trainer,
 		Noise:        c.Privacy.Local,
+		Grid:         p.noiseGrid(),
 		Clips:        c.Combining().Clip != nil,
 		// Noise must cover buffers, and secure aggregation hides them, so both have them in the sum.
 		SumsBuffers: c.Combining().Private || c.Secure.On,

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"fedpace/actors/fleet"
+	"fedpace/algorithm/privacy"
 	"fedpace/algorithm/secagg"
 	"fedpace/bus"
 	"fedpace/config"
@@ -22,6 +23,8 @@ type Secure struct {
 	Shift int
 	// Stages are what the protocol adds to a client's task.
 	Stages fleet.Stages
+	// Grid is the noise that clients add together; its zero value is none.
+	Grid privacy.Grid
 }
 
 // settleSecure chooses the parameters of secure aggregation for the run's largest round, and lets
@@ -51,6 +54,16 @@ func (p *Problem) settleSecure() error {
 	if n := len(c.Devices.Names); n > 0 {
 		if v.Devices, err = c.SecurePlan(min(n, members)); err != nil {
 			return err
+		}
+	}
+	if c.Privacy.Distributed.On() {
+		v.Grid, err = c.Privacy.Distributed.Grid(v.noisy(), secagg.Share(1, v.Shift))
+		if err != nil {
+			return &config.KeyError{
+				Key:         "privacy.distributed",
+				RelatedKeys: []string{"cohort"},
+				Problem:     err.Error() + " (raise the clip or the noise_multiplier, or lower cohort)",
+			}
 		}
 	}
 	p.Secure = v
@@ -132,6 +145,10 @@ func (v *Secure) Terms(c *config.Config) *bus.SecureTerms {
 		Minimum:    uint32(v.Devices.Minimum),
 		Shift:      uint32(v.Shift),
 		MaxWeight:  c.SecureMaxWeight(),
+
+		NoiseClip:      v.Grid.Clip,
+		NoiseStep:      v.Grid.Step,
+		NoiseDeviation: v.Grid.Deviation,
 	}
 }
 

@@ -463,6 +463,7 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 		s.Privacy = v.Summary(stop.Rounds)
 	}
 	s.LocalNoise = r.p.LocalNoise(stop.Rounds)
+	s.DistributedNoise = r.p.DistributedNoise(stop.Rounds)
 	if r.p.Power().Watts != nil {
 		s.EnergyJoules = &usage.Joules
 	}

@@ -237,6 +237,8 @@ function showTables(s) {
     facts.push(['ended', s.state === 'completed' ? 'completed' : 'stopped before its end']);
     const own = end.local_noise;
     if (own) facts.push(['local noise', `epsilon ${short(own.epsilon, 4)} at delta ${own.delta} of each update, ${short(own.epsilon_rounds, 4)} of a client in all rounds`]);
+    const together = end.distributed_noise;
+    if (together) facts.push(['clients\' noise', `epsilon ${short(together.replace_one.zcdp, 4)} at delta ${together.delta} (replace one), ${short(together.zero_out.zcdp, 4)} (zero out)`]);
     if (known(end.time_to_target)) facts.push(['target reached', 'after ' + duration(end.time_to_target)]);
     if (known(end.straggler_share)) facts.push(['stragglers', percent(end.straggler_share) + ' of a round is spent waiting from the median client to the slowest']);
     if (known(end.energy_joules)) facts.push(['energy', short((end.energy_joules.useful + end.energy_joules.wasted) / 1000, 4) + ' kJ']);

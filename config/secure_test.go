@@ -56,7 +56,7 @@ func TestDistributedNoise_Refusals(t *testing.T) {
 
 // With noise that clients add together a round counts with the share of survivors for which the noise is
 // made, and not below.
-func TestDistributedNoise_MinimumIsWhoMayStay(t *testing.T) {
+func TestDistributedNoise_MinimumOfSurvivors(t *testing.T) {
 	c, err := Load("", []string{
 		"task=femnist", "clients=100", "cohort=50", "schedule.k0=5", "stop.rounds=2", "secure_aggregation.on=true",
 		"privacy.distributed={clip: 1, noise_multiplier: 2}",

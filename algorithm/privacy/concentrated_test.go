@@ -75,7 +75,7 @@ func convolve(p []float64, n int) []float64 {
 
 // The sum of discrete Gaussians is none: with σ = 0.5 its Rényi divergence from the same moved by one is
 // above that of a discrete Gaussian of the same deviation, and below the paper's bound.
-func TestDiscreteSum_BoundOfThePaper(t *testing.T) {
+func TestDiscreteSum_PaperBound(t *testing.T) {
 	for _, c := range []struct {
 		sigma   float64
 		clients int
@@ -122,7 +122,7 @@ func TestDiscreteSum_Distance(t *testing.T) {
 }
 
 // Rounds and noise enter as in the Gaussian mechanism, whose exact curve is below.
-func TestConcentratedEpsilon_IsAboveTheExactCurve(t *testing.T) {
+func TestConcentratedEpsilon_AboveExactCurve(t *testing.T) {
 	for _, rounds := range []int{1, 10, 100} {
 		for _, ratio := range []float64{0.1, 0.5, 2} {
 			exact := gaussianEpsilon(math.Sqrt(float64(rounds))*ratio, 1e-5)

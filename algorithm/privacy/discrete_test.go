@@ -144,7 +144,7 @@ func rounded(t *testing.T, g Grid, share float64, after, before []float32, key S
 
 // An update beyond the clip has the norm of the clip after it is rounded, but for the rounding that Norm
 // bounds, and the clip comes before the weight.
-func TestGridAdd_ClipsBeforeItWeighs(t *testing.T) {
+func TestGridAdd_ClipBeforeWeight(t *testing.T) {
 	const values = 5000
 	const share = 1.0 / 128
 	d := Distributed{Clip: 2, Noise: 1}
@@ -176,7 +176,7 @@ func TestGridAdd_ClipsBeforeItWeighs(t *testing.T) {
 }
 
 // On a coarse grid every value may move by half a step: the bound is reached.
-func TestGridNorm_IsReached(t *testing.T) {
+func TestGridNorm_Reached(t *testing.T) {
 	const values = 400
 	g := Grid{Clip: 1, Step: algorithm.Unit, Deviation: 4}
 	after := make([]float32, values)
@@ -197,7 +197,7 @@ func TestGridNorm_IsReached(t *testing.T) {
 	}
 }
 
-func TestGridAdd_RefusesWhatIsNotFinite(t *testing.T) {
+func TestGridAdd_RefusesNonFinite(t *testing.T) {
 	g := Grid{Clip: 1, Step: 1, Deviation: 1000}
 	for _, x := range []float32{float32(math.NaN()), float32(math.Inf(1))} {
 		sum := []int64{5, 7}

@@ -16,7 +16,7 @@ import (
 // Two runs that differ by their noise alone have models that differ by noise of the deviation that was
 // asked for: less where more clients survive than the noise needs. A client's learning rate is next to
 // nothing, so that the updates are.
-func TestDistributedNoise_DeviationOfTheModel(t *testing.T) {
+func TestDistributedNoise_ModelDeviation(t *testing.T) {
 	const cohort = 40
 	c := runtest.Small(t, "clients=60", fmt.Sprint("cohort=", cohort), "stop.rounds=1", "schedule.eta0=1e-9",
 		"task=logistic", "logistic.features=1000",

@@ -63,6 +63,12 @@ type Config struct {
 	// Trust reports whether a key is the one by which a client signs in secure aggregation. nil trusts
 	// the coordinator to pass on these keys.
 	Trust func(client uint32, identity []byte) bool
+	// Identity is the key by which this device signs in secure aggregation. nil means one that is drawn
+	// at its first task.
+	Identity ed25519.PrivateKey
+	// Survivors is the fewest survivors among which this device's updates may be summed: it takes part in
+	// no run without secure aggregation, or with a smaller minimum. 0 means that it takes part in any.
+	Survivors int
 }
 
 // Values of Config.Data that are no path.
@@ -117,7 +123,7 @@ func Open(c Config) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Device{config: c, kernel: kernel, set: c.Set}
+	w := &Device{config: c, kernel: kernel, set: c.Set, identity: c.Identity}
 	if c.Set != nil {
 		return w, nil
 	}
@@ -364,6 +370,9 @@ func (w *Device) agree(welcome *bus.Welcome) error {
 // clients'. It does nothing if the trainer fits already. A welcome without a model stands for that
 // of the device's external trainer.
 func (w *Device) Prepare(ctx context.Context, run string, welcome *bus.Welcome) (err error) {
+	if err := w.checkSecure(welcome); err != nil {
+		return fmt.Errorf("run %s: %w", run, err)
+	}
 	spec := welcome.Spec
 	switch {
 	// The set comes with the program or its trainer, and fits every run.
@@ -540,6 +549,10 @@ func (w *Device) start(ctx context.Context) (err error) {
 // the update with the measured times. Preparing for a run takes place once and is no part of the
 // measured steps.
 func (w *Device) do(t *gateway.DeviceTask) error {
+	// The terms are those of the newest welcome, so they are looked at before each task.
+	if err := w.checkSecure(t.Welcome); err != nil {
+		return fmt.Errorf("task %d: %w", t.Task.Task, err)
+	}
 	if t.Welcome.Secure != nil {
 		return w.doSecurely(t)
 	}

@@ -29,6 +29,26 @@ type computed struct {
 	survivors []uint32
 }
 
+// ErrNotSecure is wrapped by the error of a run in which the device's update would be seen, or be in a sum
+// of fewer than its owner allows.
+var ErrNotSecure = errors.New("its owner allows no such run")
+
+// checkSecure refuses a run, by the terms in its welcome, whose sums hide less than the device's owner
+// asks for.
+func (w *Device) checkSecure(welcome *bus.Welcome) error {
+	want := w.config.Survivors
+	if want == 0 {
+		return nil
+	}
+	if welcome.Secure == nil {
+		return fmt.Errorf("%w: updates are sent without masks, want secure aggregation (--secure)", ErrNotSecure)
+	}
+	if got := int(welcome.Secure.Minimum); got < want {
+		return fmt.Errorf("%w: sums of %d updates are seen, want %d or more (--secure)", ErrNotSecure, got, want)
+	}
+	return nil
+}
+
 // SecureStep is a point in a device's part in secure aggregation.
 type SecureStep struct {
 	Round int

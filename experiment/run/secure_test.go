@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"crypto/ed25519"
 	"fmt"
 	"math"
 	"slices"
@@ -28,6 +29,8 @@ type secureDevices struct {
 	words map[int]map[string][]uint64
 	// initial is the model that the first round started from.
 	initial []float32
+	// adapt, if set, changes a device's configuration.
+	adapt func(c *real.Config)
 	// step, if set, is called at each step of a device, which kill takes out of the run.
 	step func(id string, s real.SecureStep, kill func())
 }
@@ -46,7 +49,7 @@ func (d *secureDevices) start(ctx context.Context, t *testing.T, id string) {
 			conn.Close() // as a process that is killed, without a word
 			kill()
 		}
-		device, err := real.Open(real.Config{
+		config := real.Config{
 			ID:   id,
 			Data: real.SyntheticData,
 			Observe: func(s real.SecureStep) {
@@ -65,7 +68,11 @@ func (d *secureDevices) start(ctx context.Context, t *testing.T, id string) {
 					d.step(id, s, dies)
 				}
 			},
-		})
+		}
+		if d.adapt != nil {
+			d.adapt(&config)
+		}
+		device, err := real.Open(config)
 		if err != nil {
 			t.Error(err)
 			return
@@ -146,6 +153,47 @@ func TestSecure_DevicesHaveUnmaskedBits(t *testing.T) {
 		if err == nil && s.Outcomes[0] != 24 {
 			err = fmt.Errorf("outcomes %v, want 24 accepted", s.Outcomes)
 		}
+		return err
+	})
+	d.expectModels(t, models, func(int) []string { return deviceIDs })
+}
+
+// A device whose owner insists on secure aggregation sends nothing in a run without it, which goes on with
+// the others.
+func TestSecure_DeviceInsists(t *testing.T) {
+	o, c, d := secureRun(t, "secure_aggregation.on=false")
+	d.adapt = func(c *real.Config) {
+		if c.ID == "d5" {
+			c.Survivors = 6
+		}
+	}
+	d.played(t, o, c, func(o Options) error {
+		s, err := Run(t.Context(), c, o)
+		if err == nil && s.Outcomes[0] != 21 {
+			err = fmt.Errorf("outcomes %v, want 21 accepted", s.Outcomes)
+		}
+		return err
+	})
+}
+
+// Devices that know each other's keys, and insist on as many survivors as the run's minimum, take part.
+func TestSecure_DevicesKnowEachOther(t *testing.T) {
+	o, c, d := secureRun(t)
+	identities := map[string]ed25519.PrivateKey{}
+	known := map[string]bool{}
+	for i, id := range deviceIDs {
+		seed := make([]byte, ed25519.SeedSize)
+		seed[0] = byte(i)
+		identities[id] = ed25519.NewKeyFromSeed(seed)
+		known[string(identities[id].Public().(ed25519.PublicKey))] = true
+	}
+	d.adapt = func(c *real.Config) {
+		c.Identity = identities[c.ID]
+		c.Survivors = 3
+		c.Trust = func(_ uint32, key []byte) bool { return known[string(key)] }
+	}
+	models := d.played(t, o, c, func(o Options) error {
+		_, err := Run(t.Context(), c, o)
 		return err
 	})
 	d.expectModels(t, models, func(int) []string { return deviceIDs })

@@ -155,7 +155,7 @@ study/plan: actors/fleet coordinator/closing learn/metric coordinator/round coor
 	study study/choice internal/human internal/statistics internal/table metrics metrics/figure metrics/page golang.org/x/sync/errgroup
 
 # Programs.
-cmd/internal/cli: internal/memlimit actors/calibrate actors/doctor learn actors/real bus bus/natsconn internal/tasks internal/names os/... syscall time
+cmd/internal/cli: internal/memlimit actors/calibrate actors/doctor learn actors/real algorithm/secagg bus bus/natsconn internal/tasks internal/names os/... syscall time
 	github.com/coreos/go-systemd/... github.com/spf13/... golang.org/x/term
 cmd/fedpace-device: cmd/internal/cli github.com/spf13/cobra
 cmd/internal/dataset: data data/federated data/fetch data/synthetic data/table learn cmd/internal/cli config internal/human internal/names metrics/figure os time github.com/spf13/cobra

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -12,6 +13,7 @@ import (
 
 	"fedpace/actors/calibrate"
 	"fedpace/actors/real"
+	"fedpace/algorithm/secagg"
 	"fedpace/bus"
 	"fedpace/bus/natsconn"
 	"fedpace/internal/names"
@@ -35,6 +37,7 @@ func ActorCommand(program string) *cobra.Command {
 	connection := natsconn.Config{Patience: -1, Await: true, Slow: true}
 	var device real.Config
 	var calibration string
+	var keys secureKeys
 	c := &cobra.Command{
 		Use:   "actor",
 		Short: "Take part in runs as a real device",
@@ -73,6 +76,9 @@ connections, and stops at Ctrl-C or SIGTERM.`,
 			if !c.Flags().Changed("data") {
 				show.Notice("No --data: this device trains on synthetic data of the run's task.")
 			}
+			if err := keys.read(&device); err != nil {
+				return err
+			}
 			connection.Name = "device " + device.ID
 			connection.Notice = func(n bus.Notice) { show.Notice(n.Text) }
 			return actor(c.Context(), connection, device)
@@ -84,6 +90,17 @@ connections, and stops at Ctrl-C or SIGTERM.`,
 	s.StringVar(&device.Run, "run", "", "take part in this run alone")
 	CheckRun(c)
 	s.BoolVar(&device.Once, "once", false, "end with the first run")
+	s.IntVar(&device.Survivors, "secure", 0, "take part only in runs with secure aggregation whose sums are of `N` updates "+
+		"or more (at least 3); 0: in any run")
+	s.StringVar(&keys.identity, "identity", "", "`FILE` of this device's key in secure aggregation, which is made if it is not there")
+	s.StringVar(&keys.peers, "peers", "", "`FILE` of the keys of all devices, one a line: this device shares secrets with no other key")
+	Check(c, "secure", func(text string) error {
+		n, err := strconv.Atoi(text)
+		if err != nil || n != 0 && (n < 3 || n > secagg.MaxMembers) {
+			return fmt.Errorf("%q is no number of updates: 3 to %d, or 0", text, secagg.MaxMembers)
+		}
+		return nil
+	})
 	s.StringVar(
 		&calibration,
 		"calibration",

@@ -14,12 +14,12 @@ import (
 type answer struct {
 	// Headline is one sentence about all comparisons with the reference.
 	Headline string `json:"headline"`
-	// Details has a sentence for each difference whose interval leaves out zero, decided ones first.
-	// It is empty if the headline says all.
+	// Details has a sentence for each difference whose interval leaves out zero, first for those that
+	// Holm's p decides, and at most [maxDetails]. It is empty if the headline says all.
 	Details []string `json:"details"`
 }
 
-// maxDetails is the number of sentences that a page shows; the table has the other comparisons.
+// maxDetails bounds the differences that a page has sentences for; the table has the others.
 const maxDetails = 8
 
 // answer says what the differences from the reference show in the quantity by which runs are compared

@@ -43,8 +43,8 @@ type Cell struct {
 
 	// Summary is what the run's summary.json says once the run was played or found.
 	Summary folder.Summary
-	// Reused says that the run was complete before this call of [Play], so that it is not played
-	// again.
+	// Reused says that the run was complete before this call of [Play], or had reached the time to which
+	// cells are played, so that it is not played again.
 	Reused bool
 	// Diverged says why the run did not complete. It is empty if the run did not diverge.
 	Diverged string
@@ -196,8 +196,9 @@ func ownMetric(r *folder.Run) string {
 	return list[0].Name
 }
 
-// takeMetric takes from the cell's run the metric by which its models are compared. Only the model says
-// which direction is better, so the plan does not know it.
+// takeMetric copies the metric by which models are compared from the folder of the cell's run to the cell's
+// configuration. A configuration may leave the metric, and whether more of it is better, to the model; only
+// the run then knows them.
 func (c *Cell) takeMetric() error {
 	found, err := folder.Open(c.Config.Out)
 	if err == nil {
@@ -263,19 +264,19 @@ const (
 	maxCells = 100_000
 )
 
-// index lists the folders of runs below dir by the identity of their planned configurations. It leaves
-// out configurations that cannot be read.
-func index(out string) (map[string][]string, error) {
+// index lists the folders of runs below dir by the [Identity] of their [planned] configurations. It leaves
+// out folders whose configuration cannot be read. A dir that does not exist has no runs.
+func index(dir string) (map[string][]string, error) {
 	found := map[string][]string{}
-	folders, _, err := folder.Find(out, searchDepth, maxCells)
+	folders, _, err := folder.Find(dir, searchDepth, maxCells)
 	if errors.Is(err, fs.ErrNotExist) {
 		return found, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	for _, dir := range folders {
-		r, err := folder.Open(dir)
+	for _, path := range folders {
+		r, err := folder.Open(path)
 		if err != nil {
 			// A folder that another version wrote, or that is damaged, holds no run that could be
 			// reused.
@@ -285,20 +286,19 @@ func index(out string) (map[string][]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		found[id] = append(found[id], dir)
+		found[id] = append(found[id], path)
 	}
 	return found, nil
 }
 
-// finder finds the folders of cells' runs. index returns the study's folders by what their runs
-// compute; it is called only where a cell's own folder has no run.
+// finder finds the folders of cells' runs.
 type finder struct {
 	// inputs remembers the data sets and trainers that were examined, so that each is read once.
 	inputs problem.Inputs
 	// index returns the study's folders by the identity of their runs; see the function index. It
-	// is evaluated at most once.
+	// is called where a cell's own folder does not have its run, and evaluated at most once.
 	index func() (map[string][]string, error)
-	// force says that another run in a cell's own folder is replaced and is no error.
+	// force says that another run in a cell's own folder will be replaced and is no error.
 	force bool
 }
 
@@ -423,7 +423,7 @@ func Diverged(cells []Cell) error {
 }
 
 // story describes for people how the run of the cell ended: its rounds, the best value of each
-// metric, and the wall time took that it ran for.
+// metric, and took, the wall time that it ran for.
 func (c *Cell) story(took time.Duration) string {
 	s := fmt.Sprintf("%d rounds", c.Summary.Rounds)
 	if c.Diverged != "" {

@@ -36,7 +36,7 @@ const (
 // Files lists the names of all files that a comparison writes into its folder.
 var Files = []string{TableFile, CSVFile, RunsFile, PageFile}
 
-// Comparison is what the runs of a plan came to.
+// Comparison is a plan with its runs, measured and compared with a reference.
 type Comparison struct {
 	// Plan is the plan whose runs are compared, with the final number of seeds.
 	Plan Plan
@@ -54,7 +54,7 @@ func Run(ctx context.Context, p Plan, o Options) (*Comparison, error) {
 	o.leaves = Files
 	// The first stage has enough seeds for an estimate of the deviation.
 	if u := &p.Until; u.Half > 0 {
-		p.Seeds = max(p.Seeds, min(fewest, u.MaxSeeds))
+		p.Seeds = max(p.Seeds, min(firstStage, u.MaxSeeds))
 	}
 	r, err := p.compare(ctx, o)
 	if err != nil {
@@ -251,8 +251,8 @@ func (r *Comparison) columns() table.Columns[*Cell] {
 	}...)
 }
 
-// MarshalJSON writes the comparison as one object: for single runs what each schedule came to, as in
-// its summary.json, and when it reached the level; else the rows of the table.
+// MarshalJSON writes the comparison as one object. If each schedule has a single run, the object has each
+// run's summary, as in its summary.json, and when the run reached the level; else the rows of the table.
 func (r *Comparison) MarshalJSON() ([]byte, error) {
 	if !r.Plan.IsSingle() {
 		t := r.Table()
@@ -281,8 +281,8 @@ func (r *Comparison) MarshalJSON() ([]byte, error) {
 		Reference string `json:"reference"`
 		// Level is the value that the reference reaches of the metric by which runs are compared.
 		Level *float64 `json:"level"`
-		// Equal is the number of rounds of fixed K whose virtual time every run had. It is 0 if
-		// other stops applied.
+		// Equal is stop.equal_runtime_rounds: the number of rounds of fixed K whose virtual time,
+		// or what else stop.equal names, every run had. It is 0 without that stop.
 		Equal int   `json:"equal_runtime_rounds"`
 		Runs  []run `json:"runs"`
 

@@ -9,8 +9,8 @@ import (
 	"fedpace/internal/keyed"
 )
 
-// The controls of a schedule whose K decays. The first does as much work as it, at a K that stays;
-// the others have its own values of K in another order.
+// The kinds of controls of a schedule whose K decays. The first takes as many local steps as the schedule,
+// at a K that does not decay; the others have the schedule's values of K in another order.
 const (
 	constantK = "constant"
 	reversedK = "reversed"
@@ -20,9 +20,9 @@ const (
 // Kinds are those of controls, in the order in which they are played.
 var Kinds = []string{constantK, reversedK, shuffledK}
 
-// blocks bounds the number of values of K in the configuration of a control. In a longer run that many
-// blocks of rounds are put in another order.
-const blocks = 4096
+// maxBlocks bounds the blocks of rounds that a shuffled control puts in another order. A run of at most as
+// many rounds has blocks of one round.
+const maxBlocks = 4096
 
 // Controllable returns nil if controls can be played for these cells, and otherwise an error that
 // says why not: K counts epochs, of which clients with more samples do more steps.
@@ -37,8 +37,9 @@ func Controllable(cells []Cell) error {
 	return nil
 }
 
-// Controls makes control runs of each cell that was played and whose K decays. They tell what makes the
-// difference: that the schedule does less work, or that it does less work later on.
+// Controls makes a control run of each of these [Kinds] for each cell whose K decays. The cells must have
+// been played. The controls tell what makes the difference: that the schedule does less work, or that it
+// does less work later on.
 func Controls(cells []Cell, kinds ...string) (list []Cell, err error) {
 	// The K of the rounds is read from the runs themselves.
 	for i := range cells {
@@ -99,9 +100,9 @@ func (c *Cell) control(kind string) (Cell, error) {
 	return control, err
 }
 
-// constant is the schedule whose K is one of the two whole numbers next to the mean of the values,
-// mixed so that the sum after every len(steps) rounds is theirs. A round lasts longer by the same time
-// for each step, so it has as many rounds and steps in the same time.
+// constant returns the schedule of K whose values are the two whole numbers next to the mean of steps,
+// mixed so that their sum over len(steps) rounds is the sum of steps. Each step makes a round longer by the
+// same time, so that both schedules have as many rounds and as many steps in the same virtual time.
 func constant(steps []int) schedule.K {
 	sum := 0
 	for _, k := range steps {
@@ -114,7 +115,8 @@ func constant(steps []int) schedule.K {
 	)}
 }
 
-// decays reports whether K is lower in the second half of the rounds than in the first.
+// decays reports whether the sum of K over the second half of the rounds is lower than over the first half.
+// steps holds K of each round; of an odd number of rounds the middle one belongs to neither half.
 func decays(steps []int) bool {
 	half := len(steps) / 2
 	balance := 0
@@ -125,9 +127,10 @@ func decays(steps []int) bool {
 	return balance > 0
 }
 
-// shuffled returns the values in an order that the seed draws, block by block.
+// shuffled returns the values of steps with their blocks in an order that the seed draws. A block is one
+// value or, so that there are at most [maxBlocks], several that follow each other.
 func shuffled(steps []int, seed uint64) (list []int) {
-	parts := slices.Collect(slices.Chunk(steps, 1+(len(steps)-1)/blocks))
+	parts := slices.Collect(slices.Chunk(steps, 1+(len(steps)-1)/maxBlocks))
 	keyed.New(seed, keyed.Control).Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
 	return slices.Concat(parts...)
 }

@@ -70,9 +70,9 @@ func TestControls_EqualWork(t *testing.T) {
 	if again := shuffled(want, of.Config.Seed); !slices.Equal(again, shuffled(want, of.Config.Seed)) || slices.Equal(again, shuffled(want, of.Config.Seed+1)) {
 		t.Error("the seed does not draw the order")
 	}
-	long := shuffled(make([]int, 10*blocks+1), 1)
-	if len(long) != 10*blocks+1 {
-		t.Errorf("%d values are left of %d", len(long), 10*blocks+1)
+	long := shuffled(make([]int, 10*maxBlocks+1), 1)
+	if len(long) != 10*maxBlocks+1 {
+		t.Errorf("%d values are left of %d", len(long), 10*maxBlocks+1)
 	}
 	if decays([]int{4, 4, 4}) || decays([]int{1, 2, 3}) || !decays([]int{3, 2, 1}) {
 		t.Error("what decays is not what becomes less")

@@ -12,8 +12,8 @@ import (
 	"fedpace/metrics/figure"
 )
 
-// Paired returns the differences in a quantity between the runs of two lists with the same seed, in the
-// order of the first list. It leaves out a seed that the second list lacks.
+// Paired returns, for each run of mine, its quantity less that of the run of theirs with the same seed, in
+// the order of mine. It leaves out runs whose seed theirs lacks.
 func Paired[R any](mine, theirs []R, seed func(*R) uint64, quantity func(*R) float64) (differences []float64) {
 	for i := range mine {
 		partner := slices.IndexFunc(theirs, func(r R) bool { return seed(&r) == seed(&mine[i]) })
@@ -126,19 +126,20 @@ func (r *Row) difference(q quantity) (d Difference) {
 	return d
 }
 
-// makes reports whether a control, whose difference d is, differs from the reference in the same
-// direction as the schedule does, whose difference from the reference is the argument. If so, the
-// control alone produces the effect.
-func (d *Difference) makes(difference *Difference) bool {
+// makes reports whether the control alone produces the effect: whether its runs are seen to differ from the
+// reference in the same direction as the schedule's runs do. d compares the control with the schedule, and
+// effect the schedule with the reference.
+func (d *Difference) makes(effect *Difference) bool {
 	var values []float64
 	for i := range d.Row.Cells {
 		c := &d.Row.Cells[i]
 		values = append(values, c.against(c.reference, d.value))
 	}
-	return seen(statistics.EstimateMean(values)) == seen(difference.Estimated)
+	return seen(statistics.EstimateMean(values)) == seen(effect.Estimated)
 }
 
-// seen is 1 where the interval of a mean is above zero, -1 where it is below, and else 0.
+// seen is 1 where the interval of a mean is above zero, -1 where it is below, and else 0. It is 0, too, where
+// there is no interval: for a single value, and for values that are all equal.
 func seen(e statistics.Estimated) int {
 	switch {
 	case e.N < 2 || e.Half == 0 || math.Abs(e.Mean) <= e.Half:
@@ -149,7 +150,8 @@ func seen(e statistics.Estimated) int {
 	return 1
 }
 
-// sign is the direction of the difference, 1 or -1, where Holm's p is at most 0.05, and else 0.
+// sign is the direction of the difference, 1 or -1, where its interval leaves out zero and Holm's p is at
+// most 0.05, and else 0.
 func (d *Difference) sign() int {
 	if d.Adjusted <= 0.05 {
 		return seen(d.Estimated)
@@ -160,10 +162,11 @@ func (d *Difference) sign() int {
 // notDecided says that controls were played, but do not show what made a difference.
 const notDecided = "not decided"
 
-// decide says what made a difference that is seen. It is decay if the schedule is further from the
-// reference than both a constant K that does as much work and its own values of K in another order. It is
-// less work if that constant K makes the difference, too, and its interval does not show the schedule to
-// be further.
+// decide sets Decided, what made the difference, from the controls in all. It is decay if the schedule is
+// seen to be further from the reference than both its control of constant K and its shuffled control. It is
+// less work if the control of constant K makes the difference, too, and the schedule is not seen to be
+// further from the reference than that control. Decided stays empty where no difference is seen, or where
+// the control of constant K is missing.
 func (d *Difference) decide(all []Difference) {
 	// exceeds says for each kind of control whether the schedule is further from the reference than
 	// the control, in the direction of d.
@@ -302,8 +305,9 @@ func (t *Table) writeDifferences(w io.Writer) error {
 	return nil
 }
 
-// Dots adds a dot for each seed, and their mean with its interval, to the panel of a title. It makes
-// the panel if there is none, and leaves a name that the panel has already as it is.
+// Dots adds a column called name to the panel with this title: a dot for each value of bySeed, and their
+// mean with its interval. It returns the panels, with a new one, whose y axis is labelled y, if none has the
+// title. A name that the panel has already stays as it is.
 func Dots(panels []figure.Panel, title, y, name string, bySeed []float64, mean statistics.Estimated) []figure.Panel {
 	i := slices.IndexFunc(panels, func(p figure.Panel) bool { return p.Title == title })
 	if i < 0 {

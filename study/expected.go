@@ -16,7 +16,9 @@ import (
 	"fedpace/learn/metric"
 )
 
-// short is the name of a quantity in what is expected: only validations have tails and best values.
+// short returns the short name of a quantity in expectations, which is the full one without "validation_":
+// tail_accuracy for tail_validation_accuracy. It is not ambiguous, as only validations have tails and best
+// values.
 func short(name string) string { return strings.Replace(name, "validation_", "", 1) }
 
 // CheckExpected finds mistakes in the expectations of a configuration before anything runs.
@@ -202,9 +204,9 @@ func (r *Row) point() []string {
 	return r.Cells[0].Point
 }
 
-// gain is by how much a quantity of one schedule's runs is above another's with the same seeds, at one
-// point of the grids, with the 95 % interval of the mean. With one seed the interval is infinite. It is
-// NaN where a run has no value.
+// gain is by how much a quantity of the schedule mine is above that of the schedule theirs, at one point of
+// the grids: the mean over the seeds that both have, with its 95 % interval. With one seed the interval is
+// infinite. The gain is NaN where a run has no value, and where no quantity has the name.
 func (t *Table) gain(point []string, mine, theirs, name string) expect.Interval {
 	q := quantityOf(t.quantities, name)
 	first := 0

@@ -58,8 +58,8 @@ func (o *Options) reach(ctx context.Context, cells []Cell) (remote bool, err err
 	return len(reached) > 0, nil
 }
 
-// nameUniquely gives runs that share a name, by which a server tells runs apart, a name with what they
-// compute.
+// nameUniquely gives each of the cells that share a name in their configurations a name of its own on the
+// server, which tells runs apart by name: the shared name and the first digits of the cell's ID.
 func nameUniquely(cells []Cell) {
 	count := map[string]int{}
 	// Only names that are not unique are changed, because users know their runs by name.
@@ -85,8 +85,9 @@ type hostNotices struct {
 	last map[config.Task]map[string]bus.Notice
 }
 
-// mostSubjects is how many hosts are kept: they come and go, each with a new name.
-const mostSubjects = 1000
+// maxSubjects bounds the subjects whose last notice is kept for a task: hosts come and go, each with a new
+// name.
+const maxSubjects = 1000
 
 // forwarder returns the function that takes the notices of a cell's run and passes on those that are
 // news.
@@ -112,7 +113,7 @@ func (h *hostNotices) forwarder(c *Cell) func(bus.Notice) {
 func (h *hostNotices) news(task config.Task, n bus.Notice) bool {
 	last := h.last[task]
 	// Forgetting all hosts bounds the memory and at worst repeats some notices.
-	if last == nil || len(last) >= mostSubjects {
+	if last == nil || len(last) >= maxSubjects {
 		last = map[string]bus.Notice{}
 		h.last[task] = last
 	}

@@ -123,10 +123,11 @@ func (c *Cell) followed() *Tail {
 // trainingLoss stands for the metric of runs that are timed by their training loss.
 var trainingLoss = metric.Metric{Name: "training loss", Lower: true}
 
-// setLevel sets the level that all runs at one point are to reach. It is evaluate.target or,
+// setLevel sets the level that all runs at one point, cells, are to reach. It is evaluate.target or,
 // without one, the worst of the values at which the reference's runs ended, after each was made
-// worse by the standard deviation of its last values. So every run of the reference comes to that
-// level, and none by its best moment alone.
+// worse by the standard deviation of its last values, rounded to the easier side. So every run of the
+// reference comes to that level, and none by its best moment alone. Where a run was never evaluated, the
+// level is one of the training loss, and the target does not count. It is NaN without a run of the reference.
 func (r *Comparison) setLevel(cells []*Cell) {
 	target := cells[0].Config.Evaluate.Target
 	if slices.ContainsFunc(cells, func(c *Cell) bool { return math.IsNaN(c.Tail) }) {
@@ -200,8 +201,8 @@ func (r *Comparison) time(cells []*Cell) {
 	}
 }
 
-// relative is the sum of K_r over that of fixed K in the same time. Where the run has a K_0 of its own,
-// fixed K is the reference's.
+// relative is the run's sum of K_r divided by that of fixed K in the same virtual time. Fixed K has the
+// reference's K_0, even where the run has another one.
 func (c *Cell) relative() float64 {
 	if r := c.reference; r != nil && c.Config.Schedule.K0 != r.Config.Schedule.K0 {
 		return r.relative() * float64(c.Summary.SGDSteps) / float64(r.Summary.SGDSteps)
@@ -217,7 +218,8 @@ func (c *Cell) against(partner *Cell, quantity func(*Cell) float64) float64 {
 	return quantity(c) - quantity(partner)
 }
 
-// level is the level of the runs of a comparison, where all points have the same one; else NaN.
+// level is the level of the runs of a comparison, where all points have the same one; else NaN. Runs without
+// a level, such as those that diverged, are ignored.
 func level(runs []Cell) float64 {
 	level := math.NaN()
 	for i := range runs {

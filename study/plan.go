@@ -362,6 +362,9 @@ func ofSchedule(key string) bool {
 // more than limit runs in all, it returns an error.
 func gridPoints(grids []Grid, each, limit int) ([][]string, error) {
 	all := [][]string{nil}
+	if each > limit {
+		return nil, fmt.Errorf("over %d runs; take fewer schedules or seeds", limit)
+	}
 	for _, g := range grids {
 		// The limit is checked before the product is built, so that large grids need no memory.
 		if len(all)*len(g.Values)*each > limit {
@@ -386,8 +389,9 @@ func Sets(grids []Grid, point []string) (list []string) {
 	return list
 }
 
-// equalTime turns a stop after a number of rounds into the virtual time that fixed K takes for them,
-// because schedules are compared at equal time, as in the paper.
+// equalTime turns a stop after a number of rounds into the virtual time that fixed K takes for them, or into
+// what else stop.equal names, because schedules are compared at equal time, as in the paper. A stop at the
+// time of a number of rounds stays as it is.
 func equalTime(c *config.Config) {
 	if c.Stop.Rounds > 0 && c.Stop.EqualRuntimeRounds == 0 {
 		c.Stop.EqualRuntimeRounds = c.Stop.Rounds

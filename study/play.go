@@ -40,8 +40,8 @@ type Options struct {
 	IsWhole func(*Cell) bool
 	// Adjust changes the options of one run; may be nil.
 	Adjust func(*Cell, *run.Options)
-	// Played is called for every cell that is complete, including cells that were complete before.
-	// Calls may overlap. Played may be nil.
+	// Played is called for every cell that is complete and has not diverged, including cells that were
+	// complete before. Calls may overlap. Played may be nil.
 	Played func(context.Context, *Cell) error
 	// Done is called after each cell that was run, never twice at a time; may be nil.
 	Done func() error
@@ -145,8 +145,8 @@ type player struct {
 	state Progress
 }
 
-// play plays one cell unless it is complete. It then reads the run's metric, tells the caller by
-// Played and, if the run was played now, by a notice and by Done.
+// play plays one cell unless it is complete, and reads the run's metric. It then calls Played, unless the
+// run diverged, and reports a run that was played now by a notice and by Done.
 func (p *player) play(ctx context.Context, c *Cell) error {
 	started := time.Now()
 	if !c.Reused {

@@ -34,9 +34,10 @@ func (t *Tail) Observe(seconds, value float64) {
 	t.Add(before, seconds, value)
 }
 
-// End adds the evaluation of the final model, at a virtual time, where no round has it: on a grid of
-// time, whose last instant only fixed K may reach, or where evaluations stopped before the last tenth
-// of the run.
+// End adds the evaluation of the final model, which no round has: value at the virtual time seconds, the end
+// of the run. grid says that evaluations stand on a grid of virtual time, whose last instant need not have an
+// evaluation. Without a grid the value is added only if the last evaluation is before the last tenth of the
+// run. A run without any evaluation stays without.
 func (t *Tail) End(seconds, value float64, grid bool) {
 	if n := len(t.ends); n > 0 &&
 		t.ends[n-1] < seconds &&
@@ -45,11 +46,11 @@ func (t *Tail) End(seconds, value float64, grid bool) {
 	}
 }
 
-// Mean is the mean of the values in the last tenth of a run that ended at a virtual time, and of the
+// Mean is the mean of the values in the last tenth of a run that ended at the virtual second end, and of the
 // last value; NaN if there are none.
 func (t *Tail) Mean(end float64) float64 { return statistics.EstimateMean(t.last(end)).Mean }
 
-// noise is the standard deviation of the values of Mean, 0 of a single one.
+// noise is the standard deviation of the values whose mean Mean returns. It is 0 for a single value.
 func (t *Tail) noise(end float64) float64 {
 	if last := t.last(end); len(last) > 1 {
 		return statistics.Deviation(last)
@@ -67,8 +68,9 @@ func (t *Tail) last(end float64) (last []float64) {
 	return last
 }
 
-// Over is the mean over the span of virtual time that ends with value i, weighted by time, so that it does
-// not matter how the time is divided into values. It is NaN where the values do not fill the span.
+// Over is the mean over the last span virtual seconds before the end of value i, weighted by time, so that it
+// does not matter how the time is divided into values. Time for which no value stands has no weight. Over is
+// NaN where the span would begin before the run.
 func (t *Tail) Over(span float64, i int) float64 {
 	begin := t.ends[i] - span
 	if begin < 0 {
@@ -97,7 +99,7 @@ func (t *Tail) first(span float64, reaches func(mean float64) bool) float64 {
 }
 
 // EndTail returns the mean quality of a played run over the last tenth of its virtual time, as a comparison
-// measures it, and the metric that it is. The mean is NaN if the run diverged.
+// measures it, and the metric that it is. If the run diverged, the mean is NaN and the metric has no name.
 func (c *Cell) EndTail() (tail float64, quality metric.Quality, err error) {
 	if err := c.follow(); err != nil || c.Diverged != "" {
 		return math.NaN(), metric.Quality{}, err

@@ -21,11 +21,13 @@ type Until struct {
 	first int
 }
 
-// fewest is the number of seeds whose deviation foretells that of more.
-const fewest = 5
+// firstStage is the number of seeds of the first stage, at least: the deviation of fewer says too little of
+// that of more seeds.
+const firstStage = 5
 
 // seedsNeeded is the number of seeds, those that were played included, with which all differences in
-// how runs end are known to ±Half. It is at most the limit of the plan, and then notice is told so.
+// how runs end are known to ±Half. It is at most MaxSeeds; notice is called with a sentence that says so, or
+// that more seeds follow. Differences without a value for some seed are left out.
 func (r *Comparison) seedsNeeded(notice func(string)) int {
 	u := r.Plan.Until
 	seeds := r.Plan.Seeds

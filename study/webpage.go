@@ -119,8 +119,8 @@ func (r *Comparison) Webpage() ([]byte, error) {
 	return json.Marshal(page)
 }
 
-// isMeasured reports whether some pair of runs was compared, be it only that one of the two reached the
-// level.
+// isMeasured reports whether some pair of runs could be compared: both have a value, or only one of the two
+// reached the level.
 func (d *Difference) isMeasured() bool { return d.N+d.Never+d.Missed > 0 }
 
 // paragraphs returns the parts of a text that empty lines divide, each without space at its ends.

@@ -199,9 +199,10 @@ func horizon(c config.Config, round float64) (float64, error) {
 		"or stop.equal_runtime_rounds")
 }
 
-// AdviseRun says what the theory advises along a finished run. dir holds the run's configuration,
-// rounds and model. F_w is the mean of the last window's first-step losses (Eq. 15); [Estimate] finds
-// the other constants.
+// AdviseRun says what the theory advises along a finished run, in about points rows. dir holds the run's
+// configuration, rounds and model. The loss at the time of a row is the mean of the last window's first-step
+// losses (Eq. 15). The constants of a convex task are calculated, and [Estimate] finds those of any other;
+// those in g, or else in the configuration, take precedence.
 func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, error) {
 	r, err := folder.Open(dir)
 	if err != nil {
@@ -365,8 +366,8 @@ func newAdvice(c config.Config, g Given, k theory.Constants, found []Source) (*A
 	return a, nil
 }
 
-// add adds a row for a time in seconds since the start and the loss at that time. used is the K of a
-// run, 0 for none.
+// add adds a row for the time elapsed, in seconds since the start, and the loss at that time. used is the K
+// that a run had then, 0 where there is no run.
 func (a *Advice) add(elapsed, loss float64, used int) {
 	k := a.constants
 	r := a.runtime
@@ -376,10 +377,12 @@ func (a *Advice) add(elapsed, loss float64, used int) {
 	if a.end > 0 {
 		w = a.end - elapsed
 	}
+	// The mean over a few minibatches is noisy and may be below the loss at which the bound's gap is 0. The
+	// bound is then the one at that loss.
 	bounded := loss
-	// The mean over a few minibatches is noisy and may be below F*. The bound is then that at F*.
 	if k.Gap(loss) < 0 {
-		_, bounded = k.Steps3(1, eta)
+		_, zeroGapLoss := k.Steps3(1, eta)
+		bounded = zeroGapLoss
 	}
 	row := Advised{
 		W:          w,

@@ -16,18 +16,20 @@ import (
 	"fedpace/metrics/outputs"
 )
 
-// How much of a set an estimate looks at.
+// How much of a data set an estimate looks at.
 const (
+	// probedClients is the largest number of clients whose gradients are taken.
 	probedClients = 32
 	// probedBatches is the number of minibatches of each client from which G and the variance are
 	// estimated.
 	probedBatches = 8
 )
 
-// Estimate finds the constants of Theorem 1 for the finished run in a folder, at its first and last
-// models. Minibatches of some clients give G and sigma there. The gradient's change from one model to
-// the other gives the slope of the secant, which is at most L, and at least mu where the objective is
-// convex. The constants are rough: a network has no such constants.
+// Estimate finds the constants of Theorem 1 for the finished run in dir, whose configuration is c. fStar, the
+// lowest loss of the run, stands for F*. Minibatches of some clients, at the run's first and last models,
+// give G and the variance. The change of the gradient from the first model to the last, divided by their
+// distance, is at most L; its part along the line between them is at least mu where the objective is convex.
+// The constants are rough: a network has no such constants.
 func Estimate(ctx context.Context, dir string, c config.Config, fStar float64) (theory.Constants, []Source, error) {
 	var k theory.Constants
 	if c.External() {
@@ -73,9 +75,10 @@ func Estimate(ctx context.Context, dir string, c config.Config, fStar float64) (
 	return k, sources(k, origins...), nil
 }
 
-// look takes gradients at the problem's initial model and at y, of the same minibatches at both. They
-// give the largest client's G, the clients' mean variance divided by their number and, along the line
-// between the models, mu and L.
+// look takes gradients at the problem's initial model and at the model y, of the same minibatches at both.
+// G comes from the client with the largest mean squared norm. The variance is the mean of the clients' own,
+// at the model where it is larger, divided by the number of clients. L and mu are slopes of the mean gradient
+// between the two models; mu is below 0 where the objective is not convex between them.
 func look(ctx context.Context, p *problem.Problem, y []float32) (k theory.Constants, err error) {
 	set := p.Set
 	c := &p.Config
@@ -131,7 +134,7 @@ func look(ctx context.Context, p *problem.Problem, y []float32) (k theory.Consta
 				mean[m][j] += s / float64(clients)
 			}
 			largest = max(largest, squares)
-			// Of so few the mean is part of what it is subtracted from.
+			// Bessel's correction: the mean is estimated from the same few gradients.
 			variance[m] += max(0, squares-square) * probedBatches / (probedBatches - 1) / float64(clients)
 		}
 	}

@@ -70,8 +70,10 @@ func WriteSources(w io.Writer, list []Source) error {
 	return t.Flush()
 }
 
-// settle replaces found constants by given ones: by those in g or else by those in the configuration. A
-// convex run's configuration holds what was calculated; such a value keeps its origin.
+// settle replaces constants that were found by given ones: by those in g or else by those in the
+// configuration's theory keys t. It changes their values in k, and value and origin in found. A convex run's
+// configuration holds what was calculated; such a value keeps its origin. A constant that is neither found
+// nor given is 0.
 func settle(found []Source, g Given, t config.Theory, k *theory.Constants) {
 	k.Form = g.Form
 	configured := Given{
@@ -96,7 +98,9 @@ func settle(found []Source, g Given, t config.Theory, k *theory.Constants) {
 		case v == nil, origin != "given" && isKnown && *v == s.Value:
 			continue
 		}
-		s.Value, s.Origin, *constant = *v, origin, *v
+		s.Value = *v
+		s.Origin = origin
+		*constant = *v
 	}
 }
 

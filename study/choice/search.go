@@ -67,8 +67,8 @@ type Outcome struct {
 	// Standings has all settings, the chosen one first, then those tried with fresh seeds, then those
 	// with more seeds, each from the lowest mean error to the highest.
 	Standings []Standing
-	// Confirmed reports whether no other setting is better with the fresh seeds alone. It is false
-	// without fresh seeds.
+	// Confirmed reports whether no other setting is better with the fresh seeds alone: has fewer runs
+	// without a result or, with as many, a lower mean error. It is false without fresh seeds.
 	Confirmed bool
 	// Trials is the number of runs that the search used.
 	Trials int
@@ -197,7 +197,7 @@ func (s *search) outcome(remaining []int) *Outcome {
 	}
 	// The fresh seeds confirm the choice if no setting is better with them.
 	o.Confirmed = len(winner.Fresh) > 0 && !slices.ContainsFunc(o.Standings, func(other Standing) bool {
-		return len(other.Fresh) > 0 && mean(other.Fresh) < mean(winner.Fresh)
+		return len(other.Fresh) > 0 && compareErrors(other.Fresh, winner.Fresh) < 0
 	})
 	slices.SortStableFunc(o.Standings, func(a, b Standing) int {
 		return cmp.Or(
@@ -218,12 +218,13 @@ func rank(later bool) int {
 	return 0
 }
 
-// compare orders two standings: first the one with fewer runs without a result, then the one with the lower
-// mean error over all its seeds.
-func compare(a, b *Standing) int {
-	errorsA := a.all()
-	errorsB := b.all()
-	return cmp.Or(missing(errorsA)-missing(errorsB), cmp.Compare(mean(errorsA), mean(errorsB)))
+// compare orders two standings by their errors over all their seeds, the better one first.
+func compare(a, b *Standing) int { return compareErrors(a.all(), b.all()) }
+
+// compareErrors orders two settings by their errors, one for each run: first the one with fewer runs without
+// a result, then the one with the lower mean error. It is negative if a comes first.
+func compareErrors(a, b []float64) int {
+	return cmp.Or(missing(a)-missing(b), cmp.Compare(mean(a), mean(b)))
 }
 
 // all returns the errors of the search and then those of the fresh seeds.
@@ -250,8 +251,8 @@ func (s *Standing) compareWith(chosen *Standing) {
 	s.Decide = statistics.Decisive(differences)
 }
 
-// missing returns how many runs in list have no result, which is NaN: they diverged, or never
-// reached what was asked.
+// missing returns how many errors in list are NaN, those of runs without a result: they diverged, or never
+// reached the level.
 func missing(list []float64) int {
 	n := 0
 	for _, v := range list {

@@ -174,6 +174,19 @@ func TestSearch_NotConfirmed(t *testing.T) {
 	}
 }
 
+// Setting 1 has the lower error with one fresh seed and no result with the other, as after a divergence: it is
+// not better, so the choice of setting 0 is confirmed.
+func TestSearch_ConfirmedAgainstDiverged(t *testing.T) {
+	errors := planted{{1, 1, 1, 3, 3}, {2, 2, 2, math.NaN(), 1}}
+	o, err := Search(len(errors), nil, Limits{Seeds: 3, Fresh: 2}, errors.play(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !o.Confirmed || o.Chosen().Setting != 0 {
+		t.Errorf("setting %d, confirmed %v, want 0 and true", o.Chosen().Setting, o.Confirmed)
+	}
+}
+
 // Equal errors are never told apart, and no number of seeds would decide.
 func TestSearch_EqualSettings(t *testing.T) {
 	errors := planted{{1, 2, 3, 4, 5}, {1, 2, 3, 4, 5}}

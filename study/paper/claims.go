@@ -15,8 +15,9 @@ var table4 = map[config.Task]map[string]string{
 	config.TaskShakespeare: {"rounds": "0.74", "error": "0.99", "step": "0.96"},
 }
 
-// decayRound is the round p after which K_r-step must decay to give the paper's cell to two digits:
-// K_0 to round p, then ceil(K_0/10), to the same time. The paper names no round.
+// decayRound is the round after which K_r-step must decay to give the paper's cell of Table 4 to two digits:
+// K is K_0 up to that round, and then ceil(K_0/10) until the virtual time of K-eta-fixed's 10,000 rounds. The
+// paper names no round.
 var decayRound = map[config.Task]int{
 	config.TaskSent140: 5058, config.TaskFEMNIST: 3273, config.TaskCIFAR100: 2300, config.TaskShakespeare: 5461,
 }

@@ -11,9 +11,9 @@ import (
 	"fedpace/study"
 )
 
-// WriteCells lists cells, says which are done, and estimates by [run.DryRun] what the others cost. The
-// cost is the same for all seeds, so it is found once for each task and schedule; notice is called
-// before each.
+// WriteCells lists cells, says which are done, and estimates by [run.DryRun] what the others cost, if they
+// train. The cost is the same for all seeds, so it is estimated once for each task and schedule; notice is
+// called before each estimate.
 func WriteCells(ctx context.Context, w io.Writer, cells []study.Cell, o run.Options, notice func(*study.Cell)) error {
 	rows := [][]any{{"task", "schedule", "seed", "fixed rounds", "data", "done", "core-hours",
 		"of them evaluation", "folder"}}

@@ -355,7 +355,9 @@ func readCell(dir string) (Curve, error) {
 	if s.Completed {
 		c.RelativeSteps = metrics.Value(s.RelativeSGDSteps)
 	}
-	c.BestLoss, c.BestAccuracy, c.FinalAccuracy = metrics.Value(s.BestTrainingLoss), metrics.Value(s.BestValidationAccuracy), metrics.Value(s.ValidationAccuracy)
+	c.BestLoss = metrics.Value(s.BestTrainingLoss)
+	c.BestAccuracy = metrics.Value(s.BestValidationAccuracy)
+	c.FinalAccuracy = metrics.Value(s.ValidationAccuracy)
 	return c, nil
 }
 

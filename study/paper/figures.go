@@ -24,7 +24,7 @@ const (
 	GainsFile = "gains.svg"
 )
 
-// Draw draws the figures of what there is into a folder, in the style of the paper: a panel a task.
+// Draw draws the figures of the curves into a folder, in the style of the paper: a panel for each task.
 // Figure 1 is the lowest training error so far (Eq. 15's mean of first-step losses) against
 // simulated minutes, the mean over seeds; Figure 2 the highest validation accuracy so far, with its
 // 95% confidence interval. A vertical line is where the validation error of K-eta-fixed has
@@ -126,8 +126,8 @@ func (v *Verdict) gain() (name string, mean statistics.Estimated, bySeed []float
 	return "", mean, nil
 }
 
-// title returns the title of a panel: what it shows, and in what that falls short of the paper's
-// evaluation, such as fewer rounds. The data are on lines of their own.
+// title returns the title of a panel: the task, the number of seeds, and how the runs differ from the
+// paper's evaluation, such as fewer rounds. The data are on lines of their own.
 func (g group) title() string {
 	title := fmt.Sprintf("%s, %d %s", g[0].Task, len(g), human.Plural(len(g), "seed"))
 	if g[0].FixedRounds != FullRounds {

@@ -214,18 +214,15 @@ func (p Plan) taskCells(t config.Task, schedules []string, more ...string) ([]st
 	return cells, err
 }
 
-// place names cells. The name tells the runs of one server apart, and the folder those of one disk.
+// place gives cells their names and folders. A cell's name is for people; the name in its configuration has
+// the first digits of its ID, so that it tells the runs of one server apart, and names its folder.
 func (p Plan) place(cells []study.Cell) {
 	for i := range cells {
 		c := &cells[i]
 		task := c.Config.Task
 		seed := c.Config.Seed
-		c.Name, c.Config.Name = fmt.Sprintf(
-			"%s %s seed %d",
-			task,
-			c.Schedule,
-			seed,
-		), fmt.Sprintf("%s-%s-%d-%.10s", task, strings.ReplaceAll(c.Schedule, "+", "_"), seed, c.ID)
+		c.Name = fmt.Sprintf("%s %s seed %d", task, c.Schedule, seed)
+		c.Config.Name = fmt.Sprintf("%s-%s-%d-%.10s", task, strings.ReplaceAll(c.Schedule, "+", "_"), seed, c.ID)
 		c.Config.Out = filepath.Join(p.Folder, "cells", c.Config.Name)
 	}
 }
@@ -246,7 +243,8 @@ func (p Plan) Controlled(cells []study.Cell) ([]study.Cell, error) {
 func bySeed(a, b study.Cell) int { return cmp.Compare(a.Config.Seed, b.Config.Seed) }
 
 // Run plays the plan's cells that are not done, see [study.Play]. Hosts in other processes may work for
-// a server that is in a configuration or in o.Run.NATS.
+// a server that is in a configuration or in o.Run.NATS. Run returns an error for each cell that diverged, but
+// plays the others nevertheless.
 func (p Plan) Run(ctx context.Context, cells []study.Cell, o study.Options) error {
 	o.ConfiguredHosts = true
 	err := study.Play(ctx, p.Folder, cells, o)

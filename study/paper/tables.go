@@ -235,7 +235,7 @@ func groups(curves []Curve) (list []group) {
 	return list
 }
 
-// cut reports whether the group's only run was stopped early.
+// cut reports whether the group has no complete run. It then has a single one, which was stopped early.
 func (g group) cut() bool { return !g[0].Completed }
 
 // name is the schedule, with the round at which it was cut if it was.

@@ -210,7 +210,7 @@ func judge(list []Verdict) {
 		v := &list[i]
 		v.Adjusted = adjusted
 		if v.Value != "" {
-			v.Decision = v.printedThere()
+			v.Decision = v.decidePrinted()
 		} else if adjusted <= 0.05 && math.Abs(v.Mean) >= quantities[v.Quantity].minDifference {
 			v.Decision = yesOrNo(v.Mean > v.By == (v.Expect == "more"))
 		}
@@ -297,9 +297,9 @@ func (c *Claim) take(u *Curve) float64 {
 	return value
 }
 
-// printedThere decides a claim about a printed value: yes or no only where the whole interval agrees.
-// Seeds that happen to agree to the digit decide nothing.
-func (v *Verdict) printedThere() string {
+// decidePrinted decides a claim about a printed value: yes or no only where the whole interval agrees. Seeds
+// that happen to have equal figures leave no interval and decide nothing, unless no seed could change them.
+func (v *Verdict) decidePrinted() string {
 	if math.IsNaN(v.Half) || v.Half == 0 && !v.exact {
 		return Undecided
 	}
@@ -307,19 +307,23 @@ func (v *Verdict) printedThere() string {
 	high := v.Mean + v.Half
 	// The error was handled when the claim was read.
 	value, half, _ := v.printed()
-	above := low > value
-	below := high < value
-	switch {
-	case v.Expect == "equal":
-		above = low > value-half && high < value+half
-		below = low >= value+half || high <= value-half
-	case v.Expect == "less":
-		above, below = below, above
+	var holds, fails bool
+	switch v.Expect {
+	// A figure equals the printed value if it rounds to it.
+	case "equal":
+		holds = low > value-half && high < value+half
+		fails = low >= value+half || high <= value-half
+	case "less":
+		holds = high < value
+		fails = low > value
+	default:
+		holds = low > value
+		fails = high < value
 	}
-	if !above && !below {
+	if !holds && !fails {
 		return Undecided
 	}
-	return yesOrNo(above)
+	return yesOrNo(holds)
 }
 
 // cells names the runs of the verdict for people: their folder and, if the claim has them, the task
@@ -360,8 +364,9 @@ func (v *Verdict) count() string {
 	return strconv.Itoa(v.N)
 }
 
-// numbers are the mean and its interval, with enough digits to tell its ends from zero, the exact
-// p-value, with a star where so few seeds can have none below 0.05, and Holm's.
+// numbers returns what a row of the table has for people: the mean, its interval, with enough digits to tell
+// its ends from zero, the exact p-value, with a star where so few seeds cannot have one of at most 0.05, and
+// Holm's p-value. A number that is not known is "-".
 func (v *Verdict) numbers() (mean, interval, flipped, adjusted string) {
 	if v.N == 0 {
 		return "-", "-", "-", "-"
@@ -377,10 +382,10 @@ func (v *Verdict) numbers() (mean, interval, flipped, adjusted string) {
 	for ; digits < 7 && (unseen(low, digits) || unseen(high, digits)); digits++ {
 	}
 	layout := fmt.Sprintf("%%%s.%df", sign, digits)
-	mean, interval, flipped, adjusted = fmt.Sprintf(
-		layout,
-		v.Mean,
-	), fmt.Sprintf(layout+" to "+layout, low, high), human.Known("%.2g", v.Flipped), human.Known("%.2g", v.Adjusted)
+	mean = fmt.Sprintf(layout, v.Mean)
+	interval = fmt.Sprintf(layout+" to "+layout, low, high)
+	flipped = human.Known("%.2g", v.Flipped)
+	adjusted = human.Known("%.2g", v.Adjusted)
 	// With N seeds the smallest two-sided p-value is 2^(1-N).
 	if !math.IsNaN(v.Flipped) && math.Exp2(float64(1-v.N)) > 0.05 {
 		flipped += "*"

@@ -102,7 +102,8 @@ func (p *Plan) confirmation() string {
 }
 
 // undecided names the trained settings that the seeds do not tell from the chosen one, with the number of
-// seeds that would decide and with what they would save. It is empty if there are none.
+// seeds that would decide and with what they would save. It leaves out settings with the same results as the
+// chosen one, and those that diverged more often. It is empty if there are none.
 func (p *Plan) undecided() string {
 	var list []string
 	for _, standing := range p.found.Standings[1:] {

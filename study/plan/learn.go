@@ -72,10 +72,10 @@ func (p *Plan) learn(ctx context.Context, dir string, o study.Options) error {
 	if err := search(p.errorOf()); err != nil {
 		return err
 	}
-	noneReaches := len(p.found.Chosen().Searched) > 0 && slices.ContainsFunc(p.found.Chosen().Searched, math.IsNaN)
-	// Without a setting that reaches the target with every seed, the best model decides. What was
-	// trained is read again, not trained again.
-	if p.request.For == Target && noneReaches {
+	// The chosen setting misses the target with the fewest seeds, so if it misses it with one, every setting
+	// does. The best model then decides. What was trained is read again, not trained again.
+	missesTarget := slices.ContainsFunc(p.found.Chosen().Searched, math.IsNaN)
+	if p.request.For == Target && missesTarget {
 		for _, s := range p.learned {
 			s.Trained = &Trained{}
 		}
@@ -91,8 +91,9 @@ func (p *Plan) learn(ctx context.Context, dir string, o study.Options) error {
 	return nil
 }
 
-// trial returns the function that trains settings with seeds, for a search. errorOf gives the error of a
-// setting's run by the run's place among the setting's cells.
+// trial returns the function that trains settings with seeds, for a search; it returns the error of each
+// setting with each seed. errorOf gives the error of a setting's run by the run's index among the setting's
+// cells.
 func (p *Plan) trial(ctx context.Context, dir string, o study.Options, errorOf func(*Setting, int) float64) choice.Play {
 	return func(settings []int, first, count int) ([][]float64, error) {
 		var cells []study.Cell
@@ -114,6 +115,7 @@ func (p *Plan) trial(ctx context.Context, dir string, o study.Options, errorOf f
 				if err := p.read(s, c); err != nil {
 					return nil, err
 				}
+				// read has appended the run to the setting's cells, so it is the last of them.
 				list = append(list, errorOf(s, len(s.Trained.cells)-1))
 			}
 			lists = append(lists, list)
@@ -138,8 +140,9 @@ func (p *Plan) read(s *Setting, c study.Cell) error {
 	return nil
 }
 
-// errorOf returns the function by whose value settings are ranked: the time to the target where that is
-// asked for, and else the error at the end of the run.
+// errorOf returns the function by whose value settings are ranked, the lower the better: the virtual seconds
+// to the target where the plan asks for that, NaN if a run never reaches it, and else the error at the end of
+// a run. The function takes a setting and the index of one of its cells.
 func (p *Plan) errorOf() func(*Setting, int) float64 {
 	if p.request.For == Target {
 		return func(s *Setting, run int) float64 {
@@ -149,7 +152,8 @@ func (p *Plan) errorOf() func(*Setting, int) float64 {
 	return p.tailError
 }
 
-// tailError is the quality in the last tenth of a run, with its sign turned where higher values are better.
+// tailError is the quality in the last tenth of a run as an error, of which lower is better. run is the index
+// of the run among the setting's cells. It is NaN if the run diverged.
 func (p *Plan) tailError(s *Setting, run int) float64 { return p.quality.Error(s.Trained.tails[run]) }
 
 // cell is the run of a setting with its n-th seed. All settings are evaluated at the same times, because the

@@ -89,7 +89,8 @@ func (p *Plan) configuredSetting() *Setting {
 // package's comment explains it.
 func (s *Setting) Score() float64 { return math.Sqrt(s.Work.P50) * s.Rounds.P50 }
 
-// time simulates the settings for a number of virtual seconds, side by side. progress may be nil.
+// time simulates each setting q.Draws times for this number of virtual seconds, or until it has the updates
+// that the request asks for, and sets its Usage. The settings run side by side. progress may be nil.
 func (q *Request) time(ctx context.Context, list []*Setting, seconds float64, progress func(done, total int)) error {
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))

@@ -114,8 +114,8 @@ type Setting struct {
 const maxSettings = 2000
 
 // defaultGrids are the grids of a request without any. They vary K_0, the cohort and the closing rule
-// around the configuration's. Where devices alone take part, and all of them in each round, the cohort
-// stays as it is.
+// around the configuration's. The cohort stays as it is where all clients are devices that take part in
+// every round, and the closing rule where it is not all, or a cohort has fewer than three clients.
 func (s *Setting) defaultGrids() []study.Grid {
 	c := &s.real
 	// around returns shares of n as whole numbers of at least 1, each once.
@@ -128,10 +128,12 @@ func (s *Setting) defaultGrids() []study.Grid {
 		return list
 	}
 	grids := []study.Grid{{Key: "schedule.k0", Values: around(c.Schedule.K0, 0.25, 1)}}
-	if all := c.Clients == 0 && c.Devices.Include != config.Sampled; c.Cohort > 1 && !all {
+	takesEveryDevice := c.Clients == 0 && c.Devices.Include != config.Sampled
+	if c.Cohort > 1 && !takesEveryDevice {
 		grids = append(grids, study.Grid{Key: "cohort", Values: around(c.Cohort, 0.5, 1)})
 	}
-	if _, all := c.Close.(closing.All); all && s.config.Cohort > 2 {
+	_, waitsForAll := c.Close.(closing.All)
+	if waitsForAll && s.config.Cohort > 2 {
 		grids = append(grids, study.Grid{Key: "close", Values: []string{"all", "{rule: first, n: 80%}"}})
 	}
 	return grids
@@ -232,7 +234,8 @@ func (q *Request) load(sets ...string) (c config.Config, err error) {
 	return c, err
 }
 
-// stop makes a run end at the plan's virtual time, unless it reaches a target before.
+// stop makes a run end at the plan's virtual time in place of a number of rounds. Other stops of the
+// configuration, such as stop.accepted, stay, and may end the run before.
 func (q *Request) stop(c *config.Config) {
 	c.Stop.Rounds = 0
 	c.Stop.EqualRuntimeRounds = 0
@@ -279,8 +282,10 @@ func (q *Request) resolveShares(sets []string) ([]string, error) {
 	return sets, nil
 }
 
-// Simulated is a configuration with a simulated client in the place of each real device: one client
-// more of the device's class. It has no server that somebody could reach.
+// Simulated returns the configuration with a simulated client in the place of each real device: one client
+// more of the device's class. It serves no page and does not wait for wall time (pace), and where it had
+// devices, which need a server that they can reach, it has the default one. A device without a class is an
+// error.
 func Simulated(c config.Config) (config.Config, error) {
 	c.HTTP = ""
 	c.Pace = 0

@@ -251,7 +251,7 @@ func text(v forecast.Interval, unit float64) string {
 	return fmt.Sprintf("%s (%s to %s)", short(unit*v.P50), short(unit*v.P05), short(unit*v.P95))
 }
 
-// short is a number with four digits, and with all digits if it is large.
+// short is a number with four digits or, from 1000 on, as a whole number with separators.
 func short(v float64) string {
 	if math.Abs(v) >= 1000 && math.Abs(v) < 1e15 {
 		return human.Thousands(int64(math.Round(v)))

@@ -13,7 +13,7 @@ import (
 // with how many seeds; further runs lie in dir.
 func (r *Result) search(ctx context.Context, group []*Setting, limits choice.Limits, dir string, o study.Options) error {
 	trial := func(settings []int, first, count int) ([][]float64, error) {
-		// What was played in the rungs is known.
+		// The seeds from 0 on are those of the rungs, whose runs were played and measured there.
 		if first > 0 {
 			if err := r.playFurther(ctx, group, settings, first, count, dir, o); err != nil {
 				return nil, err
@@ -41,6 +41,7 @@ func (r *Result) search(ctx context.Context, group []*Setting, limits choice.Lim
 	for i, standing := range outcome.Standings {
 		s := group[standing.Setting]
 		s.Winner = i == 0
+		// The further seeds of the search join those of the rungs.
 		for n := len(s.tails[s.last()]); n < len(standing.Searched); n++ {
 			tail, err := s.endTail(n)
 			if err != nil {

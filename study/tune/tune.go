@@ -32,7 +32,7 @@ const evaluations = 10 * eta * eta
 type Result struct {
 	// Seconds is the virtual time of a whole run.
 	Seconds float64
-	// Seeds is the number of seeds of every setting.
+	// Seeds is the number of seeds with which every setting is played in the rungs.
 	Seeds int
 	// Settings are sorted with the best first.
 	Settings []*Setting
@@ -55,11 +55,11 @@ type Searched struct {
 
 // Setting is a schedule at a point of the grid.
 type Setting struct {
-	// Below is by how much the best setting is better at the last rung that this setting reached,
-	// paired by seed.
+	// Below is by how much the best setting is better at the last rung that both reached, paired by
+	// seed.
 	Below statistics.Estimated
-	// Steps is the number of SGD steps that one client of each round took, summed over the runs of
-	// all seeds.
+	// Steps is the number of SGD steps that one client of each round took up to the last rung's time,
+	// summed over the runs in cells.
 	Steps int64
 
 	// Winner says that the setting is the one that is chosen for its schedule.
@@ -68,12 +68,12 @@ type Setting struct {
 	// tried with them.
 	Fresh []float64
 
-	// cells holds the setting's runs, one for each seed.
+	// cells holds the setting's runs in the rungs, one for each seed.
 	cells []study.Cell
 	// further are the setting's runs with further seeds, for the search at the end.
 	further []study.Cell
 	// tails holds, by rung and seed, the quality in the last tenth of the rung's time. It is NaN if
-	// there is none or if the run diverged.
+	// there is none or if the run diverged. The last rung's have the search's further seeds, too.
 	tails [][]float64
 }
 
@@ -179,7 +179,8 @@ func newResult(ctx context.Context, p *study.Plan, limits choice.Limits) (*Resul
 	return r, err
 }
 
-// play plays settings to a rung and measures them. It is an error if none has a result there.
+// play plays the settings of list to a rung and measures them. It is an error if no setting has a result
+// with every seed there.
 func (r *Result) play(ctx context.Context, list []*Setting, rung int, dir string, o study.Options) error {
 	until := r.Seconds / rungs[rung]
 	// The last rung goes to the end of the runs.
@@ -210,15 +211,15 @@ func (r *Result) play(ctx context.Context, list []*Setting, rung int, dir string
 		found = found || !math.IsInf(r.score(s), 0)
 	}
 	if !found {
-		return fmt.Errorf("no setting has a result at %s: every run has diverged, or was not evaluated by then "+
-			"(evaluate.every_seconds)", human.VirtualTime(until))
+		return fmt.Errorf("no setting has a result at %s with every seed: a run of each has diverged, or was not "+
+			"evaluated by then (evaluate.every_seconds)", human.VirtualTime(until))
 	}
 	return nil
 }
 
-// measure adds a rung to setting s: the quality of its runs in the last part before the virtual
-// time until, in seconds, one value for each seed. A run that diverged has NaN. It also sums the
-// local steps up to then.
+// measure adds a rung to setting s: the quality of its runs in the last tenth of the virtual time from 0 to
+// until, in seconds, one value for each seed. A run that diverged has NaN. It also sums the local steps up to
+// then.
 func (r *Result) measure(s *Setting, until float64) (err error) {
 	s.Steps = 0
 	tails := make([]float64, len(s.cells))
@@ -316,8 +317,9 @@ func bySchedule(list []*Setting) (groups [][]*Setting) {
 }
 
 // best returns the settings of list that go on after this rung: the best third of each schedule's,
-// at least two of each where there are as many. It is an error if no setting of a schedule was
-// evaluated in time, because nothing then tells which is the best.
+// at least two of each where there are as many. It is an error if settings of a schedule would be left out
+// although none of them has a result with every seed, because nothing then tells which are the best. Where
+// all missing results are of runs that diverged, the first ones go on nevertheless.
 func (r *Result) best(list []*Setting, rung int) ([]*Setting, error) {
 	var remaining []*Setting
 	for _, group := range bySchedule(list) {

@@ -90,7 +90,9 @@ func pinned(t *testing.T, app, python string, nodes int, run map[string]any) str
 
 // Apps have the bits of flwr's own runtime, where that is pinned.
 func TestFlower_BitsOfFlowersRuntime(t *testing.T) {
-	python := flwrPython(t, "FEDPACE_FLWR", "sklearn")
+	withTorch := flwrPython(t, "FEDPACE_FLWR_TORCH", "torch")
+	// PyTorch's sums depend on the number of threads, which is one for fedpace's clients.
+	t.Setenv("OMP_NUM_THREADS", "1")
 	const nodes = 8
 	for _, c := range []struct {
 		app string
@@ -102,11 +104,16 @@ func TestFlower_BitsOfFlowersRuntime(t *testing.T) {
 		{"../examples/flower/softmax", map[string]any{"strategy": "krum"}},
 		{"../examples/flower/softmax", map[string]any{"fraction-train": 0.5}},
 		{"testdata/flower/sklearn-digits", nil},
+		{"testdata/flower/torch-blobs", nil},
 		{"testdata/flower/old-numpyclient", map[string]any{"fraction-fit": 1.0}},
 		{"../examples/flower/own_loop", map[string]any{"enough": 1.0}},
 		{"../examples/flower/secagg", nil},
 	} {
 		t.Run(fmt.Sprint(filepath.Base(c.app), c.run), func(t *testing.T) {
+			python := flwrPython(t, "FEDPACE_FLWR", "sklearn")
+			if c.app == "testdata/flower/torch-blobs" {
+				python = withTorch
+			}
 			more := []string{"--set", fmt.Sprintf("clients=%d", nodes), "--set", "flower.order=sent"}
 			for key, value := range c.run {
 				more = append(more, "--set", fmt.Sprintf("flower.run.%s=%v", key, value))

@@ -8,17 +8,27 @@ is flwr's: the Grid, the link state, the strategies. It prints the digest of the
 """
 
 import hashlib
+import importlib.machinery
 import json
 import os
 import random
 import sys
 import tempfile
 import time
+import unittest.mock
 
 os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from fedpace import flower_app, flower_server, flower_wire  # noqa: E402
+
+try:
+    import ray  # noqa: F401
+except ImportError:
+    # flwr imports ray, whose place is taken below; any object will do where it is not installed.
+    for name in ("ray", "ray.exceptions", "ray.util", "ray.util.actor_pool"):
+        sys.modules[name] = unittest.mock.MagicMock()
+        sys.modules[name].__spec__ = importlib.machinery.ModuleSpec(name, None)
 
 _sleep = time.sleep
 time.sleep = lambda seconds: _sleep(min(seconds, 0.02))
@@ -67,7 +77,8 @@ class InProcess(Backend):
         # Ray hands copies to its actors; mods change the records of their message.
         content = flower_wire.encode(message.content)
         message.content = flower_wire.decode(content.text, content.arrays)
-        kept = random.getstate(), np.random.get_state()
+        torch = sys.modules.get("torch")
+        kept = random.getstate(), np.random.get_state(), torch and torch.get_rng_state()
         flower_app.seed_generators(self.seed, partition, self.served[partition])
         try:
             reply = self._app(message, inner)
@@ -76,6 +87,8 @@ class InProcess(Backend):
         finally:
             random.setstate(kept[0])
             np.random.set_state(kept[1])
+            if torch:
+                torch.set_rng_state(kept[2])
 
 
 def pin_nodes():

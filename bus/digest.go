@@ -45,7 +45,7 @@ func (d Digest) IsZero() bool { return d == Digest{} }
 // none: computing it would cost an eighth of the time of a timing-only round.
 type Sealed interface {
 	Message
-	*Job | *Sum | *SumReply
+	*Job | *Sum | *SumReply | *CallPart
 }
 
 // The checksum is a protobuf field of its own, always the last one: a fixed64 with the XXH64 (seed

@@ -2695,6 +2695,7 @@ type RunInfo struct {
 	Spec          *Spec                  `protobuf:"bytes,6,opt,name=spec,proto3" json:"spec,omitempty"`                   // absent: it does not train
 	Files         []*File                `protobuf:"bytes,7,rep,name=files,proto3" json:"files,omitempty"`                 // that the configuration names, its data apart
 	Protocol      uint32                 `protobuf:"varint,8,opt,name=protocol,proto3" json:"protocol,omitempty"`          // that the coordinator's program speaks with hosts; 0: of a program before there was the number
+	Libraries     []string               `protobuf:"bytes,9,rep,name=libraries,proto3" json:"libraries,omitempty"`         // of a Flower app, which hosts must have alike, as "numpy 2.4.6"
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2783,6 +2784,13 @@ func (x *RunInfo) GetProtocol() uint32 {
 		return x.Protocol
 	}
 	return 0
+}
+
+func (x *RunInfo) GetLibraries() []string {
+	if x != nil {
+		return x.Libraries
+	}
+	return nil
 }
 
 // File tells one file's content from another's.
@@ -2983,6 +2991,163 @@ func (x *Announcement) GetOver() bool {
 		return x.Over
 	}
 	return false
+}
+
+// Call says on fedpace.<run>.client.<id>.message.<host> that a message of a Flower app waits for a simulated client,
+// which this host is to serve. It is repeated until the reply is there: a host that has the call ignores it.
+type Call struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Call          uint64                 `protobuf:"varint,1,opt,name=call,proto3" json:"call,omitempty"`    // number of the call, which all that follows repeats
+	Parts         uint32                 `protobuf:"varint,2,opt,name=parts,proto3" json:"parts,omitempty"`  // of the frame that the host fetches, at least 1
+	Fence         uint64                 `protobuf:"varint,3,opt,name=fence,proto3" json:"fence,omitempty"`  // the coordinator's fencing token; 0: it has none
+	Stamp         uint64                 `protobuf:"fixed64,4,opt,name=stamp,proto3" json:"stamp,omitempty"` // RunInfo's
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Call) Reset() {
+	*x = Call{}
+	mi := &file_fedpace_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Call) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Call) ProtoMessage() {}
+
+func (x *Call) ProtoReflect() protoreflect.Message {
+	mi := &file_fedpace_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Call.ProtoReflect.Descriptor instead.
+func (*Call) Descriptor() ([]byte, []int) {
+	return file_fedpace_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *Call) GetCall() uint64 {
+	if x != nil {
+		return x.Call
+	}
+	return 0
+}
+
+func (x *Call) GetParts() uint32 {
+	if x != nil {
+		return x.Parts
+	}
+	return 0
+}
+
+func (x *Call) GetFence() uint64 {
+	if x != nil {
+		return x.Fence
+	}
+	return 0
+}
+
+func (x *Call) GetStamp() uint64 {
+	if x != nil {
+		return x.Stamp
+	}
+	return 0
+}
+
+// CallPart carries a part of a frame (docs/flower.md has the frames). On fedpace.<run>.client.<id>.fetch a host asks
+// for a part of the message, without data, and the answer has the data. On fedpace.<run>.client.<id>.reply it
+// sends a part of the reply, which a SumReply answers.
+type CallPart struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Call          uint64                 `protobuf:"varint,1,opt,name=call,proto3" json:"call,omitempty"`
+	Part          uint32                 `protobuf:"varint,2,opt,name=part,proto3" json:"part,omitempty"`   // from 0
+	Parts         uint32                 `protobuf:"varint,3,opt,name=parts,proto3" json:"parts,omitempty"` // of the frame; 0 in an answer: the call is over
+	Data          []byte                 `protobuf:"bytes,4,opt,name=data,proto3" json:"data,omitempty"`
+	Host          string                 `protobuf:"bytes,5,opt,name=host,proto3" json:"host,omitempty"`        // name of the host that asks or replies
+	Digest        uint64                 `protobuf:"fixed64,15,opt,name=digest,proto3" json:"digest,omitempty"` // as in Job
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallPart) Reset() {
+	*x = CallPart{}
+	mi := &file_fedpace_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallPart) ProtoMessage() {}
+
+func (x *CallPart) ProtoReflect() protoreflect.Message {
+	mi := &file_fedpace_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallPart.ProtoReflect.Descriptor instead.
+func (*CallPart) Descriptor() ([]byte, []int) {
+	return file_fedpace_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *CallPart) GetCall() uint64 {
+	if x != nil {
+		return x.Call
+	}
+	return 0
+}
+
+func (x *CallPart) GetPart() uint32 {
+	if x != nil {
+		return x.Part
+	}
+	return 0
+}
+
+func (x *CallPart) GetParts() uint32 {
+	if x != nil {
+		return x.Parts
+	}
+	return 0
+}
+
+func (x *CallPart) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *CallPart) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *CallPart) GetDigest() uint64 {
+	if x != nil {
+		return x.Digest
+	}
+	return 0
 }
 
 var File_fedpace_proto protoreflect.FileDescriptor
@@ -3234,7 +3399,7 @@ const file_fedpace_proto_rawDesc = "" +
 	"\bSumReply\x12*\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x12.fedpace.v1.StatusR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x16\n" +
-	"\x06digest\x18\x0f \x01(\x06R\x06digest\"\xf3\x01\n" +
+	"\x06digest\x18\x0f \x01(\x06R\x06digest\"\x91\x02\n" +
 	"\aRunInfo\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05stamp\x18\x02 \x01(\x06R\x05stamp\x12\x18\n" +
@@ -3243,7 +3408,8 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x06kernel\x18\x05 \x01(\tR\x06kernel\x12$\n" +
 	"\x04spec\x18\x06 \x01(\v2\x10.fedpace.v1.SpecR\x04spec\x12&\n" +
 	"\x05files\x18\a \x03(\v2\x10.fedpace.v1.FileR\x05files\x12\x1a\n" +
-	"\bprotocol\x18\b \x01(\rR\bprotocol\"2\n" +
+	"\bprotocol\x18\b \x01(\rR\bprotocol\x12\x1c\n" +
+	"\tlibraries\x18\t \x03(\tR\tlibraries\"2\n" +
 	"\x04File\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\fR\x06digest\"\x93\x01\n" +
@@ -3257,7 +3423,19 @@ const file_fedpace_proto_rawDesc = "" +
 	"\fAnnouncement\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05stamp\x18\x02 \x01(\x06R\x05stamp\x12\x12\n" +
-	"\x04over\x18\x03 \x01(\bR\x04over*\xa2\x01\n" +
+	"\x04over\x18\x03 \x01(\bR\x04over\"\\\n" +
+	"\x04Call\x12\x12\n" +
+	"\x04call\x18\x01 \x01(\x04R\x04call\x12\x14\n" +
+	"\x05parts\x18\x02 \x01(\rR\x05parts\x12\x14\n" +
+	"\x05fence\x18\x03 \x01(\x04R\x05fence\x12\x14\n" +
+	"\x05stamp\x18\x04 \x01(\x06R\x05stamp\"\x88\x01\n" +
+	"\bCallPart\x12\x12\n" +
+	"\x04call\x18\x01 \x01(\x04R\x04call\x12\x12\n" +
+	"\x04part\x18\x02 \x01(\rR\x04part\x12\x14\n" +
+	"\x05parts\x18\x03 \x01(\rR\x05parts\x12\x12\n" +
+	"\x04data\x18\x04 \x01(\fR\x04data\x12\x12\n" +
+	"\x04host\x18\x05 \x01(\tR\x04host\x12\x16\n" +
+	"\x06digest\x18\x0f \x01(\x06R\x06digest*\xa2\x01\n" +
 	"\x05Phase\x12\x15\n" +
 	"\x11PHASE_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0ePHASE_DOWNLOAD\x10\x01\x12\x11\n" +
@@ -3303,7 +3481,7 @@ func file_fedpace_proto_rawDescGZIP() []byte {
 }
 
 var file_fedpace_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_fedpace_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_fedpace_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_fedpace_proto_goTypes = []any{
 	(Phase)(0),            // 0: fedpace.v1.Phase
 	(SecureStage)(0),      // 1: fedpace.v1.SecureStage
@@ -3338,6 +3516,8 @@ var file_fedpace_proto_goTypes = []any{
 	(*File)(nil),          // 30: fedpace.v1.File
 	(*InfoRequest)(nil),   // 31: fedpace.v1.InfoRequest
 	(*Announcement)(nil),  // 32: fedpace.v1.Announcement
+	(*Call)(nil),          // 33: fedpace.v1.Call
+	(*CallPart)(nil),      // 34: fedpace.v1.CallPart
 }
 var file_fedpace_proto_depIdxs = []int32{
 	0,  // 0: fedpace.v1.Dropout.phase:type_name -> fedpace.v1.Phase
@@ -3383,7 +3563,7 @@ func file_fedpace_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fedpace_proto_rawDesc), len(file_fedpace_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   29,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -182,6 +182,16 @@ func FuzzAnnouncement(f *testing.F) {
 	fuzzMessage(f, func(a *Announcement) bool { return names.CheckToken("run", a.Run) == nil && a.Stamp != 0 }, &Announcement{Run: "demo", Stamp: 7})
 }
 
+func FuzzCall(f *testing.F) {
+	fuzzMessage(f, func(w *Call) bool { return w.Call != 0 && w.Parts >= 1 && w.Parts <= maxChunks }, &Call{Call: 7, Parts: 1}, &Call{Call: 7})
+}
+
+func FuzzCallPart(f *testing.F) {
+	fuzzMessage(f, func(p *CallPart) bool {
+		return p.Call != 0 && (p.Part < p.Parts || p.Parts == 0 && p.Part == 0) && len(p.Data) <= ChunkBytes
+	}, &CallPart{Call: 7, Part: 1, Parts: 2, Data: []byte("ab"), Host: "one"}, &CallPart{Call: 7, Part: 2, Parts: 2, Host: "one"})
+}
+
 func BenchmarkTask(b *testing.B) {
 	benchmarkMessage(b, &Task{Task: 123456789, Round: 3000, LocalSteps: 80, LearningRate: 0.3, StepsDone: 16000, ModelDigest: make([]byte, 32), ModelBits: 6_710_000}, new(Task))
 }

@@ -65,6 +65,8 @@ const (
 	maxConfiguration = 1 << 19
 	// maxFiles bounds the files that a configuration names.
 	maxFiles = 1 << 12
+	// maxLibraries bounds the libraries of a Flower app that hosts must have alike.
+	maxLibraries = 1 << 8
 	// maxHeldJobs bounds the jobs that a host holds at once.
 	maxHeldJobs = 1 << 12
 
@@ -100,3 +102,6 @@ const MaxPayload = 16 << 20
 // ChunkBytes is the largest part of a model or a sum in one message. With the message's other fields
 // it fits into the 1 MiB that NATS servers allow by default.
 const ChunkBytes = 1 << 19
+
+// MaxFrame bounds the frame of a call, or of its reply, in bytes.
+const MaxFrame = maxChunks * ChunkBytes / 8

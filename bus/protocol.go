@@ -65,7 +65,7 @@ func commit(version string) string {
 // program. Every change that would let an older host misread a message, answer a task with
 // another plan, or compute another sum for a job raises it. Programs of one build have one
 // number, so they always fit.
-const HostProtocol = 8
+const HostProtocol = 9
 
 // CheckProtocol returns an error unless hosts of this program, whose version is given for the
 // message, may serve the run. The error says which of the two programs to update.

@@ -105,6 +105,30 @@ type Host interface {
 	Close() error
 }
 
+// Caller is the coordinator's end of a run whose clients are an app's processes on hosts: its messages to
+// clients are frames, which it does not read. Its methods may be called concurrently.
+type Caller interface {
+	Coordinator
+	// WatchHosts has changed called with the name of each host in another process that comes, or has another
+	// number of workers than before, and with 0 workers when one has gone. The calls are made one after the
+	// other, under a lock of the transport: changed must return at once and call nothing of it.
+	WatchHosts(changed func(host string, workers int))
+	// Call has a host serve a frame for a client, and waits for the frame of its reply until ctx ends.
+	// fetched is called once the host has the whole frame; it may be nil. A host that starts again under
+	// its name serves the frame again.
+	Call(ctx context.Context, host string, client int, frame []byte, fetched func()) ([]byte, error)
+}
+
+// Callee is a host's end of such a run.
+type Callee interface {
+	Host
+	// ServeCalls answers the calls that are for this host until Close. fn serves the frame of one call, which
+	// it may keep, and returns that of the reply; it is called on a goroutine for each call, for at most
+	// some more than the host's workers at a time. Its error ends the host. When ServeCalls returns, no later
+	// call is missed.
+	ServeCalls(ctx context.Context, fn func(ctx context.Context, client int, frame []byte) ([]byte, error)) error
+}
+
 // Delivery is a job that a host holds: nobody else gets it until Done or Release is
 // called, as one must be.
 type Delivery interface {

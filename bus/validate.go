@@ -297,6 +297,30 @@ func (r *RunInfo) Validate() error {
 		c.text("files.path", f.Path)
 		c.digest("files.digest", f.Digest, false)
 	}
+	c.number("number of libraries", int64(len(r.Libraries)), 0, maxLibraries)
+	for _, l := range r.Libraries {
+		c.text("libraries", l)
+	}
+	return c.err
+}
+
+// Validate refuses a call without a number, and one of a frame that no host could hold.
+func (w *Call) Validate() error {
+	c := checker{message: "call"}
+	c.name("call", w.Call)
+	c.number("parts", int64(w.Parts), 1, maxChunks)
+	return c.err
+}
+
+// Validate refuses a part without a number of its call, and one that lies behind the last. A part of no
+// parts is valid: it says that the call is over.
+func (p *CallPart) Validate() error {
+	c := checker{message: "call part"}
+	c.name("call", p.Call)
+	c.number("parts", int64(p.Parts), 0, maxChunks)
+	c.number("part", int64(p.Part), 0, max(0, int64(p.Parts)-1))
+	c.number("bytes of data", int64(len(p.Data)), 0, ChunkBytes)
+	c.token("host", p.Host)
 	return c.err
 }
 

@@ -1,9 +1,11 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -68,9 +70,11 @@ func hostCommand(p program) *cobra.Command {
 		Short: "Work for runs that coordinators elsewhere drive",
 		Long: `Answer for the simulated clients of runs and train for them. A host learns each
 run's configuration from its coordinator, and comes and goes at any time: others do
-its work again. Without the run's data or kernel class it leaves training to others.`,
+its work again. Without the run's data or kernel class it leaves training to others.
+With --app it serves clients of runs of this Flower app, of equal code and libraries.`,
 		Example: `  fedpace host --nats nats://server:4222
   fedpace host --nats nats://server:4222 --run demo --workers 4 --once
+  fedpace host --nats nats://server:4222 --app my-app --python venv/bin/python
   fedpace host --nats tls://server:4222 --creds box.creds --tls-ca ca.pem --data /data/femnist.fp`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			// A host knows its runs only by a server.
@@ -79,6 +83,8 @@ its work again. Without the run's data or kernel class it leaves training to oth
 					"is, e.g. nats://host:4222"))
 			}
 			o.Version = cli.Version()
+			o.Output = c.ErrOrStderr()
+			o.Python = cmp.Or(o.Python, os.Getenv("FEDPACE_PYTHON"), "python3")
 			// Notices are lines on standard error, without a display: a host often runs as a
 			// service.
 			if !cli.Quiet(c) {
@@ -98,6 +104,8 @@ its work again. Without the run's data or kernel class it leaves training to oth
 	s.IntVar(&o.Workers, "workers", 0, "trainers for each run (default one a core)")
 	s.StringVar(&o.Data, "data", "", "path of the run's data here (default the configuration's)")
 	s.StringVar(&o.Trainer, "trainer", "", cli.TrainerUsage)
+	s.StringVar(&o.App, "app", "", "`FOLDER` of the Flower app whose clients it serves, the same as the coordinator's")
+	s.StringVar(&o.Python, "python", "", "`COMMAND` of a Python for that app (default FEDPACE_PYTHON, else python3)")
 	s.StringVar(&o.Name, "name", "", "name of this host (default made of the machine's)")
 	s.StringVar(&o.HTTP, "http", "", "serve metrics at this `ADDRESS`, on /metrics, for Prometheus")
 	s.BoolVar(&o.Once, "once", false, "end with the first run")

@@ -653,6 +653,11 @@ func (c Config) ForHosts() Config {
 	if c.External() {
 		c.Trainer.Command = elsewhere
 	}
+	if c.PlaysFlower() {
+		c.Flower.App = elsewhere
+		c.Flower.Python = elsewhere
+		c.Flower.Folder = ""
+	}
 	return c
 }
 

@@ -20,7 +20,7 @@ func (c *Config) External() bool { return c.Trainer.Command != "" }
 // them and knows only what the trainer tells.
 func (c *Config) IsTrainers() bool { return c.Data.Path == TrainerData && c.Data.Reader == nil }
 
-// elsewhere takes the place of the trainer's command in the configuration that hosts are sent. Each
+// elsewhere takes the place of the trainer's command, and of a Flower app, in the configuration that hosts are sent. Each
 // host has a command of its own, so that none runs what another machine names.
 const elsewhere = "each host has its own"
 

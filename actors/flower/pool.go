@@ -16,18 +16,48 @@ const (
 	maxHeld = 512 << 20
 )
 
-// Pool is the processes of a ClientApp. A message is served by the process of its node's partition,
-// partition modulo the number of processes, so an app that keeps data of its partition in memory
-// reads it once.
+// Pool serves the messages to the clients of an app: by processes of its ClientApp on this machine, and by those
+// of hosts that have joined it. Each of them is a seat, which serves one message at a time. A message waits for the
+// seat of its node's partition, partition modulo the number of seats, so an app that keeps data of its partition in
+// memory mostly reads it once; a seat that has nothing to do takes the newest message of the longest queue.
 type Pool struct {
-	// config says how a process is started, and workers are the processes with their queues.
-	config  *Config
-	workers []*worker
-	// group waits for the goroutines of the workers, and stop ends what they are doing.
-	group sync.WaitGroup
+	// config says how a process is started.
+	config *Config
+	// ready is what the first process of this machine said of itself; nil: there is none.
+	ready *Ready
+	// ctx is the life of the pool, and stop ends it. group waits for the goroutines of the seats.
+	ctx   context.Context
 	stop  context.CancelFunc
-	// restarts counts the processes that replaced one that died.
-	restarts atomic.Int64
+	group sync.WaitGroup
+	// restarts counts the processes that replaced one that died, and moved the messages that were served again as
+	// their host had gone.
+	restarts, moved atomic.Int64
+
+	// mu guards the fields below, and the queues of seats. changed tells the seats of a new job, and of the end.
+	mu      sync.Mutex
+	changed *sync.Cond
+	// seats are those that serve, in the order in which they came, and homeless are the jobs that came while there
+	// was none.
+	seats    []*seat
+	homeless []*job
+	// hosts are those that have joined, by their names.
+	hosts  map[string]*remote
+	closed bool
+}
+
+// seat serves messages one by one.
+type seat struct {
+	// host is the name of the host; empty: the seat is a process of this machine.
+	host string
+	// serve lets the seat serve a task. The end of its context breaks it off.
+	serve func(ctx context.Context, t *Task) (*Reply, error)
+	// life breaks off what the seat does when its host has gone, by end.
+	life context.Context
+	end  context.CancelFunc
+	// queue are the jobs that wait for the seat, busy says that it serves one, and left that its host has gone.
+	queue []*job
+	busy  bool
+	left  bool
 }
 
 // Task is a message for a node, with what the node brings to it, as a client's process needs it to
@@ -78,45 +108,54 @@ type Result struct {
 // code of their own.
 const raisedCode = 2
 
-// job is a task in the queue of a worker, with the function that takes its result once it was
-// served or has failed.
+// job is a task that waits for a seat or is served, with the function that takes its result once it was served or
+// has failed. failures counts the hosts that have failed at it.
 type job struct {
-	task *Task
-	done func(Result)
+	task     *Task
+	done     func(Result)
+	failures int
 }
 
-// worker is one process with its queue of tasks, which it serves one by one in their order.
+// worker is one process of this machine.
 type worker struct {
-	// pool is the pool that the worker belongs to, process its process, nil from its death until
-	// the next task starts another, and jobs the queue of tasks.
+	// pool is the pool that the worker belongs to, and process its process, nil from its death until
+	// the next task starts another.
 	pool    *Pool
 	process *process
-	jobs    chan job
-	// held are the sizes of the arrays that the process keeps, by digest, and order their digests
-	// in the order in which they came. heldBytes is their size in all.
-	held      map[string]int
-	order     []string
-	heldBytes int
+	// held are the arrays that the process keeps.
+	held holder
 }
 
-// StartPool starts the processes of a ClientApp for the app in c, as many as workers says but at
-// least one, and returns when all of them are ready. The end of ctx ends all processes. If one of
-// them cannot start, the others are ended and its error is returned. Close the pool after use.
+// StartPool starts the processes of a ClientApp on this machine for the app in c, as many as workers says, and
+// returns when all of them are ready. With none, the pool serves nothing until hosts join it. The end of ctx ends all
+// processes. If one of them cannot start, the others are ended and its error is returned. Close the pool after use.
 func StartPool(ctx context.Context, c *Config, workers int) (*Pool, error) {
 	ctx, stop := context.WithCancel(ctx)
-	p := &Pool{config: c, stop: stop}
+	p := &Pool{
+		config: c,
+		ctx:    ctx,
+		stop:   stop,
+		hosts:  map[string]*remote{},
+	}
+	p.changed = sync.NewCond(&p.mu)
 	// All processes start at once, as each loads the app's libraries.
-	started := make([]error, max(1, workers))
+	started := make([]error, workers)
+	told := make([]*Ready, workers)
+	list := make([]*worker, workers)
 	var starting sync.WaitGroup
-	for i := range started {
-		w := &worker{pool: p, jobs: make(chan job, 1<<16)}
-		p.workers = append(p.workers, w)
-		starting.Go(func() { started[i] = w.start(ctx) })
+	for i := range list {
+		list[i] = &worker{pool: p}
+		starting.Go(func() { told[i], started[i] = list[i].start(ctx) })
 	}
 	starting.Wait()
-	for _, w := range p.workers {
-		p.group.Go(func() { w.run(ctx) })
+	if workers > 0 {
+		p.ready = told[0]
 	}
+	p.mu.Lock()
+	for _, w := range list {
+		p.add(&seat{serve: w.serve}, func() { _ = w.close() })
+	}
+	p.mu.Unlock()
 	if err := firstError(started); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
@@ -134,30 +173,173 @@ func firstError(list []error) error {
 	return nil
 }
 
-// Submit queues task t for the process of its node's partition and returns at once, unless the
-// queue is full. done takes the result in a goroutine of the pool, which serves nothing else
-// meanwhile. The tasks of one node must not overlap: submit the next one after the result.
-func (p *Pool) Submit(t *Task, done func(Result)) {
-	p.workers[t.Partition%len(p.workers)].jobs <- job{t, done}
+// add lets a seat serve from now on, until it leaves or the pool ends; then it calls gone. The caller holds the
+// lock.
+func (p *Pool) add(s *seat, gone func()) {
+	s.life, s.end = context.WithCancel(p.ctx)
+	p.seats = append(p.seats, s)
+	s.queue = p.homeless
+	p.homeless = nil
+	p.changed.Broadcast()
+	p.group.Go(func() {
+		defer s.end()
+		p.run(s)
+		gone()
+	})
 }
 
-// Restarts is the number of processes that were started in place of one that died.
-func (p *Pool) Restarts() int64 { return p.restarts.Load() }
+// Submit queues task t and returns at once. done takes the result in a goroutine of the pool, which serves
+// nothing else meanwhile. The tasks of one node must not overlap: submit the next one after the result.
+func (p *Pool) Submit(t *Task, done func(Result)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.queue(&job{task: t, done: done})
+}
+
+// queue puts a job into the queue of its partition's seat. The caller holds the lock.
+func (p *Pool) queue(j *job) {
+	if len(p.seats) == 0 {
+		p.homeless = append(p.homeless, j)
+	} else {
+		s := p.seats[j.task.Partition%len(p.seats)]
+		s.queue = append(s.queue, j)
+	}
+	p.changed.Broadcast()
+}
+
+// next waits for a job for seat s and returns it; nil when the seat has left or the pool is closed and has
+// nothing left to do.
+func (p *Pool) next(s *seat) *job {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.busy = false
+	for {
+		if s.left {
+			return nil
+		}
+		if len(s.queue) > 0 {
+			j := s.queue[0]
+			s.queue = s.queue[1:]
+			s.busy = true
+			return j
+		}
+		if j := p.steal(); j != nil {
+			s.busy = true
+			return j
+		}
+		if p.closed {
+			return nil
+		}
+		p.changed.Wait()
+	}
+}
+
+// steal takes the newest job from the longest queue of a seat that is busy, which will not come to it soon; nil if
+// nobody has one. The caller holds the lock.
+func (p *Pool) steal() *job {
+	var from *seat
+	for _, s := range p.seats {
+		if s.busy && len(s.queue) > 0 && (from == nil || len(s.queue) > len(from.queue)) {
+			from = s
+		}
+	}
+	if from == nil {
+		return nil
+	}
+	last := len(from.queue) - 1
+	j := from.queue[last]
+	from.queue = from.queue[:last]
+	return j
+}
+
+// run lets a seat serve jobs until it leaves or the pool is closed. A job whose host has gone is served by another
+// seat, as its reply follows from the task alone.
+func (p *Pool) run(s *seat) {
+	for {
+		j := p.next(s)
+		if j == nil {
+			return
+		}
+		reply, err := s.serve(s.life, j.task)
+		if err != nil && s.host != "" && p.ctx.Err() == nil && p.again(s, j) {
+			continue
+		}
+		j.done(Result{j.task, reply, err})
+	}
+}
+
+// again queues a job anew that a host's seat s has not served, and reports false if too many hosts have failed at it
+// for that. A host that has gone is not to blame.
+func (p *Pool) again(s *seat, j *job) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !s.left {
+		j.failures++
+	}
+	if j.failures >= maxAttempts {
+		return false
+	}
+	p.moved.Add(1)
+	p.queue(j)
+	return true
+}
+
+// leave takes the seats of a host away, but for the first keep of them. What waits for them, and what they serve, is
+// served by others. The caller holds the lock.
+func (p *Pool) leave(host string, keep int) {
+	stay := p.seats[:0]
+	var open []*job
+	for _, s := range p.seats {
+		if s.host != host || keep > 0 {
+			if s.host == host {
+				keep--
+			}
+			stay = append(stay, s)
+			continue
+		}
+		s.left = true
+		s.end()
+		open = append(open, s.queue...)
+		s.queue = nil
+	}
+	clear(p.seats[len(stay):])
+	p.seats = stay
+	for _, j := range open {
+		p.queue(j)
+	}
+	p.changed.Broadcast()
+}
+
+// Libraries are the libraries, with their versions, that the processes of this machine have loaded; none without such
+// processes.
+func (p *Pool) Libraries() []string {
+	if p.ready == nil {
+		return nil
+	}
+	return p.ready.Libraries
+}
+
+// Restarts is the number of processes that were started in place of one that died, and of messages that were given
+// to others as their host had gone.
+func (p *Pool) Restarts() int64 { return p.restarts.Load() + p.moved.Load() }
 
 // Close ends the processes at once and waits until all of them are gone. Tasks that are under way
 // or queued get the error of their context, by their functions. No task may be submitted
 // afterwards.
 func (p *Pool) Close() error {
+	p.mu.Lock()
+	p.closed = true
 	p.stop()
-	for _, w := range p.workers {
-		close(w.jobs)
+	// Nobody else would tell of these.
+	homeless := p.homeless
+	p.homeless = nil
+	p.changed.Broadcast()
+	p.mu.Unlock()
+	for _, j := range homeless {
+		j.done(Result{j.task, nil, p.ctx.Err()})
 	}
 	p.group.Wait()
-	var err error
-	for _, w := range p.workers {
-		err = errors.Join(err, w.close())
-	}
-	return err
+	return nil
 }
 
 // close ends the worker's process if there is one, and forgets it, so that the next task starts
@@ -172,27 +354,16 @@ func (w *worker) close() error {
 	return nil
 }
 
-// start starts the worker's process anew and forgets which arrays the one before held. ctx is that
+// start starts the worker's process anew, returns what it says of itself, and forgets which arrays the one before held. ctx is that
 // of the pool: its end breaks off the start.
-func (w *worker) start(ctx context.Context) error {
+func (w *worker) start(ctx context.Context) (ready *Ready, err error) {
 	command, err := w.pool.config.commandOf(w.pool.config.ClientCommand, "flower_client")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	w.held = map[string]int{}
-	w.order = nil
-	w.heldBytes = 0
-	w.process, _, err = w.pool.config.start(ctx, command)
-	return err
-}
-
-// run serves the tasks of the worker's queue, one by one, until the pool is closed. It hands each
-// result to the function that came with its task.
-func (w *worker) run(ctx context.Context) {
-	for j := range w.jobs {
-		reply, err := w.serve(ctx, j.task)
-		j.done(Result{j.task, reply, err})
-	}
+	w.held = holder{}
+	w.process, ready, err = w.pool.config.start(ctx, command)
+	return ready, err
 }
 
 // serve lets the worker's process serve task t and returns the reply. If the process dies, another
@@ -204,7 +375,7 @@ func (w *worker) serve(ctx context.Context, t *Task) (reply *Reply, err error) {
 			return nil, ctx.Err()
 		}
 		if w.process == nil {
-			if err := w.start(ctx); err != nil {
+			if _, err := w.start(ctx); err != nil {
 				return nil, err
 			}
 			w.pool.restarts.Add(1)
@@ -253,13 +424,15 @@ type clientReply struct {
 	State   string             `json:"state"`
 	Raised  string             `json:"raised"`
 	Code    int                `json:"code"`
+	// Missing says that a host lacks arrays of the message, and has not served it.
+	Missing bool `json:"missing,omitempty"`
 	failure
 }
 
 // ask sends task t to the worker's process and waits for the reply. The error wraps errEnded if the
 // process has died, so that another may try; a [Failed] is what the process said of itself.
 func (w *worker) ask(ctx context.Context, t *Task) (*Reply, error) {
-	header, blobs := w.request(t)
+	header, blobs := w.held.request(t)
 	if err := w.process.send(header, blobs); err != nil {
 		return nil, w.process.explain(err)
 	}
@@ -273,71 +446,6 @@ func (w *worker) ask(ctx context.Context, t *Task) (*Reply, error) {
 		return nil, err
 	}
 	return answer.reply(t, parts)
-}
-
-// request returns the frame of task t: a header, and as blobs the arrays that the process does not
-// hold yet, the content's text, and the node's state. It notes which arrays the process holds from
-// then on, so the frame must be sent.
-func (w *worker) request(t *Task) (*clientRequest, [][]byte) {
-	header := &clientRequest{
-		Node:      t.Node,
-		Partition: t.Partition,
-		Ordinal:   t.Ordinal,
-		Type:      t.Type,
-		ID:        t.ID,
-		Group:     t.Group,
-		TTL:       t.TTL,
-		Arrays:    []string{},
-	}
-	var blobs [][]byte
-	needed := map[string]bool{}
-	for _, a := range t.Content.Arrays {
-		header.Arrays = append(header.Arrays, a.Digest)
-		needed[a.Digest] = true
-		if w.hold(a) {
-			header.Names = append(header.Names, a.Digest)
-			blobs = append(blobs, a.Data)
-		}
-	}
-	// Arrays of this message stay, even if they alone exceed the limit.
-	header.Drop = w.makeRoom(needed)
-	blobs = append(blobs, []byte(t.Content.Text))
-	return header, append(blobs, t.State...)
-}
-
-// hold notes that the process keeps array a from now on, and returns true if the array must be sent
-// to it. It returns false, and changes nothing, if the process holds the array already.
-func (w *worker) hold(a Array) bool {
-	if _, ok := w.held[a.Digest]; ok {
-		return false
-	}
-	w.held[a.Digest] = len(a.Data)
-	w.order = append(w.order, a.Digest)
-	w.heldBytes += len(a.Data)
-	return true
-}
-
-// makeRoom returns the digests of the arrays that the process is to forget, and forgets that it
-// held them; nil if it may keep all. If they exceed maxHeld bytes, the oldest ones go that are not
-// needed now, until the others take no more than half of that. needed has the digests of the
-// message under way.
-func (w *worker) makeRoom(needed map[string]bool) (drop []string) {
-	if w.heldBytes <= maxHeld {
-		return nil
-	}
-	// The order is that of arrival, so the oldest come first.
-	kept := w.order[:0]
-	for _, digest := range w.order {
-		if needed[digest] || w.heldBytes <= maxHeld/2 {
-			kept = append(kept, digest)
-			continue
-		}
-		drop = append(drop, digest)
-		w.heldBytes -= w.held[digest]
-		delete(w.held, digest)
-	}
-	w.order = kept
-	return drop
 }
 
 // reply returns the reply to task t from its header and its blobs: the text, the arrays, and, if

@@ -69,6 +69,8 @@ type Ready struct {
 	// Flwr is the version of flwr, and App the name of the app.
 	Flwr string `json:"flwr"`
 	App  string `json:"app"`
+	// Libraries are the libraries that the process has loaded, with their versions, as "numpy 2.4.6".
+	Libraries []string `json:"libraries"`
 	// Config is the app's run config with the run's values, as texts by key. Clients do not tell
 	// it.
 	Config map[string]string `json:"config"`

@@ -156,8 +156,12 @@ func permissions(g Grant, devices []Grant) (publish, subscribe jwt.StringList) {
 		publish = jwt.StringList{
 			subject.AnyClient("*", subject.Plan), subject.Sums("*"), subject.Info("*"), anyModel,
 			"$JS.API.CONSUMER.INFO.*.*", "$JS.API.CONSUMER.MSG.NEXT.*.*", "$JS.ACK.>",
+			subject.AnyClient("*", subject.Fetch), subject.AnyClient("*", subject.Reply),
 		}
-		return publish, jwt.StringList{subject.AnyClient("*", subject.Task), subject.AnyClient("*", subject.TaskFor("*")), subject.Announce, inbox}
+		return publish, jwt.StringList{
+			subject.AnyClient("*", subject.Task), subject.AnyClient("*", subject.TaskFor("*")),
+			subject.AnyClient("*", subject.MessageFor("*")), subject.Announce, inbox,
+		}
 	case RoleSite:
 		for _, g := range devices {
 			p, s := device(g)

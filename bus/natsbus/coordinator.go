@@ -54,6 +54,8 @@ type Coordinator struct {
 	sums *sumCollector
 	// hosts is what is known of hosts in other processes; nil if all hosts are in this one.
 	hosts *hostRegistry
+	// calls are the messages of an app that hosts serve.
+	calls callTable
 	// leaderless watches the run's streams.
 	leaderless *leaderlessWatch
 	// calmSince is when the streams were last made again or given more copies. Only watchStreams uses it.
@@ -143,6 +145,7 @@ func (c *Conn) newCoordinator(run string, config bus.CoordinatorConfig) (*Coordi
 		subject:       subject.ClientSubjects(run),
 		plans:         mailbox.New[bus.ClientPlan](natsconn.PendingMessages),
 		checkRequests: make(chan error, 1),
+		calls:         callTable{last: bus.FirstNumber(), open: map[uint64]*openCall{}},
 		unwatch:       func() {},
 		stop:          func() {},
 	}
@@ -192,6 +195,8 @@ func (c *Coordinator) open(ctx context.Context) error {
 	}
 	if c.hosts != nil {
 		handlers[subject.Info(c.run)] = c.onInfo
+		handlers[subject.AnyClient(c.run, subject.Fetch)] = c.onFetch
+		handlers[subject.AnyClient(c.run, subject.Reply)] = c.onReply
 	}
 	for subject, handler := range handlers {
 		s, err := c.conn.Listen(subject, "", handler)

@@ -61,6 +61,9 @@ type Host struct {
 	// fences are the fencing tokens of these jobs, by job.
 	fences map[uint64]uint64
 
+	// calls are the calls that the host serves; its lock is held for a moment only.
+	calls servedCalls
+
 	js jetstream.JetStream
 	// consumers holds a jetstream.Consumer for each kernel class that was looked up.
 	consumers sync.Map
@@ -85,6 +88,7 @@ func (c *Conn) OpenHost(ctx context.Context, run string, config bus.HostConfig) 
 		conn:   c,
 		models: modelCache{limit: cacheLimit, lag: replicaLag},
 		fences: map[uint64]uint64{},
+		calls:  servedCalls{open: map[uint64]bool{}},
 	}
 	var err error
 	if h.js, err = jetstream.New(c.NATS(), jetstream.WithDefaultTimeout(natsconn.RequestTimeout)); err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -53,9 +54,12 @@ type hostRegistry struct {
 	// lastExpiry is when expireHosts ran last.
 	lastExpiry time.Time
 
-	// mu guards hosts, which has what each present host last said of itself.
-	mu    sync.Mutex
-	hosts map[string]presence
+	// mu guards hosts, which has what each present host last said of itself, and changed, which is called with
+	// each host in another process whose number of workers is another now, 0 when it has gone; nil: nobody
+	// wants to know.
+	mu      sync.Mutex
+	hosts   map[string]presence
+	changed func(host string, workers int)
 }
 
 // presence is what a host said of itself in its last heartbeat.
@@ -142,6 +146,7 @@ func (r *hostRegistry) update(w *bus.InfoRequest) (joined string, first bool) {
 		// A host gets tasks from now on if it is new, and is reported again if its workers changed.
 		if !unchanged {
 			r.placement.Join(w.Host)
+			r.tell(w.Host, p)
 			joined = w.Host
 			notice = bus.HostJoined(w.Host, p.workers, r.Info.Kernel != "")
 		}
@@ -156,9 +161,27 @@ func (r *hostRegistry) update(w *bus.InfoRequest) (joined string, first bool) {
 // remove forgets a host: it gets no more tasks, and its jobs are queued again. The caller holds the
 // lock.
 func (r *hostRegistry) remove(host string) {
+	r.tell(host, presence{local: r.hosts[host].local})
 	delete(r.hosts, host)
 	r.placement.Leave(host)
 	r.jobs.Leave(host)
+}
+
+// tell passes on that a host in another process has another number of workers. The caller holds the lock.
+func (r *hostRegistry) tell(host string, p presence) {
+	if r.changed != nil && !p.local {
+		r.changed(host, p.workers)
+	}
+}
+
+// watch has changed called with the hosts that are present and with every later change.
+func (r *hostRegistry) watch(changed func(host string, workers int)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.changed = changed
+	for _, host := range slices.Sorted(maps.Keys(r.hosts)) {
+		r.tell(host, r.hosts[host])
+	}
 }
 
 // present returns the number of the hosts in other processes that are present, and of their

@@ -49,6 +49,10 @@ type Config struct {
 	// holds digests alone. An existing journal is played again first.
 	Journal      string
 	JournalBytes int64
+	// Join lets hosts in other processes join the pool that serves clients, from the start of the app on; nil: there
+	// are none. ready is what the server's process said of itself. leave is called at the end, before the pool is
+	// closed.
+	Join func(ctx context.Context, pool *flower.Pool, ready *flower.Ready) (leave func() error, err error)
 	Observer
 }
 
@@ -188,6 +192,8 @@ type player struct {
 	server  *flower.Server
 	pool    *flower.Pool
 	journal *journal
+	// leave ends that hosts may join the pool; nil: none may.
+	leave func() error
 	// clock has an event for the end of each message that was served and that ends at all; now is
 	// the present virtual time.
 	clock *simclock.Clock
@@ -249,6 +255,10 @@ func (p *player) open(ctx context.Context) (err error) {
 	p.result.RunConfig = p.server.Ready.Config
 	p.rounds.config = p.server.Ready.Config
 	p.pool, err = flower.StartPool(ctx, &p.App, p.Workers)
+	if err != nil || p.Join == nil {
+		return err
+	}
+	p.leave, err = p.Join(ctx, p.pool, &p.server.Ready)
 	return err
 }
 
@@ -259,6 +269,9 @@ func (p *player) close() (err error) {
 		// A server that was stopped in the middle has nothing left to say.
 		_ = p.server.Close()
 	}
+	if p.leave != nil {
+		err = p.leave()
+	}
 	if p.pool != nil {
 		// Results that nobody waits for must not block the pool.
 		go func() {
@@ -266,7 +279,7 @@ func (p *player) close() (err error) {
 				continue
 			}
 		}()
-		err = p.pool.Close()
+		err = errors.Join(err, p.pool.Close())
 		close(p.results)
 		p.result.Restarts = p.pool.Restarts()
 	}

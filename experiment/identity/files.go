@@ -5,7 +5,11 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"reflect"
+	"strings"
 
 	"fedpace/config"
 	"fedpace/experiment/folder"
@@ -24,11 +28,64 @@ func Files(c *config.Config) ([]folder.InputFile, error) {
 		if key == "data" || unused {
 			return nil
 		}
+		// An app is a folder, of which the code counts.
+		if info, err := os.Stat(path); key == appKey && err == nil && info.IsDir() {
+			files, err := appFiles(path)
+			list = append(list, files...)
+			return err
+		}
 		digest, err := digestFile(path)
 		if err != nil {
 			return fmt.Errorf("%s: %w", key, err)
 		}
 		list = append(list, folder.InputFile{Key: key, Path: path, SHA256: digest})
+		return nil
+	})
+	return list, err
+}
+
+// appKey is the key that names the folder of a Flower app.
+const appKey = "flower.app"
+
+const (
+	// maxAppFiles bounds the files with code of an app.
+	maxAppFiles = 2048
+	// appProject is the file that makes a folder a Flower app.
+	appProject = "pyproject.toml"
+)
+
+// IsApp reports whether a file is one of those by which a Flower app is known.
+func IsApp(file *folder.InputFile) bool { return strings.HasPrefix(file.Key, appKey+"/") }
+
+// appFiles digests the code of the Flower app in a folder: its pyproject.toml and all files of Python below it, but for
+// folders that begin with a dot. Keys and paths of the result are relative to the app, since it may lie elsewhere on
+// another machine.
+func appFiles(dir string) (list []folder.InputFile, err error) {
+	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		isHidden := strings.HasPrefix(entry.Name(), ".") && name != "."
+		if entry.IsDir() && isHidden {
+			return fs.SkipDir
+		}
+		isCode := filepath.Ext(name) == ".py" || name == appProject
+		if entry.IsDir() || !isCode {
+			return nil
+		}
+		if len(list) == maxAppFiles {
+			return fmt.Errorf("%s: %s has more than %d files of code, want a folder with an app alone", appKey, dir, maxAppFiles)
+		}
+		digest, err := digestFile(path)
+		if err != nil {
+			return fmt.Errorf("%s: %w", appKey, err)
+		}
+		key := appKey + "/" + filepath.ToSlash(name)
+		list = append(list, folder.InputFile{Key: key, Path: key, SHA256: digest})
 		return nil
 	})
 	return list, err

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -325,5 +326,42 @@ func TestFiles_PathsAreTagged(t *testing.T) {
 	look(reflect.TypeFor[config.Config]())
 	if len(seen) < 30 {
 		t.Error(fmt.Sprint("only ", len(seen), " types of options"))
+	}
+}
+
+// The code of a Flower app counts, file by file and by its place in the app, wherever the app lies.
+func TestFiles_App(t *testing.T) {
+	files := func(dir string) (list []string) {
+		c := config.Demonstration()
+		c.Flower.App = dir
+		found, err := Files(&c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range found {
+			list = append(list, f.Path+" "+f.SHA256[:8])
+		}
+		return list
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"pyproject.toml": "[project]\n", "app/client.py": "x = 1\n", "README.md": "text", ".venv/lib.py": "y = 2\n", "app/data.csv": "1\n",
+	} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(text), 0o666)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// printf 'x = 1\n' | sha256sum; printf '[project]\n' | sha256sum
+	want := []string{"flower.app/app/client.py 9e26bf36", "flower.app/pyproject.toml 702a81c3"}
+	if got := files(dir); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	again := filepath.Join(t.TempDir(), "elsewhere")
+	if err := os.CopyFS(again, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	if got := files(again); !slices.Equal(got, want) {
+		t.Errorf("elsewhere %q, want %q", got, want)
 	}
 }

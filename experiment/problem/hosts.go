@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -15,6 +16,7 @@ import (
 	"fedpace/bus"
 	"fedpace/config"
 	"fedpace/data"
+	"fedpace/experiment/folder"
 	"fedpace/experiment/identity"
 	"fedpace/learn"
 )
@@ -34,19 +36,38 @@ func (p *Problem) Info(version string) (*bus.RunInfo, error) {
 		info.Spec = p.Learning().Spec()
 	}
 	// The start model is left out, because hosts do not read it.
-	files, err := identity.Files(&hosts)
+	return info, addFiles(info, &hosts)
+}
+
+// AppInfo returns what hosts in other processes are told of a run that plays the Flower app of configuration c, with
+// the versions of the libraries that they must have alike. version is that of this program.
+func AppInfo(c *config.Config, version string, libraries []string) (*bus.RunInfo, error) {
+	hosts := c.ForHosts()
+	info := &bus.RunInfo{
+		Version:       version,
+		Protocol:      bus.HostProtocol,
+		Configuration: string(hosts.YAML()),
+		Libraries:     libraries,
+	}
+	hosts.Flower.App = c.Flower.App
+	return info, addFiles(info, &hosts)
+}
+
+// addFiles tells in info the digests of the files that configuration c names.
+func addFiles(info *bus.RunInfo, c *config.Config) error {
+	files, err := identity.Files(c)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	// Digests are in hexadecimal in a run's records, and in bytes on the bus.
 	for _, f := range files {
 		digest, err := hex.DecodeString(f.SHA256)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		info.Files = append(info.Files, &bus.File{Path: f.Path, Digest: digest})
 	}
-	return info, nil
+	return nil
 }
 
 // checkFiles compares the files that a run's configuration names, as they are on this machine,
@@ -70,6 +91,46 @@ func checkFiles(c *config.Config, coordinators []*bus.File) error {
 			return fmt.Errorf("%s, which it is configured by, is another file on this machine", f.Path)
 		}
 	}
+	// An app imports what is there, so that a file which is missing here is another app.
+	for _, theirs := range coordinators {
+		here := func(f folder.InputFile) bool { return f.Path == theirs.Path }
+		if identity.IsApp(&folder.InputFile{Key: theirs.Path}) && !slices.ContainsFunc(files, here) {
+			return fmt.Errorf("%s, which it is configured by, is not on this machine", theirs.Path)
+		}
+	}
+	return nil
+}
+
+// AppForHost returns the configuration of a run that plays a Flower app, as this machine plays its clients; nil if
+// the run plays none. An error says what of the app this machine lacks, or has otherwise.
+func AppForHost(info *bus.RunInfo, machine Host) (*config.Config, error) {
+	c, err := config.Parse("configuration", []byte(info.Configuration))
+	if err != nil {
+		return nil, fmt.Errorf("its configuration is not one for this version, %s: %w", info.Version, err)
+	}
+	if !c.PlaysFlower() {
+		return nil, nil
+	}
+	if machine.App == "" {
+		return nil, errors.New("it plays a Flower app, and this host has none: give the folder of the same app (--app)")
+	}
+	c.Flower.App = machine.App
+	c.Flower.Python = machine.Python
+	return &c, checkFiles(&c, info.Files)
+}
+
+// CheckLibraries returns an error that names the first library of an app that this machine has in another version than
+// the coordinator, both as "numpy 2.4.6". Libraries that only one of them has loaded are left out.
+func CheckLibraries(coordinators, here []string) error {
+	for _, mine := range here {
+		name, version, _ := strings.Cut(mine, " ")
+		for _, theirs := range coordinators {
+			other, wanted, _ := strings.Cut(theirs, " ")
+			if other == name && wanted != version {
+				return fmt.Errorf("this host has %s %s, the run's is %s: other versions may give other bits", name, version, wanted)
+			}
+		}
+	}
 	return nil
 }
 
@@ -80,6 +141,8 @@ type Host struct {
 	Data string
 	// Trainer is the command of the trainer; if it is empty, there is none.
 	Trainer string
+	// App is the folder of a Flower app; if it is empty, there is none. Python is the command of a Python for it.
+	App, Python string
 	// Notice takes lines about the trainer; it may be nil.
 	Notice func(string)
 }

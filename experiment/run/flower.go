@@ -194,7 +194,16 @@ func (r *flowerRun) play(ctx context.Context) (*grid.Result, error) {
 	if err != nil {
 		return &grid.Result{}, errors.Join(err, log.Close())
 	}
-	result, err := grid.Play(ctx, *settings)
+	// A run that another coordinator has taken over, or whose server is gone, ends with the cause.
+	playing, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	settings.Join = func(ctx context.Context, pool *flower.Pool, ready *flower.Ready) (leave func() error, err error) {
+		return r.join(ctx, pool, ready, end)
+	}
+	result, err := grid.Play(playing, *settings)
+	if ctx.Err() == nil && playing.Err() != nil {
+		err = context.Cause(playing)
+	}
 	if errors.Is(err, errTimeUp) {
 		err = nil
 	}
@@ -227,26 +236,17 @@ func (r *flowerRun) settings(log io.Writer) (*grid.Config, error) {
 	if where, err = filepath.Abs(where); err != nil {
 		return nil, err
 	}
+	processes := *appConfig(c, where, log)
+	processes.Hello.App = app
+	processes.Hello.Out = out
+	// One process for each core serves clients, unless the user says how many, or hosts elsewhere do it.
+	workers := cmp.Or(r.options.Workers, runtime.GOMAXPROCS(0))
+	if r.options.RemoteHosts {
+		workers = 0
+	}
 	return &grid.Config{
-		App: flower.Config{
-			Python:  f.Python,
-			Threads: c.Trainer.Threads,
-			Log:     log,
-			Hello: flower.Hello{
-				App:           app,
-				Run:           f.Values(),
-				Seed:          c.Seed,
-				Nodes:         c.Clients,
-				Folder:        where,
-				Out:           out,
-				Steps:         f.Steps,
-				EvaluateSteps: f.EvaluateSteps,
-				AtOnce:        f.AtOnce,
-				AnyVersion:    f.AnyVersion,
-			},
-		},
-		// One process for each core serves clients, unless the user says how many.
-		Workers:      cmp.Or(r.options.Workers, runtime.GOMAXPROCS(0)),
+		App:          processes,
+		Workers:      workers,
 		Fleet:        r.fleet,
 		Nodes:        c.Clients,
 		Heartbeat:    round.Time(f.ReportedAfter()),
@@ -259,6 +259,28 @@ func (r *flowerRun) settings(log io.Writer) (*grid.Config, error) {
 			Notice: r.options.Notify,
 		},
 	}, nil
+}
+
+// appConfig says how the processes of the app of configuration c are started, in the folder where. log takes what they
+// print.
+func appConfig(c *config.Config, where string, log io.Writer) *flower.Config {
+	f := &c.Flower
+	return &flower.Config{
+		Python:  f.Python,
+		Threads: c.Trainer.Threads,
+		Log:     log,
+		Hello: flower.Hello{
+			App:           f.App,
+			Run:           f.Values(),
+			Seed:          c.Seed,
+			Nodes:         c.Clients,
+			Folder:        where,
+			Steps:         f.Steps,
+			EvaluateSteps: f.EvaluateSteps,
+			AtOnce:        f.AtOnce,
+			AnyVersion:    f.AnyVersion,
+		},
+	}
 }
 
 // task takes a message that has ended, as grid reports it. It is handed to the outputs, or kept

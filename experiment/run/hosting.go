@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"regexp"
@@ -38,6 +39,10 @@ type HostOptions struct {
 	Data string
 	// Trainer is the command of the trainer of runs that have one; if it is empty, there is none.
 	Trainer string
+	// App is the folder of the Flower app whose clients the host serves; if it is empty, there is none. Python is the
+	// command of a Python for it, and Output takes what the app prints; it may be nil.
+	App, Python string
+	Output      io.Writer
 	// Name is the host's name for people; if it is empty, it is the machine's name with a random
 	// suffix.
 	Name string
@@ -336,6 +341,21 @@ func (s *service) stopAll() {
 	}
 }
 
+// noteVersion tells the user of a run that another version coordinates. It may, as long as both speak the same
+// protocol.
+func (s *service) noteVersion(info *bus.RunInfo) {
+	if info.Version == s.options.Version {
+		return
+	}
+	s.options.Notice(fmt.Sprintf(
+		"Run %s is coordinated by version %s. This host is version %s, which fits: both speak protocol %d.",
+		info.Run,
+		info.Version,
+		s.options.Version,
+		info.Protocol,
+	))
+}
+
 // serveRun serves one run until ctx ends or it cannot be served any longer: it prepares the run's
 // fleet and, where this machine has the data and the kernel class, what trains. It sets refused
 // where this machine can never serve the run.
@@ -353,12 +373,23 @@ func (s *service) serveRun(ctx context.Context, r *served) (err error) {
 		r.refused = true
 		return err
 	}
+	machine := problem.Host{
+		Data:    s.options.Data,
+		Trainer: s.options.Trainer,
+		App:     s.options.App,
+		Python:  s.options.Python,
+		Notice:  s.options.Notice,
+	}
+	app, err := problem.AppForHost(info, machine)
+	if err != nil {
+		r.refused = true
+		return err
+	}
+	if app != nil {
+		return s.serveApp(ctx, r, info, app)
+	}
 	// lacks is why this machine cannot train for the run, nil if it can.
-	p, lacks, err := problem.ForHost(
-		ctx,
-		info,
-		problem.Host{Data: s.options.Data, Trainer: s.options.Trainer, Notice: s.options.Notice},
-	)
+	p, lacks, err := problem.ForHost(ctx, info, machine)
 	if err != nil {
 		r.refused = true
 		return err
@@ -382,16 +413,7 @@ func (s *service) serveRun(ctx context.Context, r *served) (err error) {
 			p.Kernel,
 		))
 	}
-	// Versions may differ as long as they speak the same protocol, so the user is only told.
-	if info.Version != s.options.Version {
-		s.options.Notice(fmt.Sprintf(
-			"Run %s is coordinated by version %s. This host is version %s, which fits: both speak protocol %d.",
-			r.run,
-			info.Version,
-			s.options.Version,
-			info.Protocol,
-		))
-	}
+	s.noteVersion(info)
 	host, err := host.Start(ctx, s.conn, host.Config{
 		Run:     r.run,
 		Fleet:   p.Fleet,

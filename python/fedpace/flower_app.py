@@ -7,6 +7,7 @@ import difflib
 import hashlib
 import importlib
 import os
+import platform
 import random
 import sys
 import tomllib
@@ -115,6 +116,23 @@ def set_identity():
     TaskIdentity.run_id = RUN_ID
     TaskIdentity.task_id = 1
     TaskIdentity.node_id = SERVER_NODE
+
+
+# LIBRARIES are those whose version may decide the bits of an app.
+LIBRARIES = (
+    "flwr", "numpy", "scipy", "sklearn", "torch", "torchvision", "tensorflow", "jax", "pandas", "xgboost", "lightgbm",
+    "transformers", "peft", "datasets", "flwr_datasets",
+)  # fmt: skip
+
+
+def libraries():
+    """Returns Python, the machine's kind and the libraries that are loaded, each with its version."""
+    found = [f"python {platform.python_version()}", f"machine {platform.machine()}"]
+    for name in LIBRARIES:
+        version = getattr(sys.modules.get(name), "__version__", None)
+        if isinstance(version, str):
+            found.append(f"{name} {version}")
+    return found
 
 
 def seed_generators(*key):

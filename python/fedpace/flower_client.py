@@ -282,7 +282,13 @@ def play(pipe, hello):
     node = Node(hello)
     from fedpace import flower_app
 
-    pipe.write({"ready": {"protocol": wire.PROTOCOL, "flwr": node.version, "app": node.app.name}})
+    ready = {
+        "protocol": wire.PROTOCOL,
+        "flwr": node.version,
+        "app": node.app.name,
+        "libraries": flower_app.libraries(),
+    }
+    pipe.write({"ready": ready})
     with flower_app.folder_of(hello["folder"]):
         while True:
             request, blobs = pipe.read()

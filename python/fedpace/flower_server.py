@@ -443,7 +443,14 @@ def play(pipe, hello):
         flower_app.seed_generators(hello["seed"], "server")
         server_app = app.load("serverapp")
         flower_app.seed_generators(hello["seed"], "server")
-    pipe.write({"ready": {"protocol": wire.PROTOCOL, "flwr": version, "app": app.name, "config": describe(app.config)}})
+    ready = {
+        "protocol": wire.PROTOCOL,
+        "flwr": version,
+        "app": app.name,
+        "libraries": flower_app.libraries(),
+        "config": describe(app.config),
+    }
+    pipe.write({"ready": ready})
     with flower_app.folder_of(hello["folder"]):
         server_app(grid=grid, context=context)
         with CLOCK.real_time():

@@ -26,6 +26,13 @@ const (
 	// Secure is the verb of a device's messages in secure aggregation. Devices may publish on it by the
 	// permission for updates.
 	Secure = Update + ".secure"
+
+	// Message is followed by the name of the host that is to serve a message of a Flower app.
+	Message = "message"
+	// Fetch is the verb on which hosts ask for the parts of such a message, and Reply that on which they
+	// send the parts of the reply.
+	Fetch = "fetch"
+	Reply = "reply"
 )
 
 // JoinAs is the verb by which a device joins that its credentials allow a number of samples; 0 means
@@ -96,6 +103,9 @@ func (s Clients) Client(subject, verb string) (int, bool) {
 
 // TaskFor is the verb of a task that one host, given by its name, is to answer.
 func TaskFor(host string) string { return Task + "." + host }
+
+// MessageFor is the verb of a message of a Flower app that one host, given by its name, is to serve.
+func MessageFor(host string) string { return Message + "." + host }
 
 // PlanSubject is the subject of the plan that answers a task, whose subject ends with a verb.
 func PlanSubject(subject, verb string) string { return subject[:len(subject)-len(verb)] + Plan }

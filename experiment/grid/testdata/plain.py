@@ -2,6 +2,7 @@
 
     plain.py server|client
 
+The last argument may also be the module of package fedpace in whose place it is, as fedpace.flower_server.
 The server plays rounds: each pushes messages to some nodes, waits for the replies until a timeout,
 and asks one more node for something that it pulls two rounds later. It writes what it has seen to
 seen.json in the run's folder. The client counts what its node has seen in the node's state.
@@ -11,6 +12,7 @@ import json
 import os
 import random
 import sys
+import time
 
 from fedpace import flower_wire as wire
 
@@ -67,7 +69,8 @@ def serve(pipe, hello):
     """Plays the server."""
     run = {key: json.loads(value) for key, value in hello["run"].items()}
     server = Server(pipe, hello)
-    pipe.write({"ready": {"protocol": wire.PROTOCOL, "flwr": "none", "app": "plain", "config": {"lr": "0.5"}}})
+    ready = {"protocol": wire.PROTOCOL, "flwr": "none", "app": "plain", "libraries": ["plain 1.0"], "config": {"lr": "0.5"}}
+    pipe.write({"ready": ready})
     if run.get("unrepeatable"):
         run["size"] += random.SystemRandom().randrange(1, 1 << 20)
     late = {}
@@ -97,7 +100,8 @@ def respond(pipe, hello):
     """Plays a client."""
     run = {key: json.loads(value) for key, value in hello["run"].items()}
     arrays = {}
-    pipe.write({"ready": {"protocol": wire.PROTOCOL, "flwr": "none", "app": "plain"}})
+    library = "plain " + os.environ.get("PLAIN_VERSION", "1.0")
+    pipe.write({"ready": {"protocol": wire.PROTOCOL, "flwr": "none", "app": "plain", "libraries": [library]}})
     while True:
         request, blobs = pipe.read()
         if request is None:
@@ -114,6 +118,7 @@ def respond(pipe, hello):
             if not os.path.exists(flag):
                 open(flag, "w").close()
                 os._exit(9)
+        time.sleep(run.get("nap", 0))
         if request["partition"] in run.get("raising", []):
             pipe.write({"raised": "it raises"})
             continue
@@ -127,4 +132,4 @@ def respond(pipe, hello):
 if __name__ == "__main__":
     pipe = wire.Pipe()
     hello, _ = pipe.read()
-    (serve if sys.argv[1] == "server" else respond)(pipe, hello["hello"])
+    (serve if sys.argv[-1].endswith("server") else respond)(pipe, hello["hello"])

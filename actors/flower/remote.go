@@ -1,0 +1,232 @@
+package flower
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// Call lets a host serve a frame for a client, and waits for the frame of the reply until its context ends. fetched is
+// to be called when the host has the frame.
+type Call func(ctx context.Context, client int, frame []byte, fetched func()) ([]byte, error)
+
+// remote is a host whose processes serve messages of this pool. Frames to it are those to a client's process, but the
+// arrays are kept once for all processes of the host.
+type remote struct {
+	host string
+	call Call
+	// sending is held while a frame is on its way to the host: the next frame counts on its arrays.
+	sending sync.Mutex
+	held    holder
+}
+
+// errMissing is the error of a host that lacks arrays which it was supposed to keep, as when it has started again.
+var errMissing = errors.New("the host lacks arrays of the message")
+
+// SetHost lets a host serve messages, one by each of its workers, by the function call; with 0 workers it has gone, and
+// others serve what it had. It returns at once.
+func (p *Pool) SetHost(host string, workers int, call Call) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	r := p.hosts[host]
+	if r == nil {
+		r = &remote{host: host, call: call}
+		p.hosts[host] = r
+	}
+	p.leave(host, workers)
+	if workers == 0 {
+		delete(p.hosts, host)
+		return
+	}
+	here := 0
+	for _, s := range p.seats {
+		if s.host == host {
+			here++
+		}
+	}
+	for range workers - here {
+		p.add(&seat{host: host, serve: r.serve}, func() {})
+	}
+}
+
+// serve lets the host serve task t. If it lacks arrays, it gets all of them again.
+func (r *remote) serve(ctx context.Context, t *Task) (reply *Reply, err error) {
+	for range maxAttempts {
+		reply, err = r.ask(ctx, t)
+		if !errors.Is(err, errMissing) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("message %d to node %d, at host %s: %w", t.Number, t.Node, r.host, err)
+	}
+	return reply, nil
+}
+
+// ask sends task t to the host and waits for the reply. After an error it is not known any more what the host keeps,
+// so that all arrays are sent anew.
+func (r *remote) ask(ctx context.Context, t *Task) (_ *Reply, err error) {
+	r.sending.Lock()
+	// Another frame may be sent when this one has arrived, or has failed.
+	arrived := sync.OnceFunc(r.sending.Unlock)
+	defer func() {
+		arrived()
+		if err != nil {
+			r.sending.Lock()
+			r.held = holder{}
+			r.sending.Unlock()
+		}
+	}()
+	header, blobs := r.held.request(t)
+	var frame bytes.Buffer
+	if err := writeFrame(&frame, header, blobs); err != nil {
+		return nil, err
+	}
+	answer, err := r.call(ctx, t.Partition, frame.Bytes(), arrived)
+	if err != nil {
+		return nil, err
+	}
+	var a clientReply
+	parts, err := readFrame(bufio.NewReader(bytes.NewReader(answer)), &a)
+	if err != nil {
+		return nil, err
+	}
+	if a.Missing {
+		return nil, errMissing
+	}
+	if err := a.err(); err != nil {
+		return nil, err
+	}
+	return a.reply(t, parts)
+}
+
+// Desk is a host's end: it lets a pool of this machine serve the frames of another process's pool.
+type Desk struct {
+	pool *Pool
+	// mu guards the arrays that came with earlier frames, by digest, and their size in all.
+	mu     sync.Mutex
+	arrays map[string][]byte
+	bytes  int
+}
+
+// NewDesk returns a desk whose frames the pool serves.
+func NewDesk(pool *Pool) *Desk { return &Desk{pool: pool, arrays: map[string][]byte{}} }
+
+// Serve serves the frame of one message and returns that of its reply, which also tells what went wrong. It returns an
+// error for a frame that is none, and when ctx ends.
+func (d *Desk) Serve(ctx context.Context, frame []byte) ([]byte, error) {
+	var header clientRequest
+	blobs, err := readFrame(bufio.NewReader(bytes.NewReader(frame)), &header)
+	if err != nil {
+		return nil, err
+	}
+	if len(blobs) < len(header.Names)+1 {
+		return nil, fmt.Errorf("a message of %d blobs, want %d arrays and a text", len(blobs), len(header.Names))
+	}
+	t := &Task{
+		Message: Message{
+			Node:    header.Node,
+			Type:    header.Type,
+			TTL:     header.TTL,
+			Group:   header.Group,
+			Content: &Content{Text: string(blobs[len(header.Names)])},
+		},
+		ID:        header.ID,
+		Partition: header.Partition,
+		Ordinal:   header.Ordinal,
+		State:     blobs[len(header.Names)+1:],
+	}
+	if t.Partition < 0 {
+		return nil, fmt.Errorf("a message for partition %d, want 0 or more", t.Partition)
+	}
+	t.Content.Arrays = d.take(&header, blobs)
+	if len(t.Content.Arrays) < len(header.Arrays) {
+		return encodeReply(&clientReply{Missing: true}, nil)
+	}
+	// One result comes for each task, also when the pool is closed.
+	done := make(chan Result, 1)
+	d.pool.Submit(t, func(r Result) { done <- r })
+	select {
+	case r := <-done:
+		return encodeResult(&r)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// take keeps the arrays that come with a frame and drops those that its header names. It returns the arrays of the
+// message in their order, or fewer if some are not there.
+func (d *Desk) take(header *clientRequest, blobs [][]byte) []Array {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	// The sender keeps to a limit; one that does not gets to know that nothing is kept.
+	if d.bytes > 2*maxHeld {
+		clear(d.arrays)
+		d.bytes = 0
+	}
+	for _, digest := range header.Drop {
+		d.bytes -= len(d.arrays[digest])
+		delete(d.arrays, digest)
+	}
+	for i, digest := range header.Names {
+		d.bytes += len(blobs[i]) - len(d.arrays[digest])
+		d.arrays[digest] = blobs[i]
+	}
+	var list []Array
+	for _, digest := range header.Arrays {
+		if data, ok := d.arrays[digest]; ok {
+			list = append(list, Array{digest, data})
+		}
+	}
+	return list
+}
+
+// encodeResult returns the frame that tells the result of a task.
+func encodeResult(r *Result) ([]byte, error) {
+	if r.Err != nil {
+		var failed *Failed
+		refused := errors.As(r.Err, &failed) && failed.Refused
+		return encodeReply(&clientReply{failure: failure{r.Err.Error(), refused}}, nil)
+	}
+	a := &clientReply{
+		Replied: r.Reply.Content != nil,
+		Size:    r.Reply.Size,
+		Steps:   r.Reply.Steps,
+		Known:   r.Reply.Known,
+		Metrics: r.Reply.Metrics,
+		Seconds: r.Reply.Seconds,
+		Raised:  r.Reply.Raised,
+		Code:    r.Reply.Code,
+		State:   "same",
+	}
+	blobs := r.Reply.Content
+	if a.Replied {
+		a.Arrays = len(blobs) - 1
+	}
+	if a.Replied && !sameState(r.Reply.State, r.Task.State) {
+		a.State = "new"
+		blobs = append(blobs[:len(blobs):len(blobs)], r.Reply.State...)
+	}
+	return encodeReply(a, blobs)
+}
+
+// sameState reports whether a state is the very one that the task came with.
+func sameState(a, b [][]byte) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	return len(a) == 0 || &a[0] == &b[0]
+}
+
+// encodeReply returns a frame of a header and blobs.
+func encodeReply(a *clientReply, blobs [][]byte) ([]byte, error) {
+	var frame bytes.Buffer
+	err := writeFrame(&frame, a, blobs)
+	return frame.Bytes(), err
+}

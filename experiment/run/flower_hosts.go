@@ -1,0 +1,165 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"fedpace/actors/flower"
+	"fedpace/bus"
+	"fedpace/config"
+	"fedpace/experiment/problem"
+	"fedpace/internal/human"
+)
+
+// flowerBus is the connection over which hosts in other processes join a run that plays a Flower app: they serve
+// messages to its clients, each on the client's subject.
+type flowerBus struct {
+	engine      *engine
+	coordinator bus.Caller
+}
+
+// join opens the bus of the run and lets its hosts join the pool; it does nothing where no other process can reach the
+// run. lost is told when the run cannot be driven any more, with the cause. leave ends the run on the bus.
+func (r *flowerRun) join(
+	ctx context.Context,
+	pool *flower.Pool,
+	ready *flower.Ready,
+	lost func(error),
+) (leave func() error, err error) {
+	b := &flowerBus{engine: &engine{p: &experiment{options: r.options}}}
+	b.engine.p.Config = r.config
+	if err := b.open(ctx, pool, ready); err != nil {
+		return nil, errors.Join(err, b.close())
+	}
+	if b.coordinator == nil {
+		return b.close, nil
+	}
+	// A coordinator whose run another has taken over, or whose connection is lost for good, ends the run.
+	life := b.coordinator.Life()
+	unwatch := context.AfterFunc(life, func() { lost(context.Cause(life)) })
+	b.coordinator.WatchHosts(func(host string, workers int) {
+		pool.SetHost(host, workers, func(ctx context.Context, client int, frame []byte, fetched func()) ([]byte, error) {
+			return b.coordinator.Call(ctx, host, client, frame, fetched)
+		})
+	})
+	return func() error {
+		unwatch()
+		return b.close()
+	}, nil
+}
+
+// open starts the embedded server or connects to another one, and opens the coordinator's end. Without any server that
+// other processes reach it opens nothing.
+func (b *flowerBus) open(ctx context.Context, pool *flower.Pool, ready *flower.Ready) error {
+	p := b.engine.p
+	if p.server() == config.Embedded && p.Config.NATS.Listen == "" && !p.options.RemoteHosts {
+		return nil
+	}
+	if err := b.engine.open(ctx); err != nil {
+		return err
+	}
+	if !b.engine.external {
+		return nil
+	}
+	conn, err := b.engine.connect(ctx, "coordinator of "+p.Config.Name, p.options.HostNotice)
+	if err != nil {
+		return err
+	}
+	// A client's process may have loaded more than the server's.
+	libraries := slices.Concat(ready.Libraries, pool.Libraries())
+	slices.Sort(libraries)
+	info, err := problem.AppInfo(&p.Config, p.options.Version, slices.Compact(libraries))
+	if err != nil {
+		return err
+	}
+	c, err := conn.OpenCoordinator(ctx, p.Config.Name, bus.CoordinatorConfig{
+		Replicas:   p.Config.NATS.Replicas,
+		Info:       info,
+		NeedsHosts: p.options.RemoteHosts,
+		Notice:     p.options.HostNotice,
+	})
+	if err != nil {
+		return err
+	}
+	caller, ok := c.(bus.Caller)
+	if !ok {
+		return errors.Join(errors.New("nats.url: this transport has no hosts for Flower apps"), c.Close(ctx))
+	}
+	b.coordinator = caller
+	return nil
+}
+
+// close ends the run on the bus and closes its connections.
+func (b *flowerBus) close() (err error) {
+	if b.coordinator != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), closingTime)
+		defer cancel()
+		err = b.coordinator.Close(ctx)
+	}
+	b.engine.Close()
+	return err
+}
+
+// closingTime bounds how long the end of a run may take on the bus, in wall time.
+const closingTime = 10 * time.Second
+
+// serveApp serves the clients of a run that plays a Flower app, whose configuration for this machine is c, until ctx
+// ends or the run cannot be served any longer. It sets refused where the app's libraries are others here.
+func (s *service) serveApp(ctx context.Context, r *served, info *bus.RunInfo, c *config.Config) (err error) {
+	scratch, err := os.MkdirTemp("", "fedpace-app-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
+	pool, err := flower.StartPool(ctx, appConfig(c, scratch, s.options.Output), s.options.Workers)
+	if err != nil {
+		var failed *flower.Failed
+		r.refused = errors.As(err, &failed) && failed.Refused
+		return err
+	}
+	defer func() { err = errors.Join(err, pool.Close()) }()
+	if err := problem.CheckLibraries(info.Libraries, pool.Libraries()); err != nil && !c.Flower.AnyVersion {
+		r.refused = true
+		return err
+	}
+	end, err := s.conn.OpenHost(ctx, r.run, bus.HostConfig{
+		Name:    s.options.Name,
+		Stamp:   info.Stamp,
+		Workers: s.options.Workers,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end.Close()) }()
+	s.noteVersion(info)
+	s.options.Notice(fmt.Sprintf(
+		"Run %s: here, with %d %s for clients of its Flower app.",
+		r.run,
+		s.options.Workers,
+		human.Plural(s.options.Workers, "process"),
+	))
+	s.serving.Add(1)
+	defer s.serving.Add(-1)
+	desk := flower.NewDesk(pool)
+	err = end.(bus.Callee).ServeCalls(ctx, func(ctx context.Context, _ int, frame []byte) ([]byte, error) {
+		began := time.Now()
+		defer func() {
+			s.counts.Jobs.Add(1)
+			s.counts.Busy.Add(int64(time.Since(began)))
+		}()
+		return desk.Serve(ctx, frame)
+	})
+	if err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-end.Done():
+		return end.Err()
+	}
+}

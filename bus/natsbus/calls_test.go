@@ -70,7 +70,7 @@ func TestCall_RoundTrip(t *testing.T) {
 }
 
 // A host that starts again under its name in the middle of a call serves it again.
-func TestCall_HostThatStartsAgain(t *testing.T) {
+func TestCall_HostStartsAgain(t *testing.T) {
 	p := newPlace(t, true)
 	c := openCalls(t, p)
 	begun := make(chan bool)

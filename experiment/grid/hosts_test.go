@@ -107,7 +107,7 @@ func TestPlay_HostsServeMessages(t *testing.T) {
 }
 
 // A message at which every host fails ends the run, with the name of a host.
-func TestPlay_HostsThatFail(t *testing.T) {
+func TestPlay_FailingHosts(t *testing.T) {
 	t.Parallel()
 	s := settings(t, 40, plain())
 	s.Workers = 0

@@ -23,6 +23,10 @@ type layered struct {
 		N        int
 		Loss     float64
 		Gradient goldenSummary
+		// Buffers are those after the batch, and Evaluation is the loss of an evaluation then. They are
+		// there for networks with batch norms.
+		Buffers    []float64
+		Evaluation *float64
 	}
 }
 
@@ -74,10 +78,14 @@ func TestLayers_FileOfPyTorch(t *testing.T) {
 	t.Logf("sums of gradients are at most %.2g of their norm from the file's", worst)
 }
 
-// layeredWeights are as layers.py has them.
+// layeredWeights are as layers.py has them. Buffers begin as they do.
 func layeredWeights(m Model, scales func(tensor string) bool) []float32 {
 	params := make([]float32, m.Params())
+	m.Init(params, 1)
 	for i, t := range m.Tensors() {
+		if isBuffer(t) {
+			continue
+		}
 		fan := 16
 		if len(t.Shape) > 1 {
 			fan = t.Len() / t.Shape[0]
@@ -91,6 +99,11 @@ func layeredWeights(m Model, scales func(tensor string) bool) []float32 {
 		}
 	}
 	return params
+}
+
+// isBuffer reports whether a tensor is a batch norm's running mean, running variance or number of batches.
+func isBuffer(t Tensor) bool {
+	return strings.Contains(t.Name, "running_") || strings.HasSuffix(t.Name, "num_batches_tracked")
 }
 
 // isScale reports whether a tensor is the weight of a norm: one of a single dimension.
@@ -149,7 +162,7 @@ func TestLayers_GradientsOfPyTorch(t *testing.T) {
 				continue
 			}
 			params, gradient := layeredWeights(m, isScale(m)), make([]float32, m.Params())
-			w := on(m, 40, isa)
+			w := on(m, 70, isa)
 			for _, want := range l.Batches {
 				if isa == kernel.Go && want.N > 32 && m.Params() > 50_000 && !slow.On() {
 					continue
@@ -165,8 +178,19 @@ func TestLayers_GradientsOfPyTorch(t *testing.T) {
 				if d := want.Gradient.distance(gradient) / want.Gradient.Norm; d > 1e-5 {
 					t.Errorf("%s, %d samples: the gradient is %.2g from PyTorch's", l.Name, want.N, d)
 				}
+				for i, v := range want.Buffers {
+					got := float64(params[m.Trainable()+i])
+					if math.Abs(got-v) > 1e-5*math.Max(1, math.Abs(v)) {
+						t.Errorf("%s, %d samples: buffer %d is %v, PyTorch's %v", l.Name, want.N, i, got, v)
+					}
+				}
+				// Without batch norms training and evaluation have one loss.
+				evaluation := want.Loss
+				if want.Evaluation != nil {
+					evaluation = *want.Evaluation
+				}
 				scores := make([]Score, 1)
-				if sum, err := w.Evaluate(params, b, scores); err != nil || math.Abs(sum/float64(want.N)-want.Loss) > 1e-5*want.Loss || scores[0].Weight != float64(want.N) {
+				if sum, err := w.Evaluate(params, b, scores); err != nil || math.Abs(sum/float64(want.N)-evaluation) > 1e-5*evaluation || scores[0].Weight != float64(want.N) {
 					t.Errorf("%s, %d samples: evaluation %v with weight %g, %v", l.Name, want.N, sum/float64(want.N), scores[0].Weight, err)
 				}
 			}

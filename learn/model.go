@@ -71,6 +71,15 @@ func Communicated(m ModelInfo) int {
 	return m.Params()
 }
 
+// LeastBatch is the smallest number of samples on which steps of a model of this program can be taken. It
+// is 1 for any other model, whose trainer knows.
+func LeastBatch(m ModelInfo) int {
+	if l, ok := Stepped(m).(interface{ LeastBatch() int }); ok {
+		return l.LeastBatch()
+	}
+	return 1
+}
+
 // Model is a model of this program. [Parse] reads its String back.
 type Model interface {
 	ModelInfo
@@ -122,8 +131,11 @@ type model struct {
 	streams []int
 	// params is the number of parameters, frozen ones included.
 	params int
-	// frozen is the number of frozen parameters, which are the last ones.
-	frozen int
+	// buffers is the number of parameters that follow from the samples of steps. They stand behind those
+	// that train. frozen is the number of frozen parameters, which are the last ones.
+	buffers, frozen int
+	// leastBatch is the smallest number of samples on which the model trains, if it is above 1.
+	leastBatch int
 	// arithmetic makes the computation of one worker, for batches of at most maxBatch samples.
 	arithmetic func(maxBatch int, isa kernel.ISA) network.Arithmetic
 }
@@ -146,13 +158,16 @@ func newModel(name string, samples Samples) *model {
 
 func (m *model) String() string { return m.name }
 func (m *model) Params() int    { return m.params }
-func (m *model) Trainable() int { return m.params - m.frozen }
+func (m *model) Trainable() int { return m.params - m.buffers - m.frozen }
 
 // Frozen is the number of parameters that never change; [Communicated] finds it by this method.
 func (m *model) Frozen() int       { return m.frozen }
 func (m *model) Tensors() []Tensor { return m.tensors }
 func (m *model) Samples() Samples  { return m.samples }
 func (m *model) Metrics() []Metric { return m.metrics }
+
+// LeastBatch is the smallest number of samples on which the model trains.
+func (m *model) LeastBatch() int { return max(1, m.leastBatch) }
 
 // Init draws every tensor's initial values from the tensor's own stream. A tensor without
 // [network.Init] is zero.

@@ -45,27 +45,37 @@ func (a Sequential) Model(samples Samples) (Model, error) {
 
 // sequential makes a model of layers, which must fit each other and the samples. names are prefixes of
 // the layers' parameters, one for each layer; without names these are the layers' numbers and a dot.
-// Parameters that train come first and frozen ones last, each in the order of the layers.
+// Parameters lie region by region, each in the order of the layers.
 func sequential(name string, samples Samples, list []network.Layer, names ...string) (Model, error) {
 	if _, err := network.Fit(list, samples); err != nil {
 		return nil, err
 	}
 	m := newModel(name, samples)
 	all := network.ParametersOf(list, network.ShapeOf(samples), names...)
-	// Two passes: first the tensors that train, then the frozen ones.
-	for _, frozen := range []bool{false, true} {
+	for region := network.Trained; region < network.Regions; region++ {
+		before := m.params
 		for i, p := range all {
-			if p.Frozen == frozen {
-				m.add(i, p.Name, p.Init, p.Shape...)
+			if p.Region() != region {
+				continue
+			}
+			m.add(i, p.Name, p.Init, p.Shape...)
+			// Steps count batches, in whole numbers.
+			if p.Integer {
+				t := &m.tensors[len(m.tensors)-1]
+				t.Type = "int64"
+				t.Rule = Largest
 			}
 		}
-		if !frozen {
-			m.frozen = -m.params
+		switch region {
+		case network.Buffers, network.Counts:
+			m.buffers += m.params - before
+		case network.Frozen:
+			m.frozen = m.params - before
 		}
 	}
-	m.frozen += m.params
+	m.leastBatch = network.LeastBatch(list, samples)
 	m.arithmetic = func(maxBatch int, isa kernel.ISA) network.Arithmetic {
-		return network.New(list, samples, m.Trainable(), m.params, maxBatch, isa)
+		return network.New(list, samples, maxBatch, isa)
 	}
 	return m, nil
 }

@@ -17,9 +17,11 @@ var ErrNotFinite = errors.New("loss is not finite")
 type Workspace interface {
 	// Step performs one step of plain SGD in place, x <- x - rate * grad, on
 	// the batch's mean loss. It returns that loss before the step
-	// (the paper's f_c(x, xi), Eq. 15). On ErrNotFinite params are undefined.
+	// (the paper's f_c(x, xi), Eq. 15). Buffers, such as a batch norm's running means, follow from
+	// the batch. On ErrNotFinite params are undefined.
 	Step(params []float32, b *Batch, rate float32) (loss float64, err error)
-	// Gradient writes the gradient of the batch's mean loss.
+	// Gradient writes the gradient of the batch's mean loss to the trained part of grad. It moves the
+	// buffers in params as a step does, and leaves all else there alone.
 	Gradient(grad, params []float32, b *Batch) (loss float64, err error)
 	// Evaluate returns the sum over the batch's samples of the loss, and adds to
 	// scores, one for each of the model's metrics, what the samples add to them.
@@ -38,7 +40,7 @@ type workspace struct {
 // params, and returns the mean loss before the step.
 func (w *workspace) Step(params []float32, b *Batch, rate float32) (float64, error) {
 	w.check(params)
-	if err := w.checkBatch(b); err != nil {
+	if err := w.checkTraining(b); err != nil {
 		return 0, err
 	}
 	// The step goes against the gradient, so the factor is negative.
@@ -47,11 +49,11 @@ func (w *workspace) Step(params []float32, b *Batch, rate float32) (float64, err
 }
 
 // Gradient implements [Workspace]: it writes the gradient of the mean loss on batch b at params to
-// grad, and returns that loss.
+// grad, and returns that loss. Buffers in params follow from the batch.
 func (w *workspace) Gradient(grad, params []float32, b *Batch) (float64, error) {
 	w.check(grad)
 	w.check(params)
-	if err := w.checkBatch(b); err != nil {
+	if err := w.checkTraining(b); err != nil {
 		return 0, err
 	}
 	loss := w.Gradients(params, b)
@@ -71,6 +73,15 @@ func (w *workspace) Evaluate(params []float32, b *Batch, scores []Score) (float6
 	}
 	loss := w.Arithmetic.Evaluate(params, b, scores)
 	return loss, finite(loss)
+}
+
+// checkTraining refuses a batch on which the model cannot be trained.
+func (w *workspace) checkTraining(b *Batch) error {
+	if b.N < w.LeastBatch() && b.N > 0 {
+		return fmt.Errorf("batch of %d sample; batch_norm trains on at least %d, as one value has no variance",
+			b.N, w.LeastBatch())
+	}
+	return w.checkBatch(b)
 }
 
 // checkBatch refuses a batch that is not one for the model, or has more samples than there is memory

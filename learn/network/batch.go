@@ -47,6 +47,41 @@ type Batch struct {
 
 	// Seed is the seed of all random numbers that a model draws in a training step, as for dropout.
 	Seed uint64
+
+	// first is the index of the first sample in the minibatch of which this batch is a part, and of is
+	// the number of samples there. Both are 0 for a whole minibatch.
+	first, of int
+}
+
+// whole is the number of samples of the minibatch that b is or is a part of.
+func (b *Batch) whole() int { return max(b.of, b.N) }
+
+// part returns the n samples of the minibatch from number first on, in the memory of b, for a model
+// that reads such samples.
+func (b *Batch) part(samples Samples, first, n int) Batch {
+	p := Batch{
+		N:     n,
+		Seed:  b.Seed,
+		first: first,
+		of:    b.N,
+	}
+	if samples.Targets > 0 {
+		p.Targets = b.Targets[first*samples.Targets:][:n*samples.Targets]
+	} else {
+		p.Labels = b.Labels[first:][:n]
+	}
+	switch samples.Input {
+	case Dense:
+		p.X = b.X[first*samples.Features:][:n*samples.Features]
+	case Tokens:
+		p.Tokens = b.Tokens[first*samples.Features:][:n*samples.Features]
+	// The rows of a bag of words say where they begin in the index of the whole minibatch.
+	case Sparse:
+		p.RowStart = b.RowStart[first:][:n+1]
+		p.Index = b.Index
+		p.Value = b.Value
+	}
+	return p
 }
 
 // Reset empties the batch and keeps the memory of its slices, so that the next minibatch allocates

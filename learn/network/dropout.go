@@ -60,7 +60,7 @@ func (s *dropoutStage) draw(p *Pass) {
 		row := s.factor[i*Lanes:][:p.Samples]
 		for l := range row {
 			row[l] = keep
-			if keyed.Nth(key, uint64((p.first+l)*size+i))>>32 < limit {
+			if keyed.Nth(key, uint64((p.batch.first+p.first+l)*size+i))>>32 < limit {
 				row[l] = 0
 			}
 		}

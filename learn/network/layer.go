@@ -40,8 +40,49 @@ type Parameter struct {
 	// Init draws the initial values. If it is nil, they are zero.
 	Init Init
 
-	// Frozen says that the parameter does not train.
+	// Frozen says that the parameter does not change.
 	Frozen bool
+	// Buffer says that the parameter follows from the samples of steps and has no gradient, as the
+	// running mean of a batch norm. Integer says that it is a buffer of whole numbers that count.
+	Buffer, Integer bool
+}
+
+// Region is one of the parts of a model's flat parameters, which follow each other in this order.
+type Region int
+
+// The regions.
+const (
+	// Trained parameters have a gradient.
+	Trained Region = iota
+	// Buffers are numbers that follow from the samples of steps.
+	Buffers
+	// Counts are buffers of whole numbers.
+	Counts
+	// Frozen parameters and buffers never change.
+	Frozen
+	// Regions is the number of regions.
+	Regions
+)
+
+// Region returns the region in which a parameter lies.
+func (p Parameter) Region() Region {
+	switch {
+	case p.Frozen:
+		return Frozen
+	case p.Integer:
+		return Counts
+	case p.Buffer:
+		return Buffers
+	}
+	return Trained
+}
+
+// regionSizes returns the number of values of the parameters in each region.
+func regionSizes(parameters []Parameter) (sizes [Regions]int) {
+	for _, p := range parameters {
+		sizes[p.Region()] += int(Product(p.Shape...))
+	}
+	return sizes
 }
 
 // Freezing is the option of layers that have parameters: whether they train.
@@ -230,7 +271,9 @@ type Place struct {
 	Gradient bool
 
 	network *network
-	// offset is the index of the layer's first parameter in those of the network.
+	// starts holds, for each region, the index of the layer's first parameter there in those of the
+	// network. offset is that of the first one that trains, or of the first one that is frozen.
+	starts [Regions]int
 	offset int
 	// frozen says that the layer's parameters do not train.
 	frozen bool

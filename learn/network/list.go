@@ -221,9 +221,9 @@ func ParametersOf(list []Layer, in Shape, names ...string) (all []Parameter) {
 	return all
 }
 
-// trains reports whether any of the parameters is not frozen.
+// trains reports whether any of the parameters has a gradient.
 func trains(parameters []Parameter) bool {
-	return slices.ContainsFunc(parameters, func(p Parameter) bool { return !p.Frozen })
+	return slices.ContainsFunc(parameters, func(p Parameter) bool { return p.Region() == Trained })
 }
 
 // count is the number of values of the parameters, or MaxParams + 1 if there are more than MaxParams.

@@ -19,6 +19,9 @@ type Arithmetic interface {
 // soon as it has their gradient, which saves a pass over them.
 func Step(a Arithmetic, params []float32, b *Batch, alpha float32) (loss float64) {
 	// A batch of one block reads the parameters once, so that they may be updated on the way back.
+	if j, ok := a.(*joint); ok && b.N <= Lanes {
+		a = j.alone()
+	}
 	if n, ok := a.(*network); ok && b.N <= Lanes {
 		n.alpha = alpha
 		defer func() { n.alpha = 0 }()
@@ -42,9 +45,17 @@ type network struct {
 	// dropouts is the number of dropout layers so far, from which each gets a stream of its own.
 	dropouts int
 	// trainable is where the parameters that train end. next is where the next layer's parameters
-	// begin: those that train, and those that are frozen.
+	// begin in each region.
 	trainable int
-	next      [2]int
+	next      [Regions]int
+	// norms are the batch norms so far, of which each has a place in meeting.
+	norms int
+	// meeting is where the networks that compute blocks of one minibatch find what they share. It is nil
+	// without batch norms.
+	meeting *meeting
+	// wait returns when the networks of all blocks have come as far as this one. It is nil if this one has
+	// the whole minibatch.
+	wait func()
 
 	// input holds the samples of a block as the first layer reads them.
 	input *Activation
@@ -87,7 +98,7 @@ type updater interface {
 type link struct {
 	Stage
 	*Place
-	// params is the number of the stage's parameters.
+	// params is the number of the stage's parameters from its offset on.
 	params int
 	// trains says that some of the parameters train.
 	trains bool
@@ -100,18 +111,40 @@ type link struct {
 }
 
 // New makes the arithmetic of layers that fit each other and the samples, for batches of up to maxBatch
-// samples. The layers have params parameters, of which the first trainable ones train; the frozen ones
-// of all layers stand behind them.
-func New(list []Layer, samples Samples, trainable, params, maxBatch int, isa kernel.ISA) Arithmetic {
+// samples. The parameters of all layers lie region by region, and in each in the order of the layers.
+func New(list []Layer, samples Samples, maxBatch int, isa kernel.ISA) Arithmetic {
 	if len(list) == 1 && samples.Input == Sparse && samples.Targets == 0 {
 		return &linearWork{newColumns(samples.Features, samples.Classes)}
 	}
+	sizes := regionSizes(ParametersOf(list, ShapeOf(samples)))
+	// Only batch norms that are not frozen have buffers that steps change.
+	if sizes[Buffers] > 0 {
+		return newJoint(list, samples, sizes, isa)
+	}
+	return newNetwork(list, samples, sizes, maxBatch, isa, nil)
+}
+
+// newNetwork makes a network of the layers, the parameters of which have the given sizes by region. m is
+// what it shares with the networks of other blocks, nil if it computes all blocks of a minibatch itself.
+func newNetwork(
+	list []Layer,
+	samples Samples,
+	sizes [Regions]int,
+	maxBatch int,
+	isa kernel.ISA,
+	m *meeting,
+) *network {
 	n := &network{
 		samples:   samples,
 		isa:       isa,
 		collects:  samples.Input == Tokens,
-		trainable: trainable,
-		next:      [2]int{0, trainable},
+		trainable: sizes[Trained],
+		meeting:   m,
+	}
+	params := sizes[Trained]
+	for region := Buffers; region < Regions; region++ {
+		n.next[region] = params
+		params += sizes[region]
 	}
 	n.input = &Activation{Shape: ShapeOf(samples)}
 	n.activations = append(n.activations, n.input)
@@ -240,11 +273,18 @@ func fuse(list []Layer) (layers int, relu bool) {
 
 // link makes the link of a stage and gives its parameters their place among those of the network.
 func (n *network) link(stage Stage, place *Place, parameters []Parameter) *link {
+	// Within a frozen residual layer all parameters are frozen.
+	if place.frozen {
+		for i := range parameters {
+			parameters[i].Frozen = true
+		}
+	}
+	sizes := regionSizes(parameters)
 	l := &link{
 		Stage:  stage,
 		Place:  place,
-		params: int(count(parameters)),
-		trains: !place.frozen && trains(parameters),
+		params: sizes[Trained] + sizes[Frozen],
+		trains: trains(parameters),
 	}
 	masks, ok := stage.(interface{ masks() bool })
 	l.mask = place.X.relu && place.Gradient && !(ok && masks.masks())
@@ -260,13 +300,14 @@ func (n *network) link(stage Stage, place *Place, parameters []Parameter) *link 
 	if _, dense := stage.(*denseStage); dense && n.collects {
 		l.updater = nil
 	}
-	// Frozen parameters stand behind all that train.
-	next := &n.next[0]
-	if place.frozen {
-		next = &n.next[1]
+	place.starts = n.next
+	for region, size := range sizes {
+		n.next[region] += size
 	}
-	place.offset = *next
-	*next += l.params
+	place.offset = place.starts[Trained]
+	if place.frozen {
+		place.offset = place.starts[Frozen]
+	}
 	n.leaves = append(n.leaves, l)
 	return l
 }
@@ -332,16 +373,22 @@ func (n *network) block(k, first int, training bool) *Pass {
 // Gradients implements [Arithmetic]: it takes the batch through the network and back, block by
 // block, and returns the mean loss of its samples.
 func (n *network) Gradients(params []float32, b *Batch) (loss float64) {
+	return n.sumGradients(params, b) / float64(b.N)
+}
+
+// sumGradients takes the batch through the network and back, and returns the sum of its samples' losses.
+// The gradient is that of the mean loss of the minibatch that the batch is or is a part of.
+func (n *network) sumGradients(params []float32, b *Batch) (loss float64) {
 	n.begin(params, b)
 	// The gradient is summed over the blocks of the batch.
 	for k, first := 0, 0; first < b.N; k, first = k+1, first+Lanes {
 		p := n.block(k, first, true)
 		n.read(p)
 		n.forward(n.links, p)
-		loss += n.head.gradient(n.z.values(p), p, 1/float32(b.N))
+		loss += n.head.gradient(n.z.values(p), p, 1/float32(b.whole()))
 		n.backward(n.links, p)
 	}
-	return loss / float64(b.N)
+	return loss
 }
 
 // Evaluate implements [Arithmetic]: it returns the sum of the samples' losses and adds to the

@@ -4,7 +4,9 @@
     /usr/bin/python3 layers.py > layers.json      (Debian: python3-torch)
 
 Weights and batches come from the hash of golden.py, so that the file holds results only:
-the loss, and of the gradient its norm and 16 sums with pseudo-random signs (sums.py).
+the loss, and of the gradient its norm and 16 sums with pseudo-random signs (sums.py). A network
+with batch norms goes on from batch to batch: after each the file has its buffers and the loss of an
+evaluation.
 """
 import json
 import os
@@ -49,6 +51,13 @@ class Mean(nn.Module):
         return x.mean((2, 3), keepdim=True) if x.dim() == 4 else x.mean(1)
 
 
+class StepNorm(nn.BatchNorm1d):
+    """A batch norm of all steps of sequences."""
+
+    def forward(self, x):
+        return super().forward(x.transpose(1, 2)).transpose(1, 2)
+
+
 def conv(i, o, size=3, pad=0, stride=1):
     return nn.Conv2d(i, o, size, stride, pad)
 
@@ -77,6 +86,25 @@ RESNET8 = (
     "conv(16,3,1,1),norm(8),relu," + block_name(16, 8) + ",relu," + block_name(32, 8, 2) + ",relu,"
     + block_name(64, 8, 2) + ",relu,average,flatten,dense(100)"
 )
+
+RESNET8_BATCH = (
+    "conv(16,3,1,1),batch_norm,relu,residual([conv(16,3,1,1),batch_norm,relu,conv(16,3,1,1),batch_norm]),relu,"
+    "residual([conv(32,3,1,2),batch_norm,relu,conv(32,3,1,1),batch_norm]),relu,average,flatten,dense(10)"
+)
+
+
+def resnet_batch(channels, classes):
+    def block(i, o, stride=1):
+        return Residual(
+            conv(i, o, 3, 1, stride), nn.BatchNorm2d(o), nn.ReLU(), conv(o, o, 3, 1), nn.BatchNorm2d(o),
+            shortcut=conv(i, o, 1, 0, stride) if i != o else None,
+        )
+
+    return nn.Sequential(
+        conv(channels, 16, 3, 1), nn.BatchNorm2d(16), nn.ReLU(), block(16, 16), nn.ReLU(), block(16, 32, 2), nn.ReLU(),
+        Mean(), nn.Flatten(), nn.Linear(32, classes),
+    )
+
 
 S, R, F = nn.Sequential, nn.ReLU, nn.Flatten
 CASES = [
@@ -145,6 +173,21 @@ CASES = [
      S(nn.Embedding(13, 5), Residual(States(5, 5, 1, False)), R(), Mean(), nn.Linear(5, 4))),
     ("layers:tokens=7x13,classes=4;embedding(5),relu,gru(6,1,all),gru(4,1,last),relu,dense(4)",
      S(nn.Embedding(13, 5), R(), States(5, 6, 1, False), States(6, 4, 1, True), R(), nn.Linear(4, 4))),
+    ("layers:values=24,classes=5;batch_norm,dense(5)", S(nn.BatchNorm1d(24), nn.Linear(24, 5))),
+    ("layers:values=24,classes=5;dense(20),batch_norm,relu,dense(9),relu,batch_norm,dropout(0),dense(5)",
+     S(nn.Linear(24, 20), nn.BatchNorm1d(20), R(), nn.Linear(20, 9), R(), nn.BatchNorm1d(9), nn.Dropout(0), nn.Linear(9, 5))),
+    ("layers:values=24,targets=5;dense(20),norm(4),batch_norm,dense(5),batch_norm",
+     S(nn.Linear(24, 20), nn.GroupNorm(4, 20), nn.BatchNorm1d(20), nn.Linear(20, 5), nn.BatchNorm1d(5))),
+    ("layers:values=12,classes=5;residual([batch_norm,dense(12)]),residual([dense(12),batch_norm]),relu,dense(5)",
+     S(Residual(nn.BatchNorm1d(12), nn.Linear(12, 12)), Residual(nn.Linear(12, 12), nn.BatchNorm1d(12)), R(), nn.Linear(12, 5))),
+    ("layers:image=3x9x11,classes=5;batch_norm,conv(7,3,1,2),batch_norm,relu,pool(2),conv(6,2,0,1),relu,batch_norm,flatten,dense(5)",
+     S(nn.BatchNorm2d(3), conv(3, 7, 3, 1, 2), nn.BatchNorm2d(7), R(), nn.MaxPool2d(2), conv(7, 6, 2), R(), nn.BatchNorm2d(6),
+       F(), nn.Linear(12, 5))),
+    ("layers:image=3x16x16,classes=10;" + RESNET8_BATCH, resnet_batch(3, 10)),
+    ("layers:tokens=7x13,classes=4;embedding(5),batch_norm,gru(6,1,all),batch_norm,relu,average,dense(4)",
+     S(nn.Embedding(13, 5), StepNorm(5), States(5, 6, 1, False), StepNorm(6), R(), Mean(), nn.Linear(6, 4))),
+    ("layers:words=60,classes=4;dense(9),batch_norm,relu,dense(4)",
+     S(nn.Linear(60, 9), nn.BatchNorm1d(9), R(), nn.Linear(9, 4))),
 ]
 
 
@@ -155,7 +198,7 @@ def fill(module):
             fan = p[0].numel() if p.dim() > 1 else 16
             p.copy_((torch.tensor(uniform(1000 + t, p.numel())) * np.float32(1 / np.sqrt(fan))).view_as(p))
         for m in module.modules():
-            if isinstance(m, (nn.GroupNorm, nn.LayerNorm)) and m.weight.dim() == 1:
+            if isinstance(m, (nn.GroupNorm, nn.LayerNorm, nn.BatchNorm1d, nn.BatchNorm2d)) and m.weight.dim() == 1:
                 m.weight += 1
 
 
@@ -189,14 +232,23 @@ def main():
     results = []
     for name, module in CASES:
         fill(module)
-        result = {"name": name, "tensors": [k for k, _ in module.named_parameters()], "batches": []}
-        for n in (37, 5):
+        # Buffers lie behind what trains, those of integers last.
+        buffers = sorted(module.named_buffers(), key=lambda item: not item[1].is_floating_point())
+        names = [k for k, _ in module.named_parameters()] + [k for k, _ in buffers]
+        result = {"name": name, "tensors": names, "batches": []}
+        for n in (70, 5) if buffers else (37, 5):
             x, y = batch(name, n)
             module.zero_grad()
             value = loss(module(x), y)
             value.backward()
             gradient = np.concatenate([p.grad.numpy().ravel() for p in module.parameters()]).astype(np.float64)
-            result["batches"].append({"n": n, "loss": float(value.detach()), "gradient": summary(gradient, 16)})
+            measured = {"n": n, "loss": float(value.detach()), "gradient": summary(gradient, 16)}
+            if buffers:
+                measured["buffers"] = [float(v) for _, b in buffers for v in b.flatten()]
+                with torch.no_grad():
+                    measured["evaluation"] = float(loss(module.eval()(x), y))
+                module.train()
+            result["batches"].append(measured)
         results.append(result)
     print("[" + ",\n".join(json.dumps(r) for r in results) + "]")
 

@@ -1,0 +1,313 @@
+package network
+
+import (
+	"math"
+)
+
+func init() {
+	Layers.Register("batch_norm", "in training, each channel of a minibatch is set to mean 0 and variance 1, "+
+		"else by running values (PyTorch's BatchNorm)", BatchNormLayer{})
+}
+
+// BatchNormLayer is batch normalisation (Ioffe and Szegedy 2015, Algorithm 1) as PyTorch's BatchNorm1d and
+// BatchNorm2d: for each channel,
+//
+//	y = γ (x − μ)/sqrt(σ² + ε) + β,
+//
+// with ε = 1e-5. In training μ and σ² are the mean and the variance of the channel over all samples and
+// positions of the minibatch, n values, and each step moves the running values:
+//
+//	running_mean ← 0.9 running_mean + 0.1 μ,  running_var ← 0.9 running_var + 0.1 n/(n − 1) σ².
+//
+// An evaluation takes the running values for μ and σ². They are buffers: tasks transfer them, and those of
+// clients are averaged. A frozen layer has the running values in training, too, and leaves them alone.
+type BatchNormLayer struct {
+	Freezing
+}
+
+// batchMomentum is the part of the running values that a step replaces. It is PyTorch's default.
+const batchMomentum = 0.1
+
+// maxCount bounds the number of batches, which float32 counts exactly so far.
+const maxCount = 1 << 24
+
+// String describes the layer in messages, behind its name.
+func (BatchNormLayer) String() string { return "" }
+
+// Shape keeps the shape.
+func (BatchNormLayer) Shape(in Shape) (Shape, error) {
+	return in, in.require("", Image, Vector, Sequence)
+}
+
+// Parameters are a γ that starts at 1 and a β that starts at 0 for each channel, and the running values
+// with the number of batches that made them.
+func (BatchNormLayer) Parameters(in Shape) []Parameter {
+	channels := []int{in.Channels}
+	return []Parameter{
+		{Name: "weight", Shape: channels, Init: constant(1)},
+		{Name: "bias", Shape: channels},
+		{Name: "running_mean", Shape: channels, Buffer: true},
+		{Name: "running_var", Shape: channels, Buffer: true, Init: constant(1)},
+		{Name: "num_batches_tracked", Shape: []int{}, Buffer: true, Integer: true},
+	}
+}
+
+// leastBatch is the number of samples that training needs: a single value has no variance.
+func (l BatchNormLayer) leastBatch(in Shape) int {
+	if !l.Frozen && in.Height*in.Width == 1 {
+		return 2
+	}
+	return 1
+}
+
+// LeastBatch returns the smallest minibatch on which layers train that fit each other and the samples.
+func LeastBatch(list []Layer, samples Samples) int { return leastBatch(list, ShapeOf(samples)) }
+
+// leastBatch is [LeastBatch] of a list that reads the shape in.
+func leastBatch(list []Layer, in Shape) int {
+	least := 1
+	for _, l := range list {
+		switch l := l.(type) {
+		case BatchNormLayer:
+			least = max(least, l.leastBatch(in))
+		case ResidualLayer:
+			if !l.Frozen {
+				least = max(least, leastBatch(l.Layers, in))
+			}
+		}
+		in, _ = l.Shape(in)
+	}
+	return least
+}
+
+// Stage makes the layer's arithmetic. Networks of other blocks of a minibatch find the same sums.
+func (BatchNormLayer) Stage(place *Place) Stage {
+	s := &batchNormStage{Place: place}
+	if place.frozen {
+		s.sums = newBatchSums(place.X.Channels)
+		return s
+	}
+	n := place.network
+	if n.norms == len(n.meeting.norms) {
+		n.meeting.norms = append(n.meeting.norms, newBatchSums(place.X.Channels))
+	}
+	s.sums = n.meeting.norms[n.norms]
+	n.norms++
+	return s
+}
+
+// batchSums are what the blocks of a minibatch add up, for each channel.
+type batchSums struct {
+	// arrived counts the blocks that have come to the place where they wait for each other.
+	arrived int
+	// values is how many values of a channel the sums have.
+	values int
+	// first and second are two sums over the values.
+	first, second []float64
+	// mean holds μ, and inverse holds 1/sqrt(σ² + ε).
+	mean, inverse []float64
+}
+
+// newBatchSums allocates the sums of that many channels.
+func newBatchSums(channels int) *batchSums {
+	return &batchSums{
+		first:   make([]float64, channels),
+		second:  make([]float64, channels),
+		mean:    make([]float64, channels),
+		inverse: make([]float64, channels),
+	}
+}
+
+// batchNormStage is batch normalisation of a block. Values are walked by [Activation.Row], one row a value
+// of all samples. All sums are in float64 and in the order of blocks and values.
+type batchNormStage struct {
+	*Place
+	sums *batchSums
+	// centred holds x − μ, a row for each value of a sample.
+	centred []float32
+}
+
+// lay allocates what depends on the size of a sample.
+func (s *batchNormStage) lay() { s.centred = aligned(s.X.Size() * Lanes) }
+
+// together lets the last block that comes here finish what all have added up, and returns to each block
+// after that.
+func (s *batchNormStage) together(finish func()) {
+	s.sums.arrived++
+	if s.sums.arrived == s.network.meeting.blocks {
+		s.sums.arrived = 0
+		finish()
+	}
+	if wait := s.network.wait; wait != nil {
+		wait()
+	}
+}
+
+// running returns the running means and variances, and the number of batches behind them.
+func (s *batchNormStage) running(p *Pass) (mean, variance, batches []float32) {
+	c := s.X.Channels
+	// Those of a frozen layer lie behind its γ and β.
+	if s.frozen {
+		buffers := p.Parameters[2*c:]
+		return buffers[:c], buffers[c : 2*c], buffers[2*c:]
+	}
+	buffers := p.all[s.starts[Buffers]:]
+	return buffers[:c], buffers[c : 2*c], p.all[s.starts[Counts]:][:1]
+}
+
+// Forward writes y = γ (x − μ)/sqrt(σ² + ε) + β, and zero in the lanes beside the samples.
+func (s *batchNormStage) Forward(p *Pass) {
+	if p.Training && !s.frozen {
+		s.measure(p)
+	} else {
+		s.centre(p, s.recall(p))
+	}
+	channels := s.X.Channels
+	for i := range s.X.Size() {
+		c := i % channels
+		inverse := float32(s.sums.inverse[c])
+		weight := p.Parameters[c]
+		bias := p.Parameters[channels+c]
+		y := s.Y.Row(p, i)
+		centred := s.centred[i*Lanes:][:p.Samples]
+		for l, x := range centred {
+			y[l] = float32(float32(x*inverse)*weight) + bias
+		}
+		clear(y[p.Samples:])
+	}
+}
+
+// recall sets 1/sqrt(σ² + ε) by the running variance, and returns the running mean.
+func (s *batchNormStage) recall(p *Pass) []float64 {
+	mean, variance, _ := s.running(p)
+	for c, v := range variance {
+		s.sums.mean[c] = float64(mean[c])
+		s.sums.inverse[c] = 1 / math.Sqrt(float64(v)+normEpsilon)
+	}
+	return s.sums.mean
+}
+
+// centre fills in s.centred, the differences of the block's values from the mean.
+func (s *batchNormStage) centre(p *Pass, mean []float64) {
+	for i := range s.X.Size() {
+		m := mean[i%s.X.Channels]
+		centred := s.centred[i*Lanes:][:p.Samples]
+		for l, x := range s.X.Row(p, i)[:p.Samples] {
+			centred[l] = float32(float64(x) - m)
+		}
+	}
+}
+
+// measure finds the mean and the variance of each channel in the minibatch, and moves the running values
+// of the parameters that the pass has.
+func (s *batchNormStage) measure(p *Pass) {
+	sums := s.sums
+	channels := s.X.Channels
+	for i := range s.X.Size() {
+		total := &sums.first[i%channels]
+		for _, x := range s.X.Row(p, i)[:p.Samples] {
+			*total += float64(x)
+		}
+	}
+	sums.values += p.Samples * s.X.Height * s.X.Width
+	s.together(func() {
+		for c, total := range sums.first {
+			sums.mean[c] = total / float64(sums.values)
+		}
+		clear(sums.first)
+	})
+	// The variance takes a second pass over the values, as the mean must be known first.
+	s.centre(p, sums.mean)
+	for i := range s.X.Size() {
+		c := i % channels
+		for _, x := range s.X.Row(p, i)[:p.Samples] {
+			difference := float64(x) - sums.mean[c]
+			sums.second[c] += float64(difference * difference)
+		}
+	}
+	s.together(func() {
+		s.track(p)
+		clear(sums.second)
+	})
+}
+
+// track sets 1/sqrt(σ² + ε) by the sums of squares, and moves the running values. Their variance is the
+// unbiased one.
+func (s *batchNormStage) track(p *Pass) {
+	sums := s.sums
+	mean, variance, batches := s.running(p)
+	n := float64(sums.values)
+	for c, squares := range sums.second {
+		sums.inverse[c] = 1 / math.Sqrt(squares/n+normEpsilon)
+		mean[c] = moved(mean[c], sums.mean[c])
+		variance[c] = moved(variance[c], squares/(n-1))
+	}
+	batches[0] = min(batches[0]+1, maxCount)
+}
+
+// moved is a running value after a step on samples whose own value is given.
+func moved(running float32, value float64) float32 {
+	return float32(float64((1-batchMomentum)*float64(running)) + float64(batchMomentum*value))
+}
+
+// Backward follows from y = γ c/sqrt(σ² + ε) + β with c = x − μ: with the means over the values of the
+// channel in the minibatch,
+//
+//	dx = γ (dy − mean(dy) − c mean(dy c)/(σ² + ε)) / sqrt(σ² + ε).
+//
+// In a frozen layer μ and σ² do not depend on x, and only the first term is left.
+func (s *batchNormStage) Backward(p *Pass) {
+	sums := s.sums
+	channels := s.X.Channels
+	if s.frozen {
+		s.inputs(p)
+		return
+	}
+	for i := range s.X.Size() {
+		c := i % channels
+		centred := s.centred[i*Lanes:]
+		for l, dy := range s.Y.GradientRow(p, i)[:p.Samples] {
+			sums.first[c] += float64(dy)
+			sums.second[c] += float64(float64(dy) * float64(centred[l]))
+		}
+	}
+	// The gradients of γ and β are sums over the whole minibatch, which the last block adds. The sums
+	// become the means of the formula.
+	s.together(func() {
+		for c := range channels {
+			p.Gradient[c] += float32(sums.second[c] * sums.inverse[c])
+			p.Gradient[channels+c] += float32(sums.first[c])
+			sums.first[c] /= float64(sums.values)
+			sums.second[c] /= float64(sums.values)
+		}
+	})
+	// The first layer of a network needs no gradient of its inputs.
+	if s.Gradient {
+		s.inputs(p)
+	}
+	// The sums are zero again when all blocks have read them.
+	s.together(func() {
+		clear(sums.first)
+		clear(sums.second)
+		sums.values = 0
+	})
+}
+
+// inputs writes the gradient of the block's inputs. The sums hold the means of dy and dy c, or zero in a
+// frozen layer.
+func (s *batchNormStage) inputs(p *Pass) {
+	for i := range s.X.Size() {
+		c := i % s.X.Channels
+		scale := s.sums.inverse[c]
+		weight := float64(float64(p.Parameters[c]) * scale)
+		mean := s.sums.first[c]
+		slope := float64(s.sums.second[c] * float64(scale*scale))
+		centred := s.centred[i*Lanes:]
+		dy := s.Y.GradientRow(p, i)
+		dx := s.X.GradientRow(p, i)
+		for l := range p.Samples {
+			dx[l] = float32(weight * (float64(dy[l]) - mean - float64(float64(centred[l])*slope)))
+		}
+		clear(dx[p.Samples:])
+	}
+}

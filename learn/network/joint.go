@@ -1,0 +1,124 @@
+package network
+
+import (
+	"iter"
+
+	"fedpace/learn/internal/kernel"
+)
+
+// joint is the arithmetic of layers with batch norms, which need all samples of a minibatch at once. Each
+// block of samples has a network of its own. They take turns, in the order of the blocks: each runs to
+// the next batch norm, where it waits until all have come there (see [meeting]). Sums over the minibatch
+// thus have a fixed order.
+type joint struct {
+	// parts are the networks of blocks. They are made when a minibatch first needs them.
+	parts []*network
+	// add makes the network of another block.
+	add func() *network
+	// blocks are the samples of each network, and losses the sums of their losses.
+	blocks []Batch
+	losses []float64
+	meeting
+}
+
+// meeting is what the networks of one minibatch share.
+type meeting struct {
+	// blocks is the number of networks that take part.
+	blocks int
+	// norms are the sums of each batch norm, in the order of the layers.
+	norms []*batchSums
+}
+
+// newJoint makes the arithmetic of layers, the parameters of which have the given sizes by region.
+func newJoint(list []Layer, samples Samples, sizes [Regions]int, isa kernel.ISA) *joint {
+	j := &joint{}
+	j.add = func() *network { return newNetwork(list, samples, sizes, Lanes, isa, &j.meeting) }
+	j.grow(1)
+	return j
+}
+
+// grow makes networks until there are n.
+func (j *joint) grow(n int) {
+	for len(j.parts) < n {
+		j.parts = append(j.parts, j.add())
+	}
+}
+
+// alone returns a network that is given minibatches of one block, as a whole.
+func (j *joint) alone() *network {
+	j.meeting.blocks = 1
+	j.parts[0].wait = nil
+	return j.parts[0]
+}
+
+// divide sets the blocks of a minibatch.
+func (j *joint) divide(b *Batch) {
+	samples := j.parts[0].samples
+	j.blocks = j.blocks[:0]
+	for first := 0; first < b.N; first += Lanes {
+		j.blocks = append(j.blocks, b.part(samples, first, min(Lanes, b.N-first)))
+	}
+}
+
+// Gradients implements [Arithmetic]. The networks are coroutines, of which one runs at a time.
+func (j *joint) Gradients(params []float32, b *Batch) (loss float64) {
+	j.divide(b)
+	if len(j.blocks) == 1 {
+		return j.alone().Gradients(params, &j.blocks[0])
+	}
+	j.grow(len(j.blocks))
+	j.meeting.blocks = len(j.blocks)
+	j.losses = append(j.losses[:0], make([]float64, len(j.blocks))...)
+	resume := make([]func() (struct{}, bool), len(j.blocks))
+	for k := range j.blocks {
+		next, stop := iter.Pull(j.pass(k, params))
+		// A coroutine that has ended is not affected. One still waits only where another panicked.
+		defer stop()
+		resume[k] = next
+	}
+	// All networks wait equally often, so all end in the same turn.
+	for waiting := true; waiting; {
+		for _, next := range resume {
+			_, waiting = next()
+		}
+	}
+	for _, sum := range j.losses {
+		loss += sum
+	}
+	return loss / float64(b.N)
+}
+
+// pass returns the pass of block k through its network and back, which yields wherever it waits for the
+// other blocks.
+func (j *joint) pass(k int, params []float32) iter.Seq[struct{}] {
+	return func(yield func(struct{}) bool) {
+		part := j.parts[k]
+		part.wait = func() {
+			if !yield(struct{}{}) {
+				panic("network: a block waits for others that do not come")
+			}
+		}
+		j.losses[k] = part.sumGradients(params, &j.blocks[k])
+	}
+}
+
+// Update implements [Arithmetic]: it adds alpha times the gradients of all blocks, one after the other, or
+// stores their sum.
+func (j *joint) Update(dst []float32, _ *Batch, op kernel.Op, alpha float32) {
+	for k := range j.blocks {
+		j.parts[k].Update(dst, &j.blocks[k], op, alpha)
+		// The first block has stored, so that the others add.
+		op = kernel.Add
+	}
+}
+
+// Evaluate implements [Arithmetic]. Batch norms have their running values then, so that blocks do not
+// depend on each other.
+func (j *joint) Evaluate(params []float32, b *Batch, scores []Score) (loss float64) {
+	j.divide(b)
+	n := j.alone()
+	for k := range j.blocks {
+		loss += n.Evaluate(params, &j.blocks[k], scores)
+	}
+	return loss
+}

@@ -28,8 +28,9 @@ type Problem struct {
 	Seed uint64
 	// Batch is the number of samples of a minibatch.
 	Batch int
-	// LargestBatch is the largest minibatch of any class of clients. 0 means that no class has its own.
-	LargestBatch int
+	// LargestBatch and SmallestBatch are the bounds of the minibatches that classes of clients have of their
+	// own. 0 means that no class has its own.
+	LargestBatch, SmallestBatch int
 	// Augment is NoAugment or FlipCrop.
 	Augment string
 
@@ -186,6 +187,9 @@ func (p *Problem) Check() error {
 	if !reads.Fit(info.Samples) {
 		return fmt.Errorf("model: %s reads %s, %s has %s", p.Model, reads.Describe(), info.Name, info.Describe())
 	}
+	if err := p.checkBatches(); err != nil {
+		return err
+	}
 	switch p.Augment {
 	case NoAugment:
 	case FlipCrop:
@@ -194,6 +198,31 @@ func (p *Problem) Check() error {
 		}
 	default:
 		return fmt.Errorf("augment: %q is not %s or %s", p.Augment, NoAugment, FlipCrop)
+	}
+	return nil
+}
+
+// checkBatches returns an error if some client would train on fewer samples than the model can: its
+// minibatches have all of its samples at most.
+func (p *Problem) checkBatches() error {
+	least := learn.LeastBatch(p.Model)
+	if least == 1 {
+		return nil
+	}
+	smallest := p.Batch
+	if p.SmallestBatch > 0 {
+		smallest = min(smallest, p.SmallestBatch)
+	}
+	if smallest < least {
+		return fmt.Errorf("batch: minibatches of %d sample, and batch_norm trains on at least %d, as one value "+
+			"has no variance; want batch: %d or more", smallest, least, least)
+	}
+	for c := range p.Set.Clients() {
+		if n := p.Set.Samples(c); n < least {
+			return fmt.Errorf("model: client %d (%s) has %d sample, and batch_norm trains on at least %d, as one value "+
+				"has no variance (take norm or layer_norm, or leave such clients out of the data)",
+				c, p.Set.Client(c), n, least)
+		}
 	}
 	return nil
 }

@@ -476,3 +476,39 @@ func TestProblem_AlgorithmsOfPlainSteps(t *testing.T) {
 		}
 	}
 }
+
+// A model with a batch norm is refused before the run if some minibatch would have one sample.
+func TestProblem_BatchNormNeedsTwoSamples(t *testing.T) {
+	t.Parallel()
+	model, err := learn.Parse("layers:values=3,classes=2;batch_norm,dense(2)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, sizes := range map[string][]int{
+		"":                                   {2, 5},
+		"client 1 (b) has 1 sample, and":     {2, 1},
+		"minibatches of 1 sample, and batch": nil,
+	} {
+		p := Problem{Model: model, Batch: 4, Augment: NoAugment, Algorithm: algorithm.FedAvg{}, Set: sized{reads: model.Samples(), sizes: []int{3, 3}}}
+		if sizes == nil {
+			p.SmallestBatch = 1
+		} else {
+			p.Set = sized{reads: model.Samples(), sizes: sizes}
+		}
+		if err := p.Check(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %q", sizes, err, want)
+		}
+	}
+}
+
+// sized is a set of clients that have so many samples each.
+type sized struct {
+	federated.Set
+	reads learn.Samples
+	sizes []int
+}
+
+func (s sized) Info() federated.Info { return federated.Info{Samples: s.reads} }
+func (s sized) Clients() int         { return len(s.sizes) }
+func (s sized) Client(c int) string  { return string(rune('a' + c)) }
+func (s sized) Samples(c int) int    { return s.sizes[c] }

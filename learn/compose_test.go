@@ -18,19 +18,19 @@ var pieces = []string{
 	"average", "flatten", "gru(4,2,all)", "gru(6,1,last)", "residual", "residual", "residual",
 }
 
-// drawList draws layers that fit those before them, which are the beginning of a name. It
-// returns them as they are, and with a layer between all of them that does nothing and keeps
+// drawList draws layers that fit those before them, which are the beginning of a name, from pieces and
+// others. It returns them as they are, and with a layer between all of them that does nothing and keeps
 // them from being computed together.
-func drawList(t *rapid.T, before string, depth int) (list, apart string) {
+func drawList(t *rapid.T, before string, depth int, others ...string) (list, apart string) {
 	var parts, spaced []string
 	for range rapid.IntRange(1, 5).Draw(t, "layers") {
-		part := rapid.SampledFrom(pieces).Draw(t, "layer")
+		part := rapid.SampledFrom(slices.Concat(pieces, others)).Draw(t, "layer")
 		alone := part
 		if part == "residual" {
 			if depth == 3 {
 				continue
 			}
-			body, apart := drawList(t, before+strings.Join(append(slices.Clone(parts), ""), ","), depth+1)
+			body, apart := drawList(t, before+strings.Join(append(slices.Clone(parts), ""), ","), depth+1, others...)
 			part, alone = "residual(["+body+"])", "residual(["+apart+"])"
 		}
 		if _, err := Parse(before + strings.Join(append(slices.Clone(parts), part, "flatten", "dense(3)"), ",")); err == nil {

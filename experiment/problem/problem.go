@@ -596,28 +596,33 @@ func (p *Problem) makeModel(ctx context.Context) (err error) {
 // algorithm, optimizer, noise and attacks of this configuration.
 func (p *Problem) Learning() *actors.Problem {
 	c := &p.Config
-	// Buffers are sized by the largest minibatch of any class of the fleet.
+	// Memory is sized by the largest minibatch of any class of the fleet.
 	largest := 0
+	smallest := 0
 	for _, k := range c.Fleet {
 		largest = max(largest, k.Batch)
+		if k.Batch > 0 && (smallest == 0 || k.Batch < smallest) {
+			smallest = k.Batch
+		}
 	}
 	return &actors.Problem{
-		Model:        p.Model,
-		Set:          p.Set,
-		Seed:         c.Seed,
-		Batch:        c.Batch,
-		LargestBatch: largest,
-		Augment:      c.Augment,
-		Algorithm:    p.Algorithm,
-		Optimizer:    c.Local,
-		HeadSteps:    c.Personal.HeadSteps,
-		Compression:  c.Compress,
-		Kernel:       p.Arithmetic,
-		Attacks:      attacks(c),
-		Trainer:      p.Trainer,
-		Noise:        c.Privacy.Local,
-		Grid:         p.noiseGrid(),
-		Clips:        c.Combining().Clip != nil,
+		Model:         p.Model,
+		Set:           p.Set,
+		Seed:          c.Seed,
+		Batch:         c.Batch,
+		LargestBatch:  largest,
+		SmallestBatch: smallest,
+		Augment:       c.Augment,
+		Algorithm:     p.Algorithm,
+		Optimizer:     c.Local,
+		HeadSteps:     c.Personal.HeadSteps,
+		Compression:   c.Compress,
+		Kernel:        p.Arithmetic,
+		Attacks:       attacks(c),
+		Trainer:       p.Trainer,
+		Noise:         c.Privacy.Local,
+		Grid:          p.noiseGrid(),
+		Clips:         c.Combining().Clip != nil,
 		// Noise must cover buffers, and secure aggregation hides them, so both have them in the sum.
 		SumsBuffers: c.Combining().Private || c.Secure.On,
 	}

@@ -2,8 +2,9 @@
 
     fedpace run --trainer 'python3 models_fedavg.py NAME' ...
     python3 models_fedavg.py NAME FIRST.safetensors LAST.safetensors TASKS.json ETA
+    python3 models_fedavg.py NAME TABLE.csv
 
-By hand it plays the tasks that a run accepted, each from the model that it began with, and prints
+With a table it writes the samples, for models of fedpace's own. By hand it plays the tasks that a run accepted, each from the model that it began with, and prints
 how far the run's model is from the loop's. Both files are loaded strictly, by PyTorch's names.
 A client's minibatch is all that it has, so that the order of samples does not matter.
 """
@@ -32,6 +33,13 @@ class Tied(nn.Module):
 
     def forward(self, x):
         return self.output(self.embedding(x).mean(1))
+
+
+class Images(nn.Sequential):
+    """Layers that read the features as images."""
+
+    def forward(self, x):
+        return super().forward(x.view(-1, 1, 3, 4))
 
 
 class Masked(nn.Module):
@@ -63,6 +71,7 @@ MODELS = {
                                          nn.Linear(3 * 2 * 3, WORDS)),
     "groupnorm": lambda: nn.Sequential(nn.Unflatten(1, (1, 3, 4)), nn.Conv2d(1, 4, 2), nn.GroupNorm(2, 4), nn.ReLU(), nn.Flatten(),
                                        nn.Linear(4 * 2 * 3, WORDS)),
+    "images": lambda: Images(nn.Conv2d(1, 3, 2), nn.BatchNorm2d(3), nn.ReLU(), nn.Flatten(), nn.Linear(3 * 2 * 3, WORDS)),
     "tied": Tied,
     "masked": Masked,
 }
@@ -130,9 +139,21 @@ def aggregate(states, tasks, rate):
     return following
 
 
+def write_table(path):
+    """Writes the samples of all clients, and the held-out ones, as a table."""
+    with open(path, "w") as f:
+        f.write("client,split," + ",".join(f"x{i}" for i in range(WIDTH)) + ",y\n")
+        for c in range(CLIENTS + 1):
+            client, split = (f"client{c}", "train") if c < CLIENTS else ("client0", "test")
+            for x, y in zip(X[c], Y[c]):
+                f.write(f"{client},{split},{','.join(repr(float(v)) for v in x)},{y}\n")
+
+
 if "FEDPACE_TRAINER" in os.environ:
     clients = {f"client{c}": (X[c], Y[c]) for c in range(CLIENTS)}
     fedpace.serve(model, loss, data=fedpace.Grouped(clients, held_out=(X[-1], Y[-1])))
+elif len(sys.argv) == 3:
+    write_table(sys.argv[2])
 else:
     states, last = [load(sys.argv[2])], load(sys.argv[3])
     with open(sys.argv[4]) as f:

@@ -176,7 +176,7 @@ func TestFinishedPage_PartOfRun(t *testing.T) {
 	if p := readPage(t, c.Out); p.Run.Name != "second" {
 		t.Errorf("the page is %q's", p.Run.Name)
 	}
-	for name := range contents(t, c.Out) {
+	for name := range runtest.Files(t, c.Out) {
 		if name != live.File {
 			if err := os.Remove(filepath.Join(c.Out, name)); err != nil {
 				t.Fatal(err)

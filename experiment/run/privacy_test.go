@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -108,53 +107,6 @@ func TestPrivacy_EpsilonEndsRun(t *testing.T) {
 	}
 }
 
-// What clients do to a round decides what it costs.
-func TestPrivacy_CostOfRounds(t *testing.T) {
-	t.Parallel()
-	cost := func(sets ...string) *folder.Privacy {
-		p, err := problem.Prepare(t.Context(), runtest.Small(t, append(private[:2:2], sets...)...), false, nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer p.Close()
-		return p.Privacy.Summary(10)
-	}
-	sampled, absent, everybody := cost(), cost("availability={model: markov, on_seconds: 30, off_seconds: 10}"), cost("clients=10", "cohort=10")
-	if sampled.Rate >= 1 || absent.Rate != 1 || everybody.Rate != 1 {
-		t.Errorf("rates %g, %g and %g", sampled.Rate, absent.Rate, everybody.Rate)
-	}
-	if !(sampled.Epsilon < absent.Epsilon && everybody.Epsilon < absent.Epsilon) {
-		t.Errorf("epsilon %g of a sample, %g of clients that may be away, %g of all", sampled.Epsilon, absent.Epsilon, everybody.Epsilon)
-	}
-	if all, first := cost().Updates, cost("close={rule:first,n:7}").Updates; all != 10 || first != 7 {
-		t.Errorf("sums are divided by %d and, where the first 7 close a round, by %d", all, first)
-	}
-	if got := cost("schedule.k=error").NotCovered; len(got) != 1 || !strings.HasPrefix(got[0], "schedule.k follows the clients' training losses") {
-		t.Errorf("a schedule that follows losses: %q", got)
-	}
-	for sets, want := range map[string]int{
-		"compress=top_k": 1, "compress={method:top_k,error_feedback:false}": 0, "compress=top_k clients=10 cohort=10": 0, "compress=top_k clients=10 cohort=10 close={rule:first,n:9}": 1,
-		"local={momentum:0.9,keep:true}": 1, "local={momentum:0.9}": 0, "aggregate.algorithm=streaming": 1, "personal=[0]": 1,
-	} {
-		if got := cost(strings.Fields(sets)...).NotCovered; len(got) != want || want > 0 && !strings.Contains(got[0], "from task to task") {
-			t.Errorf("%s: not covered is %q", sets, got)
-		}
-	}
-	for sets, want := range map[string]int{"select=round_robin": 1, "select=round_robin clients=10 cohort=10": 0, "availability={model:markov,on_seconds:30,off_seconds:10}": 1} {
-		if got := cost(strings.Fields(sets)...).NotCovered; len(got) != want || want > 0 && !strings.Contains(got[0], "who else is asked") {
-			t.Errorf("%s: not covered is %q", sets, got)
-		}
-	}
-	if got := cost("stop.validation_accuracy=0.9").NotCovered; len(got) != 1 || !strings.HasPrefix(got[0], "the run's end follows validations") {
-		t.Errorf("an end by accuracy: %q", got)
-	}
-	for formula, want := range map[string]int{"k0 / r": 0, "k0 * F / F0": 1, "k0 * (1 - accuracy)": 1, "k0 * (1 - straggler_share)": 1, "k0 * F / F0 * (1 - accuracy) * (1 - straggler_share)": 3} {
-		if got := cost("schedule.k={rule: expression, formula: " + formula + "}").NotCovered; len(got) != want {
-			t.Errorf("%s: not covered is %q", formula, got)
-		}
-	}
-}
-
 // The page shows what the dry run of its example says.
 func TestPrivacy_Page(t *testing.T) {
 	slow.NotUnderRace(t)
@@ -174,94 +126,6 @@ func TestPrivacy_Page(t *testing.T) {
 	words := strings.Join(strings.Fields(p.Privacy.Text(c.Stop.Rounds)), " ")
 	if !strings.Contains(strings.ReplaceAll(strings.Join(strings.Fields(string(page)), " "), " # ", " "), words) {
 		t.Errorf("the page does not show: %s", words)
-	}
-}
-
-func TestPrivacy_Refusals(t *testing.T) {
-	t.Parallel()
-	for sets, want := range map[string]string{
-		"aggregate.weights=samples":                           "aggregate.weights: with differential privacy no client counts more than another (set equal)",
-		"aggregate.combine=median":                            "aggregate.combine: how far one client moves",
-		"aggregate.clip=median":                               "aggregate.clip: privacy.clip is the bound on updates",
-		"aggregate.algorithm=scaffold":                        "privacy.clip: is for updates of one vector",
-		"aggregate.algorithm=fednova":                         `privacy.clip: "privacy.clip" takes updates as they are`,
-		"late=use close={rule:deadline,seconds:1}":            "late: a late update would count",
-		"close={rule:buffered,n:2}":                           "close: whether others' updates count",
-		"close={rule:first,n:2} network.server_upload_mbps=9": "close: clients that share",
-		"select=fit":                       "select: the steps of a round's clients follow the times of the others",
-		"compress={method:sign,step:0.01}": "privacy.clip: does not go with compress: sign",
-		"privacy.delta=0.09":               "privacy.delta: 0.09 may be the loss of one",
-		"privacy.noise_multiplier=null":    "privacy: clip and noise_multiplier belong together",
-		"select={rule:oort,seconds:1}":     "select: oort chooses clients by what their samples are",
-	} {
-		c, err := config.Load("", slices.Concat([]string{"task=femnist", "clients=200", "cohort=10"}, private, strings.Fields(sets)))
-		if err == nil {
-			_, err = problem.Prepare(t.Context(), c, false, nil, nil)
-		}
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", sets, err, want)
-		}
-	}
-}
-
-// With real devices the key of the noise is random and its owner's alone; a run with the
-// same devices has other noise, and a replay the same.
-func TestPrivacy_DeviceNoiseIsSecret(t *testing.T) {
-	t.Parallel()
-	keys := map[string]bool{}
-	var dir string
-	for range 2 {
-		o, sets := devicesAlone(t, "[d1, d2]", append(private[:2:2], "stop.rounds=3", "devices.keep_updates=true")...)
-		c := runtest.Small(t, sets()...)
-		stops := []func(){join(t, o.NATS.URL, "d1"), join(t, o.NATS.URL, "d2")}
-		s := mustRun(t, c, o)
-		for _, stop := range stops {
-			stop()
-		}
-		if s.Privacy.Rate != 1 || s.Privacy.Simulated {
-			t.Errorf("%+v", s.Privacy)
-		}
-		dir = c.Out
-		path := filepath.Join(dir, folder.NoiseFile)
-		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if info.Mode().Perm() != 0o600 {
-			t.Errorf("%s has mode %v", folder.NoiseFile, info.Mode())
-		}
-		key, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		keys[string(key)] = true
-		sameAgain(t, dir, s)
-	}
-	if len(keys) != 2 {
-		t.Error("two runs have one key")
-	}
-	if err := os.Remove(filepath.Join(dir, folder.NoiseFile)); err != nil {
-		t.Fatal(err)
-	}
-	c, err := LoadReplay(dir, []string{"out=" + t.TempDir()}, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Run(t.Context(), c, Options{Continuation: Continuation{Replay: dir}}); err == nil || !strings.Contains(err.Error(), "the key of the run's noise") {
-		t.Errorf("a replay without the key: %v", err)
-	}
-}
-
-// No device is banned for what the coordinator's own noise does to the model: in about half of
-// such runs one would be, by the measure for runs without noise.
-func TestPrivacy_NoiseBlamesNoDevice(t *testing.T) {
-	t.Parallel()
-	for range 8 {
-		o, all := devicesAlone(t, "[d1, d2, d3, d4, d5, d6]", "privacy.clip=1", "privacy.noise_multiplier=15", "privacy.delta=0.01", "stop.rounds=20", "devices.keep_updates=true")
-		crowd(t, o.NATS.URL, map[string]lies{"d1": honest, "d2": honest, "d3": honest, "d4": honest, "d5": honest, "d6": honest})
-		if s := mustRun(t, runtest.Small(t, all()...), o); len(s.Banned) > 0 {
-			t.Errorf("banned are %+v", s.Banned)
-		}
 	}
 }
 

@@ -19,13 +19,30 @@ import (
 	"fedpace/metrics/outputs"
 )
 
+// mustRun plays a run that has to succeed.
 func mustRun(t testing.TB, c config.Config, o Options) folder.Summary {
 	t.Helper()
-	s, err := Run(t.Context(), c, o)
+	return runtest.MustRun(t, Run, c, o)
+}
+
+// resumed stops a run after some rounds, and returns what it comes to when it goes on.
+func resumed(t *testing.T, c config.Config, rounds int, o Options) folder.Summary {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	_, err := Run(ctx, c, Options{Callbacks: Callbacks{Model: func(round int, _ []float32) {
+		if round == rounds {
+			stop()
+		}
+	}}})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("it ended with %v", err)
+	}
+	r, err := Resume(t.Context(), c.Out, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return r.Summary
 }
 
 // Table 4's K_r-rounds column for 10,000 rounds' worth of K-eta-fixed, played
@@ -373,7 +390,7 @@ func TestSynthetic_Named(t *testing.T) {
 		t.Errorf("the summary calls the data %v", s.Data)
 	}
 	tweets := filepath.Join(t.TempDir(), "tweets.tsv")
-	write(t, tweets, strings.Repeat("0\ta b0\n1\ta b1\n", 25))
+	runtest.WriteFile(t, tweets, strings.Repeat("0\ta b0\n1\ta b1\n", 25))
 	made := runtest.Small(t, "task=sent140", "clients=all", "cohort=5", "stop.rounds=1", "data="+tweets)
 	if s := mustRun(t, made, Options{}); s.Data == nil || !strings.Contains(*s.Data, "synthetic") {
 		t.Errorf("real samples in a made grouping: the summary calls the data %v", s.Data)

@@ -51,14 +51,7 @@ const small = "fleet=[{name: slow, weight: 1, seconds_per_step: {dist: lognormal
 func stays(t testing.TB) {
 	t.Helper()
 	t.Chdir(t.TempDir())
-	write(t, "stays.csv", "trace,from_second,to_second\na,0,9\na,12,15\nb,3,20\n")
-}
-
-func write(t testing.TB, path, text string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	runtest.WriteFile(t, "stays.csv", "trace,from_second,to_second\na,0,9\na,12,15\nb,3,20\n")
 }
 
 // counted is a set that notes whose samples are trained on.
@@ -382,8 +375,8 @@ func TestTarget_Time(t *testing.T) {
 // its file and line before anything is written.
 func TestDevices_Files(t *testing.T) {
 	t.Chdir(t.TempDir())
-	write(t, "links.csv", "trace,second,download_mbps,upload_mbps\na,0,8,4\na,1,8,4\nb,0,80,40\n")
-	write(t, "devices.csv", "device,milliseconds\npi,100\nphone,10\n")
+	runtest.WriteFile(t, "links.csv", "trace,second,download_mbps,upload_mbps\na,0,8,4\na,1,8,4\nb,0,80,40\n")
+	runtest.WriteFile(t, "devices.csv", "device,milliseconds\npi,100\nphone,10\n")
 	out := filepath.Join(t.TempDir(), "run")
 	run := func(sets ...string) folder.Summary {
 		t.Helper()
@@ -399,9 +392,9 @@ func TestDevices_Files(t *testing.T) {
 	if s := run("network.links=links.csv", "compute={measured: devices.csv, reference: pi}"); s.VirtualSeconds <= 6*4 || s.VirtualSeconds > 6*7 {
 		t.Errorf("6 rounds of all devices take %g s", s.VirtualSeconds)
 	}
-	write(t, "gap.csv", "trace,second,download_mbps,upload_mbps\na,0,8,4\na,2,8,4\n")
-	write(t, "late.csv", "trace,from_second,to_second\na,5,3\n")
-	write(t, "twice.csv", "device,milliseconds\npi,100\npi,10\n")
+	runtest.WriteFile(t, "gap.csv", "trace,second,download_mbps,upload_mbps\na,0,8,4\na,2,8,4\n")
+	runtest.WriteFile(t, "late.csv", "trace,from_second,to_second\na,5,3\n")
+	runtest.WriteFile(t, "twice.csv", "device,milliseconds\npi,100\npi,10\n")
 	for _, test := range []struct{ set, want string }{
 		{"network.links=gap.csv", `network.links: gap.csv: link traces: line 3: second is "2", want 1: seconds count from 0 without gaps`},
 		{"fleet=[{name: x, links: none.csv}]", `fleet[0].links: open none.csv: no such file or directory`},
@@ -447,7 +440,7 @@ func TestState_Limited(t *testing.T) {
 // Where nobody comes back the run ends and says why.
 func TestStragglers_DesertedRun(t *testing.T) {
 	t.Chdir(t.TempDir())
-	write(t, "never.csv", "trace,from_second,to_second\na,0,1\n")
+	runtest.WriteFile(t, "never.csv", "trace,from_second,to_second\na,0,1\n")
 	c := runtest.Small(t, "train=false", "availability={model: trace, sessions: never.csv, period_seconds: 90000000}", "stop.rounds=100")
 	var notices []string
 	s := mustRun(t, c, Options{Callbacks: Callbacks{Notice: func(line string) { notices = append(notices, line) }}})

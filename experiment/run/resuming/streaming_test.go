@@ -1,4 +1,4 @@
-package run
+package resuming_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"fedpace/config"
+	"fedpace/experiment/run"
 )
 
 // The clock of Streaming DiLoCo: workers that are unlike go on with their steps while a fragment
@@ -28,11 +29,11 @@ func TestStreaming_OverlapStepByStep(t *testing.T) {
 			fmt.Sprintf("schedule.k0=%d", c.k), "schedule.k=fixed", "checkpoint.seconds=1000",
 			fmt.Sprintf("aggregate={algorithm: streaming, fragments: %d, overlap: %d}", fragments, c.tau), "out=" + filepath.Join(t.TempDir(), "run"),
 		}
-		run, err := config.Load("", sets)
+		settings, err := config.Load("", sets)
 		if err != nil {
 			t.Fatal(err)
 		}
-		played, err := Run(t.Context(), run, Options{})
+		played, err := run.Run(t.Context(), settings, run.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,10 +64,10 @@ func TestStreaming_OverlapStepByStep(t *testing.T) {
 			t.Errorf("tau %d, K %d: %g s, step by step %g s", c.tau, c.k, got, ready)
 		}
 		if c.tau == 3 {
-			stopped := run
+			stopped := settings
 			stopped.Pace, stopped.Out = 40, filepath.Join(t.TempDir(), "stopped")
-			stopAt(t, 5, func(ctx context.Context, o Options) error { _, err := Run(ctx, stopped, o); return err })
-			again, err := Resume(t.Context(), stopped.Out, Options{Version: "v"})
+			stopAt(t, 5, func(ctx context.Context, o run.Options) error { _, err := run.Run(ctx, stopped, o); return err })
+			again, err := run.Resume(t.Context(), stopped.Out, run.Options{Version: "v"})
 			if err != nil || again.Summary.Fingerprint != played.Fingerprint {
 				t.Errorf("a resumed run has the fingerprint %s, want %s (%v)", again.Summary.Fingerprint, played.Fingerprint, err)
 			}

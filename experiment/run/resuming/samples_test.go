@@ -1,10 +1,12 @@
-package run
+package resuming_test
 
 import (
 	"context"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"fedpace/experiment/run"
 
 	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
@@ -23,7 +25,7 @@ func TestStop_Samples(t *testing.T) {
 		{[]string{"close={rule: first, n: 2}"}, 5 * 32, 7},
 	} {
 		c := pausing(t, append(x.sets, "pace=0", "stop.rounds=null", "stop.samples=2000", "schedule.k0=5", "schedule.k=fixed")...)
-		s, err := Run(t.Context(), c, Options{Version: "v"})
+		s, err := run.Run(t.Context(), c, run.Options{Version: "v"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -31,8 +33,8 @@ func TestStop_Samples(t *testing.T) {
 			t.Errorf("%v: %d rounds with %d updates, want %d", x.sets, s.Rounds, s.Outcomes[round.Accepted], x.rounds)
 		}
 		c.Pace, c.Out = 40, filepath.Join(t.TempDir(), "stopped")
-		stopAt(t, 2, func(ctx context.Context, o Options) error { _, err := Run(ctx, c, o); return err })
-		again, err := Resume(t.Context(), c.Out, Options{Version: "v"})
+		stopAt(t, 2, func(ctx context.Context, o run.Options) error { _, err := run.Run(ctx, c, o); return err })
+		again, err := run.Resume(t.Context(), c.Out, run.Options{Version: "v"})
 		if err != nil || again.Summary.Rounds != x.rounds || again.Summary.Fingerprint != s.Fingerprint {
 			t.Errorf("%v: resumed it ends after %d rounds: %v", x.sets, again.Summary.Rounds, err)
 		}
@@ -45,7 +47,7 @@ func TestStop_Tokens(t *testing.T) {
 	t.Parallel()
 	c := pausing(t, "task=shakespeare", "model=[embedding: 4, flatten, dense]", "train=true", "pace=0", "clients=4", "cohort=2", "batch=2",
 		"stop.rounds=null", "stop.tokens=1500", "schedule.k0=2", "schedule.k=fixed", "evaluate.samples=2")
-	s, err := Run(t.Context(), c, Options{Version: "v"})
+	s, err := run.Run(t.Context(), c, run.Options{Version: "v"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +65,7 @@ func TestStop_Tokens(t *testing.T) {
 		}
 	}
 	c = pausing(t, "stop.tokens=1500")
-	if _, err := Run(t.Context(), c, Options{Version: "v"}); err == nil || !strings.Contains(err.Error(), "stop.tokens: the run's samples have no tokens") {
+	if _, err := run.Run(t.Context(), c, run.Options{Version: "v"}); err == nil || !strings.Contains(err.Error(), "stop.tokens: the run's samples have no tokens") {
 		t.Errorf("images with tokens: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package run
+package devices_test
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"fedpace/experiment/run"
 
 	"fedpace/actors/real"
 	"fedpace/algorithm"
@@ -85,7 +87,7 @@ func (d *secureDevices) start(ctx context.Context, t *testing.T, id string) {
 }
 
 // secureRun is the configuration of a run of eight devices alone.
-func secureRun(t *testing.T, sets ...string) (Options, config.Config, *secureDevices) {
+func secureRun(t *testing.T, sets ...string) (run.Options, config.Config, *secureDevices) {
 	t.Helper()
 	o, load := devicesAlone(t, "[d1, d2, d3, d4, d5, d6, d7, d8]", append([]string{
 		"stop.rounds=3", "logistic.features=20", "logistic.classes=5", "secure_aggregation.on=true", "secure_aggregation.dropouts=0.3", "evaluate.every=100",
@@ -129,7 +131,7 @@ func (d *secureDevices) expectModels(t *testing.T, models map[int][]float32, sur
 }
 
 // played runs a configuration with its devices, and returns the models by round.
-func (d *secureDevices) played(t *testing.T, o Options, c config.Config, play func(Options) error) map[int][]float32 {
+func (d *secureDevices) played(t *testing.T, o run.Options, c config.Config, play func(run.Options) error) map[int][]float32 {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	defer d.all.Wait()
@@ -148,8 +150,8 @@ func (d *secureDevices) played(t *testing.T, o Options, c config.Config, play fu
 
 func TestSecure_DevicesHaveUnmaskedBits(t *testing.T) {
 	o, c, d := secureRun(t)
-	models := d.played(t, o, c, func(o Options) error {
-		s, err := Run(t.Context(), c, o)
+	models := d.played(t, o, c, func(o run.Options) error {
+		s, err := run.Run(t.Context(), c, o)
 		if err == nil && s.Outcomes[0] != 24 {
 			err = fmt.Errorf("outcomes %v, want 24 accepted", s.Outcomes)
 		}
@@ -167,8 +169,8 @@ func TestSecure_DeviceInsists(t *testing.T) {
 			c.Survivors = 6
 		}
 	}
-	d.played(t, o, c, func(o Options) error {
-		s, err := Run(t.Context(), c, o)
+	d.played(t, o, c, func(o run.Options) error {
+		s, err := run.Run(t.Context(), c, o)
 		if err == nil && s.Outcomes[0] != 21 {
 			err = fmt.Errorf("outcomes %v, want 21 accepted", s.Outcomes)
 		}
@@ -192,8 +194,8 @@ func TestSecure_DevicesKnowEachOther(t *testing.T) {
 		c.Survivors = 3
 		c.Trust = func(_ uint32, key []byte) bool { return known[string(key)] }
 	}
-	models := d.played(t, o, c, func(o Options) error {
-		_, err := Run(t.Context(), c, o)
+	models := d.played(t, o, c, func(o run.Options) error {
+		_, err := run.Run(t.Context(), c, o)
 		return err
 	})
 	d.expectModels(t, models, func(int) []string { return deviceIDs })
@@ -217,8 +219,8 @@ func TestSecure_DevicesDieAtEachStage(t *testing.T) {
 						kill()
 					}
 				}
-				models := d.played(t, o, c, func(o Options) error {
-					_, err := Run(t.Context(), c, o)
+				models := d.played(t, o, c, func(o run.Options) error {
+					_, err := run.Run(t.Context(), c, o)
 					return err
 				})
 				uploaded := stage > bus.StageMasked || stage == bus.StageMasked && answered
@@ -248,11 +250,11 @@ func TestSecure_CoordinatorStopsAtEachStage(t *testing.T) {
 					once.Do(interrupt)
 				}
 			}
-			models := d.played(t, o, c, func(o Options) error {
-				if _, err := Run(first, c, o); first.Err() == nil {
+			models := d.played(t, o, c, func(o run.Options) error {
+				if _, err := run.Run(first, c, o); first.Err() == nil {
 					return fmt.Errorf("the run was not interrupted: %w", err)
 				}
-				_, err := Resume(t.Context(), c.Out, o)
+				_, err := run.Resume(t.Context(), c.Out, o)
 				return err
 			})
 			if len(models) != 3 {
@@ -268,7 +270,7 @@ func TestSecure_CoordinatorStopsAtEachStage(t *testing.T) {
 func TestSecure_SimulatedHaveUnmaskedBits(t *testing.T) {
 	digest := func(on bool) string {
 		c := runtest.Small(t, "clients=40", "cohort=16", "stop.rounds=3", fmt.Sprint("secure_aggregation.on=", on))
-		s := mustRun(t, c, Options{})
+		s := mustRun(t, c, run.Options{})
 		return *s.ModelSHA256
 	}
 	if with, without := digest(true), digest(false); with != without {
@@ -281,7 +283,7 @@ func TestSecure_TimingOnlyHasSameRounds(t *testing.T) {
 	play := func(train bool) (string, int64) {
 		c := runtest.Small(t, "clients=60", "cohort=12", "stop.rounds=6", "secure_aggregation.on=true",
 			"dropout.probability=0.4", fmt.Sprint("train=", train))
-		s := mustRun(t, c, Options{})
+		s := mustRun(t, c, run.Options{})
 		return s.Fingerprint, s.Outcomes[0]
 	}
 	trained, accepted := play(true)
@@ -297,8 +299,8 @@ func TestSecure_SimulatedClientsBesideDevices(t *testing.T) {
 	play := func(on bool) map[int][]float32 {
 		o, c, d := secureRun(t, fmt.Sprint("secure_aggregation.on=", on), "clients=8", "cohort=8", "devices.robust=false",
 			"devices.clip=null")
-		return d.played(t, o, c, func(o Options) error {
-			s, err := Run(t.Context(), c, o)
+		return d.played(t, o, c, func(o run.Options) error {
+			s, err := run.Run(t.Context(), c, o)
 			if err == nil && s.Outcomes[0] != 48 {
 				err = fmt.Errorf("outcomes %v, want 48 accepted", s.Outcomes)
 			}

@@ -1,4 +1,4 @@
-package run
+package devices_test
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"fedpace/actors/real"
 	"fedpace/bus/natsconn"
@@ -131,14 +130,5 @@ func TestDevices_WithheldDecision(t *testing.T) {
 	}
 	if s.Outcomes[0] != 3 {
 		t.Errorf("outcomes %v", s.Outcomes)
-	}
-}
-
-// Waiting for devices is no part of the first round, by which the time left is told.
-func TestDevices_FirstRound(t *testing.T) {
-	var r recorder
-	r.remaining.since = time.Now().Add(-time.Hour)
-	if r.roundsBegin(); time.Since(r.remaining.since) > 59*time.Minute {
-		t.Errorf("the first round began at %v", r.remaining.since)
 	}
 }

@@ -1,4 +1,4 @@
-package run
+package resuming_test
 
 import (
 	"bytes"
@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"fedpace/experiment/run"
 
 	"fedpace/experiment/checkpoint"
 	"fedpace/experiment/runtest"
@@ -19,9 +21,9 @@ func TestTensorBoard_AfterStop(t *testing.T) {
 	t.Parallel()
 	const tensorboard = "outputs=[tensorboard]"
 	whole, c := runtest.Small(t, tensorboard), runtest.Small(t, tensorboard, "pace=10") // a second: long enough to be stopped
-	mustRun(t, whole, Options{Version: "v"})
-	stopAt(t, 1, func(ctx context.Context, o Options) error { _, err := Run(ctx, c, o); return err })
-	if _, err := Resume(t.Context(), c.Out, Options{Version: "v"}); err != nil {
+	mustRun(t, whole, run.Options{Version: "v"})
+	stopAt(t, 1, func(ctx context.Context, o run.Options) error { _, err := run.Run(ctx, c, o); return err })
+	if _, err := run.Resume(t.Context(), c.Out, run.Options{Version: "v"}); err != nil {
 		t.Fatal(err)
 	}
 	events, err := os.ReadFile(filepath.Join(whole.Out, outputs.TensorBoardFile))

@@ -1,4 +1,4 @@
-package run
+package devices_test
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"fedpace/experiment/run"
 
 	"fedpace/bus"
 	"fedpace/config"
@@ -176,7 +178,7 @@ func TestDevice_Diverging(t *testing.T) {
 		}
 	}
 	devices := map[string]lies{"d1": honest, "d2": shifts(0, classes), "d3": honest, "d4": honest, "evil": shifts(7, 1)}
-	prepare := func(names string) (config.Config, Options) {
+	prepare := func(names string) (config.Config, run.Options) {
 		o, _ := devicesAlone(t, names)
 		crowd(t, o.NATS.URL, devices)
 		return runtest.Small(t, "clients=0", "cohort=fit", "devices.names="+names, "devices.keep_updates=true", "devices.clip=null", "devices.robust=false", "stop.rounds=5", "evaluate.samples=100"), o
@@ -190,10 +192,10 @@ func TestDevice_Diverging(t *testing.T) {
 			stop()
 		}
 	}
-	if _, err := Run(ctx, c, interrupted); !errors.Is(err, context.Canceled) {
+	if _, err := run.Run(ctx, c, interrupted); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	r, err := Resume(t.Context(), c.Out, o)
+	r, err := run.Resume(t.Context(), c.Out, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +270,7 @@ func TestBan_AllDevices(t *testing.T) {
 	crowd(t, o.NATS.URL, map[string]lies{"d1": broken, "d2": broken})
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
-	_, err := Run(ctx, runtest.Small(t, all()...), o)
+	_, err := run.Run(ctx, runtest.Small(t, all()...), o)
 	if want := "no device is left that may take part: the last to be banned was "; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("the run ends with %v, want %q", err, want)
 	}

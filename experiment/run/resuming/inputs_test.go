@@ -1,4 +1,4 @@
-package run
+package resuming_test
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"fedpace/experiment/run"
 
 	"fedpace/experiment/folder"
 )
@@ -24,17 +26,17 @@ func TestResume_ChangedInputs(t *testing.T) {
 	}
 	write("20")
 	c := pausing(t, "network.links="+links)
-	stopAt(t, 5, func(ctx context.Context, o Options) error {
-		_, err := Run(ctx, c, o)
+	stopAt(t, 5, func(ctx context.Context, o run.Options) error {
+		_, err := run.Run(ctx, c, o)
 		return err
 	})
 	write("2")
-	_, err := Resume(t.Context(), c.Out, Options{})
+	_, err := run.Resume(t.Context(), c.Out, run.Options{})
 	if !errors.Is(err, folder.ErrInputs) || !strings.Contains(err.Error(), links+" (network.links)") {
 		t.Errorf("resumed with other links: %v", err)
 	}
 	write("20")
-	r, err := Resume(t.Context(), c.Out, Options{})
+	r, err := run.Resume(t.Context(), c.Out, run.Options{})
 	if err != nil || r.Summary.Rounds != 25 {
 		t.Errorf("resumed with the links that it began with: %d rounds, %v", r.Summary.Rounds, err)
 	}

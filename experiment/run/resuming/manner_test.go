@@ -1,8 +1,10 @@
-package run
+package resuming_test
 
 import (
 	"context"
 	"testing"
+
+	"fedpace/experiment/run"
 )
 
 // What a run is need not be how it goes on: it comes to the same history under
@@ -10,16 +12,16 @@ import (
 func TestResume_AnotherManner(t *testing.T) {
 	t.Parallel()
 	whole := pausing(t, "pace=0")
-	want, err := Run(t.Context(), whole, Options{})
+	want, err := run.Run(t.Context(), whole, run.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := pausing(t)
-	stopAt(t, 1, func(ctx context.Context, o Options) error { _, err := Run(ctx, c, o); return err })
+	stopAt(t, 1, func(ctx context.Context, o run.Options) error { _, err := run.Run(ctx, c, o); return err })
 	manner := c
 	manner.Name, manner.Pace, manner.NATS.AckSeconds, manner.Checkpoint.Seconds = "another", 0, 5, 3
 	manner.Cohort++ // what the run is, its folder says
-	r, err := Resume(t.Context(), c.Out, Options{Continuation: Continuation{Overrides: &manner}})
+	r, err := run.Resume(t.Context(), c.Out, run.Options{Continuation: run.Continuation{Overrides: &manner}})
 	if err != nil {
 		t.Fatal(err)
 	}

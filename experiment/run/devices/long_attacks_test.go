@@ -1,4 +1,4 @@
-package run
+package devices_test
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"fedpace/experiment/run"
 
 	"fedpace/actors"
 	"fedpace/actors/attack"
@@ -152,9 +154,9 @@ func (s siege) play(t *testing.T) (o outcome) {
 			o.grown += heap()
 		}
 	}
-	if o.Summary, o.err = Run(going, c, server); s.stopAt > 0 && errors.Is(o.err, context.Canceled) {
-		var r Resumed
-		if r, o.err = Resume(t.Context(), c.Out, server); o.err == nil {
+	if o.Summary, o.err = run.Run(going, c, server); s.stopAt > 0 && errors.Is(o.err, context.Canceled) {
+		var r run.Resumed
+		if r, o.err = run.Resume(t.Context(), c.Out, server); o.err == nil {
 			o.Summary = r.Summary
 		}
 	}

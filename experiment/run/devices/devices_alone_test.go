@@ -1,4 +1,4 @@
-package run
+package devices_test
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"fedpace/experiment/run"
 
 	"fedpace/bus"
 	"fedpace/bus/embedded"
@@ -24,7 +26,7 @@ import (
 )
 
 // devicesAlone is a run of devices alone on a server of its own, with further sets.
-func devicesAlone(t *testing.T, names string, sets ...string) (o Options, load func() []string) {
+func devicesAlone(t *testing.T, names string, sets ...string) (o run.Options, load func() []string) {
 	t.Helper()
 	server, err := embedded.Start(t.Context(), embedded.Config{Listen: "127.0.0.1:0", Open: true})
 	if err != nil {
@@ -71,7 +73,7 @@ func TestDevicesAlone_Weeks(t *testing.T) {
 	}
 	o, sets := devicesAlone(t, "[d1, d2]", fmt.Sprint("stop.rounds=", rounds), "evaluate.every=200", "http=127.0.0.1:0", "checkpoint.seconds=1")
 	c := runtest.Small(t, sets()...)
-	estimate, err := DryRun(t.Context(), c, o)
+	estimate, err := run.DryRun(t.Context(), c, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,11 +153,11 @@ func join(t *testing.T, url, id string) (stop func()) {
 // sameAgain holds a replay of a run to its bits.
 func sameAgain(t *testing.T, dir string, want folder.Summary) {
 	t.Helper()
-	c, err := LoadReplay(dir, nil, false)
+	c, err := run.LoadReplay(dir, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := mustRun(t, c, Options{Continuation: Continuation{Replay: dir}})
+	again := mustRun(t, c, run.Options{Continuation: run.Continuation{Replay: dir}})
 	if again.Fingerprint != want.Fingerprint || *again.ModelSHA256 != *want.ModelSHA256 {
 		t.Errorf("a replay comes to %s, %s; the run came to %s, %s", again.Fingerprint, *again.ModelSHA256, want.Fingerprint, *want.ModelSHA256)
 	}

@@ -1,4 +1,4 @@
-package run
+package devices_test
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"fedpace/experiment/run"
 
 	"fedpace/algorithm/privacy"
 	"fedpace/coordinator/round"
@@ -23,7 +25,7 @@ func TestDistributedNoise_ModelDeviation(t *testing.T) {
 		"secure_aggregation.on=true", "privacy.distributed={clip: 0.5, noise_multiplier: 4}")
 	var model []float32
 	var initial []float32
-	var o Options
+	var o run.Options
 	o.Model = func(_ int, params []float32) { model = slices.Clone(params) }
 	s := mustRun(t, c, o)
 	quiet := runtest.Small(t, "clients=60", fmt.Sprint("cohort=", cohort), "stop.rounds=1", "schedule.eta0=1e-9",
@@ -71,7 +73,7 @@ func TestDistributedNoise_ModelDeviation(t *testing.T) {
 func TestDistributedNoise_TooFewSurvivors(t *testing.T) {
 	c := runtest.Small(t, "clients=60", "cohort=20", "stop.rounds=8", "dropout.probability=0.3", "task=logistic",
 		"secure_aggregation.on=true", "privacy.distributed={clip: 1, noise_multiplier: 4}")
-	s := mustRun(t, c, Options{})
+	s := mustRun(t, c, run.Options{})
 	counted := int64(0)
 	rounds, err := runtest.ReadRounds(filepath.Join(c.Out, folder.RoundsFile))
 	if err != nil {
@@ -95,8 +97,8 @@ func TestDistributedNoise_TooFewSurvivors(t *testing.T) {
 // model is that of the sum.
 func TestDistributedNoise_RealDevices(t *testing.T) {
 	o, c, d := secureRun(t, "privacy.distributed={clip: 1, noise_multiplier: 4}", "devices.robust=false")
-	models := d.played(t, o, c, func(o Options) error {
-		s, err := Run(t.Context(), c, o)
+	models := d.played(t, o, c, func(o run.Options) error {
+		s, err := run.Run(t.Context(), c, o)
 		if err == nil && (s.DistributedNoise == nil || s.DistributedNoise.Simulated) {
 			err = fmt.Errorf("the summary has %+v", s.DistributedNoise)
 		}

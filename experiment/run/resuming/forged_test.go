@@ -1,4 +1,4 @@
-package run
+package resuming_test
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"fedpace/experiment/run"
 
 	"fedpace/experiment/checkpoint"
 	"fedpace/experiment/folder"
@@ -25,7 +27,7 @@ func TestCheckpoint_Forged(t *testing.T) {
 	}
 	for _, sets := range [][]string{nil, {"network.server_upload_mbps=20", "network.server_download_mbps=20"}, {"train=true", "schedule.k0=1", "select={rule: oort, seconds: 1}"}} {
 		c := pausing(t, sets...)
-		stopAt(t, 1, func(ctx context.Context, o Options) error { _, err := Run(ctx, c, o); return err })
+		stopAt(t, 1, func(ctx context.Context, o run.Options) error { _, err := run.Run(ctx, c, o); return err })
 		c.Pace = 0
 		for seed := range seeds {
 			dir := copyOf(t, c.Out)
@@ -45,7 +47,7 @@ func TestCheckpoint_Forged(t *testing.T) {
 			}
 			ctx, stop := context.WithTimeout(t.Context(), 30*time.Second) // of a run that comes to no round
 			var rounds int
-			_, err = Resume(ctx, dir, Options{Version: "v", Continuation: Continuation{Overrides: &c}, Callbacks: Callbacks{Progress: func(Progress) {
+			_, err = run.Resume(ctx, dir, run.Options{Version: "v", Continuation: run.Continuation{Overrides: &c}, Callbacks: run.Callbacks{Progress: func(run.Progress) {
 				if rounds++; rounds == 100 {
 					stop()
 				}

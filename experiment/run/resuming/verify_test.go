@@ -1,4 +1,4 @@
-package run
+package resuming_test
 
 import (
 	"bytes"
@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"fedpace/experiment/run"
 
 	"fedpace/config"
 	"fedpace/experiment/checkpoint"
@@ -83,7 +85,7 @@ func trainingRuns(t *testing.T) (whole, stopped, other string) {
 	play := func(seed int, stops ...int) string {
 		c := runtest.Small(t, "task=sent140", "clients=20", "cohort=3", "stop.rounds=12", "checkpoint.seconds=1000", "evaluate.samples=100", fmt.Sprintf("seed=%d", seed))
 		if len(stops) == 0 {
-			if _, err := Run(t.Context(), c, Options{Version: "v"}); err != nil {
+			if _, err := run.Run(t.Context(), c, run.Options{Version: "v"}); err != nil {
 				t.Fatal(err)
 			}
 			return c.Out
@@ -91,16 +93,16 @@ func trainingRuns(t *testing.T) (whole, stopped, other string) {
 		resume := false
 		for _, rounds := range stops {
 			ctx, stop := context.WithCancel(t.Context())
-			o := Options{Version: "v", Callbacks: Callbacks{Model: func(round int, _ []float32) {
+			o := run.Options{Version: "v", Callbacks: run.Callbacks{Model: func(round int, _ []float32) {
 				if round >= rounds {
 					stop()
 				}
 			}}}
 			var err error
 			if resume {
-				_, err = Resume(ctx, c.Out, o)
+				_, err = run.Resume(ctx, c.Out, o)
 			} else {
-				_, err = Run(ctx, c, o)
+				_, err = run.Run(ctx, c, o)
 			}
 			stop()
 			if !errors.Is(err, context.Canceled) {
@@ -123,8 +125,8 @@ func TestDamage_FoundAndRepaired(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := contents(t, whole)
-	if v, err := checkpoint.Verify(stopped); err != nil || v.Damaged > 0 || v.Complete || len(v.Files) != len(contents(t, stopped)) {
+	files := runtest.Files(t, whole)
+	if v, err := checkpoint.Verify(stopped); err != nil || v.Damaged > 0 || v.Complete || len(v.Files) != len(runtest.Files(t, stopped)) {
 		t.Fatalf("before anything happens: %+v, %v", v, err)
 	}
 	// Each kind of damage is played on a third of the files, each file has a third of the kinds;
@@ -146,10 +148,10 @@ func TestDamage_FoundAndRepaired(t *testing.T) {
 						continue
 					}
 					dir := damaged(t, stopped, other, name, x.happen)
-					before := contents(t, dir)
+					before := runtest.Files(t, dir)
 					checkFound(t, dir, name, x.name)
-					r, err := Resume(t.Context(), dir, Options{Version: "v"})
-					after := contents(t, dir)
+					r, err := run.Resume(t.Context(), dir, run.Options{Version: "v"})
+					after := runtest.Files(t, dir)
 					if err != nil {
 						refused.Add(1)
 						if name != folder.ConfigFile && !strings.Contains(err.Error(), "start the run again") && !strings.Contains(err.Error(), "start again with") {
@@ -209,27 +211,27 @@ func TestDamage_CompleteRun(t *testing.T) {
 	t.Parallel()
 	play := func(seed string) string {
 		c := runtest.Small(t, "task=sent140", "clients=20", "cohort=3", "stop.rounds=3", "evaluate.samples=100", "seed="+seed)
-		if _, err := Run(t.Context(), c, Options{Version: "v"}); err != nil {
+		if _, err := run.Run(t.Context(), c, run.Options{Version: "v"}); err != nil {
 			t.Fatal(err)
 		}
 		return c.Out
 	}
 	whole, other := play("1"), play("2")
-	if r, err := Resume(t.Context(), whole, Options{}); err != nil || !r.Complete {
+	if r, err := run.Resume(t.Context(), whole, run.Options{}); err != nil || !r.Complete {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	// A process that was killed just before its end leaves what a run needs to go on.
-	files := contents(t, whole)
+	files := runtest.Files(t, whole)
 	for _, name := range []string{folder.CheckpointFile, folder.PreviousCheckpointFile, "tasks.rows"} {
-		write(t, filepath.Join(whole, name), "left")
+		runtest.WriteFile(t, filepath.Join(whole, name), "left")
 	}
-	if r, err := Resume(t.Context(), whole, Options{}); err != nil || !r.Complete {
+	if r, err := run.Resume(t.Context(), whole, run.Options{}); err != nil || !r.Complete {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if left := contents(t, whole); !maps.Equal(files, left) {
+	if left := runtest.Files(t, whole); !maps.Equal(files, left) {
 		t.Errorf("files are left: %v", slices.Collect(maps.Keys(left)))
 	}
-	for name := range contents(t, whole) {
+	for name := range runtest.Files(t, whole) {
 		for _, x := range damages {
 			dir := damaged(t, whole, other, name, x.happen)
 			v, err := checkpoint.Verify(dir)
@@ -242,11 +244,11 @@ func TestDamage_CompleteRun(t *testing.T) {
 				}
 				continue // it may have died before its first checkpoint, and starts again
 			}
-			before := contents(t, dir)
-			if r, err := Resume(t.Context(), dir, Options{Version: "v"}); err == nil || r.Complete {
+			before := runtest.Files(t, dir)
+			if r, err := run.Resume(t.Context(), dir, run.Options{Version: "v"}); err == nil || r.Complete {
 				t.Errorf("%s %s: resume says %+v, %v", name, x.name, r, err)
 			}
-			if !maps.Equal(before, contents(t, dir)) {
+			if !maps.Equal(before, runtest.Files(t, dir)) {
 				t.Errorf("%s %s: resume changes the folder", name, x.name)
 			}
 		}
@@ -278,7 +280,7 @@ func TestDamage_PairBefore(t *testing.T) {
 			t.Errorf("%s: %+v, %v", o.Name, v, err)
 		}
 		var said []string
-		if _, err := Resume(t.Context(), dir, Options{Version: "v", Callbacks: Callbacks{Notice: func(s string) { said = append(said, s) }}}); err != nil {
+		if _, err := run.Resume(t.Context(), dir, run.Options{Version: "v", Callbacks: run.Callbacks{Notice: func(s string) { said = append(said, s) }}}); err != nil {
 			t.Errorf("%s: %v", o.Name, err)
 		}
 		if lines := strings.Join(said, "\n"); !strings.Contains(lines, o.Name+" is damaged before its byte") || !strings.Contains(lines, "goes on from the one before") {

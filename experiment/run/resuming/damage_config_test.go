@@ -1,10 +1,12 @@
-package run
+package resuming_test
 
 import (
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"fedpace/experiment/run"
 
 	"fedpace/experiment/checkpoint"
 	"fedpace/experiment/folder"
@@ -35,7 +37,7 @@ func TestResume_ConfigurationLost(t *testing.T) {
 			t.Errorf("%q: verify finds %+v, %v", text, v, err)
 		}
 		if text != "" {
-			if _, err := Resume(t.Context(), dir, Options{Version: "v"}); err == nil || !strings.Contains(err.Error(), wayOut) {
+			if _, err := run.Resume(t.Context(), dir, run.Options{Version: "v"}); err == nil || !strings.Contains(err.Error(), wayOut) {
 				t.Errorf("%q: resume says %v", text, err)
 			}
 			if now, err := os.ReadFile(path); err != nil || string(now) != text {
@@ -46,7 +48,7 @@ func TestResume_ConfigurationLost(t *testing.T) {
 			}
 		}
 		var said []string
-		r, err := Resume(t.Context(), dir, Options{Version: "v", Callbacks: Callbacks{Notice: func(s string) { said = append(said, s) }}})
+		r, err := run.Resume(t.Context(), dir, run.Options{Version: "v", Callbacks: run.Callbacks{Notice: func(s string) { said = append(said, s) }}})
 		if err != nil || *r.Summary.ModelSHA256 != *want.ModelSHA256 || r.Summary.Fingerprint != want.Fingerprint {
 			t.Errorf("%q: it comes to %+v, %v", text, r.Summary, err)
 		}

@@ -1,4 +1,4 @@
-package run
+package resuming_test
 
 import (
 	"bytes"
@@ -6,10 +6,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"sync"
 	"testing"
+
+	"fedpace/experiment/run"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -18,26 +19,12 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/experiment/checkpoint"
 	"fedpace/experiment/folder"
+	"fedpace/experiment/runtest"
 	"fedpace/internal/testkit/slow"
 )
 
 // checkpointMagic is how every checkpoint begins.
 const checkpointMagic = "fedpace checkpoint\n\x00"
-
-// What the recorder remembers is in a checkpoint, or is one of the things that a
-// resumed run makes anew.
-func TestRecorder_SavedWhole(t *testing.T) {
-	slow.NotUnderRace(t)
-	t.Parallel()
-	anew := map[string]bool{"p": true, "pause": true, "results": true, "lastProgress": true, "reported": true, "checkpoint": true, "due": true, "workers": true, "checkpointFailures": true, "qualities": true, "server": true, "remaining": true, "emptyRounds": true, "warnedTooFew": true}
-	saved := map[string]bool{"outputs": true, "started": true, "progress": true, "saved": true}
-	of := reflect.TypeFor[recorder]()
-	for i := range of.NumField() {
-		if name := of.Field(i).Name; !anew[name] && !saved[name] {
-			t.Errorf("%s is not in a checkpoint: save it with checkpoint.Recorder, or say here that a resumed run makes it anew", name)
-		}
-	}
-}
 
 // pausing is a small run without training, slow enough to be stopped.
 func pausing(t *testing.T, sets ...string) config.Config {
@@ -53,11 +40,11 @@ func pausing(t *testing.T, sets ...string) config.Config {
 }
 
 // stopAt plays a run until so many rounds are done, with play.
-func stopAt(t *testing.T, rounds int, play func(context.Context, Options) error) {
+func stopAt(t *testing.T, rounds int, play func(context.Context, run.Options) error) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	err := play(ctx, Options{Version: "v", Callbacks: Callbacks{Round: func(r *round.Report) {
+	err := play(ctx, run.Options{Version: "v", Callbacks: run.Callbacks{Round: func(r *round.Report) {
 		if r.Round >= rounds {
 			stop()
 		}
@@ -67,33 +54,13 @@ func stopAt(t *testing.T, rounds int, play func(context.Context, Options) error)
 	}
 }
 
-// resumed stops a run after some rounds, and returns what it comes to when it goes on.
-func resumed(t *testing.T, c config.Config, rounds int, o Options) folder.Summary {
-	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	_, err := Run(ctx, c, Options{Callbacks: Callbacks{Model: func(round int, _ []float32) {
-		if round == rounds {
-			stop()
-		}
-	}}})
-	if !errors.Is(err, context.Canceled) {
-		t.Fatalf("it ended with %v", err)
-	}
-	r, err := Resume(t.Context(), c.Out, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r.Summary
-}
-
 // pausedTwice is the folder of a run that was stopped after some rounds, resumed
 // and stopped again: it holds two checkpoints.
 func pausedTwice(t *testing.T) (dir string) {
 	t.Helper()
 	c := pausing(t)
-	stopAt(t, 1, func(ctx context.Context, o Options) error { _, err := Run(ctx, c, o); return err })
-	stopAt(t, 8, func(ctx context.Context, o Options) error { _, err := Resume(ctx, c.Out, o); return err })
+	stopAt(t, 1, func(ctx context.Context, o run.Options) error { _, err := run.Run(ctx, c, o); return err })
+	stopAt(t, 8, func(ctx context.Context, o run.Options) error { _, err := run.Resume(ctx, c.Out, o); return err })
 	return c.Out
 }
 
@@ -115,7 +82,7 @@ var digestsAside = cmpopts.IgnoreFields(folder.Summary{}, "Files", "SummarySHA25
 func TestCheckpoint_FoldersOfStoppedRuns(t *testing.T) {
 	slow.NotUnderRace(t)
 	c := pausing(t, "pace=0")
-	if _, err := Run(t.Context(), c, Options{Version: "v"}); err != nil {
+	if _, err := run.Run(t.Context(), c, run.Options{Version: "v"}); err != nil {
 		t.Fatal(err)
 	}
 	rows, err := os.ReadFile(filepath.Join(c.Out, folder.RoundsFile))
@@ -215,14 +182,14 @@ func TestCheckpoint_FoldersOfStoppedRuns(t *testing.T) {
 			t.Parallel()
 			dir := copyOf(t, paused)
 			x.happens(dir)
-			before := contents(t, dir)
+			before := runtest.Files(t, dir)
 			var notices []string
-			r, err := Resume(t.Context(), dir, Options{Version: "v", Callbacks: Callbacks{Notice: func(s string) { notices = append(notices, s) }}})
+			r, err := run.Resume(t.Context(), dir, run.Options{Version: "v", Callbacks: run.Callbacks{Notice: func(s string) { notices = append(notices, s) }}})
 			if x.refused != "" {
 				if err == nil || !strings.Contains(err.Error(), x.refused) {
 					t.Errorf("%v, want %q", err, x.refused)
 				}
-				if diff := cmp.Diff(before, contents(t, dir)); diff != "" {
+				if diff := cmp.Diff(before, runtest.Files(t, dir)); diff != "" {
 					t.Errorf("it is refused and changes: %s", diff)
 				}
 				return
@@ -233,7 +200,7 @@ func TestCheckpoint_FoldersOfStoppedRuns(t *testing.T) {
 			if said := strings.Join(notices, "\n"); !strings.Contains(said, x.notice) {
 				t.Errorf("it says %q, want %q", said, x.notice)
 			}
-			after := contents(t, dir)
+			after := runtest.Files(t, dir)
 			if after[folder.RoundsFile] != string(rows) {
 				t.Error("other rounds")
 			}
@@ -263,7 +230,7 @@ func TestCheckpoint_DamagedIsNotKept(t *testing.T) {
 	if err := os.WriteFile(newest, []byte(checkpointMagic), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	stopAt(t, 14, func(ctx context.Context, o Options) error { _, err := Resume(ctx, dir, o); return err })
+	stopAt(t, 14, func(ctx context.Context, o run.Options) error { _, err := run.Resume(ctx, dir, o); return err })
 	if kept, err := os.ReadFile(previous); err != nil || !bytes.Equal(kept, good) {
 		t.Errorf("the checkpoint before the damaged one is not kept: %v", err)
 	}
@@ -277,7 +244,7 @@ func TestCheckpoint_DamagedIsNotKept(t *testing.T) {
 func TestCheckpoint_CannotBeWritten(t *testing.T) {
 	t.Parallel()
 	c := pausing(t)
-	stopAt(t, 5, func(ctx context.Context, o Options) error { _, err := Run(ctx, c, o); return err })
+	stopAt(t, 5, func(ctx context.Context, o run.Options) error { _, err := run.Run(ctx, c, o); return err })
 	good, err := os.ReadFile(filepath.Join(c.Out, folder.CheckpointFile))
 	if err != nil {
 		t.Fatal(err)
@@ -291,7 +258,7 @@ func TestCheckpoint_CannotBeWritten(t *testing.T) {
 	lines := make(chan string, 100)
 	wishes := make(chan os.Signal, 1)
 	shown := 0
-	stopAt(t, 14, func(ctx context.Context, o Options) error {
+	stopAt(t, 14, func(ctx context.Context, o run.Options) error {
 		ended := o.Round
 		o.Notice, o.Checkpoint = func(s string) { lines <- s }, wishes
 		o.Round = func(r *round.Report) {
@@ -301,7 +268,7 @@ func TestCheckpoint_CannotBeWritten(t *testing.T) {
 			}
 			ended(r)
 		}
-		_, err := Resume(ctx, c.Out, o)
+		_, err := run.Resume(ctx, c.Out, o)
 		return err
 	})
 	close(lines)
@@ -321,7 +288,7 @@ func TestCheckpoint_CannotBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	var notices []string
-	r, err := Resume(t.Context(), c.Out, Options{Version: "v", Callbacks: Callbacks{Notice: func(s string) { notices = append(notices, s) }}})
+	r, err := run.Resume(t.Context(), c.Out, run.Options{Version: "v", Callbacks: run.Callbacks{Notice: func(s string) { notices = append(notices, s) }}})
 	if err != nil || !r.Summary.Completed {
 		t.Fatalf("%+v, %v", r.Summary, err)
 	}
@@ -329,7 +296,7 @@ func TestCheckpoint_CannotBeWritten(t *testing.T) {
 		t.Errorf("it says %q", said)
 	}
 	c.Out, c.Pace = filepath.Join(t.TempDir(), "whole"), 0
-	want, err := Run(t.Context(), c, Options{Version: "v"})
+	want, err := run.Run(t.Context(), c, run.Options{Version: "v"})
 	if err != nil || want.Fingerprint != r.Summary.Fingerprint {
 		t.Errorf("fingerprint %s, want %s: %v", r.Summary.Fingerprint, want.Fingerprint, err)
 	}
@@ -339,8 +306,8 @@ func TestCheckpoint_CannotBeWritten(t *testing.T) {
 func TestWallTime_AddsUp(t *testing.T) {
 	t.Parallel()
 	c := pausing(t)
-	stopAt(t, 8, func(ctx context.Context, o Options) error { _, err := Run(ctx, c, o); return err })
-	r, err := Resume(t.Context(), c.Out, Options{Version: "v"})
+	stopAt(t, 8, func(ctx context.Context, o run.Options) error { _, err := run.Run(ctx, c, o); return err })
+	r, err := run.Resume(t.Context(), c.Out, run.Options{Version: "v"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -349,22 +316,4 @@ func TestWallTime_AddsUp(t *testing.T) {
 	if all := r.Summary.VirtualSeconds / c.Pace; r.Summary.WallSeconds < 0.9*all {
 		t.Errorf("%v s for %v s of paced rounds", r.Summary.WallSeconds, all)
 	}
-}
-
-func contents(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	all := map[string]string{}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		name := e.Name()
-		b, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		all[name] = string(b)
-	}
-	return all
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"slices"
 
 	"fedpace/actors/fleet"
@@ -82,7 +83,18 @@ func (c *Config) SecurePlan(members int) (secagg.Plan, error) {
 // SecureShift returns the exponent s of secagg.Shift for rounds of at most members clients: an
 // update of weight W enters the sum with W·2^-s.
 func (c *Config) SecureShift(members int) int {
-	return secagg.Shift(uint64(members) * c.SecureMaxWeight())
+	return secagg.Shift(uint64(members) * c.SecureMaxWeight() * c.SecureFresh())
+}
+
+// SecureFresh returns the factor of the weight of an update whose base model is the newest, where rounds
+// overlap: one that is older counts with fewer, as the algorithm weighs it, in whole numbers. It is 1
+// where all updates of a round start from one model.
+func (c *Config) SecureFresh() uint64 {
+	if !closing.Overlaps(c.Close) {
+		return 1
+	}
+	const units = 1 << 10
+	return units
 }
 
 // SecureMaxWeight returns the largest weight that an update can have under secure aggregation: the
@@ -109,6 +121,7 @@ func (c *Config) checkSecure() error {
 	}
 	// These are looked up here so that the rows below stay short.
 	buffered := closing.Overlaps(c.Close)
+	n := closing.Fewest(c.Close, c.Cohort)
 	needs := registry.NeedsOf(c.Select)
 	batteries := slices.ContainsFunc(c.Fleet, func(k fleet.Class) bool { return k.Battery != nil })
 	attackers := slices.ContainsFunc(c.Fleet, func(k fleet.Class) bool { return k.Attack != nil })
@@ -127,8 +140,11 @@ func (c *Config) checkSecure() error {
 			"different parts of a sum, and privacy.distributed bounds them by one clip (set equal)"},
 		{c.Compress != nil, "compress", "sends part of an update or values of few bits, and a mask covers every word " +
 			"of 64 bits (remove it)"},
-		{buffered, "close", "has clients that start at different times, and masks are agreed on by clients that start " +
-			"together (set all, first, deadline or quorum)"},
+		{buffered && n < 3, "close.n", fmt.Sprintf("%d shows single updates: a sum hides those of three or more (raise it)", n)},
+		{buffered && n > c.Cohort, "close.n", fmt.Sprintf("%d clients wait for each other, and cohort has %d at work (lower "+
+			"it, or raise cohort)", n, c.Cohort)},
+		{buffered && hasDevices, "close", "has clients that take their steps before they agree on masks, and real devices " +
+			"agree first (set all, first, deadline or quorum)"},
 		{closing.UsesLate(c.Late), "late", "counts an update in another round than that of its masks (set drop)"},
 		{c.Aggregate.Weights == TakenWeights, "aggregate.weights", "taken is not fixed before the masks are made (set " +
 			"equal or samples)"},

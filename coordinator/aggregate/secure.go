@@ -15,6 +15,9 @@ type Secure struct {
 	Shift int
 	// MaxWeight is the largest weight of one client: 1 where all weigh the same.
 	MaxWeight uint64
+	// Fresh is by what the weight of an update is multiplied that starts from the newest model: others have
+	// a smaller factor, a whole number that is known before the masks are made. 1: no update is stale.
+	Fresh uint64
 }
 
 // weighSecurely sets the weights of a round's updates, W·2^-Shift for the weight W of the client. The
@@ -25,12 +28,24 @@ func (a *Aggregator) weighSecurely(updates []clientUpdate) (weighing, error) {
 	total := uint64(0)
 	for i := range updates {
 		u := &updates[i]
-		weight := a.secureWeight(u.task.Client, u.task.Task)
+		weight := a.secureWeight(u.task.Client, u.task.Task) * a.freshness(u.task.Staleness)
 		total += weight
 		u.share = secagg.Share(weight, s.Shift)
 		u.weight = u.share
 	}
 	return weighing{scale: math.Ldexp(1, s.Shift) / float64(total)}, nil
+}
+
+// freshness returns the factor of the weight of an update that is this many aggregations old: Fresh times
+// what the algorithm weighs it beside a fresh one, rounded, and at least 1.
+func (a *Aggregator) freshness(staleness int) uint64 {
+	fresh := a.learning.Secure.Fresh
+	if fresh <= 1 || staleness == 0 {
+		return max(1, fresh)
+	}
+	const half = 0.5
+	weights, _ := a.algorithm.Weigh([]float64{half, half}, []int{1, 1}, []int{0, staleness})
+	return max(1, uint64(math.RoundToEven(float64(fresh)*(weights[1]/weights[0]))))
 }
 
 // secureWeight is the weight of a client's update: a device has fixed its own when it sent its keys.

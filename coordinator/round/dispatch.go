@@ -114,6 +114,7 @@ func (m *Machine) RunsAhead(t Timer) bool {
 		m.overlapping == nil ||
 		m.config.Soonest <= 0 ||
 		m.transfers != nil ||
+		m.secure != nil ||
 		m.config.Devices.Count > 0 ||
 		tasks.unplaced == 0 {
 		return false

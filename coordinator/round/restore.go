@@ -39,6 +39,9 @@ func (m *Machine) State() State {
 	if m.secure != nil {
 		s.Secure = m.secure.members
 		s.Recovery = m.secure.timer
+		s.Waiting = m.secure.waiting
+		s.Ready = m.secure.ready
+		s.InGroup = m.secure.underWay
 	}
 	if m.transfers != nil {
 		s.Transfer = m.transfers.timer

@@ -49,6 +49,9 @@ func (m *Machine) openRound() error {
 		}
 	}
 	m.tasks.shrink(r.Outcomes[Accepted])
+	if err := m.formGroup(); err != nil {
+		return err
+	}
 	return m.fillSlots()
 }
 
@@ -245,7 +248,7 @@ func (m *Machine) planned(e *Event) error {
 	m.clients.learn(t, e)
 	m.subtractAhead(t, &e.Plan)
 	if m.secure != nil && !m.candidates.underWay() {
-		m.secure.add(t.Task, e.Stages, &e.Plan)
+		m.joinSecure(t, e)
 	}
 	t.setPlan(&e.Plan)
 	// The round goes on with the last of the plans that it waits for.
@@ -332,7 +335,7 @@ func (m *Machine) queried(losses []float64) error {
 // numbers, never in that of their plans, so that the history does not depend on which plan comes
 // first. Where transfers are shared a task begins its first transfer instead.
 func (m *Machine) placeTasks() error {
-	if m.secure != nil {
+	if m.secure != nil && m.overlapping == nil {
 		m.setUpSecure()
 	}
 	sharesTransfers := m.transfers != nil && m.config.SiteRounds == 0
@@ -478,10 +481,15 @@ func (m *Machine) advance(t *TaskState, timer Timer) error {
 // complete gives a task its outcome: its update arrived or, if drops, its client dropped out. The
 // round closes when its rule says so. Otherwise the slots that the task has freed are filled.
 func (m *Machine) complete(t *TaskState, drops bool) error {
+	if m.isReady(t, drops) {
+		return m.formGroup()
+	}
 	late := m.isLate(t)
 	o := m.outcomeOf(t, drops)
 	m.setOutcome(t, o)
 	switch {
+	case m.groupEnds(t.Task):
+		return m.closeRound()
 	case m.config.SiteRounds > 0:
 		return m.siteTaskEnds(t, o)
 	case late:
@@ -495,7 +503,7 @@ func (m *Machine) complete(t *TaskState, drops bool) error {
 			return m.closeRound()
 		}
 		return nil
-	case m.overlapping.Close(m.standing()):
+	case m.secure == nil && m.overlapping.Close(m.standing()):
 		return m.closeRound()
 	default:
 		if err := m.round.checkFruitless(); err != nil {
@@ -547,7 +555,12 @@ func (m *Machine) closeRound() error {
 	m.cancel(&m.deadline)
 	if m.secure != nil && r.Outcomes[Accepted] > 0 {
 		m.beginRecovery()
-		return nil
+		if m.overlapping == nil {
+			return nil
+		}
+		// While the sum is recovered, others go on.
+		m.tasks.shrink(r.Outcomes[Accepted])
+		return m.fillSlots()
 	}
 	return m.completeRound()
 }
@@ -816,6 +829,9 @@ func (m *Machine) report() *Report {
 // way does not count, nor does any of its updates: all its tasks count as cancelled.
 func (m *Machine) stopRun(reason string) error {
 	m.stop.Reason = reason
+	if m.secure != nil {
+		m.disband()
+	}
 	m.endAll(Cancelled)
 	for _, n := range m.round.Outcomes {
 		m.stop.Outcomes[Cancelled] += n
@@ -824,9 +840,6 @@ func (m *Machine) stopRun(reason string) error {
 	m.tasks.forgetAccepted()
 	m.tasks.shrink(m.round.Outcomes[Accepted])
 	m.candidates.cancel()
-	if m.secure != nil {
-		m.secure.members = nil
-	}
 	for i := range m.sites {
 		m.transfers.end(&m.sites[i].Transfer)
 	}

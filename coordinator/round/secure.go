@@ -1,9 +1,12 @@
 package round
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"sort"
+
+	"fedpace/coordinator/closing"
 )
 
 // Secure is how the updates of a run are aggregated securely (package secagg has the protocol). Of the
@@ -15,6 +18,11 @@ import (
 // upload. After the round has closed the survivors sign their set, then reveal shares, and the round
 // is over as soon as every secret that is wanted has enough shares. A client that leaves in a stage is
 // noticed at once, as one that leaves its task.
+//
+// Where rounds overlap a client takes its local steps first and then waits. As soon as as many wait as
+// close a round they are its members, and go through all stages together: they agree on masks when
+// nobody can be late any more, and each update is the difference from its own base model. One such group
+// is under way at a time.
 type Secure struct {
 	// Neighbours, Threshold, Colluders and Minimum are the terms of package secagg.
 	Neighbours int
@@ -73,8 +81,10 @@ type SecureMember struct {
 	SentKeys bool
 	Finished bool
 	Uploaded bool
-	// Work is how long the task between the stages takes it.
-	Work Time
+	// Work is how long the task between the stages takes it, and Upload the part of it that follows the
+	// first two stages where rounds overlap.
+	Work   Time
+	Upload Time
 }
 
 // stays is the value of Leaves of a client that does not drop out.
@@ -86,6 +96,12 @@ type secure struct {
 	config  *Secure
 	members []SecureMember
 	timer   uint64
+	// waiting are, where rounds overlap, those whose tasks are under way in no group, in the order of their
+	// tasks, and ready are the tasks of those that have taken their steps, in the order in which they did.
+	waiting []SecureMember
+	ready   []uint64
+	// underWay is the number of tasks of the group that have no outcome yet.
+	underWay int
 }
 
 // newSecure makes the machine's part for secure aggregation from a state. It is nil in a run
@@ -94,7 +110,14 @@ func newSecure(c *Secure, s *State) *secure {
 	if c == nil {
 		return nil
 	}
-	return &secure{config: c, members: s.Secure, timer: s.Recovery}
+	return &secure{
+		config:   c,
+		members:  s.Secure,
+		timer:    s.Recovery,
+		waiting:  s.Waiting,
+		ready:    s.Ready,
+		underWay: s.InGroup,
+	}
 }
 
 // add notes a client's stages and when it drops out, which the plan counts in time of work. The plan
@@ -117,23 +140,27 @@ func (s *secure) add(task uint64, stages *Stages, p *Plan) {
 	s.members = append(s.members, x)
 }
 
+// joinSecure notes the client of a task whose plan has come among those that aggregate securely.
+func (m *Machine) joinSecure(t *TaskState, e *Event) {
+	if m.overlapping != nil && e.Stages != nil {
+		m.secure.addWaiting(t.Task, e.Stages, &e.Plan)
+		return
+	}
+	m.secure.add(t.Task, e.Stages, &e.Plan)
+}
+
 // find returns the member of the round that has the task with this number, nil if there is none.
 // The members are sorted by task.
 func (s *secure) find(task uint64) *SecureMember {
-	i, ok := slices.BinarySearchFunc(s.members, task, func(x SecureMember, task uint64) int {
-		switch {
-		case x.Task < task:
-			return -1
-		case x.Task > task:
-			return 1
-		}
-		return 0
-	})
+	i, ok := slices.BinarySearchFunc(s.members, task, byTask)
 	if !ok {
 		return nil
 	}
 	return &s.members[i]
 }
+
+// byTask compares the number of a member's task with another.
+func byTask(x SecureMember, task uint64) int { return cmp.Compare(x.Task, task) }
 
 // uploaded notes that the masked update of the task with this number has arrived and counts.
 func (s *secure) uploaded(task uint64) {
@@ -178,14 +205,15 @@ func (s *secure) exchange(
 // start together. A task that goes on begins when the stages are over: the time until then counts to
 // its download. Others end in them.
 func (m *Machine) setUpSecure() {
+	slices.SortFunc(m.secure.members, func(a, b SecureMember) int { return cmp.Compare(a.Task, b.Task) })
+	m.exchangeSecrets(m.round.Start, func(*SecureMember) Time { return 0 })
+}
+
+// exchangeSecrets plays the stages of keys and shares of the members from a time on. done is how much
+// work of its own a member has done before. A member's task goes on when the stages are over, or ends
+// in them.
+func (m *Machine) exchangeSecrets(start Time, done func(*SecureMember) Time) {
 	s := m.secure
-	slices.SortFunc(s.members, func(a, b SecureMember) int {
-		if a.Task < b.Task {
-			return -1
-		}
-		return 1
-	})
-	start := m.round.Start
 	// ends holds for each member when it has done the newest stage.
 	ends := make([]Time, len(s.members))
 	leave := func(i int, at Time, leaves bool) {
@@ -199,9 +227,8 @@ func (m *Machine) setUpSecure() {
 	}
 	takesPart := func(i int) bool { return s.members[i].HasStages }
 	keys := func(x *SecureMember) Time { return x.Stages.Keys }
-	none := func(*SecureMember) Time { return 0 }
 	// The first stage: each member sends its keys.
-	keysEnd := s.exchange(start, s.config.Limit, takesPart, keys, none, leave)
+	keysEnd := s.exchange(start, s.config.Limit, takesPart, keys, done, leave)
 	count := m.endLate(ends, keysEnd, func(x *SecureMember) { x.SentKeys = true })
 	m.round.Secure.Bytes += int64(count) * s.config.Bytes[0]
 	// With too few members the round cannot hide single updates, so it is refused.
@@ -212,7 +239,8 @@ func (m *Machine) setUpSecure() {
 	}
 	shares := func(x *SecureMember) Time { return x.Stages.Shares }
 	// The second stage: each member sends shares to its neighbours.
-	sharesEnd := s.exchange(keysEnd, s.config.Limit, takesPart, shares, keys, leave)
+	afterKeys := func(x *SecureMember) Time { return done(x) + keys(x) }
+	sharesEnd := s.exchange(keysEnd, s.config.Limit, takesPart, shares, afterKeys, leave)
 	count = m.endLate(ends, sharesEnd, func(x *SecureMember) { x.Finished = true })
 	m.round.Secure.Bytes += int64(count) * s.config.Bytes[1]
 	m.round.Secure.Setup = sharesEnd - start
@@ -320,9 +348,14 @@ func (s *secure) inRing(is func(i int) bool) func(i int) int {
 // known.
 func (m *Machine) endInSetUp(task uint64, at Time, drops bool, forced Outcome) {
 	t := m.tasks.find(task)
-	t.Download = at - t.Start
-	t.Compute = 0
-	t.Upload = 0
+	// Where rounds overlap the steps have been taken, and what follows them counts as the upload.
+	if m.overlapping != nil {
+		t.Upload = at - (t.Start + t.Download + t.Compute)
+	} else {
+		t.Download = at - t.Start
+		t.Compute = 0
+		t.Upload = 0
+	}
 	t.Forced = forced
 	t.Drops = drops
 	t.Dropout = 0
@@ -356,6 +389,10 @@ func (m *Machine) startWork(start, end Time) {
 		}
 		m.round.Secure.Bytes += s.config.Upload
 		t := m.tasks.find(x.Task)
+		if m.overlapping != nil {
+			m.startUpload(t, x, end)
+			continue
+		}
 		t.Download += end - start
 		leaves := x.Leaves - (x.Stages.Keys + x.Stages.Shares)
 		if x.Leaves != stays && leaves < x.Work {
@@ -363,6 +400,146 @@ func (m *Machine) startWork(start, end Time) {
 			t.Dropout = end - start + leaves
 		}
 	}
+}
+
+// startUpload has a member's upload begin at a time, after the stages of keys and shares of a group. The
+// time since it has taken its steps counts to the upload.
+func (m *Machine) startUpload(t *TaskState, x *SecureMember, from Time) {
+	t.Upload = from + x.Upload - (t.Start + t.Download + t.Compute)
+	leaves := x.Leaves - (x.Work - x.Upload) - (x.Stages.Keys + x.Stages.Shares)
+	if x.Leaves != stays && leaves < x.Upload {
+		t.Drops = true
+		t.Dropout = from + leaves - t.Start
+	}
+}
+
+// addWaiting notes a client whose task is to end with its local steps, where rounds overlap. The plan then
+// says what becomes of it until then. Plans come in any order, and members stand in that of their tasks.
+func (s *secure) addWaiting(task uint64, stages *Stages, p *Plan) {
+	x := SecureMember{
+		Task:      task,
+		Leaves:    stays,
+		Work:      p.Total(),
+		Upload:    p.Upload,
+		Stages:    *stages,
+		HasStages: true,
+	}
+	if p.Drops {
+		x.Leaves = p.Dropout
+	}
+	p.Upload = 0
+	p.Drops = p.Drops && p.Dropout < p.Total()
+	if !p.Drops {
+		p.Dropout = 0
+	}
+	i, _ := slices.BinarySearchFunc(s.waiting, task, byTask)
+	s.waiting = slices.Insert(s.waiting, i, x)
+}
+
+// takeWaiting removes the member of a task from those that are in no group, and returns it. It is false if
+// there is none.
+func (s *secure) takeWaiting(task uint64) (x SecureMember, ok bool) {
+	i, ok := slices.BinarySearchFunc(s.waiting, task, byTask)
+	if !ok {
+		return x, false
+	}
+	x = s.waiting[i]
+	s.waiting = slices.Delete(s.waiting, i, i+1)
+	return x, true
+}
+
+// isReady has a task that has come to the end of its local steps wait for a group, where rounds overlap. It
+// is false for one that is in a group, or that drops out.
+func (m *Machine) isReady(t *TaskState, drops bool) bool {
+	s := m.secure
+	if s == nil || m.overlapping == nil {
+		return false
+	}
+	if _, waits := slices.BinarySearchFunc(s.waiting, t.Task, byTask); !waits {
+		return false
+	}
+	// A client that has left in its steps is in no group.
+	if drops {
+		s.takeWaiting(t.Task)
+		return false
+	}
+	s.ready = append(s.ready, t.Task)
+	return true
+}
+
+// formGroup makes those that wait the members of the round, if as many wait as close it and no group is
+// under way. They go through the stages of keys and shares from now on, and their tasks end with their
+// masked uploads. A member whose base model has become too old ends here, as one that is late.
+func (m *Machine) formGroup() error {
+	s := m.secure
+	if s == nil || m.overlapping == nil || len(s.members) > 0 {
+		return nil
+	}
+	for _, task := range slices.Clone(s.ready) {
+		t := m.tasks.find(task)
+		if !m.stale(t.Model) {
+			continue
+		}
+		s.ready = slices.DeleteFunc(s.ready, func(other uint64) bool { return other == task })
+		s.takeWaiting(task)
+		t.Timer = noTimer
+		t.Upload = m.now - (t.Start + t.Download + t.Compute)
+		m.setOutcome(t, Late)
+	}
+	n := m.groupSize()
+	if n == 0 {
+		return nil
+	}
+	chosen := slices.Sorted(slices.Values(s.ready[:n]))
+	s.ready = slices.Clone(s.ready[n:])
+	for _, task := range chosen {
+		x, _ := s.takeWaiting(task)
+		s.members = append(s.members, x)
+	}
+	s.underWay = n
+	m.exchangeSecrets(m.now, func(x *SecureMember) Time { return x.Work - x.Upload })
+	for _, task := range chosen {
+		if err := m.placeTask(m.tasks.find(task)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// groupSize is the fewest of those that wait with which the closing rule closes a round; 0: there are too
+// few.
+func (m *Machine) groupSize() int {
+	waiting := len(m.secure.ready)
+	n := sort.Search(waiting+1, func(n int) bool {
+		return n > 0 && m.overlapping.Close(closing.Standing{Cohort: m.config.Cohort, Accepted: n})
+	})
+	if n > waiting {
+		return 0
+	}
+	return n
+}
+
+// groupEnds counts a task of the group that has its outcome, and reports whether it was the last one: the
+// round then closes.
+func (m *Machine) groupEnds(task uint64) bool {
+	s := m.secure
+	if s == nil || m.overlapping == nil || s.find(task) == nil {
+		return false
+	}
+	s.underWay--
+	return s.underWay == 0
+}
+
+// disband forgets all members, at the end of the run. What waits has no timer on the clock.
+func (m *Machine) disband() {
+	s := m.secure
+	for _, task := range s.ready {
+		m.tasks.find(task).Timer = noTimer
+	}
+	s.members = nil
+	s.waiting = nil
+	s.ready = nil
+	s.underWay = 0
 }
 
 // beginRecovery plays the stages of survivors and recovery of a round that has closed, and sets the

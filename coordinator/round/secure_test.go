@@ -51,8 +51,9 @@ type expectedRound struct {
 }
 
 // simulated plays a round stage by stage, member by member, as the protocol is described. It knows
-// nothing of the machine's code.
-func simulated(cohort []drawnClient, terms Secure) (e expectedRound) {
+// nothing of the machine's code. ends is when each client's task ends.
+func simulated(cohort []drawnClient, terms Secure) (e expectedRound, ends []Time) {
+	ends = make([]Time, len(cohort))
 	// until returns how long a client's part takes that begins after done units of work, and whether
 	// the client leaves in it.
 	until := func(c drawnClient, done, part Time) (Time, bool) {
@@ -66,6 +67,7 @@ func simulated(cohort []drawnClient, terms Secure) (e expectedRound) {
 	for i, c := range cohort {
 		took, left := until(c, 0, c.stages.Keys)
 		keysEnd = max(keysEnd, took)
+		ends[i] = took
 		if left {
 			e.dropped++
 		} else {
@@ -77,7 +79,10 @@ func simulated(cohort []drawnClient, terms Secure) (e expectedRound) {
 		e.unrecovered = 1
 		e.setup = keysEnd
 		e.end = keysEnd
-		return e
+		for _, i := range ring {
+			ends[i] = keysEnd
+		}
+		return e, ends
 	}
 	neighbours := map[int][]int{}
 	for place, i := range ring {
@@ -96,6 +101,7 @@ func simulated(cohort []drawnClient, terms Secure) (e expectedRound) {
 	for _, i := range ring {
 		took, left := until(cohort[i], cohort[i].stages.Keys, cohort[i].stages.Shares)
 		e.setup = max(e.setup, keysEnd+took)
+		ends[i] = keysEnd + took
 		if left {
 			e.dropped++
 		} else {
@@ -118,16 +124,23 @@ func simulated(cohort []drawnClient, terms Secure) (e expectedRound) {
 	}
 	e.members = len(finished)
 	e.end = e.setup
+	for _, i := range ring {
+		stays := cohort[i].leaves < 0 || cohort[i].leaves >= cohort[i].stages.Keys+cohort[i].stages.Shares
+		if stays {
+			ends[i] = e.setup
+		}
+	}
 	if len(finished) < terms.Minimum {
 		e.cancelled += len(finished)
 		e.unrecovered = 1
-		return e
+		return e, ends
 	}
 	survives := map[int]bool{}
 	for i := range finished {
 		c := cohort[i]
 		took, left := until(c, c.stages.Keys+c.stages.Shares, c.work())
 		e.end = max(e.end, e.setup+took)
+		ends[i] = e.setup + took
 		if left {
 			e.dropped++
 		} else {
@@ -135,7 +148,7 @@ func simulated(cohort []drawnClient, terms Secure) (e expectedRound) {
 		}
 	}
 	if len(survives) == 0 {
-		return e
+		return e, ends
 	}
 	e.accepted = len(survives)
 	e.recovered = len(finished) - len(survives)
@@ -150,14 +163,14 @@ func simulated(cohort []drawnClient, terms Secure) (e expectedRound) {
 			signed[i] = true
 		}
 	}
-	fail := func(at Time) expectedRound {
+	fail := func(at Time) (expectedRound, []Time) {
 		e.end = at
 		e.recovery = at - closed
 		e.refused = e.accepted
 		e.accepted = 0
 		e.recovered = 0
 		e.unrecovered = 1
-		return e
+		return e, ends
 	}
 	quorum := (len(ring)+terms.Colluders)/2 + 1
 	if len(survives) < terms.Minimum || len(signed) < quorum {
@@ -192,7 +205,7 @@ func simulated(cohort []drawnClient, terms Secure) (e expectedRound) {
 		e.end = max(e.end, times[terms.Threshold-1])
 	}
 	e.recovery = e.end - closed
-	return e
+	return e, ends
 }
 
 // countIn counts the members of a list that are in a set.
@@ -276,7 +289,7 @@ func TestSecure_TimingOfDrawnCohorts(t *testing.T) {
 			Colluders:  random.IntN(2),
 		}
 		terms.Threshold = 2 + random.IntN(terms.Neighbours-1)
-		want := simulated(cohort, terms)
+		want, _ := simulated(cohort, terms)
 		r := playSecure(t, cohort, terms)
 		got := expectedRound{
 			end:         r.End,
@@ -306,6 +319,245 @@ func TestSecure_TimingOfDrawnCohorts(t *testing.T) {
 	}
 	t.Log(kinds)
 	for _, kind := range []string{"not recovered", "refused before the tasks", "recovered", "nobody left"} {
+		if kinds[kind] < 10 {
+			t.Errorf("only %d rounds of the kind %q were drawn", kinds[kind], kind)
+		}
+	}
+}
+
+// buffered plays rounds that overlap: slots clients are at work at a time, and as soon as n have taken their
+// steps they go through the stages together, one group after the other. tasks are the clients in the order
+// in which they are asked. It knows nothing of the machine's code.
+func buffered(tasks []drawnClient, slots, n, rounds int, terms Secure) (list []expectedRound) {
+	// event is the end of a task's steps, of a task, or of a group whose sum is recovered.
+	type event struct {
+		at     Time
+		number int
+		what   func(now Time)
+	}
+	var events []event
+	numbers := 0
+	schedule := func(at Time, what func(now Time)) {
+		numbers++
+		events = append(events, event{at, numbers, what})
+	}
+	next := 0
+	var ready []int
+	// grouped says that a group is under way, and dropped counts those that left in their steps.
+	grouped := false
+	dropped := 0
+	var ask func(now Time)
+	var form func(now Time)
+	ask = func(now Time) {
+		task := next
+		next++
+		c := tasks[task]
+		if c.leaves >= 0 && c.leaves < c.download+c.compute {
+			schedule(now+c.leaves, func(now Time) {
+				dropped++
+				ask(now)
+			})
+			return
+		}
+		schedule(now+c.download+c.compute, func(now Time) {
+			ready = append(ready, task)
+			form(now)
+		})
+	}
+	form = func(now Time) {
+		if grouped || len(ready) < n {
+			return
+		}
+		grouped = true
+		group := slices.Sorted(slices.Values(ready[:n]))
+		ready = ready[n:]
+		var cohort []drawnClient
+		for _, task := range group {
+			// What a client has done before its group counts to when it leaves.
+			c := tasks[task]
+			if c.leaves >= 0 {
+				c.leaves -= c.download + c.compute
+			}
+			c.download = 0
+			c.compute = 0
+			cohort = append(cohort, c)
+		}
+		e, ends := simulated(cohort, terms)
+		left := len(ends)
+		over := func(now Time) {
+			e.end = now
+			e.dropped += dropped
+			dropped = 0
+			list = append(list, e)
+			grouped = false
+			form(now)
+		}
+		for _, at := range ends {
+			schedule(now+at, func(at Time) {
+				left--
+				switch {
+				case left > 0:
+					ask(at)
+				case e.accepted+e.refused > 0:
+					schedule(at+e.recovery, over)
+					ask(at)
+				default:
+					over(at)
+					ask(at)
+				}
+			})
+		}
+	}
+	for range slots {
+		ask(0)
+	}
+	for len(list) < rounds {
+		i := 0
+		for j, e := range events {
+			if e.at < events[i].at || e.at == events[i].at && e.number < events[i].number {
+				i = j
+			}
+		}
+		e := events[i]
+		events = slices.Delete(events, i, i+1)
+		e.what(e.at)
+	}
+	return list
+}
+
+// playBuffered plays rounds that overlap on a machine, which is stopped, kept and made again at some steps.
+func playBuffered(t *testing.T, random *rand.Rand, tasks []drawnClient, slots, n, rounds int, terms Secure) (list []Report) {
+	t.Helper()
+	config := Config{
+		Seed:    1,
+		Clients: 5 * slots,
+		Cohort:  slots,
+		Closing: closing.Buffered{N: n},
+		K:       schedule.FixedK{},
+		Eta:     schedule.FixedEta{},
+		Setup:   schedule.Setup{K0: 1, Eta0: 1},
+		Window:  schedule.WindowConfig{Size: 1},
+		Secure:  &terms,
+		Stop:    Limits{Rounds: rounds},
+	}
+	m, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var timers []Timer
+	var asked []Task
+	step := func(e Event) {
+		out, err := m.Step(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		timers = append(timers, out.Timers...)
+		asked = append(asked, slices.Clone(out.Tasks)...)
+		if out.Report != nil {
+			list = append(list, *out.Report)
+		}
+		if random.IntN(5) > 0 {
+			return
+		}
+		if m, err = Restore(config, m.State()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	step(Event{Kind: Started})
+	for len(list) < rounds {
+		// Plans come in any order.
+		for len(asked) > 0 {
+			i := random.IntN(len(asked))
+			task := asked[i]
+			asked = slices.Delete(asked, i, i+1)
+			c := &tasks[task.Task-1]
+			e := Event{
+				Kind:   Planned,
+				Task:   task.Task,
+				Client: task.Client,
+				Plan:   Plan{Download: c.download, Compute: c.compute, Upload: c.upload},
+				Stages: &c.stages,
+			}
+			if c.leaves >= 0 {
+				e.Plan.Drops = true
+				e.Plan.Dropout = c.leaves
+			}
+			step(e)
+		}
+		if len(list) == rounds {
+			break
+		}
+		next := slices.MinFunc(timers, func(a, b Timer) int {
+			if earlier(a, b) {
+				return -1
+			}
+			return 1
+		})
+		timers = slices.DeleteFunc(timers, func(x Timer) bool { return x.Seq == next.Seq })
+		step(Event{Kind: Due, Timer: next})
+	}
+	return list
+}
+
+// A hundred drawn runs of buffered rounds take as long as the simulation above says, with clients that leave
+// in their steps, in any stage and in the recovery.
+func TestSecure_TimingOfBufferedRounds(t *testing.T) {
+	random := rand.New(rand.NewPCG(8, 1))
+	const rounds = 6
+	kinds := map[string]int{}
+	for range 100 {
+		n := 3 + random.IntN(6)
+		slots := n + random.IntN(8)
+		share := random.Float64() * 0.4
+		tasks := make([]drawnClient, 2000)
+		for i := range tasks {
+			draw := func() Time { return Time(1 + random.Int64N(1_000_000_000)) }
+			c := drawnClient{
+				stages:   Stages{Keys: draw(), Shares: draw(), Survivors: draw(), Recovery: draw()},
+				download: draw(),
+				compute:  draw(),
+				upload:   draw(),
+				leaves:   -1,
+			}
+			total := c.stages.Keys + c.stages.Shares + c.work() + c.stages.Survivors + c.stages.Recovery
+			if random.Float64() < share {
+				c.leaves = Time(random.Int64N(int64(total)))
+			}
+			tasks[i] = c
+		}
+		terms := Secure{Neighbours: 2 + 2*random.IntN(3), Minimum: 3}
+		terms.Threshold = 2 + random.IntN(terms.Neighbours-1)
+		want := buffered(tasks, slots, n, rounds, terms)
+		for i, r := range playBuffered(t, random, tasks, slots, n, rounds, terms) {
+			got := expectedRound{
+				end:         r.End,
+				accepted:    r.Outcomes[Accepted],
+				dropped:     r.Outcomes[Dropped],
+				refused:     r.Outcomes[Refused],
+				cancelled:   r.Outcomes[Cancelled],
+				members:     r.Secure.Members,
+				recovered:   r.Secure.Recovered,
+				unrecovered: r.Secure.Unrecovered,
+				setup:       r.Secure.Setup,
+				recovery:    r.Secure.Recovery,
+			}
+			if got != want[i] {
+				t.Fatalf("%d of %d clients, terms %+v, round %d:\n got %+v\nwant %+v", n, slots, terms, i+1, got, want[i])
+			}
+			switch {
+			case got.refused > 0:
+				kinds["not recovered"]++
+			case got.unrecovered > 0:
+				kinds["refused before the uploads"]++
+			case got.recovered > 0:
+				kinds["recovered"]++
+			default:
+				kinds["nobody left"]++
+			}
+		}
+	}
+	t.Log(kinds)
+	for _, kind := range []string{"not recovered", "refused before the uploads", "recovered", "nobody left"} {
 		if kinds[kind] < 10 {
 			t.Errorf("only %d rounds of the kind %q were drawn", kinds[kind], kind)
 		}

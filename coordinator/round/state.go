@@ -60,6 +60,11 @@ type State struct {
 	// noTimer: with secure aggregation alone.
 	Secure   []SecureMember
 	Recovery uint64
+	// Waiting are, where rounds overlap, the members of no group, Ready the tasks of those of them that have
+	// taken their steps, and InGroup is how many tasks of the group are under way.
+	Waiting []SecureMember
+	Ready   []uint64
+	InGroup int
 	// Stop sums up the rounds that were reported. It has a reason once the run is to stop. Its
 	// evaluation is the newest one.
 	Stop Stop
@@ -143,5 +148,7 @@ func (s State) clone() State {
 	s.Devices.List = slices.Clone(s.Devices.List)
 	s.Candidates = slices.Clone(s.Candidates)
 	s.Secure = slices.Clone(s.Secure)
+	s.Waiting = slices.Clone(s.Waiting)
+	s.Ready = slices.Clone(s.Ready)
 	return s
 }

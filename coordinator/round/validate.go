@@ -87,11 +87,11 @@ func (c *Config) validateSecure() error {
 	if s == nil {
 		return nil
 	}
-	overlaps := closing.Overlaps(c.Closing) || c.Overlap > 0
 	switch {
-	case overlaps, closing.UsesLate(c.Late):
-		return errors.New("round: secure aggregation needs rounds in which all clients start together and whose " +
-			"updates count in them")
+	case c.Overlap > 0, closing.UsesLate(c.Late):
+		return errors.New("round: secure aggregation needs updates that count in the round of their masks")
+	case closing.Overlaps(c.Closing) && c.Devices.Count > 0:
+		return errors.New("round: secure aggregation of rounds that overlap goes without devices")
 	case c.SiteRounds > 0, c.Server.shared(), c.Batteries != nil:
 		return errors.New("round: the stages of secure aggregation go with neither sites, shared transfers nor batteries")
 	case s.Minimum < 2, s.Threshold < 1, s.Neighbours < s.Threshold:

@@ -9,6 +9,7 @@ import (
 	"fedpace/algorithm/secagg"
 	"fedpace/bus"
 	"fedpace/config"
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/internal/human"
 )
@@ -57,7 +58,7 @@ func (p *Problem) settleSecure() error {
 		}
 	}
 	if c.Privacy.Distributed.On() {
-		v.Grid, err = c.Privacy.Distributed.Grid(v.noisy(), secagg.Share(1, v.Shift))
+		v.Grid, err = c.Privacy.Distributed.Grid(v.noisy(), secagg.Share(c.SecureFresh(), v.Shift))
 		if err != nil {
 			return &config.KeyError{
 				Key:         "privacy.distributed",
@@ -71,10 +72,14 @@ func (p *Problem) settleSecure() error {
 	return nil
 }
 
-// secureMembers returns the largest number of clients that can have a task in one round: the
-// cohort, and real devices unless they are drawn into it.
+// secureMembers returns the largest number of clients whose updates one sum can have: the cohort, and
+// real devices unless they are drawn into it, or those of a buffer where rounds overlap.
 func (p *Data) secureMembers() int {
 	c := &p.Config
+	// A buffer's clients aggregate among each other, however many are at work.
+	if closing.Overlaps(c.Close) {
+		return closing.Fewest(c.Close, c.Cohort)
+	}
 	if c.DrawsDevices() {
 		return c.Cohort
 	}

@@ -165,7 +165,11 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 		}
 		// Secure aggregation adds masked integers, whose scale is set here.
 		if v := p.Secure; v != nil {
-			c.Learning.Secure = &aggregate.Secure{Shift: v.Shift, MaxWeight: p.Config.SecureMaxWeight()}
+			c.Learning.Secure = &aggregate.Secure{
+				Shift:     v.Shift,
+				MaxWeight: p.Config.SecureMaxWeight(),
+				Fresh:     p.Config.SecureFresh(),
+			}
 		}
 		// Differential privacy clips updates and adds noise by the secret key.
 		if v := p.Privacy; v != nil {

@@ -16,6 +16,7 @@ import (
 	"fedpace/bus"
 	"fedpace/bus/natsconn"
 	"fedpace/config"
+	"fedpace/experiment/folder"
 	"fedpace/experiment/runtest"
 	"fedpace/internal/testkit/slow"
 )
@@ -290,6 +291,47 @@ func TestSecure_TimingOnlyHasSameRounds(t *testing.T) {
 	timed, timedAccepted := play(false)
 	if trained != timed || accepted != timedAccepted {
 		t.Errorf("fingerprint %s with %d updates, without learning %s with %d", trained, accepted, timed, timedAccepted)
+	}
+}
+
+// Buffered rounds have the same history with and without learning, and the same bits when the run is
+// interrupted, resumed and trained by a host of its own.
+func TestSecure_BufferedRounds(t *testing.T) {
+	play := func(train, interrupted bool) folder.Summary {
+		c := runtest.Small(t, "clients=60", "cohort=20", "stop.rounds=8", "secure_aggregation.on=true",
+			"close={rule: buffered, n: 8}", "dropout.probability=0.1", "task=logistic", fmt.Sprint("train=", train),
+			"fleet=[{name: a, weight: 1, vary: {compute: {dist: lognormal, mean: 1, sigma: 0.5}}}]")
+		if !interrupted {
+			return mustRun(t, c, Options{})
+		}
+		ctx, interrupt := context.WithCancel(t.Context())
+		var o Options
+		o.Model = func(round int, _ []float32) {
+			if round == 4 {
+				interrupt()
+			}
+		}
+		if _, err := Run(ctx, c, o); ctx.Err() == nil {
+			t.Fatalf("the run was not interrupted: %v", err)
+		}
+		s, err := Resume(t.Context(), c.Out, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Summary
+	}
+	want := play(true, false)
+	resumed := play(true, true)
+	timed := play(false, false)
+	if *resumed.ModelSHA256 != *want.ModelSHA256 || resumed.Fingerprint != want.Fingerprint {
+		t.Errorf("the resumed run has the model %s and the fingerprint %s, want %s and %s",
+			*resumed.ModelSHA256, resumed.Fingerprint, *want.ModelSHA256, want.Fingerprint)
+	}
+	if timed.Fingerprint != want.Fingerprint {
+		t.Errorf("without learning the fingerprint is %s, want %s", timed.Fingerprint, want.Fingerprint)
+	}
+	if want.Outcomes[0] == 0 {
+		t.Error("no update counts")
 	}
 }
 

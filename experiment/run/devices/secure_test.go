@@ -302,19 +302,19 @@ func TestSecure_BufferedRounds(t *testing.T) {
 			"close={rule: buffered, n: 8}", "dropout.probability=0.1", "task=logistic", fmt.Sprint("train=", train),
 			"fleet=[{name: a, weight: 1, vary: {compute: {dist: lognormal, mean: 1, sigma: 0.5}}}]")
 		if !interrupted {
-			return mustRun(t, c, Options{})
+			return mustRun(t, c, run.Options{})
 		}
 		ctx, interrupt := context.WithCancel(t.Context())
-		var o Options
+		var o run.Options
 		o.Model = func(round int, _ []float32) {
 			if round == 4 {
 				interrupt()
 			}
 		}
-		if _, err := Run(ctx, c, o); ctx.Err() == nil {
+		if _, err := run.Run(ctx, c, o); ctx.Err() == nil {
 			t.Fatalf("the run was not interrupted: %v", err)
 		}
-		s, err := Resume(t.Context(), c.Out, Options{})
+		s, err := run.Resume(t.Context(), c.Out, run.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

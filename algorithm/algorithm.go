@@ -130,9 +130,9 @@ func SumLength(a Algorithm, params int) int {
 
 // StateBytes returns the largest number of bytes that the state of a run can take: the vectors of
 // the server and, with client state, one vector of float32 for each client that has taken part.
-// local is how many values the local steps remember of each client. updates is one more than the
-// largest number of stale updates in a round, which a [StaleWeigher] holds one by one, and 0 where
-// none can be stale. The result is math.MaxInt64 beyond what int64 holds.
+// params is the number of parameters, and clients is the population. local is how many float32 values
+// the local steps remember of each client. updates bounds the updates of a round, the sum of the fresh
+// ones counted as one, that a [StaleWeigher] holds one by one; it is 0 where none can be stale. The result is math.MaxInt64 beyond what int64 holds.
 func StateBytes(a Algorithm, c Compression, params, local, clients, updates int) int64 {
 	perParameter := float64(8 * float64(len(a.Server(1).State())))
 	perClient := 0.
@@ -156,8 +156,7 @@ func StateBytes(a Algorithm, c Compression, params, local, clients, updates int)
 }
 
 // CheckState returns a [*registry.OptionError] if the state of the algorithm and of its clients
-// could take more than limit bytes. params is the number of parameters, local what local steps
-// remember of each client, clients the population, and updates the most in a round.
+// could take more than limit bytes. The other parameters are those of [StateBytes].
 func CheckState(a Algorithm, c Compression, params, local, clients, updates int, limit int64) error {
 	n := StateBytes(a, c, params, local, clients, updates)
 	if n <= limit {
@@ -166,6 +165,7 @@ func CheckState(a Algorithm, c Compression, params, local, clients, updates int,
 	keeper, kind := LargestState(a, c, local)
 	count := clients
 	counted := "clients"
+	// The state of a StaleWeigher grows with the updates of a round, not with the clients.
 	if _, ok := a.(StaleWeigher); ok && kind == "algorithm" {
 		count = updates
 		counted = "updates in a round"

@@ -62,7 +62,8 @@ that of --nats, or its own (nats.listen), which asks for credentials (fedpace en
 
 // hostCommand makes "fedpace host", which works for runs that coordinators elsewhere drive. A host
 // needs no configuration: it learns each run's from the coordinator. p does the work. An
-// interruption is no failure, because others do the work again.
+// interruption ends it with [cli.Interrupted] and not with an error of a run, because others do the
+// work again.
 func hostCommand(p program) *cobra.Command {
 	var o run.HostOptions
 	c := &cobra.Command{

@@ -79,6 +79,23 @@ fleet:
 	if diff := cmp.Diff(p, s.summary("again").Prediction); diff != "" {
 		t.Errorf("the replay's prediction: %s", diff)
 	}
+	stdout, stderr, exit = finish(t, fedpace(t, "validate", s.path("run"), "--out", s.path("simulated"), "--json"))
+	if exit != 0 {
+		t.Fatal(stderr)
+	}
+	var validation struct {
+		Settings []map[string]any
+		Classes  []struct{ Tasks int }
+	}
+	if err := json.Unmarshal([]byte(stdout), &validation); err != nil {
+		t.Fatal(err)
+	}
+	if len(validation.Settings) != 1 || validation.Settings[0]["round_seconds"] != summary.VirtualSeconds/4 {
+		t.Errorf("settings %v of %g s", validation.Settings, summary.VirtualSeconds)
+	}
+	if len(validation.Classes) != 1 || validation.Classes[0].Tasks != 8 {
+		t.Errorf("classes %+v", validation.Classes)
+	}
 }
 
 // What devices without a class lack is said where the run's summary is.

@@ -78,7 +78,7 @@ local SGD steps decays by a schedule.`,
 		{"see", "See what is in folders:", []*cobra.Command{folders.LsCommand(), folders.RmCommand(), folders.UICommand(), reportCommand(), exportCommand(), verifyCommand()}},
 		{"deploy", "Deploy over machines and devices:", []*cobra.Command{
 			coordinatorCommand(p), hostCommand(p), cli.ActorCommand("fedpace"), cli.DoctorCommand("fedpace"), enrollCommand(), certificateCommand(),
-			calibrateCommand(), fitCommand(), predictCommand(p),
+			calibrateCommand(), fitCommand(), predictCommand(p), validateCommand(),
 		}},
 		{"data", "Data:", []*cobra.Command{dataset.Command(fetch.Archives, fetch.Fetcher{})}},
 		{"more", "More:", []*cobra.Command{configurationTopic(), manCommand(), cli.VersionCommand("fedpace")}},

@@ -56,7 +56,7 @@ func TestFolder_ExecutesNothing(t *testing.T) {
 			for _, args := range [][]string{
 				{"ls", at}, {"report", dir, "-o", filepath.Join(at, "r.html")}, {"verify", dir}, {"export", "perfetto", dir}, {"export", "openmetrics", dir},
 				{"fit", dir}, {"compare", "--schedules", "fixed,dsgd", "--set", "train=false", "--set", "stop.rounds=1", "--set", "clients=5", "--set", "cohort=2", "--out", filepath.Join(at, "runs")},
-				{"predict", dir}, {"run", "--replay", dir}, {"resume", dir},
+				{"predict", dir}, {"validate", dir}, {"run", "--replay", dir}, {"resume", dir},
 			} {
 				status, said := do(args...)
 				if _, err := os.Lstat(executed); err == nil {

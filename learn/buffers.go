@@ -63,8 +63,9 @@ var bufferTypes = map[string]bufferType{
 	"float64":  {"F64", 8, 0, 0},
 }
 
-// CheckType returns an error unless a tensor's type and rule go together. Integers and booleans have
-// any rule; other types, and float32 that is given as bytes, are kept.
+// CheckType returns an error unless a tensor's type and rule go together. A tensor without both holds
+// plain float32 values. Integers and booleans may have any rule. Tensors whose type is float16,
+// bfloat16, float32 or float64 travel as bytes that nothing can be computed with, so they are kept.
 func (t Tensor) CheckType() error {
 	if t.Type == "" && t.Rule == "" {
 		return nil
@@ -77,7 +78,8 @@ func (t Tensor) CheckType() error {
 	if !slices.Contains([]BufferRule{Largest, Majority, Mean, Kept}, t.Rule) {
 		return fmt.Errorf("tensor %q has the rule %.20q, want largest, majority, mean or kept", t.Name, t.Rule)
 	}
-	if t.Rule != Kept && kind.highest == 0 {
+	isInteger := kind.highest > 0
+	if t.Rule != Kept && !isInteger {
 		return fmt.Errorf("tensor %q is of type %s, which can only be kept, and its rule is %s", t.Name, t.Type, t.Rule)
 	}
 	return nil

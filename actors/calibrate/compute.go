@@ -148,9 +148,9 @@ func MeasureCompute(ctx context.Context, subject *Subject, t Timing, notice func
 
 // measureSteps measures tasks of one step and of many steps in turns, and fits a line to their
 // times: its slope is the time of a step, and what remains is the overhead of a task. e decides
-// when there are enough rounds. first is K_0 of a run, and no task has more steps than that; it is
-// 0 if it is not known. run does a task with the given number of steps and returns its seconds.
-// subject names what is measured for people.
+// when there are enough rounds. first is the K_0 of the run that is to be predicted, 0 if it is not
+// known: no task has more steps than first or, where first is smaller, minLongSteps. run does a task
+// with the given number of steps and returns its seconds. subject names what is measured for people.
 func measureSteps(e stopping, first int, subject string, run func(steps int) (float64, error)) (c Compute, err error) {
 	maxSteps := maxLongSteps
 	if first > 0 {
@@ -217,10 +217,11 @@ func measureSteps(e stopping, first int, subject string, run func(steps int) (fl
 	return c, nil
 }
 
-// chooseSteps returns how many steps a task of length seconds has, at most maxSteps. Of three
-// measured times the shortest counts, as other programs only make them longer.
+// chooseSteps returns how many steps a task of length seconds has, at least minLongSteps and at most
+// maxSteps. It runs tasks of 1, 2, 4, ... steps, none of more than maxSteps, until one takes a quarter
+// of length. Of three measured times the shortest counts, as other programs only make them longer.
 func chooseSteps(length float64, maxSteps int, run func(steps int) (float64, error)) (int, error) {
-	for steps := 1; ; steps *= 2 {
+	for steps := 1; ; steps = min(2*steps, maxSteps) {
 		took := math.Inf(1)
 		for range 3 {
 			t, err := run(steps)

@@ -120,8 +120,8 @@ func interpolate(shares []share, threshold int) (secret, error) {
 // commitment is what is published of an own seed, to hold a recovered one against.
 func (s secret) commitment() [digestBytes]byte { return sha256.Sum256(s[:]) }
 
-// maskKey returns the X25519 key that follows from a secret: so the key itself need not be a number
-// of the field.
+// maskKey derives the X25519 key of a secret. Members share the secret in place of the key, because
+// shares are those of a number of field, which an X25519 key need not be.
 func (s secret) maskKey() *ecdh.PrivateKey {
 	key, err := ecdh.X25519().NewPrivateKey(derive(s[:], nil, keyText))
 	if err != nil {

@@ -44,7 +44,8 @@ type delivery struct {
 func (d *delivery) Job() *bus.Job { return d.job }
 
 // NextJob waits for a job of a kernel class. It outlives a coordinator or a stream that goes away
-// and comes back. An error is that of the context, or what broke the connection.
+// and comes back. An error is that of the context, or says that the connection is closed, that the
+// server does not permit the call, or that kernel is no token of a subject.
 func (h *Host) NextJob(ctx context.Context, kernel string) (bus.Delivery, error) {
 	if err := names.CheckToken("kernel", kernel); err != nil {
 		return nil, err
@@ -58,9 +59,9 @@ func (h *Host) NextJob(ctx context.Context, kernel string) (bus.Delivery, error)
 	var d *delivery
 	err := h.conn.Retry(ctx, natsconn.Retry{Attempt: pullPatience, Transient: transient}, func(ctx context.Context) (err error) {
 		d, err = h.nextJob(ctx, kernel)
-		noJobYet := err == nil || ctx.Err() != nil || errors.Is(err, jetstream.ErrNoMessages)
+		consumerAnswered := err == nil || ctx.Err() != nil || errors.Is(err, jetstream.ErrNoMessages)
 		// The stream may have been made again, with another consumer of that name.
-		if !noJobYet {
+		if !consumerAnswered {
 			h.consumers.Delete(kernel)
 		}
 		return err

@@ -182,7 +182,8 @@ func (d *Devices) Ended(e *round.TaskReport) {
 	}
 }
 
-// Samples is what a device says that it holds, of an accepted task; 0: it does not tell.
+// Samples returns the number of samples that a device says it holds, by its accepted task. 0 means
+// that the device does not tell.
 func (d *Devices) Samples(task uint64) int {
 	if a := d.updates[task]; a != nil {
 		return a.Samples
@@ -190,8 +191,8 @@ func (d *Devices) Samples(task uint64) int {
 	return 0
 }
 
-// Norms returns the Euclidean norms of the updates of devices, over the values that are trained. base
-// returns the models that they started from.
+// Norms returns the Euclidean norm of each task's update over the values that are trained. All tasks
+// are of devices. base returns the model of a version, from which tasks started.
 func (d *Devices) Norms(tasks []round.Task, base func(version uint64) []float32) ([]float64, error) {
 	norms := make([]float64, len(tasks))
 	for i, t := range tasks {
@@ -199,6 +200,7 @@ func (d *Devices) Norms(tasks []round.Task, base func(version uint64) []float32)
 		if a == nil {
 			return nil, fmt.Errorf("realdevices: the update of task %d is accepted and not kept", t.Task)
 		}
+		// The device sent a model or, where updates are compressed, a difference.
 		start := d.differenceBase(base(t.Model))
 		n := d.run.Trainable
 		norms[i] = math.Sqrt(portable.SquaredDistance(a.Values[:n], start[:n]))

@@ -34,14 +34,15 @@ func (l LeastAvailable) Needs() Needs {
 	return Needs{Rounds: true, Deadline: l.Seconds == 0}
 }
 
-// Order returns an order that forecasts each client's availability at the begin of every round. The
-// forecast is for the time of a round: the rule's seconds or, without them, the round's deadline.
+// Order returns an order that forecasts, as each round begins, the share of a window of virtual time
+// in which each client will be available. The window begins one length after the round does. Its
+// length is the rule's seconds or, without them, the round's deadline.
 func (l LeastAvailable) Order(s Setup) (Order, error) {
 	window := s.Deadline
 	if l.Seconds > 0 {
 		window = closing.Deadline{Seconds: l.Seconds}.Deadline()
 	}
-	return &forecasts{setup: s, window: window, wrong: l.Error}, nil
+	return &forecasts{setup: s, window: window, randomShare: l.Error}, nil
 }
 
 func (l LeastAvailable) String() string {
@@ -53,10 +54,12 @@ func (l LeastAvailable) String() string {
 
 // forecasts are a round's clients, the least available one on top of the heap.
 type forecasts struct {
-	setup  Setup
+	setup Setup
+	// window is the length of the forecast window in virtual time.
 	window Time
-	wrong  float64
-	list   []forecast
+	// randomShare is the probability, from 0 to 1, that a forecast is a random number.
+	randomShare float64
+	list        []forecast
 }
 
 type forecast struct {
@@ -68,7 +71,7 @@ type forecast struct {
 }
 
 // Start makes the forecasts of round number, which begins at the virtual time now: for each client
-// the share of the coming window in which it is available. With the probability of the rule's error
+// the share of the time from now + window to now + 2 window in which it is available. With the probability of the rule's error
 // a forecast is a random share instead. Equal forecasts are in a random order.
 func (f *forecasts) Start(number int, now Time) {
 	f.list = f.list[:0]
@@ -78,7 +81,7 @@ func (f *forecasts) Start(number int, now Time) {
 		h := keyed.Hash(f.setup.Seed, keyed.Forecast, uint64(number), uint64(client))
 		x := forecast{available: 1, place: h, client: int32(client)}
 		switch {
-		case f.wrong > 0 && keyed.Float64(keyed.Nth(h, 0)) < f.wrong:
+		case f.randomShare > 0 && keyed.Float64(keyed.Nth(h, 0)) < f.randomShare:
 			x.available = keyed.Float64(keyed.Nth(h, 1))
 		case f.setup.AvailableShare != nil && client < f.setup.Simulated:
 			x.available = f.setup.AvailableShare(client, windowStart, windowStart+f.window)

@@ -295,7 +295,8 @@ func decompress(codec format.CompressionCodec, dst, src []byte) error {
 }
 
 // expand decompresses src to dst with the given codec and returns the number of bytes that src
-// holds. dst is complete only if this number is its length; otherwise its content is undefined.
+// holds; if they are more than dst takes, some codecs return len(dst) + 1 however many they are. dst
+// is complete only if the number is its length; otherwise its content is undefined.
 func expand(codec format.CompressionCodec, dst, src []byte) (n int, err error) {
 	switch codec {
 	case format.Uncompressed:

@@ -128,7 +128,8 @@ func (d *decimalSigns) decide(isCommaFile bool) (isComma bool, err error) {
 // decimalColumns returns the set of the columns whose numbers have decimal commas, judged by all
 // values of all files. columns are the columns to judge, and numeric are those of them that the
 // mapping takes for numbers. The option decimal, if set, decides for all columns. Otherwise only
-// CSV files whose separator is no comma can have decimal commas.
+// CSV files whose separator is no comma can have decimal commas, and if none of them has a comma
+// behind its first line, no value is parsed.
 func (t *Table) decimalColumns(files []tableFile, columns, numeric []string) (commas map[string]bool, err error) {
 	commas = map[string]bool{}
 	switch t.Decimal {
@@ -145,15 +146,31 @@ func (t *Table) decimalColumns(files []tableFile, columns, numeric []string) (co
 	for i, name := range columns {
 		signs[i] = decimalSigns{name: name, mustBeNumbers: slices.Contains(numeric, name)}
 	}
+	var candidates []*csvTable
+	anyComma := false
 	for _, f := range files {
 		// The columns that the path gives are no numbers to judge.
 		if p, ok := f.(*placedTable); ok {
 			f = p.tableFile
 		}
-		if c, ok := f.(*csvTable); ok && c.comma != ',' {
-			if err := c.countSigns(signs); err != nil {
-				return nil, c.withFile(err)
-			}
+		c, ok := f.(*csvTable)
+		if !ok || c.comma == ',' {
+			continue
+		}
+		hasComma, err := c.hasComma()
+		if err != nil {
+			return nil, c.withFile(err)
+		}
+		candidates = append(candidates, c)
+		anyComma = anyComma || hasComma
+	}
+	if !anyComma {
+		return commas, nil
+	}
+	// A file without a comma counts, too: its words and points decide about the commas of others.
+	for _, c := range candidates {
+		if err := c.countSigns(signs); err != nil {
+			return nil, c.withFile(err)
 		}
 	}
 	// One certain column decides the doubtful numbers of the others.
@@ -170,14 +187,9 @@ func (t *Table) decimalColumns(files []tableFile, columns, numeric []string) (co
 	return commas, nil
 }
 
-// countSigns reads all rows and adds the texts of the columns to their counts in signs. A file
-// without a comma behind its first line is not parsed, because it has nothing to count against
-// decimal points.
+// countSigns reads all rows of a file, whose separator is no comma, and counts in signs how the
+// values of each column write their decimals.
 func (c *csvTable) countSigns(signs []decimalSigns) error {
-	hasComma, err := c.hasComma()
-	if err != nil || !hasComma {
-		return err
-	}
 	in, err := c.content()
 	if err != nil {
 		return err

@@ -8,7 +8,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"fedpace/data"
 	"fedpace/data/datatest"
+	"fedpace/data/federated"
 	. "fedpace/data/table"
 )
 
@@ -140,4 +142,36 @@ func TestLatin1_IsRefused(t *testing.T) {
 	}
 	// What no column of the mapping has does not matter.
 	mustOpenMapped(t, "who,x,lab,says\n"+strings.Repeat("ann,1,p,w\xf6rt\n", 5), "own.csv", Table{Client: "who", Features: []string{"x"}, Label: "lab"})
+}
+
+// TestDecimal_OtherFiles has one file with commas beside one without: the values of both decide.
+func TestDecimal_OtherFiles(t *testing.T) {
+	open := func(t *testing.T, first, second string, table Table) (federated.Set, error) {
+		t.Helper()
+		dir := t.TempDir()
+		datatest.Put(t, dir, "a.csv", []byte("who;a;says;lab\n"+strings.Repeat(first, 5)))
+		datatest.Put(t, dir, "b.csv", []byte("who;a;says;lab\n"+strings.Repeat(second, 5)))
+		s, err := data.OpenWith(table, dir, federated.Options{Seed: 1})
+		if err == nil {
+			t.Cleanup(func() { s.Close() })
+		}
+		return s, err
+	}
+	t.Run("words without a comma", func(t *testing.T) {
+		// The column says is one of words, as the second file shows, so its 1,5 stays a word.
+		s, err := open(t, "u;1;1,5;p\n", "u;2;x;q\n", Table{Client: "who", Features: []string{"a"}, Words: []string{"says"}, Label: "lab"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if names := s.Info().Columns; !slices.Equal(names, []string{"a", "says=1,5", "says=x"}) {
+			t.Errorf("columns %q", names)
+		}
+	})
+	t.Run("points without a comma", func(t *testing.T) {
+		_, err := open(t, "u;1,5;w;p\n", "u;2.5;w;q\n", Table{Client: "who", Features: []string{"a"}, Label: "lab"})
+		const want = "column a has numbers with a comma, as 1,5, and with a point, as 2.5"
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	})
 }

@@ -446,8 +446,8 @@ func (p *Data) maxUpdates() int {
 	return c.Cohort + len(c.Devices.Names)
 }
 
-// maxUpdatesIfStale is one more than the largest number of stale updates in a round, 0 where none can
-// be stale. A client has one task at a time, and one whose update is in the newest model has no task
+// maxUpdatesIfStale bounds the updates that an algorithm may hold one by one in a round that can have
+// stale updates, the sum of the fresh ones counted as one. It is 0 where none can be stale. A client has one task at a time, and one whose update is in the newest model has no task
 // from an older one; so where a client counts twice in a round, late and again, one of the two is
 // fresh.
 func (p *Data) maxUpdatesIfStale() int {

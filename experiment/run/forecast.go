@@ -143,7 +143,7 @@ func Predict(ctx context.Context, dir string, files, sets []string, o Options) (
 		}
 	}
 	if dir != "" {
-		if err := allowTrainer(&c, dir, o.Trust || givesTrainer(sets)); err != nil {
+		if err := AllowTrainer(&c, dir, o.Trust || givesTrainer(sets)); err != nil {
 			return nil, err
 		}
 		if err := AllowPolicies(&c, dir, o.Trust); err != nil {

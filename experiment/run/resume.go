@@ -76,7 +76,7 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	if err := o.change(&r.Config, dir); err != nil {
 		return r, err
 	}
-	if err := allowTrainer(&r.Config, dir, o.Trust || o.Trainer != ""); err != nil {
+	if err := AllowTrainer(&r.Config, dir, o.Trust || o.Trainer != ""); err != nil {
 		return r, err
 	}
 	if err := o.allowApp(&r.Config, dir); err != nil {
@@ -172,9 +172,9 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	return r, err
 }
 
-// allowTrainer refuses to execute the trainer's command that the configuration of a folder names: the
+// AllowTrainer refuses to execute the trainer's command that the configuration of a folder names: the
 // folder may be anybody's. given says that the user has named the command or trusts the folder.
-func allowTrainer(c *config.Config, dir string, given bool) error {
+func AllowTrainer(c *config.Config, dir string, given bool) error {
 	if given || !c.External() {
 		return nil
 	}
@@ -258,5 +258,5 @@ func LoadReplay(dir string, sets []string, trust bool) (config.Config, error) {
 	if err := AllowPolicies(&c, dir, trust); err != nil {
 		return c, err
 	}
-	return c, allowTrainer(&c, dir, trust || givesTrainer(sets))
+	return c, AllowTrainer(&c, dir, trust || givesTrainer(sets))
 }

@@ -153,6 +153,7 @@ study/...: internal/regular learn/metric internal/tasks actors/fleet data/federa
 	github.com/goccy/go-yaml/...
 study/plan: actors/fleet coordinator/closing learn/metric coordinator/round coordinator/schedule config experiment/folder experiment/forecast
 	study study/choice internal/human internal/statistics internal/table metrics metrics/figure metrics/page golang.org/x/sync/errgroup
+study/validation: config experiment/folder experiment/run internal/robust internal/statistics internal/table learn/metric metrics/figure study study/plan
 
 # Programs.
 cmd/internal/cli: internal/memlimit actors/calibrate actors/doctor learn actors/real algorithm/secagg bus bus/natsconn internal/tasks internal/names os/... syscall time

@@ -29,6 +29,8 @@ type Result struct {
 	Compute []Compute `json:"compute"`
 	// Network is the measured link.
 	Network *Network `json:"network"`
+	// Secure is the device's part in secure aggregation.
+	Secure *Secure `json:"secure_aggregation,omitempty"`
 }
 
 // Measured reads a file that calibrate --json wrote, and returns its values in the form in which a
@@ -89,6 +91,11 @@ func (r *Result) WriteClass(w io.Writer) error {
 	r.remarks(&b)
 	if len(r.Compute) > 0 && r.Compute[0].Task != tasks.Custom {
 		fmt.Fprintf(&b, "task: %s\n", r.Compute[0].Task)
+	}
+	// The constants are those of all clients of a run, so they stand outside of the class.
+	if s := r.Secure; s != nil {
+		fmt.Fprintf(&b, "secure_aggregation: {neighbour_seconds: %.4g, signature_seconds: %.4g, mask_seconds: %.4g}\n",
+			s.Neighbour.Value, s.Signature.Value, s.Mask.Value)
 	}
 	b.WriteString("fleet:\n")
 	// A result of the link alone has one class without local steps.
@@ -229,6 +236,13 @@ func (r *Result) remarks(w io.Writer) {
 		n.Download.remark(comment, "Download")
 		n.Upload.remark(comment, "Upload")
 	}
+	if s := r.Secure; s != nil {
+		comment("Secure aggregation, among %d members: a neighbour takes %s, a signature %s, a mask of a million words %s.",
+			s.Members,
+			formatEstimate(s.Neighbour.Times(1e3), "ms"),
+			formatEstimate(s.Signature.Times(1e3), "ms"),
+			formatEstimate(s.Mask.Times(1e3), "ms"))
+	}
 	// A temperature of 0 stands for a board without a sensor.
 	if m.Celsius > 0 {
 		comment("Temperature at the end: %.0f °C.", m.Celsius)
@@ -309,6 +323,12 @@ func (r *Result) Write(w io.Writer) error {
 			)
 			b.WriteString(strings.TrimRight(line, " \n") + "\n")
 		}
+	}
+	if s := r.Secure; s != nil {
+		fmt.Fprintf(&b, "neighbour   %s\nsignature   %s\nmask        %s, of a million words\n",
+			formatEstimate(s.Neighbour.Times(1e3), "ms"),
+			formatEstimate(s.Signature.Times(1e3), "ms"),
+			formatEstimate(s.Mask.Times(1e3), "ms"))
 	}
 	if n := r.Network; n != nil {
 		fmt.Fprintf(&b, "round trip  %s\n", formatEstimate(n.RoundTrip.Times(1e3), "ms"))

@@ -92,7 +92,7 @@ actors/flower: internal/child os/... time github.com/mattn/go-shellwords
 actors: internal/keyed registry internal/vector actors/attack data/federated actors/external learn learn/metric bus algorithm algorithm/privacy
 actors/host: actors actors/fleet bus golang.org/x/sync/... time
 actors/real: actors data actors/external data/federated data/synthetic data/table learn bus bus/gateway algorithm algorithm/privacy algorithm/secagg internal/vector time
-actors/calibrate: internal/human internal/keyed internal/names internal/robust internal/tasks actors data/federated actors/external learn actors/real bus bus/gateway algorithm os
+actors/calibrate: algorithm/secagg internal/human internal/keyed internal/names internal/robust internal/tasks actors data/federated actors/external learn actors/real bus bus/gateway algorithm os
 	os time google.golang.org/protobuf/proto
 actors/doctor: actors/calibrate learn actors/real bus bus/auth bus/gateway bus/natsconn internal/human os time golang.org/x/sys/unix
 coordinator/realdevices: internal/human internal/portable internal/robust internal/vector bus bus/gateway bus/quota algorithm algorithm/secagg coordinator/round simclock time

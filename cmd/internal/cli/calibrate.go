@@ -29,6 +29,8 @@ type calibration struct {
 	device calibrate.DeviceInput
 	// seconds is how long each subject is measured.
 	seconds float64
+	// secure says that the device's part in secure aggregation is measured, too.
+	secure bool
 	// pause is the rest before each task, in seconds, where a server is named.
 	pause float64
 
@@ -98,6 +100,7 @@ gives every client this speed. --seconds 600 shows what heat does.`,
 		5,
 		"how long each model and size of minibatches is measured; up to three times that where noisy",
 	)
+	s.BoolVar(&f.secure, "secure", false, "measure the device's part in secure aggregation, too: keys, shares and masks")
 	s.Float64Var(&f.pause, "pause", 0.5, "seconds of rest before each task, with --nats")
 	addOwn(c, &f.device)
 	AddServer(c, &f.server)
@@ -198,6 +201,14 @@ func (f *calibration) do(c *cobra.Command) error {
 		// With a coordinator, a device rests between tasks as in a run.
 		if f.server.URL != "" {
 			timing.Pause = time.Duration(f.pause * float64(time.Second))
+		}
+		if f.secure {
+			show.Notice("Measuring secure aggregation.")
+			measured, err := calibrate.MeasureSecure(c.Context(), f.seconds)
+			if err != nil {
+				return err
+			}
+			r.Secure = &measured
 		}
 		for _, s := range subjects {
 			show.Notice(fmt.Sprintf("Measuring %s, minibatches of %d.", s.Name, s.Batch()))

@@ -1,0 +1,154 @@
+package calibrate
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"time"
+
+	"fedpace/algorithm/secagg"
+	"fedpace/internal/robust"
+)
+
+// Secure is what a device's part in secure aggregation takes, as a configuration has it under
+// secure_aggregation. Bytes are not measured: they follow from the numbers of members and neighbours.
+type Secure struct {
+	// Neighbour is the time for each neighbour: two keys agreed, two shares made, sealed and opened.
+	Neighbour robust.Estimate `json:"neighbour_seconds"`
+	// Signature is the time to check a signature.
+	Signature robust.Estimate `json:"signature_seconds"`
+	// Mask is the time for a mask of a million words.
+	Mask robust.Estimate `json:"mask_seconds"`
+	// Members is the number of members of the rounds that were played, all of them neighbours.
+	Members int `json:"members"`
+}
+
+// The rounds that are played: each member's part is one measurement.
+const (
+	secureMembers = 21
+	secureWords   = 1 << 20
+)
+
+// MeasureSecure plays rounds of secure aggregation among members in this process for some seconds, at least
+// once, and measures what each member computes. It takes the code that a run uses. ctx ends it between two
+// rounds.
+func MeasureSecure(ctx context.Context, seconds float64) (s Secure, err error) {
+	s.Members = secureMembers
+	var t secureTimes
+	began := time.Now()
+	for number := uint32(1); number == 1 || time.Since(began).Seconds() < seconds; number++ {
+		if err := ctx.Err(); err != nil {
+			return s, err
+		}
+		if err := t.play(number); err != nil {
+			return s, err
+		}
+	}
+	check := robust.Median(t.check)
+	open := robust.Median(t.open)
+	var neighbour, mask []float64
+	for _, x := range t.shares {
+		// The roster has a signature of each member, which is no part of a neighbour's.
+		own := x - secureMembers*check + open
+		neighbour = append(neighbour, max(0, own/(secureMembers-1)))
+	}
+	for _, x := range t.masked {
+		// Beside the neighbours' masks there is the member's own.
+		mask = append(mask, max(0, (x-open)/secureMembers*1e6/secureWords))
+	}
+	s.Signature = robust.MedianOf(t.check, 0.95)
+	s.Neighbour = robust.MedianOf(neighbour, 0.95)
+	s.Mask = robust.MedianOf(mask, 0.95)
+	return s, nil
+}
+
+// secureTimes are measured times of single members, in seconds: to check a signature, to make all shares,
+// to open those of the neighbours and agree on keys, and the same with masks.
+type secureTimes struct {
+	check, shares, open, masked []float64
+}
+
+// play plays a round among members that are all neighbours up to the masks, and adds its times.
+func (t *secureTimes) play(number uint32) error {
+	terms := secagg.Terms{
+		Neighbours: secureMembers - 1,
+		Threshold:  secureMembers / 2,
+		Minimum:    secureMembers / 2,
+	}
+	c := secagg.NewContext(Run, number)
+	server, err := secagg.NewServer(c, terms)
+	if err != nil {
+		return err
+	}
+	members := make([]*secagg.Client, secureMembers)
+	for i := range members {
+		public, identity, err := ed25519.GenerateKey(rand.Reader)
+		if err != nil {
+			return err
+		}
+		t.check = append(t.check, timeOfCheck(public, identity))
+		if members[i], err = secagg.NewClient(rand.Reader, c, terms, identity, uint32(i), 1); err != nil {
+			return err
+		}
+		entry, err := members[i].Keys()
+		if err == nil {
+			err = server.Keys(uint32(i), entry)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	roster, err := server.Roster()
+	if err != nil {
+		return err
+	}
+	for i, x := range members {
+		var message []byte
+		t.shares = append(t.shares, timed(func() { message, err = x.Shares(roster) }))
+		if err == nil {
+			err = server.Shares(uint32(i), message)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if _, err := server.Members(); err != nil {
+		return err
+	}
+	words := make([]uint64, secureWords)
+	for i, x := range members {
+		inbox, err := server.Inbox(uint32(i))
+		if err != nil {
+			return err
+		}
+		// A member can mask once, so every other one has no words.
+		if i%2 == 0 {
+			t.open = append(t.open, timed(func() { err = x.Mask(inbox, nil) }))
+		} else {
+			t.masked = append(t.masked, timed(func() { err = x.Mask(inbox, words) }))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// timeOfCheck returns the seconds that a signature takes to check.
+func timeOfCheck(public ed25519.PublicKey, identity ed25519.PrivateKey) float64 {
+	const times = 16
+	text := make([]byte, 140)
+	signature := ed25519.Sign(identity, text)
+	return timed(func() {
+		for range times {
+			ed25519.Verify(public, text, signature)
+		}
+	}) / times
+}
+
+// timed returns the seconds that a function takes.
+func timed(do func()) float64 {
+	began := time.Now()
+	do()
+	return time.Since(began).Seconds()
+}

@@ -1,0 +1,231 @@
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["nats-py[nkeys]==2.16.0", "numpy==2.3.5", "cryptography==46.0.3", "grpcio-tools==1.85.1"]
+# ///
+"""A small fedpace device: it joins the run that calls it, trains dense networks by plain SGD on data of
+its own and sends its model back, masked where the run asks for secure aggregation. Written from
+bus/fedpace.proto and docs/protocol.md alone.
+
+    uv run device.py --nats nats://lab:4222 --client py1 --creds py1.creds
+"""
+
+import argparse
+import asyncio
+import secrets
+import sys
+import time
+from pathlib import Path
+
+import grpc
+import nats
+import numpy as np
+
+import secure
+import sgd
+
+sys.path.append(str(Path(__file__).parents[2] / "bus"))
+proto = grpc.protos("fedpace.proto")
+CHUNK = 1 << 19  # bytes of values in a message
+PROCESS = secrets.randbits(63)  # tells this process from others with its credentials
+
+
+class Refused(Exception):
+    """The coordinator does not take a message."""
+
+
+class Again(Exception):
+    """The coordinator was started again: the stages begin anew."""
+
+
+class Device:
+    def __init__(self, client, connection):
+        self.client, self.nats = client, connection
+        self.run, self.welcome, self.beats = None, None, None
+        self.asked, self.task, self.phase, self.worker = None, 0, proto.PHASE_UNSPECIFIED, None
+        self.signed = {}  # clients of the set of survivors that this device has signed, by the task's digest
+
+    def subject(self, run, verb):
+        return f"fedpace.{run}.client.{self.client}.{verb}"
+
+    async def request(self, subject, message):
+        """Repeats a message until it is answered."""
+        while True:
+            try:
+                answer = await self.nats.request(subject, message.SerializeToString(), timeout=5)
+                return proto.DeviceReply.FromString(answer.data)
+            except (nats.errors.TimeoutError, nats.errors.NoRespondersError):
+                await asyncio.sleep(0.25)
+
+    async def ask(self, subject, message):
+        """Makes a request of a task, and returns the answer if the task goes on."""
+        reply = await self.request(self.subject(self.run, subject), message)
+        if reply.status == proto.STATUS_REFUSED:
+            raise Refused(f"refused: {reply.reason}")
+        if reply.status == proto.STATUS_SEND_KEYS:
+            raise Again
+        return reply
+
+    async def join(self, run):
+        join = proto.Join(name="a Python device", kernel="python", samples=sgd.SAMPLES, protocol=7, process=PROCESS)
+        reply = await self.request(self.subject(run, "join"), join)
+        if reply.status != proto.STATUS_ACCEPTED:
+            raise Refused(f"run {run} does not take this device: {reply.reason}")
+        self.leave()
+        self.run, self.welcome = run, reply.welcome
+        self.beats = asyncio.create_task(self.beat())
+        print(f"joined run {run} as client {reply.welcome.client}", flush=True)
+
+    def leave(self):
+        if self.beats:
+            self.beats.cancel()
+        self.run, self.beats = None, None
+
+    async def beat(self):
+        while True:
+            await self.heartbeat()
+            await asyncio.sleep(self.welcome.heartbeat_seconds)
+
+    async def heartbeat(self):
+        beat = proto.Heartbeat(task=self.task, phase=self.phase, process=PROCESS)
+        await self.nats.publish(self.subject(self.run, "heartbeat"), beat.SerializeToString())
+
+    async def model(self, digest):
+        """Fetches a model by direct get, chunk after chunk."""
+        values, chunk, chunks = b"", 0, 1
+        while chunk < chunks:
+            subject = f"fedpace.{self.run}.model.{digest.hex()}.{chunk}"
+            answer = await self.nats.request(f"$JS.API.DIRECT.GET.fedpace_{self.run}_models.{subject}", timeout=5)
+            if answer.headers and "Status" in answer.headers:
+                raise Refused(f"model {digest.hex()}: the server says {answer.headers['Status']}")
+            part = proto.ModelChunk.FromString(answer.data)
+            values, chunk, chunks = values + part.values, chunk + 1, part.chunks
+        if secure.sha256(values).digest() != digest:
+            raise Refused(f"model {digest.hex()} arrives damaged")
+        return np.frombuffer(values, "<f4").astype(np.float32)
+
+    async def train(self, task, arrived):
+        """Fetches the model and takes the steps. What it returns is what is sent again if the run asks."""
+        self.phase = proto.PHASE_DOWNLOAD
+        start = await self.model(task.model_digest)
+        fetched = time.monotonic_ns()
+        self.phase = proto.PHASE_COMPUTE
+        model, loss = await asyncio.to_thread(sgd.local_steps, start, self.welcome.spec, task)
+        last = proto.Update(download_ns=fetched - arrived, compute_ns=time.monotonic_ns() - fetched,
+                            first_step_loss=loss, samples=sgd.SAMPLES)
+        return start, model, last
+
+    async def send(self, task, values, last):
+        """Sends an update: chunks of its values, then how long it all took."""
+        self.phase = proto.PHASE_UPLOAD
+        bytes = values.tobytes()
+        chunks = -(-len(bytes) // CHUNK)
+        common = dict(task=task.task, task_digest=task.digest, process=PROCESS, chunks=chunks)
+        started, chunk = time.monotonic_ns(), 0
+        while chunk <= chunks:
+            message = proto.Update(chunk=chunk, values=bytes[chunk * CHUNK : (chunk + 1) * CHUNK], **common)
+            if chunk == chunks:
+                last.upload_ns = last.upload_ns or time.monotonic_ns() - started
+                message.MergeFrom(last)
+            reply = await self.ask(f"update.{chunk}", message)
+            if reply.status == proto.STATUS_REPEATED:
+                return
+            chunk = 0 if reply.status == proto.STATUS_SEND_VALUES else chunk + 1
+
+    async def stage(self, task, stage, payload):
+        """Sends a stage's message and returns what the stage led to."""
+        self.phase = {proto.SECURE_STAGE_KEYS: proto.PHASE_KEYS, proto.SECURE_STAGE_SHARES: proto.PHASE_SHARES,
+                      proto.SECURE_STAGE_RECOVERY: proto.PHASE_RECOVERY}.get(stage, proto.PHASE_SURVIVORS)
+        message = proto.SecureMessage(task=task.task, task_digest=task.digest, process=PROCESS, stage=stage, payload=payload)
+        return (await self.ask("update.secure", message)).secure
+
+    async def aggregate(self, task, arrived):
+        """Goes through the stages of secure aggregation."""
+        asked = self.welcome.secure
+        terms = {name: getattr(asked, name) for name in ("neighbours", "threshold", "colluders", "minimum", "max_weight")}
+        weight = min(sgd.SAMPLES, asked.max_weight)
+        while True:
+            member = secure.Member(self.run, task.round, self.welcome.client, weight, terms)
+            try:
+                roster = await self.stage(task, proto.SECURE_STAGE_KEYS, member.entry)
+                member.open(await self.stage(task, proto.SECURE_STAGE_SHARES, member.shares(roster)))
+                if self.done is None:
+                    self.done = await self.train(task, time.monotonic_ns())
+                start, model, last = self.done
+                words = secure.weighted(model, start, weight, asked.shift)
+                await self.send(task, member.masked(words), last)
+                survivors = await self.stage(task, proto.SECURE_STAGE_MASKED, b"")
+                signature = member.sign(survivors, self.signed.get(task.digest))
+                self.signed[task.digest] = member.clients
+                signatures = await self.stage(task, proto.SECURE_STAGE_SURVIVORS, signature)
+                await self.stage(task, proto.SECURE_STAGE_RECOVERY, member.reveal(signatures))
+                return
+            except Again:
+                continue
+
+    async def work(self, task, arrived):
+        try:
+            self.task = task.task
+            if self.welcome.HasField("secure"):
+                await self.aggregate(task, arrived)
+            else:
+                if self.done is None:
+                    self.done = await self.train(task, arrived)
+                await self.send(task, self.done[1], self.done[2])
+            print(f"task {task.task}: {task.local_steps} steps, loss {self.done[2].first_step_loss:.3f}", flush=True)
+        except (Refused, secure.Refusal, ValueError) as problem:
+            print(f"task {task.task}: {problem}", file=sys.stderr, flush=True)
+        finally:
+            self.task, self.phase = 0, proto.PHASE_UNSPECIFIED
+
+    async def take(self, run, data):
+        """Takes a message of a run. It returns whether that run, which was the device's, is over."""
+        arrived = time.monotonic_ns()
+        task = proto.Task.FromString(data)
+        if task.task == 0 and task.over:
+            over = run == self.run
+            if over:
+                self.leave()
+                print("the run is over", flush=True)
+            return over
+        if task.task == 0 or run != self.run:
+            await self.join(run)
+        if task.task:
+            working = self.worker and not self.worker.done()
+            repeated = (run, data) == self.asked
+            if repeated and working:
+                return False
+            if working:
+                self.worker.cancel()
+                await asyncio.wait([self.worker])
+            if not repeated:
+                self.asked, self.done = (run, data), None
+            self.worker = asyncio.create_task(self.work(task, arrived))
+            await asyncio.sleep(0)
+            await self.heartbeat()
+        return False
+
+
+async def main():
+    flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    flags.add_argument("--nats", required=True, metavar="URL")
+    flags.add_argument("--client", required=True, metavar="ID")
+    flags.add_argument("--creds", metavar="FILE")
+    flags.add_argument("--once", action="store_true", help="end with the first run")
+    given = flags.parse_args()
+    connection = await nats.connect(given.nats, name=f"device {given.client}", user_credentials=given.creds,
+                                    inbox_prefix=f"_INBOX_{given.client}".encode(), max_reconnect_attempts=-1)
+    device = Device(given.client, connection)
+    tasks = await connection.subscribe(device.subject("*", "task"))
+    async for message in tasks.messages:
+        if message.headers:
+            continue  # a server's answer to somebody else
+        try:
+            if await device.take(message.subject.split(".")[1], message.data) and given.once:
+                break
+        except Refused as problem:
+            print(problem, file=sys.stderr, flush=True)
+    await connection.drain()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

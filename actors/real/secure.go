@@ -70,11 +70,29 @@ func (w *Device) observe(t *gateway.DeviceTask, s SecureStep) {
 	}
 }
 
+// errGivesUp is wrapped by the error of a device that goes no further with a task: the coordinator has
+// sent what the protocol does not allow, or the steps did not stay finite.
+var errGivesUp = fmt.Errorf("it gives the task up: %w", gateway.ErrUpdateRefused)
+
+// giveUp returns the error of a device that gives task t up for a reason.
+func giveUp(t *gateway.DeviceTask, reason error) error {
+	return fmt.Errorf("task %d: %w: %w", t.Task.Task, errGivesUp, reason)
+}
+
 // doSecurely does one task with secure aggregation: keys and shares, the local steps, the masked
-// upload, and the recovery of the sum. It begins again where the coordinator has.
+// upload, and the recovery of the sum. It begins again where the coordinator has. Where the device
+// goes no further it tells the coordinator, which need not wait for it.
 func (w *Device) doSecurely(t *gateway.DeviceTask) error {
 	for {
 		err := w.secureAttempt(t)
+		if errors.Is(err, errGivesUp) {
+			// Whatever the answer is, there is nothing left to do.
+			_, _ = w.bus.SecureMessage(t.Context, t.Run, &bus.SecureMessage{
+				Task:       t.Task.Task,
+				TaskDigest: t.Task.Digest,
+				Stage:      bus.StageKeys,
+			})
+		}
 		if !errors.Is(err, gateway.ErrSendKeys) {
 			return err
 		}
@@ -100,7 +118,7 @@ func (w *Device) secureAttempt(t *gateway.DeviceTask) error {
 	}
 	shares, err := member.Shares(roster)
 	if err != nil {
-		return fmt.Errorf("%w: %w", gateway.ErrUpdateRefused, err)
+		return giveUp(t, err)
 	}
 	inbox, err := w.stage(t, bus.StageShares, shares)
 	if err != nil {
@@ -139,6 +157,9 @@ func (w *Device) newMember(t *gateway.DeviceTask) (*secagg.Client, error) {
 	}
 	// An update counts by the device's samples, at least 1 and at most what the run allows.
 	weight := min(s.MaxWeight, max(1, w.reportedSamples()))
+	if limit := w.config.Samples; limit > 0 {
+		weight = min(weight, limit)
+	}
 	context := secagg.NewContext(t.Run, t.Task.Round)
 	member, err := secagg.NewClient(rand.Reader, context, terms, w.identity, uint32(t.Welcome.Client), weight)
 	if err != nil {
@@ -147,6 +168,7 @@ func (w *Device) newMember(t *gateway.DeviceTask) (*secagg.Client, error) {
 	w.weight = weight
 	// Without such a function the coordinator is trusted to pass on the identities.
 	member.Trust = w.config.Trust
+	member.MaxWeight = s.MaxWeight
 	return member, nil
 }
 
@@ -217,21 +239,21 @@ func (w *Device) upload(t *gateway.DeviceTask, member *secagg.Client, inbox []by
 	values := result.update.Values
 	// A shorter update stands for local steps that did not stay finite.
 	if len(values) < len(result.base) {
-		return fmt.Errorf("task %d: %w: its steps do not stay finite", t.Task.Task, gateway.ErrUpdateRefused)
+		return giveUp(t, errors.New("its steps do not stay finite"))
 	}
 	began := time.Now()
 	// Noise is drawn once for a task: the sums of two attempts must not differ by noise alone.
 	if result.words == nil {
 		words, err := w.encode(t.Welcome.Secure, values[:len(result.base)], result.base)
 		if err != nil {
-			return fmt.Errorf("task %d: %w: %w", t.Task.Task, gateway.ErrUpdateRefused, err)
+			return giveUp(t, err)
 		}
 		result.words = words
 	}
 	words := slices.Clone(result.words)
 	w.observe(t, SecureStep{Stage: bus.StageMasked, Words: words, Base: result.base})
 	if err := member.Mask(inbox, words); err != nil {
-		return fmt.Errorf("task %d: %w: %w", t.Task.Task, gateway.ErrUpdateRefused, err)
+		return giveUp(t, err)
 	}
 	masked := &bus.DeviceUpdate{
 		Update: &bus.Update{
@@ -286,15 +308,15 @@ func (w *Device) helpRecover(t *gateway.DeviceTask, member *secagg.Client, resul
 	}
 	clients, err := member.Clients(set)
 	if err != nil {
-		return fmt.Errorf("%w: %w", gateway.ErrUpdateRefused, err)
+		return giveUp(t, err)
 	}
 	// The set that this device has signed before is the only one that it signs.
 	if result.survivors != nil && !slices.Equal(result.survivors, clients) {
-		return fmt.Errorf("task %d: %w: it has signed another set of survivors", t.Task.Task, gateway.ErrUpdateRefused)
+		return giveUp(t, errors.New("it has signed another set of survivors"))
 	}
 	signature, err := member.Sign(set)
 	if err != nil {
-		return fmt.Errorf("%w: %w", gateway.ErrUpdateRefused, err)
+		return giveUp(t, err)
 	}
 	result.survivors = clients
 	signatures, err := w.stage(t, bus.StageSurvivors, signature)
@@ -303,7 +325,7 @@ func (w *Device) helpRecover(t *gateway.DeviceTask, member *secagg.Client, resul
 	}
 	shares, err := member.Reveal(signatures)
 	if err != nil {
-		return fmt.Errorf("%w: %w", gateway.ErrUpdateRefused, err)
+		return giveUp(t, err)
 	}
 	if _, err := w.stage(t, bus.StageRecovery, shares); err != nil {
 		return err

@@ -16,6 +16,8 @@ type Client struct {
 	// Trust reports whether an identity is one of the client. nil trusts the coordinator to pass on
 	// the members' identities.
 	Trust func(client uint32, identity []byte) bool
+	// MaxWeight is the largest weight of a member, so that the sum of all does not leave its range; 0: any.
+	MaxWeight uint64
 
 	random   io.Reader
 	context  Context
@@ -34,7 +36,7 @@ type Client struct {
 	roster *Roster
 	index  int
 	// held are the shares that neighbours have given the member, by neighbour: of those alone that
-	// finished the stage.
+	// finished the stage, and whose shares open.
 	held map[int]heldShares
 	// set is the bitmap of survivors, as the member has signed it.
 	set []byte
@@ -77,19 +79,25 @@ func NewClient(
 		return nil, err
 	}
 	x := &Client{
-		random:     random,
-		context:    c,
-		terms:      terms,
-		identity:   identity,
-		seed:       newSecret(random),
-		maskSecret: newSecret(random),
-		held:       map[int]heldShares{},
+		random:   random,
+		context:  c,
+		terms:    terms,
+		identity: identity,
+		held:     map[int]heldShares{},
+	}
+	var err error
+	x.seed, err = newSecret(random)
+	if err != nil {
+		return nil, err
+	}
+	x.maskSecret, err = newSecret(random)
+	if err != nil {
+		return nil, err
 	}
 	var drawn [keyBytes]byte
 	if _, err := io.ReadFull(random, drawn[:]); err != nil {
 		return nil, fmt.Errorf("secagg: draw a key: %w", err)
 	}
-	var err error
 	if x.shareKey, err = ecdh.X25519().NewPrivateKey(drawn[:]); err != nil {
 		return nil, fmt.Errorf("secagg: draw a key: %w", err)
 	}
@@ -132,8 +140,14 @@ func (x *Client) Shares(roster []byte) ([]byte, error) {
 		return nil, err
 	}
 	neighbours := r.neighbours(x.index)
-	seeds := x.seed.split(x.random, r.Terms.Threshold, neighbours)
-	keys := x.maskSecret.split(x.random, r.Terms.Threshold, neighbours)
+	seeds, err := x.seed.split(x.random, r.Terms.Threshold, neighbours)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := x.maskSecret.split(x.random, r.Terms.Threshold, neighbours)
+	if err != nil {
+		return nil, err
+	}
 	var b []byte
 	for i, neighbour := range neighbours {
 		// Every pair of members has a key of its own for each direction, so the nonce can be zero.
@@ -173,6 +187,9 @@ func (x *Client) check(r *Roster) error {
 			return fmt.Errorf("secagg: client %d has the identity of another member", e.Client)
 		}
 		identities[e.Identity] = true
+		if x.MaxWeight > 0 && e.Weight > x.MaxWeight {
+			return fmt.Errorf("secagg: client %d has the weight %d, want at most %d", e.Client, e.Weight, x.MaxWeight)
+		}
 		if x.Trust != nil && !x.Trust(e.Client, e.Identity[:]) {
 			return fmt.Errorf("secagg: the identity of client %d is not known", e.Client)
 		}
@@ -204,9 +221,7 @@ func (x *Client) Mask(inbox []byte, words []uint64) error {
 		if !isNeighbour[sender] {
 			return fmt.Errorf("secagg: shares of member %d, which is no neighbour", sender)
 		}
-		if err := x.hold(sender, sealed[i]); err != nil {
-			return err
-		}
+		x.hold(sender, sealed[i])
 		key, err := x.roster.pairKey(x.maskKey, sender)
 		if err != nil {
 			return err
@@ -221,22 +236,21 @@ func (x *Client) Mask(inbox []byte, words []uint64) error {
 }
 
 // hold decrypts the shares that the neighbour with index sender has sent, and keeps them for the
-// recovery. sealed is what it sent to this member. Shares that were changed on the way are an
-// error.
-func (x *Client) hold(sender int, sealed []byte) error {
+// recovery. sealed is what it sent to this member. Of shares that do not open nothing is held: who sends
+// such ones can be recovered by fewer members, and does not take this one out of the round.
+func (x *Client) hold(sender int, sealed []byte) {
 	aead, direction, err := x.roster.sealer(x.shareKey, sender, sender, x.index)
 	if err != nil {
-		return err
+		return
 	}
 	plain, err := aead.Open(nil, make([]byte, aead.NonceSize()), sealed, direction)
 	if err != nil {
-		return fmt.Errorf("secagg: the shares of member %d cannot be read: %w", sender, err)
+		return
 	}
 	var h heldShares
 	copy(h.seed[:], plain)
 	copy(h.key[:], plain[keyBytes:])
 	x.held[sender] = h
-	return nil
 }
 
 // Clients returns the client numbers, ascending, of the survivors in set, a bitmap over the roster
@@ -318,7 +332,8 @@ func (x *Client) Reveal(signatures []byte) ([]byte, error) {
 	var b []byte
 	for _, neighbour := range x.roster.neighbours(x.index) {
 		held, finished := x.held[neighbour]
-		// A neighbour that left before the upload has added no masks, and sent no shares.
+		// A neighbour that left before the upload has added no masks, and sent no shares; another one
+		// may have sent some that do not open.
 		if !finished {
 			continue
 		}

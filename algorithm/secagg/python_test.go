@@ -7,25 +7,33 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"io"
+	"os"
 	"os/exec"
 	"slices"
 	"testing"
 
+	"fedpace/internal/testkit/installed"
 	"fedpace/internal/testkit/slow"
 )
 
-// python is testdata/secure.py, an implementation of docs/protocol.md in another language.
+// python is testdata/coordinator.py, an implementation of docs/protocol.md in another language.
 type python struct {
 	t   *testing.T
 	in  io.Writer
 	out *bufio.Scanner
 }
 
-// startPython starts it by uv, which fetches numpy and PyCA cryptography in the versions below.
+// inPython is a command that runs a script by uv, which fetches numpy and PyCA cryptography.
+func inPython(t *testing.T, script ...string) *exec.Cmd {
+	uv := installed.Program(t, "uv", "python3-venv")
+	args := []string{"run", "--no-project", "--quiet", "--with", "numpy==2.3.5", "--with", "cryptography==46.0.3", "python"}
+	return exec.Command(uv, append(args, script...)...)
+}
+
+// startPython starts it.
 func startPython(t *testing.T) *python {
 	t.Helper()
-	cmd := exec.Command("uv", "run", "--no-project", "--quiet",
-		"--with", "numpy==2.3.5", "--with", "cryptography==46.0.3", "python", "testdata/secure.py")
+	cmd := inPython(t, "testdata/coordinator.py")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +137,13 @@ func TestPython_MixedRound(t *testing.T) {
 			check(server.Keys(client, entry))
 			continue
 		}
-		entry := p.ask(map[string]any{"do": "keys", "run": "mixed", "round": 7, "client": client, "weight": weight})
+		entry := p.ask(map[string]any{
+			"do": "keys", "run": "mixed", "round": 7, "client": client, "weight": weight,
+			"terms": map[string]any{
+				"neighbours": terms.Neighbours, "threshold": terms.Threshold, "colluders": terms.Colluders,
+				"minimum": terms.Minimum, "max_weight": members,
+			},
+		})
 		check(server.Keys(client, entry))
 	}
 	roster, err := server.Roster()
@@ -166,7 +180,8 @@ func TestPython_MixedRound(t *testing.T) {
 			check(x.Mask(inbox, words))
 		} else {
 			b := p.ask(map[string]any{
-				"do": "masked", "client": client, "inbox": inbox, "share": share,
+				"do": "masked", "client": client, "inbox": inbox,
+				"weight": server.Weight(client), "shift": shift,
 				"after": encoded(after[client]), "before": encoded(before),
 			})
 			for i := range words {
@@ -222,5 +237,24 @@ func TestPython_MixedRound(t *testing.T) {
 		if got := binary.LittleEndian.Uint64(inPython[8*i:]); got != want[i] {
 			t.Fatalf("parameter %d: Python recovers %d, without masks %d", i, got, want[i])
 		}
+	}
+}
+
+// The vectors are what their script prints, and the Python device of examples agrees with them.
+func TestPython_Vectors(t *testing.T) {
+	slow.Test(t, "it fetches numpy and PyCA cryptography")
+	printed, err := inPython(t, "testdata/vectors.py").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := os.ReadFile("testdata/vectors.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(printed, kept) {
+		t.Error("testdata/vectors.json is not what testdata/vectors.py prints")
+	}
+	if out, err := inPython(t, "../../examples/device-py/test_vectors.py").CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }

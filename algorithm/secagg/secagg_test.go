@@ -17,6 +17,9 @@ type rig struct {
 	alive   []bool
 	updates [][]uint64
 	words   [][]uint64
+	// shares and reveals change what a client sends in these stages; nil: nothing.
+	shares  func(i int, message []byte)
+	reveals func(i int, message []byte)
 }
 
 // testRandom is a source of bytes that a seed decides.
@@ -99,10 +102,13 @@ func (r *rig) play(leavers [stages][]int) (sum []uint64, survivors []int, err er
 		return nil, nil, err
 	}
 	r.leave(leavers[2])
-	r.each(func(_ int, client uint32, x *Client) error {
+	r.each(func(i int, client uint32, x *Client) error {
 		b, err := x.Shares(roster)
 		if err != nil {
 			return err
+		}
+		if r.shares != nil {
+			r.shares(i, b)
 		}
 		return s.Shares(client, b)
 	})
@@ -154,6 +160,9 @@ func (r *rig) play(leavers [stages][]int) (sum []uint64, survivors []int, err er
 		b, err := x.Reveal(signatures)
 		if err != nil {
 			return err
+		}
+		if r.reveals != nil {
+			r.reveals(i, b)
 		}
 		_, err = s.Reveal(client, b)
 		return err
@@ -267,10 +276,13 @@ func (r *rig) forgingReveal(t *testing.T, liar int) []uint64 {
 		return s.Keys(client, b)
 	})
 	roster, _ := s.Roster()
-	r.each(func(_ int, client uint32, x *Client) error {
+	r.each(func(i int, client uint32, x *Client) error {
 		b, err := x.Shares(roster)
 		if err != nil {
 			return err
+		}
+		if r.shares != nil {
+			r.shares(i, b)
 		}
 		return s.Shares(client, b)
 	})
@@ -320,9 +332,15 @@ func (r *rig) forgingReveal(t *testing.T, liar int) []uint64 {
 
 func TestRecoverSecret_WrongSharesAreNoticed(t *testing.T) {
 	random := testRandom(5)
-	s := newSecret(random)
+	s, err := newSecret(random)
+	if err != nil {
+		t.Fatal(err)
+	}
 	members := []int{0, 3, 4, 9, 11}
-	parts := s.split(random, 3, members)
+	parts, err := s.split(random, 3, members)
+	if err != nil {
+		t.Fatal(err)
+	}
 	shares := make([]share, len(parts))
 	for i, p := range parts {
 		shares[i] = share{holder: members[i], value: p}

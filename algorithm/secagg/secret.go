@@ -9,8 +9,11 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math/big"
+	"slices"
 
 	"github.com/cloudflare/circl/group"
+	"github.com/cloudflare/circl/math/polynomial"
 	"github.com/cloudflare/circl/secretsharing"
 )
 
@@ -21,8 +24,25 @@ var field = group.Ristretto255
 // secret is a number of the field that is drawn at random and shared.
 type secret [keyBytes]byte
 
+// drawScalar draws a number of the field from random: 64 bytes, the lowest first, modulo the order, whose
+// distribution is uniform but for 2^-256. circl's RandomScalar ignores the reader that it is given.
+func drawScalar(random io.Reader) (group.Scalar, error) {
+	var b [64]byte
+	if _, err := io.ReadFull(random, b[:]); err != nil {
+		return nil, fmt.Errorf("secagg: draw a number: %w", err)
+	}
+	slices.Reverse(b[:])
+	return field.NewScalar().SetBigInt(new(big.Int).SetBytes(b[:])), nil
+}
+
 // newSecret draws a secret.
-func newSecret(random io.Reader) secret { return bytesOf(field.RandomScalar(random)) }
+func newSecret(random io.Reader) (secret, error) {
+	x, err := drawScalar(random)
+	if err != nil {
+		return secret{}, err
+	}
+	return bytesOf(x), nil
+}
 
 // bytesOf returns the number x of the field as the 32 bytes in which secrets and shares are kept
 // and sent.
@@ -44,21 +64,29 @@ func scalarOf(s secret) (group.Scalar, error) {
 	return x, nil
 }
 
-// split returns the shares of a secret for members, of which threshold recover it. The share of
-// member i is the polynomial's value at i+1. The degree of the polynomial, which circl calls t, is one
-// less than the number of shares that are needed.
-func (s secret) split(random io.Reader, threshold int, members []int) []secret {
+// split returns the shares of a secret for members, of which threshold recover it: the values, at i+1
+// for member i, of a polynomial of one degree less with the secret as its constant term. random is
+// what its coefficients are drawn from.
+func (s secret) split(random io.Reader, threshold int, members []int) ([]secret, error) {
 	x, err := scalarOf(s)
 	if err != nil {
-		panic("secagg: a secret of this package is no number of the field")
+		return nil, err
 	}
-	polynomial := secretsharing.New(random, uint(threshold-1), x)
+	coefficients := []group.Scalar{x}
+	for len(coefficients) < threshold {
+		c, err := drawScalar(random)
+		if err != nil {
+			return nil, err
+		}
+		coefficients = append(coefficients, c)
+	}
+	p := polynomial.New(coefficients)
 	shares := make([]secret, len(members))
 	for i, member := range members {
-		id := field.NewScalar().SetUint64(uint64(member + 1))
-		shares[i] = bytesOf(polynomial.ShareWithID(id).Value)
+		at := field.NewScalar().SetUint64(uint64(member + 1))
+		shares[i] = bytesOf(p.Evaluate(at))
 	}
-	return shares
+	return shares, nil
 }
 
 // share is one share of a secret, held by a member.

@@ -19,6 +19,9 @@ import (
 //	Signature       → Signatures
 //	Reveal          → Sum
 type Server struct {
+	// MaxWeight returns the largest weight that a client may have. nil means that any will do.
+	MaxWeight func(client uint32) uint64
+
 	context Context
 	terms   Terms
 	stage   stage
@@ -37,6 +40,9 @@ type Server struct {
 	revealed map[int][]share
 	answered []bool
 }
+
+// probe is a key of X25519 with which public keys are tried; it keeps no secret.
+var probe = secret{}.maskKey()
 
 // ErrRound is wrapped by the errors of a round that cannot be completed.
 var ErrRound = errors.New("secagg: the round cannot be recovered")
@@ -69,6 +75,15 @@ func (s *Server) Keys(client uint32, entry []byte) error {
 	}
 	if e.Client != client {
 		return fmt.Errorf("secagg: client %d sends the keys of client %d", client, e.Client)
+	}
+	if s.MaxWeight != nil && e.Weight > s.MaxWeight(client) {
+		return fmt.Errorf("secagg: client %d has the weight %d, want at most %d", client, e.Weight, s.MaxWeight(client))
+	}
+	// With a key of low order no neighbour could agree on a secret, so that all of them would leave.
+	for _, key := range [][keyBytes]byte{e.MaskKey, e.ShareKey} {
+		if _, err := agree(probe, key); err != nil {
+			return fmt.Errorf("secagg: client %d: %w", client, err)
+		}
 	}
 	s.entries[client] = e
 	return nil

@@ -318,6 +318,12 @@ func (g *Gateway) OpenUpload(device int) {
 	})
 }
 
+// MaxSamples is the largest number of samples that a device's credentials allow; 0 means any.
+func (g *Gateway) MaxSamples(device int) (n uint64) {
+	g.locked(device, func(x *peer) { n = x.maxSamples })
+	return n
+}
+
 // LastHeard is when the last valid message of a device arrived; the zero time if none did.
 func (g *Gateway) LastHeard(device int) (heard time.Time) {
 	g.locked(device, func(x *peer) { heard = x.heard })

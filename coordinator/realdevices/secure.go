@@ -72,6 +72,7 @@ func (d *Devices) joinSession(t *round.Task) error {
 		if err != nil {
 			return err
 		}
+		server.MaxWeight = d.maxWeight
 		d.session = &session{
 			round:   t.Round,
 			stage:   bus.StageKeys,
@@ -84,6 +85,16 @@ func (d *Devices) joinSession(t *round.Task) error {
 	}
 	d.session.members[t.Client-d.run.First] = &member{task: t.Task, sent: time.Now()}
 	return nil
+}
+
+// maxWeight returns the largest weight that a device may have in secure aggregation: that of the run, and no
+// more than the samples that its credentials allow. client is its number in the run.
+func (d *Devices) maxWeight(client uint32) uint64 {
+	most := d.Welcome.Secure.MaxWeight
+	if samples := d.gateway.MaxSamples(int(client) - d.run.First); samples > 0 {
+		most = min(most, samples)
+	}
+	return most
 }
 
 // HoldsMasked reports whether there are masked updates, which mean nothing without their session: no
@@ -131,6 +142,15 @@ func (d *Devices) takeSecure(n *gateway.Event) {
 		return
 	}
 	stage := n.Message.Stage
+	// Without a payload a message of the first stage says that the device goes no further.
+	if stage == bus.StageKeys && len(n.Message.Payload) == 0 {
+		const reason = "it has given its task up"
+		d.notice("Device %s takes no further part in round %d: %s.", d.Names[n.Device], s.round, reason)
+		d.leaveSession(n.Device, reason)
+		n.Reply(refusal(reason))
+		d.advance()
+		return
+	}
 	// A message may belong to the session's stage, repeat an earlier one, or come from a device
 	// that has begun its task again.
 	switch {

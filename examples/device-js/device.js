@@ -1,21 +1,22 @@
 // A minimal fedpace device: it joins the run that calls it, trains dense networks
-// by plain SGD on data of its own and sends its model back. Written from
-// bus/fedpace.proto and docs/protocol.md alone.
+// by plain SGD on data of its own and sends its model back, masked where the run asks
+// for secure aggregation. Written from bus/fedpace.proto and docs/protocol.md alone.
 //
 //   node device.js --nats nats://lab:4222 --client js1 --creds js1.creds
-import { randomInt } from "node:crypto";
+import { createHash, randomInt } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { fileURLToPath } from "node:url";
 import { connect, credsAuthenticator } from "@nats-io/transport-node";
 import protobuf from "protobufjs";
-import { layersOf, localSteps, madeUp, plainSteps, proximalOf } from "./sgd.js";
+import { Member, Refusal, newIdentity, weighted } from "./secure.js";
+import { layersOf, localSteps, madeUp, proximalOf, unable } from "./sgd.js";
 
 const { values: flags } = parseArgs({
-  options: { nats: { type: "string" }, client: { type: "string" }, creds: { type: "string" }, once: { type: "boolean" } },
+  options: { nats: { type: "string" }, client: { type: "string" }, creds: { type: "string" }, once: { type: "boolean" }, masked: { type: "boolean" } },
 });
 if (!flags.nats || !flags.client) {
-  console.error("usage: node device.js --nats URL --client ID [--creds FILE] [--once]");
+  console.error("usage: node device.js --nats URL --client ID [--creds FILE] [--once] [--masked]");
   process.exit(2);
 }
 
@@ -39,15 +40,21 @@ const nats = await connect({
   waitOnFirstConnect: true,
 });
 
+const STAGE = schema.lookupEnum("fedpace.v1.SecureStage").values;
+const identity = newIdentity(); // signs in secure aggregation
+const declined = new Set(); // runs that the device has left
 let run; // joined: {name, welcome, beat}
+// The task at work, or the last one: {name, asked, ended, done, signed}. done is what its steps led to, in case
+// the run asks again; signed are the clients of the set of survivors that it has signed.
+let job;
 let working = { task: 0, phase: "PHASE_UNSPECIFIED" };
-let done; // the last update with the message that asked for it, in case the run asks again
+class Again extends Error {} // the coordinator was started again: the stages begin anew
 
 const subject = (name, verb) => `fedpace.${name}.client.${flags.client}.${verb}`;
 
-// request repeats a message until it is answered.
-async function request(to, bytes) {
-  for (;;) {
+// request repeats a message until it is answered, or goesOn says no.
+async function request(to, bytes, goesOn = () => true) {
+  while (goesOn()) {
     try {
       return decode("DeviceReply", (await nats.request(to, bytes, { timeout: 5000 })).data);
     } catch (problem) {
@@ -55,15 +62,39 @@ async function request(to, bytes) {
       await new Promise((wake) => setTimeout(wake, 250));
     }
   }
+  throw new Error("the run goes on without this task");
 }
 
+// ask makes a request of a task, and returns the answer if the task goes on.
+async function ask(mine, verb, kind, fields) {
+  const reply = await request(subject(mine.name, verb), encode(kind, { ...fields, process: self }), () => job === mine);
+  if (job !== mine) throw new Error("another task has come");
+  if (reply.status === "STATUS_REFUSED") throw new Error(`refused: ${reply.reason}`);
+  if (reply.status === "STATUS_SEND_KEYS") throw new Again();
+  return reply;
+}
+
+function heartbeat(log = []) {
+  nats.publish(subject(run.name, "heartbeat"), encode("Heartbeat", { task: working.task, phase: PHASES[working.phase], process: self, log }));
+}
+
+// join joins a run, and leaves it again if the device cannot do what it asks.
 async function join(name) {
-  const reply = await request(subject(name, "join"), encode("Join", { name: "a JavaScript device", kernel: "javascript", samples: madeUp.samples, process: self }));
+  if (declined.has(name)) return;
+  const reply = await request(subject(name, "join"), encode("Join", {
+    name: "a JavaScript device", kernel: "javascript", samples: madeUp.samples, protocol: 7, process: self,
+  }));
   if (reply.status !== "STATUS_ACCEPTED") throw new Error(`run ${name} does not take this device: ${reply.reason}`);
   leave();
-  const beat = setInterval(() => nats.publish(subject(name, "heartbeat"), encode("Heartbeat", { task: working.task, phase: PHASES[working.phase], process: self })),
-    1000 * reply.welcome.heartbeatSeconds);
-  run = { name, welcome: reply.welcome, beat };
+  let reason = unable(reply.welcome);
+  if (flags.masked && !reply.welcome.secure) reason = "its owner wants updates to be masked (secure_aggregation)";
+  if (reason) {
+    declined.add(name);
+    nats.publish(subject(name, "heartbeat"), encode("Heartbeat", { process: self, leaves: reason }));
+    throw new Error(`the device leaves run ${name}: ${reason}`);
+  }
+  run = { name, welcome: reply.welcome, beat: setInterval(heartbeat, 1000 * reply.welcome.heartbeatSeconds, []) };
+  heartbeat();
   console.log(`joined run ${name} as client ${reply.welcome.client}`);
 }
 
@@ -83,52 +114,98 @@ async function model(name, digest) {
     parts.push(part.values);
   }
   const bytes = Buffer.concat(parts);
+  if (createHash("sha256").update(bytes).digest("hex") !== digest) throw new Error(`model ${digest} arrives damaged`);
   return Float32Array.from({ length: bytes.length / 4 }, (_, i) => bytes.readFloatLE(4 * i));
 }
 
-// send sends an update: chunks of the model, then how long it all took.
-async function send(name, update) {
-  const bytes = Buffer.alloc(4 * update.model.length);
-  update.model.forEach((x, i) => bytes.writeFloatLE(x, 4 * i));
+// train fetches the model and takes the steps.
+async function train(mine, task, arrived) {
+  working.phase = "PHASE_DOWNLOAD";
+  const { spec, client } = run.welcome;
+  const start = await model(mine.name, Buffer.from(task.modelDigest).toString("hex"));
+  const fetched = now();
+  working.phase = "PHASE_COMPUTE";
+  const { model: trained, loss } = localSteps(layersOf(spec.model), start, {
+    client, steps: task.localSteps, rate: task.learningRate, batch: spec.batch, proximal: proximalOf(spec.algorithm), from: task.stepsDone,
+  });
+  return { start, model: trained, loss, downloadNs: Number(fetched - arrived), computeNs: Number(now() - fetched) };
+}
+
+// send sends an update: chunks of its values, then how long it all took.
+async function send(mine, task, values) {
+  working.phase = "PHASE_UPLOAD";
+  const bytes = Buffer.from(values.buffer); // this machine's order of bytes is little-endian
   const chunks = Math.ceil(bytes.length / CHUNK);
   const started = now();
   for (let chunk = 0; chunk <= chunks; chunk++) {
-    const message = { task: update.task, taskDigest: update.taskDigest, chunk, chunks, process: self };
+    const message = { task: task.task, taskDigest: task.digest, chunk, chunks };
     if (chunk < chunks) {
       message.values = bytes.subarray(chunk * CHUNK, (chunk + 1) * CHUNK);
     } else {
-      update.uploadNs ??= Number(now() - started);
-      Object.assign(message, {
-        downloadNs: update.downloadNs, computeNs: update.computeNs, uploadNs: update.uploadNs,
-        firstStepLoss: update.loss, samples: madeUp.samples,
-      });
+      const { downloadNs, computeNs, loss } = mine.done;
+      mine.done.uploadNs ??= Number(now() - started);
+      Object.assign(message, { downloadNs, computeNs, uploadNs: mine.done.uploadNs, firstStepLoss: loss, samples: madeUp.samples });
     }
-    const reply = await request(subject(name, `update.${chunk}`), encode("Update", message));
-    if (reply.status === "STATUS_REFUSED") return `refused: ${reply.reason}`;
-    if (reply.status === "STATUS_REPEATED") return "repeated";
+    const reply = await ask(mine, `update.${chunk}`, "Update", message);
+    if (reply.status === "STATUS_REPEATED") return;
     if (reply.status === "STATUS_SEND_VALUES") chunk = -1;
   }
-  return "accepted";
 }
 
-async function work(name, task, arrived, asked) {
-  working = { task: task.task, phase: "PHASE_DOWNLOAD" };
-  plainSteps(run.welcome.spec);
-  const start = await model(name, Buffer.from(task.modelDigest).toString("hex"));
-  const fetched = now();
-  working.phase = "PHASE_COMPUTE";
-  const layers = layersOf(run.welcome.spec.model);
-  const { model: trained, loss } = localSteps(layers, start, {
-    steps: task.localSteps, rate: task.learningRate, batch: run.welcome.spec.batch, proximal: proximalOf(run.welcome.spec.algorithm), from: task.stepsDone,
-  });
-  const computed = now();
-  working.phase = "PHASE_UPLOAD";
-  done = { run: name, asked, task: task.task, taskDigest: task.digest, model: trained, loss, downloadNs: Number(fetched - arrived), computeNs: Number(computed - fetched) };
-  console.log(`task ${task.task}: ${task.localSteps} steps, loss ${loss.toFixed(3)}, ${await send(name, done)}`);
-  working = { task: 0, phase: "PHASE_UNSPECIFIED" };
+// stage sends the message of a stage of secure aggregation, and returns what the stage led to.
+async function stage(mine, task, name, payload) {
+  working.phase = { KEYS: "PHASE_KEYS", SHARES: "PHASE_SHARES", RECOVERY: "PHASE_RECOVERY" }[name] ?? "PHASE_SURVIVORS";
+  const message = { task: task.task, taskDigest: task.digest, stage: STAGE[`SECURE_STAGE_${name}`], payload };
+  return (await ask(mine, "update.secure", "SecureMessage", message)).secure;
 }
 
-// One message after the other: a repeat that waited is a task that is done.
+// aggregate goes once through the stages of secure aggregation.
+async function aggregate(mine, task) {
+  const { client, secure } = run.welcome, weight = Math.min(madeUp.samples, secure.maxWeight);
+  const member = new Member({ run: mine.name, round: task.round, client, weight, terms: secure, identity });
+  const roster = await stage(mine, task, "KEYS", member.entry);
+  member.open(await stage(mine, task, "SHARES", member.shares(roster)));
+  mine.done ??= await train(mine, task, now());
+  await send(mine, task, member.masked(weighted(mine.done.model, mine.done.start, weight, secure.shift)));
+  const signature = member.sign(await stage(mine, task, "MASKED", Buffer.alloc(0)), mine.signed);
+  mine.signed = member.clients;
+  const signatures = await stage(mine, task, "SURVIVORS", signature);
+  await stage(mine, task, "RECOVERY", member.reveal(signatures));
+}
+
+// attempt does a task, once: it throws Again where the coordinator has forgotten its stages.
+async function attempt(mine, task, arrived) {
+  if (!run.welcome.secure) {
+    mine.done ??= await train(mine, task, arrived);
+    await send(mine, task, mine.done.model);
+    return;
+  }
+  try {
+    await aggregate(mine, task);
+  } catch (problem) {
+    if (!(problem instanceof Refusal)) throw problem;
+    heartbeat([`secure aggregation: ${problem.message}`]);
+    await stage(mine, task, "KEYS", Buffer.alloc(0)); // which is refused: the device gives the task up
+  }
+}
+
+async function work(mine, task, arrived) {
+  working = { task: task.task, phase: "PHASE_UNSPECIFIED" };
+  try {
+    for (let again = true; again;) {
+      again = await attempt(mine, task, arrived).then(() => false, (problem) => {
+        if (problem instanceof Again) return true;
+        throw problem;
+      });
+    }
+    console.log(`task ${task.task}: ${task.localSteps} steps, loss ${mine.done.loss.toFixed(3)}`);
+  } catch (problem) {
+    console.error(`task ${task.task}: ${problem.message}`);
+  }
+  mine.ended = true;
+  if (job === mine) working = { task: 0, phase: "PHASE_UNSPECIFIED" };
+}
+
 for await (const message of nats.subscribe(subject("*", "task"))) {
   const arrived = now();
   if (message.headers) continue; // a server's answer to somebody else
@@ -136,6 +213,7 @@ for await (const message of nats.subscribe(subject("*", "task"))) {
   const task = decode("Task", message.data);
   try {
     if (task.task === 0 && task.over) {
+      declined.delete(name);
       if (run?.name !== name) continue;
       leave();
       console.log("the run is over");
@@ -144,8 +222,12 @@ for await (const message of nats.subscribe(subject("*", "task"))) {
       await join(name);
     } else {
       if (run?.name !== name) await join(name);
-      if (done?.run === name && Buffer.compare(done.asked, message.data) === 0) await send(name, done);
-      else await work(name, task, arrived, message.data);
+      if (run?.name !== name) continue;
+      const repeated = job?.name === name && Buffer.compare(job.asked, message.data) === 0;
+      if (repeated && !job.ended) continue;
+      job = { name, asked: message.data, done: repeated ? job.done : undefined, signed: repeated ? job.signed : undefined };
+      work(job, task, arrived); // which ends by itself, also when job is another
+      heartbeat();
     }
   } catch (problem) {
     console.error(problem.message);

@@ -2,9 +2,7 @@
 
 // layersOf reads "mlp:784,200,62" or "linear:5000,2".
 export function layersOf(spec) {
-  const [kind, widths] = spec.split(":");
-  if (kind !== "mlp" && kind !== "linear") throw new Error(`this example does not know the architecture ${spec}`);
-  const sizes = widths.split(",").map(Number);
+  const sizes = spec.split(":")[1].split(",").map(Number);
   return sizes.slice(1).map((out, i) => ({ inputs: sizes[i], outputs: out }));
 }
 
@@ -15,33 +13,36 @@ function random(seed) {
   return () => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0) / 2 ** 32;
 }
 
-// madeUp is this device's own data: of each class a pattern and some noise.
+// madeUp is this device's own data: of each class a pattern, and some noise that differs from client to
+// client.
 export const madeUp = {
   samples: 64,
-  sample(index, features, classes) {
+  sample(client, index, features, classes) {
     const label = index % Math.min(classes, 8);
-    const pattern = random(1 + label), noise = random(1000 + index);
+    const pattern = random(1 + label), noise = random(1000 * (1 + client) + index);
     return { x: Float32Array.from({ length: features }, () => (pattern() < 0.2 ? 1 : 0) * (0.5 + 0.5 * noise())), label };
   },
 };
 
-// proximalOf reads an algorithm with its options: mu of FedProx, 0 for those that
-// differ from FedAvg only at the server.
-export function proximalOf(text) {
-  const { algorithm, mu } = JSON.parse(text || '{"algorithm":"fedavg"}');
-  if (algorithm === "fedprox") return mu;
-  if (["fedavg", "fedavgm", "fedadagrad", "fedadam", "fedyogi", "fednova"].includes(algorithm)) return 0;
-  throw new Error(`this device does not know the algorithm ${algorithm}`);
+// unable says why this device cannot take the steps of a run; it is empty if it can.
+export function unable({ spec, params, kept }) {
+  const { algorithm } = JSON.parse(spec.algorithm || '{"algorithm":"fedavg"}');
+  if (!/^(mlp|linear):/.test(spec.model)) return `it does not know the architecture ${spec.model}`;
+  if (layersOf(spec.model).reduce((n, { inputs, outputs }) => n + (inputs + 1) * outputs, 0) !== params) return "some of the model is frozen";
+  if (spec.local || spec.noiseMultiplier || spec.compression || kept) return "it takes plain steps of SGD and sends what comes of them";
+  if (!["fedavg", "fedprox", "fedavgm", "fedadagrad", "fedadam", "fedyogi", "fednova"].includes(algorithm)) return `it does not know the algorithm ${algorithm}`;
+  return "";
 }
 
-// plainSteps refuses a run whose local steps are not plain SGD.
-export function plainSteps({ local }) {
-  if (local) throw new Error(`this device takes plain steps of SGD, and the run wants ${local}`);
+// proximalOf reads mu of FedProx, which is 0 for algorithms that differ from FedAvg only at the server.
+export function proximalOf(text) {
+  const { algorithm, mu } = JSON.parse(text || "{}");
+  return algorithm === "fedprox" ? mu : 0;
 }
 
 // localSteps runs SGD from a model and returns the next one, with the mean loss on
-// the first minibatch before its step.
-export function localSteps(layers, start, { steps, rate, batch, proximal, from }) {
+// the first minibatch before its step. Both are NaN where the steps do not stay finite.
+export function localSteps(layers, start, { client, steps, rate, batch, proximal, from }) {
   const model = Float32Array.from(start);
   const { inputs } = layers[0], { outputs } = layers.at(-1);
   let first;
@@ -49,13 +50,13 @@ export function localSteps(layers, start, { steps, rate, batch, proximal, from }
     const gradient = new Float64Array(model.length);
     let loss = 0;
     for (let b = 0; b < batch; b++) {
-      const { x, label } = madeUp.sample(((from + k) * batch + b) % madeUp.samples, inputs, outputs);
+      const { x, label } = madeUp.sample(client, ((from + k) * batch + b) % madeUp.samples, inputs, outputs);
       loss += backward(layers, model, gradient, x, label) / batch;
     }
     first ??= loss;
     for (let i = 0; i < model.length; i++) model[i] -= rate * (gradient[i] / batch + proximal * (model[i] - start[i]));
   }
-  return { model, loss: first };
+  return model.every(Number.isFinite) ? { model, loss: first } : { model: Float32Array.of(NaN), loss: NaN };
 }
 
 // backward adds one sample's gradient and returns its cross-entropy. A layer's

@@ -29,8 +29,13 @@ CHUNK = 1 << 19  # bytes of values in a message
 PROCESS = secrets.randbits(63)  # tells this process from others with its credentials
 
 
+PHASES = {proto.SECURE_STAGE_KEYS: proto.PHASE_KEYS, proto.SECURE_STAGE_SHARES: proto.PHASE_SHARES,
+          proto.SECURE_STAGE_MASKED: proto.PHASE_SURVIVORS, proto.SECURE_STAGE_SURVIVORS: proto.PHASE_SURVIVORS,
+          proto.SECURE_STAGE_RECOVERY: proto.PHASE_RECOVERY}
+
+
 class Refused(Exception):
-    """The coordinator does not take a message."""
+    """The coordinator does not take a message, or the device does not take part."""
 
 
 class Again(Exception):
@@ -38,11 +43,15 @@ class Again(Exception):
 
 
 class Device:
-    def __init__(self, client, connection):
-        self.client, self.nats = client, connection
+    def __init__(self, client, connection, masked):
+        self.client, self.nats, self.masked = client, connection, masked
+        self.declined = set()  # runs that the device has left
         self.run, self.welcome, self.beats = None, None, None
         self.asked, self.task, self.phase, self.worker = None, 0, proto.PHASE_UNSPECIFIED, None
-        self.signed = {}  # clients of the set of survivors that this device has signed, by the task's digest
+        # What the steps of the last task led to, in case the run asks again, and the clients of the set of
+        # survivors that the device has signed for it.
+        self.done, self.signed = None, None
+        self.identity = secure.Ed25519PrivateKey.generate()
 
     def subject(self, run, verb):
         return f"fedpace.{run}.client.{self.client}.{verb}"
@@ -66,14 +75,25 @@ class Device:
         return reply
 
     async def join(self, run):
+        """Joins a run, and leaves it again if the device cannot do what it asks."""
+        if run in self.declined:
+            return
         join = proto.Join(name="a Python device", kernel="python", samples=sgd.SAMPLES, protocol=7, process=PROCESS)
         reply = await self.request(self.subject(run, "join"), join)
         if reply.status != proto.STATUS_ACCEPTED:
             raise Refused(f"run {run} does not take this device: {reply.reason}")
         self.leave()
-        self.run, self.welcome = run, reply.welcome
+        welcome = reply.welcome
+        reason = sgd.unable(welcome)
+        if self.masked and not welcome.HasField("secure"):
+            reason = "its owner wants updates to be masked (secure_aggregation)"
+        if reason:
+            self.declined.add(run)
+            await self.publish(run, proto.Heartbeat(process=PROCESS, leaves=reason))
+            raise Refused(f"the device leaves run {run}: {reason}")
+        self.run, self.welcome = run, welcome
         self.beats = asyncio.create_task(self.beat())
-        print(f"joined run {run} as client {reply.welcome.client}", flush=True)
+        print(f"joined run {run} as client {welcome.client}", flush=True)
 
     def leave(self):
         if self.beats:
@@ -85,9 +105,11 @@ class Device:
             await self.heartbeat()
             await asyncio.sleep(self.welcome.heartbeat_seconds)
 
-    async def heartbeat(self):
-        beat = proto.Heartbeat(task=self.task, phase=self.phase, process=PROCESS)
-        await self.nats.publish(self.subject(self.run, "heartbeat"), beat.SerializeToString())
+    async def heartbeat(self, *log):
+        await self.publish(self.run, proto.Heartbeat(task=self.task, phase=self.phase, process=PROCESS, log=log))
+
+    async def publish(self, run, heartbeat):
+        await self.nats.publish(self.subject(run, "heartbeat"), heartbeat.SerializeToString())
 
     async def model(self, digest):
         """Fetches a model by direct get, chunk after chunk."""
@@ -109,7 +131,7 @@ class Device:
         start = await self.model(task.model_digest)
         fetched = time.monotonic_ns()
         self.phase = proto.PHASE_COMPUTE
-        model, loss = await asyncio.to_thread(sgd.local_steps, start, self.welcome.spec, task)
+        model, loss = await asyncio.to_thread(sgd.local_steps, start, self.welcome, task)
         last = proto.Update(download_ns=fetched - arrived, compute_ns=time.monotonic_ns() - fetched,
                             first_step_loss=loss, samples=sgd.SAMPLES)
         return start, model, last
@@ -133,49 +155,57 @@ class Device:
 
     async def stage(self, task, stage, payload):
         """Sends a stage's message and returns what the stage led to."""
-        self.phase = {proto.SECURE_STAGE_KEYS: proto.PHASE_KEYS, proto.SECURE_STAGE_SHARES: proto.PHASE_SHARES,
-                      proto.SECURE_STAGE_RECOVERY: proto.PHASE_RECOVERY}.get(stage, proto.PHASE_SURVIVORS)
-        message = proto.SecureMessage(task=task.task, task_digest=task.digest, process=PROCESS, stage=stage, payload=payload)
+        self.phase = PHASES[stage]
+        message = proto.SecureMessage(task=task.task, task_digest=task.digest, process=PROCESS, stage=stage)
+        message.payload = payload
         return (await self.ask("update.secure", message)).secure
 
-    async def aggregate(self, task, arrived):
-        """Goes through the stages of secure aggregation."""
+    async def aggregate(self, task):
+        """Goes once through the stages of secure aggregation."""
         asked = self.welcome.secure
-        terms = {name: getattr(asked, name) for name in ("neighbours", "threshold", "colluders", "minimum", "max_weight")}
+        terms = {name: getattr(asked, name) for name in (*secure.NAMES, "max_weight")}
         weight = min(sgd.SAMPLES, asked.max_weight)
-        while True:
-            member = secure.Member(self.run, task.round, self.welcome.client, weight, terms)
-            try:
-                roster = await self.stage(task, proto.SECURE_STAGE_KEYS, member.entry)
-                member.open(await self.stage(task, proto.SECURE_STAGE_SHARES, member.shares(roster)))
-                if self.done is None:
-                    self.done = await self.train(task, time.monotonic_ns())
-                start, model, last = self.done
-                words = secure.weighted(model, start, weight, asked.shift)
-                await self.send(task, member.masked(words), last)
-                survivors = await self.stage(task, proto.SECURE_STAGE_MASKED, b"")
-                signature = member.sign(survivors, self.signed.get(task.digest))
-                self.signed[task.digest] = member.clients
-                signatures = await self.stage(task, proto.SECURE_STAGE_SURVIVORS, signature)
-                await self.stage(task, proto.SECURE_STAGE_RECOVERY, member.reveal(signatures))
-                return
-            except Again:
-                continue
+        member = secure.Member(self.run, task.round, self.welcome.client, weight, terms, self.identity)
+        roster = await self.stage(task, proto.SECURE_STAGE_KEYS, member.entry)
+        member.open(await self.stage(task, proto.SECURE_STAGE_SHARES, member.shares(roster)))
+        if self.done is None:
+            self.done = await self.train(task, time.monotonic_ns())
+        start, model, last = self.done
+        words = secure.weighted(model, start, weight, asked.shift)
+        await self.send(task, member.masked(words), last)
+        survivors = await self.stage(task, proto.SECURE_STAGE_MASKED, b"")
+        signature = member.sign(survivors, self.signed)
+        self.signed = member.clients
+        signatures = await self.stage(task, proto.SECURE_STAGE_SURVIVORS, signature)
+        await self.stage(task, proto.SECURE_STAGE_RECOVERY, member.reveal(signatures))
 
     async def work(self, task, arrived):
+        self.task = task.task
+        again = True
         try:
-            self.task = task.task
-            if self.welcome.HasField("secure"):
-                await self.aggregate(task, arrived)
-            else:
-                if self.done is None:
-                    self.done = await self.train(task, arrived)
-                await self.send(task, self.done[1], self.done[2])
+            while again:
+                try:
+                    await self.attempt(task, arrived)
+                    again = False
+                except Again:
+                    pass
             print(f"task {task.task}: {task.local_steps} steps, loss {self.done[2].first_step_loss:.3f}", flush=True)
-        except (Refused, secure.Refusal, ValueError) as problem:
+        except Refused as problem:
             print(f"task {task.task}: {problem}", file=sys.stderr, flush=True)
         finally:
             self.task, self.phase = 0, proto.PHASE_UNSPECIFIED
+
+    async def attempt(self, task, arrived):
+        if self.welcome.HasField("secure"):
+            try:
+                await self.aggregate(task)
+            except secure.Refusal as problem:
+                await self.heartbeat(f"secure aggregation: {problem}")
+                await self.stage(task, proto.SECURE_STAGE_KEYS, b"")  # which is refused: the device gives the task up
+        else:
+            if self.done is None:
+                self.done = await self.train(task, arrived)
+            await self.send(task, self.done[1], self.done[2])
 
     async def take(self, run, data):
         """Takes a message of a run. It returns whether that run, which was the device's, is over."""
@@ -183,13 +213,14 @@ class Device:
         task = proto.Task.FromString(data)
         if task.task == 0 and task.over:
             over = run == self.run
+            self.declined.discard(run)
             if over:
                 self.leave()
                 print("the run is over", flush=True)
             return over
         if task.task == 0 or run != self.run:
             await self.join(run)
-        if task.task:
+        if task.task and run == self.run:
             working = self.worker and not self.worker.done()
             repeated = (run, data) == self.asked
             if repeated and working:
@@ -198,11 +229,15 @@ class Device:
                 self.worker.cancel()
                 await asyncio.wait([self.worker])
             if not repeated:
-                self.asked, self.done = (run, data), None
+                self.asked, self.done, self.signed = (run, data), None, None
             self.worker = asyncio.create_task(self.work(task, arrived))
             await asyncio.sleep(0)
             await self.heartbeat()
         return False
+
+
+async def report(problem):
+    print(f"the connection: {problem}", file=sys.stderr, flush=True)
 
 
 async def main():
@@ -211,10 +246,12 @@ async def main():
     flags.add_argument("--client", required=True, metavar="ID")
     flags.add_argument("--creds", metavar="FILE")
     flags.add_argument("--once", action="store_true", help="end with the first run")
+    flags.add_argument("--masked", action="store_true", help="take part in runs with secure aggregation alone")
     given = flags.parse_args()
     connection = await nats.connect(given.nats, name=f"device {given.client}", user_credentials=given.creds,
-                                    inbox_prefix=f"_INBOX_{given.client}".encode(), max_reconnect_attempts=-1)
-    device = Device(given.client, connection)
+                                    inbox_prefix=f"_INBOX_{given.client}".encode(), error_cb=report,
+                                    max_reconnect_attempts=-1, reconnect_time_wait=0.5)
+    device = Device(given.client, connection, given.masked)
     tasks = await connection.subscribe(device.subject("*", "task"))
     async for message in tasks.messages:
         if message.headers:

@@ -20,7 +20,8 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 TEXT = b"fedpace secure aggregation 1"
 ORDER = 2**252 + 27742317777372353535851937790883648493  # the field of Shamir's scheme
 ENTRY = struct.Struct("<IQ32s32s32s32s64s")  # client, weight, identity, mask key, share key, commitment, signature
-TERMS = struct.Struct("<IIII32s")  # neighbours, threshold, colluders, minimum, context
+TERMS = struct.Struct("<IIII32s")  # the terms with these names, context
+NAMES = ("neighbours", "threshold", "colluders", "minimum")
 
 
 class Refusal(Exception):
@@ -41,7 +42,10 @@ def derive(secret, salt, info):
 
 
 def agree(private, public):
-    return private.exchange(X25519PublicKey.from_public_bytes(public))
+    try:
+        return private.exchange(X25519PublicKey.from_public_bytes(public))
+    except ValueError:
+        raise Refusal(f"{public.hex()} is no key of X25519") from None
 
 
 def context_of(run, round):
@@ -59,18 +63,19 @@ def mask(key, length):
 
 
 def weighted(model, start, weight, shift):
-    """A weighted update as words. The model's values are float32; words of 64 bits wrap around."""
+    """A weighted update as words of 64 bits. The model's values are float32."""
     difference = model.astype(np.float64) - start.astype(np.float64)
-    if not (np.abs(difference) < 2**17).all():  # this holds for a NaN, too
+    if not np.isfinite(difference).all():
         raise Refusal("the steps did not stay finite")
+    difference = np.clip(difference, -(2.0**17), 2.0**17)
     return np.rint(difference * (weight * 2.0 ** (44 - shift))).astype(np.int64).view(np.uint64)
 
 
-def shares_of(polynomial, index):
-    """The share of a member: the value of the polynomial, its constant term first, at index + 1."""
+def value_at(polynomial, x):
+    """The value of a polynomial, its constant term first."""
     value = 0
     for coefficient in reversed(polynomial):
-        value = (value * (index + 1) + coefficient) % ORDER
+        value = (value * x + coefficient) % ORDER
     return value
 
 
@@ -78,32 +83,42 @@ def records(payload, length, what, members):
     """A payload of records that begin with an index of members, as pairs in ascending order."""
     if len(payload) % length:
         raise Refusal(f"{len(payload)} bytes are no records of {what} of {length} bytes")
-    found = [(struct.unpack_from("<I", payload, at)[0], payload[at + 4 : at + length]) for at in range(0, len(payload), length)]
+    cut = [payload[at : at + length] for at in range(0, len(payload), length)]
+    found = [(int.from_bytes(record[:4], "little"), record[4:]) for record in cut]
     indices = [index for index, _ in found]
     if indices != sorted(set(indices)) or not set(indices) <= set(members):
         raise Refusal(f"records of {what} with the indices {indices}, want ascending ones of {sorted(members)}")
     return found
 
 
+def draw():
+    return secrets.randbelow(ORDER)
+
+
 class Member:
-    def __init__(self, run, round, client, weight, terms, identity=None):
-        self.context, self.client, self.terms = context_of(run, round), client, terms
+    """draw gives the numbers that are drawn: the seed, the mask secret, then the coefficients of their
+    polynomials. Tests give others, and keys."""
+
+    def __init__(self, run, round, client, weight, terms, identity=None, share_key=None, draw=draw):
+        self.context, self.terms, self.draw = context_of(run, round), terms, draw
+        sound = terms["minimum"] >= 3 and 2 <= terms["threshold"] <= terms["neighbours"]
+        if not sound or terms["colluders"] >= terms["minimum"]:
+            raise Refusal(f"the terms {terms} hide nothing")
         self.identity = identity or Ed25519PrivateKey.generate()
-        self.seed, self.secret = secrets.randbelow(ORDER), secrets.randbelow(ORDER)
-        self.mask_key, self.share_key = private_mask_key(self.secret), X25519PrivateKey.generate()
+        self.seed, self.secret = draw(), draw()
+        self.mask_key, self.share_key = private_mask_key(self.secret), share_key or X25519PrivateKey.generate()
         entry = struct.pack("<IQ", client, weight)
         entry += self.identity.public_key().public_bytes_raw()
         entry += self.mask_key.public_key().public_bytes_raw() + self.share_key.public_key().public_bytes_raw()
         entry += sha256(number(self.seed)).digest()
         self.entry = entry + self.identity.sign(TEXT + b" keys" + self.context + entry)
-        self.set = None
 
     def shares(self, roster):
         """From the roster to the records of shares for the neighbours."""
         if len(roster) < TERMS.size or (len(roster) - TERMS.size) % ENTRY.size:
             raise Refusal(f"a roster of {len(roster)} bytes")
         *terms, context = TERMS.unpack_from(roster)
-        want = [self.terms[name] for name in ("neighbours", "threshold", "colluders", "minimum")]
+        want = [self.terms[name] for name in NAMES]
         if terms != want or context != self.context:
             raise Refusal(f"a roster with the terms {terms}, the Welcome has {want}, or of another round")
         entries = [roster[at : at + ENTRY.size] for at in range(TERMS.size, len(roster), ENTRY.size)]
@@ -114,37 +129,45 @@ class Member:
         if self.entry not in entries:
             raise Refusal("a roster without this device's entry")
         for entry, member in zip(entries, self.members):
-            self.check(member[2], member[6], b" keys" + context + entry[:-64], f"the entry of client {member[0]}")
+            check(member[2], member[6], b" keys" + context + entry[:-64], f"the entry of client {member[0]}")
             if not 1 <= member[1] <= self.terms["max_weight"]:
                 raise Refusal(f"client {member[0]} has the weight {member[1]}")
         self.index, self.hash = entries.index(self.entry), sha256(roster).digest()
-        self.neighbours = self.ring()
-        polynomials = [[s] + [secrets.randbelow(ORDER) for _ in range(self.terms["threshold"] - 1)] for s in (self.seed, self.secret)]
-        return b"".join(u32(j) + self.seal(self.index, j).encrypt(
-            bytes(12), b"".join(number(shares_of(p, j)) for p in polynomials), u32(self.index) + u32(j)) for j in self.neighbours)
+        self.neighbours = self.neighbours_of(self.index)
+        if len(clients) < self.terms["minimum"] or len(self.neighbours) < self.terms["threshold"]:
+            raise Refusal(f"a roster of {len(clients)} members is too short")
+        degree = self.terms["threshold"] - 1
+        polynomials = [[secret] + [self.draw() for _ in range(degree)] for secret in (self.seed, self.secret)]
+        return b"".join(self.share(j, polynomials) for j in self.neighbours)
 
-    def ring(self):
-        """The indices of this member's neighbours, ascending."""
+    def neighbours_of(self, index):
+        """The indices of a member's neighbours, ascending."""
         n, half = len(self.members), (self.terms["neighbours"] + 1) // 2
-        ring = sorted(range(n), key=lambda i: sha256(TEXT + b" ring" + self.hash + u32(i)).digest())
         if 2 * half >= n - 1:
-            return [i for i in range(n) if i != self.index]
-        at = ring.index(self.index)
+            return [i for i in range(n) if i != index]
+        ring = sorted(range(n), key=lambda i: sha256(TEXT + b" ring" + self.hash + u32(i)).digest())
+        at = ring.index(index)
         return sorted(ring[(at + d) % n] for d in range(-half, half + 1) if d)
 
-    def seal(self, sender, receiver):
+    def share(self, j, polynomials):
+        """The record of the shares of the secrets for neighbour j."""
+        plain = b"".join(number(value_at(p, j + 1)) for p in polynomials)
+        return u32(j) + self.cipher(self.index, j).encrypt(bytes(12), plain, u32(self.index) + u32(j))
+
+    def cipher(self, sender, receiver):
         """The cipher of the shares that one of these two, which is this member, sends the other."""
         other = self.members[sender + receiver - self.index]
         return AESGCM(derive(agree(self.share_key, other[4]), self.hash, b" seal" + u32(sender) + u32(receiver)))
 
     def open(self, inbox):
-        """Takes the neighbours' shares for this member."""
+        """Takes the neighbours' shares for this member. Of a neighbour whose shares do not open it has none."""
         self.held = {}
         for sender, sealed in records(inbox, 84, "shares", self.neighbours):
+            direction = u32(sender) + u32(self.index)
             try:
-                self.held[sender] = self.seal(sender, self.index).decrypt(bytes(12), sealed, u32(sender) + u32(self.index))
+                self.held[sender] = self.cipher(sender, self.index).decrypt(bytes(12), sealed, direction)
             except InvalidTag:
-                raise Refusal(f"the shares of client {self.members[sender][0]} do not open") from None
+                self.held[sender] = None
         if len(self.held) < self.terms["threshold"]:
             raise Refusal(f"{len(self.held)} neighbours have sent shares, too few to recover this device")
 
@@ -156,34 +179,39 @@ class Member:
             total = total + pair if self.index < j else total - pair
         return total
 
-    def sign(self, survivors, signed=None):
-        """From the set of survivors to this member's signature. signed are the clients of the set that
+    def sign(self, survivors, before=None):
+        """From the set of survivors to this member's signature. before are the clients of the set that
         the device has signed for the task before."""
         n = len(self.members)
         if len(survivors) != (n + 7) // 8:
             raise Refusal(f"a set of {len(survivors)} bytes for {n} members")
         self.set = {i for i in range(8 * len(survivors)) if survivors[i // 8] >> i % 8 & 1}
         if self.index not in self.set or len(self.set) < self.terms["minimum"] or max(self.set) >= n:
-            raise Refusal(f"the survivors {sorted(self.set)} of {n}: without this device, or fewer than {self.terms['minimum']}")
+            raise Refusal(f"the survivors {sorted(self.set)} of {n} members: without this device, or too few")
         self.clients = [self.members[i][0] for i in sorted(self.set)]
-        if signed is not None and signed != self.clients:
-            raise Refusal(f"the survivors {self.clients}, and this device has signed {signed}")
-        self.text = b" survivors" + self.hash + survivors
-        return self.identity.sign(TEXT + self.text)
+        if before is not None and before != self.clients:
+            raise Refusal(f"the survivors {self.clients}, but this device has signed {before}")
+        self.signed = b" survivors" + self.hash + survivors
+        return self.identity.sign(TEXT + self.signed)
 
     def reveal(self, signatures):
         """From the signatures of the set to a share of each neighbour: of its seed if it has survived."""
         n = len(self.members)
         signers = records(signatures, 68, "signatures", range(n))
         for i, signature in signers:
-            self.check(self.members[i][2], signature, self.text, f"the set of client {self.members[i][0]}")
+            check(self.members[i][2], signature, self.signed, f"the set of client {self.members[i][0]}")
         if len(signers) < (n + self.terms["colluders"]) // 2 + 1:
             raise Refusal(f"{len(signers)} of {n} members have signed the survivors")
-        return b"".join(u32(j) + (b"\0" + both[:32] if j in self.set else b"\1" + both[32:]) for j, both in self.held.items())
+        kinds = {True: (b"\0", slice(0, 32)), False: (b"\1", slice(32, 64))}
+        found = b""
+        for j, both in self.held.items():
+            kind, part = kinds[j in self.set]
+            found += u32(j) + kind + both[part] if both else b""
+        return found
 
-    @staticmethod
-    def check(identity, signature, text, what):
-        try:
-            Ed25519PublicKey.from_public_bytes(identity).verify(signature, TEXT + text)
-        except (InvalidSignature, ValueError):
-            raise Refusal(f"the signature of {what} is not valid") from None
+
+def check(identity, signature, text, what):
+    try:
+        Ed25519PublicKey.from_public_bytes(identity).verify(signature, TEXT + text)
+    except (InvalidSignature, ValueError):
+        raise Refusal(f"the signature of {what} is not valid") from None

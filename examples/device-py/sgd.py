@@ -7,34 +7,49 @@ import numpy as np
 SAMPLES = 64
 
 
-def made_up(features, classes):
-    """The device's own data: of each class a pattern and some noise."""
-    random = np.random.default_rng(1)
+def made_up(client, features, classes):
+    """The data of a device with this number: of each class a pattern, the same for all, and some noise."""
     labels = np.arange(SAMPLES) % min(classes, 8)
-    patterns = random.random((8, features)) < 0.2
-    return (patterns[labels] * random.uniform(0.5, 1, (SAMPLES, features))).astype(np.float32), labels
+    patterns = np.random.default_rng(1).random((8, features)) < 0.2
+    noise = np.random.default_rng([2, client]).uniform(0.5, 1, (SAMPLES, features))
+    return (patterns[labels] * noise).astype(np.float32), labels
 
 
-def local_steps(start, spec, task):
+def sizes_of(spec):
+    return [int(width) for width in spec.model.split(":")[1].split(",")]
+
+
+def unable(welcome):
+    """Why this device cannot take the steps of a run; None if it can."""
+    spec = welcome.spec
+    if spec.model.split(":")[0] not in ("mlp", "linear"):
+        return f"it does not know the architecture {spec.model}"
+    sizes = sizes_of(spec)
+    if sum((a + 1) * b for a, b in zip(sizes, sizes[1:])) != welcome.params:
+        return "some of the model is frozen"
+    if spec.local or spec.noise_multiplier or spec.compression or welcome.kept:
+        return "it takes plain steps of SGD and sends what comes of them"
+    name = json.loads(spec.algorithm or '{"algorithm": "fedavg"}')["algorithm"]
+    if name not in ("fedavg", "fedprox", "fedavgm", "fedadagrad", "fedadam", "fedyogi", "fednova"):
+        return f"it does not know the algorithm {name}"
+    return None
+
+
+def local_steps(start, welcome, task):
     """Takes a task's steps from a model. Returns the next one, with the mean loss on the first minibatch
-    before its step."""
-    if spec.local or spec.noise_multiplier or spec.compression:
-        raise ValueError("this device takes plain steps of SGD, and the run wants other ones")
-    algorithm = json.loads(spec.algorithm or '{"algorithm": "fedavg"}')
-    if algorithm["algorithm"] not in ("fedavg", "fedprox", "fedavgm", "fedadagrad", "fedadam", "fedyogi", "fednova"):
-        raise ValueError(f"this device does not know the algorithm {algorithm['algorithm']}")
-    kind, widths = spec.model.split(":")
-    if kind not in ("mlp", "linear"):
-        raise ValueError(f"this device does not know the architecture {spec.model}")
-    sizes = [int(width) for width in widths.split(",")]
-    x, labels = made_up(sizes[0], sizes[-1])
+    before its step. Both are NaN where the steps do not stay finite."""
+    spec, sizes = welcome.spec, sizes_of(welcome.spec)
+    x, labels = made_up(welcome.client, sizes[0], sizes[-1])
+    algorithm = json.loads(spec.algorithm or "{}")
+    proximal = algorithm["mu"] if algorithm.get("algorithm") == "fedprox" else 0
     model, first = start.copy(), None
     for k in range(task.steps_done, task.steps_done + task.local_steps):
         batch = np.arange(k * spec.batch, (k + 1) * spec.batch) % SAMPLES
         loss, gradient = backward(model, sizes, x[batch], labels[batch])
         first = loss if first is None else first
-        proximal = algorithm.get("mu", 0) if algorithm["algorithm"] == "fedprox" else 0
         model -= np.float32(task.learning_rate) * (gradient + np.float32(proximal) * (model - start))
+    if not np.isfinite(model).all():
+        return np.full(1, np.nan, np.float32), np.nan
     return model, first
 
 

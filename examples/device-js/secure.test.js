@@ -1,0 +1,56 @@
+// Holds secure.js against the vectors that docs/protocol.md names: node --test
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+import assert from "node:assert/strict";
+import { Member, Refusal, privateKey, weighted } from "./secure.js";
+
+const vectors = JSON.parse(readFileSync(new URL("../../algorithm/secagg/testdata/vectors.json", import.meta.url)));
+const bytes = (hex) => Buffer.from(hex, "hex");
+const number = (hex) => BigInt(`0x${bytes(hex).reverse().toString("hex")}`);
+const floats = (hex) => Float32Array.from({ length: hex.length / 8 }, (_, i) => bytes(hex).readFloatLE(4 * i));
+const { max_weight: maxWeight, ...others } = vectors.terms;
+
+// play takes a member of the vectors through its stages, up to the one before it gets until, and returns
+// the function that takes until.
+function play(v, until) {
+  const member = new Member({
+    run: vectors.run, round: vectors.round, client: v.client, weight: v.weight, terms: { ...others, maxWeight },
+    identity: privateKey("ed25519", bytes(v.identity)),
+    drawn: {
+      seed: number(v.seed), secret: number(v.mask_secret), shareKey: privateKey("x25519", bytes(v.share_key)),
+      coefficients: [v.seed_coefficients.map(number), v.mask_coefficients.map(number)],
+    },
+  });
+  assert.equal(member.entry.toString("hex"), v.entry);
+  if (until === "roster") return (b) => member.shares(b);
+  assert.equal(member.shares(bytes(vectors.roster)).toString("hex"), v.shares);
+  assert.deepEqual(member.neighbours, v.neighbours);
+  if (until === "inbox") return (b) => member.open(b);
+  if (!v.inbox) return undefined; // it leaves
+  member.open(bytes(v.inbox));
+  const words = weighted(floats(v.model), floats(vectors.start), v.weight, vectors.shift);
+  assert.equal(Buffer.from(words.buffer).toString("hex"), v.words);
+  assert.equal(Buffer.from(member.masked(words).buffer).toString("hex"), v.masked);
+  if (until === "survivors") return (b, before) => member.sign(b, before);
+  if (!v.signature) return undefined;
+  assert.equal(member.sign(bytes(vectors.survivors)).toString("hex"), v.signature);
+  if (until === "signatures") return (b) => member.reveal(b);
+  assert.equal(member.reveal(bytes(vectors.signatures)).toString("hex"), v.reveal);
+  return undefined;
+}
+
+for (const v of vectors.members) test(`client ${v.client}`, () => { play(v); });
+const device = vectors.members[vectors.refuses];
+for (const { stage, why, payload } of vectors.refused) {
+  test(`it refuses the ${stage}: ${why}`, () => {
+    const take = play(device, stage);
+    assert.throws(() => take(bytes(payload)), Refusal);
+  });
+}
+test("it refuses another set than it has signed", () => {
+  const take = play(device, "survivors");
+  assert.throws(() => take(bytes(vectors.survivors), [1, 4, 10]), /has signed/);
+});
+test("it refuses an update that is not finite", () => {
+  for (const bad of [NaN, Infinity]) assert.throws(() => weighted([bad], [0], 1, 0), /finite/);
+});

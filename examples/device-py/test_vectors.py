@@ -1,0 +1,75 @@
+"""Holds secure.py against the vectors that docs/protocol.md names:
+
+    uv run --no-project --with numpy==2.3.5 --with cryptography==46.0.3 python test_vectors.py
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+import secure
+
+vectors = json.loads((Path(__file__).parents[2] / "algorithm/secagg/testdata/vectors.json").read_text())
+hex = bytes.fromhex
+
+
+def member_of(v):
+    drawn = [v["seed"], v["mask_secret"], *v["seed_coefficients"], *v["mask_coefficients"]]
+    numbers = [int.from_bytes(hex(x), "little") for x in drawn]
+    return secure.Member(vectors["run"], vectors["round"], v["client"], v["weight"], vectors["terms"],
+                         Ed25519PrivateKey.from_private_bytes(hex(v["identity"])),
+                         X25519PrivateKey.from_private_bytes(hex(v["share_key"])), iter(numbers).__next__)
+
+
+def same(what, v, got, want):
+    assert got == want, f"client {v['client']}: {what} is {got}, want {want}"
+
+
+def play(v, until=None):
+    """Takes a member of the vectors through its stages, up to the one before it gets until, and returns the
+    function that takes until."""
+    member = member_of(v)
+    same("entry", v, member.entry.hex(), v["entry"])
+    if until == "roster":
+        return member.shares
+    same("shares", v, member.shares(hex(vectors["roster"])).hex(), v["shares"])
+    same("neighbours", v, member.neighbours, v["neighbours"])
+    if until == "inbox":
+        return member.open
+    if "inbox" not in v:
+        return None  # it leaves
+    member.open(hex(v["inbox"]))
+    model, start = (np.frombuffer(hex(b), "<f4") for b in (v["model"], vectors["start"]))
+    words = secure.weighted(model, start, v["weight"], vectors["shift"])
+    same("words", v, words.tobytes().hex(), v["words"])
+    same("masked", v, member.masked(words).tobytes().hex(), v["masked"])
+    if until == "survivors":
+        return member.sign
+    if "signature" not in v:
+        return None
+    same("signature", v, member.sign(hex(vectors["survivors"])).hex(), v["signature"])
+    if until == "signatures":
+        return member.reveal
+    same("reveal", v, member.reveal(hex(vectors["signatures"])).hex(), v["reveal"])
+
+
+def refuses(what, f, *arguments):
+    try:
+        f(*arguments)
+    except secure.Refusal:
+        return
+    raise AssertionError(f"it takes what it must refuse: {what}")
+
+
+for v in vectors["members"]:
+    play(v)
+device = vectors["members"][vectors["refuses"]]
+for case in vectors["refused"]:
+    refuses(f"{case['stage']}: {case['why']}", play(device, case["stage"]), hex(case["payload"]))
+refuses("another set than it has signed", play(device, "survivors"), hex(vectors["survivors"]), [1, 4, 10])
+for bad in (np.nan, np.inf):
+    refuses(f"{bad} in the update", secure.weighted, np.array([bad], np.float32), np.zeros(1, np.float32), 1, 0)
+print(f"{len(vectors['members'])} members as the vectors have them, {len(vectors['refused']) + 3} refusals")

@@ -10,7 +10,7 @@ import { fileURLToPath } from "node:url";
 import { connect, credsAuthenticator } from "@nats-io/transport-node";
 import protobuf from "protobufjs";
 import { Member, Refusal, newIdentity, weighted } from "./secure.js";
-import { layersOf, localSteps, madeUp, proximalOf, unable } from "./sgd.js";
+import { localSteps, madeUp, proximalOf, shapeOf, unable } from "./sgd.js";
 
 const { values: flags } = parseArgs({
   options: { nats: { type: "string" }, client: { type: "string" }, creds: { type: "string" }, once: { type: "boolean" }, masked: { type: "boolean" } },
@@ -125,7 +125,7 @@ async function train(mine, task, arrived) {
   const start = await model(mine.name, Buffer.from(task.modelDigest).toString("hex"));
   const fetched = now();
   working.phase = "PHASE_COMPUTE";
-  const { model: trained, loss } = localSteps(layersOf(spec.model), start, {
+  const { model: trained, loss } = localSteps(shapeOf(spec.model), start, {
     client, steps: task.localSteps, rate: task.learningRate, batch: spec.batch, proximal: proximalOf(spec.algorithm), from: task.stepsDone,
   });
   return { start, model: trained, loss, downloadNs: Number(fetched - arrived), computeNs: Number(now() - fetched) };

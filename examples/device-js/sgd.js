@@ -1,9 +1,12 @@
 // Dense networks with ReLU between their layers, on made up data.
 
-// layersOf reads "mlp:784,200,62" or "linear:5000,2".
-export function layersOf(spec) {
-  const sizes = spec.split(":")[1].split(",").map(Number);
-  return sizes.slice(1).map((out, i) => ({ inputs: sizes[i], outputs: out }));
+// shapeOf reads "mlp:784,200,62", "linear:5000,2" or "logistic:20,5,0.05": the layers, and the factor of the
+// squared norm in the loss.
+export function shapeOf(model) {
+  const [kind, numbers] = model.split(":");
+  const sizes = numbers.split(",").map(Number);
+  const norm = kind === "logistic" ? sizes.pop() : 0;
+  return { layers: sizes.slice(1).map((out, i) => ({ inputs: sizes[i], outputs: out })), norm };
 }
 
 // random is a small generator with a seed (a linear congruential one, after
@@ -27,8 +30,8 @@ export const madeUp = {
 // unable says why this device cannot take the steps of a run; it is empty if it can.
 export function unable({ spec, params, kept }) {
   const { algorithm } = JSON.parse(spec.algorithm || '{"algorithm":"fedavg"}');
-  if (!/^(mlp|linear):/.test(spec.model)) return `it does not know the architecture ${spec.model}`;
-  if (layersOf(spec.model).reduce((n, { inputs, outputs }) => n + (inputs + 1) * outputs, 0) !== params) return "some of the model is frozen";
+  if (!/^(mlp|linear|logistic):/.test(spec.model)) return `it does not know the architecture ${spec.model}`;
+  if (shapeOf(spec.model).layers.reduce((n, { inputs, outputs }) => n + (inputs + 1) * outputs, 0) !== params) return "some of the model is frozen";
   if (spec.local || spec.noiseMultiplier || spec.compression || kept) return "it takes plain steps of SGD and sends what comes of them";
   if (!["fedavg", "fedprox", "fedavgm", "fedadagrad", "fedadam", "fedyogi", "fednova"].includes(algorithm)) return `it does not know the algorithm ${algorithm}`;
   return "";
@@ -42,7 +45,7 @@ export function proximalOf(text) {
 
 // localSteps runs SGD from a model and returns the next one, with the mean loss on
 // the first minibatch before its step. Both are NaN where the steps do not stay finite.
-export function localSteps(layers, start, { client, steps, rate, batch, proximal, from }) {
+export function localSteps({ layers, norm }, start, { client, steps, rate, batch, proximal, from }) {
   const model = Float32Array.from(start);
   const { inputs } = layers[0], { outputs } = layers.at(-1);
   let first;
@@ -53,8 +56,8 @@ export function localSteps(layers, start, { client, steps, rate, batch, proximal
       const { x, label } = madeUp.sample(client, ((from + k) * batch + b) % madeUp.samples, inputs, outputs);
       loss += backward(layers, model, gradient, x, label) / batch;
     }
-    first ??= loss;
-    for (let i = 0; i < model.length; i++) model[i] -= rate * (gradient[i] / batch + proximal * (model[i] - start[i]));
+    first ??= loss + (norm / 2) * model.reduce((sum, x) => sum + x * x, 0);
+    for (let i = 0; i < model.length; i++) model[i] -= rate * (gradient[i] / batch + norm * model[i] + proximal * (model[i] - start[i]));
   }
   return model.every(Number.isFinite) ? { model, loss: first } : { model: Float32Array.of(NaN), loss: NaN };
 }

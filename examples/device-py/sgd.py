@@ -15,16 +15,21 @@ def made_up(client, features, classes):
     return (patterns[labels] * noise).astype(np.float32), labels
 
 
-def sizes_of(spec):
-    return [int(width) for width in spec.model.split(":")[1].split(",")]
+def shape_of(model):
+    """The widths of a model's layers, and the factor of the squared norm in its loss."""
+    kind, numbers = model.split(":")
+    *widths, last = numbers.split(",")
+    if kind == "logistic":
+        return [int(width) for width in widths], float(last)
+    return [int(width) for width in (*widths, last)], 0
 
 
 def unable(welcome):
     """Why this device cannot take the steps of a run; None if it can."""
     spec = welcome.spec
-    if spec.model.split(":")[0] not in ("mlp", "linear"):
+    if spec.model.split(":")[0] not in ("mlp", "linear", "logistic"):
         return f"it does not know the architecture {spec.model}"
-    sizes = sizes_of(spec)
+    sizes, _ = shape_of(spec.model)
     if sum((a + 1) * b for a, b in zip(sizes, sizes[1:])) != welcome.params:
         return "some of the model is frozen"
     if spec.local or spec.noise_multiplier or spec.compression or welcome.kept:
@@ -38,7 +43,7 @@ def unable(welcome):
 def local_steps(start, welcome, task):
     """Takes a task's steps from a model. Returns the next one, with the mean loss on the first minibatch
     before its step. Both are NaN where the steps do not stay finite."""
-    spec, sizes = welcome.spec, sizes_of(welcome.spec)
+    spec, (sizes, norm) = welcome.spec, shape_of(welcome.spec.model)
     x, labels = made_up(welcome.client, sizes[0], sizes[-1])
     algorithm = json.loads(spec.algorithm or "{}")
     proximal = algorithm["mu"] if algorithm.get("algorithm") == "fedprox" else 0
@@ -46,8 +51,9 @@ def local_steps(start, welcome, task):
     for k in range(task.steps_done, task.steps_done + task.local_steps):
         batch = np.arange(k * spec.batch, (k + 1) * spec.batch) % SAMPLES
         loss, gradient = backward(model, sizes, x[batch], labels[batch])
-        first = loss if first is None else first
-        model -= np.float32(task.learning_rate) * (gradient + np.float32(proximal) * (model - start))
+        first = loss + norm / 2 * float(model @ model) if first is None else first
+        gradient += np.float32(norm) * model + np.float32(proximal) * (model - start)
+        model -= np.float32(task.learning_rate) * gradient
     if not np.isfinite(model).all():
         return np.full(1, np.nan, np.float32), np.nan
     return model, first

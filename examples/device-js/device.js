@@ -13,10 +13,10 @@ import { Member, Refusal, newIdentity, weighted } from "./secure.js";
 import { localSteps, madeUp, proximalOf, shapeOf, unable } from "./sgd.js";
 
 const { values: flags } = parseArgs({
-  options: { nats: { type: "string" }, client: { type: "string" }, creds: { type: "string" }, once: { type: "boolean" }, masked: { type: "boolean" } },
+  options: { nats: { type: "string" }, client: { type: "string" }, creds: { type: "string" }, once: { type: "boolean" }, secure: { type: "string", default: "0" } },
 });
 if (!flags.nats || !flags.client) {
-  console.error("usage: node device.js --nats URL --client ID [--creds FILE] [--once] [--masked]");
+  console.error("usage: node device.js --nats URL --client ID [--creds FILE] [--once] [--secure N]");
   process.exit(2);
 }
 
@@ -87,7 +87,8 @@ async function join(name) {
   if (reply.status !== "STATUS_ACCEPTED") throw new Error(`run ${name} does not take this device: ${reply.reason}`);
   leave();
   let reason = unable(reply.welcome);
-  if (flags.masked && !reply.welcome.secure) reason = "its owner wants updates to be masked (secure_aggregation)";
+  const seen = reply.welcome.secure?.minimum ?? 1; // updates of which the coordinator sees the sum
+  if (seen < Number(flags.secure)) reason = `sums of ${seen} updates are seen, want ${flags.secure} or more (--secure)`;
   if (reason) {
     declined.add(name);
     nats.publish(subject(name, "heartbeat"), encode("Heartbeat", { process: self, leaves: reason }));

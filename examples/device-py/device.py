@@ -43,8 +43,8 @@ class Again(Exception):
 
 
 class Device:
-    def __init__(self, client, connection, masked):
-        self.client, self.nats, self.masked = client, connection, masked
+    def __init__(self, client, connection, survivors):
+        self.client, self.nats, self.survivors = client, connection, survivors
         self.declined = set()  # runs that the device has left
         self.run, self.welcome, self.beats = None, None, None
         self.asked, self.task, self.phase, self.worker = None, 0, proto.PHASE_UNSPECIFIED, None
@@ -85,8 +85,8 @@ class Device:
         self.leave()
         welcome = reply.welcome
         reason = sgd.unable(welcome)
-        if self.masked and not welcome.HasField("secure"):
-            reason = "its owner wants updates to be masked (secure_aggregation)"
+        if welcome.secure.minimum < self.survivors:
+            reason = f"sums of {welcome.secure.minimum or 1} updates are seen, want {self.survivors} or more (--secure)"
         if reason:
             self.declined.add(run)
             await self.publish(run, proto.Heartbeat(process=PROCESS, leaves=reason))
@@ -246,12 +246,12 @@ async def main():
     flags.add_argument("--client", required=True, metavar="ID")
     flags.add_argument("--creds", metavar="FILE")
     flags.add_argument("--once", action="store_true", help="end with the first run")
-    flags.add_argument("--masked", action="store_true", help="take part in runs with secure aggregation alone")
+    flags.add_argument("--secure", type=int, default=0, metavar="N", help="fewest updates in a sum that is seen")
     given = flags.parse_args()
     connection = await nats.connect(given.nats, name=f"device {given.client}", user_credentials=given.creds,
                                     inbox_prefix=f"_INBOX_{given.client}".encode(), error_cb=report,
                                     max_reconnect_attempts=-1, reconnect_time_wait=0.5)
-    device = Device(given.client, connection, given.masked)
+    device = Device(given.client, connection, given.secure)
     tasks = await connection.subscribe(device.subject("*", "task"))
     async for message in tasks.messages:
         if message.headers:

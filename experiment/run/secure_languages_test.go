@@ -138,7 +138,7 @@ func (l *languages) start(ctx context.Context, id string) {
 	}
 	args := append(program[1:], "--nats", l.url, "--client", id)
 	if l.masked {
-		args = append(args, "--masked")
+		args = append(args, "--secure", "3")
 	}
 	p := exec.CommandContext(ctx, program[0], args...)
 	out := &bytes.Buffer{}

@@ -95,7 +95,7 @@ var onPage = map[string][]handling{
 		{holds: "--site home", first: "fedpace enroll --keys deploy/keys pi-hall"}, // as the list of boards has
 	},
 	"examples/device-js/README.md": {{holds: "fedpace run", reason: "javascript_test.go plays it with the device"}},
-	"examples/device-py/README.md": {{holds: "fedpace run", reason: "experiment/run plays the device"}},
+	"examples/device-py/README.md": {{holds: "fedpace run", reason: "experiment/run/devices plays the device"}},
 }
 
 var onAllPages = []handling{

@@ -1,4 +1,4 @@
-package run
+package devices_test
 
 import (
 	"bytes"
@@ -21,6 +21,7 @@ import (
 	"fedpace/algorithm/secagg"
 	"fedpace/bus"
 	"fedpace/config"
+	"fedpace/experiment/run"
 	"fedpace/internal/testkit/installed"
 	"fedpace/internal/testkit/slow"
 )
@@ -129,9 +130,9 @@ func (l *languages) start(ctx context.Context, id string) {
 	var program []string
 	switch id[:2] {
 	case "js":
-		program = []string{installed.Program(l.t, "node", "nodejs"), "../../examples/device-js/device.js"}
+		program = []string{installed.Program(l.t, "node", "nodejs"), "../../../examples/device-js/device.js"}
 	case "py":
-		program = []string{deviceInPython(l.t), "../../examples/device-py/device.py"}
+		program = []string{deviceInPython(l.t), "../../../examples/device-py/device.py"}
 	default:
 		l.secureDevices.start(ctx, l.t, id)
 		return
@@ -162,7 +163,7 @@ func (l *languages) start(ctx context.Context, id string) {
 func deviceInPython(t *testing.T) string {
 	t.Helper()
 	uv := installed.Program(t, "uv", "python3-venv")
-	const script = "../../examples/device-py/device.py"
+	const script = "../../../examples/device-py/device.py"
 	if out, err := exec.Command(uv, "sync", "--quiet", "--script", script).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -232,7 +233,7 @@ func playLanguages(
 }
 
 // playWith starts the devices, and plays the run once all listen.
-func (l *languages) playWith(t *testing.T, o Options, c config.Config) map[int][]float32 {
+func (l *languages) playWith(t *testing.T, o run.Options, c config.Config) map[int][]float32 {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	defer l.all.Wait()
@@ -245,7 +246,7 @@ func (l *languages) playWith(t *testing.T, o Options, c config.Config) map[int][
 	models := map[int][]float32{}
 	o.Model = func(round int, params []float32) { models[round] = slices.Clone(params) }
 	o.Notice = func(line string) { t.Log(line) }
-	if _, err := Run(t.Context(), c, o); err != nil {
+	if _, err := run.Run(t.Context(), c, o); err != nil {
 		t.Fatal(err)
 	}
 	return models
@@ -300,7 +301,7 @@ func TestSecure_DevicesInJavaScript(t *testing.T) {
 // haveNodePackages skips the test where the packages of the example are missing, and fails it in CI.
 func haveNodePackages(t *testing.T) {
 	t.Helper()
-	if _, err := os.Stat("../../examples/device-js/node_modules"); err == nil {
+	if _, err := os.Stat("../../../examples/device-js/node_modules"); err == nil {
 		return
 	}
 	const missing = "the example's packages are not here: run npm ci in examples/device-js"

@@ -23,7 +23,7 @@ func entryOf(t *testing.T, change func(*Entry)) []byte {
 
 // A weight enters the sum of weights by which the server divides: one that is too large would make all
 // other updates vanish, so it is refused when it is told.
-func TestServer_RefusesAWeightAboveItsLimit(t *testing.T) {
+func TestServer_RefusesTooLargeWeights(t *testing.T) {
 	r := newRig(t, 1, 1, complete, 1)
 	r.server.MaxWeight = func(client uint32) uint64 { return uint64(client) + 7 }
 	if err := r.server.Keys(0, entryOf(t, func(e *Entry) { e.Weight = 7 })); err != nil {

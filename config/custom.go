@@ -72,7 +72,8 @@ func (c *Config) checkCustom() error {
 }
 
 // Fit settles the sizes that were left to the population. A cohort of 0 becomes a tenth of the
-// clients, but at least 10 and at most 100; where real devices are alone, it becomes all of them. A
+// clients, but at least 10, or all of fewer, and at most 100; where real devices are alone, it becomes all of
+// them. It stays 0 while the number of clients is not known. A
 // minibatch of 0 is fitted to samples, the clients' numbers of training samples, which is nil where
 // those are not known. Sizes that are set stay.
 func (c *Config) Fit(samples []int) {

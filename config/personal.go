@@ -25,9 +25,9 @@ func (c *Config) checkPersonal() error {
 	// are trained; these algorithms are refused below.
 	_, streams := a.(algorithm.Streaming)
 	const localParameters = "each client keeps its personal parameters, which "
-	switch steps := c.Personal.HeadSteps > 0; {
+	switch hasHeadSteps := c.Personal.HeadSteps > 0; {
 	// Steps of the head alone need a head, that is, personal parameters.
-	case len(c.Personal.Names) == 0 && steps:
+	case len(c.Personal.Names) == 0 && hasHeadSteps:
 		return refuse("personal.head_steps", "it is for personal parameters, and none are named (set personal.names)")
 	case len(c.Personal.Names) == 0:
 		return nil
@@ -53,11 +53,11 @@ func (c *Config) checkPersonal() error {
 			"personal",
 			"theory is about one model for all (leave personal out, or take another task and schedule.k)",
 		)
-	case steps && !learn.Plain(c.Local):
+	case hasHeadSteps && !learn.Plain(c.Local):
 		return refuse("personal.head_steps", "steps that train parts of the model in turn are plain SGD (set "+
 			"local: sgd without options, or head_steps: 0)")
 	// Steps of the head alone must be steps of this program.
-	case steps && c.External():
+	case hasHeadSteps && c.External():
 		return refuse("personal.head_steps", "a trainer trains all parts of its model together (set head_steps: 0)")
 	}
 	return nil

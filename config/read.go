@@ -165,7 +165,7 @@ func (r *reader) value(o *registry.Option, v reflect.Value, n *tree.Node, path s
 	case reflect.Slice:
 		return r.list(o, v, n, path)
 	}
-	return r.number(o, v, n, path)
+	return r.scalar(o, v, n, path)
 }
 
 // list reads a node into a slice, whose earlier elements are dropped. A scalar is a list of one
@@ -182,7 +182,8 @@ func (r *reader) list(o *registry.Option, v reflect.Value, n *tree.Node, path st
 	case o.Keyed && n.Kind == tree.Map:
 		// The elements are structs of two options: an id, and what belongs to it.
 		pair := registry.Options(v.Type().Elem())
-		keys, n = n.Keys, n.Pairs(pair[0].Key, pair[1].Key)
+		keys = n.Keys
+		n = n.Pairs(pair[0].Key, pair[1].Key)
 	case o.Keyed && n.Kind != tree.List:
 		return n.Instead(path, "a list or a map")
 	case n.Kind != tree.List:
@@ -278,10 +279,8 @@ func (r *reader) options(p *registry.Point, v reflect.Value, n *tree.Node, path 
 	// are collected and read together, because one of them may name the entry.
 	entryOptions := &tree.Node{Place: n.Place, Kind: tree.Map}
 	for _, key := range n.Keys {
-		child, i := n.Fields[key], slices.IndexFunc(
-			list,
-			func(o registry.Option) bool { return o.Key == key && !o.Flat },
-		)
+		child := n.Fields[key]
+		i := slices.IndexFunc(list, func(o registry.Option) bool { return o.Key == key && !o.Flat })
 		var err error
 		switch {
 		case i >= 0:
@@ -458,7 +457,9 @@ func elementBy(p *registry.Point, _ reflect.Value, n *tree.Node, path string) (w
 	if i < 0 {
 		return w, tree.Fail(name, path, "%s", notEntry(text, p))
 	}
-	w.entry, w.place, w.path = &p.Entries[i], name.Place, join(path, text)
+	w.entry = &p.Entries[i]
+	w.place = name.Place
+	w.path = join(path, text)
 	return w, nil
 }
 
@@ -521,10 +522,10 @@ func takesAll(t reflect.Type, keys []string) bool {
 	return !slices.ContainsFunc(keys, func(key string) bool { return !slices.Contains(optionKeys, key) })
 }
 
-// number sets v, a number, a text, or true or false, to the scalar of a node, and checks it against
+// scalar sets v, a number, a text, or true or false, to the scalar of a node, and checks it against
 // the range and the words of the option o. A number of seconds or hours may be written as a time
 // such as 1h30m.
-func (r *reader) number(o *registry.Option, v reflect.Value, n *tree.Node, path string) error {
+func (r *reader) scalar(o *registry.Option, v reflect.Value, n *tree.Node, path string) error {
 	// The option's word stands for a number, such as all for -1, which has no other spelling.
 	if o.Word != "" && n.Kind == tree.Scalar && n.Text == o.Word {
 		v.Set(reflect.ValueOf(o.WordIs).Convert(v.Type()))
@@ -545,12 +546,12 @@ func (r *reader) number(o *registry.Option, v reflect.Value, n *tree.Node, path 
 		}
 		return tree.Fail(n, path, "%s is not %s", n.Shown(), want)
 	}
-	spell, timed := timeOf(o, s)
+	amount, timed := timeOf(o, s)
 	switch {
 	case v.Kind() == reflect.String:
 		v.SetString(s)
 	case timed:
-		v.SetFloat(spell)
+		v.SetFloat(amount)
 	// A quoted value is text, which no other kind takes.
 	case n.Quoted:
 		return bad()
@@ -584,7 +585,6 @@ func (r *reader) number(o *registry.Option, v reflect.Value, n *tree.Node, path 
 	// The zero value stands for null, or for the word, in memory alone: a zero that is written out
 	// must be within the range.
 	limits := *o
-	// a zero that is written out is not the word that stands for it
 	limits.Null = o.Null && v.Kind() == reflect.String
 	limits.Word = ""
 	var wrong *registry.OptionError
@@ -603,6 +603,7 @@ func timeOf(o *registry.Option, text string) (float64, bool) {
 		n, ok := parseNumber(days)
 		return n * 86400 / unit, ok
 	}
+	// A plain 0 is a duration for the library, but a number here.
 	d, err := time.ParseDuration(text)
 	return d.Seconds() / unit, err == nil && unit > 0 && text != "0"
 }

@@ -256,7 +256,8 @@ func (c *Config) checkConvex() error {
 // is no accuracy, and settings of evaluations on the clients' own samples where none takes place.
 func (c *Config) checkAccuracy() error {
 	stop := c.Stop.Metric
-	accuracy := c.Evaluate.Metric.Name
+	// The name is empty where models are compared by the model's own metric.
+	comparedBy := c.Evaluate.Metric.Name
 	target := c.Evaluate.Target
 	switch s := c.Stop.ValidationAccuracy; {
 	// A metric without a value would never end the run, which the user may not notice.
@@ -274,14 +275,14 @@ func (c *Config) checkAccuracy() error {
 			"it is never reached with train: false, which measures nothing (remove it)",
 		)
 	// The target is an accuracy where no other metric is named, and must be one.
-	case target != nil && c.Task == TaskQuadratic && accuracy == "":
+	case target != nil && c.Task == TaskQuadratic && comparedBy == "":
 		return problem(
 			"evaluate.target",
 			[]string{"task"},
 			"a quadratic classifies nothing and has no validation accuracy (set evaluate.metric: loss)",
 		)
 	case target != nil &&
-		(accuracy == "" || accuracy == metric.Accuracy) &&
+		(comparedBy == "" || comparedBy == metric.Accuracy) &&
 		!(*target > 0 && *target <= 1):
 		return problem(
 			"evaluate.target",
@@ -788,9 +789,9 @@ func (c *Config) checkClock() error {
 	return nil
 }
 
-// checkNATS refuses settings of the server that carries messages which contradict its kind. Without
-// a server nothing can listen, be copied or reach devices; only the embedded server listens for
-// this run, and only a cluster keeps copies.
+// checkNATS refuses settings that contradict the kind of the message server. Without a server nothing can
+// listen, keep copies or reach devices; only the embedded server listens for this run, and only a cluster
+// keeps copies.
 func (c *Config) checkNATS() error {
 	embedded := c.NATS.URL == Embedded
 	none := c.NATS.URL == None

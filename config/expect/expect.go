@@ -178,12 +178,12 @@ func distinct(list []string) (words []string) {
 	return words
 }
 
-// Hold compares measured values with the expectation. value returns the value of a name, NaN if it
-// was not measured, and gain that of one schedule over another by a value. cell is copied to the
-// outcome.
+// Hold says whether the expectation holds. value returns the measured value of a name, NaN if it was not
+// measured. gain returns by how much the value called name is higher for the schedule mine than for the
+// schedule baseline. The outcome has the value and the interval of the left term, and cell.
 //
-// The expectation passes only if the comparison is true for all values of the intervals. A value
-// that was not measured never passes.
+// The expectation passes only if the comparison is true for all values of the intervals of both terms. It
+// does not pass if a value was not measured.
 func (e *Expectation) Hold(
 	cell string,
 	value func(name string) float64,
@@ -215,10 +215,9 @@ func (e *Expectation) Hold(
 	return o
 }
 
-// eval returns the interval of the term node. value returns a measured value by its name, NaN if
-// there is none, and gain the interval of the gain of one schedule over another by a value. The
+// eval returns the interval of the term node. value and gain are those of [Expectation.Hold]. The
 // bounds of a sum, product or quotient are the extremes over the bounds of its two terms, since
-// these operations are monotonic in each term.
+// these operations are monotonic in each term. It is NaN if a value in the term was not measured.
 func eval(node ast.Node, value func(string) float64, gain func(mine, baseline, name string) Interval) Interval {
 	switch n := node.(type) {
 	case *ast.IntegerNode:

@@ -11,38 +11,43 @@ import (
 )
 
 // Check says how long the run's own tasks take simulated clients of the classes, over draws
-// of the fleet's seed.
+// of the fleet's seed. Times are in virtual seconds.
 type Check struct {
+	// Draws is the number of draws.
 	Draws int `json:"draws"`
 
-	// All tasks that the classes were fitted to.
-	// As they were measured.
+	// TaskSeconds is the measured time of all tasks to which the classes were fitted, together.
 	TaskSeconds float64 `json:"task_seconds"`
-	// Mean over the draws.
+	// FittedTaskSeconds is the time of these tasks with the classes, the mean over the draws.
 	FittedTaskSeconds float64 `json:"fitted_task_seconds"`
 
-	// Rounds in which all devices' tasks count, where a round closes with its last task. 0
-	// rounds: there are none.
-	Rounds             int     `json:"rounds"`
-	RoundSeconds       float64 `json:"round_seconds"`
+	// Rounds is the number of rounds that can be compared: those in which the times of all devices' tasks
+	// are known, of a run whose rounds close with their last task. It is 0 for any other run.
+	Rounds int `json:"rounds"`
+	// RoundSeconds is the measured time of these rounds together.
+	RoundSeconds float64 `json:"round_seconds"`
+	// FittedRoundSeconds is their time with the classes, the mean over the draws.
 	FittedRoundSeconds float64 `json:"fitted_round_seconds"`
-	// DealtRoundSeconds are the mean with the measured phases dealt anew among the rounds, each
-	// of each device by itself. What they differ from the measured ones is that devices, or a
-	// task's phases, are slow together.
+	// DealtRoundSeconds is the mean time of the rounds after the measured phases were permuted among the
+	// rounds, each phase of each device by itself. It differs from RoundSeconds where devices, or the phases
+	// of a task, are slow together.
 	DealtRoundSeconds float64 `json:"dealt_round_seconds"`
-	// Of the rounds, those within the 90 % interval of the draws.
+	// RoundsInside is the number of rounds whose measured time is within the 90 % interval of the draws.
 	RoundsInside int `json:"rounds_within"`
-	// Another are the rounds in another run, whose devices are as far from their classes as these are
-	// uncertain; Low and High are the ends of 90 % of the draws.
+	// Another is the time of the rounds in another run, whose devices differ from their classes as the
+	// classes' uncertainty says; Low and High are the ends of 90 % of the draws.
 	Another robust.Estimate `json:"another_run_seconds"`
 }
 
-// What a check costs at most: as many draws as make so many durations, within limits.
+// Limits of a check: there are as many draws as draw maxDurations durations of tasks in all, but at least
+// minDraws and at most maxDraws.
 const (
-	mostDurations = 500_000
-	leastDraws    = 50
-	mostDraws     = 1000
-	eachSeed      = 25 // draws of what varies by task, for one of what is each client's own
+	maxDurations = 500_000
+	minDraws     = 50
+	maxDraws     = 1000
+	// drawsPerSeed is the number of draws with one seed of the fleet, from which follows what is each
+	// client's own. They differ by what varies from task to task.
+	drawsPerSeed = 25
 )
 
 // check plays the recorded tasks again with the fitted classes, many times, and compares tasks and
@@ -62,16 +67,17 @@ func (f *Fit) check(r *record) (*Check, error) {
 		tasks += len(rounds[i].tasks)
 	}
 	// The number of draws is bounded by the durations that are drawn.
-	draws := min(max(mostDurations/tasks, leastDraws), mostDraws)
+	draws := min(max(maxDurations/tasks, minDraws), maxDraws)
 	c.Draws = draws
 	c.DealtRoundSeconds = f.dealt(r, rounds)
-	drawn := make([][]float64, len(rounds)) // the rounds' lengths by draw
+	// drawn holds, for each round, its length in each draw.
+	drawn := make([][]float64, len(rounds))
 	another := make([]float64, draws)
 	var fleet *fleet.Fleet
 	for draw := range draws {
 		// A fleet is expensive to make, so one serves several draws, which differ by their task
 		// numbers.
-		if draw%eachSeed == 0 {
+		if draw%drawsPerSeed == 0 {
 			drawConfig := f.config
 			drawConfig.Seed = uint64(draw)
 			var err error
@@ -130,7 +136,8 @@ func (f *Fit) play(
 	duration := func(x *task, round uint64) (seconds, shifted float64, err error) {
 		d, err := fleet.Durations(x.client, x.number+draw<<40, x.steps, r.bits, int64(round<<20|draw))
 		took := [phases]float64{float64(d.Download) / 1e9, float64(d.Compute) / 1e9, float64(d.Upload) / 1e9}
-		if !f.LinksMeasured { // transfers take what they took
+		// Without classes of links, transfers take as long as they took in the run.
+		if !f.LinksMeasured {
 			took[download] = x.took[download]
 			took[upload] = x.took[upload]
 		}
@@ -169,17 +176,18 @@ func (f *Fit) play(
 	return all, another, nil
 }
 
-// dealt returns how long the rounds would take if the measured durations of each device were dealt
-// anew among its rounds, in the mean over 50 deals. If that differs much from the measured time,
-// devices or phases are slow at the same time. The time of local steps is scaled to the round's own
-// number of them.
+// dealt returns how many seconds the rounds would take together if the measured durations of each device were
+// permuted among its rounds, each phase by itself, in the mean over 50 permutations. If that differs much from
+// the measured time, devices or phases are slow at the same time. The time of local steps is scaled to the
+// round's own number of them.
 func (f *Fit) dealt(r *record, rounds []span) (seconds float64) {
 	const deals = 50
 	type place struct {
 		round int
 		*task
 	}
-	places := make([][]place, len(f.Devices)) // by device, of its tasks
+	// places holds, for each device, its tasks with the rounds that they are in.
+	places := make([][]place, len(f.Devices))
 	for i := range rounds {
 		for j := range rounds[i].tasks {
 			x := &rounds[i].tasks[j]

@@ -12,43 +12,51 @@ import (
 	"fedpace/internal/robust"
 )
 
-// Fit is a run's real devices as classes.
+// Fit holds the classes that were fitted to a run's real devices.
 type Fit struct {
-	// Its folder.
-	Run            string  `json:"run"`
-	Rounds         int     `json:"rounds"`
+	// Run is the run's folder.
+	Run string `json:"run"`
+	// Rounds is the number of rounds in the run's event log.
+	Rounds int `json:"rounds"`
+	// ModelMegabits and UpdateMegabits are the sizes of a download and an upload.
 	ModelMegabits  float64 `json:"model_megabits"`
 	UpdateMegabits float64 `json:"update_megabits"`
-	// false: devices.link is modelled, so the run says nothing of them.
+	// LinksMeasured is false if devices.link is modelled, so that the run says nothing of its devices'
+	// links.
 	LinksMeasured bool     `json:"links_measured"`
 	Devices       []Device `json:"devices"`
-	// Its devices are slow together, and so are those of the classes.
+	// Together says that the run's devices are slow together, and so are those of the classes.
 	Together bool `json:"together"`
-	// nil: no device was fitted.
+	// Check compares the classes with the run.
 	Check *Check `json:"check"`
-	// that stands for simulated clients which had none; empty: none is needed
+	// SimulatedClass is the name of the class that was added for simulated clients, because the run had
+	// no classes. It is empty if none was added.
 	SimulatedClass string `json:"simulated_class"`
 
+	// pool says that devices of one class in the run share a class.
 	pool bool
-	// Of the run, with the classes.
+	// config is the run's configuration, with the fitted classes.
 	config config.Config
 }
 
-// Device is what was found of one device. Of a device without tasks that say how fast it
-// is there is nothing but what was left out; it keeps the class that it has.
+// Device is what was found of one device. Of a device without tasks that say how fast it is, only what was
+// left out is known; it keeps the class that it has.
 type Device struct {
 	ID string `json:"id"`
-	// In the result; empty: none.
+	// Class is the class of the device in the result. It is empty if it has none.
 	Class string `json:"class"`
-	// That its times are from.
+	// Tasks is the number of tasks from which its times are.
 	Tasks int `json:"tasks"`
-	// So many that were measured.
+	// Measured is the number of tasks that were measured. Of many, Tasks are spread evenly among them.
 	Measured int     `json:"of"`
 	LeftOut  LeftOut `json:"left_out"`
 
-	// 0: not measured.
-	DownloadMbps    robust.Estimate `json:"download_mbps"`
-	UploadMbps      robust.Estimate `json:"upload_mbps"`
+	// DownloadMbps and UploadMbps are the speeds of the device's links. They are 0 if they were not
+	// measured.
+	DownloadMbps robust.Estimate `json:"download_mbps"`
+	UploadMbps   robust.Estimate `json:"upload_mbps"`
+	// SecondsPerStep is the time of a local step, ComputeOverhead that of a task's computing beside its
+	// steps, in seconds, and StepCV the coefficient of variation of the time of a step.
 	SecondsPerStep  robust.Estimate `json:"seconds_per_step"`
 	ComputeOverhead robust.Estimate `json:"compute_overhead_seconds"`
 	StepCV          float64         `json:"step_cv"`
@@ -82,7 +90,8 @@ func FitRun(dir string, pool bool) (*Fit, error) {
 			dir,
 		)
 	}
-	if !pool { // a class of several devices would have one draw for all
+	// In a class of several devices one draw of a round would be one task for all of them.
+	if !pool {
 		f.together(r, r.comparable())
 	}
 	f.fleet(r)
@@ -141,7 +150,7 @@ func (f *Fit) device(r *record, h *history) Device {
 	return d
 }
 
-// classOf is a class of a configuration's fleet; nil: it has none of the name.
+// classOf returns the class of a configuration's fleet with this name, or nil if there is none.
 func classOf(c *config.Config, name string) *fleet.Class {
 	if i := slices.IndexFunc(c.Fleet, func(k fleet.Class) bool { return k.Name == name }); i >= 0 {
 		return &c.Fleet[i]
@@ -174,7 +183,8 @@ func (f *Fit) fleet(r *record) {
 	put := func(k fleet.Class) {
 		if i := place(k.Name); i < 0 {
 			classes = append(classes, k)
-		} else { // simulated clients have it, too
+		} else {
+			// Simulated clients have the class, too.
 			k.Weight = classes[i].Weight
 			classes[i] = k
 		}
@@ -198,7 +208,8 @@ func (f *Fit) fleet(r *record) {
 	}
 	names := slices.Clone(before.Devices.Names)
 	for i, d := range f.Devices {
-		if place(d.Class) < 0 && d.Class != "" { // nothing is known that is newer
+		// A class to which nothing was fitted stays as the run had it.
+		if place(d.Class) < 0 && d.Class != "" {
 			classes = append(classes, *classOf(before, d.Class))
 		}
 		names[i].Class = d.Class
@@ -231,10 +242,11 @@ func (f *Fit) class(before *config.Config, former string, members []*Device) (k 
 	k.FirstTask = fleet.Overhead{}
 	k.Uncertainty = fleet.Uncertainty{}
 	k.StepCV = 0
-	k.Batch = 0 // the steps were those of the run's batch
-	// Slow spells are part of the measured factors, so the class must not have them twice.
+	// The measured steps were of the run's batch, so the class has no batch of its own.
+	k.Batch = 0
+	// Slowdown periods are part of the measured factors, so the class must not have them twice.
 	if k.Slowdown != nil || before.Slowdown != nil {
-		k.Slowdown = fleet.SlowPeriods{} // the factors have it
+		k.Slowdown = fleet.SlowPeriods{}
 	}
 	if f.LinksMeasured {
 		k.Links = fleet.Links{}
@@ -253,10 +265,8 @@ func (f *Fit) class(before *config.Config, former string, members []*Device) (k 
 	for _, p := range measured(f.LinksMeasured) {
 		var values, factors []float64
 		for _, d := range members {
-			values, factors = append(
-				values,
-				short(d.law.phases[p].typical.Value),
-			), append(factors, d.law.phases[p].factors...)
+			values = append(values, short(d.law.phases[p].typical.Value))
+			factors = append(factors, d.law.phases[p].factors...)
 		}
 		slices.Sort(values)
 		*typical[p] = (fleet.Constant{Value: values[0]})
@@ -275,10 +285,11 @@ func (f *Fit) class(before *config.Config, former string, members []*Device) (k 
 	return k
 }
 
-// short is a number with five digits, as it is written.
+// short rounds a number to five significant digits, so that a configuration file has it exactly.
 func short(x float64) float64 {
-	x, _ = strconv.ParseFloat(strconv.FormatFloat(x, 'g', 5, 64), 64) // never fails on what FormatFloat wrote
-	return x
+	// Parsing never fails on what FormatFloat wrote.
+	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 5, 64), 64)
+	return rounded
 }
 
 // counted writes a number with its noun, in the plural unless the number is 1.

@@ -11,31 +11,34 @@ import (
 	"fedpace/internal/robust"
 )
 
+// confidence is the level of all intervals.
 const confidence = 0.9
 
-// law is what the tasks of a device come to.
+// law says how long a device's tasks take.
 type law struct {
 	phases [phases]phase
-	// Overhead of the local steps.
+	// atNoSteps is the overhead of computing in seconds, with its interval.
 	atNoSteps robust.Estimate
-	cv        float64
+	// cv is the coefficient of variation of the time of a local step.
+	cv float64
 }
 
 // phase is what was fitted of one phase of a device's tasks: download, compute or upload.
 type phase struct {
-	// Megabits a second, or seconds a step; 0: not measured.
+	// typical is the median speed: megabits in a second of a transfer, but seconds for a step of computing. It
+	// is 0 if the phase was not measured.
 	typical robust.Estimate
-	// Seconds.
+	// overhead is the part in seconds that depends on neither size nor steps.
 	overhead float64
-	// Extra seconds of the first task.
+	// first is by how many seconds the device's first task took longer.
 	first float64
-	// Of each task: what it took, without overhead, over what is typical.
+	// factors holds, for each task, the time that it took divided by the typical time, both without overhead.
 	factors []float64
-	// uncertainty is the relative deviation of what is typical in another run.
+	// uncertainty is the relative deviation of the typical speed in another run.
 	uncertainty float64
 }
 
-// megabits is the size of a transfer: the model's for a download, else the update's.
+// megabits is the size in megabits of the transfer in phase p: the model's for a download, else the update's.
 func megabits(b fleet.Bits, p int) float64 {
 	if p == download {
 		return float64(b.Down) / 1e6
@@ -43,7 +46,8 @@ func megabits(b fleet.Bits, p int) float64 {
 	return float64(b.Up) / 1e6
 }
 
-// typical is what a phase of a task typically takes, without overhead.
+// typical is how many seconds phase p of the task x typically takes, without overhead. b has the sizes of the
+// transfers.
 func (l *law) typical(x *task, p int, b fleet.Bits) float64 {
 	if p == compute {
 		return float64(x.steps) * l.phases[p].typical.Value
@@ -51,12 +55,13 @@ func (l *law) typical(x *task, p int, b fleet.Bits) float64 {
 	return megabits(b, p) / l.phases[p].typical.Value
 }
 
-// factor is what a phase of a task took, without overhead, over what is typical.
+// factor is the time that phase p of the task x took divided by the typical time, both without overhead. It
+// may be below 0 for a task that took less than the overhead.
 func (l *law) factor(x *task, p int, b fleet.Bits) float64 {
 	return (x.took[p] - l.phases[p].overhead) / l.typical(x, p, b)
 }
 
-// measured are the phases that a run says anything of: all, or without links the local steps.
+// measured lists the phases that a run measures: all or, if links is false, computing alone.
 func measured(links bool) []int {
 	if links {
 		return []int{download, compute, upload}
@@ -88,11 +93,13 @@ func lawOf(tasks []task, classOverhead fleet.Overhead, b fleet.Bits, links bool)
 		rates := make([]float64, len(tasks))
 		if p == compute {
 			for i, s := range seconds[p] {
-				// Seconds a step, and below megabits a second.
+				// The rate of computing is in seconds for a step.
 				rates[i] = (s - ph.overhead) / steps[i]
 			}
-		} else { // an overhead is lowered where it is more than they took
-			ph.overhead = min(ph.overhead, mostOverhead*slices.Min(seconds[p]))
+		} else {
+			// The class's overhead is lowered where it leaves too little of the shortest transfer.
+			ph.overhead = min(ph.overhead, maxOverhead*slices.Min(seconds[p]))
+			// The rate of a transfer is in megabits a second.
 			for i, s := range seconds[p] {
 				rates[i] = megabits(b, p) / (s - ph.overhead)
 			}
@@ -104,7 +111,8 @@ func lawOf(tasks []task, classOverhead fleet.Overhead, b fleet.Bits, links bool)
 		ph.uncertainty = short(min(1, robust.BlocksOf(ph.factors).Next))
 	}
 	step := &l.phases[compute]
-	if t := &step.typical; slope.Value > 0 { // another overhead would go with another time of a step
+	// An overhead elsewhere in its interval would go with another time of a step.
+	if t := &step.typical; slope.Value > 0 {
 		t.Low = min(t.Low, max(0, slope.Low))
 		t.High = max(t.High, slope.High)
 	}
@@ -113,35 +121,39 @@ func lawOf(tasks []task, classOverhead fleet.Overhead, b fleet.Bits, links bool)
 	return l
 }
 
-// takeFirst takes what the first task took beyond what is typical.
+// takeFirst sets by how much longer than typical each phase of the device's first task took, 0 if it did not.
 func (l *law) takeFirst(first *task, b fleet.Bits, links bool) {
 	for _, p := range measured(links) {
 		l.phases[p].first = short(max(0, first.took[p]-l.phases[p].overhead-l.typical(first, p, b)))
 	}
 }
 
-// balance scales factors so that all steps together take as long with their mean as they took:
-// where few steps have other factors than many, the mean of the tasks' is not that.
+// balance scales factors so that their mean over the tasks is their mean over all steps. With that mean all
+// steps together take as long as they took. The two means differ where tasks with few steps have other
+// factors than tasks with many. steps and factors have an entry for each task.
 func balance(steps, factors []float64) {
-	if all := stat.Mean(factors, nil); all > 0 {
-		for i, scale := 0, stat.Mean(factors, steps)/all; i < len(factors); i++ {
-			factors[i] *= scale
-		}
+	mean := stat.Mean(factors, nil)
+	if !(mean > 0) {
+		return
+	}
+	scale := stat.Mean(factors, steps) / mean
+	for i := range factors {
+		factors[i] *= scale
 	}
 }
 
-// mostOverhead is the part of the shortest time that an overhead can have: less than all, so
-// that there is a speed.
-const mostOverhead = 0.9
+// maxOverhead is the largest share of the shortest time that an overhead can have. It is less than 1, so
+// that time is left to which a speed belongs.
+const maxOverhead = 0.9
 
-// overheadOfSteps returns what computing takes however few the steps are, and the seconds a step,
-// each with its interval. It fits a robust line through the tasks and takes its value at no steps.
+// overheadOfSteps returns what computing takes however few the steps are, in seconds, and the seconds for a
+// step, each with its interval. It fits a robust line through the tasks and takes its value at no steps.
 // steps and seconds have an entry for each task. The overhead of the class is kept if the interval
 // contains it, or if the numbers of steps are too much alike to tell; the slope is 0 in the latter
 // case.
 func overheadOfSteps(steps, seconds []float64, classOverhead float64) (overhead, slope robust.Estimate) {
-	maxOverhead := mostOverhead * slices.Min(seconds)
-	classOverhead = min(classOverhead, maxOverhead)
+	limit := maxOverhead * slices.Min(seconds)
+	classOverhead = min(classOverhead, limit)
 	stays := robust.Estimate{Value: classOverhead, Low: classOverhead, High: classOverhead}
 	if slices.Max(steps) < 1.5*slices.Min(steps) {
 		return stays, slope
@@ -158,8 +170,8 @@ func overheadOfSteps(steps, seconds []float64, classOverhead float64) (overhead,
 		return min(max(0, robust.Median(residuals)), limit)
 	}
 	overhead = robust.Estimate{
-		Value: intercept(slope.Value, maxOverhead),
-		Low:   intercept(slope.High, maxOverhead),
+		Value: intercept(slope.Value, limit),
+		Low:   intercept(slope.High, limit),
 		High:  intercept(slope.Low, slices.Min(seconds)),
 	}
 	if overhead.Low <= classOverhead && classOverhead <= overhead.High {
@@ -185,7 +197,7 @@ func scatterOfSteps(steps, factors []float64) (cv float64, taskFactors []float64
 	for i, f := range factors {
 		squares[i] = (f - mean) * (f - mean)
 	}
-	// the squares of v and c, and how sure c's is
+	// v and c hold the estimates of v² and c², and deviation is the standard error of c².
 	v := stat.Mean(squares, nil)
 	c := 0.0
 	deviation := 0.0
@@ -193,7 +205,8 @@ func scatterOfSteps(steps, factors []float64) (cv float64, taskFactors []float64
 		return 0, factors
 	}
 	for range 10 {
-		var w0, w1, w2, y0, y1 float64 // sums of weights, times 1/K, times 1/K²; with the squares
+		// w0, w1 and w2 are sums of the weights w, of w/K and of w/K²; y0 and y1 are sums of w·y and w·y/K.
+		var w0, w1, w2, y0, y1 float64
 		for i, k := range steps {
 			fitted := v + c/k
 			w := 1 / (2 * fitted * fitted)
@@ -227,9 +240,9 @@ func scatterOfSteps(steps, factors []float64) (cv float64, taskFactors []float64
 }
 
 const (
-	// mostFactors is how many values stand for the tasks in a class.
-	mostFactors = 40
-	// alike are factors that are no further apart.
+	// maxFactors bounds the values that stand for the factors of the tasks in a class.
+	maxFactors = 40
+	// alike is the distance below which factors count as equal.
 	alike = 1e-4
 )
 
@@ -254,7 +267,7 @@ func vary(factors []float64, speed bool) fleet.Distribution {
 		return fleet.Constant{Value: short(mean)}
 	}
 	if n >= robust.Enough {
-		values := inOrder(robust.Condense(factors, mostFactors), speed)
+		values := inOrder(robust.Condense(factors, maxFactors), speed)
 		slices.Sort(values.Values)
 		return values
 	}
@@ -265,14 +278,15 @@ func vary(factors []float64, speed bool) fleet.Distribution {
 	next := math.Sqrt(1 + 1/float64(n))
 	t := distuv.StudentsT{Sigma: 1, Nu: float64(n - 1)}.Quantile(0.5 + confidence/2)
 	sigma := stat.StdDev(logs, nil) * next * t / distuv.UnitNormal.Quantile(0.5+confidence/2)
-	if speed { // of which one over has the mean
+	// One over the values of this distribution has the mean of the factors.
+	if speed {
 		return fleet.Lognormal{Median: short(math.Exp(sigma*sigma/2) / mean), Sigma: short(sigma)}
 	}
 	return fleet.Lognormal{Mean: short(mean), Sigma: short(sigma)}
 }
 
-// inOrder returns the factors as an empirical distribution that keeps their order. With speed each
-// is one over the factor.
+// inOrder returns the factors as an empirical distribution that keeps their order. If speed is set, the
+// distribution is one of a speed, and each value is one over the factor.
 func inOrder(factors []float64, speed bool) fleet.Empirical {
 	values := slices.Clone(factors)
 	for i, x := range values {

@@ -26,35 +26,39 @@ const (
 // record is what a run's folder says of its devices.
 type record struct {
 	config config.Config
-	// Client number of the first device.
+	// first is the client number of the first device.
 	first int
-	// Of a task's transfers, as simulations have them.
-	bits    fleet.Bits
+	// bits are the sizes of a task's transfers, as simulations have them.
+	bits fleet.Bits
+	// rounds is the number of logged rounds.
 	rounds  int
 	devices []history
+	// sampled holds some of the rounds, evenly spaced.
 	sampled statistics.Thinned[span]
 }
 
-// history is a device with its tasks, of which a thinned sample is kept.
+// history is a device with its tasks.
 type history struct {
 	config.Device
+	// tasks holds some of the tasks that say how fast the device is, evenly spaced.
 	tasks statistics.Thinned[task]
-	// Tasks that were measured, the first not counted.
+	// all is the number of such tasks, kept or not.
 	all      int
 	excluded LeftOut
-	// Which is left out.
+	// first is the device's first task with known times, which is not among tasks.
 	first task
 }
 
 // LeftOut counts the tasks of a device that say nothing of its speed.
 type LeftOut struct {
-	// The first task, which prepares and connects.
+	// First is 1 if the first task with known times was left out, because it prepares and connects.
 	First int `json:"first"`
-	// The device fell silent.
+	// Lost is the number of tasks during which the device fell silent.
 	Lost int `json:"lost"`
-	// Its update was not valid.
+	// Refused is the number of tasks whose update was not valid.
 	Refused int `json:"refused"`
-	// The round closed, or the run ended, before its times were known.
+	// Broken is the number of tasks whose times are not known, because the round closed or the run ended
+	// before.
 	Broken int `json:"broken"`
 }
 
@@ -76,11 +80,14 @@ type task struct {
 // seconds is the time of the whole task.
 func (x *task) seconds() float64 { return x.took[download] + x.took[compute] + x.took[upload] }
 
-// span is a round: how long it took, its devices' tasks, and the longest task of the others.
+// span is a round.
 type span struct {
+	// took is how long the round took, and simulated how long the longest task of a simulated client, in
+	// seconds.
 	took, simulated float64
-	tasks           []task
-	// All of its devices' tasks may be compared.
+	// tasks are those of devices.
+	tasks []task
+	// complete says that the times of all of these tasks are known.
 	complete bool
 }
 
@@ -122,8 +129,8 @@ func read(dir string) (*record, error) {
 	return r, nil
 }
 
-// size settles how many bits a transfer has in the run's simulation: by the configuration,
-// or by the model that the run left.
+// size sets how many bits a transfer has in the run's simulation: as the configuration says, or as follows
+// from the model that the run has left in its folder dir. Without either it returns an error.
 func (r *record) size(dir string) error {
 	params := 0
 	if r.config.Network.ModelMegabits == 0 {

@@ -9,8 +9,8 @@ import (
 	"fedpace/internal/robust"
 )
 
-// correlationThreshold is by how much the rounds with what was measured dealt anew differ from those that were
-// measured, where devices are slow together.
+// correlationThreshold is the relative difference between the measured time of the rounds and their time with
+// permuted phases (dealt) from which on devices count as slow together.
 const correlationThreshold = 0.01
 
 // together makes the devices' laws those of whole rounds, where devices are slow together, because
@@ -62,17 +62,18 @@ func (r *record) inRounds(rounds []span, number int) []task {
 	return tasks
 }
 
-// leastFactor is the least part of a typical time that a task takes beside the overhead.
-const leastFactor = 0.05
+// minFactor is the least factor of a task. The overhead was estimated from other tasks and may be more than
+// this one took.
+const minFactor = 0.05
 
-// ofRounds takes the factors from these tasks, scaled to the mean that the factors have. What single
-// steps scatter is in them.
+// ofRounds replaces the factors by those of these tasks, one for each round, scaled so that the mean stays. The
+// scatter of single steps is part of them, so cv becomes 0.
 func (l *law) ofRounds(tasks []task, b fleet.Bits, links bool) {
 	l.cv = 0
 	for _, p := range measured(links) {
 		factors := make([]float64, len(tasks))
 		for i := range tasks {
-			factors[i] = max(leastFactor, l.factor(&tasks[i], p, b)) // the overhead was taken from other tasks
+			factors[i] = max(minFactor, l.factor(&tasks[i], p, b))
 		}
 		floats.Scale(stat.Mean(l.phases[p].factors, nil)/stat.Mean(factors, nil), factors)
 		l.phases[p].factors = factors

@@ -67,7 +67,8 @@ func (f *Fit) remarks() string {
 			d.StepCV,
 		)
 	}
-	t.Flush() // to memory
+	// Writing to memory never fails.
+	t.Flush()
 	b.WriteString("\n")
 	for i := range f.Devices {
 		f.leftOut(&b, &f.Devices[i])
@@ -96,8 +97,7 @@ func (f *Fit) remarks() string {
 	return b.String()
 }
 
-// text says in sentences how well the classes repeat the run, and how far another run may be from
-// it.
+// text writes an estimate multiplied by unit, with its interval in brackets if there is one.
 func text(e robust.Estimate, unit float64) string {
 	if e.Low == e.High {
 		return fmt.Sprintf("%.4g", e.Value*unit)
@@ -125,16 +125,14 @@ func (f *Fit) leftOut(w io.Writer, d *Device) {
 	}
 }
 
-// text says how well the classes fit.
+// text says in sentences how well the classes repeat the run, and how far another run may be from it.
 func (c *Check) text() string {
 	s := fmt.Sprintf("The tasks took %.4g s, and take %.4g s with these classes (%+.1f %%, mean of %d draws).\n",
 		c.TaskSeconds, c.FittedTaskSeconds, 100*(c.FittedTaskSeconds/c.TaskSeconds-1), c.Draws)
 	if c.Rounds > 0 {
 		s += fmt.Sprintf("%s took %.4g s, and take %.4g s (%+.1f %%); %d of them lie within the 90 %% of the draws.\n",
-			counted(
-				c.Rounds,
-				"round",
-			), c.RoundSeconds, c.FittedRoundSeconds, 100*(c.FittedRoundSeconds/c.RoundSeconds-1), c.RoundsInside)
+			counted(c.Rounds, "round"), c.RoundSeconds, c.FittedRoundSeconds,
+			100*(c.FittedRoundSeconds/c.RoundSeconds-1), c.RoundsInside)
 		s += fmt.Sprintf("With what was measured dealt anew among them they take %.4g s (%+.1f %%): that much "+
 			"comes of devices, or phases, that are slow together.\n",
 			c.DealtRoundSeconds, 100*(c.DealtRoundSeconds/c.RoundSeconds-1))

@@ -21,14 +21,15 @@ import (
 // Comparison is a run's prediction beside what its devices measured.
 type Comparison struct {
 	folder.Prediction
-	// By round.
+	// Rows has, in the order of the rounds, a row for each whole round and one for each of its phases
+	// that has a time.
 	Rows []Row `json:"-"`
 }
 
-// Compare predicts again the run that lies in folder dir and compares the prediction with what was
-// measured there. p is the problem of that run. The result is nil if no device of the run has a
-// class, from which its times would follow, or if the run has no round. It has sentences but no
-// times if only some devices have a class.
+// Compare predicts the run in the folder dir as if it were still to come, and compares the prediction with
+// what was measured in it. p is the problem of that run. The result is nil if no device of the run has a
+// class, from which its times would follow, or if the run has no round. If only some devices have a class,
+// the result has a sentence that names the others, and no times.
 func Compare(ctx context.Context, p *problem.Problem, dir string) (*Comparison, error) {
 	c := lacking(&p.Timing)
 	if c == nil || c.Unknown != nil {
@@ -53,8 +54,8 @@ func Compare(ctx context.Context, p *problem.Problem, dir string) (*Comparison, 
 	return c, c.predict(ctx, p, r)
 }
 
-// Predict predicts a run that is to come, of so many rounds, in which all devices are there.
-// It is nil, or lists no times, as Compare.
+// Predict predicts a run that is to come, of this number of rounds, in which all devices are present. The
+// result is nil, or has no times, in the same cases as that of [Compare].
 func Predict(ctx context.Context, p *problem.Problem, rounds int) (*Comparison, error) {
 	c := lacking(&p.Timing)
 	if c == nil || c.Unknown != nil {
@@ -67,8 +68,8 @@ func Predict(ctx context.Context, p *problem.Problem, rounds int) (*Comparison, 
 	return c, c.predict(ctx, p, record{future: true, rounds: slices.Repeat([]measured{{all: all}}, rounds)})
 }
 
-// lacking is a comparison without times: nil if no device has a class, and with what is
-// missing if some have none.
+// lacking returns a comparison without times. It is nil if no device has a class. If only some devices lack
+// one, it has a sentence that names them, and otherwise it is empty.
 func lacking(p *problem.Timing) *Comparison {
 	var missing []string
 	for i, d := range p.Config.Devices.Names {
@@ -109,16 +110,17 @@ func (c *Comparison) predict(ctx context.Context, p *problem.Problem, r record) 
 	return c.compare(ctx, p, &r, draws)
 }
 
-// Limits of a prediction: of all tasks that are played, and of the values that are kept.
-// They take some ten seconds and 64 MB.
+// Limits of a prediction, over all its draws together.
 const (
-	maxTasks  = 20_000_000
+	// maxTasks bounds the tasks that are played, which takes some ten seconds.
+	maxTasks = 20_000_000
+	// maxValues bounds the float64 values that are kept, which take 64 MB.
 	maxValues = 8_000_000
 )
 
-// effort decides how much of a run is drawn again: with how many draws, and how many of its first
-// rounds. A short run gets manyDraws of all its rounds, a longer one fewDraws, and a very long one
-// only as many rounds as the bounds on tasks and values allow.
+// effort decides how much of a run is simulated: with how many draws, and how many of its first rounds.
+// list holds the rounds of the run. A short run gets [manyDraws] of all its rounds, a longer one [fewDraws],
+// and a very long one only as many rounds, at least one, as the bounds on tasks and values allow.
 func effort(list []measured) (draws, rounds int) {
 	fits := func(draws int) (rounds int) {
 		all := 0
@@ -135,8 +137,8 @@ func effort(list []measured) (draws, rounds int) {
 	return fewDraws, fits(fewDraws)
 }
 
-// against puts a measured value beside the values that the draws in list gave. value reads it from
-// the means of a run or a draw.
+// against returns a value of the run beside the interval of the same value over the draws in list. value
+// reads it from the means of the run, m, or of a draw.
 func against(m *means, list []*means, value func(*means) float64) folder.Predicted {
 	values := make([]float64, len(list))
 	for i, d := range list {
@@ -146,8 +148,8 @@ func against(m *means, list []*means, value func(*means) float64) folder.Predict
 	return folder.NewPredicted(value(m), v.P05, v.P50, v.P95)
 }
 
-// compare plays the twin of the run in r draws times and fills in c: rounds, phases and devices,
-// each with what was measured and the interval of the draws.
+// compare plays the twin of the run recorded in r, with as many draws as draws says, and fills in c: rounds,
+// phases and devices, each with what was measured and the interval of the draws.
 func (c *Comparison) compare(ctx context.Context, p *problem.Problem, r *record, draws int) error {
 	t, err := newTwin(p, r)
 	if err != nil {
@@ -168,7 +170,8 @@ func (c *Comparison) compare(ctx context.Context, p *problem.Problem, r *record,
 	c.Draws = draws
 	c.Rounds = len(r.rounds)
 	for i := range m.rounds {
-		// A run that is still to come has no measured values.
+		// A run that is still to come has no measured times: its rounds are 0 here, and its phases, of no
+		// tasks, are NaN already.
 		if r.future {
 			m.rounds[i][0] = math.NaN()
 		}
@@ -203,21 +206,24 @@ func (t *twin) class(device int) *fleet.Class {
 	return &t.problem.Config.Fleet[t.problem.Fleet.DeviceClass(t.first+device)]
 }
 
-// overhead returns the mean seconds of phase p of a task that the devices' classes call overhead.
-// Each class counts as often as its devices have tasks in m.
+// overhead returns the mean seconds of phase p of a task that are overhead by the devices' classes. Each
+// class counts as often as its devices have tasks in m. It is 0 if no task was answered.
 func (t *twin) overhead(m *means, p int) float64 {
 	var all rate
 	for i := range m.devices {
 		n := m.devices[i][p].by
 		all.add(n**t.class(i).Overhead.Phases()[p], n)
 	}
-	return all.meanOrZero() // 0 if all of them were lost
+	return all.meanOrZero()
 }
 
+// maxDevices bounds the devices that a comparison lists.
 const maxDevices = 100
 
-// compareDevices adds a line for each device that was drawn in the run and in the prediction. If
-// there are too many, only those whose time is furthest from the prediction stay.
+// compareDevices adds an entry for each device that answered tasks in at least one draw. m are the means of
+// the run, and list those of the draws. Of more than [maxDevices] devices only those stay whose time is
+// furthest from the prediction. Sentences name the devices that had tasks in the run alone, and classes
+// without scatter.
 func (c *Comparison) compareDevices(t *twin, m *means, list []*means) {
 	var constant, undrawn []string
 	for i, name := range t.problem.Config.Devices.IDs() {
@@ -226,7 +232,8 @@ func (c *Comparison) compareDevices(t *twin, m *means, list []*means) {
 		}
 		seconds := against(m, list, func(d *means) float64 { return d.device(i) })
 		if math.IsNaN(seconds.P50) {
-			if m.devices[i][0].by > 0 { // else it was never there
+			// A device without a task in the run was never present in it.
+			if m.devices[i][0].by > 0 {
 				undrawn = append(undrawn, name)
 			}
 			continue

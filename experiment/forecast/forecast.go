@@ -27,62 +27,73 @@ import (
 
 // Forecast says what a run will do and how long that should take.
 type Forecast struct {
-	// resolved, with the population filled in.
+	// Config is the resolved configuration, with the population filled in.
 	Config config.Config `json:"configuration"`
-	// The data's name, and that it is synthetic; nil: no model is trained.
+	// Data names the data, and says whether they are synthetic. It is nil if no model is trained.
 	Data *string `json:"data"`
-	// nil: no model is trained.
+	// Model describes the model. It is nil if none is trained.
 	Model *string `json:"model"`
-	// OwnSteps describes the local steps of a trainer with an optimizer of its own; empty: it has none.
-	OwnSteps string  `json:"own_steps,omitempty"`
-	Rounds   int     `json:"rounds"`
-	Virtual  float64 `json:"virtual_seconds"`
-	// Sum of K_r.
+	// OwnSteps describes the local steps of a trainer with an optimizer of its own. It is empty if the
+	// run has no such trainer.
+	OwnSteps string `json:"own_steps,omitempty"`
+	// Rounds is the number of rounds, 0 where the end of the run is not known.
+	Rounds int `json:"rounds"`
+	// Virtual is the virtual time at the end of the run, in seconds.
+	Virtual float64 `json:"virtual_seconds"`
+	// Steps is the sum of K_r over the rounds.
 	Steps int64 `json:"sgd_steps"`
 
-	// What 90 % of such runs are within, where not all rounds were played: in time, or in rounds if
-	// time is what ends the run.
+	// RoundsWithin and VirtualWithin hold the rounds or the virtual seconds of 90 % of such runs. One of
+	// them is set where not all rounds were played: the time if the run ends after a number of
+	// rounds, and else the rounds.
 	RoundsWithin  *Interval `json:"rounds_90"`
 	VirtualWithin *Interval `json:"virtual_seconds_90"`
 
+	// Wall is the wall time of the run on this machine, in seconds.
 	Wall float64 `json:"wall_seconds"`
-	// Seconds of one core: of local steps, of validations with evaluations on the clients' own
-	// samples, and of messages and the clock.
-	Training   float64 `json:"training_core_seconds"`
+	// Training is the time of all local steps, in seconds of one core.
+	Training float64 `json:"training_core_seconds"`
+	// Evaluating is the time of all evaluations, on held-out samples and on the clients' own, in seconds
+	// of one core.
 	Evaluating float64 `json:"evaluation_core_seconds"`
+	// Simulating is the time of messages and the clock, in seconds of one core.
 	Simulating float64 `json:"simulation_core_seconds"`
-	// Follows says that K_r depends on what a run measures, such as losses: figures are those
-	// of the schedule that stays at K_0. Upper says that K_r never exceeds it besides, so
-	// that the run does at most the steps.
+	// Follows says that K_r depends on what a run measures, such as losses. The figures are then those of
+	// a K that stays at K_0.
 	Follows bool `json:"k_follows"`
-	Upper   bool `json:"at_most"`
-	// About says that rounds are not all alike, and too many: figures are carried on from some.
+	// Upper says that Follows is set and that K_r never exceeds K_0, so that the run does at most the
+	// foreseen steps.
+	Upper bool `json:"at_most"`
+	// About says that rounds are not all alike and too many to be played, so that the figures are
+	// extrapolated from some of them.
 	About bool `json:"sampled"`
-	// Open says that a stop depends on what is learned: the run may end sooner.
+	// Open says that a stop depends on what is learned, so that the run may end sooner.
 	Open bool `json:"may_end_sooner"`
-	// Tied says what the correlations of speed and availability with data have come to.
+	// Tied says in sentences how strongly speed and availability are correlated with the data, where the
+	// configuration asks for that.
 	Tied []string `json:"correlations"`
-	// Gains say, of a fleet of classes, for whom rounds wait, and what speed would be worth; null:
-	// it is of one class, or the run too long to be played again.
+	// Gains say, of a fleet of classes, for whom rounds wait, and what more speed would be worth. It is
+	// nil if the fleet has one class, or if the run is too long to be played again.
 	Gains []Gain `json:"gains"`
-	// Unlike says how mild or severe the fleet is.
+	// Unlike has the heterogeneity indices of the fleet. It is nil if all clients are alike and always
+	// present.
 	Unlike *Unlike `json:"heterogeneity"`
-	// Attackers says who attacks and how; empty: nobody.
+	// Attackers says who attacks and how. It is empty if nobody does.
 	Attackers string `json:"attackers,omitempty"`
-	// What the algorithm keeps, and what a round holds of single updates.
+	// State says how much memory the algorithm's state takes, and the per-client updates of a round.
 	State string `json:"state"`
-	// What carries the messages: nats or memory.
+	// Bus is what carries the messages: nats or memory.
 	Bus string `json:"bus"`
-	// That the run writes into its folder.
+	// Files are the names of the files that the run writes into its folder.
 	Files []string `json:"files"`
-	// Growth is how large the files become that grow with the rounds of a run with real
-	// devices; nil: there is none.
+	// Growth is how large the files become that grow with the rounds of a run with real devices. It is
+	// nil for a run without them.
 	Growth Growth `json:"growth"`
-	// Privacy is what all rounds would cost in differential privacy; nil: there is none.
+	// Privacy is the privacy loss of all rounds. It is nil without differential privacy.
 	Privacy *folder.Privacy `json:"privacy"`
 
-	// LocalNoise is what an update, and a client that sends one in each round, would cost; nil:
-	// clients add no noise.
+	// LocalNoise is the privacy loss by one update, and that of a client that sends one in each round.
+	// It is nil if clients add no noise.
 	LocalNoise *folder.LocalNoise `json:"local_noise"`
 	// DistributedNoise is what the noise that clients add together would cost; nil: they add none.
 	DistributedNoise *folder.DistributedNoise `json:"distributed_noise"`
@@ -91,30 +102,32 @@ type Forecast struct {
 	// that no client can meet: the run would end with the model with which it began.
 	NoUpdates bool `json:"no_updates,omitempty"`
 
-	// Rounds that were tried before the run.
+	// triedRounds is the number of first rounds that were tried.
 	triedRounds int
 
-	// Class.
+	// kernel is the class of kernels that would train.
 	kernel string
-	// Secure says what secure aggregation promises and adds to a round; empty: there is none.
+	// Secure says what secure aggregation promises and adds to a round. It is empty without it.
 	Secure string `json:"secure_aggregation,omitempty"`
-	// Privacy in words.
+	// private is Privacy in words.
 	private string
-	// LocalNoise in words.
+	// noise is LocalNoise in words.
 	noise string
 }
 
-// Trial is what some rounds of a run came to that were played without learning.
+// Trial is the outcome of some first rounds that were played without learning.
 type Trial struct {
+	// Stop says how the trial ended.
 	Stop round.Stop
-	// seconds, and those of one core.
+	// Wall is the wall time of the trial in seconds, and Core its processor time in seconds of one core.
 	Wall, Core float64
 }
 
 // Make forecasts the run of problem p up to the virtual time limit (0: no limit). Where all rounds
-// are alike it computes them; otherwise it plays the run without learning. try then plays some
-// first rounds with about the given number of tasks and with the messages of the real run, from
-// which follow wall time and bytes.
+// are alike it computes them; otherwise it plays the run without learning. It does neither where nothing
+// says when the run ends; the forecast then has 0 rounds. try plays the problem that it is given, some first
+// rounds of the run with about the given number of tasks, with the messages of the real run; wall time
+// follows from it.
 func Make(
 	ctx context.Context,
 	p *problem.Problem,
@@ -140,12 +153,13 @@ func Make(
 	// A schedule that follows losses stays at K_0 here, because nothing is learned.
 	f.Upper = f.Follows && schedule.AtMostK0(c.K)
 	w.follows = false
-	// These follow from which clients are drawn, so such a run must be played.
+	// How fast samples, tokens and budgets are used up follows from which clients are drawn, so a run that
+	// they end must be played.
 	counts := c.Stop.Samples > 0 || c.Stop.Tokens > 0 || c.Stop.Budget != (round.Used{})
 	if _, alike := p.FixedRound(); alike && !counts {
 		err = f.walk(w)
 	} else if !w.open() || c.Stop.Accepted > 0 || counts {
-		err = f.play(ctx, p, limit, mostPlayed)
+		err = f.play(ctx, p, limit, maxPlayed)
 	}
 	if err != nil {
 		return f, err
@@ -157,7 +171,8 @@ func Make(
 	if p.DistributedNoise(f.Rounds) != nil {
 		f.DistributedNoise, f.noise = p.DistributedNoise(f.Rounds), p.AboutDistributedNoise(f.Rounds)
 	}
-	t, err := try(ctx, trialOf(p, tasks)) // last: it ends only where the run does
+	// The trial is the last step, because it may take as long as the run itself.
+	t, err := try(ctx, trialOf(p, tasks))
 	if err != nil {
 		return f, err
 	}
@@ -166,8 +181,8 @@ func Make(
 	return f, f.work(ctx, p, measurementsOf(&p.Data, &c), &t)
 }
 
-// trialOf is the problem without training, for as many rounds as hold the given number of
-// tasks, by which the speed of planning is measured.
+// trialOf returns the problem p without training and pace, for as many first rounds as have about the given
+// number of tasks. Playing it measures how fast planning is.
 func trialOf(p *problem.Problem, tasks int) *problem.Problem {
 	trial := *p
 	c := &trial.Config
@@ -181,8 +196,8 @@ func trialOf(p *problem.Problem, tasks int) *problem.Problem {
 	return &trial
 }
 
-// tasksOf is about how many tasks a round has: with rounds that overlap so many updates, whatever
-// the cohort is.
+// tasksOf is about how many tasks a round has: as many as the cohort has clients or, where rounds overlap, as
+// many as updates close a round.
 func tasksOf(c *config.Config) int {
 	if closing.Overlaps(c.Close) {
 		return updatesOf(c.Close, c.Cohort)
@@ -203,10 +218,12 @@ func (f *Forecast) walk(w walk) error {
 	return nil
 }
 
-// work adds what the run takes of this machine: of messages and the clock as the trial did, and
-// of learning as a single worker does.
+// work adds what the run takes of this machine's time. Messages and the clock take as long for each round as
+// in the trial t, and learning as long for each step and sample as a single worker needs, divided among all
+// cores. m says which samples the run evaluates.
 func (f *Forecast) work(ctx context.Context, p *problem.Problem, m measurements, t *Trial) error {
-	rounds := float64(f.Rounds) / float64(max(1, t.Stop.Rounds)) // for one of the trial
+	// The run has this many rounds for each round of the trial.
+	rounds := float64(f.Rounds) / float64(max(1, t.Stop.Rounds))
 	f.Wall = t.Wall * rounds
 	f.Simulating = t.Core * rounds
 	if p.Config.Train {
@@ -219,7 +236,7 @@ func (f *Forecast) work(ctx context.Context, p *problem.Problem, m measurements,
 		if err != nil {
 			return err
 		}
-		// of all clients
+		// steps are the local steps of all clients whose updates count, as many a round as in the trial.
 		steps := float64(f.Steps) * float64(t.Stop.Outcomes[round.Accepted]) / float64(max(1, t.Stop.Rounds))
 		samples := m.samples(0, f.Rounds, 0, round.Time(f.Virtual*1e9)) + m.atEnd()
 		f.Training = step * steps
@@ -229,7 +246,8 @@ func (f *Forecast) work(ctx context.Context, p *problem.Problem, m measurements,
 	if pace := p.Config.Pace; pace > 0 {
 		f.Wall = max(f.Wall, f.Virtual/pace)
 	}
-	if p.Config.DevicesAlone() { // whose virtual time is wall time
+	// The virtual time of real devices is wall time.
+	if p.Config.DevicesAlone() {
 		f.Wall = max(f.Wall, f.Virtual)
 	}
 	return nil
@@ -297,14 +315,15 @@ func (f Forecast) Write(w io.Writer) error {
 	return err
 }
 
-// extras are sentences on what is not usual of local steps and updates.
+// extras returns sentences on local steps that are not plain SGD, on clipping, and on a rule that combines
+// updates. It is empty if the run has none of these.
 func (f *Forecast) extras() (text string) {
 	c := &f.Config
-	if f.OwnSteps != "" {
-		text = " Local steps: the trainer's own, " + f.OwnSteps + "."
-	}
-	if !learn.Plain(c.Local) {
+	switch {
+	case !learn.Plain(c.Local):
 		text = " Local steps: " + learn.Optimizers.Text(c.Local) + "."
+	case f.OwnSteps != "":
+		text = " Local steps: the trainer's own, " + f.OwnSteps + "."
 	}
 	if s := c.Aggregate.Clip; s != nil {
 		text += " Clipping: " + combine.Clips.Text(s) + "."
@@ -315,8 +334,8 @@ func (f *Forecast) extras() (text string) {
 	return text
 }
 
-// intervalText is the 90 % interval of the virtual time or, where that is given, of the number
-// of rounds; empty where neither is known.
+// intervalText is the 90 % interval of the virtual time or, where the virtual time ends the run, of the
+// number of rounds. It is empty where neither is known.
 func (f *Forecast) intervalText() string {
 	v := f.VirtualWithin
 	n := f.RoundsWithin
@@ -347,10 +366,10 @@ func (f *Forecast) bound() (text string) {
 	return text
 }
 
-// timeLearning measures how long one worker takes: seconds for a local step, and seconds for a
-// held-out sample. It counts processor time, which other programs do not lengthen; a trainer in a
-// process of its own is timed by the wall clock. It trains real clients of the problem for at least
-// minTime.
+// timeLearning measures how long one worker takes: step is in seconds for a local step, and sample in seconds
+// for the evaluation of a held-out sample. It counts processor time, which other programs do not lengthen; a
+// trainer in a process of its own is timed by the wall clock. It trains simulated clients of the problem, one
+// after the other, for at least minTime. Without any, step is 0.
 func timeLearning(ctx context.Context, p *problem.Problem) (step, sample float64, err error) {
 	t, err := actors.NewTrainer(*p.Learning())
 	if err != nil {

@@ -14,25 +14,31 @@ import (
 	"fedpace/experiment/problem"
 )
 
-// Gain is by what part rounds would be shorter if a class of clients, or all clients in a phase, were
-// a tenth faster, or a class were left out: the run is played again with it, so who waits for whom then
-// is what counts.
+// Gain says by what share rounds would be shorter if a class of clients, or a phase of all clients, were
+// a tenth faster, or if a class were left out. The run is played again with the change, so that it counts
+// which clients rounds wait for after the change. All shares are from 0 to 1.
 type Gain struct {
-	// "class phone", or "compute".
+	// Change names what is faster: a class, as in "class phone", or a phase: downloads, computing or
+	// uploads.
 	Change string `json:"what"`
-	// Part of the rounds whose last accepted update was of the class.
+	// Waited is the share of rounds whose last accepted update was one of the class. It is 0 for a phase.
 	Waited float64 `json:"waited,omitzero"`
-	// Part of them that is of the class.
+	// Clients is the share of clients that are of the class. It is 0 for a phase.
 	Clients float64 `json:"clients,omitzero"`
-	// Part by which rounds are shorter if nobody of the class is asked.
+	// ShorterWithout is the share by which rounds are shorter if no client of the class is selected. It is
+	// 0 for a phase, and for a class without which rounds are not shorter or have no end.
 	ShorterWithout float64 `json:"without,omitzero"`
-	Shorter        float64 `json:"shorter"`
+	// Shorter is the share by which rounds are shorter if Change is a tenth faster.
+	Shorter float64 `json:"shorter"`
 }
 
 const (
-	faster     = 1.1
-	mostGained = 8       // classes, those that most rounds wait for
-	gainTasks  = 200_000 // a run of more tasks is not played again
+	// faster is how many times as fast a class or phase is made.
+	faster = 1.1
+	// maxGainClasses bounds the classes that are made faster: those that most rounds wait for.
+	maxGainClasses = 8
+	// gainTasks is the largest number of tasks of a run that is played again.
+	gainTasks = 200_000
 )
 
 // gain finds out for whom the rounds wait, and what would shorten them. It plays the run again,
@@ -49,13 +55,16 @@ func (f *Forecast) gain(ctx context.Context, p *problem.Problem, limit round.Tim
 	for client := range p.Config.Clients {
 		clients[p.Fleet.Class(client)]++
 	}
-	// A task meets the spells of slowness and the links of the moment at which its round begins in the run
-	// itself, also where the round now begins earlier: other spells would change the time by more than a
-	// tenth of the speed does. Where clients are absent the moment is the new one.
+	// starts holds when each round of the unchanged run began. A task of a changed run meets the slowdown
+	// periods and link speeds of that moment, even if its round begins earlier: other slowdown periods would
+	// change its time by more than a tenth of the speed does. starts is empty where clients are absent or
+	// rounds overlap; a task then meets those of the moment at which it begins.
 	var starts []round.Time
-	var runLength round.Time // how long the run itself is
-	// play returns the mean time of a round in which a class (-1: none) is not asked and some phases of
-	// some clients are faster. Where the run stands still without the class, a round has no end.
+	// runLength is the virtual time that the unchanged run takes.
+	var runLength round.Time
+	// play returns the mean time of a round, in seconds, in a run in which no client of the class excluded
+	// (-1: no class) is selected and those phases of a client are faster for which changes is true. It is
+	// infinite if the run comes to a standstill without the class.
 	play := func(excluded int, changes func(client, phase int) bool, accepted func(*round.TaskReport), closed func(*round.Report) error) (float64, error) {
 		c, err := roundsOf(p, limit)
 		if err != nil {
@@ -65,7 +74,8 @@ func (f *Forecast) gain(ctx context.Context, p *problem.Problem, limit round.Tim
 			c.Available = func(client int, now round.Time) bool {
 				return p.Fleet.Class(client) != excluded && (available == nil || available(client, now))
 			}
-			c.Stop.Time = cmp.Or(c.Stop.Time, 2*runLength) // then rounds are longer
+			// A run that takes twice as long has longer rounds, which is all that must be known.
+			c.Stop.Time = cmp.Or(c.Stop.Time, 2*runLength)
 		}
 		usual := answers(&p.Timing)
 		t := timing{
@@ -88,7 +98,9 @@ func (f *Forecast) gain(ctx context.Context, p *problem.Problem, limit round.Tim
 		}
 		stop, _, err := t.play(ctx)
 		runLength = cmp.Or(runLength, stop.EndTime)
-		if errors.Is(err, errNoEnd) { // without a class, whose updates were the only ones: its rounds have a length
+		// Without the class whose updates were the only ones that count, the run has no end, but the rounds
+		// that were played have a length.
+		if errors.Is(err, errNoEnd) {
 			err = nil
 		}
 		if excluded >= 0 &&
@@ -127,7 +139,7 @@ func (f *Forecast) gain(ctx context.Context, p *problem.Problem, limit round.Tim
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(waited[b], waited[a]) })
-	for _, i := range order[:min(len(order), mostGained)] {
+	for _, i := range order[:min(len(order), maxGainClasses)] {
 		g := Gain{
 			Change:  "class " + classes[i],
 			Waited:  waited[i],
@@ -180,8 +192,6 @@ func (f *Forecast) gains() string {
 	if list == nil {
 		return ""
 	}
-	return "Rounds wait for " + strings.Join(
-		waits,
-		", ",
-	) + ". A tenth faster, they would be shorter: " + strings.Join(list, ", ") + "." + strings.Join(exclusions, "")
+	return "Rounds wait for " + strings.Join(waits, ", ") + ". A tenth faster, they would be shorter: " +
+		strings.Join(list, ", ") + "." + strings.Join(exclusions, "")
 }

@@ -15,7 +15,7 @@ import (
 	"fedpace/metrics/eventlog"
 )
 
-// Growth is about how large the files become that grow with the rounds of a run.
+// Growth lists the files of a run that grow with its rounds, with about how large they become.
 type Growth []File
 
 // File is a file of the run's folder and the size that is foreseen.
@@ -24,12 +24,16 @@ type File struct {
 	Bytes float64 `json:"bytes"`
 }
 
-// rowBytes is about how long a round's row is in rounds.csv.
+// rowBytes is about how many bytes a round's row in rounds.csv has.
 const rowBytes = 90
 
-// GrowthOf is that of a run with real devices in so many rounds. A replay has no log of devices.
+// GrowthOf returns the files that this number of rounds of a run with real devices leaves. A replay of a run
+// writes no log of devices.
 func GrowthOf(p *problem.Problem, rounds float64, replay bool) (list Growth) {
-	c, devices, simulated := &p.Config, devicesOf(&p.Config), 0
+	c := &p.Config
+	devices := devicesOf(c)
+	// Only some tasks of simulated clients are in the event log.
+	simulated := 0
 	if !c.DrawsDevices() {
 		simulated = min(c.Cohort, c.Events.Sample+config.KeptSlowest)
 	}
@@ -54,8 +58,8 @@ func (g Growth) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// AboutGrowth says how large the files of a run with real devices become, and what the log
-// of these is good for.
+// AboutGrowth says in a sentence how large the files of a run with real devices become, and that the run
+// cannot be played again where the log of devices keeps no updates.
 func AboutGrowth(p *problem.Problem) string {
 	text := fmt.Sprintf("A round takes about %s", GrowthOf(p, 1, false))
 	if n := p.Config.Stop.Rounds; n > 0 {
@@ -82,12 +86,12 @@ func devicesOf(c *config.Config) int {
 	return n
 }
 
-// mostUpdates is more updates than any round waits for.
-const mostUpdates = 1 << 20
+// maxUpdates bounds the updates that a round waits for.
+const maxUpdates = 1 << 20
 
-// updatesOf is how many updates close a round that overlaps others, whoever sends them.
+// updatesOf is the least number of accepted updates with which the rule closes a round of this cohort.
 func updatesOf(rule closing.Rule, cohort int) int {
-	return 1 + sort.Search(mostUpdates, func(n int) bool {
+	return 1 + sort.Search(maxUpdates, func(n int) bool {
 		return rule.Close(closing.Standing{Cohort: cohort, Accepted: n + 1})
 	})
 }

@@ -12,42 +12,45 @@ import (
 	"fedpace/metrics/eventlog"
 )
 
-// record is what a run with real devices left of its times.
+// record holds the times that a run with real devices has left in its folder.
 type record struct {
 	rounds []measured
-	// The tasks of devices are known: the run kept an event log.
+	// hasEvents says that the tasks of devices are known, because the run kept an event log.
 	hasEvents bool
-	// The run is to come: nothing is measured.
+	// future says that the run is to come, so that nothing is measured.
 	future bool
-	// Rounds that were left out, since the log had reached its size.
+	// skipped is the number of rounds that were left out, because the log had reached its size.
 	skipped int
-	// By client; nil: not known.
+	// samples holds what devices reported of their samples, by client. It is nil if that is not known.
 	samples map[int]devicelog.Samples
 }
 
 // measured is a round of a run, or of a draw.
 type measured struct {
+	// took is the virtual time of the round.
 	took round.Time
-	// K_r.
+	// steps is K_r.
 	steps int
-	// tasks, those of simulated clients included.
-	all   int
+	// all is the number of tasks, those of simulated clients included.
+	all int
+	// tasks are those of real devices.
 	tasks []deviceTask
 }
 
 // deviceTask is one task of a device and what it took.
 type deviceTask struct {
-	// From 0.
+	// device is the device's index in the configuration, from 0.
 	device int
-	parts  [len(phases)]round.Time
-	// The device fell silent over it.
+	// parts are the durations of the phases.
+	parts [len(phases)]round.Time
+	// lost says that the device fell silent or dropped out during the task.
 	lost bool
 }
 
 // phases are the parts of a task that a device measures, in the order of its columns.
 var phases = [...]metrics.Phase{metrics.Download, metrics.Compute, metrics.Upload}
 
-// taskOf is a task of the first-th client or a later one, which are devices.
+// taskOf returns the task of a real device that e reports. Devices are the clients from number first on.
 func taskOf(e *round.TaskReport, first int) deviceTask {
 	return deviceTask{
 		device: e.Client - first, parts: [...]round.Time{e.Plan.Download, e.Plan.Compute, e.Plan.Upload},
@@ -55,7 +58,8 @@ func taskOf(e *round.TaskReport, first int) deviceTask {
 	}
 }
 
-// reportedSamples reads what a run's devices told of their samples; nil: its folder was published, without that.
+// reportedSamples reads from the log of devices in the run's folder how many samples each client has
+// reported. It is nil if the folder has no such log, as one that was published.
 func reportedSamples(dir string) (map[int]devicelog.Samples, error) {
 	switch log, err := devicelog.Open(dir); {
 	case errors.Is(err, devicelog.ErrNone):
@@ -96,7 +100,8 @@ func read(dir string, first int) (r record, err error) {
 			return r, err
 		case next.Round > len(r.rounds):
 			return r, nil
-		case next.Round != last+1: // rounds are missing since the log had reached its size
+		// Rounds are missing because the log had reached its size.
+		case next.Round != last+1:
 			r.skipped = len(r.rounds) - last
 			r.rounds = r.rounds[:last]
 			return r, nil
@@ -111,10 +116,11 @@ func read(dir string, first int) (r record, err error) {
 	return r, nil
 }
 
-// means are what the rounds of a draw, or of a run, came to.
+// means holds mean times of a draw, or of a run.
 type means struct {
+	// rounds holds the columns of each round.
 	rounds [][columns]float64
-	// By device.
+	// devices holds, for each device, the seconds of each phase over its tasks.
 	devices [][len(phases)]rate
 }
 
@@ -169,7 +175,7 @@ func (m *means) phase(p int) float64 {
 	return all.mean()
 }
 
-// device is the mean of all phases of a device's tasks.
+// device is the mean time of a task of device i, in seconds: the sum of the means of its phases.
 func (m *means) device(i int) (seconds float64) {
 	for p := range m.devices[i] {
 		seconds += m.devices[i][p].mean()

@@ -12,12 +12,13 @@ import (
 	"fedpace/registry"
 )
 
-// mostPlayed is about how many tasks are played to foresee a run: a second.
-const mostPlayed = 1_000_000
+// maxPlayed is about how many tasks are played to foresee a run, which takes a second.
+const maxPlayed = 1_000_000
 
-// play foresees a run by playing it. Who is drawn and how long tasks take follow from the seed, so
-// all rounds come to what they will in the run. Of more than so many tasks some rounds are played,
-// evenly over the run, for each of 19 other seeds.
+// play foresees the rounds, virtual time and local steps of a run by playing it without learning. Which
+// clients are drawn and how long tasks take follow from the seed, so all rounds are what they will be in the
+// run. A run with more than about this number of tasks, with real devices, or with a selection by losses is
+// estimated instead: from some of its rounds, spread evenly over the run, with each of [fewDraws] other seeds.
 func (f *Forecast) play(ctx context.Context, p *problem.Problem, limit round.Time, tasks int) error {
 	untrained := *p
 	untrained.Config.Untrained()
@@ -31,8 +32,10 @@ func (f *Forecast) play(ctx context.Context, p *problem.Problem, limit round.Tim
 			return err
 		}
 	}
+	// totals has the estimates of rounds, seconds and steps by each draw.
 	var totals [3][]float64
-	// each part begins where the last one ended: other spells and absences
+	// A draw plays one of every by rounds. It begins at the moment of the run at which the draw before ended,
+	// so that the draws meet different slowdown periods and absences.
 	by := 1.0
 	begin := round.Time(0)
 	for draw := 1; draw <= fewDraws; draw++ {
@@ -41,6 +44,7 @@ func (f *Forecast) play(ctx context.Context, p *problem.Problem, limit round.Tim
 		if err != nil {
 			return err
 		}
+		// One of every by rounds are still too many, so all draws begin again with half as many.
 		if part == nil {
 			by = 2 * by
 			begin = 0
@@ -54,8 +58,9 @@ func (f *Forecast) play(ctx context.Context, p *problem.Problem, limit round.Tim
 			totals[i] = append(totals[i], v)
 		}
 	}
-	// Another part would differ from the median of n by the parts' variance times 1 + π/2n, the run,
-	// which is as long as by parts, times 1/by + π/2n.
+	// The median of n parts has the variance π/2n of a part's. Another part therefore differs from it by
+	// the variance of a part times 1 + π/2n. The run, which is as long as by parts, differs from it by that
+	// variance times 1/by + π/2n, so the interval of the parts is narrowed.
 	rounds := intervalOf(totals[0])
 	seconds := intervalOf(totals[1])
 	median := math.Pi / 2 / fewDraws
@@ -74,7 +79,7 @@ func (f *Forecast) play(ctx context.Context, p *problem.Problem, limit round.Tim
 	return nil
 }
 
-// set takes rounds, seconds and steps.
+// set takes rounds, virtual seconds and steps from v, in this order. It does nothing if v is nil.
 func (f *Forecast) set(v []float64) {
 	if v != nil {
 		f.Rounds, f.Virtual, f.Steps = int(math.Round(v[0])), v[1], int64(math.Round(v[2]))
@@ -82,10 +87,11 @@ func (f *Forecast) set(v []float64) {
 }
 
 // playPart estimates a run that is too long to be played. It plays about one of every by rounds and
-// multiplies what they gave. draw chooses which rounds; draw 0 plays the run itself from its start.
-// limit is the run's end in virtual time (0: none), and begin is the moment of the run at which
-// clients' absences and slow spells are taken up. It returns the run's rounds, seconds and local
-// steps, and how long the played part was; nil if more than maxRounds rounds would have to be
+// multiplies their totals. draw, from 1 to [fewDraws], chooses which rounds, and their seed; draw 0, with by
+// = 1, plays the run itself with its own seed.
+// limit is the run's end in virtual time (0: none), and begin is the moment of the run whose absences and
+// slowdown periods the part begins with. playPart returns the run's rounds, virtual seconds and local
+// steps, and how long the played part was. The list is nil if more than maxRounds rounds would have to be
 // played.
 func playPart(
 	ctx context.Context,
@@ -114,16 +120,16 @@ func playPart(
 		c.Stop.Samples = part(c.Stop.Samples)
 		c.Stop.Tokens = part(c.Stop.Tokens)
 		c.Seed = keyed.Hash(c.Seed, keyed.Twin, uint64(draw))
-		c.K = thinned{c.K, c.Eta, by, (float64(draw) - 0.5) / fewDraws}
+		c.K = thinned{k: c.K, eta: c.Eta, by: by, place: (float64(draw) - 0.5) / fewDraws}
 		c.Stop.Time = round.Time(float64(limit) / by)
 	}
-	// This rule looks at availability ahead of time, which must be that of the played part.
-	if _, foresees := p.Config.Select.(selection.LeastAvailable); foresees { // what is at its own time
+	// This rule asks for availability ahead of the part's own clock, which must then not be shifted.
+	if _, foresees := p.Config.Select.(selection.LeastAvailable); foresees {
 		begin = 0
 	}
 	available := c.Available
 	next := c.NextChange
-	// Availability is that of the run's own time, which begins at begin.
+	// The part's clock starts at 0, which is the run's time begin.
 	if available != nil {
 		c.Available = func(client int, now round.Time) bool { return available(client, now+begin) }
 		c.NextChange = func(now round.Time) (round.Time, bool) {
@@ -146,20 +152,22 @@ func playPart(
 	if err != nil || stop.Rounds == maxRounds && n != maxRounds {
 		return nil, 0, err
 	}
-	if draw > 0 &&
-		limit > 0 &&
-		stop.EndTime > 0 &&
-		stop.Rounds != n { // without the round that it broke off
+	// A part that the virtual time ended stops with its last complete round, before its share of the time.
+	endedByTime := limit > 0 && stop.EndTime > 0 && stop.Rounds != n
+	if draw > 0 && endedByTime {
 		by = limit.Seconds() / stop.EndTime.Seconds()
 	}
 	return []float64{by * float64(stop.Rounds), by * stop.EndTime.Seconds(), by * steps}, stop.EndTime, nil
 }
 
-// thinned is a schedule of K that decides for one of so many rounds, at a place among them.
+// thinned is the schedule of K of a part of a run, which has one of every by of the run's rounds: it decides
+// for a round of the part as k and eta do for that round of the run.
 type thinned struct {
-	k         schedule.K
-	eta       schedule.Eta
-	by, place float64
+	k   schedule.K
+	eta schedule.Eta
+	by  float64
+	// place says which of by successive rounds the part has, from 0, the first, to 1.
+	place float64
 }
 
 // LocalSteps implements [schedule.K].

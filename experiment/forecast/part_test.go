@@ -54,7 +54,7 @@ func TestPart_Exact(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := foreseen(t, p, mostPlayed)
+		f := foreseen(t, p, maxPlayed)
 		if f.Rounds != stop.Rounds || f.Virtual != stop.EndTime.Seconds() || f.Steps != steps || f.About || f.VirtualWithin != nil {
 			t.Errorf("%v: %d rounds, %g s, %d steps, want %+v, %d steps", sets, f.Rounds, f.Virtual, f.Steps, stop, steps)
 		}
@@ -71,7 +71,7 @@ func TestPart_SlowdownPeriods(t *testing.T) {
 	const runs = 40
 	for n := range runs {
 		p := decaying(t, "fleet=[{name: any, seconds_per_step: 0.02, slowdown: {every_seconds: 2000, for_seconds: 200, factor: 10}}]", fmt.Sprintf("seed=%d", n+1))
-		all, of := foreseen(t, p, mostPlayed), foreseen(t, p, 4000).VirtualWithin
+		all, of := foreseen(t, p, maxPlayed), foreseen(t, p, 4000).VirtualWithin
 		if of.P05 <= all.Virtual && all.Virtual <= of.P95 {
 			inside++
 		}
@@ -95,7 +95,7 @@ func TestPart_NineOfTenRuns(t *testing.T) {
 			{"fleet=[{name: any, step_cv: 1}]", "close={rule: first, n: 8}", "availability={model: markov, on_seconds: 300, off_seconds: 600}", "dropout.probability=0.1"},
 		}[n%4]
 		p := decaying(t, append(sets, fmt.Sprintf("seed=%d", n+1))...)
-		all, part := foreseen(t, p, mostPlayed), foreseen(t, p, 4000)
+		all, part := foreseen(t, p, maxPlayed), foreseen(t, p, 4000)
 		value, of := all.Virtual, part.VirtualWithin
 		if p.Config.Stop.Rounds == 0 {
 			value, of = float64(all.Rounds), part.RoundsWithin

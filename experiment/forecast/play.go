@@ -24,29 +24,30 @@ type timing struct {
 	// before says which devices join and leave before a round opens: those of round 1
 	// before the run, the others' while the round before is under way. It may be nil.
 	before func(number int) []round.Event
-	// A task has its outcome; may be nil.
+	// task is called with each task that has its outcome. It may be nil.
 	task func(e *round.TaskReport)
-	// A round is complete; may be nil.
+	// report is called with each complete round. It may be nil.
 	report func(r *round.Report) error
 
-	// While it is played:
+	// The fields that follow are those of the run under way.
+
 	machine *round.Machine
 	clock   *simclock.Clock
-	// Issued since all were answered.
+	// open holds the tasks that were issued since all were answered.
 	open []round.Task
-	// Of them.
+	// taken is the number of open tasks that are answered.
 	taken int
-	// Whose tasks are answered.
+	// round is the number of the round whose tasks are answered.
 	round int
-	// Tasks since the last update that counts.
+	// vain is the number of tasks that have ended since the last update that counts.
 	vain int
 }
 
-// MoreUpdates is how more updates come to count, for people.
+// MoreUpdates says for people what makes more updates count.
 const MoreUpdates = "raise close.seconds, let fewer clients drop out"
 
-// errNoEnd is of a run to so many updates, or to rounds that so many make, that gets none any more:
-// [mostPlayed] tasks in a row had none.
+// errNoEnd is the error of a run that ends with a number of updates, or of rounds that close with a number of
+// updates, and gets none any more: [maxPlayed] tasks in a row had none that counts.
 var errNoEnd = errors.New("no end is in sight: task after task brings no update that " +
 	"counts (" + MoreUpdates + ", or set stop.virtual_seconds)")
 
@@ -60,11 +61,11 @@ func Play(ctx context.Context, p *problem.Problem) (round.Stop, uint64, error) {
 	return (&timing{rounds: rounds, answer: answers(&p.Timing)}).play(ctx)
 }
 
-// ones is a loss of 1.
+// ones is the list of one loss, 1.
 var ones = []float64{1}
 
-// askEvery is how many steps of the machine are taken between two looks at the context.
-const askEvery = 1 << 12
+// checkEvery is how many steps of the machine are taken between two looks at the context.
+const checkEvery = 1 << 12
 
 // play plays a run to its end without learning. It returns how the run stopped and the fingerprint
 // of the clock's history. Every loss is 1: schedules that follow losses stay at K_0, and of
@@ -80,7 +81,7 @@ func (p *timing) play(ctx context.Context) (round.Stop, uint64, error) {
 	}
 	next := round.Event{Kind: round.Started}
 	for n := 0; ; n++ {
-		if n%askEvery == 0 && ctx.Err() != nil {
+		if n%checkEvery == 0 && ctx.Err() != nil {
 			return m.Stop(), 0, ctx.Err()
 		}
 		effects, err := m.Step(next)
@@ -124,9 +125,10 @@ func (p *timing) act(effects *round.Effects) error {
 			return err
 		}
 	}
-	if s := &p.rounds.Stop; p.vain > mostPlayed &&
-		s.Time == 0 &&
-		(s.Rounds == 0 || closing.Overlaps(p.rounds.Closing)) {
+	// Without a limit of time only updates end the run, or its rounds where these overlap.
+	stop := &p.rounds.Stop
+	needsUpdates := stop.Time == 0 && (stop.Rounds == 0 || closing.Overlaps(p.rounds.Closing))
+	if needsUpdates && p.vain > maxPlayed {
 		return errNoEnd
 	}
 	return nil
@@ -168,20 +170,21 @@ func (p *timing) enter(number int) error {
 		return nil
 	}
 	for _, e := range p.before(number) {
-		if _, err := p.machine.Step(e); err != nil { // it leads to nothing
+		// Joining and leaving have no effects that must be carried out.
+		if _, err := p.machine.Step(e); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// answers answers the tasks of a problem's simulated clients as its hosts do.
+// answers returns the function that answers the tasks of a problem's simulated clients as its hosts do.
 func answers(p *problem.Timing) func(*round.Task) (round.Event, error) {
 	return func(t *round.Task) (round.Event, error) { return planned(p.Fleet, t, p.Bits) }
 }
 
-// drawn is [answers] with clients that are as far from their classes as these are uncertain: each
-// keeps a pace of its own, by the seed, in all of the run.
+// drawn returns a function like that of [answers], but for clients of classes that say how uncertain their
+// speeds are: each of these clients differs from its class as the seed draws, in all of the run alike.
 func drawn(p *problem.Timing, seed uint64) func(*round.Task) (round.Event, error) {
 	classes := p.Config.Fleet
 	if !slices.ContainsFunc(classes, uncertain) {
@@ -191,7 +194,8 @@ func drawn(p *problem.Timing, seed uint64) func(*round.Task) (round.Event, error
 		e, err := planned(p.Fleet, t, p.Bits)
 		if k := classes[p.Fleet.Class(t.Client)]; uncertain(k) {
 			d := paceOf(&k, seed, t.Client)
-			d.first = [len(phases)]round.Time{} // a simulation has no first tasks
+			// The plan of a simulated client has the extra time of its first task already.
+			d.first = [len(phases)]round.Time{}
 			d.apply(&e.Plan)
 		}
 		return e, err
@@ -235,18 +239,19 @@ func stagesOf(p *fleet.Plan) *round.Stages {
 	}
 }
 
-// pace is what is one client's own in a draw, besides its class.
+// pace is how the times of one client in a draw differ from those of its class.
 type pace struct {
-	// On what its phases take, less their overhead.
-	factors  [len(phases)]float64
+	// factors multiply the durations of the phases, without their overhead.
+	factors [len(phases)]float64
+	// overhead is the part of each phase that is the same for all clients of the class.
 	overhead [len(phases)]round.Time
-	// Extra time of its next task.
+	// first is the extra time of the client's first task. It is 0 after that.
 	first [len(phases)]round.Time
 }
 
 // paceOf draws by how much a client's device differs from its class k, as the class's uncertainty
-// says. The draw depends on the seed and the client alone. It also returns the class's overheads in
-// nanoseconds.
+// says. The draw depends on the seed and the client alone. The class's overheads and the extra time of a
+// first task are copied from k.
 func paceOf(k *fleet.Class, seed uint64, client int) (d pace) {
 	d.factors = k.Uncertainty.Pace(seed, client)
 	for p := range d.factors {
@@ -256,8 +261,8 @@ func paceOf(k *fleet.Class, seed uint64, client int) (d pace) {
 	return d
 }
 
-// apply makes a plan of the class one of the client. A task that ends early does so at the
-// same part of its time.
+// apply turns the plan of a task by the client's class into the client's own plan. A task in which the client
+// drops out ends at the same share of its time.
 func (d *pace) apply(plan *round.Plan) {
 	before := plan.Total()
 	for p, took := range [...]*round.Time{&plan.Download, &plan.Compute, &plan.Upload} {

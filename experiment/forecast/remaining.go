@@ -16,40 +16,54 @@ import (
 // rounds of K steps are on the virtual clock. Then it walks through the rounds that are left:
 // where K decays, they are cheaper than those before. It is not safe for concurrent use.
 type Remaining struct {
-	// Before the run's first round.
-	walk     walk
+	// walk stands before the run's first round.
+	walk walk
+	// measured says when the run evaluates its models.
 	measured measurements
-	last     round.Report
+	// last is the last round so far.
+	last round.Report
 
-	// Wall seconds, later rounds weighing more: of training by local steps, and of the rest by
-	// clients, in rounds without measurements and in those with them, which have so many samples.
-	rounds                     int
+	// rounds is the number of rounds so far.
+	rounds int
+	// training is the wall time of training, by local steps with stepsAClient more for each client. plain
+	// is all other wall time of rounds without an evaluation, by clients, and measuring that of rounds with
+	// one. Later rounds weigh more in all of them.
 	training, plain, measuring rate
-	samples                    float64
-	seen                       statistics.Thinned[seen]
+	// samples is the number of samples that were evaluated in the rounds of measuring, with their weights.
+	samples float64
+	// seen holds some of the rounds, for the interval.
+	seen statistics.Thinned[seen]
 
-	// Sums over rounds, each beside what was expected: virtual time, updates that count, and
-	// their local steps, which K says.
+	// length is the virtual time of all rounds so far, updates the number of updates that count, and steps
+	// the number of their local steps. Beside each is what was expected of it; of steps that is what K says.
 	length, lengthExpected                         round.Time
 	updates, updatesExpected, steps, stepsExpected float64
 }
 
-// seen is a round: its seconds of wall time, what they went to, and its virtual time.
+// seen is a round that has closed.
 type seen struct {
-	seconds, steps, clients, samples float64
-	length, expected                 round.Time
+	// seconds is the wall time of the round.
+	seconds float64
+	// steps, clients and samples are what was done in it: local steps of all clients, clients whose updates
+	// count, and samples that were evaluated.
+	steps, clients, samples float64
+	// length is the virtual time of the round, and expected what was expected for its K.
+	length, expected round.Time
 }
 
-// measurements says when a run measures its models, and on how many samples: those held out,
-// and the clients' own.
+// measurements says when a run evaluates its models, and on how many samples.
 type measurements struct {
-	evaluate, clients      metric.Timetable
+	// evaluate says after which rounds models are evaluated on held-out samples, and clients after which
+	// on the clients' own.
+	evaluate, clients metric.Timetable
+	// heldOut and clientSamples are the numbers of samples of one such evaluation. They are 0 if nothing
+	// is trained.
 	heldOut, clientSamples float64
-	// Samples of a local step.
+	// batch is the number of samples in a local step.
 	batch float64
-	// Virtual seconds a second of wall time at most; 0: as fast as it goes.
+	// pace is the largest number of virtual seconds in a second of wall time. With 0 there is no limit.
 	pace float64
-	// Real ones take part alone: they are waited for as long as virtual time says.
+	// devices says that real devices alone take part, so that virtual time is wall time.
 	devices bool
 }
 
@@ -78,13 +92,13 @@ func measurementsOf(p *problem.Data, c *round.Config) measurements {
 	return m
 }
 
-// samples is how many are measured after the rounds behind one up to another, which end at
-// these virtual times.
+// samples is the number of samples that are evaluated after the rounds from first+1 to last. Round first
+// closes at the virtual time begin, and round last at end.
 func (m *measurements) samples(first, last int, begin, end round.Time) float64 {
 	return m.heldOut*due(&m.evaluate, first, last, begin, end) + m.clientSamples*due(&m.clients, first, last, begin, end)
 }
 
-// atEnd is how many samples measure the final model.
+// atEnd is the number of samples on which the final model is evaluated.
 func (m *measurements) atEnd() float64 { return m.heldOut + m.clientSamples }
 
 // due returns how often timetable t has an evaluation after round first and up to round last, which
@@ -106,22 +120,26 @@ func due(t *metric.Timetable, first, last int, begin, end round.Time) (n float64
 	return n
 }
 
-// NewRemaining has seen no round yet of a problem that ends at limit (0: at none).
+// NewRemaining returns what follows a run of problem p from its beginning. limit is the virtual time at which
+// the run ends, 0 for none.
 func NewRemaining(p *problem.Problem, limit round.Time) (*Remaining, error) {
 	w, c, err := newWalk(p, limit)
-	return &Remaining{walk: w, measured: measurementsOf(&p.Data, &c), seen: statistics.Thin[seen](mostSeen)}, err
+	return &Remaining{walk: w, measured: measurementsOf(&p.Data, &c), seen: statistics.Thin[seen](maxSeen)}, err
 }
 
-// A guess: a client costs as much as so many local steps beside its own, and a sample that is
-// measured a part of one that is learned from, until some have been measured.
 const (
-	mostSeen      = 256  // rounds, for the interval
-	unseen        = 0.03 // relative deviation for what those so far did not have, such as a smaller K
-	stepsAClient  = 2
+	// maxSeen bounds the rounds that are kept for the interval.
+	maxSeen = 256
+	// unseen is the relative deviation for what the rounds so far did not have, such as a smaller K.
+	unseen = 0.03
+	// stepsAClient is a guess: training a client takes as long as this number of local steps beside its own.
+	stepsAClient = 2
+	// measuredShare is a guess that holds until a sample has been evaluated: how long that takes, as a share
+	// of the time to learn from a sample.
 	measuredShare = 1.0 / 3
 )
 
-// rate is seconds by what they are spent on.
+// rate is a time in seconds by the amount of work that it was spent on, such as local steps.
 type rate struct{ seconds, by float64 }
 
 // add takes in a time and the amount of work that it was for.
@@ -130,10 +148,10 @@ func (r *rate) add(seconds, by float64) {
 	r.by = r.by + by
 }
 
-// mean is the seconds of one; NaN of nothing.
+// mean is the time in seconds for one unit of work. It is NaN if no work was done.
 func (r *rate) mean() float64 { return r.seconds / r.by }
 
-// meanOrZero is that, and 0 of nothing.
+// meanOrZero is the time in seconds for one unit of work. It is 0 if no work was done.
 func (r *rate) meanOrZero() float64 {
 	if r.by == 0 {
 		return 0
@@ -141,7 +159,7 @@ func (r *rate) meanOrZero() float64 {
 	return r.mean()
 }
 
-// Round takes a round r that has closed. seconds is the wall time since the round before, and
+// Round takes in a round r that has closed. seconds is the wall time since the round before closed, and
 // training is the part of it in which clients were trained. The n-th round gets the weight n, so
 // that later rounds count more.
 func (o *Remaining) Round(r *round.Report, seconds, training float64) {
@@ -167,10 +185,12 @@ func (o *Remaining) Round(r *round.Report, seconds, training float64) {
 	o.rounds++
 	// Scaling all earlier rounds by 1 - 1/n before adding the n-th gives the rounds weights in
 	// proportion to their numbers.
-	keep := 1 - 1/float64(o.rounds) // so that the n-th round has the weight n
-	for _, v := range []*float64{&o.training.seconds, &o.training.by, &o.plain.seconds, &o.plain.by, &o.measuring.seconds, &o.measuring.by, &o.samples} {
-		*v *= keep
+	keep := 1 - 1/float64(o.rounds)
+	for _, r := range []*rate{&o.training, &o.plain, &o.measuring} {
+		r.seconds *= keep
+		r.by *= keep
 	}
+	o.samples *= keep
 	o.training.add(training, steps+stepsAClient*clients)
 	if samples > 0 {
 		o.measuring.add(seconds-training, clients)
@@ -188,12 +208,13 @@ func (o *Remaining) Round(r *round.Report, seconds, training float64) {
 	o.last.Metrics = nil
 }
 
-// Resumed takes the last round before a run was resumed.
+// Resumed takes in the last round before the run was resumed, whose wall time is not known.
 func (o *Remaining) Resumed(r *round.Report) { o.last = *r }
 
 // WallTime returns the wall time that the run still takes after its last round, with an interval of
-// 90 %. ok is false as long as that cannot be said. It walks through the remaining rounds with the
-// rates of the rounds so far, in strides over which K changes little.
+// 90 %, in seconds. ok is false before the first round, where nothing says when the run ends, and where the
+// time is not a finite number. It walks through the remaining rounds with the rates of the rounds so far, in
+// strides over which K changes little.
 func (o *Remaining) WallTime() (v Interval, ok bool) {
 	if o.rounds == 0 || o.walk.open() {
 		return v, false
@@ -217,7 +238,8 @@ func (o *Remaining) WallTime() (v Interval, ok bool) {
 	for {
 		r := w.round
 		now := w.now
-		n, err := w.next(max(1, r/32)) // K changes by less than what a stride is a part of the rounds before
+		// A stride is at most a 32nd of the rounds before it, over which K changes by a smaller share.
+		n, err := w.next(max(1, r/32))
 		if err != nil {
 			return v, false
 		}
@@ -225,12 +247,8 @@ func (o *Remaining) WallTime() (v Interval, ok bool) {
 			break
 		}
 		updates := float64(n) * counted * w.updates
-		seconds += updates*((stepsAClient+trained*float64(w.local))*step+client) + o.measured.samples(
-			r,
-			w.round,
-			now,
-			w.now,
-		)*sample
+		seconds += updates * ((stepsAClient+trained*float64(w.local))*step + client)
+		seconds += o.measured.samples(r, w.round, now, w.now) * sample
 	}
 	seconds += o.measured.atEnd() * sample
 	virtual := (w.now - o.last.End).Seconds()
@@ -240,6 +258,7 @@ func (o *Remaining) WallTime() (v Interval, ok bool) {
 	if o.measured.pace > 0 {
 		seconds = max(seconds, virtual/o.measured.pace)
 	}
+	// A normal variable is within 1.645 deviations of its mean in 90 % of cases.
 	off := math.Exp(1.645 * o.deviation(w.pace, max(1, w.round-o.last.Round)))
 	return Interval{seconds / off, seconds, seconds * off}, !math.IsNaN(seconds) && !math.IsInf(seconds, 0)
 }
@@ -273,8 +292,9 @@ func (o *Remaining) deviation(pace float64, rounds int) float64 {
 	return math.Sqrt(math.Log(1 + unseen*unseen + b.Next*b.Next + perRound*perRound/float64(rounds)))
 }
 
-// rates are the wall seconds of a local step, of a client beside its steps, and of a sample that
-// is measured: how much longer rounds are in which some are.
+// rates are the wall seconds of a local step, of a client beside its steps, and of a sample that is
+// evaluated. The last one is by how much longer rounds with an evaluation are, divided by their samples; until
+// rounds with and without an evaluation have been seen it is guessed (measuredShare).
 func (o *Remaining) rates() (step, client, sample float64) {
 	step = o.training.meanOrZero()
 	client = o.plain.meanOrZero()
@@ -288,7 +308,7 @@ func (o *Remaining) rates() (step, client, sample float64) {
 	return step, client, sample
 }
 
-// ratio is 1 where there is nothing to divide by.
+// ratio is a/b, or 1 where b is 0, so that it changes nothing as a factor.
 func ratio(a, b float64) float64 {
 	if b == 0 {
 		return 1

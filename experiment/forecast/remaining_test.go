@@ -16,7 +16,7 @@ func remaining(rounds int, virtual float64) *Remaining {
 			setup: schedule.Setup{K0: 10, Eta0: 1}, k: schedule.FixedK{}, eta: schedule.FixedEta{}, steps: func(k int) int { return k }, rounds: rounds, limit: round.Time(virtual * 1e9),
 			expect: func(k int) expected { return expected{round.Time(1+k) * 1e9, 5} },
 		},
-		seen:     statistics.Thin[seen](mostSeen),
+		seen:     statistics.Thin[seen](maxSeen),
 		measured: measurements{batch: 10, evaluate: metric.Timetable{Every: 10}, heldOut: 300},
 	}
 }

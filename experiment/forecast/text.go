@@ -101,7 +101,7 @@ func Lines(p *folder.Prediction) (list []string) {
 	return append(list, p.Unknown...)
 }
 
-// took is a time with four digits, in seconds up to ten minutes.
+// took writes a time with four digits, below ten minutes in seconds and else in minutes.
 func took(seconds float64) string {
 	if seconds < 600 {
 		return fmt.Sprintf("%.4g s", seconds)
@@ -137,7 +137,8 @@ func Panel(title string, rows []Row) figure.Panel {
 }
 
 // Row is a row of prediction.csv: the time of a round, or the mean of one of its phases over the
-// tasks that devices answered in it, in seconds to the nanosecond; NaN: nothing was measured.
+// tasks that devices answered in it. Times are in seconds to the nanosecond. Phase is [wholeRound] for the
+// time of a round, and Measured is NaN if nothing was measured.
 type Row struct {
 	Round    int     `csv:"round"`
 	Phase    string  `csv:"phase"`
@@ -150,7 +151,7 @@ type Row struct {
 // wholeRound stands in the place of a phase.
 const wholeRound = "round"
 
-// RoundRows are the rows of whole rounds.
+// RoundRows returns those rows that are about whole rounds.
 func RoundRows(rows []Row) []Row {
 	return slices.DeleteFunc(slices.Clone(rows), func(r Row) bool { return r.Phase != wholeRound })
 }
@@ -158,7 +159,7 @@ func RoundRows(rows []Row) []Row {
 // WriteCSV writes prediction.csv.
 func (c *Comparison) WriteCSV(w io.Writer) error { return table.Encode(w, c.Rows, -1) }
 
-// exact is a time in seconds to the nanosecond.
+// exact rounds a time in seconds to the nanosecond.
 func exact(seconds float64) float64 { return math.Round(seconds*1e9) / 1e9 }
 
 // ReadRows reads the prediction of each round that the run in folder dir has left. It returns none

@@ -21,17 +21,17 @@ import (
 type twin struct {
 	problem *problem.Problem
 	rounds  round.Config
-	// Client number of the first device.
-	first int
-	// How many there are.
+	// first is the client number of the first device, and devices the number of devices.
+	first   int
 	devices int
-	// Of a device's transfers.
+	// bits are the sizes of a device's transfers.
 	bits fleet.Bits
-	// In place of what its class says; nil: nothing.
+	// link returns the times of a client's transfers, in place of those of its class. It is nil if the
+	// times of the class count.
 	link func(client int) (download, upload round.Time)
-	// By round, then device; nil: all are there.
+	// was says for each round, then for each device, whether it was present. It is nil if all always are.
 	was [][]presence
-	// By client; nil: not known.
+	// samples holds what devices reported of their samples, by client. It is nil if that is not known.
 	samples map[int]devicelog.Samples
 }
 
@@ -51,21 +51,23 @@ func newTwin(p *problem.Problem, r *record) (t *twin, err error) {
 		return nil, err
 	}
 	t.rounds.Stop = round.Limits{Rounds: len(r.rounds)}
-	if !r.future && c.Schedule.Unit != config.Epochs { // else K_r counts parts of epochs, which a run does not report
+	// A run reports K_r in local steps. Where K_r counts epochs, the schedule itself must say it.
+	if !r.future && c.Schedule.Unit != config.Epochs {
 		t.rounds.K = recordedK{r.rounds}
 	}
 	if t.link, err = p.ModelledLink(); err != nil {
 		return nil, err
 	}
 	if r.hasEvents {
-		each := !t.rounds.Devices.Sampled && !c.CountsLater()
-		t.was = presences(r.rounds, t.devices, each)
+		hasTaskEachRound := !t.rounds.Devices.Sampled && !c.CountsLater()
+		t.was = presences(r.rounds, t.devices, hasTaskEachRound)
 	}
 	return t, nil
 }
 
-// roundsOf is what the round machine needs of a problem whose time is played alone, up to
-// a virtual time; 0: without such a limit.
+// roundsOf returns the configuration of the round machine for a problem of which only the time is played: its
+// jobs are answered at once, and nothing is evaluated. limit is the virtual time at which the run ends, 0 for
+// none.
 func roundsOf(p *problem.Problem, limit round.Time) (round.Config, error) {
 	r, err := p.Rounds(limit)
 	r.Train = true
@@ -76,7 +78,7 @@ func roundsOf(p *problem.Problem, limit round.Time) (round.Config, error) {
 	return r, err
 }
 
-// recordedK is a schedule of K that a run had.
+// recordedK is the schedule with the K_r that a run had. After the recorded rounds, K stays at the last.
 type recordedK struct{ rounds []measured }
 
 // LocalSteps implements [schedule.K].
@@ -87,11 +89,11 @@ func (k recordedK) LocalSteps(p schedule.Progress) int {
 // presence is whether a device was there in a round, and fell silent over its task.
 type presence struct{ present, lost bool }
 
-// presences returns, for each round and device, whether the device was there and whether it fell
-// silent. each says that every present device has a task in every round, so that a device without
-// one was absent. Otherwise a device counts as present except from the round in which it fell
+// presences returns, for each round and device, whether the device was present and whether it fell
+// silent. hasTaskEachRound says that every present device has a task in every round, so that a device without
+// one was absent. Otherwise a device counts as present except after the round in which it fell
 // silent until its next task.
-func presences(rounds []measured, devices int, each bool) [][]presence {
+func presences(rounds []measured, devices int, hasTaskEachRound bool) [][]presence {
 	list := make([][]presence, len(rounds))
 	gone := make([]bool, devices)
 	for i := range rounds {
@@ -103,7 +105,7 @@ func presences(rounds []measured, devices int, each bool) [][]presence {
 		}
 		for d := range was {
 			gone[d] = gone[d] && !was[d].present
-			was[d].present = was[d].present || !each && !gone[d]
+			was[d].present = was[d].present || !hasTaskEachRound && !gone[d]
 			gone[d] = gone[d] || was[d].lost
 		}
 		list[i] = was
@@ -121,7 +123,8 @@ func (t *twin) presenceOf(number, device int) presence {
 }
 
 // draw plays the twin once, with the n-th seed of the devices' fleet, and calls report with each
-// round. report must not keep a round's tasks, whose memory is reused.
+// round. report must not keep a round's tasks, whose memory is reused. It is an error if the twin's run ends
+// before it has as many rounds as the run had.
 func (t *twin) draw(ctx context.Context, n int, report func(*measured)) error {
 	seed := keyed.Hash(t.problem.Config.Seed, keyed.Twin, uint64(n))
 	devices := t.problem.Fleet.Reseeded(seed)
@@ -189,7 +192,7 @@ func (t *twin) draw(ctx context.Context, n int, report func(*measured)) error {
 	return err
 }
 
-// play makes so many draws of the twin, side by side.
+// play makes this number of draws of the twin, side by side, and returns the means of each.
 func (t *twin) play(ctx context.Context, draws int) ([]*means, error) {
 	list := make([]*means, draws)
 	group, inner := errgroup.WithContext(ctx)

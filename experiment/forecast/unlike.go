@@ -11,33 +11,43 @@ import (
 	"fedpace/internal/keyed"
 )
 
-// Unlike says how unlike a fleet's devices and their presence are: DevMC-R, StatMC-R and InterMC-R
-// of FLHetBench (Zhang et al., CVPR 2024), from 0 to 1, where clients do all that they are asked
-// for. nil: nothing of it is configured.
+// Unlike has the heterogeneity indices of a fleet: DevMC-R, StatMC-R and InterMC-R of FLHetBench (Zhang et
+// al., CVPR 2024). They are from 0 to 1, and lower where devices are slower or more often absent. An index is
+// nil if the configuration varies nothing of it.
 type Unlike struct {
-	// That take part, drawn from all.
+	// Clients is the number of clients that take part, drawn from all.
 	Clients int `json:"clients"`
-	// What so many reach if none is ever late or away.
-	Max                float64  `json:"most"`
-	Devices            *float64 `json:"devices"`
-	Presence           *float64 `json:"presence"`
+	// Max is the index that this number of clients reaches if none is ever late or absent.
+	Max float64 `json:"most"`
+	// Devices is the index with the clients' speeds, and all always present (DevMC-R).
+	Devices *float64 `json:"devices"`
+	// Presence is the index with the clients' availability, and speeds of the benchmark (StatMC-R).
+	Presence *float64 `json:"presence"`
+	// DevicesAndPresence is the index with both (InterMC-R).
 	DevicesAndPresence *float64 `json:"both"`
 }
 
-// The rounds of FLHetBench, in nanoseconds of virtual time.
+// The rounds of FLHetBench. Times are in nanoseconds of virtual time.
 const (
-	unlikeRounds, unlikeCohort = 3000, 20
-	unlikeDeadline             = int64(120e9)
-	unlikeBreak                = int64(20e9)
-	unlikeEnough               = 600 // successes of a client that count
-	unlikeHorizon              = unlikeRounds*(unlikeBreak+unlikeDeadline) + unlikeDeadline
+	unlikeRounds = 3000
+	unlikeCohort = 20
+	// unlikeDeadline is the longest that a round lasts, and unlikeBreak the time between two rounds.
+	unlikeDeadline = int64(120e9)
+	unlikeBreak    = int64(20e9)
+	// unlikeEnough is the number of tasks done in time above which more of one client count nothing.
+	unlikeEnough = 600
+	// unlikeHorizon is the latest time that the rounds can reach.
+	unlikeHorizon = unlikeRounds*(unlikeBreak+unlikeDeadline) + unlikeDeadline
 
+	// unlikeClients bounds the clients that take part.
 	unlikeClients = 1000
-	unlikeChanges = 1_000_000 // looks at when clients come and go, in all
+	// unlikeChanges bounds how often availability is looked up, for all clients together.
+	unlikeChanges = 1_000_000
 )
 
-// unlikeOf plays FLHetBench's rounds with a problem's clients: tasks of K_0 steps, or, for presence
-// alone, of 10 to 120 s.
+// unlikeOf plays FLHetBench's rounds with a problem's clients: tasks of K_0 steps or, for presence
+// alone, tasks of 10 to 120 s. It returns nil if the configuration varies neither speeds nor availability,
+// and if availability changes so often that not even a cohort's could be looked up.
 func unlikeOf(p *problem.Problem) *Unlike {
 	c := &p.Config
 	steps := p.InitialSteps()
@@ -54,8 +64,9 @@ func unlikeOf(p *problem.Problem) *Unlike {
 		}
 	}
 	n := len(stays)
+	// Clients come and go too often, or there are none.
 	if n < min(unlikeCohort, len(clients)) || n == 0 {
-		return nil // they come and go all the time, or there is none
+		return nil
 	}
 	u := &Unlike{Clients: n, Max: successes(n, unlikeRounds*min(n, unlikeCohort))}
 	play := func(took func(i, round int, now int64) int64, stays [][]int64) float64 {
@@ -63,7 +74,8 @@ func unlikeOf(p *problem.Problem) *Unlike {
 	}
 	clientTime := func(i, round int, now int64) int64 {
 		d, err := p.Fleet.Durations(clients[i], uint64(round), steps, p.Bits, now)
-		if err != nil { // it would take years
+		// The task would take years. Half of the largest time can be added to another without an overflow.
+		if err != nil {
 			return fleet.Never / 2
 		}
 		return d.Total()
@@ -87,7 +99,9 @@ func unlikeOf(p *problem.Problem) *Unlike {
 	return u
 }
 
-// staysOf is when a client comes and goes, in turn, for so many looks.
+// staysOf returns when the client comes and when it goes, in turn, in nanoseconds of virtual time up to
+// unlikeHorizon. The last stay ends at [fleet.Never]. Each look at the client's availability lowers *looks by
+// one; at 0 the list ends early.
 func staysOf(f *fleet.Fleet, client int, looks *int) (list []int64) {
 	present := false
 	for t := int64(0); t < unlikeHorizon && *looks > 0; t = f.NextChange(client, t) {
@@ -103,8 +117,11 @@ func staysOf(f *fleet.Fleet, client int, looks *int) (list []int64) {
 	return list
 }
 
-// unlikeRoundsOf plays the rounds of n clients: up to 20 of those that are there work until they are
-// done, for 120 s at most; one that goes away works on when it is back. stays may be nil: all are there.
+// unlikeRoundsOf plays the rounds with n clients and returns their index. In each round up to [unlikeCohort]
+// of the clients that are present, drawn by random, work until all are done, or until the deadline. A client
+// that leaves goes on with its work when it is back. took returns how long the task of client i takes in a
+// round that begins at now, in nanoseconds. stays has the times of each client by [staysOf]; nil means that
+// all are always present.
 func unlikeRoundsOf(random *rand.Rand, n int, took func(i, round int, now int64) int64, stays [][]int64) float64 {
 	done := make([]int, n)
 	next := make([]int, n)
@@ -147,7 +164,8 @@ func unlikeRoundsOf(random *rand.Rand, n int, took func(i, round int, now int64)
 	return successes(n, sum)
 }
 
-// finish is when work is done that goes on while its client is there, from a time on.
+// finish returns when a client has done its work, which takes the time work from now on while the client is
+// present. stays are the client's times by [staysOf]. It returns [fleet.Never] if they do not suffice.
 func finish(stays []int64, now, work int64) int64 {
 	for ; len(stays) > 0; stays = stays[2:] {
 		begin := max(now, stays[0])
@@ -159,14 +177,14 @@ func finish(stays []int64, now, work int64) int64 {
 	return fleet.Never
 }
 
-// successes is the index: ln(1 + sum) / ln(1 + 600 n).
+// successes is the index of n clients that together did sum tasks in time: ln(1 + sum) / ln(1 + 600 n), with
+// sum at most 600 n.
 func successes(n, sum int) float64 {
 	maximum := float64(unlikeEnough * n)
 	return math.Log1p(min(float64(sum), maximum)) / math.Log1p(maximum)
 }
 
-// String says the index of the devices, of their presence and of both; empty where there is
-// none.
+// String returns a sentence with the indices that are known. It is empty for nil.
 func (u *Unlike) String() string {
 	if u == nil {
 		return ""

@@ -14,32 +14,34 @@ import (
 	"fedpace/registry"
 )
 
-// Usage is what a configuration comes to on the virtual clock, over draws of its fleet and cohorts.
+// Usage is how much time and work a configuration takes on the virtual clock, over draws of its fleet and
+// cohorts.
 type Usage struct {
-	// Of virtual time; of draws that do not fall short.
+	// Seconds is the virtual time, over the draws that Short does not count.
 	Seconds Interval
-	// Draws that end without the updates that they should have.
+	// Short is the number of draws that end with fewer updates than were asked for.
 	Short int
-	// Complete ones.
+	// Rounds is the number of complete rounds.
 	Rounds Interval
-	// Sum of K_r over them.
+	// Steps is the sum of K_r over these rounds.
 	Steps Interval
-	// Local steps of all clients whose updates count.
+	// Work is the number of local steps of all clients whose updates count.
 	Work Interval
-	// Share of clients' time.
+	// Wasted is the share of the clients' time that was spent on tasks that do not count.
 	Wasted Interval
-	// NaN: no watts are known.
+	// Joules is the energy of all clients. It is NaN if no watts are known.
 	Joules Interval
-	// Of models, both ways.
+	// Bytes is the number of bytes of models and updates, both ways.
 	Bytes Interval
-	// K_r follows losses, and is taken to stay at K_0.
+	// AtMost says that the schedule follows losses or validations, so that its values are taken to stay at
+	// the first ones.
 	AtMost bool
-	// The time to ask candidates for their losses is missing.
+	// Asks says that clients are selected by losses, and that the time to ask candidates for these is missing.
 	Asks bool
 }
 
-// UsageOf plays a configuration without learning for so many draws, each up to the limits.
-// done is told of each draw.
+// UsageOf plays a configuration without learning, as often as draws says, each time up to the limits in stop.
+// done is called after each draw.
 func UsageOf(ctx context.Context, c config.Config, stop round.Limits, draws int, done func()) (u Usage, err error) {
 	u.Asks = registry.NeedsOf(c.Select).Losses
 	u.AtMost = c.Untrained()
@@ -69,8 +71,9 @@ func UsageOf(ctx context.Context, c config.Config, stop round.Limits, draws int,
 	return u, nil
 }
 
-// Budget is the virtual time in seconds of a configuration's runs: what it says, or the median of
-// what its rounds take over some draws. remedy is what else than a key can say it.
+// Budget is the virtual time in seconds of a configuration's runs: stop.virtual_seconds or else the median,
+// over some draws, of what its rounds or its updates take. It is an error if nothing says when a run ends, or
+// if no draw ever has the updates. remedy ends that error's advice, such as ", or give --hours".
 func Budget(ctx context.Context, c config.Config, draws int, remedy string) (float64, error) {
 	rounds := max(c.Stop.Rounds, c.Stop.EqualRuntimeRounds)
 	switch {
@@ -95,10 +98,12 @@ func Budget(ctx context.Context, c config.Config, draws int, remedy string) (flo
 }
 
 // usageOfDraw plays a problem with the n-th fleet and cohorts, the 0th being those of the
-// configuration. Each client is as far from its class as that is uncertain. The values are those of
-// a [Usage], in its order.
+// configuration. Each client differs from its class as the class's uncertainty says. The values are those of
+// the intervals of a [Usage], in their order; the seconds are NaN if the draw ends with fewer updates than stop
+// asks for.
 func usageOfDraw(ctx context.Context, p *problem.Problem, n int, stop round.Limits) (values [7]float64, err error) {
-	varied, seed := *p, keyed.Hash(p.Config.Seed, keyed.Twin, uint64(n))
+	varied := *p
+	seed := keyed.Hash(p.Config.Seed, keyed.Twin, uint64(n))
 	if n > 0 {
 		varied.Fleet = p.Fleet.Reseeded(seed)
 	}
@@ -112,7 +117,8 @@ func usageOfDraw(ctx context.Context, p *problem.Problem, n int, stop round.Limi
 		return values, err
 	}
 	t.rounds.Stop = stop
-	if n > 0 { // other cohorts, too
+	// The cohorts are drawn anew, too.
+	if n > 0 {
 		t.rounds.Seed = seed
 	}
 	var last round.Report
@@ -139,28 +145,28 @@ func usageOfDraw(ctx context.Context, p *problem.Problem, n int, stop round.Limi
 	}, nil
 }
 
-// Interval is the median of some draws with the interval that 90 % of them are in.
+// Interval is the median of some draws, P50, with the interval from P05 to P95 that holds 90 % of them.
 type Interval struct {
 	P05 float64 `json:"p05"`
 	P50 float64 `json:"p50"`
 	P95 float64 `json:"p95"`
 }
 
-// Parts are the numbers of an interval in a table.
+// Parts returns what an interval adds to the name of its column in a table, and its numbers.
 func (v Interval) Parts() ([]string, []float64) {
 	return []string{"_p05", "_p50", "_p95"}, []float64{v.P05, v.P50, v.P95}
 }
 
-// manyDraws are how often a run is played for an interval, and fewDraws how often a long one
-// is: with either the ends of the interval are draws themselves.
+// manyDraws is how often a run is played for an interval, and fewDraws how often a long one is. With either
+// number the ends of the interval are values of draws: (n + 1)·0.05 is whole.
 const (
 	manyDraws = 99
 	fewDraws  = 19
 )
 
-// intervalOf takes the 5th, 50th and 95th percentile: the values at (n+1) times the share,
-// which are draws if n is one of the numbers above. NaNs are left out; without a value all are
-// NaN. It sorts the values.
+// intervalOf returns the 5th, 50th and 95th percentile of the n values, those at the place (n+1) times the
+// share in their order, interpolated between neighbours. NaNs are left out; without a value all three are
+// NaN. It sorts the values in place.
 func intervalOf(values []float64) Interval {
 	values = slices.DeleteFunc(values, math.IsNaN)
 	slices.Sort(values)

@@ -11,36 +11,40 @@ import (
 	"fedpace/experiment/problem"
 )
 
-// walk goes through the rounds of a run that are to come, without losses.
+// walk goes through the rounds of a run that are to come, as its schedules foresee them without losses.
 type walk struct {
 	setup schedule.Setup
 	k     schedule.K
 	eta   schedule.Eta
-	// Local steps of a mean client for what K says, which may count epochs.
-	steps  func(k int) int
+	// steps turns a value of K, which may count epochs, into local steps of a client with the mean number
+	// of samples.
+	steps func(k int) int
+	// expect returns what is expected of a round with this number of local steps.
 	expect func(k int) expected
-	// How long rounds are, over what is expected.
+	// pace is how long rounds are, divided by what is expected.
 	pace float64
-	// follows says that K follows what the run measures, or who is slow: it cannot be foreseen,
-	// and stays.
+	// follows says that K follows losses, validations or stragglers, which cannot be foreseen. The walk then
+	// keeps K as it is.
 	follows bool
 
-	// The run ends after so many; 0: not known.
+	// rounds is the number of rounds after which the run ends, 0 where that is not known.
 	rounds int
-	// And at that virtual time; 0: not known.
+	// limit is the virtual time at which the run ends, 0 where that is not known.
 	limit round.Time
 
-	// Where the walk stands: the last round, its end and how long it was, its local steps, and
-	// what the schedule decided.
+	// round is the number of the last round that the walk has passed, now its end, and roundLength its
+	// duration.
 	round            int
 	now, roundLength round.Time
-	local            int
-	last             schedule.Decision
-	// That are expected to count in it.
+	// local is the number of local steps of that round, last what the schedules decided for it, and updates
+	// the number of updates that are expected to count in it.
+	local   int
+	last    schedule.Decision
 	updates float64
 }
 
-// newWalk stands before the first round of a problem, which ends at limit (0: at none).
+// newWalk returns a walk that stands before the first round of a problem, and the problem's configuration of
+// the round machine. limit is the virtual time at which the run ends, 0 for none.
 func newWalk(p *problem.Problem, limit round.Time) (w walk, c round.Config, err error) {
 	if c, err = p.Rounds(limit); err != nil {
 		return w, c, err
@@ -50,7 +54,8 @@ func newWalk(p *problem.Problem, limit round.Time) (w walk, c round.Config, err 
 	n := c.Stop.Accepted
 	updatesPerRound := min(c.Cohort, updatesOf(c.Closing, c.Cohort))
 	if n > 0 && (rounds == 0 || n/updatesPerRound < rounds) {
-		rounds = (n + updatesPerRound - 1) / updatesPerRound // where all rounds are alike; else they are played
+		// The number is right where all rounds are alike. Other rounds are played, not walked through.
+		rounds = (n + updatesPerRound - 1) / updatesPerRound
 	}
 	return walk{
 		setup:   c.Setup,
@@ -65,14 +70,15 @@ func newWalk(p *problem.Problem, limit round.Time) (w walk, c round.Config, err 
 	}, c, nil
 }
 
+// maxWalked bounds the rounds of a walk.
 const maxWalked = 50_000_000
 
 // open reports whether it is not known where the run ends.
 func (w *walk) open() bool { return w.rounds == 0 && w.limit == 0 }
 
-// next goes on by so many rounds, or as many as the run still has, and returns their number.
-// All of them are as the one in their middle. A round that would end after the limit is
-// cancelled, and none.
+// next goes on by stride rounds, or as many as the run still has, and returns their number. All of them are
+// taken to be like the one in their middle. A round that would end after the limit does not count, so the
+// number is 0 at the end of the run.
 func (w *walk) next(stride int) (int, error) {
 	if w.rounds > 0 {
 		stride = min(stride, w.rounds-w.round)
@@ -102,7 +108,8 @@ func (w *walk) next(stride int) (int, error) {
 	return stride, nil
 }
 
-// decide has the schedule decide on the round in the middle of the next ones.
+// decide sets K and eta of the next stride rounds to those that the schedules decide for the round in their
+// middle. It does nothing if K follows what the run measures.
 func (w *walk) decide(stride int) error {
 	if w.follows {
 		return nil
@@ -127,14 +134,15 @@ func (w *walk) decide(stride int) error {
 	return nil
 }
 
-// share is the part of the run that is over after some rounds, at a time; NaN where its end is not known.
+// share is the part of the run, from 0 to 1, that is over after this number of rounds and at the virtual time
+// now. It is NaN where the end of the run is not known.
 func (w *walk) share(rounds int, now round.Time) float64 {
 	limits := round.Limits{Rounds: w.rounds, Time: w.limit}
 	return limits.Share(now, &round.Stop{Rounds: rounds})
 }
 
-// basePace is what a round takes as a straight line of its K, through rounds of one step and of K_0.
-// Before the first round it is not known, as in a run.
+// basePace returns the duration of a round as a linear function of K, through those of K = 1 and K_0. Before
+// the first round, and where the schedule of K does not need it, it is not known, as in a run.
 func (w *walk) basePace() (p schedule.Pace) {
 	needsPace := schedule.NeedsOf(w.k, w.setup).Pace
 	if !needsPace || w.round == 0 {
@@ -151,16 +159,17 @@ func (w *walk) basePace() (p schedule.Pace) {
 	return p
 }
 
-// expected is a round as it can be expected: how long it is on the virtual clock, and how many
-// updates count in it. What comes of them in a run is taken to be in proportion.
+// expected says how long a round is expected to take on the virtual clock, and how many updates are expected
+// to count in it.
 type expected struct {
 	length  round.Time
 	updates float64
 }
 
-// expectation returns what is expected of a problem's rounds of k steps: exactly, where all
-// rounds are alike, else the mean of some that are played, with simulated clients in the place
-// of devices that are alone. Those of a power of two are played; between them it is on a line.
+// expectation returns the function that says what to expect of a problem's rounds of k local steps. Where all
+// rounds are alike it is exact. Otherwise it is the mean of some rounds that are played without learning; in a
+// run of real devices alone, as many simulated clients take their place. Rounds are played only for values of
+// k that are powers of two, and the function is linear between two of them.
 func expectation(p *problem.Problem) func(k int) expected {
 	_, alike := p.FixedRound()
 	untrained := *p
@@ -176,6 +185,7 @@ func expectation(p *problem.Problem) func(k int) expected {
 	}
 	return func(k int) expected {
 		if alike {
+			// Rounds that are all alike have the same number of updates for every k.
 			if length, err := p.MeanRound(k); err == nil {
 				return expected{length, roundOf(1).updates}
 			}
@@ -194,14 +204,16 @@ func expectation(p *problem.Problem) func(k int) expected {
 	}
 }
 
-// A round is expected to be the mean over some rounds, of about so many tasks in all.
+// Limits of the rounds whose mean is what a round is expected to be.
 const (
 	triedRounds = 64
-	triedTasks  = 4096
+	// triedTasks is about the largest number of tasks in these rounds together.
+	triedTasks = 4096
 )
 
-// playedRound is the mean of some rounds of k steps of a problem without learning. Steps count if
-// nothing comes of them.
+// playedRound returns the mean of some rounds of k steps that are played without learning. If they cannot be
+// played, or take no time, a round is taken to last a second for each step and one more, and all updates of a
+// cohort to count.
 func playedRound(p *problem.Problem, k int) expected {
 	trial := *p
 	c := &trial.Config

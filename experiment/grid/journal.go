@@ -172,7 +172,7 @@ func (j *journal) keep(m *message, state [][]byte, reply *flower.Reply) error {
 	if err != nil {
 		return err
 	}
-	// The message was served again because its record lacks the reply itself.
+	// A message with a record is served again only because the record has a digest in place of the reply.
 	if ok {
 		if before.Sum != sumOf(reply) {
 			return fmt.Errorf(

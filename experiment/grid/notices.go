@@ -12,8 +12,8 @@ import (
 // available, before the user hears of it.
 const longWait = 60 * round.Time(1e9)
 
-// notices tells the user what flwr itself does not: rounds without a reply, clients that all fail,
-// and virtual time that is lost by waiting. Each kind of notice is told once in a run, with what
+// notices reports to the user what flwr itself does not: rounds without a reply, clients that all fail,
+// and virtual time that is lost by waiting. Each kind of notice is reported once in a run, with what
 // the user can do about it.
 type notices struct {
 	// tell takes a line for the user; nil: nobody hears anything.

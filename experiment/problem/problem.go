@@ -62,7 +62,9 @@ type Timing struct {
 type Problem struct {
 	Timing
 
-	// Only when the run trains.
+	// The fields that follow are those of a run that trains. A run that is only timed has a Model if the
+	// size of its transfers follows from it, and Metrics and Quality for the columns of its tables.
+
 	// Model says what is trained: its tensors, its number of parameters and its metrics.
 	Model learn.ModelInfo
 	// Initial are the parameters that the run starts from, in the order of the model.
@@ -200,7 +202,7 @@ func (p *Problem) noticeData() error {
 // params returns how many parameters a task transfers, and how many of them are trained. Frozen
 // parameters are not transferred, because clients have them. Both numbers are 0 in a run without a
 // model.
-func (p *Problem) params() (travel, trainable int) {
+func (p *Problem) params() (communicated, trainable int) {
 	if p.Model == nil {
 		return 0, 0
 	}

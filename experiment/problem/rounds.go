@@ -263,7 +263,8 @@ func (p *Timing) expectations() func(client, steps int) round.Time {
 }
 
 // availableShare returns the share of the time from begin to end in which a client is available,
-// from 0 to 1. It looks at 64 changes at most: what comes after them is not counted.
+// from 0 to 1. begin must be before end. It looks at 64 changes at most: the share is then that of the time
+// up to the last of them.
 func (p *Timing) availableShare(client int, begin, end round.Time) float64 {
 	var in round.Time
 	now := begin
@@ -278,9 +279,10 @@ func (p *Timing) availableShare(client int, begin, end round.Time) float64 {
 	return float64(in) / float64(now-begin)
 }
 
-// nextChange returns the next time after t at which a client can be selected that cannot be at t.
-// ok is false if there is none. The machine asks if it found no free client, which mostly means
-// that none is available at all.
+// nextChange returns the next time after t at which some simulated client becomes available or, if some are
+// available at t, at which any becomes available or absent. It may return an earlier time up to which
+// nothing changes. The result false says that nothing changes any more. The machine asks if it found no free
+// client, which mostly means that none is available at all.
 func (p *Timing) nextChange(t round.Time) (round.Time, bool) {
 	clients := p.Config.Clients
 	next := p.Fleet.NextAny(clients, int64(t))

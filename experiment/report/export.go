@@ -15,9 +15,9 @@ import (
 	"fedpace/metrics/perfetto"
 )
 
-// ExportTrace writes the event log of the run in a folder as a trace for
-// Perfetto, rounds from to to; zeros do not limit. The log of a run that was killed, or goes
-// on, may be torn: it ends within a record.
+// ExportTrace writes the event log of the run in the folder dir as a trace for Perfetto: the rounds from first
+// to last; a 0 in place of either sets no limit. torn says that the log ends within a record, as that of a run
+// may that was killed or goes on.
 func ExportTrace(dir string, w io.Writer, first, last int) (written perfetto.Written, torn bool, err error) {
 	log, err := eventlog.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -39,13 +39,14 @@ func ExportTrace(dir string, w io.Writer, first, last int) (written perfetto.Wri
 
 // Exported says what an export of a run holds.
 type Exported struct {
+	// Rounds is the number of rounds.
 	Rounds int
-	// The run's start and its last round's end.
+	// Begin is the time at which the run's virtual time begins, and End the end of its last round.
 	Begin, End time.Time
 }
 
-// ExportOpenMetrics writes the run in a folder as OpenMetrics text in which its virtual time begins
-// at epoch; the zero time stands for the one with which the run ends now, to the second.
+// ExportOpenMetrics writes the run in the folder dir as OpenMetrics text in which the run's virtual time
+// begins at epoch. With the zero time the epoch is such that the run ends now, to the second.
 func ExportOpenMetrics(dir string, w io.Writer, epoch time.Time) (e Exported, err error) {
 	r, err := folder.Open(dir)
 	if err != nil {

@@ -12,12 +12,14 @@ import (
 	"fedpace/metrics/figure"
 )
 
-// resolution is how many points a distribution is drawn at.
+// resolution bounds the points at which a distribution is drawn.
 const resolution = 300
 
+// Formats are the formats in which figures can be written.
 var Formats = []string{"png", "svg", "pdf"}
 
-// Figures draws a row of panels for each task.
+// Figures draws the runs to w in one of [Formats], with a row of panels for each task. It is an error if no
+// run has a complete round.
 func Figures(w io.Writer, format string, runs []Run) error {
 	all, err := Groups(runs)
 	if err != nil {
@@ -67,7 +69,7 @@ func (s section) Panels() []figure.Panel {
 	})
 }
 
-// maxPredictions is how many runs have a figure of their prediction.
+// maxPredictions bounds the runs that have a figure of their prediction.
 const maxPredictions = 6
 
 // predictions lists the panels of runs with real devices beside what was predicted of them.
@@ -138,7 +140,8 @@ func (s section) distribution(title string) figure.Panel {
 		if n := len(all); n > 0 {
 			line.Points = append(line.Points, figure.Point{X: all[0]})
 			for i := range min(resolution, n) {
-				count := (i + 1) * n / min(resolution, n) // so many took no longer than the last of them
+				// count rounds took no longer than the last of them, all[count-1].
+				count := (i + 1) * n / min(resolution, n)
 				line.Points = append(line.Points, figure.Point{X: all[count-1], Y: float64(count) / float64(n)})
 			}
 		}

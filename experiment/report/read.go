@@ -19,21 +19,27 @@ import (
 
 // Limits of what is looked for and kept.
 const (
-	MaxRuns   = 1000    // in the folders that are given
-	maxPoints = 1 << 12 // of a run's curve
-	maxTimes  = 1 << 20 // of a run's rounds
+	// MaxRuns bounds the runs in the folders that are given.
+	MaxRuns = 1000
+	// maxPoints bounds the points of a run's curve.
+	maxPoints = 1 << 12
+	// maxTimes bounds the durations of a run's rounds that are kept.
+	maxTimes = 1 << 20
 )
 
 // Run is a run with what its figures show.
 type Run struct {
 	*folder.Run
+	// complete says that the run has come to its end.
 	complete bool
-	// By which its models are compared.
+	// quality is the metric by which the run's models are compared.
 	quality metric.Quality
-	// Seconds of rounds, ascending; of long runs every n-th.
+	// durations are the virtual seconds of rounds, ascending. Of long runs they are those of every n-th
+	// round.
 	durations []float64
-	points    []point
-	// Of a run with real devices whose time was predicted.
+	// points are the states at the ends of rounds, thinned for long runs.
+	points []point
+	// predicted is the prediction of a run with real devices. It is nil for any other run.
 	predicted []forecast.Row
 
 	// identity is what the run's bits follow from. It is nil for a run without a summary, of
@@ -43,12 +49,14 @@ type Run struct {
 
 // point is a state of the run at the end of a round.
 type point struct {
+	// seconds is the virtual time.
 	seconds float64
-	// Lowest window mean so far; NaN: none yet.
+	// loss is the lowest mean so far of the training loss over a window of rounds. It is NaN before the
+	// first.
 	loss float64
-	// Validation so far by the run's quality; NaN: none yet.
+	// best is the best validation so far by the run's quality. It is NaN before the first.
 	best float64
-	// Of the columns that have a figure.
+	// values are those of the columns that have a figure, in the order of figured.
 	values []float64
 }
 
@@ -57,8 +65,8 @@ func figured() []metrics.Column {
 	return slices.DeleteFunc(metrics.ColumnsOf(), func(c metrics.Column) bool { return !c.Figure })
 }
 
-// Folders finds the runs in the folders: a folder with a run is one, another is
-// looked through. Each must hold one at least.
+// Folders returns the folders of the runs in dirs. A folder that is a run's own is one, and any other is
+// searched for folders of runs. It is an error if one of dirs has no run, or if there are more than [MaxRuns].
 func Folders(dirs ...string) (runs []string, err error) {
 	for _, dir := range dirs {
 		found, _, err := folder.Find(dir, folder.Levels, MaxRuns)
@@ -87,8 +95,8 @@ type Damaged struct {
 	Err error
 }
 
-// Find reads the runs in the folders, as [Folders] finds them; those that cannot be read
-// are damaged.
+// Find reads the runs in dirs, as [Folders] finds them. It returns the folders of runs that cannot be read as
+// damaged.
 func Find(dirs ...string) (runs []Run, damaged []Damaged, err error) {
 	folders, err := Folders(dirs...)
 	for _, dir := range folders {
@@ -101,7 +109,7 @@ func Find(dirs ...string) (runs []Run, damaged []Damaged, err error) {
 	return runs, damaged, err
 }
 
-// Finished is how many of the runs have come to their end.
+// Finished returns how many of the runs have come to their end.
 func Finished(runs []Run) (n int) {
 	for i := range runs {
 		if runs[i].complete {
@@ -132,8 +140,9 @@ func Read(dir string) (r Run, err error) {
 	curve := statistics.Thin[point](maxPoints)
 	times := statistics.Thin[float64](maxTimes)
 	for p, err := range r.Follow() {
+		// The run was killed, or goes on, while it wrote a row.
 		if errors.Is(err, folder.ErrTorn) && !r.complete {
-			break // it was killed
+			break
 		}
 		if err != nil {
 			return r, err
@@ -152,12 +161,15 @@ func Read(dir string) (r Run, err error) {
 	return r, err
 }
 
-// Group is runs that differ in nothing but their seed.
+// Group is a list of runs that differ in nothing but their seed.
 type Group struct {
+	// Name names the group in a legend.
 	Name string
+	// Runs are sorted by their seeds.
 	Runs []*Run
 	task config.Task
-	// Of the configuration from its task's defaults, but for the seed.
+	// differences are the settings in which the configuration differs from its task's defaults, as
+	// key=value, without the seed.
 	differences []string
 }
 
@@ -198,7 +210,8 @@ func Groups(runs []Run) (list []Group, err error) {
 			return !slices.ContainsFunc(sameName, func(o Group) bool { return !slices.Contains(o.differences, d) })
 		}
 		text := strings.Join(slices.DeleteFunc(slices.Clone(g.differences), shared), ", ")
-		if text == "" { // the others set more
+		// The other groups set all that this one does, and more.
+		if text == "" {
 			continue
 		}
 		if len(text) > maxName {
@@ -231,7 +244,8 @@ func (g *Group) takes(r *Run, differences []string) bool {
 		}
 		begun := *member.identity
 		now := *r.identity
-		begun.Config = now.Config // the settings are compared above, but for the seed
+		// The settings were compared above, without the seed.
+		begun.Config = now.Config
 		if member.Config.Seed != r.Config.Seed {
 			begun.Data = now.Data
 		}
@@ -242,5 +256,5 @@ func (g *Group) takes(r *Run, differences []string) bool {
 	return true
 }
 
-// maxName is how long a name may be to stand in a legend.
+// maxName bounds the bytes of the settings in a group's name, which stands in a legend.
 const maxName = 48

@@ -194,7 +194,7 @@ func (c *curves) encode(maxRounds int) ([]byte, error) {
 // rows chooses about maxRounds rounds to be drawn and returns their indices in ascending order:
 // evenly spread ones, the last, and all that were evaluated, even if these are more.
 func (c *curves) rows(maxRounds int) (list []int) {
-	every := max(1, (c.rounds+maxRounds-1)/max(maxRounds, 1))
+	every := 1 + (c.rounds-1)/max(maxRounds, 1)
 	for i := range c.rounds {
 		if i%every == 0 || i == c.rounds-1 || c.evaluated[i] {
 			list = append(list, i)

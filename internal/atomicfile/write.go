@@ -18,6 +18,7 @@ func Write(path string, write func(io.Writer) error) error { return put(path, 0o
 // WriteSecret is [Write] for a file that its owner alone may read.
 func WriteSecret(path string, write func(io.Writer) error) error { return put(path, 0o600, write) }
 
+// Bytes returns the function that writes b, for [Write] and [WriteSecret].
 func Bytes(b []byte) func(io.Writer) error {
 	return func(w io.Writer) error {
 		_, err := w.Write(b)
@@ -25,13 +26,15 @@ func Bytes(b []byte) func(io.Writer) error {
 	}
 }
 
+// put is [Write] for a file with the given permissions.
 func put(path string, mode os.FileMode, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return fmt.Errorf("%s cannot be written: %w", path, cause(err))
 	}
 	if err = write(unnamed{f}); err == nil {
-		err = cause(cmp.Or(f.Sync(), f.Chmod(mode))) // CreateTemp makes it for its owner alone
+		// CreateTemp makes a file that its owner alone may read.
+		err = cause(cmp.Or(f.Sync(), f.Chmod(mode)))
 	}
 	if err = errors.Join(err, cause(f.Close())); err == nil {
 		err = cause(os.Rename(f.Name(), path))
@@ -61,9 +64,9 @@ func cause(err error) error {
 	return err
 }
 
-// Leftover returns the name of the file that a process was writing when it died
-// and left a temporary file of this name; false for other names.
-func Leftover(name string) (of string, ok bool) {
+// Leftover returns the name of the file that a process was writing when it died and left a temporary file
+// of this name. ok is false if no temporary file of [Write] has such a name.
+func Leftover(name string) (written string, ok bool) {
 	hidden, isHidden := strings.CutPrefix(name, ".")
 	i := strings.LastIndexByte(hidden, '.')
 	if !isHidden ||

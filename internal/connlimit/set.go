@@ -10,22 +10,27 @@ import (
 // Set is a server's open connections. Its methods, and those of its connections, may
 // be called concurrently.
 type Set struct {
-	waiting, admitted int // limits
+	// waiting and admitted bound the connections that wait and those that are admitted.
+	waiting, admitted int
 
-	mu    sync.Mutex
-	queue map[netip.Prefix][]*Conn // those that wait, by address, the oldest first; none is empty
+	mu sync.Mutex
+	// queue holds the connections that wait, by their addresses, the oldest first. No list is empty.
+	queue map[netip.Prefix][]*Conn
 	count Counts
 }
 
-// Counts are those of a set.
+// Counts are numbers of connections of a set.
 type Counts struct {
-	Waiting  int   // open
-	Admitted int   // open
-	Evicted  int64 // that waited and were closed for others
-	Refused  int64 // that were not admitted, since there were no places
+	// Waiting and Admitted are the connections that are open.
+	Waiting  int
+	Admitted int
+	// Evicted are the connections so far that waited and were closed for others.
+	Evicted int64
+	// Refused are the attempts so far to admit a connection while no place was left.
+	Refused int64
 }
 
-// New makes a set of at most so many connections that wait, and so many that are admitted.
+// New makes a set in which at most waiting connections wait and at most admitted ones are admitted.
 func New(waiting, admitted int) *Set {
 	return &Set{waiting: waiting, admitted: admitted, queue: map[netip.Prefix][]*Conn{}}
 }
@@ -33,30 +38,33 @@ func New(waiting, admitted int) *Set {
 // Conn is a connection of a set, which it leaves when it is closed.
 type Conn struct {
 	net.Conn
-	set             *Set
-	from            netip.Prefix
-	waits, admitted bool // neither: it is closed
+	set  *Set
+	from netip.Prefix
+	// waits and admitted are never both true. If neither is, the connection is closed.
+	waits, admitted bool
 }
 
-// Add takes a new connection, which waits, and closes another one if there are too
-// many of them.
+// Add takes a new connection into the set, in which it waits. If as many wait already as may, it closes the
+// oldest one of the address that has the most.
 func (s *Set) Add(nc net.Conn) *Conn {
 	c := &Conn{Conn: nc, set: s, from: Origin(nc.RemoteAddr())}
 	s.mu.Lock()
 	var evicted *Conn
 	if s.count.Waiting >= s.waiting {
-		evicted = s.oldest()
+		evicted = s.takeOldest()
 		s.count.Evicted++
 	}
 	s.enqueue(c)
 	s.mu.Unlock()
 	if evicted != nil {
-		_ = evicted.Close() // nobody waits for what it says
+		// Nobody needs the error of a connection that is given up.
+		_ = evicted.Close()
 	}
 	return c
 }
 
-// Admit gives the connection a place, false if there is none.
+// Admit gives the connection a place among the admitted ones and reports whether it has one. It has none if
+// all places are taken or if the connection is closed.
 func (c *Conn) Admit() bool {
 	s := c.set
 	s.mu.Lock()
@@ -64,7 +72,8 @@ func (c *Conn) Admit() bool {
 	switch {
 	case c.admitted:
 		return true
-	case !c.waits: // it is closed
+	// The connection is closed.
+	case !c.waits:
 		return false
 	case s.count.Admitted >= s.admitted:
 		s.count.Refused++
@@ -110,13 +119,14 @@ func (s *Set) Counts() Counts {
 	return s.count
 }
 
-// enqueue lets a connection wait. With the lock held, as the functions below.
+// enqueue lets a connection wait. The caller holds the lock, as of the two functions below.
 func (s *Set) enqueue(c *Conn) {
 	s.queue[c.from] = append(s.queue[c.from], c)
 	c.waits = true
 	s.count.Waiting++
 }
 
+// dequeue takes a connection out of those that wait.
 func (s *Set) dequeue(c *Conn) {
 	s.queue[c.from] = slices.DeleteFunc(s.queue[c.from], func(x *Conn) bool { return x == c })
 	if len(s.queue[c.from]) == 0 {
@@ -126,9 +136,9 @@ func (s *Set) dequeue(c *Conn) {
 	s.count.Waiting--
 }
 
-// oldest is the connection that has waited longest of those of the address that has the
-// most.
-func (s *Set) oldest() *Conn {
+// takeOldest takes one connection out of those that wait and returns it: of the connections of the address that
+// has the most, the one that has waited longest. At least one must wait.
+func (s *Set) takeOldest() *Conn {
 	var most []*Conn
 	for _, list := range s.queue {
 		if len(list) > len(most) {
@@ -152,6 +162,7 @@ func Origin(a net.Addr) netip.Prefix {
 	if ip.Is6() {
 		bits = 64
 	}
-	p, _ := ip.WithZone("").Prefix(bits) // fails only on an address that is none, which is one client
+	// Prefix fails only on the zero address. All connections without an address count as one client.
+	p, _ := ip.WithZone("").Prefix(bits)
 	return p
 }

@@ -12,7 +12,8 @@ import (
 // Excludes says whether locks keep anybody out on this system.
 const Excludes = true
 
-// Lock keeps others out of a file until f is closed; it does not wait.
+// Lock locks the file f until it is closed. It does not wait: the error is [ErrLocked] if another open file
+// holds the lock.
 func Lock(f *os.File) error {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
@@ -21,8 +22,8 @@ func Lock(f *os.File) error {
 	return os.NewSyscallError("flock", err)
 }
 
-// Held reports whether somebody holds the lock of a file. While it asks, for some microseconds,
-// Lock fails elsewhere.
+// Held reports whether another open file holds the lock of the file. It takes a lock itself for some
+// microseconds, in which Lock fails elsewhere.
 func Held(f *os.File) (bool, error) {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {

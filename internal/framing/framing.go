@@ -10,15 +10,15 @@ import (
 	"io"
 )
 
-// Size is the length of what precedes a payload.
+// Size is the number of bytes of the frame that precedes a payload.
 const Size = 12
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Begin appends room for what precedes a payload, which is to be appended next.
+// Begin appends room for the frame of a record to b. The caller appends the payload next.
 func Begin(b []byte) []byte { return append(b, make([]byte, Size)...) }
 
-// Seal completes a record that [Begin] began.
+// Seal fills in the frame of a record that [Begin] began in an empty slice, and returns the record.
 func Seal(record []byte) []byte {
 	payload := record[Size:]
 	binary.LittleEndian.PutUint32(record, uint32(len(payload)))
@@ -29,33 +29,37 @@ func Seal(record []byte) []byte {
 
 // Reader reads records one after another.
 type Reader struct {
-	Offset int64 // of the record that comes next
-	Torn   bool  // the log ends within a record; known behind the last
+	// Offset is the place in the log, in bytes, at which the next record begins.
+	Offset int64
+	// Torn says that the log ends within a record. It is known once Next has returned io.EOF.
+	Torn bool
 
-	in     *bufio.Reader
-	most   int64
-	wrong  error
-	buffer bytes.Buffer
+	in         *bufio.Reader
+	maxPayload int64
+	wrong      error
+	buffer     bytes.Buffer
 }
 
-// NewReader reads records from a place in a log. A payload has at most so many bytes. Errors for
-// damage wrap wrong.
-func NewReader(in *bufio.Reader, offset, most int64, wrong error) *Reader {
+// NewReader returns a reader of the records in a log. offset is the place in the log at which in stands. A
+// payload has at most maxPayload bytes. Errors for damage wrap wrong.
+func NewReader(in *bufio.Reader, offset, maxPayload int64, wrong error) *Reader {
 	return &Reader{
-		Offset: offset,
-		in:     in,
-		most:   most,
-		wrong:  wrong,
+		Offset:     offset,
+		in:         in,
+		maxPayload: maxPayload,
+		wrong:      wrong,
 	}
 }
 
-// Next returns the next payload, io.EOF at the end, torn or not. It is valid until the next call.
+// Next returns the next payload, which is valid until the next call. The error is io.EOF at the end of the log,
+// torn or not, and that of [Reader.Damaged] for a record that is damaged.
 func (r *Reader) Next() ([]byte, error) {
 	var frame [Size]byte
 	if n, err := io.ReadFull(r.in, frame[:]); err != nil {
 		return nil, r.ends(err, n > 0)
 	}
-	if frame == [Size]byte{} && r.zeros() { // a file system may leave them behind when the power fails
+	// A file system may leave zeros at the end of a log when the power fails.
+	if frame == [Size]byte{} && r.zeros() {
 		return nil, r.ends(io.EOF, true)
 	}
 	size := binary.LittleEndian.Uint32(frame[:])
@@ -67,8 +71,8 @@ func (r *Reader) Next() ([]byte, error) {
 			fmt.Sprintf("a record's length has the checksum %08x, its bytes give %08x", want, got),
 		)
 	}
-	if size == 0 || int64(size) > r.most {
-		return nil, r.Damaged(r.Offset, fmt.Sprintf("a record of %d bytes, want 1 to %d", size, r.most))
+	if size == 0 || int64(size) > r.maxPayload {
+		return nil, r.Damaged(r.Offset, fmt.Sprintf("a record of %d bytes, want 1 to %d", size, r.maxPayload))
 	}
 	// Memory grows with what is there, not with what a length promises.
 	r.buffer.Reset()
@@ -82,21 +86,22 @@ func (r *Reader) Next() ([]byte, error) {
 	return r.buffer.Bytes(), nil
 }
 
-// Damaged is the error for what is wrong at a place.
-func (r *Reader) Damaged(at int64, what string) error {
-	return fmt.Errorf("%w at byte %d: %s", r.wrong, at, what)
+// Damaged returns the error for damage at the byte offset in the log.
+func (r *Reader) Damaged(offset int64, problem string) error {
+	return fmt.Errorf("%w at byte %d: %s", r.wrong, offset, problem)
 }
 
-// ends tells a log that ends, within a record or not, from one that cannot be read.
-func (r *Reader) ends(err error, within bool) error {
+// ends returns io.EOF if err says that the log has ended, and notes whether it ends within a record. Any other
+// error is returned as it is.
+func (r *Reader) ends(err error, withinRecord bool) error {
 	if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return err
 	}
-	r.Torn = r.Torn || within
+	r.Torn = r.Torn || withinRecord
 	return io.EOF
 }
 
-// zeros reports whether nothing but zeros follows.
+// zeros reads up to the first byte that is not zero, and reports whether there is none before the end.
 func (r *Reader) zeros() bool {
 	for {
 		b, err := r.in.ReadByte()

@@ -17,7 +17,7 @@ func VirtualTime(seconds float64) string {
 	return fmt.Sprintf("%.2f min", seconds/60)
 }
 
-// Duration writes about how long something takes, a second at least.
+// Duration writes about how long something takes. Anything below a second is "a second".
 func Duration(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -36,23 +36,24 @@ func Size(bytes int64) string {
 		bytes float64
 		name  string
 	}{{1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}} {
-		if v := float64(bytes) / unit.bytes; v >= 0.99995 { // 999.95 of the unit below would be written as 1000.0
+		// 999.95 of the unit below would be written as 1000.0.
+		if v := float64(bytes) / unit.bytes; v >= 0.99995 {
 			return fmt.Sprintf("%.1f %s", v, unit.name)
 		}
 	}
 	return fmt.Sprintf("%d bytes", bytes)
 }
 
-// Some lists the first few of many names.
+// Some lists names, of many only the first eight.
 func Some(names []string) string {
-	const most = 8
-	if len(names) > most {
-		return strings.Join(names[:most], ", ") + ", ..."
+	const limit = 8
+	if len(names) > limit {
+		return strings.Join(names[:limit], ", ") + ", ..."
 	}
 	return strings.Join(names, ", ")
 }
 
-// Known writes a number by a layout; one that is not known, NaN, is a dash.
+// Known writes a number by a layout of package fmt. A number that is not known, NaN, is "-".
 func Known(layout string, v float64) string {
 	if math.IsNaN(v) {
 		return "-"
@@ -60,8 +61,8 @@ func Known(layout string, v float64) string {
 	return fmt.Sprintf(layout, v)
 }
 
-// Fixed writes a number with four decimals; one that is too small or too large for them, with four
-// digits and an exponent; one that is not known as Known does.
+// Fixed writes a number with four decimals, or with four digits if it is too small or too large for that. A
+// number that is not known, NaN, is "-".
 func Fixed(v float64) string {
 	if size := math.Abs(v); v != 0 && size < 1e-4 || size >= 1e6 {
 		return fmt.Sprintf("%.4g", v)
@@ -69,7 +70,7 @@ func Fixed(v float64) string {
 	return Known("%.4f", v)
 }
 
-// Plural is a word as it follows a number.
+// Plural returns a noun as it follows the number n: with an s unless n is 1.
 func Plural(n int, word string) string {
 	if n == 1 {
 		return word
@@ -86,7 +87,8 @@ func Thousands(n int64) string {
 	return s
 }
 
-// Rate writes how often something is done, to three digits or all that are whole.
+// Rate writes how often something is done: with three digits or, from 1000 on, as a whole number with
+// separators.
 func Rate(v float64) string {
 	if v >= 999.5 {
 		return Thousands(int64(math.Round(v)))
@@ -94,7 +96,7 @@ func Rate(v float64) string {
 	return fmt.Sprintf("%.3g", v)
 }
 
-// Seconds is a wall time.
+// Seconds writes a wall time that is given in seconds.
 func Seconds(seconds float64) string {
 	switch {
 	case seconds < 0.095:

@@ -46,7 +46,7 @@ func Hash(seed uint64, purpose Purpose, parts ...uint64) uint64 {
 	return finish(state)
 }
 
-// begin is the state of a key of so many parts, none of which it has absorbed.
+// begin returns the state of a key with this number of parts, before it has absorbed any of them.
 func begin(seed uint64, purpose Purpose, parts int) uint64 {
 	return absorb(seed^m3, uint64(purpose)<<8|uint64(parts))
 }

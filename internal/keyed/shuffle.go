@@ -1,21 +1,25 @@
 package keyed
 
-// Shuffle orders the numbers 0 to n-1 uniformly, anew in each round: a Fisher-Yates
-// shuffle that goes hardly further than it is asked and is undone place by place, so a round
-// costs what it draws, whatever n is. Draw i of round r is keyed (r, i).
+// Shuffle puts the numbers 0 to n-1 into a uniformly random order, another one for each round. It is a
+// Fisher-Yates shuffle that makes hardly more swaps than numbers are asked for, and undoes just these swaps
+// before the next round. A round therefore costs what it draws, whatever n is. Swap i of round r is keyed (r, i).
 type Shuffle struct {
 	Seed    uint64
 	purpose Purpose
 	round   uint64
-	list    []uint32
-	swapped []uint32 // with the places 0, 1, ...
-	next    int      // place of the number that Next gives
+	// list holds the numbers, those up to the length of swapped in the order of the round.
+	list []uint32
+	// swapped holds the places with which the places 0, 1, ... of list were swapped.
+	swapped []uint32
+	// next is the place in list of the number that Next returns.
+	next int
 }
 
-// ahead is how many swaps are made at a time: the processor fetches the far places of several
-// at once where nothing between two of them asks what they hold.
+// ahead is the number of swaps that are made together: the processor then fetches several far places at the
+// same time, because no swap waits for what the caller does with a number.
 const ahead = 64
 
+// NewShuffle returns a shuffle of the numbers 0 to n-1. Call Start before the first Next.
 func NewShuffle(seed uint64, purpose Purpose, n int) *Shuffle {
 	s := &Shuffle{Seed: seed, purpose: purpose, list: make([]uint32, n)}
 	for i := range s.list {
@@ -27,7 +31,7 @@ func NewShuffle(seed uint64, purpose Purpose, n int) *Shuffle {
 // Len is how many numbers there are.
 func (s *Shuffle) Len() int { return len(s.list) }
 
-// Start begins the order of a round.
+// Start begins the order of a round. It first undoes the swaps of the round before.
 func (s *Shuffle) Start(round int) {
 	for i, j := range s.swapped {
 		s.list[i] = uint32(i)
@@ -38,7 +42,7 @@ func (s *Shuffle) Start(round int) {
 	s.next = 0
 }
 
-// Next is the next number of the order; false: there is none left.
+// Next returns the next number of the order. ok is false if none is left.
 func (s *Shuffle) Next() (x int, ok bool) {
 	if s.next == len(s.swapped) {
 		s.swap()
@@ -50,9 +54,10 @@ func (s *Shuffle) Next() (x int, ok bool) {
 	return int(s.list[s.next-1]), true
 }
 
-// swap makes the next swaps.
+// swap makes the next swaps, as many as ahead says or are left.
 func (s *Shuffle) swap() {
-	key := absorb(begin(s.Seed, s.purpose, 2), s.round) // all draws of the round begin with it, see Hash
+	// The hashes of all swaps of the round begin with this state (see Hash).
+	key := absorb(begin(s.Seed, s.purpose, 2), s.round)
 	for i := s.next; i < min(s.next+ahead, len(s.list)); i++ {
 		j := i + int(Below(finish(absorb(key, uint64(i))), uint64(len(s.list)-i)))
 		s.list[i], s.list[j] = s.list[j], s.list[i]

@@ -8,20 +8,24 @@ import (
 	"sync/atomic"
 )
 
-// Mailbox hands batches from a subscription to the one who takes them, a batch
-// under one lock. It holds at most limit items: more means that somebody sends
-// what nobody asked for, and fails it.
+// Mailbox hands items from a subscription to the goroutine that takes them, a batch under one lock. It holds at
+// most limit items: more mean that somebody sends what nobody asked for, and every take then fails.
 type Mailbox[T any] struct {
 	mu    sync.Mutex
 	items []T
-	err   error // for good
-	once  error // returned once
+	// err is the error of every take once items is empty.
+	err error
+	// once is the error of one take once items is empty.
+	once  error
 	limit int
-	ready chan struct{} // one token: look again
+	// ready holds at most one token, which makes a waiting take look again.
+	ready chan struct{}
 
+	// waiting is the number of takes under way.
 	waiting atomic.Int64
 }
 
+// New returns an empty mailbox for at most limit items.
 func New[T any](limit int) *Mailbox[T] {
 	return &Mailbox[T]{limit: limit, ready: make(chan struct{}, 1)}
 }
@@ -29,7 +33,8 @@ func New[T any](limit int) *Mailbox[T] {
 // Put adds an item for the next take.
 func (b *Mailbox[T]) Put(item T) { b.PutAll([]T{item}) }
 
-// PutAll adds items for the next take, all or none.
+// PutAll adds items for the next take. If they are more than the limit leaves room for, none is added, and the
+// mailbox fails.
 func (b *Mailbox[T]) PutAll(items []T) {
 	b.mu.Lock()
 	first := len(b.items) == 0
@@ -46,7 +51,7 @@ func (b *Mailbox[T]) PutAll(items []T) {
 	}
 }
 
-// Fail makes every take fail, once what came before is taken.
+// Fail makes every take fail with err, once the items that came before are taken. The first error counts.
 func (b *Mailbox[T]) Fail(err error) {
 	b.mu.Lock()
 	if b.err == nil {
@@ -56,7 +61,7 @@ func (b *Mailbox[T]) Fail(err error) {
 	b.wake()
 }
 
-// Signal makes one take fail, once what came before is taken.
+// Signal makes one take fail with err, once the items that came before are taken.
 func (b *Mailbox[T]) Signal(err error) {
 	b.mu.Lock()
 	b.once = err
@@ -64,13 +69,14 @@ func (b *Mailbox[T]) Signal(err error) {
 	b.wake()
 }
 
-// Holds tells whether an item for which f is true waits to be taken.
+// Holds reports whether an item for which f is true waits to be taken.
 func (b *Mailbox[T]) Holds(f func(T) bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.ContainsFunc(b.items, f)
 }
 
+// wake makes a waiting take look again, or the next one if none waits.
 func (b *Mailbox[T]) wake() {
 	select {
 	case b.ready <- struct{}{}:
@@ -78,7 +84,8 @@ func (b *Mailbox[T]) wake() {
 	}
 }
 
-// Take waits for items and swaps them against the caller's buffer.
+// Take waits for items and returns all that are there. The mailbox then fills buffer, whose content is lost, so
+// that two lists serve all takes. The error is that of Fail, Signal or ctx.
 func (b *Mailbox[T]) Take(ctx context.Context, buffer []T) ([]T, error) {
 	b.waiting.Add(1)
 	defer b.waiting.Add(-1)
@@ -107,7 +114,7 @@ func (b *Mailbox[T]) Take(ctx context.Context, buffer []T) ([]T, error) {
 	}
 }
 
-// TakeOne waits for one item.
+// TakeOne waits for an item and returns it. Items behind it stay for the next take.
 func (b *Mailbox[T]) TakeOne(ctx context.Context) (item T, err error) {
 	batch, err := b.Take(ctx, nil)
 	if err != nil {

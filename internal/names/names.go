@@ -18,8 +18,8 @@ const (
 	tokenLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 )
 
-// CheckToken says whether s can stand in a NATS subject as one token: 1 to 64
-// of A-Z, a-z, 0-9, "-" and "_". kind says what s names, as in "run".
+// CheckToken returns an error unless s can stand in a NATS subject as one token: 1 to 64
+// of A-Z, a-z, 0-9, "-" and "_". kind says in the message what s names, such as "run".
 func CheckToken(kind, s string) error {
 	if s == "" || len(s) > maxToken {
 		return fmt.Errorf("%s %q has %d characters, want 1 to %d", kind, s, len(s), maxToken)
@@ -30,7 +30,7 @@ func CheckToken(kind, s string) error {
 	return nil
 }
 
-// CheckDevice says whether id can be a device's: a token that starts with a
+// CheckDevice returns an error unless id can be the id of a device: a token that starts with a
 // letter, because numbers are simulated clients.
 func CheckDevice(id string) error {
 	if err := CheckToken("device", id); err != nil {
@@ -42,8 +42,7 @@ func CheckDevice(id string) error {
 	return nil
 }
 
-// CheckAddress says whether s is host:port; port 0 is any free port, an empty text no
-// address.
+// CheckAddress returns an error unless s is an address, host:port, or empty. Port 0 stands for any free port.
 func CheckAddress(s string) error {
 	if s == "" {
 		return nil
@@ -62,7 +61,7 @@ func CheckAddress(s string) error {
 	return nil
 }
 
-// CheckURL says whether s is the URL of a NATS server, or of several with
+// CheckURL returns an error unless s is the URL of a NATS server, or of several with
 // commas between them. Its errors show no password.
 func CheckURL(s string) error {
 	for _, one := range strings.Split(s, ",") {
@@ -82,21 +81,20 @@ func CheckURL(s string) error {
 	return nil
 }
 
-// Host is the host in an address, as host:port or [host]:port; empty: none is named.
+// Host returns the host in an address, host:port or [host]:port. It is empty if the address names none.
 func Host(address string) string {
 	host := address[:max(0, strings.LastIndexByte(address, ':'))]
 	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 }
 
-// Loopback reports whether what listens on an address is reached from its own machine
-// alone.
+// Loopback reports whether a server that listens on the address can be reached from its own machine alone.
 func Loopback(address string) bool {
 	host := Host(address)
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
-// Redacted is a URL without the user and password in it.
+// Redacted returns a URL, or several with commas between them, without users and passwords.
 func Redacted(s string) string {
 	parts := strings.Split(s, ",")
 	for i, one := range parts {
@@ -111,7 +109,7 @@ func Redacted(s string) string {
 
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
-// CheckName keeps a run's name one token of a NATS subject.
+// CheckName returns an error unless s can be the name of a run, which is one token of a NATS subject.
 func CheckName(s string) error {
 	if !nameForm.MatchString(s) {
 		return fmt.Errorf(
@@ -124,7 +122,7 @@ func CheckName(s string) error {
 
 var tagForm = regexp.MustCompile(`^[\pL\pN][\pL\pN._:=/+-]{0,63}$`)
 
-// CheckTag keeps a run's tag one word, as lists show it.
+// CheckTag returns an error unless s can be a tag of a run, which is one word, as lists show it.
 func CheckTag(s string) error {
 	if !tagForm.MatchString(s) {
 		return fmt.Errorf("%q is not a tag (1 to 64 letters, digits and . _ : = / + -, the first a letter or digit)", s)
@@ -152,9 +150,11 @@ func Nearest(mistyped string, known []string) string {
 // with their neighbour (optimal string alignment).
 func editDistance(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {
-		return 64 // no key is as long, so nothing is near
+		// No known word is as long, so nothing is near.
+		return 64
 	}
-	var d [65][65]int // of the first letters of each
+	// d[i][j] is the distance of the first i letters of a from the first j letters of b.
+	var d [65][65]int
 	for i := range len(a) + 1 {
 		for j := range len(b) + 1 {
 			if i == 0 || j == 0 {
@@ -176,7 +176,7 @@ func editDistance(a, b string) int {
 	return d[len(a)][len(b)]
 }
 
-// Of has a text of each element of a list, such as its name.
+// Of returns a text of each element of a list, such as its name.
 func Of[T any](list []T, name func(T) string) []string {
 	texts := make([]string, len(list))
 	for i, one := range list {

@@ -82,7 +82,7 @@ func Square[T float32 | float64](v []T) (sum float64) {
 	return sum
 }
 
-// SquaredDistance is that of a vector from one that is at least as long, added in order.
+// SquaredDistance is the squared Euclidean distance of v from the first len(v) values of from, added in order.
 func SquaredDistance(v, from []float32) (sum float64) {
 	for i, x := range v {
 		d := float64(x) - float64(from[i])
@@ -146,6 +146,7 @@ func ratio(r float64, f *fraction) float64 {
 	return poly7(r, r2, r4, &f.above) / poly7(r, r2, r4, &f.below)
 }
 
+// poly7 evaluates the polynomial with the coefficients c at r. r2 and r4 are r² and r⁴.
 func poly7(r, r2, r4 float64, c *[8]float64) float64 {
 	low := (c[0] + float64(c[1]*r)) + float64(r2*(c[2]+float64(c[3]*r)))
 	high := (c[4] + float64(c[5]*r)) + float64(r2*(c[6]+float64(c[7]*r)))

@@ -36,12 +36,14 @@ func OpenFile(path string, flag int, mode fs.FileMode) (*os.File, error) {
 // ReadFile reads the whole of a regular file. Anything else is an error that wraps [ErrNone].
 func ReadFile(path string) ([]byte, error) { return ReadHead(path, math.MaxInt64) }
 
-// ReadHead reads a file up to so many bytes.
-func ReadHead(path string, most int64) ([]byte, error) {
+// ReadHead reads the first limit bytes of a regular file, or all of a shorter one. Anything else is an error
+// that wraps [ErrNone].
+func ReadHead(path string, limit int64) ([]byte, error) {
 	f, _, err := Open(path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() // read only
-	return io.ReadAll(io.LimitReader(f, most))
+	// The file is only read, so closing it loses nothing.
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, limit))
 }

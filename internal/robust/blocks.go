@@ -2,23 +2,25 @@ package robust
 
 import "math"
 
+// Limits of the blocks into which values are divided.
 const (
-	mostBlocks  = 5
-	leastBlocks = 3
-	leastBlock  = 2 // values of a block
+	maxBlocks = 5
+	minBlocks = 3
+	// minBlockValues is the least number of values in a block.
+	minBlockValues = 2
 )
 
-// spread is by how much Student's t, with as many degrees of freedom as the index, is beyond
-// the normal law at the ends of a 90 % interval.
-var spread = [mostBlocks]float64{2: 2.919986 / 1.644854, 3: 2.353363 / 1.644854, 4: 2.131847 / 1.644854}
+// spread is the quantile of Student's t over that of the normal distribution, at the ends of a 90 % interval. The
+// index is the number of degrees of freedom.
+var spread = [maxBlocks]float64{2: 2.919986 / 1.644854, 3: 2.353363 / 1.644854, 4: 2.131847 / 1.644854}
 
-// Blocks are values of which those that are near in time have something in common.
+// Blocks says how values scatter of which those that are near in time have something in common.
 type Blocks struct {
-	// Next is how far from the median of all the typical value of a later stretch may be: the
-	// standard deviation of a normal law that has the same 90 % interval.
+	// Next says how far the typical value of a later stretch of time may be from the median of all values: the
+	// standard deviation of a normal distribution that has the same 90 % interval.
 	Next float64
 	// Rest are the values without the effects of their blocks, with the same mean: each is
-	// divided by how far its block is off, which is b²/s² of how far the block's median is.
+	// divided by the effect of its block, which is the share b²/s² of how far the block's median is off.
 	Rest []float64
 }
 
@@ -41,8 +43,8 @@ type Blocks struct {
 // 82 %. Of fewer than six values nothing is known of blocks.
 func BlocksOf(values []float64) Blocks {
 	n := len(values)
-	k := min(mostBlocks, n/leastBlock)
-	if k < leastBlocks {
+	k := min(maxBlocks, n/minBlockValues)
+	if k < minBlocks {
 		if n < 2 {
 			return Blocks{Rest: values}
 		}
@@ -50,7 +52,8 @@ func BlocksOf(values []float64) Blocks {
 	}
 	medians := make([]float64, k)
 	rest := make([]float64, 0, n)
-	share := 0.0 // of the errors' variance that block medians have, in the mean
+	// share is the variance of a block's median divided by that of an error, in the mean over the blocks.
+	share := 0.0
 	for i := range k {
 		block := values[i*n/k : (i+1)*n/k]
 		medians[i] = Median(block)
@@ -80,8 +83,8 @@ func BlocksOf(values []float64) Blocks {
 	return found
 }
 
-// without divides values by how far their blocks are off, which is a share of how far the
-// blocks' medians are from their mean, and keeps the mean of all.
+// without returns the values divided by the effects of their blocks, scaled so that their mean stays. The effect
+// of a block is the given share of how far its median is from mean, the mean of all medians.
 func without(values, medians []float64, mean, share float64) []float64 {
 	n := len(values)
 	k := len(medians)
@@ -101,8 +104,8 @@ func without(values, medians []float64, mean, share float64) []float64 {
 	return rest
 }
 
-// ofMedian is the variance of the median of n normal values times n over theirs: pi/2 of many,
-// and 1 of two, whose median is their mean.
+// ofMedian is n times the variance of the median of n normal values, divided by the variance of one: pi/2 for
+// many values, and 1 for one or two, whose median is their mean.
 func ofMedian(n int) float64 {
 	if n <= 2 {
 		return 1

@@ -46,7 +46,7 @@ func TestBlocks_Next(t *testing.T) {
 				inside, width := 0, 0.0
 				for range samples {
 					values := make([]float64, n)
-					blocks := min(mostBlocks, n/leastBlock)
+					blocks := min(maxBlocks, n/minBlockValues)
 					for i := range blocks {
 						common := 1 + effect*r.NormFloat64()
 						for j := i * n / blocks; j < (i+1)*n/blocks; j++ {

@@ -10,16 +10,21 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Estimated is the mean of a quantity over seeds with the half width of its
-// 95 % confidence interval (Student's t). N seeds have a value; with none the
-// mean is NaN, with one the half width is.
+// Estimated is the mean of a quantity over seeds with its 95 % confidence interval (Student's t).
 type Estimated struct {
-	Mean, Half float64
-	N          int
-	First      int // values whose deviation decided how many there are (see [TwoStage]); 0: none did
+	// Mean is the mean. It is NaN if no seed has a value.
+	Mean float64
+	// Half is half of the width of the interval. It is NaN with fewer than two values, and 0 if all
+	// values are equal.
+	Half float64
+	// N is the number of seeds that have a value.
+	N int
+	// First is the number of values whose deviation decided how many there are (see [TwoStage]). It is
+	// 0 if none did.
+	First int
 }
 
-// EstimateMean leaves out what is NaN.
+// EstimateMean returns the mean of values with its interval. Values that are NaN are left out.
 func EstimateMean(values []float64) Estimated {
 	known := slices.DeleteFunc(slices.Clone(values), math.IsNaN)
 	e := Estimated{Mean: math.NaN(), Half: math.NaN(), N: len(known)}
@@ -28,16 +33,18 @@ func EstimateMean(values []float64) Estimated {
 	}
 	if e.N > 1 {
 		e.Half = quantile(e.N) * stat.StdErr(stat.StdDev(known, nil), float64(e.N))
-		if e.Half < 1e-12*math.Abs(e.Mean) { // values that are equal but for their rounding
+		// Values that differ by their rounding alone count as equal.
+		if e.Half < 1e-12*math.Abs(e.Mean) {
 			e.Half = 0
 		}
 	}
 	return e
 }
 
-// TwoStage is the mean of values of which the first decided how many there are (Stein 1945): the
-// interval follows from the deviation of the first alone, and keeps its level for normal values
-// however many were added. First values that are all alike say nothing of the others.
+// TwoStage returns the mean of values, the number of which was decided by the deviation of the first ones
+// (Stein 1945). The interval follows from the deviation of these first alone, and so keeps its level for
+// normal values however many were added. Where first is below 2, the first values are all equal, or a value
+// is NaN, it is the interval of [EstimateMean].
 func TwoStage(values []float64, first int) Estimated {
 	e := EstimateMean(values)
 	if first >= 2 && e.N > first && e.N == len(values) {
@@ -49,28 +56,28 @@ func TwoStage(values []float64, first int) Estimated {
 	return e
 }
 
-// Enough is how many values there must be, those of the first stage included, for half of the
-// interval of [TwoStage] to be at most so wide.
+// Enough is the number of values, those of the first stage included, with which half of the interval of
+// [TwoStage] is at most half wide. first holds the values of the first stage, at least two.
 func Enough(first []float64, half float64) int {
 	wanted := quantile(len(first)) * stat.StdDev(first, nil) / half
 	return max(len(first), int(min(math.Ceil(wanted*wanted), math.MaxInt32)))
 }
 
-// quantile is that of Student's t for the 95 % interval of the deviation of so many values.
+// quantile is the quantile of Student's t for a 95 % interval whose deviation comes from n values.
 func quantile(n int) float64 {
 	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(n - 1)}.Quantile(0.975)
 }
 
-// Deviation is the standard deviation of values; NaN of fewer than two.
+// Deviation is the standard deviation of values. It is NaN for fewer than two.
 func Deviation(values []float64) float64 { return stat.StdDev(values, nil) }
 
-// Parts are the numbers of a mean in a table.
+// Parts returns what a mean adds to the name of its column in a table, and its numbers.
 func (e Estimated) Parts() ([]string, []float64) {
 	return []string{"", "_ci95", "_n"}, []float64{e.Mean, e.Half, float64(e.N)}
 }
 
 // P is the two-sided p-value of Student's t test that the mean is zero: 0.05 where an end of
-// the interval is zero. It is NaN of fewer than two seeds, and of seeds that do not differ.
+// the interval is zero. It is NaN for fewer than two values, and for values that are all equal.
 func (e Estimated) P() float64 {
 	if e.N < 2 || e.Half == 0 {
 		return math.NaN()
@@ -79,9 +86,9 @@ func (e Estimated) P() float64 {
 	return 2 * t.Survival(math.Abs(e.Mean)/e.Half*t.Quantile(0.975))
 }
 
-// Holm adjusts the p-values of tests that are reported together, so that of true null
-// hypotheses any is rejected at a level with at most that probability (Holm, 1979). NaN is no
-// test and stays.
+// Holm returns the p-values of tests that are reported together, adjusted so that the probability of
+// rejecting any true null hypothesis at a level is at most that level (Holm, 1979). NaN stands for no test and
+// stays.
 func Holm(p []float64) []float64 {
 	adjusted := slices.Clone(p)
 	var order []int
@@ -102,13 +109,14 @@ func Holm(p []float64) []float64 {
 // String writes the mean with five digits.
 func (e Estimated) String() string { return e.Digits(5) }
 
-// Digits writes the mean, with so many digits or as many as its interval carries, which are two of its
-// half's, and that half, where there is one; "-" for none.
+// Digits writes the mean and half of its interval, as in 0.7312 ± 0.0041. The half has two digits, and the
+// mean is written to the same decimal, but with at most n digits. Without an interval, for one value or equal
+// ones, it is the mean with n digits, and without a value "-".
 func (e Estimated) Digits(n int) string {
 	switch {
 	case e.N == 0:
 		return "-"
-	case math.IsNaN(e.Half) || e.Half == 0: // one seed, or all alike
+	case math.IsNaN(e.Half) || e.Half == 0:
 		return fmt.Sprintf("%.*g", n, e.Mean)
 	}
 	var exponent int
@@ -119,17 +127,19 @@ func (e Estimated) Digits(n int) string {
 	}
 	unit := math.Pow10(exponent - 1)
 	places := max(0, 1-exponent)
-	rounded := func(v float64) float64 { return float64(math.Round(v/unit)*unit) + 0 } // no -0
+	// Adding 0 turns -0 into 0.
+	rounded := func(v float64) float64 { return float64(math.Round(v/unit)*unit) + 0 }
 	return fmt.Sprintf("%.*f ± %.*f", places, rounded(e.Mean), places, rounded(e.Half))
 }
 
-// mostSigns bounds the values whose signs are all tried.
-const mostSigns = 20
+// maxSigns bounds the values all of whose signs are tried.
+const maxSigns = 20
 
-// SignFlip is the two-sided p-value of the test that differences are as likely above a value as as far
-// below it (Fisher, 1935): how often, of all signs that they could have, their sum is at least as far
-// from zero. It assumes no law, and of n values it is at least 2^(1-n). NaN is left out; without
-// values, or of more than 20, it is NaN.
+// SignFlip is the exact two-sided p-value of the sign-flip test (Fisher, 1935). Its null hypothesis is that
+// the distribution of differences is symmetric about from. The p-value is the share of all 2^n ways to choose
+// the signs of the n values difference - from in which their sum is at least as far from zero as it is. The test
+// assumes no distribution, and its p-value is at least 2^(1-n). A difference of NaN is left out. The result
+// is NaN without values, and for more than 20 of them.
 func SignFlip(differences []float64, from float64) float64 {
 	var known []float64
 	sum := 0.0
@@ -143,29 +153,32 @@ func SignFlip(differences []float64, from float64) float64 {
 		}
 	}
 	n := len(known)
-	if n == 0 || n > mostSigns {
+	if n == 0 || n > maxSigns {
 		return math.NaN()
 	}
-	least := math.Abs(sum) - float64(1e-12*size) // sums that are equal but for their rounding are equal
+	// Sums that differ by their rounding alone count as equal.
+	threshold := math.Abs(sum) - float64(1e-12*size)
+	// count returns the number of choices of the signs of rest with which the sum reaches the threshold.
 	var count func(rest []float64, sum float64) float64
 	count = func(rest []float64, sum float64) float64 {
 		if len(rest) > 0 {
 			return count(rest[1:], sum+rest[0]) + count(rest[1:], sum-rest[0])
 		}
-		if math.Abs(sum) >= least {
+		if math.Abs(sum) >= threshold {
 			return 1
 		}
 		return 0
 	}
-	return count(known[1:], known[0]) / math.Exp2(float64(n-1)) // the other half has the same sums
+	// With the other sign of the first value, the sums are the same but for their signs.
+	return count(known[1:], known[0]) / math.Exp2(float64(n-1))
 }
 
-// mostDecisive bounds the number of values that [Decisive] asks for.
-const mostDecisive = 100_000
+// maxDecisive bounds the number of values that [Decisive] asks for.
+const maxDecisive = 100_000
 
 // Decisive is the smallest number of values with which the 95 % interval of their mean would exclude zero
 // if mean and deviation stayed as they are in these differences. It is at least 2. It is 0 if the
-// differences say nothing about it: fewer than two are known, or their mean is zero; and [mostDecisive] if
+// differences say nothing about it: fewer than two are known, or their mean is zero; and [maxDecisive] if
 // more would be needed.
 func Decisive(differences []float64) int {
 	known := slices.DeleteFunc(slices.Clone(differences), math.IsNaN)
@@ -180,7 +193,7 @@ func Decisive(differences []float64) int {
 	excludesZero := func(n int) bool { return quantile(n)*deviation/math.Sqrt(float64(n)) < distance }
 	// The half width falls with n, so the smallest number is found by bisection.
 	below := 1
-	enough := mostDecisive
+	enough := maxDecisive
 	for enough-below > 1 {
 		middle := (below + enough) / 2
 		if excludesZero(middle) {

@@ -6,7 +6,7 @@ import (
 	"sort"
 )
 
-// CurvePoints is how many points of time a mean curve has.
+// CurvePoints is the number of points of a mean curve.
 const CurvePoints = 300
 
 // MeanPoint is the mean over runs at a point of virtual time.
@@ -15,20 +15,19 @@ type MeanPoint struct {
 	Estimated
 }
 
-// MeanCurve is the mean over runs that were looked at at times of their own: at
-// each of [CurvePoints] points of time, evenly from where the last of them begins
-// to where the first ends, every run counts with its last sample. A run's samples
-// stand in the order of time, and of gives the time and the value from then on of
-// each; NaN: not known then. There is no curve where a run has none.
-func MeanCurve[S any](runs [][]S, of func(*S) (seconds, value float64)) []MeanPoint {
+// MeanCurve is the mean over runs that were each sampled at times of their own. The curve has [CurvePoints]
+// points of time, evenly from where the last run begins to where the first ends; at each, a run counts with its
+// last sample until then. A run's samples are in the order of time, and read returns the time of a sample and
+// its value, NaN if that is not known. There is no curve without runs, or if a run has no sample.
+func MeanCurve[S any](runs [][]S, read func(*S) (seconds, value float64)) []MeanPoint {
 	first := 0.0
 	last := math.Inf(1)
 	for _, samples := range runs {
 		if len(samples) == 0 {
 			return nil
 		}
-		begin, _ := of(&samples[0])
-		end, _ := of(&samples[len(samples)-1])
+		begin, _ := read(&samples[0])
+		end, _ := read(&samples[len(samples)-1])
 		first = max(first, begin)
 		last = min(last, end)
 	}
@@ -39,17 +38,18 @@ func MeanCurve[S any](runs [][]S, of func(*S) (seconds, value float64)) []MeanPo
 	values := make([]float64, len(runs))
 	for i := range curve {
 		at := first + (last-first)*float64(i)/(CurvePoints-1)
+		// The last point is exactly the end: a rounding before it would miss the last samples.
 		if i == CurvePoints-1 {
-			at = last // not a rounding before it, which would lack the last samples
+			at = last
 		}
 		for j, samples := range runs {
 			next := sort.Search(len(samples), func(k int) bool {
-				seconds, _ := of(&samples[k])
+				seconds, _ := read(&samples[k])
 				return seconds > at
 			})
 			values[j] = math.NaN()
 			if next > 0 {
-				_, values[j] = of(&samples[next-1])
+				_, values[j] = read(&samples[next-1])
 			}
 		}
 		curve[i] = MeanPoint{at, EstimateMean(values)}
@@ -57,14 +57,19 @@ func MeanCurve[S any](runs [][]S, of func(*S) (seconds, value float64)) []MeanPo
 	return curve
 }
 
-// Thinned keeps a long series within a limit: every value whose place is a multiple
-// of Each, a power of two that grows with the series.
+// Thinned keeps some values of a series, evenly spaced and at most as many as a limit, however long the series
+// becomes.
 type Thinned[T any] struct {
-	Each  int
-	Kept  []T
-	last  T
-	limit int // even
-	seen  int
+	// Each is a power of two that grows with the series: the values whose indices are multiples of it are
+	// kept.
+	Each int
+	// Kept are the values that are kept, in their order.
+	Kept []T
+	// last is the last value of the series, kept or not, and seen the number of its values.
+	last T
+	seen int
+	// limit bounds the values that are kept. It is even.
+	limit int
 }
 
 // Thin returns an empty series that keeps at most limit values, an even number.

@@ -23,7 +23,7 @@ func TestSigns_ByHand(t *testing.T) {
 		{[]float64{0.1, 0.2, 0.3}, 0.2, 1},
 		{[]float64{5}, 0, 1},
 		{nil, 0, math.NaN()},
-		{make([]float64, mostSigns+1), 0, math.NaN()},
+		{make([]float64, maxSigns+1), 0, math.NaN()},
 	} {
 		if got := SignFlip(c.values, c.from); got != c.want && !(math.IsNaN(got) && math.IsNaN(c.want)) {
 			t.Errorf("%v from %v: %v, want %v", c.values, c.from, got, c.want)

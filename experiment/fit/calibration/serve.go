@@ -16,44 +16,53 @@ import (
 
 // Config is the coordinator's end of a calibration.
 type Config struct {
-	Run     string
+	// Run is the name under which devices join.
+	Run string
+	// Devices are the ids of the devices.
 	Devices []string
-	// Welcome is what devices are told of the runs to come, with their model; nil: of
-	// none, and a model of a common size travels.
+	// Welcome is what devices are sent about the runs to come, with their model. With nil a model of a
+	// common size is transferred.
 	Welcome *bus.Welcome
-	// LocalSteps are those of the first tasks of the runs to come; 0: they are not known.
+	// LocalSteps is K_0 of the runs to come. It is 0 if that is not known.
 	LocalSteps int
-	// That a device is measured, longer where it is noisy.
+	// Seconds is about how long a device is measured. It takes longer where times scatter much.
 	Seconds float64
 	// Pause is how long a device rests before each transfer, as it does in a run while it
 	// computes: a connection that was idle starts slowly again (RFC 5681, section 4.1).
-	Pause  time.Duration
+	Pause time.Duration
+	// Notice takes a line for the user.
 	Notice func(string)
-	// Silence is how long a device may say nothing before another has its turn; 0: 30 s.
+	// Silence is how long a device may send nothing before another has its turn. 0 means 30 s.
 	Silence time.Duration
-	// Pause between two calls of a device; 0: as in a run.
+	// Calls is the time between two calls for a device to join. With 0 it is that of a run.
 	Calls time.Duration
 }
 
-// Measured is what a device's transfers came to.
+// Measured is the link of a device, as its transfers have shown it.
 type Measured struct {
 	Device  string            `json:"device"`
 	Network calibrate.Network `json:"network"`
-	// Of all sizes.
-	Transfers int       `json:"transfers"`
-	Time      time.Time `json:"at"`
+	// Transfers is the number of models of all sizes that went both ways.
+	Transfers int `json:"transfers"`
+	// Time is when the device was measured.
+	Time time.Time `json:"at"`
 }
 
-// standardParams is the size of the model that travels where none is named: two chunks.
+// standardParams is the number of values of the model that is transferred where none is given: two chunks.
 const standardParams = 1 << 18
 
 const (
-	firstTask = 1 << 52 // of devices, as the protocol has them
+	// firstTask is the number from which the protocol counts the tasks of devices.
+	firstTask = 1 << 52
 
-	silence   = 30 * time.Second // three heartbeats
-	resend    = 5 * time.Second  // after which a task without an answer is sent again, as in a run
-	taskLimit = 10 * time.Minute // for one transfer, as devices.task_seconds is by default
-	heartbeat = 10               // s
+	// silence is the default of Config.Silence: three heartbeats.
+	silence = 30 * time.Second
+	// resend is the time after which a task without an answer is sent again, as in a run.
+	resend = 5 * time.Second
+	// taskLimit bounds the time of one transfer, as devices.task_seconds does by default.
+	taskLimit = 10 * time.Minute
+	// heartbeat is the time between two heartbeats of a device, in seconds.
+	heartbeat = 10
 )
 
 // Serve measures the links of all devices of configuration c. line carries the messages to and from
@@ -104,11 +113,13 @@ type server struct {
 	config  Config
 	line    bus.Line
 	welcome *bus.Welcome
+	// models are the models that devices download, one of each size, and digests their digests.
 	models  [][]float32
 	digests []bus.Digest
-	// Holds a token while a device is measured.
+	// turn holds a token while a device is measured.
 	turn chan struct{}
-	// By device; each goroutine writes its own.
+	// results and failures have an entry for each device, which its goroutine alone writes. An entry is
+	// nil until the device was measured, or has failed.
 	results  []*Measured
 	failures []error
 }

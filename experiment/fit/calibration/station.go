@@ -19,8 +19,9 @@ type station struct {
 	index   int
 	id      string
 	gateway *gateway.Gateway
-	// open, or the last one.
-	task   *bus.Task
+	// task is the task that is open or, between two, the last one.
+	task *bus.Task
+	// events are those that were taken last from the gateway.
 	events []gateway.Event
 }
 
@@ -52,7 +53,8 @@ func (s *server) device(ctx context.Context, index int) (err error) {
 	}
 	defer func() { err = errors.Join(err, d.gateway.Close()) }()
 	err = d.serve(ctx)
-	if m := (*misbehaved)(nil); errors.As(err, &m) { // others are measured all the same
+	// Other devices are measured all the same.
+	if m := (*misbehaved)(nil); errors.As(err, &m) {
 		s.notice("Device %s is not measured: %s.", m.device, m.problem)
 		s.failures[index] = err
 		err = nil
@@ -130,10 +132,10 @@ func (d *station) take(ctx context.Context) (err error) {
 	return nil
 }
 
-// errSilent says that nothing is heard of a device, or nothing of its task for long.
+// errSilent says that a device has sent nothing for long, or no answer to its task.
 var errSilent = errors.New("calibration: the device is silent")
 
-// misbehaved says that a device did what none of ours does.
+// misbehaved is the error of a device that did what no device of this project does.
 type misbehaved struct{ device, problem string }
 
 func (m *misbehaved) Error() string { return "calibration: device " + m.device + ": " + m.problem }
@@ -148,7 +150,8 @@ func (d *station) measure(ctx context.Context) (_ *Measured, err error) {
 	m := &Measured{Device: d.id}
 	m.Network, m.Transfers, err = calibrate.Exchange("The link of "+d.id, params, d.config.Seconds, d.config.Notice, func(round int) (all []calibrate.Transfer, err error) {
 		for i, n := 0, len(d.models); i < n; i++ {
-			size := (i + round + n) % n // another one is the round's first
+			// Each round begins with another size.
+			size := (i + round + n) % n
 			if len(d.models[size]) > 1 {
 				if err := calibrate.Pause(ctx, d.config.Pause); err != nil {
 					return all, err
@@ -216,7 +219,8 @@ func (d *station) answer(ctx context.Context) (*bus.DeviceUpdate, error) {
 				}
 			case gateway.Refused:
 				return nil, &misbehaved{d.id, "an update is refused: " + e.Text}
-			case gateway.Joined, gateway.Reconnected: // it may have lost the task
+			// The device may have lost the task.
+			case gateway.Joined, gateway.Reconnected:
 				return nil, nil
 			}
 		}

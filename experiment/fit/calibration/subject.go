@@ -42,7 +42,8 @@ func ofConfig(c *config.Config, device calibrate.DeviceInput) (*calibrate.Subjec
 // stepping returns what takes the local steps of a run with configuration c on a device: a trainer
 // in a process of its own, or a model of ours with its minibatches.
 func stepping(c *config.Config, device calibrate.DeviceInput) (*calibrate.Subject, error) {
-	batch := cmp.Or(c.Batch, 32) // 0: it fits the data, which are elsewhere
+	// A batch of 0 is chosen by the data, which are not on this machine.
+	batch := cmp.Or(c.Batch, 32)
 	if !c.External() {
 		m, err := c.NewModel(learn.Samples{})
 		if err != nil {
@@ -68,8 +69,8 @@ func stepping(c *config.Config, device calibrate.DeviceInput) (*calibrate.Subjec
 	return s.WithBatch(batch), nil
 }
 
-// FirstSteps are the local steps of a run's first tasks, K_0; 0 where they follow from the
-// clients' samples.
+// FirstSteps is the number of local steps of a run's first tasks, K_0. It is 0 where K_0 counts epochs, so that
+// the steps follow from the clients' samples.
 func FirstSteps(c *config.Config) int {
 	if c.Schedule.Unit == config.Epochs {
 		return 0

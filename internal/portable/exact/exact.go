@@ -36,8 +36,9 @@ func Exp(x float64) float64 {
 // Pow is x^y. It is NaN for a negative x whose y is not a whole number.
 func Pow(x, y float64) float64 {
 	areFinite := finite(x) && finite(y)
+	// math.Pow has the special cases exactly.
 	if !areFinite || x == 0 || y == 0 {
-		return math.Pow(x, y) // special cases, which math.Pow does not round
+		return math.Pow(x, y)
 	}
 	sign := 1.0
 	if x < 0 {

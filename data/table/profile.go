@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -36,8 +35,9 @@ type profile struct {
 	// length is the number of bytes of all texts, and blanks the number of those that separate
 	// words.
 	length, blanks int
-	// dates is the number of rows with a date.
-	dates int
+	// dates is the number of rows with a date or a time of day as a text, and calendar the number of
+	// those with a date as a number, such as 20240131.
+	dates, calendar int
 	// commas is the number of rows that hold numbers with commas, which may be decimal commas.
 	commas int
 	// list says that at least one row has several values.
@@ -132,6 +132,10 @@ func (p *profile) take(row int, c cell) error {
 		if c.isFraction() {
 			p.fractions++
 		}
+		// The digits decide, as float32 rounds numbers beyond 2^24.
+		if calendarNumber.MatchString(name) {
+			p.calendar++
+		}
 		if value == math.Trunc(value) {
 			p.wholes++
 		}
@@ -208,9 +212,6 @@ func (p *profile) sentences() bool {
 		p.dates == 0 &&
 		(p.manyDistinct || len(p.distinct) > min(20, p.rows/2))
 }
-
-// date matches a date in one of the usual forms, year first or last, with or without a time of day.
-var date = regexp.MustCompile(`^(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})([T ]\d{1,2}:\d\d.*)?$`)
 
 // classes reports whether the column has so few different values, at most limit, that they may be
 // classes. There must be two or more, and two rows or more for each on average. For numbers that
@@ -292,6 +293,8 @@ func (c *profile) unused() string {
 		return "holds " + c.unusable + "; want numbers, text or bytes"
 	case c.numbers() && len(c.distinct) == 1:
 		return "always the same"
+	case c.time() != "":
+		return c.time() + "; name it to use it, better as hours, weekdays or days since a start"
 	case c.numbers() && c.rowNumber():
 		return "a number for each row, in their order"
 	case c.numbers():
@@ -299,7 +302,7 @@ func (c *profile) unused() string {
 	case c.missing == c.rows:
 		return "empty"
 	case c.dates > 0:
-		return fmt.Sprintf("dates such as %s; as a number, of days or hours, one would be a feature", shown(c.oddText))
+		return fmt.Sprintf("dates or times such as %s; as a number, of days or hours, one would be a feature", shown(c.oddText))
 	case c.sentences():
 		return fmt.Sprintf(
 			"texts of %d bytes on average; want text in the place of features for a model that reads them",

@@ -293,7 +293,7 @@ func findLabel(free []*profile, last *profile) (label *profile, grounds string) 
 				continue
 			}
 			find("its name", func(c *profile) bool {
-				return hasWord(c.name, []string{word}) && (c.classes(maxDistinct) || c.numbers())
+				return hasWord(c.name, []string{word}) && c.time() == "" && (c.classes(maxDistinct) || c.numbers())
 			})
 		}
 	}
@@ -301,9 +301,12 @@ func findLabel(free []*profile, last *profile) (label *profile, grounds string) 
 	byName(labelWords)
 	find("the last column", func(c *profile) bool {
 		return c == last &&
+			c.time() == "" &&
 			(c.words() && c.classes(maxDistinct) || c.classes(20))
 	})
-	find("the last column", func(c *profile) bool { return c == last && c.numbers() && !c.rowNumber() })
+	find("the last column", func(c *profile) bool {
+		return c == last && c.numbers() && !c.rowNumber() && c.time() == ""
+	})
 	byName(maybeLabel)
 	// As the last resort, words of at most 100 kinds may be classes.
 	for _, c := range slices.Backward(free) {
@@ -415,9 +418,10 @@ func (p *Proposal) guessFeatures(free []*profile) {
 			(c.length >= 20*c.texts || c.manyDistinct || c.sentences()) {
 			text = c
 		}
-		// Constant columns and row numbers teach a model nothing.
+		// Constant columns and row numbers teach a model nothing, and an instant does not come back.
 		if c.numbers() &&
 			!c.rowNumber() &&
+			c.time() == "" &&
 			(len(c.distinct) > 1 || c.manyDistinct) {
 			wide = append(wide, c)
 		}

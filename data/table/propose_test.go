@@ -60,7 +60,7 @@ func TestPropose_AsksForLabel(t *testing.T) {
 	path := datatest.Put(t, t.TempDir(), "t.csv", []byte(rows("user,when,kind,x,label", "a,2024-01-31,o,1.5,rose", "b,2024-02-01,p,2.5,lily")))
 	for label, want := range map[string]string{
 		"kind": "label  kind: 2 different words (o, p); as asked", "x": "target x: numbers from 1.5 to 2.5", "user": "label  user: 2 different words (a, b); as asked",
-		"knd": `label: there is no column "knd"; the columns are user, when, kind, x, label`, "when": "label: column when is neither classes nor numbers: dates such as",
+		"knd": `label: there is no column "knd"; the columns are user, when, kind, x, label`, "when": "label: column when is neither classes nor numbers: dates or times such as",
 	} {
 		p, err := Propose(path, label)
 		got := fmt.Sprint(err)
@@ -157,7 +157,7 @@ func TestProposals(t *testing.T) {
 		},
 		"words and dates": {
 			file: rows("user,day,colour,x,label", "a,2024-01-31,red,1.5,rose", "b,2024-02-01 10:30:00,blue,2.5,lily"),
-			want: "features: [x]                # a column of numbers\n  words: [colour]              # each of 2 words becomes a feature of 0 or 1\n  label: label                 # 2 different words (lily, rose); its name\n  # without a meaning: day (dates such as",
+			want: "features: [x]                # a column of numbers\n  words: [colour]              # each of 2 words becomes a feature of 0 or 1\n  label: label                 # 2 different words (lily, rose); its name\n  # without a meaning: day (dates or times such as",
 		},
 		"words alone": {
 			file: rows("user,colour,label", "a,red,rose", "b,blue,lily"), want: "words: [colour] ", without: "features:",

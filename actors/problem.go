@@ -62,6 +62,8 @@ type Problem struct {
 	// Secret draws the key of an update's noise. Nil means that it follows from the seed, so that runs
 	// repeat.
 	Secret func() privacy.Secret
+	// Outcomes says that evaluations of held-out samples return what the model gives for each.
+	Outcomes bool
 	// Trainer takes the steps and measures models in processes of its own. Nil means that Kernel does.
 	Trainer *external.Program
 }
@@ -101,6 +103,7 @@ func (p *Problem) Spec() *bus.Spec {
 		Metrics:         metric.Names(p.Model.Metrics()),
 		NoiseClip:       p.Noise.Clip,
 		NoiseMultiplier: p.Noise.Noise,
+		Outcomes:        p.Outcomes,
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"fedpace/data/federated"
 	"fedpace/internal/keyed"
 	"fedpace/learn"
+	"fedpace/learn/metric"
 )
 
 // Steps takes the local steps of one worker and measures models: in Go, or in a process of the
@@ -85,6 +86,8 @@ type Measured struct {
 	// Spread is the number of held-out samples that the whole evaluation measures, at even
 	// distances among all of them. 0 means that it measures all.
 	Spread int
+	// Outcomes takes what the model gives for each sample; nil: it is not kept.
+	Outcomes *metric.Outcomes
 	// State is the client's state if a part of the model is its own. Nil means that it has none yet.
 	State []float32
 }
@@ -307,7 +310,13 @@ func (s *goSteps) Evaluate(
 		err := s.fill(&measured, done, n)
 		var loss float64
 		if err == nil {
+			s.batch.Outcomes = measured.Outcomes
 			loss, err = s.work.Evaluate(model, &s.batch, scores)
+		}
+		// The answers follow the outputs, which the model has added.
+		if o := measured.Outcomes; o != nil && err == nil {
+			o.Labels = append(o.Labels, s.batch.Labels...)
+			o.Targets = append(o.Targets, s.batch.Targets...)
 		}
 		// A model that has diverged is told apart from a set that cannot be read.
 		if errors.Is(err, learn.ErrNotFinite) {

@@ -1381,14 +1381,16 @@ func (x *Welcome) GetSecure() *SecureTerms {
 
 // Schema is what the numbers of samples stand for.
 type Schema struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Labels        []string               `protobuf:"bytes,1,rep,name=labels,proto3" json:"labels,omitempty"`                // names of the classes; none: their numbers
-	Columns       []string               `protobuf:"bytes,2,rep,name=columns,proto3" json:"columns,omitempty"`              // names of the features; none: they have no names
-	Mean          []float32              `protobuf:"fixed32,3,rep,packed,name=mean,proto3" json:"mean,omitempty"`           // what is taken off each feature; none: nothing
-	Deviation     []float32              `protobuf:"fixed32,4,rep,packed,name=deviation,proto3" json:"deviation,omitempty"` // what it is then divided by, above 0
-	Alphabet      []string               `protobuf:"bytes,5,rep,name=alphabet,proto3" json:"alphabet,omitempty"`            // what tokens from 1 stand for
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Labels          []string               `protobuf:"bytes,1,rep,name=labels,proto3" json:"labels,omitempty"`                                                   // names of the classes; none: their numbers
+	Columns         []string               `protobuf:"bytes,2,rep,name=columns,proto3" json:"columns,omitempty"`                                                 // names of the features; none: they have no names
+	Mean            []float32              `protobuf:"fixed32,3,rep,packed,name=mean,proto3" json:"mean,omitempty"`                                              // what is taken off each feature; none: nothing
+	Deviation       []float32              `protobuf:"fixed32,4,rep,packed,name=deviation,proto3" json:"deviation,omitempty"`                                    // what it is then divided by, above 0
+	Alphabet        []string               `protobuf:"bytes,5,rep,name=alphabet,proto3" json:"alphabet,omitempty"`                                               // what tokens from 1 stand for
+	TargetMean      []float32              `protobuf:"fixed32,6,rep,packed,name=target_mean,json=targetMean,proto3" json:"target_mean,omitempty"`                // what is taken off each target; none: nothing
+	TargetDeviation []float32              `protobuf:"fixed32,7,rep,packed,name=target_deviation,json=targetDeviation,proto3" json:"target_deviation,omitempty"` // what it is then divided by, above 0
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Schema) Reset() {
@@ -1452,6 +1454,20 @@ func (x *Schema) GetDeviation() []float32 {
 func (x *Schema) GetAlphabet() []string {
 	if x != nil {
 		return x.Alphabet
+	}
+	return nil
+}
+
+func (x *Schema) GetTargetMean() []float32 {
+	if x != nil {
+		return x.TargetMean
+	}
+	return nil
+}
+
+func (x *Schema) GetTargetDeviation() []float32 {
+	if x != nil {
+		return x.TargetDeviation
 	}
 	return nil
 }
@@ -1616,6 +1632,7 @@ type Spec struct {
 	Metrics         []string               `protobuf:"bytes,9,rep,name=metrics,proto3" json:"metrics,omitempty"`                                           // by which the model is measured besides its loss, e.g. "accuracy"
 	NoiseClip       float64                `protobuf:"fixed64,10,opt,name=noise_clip,json=noiseClip,proto3" json:"noise_clip,omitempty"`                   // largest norm of an update, to which its client shortens it before it adds noise; 0: none does
 	NoiseMultiplier float64                `protobuf:"fixed64,11,opt,name=noise_multiplier,json=noiseMultiplier,proto3" json:"noise_multiplier,omitempty"` // deviation of the noise on each value, in clips
+	Outcomes        bool                   `protobuf:"varint,12,opt,name=outcomes,proto3" json:"outcomes,omitempty"`                                       // evaluations of held-out samples return what the model gives for each of them
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1725,6 +1742,13 @@ func (x *Spec) GetNoiseMultiplier() float64 {
 		return x.NoiseMultiplier
 	}
 	return 0
+}
+
+func (x *Spec) GetOutcomes() bool {
+	if x != nil {
+		return x.Outcomes
+	}
+	return false
 }
 
 // Job is a piece of training or evaluation for one trainer.
@@ -2392,6 +2416,8 @@ type ShardScore struct {
 	Index         uint32                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
 	LossSum       float64                `protobuf:"fixed64,2,opt,name=loss_sum,json=lossSum,proto3" json:"loss_sum,omitempty"` // summed over the shard's samples
 	Scores        []*Score               `protobuf:"bytes,4,rep,name=scores,proto3" json:"scores,omitempty"`                    // of the metrics that Spec names, in their order
+	Outputs       []byte                 `protobuf:"bytes,5,opt,name=outputs,proto3" json:"outputs,omitempty"`                  // where Spec has outcomes: little-endian float32, what the model gave, sample after sample
+	Answers       []byte                 `protobuf:"bytes,6,opt,name=answers,proto3" json:"answers,omitempty"`                  // and what was right: little-endian int32 classes, or float32 targets
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2443,6 +2469,20 @@ func (x *ShardScore) GetLossSum() float64 {
 func (x *ShardScore) GetScores() []*Score {
 	if x != nil {
 		return x.Scores
+	}
+	return nil
+}
+
+func (x *ShardScore) GetOutputs() []byte {
+	if x != nil {
+		return x.Outputs
+	}
+	return nil
+}
+
+func (x *ShardScore) GetAnswers() []byte {
+	if x != nil {
+		return x.Answers
 	}
 	return nil
 }
@@ -3279,13 +3319,16 @@ const file_fedpace_proto_rawDesc = "" +
 	" \x01(\v2\x12.fedpace.v1.SchemaR\x06schema\x12\x18\n" +
 	"\aversion\x18\v \x01(\tR\aversion\x12\x12\n" +
 	"\x04kept\x18\f \x01(\rR\x04kept\x12/\n" +
-	"\x06secure\x18\r \x01(\v2\x17.fedpace.v1.SecureTermsR\x06secure\"\x88\x01\n" +
+	"\x06secure\x18\r \x01(\v2\x17.fedpace.v1.SecureTermsR\x06secure\"\xd4\x01\n" +
 	"\x06Schema\x12\x16\n" +
 	"\x06labels\x18\x01 \x03(\tR\x06labels\x12\x18\n" +
 	"\acolumns\x18\x02 \x03(\tR\acolumns\x12\x12\n" +
 	"\x04mean\x18\x03 \x03(\x02R\x04mean\x12\x1c\n" +
 	"\tdeviation\x18\x04 \x03(\x02R\tdeviation\x12\x1a\n" +
-	"\balphabet\x18\x05 \x03(\tR\balphabet\"\x8c\x01\n" +
+	"\balphabet\x18\x05 \x03(\tR\balphabet\x12\x1f\n" +
+	"\vtarget_mean\x18\x06 \x03(\x02R\n" +
+	"targetMean\x12)\n" +
+	"\x10target_deviation\x18\a \x03(\x02R\x0ftargetDeviation\"\x8c\x01\n" +
 	"\tHeartbeat\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12'\n" +
 	"\x05phase\x18\x02 \x01(\x0e2\x11.fedpace.v1.PhaseR\x05phase\x12\x18\n" +
@@ -3297,7 +3340,7 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x05chunk\x18\x01 \x01(\rR\x05chunk\x12\x16\n" +
 	"\x06chunks\x18\x02 \x01(\rR\x06chunks\x12\x16\n" +
 	"\x06params\x18\x03 \x01(\rR\x06params\x12\x16\n" +
-	"\x06values\x18\x04 \x01(\fR\x06values\"\xbb\x02\n" +
+	"\x06values\x18\x04 \x01(\fR\x06values\"\xd7\x02\n" +
 	"\x04Spec\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x1f\n" +
 	"\vdata_digest\x18\x02 \x01(\tR\n" +
@@ -3312,7 +3355,8 @@ const file_fedpace_proto_rawDesc = "" +
 	"\n" +
 	"noise_clip\x18\n" +
 	" \x01(\x01R\tnoiseClip\x12)\n" +
-	"\x10noise_multiplier\x18\v \x01(\x01R\x0fnoiseMultiplier\"\xd6\x03\n" +
+	"\x10noise_multiplier\x18\v \x01(\x01R\x0fnoiseMultiplier\x12\x1a\n" +
+	"\boutcomes\x18\f \x01(\bR\boutcomes\"\xd6\x03\n" +
 	"\x03Job\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\x04R\x03job\x12'\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x13.fedpace.v1.JobKindR\x04kind\x12\x14\n" +
@@ -3379,12 +3423,14 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x0ffirst_step_loss\x18\x02 \x01(\x01R\rfirstStepLoss\x12%\n" +
 	"\x0evariate_digest\x18\x03 \x01(\fR\rvariateDigest\x12!\n" +
 	"\fbuffer_first\x18\x04 \x01(\rR\vbufferFirst\x12!\n" +
-	"\fbuffer_count\x18\x05 \x01(\rR\vbufferCount\"n\n" +
+	"\fbuffer_count\x18\x05 \x01(\rR\vbufferCount\"\xa2\x01\n" +
 	"\n" +
 	"ShardScore\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x19\n" +
 	"\bloss_sum\x18\x02 \x01(\x01R\alossSum\x12)\n" +
-	"\x06scores\x18\x04 \x03(\v2\x11.fedpace.v1.ScoreR\x06scoresJ\x04\b\x03\x10\x04\"1\n" +
+	"\x06scores\x18\x04 \x03(\v2\x11.fedpace.v1.ScoreR\x06scores\x12\x18\n" +
+	"\aoutputs\x18\x05 \x01(\fR\aoutputs\x12\x18\n" +
+	"\aanswers\x18\x06 \x01(\fR\aanswersJ\x04\b\x03\x10\x04\"1\n" +
 	"\x05Score\x12\x10\n" +
 	"\x03sum\x18\x01 \x01(\x01R\x03sum\x12\x16\n" +
 	"\x06weight\x18\x02 \x01(\x01R\x06weight\"]\n" +

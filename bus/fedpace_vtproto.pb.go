@@ -976,6 +976,26 @@ func (m *Schema) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.TargetDeviation) > 0 {
+		for iNdEx := len(m.TargetDeviation) - 1; iNdEx >= 0; iNdEx-- {
+			f1 := math.Float32bits(float32(m.TargetDeviation[iNdEx]))
+			i -= 4
+			binary.LittleEndian.PutUint32(dAtA[i:], uint32(f1))
+		}
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.TargetDeviation)*4))
+		i--
+		dAtA[i] = 0x3a
+	}
+	if len(m.TargetMean) > 0 {
+		for iNdEx := len(m.TargetMean) - 1; iNdEx >= 0; iNdEx-- {
+			f2 := math.Float32bits(float32(m.TargetMean[iNdEx]))
+			i -= 4
+			binary.LittleEndian.PutUint32(dAtA[i:], uint32(f2))
+		}
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.TargetMean)*4))
+		i--
+		dAtA[i] = 0x32
+	}
 	if len(m.Alphabet) > 0 {
 		for iNdEx := len(m.Alphabet) - 1; iNdEx >= 0; iNdEx-- {
 			i -= len(m.Alphabet[iNdEx])
@@ -987,9 +1007,9 @@ func (m *Schema) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	}
 	if len(m.Deviation) > 0 {
 		for iNdEx := len(m.Deviation) - 1; iNdEx >= 0; iNdEx-- {
-			f1 := math.Float32bits(float32(m.Deviation[iNdEx]))
+			f3 := math.Float32bits(float32(m.Deviation[iNdEx]))
 			i -= 4
-			binary.LittleEndian.PutUint32(dAtA[i:], uint32(f1))
+			binary.LittleEndian.PutUint32(dAtA[i:], uint32(f3))
 		}
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Deviation)*4))
 		i--
@@ -997,9 +1017,9 @@ func (m *Schema) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	}
 	if len(m.Mean) > 0 {
 		for iNdEx := len(m.Mean) - 1; iNdEx >= 0; iNdEx-- {
-			f2 := math.Float32bits(float32(m.Mean[iNdEx]))
+			f4 := math.Float32bits(float32(m.Mean[iNdEx]))
 			i -= 4
-			binary.LittleEndian.PutUint32(dAtA[i:], uint32(f2))
+			binary.LittleEndian.PutUint32(dAtA[i:], uint32(f4))
 		}
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Mean)*4))
 		i--
@@ -1175,6 +1195,16 @@ func (m *Spec) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Outcomes {
+		i--
+		if m.Outcomes {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x60
 	}
 	if m.NoiseMultiplier != 0 {
 		i -= 8
@@ -1842,6 +1872,20 @@ func (m *ShardScore) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if len(m.Answers) > 0 {
+		i -= len(m.Answers)
+		copy(dAtA[i:], m.Answers)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Answers)))
+		i--
+		dAtA[i] = 0x32
+	}
+	if len(m.Outputs) > 0 {
+		i -= len(m.Outputs)
+		copy(dAtA[i:], m.Outputs)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Outputs)))
+		i--
+		dAtA[i] = 0x2a
 	}
 	if len(m.Scores) > 0 {
 		for iNdEx := len(m.Scores) - 1; iNdEx >= 0; iNdEx-- {
@@ -2925,6 +2969,12 @@ func (m *Schema) SizeVT() (n int) {
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
 	}
+	if len(m.TargetMean) > 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(len(m.TargetMean)*4)) + len(m.TargetMean)*4
+	}
+	if len(m.TargetDeviation) > 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(len(m.TargetDeviation)*4)) + len(m.TargetDeviation)*4
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -3028,6 +3078,9 @@ func (m *Spec) SizeVT() (n int) {
 	}
 	if m.NoiseMultiplier != 0 {
 		n += 9
+	}
+	if m.Outcomes {
+		n += 2
 	}
 	n += len(m.unknownFields)
 	return n
@@ -3302,6 +3355,14 @@ func (m *ShardScore) SizeVT() (n int) {
 			l = e.SizeVT()
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
+	}
+	l = len(m.Outputs)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	l = len(m.Answers)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -6356,6 +6417,114 @@ func (m *Schema) UnmarshalVT(dAtA []byte) error {
 			}
 			m.Alphabet = append(m.Alphabet, string(dAtA[iNdEx:postIndex]))
 			iNdEx = postIndex
+		case 6:
+			if wireType == 5 {
+				var v uint32
+				if (iNdEx + 4) > l {
+					return io.ErrUnexpectedEOF
+				}
+				v = uint32(binary.LittleEndian.Uint32(dAtA[iNdEx:]))
+				iNdEx += 4
+				v2 := float32(math.Float32frombits(v))
+				m.TargetMean = append(m.TargetMean, v2)
+			} else if wireType == 2 {
+				var packedLen int
+				for shift := uint(0); ; shift += 7 {
+					if shift >= 64 {
+						return protohelpers.ErrIntOverflow
+					}
+					if iNdEx >= l {
+						return io.ErrUnexpectedEOF
+					}
+					b := dAtA[iNdEx]
+					iNdEx++
+					packedLen |= int(b&0x7F) << shift
+					if b < 0x80 {
+						break
+					}
+				}
+				if packedLen < 0 {
+					return protohelpers.ErrInvalidLength
+				}
+				postIndex := iNdEx + packedLen
+				if postIndex < 0 {
+					return protohelpers.ErrInvalidLength
+				}
+				if postIndex > l {
+					return io.ErrUnexpectedEOF
+				}
+				var elementCount int
+				elementCount = packedLen / 4
+				if elementCount != 0 && len(m.TargetMean) == 0 {
+					m.TargetMean = make([]float32, 0, elementCount)
+				}
+				for iNdEx < postIndex {
+					var v uint32
+					if (iNdEx + 4) > l {
+						return io.ErrUnexpectedEOF
+					}
+					v = uint32(binary.LittleEndian.Uint32(dAtA[iNdEx:]))
+					iNdEx += 4
+					v2 := float32(math.Float32frombits(v))
+					m.TargetMean = append(m.TargetMean, v2)
+				}
+			} else {
+				return fmt.Errorf("proto: wrong wireType = %d for field TargetMean", wireType)
+			}
+		case 7:
+			if wireType == 5 {
+				var v uint32
+				if (iNdEx + 4) > l {
+					return io.ErrUnexpectedEOF
+				}
+				v = uint32(binary.LittleEndian.Uint32(dAtA[iNdEx:]))
+				iNdEx += 4
+				v2 := float32(math.Float32frombits(v))
+				m.TargetDeviation = append(m.TargetDeviation, v2)
+			} else if wireType == 2 {
+				var packedLen int
+				for shift := uint(0); ; shift += 7 {
+					if shift >= 64 {
+						return protohelpers.ErrIntOverflow
+					}
+					if iNdEx >= l {
+						return io.ErrUnexpectedEOF
+					}
+					b := dAtA[iNdEx]
+					iNdEx++
+					packedLen |= int(b&0x7F) << shift
+					if b < 0x80 {
+						break
+					}
+				}
+				if packedLen < 0 {
+					return protohelpers.ErrInvalidLength
+				}
+				postIndex := iNdEx + packedLen
+				if postIndex < 0 {
+					return protohelpers.ErrInvalidLength
+				}
+				if postIndex > l {
+					return io.ErrUnexpectedEOF
+				}
+				var elementCount int
+				elementCount = packedLen / 4
+				if elementCount != 0 && len(m.TargetDeviation) == 0 {
+					m.TargetDeviation = make([]float32, 0, elementCount)
+				}
+				for iNdEx < postIndex {
+					var v uint32
+					if (iNdEx + 4) > l {
+						return io.ErrUnexpectedEOF
+					}
+					v = uint32(binary.LittleEndian.Uint32(dAtA[iNdEx:]))
+					iNdEx += 4
+					v2 := float32(math.Float32frombits(v))
+					m.TargetDeviation = append(m.TargetDeviation, v2)
+				}
+			} else {
+				return fmt.Errorf("proto: wrong wireType = %d for field TargetDeviation", wireType)
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -6996,6 +7165,26 @@ func (m *Spec) UnmarshalVT(dAtA []byte) error {
 			v = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
 			iNdEx += 8
 			m.NoiseMultiplier = float64(math.Float64frombits(v))
+		case 12:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Outcomes", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.Outcomes = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -8697,6 +8886,74 @@ func (m *ShardScore) UnmarshalVT(dAtA []byte) error {
 			m.Scores = append(m.Scores, &Score{})
 			if err := m.Scores[len(m.Scores)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 				return err
+			}
+			iNdEx = postIndex
+		case 5:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Outputs", wireType)
+			}
+			var byteLen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				byteLen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if byteLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + byteLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Outputs = append(m.Outputs[:0], dAtA[iNdEx:postIndex]...)
+			if m.Outputs == nil {
+				m.Outputs = []byte{}
+			}
+			iNdEx = postIndex
+		case 6:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Answers", wireType)
+			}
+			var byteLen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				byteLen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if byteLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + byteLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Answers = append(m.Answers[:0], dAtA[iNdEx:postIndex]...)
+			if m.Answers == nil {
+				m.Answers = []byte{}
 			}
 			iNdEx = postIndex
 		default:

@@ -37,6 +37,9 @@ const (
 	MaxBatch = 1 << 20
 	// maxClasses bounds the classes of clients.
 	maxClasses = 1 << 16
+	// MaxOutcomes bounds the bytes of what a model gives for the samples of a shard, and those of what
+	// was right: 1024 samples of 64 values.
+	MaxOutcomes = 1024 * 64 * 4
 	// MaxMetrics bounds the metrics of a model, besides its loss.
 	MaxMetrics      = 16
 	MaxLearningRate = 1e9

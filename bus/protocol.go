@@ -24,12 +24,13 @@ const (
 	ProtocolState = 6
 	// ProtocolSecure: the device masks its updates as Welcome.secure asks.
 	ProtocolSecure = 7
-
 	// ProtocolDiscrete: the device adds the noise of Welcome.secure to its masked updates.
 	ProtocolDiscrete = 8
+	// ProtocolTargets: the device scales targets as Welcome.schema says.
+	ProtocolTargets = 9
 
 	// DeviceProtocol is the version of devices of this program.
-	DeviceProtocol = ProtocolDiscrete
+	DeviceProtocol = ProtocolTargets
 )
 
 // VersionsDiffer reports whether two programs are of different versions. A program that does not

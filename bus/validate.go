@@ -185,6 +185,8 @@ func (s *Sum) Validate() error {
 	for _, x := range s.Shards {
 		c.number("shards.index", int64(x.Index), 0, MaxSamples)
 		c.finite("shards.loss_sum", x.LossSum)
+		c.number("bytes of shards.outputs", int64(len(x.Outputs)), 0, MaxOutcomes)
+		c.number("bytes of shards.answers", int64(len(x.Answers)), 0, MaxOutcomes)
 		c.number("number of scores", int64(len(x.Scores)), 0, MaxMetrics)
 		for _, s := range x.Scores {
 			c.finite("shards.scores.sum", s.Sum)
@@ -429,14 +431,20 @@ func (c *checker) schema(s *Schema) {
 			total += len(text) + 2
 		}
 	}
-	c.number("schema", int64(total+4*len(s.GetMean())+4*len(s.GetDeviation())), 0, MaxSchema)
-	c.number("schema.deviation", int64(len(s.GetDeviation())), int64(len(s.GetMean())), int64(len(s.GetMean())))
-	for _, x := range s.GetMean() {
-		c.finite("schema.mean", float64(x))
+	numbers := len(s.GetMean()) + len(s.GetDeviation()) + len(s.GetTargetMean()) + len(s.GetTargetDeviation())
+	c.number("schema", int64(total+4*numbers), 0, MaxSchema)
+	// scale checks the means and deviations of features or targets.
+	scale := func(name string, mean, deviation []float32) {
+		c.number(name+"deviation", int64(len(deviation)), int64(len(mean)), int64(len(mean)))
+		for _, x := range mean {
+			c.finite(name+"mean", float64(x))
+		}
+		for _, x := range deviation {
+			c.float(name+"deviation", float64(x), math.SmallestNonzeroFloat32, math.MaxFloat32)
+		}
 	}
-	for _, x := range s.GetDeviation() {
-		c.float("schema.deviation", float64(x), math.SmallestNonzeroFloat32, math.MaxFloat32)
-	}
+	scale("schema.", s.GetMean(), s.GetDeviation())
+	scale("schema.target_", s.GetTargetMean(), s.GetTargetDeviation())
 }
 
 // Validate checks the welcome alone: an unknown status counts as a refusal, and a reason is only

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -130,7 +131,7 @@ func TestOwnData_ProposedRegression(t *testing.T) {
 		spread, better float64 // of targets, and the error that a few rounds come below
 	}{
 		"near 0":      {func(z float64) (x, y float64) { return z, z }, "0.1 ", "# a guess; fedpace compare --grid schedule.eta0=0.01,0.03,0.1,0.3 finds", 1, 0.05},
-		"far targets": {func(z float64) (x, y float64) { return z, 4e5 + 1e5*z }, "0.02 ", "short steps, as targets reach 5e+05 (larger units allow longer ones); a guess; ", 1e5, 1e5},
+		"far targets": {func(z float64) (x, y float64) { return z, 4e5 + 1e5*z }, "0.1 ", "target_scale: standard       # a model learns deviations from the mean", 1e5, 5e3},
 		"far columns": {func(z float64) (x, y float64) { return 7 + 2*z, z }, "0.0008 ", "# a guess; fedpace compare --grid schedule.eta0=8e-05,0.0002,0.0008,0.002 finds", 1, 0.5},
 	} {
 		dir, r := t.TempDir(), rand.New(rand.NewPCG(5, 6))
@@ -215,4 +216,66 @@ func callAll(t *testing.T, args ...string) (status int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	status = execute(t.Context(), library, args, &out, &errs)
 	return status, out.String(), errs.String()
+}
+
+// The measures that a proposal adds change no bit of other columns, and are those of the model's
+// predictions in the table's unit: R² and the baseline follow from its errors.
+func TestProposal_MeasuresChangeNothingElse(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path, exp := filepath.Join(dir, "own.csv"), filepath.Join(dir, "exp.yaml")
+	for name, c := range map[string]struct {
+		row      func(i int) string
+		measures []string
+	}{
+		"classes": {
+			func(i int) string { return fmt.Sprintf("%d,%d,%s", i%7, i*i%11, []string{"ash", "birch", "cedar"}[i*i%3]) },
+			[]string{"majority_share", "balanced_accuracy", "f1_macro", "auroc"},
+		},
+		"numbers": {
+			func(i int) string { return fmt.Sprintf("%d,%d,%d.5", i%7, i*i%11, 40*(i%7)+i*i%11) },
+			[]string{"mean_baseline", "r2"},
+		},
+	} {
+		text := "user,a,b,answer\n"
+		for i := range 400 {
+			text += fmt.Sprintf("u%d,%s\n", i%5, c.row(i))
+		}
+		putFile(t, path, []byte(text))
+		putFile(t, exp, []byte(success(t, "info", path)))
+		var tables [2][]string
+		for i, more := range []string{"evaluate.every=1", "evaluate.measures=null"} {
+			out := filepath.Join(dir, name, fmt.Sprint(i))
+			if status, _, stderr := callAll(t, "run", "--quiet", "--config", exp, "--set", "stop.rounds=3", "--set", "evaluate.every=1", "--set", more, "--out", out); status != 0 {
+				t.Fatalf("%s: %s", name, stderr)
+			}
+			b, err := os.ReadFile(filepath.Join(out, "rounds.csv"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			tables[i] = strings.Split(strings.TrimSpace(string(b)), "\n")
+		}
+		header := strings.Split(tables[0][0], ",")
+		var added []string
+		for i, line := range tables[0] {
+			var kept []string
+			for j, field := range strings.Split(line, ",") {
+				if slices.Contains(c.measures, strings.TrimPrefix(header[j], "validation_")) {
+					if i == 0 {
+						added = append(added, strings.TrimPrefix(field, "validation_"))
+					} else if field == "" {
+						t.Errorf("%s: round %d has no %s", name, i, header[j])
+					}
+					continue
+				}
+				kept = append(kept, field)
+			}
+			if got := strings.Join(kept, ","); got != tables[1][i] {
+				t.Errorf("%s: line %d is %s beside the measures, and %s without", name, i, got, tables[1][i])
+			}
+		}
+		if !slices.Equal(added, c.measures) {
+			t.Errorf("%s: measures %q, want %q", name, added, c.measures)
+		}
+	}
 }

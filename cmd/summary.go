@@ -102,6 +102,10 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 		number("validation loss", s.ValidationLoss, nil)
 	}
 	for _, m := range shown {
+		// What is the same for every model has no best value.
+		if metric.Constant(m.Name) {
+			m.Best = nil
+		}
 		number("validation "+m.Name, m.Validation, m.Best)
 	}
 	// How the model serves the clients' own samples is one line for each metric.
@@ -110,6 +114,10 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 			line("clients' accuracy", "%s", fairness(e, e.Accuracy, e.WorstAccuracy, e.Jain))
 		}
 		for _, m := range e.Metrics {
+			// Further measures are those of all held-out samples, and clients have none.
+			if m.Mean == nil && metric.IsMeasure(m.Name) {
+				continue
+			}
 			line("clients' "+m.Name, "%s", fairness(e, m.Mean, m.Worst, m.Jain))
 		}
 		if e.Accuracy == nil {

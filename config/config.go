@@ -468,6 +468,7 @@ type Evaluate struct {
 	EverySeconds float64  `key:"every_seconds" is:"null" range:"(0,4e9]" unit:"seconds" word:"fixed=-1" help:"virtual time between validations, in place of every; fixed: that of every rounds of fixed K"`
 	Samples      int      `key:"samples" is:"null" range:"[1,1000000000]" help:"held-out samples of a validation, at even distances among those of all clients; null: all"`
 	Metric       Metric   `key:"metric" default:"null" help:"what models are compared by"`
+	Measures     []string `key:"measures" is:"null" help:"further measures of validations: majority_share, balanced_accuracy, f1_macro, auroc of classes; mean_baseline, r2 of numbers"`
 	Target       *float64 `key:"target" is:"null" range:"[-1e12,1e12]" help:"value of evaluate.metric whose time the summary gives; null: stop's"`
 
 	// Clients says when the model is measured on each client's own samples; the zero value is

@@ -110,6 +110,7 @@ func (w *logisticWork) Evaluate(params []float32, b *Batch, scores []Score) (los
 	// The loss of every sample has the penalty, which is the same for all and is added at the end.
 	for i, y := range b.Labels {
 		w.forward(params, b, i)
+		b.KeepSample(w.z)
 		s, right := network.CrossEntropy(w.z, int(y))
 		loss += s
 		correct += right

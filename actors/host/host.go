@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,6 +14,8 @@ import (
 	"fedpace/actors"
 	"fedpace/actors/fleet"
 	"fedpace/bus"
+	"fedpace/internal/vector"
+	"fedpace/learn/metric"
 )
 
 // Config is what a host of simulated clients needs.
@@ -284,6 +287,9 @@ func (h *Host) evaluate(ctx context.Context, job *bus.Job, params []float32, t *
 		if job.Kind == bus.EvaluateClients {
 			measured = actors.Measured{Client: int(s.Index), Count: int(s.Count)}
 		}
+		if job.Kind == bus.Evaluate && job.Spec.GetOutcomes() {
+			measured.Outcomes = new(metric.Outcomes)
+		}
 		var err error
 		if measured.State, err = h.clientState(ctx, s.KeptDigest); err != nil {
 			return nil, err
@@ -295,6 +301,13 @@ func (h *Host) evaluate(ctx context.Context, job *bus.Job, params []float32, t *
 		shard := &bus.ShardScore{Index: s.Index, LossSum: loss}
 		for _, x := range scores {
 			shard.Scores = append(shard.Scores, &bus.Score{Sum: x.Sum, Weight: x.Weight})
+		}
+		if o := measured.Outcomes; o != nil {
+			shard.Outputs = vector.Bytes(o.Outputs)
+			shard.Answers = vector.Bytes(o.Targets)
+			for _, y := range o.Labels {
+				shard.Answers = binary.LittleEndian.AppendUint32(shard.Answers, uint32(y))
+			}
 		}
 		sum.Shards = append(sum.Shards, shard)
 	}

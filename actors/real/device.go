@@ -330,6 +330,9 @@ func (w *Device) agree(welcome *bus.Welcome) error {
 		Alphabet:  welcome.Schema.GetAlphabet(),
 		Mean:      federated.Convert[float64](welcome.Schema.GetMean()),
 		Deviation: federated.Convert[float64](welcome.Schema.GetDeviation()),
+
+		TargetMean:      federated.Convert[float64](welcome.Schema.GetTargetMean()),
+		TargetDeviation: federated.Convert[float64](welcome.Schema.GetTargetDeviation()),
 	}
 	agreed := fmt.Sprint(welcome.Mapping, schema)
 	if w.set != nil && w.agreed == agreed {

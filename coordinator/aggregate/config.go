@@ -38,6 +38,8 @@ type Learning struct {
 	// Measured is the number of held-out samples that an evaluation takes, spread evenly; 0 means
 	// all.
 	Measured int
+	// Units says for each target what 1 is worth in the unit of the user's data; nil: 1.
+	Units []float64
 	// OwnSamples returns how many of a client's samples an evaluation by client takes, at most as
 	// many as the client has; nil where the run has no such evaluations.
 	OwnSamples func(client int) int

@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -17,12 +18,16 @@ import (
 // number. It returns the mean loss and the values of the run's metrics.
 func (a *Aggregator) Evaluate(ctx context.Context, number int) (loss float64, metrics []float64, err error) {
 	shards := heldOutShards(a.learning.HeldOut, a.learning.Measured)
+	own := len(a.config.Round.Metrics)
+	if a.learning.Spec.GetOutcomes() {
+		own = len(a.learning.Spec.GetMetrics())
+	}
 	scored, err := a.measure(ctx, bus.Evaluate, number, a.models.current().digest, a.queue.parts(), shards)
 	if err != nil {
 		return 0, nil, err
 	}
 	loss = meanOverShards(shards, scored)
-	totals := make([]learn.Score, len(a.config.Round.Metrics))
+	totals := make([]learn.Score, own)
 	// Scores are added in the order of the shards, so the result does not depend on which trainer
 	// was first.
 	for _, s := range scored {
@@ -31,7 +36,7 @@ func (a *Aggregator) Evaluate(ctx context.Context, number int) (loss float64, me
 			totals[k].Weight += score.Weight
 		}
 	}
-	for i, m := range a.config.Round.Metrics {
+	for i, m := range a.config.Round.Metrics[:own] {
 		if totals[i].Weight == 0 {
 			return 0, nil, fmt.Errorf(
 				"coordinator: %s is measured on none of the held-out samples: its weights are 0",
@@ -43,6 +48,17 @@ func (a *Aggregator) Evaluate(ctx context.Context, number int) (loss float64, me
 			return 0, nil, fmt.Errorf("on the held-out samples: %w", err)
 		}
 		metrics = append(metrics, value)
+	}
+	// Further measures follow from what the model gave for all samples together.
+	if own < len(a.config.Round.Metrics) {
+		outcomes, err := outcomesOf(a.learning.Model.Samples(), shards, scored)
+		if err != nil {
+			return 0, nil, err
+		}
+		outcomes.Units = a.learning.Units
+		for _, m := range a.config.Round.Metrics[own:] {
+			metrics = append(metrics, outcomes.Value(m.Name))
+		}
 	}
 	a.reportBest(loss, metrics)
 	return loss, metrics, nil
@@ -97,6 +113,10 @@ func (a *Aggregator) EvaluateClients(ctx context.Context, number int) ([]metric.
 				return nil, fmt.Errorf("on the own samples of client %d: %w", client, err)
 			}
 			scores[client].Metrics = append(scores[client].Metrics, value)
+		}
+		// Further measures are those of all held-out samples, not of a client.
+		for range len(a.config.Round.Metrics) - len(s.Scores) {
+			scores[client].Metrics = append(scores[client].Metrics, math.NaN())
 		}
 	}
 	return scores, nil
@@ -168,6 +188,50 @@ func metricValue(m metric.Metric, total learn.Score) (float64, error) {
 	}
 }
 
+// outcomeBytes is the length of the outputs and answers of so many samples in a message.
+func outcomeBytes(samples learn.Samples, count int) int {
+	// The answer of a classifier's sample is its class.
+	answers := max(1, samples.Targets)
+	return 4 * count * (metric.WidthOf(samples.Classes, samples.Targets) + answers)
+}
+
+// outcomesOf joins what the model gave for the samples of all shards. Bytes that are not those of
+// such samples are an error.
+func outcomesOf(samples learn.Samples, shards []*bus.Shard, scored []*bus.ShardScore) (*metric.Outcomes, error) {
+	all := &metric.Outcomes{Width: metric.WidthOf(samples.Classes, samples.Targets)}
+	for i, s := range scored {
+		count := int(shards[i].Count)
+		if got := len(s.Outputs) + len(s.Answers); got != outcomeBytes(samples, count) ||
+			len(s.Outputs) != 4*count*all.Width {
+			return nil, fmt.Errorf("coordinator: %d bytes of outcomes of the %d samples of shard %d, want %d",
+				got, count, s.Index, outcomeBytes(samples, count))
+		}
+		for b := range slices.Chunk(s.Outputs, 4) {
+			all.Outputs = append(all.Outputs, math.Float32frombits(binary.LittleEndian.Uint32(b)))
+		}
+		for b := range slices.Chunk(s.Answers, 4) {
+			bits := binary.LittleEndian.Uint32(b)
+			if samples.Targets > 0 {
+				all.Targets = append(all.Targets, math.Float32frombits(bits))
+				continue
+			}
+			if bits >= uint32(samples.Classes) {
+				return nil, fmt.Errorf("coordinator: a sample of shard %d has class %d of %d", s.Index, bits, samples.Classes)
+			}
+			all.Labels = append(all.Labels, int32(bits))
+		}
+	}
+	// What is found must be a class, too, as it is counted by its number.
+	if samples.Classes > metric.MaxScored {
+		for _, x := range all.Outputs {
+			if !(x >= 0 && x < float32(samples.Classes)) {
+				return nil, fmt.Errorf("coordinator: a sample is found to be of class %v of %d", x, samples.Classes)
+			}
+		}
+	}
+	return all, nil
+}
+
 // A result takes about 18 bytes a shard and 20 a score, and is to be a small message.
 const (
 	maxShards     = 8192
@@ -187,7 +251,11 @@ func (a *Aggregator) measure(
 ) ([]*bus.ShardScore, error) {
 	scores := make([]*bus.ShardScore, len(shards))
 	var jobs []job
-	perJob := min(maxShards, bus.ChunkBytes/(bytesPerShard+bytesPerScore*len(a.config.Round.Metrics)))
+	perShard := bytesPerShard + bytesPerScore*len(a.config.Round.Metrics)
+	if kind == bus.Evaluate && a.learning.Spec.GetOutcomes() {
+		perShard += outcomeBytes(a.learning.Model.Samples(), shardSamples)
+	}
+	perJob := max(1, min(maxShards, bus.ChunkBytes/perShard))
 	// A job holds no more shards than fit a message with their scores.
 	parts := max(minJobs, (len(shards)+perJob-1)/perJob)
 	for _, part := range split(len(shards), parts) {

@@ -224,6 +224,9 @@ func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
 	case algorithm.Client(run.Params) != nil:
 		g.Protocol = bus.ProtocolAlgorithm
 	}
+	if len(w.Schema.GetTargetMean()) > 0 {
+		g.Protocol = bus.ProtocolTargets
+	}
 	d.gateway, err = gateway.Open(ctx, c.Conn, run.Name, g)
 	return d, err
 }

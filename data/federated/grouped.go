@@ -231,6 +231,7 @@ func (s *Grouped) append(dst *learn.Batch, n int, sample func(k int) int) {
 		if s.Labels != nil {
 			dst.Labels = append(dst.Labels, s.Labels[i])
 		} else {
+			dst.Units = s.About.TargetDeviation
 			dst.Targets = append(dst.Targets, s.Targets[i*s.About.Targets:(i+1)*s.About.Targets]...)
 		}
 	}

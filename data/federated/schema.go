@@ -25,6 +25,11 @@ type Schema struct {
 	Mean []float64 `json:",omitempty"`
 	// Deviation is what each feature was divided by after the subtraction; it is as long as Mean.
 	Deviation []float64 `json:",omitempty"`
+	// TargetMean is what was subtracted from each target; nil means that targets are not scaled.
+	TargetMean []float64 `json:",omitempty"`
+	// TargetDeviation is what each target was divided by after the subtraction; it is as long as
+	// TargetMean. Measures of targets are in the unit from before.
+	TargetDeviation []float64 `json:",omitempty"`
 	// Alphabet is what each token from 1 on stands for. Token 0 is padding, and every character
 	// that the alphabet lacks. Nil means that the samples are no text or have no alphabet.
 	Alphabet []string `json:",omitempty"`
@@ -47,7 +52,8 @@ func Convert[To, From float32 | float64](values []From) []To {
 func (s *Schema) Fits(samples learn.Samples) bool {
 	all := func(n, want int) bool { return n == 0 || n == want }
 	return all(len(s.Labels), samples.Classes) && all(len(s.Columns), samples.Features) && all(len(s.Mean), samples.Features) &&
-		len(s.Deviation) == len(s.Mean) && all(len(s.Alphabet), samples.Vocabulary-1) && len(s.Alphabet) <= MaxAlphabet
+		len(s.Deviation) == len(s.Mean) &&
+		all(len(s.TargetMean), samples.Targets) && len(s.TargetDeviation) == len(s.TargetMean) && all(len(s.Alphabet), samples.Vocabulary-1) && len(s.Alphabet) <= MaxAlphabet
 }
 
 // Label is the name of a class, its number where it has none.
@@ -105,7 +111,8 @@ func Adopt(s Set, target Schema) error {
 			target.Labels == nil &&
 			info.Alphabet == nil &&
 			target.Alphabet == nil &&
-			target.Mean == nil {
+			target.Mean == nil &&
+			target.TargetMean == nil {
 			return nil
 		}
 		return fmt.Errorf("data: %s: its samples cannot be made to mean what the run's mean", info.Name)
@@ -138,8 +145,36 @@ func (s *Grouped) Adopt(target Schema) error {
 	if err := s.adoptScale(target); err != nil {
 		return err
 	}
+	s.adoptTargetScale(target)
 	*schema = target
 	return nil
+}
+
+// adoptTargetScale undoes the scale of targets and applies another, in 64 bits. Nil means no scale.
+// Equal scales change no value.
+func (s *Grouped) adoptTargetScale(target Schema) {
+	schema := s.About.Schema
+	if sameScale(schema.TargetMean, target.TargetMean) && sameScale(schema.TargetDeviation, target.TargetDeviation) {
+		return
+	}
+	// The targets are copied, as they may lie in a file that is mapped into memory.
+	s.Targets = slices.Clone(s.Targets)
+	for i, y := range s.Targets {
+		j := i % s.About.Targets
+		value := schema.Unscaled(float64(y), j)
+		if target.TargetMean != nil {
+			value = (value - target.TargetMean[j]) / target.TargetDeviation[j]
+		}
+		s.Targets[i] = float32(value)
+	}
+}
+
+// Unscaled returns a value of target j in the unit that it had before targets were scaled.
+func (s *Schema) Unscaled(y float64, j int) float64 {
+	if s.TargetMean == nil {
+		return y
+	}
+	return float64(y*s.TargetDeviation[j]) + s.TargetMean[j]
 }
 
 // WordOf parts the name of a feature that says whether a row has a word: column=word.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"fedpace/learn"
@@ -106,7 +107,8 @@ func Describe(ctx context.Context, s Set) (Stats, error) {
 				labelCounts[c][l]++
 			}
 			for i, x := range batch.Targets {
-				targets[i%len(targets)] = append(targets[i%len(targets)], x)
+				j := i % len(targets)
+				targets[j] = append(targets[j], float32(d.Info.shownTarget(float64(x), j)))
 			}
 		})
 		if err := cmp.Or(err, ctx.Err()); err != nil {
@@ -129,6 +131,19 @@ func Describe(ctx context.Context, s Set) (Stats, error) {
 	d.Mean = float64(d.Samples) / float64(d.Clients)
 	d.Histogram = histogram(sizes)
 	return d, nil
+}
+
+// shownTarget returns target j as people know it: in the unit from before targets were scaled, to six
+// digits then, as float32 does not give back more.
+func (i *Info) shownTarget(y float64, j int) float64 {
+	if i.TargetMean == nil {
+		return y
+	}
+	rounded, err := strconv.ParseFloat(strconv.FormatFloat(i.Unscaled(y, j), 'g', 6, 64), 64)
+	if err != nil {
+		return math.NaN()
+	}
+	return rounded
 }
 
 // quartiles returns the least value, the three quartiles and the largest one of values, which must
@@ -169,7 +184,11 @@ func (i *Info) words(b *learn.Batch) string {
 		text = fmt.Sprint("words ", b.Index[:min(shownNames, b.RowStart[1])])
 	}
 	if i.Targets > 0 {
-		return fmt.Sprintf("%s -> %.6g", text, b.Targets[:i.Targets])
+		targets := slices.Clone(b.Targets[:i.Targets])
+		for j, y := range targets {
+			targets[j] = float32(i.shownTarget(float64(y), j))
+		}
+		return fmt.Sprintf("%s -> %.6g", text, targets)
 	}
 	return fmt.Sprintf("%s -> %.40q", text, i.Label(int(b.Labels[0])))
 }
@@ -307,6 +326,9 @@ func (d *Stats) describeLabels(b *strings.Builder) {
 			q[2],
 			q[3],
 		)
+		if d.Info.TargetMean != nil {
+			fmt.Fprintf(b, "           a model learns it less %g, divided by %g\n", d.Info.TargetMean[i], d.Info.TargetDeviation[i])
+		}
 	}
 	if len(d.Labels) == 0 {
 		return

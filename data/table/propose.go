@@ -153,10 +153,11 @@ var (
 		"branch", "bank", "company", "team", "group", "reviewer", "speaker", "driver", "vehicle", "machine",
 		"sensor", "plant", "node", "phone", "account", "member", "student", "employee",
 	}
-	labelWords = []string{
+	classWords = []string{
 		"label", "class", "y", "target", "species", "outcome", "diagnosis", "sentiment", "digit", "variety",
-		"cultivar", "genus", "breed", "price",
+		"cultivar", "genus", "breed",
 	}
+	labelWords = append(slices.Clip(classWords), "price")
 	maybeLabel = []string{
 		"category", "character", "kind", "type", "grade", "status", "quality", "score", "rating", "stars",
 		"result",
@@ -302,7 +303,7 @@ func findLabel(free []*profile, last *profile) (label *profile, grounds string) 
 	find("the last column", func(c *profile) bool {
 		return c == last &&
 			c.time() == "" &&
-			(c.words() && c.classes(maxDistinct) || c.classes(20))
+			(c.words() && c.classes(maxDistinct) || c.classes(fewClasses))
 	})
 	find("the last column", func(c *profile) bool {
 		return c == last && c.numbers() && !c.rowNumber() && c.time() == ""
@@ -322,10 +323,14 @@ func findLabel(free []*profile, last *profile) (label *profile, grounds string) 
 // has numbers. grounds says what spoke for this column. A nil label means that none was found; then
 // a text predicts its next token, or the user has to name a column.
 func (p *Proposal) addLabel(label *profile, grounds string) {
-	// Negative numbers are classes only if there are two of them, such as -1 and 1.
+	// Negative numbers are classes only if there are two of them, such as -1 and 1. Many whole numbers
+	// are rather counts, unless their name is that of classes.
 	classes := label != nil &&
 		label.classes(maxDistinct) &&
-		(label.words() || label.lowest >= 0 || len(label.distinct) == 2)
+		(label.words() ||
+			len(label.distinct) == 2 ||
+			label.lowest >= 0 &&
+				(len(label.distinct) <= fewClasses || hasWord(label.name, slices.Concat(classWords, maybeLabel))))
 	switch {
 	case label != nil && label.noted != nil:
 		p.Table.Label = label.name
@@ -367,10 +372,6 @@ func (p *Proposal) addLabel(label *profile, grounds string) {
 		}
 	default:
 		p.Table.Target = []string{label.name}
-		// Large targets make large gradients.
-		if max(label.highest, -label.lowest) > 100 {
-			grounds += "; for numbers that large take another unit, or a small schedule.eta0"
-		}
 		p.add(
 			"target",
 			quoted(label.name),
@@ -379,7 +380,25 @@ func (p *Proposal) addLabel(label *profile, grounds string) {
 			label.highest,
 			grounds,
 		)
+		// Large targets make large gradients, as large features do.
+		if label.highest > 10 || label.lowest < -10 {
+			p.Table.TargetScale = scaleStandard
+			p.add(targetScale, scaleStandard, "a model learns deviations from the mean; errors keep the table's unit")
+		}
 	}
+}
+
+// fewClasses is how many whole numbers are taken for classes whatever the name of their column.
+const fewClasses = 20
+
+// targetScale is the option that scales targets.
+const targetScale = "target_scale"
+
+// KeepTargets proposes that targets stay as they are: a trainer reports errors in the unit of what it is
+// given.
+func (p *Proposal) KeepTargets() {
+	p.Table.TargetScale = ""
+	p.reasons = slices.DeleteFunc(p.reasons, func(r reason) bool { return r.option == targetScale })
 }
 
 // guessFeatures chooses the inputs of the model from the columns without a meaning, free. The first

@@ -94,7 +94,7 @@ func TestProposals(t *testing.T) {
 			file: rows("user,x,label", "a,1.5,0", "b,2.5,2", "b,2.5,1"), without: "classes:",
 		},
 		"many whole numbers far apart are a target": {
-			file: manyPrices(), want: "numbers from 1e+05 to 2.49e+05, so this is a regression; its name; for numbers that large take another unit",
+			file: manyPrices(), want: "numbers from 1e+05 to 2.49e+05, so this is a regression; its name\n  target_scale: standard       # a model learns deviations from the mean",
 		},
 		"true and false are numbers, and no parts": {
 			file: rows("user,x,smoker,label", "a,1.5,True,rose", "b,2.5,False,lily"), want: "features: [x, smoker] ", without: "split:",

@@ -192,10 +192,12 @@ func (r *reading) set(name string) (*federated.Grouped, error) {
 		}
 	}
 	if r.targets != nil {
-		s.Targets = r.targets.rounded()
 		s.About.Targets = r.targets.width
 		s.About.Predicted = r.t.Target
-		r.noteCoarseTargets(&s.About)
+		if r.t.TargetScale == "" {
+			s.Targets = r.targets.rounded()
+			r.noteCoarseTargets(&s.About)
+		}
 	}
 	if r.split != nil && r.split.validation != "" {
 		s.About.AddNote(
@@ -231,6 +233,10 @@ func (r *reading) set(name string) (*federated.Grouped, error) {
 	if len(scaleRows) == 0 {
 		scaleRows = g.Held
 	}
+	if r.t.TargetScale == scaleStandard {
+		s.About.TargetMean, s.About.TargetDeviation = moments(r.targets.double, r.targets.width, scaleRows)
+		s.Targets = r.targets.standardised(s.About.TargetMean, s.About.TargetDeviation)
+	}
 	if err := r.features(&s, scaleRows); err != nil {
 		return nil, err
 	}
@@ -242,8 +248,7 @@ func (r *reading) set(name string) (*federated.Grouped, error) {
 const maxTargetError = 1e-3
 
 // noteCoarseTargets adds a warning to about for each target that loses precision by the rounding to
-// float32, such as seconds since 1970. The model learns from the rounded numbers. Targets are not
-// scaled, so that predictions have the unit of the table.
+// float32, such as seconds since 1970. The model learns from the rounded numbers.
 func (r *reading) noteCoarseTargets(about *federated.Info) {
 	rows := make([]int32, 0, r.rows)
 	for row := range r.rows {

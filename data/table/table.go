@@ -45,6 +45,8 @@ type Table struct {
 	Classes []string `key:"classes" is:"null" help:"names of classes in order; null: the label column's, sorted"`
 	// Target are the columns of numbers to predict, in the place of a label.
 	Target []string `key:"target" is:"null" help:"columns of numbers to predict, in place of a label"`
+	// TargetScale says how targets are changed before a model learns them; empty: not at all.
+	TargetScale string `key:"target_scale" is:"null" words:"standard" help:"change of targets: standard, to mean 0 and deviation 1 over the training rows; measures keep the table's unit"`
 	// Split is the column that says which rows are held out; empty: a part of each client's.
 	Split string `key:"split" is:"null" help:"column that says which rows are held out, as train and test or 0 and 1; null: a fifth of each client's"`
 	// Shape has the channels, the height and the width of an image; nil: the features are no image.
@@ -125,6 +127,8 @@ func (t Table) Validate() error {
 		return registry.Errorf("target", "want either a label or a target")
 	case t.Scale == scalePixels && t.Missing == missingMean:
 		return registry.Errorf("missing", "a mean is no whole number, which scale: pixels wants (refuse or drop)")
+	case t.TargetScale != "" && t.Target == nil:
+		return registry.Errorf("target_scale", "is the scale of a target, and there is none")
 	case t.Classes != nil && t.Label == "":
 		return registry.Errorf("classes", "names the classes of a label, and there is none")
 	case t.Words != nil && (t.Shape != nil || t.Scale == scalePixels):

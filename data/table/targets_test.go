@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"fedpace/data/federated"
 	. "fedpace/data/table"
 )
 
@@ -37,5 +38,43 @@ func TestTarget_RoundingIsTold(t *testing.T) {
 	}
 	if step := math.Nextafter32(1_700_000_000, math.MaxFloat32) - 1_700_000_000; step != 128 {
 		t.Errorf("float32 has steps of %v there", step)
+	}
+}
+
+// TestTargetScale_Standard scales targets by the mean and the deviation of the training rows, which
+// are worked by hand, and keeps the rest of times of which float32 would lose it. A device's table
+// gets the run's scale.
+func TestTargetScale_Standard(t *testing.T) {
+	mapping := Table{Features: []string{"x"}, Target: []string{"when"}, Split: "part", TargetScale: "standard"}
+	open := func(text string, m Table) federated.Set { return mustOpenMapped(t, text, "own.csv", m) }
+	run := open("x,when,part\n1,1700000000,train\n2,1700000010,train\n3,1700000025,test\n", mapping)
+	// The mean of 0 and 10 s is 5 s, and their deviation as well.
+	b := everything(t, run)
+	want := map[float32]float32{1: -1, 2: 1, 3: 4}
+	for i, x := range b.X {
+		if b.Targets[i] != want[x] || run.Info().TargetDeviation[0] != 5 {
+			t.Errorf("row %v: target %v in units of %v, want %v of 5", x, b.Targets[i], run.Info().TargetDeviation, want[x])
+		}
+	}
+	for _, scale := range []string{"standard", ""} {
+		mapping.TargetScale = scale
+		device := open("x,when,part\n1,1700000100,train\n2,1700000200,train\n3,1700000300,test\n", mapping)
+		if err := federated.Adopt(device, run.Info().Schema); err != nil {
+			t.Fatal(err)
+		}
+		b := everything(t, device)
+		for i, x := range b.X {
+			// (100 x - 5)/5; float32 knows the times without a scale to 64 s, which are 12.8 deviations.
+			tolerance := 1e-5
+			if scale == "" {
+				tolerance = 12.8
+			}
+			if want := (100*float64(x) - 5) / 5; !(math.Abs(float64(b.Targets[i])-want) <= tolerance) {
+				t.Errorf("scale %q, row %v: target %v, want %v", scale, x, b.Targets[i], want)
+			}
+		}
+	}
+	if err := (Table{Features: []string{"x"}, Label: "y", TargetScale: "standard"}).Validate(); err == nil {
+		t.Error("the scale of a target is taken without one")
 	}
 }

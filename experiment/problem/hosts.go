@@ -258,6 +258,7 @@ func (p *Data) Welcome() (*bus.Welcome, error) {
 	if s.Labels != nil ||
 		s.Columns != nil ||
 		s.Mean != nil ||
+		s.TargetMean != nil ||
 		s.Alphabet != nil {
 		w.Schema = &bus.Schema{
 			Labels:    s.Labels,
@@ -265,6 +266,9 @@ func (p *Data) Welcome() (*bus.Welcome, error) {
 			Mean:      federated.Convert[float32](s.Mean),
 			Deviation: federated.Convert[float32](s.Deviation),
 			Alphabet:  s.Alphabet,
+
+			TargetMean:      federated.Convert[float32](s.TargetMean),
+			TargetDeviation: federated.Convert[float32](s.TargetDeviation),
 		}
 		// The message that welcomes a device has a bounded size.
 		if n := proto.Size(w.Schema); n > bus.MaxSchema {

@@ -25,6 +25,9 @@ func (p *Problem) chooseMetrics() (err error) {
 	if err := metric.CheckNames(p.Metrics); err != nil {
 		return fmt.Errorf("model: %s: %w", p.Model, err)
 	}
+	if err := p.addMeasures(); err != nil {
+		return err
+	}
 	if p.Quality, err = c.Evaluate.Metric.QualityOf(p.Metrics); err != nil {
 		return err
 	}
@@ -35,7 +38,7 @@ func (p *Problem) chooseMetrics() (err error) {
 	}
 	// The metric is written to the configuration unless the accuracy is the only one.
 	accurate := metric.Find(p.Metrics, metric.Accuracy) >= 0
-	if len(p.Metrics) != 1 || !accurate {
+	if len(p.Model.Metrics()) != 1 || !accurate || p.Quality.Index != 0 {
 		c.Evaluate.Metric = config.Metric{Name: p.Quality.Name, Better: p.Quality.Direction()}
 	}
 	if p.Targets, err = c.Stop.Targets(p.Quality, p.Metrics); err != nil || accurate {
@@ -48,6 +51,41 @@ func (p *Problem) chooseMetrics() (err error) {
 		return fmt.Errorf(needsAccuracy, "schedule.k", p.Model)
 	case schedule.NeedsOf(c.Schedule.Eta, run).Accuracy:
 		return fmt.Errorf(needsAccuracy, "schedule.eta", p.Model)
+	}
+	return nil
+}
+
+// addMeasures adds those of evaluate.measures to the run's metrics, behind the model's own. Only models
+// of this program give the outcomes of single samples, from which they follow.
+func (p *Problem) addMeasures() error {
+	if p.Trainer != nil && p.Set.Info().TargetMean != nil {
+		return &config.KeyError{
+			Key:     "data.target_scale",
+			Problem: "the trainer measures its model itself, in the unit of what it is given (want null)",
+		}
+	}
+	wanted := p.Config.Evaluate.Measures
+	refuse := func(format string, args ...any) error {
+		return &config.KeyError{Key: "evaluate.measures", Problem: fmt.Sprintf(format, args...)}
+	}
+	samples := p.Model.Samples()
+	switch {
+	case len(wanted) == 0:
+		return nil
+	case p.Trainer != nil:
+		return refuse("the trainer measures its model itself (want null, and the measures among its metrics)")
+	case samples.Classes == 0 && samples.Targets == 0 || len(p.Model.Metrics()) == 0:
+		return refuse("%s tells neither classes nor numbers (want null)", p.Model)
+	}
+	for i, name := range wanted {
+		m, err := metric.Measure(name, samples.Classes, samples.Targets)
+		if err != nil {
+			return refuse("%v", err)
+		}
+		if slices.Contains(wanted[:i], name) {
+			return refuse("%s is there twice", name)
+		}
+		p.Metrics = append(p.Metrics, m)
 	}
 	return nil
 }

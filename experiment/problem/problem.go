@@ -622,6 +622,7 @@ func (p *Problem) Learning() *actors.Problem {
 		Kernel:        p.Arithmetic,
 		Attacks:       attacks(c),
 		Trainer:       p.Trainer,
+		Outcomes:      len(c.Evaluate.Measures) > 0,
 		Noise:         c.Privacy.Local,
 		Grid:          p.noiseGrid(),
 		Clips:         c.Combining().Clip != nil,

@@ -149,6 +149,7 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 			Jobs:       e.jobs,
 			HeldOut:    p.Set.HeldOut(),
 			Measured:   p.Config.Evaluate.Samples,
+			Units:      p.Set.Info().TargetDeviation,
 			Batch:      p.Batch(),
 			Attackers:  p.Attackers(),
 			OwnSamples: p.EvaluationSamples,

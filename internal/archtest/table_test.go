@@ -34,7 +34,7 @@ simclock: time
 python:
 coordinator/fairshare:
 coordinator/theory:
-learn/metric:
+learn/metric: internal/portable
 coordinator/schedule: internal/portable/exact registry policy github.com/expr-lang/expr/...
 coordinator/closing: registry policy coordinator/schedule simclock
 coordinator/selection: internal/bitset internal/keyed internal/portable/exact registry policy coordinator/closing simclock

@@ -6,5 +6,10 @@
 // quantities is the run's [Quality]: plateaus, the best model and comparisons go by
 // it.
 //
-// The package is pure and uses the standard library alone.
+// [Outcomes] are what a model gave for each sample, for measures that are no mean over samples. All of
+// them are computed in one place from all samples: counts of classes are whole, ranks are those of all
+// samples together, and real numbers are added in the order of their size. So neither the order of
+// the samples nor who measured them changes a bit.
+//
+// The package is pure.
 package metric

@@ -45,6 +45,12 @@ type Batch struct {
 	// Tokens holds sequences: N rows of Samples.Features tokens, one row after the other.
 	Tokens []uint8
 
+	// Units says for each target what 1 is worth in the unit of the user's data; nil: 1. Absolute errors
+	// are measured in that unit.
+	Units []float64
+	// Outcomes takes the outputs of each sample of an evaluation; nil: they are not kept.
+	Outcomes *metric.Outcomes
+
 	// Seed is the seed of all random numbers that a model draws in a training step, as for dropout.
 	Seed uint64
 

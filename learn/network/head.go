@@ -85,6 +85,7 @@ func blank(z []float32, n int) {
 // losses.
 func (h *crossEntropies) evaluate(z []float32, p *Pass, scores []Score) (loss float64) {
 	labels := p.batch.Labels[p.first:][:p.Samples]
+	p.batch.keep(z, p.Samples, true)
 	var best [Lanes]int32
 	n := len(labels)
 	largest := h.top[:n]
@@ -135,11 +136,16 @@ func (n squares) gradient(z []float32, p *Pass, scale float32) (loss float64) {
 // evaluate adds the samples' mean absolute errors to the score, and returns the sum of the losses.
 func (n squares) evaluate(z []float32, p *Pass, scores []Score) (loss float64) {
 	absolute := 0.0
+	p.batch.keep(z, p.Samples, false)
 	for t := range int(n) {
+		unit := 1.0
+		if p.batch.Units != nil {
+			unit = p.batch.Units[t]
+		}
 		for s, v := range z[t*Lanes:][:p.Samples] {
 			d := float64(v) - float64(p.batch.Targets[(p.first+s)*int(n)+t])
 			loss += float64(d * d)
-			absolute += math.Abs(d)
+			absolute += float64(math.Abs(d) * unit)
 		}
 	}
 	scores[0].Sum += absolute / float64(n)

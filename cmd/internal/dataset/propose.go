@@ -6,6 +6,7 @@ import (
 	"math"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	"fedpace/data/federated"
 	"fedpace/data/table"
 	"fedpace/learn"
+	"fedpace/learn/metric"
 )
 
 // trial is what a configuration of custom data begins with, beside the data: guesses
@@ -28,7 +30,29 @@ var trial = []struct {
 	{[][2]string{{"compute.seconds_per_step", "0.01"}}, "a guess; fedpace calibrate --model measures a device"},
 	{[][2]string{{"network.download_mbps", "20"}, {"network.upload_mbps", "5"}}, "a guess; the clients' links"},
 	{[][2]string{{"schedule.window", "10"}}, "rounds over which the training loss is averaged"},
-	{[][2]string{{"evaluate.every", "5"}, {"stop.rounds", "100"}}, ""},
+	{[][2]string{{"evaluate.every", "5"}}, ""},
+	{[][2]string{{measuresKey, ""}}, ""},
+	{[][2]string{{"stop.rounds", "100"}}, ""},
+}
+
+// measuresKey is the key of the measures beside the model's own.
+const measuresKey = "evaluate.measures"
+
+// measuresFor returns the measures of such samples, as the value of evaluate.measures, and why; ok is
+// false where none are proposed.
+func measuresFor(samples learn.Samples) (s setting, ok bool) {
+	reason := "beside accuracy: what guessing the most frequent class gives, and what rare classes do not hide in"
+	switch {
+	case tellsNext(samples) || samples.Targets > metric.MaxTargets:
+		return s, false
+	case samples.Targets > 0:
+		reason = "beside the mean absolute error: that of always saying the mean, and the share of variance explained"
+	}
+	list := slices.DeleteFunc(metric.MeasuresFor(samples.Targets > 0), func(name string) bool {
+		_, err := metric.Measure(name, samples.Classes, samples.Targets)
+		return err != nil
+	})
+	return setting{"[" + strings.Join(list, ", ") + "]", reason}, true
 }
 
 // tellsNext reports whether the samples are windows of a text whose next token is to be predicted:
@@ -73,6 +97,9 @@ func Propose(path, label, instead string, o federated.Options) (proposal Proposa
 	if err != nil {
 		return proposal, err
 	}
+	if instead != "" {
+		p.KeepTargets()
+	}
 	var b strings.Builder
 	// The text says how much of the table the proposal is based on.
 	looked := fmt.Sprintf("%d rows", p.Rows)
@@ -108,6 +135,10 @@ func Propose(path, label, instead string, o federated.Options) (proposal Proposa
 			}
 			// The reason stands behind the value, as a comment.
 			line := key[0] + ": " + key[1]
+			// Some samples have no further measures, and a trainer measures its model itself.
+			if key[0] == measuresKey && (instead != "" || key[1] == "") {
+				continue
+			}
 			// A trainer has the model, so the configuration names none.
 			if key[0] == "model" && instead != "" {
 				line = instead
@@ -150,6 +181,9 @@ func settings(p *table.Proposal, path string, o federated.Options) (map[string]s
 	}
 	model, description := startModel(guess.Samples)
 	values := map[string]setting{"model": {model, description + "for a start; fedpace help model lists the others"}}
+	if measures, ok := measuresFor(guess.Samples); ok {
+		values[measuresKey] = measures
+	}
 	// Nothing more is known without reading the table.
 	if !p.Complete() {
 		return values, guess, nil
@@ -157,6 +191,9 @@ func settings(p *table.Proposal, path string, o federated.Options) (map[string]s
 	set, err := data.OpenWith(p.Table, path, o)
 	if err != nil {
 		return values, guess, err
+	}
+	if measures, ok := measuresFor(set.Info().Samples); ok {
+		values[measuresKey] = measures
 	}
 	// Without clients, no epoch of a client is known.
 	steps := 10

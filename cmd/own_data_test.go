@@ -229,7 +229,9 @@ func TestProposal_MeasuresChangeNothingElse(t *testing.T) {
 		measures []string
 	}{
 		"classes": {
-			func(i int) string { return fmt.Sprintf("%d,%d,%s", i%7, i*i%11, []string{"ash", "birch", "cedar"}[i*i%3]) },
+			func(i int) string {
+				return fmt.Sprintf("%d,%d,%s", i%7, i*i%11, []string{"ash", "birch", "cedar"}[i*i%3])
+			},
 			[]string{"majority_share", "balanced_accuracy", "f1_macro", "auroc"},
 		},
 		"numbers": {

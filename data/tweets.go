@@ -392,16 +392,7 @@ func addBag(r *federated.BagRows, index map[string]uint16, words []string) (hasK
 	if len(tokens) > maxTweetWords || int64(len(r.Word)+len(tokens)) > math.MaxUint32 {
 		return false, fmt.Errorf("%d tokens, want at most %d", len(tokens), maxTweetWords)
 	}
-	slices.Sort(tokens)
-	for i, token := range tokens {
-		// Equal tokens lie side by side now, and become one with a count.
-		if i == 0 || token != tokens[i-1] {
-			r.Word, r.Count = append(r.Word, token), append(r.Count, 0)
-		}
-		r.Count[len(r.Count)-1]++
-	}
-	r.Total = append(r.Total, uint16(len(tokens)))
-	r.Starts = append(r.Starts, uint32(len(r.Word)))
+	r.Add(tokens)
 	return true, nil
 }
 

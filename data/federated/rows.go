@@ -189,6 +189,37 @@ func (r *BagRows) Append(dst *learn.Batch, i int) {
 	}
 }
 
+// Add appends a sample with these tokens, at least one and at most 65,535, in any order, which it
+// sorts. Equal tokens become one with a count.
+func (r *BagRows) Add(tokens []uint16) {
+	slices.Sort(tokens)
+	for i, token := range tokens {
+		if i == 0 || token != tokens[i-1] {
+			r.Word = append(r.Word, token)
+			r.Count = append(r.Count, 0)
+		}
+		r.Count[len(r.Count)-1]++
+	}
+	r.Total = append(r.Total, uint16(len(tokens)))
+	r.Starts = append(r.Starts, uint32(len(r.Word)))
+}
+
+// numbered returns the bags with other numbers of their tokens: number[i] is that of token i, -1
+// where the token is unknown and does not count. A bag that loses all its tokens keeps none.
+func (r *BagRows) numbered(number []int) *BagRows {
+	other := &BagRows{Starts: []uint32{0}}
+	for i := range r.Total {
+		var tokens []uint16
+		for j := r.Starts[i]; j < r.Starts[i+1]; j++ {
+			if n := number[r.Word[j]]; n >= 0 {
+				tokens = append(tokens, slices.Repeat([]uint16{uint16(n)}, int(r.Count[j]))...)
+			}
+		}
+		other.Add(tokens)
+	}
+	return other
+}
+
 // Memory is the size of all samples in bytes.
 func (r *BagRows) Memory() int {
 	return 4*len(r.Starts) + 2*(len(r.Word)+len(r.Count)+len(r.Total))

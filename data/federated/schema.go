@@ -188,6 +188,9 @@ func (s *Grouped) adoptColumns(names []string) error {
 	if schema.Columns == nil || names == nil || slices.Equal(schema.Columns, names) {
 		return nil
 	}
+	if bags, ok := s.Rows.(*BagRows); ok {
+		return s.adoptWords(bags, names)
+	}
 	// The feature of a word has the name of its column, WordOf and the word.
 	column := func(name string) string {
 		prefix, _, _ := strings.Cut(name, WordOf)
@@ -240,6 +243,33 @@ func (s *Grouped) adoptColumns(names []string) error {
 	s.Rows = reordered
 	s.About.Features = len(names)
 	schema.Columns = names
+	return nil
+}
+
+// adoptWords gives the words of bags the numbers that they have among names, those of another set.
+// Words that the other set lacks do not count. It is an error if both share no word.
+func (s *Grouped) adoptWords(bags *BagRows, names []string) error {
+	place := make(map[string]int, len(names))
+	for i, name := range names {
+		place[name] = i
+	}
+	number := make([]int, len(s.About.Columns))
+	shared := 0
+	for i, word := range s.About.Columns {
+		at, ok := place[word]
+		if !ok {
+			at = -1
+		} else {
+			shared++
+		}
+		number[i] = at
+	}
+	if shared == 0 {
+		return fmt.Errorf("none of its %d words is among the run's %d", len(number), len(names))
+	}
+	s.Rows = bags.numbered(number)
+	s.About.Features = len(names)
+	s.About.Columns = names
 	return nil
 }
 

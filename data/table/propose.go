@@ -24,6 +24,8 @@ type Proposal struct {
 	All bool
 	// Columns is the number of columns of the table.
 	Columns int
+	// labelled says that the table has a column of classes.
+	labelled bool
 	// reasons says why each option has its value, in the order of the options.
 	reasons []reason
 	// unused lists the columns without a meaning, each with the reason.
@@ -250,6 +252,7 @@ func (p *Proposal) guess(columns []*profile, named string) error {
 		label, grounds = findLabel(free, columns[len(columns)-1])
 	}
 	free = slices.DeleteFunc(free, func(c *profile) bool { return c == label })
+	p.labelled = label != nil && label.classes(maxDistinct)
 	// The features are chosen without the label, and before it is entered: a text decides its kind.
 	p.guessFeatures(free)
 	p.addLabel(label, grounds)
@@ -394,6 +397,24 @@ const fewClasses = 20
 // targetScale is the option that scales targets.
 const targetScale = "target_scale"
 
+// KeepText proposes a text as tokens in their order, for a trainer whose model reads them.
+func (p *Proposal) KeepText() {
+	if p.Table.Tokens != wordTokens {
+		return
+	}
+	p.Table.Tokens = ""
+	p.Table.Window = textWindow
+	p.reasons = slices.DeleteFunc(p.reasons, func(r reason) bool { return r.option == "tokens" })
+	i := slices.IndexFunc(p.reasons, func(r reason) bool { return r.option == "text" })
+	p.reasons = slices.Insert(p.reasons, i+1, reason{"window", fmt.Sprint(textWindow), windowReason})
+}
+
+// textWindow is the window that is proposed for a text: that of LEAF's Shakespeare task.
+const textWindow = 80
+
+// windowReason says what the window of a labelled text is.
+const windowReason = "tokens of a sample; with a label, the rest of a text is not read"
+
 // KeepTargets proposes that targets stay as they are: a trainer reports errors in the unit of what it is
 // given.
 func (p *Proposal) KeepTargets() {
@@ -450,12 +471,18 @@ func (p *Proposal) guessFeatures(free []*profile) {
 		len(wide) < 2 &&
 		(text.sentences() || len(wide)+len(few) == 0) {
 		p.Table.Text = text.name
-		// 80 tokens are the window of LEAF's Shakespeare task.
-		p.Table.Window = 80
+		// Sentences of a class are told apart by their words.
+		if p.labelled && text.sentences() {
+			p.Table.Tokens = wordTokens
+			p.add("text", quoted(text.name), "sentences of %d bytes on average", text.length/text.texts)
+			p.add("tokens", wordTokens, "a model reads which words a text has and how often, not their order")
+			return
+		}
+		p.Table.Window = textWindow
 		mean := text.length / text.texts
 		window := "tokens of a sample"
 		if mean > p.Table.Window {
-			window += "; with a label, the rest of a text is not read"
+			window = windowReason
 		}
 		p.add("text", quoted(text.name), "texts of %d bytes on average", mean)
 		p.add("window", "80", "%s", window)

@@ -175,7 +175,7 @@ func TestProposals(t *testing.T) {
 			file: strings.ReplaceAll(strings.ReplaceAll(sentences(), "\n", ",7\n"), "said,7", "said,stars"), want: "text: said", without: "label: said",
 		},
 		"sentences and their stars": {
-			file: strings.ReplaceAll(strings.ReplaceAll(strings.Replace(sentences(), "user,", "reviewer,", 1), "\n", ",3\n"), "said,3", "said,stars") + "u1,it was not so good,4\n", want: "text: said                   # texts of 17 bytes on average\n  window: 80                   # tokens of a sample\n  label: stars",
+			file: strings.ReplaceAll(strings.ReplaceAll(strings.Replace(sentences(), "user,", "reviewer,", 1), "\n", ",3\n"), "said,3", "said,stars") + "u1,it was not so good,4\n", want: "text: said                   # sentences of 17 bytes on average\n  tokens: words                # a model reads which words a text has and how often, not their order\n  label: stars",
 		},
 		"texts longer than what is read of them": {
 			file: strings.ReplaceAll(sentences(), "of them", strings.Repeat("of them ", 12)), want: "80                   # tokens of a sample; with a label, the rest of a text is not read",

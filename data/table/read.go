@@ -217,6 +217,9 @@ func (r *reading) set(name string) (*federated.Grouped, error) {
 	}
 	// From here on, rows are those of clients, without the dropped ones.
 	names, clientRows := r.owners()
+	if r.t.Tokens == wordTokens {
+		return r.bags(s, names, clientRows)
+	}
 	if r.text != nil {
 		return r.tokens(s, names, clientRows)
 	}

@@ -37,8 +37,8 @@ type Table struct {
 	Text string `key:"text" is:"null" help:"column of texts, in place of features"`
 	// Window is the number of tokens of a sample of text.
 	Window int `key:"window" is:"null" range:"[1,65536]" unit:"tokens" help:"tokens of a sample"`
-	// Tokens says what a token is: a character or a byte.
-	Tokens string `key:"tokens" default:"characters" words:"characters,bytes" help:"what a token is"`
+	// Tokens says what a token is: a character, a byte, or a word, whose order is not read.
+	Tokens string `key:"tokens" default:"characters" words:"characters,bytes,words" help:"what a token is; words: those of a labelled text, of which a model reads which there are and how often, not their order"`
 	// Label is the column of the class; empty: a text predicts its next token.
 	Label string `key:"label" is:"null" help:"column of the class, words or whole numbers; null: text predicts its next token"`
 	// Classes are the names of the classes in their order; nil: those of the label column, sorted.
@@ -67,6 +67,8 @@ type Table struct {
 
 // The words of Table.
 const (
+	// wordTokens makes each text a bag of words.
+	wordTokens = "words"
 	// byteTokens makes each byte of a text a token, in place of each character.
 	byteTokens = "bytes"
 	// scaleStandard brings features to mean 0 and deviation 1 over the training rows.
@@ -103,7 +105,13 @@ func (t Table) Validate() error {
 	// Exactly one kind of input must be named.
 	case text == (len(t.Features)+len(t.Words) > 0):
 		return registry.Errorf("features", "want either features, or words, or text: the columns of the inputs")
-	case text && t.Window == 0:
+	case t.Tokens == wordTokens && !text:
+		return registry.Errorf("tokens", "words are those of a text, and there is none (set text)")
+	case t.Tokens == wordTokens && t.Label == "":
+		return registry.Errorf("tokens", "words have no order, so that none is the next (set label)")
+	case t.Tokens == wordTokens && t.Window > 0:
+		return registry.Errorf("window", "is for tokens in their order; words of a text are all read (want null)")
+	case text && t.Window == 0 && t.Tokens != wordTokens:
 		return registry.Errorf("window", "is not set: text needs it (tokens of a sample, such as 80)")
 	case !text && t.Window > 0:
 		return registry.Errorf("window", "is the tokens of a text, and there is none (set text, or remove it)")

@@ -68,6 +68,8 @@ func startModel(samples learn.Samples) (model, description string) {
 	switch {
 	case samples.Targets > 0:
 		return "[dense: open]", "a linear regression; "
+	case samples.Input == learn.Sparse:
+		return "linear", "tells the class of a text by its words, in any order; "
 	case tellsNext(samples):
 		return "[embedding: 8, gru: 32, dense]", "tells the next token; "
 	case samples.Input == learn.Tokens:
@@ -99,6 +101,7 @@ func Propose(path, label, instead string, o federated.Options) (proposal Proposa
 	}
 	if instead != "" {
 		p.KeepTargets()
+		p.KeepText()
 	}
 	var b strings.Builder
 	// The text says how much of the table the proposal is based on.
@@ -172,7 +175,10 @@ type setting struct{ value, reason string }
 func settings(p *table.Proposal, path string, o federated.Options) (map[string]setting, federated.Info, error) {
 	// Without reading the table, the proposal tells the form of the samples.
 	guess := federated.Info{Samples: learn.Samples{Targets: len(p.Table.Target)}}
-	if p.Table.Text != "" {
+	switch {
+	case p.Table.Tokens == "words":
+		guess.Input = learn.Sparse
+	case p.Table.Text != "":
 		guess.Input = learn.Tokens
 	}
 	if p.Table.Label != "" {
@@ -201,6 +207,11 @@ func settings(p *table.Proposal, path string, o federated.Options) (map[string]s
 	if !set.Info().Undealt {
 		steps = federated.MedianEpoch(set)
 		values["schedule.k0"] = setting{fmt.Sprint(steps), "an epoch of the median client"}
+	}
+	// The features of a bag are the words' shares, which are small.
+	if set.Info().Input == learn.Sparse {
+		values["schedule.eta0"] = setting{"3", "a guess, large as words are small shares of a text; " +
+			"fedpace compare --grid schedule.eta0=0.3,1,3,10 finds a rate"}
 	}
 	// A regression may diverge with the standard rate, so the data decides it.
 	if set.Info().Targets > 0 {

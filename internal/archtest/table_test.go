@@ -53,7 +53,7 @@ data/datatest: data/federated learn os/... github.com/parquet-go/parquet-go/...
 data/parquetfile: data/federated
 	github.com/andybalholm/brotli github.com/klauspost/compress/... github.com/parquet-go/parquet-go/... github.com/pierrec/lz4/v4
 data/synthetic: internal/keyed data/federated learn
-data/table: internal/names registry data/federated data/parquetfile learn
+data/table: internal/names registry data/federated data/parquetfile learn time
 	github.com/go-json-experiment/json/... github.com/parquet-go/parquet-go/...
 data: internal/atomicfile internal/vector data/federated data/parquetfile data/table learn net/http os
 	github.com/edsrzf/mmap-go github.com/go-json-experiment/json/... github.com/parquet-go/parquet-go/...
@@ -90,7 +90,7 @@ internal/child: internal/atomicfile python os/... syscall time github.com/edsrzf
 actors/external: internal/child internal/names internal/vector data/federated learn learn/metric os time
 actors/flower: internal/child os/... time github.com/mattn/go-shellwords
 actors: internal/keyed registry internal/vector actors/attack data/federated actors/external learn learn/metric bus algorithm algorithm/privacy
-actors/host: actors actors/fleet bus golang.org/x/sync/... time
+actors/host: internal/vector learn/metric actors actors/fleet bus golang.org/x/sync/... time
 actors/real: actors data actors/external data/federated data/synthetic data/table learn bus bus/gateway algorithm algorithm/privacy algorithm/secagg internal/vector time
 actors/calibrate: algorithm/secagg internal/human internal/keyed internal/names internal/robust internal/tasks actors data/federated actors/external learn actors/real bus bus/gateway algorithm os
 	os time google.golang.org/protobuf/proto
@@ -159,7 +159,7 @@ study/validation: config experiment/folder experiment/run internal/robust intern
 cmd/internal/cli: internal/memlimit actors/calibrate actors/doctor learn actors/real algorithm/secagg bus bus/natsconn internal/tasks internal/names os/... syscall time
 	github.com/coreos/go-systemd/... github.com/spf13/... golang.org/x/term
 cmd/fedpace-device: cmd/internal/cli github.com/spf13/cobra
-cmd/internal/dataset: data data/federated data/fetch data/synthetic data/table learn cmd/internal/cli config internal/human internal/names metrics/figure os time github.com/spf13/cobra
+cmd/internal/dataset: data data/federated data/fetch data/synthetic data/table learn learn/metric cmd/internal/cli config internal/human internal/names metrics/figure os time github.com/spf13/cobra
 cmd/internal/folders: cmd/internal/cli learn/metric config experiment/folder study experiment/ui internal/human internal/names internal/table metrics metrics/web os github.com/spf13/cobra
 cmd: actors/... bus/... config config/expect config/reference data/... learn/... study/... cmd/internal/cli cmd/internal/dataset cmd/internal/folders coordinator/... deploy/grafana/dashboards experiment/... internal/atomicfile internal/cputime internal/human internal/names internal/table
 	metrics metrics/figure os/... syscall time github.com/spf13/...

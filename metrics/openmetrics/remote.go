@@ -151,8 +151,10 @@ type sender struct {
 	// behind says that too many rounds waited, so they must be read from the run's folder.
 	behind bool
 
-	// Of the goroutine that sends:
-	// held are rounds to be sent, the last of which wait for others in the same millisecond.
+	// The fields below belong to the goroutine that sends.
+
+	// held are the rounds to be sent, in ascending order. The last ones wait for rounds that may end in
+	// the same millisecond.
 	held []round.Report
 	// sent is the number of the last round that was sent, or given up because it was refused.
 	sent int
@@ -233,6 +235,8 @@ func (o *sender) sendPending(last bool) {
 	o.behind = false
 	o.mu.Unlock()
 	if behind {
+		// The folder has the rounds of list, too, because a round is written before it comes here.
+		list = nil
 		o.held = nil
 		for r, err := range o.rounds {
 			// The row may not be whole yet, or the file cannot be read. Either way, try again
@@ -249,11 +253,22 @@ func (o *sender) sendPending(last bool) {
 			}
 		}
 	}
-	o.held = append(o.held, list...)
+	// newest is the number of the last round that was taken. A round that closed while the folder was
+	// read may have been read already.
+	newest := o.sent
+	if n := len(o.held); n > 0 {
+		newest = o.held[n-1].Round
+	}
+	for _, r := range list {
+		if r.Round > newest {
+			o.held = append(o.held, r)
+		}
+	}
 	o.send(last)
 }
 
-// readAgain has the next rounds read from the folder, too; at the run's end it tells why it cannot.
+// readAgain makes the next call of sendPending read from the folder again, after the error err. last
+// says that there is no next call; then it tells the user why rounds were not read.
 func (o *sender) readAgain(err error, last bool) {
 	o.mu.Lock()
 	o.behind = true
@@ -263,8 +278,10 @@ func (o *sender) readAgain(err error, last bool) {
 	}
 }
 
-// send sends the rounds that are held, but for the last ones if others may stand at their
-// milliseconds, of which a series has the last alone. It returns false where that is given up.
+// send sends the held rounds, in requests of about mostSent rounds. Rounds that start or end in the same
+// millisecond go into one request, which has one value of a series for a millisecond: the last. So,
+// unless last says that no more rounds come, the newest rounds stay held, because the next one may share
+// their millisecond. send returns false if the sender gave up because its context has ended.
 func (o *sender) send(last bool) bool {
 	ms := func(t round.Time) int64 { return Milliseconds(o.epoch, t) }
 	for n := 0; len(o.held) > 0; o.held = o.held[n:] {
@@ -294,7 +311,8 @@ func (o *sender) send(last bool) bool {
 	return true
 }
 
-// noticeOnce tells the user once that something is wrong.
+// noticeOnce tells the user that the rounds after the last sent one have a problem, such as "are refused",
+// and why. Only the first call tells anything.
 func (o *sender) noticeOnce(err error, problem string) {
 	if !o.noticed {
 		o.noticed = true

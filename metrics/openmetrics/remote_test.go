@@ -144,6 +144,49 @@ func sent(t *testing.T, to string, rounds []round.Report, before int) (told []st
 	return told
 }
 
+// wantRounds checks that r has received what one request with all rounds of the list holds.
+func wantRounds(t *testing.T, r *receiver, list []round.Report) {
+	t.Helper()
+	whole := receive(t)
+	o := sender{run: &metrics.Run{Name: "r", Metrics: []metric.Metric{{Name: metric.Accuracy}}}, epoch: epoch}
+	response, err := http.Post(whole.URL+"/api/v1/write", "", strings.NewReader(string(snappy.Encode(nil, o.encode(list)))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if diff := cmp.Diff(whole.series, r.series); diff != "" || len(r.series) < 8 {
+		t.Error(diff[:min(len(diff), 2000)])
+	}
+}
+
+// Rounds that close while the folder is read, where they then stand already, arrive once.
+func TestRounds_CloseWhileRead(t *testing.T) {
+	list := many(9)
+	r := receive(t)
+	run := &metrics.Run{Name: "r", Metrics: []metric.Metric{{Name: metric.Accuracy}}}
+	output, err := Remote{URL: r.URL, Epoch: "2026-01-02T03:00:00Z"}.Open(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := output.(*sender)
+	defer o.stop()
+	o.behind = true
+	o.rounds = func(yield func(round.Report, error) bool) {
+		for i, report := range list[:8] {
+			if i >= 5 {
+				_ = o.Round(&metrics.Round{Report: report})
+			}
+			if !yield(report, nil) {
+				return
+			}
+		}
+	}
+	o.sendPending(false)
+	_ = o.Round(&metrics.Round{Report: list[8]})
+	o.sendPending(true)
+	wantRounds(t, r, list)
+}
+
 // What arrives is what the file has, in one piece or many, beyond what memory holds, from a run that
 // is resumed, and after a failure that passes; a request that is refused costs its rounds, and no run.
 func TestRounds_Arrive(t *testing.T) {
@@ -163,16 +206,7 @@ func TestRounds_Arrive(t *testing.T) {
 			if !strings.HasPrefix(told, of.told) || of.told == "" && told != "" {
 				t.Errorf("told %q", told)
 			}
-			whole := receive(t)
-			o := sender{run: &metrics.Run{Name: "r", Metrics: []metric.Metric{{Name: metric.Accuracy}}}, epoch: epoch}
-			response, err := http.Post(whole.URL+"/api/v1/write", "", strings.NewReader(string(snappy.Encode(nil, o.encode(list)))))
-			if err != nil {
-				t.Fatal(err)
-			}
-			response.Body.Close()
-			if diff := cmp.Diff(whole.series, r.series); diff != "" || len(r.series) < 8 {
-				t.Error(diff[:min(len(diff), 2000)])
-			}
+			wantRounds(t, r, list)
 		})
 	}
 	refused := receive(t, 400)

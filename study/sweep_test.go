@@ -345,3 +345,13 @@ func TestSameTime_OwnK0(t *testing.T) {
 		t.Errorf("relative steps %v and %v, want 1 and 0.375", fixed, small)
 	}
 }
+
+// The limit of runs holds also without a grid, where all runs are those of one point.
+func TestGridPoints_LimitWithoutGrid(t *testing.T) {
+	if list, err := gridPoints(nil, 3, 2); err == nil {
+		t.Errorf("3 runs in a limit of 2: %v", list)
+	}
+	if list, err := gridPoints(nil, 3, 3); err != nil || len(list) != 1 {
+		t.Errorf("3 runs in a limit of 3: %v, %v", list, err)
+	}
+}

@@ -95,7 +95,8 @@ func (c *collector) hash(client int) uint64 { return keyed.Nth(c.key, uint64(cli
 func (c *collector) report(r *round.Report) *Round {
 	c.round = Round{Report: *r, Ended: c.ended, Tasks: c.open(c.round.Tasks[:0])}
 	// The kept tasks are forgotten, and the memory of the lists is reused.
-	c.slowest.held, c.sample.held = c.slowest.held[:0], c.sample.held[:0]
+	c.slowest.held = c.slowest.held[:0]
+	c.sample.held = c.sample.held[:0]
 	c.devices = c.devices[:0]
 	c.ended = 0
 	return &c.round

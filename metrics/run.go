@@ -52,15 +52,16 @@ type Run struct {
 	Cohort int
 	// Window is the number of rounds in the mean of the training loss (Eq. 15).
 	Window int
-	// Own are the settings that differ from the task's defaults, Settings all, as key=value.
+	// NonDefault are the settings that differ from the task's defaults, and Settings all of them, as
+	// key=value.
 	NonDefault, Settings []string
-	// Client names a simulated client as the data does; nil: their numbers are all there is.
+	// Client returns the name of a simulated client in the data. With nil clients have numbers alone.
 	Client func(client int) string
 	// Devices names the real devices, whose numbers follow the simulated clients'.
 	Devices []string
-	// Classes names the classes of simulated devices; fewer than two: all are alike.
+	// Classes names the classes of devices. With fewer than two, all devices are alike.
 	Classes []string
-	// Class is the number of a simulated client's class; nil: all have 0.
+	// Class returns the class of a simulated client, as an index of Classes. With nil it is not known.
 	Class func(client int) int
 
 	// Deadline is how long after its start a round closes at the latest; 0: there is no deadline.
@@ -71,44 +72,45 @@ type Run struct {
 	VirtualSeconds float64
 	// Targets are the validation results of which any one ends the run when it is reached.
 	Targets []metric.Target
-	// FixedSteps is how many local steps a client of K-eta-fixed does in a virtual
-	// second, where rounds are all alike; 0: not known.
+	// FixedSteps is the number of local steps that a client of K-eta-fixed does in a virtual
+	// second, where rounds are all alike. It is 0 where that is not known.
 	FixedSteps float64
-	// Epsilon is what so many rounds cost in differential privacy, with Delta; nil: the run
-	// has none. It is safe for concurrent use.
+	// Epsilon returns the epsilon of differential privacy, at Delta, of this number of rounds. It is nil for
+	// a run without. It is safe for concurrent use.
 	Epsilon func(rounds int) float64
 	Delta   float64
 	// Slowest and Sample say how many tasks of each round outputs see, beside those of real devices.
 	Slowest, Sample int
 
-	// ClientValues are columns that the table of clients has besides its own, each with the value of
-	// a client, NaN where it has none; nil: there are none. It is called at the run's end.
+	// ClientValues returns columns that the table of clients has besides its own. With nil there are none. It
+	// is called at the run's end.
 	ClientValues func() []ClientColumn
 
 	// Power is what clients transfer and what power they draw, from which usage is computed.
 	Power Power
-	// DeviceClass is the number of a real device's class; less than 0: none is known.
+	// DeviceClass returns the class of a real device, as an index of Classes. It is below 0 if none is known.
 	DeviceClass func(client int) int
-	// MeanPlan is what a simulated client of mean speed takes for a real device's task of so
-	// many local steps (Eq. 3), among those of a class, or where that is less than 0 of all; an
-	// error where virtual time cannot hold it.
+	// MeanPlan returns how long a real device's task of this number of local steps takes a simulated client
+	// of mean speed (Eq. 3): the mean over a class, or over all classes if class is below 0. It is an
+	// error if virtual time cannot hold it.
 	MeanPlan func(class, steps int) (round.Plan, error)
-	// WriteModel writes parameters as safetensors. which says in words which model
+	// WriteModel writes parameters as safetensors. description says in words which model
 	// of the run they are.
 	WriteModel func(w io.Writer, params []float32, description string) error
-	// Stats tells how the run keeps up with wall time. It is safe for concurrent
-	// use, does not wait, and answers after the run's end; false before its start.
+	// Stats returns how the run keeps up with wall time. It is safe for concurrent
+	// use, does not wait, and answers also after the run's end. The result is false before the run's start.
 	Stats func() (Stats, bool)
-	// Left is the wall time to expect from now on, in seconds, with its interval of 90 %, false
-	// where it cannot be said yet. It may be nil and is safe for concurrent use.
+	// Remaining returns the wall time that the run is expected to take from now on, in seconds, with its
+	// interval of 90 %. ok is false as long as that cannot be said. It may be nil and is safe for concurrent
+	// use.
 	Remaining func() (seconds, low, high float64, ok bool)
-	// Seen is what is known of each real device. It may be nil, is safe for concurrent use and
-	// answers after the run's end, too.
+	// Seen returns what is known of each real device. It may be nil, is safe for concurrent use and
+	// answers also after the run's end.
 	Seen func() []Device
-	// Waiting is what the server has been waited for to do, and since when; "": for
-	// nothing, or not for long. It may be nil and is safe for concurrent use.
+	// Waiting returns what the run waits for the server to do, and since when. action is empty if it waits for
+	// nothing, or not for long yet. It may be nil and is safe for concurrent use.
 	Waiting func() (action string, since time.Time)
-	// Notice tells the user a line. It is safe for concurrent use.
+	// Notice shows the user a line. It is safe for concurrent use.
 	Notice func(line string)
 	// Started is when this attempt of the run started.
 	Started time.Time
@@ -218,14 +220,14 @@ type DeviceVersion struct {
 	Version string `json:"version"`
 	// Devices is the number of devices that stated this version when they last joined.
 	Devices int `json:"devices"`
-	// Names holds the names of the first of these devices, at most maxVersionsNames.
+	// Names holds the names of the first of these devices, at most maxVersionNames.
 	Names []string `json:"names"`
 }
 
 // Limits of the versions that are shown. A device may state any version.
 const (
-	maxVersions      = 16
-	maxVersionsNames = 8
+	maxVersions     = 16
+	maxVersionNames = 8
 )
 
 // ByVersion groups devices by the version that each stated, the most frequent version first. Devices
@@ -244,7 +246,7 @@ func ByVersion(devices []Device) (list []DeviceVersion) {
 		}
 		version := &list[places[v]]
 		version.Devices++
-		if len(version.Names) < maxVersionsNames {
+		if len(version.Names) < maxVersionNames {
 			version.Names = append(version.Names, d.Name)
 		}
 	}

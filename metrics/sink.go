@@ -83,8 +83,8 @@ type Flusher interface{ Flush() error }
 // Finisher is an [Output] that writes or shows something at the run's end.
 type Finisher interface{ Finish(e *End) error }
 
-// Closer is an [Output] that holds something. Close is called once, last of all,
-// also where the run never started; why is nil for a run that is complete.
+// Closer is an [Output] that holds resources. Close is called once, last of all,
+// also where the run never started. reason is nil for a run that is complete.
 type Closer interface{ Close(reason error) error }
 
 // Folder is the run's folder.
@@ -149,7 +149,8 @@ type End struct {
 	// Params are the parameters of the final model; nil if there is none.
 	Params []float32
 
-	// The final model on held-out samples, if Evaluated.
+	// Evaluated says that the final model was measured on held-out samples. ValidationLoss and Metrics, in
+	// the order of Run.Metrics, then hold its loss and its metrics.
 	Evaluated      bool
 	ValidationLoss float64
 	Metrics        []float64

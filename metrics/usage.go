@@ -69,10 +69,10 @@ type Usage struct {
 	// Joules is the energy of those clients whose class of devices states its watts.
 	Joules Split[float64]
 
-	// How long rounds waited between their median client and their slowest.
-	// Straggling is that waiting time in all, in virtual seconds.
+	// Straggling is how long all rounds together waited between their median client and their slowest, in
+	// virtual seconds.
 	Straggling float64
-	// Shares is the sum over rounds of the waiting time's share of the round's duration.
+	// Shares is the sum over rounds of that waiting time's share of the round's duration.
 	Shares float64
 	// Rounds is how many rounds are in Shares.
 	Rounds int

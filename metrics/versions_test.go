@@ -22,7 +22,7 @@ func TestByVersion(t *testing.T) {
 		devices = append(devices, Device{Name: fmt.Sprint("d", i), Version: fmt.Sprint("v", i/10)})
 	}
 	many := ByVersion(devices)
-	if len(many) != maxVersions || many[0].Devices != 10 || len(many[0].Names) != maxVersionsNames {
+	if len(many) != maxVersions || many[0].Devices != 10 || len(many[0].Names) != maxVersionNames {
 		t.Errorf("%d versions, the first %+v", len(many), many[0])
 	}
 }

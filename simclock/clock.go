@@ -6,10 +6,10 @@ import (
 )
 
 const (
-	// deadAllowance is how many cancelled events may lie about besides as many as
-	// there are live ones.
+	// deadAllowance is the number of cancelled events that the queue may have in addition to as many as it
+	// has pending events.
 	deadAllowance = 256
-	// spareRoom is for how many events an empty clock may keep memory.
+	// spareRoom is the number of events for which an empty clock may keep memory.
 	spareRoom = 1 << 14
 )
 
@@ -19,9 +19,12 @@ type Clock struct {
 	now  Time
 	hash uint64
 
-	queue   heap    // pending events, and cancelled ones that have not come to the top
-	pending pending // the sequence numbers of pending events
-	live    int     // pending events
+	// queue has the pending events, and cancelled ones that have not come to the top.
+	queue heap
+	// pending has the sequence numbers of the pending events.
+	pending pending
+	// live is the number of pending events.
+	live int
 }
 
 // New returns a clock at time 0 without events.
@@ -44,7 +47,7 @@ func (c *Clock) Schedule(e Event) {
 	c.queue.push(pack(&e))
 }
 
-// Cancel removes a pending event and reports whether it was pending: false
+// Cancel removes the pending event with this sequence number and reports whether it was pending: false
 // for one that was popped or cancelled already, or never scheduled.
 func (c *Clock) Cancel(seq uint64) bool {
 	if !c.pending.remove(seq) {
@@ -60,7 +63,7 @@ func (c *Clock) Cancel(seq uint64) bool {
 // dead is the number of cancelled events in the queue.
 func (c *Clock) dead() int { return len(c.queue) - c.live }
 
-// Peek returns the event that Pop would return.
+// Peek returns the event that Pop would return. It reports false when no event is pending.
 func (c *Clock) Peek() (Event, bool) {
 	for c.live > 0 {
 		if c.dead() == 0 || c.pending.has(c.queue[0].seq) {
@@ -91,7 +94,7 @@ func (c *Clock) Pop() (Event, bool) {
 	return Event{}, false
 }
 
-// roomy reports whether the queue was much longer before.
+// roomy reports whether the queue holds memory for many more events than it has.
 func (c *Clock) roomy() bool { return cap(c.queue) > max(spareRoom, 8*len(c.queue)) }
 
 // sweep throws out cancelled events, and gives back memory that a longer queue needed.
@@ -122,6 +125,7 @@ func absorb(h uint64, t item) uint64 {
 	return fold(h^x, hashMix) + bits.RotateLeft64(h, 23) + y
 }
 
+// fold returns the exclusive or of the two halves of a 128-bit product.
 func fold(a, b uint64) uint64 {
 	hi, lo := bits.Mul64(a, b)
 	return hi ^ lo
@@ -132,13 +136,15 @@ func fold(a, b uint64) uint64 {
 type State struct {
 	Now         Time
 	Fingerprint uint64
-	Events      []Event // pending, in their order
+	// Events are the pending events, in their order.
+	Events []Event
 }
 
 // State returns a copy of what the clock remembers.
 func (c *Clock) State() State {
 	items := slices.DeleteFunc(slices.Clone(c.queue), func(t item) bool { return !c.pending.has(t.seq) })
-	slices.SortFunc(items, func(t, u item) int { // no two are equal
+	// No two items are equal, because their sequence numbers differ.
+	slices.SortFunc(items, func(t, u item) int {
 		if t.before(u) {
 			return -1
 		}
@@ -151,8 +157,7 @@ func (c *Clock) State() State {
 	return s
 }
 
-// Restore makes a clock that goes on exactly as the one whose state it is would
-// have.
+// Restore makes a clock in the state s, which goes on exactly as the clock would have from which s was taken.
 func Restore(s State) *Clock {
 	c := New()
 	c.now = s.Now

@@ -14,8 +14,10 @@ func (t Time) Seconds() float64 { return float64(t) / 1e9 }
 // Event is something that happens at a time. It is a small value without
 // pointers; what it means is the caller's business.
 type Event struct {
-	At   Time
-	Seq  uint64 // unique in the life of a Clock; decides among equals, lower first
+	At Time
+	// Seq is unique in the life of a Clock. It decides among events at one time with one priority, lower
+	// first.
+	Seq  uint64
 	Task uint64
 	// Priority decides among events at one time, lower first.
 	Priority int32
@@ -32,16 +34,19 @@ type item struct {
 	rankKind uint64
 }
 
+// pack returns event e as the heap keeps it. Flipping the sign bit of the priority keeps its order in an unsigned
+// number.
 func pack(e *Event) item {
 	rank := uint32(e.Priority) ^ 1<<31
 	return item{e.At, e.Seq, e.Task, uint64(rank)<<32 | uint64(e.Kind)}
 }
 
+// event returns the event that pack has packed.
 func (t item) event() Event {
 	return Event{t.at, t.seq, t.task, int32(t.rankKind>>32 ^ 1<<31), uint32(t.rankKind)}
 }
 
-// before is the total order: time, priority, sequence.
+// before reports whether t comes before u in the total order of time, priority and sequence.
 func (t item) before(u item) bool {
 	if t.at != u.at {
 		return t.at < u.at

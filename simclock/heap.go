@@ -4,13 +4,15 @@ package simclock
 // four children of a node are two cache lines side by side.
 type heap []item
 
+// push adds item e.
 func (h *heap) push(e item) {
 	a := append(*h, e)
 	*h = a
 	a.up(len(a)-1, 0, e)
 }
 
-// up places e at i or above it, but not above top.
+// up places e at index i, whose place is free, or at an ancestor of it, but not above index top. Items that come
+// after e move down.
 func (h heap) up(i, top int, e item) {
 	for i > top {
 		p := (i - 1) / 4
@@ -23,7 +25,7 @@ func (h heap) up(i, top int, e item) {
 	h[i] = e
 }
 
-// least is the place of the first of the children that begin at c.
+// least returns the index of the item that comes first among the up to four siblings from index c on.
 func (h heap) least(c int) int {
 	if c+3 >= len(h) {
 		m := c
@@ -62,8 +64,9 @@ func (h *heap) pop() item {
 	return first
 }
 
-// sink places e at i or below it. An item nearly always belongs at the bottom again, so
-// the hole sinks there before the item is compared, and rises from there.
+// sink places e at index i, whose place is free, or at a descendant of it. The last item of a heap nearly always
+// belongs at the bottom again, so the free place sinks to the bottom without a comparison with e, and rises from
+// there.
 func (h heap) sink(i int, e item) {
 	top := i
 	for c := 4*i + 1; c < len(h); c = 4*i + 1 {
@@ -74,7 +77,7 @@ func (h heap) sink(i int, e item) {
 	h.up(i, top, e)
 }
 
-// order makes a heap of events in any order (Floyd, 1964).
+// order makes a heap of items that are in any order (Floyd, 1964).
 func (h heap) order() {
 	for i := (len(h) - 2) / 4; i >= 0 && len(h) > 1; i-- {
 		h.sink(i, h[i])

@@ -10,10 +10,13 @@ import (
 // Pacer ties virtual time to wall time. Wall time is read from Go's monotonic
 // clock. Its methods may be called concurrently.
 type Pacer struct {
-	pace   float64
-	origin Time      // virtual time at start
-	start  time.Time // wall time
-	lag    atomic.Int64
+	// pace is the number of virtual seconds in a second of wall time.
+	pace float64
+	// origin is the virtual time at the wall time start.
+	origin Time
+	start  time.Time
+	// lag is what Lag returns, in nanoseconds.
+	lag atomic.Int64
 }
 
 // NewPacer returns a pacer that lets pace virtual seconds pass in a wall
@@ -23,9 +26,9 @@ func NewPacer(pace float64, now Time) *Pacer {
 	return &Pacer{pace: pace, origin: now, start: time.Now()}
 }
 
-// Wait returns when wall time has reached the virtual time t, at once when it
-// is past, or with the context's error when that ends first. What was lost to
-// lag is made up: later times are counted from the same start.
+// Wait returns when wall time has reached the virtual time t, or at once if t
+// is past. It returns the context's error if that ends first. A run that lags catches up, because all times are
+// counted from the same start.
 func (p *Pacer) Wait(ctx context.Context, t Time) error {
 	if err := ctx.Err(); err != nil || p.pace == 0 {
 		return err
@@ -45,8 +48,7 @@ func (p *Pacer) Wait(ctx context.Context, t Time) error {
 	}
 }
 
-// due is the wall time of t, counted from the start, at least 0; at most what a
-// Duration can hold.
+// due is the wall time from the start to the virtual time t, at least 0, and at most what a Duration can hold.
 func (p *Pacer) due(t Time) time.Duration {
 	ns := float64(t-p.origin) / p.pace
 	if ns >= math.MaxInt64 {
@@ -55,6 +57,6 @@ func (p *Pacer) due(t Time) time.Duration {
 	return time.Duration(max(0, ns))
 }
 
-// Lag is how far behind the wall clock the run was when it last called Wait: 0
-// when it keeps its pace, or runs free.
+// Lag is the wall time by which the run was late when it last called Wait. It is 0 for a run that keeps its pace,
+// and for one with a pace of 0.
 func (p *Pacer) Lag() time.Duration { return time.Duration(p.lag.Load()) }

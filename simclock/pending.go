@@ -5,15 +5,18 @@ package simclock
 // numbers run. Numbers that ascend, the usual case, share chunks.
 type pending map[uint64]*chunk
 
-const chunkBits = 10 // numbers in a chunk: 2^10, so 128 bytes
+// chunkBits says how many numbers a chunk has a bit for: 2^10, in 128 bytes.
+const chunkBits = 10
 
+// chunk has a bit for each of the numbers seq with the same seq >> chunkBits. It is set if the number is pending.
 type chunk [1 << chunkBits / 64]uint64
 
-// bit is where a number's bit is.
+// bit returns the word of the chunk in which the bit of a number is, and that bit alone.
 func (c *chunk) bit(seq uint64) (word *uint64, bit uint64) {
 	return &c[seq>>6%uint64(len(c))], 1 << (seq & 63)
 }
 
+// add puts a number into the set and reports whether it was absent.
 func (p pending) add(seq uint64) bool {
 	c := p[seq>>chunkBits]
 	if c == nil {
@@ -26,6 +29,7 @@ func (p pending) add(seq uint64) bool {
 	return absent
 }
 
+// remove takes a number out of the set and reports whether it was there.
 func (p pending) remove(seq uint64) bool {
 	c := p[seq>>chunkBits]
 	if c == nil {
@@ -42,6 +46,7 @@ func (p pending) remove(seq uint64) bool {
 	return true
 }
 
+// has reports whether a number is in the set.
 func (p pending) has(seq uint64) bool {
 	c := p[seq>>chunkBits]
 	if c == nil {

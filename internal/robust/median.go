@@ -12,7 +12,7 @@ type Estimate struct {
 	High  float64 `json:"high"`
 }
 
-// Width is half the interval relative to the value.
+// Width is half of the interval divided by the value. It is infinite unless the value is above 0.
 func (e Estimate) Width() float64 {
 	if !(e.Value > 0) {
 		return math.Inf(1)
@@ -20,17 +20,18 @@ func (e Estimate) Width() float64 {
 	return (e.High - e.Low) / 2 / e.Value
 }
 
-// Over is a quantity divided by the estimated one.
+// Over returns x divided by the estimated quantity, with the interval that follows. All of the interval must be
+// above 0.
 func (e Estimate) Over(x float64) Estimate {
 	return Estimate{Value: x / e.Value, Low: x / e.High, High: x / e.Low}
 }
 
-// Times is the estimate with another unit.
+// Times returns the estimate multiplied by x, for example to change its unit. x must not be below 0.
 func (e Estimate) Times(x float64) Estimate {
 	return Estimate{Value: e.Value * x, Low: e.Low * x, High: e.High * x}
 }
 
-// Median is the middle of some values, or the mean of the middle two; NaN of none.
+// Median is the middle one of the values in their order, or the mean of the middle two. It is NaN for none.
 func Median(values []float64) float64 {
 	return middle(slices.Sorted(slices.Values(values)))
 }
@@ -44,11 +45,11 @@ func middle(x []float64) float64 {
 	return (x[(n-1)/2] + x[n/2]) / 2
 }
 
-// MedianOf is the median with an interval of some confidence that assumes nothing of the law
-// of the values: from the k-th smallest to the k-th largest, with the largest k for which
-// 2 P(B < k) is at most what the confidence leaves, where B is binomial with n trials of one
-// half (David and Nagaraja, Order Statistics, 3rd ed., section 7.1); of more than 100 values
-// by the normal law. Where even the whole extent has less confidence, it is the interval.
+// MedianOf is the median with an interval of this confidence, from 0 to 1, that assumes nothing about the
+// distribution of the values. It is from the k-th smallest value to the k-th largest, with the largest k for
+// which 2 P(B < k) is at most 1 - confidence, where B is binomial with n trials of probability one half (David
+// and Nagaraja, Order Statistics, 3rd ed., section 7.1); for more than 100 values k follows from the normal
+// approximation of B. The interval is from the smallest value to the largest if even that has less confidence.
 func MedianOf(values []float64, confidence float64) Estimate {
 	x := slices.Sorted(slices.Values(values))
 	n := len(x)
@@ -59,7 +60,7 @@ func MedianOf(values []float64, confidence float64) Estimate {
 	if n > 100 {
 		k = int((float64(n) - float64(deviations(confidence)*math.Sqrt(float64(n)))) / 2)
 	} else {
-		// P(B < k) and P(B = k)
+		// below is P(B < k), and next is P(B = k).
 		below := 0.0
 		next := math.Pow(0.5, float64(n))
 		for k < n/2 && below+next <= (1-confidence)/2 {
@@ -72,9 +73,9 @@ func MedianOf(values []float64, confidence float64) Estimate {
 	return Estimate{middle(x), x[k-1], x[n-k]}
 }
 
-// Deviation is the standard deviation of the bulk of some values: 1.4826 times their
-// median distance from their median, which is it for a normal law and which outliers do not
-// move (Hampel 1974, The influence curve and its role in robust estimation).
+// Deviation is a robust standard deviation: 1.4826 times the median distance of the values from their median.
+// For a normal distribution it equals the standard deviation, and a few outliers do not move it (Hampel 1974, The
+// influence curve and its role in robust estimation). It is NaN without values.
 func Deviation(values []float64) float64 {
 	m := Median(values)
 	distance := make([]float64, len(values))
@@ -84,20 +85,19 @@ func Deviation(values []float64) float64 {
 	return 1.4826 * Median(distance)
 }
 
-// deviations is within how many standard deviations of its mean a normal value lies with some
+// deviations is the number of standard deviations within which a normal value is of its mean with this
 // confidence.
 func deviations(confidence float64) float64 { return math.Sqrt2 * math.Erfinv(confidence) }
 
-// Condense is at most so many values, ascending, each the mean of an equal share of the sorted
-// ones: a value at the edge of two shares counts in both, by its parts. Their mean is that of
-// all.
-func Condense(values []float64, most int) []float64 {
+// Condense returns at most limit values, ascending, with the mean of all. Each is the mean of an equal share of
+// the sorted values; a value on the border of two shares counts in both, in proportion.
+func Condense(values []float64, limit int) []float64 {
 	x := slices.Sorted(slices.Values(values))
 	n := len(x)
-	shares := min(most, len(x))
+	shares := min(limit, len(x))
 	out := make([]float64, shares)
 	for i := range out {
-		// in parts of which each value has as many as there are shares
+		// Each value has as many parts as there are shares, so that each share has n whole parts.
 		from := i * n
 		to := (i + 1) * n
 		for k := from / shares; k*shares < to; k++ {
@@ -108,27 +108,27 @@ func Condense(values []float64, most int) []float64 {
 	return out
 }
 
-// Enough values are their own law: of n values the least and the greatest hold the next with
-// probability (n-1)/(n+1) (Wilks 1941, Determination of sample sizes for setting tolerance
-// limits, Ann. Math. Statist. 12), which is 0.9 of 19.
+// Enough is the number of values from which on they are used as an empirical distribution themselves: the next
+// value is between the least and the greatest of n values with probability (n-1)/(n+1) (Wilks 1941,
+// Determination of sample sizes for setting tolerance limits, Ann. Math. Statist. 12), which is 0.9 for 19.
 const Enough = 19
 
-// wider is by how much n values of a normal law are moved from their mean, n being the index:
+// wider holds the factor by which n values are moved away from their mean, at the index n:
 //
 //	t · sqrt(1 + 1/n) / z
 //
-// The next value is within so many of their deviations of the mean in nine cases of ten, t being
-// Student's at 0.95 with n-1 degrees of freedom; the greatest of them is expected at z, the
-// normal law's quantile of (n - 3/8) / (n + 1/4) (Blom 1958, Statistical Estimates and
-// Transformed Beta-Variables).
+// For normal values the next one is within t · sqrt(1 + 1/n) of their standard deviations of their mean in nine
+// cases of ten, t being Student's quantile at 0.95 with n-1 degrees of freedom. The greatest of n values is
+// expected z deviations above the mean, z being the normal quantile of (n - 3/8) / (n + 1/4) (Blom 1958,
+// Statistical Estimates and Transformed Beta-Variables).
 var wider = [Enough]float64{
 	3: 3.8781, 2.5079, 1.9795, 1.6983, 1.5224, 1.4011, 1.3119, 1.2431, 1.1882, 1.1432, 1.1056, 1.0735, 1.0458, 1.0216, 1.0002, 1,
 }
 
-// Widen moves fewer than [Enough] values from their mean, so that those of a normal law hold the
-// next one between their least and greatest nine times in ten. Without it few values are a law
-// that is too narrow. Their mean stays; values above zero stay above a twentieth of it where
-// they were. Fewer than three values say too little of a law and stay.
+// Widen moves fewer than [Enough] values away from their mean, so that of normal values the next one is between
+// the least and the greatest nine times in ten. Without that, few values make an empirical distribution that is
+// too narrow. Their mean stays. If all values are above zero, none is moved below a twentieth of the mean. Fewer
+// than three values say too little of their distribution and stay.
 func Widen(values []float64) []float64 {
 	n := len(values)
 	if n < 3 || n >= Enough {
@@ -152,12 +152,12 @@ func Widen(values []float64) []float64 {
 // maxPoints bounds the points of a line: a million pairs are sorted.
 const maxPoints = 1500
 
-// Slope is the slope of the line through some points: the median of the slopes of all pairs
-// (Theil 1950, A rank-invariant method of linear regression analysis). Its interval has its
-// ends among these slopes, as far from the middle as Kendall's statistic deviates, equal x
-// being ties (Sen 1968, Estimates of the regression coefficient based on Kendall's tau, JASA
-// 63, eq. 2.6 and section 4). Of more than 1,500 points every second, third or more counts.
-// False: no two points have different x.
+// Slope is the slope of the line through points: the median of the slopes of all pairs
+// (Theil 1950, A rank-invariant method of linear regression analysis). The ends of its interval are two of these
+// slopes, as far from the middle one as follows from the deviation of Kendall's statistic, with equal x as ties
+// (Sen 1968, Estimates of the regression coefficient based on Kendall's tau, JASA
+// 63, eq. 2.6 and section 4). Of more than 1,500 points only every second, third or so counts.
+// The result false says that no two points have different x.
 func Slope(x, y []float64, confidence float64) (Estimate, bool) {
 	each := (len(x) + maxPoints - 1) / maxPoints
 	var slopes []float64

@@ -21,10 +21,14 @@ import (
 
 // Column is one value of the rows of a table.
 type Column[R any] struct {
-	Name  string         // in files; empty: the column is for people alone
-	Title string         // for people; empty: the column is for files alone
-	Of    func(R) any    // the value: a number, NaN if there is none, a text, or [Parts]
-	Text  func(R) string // the value for people; nil: as in files
+	// Name is the column's name in files. It is empty for a column that is for people alone.
+	Name string
+	// Title is the column's title for people. It is empty for a column that is for files alone.
+	Title string
+	// Of returns the value: a number, NaN if there is none, a text, or [Parts].
+	Of func(R) any
+	// Text returns the value for people. With nil it is written as in files.
+	Text func(R) string
 }
 
 // Parts is a value of several numbers. In a file each has a column of its own, whose name ends in
@@ -34,7 +38,7 @@ type Parts interface{ Parts() ([]string, []float64) }
 // Columns are those of a table, in their order.
 type Columns[R any] []Column[R]
 
-// Texts are the titles and the rows for people.
+// Texts returns the rows for people, each a list of cells, below the titles of the columns.
 func (c Columns[R]) Texts(rows []R) [][]string {
 	list := make([][]string, len(rows)+1)
 	for _, column := range c {
@@ -53,8 +57,8 @@ func (c Columns[R]) Texts(rows []R) [][]string {
 	return list
 }
 
-// Records are the header and the rows of a CSV file. Floating-point numbers have so many
-// significant digits; -1: as many as it takes to read back the same bits.
+// Records returns the rows of a CSV file below its header. Floating-point numbers have this number of
+// significant digits, with -1 as many as it takes to read back the same bits.
 func (c Columns[R]) Records(rows []R, digits int) [][]string {
 	list := make([][]string, len(rows)+1)
 	for _, column := range c {
@@ -76,7 +80,7 @@ func (c Columns[R]) Records(rows []R, digits int) [][]string {
 	return list
 }
 
-// cells are those of a value in a file.
+// cells returns the cells that a value has in a file: one, or one for each of its [Parts].
 func cells(value any, digits int) (list []string) {
 	if p, ok := value.(Parts); ok {
 		_, numbers := p.Parts()
@@ -95,7 +99,7 @@ func cells(value any, digits int) (list []string) {
 	return []string{strconv.FormatFloat(v.Float(), 'g', digits, 64)}
 }
 
-// Objects are the rows as JSON objects have them, by the columns' names.
+// Objects returns the rows as JSON objects: the values of each by the names of the columns.
 func (c Columns[R]) Objects(rows []R) []map[string]any {
 	list := make([]map[string]any, len(rows))
 	for i, r := range rows {
@@ -109,7 +113,8 @@ func (c Columns[R]) Objects(rows []R) []map[string]any {
 	return list
 }
 
-// Object is a value as JSON has it. Parts are an object by their names; one without is the mean.
+// Object returns a value as JSON has it: nil for NaN, and for [Parts] an object of their numbers by name, in which
+// the number without a name is called mean.
 func Object(value any) any {
 	switch v := value.(type) {
 	case Parts:
@@ -127,7 +132,7 @@ func Object(value any) any {
 	return value
 }
 
-// WriteText writes rows for people, all columns to the right if so asked.
+// WriteText writes rows for people in columns, which are aligned to the right if right is set, else to the left.
 func WriteText(w io.Writer, rows [][]string, right bool) error {
 	flags := uint(0)
 	end := ""
@@ -145,7 +150,7 @@ func WriteText(w io.Writer, rows [][]string, right bool) error {
 // terminal is the width that tables for people fit, in columns.
 const terminal = 100
 
-// widths are those of the columns, with the blanks behind each.
+// widths returns the width of each column in characters, with the two blanks behind it.
 func widths(rows [][]string) []int {
 	list := make([]int, len(rows[0]))
 	for _, r := range rows {
@@ -156,8 +161,8 @@ func widths(rows [][]string) []int {
 	return list
 }
 
-// WriteFolded writes rows to the right, in several tables where one is wider than a terminal: the first columns, which
-// say what a row is, stand in each.
+// WriteFolded writes rows for people, aligned to the right, in several tables if one would be wider than a
+// terminal. The first keys columns, which say what a row is, are in each of the tables.
 func WriteFolded(w io.Writer, rows [][]string, keys int) error {
 	wide := widths(rows)
 	for from, to := keys, 0; from < len(wide); from = to {
@@ -182,8 +187,8 @@ func WriteFolded(w io.Writer, rows [][]string, keys int) error {
 	return nil
 }
 
-// WriteFitted writes rows to the left. Where they are wider than a terminal, the widest columns lose the middle of
-// what is long.
+// WriteFitted writes rows for people, aligned to the left. If they would be wider than a terminal, long cells of
+// the widest columns lose their middle, also in rows itself.
 func WriteFitted(w io.Writer, rows [][]string) error {
 	wide := widths(rows)
 	sum := 0
@@ -196,15 +201,16 @@ func WriteFitted(w io.Writer, rows [][]string) error {
 	for _, r := range rows {
 		for i, cell := range r {
 			text := []rune(cell)
-			most := wide[i] - 2
-			if len(text) > most {
-				r[i] = string(text[:(most-1)/2]) + "…" + string(text[len(text)-most/2:])
+			limit := wide[i] - 2
+			if len(text) > limit {
+				r[i] = string(text[:(limit-1)/2]) + "…" + string(text[len(text)-limit/2:])
 			}
 		}
 	}
 	return WriteText(w, rows, false)
 }
 
+// WriteCSV writes rows to w as CSV.
 func WriteCSV(w io.Writer, rows [][]string) error { return csv.NewWriter(w).WriteAll(rows) }
 
 // maxFile bounds a file that is read, in bytes.
@@ -220,7 +226,7 @@ func Encode[T any](w io.Writer, rows []T, digits int) error {
 	return WriteCSV(w, Of[T]().Records(rows, digits))
 }
 
-// Of are the columns of a struct.
+// Of returns the columns of a struct: its fields with the tag csv.
 func Of[T any]() (list Columns[T]) {
 	for _, f := range fieldsOf(reflect.TypeFor[T]()) {
 		list = append(
@@ -241,7 +247,8 @@ func Read[T any](path string) (rows []T, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() // read only
+	// The file is only read, so closing it loses nothing.
+	defer f.Close()
 	fields := fieldsOf(reflect.TypeFor[T]())
 	in := csv.NewReader(io.LimitReader(f, maxFile))
 	in.ReuseRecord = true
@@ -251,7 +258,8 @@ func Read[T any](path string) (rows []T, err error) {
 			return rows, nil
 		}
 		if err == nil && line == 1 {
-			record[0] = strings.TrimPrefix(record[0], "\ufeff") // as Excel has it
+			// Excel begins a file with a byte-order mark.
+			record[0] = strings.TrimPrefix(record[0], "\ufeff")
 			if want := Of[T]().Records(nil, 0)[0]; !slices.Equal(record, want) {
 				err = fmt.Errorf("the header is %q, want %q", strings.Join(record, ","), strings.Join(want, ","))
 			}
@@ -289,6 +297,7 @@ var wanted = map[reflect.Kind]string{
 	reflect.Bool:    "true or false",
 }
 
+// parse sets a field of a row to the value in a cell. An empty cell of a number is NaN.
 func parse(v reflect.Value, s string) (err error) {
 	switch v.Kind() {
 	case reflect.Float64:

@@ -15,20 +15,26 @@ const (
 	Flower      Task = "flower"
 )
 
-// Row holds what the paper gives for a task.
+// Row holds what the paper gives for a task. Values without another source are those of Table 1.
 type Row struct {
-	Task             Task
-	Architecture     string  // in the form that learn.Parse reads
-	Classes          int     // Table 1
-	Megabits         float64 // Table 1's rounded model size, 10^6 bit
-	Clients          int     // Table 1
-	Cohort           int     // Table 1, "clients per round"
-	SamplesPerClient int     // Table 1, mean
-	K0               int     // Table 1
-	Eta0             float64 // Table 1
-	SecondsPerStep   float64 // Table 2, mean minibatch time
-	StdPerStep       float64 // Table 2, its standard deviation
-	Batch            int     // the authors' published code: the paper gives none
+	Task Task
+	// Architecture is the model in the form that learn.Parse reads.
+	Architecture string
+	Classes      int
+	// Megabits is the rounded size of the model, in 10^6 bits.
+	Megabits float64
+	Clients  int
+	// Cohort is the number of clients per round.
+	Cohort int
+	// SamplesPerClient is a mean.
+	SamplesPerClient int
+	K0               int
+	Eta0             float64
+	// SecondsPerStep is the mean time of a minibatch, and StdPerStep its standard deviation (Table 2).
+	SecondsPerStep float64
+	StdPerStep     float64
+	// Batch is the size of a minibatch in the authors' published code. The paper gives none.
+	Batch int
 }
 
 // rows are Tables 1 and 2. The architectures are those whose number of
@@ -46,8 +52,7 @@ func Paper() []Row { return append([]Row(nil), rows...) }
 // IsConvex reports whether the task's objective is strongly convex.
 func (t Task) IsConvex() bool { return t == Quadratic || t == Logistic }
 
-// Paper returns what the paper gives for the task; false for a task that is
-// not one of its four.
+// Paper returns what the paper gives for the task. The result false says that the task is not one of its four.
 func (t Task) Paper() (Row, bool) {
 	for _, p := range rows {
 		if p.Task == t {

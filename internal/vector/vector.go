@@ -46,7 +46,7 @@ func Append[T Number](dst []T, b []byte) []T {
 	return dst
 }
 
-// Read fills dst.
+// Read fills dst with numbers from r, little-endian bytes. It is an error if r has fewer.
 func Read[T Number](r io.Reader, dst []T) error {
 	if _, err := io.ReadFull(r, memory(dst)); err != nil {
 		return fmt.Errorf("a vector of %d numbers: %w", len(dst), err)
@@ -57,11 +57,12 @@ func Read[T Number](r io.Reader, dst []T) error {
 	return nil
 }
 
+// memory returns the memory of v as bytes.
 func memory[T Number](v []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), Size[T]()*len(v))
 }
 
-// swapped reverses the bytes of every number of so many bytes, in place.
+// swapped reverses the bytes of each number of size bytes, in place, and returns b.
 func swapped(b []byte, size int) []byte {
 	for i := 0; i < len(b); i += size {
 		for l, r := i, i+size-1; l < r; l, r = l+1, r-1 {
@@ -71,18 +72,22 @@ func swapped(b []byte, size int) []byte {
 	return b
 }
 
-// A block of packed numbers is a byte n, then n numbers and for each number of the block a byte, its
-// place among them. If n is 0 the bytes of the block follow: the first of each number, then the
-// second of each, the third and the fourth. All blocks together are shortened by DEFLATE (RFC 1951).
+// Packed numbers are in blocks. A block is a byte n, then the n different numbers of the block, the table, then for
+// each number of the block a byte, its index in the table. If n is 0, the bytes of the block's numbers follow
+// instead: the first byte of each number, then the second of each, the third and the fourth. All blocks together
+// are compressed by DEFLATE (RFC 1951).
 const (
+	// packedBlock is the number of numbers in a block. The last one may have fewer.
 	packedBlock = 1024
-	mostPlaces  = 255
+	// maxTable is the largest number of different numbers in a block with a table.
+	maxTable = 255
 )
 
-// Pack writes numbers in few bytes where many are alike, as those of a compressed update are.
+// Pack writes numbers in few bytes if many of them are equal, as those of a compressed update are.
 func Pack(v []float32) []byte {
 	var packed bytes.Buffer
-	w, _ := flate.NewWriter(&packed, flate.DefaultCompression) // a level that there is; a buffer takes all
+	// The level is valid, and a buffer takes everything, so no error is possible.
+	w, _ := flate.NewWriter(&packed, flate.DefaultCompression)
 	for block := range slices.Chunk(v, packedBlock) {
 		_, _ = w.Write(packBlock(block))
 	}
@@ -90,13 +95,14 @@ func Pack(v []float32) []byte {
 	return packed.Bytes()
 }
 
+// packBlock returns a block with the numbers v.
 func packBlock(v []float32) []byte {
 	bits := make([]uint32, len(v))
 	for i, x := range v {
 		bits[i] = math.Float32bits(x)
 	}
 	table := slices.Compact(slices.Sorted(slices.Values(bits)))
-	if len(table) > mostPlaces {
+	if len(table) > maxTable {
 		return append([]byte{0}, planes(Bytes(v), len(v))...)
 	}
 	b := append([]byte{byte(len(table))}, Bytes(table)...)
@@ -107,7 +113,8 @@ func packBlock(v []float32) []byte {
 	return b
 }
 
-// planes are the first bytes of n groups, then the second of each, and so on.
+// planes returns the bytes of b in another order: b is n groups of equal length, and the result has the first
+// byte of each group, then the second of each, and so on.
 func planes(b []byte, n int) []byte {
 	out := make([]byte, 0, len(b))
 	for i := range len(b) / n {
@@ -118,10 +125,11 @@ func planes(b []byte, n int) []byte {
 	return out
 }
 
-// MostPacked is how many bytes so many packed numbers take at most.
+// MostPacked is the largest number of bytes that this number of packed numbers takes.
 func MostPacked(numbers int) int { return 4*numbers + numbers/128 + 64 }
 
-// Unpack reads so many numbers that Pack wrote. It takes no more memory than they do.
+// Unpack reads numbers that Pack wrote. It is an error if b has fewer or more of them than the argument numbers
+// says. It takes no more memory than they do, whatever b holds.
 func Unpack(b []byte, numbers int) ([]float32, error) {
 	r := bufio.NewReader(flate.NewReader(bytes.NewReader(b)))
 	v := make([]float32, 0, numbers)
@@ -137,7 +145,7 @@ func Unpack(b []byte, numbers int) ([]float32, error) {
 	return v, nil
 }
 
-// unpackBlock appends the n numbers of a block.
+// unpackBlock reads a block of n numbers and appends them to v.
 func unpackBlock(r *bufio.Reader, v []float32, n int) ([]float32, error) {
 	size, err := r.ReadByte()
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"fedpace/metrics"
 )
 
+// File is the name of the event log in a run's folder.
 const File = "events.log"
 
 // Version is the format that this package writes, and the newest it reads.

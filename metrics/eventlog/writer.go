@@ -109,7 +109,7 @@ type Writer struct {
 	metrics *record.Metrics
 }
 
-// bufferSize is how much is kept before it is written.
+// bufferSize is how many bytes of records are kept in memory before they are written.
 const bufferSize = 64 << 10
 
 // NewWriter begins a log of run on out, which must be empty: it writes the header and the
@@ -146,8 +146,9 @@ func Append(w io.Writer, run *metrics.Run) *Writer {
 	return &Writer{buffer: bufio.NewWriterSize(w, bufferSize), metrics: metricsOf(run)}
 }
 
-// metricsOf names a run's metrics; nil for those that the log has a field for, or
-// none, as of quadratics.
+// metricsOf returns the names of a run's metrics for the log. It returns nil where the log needs no
+// names: for a run that does not train, for quadratics, which have no metrics, and where accuracy is
+// the only metric, for which a round's record has a field.
 func metricsOf(run *metrics.Run) *record.Metrics {
 	if !run.Train ||
 		run.Task == quadratic ||
@@ -262,7 +263,8 @@ func (w *Writer) add(message *record.Record) error {
 	return err
 }
 
-// Sizes of a record: of a round, and of each of its tasks besides, with times of seconds to hours.
+// Sizes of records in bytes, about, where times are of seconds to hours: roundBytes for a round without
+// tasks, and taskBytes for each of its tasks besides.
 const (
 	roundBytes = 70
 	taskBytes  = 39

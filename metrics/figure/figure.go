@@ -34,11 +34,11 @@ type Line struct {
 }
 
 // MeanLine returns the line of means over several runs with their intervals, against minutes. runs
-// holds the samples of each run, and of returns time and value of one sample; see
+// holds the samples of each run, and read returns the time and the value of one sample; see
 // [statistics.MeanCurve].
-func MeanLine[S any](name string, runs [][]S, of func(*S) (seconds, value float64)) Line {
+func MeanLine[S any](name string, runs [][]S, read func(*S) (seconds, value float64)) Line {
 	line := Line{Name: name}
-	for _, m := range statistics.MeanCurve(runs, of) {
+	for _, m := range statistics.MeanCurve(runs, read) {
 		line.Points = append(line.Points, Point{X: m.Seconds / 60, Y: m.Mean, Half: m.Half})
 	}
 	return line
@@ -195,7 +195,8 @@ func Write(w io.Writer, format string, rows ...[]Panel) error {
 			p.Draw(c)
 			drawLabel(c, p, rows[i][j].Y)
 			// The legend is drawn in the space below its panel.
-			c.Min.Y, c.Max.Y = c.Min.Y-below, c.Min.Y
+			c.Max.Y = c.Min.Y
+			c.Min.Y -= below
 			legends[i][j].draw(c)
 		}
 	}
@@ -368,8 +369,12 @@ func (panel *Panel) addLine(p *plot.Plot, key *legend, name string, style int, p
 		return err
 	}
 	c := palette[style%len(palette)]
-	line.Color, line.Width, line.Dashes = c, vg.Points(1.6), dashes[(style+style/len(palette))%len(dashes)]
-	marks.Color, marks.Shape, marks.Radius = c, glyphs[(style+style/len(palette))%len(glyphs)], vg.Points(2.8)
+	line.Color = c
+	line.Width = vg.Points(1.6)
+	line.Dashes = dashes[(style+style/len(palette))%len(dashes)]
+	marks.Color = c
+	marks.Shape = glyphs[(style+style/len(palette))%len(glyphs)]
+	marks.Radius = vg.Points(2.8)
 	var samples []plot.Thumbnailer
 	if panel.Steps {
 		if err := addBand(p, points, c); err != nil {

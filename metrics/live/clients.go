@@ -12,11 +12,11 @@ import (
 // participation counts how often each client trained: how many of its updates are in a model. A task
 // counts once its round has closed.
 type participation struct {
-	// updates holds the number of accepted updates by client. It is as long as the largest number of a
-	// client that had one.
+	// updates[i] is the number of accepted updates of client i. The list ends at the last client that
+	// had one.
 	updates []uint32
-	// clients holds, by a number of updates, how many clients have had as many. The entry of 0 counts
-	// only those that are in updates.
+	// clients[n] is the number of clients that have had n accepted updates, for n of 1 and more. The
+	// entry of 0 is not used.
 	clients []int
 	// since is the first round whose tasks were counted. A run that was resumed does not report the
 	// tasks of its earlier rounds again; 0: none was counted yet.
@@ -68,9 +68,9 @@ type clientCount struct {
 // shownClients bounds the clients that are named in the histogram of participation.
 const shownClients = 5
 
-// shown makes the histogram for the page: bar by bar, how many clients had so many accepted
-// updates. run says how many clients there are, simulated and real. Clients without an update are
-// in the first bar. The histogram is empty while no task was counted (since is 0).
+// shown returns the histogram for the page: the number of clients by how often they trained. run says
+// how many clients there are, simulated and real. Clients without an accepted update are in the first
+// bar. The histogram is empty while no task was counted (since is 0).
 func (p *participation) shown(run *metrics.Run) participationShown {
 	result := participationShown{Since: p.since, Bars: []bar{}, Most: []clientCount{}}
 	if p.since == 0 {
@@ -139,8 +139,8 @@ func (h *Hub) Task(e *round.TaskReport) {
 	}
 }
 
-// Participation sets how often each client trained in all rounds so far, as the tables of a resumed
-// run say: updates[i] is the number of accepted updates of client i. It replaces what was counted
+// Participation sets how often each client trained in all rounds so far, as the tables in the folder of
+// a run say: updates[i] is the number of accepted updates of client i. It replaces what was counted
 // before.
 func (h *Hub) Participation(updates []uint32) {
 	h.mu.Lock()

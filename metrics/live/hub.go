@@ -155,7 +155,8 @@ func (h *Hub) Start(s *metrics.Start) error {
 	}
 	h.mu.Lock()
 	h.state.version++
-	h.state.elapsed, h.state.fairness = s.Elapsed, fairnessOf(&h.run, s.Clients)
+	h.state.elapsed = s.Elapsed
+	h.state.fairness = fairnessOf(&h.run, s.Clients)
 	h.mu.Unlock()
 	// The folder holds the reports of the earlier rounds without their tasks and without the usage
 	// at their ends, so each is shown with the last known usage.
@@ -275,7 +276,8 @@ func (h *Hub) Finish(e *metrics.End) error {
 			end.Summary = nil
 		}
 		h.state.version++
-		h.state.end, h.state.reason = &end, cut(reasonText(e.Err))
+		h.state.end = &end
+		h.state.reason = cut(reasonText(e.Err))
 		h.state.final(&end)
 	}
 	h.mu.Unlock()

@@ -118,7 +118,8 @@ func (h *Hub) watch(w http.ResponseWriter, r *http.Request) {
 			if !say(event, f.number, data) {
 				return
 			}
-			seen, heard = f.number, time.Now()
+			seen = f.number
+			heard = time.Now()
 		}
 		if f.last {
 			say("end", f.number, empty)

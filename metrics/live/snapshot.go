@@ -126,7 +126,7 @@ type fairness struct {
 	Metrics []fairMetrics `json:"metrics"`
 }
 
-// fairMetrics are the metrics of that evaluation, each with its distribution over clients.
+// fairMetrics is one metric of such an evaluation, with its distribution over clients.
 type fairMetrics struct {
 	Name string `json:"name"`
 	// Mean is the mean over the clients.

@@ -79,7 +79,7 @@ func (s *spread) bars(sorted []round.Time) (bars []bar, logarithmic bool) {
 		}
 		bars = append(bars, bar{From: number(edge(i) / 1e9), To: number(edge(i+1) / 1e9)})
 	}
-	// Each task of the sample stands for this many of all tasks.
+	// Each duration of the sample stands for this many of all durations.
 	share := float64(s.total) / float64(len(sorted))
 	i := 0
 	first := 0

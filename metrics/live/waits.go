@@ -33,7 +33,9 @@ type waitedOn struct {
 	Compute  float64 `json:"compute"`
 	Upload   float64 `json:"upload"`
 	Waiting  float64 `json:"waiting"`
-	// Alone is the part of the time after the last shown task of another class had ended.
+	// Alone sums how long only this class was waited for: from the end of the last accepted task of
+	// another class, among the tasks that the round reports, to the end of the round's last task. A
+	// round without a task of another class adds nothing.
 	Alone float64 `json:"alone"`
 }
 
@@ -125,7 +127,7 @@ type Marks struct {
 	list []Mark
 	// counts is the number of events of each kind, including those that list lacks.
 	counts map[string]int
-	// steps is K_r of the last round.
+	// steps is K_r of the last round; 0: there was none yet.
 	steps int
 }
 
@@ -152,8 +154,8 @@ func (m *Marks) Checkpoint(number int, time round.Time) {
 	m.put(Mark{Kind: Checkpoint, Round: number, Seconds: time.Seconds()})
 }
 
-// Complete notes that the run is complete. What was written to the disk at its end is no
-// checkpoint.
+// Complete notes that the run is complete after the round with this number. It removes the mark of a
+// checkpoint after that round, because what was written to the disk at the run's end is none.
 func (m *Marks) Complete(number int) {
 	m.list = slices.DeleteFunc(m.list, func(x Mark) bool { return x.Kind == Checkpoint && x.Round == number })
 }

@@ -17,8 +17,8 @@ import (
 // client, its class, its samples and its loss.
 const firstMetric = 5
 
-// ReadEvaluation reads the last evaluation from a client_evaluations.csv, of a run with these metrics.
-// It returns nil if the file has none.
+// ReadEvaluation reads the last evaluation from the client_evaluations.csv at path. list are the metrics
+// of its run. The result has no Classes; it is nil if the file has no evaluation.
 func ReadEvaluation(path string, list []metric.Metric) (*metrics.ClientEvaluation, error) {
 	file, _, err := regular.Open(path)
 	if err != nil {

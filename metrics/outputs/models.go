@@ -39,7 +39,7 @@ type models struct {
 // Round implements [metrics.Output]: models arrive by Best and Finish.
 func (o *models) Round(*metrics.Round) error { return nil }
 
-// Best implements [metrics.ModelObserver].
+// Best implements [metrics.ModelObserver]: it keeps the parameters of the best model so far.
 func (o *models) Best(_ float64, params []float32) { o.best = params }
 
 // Finish implements [metrics.Finisher]: it writes the final model and the best one, where they exist.

@@ -21,8 +21,9 @@ func init() {
 }
 
 // Progress is the output of what a run has cost so far, by which pages draw other quantities against
-// wall time and energy. Rows are at least 0.2 s of wall time apart, or a thousandth of the whole, so
-// that there are some ten thousand at most. A row before a checkpoint says so.
+// wall time and energy. Rows are apart by at least 0.2 s of wall time and by at least a thousandth of the
+// run's wall time so far, so that there are some ten thousand at most. Each checkpoint, and the run's end,
+// has a row of its own besides, which says so.
 type Progress struct{}
 
 // Files names progress.csv.
@@ -55,12 +56,9 @@ type spent struct {
 	joules float64
 }
 
-// Two rows are apart by at least the larger of leastGap and the wall time so far over gapShare.
+// Two rows are apart by at least leastGap, and by at least the run's wall time so far divided by gapShare.
 const (
-	// leastGap is the least wall time between two rows.
 	leastGap = 200 * time.Millisecond
-	// gapShare: rows are at least this fraction (one part in gapShare) of the wall time so far
-	// apart.
 	gapShare = 1000
 )
 

@@ -63,7 +63,7 @@ func join(names ...string) []byte {
 	return append(text, "})();\n"...)
 }
 
-// fill puts what belongs into the page's head in its place.
+// fill returns the page with head, which is HTML, in its element head.
 func fill(head string) []byte { return []byte(strings.Replace(markup, "<!-- head -->", head, 1)) }
 
 // What a server of the page has.
@@ -74,7 +74,8 @@ const (
 	ManyRuns = "runs"
 )
 
-// Routes answers GET and HEAD on /, /page.css and /page.js for a server that has what shows says.
+// Routes makes mux answer on /, /page.css and /page.js. shows is OneRun or ManyRuns: what the server has
+// for the page.
 func Routes(mux *http.ServeMux, shows string) {
 	static := func(kind string, text []byte) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -117,8 +118,8 @@ func Write(w io.Writer, documents ...Document) error {
 	return err
 }
 
-// WritePlain writes a page without scripts, in the same look: a title, a sentence about it, and
-// what stands below, which is HTML.
+// WritePlain writes a page without scripts, in the same look: the text title, below it the sentence about,
+// and then main, which is HTML.
 func WritePlain(w io.Writer, title, about string, main []byte) error {
 	_, err := fmt.Fprintf(w, `<!doctype html>
 <html lang="en-GB">
@@ -140,7 +141,7 @@ func WritePlain(w io.Writer, title, about string, main []byte) error {
 	return err
 }
 
-// digest is how a policy names an inline text.
+// digest returns the name of an inline text in a content security policy: its SHA-256 hash.
 func digest(text []byte) string {
 	sum := sha256.Sum256(text)
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])

@@ -18,8 +18,8 @@ import (
 // Written counts what a trace holds: rounds, the tasks in them, and clients with a track.
 type Written struct{ Rounds, Tasks, Clients int }
 
-// Write writes the trace of a log from the round first to the round last; 0 does not limit. When the log
-// has an error, the trace holds what precedes it.
+// Write writes the trace of a log from the round first to the round last; 0 does not limit. If the log
+// has an error, it returns the error, and the trace holds what precedes it.
 func Write(w io.Writer, log *eventlog.Reader, first, last int) (Written, error) {
 	buffered := bufio.NewWriter(w)
 	t := tracer{
@@ -62,7 +62,7 @@ const (
 	firstClient  uint64 = 1 << 32
 )
 
-// trackOf is the track of the i-th metric.
+// trackOf returns the number of the track of metric i of the run.
 func trackOf(i int) uint64 {
 	if i == 0 {
 		return metricTrack
@@ -81,7 +81,7 @@ type tracer struct {
 	run *metrics.Run
 	// tracked is the set of the clients that have a track.
 	tracked map[int]bool
-	// steps is the last value of the counter of local steps.
+	// steps is the last value of the counter of local steps; -1: none yet.
 	steps int
 	// rate is the last value of the counter of the learning rate; NaN: none yet.
 	rate float64

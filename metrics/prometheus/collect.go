@@ -31,15 +31,15 @@ func (m *Metrics) Collect(sink chan<- client.Metric) {
 	m.collectRun(c, s)
 	m.collectClients(c, s)
 	m.collectUsage(c, s)
-	// Without a gap the server answers, and there is no series.
+	// The action is empty where the server answers, and then there is no series.
 	if m.run.Waiting != nil {
-		if gap, since := m.run.Waiting(); gap != "" {
+		if action, since := m.run.Waiting(); action != "" {
 			c.add(
 				"bus_waiting_seconds",
 				"Wall time for which the server has been waited for to do something; absent where it answers.",
 				"what",
 			).
-				gauge(time.Since(since).Seconds(), gap)
+				gauge(time.Since(since).Seconds(), action)
 		}
 	}
 	// Stats reports false before the run has started.

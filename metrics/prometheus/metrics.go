@@ -136,18 +136,18 @@ type batch struct {
 	outcomes [round.Outcomes]uint64
 	// slowest is the accepted task whose update came last.
 	slowest round.TaskReport
-	// waited says whether there is such a task.
+	// waited says whether a task was accepted since the last round, so that slowest is set.
 	waited bool
 	// phases are the durations of tasks of simulated clients and of real devices.
 	phases []observed
 }
 
-// observed is how long the phases of a task of a client of a class took.
+// observed holds how long the phases of one task took.
 type observed struct {
 	// class is the place of the client's class in Metrics.classes.
 	class int
-	// device is the number of a real device among those that have series; less than 0: the client
-	// is simulated.
+	// device is the index in state.devices of the sums to which the task of a real device is added. It
+	// is below 0 for a simulated client.
 	device int
 	// took holds the duration of each phase, in virtual time.
 	took [phases]round.Time
@@ -305,9 +305,9 @@ func (m *Metrics) class(client int) int {
 }
 
 // Task implements [metrics.TaskObserver]: it adds a task that has ended to the batch, which no
-// scrape sees before the round closes. Phases are counted only of tasks that were trained to their
-// end, so not of candidates that were only asked for their loss, of clients that dropped out, and
-// of devices that were lost or refused.
+// scrape sees before the round closes. Phases are not counted of candidates that were only asked for
+// their loss, of clients that dropped out, and of devices that were lost or refused. A report that
+// revises an earlier one of the same task adds no phases, because that one has added them.
 func (m *Metrics) Task(e *round.TaskReport) {
 	b := &m.batch
 	if m.run.Real(e.Client) {
@@ -395,7 +395,8 @@ func (m *Metrics) takeBatch(r *round.Report) {
 	s := &m.state
 	b := &m.batch
 	for o, n := range b.outcomes {
-		// The round limits the count, because a difference below 0 would make a counter fall.
+		// The batch may count a task too often: a task that was accepted and then refused has two reports. So
+		// the round limits the count, because a difference below 0 would make a counter fall.
 		n = min(n, uint64(r.Outcomes[o]))
 		s.updates[simulated][o] -= n
 		s.updates[real][o] += n

@@ -145,10 +145,9 @@ func (a *account) pass(f func(int64) int64) {
 }
 
 // account returns the account of the client with this number, and makes it at the client's first
-// task. Devices may join with numbers beyond the ones that the run began with. The pointer stays
-// valid, because accounts are never moved.
+// task. The pointer stays valid, because accounts are never moved.
 func (c *Tables) account(client int) *account {
-	// The client is a device that joined after the run began, so the list must grow.
+	// The run does not describe the client, as when a checkpoint names one beyond its clients.
 	if client >= len(c.place) {
 		c.place = append(c.place, make([]int32, client+1-len(c.place))...)
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 // ReadUpdates reads from the clients.parquet at path how often each client trained: updates[i] is
-// the number of accepted updates of client i. The list is as long as the largest number of a client
-// that had a task, and clients without a task have 0.
+// the number of accepted updates of client i. The list ends at the last client that had a task, and
+// clients before it without a task have 0.
 func ReadUpdates(path string) (updates []uint32, err error) {
 	text, err := regular.ReadFile(path)
 	if err != nil {

@@ -143,7 +143,7 @@ func TestRounds(t *testing.T) {
 }
 
 func TestRowGroups(t *testing.T) {
-	reports := make([]round.Report, groupSet+batch+3)
+	reports := make([]round.Report, groupRows+batch+3)
 	for i := range reports {
 		reports[i] = round.Report{Round: i + 1, TrainingLoss: float64(i)}
 	}

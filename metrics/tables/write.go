@@ -39,8 +39,8 @@ func (Sink) Open(run *metrics.Run) (metrics.Output, error) { return New(run), ni
 const (
 	// batch is the number of rows that are given to the writer at a time.
 	batch = 1 << 10
-	// groupSet is the number of rows of a row group, which a writer keeps in memory.
-	groupSet = 1 << 16
+	// groupRows is the number of rows of a row group, which a writer keeps in memory.
+	groupRows = 1 << 16
 )
 
 // codec compresses with the fastest level: it takes half of the default level's time, for files that are
@@ -54,7 +54,7 @@ var codec = zstd.Codec{Level: zstd.SpeedFastest}
 func write[T any](w io.Writer, run *metrics.Run, row reflect.Type, rows iter.Seq2[T, error]) error {
 	metadata := parquet.KeyValueMetadata
 	p := parquet.NewGenericWriter[T](w, parquet.SchemaOf(reflect.New(row).Interface()), parquet.CreatedBy("fedpace", run.Version, ""),
-		parquet.Compression(&codec), parquet.MaxRowsPerRowGroup(groupSet), metadata("columns", columns(row)),
+		parquet.Compression(&codec), parquet.MaxRowsPerRowGroup(groupRows), metadata("columns", columns(row)),
 		metadata("run", run.Name), metadata("task", run.Task), metadata("schedule", run.Schedule),
 		metadata(
 			"seed",

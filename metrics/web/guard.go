@@ -119,8 +119,9 @@ func guard(addr string, edits bool, pages http.Handler) http.Handler {
 // sameOrigin refuses what a browser sends for a page of another site.
 var sameOrigin = http.NewCrossOriginProtection()
 
-// mayEdit returns why request r may not change anything, nil if it may: it comes from another
-// machine, through a proxy or under a name that others may have, or from a page of another site.
+// mayEdit returns nil if request r may change something, and otherwise why it may not: because it comes
+// from another machine, through a proxy or under a name that others may have, or from a page of another
+// site.
 func mayEdit(r *http.Request) error {
 	if !names.Loopback(r.RemoteAddr) ||
 		!names.Loopback(r.Host) ||

@@ -22,9 +22,10 @@ type Page struct {
 	Path string
 	// Handler answers the requests for the path.
 	Handler http.Handler
-	// Always has it answered also while all places are taken: what monitoring reads.
+	// Always says that requests for the page are answered also while all places are taken, as monitoring
+	// needs.
 	Always bool
-	// Edits has it see POST, too, from its own pages in a browser on this machine.
+	// Edits says that the handler sees POST, too, from the server's own pages in a browser on this machine.
 	Edits bool
 }
 
@@ -67,8 +68,8 @@ const MaxConns = maxWaiting + maxRequests
 // ErrInUse is wrapped by the error for an address at which another program listens.
 var ErrInUse = errors.New("the port is in use")
 
-// Serve answers GET and HEAD for the pages at the address until the context
-// ends or Close is called. Port 0 takes any free one: Addr tells which.
+// Serve answers GET and HEAD for the pages, and POST for those with Edits, at the address until the
+// context ends or Close is called. Port 0 takes any free one: Addr tells which.
 //
 // Requests are answered under an IP address, localhost, or the name in addr. Other host
 // names are refused, because a foreign page may let its own name resolve to this machine

@@ -22,8 +22,9 @@ func Test(t testing.TB, reason string) {
 	}
 }
 
-// Patience is what is left of the time of all tests, but for some in which to say what did
-// not come: however busy the machine is, what comes at all comes in time.
+// Patience is how long a test may wait for something: the time that is left until the deadline of all tests, less
+// ten seconds in which to report what did not come. Without a deadline it is an hour. However busy the machine is,
+// what comes at all comes in that time.
 func Patience(t testing.TB) time.Duration {
 	if limited, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
 		if end, ok := limited.Deadline(); ok {

@@ -11,11 +11,16 @@ import (
 
 // Config is a link between devices and a server.
 type Config struct {
-	Server   string        // its address, such as 127.0.0.1:4222
-	Listen   string        // where devices connect; empty: 127.0.0.1 with a port of the system's
-	Download float64       // Mbit/s from the server to the devices; 0: without a limit
-	Upload   float64       // Mbit/s from the devices to the server; 0: without a limit
-	Latency  time.Duration // each way
+	// Server is the address of the server, such as 127.0.0.1:4222.
+	Server string
+	// Listen is the address to which devices connect. If it is empty, it is 127.0.0.1 with a free port.
+	Listen string
+	// Download is the speed from the server to the devices in Mbit/s, and Upload that from the devices to the
+	// server. 0 sets no limit.
+	Download float64
+	Upload   float64
+	// Latency is the delay of each byte, each way.
+	Latency time.Duration
 }
 
 // Proxy forwards connections until Close.
@@ -91,11 +96,12 @@ func (p *Proxy) forward(device net.Conn) {
 type pipe struct {
 	mbps float64
 
-	mu   sync.Mutex
-	free time.Time // when it has carried all that was sent
+	mu sync.Mutex
+	// free is when the pipe will have carried all that was sent.
+	free time.Time
 }
 
-// send returns when so many bytes that are sent now are through.
+// send returns when the pipe will have carried n bytes that are sent now, behind those that were sent before.
 func (l *pipe) send(n int) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,8 +115,10 @@ func (l *pipe) send(n int) time.Time {
 }
 
 const (
-	segment = 4 << 10 // bytes that are carried as one
-	queued  = 64      // segments that wait; then the sender does, too
+	// segment is the number of bytes that are carried together.
+	segment = 4 << 10
+	// queued is the number of segments that may be under way. The sender then has to wait.
+	queued = 64
 )
 
 // parcel is bytes with the time at which they arrive.

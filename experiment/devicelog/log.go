@@ -1,7 +1,6 @@
 package devicelog
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -9,26 +8,21 @@ import (
 	"path/filepath"
 	"slices"
 
-	"google.golang.org/protobuf/proto"
-
 	"fedpace/bus"
 	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
-	"fedpace/experiment/devicelog/record"
 	"fedpace/experiment/folder"
 	"fedpace/internal/framing"
 	"fedpace/internal/regular"
 	"fedpace/metrics"
+	"fedpace/metrics/eventlog"
+	"fedpace/metrics/eventlog/record"
 )
 
 // File is where a run with real devices keeps what they answered. If that is with their
-// updates, the run can be played again without them.
-//
-// It begins with the line "fedpace devices 3". Then come records as package framing has them, of
-// which devicelog.proto is the form.
+// updates, the run can be played again without them. It has the format of package eventlog. Behind the
+// run come the answers, presences and bans of eventlog.proto, as they happen.
 const File = folder.DevicesFile
-
-const magic = "fedpace devices 3\n"
 
 // What a record takes: at most, and an update's besides its values.
 const (
@@ -63,10 +57,12 @@ type Log struct {
 	Replay bool
 	// path is the path of the log that is replayed; it is empty for a log that is written.
 	path string
-	// file is the file that is written; it is nil in a replay.
-	file metrics.File
-	// buffer holds the record that is being written; its memory is used again for the next.
-	buffer []byte
+	// run describes the run as a log that is written names it.
+	run *metrics.Run
+	// writer writes the log; it is nil in a replay.
+	writer *eventlog.Writer
+	// records read the log from its beginning; they are nil where it is written.
+	records *eventlog.Records
 	// answers maps a task to the offset in bytes of its last answer in the file; it is used in a
 	// replay only.
 	answers map[uint64]int64
@@ -91,39 +87,49 @@ type Sink struct{}
 
 func (Sink) Files() []string { return []string{File} }
 
-func (Sink) Open(*metrics.Run) (metrics.Output, error) {
-	return &Log{}, nil
+func (Sink) Open(run *metrics.Run) (metrics.Output, error) {
+	return &Log{run: run}, nil
 }
 
 // Round implements [metrics.Output].
 func (l *Log) Round(*metrics.Round) error { return nil }
 
-// Start implements [metrics.Starter].
+// Start implements [metrics.Starter]: it begins the log in the run's folder. If the run is resumed, it
+// continues the log that is there.
 func (l *Log) Start(s *metrics.Start) (err error) {
-	if l.file, err = s.Append(File); err != nil {
+	file, err := s.Append(File)
+	if err != nil {
 		return err
 	}
-	// A new file begins with the magic line; one that is continued must already have it.
-	if l.file.Size() == 0 {
-		_, err = io.WriteString(l.file, magic)
-		return err
+	if file.Size() > 0 {
+		if err := checkFormat(s.Path(File)); err != nil {
+			return fmt.Errorf("%s: %w", s.Path(File), err)
+		}
+		l.writer = eventlog.Append(file, l.run)
+	} else {
+		l.writer, err = eventlog.NewWriter(file, l.run)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.Path(File), err)
+		}
 	}
-	f, _, err := regular.Open(s.Path(File))
+	l.writer.AllowRecords(maxRecord)
+	return nil
+}
+
+// checkFormat returns an error if the log at path is none that this version continues.
+func checkFormat(path string) error {
+	f, _, err := regular.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close() // read only
-	if err := readMagic(f); err != nil {
-		return fmt.Errorf("%s: %w", s.Path(File), err)
+	records, err := eventlog.NewRecords(f, maxRecord)
+	if err != nil {
+		return err
 	}
-	return nil
-}
-
-// readMagic reads the line with which a log begins, and refuses one of another version.
-func readMagic(in io.Reader) error {
-	start := make([]byte, len(magic))
-	if _, err := io.ReadFull(in, start); err != nil || string(start) != magic {
-		return errors.New("it is not a log of devices of this version")
+	if records.Run() == nil {
+		return errors.New("it is of the format before: resume the run with the version of fedpace that wrote it, " +
+			"or start it again with --force (run --replay reads it)")
 	}
 	return nil
 }
@@ -151,27 +157,29 @@ func Open(dir string) (*Log, error) {
 		return nil, err
 	}
 	defer f.Close() // read only
-	if err := l.scan(bufio.NewReaderSize(f, 1<<16)); err != nil {
+	if err := l.scan(f); err != nil {
 		return l, fmt.Errorf("%s: %w", l.path, err)
 	}
 	return l, nil
 }
 
-// errDamaged is wrapped by the errors for records that are not as they were written.
-var errDamaged = errors.New("it is damaged")
-
 // scan reads all records of a log, and notes where each answer stands. A record that a crash tore off at
 // the end counts as if it were not there.
-func (l *Log) scan(in *bufio.Reader) error {
-	if err := readMagic(in); err != nil {
+func (l *Log) scan(in io.Reader) (err error) {
+	l.records, err = eventlog.NewRecords(in, maxRecord)
+	if err != nil {
 		return err
 	}
-	records := framing.NewReader(in, int64(len(magic)), maxRecord, errDamaged)
 	// bare says that some update has been read without its values, so that no replay is possible.
 	bare := false
 	for {
-		offset := records.Offset
-		r, err := next(records)
+		offset := l.records.Offset()
+		r, err := l.records.Next()
+		if err == nil {
+			if problem := check(r); problem != "" {
+				err = l.records.Damaged(offset, problem)
+			}
+		}
 		switch {
 		case errors.Is(err, io.EOF) && bare:
 			return fmt.Errorf("%w: the run cannot be played again (a run with devices.keep_updates: true can)", ErrBare)
@@ -206,17 +214,8 @@ func (l *Log) scan(in *bufio.Reader) error {
 	}
 }
 
-// next reads one record and checks its values; io.EOF at the end, torn or not.
-func next(records *framing.Reader) (*record.Record, error) {
-	offset := records.Offset
-	payload, err := records.Next()
-	if err != nil {
-		return nil, err
-	}
-	r := &record.Record{}
-	if err := proto.Unmarshal(payload, r); err != nil {
-		return nil, records.Damaged(offset, err.Error())
-	}
+// check returns what is wrong with a record, or "" if it is as a log of devices has it.
+func check(r *record.Record) string {
 	a := r.GetAnswer()
 	// The getters return zero for a record of another kind, so the checks fit all kinds.
 	samples := max(a.GetSamples(), r.GetPresence().GetSamples())
@@ -226,22 +225,22 @@ func next(records *framing.Reader) (*record.Record, error) {
 		round.Time(a.GetComputeNs()),
 		round.Time(a.GetUploadNs()),
 	}; {
-	case r.Kind == nil || int(a.GetKind()) >= len(kinds) || a.GetKind() < 0:
-		return nil, records.Damaged(offset, "it is of an unknown kind")
+	case a == nil && r.GetPresence() == nil && r.GetBan() == nil,
+		a.GetKind() < 0,
+		int(a.GetKind()) >= len(kinds):
+		return "it is of an unknown kind"
 	case slices.Min(d) < 0 || slices.Max(d) > round.MaxDuration:
-		return nil, records.Damaged(offset, fmt.Sprintf("it has durations of %d ns", d))
+		return fmt.Sprintf("it has durations of %d ns", d)
 	case samples > bus.MaxDeviceSamples || loss < 0 || loss > bus.MaxDeviceLoss:
-		return nil, records.Damaged(offset, fmt.Sprintf("it has a loss of %g and %d samples", loss, samples))
+		return fmt.Sprintf("it has a loss of %g and %d samples", loss, samples)
 	}
-	return r, nil
+	return ""
 }
 
-// write appends a record with its frame.
-func (l *Log) write(r *record.Record) (err error) {
-	if l.buffer, err = (proto.MarshalOptions{}).MarshalAppend(framing.Begin(l.buffer[:0]), r); err == nil {
-		_, err = l.file.Write(framing.Seal(l.buffer))
-	}
-	if err != nil {
+// write appends a record. It is in the file when write returns: what devices did is known however the
+// run ends.
+func (l *Log) write(r *record.Record) error {
+	if err := errors.Join(l.writer.Add(r), l.writer.Flush()); err != nil {
 		return fmt.Errorf("results: %s: %w", File, err)
 	}
 	return nil
@@ -308,11 +307,14 @@ func (l *Log) Answer(task uint64) (*realdevices.Answer, error) {
 		return nil, err
 	}
 	defer f.Close() // read only
-	tail := bufio.NewReader(io.NewSectionReader(f, offset, framing.Size+maxRecord))
-	records := framing.NewReader(tail, offset, maxRecord, errDamaged)
-	r, err := next(records)
-	if err == nil && r.GetAnswer() == nil {
-		err = records.Damaged(offset, "it is no answer")
+	tail := io.NewSectionReader(f, offset, framing.Size+maxRecord)
+	r, err := eventlog.RecordAt(tail, offset, maxRecord, l.records)
+	if err == nil {
+		if problem := check(r); problem != "" {
+			err = l.records.Damaged(offset, problem)
+		} else if r.GetAnswer() == nil {
+			err = l.records.Damaged(offset, "it is no answer")
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", l.path, err)

@@ -1,17 +1,18 @@
 package devicelog
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"io"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 
 	"fedpace/config"
 	"fedpace/coordinator/realdevices"
@@ -19,6 +20,8 @@ import (
 	"fedpace/experiment/folder"
 	"fedpace/internal/framing"
 	"fedpace/metrics"
+	"fedpace/metrics/eventlog"
+	"fedpace/metrics/eventlog/record"
 )
 
 func someAnswers() []*realdevices.Answer {
@@ -38,7 +41,12 @@ func logged(t testing.TB, dir string) *Log {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &Log{Keep: true}
+	output, err := Sink{}.Open(&metrics.Run{Name: "hall", Task: "femnist", Clients: 200})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := output.(*Log)
+	l.Keep = true
 	if err := l.Start(&metrics.Start{Folder: r}); err != nil {
 		t.Fatal(err)
 	}
@@ -114,11 +122,105 @@ func TestLog_Damaged(t *testing.T) {
 	if err := os.WriteFile(path, []byte("something else\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "not a log of devices") {
+	if _, err := Open(dir); !errors.Is(err, eventlog.ErrNotALog) {
 		t.Errorf("another file: %v", err)
 	}
 	if _, err := Open(t.TempDir()); err == nil || !strings.Contains(err.Error(), "no run with real devices") {
 		t.Errorf("no file: %v", err)
+	}
+}
+
+// oldLog writes the log of some answers with a ban as fedpace wrote it before its logs had one format:
+// a line, and records without a run.
+func oldLog(t testing.TB, dir string) []byte {
+	t.Helper()
+	text := []byte("fedpace devices 3\n")
+	add := func(r *record.OldDevices) {
+		framed, err := proto.MarshalOptions{}.MarshalAppend(framing.Begin(nil), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(text, framing.Seal(framed)...)
+	}
+	add(&record.OldDevices{Kind: &record.OldDevices_Presence{Presence: &record.Presence{Clock: 5, Client: 200, Joined: true, Samples: 9}}})
+	for _, a := range someAnswers() {
+		add(&record.OldDevices{Kind: &record.OldDevices_Answer{Answer: &record.Answer{
+			Kind:       record.Answer_Kind(slices.Index(kinds[:], a.Kind)),
+			Task:       a.Task,
+			Client:     uint32(a.Client),
+			DownloadNs: int64(a.Plan.Download),
+			ComputeNs:  int64(a.Plan.Compute),
+			UploadNs:   int64(a.Plan.Upload),
+			FirstLoss:  a.Loss,
+			Samples:    uint32(a.Samples),
+			Values:     a.Values,
+		}}})
+	}
+	add(&record.OldDevices{Kind: &record.OldDevices_Ban{Ban: &record.Ban{Client: 201, Reason: "it has no manners", ForNs: 6e10}}})
+	if err := os.WriteFile(filepath.Join(dir, File), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// A log of the format before is replayed as ever, and no run continues it.
+func TestLog_FormatBefore(t *testing.T) {
+	dir := t.TempDir()
+	oldLog(t, dir)
+	l, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range someAnswers() {
+		got, err := l.Answer(want.Task)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("task %d: %s", want.Task, diff)
+		}
+	}
+	if p, ok, err := l.Presence(); p != (realdevices.Presence{Clock: 5, Client: 200, Joined: true, Samples: 9}) || !ok || err != nil {
+		t.Errorf("the presence is %+v, %v, %v", p, ok, err)
+	}
+	if diff := cmp.Diff([]realdevices.Ban{{Client: 201, Reason: "it has no manners", For: 6e10}}, l.Bans()); diff != "" {
+		t.Error(diff)
+	}
+	err = new(Log).Start(&metrics.Start{Folder: earlier{dir: dir}})
+	if err == nil || !strings.Contains(err.Error(), "the format before") || !strings.Contains(err.Error(), "--force") {
+		t.Errorf("a run that continues it: %v, want the way out", err)
+	}
+}
+
+// The two logs of a run have one format: each names its run, and says that the other's content is not its own.
+func TestLog_EventLogFormat(t *testing.T) {
+	dir := t.TempDir()
+	logged(t, dir)
+	f, err := os.Open(filepath.Join(dir, File))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	log, err := eventlog.NewReader(f)
+	if err != nil || log.Run().Name != "hall" || log.Run().Clients != 200 {
+		t.Fatalf("%+v, %v, want the run hall of 200 clients", log, err)
+	}
+	if _, err := log.Round(); !errors.Is(err, eventlog.ErrDamaged) || !strings.Contains(err.Error(), "not a round") {
+		t.Errorf("a round of %s: %v", File, err)
+	}
+	var events bytes.Buffer
+	w, err := eventlog.NewWriter(&events, &metrics.Run{Name: "hall", Task: "femnist"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.Round(&metrics.Round{Report: round.Report{Round: 1}}), w.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, File), events.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir); !errors.Is(err, eventlog.ErrDamaged) || !strings.Contains(err.Error(), "unknown kind") {
+		t.Errorf("rounds in %s: %v", File, err)
 	}
 }
 
@@ -129,7 +231,7 @@ func TestLog_AnotherFormat(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := new(Log).Start(&metrics.Start{Folder: earlier{dir: dir}})
-	if err == nil || !strings.Contains(err.Error(), "not a log of devices of this version") {
+	if !errors.Is(err, eventlog.ErrNotALog) {
 		t.Errorf("it goes on: %v", err)
 	}
 }
@@ -157,15 +259,15 @@ func FuzzDeviceLog(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(whole)
-	f.Add([]byte(magic + "\xff\xff\xff\x3f0000"))
+	f.Add(oldLog(f, f.TempDir()))
+	f.Add(append(bytes.Clone(whole[:12]), "\xff\xff\xff\x3f0000"...))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		l := &Log{Replay: true, answers: map[uint64]int64{}, Reported: map[int]Samples{}}
-		if err := l.scan(bufio.NewReader(bytes.NewReader(b))); err != nil {
+		if err := l.scan(bytes.NewReader(b)); err != nil {
 			return
 		}
 		for task, at := range l.answers {
-			records := framing.NewReader(bufio.NewReader(bytes.NewReader(b[at:])), at, maxRecord, errDamaged)
-			r, err := next(records)
+			r, err := eventlog.RecordAt(bytes.NewReader(b[at:]), at, maxRecord, l.records)
 			if err != nil || r.GetAnswer().GetTask() != task {
 				t.Fatalf("task %d is found as %v, %v", task, r, err)
 			}

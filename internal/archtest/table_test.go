@@ -128,8 +128,7 @@ experiment/folder: config/expect internal/names internal/regular learn learn/met
 experiment/identity: internal/regular registry actors/external config experiment/folder os
 experiment/policies: internal/child internal/regular policy config experiment/folder metrics os time
 experiment/checkpoint: coordinator coordinator/round config experiment/folder experiment/identity internal/vector metrics os time
-experiment/devicelog/record: google.golang.org/protobuf/...
-experiment/devicelog: internal/regular bus coordinator/realdevices coordinator/round experiment/devicelog/record experiment/folder internal/framing metrics google.golang.org/protobuf/...
+experiment/devicelog: internal/regular bus coordinator/realdevices coordinator/round experiment/folder internal/framing metrics metrics/eventlog metrics/eventlog/record
 experiment/runtest: bus bus/gateway bus/natsconn coordinator/round config experiment/folder github.com/parquet-go/parquet-go os
 experiment/problem: internal/human registry actors actors/attack data data/federated data/synthetic actors/fleet actors/external learn
 	bus coordinator/aggregate algorithm coordinator/selection coordinator/closing coordinator/fairshare learn/metric algorithm/privacy algorithm/privacy/pld algorithm/secagg coordinator/round coordinator/schedule coordinator/theory config experiment/convex experiment/folder experiment/identity experiment/policies internal/regular metrics metrics/carbon time

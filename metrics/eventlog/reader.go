@@ -1,9 +1,6 @@
 package eventlog
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -12,28 +9,19 @@ import (
 	"os"
 	"path/filepath"
 
-	"google.golang.org/protobuf/proto"
-
 	"fedpace/coordinator/round"
-	"fedpace/internal/framing"
 	"fedpace/internal/regular"
-	"fedpace/learn/metric"
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog/record"
 )
 
-// Reader reads a log from its beginning.
+// Reader reads the rounds of an events.log from its beginning.
 type Reader struct {
+	*Records
 	// file is the file that Open opened; nil if the Reader reads from another source.
 	file *os.File
-	// frames divides the file into records and checks their checksums.
-	frames *framing.Reader
-	// run is what the log says of its run.
-	run *metrics.Run
 	// last is the number of the last round; 0 before the first.
 	last uint32
-	// record is the last record, whose memory is reused.
-	record record.Record
 	// round is the last round, whose memory is reused.
 	round metrics.Round
 }
@@ -81,112 +69,37 @@ func (r *Reader) Rounds() iter.Seq2[*metrics.Round, error] {
 // NewReader reads from in what stands before the rounds: header and description of the run. A log
 // that was torn before its first round is one without rounds, unless not even its run is whole.
 func NewReader(in io.Reader) (*Reader, error) {
-	buffered := bufio.NewReaderSize(in, bufferSize)
-	r := &Reader{frames: framing.NewReader(buffered, int64(headerSize), maxRecord, ErrDamaged)}
-	var header [headerSize]byte
-	n, err := io.ReadFull(buffered, header[:])
-	switch {
-	// A file that ends within its header is told apart from one that cannot be read.
-	case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, fmt.Errorf("eventlog: %w", err)
-	case n == 0:
-		return nil, fmt.Errorf("eventlog: %w", ErrEmpty)
-	case !bytes.HasPrefix(header[:n], []byte(magic)):
-		return nil, fmt.Errorf("eventlog: %w (it does not begin with %s)", ErrNotALog, magic)
-	case n < headerSize:
-		return nil, fmt.Errorf("eventlog: %w (it ends before its version)", ErrNotALog)
-	}
-	// A later version may have a form that this reader does not know.
-	if v := binary.LittleEndian.Uint32(header[len(magic):]); v == 0 || v > Version {
-		return nil, fmt.Errorf("eventlog: %w: %d, this one reads 1 to %d", ErrVersion, v, Version)
-	}
-	if err := r.next(); errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("eventlog: %w (it ends before its run is named)", ErrNotALog)
-	} else if err != nil {
+	records, err := NewRecords(in, maxRecord)
+	if err != nil {
 		return nil, err
 	}
-	// The record after the header describes the run; all others are rounds.
-	m := r.record.GetRun()
-	if m == nil {
-		return nil, r.damaged(int64(headerSize), "the first record is not the run")
+	if records.Run() == nil {
+		return nil, fmt.Errorf("eventlog: %w (it holds what devices did, and no rounds)", ErrNotALog)
 	}
-	r.run = &metrics.Run{
-		Name:     m.Name,
-		Task:     m.Task,
-		Schedule: m.Schedule,
-		Seed:     m.Seed,
-		Clients:  int(m.Clients),
-		Cohort:   int(m.Cohort),
-		Close:    m.Close,
-		Deadline: round.Time(m.DeadlineNs),
-		Classes:  m.Classes,
-		Slowest:  int(m.Slowest),
-		Sample:   int(m.Sample),
-		Version:  m.Version,
-	}
-	switch {
-	// A log that does not name its metrics has accuracy alone, or none for the quadratic task.
-	case m.Metrics != nil:
-		for _, name := range m.Metrics.Names {
-			r.run.Metrics = append(r.run.Metrics, metric.Metric{Name: name})
-		}
-	case m.Task != quadratic:
-		r.run.Metrics = []metric.Metric{{Name: metric.Accuracy}}
-	}
-	if err := check(r.run); err != nil {
-		return nil, r.damaged(int64(headerSize), err.Error())
-	}
-	return r, nil
+	return &Reader{Records: records}, nil
 }
-
-// Run is the run that the log is of, as far as the log says.
-func (r *Reader) Run() *metrics.Run { return r.run }
-
-// Torn says, once Round has given io.EOF, whether the log ends within a record.
-func (r *Reader) Torn() bool { return r.frames.Torn }
 
 // Round returns the next round, or io.EOF behind the last, also if the log ends within a record.
 // The memory of the round is reused by the next call. A value that was not measured is NaN.
 func (r *Reader) Round() (*metrics.Round, error) {
-	offset := r.frames.Offset
-	if err := r.next(); err != nil {
+	offset := r.Offset()
+	next, err := r.Next()
+	if err != nil {
 		return nil, err
 	}
-	m := r.record.GetRound()
+	m := next.GetRound()
 	if m == nil {
-		return nil, r.damaged(offset, "a record that is not a round")
+		return nil, r.Damaged(offset, "a record that is not a round")
 	}
 	// Rounds have ascending numbers, but numbers may be missing, since a log may leave out rounds.
 	if m.Round <= r.last || m.Round > round.MaxRounds {
-		return nil, r.damaged(offset, fmt.Sprintf("round %d follows round %d", m.Round, r.last))
+		return nil, r.Damaged(offset, fmt.Sprintf("round %d follows round %d", m.Round, r.last))
 	}
 	if err := r.readRound(m); err != nil {
-		return nil, r.damaged(offset, fmt.Sprintf("round %d: %v", m.Round, err))
+		return nil, r.Damaged(offset, fmt.Sprintf("round %d: %v", m.Round, err))
 	}
 	r.last = m.Round
 	return &r.round, nil
-}
-
-// next reads the next record into r.record. It returns io.EOF at the end of the log, even if that lies
-// within a record.
-func (r *Reader) next() error {
-	offset := r.frames.Offset
-	payload, err := r.frames.Next()
-	if err == nil {
-		if bad := proto.Unmarshal(payload, &r.record); bad != nil {
-			err = r.frames.Damaged(offset, "a record that is not a message: "+bad.Error())
-		}
-	}
-	if err != nil && !errors.Is(err, io.EOF) {
-		err = fmt.Errorf("eventlog: %w", err)
-	}
-	return err
-}
-
-// damaged returns the error of a log that is damaged at an offset, in bytes from the start of the
-// log. problem says what is wrong there.
-func (r *Reader) damaged(offset int64, problem string) error {
-	return fmt.Errorf("eventlog: %w", r.frames.Damaged(offset, problem))
 }
 
 // readRound checks message m, a round of the log, and turns it into r.round. The log may be damaged

@@ -100,6 +100,8 @@ type Writer struct {
 	buffer *bufio.Writer
 	// size is the number of bytes of all that was written, the buffer included.
 	size int64
+	// maxRecord is the size of the largest record in bytes: a reader refuses longer ones.
+	maxRecord int
 	// record is the encoding of the last record. Its memory is reused, as is that of tasks.
 	record []byte
 	// tasks are the messages of the last round's tasks, for use in the next one.
@@ -121,7 +123,7 @@ func NewWriter(out io.Writer, run *metrics.Run) (*Writer, error) {
 	w := Append(out, run)
 	_, err := w.buffer.Write(binary.LittleEndian.AppendUint32([]byte(magic), Version))
 	w.size = int64(headerSize)
-	err = errors.Join(err, w.add(&record.Record{Kind: &record.Record_Run{Run: &record.Run{
+	err = errors.Join(err, w.Add(&record.Record{Kind: &record.Record_Run{Run: &record.Run{
 		Name:       run.Name,
 		Task:       run.Task,
 		Schedule:   run.Schedule,
@@ -143,8 +145,15 @@ func NewWriter(out io.Writer, run *metrics.Run) (*Writer, error) {
 // Append returns a writer that continues the log of run on w, which must end with a whole record.
 // It writes nothing yet.
 func Append(w io.Writer, run *metrics.Run) *Writer {
-	return &Writer{buffer: bufio.NewWriterSize(w, bufferSize), metrics: metricsOf(run)}
+	return &Writer{
+		buffer:    bufio.NewWriterSize(w, bufferSize),
+		metrics:   metricsOf(run),
+		maxRecord: maxRecord,
+	}
 }
+
+// AllowRecords makes a number of bytes the size of the largest record, for a log that holds more than rounds.
+func (w *Writer) AllowRecords(maxRecord int) { w.maxRecord = maxRecord }
 
 // metricsOf returns the names of a run's metrics for the log. It returns nil where the log needs no
 // names: for a run that does not train, for quadratics, which have no metrics, and where accuracy is
@@ -164,7 +173,7 @@ func (w *Writer) Flush() error { return w.buffer.Flush() }
 // Round adds a round. Where its number is not [Detailed], only its slowest task
 // and those of real devices are written.
 func (w *Writer) Round(r *metrics.Round) error {
-	return w.add(&record.Record{Kind: &record.Record_Round{Round: w.message(r)}})
+	return w.Add(&record.Record{Kind: &record.Record_Round{Round: w.message(r)}})
 }
 
 // message returns round r in the form in which the log holds it. If its number is not [Detailed],
@@ -242,13 +251,13 @@ func slowestOf(tasks []metrics.Task) int {
 	return slowest
 }
 
-// add appends a record. If the record does not fit into the buffer, the buffer is written first, so
+// Add appends a record. If the record does not fit into the buffer, the buffer is written first, so
 // that the file always ends with a whole record.
-func (w *Writer) add(message *record.Record) error {
+func (w *Writer) Add(message *record.Record) error {
 	bytes, err := proto.MarshalOptions{}.MarshalAppend(framing.Begin(w.record[:0]), message)
 	// A reader refuses longer records, so none may be written.
-	if size := len(bytes) - framing.Size; err == nil && size > maxRecord {
-		err = fmt.Errorf("a record of %d bytes, want at most %d", size, maxRecord)
+	if size := len(bytes) - framing.Size; err == nil && size > w.maxRecord {
+		err = fmt.Errorf("a record of %d bytes, want at most %d", size, w.maxRecord)
 	}
 	if err != nil {
 		return fmt.Errorf("eventlog: %w", err)

@@ -1,5 +1,5 @@
 // Package record holds the generated Go code of metrics/eventlog/eventlog.proto.
 //
-// Nothing but package eventlog uses it: eventlog checks what it decodes and
-// hands out plain Go values. The package must know nothing but protobuf.
+// Packages eventlog and experiment/devicelog alone use it: they check what they
+// decode and hand out plain Go values. The package must know nothing but protobuf.
 package record

@@ -1,5 +1,5 @@
-// The records of a run's event log, events.log. Package eventlog describes the
-// file around them.
+// The records of a run's event logs: events.log, and devices.log where it has real devices.
+// Package eventlog describes the files around them.
 //
 // Times are virtual, in nanoseconds since the run's start. Fields may be added,
 // never reused.
@@ -86,13 +86,69 @@ func (Outcome) EnumDescriptor() ([]byte, []int) {
 	return file_eventlog_proto_rawDescGZIP(), []int{0}
 }
 
-// Record is one record. The first of a file is the run, all others are rounds.
+type Answer_Kind int32
+
+const (
+	Answer_UPDATE    Answer_Kind = 0
+	Answer_SILENT    Answer_Kind = 1
+	Answer_REFUSED   Answer_Kind = 2
+	Answer_OVERTAKEN Answer_Kind = 3 // as refused, of a device without whom its round closed
+)
+
+// Enum value maps for Answer_Kind.
+var (
+	Answer_Kind_name = map[int32]string{
+		0: "UPDATE",
+		1: "SILENT",
+		2: "REFUSED",
+		3: "OVERTAKEN",
+	}
+	Answer_Kind_value = map[string]int32{
+		"UPDATE":    0,
+		"SILENT":    1,
+		"REFUSED":   2,
+		"OVERTAKEN": 3,
+	}
+)
+
+func (x Answer_Kind) Enum() *Answer_Kind {
+	p := new(Answer_Kind)
+	*p = x
+	return p
+}
+
+func (x Answer_Kind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Answer_Kind) Descriptor() protoreflect.EnumDescriptor {
+	return file_eventlog_proto_enumTypes[1].Descriptor()
+}
+
+func (Answer_Kind) Type() protoreflect.EnumType {
+	return &file_eventlog_proto_enumTypes[1]
+}
+
+func (x Answer_Kind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Answer_Kind.Descriptor instead.
+func (Answer_Kind) EnumDescriptor() ([]byte, []int) {
+	return file_eventlog_proto_rawDescGZIP(), []int{6, 0}
+}
+
+// Record is one record. The first of a file is the run. All others are rounds in events.log, and
+// answers, presences and bans of real devices in devices.log.
 type Record struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Kind:
 	//
 	//	*Record_Run
 	//	*Record_Round
+	//	*Record_Answer
+	//	*Record_Presence
+	//	*Record_Ban
 	Kind          isRecord_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -153,6 +209,33 @@ func (x *Record) GetRound() *Round {
 	return nil
 }
 
+func (x *Record) GetAnswer() *Answer {
+	if x != nil {
+		if x, ok := x.Kind.(*Record_Answer); ok {
+			return x.Answer
+		}
+	}
+	return nil
+}
+
+func (x *Record) GetPresence() *Presence {
+	if x != nil {
+		if x, ok := x.Kind.(*Record_Presence); ok {
+			return x.Presence
+		}
+	}
+	return nil
+}
+
+func (x *Record) GetBan() *Ban {
+	if x != nil {
+		if x, ok := x.Kind.(*Record_Ban); ok {
+			return x.Ban
+		}
+	}
+	return nil
+}
+
 type isRecord_Kind interface {
 	isRecord_Kind()
 }
@@ -165,9 +248,127 @@ type Record_Round struct {
 	Round *Round `protobuf:"bytes,2,opt,name=round,proto3,oneof"`
 }
 
+type Record_Answer struct {
+	Answer *Answer `protobuf:"bytes,3,opt,name=answer,proto3,oneof"`
+}
+
+type Record_Presence struct {
+	Presence *Presence `protobuf:"bytes,4,opt,name=presence,proto3,oneof"`
+}
+
+type Record_Ban struct {
+	Ban *Ban `protobuf:"bytes,5,opt,name=ban,proto3,oneof"`
+}
+
 func (*Record_Run) isRecord_Kind() {}
 
 func (*Record_Round) isRecord_Kind() {}
+
+func (*Record_Answer) isRecord_Kind() {}
+
+func (*Record_Presence) isRecord_Kind() {}
+
+func (*Record_Ban) isRecord_Kind() {}
+
+// OldDevices is a record of a devices.log that has no run before its records, as fedpace wrote it
+// before events.log and devices.log were of one format.
+type OldDevices struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Kind:
+	//
+	//	*OldDevices_Answer
+	//	*OldDevices_Presence
+	//	*OldDevices_Ban
+	Kind          isOldDevices_Kind `protobuf_oneof:"kind"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OldDevices) Reset() {
+	*x = OldDevices{}
+	mi := &file_eventlog_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OldDevices) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OldDevices) ProtoMessage() {}
+
+func (x *OldDevices) ProtoReflect() protoreflect.Message {
+	mi := &file_eventlog_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OldDevices.ProtoReflect.Descriptor instead.
+func (*OldDevices) Descriptor() ([]byte, []int) {
+	return file_eventlog_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *OldDevices) GetKind() isOldDevices_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return nil
+}
+
+func (x *OldDevices) GetAnswer() *Answer {
+	if x != nil {
+		if x, ok := x.Kind.(*OldDevices_Answer); ok {
+			return x.Answer
+		}
+	}
+	return nil
+}
+
+func (x *OldDevices) GetPresence() *Presence {
+	if x != nil {
+		if x, ok := x.Kind.(*OldDevices_Presence); ok {
+			return x.Presence
+		}
+	}
+	return nil
+}
+
+func (x *OldDevices) GetBan() *Ban {
+	if x != nil {
+		if x, ok := x.Kind.(*OldDevices_Ban); ok {
+			return x.Ban
+		}
+	}
+	return nil
+}
+
+type isOldDevices_Kind interface {
+	isOldDevices_Kind()
+}
+
+type OldDevices_Answer struct {
+	Answer *Answer `protobuf:"bytes,1,opt,name=answer,proto3,oneof"`
+}
+
+type OldDevices_Presence struct {
+	Presence *Presence `protobuf:"bytes,2,opt,name=presence,proto3,oneof"`
+}
+
+type OldDevices_Ban struct {
+	Ban *Ban `protobuf:"bytes,3,opt,name=ban,proto3,oneof"`
+}
+
+func (*OldDevices_Answer) isOldDevices_Kind() {}
+
+func (*OldDevices_Presence) isOldDevices_Kind() {}
+
+func (*OldDevices_Ban) isOldDevices_Kind() {}
 
 // Run says whose rounds follow.
 type Run struct {
@@ -191,7 +392,7 @@ type Run struct {
 
 func (x *Run) Reset() {
 	*x = Run{}
-	mi := &file_eventlog_proto_msgTypes[1]
+	mi := &file_eventlog_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -203,7 +404,7 @@ func (x *Run) String() string {
 func (*Run) ProtoMessage() {}
 
 func (x *Run) ProtoReflect() protoreflect.Message {
-	mi := &file_eventlog_proto_msgTypes[1]
+	mi := &file_eventlog_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -216,7 +417,7 @@ func (x *Run) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Run.ProtoReflect.Descriptor instead.
 func (*Run) Descriptor() ([]byte, []int) {
-	return file_eventlog_proto_rawDescGZIP(), []int{1}
+	return file_eventlog_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Run) GetName() string {
@@ -320,7 +521,7 @@ type Metrics struct {
 
 func (x *Metrics) Reset() {
 	*x = Metrics{}
-	mi := &file_eventlog_proto_msgTypes[2]
+	mi := &file_eventlog_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -332,7 +533,7 @@ func (x *Metrics) String() string {
 func (*Metrics) ProtoMessage() {}
 
 func (x *Metrics) ProtoReflect() protoreflect.Message {
-	mi := &file_eventlog_proto_msgTypes[2]
+	mi := &file_eventlog_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -345,7 +546,7 @@ func (x *Metrics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Metrics.ProtoReflect.Descriptor instead.
 func (*Metrics) Descriptor() ([]byte, []int) {
-	return file_eventlog_proto_rawDescGZIP(), []int{2}
+	return file_eventlog_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Metrics) GetNames() []string {
@@ -381,7 +582,7 @@ type Round struct {
 
 func (x *Round) Reset() {
 	*x = Round{}
-	mi := &file_eventlog_proto_msgTypes[3]
+	mi := &file_eventlog_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -393,7 +594,7 @@ func (x *Round) String() string {
 func (*Round) ProtoMessage() {}
 
 func (x *Round) ProtoReflect() protoreflect.Message {
-	mi := &file_eventlog_proto_msgTypes[3]
+	mi := &file_eventlog_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -406,7 +607,7 @@ func (x *Round) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Round.ProtoReflect.Descriptor instead.
 func (*Round) Descriptor() ([]byte, []int) {
-	return file_eventlog_proto_rawDescGZIP(), []int{3}
+	return file_eventlog_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Round) GetRound() uint32 {
@@ -553,7 +754,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_eventlog_proto_msgTypes[4]
+	mi := &file_eventlog_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -565,7 +766,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_eventlog_proto_msgTypes[4]
+	mi := &file_eventlog_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -578,7 +779,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_eventlog_proto_rawDescGZIP(), []int{4}
+	return file_eventlog_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Task) GetTask() uint64 {
@@ -693,14 +894,262 @@ func (x *Task) GetName() string {
 	return ""
 }
 
+// Answer is what became of a task of a real device.
+type Answer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          Answer_Kind            `protobuf:"varint,1,opt,name=kind,proto3,enum=fedpace.events.v1.Answer_Kind" json:"kind,omitempty"`
+	Task          uint64                 `protobuf:"fixed64,2,opt,name=task,proto3" json:"task,omitempty"`
+	Client        uint32                 `protobuf:"varint,3,opt,name=client,proto3" json:"client,omitempty"`
+	DownloadNs    int64                  `protobuf:"fixed64,4,opt,name=download_ns,json=downloadNs,proto3" json:"download_ns,omitempty"`
+	ComputeNs     int64                  `protobuf:"fixed64,5,opt,name=compute_ns,json=computeNs,proto3" json:"compute_ns,omitempty"`
+	UploadNs      int64                  `protobuf:"fixed64,6,opt,name=upload_ns,json=uploadNs,proto3" json:"upload_ns,omitempty"`
+	FirstLoss     float64                `protobuf:"fixed64,7,opt,name=first_loss,json=firstLoss,proto3" json:"first_loss,omitempty"` // of an update; NaN: not told
+	Samples       uint32                 `protobuf:"varint,8,opt,name=samples,proto3" json:"samples,omitempty"`                       // of an update; 0: not told
+	Values        []float32              `protobuf:"fixed32,9,rep,packed,name=values,proto3" json:"values,omitempty"`                 // of an update, where they are kept
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Answer) Reset() {
+	*x = Answer{}
+	mi := &file_eventlog_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Answer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Answer) ProtoMessage() {}
+
+func (x *Answer) ProtoReflect() protoreflect.Message {
+	mi := &file_eventlog_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Answer.ProtoReflect.Descriptor instead.
+func (*Answer) Descriptor() ([]byte, []int) {
+	return file_eventlog_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Answer) GetKind() Answer_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return Answer_UPDATE
+}
+
+func (x *Answer) GetTask() uint64 {
+	if x != nil {
+		return x.Task
+	}
+	return 0
+}
+
+func (x *Answer) GetClient() uint32 {
+	if x != nil {
+		return x.Client
+	}
+	return 0
+}
+
+func (x *Answer) GetDownloadNs() int64 {
+	if x != nil {
+		return x.DownloadNs
+	}
+	return 0
+}
+
+func (x *Answer) GetComputeNs() int64 {
+	if x != nil {
+		return x.ComputeNs
+	}
+	return 0
+}
+
+func (x *Answer) GetUploadNs() int64 {
+	if x != nil {
+		return x.UploadNs
+	}
+	return 0
+}
+
+func (x *Answer) GetFirstLoss() float64 {
+	if x != nil {
+		return x.FirstLoss
+	}
+	return 0
+}
+
+func (x *Answer) GetSamples() uint32 {
+	if x != nil {
+		return x.Samples
+	}
+	return 0
+}
+
+func (x *Answer) GetValues() []float32 {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+// Presence is a device that came or left.
+type Presence struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Clock         uint64                 `protobuf:"fixed64,1,opt,name=clock,proto3" json:"clock,omitempty"`
+	Client        uint32                 `protobuf:"varint,2,opt,name=client,proto3" json:"client,omitempty"`
+	Joined        bool                   `protobuf:"varint,3,opt,name=joined,proto3" json:"joined,omitempty"`
+	Samples       uint32                 `protobuf:"varint,4,opt,name=samples,proto3" json:"samples,omitempty"` // of one that came; 0: it did not say
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Presence) Reset() {
+	*x = Presence{}
+	mi := &file_eventlog_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Presence) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Presence) ProtoMessage() {}
+
+func (x *Presence) ProtoReflect() protoreflect.Message {
+	mi := &file_eventlog_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Presence.ProtoReflect.Descriptor instead.
+func (*Presence) Descriptor() ([]byte, []int) {
+	return file_eventlog_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Presence) GetClock() uint64 {
+	if x != nil {
+		return x.Clock
+	}
+	return 0
+}
+
+func (x *Presence) GetClient() uint32 {
+	if x != nil {
+		return x.Client
+	}
+	return 0
+}
+
+func (x *Presence) GetJoined() bool {
+	if x != nil {
+		return x.Joined
+	}
+	return false
+}
+
+func (x *Presence) GetSamples() uint32 {
+	if x != nil {
+		return x.Samples
+	}
+	return 0
+}
+
+// Ban is a device that is shut out.
+type Ban struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Client        uint32                 `protobuf:"varint,1,opt,name=client,proto3" json:"client,omitempty"`
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	ForNs         int64                  `protobuf:"varint,3,opt,name=for_ns,json=forNs,proto3" json:"for_ns,omitempty"` // 0: for good
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Ban) Reset() {
+	*x = Ban{}
+	mi := &file_eventlog_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Ban) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Ban) ProtoMessage() {}
+
+func (x *Ban) ProtoReflect() protoreflect.Message {
+	mi := &file_eventlog_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Ban.ProtoReflect.Descriptor instead.
+func (*Ban) Descriptor() ([]byte, []int) {
+	return file_eventlog_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Ban) GetClient() uint32 {
+	if x != nil {
+		return x.Client
+	}
+	return 0
+}
+
+func (x *Ban) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Ban) GetForNs() int64 {
+	if x != nil {
+		return x.ForNs
+	}
+	return 0
+}
+
 var File_eventlog_proto protoreflect.FileDescriptor
 
 const file_eventlog_proto_rawDesc = "" +
 	"\n" +
-	"\x0eeventlog.proto\x12\x11fedpace.events.v1\"n\n" +
+	"\x0eeventlog.proto\x12\x11fedpace.events.v1\"\x8a\x02\n" +
 	"\x06Record\x12*\n" +
 	"\x03run\x18\x01 \x01(\v2\x16.fedpace.events.v1.RunH\x00R\x03run\x120\n" +
-	"\x05round\x18\x02 \x01(\v2\x18.fedpace.events.v1.RoundH\x00R\x05roundB\x06\n" +
+	"\x05round\x18\x02 \x01(\v2\x18.fedpace.events.v1.RoundH\x00R\x05round\x123\n" +
+	"\x06answer\x18\x03 \x01(\v2\x19.fedpace.events.v1.AnswerH\x00R\x06answer\x129\n" +
+	"\bpresence\x18\x04 \x01(\v2\x1b.fedpace.events.v1.PresenceH\x00R\bpresence\x12*\n" +
+	"\x03ban\x18\x05 \x01(\v2\x16.fedpace.events.v1.BanH\x00R\x03banB\x06\n" +
+	"\x04kind\"\xb0\x01\n" +
+	"\n" +
+	"OldDevices\x123\n" +
+	"\x06answer\x18\x01 \x01(\v2\x19.fedpace.events.v1.AnswerH\x00R\x06answer\x129\n" +
+	"\bpresence\x18\x02 \x01(\v2\x1b.fedpace.events.v1.PresenceH\x00R\bpresence\x12*\n" +
+	"\x03ban\x18\x03 \x01(\v2\x16.fedpace.events.v1.BanH\x00R\x03banB\x06\n" +
 	"\x04kind\"\xe2\x02\n" +
 	"\x03Run\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
@@ -768,7 +1217,36 @@ const file_eventlog_proto_rawDesc = "" +
 	"\x05probe\x18\r \x01(\bR\x05probe\x12\x12\n" +
 	"\x04real\x18\x0e \x01(\bR\x04real\x12\x12\n" +
 	"\x04slow\x18\x0f \x01(\bR\x04slow\x12\x12\n" +
-	"\x04name\x18\x10 \x01(\tR\x04name*T\n" +
+	"\x04name\x18\x10 \x01(\tR\x04name\"\xd2\x02\n" +
+	"\x06Answer\x122\n" +
+	"\x04kind\x18\x01 \x01(\x0e2\x1e.fedpace.events.v1.Answer.KindR\x04kind\x12\x12\n" +
+	"\x04task\x18\x02 \x01(\x06R\x04task\x12\x16\n" +
+	"\x06client\x18\x03 \x01(\rR\x06client\x12\x1f\n" +
+	"\vdownload_ns\x18\x04 \x01(\x10R\n" +
+	"downloadNs\x12\x1d\n" +
+	"\n" +
+	"compute_ns\x18\x05 \x01(\x10R\tcomputeNs\x12\x1b\n" +
+	"\tupload_ns\x18\x06 \x01(\x10R\buploadNs\x12\x1d\n" +
+	"\n" +
+	"first_loss\x18\a \x01(\x01R\tfirstLoss\x12\x18\n" +
+	"\asamples\x18\b \x01(\rR\asamples\x12\x16\n" +
+	"\x06values\x18\t \x03(\x02R\x06values\":\n" +
+	"\x04Kind\x12\n" +
+	"\n" +
+	"\x06UPDATE\x10\x00\x12\n" +
+	"\n" +
+	"\x06SILENT\x10\x01\x12\v\n" +
+	"\aREFUSED\x10\x02\x12\r\n" +
+	"\tOVERTAKEN\x10\x03\"j\n" +
+	"\bPresence\x12\x14\n" +
+	"\x05clock\x18\x01 \x01(\x06R\x05clock\x12\x16\n" +
+	"\x06client\x18\x02 \x01(\rR\x06client\x12\x16\n" +
+	"\x06joined\x18\x03 \x01(\bR\x06joined\x12\x18\n" +
+	"\asamples\x18\x04 \x01(\rR\asamples\"L\n" +
+	"\x03Ban\x12\x16\n" +
+	"\x06client\x18\x01 \x01(\rR\x06client\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x15\n" +
+	"\x06for_ns\x18\x03 \x01(\x03R\x05forNs*T\n" +
 	"\aOutcome\x12\f\n" +
 	"\bACCEPTED\x10\x00\x12\b\n" +
 	"\x04LATE\x10\x01\x12\v\n" +
@@ -789,27 +1267,39 @@ func file_eventlog_proto_rawDescGZIP() []byte {
 	return file_eventlog_proto_rawDescData
 }
 
-var file_eventlog_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_eventlog_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_eventlog_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_eventlog_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_eventlog_proto_goTypes = []any{
-	(Outcome)(0),    // 0: fedpace.events.v1.Outcome
-	(*Record)(nil),  // 1: fedpace.events.v1.Record
-	(*Run)(nil),     // 2: fedpace.events.v1.Run
-	(*Metrics)(nil), // 3: fedpace.events.v1.Metrics
-	(*Round)(nil),   // 4: fedpace.events.v1.Round
-	(*Task)(nil),    // 5: fedpace.events.v1.Task
+	(Outcome)(0),       // 0: fedpace.events.v1.Outcome
+	(Answer_Kind)(0),   // 1: fedpace.events.v1.Answer.Kind
+	(*Record)(nil),     // 2: fedpace.events.v1.Record
+	(*OldDevices)(nil), // 3: fedpace.events.v1.OldDevices
+	(*Run)(nil),        // 4: fedpace.events.v1.Run
+	(*Metrics)(nil),    // 5: fedpace.events.v1.Metrics
+	(*Round)(nil),      // 6: fedpace.events.v1.Round
+	(*Task)(nil),       // 7: fedpace.events.v1.Task
+	(*Answer)(nil),     // 8: fedpace.events.v1.Answer
+	(*Presence)(nil),   // 9: fedpace.events.v1.Presence
+	(*Ban)(nil),        // 10: fedpace.events.v1.Ban
 }
 var file_eventlog_proto_depIdxs = []int32{
-	2, // 0: fedpace.events.v1.Record.run:type_name -> fedpace.events.v1.Run
-	4, // 1: fedpace.events.v1.Record.round:type_name -> fedpace.events.v1.Round
-	3, // 2: fedpace.events.v1.Run.metrics:type_name -> fedpace.events.v1.Metrics
-	5, // 3: fedpace.events.v1.Round.tasks:type_name -> fedpace.events.v1.Task
-	0, // 4: fedpace.events.v1.Task.outcome:type_name -> fedpace.events.v1.Outcome
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	4,  // 0: fedpace.events.v1.Record.run:type_name -> fedpace.events.v1.Run
+	6,  // 1: fedpace.events.v1.Record.round:type_name -> fedpace.events.v1.Round
+	8,  // 2: fedpace.events.v1.Record.answer:type_name -> fedpace.events.v1.Answer
+	9,  // 3: fedpace.events.v1.Record.presence:type_name -> fedpace.events.v1.Presence
+	10, // 4: fedpace.events.v1.Record.ban:type_name -> fedpace.events.v1.Ban
+	8,  // 5: fedpace.events.v1.OldDevices.answer:type_name -> fedpace.events.v1.Answer
+	9,  // 6: fedpace.events.v1.OldDevices.presence:type_name -> fedpace.events.v1.Presence
+	10, // 7: fedpace.events.v1.OldDevices.ban:type_name -> fedpace.events.v1.Ban
+	5,  // 8: fedpace.events.v1.Run.metrics:type_name -> fedpace.events.v1.Metrics
+	7,  // 9: fedpace.events.v1.Round.tasks:type_name -> fedpace.events.v1.Task
+	0,  // 10: fedpace.events.v1.Task.outcome:type_name -> fedpace.events.v1.Outcome
+	1,  // 11: fedpace.events.v1.Answer.kind:type_name -> fedpace.events.v1.Answer.Kind
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_eventlog_proto_init() }
@@ -820,15 +1310,23 @@ func file_eventlog_proto_init() {
 	file_eventlog_proto_msgTypes[0].OneofWrappers = []any{
 		(*Record_Run)(nil),
 		(*Record_Round)(nil),
+		(*Record_Answer)(nil),
+		(*Record_Presence)(nil),
+		(*Record_Ban)(nil),
 	}
-	file_eventlog_proto_msgTypes[3].OneofWrappers = []any{}
+	file_eventlog_proto_msgTypes[1].OneofWrappers = []any{
+		(*OldDevices_Answer)(nil),
+		(*OldDevices_Presence)(nil),
+		(*OldDevices_Ban)(nil),
+	}
+	file_eventlog_proto_msgTypes[4].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_eventlog_proto_rawDesc), len(file_eventlog_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   5,
+			NumEnums:      2,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

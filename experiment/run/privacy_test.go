@@ -1,6 +1,7 @@
 package run
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -92,17 +93,19 @@ func TestPrivacy_NoiseOfRound(t *testing.T) {
 func TestPrivacy_EpsilonEndsRun(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
-	c := runtest.Small(t, append(private[:2:2], "stop.rounds=null", "privacy.epsilon=70")...)
+	const limit = 0.47 // which some nine rounds of this noise keep to
+	noisy := []string{"privacy.clip=0.05", "privacy.noise_multiplier=4"}
+	c := runtest.Small(t, append(noisy[:2:2], "stop.rounds=null", fmt.Sprint("privacy.epsilon=", limit))...)
 	s := mustRun(t, c, Options{})
 	p, err := problem.Prepare(t.Context(), c, false, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	if now, next := p.Privacy.Epsilon(s.Rounds), p.Privacy.Epsilon(s.Rounds+1); s.Rounds < 2 || now > 70 || next <= 70 || s.Privacy.Epsilon != now {
+	if now, next := p.Privacy.Epsilon(s.Rounds), p.Privacy.Epsilon(s.Rounds+1); s.Rounds < 2 || now > limit || next <= limit || s.Privacy.Epsilon != now {
 		t.Errorf("it ended after %d rounds, which cost %g; one more would cost %g", s.Rounds, now, next)
 	}
-	if _, err := problem.Prepare(t.Context(), runtest.Small(t, append(private[:2:2], "privacy.epsilon=1")...), false, nil, nil); err == nil || !strings.Contains(err.Error(), "but one round costs") {
+	if _, err := problem.Prepare(t.Context(), runtest.Small(t, append(noisy[:2:2], "privacy.epsilon=0.1")...), false, nil, nil); err == nil || !strings.Contains(err.Error(), "but one round costs") {
 		t.Errorf("a limit below one round's: %v", err)
 	}
 }

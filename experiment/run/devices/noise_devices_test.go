@@ -19,7 +19,7 @@ func TestPrivacy_DeviceNoiseIsSecret(t *testing.T) {
 	keys := map[string]bool{}
 	var dir string
 	for range 2 {
-		o, sets := devicesAlone(t, "[d1, d2]", "privacy.clip=0.05", "privacy.noise_multiplier=0.5", "stop.rounds=3", "devices.keep_updates=true")
+		o, sets := devicesAlone(t, "[d1, d2]", "privacy.clip=0.05", "privacy.noise_multiplier=4", "stop.rounds=3", "devices.keep_updates=true")
 		c := runtest.Small(t, sets()...)
 		stops := []func(){join(t, o.NATS.URL, "d1"), join(t, o.NATS.URL, "d2")}
 		s := mustRun(t, c, o)

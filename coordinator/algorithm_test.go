@@ -77,6 +77,25 @@ func (l *lab) algorithm(t *testing.T, name string) *algorithm.Instance {
 	return algorithm.NewPartly(p.Algorithm, c.Compress, params, params, p.Memory(), p.Set.Clients())
 }
 
+// startServer starts a NATS server. connect makes a connection to it, which is open until the test ends.
+func startServer(ctx context.Context, t *testing.T) (connect func() *natsbus.Conn, closeServer func()) {
+	t.Helper()
+	server, err := embedded.Start(ctx, embedded.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := natsbus.NewStore()
+	connect = func() *natsbus.Conn {
+		conn, err := natsbus.Connect(ctx, natsconn.Config{Server: server}, store)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		return conn
+	}
+	return connect, server.Close
+}
+
 // run plays a run with so many hosts, of one worker each, and jobs a round, and
 // returns all that it leaves behind.
 func (l *lab) run(t *testing.T, a *algorithm.Instance, hosts, jobs int) (string, error) {
@@ -85,20 +104,8 @@ func (l *lab) run(t *testing.T, a *algorithm.Instance, hosts, jobs int) (string,
 	problem.Algorithm = a.Algorithm
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	server, err := embedded.Start(ctx, embedded.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
-	store := natsbus.NewStore()
-	connect := func() *natsbus.Conn {
-		conn, err := natsbus.Connect(ctx, natsconn.Config{Server: server}, store)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.Close() })
-		return conn
-	}
+	connect, closeServer := startServer(ctx, t)
+	defer closeServer()
 	fleet, err := fleet.NewFleet(fleet.Config{Network: fleet.Network{DownloadMbps: 20, UploadMbps: 5}, Compute: fleet.Compute{SecondsPerStep: 0.01, Std: 0.005}}, 1)
 	if err != nil {
 		t.Fatal(err)

@@ -15,9 +15,6 @@ import (
 	"fedpace/actors/host"
 	"fedpace/algorithm"
 	"fedpace/bus"
-	"fedpace/bus/embedded"
-	"fedpace/bus/natsbus"
-	"fedpace/bus/natsconn"
 	"fedpace/coordinator"
 	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/closing"
@@ -111,20 +108,8 @@ func ruleRunWith(t *testing.T, l *lab, devices *fleet.Fleet, rounds round.Config
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	server, err := embedded.Start(ctx, embedded.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
-	store := natsbus.NewStore()
-	connect := func() *natsbus.Conn {
-		conn, err := natsbus.Connect(ctx, natsconn.Config{Server: server}, store)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.Close() })
-		return conn
-	}
+	connect, closeServer := startServer(ctx, t)
+	defer closeServer()
 	group, ctx := errgroup.WithContext(ctx)
 	for range hosts {
 		host, err := host.Start(ctx, connect(), host.Config{Run: "r", Fleet: devices, Workers: 1, Problem: l.problem})

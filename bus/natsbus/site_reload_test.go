@@ -22,21 +22,7 @@ import (
 func TestSite_HeartbeatsPassAfterReload(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	authority, err := auth.New(filepath.Join(dir, "keys"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	creds := func(grant auth.Grant) string {
-		b, err := authority.Issue(grant)
-		if err != nil {
-			t.Fatal(err)
-		}
-		path := filepath.Join(dir, grant.ID+".creds")
-		if err := os.WriteFile(path, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
+	authority, creds := issuer(t, dir)
 	device := creds(auth.Grant{Role: auth.RoleDevice, ID: "pi"})
 	creds(auth.Grant{Role: auth.RoleDevice, ID: "pj"})
 	leafs := testport.Held(t)

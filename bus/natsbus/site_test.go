@@ -49,16 +49,14 @@ func configuredBy(t *testing.T, path string) *server.Server {
 	return s
 }
 
-// The devices of a site come through a server of their own, which is a leaf of
-// the one where the runs are.
-func TestSite_DevicesThroughLeafNode(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
+// issuer is an authority with its keys in dir, and a function that writes credentials there and returns their path.
+func issuer(t *testing.T, dir string) (*auth.Authority, func(auth.Grant) string) {
+	t.Helper()
 	authority, err := auth.New(filepath.Join(dir, "keys"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	creds := func(grant auth.Grant) string {
+	return authority, func(grant auth.Grant) string {
 		b, err := authority.Issue(grant)
 		if err != nil {
 			t.Fatal(err)
@@ -69,6 +67,14 @@ func TestSite_DevicesThroughLeafNode(t *testing.T) {
 		}
 		return path
 	}
+}
+
+// The devices of a site come through a server of their own, which is a leaf of
+// the one where the runs are.
+func TestSite_DevicesThroughLeafNode(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	authority, creds := issuer(t, dir)
 	accounts, err := authority.ServerConfiguration()
 	if err != nil {
 		t.Fatal(err)

@@ -218,6 +218,22 @@ func countIn(list []int, set map[int]bool) (n int) {
 	return n
 }
 
+// reportedRound is what a round's report says of what is expected of it.
+func reportedRound(r Report) expectedRound {
+	return expectedRound{
+		end:         r.End,
+		accepted:    r.Outcomes[Accepted],
+		dropped:     r.Outcomes[Dropped],
+		refused:     r.Outcomes[Refused],
+		cancelled:   r.Outcomes[Cancelled],
+		members:     r.Secure.Members,
+		recovered:   r.Secure.Recovered,
+		unrecovered: r.Secure.Unrecovered,
+		setup:       r.Secure.Setup,
+		recovery:    r.Secure.Recovery,
+	}
+}
+
 // playSecure plays one round of a cohort on a machine.
 func playSecure(t *testing.T, cohort []drawnClient, terms Secure) Report {
 	t.Helper()
@@ -291,18 +307,7 @@ func TestSecure_TimingOfDrawnCohorts(t *testing.T) {
 		terms.Threshold = 2 + random.IntN(terms.Neighbours-1)
 		want, _ := simulated(cohort, terms)
 		r := playSecure(t, cohort, terms)
-		got := expectedRound{
-			end:         r.End,
-			accepted:    r.Outcomes[Accepted],
-			dropped:     r.Outcomes[Dropped],
-			refused:     r.Outcomes[Refused],
-			cancelled:   r.Outcomes[Cancelled],
-			members:     r.Secure.Members,
-			recovered:   r.Secure.Recovered,
-			unrecovered: r.Secure.Unrecovered,
-			setup:       r.Secure.Setup,
-			recovery:    r.Secure.Recovery,
-		}
+		got := reportedRound(r)
 		if got != want {
 			t.Fatalf("%d clients, terms %+v:\n got %+v\nwant %+v\n%+v", len(cohort), terms, got, want, cohort)
 		}
@@ -529,18 +534,7 @@ func TestSecure_TimingOfBufferedRounds(t *testing.T) {
 		terms.Threshold = 2 + random.IntN(terms.Neighbours-1)
 		want := buffered(tasks, slots, n, rounds, terms)
 		for i, r := range playBuffered(t, random, tasks, slots, n, rounds, terms) {
-			got := expectedRound{
-				end:         r.End,
-				accepted:    r.Outcomes[Accepted],
-				dropped:     r.Outcomes[Dropped],
-				refused:     r.Outcomes[Refused],
-				cancelled:   r.Outcomes[Cancelled],
-				members:     r.Secure.Members,
-				recovered:   r.Secure.Recovered,
-				unrecovered: r.Secure.Unrecovered,
-				setup:       r.Secure.Setup,
-				recovery:    r.Secure.Recovery,
-			}
+			got := reportedRound(r)
 			if got != want[i] {
 				t.Fatalf("%d of %d clients, terms %+v, round %d:\n got %+v\nwant %+v", n, slots, terms, i+1, got, want[i])
 			}

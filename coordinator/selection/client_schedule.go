@@ -133,10 +133,7 @@ func (p ClientSchedule) Deadline(s *Setup, clients []int32, steps func(client in
 
 // Needs are those of the rule that draws, with times and rounds that do not overlap.
 func (p ClientSchedule) Needs() Needs {
-	n := registry.NeedsOf(p.Base)
-	n.Rounds = true
-	n.Times = true
-	return n
+	return timedRounds(p.Base)
 }
 
 // Validate checks the rule that draws.

@@ -78,7 +78,13 @@ func (f Fit) Deadline(s *Setup, clients []int32, steps func(client int) int) Tim
 // Needs says what the rule must be given: what its base needs and, beyond that, rounds that do not
 // overlap and the clients' times.
 func (f Fit) Needs() Needs {
-	n := registry.NeedsOf(f.Base)
+	return timedRounds(f.Base)
+}
+
+// timedRounds returns the needs of a rule that draws as base does, and that must know the clients' times in
+// rounds that do not overlap.
+func timedRounds(base Rule) Needs {
+	n := registry.NeedsOf(base)
 	n.Rounds = true
 	n.Times = true
 	return n

@@ -60,14 +60,9 @@ func logged(t testing.TB, dir string) *Log {
 	return l
 }
 
-// What devices said comes back from the file, by task and in order.
-func TestLog_ReadsBack(t *testing.T) {
-	dir := t.TempDir()
-	logged(t, dir)
-	l, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+// checkAnswers holds a log to someAnswers.
+func checkAnswers(t *testing.T, l *Log) {
+	t.Helper()
 	for _, want := range someAnswers() {
 		got, err := l.Answer(want.Task)
 		if err != nil {
@@ -77,6 +72,17 @@ func TestLog_ReadsBack(t *testing.T) {
 			t.Errorf("task %d: %s", want.Task, diff)
 		}
 	}
+}
+
+// What devices said comes back from the file, by task and in order.
+func TestLog_ReadsBack(t *testing.T) {
+	dir := t.TempDir()
+	logged(t, dir)
+	l, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkAnswers(t, l)
 	if a, err := l.Answer(7); a != nil || err != nil {
 		t.Errorf("a task that nobody answered: %v, %v", a, err)
 	}
@@ -171,15 +177,7 @@ func TestLog_FormatBefore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range someAnswers() {
-		got, err := l.Answer(want.Task)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("task %d: %s", want.Task, diff)
-		}
-	}
+	checkAnswers(t, l)
 	if p, ok, err := l.Presence(); p != (realdevices.Presence{Clock: 5, Client: 200, Joined: true, Samples: 9}) || !ok || err != nil {
 		t.Errorf("the presence is %+v, %v, %v", p, ok, err)
 	}

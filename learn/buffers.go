@@ -124,7 +124,7 @@ func (t Tensor) CheckValues(values []float32) error {
 	// Kept tensors are bytes, or words of two bytes, in a float32 each.
 	case t.Rule == Kept:
 		lowest = 0
-		highest = math.Exp2(8*float64(min(2, t.ElementBytes()))) - 1
+		highest = math.Ldexp(1, 8*min(2, t.ElementBytes())) - 1
 	}
 	for i, x := range values {
 		v := float64(x)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"fedpace/internal/portable"
 	"fedpace/learn/metric"
 )
 
@@ -125,7 +126,7 @@ func (d *Difference) bound() float64 { return math.Abs(d.Mean) + d.Half }
 // upTo writes a positive number with two significant digits, rounded up, so that what is said of all
 // smaller numbers stays true.
 func upTo(v float64) string {
-	unit := math.Pow10(int(math.Floor(math.Log10(v))) - 1)
+	unit := math.Pow10(portable.Decade(v) - 1)
 	return fmt.Sprintf("%.2g", math.Ceil(v/unit-1e-9)*unit)
 }
 

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"fedpace/internal/portable"
 	"fedpace/learn/metric"
 	"fedpace/metrics"
 )
@@ -165,7 +166,7 @@ func fourDigits(level float64, lowerIsBetter bool) float64 {
 	if level == 0 {
 		return level
 	}
-	unit := math.Pow10(int(math.Floor(math.Log10(math.Abs(level)))) - 3)
+	unit := math.Pow10(portable.Decade(level) - 3)
 	if lowerIsBetter {
 		return max(level, math.Ceil(level/unit)*unit)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"fedpace/config"
 	"fedpace/config/tree"
+	"fedpace/internal/portable/exact"
 )
 
 // Plan spans the runs of a study: every schedule at every point of the grids, with every seed.
@@ -139,7 +140,7 @@ func rangeOf(value string) (values []string, err error) {
 	// The values are spaced evenly on a logarithmic scale.
 	isWhole := low == math.Trunc(low) && high == math.Trunc(high)
 	for i := range n {
-		v := low * math.Pow(high/low, float64(i)/float64(n-1))
+		v := low * exact.Pow(high/low, float64(i)/float64(n-1))
 		text := strconv.FormatFloat(v, 'g', 3, 64)
 		switch {
 		// The ends are kept as they were written.

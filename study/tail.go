@@ -81,7 +81,7 @@ func (t *Tail) Over(span float64, i int) float64 {
 	for ; i >= 0 && t.ends[i] > begin; i-- {
 		// Only the part of the value's time within the span counts.
 		share := t.ends[i] - max(begin, t.starts[i])
-		sum += share * t.values[i]
+		sum += float64(share * t.values[i])
 		seconds += share
 	}
 	return sum / seconds

@@ -3,6 +3,8 @@ package privacy
 import (
 	"math"
 	"strconv"
+
+	"fedpace/internal/portable"
 )
 
 // Draw is how a round's clients come about.
@@ -65,7 +67,7 @@ func (a *Accountant) Epsilon(rounds int, delta float64) float64 {
 	for i, order := range orders {
 		minEpsilon = min(minEpsilon, convert(float64(rounds)*a.divergence[i], order, delta))
 	}
-	return roundUp(minEpsilon)
+	return RoundUp(minEpsilon)
 }
 
 // Poisson is the epsilon of rounds that each client joins with the probability Rate by
@@ -184,13 +186,13 @@ func convert(divergence, order, delta float64) float64 {
 	return max(0, divergence+math.Log1p(-1/order)-(math.Log(delta)+math.Log(order))/(order-1))
 }
 
-// roundUp returns x rounded up to six digits, because later digits depend on the logarithm of the
+// RoundUp returns x rounded up to six digits, because later digits depend on the logarithm of the
 // machine. 0 and infinity stay as they are.
-func roundUp(x float64) float64 {
+func RoundUp(x float64) float64 {
 	if x == 0 || math.IsInf(x, 0) {
 		return x
 	}
-	unit := math.Pow(10, math.Floor(math.Log10(x))-5)
+	unit := math.Pow10(portable.Decade(x) - 5)
 	// A number of units that is above a whole one by no more than this counts as whole.
 	const same = 1e-6
 	short, err := strconv.ParseFloat(strconv.FormatFloat(math.Ceil(x/unit-same)*unit, 'g', 6, 64), 64)

@@ -201,7 +201,7 @@ func TestEpsilon(t *testing.T) {
 
 func TestRoundUp(t *testing.T) {
 	for x, want := range map[float64]float64{0: 0, 1: 1, 1.2345678: 1.23457, 9.999999: 10, 123456.7: 123457} {
-		if got := roundUp(x); fmt.Sprintf("%.9g", got) != fmt.Sprintf("%.9g", want) {
+		if got := RoundUp(x); fmt.Sprintf("%.9g", got) != fmt.Sprintf("%.9g", want) {
 			t.Errorf("%.9g becomes %.9g, want %.9g", x, got, want)
 		}
 	}

@@ -59,7 +59,7 @@ func LocalEpsilon(multiplier float64, updates int, delta float64) float64 {
 	if updates <= 0 {
 		return 0
 	}
-	return roundUp(gaussianEpsilon(2*math.Sqrt(float64(updates))/multiplier, delta))
+	return RoundUp(gaussianEpsilon(2*math.Sqrt(float64(updates))/multiplier, delta))
 }
 
 // gaussianEpsilon returns the least ε for which a Gaussian mechanism with the parameter μ, the

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+
+	"fedpace/internal/portable"
 )
 
 // Terms are what the members of a round agree on before they send keys.
@@ -202,7 +204,7 @@ func upperTail(n, marked, k, x int) float64 {
 	sum := 0.0
 	for i := max(x, k-(n-marked), 0); i <= min(k, marked); i++ {
 		log := logChoose(marked, i) + logChoose(n-marked, k-i) - logChoose(n, k)
-		sum += math.Exp(log)
+		sum += portable.Exp(log)
 	}
 	return math.Min(1, sum)
 }
@@ -210,8 +212,5 @@ func upperTail(n, marked, k, x int) float64 {
 // logChoose returns the natural logarithm of the binomial coefficient n over k, which itself may be
 // too large for a float64.
 func logChoose(n, k int) float64 {
-	a, _ := math.Lgamma(float64(n + 1))
-	b, _ := math.Lgamma(float64(k + 1))
-	c, _ := math.Lgamma(float64(n - k + 1))
-	return a - b - c
+	return portable.LogFactorial(n) - portable.LogFactorial(k) - portable.LogFactorial(n-k)
 }

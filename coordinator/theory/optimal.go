@@ -1,6 +1,10 @@
 package theory
 
-import "math"
+import (
+	"math"
+
+	"fedpace/internal/portable/exact"
+)
 
 // AtTime is Eq. 8: the bound after W more seconds with K local steps a round at
 // rate eta, from a model of loss f; loss²/length². W is the time ahead; the
@@ -17,7 +21,7 @@ func (c Constants) AtTime(r Runtime, f, k, eta, w float64) float64 {
 // is a real number, and may be below 1, where one step is best; it is 0 where
 // the gap is not positive, and infinite at W = 0.
 func (c Constants) OptimalK(r Runtime, f, eta, w float64) float64 {
-	return math.Cbrt(c.cubedK(f, eta) * r.Communication() / w)
+	return exact.Cbrt(c.cubedK(f, eta) * r.Communication() / w)
 }
 
 // Steps3 is OptimalK's cube as a function of the loss and the time alone: factor

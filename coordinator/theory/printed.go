@@ -1,11 +1,15 @@
 package theory
 
-import "math"
+import (
+	"math"
+
+	"fedpace/internal/portable/exact"
+)
 
 // PrintedK is Eq. 9 as the paper prints it, without G²: not a number in its
 // units, and not the minimum of Eq. 8 unless G is 1.
 func (c Constants) PrintedK(r Runtime, f, eta, w float64) float64 {
-	return math.Cbrt(c.printedCube(f, eta) * r.Communication() / w)
+	return exact.Cbrt(c.printedCube(f, eta) * r.Communication() / w)
 }
 
 func (c Constants) printedCube(f, eta float64) float64 {

@@ -1,10 +1,9 @@
 package datatest
 
 import (
+	_ "embed" // the script that writes files
 	"os"
 	"os/exec"
-	"path/filepath"
-	"runtime"
 	"testing"
 )
 
@@ -45,6 +44,11 @@ func Python(t testing.TB, folder string, needs []string, script ...string) strin
 	return string(out)
 }
 
+// writeScript writes a folder of Parquet files with every writer; its own text says how.
+//
+//go:embed testdata/writers/python/write.py
+var writeScript []byte
+
 // PythonPackages returns a folder of Parquet files that the packages have written, each with what its
 // writer reads back in JSON beside it. FEDPACE_PACKAGES names such a folder that is there already.
 func PythonPackages(t testing.TB) string {
@@ -52,9 +56,9 @@ func PythonPackages(t testing.TB) string {
 	if folder := os.Getenv("FEDPACE_PACKAGES"); folder != "" {
 		return folder
 	}
-	_, here, _, _ := runtime.Caller(0)
+	// The script lies in the program, because a build with -trimpath does not know where its source is.
 	folder := t.TempDir()
-	script := filepath.Join(filepath.Dir(here), "testdata/writers/python/write.py")
+	script := Put(t, t.TempDir(), "write.py", writeScript)
 	t.Log(Python(t, folder, nil, script, folder))
 	return folder
 }

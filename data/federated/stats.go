@@ -227,7 +227,7 @@ func Entropy(counts map[int32]int) float64 {
 }
 
 // Divergence returns the Jensen-Shannon divergence of the distributions counts/n and all/m over
-// labels, in bits, with half the weight on each: 0 if they are equal, 1 if no label is in both.
+// labels, in bits to nine places, with half the weight on each: 0 if they are equal, 1 if no label is in both.
 func Divergence(counts map[int32]int, n int, all []int, m int) float64 {
 	// term is p log2(p / ((p+q)/2)) / 2.
 	term := func(p, q float64) float64 {
@@ -242,7 +242,7 @@ func Divergence(counts map[int32]int, n int, all []int, m int) float64 {
 		q := float64(count) / float64(m)
 		sum += term(p, q) + term(q, p)
 	}
-	return max(0, sum)
+	return math.Round(max(0, sum)*1e9) / 1e9
 }
 
 // histogram returns at most 12 bars of equal, round widths (1, 2, 5, 10 and so on) over sizes, the

@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"math"
 
-	"gonum.org/v1/gonum/mat"
-
 	"fedpace/data/federated"
+	"fedpace/internal/portable"
 	"fedpace/learn"
 )
 
@@ -48,7 +47,7 @@ const exactWidth = 256
 // largest returns the largest eigenvalue of the mean of x̃x̃ᵀ over the samples of client c, where
 // x̃ is (x, 1). Half of it bounds the curvature of the cross-entropy, because diag(p) − ppᵀ has no
 // eigenvalue above ½ (Böhning 1992). It returns the trace, which is an upper bound, if there are
-// more than exactWidth features or the factorisation fails.
+// more than exactWidth features.
 func (l *logistic) largest(c int) float64 {
 	f := l.features
 	n := len(l.labels[c])
@@ -61,7 +60,7 @@ func (l *logistic) largest(c int) float64 {
 	if f > exactWidth {
 		return trace
 	}
-	m := mat.NewSymDense(f+1, nil)
+	m := newSymmetric(f + 1)
 	// at returns feature j of sample i of the client, and the constant 1 for j = f.
 	at := func(i, j int) float64 {
 		if j == f {
@@ -69,23 +68,17 @@ func (l *logistic) largest(c int) float64 {
 		}
 		return l.rows[c][i*f+j]
 	}
-	// The mean of x̃x̃ᵀ is symmetric, so only its upper triangle is computed.
+	// The mean of x̃x̃ᵀ is symmetric, so only its lower triangle is computed.
 	for j := range f + 1 {
-		for k := j; k <= f; k++ {
+		for k := range j + 1 {
 			sum := 0.0
 			for i := range n {
 				sum += float64(at(i, j) * at(i, k))
 			}
-			m.SetSym(j, k, sum/float64(n))
+			m.add(j, k, sum/float64(n))
 		}
 	}
-	var eigen mat.EigenSym
-	if !eigen.Factorize(m, false) {
-		return trace
-	}
-	values := eigen.Values(nil)
-	// Gonum returns the eigenvalues in ascending order.
-	return values[len(values)-1]
+	return m.largest()
 }
 
 // sample computes the cross-entropy of sample i of client c at the parameters x, and returns it. It
@@ -111,7 +104,7 @@ func (l *logistic) sample(d []float64, c, i int, x []float64) float64 {
 	right := d[label] - top
 	sum := 0.0
 	for y := range d {
-		d[y] = math.Exp(d[y] - top)
+		d[y] = portable.Exp(d[y] - top)
 		sum += d[y]
 	}
 	for y := range d {
@@ -119,7 +112,7 @@ func (l *logistic) sample(d []float64, c, i int, x []float64) float64 {
 	}
 	// The derivative is the softmax, less one at the label.
 	d[label]--
-	return math.Log(sum) - right
+	return portable.Log(sum) - right
 }
 
 // value returns f_c(x): the mean cross-entropy of the samples of client c at the parameters x, plus
@@ -199,7 +192,7 @@ func (l *logistic) minimise(weights []float64) ([]float64, error) {
 	// Each step solves H · way = g with the Hessian H and the gradient g at x.
 	for range 200 {
 		clear(g)
-		h := mat.NewSymDense(n, nil)
+		h := newSymmetric(n)
 		for c, w := range weights {
 			if w == 0 {
 				continue
@@ -211,30 +204,26 @@ func (l *logistic) minimise(weights []float64) ([]float64, error) {
 			// The regularisation adds all·mu·x to the gradient, and all·mu to the diagonal of the
 			// Hessian.
 			g[j] += float64(all * l.mu * x[j])
-			h.SetSym(j, j, h.At(j, j)+float64(all*l.mu))
+			h.add(j, j, float64(all*l.mu))
 		}
 		// The gradient vanishes at the minimum.
 		if math.Sqrt(norm2(g)) <= 1e-12*(1+all) {
 			return x, nil
 		}
-		var factor mat.Cholesky
-		if !factor.Factorize(h) {
-			return nil, errors.New("convex: the Hessian is not positive definite")
-		}
-		var way mat.VecDense
-		if err := factor.SolveVecTo(&way, mat.NewVecDense(n, g)); err != nil {
-			return nil, fmt.Errorf("convex: %w", err)
+		way, err := h.solve(g)
+		if err != nil {
+			return nil, fmt.Errorf("convex: the Hessian: %w", err)
 		}
 		slope := 0.0
 		for j := range g {
-			slope += float64(g[j] * way.AtVec(j))
+			slope += float64(g[j] * way[j])
 		}
 		// The directional derivative along −way is −slope, so the objective falls along −way.
 		step := 1.0
 		then := 0.0
 		for ; step > 1e-10; step /= 2 {
 			copy(next, x)
-			addScaled(next, -step, way.RawVector().Data)
+			addScaled(next, -step, way)
 			// Near the minimum rounding hides the descent. Newton's own step is right there, so it
 			// is taken as it is.
 			then = value(l, weights, next)
@@ -254,7 +243,7 @@ func (l *logistic) minimise(weights []float64) ([]float64, error) {
 // hessian adds weight times the Hessian of client c's mean cross-entropy at x to h: the mean of
 // (diag(p) − ppᵀ) ⊗ x̃x̃ᵀ over the samples, where p is the softmax and x̃ is (x, 1). The
 // regularisation is not in it. p is scratch space with one element for each class.
-func (l *logistic) hessian(h *mat.SymDense, c int, x []float64, weight float64, p []float64) {
+func (l *logistic) hessian(h *symmetric, c int, x []float64, weight float64, p []float64) {
 	f := l.features
 	k := l.classes
 	n := len(l.labels[c])
@@ -266,7 +255,6 @@ func (l *logistic) hessian(h *mat.SymDense, c int, x []float64, weight float64, 
 		}
 		return y*f + j
 	}
-	raw := h.RawSymmetric()
 	wide := make([]float64, f+1)
 	wide[f] = 1
 	for i := range n {
@@ -283,7 +271,7 @@ func (l *logistic) hessian(h *mat.SymDense, c int, x []float64, weight float64, 
 				}
 				e *= weight / float64(n)
 				for a, u := range wide {
-					// A block on the diagonal is symmetric itself, so only its upper triangle is
+					// A block on the diagonal is symmetric itself, so only one of its triangles is
 					// added.
 					from := 0
 					row := index(y, a)
@@ -291,13 +279,7 @@ func (l *logistic) hessian(h *mat.SymDense, c int, x []float64, weight float64, 
 						from = a
 					}
 					for b := from; b <= f; b++ {
-						i := row
-						j := index(z, b)
-						// Only the upper triangle of the symmetric matrix is kept.
-						if i > j {
-							i, j = j, i
-						}
-						raw.Data[i*raw.Stride+j] += float64(e * u * wide[b])
+						h.add(row, index(z, b), float64(e*u*wide[b]))
 					}
 				}
 			}

@@ -226,6 +226,13 @@ func addScaled(dst []float64, factor float64, values []float64) {
 	}
 }
 
+// subtract writes x − y to dst.
+func subtract(dst, x, y []float64) {
+	for i := range dst {
+		dst[i] = x[i] - y[i]
+	}
+}
+
 // norm2 is the squared Euclidean norm.
 func norm2(x []float64) (sum float64) {
 	for _, v := range x {

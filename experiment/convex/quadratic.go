@@ -1,12 +1,8 @@
 package convex
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-
-	"gonum.org/v1/gonum/floats"
-	"gonum.org/v1/gonum/mat"
 
 	"fedpace/data/federated"
 	"fedpace/learn"
@@ -57,7 +53,7 @@ func readQuadratic(set federated.Set, kind learn.Quadratic) (*quadratic, error) 
 		off := make([]float64, n)
 		g := make([]float64, n)
 		for i := range batch.N {
-			floats.SubTo(off, Widen(row(i)[:n]), b)
+			subtract(off, Widen(row(i)[:n]), b)
 			q.apply(g, c, off)
 			for j := range n {
 				floor += off[j] * g[j] / 2 / float64(batch.N)
@@ -91,7 +87,7 @@ func (q *quadratic) apply(dst []float64, c int, u []float64) {
 // gradient writes ∇f_c(x) = A_c (x − b_c) into dst.
 func (q *quadratic) gradient(dst []float64, c int, x []float64) {
 	u := make([]float64, q.size)
-	floats.SubTo(u, x, q.b[c])
+	subtract(u, x, q.b[c])
 	q.apply(dst, c, u)
 }
 
@@ -125,33 +121,27 @@ func (q *quadratic) minimise(weights []float64) ([]float64, error) {
 	if first := slices.IndexFunc(weights, weighted); first >= 0 && !slices.ContainsFunc(weights[first+1:], weighted) {
 		return q.b[first], nil
 	}
-	m := mat.NewSymDense(q.size, nil)
-	target := mat.NewVecDense(q.size, nil)
+	m := newSymmetric(q.size)
+	target := make([]float64, q.size)
 	e := make([]float64, q.size)
 	column := make([]float64, q.size)
 	for c, w := range weights {
-		// Column j of A is A times the unit vector e_j. Only the upper triangle of the symmetric
-		// matrix is filled.
+		// Column j of A is A times the unit vector e_j. Each value of the symmetric
+		// matrix is added once.
 		for j := range e {
 			e[j] = 1
 			q.apply(column, c, e)
 			e[j] = 0
 			for i := 0; i <= j; i++ {
-				m.SetSym(i, j, m.At(i, j)+float64(w*column[i]))
+				m.add(i, j, float64(w*column[i]))
 			}
 		}
 		q.apply(column, c, q.b[c])
-		for j := range column {
-			target.SetVec(j, target.AtVec(j)+float64(w*column[j]))
-		}
+		addScaled(target, w, column)
 	}
-	var factor mat.Cholesky
-	if !factor.Factorize(m) {
-		return nil, errors.New("convex: the clients' matrices do not add up to a positive definite one")
+	x, err := m.solve(target)
+	if err != nil {
+		return nil, fmt.Errorf("convex: the sum of the clients' matrices: %w", err)
 	}
-	var x mat.VecDense
-	if err := factor.SolveVecTo(&x, target); err != nil {
-		return nil, fmt.Errorf("convex: %w", err)
-	}
-	return x.RawVector().Data, nil
+	return x, nil
 }

@@ -281,6 +281,7 @@ func (v *Privacy) tightEpsilons(rounds int) [2]*float64 {
 	for i := range found {
 		mechanism := pld.Mechanism{Sigma: sigmas[i], Rate: v.draw.Rate}
 		if e, err := mechanism.Epsilon(rounds, v.options.Delta); err == nil {
+			e = privacy.RoundUp(e)
 			found[i] = &e
 		}
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // roundedPackages compute what a run's results follow from to the bit, in plain Go: what trains,
-// schedules, combines, draws fleets and data, measures and solves convex problems.
+// schedules, combines, draws fleets and data, measures, solves convex problems and compares runs.
 var roundedPackages = []string{
 	"./learn/...",
 	"./algorithm/...",
@@ -24,10 +24,11 @@ var roundedPackages = []string{
 	"./actors/host",
 	"./experiment/convex",
 	"./internal/keyed",
-	"./internal/portable",
+	"./internal/portable/...",
 	"./internal/robust",
 	"./internal/statistics",
 	"./internal/vector",
+	"./study/...",
 }
 
 // fusedLine matches an instruction of arm64 that multiplies and adds with one rounding, in what the

@@ -33,7 +33,7 @@ internal/table: internal/regular internal/atomicfile
 simclock: time
 python:
 coordinator/fairshare:
-coordinator/theory:
+coordinator/theory: internal/portable/exact
 learn/metric: internal/portable
 coordinator/schedule: internal/portable/exact registry policy github.com/expr-lang/expr/...
 coordinator/closing: registry policy coordinator/schedule simclock
@@ -62,7 +62,7 @@ algorithm: internal/keyed internal/portable registry policy
 algorithm/combine: registry policy algorithm
 algorithm/privacy: internal/portable registry internal/vector algorithm
 algorithm/privacy/pld: gonum.org/v1/gonum/...
-algorithm/secagg: algorithm github.com/cloudflare/circl/...
+algorithm/secagg: internal/portable algorithm github.com/cloudflare/circl/...
 
 # Messages, and the two ends that talk by them.
 bus: internal/human internal/names internal/vector time github.com/cespare/xxhash/... github.com/planetscale/vtprotobuf/... google.golang.org/protobuf/...
@@ -101,7 +101,7 @@ coordinator: registry learn bus algorithm algorithm/secagg coordinator/aggregate
 
 # What a run shows.
 metrics/carbon: time
-metrics/figure: internal/atomicfile internal/statistics gonum.org/v1/plot/...
+metrics/figure: internal/atomicfile internal/portable internal/statistics gonum.org/v1/plot/...
 metrics/web: internal/connlimit internal/names log net net/http syscall time
 metrics: learn/metric coordinator/round internal/keyed registry time
 metrics/eventlog/record: google.golang.org/protobuf/...
@@ -117,7 +117,7 @@ metrics/live: internal/statistics learn/metric coordinator/round metrics metrics
 metrics/prometheus: learn/metric coordinator/round metrics metrics/web github.com/prometheus/... net/http time
 
 # Experiments.
-experiment/convex: data/federated learn coordinator/theory gonum.org/v1/gonum/...
+experiment/convex: internal/portable data/federated learn coordinator/theory
 config/tree: github.com/goccy/go-yaml/...
 config/expect: internal/names github.com/expr-lang/expr/...
 config: config/expect internal/regular bus/quota config/tree internal/tasks internal/names registry data/federated actors/fleet learn algorithm algorithm/combine coordinator/closing learn/metric algorithm/privacy algorithm/secagg coordinator/selection metrics
@@ -144,10 +144,10 @@ experiment/report: learn/metric config experiment/folder experiment/forecast exp
 	metrics metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto time
 experiment/ui: internal/regular learn/metric coordinator/round config experiment/folder experiment/forecast experiment/report
 	metrics metrics/eventlog metrics/live metrics/outputs metrics/page metrics/tables metrics/web net/http os time golang.org/x/sync/errgroup
-study: config/expect config/tree bus bus/natsconn coordinator coordinator/round learn/metric coordinator/schedule experiment/checkpoint config experiment/folder experiment/problem experiment/run internal/atomicfile internal/keyed
+study: config/expect config/tree internal/portable internal/portable/exact bus bus/natsconn coordinator coordinator/round learn/metric coordinator/schedule experiment/checkpoint config experiment/folder experiment/problem experiment/run internal/atomicfile internal/keyed
 	internal/human internal/names internal/statistics internal/table metrics metrics/figure os time golang.org/x/sync/...
 study/choice: internal/statistics
-study/...: internal/regular learn/metric internal/tasks actors/fleet data/federated learn coordinator/... config experiment/convex experiment/folder experiment/forecast
+study/...: internal/portable/exact internal/regular learn/metric internal/tasks actors/fleet data/federated learn coordinator/... config experiment/convex experiment/folder experiment/forecast
 	experiment/problem experiment/run study study/choice internal/atomicfile internal/table internal/human internal/statistics metrics metrics/figure metrics/outputs os
 	github.com/goccy/go-yaml/...
 study/plan: actors/fleet coordinator/closing learn/metric coordinator/round coordinator/schedule config experiment/folder experiment/forecast

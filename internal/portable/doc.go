@@ -1,5 +1,5 @@
 // Package portable has functions whose bits are the same on every architecture:
-// logarithm, exponential, sine, the normal quantile, and the lengths of vectors.
+// logarithm, exponential, sine, factorials, the power of ten below, the normal quantile, and the lengths of vectors.
 //
 // math.Log and math.Exp are assembly on some architectures and compiled with fused multiply-add
 // on others, and hosts of several kinds compute for one run. Every product that meets a sum is

@@ -1,6 +1,10 @@
 package portable
 
-import "math"
+import (
+	"math"
+	"strconv"
+	"strings"
+)
 
 // ln2 in two parts: the first has 20 trailing zero bits, so that its product
 // with a binary exponent is exact.
@@ -62,6 +66,34 @@ func Exp(x float64) float64 {
 
 // Pow is x^y for positive, finite, normal x.
 func Pow(x, y float64) float64 { return Exp(y * Log(x)) }
+
+// LogFactorial is the natural logarithm of n!, for n of at least 0. Up to 20 the factorial is a uint64.
+// From there on it is Stirling's series, whose first term left out is below 1e-15.
+func LogFactorial(n int) float64 {
+	if n <= 20 {
+		factorial := uint64(1)
+		for i := 2; i <= n; i++ {
+			factorial *= uint64(i)
+		}
+		return Log(float64(factorial))
+	}
+	x := float64(n)
+	x2 := x * x
+	// The series is 1/(12x) − 1/(360x³) + 1/(1260x⁵) − 1/(1680x⁷).
+	series := (1.0/12 - float64((1.0/360-float64((1.0/1260-1/(1680*x2))/x2))/x2)) / x
+	return float64(x*Log(x)) - x + float64(Log(2*math.Pi*x)/2) + series
+}
+
+// Decade is the largest whole number n for which 10^n is at most |x|: the exponent of x in scientific
+// notation. It is 0 of 0, infinities and NaN, which have none.
+func Decade(x float64) int {
+	_, exponent, _ := strings.Cut(strconv.FormatFloat(x, 'e', -1, 64), "e")
+	n, err := strconv.Atoi(exponent)
+	if err != nil {
+		return 0
+	}
+	return n
+}
 
 // Sin is sin(x) for |x| up to pi/6: its series, which ends below half a unit in the
 // last place.

@@ -157,3 +157,31 @@ func BenchmarkFunctions(b *testing.B) {
 		b.Log(s)
 	}
 }
+
+// The logarithm of a factorial is the sum of logarithms, up to the rounding of its terms.
+func TestLogFactorial_SumOfLogarithms(t *testing.T) {
+	sum := 0.0
+	for n := range 5000 {
+		if n > 1 {
+			sum += math.Log(float64(n))
+		}
+		if got := LogFactorial(n); math.Abs(got-sum) > 1e-14*(1+sum)+1e-13 {
+			t.Fatalf("ln %d! = %v, want %v", n, got, sum)
+		}
+	}
+}
+
+// A power of ten and what lies just below it are in different decades, also where the logarithm to base
+// ten of the machine rounds: that of 1000 is 2.9999999999999996 with math.Log10.
+func TestDecade_AroundPowersOfTen(t *testing.T) {
+	for n := -300; n <= 300; n++ {
+		x := math.Pow10(n)
+		below := math.Nextafter(x, 0)
+		if Decade(x) != n || Decade(-x) != n || Decade(below) != n-1 {
+			t.Errorf("1e%d is in decade %d, what lies below in %d", n, Decade(x), Decade(below))
+		}
+	}
+	if Decade(0) != 0 || Decade(math.Inf(1)) != 0 {
+		t.Error("0 and infinity have a decade")
+	}
+}

@@ -62,7 +62,7 @@ func MedianOf(values []float64, confidence float64) Estimate {
 	} else {
 		// below is P(B < k), and next is P(B = k).
 		below := 0.0
-		next := math.Pow(0.5, float64(n))
+		next := math.Ldexp(1, -n)
 		for k < n/2 && below+next <= (1-confidence)/2 {
 			below += next
 			k++

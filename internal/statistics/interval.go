@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 
-	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
@@ -29,10 +29,10 @@ func EstimateMean(values []float64) Estimated {
 	known := slices.DeleteFunc(slices.Clone(values), math.IsNaN)
 	e := Estimated{Mean: math.NaN(), Half: math.NaN(), N: len(known)}
 	if e.N > 0 {
-		e.Mean = stat.Mean(known, nil)
+		e.Mean = mean(known)
 	}
 	if e.N > 1 {
-		e.Half = quantile(e.N) * stat.StdErr(stat.StdDev(known, nil), float64(e.N))
+		e.Half = quantile(e.N) * Deviation(known) / math.Sqrt(float64(e.N))
 		// Values that differ by their rounding alone count as equal.
 		if e.Half < 1e-12*math.Abs(e.Mean) {
 			e.Half = 0
@@ -59,17 +59,52 @@ func TwoStage(values []float64, first int) Estimated {
 // Enough is the number of values, those of the first stage included, with which half of the interval of
 // [TwoStage] is at most half wide. first holds the values of the first stage, at least two.
 func Enough(first []float64, half float64) int {
-	wanted := quantile(len(first)) * stat.StdDev(first, nil) / half
+	wanted := quantile(len(first)) * Deviation(first) / half
 	return max(len(first), int(min(math.Ceil(wanted*wanted), math.MaxInt32)))
 }
 
-// quantile is the quantile of Student's t for a 95 % interval whose deviation comes from n values.
+// quantile is the quantile of Student's t for a 95 % interval whose deviation comes from n values, to ten
+// digits, so that the machine's logarithm does not show.
 func quantile(n int) float64 {
-	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(n - 1)}.Quantile(0.975)
+	return tenDigits(distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(n - 1)}.Quantile(0.975))
 }
 
-// Deviation is the standard deviation of values. It is NaN for fewer than two.
-func Deviation(values []float64) float64 { return stat.StdDev(values, nil) }
+// tenDigits rounds x to ten significant digits.
+func tenDigits(x float64) float64 {
+	short, err := strconv.ParseFloat(strconv.FormatFloat(x, 'e', 9, 64), 64)
+	if err != nil {
+		// This cannot fail, because it reads what it wrote.
+		panic(err)
+	}
+	return short
+}
+
+// mean is the mean of values, added in order so that all machines have the same bits; NaN of none.
+func mean(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
+}
+
+// Deviation is the standard deviation of values; NaN of fewer than two. The mean's rounding is taken
+// out of the squares (Chan, Golub and LeVeque 1983, equation 1.7).
+func Deviation(values []float64) float64 {
+	if len(values) < 2 {
+		return math.NaN()
+	}
+	m := mean(values)
+	squares := 0.0
+	rest := 0.0
+	for _, v := range values {
+		d := v - m
+		squares += float64(d * d)
+		rest += d
+	}
+	n := float64(len(values))
+	return math.Sqrt((squares - float64(rest*rest)/n) / (n - 1))
+}
 
 // Parts returns what a mean adds to the name of its column in a table, and its numbers.
 func (e Estimated) Parts() ([]string, []float64) {
@@ -83,7 +118,7 @@ func (e Estimated) P() float64 {
 		return math.NaN()
 	}
 	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(cmp.Or(e.First, e.N) - 1)}
-	return 2 * t.Survival(math.Abs(e.Mean)/e.Half*t.Quantile(0.975))
+	return tenDigits(2 * t.Survival(math.Abs(e.Mean)/e.Half*t.Quantile(0.975)))
 }
 
 // Holm returns the p-values of tests that are reported together, adjusted so that the probability of
@@ -170,7 +205,7 @@ func SignFlip(differences []float64, from float64) float64 {
 		return 0
 	}
 	// With the other sign of the first value, the sums are the same but for their signs.
-	return count(known[1:], known[0]) / math.Exp2(float64(n-1))
+	return count(known[1:], known[0]) / math.Ldexp(1, n-1)
 }
 
 // maxDecisive bounds the number of values that [Decisive] asks for.
@@ -185,11 +220,11 @@ func Decisive(differences []float64) int {
 	if len(known) < 2 {
 		return 0
 	}
-	distance := math.Abs(stat.Mean(known, nil))
+	distance := math.Abs(mean(known))
 	if distance == 0 {
 		return 0
 	}
-	deviation := stat.StdDev(known, nil)
+	deviation := Deviation(known)
 	excludesZero := func(n int) bool { return quantile(n)*deviation/math.Sqrt(float64(n)) < distance }
 	// The half width falls with n, so the smallest number is found by bisection.
 	below := 1

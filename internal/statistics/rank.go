@@ -95,8 +95,8 @@ func fisher(value float64, n int, standardError float64) Correlation {
 	}
 	most := 1 - 2/float64(n*(n-1))
 	z := math.Atanh(max(-most, min(most, value)))
-	c.Low = math.Tanh(z - float64(z95*standardError))
-	c.High = math.Tanh(z + float64(z95*standardError))
+	c.Low = tenDigits(math.Tanh(z - float64(z95*standardError)))
+	c.High = tenDigits(math.Tanh(z + float64(z95*standardError)))
 	// The interval of a moved correlation still holds the correlation itself.
 	c.Low = min(c.Low, value)
 	c.High = max(c.High, value)

@@ -15,7 +15,7 @@ func TestRank_ScipyValues(t *testing.T) {
 		"Spearman": {Spearman(x, y), Correlation{0.8529411764705884, 0.3207041851772688, 0.9758036802501213}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			near := func(a, b float64) bool { return math.Abs(a-b) < 1e-12 }
+			near := func(a, b float64) bool { return math.Abs(a-b) < 1e-10 }
 			if !near(c.got.Value, c.want.Value) || !near(c.got.Low, c.want.Low) || !near(c.got.High, c.want.High) {
 				t.Errorf("%+v, want %+v", c.got, c.want)
 			}

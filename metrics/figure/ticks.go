@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"gonum.org/v1/plot"
+
+	"fedpace/internal/portable"
 )
 
 // roundTicks labels multiples of 1, 2 or 5 times a power of ten.
@@ -19,7 +21,7 @@ func (t roundTicks) Ticks(low, high float64) []plot.Tick {
 	if !(rough > 0) || math.IsInf(rough, 0) {
 		return []plot.Tick{{Value: low, Label: short(low)}}
 	}
-	unit := math.Pow(10, math.Floor(math.Log10(rough)))
+	unit := math.Pow10(portable.Decade(rough))
 	step := 10 * unit
 	// The step is the least round number that is not below rough.
 	for _, m := range []float64{1, 2, 5} {

@@ -15,6 +15,7 @@ import (
 	"fedpace/coordinator/theory"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/problem"
+	"fedpace/internal/portable/exact"
 	"fedpace/learn"
 	"fedpace/metrics"
 	"fedpace/metrics/figure"
@@ -153,7 +154,7 @@ func Advise(c config.Config, g Given, points int) (*Advice, error) {
 	)
 	// The loss is not known ahead of the run, so it stays that of the start.
 	for i := range points {
-		a.add(first*math.Pow(math.Max(1, last/first), float64(i)/float64(max(1, points-1))), loss.Value, 0)
+		a.add(first*exact.Pow(math.Max(1, last/first), float64(i)/float64(max(1, points-1))), loss.Value, 0)
 	}
 	return a, nil
 }
@@ -267,7 +268,7 @@ func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, e
 		)
 	}
 	// The rows are spaced evenly on a logarithmic scale of rounds.
-	for _, n := range Spaced(len(measured), math.Pow(float64(len(measured)), 1/float64(max(1, points-1)))) {
+	for _, n := range Spaced(len(measured), exact.Pow(float64(len(measured)), 1/float64(max(1, points-1)))) {
 		p := &measured[n-1]
 		a.add(p.End.Seconds(), p.WindowLoss, p.LocalSteps)
 	}

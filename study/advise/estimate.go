@@ -125,12 +125,12 @@ func look(ctx context.Context, p *problem.Problem, y []float32) (k theory.Consta
 				// The mean gradient and the mean squared norm together give the variance.
 				for j, g := range grad {
 					sum[j] += float64(g) / probedBatches
-					squares += float64(g) * float64(g) / probedBatches
+					squares += float64(float64(g)*float64(g)) / probedBatches
 				}
 			}
 			square := 0.0
 			for j, s := range sum {
-				square += s * s
+				square += float64(s * s)
 				mean[m][j] += s / float64(clients)
 			}
 			largest = max(largest, squares)
@@ -147,9 +147,9 @@ func look(ctx context.Context, p *problem.Problem, y []float32) (k theory.Consta
 	for j := range x {
 		d := float64(x[j]) - float64(y[j])
 		g := mean[0][j] - mean[1][j]
-		way += d * d
-		dot += d * g
-		square += g * g
+		way += float64(d * d)
+		dot += float64(d * g)
+		square += float64(g * g)
 	}
 	// Without a distance between the models there is no slope.
 	if way == 0 {

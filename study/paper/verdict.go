@@ -387,7 +387,7 @@ func (v *Verdict) numbers() (mean, interval, flipped, adjusted string) {
 	flipped = human.Known("%.2g", v.Flipped)
 	adjusted = human.Known("%.2g", v.Adjusted)
 	// With N seeds the smallest two-sided p-value is 2^(1-N).
-	if !math.IsNaN(v.Flipped) && math.Exp2(float64(1-v.N)) > 0.05 {
+	if !math.IsNaN(v.Flipped) && math.Ldexp(1, 1-v.N) > 0.05 {
 		flipped += "*"
 	}
 	switch {

@@ -1,0 +1,164 @@
+package convex
+
+import (
+	"fmt"
+	"math"
+)
+
+// symmetric is a symmetric matrix of n rows. Its values have the same bits on every machine: all sums
+// are added in one order, and products are rounded before they are added. Libraries add in the order
+// that the vector instructions of a machine ask for, so that their last digits differ.
+type symmetric struct {
+	n int
+	// lower holds the rows one behind the other, n values each, of which those up to the diagonal count.
+	lower []float64
+}
+
+// newSymmetric returns the matrix of n rows whose values are 0.
+func newSymmetric(n int) *symmetric { return &symmetric{n: n, lower: make([]float64, n*n)} }
+
+// row returns the values of row i up to the diagonal.
+func (m *symmetric) row(i int) []float64 { return m.lower[i*m.n:][:i+1] }
+
+// add adds v to the values in row i, column j and in row j, column i, which are one.
+func (m *symmetric) add(i, j int, v float64) { m.lower[max(i, j)*m.n+min(i, j)] += v }
+
+// solve returns the x for which m·x = b, by Cholesky's factorisation m = L·Lᵀ (Golub and Van Loan 2013,
+// section 4.2). It is an error if the matrix is not positive definite. The matrix is overwritten by L.
+func (m *symmetric) solve(b []float64) ([]float64, error) {
+	for i := range m.n {
+		row := m.row(i)
+		for j := range i {
+			row[j] = (row[j] - dot(row[:j], m.row(j)[:j])) / m.row(j)[j]
+		}
+		square := row[i] - dot(row[:i], row[:i])
+		if !(square > 0) {
+			return nil, fmt.Errorf("the matrix is not positive definite: pivot %d of %d is %g", i+1, m.n, square)
+		}
+		row[i] = math.Sqrt(square)
+	}
+	x := make([]float64, m.n)
+	// L·y = b is solved from the first row on; x holds y.
+	for i := range x {
+		row := m.row(i)
+		x[i] = (b[i] - dot(row[:i], x[:i])) / row[i]
+	}
+	// Lᵀ·x = y is solved from the last row back. Row i of L is column i of Lᵀ.
+	for i := m.n - 1; i >= 0; i-- {
+		row := m.row(i)
+		x[i] /= row[i]
+		addScaled(x[:i], -x[i], row[:i])
+	}
+	return x, nil
+}
+
+// largest returns the largest eigenvalue of the matrix, which it overwrites. It is one of the two
+// neighbouring numbers between which the eigenvalue of the tridiagonal matrix lies, the higher one.
+func (m *symmetric) largest() float64 {
+	diagonal, beside := m.tridiagonal()
+	// Gershgorin's discs contain all eigenvalues.
+	low := math.Inf(-1)
+	high := math.Inf(-1)
+	for i, d := range diagonal {
+		reach := math.Abs(beside[i])
+		if i > 0 {
+			reach += math.Abs(beside[i-1])
+		}
+		low = max(low, d)
+		high = max(high, d+reach)
+	}
+	// The largest eigenvalue is at least the largest value of the diagonal.
+	for {
+		middle := low + float64((high-low)/2)
+		if !(low < middle && middle < high) {
+			return high
+		}
+		if isAbove(middle, diagonal, beside) {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+}
+
+// tridiagonal returns the diagonal of a tridiagonal matrix with the eigenvalues of m, and the values
+// beside it, the last of which is 0. Householder's reflections clear one row and column after the other
+// (Golub and Van Loan 2013, section 8.3). m is overwritten.
+func (m *symmetric) tridiagonal() (diagonal, beside []float64) {
+	diagonal = make([]float64, m.n)
+	beside = make([]float64, m.n)
+	v := make([]float64, m.n)
+	p := make([]float64, m.n)
+	for k := m.n - 1; k >= 0; k-- {
+		row := m.row(k)
+		diagonal[k] = row[k]
+		if k == 0 {
+			break
+		}
+		// The reflection I − 2vvᵀ/vᵀv maps the row, x, to alpha times the last unit vector. The sign of
+		// alpha is such that nothing cancels in v.
+		v := v[:k]
+		copy(v, row[:k])
+		alpha := -math.Copysign(math.Sqrt(norm2(v)), v[k-1])
+		beside[k-1] = alpha
+		v[k-1] -= alpha
+		square := norm2(v)
+		if square == 0 {
+			continue
+		}
+		// With p = 2·m·v/vᵀv and w = p − (pᵀv/vᵀv)·v the reflected matrix is m − vwᵀ − wvᵀ.
+		p := p[:k]
+		m.times(p, v)
+		for i := range p {
+			p[i] *= 2 / square
+		}
+		addScaled(p, -dot(p, v)/square, v)
+		for i := range k {
+			addScaled(m.row(i), -v[i], p[:i+1])
+			addScaled(m.row(i), -p[i], v[:i+1])
+		}
+	}
+	return diagonal, beside
+}
+
+// times writes the product of the first rows and columns of m, as many as v has, and v to dst.
+func (m *symmetric) times(dst, v []float64) {
+	clear(dst)
+	for i := range v {
+		row := m.row(i)
+		dst[i] += dot(row, v[:i+1])
+		// The values below the diagonal stand above it, too.
+		addScaled(dst[:i], v[i], row[:i])
+	}
+}
+
+// isAbove reports whether x is above all eigenvalues of a tridiagonal matrix: whether all pivots of
+// the matrix less x on its diagonal are negative (Sylvester's law of inertia).
+func isAbove(x float64, diagonal, beside []float64) bool {
+	pivot := diagonal[0] - x
+	for i := 1; pivot < 0 && i < len(diagonal); i++ {
+		pivot = diagonal[i] - x - float64(beside[i-1]*beside[i-1])/pivot
+	}
+	return pivot < 0
+}
+
+// dot returns the sum of the products of the elements of two vectors of the same length. Four partial
+// sums take every fourth product each, so that one addition does not wait for the one before.
+func dot(x, y []float64) float64 {
+	y = y[:len(x)]
+	a := 0.0
+	b := 0.0
+	c := 0.0
+	d := 0.0
+	i := 0
+	for ; i+4 <= len(x); i += 4 {
+		a += float64(x[i] * y[i])
+		b += float64(x[i+1] * y[i+1])
+		c += float64(x[i+2] * y[i+2])
+		d += float64(x[i+3] * y[i+3])
+	}
+	for ; i < len(x); i++ {
+		a += float64(x[i] * y[i])
+	}
+	return (a + b) + (c + d)
+}

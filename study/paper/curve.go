@@ -239,9 +239,11 @@ func (c *Curve) follow() error {
 		p.BestAccuracy = best
 		tail.Observe(p.VirtualSeconds, p.Accuracy)
 	}
-	// Files of an earlier version lack the number of evaluations and cannot be checked.
-	if got := tail.Mean(c.VirtualSeconds); c.Evaluations > 0 &&
-		(len(c.Points) != c.Evaluations || got != c.TailAccuracy) {
+	// Files of an earlier version lack the number of evaluations and cannot be checked, and may have
+	// added the same accuracies in another order.
+	got := tail.Mean(c.VirtualSeconds)
+	differs := math.Abs(got-c.TailAccuracy) > 1e-12
+	if c.Evaluations > 0 && (len(c.Points) != c.Evaluations || differs) {
 		return fmt.Errorf(
 			"cell %v: its %d evaluations have tail accuracy %v, but it is said to have %d with %v",
 			c.key(),

@@ -25,21 +25,18 @@ var ownTableSets = []string{
 }
 
 // TestRun_OneTableByAnyWriter trains on one table as PyArrow, pandas, Polars, DuckDB, fastparquet and
-// Hugging Face's datasets write it, in a file, in a folder for each client, in Spark's parts, and as CSV
-// with either decimal sign: all runs have the same rounds.csv.
+// Hugging Face's datasets write it, in a file and in a folder for each client, as Spark writes its folders,
+// and as CSV with either decimal sign: all runs have the same rounds.csv.
 func TestRun_OneTableByAnyWriter(t *testing.T) {
 	slow.Test(t, "it installs packages from PyPI")
-	script, err := filepath.Abs("../data/datatest/testdata/writers/python/same.py")
-	if err != nil {
-		t.Fatal(err)
-	}
 	folder := t.TempDir()
-	datatest.Python(t, folder, nil, script, folder)
+	datatest.Python(t, folder, nil, datatest.Script(t, "same.py"), folder)
+	datatest.Spark(t, folder, "same", folder)
 	entries, err := os.ReadDir(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(entries) < 14 {
+	if len(entries) < 17 {
 		t.Errorf("only %d tables", len(entries))
 	}
 	var first []byte

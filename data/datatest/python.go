@@ -1,10 +1,13 @@
 package datatest
 
 import (
-	_ "embed" // the script that writes files
+	"embed"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
+
+	"fedpace/internal/testkit/installed"
 )
 
 // packages are the packages of PyPI that write files for tests.
@@ -22,6 +25,9 @@ var packages = []string{
 
 // FlowerPackages are those of flwr-datasets, which needs an older version of Hugging Face's datasets.
 var FlowerPackages = []string{"flwr-datasets==0.6.1", "pandas==3.1.1"}
+
+// SparkPackages are Spark, which needs Java, and what its script draws values with.
+var SparkPackages = []string{"pyspark==4.1.1", "pandas==3.1.1"}
 
 // Python plays a script in a folder, with the given packages or, without any, with those that write files
 // for tests, and returns what it prints. uv installs them from PyPI, so that only long tests call it.
@@ -44,21 +50,47 @@ func Python(t testing.TB, folder string, needs []string, script ...string) strin
 	return string(out)
 }
 
-// writeScript writes a folder of Parquet files with every writer; its own text says how.
+// scripts are the scripts that write files. They lie in the program, because a build with -trimpath does
+// not know where its source is.
 //
-//go:embed testdata/writers/python/write.py
-var writeScript []byte
+//go:embed testdata/writers/python/*.py
+var scripts embed.FS
 
-// PythonPackages returns a folder of Parquet files that the packages have written, each with what its
-// writer reads back in JSON beside it. FEDPACE_PACKAGES names such a folder that is there already.
-func PythonPackages(t testing.TB) string {
+// Script puts the scripts that write files into a folder of the test's, and returns the path of one.
+func Script(t testing.TB, name string) string {
+	t.Helper()
+	const from = "testdata/writers/python"
+	entries, err := scripts.ReadDir(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	for _, entry := range entries {
+		content, err := scripts.ReadFile(from + "/" + entry.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		Put(t, folder, entry.Name(), content)
+	}
+	return filepath.Join(folder, name)
+}
+
+// Spark plays the script of Spark with some arguments. It needs Java.
+func Spark(t *testing.T, folder string, args ...string) string {
+	t.Helper()
+	installed.Program(t, "java", "default-jre-headless")
+	return Python(t, folder, SparkPackages, append([]string{Script(t, "spark.py")}, args...)...)
+}
+
+// PythonPackages returns a folder of Parquet files that the packages and Spark have written, each with
+// what its writer reads back in JSON beside it. FEDPACE_PACKAGES names such a folder that is there already.
+func PythonPackages(t *testing.T) string {
 	t.Helper()
 	if folder := os.Getenv("FEDPACE_PACKAGES"); folder != "" {
 		return folder
 	}
-	// The script lies in the program, because a build with -trimpath does not know where its source is.
 	folder := t.TempDir()
-	script := Put(t, t.TempDir(), "write.py", writeScript)
-	t.Log(Python(t, folder, nil, script, folder))
+	t.Log(Python(t, folder, nil, Script(t, "write.py"), folder))
+	t.Log(Spark(t, folder, "columns", folder))
 	return folder
 }

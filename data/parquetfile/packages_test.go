@@ -23,8 +23,8 @@ import (
 // compared.
 const writtenColumns = 2000
 
-// TestPackages_SameValues has PyArrow, pandas, Polars, DuckDB, fastparquet and Hugging Face's
-// datasets write columns of every type that they have, in every encoding and version of pages that they
+// TestPackages_SameValues has PyArrow, pandas, Polars, DuckDB, fastparquet, Hugging Face's datasets
+// and Spark write columns of every type that they have, in every encoding and version of pages that they
 // write, drawn with runs, wide ranges, few values and nulls. All values are those that the writer itself
 // reads back.
 func TestPackages_SameValues(t *testing.T) {
@@ -43,8 +43,8 @@ func TestPackages_SameValues(t *testing.T) {
 	for writer, count := range byWriter {
 		t.Logf("%s: %d files, %d columns", writer, count[0], count[1])
 	}
-	if columns < writtenColumns || len(byWriter) < 6 {
-		t.Errorf("%d columns of %d writers, want at least %d of 6", columns, len(byWriter), writtenColumns)
+	if columns < writtenColumns || len(byWriter) < 7 {
+		t.Errorf("%d columns of %d writers, want at least %d of 7", columns, len(byWriter), writtenColumns)
 	}
 }
 

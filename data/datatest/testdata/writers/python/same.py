@@ -46,13 +46,5 @@ frame.to_parquet("pandas-folder", partition_cols=["client"])
 con.execute("copy (select * from frame) to 'duckdb-folder' (format parquet, partition_by (client))")
 pl.from_pandas(frame).write_parquet("polars-folder/", partition_by="client")
 
-# As Spark lays a table out: parts with their checksums, and an empty file that says that all is there.
-os.makedirs("spark")
-for i in range(4):
-    name = f"part-{i:05d}-7d3ffa06-c000.snappy.parquet"
-    frame.iloc[40 * i : 40 * (i + 1)].to_parquet(f"spark/{name}", index=False)
-    open(f"spark/.{name}.crc", "wb").write(b"crc\0\0\0\2\0")
-open("spark/_SUCCESS", "w").close()
-
 frame.to_csv("comma.csv", index=False)
 frame.to_csv("excel.csv", index=False, sep=";", decimal=",")

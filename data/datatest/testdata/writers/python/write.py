@@ -8,11 +8,8 @@ text that says its type, or a list of such texts. A number is its shortest decim
 Values are drawn with long runs, with the whole range of the type, with few different ones, and with
 nulls. Each column is read by the writer that wrote it. Prints how many files and columns there are.
 """
-import decimal
-import json
 import os
 import random
-import struct
 import sys
 import uuid
 
@@ -24,60 +21,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-ROWS = 300
-PATTERNS = ["runs", "wide", "few", "nulls"]
-counts = {}
+from columns import BOOL, PATTERNS, ROWS, blobs, counts, decimals, drawn, fixed, integers, keep, lists, real, texts
 
-
-def drawn(draw, pattern, rng, rows=ROWS):
-    """A column of values: draw makes one of any size, as wide as the type."""
-    if pattern == "wide":
-        return [draw(rng) for _ in range(rows)]
-    few = [draw(rng) for _ in range(3)]
-    if pattern == "few":
-        return [rng.choice(few) for _ in range(rows)]
-    values = []
-    while len(values) < rows:
-        if pattern == "nulls":
-            values.append(None if rng.random() < 0.4 else draw(rng))
-        else:  # runs of lengths that are mostly no multiple of 8
-            values += [rng.choice(few)] * rng.choice([1, 2, 3, 7, 8, 9, 13, 64, 100])
-    return values[:rows]
-
-
-def integers(bits, signed):
-    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
-    return lambda rng: rng.choice([rng.randint(low, high), low, high, rng.randint(max(low, -100), 100)])
-
-
-def real(dtype):
-    def draw(rng):
-        return float(dtype(rng.choice([rng.uniform(-1, 1), rng.uniform(-1, 1) * 10 ** rng.randint(-4, 4), 0.0, float(rng.randint(-50, 50))])))
-
-    return draw
-
-
-def texts(rng):
-    return rng.choice(["", "a", "ä", "client_"]) + "x" * rng.randint(0, 20) + str(rng.randint(0, 10**6))
-
-
-def blobs(rng):
-    return bytes(rng.randint(128, 255) for _ in range(rng.randint(1, 12)))
-
-
-def fixed(rng):
-    return bytes(rng.randint(128, 255) for _ in range(6))
-
-
-def decimals(digits, scale):
-    return lambda rng: decimal.Decimal(rng.randint(-(10**digits) + 1, 10**digits - 1)).scaleb(-scale, decimal.Context(prec=80))
-
-
-def lists(draw, low=0, high=5):
-    return lambda rng: [draw(rng) for _ in range(rng.randint(low, high))]
-
-
-BOOL = lambda rng: rng.random() < 0.5
 SCALARS = {
     "bool": (pa.bool_(), BOOL),
     **{f"i{b}": (getattr(pa, f"int{b}")(), integers(b, True)) for b in (8, 16, 32, 64)},
@@ -103,37 +48,6 @@ NESTED = {
     "lists": (pa.list_(pa.list_(pa.int16())), lists(lists(integers(16, True)))),
     "image": (pa.list_(pa.list_(pa.list_(pa.uint8()))), lists(lists(lists(integers(8, False), 3, 3), 2, 2), 2, 2)),
 }
-
-
-def said(v):
-    """A value as text, a list as a list of texts."""
-    if v is None or v is pd.NA or v is pd.NaT:
-        return None
-    if isinstance(v, (bool, np.bool_)):
-        return str(int(v))
-    if isinstance(v, (int, np.integer)):
-        return str(int(v))
-    if isinstance(v, decimal.Decimal):
-        return struct.pack(">d", float(v)).hex()
-    if isinstance(v, (float, np.floating)):
-        return None if v != v else struct.pack(">d", float(v)).hex()
-    if isinstance(v, str):
-        return "t" + v
-    if isinstance(v, uuid.UUID):
-        return "t" + str(v)
-    if isinstance(v, (bytes, bytearray, memoryview)):
-        return "b" + bytes(v).hex()
-    if isinstance(v, dict):
-        return {k: said(x) for k, x in v.items()}
-    return [said(x) for x in v]
-
-
-def keep(writer, folder, name, columns):
-    """Notes what a writer has read back: columns by name, each a list of values."""
-    with open(os.path.join(folder, name + ".json"), "w") as file:
-        json.dump({c: [said(v) for v in values] for c, values in columns.items()}, file)
-    files, n = counts.get(writer, (0, 0))
-    counts[writer] = files + 1, n + len(columns)
 
 
 def as_uuid(column, values):
@@ -281,18 +195,37 @@ def duckdb_files(folder, rng):
 
 
 def fastparquet_files(folder, rng):
-    for codec in ("UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD", "LZ4_RAW", "BROTLI"):
-        columns = {}
+    """Pages of both versions, small and large, of columns that may lack values or may not."""
+    objects = {"bool": "bool", "int": "i64", "int32": "i32", "float": "f64", "decimal": "dec9"}
+    whole = {"bool": "bool"} | {n: n.replace("u", "uint").replace("i", "int", 1) if n[0] == "i" else n.replace("u", "uint") for n in ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")}
+    for turn, codec in enumerate(("UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD", "LZ4_RAW", "BROTLI") * 2):
+        columns, kinds, fixed_text = {}, {}, {}
         for n, dtype in {"bool": "boolean", "i8": "Int8", "i16": "Int16", "i32": "Int32", "i64": "Int64", "u8": "UInt8", "u16": "UInt16", "u32": "UInt32", "u64": "UInt64", "f32": "float32", "f64": "float64", "text": object, "bytes": object}.items():
             for p in PATTERNS:
-                values = drawn(SCALARS[n][1], p, rng)
-                columns[f"{n}_{p}"] = pd.Series(values, dtype=dtype)
+                columns[f"{n}_{p}"] = pd.Series(drawn(SCALARS[n][1], p, rng), dtype=dtype)
+                if dtype is object:
+                    kinds[f"{n}_{p}"] = {"bytes": "bytes", "text": "utf8"}[n]
+        for n, dtype in whole.items():
+            for p in ("runs", "wide", "few"):
+                columns[f"whole_{n}_{p}"] = pd.Series(drawn(SCALARS[n][1], p, rng), dtype=dtype)
+        for kind, n in objects.items():
+            for p in ("runs", "wide", "few"):
+                name = f"object_{kind}_{p}"
+                columns[name] = pd.Series(drawn(SCALARS[n][1], p, rng), dtype=object)
+                kinds[name] = kind
+        columns["fixed_wide"] = pd.Series(drawn(fixed, "wide", rng), dtype=object)
+        kinds["fixed_wide"] = "bytes"
+        fixed_text["fixed_wide"] = 6
         frame = pd.DataFrame(columns)
         frame["category"] = pd.Categorical(drawn(lambda r: r.choice("abc"), "runs", rng))
-        name = f"fastparquet-{codec.lower()}"
+        version = 1 + turn // 6
+        name = f"fastparquet-v{version}-{codec.lower()}"
         path = os.path.join(folder, name + ".parquet")
-        kinds = {c: "bytes" if c.startswith("bytes") else "utf8" for c in columns if c.startswith(("bytes", "text"))}
-        fastparquet.write(path, frame, compression=codec, row_group_offsets=97, object_encoding=kinds)
+        # The environment says these two in its users' programs.
+        fastparquet.writer.DATAPAGE_VERSION = version
+        # Of small pages of version 2 fastparquet cannot read its own.
+        fastparquet.writer.MAX_PAGE_SIZE = 300 if version == 1 and turn % 2 else 500 << 20
+        fastparquet.write(path, frame, compression=codec, row_group_offsets=97, object_encoding=kinds, fixed_text=fixed_text)
         read = fastparquet.ParquetFile(path).to_pandas()
         keep("fastparquet", folder, name, {c: list(read[c]) for c in read.columns})
 

@@ -79,12 +79,12 @@ func ConcentratedEpsilon(ratio float64, rounds int, delta float64) float64 {
 			low += third
 		}
 	}
-	return roundUp(at((low + high) / 2))
+	return RoundUp(at((low + high) / 2))
 }
 
 // SimpleEpsilon is the epsilon of the same by the formula ρ + 2 √(ρ ln 1/δ) (Bun and Steinke 2016,
 // Proposition 1.3), which is larger, to compare.
 func SimpleEpsilon(ratio float64, rounds int, delta float64) float64 {
 	rho := float64(rounds) * ratio * ratio / 2
-	return roundUp(rho + 2*math.Sqrt(rho*math.Log(1/delta)))
+	return RoundUp(rho + 2*math.Sqrt(rho*math.Log(1/delta)))
 }

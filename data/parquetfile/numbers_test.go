@@ -84,6 +84,37 @@ func TestPadding_IsNoString(t *testing.T) {
 	}
 }
 
+// TestPadding_FixedLength has the same zeros behind byte arrays of a fixed length, as fastparquet writes
+// them for texts of fixed_text, of which one ends in as many zeros itself.
+func TestPadding_FixedLength(t *testing.T) {
+	zeros := make([]byte, 8)
+	for _, version2 := range []bool{false, true} {
+		for _, nullable := range []bool{false, true} {
+			column := encodedColumn{
+				kind:     format.FixedLenByteArray,
+				length:   9,
+				nullable: nullable,
+				version2: version2,
+				encoding: format.Plain,
+			}
+			first := []byte("123456789abcdefghi")
+			second := append([]byte("z"), zeros...)
+			present := [][]bool{{true, true}, {true}}
+			want := []any{"123456789", "abcdefghi", string(second)}
+			if nullable {
+				present = [][]bool{{true, false, true}, {true}}
+				want = slices.Insert(want, 1, any(nil))
+			}
+			for _, padding := range [][]byte{nil, zeros} {
+				pages := [][]byte{slices.Concat(first, padding), slices.Concat(second, padding)}
+				if got := columnValues(t, column.file(t, pages, present)); !slices.Equal(got, want) {
+					t.Errorf("version 2 is %t, nullable is %t: %q, want %q", version2, nullable, got, want)
+				}
+			}
+		}
+	}
+}
+
 // TestCountLevel_AsDecoded draws levels in runs and packed groups, as a writer chooses, and counts them.
 func TestCountLevel_AsDecoded(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))

@@ -53,12 +53,12 @@ func (s *stream) plainPage(p *page, b []byte, start int) ([]byte, error) {
 	return append(slices.Clone(b[:start]), plain...), nil
 }
 
-// zeroPadding is what fastparquet leaves behind the strings of a page. The library takes the zeros
-// for empty strings and prints a warning.
+// zeroPadding is what fastparquet leaves behind the values of a page. The library takes the zeros
+// for empty strings and prints a warning, and refuses them behind byte arrays of a fixed length.
 var zeroPadding = make([]byte, 8)
 
-// withoutPadding returns a page of strings in the encoding PLAIN without the zeros behind the last
-// string. The values begin at start in b, and definitions are the definition levels, which say how
+// withoutPadding returns a page of byte arrays in the encoding PLAIN without the zeros behind the last
+// of them. The values begin at start in b, and definitions are the definition levels, which say how
 // many of the page's values are not null. A page that does not end in such zeros, or is damaged, is
 // returned as it is.
 func (s *stream) withoutPadding(p *page, b []byte, start int, definitions []byte) []byte {
@@ -69,6 +69,12 @@ func (s *stream) withoutPadding(p *page, b []byte, start int, definitions []byte
 	// A value is present if its definition level is the largest one.
 	if maxLevel := s.field.leaf.MaxDefinitionLevel(); maxLevel > 0 {
 		present = countLevel(definitions, levelBits(maxLevel), maxLevel, p.values)
+	}
+	if s.field.leaf.Type().Kind() == parquet.FixedLenByteArray {
+		if len(b)-start-len(zeroPadding) == present*s.field.leaf.Type().Length() {
+			return b[:len(b)-len(zeroPadding)]
+		}
+		return b
 	}
 	end := start
 	for range present {

@@ -54,7 +54,9 @@ func (s *stream) checkValues(p *page, b []byte) ([]byte, error) {
 		definitions = b[start : start+length]
 		start += length
 	}
-	if p.encoding == format.Plain && s.field.leaf.Type().Kind() == parquet.ByteArray {
+	kind := s.field.leaf.Type().Kind()
+	isBytes := kind == parquet.ByteArray || kind == parquet.FixedLenByteArray
+	if p.encoding == format.Plain && isBytes {
 		b = s.withoutPadding(p, b, start, definitions)
 	}
 	if err := s.checkEncoded(p, b[start:]); err != nil {

@@ -23,13 +23,15 @@ var exactFunctions = strings.Fields(`Abs Ceil Copysign Dim FMA Float32bits Float
 // inexactPlaces may use other functions of math, or gonum, which adds in the order of the machine's vector
 // instructions: what they compute is rounded to fewer digits before anything follows from it.
 var inexactPlaces = map[string]string{
-	"algorithm/privacy/accountant.go":  "epsilon is rounded up to six digits",
-	"algorithm/privacy/local.go":       "epsilon is rounded up to six digits",
-	"algorithm/privacy/pld/pld.go":     "epsilon is rounded up to six digits",
-	"data/federated/stats.go":          "entropy and divergence are rounded to nine places",
-	"internal/portable/exact/exact.go": "special cases, which math does not round",
-	"internal/robust/median.go":        "a quantile that is rounded to a number of values",
-	"internal/statistics/interval.go":  "quantiles and p-values are rounded to ten digits",
+	"algorithm/privacy/accountant.go":   "epsilon is rounded up to six digits",
+	"algorithm/privacy/concentrated.go": "epsilon is rounded up to six digits",
+	"algorithm/privacy/local.go":        "epsilon is rounded up to six digits",
+	"algorithm/privacy/pld/pld.go":      "epsilon is rounded up to six digits",
+	"data/federated/stats.go":           "entropy and divergence are rounded to nine places",
+	"internal/portable/exact/exact.go":  "special cases, which math does not round",
+	"internal/robust/median.go":         "a quantile that is rounded to a number of values",
+	"internal/statistics/rank.go":       "intervals are rounded to ten digits",
+	"internal/statistics/interval.go":   "quantiles and p-values are rounded to ten digits",
 }
 
 // inexact lists where the files of a folder use functions of math that are not exact, or gonum. root is

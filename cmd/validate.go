@@ -54,6 +54,7 @@ of them, such as --config fleet.yaml with classes that were measured later.`,
 	s.StringVar(&f.figure, "figure", "", "draw measured against simulated values, as .svg or .png")
 	cli.Check(c, "figure", figure.Check)
 	trustFlag(c, &f.request.Trust)
+	cli.QuietFlag(c)
 	cli.JSONFlag(c, "the settings, the orders and the classes")
 	return c
 }

@@ -56,6 +56,10 @@ func (v *Validation) columns() table.Columns[Setting] {
 			Of:    func(s Setting) any { return s.Tail.Simulated },
 			Text:  number(func(s Setting) float64 { return s.Tail.Simulated }),
 		},
+		{Name: "version", Of: func(s Setting) any { return s.Version }},
+		{Name: "configuration", Of: func(s Setting) any { return s.Configuration }},
+		{Name: "data_digest", Of: func(s Setting) any { return s.DataDigest }},
+		{Name: "kernel", Of: func(s Setting) any { return s.Kernel }},
 	}
 }
 

@@ -54,6 +54,8 @@ type Setting struct {
 	// Tail is the mean of the metric in the last tenth of the virtual time, as the mean over seeds. It
 	// is NaN where nothing was trained.
 	Tail Pair
+	// Provenance is that of the first run of devices.
+	study.Provenance
 }
 
 // Pair is what the deployment and what the simulation came to.
@@ -160,7 +162,11 @@ func compare(measured, simulated []study.Cell) (*Validation, error) {
 		return nil, err
 	}
 	for _, members := range settings {
-		s := Setting{Name: filepath.Base(measured[members[0]].Config.Out), Seeds: len(members)}
+		first := &measured[members[0]]
+		s := Setting{Name: filepath.Base(first.Config.Out), Seeds: len(members)}
+		if s.Provenance, err = study.ProvenanceOf(first.Config, first.Summary); err != nil {
+			return nil, fmt.Errorf("validation: %s: %w", first.Config.Out, err)
+		}
 		for _, i := range members {
 			share := 1 / float64(len(members))
 			for _, side := range []struct {

@@ -166,9 +166,9 @@ func TestValidation_Forms(t *testing.T) {
 	v := &Validation{
 		Metric: "accuracy",
 		Settings: []Setting{
-			{"a", 2, Pair{1, 1.5}, Pair{0.5, 0.4}},
-			{"b", 1, Pair{2, 2.5}, Pair{0.7, 0.6}},
-			{"c", 1, Pair{3, 2.25}, Pair{0.6, 0.65}},
+			{"a", 2, Pair{1, 1.5}, Pair{0.5, 0.4}, study.Provenance{Version: "v1", Configuration: "c", DataDigest: "d", Kernel: "go"}},
+			{"b", 1, Pair{2, 2.5}, Pair{0.7, 0.6}, study.Provenance{}},
+			{"c", 1, Pair{3, 2.25}, Pair{0.6, 0.65}, study.Provenance{}},
 		},
 		Classes: classes(measured),
 	}
@@ -192,7 +192,7 @@ func TestValidation_Forms(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, text.String())
 		}
 	}
-	if err := v.WriteCSV(&rows); err != nil || !strings.HasPrefix(rows.String(), "setting,seeds,round_seconds,simulated_round_seconds,tail,simulated_tail\na,2,1,1.5,0.5,0.4\n") {
+	if err := v.WriteCSV(&rows); err != nil || !strings.HasPrefix(rows.String(), "setting,seeds,round_seconds,simulated_round_seconds,tail,simulated_tail,version,configuration,data_digest,kernel\na,2,1,1.5,0.5,0.4,v1,c,d,go\n") {
 		t.Errorf("%v: %s", err, rows.String())
 	}
 	var back struct {

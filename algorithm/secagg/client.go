@@ -273,7 +273,8 @@ func (x *Client) Clients(set []byte) ([]uint32, error) {
 }
 
 // Sign takes the set of survivors and returns the member's signature of it. It refuses a set without
-// the member, and one below the minimum.
+// the member, one below the minimum, one with a neighbour of which it was told that it had left, and one
+// that may fall apart: a coordinator that lies about who left could see the sums of parts.
 func (x *Client) Sign(set []byte) ([]byte, error) {
 	if x.stage != stageSurvivors {
 		return nil, errOrder
@@ -287,6 +288,14 @@ func (x *Client) Sign(set []byte) ([]byte, error) {
 	}
 	if !survives[x.index] {
 		return nil, errors.New("secagg: the member is not among the survivors")
+	}
+	for _, neighbour := range x.roster.neighbours(x.index) {
+		if _, finished := x.held[neighbour]; survives[neighbour] && !finished {
+			return nil, fmt.Errorf("secagg: member %d survives and has not shared, by what this member was told", neighbour)
+		}
+	}
+	if err := x.roster.checkConnected(survives); err != nil {
+		return nil, err
 	}
 	x.set = append([]byte(nil), set...)
 	x.stage = stageRecovery

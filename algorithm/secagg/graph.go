@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 	"slices"
 )
 
@@ -32,7 +33,7 @@ func (r *Roster) arrange(encoded []byte) {
 func (r *Roster) neighbours(member int) []int {
 	var list []int
 	n := len(r.Entries)
-	half := (r.Terms.Neighbours + 1) / 2
+	half := r.Terms.run()
 	// On so small a ring the two sides would meet, and a member could be listed twice.
 	if 2*half >= n-1 {
 		for i := range n {
@@ -49,6 +50,60 @@ func (r *Roster) neighbours(member int) []int {
 	}
 	slices.Sort(list)
 	return list
+}
+
+// fewestInRuns returns the fewest survivors that two runs of the ring have together that have no member in
+// common, each of this many members that follow each other. The runs must fit the ring.
+func (r *Roster) fewestInRuns(survives []bool, run int) int {
+	n := len(r.ring)
+	// inRun has for each place, twice around the ring, the survivors in the run that begins there.
+	inRun := make([]int, 2*n)
+	for place := range run {
+		if survives[r.ring[place%n]] {
+			inRun[0]++
+		}
+	}
+	for place := 1; place < len(inRun); place++ {
+		inRun[place] = inRun[place-1]
+		if survives[r.ring[(place-1)%n]] {
+			inRun[place]--
+		}
+		if survives[r.ring[(place+run-1)%n]] {
+			inRun[place]++
+		}
+	}
+	// For a run that begins at last, the first one may begin at last − n + run to last − run. The least of
+	// those is at the front of a queue of places whose runs have ever more survivors.
+	fewest := 2 * run
+	var queue []int
+	for last := run; last < len(inRun); last++ {
+		place := last - run
+		for len(queue) > 0 && inRun[queue[len(queue)-1]] >= inRun[place] {
+			queue = queue[:len(queue)-1]
+		}
+		queue = append(queue, place)
+		if queue[0] < last-n+run {
+			queue = queue[1:]
+		}
+		if last >= n {
+			fewest = min(fewest, inRun[queue[0]]+inRun[last])
+		}
+	}
+	return fewest
+}
+
+// checkConnected refuses a set of survivors that falls apart, or may for all that a member knows: then a
+// sum of fewer than all would be seen. See [Terms.Cut].
+func (r *Roster) checkConnected(survives []bool) error {
+	want := r.Terms.Cut(len(r.Entries))
+	if want == 0 {
+		return nil
+	}
+	if got := r.fewestInRuns(survives, r.Terms.run()); got < want {
+		return fmt.Errorf("secagg: two runs of the ring have %d survivors together, want %d: the set may fall apart",
+			got, want)
+	}
+	return nil
 }
 
 // indexOf returns the index in the roster of the client with this number, or notThere if it is no

@@ -3,6 +3,7 @@ package secagg
 import (
 	"crypto/ed25519"
 	"encoding/binary"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -32,8 +33,14 @@ func testRandom(seed uint64) *rand.ChaCha8 {
 // newRig makes a round of n clients, each with an update of length words.
 func newRig(t *testing.T, n, length int, terms Terms, seed uint64) *rig {
 	t.Helper()
+	return newRigOf(t, NewContext("test", 1), n, length, terms, seed, nil)
+}
+
+// newRigOf makes the round of context c, with the identities of the clients of an earlier one, if there is
+// one.
+func newRigOf(t *testing.T, c Context, n, length int, terms Terms, seed uint64, earlier *rig) *rig {
+	t.Helper()
 	random := testRandom(seed)
-	c := NewContext("test", 1)
 	server, err := NewServer(c, terms)
 	if err != nil {
 		t.Fatal(err)
@@ -43,6 +50,9 @@ func newRig(t *testing.T, n, length int, terms Terms, seed uint64) *rig {
 		_, identity, err := ed25519.GenerateKey(random)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if earlier != nil {
+			identity = earlier.clients[i].identity
 		}
 		client, err := NewClient(random, c, terms, identity, uint32(10*i), uint64(i+1))
 		if err != nil {
@@ -419,6 +429,141 @@ func TestClient_NoSharesForTwoSets(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// A coordinator that says that all neighbours of a client have left would get the shares of their keys from
+// others, and that of the client's seed: it would see the update. Nobody signs such a set, nor one by which
+// a neighbour survives that the client was told had left.
+func TestClient_RefusesIsolation(t *testing.T) {
+	plan, err := Choose(60, 0.05, 0.2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const victim = 17
+	toSignature := func() (*rig, []int) {
+		r := newRig(t, 60, 10, plan.Terms, 12)
+		r.uploads()
+		return r, r.server.roster.neighbours(victim)
+	}
+	all := slices.Repeat([]bool{true}, 60)
+	t.Run("all neighbours have left", func(t *testing.T) {
+		r, neighbours := toSignature()
+		set := slices.Clone(all)
+		for _, i := range neighbours {
+			set[i] = false
+		}
+		if n := count(set); n < plan.Quorum(60) || n < plan.Minimum {
+			t.Fatalf("%d survivors are refused for their number", n)
+		}
+		for i, x := range r.clients {
+			if _, err := x.Sign(encodeSet(set)); err == nil {
+				t.Fatalf("client %d signs", i)
+			}
+		}
+		var uploaded []uint32
+		for i, x := range r.clients {
+			if set[i] {
+				uploaded = append(uploaded, x.entry.Client)
+			}
+		}
+		if _, err := r.server.Survivors(uploaded); !errors.Is(err, ErrRound) {
+			t.Errorf("an honest coordinator goes on: %v", err)
+		}
+	})
+	t.Run("one has left by what the client was told", func(t *testing.T) {
+		r, neighbours := toSignature()
+		delete(r.clients[victim].held, neighbours[0])
+		if _, err := r.clients[victim].Sign(encodeSet(all)); err == nil {
+			t.Error("signed")
+		}
+		if _, err := r.clients[victim+1].Sign(encodeSet(all)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Messages of an earlier round are of no use in the next one, with the same devices: neither the entry, the
+// shares, the signature nor what is revealed.
+func TestServer_ReplayedMessages(t *testing.T) {
+	first := newRig(t, 8, 10, complete, 21)
+	first.uploads()
+	second := newRigOf(t, NewContext("test", 2), 8, 10, complete, 22, first)
+	old := first.clients[2]
+	var all []uint32
+	for _, x := range first.clients {
+		all = append(all, x.entry.Client)
+	}
+	set, err := first.server.Survivors(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signature, err := old.Sign(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := second.server.Keys(old.entry.Client, old.entry.append(nil, true)); err == nil {
+		t.Error("an entry of another round is taken")
+	}
+	second.uploads()
+	if _, err := second.server.Survivors(all); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.server.Signature(old.entry.Client, signature); err == nil {
+		t.Error("a signature of another round is taken")
+	}
+	// What the first round sealed for a neighbour cannot be opened in the second one.
+	sealed := first.server.sealed[2][3]
+	if err := second.clients[3].hold(2, sealed); err == nil {
+		t.Error("shares of another round are opened")
+	}
+}
+
+// A client that reveals the share of the other kind, both kinds, or one twice is refused.
+func TestServer_RefusesBothKinds(t *testing.T) {
+	r := newRig(t, 8, 10, complete, 23)
+	r.uploads()
+	var all []uint32
+	for _, x := range r.clients {
+		all = append(all, x.entry.Client)
+	}
+	set, err := r.server.Survivors(all[:7])
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.alive[7] = false
+	r.each(func(_ int, client uint32, x *Client) error {
+		b, err := x.Sign(set)
+		if err != nil {
+			return err
+		}
+		return r.server.Signature(client, b)
+	})
+	signatures, err := r.server.Signatures()
+	if err != nil {
+		t.Fatal(err)
+	}
+	good, err := r.clients[0].Reveal(signatures)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.clients[0].Reveal(signatures); err == nil {
+		t.Error("a client reveals twice")
+	}
+	record := good[:revealBytes]
+	other := slices.Clone(record)
+	other[4] = revealKey
+	for name, message := range map[string][]byte{
+		"the other kind": other,
+		"both kinds":     append(slices.Clone(record), other...),
+		"one twice":      append(slices.Clone(record), record...),
+	} {
+		if _, err := r.server.Reveal(all[0], message); err == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+	if _, err := r.server.Reveal(all[0], good); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestClient_RefusesSets(t *testing.T) {

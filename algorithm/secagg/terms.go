@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"sort"
 
 	"fedpace/internal/portable"
 )
@@ -76,10 +77,10 @@ type Plan struct {
 	Dropouts int
 	// PrivacyFails bounds the probability that colluders learn more than the sum: that some honest
 	// member has Threshold colluding neighbours (Bell et al., Definition 3.2.1), or that the honest
-	// members that stay are no longer connected (3.2.2).
+	// members that stay are no longer connected (3.2.2), also where the coordinator chooses who leaves.
 	PrivacyFails float64
 	// RecoveryFails bounds the probability that some member has fewer than Threshold neighbours that
-	// stay (Bell et al., Definition 3.2.3).
+	// stay (Bell et al., Definition 3.2.3), or that the ring has too few survivors somewhere ([Terms.Cut]).
 	RecoveryFails float64
 }
 
@@ -131,8 +132,15 @@ func (p *Plan) settle() bool {
 	const none = 0
 	lowest := none
 	highest := none
+	// What depends on no threshold is worked out once.
+	disconnected := p.disconnected()
+	unsigned := p.unsigned()
+	if disconnected > maxPrivacyFailure || unsigned > maxRecoveryFailure {
+		return false
+	}
 	for p.Threshold = 2; p.Threshold <= p.Neighbours; p.Threshold++ {
-		p.Fill()
+		p.PrivacyFails = p.privacyFailure(disconnected)
+		p.RecoveryFails = p.recoveryFailure(unsigned)
 		// A higher threshold only makes the recovery fail more often.
 		if p.RecoveryFails > maxRecoveryFailure {
 			break
@@ -156,46 +164,72 @@ func (p *Plan) settle() bool {
 
 // Fill puts in the probabilities of failure of a plan with other neighbours or another threshold.
 func (p *Plan) Fill() {
-	p.PrivacyFails = p.privacyFailure()
-	p.RecoveryFails = p.recoveryFailure()
+	p.PrivacyFails = p.privacyFailure(p.disconnected())
+	p.RecoveryFails = p.recoveryFailure(p.unsigned())
 }
 
 // privacyFailure is a union bound over the members. The neighbours of a member are k members drawn
-// without replacement, since the ring is a random permutation.
-func (p *Plan) privacyFailure() float64 {
+// without replacement, since the ring is a random permutation. disconnected is the bound for the ring.
+func (p *Plan) privacyFailure(disconnected float64) float64 {
 	n := p.Members
 	captured := float64(n) * upperTail(n-1, p.Colluders, p.Neighbours, p.Threshold)
-	return math.Min(1, captured+p.disconnected())
+	return math.Min(1, captured+disconnected)
 }
 
-// recoveryFailure is the probability that some member has fewer than Threshold neighbours that stay.
-func (p *Plan) recoveryFailure() float64 {
+// recoveryFailure bounds the probability that some member has fewer than Threshold neighbours that stay,
+// or that nobody signs the set of survivors, of which unsigned is the bound.
+func (p *Plan) recoveryFailure(unsigned float64) float64 {
 	n := p.Members
 	// Recovery fails if this many of a member's neighbours leave.
 	tooFew := p.Neighbours - p.Threshold + 1
-	return math.Min(1, float64(n)*upperTail(n-1, p.Dropouts, p.Neighbours, tooFew))
+	return math.Min(1, float64(n)*upperTail(n-1, p.Dropouts, p.Neighbours, tooFew)+unsigned)
 }
 
-// disconnected bounds the probability that the ring without colluders and those who left falls
-// apart. A ring that is cut in one place is a path, which still holds together, so it takes two runs
-// of k/2 members that follow each other and are all gone. The bound counts the n(n − k + 1)/2 pairs
-// of places where two such runs may begin without a member in common; each pair has k given members
-// gone with the probability of the product. Where all members are neighbours it cannot happen.
-func (p *Plan) disconnected() float64 {
-	n := p.Members
-	if p.Neighbours >= n-1 {
+// run is how many members that follow each other on the ring cut it where all of them are gone.
+func (t Terms) run() int { return (t.Neighbours + 1) / 2 }
+
+// Cut is the fewest survivors that any two runs of a ring of n members must have together, each of half of
+// Neighbours members that follow each other. A ring falls apart where the members of two such runs are
+// all gone or collude, and then sums of its parts would be seen; a coordinator that lies about who left may
+// choose who is gone, and only not who colludes. So members sign no set of survivors with fewer: but for a
+// probability of half of the largest one, one of those many does not collude. It is 0 where all members
+// are neighbours, since nothing cuts such a graph.
+func (t Terms) Cut(n int) int {
+	run := t.run()
+	if 2*run >= n-1 {
 		return 0
 	}
-	gone := min(n, p.Colluders+p.Dropouts)
-	run := (p.Neighbours + 1) / 2
-	probability := float64(n) * float64(n-2*run+1) / 2
-	for i := range 2 * run {
-		if gone-i <= 0 {
-			return 0
-		}
-		probability *= float64(gone-i) / float64(n-i)
+	// More colluders than a run has places are never among them, so the search ends.
+	return 1 + sort.Search(2*run, func(i int) bool {
+		return t.pairs(n)*upperTail(n, t.Colluders, 2*run, 1+i) <= maxPrivacyFailure/2
+	})
+}
+
+// pairs is the number of pairs of runs without a member in common on a ring of n members.
+func (t Terms) pairs(n int) float64 { return float64(n) * float64(n-2*t.run()+1) / 2 }
+
+// disconnected bounds the probability that some two runs have as many colluders as survivors that they
+// must have. Where all members are neighbours it cannot happen.
+func (p *Plan) disconnected() float64 {
+	fewest := p.Cut(p.Members)
+	if fewest == 0 {
+		return 0
 	}
-	return max(0, probability)
+	return p.pairs(p.Members) * upperTail(p.Members, p.Colluders, 2*p.run(), fewest)
+}
+
+// unsigned bounds the probability that so many members leave that some two runs have fewer survivors than
+// they must have: nobody signs such a set.
+func (p *Plan) unsigned() float64 {
+	fewest := p.Cut(p.Members)
+	tooMany := 2*p.run() - fewest + 1
+	switch {
+	case fewest == 0:
+		return 0
+	case tooMany <= 0:
+		return 1
+	}
+	return p.pairs(p.Members) * upperTail(p.Members, p.Dropouts, 2*p.run(), tooMany)
 }
 
 // upperTail is the probability that of k drawn without replacement out of n, of which marked are

@@ -70,6 +70,7 @@ func BenchmarkMember(b *testing.B) {
 		copied := *r.first
 		x = &copied
 		x.held = map[int]heldShares{}
+		x.partners = map[int]bool{}
 		timed("shares", func() error {
 			shares, err := x.Shares(r.roster)
 			if err == nil {

@@ -38,6 +38,8 @@ type Client struct {
 	// held are the shares that neighbours have given the member, by neighbour: of those alone that
 	// finished the stage, and whose shares open.
 	held map[int]heldShares
+	// partners are the neighbours with which the member shares a mask: those that have sent it something.
+	partners map[int]bool
 	// set is the bitmap of survivors, as the member has signed it.
 	set []byte
 }
@@ -84,6 +86,7 @@ func NewClient(
 		terms:    terms,
 		identity: identity,
 		held:     map[int]heldShares{},
+		partners: map[int]bool{},
 	}
 	var err error
 	x.seed, err = newSecret(random)
@@ -222,6 +225,7 @@ func (x *Client) Mask(inbox []byte, words []uint64) error {
 			return fmt.Errorf("secagg: shares of member %d, which is no neighbour", sender)
 		}
 		x.hold(sender, sealed[i])
+		x.partners[sender] = true
 		key, err := x.roster.pairKey(x.maskKey, sender)
 		if err != nil {
 			return err
@@ -290,7 +294,7 @@ func (x *Client) Sign(set []byte) ([]byte, error) {
 		return nil, errors.New("secagg: the member is not among the survivors")
 	}
 	for _, neighbour := range x.roster.neighbours(x.index) {
-		if _, finished := x.held[neighbour]; survives[neighbour] && !finished {
+		if survives[neighbour] && !x.partners[neighbour] {
 			return nil, fmt.Errorf("secagg: member %d survives and has not shared, by what this member was told", neighbour)
 		}
 	}

@@ -335,7 +335,7 @@ func TestSecure_LanguagesDieAfterEachMessage(t *testing.T) {
 				t.Fatalf("only %v have uploaded", survivors)
 			}
 			killed.words = words
-			killed.initial = l.initial
+			killed.initial = slices.Clone(l.initial)
 			killed.expectModels(t, models, func(round int) []string {
 				if round == 1 {
 					return ids

@@ -47,6 +47,18 @@ var probe = secret{}.maskKey()
 // ErrRound is wrapped by the errors of a round that cannot be completed.
 var ErrRound = errors.New("secagg: the round cannot be recovered")
 
+// MemberError is the error of a round in which a member's secret cannot be recovered: the member has shared
+// false ones, or too many of those who hold them have revealed none or false ones.
+type MemberError struct {
+	Client uint32
+	Err    error
+}
+
+func (e *MemberError) Error() string { return fmt.Sprintf("client %d: %v", e.Client, e.Err) }
+
+// Unwrap returns what is wrong with the shares.
+func (e *MemberError) Unwrap() error { return e.Err }
+
 // NewServer begins the server's end of secure aggregation for the round of context c, in the stage
 // of keys. It refuses terms under which a sum would hide nothing.
 func NewServer(c Context, terms Terms) (*Server, error) {
@@ -405,7 +417,7 @@ func (s *Server) Unmask(words []uint64) (recovered int, err error) {
 			err = s.removePairs(words, member)
 		}
 		if err != nil {
-			return recovered, fmt.Errorf("%w: client %d: %w", ErrRound, s.roster.Entries[member].Client, err)
+			return recovered, fmt.Errorf("%w: %w", ErrRound, &MemberError{s.roster.Entries[member].Client, err})
 		}
 	}
 	s.stage = stageDone

@@ -7,8 +7,12 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"slices"
+	"strings"
 	"testing"
+
+	"fedpace/internal/testkit/installed"
 )
 
 // vectors is testdata/vectors.json, a round that testdata/vectors.py has played with the Python device of
@@ -280,5 +284,14 @@ func TestVectors_Refused(t *testing.T) {
 		if err := take(c.Payload); err == nil {
 			t.Errorf("%s: it is taken, but %s", c.Stage, c.Why)
 		}
+	}
+}
+
+// The JavaScript device of examples agrees with the vectors, too. It needs no packages for that.
+func TestVectors_JavaScript(t *testing.T) {
+	node := installed.Program(t, "node", "nodejs")
+	out, err := exec.CommandContext(t.Context(), node, "--test", "../../examples/device-js/secure.test.js").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "# pass 37\n") {
+		t.Errorf("%v\n%s", err, out)
 	}
 }

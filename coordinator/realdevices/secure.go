@@ -26,7 +26,7 @@ import (
 type Secure struct {
 	Terms secagg.Terms
 	// StageLimit is how long the stages of keys and shares wait for a device, in wall time, and those of
-	// survivors and recovery; 0: until it is silent.
+	// survivors and recovery; 0: until it is silent, or its time for a task has passed.
 	StageLimit time.Duration
 }
 
@@ -45,6 +45,8 @@ type session struct {
 	// set is the set of survivors and signatures are theirs, as they are sent to devices; nil before.
 	set        []byte
 	signatures []byte
+	// failed says that too few devices were left for the upload, so that the session is over.
+	failed bool
 }
 
 // member is one device in a session.
@@ -203,12 +205,14 @@ func (d *Devices) takeInStage(m *member, n *gateway.Event) {
 	case bus.StageRecovery:
 		_, err = s.server.Reveal(client, p.Payload)
 	}
+	// Nobody waits for a device whose message is refused: it ends its task.
 	if err != nil {
 		n.Reply(refusal(err.Error()))
 		d.notice("Device %s: secure aggregation: %v.", d.Names[n.Device], err)
+		d.leaveSession(n.Device, err.Error())
 		return
 	}
-	m.done = p.Stage
+	m.done = max(m.done, p.Stage)
 	m.reply = n.Reply
 	// The last two stages are not measured: each is taken to last as long as that of the keys.
 	m.stages.Survivors = m.stages.Keys
@@ -305,7 +309,7 @@ func (d *Devices) awaits(device int, m *member) bool {
 // called whenever a device has sent a message, left, or been silent. Later stages end in recover.
 func (d *Devices) advance() {
 	s := d.session
-	if s == nil || s.stage > bus.StageShares {
+	if s == nil || s.failed || s.stage > bus.StageShares {
 		return
 	}
 	limited := d.Secure.StageLimit > 0 && time.Since(s.began) > d.Secure.StageLimit
@@ -331,6 +335,7 @@ func (d *Devices) advance() {
 		return
 	}
 	// Too few members are left for a sum that hides single updates, so all of them leave.
+	s.failed = true
 	d.notice("Round %d has no updates of devices: %v.", s.round, err)
 	for _, device := range slices.Sorted(maps.Keys(s.members)) {
 		d.leaveSession(device, err.Error())
@@ -424,7 +429,12 @@ func (d *Devices) RecoverSum(ctx context.Context, tasks []round.Task) (sum []int
 
 // GiveUpSum forgets the updates of a round whose sum cannot be recovered, and says why.
 func (d *Devices) GiveUpSum(tasks []round.Task, reason error) {
-	d.notice("Round %d has no updates: %v.", d.session.round, reason)
+	if e, ok := errors.AsType[*secagg.MemberError](reason); ok {
+		name := d.Names[int(e.Client)-d.run.First]
+		d.notice("Round %d has no updates: the masks of device %s cannot be removed: %v.", d.session.round, name, e.Err)
+	} else {
+		d.notice("Round %d has no updates: %v.", d.session.round, reason)
+	}
 	d.Used(tasks)
 }
 
@@ -488,11 +498,16 @@ func (d *Devices) anySurvivor(stage bus.SecureStage) bool {
 }
 
 // awaitStage handles messages of devices until over returns true, or until the limit of wall time
-// for one stage has passed, which is no error: the caller checks whether the stage has what it
-// needs.
+// for one stage, or else for a task, has passed, which is no error: the caller checks whether the
+// stage has what it needs.
 func (d *Devices) awaitStage(ctx context.Context, over func() bool) error {
+	// A device that is heard of and answers nothing must not hold the run for ever.
+	limit := d.TaskLimit
+	if d.Secure.StageLimit > 0 {
+		limit = d.Secure.StageLimit
+	}
 	for !over() {
-		if limit := d.Secure.StageLimit; limit > 0 && time.Since(d.session.began) > limit {
+		if time.Since(d.session.began) > limit {
 			return nil
 		}
 		if err := d.takeWithin(ctx, checkInterval); err != nil {

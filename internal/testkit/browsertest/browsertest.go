@@ -32,7 +32,7 @@ import (
 //	go test ./metrics/live -run Screenshots -screenshots /tmp/page
 var Screenshots = flag.String("screenshots", "", "folder for screenshots of the page; empty: none are kept")
 
-// chromium is one browser for all tests.
+// chromium starts the browser at its first call, and returns that one for all tests of the package.
 var chromium = sync.OnceValues(func() (context.Context, error) {
 	path := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
@@ -57,9 +57,10 @@ var chromium = sync.OnceValues(func() (context.Context, error) {
 	return browser, nil
 })
 
+// stopBrowser ends the browser, if it was started.
 var stopBrowser = func() {}
 
-// Main runs a package's tests.
+// Main runs a package's tests, ends the browser and exits. TestMain calls it.
 func Main(m *testing.M) {
 	flag.Parse()
 	code := m.Run()
@@ -77,7 +78,8 @@ type Tab struct {
 	problems []string
 }
 
-// Open makes a tab of a size; a phone's has touch and no mouse.
+// Open makes a tab with a screen as [Tab.Look] describes it, which is closed when the test ends. Without
+// Chromium the test is skipped, and in CI it fails.
 func Open(t testing.TB, width, height int64, dark bool) *Tab {
 	t.Helper()
 	browser, err := chromium()
@@ -121,7 +123,8 @@ func Open(t testing.TB, width, height int64, dark bool) *Tab {
 	return b
 }
 
-// Look makes the tab another screen, in a light or a dark scheme.
+// Look gives the tab a screen of this size in CSS pixels, in a light or a dark scheme. A screen narrower
+// than 600 pixels is that of a phone.
 func (b *Tab) Look(width, height int64, dark bool) {
 	b.t.Helper()
 	scheme := "light"
@@ -132,7 +135,7 @@ func (b *Tab) Look(width, height int64, dark bool) {
 	b.Prefer("prefers-color-scheme", scheme)
 }
 
-// Prefer sets what the reader prefers.
+// Prefer sets a media feature, such as prefers-color-scheme, to what the reader prefers.
 func (b *Tab) Prefer(feature, value string) {
 	b.t.Helper()
 	b.Do(Command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: feature, Value: value}}}))
@@ -146,6 +149,7 @@ func Command[P, R any](c cdp.Command[P, R], params P) chromedp.Action[chromedp.V
 	})
 }
 
+// Do performs the actions in the tab, one after the other. An error ends the test.
 func (b *Tab) Do(actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	if err := chromedp.Do(b, actions...); err != nil {
@@ -153,7 +157,7 @@ func (b *Tab) Do(actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// JS is the value of an expression on the page.
+// JS returns the value of a JavaScript expression on the page. An error ends the test.
 func JS[T any](b *Tab, expression string) T {
 	b.t.Helper()
 	v, err := chromedp.Run(b, chromedp.Evaluate[T](expression))
@@ -163,7 +167,8 @@ func JS[T any](b *Tab, expression string) T {
 	return v
 }
 
-// Await is the value that a promise on the page comes to.
+// Await returns the value with which the promise of a JavaScript expression is fulfilled. An error ends the
+// test.
 func Await[T any](b *Tab, expression string) T {
 	b.t.Helper()
 	v, err := chromedp.Run(b, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
@@ -173,7 +178,8 @@ func Await[T any](b *Tab, expression string) T {
 	return v
 }
 
-// Until waits for an expression to be true.
+// Until waits until a JavaScript expression on the page is true. If it does not become true in time, the
+// test ends with the text of the page.
 func (b *Tab) Until(expression string) {
 	b.t.Helper()
 	poll := chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingInterval(10*time.Millisecond), chromedp.WithPollingTimeout(slow.Patience(b.t)))
@@ -190,8 +196,8 @@ func (b *Tab) Drawn() {
 	Await[bool](b, frames)
 }
 
-// Quiet checks that the page asked for nothing but its own, and complained of
-// nothing.
+// Quiet checks that the page asked only for addresses that begin with origin, or for data URLs, and that
+// the browser reported no problem.
 func (b *Tab) Quiet(origin string) {
 	b.t.Helper()
 	b.mu.Lock()
@@ -209,8 +215,8 @@ func (b *Tab) Quiet(origin string) {
 // FileURL is a file's address.
 func FileURL(path string) string { return (&url.URL{Scheme: "file", Path: path}).String() }
 
-// Picture is a screenshot of the whole page, or of what is in the window. It is
-// kept if that is asked for.
+// Picture returns a screenshot of the whole page or, if window is set, of the part in the window. If the
+// flag -screenshots names a folder, the screenshot is kept there as name.png.
 func (b *Tab) Picture(name string, window bool) image.Image {
 	b.t.Helper()
 	action := chromedp.FullScreenshot(100)

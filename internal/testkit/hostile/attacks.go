@@ -45,7 +45,7 @@ var Attacks = []Attack{
 	{"pings", "Sends nothing but pings, as fast as it can, and reads nothing.", pings},
 }
 
-// Named is the attack of a name.
+// Named returns the attack with this name. The error for an unknown name lists all attacks.
 func Named(name string) (*Attack, error) {
 	var all []string
 	for i := range Attacks {
@@ -70,8 +70,8 @@ func rest(ctx context.Context) error {
 	}
 }
 
-// persist keeps up so many connections at a time: each is used until that fails, and
-// opened again. turn is the connection's number.
+// persist calls use in n goroutines, at least one, again and again until ctx ends. use opens one connection
+// and uses it until that fails; turn is the number of the goroutine, from 0.
 func persist(ctx context.Context, n int, use func(ctx context.Context, turn int) error) error {
 	var all sync.WaitGroup
 	for turn := range max(1, n) {
@@ -98,6 +98,7 @@ func hold(ctx context.Context, c net.Conn) error {
 	}
 }
 
+// silent keeps t.Count connections open and sends nothing.
 func silent(ctx context.Context, t *Target) error {
 	return persist(ctx, t.Count, func(ctx context.Context, _ int) error {
 		c, err := open(ctx, t.Address, t.From)
@@ -108,6 +109,7 @@ func silent(ctx context.Context, t *Target) error {
 	})
 }
 
+// half keeps t.Count connections open and sends on each only the beginning of a CONNECT.
 func half(ctx context.Context, t *Target) error {
 	return persist(ctx, t.Count, func(ctx context.Context, _ int) error {
 		c, err := open(ctx, t.Address, t.From)
@@ -119,6 +121,8 @@ func half(ctx context.Context, t *Target) error {
 	})
 }
 
+// connects opens t.Count connections one after the other and closes each at once. One that is refused
+// counts as one of them.
 func connects(ctx context.Context, t *Target) error {
 	for range t.Count {
 		if ctx.Err() != nil {
@@ -134,7 +138,8 @@ func connects(ctx context.Context, t *Target) error {
 	return nil
 }
 
-// enter opens a connection with the credentials of one of the target's devices.
+// enter opens a connection with the credentials of one of the target's devices, whose id it returns. The
+// devices take turns: turn chooses one.
 func (t *Target) enter(ctx context.Context, turn int) (c *Client, device string, err error) {
 	if len(t.Creds) == 0 {
 		return nil, "", errors.New("hostile: this attack needs credentials")
@@ -149,7 +154,8 @@ func (t *Target) enter(ctx context.Context, turn int) (c *Client, device string,
 	return c, t.Devices[i], nil
 }
 
-// within uses a connection with credentials, again and again on each of so many.
+// within keeps t.Count connections with credentials, at least one, until ctx ends. It calls use for each
+// new one, with the device whose credentials it has, and closes it afterwards.
 func (t *Target) within(ctx context.Context, use func(ctx context.Context, c *Client, device string) error) error {
 	return persist(ctx, t.Count, func(ctx context.Context, turn int) error {
 		c, device, err := t.enter(ctx, turn)
@@ -163,7 +169,7 @@ func (t *Target) within(ctx context.Context, use func(ctx context.Context, c *Cl
 	})
 }
 
-// subject is one of a device's subjects in the target's run.
+// subject returns one of a device's subjects in the target's run; verb is its end, such as heartbeat.
 func (t *Target) subject(device, verb string) string {
 	return "fedpace." + t.Run + ".client." + device + "." + verb
 }
@@ -173,12 +179,13 @@ func reply(device string, n int) string {
 	return fmt.Sprint("_INBOX_", device, ".", rand.Uint64(), ".", n)
 }
 
-// fetch asks for a model.
+// fetch sends a device's nth request for a model. It does not wait for the answer.
 func (t *Target) fetch(c *Client, device string, n int) error {
 	model := cmp.Or(t.Model, "*") // the server takes it for whichever is the newest
 	return c.Publish("$JS.API.DIRECT.GET.fedpace_"+t.Run+"_models.fedpace."+t.Run+".model."+model+".0", reply(device, n), nil)
 }
 
+// unread asks for models without end and reads no answer, so that answers pile up in the server.
 func unread(ctx context.Context, t *Target) error {
 	return t.within(ctx, func(ctx context.Context, c *Client, device string) error {
 		if err := c.Subscribe("_INBOX_"+device+".>", 1); err != nil {
@@ -192,6 +199,7 @@ func unread(ctx context.Context, t *Target) error {
 	})
 }
 
+// slow asks for models without end and reads one byte for each request.
 func slow(ctx context.Context, t *Target) error {
 	return t.within(ctx, func(ctx context.Context, c *Client, device string) error {
 		if err := c.Subscribe("_INBOX_"+device+".>", 1); err != nil {
@@ -210,6 +218,7 @@ func slow(ctx context.Context, t *Target) error {
 	})
 }
 
+// oversize sends updates of 1 MiB, which is more than a device may send in one message.
 func oversize(ctx context.Context, t *Target) error {
 	payload := make([]byte, 1<<20)
 	return t.within(ctx, func(ctx context.Context, c *Client, device string) error {
@@ -221,6 +230,8 @@ func oversize(ctx context.Context, t *Target) error {
 	})
 }
 
+// unfinished announces an update of 512 KiB, sends half of it, and waits until the server closes the
+// connection.
 func unfinished(ctx context.Context, t *Target) error {
 	return t.within(ctx, func(ctx context.Context, c *Client, device string) error {
 		if err := c.Say("PUB %s %d\r\n%s", t.subject(device, "update.0"), 512<<10, strings.Repeat("x", 256<<10)); err != nil {
@@ -230,6 +241,7 @@ func unfinished(ctx context.Context, t *Target) error {
 	})
 }
 
+// flood sends heartbeats as fast as it can, and with every sixteenth an update that nobody asked for.
 func flood(ctx context.Context, t *Target) error {
 	payload := make([]byte, 64<<10)
 	return t.within(ctx, func(ctx context.Context, c *Client, device string) error {
@@ -245,6 +257,7 @@ func flood(ctx context.Context, t *Target) error {
 	})
 }
 
+// pings sends pings as fast as it can and reads no answer.
 func pings(ctx context.Context, t *Target) error {
 	many := strings.Repeat("PING\r\n", 1000)
 	return t.within(ctx, func(ctx context.Context, c *Client, _ string) error {
@@ -256,9 +269,10 @@ func pings(ctx context.Context, t *Target) error {
 	})
 }
 
-// hidden says a size that who takes a carriage return for a space reads as ten times of what
-// the server reads, which leaves out the last byte of a line with one. The rest of the
-// message is commands to the server.
+// hidden sends pings in such a way that a program between it and the server takes them for the payload of a
+// message. The PUB line has a carriage return in its middle and ends with a newline alone. The server
+// leaves out the last byte of such a line and reads the size n. Who takes the carriage return for a space
+// reads the size 10*n. So the pings behind the first n bytes are commands for the server alone.
 func hidden(ctx context.Context, t *Target) error {
 	pings := strings.Repeat("PING\r\n", 1000)
 	n := len(pings)/9 + 10

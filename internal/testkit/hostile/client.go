@@ -154,8 +154,8 @@ func (c *Client) Next(ctx context.Context) (*Message, error) {
 	}
 }
 
-// message reads the rest of a message: subject, number of the subscription, reply if
-// there is one, size of the header if it has one, size.
+// message reads a message, whose first line has these words after the verb: subject, number of the
+// subscription, reply if there is one, size of the header if headed is set, size of header and data.
 func (c *Client) message(line string, headed bool) (*Message, error) {
 	f := strings.Fields(line)
 	sizes := 1
@@ -185,9 +185,11 @@ func (c *Client) message(line string, headed bool) (*Message, error) {
 	return m, nil
 }
 
-// line reads a line of the protocol until the context ends.
+// line reads a line of the protocol and returns its first word, in capitals, and the rest. If ctx ends
+// before, it returns the error of ctx.
 func (c *Client) line(ctx context.Context) (verb, rest string, err error) {
-	stop := context.AfterFunc(ctx, func() { _ = c.SetReadDeadline(time.Unix(1, 0)) }) // a read of before ends
+	// A deadline in the past ends a read that waits.
+	stop := context.AfterFunc(ctx, func() { _ = c.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	text, err := c.read.ReadString('\n')
 	if ctx.Err() != nil {

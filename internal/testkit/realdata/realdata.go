@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// folder is found when the test's program starts, in its package's folder: tests change theirs.
+// folder is the folder of the real data. It is found when the program of the tests starts, because tests may
+// change the working directory.
 var folder = func() string {
 	if named := os.Getenv("FEDPACE_DATA"); named != "" {
 		return named
@@ -21,14 +22,16 @@ var folder = func() string {
 	return filepath.Join(dir, "..", "shared", "data")
 }()
 
-// Find is where a file or folder of that name, as in "femnist/leaf", would be, and whether it is there.
+// Find returns the path of the file or folder with this name, such as "femnist/leaf", in the real data, and
+// whether it is there.
 func Find(name string) (path string, there bool) {
 	path = filepath.Join(folder, filepath.FromSlash(name))
 	_, err := os.Stat(path)
 	return path, err == nil
 }
 
-// Path is where it is. The test is skipped, by name, where it is absent.
+// Path returns the path of the file or folder with this name in the real data. If it is absent, the test is
+// skipped with a message that names it.
 func Path(t testing.TB, name string) string {
 	t.Helper()
 	path, there := Find(name)

@@ -9,6 +9,8 @@ import (
 	"fedpace/internal/testkit/slow"
 )
 
+// init gives rapid's tests the seed 1, so that they draw the same values each time. Long tests draw others
+// each time, and RAPID_SEED gives another seed.
 func init() {
 	if slow.On() || os.Getenv("RAPID_SEED") != "" {
 		return

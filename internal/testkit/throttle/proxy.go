@@ -64,6 +64,7 @@ func (p *Proxy) Close() {
 	p.all.Wait()
 }
 
+// accept forwards each connection that a device opens, until the listener is closed.
 func (p *Proxy) accept() {
 	for {
 		device, err := p.listener.Accept()

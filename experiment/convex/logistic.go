@@ -153,8 +153,11 @@ func (l *logistic) add(dst []float64, c int, x []float64, weight float64, d []fl
 	}
 }
 
-// variance: a sample's gradient is d ⊗ x̃, so that its squared norm is
-// ‖d‖²(‖x‖² + 1); the penalty is the same for all.
+// variance returns the variance of the gradient of one sample of client c at the parameters x: the mean of
+// the squared norms less the squared norm of the mean. The gradient of the cross-entropy of a sample is
+// d ⊗ x̃, where d is the derivative by the logits and x̃ the features with a 1 behind them, so that its
+// squared norm is ‖d‖²(‖features‖² + 1). The regularisation is left out, because its gradient is the same
+// for all samples.
 func (l *logistic) variance(c int, x []float64) float64 {
 	f := l.features
 	n := len(l.labels[c])

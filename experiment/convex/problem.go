@@ -21,7 +21,7 @@ type objective interface {
 	variance(c int, x []float64) float64
 	// curvature returns an L and a mu for all clients.
 	curvature() (l, mu float64)
-	// minimise returns the minimum of the given weights' sum of the f_c.
+	// minimise returns the parameters at which the weighted sum of the f_c is smallest.
 	minimise(weights []float64) ([]float64, error)
 }
 
@@ -154,9 +154,9 @@ func (p *Problem) Gradient(dst, x []float64) (square float64) {
 	return norm2(dst)
 }
 
-// Noise is σ_c² at x: the variance of a minibatch's gradient, Batch of the
-// client's samples without replacement, each choice as likely. The minibatches
-// of a run are alike one by one; those of one epoch share no sample.
+// Noise returns σ_c² at x: the variance of the gradient of a minibatch of Batch samples of client c, or all
+// of them if it has fewer. They are drawn without replacement, each choice as likely. Every single
+// minibatch of a run is drawn so, but those of one epoch share no sample.
 func (p *Problem) Noise(c int, x []float64) float64 {
 	n := float64(p.samples[c])
 	b := math.Min(float64(p.Batch), n)
@@ -185,10 +185,10 @@ func (p *Problem) Distance(x []float64) float64 {
 	return math.Sqrt(sum)
 }
 
-// Constants are those of Theorem 1 for rounds of n clients that start from x.
-// The variance is the larger one at x and at x*, and G the largest of all
-// clients' there: a run's iterates lie between. [theory.PrintedG] of
-// [Problem.Distance] is the paper's G.
+// Constants returns those of Theorem 1 for rounds of n clients that start from x. Variance is
+// Σ p_c² σ_c², where σ_c² is the larger one of the values at x and at x*. G is the root of the largest
+// second moment of all clients at these two points. Both take it that a run's parameters stay between the
+// points. [theory.PrintedG] of [Problem.Distance] is the paper's G.
 func (p *Problem) Constants(x []float64, n int) theory.Constants {
 	c := theory.Constants{
 		L:       p.L,

@@ -246,7 +246,8 @@ func (l *Log) write(r *record.Record) error {
 	return nil
 }
 
-// AddAnswer implements [realdevices.Record].
+// AddAnswer implements [realdevices.Record]: it appends the answer a to the log. The values of an update are
+// written only if Keep is set.
 func (l *Log) AddAnswer(a *realdevices.Answer) error {
 	r := &record.Answer{
 		Kind:       record.Answer_Kind(slices.Index(kinds[:], a.Kind)),
@@ -286,7 +287,8 @@ func (l *Log) AddBan(ban realdevices.Ban) error {
 // Bans implements [realdevices.Record].
 func (l *Log) Bans() []realdevices.Ban { return l.bans }
 
-// Presence implements [realdevices.Record].
+// Presence implements [realdevices.Record]: in a replay it takes the next joining or leaving of a device off
+// the list. ok is false if there is none left.
 func (l *Log) Presence() (p realdevices.Presence, ok bool, err error) {
 	if len(l.presence) == 0 {
 		return p, false, nil
@@ -296,7 +298,8 @@ func (l *Log) Presence() (p realdevices.Presence, ok bool, err error) {
 	return p, true, nil
 }
 
-// Answer implements [realdevices.Record].
+// Answer implements [realdevices.Record]: in a replay it reads the last answer to a task from the log. It
+// returns nil if the log has none.
 func (l *Log) Answer(task uint64) (*realdevices.Answer, error) {
 	offset, ok := l.answers[task]
 	if !ok {

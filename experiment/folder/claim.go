@@ -16,7 +16,8 @@ const maxClaims = 100_000
 
 // Claim makes the first folder of base, base-2, base-3, ... that is not there, and
 // returns it with the one before it, "" if there is none. No two calls make the same, in
-// whatever processes. release removes the folder again if nothing has come into it.
+// whatever processes. release removes the folder again, with the folders around it that Claim made, as far
+// as nothing has come into them.
 func Claim(base string) (dir, before string, release func(), err error) {
 	made, err := makeFolders(filepath.Dir(base))
 	release = func() {
@@ -49,8 +50,8 @@ func Claim(base string) (dir, before string, release func(), err error) {
 	return "", "", func() {}, fmt.Errorf("results: %s: %w (choose another with --out)", base, err)
 }
 
-// Remove removes the run in a folder: its files, and the folder if nothing else is in it.
-// left are the names of what stays. A run that is still going on is refused.
+// Remove removes the run in a folder: its files, and the folder if nothing else is in it. remaining are
+// the names of what stays in the folder. A run that is still going on is refused.
 func Remove(dir string) (remaining []string, err error) {
 	if err := HoldsRun(dir); err != nil {
 		return nil, fmt.Errorf("results: %w", err)

@@ -50,8 +50,8 @@ var ownFiles = []string{
 	JournalFile, AppLogFile, ResultFile,
 }
 
-// outputFiles lists the files of every output that is registered, but for files that options name, and
-// those of the outputs given.
+// outputFiles lists the files of every output that is registered, and those of the outputs given. A
+// registered output whose file an option names has no file here, because it has no options.
 func outputFiles(sinks []metrics.Sink) (list []string) {
 	for _, name := range metrics.Sinks.Names() {
 		sink, _ := metrics.Sinks.Entry(name)
@@ -143,8 +143,8 @@ func CreateResults(dir string, c config.Config, force bool) (_ *Results, err err
 	return r, r.Replace(ConfigFile, atomicfile.Bytes(c.YAML()))
 }
 
-// VacantFolder says whether CreateResults would accept the folder, so that a
-// command can refuse before it prepares anything.
+// VacantFolder returns nil if CreateResults would accept the folder, and otherwise why it would not, so
+// that a command can refuse before it prepares anything.
 func VacantFolder(dir string, force bool) error {
 	if err := checkVacant(dir, force); err != nil {
 		return err
@@ -179,7 +179,8 @@ const Levels = 3
 // them, or within a file.
 func Outside(dir string) error { return outside(dir, Levels+1) }
 
-// outside refuses a folder if it, or one of those around it up to some levels, holds a run.
+// outside refuses a folder if it holds a run or is a file, or if that holds for one of the levels-1 folders
+// around it.
 func outside(dir string, levels int) error {
 	for range levels {
 		if info, err := os.Stat(dir); err == nil && !info.IsDir() {
@@ -313,8 +314,8 @@ func (r *Results) Replace(name string, write func(io.Writer) error) error {
 	return nil
 }
 
-// Summary writes summary.json, last of all: a folder that has it is complete. It
-// fills in what the run's files hold.
+// Summary writes summary.json, last of all: a folder that has it is complete. It sets s.Files to the
+// digests of the run's other files.
 func (r *Results) Summary(s *Summary) error {
 	if r.failure != nil {
 		return r.failure

@@ -32,8 +32,8 @@ type Run struct {
 	checkedStamps sync.Map
 }
 
-// Open reads the configuration of the run in a folder. Without one the error wraps [ErrNoRun]; with one
-// that cannot be read, the run knows its folder alone.
+// Open reads the configuration of the run in a folder. Without one the error wraps [ErrNoRun]. With an error
+// it returns a run, too, which knows its folder alone.
 func Open(dir string) (r *Run, err error) {
 	r = &Run{Dir: dir}
 	if err = HoldsRun(dir); err == nil {
@@ -172,25 +172,27 @@ func (r *Run) unchanged(s *Summary) error {
 		if errors.Is(err, fs.ErrNotExist) && d.Name != RoundsFile {
 			continue
 		}
-		var as any
+		// current is the file's stamp now; nil: it is gone.
+		var current any
 		if err == nil {
-			as = stamp{d, info.Size(), info.ModTime().UnixNano()}
+			current = stamp{d, info.Size(), info.ModTime().UnixNano()}
 		}
 		if checked, _ := r.checkedStamps.Load(d.Name); err == nil &&
 			info.Size() == d.Size &&
-			(checked == as || d.Size > maxQuickRead && d.Name != RoundsFile) {
+			(checked == current || d.Size > maxQuickRead && d.Name != RoundsFile) {
 			continue
 		}
 		if err := d.Examine(r.Dir, true).Err(); err != nil {
 			return fmt.Errorf("%s: %w: %w (fedpace verify %s)", r.Dir, ErrChanged, err, r.Dir)
 		}
 		// The file is not read again as long as its length and time stay.
-		r.checkedStamps.Store(d.Name, as)
+		r.checkedStamps.Store(d.Name, current)
 	}
 	return nil
 }
 
-// stamp is a file that was found to hold what its digest says.
+// stamp is the digest of a file with the file's length in bytes and its time of change in nanoseconds since
+// 1970. A file with an equal stamp was found before to hold what the digest says.
 type stamp struct {
 	FileDigest
 	size, time int64

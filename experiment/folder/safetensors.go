@@ -158,10 +158,9 @@ func ReadModelOnto(path string, want []learn.Tensor, base []float32) ([]float32,
 	return params, nil
 }
 
-// DecodeModel reads what EncodeModel writes, from a reader of that many bytes.
-// The tensors may stand in any order, and
-// aliases must have their tensors' values. It allocates no more than the model and
-// the limits ask for.
+// DecodeModel reads what EncodeModel writes, from a reader of size bytes. The tensors may stand in any
+// order, and aliases must have their tensors' values. It allocates no more than the model and the limits
+// ask for.
 func DecodeModel(r io.Reader, size int64, want []learn.Tensor) ([]float32, error) {
 	return decodeModel(r, size, want, nil)
 }
@@ -235,13 +234,13 @@ func decodeModel(r io.Reader, size int64, want []learn.Tensor, base []float32) (
 	return params, nil
 }
 
-// match pairs the header's entries with the wanted tensors, in the order of the
-// data, and sees that they fill the data without gap or overlap.
-func match(entries map[string]entry, want []learn.Tensor, data int64, lacksTyped bool) ([]learn.Tensor, error) {
-	// A file may leave aliases out, and typed buffers where lacksTyped allows it.
+// match returns the wanted tensors that a file has, in the order in which they stand there. It is an error
+// if the header's entries differ from the tensors, or do not fill the data bytes of the file without gap or
+// overlap. A file may lack aliases and, if mayLackTyped is set, buffers of other types than float32.
+func match(entries map[string]entry, want []learn.Tensor, data int64, mayLackTyped bool) ([]learn.Tensor, error) {
 	isLeftOut := func(t learn.Tensor) bool {
 		_, exists := entries[t.Name]
-		isOptional := slices.Contains(t.Aliases, t.Name) || lacksTyped && t.Type != ""
+		isOptional := slices.Contains(t.Aliases, t.Name) || mayLackTyped && t.Type != ""
 		return !exists && isOptional
 	}
 	order := slices.DeleteFunc(byName(want), isLeftOut)

@@ -180,8 +180,9 @@ func ReadCheckpoint(dir, name string, read func(*Payload) error) error {
 	return OnDisk(system{}, dir).ReadCheckpoint(name, read)
 }
 
-// Check reads what a checkpoint holds of the outputs, and returns an error if they
-// hold something else: the run cannot go on from there. It changes nothing.
+// Check compares the files of the outputs with their digests in a checkpoint. It returns an error if a file
+// does not begin with what it held then, so that the run cannot go on from there. It changes no file, and
+// keeps the digests, to whose lengths the outputs are cut when they are opened.
 func (s *Store) Check(outputs []FileDigest) error {
 	s.checkpointed = map[string]outputState{}
 	for _, o := range outputs {

@@ -414,7 +414,7 @@ func (s *Summary) Rewrite(dir string) error {
 	return atomicfile.Write(filepath.Join(dir, SummaryFile), atomicfile.Bytes(text))
 }
 
-// sealOf is the digest of a text that holds unsealed.
+// sealOf returns the digest of a summary's text, which must have zeroDigest in place of its own digest.
 func sealOf(text []byte) string { return fmt.Sprintf("%x", sha256.Sum256(text)) }
 
 // maxSummary bounds a summary.json, in bytes.
@@ -507,8 +507,8 @@ type Predicted struct {
 	Ratio *float64 `json:"ratio"`
 }
 
-// NewPredicted is what was measured, NaN for nothing, beside the median and the interval
-// of the draws.
+// NewPredicted returns a measured time, NaN for none, beside the quantiles of the draws: p50 is their
+// median, and 90 % of them are from p05 to p95.
 func NewPredicted(measured, p05, p50, p95 float64) Predicted {
 	p := Predicted{P05: p05, P50: p50, P95: p95}
 	if !math.IsNaN(measured) {

@@ -91,8 +91,8 @@ func Settings(begun, now config.Config) []config.Change {
 
 // compareSettings compares the configurations, without the keys whose content is compared.
 func compareSettings(begun, now *Identity) *Difference {
-	// These keys are compared by digest where both sides have one, so their spelling does not
-	// count.
+	// These keys are left to the comparisons of digests that follow: data and kernel where both sides
+	// have a digest, the trainer where any side has one. A run that does not train uses no trainer.
 	byContent := map[string]bool{
 		"data":    begun.Data != "" && now.Data != "",
 		"kernel":  begun.Kernel != "" && now.Kernel != "",
@@ -110,7 +110,8 @@ func compareSettings(begun, now *Identity) *Difference {
 	return &Difference{Configuration, "it is of another configuration: " + strings.Join(differences, "; ")}
 }
 
-// compareFiles compares the files that the configurations name, key by key.
+// compareFiles compares each file of the work now with the earlier work's file of the same key, by their
+// digests.
 func compareFiles(begun, now *Identity) *Difference {
 	for _, file := range now.Files {
 		i := slices.IndexFunc(begun.Files, func(f folder.InputFile) bool { return f.Key == file.Key })

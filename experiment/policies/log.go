@@ -80,8 +80,8 @@ func (s *Set) Remember(dir string) error {
 }
 
 // readLog reads the decisions in a folder's log, in the order in which they were made, and hands
-// each to visit, whose error ends the reading. Only those that lie wholly in the last bytes of the
-// file are read. An error of [fs.ErrNotExist] says that there is no log.
+// each to visit, whose error ends the reading. Only those that lie wholly in the last `last` bytes of
+// the file are read. An error of [fs.ErrNotExist] says that there is no log.
 func readLog(dir string, last int64, visit func(*decision) error) error {
 	path := filepath.Join(dir, File)
 	f, info, err := regular.Open(path)
@@ -89,7 +89,7 @@ func readLog(dir string, last int64, visit func(*decision) error) error {
 		return err
 	}
 	// The file is only read, so nothing can be lost when it is closed.
-	defer f.Close() // read only
+	defer f.Close()
 	skipped := max(0, info.Size()-last)
 	if _, err := f.Seek(skipped, io.SeekStart); err != nil {
 		return err
@@ -134,7 +134,8 @@ func wholeLines(data []byte, atEOF bool) (advance int, token []byte, err error) 
 type Verified struct {
 	// Asked is how many decisions were asked again and answered as before.
 	Asked int `json:"asked"`
-	// Unasked is how many were not: the record does not hold their vectors.
+	// Unasked is how many of the decisions that were read were not asked again: those with vectors, which
+	// the record does not hold, and those before the last maxVerified ones.
 	Unasked int `json:"unasked"`
 	// Difference says which decision came out otherwise, "" if none did.
 	Difference string `json:"difference,omitempty"`
@@ -143,8 +144,9 @@ type Verified struct {
 // maxVerified is how many decisions are asked again, the last ones of a run.
 const maxVerified = 200_000
 
-// Verify asks the policies of the run in a folder every question again, in new processes, from the
-// last to the first, and with another order of sets. c is the run's configuration. It stops at the
+// Verify asks the policies of the run in a folder the questions in the last maxKnown bytes of its record
+// again, in new processes, from the last to the first, and with another order of sets. Questions with
+// vectors are left out. c is the run's configuration. It stops at the
 // first answer that differs from the recorded one, and returns what it found; the error is for
 // policies that cannot be asked.
 //

@@ -55,6 +55,7 @@ func (d Device) TakePart(ctx context.Context) error {
 	}
 }
 
+// answer fetches the model of a task, lets d.Answer fill the update, and sends it.
 func (d *Device) answer(to *gateway.Device, task *gateway.DeviceTask) error {
 	values, err := to.Model(task.Context, task.Run, bus.DigestFrom(task.Task.ModelDigest))
 	if err != nil {

@@ -129,8 +129,8 @@ func mean(values []float64) float64 {
 }
 
 // Jain is the fairness index of Jain, Chiu and Hawe (1984), (Σ x)² / (n Σ x²), of values that must
-// not be negative. It is 1 where all are equal, also where all are 0, and k/n where k of n values
-// are equal and the others 0. It is NaN if a value is negative.
+// not be negative. It is 1 where all are equal, also where all are 0 or there are none, and k/n where k of n
+// values are equal and the others 0. It is NaN if a value is negative.
 func Jain(values []float64) float64 {
 	sum := 0.0
 	squares := 0.0

@@ -111,6 +111,7 @@ func (r *Row) difference(q quantity) (d Difference) {
 			d.Missed++
 		}
 	}
+	// A larger value of such a quantity is worse where lower values of the metric are better.
 	lowerIsBetter := len(r.Cells) > 0 && r.Cells[0].quality.Lower
 	if q.flips && lowerIsBetter {
 		q.more, q.less = q.less, q.more

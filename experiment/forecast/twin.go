@@ -139,6 +139,7 @@ func (t *twin) draw(ctx context.Context, n int, report func(*measured)) error {
 		answer: func(x *round.Task) (round.Event, error) {
 			i := x.Client - t.first
 			switch {
+			// The client was simulated in the run, too, so its plan is that of the run.
 			case i < 0:
 				return planned(t.problem.Fleet, x, t.problem.Bits)
 			case t.presenceOf(x.Round, i).lost:

@@ -40,8 +40,8 @@ type Usage struct {
 	Asks bool
 }
 
-// UsageOf plays a configuration without learning, as often as draws says, each time up to the limits in stop.
-// done is called after each draw.
+// UsageOf plays a configuration without learning, as often as draws says, each time up to the limits in stop,
+// and returns the intervals of what the draws used. done is called after each draw.
 func UsageOf(ctx context.Context, c config.Config, stop round.Limits, draws int, done func()) (u Usage, err error) {
 	u.Asks = registry.NeedsOf(c.Select).Losses
 	u.AtMost = c.Untrained()
@@ -60,6 +60,7 @@ func UsageOf(ctx context.Context, c config.Config, stop round.Limits, draws int,
 		for i, v := range draw {
 			values[i] = append(values[i], v)
 		}
+		// The first value is the seconds, which are NaN for a draw with too few updates.
 		if math.IsNaN(draw[0]) {
 			u.Short++
 		}

@@ -62,10 +62,12 @@ func (p *Problem) TaskContradiction(client, steps int, took [3]float64) string {
 	return description + "; " + fits
 }
 
-// classMismatch compares a task with those of a class. number is the class's place in the fleet.
-// off is the share of its time by which the task is outside of what 90 % of them take. middle is
-// the logarithm of the factor by which it is off their middle. description says where it is
-// furthest outside.
+// classMismatch compares a task with those of a class, which is given by its index in the fleet, number.
+// took are the seconds of the task's download, computing and upload; NaN: not measured. off is how far the
+// measured phases are outside of what 90 % of the class's tasks take, as a share of the time measured or of
+// the time usual in the class, whichever is less. It is 0 inside, and NaN if nothing was measured. middle is
+// the size of the logarithm of measured over usual time. description says in words which phase is furthest
+// outside; it is empty if none is.
 func (p *Problem) classMismatch(number, steps int, took [3]float64) (off, middle float64, description string) {
 	low, high, err := p.Fleet.Interval90(number, steps, p.DeviceBits())
 	if err != nil {

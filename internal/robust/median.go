@@ -36,7 +36,7 @@ func Median(values []float64) float64 {
 	return middle(slices.Sorted(slices.Values(values)))
 }
 
-// middle is the median of sorted values.
+// middle is the median of values in ascending order; NaN of none.
 func middle(x []float64) float64 {
 	n := len(x)
 	if n == 0 {

@@ -78,6 +78,8 @@ func Thin[T any](limit int) Thinned[T] { return Thinned[T]{Each: 1, limit: limit
 // Add adds a value at the end of the series.
 func (t *Thinned[T]) Add(v T) {
 	t.last = v
+	// The memory is full: every second of the kept values is dropped, and of those to come only every
+	// second is kept that would have been so far.
 	if t.seen%t.Each == 0 && len(t.Kept) == t.limit {
 		for i := range t.limit / 2 {
 			t.Kept[i] = t.Kept[2*i]

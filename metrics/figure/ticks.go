@@ -56,6 +56,7 @@ func (decades) Ticks(low, high float64) []plot.Tick {
 	last := int(math.Floor(math.Log10(high) + 1e-9))
 	// With one power of ten at most, 2 and 5 have labels, too.
 	few := last-first < 1
+	// Of very many powers of ten only each every-th has a label, so that seven or eight have one.
 	every := max(1, (last-first+6)/7)
 	var ticks []plot.Tick
 	for e := first - 1; e <= last; e++ {

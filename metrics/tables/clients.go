@@ -115,8 +115,8 @@ func (c *Tables) Finish(end *metrics.End) error {
 	)
 }
 
-// use adds the local steps and the virtual time of task e, phase by phase, to the useful part if
-// its update was accepted, and to the wasted part otherwise.
+// use adds the local steps and the virtual time of task e, phase by phase, to the useful part if e was
+// accepted, as an update or as a candidate that was chosen, and to the wasted part otherwise.
 func (a *account) use(e *round.TaskReport) {
 	u := &a.wasted
 	if e.Outcome == round.Accepted {

@@ -95,6 +95,7 @@ func settle(found []Source, g Given, t config.Theory, k *theory.Constants) {
 		case v == nil && !isKnown:
 			v = new(float64)
 			origin = "not given: 0"
+		// Nothing is given in place of what was found, or the configuration holds just what was found.
 		case v == nil, origin != "given" && isKnown && *v == s.Value:
 			continue
 		}

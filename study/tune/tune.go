@@ -255,8 +255,9 @@ func (r *Result) measure(s *Setting, until float64) (err error) {
 	return nil
 }
 
-// sharedTails holds the qualities at a rung with those seeds that every setting has that was played as long:
-// the first ones and, at the end, the fresh ones.
+// sharedTails returns the setting's qualities at a rung, an index of rungs, with those seeds that every
+// setting has that was played up to this rung: the first ones, whose number is seeds, and, at the last rung,
+// the fresh ones.
 func (s *Setting) sharedTails(rung, seeds int) []float64 {
 	tails := slices.Clone(s.tails[rung][:seeds])
 	if rung == len(rungs)-1 {

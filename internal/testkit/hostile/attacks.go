@@ -86,7 +86,8 @@ func persist(ctx context.Context, n int, use func(ctx context.Context, turn int)
 	return nil
 }
 
-// hold keeps a connection until the other end closes it.
+// hold keeps a connection until the other end closes it or ctx ends, and drops what it reads from it. It
+// returns the error that ended it.
 func hold(ctx context.Context, c net.Conn) error {
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	defer stop()

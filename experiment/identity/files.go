@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 
 	"fedpace/config"
@@ -18,7 +20,8 @@ import (
 )
 
 // Files digests every file that a configuration names by a key that decides bits: each option
-// that is tagged as a path and not as inert, at any depth. The data are not among them: they
+// that is tagged as a path and not as inert, at any depth, with the modules beside a script in Python
+// that it imports. The data are not among them: they
 // may be a folder, and have a digest of their own that also covers the split. The start model
 // counts only where the run trains. Errors name the key.
 func Files(c *config.Config) ([]folder.InputFile, error) {
@@ -39,7 +42,12 @@ func Files(c *config.Config) ([]folder.InputFile, error) {
 			return fmt.Errorf("%s: %w", key, err)
 		}
 		list = append(list, folder.InputFile{Key: key, Path: path, SHA256: digest})
-		return nil
+		if filepath.Ext(path) != ".py" {
+			return nil
+		}
+		modules, err := moduleFiles(key, path)
+		list = append(list, modules...)
+		return err
 	})
 	return list, err
 }
@@ -89,6 +97,101 @@ func appFiles(dir string) (list []folder.InputFile, err error) {
 		return nil
 	})
 	return list, err
+}
+
+// maxScript bounds the text of a script that is searched for what it imports.
+const maxScript = 1 << 20
+
+// imports matches a line of Python that imports modules by their names, and captures the names.
+var imports = regexp.MustCompile(`(?m)^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import\b|import[ \t]+([\w., \t]+))`)
+
+// moduleFiles digests the modules that a script in Python imports and that lie beside it, as its folder
+// is the first place where Python looks for them: files of their name, and folders with all Python that
+// they hold. What those import counts, too. Keys are that of the script with the path beside it.
+func moduleFiles(key, script string) (list []folder.InputFile, err error) {
+	dir := filepath.Dir(script)
+	// A module that is looked at is not looked at again, so that modules may import each other.
+	seen := map[string]bool{filepath.Base(script): true}
+	pending := []string{filepath.Base(script)}
+	for len(pending) > 0 {
+		name := pending[0]
+		pending = pending[1:]
+		text, err := readScript(filepath.Join(dir, name))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", key, err)
+		}
+		for _, module := range importedModules(text) {
+			for _, file := range modulesBeside(dir, module) {
+				if seen[file] {
+					continue
+				}
+				if len(list) == maxAppFiles {
+					return nil, fmt.Errorf("%s: %s imports more than %d files", key, script, maxAppFiles)
+				}
+				digest, err := digestFile(filepath.Join(dir, file))
+				if err != nil {
+					return nil, fmt.Errorf("%s: %w", key, err)
+				}
+				seen[file] = true
+				pending = append(pending, file)
+				list = append(list, folder.InputFile{
+					Key:    key + "/" + filepath.ToSlash(file),
+					Path:   filepath.Join(dir, file),
+					SHA256: digest,
+				})
+			}
+		}
+	}
+	return list, nil
+}
+
+// readScript returns the first maxScript bytes of a script.
+func readScript(path string) (string, error) {
+	f, _, err := regular.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close() // read only
+	text, err := io.ReadAll(io.LimitReader(f, maxScript))
+	return string(text), err
+}
+
+// importedModules lists the first parts of the names of the modules that a text in Python imports, in the
+// order of the text. A name in a comment or a string may be among them.
+func importedModules(text string) (modules []string) {
+	for _, m := range imports.FindAllStringSubmatch(text, -1) {
+		for name := range strings.SplitSeq(m[1]+m[2], ",") {
+			// The name may have another one behind it ("import numpy as np").
+			fields := strings.Fields(name)
+			if len(fields) == 0 {
+				continue
+			}
+			module, _, _ := strings.Cut(strings.TrimLeft(fields[0], "."), ".")
+			if module != "" && !slices.Contains(modules, module) {
+				modules = append(modules, module)
+			}
+		}
+	}
+	return modules
+}
+
+// modulesBeside lists the files of a module that lie in a folder, by their paths in it: the file of its
+// name, or all Python below the folder of its name. It is empty if there is neither.
+func modulesBeside(dir, module string) (files []string) {
+	if info, err := os.Stat(filepath.Join(dir, module+".py")); err == nil && info.Mode().IsRegular() {
+		files = append(files, module+".py")
+	}
+	// A folder that cannot be read cannot be imported, either.
+	_ = filepath.WalkDir(filepath.Join(dir, module), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || filepath.Ext(path) != ".py" || len(files) > maxAppFiles {
+			return nil
+		}
+		if name, err := filepath.Rel(dir, path); err == nil {
+			files = append(files, name)
+		}
+		return nil
+	})
+	return files
 }
 
 // digestFile is the SHA-256 of a regular file's bytes in hexadecimal.

@@ -128,6 +128,12 @@ func compareFiles(begun, now *Identity) *Difference {
 			)}
 		}
 	}
+	// A module or a file of an app may have gone, without which the rest does something else.
+	for _, file := range begun.Files {
+		if !slices.ContainsFunc(now.Files, func(f folder.InputFile) bool { return f.Key == file.Key }) {
+			return &Difference{File, fmt.Sprintf("its file %s (%s) is no longer one of them", file.Path, file.Key)}
+		}
+	}
 	return nil
 }
 

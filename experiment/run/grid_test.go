@@ -29,7 +29,7 @@ func evaluatedAfter(t *testing.T, dir string) (rounds []int) {
 func TestEvaluations_GridOfTime(t *testing.T) {
 	slow.NotUnderRace(t)
 	play := func(sets ...string) (folder.Summary, []int) {
-		c := runtest.Small(t, append([]string{"schedule.k=fixed", "stop.rounds=9"}, sets...)...)
+		c := runtest.Small(t, append([]string{"cohort=2", "evaluate.samples=100", "schedule.k=fixed", "stop.rounds=9"}, sets...)...)
 		return mustRun(t, c, Options{Version: "v"}), evaluatedAfter(t, c.Out)
 	}
 	by, rounds := play()

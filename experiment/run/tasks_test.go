@@ -29,9 +29,9 @@ func TestTasks_OfRun(t *testing.T) {
 		"deadline":  runtest.Uneven(t, tasks),
 		"fit":       runtest.Uneven(t, tasks, "select=fit", "close={rule: deadline, seconds: 4}", "schedule.k0=20"),
 		"late used": runtest.Uneven(t, tasks, "late={rule: use, limit: 2}", "train=true", "close={rule: deadline, seconds: 2}", "stop.virtual_seconds=20"),
-		"buffered":  runtest.Small(t, tasks, "close={rule: buffered, n: 4}", "stop.rounds=12", "compute.std=0.01"),
-		"trained":   runtest.Small(t, tasks),
-		"epochs":    runtest.Small(t, tasks, "schedule.unit=epochs", "schedule.k0=1"),
+		"buffered":  runtest.Small(t, tasks, "evaluate.samples=100", "close={rule: buffered, n: 4}", "stop.rounds=12", "compute.std=0.01"),
+		"trained":   runtest.Small(t, tasks, "cohort=5", "evaluate.samples=100"),
+		"epochs":    runtest.Small(t, tasks, "cohort=5", "evaluate.samples=100", "schedule.unit=epochs", "schedule.k0=1"),
 		"candidate": runtest.Small(t, tasks, "select={rule: power_of_choice, candidates: 15}"),
 	} {
 		t.Run(name, func(t *testing.T) {

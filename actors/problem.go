@@ -54,6 +54,9 @@ type Problem struct {
 	// SumsBuffers says that buffers of floats are part of the exact sum, as with differential privacy, where
 	// noise covers all that clients send, and with secure aggregation. Otherwise each client sends its own beside the sum.
 	SumsBuffers bool
+	// ScalesBuffers says that buffers in the sum are multiples of units that follow from the model
+	// ([learn.SumUnits]), as with secure aggregation.
+	ScalesBuffers bool
 	// Noise is what clients add to their updates before they send them (local differential privacy).
 	Noise privacy.Local
 	// Grid is the rounding and the noise of each weighted update in a sum that secure aggregation protects

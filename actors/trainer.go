@@ -397,6 +397,11 @@ func (t *Trainer) add(sum []int64, base, model []float32, shared *Shared, a *Ass
 		copy(model, base)
 		return nil, nil
 	}
+	if t.problem.ScalesBuffers {
+		if err := t.addBuffers(sum, base, model, a); err != nil {
+			return nil, err
+		}
+	}
 	// The client's next control variate follows from its model, so it is computed before the model
 	// is reset.
 	if shared.hasControlVariates() {
@@ -415,6 +420,20 @@ func (t *Trainer) add(sum []int64, base, model []float32, shared *Shared, a *Ass
 			Cause: fmt.Sprintf("the control variate of parameter %d became %g", bad, state[bad])}
 	}
 	return state, nil
+}
+
+// addBuffers adds what a client's buffers of floats differ by from those of the base to the sum, each in its
+// unit. The buffers of the model are those of the base afterwards.
+func (t *Trainer) addBuffers(sum []int64, base, model []float32, a *Assignment) error {
+	for _, u := range learn.SumUnits(t.problem.Model, base) {
+		bad := learn.AddExact(sum[u.First:u.End], a.Weight, u.Scaled(model), u.Scaled(base))
+		if bad >= 0 {
+			bad += u.First
+			return t.outOfRange(a, bad, model[bad], base[bad])
+		}
+		copy(model[u.First:u.End], base[u.First:u.End])
+	}
+	return nil
 }
 
 // compress returns the compressed update of a client for parameters start to end, and the next
@@ -664,16 +683,22 @@ func (t *Trainer) outOfRange(a *Assignment, index int, after, before float32) er
 	if !isFinite {
 		return &Diverged{Task: a.Task, Client: a.Client, Cause: change}
 	}
-	change += fmt.Sprintf("; sums of updates hold differences below %d", algorithm.MaxDifference)
 	// Trained parameters come first in the model.
 	if index < t.trainable {
+		change += fmt.Sprintf("; sums of updates hold differences below %d", algorithm.MaxDifference)
 		return &Diverged{Task: a.Task, Client: a.Client, Cause: change}
 	}
+	limit := "2^17"
+	if t.problem.ScalesBuffers {
+		limit = "2^35 times its value before"
+	}
 	return fmt.Errorf(
-		"actors: task %d, client %d: %s. It is not trained, and nothing diverged: it follows the samples. "+
-			"With differential privacy or secure aggregation scale the features, by data: {..., scale: standard} or in the script",
+		"actors: task %d, client %d: %s; sums of updates hold differences below %s. It is not trained, and nothing "+
+			"diverged: it follows the samples. With differential privacy or secure aggregation scale the features, "+
+			"by data: {..., scale: standard} or in the script",
 		a.Task,
 		a.Client,
 		change,
+		limit,
 	)
 }

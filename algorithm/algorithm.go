@@ -64,11 +64,12 @@ type Instance struct {
 }
 
 // Apply makes the next model of a round's exact sum, and moves the server's state. The trained values
-// are the algorithm's, with the factor scale. Those behind them, the buffers, move by the sum itself,
-// divided by the sum of its weights, bufferWeight. It is 0 where clients send their buffers beside it.
-func (i *Instance) Apply(model []float32, sum []int64, scale, bufferWeight float64) {
+// are the algorithm's, with the factor scale. Those behind them, the buffers, move by the sum itself times
+// a factor for each of them, bufferScales, or 1 where it is nil. The sum is 0 where clients send their
+// buffers beside it.
+func (i *Instance) Apply(model []float32, sum []int64, scale float64, bufferScales []float64) {
 	if p, ok := i.Server.(*partly); ok {
-		p.apply(model, sum, scale, bufferWeight)
+		p.apply(model, sum, scale, bufferScales)
 		return
 	}
 	i.Server.Apply(model, sum, scale)

@@ -73,14 +73,20 @@ type partly struct {
 }
 
 // Apply moves the trained values by the optimiser, and those behind them by the sum itself.
-func (p *partly) Apply(model []float32, sum []int64, scale float64) { p.apply(model, sum, scale, 1) }
+func (p *partly) Apply(model []float32, sum []int64, scale float64) { p.apply(model, sum, scale, nil) }
 
-// apply does the same where the weights of the sum's buffers sum to weight, by which it divides them.
-func (p *partly) apply(model []float32, sum []int64, scale, weight float64) {
+// apply does the same with a factor for each value behind the trained ones. Nil means that all are 1.
+func (p *partly) apply(model []float32, sum []int64, scale float64, bufferScales []float64) {
 	checkLengths(len(model), len(sum), p.params)
 	n := p.trainable
 	p.ServerOptimizer.Apply(model[:n], sum[:n], scale)
-	average{1}.Apply(model[n:], sum[n:], 1/weight)
+	if bufferScales == nil {
+		average{1}.Apply(model[n:], sum[n:], 1)
+		return
+	}
+	for i, factor := range bufferScales {
+		average{1}.Apply(model[n+i:][:1], sum[n+i:][:1], factor)
+	}
 }
 
 // State is that of the optimiser with zeros behind it, so that all vectors of a run have

@@ -158,7 +158,8 @@ func TestBuffers_OwnNormsEqualPyTorch(t *testing.T) {
 			if _, stderr, exit := finish(t, pytorch(t, python, model, table)); exit != 0 {
 				t.Fatal(stderr)
 			}
-			equalsPyTorch(t, python, model, play.closings, "--set", "model="+play.layers,
+			equalsPyTorch(t, python, model, play.closings, "--set", "task=custom", "--set", "compute.seconds_per_step=0.1", "--set", "network.download_mbps=20", "--set", "network.upload_mbps=5",
+				"--set", "schedule.eta0=0.1", "--set", "model="+play.layers,
 				"--set", "data={path: "+table+", client: client, split: split, features: x*, label: y"+play.shape+"}")
 		})
 	}

@@ -6,14 +6,17 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
+	"fedpace/algorithm"
 	"fedpace/algorithm/privacy"
 	"fedpace/algorithm/secagg"
 	"fedpace/bus"
 	"fedpace/bus/gateway"
 	"fedpace/internal/vector"
+	"fedpace/learn"
 )
 
 // computed is the result of a task's local steps. A device keeps that of its last task, since a
@@ -278,6 +281,9 @@ func (w *Device) encode(terms *bus.SecureTerms, after, base []float32) ([]uint64
 	grid := gridOf(terms)
 	if !grid.On() {
 		err := secagg.Encode(words, share, after, base)
+		if err == nil {
+			err = w.encodeBuffers(words, share, after, base)
+		}
 		return words, err
 	}
 	if err := grid.Validate(); err != nil {
@@ -291,6 +297,26 @@ func (w *Device) encode(terms *bus.SecureTerms, after, base []float32) ([]uint64
 		words[i] = uint64(x)
 	}
 	return words, nil
+}
+
+// encodeBuffers replaces the words of the model's buffers of floats by those in their units ([learn.SumUnits]). It
+// refuses a buffer that moved beyond what a word holds.
+func (w *Device) encodeBuffers(words []uint64, share float64, after, base []float32) error {
+	for _, u := range learn.SumUnits(w.model, base) {
+		scaled := u.Scaled(after)
+		before := u.Scaled(base)
+		for i, x := range scaled {
+			if math.Abs(float64(x)-float64(before[i])) >= algorithm.MaxDifference {
+				return fmt.Errorf("a buffer of tensor %s moved from %g to %g, further than 2^35 times its value before, "+
+					"which sums hold (scale the features)",
+					learn.TensorAt(w.model, u.First+i), base[u.First+i], after[u.First+i])
+			}
+		}
+		if err := secagg.Encode(words[u.First:u.End], share, scaled, before); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // gridOf returns the rounding and the noise that the terms of a run ask for.

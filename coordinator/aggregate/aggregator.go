@@ -233,7 +233,7 @@ func (a *Aggregator) nextModel(o Outcome) (model, error) {
 	} else {
 		params = slices.Clone(a.Params())
 		a.algorithm.After(a.models.newest)
-		a.algorithm.Apply(params, o.sum.values[:len(params)], o.sum.scale, o.sum.bufferWeight)
+		a.algorithm.Apply(params, o.sum.values[:len(params)], o.sum.scale, o.sum.bufferScales)
 		copy(params[a.judged:], o.sum.buffers)
 	}
 	if i := notFinite(params); i != allFinite {

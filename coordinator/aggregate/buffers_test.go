@@ -70,6 +70,16 @@ func (b *trainers) Hosts() (hosts, workers int) { return 0, 0 }
 
 func (b *trainers) SendJob(_ context.Context, j *bus.Job) error {
 	base := b.models[bus.DigestFrom(j.ModelDigest)]
+	if j.Kind == bus.Evaluate {
+		scored := &bus.Result{Sum: &bus.Sum{Job: j.Job}}
+		for _, shard := range j.Shards {
+			// A loss that what is trained decides.
+			loss := float64(base[0])*float64(base[0]) + float64(base[1])*float64(base[1])
+			scored.Shards = append(scored.Shards, &bus.ShardScore{Index: shard.Index, LossSum: loss * float64(shard.Count)})
+		}
+		b.sums = append(b.sums, &bus.ReceivedSum{Result: scored, Accept: func() {}, Reject: func(string) {}})
+		return nil
+	}
 	result := &bus.Result{Sum: &bus.Sum{Job: j.Job}, Values: make([]int64, modelValues)}
 	for _, work := range j.Clients {
 		sent := b.sent[work.Task]
@@ -108,6 +118,7 @@ func newBuffered(t *rapid.T, c *config.Config) (*Aggregator, *trainers) {
 			Model:     bufferedModel{},
 			Initial:   []float32{0, 0, 0, 1, 0, 0, 0, 0},
 			Jobs:      2,
+			HeldOut:   10,
 			Combine:   combine.Setup{Rule: c.Aggregate.Combine, Clip: c.Aggregate.Clip},
 			Algorithm: algorithm.NewPartly(c.Aggregate.Algorithm, nil, modelValues, trainedValues, 0, 100),
 		},
@@ -308,6 +319,74 @@ func TestBuffers_ScaleChangesNothingTrained(t *testing.T) {
 			playBuffered(t, scaled, scaledBus, tasks, large)
 			if !slices.Equal(plain.Params()[:trainedValues], scaled.Params()[:trainedValues]) {
 				t.Fatalf("%v with larger buffers, %v without", scaled.Params(), plain.Params())
+			}
+		}
+	})
+}
+
+// tryWithout tries a round without the updates that excluded marks, as the guard does, takes it, and returns
+// the loss that the guard saw.
+func tryWithout(t *rapid.T, a *Aggregator, channel *trainers, tasks []round.Task, sent []clientValues, excluded []bool) float64 {
+	for i, task := range tasks {
+		channel.sent[task.Task] = sent[i]
+	}
+	r := Round{Number: int(a.models.newest) + 1, Tasks: tasks}
+	tried, err := a.try(context.Background(), r, 1, excluded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Advance(context.Background(), a.outcome(r, tried.sum)); err != nil {
+		t.Fatal(err)
+	}
+	return tried.loss
+}
+
+// The guard tries rounds without some updates. The buffers of the model that follows lie between the values
+// of the clients that it let count, its loss and what is trained do not depend on their scale, and a round
+// of which nothing counts leaves all as it is.
+func TestBuffers_GuardLeavesUpdatesOut(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := drawSetup(t)
+		plain, plainBus := newBuffered(t, c)
+		scaled, scaledBus := newBuffered(t, c)
+		for range rapid.IntRange(1, 3).Draw(t, "rounds") {
+			before := slices.Clone(plain.Params())
+			tasks, sent := drawRound(t, plain.models.newest, true)
+			large := slices.Clone(sent)
+			for i := range large {
+				for k := range floatBuffers {
+					large[i].buffers[k] *= 900
+				}
+			}
+			excluded := make([]bool, len(tasks))
+			var counted []clientValues
+			for i := range excluded {
+				excluded[i] = rapid.Bool().Draw(t, "excluded")
+				if !excluded[i] {
+					counted = append(counted, sent[i])
+				}
+			}
+			loss := tryWithout(t, plain, plainBus, tasks, sent, excluded)
+			lossOfLarge := tryWithout(t, scaled, scaledBus, tasks, large, excluded)
+			after := plain.Params()
+			if loss != lossOfLarge && len(counted) > 0 || !slices.Equal(after[:trainedValues], scaled.Params()[:trainedValues]) {
+				t.Fatalf("loss %v and %v with larger buffers %v, loss %v and %v without", lossOfLarge, scaled.Params(), large, loss, after)
+			}
+			if len(counted) == 0 && !slices.Equal(after[trainedValues:], before[trainedValues:]) {
+				t.Fatalf("without updates buffers %v became %v", before, after)
+			}
+			for k := range bufferValues {
+				lowest, highest := sentRange(c, before, counted, k)
+				if len(counted) == 0 {
+					continue
+				}
+				if k == countBuffer {
+					lowest = max(lowest, float64(before[trainedValues+k]))
+					highest = max(highest, float64(before[trainedValues+k]))
+				}
+				if got := float64(after[trainedValues+k]); got < lowest || got > highest {
+					t.Fatalf("buffer %d became %v, clients that count sent %v to %v", k, got, lowest, highest)
+				}
 			}
 		}
 	})

@@ -1,6 +1,10 @@
 package aggregate
 
-import "fedpace/learn"
+import (
+	"math"
+
+	"fedpace/learn"
+)
 
 // A model is more than its trained weights: behind them lie buffers, such as a batch norm's running
 // means and its count of batches, and behind those frozen values, which never change. This file alone
@@ -28,17 +32,31 @@ func Summed(l *Learning) int {
 // sumsBuffers reports whether the sums of updates hold buffers of floats.
 func (l *Learning) sumsBuffers() bool { return l.Privacy != nil || l.Secure != nil }
 
-// summedWeight returns the sum of the weights of the updates in a round's sum, by which the server divides
-// buffers in it. A private sum is not divided.
-func (a *Aggregator) summedWeight(updates []clientUpdate) float64 {
+// bufferScales returns the factor by which the server multiplies each buffer in the sum of a round's updates:
+// its unit over the sum of their weights. It is nil for a private sum, which has no
+// units and is not divided.
+func (a *Aggregator) bufferScales(updates []clientUpdate) []float64 {
 	if a.learning.Secure == nil {
-		return 1
+		return nil
 	}
 	total := 0.0
 	for i := range updates {
 		total += updates[i].share
 	}
-	return total
+	// Without updates the sum is 0.
+	if total == 0 {
+		return nil
+	}
+	scales := make([]float64, a.learning.Model.Params()-a.learning.Model.Trainable())
+	for i := range scales {
+		scales[i] = 1
+	}
+	for _, u := range learn.SumUnits(a.learning.Model, a.Params()) {
+		for i := u.First; i < u.End; i++ {
+			scales[i-a.learning.Model.Trainable()] = math.Ldexp(1/total, u.Exponent)
+		}
+	}
+	return scales
 }
 
 // sentBuffers returns how many buffers each client sends beside the sums. It is 0 if buffers are

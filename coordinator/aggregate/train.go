@@ -45,8 +45,8 @@ type roundSum struct {
 	values []int64
 	// scale is the factor that the server applies to the trained values of the sum.
 	scale float64
-	// bufferWeight is the sum of the weights of the buffers in it, where it holds any.
-	bufferWeight float64
+	// bufferScales are factors that the server applies to the buffers in it; nil: all are 1.
+	bufferScales []float64
 	// buffers are those of the next model, where clients send them beside the sum. Nil means that they
 	// stay as the sum makes them.
 	buffers []float32
@@ -146,7 +146,7 @@ func (a *Aggregator) addUp(ctx context.Context, r Round) (roundSum, error) {
 	if s.scale, s.clipMemory, err = a.combine(r.Number, s.values, valid, weights); err != nil {
 		return s, err
 	}
-	s.bufferWeight = a.summedWeight(valid)
+	s.bufferScales = a.bufferScales(valid)
 	s.buffers = a.nextBuffers(a.Params(), valid)
 	a.algorithm.Decide(s.values)
 	s.loss = meanLoss(s.losses)

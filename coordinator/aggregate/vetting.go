@@ -76,11 +76,10 @@ func (a *Aggregator) vet(ctx context.Context, r Round, start float64) (verdict, 
 // loss of the model that the round begins with.
 func (a *Aggregator) emptyTrial(tasks int, start float64) trial {
 	sum := roundSum{
-		values:       a.emptySum(),
-		scale:        1,
-		bufferWeight: 1,
-		loss:         start,
-		losses:       slices.Repeat([]float64{start}, tasks),
+		values: a.emptySum(),
+		scale:  1,
+		loss:   start,
+		losses: slices.Repeat([]float64{start}, tasks),
 	}
 	return trial{sum: sum, loss: start}
 }
@@ -134,7 +133,7 @@ func (a *Aggregator) preview(sum roundSum) (model, error) {
 		return model{}, err
 	}
 	params := slices.Clone(a.Params())
-	scratch.Apply(params, sum.values[:len(params)], sum.scale, sum.bufferWeight)
+	scratch.Apply(params, sum.values[:len(params)], sum.scale, sum.bufferScales)
 	copy(params[a.judged:], sum.buffers)
 	return newModel(params), nil
 }

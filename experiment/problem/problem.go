@@ -628,6 +628,8 @@ func (p *Problem) Learning() *actors.Problem {
 		Clips:         c.Combining().Clip != nil,
 		// Noise must cover buffers, and secure aggregation hides them, so both have them in the sum.
 		SumsBuffers: c.Combining().Private || c.Secure.On,
+		// Noise has no units: models with buffers have none.
+		ScalesBuffers: c.Secure.On,
 	}
 }
 

@@ -29,16 +29,16 @@ type Secure struct {
 }
 
 // settleSecure chooses the parameters of secure aggregation for the run's largest round, and lets
-// the fleet count the time of its stages in each task. It refuses a model with values that are sent
-// beside the sum.
+// the fleet count the time of its stages in each task.
 func (p *Problem) settleSecure() error {
 	c := &p.Config
-	if params, trainable := p.params(); trainable < params {
+	// Buffers in a sum are means only where all updates begin with one model.
+	if params, trainable := p.params(); trainable < params && closing.Overlaps(c.Close) {
 		return &config.KeyError{
-			Key:         "model",
-			RelatedKeys: []string{"secure_aggregation.on"},
-			Problem: "has values that are not trained, such as a batch norm's running means, which clients send beside " +
-				"the sum (use a model without them, such as with group norm)",
+			Key:         "close",
+			RelatedKeys: []string{"secure_aggregation.on", "model"},
+			Problem: "the model has values that are not trained, such as a batch norm's running means, and a sum of " +
+				"updates of different models is no mean of them (set all, deadline or first, or take group norm)",
 		}
 	}
 	members := p.secureMembers()

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -361,5 +364,85 @@ func TestSecure_SimulatedClientsBesideDevices(t *testing.T) {
 		if !slices.Equal(with[number], want) {
 			t.Errorf("the models of round %d differ", number)
 		}
+	}
+}
+
+// closeModels expects two models whose first trained values have the same bits, and the buffers behind them
+// the same values within a part in a million.
+func closeModels(t *testing.T, got, want []float32, trained int) {
+	t.Helper()
+	if !slices.Equal(got[:trained], want[:trained]) {
+		t.Error("what is trained differs")
+	}
+	for i := trained; i < len(want); i++ {
+		if d := math.Abs(float64(got[i] - want[i])); d > 1e-6*math.Max(1, math.Abs(float64(want[i]))) {
+			t.Errorf("buffer %d is %v, in the open %v", i-trained, got[i], want[i])
+		}
+	}
+}
+
+// A batch norm of raw features, the running variance of which grows to billions, trains as in the open. Its
+// number of batches is kept.
+func TestSecure_BuffersOfRawFeatures(t *testing.T) {
+	const clients, samples = 16, 4
+	table := filepath.Join(t.TempDir(), "raw.csv")
+	text := "client,salary,age,y\n"
+	for i := range clients * samples {
+		text += fmt.Sprintf("c%d,%d,%d,%d\n", i%clients, 30_000+40_009*(i*i%17), 20+i*7%50, i%3)
+	}
+	if err := os.WriteFile(table, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	play := func(on bool) []float32 {
+		c := runtest.Small(t, append(slices.Clone(runtest.Custom), "data={path: "+table+", client: client, features: [salary, age], label: y}",
+			"clients=16", "cohort=16", "batch=3", "model=[batch_norm, dense]", "stop.rounds=3",
+			fmt.Sprint("secure_aggregation.on=", on))...)
+		var last []float32
+		mustRun(t, c, run.Options{Callbacks: run.Callbacks{Model: func(_ int, params []float32) { last = slices.Clone(params) }}})
+		return last
+	}
+	with := play(true)
+	without := play(false)
+	// γ and β of two features and three classes are trained, and the running variance of salaries is the
+	// third buffer.
+	const trained = 4 + 3*2 + 3
+	if variance := without[trained+2]; variance < 1e9 {
+		t.Fatalf("a running variance of %v is not raw", variance)
+	}
+	last := len(with) - 1
+	if with[last] != 0 || without[last] == 0 {
+		t.Errorf("%v batches with secure aggregation, which keeps them, %v without", with[last], without[last])
+	}
+	closeModels(t, with[:last], without[:last], trained)
+}
+
+// Buffers of eight simulated clients and eight devices are averaged as in the open.
+func TestSecure_BuffersBesideDevices(t *testing.T) {
+	play := func(on bool) map[int][]float32 {
+		o, c, d := secureRun(t, fmt.Sprint("secure_aggregation.on=", on), "clients=8", "cohort=8", "devices.robust=false",
+			"devices.clip=null", "task=femnist", "model=[flatten, dense: 4, batch_norm, relu, dense]", "stop.rounds=2")
+		return d.played(t, o, c, func(o run.Options) error {
+			_, err := run.Run(t.Context(), c, o)
+			return err
+		})
+	}
+	with := play(true)
+	without := play(false)
+	if len(with) != 2 {
+		t.Errorf("%d rounds", len(with))
+	}
+	for number, want := range without {
+		last := len(want) - 1
+		closeModels(t, with[number][:last], want[:last], 784*4+4+2*4+4*62+62)
+	}
+}
+
+// Updates that begin with different models have no units in common, and their buffers would leave the range of
+// what clients have: a model with buffers is refused where rounds overlap.
+func TestSecure_BuffersNeedOneModel(t *testing.T) {
+	c := runtest.Small(t, "clients=40", "cohort=16", "secure_aggregation.on=true", "close={rule: buffered, n: 8}",
+		"model=[flatten, dense: 4, batch_norm, relu, dense]")
+	if _, err := run.Run(t.Context(), c, run.Options{}); err == nil || !strings.Contains(err.Error(), "updates of different models") {
+		t.Errorf("%v", err)
 	}
 }

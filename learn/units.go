@@ -1,0 +1,51 @@
+package learn
+
+import "math"
+
+// SumUnit is the unit of buffers in sums of updates, where clients do not send their buffers beside the
+// sum. The values from number First to before End of the model enter as multiples of 2^Exponent, so that
+// they may move further than a trained value.
+type SumUnit struct {
+	First, End, Exponent int
+}
+
+// unitRange is the binary exponent by which a buffer may move beyond its value: with trained values' bound
+// of 2^17 and their unit of 2^-44 it leaves 2^-26 of the value as the precision of an update.
+const unitRange = 18
+
+// SumUnits returns the units of the float buffers of a model, neighbours of one unit together. The unit of
+// each value follows from the model that a round begins with, base, which all clients have: a batch norm's
+// running variance of raw features is large, and moves far. For a value of magnitude m, 1 where it is 0,
+// it is 2^(e+18) with the smallest e for which m < 2^e, and never below 1. So differences below 2^35 m fit.
+func SumUnits(m ModelInfo, base []float32) (units []SumUnit) {
+	for _, t := range m.Tensors() {
+		isBuffer := t.Offset >= m.Trainable() && t.Offset < Communicated(m)
+		if !isBuffer || t.Communicated() {
+			continue
+		}
+		for i := t.Offset; i < t.Offset+t.Len(); i++ {
+			magnitude := math.Abs(float64(base[i]))
+			if magnitude == 0 {
+				magnitude = 1
+			}
+			_, exponent := math.Frexp(magnitude)
+			exponent = max(0, exponent+unitRange)
+			last := len(units) - 1
+			if last >= 0 && units[last].End == i && units[last].Exponent == exponent {
+				units[last].End++
+				continue
+			}
+			units = append(units, SumUnit{First: i, End: i + 1, Exponent: exponent})
+		}
+	}
+	return units
+}
+
+// Scaled returns the unit's values of a flat model as multiples of the unit. Powers of two change no digit.
+func (u SumUnit) Scaled(values []float32) []float32 {
+	scaled := make([]float32, u.End-u.First)
+	for i, x := range values[u.First:u.End] {
+		scaled[i] = float32(math.Ldexp(float64(x), -u.Exponent))
+	}
+	return scaled
+}

@@ -28,21 +28,34 @@ import (
 // for the coordinator's end. Configuration files, if given, say what the devices of their run
 // compute.
 func calibrateCommand() *cobra.Command {
-	c := cli.CalibrateCommand("fedpace", func(files []string, device calibrate.DeviceInput) (*calibrate.Subject, error) {
-		var sets []string
+	c := cli.CalibrateCommand("fedpace", func(files, sets []string, device calibrate.DeviceInput) (*calibrate.Subject, error) {
 		// A trainer on the command line overrides that of the files, as --set trainer.command
 		// would.
 		if device.Trainer != "" {
-			sets = []string{fmt.Sprintf("trainer.command=%q", device.Trainer)}
+			sets = append(sets, fmt.Sprintf("trainer.command=%q", device.Trainer))
 		}
 		loaded, err := config.LoadFiles(files, sets)
 		if err != nil {
 			return nil, err
 		}
+		if loaded.PlaysFlower() {
+			return subjectOfApp(&loaded), nil
+		}
 		return calibration.OfConfig(&loaded, device)
 	})
 	c.AddCommand(calibrateServeCommand())
 	return c
+}
+
+// subjectOfApp returns the clients of the Flower app of configuration c as what is to be measured: the app is played to
+// its end by one process, in a folder that is removed.
+func subjectOfApp(c *config.Config) *calibrate.Subject {
+	return &calibrate.Subject{
+		Name: "Flower app " + c.Flower.App,
+		Measure: func(ctx context.Context, notice func(string)) (calibrate.Compute, error) {
+			return run.MeasureApp(ctx, c, notice)
+		},
+	}
 }
 
 // calibrationServer holds the flags of "fedpace calibrate serve", the coordinator's end of a

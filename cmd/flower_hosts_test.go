@@ -92,3 +92,67 @@ func TestFlower_HostsElsewhere(t *testing.T) {
 		})
 	}
 }
+
+// verify plays the app of a run again. An app whose code is another now, and one that does not repeat itself, are named.
+func TestFlower_Verified(t *testing.T) {
+	installed.Program(t, "python3", "python3")
+	t.Parallel()
+	app := filepath.Join(t.TempDir(), "app")
+	if err := os.CopyFS(app, os.DirFS("testdata/flower/plain")); err != nil {
+		t.Fatal(err)
+	}
+	args := func(out string, more ...string) []string {
+		return append([]string{"run", "--quiet"}, plainArgs(t, out, append([]string{"--set", "flower.run.rounds=3", "--set", "flower.app=" + app}, more...)...)...)
+	}
+	verify := func(out, want string, fails bool, flags ...string) {
+		t.Helper()
+		_, stderr, exit := finish(t, fedpace(t, append([]string{"verify", out}, flags...)...))
+		if (exit != 0) != fails || !strings.Contains(stderr, want) {
+			t.Errorf("exit %d, said %q, want %q", exit, stderr, want)
+		}
+	}
+	out := filepath.Join(t.TempDir(), "run")
+	if _, stderr, exit := finish(t, fedpace(t, args(out)...)); exit != 0 {
+		t.Fatal(stderr)
+	}
+	verify(out, "The app was not played again: --trust executes "+app, false)
+	verify(out, "their replies, the times and the model are the same", false, "--trust")
+	// The server of this one draws from the system.
+	drawn := filepath.Join(t.TempDir(), "drawn")
+	if _, stderr, exit := finish(t, fedpace(t, args(drawn, "--set", "flower.run.unrepeatable=true")...)); exit != 0 {
+		t.Fatal(stderr)
+	}
+	verify(drawn, "the ServerApp does not repeat itself: its message 1, train to node", true, "--trust")
+	if err := os.WriteFile(filepath.Join(app, "plain_app.py"), []byte("rate = 2\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	verify(out, "its file flower.app/plain_app.py (flower.app/plain_app.py) had other content", true, "--trust")
+}
+
+// calibrate measures the clients of an app, and writes a fleet that a run takes.
+func TestFlower_Calibrated(t *testing.T) {
+	installed.Program(t, "python3", "python3")
+	t.Parallel()
+	out := filepath.Join(t.TempDir(), "laptop.yaml")
+	config := filepath.Join(t.TempDir(), "app.yaml")
+	text := "task: flower\nclients: 40\nflower: {app: testdata/flower/plain, python: '" + plainPython(t, "") + "', run: {rounds: 3, every: 5, " +
+		"size: 1000, timeout: 4.5, pause: 0.25, ttl: 10, steps: 35}}\n"
+	if err := os.WriteFile(config, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, exit := finish(t, fedpace(t, "calibrate", "--config", config, "--name", "laptop", "--out", out)); exit != 0 {
+		t.Fatal(stderr)
+	}
+	class, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The app's clients say that a step takes 2 ms.
+	if !strings.Contains(string(class), "seconds_per_step: 0.002\n") {
+		t.Fatalf("the class is\n%s", class)
+	}
+	run := filepath.Join(t.TempDir(), "run")
+	if _, stderr, exit := finish(t, fedpace(t, "run", "--quiet", "--config", config, "--config", out, "--out", run)); exit != 0 {
+		t.Fatal(stderr)
+	}
+}

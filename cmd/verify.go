@@ -13,6 +13,7 @@ import (
 	"fedpace/experiment/checkpoint"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/policies"
+	"fedpace/experiment/run"
 	"fedpace/internal/human"
 )
 
@@ -28,6 +29,9 @@ func verifyCommand() *cobra.Command {
 goes on, in its newest checkpoint, and list each as ok, damaged, missing, or unchecked
 (an export, of which there is no digest). It changes nothing. If a file is damaged or
 missing, or there are no digests, the command says what to do, and exits with 1.
+
+A run of a Flower app is played again with --trust. An app that does not repeat
+itself is named, with the message at which it did not, and the command exits with 1.
 
 A run's policies in Python are asked every question of the run again with --trust.
 One that answers otherwise is not deterministic, and the command exits with 1.`,
@@ -66,12 +70,35 @@ One that answers otherwise is not deterministic, and the command exits with 1.`,
 	return c
 }
 
+// verifyApp plays the Flower app of the run in folder dir again, whose configuration is loaded, and returns an error if
+// it does not repeat itself. It does so only with trust, because this executes the app. It tells what it did on the
+// standard error of c.
+func verifyApp(c *cobra.Command, dir string, loaded *config.Config, trust bool) error {
+	if !trust {
+		fmt.Fprintf(c.ErrOrStderr(), "The app was not played again: --trust executes %s.\n", loaded.Flower.App)
+		return nil
+	}
+	messages, err := run.VerifyApp(c.Context(), dir, loaded)
+	if err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	fmt.Fprintf(
+		c.ErrOrStderr(),
+		"The app was played again: its %s, their replies, the times and the model are the same.\n",
+		human.Thousands(int64(messages))+" "+human.Plural(messages, "message"),
+	)
+	return nil
+}
+
 // verifyPolicies asks the policies of the run in the folder dir again what they decided, and
 // returns an error if one answers otherwise. It asks only with trust, because this executes the
 // policies. It tells what it did on the standard error of c. A run without policies has nothing to
 // ask.
 func verifyPolicies(c *cobra.Command, dir string, trust bool) error {
 	loaded, err := config.Load(filepath.Join(dir, folder.ConfigFile), nil)
+	if err == nil && loaded.PlaysFlower() {
+		return verifyApp(c, dir, &loaded, trust)
+	}
 	if err != nil || !policies.Any(&loaded) {
 		return err
 	}

@@ -130,7 +130,7 @@ func (r *Result) class(w io.Writer, name string, c *Compute) {
 	}
 	if c != nil {
 		// The minibatches of the paper are the default of their task.
-		if paper, ok := c.Task.Paper(); !ok || c.Batch != paper.Batch {
+		if paper, ok := c.Task.Paper(); c.Batch > 0 && (!ok || c.Batch != paper.Batch) {
 			fmt.Fprintf(w, "    batch: %d\n", c.Batch)
 		}
 		fmt.Fprintf(w, "    seconds_per_step: %.6g\n", c.SecondsPerStep.Value)
@@ -197,6 +197,10 @@ func (r *Result) remarks(w io.Writer) {
 	// Times are shown in milliseconds, and shares in percent.
 	for i := range r.Compute {
 		c := &r.Compute[i]
+		if c.Batch == 0 {
+			c.remarkOfApp(comment)
+			continue
+		}
 		comment(
 			"Compute: %s, minibatches of %d, kernel %s: %d tasks of %d steps and as many of one,",
 			c.subject(),
@@ -248,6 +252,20 @@ func (r *Result) remarks(w io.Writer) {
 		comment("Temperature at the end: %.0f °C.", m.Celsius)
 	}
 	comment("Power: %s.", m.power())
+}
+
+// remarkOfApp writes comments about the measured messages of a Flower app, whose minibatches are its own.
+func (c *Compute) remarkOfApp(comment func(string, ...any)) {
+	comment("Compute: %s, kernel %s: %d messages of at most %d steps, after %d to warm up.", c.subject(), c.Kernel, c.Tasks, c.Steps, c.WarmUp)
+	comment(
+		"  A step takes %s of processor time, a message %s besides; messages scatter by %.2g %%.",
+		formatEstimate(c.SecondsPerStep.Times(1e3), "ms"),
+		formatEstimate(c.Overhead.Times(1e3), "ms"),
+		100*c.Scatter,
+	)
+	if c.Noisy {
+		comment("  Noisy: another measurement may come out otherwise.")
+	}
 }
 
 // remark writes a comment about one direction of the link.
@@ -311,10 +329,15 @@ func (r *Result) Write(w io.Writer) error {
 				paper = fmt.Sprintf("%.4g ms", 1e3*c.PaperSeconds)
 				std = fmt.Sprintf("%.4g ms", 1e3*c.PaperStd)
 			}
+			// An app has minibatches of its own.
+			batch := ""
+			if c.Batch > 0 {
+				batch = fmt.Sprint(c.Batch)
+			}
 			line := fmt.Sprintf(
 				row,
 				c.subject(),
-				c.Batch,
+				batch,
 				formatEstimate(c.SecondsPerStep.Times(1e3), "ms"),
 				fmt.Sprintf("%.3g ms", 1e3*c.Overhead.Value),
 				fmt.Sprintf("%.2g %%", 100*c.Scatter),

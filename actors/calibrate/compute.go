@@ -85,6 +85,9 @@ type Timing struct {
 // times. notice is called with lines that a user should know. The measurement ends with an error if
 // ctx is cancelled or the training diverges.
 func MeasureCompute(ctx context.Context, subject *Subject, t Timing, notice func(string)) (c Compute, err error) {
+	if subject.Measure != nil {
+		return subject.Measure(ctx, notice)
+	}
 	device, err := real.Open(subject.device(notice))
 	if err != nil {
 		return c, err

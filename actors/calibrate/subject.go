@@ -2,6 +2,7 @@ package calibrate
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math/rand/v2"
 
@@ -28,6 +29,9 @@ type Subject struct {
 	// Steps is K_0, the steps of a run's first tasks. 0 means not known.
 	Steps int
 
+	// Measure measures the subject in a way of its own; nil: as a device computes.
+	Measure func(ctx context.Context, notice func(string)) (Compute, error)
+
 	Welcome *bus.Welcome
 	input   real.Config
 	// random is the format of random samples that are made. Nil means that input says where the samples
@@ -53,8 +57,8 @@ func (s *Subject) device(notice func(string)) real.Config {
 	return c
 }
 
-// Batch is the number of samples of a minibatch.
-func (s *Subject) Batch() int { return int(s.Welcome.Spec.Batch) }
+// Batch is the number of samples of a minibatch; 0: the subject has its own.
+func (s *Subject) Batch() int { return int(s.Welcome.GetSpec().GetBatch()) }
 
 // WithBatch returns the subject with another size of minibatches.
 func (s *Subject) WithBatch(batch int) *Subject {

@@ -60,6 +60,8 @@ type Hello struct {
 	AtOnce int `json:"at_once"`
 	// AnyVersion lets a version of flwr through that is not tested.
 	AnyVersion bool `json:"any_version"`
+	// MeasureAll has the processor time of every message that trains measured, not of some.
+	MeasureAll bool `json:"measure_all"`
 }
 
 // Ready is a process's answer to its greeting, once it has loaded the app: what it says of itself.

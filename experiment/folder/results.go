@@ -31,6 +31,8 @@ const (
 const (
 	// JournalFile holds the clients' replies while the run goes on, so that it can be resumed.
 	JournalFile = "journal.log"
+	// MessagesFile stands for the messages of the whole run and their replies, by which it can be verified.
+	MessagesFile = "messages.sum"
 	// AppLogFile has what the app's processes have printed.
 	AppLogFile = "app.log"
 	// AppFolder is the folder in which the app runs, and ResultFile holds the arrays of its result.
@@ -47,7 +49,7 @@ func Files(sinks ...metrics.Sink) []string {
 // ownFiles are the files that no output writes.
 var ownFiles = []string{
 	ConfigFile, SummaryFile, PredictionFile, TraceFile, OpenMetricsFile, CheckpointFile, PreviousCheckpointFile,
-	JournalFile, AppLogFile, ResultFile,
+	JournalFile, MessagesFile, AppLogFile, ResultFile,
 }
 
 // outputFiles lists the files of every output that is registered, and those of the outputs given. A

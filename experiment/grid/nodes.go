@@ -76,6 +76,9 @@ func (p *player) settle(ctx context.Context) error {
 		if r.Reply.Seconds > 0 {
 			p.result.Seconds += r.Reply.Seconds
 			p.result.Steps += int64(r.Reply.Steps)
+			if len(p.result.Measured) < maxMeasured {
+				p.result.Measured = append(p.result.Measured, Measured{r.Reply.Steps, r.Reply.Seconds})
+			}
 		}
 		if err := p.journal.keep(m, p.nodes[m.client].state, r.Reply); err != nil {
 			return err
@@ -95,6 +98,9 @@ func (p *player) settle(ctx context.Context) error {
 // its device, on the local steps and on the sizes alone, never on how long the process took.
 func (p *player) place(m *message, reply *flower.Reply) error {
 	m.reply = reply
+	if err := p.repeats(m, reply); err != nil {
+		return err
+	}
 	// Its content was served, is needed no more, and may be large.
 	m.sent.Content = nil
 	n := &p.nodes[m.client]

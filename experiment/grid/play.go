@@ -49,6 +49,8 @@ type Config struct {
 	// holds digests alone. An existing journal is played again first.
 	Journal      string
 	JournalBytes int64
+	// Expected are the sums of an earlier run, which this one is to repeat; nil: there is none.
+	Expected []Sum
 	// Join lets hosts in other processes join the pool that serves clients, from the start of the app on; nil: there
 	// are none. ready is what the server's process said of itself. leave is called at the end, before the pool is
 	// closed.
@@ -84,12 +86,25 @@ type Result struct {
 	// measured, and that time on this machine.
 	Steps   int64
 	Seconds float64
+	// Measured are these messages, in the order in which they were served.
+	Measured []Measured
+	// Sums stand for the messages and their replies, in the order of their numbers.
+	Sums []Sum
 	// Restarts is the number of processes that were started in place of one that died.
 	Restarts int64
 	// Flwr is the version of flwr, App the name of the app, and RunConfig its run config.
 	Flwr, App string
 	RunConfig map[string]string
 }
+
+// Measured is a message of which the processor time was measured: the local steps that it took, and the seconds.
+type Measured struct {
+	Steps   int
+	Seconds float64
+}
+
+// maxMeasured bounds the messages in Result.Measured.
+const maxMeasured = 1 << 16
 
 // message is a message from the server to a node on its way: from its push by the server to the
 // delivery of its reply. Times are virtual.

@@ -22,6 +22,7 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/grid"
+	"fedpace/experiment/identity"
 	"fedpace/experiment/problem"
 	"fedpace/learn/metric"
 	"fedpace/metrics"
@@ -45,6 +46,8 @@ type flowerRun struct {
 	fleet   *fleet.Fleet
 	results *folder.Results
 	started time.Time
+	// inputs are the files that the configuration names, among them the code of the app, as they were at the start.
+	inputs []folder.InputFile
 	// notices hands each line for the user to the outputs as well, once they are open.
 	notices *noticeBuffer
 
@@ -125,6 +128,9 @@ func (o *Options) playFlower(
 		return s, err
 	}
 	if err := r.checkApp(); err != nil {
+		return s, err
+	}
+	if r.inputs, err = identity.Files(&c); err != nil {
 		return s, err
 	}
 	// A run that goes on plays the app from its start again, so the outputs of the earlier attempt
@@ -615,6 +621,9 @@ func (r *flowerRun) finish(result *grid.Result, failure error) (folder.Summary, 
 	}
 	err = errors.Join(r.outputs.Flush(), r.outputs.Finish(end))
 	if err == nil {
+		err = r.results.Replace(folder.MessagesFile, func(w io.Writer) error { return grid.WriteSums(w, result.Sums) })
+	}
+	if err == nil {
 		err = r.results.Summary(&s)
 	}
 	return s, errors.Join(failure, err)
@@ -638,6 +647,7 @@ func (r *flowerRun) summary(result *grid.Result, completed bool) folder.Summary 
 		SGDSteps:         r.last.SGDSteps,
 		Fingerprint:      fmt.Sprintf("%016x", result.Fingerprint),
 		Version:          r.options.Version,
+		Inputs:           r.inputs,
 		ClientSeconds:    metrics.Seconds(usage.Time),
 		ClientSteps:      usage.Steps,
 		Bytes:            r.bytes,

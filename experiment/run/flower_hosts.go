@@ -5,12 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"time"
 
+	"fedpace/actors/calibrate"
 	"fedpace/actors/flower"
 	"fedpace/bus"
 	"fedpace/config"
+	"fedpace/coordinator/round"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/grid"
+	"fedpace/experiment/identity"
 	"fedpace/experiment/problem"
 	"fedpace/internal/human"
 )
@@ -102,6 +109,122 @@ func (b *flowerBus) close() (err error) {
 	}
 	b.engine.Close()
 	return err
+}
+
+// VerifyApp plays the Flower app of the run in the folder dir again, whose configuration is c, and returns the number of
+// its messages. An error says that the run is not complete, that an input is another now, or what is not as it was: a
+// message, a reply, the times or the model. Nothing that the app writes is kept.
+func VerifyApp(ctx context.Context, dir string, c *config.Config) (messages int, err error) {
+	s, err := folder.ReadSummary(filepath.Join(dir, folder.SummaryFile))
+	if err != nil {
+		return 0, err
+	}
+	if !s.Completed {
+		return 0, errors.New("the run is not complete, and what it has done is not known yet (fedpace resume goes on with it)")
+	}
+	files, err := identity.Files(c)
+	if err != nil {
+		return 0, err
+	}
+	now := &identity.Identity{Config: *c, Files: files}
+	if d := identity.OfSummary(*c, &s).Difference(now); d != nil && d.Part == identity.File {
+		return 0, d
+	}
+	file, err := os.Open(filepath.Join(dir, folder.MessagesFile))
+	if err != nil {
+		return 0, err
+	}
+	expected, err := grid.ReadSums(file)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return 0, err
+	}
+	// A run that its limit of virtual time has ended goes as far as it went.
+	rounds := 0
+	if c.Stop.VirtualSeconds > 0 {
+		rounds = s.Rounds
+	}
+	result, err := playAside(ctx, c, rounds, expected, nil)
+	switch {
+	case err != nil:
+		return 0, err
+	case rounds == 0 && len(result.Sums) != len(expected):
+		return 0, fmt.Errorf("the ServerApp %w: it sends %d messages, and sent %d", grid.ErrNotRepeated, len(result.Sums), len(expected))
+	case fmt.Sprintf("%016x", result.Fingerprint) != s.Fingerprint:
+		return 0, fmt.Errorf("the ServerApp %w: its times are others", grid.ErrNotRepeated)
+	case s.ModelSHA256 != nil && *s.ModelSHA256 != result.Digest:
+		return 0, fmt.Errorf("the ServerApp %w: of the same replies it makes another model", grid.ErrNotRepeated)
+	}
+	return len(expected), nil
+}
+
+// MeasureApp plays the Flower app of configuration c to its end, with one process for its clients, and returns the
+// processor time of their local steps. notice takes lines for the user. Nothing that the app writes is kept.
+func MeasureApp(ctx context.Context, c *config.Config, notice func(string)) (m calibrate.Compute, err error) {
+	result, err := playAside(ctx, c, 0, nil, notice)
+	if err != nil {
+		return m, err
+	}
+	var list []calibrate.AppTask
+	for _, t := range result.Measured {
+		list = append(list, calibrate.AppTask{Steps: t.Steps, Seconds: t.Seconds})
+	}
+	return calibrate.ComputeOfApp(result.App, "flwr "+result.Flwr, list)
+}
+
+// playAside plays the Flower app of configuration c in a folder that is removed, and keeps nothing but what package grid
+// counts. rounds ends it after so many rounds; 0: the app ends itself. expected are the sums of a run that this one is to
+// repeat; nil: one process serves the clients, whose processor time is measured. notice takes lines for the user; it may
+// be nil.
+func playAside(
+	ctx context.Context,
+	c *config.Config,
+	rounds int,
+	expected []grid.Sum,
+	notice func(string),
+) (result *grid.Result, err error) {
+	scratch, err := os.MkdirTemp("", "fedpace-app-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
+	devices, err := c.NewFleet()
+	if err != nil {
+		return nil, err
+	}
+	app, err := filepath.Abs(c.Flower.App)
+	if err != nil {
+		return nil, err
+	}
+	processes := *appConfig(c, scratch, nil)
+	processes.Hello.App = app
+	processes.Hello.Out = scratch
+	processes.Hello.MeasureAll = expected == nil
+	workers := runtime.GOMAXPROCS(0)
+	if expected == nil {
+		workers = 1
+	}
+	done := 0
+	result, err = grid.Play(ctx, grid.Config{
+		App:       processes,
+		Workers:   workers,
+		Fleet:     devices,
+		Nodes:     c.Clients,
+		Heartbeat: round.Time(c.Flower.ReportedAfter()),
+		InOrder:   c.Flower.Order == config.SentOrder,
+		Journal:   filepath.Join(scratch, folder.JournalFile),
+		Expected:  expected,
+		Observer: grid.Observer{Notice: notice, Round: func(*grid.Round) error {
+			done++
+			if done == rounds {
+				return errTimeUp
+			}
+			return nil
+		}},
+	})
+	if errors.Is(err, errTimeUp) {
+		err = nil
+	}
+	return result, err
 }
 
 // closingTime bounds how long the end of a run may take on the bus, in wall time.

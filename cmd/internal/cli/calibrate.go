@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,8 @@ type calibration struct {
 	task, model string
 	// config are files of configuration whose run is to be measured.
 	config []string
+	// app is the folder of a Flower app, and python the command of a Python for it.
+	app, python string
 	// batches are the sizes of minibatches to measure; nil: that of the subject.
 	batches []int
 	// device is what the device brings itself: data, trainer and mapping.
@@ -47,8 +50,8 @@ type calibration struct {
 }
 
 // OfConfig reads files of configuration and returns the subject that the devices of their run
-// compute. device is what this device brings itself.
-type OfConfig func(files []string, device calibrate.DeviceInput) (*calibrate.Subject, error)
+// compute, or that of a configuration with keys set as by --set. device is what this device brings itself.
+type OfConfig func(files, sets []string, device calibrate.DeviceInput) (*calibrate.Subject, error)
 
 // CalibrateCommand makes the command "calibrate", which measures a device. program is the name of
 // the program, for the examples. ofConfig reads configurations; it is nil in a program that reads
@@ -88,6 +91,10 @@ gives every client this speed. --seconds 600 shows what heat does.`,
 	s.StringArrayVar(&f.config, "config", nil, ConfigUsage)
 	// The flag exists in any case, so that an error can say which program reads it.
 	s.Lookup("config").Hidden = ofConfig == nil
+	if ofConfig != nil {
+		s.StringVar(&f.app, "app", "", "measure the clients of the Flower app in this `FOLDER`, by playing it")
+		s.StringVar(&f.python, "python", "", "`COMMAND` of a Python for it (default FEDPACE_PYTHON, else python3)")
+	}
 	s.IntSliceVar(
 		&f.batches,
 		"batch",
@@ -140,7 +147,7 @@ func CheckTimes(c *cobra.Command) {
 // anything is measured, as that takes long.
 func (f *calibration) check() error {
 	named := 0
-	for _, given := range []bool{f.task != "", f.model != "", len(f.config) > 0} {
+	for _, given := range []bool{f.task != "", f.model != "", len(f.config) > 0, f.app != ""} {
 		if given {
 			named++
 		}
@@ -156,12 +163,12 @@ func (f *calibration) check() error {
 		return errors.New("--config: this program reads no configurations; fedpace calibrate --config does, and " +
 			"with --nats the coordinator's fedpace calibrate serve --config")
 	case named > 1:
-		return errors.New("--task, --model and --config: want one of them")
+		return errors.New("--task, --model, --app and --config: want one of them")
 	case f.outPath != "" &&
 		named == 0 &&
 		f.device.Trainer == "" &&
 		f.server.URL == "":
-		return errors.New("--out needs --task, --model, --config, --trainer or --nats: a class of devices is of " +
+		return errors.New("--out needs --task, --model, --app, --config, --trainer or --nats: a class of devices is of " +
 			"one model")
 	case f.server.URL != "" && f.id == "":
 		return errors.New("--client is missing: the id of this device, as the coordinator knows it")
@@ -211,7 +218,11 @@ func (f *calibration) do(c *cobra.Command) error {
 			r.Secure = &measured
 		}
 		for _, s := range subjects {
-			show.Notice(fmt.Sprintf("Measuring %s, minibatches of %d.", s.Name, s.Batch()))
+			name := s.Name
+			if s.Batch() > 0 {
+				name = fmt.Sprintf("%s, minibatches of %d", name, s.Batch())
+			}
+			show.Notice(fmt.Sprintf("Measuring %s.", name))
 			measured, err := calibrate.MeasureCompute(c.Context(), s, timing, show.Notice)
 			if err != nil {
 				return err
@@ -290,7 +301,11 @@ func (f *calibration) subjects(welcome *bus.Welcome) (list []*calibrate.Subject,
 	case f.model != "":
 		s, err = calibrate.SubjectOfModel(f.model, modelBatch, f.device)
 	case len(f.config) > 0:
-		s, err = f.ofConfig(f.config, f.device)
+		s, err = f.ofConfig(f.config, nil, f.device)
+	case f.app != "":
+		python := cmp.Or(f.python, os.Getenv("FEDPACE_PYTHON"), "python3")
+		sets := []string{"task=flower", fmt.Sprintf("flower.app=%q", f.app), fmt.Sprintf("flower.python=%q", python)}
+		s, err = f.ofConfig(nil, sets, f.device)
 	case welcome.GetSpec().GetModel() != "":
 		s, err = calibrate.SubjectOfRun(welcome, f.device)
 	case f.device.Trainer != "":

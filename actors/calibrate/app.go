@@ -1,0 +1,79 @@
+package calibrate
+
+import (
+	"errors"
+	"slices"
+
+	"fedpace/internal/robust"
+	"fedpace/internal/tasks"
+)
+
+// AppTask is a message that a Flower app's client has served: how many local steps it took, and the seconds of
+// processor time.
+type AppTask struct {
+	Steps   int
+	Seconds float64
+}
+
+// ComputeOfApp returns the time of local steps from the messages that clients of an app have served, in their order.
+// The first one does not count, as it loads what the others have. The line through the seconds of messages by their
+// steps (Theil and Sen) says what a step takes and what a message takes besides; where no line follows, as all have the
+// same number of steps, a message takes its steps alone. name and kernel are the app's and its Python's, for people.
+// Fewer than two messages with steps are an error.
+func ComputeOfApp(name, kernel string, list []AppTask) (Compute, error) {
+	list = slices.DeleteFunc(slices.Clone(list), func(t AppTask) bool { return t.Steps <= 0 || t.Seconds <= 0 })
+	if len(list) < 2 {
+		return Compute{}, errors.New("calibrate: the app's clients took no local steps whose number is known, in at " +
+			"least two messages (set flower.steps to a formula, or raise its number of rounds)")
+	}
+	first := list[0]
+	list = list[1:]
+	var x, y, ratio []float64
+	c := Compute{
+		Task:   tasks.Custom,
+		Model:  name,
+		Kernel: kernel,
+		Tasks:  len(list),
+		WarmUp: 1,
+	}
+	for _, t := range list {
+		x = append(x, float64(t.Steps))
+		y = append(y, t.Seconds)
+		ratio = append(ratio, t.Seconds/float64(t.Steps))
+		c.Steps = max(c.Steps, t.Steps)
+		c.Seconds += t.Seconds
+	}
+	c.SecondsPerStep = robust.MedianOf(ratio, 0.95)
+	slope, ok := robust.Slope(x, y, 0.975)
+	// A slope that may be 0 tells nothing of steps.
+	if ok && slope.Low > 0 {
+		c.SecondsPerStep = slope
+		c.Overhead = c.besides(x, y)
+	}
+	var factors []float64
+	for i := range x {
+		factors = append(factors, max(minFactor, (y[i]-c.Overhead.Value)/(c.SecondsPerStep.Value*x[i])))
+	}
+	blocks := robust.BlocksOf(factors)
+	c.Scatter = robust.Deviation(factors)
+	c.Uncertainty = min(1, blocks.Next)
+	c.Noisy = len(list) < minRounds || c.SecondsPerStep.Width() > MaxWidth
+	c.Vary = vary(blocks.Rest)
+	c.FirstTask = max(0, first.Seconds-c.Overhead.Value-c.SecondsPerStep.Value*float64(first.Steps))
+	return c, nil
+}
+
+// besides returns what a message takes besides its steps: the median of what the seconds y of messages with x steps
+// leave, at least 0 and less than the shortest message. Its interval follows from that of a step's time.
+func (c *Compute) besides(x, y []float64) robust.Estimate {
+	most := maxOverheadShare * slices.Min(y)
+	left := func(step float64) float64 {
+		var list []float64
+		for i := range x {
+			list = append(list, y[i]-step*x[i])
+		}
+		return min(max(0, robust.Median(list)), most)
+	}
+	s := c.SecondsPerStep
+	return robust.Estimate{Value: left(s.Value), Low: left(s.High), High: left(s.Low)}
+}

@@ -151,7 +151,7 @@ func (f *sweepFlags) add(c *cobra.Command) {
 		"by Stein's two stages, the first of --seeds, at least 5")
 	s.IntVar(&f.until.MaxSeeds, "until-seeds", 100, "seeds at most with --until")
 	cli.Complete(c, "grid", assignments)
-	s.StringVar(&f.figure, "figure", "", "draw the sweep against its first --grid, as .svg or .png")
+	s.StringVar(&f.figure, "figure", "", "draw the sweep against its first --grid, as .svg")
 }
 
 // apply puts the sweep's flags into a plan. It returns an error for flags that contradict each

@@ -53,7 +53,7 @@ predicted; where K_r follows losses, it stays at K_0.`,
 	f.add(c)
 	s := c.Flags()
 	s.StringVar(&f.csv, "csv", "", "write the table by round to a file, - for standard output")
-	s.StringVar(&f.figure, "figure", "", "draw the rounds, as .svg or .png")
+	s.StringVar(&f.figure, "figure", "", "draw the rounds, as .svg")
 	cli.Check(c, "figure", figure.Check)
 	trustFlag(c, &f.trust)
 	cli.JSONFlag(c, "the comparison, as in summary.json")

@@ -16,7 +16,7 @@ import (
 )
 
 // formats lists the formats of a report: the HTML page first, then those of figures.
-var formats = append([]string{"html"}, report.Formats...)
+var formats = []string{"html", "svg"}
 
 // reportCommand makes "fedpace report", which shows runs in the folders of its arguments as one
 // HTML page or as figures for print. Damaged runs are left out.
@@ -28,12 +28,12 @@ func reportCommand() *cobra.Command {
 		Long: `Show runs as one HTML file that needs nothing else, the page of fedpace ui. A
 folder without a run is looked through for runs, as that of a comparison.
 
-With --format png, svg or pdf figures are drawn for print: lowest training loss
+With --format svg figures are drawn for print: lowest training loss
 and best validation against virtual time, K_r, how long rounds take. Runs that
 differ in their seed alone are one curve, with 95% confidence intervals.`,
 		Example: `  fedpace report runs/demo
   fedpace report runs/fixed runs/rounds -o comparison.html
-  fedpace report runs/demo --format pdf`,
+  fedpace report runs/demo --format svg`,
 		RunE: func(c *cobra.Command, args []string) error {
 			// The format is settled before any run is read.
 			kind, path, err := reportFile(format, outPath)
@@ -91,7 +91,7 @@ func writeReport(w io.Writer, kind string, dirs []string) (e ui.Exported, err er
 		Runs:     len(runs),
 		Finished: report.Finished(runs),
 		Damaged:  damaged,
-	}, report.Figures(w, kind, runs)
+	}, report.Figures(w, runs)
 }
 
 // reportFile returns the format of a report and the path of its file. format and outPath are the

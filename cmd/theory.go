@@ -108,7 +108,7 @@ roughly. W is the time since the start, or with theory.time: ahead to the end.`,
 	s.StringVar(&f.run, "run", "", "take what is known from the finished run in `DIR`")
 	s.IntVar(&f.points, "points", 12, "lines of the table")
 	cli.InRange(c, "points", 2, 1000)
-	s.StringVar(&f.figure, "figure", "", "draw K* and eta* over time, as .svg or .png")
+	s.StringVar(&f.figure, "figure", "", "draw K* and eta* over time, as .svg")
 	cli.Check(c, "figure", figure.Check)
 	cli.JSONFlag(c, "what the table says")
 	cli.OneOf(c, "gap", advise.Forms...)

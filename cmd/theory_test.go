@@ -65,7 +65,7 @@ func TestTheory_Mistakes(t *testing.T) {
 		{"advise --seeds 3", 2, "unknown flag: --seeds"},
 		{"lab", 2, "go run ./examples/theory"},
 		{"lab --seeds 2 --out runs/lab", 2, "go run ./examples/theory"},
-		{"advise --figure a.gif", 2, ".svg or .png"},
+		{"advise --figure a.gif", 2, "ends in .svg"},
 		{"advise --gap other", 2, "proof, stated, appendix"},
 		{"advise --run x --set seed=1", 2, "its own configuration"},
 		{"advise --set seed", 2, "want key=value"},

@@ -51,7 +51,7 @@ of them, such as --config fleet.yaml with classes that were measured later.`,
 	s := c.Flags()
 	s.StringVarP(&f.out, "out", "o", "runs/validate", "folder of the simulations")
 	s.StringVar(&f.csv, "csv", "", "write a row for each setting to a file, - for standard output")
-	s.StringVar(&f.figure, "figure", "", "draw measured against simulated values, as .svg or .png")
+	s.StringVar(&f.figure, "figure", "", "draw measured against simulated values, as .svg")
 	cli.Check(c, "figure", figure.Check)
 	trustFlag(c, &f.request.Trust)
 	cli.QuietFlag(c)

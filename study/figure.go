@@ -15,7 +15,7 @@ import (
 
 // CheckFigure returns an error if [Table.Figure] would not be able to draw this plan to a path.
 func (p Plan) CheckFigure(path string) error {
-	if _, err := figure.Format(path); err != nil {
+	if err := figure.Check(path); err != nil {
 		return err
 	}
 	if info, err := os.Stat(filepath.Dir(path)); err != nil {

@@ -15,12 +15,9 @@ import (
 // resolution bounds the points at which a distribution is drawn.
 const resolution = 300
 
-// Formats are the formats in which figures can be written.
-var Formats = []string{"png", "svg", "pdf"}
-
-// Figures draws the runs to w in one of [Formats], with a row of panels for each task. It is an error if no
-// run has a complete round.
-func Figures(w io.Writer, format string, runs []Run) error {
+// Figures draws the runs to w as SVG, with a row of panels for each task. It is an error if no run has a
+// complete round.
+func Figures(w io.Writer, runs []Run) error {
 	all, err := Groups(runs)
 	if err != nil {
 		return fmt.Errorf("report: %w", err)
@@ -39,7 +36,7 @@ func Figures(w io.Writer, format string, runs []Run) error {
 	if len(rows) == 0 {
 		return errors.New("report: no round is complete")
 	}
-	return figure.Write(w, format, rows...)
+	return figure.Write(w, rows...)
 }
 
 // section is the groups of one task, which share a row of panels.

@@ -5,7 +5,6 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
-	"image/png"
 	"io"
 	"math"
 	"os"
@@ -166,29 +165,14 @@ func TestReport_Figures(t *testing.T) {
 	play(t, filepath.Join(dir, "a"), "stop.rounds=3")
 	play(t, filepath.Join(dir, "b"), "stop.rounds=3", "task=sent140", "train=false")
 	runs := find(t, dir)
-	for format, begins := range map[string]string{"png": "\x89PNG", "svg": "<?xml", "pdf": "%PDF-"} {
-		var b bytes.Buffer
-		if err := Figures(&b, format, runs); err != nil {
-			t.Fatal(err)
-		}
-		if !strings.HasPrefix(b.String(), begins) {
-			t.Errorf("%s begins with %.8q", format, b.String())
-		}
-		switch format {
-		case "svg":
-			wellFormed(t, b.String())
-		case "png": // two tasks: two rows, four panels in the longer one
-			image, err := png.Decode(&b)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if size := image.Bounds(); size.Dx() < 2*size.Dy() || size.Dx() > 4*size.Dy() {
-				t.Errorf("%v", size)
-			}
-		}
+	var b bytes.Buffer
+	if err := Figures(&b, runs); err != nil {
+		t.Fatal(err)
 	}
-	if err := Figures(io.Discard, "gif", runs); err == nil {
-		t.Error("a gif is written")
+	wellFormed(t, b.String())
+	// Two tasks make two rows, with four panels in the longer one.
+	if titles := strings.Count(b.String(), `font-size="12"`); titles < 5 || titles > 8 {
+		t.Errorf("%d panels", titles)
 	}
 }
 

@@ -102,7 +102,7 @@ coordinator: registry learn bus algorithm algorithm/secagg coordinator/aggregate
 
 # What a run shows.
 metrics/carbon: time
-metrics/figure: internal/atomicfile internal/portable internal/statistics gonum.org/v1/plot/...
+metrics/figure: internal/atomicfile internal/portable internal/statistics
 metrics/web: internal/connlimit internal/names log net net/http syscall time
 metrics: learn/metric coordinator/round internal/keyed registry time
 metrics/eventlog/record: google.golang.org/protobuf/...

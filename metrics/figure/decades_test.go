@@ -12,7 +12,7 @@ func TestDecades_AlongY(t *testing.T) {
 	p := Panel{Title: "gap", X: "s", Y: "F − F*", Steps: true, LogX: true, LogY: true, Lines: []Line{
 		{"mean", []Point{{1, 100, math.NaN()}, {10, 1, 5}, {20, 0, 1}, {30, -1, 0}, {100, 0.01, 0.001}}},
 	}}
-	if err := Write(&b, "svg", []Panel{p}); err != nil {
+	if err := Write(&b, []Panel{p}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{">10<", ">100<", ">0.01<", "mean"} {

@@ -3,21 +3,11 @@ package figure
 import (
 	"errors"
 	"fmt"
-	"image/color"
 	"io"
 	"math"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/text"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgimg"
-	"gonum.org/v1/plot/vg/vgpdf"
-	"gonum.org/v1/plot/vg/vgsvg"
 
 	"fedpace/internal/atomicfile"
 	"fedpace/internal/statistics"
@@ -91,43 +81,50 @@ func (panel *Panel) Add(name string, p Point) {
 	panel.Lines[i].Points = append(panel.Lines[i].Points, p)
 }
 
-// The size of a panel, without its legend, and the space around it.
+// The size of a panel without its legend, and the space around it, in points.
 const (
-	panelWidth  = 5.2 * vg.Inch
-	panelHeight = 3.6 * vg.Inch
+	panelWidth  = 374.4
+	panelHeight = 259.2
 	margin      = 8
+	// inset is the space between the axes and the extreme values, so that marks are whole.
+	inset = 6
 )
 
-// The sizes of the texts, in points.
+// The sizes of the texts, in points, and the lengths that follow from them.
 const (
 	titleSize  = 12
 	labelSize  = 11
 	legendSize = 10
 	tickSize   = 9
 
-	// labelHeight is the height of the label of the axis Y, with the space beside it.
+	// labelHeight is the height of the label of an axis, with the space beside it.
 	labelHeight = 1.6 * labelSize
+	// titleHeight is the same of the title.
+	titleHeight = 1.6 * titleSize
+	// tickLength is the length of the marks of ticks, and tickGap the space to their labels.
+	tickLength = 4
+	tickGap    = 3
 	// usedWidth is the width of a panel that its title and its legend may use.
 	usedWidth = panelWidth - 2*margin - labelHeight
 )
 
+// The colours of what is no line.
+const (
+	inkColour  = "#1a1a1a"
+	axisColour = "#666"
+	gridColour = "#e2e2e2"
+	markColour = "#606060"
+)
+
 // palette is Okabe and Ito's, told apart by most colour-blind readers.
-var palette = []color.RGBA{
-	{0, 114, 178, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255},
-	{230, 159, 0, 255}, {86, 180, 233, 255}, {0, 0, 0, 255}, {140, 140, 60, 255},
-}
+var palette = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c8c3c"}
 
-// dashes and glyphs tell lines apart without colours.
-var dashes = [][]vg.Length{nil, {6, 3}, {2, 2}, {8, 3, 2, 3}, {12, 3}, {4, 2, 1, 2, 1, 2}, {1, 3}, {12, 3, 4, 3}}
+// dashes tell lines apart without colours, as the shapes of their marks do.
+var dashes = []string{"", "6,3", "2,2", "8,3,2,3", "12,3", "4,2,1,2,1,2", "1,3", "12,3,4,3"}
 
-var glyphs = []draw.GlyphDrawer{
-	draw.CircleGlyph{}, draw.SquareGlyph{}, draw.PyramidGlyph{}, draw.RingGlyph{},
-	draw.BoxGlyph{}, draw.TriangleGlyph{}, draw.CrossGlyph{}, draw.PlusGlyph{},
-}
-
-// Write draws rows of panels, which may differ in length, in the format "svg", "png" or "pdf".
-// Lines with equal names have equal colours in all panels.
-func Write(w io.Writer, format string, rows ...[]Panel) error {
+// Write draws rows of panels, which may differ in length, as an SVG document. Lines with equal names
+// have equal colours in all panels.
+func Write(w io.Writer, rows ...[]Panel) error {
 	columns := 0
 	for _, row := range rows {
 		columns = max(columns, len(row))
@@ -137,207 +134,184 @@ func Write(w io.Writer, format string, rows ...[]Panel) error {
 	}
 	// All panels share the styles, so that equal names have equal colours.
 	styles := map[string]int{}
-	grid := make([][]*plot.Plot, len(rows))
-	legends := make([][]*legend, len(rows))
-	// below is the height of the highest legend.
-	var below vg.Length
+	drawings := make([][]*drawing, len(rows))
+	below := 0.0
 	for i, row := range rows {
-		grid[i] = make([]*plot.Plot, columns)
-		legends[i] = make([]*legend, columns)
-		for j, panel := range row {
-			p, key, err := panel.plot(styles)
-			if err != nil {
-				return fmt.Errorf("figure: %s: %w", panel.Title, err)
-			}
-			grid[i][j] = p
-			legends[i][j] = key
-			below = max(below, key.height())
+		for _, panel := range row {
+			d := newDrawing(panel, styles)
+			drawings[i] = append(drawings[i], d)
+			below = max(below, d.legend.height())
 		}
 	}
-	width := vg.Length(columns) * panelWidth
-	height := vg.Length(len(rows)) * (panelHeight + below)
-	var canvas vg.CanvasWriterTo
-	switch format {
-	case "svg":
-		canvas = &fitted{Canvas: vgsvg.New(width, height)}
-	case "png":
-		canvas = vgimg.PngCanvas{Canvas: vgimg.NewWith(
-			vgimg.UseWH(width, height),
-			vgimg.UseDPI(144),
-			vgimg.UseBackgroundColor(color.White),
-		)}
-	case "pdf":
-		canvas = vgpdf.New(width, height)
-	default:
-		return fmt.Errorf("figure: %q is not a format; want svg, png or pdf", format)
-	}
-	page := draw.New(canvas)
-	page.SetColor(color.White)
-	page.Fill(page.Rectangle.Path())
-	tiles := draw.Tiles{
-		Rows:      len(rows),
-		Cols:      columns,
-		PadX:      2*margin + labelHeight,
-		PadY:      below + 2*margin,
-		PadTop:    margin,
-		PadBottom: below + margin,
-		PadLeft:   margin + labelHeight,
-		PadRight:  margin,
-	}
-	canvases := plot.Align(grid, tiles, page)
-	for i, row := range grid {
-		// A row with fewer panels than the longest has empty places at its end.
-		for j, p := range row {
-			if p == nil {
-				continue
-			}
-			c := canvases[i][j]
-			p.Draw(c)
-			drawLabel(c, p, rows[i][j].Y)
-			// The legend is drawn in the space below its panel.
-			c.Max.Y = c.Min.Y
-			c.Min.Y -= below
-			legends[i][j].draw(c)
+	// The axes of a column begin at one place, and those of a row end at one.
+	left := make([]float64, columns)
+	for _, row := range drawings {
+		for j, d := range row {
+			left[j] = max(left[j], d.tickWidth())
 		}
 	}
-	_, err := canvas.WriteTo(w)
+	c := &canvas{}
+	height := panelHeight + below
+	c.start(float64(columns)*panelWidth, float64(len(rows))*height)
+	for i, row := range drawings {
+		for j, d := range row {
+			d.draw(c, place{float64(j) * panelWidth, float64(i) * height}, left[j])
+		}
+	}
+	c.end()
+	_, err := c.b.WriteTo(w)
 	return err
 }
 
-// drawLabel draws the label of the axis Y beside a panel, at the middle of the
-// axis. gonum/plot's own takes the middle of its numbers, which on decades is
-// near the top, and leaves room above for the label there.
-func drawLabel(c draw.Canvas, p *plot.Plot, label string) {
-	style := p.Y.Label.TextStyle
-	style.Rotation += math.Pi / 2
-	style.XAlign = text.XCenter
-	style.YAlign = text.YTop
-	axis := p.DataCanvas(c)
-	c.FillText(style, vg.Point{X: c.Min.X - labelHeight, Y: axis.Center().Y}, label)
-}
-
-// Save draws the panels in a row into a file, in the format that its name asks for.
+// Save draws the panels in a row into a file, whose name ends in .svg.
 func Save(path string, panels ...Panel) error {
-	format, err := Format(path)
-	if err != nil {
+	if err := Check(path); err != nil {
 		return err
 	}
-	return atomicfile.Write(path, func(w io.Writer) error { return Write(w, format, panels) })
+	return atomicfile.Write(path, func(w io.Writer) error { return Write(w, panels) })
 }
 
-// Format returns the format that the extension of a file's name asks for: svg or png. The case of
-// the extension does not matter.
-func Format(path string) (string, error) {
-	if e := strings.ToLower(filepath.Ext(path)); e == ".svg" || e == ".png" {
-		return e[1:], nil
-	}
-	return "", fmt.Errorf("%q: want a name that ends in .svg or .png", path)
-}
-
-// Check returns an error if a file's name does not ask for a picture's format.
+// Check returns an error if the name of a file does not end in .svg, in any case.
 func Check(path string) error {
-	_, err := Format(path)
-	return err
+	if strings.EqualFold(filepath.Ext(path), ".svg") {
+		return nil
+	}
+	return fmt.Errorf("%q: want a name that ends in .svg (browsers and rsvg-convert make PNG and PDF of it)", path)
 }
 
-// plot draws the panel without its legend, and returns both. styles maps names of lines to their
-// styles; new names are added to it.
-func (panel *Panel) plot(styles map[string]int) (*plot.Plot, *legend, error) {
-	p := plot.New()
-	p.Title.Text = panel.Title
-	p.X.Label.Text = panel.X
-	p.Title.Padding = vg.Points(4)
-	for _, t := range []struct {
-		style *text.Style
-		size  vg.Length
-	}{
-		{&p.Title.TextStyle, titleSize}, {&p.X.Label.TextStyle, labelSize}, {&p.Y.Label.TextStyle, labelSize},
-		{&p.X.Tick.Label, tickSize}, {&p.Y.Tick.Label, tickSize}, {&p.Legend.TextStyle, legendSize},
-	} {
-		t.style.Font.Variant = "Sans"
-		t.style.Font.Size = t.size
+// drawing is a panel with all that is known before it is drawn.
+type drawing struct {
+	Panel
+	x, y   axis
+	legend legend
+	// series are the lines that have points.
+	series []series
+}
+
+// series is a line of a panel with the points that can be drawn, and the number of its colour, dashes
+// and marks.
+type series struct {
+	name   string
+	style  int
+	points []Point
+}
+
+// colour is the colour of the series.
+func (s *series) colour() string { return palette[s.style%len(palette)] }
+
+// variant is the number of the dashes and of the marks. With each turn of the palette it goes one
+// further, so that two lines of one colour differ in these.
+func (s *series) variant() int { return s.style + s.style/len(palette) }
+
+// newDrawing finds the ranges, the ticks and the legend of a panel. styles maps names of lines to
+// their styles; new names are added to it.
+func newDrawing(panel Panel, styles map[string]int) *drawing {
+	d := &drawing{Panel: panel, x: newAxis(panel.LogX), y: newAxis(panel.LogY)}
+	for i := range d.Bands {
+		d.takeBand(&d.Bands[i])
 	}
-	// A title that is too wide is drawn with smaller letters.
-	if width := p.Title.TextStyle.Width(panel.Title); width > usedWidth {
-		p.Title.TextStyle.Font.Size *= usedWidth / width
+	for i, l := range d.Lines {
+		d.takeLine(i, l.Name, styles)
 	}
-	key := &legend{style: p.Legend.TextStyle}
-	p.X.Tick.Marker = roundTicks{}
-	p.Y.Tick.Marker = roundTicks{}
-	p.Add(plotter.NewGrid())
-	if panel.LogX {
-		p.X.Scale = plot.LogScale{}
-		p.X.Tick.Marker = decades{}
+	for _, b := range d.Bars {
+		d.x.take(b.Low, b.High)
+		d.y.take(0, b.Height)
 	}
-	if panel.LogY {
-		p.Y.Scale = plot.LogScale{}
-		p.Y.Tick.Marker = decades{}
-	}
-	for _, b := range panel.Bands {
-		if len(b.Points) == 0 {
-			continue
-		}
-		band, err := b.polygon(palette[5])
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", b.Name, err)
-		}
-		p.Add(band)
-		key.add(b.Name, band)
-	}
-	for i, l := range panel.Lines {
-		style, ok := styles[l.Name]
-		if !ok {
-			style = len(styles)
-			styles[l.Name] = style
-		}
-		points := panel.drawable(i)
-		if len(points) == 0 {
-			// The line has no points, for example because a target was never reached. It must not
-			// be in the legend.
-			continue
-		}
-		if err := panel.addLine(p, key, l.Name, style, points); err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", l.Name, err)
+	for _, m := range d.Marks {
+		if finite(m.X) && m.Name != "" {
+			d.legend.add(m.Name, func(c *canvas, from, to place) {
+				c.path([]place{from, to}, false, markStyle)
+			})
 		}
 	}
-	if len(panel.Bars) > 0 {
-		h := plotter.Histogram{
-			FillColor: palette[0],
-			LineStyle: draw.LineStyle{Color: color.White, Width: vg.Points(0.4)},
-		}
-		for _, b := range panel.Bars {
-			h.Bins = append(h.Bins, plotter.HistogramBin{Min: b.Low, Max: b.High, Weight: b.Height})
-		}
-		p.Add(&h)
-		// Bars count things, so ticks stand only at integers.
-		p.X.Tick.Marker = roundTicks{minStep: 1}
-		p.Y.Tick.Marker = roundTicks{minStep: 1}
-	}
-	addMarks(p, key, panel.Marks)
-	if len(panel.Names) > 0 {
-		p.NominalX(panel.Names...)
+	if n := len(d.Names); n > 0 {
 		// Half a unit at both ends gives each name the same space.
-		p.X.Min = -0.5
-		p.X.Max = float64(len(panel.Names)) - 0.5
+		d.x.low = -0.5
+		d.x.high = float64(n) - 0.5
 	}
-	if panel.FromZero {
-		p.Y.Min = 0
+	if d.FromZero {
+		d.y.take(0)
 	}
-	// All values are alike, for which gonum would draw the axis from 1 below to 1 above.
-	if p.Y.Min == p.Y.Max && !panel.LogY {
-		p.Y.Min = min(0, p.Y.Min)
-		p.Y.Max = max(0, p.Y.Max)
+	d.x.settle()
+	d.y.settle()
+	d.findTicks()
+	return d
+}
+
+// takeBand makes room for a band, and an entry of the legend.
+func (d *drawing) takeBand(b *Band) {
+	if len(b.Points) == 0 {
+		return
 	}
-	if p.X.Min == p.X.Max && !panel.LogX {
-		p.X.Min = min(0, p.X.Min)
+	for _, q := range b.Points {
+		d.x.take(q.X)
+		d.y.take(q.Low, q.High)
 	}
-	return p, key, nil
+	d.legend.add(b.Name, func(c *canvas, from, to place) {
+		c.path([]place{{from.x, from.y - 4}, {to.x, to.y - 4}, {to.x, to.y + 4}, {from.x, from.y + 4}}, true, shade(bandColour))
+	})
+}
+
+// takeLine makes room for line i, and gives it a style and an entry of the legend. A line without
+// points, for example of a target that was never reached, has no entry.
+func (d *drawing) takeLine(i int, name string, styles map[string]int) {
+	style, ok := styles[name]
+	if !ok {
+		style = len(styles)
+		styles[name] = style
+	}
+	s := series{name: name, style: style, points: d.drawable(i)}
+	if len(s.points) == 0 {
+		return
+	}
+	for _, q := range s.points {
+		d.x.take(q.X)
+		d.y.take(q.Y-q.Half, q.Y+q.Half)
+	}
+	d.series = append(d.series, s)
+	d.legend.add(name, func(c *canvas, from, to place) {
+		if d.joined() {
+			c.path([]place{from, to}, false, stroke(s.colour(), lineWidth, dashes[s.variant()%len(dashes)]))
+		}
+		if d.marked(&s) {
+			c.glyph(s.variant(), place{(from.x + to.x) / 2, from.y}, glyphRadius, s.colour())
+		}
+	})
+}
+
+// findTicks sets the ticks of both axes.
+func (d *drawing) findTicks() {
+	// Bars count things, so ticks stand only at integers.
+	step := 0.0
+	if len(d.Bars) > 0 {
+		step = 1
+	}
+	for _, a := range []*axis{&d.x, &d.y} {
+		a.ticks = roundTicks(a.low, a.high, step)
+		if a.log {
+			a.ticks = decades(a.low, a.high)
+		}
+	}
+	if len(d.Names) > 0 {
+		d.x.ticks = nil
+		for i, name := range d.Names {
+			d.x.ticks = append(d.x.ticks, tick{float64(i), name})
+		}
+	}
+}
+
+// tickWidth is the width of the widest label of the axis Y.
+func (d *drawing) tickWidth() (width float64) {
+	for _, t := range d.y.ticks {
+		width = max(width, textWidth(t.label, tickSize))
+	}
+	return width
 }
 
 // drawable returns the points of the i-th line that can be drawn. Where X has names, the points of
 // several lines stand beside each other. On a logarithmic axis an error bar must not reach zero: it is
 // shortened to nine tenths of the point's value, so that its lower end is at a tenth of the value.
-func (panel *Panel) drawable(i int) (points bars) {
+func (panel *Panel) drawable(i int) (points []Point) {
 	shift := 0.0
 	if n := float64(len(panel.Lines)); len(panel.Names) > 0 {
 		shift = 0.5 * (float64(i) - (n-1)/2) / n
@@ -346,6 +320,7 @@ func (panel *Panel) drawable(i int) (points bars) {
 		// A value that was not measured leaves a gap, and log(0) has no place.
 		if !finite(q.X) ||
 			!finite(q.Y) ||
+			panel.LogX && q.X <= 0 ||
 			panel.LogY && q.Y <= 0 {
 			continue
 		}
@@ -360,58 +335,6 @@ func (panel *Panel) drawable(i int) (points bars) {
 	return points
 }
 
-// addLine draws the points of one line into p and adds its name to the legend key. style is the
-// number of its colour, dashes and glyph. Points at names (Panel.Names) are not connected, and long
-// curves (Panel.Steps) have a band in place of bars.
-func (panel *Panel) addLine(p *plot.Plot, key *legend, name string, style int, points bars) error {
-	line, marks, err := plotter.NewLinePoints(points)
-	if err != nil {
-		return err
-	}
-	c := palette[style%len(palette)]
-	line.Color = c
-	line.Width = vg.Points(1.6)
-	line.Dashes = dashes[(style+style/len(palette))%len(dashes)]
-	marks.Color = c
-	marks.Shape = glyphs[(style+style/len(palette))%len(glyphs)]
-	marks.Radius = vg.Points(2.8)
-	var samples []plot.Thumbnailer
-	if panel.Steps {
-		if err := addBand(p, points, c); err != nil {
-			return err
-		}
-	}
-	// A line between names would have no meaning.
-	if panel.Steps || len(panel.Names) == 0 {
-		p.Add(line)
-		samples = append(samples, line)
-	}
-	// A line that is one place has no length to be seen.
-	if end := points[len(points)-1]; !panel.Steps || points[0].X == end.X && points[0].Y == end.Y {
-		errorBars, err := plotter.NewYErrorBars(points)
-		if err != nil {
-			return err
-		}
-		errorBars.Color = c
-		p.Add(marks, errorBars)
-		samples = append(samples, marks)
-	}
-	key.add(name, samples...)
-	return nil
-}
-
-// bars are points with error bars, as gonum/plot takes them.
-type bars []Point
-
-// Len is the number of points.
-func (b bars) Len() int { return len(b) }
-
-// XY is point i.
-func (b bars) XY(i int) (x, y float64) { return b[i].X, b[i].Y }
-
-// YError is the half width of point i, downwards and upwards.
-func (b bars) YError(i int) (low, high float64) { return b[i].Half, b[i].Half }
-
 // finite reports whether x is a number and not infinite.
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
@@ -423,76 +346,149 @@ type Mark struct {
 	Name string
 }
 
-// addBand draws the half widths of points as a band around their curve, in a light shade of colour
-// c. If no point has a half width, it draws nothing.
-func addBand(p *plot.Plot, points bars, c color.RGBA) error {
-	if !slices.ContainsFunc(points, func(q Point) bool { return q.Half > 0 }) {
-		return nil
+// The widths of lines and the radius of their marks, in points.
+const (
+	lineWidth   = 1.6
+	glyphRadius = 2.8
+)
+
+// bandColour is the colour of the bands that a panel has by itself.
+const bandColour = "#56b4e9"
+
+// markStyle is the style of the vertical lines.
+var markStyle = stroke(markColour, 1, "3,3")
+
+// draw draws the panel with its legend, from the corner on the upper left. left is the width of the
+// labels of the axis Y.
+func (d *drawing) draw(c *canvas, corner place, left float64) {
+	// The axes lie between these ends.
+	area := struct{ left, right, top, bottom float64 }{
+		left:   corner.x + margin + labelHeight + left + tickGap + tickLength,
+		right:  corner.x + panelWidth - margin,
+		top:    corner.y + margin + titleHeight,
+		bottom: corner.y + panelHeight - margin - labelHeight - tickSize - tickGap - tickLength,
 	}
-	around := Band{}
-	for _, q := range points {
-		around.Points = append(around.Points, Interval{q.X, q.Y - q.Half, q.Y + q.Half})
+	d.x.from = area.left + inset
+	d.x.to = area.right - inset
+	d.y.from = area.bottom - inset
+	d.y.to = area.top + inset
+	grid := stroke(gridColour, 0.6, "")
+	line := stroke(axisColour, 0.8, "")
+	for _, t := range d.x.ticks {
+		x := d.x.at(t.value)
+		c.path([]place{{x, area.top}, {x, area.bottom}}, false, grid)
+		c.path([]place{{x, area.bottom}, {x, area.bottom + t.length()}}, false, line)
+		c.text(place{x, area.bottom + tickLength + tickGap + 0.75*tickSize}, tickSize, atMiddle, 0, t.label)
 	}
-	band, err := around.polygon(c)
-	if err == nil {
-		p.Add(band)
+	for _, t := range d.y.ticks {
+		y := d.y.at(t.value)
+		c.path([]place{{area.left, y}, {area.right, y}}, false, grid)
+		c.path([]place{{area.left, y}, {area.left - t.length(), y}}, false, line)
+		c.text(place{area.left - tickLength - tickGap, y + 0.35*tickSize}, tickSize, atEnd, 0, t.label)
 	}
-	return err
+	c.path([]place{{area.left, area.top}, {area.left, area.bottom}, {area.right, area.bottom}}, false, line)
+	d.drawTitles(c, corner, (area.left+area.right)/2, (area.top+area.bottom)/2)
+	// Bands lie behind all lines, and bars over them.
+	for i := range d.Bands {
+		d.drawBand(c, &d.Bands[i], bandColour)
+	}
+	for i := range d.series {
+		d.drawLine(c, &d.series[i])
+	}
+	for _, b := range d.Bars {
+		places := []place{d.at(b.Low, 0), d.at(b.Low, b.Height), d.at(b.High, b.Height), d.at(b.High, 0)}
+		c.path(places, true, `fill="`+palette[0]+`" stroke="#fff" stroke-width="0.4"`)
+	}
+	for _, m := range d.Marks {
+		if finite(m.X) && m.X >= d.x.low && m.X <= d.x.high {
+			x := d.x.at(m.X)
+			c.path([]place{{x, area.top}, {x, area.bottom}}, false, markStyle)
+		}
+	}
+	d.legend.draw(c, place{corner.x + panelWidth/2, corner.y + panelHeight})
 }
 
-// polygon returns the band as a closed area, filled with a light shade of colour c and without an
-// outline.
-func (b *Band) polygon(c color.RGBA) (*plotter.Polygon, error) {
-	// The outline runs forth along the upper bounds, and back along the lower ones.
-	outline := make(plotter.XYs, 2*len(b.Points))
-	for i, q := range b.Points {
-		outline[i] = plotter.XY{X: q.X, Y: q.High}
-		outline[len(outline)-1-i] = plotter.XY{X: q.X, Y: q.Low}
+// drawTitles draws the title and the labels of the axes, whose middles are given.
+func (d *drawing) drawTitles(c *canvas, corner place, middleX, middleY float64) {
+	// A title that is too wide is drawn with smaller letters.
+	size := float64(titleSize)
+	if width := textWidth(d.Title, size); width > usedWidth {
+		size *= usedWidth / width
 	}
-	band, err := plotter.NewPolygon(outline)
-	if err != nil {
-		return nil, err
-	}
-	band.Color = color.NRGBA{c.R, c.G, c.B, 48}
-	band.LineStyle.Width = 0
-	return band, nil
+	c.text(place{corner.x + panelWidth/2, corner.y + margin + titleSize}, size, atMiddle, 0, d.Title)
+	c.text(place{middleX, corner.y + panelHeight - margin - 0.4*labelSize}, labelSize, atMiddle, 0, d.X)
+	c.text(place{corner.x + margin + 0.8*labelSize, middleY}, labelSize, atMiddle, -90, d.Y)
 }
 
-// addMarks draws the marks into p as vertical lines over the height of the panel, and adds those
-// with a name to the legend key. Marks at places that are not finite are left out.
-func addMarks(p *plot.Plot, key *legend, marks []Mark) {
-	for _, m := range marks {
-		if !finite(m.X) {
+// at is where a point of the panel lies on the canvas.
+func (d *drawing) at(x, y float64) place { return place{d.x.at(x), d.y.at(y)} }
+
+// drawBand draws a band as a closed area in a light shade of a colour, without an outline. On a
+// logarithmic axis its lower end stays at the end of the axis.
+func (d *drawing) drawBand(c *canvas, b *Band, colour string) {
+	var upper, lower []place
+	for _, q := range b.Points {
+		if !finite(q.X) || !finite(q.Low) || !finite(q.High) {
 			continue
 		}
-		line := verticalLine{x: m.X}
-		line.style.Color = color.Gray{96}
-		line.style.Width = vg.Points(1)
-		line.style.Dashes = []vg.Length{vg.Points(3), vg.Points(3)}
-		p.Add(line)
-		if m.Name != "" {
-			key.add(m.Name, line)
+		upper = append(upper, d.at(q.X, max(q.High, d.y.low)))
+		lower = append(lower, d.at(q.X, max(q.Low, d.y.low)))
+	}
+	if len(upper) == 0 {
+		return
+	}
+	// The outline runs forth along the upper bounds, and back along the lower ones.
+	slices.Reverse(lower)
+	c.path(append(upper, lower...), true, shade(colour))
+}
+
+// joined reports whether the points of lines are joined. A line between names would have no meaning.
+func (d *drawing) joined() bool { return d.Steps || len(d.Names) == 0 }
+
+// marked reports whether the points of a line have marks. Long curves have none, unless they are one
+// place, which has no length to be seen.
+func (d *drawing) marked(s *series) bool {
+	first := s.points[0]
+	last := s.points[len(s.points)-1]
+	return !d.Steps || first.X == last.X && first.Y == last.Y
+}
+
+// drawLine draws a line with its marks and error bars; long curves have a band in place of bars.
+func (d *drawing) drawLine(c *canvas, s *series) {
+	var places []place
+	for _, q := range s.points {
+		places = append(places, d.at(q.X, q.Y))
+	}
+	spread := slices.ContainsFunc(s.points, func(q Point) bool { return q.Half > 0 })
+	if d.Steps && spread {
+		around := Band{}
+		for _, q := range s.points {
+			around.Points = append(around.Points, Interval{q.X, q.Y - q.Half, q.Y + q.Half})
 		}
+		d.drawBand(c, &around, s.colour())
+	}
+	if d.joined() {
+		c.path(places, false, stroke(s.colour(), lineWidth, dashes[s.variant()%len(dashes)])+` stroke-linejoin="round"`)
+	}
+	if !d.marked(s) {
+		return
+	}
+	for i, q := range s.points {
+		if q.Half > 0 {
+			d.drawErrorBar(c, q, s.colour())
+		}
+		c.glyph(s.variant(), places[i], glyphRadius, s.colour())
 	}
 }
 
-// verticalLine is a plotter that goes from the bottom of the panel to its top.
-// It asks for no room of its own.
-type verticalLine struct {
-	x     float64
-	style draw.LineStyle
-}
-
-// Plot draws the line where it lies within the panel.
-func (v verticalLine) Plot(c draw.Canvas, p *plot.Plot) {
-	toX, _ := p.Transforms(&c)
-	if x := toX(v.x); x >= c.Min.X && x <= c.Max.X {
-		c.StrokeLine2(v.style, x, c.Min.Y, x, c.Max.Y)
+// drawErrorBar draws the interval of a point, with a cap at both ends.
+func (d *drawing) drawErrorBar(c *canvas, q Point, colour string) {
+	const cap = 2.5
+	low := d.at(q.X, q.Y-q.Half)
+	high := d.at(q.X, q.Y+q.Half)
+	style := stroke(colour, 0.8, "")
+	c.path([]place{low, high}, false, style)
+	for _, end := range []place{low, high} {
+		c.path([]place{{end.x - cap, end.y}, {end.x + cap, end.y}}, false, style)
 	}
-}
-
-// Thumbnail draws the line's sample in the legend.
-func (v verticalLine) Thumbnail(c *draw.Canvas) {
-	y := (c.Min.Y + c.Max.Y) / 2
-	c.StrokeLine2(v.style, c.Min.X, y, c.Max.X, y)
 }

@@ -4,11 +4,16 @@ import (
 	"bytes"
 	"encoding/xml"
 	"errors"
-	"image/png"
+	"fmt"
 	"io"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
+
+	_ "fedpace/internal/testkit/testseed"
 )
 
 func panels() []Panel {
@@ -26,7 +31,7 @@ func TestBand(t *testing.T) {
 	draw := func(bands ...Band) string {
 		var b bytes.Buffer
 		panel := Panel{Title: "Rounds", X: "round", Y: "s", Steps: true, Bands: bands, Lines: []Line{{"measured", []Point{{1, 4, 0}, {2, 5, 0}}}}}
-		if err := Write(&b, "svg", []Panel{panel}); err != nil {
+		if err := Write(&b, []Panel{panel}); err != nil {
 			t.Fatal(err)
 		}
 		return b.String()
@@ -43,7 +48,7 @@ func TestBand(t *testing.T) {
 // Values that are all alike are drawn beside zero, not in a range of their own size many times over.
 func TestFairness_AllAlike(t *testing.T) {
 	var b bytes.Buffer
-	if err := Write(&b, "svg", []Panel{{Lines: []Line{{"rounds", []Point{{0, -0.07, math.NaN()}, {1, -0.07, 0}}}}}}); err != nil {
+	if err := Write(&b, []Panel{{Lines: []Line{{"rounds", []Point{{0, -0.07, math.NaN()}, {1, -0.07, 0}}}}}}); err != nil {
 		t.Fatal(err)
 	}
 	if text := b.String(); !strings.Contains(text, ">-0.06<") || !strings.Contains(text, ">0.00<") {
@@ -55,7 +60,7 @@ func TestFairness_AllAlike(t *testing.T) {
 func TestFigure_OnePlace(t *testing.T) {
 	draw := func(y float64) string {
 		var b bytes.Buffer
-		if err := Write(&b, "svg", []Panel{{Steps: true, Lines: []Line{{"rounds", []Point{{0.05, 4, 0}, {0.05, y, 0}}}}}}); err != nil {
+		if err := Write(&b, []Panel{{Steps: true, Lines: []Line{{"rounds", []Point{{0.05, 4, 0}, {0.05, y, 0}}}}}}); err != nil {
 			t.Fatal(err)
 		}
 		return b.String()
@@ -67,7 +72,7 @@ func TestFigure_OnePlace(t *testing.T) {
 
 func TestSVG(t *testing.T) {
 	var b bytes.Buffer
-	if err := Write(&b, "svg", panels()); err != nil {
+	if err := Write(&b, panels()); err != nil {
 		t.Fatal(err)
 	}
 	text := b.String()
@@ -94,31 +99,96 @@ func TestSVG(t *testing.T) {
 	}
 }
 
-func TestPNG(t *testing.T) {
-	var b bytes.Buffer
-	if err := Write(&b, "png", panels()); err != nil {
-		t.Fatal(err)
+func TestCheck(t *testing.T) {
+	for name, ok := range map[string]bool{"a/b.svg": true, "b.SVG": true, "a.png": false, "svg": false} {
+		if err := Check(name); (err == nil) != ok {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
-	image, err := png.Decode(&b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if w, h := image.Bounds().Dx(), image.Bounds().Dy(); w < 2*h {
-		t.Errorf("two panels of %d × %d dots", w, h)
+	if err := Write(io.Discard); err == nil {
+		t.Error("no panel is drawn")
 	}
 }
 
-func TestFormats(t *testing.T) {
-	if f, err := Format("a/b.svg"); f != "svg" || err != nil {
-		t.Errorf("%s, %v", f, err)
+// Texts have the widths of Helvetica, which are added by hand: 0.05 are three digits of 556 and a point
+// of 278 thousandths.
+func TestTextWidth(t *testing.T) {
+	for text, want := range map[string]float64{"0.05": 3*0.556 + 0.278, "Wij": 0.944 + 2*0.222, "−1": 0.584 + 0.556, "": 0} {
+		if got := textWidth(text, 1); math.Abs(got-want) > 1e-12 {
+			t.Errorf("%q is %v wide, want %v", text, got, want)
+		}
 	}
-	if _, err := Format("a.gif"); err == nil {
-		t.Error("a gif is drawn")
+}
+
+// A value lies where its share of the range is, on both kinds of axes.
+func TestAxis_At(t *testing.T) {
+	linear := axis{low: 10, high: 20, from: 100, to: 200}
+	log := axis{low: 1, high: 100, log: true, from: 200, to: 100}
+	if linear.at(12.5) != 125 || math.Abs(log.at(10)-150) > 1e-9 {
+		t.Errorf("12.5 at %v, 10 at %v", linear.at(12.5), log.at(10))
 	}
-	if err := Write(io.Discard, "svg"); err == nil {
-		t.Error("no panel is drawn")
+	for _, c := range []struct {
+		values    []float64
+		log       bool
+		low, high float64
+	}{
+		{nil, false, 0, 1}, {nil, true, 0.1, 1}, {[]float64{-3}, false, -3, 0}, {[]float64{0}, false, 0, 1},
+		{[]float64{math.NaN(), 2, 5}, false, 2, 5}, {[]float64{-1, 0, 2, 5}, true, 2, 5},
+	} {
+		a := newAxis(c.log)
+		a.take(c.values...)
+		a.settle()
+		if a.low != c.low || a.high != c.high {
+			t.Errorf("%v: from %v to %v, want %v to %v", c.values, a.low, a.high, c.low, c.high)
+		}
 	}
-	if err := Write(io.Discard, "gif", panels()); err == nil {
-		t.Error("a gif is drawn")
-	}
+}
+
+// Everything that is drawn lies on the sheet, also where ranges are long, negative or logarithmic.
+func TestWrite_StaysOnTheSheet(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		value := rapid.Float64Range(-1e12, 1e12)
+		panel := Panel{
+			Title: "F1 < 1 & more",
+			LogX:  rapid.Bool().Draw(t, "log x"),
+			LogY:  rapid.Bool().Draw(t, "log y"),
+			Steps: rapid.Bool().Draw(t, "steps"),
+			Marks: []Mark{{X: value.Draw(t, "mark")}},
+		}
+		for range rapid.IntRange(1, 9).Draw(t, "lines") {
+			line := Line{Name: fmt.Sprint("line ", len(panel.Lines))}
+			for range rapid.IntRange(0, 4).Draw(t, "points") {
+				line.Points = append(line.Points, Point{value.Draw(t, "x"), value.Draw(t, "y"), math.Abs(value.Draw(t, "half"))})
+			}
+			panel.Lines = append(panel.Lines, line)
+		}
+		var b bytes.Buffer
+		if err := Write(&b, []Panel{panel, panel}, []Panel{panel}); err != nil {
+			t.Fatal(err)
+		}
+		var sheet struct {
+			ViewBox string `xml:"viewBox,attr"`
+			Path    []struct {
+				D string `xml:"d,attr"`
+			} `xml:"path"`
+		}
+		if err := xml.Unmarshal(b.Bytes(), &sheet); err != nil {
+			t.Fatal(err)
+		}
+		var width, height float64
+		if _, err := fmt.Sscanf(sheet.ViewBox, "0 0 %g %g", &width, &height); err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range sheet.Path {
+			for _, pair := range strings.FieldsFunc(path.D, func(r rune) bool { return strings.ContainsRune("MLZA ", r) }) {
+				// Radii and flags of arcs are no places.
+				first, second, isPlace := strings.Cut(pair, ",")
+				x, errX := strconv.ParseFloat(first, 64)
+				y, errY := strconv.ParseFloat(second, 64)
+				if isPlace && (errX != nil || errY != nil || x < -0.01 || x > width+0.01 || y < -0.01 || y > height+0.01) {
+					t.Fatalf("%s of %s lies outside of %v × %v", pair, path.D, width, height)
+				}
+			}
+		}
+	})
 }

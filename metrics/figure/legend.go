@@ -1,27 +1,18 @@
 package figure
 
-import (
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/text"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-)
-
 // legend lists the names of a panel's lines below the panel, where it covers no curve.
 type legend struct {
-	// style is the font of the names.
-	style text.Style
 	// entries are the names in the order in which their lines were added.
 	entries []entry
 }
 
-// entry is one name of a legend with the samples of its line.
+// entry is one name of a legend, and what draws the sample of its line between two places.
 type entry struct {
-	name    string
-	samples []plot.Thumbnailer
+	name   string
+	sample func(c *canvas, from, to place)
 }
 
-// Of an entry: its sample's width, the space on either side of its name, and its height.
+// Of an entry, in points: its sample's width, the space on either side of its name, and its height.
 const (
 	sampleWidth = 26
 	sampleGap   = 6
@@ -29,15 +20,15 @@ const (
 )
 
 // add adds an entry.
-func (l *legend) add(name string, samples ...plot.Thumbnailer) {
-	l.entries = append(l.entries, entry{name, samples})
+func (l *legend) add(name string, sample func(c *canvas, from, to place)) {
+	l.entries = append(l.entries, entry{name, sample})
 }
 
 // columns returns how many entries of the legend stand side by side, at least 1, and how wide each
 // of them is: as wide as the longest name needs.
-func (l *legend) columns() (n int, each vg.Length) {
+func (l *legend) columns() (n int, each float64) {
 	for _, e := range l.entries {
-		each = max(each, l.style.Width(e.name)+sampleWidth+2*sampleGap)
+		each = max(each, textWidth(e.name, legendSize)+sampleWidth+2*sampleGap)
 	}
 	if each == 0 {
 		return 1, 0
@@ -46,28 +37,20 @@ func (l *legend) columns() (n int, each vg.Length) {
 }
 
 // height is how much room the legend takes below its panel.
-func (l *legend) height() vg.Length {
+func (l *legend) height() float64 {
 	n, _ := l.columns()
-	return entryHeight * vg.Length((len(l.entries)+n-1)/n)
+	return entryHeight * float64((len(l.entries)+n-1)/n)
 }
 
-// draw draws the legend row by row, from the top of canvas c and in the middle of its width. Each
-// entry has the sample of its line before its name.
-func (l *legend) draw(c draw.Canvas) {
+// draw draws the legend row by row, from a place in the middle of its upper end. Each entry has the
+// sample of its line before its name.
+func (l *legend) draw(c *canvas, top place) {
 	n, each := l.columns()
-	leftEdge := c.Center().X - each*vg.Length(n)/2
-	style := l.style
-	style.YAlign = text.YCenter
+	leftEdge := top.x - each*float64(n)/2
 	for i, e := range l.entries {
-		x := leftEdge + each*vg.Length(i%n)
-		y := c.Max.Y - entryHeight*vg.Length(i/n)
-		sample := &draw.Canvas{Canvas: c.Canvas, Rectangle: vg.Rectangle{
-			Min: vg.Point{X: x, Y: y - entryHeight}, Max: vg.Point{X: x + sampleWidth, Y: y},
-		}}
-		// A line with marks has two samples, drawn over each other.
-		for _, s := range e.samples {
-			s.Thumbnail(sample)
-		}
-		c.FillText(style, vg.Point{X: x + sampleWidth + sampleGap, Y: y - entryHeight/2}, e.name)
+		x := leftEdge + each*float64(i%n)
+		y := top.y + entryHeight*(float64(i/n)+0.5) - margin/2
+		e.sample(c, place{x, y}, place{x + sampleWidth, y})
+		c.text(place{x + sampleWidth + sampleGap, y + 0.35*legendSize}, legendSize, atStart, 0, e.name)
 	}
 }

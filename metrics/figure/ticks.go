@@ -5,21 +5,29 @@ import (
 	"strconv"
 	"strings"
 
-	"gonum.org/v1/plot"
-
 	"fedpace/internal/portable"
 )
 
-// roundTicks labels multiples of 1, 2 or 5 times a power of ten.
-// minStep is the least distance between two ticks.
-type roundTicks struct{ minStep float64 }
+// tick is a value of an axis that has a mark, and its label; empty: only a mark.
+type tick struct {
+	value float64
+	label string
+}
 
-// Ticks returns about four to nine ticks within the range from low to high, at multiples of 1, 2 or
-// 5 times a power of ten. An empty range has one tick, at low.
-func (t roundTicks) Ticks(low, high float64) []plot.Tick {
-	rough := max((high-low)/8, t.minStep)
+// length is the length of the mark of a tick: one without a label has a shorter mark.
+func (t tick) length() float64 {
+	if t.label == "" {
+		return tickLength / 2
+	}
+	return tickLength
+}
+
+// roundTicks returns about four to nine ticks within the range from low to high, at multiples of 1,
+// 2 or 5 times a power of ten, which are minStep apart or more. An empty range has one tick, at low.
+func roundTicks(low, high, minStep float64) []tick {
+	rough := max((high-low)/8, minStep)
 	if !(rough > 0) || math.IsInf(rough, 0) {
-		return []plot.Tick{{Value: low, Label: short(low)}}
+		return []tick{{low, short(low)}}
 	}
 	unit := math.Pow10(portable.Decade(rough))
 	step := 10 * unit
@@ -32,7 +40,7 @@ func (t roundTicks) Ticks(low, high float64) []plot.Tick {
 	}
 	// The labels have as many decimal places as the step needs.
 	digits := max(0, -int(math.Floor(math.Log10(step)+1e-9)))
-	var ticks []plot.Tick
+	var ticks []tick
 	for i := math.Ceil(low/step - 1e-9); i*step <= high+1e-9*step; i++ {
 		// Adding 0 turns a negative zero into one without a sign.
 		v := i*step + 0
@@ -40,35 +48,32 @@ func (t roundTicks) Ticks(low, high float64) []plot.Tick {
 		if digits > 5 || math.Abs(v) >= 1e6 {
 			label = short(v)
 		}
-		ticks = append(ticks, plot.Tick{Value: v, Label: label})
+		ticks = append(ticks, tick{v, label})
 	}
 	return ticks
 }
 
-// decades labels powers of ten: where there are few, also twice and five times those; where there are
-// many, only every second or third, and so on.
-type decades struct{}
-
-// Ticks returns the ticks of a logarithmic axis from low to high, both above 0: at 1 to 9 times
-// each power of ten. Only some of them have labels.
-func (decades) Ticks(low, high float64) []plot.Tick {
+// decades returns the ticks of a logarithmic axis from low to high, both above 0: at 1 to 9 times
+// each power of ten. Powers of ten have labels: where there are few, also twice and five times those;
+// where there are many, only every second or third, and so on.
+func decades(low, high float64) []tick {
 	first := int(math.Ceil(math.Log10(low) - 1e-9))
 	last := int(math.Floor(math.Log10(high) + 1e-9))
 	// With one power of ten at most, 2 and 5 have labels, too.
 	few := last-first < 1
 	// Of very many powers of ten only each every-th has a label, so that seven or eight have one.
 	every := max(1, (last-first+6)/7)
-	var ticks []plot.Tick
+	var ticks []tick
 	for e := first - 1; e <= last; e++ {
 		for m := 1; m < 10; m++ {
 			v := float64(m) * math.Pow10(e)
 			if v < low*(1-1e-9) || v > high*(1+1e-9) {
 				continue
 			}
-			t := plot.Tick{Value: v}
+			t := tick{value: v}
 			if m == 1 && (e-first)%every == 0 ||
 				few && (m == 2 || m == 5) {
-				t.Label = short(v)
+				t.label = short(v)
 			}
 			ticks = append(ticks, t)
 		}

@@ -454,7 +454,7 @@ func (a *Advice) Write(w io.Writer) error {
 	return nil
 }
 
-// Draw draws K* and eta* against virtual time into the file at path, *.svg or *.png, both as
+// Draw draws K* and eta* against virtual time into the file at path, *.svg, both as
 // derived and as printed in the paper, on logarithmic axes.
 func (a *Advice) Draw(path string) error {
 	x := "virtual seconds W"

@@ -105,7 +105,7 @@ func DrawGains(dir string, list []Verdict) error {
 	}
 	// Two panels stand side by side in each row.
 	return atomicfile.Write(filepath.Join(dir, GainsFile), func(w io.Writer) error {
-		return figure.Write(w, "svg", slices.Collect(slices.Chunk(panels, 2))...)
+		return figure.Write(w, slices.Collect(slices.Chunk(panels, 2))...)
 	})
 }
 

@@ -21,7 +21,7 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"sv
 // element in an SVG file, such as the XML header, is cut off.
 func inline(panel figure.Panel) (template.HTML, error) {
 	var b bytes.Buffer
-	if err := figure.Write(&b, "svg", []figure.Panel{panel}); err != nil {
+	if err := figure.Write(&b, []figure.Panel{panel}); err != nil {
 		return "", err
 	}
 	text := b.String()

@@ -85,9 +85,9 @@ func complete(c *cobra.Command) {
 		placeholder, usage := pflag.UnquoteUsage(f)
 		// At most one of the keys is true for a flag, and its completer is chosen; else it is nil.
 		completer := map[bool]cobra.CompletionFunc{
-			placeholder == "DIR":                    folders,
-			strings.Contains(usage, ".svg or .png"): filesOf("svg", "png"),
-			strings.HasPrefix(usage, "YAML"):        filesOf("yaml", "yml"),
+			placeholder == "DIR":             folders,
+			strings.Contains(usage, ".svg"):  filesOf("svg"),
+			strings.HasPrefix(usage, "YAML"): filesOf("yaml", "yml"),
 		}[true]
 		if _, given := c.GetFlagCompletionFunc(f.Name); completer != nil && !given {
 			Complete(c, f.Name, completer)

@@ -1,0 +1,58 @@
+package figure
+
+import "math"
+
+// axis is a scale of a panel, from a value low to a value high, on a range of the canvas.
+type axis struct {
+	low, high float64
+	// log says that the scale is logarithmic; both ends are above 0 then.
+	log bool
+	// from and to are where low and high lie on the canvas.
+	from, to float64
+	ticks    []tick
+}
+
+// newAxis is an axis without values, which take extends.
+func newAxis(log bool) axis { return axis{low: math.Inf(1), high: math.Inf(-1), log: log} }
+
+// take makes room for a value. One that is not finite, or has no logarithm where one is needed, is
+// passed over.
+func (a *axis) take(values ...float64) {
+	for _, v := range values {
+		if finite(v) && !(a.log && v <= 0) {
+			a.low = min(a.low, v)
+			a.high = max(a.high, v)
+		}
+	}
+}
+
+// settle gives an axis a range that is not empty: one without values goes from 0 to 1, and one of a
+// single value from zero to it, or over a decade.
+func (a *axis) settle() {
+	switch {
+	case a.low > a.high:
+		a.low = 0
+		if a.log {
+			a.low = 0.1
+		}
+		a.high = 1
+	case a.low < a.high:
+	case a.log:
+		a.low /= math.Sqrt(10)
+		a.high *= math.Sqrt(10)
+	case a.low == 0:
+		a.high = 1
+	default:
+		a.low = min(0, a.low)
+		a.high = max(0, a.high)
+	}
+}
+
+// at is where a value lies on the canvas.
+func (a *axis) at(value float64) float64 {
+	share := (value - a.low) / (a.high - a.low)
+	if a.log {
+		share = math.Log(value/a.low) / math.Log(a.high/a.low)
+	}
+	return a.from + share*(a.to-a.from)
+}

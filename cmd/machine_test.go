@@ -173,7 +173,7 @@ func TestHelp_ManualPages(t *testing.T) {
 		}
 		for line := range strings.Lines(string(text)) {
 			if request, _, _ := strings.Cut(strings.TrimSpace(line), " "); strings.HasPrefix(line, "'") ||
-				strings.HasPrefix(line, ".") && !slices.Contains([]string{".nh", ".TH", ".SH", ".PP", ".EX", ".EE"}, request) {
+				strings.HasPrefix(line, ".") && !slices.Contains([]string{".nh", ".TH", ".SH", ".EX", ".EE"}, request) {
 				t.Errorf("%s: a request %q", e.Name(), line)
 			}
 		}
@@ -181,6 +181,18 @@ func TestHelp_ManualPages(t *testing.T) {
 	for _, want := range []string{"fedpace.1", "fedpace-run.1", "fedpace-data-info.1", "fedpace-configuration.1"} {
 		if !slices.Contains(names, want) {
 			t.Errorf("%s is missing in %v", want, names)
+		}
+	}
+}
+
+// A text stands on a page as it is, whatever signs it has.
+func TestManual_Troff(t *testing.T) {
+	for text, want := range map[string]string{
+		".hidden\n'quoted' --set": "\\&.hidden\n\\&'quoted' \\-\\-set",
+		`a\n`:                     `a\en`,
+	} {
+		if got := troff(text); got != want {
+			t.Errorf("%q is %q, want %q", text, got, want)
 		}
 	}
 }

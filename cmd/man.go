@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/cobra/doc"
 
 	"fedpace/cmd/internal/cli"
 	"fedpace/internal/atomicfile"
@@ -59,21 +58,63 @@ func writeManual(c *cobra.Command, dir string) (pages int, err error) {
 			return pages, err
 		}
 	}
-	c.Long = verbatim(cmp.Or(c.Long, c.Short))
-	// The page of the program itself also has the sections for all commands together.
-	if !c.HasParent() {
-		c.Long += "\n# EXIT STATUS\n" + verbatim("0    success\n1    failure\n2    a command line that cannot be "+
-			"understood\n"+
-			"3    something expected was missed\n4    evaluate.target was never reached\n5    no update counted in "+
-			"any round\n130  interrupted: stopped cleanly, can be resumed") +
-			"\n# ENVIRONMENT\n" + verbatim("NO_COLOR  set to anything: no colours on a terminal")
-	}
-	// A date on the page would change it with each build.
-	c.DisableAutoGenTag = true
-	return pages + 1, atomicfile.Write(filepath.Join(dir, strings.ReplaceAll(c.CommandPath(), " ", "-")+".1"), func(w io.Writer) error {
-		return doc.GenMan(c, &doc.GenManHeader{Section: "1", Source: "fedpace " + cli.Version(), Manual: "fedpace"}, w)
+	name := filepath.Join(dir, pageOf(c)+".1")
+	return pages + 1, atomicfile.Write(name, func(w io.Writer) error {
+		_, err := io.WriteString(w, manual(c))
+		return err
 	})
 }
 
-// verbatim marks a text as a Markdown code block, since its tables and line breaks must stay.
-func verbatim(text string) string { return "```\n" + text + "\n```\n" }
+// pageOf is the name of the manual page of a command, without its section.
+func pageOf(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
+
+// manual returns the manual page of a command, in the language of man(7). A page has no date, which
+// would change it with each build.
+func manual(c *cobra.Command) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, ".nh\n.TH \"%s\" \"1\" \"\" \"fedpace %s\" \"fedpace\"\n", strings.ToUpper(pageOf(c)), cli.Version())
+	// section writes a section whose tables and line breaks stay.
+	section := func(title, text string) {
+		if text = strings.Trim(text, "\n"); text != "" {
+			fmt.Fprintf(&b, ".SH %s\n.EX\n%s\n.EE\n", title, troff(text))
+		}
+	}
+	fmt.Fprintf(&b, ".SH NAME\n%s\n", troff(pageOf(c)+" - "+c.Short))
+	section("SYNOPSIS", c.UseLine())
+	section("DESCRIPTION", cmp.Or(c.Long, c.Short))
+	section("OPTIONS", c.LocalFlags().FlagUsages())
+	section("OPTIONS OF ALL COMMANDS", c.InheritedFlags().FlagUsages())
+	section("EXAMPLE", c.Example)
+	// The page of the program itself also has the sections for all commands together.
+	if !c.HasParent() {
+		section("EXIT STATUS", "0    success\n1    failure\n2    a command line that cannot be understood\n"+
+			"3    something expected was missed\n4    evaluate.target was never reached\n"+
+			"5    no update counted in any round\n130  interrupted: stopped cleanly, can be resumed")
+		section("ENVIRONMENT", "NO_COLOR  set to anything: no colours on a terminal")
+	}
+	// The pages of the commands above and below this one.
+	var also []string
+	if c.HasParent() {
+		also = append(also, pageOf(c.Parent())+"(1)")
+	}
+	for _, below := range c.Commands() {
+		if !below.Hidden {
+			also = append(also, pageOf(below)+"(1)")
+		}
+	}
+	fmt.Fprintf(&b, ".SH SEE ALSO\n%s\n", troff(strings.Join(also, ", ")))
+	return b.String()
+}
+
+// troff writes a text so that troff shows it as it is: a backslash begins an escape, a hyphen may
+// become another sign, and a point or a quote at the beginning of a line makes a request of it.
+func troff(text string) string {
+	text = strings.NewReplacer("\\", `\e`, "-", `\-`).Replace(text)
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		if strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") {
+			lines[i] = `\&` + line
+		}
+	}
+	return strings.Join(lines, "\n")
+}

@@ -185,7 +185,7 @@ func TestReport_IncompleteRuns(t *testing.T) {
 	if runs := find(t, dir); Finished(runs) != 0 || len(runs[0].points) != 3 {
 		t.Errorf("%d of the runs are finished", Finished(runs))
 	}
-	if err := Figures(io.Discard, "svg", find(t, dir)); err != nil {
+	if err := Figures(io.Discard, find(t, dir)); err != nil {
 		t.Error(err)
 	}
 	t.Chdir(dir)
@@ -195,7 +195,7 @@ func TestReport_IncompleteRuns(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "run", folder.RoundsFile), []byte(folder.RoundsHeader("accuracy")+"\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if err := Figures(io.Discard, "svg", find(t, dir)); err == nil || !strings.Contains(err.Error(), "no round is complete") {
+	if err := Figures(io.Discard, find(t, dir)); err == nil || !strings.Contains(err.Error(), "no round is complete") {
 		t.Errorf("figures of a run without a round: %v", err)
 	}
 	for dir, want := range map[string]string{

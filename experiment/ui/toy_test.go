@@ -136,7 +136,7 @@ func TestToy_OneEntry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := report.Figures(&figures, "svg", runs); err != nil || !strings.Contains(figures.String(), ">femnist: A toy<") {
+	if err := report.Figures(&figures, runs); err != nil || !strings.Contains(figures.String(), ">femnist: A toy<") {
 		t.Errorf("a report's figure has no panel of it: %v", err)
 	}
 }

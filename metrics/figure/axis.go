@@ -1,6 +1,10 @@
 package figure
 
-import "math"
+import (
+	"math"
+
+	"fedpace/internal/portable"
+)
 
 // axis is a scale of a panel, from a value low to a value high, on a range of the canvas.
 type axis struct {
@@ -52,7 +56,7 @@ func (a *axis) settle() {
 func (a *axis) at(value float64) float64 {
 	share := (value - a.low) / (a.high - a.low)
 	if a.log {
-		share = math.Log(value/a.low) / math.Log(a.high/a.low)
+		share = portable.Log(value/a.low) / portable.Log(a.high/a.low)
 	}
 	return a.from + share*(a.to-a.from)
 }

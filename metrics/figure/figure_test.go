@@ -145,7 +145,7 @@ func TestAxis_At(t *testing.T) {
 }
 
 // Everything that is drawn lies on the sheet, also where ranges are long, negative or logarithmic.
-func TestWrite_StaysOnTheSheet(t *testing.T) {
+func TestWrite_NothingBeyondSheet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		value := rapid.Float64Range(-1e12, 1e12)
 		panel := Panel{

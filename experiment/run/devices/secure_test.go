@@ -245,6 +245,82 @@ func TestSecure_DevicesDieAtEachStage(t *testing.T) {
 	}
 }
 
+// Three of eight devices beside eight simulated clients die in round 2, before or after a message of a
+// stage. Which stage it is makes no difference to the models, but for whether they had uploaded.
+func TestSecure_MixedRunDevicesDie(t *testing.T) {
+	// models has by whether the devices had uploaded those of the first stage that was played.
+	models := map[bool]map[int][]float32{}
+	for _, stage := range []bus.SecureStage{
+		bus.StageKeys, bus.StageMasked, bus.StageShares, bus.StageSurvivors, bus.StageRecovery,
+	} {
+		for _, answered := range []bool{false, true} {
+			short := !answered && (stage == bus.StageKeys || stage == bus.StageMasked)
+			if !short && !slow.On() {
+				continue
+			}
+			o, c, d := secureRun(t, "secure_aggregation.dropouts=0.38", "clients=8", "cohort=8", "devices.robust=false",
+				"devices.clip=null")
+			d.step = func(id string, s real.SecureStep, kill func()) {
+				if s.Round == 2 && s.Stage == stage && s.Answered == answered && (id == "d2" || id == "d3" || id == "d7") {
+					kill()
+				}
+			}
+			got := d.played(t, o, c, func(o run.Options) error {
+				s, err := run.Run(t.Context(), c, o)
+				if err == nil && s.Outcomes[0] < 16+13+13 {
+					err = fmt.Errorf("outcomes %v, want 42 accepted at least", s.Outcomes)
+				}
+				return err
+			})
+			uploaded := stage > bus.StageMasked || stage == bus.StageMasked && answered
+			want := models[uploaded]
+			if want == nil {
+				models[uploaded] = got
+				continue
+			}
+			for number := range want {
+				if !slices.Equal(got[number], want[number]) {
+					t.Errorf("%v, answered %v: the model of round %d is another", stage, answered, number)
+				}
+			}
+		}
+	}
+}
+
+// Two faults at once: a device dies in the recovery of a round in which the coordinator stops and goes on
+// from its checkpoint. The others have signed a set with the device, and sign no other one for the round: two
+// sums would show its update. So the round is refused, and the next one has the sum of the others.
+func TestSecure_DeviceDiesWhileCoordinatorStops(t *testing.T) {
+	o, c, d := secureRun(t)
+	first, interrupt := context.WithCancel(t.Context())
+	var once sync.Once
+	d.step = func(id string, s real.SecureStep, kill func()) {
+		if s.Round == 2 && s.Stage == bus.StageRecovery && !s.Answered && id == "d4" {
+			once.Do(func() {
+				interrupt()
+				kill()
+			})
+		}
+	}
+	models := d.played(t, o, c, func(o run.Options) error {
+		if _, err := run.Run(first, c, o); first.Err() == nil {
+			return fmt.Errorf("the run was not interrupted: %w", err)
+		}
+		_, err := run.Resume(t.Context(), c.Out, o)
+		return err
+	})
+	if len(models) != 2 || models[2] != nil {
+		t.Errorf("models of %d rounds, want those of rounds 1 and 3", len(models))
+	}
+	for number, model := range models {
+		for i, x := range model {
+			if math.IsNaN(float64(x)) || math.Abs(float64(x)) > 1e3 {
+				t.Fatalf("round %d: parameter %d is %v: masks remain", number, i, x)
+			}
+		}
+	}
+}
+
 // The coordinator stops in round 2 at each stage and goes on from its checkpoint: the model has the
 // bits of a run that never stopped.
 func TestSecure_CoordinatorStopsAtEachStage(t *testing.T) {

@@ -117,3 +117,23 @@ func TestHostile_ManyHoldersRevealFalseShares(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// The first holder that answers reveals false shares: the sum is ready only once others have revealed one
+// share more than the threshold, however many would be enough if all were true.
+func TestHostile_ReadyWaitsForTrueShares(t *testing.T) {
+	r := newRig(t, 8, 3, complete, 4)
+	r.reveals = func(i int, b []byte) {
+		if i == 0 {
+			spoil(b, revealBytes, 1, 2, 3, 4, 5, 6, 7)
+		}
+		// Members 0 to i − 1 have revealed: of member 7 there are i shares, one of which is false.
+		if i > 0 && r.server.Ready() != (i > complete.Threshold+1) {
+			t.Errorf("ready: %v after %d answers", r.server.Ready(), i)
+		}
+	}
+	sum, survivors, err := r.play(noLeavers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.check(sum, survivors)
+}

@@ -38,6 +38,10 @@ type Server struct {
 	signatures map[int][]byte
 	// revealed has for each member the shares of the secret that is wanted of it.
 	revealed map[int][]share
+	// found are the secrets that have been recovered, by member, and tried the number of shares of which the
+	// last attempt has found none.
+	found    map[int]secret
+	tried    map[int]int
 	answered []bool
 }
 
@@ -72,6 +76,8 @@ func NewServer(c Context, terms Terms) (*Server, error) {
 		sealed:     map[int]map[int][]byte{},
 		signatures: map[int][]byte{},
 		revealed:   map[int][]share{},
+		found:      map[int]secret{},
+		tried:      map[int]int{},
 	}, nil
 }
 
@@ -383,8 +389,9 @@ func (s *Server) wanted(member int) bool {
 	return false
 }
 
-// Ready reports whether the sum can be recovered: every secret that it needs has at least Threshold
-// revealed shares. It is false before the stage of recovery.
+// Ready reports whether the sum can be recovered: every secret that it needs follows from the shares
+// that were revealed. More than the threshold are needed where some are false. It is false before
+// the stage of recovery.
 func (s *Server) Ready() bool {
 	if s.stage != stageRecovery {
 		return false
@@ -394,7 +401,41 @@ func (s *Server) Ready() bool {
 			return false
 		}
 	}
+	for member := range s.roster.Entries {
+		if !s.wanted(member) {
+			continue
+		}
+		// Without new shares there is nothing new to find.
+		if s.tried[member] == len(s.revealed[member]) {
+			return false
+		}
+		if _, err := s.secretOf(member); err != nil {
+			return false
+		}
+	}
 	return true
+}
+
+// secretOf recovers the secret that is wanted of a member from the shares that were revealed, and holds
+// it against the roster: the seed of a survivor against its commitment, the mask secret of another
+// against its key. member is its index.
+func (s *Server) secretOf(member int) (secret, error) {
+	if x, ok := s.found[member]; ok {
+		return x, nil
+	}
+	e := &s.roster.Entries[member]
+	matches := func(x secret) bool { return bytes.Equal(x.maskKey().PublicKey().Bytes(), e.MaskKey[:]) }
+	if s.survives[member] {
+		matches = func(x secret) bool { return x.commitment() == e.Commitment }
+	}
+	x, err := recoverSecret(s.revealed[member], s.terms.Threshold, matches)
+	if err != nil {
+		s.tried[member] = len(s.revealed[member])
+		return secret{}, err
+	}
+	s.found[member] = x
+	delete(s.tried, member)
+	return x, nil
 }
 
 // Unmask removes all masks from words, which is the sum of the survivors' uploads modulo 2^64, so
@@ -428,10 +469,7 @@ func (s *Server) Unmask(words []uint64) (recovered int, err error) {
 // from the survivor's seed, which is recovered from the shares that its neighbours revealed and
 // compared with the commitment in the roster.
 func (s *Server) removeOwn(words []uint64, member int) error {
-	commitment := s.roster.Entries[member].Commitment
-	seed, err := recoverSecret(s.revealed[member], s.terms.Threshold, func(x secret) bool {
-		return x.commitment() == commitment
-	})
+	seed, err := s.secretOf(member)
 	if err != nil {
 		return err
 	}
@@ -443,10 +481,7 @@ func (s *Server) removeOwn(words []uint64, member int) error {
 // upload, which nothing else cancels. member is its index. Its mask key is recovered from the
 // revealed shares and compared with the public key in the roster.
 func (s *Server) removePairs(words []uint64, member int) error {
-	public := s.roster.Entries[member].MaskKey
-	found, err := recoverSecret(s.revealed[member], s.terms.Threshold, func(x secret) bool {
-		return bytes.Equal(x.maskKey().PublicKey().Bytes(), public[:])
-	})
+	found, err := s.secretOf(member)
 	if err != nil {
 		return err
 	}

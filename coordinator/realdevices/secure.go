@@ -26,7 +26,7 @@ import (
 type Secure struct {
 	Terms secagg.Terms
 	// StageLimit is how long the stages of keys and shares wait for a device, in wall time, and those of
-	// survivors and recovery; 0: until it is silent, or its time for a task has passed.
+	// survivors and recovery; 0: until it is silent, or a quarter of the time for a task has passed.
 	StageLimit time.Duration
 }
 
@@ -295,6 +295,16 @@ func (d *Devices) isAnswered(o *openTask) bool {
 	return slices.ContainsFunc(d.answers, func(a *Answer) bool { return a.Task == o.task.Task })
 }
 
+// stageLimit returns how long a stage waits for devices that are heard of, in wall time. One that sends
+// nothing must not hold the others until their own time for the task is over, so the stages before
+// the steps take at most half of it.
+func (d *Devices) stageLimit() time.Duration {
+	if d.Secure.StageLimit > 0 {
+		return d.Secure.StageLimit
+	}
+	return d.TaskLimit / 4
+}
+
 // awaits reports whether the stage still waits for a device: it has neither sent its message nor left.
 func (d *Devices) awaits(device int, m *member) bool {
 	if m.done >= d.session.stage {
@@ -312,7 +322,7 @@ func (d *Devices) advance() {
 	if s == nil || s.failed || s.stage > bus.StageShares {
 		return
 	}
-	limited := d.Secure.StageLimit > 0 && time.Since(s.began) > d.Secure.StageLimit
+	limited := time.Since(s.began) > d.stageLimit()
 	for device, m := range s.members {
 		if d.awaits(device, m) && !limited {
 			return
@@ -498,16 +508,11 @@ func (d *Devices) anySurvivor(stage bus.SecureStage) bool {
 }
 
 // awaitStage handles messages of devices until over returns true, or until the limit of wall time
-// for one stage, or else for a task, has passed, which is no error: the caller checks whether the
-// stage has what it needs.
+// for one stage has passed, which is no error: the caller checks whether the stage has what it
+// needs.
 func (d *Devices) awaitStage(ctx context.Context, over func() bool) error {
-	// A device that is heard of and answers nothing must not hold the run for ever.
-	limit := d.TaskLimit
-	if d.Secure.StageLimit > 0 {
-		limit = d.Secure.StageLimit
-	}
 	for !over() {
-		if time.Since(d.session.began) > limit {
+		if time.Since(d.session.began) > d.stageLimit() {
 			return nil
 		}
 		if err := d.takeWithin(ctx, checkInterval); err != nil {

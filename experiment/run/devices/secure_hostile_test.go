@@ -323,15 +323,16 @@ func TestSecureHostile_EachRound(t *testing.T) {
 	}
 }
 
-// A device that lives and sends nothing in a stage holds the run no longer than a task may take.
+// A device that lives and sends nothing in a stage holds the run no longer than a quarter of the time of a
+// task.
 func TestSecureHostile_SaysNothing(t *testing.T) {
-	slow.Test(t, "each stage waits for the time of a task")
+	slow.Test(t, "each stage waits for a quarter of the time of a task")
 	for stage, outcome := range map[bus.SecureStage]int{
 		bus.StageKeys: leaves, bus.StageShares: leaves, bus.StageSurvivors: counts, bus.StageRecovery: counts,
 	} {
 		t.Run(stage.String(), func(t *testing.T) {
 			h := &hostile{payload: inRound2(stage, func([]byte) []byte { return nil })}
-			playHostile(t, h, outcome, "", "devices.task_seconds=15", "devices.liveness_seconds=10")
+			playHostile(t, h, outcome, "", "devices.task_seconds=60", "devices.liveness_seconds=30")
 		})
 	}
 }

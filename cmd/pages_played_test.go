@@ -107,6 +107,8 @@ var onAllPages = []handling{
 	{holds: "runs/pis", reason: device},
 	{holds: "runs/exp", reason: device},
 	{holds: "fedpace flower", reason: "it needs flwr; TestFlower plays apps"},
+	{holds: "flower.app=my-app", reason: "it needs flwr; TestFlower_HostsElsewhere plays an app without"},
+	{holds: "--app my-app", reason: "it needs flwr; TestFlower_Calibrated plays an app without"},
 	{holds: "--trainer", reason: "it needs PyTorch; python_test.go and trainers_test.go play it"},
 	{holds: "data fetch", reason: "it needs a network; TestFetch plays it"},
 	{holds: "fedpace man /usr", reason: "it writes into a folder of the system; TestHelp_ManualPages writes them elsewhere"},

@@ -308,6 +308,18 @@ func (d *drawing) tickWidth() (width float64) {
 	return width
 }
 
+// tickHeight is the height of the labels of the axis X, which may have several lines.
+func (d *drawing) tickHeight() float64 {
+	more := 0.0
+	for _, t := range d.x.ticks {
+		more = max(more, moreLines(t.label))
+	}
+	return tickSize + more*lineHeight*tickSize
+}
+
+// moreLines is the number of lines of a text after the first.
+func moreLines(text string) float64 { return float64(strings.Count(text, "\n")) }
+
 // drawable returns the points of the i-th line that can be drawn. Where X has names, the points of
 // several lines stand beside each other. On a logarithmic axis an error bar must not reach zero: it is
 // shortened to nine tenths of the point's value, so that its lower end is at a tenth of the value.
@@ -365,8 +377,8 @@ func (d *drawing) draw(c *canvas, corner place, left float64) {
 	area := struct{ left, right, top, bottom float64 }{
 		left:   corner.x + margin + labelHeight + left + tickGap + tickLength,
 		right:  corner.x + panelWidth - margin,
-		top:    corner.y + margin + titleHeight,
-		bottom: corner.y + panelHeight - margin - labelHeight - tickSize - tickGap - tickLength,
+		top:    corner.y + margin + titleHeight + moreLines(d.Title)*lineHeight*titleSize,
+		bottom: corner.y + panelHeight - margin - labelHeight - d.tickHeight() - tickGap - tickLength,
 	}
 	d.x.from = area.left + inset
 	d.x.to = area.right - inset
@@ -378,7 +390,7 @@ func (d *drawing) draw(c *canvas, corner place, left float64) {
 		x := d.x.at(t.value)
 		c.path([]place{{x, area.top}, {x, area.bottom}}, false, grid)
 		c.path([]place{{x, area.bottom}, {x, area.bottom + t.length()}}, false, line)
-		c.text(place{x, area.bottom + tickLength + tickGap + 0.75*tickSize}, tickSize, atMiddle, 0, t.label)
+		c.lines(place{x, area.bottom + tickLength + tickGap + 0.75*tickSize}, tickSize, atMiddle, t.label)
 	}
 	for _, t := range d.y.ticks {
 		y := d.y.at(t.value)
@@ -412,10 +424,14 @@ func (d *drawing) draw(c *canvas, corner place, left float64) {
 func (d *drawing) drawTitles(c *canvas, corner place, middleX, middleY float64) {
 	// A title that is too wide is drawn with smaller letters.
 	size := float64(titleSize)
-	if width := textWidth(d.Title, size); width > usedWidth {
-		size *= usedWidth / width
+	widest := 0.0
+	for line := range strings.SplitSeq(d.Title, "\n") {
+		widest = max(widest, textWidth(line, size))
 	}
-	c.text(place{corner.x + panelWidth/2, corner.y + margin + titleSize}, size, atMiddle, 0, d.Title)
+	if widest > usedWidth {
+		size *= usedWidth / widest
+	}
+	c.lines(place{corner.x + panelWidth/2, corner.y + margin + titleSize}, size, atMiddle, d.Title)
 	c.text(place{middleX, corner.y + panelHeight - margin - 0.4*labelSize}, labelSize, atMiddle, 0, d.X)
 	c.text(place{corner.x + margin + 0.8*labelSize, middleY}, labelSize, atMiddle, -90, d.Y)
 }

@@ -192,3 +192,19 @@ func TestWrite_NothingBeyondSheet(t *testing.T) {
 		}
 	})
 }
+
+// TestWrite_LinesOfText has a title and names of two lines, each of which is a text of its own.
+func TestWrite_LinesOfText(t *testing.T) {
+	p := Panel{Title: "above\nbelow", X: "x", Y: "y", Names: []string{"one-\ntwo", "three"}}
+	p.Add("seeds", Point{X: 0, Y: 1, Half: math.NaN()})
+	p.Add("seeds", Point{X: 1, Y: 2, Half: math.NaN()})
+	var b bytes.Buffer
+	if err := Write(&b, []Panel{p}); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{">above<", ">below<", ">one-<", ">two<", ">three<"} {
+		if strings.Count(b.String(), line) != 1 {
+			t.Errorf("%s is not once in\n%s", line, b.String())
+		}
+	}
+}

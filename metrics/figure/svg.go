@@ -79,6 +79,17 @@ const (
 	atEnd    anchor = "end"
 )
 
+// lineHeight is the distance of two lines of a text, in sizes of its letters.
+const lineHeight = 1.15
+
+// lines writes a text of several lines. The baseline of the first is at a place, and the others follow
+// below.
+func (c *canvas) lines(at place, size float64, a anchor, text string) {
+	for i, line := range strings.Split(text, "\n") {
+		c.text(place{at.x, at.y + float64(i)*lineHeight*size}, size, a, 0, line)
+	}
+}
+
 // text writes a text with its baseline at a place, turned by so many degrees to the right. The text
 // is as wide as it was laid out to be, whatever font the viewer has (textLength, SVG 1.1, 10.5).
 func (c *canvas) text(at place, size float64, a anchor, turned int, text string) {

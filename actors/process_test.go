@@ -430,7 +430,7 @@ func TestTrainer_BufferBeyondExactSums(t *testing.T) {
 				tensor := p.Model.Tensors()[len(p.Model.Tensors())-1].Name
 				want := "of tensor " + tensor + ", moved from 3e+06 to"
 				if d := (*Diverged)(nil); err == nil || errors.As(err, &d) || !strings.Contains(err.Error(), want) ||
-					!strings.Contains(err.Error(), "differences below 131072. It is not trained, and nothing diverged") {
+					!strings.Contains(err.Error(), "differences below 2^17. It is not trained, and nothing diverged") {
 					t.Errorf("%v, want %q", err, want)
 				}
 				return

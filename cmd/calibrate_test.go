@@ -143,7 +143,7 @@ func TestCalibrate_Mistakes(t *testing.T) {
 		want string
 	}{
 		{[]string{"--task", "quadratic"}, 2, `--task: "quadratic": want one of sent140, femnist, cifar100, shakespeare`},
-		{[]string{"--task", "femnist", "--model", "mlp:4,16,3"}, 2, "--task, --model and --config: want one of them"},
+		{[]string{"--task", "femnist", "--model", "mlp:4,16,3"}, 2, "--task, --model, --app and --config: want one of them"},
 		{[]string{"--out", "/none/x.yaml"}, 2, "--out needs --task"},
 		{[]string{"--model", "mlp:4,16,3", "--batch", "8,0"}, 2, "--batch 0: want 1 to 100000"},
 		{[]string{"--model", "mlp:4", "--seconds", "0.05"}, 1, "mlp"},

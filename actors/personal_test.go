@@ -23,7 +23,8 @@ func TestPersonal_ExternalTrainerHasPersonalParameters(t *testing.T) {
 	trainers := make([]*Trainer, 2)
 	for i := range trainers {
 		p := p
-		if p.Model = learn.ModelInfo(model); i == 1 {
+		p.Model = learn.ModelInfo(model)
+		if i == 1 {
 			p.Trainer = program(t, set, "-model", model.String(), "-buffers", "5", "-frozen", "7")
 			p.Model = p.Trainer.Model()
 		}
@@ -32,7 +33,8 @@ func TestPersonal_ExternalTrainerHasPersonalParameters(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.Model = m
-		if trainers[i], err = NewTrainer(p); err != nil {
+		trainers[i], err = NewTrainer(p)
+		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
@@ -93,7 +95,8 @@ func TestPersonal_ExternalTrainerHasPersonalParameters(t *testing.T) {
 				t.Fatal(err)
 			}
 			shared, _, err := w.Evaluate(t.Context(), models[i], Measured{Client: a.Client, Count: 20})
-			if losses[i] = loss; err != nil || !(loss < shared) {
+			losses[i] = loss
+			if err != nil || !(loss < shared) {
 				t.Errorf("client %d: its own model has the loss %g, the shared one %g, %v", a.Client, loss, shared, err)
 			}
 		}

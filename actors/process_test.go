@@ -31,7 +31,8 @@ func program(t *testing.T, set federated.Set, flags ...string) *external.Program
 	c := external.Config{Command: externaltest.Command(flags...)}
 	var err error
 	if set != nil {
-		if c.Data, err = external.Share(set); err != nil {
+		c.Data, err = external.Share(set)
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -57,7 +58,8 @@ func both(t *testing.T, p Problem, flags ...string) (here, there *Trainer) {
 	q := p
 	q.Trainer = program(t, p.Set, append(flags, "-model", p.Model.String())...)
 	q.Model = q.Trainer.Model()
-	if there, err = NewTrainer(q); err != nil {
+	there, err = NewTrainer(q)
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

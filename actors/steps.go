@@ -273,7 +273,8 @@ func (s *goSteps) step(client algorithm.Client, rate float32) (loss float64, err
 	if client == nil && s.stepper == nil {
 		return s.work.Step(s.local, &s.batch, rate)
 	}
-	if loss, err = s.work.Gradient(s.gradient, s.local, &s.batch); err != nil {
+	loss, err = s.work.Gradient(s.gradient, s.local, &s.batch)
+	if err != nil {
 		return loss, err
 	}
 	// Only trained parameters move, and they come first.

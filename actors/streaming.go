@@ -76,7 +76,8 @@ func (s *streaming) task(ctx context.Context, w *Work, i int) (first float64, er
 	before.LocalSteps = min(s.algorithm.Overlap, before.LocalSteps)
 	after.LocalSteps -= before.LocalSteps
 	after.StepsDone += int64(before.LocalSteps)
-	if first, memory, err = continueSteps(ctx, s.Steps, x, before, memory, n); err != nil {
+	first, memory, err = continueSteps(ctx, s.Steps, x, before, memory, n)
+	if err != nil {
 		return 0, err
 	}
 	s.mix(x, w.Base, since, w.Rounds)

@@ -183,7 +183,8 @@ func (r *run) round(t testing.TB, number, k int) float64 {
 	n, clients := r.model.Params(), r.cohort(number)
 	steps, work := make([]int, len(clients)), make([]actors.Assignment, len(clients))
 	for i, c := range clients {
-		if steps[i] = k; r.steps != nil {
+		steps[i] = k
+		if r.steps != nil {
 			steps[i] = r.steps(c, k)
 		}
 	}

@@ -75,7 +75,8 @@ func models(t *rapid.T) (model []float32, clients [][]float32, weights []float64
 	weights = Equal(n)
 	if rapid.Bool().Draw(t, "by samples") {
 		var err error
-		if weights, err = BySamples(samples); err != nil {
+		weights, err = BySamples(samples)
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

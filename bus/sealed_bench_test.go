@@ -24,10 +24,12 @@ func roundTrips[M Sealed](b *testing.B, m M) {
 			got := m.ProtoReflect().New().Interface().(M)
 			for b.Loop() {
 				var err error
-				if buffer, err = f.encode(m); err != nil {
+				buffer, err = f.encode(m)
+				if err != nil {
 					b.Fatal(err)
 				}
-				if err = f.decode(buffer, got); err != nil {
+				err = f.decode(buffer, got)
+				if err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -47,7 +47,8 @@ func (a *attacker) connect() {
 		a.Fatal(err)
 	}
 	a.Cleanup(a.nats.Close)
-	if a.tasks, err = a.nats.SubscribeSync(a.subject("task")); err != nil {
+	a.tasks, err = a.nats.SubscribeSync(a.subject("task"))
+	if err != nil {
 		a.Fatal(err)
 	}
 }

@@ -89,7 +89,8 @@ func newSuite(t *testing.T) *suite {
 	t.Helper()
 	s := &suite{T: t, dir: t.TempDir(), runs: map[string]*undisturbed{}}
 	var err error
-	if s.authority, err = auth.New(filepath.Join(s.dir, "keys")); err != nil {
+	s.authority, err = auth.New(filepath.Join(s.dir, "keys"))
+	if err != nil {
 		t.Fatal(err)
 	}
 	for _, id := range []string{"good", "evil", "leaver"} {

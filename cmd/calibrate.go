@@ -230,7 +230,8 @@ func (f *calibrationServer) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
-	if f.serve.Welcome, err = p.Welcome(); err == nil {
+	f.serve.Welcome, err = p.Welcome()
+	if err == nil {
 		f.serve.Welcome.Spec, f.serve.Welcome.Params = p.Learning().Spec(), uint32(p.Model.Params())
 	}
 	return err

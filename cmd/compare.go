@@ -57,7 +57,8 @@ The exit status is 3 where --expect or the key expect is missed.`,
 			// Each schedule takes the keys that a tuning found for it.
 			if tuned != "" {
 				best, err := tune.Read(tuned)
-				if err = cmp.Or(err, best.Apply(&plan)); err != nil {
+				err = cmp.Or(err, best.Apply(&plan))
+				if err != nil {
 					return cli.Usage(c, fmt.Errorf("--tuned: %w", err))
 				}
 			}
@@ -206,7 +207,8 @@ func (f *flags) studyPlan(
 	wide *sweepFlags,
 	schedules *scheduleFlag,
 ) (loaded config.Config, p study.Plan, err error) {
-	if loaded, err = f.load(c); err != nil {
+	loaded, err = f.load(c)
+	if err != nil {
 		return loaded, p, err
 	}
 	// The strategy of a Flower app takes the place of a schedule.
@@ -228,7 +230,8 @@ func (f *flags) studyPlan(
 		p.Folder += suffix
 	}
 	// A grid may have removed the schedules, so those that remain are checked.
-	if err = wide.apply(c, &p); err == nil {
+	err = wide.apply(c, &p)
+	if err == nil {
 		schedules.list = p.Schedules
 		err = schedules.check(f.sets, loaded.Schedule)
 	}

@@ -41,7 +41,8 @@ func (s *site) raw(id string) *hostile {
 		s.Fatal(err)
 	}
 	s.Cleanup(h.nats.Close)
-	if h.tasks, err = h.nats.SubscribeSync("fedpace.mixed.client." + id + ".task"); err != nil {
+	h.tasks, err = h.nats.SubscribeSync("fedpace.mixed.client." + id + ".task")
+	if err != nil {
 		s.Fatal(err)
 	}
 	return h

@@ -184,7 +184,8 @@ func (e *enrollment) grant(args []string) (auth.Grant, error) {
 // of the keys. Keys that do not exist yet are made, except for a revocation: new keys cannot have
 // signed anything that could be revoked.
 func (e *enrollment) do(c *cobra.Command, g auth.Grant) (err error) {
-	if e.keys, err = run.KeysFolder(e.keys); err != nil {
+	e.keys, err = run.KeysFolder(e.keys)
+	if err != nil {
 		return err
 	}
 	open := auth.New

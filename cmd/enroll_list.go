@@ -60,7 +60,8 @@ func (e *enrollment) enrollList(c *cobra.Command, authority *auth.Authority, g a
 	}
 	p := packer{server: e.server, dist: e.dist, programs: map[string][]byte{}}
 	// An authority without a certificate serves without TLS, so its absence is no error.
-	if p.ca, err = os.ReadFile(certificate.Folder(e.keys).CA()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	p.ca, err = os.ReadFile(certificate.Folder(e.keys).CA())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	var classes string

@@ -46,7 +46,8 @@ Grafana to import (Dashboards, New, Import).`,
 		Args:    cli.OneArgument("the folder for the dashboards"),
 		RunE: func(c *cobra.Command, args []string) error {
 			files, err := fs.Glob(dashboards.Files, "*.json")
-			if err = errors.Join(err, os.MkdirAll(args[0], 0o777)); err != nil {
+			err = errors.Join(err, os.MkdirAll(args[0], 0o777))
+			if err != nil {
 				return err
 			}
 			// The dashboards are part of the program, so they fit its metrics.
@@ -132,7 +133,8 @@ Prometheus removes what is older than its retention (15 days unless told).`,
 			if epoch == "" {
 				return nil
 			}
-			if start, err = time.Parse(time.RFC3339, epoch); err != nil {
+			start, err = time.Parse(time.RFC3339, epoch)
+			if err != nil {
 				err = fmt.Errorf("--epoch %q: want a time as in 2026-01-01T00:00:00Z", epoch)
 			}
 			return cli.Usage(c, err)

@@ -47,7 +47,8 @@ func TestExports(t *testing.T) {
 				t.Errorf("%v: %q on standard output", test.args, text)
 			}
 			var err error
-			if text, err = os.ReadFile(test.file); err != nil {
+			text, err = os.ReadFile(test.file)
+			if err != nil {
 				t.Error(err)
 			}
 		}

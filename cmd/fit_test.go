@@ -37,7 +37,8 @@ func TestFit_ClassesOfRun(t *testing.T) {
 	if len(c.Fleet) != 3 || c.Fleet[1].Name != "pi1" || c.Fleet[1].Watts.Compute != 5 || c.Devices.Names[1] != (config.Device{ID: "pi2", Class: "pi2"}) || c.Devices.LivenessSeconds != 30 {
 		t.Errorf("the fleet is\n%s", c.Part("fleet", "devices"))
 	}
-	if stdout, _, exit = finish(t, fedpace(t, "run", "--config", s.path("run.yaml"), "--config", s.path("fleet.yaml"), "--dry-run")); exit != 0 || !strings.Contains(stdout, "names: {pi1: pi1, pi2: pi2}") {
+	stdout, _, exit = finish(t, fedpace(t, "run", "--config", s.path("run.yaml"), "--config", s.path("fleet.yaml"), "--dry-run"))
+	if exit != 0 || !strings.Contains(stdout, "names: {pi1: pi1, pi2: pi2}") {
 		t.Errorf("exit %d, a dry run says %s", exit, stdout)
 	}
 
@@ -65,7 +66,8 @@ func TestFit_ClassesOfRun(t *testing.T) {
 		t.Errorf("the check says %+v", c)
 	}
 
-	if stdout, _, exit = finish(t, fedpace(t, "fit", s.path("run"))); exit != 0 {
+	stdout, _, exit = finish(t, fedpace(t, "fit", s.path("run")))
+	if exit != 0 {
 		t.Fatal(stdout)
 	}
 	if err := os.WriteFile(s.path("printed.yaml"), []byte(stdout), 0o666); err != nil {
@@ -74,7 +76,8 @@ func TestFit_ClassesOfRun(t *testing.T) {
 	if _, err := config.LoadFiles([]string{s.path("run.yaml"), s.path("printed.yaml")}, nil); err != nil {
 		t.Error(err)
 	}
-	if _, stderr, exit = finish(t, fedpace(t, "fit", t.TempDir())); exit != 1 || !strings.Contains(stderr, "holds no run") {
+	_, stderr, exit = finish(t, fedpace(t, "fit", t.TempDir()))
+	if exit != 1 || !strings.Contains(stderr, "holds no run") {
 		t.Errorf("exit %d: %s", exit, stderr)
 	}
 }

@@ -75,7 +75,8 @@ func manual(c *cobra.Command) string {
 	fmt.Fprintf(&b, ".nh\n.TH \"%s\" \"1\" \"\" \"fedpace %s\" \"fedpace\"\n", strings.ToUpper(pageOf(c)), cli.Version())
 	// section writes a section whose tables and line breaks stay.
 	section := func(title, text string) {
-		if text = strings.Trim(text, "\n"); text != "" {
+		text = strings.Trim(text, "\n")
+		if text != "" {
 			fmt.Fprintf(&b, ".SH %s\n.EX\n%s\n.EE\n", title, troff(text))
 		}
 	}

@@ -323,7 +323,8 @@ func (r *reader) serve(t *testing.T, c *exec.Cmd, script string) {
 	address := regexp.MustCompile(`http://[0-9.]+:[0-9]+/`)
 	for buffer := make([]byte, 4096); !address.Match(said); {
 		n, err := out.Read(buffer)
-		if said = append(said, buffer[:n]...); err != nil {
+		said = append(said, buffer[:n]...)
+		if err != nil {
 			t.Fatalf("%s: %v\n%s", script, errors.Join(err, c.Wait()), said)
 		}
 	}

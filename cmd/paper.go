@@ -183,7 +183,8 @@ func (f *paperFlags) run(c *cobra.Command) error {
 	if f.plan.Controls && err == nil {
 		// A control runs with as much work as the run that it belongs to.
 		var more []study.Cell
-		if more, err = f.plan.Controlled(cells); err == nil {
+		more, err = f.plan.Controlled(cells)
+		if err == nil {
 			cells = append(cells, more...)
 			err = f.plan.Run(c.Context(), cells[len(cells)-len(more):], options)
 		}

@@ -50,7 +50,8 @@ fleet:
 	if diff := cmp.Diff(*p, again); diff != "" {
 		t.Errorf("predicted again: %s", diff)
 	}
-	if stdout, stderr, exit = finish(t, fedpace(t, "predict", s.path("run"), "--csv", "-")); exit != 0 || stdout != string(table) {
+	stdout, stderr, exit = finish(t, fedpace(t, "predict", s.path("run"), "--csv", "-"))
+	if exit != 0 || stdout != string(table) {
 		t.Errorf("the table again: %s\n%s\nwant %s", stderr, stdout, table)
 	}
 
@@ -64,16 +65,19 @@ fleet:
 		t.Errorf("before the run: %s\n%s", stderr, stdout)
 	}
 	page := s.path("report.html")
-	if _, stderr, exit = finish(t, fedpace(t, "report", s.path("run"), "--out", page)); exit != 0 {
+	_, stderr, exit = finish(t, fedpace(t, "report", s.path("run"), "--out", page))
+	if exit != 0 {
 		t.Fatal(stderr)
 	}
 	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "curves-") {
 		t.Errorf("%v: the report has no curves", err)
 	}
-	if _, stderr, exit = finish(t, fedpace(t, "verify", s.path("run"))); exit != 0 {
+	_, stderr, exit = finish(t, fedpace(t, "verify", s.path("run")))
+	if exit != 0 {
 		t.Error(stderr)
 	}
-	if _, stderr, exit = finish(t, fedpace(t, "run", "--replay", s.path("run"), "--out", s.path("again"), "--quiet")); exit != 0 {
+	_, stderr, exit = finish(t, fedpace(t, "run", "--replay", s.path("run"), "--out", s.path("again"), "--quiet"))
+	if exit != 0 {
 		t.Fatal(stderr)
 	}
 	if diff := cmp.Diff(p, s.summary("again").Prediction); diff != "" {

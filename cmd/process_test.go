@@ -54,7 +54,8 @@ func TestMain(m *testing.M) {
 
 func withPrograms(m *testing.M) int {
 	var err error
-	if programs, err = os.MkdirTemp("", "fedpace-test-"); err != nil {
+	programs, err = os.MkdirTemp("", "fedpace-test-")
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -33,7 +33,8 @@ func TestReports(t *testing.T) {
 		text := stdout.Bytes()
 		if test.file != "" {
 			var err error
-			if text, err = os.ReadFile(test.file); err != nil {
+			text, err = os.ReadFile(test.file)
+			if err != nil {
 				t.Error(err)
 			}
 		}

@@ -149,7 +149,8 @@ func resultsOf(t *testing.T, dir string) map[string]string {
 			for _, other := range []string{"wall_seconds", "files", "summary_sha256"} { // the files are compared themselves
 				delete(s, other)
 			}
-			if b, err = json.Marshal(s); err != nil {
+			b, err = json.Marshal(s)
+			if err != nil {
 				t.Fatal(err)
 			}
 		case "page.html", "progress.csv": // they tell wall times

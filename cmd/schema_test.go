@@ -70,7 +70,8 @@ func TestSchema_TakesConfigurations(t *testing.T) {
 			t.Fatalf("%s: %d files, %v", pattern, len(found), err)
 		}
 		for _, path := range found {
-			if files[path], err = os.ReadFile(path); err != nil {
+			files[path], err = os.ReadFile(path)
+			if err != nil {
 				t.Fatal(err)
 			}
 		}

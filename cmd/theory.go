@@ -129,7 +129,8 @@ func (f *adviceFlags) advise(c *cobra.Command) (err error) {
 		a, err = advise.AdviseRun(c.Context(), f.run, f.given, f.points)
 	} else {
 		var config config.Config
-		if config, err = f.load(); err == nil {
+		config, err = f.load()
+		if err == nil {
 			a, err = advise.Advise(config, f.given, f.points)
 		}
 	}

@@ -223,7 +223,8 @@ func TestTrainer_Device(t *testing.T) {
 		if a.Values == nil {
 			continue
 		}
-		if seen[a.Client] = true; len(a.Values) != 209662 {
+		seen[a.Client] = true
+		if len(a.Values) != 209662 {
 			t.Errorf("device %d sends %d values", a.Client, len(a.Values))
 		}
 		if a.Client == 201 && a.Samples != own.Samples(3) {

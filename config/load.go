@@ -173,7 +173,8 @@ func resolve(files []source, sets []string) (Config, error) {
 			return Config{}, err
 		}
 		var err error
-		if c, err = Defaults(c.Task); err != nil {
+		c, err = Defaults(c.Task)
+		if err != nil {
 			return Config{}, place(err)
 		}
 	}
@@ -309,7 +310,8 @@ func parseSet(s string) (*tree.Node, error) {
 		value == "null" ||
 		value != "" && strings.ContainsAny(value[:1], `"'{`) {
 		var err error
-		if n, err = tree.Value(tree.SetFlag+" "+path, tree.SetFlag, []byte(value)); err != nil {
+		n, err = tree.Value(tree.SetFlag+" "+path, tree.SetFlag, []byte(value))
+		if err != nil {
 			return nil, err
 		}
 	}

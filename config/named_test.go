@@ -47,7 +47,8 @@ func TestSchedules_Own(t *testing.T) {
 	} {
 		if s, err := base.Named(text); want == "" {
 			c := Demonstration()
-			if c.Schedule = s; c.Validate() == nil {
+			c.Schedule = s
+			if c.Validate() == nil {
 				t.Errorf("%s takes another's name", text)
 			}
 		} else if err == nil || !strings.HasPrefix(err.Error(), want) {

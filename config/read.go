@@ -415,7 +415,8 @@ func namedBy(p *registry.Point, v reflect.Value, n *tree.Node, path string) (w w
 	// Without a name, the options change the entry that is set already.
 	if named != nil {
 		short := false
-		if w.entry, short, err = entryOf(p, named, path, namePath); err != nil {
+		w.entry, short, err = entryOf(p, named, path, namePath)
+		if err != nil {
 			return w, err
 		}
 		if short {

@@ -106,7 +106,8 @@ func (d *driver) save() error {
 // the configuration is an error that wraps [ErrState].
 func (d *driver) restore(s *State) (err error) {
 	d.clock = simclock.Restore(s.Clock)
-	if d.machine, err = round.Restore(d.config.Round, s.Machine); err != nil {
+	d.machine, err = round.Restore(d.config.Round, s.Machine)
+	if err != nil {
 		err = fmt.Errorf("%w: %w", ErrState, err)
 	}
 	return err

@@ -158,7 +158,8 @@ func (s *scene) anyRules(t *rapid.T) (c round.Config, algorithm string) {
 		}
 		c = flat
 	}
-	if c.Late = rapid.SampledFrom([]closing.Lateness{nil, closing.Use{Limit: 1}, closing.Use{Limit: 4}}).Draw(t, "late"); c.Validate() != nil {
+	c.Late = rapid.SampledFrom([]closing.Lateness{nil, closing.Use{Limit: 1}, closing.Use{Limit: 4}}).Draw(t, "late")
+	if c.Validate() != nil {
 		c.Late = nil
 	} else if closing.UsesLate(c.Late) {
 		algorithms = slices.DeleteFunc(algorithms, func(a string) bool { return a == "scaffold" || strings.Contains(a, "_k") })

@@ -53,7 +53,8 @@ func Run(ctx context.Context, transport bus.Transport, c Config) (result *Result
 		}
 		return err
 	}
-	if err = d.open(driving); err != nil {
+	err = d.open(driving)
+	if err != nil {
 		return nil, errors.Join(d.cause(err), d.close())
 	}
 	if f := c.Observer.Stats; f != nil {
@@ -115,7 +116,8 @@ func (d *driver) open(ctx context.Context) (err error) {
 		return nil
 	}
 	if c.Devices != nil {
-		if d.devices, err = d.openDevices(ctx); err != nil {
+		d.devices, err = d.openDevices(ctx)
+		if err != nil {
 			return err
 		}
 	}
@@ -201,7 +203,8 @@ func (d *driver) play(ctx context.Context) error {
 		if err := d.take(ctx, next, effects); err != nil {
 			return d.cause(err)
 		}
-		if effects, err = d.machine.Step(next.event); err != nil {
+		effects, err = d.machine.Step(next.event)
+		if err != nil {
 			return err
 		}
 	}
@@ -395,7 +398,8 @@ func (d *driver) train(ctx context.Context, tasks []round.Task) (o occurrence, e
 func (d *driver) evaluate(ctx context.Context, effects *round.Effects) (o occurrence, err error) {
 	o.event.Kind = round.Evaluated
 	if number := effects.EvaluateClients; number > 0 {
-		if o.scores, err = d.aggregator.EvaluateClients(ctx, number); err != nil {
+		o.scores, err = d.aggregator.EvaluateClients(ctx, number)
+		if err != nil {
 			return o, err
 		}
 	}

@@ -88,7 +88,8 @@ func readCIFARArchive(f io.Reader, opt federated.Options) (*federated.Grouped, e
 			return nil, fmt.Errorf("truncated or damaged archive: %w", err)
 		}
 		if i := slices.Index(cifarFiles[:], path.Base(entry.Name)); i >= 0 {
-			if parts[i], err = readCIFAR(archive); err != nil {
+			parts[i], err = readCIFAR(archive)
+			if err != nil {
 				return nil, fmt.Errorf("%s: %w", entry.Name, err)
 			}
 		}

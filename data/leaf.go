@@ -83,7 +83,8 @@ func leafShards(s *federated.Source) (train, test []string, err error) {
 	// LEAF keeps the folders of training and test files in data/.
 	for _, below := range []string{"", "data"} {
 		dir := filepath.Join(s.Path, below)
-		if train, err = leafPart(dir, "train", "training"); train != nil && err == nil {
+		train, err = leafPart(dir, "train", "training")
+		if train != nil && err == nil {
 			test, err = leafPart(dir, "test", "test")
 		}
 		if train != nil || err != nil {
@@ -135,7 +136,8 @@ func openShard(path string, reading *federated.Reading) (s *leafShard, sum [sha2
 	defer f.File.Close()
 	// The digest is computed while the file is decoded, so that it is read once.
 	h := sha256.New()
-	if s, err = readShard(io.TeeReader(f.Content(reading), h)); err != nil {
+	s, err = readShard(io.TeeReader(f.Content(reading), h))
+	if err != nil {
 		return nil, sum, fmt.Errorf("%s: %w", filepath.Base(path), err)
 	}
 	s.name = filepath.Base(path)
@@ -591,7 +593,8 @@ func group(
 				trainSamples, held = split(len(g.Names)+g.Excluded, trainSamples)
 			// The user has test samples of its own.
 			case tests[name] != nil:
-				if held, err = take(tests[name], name); err != nil {
+				held, err = take(tests[name], name)
+				if err != nil {
 					return nil, err
 				}
 			}

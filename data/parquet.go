@@ -52,7 +52,8 @@ func (Parquet) Open(s *federated.Source, opt federated.Options) (set federated.S
 	defer parquetfile.Damaged(&err)
 	files := []federated.TableFile{{Path: s.Path}}
 	if s.Folder {
-		if files, err = federated.TableFiles(s.Path, ".parquet"); err != nil {
+		files, err = federated.TableFiles(s.Path, ".parquet")
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -100,14 +100,16 @@ func OpenPrepared(
 		rebuilt = "not prepared yet"
 	}
 	// The sources are read in full, which is what a prepared file saves.
-	if set, err = OpenWith(r, path, opt); err != nil {
+	set, err = OpenWith(r, path, opt)
+	if err != nil {
 		return nil, rebuilt, err
 	}
 	if err := errors.Join(writePrepared(cache, key, set), set.Close()); err != nil {
 		return nil, rebuilt, fmt.Errorf("data: %s: %w", path, err)
 	}
 	// The file that was just written is read again, so that the set is always the mapped one.
-	if s, err = readPrepared(cache, key); err != nil {
+	s, err = readPrepared(cache, key)
+	if err != nil {
 		return nil, rebuilt, fmt.Errorf("data: %s was just written: %w", cache, err)
 	}
 	return s, rebuilt, nil
@@ -459,7 +461,8 @@ func (p *prepared) set() (*federated.Grouped, error) {
 	s.Labels = numbers[int32](p, "labels")
 	var n int
 	var err error
-	if s.Rows, n, err = p.rows(); err != nil {
+	s.Rows, n, err = p.rows()
+	if err != nil {
 		return nil, err
 	}
 	if p.Info.Targets > 0 {

@@ -92,7 +92,8 @@ func open(r federated.Reader, path string, opt federated.Options) (set federated
 	source := &federated.Source{}
 	// A reader that makes its set has no path to open.
 	if r == nil || path != "" {
-		if source, err = federated.OpenSource(path); err != nil {
+		source, err = federated.OpenSource(path)
+		if err != nil {
 			return nil, err
 		}
 		defer source.File.Close()
@@ -113,7 +114,8 @@ func open(r federated.Reader, path string, opt federated.Options) (set federated
 		}
 	}
 	if r == nil {
-		if r, err = findReader(source); err != nil {
+		r, err = findReader(source)
+		if err != nil {
 			return nil, err
 		}
 		defer func() {
@@ -125,7 +127,8 @@ func open(r federated.Reader, path string, opt federated.Options) (set federated
 	// The display shows the progress from here on.
 	opt.Reading.Begin(path, sourceSize(source))
 	defer opt.Reading.End()
-	if set, err = r.Open(source, opt); err != nil {
+	set, err = r.Open(source, opt)
+	if err != nil {
 		return nil, err
 	}
 	if err := fitsTask(set, opt); err != nil {

@@ -360,7 +360,8 @@ func (t *tweetTexts) Bags(by *federated.Grouping, name string) (*federated.Group
 		g.Add(name, train, nil)
 	}
 	var err error
-	if g.Held, err = bag(by.Held); err != nil {
+	g.Held, err = bag(by.Held)
+	if err != nil {
 		return nil, err
 	}
 	s := federated.Grouped{

@@ -158,7 +158,8 @@ type performance struct {
 
 func readPerformance(t *testing.T) (p performance) {
 	var err error
-	if p.peers, err = table.Read[peer]("performance/peers.csv"); err != nil {
+	p.peers, err = table.Read[peer]("performance/peers.csv")
+	if err != nil {
 		t.Fatal(err)
 	}
 	rows, err := table.Read[grown]("performance/growth.csv")

@@ -55,7 +55,8 @@ func TestOptuna(t *testing.T) {
 		c := exec.CommandContext(t.Context(), python, "-B", "optuna/search.py", "4")
 		c.Env, c.Stderr = env, os.Stderr
 		var err error
-		if said[i], err = c.Output(); err != nil {
+		said[i], err = c.Output()
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -118,7 +118,8 @@ func TestModels_GoldenValuesOfPyTorch(t *testing.T) {
 	for _, g := range golden {
 		name, optimizer := g.Spec, Optimizer(nil)
 		if g.Optimizer != nil {
-			if optimizer, err = Optimizers.Decode(string(g.Optimizer)); err != nil {
+			optimizer, err = Optimizers.Decode(string(g.Optimizer))
+			if err != nil {
 				t.Fatal(err)
 			}
 			name += " by " + Optimizers.Text(optimizer)
@@ -128,7 +129,8 @@ func TestModels_GoldenValuesOfPyTorch(t *testing.T) {
 				m := parse(t, g.Spec)
 				steps := len(g.Losses)
 				if isa != fastest() && m.Params() > 100_000 && m.Samples().Input != Sparse && !slow.On() {
-					if steps = 8; isa == kernel.Go {
+					steps = 8
+					if isa == kernel.Go {
 						steps = 1 // half a minute in plain Go, several with the race detector
 					}
 				}

@@ -41,7 +41,8 @@ func parse(t testing.TB, spec string) Model {
 // for a classifier.
 func evaluate(m Model, w Workspace, params []float32, b *Batch) (lossSum float64, correct int, err error) {
 	scores := make([]Score, len(m.Metrics()))
-	if lossSum, err = w.Evaluate(params, b, scores); err == nil && len(scores) > 0 {
+	lossSum, err = w.Evaluate(params, b, scores)
+	if err == nil && len(scores) > 0 {
 		if n := scores[0].Weight; n != float64(b.N) {
 			err = fmt.Errorf("the accuracy of %d samples has weight %g", b.N, n)
 		}

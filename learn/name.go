@@ -57,7 +57,8 @@ func architecture(name string) (_ Architecture, of Samples, err error) {
 	}
 	// Only a list of layers has its samples in its name, before a semicolon.
 	if samples, list, ok := strings.Cut(text, ";"); ok {
-		if of, err = samplesOf(samples); err != nil {
+		of, err = samplesOf(samples)
+		if err != nil {
 			return nil, of, err
 		}
 		text = "[" + list + "]"

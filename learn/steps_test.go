@@ -66,7 +66,8 @@ func TestParameters_ArePyTorchs(t *testing.T) {
 					}
 					// A parameter has 24 bits, of which a step moves the last ones.
 					within := 1e-5*moved + 0x1p-23*math.Abs(float64(after[step][at]))
-					if worst = max(worst, off/moved); off > within {
+					worst = max(worst, off/moved)
+					if off > within {
 						t.Errorf("step %d, %s: parameter %d is %g, PyTorch's %g: %.2g of the longest move", step+1, tensor.Name, at, after[step][at], theirs[step*m.Params()+at], off/moved)
 					}
 				}

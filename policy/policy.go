@@ -160,7 +160,8 @@ func bindComponent(v reflect.Value, key string, start func(string, Policy) (Aske
 	// What an interface holds cannot be set, so a copy takes its place.
 	component := reflect.New(v.Elem().Type()).Elem()
 	component.Set(v.Elem())
-	if changed, err = bind(component, key, start); err != nil {
+	changed, err = bind(component, key, start)
+	if err != nil {
 		return changed, err
 	}
 	// The component itself comes after those within it.

@@ -71,7 +71,8 @@ func newCell(c config.Config, schedule string) (Cell, error) {
 	equalTime(&c)
 	if schedule != "" {
 		var err error
-		if c.Schedule, err = c.Schedule.Named(schedule); err != nil {
+		c.Schedule, err = c.Schedule.Named(schedule)
+		if err != nil {
 			return Cell{Schedule: schedule}, err
 		}
 	}
@@ -137,7 +138,8 @@ func alike(mine config.Config, run *folder.Run, exact bool) (_ config.Config, er
 		mine.Kernel = found.Kernel
 	} else if mine.Kernel != found.Kernel {
 		// Kernel auto of a run that an earlier version trained stands as auto in its folder.
-		if mine.Kernel, err = problem.Kernel(mine); err != nil {
+		mine.Kernel, err = problem.Kernel(mine)
+		if err != nil {
 			return mine, err
 		}
 	}
@@ -155,7 +157,8 @@ func alike(mine config.Config, run *folder.Run, exact bool) (_ config.Config, er
 	if exact {
 		// Resolve also chooses a kernel, but the one found above must stay.
 		kernel := mine.Kernel
-		if mine, err = problem.Resolve(mine); err != nil {
+		mine, err = problem.Resolve(mine)
+		if err != nil {
 			return mine, err
 		}
 		mine.Kernel = kernel
@@ -362,7 +365,8 @@ func (f *finder) look(ctx context.Context, c *Cell, dir string, exact bool) (s *
 		return nil, fmt.Errorf("which is of another configuration: %s", keys), nil
 	}
 	c.tags = found.Config.Tags
-	if s, err = folder.Completed(dir); err != nil || s == nil {
+	s, err = folder.Completed(dir)
+	if err != nil || s == nil {
 		return nil, nil, err
 	}
 	difference, err = f.inputs.Difference(ctx, c.Config, s)

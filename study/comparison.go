@@ -65,7 +65,8 @@ func Run(ctx context.Context, p Plan, o Options) (*Comparison, error) {
 	// The second stage plays only the further seeds, because the runs of the first are complete.
 	if seeds := r.seedsNeeded(o.Run.Notify); seeds > p.Seeds {
 		p.Seeds, p.Until.first = seeds, p.Seeds
-		if r, err = p.compare(ctx, o); err != nil {
+		r, err = p.compare(ctx, o)
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -66,7 +66,8 @@ func ParseGrid(s string) (Grid, error) {
 	parts, err := Split(list)
 	for _, part := range parts {
 		var values []string
-		if values, err = rangeOf(part); err != nil {
+		values, err = rangeOf(part)
+		if err != nil {
 			break
 		}
 		g.Values = append(g.Values, values...)

@@ -127,7 +127,8 @@ func (d *Difference) isMeasured() bool { return d.N+d.Never+d.Missed > 0 }
 // Empty parts are left out.
 func paragraphs(text string) (list []string) {
 	for _, part := range strings.Split(text, "\n\n") {
-		if part = strings.TrimSpace(part); part != "" {
+		part = strings.TrimSpace(part)
+		if part != "" {
 			list = append(list, part)
 		}
 	}

@@ -93,7 +93,8 @@ func MeasureCompute(ctx context.Context, subject *Subject, t Timing, notice func
 		return c, err
 	}
 	defer func() { err = errors.Join(err, device.Close()) }()
-	if err = device.Prepare(ctx, Run, subject.Welcome); err != nil {
+	err = device.Prepare(ctx, Run, subject.Welcome)
+	if err != nil {
 		return c, err
 	}
 	params, err := device.Initial(ctx, 1)
@@ -167,7 +168,8 @@ func measureSteps(e stopping, first int, subject string, run func(steps int) (fl
 	}
 	// A task is a small part of the whole time, so that there are several of them.
 	length := min(longTask, e.seconds/10)
-	if c.Steps, err = chooseSteps(length, maxSteps, run); err != nil {
+	c.Steps, err = chooseSteps(length, maxSteps, run)
+	if err != nil {
 		return c, err
 	}
 	short := Group{Size: 1}

@@ -87,7 +87,8 @@ func (t *secureTimes) play(number uint32) error {
 			return err
 		}
 		t.check = append(t.check, timeOfCheck(public, identity))
-		if members[i], err = secagg.NewClient(rand.Reader, c, terms, identity, uint32(i), 1); err != nil {
+		members[i], err = secagg.NewClient(rand.Reader, c, terms, identity, uint32(i), 1)
+		if err != nil {
 			return err
 		}
 		entry, err := members[i].Keys()

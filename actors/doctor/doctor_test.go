@@ -45,7 +45,8 @@ func TestDoctor_VersionsAreCompared(t *testing.T) {
 		if (got.Mend != "") != (want.State == Warning) {
 			t.Errorf("%s: what mends it is %q", version, got.Mend)
 		}
-		if got.Mend = ""; got != want {
+		got.Mend = ""
+		if got != want {
 			t.Errorf("%s: %+v, want %+v", version, got, want)
 		}
 		if told := found["told"]; !strings.Contains(told.Text, "all but loss") {

@@ -124,7 +124,8 @@ func server(ctx context.Context, c *Config) (findings []Finding) {
 	n := conn.NATS()
 	trips := make([]time.Duration, roundTrips)
 	for i := range trips {
-		if trips[i], err = n.RTT(); err != nil {
+		trips[i], err = n.RTT()
+		if err != nil {
 			return []Finding{failure(
 				"server",
 				fmt.Sprintf("%s answers no ping: %v", conn.Address(), err),

@@ -116,10 +116,12 @@ func sound(t *testing.T) (base []float32, models [][]float32) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if base, err = p.Initial(t.Context(), 1); err != nil {
+	base, err = p.Initial(t.Context(), 1)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if models, err = train(t.Context(), worker(t, p), base); err != nil || len(models) != 3 {
+	models, err = train(t.Context(), worker(t, p), base)
+	if err != nil || len(models) != 3 {
 		t.Fatalf("%d models, %v", len(models), err)
 	}
 	return base, models

@@ -66,7 +66,8 @@ func (p *Program) Restarts() int64 { return p.restarts.Load() }
 // its metrics and, if it has any, its own data. The first worker takes over the process. Close the
 // program after use.
 func Open(ctx context.Context, c Config) (_ *Program, err error) {
-	if c.library, err = child.PythonLibrary(); err != nil {
+	c.library, err = child.PythonLibrary()
+	if err != nil {
 		return nil, fmt.Errorf("trainer: %w", err)
 	}
 	p := &Program{config: c}
@@ -117,7 +118,8 @@ func (p *Program) start(ctx context.Context, worker int) (_ *process, _ *Greetin
 	if c.Data != nil {
 		h.Data = &c.Data.about
 	}
-	if err = process.send(ctx, &request{Hello: h}); err != nil {
+	err = process.send(ctx, &request{Hello: h})
+	if err != nil {
 		return nil, nil, p.explain(process, err)
 	}
 	// Signs of life must not keep the start waiting forever.
@@ -142,7 +144,8 @@ func (p *Program) start(ctx context.Context, worker int) (_ *process, _ *Greetin
 	case r.Hello == nil:
 		return nil, nil, process.wrong("its first reply is no greeting")
 	}
-	if err = r.Hello.check(); err != nil {
+	err = r.Hello.check()
+	if err != nil {
 		return nil, nil, process.wrong("%v", err)
 	}
 	// Exactly one of the run and the trainer brings the data.

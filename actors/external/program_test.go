@@ -25,7 +25,8 @@ func TestProgram_FrozenPartIdentifiesModel(t *testing.T) {
 	if d := one.differs(other); d != "" {
 		t.Errorf("alike: %s", d)
 	}
-	if other.Tensors[1].Frozen = true; one.differs(other) == "" {
+	other.Tensors[1].Frozen = true
+	if one.differs(other) == "" {
 		t.Error("one that freezes what the other lets move counts as the same")
 	}
 }

@@ -92,7 +92,8 @@ func Share(set federated.Set) (_ *Shared, err error) {
 	// made says that the samples in g were made for this call, and nobody else uses them.
 	g, made := in.InMemory()
 	s := &Shared{set: g}
-	if s.temporary, err = child.TemporaryFile(); err != nil {
+	s.temporary, err = child.TemporaryFile()
+	if err != nil {
 		return nil, err
 	}
 	s.open = []*os.File{s.temporary}

@@ -195,7 +195,8 @@ func TestAvailability_RecordedSessions(t *testing.T) {
 		for _, client := range []int{client, client + 5, client + 5000} {
 			at := int64(0)
 			for _, want := range c.changes {
-				if at = f.NextChange(client, at); at != want*second {
+				at = f.NextChange(client, at)
+				if at != want*second {
 					t.Errorf("client %d changes at %d ns, want %d s", client, at, want)
 				}
 			}

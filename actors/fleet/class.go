@@ -60,7 +60,8 @@ type class struct {
 // is.
 func (k *class) prepare(s Slowdown, a Availability, files *Files) (err error) {
 	if s != nil {
-		if k.slow, err = s.Slowing(); err != nil {
+		k.slow, err = s.Slowing()
+		if err != nil {
 			return registry.Below("slowdown", err)
 		}
 	}

@@ -87,7 +87,8 @@ func TestCorrelation_SpeedFollowsData(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if speed[client] = -float64(d.Compute); of == "upload" {
+				speed[client] = -float64(d.Compute)
+				if of == "upload" {
 					speed[client] = -float64(d.Upload)
 				}
 			}

@@ -59,7 +59,8 @@ func TestDevices_HaveTheirClasses(t *testing.T) {
 		case 0:
 			want.Compute = 80 * 200_000_000
 		case 2:
-			if want, err = alone.Plan(alone.Client(client), 7, 80, bits, 0); err != nil {
+			want, err = alone.Plan(alone.Client(client), 7, 80, bits, 0)
+			if err != nil {
 				t.Fatal(err)
 			}
 		}

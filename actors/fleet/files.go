@@ -46,10 +46,11 @@ func load[T any](f *Files, path, key string, read func(io.Reader) (T, error)) (v
 	if v, ok := f.loaded[key].(T); ok {
 		return v, nil
 	}
-	if err = f.Read(path, func(in io.Reader) (err error) {
+	err = f.Read(path, func(in io.Reader) (err error) {
 		v, err = read(in)
 		return err
-	}); err == nil {
+	})
+	if err == nil {
 		f.loaded[key] = v
 	}
 	return v, err

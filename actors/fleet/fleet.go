@@ -101,12 +101,14 @@ func newFleet(c Config, seed uint64, files *Files) (*Fleet, error) {
 	}
 	var steps Distribution
 	if c.Compute.Measured != "" && files != nil {
-		if steps, err = files.steps(c.Compute); err != nil {
+		steps, err = files.steps(c.Compute)
+		if err != nil {
 			return nil, err
 		}
 	}
 	f := &Fleet{seed: seed, firstReal: math.MaxInt, deadline: c.Deadline}
-	if f.real, err = c.classesOfDevices(); err != nil {
+	f.real, err = c.classesOfDevices()
+	if err != nil {
 		return nil, err
 	}
 	// Without classes all clients alike have one, which is made of network and compute.

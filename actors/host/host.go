@@ -291,7 +291,8 @@ func (h *Host) evaluate(ctx context.Context, job *bus.Job, params []float32, t *
 			measured.Outcomes = new(metric.Outcomes)
 		}
 		var err error
-		if measured.State, err = h.clientState(ctx, s.KeptDigest); err != nil {
+		measured.State, err = h.clientState(ctx, s.KeptDigest)
+		if err != nil {
 			return nil, err
 		}
 		loss, scores, err := t.Evaluate(ctx, params, measured)

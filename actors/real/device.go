@@ -347,7 +347,8 @@ func (w *Device) agree(welcome *bus.Welcome) error {
 		// Without a mapping of the run's, only the device's own options say what columns mean.
 		if welcome.Mapping != "" {
 			var err error
-			if reader, err = federated.Readers.Decode(welcome.Mapping); err != nil {
+			reader, err = federated.Readers.Decode(welcome.Mapping)
+			if err != nil {
 				return fmt.Errorf("data: the run's mapping: %w", err)
 			}
 		}
@@ -387,12 +388,13 @@ func (w *Device) Prepare(ctx context.Context, run string, welcome *bus.Welcome) 
 			if err := w.Close(); err != nil {
 				return err
 			}
-			if w.set, err = synthetic.New(
+			w.set, err = synthetic.New(
 				welcome.Task,
 				int(welcome.Clients),
 				welcome.DataSeed,
 				welcome.Heterogeneity,
-			); err != nil {
+			)
+			if err != nil {
 				return err
 			}
 			w.made = wanted
@@ -458,7 +460,8 @@ func (w *Device) problemOf(ctx context.Context, welcome *bus.Welcome) (p actors.
 			return p, fmt.Errorf("local noise: %w", err)
 		}
 	}
-	if p.Model, err = w.modelOf(ctx, spec.Model); err != nil {
+	p.Model, err = w.modelOf(ctx, spec.Model)
+	if err != nil {
 		return p, err
 	}
 	if spec.Model != "" && learn.Communicated(p.Model) != int(welcome.Params) {
@@ -476,7 +479,8 @@ func (w *Device) problemOf(ctx context.Context, welcome *bus.Welcome) (p actors.
 	// The set is read here because an external trainer may have brought it with its model.
 	p.Set = w.set
 	p.Trainer = w.program
-	if p.Algorithm, err = algorithm.Algorithms.Decode(spec.Algorithm); err == nil && spec.Local != "" {
+	p.Algorithm, err = algorithm.Algorithms.Decode(spec.Algorithm)
+	if err == nil && spec.Local != "" {
 		p.Optimizer, err = learn.Optimizers.Decode(spec.Local)
 	}
 	if err == nil && spec.Compression != "" {
@@ -534,11 +538,13 @@ func (w *Device) modelOf(ctx context.Context, name string) (learn.ModelInfo, err
 func (w *Device) start(ctx context.Context) (err error) {
 	c := external.Config{Command: w.config.Trainer, Threads: runtime.GOMAXPROCS(0), Notice: w.config.Notice}
 	if w.config.Data != TrainerData {
-		if c.Data, err = external.Share(w.set); err != nil {
+		c.Data, err = external.Share(w.set)
+		if err != nil {
 			return err
 		}
 	}
-	if w.program, err = external.Open(ctx, c); err != nil {
+	w.program, err = external.Open(ctx, c)
+	if err != nil {
 		return errors.Join(err, c.Data.Close())
 	}
 	if w.config.Data == TrainerData {

@@ -107,7 +107,8 @@ func newStudy(t *testing.T, set federated.Set, layers string) *study {
 	}
 	s := &study{model: model, set: set, lie: 8}
 	for w := range s.trainers {
-		if s.trainers[w], err = actors.NewTrainer(actors.Problem{Model: model, Set: set, Seed: 1, Batch: 32, Augment: actors.NoAugment, Algorithm: algorithm.Default, Kernel: kernel}); err != nil {
+		s.trainers[w], err = actors.NewTrainer(actors.Problem{Model: model, Set: set, Seed: 1, Batch: 32, Augment: actors.NoAugment, Algorithm: algorithm.Default, Kernel: kernel})
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

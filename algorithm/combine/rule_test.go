@@ -484,7 +484,8 @@ func TestGeometricMedian_NearHalfByzantine(t *testing.T) {
 		for i := range updates {
 			updates[i] = make([]int64, params)
 			for p := range updates[i] {
-				if updates[i][p] = int64(0.01 * r.NormFloat64() * algorithm.Unit); i < 48 {
+				updates[i][p] = int64(0.01 * r.NormFloat64() * algorithm.Unit)
+				if i < 48 {
 					updates[i][p] = lie * algorithm.Unit
 				}
 			}

@@ -101,7 +101,8 @@ func NewClient(
 	if _, err := io.ReadFull(random, drawn[:]); err != nil {
 		return nil, fmt.Errorf("secagg: draw a key: %w", err)
 	}
-	if x.shareKey, err = ecdh.X25519().NewPrivateKey(drawn[:]); err != nil {
+	x.shareKey, err = ecdh.X25519().NewPrivateKey(drawn[:])
+	if err != nil {
 		return nil, fmt.Errorf("secagg: draw a key: %w", err)
 	}
 	x.maskKey = x.maskSecret.maskKey()

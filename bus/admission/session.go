@@ -166,7 +166,8 @@ func (x *session) login() (id string, err error) {
 	}
 	hello := bytes.Clone(line)
 	// Every client of NATS asks whether it is accepted before it says anything else.
-	if line, err = x.clientReader.ReadSlice('\n'); err != nil {
+	line, err = x.clientReader.ReadSlice('\n')
+	if err != nil {
 		return "", err
 	}
 	if _, ok := cutVerb(line, "PING"); !ok {

@@ -135,7 +135,8 @@ func Open(dir string) (*Authority, error) {
 		if err != nil {
 			return nil, err
 		}
-		if k.pair.KeyPair, err = nkeys.FromSeed(bytes.TrimSpace(seed)); err == nil {
+		k.pair.KeyPair, err = nkeys.FromSeed(bytes.TrimSpace(seed))
+		if err == nil {
 			k.pair.public, err = k.pair.PublicKey()
 		}
 		// A key under another's name would sign what nobody accepts.

@@ -28,7 +28,8 @@ func Echo(b *testing.B, server nats.InProcessConnProvider, clients, exchanges in
 		c, err := nats.Connect("", nats.InProcessServer(server))
 		if err == nil {
 			var s *nats.Subscription
-			if s, err = c.Subscribe(subject, func(m *nats.Msg) { f(c, m) }); err == nil {
+			s, err = c.Subscribe(subject, func(m *nats.Msg) { f(c, m) })
+			if err == nil {
 				err = errors.Join(s.SetPendingLimits(-1, -1), c.Flush())
 			}
 		}

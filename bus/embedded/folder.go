@@ -36,7 +36,8 @@ func newFolder() (*folder, error) {
 		return nil, err
 	}
 	f := &folder{path: path}
-	if f.lock, err = os.Create(filepath.Join(path, lockName)); err == nil {
+	f.lock, err = os.Create(filepath.Join(path, lockName))
+	if err == nil {
 		err = filelock.Lock(f.lock)
 	}
 	if err != nil {

@@ -79,7 +79,8 @@ func Start(ctx context.Context, c Config) (_ *Embedded, err error) {
 		return nil, errors.New("bus: a server that listens needs an authority, whose credentials its users must have")
 	}
 	s := &Embedded{config: c, stop: func() {}}
-	if s.folder, err = newFolder(); err != nil {
+	s.folder, err = newFolder()
+	if err != nil {
 		return nil, fmt.Errorf("bus: folder of the embedded server: %w", err)
 	}
 	defer func() {
@@ -92,7 +93,8 @@ func Start(ctx context.Context, c Config) (_ *Embedded, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.server, err = server.NewServer(options); err != nil {
+	s.server, err = server.NewServer(options)
+	if err != nil {
 		return nil, fmt.Errorf("bus: embedded server: %w", err)
 	}
 	s.server.SetLoggerV2(&s.log, false, false, false)

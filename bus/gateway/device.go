@@ -188,7 +188,8 @@ func OpenDevice(ctx context.Context, conn bus.Line, c DeviceConfig) (*Device, er
 	// The timer starts now, but heartbeat sends nothing before the device has joined.
 	d.beat = time.AfterFunc(0, d.heartbeat)
 	var err error
-	if d.sub, err = conn.Subscribe(subject.Device(cmp.Or(c.Run, "*"), c.ID, subject.Task), nil, d.onTask); err != nil {
+	d.sub, err = conn.Subscribe(subject.Device(cmp.Or(c.Run, "*"), c.ID, subject.Task), nil, d.onTask)
+	if err != nil {
 		return nil, fmt.Errorf("bus: subscribe for device %s: %w", c.ID, err)
 	}
 	d.unwatch = conn.Watch(d.mailbox.Fail, d.interrupted)

@@ -83,7 +83,8 @@ func (o *office) serve() <-chan error {
 			task, err := o.device.Next(ctx)
 			if err == nil {
 				var params []float32
-				if params, err = o.device.Model(task.Context, "r", bus.DigestFrom(task.Task.ModelDigest)); err == nil {
+				params, err = o.device.Model(task.Context, "r", bus.DigestFrom(task.Task.ModelDigest))
+				if err == nil {
 					err = o.device.Send(task.Context, task.Run, &bus.DeviceUpdate{Values: params, Update: &bus.Update{Task: task.Task.Task, Samples: 1}})
 				}
 			}

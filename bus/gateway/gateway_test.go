@@ -33,7 +33,8 @@ func openOffice(t *testing.T, run string, check func(*bus.DeviceUpdate) error) *
 	o := &office{Guarded: bustest.NewGuarded(t)}
 	inside := o.Inside()
 	var err error
-	if o.run, err = inside.OpenCoordinator(t.Context(), "r", bus.CoordinatorConfig{Kernel: "go", PublishModels: true}); err != nil {
+	o.run, err = inside.OpenCoordinator(t.Context(), "r", bus.CoordinatorConfig{Kernel: "go", PublishModels: true})
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = o.run.Close(context.Background()) })

@@ -27,21 +27,24 @@ func openLink(t *testing.T, params int, upload float64) *link {
 	t.Helper()
 	l := &link{T: t}
 	var err error
-	if l.server, err = embedded.Start(t.Context(), embedded.Config{Listen: "127.0.0.1:0", Open: true}); err != nil {
+	l.server, err = embedded.Start(t.Context(), embedded.Config{Listen: "127.0.0.1:0", Open: true})
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(l.server.Close)
-	if l.gateway, err = gateway.Open(t.Context(), l.line(natsconn.Config{Server: l.server}), "r", gateway.Config{
+	l.gateway, err = gateway.Open(t.Context(), l.line(natsconn.Config{Server: l.server}), "r", gateway.Config{
 		Devices: []string{"pi"}, Calls: time.Hour, // the device asks by itself
 		Welcome: &bus.Welcome{Clients: 1, Params: uint32(params), HeartbeatSeconds: 60, Spec: &bus.Spec{Model: "linear:2,2", Batch: 1}},
-	}); err != nil {
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.gateway.Close() })
 	l.connect("", upload)
 	t.Cleanup(func() { l.proxy.Close() })
 	line := l.line(natsconn.Config{URL: "nats://" + l.proxy.Address(), Patience: -1, Slow: true})
-	if l.device, err = gateway.OpenDevice(t.Context(), line, gateway.DeviceConfig{ID: "pi", Run: "r", Join: &bus.Join{Name: "pi"}}); err != nil {
+	l.device, err = gateway.OpenDevice(t.Context(), line, gateway.DeviceConfig{ID: "pi", Run: "r", Join: &bus.Join{Name: "pi"}})
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.device.Close() })
@@ -61,7 +64,8 @@ func (l *link) line(c natsconn.Config) *natsconn.Conn {
 func (l *link) connect(at string, upload float64) {
 	l.Helper()
 	var err error
-	if l.proxy, err = throttle.Start(throttle.Config{Server: strings.TrimPrefix(l.server.URL(), "nats://"), Listen: at, Upload: upload}); err != nil {
+	l.proxy, err = throttle.Start(throttle.Config{Server: strings.TrimPrefix(l.server.URL(), "nats://"), Listen: at, Upload: upload})
+	if err != nil {
 		l.Fatal(err)
 	}
 }

@@ -118,7 +118,8 @@ func TestGateway_DeviceAtWork(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, n := range news {
-			if updated = updated || n.Kind == gateway.Updated; n.Kind == gateway.Rejoined {
+			updated = updated || n.Kind == gateway.Updated
+			if n.Kind == gateway.Rejoined {
 				t.Error("the run takes its task for lost")
 			}
 		}

@@ -92,7 +92,8 @@ func TestPermissions_Device(t *testing.T) {
 		if err != nil || len(m.Data) == 0 {
 			t.Fatalf("the model: %v, %v", m, err)
 		}
-		if m, err = pi.Request(get+"1", nil, patience); err != nil || m.Header.Get("Status") != "404" {
+		m, err = pi.Request(get+"1", nil, patience)
+		if err != nil || m.Header.Get("Status") != "404" {
 			t.Fatalf("a chunk that is not there: %v, %v", m, err)
 		}
 	})

@@ -37,7 +37,8 @@ func BenchmarkCohort(b *testing.B) {
 				}
 				for n := 0; n < 10; {
 					var err error
-					if plans, err = c.TakePlans(b.Context(), plans); err != nil {
+					plans, err = c.TakePlans(b.Context(), plans)
+					if err != nil {
 						b.Fatal(err)
 					}
 					n += len(plans)
@@ -122,7 +123,8 @@ func exchange(b *testing.B, p *place) time.Duration {
 				b.Fatal(err)
 			}
 		}
-		if plans, err = c.TakePlans(b.Context(), plans); err != nil {
+		plans, err = c.TakePlans(b.Context(), plans)
+		if err != nil {
 			b.Fatal(err)
 		}
 		planned += len(plans)

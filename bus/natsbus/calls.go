@@ -390,7 +390,8 @@ func (h *Host) callRequest(on string, p *bus.CallPart, decode func([]byte) error
 		if err != nil {
 			return err
 		}
-		if err = decode(reply.Data); err != nil {
+		err = decode(reply.Data)
+		if err != nil {
 			damaged++
 		}
 		return err

@@ -112,7 +112,8 @@ func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.Coord
 		return nil, err
 	}
 	// Nothing of the run may be changed on the server before the lease is held.
-	if o.lease, err = c.acquireLease(ctx, o.js, run, &o.config); err != nil {
+	o.lease, err = c.acquireLease(ctx, o.js, run, &o.config)
+	if err != nil {
 		return nil, err
 	}
 	o.sums.hear = o.lease.fence.hear
@@ -169,7 +170,8 @@ func (c *Conn) newCoordinator(run string, config bus.CoordinatorConfig) (*Coordi
 	o.leaderless = newLeaderlessWatch(c, o.js)
 	// A run without Info admits no hosts of other processes.
 	if config.Info != nil {
-		if o.hosts, err = newHostRegistry(c, run, &o.config); err != nil {
+		o.hosts, err = newHostRegistry(c, run, &o.config)
+		if err != nil {
 			return nil, err
 		}
 	}

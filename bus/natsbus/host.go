@@ -91,7 +91,8 @@ func (c *Conn) OpenHost(ctx context.Context, run string, config bus.HostConfig) 
 		calls:  servedCalls{open: map[uint64]bool{}},
 	}
 	var err error
-	if h.js, err = jetstream.New(c.NATS(), jetstream.WithDefaultTimeout(natsconn.RequestTimeout)); err != nil {
+	h.js, err = jetstream.New(c.NATS(), jetstream.WithDefaultTimeout(natsconn.RequestTimeout))
+	if err != nil {
 		return nil, fmt.Errorf("bus: JetStream: %w", err)
 	}
 	h.life, h.end = context.WithCancelCause(c.Life())

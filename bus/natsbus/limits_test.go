@@ -56,7 +56,8 @@ func newScarce(t *testing.T, config natsconn.Config, lease time.Duration) *scarc
 		t.Fatal(err)
 	}
 	config.URL, config.Notice = s.ClientURL(), x.said.add
-	if x.conn, err = natsbus.Connect(t.Context(), config, nil); err != nil {
+	x.conn, err = natsbus.Connect(t.Context(), config, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(x.conn.Close)

@@ -115,7 +115,8 @@ func (c *Coordinator) publishModel(ctx context.Context, d bus.Digest, params []f
 		if err != nil {
 			return err
 		}
-		if futures[i], err = c.js.PublishAsync(subject.Model(c.run, d, i), b); err != nil {
+		futures[i], err = c.js.PublishAsync(subject.Model(c.run, d, i), b)
+		if err != nil {
 			return fmt.Errorf("bus: send chunk %d of model %s: %w", i, d, err)
 		}
 	}

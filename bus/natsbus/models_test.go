@@ -92,7 +92,8 @@ func TestModel_SharedFetch(t *testing.T) {
 	for i := range got {
 		group.Go(func() {
 			var err error
-			if got[i], err = h.Model(t.Context(), a); err != nil {
+			got[i], err = h.Model(t.Context(), a)
+			if err != nil {
 				t.Error(err)
 			}
 		})

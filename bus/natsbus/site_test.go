@@ -114,7 +114,8 @@ func TestSite_DevicesThroughLeafNode(t *testing.T) {
 	defer often.Stop()
 	for end := time.Now().Add(patience); time.Now().Before(end); <-often.C { // until the leaf is there
 		m, err := pi.Request("$JS.API.DIRECT.GET.fedpace_r_models.fedpace.r.model."+digest.String()+".0", nil, time.Second)
-		if last = err; err == nil && len(m.Data) > 0 {
+		last = err
+		if err == nil && len(m.Data) > 0 {
 			break
 		}
 	}
@@ -139,7 +140,8 @@ func TestSite_DevicesThroughLeafNode(t *testing.T) {
 	}
 	for end := time.Now().Add(patience); time.Now().Before(end); {
 		m, err := pi.Request("fedpace.r.client.pi.join", []byte("x"), time.Second)
-		if last = err; err == nil && string(m.Data) == "welcome" {
+		last = err
+		if err == nil && string(m.Data) == "welcome" {
 			break
 		}
 	}

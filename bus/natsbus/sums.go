@@ -82,7 +82,8 @@ func (o *openJob) join(chunks []*bus.Sum, values int) (*bus.Result, error) {
 	s.Sum.Variates = nil
 	s.Sum.Buffers = nil
 	var err error
-	if s.Buffers, err = o.divideBuffers(s.Clients, buffers); err != nil {
+	s.Buffers, err = o.divideBuffers(s.Clients, buffers)
+	if err != nil {
 		return nil, err
 	}
 	// If states are missing, the comparison with the job finds it.

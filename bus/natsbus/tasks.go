@@ -45,7 +45,8 @@ func (c *Coordinator) SendTask(client int, t *bus.Task) error {
 // connection that is away the task is lost; it is sent again when the connection is back.
 func (c *Coordinator) publishTask(client int, t *bus.Task, target placement.Target) (err error) {
 	t.Placement = target.Token
-	if c.buffer, err = bus.Marshal(c.buffer[:0], t); err != nil {
+	c.buffer, err = bus.Marshal(c.buffer[:0], t)
+	if err != nil {
 		return err
 	}
 	err = c.conn.Publish(c.subject.Subject(client, cmp.Or(target.Verb, subject.Task)), c.buffer)

@@ -47,7 +47,8 @@ func (a *Aggregator) addDevices(
 	// devices.
 	for len(devices) > 0 && devices[0].separate {
 		u := &devices[0]
-		if u.sum, err = a.deviceSum(u, weights[0], len(sum)); err != nil {
+		u.sum, err = a.deviceSum(u, weights[0], len(sum))
+		if err != nil {
 			return bounds, err
 		}
 		devices = devices[1:]
@@ -80,7 +81,8 @@ func (a *Aggregator) combineDevices(
 		u := &devices[i]
 		// The rule gets updates of weight 1, so only the clip's factor is left in them.
 		unclipped[i] = u.weight
-		if sums[i], err = a.deviceSum(u, weights[i]/u.weight, length); err != nil {
+		sums[i], err = a.deviceSum(u, weights[i]/u.weight, length)
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -135,7 +135,8 @@ func (g *Guard) judge(v *vetted, all trial) (verdict, error) {
 		excluded[suspects[tried]] = true
 		tried++
 		var err error
-		if last, err = v.try(excluded); err != nil {
+		last, err = v.try(excluded)
+		if err != nil {
 			return result, err
 		}
 	}
@@ -161,7 +162,8 @@ func (g *Guard) readmit(v *vetted, last trial, excluded []bool, places []int) (t
 	harmful := false
 	for _, place := range places {
 		excluded[place] = false
-		if last, err = v.try(excluded); err != nil {
+		last, err = v.try(excluded)
+		if err != nil {
 			return last, err
 		}
 		harmful = g.harms(v, last.loss)

@@ -127,14 +127,16 @@ func (a *Aggregator) addUp(ctx context.Context, r Round) (roundSum, error) {
 		return s, failure
 	}
 	if refused != nil {
-		if weights, err = a.weigh(valid); err != nil {
+		weights, err = a.weigh(valid)
+		if err != nil {
 			return s, err
 		}
 	}
 	s.updates = valid
 	// Only simulated clients are refused here, so devices begin this many places earlier.
 	first := simulated - len(refused)
-	if s.devices, err = a.addDevices(ctx, s.values, valid, first); err != nil {
+	s.devices, err = a.addDevices(ctx, s.values, valid, first)
+	if err != nil {
 		return s, err
 	}
 	for i := first; i < len(valid); i++ {
@@ -143,7 +145,8 @@ func (a *Aggregator) addUp(ctx context.Context, r Round) (roundSum, error) {
 		u.stateAfter = a.devices.StateAfter(u.task.Task)
 		s.losses[i+len(refused)] = u.loss
 	}
-	if s.scale, s.clipMemory, err = a.combine(r.Number, s.values, valid, weights); err != nil {
+	s.scale, s.clipMemory, err = a.combine(r.Number, s.values, valid, weights)
+	if err != nil {
 		return s, err
 	}
 	s.bufferScales = a.bufferScales(valid)

@@ -101,7 +101,8 @@ func (d *Devices) AwaitChange(ctx context.Context, clock uint64) (events []round
 	defer func(since time.Time) { d.held.Add(int64(time.Since(since))) }(time.Now())
 	// Each turn looks for changes, makes sure that one can still come, and then waits for messages.
 	for {
-		if events, err = d.changes(clock, false); len(events) > 0 || err != nil {
+		events, err = d.changes(clock, false)
+		if len(events) > 0 || err != nil {
 			return events, err
 		}
 		if err := d.checkAnyLeft(); err != nil {
@@ -152,7 +153,8 @@ func (d *Devices) changes(clock uint64, begin bool) (events []round.Event, err e
 			if present &&
 				(d.banned[i] || d.gone[i] || now.Sub(heard) > d.Liveness) {
 				d.gateway.GiveUp(i)
-				if events, err = d.present(events, Presence{Clock: clock, Client: d.run.First + i}); err != nil {
+				events, err = d.present(events, Presence{Clock: clock, Client: d.run.First + i})
+				if err != nil {
 					return nil, err
 				}
 			}
@@ -164,12 +166,13 @@ func (d *Devices) changes(clock uint64, begin bool) (events []round.Event, err e
 	}
 	for _, x := range d.arrived {
 		if i := x.device; !d.knownPresent[i] && !d.banned[i] {
-			if events, err = d.present(events, Presence{
+			events, err = d.present(events, Presence{
 				Clock:   clock,
 				Client:  d.run.First + i,
 				Joined:  true,
 				Samples: x.samples,
-			}); err != nil {
+			})
+			if err != nil {
 				return nil, err
 			}
 		}

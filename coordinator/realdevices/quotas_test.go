@@ -74,12 +74,14 @@ func TestQuotas_TimeHeld(t *testing.T) {
 					t.Fatal(why)
 				}
 			}
-			if now = now.Add(usual); hours < until {
+			now = now.Add(usual)
+			if hours < until {
 				continue
 			}
 			allowed, why := patience*max(usual, x.class), ""
 			for took := allowed; why == "" && took <= x.slow; took += checkInterval { // as the run looks at what is open
-				if why = a.checkHeld(3, took, x.class, false, now.Add(took)); why != "" {
+				why = a.checkHeld(3, took, x.class, false, now.Add(took))
+				if why != "" {
 					lost, now = lost+took-allowed, now.Add(took)
 				}
 			}

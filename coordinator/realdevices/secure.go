@@ -465,7 +465,8 @@ func (d *Devices) recover(ctx context.Context, clients []uint32) (err error) {
 	// A set that was sent before is kept: two sets for one round would reveal the updates in only
 	// one of them.
 	if s.set == nil {
-		if s.set, err = s.server.Survivors(clients); err != nil {
+		s.set, err = s.server.Survivors(clients)
+		if err != nil {
 			return err
 		}
 		s.stage = bus.StageSurvivors
@@ -478,7 +479,8 @@ func (d *Devices) recover(ctx context.Context, clients []uint32) (err error) {
 	if err != nil {
 		return err
 	}
-	if s.signatures, err = s.server.Signatures(); err != nil {
+	s.signatures, err = s.server.Signatures()
+	if err != nil {
 		return err
 	}
 	s.stage = bus.StageRecovery

@@ -112,7 +112,8 @@ func TestRunsAhead_RestoredMachine(t *testing.T) {
 	}
 	take(m.Step(Event{Kind: Started}))
 	for i := 0; m.Phase() != Stopped; i++ {
-		if m, err = Restore(c, m.State()); err != nil {
+		m, err = Restore(c, m.State())
+		if err != nil {
 			t.Fatal(err)
 		}
 		if m.Phase() == Planning {

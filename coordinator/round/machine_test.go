@@ -250,13 +250,15 @@ func BenchmarkMachine(b *testing.B) {
 	for done := 0; done < b.N; {
 		tasks = append(tasks[:0], out.Tasks...)
 		for _, x := range tasks {
-			if out, err = m.Step(Event{Kind: Planned, Task: x.Task, Client: x.Client, Plan: Plan{Compute: 5}}); err != nil {
+			out, err = m.Step(Event{Kind: Planned, Task: x.Task, Client: x.Client, Plan: Plan{Compute: 5}})
+			if err != nil {
 				b.Fatal(err)
 			}
 		}
 		timers = append(timers[:0], out.Timers...)
 		for _, x := range timers {
-			if out, err = m.Step(Event{Kind: Due, Timer: x}); err != nil {
+			out, err = m.Step(Event{Kind: Due, Timer: x})
+			if err != nil {
 				b.Fatal(err)
 			}
 			done++
@@ -290,7 +292,8 @@ func BenchmarkDeadlineAtScale(b *testing.B) {
 			if x.Client%10 == 0 {
 				plan.Compute = 100
 			}
-			if out, err = m.Step(Event{Kind: Planned, Task: x.Task, Client: x.Client, Plan: plan}); err != nil {
+			out, err = m.Step(Event{Kind: Planned, Task: x.Task, Client: x.Client, Plan: plan})
+			if err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -299,7 +302,8 @@ func BenchmarkDeadlineAtScale(b *testing.B) {
 			if x.Kind == TaskArrives && x.At > timers[len(timers)-1].At {
 				continue // late
 			}
-			if out, err = m.Step(Event{Kind: Due, Timer: x}); err != nil {
+			out, err = m.Step(Event{Kind: Due, Timer: x})
+			if err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -326,7 +330,8 @@ func BenchmarkBuffered(b *testing.B) {
 			out, err = m.Step(Event{Kind: Planned, Task: tasks[i].Task, Client: tasks[i].Client, Plan: Plan{Compute: 1000}})
 		} else {
 			x := timers[i-len(tasks)]
-			if out, err = m.Step(Event{Kind: Due, Timer: x}); err == nil {
+			out, err = m.Step(Event{Kind: Due, Timer: x})
+			if err == nil {
 				task := out.Tasks[0]
 				out, err = m.Step(Event{Kind: Planned, Task: task.Task, Client: task.Client, Plan: Plan{Compute: 1000}})
 			}

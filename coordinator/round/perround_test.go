@@ -130,7 +130,8 @@ func TestMachine_RestoresClosingOfRound(t *testing.T) {
 			t.Fatal(err)
 		}
 		if p.machine.Phase() == Running {
-			if p.machine, err = Restore(c, state); err != nil {
+			p.machine, err = Restore(c, state)
+			if err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -405,14 +405,16 @@ func world(t *rapid.T) (Config, func(Task) Plan) {
 	}
 	drawDevices(t, &c)
 	if late := drawn(t, closing.Lates, &c); rapid.Bool().Draw(t, "late") {
-		if c.Late = late; c.Validate() != nil {
+		c.Late = late
+		if c.Validate() != nil {
 			c.Late = nil
 		}
 	}
 	drops := rapid.IntRange(0, 3).Draw(t, "drops")
 	if rapid.Bool().Draw(t, "shared") {
 		c.Server = server(rapid.IntRange(0, 30).Draw(t, "server's download"), rapid.IntRange(0, 30).Draw(t, "server's upload"))
-		if c.Server.Sites = rapid.IntRange(0, 4).Draw(t, "sites"); c.Server.Sites > 0 {
+		c.Server.Sites = rapid.IntRange(0, 4).Draw(t, "sites")
+		if c.Server.Sites > 0 {
 			s := server(rapid.IntRange(0, 60).Draw(t, "a site's download"), rapid.IntRange(0, 60).Draw(t, "a site's upload"))
 			c.Server.SiteDownload, c.Server.SiteUpload = s.Download, s.Upload
 		}
@@ -425,7 +427,8 @@ func world(t *rapid.T) (Config, func(Task) Plan) {
 		old := c
 		c.SiteRounds = rapid.IntRange(1, 3).Draw(t, "rounds of a site")
 		c.Closing, c.Late = closing.All{}, nil
-		if c.Leaves = nil; c.Validate() != nil {
+		c.Leaves = nil
+		if c.Validate() != nil {
 			c = old
 		}
 	}

@@ -27,7 +27,8 @@ func TestQuorum_PublishedDropouts(t *testing.T) {
 		for c := range cohort {
 			times[c] = 2 * (times[c] + 1)
 			leaves[c] = r.Float64() < share
-			if last = max(last, float64(times[c])); !leaves[c] {
+			last = max(last, float64(times[c]))
+			if !leaves[c] {
 				arrivals = append(arrivals, float64(times[c]))
 			}
 		}

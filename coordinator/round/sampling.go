@@ -56,7 +56,8 @@ func newSampling(c *Config, clients *clients, r *RoundState) (s sampling, err er
 	if c.Samples == nil && c.Clients > 0 {
 		s.setup.Samples = nil
 	}
-	if s.order, err = c.Select.Order(s.setup); err != nil {
+	s.order, err = c.Select.Order(s.setup)
+	if err != nil {
 		return s, err
 	}
 	// The order is made. From here on devices' measured times may count.

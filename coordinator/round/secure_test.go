@@ -464,7 +464,8 @@ func playBuffered(t *testing.T, random *rand.Rand, tasks []drawnClient, slots, n
 		if random.IntN(5) > 0 {
 			return
 		}
-		if m, err = Restore(config, m.State()); err != nil {
+		m, err = Restore(config, m.State())
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -82,7 +82,8 @@ func OpenSource(path string) (*Source, error) {
 	if !s.Folder && !found.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is neither a file nor a folder; want %s", path, Layouts())
 	}
-	if s.File, err = os.Open(path); err != nil || s.Folder {
+	s.File, err = os.Open(path)
+	if err != nil || s.Folder {
 		return s, err
 	}
 	var head [16]byte

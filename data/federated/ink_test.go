@@ -19,7 +19,8 @@ func TestInk_Rows(t *testing.T) {
 	for i := range n {
 		blank := []float64{0, 0.5, 0.9, 1}[r.IntN(4)]
 		for p := range FEMNISTPixels {
-			if want.Bytes[i*FEMNISTPixels+p] = byte(r.Uint32()); r.Float64() < blank {
+			want.Bytes[i*FEMNISTPixels+p] = byte(r.Uint32())
+			if r.Float64() < blank {
 				want.Bytes[i*FEMNISTPixels+p] = white
 			}
 		}

@@ -259,7 +259,8 @@ func (p Partition) deal(labels, coarse []int32, values []float64, seed uint64) (
 			}
 		}
 	default:
-		if clients, err = p.dealKind(order, labels, values, random); err != nil {
+		clients, err = p.dealKind(order, labels, values, random)
+		if err != nil {
 			return nil, err
 		}
 		each = len(slices.MinFunc(clients, func(a, b []int32) int { return cmp.Compare(len(a), len(b)) }))

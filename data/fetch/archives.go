@@ -117,7 +117,8 @@ func check(ctx context.Context, want Checksum, path, then string) error {
 	h := want.hash()
 	// Reading by the mebibyte lets a cancelled context end the check of a large file early.
 	for err == nil {
-		if err = ctx.Err(); err == nil {
+		err = ctx.Err()
+		if err == nil {
 			_, err = io.CopyN(h, f, 1<<20)
 		}
 	}

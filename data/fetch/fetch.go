@@ -124,7 +124,8 @@ func (f *Fetcher) Fetch(ctx context.Context, a Archive, dir string) (r Result, e
 	err = f.complete(ctx, a, p)
 	// Pieces may be of two versions of the file; one download from the beginning settles that.
 	if err != nil && reasonIn(err).sum && p.pieces {
-		if err = p.restart(); err == nil {
+		err = p.restart()
+		if err == nil {
 			err = f.complete(ctx, a, p)
 		}
 	}

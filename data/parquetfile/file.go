@@ -289,7 +289,8 @@ func skip(r thrift.BytesReader, kind thrift.Type, depth int, budget *int64) (err
 	case thrift.STRUCT:
 		for err == nil {
 			var field thrift.Field
-			if field, err = r.ReadField(); err != nil || field.Type == thrift.STOP {
+			field, err = r.ReadField()
+			if err != nil || field.Type == thrift.STOP {
 				return err
 			}
 			// A boolean has its value in its type, so that no bytes follow.

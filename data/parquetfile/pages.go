@@ -304,7 +304,8 @@ func expand(codec format.CompressionCodec, dst, src []byte) (n int, err error) {
 		return len(src), nil
 	case format.Snappy:
 		// Snappy would allocate another slice if dst were too short.
-		if n, err = snappy.DecodedLen(src); err == nil && n == len(dst) {
+		n, err = snappy.DecodedLen(src)
+		if err == nil && n == len(dst) {
 			_, err = snappy.Decode(dst, src)
 		}
 		return n, err

@@ -219,7 +219,8 @@ func plainStrings(b []byte, encoding format.Encoding, kind parquet.Kind) (plain 
 	var prefixes []int64
 	// The lengths of the prefixes come before those of the suffixes.
 	if encoding == format.DeltaByteArray {
-		if prefixes, b, err = decodeDeltas(b); err != nil {
+		prefixes, b, err = decodeDeltas(b)
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -11,7 +11,8 @@ func TestPixels_ByLanes(t *testing.T) {
 	extremes := []int{-128, -127, -1, 0, 1, 127}
 	draw := func() (row [8]tone) {
 		for i := range row {
-			if row[i] = tone(r.Uint32()); r.IntN(2) == 0 {
+			row[i] = tone(r.Uint32())
+			if r.IntN(2) == 0 {
 				row[i] = toneOf(extremes[r.IntN(len(extremes))])
 			}
 		}

@@ -46,7 +46,8 @@ func listTable(s *federated.Source) ([]federated.TableFile, error) {
 	// One of the two lists is empty.
 	files := append(parquet, csv...)
 	if len(files) == 0 {
-		if files, err = federated.TableFiles(s.Path, jsonSuffixes...); err != nil {
+		files, err = federated.TableFiles(s.Path, jsonSuffixes...)
+		if err != nil {
 			return nil, err
 		}
 	}

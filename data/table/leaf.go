@@ -124,10 +124,12 @@ func (l *leafRows) handOut(user string, wanted []column, result *reading) error 
 			return fmt.Errorf("more than %d rows", federated.MaxSamples)
 		}
 		sample := leafSample{user: user, number: i}
-		if sample.input, sample.lengths, err = readLeafValue(inputs); err != nil {
+		sample.input, sample.lengths, err = readLeafValue(inputs)
+		if err != nil {
 			return fmt.Errorf("x[%d]: %w", i, err)
 		}
-		if sample.label, _, err = readLeafValue(labels); err != nil {
+		sample.label, _, err = readLeafValue(labels)
+		if err != nil {
 			return fmt.Errorf("y[%d]: %w", i, err)
 		}
 		for _, c := range wanted {
@@ -256,7 +258,8 @@ func eachMember(d *jsontext.Decoder, member func(name string) error) error {
 		err = fmt.Errorf("byte %d: found '%v', want '{'", d.InputOffset(), token.Kind())
 	}
 	for err == nil && d.PeekKind() != '}' {
-		if token, err = d.ReadToken(); err == nil {
+		token, err = d.ReadToken()
+		if err == nil {
 			err = member(strings.Clone(token.String()))
 		}
 	}

@@ -184,7 +184,8 @@ func (r *reading) set(name string) (*federated.Grouped, error) {
 	s := federated.Grouped{About: federated.Info{Name: name, Undealt: r.client == nil}}
 	if r.label != nil {
 		var err error
-		if s.Labels, s.About.Classes, s.About.Labels, err = r.label.labels(r.options.Classes); err != nil {
+		s.Labels, s.About.Classes, s.About.Labels, err = r.label.labels(r.options.Classes)
+		if err != nil {
 			return nil, fmt.Errorf("column %s: %w", r.t.Label, err)
 		}
 		if r.t.Classes == nil && r.label.noted == nil && r.options.Classes == 0 {

@@ -57,7 +57,8 @@ func TestRows_ListsWithoutValues(t *testing.T) {
 	}
 	list := func(numbers ...float32) (list []*float32) {
 		for _, n := range numbers {
-			if list = append(list, &n); n == 0 {
+			list = append(list, &n)
+			if n == 0 {
 				list[len(list)-1] = nil
 			}
 		}

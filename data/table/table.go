@@ -241,7 +241,8 @@ func (t Table) Open(s *federated.Source, o federated.Options) (_ federated.Set, 
 		return nil, err
 	}
 	defer closeAll(files)
-	if files, err = t.byFile(files); err != nil {
+	files, err = t.byFile(files)
+	if err != nil {
 		return nil, err
 	}
 	if t.unmapped() {

@@ -126,7 +126,8 @@ type windows struct {
 func (w *windows) client(rows []int32) (train, held []int32, err error) {
 	if w.split != nil || w.heldOut != nil {
 		trainRows, heldRows := w.parts(0, rows)
-		if train, err = w.set.AddText(w.encode(trainRows)); err == nil {
+		train, err = w.set.AddText(w.encode(trainRows))
+		if err == nil {
 			held, err = w.set.AddText(w.encode(heldRows))
 		}
 		return train, held, err
@@ -134,7 +135,8 @@ func (w *windows) client(rows []int32) (train, held []int32, err error) {
 	text := w.encode(rows)
 	// cut is the number of windows for training; the text behind the last of them is held out.
 	cut := max(0, len(text)-w.t.Window) * 4 / 5
-	if train, err = w.set.AddText(text[:min(len(text), cut+w.t.Window)]); err == nil {
+	train, err = w.set.AddText(text[:min(len(text), cut+w.t.Window)])
+	if err == nil {
 		held, err = w.set.AddText(text[min(len(text), cut+w.t.Window):])
 	}
 	return train, held, err

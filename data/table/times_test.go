@@ -71,7 +71,8 @@ func TestPropose_TimeAsTarget(t *testing.T) {
 	if err != nil || p.Table.Target != nil || p.Table.Label != "" {
 		t.Errorf("guessed: %+v, %v; want no label", p, err)
 	}
-	if p, err = Propose(path, "ends"); err != nil || !cmp.Equal(p.Table.Target, []string{"ends"}) {
+	p, err = Propose(path, "ends")
+	if err != nil || !cmp.Equal(p.Table.Target, []string{"ends"}) {
 		t.Errorf("asked: %+v, %v; want the target ends", p, err)
 	}
 }

@@ -215,7 +215,8 @@ func TestPanels_HaveAnswers(t *testing.T) {
 	for deadline := time.Now().Add(90 * time.Second); len(open) > 0 && time.Now().Before(deadline); time.Sleep(time.Second) {
 		for where, exprs := range open {
 			for _, expr := range exprs {
-				if last[where] = answered(base, expr); last[where] == nil {
+				last[where] = answered(base, expr)
+				if last[where] == nil {
 					delete(open, where)
 					break
 				}
@@ -266,7 +267,8 @@ func TestNativeHistograms_Arrive(t *testing.T) {
 	} {
 		var problem error
 		for deadline := time.Now().Add(60 * time.Second); time.Now().Before(deadline); time.Sleep(time.Second) {
-			if problem = answered(base, expr); problem == nil {
+			problem = answered(base, expr)
+			if problem == nil {
 				break
 			}
 		}

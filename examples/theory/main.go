@@ -79,7 +79,8 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	if plan.Seeds < 1 {
 		return fmt.Errorf("--seeds is %d, want at least 1 (%w)", plan.Seeds, errUsage)
 	}
-	if plan.Config, err = load(configs, sets); err != nil {
+	plan.Config, err = load(configs, sets)
+	if err != nil {
 		return err
 	}
 	// A schedule that --set chooses would be replaced by those of the list.

@@ -107,7 +107,8 @@ func Of(set federated.Set, model learn.Model, batch int, weights []float64) (*Pr
 // curvature, and Gamma: F* minus the weighted mean of the minima of the clients' own objectives (Li
 // et al. 2020). Gamma is 0 if all clients have the same minimum.
 func (p *Problem) solve() (err error) {
-	if p.Star, err = p.objective.minimise(p.Weights); err != nil {
+	p.Star, err = p.objective.minimise(p.Weights)
+	if err != nil {
 		return err
 	}
 	p.FStar = p.Value(p.Star)

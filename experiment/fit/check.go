@@ -81,7 +81,8 @@ func (f *Fit) check(r *record) (*Check, error) {
 			drawConfig := f.config
 			drawConfig.Seed = uint64(draw)
 			var err error
-			if fleet, err = drawConfig.NewFleet(); err != nil {
+			fleet, err = drawConfig.NewFleet()
+			if err != nil {
 				return nil, err
 			}
 			fleet.SetDevices(r.first)

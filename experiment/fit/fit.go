@@ -98,7 +98,8 @@ func FitRun(dir string, pool bool) (*Fit, error) {
 	if err := f.config.Validate(); err != nil {
 		return nil, fmt.Errorf("%s: the classes: %w%s", dir, err, f.hint())
 	}
-	if f.Check, err = f.check(r); err != nil {
+	f.Check, err = f.check(r)
+	if err != nil {
 		return nil, err
 	}
 	if n := len(f.YAML()); n > config.MaxFile {

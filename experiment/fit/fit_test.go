@@ -396,10 +396,12 @@ devices: {names: {pi1: board, pi2: null, pi3: board}}
 	if want := 6.71 / (6.71/5 - 0.5); math.Abs(upload.Values[1]/want-1) > 0.1 {
 		t.Errorf("pi1 uploads with %g Mbit/s besides its overhead, want %g", upload.Values[1], want)
 	}
-	if f, err = FitRun(dir, false); err != nil {
+	f, err = FitRun(dir, false)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if c = again(t, f, own); len(c.Fleet) != 4 || c.Fleet[1].Name != "pi1" || c.Fleet[1].Watts.Compute != 6 {
+	c = again(t, f, own)
+	if len(c.Fleet) != 4 || c.Fleet[1].Name != "pi1" || c.Fleet[1].Watts.Compute != 6 {
 		t.Errorf("one by one the fleet is %+v", c.Fleet)
 	}
 }

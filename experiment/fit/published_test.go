@@ -44,7 +44,8 @@ func TestFit_OfTimes(t *testing.T) {
 				{d.DownloadMbps.Value, megabits / median(downs[i])}, {d.UploadMbps.Value, megabits / median(ups[i])},
 				{d.SecondsPerStep.Value, step[i]}, {d.ComputeOverhead.Value, fixed[i]},
 			} {
-				if worst[j] = max(worst[j], math.Abs(x[0]/x[1]-1)); worst[j] > 1e-5 {
+				worst[j] = max(worst[j], math.Abs(x[0]/x[1]-1))
+				if worst[j] > 1e-5 {
 					t.Errorf("fleet %d, device %d, value %d: %g, the times give %g", fleet, i, j, x[0], x[1])
 				}
 			}

@@ -136,7 +136,8 @@ func (r *record) size(dir string) error {
 	if r.config.Network.ModelMegabits == 0 {
 		var err error
 		for _, name := range []string{outputs.ModelFile, outputs.BestModelFile} {
-			if params, err = folder.ModelParams(filepath.Join(dir, name)); err == nil {
+			params, err = folder.ModelParams(filepath.Join(dir, name))
+			if err == nil {
 				break
 			}
 		}

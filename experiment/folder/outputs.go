@@ -59,7 +59,8 @@ func (s *Store) open(name string, spool bool) (metrics.File, error) {
 		flags |= os.O_EXCL
 	}
 	var err error
-	if a.file, err = s.disk.OpenFile(s.Path(name), flags); err != nil {
+	a.file, err = s.disk.OpenFile(s.Path(name), flags)
+	if err != nil {
 		return nil, fmt.Errorf("results: %w", err)
 	}
 	// The file is noted, so that it is removed if the run does not begin.

@@ -122,10 +122,12 @@ func CreateResults(dir string, c config.Config, force bool) (_ *Results, err err
 			err = errors.Join(err, r.Discard())
 		}
 	}()
-	if r.createdFolders, err = makeFolders(dir); err != nil {
+	r.createdFolders, err = makeFolders(dir)
+	if err != nil {
 		return nil, fmt.Errorf("results: %w", err)
 	}
-	if r.unlock, err = lockFolder(dir); err != nil {
+	r.unlock, err = lockFolder(dir)
+	if err != nil {
 		return nil, err
 	}
 	// The check is repeated under the lock, because another run may have come and gone meanwhile.

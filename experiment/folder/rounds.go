@@ -73,7 +73,8 @@ type rounds struct {
 
 // Start implements [metrics.Starter]: it opens rounds.csv in the folder of the run for appending.
 func (o *rounds) Start(s *metrics.Start) (err error) {
-	if o.file, err = s.Append(RoundsFile); err != nil {
+	o.file, err = s.Append(RoundsFile)
+	if err != nil {
 		return err
 	}
 	// A new file begins with the header; one that is continued must have the same columns.
@@ -338,7 +339,8 @@ func (r *reader) parse(line string) (report round.Report, err error) {
 		var v metrics.Number
 		switch c.Kind {
 		case metrics.Real:
-			if v.Float, err = strconv.ParseFloat(cell, 64); v.Float != v.Float ||
+			v.Float, err = strconv.ParseFloat(cell, 64)
+			if v.Float != v.Float ||
 				c.Name == trainingLoss && math.IsInf(v.Float, 0) {
 				err = fmt.Errorf("%q is not a number", cell)
 			}

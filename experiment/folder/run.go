@@ -36,7 +36,8 @@ type Run struct {
 // it returns a run, too, which knows its folder alone.
 func Open(dir string) (r *Run, err error) {
 	r = &Run{Dir: dir}
-	if err = HoldsRun(dir); err == nil {
+	err = HoldsRun(dir)
+	if err == nil {
 		r.Config, err = config.Load(r.Path(ConfigFile), nil)
 	}
 	return r, err

@@ -53,7 +53,8 @@ func TestRun_States(t *testing.T) {
 		t.Errorf("%v, want that the run can be resumed", err)
 	}
 
-	if r, err = ReopenResults(dir); err != nil {
+	r, err = ReopenResults(dir)
+	if err != nil {
 		t.Fatal(err)
 	}
 	s := Summary{Task: "femnist", Rounds: 1200, Completed: true, Metrics: []Metric{{Name: "accuracy", Best: metrics.Measured(0.5)}}}

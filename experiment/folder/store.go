@@ -61,8 +61,10 @@ func (s *Store) Checkpoint(rotate bool, write func(w io.Writer, outputs []FileDi
 	if err != nil {
 		return err
 	}
-	if err = s.writeCheckpoint(func(w io.Writer) error { return write(w, outputs) }); err == nil && rotate {
-		if err = s.disk.Rename(s.Path(CheckpointFile), s.Path(PreviousCheckpointFile)); errors.Is(err, fs.ErrNotExist) {
+	err = s.writeCheckpoint(func(w io.Writer) error { return write(w, outputs) })
+	if err == nil && rotate {
+		err = s.disk.Rename(s.Path(CheckpointFile), s.Path(PreviousCheckpointFile))
+		if errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
 	}
@@ -123,7 +125,8 @@ func (s *Store) writeCheckpoint(payload func(io.Writer) error) error {
 		return err
 	}
 	// Only a file that is whole on the disk may get the name of a checkpoint.
-	if err = encodeCheckpoint(f, payload); err == nil {
+	err = encodeCheckpoint(f, payload)
+	if err == nil {
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())

@@ -82,7 +82,8 @@ func TestSummary_WrittenAndRead(t *testing.T) {
 	if _, err := ReadSummary(path); err == nil || !strings.Contains(err.Error(), "damaged") {
 		t.Errorf("a summary without its digest: %v", err)
 	}
-	if text, err = s.seal(); err == nil {
+	text, err = s.seal()
+	if err == nil {
 		err = os.WriteFile(path, text, 0o666)
 	}
 	if err != nil {

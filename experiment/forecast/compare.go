@@ -40,7 +40,8 @@ func Compare(ctx context.Context, p *problem.Problem, dir string) (*Comparison, 
 		return nil, err
 	}
 	if p.Config.DrawsDevices() && registry.NeedsOf(p.Config.Select).Samples {
-		if r.samples, err = reportedSamples(dir); err != nil {
+		r.samples, err = reportedSamples(dir)
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -63,7 +63,8 @@ func checkLeft(t *testing.T, c config.Config, overhead float64) (asked, inside i
 		reports = append(reports, *r)
 		return nil
 	}}
-	if played.rounds, err = roundsOf(p, limit); err != nil {
+	played.rounds, err = roundsOf(p, limit)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := played.play(t.Context()); err != nil {
@@ -84,7 +85,8 @@ func checkLeft(t *testing.T, c config.Config, overhead float64) (asked, inside i
 		noise := 0.9 + 0.2*keyed.Float64(keyed.Nth(1, uint64(r.Round)))
 		training[i] = clients * (steps + overhead) * step * noise
 		seconds[i] = clients * 2 * overhead * step * noise
-		if r.Evaluated = r.Round%c.Evaluate.Every == 0; r.Evaluated {
+		r.Evaluated = r.Round%c.Evaluate.Every == 0
+		if r.Evaluated {
 			seconds[i] += evaluation
 		}
 		seconds[i] += training[i]

@@ -94,7 +94,8 @@ func (p *timing) play(ctx context.Context) (round.Stop, uint64, error) {
 		if effects.Stopped != nil {
 			return *effects.Stopped, p.clock.Fingerprint(), nil
 		}
-		if next, err = p.next(effects); err != nil {
+		next, err = p.next(effects)
+		if err != nil {
 			return m.Stop(), 0, err
 		}
 	}

@@ -47,7 +47,8 @@ func newTwin(p *problem.Problem, r *record) (t *twin, err error) {
 		bits:    p.DeviceBits(),
 		samples: r.samples,
 	}
-	if t.rounds, err = roundsOf(p, 0); err != nil {
+	t.rounds, err = roundsOf(p, 0)
+	if err != nil {
 		return nil, err
 	}
 	t.rounds.Stop = round.Limits{Rounds: len(r.rounds)}
@@ -55,7 +56,8 @@ func newTwin(p *problem.Problem, r *record) (t *twin, err error) {
 	if !r.future && c.Schedule.Unit != config.Epochs {
 		t.rounds.K = recordedK{r.rounds}
 	}
-	if t.link, err = p.ModelledLink(); err != nil {
+	t.link, err = p.ModelledLink()
+	if err != nil {
 		return nil, err
 	}
 	if r.hasEvents {

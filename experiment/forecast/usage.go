@@ -114,7 +114,8 @@ func usageOfDraw(ctx context.Context, p *problem.Problem, n int, stop round.Limi
 		return values, err
 	}
 	t := timing{answer: drawn(&varied.Timing, seed), task: recorder.Task}
-	if t.rounds, err = roundsOf(&varied, stop.Time); err != nil {
+	t.rounds, err = roundsOf(&varied, stop.Time)
+	if err != nil {
 		return values, err
 	}
 	t.rounds.Stop = stop

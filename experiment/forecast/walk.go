@@ -46,7 +46,8 @@ type walk struct {
 // newWalk returns a walk that stands before the first round of a problem, and the problem's configuration of
 // the round machine. limit is the virtual time at which the run ends, 0 for none.
 func newWalk(p *problem.Problem, limit round.Time) (w walk, c round.Config, err error) {
-	if c, err = p.Rounds(limit); err != nil {
+	c, err = p.Rounds(limit)
+	if err != nil {
 		return w, c, err
 	}
 	needs := schedule.NeedsOf(c.K, c.Setup)

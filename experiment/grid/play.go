@@ -258,11 +258,13 @@ func Play(ctx context.Context, c Config) (*Result, error) {
 // open opens the journal and starts the processes of the app, first the server's, which tells the
 // app's name and run config. What it has opened before an error remains for close to end.
 func (p *player) open(ctx context.Context) (err error) {
-	if p.journal, err = openJournal(p.Config.Journal, p.JournalBytes); err != nil {
+	p.journal, err = openJournal(p.Config.Journal, p.JournalBytes)
+	if err != nil {
 		return err
 	}
 	// The server's process tells the name and the run config of the app.
-	if p.server, err = flower.StartServer(ctx, &p.App); err != nil {
+	p.server, err = flower.StartServer(ctx, &p.App)
+	if err != nil {
 		return err
 	}
 	p.result.Flwr = p.server.Flwr

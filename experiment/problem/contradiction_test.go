@@ -24,7 +24,8 @@ func TestContradiction_OfClass(t *testing.T) {
 	}
 	p := newProblem(c, nil)
 	p.Bits = fleet.SameBits(40e6)
-	if p.Fleet, err = p.Config.NewFleet(); err != nil {
+	p.Fleet, err = p.Config.NewFleet()
+	if err != nil {
 		t.Fatal(err)
 	}
 	p.Fleet.SetDevices(2)

@@ -161,7 +161,8 @@ func ForHost(ctx context.Context, info *bus.RunInfo, machine Host) (p *Problem, 
 	}
 	p = newProblem(c, machine.Notice)
 	// Every host has the fleet, because a task's duration follows from it alone.
-	if p.Fleet, err = c.NewFleet(); err != nil {
+	p.Fleet, err = c.NewFleet()
+	if err != nil {
 		return nil, nil, err
 	}
 	if c.Secure.On {

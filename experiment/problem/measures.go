@@ -28,7 +28,8 @@ func (p *Problem) chooseMetrics() (err error) {
 	if err := p.addMeasures(); err != nil {
 		return err
 	}
-	if p.Quality, err = c.Evaluate.Metric.QualityOf(p.Metrics); err != nil {
+	p.Quality, err = c.Evaluate.Metric.QualityOf(p.Metrics)
+	if err != nil {
 		return err
 	}
 	// A negative index means that models are compared by their loss.
@@ -41,7 +42,8 @@ func (p *Problem) chooseMetrics() (err error) {
 	if len(p.Model.Metrics()) != 1 || !accurate || p.Quality.Index != 0 {
 		c.Evaluate.Metric = config.Metric{Name: p.Quality.Name, Better: p.Quality.Direction()}
 	}
-	if p.Targets, err = c.Stop.Targets(p.Quality, p.Metrics); err != nil || accurate {
+	p.Targets, err = c.Stop.Targets(p.Quality, p.Metrics)
+	if err != nil || accurate {
 		return err
 	}
 	const needsAccuracy = "%s: it reads the validation accuracy, which %s does not have"

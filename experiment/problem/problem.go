@@ -475,7 +475,8 @@ func (p *Problem) openData(ctx context.Context, reading *federated.Reading) (err
 	switch {
 	// The trainer's program brings the samples, so it must run before they can be counted.
 	case c.IsTrainers():
-		if err = p.startTrainer(ctx); err == nil {
+		err = p.startTrainer(ctx)
+		if err == nil {
 			p.Set = p.Trainer.Set()
 		}
 	case c.IsSynthetic() && c.Task.IsConvex():
@@ -582,7 +583,8 @@ func (p *Problem) makeModel(ctx context.Context) (err error) {
 	}
 	// Personal parameters stay with each client, so the model is split in two.
 	if personal := p.Config.Personal; err == nil && len(personal.Names) > 0 {
-		if p.Model, err = learn.NewPersonal(p.Model, personal.Names, personal.HeadSteps); err != nil {
+		p.Model, err = learn.NewPersonal(p.Model, personal.Names, personal.HeadSteps)
+		if err != nil {
 			return config.Error("personal", err)
 		}
 	}
@@ -649,11 +651,13 @@ func (p *Problem) initialize(ctx context.Context) (err error) {
 	if p.Config.Init != "" {
 		var base []float32
 		if p.Trainer != nil {
-			if base, err = p.trainersInitial(ctx); err != nil {
+			base, err = p.trainersInitial(ctx)
+			if err != nil {
 				return err
 			}
 		}
-		if p.Initial, err = folder.ReadModelOnto(p.Config.Init, p.Model.Tensors(), base); err != nil {
+		p.Initial, err = folder.ReadModelOnto(p.Config.Init, p.Model.Tensors(), base)
+		if err != nil {
 			return fmt.Errorf("init: %w", err)
 		}
 		return nil

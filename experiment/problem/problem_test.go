@@ -43,7 +43,8 @@ func epochs(t *testing.T, clients int, samples func(client int) int) (*Problem, 
 	c.Clients = clients
 	p, set := newProblem(c, nil), &counted{samples: samples}
 	p.Set, p.Bits = set, fleet.SameBits(1e6)
-	if p.Fleet, err = p.Config.NewFleet(); err != nil {
+	p.Fleet, err = p.Config.NewFleet()
+	if err != nil {
 		t.Fatal(err)
 	}
 	return p, set

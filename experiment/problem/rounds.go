@@ -112,7 +112,8 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 	r.Eta = c.Schedule.Eta
 	// The schedule of Eq. 9 needs the constants of the theory, which settleTheory has calculated.
 	if c.UsesTheory() {
-		if r.Setup.Theory, err = p.theory(limit); err != nil {
+		r.Setup.Theory, err = p.theory(limit)
+		if err != nil {
 			return r, err
 		}
 	}

@@ -53,7 +53,8 @@ func (p *Problem) settleSecure() error {
 	}
 	// Real devices aggregate among themselves, so they have a plan for their own number.
 	if n := len(c.Devices.Names); n > 0 {
-		if v.Devices, err = c.SecurePlan(min(n, members)); err != nil {
+		v.Devices, err = c.SecurePlan(min(n, members))
+		if err != nil {
 			return err
 		}
 	}

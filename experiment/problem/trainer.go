@@ -44,7 +44,8 @@ func (in *Inputs) Difference(
 	begun := identity.OfSummary(c, run)
 	// What cannot have changed is copied; the parts that are read again replace it below.
 	now := *begun
-	if now.Files, err = identity.Files(&c); err != nil {
+	now.Files, err = identity.Files(&c)
+	if err != nil {
 		return nil, err
 	}
 	switch {
@@ -60,7 +61,8 @@ func (in *Inputs) Difference(
 		now.Data = program.data
 	// Made data follow from the configuration, which is the same; all others are read again.
 	case begun.Data != "" && !c.IsSynthetic():
-		if now.Data, err = in.dataDigest(ctx, c); err != nil {
+		now.Data, err = in.dataDigest(ctx, c)
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -132,12 +134,14 @@ func (p *Problem) startTrainer(ctx context.Context) (err error) {
 	}
 	// A trainer without its own samples reads the run's, which are shared with its process.
 	if !p.Config.IsTrainers() {
-		if c.Data, err = external.Share(p.Set); err != nil {
+		c.Data, err = external.Share(p.Set)
+		if err != nil {
 			return err
 		}
 	}
 	// The shared samples are released if no process has taken them over.
-	if p.Trainer, err = external.Open(ctx, c); err != nil {
+	p.Trainer, err = external.Open(ctx, c)
+	if err != nil {
 		return errors.Join(err, c.Data.Close())
 	}
 	p.Model = p.Trainer.Model()

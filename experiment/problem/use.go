@@ -23,7 +23,8 @@ func (p *Timing) readCarbon() (err error) {
 	}
 	// The file is only read, so closing it loses nothing.
 	defer f.Close()
-	if p.Carbon, err = carbon.Read(f, k.Names()); err != nil {
+	p.Carbon, err = carbon.Read(f, k.Names())
+	if err != nil {
 		return fmt.Errorf("carbon.file: %s: %w", k.File, err)
 	}
 	// Each class may be in a zone of its own.

@@ -322,7 +322,8 @@ func TestExport_Impossible(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), test.trace) {
 			t.Errorf("%s: trace: %v", test.name, err)
 		}
-		if _, err = ExportOpenMetrics(test.dir, io.Discard, time.Time{}); test.metrics == "" && err != nil || test.metrics != "" && (err == nil || !strings.Contains(err.Error(), test.metrics)) {
+		_, err = ExportOpenMetrics(test.dir, io.Discard, time.Time{})
+		if test.metrics == "" && err != nil || test.metrics != "" && (err == nil || !strings.Contains(err.Error(), test.metrics)) {
 			t.Errorf("%s: openmetrics: %v", test.name, err)
 		}
 	}

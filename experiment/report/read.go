@@ -122,7 +122,8 @@ func Finished(runs []Run) (n int) {
 // Read reads the run in a folder with what its figures show. The last row of a run that was killed may
 // be torn; it is left out.
 func Read(dir string) (r Run, err error) {
-	if r.Run, err = folder.Open(dir); err != nil {
+	r.Run, err = folder.Open(dir)
+	if err != nil {
 		return r, err
 	}
 	state, summary, err := r.State()
@@ -133,7 +134,8 @@ func Read(dir string) (r Run, err error) {
 		r.identity = identity.OfSummary(r.Config, summary)
 	}
 	r.complete = state == folder.RunComplete
-	if r.quality, err = r.Quality(); err != nil {
+	r.quality, err = r.Quality()
+	if err != nil {
 		return r, err
 	}
 	drawn := figured()

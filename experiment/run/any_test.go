@@ -100,12 +100,14 @@ func TestAnyRun_OneResult(t *testing.T) {
 				t.Errorf("%s, %s:\n%s", sets, how, diff)
 			}
 		}
-		if c, err = load("events.sample=0"); err != nil {
+		c, err = load("events.sample=0")
+		if err != nil {
 			t.Fatal(err)
 		}
 		s, err := Run(t.Context(), c, Options{Place: Place{Hosts: 2, Workers: 3}})
 		same("through NATS", s, err)
-		if c, err = load("nats.url=none", "checkpoint.seconds=1000"); err != nil {
+		c, err = load("nats.url=none", "checkpoint.seconds=1000")
+		if err != nil {
 			t.Fatal(err)
 		}
 		last := 1 + r.IntN(max(1, want.Rounds))

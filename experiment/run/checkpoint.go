@@ -92,7 +92,8 @@ func (k *checkpointer) save(s *coordinator.State) error {
 	var err error
 	c.Body.Recorder = checkpoint.Recorder{Elapsed: time.Since(r.started), Summary: r.saved}
 	c.Body.Recorder.Summary.Restarts = r.restarts()
-	if c.Body.Recorder.Outputs, err = r.outputs.Save(); err != nil {
+	c.Body.Recorder.Outputs, err = r.outputs.Save()
+	if err != nil {
 		return err
 	}
 	c.State = *s
@@ -102,7 +103,8 @@ func (k *checkpointer) save(s *coordinator.State) error {
 		c.Body.State = coordinator.State{}
 		c.Body.Recorder = checkpoint.Recorder{}
 	}()
-	if err = results.Checkpoint(!k.newestDamaged, c.WriteWith); errors.Is(err, folder.ErrUnsynced) {
+	err = results.Checkpoint(!k.newestDamaged, c.WriteWith)
+	if errors.Is(err, folder.ErrUnsynced) {
 		return err
 	}
 	// An older checkpoint is kept until a new one is whole.

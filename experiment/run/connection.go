@@ -51,19 +51,23 @@ func Embedded(
 	if s.Listen == "" {
 		return embedded.Start(ctx, s)
 	}
-	if keys, err = KeysFolder(keys); err != nil {
+	keys, err = KeysFolder(keys)
+	if err != nil {
 		return nil, err
 	}
-	if s.Authority, err = auth.New(keys); err != nil {
+	s.Authority, err = auth.New(keys)
+	if err != nil {
 		return nil, err
 	}
 	// Other machines reach the server, so it is encrypted by the folder's certificate.
 	if files == (natsconn.TLSFiles{}) && !names.Loopback(s.Listen) && !insecure {
-		if files, err = folderCertificate(s.Listen, certificate.Folder(keys)); err != nil {
+		files, err = folderCertificate(s.Listen, certificate.Folder(keys))
+		if err != nil {
 			return nil, err
 		}
 	}
-	if s.TLS, err = files.Server(); err != nil {
+	s.TLS, err = files.Server()
+	if err != nil {
 		return nil, err
 	}
 	return embedded.Start(ctx, s)
@@ -167,7 +171,8 @@ func (e *engine) open(ctx context.Context) (err error) {
 	}
 	// The run starts a server of its own, which other processes reach if it listens.
 	server := embedded.Config{Listen: settings.Listen, Quota: e.p.Config.Devices.Quota, Notice: o.Notify}
-	if e.embedded, err = Embedded(ctx, server, o.Keys, o.NATS.TLS, settings.Insecure); err != nil {
+	e.embedded, err = Embedded(ctx, server, o.Keys, o.NATS.TLS, settings.Insecure)
+	if err != nil {
 		return err
 	}
 	if front := e.embedded.Front(); front != nil {

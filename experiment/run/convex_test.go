@@ -91,7 +91,8 @@ func TestTheory_Schedule(t *testing.T) {
 	// The time ahead shrinks, so K grows again towards the end.
 	c = runtest.Convex(t, config.TaskQuadratic, "schedule.k=theory", "schedule.eta0=0.01", "schedule.k0=20", "theory.time=ahead", "stop.equal_runtime_rounds=60")
 	mustRun(t, c, Options{})
-	if rows, err = runtest.ReadRounds(filepath.Join(c.Out, folder.RoundsFile)); err != nil {
+	rows, err = runtest.ReadRounds(filepath.Join(c.Out, folder.RoundsFile))
+	if err != nil {
 		t.Fatal(err)
 	}
 	if n := len(rows); rows[n-1].LocalSteps <= rows[n/2].LocalSteps {

@@ -85,7 +85,8 @@ func startEngine(ctx context.Context, p *experiment) (_ *engine, err error) {
 			"nats.url to another server)")
 	}
 	// The coordinator's connection reports for all of them.
-	if e.conn, err = e.connect(ctx, "coordinator of "+p.Config.Name, p.options.HostNotice); err != nil {
+	e.conn, err = e.connect(ctx, "coordinator of "+p.Config.Name, p.options.HostNotice)
+	if err != nil {
 		return nil, err
 	}
 	// Hosts in other processes do the work, so none is connected here.
@@ -188,7 +189,8 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 	if err := e.announce(&c); err != nil {
 		return nil, err
 	}
-	if c.Devices, err = e.realDevices(ctx); err != nil {
+	c.Devices, err = e.realDevices(ctx)
+	if err != nil {
 		return nil, err
 	}
 	inner, stop := context.WithCancel(ctx)
@@ -311,7 +313,8 @@ func (e *engine) realDevices(ctx context.Context) (*realdevices.Config, error) {
 		welcome.Secure = secure.Terms(c)
 	}
 	// The link decides how long a task is expected to take.
-	if v.Link, err = e.p.ModelledLink(); err != nil {
+	v.Link, err = e.p.ModelledLink()
+	if err != nil {
 		return nil, err
 	}
 	// A replay has no devices to connect to.

@@ -124,13 +124,15 @@ func (o *Options) playFlower(
 	}
 	r.options.Callbacks = r.notices.tap(o.Callbacks)
 	// What the configuration may have wrong is found before any file is made.
-	if r.fleet, err = c.NewFleet(); err != nil {
+	r.fleet, err = c.NewFleet()
+	if err != nil {
 		return s, err
 	}
 	if err := r.checkApp(); err != nil {
 		return s, err
 	}
-	if r.inputs, err = identity.Files(&c); err != nil {
+	r.inputs, err = identity.Files(&c)
+	if err != nil {
 		return s, err
 	}
 	// A run that goes on plays the app from its start again, so the outputs of the earlier attempt
@@ -158,7 +160,8 @@ func (o *Options) playFlower(
 	if err == nil {
 		err = r.results.Complete()
 	}
-	if err = errors.Join(err, r.results.Close()); err != nil && !errors.Is(err, context.Canceled) {
+	err = errors.Join(err, r.results.Close())
+	if err != nil && !errors.Is(err, context.Canceled) {
 		err = errors.Join(err, fmt.Errorf("what was done is in %s, to go on: fedpace resume %[1]s --trust", c.Out))
 	}
 	return s, err
@@ -239,7 +242,8 @@ func (r *flowerRun) settings(log io.Writer) (*grid.Config, error) {
 	}
 	// The app runs in a folder of its own below the results, unless the user names another.
 	where := cmp.Or(f.Folder, filepath.Join(out, folder.AppFolder))
-	if where, err = filepath.Abs(where); err != nil {
+	where, err = filepath.Abs(where)
+	if err != nil {
 		return nil, err
 	}
 	processes := *appConfig(c, where, log)
@@ -383,12 +387,14 @@ func (r *flowerRun) round(next *grid.Round) error {
 // open decides which scores are which metrics, opens the outputs with these as columns, and hands
 // them the messages and rounds that were kept until now, in their order.
 func (r *flowerRun) open() (err error) {
-	if err = r.scores.settle(&r.config.Evaluate.Metric); err != nil {
+	err = r.scores.settle(&r.config.Evaluate.Metric)
+	if err != nil {
 		return err
 	}
 	r.metrics = r.scores.metrics
 	// An unknown metric in the configuration is found here, as only the app knows its metrics.
-	if r.quality, err = r.config.Evaluate.Metric.QualityOf(r.metrics); err != nil {
+	r.quality, err = r.config.Evaluate.Metric.QualityOf(r.metrics)
+	if err != nil {
 		return err
 	}
 	r.qualities = metric.Shown(r.metrics, r.quality)
@@ -409,13 +415,15 @@ func (r *flowerRun) open() (err error) {
 	if err != nil {
 		return err
 	}
-	if r.outputs, err = metrics.Open(r.about(), sinks); err != nil {
+	r.outputs, err = metrics.Open(r.about(), sinks)
+	if err != nil {
 		return err
 	}
 	r.notices.add(r.outputs)
 	// The pages need the outputs, so they come up only now.
 	if r.config.HTTP != "" {
-		if r.server, err = serve(context.Background(), r.outputs, r.config.HTTP, r.options.Notify); err != nil {
+		r.server, err = serve(context.Background(), r.outputs, r.config.HTTP, r.options.Notify)
+		if err != nil {
 			return err
 		}
 	}

@@ -135,7 +135,8 @@ func VerifyApp(ctx context.Context, dir string, c *config.Config) (messages int,
 		return 0, err
 	}
 	expected, err := grid.ReadSums(file)
-	if err = errors.Join(err, file.Close()); err != nil {
+	err = errors.Join(err, file.Close())
+	if err != nil {
 		return 0, err
 	}
 	// A run that its limit of virtual time has ended goes as far as it went.

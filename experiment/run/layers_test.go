@@ -48,7 +48,8 @@ func TestLayers_FrozenStay(t *testing.T) {
 		c := runtest.Small(t, slices.Concat(sets, more)...)
 		var first, last []float32
 		s := mustRun(t, c, Options{Callbacks: Callbacks{Model: func(_ int, params []float32) {
-			if last = params; first == nil {
+			last = params
+			if first == nil {
 				first = params
 			}
 		}}})

@@ -203,7 +203,8 @@ func TestPersonal_DoesNotTravel(t *testing.T) {
 	} {
 		var first, last []float32
 		s := mustRun(t, runtest.Small(t, append(sets, x.more...)...), Options{Place: Place{Hosts: 2}, Callbacks: Callbacks{Model: func(_ int, params []float32) {
-			if last = params; first == nil {
+			last = params
+			if first == nil {
 				first = params
 			}
 		}}})

@@ -47,7 +47,8 @@ func restoreConfig(dir string, o *Callbacks) error {
 		_, err := io.WriteString(w, sound[0].Head.Config)
 		return err
 	})
-	if err = errors.Join(err, results.Close()); err == nil {
+	err = errors.Join(err, results.Close())
+	if err == nil {
 		o.Notify(fmt.Sprintf("%s was gone: it is written again as %s holds it.", folder.ConfigFile, sound[0].Name))
 	}
 	return err
@@ -65,7 +66,8 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	if err := folder.HoldsRun(dir); err != nil {
 		return r, err
 	}
-	if r.Config, err = config.Load(filepath.Join(dir, folder.ConfigFile), nil); err != nil {
+	r.Config, err = config.Load(filepath.Join(dir, folder.ConfigFile), nil)
+	if err != nil {
 		if sound := checkpoint.In(dir).Usable(); len(sound) > 0 {
 			err = fmt.Errorf("%w (%s)", err, sound[0].ConfigWayOut(dir))
 		}

@@ -332,7 +332,8 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 	if err == nil {
 		err = results.Complete()
 	}
-	if err = errors.Join(err, results.Close()); err != nil &&
+	err = errors.Join(err, results.Close())
+	if err != nil &&
 		!errors.Is(err, context.Canceled) &&
 		!errors.Is(err, coordinator.ErrDiverged) {
 		err = errors.Join(err, fmt.Errorf("what was done is in %s", p.options.NextStep(p.Config.Out)))
@@ -346,7 +347,8 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 func (p *experiment) limit(ctx context.Context) (limit round.Time, err error) {
 	stop := p.Config.Stop
 	if stop.VirtualSeconds > 0 {
-		if limit, err = problem.VirtualTime(stop.VirtualSeconds); err != nil {
+		limit, err = problem.VirtualTime(stop.VirtualSeconds)
+		if err != nil {
 			return 0, fmt.Errorf("stop.virtual_seconds: %w", err)
 		}
 	}

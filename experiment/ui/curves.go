@@ -137,7 +137,8 @@ func (c *curves) readCosts(path string) {
 		var v [5]float64
 		for i, cell := range strings.SplitN(strings.TrimSuffix(string(line), "\n"), ",", len(v)) {
 			// The last row may be torn while the run goes on.
-			if v[i], err = strconv.ParseFloat(cell, 64); err != nil {
+			v[i], err = strconv.ParseFloat(cell, 64)
+			if err != nil {
 				return
 			}
 		}

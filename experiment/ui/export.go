@@ -83,7 +83,8 @@ func (r *run) export() (columns, view []byte, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if columns, err = c.encode(maxPoints); err != nil {
+	columns, err = c.encode(maxPoints)
+	if err != nil {
 		return nil, nil, err
 	}
 	view, err = r.snapshot()

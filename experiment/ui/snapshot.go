@@ -238,10 +238,12 @@ func (r *run) about(s *folder.Summary) (*metrics.Run, error) {
 	}
 	run.Metrics = list
 	if c.Train && len(list) > 0 {
-		if run.Quality, err = c.Evaluate.Metric.QualityOf(list); err != nil {
+		run.Quality, err = c.Evaluate.Metric.QualityOf(list)
+		if err != nil {
 			return nil, err
 		}
-		if run.Targets, err = c.Stop.Targets(run.Quality, list); err != nil {
+		run.Targets, err = c.Stop.Targets(run.Quality, list)
+		if err != nil {
 			return nil, err
 		}
 	}

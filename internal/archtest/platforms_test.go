@@ -72,7 +72,8 @@ func checkTypes(system, processor string) error {
 		if p.ImportPath == "unsafe" {
 			continue
 		}
-		if known[p.ImportPath], err = known.check(&p, types.SizesFor("gc", processor)); err != nil {
+		known[p.ImportPath], err = known.check(&p, types.SizesFor("gc", processor))
+		if err != nil {
 			return err
 		}
 	}

@@ -32,11 +32,13 @@ func put(path string, mode os.FileMode, write func(io.Writer) error) error {
 	if err != nil {
 		return fmt.Errorf("%s cannot be written: %w", path, cause(err))
 	}
-	if err = write(unnamed{f}); err == nil {
+	err = write(unnamed{f})
+	if err == nil {
 		// CreateTemp makes a file that its owner alone may read.
 		err = cause(cmp.Or(f.Sync(), f.Chmod(mode)))
 	}
-	if err = errors.Join(err, cause(f.Close())); err == nil {
+	err = errors.Join(err, cause(f.Close()))
+	if err == nil {
 		err = cause(os.Rename(f.Name(), path))
 	}
 	if err != nil {

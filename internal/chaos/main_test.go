@@ -113,7 +113,8 @@ func serve(text string) error {
 	}
 	if o.Config != "" {
 		var err error
-		if options, err = server.ProcessConfigFile(o.Config); err != nil {
+		options, err = server.ProcessConfigFile(o.Config)
+		if err != nil {
 			return err
 		}
 		options.NoSigs = false // a reload is asked for by a signal

@@ -67,7 +67,8 @@ func (m *Memory) Grow(n int) (grown bool, err error) {
 			return false, err
 		}
 	}
-	if m.Bytes, err = mmap.Map(m.file, mmap.RDWR, 0); err != nil {
+	m.Bytes, err = mmap.Map(m.file, mmap.RDWR, 0)
+	if err != nil {
 		return false, fmt.Errorf("shared memory of %d bytes: %w", n, err)
 	}
 	return true, nil

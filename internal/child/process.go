@@ -123,7 +123,8 @@ func Start(o Options) (_ *Process, err error) {
 	// After one pipe has failed, the next calls do nothing; err is looked at once, after the last.
 	pipe := func() (r, w *os.File) {
 		if err == nil {
-			if r, w, err = os.Pipe(); err == nil {
+			r, w, err = os.Pipe()
+			if err == nil {
 				p.files = append(p.files, r, w)
 			}
 		}
@@ -137,7 +138,8 @@ func Start(o Options) (_ *Process, err error) {
 	}
 	p.requests = requests
 	p.pipes = []*os.File{replies, printed}
-	if p.Memory, err = newMemory(); err != nil {
+	p.Memory, err = newMemory()
+	if err != nil {
 		return nil, err
 	}
 	command := exec.Command(o.Words[0], o.Words[1:]...)

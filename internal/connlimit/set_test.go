@@ -52,10 +52,12 @@ func TestPlaces(t *testing.T) {
 			t.Fatal("the first is not admitted")
 		}
 	}
-	if b = s.Add(&fake{from: "[2001:db8::2]:1"}); !b.Admit() {
+	b = s.Add(&fake{from: "[2001:db8::2]:1"})
+	if !b.Admit() {
 		t.Fatal("the second is not admitted")
 	}
-	if c = s.Add(&fake{from: "[2001:db8::3]:1"}); c.Admit() {
+	c = s.Add(&fake{from: "[2001:db8::3]:1"})
+	if c.Admit() {
 		t.Error("there are three in two places")
 	}
 	a.Release()

@@ -50,7 +50,8 @@ func TestBlocks_Next(t *testing.T) {
 					for i := range blocks {
 						common := 1 + effect*r.NormFloat64()
 						for j := i * n / blocks; j < (i+1)*n/blocks; j++ {
-							if values[j] = common + 0.05*r.NormFloat64(); outliers && r.IntN(30) == 0 {
+							values[j] = common + 0.05*r.NormFloat64()
+							if outliers && r.IntN(30) == 0 {
 								values[j] *= 10
 							}
 						}

@@ -61,10 +61,12 @@ func (c *cluster) openResults(p *part, d *disk, o *outcome, said *record) (*resu
 		return nil, fmt.Errorf("checkpoint %d was written, and %d is the newest that is there", d.reported, r.last.Number)
 	}
 	var err error
-	if r.rows, err = r.store.Append(rowsFile); err != nil {
+	r.rows, err = r.store.Append(rowsFile)
+	if err != nil {
 		return nil, err
 	}
-	if said.to, err = r.store.Append(saidFile); err != nil {
+	said.to, err = r.store.Append(saidFile)
+	if err != nil {
 		return nil, err
 	}
 	o.Rows = r.lines()

@@ -46,15 +46,18 @@ func newWorld(folder string) (w *world, err error) {
 	if err := writePaces(folder); err != nil {
 		return nil, err
 	}
-	if w.set, err = samples(); err != nil {
+	w.set, err = samples()
+	if err != nil {
 		return nil, err
 	}
-	if w.model, err = (learn.Logistic{Features: 4, Classes: 2, Mu: 0.05}).Model(w.set.Info().Samples); err != nil {
+	w.model, err = (learn.Logistic{Features: 4, Classes: 2, Mu: 0.05}).Model(w.set.Info().Samples)
+	if err != nil {
 		return nil, err
 	}
 	w.initial = make([]float32, w.model.Params())
 	w.model.Init(w.initial, 1)
-	if w.kernel, err = learn.SelectKernel(learn.AutoKernel); err != nil {
+	w.kernel, err = learn.SelectKernel(learn.AutoKernel)
+	if err != nil {
 		return nil, err
 	}
 	for _, name := range algorithm.Algorithms.Names() {
@@ -137,7 +140,8 @@ func (w *world) draw(seed uint64) *scenario {
 	for range r.IntN(6) {
 		f := fault{kind: kind(r.IntN(int(kinds))), part: r.IntN(s.hosts+2) - 2, long: time.Duration(r.Int64N(int64(30*time.Second))) + time.Millisecond}
 		f.at = time.Duration(float64(time.Minute) * r.Float64() * r.Float64() * r.Float64())
-		if f.part = max(f.part, -1); f.kind == twin || f.kind == rival {
+		f.part = max(f.part, -1)
+		if f.kind == twin || f.kind == rival {
 			f.part = -1
 		}
 		s.faults = append(s.faults, f)
@@ -230,7 +234,8 @@ func (w *world) run(r *rand.Rand) (c round.Config, chosen string) {
 		return x.Validate() != nil
 	})
 	c.Select = pick(r, choices...)
-	if c.Late = pick(r, every(closing.Lates, int64(1+r.IntN(3)))...); c.Validate() != nil {
+	c.Late = pick(r, every(closing.Lates, int64(1+r.IntN(3)))...)
+	if c.Validate() != nil {
 		c.Late = nil
 	}
 	names := algorithm.Algorithms.Names()
@@ -250,7 +255,8 @@ func (w *world) run(r *rand.Rand) (c round.Config, chosen string) {
 	}
 	chosen = pick(r, names...)
 	charged := c
-	if charged.Batteries = (batteries{w.leaving}); r.IntN(3) == 0 && charged.Validate() == nil {
+	charged.Batteries = (batteries{w.leaving})
+	if r.IntN(3) == 0 && charged.Validate() == nil {
 		c = charged
 	}
 	return c, chosen

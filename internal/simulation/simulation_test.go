@@ -138,7 +138,8 @@ func play(t *testing.T, w *world, s *scenario, log func(string, ...any)) (c *clu
 	var want *outcome
 	var err error
 	if len(s.devices) == 0 {
-		if want, err = s.reference(w, nil); err != nil {
+		want, err = s.reference(w, nil)
+		if err != nil {
 			t.Fatalf("seed %d: the reference: %v", s.seed, err)
 		}
 	}
@@ -159,13 +160,15 @@ func play(t *testing.T, w *world, s *scenario, log func(string, ...any)) (c *clu
 func (c *cluster) check() (err error) {
 	want := c.want
 	if len(c.devices) > 0 {
-		if want, err = c.reference(c.world, c.said); err != nil {
+		want, err = c.reference(c.world, c.said)
+		if err != nil {
 			return fmt.Errorf("a replay of what the devices said: %w", err)
 		}
 		if what := c.got.differs(want); what != "" {
 			return fmt.Errorf("it ended otherwise than a replay of what the devices said, with %s", what)
 		}
-		if c.counted, err = c.checkUpdates(c.world, &want.history, c.said); err != nil {
+		c.counted, err = c.checkUpdates(c.world, &want.history, c.said)
+		if err != nil {
 			return err
 		}
 	}

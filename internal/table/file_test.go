@@ -50,7 +50,8 @@ func TestRows_ReadBack(t *testing.T) {
 	if err := Write(path, []row{{Loss: math.Pi}}, 3); err != nil {
 		t.Fatal(err)
 	}
-	if got, err = Read[row](path); err != nil || got[0].Loss != 3.14 {
+	got, err = Read[row](path)
+	if err != nil || got[0].Loss != 3.14 {
 		t.Errorf("three digits of pi are %v (%v)", got, err)
 	}
 }

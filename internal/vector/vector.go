@@ -135,7 +135,8 @@ func Unpack(b []byte, numbers int) ([]float32, error) {
 	v := make([]float32, 0, numbers)
 	for len(v) < numbers {
 		var err error
-		if v, err = unpackBlock(r, v, min(packedBlock, numbers-len(v))); err != nil {
+		v, err = unpackBlock(r, v, min(packedBlock, numbers-len(v)))
+		if err != nil {
 			return nil, fmt.Errorf("packed values: %d of %d: %w", len(v), numbers, err)
 		}
 	}
@@ -158,7 +159,8 @@ func unpackBlock(r *bufio.Reader, v []float32, n int) ([]float32, error) {
 	}
 	table := make([]float32, size)
 	places := make([]byte, n)
-	if err = Read(r, table); err == nil {
+	err = Read(r, table)
+	if err == nil {
 		_, err = io.ReadFull(r, places)
 	}
 	for _, at := range places {

@@ -143,7 +143,8 @@ func (b *builder) files(binary string, platforms []string) (files []file, err er
 		add(about+"sboms/fedpace.cdx.json", 0o644, bill)
 	}
 	readme, readErr := os.ReadFile(filepath.Join(b.python, "README.md"))
-	if err = cmp.Or(err, readErr); err != nil {
+	err = cmp.Or(err, readErr)
+	if err != nil {
 		return nil, err
 	}
 	// These are written here, as they depend on the version and the platform.

@@ -39,10 +39,12 @@ func TestBuild(t *testing.T) {
 	for i := range made {
 		b := builder{version: "1.0", python: "../../python", licence: "../../LICENSE", out: filepath.Join(dir, "dist")}
 		var err error
-		if path, err = b.build(binary); err != nil {
+		path, err = b.build(binary)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if made[i], err = os.ReadFile(path); err != nil {
+		made[i], err = os.ReadFile(path)
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -274,7 +274,8 @@ func TestWriter_FullDisk(t *testing.T) {
 	r := example()[0]
 	for i := range 10_000 {
 		r.Round = i + 1
-		if err = w.Round(&r); err != nil {
+		err = w.Round(&r)
+		if err != nil {
 			break
 		}
 	}

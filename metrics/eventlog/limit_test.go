@@ -62,7 +62,8 @@ func TestWriter_SizeLimit(t *testing.T) {
 						}
 					}
 					var err error
-					if o, err = sink.Open(run); err != nil {
+					o, err = sink.Open(run)
+					if err != nil {
 						t.Fatal(err)
 					}
 					if err := o.(metrics.Starter).Start(&metrics.Start{Folder: file}); err != nil {

@@ -228,7 +228,8 @@ func TestFrames_FinalModelIsShown(t *testing.T) {
 	for _, evaluated := range []bool{true, false} {
 		h := quick()
 		r := report(5)
-		if r.Evaluated = evaluated; evaluated {
+		r.Evaluated = evaluated
+		if evaluated {
 			r.ValidationLoss, r.Metrics = 1, []float64{0.7}
 		}
 		feed(h, r)

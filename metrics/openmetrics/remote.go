@@ -67,14 +67,16 @@ func (r Remote) Open(run *metrics.Run) (_ metrics.Output, err error) {
 	if u, err := url.Parse(r.URL); err != nil || u.Host == "" {
 		return nil, registry.Errorf("url", "%q is no address such as http://localhost:9090", r.URL)
 	}
-	if o.epoch, err = time.Parse(time.RFC3339, r.Epoch); err != nil ||
+	o.epoch, err = time.Parse(time.RFC3339, r.Epoch)
+	if err != nil ||
 		o.epoch.Before(earliest) ||
 		o.epoch.After(latest) {
 		return nil, registry.Errorf("epoch", "%q is no time such as 2026-01-01T00:00:00Z", r.Epoch)
 	}
 	client := &http.Client{Timeout: patience}
 	if r.Credentials != "" {
-		if client.Transport, err = newBasicAuth(r.Credentials, r.URL); err != nil {
+		client.Transport, err = newBasicAuth(r.Credentials, r.URL)
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -56,7 +56,8 @@ type fairness struct {
 // folder, with their headers. A resumed run continues them.
 func (o *fairness) Start(s *metrics.Start) (err error) {
 	columns := append([]string{"round,client,class,samples,loss"}, metric.Names(o.run.Metrics)...)
-	if o.clients, err = appendTo(s, ClientsFile, strings.Join(columns, ",")); err != nil {
+	o.clients, err = appendTo(s, ClientsFile, strings.Join(columns, ","))
+	if err != nil {
 		return err
 	}
 	o.all, err = appendTo(s, FairnessFile, fairnessHeader(o.run.Metrics))

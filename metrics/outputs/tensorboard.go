@@ -48,7 +48,8 @@ type tensorboard struct {
 // Start implements [metrics.Starter]: it begins the file with its version and the run's settings. A
 // resumed run continues a file that has them.
 func (o *tensorboard) Start(s *metrics.Start) (err error) {
-	if o.file, err = s.Append(TensorBoardFile); err != nil || o.file.Size() > 0 {
+	o.file, err = s.Append(TensorBoardFile)
+	if err != nil || o.file.Size() > 0 {
 		return err
 	}
 	settings, err := hparams(o.run)

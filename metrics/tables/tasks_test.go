@@ -153,7 +153,8 @@ func TestTasks_ReadBack(t *testing.T) {
 		}
 		one, other := &tasks{open: []record{e, {}}}, &tasks{}
 		state, err := one.Save()
-		if err = errors.Join(err, other.Restore(state)); err != nil {
+		err = errors.Join(err, other.Restore(state))
+		if err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(one.open, other.open, nan); diff != "" {

@@ -96,7 +96,8 @@ func Advise(c config.Config, g Given, points int) (*Advice, error) {
 	if c.Task.IsConvex() {
 		var start float64
 		var err error
-		if k, found, start, err = calculated(c); err != nil {
+		k, found, start, err = calculated(c)
+		if err != nil {
 			return nil, err
 		}
 		// Without a given loss, that of the initial model is taken.
@@ -340,7 +341,8 @@ func newAdvice(c config.Config, g Given, k theory.Constants, found []Source) (*A
 		runtime:   r,
 	}
 	if c.Theory.Time == config.AheadTime {
-		if a.end, err = horizon(c, r.Round(float64(a.K))); err != nil {
+		a.end, err = horizon(c, r.Round(float64(a.K)))
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -179,7 +179,8 @@ func TestAdvise_Configuration(t *testing.T) {
 	}
 	exact := c
 	exact.Network.ModelMegabits = 0 // 32 bits for each of the model's parameters
-	if a, err = Advise(exact, g, 4); err != nil || math.Abs(a.Round[0]-6.709184*(1.0/20+1.0/5)) > 1e-9 {
+	a, err = Advise(exact, g, 4)
+	if err != nil || math.Abs(a.Round[0]-6.709184*(1.0/20+1.0/5)) > 1e-9 {
 		t.Errorf("with the model's own size: %v, %+v", err, a)
 	}
 	c.Stop.EqualRuntimeRounds = 1
@@ -327,7 +328,8 @@ func TestAdvise_TableOfPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(table.String()) {
-		if line = strings.TrimSpace(line); !strings.Contains(string(page), line) {
+		line = strings.TrimSpace(line)
+		if !strings.Contains(string(page), line) {
 			t.Errorf("docs/theory.md lacks %q of fedpace theory advise --points 6", line)
 		}
 	}

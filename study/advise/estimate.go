@@ -49,7 +49,8 @@ func Estimate(ctx context.Context, dir string, c config.Config, fStar float64) (
 	if err != nil {
 		return k, nil, fmt.Errorf("%s has no final model to estimate at: %w", dir, err)
 	}
-	if k, err = look(ctx, p, last); err != nil {
+	k, err = look(ctx, p, last)
+	if err != nil {
 		return k, nil, err
 	}
 	// The lowest loss of the run stands for F*.

@@ -39,7 +39,8 @@ func WriteCells(ctx context.Context, w io.Writer, cells []study.Cell, o run.Opti
 			cost, isKnown := costs[kind]
 			if !isKnown {
 				notice(c)
-				if cost, err = run.DryRun(ctx, c.Config, o); err != nil {
+				cost, err = run.DryRun(ctx, c.Config, o)
+				if err != nil {
 					return fmt.Errorf("paper: %s: %w", c.Name, err)
 				}
 				costs[kind] = cost

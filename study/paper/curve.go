@@ -326,7 +326,8 @@ func readCell(dir string) (Curve, error) {
 		Megabits:      config.Network.ModelMegabits,
 		RelativeSteps: math.NaN(),
 	}
-	if c.Devices, err = devices(config); err != nil {
+	c.Devices, err = devices(config)
+	if err != nil {
 		return Curve{}, err
 	}
 	// The description as configured stands until the run itself says what its data were.
@@ -345,7 +346,8 @@ func readCell(dir string) (Curve, error) {
 		c.Provenance, err = study.ProvenanceOf(*config, folder.Summary{})
 		return c, err
 	}
-	if c.Provenance, err = study.ProvenanceOf(*config, *s); err != nil {
+	c.Provenance, err = study.ProvenanceOf(*config, *s)
+	if err != nil {
 		return c, err
 	}
 	c.Completed = s.Completed

@@ -118,7 +118,8 @@ func TestPlan_EqualEvaluations(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if final = 1; r.Evaluated {
+				final = 1
+				if r.Evaluated {
 					n, final = n+1, 0
 					if c.Schedule == "fixed" {
 						fixed = append(fixed, r.Round)

@@ -179,7 +179,8 @@ func Verdicts(dir string) ([]Verdict, error) {
 	for _, c := range claims {
 		// Each folder is read once, however many claims are about it.
 		if loaded[c.Folder] == nil {
-			if loaded[c.Folder], err = Load(filepath.Join(dir, c.Folder)); err != nil {
+			loaded[c.Folder], err = Load(filepath.Join(dir, c.Folder))
+			if err != nil {
 				return nil, err
 			}
 		}

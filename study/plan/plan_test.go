@@ -77,7 +77,8 @@ func TestPlan_ForUpdates(t *testing.T) {
 	}
 	for what, want := range map[string]string{Updates: "stop.accepted", Energy: "watts", Target: "evaluate.target"} {
 		q := small()
-		if q.For = what; what == Energy {
+		q.For = what
+		if what == Energy {
 			q = small("stop.accepted=60")
 			q.For = what
 		}
@@ -142,7 +143,8 @@ func TestPlan_UpdatesWithScatter(t *testing.T) {
 		if strings.Contains(unknown, "Scatter: ") == scatters {
 			t.Errorf("%s: %s", speeds, unknown)
 		}
-		if q.Draws = 1; strings.Contains(strings.Join(made(t, q, t.TempDir()).unknown(), "\n"), "Scatter: ") {
+		q.Draws = 1
+		if strings.Contains(strings.Join(made(t, q, t.TempDir()).unknown(), "\n"), "Scatter: ") {
 			t.Error("one draw of a fleet tells nothing of scatter")
 		}
 	}
@@ -170,7 +172,8 @@ func trainedPlan(t *testing.T, fresh int, settings ...*Setting) *Plan {
 		return errors, nil
 	}
 	var err error
-	if p.found, err = choice.Search(len(settings), nil, choice.Limits{Seeds: seeds - fresh, Fresh: fresh}, play); err != nil {
+	p.found, err = choice.Search(len(settings), nil, choice.Limits{Seeds: seeds - fresh, Fresh: fresh}, play)
+	if err != nil {
 		t.Fatal(err)
 	}
 	for _, standing := range p.found.Standings {

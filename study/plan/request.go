@@ -143,13 +143,16 @@ func (s *Setting) defaultGrids() []study.Grid {
 // the plan. It also lists the points that make no valid configuration, and why.
 func (q *Request) settings(ctx context.Context) (list []*Setting, impossible []string, err error) {
 	configured := &Setting{Name: "as configured", AsConfigured: true}
-	if configured.real, err = config.LoadFiles(q.ConfigFiles, q.Sets); err != nil {
+	configured.real, err = config.LoadFiles(q.ConfigFiles, q.Sets)
+	if err != nil {
 		return nil, nil, err
 	}
-	if err = q.check(&configured.real); err != nil {
+	err = q.check(&configured.real)
+	if err != nil {
 		return nil, nil, fmt.Errorf("plan: %w", err)
 	}
-	if configured.config, err = Simulated(configured.real); err != nil {
+	configured.config, err = Simulated(configured.real)
+	if err != nil {
 		return nil, nil, err
 	}
 	configured.Schedule = configured.real.Schedule.Name()
@@ -157,7 +160,8 @@ func (q *Request) settings(ctx context.Context) (list []*Setting, impossible []s
 	q.seconds = 3600 * q.Hours
 	// Without hours, or with a NaN, the plan takes as long as the configuration's own run.
 	if !(q.seconds > 0) {
-		if q.seconds, err = forecast.Budget(ctx, configured.config, q.Draws, ", or give --hours"); err != nil {
+		q.seconds, err = forecast.Budget(ctx, configured.config, q.Draws, ", or give --hours")
+		if err != nil {
 			return nil, nil, fmt.Errorf("plan: %w", err)
 		}
 	}
@@ -227,7 +231,8 @@ func (q *Request) complete(configured *Setting) {
 // load reads the configuration of the request with more keys set, each as key=value, where values
 // may hold shares of the cohort. Its stop is the plan's virtual time.
 func (q *Request) load(sets ...string) (c config.Config, err error) {
-	if sets, err = q.resolveShares(sets); err == nil {
+	sets, err = q.resolveShares(sets)
+	if err == nil {
 		c, err = config.LoadFiles(q.ConfigFiles, slices.Concat(q.Sets, sets))
 	}
 	q.stop(&c)
@@ -260,7 +265,8 @@ func (q *Request) resolveShares(sets []string) ([]string, error) {
 	cohort := c.Cohort
 	// The cohort is left to the number of devices, which the simulated configuration has.
 	if cohort == 0 {
-		if c, err = Simulated(c); err != nil {
+		c, err = Simulated(c)
+		if err != nil {
 			return nil, err
 		}
 		cohort = c.Cohort

@@ -207,7 +207,8 @@ func Read(dir string) (b Best, err error) {
 		return b, fmt.Errorf("%w (fedpace tune --out %s makes it)", err, dir)
 	}
 	// A file without these values was not written by a complete tuning.
-	if err = json.Unmarshal(text, &b); err == nil &&
+	err = json.Unmarshal(text, &b)
+	if err == nil &&
 		(len(b.Sets) == 0 || !(b.Seconds > 0) || b.Seeds < 1) {
 		err = errors.New("it names no best setting")
 	}

@@ -106,7 +106,8 @@ func Make(ctx context.Context, p study.Plan, limits choice.Limits, o study.Optio
 		if rung == len(rungs)-1 {
 			break
 		}
-		if remaining, err = r.best(remaining, rung); err != nil {
+		remaining, err = r.best(remaining, rung)
+		if err != nil {
 			return nil, fmt.Errorf("tune: %w", err)
 		}
 	}
@@ -160,7 +161,8 @@ func newResult(ctx context.Context, p *study.Plan, limits choice.Limits) (*Resul
 	// Fixed K sets the virtual time that every setting has.
 	base.Schedule.K = schedule.FixedK{}
 	base.Schedule.Eta = schedule.FixedEta{}
-	if r.Seconds, err = forecast.Budget(ctx, base, 1, ""); err != nil {
+	r.Seconds, err = forecast.Budget(ctx, base, 1, "")
+	if err != nil {
 		return nil, err
 	}
 	load := p.Load
@@ -225,7 +227,8 @@ func (r *Result) measure(s *Setting, until float64) (err error) {
 	tails := make([]float64, len(s.cells))
 	for i := range s.cells {
 		c := &s.cells[i]
-		if r.quality, err = c.Run().Quality(); err != nil {
+		r.quality, err = c.Run().Quality()
+		if err != nil {
 			return err
 		}
 		var tail study.Tail

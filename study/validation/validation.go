@@ -97,10 +97,12 @@ func Make(ctx context.Context, q Request, out string, o study.Options) (*Validat
 	simulated := make([]study.Cell, len(q.Dirs))
 	for i, dir := range q.Dirs {
 		var err error
-		if measured[i], err = finished(dir); err != nil {
+		measured[i], err = finished(dir)
+		if err != nil {
 			return nil, fmt.Errorf("validation: %w", err)
 		}
-		if simulated[i], err = q.simulation(dir, filepath.Join(out, study.FileName(filepath.Clean(dir)))); err != nil {
+		simulated[i], err = q.simulation(dir, filepath.Join(out, study.FileName(filepath.Clean(dir))))
+		if err != nil {
 			return nil, fmt.Errorf("validation: %s: %w", dir, err)
 		}
 	}
@@ -164,7 +166,8 @@ func compare(measured, simulated []study.Cell) (*Validation, error) {
 	for _, members := range settings {
 		first := &measured[members[0]]
 		s := Setting{Name: filepath.Base(first.Config.Out), Seeds: len(members)}
-		if s.Provenance, err = study.ProvenanceOf(first.Config, first.Summary); err != nil {
+		s.Provenance, err = study.ProvenanceOf(first.Config, first.Summary)
+		if err != nil {
 			return nil, fmt.Errorf("validation: %s: %w", first.Config.Out, err)
 		}
 		for _, i := range members {

@@ -90,7 +90,8 @@ func TestMake_DevicesAsTheirClasses(t *testing.T) {
 		for i, dir := range dirs {
 			var err error
 			q := Request{Sets: sets}
-			if simulated[i], err = q.simulation(dir, filepath.Join(out, filepath.Base(measured[i].Config.Out))); err != nil {
+			simulated[i], err = q.simulation(dir, filepath.Join(out, filepath.Base(measured[i].Config.Out)))
+			if err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -298,7 +298,8 @@ func (t *trainer) train(m *message) {
 		// A slot is free when the model in it was taken.
 		for !cancelled && taken < i-len(m.Train.Slots) {
 			next := t.read()
-			if cancelled = next.Cancel != nil; next.Taken != nil {
+			cancelled = next.Cancel != nil
+			if next.Taken != nil {
 				taken = next.Taken.Index
 			}
 		}
@@ -384,7 +385,8 @@ func (t *trainer) keep(of *task, stepper learn.Stepper) func() {
 	}
 	keeper, keeps := stepper.(learn.StatefulStepper)
 	values, count := 0, byte(0)
-	if keeps = keeps && of.State.Room > t.state; keeps {
+	keeps = keeps && of.State.Room > t.state
+	if keeps {
 		values = keeper.Memory()
 	}
 	// Behind the optimizer's memory lies the state of the script itself.
@@ -398,7 +400,8 @@ func (t *trainer) keep(of *task, stepper learn.Stepper) func() {
 		}
 	}
 	return func() {
-		if of.kept = 4 * values; keeps {
+		of.kept = 4 * values
+		if keeps {
 			keeper.Save(t.floats(of.State.At, values))
 		}
 		if t.state > 0 {

@@ -132,7 +132,8 @@ func requestsAreAskedUntilAnswered(t *testing.T, p *Bus) {
 	var got []byte
 	early := errors.New("not yet")
 	r := &bus.Request{Subject: "ask", Data: []byte("what"), Retry: func(err error) bool { return err.Error() == early.Error() }, Decode: func(b []byte) error {
-		if got = bytes.Clone(b); !bytes.HasSuffix(b, []byte("3")) {
+		got = bytes.Clone(b)
+		if !bytes.HasSuffix(b, []byte("3")) {
 			return early
 		}
 		return nil

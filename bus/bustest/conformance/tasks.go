@@ -42,7 +42,8 @@ func everyTaskIsPlannedOnceByOneOfTheHosts(t *testing.T, p *Bus) {
 	var buf []bus.ClientPlan
 	for len(got) < n {
 		var err error
-		if buf, err = c.TakePlans(t.Context(), buf); err != nil {
+		buf, err = c.TakePlans(t.Context(), buf)
+		if err != nil {
 			t.Fatal(err)
 		}
 		for _, p := range buf {
@@ -80,7 +81,8 @@ func aFloodOfTasksIsAnsweredInFull(t *testing.T, p *Bus) {
 	var buf []bus.ClientPlan
 	for got := 0; got < n; got += len(buf) {
 		var err error
-		if buf, err = c.TakePlans(t.Context(), buf); err != nil {
+		buf, err = c.TakePlans(t.Context(), buf)
+		if err != nil {
 			t.Fatalf("after %d plans: %v", got, err)
 		}
 	}

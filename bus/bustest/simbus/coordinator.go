@@ -90,7 +90,8 @@ func (c *Coordinator) acquire(ctx context.Context) error {
 		// A copy of this question may arrive late, so it carries its own value.
 		before := next
 		a, err := ask(ctx, c.conn, "open", askEvery, func(answer func(acquired)) { answer(c.server.acquire(c, before)) })
-		if err = cmp.Or(err, a.err); err != nil || a.renewed == 0 {
+		err = cmp.Or(err, a.err)
+		if err != nil || a.renewed == 0 {
 			return err
 		}
 		next = a.renewed

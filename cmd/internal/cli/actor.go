@@ -65,7 +65,8 @@ connections, and stops at Ctrl-C or SIGTERM.`,
 			// What calibrate has measured lets the run notice a class that contradicts it.
 			if calibration != "" {
 				var err error
-				if device.Measured, err = calibrate.Measured(calibration); err != nil {
+				device.Measured, err = calibrate.Measured(calibration)
+				if err != nil {
 					return err
 				}
 			}

@@ -189,7 +189,8 @@ func (f *calibration) do(c *cobra.Command) error {
 	// The meter of the power must stop whether or not the measuring fails.
 	err := func() (err error) {
 		if f.server.URL != "" {
-			if welcome, err = f.network(c.Context(), show.Notice, meter.Phase, &r); err != nil {
+			welcome, err = f.network(c.Context(), show.Notice, meter.Phase, &r)
+			if err != nil {
 				return err
 			}
 		}

@@ -26,7 +26,8 @@ type secureKeys struct {
 // the others.
 func (k *secureKeys) read(device *real.Config) (err error) {
 	if k.identity != "" {
-		if device.Identity, err = readIdentity(k.identity); err != nil {
+		device.Identity, err = readIdentity(k.identity)
+		if err != nil {
 			return err
 		}
 		device.Notice(fmt.Sprintf("Key of %s in secure aggregation: %x", device.ID, device.Identity.Public()))
@@ -72,7 +73,8 @@ func readIdentity(path string) (ed25519.PrivateKey, error) {
 			return nil, fmt.Errorf("--identity: %w", err)
 		}
 		_, err = fmt.Fprintf(f, "%x\n", seed)
-		if err = errors.Join(err, f.Close()); err != nil {
+		err = errors.Join(err, f.Close())
+		if err != nil {
 			return nil, fmt.Errorf("--identity: %w", err)
 		}
 		return ed25519.NewKeyFromSeed(seed), nil

@@ -250,7 +250,8 @@ func (s *source) check(c *cobra.Command, args []string) (err error) {
 		return cli.Usage(c, fmt.Errorf("%[1]s is a configuration, no data (did you mean --config %[1]s?)", s.path))
 	}
 	// Changes of the mapping come last, over that of the configuration.
-	if s.reader, err = table.Map(s.reader, s.columns); err != nil {
+	s.reader, err = table.Map(s.reader, s.columns)
+	if err != nil {
 		return cli.Usage(c, fmt.Errorf("--map: %w", err))
 	}
 	// Each flag of a partition goes with the kinds in its list only.

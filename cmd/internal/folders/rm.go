@@ -66,7 +66,8 @@ type targets struct {
 // for a symbolic link, because removal through a link would surprise. Folders that cannot be read
 // are noted on standard error by c.
 func targetsOf(c *cobra.Command, given []string) (t targets, err error) {
-	if t.currentDir, err = folder.Canonical("."); err != nil {
+	t.currentDir, err = folder.Canonical(".")
+	if err != nil {
 		return t, err
 	}
 	for _, dir := range given {

@@ -33,7 +33,8 @@ func newLaboratory(t *testing.T) *laboratory {
 	t.Helper()
 	l := &laboratory{T: t, bus: simbus.New(nil)}
 	var err error
-	if l.models, err = l.bus.Connect("coordinator").OpenCoordinator(t.Context(), laboratoryRun, bus.CoordinatorConfig{PublishModels: true}); err != nil {
+	l.models, err = l.bus.Connect("coordinator").OpenCoordinator(t.Context(), laboratoryRun, bus.CoordinatorConfig{PublishModels: true})
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.models.Close(context.Background()) })

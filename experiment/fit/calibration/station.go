@@ -118,7 +118,8 @@ func (d *station) joined(ctx context.Context) error {
 // take waits for events of the device into d.events. It tells the user of messages that were
 // ignored, and returns an error if the device sends too many.
 func (d *station) take(ctx context.Context) (err error) {
-	if d.events, err = d.gateway.TakeEvents(ctx, d.events); err != nil {
+	d.events, err = d.gateway.TakeEvents(ctx, d.events)
+	if err != nil {
 		return err
 	}
 	for _, e := range d.events {

@@ -30,7 +30,8 @@ func ofConfig(c *config.Config, device calibrate.DeviceInput) (*calibrate.Subjec
 	w := s.Welcome
 	w.Heterogeneity = c.Synthetic.Heterogeneity
 	w.Spec.Augment = c.Augment
-	if w.Spec.Algorithm, err = algorithm.Algorithms.Encode(c.Aggregate.Algorithm); err == nil && !learn.Plain(c.Local) {
+	w.Spec.Algorithm, err = algorithm.Algorithms.Encode(c.Aggregate.Algorithm)
+	if err == nil && !learn.Plain(c.Local) {
 		w.Spec.Local, err = learn.Optimizers.Encode(c.Local)
 	}
 	if err == nil {

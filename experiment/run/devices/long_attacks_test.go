@@ -154,9 +154,11 @@ func (s siege) play(t *testing.T) (o outcome) {
 			o.grown += heap()
 		}
 	}
-	if o.Summary, o.err = run.Run(going, c, server); s.stopAt > 0 && errors.Is(o.err, context.Canceled) {
+	o.Summary, o.err = run.Run(going, c, server)
+	if s.stopAt > 0 && errors.Is(o.err, context.Canceled) {
 		var r run.Resumed
-		if r, o.err = run.Resume(t.Context(), c.Out, server); o.err == nil {
+		r, o.err = run.Resume(t.Context(), c.Out, server)
+		if o.err == nil {
 			o.Summary = r.Summary
 		}
 	}

@@ -60,7 +60,8 @@ func (h *hostile) takePart(ctx context.Context) error {
 		return err
 	}
 	defer to.Close()
-	if _, h.identity, err = ed25519.GenerateKey(rand.Reader); err != nil {
+	_, h.identity, err = ed25519.GenerateKey(rand.Reader)
+	if err != nil {
 		return err
 	}
 	for {

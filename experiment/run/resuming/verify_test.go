@@ -67,7 +67,8 @@ func damaged(t *testing.T, from, other, name string, happen func(b, other []byte
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, name)
-	if b = happen(b, swapped); b == nil {
+	b = happen(b, swapped)
+	if b == nil {
 		err = os.Remove(path)
 	} else {
 		err = os.WriteFile(path, b, 0o666)

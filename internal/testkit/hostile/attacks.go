@@ -146,10 +146,12 @@ func (t *Target) enter(ctx context.Context, turn int) (c *Client, device string,
 		return nil, "", errors.New("hostile: this attack needs credentials")
 	}
 	i := turn % len(t.Creds)
-	if c, err = Dial(ctx, t.Address, t.From); err != nil {
+	c, err = Dial(ctx, t.Address, t.From)
+	if err != nil {
 		return nil, "", err
 	}
-	if err = c.Connect(ctx, t.Creds[i]); err != nil {
+	err = c.Connect(ctx, t.Creds[i])
+	if err != nil {
 		return nil, "", errors.Join(err, c.Close())
 	}
 	return c, t.Devices[i], nil

@@ -74,7 +74,8 @@ func ports(t *testing.T) int {
 	}
 	var ends [2]int
 	for i, field := range strings.Fields(string(text)) {
-		if ends[i], err = strconv.Atoi(field); err != nil {
+		ends[i], err = strconv.Atoi(field)
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -737,8 +737,8 @@ func (c *Config) checkStop() error {
 	return nil
 }
 
-// timedByFixed returns the key that asks for the virtual time of rounds of K-eta-fixed, which must
-// then be calculated before the run. It is empty if no key does.
+// timedByFixed returns the key that asks for what rounds of K-eta-fixed take, in virtual time or in the
+// unit that stop.equal names, which must then be calculated before the run. It is empty if no key does.
 func (c *Config) timedByFixed() string {
 	switch {
 	case c.Stop.EqualRuntimeRounds > 0:

@@ -179,10 +179,9 @@ func (d *driver) close() error {
 // closeTimeout bounds the removal of the run's streams.
 const closeTimeout = 5 * time.Second
 
-// play runs the machine from where it stands to its last event. Between two
-// steps, when all that an event leads to at once is done, the run's state can
-// be saved; what takes the bus, the clock or the trainers leads to the next
-// event, and is asked for again when a run goes on from there.
+// play runs the machine from where it stands to its last event. After act and before next the run's
+// state can be saved. What next waits for, a message of the bus, the clock or training, is not part of
+// the state: a resumed run asks for it again.
 func (d *driver) play(ctx context.Context) error {
 	effects := d.machine.Pending()
 	for {

@@ -233,9 +233,9 @@ func (p Plan) Cells() ([]Cell, error) {
 	return cells, SameTime(cells)
 }
 
-// SameTime returns an error if two runs at one point have rounds of fixed K that take different
-// times. These rounds set the virtual time of a run, and schedules are compared at equal virtual
-// time.
+// SameTime returns an error if schedules at one point of the grid would be compared at different virtual
+// times. Where stop.equal_runtime_rounds ends the runs, each lasts as long as that many rounds with its
+// own K_0, so that runs which differ in k0 or in its unit end at different times.
 func SameTime(cells []Cell) error {
 	// first holds the first cell of each point. All others at the point are compared with it.
 	first := map[string]*Cell{}

@@ -67,7 +67,7 @@ type Sharing interface {
 
 // Correlate assigns the devices and availabilities of clients 0 to clients-1 so that they have the
 // wanted rank correlation with the data. values returns a property of each client's data (see
-// CorrelationNote.Property). It must be called before any other use of the fleet. Its errors are
+// CorrelationNote.Property). It must be called before a client is asked for. Its errors are
 // [*registry.OptionError] or those of values.
 func (f *Fleet) Correlate(c Correlation, clients int, values func(property string) ([]float64, error)) error {
 	for _, target := range []struct {

@@ -116,8 +116,8 @@ func (r *page) table(heading, first string) {
 	fmt.Fprintf(r, "\n## %s\n\n%s | value | meaning\n---|---|---\n", heading, first)
 }
 
-// rows writes a row for each key. Keys within a struct that an earlier key has, too, are left out,
-// and the row of the struct refers to that key.
+// rows writes a row for each key. If an earlier key has the same struct type, the keys below this one
+// are left out, and its row refers to the earlier key.
 func (r *page) rows(keys []config.Key) {
 	// below is the beginning of the names that are left out. No name begins with a line break.
 	below := "\n"

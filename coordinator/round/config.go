@@ -119,16 +119,16 @@ type Limits struct {
 	Samples int64
 	// Tokens is the same limit in tokens.
 	Tokens int64
-	// PerSample is the number of tokens in a sample, 0 if samples have none.
-	PerSample int64
+	// TokensPerSample is the number of tokens in a sample, 0 if samples have none.
+	TokensPerSample int64
 	// Budget ends the run after the round with which clients have used one of its amounts. An amount
 	// of 0 is not set.
 	Budget Used
 	// Uses returns what a task used that has ended, whatever its outcome. It is pure; nil: nobody
 	// asks.
 	Uses func(*TaskReport) (Used, error)
-	// Taken is how many samples a client's local step takes; with one of the three alone.
-	Taken func(client int) int
+	// SamplesPerStep is how many samples a client's local step takes; with one of the three alone.
+	SamplesPerStep func(client int) int
 }
 
 // Bandwidth is what the transfers of simulated clients share, of all of them at the

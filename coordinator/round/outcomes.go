@@ -67,14 +67,14 @@ func (m *Machine) countAccepted(t *TaskState, late bool) {
 	}
 }
 
-// samples is the number of samples that a task's local steps take, 0 where neither a limit nor a
-// report needs it.
+// samples is the number of samples that a task's local steps take. It is 0 where nothing needs it: no
+// limit of samples, and samples without tokens to limit or to report.
 func (m *Machine) samples(t *TaskState) int64 {
 	limits := &m.config.Stop
-	if limits.Samples == 0 && limits.PerSample == 0 {
+	if limits.Samples == 0 && limits.TokensPerSample == 0 {
 		return 0
 	}
-	return int64(t.LocalSteps) * int64(limits.Taken(int(t.Client)))
+	return int64(t.LocalSteps) * int64(limits.SamplesPerStep(int(t.Client)))
 }
 
 // refuse revokes the acceptance of tasks whose updates turned out not to be valid, which are tasks of

@@ -42,7 +42,7 @@ func (l *Limits) Share(now Time, stop *Stop) float64 {
 		{int64(now), int64(l.Time)},
 		{int64(stop.Outcomes[Accepted]), int64(l.Accepted)},
 		{stop.Samples, l.Samples},
-		{stop.Samples * l.PerSample, l.Tokens},
+		{stop.Samples * l.TokensPerSample, l.Tokens},
 	} {
 		share = nearer(share, float64(x.done), float64(x.limit))
 	}

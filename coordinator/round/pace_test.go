@@ -77,7 +77,7 @@ func TestLimits_ShareIsOfNearestLimit(t *testing.T) {
 		{"the nearest of both", Limits{Rounds: 40, Time: 100}, 0.5},
 		{"accepted tasks", Limits{Accepted: 40}, 0.75},
 		{"samples", Limits{Samples: 3000}, 0.1},
-		{"tokens", Limits{Tokens: 3000, PerSample: 2}, 0.2},
+		{"tokens", Limits{Tokens: 3000, TokensPerSample: 2}, 0.2},
 		{"a limit that is passed", Limits{Samples: 200}, 1},
 		{"no limit", Limits{}, math.NaN()},
 	} {

@@ -89,8 +89,8 @@ func (m *Machine) expectedTimes() []float64 {
 	return seconds
 }
 
-// expectedMean returns the mean, in seconds, of the times that tasks of the round under way are
-// expected to take.
+// expectedMean returns the mean of expectedTimes, in seconds: what a task with the K of the round under
+// way is expected to take in the mean over all clients, not only over those of the round.
 func (m *Machine) expectedMean() float64 {
 	seconds := m.expectedTimes()
 	sum := 0.0

@@ -130,8 +130,9 @@ func (r *RoundState) badLocalSteps(c *Config, p schedule.Progress) error {
 	)
 }
 
-// fillSlots gives tasks to clients for the slots of the cohort that are free, or selects candidates.
-// If it finds no client, or where rounds overlap too few, it waits for others.
+// fillSlots gives tasks to clients for the slots of the cohort that are free or, where the selection
+// has candidates, asks these first. If it finds no client, or fewer than the free slots where rounds
+// overlap, awaitClients decides: it waits, closes the round, or ends the run.
 //
 // A round's first tasks go to clients in the order of its selection. Where rounds overlap that is
 // done once, at the begin of the run. Each later slot is filled by a draw of its own.
@@ -820,7 +821,7 @@ func (m *Machine) report() *Report {
 	if !report.Evaluated {
 		report.ValidationLoss = noLoss
 	}
-	report.Tokens = m.stop.Samples * m.config.Stop.PerSample
+	report.Tokens = m.stop.Samples * m.config.Stop.TokensPerSample
 	report.WindowLoss = m.losses.observe(report.TrainingLoss, &m.round, &m.stop)
 	return &report
 }

@@ -27,14 +27,15 @@ func (s ExpressionK) Validate() error {
 // Needs asks for what the variables of the formula need.
 func (s ExpressionK) Needs() Needs { return valid(s.Formula).needs() }
 
-// LocalSteps returns the value of the user's formula for the next round, rounded up to a whole
-// number. It is K_0 as long as the formula reads something that is not known yet.
+// LocalSteps returns the value of the user's formula for the next round, rounded up to a whole number
+// from 1 on (see steps): in local steps, or in thousandths of an epoch where the run counts epochs. It
+// is K_0 as long as the formula reads something that is not known yet.
 func (s ExpressionK) LocalSteps(p Progress) int {
 	x, ok := valid(s.Formula).value(&p)
 	if !ok {
 		return p.K0
 	}
-	// The formula counts epochs where the run does, of which the schedule returns parts.
+	// Where the run counts epochs, the formula gives epochs, and a schedule returns thousandths.
 	x *= float64(p.scale())
 	return steps(x, math.Abs(x))
 }

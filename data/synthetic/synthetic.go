@@ -242,8 +242,9 @@ func (s *synthetic) append(dst *learn.Batch, samples *store, i int) {
 	dst.N++
 }
 
-// open returns the store of client c. A recipe with write has its whole text written; for others the
-// labels are drawn, and complete makes each record when it is asked for.
+// open returns the store of client c. The whole text of a task with text, whose recipe has a function
+// write, is written at once. For others only the labels are drawn: the function complete makes each
+// record at its first use.
 func (s *synthetic) open(c int) *store {
 	n := s.Samples(c)
 	if s.write != nil {
@@ -251,6 +252,7 @@ func (s *synthetic) open(c int) *store {
 	}
 	e := s.empty(n)
 	e.made = make([]bool, n)
+	// There are no labels of held-out samples to draw.
 	s.label(e.labels, nil, c)
 	return e
 }

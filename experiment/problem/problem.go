@@ -645,7 +645,8 @@ func (p *Timing) Batch() func(client int) int {
 }
 
 // initialize makes the parameters that the run starts from: those of the file that init names, those
-// of the trainer, or those that follow from the seed. Personal parameters are split off.
+// of the trainer, or those that follow from the seed. They are in the order of the run, in which
+// personal parameters stand behind the shared ones.
 func (p *Problem) initialize(ctx context.Context) (err error) {
 	// A file of parameters takes precedence over the trainer and over the seed.
 	if p.Config.Init != "" {

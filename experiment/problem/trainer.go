@@ -149,8 +149,9 @@ func (p *Problem) startTrainer(ctx context.Context) (err error) {
 	return nil
 }
 
-// checkTrainerState refuses a trainer that has clients keep bytes where these cannot follow them, as
-// the configuration by itself refuses all else that clients keep.
+// checkTrainerState refuses a trainer whose clients keep bytes between tasks where a client may begin a
+// task before the bytes of its last one are back: with rounds that overlap, or late updates that count.
+// The configuration refuses personal parameters for the same reason.
 func (p *Problem) checkTrainerState() error {
 	c := &p.Config
 	if p.Trainer == nil || p.Trainer.State == 0 {

@@ -83,8 +83,9 @@ func BlocksOf(values []float64) Blocks {
 	return found
 }
 
-// without returns the values divided by the effects of their blocks, scaled so that their mean stays. The effect
-// of a block is the given share of how far its median is from mean, the mean of all medians.
+// without returns the values without the given share of their blocks' effects. A block whose median is
+// m is divided by 1 + share (m - mean)/mean, so that its median moves towards mean, the mean of all
+// medians, by about that share. All values are then scaled so that their mean stays.
 func without(values, medians []float64, mean, share float64) []float64 {
 	n := len(values)
 	k := len(medians)

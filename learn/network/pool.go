@@ -90,9 +90,9 @@ func (s *poolStage) Forward(p *Pass) {
 	}
 }
 
-// largest writes the largest value of each window, of all channels and samples of one position, and
-// which one of the window's values it is. row and column are distances in the input, channel is that of
-// the output.
+// largest handles one position of the output: for each channel and sample it writes the largest value
+// of the window to dst, and the index of that value in the window to code. row and column are the
+// distances between neighbours in source, and channel is that between channels in dst.
 func (s *poolStage) largest(source []float32, row, column int, dst []float32, channel int, code []int32) {
 	for c := range s.X.Channels {
 		maxima := dst[c*channel:][:Lanes]

@@ -23,8 +23,9 @@ type SecureAggregation struct {
 	Neighbours int `key:"neighbours" is:"null" range:"[2,100000]" help:"clients with which each shares masks; null: as few as hold the promises"`
 	Threshold  int `key:"threshold" is:"null" range:"[2,100000]" help:"shares that recover a secret; null: the middle one of those that hold the promises"`
 	Minimum    int `key:"minimum" is:"null" range:"[3,1000000]" help:"fewest updates whose sum is revealed; null: two more than may collude, at least 3"`
-	// StageSeconds bounds how long the stages of keys and of shares wait for slow clients.
-	StageSeconds float64 `key:"stage_seconds" is:"null" range:"(0,4e9]" unit:"seconds" help:"how long keys, and shares, are waited for; null: for every client"`
+	// StageSeconds bounds how long the stages of keys and of shares wait for slow clients; with real
+	// devices, those of survivors and recovery too.
+	StageSeconds float64 `key:"stage_seconds" is:"null" range:"(0,4e9]" unit:"seconds" help:"how long keys, and shares, are waited for; null: for every client, but for real devices a quarter of devices.task_seconds a stage"`
 	// The remaining fields are measured constants of a client.
 	NeighbourSeconds float64 `key:"neighbour_seconds" default:"0.0003" range:"[0,1e3]" unit:"seconds" help:"a client's computing for each neighbour: keys agreed, shares made, sealed and opened"`
 	SignatureSeconds float64 `key:"signature_seconds" default:"0.00006" range:"[0,1e3]" unit:"seconds" help:"the same for each signature that is checked"`

@@ -16,7 +16,7 @@ import (
 )
 
 // vectors is testdata/vectors.json, a round that testdata/vectors.py has played with the Python device of
-// examples, and what a device refuses.
+// examples, what a device refuses and takes, and numbers that follow from terms.
 type vectors struct {
 	Run   string `json:"run"`
 	Round uint32 `json:"round"`
@@ -38,11 +38,21 @@ type vectors struct {
 	SumOfMasked hexBytes       `json:"sum_of_masked"`
 	Sum         hexBytes       `json:"sum"`
 	Refuses     int            `json:"refuses"`
-	Refused     []struct {
-		Stage   string   `json:"stage"`
-		Why     string   `json:"why"`
-		Payload hexBytes `json:"payload"`
-	} `json:"refused"`
+	Refused     []vectorCase   `json:"refused"`
+	Taken       []vectorCase   `json:"taken"`
+	Cuts        []struct {
+		Members    int `json:"members"`
+		Neighbours int `json:"neighbours"`
+		Colluders  int `json:"colluders"`
+		Fewest     int `json:"fewest"`
+	} `json:"cuts"`
+}
+
+// vectorCase is a payload of a stage that the member Refuses refuses or takes.
+type vectorCase struct {
+	Stage   string   `json:"stage"`
+	Why     string   `json:"why"`
+	Payload hexBytes `json:"payload"`
 }
 
 // vectorMember is one member: what it has drawn, and what it sends and gets. One that leaves has nothing
@@ -287,11 +297,32 @@ func TestVectors_Refused(t *testing.T) {
 	}
 }
 
+// It takes what the vectors say that it must, as they do.
+func TestVectors_Taken(t *testing.T) {
+	v := readVectors(t)
+	for _, c := range v.Taken {
+		take := v.before(t, v.Refuses, c.Stage)
+		if err := take(c.Payload); err != nil {
+			t.Errorf("%s: %v, but %s", c.Stage, err, c.Why)
+		}
+	}
+}
+
+// Two runs must have as many survivors as exact numbers say.
+func TestVectors_Cuts(t *testing.T) {
+	for _, c := range readVectors(t).Cuts {
+		terms := Terms{Neighbours: c.Neighbours, Colluders: c.Colluders}
+		if got := terms.Cut(c.Members); got != c.Fewest {
+			t.Errorf("%+v: %d", c, got)
+		}
+	}
+}
+
 // The JavaScript device of examples agrees with the vectors, too. It needs no packages for that.
 func TestVectors_JavaScript(t *testing.T) {
 	node := installed.Program(t, "node", "nodejs")
 	out, err := exec.CommandContext(t.Context(), node, "--test", "../../examples/device-js/secure.test.js").CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "# pass 37\n") {
+	if err != nil || !strings.Contains(string(out), "# pass 45\n") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -89,6 +89,32 @@ function records(payload, length, what, members) {
   return found;
 }
 
+// halfOf is how many places of the ring a member's neighbours are before it, and behind it.
+const halfOf = (neighbours) => Math.floor((neighbours + 1) / 2);
+
+// choose is the binomial coefficient n over k.
+function choose(n, k) {
+  let product = 1n;
+  for (let i = 1; i <= k; i++) product = (product * BigInt(n - k + i)) / BigInt(i);
+  return product;
+}
+
+// cut is the fewest survivors that any two runs of the ring of n members must have together, or a coordinator
+// may see sums of parts: with as many colluders there the ring falls apart but for a probability of 2^-41. It
+// is 0 where all members are neighbours.
+export function cut(n, neighbours, colluders) {
+  const places = 2 * halfOf(neighbours);
+  if (places >= n - 1) return 0;
+  // tail is how many choices of the places have r colluders or more, out of all. The numbers are exact.
+  const all = choose(n, places), pairs = BigInt(n * (n - places + 1)) << 40n;
+  let r = places + 1, tail = 0n;
+  while (pairs * tail <= all) {
+    r--;
+    tail += choose(colluders, r) * choose(n - colluders, places - r);
+  }
+  return r + 1;
+}
+
 // Member goes through one round: entry, then shares, open, masked, sign and reveal. drawn fixes what
 // else is drawn at random: the two secrets, the coefficients of their polynomials, and the share key.
 export class Member {
@@ -136,7 +162,8 @@ export class Member {
     this.index = this.members.findIndex((m) => m.entry.equals(this.entry));
     if (this.index < 0) throw new Refusal("the roster does not have this device's entry");
     this.hash = sha256(roster);
-    this.neighbours = this.ring();
+    this.ring = this.arranged();
+    this.neighbours = this.besides();
     if (this.members.length < minimum || this.neighbours.length < threshold) throw new Refusal(`a roster of ${this.members.length} members is too short`);
     const polynomials = [this.seed, this.secret].map((secret, i) => [secret, ...(this.drawn.coefficients?.[i] ?? Array.from({ length: threshold - 1 }, drawSecret))]);
     return Buffer.concat(this.neighbours.map((j) => {
@@ -145,14 +172,18 @@ export class Member {
     }));
   }
 
-  // ring has the indices of this member's neighbours, ascending.
-  ring() {
-    const n = this.members.length, half = Math.floor((this.terms.neighbours + 1) / 2), all = [...this.members.keys()];
-    if (2 * half >= n - 1) return all.filter((i) => i !== this.index);
-    const place = all.map((i) => sha256(TEXT, " ring", this.hash, u32(i)));
-    const ring = all.toSorted((a, b) => Buffer.compare(place[a], place[b])), at = ring.indexOf(this.index);
-    const steps = Array.from({ length: half }, (_, i) => i + 1);
-    return steps.flatMap((d) => [ring[(at + d) % n], ring[(at + n - d) % n]]).sort((a, b) => a - b);
+  // arranged has the indices of all members in the order of the ring.
+  arranged() {
+    const place = this.members.map((_, i) => sha256(TEXT, " ring", this.hash, u32(i)));
+    return [...place.keys()].sort((a, b) => Buffer.compare(place[a], place[b]));
+  }
+
+  // besides has the indices of this member's neighbours, ascending.
+  besides() {
+    const n = this.members.length, half = halfOf(this.terms.neighbours);
+    if (2 * half >= n - 1) return [...this.members.keys()].filter((i) => i !== this.index);
+    const at = this.ring.indexOf(this.index), steps = Array.from({ length: half }, (_, i) => i + 1);
+    return steps.flatMap((d) => [this.ring[(at + d) % n], this.ring[(at + n - d) % n]]).sort((a, b) => a - b);
   }
 
   // sealKey is the key of the shares that one of two members, of which this is one, sends the other.
@@ -194,10 +225,31 @@ export class Member {
     const clients = this.survivors.map((i) => this.members[i]?.client);
     if (set.length !== Math.ceil(n / 8) || clients.includes(undefined)) throw new Refusal(`a set of survivors that is none of ${n} members`);
     if (!this.survivors.includes(this.index) || clients.length < this.terms.minimum) throw new Refusal(`survivors ${clients}, without this device or fewer than ${this.terms.minimum}`);
+    const strangers = this.neighbours.filter((i) => this.survivors.includes(i) && !this.held.has(i));
+    if (strangers.length > 0) throw new Refusal(`the members ${strangers} survive, but have sent this device no shares`);
+    this.checkConnected();
     if (before && before.join() !== clients.join()) throw new Refusal(`survivors ${clients}, but this device has signed ${before}`);
     this.set = set;
     this.clients = clients;
     return this.signed(" survivors", this.hash, set);
+  }
+
+  // checkConnected refuses a set of survivors that falls apart, or may for all that this device knows.
+  checkConnected() {
+    const n = this.members.length, half = halfOf(this.terms.neighbours), want = cut(n, this.terms.neighbours, this.terms.colluders);
+    if (want === 0) return;
+    const survivors = new Set(this.survivors);
+    // inRun has the survivors in the run that begins at each place.
+    const inRun = this.ring.map((_, at) => {
+      let found = 0;
+      for (let d = 0; d < half; d++) if (survivors.has(this.ring[(at + d) % n])) found++;
+      return found;
+    });
+    let fewest = 2 * half;
+    for (let d = half; 2 * d <= n; d++) {
+      for (let at = 0; at < n; at++) fewest = Math.min(fewest, inRun[at] + inRun[(at + d) % n]);
+    }
+    if (fewest < want) throw new Refusal(`two runs of the ring have ${fewest} survivors together, want ${want}: the set may fall apart`);
   }
 
   // reveal has for each neighbour a share: of its seed if it survives, else of its mask secret.

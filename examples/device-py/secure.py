@@ -7,6 +7,7 @@ protocol tells a device to go no further. Nothing here knows of NATS.
 import secrets
 import struct
 from hashlib import sha256
+from math import comb
 
 import numpy as np
 from cryptography.exceptions import InvalidSignature, InvalidTag
@@ -91,6 +92,27 @@ def records(payload, length, what, members):
     return found
 
 
+def half_of(neighbours):
+    """How many places of the ring a member's neighbours are before it, and behind it."""
+    return (neighbours + 1) // 2
+
+
+def cut(n, neighbours, colluders):
+    """The fewest survivors that any two runs of the ring of n members must have together, or a coordinator
+    may see sums of parts: with as many colluders there the ring falls apart but for a probability of 2^-41. It
+    is 0 where all members are neighbours."""
+    places = 2 * half_of(neighbours)
+    if places >= n - 1:
+        return 0
+    # tail is how many choices of the places have r colluders or more, out of all ways. Numbers are exact.
+    ways, pairs = comb(n, places), n * (n - places + 1) << 40
+    r, tail = places + 1, 0
+    while pairs * tail <= ways:
+        r -= 1
+        tail += comb(colluders, r) * comb(n - colluders, places - r)
+    return r + 1
+
+
 def draw():
     return secrets.randbelow(ORDER)
 
@@ -133,6 +155,8 @@ class Member:
             if not 1 <= member[1] <= self.terms["max_weight"]:
                 raise Refusal(f"client {member[0]} has the weight {member[1]}")
         self.index, self.hash = entries.index(self.entry), sha256(roster).digest()
+        place = [sha256(TEXT + b" ring" + self.hash + u32(i)).digest() for i in range(len(clients))]
+        self.ring = sorted(range(len(clients)), key=place.__getitem__)
         self.neighbours = self.neighbours_of(self.index)
         if len(clients) < self.terms["minimum"] or len(self.neighbours) < self.terms["threshold"]:
             raise Refusal(f"a roster of {len(clients)} members is too short")
@@ -142,12 +166,11 @@ class Member:
 
     def neighbours_of(self, index):
         """The indices of a member's neighbours, ascending."""
-        n, half = len(self.members), (self.terms["neighbours"] + 1) // 2
+        n, half = len(self.members), half_of(self.terms["neighbours"])
         if 2 * half >= n - 1:
             return [i for i in range(n) if i != index]
-        ring = sorted(range(n), key=lambda i: sha256(TEXT + b" ring" + self.hash + u32(i)).digest())
-        at = ring.index(index)
-        return sorted(ring[(at + d) % n] for d in range(-half, half + 1) if d)
+        at = self.ring.index(index)
+        return sorted(self.ring[(at + d) % n] for d in range(-half, half + 1) if d)
 
     def share(self, j, polynomials):
         """The record of the shares of the secrets for neighbour j."""
@@ -188,11 +211,27 @@ class Member:
         self.set = {i for i in range(8 * len(survivors)) if survivors[i // 8] >> i % 8 & 1}
         if self.index not in self.set or len(self.set) < self.terms["minimum"] or max(self.set) >= n:
             raise Refusal(f"the survivors {sorted(self.set)} of {n} members: without this device, or too few")
+        strangers = sorted(self.set & set(self.neighbours) - set(self.held))
+        if strangers:
+            raise Refusal(f"the members {strangers} survive, but have sent this device no shares")
+        self.check_connected()
         self.clients = [self.members[i][0] for i in sorted(self.set)]
         if before is not None and before != self.clients:
             raise Refusal(f"the survivors {self.clients}, but this device has signed {before}")
         self.signed = b" survivors" + self.hash + survivors
         return self.identity.sign(TEXT + self.signed)
+
+    def check_connected(self):
+        """Refuses a set of survivors that falls apart, or may for all that this device knows."""
+        n, half = len(self.members), half_of(self.terms["neighbours"])
+        want = cut(n, self.terms["neighbours"], self.terms["colluders"])
+        if want == 0:
+            return
+        survives = np.array([i in self.set for i in self.ring], np.int64)
+        in_run = sum(np.roll(survives, -d) for d in range(half))  # by the place at which the run begins
+        found = min((in_run + np.roll(in_run, -d)).min() for d in range(half, n // 2 + 1))
+        if found < want:
+            raise Refusal(f"two runs of the ring have {found} survivors together, want {want}: the set may fall apart")
 
     def reveal(self, signatures):
         """From the signatures of the set to a share of each neighbour: of its seed if it has survived."""

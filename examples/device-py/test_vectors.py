@@ -56,10 +56,11 @@ def play(v, until=None):
     same("reveal", v, member.reveal(hex(vectors["signatures"])).hex(), v["reveal"])
 
 
-def refuses(what, f, *arguments):
+def refuses(what, f, *arguments, says=""):
     try:
         f(*arguments)
-    except secure.Refusal:
+    except secure.Refusal as problem:
+        assert says in str(problem), f"it refuses {what}, but says: {problem}"
         return
     raise AssertionError(f"it takes what it must refuse: {what}")
 
@@ -67,8 +68,16 @@ def refuses(what, f, *arguments):
 for v in vectors["members"]:
     play(v)
 device = vectors["members"][vectors["refuses"]]
+REASONS = {"no shares": "have sent this device no shares",
+           "two runs": "1 survivors together, want 2: the set may fall apart"}
 for case in vectors["refused"]:
-    refuses(f"{case['stage']}: {case['why']}", play(device, case["stage"]), hex(case["payload"]))
+    says = next((reason for why, reason in REASONS.items() if why in case["why"]), "")
+    refuses(f"{case['stage']}: {case['why']}", play(device, case["stage"]), hex(case["payload"]), says=says)
+for case in vectors["taken"]:
+    play(device, case["stage"])(hex(case["payload"]))
+for c in vectors["cuts"]:
+    found = secure.cut(c["members"], c["neighbours"], c["colluders"])
+    assert found == c["fewest"], f"two runs must have {found} survivors: {c}"
 refuses("another set than it has signed", play(device, "survivors"), hex(vectors["survivors"]), [1, 4, 10])
 for bad in (np.nan, np.inf):
     refuses(f"{bad} in the update", secure.weighted, np.array([bad], np.float32), np.zeros(1, np.float32), 1, 0)

@@ -1,10 +1,11 @@
 """Prints vectors.json: one round of secure aggregation with all that was drawn, and payloads that a device
-refuses. The devices' end is that of examples/device-py.
+refuses, or takes. The devices' end is that of examples/device-py.
 
     uv run --no-project --with numpy==2.3.5 --with cryptography==46.0.3 python vectors.py > vectors.json
 
 Nine members, of which one leaves before it has sent shares and one before it has uploaded. Bytes are in
-hexadecimal, numbers of the field in 32 of them, models little-endian float32, words little-endian.
+hexadecimal, numbers of the field in 32 of them, models little-endian float32, words little-endian. cuts are
+the fewest survivors that two runs of a ring must have together, for several terms.
 """
 
 import hashlib
@@ -97,6 +98,40 @@ def play():
     }, members
 
 
+def placed(i, members, *places):
+    """The survivors at these places of the ring, from the first place on from which member i is one of
+    them and the silent one is not."""
+    ring = members[i].ring
+    sets = [{ring[(at + place) % COUNT] for place in places} for at in range(COUNT)]
+    return next(s for s in sets if i in s and SILENT not in s)
+
+
+# Places of four survivors that hold together: any two runs of three places have two of them.
+SPREAD = 0, 2, 4, 6
+
+
+def taken_by(i, members, inbox, survivors):
+    """What member i takes, with the stage whose payload it is."""
+    sets = {
+        "they are those of the round": survivors,
+        "two runs of three places have two survivors together or more": bitmap(placed(i, members, *SPREAD)),
+    }
+    inboxes = {"a record does not open": inbox[:-1] + bytes([inbox[-1] ^ 1])}
+    return cases({"inbox": inboxes, "survivors": sets})
+
+
+def cases(kinds):
+    return [{"stage": stage, "why": why, "payload": payload.hex()}
+            for stage, of in kinds.items() for why, payload in of.items()]
+
+
+def cuts():
+    """Terms, with the number of survivors that two runs must have."""
+    terms = [(9, 6, 1), (9, 7, 1), (9, 8, 1), (20, 8, 0), (20, 7, 2), (100, 30, 10), (100, 48, 20), (1000, 60, 100),
+             (1000, 150, 400), (10000, 120, 2000), (100000, 64, 10000)]
+    return [{"members": n, "neighbours": k, "colluders": c, "fewest": secure.cut(n, k, c)} for n, k, c in terms]
+
+
 def refused_by(i, members, roster, inbox, survivors):
     """What member i refuses, with the stage whose payload it is."""
     header, entries = roster[: secure.TERMS.size], [member.entry for member in members]
@@ -141,6 +176,10 @@ def refused_by(i, members, roster, inbox, survivors):
         "it has fewer members than the minimum": bitmap(SURVIVORS[:2]),
         "it has a member beyond the roster": survivors[:1] + bytes([survivors[1] | 2]),
         "it has a byte too many": survivors + b"\0",
+        "a neighbour in it has sent no shares": bitmap(placed(i, members, *SPREAD) | {SILENT}),
+        "two runs have one survivor together, and three are side by side": bitmap(placed(i, members, 0, 1, 2, 4)),
+        "two runs have one survivor together, with one behind both": bitmap(placed(i, members, 0, 2, 4, 5)),
+        "two runs have one survivor together, with two behind both": bitmap(placed(i, members, 0, 1, 3, 5)),
     }
     few = b"".join(signature(j, survivors) for j in SURVIVORS[:5])
     signatures = {
@@ -149,9 +188,7 @@ def refused_by(i, members, roster, inbox, survivors):
         "one counts twice": few + few[-68:],
         "one is of no member": few + secure.u32(COUNT) + few[4:68],
     }
-    kinds = {"roster": rosters, "inbox": inboxes, "survivors": sets, "signatures": signatures}
-    return [{"stage": stage, "why": why, "payload": payload.hex()}
-            for stage, cases in kinds.items() for why, payload in cases.items()]
+    return cases({"roster": rosters, "inbox": inboxes, "survivors": sets, "signatures": signatures})
 
 
 def main():
@@ -159,6 +196,7 @@ def main():
     of = 1
     payloads = found["roster"], found["members"][of]["inbox"], found["survivors"]
     roster, inbox, survivors = (bytes.fromhex(x) for x in payloads)
+    found |= {"cuts": cuts(), "taken": taken_by(of, members, inbox, survivors)}
     found |= {"refuses": of, "refused": refused_by(of, members, roster, inbox, survivors)}
     print(json.dumps(found, indent=1))
 

@@ -226,7 +226,7 @@ func TestPlan_CellsArePlayedOnce(t *testing.T) {
 		t.Errorf("what is read is not what was written:\n%s", diff)
 	}
 	wrong := slices.Clone(back)
-	wrong[1].TailAccuracy += 1e-12
+	wrong[1].TailAccuracy += 1e-11
 	if err := Write(p.Folder, wrong); err != nil {
 		t.Fatal(err)
 	}

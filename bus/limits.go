@@ -106,5 +106,6 @@ const MaxPayload = 16 << 20
 // it fits into the 1 MiB that NATS servers allow by default.
 const ChunkBytes = 1 << 19
 
-// MaxFrame bounds the frame of a call, or of its reply, in bytes.
-const MaxFrame = maxChunks * ChunkBytes / 8
+// MaxFrame bounds the frame of a call, or of its reply, in bytes: a gibibyte, which an int of 32 bits
+// holds, too.
+const MaxFrame = maxChunks * ChunkBytes / 32

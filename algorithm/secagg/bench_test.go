@@ -29,11 +29,10 @@ const (
 // with K steps, from which K on that is at most twice, and the time that AES alone takes for the bytes
 // of all masks. The best turn counts, in processor time, whatever else the machine does.
 func BenchmarkMember(b *testing.B) {
-	info, err := learn.Parse(benchModel)
+	m, err := learn.Parse(benchModel)
 	if err != nil {
 		b.Fatal(err)
 	}
-	m := info.(learn.Model)
 	params := m.Params()
 	plan, err := Choose(benchMembers, 0.1, 0.2)
 	if err != nil {

@@ -117,12 +117,12 @@ func TestFlower_Verified(t *testing.T) {
 	}
 	verify(out, "The app was not played again: --trust executes "+app, false)
 	verify(out, "their replies, the times and the model are the same", false, "--trust")
-	// The server of this one draws from the system.
+	// The server of this one draws from the system, so some message of its rounds differs.
 	drawn := filepath.Join(t.TempDir(), "drawn")
 	if _, stderr, exit := finish(t, fedpace(t, args(drawn, "--set", "flower.run.unrepeatable=true")...)); exit != 0 {
 		t.Fatal(stderr)
 	}
-	verify(drawn, "the ServerApp does not repeat itself: its message 1, train to node", true, "--trust")
+	verify(drawn, "the ServerApp does not repeat itself: its message ", true, "--trust")
 	if err := os.WriteFile(filepath.Join(app, "plain_app.py"), []byte("rate = 2\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}

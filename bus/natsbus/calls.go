@@ -179,12 +179,13 @@ func (c *Coordinator) onFetch(m *nats.Msg) {
 		answer.Data = o.parts[p.Part]
 		isLast = p.Part == answer.Parts-1
 	}
+	// The caller hears of the last part before the host does, so never after the call's reply.
+	if isLast && o.fetched != nil {
+		o.fetched()
+	}
 	if b, err := bus.MarshalSealed(answer); err == nil {
 		// A closed connection has a handler of its own.
 		_ = m.Respond(b)
-	}
-	if isLast && o.fetched != nil {
-		o.fetched()
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"fedpace/bus"
@@ -54,11 +55,11 @@ func TestCall_RoundTrip(t *testing.T) {
 		serveCalls(t, p, "one", echo)
 		serveCalls(t, p, "two", func(context.Context, int, []byte) ([]byte, error) { return []byte("two"), nil })
 		frame := bytes.Repeat([]byte("frame"), bus.ChunkBytes/2)
-		fetched := 0
-		got, err := c.Call(t.Context(), "one", 17, frame, func() { fetched++ })
+		var fetched atomic.Int32
+		got, err := c.Call(t.Context(), "one", 17, frame, func() { fetched.Add(1) })
 		want, _ := echo(t.Context(), 17, frame)
-		if err != nil || !bytes.Equal(got, want) || fetched != 1 {
-			t.Errorf("%d bytes, fetched %d times, %v; want %d bytes, fetched once", len(got), fetched, err, len(want))
+		if err != nil || !bytes.Equal(got, want) || fetched.Load() != 1 {
+			t.Errorf("%d bytes, fetched %d times, %v; want %d bytes, fetched once", len(got), fetched.Load(), err, len(want))
 		}
 		if got, err := c.Call(t.Context(), "two", 0, []byte("x"), nil); string(got) != "two" || err != nil {
 			t.Errorf("host two answers %q, %v", got, err)

@@ -213,7 +213,9 @@ func (o *Outcomes) area(class int, scores []float64) (area float64, ok bool) {
 	})
 	// below counts the samples of other classes that lie lower; twice is twice the number of ordered
 	// pairs, so that it is whole although ties count half.
-	below, members, twice := 0, 0, 0
+	below := 0
+	members := 0
+	twice := 0
 	for start := 0; start < len(order); {
 		end := start
 		tied, tiedOthers := 0, 0

@@ -90,7 +90,7 @@ func TestHostile_NoSharesOpen(t *testing.T) {
 	}
 }
 
-// Member 5 reveals false shares of all its neighbours: one holder that lies does no harm.
+// Member 0 reveals false shares of all its neighbours: one holder that lies does no harm.
 func TestHostile_OneHolderRevealsFalseShares(t *testing.T) {
 	r := newRig(t, 8, 3, complete, 4)
 	r.reveals = func(i int, b []byte) {

@@ -155,6 +155,12 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 	if e := s.EnergyJoules; e != nil {
 		line("energy", "%.4g kJ, %.3g %% of it wasted", e.All()/1000, 100*e.WastedShare())
 	}
+	if grams := s.CarbonGrams; grams != nil {
+		line("carbon", "%.4g g of CO2", *grams)
+	}
+	if cost := s.EnergyCost; cost != nil {
+		line("cost of energy", "%.4g", *cost)
+	}
 	if s.TimeToTarget != nil {
 		line("target reached", "after %s", human.VirtualTime(*s.TimeToTarget))
 	}

@@ -32,12 +32,15 @@ func CheckExpected(c *config.Config, schedules []string, seeds int, metrics ...s
 	if !metricsKnown {
 		lists = [][]string{{metric.Accuracy, metric.Loss}, {metric.Loss, metric.Accuracy}}
 	}
+	// full is a run that has everything that a run may have, so that all names are known.
+	full := Cell{Summary: folder.Summary{
+		ClientEvaluation: &folder.ClientEvaluation{},
+		CarbonGrams:      new(float64),
+		EnergyCost:       new(float64),
+	}}
 	var values []string
 	for _, list := range lists {
-		for _, q := range append(
-			quantities(list),
-			fairness(list, []Cell{{Summary: folder.Summary{ClientEvaluation: &folder.ClientEvaluation{}}}})...,
-		) {
+		for _, q := range append(quantities(list), optionalQuantities(list, []Cell{full})...) {
 			values = append(values, q.name, short(q.name))
 		}
 	}

@@ -59,7 +59,7 @@ func (r *Comparison) Table() *Table {
 	}
 	t := &Table{
 		Grids:      r.Plan.Grids,
-		quantities: append(quantities(names), fairness(names, r.Runs)...),
+		quantities: append(quantities(names), optionalQuantities(names, r.Runs)...),
 		first:      names[0],
 		cells:      r.Runs,
 	}

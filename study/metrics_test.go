@@ -136,6 +136,13 @@ func TestTable_Fairness(t *testing.T) {
 			}
 		}
 	}
+	grams := 12.5
+	traced := cell("fixed", metric.Accuracy, 1, false)
+	traced.Summary.CarbonGrams = &grams
+	list := optionalQuantities([]string{metric.Accuracy}, []Cell{traced})
+	if len(list) != 1 || list[0].name != "carbon_grams" || list[0].value(&traced) != grams {
+		t.Errorf("runs with a trace of the grid, without prices, have the columns %v", list)
+	}
 	if list := fairness([]string{metric.Accuracy}, []Cell{cell("fixed", metric.Accuracy, 1, false)}); list != nil {
 		t.Errorf("runs without an evaluation by client have columns of it: %v", list)
 	}

@@ -138,6 +138,32 @@ func fairness(names []string, cells []Cell) (list []quantity) {
 	return list
 }
 
+// emissions are the columns of what the clients' energy emits and costs by a trace of the electrical
+// grid. There are none if no cell has such a trace.
+func emissions(cells []Cell) (list []quantity) {
+	add := func(name, title string, value func(*folder.Summary) *float64) {
+		// Without a trace, or without prices in it, the column would be empty in all rows.
+		if !slices.ContainsFunc(cells, func(c Cell) bool { return value(&c.Summary) != nil }) {
+			return
+		}
+		list = append(list, quantity{
+			name:  name,
+			cost:  true,
+			title: title,
+			value: func(c *Cell) float64 { return metrics.Value(value(&c.Summary)) },
+		})
+	}
+	add("carbon_grams", "CO2 g", func(s *folder.Summary) *float64 { return s.CarbonGrams })
+	add("energy_cost", "cost of energy", func(s *folder.Summary) *float64 { return s.EnergyCost })
+	return list
+}
+
+// optionalQuantities are the columns that a comparison of these cells has besides those of all
+// comparisons: by client, for these metrics, and of emissions.
+func optionalQuantities(names []string, cells []Cell) []quantity {
+	return append(fairness(names, cells), emissions(cells)...)
+}
+
 // shownBest names the metrics of which a comparison shows the best values: first that by which runs are
 // compared.
 func shownBest(runs []Cell) (names []string) {

@@ -165,21 +165,29 @@ class Study:
             serve.wait()
         (self.dir / "fleet.yaml").write_text("fleet:\n" + "\n".join(found) + "\n")
 
+    def runs(self):
+        """Returns the seed and the setting of each run. The first seed plays all settings first."""
+        return [(seed, name) for seed in range(1, self.options.seeds + 1) for name in SETTINGS]
+
+    def folder(self, seed, name):
+        """Returns the folder of a run."""
+        return self.dir / "runs" / (name if seed == 1 else f"{name}-seed{seed}")
+
     def play(self):
         """Plays the settings with the boards."""
         actors = [self.device(b, "actor", *self.samples(i)) for i, b in enumerate(self.boards)]
         try:
-            for name, sets in SETTINGS.items():
-                out = self.dir / "runs" / name
+            for seed, name in self.runs():
+                out = self.folder(seed, name)
                 if (out / "summary.json").exists():
                     continue
                 began = time.time()
-                words = [w for s in sets for w in ("--set", s)]
+                words = [w for s in [*SETTINGS[name], f"seed={seed}"] for w in ("--set", s)]
                 call(*self.fedpace(
                     "run", "--config", self.dir / "run.yaml", "--config", self.dir / "fleet.yaml", "--keys", self.keys,
                     "--name", "validation", "--force", "--quiet", "--out", out, *words))
                 summary = json.loads((out / "summary.json").read_text())
-                print(f"{self.fleet} {name}: {summary['rounds']} rounds, {time.time() - began:.0f} s", flush=True)
+                print(f"{self.fleet} {name}, seed {seed}: {summary['rounds']} rounds, {time.time() - began:.0f} s", flush=True)
         finally:
             for p in actors:
                 p.send_signal(signal.SIGTERM)
@@ -206,7 +214,7 @@ class Study:
 
     def validate(self):
         """Simulates each run, and writes the comparison as text, table, JSON and picture."""
-        runs = [self.dir / "runs" / name for name in SETTINGS]
+        runs = [self.folder(seed, name) for seed, name in self.runs()]
         command = self.fedpace("validate", *runs, "--out", self.dir / "simulated", "--quiet")
         with open(self.dir / "validation.txt", "w", encoding="utf-8") as text:
             call(*command, "--figure", self.dir / "validation.svg", stdout=text)
@@ -222,6 +230,7 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("runs/validation"))
     parser.add_argument("--bin", type=pathlib.Path, default=pathlib.Path("."), help="folder of both programs")
     parser.add_argument("--fleets", default=",".join(FLEETS), help="fleets, separated by commas")
+    parser.add_argument("--seeds", type=int, default=1, help="runs of each setting")
     parser.add_argument("--seconds", type=float, default=40, help="virtual time of a run")
     options = parser.parse_args()
     for fleet in options.fleets.split(","):

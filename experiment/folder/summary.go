@@ -72,6 +72,12 @@ type Summary struct {
 	Tokens *int64 `json:"tokens,omitempty"`
 	// EnergyJoules is the energy of the clients in those classes that give their watts.
 	EnergyJoules *metrics.Split[float64] `json:"energy_joules"`
+	// CarbonGrams is the CO2 that this energy emits, in grams; it is nil where no trace of the
+	// electrical grid says so (carbon.file).
+	CarbonGrams *float64 `json:"carbon_grams,omitempty"`
+	// EnergyCost is what this energy costs, in the currency of that trace; it is nil where the trace
+	// has no prices.
+	EnergyCost *float64 `json:"energy_cost,omitempty"`
 	// StragglerShare is the mean over rounds of (slowest - median client)/round, each a duration; it
 	// is null where rounds overlap.
 	StragglerShare *float64 `json:"straggler_share"`

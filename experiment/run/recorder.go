@@ -467,6 +467,13 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 	if r.p.Power().Watts != nil {
 		s.EnergyJoules = &usage.Joules
 	}
+	if grid := &c.Carbon; grid.File != "" {
+		used := stop.Used
+		s.CarbonGrams = &used.Grams
+		if grid.Names().Price != "" {
+			s.EnergyCost = &used.Cost
+		}
+	}
 	if r.p.Tokens() > 0 {
 		// The value is copied: a pointer into the recorder would keep the whole run in memory.
 		s.Tokens = new(last.Tokens)

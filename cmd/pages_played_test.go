@@ -82,7 +82,6 @@ var onPage = map[string][]handling{
 	"docs/experiment.md": {{holds: "torch", reason: "it needs PyTorch; init_test.go plays it"}},
 	"docs/watching.md":   {{holds: "runs/study", first: "cp -r runs/demo runs/study", serves: true, more: "--http 127.0.0.1:0"}},
 	"docs/results.md":    {{holds: "--expect", reason: "it has a configuration of the reader's, or takes five seeds; TestExpected plays it"}, {holds: "rm runs/demo-2", first: "cp -r runs/demo runs/demo-2", more: "--force"}},
-	"docs/extending.md":  {{holds: "rule: share", reason: "the rule is not in the program but in the page's plug-in; examples/plugins tests it"}},
 	"docs/privacy.md":    {{holds: "--dry-run"}, {holds: "fedpace run", more: short + " --set clients=all --set cohort=2 --set privacy.noise_multiplier=1"}},
 	"docs/schedules.md":  {{holds: "k0 * loss", fails: true}},
 	"docs/stragglers.md": {{holds: "phones.yaml", reason: "it needs the phones' traces; experiment/run plays it"}},

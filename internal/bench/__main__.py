@@ -1,10 +1,11 @@
 """Measures how fast fedpace is, and writes docs/performance.md, its tables and README's from it.
 
-    python3 internal/bench [peers] [growth] [--turns 3] [--length 1] [--python python3] [--out FOLDER] [--check]
+    python3 internal/bench [peers] [growth] [flower] [--turns 3] [--length 1] [--python python3] [--out FOLDER] [--check]
 
 peers plays the same rounds as a plain loop in PyTorch; growth measures what clients, cohorts,
-steps, parameters, hosts and rounds cost. Without a word both are done, in less than ten minutes
-on a quiet machine. It needs Linux, Go and, for peers, a Python with PyTorch and numpy, OpenBLAS
+steps, parameters, hosts and rounds cost. Without a word these two are done, in less than ten
+minutes on a quiet machine. flower plays one Flower app by Flower's simulation and by fedpace; it
+installs Flower with uv in a folder of its own, beside the PyTorch of /usr/bin/python3. It needs Linux, Go and, for peers, a Python with PyTorch and numpy, OpenBLAS
 (Debian: python3-torch, libopenblas0-pthread) and the data in $FEDPACE_DATA or ../shared/data.
 """
 import argparse
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 
+import flower
 import growth
 import peers
 from measure import CHILDREN, ROOT, Fedpace, machine, tell, write
@@ -23,7 +25,8 @@ PAGE = ROOT / "docs" / "performance"
 
 def main():
     flags = argparse.ArgumentParser(prog="internal/bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    flags.add_argument("parts", nargs="*", choices=["peers", "growth", []], metavar="PART", help="peers or growth; both unless told")
+    flags.add_argument("parts", nargs="*", choices=["peers", "growth", "flower", []], metavar="PART",
+                       help="peers, growth or flower; the first two unless told")
     flags.add_argument("--turns", type=int, default=3, help="turns of ours and PyTorch's, whose median counts")
     flags.add_argument("--length", type=float, default=1, help="part of each turn's rounds, as 0.1 for a first look")
     flags.add_argument("--python", default=sys.executable, help="the Python that has PyTorch")
@@ -41,6 +44,9 @@ def main():
             if name == "peers":
                 rows, what = peers.measure(fedpace, given.python, given.turns, given.length)
                 missed += peers.missed(rows)
+            elif name == "flower":
+                rows, what = flower.measure(fedpace, flower.environment(folder), given.turns, given.length)
+                missed += flower.missed(rows)
             else:
                 rows, what = growth.measure(fedpace, given.length)
                 missed += growth.missed(rows)

@@ -14,11 +14,22 @@ import (
 	"fedpace/study/choice"
 )
 
-// chooseUntrained recommends the most promising setting, where nothing was trained.
+// chooseUntrained recommends a setting where nothing was trained: the one with the least time or energy
+// for its updates or, as only training tells which model is better, the configuration as it is.
 func (p *Plan) chooseUntrained() {
-	// The settings are sorted with the most promising first.
-	p.Chosen = p.Settings[0]
-	p.Reason = p.reasonUntrained()
+	if p.request.toUpdates() {
+		p.Chosen = p.Settings[0]
+		p.Reason = p.reasonUpdates()
+		return
+	}
+	p.Chosen = p.configuredSetting()
+	p.Reason = "Nothing was trained, and times alone do not tell which model is better, " +
+		"so no other setting is recommended."
+	first := p.Settings[0]
+	if first != p.Chosen {
+		p.Reason += fmt.Sprintf(" Trained first would be %s, with %s rounds and %s local steps of all clients in %s.",
+			first.Name, short(first.Rounds.P50), short(first.Work.P50), human.VirtualTime(p.Seconds))
+	}
 }
 
 // choose recommends the setting that the search found best. Its reason has up to three sentences:
@@ -36,15 +47,10 @@ func (p *Plan) choose() {
 	p.Reason = strings.Join(sentences, " ")
 }
 
-// reasonUntrained returns a sentence that says why the chosen setting is the most promising one,
-// where nothing was trained: by time and work, or by the time or the energy of its updates.
-func (p *Plan) reasonUntrained() string {
+// reasonUpdates returns a sentence that says why the chosen setting is recommended for the time or the
+// energy of its updates.
+func (p *Plan) reasonUpdates() string {
 	c := p.Chosen
-	if !p.request.toUpdates() {
-		return fmt.Sprintf("By its time alone: in %s it has %s rounds and %s local steps of all clients, "+
-			"and no other setting has a higher sqrt(steps) times rounds; nothing was trained to confirm it.",
-			human.VirtualTime(p.Seconds), short(c.Rounds.P50), short(c.Work.P50))
-	}
 	// Short counts the draws of the fleet in which the setting gets too few updates.
 	if c.Short > 0 {
 		return fmt.Sprintf("No setting has its updates with every draw of the fleet, "+

@@ -26,7 +26,7 @@ func (p *Plan) Panels() ([]figure.Panel, error) {
 	}
 	energy := figure.Panel{Title: "against energy", X: "kJ", Y: "tail " + quantity}
 	bytes := figure.Panel{Title: "against bytes", X: "MB", Y: "tail " + quantity}
-	// Only a limited number of settings are drawn, the most promising of those that were trained.
+	// Only a limited number of settings are drawn, the best of those that were trained.
 	for _, s := range p.Settings {
 		t := s.Trained
 		if t == nil || t.Tail.N == 0 || len(time.Lines) == maxLines {
@@ -74,8 +74,8 @@ func (s *Setting) curve() (figure.Line, error) {
 }
 
 // timePanels returns the panels of a plan in which nothing was trained: rounds and bytes within the
-// plan's time, for the most promising settings side by side, with the interval of 90 % over draws
-// of the fleet.
+// plan's time, for the first settings of the table side by side, with the interval of 90 % over
+// draws of the fleet.
 func (p *Plan) timePanels() []figure.Panel {
 	rounds := figure.Panel{Title: "rounds in the plan's time", Y: "rounds", FromZero: true}
 	bytes := figure.Panel{Title: "bytes", Y: "MB", FromZero: true}

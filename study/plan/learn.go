@@ -48,8 +48,8 @@ type Trained struct {
 	tails []float64
 }
 
-// learn trains the most promising settings, and the configuration as it is, with as many seeds as it takes
-// to find the best of them. It does nothing where training says nothing about what is asked.
+// learn trains the first settings, and the configuration as it is, with as many seeds as it takes to find
+// the best of them. It does nothing where training says nothing about what is asked.
 func (p *Plan) learn(ctx context.Context, dir string, o study.Options) error {
 	if p.request.Learn == 0 || p.request.toUpdates() || !p.Settings[0].config.Train {
 		return nil

@@ -25,7 +25,10 @@ type Plan struct {
 	Seconds float64
 	// Draws is how often the devices of the fleet were drawn for each setting.
 	Draws int
-	// Settings are sorted with the most promising first.
+	// Settings has those that were trained first, from the best tail to the worst, as fedpace compare
+	// ranks them. The others follow in the order in which they would be trained, which says nothing
+	// of how good they are. Settings that are ranked by the time or the energy of their updates are
+	// sorted by it.
 	Settings []*Setting
 	// Impossible lists the points of the grid that give no valid configuration, with the reason.
 	Impossible []string
@@ -46,8 +49,8 @@ type Plan struct {
 	found *choice.Outcome
 }
 
-// Make times the settings of a request, trains the most promising ones and recommends one. Trained runs
-// lie in dir, where another Make finds them. progress is told how many draws of the total are done,
+// Make times the settings of a request, trains as many as the request says and recommends one. Trained
+// runs lie in dir, where another Make finds them. progress is told how many draws of the total are done,
 // before anything is trained.
 func Make(ctx context.Context, q Request, dir string, o study.Options, progress func(done, total int)) (*Plan, error) {
 	list, impossible, err := q.settings(ctx)
@@ -63,9 +66,9 @@ func Make(ctx context.Context, q Request, dir string, o study.Options, progress 
 	if err := q.time(ctx, list, p.Seconds, progress); err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
-	// Settings that had too few updates in some draws come last; among the others the rank decides.
+	// Settings that had too few updates in some draws come last; among the others the turn decides.
 	slices.SortStableFunc(list, func(a, b *Setting) int {
-		return cmp.Or(cmp.Compare(a.Short, b.Short), cmp.Compare(q.rank(a), q.rank(b)))
+		return cmp.Or(cmp.Compare(a.Short, b.Short), cmp.Compare(q.turn(a), q.turn(b)))
 	})
 	p.Settings = list
 	if err := p.learn(ctx, dir, o); err != nil {
@@ -74,6 +77,7 @@ func Make(ctx context.Context, q Request, dir string, o study.Options, progress 
 	if p.found == nil {
 		p.chooseUntrained()
 	} else {
+		p.sortByTraining()
 		p.choose()
 	}
 	p.Unknown = p.unknown()
@@ -85,7 +89,22 @@ func (p *Plan) configuredSetting() *Setting {
 	return p.Settings[slices.IndexFunc(p.Settings, func(s *Setting) bool { return s.AsConfigured })]
 }
 
-// Score is how promising a setting is before it is trained: the higher, the more promising. The
+// sortByTraining puts the settings that were trained first, in the order of the search's standings. The
+// others keep their order.
+func (p *Plan) sortByTraining() {
+	var sorted []*Setting
+	for _, standing := range p.found.Standings {
+		sorted = append(sorted, p.learned[standing.Setting])
+	}
+	for _, s := range p.Settings {
+		if s.Trained == nil {
+			sorted = append(sorted, s)
+		}
+	}
+	p.Settings = sorted
+}
+
+// Score says in which order settings are trained, the highest first. It does not rank them: the
 // package's comment explains it.
 func (s *Setting) Score() float64 { return math.Sqrt(s.Work.P50) * s.Rounds.P50 }
 

@@ -356,6 +356,13 @@ func TestPlan_ContinuesAfterInterruption(t *testing.T) {
 		t.Errorf("%d settings were trained", n)
 	}
 
+	// What was trained stands first, from the recommended setting on, in the order of the tails.
+	for i, standing := range whole.found.Standings {
+		if whole.Settings[i] != whole.learned[standing.Setting] || (i == 0) != (whole.Settings[i] == whole.Chosen) {
+			t.Errorf("%s stands at place %d of %s", whole.Settings[i].Name, i, whole.learned[standing.Setting].Name)
+		}
+	}
+
 	// All that was trained was evaluated as often, though rounds differ: after every third of the
 	// own setting's twelve rounds.
 	for _, s := range whole.Settings {
@@ -411,7 +418,7 @@ func TestPlan_Table(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"energy kJ", "*  fixed, cohort=10, close={rule: first, n: 80%}", "(as configured)", "By its time alone", "nothing was trained", "Left out: fixed, cohort=40",
+		"energy kJ", "*  fixed, cohort=5, close=all (as configured)", "Nothing was trained", "Trained first would be fixed, cohort=10, close={rule: first, n: 80%}, with", "Left out: fixed, cohort=40",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
@@ -422,7 +429,7 @@ func TestPlan_Table(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := html.UnescapeString(page.String())
-	for _, want := range append([]string{"Recommended: fixed, cohort=10", "* fixed, cohort=10, close={rule: first, n: 80%}</th>", p.Reason, "<svg", p.Impossible[0]}, p.Unknown...) {
+	for _, want := range append([]string{"Recommended: fixed, cohort=5", "* fixed, cohort=5, close=all (as configured)</th>", p.Reason, "<svg", p.Impossible[0]}, p.Unknown...) {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q on the page", want)
 		}

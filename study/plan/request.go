@@ -34,8 +34,8 @@ type Request struct {
 	Hours float64
 	// Draws is how often the time of each setting is simulated with other random draws.
 	Draws int
-	// Learn is the number of most promising settings that are trained, besides the configuration's
-	// own. With 0 nothing is trained.
+	// Learn is the number of settings that are trained, besides the configuration's own. With 0
+	// nothing is trained.
 	Learn int
 	// Limits say with how many seeds these settings are trained.
 	choice.Limits
@@ -57,9 +57,10 @@ const (
 // toUpdates reports whether every setting has the same number of updates, in place of the same time.
 func (q *Request) toUpdates() bool { return q.For == Updates || q.For == Energy }
 
-// rank returns the number by which settings are sorted before anything is trained, the lowest
-// first: the median time or energy of the updates, or else the negative score.
-func (q *Request) rank(s *Setting) float64 {
+// turn returns the number by which settings are sorted before anything is trained, the lowest
+// first: the median time or energy of the updates, by which they are ranked, or else the negative
+// score, which says only what is trained first.
+func (q *Request) turn(s *Setting) float64 {
 	switch q.For {
 	case Updates:
 		return s.Seconds.P50

@@ -163,11 +163,10 @@ func (p *Plan) behind(s *Setting) string {
 	return s.Trained.Standing.Behind.Digits(3)
 }
 
-// table lists the most promising settings and those that were trained, for people, and returns how many
-// it hides. The first column marks the recommended one.
+// table lists the first settings and those that were trained, for people, and returns how many it hides. The first column marks the recommended one.
 func (p *Plan) table() (rows [][]string, hidden int) {
 	var list []*Setting
-	// What was trained or chosen is shown even if many settings are more promising.
+	// What was trained or chosen is shown even if it stands far behind.
 	for i, s := range p.Settings {
 		if i < shown || s.Trained != nil || s == p.Chosen {
 			list = append(list, s)
@@ -181,7 +180,7 @@ func (p *Plan) table() (rows [][]string, hidden int) {
 // read.
 func (p *Plan) notes(hidden int) (omitted, about string) {
 	if hidden > 0 {
-		omitted = fmt.Sprintf("%d settings that are less promising are in %s.", hidden, TableFile)
+		omitted = fmt.Sprintf("%d more settings are in %s.", hidden, TableFile)
 	}
 	about = fmt.Sprintf(
 		"Every setting had %s; intervals hold 90 %% of %d draws of the fleet",
@@ -208,7 +207,7 @@ func (p *Plan) Write(w io.Writer) error {
 	if err := table.WriteText(w, rows, false); err != nil {
 		return err
 	}
-	// The table hides settings that are less promising.
+	// The table hides settings that stand far behind.
 	omitted, about := p.notes(hidden)
 	if omitted != "" {
 		fmt.Fprintln(w, omitted)
@@ -259,7 +258,7 @@ func short(v float64) string {
 	return fmt.Sprintf("%.4g", v)
 }
 
-// WriteCSV writes every setting to w as a table in CSV, the most promising first. It has all
+// WriteCSV writes every setting to w as a table in CSV, in the order of the plan. It has all
 // columns, those without a title for people too, and one for each key of the grid.
 func (p *Plan) WriteCSV(w io.Writer) error {
 	columns := p.columns()

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // MaxDevices is how many real devices can take part in a run.
@@ -120,11 +121,15 @@ func CheckName(s string) error {
 	return nil
 }
 
-var tagForm = regexp.MustCompile(`^[\pL\pN][\pL\pN._:=/+-]{0,63}$`)
+// tagForm is the form of a tag. Its classes of letters make it large, so it is compiled when a tag is first
+// checked.
+var tagForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[\pL\pN][\pL\pN._:=/+-]{0,63}$`)
+})
 
 // CheckTag returns an error unless s can be a tag of a run, which is one word, as lists show it.
 func CheckTag(s string) error {
-	if !tagForm.MatchString(s) {
+	if !tagForm().MatchString(s) {
 		return fmt.Errorf("%q is not a tag (1 to 64 letters, digits and . _ : = / + -, the first a letter or digit)", s)
 	}
 	return nil

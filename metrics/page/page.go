@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 //go:embed page.html page.css *.js uplot
@@ -19,7 +20,11 @@ var files embed.FS
 var (
 	markup = string(read("page.html"))
 	style  = append(read("uplot/uPlot.min.css"), read("page.css")...)
-	script = join(
+)
+
+// script returns the page's script. It is joined when a page first needs it: most processes show none.
+var script = sync.OnceValue(func() []byte {
+	return join(
 		"base.js",
 		"save.js",
 		"lines.js",
@@ -33,7 +38,7 @@ var (
 		"compare.js",
 		"main.js",
 	)
-)
+})
 
 // read returns the content of the embedded file with this name. It panics if there is none, which a
 // test would find.
@@ -89,7 +94,7 @@ func Routes(mux *http.ServeMux, shows string) {
 		"src=\"page.js\" defer></script>", shows)
 	mux.Handle("GET /{$}", static("text/html; charset=utf-8", fill(head)))
 	mux.Handle("GET /page.css", static("text/css; charset=utf-8", style))
-	mux.Handle("GET /page.js", static("text/javascript; charset=utf-8", script))
+	mux.Handle("GET /page.js", static("text/javascript; charset=utf-8", script()))
 }
 
 // Document is what a page that stands alone shows: its text must not hold a "<".
@@ -106,14 +111,14 @@ func Write(w io.Writer, documents ...Document) error {
 	_, err := fmt.Fprintf(w, `%s<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src '%s'; style-src '%s'; `+
 		`img-src data:; base-uri 'none'; form-action 'none'">
 <style>%s</style>
-`, before, digest(script), digest(style), style)
+`, before, digest(script()), digest(style), style)
 	for _, d := range documents {
 		if err == nil {
 			_, err = fmt.Fprintf(w, "<script type=\"application/json\" id=%q>%s</script>\n", d.ID, d.Text)
 		}
 	}
 	if err == nil {
-		_, err = fmt.Fprintf(w, "<script>%s</script>%s", script, behind)
+		_, err = fmt.Fprintf(w, "<script>%s</script>%s", script(), behind)
 	}
 	return err
 }

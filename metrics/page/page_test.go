@@ -46,7 +46,7 @@ func TestPage_AloneIsSmall(t *testing.T) {
 		t.Errorf("the page asks for %q", asks)
 	}
 	// A text that spans lines would lose its indentation.
-	for _, line := range regexp.MustCompile("(?m)^.*$").FindAll(script, -1) {
+	for _, line := range regexp.MustCompile("(?m)^.*$").FindAll(script(), -1) {
 		if bytes.Count(line, []byte("`"))%2 != 0 && !bytes.Contains(line, []byte("uPlot")) {
 			t.Errorf("a text goes on behind its line: %.80s", line)
 		}
@@ -60,7 +60,7 @@ func TestPage_AloneIsSmall(t *testing.T) {
 func TestPage_OneScope(t *testing.T) {
 	node := installed.Program(t, "node", "nodejs")
 	check := exec.Command(node, "--check", "-")
-	check.Stdin = bytes.NewReader(script)
+	check.Stdin = bytes.NewReader(script())
 	if said, err := check.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, said)
 	}

@@ -32,6 +32,7 @@ func (c *Config) Combining() combine.Setup {
 	s := combine.Setup{Rule: c.Aggregate.Combine, Clip: c.Aggregate.Clip, Devices: c.Devices.Clip}
 	if s.Rule == nil && len(c.Devices.Names) > 0 && c.Believes() == "" {
 		s.DeviceRule = deviceRule
+		s.DeviceBuffers = deviceBuffers
 	}
 	return s.ForAlgorithm(c.Aggregate.Algorithm).Privately(c.Privacy.Clip)
 }
@@ -39,7 +40,14 @@ func (c *Config) Combining() combine.Setup {
 // deviceRule is the rule for updates of real devices, of which up to one in five may be false.
 // Nearest-neighbour mixing comes first because the devices' data differ, which alone makes honest
 // updates look like outliers.
-var deviceRule = combine.NNM{Byzantine: combine.Byzantine{Share: 0.2}, Then: "trimmed_mean"}
+var deviceRule = combine.NNM{Byzantine: deviceLiars, Then: "trimmed_mean"}
+
+// deviceBuffers is the rule for the buffers of the same devices. They are not mixed first: the distances
+// between updates say nothing of the buffers beside them.
+var deviceBuffers = combine.TrimmedMean{Byzantine: deviceLiars}
+
+// deviceLiars is how many of a round's devices may lie.
+var deviceLiars = combine.Byzantine{Share: 0.2}
 
 // Believes returns why the updates of real devices are taken as they are, without a rule that
 // withstands false ones. The empty text means that such a rule is used, or that there are no

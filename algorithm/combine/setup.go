@@ -19,6 +19,10 @@ type Setup struct {
 	// DeviceRule makes one update of those of real devices in a round that has at least
 	// [MinDeviceUpdates] of them, nil for the weighted sum.
 	DeviceRule Rule
+	// DeviceBuffers combines the buffers of the same devices where DeviceRule is set. A device that sends
+	// false buffers beside an honest update has its place among the distances of the others, so the
+	// buffers need a rule of their own. Nil means the shares that DeviceRule returns.
+	DeviceBuffers ByValue
 	// Private is true if Clip is that of differential privacy, which takes updates as they are.
 	Private bool
 
@@ -44,6 +48,7 @@ func (s Setup) Privately(norm float64) Setup {
 		s.Clip = Fixed{Norm: norm}
 		s.Devices = nil
 		s.DeviceRule = nil
+		s.DeviceBuffers = nil
 		s.Private = true
 	}
 	return s

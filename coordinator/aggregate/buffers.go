@@ -83,7 +83,7 @@ func (a *Aggregator) nextBuffers(present []float32, updates []clientUpdate) []fl
 	// Updates that the devices' rule has combined count as one.
 	if len(combined) > 0 {
 		deviceMix := mix
-		deviceMix.rule = a.learning.Combine.DeviceRule.(combine.ByValue)
+		deviceMix.rule = a.learning.Combine.DeviceBuffers
 		shares = append(shares, deviceMix.combine(combined))
 	}
 	if len(shares) == 0 {
@@ -96,6 +96,33 @@ func (a *Aggregator) nextBuffers(present []float32, updates []clientUpdate) []fl
 	}
 	mix.rule, _ = a.learning.Combine.Rule.(combine.ByValue)
 	return mix.next(shares)
+}
+
+// bufferMoves returns for each tensor of buffers how far each update of a round with devices moves it: the
+// Euclidean length of the difference from the model that the update began with. The updates from number
+// first on are those of devices, and come first in the result. It returns nil where the round has no
+// devices or clients send no buffers.
+func (a *Aggregator) bufferMoves(updates []clientUpdate, first int) (moves [][]float64) {
+	if a.sentBuffers() == 0 || first == len(updates) {
+		return nil
+	}
+	devicesFirst := slices.Concat(updates[first:], updates[:first])
+	for _, t := range a.bufferTensors() {
+		lengths := make([]float64, len(devicesFirst))
+		for i := range devicesFirst {
+			u := &devicesFirst[i]
+			share := bufferShare{base: a.base(u.task.Model)[a.judged:a.communicated], sent: u.buffers}
+			start := t.Offset - a.judged
+			sum := 0.0
+			for number := start; number < start+t.Len(); number++ {
+				move := float64(share.value(number)) - float64(share.base[number])
+				sum += float64(move * move)
+			}
+			lengths[i] = math.Sqrt(sum)
+		}
+		moves = append(moves, lengths)
+	}
+	return moves
 }
 
 // combine makes one share of the buffers of several updates, by the mix's rule. Its weight is the

@@ -14,6 +14,9 @@ type deviceBounds struct {
 	// norms are those of the round's updates as they were sent, those of devices first; nil where
 	// the round has none of devices.
 	norms []float64
+	// moves holds for each tensor of buffers how far each update moves it from the model that it began
+	// with, in the order of norms; nil where clients send no buffers.
+	moves [][]float64
 	// memory is what the clip remembers next; nil: as before.
 	memory []float64
 }
@@ -88,10 +91,14 @@ func (a *Aggregator) combineDevices(
 	}
 	combined = make([]int64, length)
 	setup := combine.Setup{Rule: rule}
-	_, byValue := rule.(combine.ByValue)
-	for i, weight := range setup.Apply(a.judgedPart(combined), a.judgedOf(sums), unclipped) {
-		devices[i].bufferWeight = weight
-		devices[i].combinesBuffers = byValue
+	shares := setup.Apply(a.judgedPart(combined), a.judgedOf(sums), unclipped)
+	for i := range devices {
+		devices[i].bufferWeight = shares[i]
+		if a.learning.Combine.DeviceBuffers != nil {
+			// All take part, also those that the rule has left out: it tells nothing of their buffers.
+			devices[i].bufferWeight = unclipped[i]
+			devices[i].combinesBuffers = true
+		}
 	}
 	return combined, nil
 }

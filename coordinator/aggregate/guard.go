@@ -8,8 +8,8 @@ import (
 
 // The updates of real devices are their word alone. So a round that has some is tried before it counts:
 // the coordinator measures the model that would result, on a few held-out samples. If half of what was
-// learned is lost with it, the round is done without the devices whose updates are far longer than
-// the others' and without which it is not. Devices are banned if their updates would have made an
+// learned is lost with it, the round is done without the devices whose updates, or moves of a buffer, are
+// far longer than the others' and without which it is not. Devices are banned if their updates would have made an
 // intact model diverge. If a model is lost all the same, the run goes back to its best one. Nothing
 // here depends on the order or the time in which anything arrives, so a replay decides alike.
 
@@ -92,6 +92,8 @@ type trial struct {
 	loss float64
 	// norms holds the norms of the updates as they were sent, those of devices first.
 	norms []float64
+	// moves holds the lengths of the updates' moves of each tensor of buffers, in the order of norms.
+	moves [][]float64
 }
 
 // verdict is what becomes of a round.
@@ -125,7 +127,7 @@ func (g *Guard) judge(v *vetted, all trial) (verdict, error) {
 	if !g.harms(v, all.loss) {
 		return result, nil
 	}
-	suspects := suspects(all.norms, v.first, v.updates)
+	suspects := suspects(append([][]float64{all.norms}, all.moves...), v.first, v.updates)
 	// At most half of a round, and of all devices over the run, may be excluded.
 	limit := min(maxSuspects, max(1, v.updates/2), v.population/2-g.Banned, len(suspects))
 	excluded := make([]bool, v.updates)
@@ -180,15 +182,35 @@ func (g *Guard) readmit(v *vetted, last trial, excluded []bool, places []int) (t
 }
 
 // suspects returns the places of devices' updates that are far longer than the median of the round's
-// others, the longest first. norms are those of all updates, devices' first; the devices' updates
-// are those of the places from first to last-1 of the round.
-func suspects(norms []float64, first, last int) (places []int) {
-	for i := range last - first {
-		otherNorms := slices.Sorted(slices.Values(slices.Delete(slices.Clone(norms), i, i+1)))
-		if n := len(otherNorms); n > 0 && norms[i] > outlierTimes*otherNorms[(n-1)/2] {
+// others by any measure, those that are the most times as long first. A measure has the lengths of all
+// updates, devices' first: the first one those of what is trained, the others those of the moves of
+// buffers. The devices' updates are those of the places from first to last-1 of the round.
+func suspects(measures [][]float64, first, last int) (places []int) {
+	devices := last - first
+	excess := make([]float64, devices)
+	for i := range devices {
+		for _, lengths := range measures {
+			excess[i] = max(excess[i], timesOthers(lengths, i))
+		}
+		if excess[i] > outlierTimes {
 			places = append(places, first+i)
 		}
 	}
-	slices.SortStableFunc(places, func(a, b int) int { return cmp.Compare(norms[b-first], norms[a-first]) })
+	norms := measures[0]
+	slices.SortStableFunc(places, func(a, b int) int {
+		i := a - first
+		j := b - first
+		return cmp.Or(cmp.Compare(excess[j], excess[i]), cmp.Compare(norms[j], norms[i]))
+	})
 	return places
+}
+
+// timesOthers returns how many times length i is the median of the others: +Inf where that is 0 and the
+// length is not, and 0 where both are 0 or there are no others.
+func timesOthers(lengths []float64, i int) float64 {
+	others := slices.Sorted(slices.Values(slices.Delete(slices.Clone(lengths), i, i+1)))
+	if len(others) == 0 || lengths[i] == 0 {
+		return 0
+	}
+	return lengths[i] / others[(len(others)-1)/2]
 }

@@ -149,6 +149,7 @@ func (a *Aggregator) addUp(ctx context.Context, r Round) (roundSum, error) {
 	if err != nil {
 		return s, err
 	}
+	s.devices.moves = a.bufferMoves(valid, first)
 	s.bufferScales = a.bufferScales(valid)
 	s.buffers = a.nextBuffers(a.Params(), valid)
 	a.algorithm.Decide(s.values)

@@ -120,7 +120,7 @@ func (a *Aggregator) try(ctx context.Context, r Round, start float64, excluded [
 		return trial{}, err
 	}
 	loss, err := a.heldOutLoss(ctx, r.Number, next)
-	return trial{sum: sum, loss: loss, norms: sum.devices.norms}, err
+	return trial{sum: sum, loss: loss, norms: sum.devices.norms, moves: sum.devices.moves}, err
 }
 
 // preview returns the model that the server would make of a sum. The server's state stays as it is.

@@ -8,12 +8,14 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"fedpace/algorithm/combine"
 	"fedpace/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/forecast"
@@ -511,5 +513,37 @@ func TestSimulated_Devices(t *testing.T) {
 	}
 	if _, err := Simulated(c); err == nil || !strings.Contains(err.Error(), "a has no class") {
 		t.Errorf("a device without a class: %v", err)
+	}
+}
+
+// The updates of real devices are combined by a robust rule where at least four answer a round. Their
+// simulated counterparts have the same rule, unless a round may close with fewer.
+func TestSimulated_DeviceRule(t *testing.T) {
+	for _, x := range []struct {
+		sets []string
+		want combine.Rule
+	}{
+		{nil, combine.NNM{Byzantine: combine.Byzantine{Share: 0.2}, Then: "trimmed_mean"}},
+		{[]string{"close={rule: first, n: 4}"}, combine.NNM{Byzantine: combine.Byzantine{Share: 0.2}, Then: "trimmed_mean"}},
+		{[]string{"devices.robust=false"}, nil},
+		{[]string{"clients=10", "cohort=4"}, nil},
+		{[]string{"close={rule: first, n: 3}"}, nil},
+		{[]string{"close={rule: quorum, n: 4, seconds: 3, m: 2}"}, nil},
+		{[]string{"aggregate.combine=median"}, combine.Median{}},
+	} {
+		c, err := config.Load("", append([]string{
+			"task=logistic", "clients=0", "nats.listen=127.0.0.1:0", "devices.names={a: pi4, b: pi4, c: pi4, d: pi4, e: pi4}",
+			"fleet=[{name: phone, weight: 1}, {name: pi4}]",
+		}, x.sets...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Simulated(c)
+		if err != nil {
+			t.Fatalf("%v: %v", x.sets, err)
+		}
+		if !reflect.DeepEqual(s.Aggregate.Combine, x.want) {
+			t.Errorf("%v: the rule is %+v, want %+v", x.sets, s.Aggregate.Combine, x.want)
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"fedpace/actors/fleet"
+	"fedpace/algorithm/combine"
 	"fedpace/config"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
@@ -290,13 +291,17 @@ func (q *Request) resolveShares(sets []string) ([]string, error) {
 }
 
 // Simulated returns the configuration with a simulated client in the place of each real device: one client
-// more of the device's class. It serves no page and does not wait for wall time (pace), and where it had
-// devices, which need a server that they can reach, it has the default one. A device without a class is an
-// error.
+// more of the device's class. Where all clients were devices, and a robust rule combines their updates, the
+// simulated clients' updates are combined by the same rule (see [config.Config.Combining]), so that models
+// end as good as the devices'. The run serves no page and does not wait for wall time (pace), and where it
+// had devices, which need a server that they can reach, it has the default one. A device without a class is
+// an error.
 func Simulated(c config.Config) (config.Config, error) {
 	c.HTTP = ""
 	c.Pace = 0
 	if n := len(c.Devices.Names); n > 0 {
+		devicesAlone := c.Clients == 0
+		deviceRule := c.Combining().DeviceRule
 		c.Fleet = slices.Clone(c.Fleet)
 		// Each device becomes one more client of its class.
 		for _, d := range c.Devices.Names {
@@ -321,6 +326,12 @@ func Simulated(c config.Config) (config.Config, error) {
 		c.Clients += n
 		c.Devices = config.Demonstration().Devices
 		c.NATS = config.Demonstration().NATS
+		// The rule of devices is for their updates alone, and rounds with too few of them go without it.
+		// So it has a counterpart where all clients were devices, and only lost updates leave too few.
+		fewest := closing.Fewest(c.Close, c.Cohort)
+		if deviceRule != nil && devicesAlone && fewest >= combine.MinDeviceUpdates {
+			c.Aggregate.Combine = deviceRule
+		}
 	}
 	return c, c.Validate()
 }

@@ -1,6 +1,8 @@
 package doctor
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -51,6 +53,37 @@ func TestDoctor_VersionsAreCompared(t *testing.T) {
 		}
 		if told := found["told"]; !strings.Contains(told.Text, "all but loss") {
 			t.Errorf("%s: what is told is %+v", version, told)
+		}
+	}
+}
+
+// A file of two clients is no device's until --owner names one of them, and the finding says so.
+func TestDoctor_DataOfTwoClients(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "two.json")
+	image := "[" + strings.Repeat("1,", 783) + "1]"
+	samples := `{"x": [` + strings.Repeat(image+",", 4) + image + `], "y": [0, 1, 2, 3, 4]}`
+	leaf := `{"users": ["anna", "ben"], "num_samples": [5, 5], "user_data": {"anna": ` + samples + `, "ben": ` + samples + `}}`
+	if err := os.WriteFile(path, []byte(leaf), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for owner, want := range map[string]Finding{
+		"":     {State: Failure, Text: "holds 2 clients (anna, ben)", Mend: "--owner NAME"},
+		"carl": {State: Failure, Text: `has no client "carl"`, Mend: "--owner NAME"},
+		"ben":  {State: OK, Text: "4 samples"},
+	} {
+		var found Finding
+		device := real.Config{ID: "pi", Data: path, Owner: owner}
+		err := Examine(t.Context(), Config{Device: device}, func(f Finding) {
+			if f.Check == "data" {
+				found = f
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found.State != want.State || !strings.Contains(found.Text, want.Text) || !strings.Contains(found.Mend, want.Mend) {
+			t.Errorf("owner %q: %+v, want %+v", owner, found, want)
 		}
 	}
 }

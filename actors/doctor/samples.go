@@ -19,11 +19,11 @@ func samples(ctx context.Context, c *Config) (findings []Finding) {
 	config.Notice = nil
 	device, err := real.Open(config)
 	if err != nil {
-		return []Finding{failure(
-			"data",
-			err.Error(),
-			"name a file that fedpace can read: fedpace data info FILE says what it holds",
-		)}
+		mend := "name a file that fedpace can read: fedpace data info FILE says what it holds"
+		if errors.Is(err, real.ErrOwnerMissing) {
+			mend = "name one of its clients: --owner NAME"
+		}
+		return []Finding{failure("data", err.Error(), mend)}
 	}
 	defer func() {
 		if err := device.Close(); err != nil {

@@ -290,6 +290,10 @@ func (w *Device) open() error {
 	return w.findClient()
 }
 
+// ErrOwnerMissing is the error of a device whose data are of several clients and whose configuration
+// names none of them as its own.
+var ErrOwnerMissing = errors.New("say whose samples are this device's")
+
 // findClient sets the client of the data whose samples are this device's, by the name or number in
 // Owner. Without Owner the data must be of a single client.
 func (w *Device) findClient() error {
@@ -299,10 +303,11 @@ func (w *Device) findClient() error {
 			return nil
 		}
 		return fmt.Errorf(
-			"data: %s holds %d clients (%s); say whose samples are this device's, by --owner NAME",
+			"data: %s holds %d clients (%s); %w, by --owner NAME",
 			w.config.Data,
 			n,
 			w.someClients(),
+			ErrOwnerMissing,
 		)
 	}
 	for i := range n {
@@ -315,7 +320,15 @@ func (w *Device) findClient() error {
 		w.client < 0 ||
 		w.client >= n ||
 		fmt.Sprint(w.client) != w.config.Owner {
-		return fmt.Errorf("data: %s has no client %q (a name, or a number below %d)", w.config.Data, w.config.Owner, n)
+		return fmt.Errorf(
+			"data: %s has no client %q, but %d others (%s); %w, by --owner NAME or a number below %d",
+			w.config.Data,
+			w.config.Owner,
+			n,
+			w.someClients(),
+			ErrOwnerMissing,
+			n,
+		)
 	}
 	return nil
 }

@@ -151,6 +151,8 @@ func (c *Config) start(ctx context.Context, command []string) (*process, *Ready,
 	if err != nil {
 		return nil, nil, errors.Join(err, requestReader.Close(), requestWriter.Close())
 	}
+	child.WidenPipe(requestWriter)
+	child.WidenPipe(replyWriter)
 	// The process reads requests from descriptor 3 and writes replies to descriptor 4, so that what
 	// it prints cannot be taken for a reply.
 	printed := &tail{next: c.Log}

@@ -51,8 +51,8 @@ type entry struct {
 	Whole bool
 	// SameState says that the node's state is the one before, which is then not in the record.
 	SameState bool
-	// Sum is a digest of the reply's content and state, where Whole is false.
-	Sum [sha256.Size]byte
+	// Replied is the hash of the reply in its [Sum], where Whole is false.
+	Replied uint64
 }
 
 // errJournal is wrapped by the error for a journal that is damaged.
@@ -174,7 +174,7 @@ func (j *journal) keep(m *message, state [][]byte, reply *flower.Reply) error {
 	}
 	// A message with a record is served again only because the record has a digest in place of the reply.
 	if ok {
-		if before.Sum != sumOf(reply) {
+		if before.Replied != sumOfReply(reply) {
 			return fmt.Errorf(
 				"the ClientApp %w: its reply to message %d, %s at node %d, differs from the one before",
 				ErrNotRepeated,
@@ -201,7 +201,7 @@ func (j *journal) keep(m *message, state [][]byte, reply *flower.Reply) error {
 	}
 	// Past the limit, the digest alone is kept, to check the reply of a later attempt.
 	if !e.Whole {
-		e.Sum = sumOf(reply)
+		e.Replied = sumOfReply(reply)
 		e.Reply.Content = nil
 		e.Reply.State = nil
 	}
@@ -236,20 +236,4 @@ func sameBlobs(a, b [][]byte) bool {
 		return false
 	}
 	return len(a) == 0 || &a[0] == &b[0]
-}
-
-// sumOf returns the SHA-256 digest of all of a reply that must be the same in a later attempt: its
-// content, the node's state after it, and the code and text of an error.
-func sumOf(r *flower.Reply) (sum [sha256.Size]byte) {
-	total := sha256.New()
-	fmt.Fprintf(total, "%d %d %d %q\n", len(r.Content), len(r.State), r.Code, r.Raised)
-	for _, list := range [...][][]byte{r.Content, r.State} {
-		for _, blob := range list {
-			// The lengths keep apart lists of blobs whose bytes joined are the same.
-			fmt.Fprintf(total, "%d\n", len(blob))
-			total.Write(blob)
-		}
-	}
-	total.Sum(sum[:0])
-	return sum
 }

@@ -20,6 +20,12 @@ type Sum struct{ Asked, Replied uint64 }
 func sumOfMessage(m *message, reply *flower.Reply) Sum {
 	asked := xxhash.New()
 	fmt.Fprintf(asked, "%d %s %x", m.sent.Node, m.sent.Type, m.content)
+	return Sum{asked.Sum64(), sumOfReply(reply)}
+}
+
+// sumOfReply returns a hash (XXH64, seed 0) of all of a reply that must be the same in a later attempt:
+// its content, the node's state after it, its steps, and the code and text of an error.
+func sumOfReply(reply *flower.Reply) uint64 {
 	replied := xxhash.New()
 	fmt.Fprintf(replied, "%d %d %d %q %d", len(reply.Content), len(reply.State), reply.Code, reply.Raised, reply.Steps)
 	for _, list := range [...][][]byte{reply.Content, reply.State} {
@@ -29,7 +35,7 @@ func sumOfMessage(m *message, reply *flower.Reply) Sum {
 			_, _ = replied.Write(blob)
 		}
 	}
-	return Sum{asked.Sum64(), replied.Sum64()}
+	return replied.Sum64()
 }
 
 // repeats notes the sum of message m, which got this reply. If the run repeats an earlier one, both must be as they were

@@ -76,7 +76,31 @@ def measure(fedpace, python, turns, length=1.0):
             "flower_round_s": statistics.median(flower), "fedpace_round_s": statistics.median(fed),
             "ratio": statistics.median(ratios), "least": min(ratios), "most": max(ratios),
         })
-    return rows, f"flwr 1.42.0 with Ray, {len(CORES)} cores"
+    ours, direct = message_seconds(fedpace, python, max(2, round(16 * length)))
+    cost = f"a message without training takes {1e3 * ours:.2f} ms of processor time, {1e3 * direct:.2f} ms by calls alone"
+    tell(cost)
+    return rows, f"flwr 1.42.0 with Ray, {len(CORES)} cores; {cost}"
+
+
+def message_seconds(fedpace, python, rounds):
+    """Returns the processor seconds that a message takes without training: in fedpace, and by calls alone (direct.py)."""
+    work = {"CLIENTS": CLIENTS, "COHORT": COHORT, "K": 0, "MARKS": os.devnull, "PYTHONPATH": APP, "PYTHONHASHSEED": 0}
+    used = []
+    for count in (1, 1 + rounds):
+        env = {**os.environ, **{name: str(value) for name, value in work.items()}, "ROUNDS": str(count)}
+        process = subprocess.Popen(
+            [fedpace.binary, "flower", APP, "--quiet", "--force", "--set", f"clients={CLIENTS}",
+             "--set", f"flower.python={python}", "--out", fedpace.folder / "messages"],
+            env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        # The usage is that of the program and of the app's processes, for which it has waited.
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode != 0:
+            sys.exit(f"fedpace flower ended with {process.returncode}")
+        used.append(usage.ru_utime + usage.ru_stime)
+    direct = subprocess.run([python, APP / "direct.py"], env=env, check=True, capture_output=True, text=True).stdout
+    messages = rounds * COHORT
+    return (used[1] - used[0]) / messages, float(direct.split()[-1]) / messages
 
 
 def missed(rows):

@@ -1,6 +1,6 @@
 """FedAvg of FEMNIST's network (784-200-200-62) on made samples, as one writes it for Flower.
 
-The environment says how much is done: CLIENTS, COHORT, K local steps, ROUNDS. A line is added to
+The environment says how much is done: CLIENTS, COHORT, K local steps (0: none), ROUNDS. A line is added to
 the file MARKS when a round has been aggregated.
 """
 import os
@@ -48,6 +48,7 @@ def train(message: Message, context: Context):
     net = network()
     net.load_state_dict(message.content["arrays"].to_torch_state_dict())
     optimizer = torch.optim.SGD(net.parameters(), lr=RATE)
+    loss = torch.zeros(())
     for _ in range(K):
         chosen = torch.randint(len(x), (BATCH,))
         optimizer.zero_grad()

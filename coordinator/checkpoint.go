@@ -13,14 +13,15 @@ import (
 	"fedpace/simclock"
 )
 
-// State is all that a run needs to go on where it stood between two steps of
-// the machine, besides its [Config]. What the last step asked for is in it: a
-// run that goes on sends open tasks again and trains again what was being
+// State is all that a run needs, besides its [Config], to continue where it stood
+// between two steps of the machine. What the last step asked for is in it: a
+// resumed run sends open tasks again and trains again what was being
 // trained, to the same bits. It knows nothing of servers, hosts or connections.
 type State struct {
 	Machine round.State
 	Clock   simclock.State
-	// versions that tasks may start from, ascending; the last is the newest. None without training
+	// Models are the versions that tasks may start from, ascending; the last is the newest. There are
+	// none in a run without training.
 	Models []aggregate.Version
 	// Measured is true once a model was measured; only then does Best count.
 	Measured bool
@@ -68,7 +69,7 @@ func (s *State) setAggregator(a *aggregate.State) {
 	s.DeviceNorms = a.DeviceNorms
 }
 
-// aggregator returns the part of a checkpoint from which the aggregator goes on: models, server
+// aggregator returns the part of a checkpoint from which the aggregator continues: models, server
 // state, and what the guard and the bounds remember. It shares memory with the checkpoint.
 func (s *State) aggregator() *aggregate.State {
 	return &aggregate.State{
@@ -83,21 +84,24 @@ func (s *State) aggregator() *aggregate.State {
 	}
 }
 
-// save hands the run's state to the configured function. It does nothing if none is configured, or
-// if the machine is idle or stopped, when there is no round to continue.
+// save hands the run's state to the configured function. It does nothing if none is configured, if
+// the machine is idle or stopped, when there is no round to continue, or while masked updates of
+// devices are held.
 func (d *driver) save() error {
 	if p := d.machine.Phase(); d.config.Checkpoint.Save == nil || p == round.Idle || p == round.Stopped {
 		return nil
 	}
+	// Masks cannot be used again by a resumed run. The state saved at the round's start stays the
+	// newest, and the devices do the whole round again after it.
 	if d.devices.HoldsMasked() {
-		// The state at the round's start is kept, to which the devices go back with the run.
 		return nil
 	}
 	s := &State{Machine: d.machine.State(), Clock: d.clock.State()}
 	// A run without training has no aggregator, and no updates of devices.
 	if d.aggregator != nil {
 		s.setAggregator(d.aggregator.State())
-		s.Updates, s.Findings = d.devices.PendingUpdates(), d.devices.Findings()
+		s.Updates = d.devices.PendingUpdates()
+		s.Findings = d.devices.Findings()
 	}
 	return d.config.Checkpoint.Save(s)
 }
@@ -113,14 +117,15 @@ func (d *driver) restore(s *State) (err error) {
 	return err
 }
 
-// ErrState is wrapped by the error for a state from which a run cannot go on.
+// ErrState is wrapped by the error for a state from which a run cannot continue.
 var ErrState = errors.New("the checkpoint holds a state that no run of this program leaves")
 
 // ErrDiverged is [round.ErrDiverged], wrapped by the error of a run that diverged.
 var ErrDiverged = round.ErrDiverged
 
-// Recovered, deferred, turns a panic of what goes on from a state into an error: checksums
-// tell damage, and not what somebody made with a right one.
+// Recovered turns a panic into an error in *err that wraps [ErrState] and says where the panic was. It
+// is deferred by functions that continue a run from a saved state: a file's checksum shows damage, but
+// a file that was made up with a right checksum may hold a state that makes them panic.
 func Recovered(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("%w: %v in %s", ErrState, p, panicked())
@@ -128,7 +133,7 @@ func Recovered(err *error) {
 }
 
 // panicked names the innermost function of this module on the stack of a panic, with its line, for
-// a report to the user. It must be called by the function that recovers.
+// a report to the user. It is called by [Recovered] itself, since it leaves out the frames of both.
 func panicked() string {
 	var calls [32]uintptr
 	// The first frames are those of this function and of Recovered.

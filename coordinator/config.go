@@ -41,34 +41,35 @@ type Config struct {
 	Resume *State
 }
 
-// Observer hears of a run as it goes, from the run's own goroutine: what takes
-// long here holds the run. Any of its functions may be nil.
+// Observer is informed of a run, from the run's own goroutine: a slow observer holds the run. Any of
+// its functions may be nil.
 type Observer struct {
-	// the devices that a run waits for are there, or late: its first round begins
+	// Begun is called when the first round begins: the devices that the run waits for have joined, or
+	// the wait for them is over.
 	Begun func()
-	// Task is told when a task has its outcome. r is reused.
+	// Task is called when a task has its outcome. r is reused.
 	Task func(r *round.TaskReport)
-	// Losses is told the first-step losses of a round's updates, after their Task and before the round's
+	// Losses reports the first-step losses of a round's updates, after their Task and before the round's
 	// Report. The lists are reused.
 	Losses func(tasks []round.Task, losses []float64)
-	// Trained is told how many of a round's simulated clients have been trained: 0 first, and more as
-	// their sums come.
+	// Trained reports how many of a round's simulated clients have been trained: 0 first, and more as
+	// their sums arrive.
 	Trained func(done, clients int)
-	// Report is told when a round is complete. Its error ends the run.
+	// Report is called when a round is complete. Its error ends the run.
 	Report func(report *round.Report) error
-	// Clients is told when the model of a round was measured on the clients' own samples. scores may be
+	// Clients is called when the model of a round was measured on the clients' own samples. scores may be
 	// kept. An error ends the run.
 	Clients func(round int, scores []metric.ClientScore) error
-	// Best is told of the best model so far by Round.Quality. params may be kept, not changed.
+	// Best reports the best model so far by Round.Quality. params may be kept, not changed.
 	Best func(quality float64, params []float32)
-	// Model is told the global model after each round with updates. params may be kept, not changed.
+	// Model reports the global model after each round with updates. params may be kept, not changed.
 	Model func(round int, params []float32)
 	// Stats is called once, when the run is this coordinator's and before its first event. s may be
-	// asked from any goroutine.
+	// read from any goroutine.
 	Stats func(s *Stats)
 }
 
-// Stats tell how a run keeps up with wall time. They may be asked from any goroutine, and after
+// Stats show how a run keeps up with wall time. They may be read from any goroutine, and after
 // the run's end, too.
 type Stats struct {
 	bus.Stats
@@ -78,6 +79,6 @@ type Stats struct {
 	lag     *atomic.Int64
 }
 
-// BusLag is the wall time from the last cohort's first task going out until its
-// last plan was back.
+// BusLag returns the wall time from sending the first task of the newest cohort whose plans are
+// complete until its last plan arrived.
 func (s *Stats) BusLag() time.Duration { return time.Duration(s.lag.Load()) }

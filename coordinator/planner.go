@@ -44,10 +44,10 @@ func (p *planner) forgetPlanned(waiting int) {
 	}
 }
 
-// plan waits for the next plan, or the next answer of a device where no
-// simulated client has one to send. Events that no plan under way can reach go
-// before: where rounds overlap many tasks are so planned at a time. A run that
-// is paced has no haste.
+// plan returns the next event while tasks wait for their plans: the next plan of a simulated
+// client's task or, when only devices have open tasks, the next answer of a device. Where rounds
+// overlap, a timer that is due before any open task can end is returned first, so that many tasks
+// are planned at a time. A paced run waits for wall time anyway and does not do that.
 func (d *driver) plan(ctx context.Context) (round.Event, error) {
 	p := &d.planner
 	for p.taken == len(p.plans) {

@@ -30,8 +30,8 @@ type Result struct {
 }
 
 // Run plays a run to its end with the configuration c, over the bus that transport opens. If ctx is
-// cancelled, it returns what was done so far together with the context's error. result is nil if
-// the run could not begin.
+// cancelled, or the run fails on its way, result is what was done so far and err says why. result is
+// nil if the run could not begin.
 func Run(ctx context.Context, transport bus.Transport, c Config) (result *Result, err error) {
 	if c.Resume != nil {
 		// A panic becomes the error, and there is no result.
@@ -47,7 +47,7 @@ func Run(ctx context.Context, transport bus.Transport, c Config) (result *Result
 	defer stop()
 	d := &driver{config: c, bus: channel, planner: planner{bus: channel}}
 	d.cause = func(err error) error {
-		// What was waited for does not know why the wait was cancelled.
+		// The loss of the bus cancels the context of every wait. Its cause says more than that.
 		if ctx.Err() == nil && errors.Is(err, context.Canceled) {
 			return context.Cause(driving)
 		}
@@ -92,7 +92,8 @@ type driver struct {
 	// devices are the real devices, nil if all clients are simulated.
 	devices *realdevices.Devices
 
-	// cause returns the error itself, or why the bus was lost if that has ended the wait.
+	// cause returns the error that it is given or, if that only says that the context was cancelled
+	// because the bus was lost, why the bus was lost.
 	cause func(error) error
 }
 
@@ -218,8 +219,8 @@ type occurrence struct {
 	scores []metric.ClientScore
 }
 
-// take does what an event leads to beside the machine: the next model, and what observers
-// are told of training and evaluations.
+// take does what an event leads to outside the machine: it makes the next model after training, and
+// reports losses and scores of clients to the observer. effects is what the step before asked for.
 func (d *driver) take(ctx context.Context, o occurrence, effects *round.Effects) error {
 	switch {
 	// Without the sum the model stays as it is.
@@ -239,9 +240,9 @@ func (d *driver) take(ctx context.Context, o occurrence, effects *round.Effects)
 	return nil
 }
 
-// act does at once what a step of the machine leads to: it sets and cancels timers, reports tasks
-// and rounds to the observer, releases models that nobody needs any more, and issues tasks. effects
-// is what the step asks for.
+// act does what a step of the machine asks for and what does not need waiting: it sets and cancels
+// timers, reports tasks and rounds to the observer, releases models that no task needs any more, and
+// issues tasks.
 func (d *driver) act(ctx context.Context, effects *round.Effects) error {
 	for _, timer := range effects.Timers {
 		d.clock.Schedule(timer)
@@ -323,8 +324,8 @@ func (d *driver) describe(m *bus.Task, t *round.Task) {
 	}
 }
 
-// next waits for the next event. It changes nothing that a state holds, but for
-// the clock where it returns no error.
+// next waits for the next event, as the machine's phase and the effects of its last step demand. It
+// changes nothing that a checkpoint holds, except the clock, and that only if it returns no error.
 func (d *driver) next(ctx context.Context, effects *round.Effects) (o occurrence, err error) {
 	phase := d.machine.Phase()
 	// What the last step asked for comes before what is on the clock.
@@ -350,7 +351,7 @@ func (d *driver) next(ctx context.Context, effects *round.Effects) (o occurrence
 	return o, err
 }
 
-// begin waits for the run's real devices to join, tells the machine which are present, and tells
+// begin waits for the run's real devices to join, hands the machine which are present, and informs
 // the observer that the run has begun.
 func (d *driver) begin(ctx context.Context) error {
 	err := d.devices.WaitForAll(ctx)
@@ -408,13 +409,15 @@ func (d *driver) evaluate(ctx context.Context, effects *round.Effects) (o occurr
 	return o, err
 }
 
-// reportPresence tells the machine which devices have come or left.
+// reportPresence hands the machine which devices have joined or left. begin is true before the first
+// round.
 func (d *driver) reportPresence(begin bool) error {
 	events, err := d.devices.Presence(d.clock.Fingerprint(), begin)
 	return errors.Join(err, d.note(events))
 }
 
-// note tells the machine of devices that have come or left, which leads to nothing by itself.
+// note hands the machine the events of devices that have joined or left. They have no effects, so the
+// effects of these steps are dropped.
 func (d *driver) note(events []round.Event) error {
 	for _, e := range events {
 		if _, err := d.machine.Step(e); err != nil {

@@ -186,7 +186,9 @@ func (a *Aggregator) State() *State {
 // Params returns the newest model, which must not be changed.
 func (a *Aggregator) Params() []float32 { return a.models.current().params }
 
-// Digest returns the digest of a version of the model, by which trainers fetch it.
+// Digest returns the digest of a version of the model, by which trainers fetch it. It is zero for a
+// version that was released or never added. It is zero for a
+// version that was released or never added.
 func (a *Aggregator) Digest(version uint64) bus.Digest { return a.models.versions[version].digest }
 
 // Release deletes a version of the model from which no task will start again.
@@ -208,6 +210,7 @@ func (a *Aggregator) Advance(ctx context.Context, o Outcome) error {
 	// A sum may hold more values than the model. Those behind the model belong to the clients'
 	// states.
 	a.advanceStates(o.sum.values[len(next.params):], o.sum.updates)
+	// The devices' updates are in the model now, so they need not be kept any longer.
 	a.devices.Used(o.tasks)
 	a.clip.Advance(o.sum.clipMemory)
 	a.deviceClip.Advance(o.sum.devices.memory)

@@ -52,8 +52,9 @@ type bufferMix struct {
 	presentShare float64
 }
 
-// nextBuffers returns the buffers of the next model, which is made of the updates and replaces present.
-// It returns nil where clients send none.
+// nextBuffers returns the buffers of the model that follows the model present, from what the clients
+// of the updates sent. It returns nil where clients send none beside their updates, and the buffers of
+// present where no update has a weight.
 func (a *Aggregator) nextBuffers(present []float32, updates []clientUpdate) []float32 {
 	if a.sentBuffers() == 0 {
 		return nil
@@ -180,7 +181,8 @@ func (m bufferMix) next(shares []bufferShare) []float32 {
 	return next
 }
 
-// mixPresent gives the value before its share in a mean, and returns a value between the two.
+// mixPresent returns the mean of a buffer's sent values mixed with before, its value in the present
+// model, which counts with presentShare. The result is held between the two despite rounding.
 func (m bufferMix) mixPresent(mean, before float64) float64 {
 	if m.presentShare == 0 {
 		return mean
@@ -198,13 +200,14 @@ func weightedMean(shares []bufferShare, values []float64) float64 {
 	return between(sum/total, values)
 }
 
-// between returns x, or the nearest number to it that lies between the least and the largest value.
+// between returns x, or the nearest number to it that lies between the smallest and the largest value.
 func between(x float64, values []float64) float64 {
 	return min(max(x, slices.Min(values)), slices.Max(values))
 }
 
-// majority returns the value with most of the weight, to which the present model adds before with its
-// share. If several have as much, before wins if it is among them, else the smallest.
+// majority returns the value for which the clients with the largest total weight vote. values holds
+// one vote for each share. The present model votes, too, for the value before, with presentShare of
+// all weight. In a tie before wins if it is among the winners, else the smallest of them.
 func (m bufferMix) majority(shares []bufferShare, values []float64, before float64) float64 {
 	total := 0.0
 	for i := range shares {
@@ -240,8 +243,9 @@ func (m bufferMix) majority(shares []bufferShare, values []float64, before float
 // below 2^61.
 const ruleBits = 60
 
-// combineByValue returns what the rule makes of the shares' buffers, or nil without a rule. Each number
-// is scaled by a power of two of its own, so that all its values fit into the integers that rules take.
+// combineByValue returns the buffers that the rule makes of the shares' buffers, or nil without a rule.
+// Rules take integers, so the values of each buffer are scaled by a power of two of that buffer, with
+// which the largest of them takes ruleBits bits.
 func (m bufferMix) combineByValue(shares []bufferShare) []float64 {
 	if m.rule == nil {
 		return nil
@@ -263,7 +267,6 @@ func (m bufferMix) combineByValue(shares []bufferShare) []float64 {
 		for i := range shares {
 			largest = max(largest, math.Abs(float64(shares[i].value(number))))
 		}
-		// The largest value of this buffer takes ruleBits bits.
 		_, exponent := math.Frexp(largest)
 		exponents[number] = exponent - ruleBits
 		for i := range shares {
@@ -271,7 +274,6 @@ func (m bufferMix) combineByValue(shares []bufferShare) []float64 {
 		}
 	}
 	combined := make([]int64, n)
-	// The rule works in integers, as it does on the trained values.
 	m.rule.Combine(combined, scaled, weights)
 	result := make([]float64, n)
 	for number, x := range combined {

@@ -69,8 +69,9 @@ func (p *published) close(ctx context.Context) (err error) {
 	return err
 }
 
-// method returns what the jobs of a round say of the clients' local steps; nil where clients keep
-// nothing. serverState is the digest of the server's control variate.
+// method returns the part of a round's job messages that describes the clients' states: how many
+// values each holds, and whether they are residuals or control variates. It is nil where clients keep
+// no state. serverState is the digest of the server's control variate, zero while there is none.
 func (a *Aggregator) method(serverState bus.Digest) *bus.Method {
 	states := a.algorithm.ClientStates
 	if states == nil {

@@ -15,19 +15,22 @@ import (
 )
 
 // Evaluate measures the newest model on the held-out samples of the run, after the round with this
-// number. It returns the mean loss and the values of the run's metrics.
+// number. It returns the mean loss and the values of the run's metrics, in their order. A metric that
+// no sample has a weight for, or that has a value that it cannot have, is an error.
 func (a *Aggregator) Evaluate(ctx context.Context, number int) (loss float64, metrics []float64, err error) {
 	shards := heldOutShards(a.learning.HeldOut, a.learning.Measured)
-	own := len(a.config.Round.Metrics)
+	// Trainers score the first metrics themselves. Where the run has others, which follow from all
+	// samples together, trainers send the model's outputs as well (Spec.Outcomes).
+	scoredByTrainers := len(a.config.Round.Metrics)
 	if a.learning.Spec.GetOutcomes() {
-		own = len(a.learning.Spec.GetMetrics())
+		scoredByTrainers = len(a.learning.Spec.GetMetrics())
 	}
 	scored, err := a.measure(ctx, bus.Evaluate, number, a.models.current().digest, a.queue.parts(), shards)
 	if err != nil {
 		return 0, nil, err
 	}
 	loss = meanOverShards(shards, scored)
-	totals := make([]learn.Score, own)
+	totals := make([]learn.Score, scoredByTrainers)
 	// Scores are added in the order of the shards, so the result does not depend on which trainer
 	// was first.
 	for _, s := range scored {
@@ -36,7 +39,7 @@ func (a *Aggregator) Evaluate(ctx context.Context, number int) (loss float64, me
 			totals[k].Weight += score.Weight
 		}
 	}
-	for i, m := range a.config.Round.Metrics[:own] {
+	for i, m := range a.config.Round.Metrics[:scoredByTrainers] {
 		if totals[i].Weight == 0 {
 			return 0, nil, fmt.Errorf(
 				"coordinator: %s is measured on none of the held-out samples: its weights are 0",
@@ -49,14 +52,13 @@ func (a *Aggregator) Evaluate(ctx context.Context, number int) (loss float64, me
 		}
 		metrics = append(metrics, value)
 	}
-	// Further measures follow from what the model gave for all samples together.
-	if own < len(a.config.Round.Metrics) {
+	if scoredByTrainers < len(a.config.Round.Metrics) {
 		outcomes, err := outcomesOf(a.learning.Model.Samples(), shards, scored)
 		if err != nil {
 			return 0, nil, err
 		}
 		outcomes.Units = a.learning.Units
-		for _, m := range a.config.Round.Metrics[own:] {
+		for _, m := range a.config.Round.Metrics[scoredByTrainers:] {
 			metrics = append(metrics, outcomes.Value(m.Name))
 		}
 	}
@@ -90,8 +92,9 @@ func meanOverShards(shards []*bus.Shard, scored []*bus.ShardScore) float64 {
 	return sum / float64(samples)
 }
 
-// EvaluateClients measures the newest model on each simulated client's own samples, with the part of
-// the model that is the client's own. The round with this number has made the model.
+// EvaluateClients measures the newest model on each simulated client's own samples, with the client's
+// own part of the model where the model is personal. It returns a score for each client, by client.
+// number is the round that has made the model.
 func (a *Aggregator) EvaluateClients(ctx context.Context, number int) ([]metric.ClientScore, error) {
 	// Shard c holds the samples of client c.
 	shards := make([]*bus.Shard, a.config.Round.Clients)
@@ -114,7 +117,7 @@ func (a *Aggregator) EvaluateClients(ctx context.Context, number int) ([]metric.
 			}
 			scores[client].Metrics = append(scores[client].Metrics, value)
 		}
-		// Further measures are those of all held-out samples, not of a client.
+		// The other metrics follow from all held-out samples together, and no client has a value of them.
 		for range len(a.config.Round.Metrics) - len(s.Scores) {
 			scores[client].Metrics = append(scores[client].Metrics, math.NaN())
 		}
@@ -125,8 +128,9 @@ func (a *Aggregator) EvaluateClients(ctx context.Context, number int) ([]metric.
 // publishedClients is the number of clients with states that are on the bus at once for an evaluation.
 const publishedClients = 256
 
-// measureClients measures shards by client. Where a part of the model is a client's own, the clients'
-// states hold it, and are published meanwhile.
+// measureClients returns the scores of the newest model on shards that hold one client's samples each,
+// in their order. Each client of a personal model is measured with its own part of the model: the
+// clients' states hold these parts, and are on the bus for publishedClients of them at a time.
 func (a *Aggregator) measureClients(
 	ctx context.Context,
 	number int,
@@ -188,15 +192,17 @@ func metricValue(m metric.Metric, total learn.Score) (float64, error) {
 	}
 }
 
-// outcomeBytes is the length of the outputs and answers of so many samples in a message.
+// outcomeBytes returns the size in bytes of the model's outputs for count samples and of the right
+// answers to them in a message. All are values of 4 bytes.
 func outcomeBytes(samples learn.Samples, count int) int {
 	// The answer of a classifier's sample is its class.
 	answers := max(1, samples.Targets)
 	return 4 * count * (metric.WidthOf(samples.Classes, samples.Targets) + answers)
 }
 
-// outcomesOf joins what the model gave for the samples of all shards. Bytes that are not those of
-// such samples are an error.
+// outcomesOf joins the model's outputs for the samples of all shards, and the right answers to them, in
+// the order of the shards. A shard of the wrong length is an error, and so is a class, right or found,
+// that samples do not have.
 func outcomesOf(samples learn.Samples, shards []*bus.Shard, scored []*bus.ShardScore) (*metric.Outcomes, error) {
 	all := &metric.Outcomes{Width: metric.WidthOf(samples.Classes, samples.Targets)}
 	for i, s := range scored {
@@ -221,7 +227,8 @@ func outcomesOf(samples learn.Samples, shards []*bus.Shard, scored []*bus.ShardS
 			all.Labels = append(all.Labels, int32(bits))
 		}
 	}
-	// What is found must be a class, too, as it is counted by its number.
+	// With so many classes the outputs are not scores but the class that the model found, which is
+	// counted by its number.
 	if samples.Classes > metric.MaxScored {
 		for _, x := range all.Outputs {
 			if !(x >= 0 && x < float32(samples.Classes)) {
@@ -239,8 +246,9 @@ const (
 	bytesPerScore = 20
 )
 
-// measure has shards of the model with a digest measured by any trainers, in minJobs jobs or more. It
-// returns the shards' scores in their order.
+// measure sends jobs of the given kind that measure the model with this digest on the shards, and
+// returns the scores in the order of the shards once all have arrived. The shards are divided into at
+// least minJobs jobs, and into more where a result would not fit one message. number is the round's.
 func (a *Aggregator) measure(
 	ctx context.Context,
 	kind bus.JobKind,

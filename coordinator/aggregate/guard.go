@@ -119,16 +119,17 @@ func (g *Guard) harms(v *vetted, loss float64) bool {
 // judge decides which updates of a round count. v is the round with the function that tries it
 // again without some updates, and all is the trial with every update. If all does no harm, every
 // update counts. Otherwise the suspects, the longest updates first, are excluded one after the
-// other until the harm ends; then those whose return does no harm are readmitted. If excluding
-// suspects does not help, or half of all devices would have to be excluded, the devices are not to
-// blame and every update counts.
+// other until the harm ends; then those whose return does no harm are readmitted. If the harm lasts
+// when no more may be excluded, the devices are not to blame and every update counts. The trial of
+// the verdict is always the last one that was made, since trials share the memory of their sum.
 func (g *Guard) judge(v *vetted, all trial) (verdict, error) {
 	result := verdict{trial: all, loss: all.loss, divergesWith: g.diverged(all.loss), updates: len(all.norms)}
 	if !g.harms(v, all.loss) {
 		return result, nil
 	}
 	suspects := suspects(append([][]float64{all.norms}, all.moves...), v.first, v.updates)
-	// At most half of a round, and of all devices over the run, may be excluded.
+	// At most half of a round may be excluded, and at most half of the run's clients be banned over the
+	// run.
 	limit := min(maxSuspects, max(1, v.updates/2), v.population/2-g.Banned, len(suspects))
 	excluded := make([]bool, v.updates)
 	last := all

@@ -166,7 +166,8 @@ func (m *models) nameInTask(t *bus.Task, version uint64) {
 	}
 }
 
-// A site's own model is a version, too, with a number beyond those of rounds.
+// firstSiteVersion is the version of the own model of site 0. The versions of sites lie beyond those
+// that rounds make, at most one each.
 const firstSiteVersion = 1 << 60
 
 // siteVersion returns the version that stands for the own model of a site.

@@ -32,9 +32,10 @@ func Summed(l *Learning) int {
 // sumsBuffers reports whether the sums of updates hold buffers of floats.
 func (l *Learning) sumsBuffers() bool { return l.Privacy != nil || l.Secure != nil }
 
-// bufferScales returns the factor by which the server multiplies each buffer in the sum of a round's updates:
-// its unit over the sum of their weights. It is nil for a private sum, which has no
-// units and is not divided.
+// bufferScales returns the factors by which the server multiplies the values behind the trained ones
+// in the sum of a round's updates. A buffer of floats, which secure aggregation sums in a unit of its
+// own, has its unit over the sum of the updates' weights. The others have 1. It is nil unless the run
+// aggregates securely, and where no update has a weight.
 func (a *Aggregator) bufferScales(updates []clientUpdate) []float64 {
 	if a.learning.Secure == nil {
 		return nil

@@ -15,8 +15,9 @@ type Secure struct {
 	Shift int
 	// MaxWeight is the largest weight of one client: 1 where all weigh the same.
 	MaxWeight uint64
-	// Fresh is by what the weight of an update is multiplied that starts from the newest model: others have
-	// a smaller factor, a whole number that is known before the masks are made. 1: no update is stale.
+	// Fresh multiplies the weight of an update that starts from the newest model. A stale update has a
+	// smaller factor, so that weights stay whole numbers that are known before the masks are made. It is
+	// 1 where no update can be stale.
 	Fresh uint64
 }
 
@@ -36,19 +37,24 @@ func (a *Aggregator) weighSecurely(updates []clientUpdate) (weighing, error) {
 	return weighing{scale: math.Ldexp(1, s.Shift) / float64(total)}, nil
 }
 
-// freshness returns the factor of the weight of an update that is this many aggregations old: Fresh times
-// what the algorithm weighs it beside a fresh one, rounded, and at least 1.
+// freshness returns the factor of the weight of an update that is this many aggregations old. A fresh
+// update has the factor Fresh. A stale one has Fresh times the ratio of the weights that the algorithm
+// gives to it and to a fresh one, rounded to a whole number, and at least 1.
 func (a *Aggregator) freshness(staleness int) uint64 {
 	fresh := a.learning.Secure.Fresh
 	if fresh <= 1 || staleness == 0 {
 		return max(1, fresh)
 	}
+	// The algorithm weighs a fresh update and this one, which have the same share and steps.
+	// The algorithm weighs a fresh update and this one, which have the same share and steps.
 	const half = 0.5
 	weights, _ := a.algorithm.Weigh([]float64{half, half}, []int{1, 1}, []int{0, staleness})
 	return max(1, uint64(math.RoundToEven(float64(fresh)*(weights[1]/weights[0]))))
 }
 
-// secureWeight is the weight of a client's update: a device has fixed its own when it sent its keys.
+// secureWeight returns the weight of a client's fresh update as a whole number. A real device has sent
+// its weight with its keys for the task. A simulated client weighs as its training samples, from 1 to
+// MaxWeight, or 1 where all clients weigh alike.
 func (a *Aggregator) secureWeight(client int, task uint64) uint64 {
 	s := a.learning.Secure
 	if a.devices.IsDevice(client) {

@@ -79,12 +79,13 @@ func firstLosses(tasks []round.Task, losses []float64) (first []float64) {
 	return first
 }
 
-// startFromSite has a task start from the own model of its client's site, if the site has one. begins
-// says that a site without one begins its own with the round's model.
-func (a *Aggregator) startFromSite(ctx context.Context, t *round.Task, begins bool) error {
+// startFromSite sets the base model of task t to the own model of its client's site. A site that has
+// none yet gets a copy of the round's model if create is true; else the task keeps the round's model
+// as its base.
+func (a *Aggregator) startFromSite(ctx context.Context, t *round.Task, create bool) error {
 	version := siteVersion(a.site(t.Client))
 	_, exists := a.models.versions[version]
-	if !exists && !begins {
+	if !exists && !create {
 		return nil
 	}
 	if !exists {

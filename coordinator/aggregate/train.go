@@ -82,8 +82,8 @@ func (a *Aggregator) Train(ctx context.Context, r Round) (Outcome, error) {
 	return a.outcome(r, sum), err
 }
 
-// outcome is a round of which the guard has nothing to say: its model is as doubtful as the one
-// before.
+// outcome returns the outcome of round r with this sum, as it is where the guard does not judge the
+// round: the next model is as doubtful as the present one. The caller overwrites what the guard decides.
 func (a *Aggregator) outcome(r Round, sum roundSum) Outcome {
 	return Outcome{
 		Loss:     sum.loss,
@@ -96,7 +96,8 @@ func (a *Aggregator) outcome(r Round, sum roundSum) Outcome {
 	}
 }
 
-// emptySum returns a sum of no updates, in the memory of the last one.
+// emptySum returns a sum of no updates, which is all zeros. It reuses the memory of the last sum, whose
+// values are lost.
 func (a *Aggregator) emptySum() []int64 {
 	clear(a.sumMemory)
 	return a.sumMemory
@@ -216,7 +217,8 @@ func (a *Aggregator) trainSimulated(
 		members := updates[part.start:part.end]
 		jobs[i] = a.clientJob(number, part, members)
 		jobs[i].message.Method = method
-		// Only a job with one client can fail alone. A failure of a job with many ends the run.
+		// A rule that sees updates one by one has a job for each client, and the round can do without
+		// a client that diverges. Other jobs may hold several clients, and their failure ends the run.
 		jobs[i].mayDiverge = a.learning.Combine.PerClient()
 		for j, work := range jobs[i].message.Clients {
 			u := &members[j]
@@ -285,8 +287,9 @@ func (a *Aggregator) clientJob(number int, part span, updates []clientUpdate) jo
 	return job{span: part, base: base, message: message}
 }
 
-// QueryLosses returns the loss of each client's next minibatch on the newest model, in the order of
-// the tasks.
+// QueryLosses returns the loss of the newest model on the next minibatch of each task's client, in the
+// order of the tasks. Nothing is trained. It serves selection rules that compare candidates by their
+// losses. number is the round's.
 func (a *Aggregator) QueryLosses(ctx context.Context, number int, tasks []round.Task) ([]float64, error) {
 	updates := newUpdates(tasks)
 	var jobs []job

@@ -34,7 +34,8 @@ func (a *Aggregator) trainVetted(ctx context.Context, r Round) (Outcome, error) 
 	a.guard.remember(start, a.Params())
 	decided, err := a.vet(ctx, r, start)
 	if errors.Is(err, round.ErrDiverged) && start > a.guard.Best {
-		// Simulated clients diverged, from a model that is not the best: the round has no updates.
+		// Simulated clients diverged from a model that is worse than the best. The round counts without
+		// updates, and its loss of +Inf sends the run back to the best model.
 		decided = verdict{trial: a.emptyTrial(len(r.Tasks), start)}
 		decided.trial.loss = math.Inf(1)
 		err = nil
@@ -138,7 +139,9 @@ func (a *Aggregator) preview(sum roundSum) (model, error) {
 	return newModel(params), nil
 }
 
-// heldOutLoss returns the mean loss of a model on a few held-out samples, +Inf if it is not finite.
+// heldOutLoss returns the mean loss of a model on guardSamples held-out samples, +Inf if the loss or the
+// model is not finite. The last result is remembered by the model's digest: the model that a round
+// ends with is the one that the next round begins with. number is the round's.
 func (a *Aggregator) heldOutLoss(ctx context.Context, number int, x model) (float64, error) {
 	if x.digest == a.guard.measured {
 		return a.guard.measuredLoss, nil

@@ -137,8 +137,9 @@ func (s *FairLink) Stop(now int64, handle int32) (remaining Work) {
 	return remaining
 }
 
-// Remaining is what is left of a transfer at a time at which no other has become
-// complete since.
+// Remaining returns the work that is left of a transfer at the time now, zero once it is complete. No
+// transfer may have become complete between the last change of the link and now, since the others
+// are faster from then on.
 func (s *FairLink) Remaining(now int64, handle int32) Work {
 	f := &s.flows[handle]
 	if f.done {
@@ -152,8 +153,8 @@ func (s *FairLink) Remaining(now int64, handle int32) Work {
 	return f.mark.sub(service)
 }
 
-// Due is when the next transfer is complete if none is added or stopped before;
-// false when there is none. One that is complete and not taken is due at once.
+// Due returns when the next transfer is complete if none is added or stopped before. ok is false
+// when there is no transfer. One that is complete and not taken is due at once.
 func (s *FairLink) Due() (due int64, ok bool) {
 	if !s.done.empty() {
 		return s.now, true
@@ -170,8 +171,8 @@ func (s *FairLink) Due() (due int64, ok bool) {
 	return due, ok
 }
 
-// Take takes away a transfer that is complete, of several that with the least
-// id; false when there is none.
+// Take removes a transfer that is complete at the time now, of several that with the smallest id, and
+// returns its id. ok is false if none is complete.
 func (s *FairLink) Take(now int64) (id uint64, ok bool) {
 	s.advance(now)
 	if s.done.empty() {
@@ -220,7 +221,8 @@ func (s *FairLink) advance(now int64) {
 	s.collect()
 }
 
-// service is what each transfer of a group would have had since it was made.
+// service returns the work that a transfer would have had by now if it had been in the group since
+// the group was made. A flow is complete when this reaches its mark.
 func (s *FairLink) service(g *group) Work {
 	if g.slowed {
 		return g.base.add(s.clock.sub(g.reading))
@@ -250,9 +252,9 @@ func place[T any](list *[]T, free *[]int32, x T) int32 {
 	return int32(len(*list) - 1)
 }
 
-// groupOf returns the group of transfers that take unshared nanoseconds where nobody slows them
-// down, and makes it if there is none. All transfers that are faster than the server form one
-// group. A new group counts as slowed down by others until its rate is computed.
+// groupOf returns the index of the group of transfers that take unshared nanoseconds where nothing
+// slows them down, and makes the group if there is none. All transfers that are faster than the
+// server form one group. A new group counts as slowed down; the caller's relevel corrects that.
 func (s *FairLink) groupOf(unshared int64) int32 {
 	rate := s.need.rate(unshared)
 	if rate == fullRate {
@@ -323,16 +325,17 @@ func (s *FairLink) remove(x int32) {
 	}
 }
 
-// Stretched is how long a transfer would take at the pace that it has had, if remaining, a part of
-// 0 to 1, is left after some nanoseconds. The result is at most maxDuration. unshared is the time of
-// the transfer where nobody slows it down.
-func Stretched(after, unshared int64, remaining float64, maxDuration int64) int64 {
+// Stretched estimates how many nanoseconds a whole transfer takes that has the part remaining, 0 to 1,
+// of its work left after elapsed nanoseconds, if its mean pace stays as it was. The estimate is more
+// than elapsed and at most maxDuration. A transfer without pace so far takes unshared, its time where
+// nothing slows it down, or more than elapsed; a complete one took elapsed.
+func Stretched(elapsed, unshared int64, remaining float64, maxDuration int64) int64 {
 	switch {
 	case remaining <= 0:
-		return after
-	case remaining >= 1 || after == 0:
-		return max(unshared, after+1)
+		return elapsed
+	case remaining >= 1 || elapsed == 0:
+		return max(unshared, elapsed+1)
 	}
-	stretched := math.Round(float64(after) / (1 - remaining))
-	return int64(min(max(stretched, float64(after+1)), float64(maxDuration)))
+	stretched := math.Round(float64(elapsed) / (1 - remaining))
+	return int64(min(max(stretched, float64(elapsed+1)), float64(maxDuration)))
 }

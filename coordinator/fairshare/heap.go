@@ -13,6 +13,10 @@ func (h *heap) empty() bool { return len(h.list) == 0 }
 
 func (h *heap) first() int32 { return h.list[0] }
 
+// contains reports whether the number x is in the heap. A number that was removed keeps its old place,
+// so the list decides.
+// contains reports whether the number x is in the heap. A number that was removed keeps its old place,
+// so the list decides.
 func (h *heap) contains(x int32) bool {
 	return int(x) < len(h.place) && int(h.place[x]) < len(h.list) && h.list[h.place[x]] == x
 }
@@ -39,7 +43,7 @@ func (h *heap) remove(x int32) {
 	}
 }
 
-// moved puts a number in its place again after what decides that has changed.
+// moved restores the heap's order after the values by which before compares the number x have changed.
 func (h *heap) moved(x int32) { h.fix(int(h.place[x])) }
 
 // fix moves the number at place i up or down the heap until no number is before its parent. All

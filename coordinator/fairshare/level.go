@@ -2,10 +2,12 @@ package fairshare
 
 import "math/bits"
 
-// relevel finds the level at which the water stands: a group is slowed down
-// where its own rate is not below what the server has left for each of those
-// slowed down, or not below the bound from beyond it. Adding a transfer only lowers the level and removing one only
-// raises it, so that groups move one way, but for the one just added.
+// relevel finds which groups are slowed down and the level, their common rate, after transfers or the
+// bound have changed. A group is slowed down unless its own rate is below both the bound and an equal
+// share of the capacity that the groups at their own rates leave. In each turn one group that is on
+// the wrong side moves to the other: the slowest of the slowed ones or the fastest of the free ones.
+// Adding a transfer only lowers the level and removing one only raises it, so that all groups move
+// one way, except the one just added.
 func (s *FairLink) relevel() {
 	for {
 		switch {
@@ -29,10 +31,12 @@ func (s *FairLink) relevel() {
 	}
 }
 
-// below tells whether a rate is less than the bound and than an equal part of what is left.
+// below reports whether a rate is less than the bound and than the share of hasShare, so that a group
+// of this rate is not slowed down.
 func (s *FairLink) below(rate uint64) bool { return rate < s.bound && s.hasShare(rate) }
 
-// hasShare tells whether the link has more than a rate left for each of the transfers slowed down.
+// hasShare reports whether the capacity that the free groups leave is more than this rate for each of
+// the transfers that are slowed down.
 func (s *FairLink) hasShare(rate uint64) bool {
 	if s.free >= s.cap {
 		return false
@@ -41,8 +45,8 @@ func (s *FairLink) hasShare(rate uint64) bool {
 	return hi == 0 && lo < s.cap-s.free
 }
 
-// setBound sets the rate that no transfer on this link is faster than from the time now on, and
-// finds which groups are slowed down by it. Rates are parts of the full rate.
+// setBound sets the largest rate of a transfer on this link from the time now on, and finds which
+// groups are slowed down by it. A tree bounds the links of its sites by the level of its server.
 func (s *FairLink) setBound(now int64, bound uint64) {
 	if bound == s.bound {
 		return
@@ -52,8 +56,9 @@ func (s *FairLink) setBound(now int64, bound uint64) {
 	s.relevel()
 }
 
-// demand returns the rate that all transfers of this link come to under the present
-// bound, in two parts: fixed, and slow times the bound.
+// demand returns the total rate of the link's transfers near the present bound, as a linear function
+// of the bound: fixed + slow·bound. slow is the number of transfers that go at the bound. It is 0
+// where the link itself slows its transfers down, whose total is its capacity at any bound.
 func (s *FairLink) demand() (fixed, slow uint64) {
 	switch {
 	case s.slow == 0:

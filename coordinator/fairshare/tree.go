@@ -5,8 +5,8 @@ import "math/big"
 // Tree is the links of sites that meet at a server. A transfer crosses its client's link, then
 // that of its site, then the server's, and each of the three may hold it up. Speeds are max-min
 // fair, as progressive filling finds them: all grow together, and one stays as it is from when
-// a link that it crosses is full (Bertsekas and Gallager, Data Networks, 6.5.2). A transfer
-// therefore goes at the least of its own speed, its site's level and the server's level, where
+// a link that it crosses is full (Bertsekas and Gallager, Data Networks, 6.5.2). A transfer's
+// speed is therefore the minimum of its own speed, its site's level and the server's level, where
 //
 //	Σ over a site      min(own, level of the site)                   is the site's capacity,
 //	Σ over the server  min(own, level of its site, level of server)  is the server's,
@@ -42,7 +42,8 @@ type Tree struct {
 // shared there, and if both are zero, the tree is nil.
 func NewTree(server, site Work, sites int) *Tree {
 	t := &Tree{need: server, cap: fullRate, level: fullRate}
-	// If only one of the two is shared, the tree has a single level.
+	// If only one of the two is shared, the tree has a single level: each site's link by itself, or one
+	// link, that of the server, which all sites share.
 	switch {
 	case server.IsZero() && site.IsZero():
 		return nil
@@ -51,7 +52,8 @@ func NewTree(server, site Work, sites int) *Tree {
 	case site.IsZero():
 		sites = 1
 	default:
-		t.meet, t.cap = true, server.per(site)
+		t.meet = true
+		t.cap = server.rateOf(site)
 	}
 	t.links = make([]*FairLink, sites)
 	t.dueAt = make([]int64, sites)
@@ -62,11 +64,12 @@ func NewTree(server, site Work, sites int) *Tree {
 	return t
 }
 
-// per returns the rate of a link on which a transfer is the work of, in units of a link on which it
-// is the work w. It is at most the full rate.
-func (w Work) per(of Work) uint64 {
+// rateOf returns the capacity of a site's link as a rate at the server. A transfer is the work w of the
+// server and the work site of the link, so the link has w/site of the server's capacity, rounded up in
+// units of 2^-63 of it. It is at most the full rate.
+func (w Work) rateOf(site Work) uint64 {
 	n := new(big.Int).Lsh(w.big(), 63)
-	n.Add(n, of.big()).Sub(n, big.NewInt(1)).Quo(n, of.big())
+	n.Add(n, site.big()).Sub(n, big.NewInt(1)).Quo(n, site.big())
 	if !n.IsUint64() {
 		return fullRate
 	}
@@ -78,8 +81,8 @@ func (w Work) big() *big.Int {
 	return n.Lsh(n, 64).Or(n, new(big.Int).SetUint64(w.Lo))
 }
 
-// Need is what each transfer needs, of the server or of its site's link: what is left of one
-// is a part of it.
+// Need returns the work of a whole transfer: of the server, or of a site's link where only those are
+// shared. What [Tree.Remaining] and [Tree.Stop] return is in the same unit.
 func (t *Tree) Need() Work { return t.need }
 
 // Start adds a whole transfer of a client behind a site, as [FairLink.Resume] does. Ids are not 0.
@@ -114,13 +117,13 @@ func (t *Tree) Stop(now int64, handle uint64) (remaining Work) {
 	return remaining
 }
 
-// Left is what is left of a transfer at a time at which no other has become complete since.
+// Remaining returns the work that is left of a transfer, as [FairLink.Remaining] does.
 func (t *Tree) Remaining(now int64, handle uint64) Work {
 	return t.links[handle>>32].Remaining(now, int32(uint32(handle)))
 }
 
-// Due is when the next transfer is complete if none is added or stopped before; false when
-// there is none.
+// Due returns when the next transfer is complete if none is added or stopped before. ok is false
+// when there is no transfer.
 func (t *Tree) Due() (due int64, ok bool) {
 	if t.due.empty() {
 		return 0, false
@@ -128,17 +131,20 @@ func (t *Tree) Due() (due int64, ok bool) {
 	return t.dueAt[t.due.first()], true
 }
 
-// Take takes away a transfer that is complete, of several that with the least id; false when
-// there is none.
+// Take removes a transfer that is complete at the time now, of several at one time that with the
+// smallest id, and returns its id. ok is false if none is complete.
 func (t *Tree) Take(now int64) (id uint64, ok bool) {
 	for !t.due.empty() && t.dueAt[t.due.first()] <= now {
 		site := t.due.first()
 		s := t.links[site]
+		// The site's complete transfers are known, and no other site has an earlier or smaller one.
 		if t.first[site] != 0 {
 			id, ok = s.Take(now)
 			t.settle(now, site)
 			return id, ok
 		}
+		// The site's link moves on to now, which shows which of its transfers are complete. The site
+		// takes its place among the others by them, and the first is looked up again.
 		s.advance(now)
 		t.place(site)
 	}
@@ -173,10 +179,11 @@ func (t *Tree) place(site int32) {
 	}
 }
 
-// relevel finds the server's level, the least at which the sites' speeds come to its capacity
-// (all of it where they never do). What they come to is piecewise linear and concave in the
-// level: Newton's method is never too high after its first step, and ends at the level,
-// rounded up, wherever it began.
+// relevel sets the server's level to the lowest one at which the rates of all transfers total the
+// server's capacity, or to the full rate if they never do. The total is a concave, piecewise linear
+// function of the level, and so lies below its tangents: each step of Newton's method ends at or below
+// the level that is sought, up to rounding. After the first step the levels therefore rise, and the
+// search ends when one does not.
 func (t *Tree) relevel(now int64) {
 	for rising := false; ; rising = true {
 		next := t.improved()
@@ -192,19 +199,20 @@ func (t *Tree) relevel(now int64) {
 	}
 }
 
-// improved is the level that would be right if all that is slowed down stayed so, and nothing
-// else were.
+// improved returns the next level in the search of [Tree.relevel]: the one at which the rates would
+// total the capacity if exactly those transfers went at the level that do so now.
 func (t *Tree) improved() uint64 {
 	var fixed Work
 	slow := uint64(0)
 	for _, site := range t.due.list {
 		f, n := t.links[site].demand()
 		fixed = fixed.add(Work{Lo: f})
-		slow = slow + n
+		slow += n
 	}
 	switch {
+	// The transfers that are below the level take more than the capacity already, so more of them must
+	// be slowed down. At level 1, the lowest, all are.
 	case (Work{Lo: fullRate}).Less(fixed):
-		// No level is right, and 1 is lower than any other.
 		return 1
 	case slow == 0:
 		return fullRate

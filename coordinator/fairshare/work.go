@@ -12,7 +12,7 @@ import (
 // a whole number of 128 bits, so that sums of it are exact.
 type Work struct{ Hi, Lo uint64 }
 
-// whole is the rate of a transfer that has the whole server: rates are in units
+// fullRate is the rate of a transfer that has the whole server: rates are in units
 // of 2^-63 of it, so a rate times nanoseconds is work.
 const fullRate = uint64(1) << 63
 
@@ -46,7 +46,7 @@ func (w Work) IsZero() bool { return w == Work{} }
 
 func (w Work) Less(v Work) bool { return w.Hi < v.Hi || w.Hi == v.Hi && w.Lo < v.Lo }
 
-// Of is the part of v that w is, about; v is not zero.
+// Over returns the quotient w/v, rounded as floats are. v must not be zero.
 func (w Work) Over(v Work) float64 { return w.float() / v.float() }
 
 func (w Work) float() float64 { return math.Ldexp(float64(w.Hi), 64) + float64(w.Lo) }

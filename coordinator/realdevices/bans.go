@@ -29,7 +29,8 @@ type Findings struct {
 	Returns int
 }
 
-// Findings is what is to be said so far, in the order of time.
+// Findings returns the bans and corrections so far, each in the order in which they happened, and the
+// number of returns. It is zero in a run without devices.
 func (d *Devices) Findings() (s Findings) {
 	if d != nil {
 		s = Findings{d.bans, d.corrections, int(d.returns.Load())}
@@ -37,15 +38,18 @@ func (d *Devices) Findings() (s Findings) {
 	return s
 }
 
-// Ban ends a device's part in the run for good, also when the run is resumed or played again.
-// The task that it is at is refused, and took as long as the coordinator has waited for it.
+// Ban ends a device's part in the run for good, also when the run is resumed or replayed. Its open
+// task ends as refused, after the time for which the coordinator has waited for it.
 func (d *Devices) Ban(client int, reason string) error {
 	return d.ban(Ban{Client: client, Reason: reason})
 }
 
-// ModelLost tells that a round's model has a loss with which it is lost, and that the run goes back to
-// its best one: the first times, then of fewer and fewer.
+// ModelLost counts a round whose model has diverged, after which the run goes back to its best model,
+// and informs the user the first time and then each time the count has doubled. loss and best are the
+// held-out losses of the two models.
 func (d *Devices) ModelLost(round int, loss, best float64) {
+	// A power of two has one bit, so it shares none with the number below it.
+	// A power of two has one bit, so it shares none with the number below it.
 	if n := d.returns.Add(1); n&(n-1) == 0 {
 		d.notice(
 			"The model of round %d is lost, with a loss of %.3g on held-out samples. "+
@@ -61,7 +65,8 @@ func (d *Devices) ModelLost(round int, loss, best float64) {
 
 // LeftOut tells the user that the guard gave the update of a device, which is this client, no part
 // in a round. lossWith and lossWithout are the losses on held-out samples of the models with and
-// without that update. It speaks the first time and then each time the count has doubled.
+// without that update. The user is informed the first time for a device and then each time its count
+// has doubled.
 func (d *Devices) LeftOut(client, round int, lossWith, lossWithout float64) {
 	i := client - d.run.First
 	d.leftOut[i]++
@@ -79,8 +84,8 @@ func (d *Devices) suspend(device int, reason string, expel bool) error {
 	return d.suspendFor(d.accounts.quota.BanSeconds, Ban{Client: d.run.First + device, Reason: reason, Expel: expel})
 }
 
-// suspendFor bans a device for this many seconds of wall time, and twice as long each further time.
-// 0 bans it for good.
+// suspendFor bans a device for this many seconds of wall time, doubled for each earlier ban of the
+// device until longestBan is reached. 0 seconds ban it for good.
 func (d *Devices) suspendFor(seconds float64, ban Ban) error {
 	if seconds > 0 {
 		for i := range d.bans {
@@ -94,14 +99,19 @@ func (d *Devices) suspendFor(seconds float64, ban Ban) error {
 	return d.ban(ban)
 }
 
-// longestBan bounds what doubling makes of a ban, in seconds; holdingBan is how long one is who holds
-// the run, which a bad link may do, too.
-const longestBan, holdingBan = 1e9, 3600
+const (
+	// longestBan is the number of seconds from which a ban is not doubled any more.
+	longestBan = 1e9
+	// holdingBan is the number of seconds for which a device is banned that holds the run up, if
+	// the quota's bans are for good: a bad link may be the cause, and it may get better.
+	holdingBan = 3600
+)
 
-// release counts the time for which the run waits for task o against the quota of its device, and bans the
-// device if it is over it. done says that the task has ended; a task that is still open is only looked at,
-// so that a device is banned as soon as it is over the quota. Most calls ban nobody.
-func (d *Devices) release(o *openTask, done bool) error {
+// countHeldTime counts the time for which the run waits for task o against the quota of its device, and
+// bans the device if it is over the quota. done says that the task has ended. For a task that is still
+// open the time is not recorded, but compared with the quota, so that the device is banned as soon as it
+// is over.
+func (d *Devices) countHeldTime(o *openTask, done bool) error {
 	now := time.Now()
 	usual := time.Duration(0)
 	if d.Usual != nil {
@@ -114,12 +124,12 @@ func (d *Devices) release(o *openTask, done bool) error {
 	return d.suspendFor(cmp.Or(d.accounts.quota.BanSeconds, holdingBan), Ban{Client: d.run.First + o.device, Reason: reason})
 }
 
-// ban ends a device's part in the run for the time that the ban gives, or for good. It tells the
+// ban ends a device's part in the run for the time that the ban gives, or for good. It informs the
 // user, refuses the device's open task, and records the ban, so that a replay imposes it at the
-// same place. A device that is banned for at least as long already stays as it is.
+// same place. It does nothing for a device that is banned already, unless the present ban has an end
+// and the new one has none.
 func (d *Devices) ban(ban Ban) error {
 	device := ban.Client - d.run.First
-	// The device is already shut out for as long as that.
 	if d.banned[device] && (ban.For > 0 || d.banEnds[device] == 0) {
 		return nil
 	}
@@ -196,7 +206,8 @@ func count(list []bool) (n int) {
 	return n
 }
 
-// refuse answers the open task of a device that is banned.
+// refuse answers the open task of a device that is banned: the task ends as invalid after the time
+// since it was sent, at most the limit of a task.
 func (d *Devices) refuse(o *openTask) {
 	d.answer(round.Invalid, o, round.Plan{Compute: min(o.observed(time.Now()), round.Time(d.TaskLimit))})
 }
@@ -212,7 +223,8 @@ func (d *Devices) Urgent() (now bool) {
 	return now
 }
 
-// takeBans takes over the bans of an earlier attempt, or of the run that is played again.
+// takeBans imposes the bans of the checkpoint that a run is resumed from, or of the run that is
+// replayed. Bans of clients that are no devices of this run are ignored.
 func (d *Devices) takeBans(bans []Ban) {
 	for _, b := range bans {
 		if i := b.Client - d.run.First; i >= 0 && i < len(d.banned) {

@@ -28,13 +28,13 @@ type claimKey struct {
 	claim  string
 }
 
-// Correction is a number that a device has told and that did not count as it was told.
+// Correction is a number that a device reported and that did not count as it was reported.
 type Correction struct {
 	Client int
 	// Claim is what the number means: seconds, samples or loss.
 	Claim string
 	Times int
-	// Told is the number that the device told the first time.
+	// Told is the number that the device reported the first time.
 	Told float64
 	// Counted is the number that counted in place of Told.
 	Counted float64
@@ -72,13 +72,13 @@ func (d *Devices) correct(client int, claim string, task uint64, reported, count
 // observed returns how much wall time has passed at now since the task was first sent.
 func (o *openTask) observed(now time.Time) round.Time { return round.Time(max(0, now.Sub(o.sent))) }
 
-// drift is what part the clocks of a device and of the coordinator may differ by: each is
-// slewed by at most 500 parts in a million (RFC 5905, section 11.3).
+// drift is the inverse of the part by which the clocks of a device and of the coordinator may differ:
+// each is slewed by at most 500 parts in a million (RFC 5905, section 11.3), so both by one in 1000.
 const drift = 1000
 
-// shortenTo shortens the durations of a task, all in one proportion, to the time that it
-// was away by the coordinator's clock, and the drift of two clocks. A device may tell less: its
-// message has perhaps waited.
+// shortenTo shortens the durations of a task, all in one proportion, so that they total at most
+// observed, the time that the task was away by the coordinator's clock, and the drift of two clocks.
+// Durations that total less are not changed, since the device's message may have waited.
 func shortenTo(p round.Plan, observed round.Time) round.Plan {
 	limit := uint64(observed + observed/drift)
 	total := uint64(p.Total())
@@ -129,17 +129,17 @@ func (d *Devices) countedPlan(n *gateway.Event, client int) round.Plan {
 	return plan
 }
 
-// maxRatio is by how many times a device's samples may be more than those of the middle one of
-// the others, and its loss more than the coordinator's own. Of n updates of one size one liar
-// has then at most the share 4/(n+3).
+// maxRatio is the largest ratio of a device's samples to the median of the others', and of its loss to
+// the coordinator's own. Among n updates of one size one Byzantine device then has at most the share
+// 4/(n+3).
 const maxRatio = 4
 
-// countedSamples is what the number of samples that a device tells counts as for selections: at
-// most its cap. Devices alone without one have that of what the others told so far, if clients
-// are chosen by it.
+// countedSamples returns with how many samples a device counts that reports this many: at most
+// devices.max_samples. Where that is not set, and a run of devices alone selects clients by their
+// samples, the limit is maxRatio times the median of what the other devices have reported so far. A
+// number that is lowered is noted as a correction. 0 means that the device does not report it.
 func (d *Devices) countedSamples(device, reported int) int {
 	d.reportedSamples[device] = reported
-	// A device that reports 0 samples does not tell how many it has.
 	if reported == 0 {
 		return 0
 	}
@@ -162,8 +162,8 @@ var ratioReason = fmt.Sprintf(
 	maxRatio,
 )
 
-// medianOfOthers is the lower median of a sorted list without one of its values; 0: there is
-// no other value.
+// medianOfOthers returns the lower median of a sorted list without excluded, one of its values. It is
+// 0 if the list has no other value.
 func medianOfOthers(sorted []int, excluded int) int {
 	if len(sorted) < 2 {
 		return 0
@@ -176,14 +176,15 @@ func medianOfOthers(sorted []int, excluded int) int {
 	return sorted[middle]
 }
 
-// CapSamples lowers the samples of devices, by which updates are weighed, to a multiple of the
-// middle one of the round's other updates, unless devices have a cap.
+// CapSamples lowers counts, the number of samples by which each update of a round is weighed, in place:
+// that of a device is at most maxRatio times the median of the other updates. It does nothing where
+// devices.max_samples is set.
 func (d *Devices) CapSamples(tasks []round.Task, counts []int) {
 	// The cap of the configuration, where there is one, has been applied already.
 	if d == nil || d.MaxSamples > 0 {
 		return
 	}
-	// without those who do not tell
+	// A count of 0 means that the number is not known.
 	sorted := slices.DeleteFunc(slices.Sorted(slices.Values(counts)), func(n int) bool { return n == 0 })
 	for i := d.Split(tasks); i < len(tasks); i++ {
 		if limit := maxRatio * medianOfOthers(sorted, counts[i]); limit > 0 && counts[i] > limit {
@@ -200,7 +201,7 @@ func (d *Devices) CapSamples(tasks []round.Task, counts []int) {
 // without a bound. losses holds one value for each task.
 func (d *Devices) BoundLosses(tasks []round.Task, losses []float64, measured float64) {
 	reported := slices.DeleteFunc(slices.Sorted(slices.Values(losses)), math.IsNaN)
-	// With three or more losses the lower median is one that not a single liar decides.
+	// With three or more losses no single device decides the lower median.
 	if n := len(reported); n >= 3 {
 		measured = max(measured, reported[(n-1)/2])
 	}
@@ -221,11 +222,12 @@ func (d *Devices) BoundLosses(tasks []round.Task, losses []float64, measured flo
 	}
 }
 
-// comparedTasks is how many of a device's tasks tell whether its class is right, after the first, which
-// prepares.
+// comparedTasks is the number of a device's tasks, after the first, that are compared with what its
+// class predicts.
 const comparedTasks = 5
 
-// firstTasks is what a device's first tasks took: seconds by phase, of computing for one step.
+// firstTasks holds how long a device's first tasks took: for each phase the seconds of each task, those
+// of computing divided by its local steps.
 type firstTasks struct {
 	tasks   int
 	seconds [3][]float64
@@ -249,8 +251,7 @@ func (d *Devices) compareWithClass(o *openTask, plan *round.Plan) {
 		e.seconds[i] = append(e.seconds[i], seconds)
 		took[i] = robust.Median(e.seconds[i])
 	}
-	// Computing is compared for a task of this length, so seconds a step are multiplied by its
-	// steps.
+	// The class predicts computing for the steps of this task, so seconds a step are multiplied by them.
 	took[1] *= steps
 	if e.tasks == 1+comparedTasks {
 		d.noticeContradiction(o.device, "first tasks contradict", d.Tasks(d.run.First+o.device, int(steps), took))

@@ -40,9 +40,10 @@ type Config struct {
 	Losses string
 	// Quota is what each device may take; the zero value: the default.
 	Quota quota.Device
-	// Front is where they come in; nil: at a server that is not this run's.
+	// Front is where devices connect to the run's own server; nil if they connect to another server.
 	Front Front
-	// Link replaces what a device measured of its link; nil: nothing does.
+	// Link returns the transfer times that count for a device in place of those that it measured; nil
+	// means that the measured ones count.
 	Link func(client int) (download, upload round.Time)
 
 	// Secure is how devices aggregate securely; nil: the coordinator sees their updates.
@@ -50,7 +51,7 @@ type Config struct {
 
 	// Record keeps what the devices said, in the form in which it counted for the run.
 	Record Record
-	// Replay says that Record answers in place of the devices.
+	// Replay says that the answers come from Record, and no devices are connected.
 	Replay bool
 
 	// Notice receives messages that the user should know; nil drops them.
@@ -59,7 +60,7 @@ type Config struct {
 
 // Answer is how a device's task was answered.
 type Answer struct {
-	// Kind is Planned, Silent, Invalid or Overtaken.
+	// Kind is Planned, Silent, Invalid or TimedOut.
 	Kind   round.EventKind
 	Task   uint64
 	Client int

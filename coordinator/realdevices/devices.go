@@ -141,16 +141,18 @@ type openTask struct {
 	resumed bool
 }
 
-// checkInterval is how often silence is looked for, hardly ever at the instant of a call
-// of the gateway; resendAfter how long a device may be silent about a task before it is sent
-// again, should it have been lost; auditEvery how often what devices fetch is looked at;
-// leastSlack how much longer than its round a task may take before it is given up, since
-// messages take time that no device measures.
 const (
+	// checkInterval is how often silent devices are looked for. It is no divisor of a second, so that
+	// this hardly ever falls on the instant at which the gateway calls the devices.
 	checkInterval = 101 * time.Millisecond
-	resendAfter   = 5 * time.Second
-	leastSlack    = time.Second
-	auditEvery    = time.Second
+	// resendAfter is how long a device may be silent about a task before the task, which may have been
+	// lost, is sent again.
+	resendAfter = 5 * time.Second
+	// minSlack is how much longer than its round a task may take at least before it is given up, since
+	// messages take time that no device measures.
+	minSlack = time.Second
+	// auditEvery is how often the bytes that devices have fetched are compared with their quota.
+	auditEvery = time.Second
 )
 
 // Open lets the devices of a configuration join the run. It opens the gateway that talks to them,
@@ -231,8 +233,8 @@ func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
 	return d, err
 }
 
-// StateAfter returns what a device keeps after a task that it has answered with an update; its zero value
-// where that is nothing.
+// StateAfter returns the client state that a device has sent with its update of a task. It is zero
+// where devices keep no state, and for a task without an update.
 func (d *Devices) StateAfter(task uint64) algorithm.ClientState {
 	if a := d.updates[task]; a != nil && len(a.Kept) > 0 {
 		return algorithm.ClientState{Digest: bus.DigestOf(a.Kept), Values: a.Kept}
@@ -258,7 +260,7 @@ type Stats struct {
 	Held    time.Duration
 }
 
-// Stats may be asked for by any goroutine. They are zero in a run without devices.
+// Stats may be called from any goroutine. The result is zero in a run without devices and in a replay.
 func (d *Devices) Stats() (s Stats) {
 	if d != nil && d.gateway != nil {
 		s = Stats{d.gateway.Stats(), int(d.bannedCount.Load()), int(d.returns.Load()), time.Duration(d.held.Load())}
@@ -309,10 +311,8 @@ func (d *Devices) Issue(t *round.Task, message *bus.Task, base []float32, doubtf
 	d.mu.Lock()
 	d.open[t.Task] = o
 	d.mu.Unlock()
-	// The round machine learns of a ban only between two events, and may ask a banned device until
+	// The round machine learns of a ban only between two events, and may select a banned device until
 	// then.
-	// The round machine hears of a ban only between two events, so the device is left out here
-	// already.
 	if d.gateway != nil && d.banned[o.device] {
 		d.refuse(o)
 		return nil
@@ -358,13 +358,14 @@ func (d *Devices) Answer(ctx context.Context, closes func() (round.Time, bool)) 
 }
 
 // giveUpLate answers open tasks in place of devices that have taken longer than the round lasts, with a slack
-// for the time of messages. closes is that of [Devices.Answer].
+// for the time of messages. Such a task cannot count any more, and waiting for it would hold the run.
+// closes is that of [Devices.Answer].
 func (d *Devices) giveUpLate(now time.Time, closes func() (round.Time, bool)) {
 	closing, ok := closes()
 	if !ok {
 		return
 	}
-	limit := time.Duration(closing) + max(leastSlack, time.Duration(closing)/10)
+	limit := time.Duration(closing) + max(minSlack, time.Duration(closing)/10)
 	for _, o := range d.open {
 		if took := now.Sub(o.sent); took > limit {
 			d.gateway.DropTask(o.device)
@@ -423,7 +424,7 @@ func (d *Devices) handOut(a *Answer) (round.Event, error) {
 	}
 	// A task that timed out did not hold the round, so its time is not counted against the device.
 	if d.gateway != nil && a.Kind != round.TimedOut {
-		if err := d.release(o, true); err != nil {
+		if err := d.countHeldTime(o, true); err != nil {
 			return round.Event{}, err
 		}
 	}
@@ -470,7 +471,7 @@ func (d *Devices) take(ctx context.Context) (err error) {
 					d.Calibration(d.run.First+n.Device, n.Join.Measured),
 				)
 			}
-			// One that joins again with the same version is not told of again.
+			// The user is not informed twice of a device that joins again with the same version.
 			if n.Join.Version != d.versions[n.Device] && bus.VersionsDiffer(n.Join.Version, d.Welcome.Version) {
 				d.differ = append(d.differ, n.Device)
 			}
@@ -503,7 +504,8 @@ func (d *Devices) take(ctx context.Context) (err error) {
 	return err
 }
 
-// takeLeaving takes the word of a device that it leaves: nobody waits until it is silent for long.
+// takeLeaving handles a device's message that it leaves: its open task ends at once as one of a silent
+// device, unless an answer to it waits to be handed out.
 func (d *Devices) takeLeaving(n *gateway.Event) {
 	d.notice("Device %s leaves: %s.", d.Names[n.Device], n.Text)
 	d.arrived = slices.DeleteFunc(d.arrived, func(x arrival) bool { return x.device == n.Device })
@@ -579,7 +581,7 @@ func (d *Devices) checkSilent() error {
 		name := d.Names[o.device]
 		// A task that is still open may already have held the run for longer than the device's
 		// quota.
-		if err := d.release(o, false); err != nil {
+		if err := d.countHeldTime(o, false); err != nil {
 			return err
 		}
 		switch {

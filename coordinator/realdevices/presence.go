@@ -79,11 +79,10 @@ func (d *Devices) checkAnyLeft() error {
 	)
 }
 
-// Presence returns which devices have come and left since it was last asked. It
-// is asked between two events of the clock, whose fingerprint tells a replay
-// where that was. begin says that the run has not begun; from there to the
-// clock's first event the fingerprint stays the same, so no device joins or
-// leaves in between.
+// Presence returns the events of the devices that have joined or left since the last call. It
+// is called between two events of the virtual clock, and clock is the clock's fingerprint there, by
+// which a replay finds the same place. begin is true in the call before the first round. Calls between
+// that one and the clock's first event would have the same fingerprint, so they return nothing.
 func (d *Devices) Presence(clock uint64, begin bool) (events []round.Event, err error) {
 	if d == nil || clock == origin && !begin {
 		return nil, nil
@@ -91,9 +90,9 @@ func (d *Devices) Presence(clock uint64, begin bool) (events []round.Event, err 
 	return d.changes(clock, begin)
 }
 
-// AwaitChange waits until a device joins or leaves, while the run has nobody to ask and the virtual
-// clock, which reads clock, stands still. It returns the events for the round machine. If no device
-// can ever come, that is an error.
+// AwaitChange waits until a device joins or leaves, while the run has no client that it could select and
+// the virtual clock stands still. clock is the clock's fingerprint. It returns the events for the round
+// machine. It is an error if no device can ever join.
 func (d *Devices) AwaitChange(ctx context.Context, clock uint64) (events []round.Event, err error) {
 	if d.gateway != nil {
 		d.notice("No device is there that can be asked: the run waits for one to join.")
@@ -247,8 +246,8 @@ func (d *Devices) replay() error {
 	return nil
 }
 
-// PendingUpdates are the updates that tasks under way may still need, in the order of their tasks:
-// what a run cannot go on without.
+// PendingUpdates returns the devices' updates that are not part of a model yet, in the order of their
+// tasks. A checkpoint holds them, since a resumed run cannot get them again.
 func (d *Devices) PendingUpdates() (list []Answer) {
 	if d == nil {
 		return nil
@@ -295,7 +294,7 @@ func (d *Devices) Resume(s *round.State, pending []Answer, found Findings) error
 	return nil
 }
 
-// origin is the fingerprint of a clock of which nothing has been taken.
+// origin is the fingerprint of a clock without any event so far.
 var origin = simclock.New().Fingerprint()
 
 // reportVersions tells the user which devices run another version of the program than the

@@ -36,8 +36,9 @@ type account struct {
 	issued int
 	// refused and lost count the tasks in a row whose updates were refused, or that were lost.
 	refused, lost int
-	took          time.Duration
-	// held is how long the run had been held as of the time at.
+	// took is the wall time for which the last task with an update was away, 0 if there was none.
+	took time.Duration
+	// held is how long the device had held the run up as of the time heldAt.
 	held   time.Duration
 	heldAt time.Time
 	// sent is how many bytes had been sent to the device when its last ban ended.
@@ -113,8 +114,9 @@ func (a *accounts) checkHeld(device int, took, usual time.Duration, done bool, n
 	)
 }
 
-// typical is the lower median of what the devices' last tasks took, as it was not many
-// answers ago. Of two devices it is the faster one's.
+// typical returns the lower median of the wall times of the devices' last tasks, 0 while none has
+// ended. It is calculated again once more than an eighth as many answers as there are devices have
+// arrived since the last time.
 func (a *accounts) typical() time.Duration {
 	if a.answers*8 > len(a.list) {
 		var all []time.Duration
@@ -133,8 +135,9 @@ func (a *accounts) typical() time.Duration {
 	return a.median
 }
 
-// fetched returns why a device is over its quota of bytes; "" if it is not. sent is what it was sent in
-// total, params the number of values that it fetches for a task, and frozen those that it fetches once.
+// fetched returns in words for the user why a device is over its quota of bytes, "" if it is not. sent
+// is the number of bytes that were sent to the device in total, params the number of values that it
+// fetches for a task, and frozen the number of those that it fetches once.
 func (a *accounts) fetched(device int, sent int64, params, frozen int) (reason string) {
 	values := a.quota.Fetches * (float64(float64(1+a.list[device].issued)*float64(params)) + float64(frozen))
 	sent -= a.list[device].sent

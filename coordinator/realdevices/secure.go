@@ -92,15 +92,16 @@ func (d *Devices) joinSession(t *round.Task) error {
 // maxWeight returns the largest weight that a device may have in secure aggregation: that of the run, and no
 // more than the samples that its credentials allow. client is its number in the run.
 func (d *Devices) maxWeight(client uint32) uint64 {
-	most := d.Welcome.Secure.MaxWeight
+	limit := d.Welcome.Secure.MaxWeight
+	// 0 means that the credentials set no limit.
 	if samples := d.gateway.MaxSamples(int(client) - d.run.First); samples > 0 {
-		most = min(most, samples)
+		limit = min(limit, samples)
 	}
-	return most
+	return limit
 }
 
-// HoldsMasked reports whether there are masked updates, which mean nothing without their session: no
-// state may be kept until they are in the model.
+// HoldsMasked reports whether masked updates wait to be summed. They mean nothing without their
+// session, which no checkpoint holds, so no checkpoint is taken until they are in the model.
 func (d *Devices) HoldsMasked() bool {
 	return d != nil && d.Secure != nil && len(d.updates) > 0
 }
@@ -116,8 +117,8 @@ func (d *Devices) SecureWeight(task uint64) uint64 {
 	return d.session.server.Weight(uint32(a.Client))
 }
 
-// stagesOf returns how long the stages took a device, for the machine; nil where updates have no masks.
-// A device's last two stages count as long as its first, since they come after its answer.
+// stagesOf returns how long the stages of secure aggregation took a client's device, for the round
+// machine, or nil if the device is in no session.
 func (d *Devices) stagesOf(client int) *round.Stages {
 	if d.session == nil {
 		return nil
@@ -179,7 +180,7 @@ func (d *Devices) takeSecure(n *gateway.Event) {
 	d.advance()
 }
 
-// refusal is the answer to a message that cannot count.
+// refusal returns the answer to a message that cannot count, with a reason for the device's log.
 func refusal(reason string) *bus.DeviceReply {
 	return &bus.DeviceReply{Status: bus.Refused, Reason: reason}
 }
@@ -214,7 +215,8 @@ func (d *Devices) takeInStage(m *member, n *gateway.Event) {
 	}
 	m.done = max(m.done, p.Stage)
 	m.reply = n.Reply
-	// The last two stages are not measured: each is taken to last as long as that of the keys.
+	// The last two stages come after the device's answer to its task, when its time has been counted.
+	// Each is taken to last as long as the stage of keys.
 	m.stages.Survivors = m.stages.Keys
 	m.stages.Recovery = m.stages.Keys
 	if p.Stage == bus.StageRecovery {
@@ -256,7 +258,7 @@ func (d *Devices) repeatReply(m *member, n *gateway.Event) {
 	}
 }
 
-// roster is what the stage of keys led to.
+// roster returns the roster as all members got it at the end of the stage of keys.
 func (s *session) roster() []byte { return s.server.Encoded() }
 
 // answerMasked answers the member m, which is this device, after it has uploaded its masked update
@@ -475,7 +477,7 @@ func (d *Devices) recover(ctx context.Context, clients []uint32) (err error) {
 	for device, m := range s.members {
 		d.answerMasked(device, m)
 	}
-	err = d.awaitStage(ctx, func() bool { return !d.anySurvivor(bus.StageSurvivors) })
+	err = d.awaitStage(ctx, func() bool { return !d.awaitsSurvivor(bus.StageSurvivors) })
 	if err != nil {
 		return err
 	}
@@ -490,13 +492,13 @@ func (d *Devices) recover(ctx context.Context, clients []uint32) (err error) {
 			m.answer(&bus.DeviceReply{Status: bus.Continue, Secure: s.signatures})
 		}
 	}
-	return d.awaitStage(ctx, func() bool { return s.server.Ready() || !d.anySurvivor(bus.StageRecovery) })
+	return d.awaitStage(ctx, func() bool { return s.server.Ready() || !d.awaitsSurvivor(bus.StageRecovery) })
 }
 
-// anySurvivor reports whether a survivor that can still send its message of this stage has not sent
+// awaitsSurvivor reports whether a survivor that can still send its message of this stage has not sent
 // it yet. A device that is gone, banned or silent is not waited for, nor, in the stage of recovery,
 // one that has not signed.
-func (d *Devices) anySurvivor(stage bus.SecureStage) bool {
+func (d *Devices) awaitsSurvivor(stage bus.SecureStage) bool {
 	for device := range d.session.survivors {
 		m := d.session.members[device]
 		gone := m == nil || d.gone[device] || d.banned[device]

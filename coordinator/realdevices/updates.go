@@ -26,7 +26,9 @@ func describeJoin(j *bus.Join) string {
 	return samples + ", kernel " + j.Kernel
 }
 
-// admit says why a device cannot take part. It runs on the gateway's goroutines.
+// admit returns an error that says why a device cannot take part, or nil if it can: a run whose
+// configuration decides by losses needs devices that report theirs. The gateway calls it from its own
+// goroutines when a device joins.
 func (d *Devices) admit(j *bus.Join) error {
 	if d.Losses == "" || !j.WithholdsLoss {
 		return nil
@@ -66,8 +68,8 @@ func (d *Devices) check(u *bus.DeviceUpdate) error {
 	if err := d.checkTook(u); err != nil {
 		return err
 	}
-	loud := func(x float32) bool { return x != 0 && x != 1 && x != -1 }
-	if d.run.Votes && slices.ContainsFunc(values[:d.run.Trainable], loud) {
+	isNoVote := func(x float32) bool { return x != 0 && x != 1 && x != -1 }
+	if d.run.Votes && slices.ContainsFunc(values[:d.run.Trainable], isNoVote) {
 		return errors.New("its votes are not all -1, 0 or 1")
 	}
 	// A limit of 0 means that there is none.
@@ -80,8 +82,8 @@ func (d *Devices) check(u *bus.DeviceUpdate) error {
 	return nil
 }
 
-// checkTook refuses a task that took longer than its limit in wall time: with a longer one the run would
-// wait for what did not happen.
+// checkTook returns an error if the durations that a device reports total more than the limit of a
+// task. The coordinator gives such a task up before, so the report cannot be true.
 func (d *Devices) checkTook(u *bus.DeviceUpdate) error {
 	took := u.DownloadNs + u.ComputeNs + u.UploadNs
 	if took <= d.TaskLimit.Nanoseconds() {
@@ -143,8 +145,8 @@ func (d *Devices) Add(
 	return algorithm.Merge(sum, partial)
 }
 
-// Buffers returns the buffers of the model that the device of an accepted task has sent. base is the model
-// that it started from.
+// Buffers returns the buffers that the device of an accepted task has sent, nil if there is no update
+// for the task. base is the model that the task started from.
 func (d *Devices) Buffers(task uint64, base []float32) []float32 {
 	a := d.updates[task]
 	if a == nil {

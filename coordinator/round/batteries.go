@@ -11,27 +11,29 @@ import "fedpace/simclock"
 // methods are pure. The plan of a task knows what its client's battery held when it was
 // issued ([Task].Joules), and drops out where that is used up.
 type Batteries interface {
-	// Start is what a client's battery holds at time 0; negative: it has none.
+	// Start returns the joules that a client's battery holds at time 0, negative if the client has no
+	// battery.
 	Start(client int) float64
 	// Charged returns the joules that it holds now if it held this many at the time since and there
 	// was no task in between.
 	Charged(client int, joules float64, since, now Time) float64
-	// Ready is the first time from since on at which the client can have a task, if its
-	// battery held this many joules then; [simclock.Never].
+	// Ready returns the first time, not before since, at which the client can have a task if its
+	// battery holds this many joules at since; [simclock.Never] if there is none.
 	Ready(client int, joules float64, since Time) Time
-	// Spent is what a task takes in its first nanoseconds, by its phases.
+	// Spent returns the joules that a task with this plan uses in its first after nanoseconds.
 	Spent(client int, p Plan, after Time) float64
 }
 
-// Charge is what a client's battery held at a time, which is that of its last task's
-// start or end, or 0.
+// Charge is what a client's battery held at a time.
 type Charge struct {
 	// Joules is the charge, negative for a client without a battery.
 	Joules float64
-	Since  Time
+	// Since is the time of that charge: when the client's last task started or ended, 0 before its
+	// first task.
+	Since Time
 }
 
-// batteries are those of a run's simulated clients; nil: nobody has one.
+// batteries are those of a run's simulated clients; nil if no client has one.
 type batteries struct {
 	model   Batteries
 	charges []Charge
@@ -39,8 +41,8 @@ type batteries struct {
 	ready []Time
 }
 
-// newBatteries follows batteries from some charges on, which it changes; nil: from the
-// start of the run.
+// newBatteries returns the batteries of the clients with these charges, which change with the run. nil
+// charges are those at the start of a run. It returns nil without a model, when no client has a battery.
 func newBatteries(model Batteries, clients int, charges []Charge) *batteries {
 	if model == nil {
 		return nil
@@ -69,8 +71,8 @@ func (b *batteries) charge(client int) *Charge {
 	return &b.charges[client]
 }
 
-// joules is what a client's battery held at the start or end of its last task; 0: it has
-// none.
+// joules returns what a client's battery held at the start or end of its last task, whichever was
+// later; 0 if the client has no battery.
 func (b *batteries) joules(client int) float64 {
 	if x := b.charge(client); x != nil {
 		return x.Joules
@@ -102,7 +104,7 @@ func (b *batteries) discharge(t *TaskState, now Time) {
 	}
 }
 
-// nextReady looks at the clients that are not busy. charged tells whether the battery of any allows a
+// nextReady looks at the clients that are not busy. charged reports whether the battery of any allows a
 // task now, and next is the first time after now at which another does, [simclock.Never] if none will.
 func (b *batteries) nextReady(now Time, busy func(client int) bool) (charged bool, next Time) {
 	next = simclock.Never

@@ -32,8 +32,8 @@ func (u Used) Part(parts float64) Used {
 	}
 }
 
-// budgets are the amounts of a budget beside what is used of each, and the names of both for people.
-// An amount of 0 sets no limit.
+// budgets returns for each amount that a budget can limit how much of it is used, the limit (0 means
+// that there is none), and the unit of both in words for people.
 func (u *Used) budgets(budget *Used) [5]struct {
 	used, limit float64
 	unit        string

@@ -6,9 +6,10 @@ import (
 	"slices"
 )
 
-// candidates are those of a round whose selection is [selection.ByLosses]: they are
-// issued and planned as tasks are, compute one local step, and are asked for their losses
-// together. There are some as long as that takes.
+// candidates are the clients that a round with the selection [selection.ByLosses] asks for their
+// losses before it selects its cohort among them. They are issued and planned as tasks are, compute
+// one local step, and are asked for their losses together. The list is empty once the cohort is
+// selected.
 type candidates struct {
 	step      *step
 	transfers *transfers
@@ -20,12 +21,13 @@ type candidates struct {
 	unanswered int
 }
 
-// underWay tells whether the round waits for candidates. Other parts ask this to know whether a task
-// number means a candidate.
+// underWay reports whether the round waits for candidates. As long as it does, the number of a task
+// is that of a candidate.
 func (c *candidates) underWay() bool { return len(c.list) > 0 }
 
-// start begins the work of the candidates, which all have plans. Where transfers are not shared the
-// last answer has a timer; where they are, each candidate ends by itself.
+// start begins the work of the candidates, which all have plans. Where transfers are not shared, one
+// timer is set for the last answer, since all losses are asked for together. Where they are shared,
+// the end of each candidate follows from the transfers of the others.
 func (c *candidates) start() {
 	last := Time(0)
 	for i := range c.list {
@@ -33,7 +35,9 @@ func (c *candidates) start() {
 		last = max(last, t.duration())
 		if c.transfers != nil {
 			c.unanswered++
-			c.transfers.begin(t, true, false)
+			const isCandidate = true
+			const hasModel = false
+			c.transfers.begin(t, isCandidate, hasModel)
 		}
 	}
 	if c.transfers == nil {
@@ -69,8 +73,8 @@ func (c *candidates) removeUnavailable(available func(client int) bool) {
 	})
 }
 
-// query asks the driver for the losses of all candidates, by effects that look like tasks. train is
-// false in a run without training.
+// query asks the driver for the losses of all candidates, by effects that look like tasks. train says
+// whether the run trains, since only then tasks name a version of the model.
 func (c *candidates) query(train bool) {
 	for i := range c.list {
 		c.list[i].describe(grow(&c.step.effects.Query), train).Probe = true
@@ -117,7 +121,8 @@ func (c *candidates) cancel() {
 	c.list = c.list[:0]
 }
 
-// finish ends a candidate's part with an outcome. The part may have been over before now.
+// finish ends a candidate's part with an outcome, and reports it with the time at which the candidate
+// was done, which may lie before now.
 func (c *candidates) finish(t *TaskState, o Outcome) {
 	c.transfers.end(t)
 	c.step.cancel(&t.Timer)

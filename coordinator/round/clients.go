@@ -14,11 +14,11 @@ type clients struct {
 	step   *step
 	// busy is the set of clients that have a task.
 	busy bitset.Set
-	// present tells for each device whether it takes part.
+	// present says for each device whether it takes part.
 	present []bool
-	// devices holds for each device what it has told and how long its tasks took.
+	// devices holds for each device its number of samples and how long its tasks took.
 	devices []KnownDevice
-	// batteries holds the charge of each simulated client, nil if nobody's energy ends.
+	// batteries holds the charge of each simulated client, nil if clients have no batteries.
 	batteries *batteries
 }
 
@@ -27,8 +27,8 @@ func (c *clients) device(client int) (int, bool) {
 	return client - c.config.Clients, client >= c.config.Clients
 }
 
-// available tells whether a client can be given a task now: it has none, and is present; the battery
-// of a simulated client allows one.
+// available reports whether a client can be given a task now: it has none, and is present, and the
+// battery of a simulated client allows one.
 func (c *clients) available(client int) bool {
 	if c.busy.Has(client) {
 		return false
@@ -42,9 +42,9 @@ func (c *clients) available(client int) bool {
 	return c.config.Available == nil || c.config.Available(client, c.step.now)
 }
 
-// nextAvailable is the next time at which clients may become available, by the times at
-// which they are there or by their batteries; false: there is none. idle says that no
-// client has a task.
+// nextAvailable returns the next time at which clients may become available: when the presence of any
+// changes, or when the battery of one has been charged enough. ok is false if there is no such time.
+// idle says that no client has a task.
 func (c *clients) nextAvailable(idle bool) (at Time, ok bool) {
 	if c.config.NextChange != nil {
 		at, ok = c.config.NextChange(c.step.now)
@@ -53,7 +53,8 @@ func (c *clients) nextAvailable(idle bool) (at Time, ok bool) {
 		return at, ok
 	}
 	charged, next := c.batteries.nextReady(c.step.now, c.busy.Has)
-	// Nobody can have a task, so it does not matter who is there.
+	// No battery allows a task, and none will be freed by a task that ends, so a change of presence
+	// makes no client available.
 	if !charged && idle {
 		ok = false
 	}
@@ -95,10 +96,11 @@ func (c *clients) presence(e *Event) error {
 	return nil
 }
 
-// forceOutcome records in task t an outcome that is known before the task's time, from event e of a
-// device: Invalid, Silent or Overtaken. A silent device gets a plan by which it drops out. One that
-// is overtaken would be late if its round were still open. deadline is that of the round in virtual
-// time, 0 if there is none.
+// forceOutcome records in task t an outcome that is known before the end of the task, from event e of
+// a device: an Invalid update is Refused, a task that TimedOut is Late, and a Silent device is Lost.
+// A silent device is not present any more, and gets a plan by which it drops out when it is noticed:
+// after the liveness, or earlier if it has left or if the deadline comes first. deadline is the time
+// from the round's first task to its deadline, 0 if there is none.
 func (c *clients) forceOutcome(t *TaskState, e *Event, deadline Time) error {
 	i, ok := c.device(e.Client)
 	if !ok {
@@ -127,7 +129,7 @@ func (c *clients) forceOutcome(t *TaskState, e *Event, deadline Time) error {
 	return nil
 }
 
-// learn notes what event e, a device's answer to task t, tells of the device: how long it took and
+// learn notes what event e, a device's answer to task t, shows of the device: how long it took and
 // how many samples it has. Simulated clients are ignored.
 func (c *clients) learn(t *TaskState, e *Event) {
 	if i, ok := c.device(int(t.Client)); ok {
@@ -135,8 +137,9 @@ func (c *clients) learn(t *TaskState, e *Event) {
 	}
 }
 
-// canLimit reports whether a selection may limit a client's steps: not those of devices
-// that it does not choose, or of whose times nothing is known yet.
+// canLimit reports whether a selection may limit a client's local steps by its expected time: always
+// for a simulated client, and for a device if the selection draws devices and the device's speed is
+// known, from a task that it has done or from its class.
 func (c *clients) canLimit(client int) bool {
 	i, ok := c.device(client)
 	switch d := &c.config.Devices; {
@@ -149,8 +152,8 @@ func (c *clients) canLimit(client int) bool {
 	}
 }
 
-// expect is the time that a client is expected to take: of a device, what its tasks took
-// so far say.
+// expect returns how long a client is expected to take for a task with this many local steps: a device
+// by the tasks that it has done, other clients and a new device by the configuration.
 func (c *clients) expect(client, steps int) Time {
 	if i, ok := c.device(client); ok && c.devices[i].Tasks > 0 {
 		return c.devices[i].expect(steps)
@@ -158,8 +161,8 @@ func (c *clients) expect(client, steps int) Time {
 	return c.config.Expect(client, steps)
 }
 
-// samples is a client's number of training samples. A device that has not told any
-// counts with one.
+// samples returns a client's number of training samples. A device that has not reported any counts
+// with one.
 func (c *clients) samples(client int) int {
 	if i, ok := c.device(client); ok {
 		return max(1, c.devices[i].Samples)
@@ -167,10 +170,10 @@ func (c *clients) samples(client int) int {
 	return c.config.Samples(client)
 }
 
-// KnownDevice is what a device has told of itself, and taken for its tasks. Its fields are
-// all that is remembered.
+// KnownDevice is what is known of a device: its number of samples, and how long its tasks took. Its
+// fields are all that is remembered.
 type KnownDevice struct {
-	// Samples is the number of samples that the device told last, 0 if it has told nothing.
+	// Samples is the number of samples that the device reported last, 0 if it has reported none.
 	Samples int
 	// Link is how long the transfers of one task take.
 	Link Time
@@ -180,16 +183,17 @@ type KnownDevice struct {
 	Tasks int
 }
 
-// setSamples notes the number of samples that a device has told. 0 means that it has not told any,
-// and changes nothing.
+// setSamples notes the number of samples that a device has reported. 0 means that it has not reported
+// any, and changes nothing.
 func (d *KnownDevice) setSamples(samples int) {
 	if samples > 0 {
 		d.Samples = samples
 	}
 }
 
-// learn notes what an answer to a task tells. One that is overtaken takes at least as long
-// as was waited for it.
+// learn notes what event e, the answer to task t, shows of the device. A task that timed out takes at
+// least as long as the coordinator has waited for it, so it counts only if that is longer than the
+// device was expected to take.
 func (d *KnownDevice) learn(t *TaskState, e *Event) {
 	link := e.Plan.Download + e.Plan.Upload
 	compute := e.Plan.Compute
@@ -199,7 +203,7 @@ func (d *KnownDevice) learn(t *TaskState, e *Event) {
 		d.setSamples(e.Samples)
 		d.took(link, compute, steps)
 	case e.Kind == TimedOut && (d.Tasks == 0 || link+compute > d.expect(steps)):
-		d.Tasks = d.Tasks + 1
+		d.Tasks++
 		d.Link = link
 		d.Step = compute / Time(steps)
 	}

@@ -13,7 +13,7 @@ type Config struct {
 	Seed uint64
 	// Clients is the number of simulated clients, 0 if devices alone take part.
 	Clients int
-	// Cohort is how many clients are asked in a round or, with Buffered, are at work at a time.
+	// Cohort is how many clients are selected in a round or, with Buffered, are at work at a time.
 	Cohort  int
 	Closing closing.Rule
 	// Late says what becomes of late updates, nil for Drop.
@@ -26,8 +26,9 @@ type Config struct {
 	Eta   schedule.Eta
 	// Epochs turns epochs into local steps where K counts epochs, zero elsewhere.
 	Epochs schedule.Epochs
-	// Failed says why a component of the user's could not answer, nil while all could. It is asked
-	// after every step, and the run ends with its error. nil: no component can fail.
+	// Failed returns why a component of the user, such as a class in Python, could not answer, nil while
+	// all could. It is called after every step, and the run ends with its error. It is nil if no component
+	// can fail.
 	Failed func() error
 	// Loss says what the schedules see as the loss of a round.
 	Loss schedule.Loss
@@ -36,12 +37,12 @@ type Config struct {
 	// Plateau says when a validation error counts as converged.
 	Plateau schedule.PlateauConfig
 
-	// Available says whether a client can be given a task at a time, and
-	// NextChange when any client's answer may next differ from that at t: a
-	// later time, or false when it never does. Both are pure. nil: all are
-	// always available. Where fewer are available than the cohort, those are
-	// taken; where none is, the round opens at the next change.
-	// Devices are none of their business.
+	// Available reports whether a simulated client can be given a task at a
+	// time, and NextChange when that may next differ for any client from what
+	// it is at t: a later time, or false when it never does. Both are pure. If
+	// they are nil, all clients are always available. Where fewer clients are
+	// available than the cohort, those are taken; where none is, the round
+	// opens at the next change.
 	Available  func(client int, t Time) bool
 	NextChange func(t Time) (Time, bool)
 
@@ -50,35 +51,37 @@ type Config struct {
 	// not wait for every plan, see [Machine.RunsAhead].
 	Soonest Time
 
-	// Samples, Expect and There are what a selection may ask of a client, see [selection.Setup];
-	// nil: not known. Expect is asked of devices, too, and Samples is not: they tell it.
+	// Samples, Expect and AvailableShare are what a selection may know of a client, see
+	// [selection.Setup]; nil means that it is not known. Expect knows devices, too. Samples does not,
+	// since they report it themselves.
 	Samples        func(client int) int
 	Expect         func(client, steps int) Time
 	AvailableShare func(client int, start, end Time) float64
 
-	// Overlap is how many local steps a simulated client takes before it needs the model of its
-	// task, if it had one in the round before: it goes on while updates are sent and the model is
-	// made. 0: it waits.
+	// Overlap is how many local steps a simulated client that had a task in the round before takes
+	// before it needs the model of its next task: it computes while updates are sent and the model is
+	// made. 0 means that it waits for the model.
 	Overlap int
 
-	// Batteries are what clients run on; nil: nobody's energy ends. They go with neither
-	// Server nor Soonest.
+	// Batteries are what clients run on; nil if they have none. They cannot be combined with
+	// Server or Soonest.
 	Batteries Batteries
 
 	// Devices are the real devices, numbered behind the simulated clients.
 	Devices Devices
 
-	// SiteRounds is how many rounds of its own a site has within each: its clients send to it, it
-	// adds up, and after the last of them it sends one update (hierarchical FedAvg; Liu et al.
-	// 2020, Algorithm 1). 0: clients send to the server. Otherwise the transfers that Server is
-	// about are those of the sites, one each way in a round, and those between a site and its
-	// clients take what plans say.
+	// SiteRounds is how many rounds of its own a site has within each round: its clients send to it,
+	// it adds up, and after the last of them it sends one update (hierarchical FedAvg; Liu et al.
+	// 2020, Algorithm 1). 0 means that clients send to the server. Otherwise the transfers that share
+	// Server are those of the sites, one each way in a round, and those between a site and its
+	// clients take the times of the plans.
 	SiteRounds int
 
-	// Server is what transfers of simulated clients share. Leaves says when
+	// Server is what transfers of simulated clients share. Leaves returns when
 	// a client that is given a task at t drops out because it is not available
-	// any longer, false for never; it is pure, and asked only where transfers
-	// are shared: otherwise plans say it. nil: never.
+	// any longer, false for never. It is pure, and called only where transfers
+	// are shared: otherwise plans have the dropout. It is nil if clients never
+	// leave.
 	Server Bandwidth
 	Leaves func(client int, t Time) (Time, bool)
 
@@ -124,10 +127,11 @@ type Limits struct {
 	// Budget ends the run after the round with which clients have used one of its amounts. An amount
 	// of 0 is not set.
 	Budget Used
-	// Uses returns what a task used that has ended, whatever its outcome. It is pure; nil: nobody
-	// asks.
+	// Uses returns what a task used that has ended, whatever its outcome. It is pure, and nil where
+	// neither a budget nor a report needs it.
 	Uses func(*TaskReport) (Used, error)
-	// SamplesPerStep is how many samples a client's local step takes; with one of the three alone.
+	// SamplesPerStep is how many samples a client's local step takes. It is called only if Samples or
+	// TokensPerSample is set.
 	SamplesPerStep func(client int) int
 }
 
@@ -148,7 +152,7 @@ type Bandwidth struct {
 	SiteDownload, SiteUpload fairshare.Work
 }
 
-// shared tells whether transfers touch each other at all.
+// shared reports whether any transfers share bandwidth.
 func (b *Bandwidth) shared() bool { return *b != (Bandwidth{Sites: b.Sites}) }
 
 func (c *Config) asksCandidates() bool { return selection.QueryOf(c.Select) > 0 }

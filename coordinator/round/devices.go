@@ -4,26 +4,27 @@ package round
 // They answer their tasks with an update and the durations that they measured,
 // so a task of theirs is placed on the clock as any other once it is here.
 //
-// A device takes part from the event [Joined] on until [Left] or [Silent]. A run of devices
-// alone (Clients is 0) waits for one to join whenever there is none to ask ([Awaiting]).
+// A device takes part from the event [Joined] on until [Departed] or [Silent]. A run of devices
+// alone (Clients is 0) waits for one to join whenever none can be selected ([WaitingForClients]).
 type Devices struct {
 	Count int
-	// Sampled draws devices with the other clients; devices alone are always drawn. Otherwise
-	// each that is there gets a task in every round, beside the cohort, which is drawn as if there
-	// were no devices; where rounds overlap it gets one whenever it is free.
+	// Sampled says that devices are drawn with the other clients, as they always are in a run of
+	// devices alone. Otherwise each device that is present gets a task in every round, or where
+	// rounds overlap whenever it is free, and the cohort is drawn from the simulated clients alone.
 	Sampled bool
 	// Liveness is the virtual time after its task's start at which a device
 	// that fell silent is lost, unless the round's deadline comes first.
 	Liveness Time
-	// Modelled says whether Expect speaks of a device itself, by its class, also before
-	// it has had a task; nil: of none.
+	// Modelled reports whether Expect knows the speed of a device by its class, also before the
+	// device has had a task. Nil means that no device has a class.
 	Modelled func(device int) bool
 }
 
 func (c *Config) population() int { return c.Clients + c.Devices.Count }
 
-// learners is the number of clients whose accepted steps are counted: their next minibatches
-// follow from them. Where nobody trains, a million counts would be read and written for nothing.
+// learners returns the number of clients whose accepted steps are counted, because their next
+// minibatches follow from the count. It is 0 in a run without training, where the counts of a million
+// clients would be kept for nothing.
 func (c *Config) learners() int {
 	if !c.Train {
 		return 0

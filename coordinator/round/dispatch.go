@@ -6,8 +6,8 @@ import (
 	"fedpace/coordinator/closing"
 )
 
-// Step takes one event and says what follows from it. An error means that the
-// driver or an actor broke the protocol; the run cannot go on.
+// Step takes one event and returns what follows from it. An error means that the
+// driver or an actor broke the protocol, or that a component failed: the run ends.
 func (m *Machine) Step(e Event) (*Effects, error) {
 	m.effects.reset()
 	m.usesCounted = 0
@@ -49,7 +49,7 @@ func (m *Machine) handle(e *Event) error {
 	case Joined, Departed:
 		return m.clients.presence(e)
 	case ClientsJoined:
-		// Nothing comes of it where the devices that have joined cannot be asked.
+		// If none of the devices that have joined can be selected, the machine goes on waiting.
 		if m.phase != WaitingForClients {
 			return fmt.Errorf("round: devices have gathered while the machine was %v", m.phase)
 		}
@@ -98,16 +98,16 @@ func (m *Machine) due(t Timer) error {
 	return fmt.Errorf("round: unknown timer %d", t.Kind)
 }
 
-// RunsAhead tells whether a timer, the next one of all, may fall due while tasks
-// have no plan yet: where rounds overlap every task that completes is followed
-// by a new one, and to wait for each plan would be a message there and back for
-// each. An event before the new task can complete does not depend on its plan
-// (the lookahead of conservative simulation: Chandy and Misra, 1979), so it may
-// go first, unless it may close the round.
+// RunsAhead reports whether timer t, the next on the clock, may fall due while
+// tasks have no plan yet. Where rounds overlap every task that completes is
+// followed by a new one, and to wait for each plan would take a message there
+// and back for each. An event before the new task can complete does not depend
+// on its plan (the lookahead of conservative simulation: Chandy and Misra,
+// 1979), so it may go first, unless it may close the round.
 //
-// A driver that asks before it waits for plans, and always, has one history,
-// whenever plans arrive: that of one that never asks, but for the numbers of
-// timers for changes of availability.
+// A driver that calls RunsAhead every time before it waits for plans has the
+// same history whenever plans arrive. A driver that never calls it has that
+// history, too, except for the numbers of timers for changes of availability.
 func (m *Machine) RunsAhead(t Timer) bool {
 	tasks := &m.tasks.simulated
 	if m.phase != Planning ||
@@ -128,9 +128,10 @@ func (m *Machine) RunsAhead(t Timer) bool {
 	return t.At < first.Start+m.config.Soonest
 }
 
-// ClosesAfter is when the round of devices alone closes, from its start, if none of the tasks
-// that have no plan ever ends; false: it waits for one of them, or the run has other
-// clients. So nobody need wait for devices without whom it closes.
+// ClosesAfter returns when the round closes, from its start, if none of the tasks without a plan ever
+// ends, so that the driver need not wait for devices without which the round closes. ok is false if
+// the round waits for one of these tasks. It is false as well in a run with simulated clients, with
+// rounds that overlap or with late updates that count, where every task may matter.
 func (m *Machine) ClosesAfter() (after Time, ok bool) {
 	if m.config.Clients > 0 ||
 		m.phase != Planning ||

@@ -23,7 +23,7 @@ type Machine struct {
 	transfers  *transfers
 	candidates candidates
 	losses     losses
-	// secure plays secure aggregation, nil in a run without it.
+	// secure simulates the stages of secure aggregation, nil in a run without it.
 	secure *secure
 	// sites are the sites at work in the round, by number. There are none unless sites add up.
 	sites []SiteState
@@ -116,8 +116,8 @@ func New(c Config) (*Machine, error) {
 	})
 }
 
-// newMachine makes a machine from a state, whose lists it takes over without copying. It leaves to
-// [Restore] what follows from the open tasks of the state, such as which clients are busy.
+// newMachine makes a machine from a state, whose lists it takes over without copying. What follows from
+// the open tasks of the state, such as which clients are busy, is left to [Restore].
 func newMachine(c Config, s State) (m *Machine, err error) {
 	c.Select = selection.OrUniform(c.Select)
 	m = &Machine{
@@ -218,14 +218,14 @@ func (m *Machine) Round() int { return m.round.Round }
 // Waiting is the number of tasks, candidates included, that have no plan yet.
 func (m *Machine) Waiting() int { return m.unplanned }
 
-// Unplanned tells whether a task, or a candidate, has no plan yet.
+// Unplanned reports whether a task, or a candidate, is open and has no plan yet.
 func (m *Machine) Unplanned(task uint64) bool {
 	t := m.find(task)
 	return t != nil && t.Status == TaskIssued
 }
 
-// find returns the task of a number or, while there are candidates, the candidate of that number.
-// It returns nil if there is none.
+// find returns the task with this number or, while there are candidates, the candidate. It returns nil
+// if there is none.
 func (m *Machine) find(task uint64) *TaskState {
 	if m.candidates.underWay() {
 		return find(m.candidates.list, task)

@@ -67,8 +67,8 @@ func (m *Machine) countAccepted(t *TaskState, late bool) {
 	}
 }
 
-// samples is the number of samples that a task's local steps take. It is 0 where nothing needs it: no
-// limit of samples, and samples without tokens to limit or to report.
+// samples returns the number of samples that a task's local steps take. It is 0 where nothing needs
+// the number: the run has no limit of samples, and its samples have no tokens.
 func (m *Machine) samples(t *TaskState) int64 {
 	limits := &m.config.Stop
 	if limits.Samples == 0 && limits.TokensPerSample == 0 {
@@ -132,8 +132,8 @@ func (m *Machine) endAll(o Outcome) {
 	}
 }
 
-// isLate tells whether a task is of an earlier round than the one under way. Where rounds overlap
-// no task is late for that reason.
+// isLate reports whether a task was issued in an earlier round than the one under way. Where rounds
+// overlap no task is late for that reason.
 func (m *Machine) isLate(t *TaskState) bool {
 	return int(t.Round) < m.round.Round && m.overlapping == nil
 }
@@ -176,8 +176,8 @@ func (m *Machine) endUnderWay() {
 	}
 }
 
-// standing is what the closing rule may know of the round under way. Updates of earlier rounds that
-// are used count for the model and not for closing.
+// standing returns what the closing rule may know of the round under way. Late updates of earlier
+// rounds enter the model but do not count for closing.
 func (m *Machine) standing() closing.Standing {
 	r := &m.round
 	return closing.Standing{
@@ -188,7 +188,8 @@ func (m *Machine) standing() closing.Standing {
 	}
 }
 
-// stale tells whether an update that starts from a version of the model is too old by now.
+// stale reports whether an update that starts from this version of the model is too old to count now,
+// by the rule for late updates or that of rounds that overlap.
 func (m *Machine) stale(model uint64) bool {
 	age := int(m.tasks.model - model)
 	return age > 0 && m.lateness != nil && !m.lateness.Keeps(age)

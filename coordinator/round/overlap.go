@@ -2,14 +2,15 @@ package round
 
 import "math/bits"
 
-// LastWork is when a client's work of a round ended, its upload apart.
+// LastWork is when a client had done the local steps of its last accepted task, before its upload.
 type LastWork struct {
-	// Round is the round of the client's last task, 0 if it had none.
+	// Round is the round of that task, 0 if there was none.
 	Round int32
 	End   Time
 }
 
-// workers is how many clients go on with their work while updates are sent.
+// workers returns the number of clients that go on computing while updates are sent: all simulated
+// ones, or 0 unless computing overlaps with transfers.
 func (c *Config) workers() int {
 	if c.Overlap == 0 {
 		return 0
@@ -17,9 +18,10 @@ func (c *Config) workers() int {
 	return c.Clients
 }
 
-// subtractAhead takes off a task's plan what its client has computed before the model is there: it
-// went on when its work of the round before was done, and waits for the model after Overlap
-// steps, which is as far as it can come. A client that will drop out works as planned.
+// subtractAhead subtracts from a task's plan the computing that its client has done before it has the
+// model. Such a client had an accepted task in the round before, and has gone on computing since that
+// was done, for at most Overlap local steps, after which it waits for the model. The plan of a client
+// that will drop out is not changed.
 func (m *Machine) subtractAhead(t *TaskState, p *Plan) {
 	if int(t.Client) >= len(m.lastWork) || p.Drops {
 		return

@@ -32,9 +32,9 @@ func (m *Machine) measurePace() {
 	r.Pace.Step += float64(weight * (perStep - r.Pace.Step))
 }
 
-// Share is the part of a run that is over at a time, by the limit that it is nearest to: 0 to 1. stop
-// sums up the rounds so far. Share is NaN if no limit is set but targets, which do not say when a run
-// reaches them.
+// Share returns which part of a run is over at the time now, from 0 to 1, by the limit that the run is
+// nearest to. stop sums up the rounds so far. It is NaN if no limit is set but targets, of which it is
+// not known when the run reaches them.
 func (l *Limits) Share(now Time, stop *Stop) float64 {
 	share := math.NaN()
 	for _, x := range []struct{ done, limit int64 }{
@@ -52,8 +52,8 @@ func (l *Limits) Share(now Time, stop *Stop) float64 {
 	return share
 }
 
-// nearer is the greater one of a share of a run, NaN where none is known yet, and the part of a limit
-// that is done, at most 1. A limit of 0 is not set.
+// nearer returns the greater one of two parts of a run that are over: share, NaN while none is known,
+// and done/limit, at most 1. A limit of 0 is not set, and leaves share.
 func nearer(share, done, limit float64) float64 {
 	if limit == 0 {
 		return share

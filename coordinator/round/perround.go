@@ -17,8 +17,8 @@ func (m *Machine) closingRule() closing.Rule {
 	return m.round.Closing.Rule()
 }
 
-// settleClosing settles the numbers by which the round that opens will close, if they follow the round.
-// p is what its schedules knew.
+// settleClosing calculates the numbers by which the round that opens will close, such as its deadline,
+// if the closing rule has formulas for them. p is what the round's schedules knew.
 func (m *Machine) settleClosing(p schedule.Progress) error {
 	if m.perRound == nil {
 		return nil
@@ -45,7 +45,8 @@ func (m *Machine) settleClosing(p schedule.Progress) error {
 	return nil
 }
 
-// holdToClosing tells the sampling the deadline of the round under way, if it follows the round.
+// holdToClosing sets the deadline that the sampling limits local steps by to that of the round under
+// way, if deadlines differ from round to round.
 func (m *Machine) holdToClosing() {
 	if m.perRound != nil {
 		m.sampling.setup.Deadline = m.round.Closing.Deadline
@@ -100,8 +101,9 @@ func (m *Machine) expectedMean() float64 {
 	return sum / float64(len(seconds))
 }
 
-// expectedQuantile is the least of these times within which a part of the clients, 0 to 1, is expected
-// to be done. It is NaN for another part.
+// expectedQuantile returns the quantile of expectedTimes at a part from 0 to 1, in seconds: the shortest
+// of these times within which that part of the clients is expected to be done. It is NaN for another
+// part.
 func (m *Machine) expectedQuantile(part float64) float64 {
 	isPart := part >= 0 && part <= 1
 	if !isPart {
@@ -113,6 +115,6 @@ func (m *Machine) expectedQuantile(part float64) float64 {
 	return seconds[max(0, within-1)]
 }
 
-// partTolerance is by how much a part of the clients may be above a whole number of them and count as
-// that, as a part of all.
+// partTolerance is how much a part may exceed a whole number of clients and still count as that number,
+// so that rounding errors of a formula do not ask for one client more.
 const partTolerance = 1e-12

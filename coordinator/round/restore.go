@@ -73,10 +73,9 @@ func (m *Machine) State() State {
 	return s
 }
 
-// Restore makes a machine that goes on from state s: it has the same effects after the same events
-// as the machine that s was taken from. s must come from [Machine.State] under an equal
-// configuration c, which the caller has to make sure. A state of another number of clients or
-// devices is refused.
+// Restore makes a machine that continues from state s: it has the same effects after the same events
+// as the machine that s was taken from. The caller makes sure that s comes from [Machine.State] under
+// an equal configuration c. A state of another number of clients or devices is refused.
 func Restore(c Config, s State) (*Machine, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -149,7 +148,7 @@ func (s *State) fits(c *Config) error {
 	}{
 		{"steps done of %d clients, the run has %d", len(s.StepsDone), c.learners()},
 		{"the presence of %d devices, the run has %d", len(s.Present), c.Devices.Count},
-		{"what %d devices told, the run has %d", len(s.Known), c.Devices.Count},
+		{"what is known of %d devices, the run has %d", len(s.Known), c.Devices.Count},
 		{"%d batteries, the run has %d", len(s.Charges), charges},
 		{"the ends of work of %d clients, the run has %d", len(s.LastWork), c.workers()},
 	} {
@@ -160,8 +159,9 @@ func (s *State) fits(c *Config) error {
 	return nil
 }
 
-// resume puts back what follows from a task or candidate under way, of whose
-// transfer the first of left is left. It returns the rest.
+// resume restores what follows from a task, a candidate or the transfer of a site: it counts one
+// without a plan, and puts a shared transfer that is under way back on its link. remaining[0] is the
+// work that is left of that transfer. It returns the elements of remaining for those that follow.
 func (m *Machine) resume(t *TaskState, remaining []fairshare.Work) []fairshare.Work {
 	if t.Status == TaskIssued {
 		m.unplanned++

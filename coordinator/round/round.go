@@ -42,6 +42,8 @@ func (m *Machine) openRound() error {
 		return err
 	}
 	if m.overlapping != nil {
+		// The round begins at once, with tasks of earlier rounds. Other rounds have their deadline set
+		// when their tasks are placed on the clock.
 		m.setDeadline()
 	} else {
 		for _, tasks := range m.tasks.lists() {
@@ -114,8 +116,8 @@ func (r *RoundState) decide(c *Config, p schedule.Progress) error {
 	return nil
 }
 
-// badLocalSteps is the error of a schedule whose K is out of range. A schedule with a method Check
-// says why by itself.
+// badLocalSteps returns the error for a schedule whose K is out of range. A schedule with a method
+// Check explains the reason itself.
 func (r *RoundState) badLocalSteps(c *Config, p schedule.Progress) error {
 	if k, ok := c.K.(interface{ Check(schedule.Progress) error }); ok {
 		if err := k.Check(p); err != nil {
@@ -265,8 +267,10 @@ func (m *Machine) planned(e *Event) error {
 	return m.placeTasks()
 }
 
-// adjustPlan cuts a plan to what its client does. A candidate answers with a number, whose upload
-// takes no time. A client that was chosen from the candidates holds the model already.
+// adjustPlan cuts a plan, in place, to what its client does. A candidate answers with a number, whose
+// upload takes no time, and a dropout after that answer does not matter. A client that was chosen from
+// the candidates has the model already, so its download and the time for it are left out. A plan
+// without dropout has Dropout 0.
 func (m *Machine) adjustPlan(p *Plan) {
 	switch {
 	case m.candidates.underWay():
@@ -479,9 +483,12 @@ func (m *Machine) advance(t *TaskState, timer Timer) error {
 	return m.complete(t, false)
 }
 
-// complete gives a task its outcome: its update arrived or, if drops, its client dropped out. The
-// round closes when its rule says so. Otherwise the slots that the task has freed are filled.
+// complete ends a task: its update has arrived or, if drops, its client has dropped out. The task gets
+// its outcome, and the round closes if that is its last task or its closing rule says so. Where rounds
+// overlap, or a round has found no client so far, the slots that the task has freed are filled.
 func (m *Machine) complete(t *TaskState, drops bool) error {
+	// With secure aggregation of rounds that overlap the local steps are done, and the client waits for
+	// a group to agree on masks with.
 	if m.isReady(t, drops) {
 		return m.formGroup()
 	}
@@ -489,6 +496,7 @@ func (m *Machine) complete(t *TaskState, drops bool) error {
 	o := m.outcomeOf(t, drops)
 	m.setOutcome(t, o)
 	switch {
+	// A group of secure aggregation makes one round.
 	case m.groupEnds(t.Task):
 		return m.closeRound()
 	case m.config.SiteRounds > 0:
@@ -498,6 +506,7 @@ func (m *Machine) complete(t *TaskState, drops bool) error {
 		if m.issuedInRound() > 0 {
 			return nil
 		}
+	// Unless rounds overlap, a freed client is not given another task of the same round.
 	case m.overlapping == nil:
 		isLast := m.tasks.current() == 0
 		if isLast || m.closingRule().Close(m.standing()) {
@@ -515,8 +524,9 @@ func (m *Machine) complete(t *TaskState, drops bool) error {
 	return m.fillSlots()
 }
 
-// outcomeOf is the outcome of a task that ends now. If its client drops out, the task's plan says so
-// from here on: where transfers are shared it may not have said it before.
+// outcomeOf returns the outcome of a task that ends now. If its client drops out, this is written into
+// the task's plan, which did not have it where transfers are shared and the client was not available
+// any longer.
 func (m *Machine) outcomeOf(t *TaskState, drops bool) Outcome {
 	switch {
 	case t.Forced != Accepted:
@@ -559,7 +569,7 @@ func (m *Machine) closeRound() error {
 		if m.overlapping == nil {
 			return nil
 		}
-		// While the sum is recovered, others go on.
+		// While the sum is recovered, other clients work on their tasks.
 		m.tasks.shrink(r.Outcomes[Accepted])
 		return m.fillSlots()
 	}
@@ -608,8 +618,9 @@ func (m *Machine) requestTraining() {
 	}
 }
 
-// trained counts the next model after training, whose mean loss and losses of single updates it
-// takes. It releases the models that no task needs any more.
+// trained handles the result of training: the next model exists, and versions that no task needs any
+// more are released. loss is the mean of losses, which has one loss for each accepted update. A loss
+// that is not finite is an error, but that a device reports none is not.
 func (m *Machine) trained(loss float64, losses []float64) error {
 	if m.phase != Training {
 		return fmt.Errorf("round: a training result while the machine was %v", m.phase)
@@ -633,7 +644,7 @@ func (m *Machine) trained(loss float64, losses []float64) error {
 	if err := m.trimLosses(losses); err != nil {
 		return err
 	}
-	// No measurement is of the new model.
+	// The new model has not been measured yet.
 	m.stop.Evaluated = false
 	m.stop.ClientsEvaluated = false
 	return m.evaluateIfDue()
@@ -662,7 +673,8 @@ func (m *Machine) trimLosses(losses []float64) error {
 	return nil
 }
 
-// evaluateIfDue has the round's model measured when that is due. Otherwise the round is over.
+// evaluateIfDue has the round's model measured if that is due, after which [Machine.evaluated] ends the
+// round. Otherwise it ends the round at once.
 func (m *Machine) evaluateIfDue() error {
 	if m.requestEvaluation() {
 		return nil
@@ -681,10 +693,10 @@ func (m *Machine) requestEvaluation() (due bool) {
 	return due
 }
 
-// evaluation says how the newest model is to be measured: on the held-out samples or not, and on the
-// clients' own samples in the round of the number clients, 0 for not at all. That is as the
-// configuration says after a round and, once the run is to stop, in every way in which the newest
-// model has not been measured.
+// evaluation returns how the newest model is to be measured now. heldOut says whether on the held-out
+// samples. clients is the number of the round to which a measurement on the clients' own samples
+// belongs, 0 for no such measurement. After a round the timetables of the configuration decide. Once
+// the run is to stop, the final model is measured in each way in which it has not been measured yet.
 func (c *Config) evaluation(r *RoundState, stop *Stop) (heldOut bool, clients int) {
 	if !c.Train {
 		return false, 0
@@ -694,7 +706,6 @@ func (c *Config) evaluation(r *RoundState, stop *Stop) (heldOut bool, clients in
 	end := int64(r.End)
 	heldOut = c.Evaluate.Due(number, previousEnd, end)
 	byClient := c.EvaluateClients.Due(number, previousEnd, end)
-	// The run is to stop: what has not been measured of the final model is measured now.
 	if stop.Reason != "" {
 		number = stop.Rounds
 		heldOut = !stop.Evaluated
@@ -706,8 +717,9 @@ func (c *Config) evaluation(r *RoundState, stop *Stop) (heldOut bool, clients in
 	return heldOut, clients
 }
 
-// evaluated takes the measurement of the newest model. After a round it goes into the report and the
-// plateau. At the end of the run it is that of the final model.
+// evaluated handles the measurement of the newest model. loss and metrics are those on the held-out
+// samples, if these were measured. After a round they enter the report and the plateau, and the next
+// round begins. Once the run is to stop they are those of the final model, and the run ends.
 func (m *Machine) evaluated(loss float64, metrics []float64) error {
 	if m.phase != Evaluating {
 		return fmt.Errorf("round: an evaluation while the machine was %v", m.phase)
@@ -784,8 +796,9 @@ func (r *RoundState) measureStragglers() {
 	r.StragglerShare = Straggling(r.Times) / float64(r.End-r.Start)
 }
 
-// reached tells whether a run has reached one of its limits with the round of a report, and which.
-// stop sums up the run up to that round. The limit of virtual time has a timer, see [RunEnds].
+// reached reports whether a run has reached one of its limits with the round of a report. reason says
+// which, in words for people. stop sums up the run up to that round. The limit of virtual time has a
+// timer, see [RunEnds].
 func (l *Limits) reached(report *Report, stop *Stop) (reason string, ok bool) {
 	if report.Evaluated {
 		if t := metric.Reached(l.Targets, report.ValidationLoss, report.Metrics); t != nil {
@@ -803,7 +816,7 @@ func (l *Limits) reached(report *Report, stop *Stop) (reason string, ok bool) {
 	case l.Tokens > 0 && report.Tokens >= l.Tokens:
 		return fmt.Sprintf("%d tokens", l.Tokens), true
 	}
-	// Budgets of what clients use come last. A limit of 0 means that there is none.
+	// A limit of 0 means that there is none.
 	for _, b := range stop.Used.budgets(&l.Budget) {
 		if b.limit > 0 && b.used >= b.limit {
 			return fmt.Sprintf("%.6g %s", b.limit, b.unit), true
@@ -852,8 +865,7 @@ func (m *Machine) stopRun(reason string) error {
 	return nil
 }
 
-// runStopped ends the run: it tells the driver how the run has ended, and the machine takes no more
-// events.
+// runStopped ends the run: the driver gets how it has ended, and the machine takes no more events.
 func (m *Machine) runStopped() {
 	m.phase = Stopped
 	stop := m.Stop()

@@ -75,8 +75,8 @@ func newSampling(c *Config, clients *clients, r *RoundState) (s sampling, err er
 	return s, nil
 }
 
-// firstSteps says a client's local steps in round 1, before a selection limits them.
-// The schedules are asked only if it is.
+// firstSteps returns a function that gives a client's local steps in round 1, before a selection limits
+// them. The schedules are called at most once, and only if the function is.
 func (c *Config) firstSteps() func(client int) int {
 	first := sync.OnceValue(func() int {
 		p := schedule.Progress{Setup: c.Setup, Round: 1, StragglerShare: math.NaN()}
@@ -91,7 +91,8 @@ func (c *Config) firstSteps() func(client int) int {
 	}
 }
 
-// stepsOf is the number of local steps that a client takes for a K of k, where schedules count epochs.
+// stepsOf returns the number of local steps that a client takes where schedules count epochs. k is the
+// K of the schedule, in parts of an epoch of the client's samples.
 func (c *Config) stepsOf(client, k int) int {
 	return min(c.Epochs.ForClient(client).Steps(k, float64(c.Samples(client))), MaxLocalSteps)
 }
@@ -106,6 +107,7 @@ func (s *sampling) cohort(slots int) []int32 {
 	for len(s.chosen) < slots {
 		client, ok := s.order.Next()
 		switch {
+		// The order has no more clients, so the loop ends.
 		case !ok:
 			slots = 0
 		case !s.clients.available(client):
@@ -118,8 +120,8 @@ func (s *sampling) cohort(slots int) []int32 {
 	return s.chosen
 }
 
-// draw draws one of the available clients, for the task of a number. False means that none is
-// available.
+// draw draws one of the available clients. The draw is keyed by the number of the task that the client
+// will get. ok is false if no client is available.
 func (s *sampling) draw(task uint64) (client int, ok bool) {
 	return selection.Draw(
 		s.drawing,
@@ -130,8 +132,9 @@ func (s *sampling) draw(task uint64) (client int, ok bool) {
 	)
 }
 
-// setRoundDeadline sets the time by which the clients of a round are to be done, where the selection
-// gives one and the closing rule none. Devices of whose times nothing is known have no say.
+// setRoundDeadline sets the time within which the clients of a round are to be done, where the selection
+// limits local steps and the closing rule has no deadline. The selection derives it from the expected
+// times of these clients, without devices of which no time is known.
 func (s *sampling) setRoundDeadline(clients []int32) {
 	if s.limiting == nil || s.setup.Deadline > 0 {
 		return
@@ -145,8 +148,8 @@ func (s *sampling) setRoundDeadline(clients []int32) {
 	s.round.Limit = s.limiting.Deadline(&s.setup, clients, s.scheduledSteps)
 }
 
-// steps is the number of local steps that a client is asked for in the round under way: those of
-// its schedule, lowered to the selection's limit.
+// steps returns the number of local steps of a client's task in the round under way: that of the
+// schedule, lowered to the selection's limit, and at least 1.
 func (s *sampling) steps(client int) int {
 	steps := s.round.LocalSteps
 	if _, ok := s.clients.device(client); !ok {
@@ -159,8 +162,9 @@ func (s *sampling) steps(client int) int {
 	return steps
 }
 
-// rate is the learning rate of a client's task of some local steps: the round's, or the selection's.
-// Devices of whose times nothing is known have the round's.
+// rate returns the learning rate of a client's task with this many local steps: the round's, unless the
+// selection gives rates to clients by their expected times. A device of which no time is known has the
+// round's.
 func (s *sampling) rate(client, steps int) float64 {
 	if s.rating == nil || !s.clients.canLimit(client) {
 		return s.round.LearningRate
@@ -169,7 +173,7 @@ func (s *sampling) rate(client, steps int) float64 {
 	return s.rating.Rate(&s.limits, client, steps, s.round.LearningRate)
 }
 
-// scheduledSteps is a simulated client's number of local steps in the round under way, before the
+// scheduledSteps returns a simulated client's number of local steps in the round under way, before the
 // selection limits it.
 func (s *sampling) scheduledSteps(client int) int {
 	if s.config.Epochs.Batch > 0 {
@@ -178,8 +182,8 @@ func (s *sampling) scheduledSteps(client int) int {
 	return s.round.LocalSteps
 }
 
-// excludes tells whether the selection leaves a client out of the round, because it can do no local
-// step in time.
+// excludes reports whether the selection leaves a client out of the round, because the client can do
+// no local step in time.
 func (s *sampling) excludes(client int) bool {
 	if s.limiting == nil || !s.clients.canLimit(client) {
 		return false
@@ -187,8 +191,8 @@ func (s *sampling) excludes(client int) bool {
 	return s.limiting.Limit(&s.setup, client, s.scheduledSteps(client)) == 0
 }
 
-// excludesAll tells whether the selection leaves out every client, so that the round would wait for
-// ever. It looks at all clients only if the round's order has met one that is left out.
+// excludesAll reports whether the selection leaves out every client, so that the round would wait for
+// ever. All clients are checked only if the round's order has come to one that is left out.
 func (s *sampling) excludesAll() bool {
 	if s.round.Excluded == 0 {
 		return false
@@ -228,7 +232,7 @@ func (s *sampling) trained(all *tasks, losses []float64) error {
 					s.round.Round,
 				)
 			}
-			// Devices that are not drawn by the selection are none of its business.
+			// The selection knows nothing of devices that it does not draw.
 			if int(t.Client) < s.setup.Clients {
 				s.following.Trained(int(t.Client), losses[reported])
 			}

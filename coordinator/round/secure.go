@@ -90,7 +90,7 @@ type SecureMember struct {
 // stays is the value of Leaves of a client that does not drop out.
 const stays = Time(math.MaxInt64)
 
-// secure is the part of the machine that plays the stages. Its members are in the order of their
+// secure is the part of the machine that simulates the stages. Its members are in the order of their
 // tasks' numbers, which is also that of the ring: cohorts are drawn at random.
 type secure struct {
 	config  *Secure
@@ -120,8 +120,10 @@ func newSecure(c *Secure, s *State) *secure {
 	}
 }
 
-// add notes a client's stages and when it drops out, which the plan counts in time of work. The plan
-// then says what becomes of the task alone.
+// add adds a member with its stages and with when it drops out, which the plan counts in time of work:
+// the time of the stages is part of it. The dropout is removed from the plan, since it is known only
+// after the stages have been simulated when it falls in the task. stages is nil for a device that has
+// not finished the first two stages.
 func (s *secure) add(task uint64, stages *Stages, p *Plan) {
 	x := SecureMember{
 		Task:   task,
@@ -140,7 +142,9 @@ func (s *secure) add(task uint64, stages *Stages, p *Plan) {
 	s.members = append(s.members, x)
 }
 
-// joinSecure notes the client of a task whose plan has come among those that aggregate securely.
+// joinSecure adds the client of task t, whose plan event e has, to those that aggregate securely: to the
+// members of the round or, where rounds overlap, to the clients that take their local steps before they
+// join a group.
 func (m *Machine) joinSecure(t *TaskState, e *Event) {
 	if m.overlapping != nil && e.Stages != nil {
 		m.secure.addWaiting(t.Task, e.Stages, &e.Plan)
@@ -169,27 +173,29 @@ func (s *secure) uploaded(task uint64) {
 	}
 }
 
-// exchange is one stage in which members send a message. It starts at from and ends after at most
-// limit (0: no limit). in says who is in it, by index; own is how long it takes a member, and before
-// how much work the member has done before. done is called for each member in the stage with the time
-// at which it is done, or leaves. The result is when the stage ends.
+// exchange simulates one stage in which members send a message, and returns when the stage ends. It
+// starts at from and ends when the last member is done, after limit at the latest (0 means no limit).
+// takesPart reports whether the member with an index is in the stage, duration returns how long the
+// stage takes a member, and workBefore how much work the member has done before. done is called for
+// each member in the stage with the time at which it is done or, if leaves, drops out. That time may
+// lie after the end of the stage.
 func (s *secure) exchange(
 	from, limit Time,
-	in func(i int) bool,
-	own, before func(*SecureMember) Time,
+	takesPart func(i int) bool,
+	duration, workBefore func(*SecureMember) Time,
 	done func(i int, at Time, leaves bool),
 ) Time {
 	end := from
 	for i := range s.members {
-		if !in(i) {
+		if !takesPart(i) {
 			continue
 		}
 		x := &s.members[i]
-		took := own(x)
+		took := duration(x)
 		// Leaves is measured in the member's own work, so what it did before is subtracted.
-		leaves := x.Leaves-before(x) < took
+		leaves := x.Leaves-workBefore(x) < took
 		if leaves {
-			took = max(0, x.Leaves-before(x))
+			took = max(0, x.Leaves-workBefore(x))
 		}
 		at := from + took
 		done(i, at, leaves)
@@ -201,17 +207,18 @@ func (s *secure) exchange(
 	return end
 }
 
-// setUpSecure plays the stages of keys and shares of the round's tasks, which all have their plans and
-// start together. A task that goes on begins when the stages are over: the time until then counts to
-// its download. Others end in them.
+// setUpSecure simulates the stages of keys and shares of the round's tasks, which all have their plans
+// and start together. The work of a task begins when the stages are over, and the time until then counts
+// as part of its download. The tasks of members that leave or are late in a stage end there.
 func (m *Machine) setUpSecure() {
 	slices.SortFunc(m.secure.members, func(a, b SecureMember) int { return cmp.Compare(a.Task, b.Task) })
 	m.exchangeSecrets(m.round.Start, func(*SecureMember) Time { return 0 })
 }
 
-// exchangeSecrets plays the stages of keys and shares of the members from a time on. done is how much
-// work of its own a member has done before. A member's task goes on when the stages are over, or ends
-// in them.
+// exchangeSecrets simulates the stages of keys and shares of the members from the time start. done
+// returns how much work of its own a member has done before. A member's task continues when the stages
+// are over. It ends in them if the member leaves, takes longer than the limit or has too few neighbours,
+// or if the round is refused because too few members are left.
 func (m *Machine) exchangeSecrets(start Time, done func(*SecureMember) Time) {
 	s := m.secure
 	// ends holds for each member when it has done the newest stage.
@@ -219,7 +226,7 @@ func (m *Machine) exchangeSecrets(start Time, done func(*SecureMember) Time) {
 	leave := func(i int, at Time, leaves bool) {
 		x := &s.members[i]
 		if leaves {
-			m.endInSetUp(x.Task, at, true, Accepted)
+			m.endInSetUp(x.Task, at, Dropped)
 			x.HasStages = false
 			return
 		}
@@ -262,7 +269,7 @@ func (m *Machine) endLate(ends []Time, end Time, finish func(*SecureMember)) (co
 		switch {
 		case !x.HasStages:
 		case ends[i] > end:
-			m.endInSetUp(x.Task, end, false, Late)
+			m.endInSetUp(x.Task, end, Late)
 			x.HasStages = false
 		default:
 			finish(x)
@@ -289,7 +296,7 @@ func (m *Machine) dropLonely(end Time) (count int) {
 			case neighbours(i) < s.config.Threshold:
 				x.Finished = false
 				x.HasStages = false
-				m.endInSetUp(x.Task, end, false, Cancelled)
+				m.endInSetUp(x.Task, end, Cancelled)
 				changed = true
 			default:
 				count++
@@ -299,13 +306,14 @@ func (m *Machine) dropLonely(end Time) (count int) {
 	return count
 }
 
-// inRing returns a function that counts, for the member with an index, its neighbours in the ring
-// for which is holds. is takes a member's index, too. The ring has the members that sent keys, in
-// order of their tasks. inRing takes time in proportion to the members, and each count takes
+// inRing returns a function that counts, for the member with an index, those of its neighbours in the
+// ring for which matches is true. matches takes a member's index, too. The ring has the members that
+// sent keys, in order of their tasks, and the Neighbours members nearest to a member, half on either
+// side, are its neighbours. inRing takes time in proportion to the members, and each count takes
 // constant time.
-func (s *secure) inRing(is func(i int) bool) func(i int) int {
+func (s *secure) inRing(matches func(i int) bool) func(i int) int {
 	place := make([]int, len(s.members))
-	// sums holds how many members up to each place of the ring fulfil the condition.
+	// sums[k] is how many of the first k members of the ring match.
 	sums := []int{0}
 	for i := range s.members {
 		place[i] = len(sums) - 1
@@ -313,7 +321,7 @@ func (s *secure) inRing(is func(i int) bool) func(i int) int {
 			continue
 		}
 		sum := sums[len(sums)-1]
-		if is(i) {
+		if matches(i) {
 			sum++
 		}
 		sums = append(sums, sum)
@@ -324,7 +332,7 @@ func (s *secure) inRing(is func(i int) bool) func(i int) int {
 	between := func(from, to int) int { return sums[to] - sums[from] }
 	return func(i int) int {
 		itself := 0
-		if is(i) {
+		if matches(i) {
 			itself = 1
 		}
 		// In so small a ring all other members are neighbours.
@@ -344,9 +352,10 @@ func (s *secure) inRing(is func(i int) bool) func(i int) int {
 	}
 }
 
-// endInSetUp has a task end at a time before its work begins: its client drops out, or the outcome is
-// known.
-func (m *Machine) endInSetUp(task uint64, at Time, drops bool, forced Outcome) {
+// endInSetUp has a task end at the time at, in the stages of keys and shares, with outcome o, by
+// changing its plan to last until then. A client that drops out (Dropped) does so by the plan; other
+// outcomes are forced on the task.
+func (m *Machine) endInSetUp(task uint64, at Time, o Outcome) {
 	t := m.tasks.find(task)
 	// Where rounds overlap the steps have been taken, and what follows them counts as the upload.
 	if m.overlapping != nil {
@@ -356,30 +365,34 @@ func (m *Machine) endInSetUp(task uint64, at Time, drops bool, forced Outcome) {
 		t.Compute = 0
 		t.Upload = 0
 	}
-	t.Forced = forced
-	t.Drops = drops
-	t.Dropout = 0
-	if drops {
+	if o == Dropped {
+		t.Forced = Accepted
+		t.Drops = true
 		t.Dropout = at - t.Start
+		return
 	}
+	t.Forced = o
+	t.Drops = false
+	t.Dropout = 0
 }
 
-// refuseSecure ends all tasks that are still in the stages at a time: too few clients are left for a
-// sum that hides any of them. The round then has no update.
+// refuseSecure ends all tasks that are still in the stages at the time at, because too few clients are
+// left for a sum that hides each of them. The round then has no update.
 func (m *Machine) refuseSecure(at Time) {
 	s := m.secure
 	m.round.Secure.Unrecovered = 1
 	for i := range s.members {
 		x := &s.members[i]
 		if x.HasStages {
-			m.endInSetUp(x.Task, at, false, Cancelled)
+			m.endInSetUp(x.Task, at, Cancelled)
 			x.HasStages = false
 			x.Finished = false
 		}
 	}
 }
 
-// startWork has the tasks of the members begin when the stages of keys and shares are over.
+// startWork has the tasks of the members begin at the time end, when the stages of keys and shares that
+// began at start are over. A member that leaves during its task drops out of it.
 func (m *Machine) startWork(start, end Time) {
 	s := m.secure
 	for i := range s.members {
@@ -402,8 +415,8 @@ func (m *Machine) startWork(start, end Time) {
 	}
 }
 
-// startUpload has a member's upload begin at a time, after the stages of keys and shares of a group. The
-// time since it has taken its steps counts to the upload.
+// startUpload has a member's upload begin at the time from, after the stages of keys and shares of its
+// group, where rounds overlap. The time since the end of its local steps counts as part of the upload.
 func (m *Machine) startUpload(t *TaskState, x *SecureMember, from Time) {
 	t.Upload = from + x.Upload - (t.Start + t.Download + t.Compute)
 	leaves := x.Leaves - (x.Work - x.Upload) - (x.Stages.Keys + x.Stages.Shares)
@@ -413,8 +426,9 @@ func (m *Machine) startUpload(t *TaskState, x *SecureMember, from Time) {
 	}
 }
 
-// addWaiting notes a client whose task is to end with its local steps, where rounds overlap. The plan then
-// says what becomes of it until then. Plans come in any order, and members stand in that of their tasks.
+// addWaiting adds a client that takes its local steps and then waits for a group, where rounds overlap.
+// Its plan is cut to the download and the local steps, with the dropout only if that falls in them. Plans
+// arrive in any order, and the clients are kept in the order of their tasks.
 func (s *secure) addWaiting(task uint64, stages *Stages, p *Plan) {
 	x := SecureMember{
 		Task:      task,
@@ -436,8 +450,8 @@ func (s *secure) addWaiting(task uint64, stages *Stages, p *Plan) {
 	s.waiting = slices.Insert(s.waiting, i, x)
 }
 
-// takeWaiting removes the member of a task from those that are in no group, and returns it. It is false if
-// there is none.
+// takeWaiting removes the member with this task from those that are in no group, and returns it. ok is
+// false if it is not among them.
 func (s *secure) takeWaiting(task uint64) (x SecureMember, ok bool) {
 	i, ok := slices.BinarySearchFunc(s.waiting, task, byTask)
 	if !ok {
@@ -448,8 +462,9 @@ func (s *secure) takeWaiting(task uint64) (x SecureMember, ok bool) {
 	return x, true
 }
 
-// isReady has a task that has come to the end of its local steps wait for a group, where rounds overlap. It
-// is false for one that is in a group, or that drops out.
+// isReady reports whether a task that comes to the end of its timer now has done its local steps and
+// waits for a group from here on, which it also notes. It is false for a task that is in a group, whose
+// upload is complete, for one whose client drops out, and unless rounds overlap with secure aggregation.
 func (m *Machine) isReady(t *TaskState, drops bool) bool {
 	s := m.secure
 	if s == nil || m.overlapping == nil {
@@ -458,7 +473,7 @@ func (m *Machine) isReady(t *TaskState, drops bool) bool {
 	if _, waits := slices.BinarySearchFunc(s.waiting, t.Task, byTask); !waits {
 		return false
 	}
-	// A client that has left in its steps is in no group.
+	// A client that drops out during its local steps joins no group.
 	if drops {
 		s.takeWaiting(t.Task)
 		return false
@@ -467,9 +482,11 @@ func (m *Machine) isReady(t *TaskState, drops bool) bool {
 	return true
 }
 
-// formGroup makes those that wait the members of the round, if as many wait as close it and no group is
-// under way. They go through the stages of keys and shares from now on, and their tasks end with their
-// masked uploads. A member whose base model has become too old ends here, as one that is late.
+// formGroup makes clients that wait the members of the round, in the order in which they became ready, if
+// as many wait as close a round and no group is under way. They go through the stages of keys and shares
+// from now on, and their tasks end with their masked uploads. The task of a waiting client whose base
+// model has become too old ends here as late. Nothing happens unless rounds overlap with secure
+// aggregation.
 func (m *Machine) formGroup() error {
 	s := m.secure
 	if s == nil || m.overlapping == nil || len(s.members) > 0 {
@@ -506,8 +523,8 @@ func (m *Machine) formGroup() error {
 	return nil
 }
 
-// groupSize is the fewest of those that wait with which the closing rule closes a round; 0: there are too
-// few.
+// groupSize returns the smallest number of updates with which the closing rule closes a round, if as many
+// clients wait; 0 if fewer do.
 func (m *Machine) groupSize() int {
 	waiting := len(m.secure.ready)
 	n := sort.Search(waiting+1, func(n int) bool {
@@ -519,8 +536,9 @@ func (m *Machine) groupSize() int {
 	return n
 }
 
-// groupEnds counts a task of the group that has its outcome, and reports whether it was the last one: the
-// round then closes.
+// groupEnds counts a task that has its outcome, if it belongs to the group under way, and reports whether
+// it was the last of the group: the round then closes. It is false unless rounds overlap with secure
+// aggregation.
 func (m *Machine) groupEnds(task uint64) bool {
 	s := m.secure
 	if s == nil || m.overlapping == nil || s.find(task) == nil {
@@ -530,7 +548,8 @@ func (m *Machine) groupEnds(task uint64) bool {
 	return s.underWay == 0
 }
 
-// disband forgets all members, at the end of the run. What waits has no timer on the clock.
+// disband forgets all members, at the end of the run. The timers of tasks that wait for a group have
+// fallen due already, so they must not be cancelled again.
 func (m *Machine) disband() {
 	s := m.secure
 	for _, task := range s.ready {
@@ -542,8 +561,9 @@ func (m *Machine) disband() {
 	s.underWay = 0
 }
 
-// beginRecovery plays the stages of survivors and recovery of a round that has closed, and sets the
-// timer for their end.
+// beginRecovery simulates the stages of survivors and recovery of a round that has closed, and sets the
+// timer for their end. The round is marked as unrecovered if too few members have uploaded, signed or
+// revealed shares.
 func (m *Machine) beginRecovery() {
 	s := m.secure
 	survives := func(i int) bool { return s.members[i].Uploaded }
@@ -577,21 +597,20 @@ func (m *Machine) beginRecovery() {
 	s.timer = m.set(Timer{At: end, Priority: priorityTask, Kind: RecoveryEnds})
 }
 
-// countWhere returns how many members of the round the function is holds for, for example how many
-// have uploaded.
-func (s *secure) countWhere(is func(*SecureMember) bool) (n int) {
+// countWhere returns for how many members of the round matches is true.
+func (s *secure) countWhere(matches func(*SecureMember) bool) (n int) {
 	for i := range s.members {
-		if is(&s.members[i]) {
+		if matches(&s.members[i]) {
 			n++
 		}
 	}
 	return n
 }
 
-// recoverAll finds when every secret that is wanted has Threshold shares: of each member that has
-// uploaded, and of each that shared, left, and has a neighbour that uploaded. Those who have signed
-// reveal shares from a time on. It returns that time, or fails and returns when the last of them has
-// answered.
+// recoverAll returns when every secret that is needed has Threshold shares: that of each member that has
+// uploaded, and that of each that has shared its secrets, not uploaded, and has a neighbour that has. The
+// members that signed reveal their shares from the time from on. failed reports that the shares do not
+// suffice, and end is then when the last of these members has answered or left.
 func (s *secure) recoverAll(from Time, signed []bool) (end Time, failed bool) {
 	// answers holds for each member when it reveals its shares, or stays if it never does.
 	answers := make([]Time, len(s.members))
@@ -615,26 +634,27 @@ func (s *secure) recoverAll(from Time, signed []bool) (end Time, failed bool) {
 	}
 	slices.Sort(times)
 	uploads := s.inRing(func(i int) bool { return s.members[i].Uploaded })
-	enough := func(at Time) bool {
+	suffices := func(at Time) bool {
 		revealed := s.inRing(func(i int) bool { return answers[i] <= at })
 		for i := range s.members {
 			x := &s.members[i]
-			wanted := x.Uploaded || x.Finished && uploads(i) > 0
-			if wanted && revealed(i) < s.config.Threshold {
+			isNeeded := x.Uploaded || x.Finished && uploads(i) > 0
+			if isNeeded && revealed(i) < s.config.Threshold {
 				return false
 			}
 		}
 		return true
 	}
 	// More time never takes away a revealed share, so the first time that suffices can be searched.
-	i := sort.Search(len(times), func(i int) bool { return enough(times[i]) })
+	i := sort.Search(len(times), func(i int) bool { return suffices(times[i]) })
 	if i == len(times) {
 		return end, true
 	}
 	return times[i], false
 }
 
-// recovered goes on with a round whose sum is recovered, or cannot be: then none of its updates counts.
+// recovered completes a round at the end of its recovery, which timer t marks. If the sum could not be
+// recovered, none of the round's updates counts.
 func (m *Machine) recovered(t Timer) error {
 	if err := unset(&m.secure.timer, t); err != nil {
 		return err
@@ -658,8 +678,9 @@ func (m *Machine) revokeAll() {
 	}
 }
 
-// unrecovered takes it that the sum of a round with real devices could not be recovered: none of its
-// updates counts, and the model stays.
+// unrecovered handles the driver's event that the sum of a round with real devices could not be
+// recovered: none of its updates counts, and the model stays. It is ignored unless the machine waits for
+// the round to be trained with secure aggregation.
 func (m *Machine) unrecovered() error {
 	if m.phase != Training || m.secure == nil {
 		return nil

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// SiteState is what the machine remembers of one site that adds up before it sends: of the
-// clients that are behind it. A site fetches the model, has SiteRounds rounds of its own, each
-// until all whom it has asked are done, and sends one update. It asks those again whose update
-// it has and who are there.
+// SiteState is what the machine remembers of one site, which adds up the updates of the clients behind
+// it before it sends. A site fetches the model, has SiteRounds rounds of its own, each until all of its
+// tasks have ended, and sends one update. The next round of its own is for those clients whose update
+// it has and that are available.
 type SiteState struct {
 	// Transfer is the transfer between the site, which is its Client, and the server, numbered from
 	// 1.
@@ -19,7 +19,7 @@ type SiteState struct {
 	Open int32
 	// Counts is true once the site has had an update.
 	Counts bool
-	// Clients are those to be asked in the site's next round.
+	// Clients are those that get a task in the site's next round, if they are available.
 	Clients []int32
 }
 
@@ -68,12 +68,15 @@ func (m *Machine) transferSite(s *SiteState, stage Stage) error {
 	if way == nil {
 		return m.siteTransferred(s, stage)
 	}
-	s.Transfer.Stage, s.Transfer.Link = stage, way.Start(int64(m.now), s.Transfer.Task, int(s.Transfer.Client), 0)
+	s.Transfer.Stage = stage
+	// A site has no speed of its own: it takes what the link gives.
+	const unshared = 0
+	s.Transfer.Link = way.Start(int64(m.now), s.Transfer.Task, int(s.Transfer.Client), unshared)
 	return nil
 }
 
-// siteTransferred goes on after a transfer of a site: after the download with the site's first own
-// round, and after the upload with the end of the site's part in the round.
+// siteTransferred continues after a transfer of a site: after the download the site's first own round
+// begins, and after the upload the site's part in the round ends.
 func (m *Machine) siteTransferred(s *SiteState, stage Stage) error {
 	s.Transfer.Stage = NoStage
 	s.Transfer.Link = 0
@@ -119,8 +122,8 @@ func (m *Machine) siteRound(s *SiteState) error {
 	return m.endSite(s)
 }
 
-// siteTaskEnds goes on after task t of a client behind a site has ended with outcome o. Only a
-// client with an accepted update is asked again in the site's next own round, which begins when no
+// siteTaskEnds continues after task t of a client behind a site has ended with outcome o. Only a
+// client with an accepted update gets a task in the site's next own round, which begins when no
 // task of the site is open.
 func (m *Machine) siteTaskEnds(t *TaskState, o Outcome) error {
 	s := &m.sites[m.site(m.config.siteOf(t.Client))]

@@ -6,8 +6,8 @@ import (
 	"fedpace/coordinator/selection"
 )
 
-// slots is how many clients the round wants: as many as the cohort has free places or, where the
-// selection asks candidates, how many of those.
+// slots returns how many clients the round needs now: as many as the cohort has free places or, where
+// the selection asks candidates for their losses, the number of candidates.
 func (m *Machine) slots() int {
 	if m.config.asksCandidates() {
 		return selection.QueryOf(m.config.Select)
@@ -19,9 +19,9 @@ func (m *Machine) slots() int {
 	return slots
 }
 
-// issueInOrder gives tasks to the first available clients of the round's order, at most slots.
-// Where the selection asks candidates, these are given their part instead, and where sites add up,
-// the sites of the clients begin. It returns how many clients it has found.
+// issueInOrder gives tasks to the first available clients of the round's order, at most slots. Where
+// the selection asks candidates, the clients become candidates instead. Where sites add up, the sites
+// of the clients begin with their download. It returns how many clients it has found.
 func (m *Machine) issueInOrder(slots int) (issued int, err error) {
 	cohort := m.sampling.cohort(slots)
 	if m.config.asksCandidates() {
@@ -117,9 +117,10 @@ func (m *Machine) send(t *TaskState) {
 	x.Joules = m.clients.batteries.joules(x.Client)
 }
 
-// awaitAvailability sets a timer for the next change of availability, unless
-// there is one or none is to come. A task that has ended may make a change come
-// earlier, since its client's battery is charged from then on.
+// awaitAvailability sets a timer for the next change of availability, unless one
+// is set already or there will be no change. With batteries a timer that is set is
+// replaced if the change has become earlier, as when a task has ended and its
+// client's battery is charged from then on.
 func (m *Machine) awaitAvailability() error {
 	if m.change != 0 && m.clients.batteries == nil {
 		return nil

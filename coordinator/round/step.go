@@ -38,8 +38,9 @@ func unset(timer *uint64, t Timer) error {
 	return nil
 }
 
-// emitOutcome adds the outcome of a task or candidate to the effects, in place: it is
-// done once for each task of a run. newest is the version of the model.
+// emitOutcome adds the outcome o of a task or candidate, which ended at the time end, to the effects.
+// newest is the newest version of the model. The report is filled in place, without a copy, since this
+// happens once for each task of a run.
 func (s *step) emitOutcome(t *TaskState, o Outcome, end Time, newest uint64, candidate bool) {
 	e := grow(&s.effects.Ended)
 	e.Task = t.Task

@@ -113,19 +113,20 @@ func (t *TaskState) duration() Time {
 	return t.Download + t.Compute + t.Upload
 }
 
-// underWay tells whether a task has no outcome.
+// underWay reports whether a task has no outcome.
 func (t *TaskState) underWay() bool { return t.Status < TaskAccepted }
 
-// onClock tells whether the end of a task with a plan is to come on the clock, or has come.
+// onClock reports whether a task has been placed on the clock: a timer for its end is set or, where
+// transfers are shared, it is in one of its stages.
 func (t *TaskState) onClock() bool { return t.Timer != noTimer || t.Stage != NoStage }
 
-// atWork tells whether a candidate whose transfers are shared has yet to answer or drop out.
+// atWork reports whether a candidate whose transfers are shared has yet to answer or drop out.
 func (t *TaskState) atWork() bool {
 	isUnderWay := t.Stage != NoStage && t.Stage != Finished
 	return t.Timer != noTimer || isUnderWay
 }
 
-// find returns the task of a number in a list, nil if it is not there. Numbers ascend and may
+// find returns the task with this number in a list, nil if it is not there. Numbers ascend and may
 // have gaps.
 func find(list []TaskState, task uint64) *TaskState {
 	if len(list) == 0 || task < list[0].Task {
@@ -169,7 +170,7 @@ func (x *tasks) listOf(task uint64) *Tasks {
 	return &x.simulated
 }
 
-// find returns the task of a number, nil if there is none.
+// find returns the task with this number, nil if there is none.
 func (x *tasks) find(task uint64) *TaskState { return find(x.listOf(task).List, task) }
 
 // lists returns the tasks of simulated clients, then those of devices. Whatever is done for all
@@ -260,7 +261,7 @@ func (x *tasks) releaseStale(isStale func(model uint64) bool) {
 	}
 }
 
-// release tells the driver that no task will start from a version of the model any more.
+// release has the driver delete a version of the model, from which no task will start any more.
 func (x *tasks) release(model uint64) {
 	delete(x.versions, model)
 	x.step.effects.Release = append(x.step.effects.Release, model)

@@ -6,7 +6,7 @@ import (
 	"fedpace/coordinator/fairshare"
 )
 
-// transfers are those that share the server's bandwidth, of tasks and candidates; nil:
+// transfers are the transfers of tasks, candidates and sites that share the server's bandwidth; nil if
 // none do.
 type transfers struct {
 	step   *step
@@ -47,16 +47,17 @@ func (x *transfers) link(stage Stage) *fairshare.Tree {
 	return nil
 }
 
-// begin begins task t, or a candidate, once it has a plan: with its download or, if it has the
-// model or its download is not shared, with its computing. It sets the timer for a client that
-// drops out.
+// begin begins task t, or a candidate, once it has a plan: with its download or, if its client has the
+// model already or downloads are not shared, with its computing. If the client will drop out, the timer
+// for that is set: when the plan has a dropout, or when the client of a task leaves.
 func (x *transfers) begin(t *TaskState, candidate, hasModel bool) {
 	leaves := x.step.now + t.Dropout
 	drops := t.Drops
 	// The plan knows only how long the task takes by itself, not when its client leaves.
 	if !drops && x.leaves != nil && !candidate {
 		leaves, drops = x.leaves(int(t.Client), x.step.now)
-		leaves, drops = max(leaves, x.step.now), drops && leaves <= MaxTime
+		drops = drops && leaves <= MaxTime
+		leaves = max(leaves, x.step.now)
 	}
 	if drops {
 		t.Timer = x.step.set(Timer{
@@ -70,11 +71,13 @@ func (x *transfers) begin(t *TaskState, candidate, hasModel bool) {
 		x.compute(t, t.Download, candidate)
 		return
 	}
-	t.Stage, t.Link = Downloading, x.download.Start(int64(x.step.now), t.Task, int(t.Client), int64(t.Download))
+	t.Stage = Downloading
+	t.Link = x.download.Start(int64(x.step.now), t.Task, int(t.Client), int64(t.Download))
 }
 
 // compute sets the timer for the end of a task's computing, together with the transfers before and
-// after it that are not shared.
+// after it that are not shared. before is how long the transfer before it takes, 0 if that was shared.
+// A candidate has no upload.
 func (x *transfers) compute(t *TaskState, before Time, candidate bool) {
 	duration := before + t.Compute
 	if x.upload == nil && !candidate {
@@ -89,8 +92,9 @@ func (x *transfers) compute(t *TaskState, before Time, candidate bool) {
 	})
 }
 
-// take takes the transfer that is complete off the server, of several one down before one
-// up. Others that end at the same time have a timer of their own, so that each is an event.
+// take removes a transfer that is complete from its link and returns the number of its task. Of several
+// that are complete, a download comes before an upload. The others get a timer of their own for the same
+// time, so that each is an event.
 func (x *transfers) take(timer Timer) (task uint64, err error) {
 	if err := unset(&x.timer, timer); err != nil {
 		return 0, err
@@ -105,8 +109,8 @@ func (x *transfers) take(timer Timer) (task uint64, err error) {
 	return 0, fmt.Errorf("round: timer %d fell due and no transfer is complete", timer.Seq)
 }
 
-// advance takes a task on whose shared transfer or computing is over. It reports whether
-// that was all of it.
+// advance begins the next stage of a task whose shared transfer or computing is complete. It reports
+// whether that was the last stage. The plan's durations become those that the transfers really took.
 func (x *transfers) advance(t *TaskState, candidate bool) (done bool) {
 	after := x.step.now - t.Start
 	switch {
@@ -115,7 +119,8 @@ func (x *transfers) advance(t *TaskState, candidate bool) (done bool) {
 		x.compute(t, 0, candidate)
 		return false
 	case t.Stage == Computing && x.upload != nil && !candidate:
-		t.Stage, t.Link = Uploading, x.upload.Start(int64(x.step.now), t.Task, int(t.Client), int64(t.Upload))
+		t.Stage = Uploading
+		t.Link = x.upload.Start(int64(x.step.now), t.Task, int(t.Client), int64(t.Upload))
 		return false
 	case t.Stage == Uploading:
 		t.Upload = after - t.Download - t.Compute
@@ -125,9 +130,9 @@ func (x *transfers) advance(t *TaskState, candidate bool) (done bool) {
 	return true
 }
 
-// end takes a task off the server that is done, broken off or given up. The duration of a transfer
-// under way is set to what it would have been at its pace so far, so that the part that is done
-// follows from it and the time since its start.
+// end removes a task from the shared links, whether it is complete or stops early. The duration of a
+// transfer under way is set to what it would have been at its mean pace so far: what part of it was done
+// follows from that duration and the time since its start.
 func (x *transfers) end(t *TaskState) {
 	if t.Stage == NoStage {
 		return
@@ -178,7 +183,7 @@ func (x *transfers) setTimer() {
 	}
 }
 
-// remaining returns what is left of a task's transfer. False means that none is under way.
+// remaining returns the work that is left of a task's shared transfer. ok is false if none is under way.
 func (x *transfers) remaining(t *TaskState) (work fairshare.Work, ok bool) {
 	if x.link(t.Stage) == nil {
 		return work, false

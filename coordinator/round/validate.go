@@ -10,9 +10,9 @@ import (
 	"fedpace/registry"
 )
 
-// Validate refuses rules that do not fit the run or each other, without making a machine.
-// Numbers have been held to their ranges where the configuration was read, and what an order
-// reads of the clients is left to [New].
+// Validate returns an error if rules do not fit the run or each other. It does not check ranges of
+// numbers, which the reader of the configuration does, nor what an order of clients needs, which [New]
+// finds when it makes the order.
 func (c *Config) Validate() error {
 	if c.SiteRounds > 0 &&
 		(!isAll(c.Closing) || c.Devices.Count > 0 || c.asksCandidates()) {
@@ -34,9 +34,8 @@ func (c *Config) Validate() error {
 	)
 }
 
-// checkNeeds returns an error if a component, such as the closing rule, has a mistake in its
-// options, which err says, or needs what this run does not give. name is what the user calls the
-// component.
+// checkNeeds returns err, a mistake in the options of a component such as the closing rule, or an error
+// if the component needs what this run does not give. name is what the user calls the component.
 func (c *Config) checkNeeds(name string, component any, err error) error {
 	var missing error
 	n := registry.NeedsOf(component)

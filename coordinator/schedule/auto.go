@@ -53,15 +53,16 @@ func (a Auto) LocalSteps(p Progress) int {
 		return steps(top/exact.Cbrt(float64(p.Round)), top)
 	}
 	left := max(0, 1-p.Share/a.Until)
-	// A power that is rounded once costs more than all else of a round without training.
+	// [exact.Pow] takes longer than all the rest of a round without training, so it is called only if
+	// the power changes something.
 	if a.Power != 1 {
 		left = exact.Pow(left, a.Power)
 	}
 	return steps(float64(top*left), top)
 }
 
-// Reason returns what the next decision rests on, for the user: the measured pace, K*, and the part
-// of the run that is over, if known. It is zero as long as no pace is measured.
+// Reason returns what the decision for the round of p rests on, for the user: the measured pace, K*, and
+// the part of the run that is over, if known. It is zero as long as no pace is measured.
 func (a Auto) Reason(p Progress) (r Reason) {
 	if !p.Pace.Known {
 		return r

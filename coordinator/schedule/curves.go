@@ -49,13 +49,14 @@ func register[C curve](name, way string) {
 
 // curve is a way from one value to another.
 type curve interface {
+	// between returns the value after elapsed of all rounds or seconds on the way from start to end.
 	between(start, end, elapsed, all float64) float64
 }
 
 // linear goes from one value to the other in a straight line.
 type linear struct{}
 
-// between is the line from one value to the other.
+// between returns the value after elapsed of all on the line from start to end.
 func (linear) between(start, end, elapsed, all float64) float64 {
 	return (float64(start*(all-elapsed)) + float64(end*elapsed)) / all
 }

@@ -65,11 +65,11 @@ type Functions struct {
 	Min func(x float64, more ...float64) float64 `expr:"min"`
 }
 
-// These bound the text of a formula, in bytes, and the size of its tree.
 const (
 	// maxFormula is the longest text of a formula, in bytes.
 	maxFormula = 1000
-	maxNodes   = 200
+	// maxNodes is the largest number of nodes in the syntax tree of a formula.
+	maxNodes = 200
 )
 
 // operators are those of the language that a formula may have; ** and ^ become pow.
@@ -218,7 +218,8 @@ func (g *grammar) compile(text string, variables any) (*vm.Program, error) {
 func (g *grammar) Visit(node *ast.Node) {
 	refuse := func(format string, args ...any) {
 		if g.problem == "" {
-			g.problem, g.position = fmt.Sprintf(format, args...), (*node).Location().From
+			g.problem = fmt.Sprintf(format, args...)
+			g.position = (*node).Location().From
 		}
 	}
 	switch n := (*node).(type) {
@@ -273,7 +274,7 @@ func compiled(text string) (*formula, error) {
 	return f, err
 }
 
-// valid returns the formula of a text that was checked before, or nil if the text is none.
+// valid returns the formula of a text that Validate has checked before, or nil if the text is none.
 func valid(text string) *formula {
 	f, _ := compiled(text)
 	return f
@@ -292,8 +293,10 @@ func (f *formula) needs() Needs {
 	}
 }
 
-// value returns the value of the formula in a round. The result is false as long as a variable that
-// it reads is not known.
+// value returns the value of the formula in the round of p. ok is false as long as a variable that the
+// formula reads is not known: the window has no loss, the model was not evaluated, no round had a
+// straggler share, or there was no round before that had a K. Where the run counts epochs, K is in
+// epochs.
 func (f *formula) value(p *Progress) (x float64, ok bool) {
 	reads := f.reads
 	if (reads["F"] || reads["F0"]) && !p.HasLoss ||

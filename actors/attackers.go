@@ -10,7 +10,7 @@ import (
 )
 
 // behaviour returns what the assignment's client does differently from an honest client. An honest
-// client has the zero Behaviour.
+// client, whose Attacker is 0, has the zero Behaviour.
 func (p *Problem) behaviour(a *Assignment) attack.Behaviour {
 	if a.Attacker == 0 {
 		return attack.Behaviour{}

@@ -17,9 +17,9 @@ func init() {
 		"time on purpose")
 }
 
-// Behaviour is what a client does differently from an honest one. A nil function means honest. All
-// functions may be called from any goroutine and must be pure, so that every host comes to the same
-// update.
+// Behaviour is what a client does differently from an honest one. Where a function is nil the client
+// is honest. All functions may be called from any goroutine and must be pure, so that every host gets
+// the same update.
 type Behaviour struct {
 	// Label returns the label, below classes, that the client learns instead of a sample's own.
 	Label func(label, classes int32) int32

@@ -33,17 +33,19 @@ func (m MinMax) Behaviour() Behaviour { return Behaviour{Collude: m.collude, Max
 // collude writes the update m + γ p to sent, for the honest updates of the colluders.
 func (m MinMax) collude(sent []float32, honest [][]float32) {
 	mean := make([]float64, len(sent))
-	away := make([]float64, len(sent)) // p
+	// away is the direction p.
+	away := make([]float64, len(sent))
 	for i := range sent {
 		mean[i], away[i] = m.value(honest, i)
 	}
-	reach := 0.0 // squared
+	// squaredReach is the largest squared distance of two honest updates.
+	squaredReach := 0.0
 	for i, u := range honest {
 		for _, v := range honest[:i] {
-			reach = max(reach, portable.SquaredDistance(u, v))
+			squaredReach = max(squaredReach, portable.SquaredDistance(u, v))
 		}
 	}
-	gamma := largest(mean, away, honest, reach)
+	gamma := largestFactor(mean, away, honest, squaredReach)
 	for i := range sent {
 		sent[i] = float32(mean[i] + float64(gamma*away[i]))
 	}
@@ -73,10 +75,11 @@ func (m MinMax) value(honest [][]float32, i int) (mean, away float64) {
 	return mean, -math.Sqrt(squares / n)
 }
 
-// largest returns the largest γ for which no honest update is farther from mean + γ away than the
-// square root of reach. For each update u it solves γ² ‖p‖² + 2 γ p·(m - u) + ‖m - u‖² = reach,
-// where p is away.
-func largest(mean, away []float64, honest [][]float32, reach float64) float64 {
+// largestFactor returns the largest γ for which the squared distance of mean + γ away to each honest
+// update is at most squaredReach. For each update u it solves
+// γ² ‖p‖² + 2 γ p·(m - u) + ‖m - u‖² = squaredReach, where p is away, and takes the smallest root. It
+// is 0 if away is 0.
+func largestFactor(mean, away []float64, honest [][]float32, squaredReach float64) float64 {
 	length := portable.Square(away)
 	if length == 0 {
 		return 0
@@ -90,7 +93,7 @@ func largest(mean, away []float64, honest [][]float32, reach float64) float64 {
 			along += float64(away[i] * d)
 			distance += float64(d * d)
 		}
-		root := math.Sqrt(max(0, float64(along*along)+float64(length*(reach-distance))))
+		root := math.Sqrt(max(0, float64(along*along)+float64(length*(squaredReach-distance))))
 		gamma = min(gamma, (root-along)/length)
 	}
 	return max(0, gamma)

@@ -15,11 +15,11 @@ type AppTask struct {
 	Seconds float64
 }
 
-// ComputeOfApp returns the time of local steps from the messages that clients of an app have served, in their order.
-// The first one does not count, as it loads what the others have. The line through the seconds of messages by their
-// steps (Theil and Sen) says what a step takes and what a message takes besides; where no line follows, as all have the
-// same number of steps, a message takes its steps alone. name and kernel are the app's and its Python's, for people.
-// Fewer than two messages with steps are an error.
+// ComputeOfApp returns the time of local steps from the messages that clients of a Flower app have served, in their
+// order. The first one counts only as the first task, as it loads what the others find loaded. A line through the
+// seconds of messages over their steps (Theil and Sen) gives the time of a step as its slope and the overhead of a
+// message as what remains. If there is no such line, because all messages have the same number of steps, the overhead
+// is 0. name and kernel are the app's and its Python's, for people. Fewer than two messages with steps are an error.
 func ComputeOfApp(name, kernel string, list []AppTask) (Compute, error) {
 	list = slices.DeleteFunc(slices.Clone(list), func(t AppTask) bool { return t.Steps <= 0 || t.Seconds <= 0 })
 	if len(list) < 2 {
@@ -45,10 +45,10 @@ func ComputeOfApp(name, kernel string, list []AppTask) (Compute, error) {
 	}
 	c.SecondsPerStep = robust.MedianOf(ratio, 0.95)
 	slope, ok := robust.Slope(x, y, 0.975)
-	// A slope that may be 0 tells nothing of steps.
+	// If the interval of the slope includes 0, the times do not show what a step takes.
 	if ok && slope.Low > 0 {
 		c.SecondsPerStep = slope
-		c.Overhead = c.besides(x, y)
+		c.Overhead = c.overhead(x, y)
 	}
 	var factors []float64
 	for i := range x {
@@ -63,17 +63,18 @@ func ComputeOfApp(name, kernel string, list []AppTask) (Compute, error) {
 	return c, nil
 }
 
-// besides returns what a message takes besides its steps: the median of what the seconds y of messages with x steps
-// leave, at least 0 and less than the shortest message. Its interval follows from that of a step's time.
-func (c *Compute) besides(x, y []float64) robust.Estimate {
-	most := maxOverheadShare * slices.Min(y)
-	left := func(step float64) float64 {
+// overhead returns what a message takes besides its steps, in seconds: the median over the messages, which took the
+// seconds y for x steps, of y less the time of the steps. It is at least 0 and less than the shortest message. Its
+// interval follows from that of a step's time.
+func (c *Compute) overhead(x, y []float64) robust.Estimate {
+	limit := maxOverheadShare * slices.Min(y)
+	overhead := func(step float64) float64 {
 		var list []float64
 		for i := range x {
 			list = append(list, y[i]-step*x[i])
 		}
-		return min(max(0, robust.Median(list)), most)
+		return min(max(0, robust.Median(list)), limit)
 	}
 	s := c.SecondsPerStep
-	return robust.Estimate{Value: left(s.Value), Low: left(s.High), High: left(s.Low)}
+	return robust.Estimate{Value: overhead(s.Value), Low: overhead(s.High), High: overhead(s.Low)}
 }

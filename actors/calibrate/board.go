@@ -44,7 +44,7 @@ type Machine struct {
 	Watts *Watts `json:"watts"`
 }
 
-// Watts is the mean power in each phase; 0: not measured.
+// Watts is the mean power in each phase in watts, 0 for a phase in which it was not measured.
 type Watts struct {
 	Download float64 `json:"download"`
 	Compute  float64 `json:"compute"`
@@ -52,17 +52,16 @@ type Watts struct {
 }
 
 // Machine describes the board as it is now: system, processors, model, memory in bytes, and the
-// highest temperature of its sensors in degrees Celsius. What the board does not tell is left zero
-// or empty.
+// highest temperature of its sensors in degrees Celsius. What cannot be read is left zero or empty.
 func (b *Board) Machine() Machine {
 	m := Machine{System: runtime.GOOS + "/" + runtime.GOARCH, Processors: runtime.GOMAXPROCS(0)}
-	// The kernel tells the peak in kilobytes.
+	// The kernel gives the peak in kilobytes.
 	m.PeakBytes = 1024 * b.field("self/status", "VmHWM:")
 	m.FreeBytes = b.FreeBytes()
 	if name, err := fs.ReadFile(b.sys, "firmware/devicetree/base/model"); err == nil {
 		m.Model = strings.TrimSpace(strings.Trim(string(name), "\x00\n"))
 	}
-	// The hottest of all zones is reported. The kernel tells thousandths of a degree.
+	// The hottest of all zones is reported. The kernel gives thousandths of a degree.
 	for _, zone := range b.match("class/thermal/thermal_zone*/temp") {
 		if milli, ok := b.number(zone); ok {
 			m.Celsius = max(m.Celsius, milli/1000)
@@ -71,11 +70,11 @@ func (b *Board) Machine() Machine {
 	return m
 }
 
-// FreeBytes is the memory that a program can have without swapping, 0 if not known.
+// FreeBytes returns the memory in bytes that a program can have without swapping, 0 if it is not known.
 func (b *Board) FreeBytes() int64 { return 1024 * b.field("meminfo", "MemAvailable:") }
 
-// field returns the number behind a word at the beginning of a line in a file of /proc, 0 if there
-// is none.
+// field returns the number that follows a word at the beginning of a line in a file of /proc, 0 if
+// there is none. A unit of kilobytes (kB) behind the number is left out.
 func (b *Board) field(file, word string) int64 {
 	f, err := b.proc.Open(file)
 	if err != nil {
@@ -99,7 +98,8 @@ func (b *Board) match(pattern string) []string {
 	return found
 }
 
-// number reads a file of /sys that holds one number, and returns false if it does not.
+// number returns the number that a file of /sys holds. It returns false if the file cannot be read or
+// holds something else.
 func (b *Board) number(file string) (float64, bool) {
 	text, err := b.word(file)
 	if err != nil {
@@ -109,7 +109,7 @@ func (b *Board) number(file string) (float64, bool) {
 	return x, err == nil
 }
 
-// word reads a file of /sys without the white space around its content.
+// word returns the content of a file of /sys without the white space around it.
 func (b *Board) word(file string) (string, error) {
 	text, err := fs.ReadFile(b.sys, file)
 	return strings.TrimSpace(string(text)), err
@@ -142,9 +142,10 @@ func (b *Board) battery() *gauge {
 		folder := path.Dir(file)
 		kind, _ := b.word(file)
 		if state, _ := b.word(folder + "/status"); kind != "Battery" || state != "Discharging" {
-			// On the mains a battery tells the power with which it is charged.
 			continue
 		}
+		// A battery gives its power in microwatts, or a current in microamperes and a voltage in
+		// microvolts.
 		read := b.product(1e-6, folder+"/power_now")
 		if _, ok := read(0); !ok {
 			read = b.product(1e-12, folder+"/current_now", folder+"/voltage_now")
@@ -164,7 +165,7 @@ func (b *Board) sensor() *gauge {
 	maxWatts := 0.0
 	for _, folder := range b.match("class/hwmon/hwmon*") {
 		name, _ := b.word(folder + "/name")
-		// A channel tells its power in microwatts, or a current in milliamperes and a voltage in
+		// A channel gives its power in microwatts, or a current in milliamperes and a voltage in
 		// millivolts.
 		for n := 1; n <= 8; n++ {
 			read := b.product(1e-6, fmt.Sprintf("%s/power%d_input", folder, n))
@@ -208,7 +209,7 @@ func (b *Board) counter() *gauge {
 		now, ok := read()
 		used := now - previous
 		previous = now
-		// A counter that is lower than before has begun anew.
+		// A counter that is lower than before has started again from zero.
 		return used / since.Seconds(), ok && used >= 0 && since > 0
 	}}
 }

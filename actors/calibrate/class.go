@@ -160,13 +160,13 @@ func (r *Result) class(w io.Writer, name string, c *Compute) {
 			title = ""
 		}
 	}
-	// The board has told its power in each phase.
+	// Without a sensor the class has no power.
 	if p := r.Machine.Watts; p != nil {
 		fmt.Fprintf(w, "    watts: {download: %.4g, compute: %.4g, upload: %.4g}\n", p.Download, p.Compute, p.Upload)
 	}
 }
 
-// empirical formats factors as an empirical distribution.
+// empirical formats factors as an empirical distribution of a configuration, in YAML.
 func empirical(values []float64) string {
 	return "{dist: empirical, values: " + strings.ReplaceAll(fmt.Sprintf("%.4g", values), " ", ", ") + "}"
 }
@@ -182,7 +182,7 @@ func (r *Result) remarks(w io.Writer) {
 		r.Version,
 		r.Date.UTC().Format("2006-01-02 15:04 UTC"),
 	)
-	// The model of the machine is told only by some boards.
+	// Only some boards give their model.
 	system := m.System
 	if m.Model != "" {
 		system = m.Model + ", " + system
@@ -254,7 +254,8 @@ func (r *Result) remarks(w io.Writer) {
 	comment("Power: %s.", m.power())
 }
 
-// remarkOfApp writes comments about the measured messages of a Flower app, whose minibatches are its own.
+// remarkOfApp writes comments about the measured messages of a Flower app by the function comment. The
+// app decides about its minibatches, so they are not named.
 func (c *Compute) remarkOfApp(comment func(string, ...any)) {
 	comment("Compute: %s, kernel %s: %d messages of at most %d steps, after %d to warm up.", c.subject(), c.Kernel, c.Tasks, c.Steps, c.WarmUp)
 	comment(
@@ -268,7 +269,7 @@ func (c *Compute) remarkOfApp(comment func(string, ...any)) {
 	}
 }
 
-// remark writes a comment about one direction of the link.
+// remark writes a comment about one direction of the link, which is called name, by the function comment.
 func (l *Link) remark(comment func(string, ...any), name string) {
 	comment("  %s: %s, and %s besides, the first %.3g ms more; scatter %.2g %%, at another time "+
 		"±%.2g %%%s.", name, formatEstimate(l.Mbps, "Mbit/s"), formatEstimate(l.Overhead.Times(1e3), "ms"),
@@ -276,7 +277,7 @@ func (l *Link) remark(comment func(string, ...any), name string) {
 		noisyRemark(l.Noisy, "; noisy: another measurement may come out otherwise"))
 }
 
-// noisyRemark returns the remark for a noisy measurement, "" for any other.
+// noisyRemark returns remark if the measurement is noisy, else "".
 func noisyRemark(isNoisy bool, remark string) string {
 	if isNoisy {
 		return remark
@@ -284,7 +285,7 @@ func noisyRemark(isNoisy bool, remark string) string {
 	return ""
 }
 
-// subject is what was trained, for people.
+// subject returns what was trained, for people: the task of the paper, or the model.
 func (c *Compute) subject() string {
 	if c.Task == tasks.Custom {
 		return c.Model
@@ -301,7 +302,7 @@ func (m *Machine) memory() string {
 }
 
 // power describes the machine's power in watts, and where the values come from, for people. It also
-// says if the board does not tell its power.
+// says if the power is not known.
 func (m *Machine) power() string {
 	if m.Watts == nil {
 		return "the board does not tell it"

@@ -31,13 +31,13 @@ type Compute struct {
 	StepCV float64 `json:"step_cv"`
 	Phase
 
-	// Tasks is the number of tasks of Steps steps that were measured, and of tasks of one step.
+	// Tasks is the number of long tasks that were measured, and of tasks of one step.
 	Tasks int `json:"tasks"`
 	// Steps is the number of steps of a long task.
 	Steps int `json:"steps"`
 	// WarmUp is the number of pairs of tasks before them that do not count.
 	WarmUp int `json:"warm_up"`
-	// That all of it took.
+	// Seconds is the time of all measured tasks, those of the warm-up included.
 	Seconds float64 `json:"seconds"`
 	// Drift is the time of the last quarter over that of the first, minus one.
 	Drift float64 `json:"drift"`
@@ -51,25 +51,27 @@ type Compute struct {
 }
 
 const (
-	// longTask is how long the tasks of many steps are to take at most, or a tenth of the time
-	// there is, and how many they may have. They are not longer than a run's, if its K_0 is
-	// known: a processor may have a burst, and that of a short task is another than a long one's.
-	longTask     = 0.2 // s
+	// longTask is how many seconds a task of many steps is to take. It takes less if that is more than
+	// a tenth of the measurement's time.
+	longTask = 0.2
+	// minLongSteps and maxLongSteps bound the number of steps of such a task. If the run's K_0 is
+	// known, the task has no more steps than that: a processor that is fast for a short time only
+	// would show another speed in longer tasks than in the run's.
 	minLongSteps = 4
 	maxLongSteps = 4096
 
 	// warmUps is the largest number of rounds of the warm-up.
 	warmUps = 10
 	// steady is the largest extent of three times that count as equal, relative to their median.
-	steady  = 0.03
+	steady = 0.03
+	// noDrift is the largest relative change of times over the measurement that counts as none.
 	noDrift = 0.05
 	// noSpread is a relative standard deviation of steps that is too small to be part of a class.
 	noSpread = 0.002
 	// noDigit is a range of factors that four digits hardly show.
 	noDigit = 2e-4
 
-	// rate is the learning rate of measured steps. A rate of 0 would be as quick; this one is so
-	// small that every model stays finite.
+	// rate is the learning rate of measured steps. It is so small that every model stays finite.
 	rate = 1e-4
 )
 
@@ -111,7 +113,7 @@ func MeasureCompute(ctx context.Context, subject *Subject, t Timing, notice func
 		if err := Pause(ctx, t.Pause); err != nil {
 			return 0, err
 		}
-		// Each task has a number of its own, and goes on where the steps before it ended.
+		// Each task has a number of its own, and its minibatches follow those of the task before.
 		task.Task++
 		task.LocalSteps = uint32(steps)
 		model := params
@@ -124,7 +126,7 @@ func MeasureCompute(ctx context.Context, subject *Subject, t Timing, notice func
 		if err != nil {
 			return 0, err
 		}
-		// A device with fewer samples than a minibatch measures a smaller one, so the user is told.
+		// A device with fewer samples than a minibatch measures a smaller one, so the user is informed.
 		if task.Task == 1 && u.Samples < uint64(subject.Batch()) {
 			notice(fmt.Sprintf(
 				"%s: the device has %d samples, and a minibatch is all of them.",
@@ -257,7 +259,7 @@ func isSteady(times []float64) bool {
 // settle compares the last quarter of the long tasks with the first, and stores the relative change
 // as c.Drift. If they differ by more than noise explains and the change goes one way, the device
 // slows down (heat) or was busy before: then only the last half of both groups is kept, and notice
-// is told. subject names what is measured.
+// informs the user. subject names what is measured.
 func (c *Compute) settle(short, long *Group, subject string, notice func(string)) {
 	quarter := len(long.Seconds) / 4
 	if quarter < 2 {
@@ -322,7 +324,8 @@ func (c *Compute) summarise(l Line, short Group) {
 	}
 }
 
-// vary returns factors as a class lists them, nil if they are practically all 1.
+// vary returns factors in the form in which a class lists them: widened for a small sample, and condensed
+// to at most maxFactors values. It is nil if the factors are practically equal.
 func vary(factors []float64) []float64 {
 	if slices.Max(factors)-slices.Min(factors) < noDigit {
 		return nil

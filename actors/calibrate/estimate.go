@@ -7,7 +7,7 @@ import (
 	"fedpace/internal/robust"
 )
 
-// formatEstimate returns an estimate with four digits and its interval.
+// formatEstimate returns an estimate with its unit and its interval as text, with four digits.
 func formatEstimate(e robust.Estimate, unit string) string {
 	return fmt.Sprintf("%.4g %s (%.4g to %.4g)", e.Value, unit, e.Low, e.High)
 }
@@ -146,30 +146,33 @@ const (
 	// wantedRounds is a number of rounds whose scatter can be estimated well.
 	wantedRounds = 20
 	// maxRounds is the largest number of rounds, however short they are.
-	maxRounds  = 400
+	maxRounds = 400
+	// maxRepeats is how often a noisy measurement is extended by its planned time.
 	maxRepeats = 2
-	// A round that takes long is not repeated for its interval's sake more often than fits
-	// into so many times the time asked for.
+	// maxOverrun is how many times the planned time may be spent on the rounds that an interval needs
+	// at least, if rounds take long.
 	maxOverrun = 6
 )
 
-// stopping decides how long a measurement goes on: in rounds, until its interval is narrow and the
-// wanted time is spent. A noisy one is repeated for as long again, at most maxRepeats times. It
-// counts measured times only, so it needs no clock.
+// stopping decides how many rounds a measurement has: until its interval is narrow and the planned
+// time is spent. A noisy one is extended by as long again, at most maxRepeats times. Only measured
+// times count, so no clock is read.
 type stopping struct {
+	// seconds is the planned time.
 	seconds float64
 	// sufficientRounds is a number of rounds that counts as much as the seconds. 0 means that only
 	// seconds count.
 	sufficientRounds int
-	repeats          int
-	// notice takes the reason why it takes longer. It may be nil.
+	// repeats is how often the measurement was extended so far.
+	repeats int
+	// notice takes the reason why the measurement takes longer. It may be nil.
 	notice func(string)
 }
 
 // needsRound reports whether another round is needed. rounds is the number of rounds so far, which
 // took spent seconds, and width is half the interval of the result relative to its value. subject
 // names what is measured for people. A noisy measurement is extended up to maxRepeats times, and
-// the user is told.
+// the user is informed.
 func (e *stopping) needsRound(subject string, rounds int, spent, width float64) bool {
 	// done is the share of the planned time, or of the planned rounds if there is a number of them,
 	// that is spent.

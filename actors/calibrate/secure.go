@@ -23,15 +23,16 @@ type Secure struct {
 	Members int `json:"members"`
 }
 
-// The rounds that are played: each member's part is one measurement.
 const (
+	// secureMembers is the number of members of a measured round. Each member's part is one measurement.
 	secureMembers = 21
-	secureWords   = 1 << 20
+	// secureWords is the number of words that are masked.
+	secureWords = 1 << 20
 )
 
-// MeasureSecure plays rounds of secure aggregation among members in this process for some seconds, at least
-// once, and measures what each member computes. It takes the code that a run uses. ctx ends it between two
-// rounds.
+// MeasureSecure carries out rounds of secure aggregation among members in this process for this many
+// seconds, at least one, and measures what each member computes. It calls the code that a run calls. ctx
+// ends it between two rounds.
 func MeasureSecure(ctx context.Context, seconds float64) (s Secure, err error) {
 	s.Members = secureMembers
 	var t secureTimes
@@ -48,12 +49,12 @@ func MeasureSecure(ctx context.Context, seconds float64) (s Secure, err error) {
 	open := robust.Median(t.open)
 	var neighbour, mask []float64
 	for _, x := range t.shares {
-		// The roster has a signature of each member, which is no part of a neighbour's.
-		own := x - secureMembers*check + open
-		neighbour = append(neighbour, max(0, own/(secureMembers-1)))
+		// The time to check the signatures of all members is not part of that for the neighbours.
+		forNeighbours := x - secureMembers*check + open
+		neighbour = append(neighbour, max(0, forNeighbours/(secureMembers-1)))
 	}
 	for _, x := range t.masked {
-		// Beside the neighbours' masks there is the member's own.
+		// A member has a mask with each of its secureMembers - 1 neighbours, and one of its own.
 		mask = append(mask, max(0, (x-open)/secureMembers*1e6/secureWords))
 	}
 	s.Signature = robust.MedianOf(t.check, 0.95)
@@ -62,13 +63,14 @@ func MeasureSecure(ctx context.Context, seconds float64) (s Secure, err error) {
 	return s, nil
 }
 
-// secureTimes are measured times of single members, in seconds: to check a signature, to make all shares,
-// to open those of the neighbours and agree on keys, and the same with masks.
+// secureTimes are measured times of members, in seconds: to check one signature, to make the shares for all
+// neighbours, to open the shares of all neighbours, and to do the latter and mask secureWords words.
 type secureTimes struct {
 	check, shares, open, masked []float64
 }
 
-// play plays a round among members that are all neighbours up to the masks, and adds its times.
+// play carries out a round with this number up to the masks, among members that are all neighbours, and
+// adds its times.
 func (t *secureTimes) play(number uint32) error {
 	terms := secagg.Terms{
 		Neighbours: secureMembers - 1,

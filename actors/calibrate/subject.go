@@ -29,11 +29,13 @@ type Subject struct {
 	// Steps is K_0, the steps of a run's first tasks. 0 means not known.
 	Steps int
 
-	// Measure measures the subject in a way of its own; nil: as a device computes.
+	// Measure measures the subject in a way of its own. Nil means that a device takes its local steps.
 	Measure func(ctx context.Context, notice func(string)) (Compute, error)
 
+	// Welcome is what a run would send the device before its first task.
 	Welcome *bus.Welcome
-	input   real.Config
+	// input is what the device brings itself.
+	input real.Config
 	// random is the format of random samples that are made. Nil means that input says where the samples
 	// are.
 	random *learn.Samples
@@ -46,8 +48,8 @@ type DeviceInput = real.Config
 // minRandomSamples is the number of random samples of a device, unless a minibatch is larger.
 const minRandomSamples = 256
 
-// device is the configuration of the device that is measured, with random samples if it has none of
-// its own.
+// device returns the configuration of the device that is measured, with random samples if it has none
+// of its own.
 func (s *Subject) device(notice func(string)) real.Config {
 	c := s.input
 	c.Notice = notice
@@ -57,7 +59,7 @@ func (s *Subject) device(notice func(string)) real.Config {
 	return c
 }
 
-// Batch is the number of samples of a minibatch; 0: the subject has its own.
+// Batch returns the number of samples of a minibatch, 0 if the subject decides it itself.
 func (s *Subject) Batch() int { return int(s.Welcome.GetSpec().GetBatch()) }
 
 // WithBatch returns the subject with another size of minibatches.
@@ -96,8 +98,8 @@ func SingleClientWelcome(task tasks.Task, m learn.ModelInfo, batch int) *bus.Wel
 	return w
 }
 
-// SubjectOfTask returns a task of the paper, with the task's model or that of the device's trainer
-// if there is one.
+// SubjectOfTask returns as a subject a task of the paper, with the task's model or that of the device's
+// trainer if there is one. A task that is not of the paper is an error.
 func SubjectOfTask(task tasks.Task, device DeviceInput) (*Subject, error) {
 	paper, ok := task.Paper()
 	if !ok {
@@ -114,8 +116,8 @@ func SubjectOfTask(task tasks.Task, device DeviceInput) (*Subject, error) {
 	return SubjectOfRun(SingleClientWelcome(task, m, paper.Batch), device)
 }
 
-// SubjectOfModel returns a model given as in the configuration (such as mlp:4,16,3), on the
-// device's own samples or on random ones.
+// SubjectOfModel returns as a subject a model that is given as in the configuration (such as
+// mlp:4,16,3), on the device's own samples or on random ones.
 func SubjectOfModel(spec string, batch int, device DeviceInput) (*Subject, error) {
 	m, err := learn.Parse(spec)
 	if err != nil {
@@ -124,8 +126,8 @@ func SubjectOfModel(spec string, batch int, device DeviceInput) (*Subject, error
 	return SubjectOfRun(SingleClientWelcome(tasks.Custom, m, batch), device)
 }
 
-// SubjectOfTrainer returns what an external trainer learns, from its own data unless the device has
-// some.
+// SubjectOfTrainer returns as a subject the model of the device's external trainer, on the device's
+// data or, if it has none, on the trainer's own.
 func SubjectOfTrainer(batch int, device DeviceInput) *Subject {
 	device.Data = cmp.Or(device.Data, real.TrainerData)
 	return subjectOfTrainer(SingleClientWelcome(tasks.Custom, nil, batch), device)

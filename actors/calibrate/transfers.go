@@ -144,7 +144,7 @@ func (l *Link) Speed() string { return formatEstimate(l.Mbps, "Mbit/s") }
 
 // Exchange repeats rounds of transfers until both directions are known well enough or the given
 // seconds are spent. params is the number of values of the model, and subject names the link for
-// people, to whom notice speaks. round makes the transfers of a round; its number is -1 for the
+// people, whom notice informs. round makes the transfers of a round; its number is -1 for the
 // first one, a warm-up. It returns the link and the number of transfers.
 func Exchange(
 	subject string,
@@ -201,9 +201,9 @@ type NetworkConfig struct {
 	Begin func(bus.Phase)
 }
 
-// MeasureNetwork takes tasks from a coordinator that calibrates until that has enough, and returns
-// the link and the coordinator's welcome. It does with each model what a real device does, but
-// learns nothing in between. conn is the connection to the bus, and c.Begin is told of each phase.
+// MeasureNetwork takes tasks from a coordinator that calibrates until the coordinator has enough, and
+// returns the link and the coordinator's welcome. It does with each model what a real device does, but
+// learns nothing in between. conn is the connection to the bus.
 func MeasureNetwork(ctx context.Context, conn bus.Line, c NetworkConfig) (n Network, _ *bus.Welcome, err error) {
 	d, err := gateway.OpenDevice(ctx, conn, gateway.DeviceConfig{
 		ID:      c.ID,
@@ -275,7 +275,7 @@ func MeasureNetwork(ctx context.Context, conn bus.Line, c NetworkConfig) (n Netw
 }
 
 // transfer fetches the model of task t and sends it back, as a real device does before and after
-// its local steps, and returns the seconds of both ways. begin is told when the upload starts.
+// its local steps, and returns the seconds of both ways. begin is called when the upload starts.
 func transfer(d *gateway.Device, t *gateway.DeviceTask, begin func(bus.Phase)) (x Transfer, err error) {
 	model, err := d.Model(t.Context, t.Run, bus.DigestFrom(t.Task.ModelDigest))
 	if err != nil {
@@ -291,8 +291,11 @@ func transfer(d *gateway.Device, t *gateway.DeviceTask, begin func(bus.Phase)) (
 		Samples:    1,
 	}}
 	err = d.Send(t.Context, t.Run, u)
-	if err != nil && (u.UploadNs == 0 || t.Context.Err() == nil) {
+	// If the task was ended by the next one after the upload, only the answer to it is missing, and the
+	// transfer counts.
+	isUploaded := u.UploadNs > 0 && t.Context.Err() != nil
+	if err != nil && !isUploaded {
 		return x, err
-	} // else the next task came before the answer to this one, which is there
+	}
 	return Transfer{len(model), download.Seconds(), float64(u.UploadNs) / 1e9}, nil
 }

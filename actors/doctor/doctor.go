@@ -29,7 +29,7 @@ type Finding struct {
 	Check string `json:"check"`
 	State State  `json:"state"`
 	Text  string `json:"text"`
-	// What to do; empty: nothing.
+	// Mend is what the user can do about it, empty if there is nothing to do.
 	Mend string `json:"mend,omitempty"`
 }
 
@@ -64,7 +64,7 @@ func Examine(ctx context.Context, c Config, report func(Finding)) error {
 	return nil
 }
 
-// ok returns a finding without a problem.
+// ok returns the finding of a check that has found no problem.
 func ok(check, text string) Finding { return Finding{Check: check, State: OK, Text: text} }
 
 // warning returns a finding that does not keep the device from taking part.
@@ -73,11 +73,13 @@ func warning(check, text, mend string) Finding { return Finding{check, Warning, 
 // failure returns a finding that keeps the device from taking part.
 func failure(check, text, mend string) Finding { return Finding{check, Failure, text, mend} }
 
-// What a device should have free. The smallest boards have 512 MB; a model, its
-// gradients and minibatches of the paper's largest task take about 60 MB.
 const (
+	// minMemory is how many bytes of memory a device should have free. The smallest boards have 512 MB;
+	// a model, its gradients and minibatches of the paper's largest task take about 60 MB.
 	minMemory = 128 << 20
-	minDisk   = 64 << 20 // an external trainer's samples lie in a temporary file
+	// minDisk is how many bytes of disk it should have free, as an external trainer's samples lie in a
+	// temporary file.
+	minDisk = 64 << 20
 )
 
 // earliest is before every version with a doctor, so a clock that shows less is wrong.

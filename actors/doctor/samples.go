@@ -13,7 +13,8 @@ import (
 	"fedpace/internal/human"
 )
 
-// samples opens the device's data and starts its trainer, as for a run.
+// samples opens the device's data and starts its trainer, as for a run, and reports how many samples it
+// has and whether the trainer works. It also tries the runs that call the device.
 func samples(ctx context.Context, c *Config) (findings []Finding) {
 	config := c.Device
 	config.Notice = nil
@@ -78,7 +79,7 @@ func samples(ctx context.Context, c *Config) (findings []Finding) {
 	return findings
 }
 
-// fitRuns tries what the device does first in each run that calls it.
+// fitRuns tries what the device does first in each run that calls it, over a connection of its own.
 func fitRuns(ctx context.Context, c *Config, device *real.Device) (findings []Finding) {
 	if len(c.callingRuns) == 0 {
 		return nil
@@ -96,8 +97,7 @@ func fitRuns(ctx context.Context, c *Config, device *real.Device) (findings []Fi
 	return findings
 }
 
-// fitRun asks a run whether it would take the device, and prepares data, model and trainer for it,
-// which may take longer than a run waits.
+// fitRun asks a run whether it would take the device, and prepares data, model and trainer for the run.
 func fitRun(ctx context.Context, c *Config, conn *natsconn.Conn, device *real.Device, run string) Finding {
 	asking, stop := context.WithTimeout(ctx, serverPatience)
 	defer stop()

@@ -20,13 +20,16 @@ import (
 	"fedpace/bus/natsconn"
 )
 
-// How long a server may take to answer, and how many round trips are measured.
 const (
+	// serverPatience is how long a server may take to answer.
 	serverPatience = 10 * time.Second
-	roundTrips     = 5
+	// roundTrips is how many round trips are measured, of which the median counts.
+	roundTrips = 5
 )
 
-// credentials checks the file that lets the device in.
+// credentials checks the file with the device's credentials: that it can be read, is of this device,
+// has not ended, and is closed to other users. It notes the number of samples that they allow. Without
+// a file there is nothing to check.
 func credentials(_ context.Context, c *Config) []Finding {
 	path := c.Conn.Creds
 	if path == "" {
@@ -79,7 +82,8 @@ func credentials(_ context.Context, c *Config) []Finding {
 	return []Finding{ok("credentials", text)}
 }
 
-// server checks the connection to the server, what it lets the device do, and which runs call.
+// server checks the connection to the server: its certificate, its round trip and the size of its
+// messages, the device's permissions, and which runs call the device.
 func server(ctx context.Context, c *Config) (findings []Finding) {
 	if c.Conn.URL == "" {
 		return []Finding{warning("server", "not tried: no URL is given", "give --nats URL")}
@@ -180,26 +184,30 @@ func certificate(conn *natsconn.Conn) Finding {
 	return ok("encryption", text)
 }
 
-// calls subscribes as the device does, and listens for runs that look for it.
+// calls subscribes as the device does, which shows whether its permissions suffice, and listens for runs
+// that call it. It notes those of this version in c.callingRuns.
 func calls(ctx context.Context, c *Config, conn *natsconn.Conn) []Finding {
 	listen := cmp.Or(c.Listen, defaultListen)
 	listening, stop := context.WithTimeout(ctx, listen)
 	defer stop()
-	var mu sync.Mutex                       // a last call may come as the listening ends
-	var runs, otherVersions, alike []string // others with their version, alike of this one
+	// A last call may arrive while the listening ends, so a lock guards the lists.
+	var mu sync.Mutex
+	// otherVersions are texts about runs of another version, sameVersion the names of the others.
+	var runs, otherVersions, sameVersion []string
 	err := gateway.Calls(listening, conn, c.Device.ID, func(run, version string) {
 		mu.Lock()
 		defer mu.Unlock()
 		runs = append(runs, run)
 		if bus.VersionsDiffer(version, c.Device.Version) {
 			otherVersions = append(otherVersions, run+" is coordinated by version "+version)
-		} else if version != "" { // else it may not know that a device can ask
-			alike = append(alike, run)
+		} else if version != "" {
+			// A coordinator without a version is so old that it may not know the question of fitRun.
+			sameVersion = append(sameVersion, run)
 		}
 	})
 	mu.Lock()
 	defer mu.Unlock()
-	c.callingRuns = slices.Sorted(slices.Values(alike))
+	c.callingRuns = slices.Sorted(slices.Values(sameVersion))
 	slices.Sort(runs)
 	switch {
 	case err != nil:

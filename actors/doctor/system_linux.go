@@ -2,7 +2,8 @@ package doctor
 
 import "golang.org/x/sys/unix"
 
-// clockSynchronized asks the kernel whether a time service keeps the clock.
+// clockSynchronized reports whether a time service keeps the clock, by the kernel. supported is false
+// if the kernel does not say.
 func clockSynchronized() (synchronized, supported bool) {
 	var t unix.Timex
 	if _, err := unix.Adjtimex(&t); err != nil {
@@ -11,8 +12,9 @@ func clockSynchronized() (synchronized, supported bool) {
 	return t.Status&unix.STA_UNSYNC == 0, true
 }
 
-// freeDisk is what an ordinary user can write into a folder, in bytes.
-func freeDisk(dir string) (int64, bool) {
+// freeDisk returns how many bytes an ordinary user can write into a folder. supported is false if that
+// is not known.
+func freeDisk(dir string) (bytes int64, supported bool) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
 		return 0, false

@@ -2,7 +2,8 @@
 
 package doctor
 
-// Devices are Linux boards; elsewhere the system is not asked.
+// clockSynchronized is supported on Linux alone, since devices are Linux boards.
+func clockSynchronized() (synchronized, supported bool) { return false, false }
 
-func clockSynchronized() (synchronized, known bool) { return false, false }
-func freeDisk(string) (int64, bool)                 { return 0, false }
+// freeDisk is supported on Linux alone.
+func freeDisk(string) (bytes int64, supported bool) { return 0, false }

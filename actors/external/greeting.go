@@ -143,12 +143,15 @@ type OwnedData struct {
 
 // Limits of a greeting.
 const (
-	// maxText is the largest number of characters of a name.
-	maxText    = 256
+	// maxText is the largest number of bytes of a name.
+	maxText = 256
+	// maxTensors is the largest number of tensors, and of their names and aliases.
 	maxTensors = 1 << 16
+	// maxRank is the largest number of dimensions of a tensor.
 	maxRank    = 32
 	maxMetrics = 16
-	maxKinds   = 64
+	// maxKinds is the largest number of optimizers.
+	maxKinds = 64
 	// maxState is the largest number of bytes that a client keeps from one task to the next.
 	maxState = 1 << 30
 	// maxTokens is the largest number of tokens of a sample.
@@ -280,7 +283,8 @@ func (g *Greeting) checkTensors() error {
 	return nil
 }
 
-// checkBuffer checks the type and the rule of a tensor, and that they go with the rest.
+// checkBuffer returns an error if the type or the rule of a tensor is not known, needs a newer protocol
+// than the process speaks, or contradicts what else the tensor says. A tensor without either is fine.
 func (g *Greeting) checkBuffer(t Tensor) error {
 	if t.Type == "" && t.Rule == "" {
 		return nil
@@ -378,8 +382,8 @@ func (g *Greeting) differs(restarted *Greeting) string {
 	return ""
 }
 
-// differentTensors says how the tensors of a second process differ from those of the first. Modules
-// that register tensors in another order, or by chance, are the usual cause.
+// differentTensors describes the first difference of the tensors of two processes, with what to do, as
+// part of a sentence. Modules that register tensors in another order, or by chance, are the usual cause.
 func differentTensors(first, second []Tensor) string {
 	remedy := "the script must make the same model every time, its modules in the same order"
 	if len(first) != len(second) {

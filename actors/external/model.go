@@ -60,25 +60,25 @@ func (p *Program) Model() *Model {
 	return m
 }
 
-// String is the model's name, which identifies it in a run.
+// String returns the model's name, which identifies it in a run.
 func (m *Model) String() string { return m.name }
 
-// Params is the number of all parameters.
+// Params returns the number of all parameters.
 func (m *Model) Params() int { return m.params }
 
-// Trainable is the number of trained parameters, the first ones.
+// Trainable returns the number of trained parameters, the first ones.
 func (m *Model) Trainable() int { return m.trainable }
 
-// Frozen is the number of parameters that never change, the last ones.
+// Frozen returns the number of parameters that never change, the last ones.
 func (m *Model) Frozen() int { return m.frozen }
 
-// Tensors are the model's tensors in their order.
+// Tensors returns the model's tensors in their order.
 func (m *Model) Tensors() []learn.Tensor { return m.tensors }
 
-// Samples is the format of the samples that the process reads.
+// Samples returns the format of the samples that the process reads.
 func (m *Model) Samples() learn.Samples { return m.samples }
 
-// Metrics are the quantities by which the model is measured.
+// Metrics returns the quantities by which the model is measured.
 func (m *Model) Metrics() []learn.Metric { return m.metrics }
 
 // CompareModels compares the names of a run's model and of mine. It returns nil if they are equal,
@@ -169,28 +169,28 @@ func (p *Program) Owned() *Owned {
 // Info describes the set.
 func (s *Owned) Info() federated.Info { return s.about }
 
-// Clients is the number of clients.
+// Clients returns the number of clients.
 func (s *Owned) Clients() int { return len(s.data.Names) }
 
-// Client is the name of client c.
+// Client returns the name of client c.
 func (s *Owned) Client(c int) string { return s.data.Names[c] }
 
-// Samples is the number of training samples of client c.
+// Samples returns the number of training samples of client c.
 func (s *Owned) Samples(c int) int { return s.data.Samples[c] }
 
-// HeldOut is the number of held-out samples.
+// HeldOut returns the number of held-out samples.
 func (s *Owned) HeldOut() int { return s.data.HeldOut }
 
 // Close has nothing to release.
 func (s *Owned) Close() error { return nil }
 
-// Tokens is the number of tokens of a sample, 0 if samples have none.
+// Tokens returns the number of tokens of a sample, 0 if samples have none.
 func (s *Owned) Tokens() int { return s.data.Tokens }
 
-// Row is the row number of client c's sample i.
+// Row returns the row number of client c's sample i.
 func (s *Owned) Row(c int, i int32) int32 { return s.starts[c] + i }
 
-// HeldOutRow is the row number of held-out sample i.
+// HeldOutRow returns the row number of held-out sample i.
 func (s *Owned) HeldOutRow(i int) int32 { return s.starts[len(s.starts)-1] + int32(i) }
 
 // Batch returns an error: only the process can read samples.
@@ -199,7 +199,7 @@ func (s *Owned) Batch(*learn.Batch, int, []int32) error { return s.errUnreadable
 // HeldOutBatch returns an error: only the process can read samples.
 func (s *Owned) HeldOutBatch(*learn.Batch, int, int) error { return s.errUnreadable() }
 
-// errUnreadable is the error of an attempt to read samples in this process.
+// errUnreadable returns the error of an attempt to read samples in this process.
 func (s *Owned) errUnreadable() error {
 	return fmt.Errorf("the samples of %s are the trainer's, and cannot be read here", s.about.Name)
 }

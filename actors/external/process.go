@@ -27,10 +27,10 @@ type process struct {
 	busy bool
 }
 
-// start starts a process with its pipes and shared memory. If held is true, the last printed lines
-// are held back until the output is released, as an error may repeat them. It is an error if the
-// system cannot share memory, or the command cannot be started. Close the process after use.
-func start(c *Config, held bool) (*process, error) {
+// start starts a process with its pipes and shared memory. If holdOutput is true, the last lines that
+// the process prints are held back until the output is released, as an error may repeat them. It is an
+// error if the system cannot share memory, or the command cannot be started. Close the process after use.
+func start(c *Config, holdOutput bool) (*process, error) {
 	if !child.Supported() {
 		return nil, errors.New("trainer: this system cannot hand memory to another process; " +
 			"use Linux, macOS or another Unix")
@@ -45,7 +45,7 @@ func start(c *Config, held bool) (*process, error) {
 		Environment: c.environment(),
 		MaxReply:    maxReply,
 		Notice:      c.notice,
-		HoldOutput:  held,
+		HoldOutput:  holdOutput,
 	}
 	if c.Data != nil {
 		options.Files = c.Data.open

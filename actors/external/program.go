@@ -30,7 +30,7 @@ type Config struct {
 	library string
 }
 
-// silence is Silence with its default.
+// silence returns how long a process may say nothing: Silence, or its default.
 func (c *Config) silence() time.Duration { return cmp.Or(c.Silence, 2*time.Minute) }
 
 // notice passes a line to the user if a function for that is set.
@@ -40,7 +40,7 @@ func (c *Config) notice(line string) {
 	}
 }
 
-// environment is this process's environment with the variables that a trainer needs.
+// environment returns this process's environment with the variables that a trainer needs.
 func (c *Config) environment() []string {
 	return child.PythonEnvironment(c.library, max(1, c.Threads), "FEDPACE_TRAINER=1")
 }
@@ -59,7 +59,7 @@ type Program struct {
 	workers int
 }
 
-// Restarts is the number of processes that were started in place of one that died.
+// Restarts returns the number of processes that were started in place of one that died.
 func (p *Program) Restarts() int64 { return p.restarts.Load() }
 
 // Open starts a trainer's first process and reads the greeting, in which it describes its model,
@@ -84,14 +84,16 @@ func Open(ctx context.Context, c Config) (_ *Program, err error) {
 // before its greeting.
 const maxStart = 10
 
-// errNoGreeting is the cause of a start that took too long.
+// errNoGreeting is the cause with which the context of a start ends that took too long.
 var errNoGreeting = errors.New("no greeting")
 
 // start starts a process for a worker, given its number, and returns it with its checked greeting.
 // A process may say that it is alive for a while before it greets, but not for longer than maxStart
 // times the silence. If the error is not nil, the process has ended.
 func (p *Program) start(ctx context.Context, worker int) (_ *process, _ *Greeting, err error) {
-	process, err := start(&p.config, p.Protocol == 0)
+	// The first process of a program is the one before any greeting.
+	isFirst := p.Protocol == 0
+	process, err := start(&p.config, isFirst)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -167,14 +169,15 @@ func (p *Program) explain(process *process, err error) error {
 	return err
 }
 
-// Initial returns the model that a run with this seed starts from.
+// Initial returns the model that a run with this seed starts from, as the process draws it.
 func (p *Program) Initial(ctx context.Context, seed uint64) (model []float32, err error) {
 	w := p.Worker()
 	defer func() { err = errors.Join(err, w.release()) }()
 	return w.initial(ctx, seed)
 }
 
-// Set is the set of the samples that the process reads, with their row numbers.
+// Set returns the set of the samples that the process reads, with their row numbers: the run's, or the
+// process's own.
 func (p *Program) Set() federated.Numbered {
 	if p.config.Data == nil {
 		return p.Owned()
@@ -193,8 +196,8 @@ func (p *Program) Worker() *Worker {
 	return w
 }
 
-// CloseSpare ends the first process if no worker has taken it, where none will: it would hold
-// memory for nothing.
+// CloseSpare ends the first process if no worker has taken it. It is called where no worker will, so
+// that the process does not hold memory for nothing.
 func (p *Program) CloseSpare() error {
 	p.mu.Lock()
 	first := p.first

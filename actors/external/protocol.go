@@ -27,7 +27,7 @@ type request struct {
 	ID uint64 `json:"id,omitempty"`
 	// Hello greets the process.
 	Hello *hello `json:"hello,omitempty"`
-	// Memory tells the size of the shared memory.
+	// Memory gives the size of the shared memory.
 	Memory *size `json:"memory,omitempty"`
 	// Initialise asks for an initial model.
 	Initialise *initialise `json:"initialise,omitempty"`
@@ -57,7 +57,7 @@ type hello struct {
 	Data *Data `json:"data"`
 }
 
-// size tells the process that the shared memory has grown.
+// size informs the process that the shared memory has grown.
 type size struct {
 	// Bytes is the length of the shared memory.
 	Bytes int `json:"bytes"`
@@ -173,8 +173,8 @@ type exception struct {
 	Line int    `json:"line"`
 }
 
-// parse reads a line of the process and checks that it is exactly one reply: one JSON object with
-// exactly one of the fields that a reply can have. The object may have a number beside that.
+// parse returns the reply in a line of the process. It is an error if the line is not one JSON object
+// with exactly one of the fields that a reply can have, besides its id.
 func parse(line []byte) (*reply, error) {
 	if len(line) == 0 || line[0] != '{' {
 		return nil, errors.New("it is no JSON object")

@@ -51,8 +51,9 @@ type Array struct {
 	Shape []int `json:"shape"`
 }
 
-// Samples is where samples lie, by their kind (docs/trainers.md).
+// Samples is where samples lie (docs/trainers.md). Kind decides which of the other fields are set.
 type Samples struct {
+	// Kind is bytes, floats, tokens, windows or bags.
 	Kind   string          `json:"kind"`
 	Array  *Array          `json:"array,omitempty"`
 	Skip   int             `json:"skip"`
@@ -71,10 +72,11 @@ type Shared struct {
 	set   federated.Numbered
 	// open are the files that processes inherit, from descriptor firstFile on.
 	open []*os.File
-	// temporary is the one among them that was made here.
+	// temporary is the first of them, which was made here. writer writes to it.
 	temporary *os.File
 	writer    *bufio.Writer
-	written   int
+	// written is the number of bytes in the temporary file.
+	written int
 }
 
 // firstFile is the descriptor of the first file of samples in a process.
@@ -216,8 +218,8 @@ func (s *Shared) inFile(f *os.File, offset int64, kind string, shape ...int) *Ar
 	}
 }
 
-// put appends numbers to the temporary file at an aligned offset. The writer keeps its first error
-// for Flush.
+// put appends numbers to the temporary file at an aligned offset, and describes them as an array with
+// the sizes of shape. The writer keeps its first error for Flush.
 func put[T vector.Number](s *Shared, list []T, shape ...int) *Array {
 	offset := child.Align(s.written)
 	s.writer.Write(make([]byte, offset-s.written))

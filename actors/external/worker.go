@@ -72,7 +72,7 @@ type Diverged struct {
 	Cause string `json:"cause"`
 }
 
-// Error is the cause.
+// Error returns the cause.
 func (d *Diverged) Error() string { return d.Cause }
 
 const (
@@ -158,7 +158,9 @@ func (w *Worker) ensure(ctx context.Context) error {
 	return nil
 }
 
-// settle leaves the worker with a process that is ready for the next request, or without one.
+// settle takes the error of a request, nil if it succeeded, and leaves the worker with a process that is
+// ready for the next request, or without one. A request that failed half-way is cancelled. If the
+// process has ended, the result says why; otherwise it is err.
 func (w *Worker) settle(ctx context.Context, err error) error {
 	p := w.process
 	if err != nil && !p.Broken() && p.busy {
@@ -174,10 +176,10 @@ func (w *Worker) settle(ctx context.Context, err error) error {
 	return errors.Join(err, p.close())
 }
 
-// len is the number of values of a tensor in the flat model.
+// len returns the number of values of a tensor in the flat model.
 func (t Tensor) len() int { return t.info(0).Len() }
 
-// reserve makes the shared memory at least that many bytes large, and tells the process if it grew.
+// reserve makes the shared memory at least this many bytes large, and informs the process if it grew.
 func (p *process) reserve(ctx context.Context, bytes int) error {
 	grown, err := p.Memory.Grow(bytes)
 	if err != nil || !grown {
@@ -310,7 +312,7 @@ func layOut(job *Job, first, next int) (*train, int) {
 			// The pointer must not follow next, which moves on.
 			offset := next
 			place.Correction = &offset
-			next = next + correction
+			next += correction
 		}
 		if t.Room > 0 {
 			place.State = &state{Offset: next, Bytes: len(t.State), Room: t.Room}
@@ -425,8 +427,8 @@ func (w *Worker) Evaluate(
 	return s, err
 }
 
-// check returns an error unless there are scores of the loss and of that number of metrics, with
-// usable weights.
+// check returns an error unless there are scores of the loss and of this number of metrics. Weights must
+// not be negative, and that of the loss must be above 0.
 func (s *Scores) check(metrics int) error {
 	if s.Loss == nil || len(s.Metrics) != metrics {
 		return fmt.Errorf("scores with %d metrics and a loss, want %d and a loss", len(s.Metrics), metrics)

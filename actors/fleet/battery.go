@@ -43,7 +43,7 @@ type battery struct {
 	// ownModel says that charging is a model of the battery's own. Otherwise it is the client's
 	// availability, with the client's own draws.
 	ownModel bool
-	// away inverts charging: the battery is charged while the model says that the client is absent.
+	// away inverts charging: the battery is charged while the client is absent.
 	away bool
 }
 
@@ -220,14 +220,14 @@ func (f *Fleet) fill(client int, b *battery, joules, goal float64, start, limit 
 	return charge(float64(b.charge*chargedShare), joules, goal, t, limit)
 }
 
-// charge charges with so many watts from one time on, until the goal is held or until
-// another time.
-func charge(watts, joules, goal float64, t, until int64) (float64, int64) {
+// charge charges a battery from level joules at time start with this power, until it reaches goal or
+// until time limit, whichever comes first. It returns the level then and the time.
+func charge(watts, joules, goal float64, start, limit int64) (float64, int64) {
 	needed := math.Ceil((goal - joules) / watts * second)
-	if needed <= float64(until-t) {
-		return goal, t + int64(needed)
+	if needed <= float64(limit-start) {
+		return goal, start + int64(needed)
 	}
-	return joules + float64(watts*(float64(until-t)/second)), until
+	return joules + float64(watts*(float64(limit-start)/second)), limit
 }
 
 // spend returns the energy in joules that the first after nanoseconds of a task take, given the

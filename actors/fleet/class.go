@@ -15,8 +15,8 @@ import (
 // The quantities that a client draws for itself, as numbers of its key (purpose
 // Device), and those that vary by task (purpose Vary, the same numbers).
 const (
-	// drawClass chooses the class of a device; the others belong to the quantity or option of that
-	// name.
+	// drawClass is the number of the draw that chooses the class of a device. The others belong to the
+	// quantity or option of that name.
 	drawClass uint64 = iota
 	drawDownload
 	drawUpload
@@ -56,8 +56,8 @@ type class struct {
 	delay func(honest, deadline int64) int64
 }
 
-// prepare sets the class's slowdown and availability from s and a. A nil one leaves the class as it
-// is.
+// prepare sets the class's slowdown from s and its availability from a, for which files may be read. If
+// one of the two is nil, the class keeps what it has.
 func (k *class) prepare(s Slowdown, a Availability, files *Files) (err error) {
 	if s != nil {
 		k.slow, err = s.Slowing()
@@ -278,7 +278,7 @@ func (k *class) prepareSharing(shared bool) error {
 	return nil
 }
 
-// orConstant returns the distribution d, or the constant value if d is not given.
+// orConstant returns the distribution d, or that of the constant value if d is nil.
 func orConstant(d Distribution, value float64) Distribution {
 	if d == nil {
 		return Constant{Value: value}
@@ -286,10 +286,10 @@ func orConstant(d Distribution, value float64) Distribution {
 	return d
 }
 
-// shares turns weights, none negative, into upper limits on 64 random bits for [pick], in
-// proportion to the weights. If all weights are 0 they count as equal. Otherwise a weight of 0 is
-// an error unless idle allows it for that index; such an entry is never picked. key names the list
-// in errors.
+// shares turns weights, none negative, into ascending upper limits on 64 random bits for [pick], so
+// that index i is picked with a probability in proportion to its weight. If all weights are 0 they
+// count as equal. Otherwise a weight of 0 is an error unless idle returns true for its index; such an
+// entry is never picked. idle may be nil. key names the list in errors.
 func shares(key string, weights []float64, idle func(i int) bool) ([]uint64, error) {
 	sum := 0.0
 	for _, w := range weights {

@@ -13,10 +13,10 @@ type Config struct {
 	// Correlation relates the clients' data to the devices that they have; see [Fleet.Correlate].
 	Correlation Correlation
 
-	// Deadline is that of rounds, in nanoseconds, for attackers who heed it; 0: there is none.
+	// Deadline is that of rounds, in nanoseconds, for attackers that keep it; 0 if there is none.
 	Deadline int64
-	// Devices are the classes of the run's real devices, in the devices' order; "": none is
-	// known. See [Fleet.SetDevices].
+	// Devices are the classes of the run's real devices, in the devices' order, "" for a device
+	// without one. See [Fleet.SetDevices].
 	Devices []string
 }
 
@@ -39,7 +39,7 @@ type Compute struct {
 	Columns []string `key:"columns" is:"null" help:"other names of the file's columns, in the order above; 0 is for what was not measured"`
 }
 
-// Class is a kind of device. What it does not give it has from the [Config].
+// Class is a kind of device. What a class does not set is that of the [Config].
 type Class struct {
 	Name   string  `key:"name" help:"name of the class"`
 	Weight float64 `key:"weight" is:"null" range:"[0,1e12]" help:"share of the clients, relative to other classes'; null in all: equal; null in some: real devices alone"`
@@ -53,8 +53,8 @@ type Class struct {
 	SecondsPerStep Distribution `key:"seconds_per_step" is:"null" unit:"seconds" help:"a client's own mean time of a minibatch"`
 	StepCV         float64      `key:"step_cv" default:"0" range:"[0,100]" help:"standard deviation of a minibatch's time over its mean"`
 
-	// Batch is how many samples a minibatch of these clients has; SecondsPerStep is the
-	// time of such a one. 0: as many as all clients'. This package does not use it.
+	// Batch is how many samples a minibatch of these clients has, whose time is
+	// SecondsPerStep. 0 means the run's number. This package does not use it.
 	Batch int `key:"batch" is:"null" range:"[1,100000]" help:"samples of these clients' minibatches, which seconds_per_step are for; null: the key batch"`
 
 	Overhead     Overhead     `key:"overhead" is:"null" help:"extra seconds of each task's phases"`
@@ -69,8 +69,8 @@ type Class struct {
 	Zone         string       `key:"zone" is:"null" help:"their zone of the grid, such as DEU; null: carbon.zone"`
 	Battery      *Battery     `key:"battery" is:"null" help:"what the watts are taken from; null: mains"`
 
-	// Attack is what these clients do in place of honest work. This package asks it for
-	// the time that they take.
+	// Attack is what these clients do in place of honest work. This package uses only
+	// what it changes of their time.
 	Attack attack.Attack `key:"attack" is:"null" help:"what these clients do against the run; null: they are honest"`
 }
 
@@ -83,7 +83,7 @@ type Overhead struct {
 	Upload   float64 `key:"upload" default:"0" range:"[0,1e6]" unit:"seconds" help:"of an upload"`
 }
 
-// Phases are the values of an overhead by phase.
+// Phases returns the values of an overhead by phase: download, compute, upload. They may be changed.
 func (o *Overhead) Phases() [3]*float64 { return [...]*float64{&o.Download, &o.Compute, &o.Upload} }
 
 // Uncertainty is the relative standard deviation of what a device's phases take in all of a
@@ -94,7 +94,7 @@ type Uncertainty struct {
 	Upload   float64 `key:"upload" default:"0" range:"[0,1]" help:"of the time of uploads"`
 }
 
-// Phases are the values of an uncertainty by phase.
+// Phases returns the values of an uncertainty by phase: download, compute, upload. They may be changed.
 func (u *Uncertainty) Phases() [3]*float64 {
 	return [...]*float64{&u.Download, &u.Compute, &u.Upload}
 }
@@ -135,12 +135,12 @@ type Dropout struct {
 	Away string `key:"away" is:"null" words:"wait" help:"wait: transfers pause while a client is away, computing goes on"`
 }
 
-// AwayWaits is the value of Dropout.Away by which a client that is away goes on with its task: it
-// computes meanwhile, and its transfers go on when it is back.
+// AwayWaits is the value of Dropout.Away by which a client that is away continues its task: it
+// computes meanwhile, and its transfers continue when it is back.
 const AwayWaits = "wait"
 
-// Watts is the power that a device draws in each phase of a task. All 0: not
-// known. It empties a [Battery] and changes nothing else of a plan.
+// Watts is the power that a device draws in each phase of a task. If all are 0 it
+// is not known. It empties a [Battery] and changes nothing else of a plan.
 type Watts struct {
 	Download float64 `key:"download" default:"0" is:"short" range:"[0,1e6]" unit:"W" help:"while it downloads"`
 	Compute  float64 `key:"compute" default:"0" is:"short" range:"[0,1e6]" unit:"W" help:"while it computes"`

@@ -11,8 +11,8 @@ import (
 )
 
 // Correlation ties clients' devices to their data: whole devices, with all that
-// belongs to them, are handed out anew, so that the fleet is the same and only who has
-// which device changes. So speeds keep their distribution exactly.
+// belongs to them, are assigned to other clients, so that the fleet stays the same and
+// speeds keep their distribution exactly.
 //
 // The coupling is a Gaussian copula. A client's place z among all clients, by its data,
 // is mixed with noise e of its own: w = rho z + sqrt(1 - rho^2) e, both standard
@@ -43,7 +43,7 @@ type SpeedCorrelation struct {
 	Phase string `key:"of" default:"compute" words:"compute,download,upload" help:"speed that ranks devices; others stay"`
 }
 
-// Given reports whether anything is correlated.
+// Given reports whether a correlation of devices with the data is configured.
 func (c *Correlation) Given() bool { return c.Speed.Spearman != 0 || c.Availability.Spearman != 0 }
 
 // CorrelationNote reports the rank correlation that a fleet has reached.

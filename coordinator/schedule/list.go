@@ -47,8 +47,8 @@ type ListEta struct {
 // from returns where the value begins to hold. Values of both lists have it.
 func (f From) from() From { return f }
 
-// froms returns for each value of a list where it begins to hold: at a round, at a time, or at
-// neither.
+// froms returns for each value of a list where it begins to hold: at a round or at a time, or the zero
+// value where the place in the list says it.
 func froms[V interface{ from() From }](values []V) (list []From) {
 	for _, v := range values {
 		list = append(list, v.from())
@@ -56,8 +56,8 @@ func froms[V interface{ from() From }](values []V) (list []From) {
 	return list
 }
 
-// checkFroms refuses empty lists, lists that mix rounds, times and neither, and values that do not
-// begin after the one before.
+// checkFroms returns an error for an empty list, for a list that mixes values with a round, with a time
+// and with neither, and for a value that does not begin after the one before it.
 func checkFroms(list []From) error {
 	if len(list) == 0 {
 		return registry.Errorf("values", "is empty (at least one value is wanted)")
@@ -84,8 +84,9 @@ func checkFroms(list []From) error {
 	return nil
 }
 
-// inForce returns the index of the value that holds in a round, or -1 before the first. The list
-// must have passed checkFroms.
+// inForce returns the index of the value that holds in the round of p, or -1 before the first value
+// begins to hold. The list must have passed checkFroms, so its values either all have a place alone, all
+// a round or all a time.
 func inForce(list []From, p Progress) int {
 	if list[0] == (From{}) {
 		return min(p.Round, len(list)) - 1
@@ -99,7 +100,7 @@ func inForce(list []From, p Progress) int {
 	return i - 1
 }
 
-// Validate refuses lists whose values do not follow each other.
+// Validate returns an error if the values do not begin one after the other, see checkFroms.
 func (s ListK) Validate() error { return checkFroms(froms(s.Values)) }
 
 // LocalSteps returns the value of the list that is in force, in the unit of the schedule, or K_0
@@ -111,7 +112,7 @@ func (s ListK) LocalSteps(p Progress) int {
 	return p.K0
 }
 
-// Validate refuses lists whose values do not follow each other.
+// Validate returns an error if the values do not begin one after the other, see checkFroms.
 func (s ListEta) Validate() error { return checkFroms(froms(s.Values)) }
 
 // LearningRate returns the value of the list that is in force, or eta_0 before the first value

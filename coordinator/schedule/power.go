@@ -26,8 +26,12 @@ type PowerK struct {
 	Max   int    `key:"max" is:"null" range:"[1,1000000]" help:"greatest K; null: none"`
 }
 
-// maxPower bounds the amount of the exponent, and maxDenominator its denominator.
-const maxPower, maxDenominator = 4, 100
+const (
+	// maxPower is the largest absolute value of an exponent.
+	maxPower = 4
+	// maxDenominator is the largest denominator of an exponent.
+	maxDenominator = 100
+)
 
 // parsePower reads an exponent from the configuration: a number, or a fraction such as 1/3, which
 // is kept exactly. The error names the limits.
@@ -44,7 +48,8 @@ func parsePower(text string) (*big.Rat, error) {
 	return p, nil
 }
 
-// checkPower returns an error if the exponent is none, or if high, where it is not 0, is below low.
+// checkPower returns an error if power is no valid exponent, or if the bounds contradict each other:
+// high, the option max, is less than low, the option min. A high of 0 means that there is no bound.
 func checkPower[T int | float64](power string, low, high T) error {
 	if high != 0 && high < low {
 		return registry.Errorf("max", "%v is less than min, %v", high, low)
@@ -56,8 +61,9 @@ func checkPower[T int | float64](power string, low, high T) error {
 // Validate checks the exponent and the bounds.
 func (s PowerK) Validate() error { return checkPower(s.Power, s.Min, s.Max) }
 
-// LocalSteps is the least K with K^b·r^a >= K_0^b for p = a/b, in whole numbers of
-// any size: it is the same on every architecture.
+// LocalSteps returns ceil(K_0/r^p), held to the bounds Min and Max. For p = a/b that is the least K with
+// K^b·r^a >= K_0^b, which is found in whole numbers of any size, so that it is the same on every
+// architecture.
 func (s PowerK) LocalSteps(p Progress) int {
 	// Validate has found the exponent to be one.
 	exponent, _ := parsePower(s.Power)

@@ -16,7 +16,7 @@ func init() {
 	Etas.Register("python", "a class in Python, of the base class fedpace.LearningRate", PythonEta{})
 }
 
-// reads is which measured values a policy's schedule reads.
+// reads is the option of schedules in Python that says which measured values the class reads.
 type reads struct {
 	Reads string `key:"reads" default:"" help:"which measured values it needs, with commas between them: losses, validation, stragglers; the others may be None"`
 }
@@ -57,8 +57,9 @@ type PythonK struct {
 // Kind names the base class in Python.
 func (PythonK) Kind() string { return "LocalSteps" }
 
-// LocalSteps returns the local steps of the next round by the answer of the user's policy, rounded
-// up. It is K_0 if no policy is bound or its answer is no number of steps, which ends the run.
+// LocalSteps returns the local steps of the next round by the answer of the user's class, rounded up. It
+// is K_0 if no process is bound, and if the class fails or its answer is no number of steps, which ends
+// the run.
 func (s PythonK) LocalSteps(p Progress) int {
 	if s.Asker() == nil {
 		return p.K0
@@ -67,7 +68,7 @@ func (s PythonK) LocalSteps(p Progress) int {
 	if !s.Asker().Ask("local_steps", question(&p), &answer) {
 		return p.K0
 	}
-	// The policy counts epochs where the run does, of which the schedule returns parts.
+	// Where the run counts epochs, the class answers in epochs, and a schedule returns thousandths.
 	k := math.Ceil(float64(answer * float64(p.scale())))
 	if !(k >= 1 && k <= MaxK0) {
 		s.Asker().Fail("local_steps", "%g is no number of local steps (1 to %d)", answer, MaxK0/p.scale())
@@ -86,8 +87,8 @@ type PythonEta struct {
 // Kind names the base class in Python.
 func (PythonEta) Kind() string { return "LearningRate" }
 
-// LearningRate returns the learning rate of the next round by the answer of the user's policy. It
-// is eta_0 if no policy is bound or its answer is no rate, which ends the run.
+// LearningRate returns the learning rate of the next round by the answer of the user's class. It is
+// eta_0 if no process is bound, and if the class fails or its answer is no rate, which ends the run.
 func (s PythonEta) LearningRate(p Progress) float64 {
 	if s.Asker() == nil {
 		return p.Eta0

@@ -17,8 +17,8 @@ func init() {
 // K_r-rounds; Eq. 10).
 type RoundsK struct{}
 
-// LocalSteps is the least K with K³·r >= K_0³, in integers: floating point
-// goes wrong where cbrt(r) is whole.
+// LocalSteps returns the least K with K³·r >= K_0³, which is ceil(K_0/cbrt(r)). It is found in integers,
+// since floating point could be one off where cbrt(r) is a whole number.
 func (RoundsK) LocalSteps(p Progress) int {
 	high, low := cubeTimes(p.K0, 1)
 	return 1 + sort.Search(p.K0-1, func(i int) bool {

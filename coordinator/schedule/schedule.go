@@ -37,8 +37,9 @@ type Progress struct {
 	Accuracy    float64
 	HasAccuracy bool
 
-	// StragglerShare is the part of the round before between its median client and
-	// its slowest, 0 to 1; NaN: not known. See [Needs].Stragglers.
+	// StragglerShare is the part of the last round's time between the end of its
+	// median client and that of its slowest, from 0 to 1. It is NaN if it is not
+	// known. See [Needs].Stragglers.
 	StragglerShare float64
 
 	// Pace is what the rounds so far took on the virtual clock. See [Needs].Pace.
@@ -118,16 +119,16 @@ const Parts = 1000
 // scale returns how many of what a schedule counts are one of what its options count, at least 1.
 func (s *Setup) scale() int { return max(1, s.Scale) }
 
-// Theory holds the constants of [TheoryK], which see.
+// Theory holds the constants of [TheoryK].
 type Theory struct {
-	// Factor and Offset are what Eq. 9 has beside F and W: the gap is κ(F −
+	// Factor and Offset are what Eq. 9 has besides F and W: the gap is κ(F −
 	// Offset), with F* as the Offset (or F*/κ for the printed gap κF − F*), and
 	// Factor is κ (|x|/D + |x|/U) / (8 η² L G² (1 + 1/(2N))), in seconds by
 	// loss.
 	Factor, Offset float64
-	// Until is the virtual second at which the run ends, for W as the time
-	// ahead, which is what the theorem says. 0: W is the time elapsed, which is
-	// what the paper's schedules make of it.
+	// Until is the virtual second at which the run ends. With it W is the time
+	// ahead, as the theorem has it. 0 means that W is the time elapsed, as the
+	// paper's schedules have it.
 	Until float64
 }
 
@@ -135,8 +136,8 @@ type Theory struct {
 // Validation for Converged and Accuracy, Stragglers for StragglerShare, Pace for Pace and Share.
 type Needs = registry.Needs
 
-// NeedsOf is what a component needs in a run of this setup, which a schedule's method
-// NeedsWith may look at.
+// NeedsOf returns what a component needs in a run with this setup. A schedule whose needs depend on the
+// setup has the method NeedsWith; those of others are the same in every run.
 func NeedsOf(component any, run Setup) Needs {
 	if s, ok := component.(interface{ NeedsWith(Setup) Needs }); ok {
 		return s.NeedsWith(run)
@@ -245,8 +246,8 @@ func Names() []string {
 	return list
 }
 
-// Renamed is the name of a schedule that is given another that it had: the paper's, or with "k-"
-// before it.
+// Renamed returns the name of the schedule that was called old before: by the paper's name, or with
+// the prefix "k-". It is "" if no schedule was called that.
 func Renamed(old string) string {
 	name := strings.TrimPrefix(
 		strings.NewReplacer("K-eta-fixed", Fixed, "K_r-", "", "eta_r-", "eta-").Replace(old),

@@ -18,8 +18,10 @@ func (StepK) LocalSteps(p Progress) int {
 	return p.K0
 }
 
+// NeedsWith returns what the schedule needs in a run with this setup, see untilConverged.
 func (StepK) NeedsWith(run Setup) Needs { return run.untilConverged() }
 
+// AtMostK0 marks a schedule whose K never exceeds K_0.
 func (StepK) AtMostK0() {}
 
 // StepEta decays once, to eta_0/10 (Table 3, eta_r-step).
@@ -33,9 +35,11 @@ func (StepEta) LearningRate(p Progress) float64 {
 	return p.Eta0
 }
 
+// NeedsWith returns what the schedule needs in a run with this setup, see untilConverged.
 func (StepEta) NeedsWith(run Setup) Needs { return run.untilConverged() }
 
-// untilConverged is what step needs where no round is set for its decay.
+// untilConverged returns what a step schedule needs: evaluations, unless the round of its decay is set,
+// since it then decays when the validation error has converged.
 func (s Setup) untilConverged() Needs { return Needs{Validation: s.DecayRound == 0} }
 
 // decayed reports whether the round comes after the decay: after its round, where that is set, and

@@ -16,17 +16,20 @@ func init() {
 // window's first rounds, and gives 1 where F_r is not above Offset.
 type TheoryK struct{}
 
+// Needs asks for the training loss.
 func (TheoryK) Needs() Needs { return Needs{Losses: true} }
 
+// AtMostK0 marks a schedule whose K never exceeds K_0.
 func (TheoryK) AtMostK0() {}
 
-// LocalSteps is the least K with K³ W >= Factor (F_r − Offset), as in [ErrorK]
-// without a cube root.
+// LocalSteps returns the least K with K³ W >= Factor (F_r − Offset), without a cube root, so that it is
+// the same on every architecture (as in [ErrorK]). It is at most K_0, and K_0 while no loss is known.
 func (TheoryK) LocalSteps(p Progress) int {
 	t := &p.Theory
 	if !p.HasLoss {
 		return p.K0
 	}
+	// W is the time elapsed or, where the end of the run is known, the time ahead.
 	w := p.Seconds
 	if t.Until > 0 {
 		w = max(0, t.Until-p.Seconds)

@@ -16,14 +16,16 @@ type Warmup struct {
 	Then        Eta     `key:"then" default:"fixed" help:"schedule to whose rate it grows"`
 }
 
+// Validate returns an error if the schedule that follows has a wrong option.
 func (s Warmup) Validate() error { return registry.Below("then", Validate(s.Then)) }
 
+// NeedsWith returns what the schedule that follows needs.
 func (s Warmup) NeedsWith(run Setup) Needs { return NeedsOf(s.Then, run) }
 
 // LearningRate returns the rate of the schedule that follows, times the part of it that the warm-up
 // allows in this round. The part grows from round to round up to 1.
 func (s Warmup) LearningRate(p Progress) float64 {
-	// Then must be told the last rate as it gave it, without this schedule's part.
+	// Then expects the last rate as it has returned it, without this schedule's part.
 	if p.Round > 1 {
 		p.Previous.LearningRate /= s.part(p.Round - 1)
 	}

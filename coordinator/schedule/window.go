@@ -25,8 +25,8 @@ type WindowConfig struct {
 // as one of the s rounds, and is left out of the mean. A window of such rounds
 // alone has no mean, and schedules keep K_0 and eta_0.
 //
-// Sums are formed anew each time, oldest round first: they do not drift, and a
-// restored window goes on to the same bits. Its fields are all that it remembers.
+// Sums are calculated from the list each time, oldest round first: they do not drift, and a
+// restored window continues with the same bits. Its fields are all that it remembers.
 // They hold no NaN, so any encoding that keeps float64 exact (encoding/json among
 // them) keeps a window for [RestoreWindow].
 type Window struct {
@@ -79,8 +79,8 @@ func (w *Window) Observe(loss float64) {
 	}
 }
 
-// Mean is F_r for the round r that comes next, over the rounds so far when
-// they are fewer than s; NaN when none of them has a loss.
+// Mean returns F_r for the round r that comes next: the mean loss of the last s rounds, or of all
+// rounds while they are fewer. It is NaN if none of them has a loss.
 func (w *Window) Mean() (loss float64) {
 	for _, r := range w.Recent {
 		loss += r.Loss
@@ -88,7 +88,7 @@ func (w *Window) Mean() (loss float64) {
 	return loss / float64(len(w.Recent))
 }
 
-// Ratio is F_r/F_0 for the round r that comes next. It reports false, and
+// Ratio returns F_r/F_0 for the round r that comes next. ok is false, and
 // schedules keep K_0 and eta_0, in the first s rounds, when no round of the
 // window has a loss, and when F_0 is not positive.
 func (w *Window) Ratio() (ratio float64, ok bool) {
@@ -111,10 +111,10 @@ type Loss struct {
 	Trim float64
 }
 
-// TrimmedMean is the mean of a list without the share of it, rounded down, that is
-// lowest and the same share that is highest (Yin et al., ICML 2018, Definition 2). A
-// few clients with absurd losses do not move it. It does not depend on the list's
-// order. NaN: the list is empty.
+// TrimmedMean returns the mean of a list without its lowest and its highest values: at
+// each end this share of the list, rounded down to a whole number of values, is left out
+// (Yin et al., ICML 2018, Definition 2). A few clients with absurd losses do not move it.
+// It does not depend on the list's order, and is NaN if the list is empty.
 func TrimmedMean(list []float64, share float64) (mean float64) {
 	sorted := slices.Sorted(slices.Values(list))
 	cut := int(math.Floor(share * float64(len(list))))

@@ -27,10 +27,10 @@ type ClientSchedule struct {
 // Kind names the base class in Python.
 func (ClientSchedule) Kind() string { return "ClientSchedule" }
 
-// Order is that of the rule that draws.
+// Order returns the order of the rule that draws the clients.
 func (p ClientSchedule) Order(s Setup) (Order, error) { return OrUniform(p.Base).Order(s) }
 
-// Query is that of the rule that draws.
+// Query returns the number of candidates of the rule that draws the clients.
 func (p ClientSchedule) Query() int { return QueryOf(p.Base) }
 
 // DrawsBy implements [ByLosses]: the candidates are drawn by the rule by which the base rule draws
@@ -131,12 +131,13 @@ func (p ClientSchedule) Deadline(s *Setup, clients []int32, steps func(client in
 	return 0
 }
 
-// Needs are those of the rule that draws, with times and rounds that do not overlap.
+// Needs returns the needs of the rule that draws the clients, with expected times and rounds that do not
+// overlap.
 func (p ClientSchedule) Needs() Needs {
 	return timedRounds(p.Base)
 }
 
-// Validate checks the rule that draws.
+// Validate returns an error if the rule that draws the clients has a wrong option.
 func (p ClientSchedule) Validate(cohort, clients int) error {
 	return registry.Below("from", Validate(p.Base, cohort, clients))
 }

@@ -30,8 +30,10 @@ type Fit struct {
 	MinSteps int  `key:"least" default:"1" range:"[0,1000000]" help:"fewest local steps; a client too slow for them is left out; 0: it is asked for one"`
 }
 
+// Order returns the order of the rule that draws the clients.
 func (f Fit) Order(s Setup) (Order, error) { return OrUniform(f.Base).Order(s) }
 
+// Query returns the number of candidates of the rule that draws the clients.
 func (f Fit) Query() int { return QueryOf(f.Base) }
 
 // DrawsBy implements [ByLosses]: the candidates are drawn by the rule by which the base rule draws
@@ -59,11 +61,12 @@ func (f Fit) Limit(s *Setup, client, k int) int {
 	return fewest + sort.Search(k-fewest, func(more int) bool { return s.Expect(client, fewest+more+1) > s.Deadline })
 }
 
-// fewest is the fewest steps of a client that does k if it is not limited.
+// fewest returns the smallest number of steps to which a client is limited that does k steps without a
+// limit. It is at least 1.
 func (f Fit) fewest(k int) int { return max(min(f.MinSteps, k), 1) }
 
-// Deadline is the time of the fastest client of all its steps or, if that is later,
-// that of the slowest of the fewest.
+// Deadline returns by when the clients of a round are to arrive together: when the fastest has done all
+// of its steps or, if that is later, when the slowest has done its fewest.
 func (f Fit) Deadline(s *Setup, clients []int32, steps func(client int) int) Time {
 	fastest := MaxTime
 	slowest := Time(0)
@@ -90,6 +93,7 @@ func timedRounds(base Rule) Needs {
 	return n
 }
 
+// Validate returns an error if the rule that draws the clients has a wrong option.
 func (f Fit) Validate(cohort, clients int) error {
 	return registry.Below("from", Validate(f.Base, cohort, clients))
 }

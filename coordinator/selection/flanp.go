@@ -59,6 +59,7 @@ func (f Flanp) Needs() Needs {
 	}
 }
 
+// Validate returns an error if the first stage has more clients than there are.
 func (f Flanp) Validate(_, clients int) error {
 	return atMost("begin", f.Begin, clients)
 }
@@ -77,10 +78,11 @@ func expectedTimes(s *Setup) []Time {
 	return times
 }
 
-// growing is the order of a stage.
+// growing is the order of [Flanp].
 type growing struct {
 	Flanp
-	seed    uint64
+	seed uint64
+	// fastest lists all clients, the fastest first.
 	fastest []int32
 	// stage is a uniform order of places among the fastest clients.
 	stage Order
@@ -99,7 +101,7 @@ type flanpStage struct {
 	Better bool
 }
 
-// enter begins a stage of the fastest clients.
+// enter begins a stage in which this many of the fastest clients take part.
 func (o *growing) enter(clients int) {
 	o.stage = newCohort(o.seed, clients)
 	o.flanpStage = flanpStage{Among: clients}
@@ -108,14 +110,17 @@ func (o *growing) enter(clients int) {
 // Start begins the uniform order of the round among the clients of the stage.
 func (o *growing) Start(round int, now Time) { o.stage.Start(round, now) }
 
-// Next is the client at the place that the uniform order draws.
+// Next returns the client at the place among the fastest that the uniform order draws.
 func (o *growing) Next() (client int, ok bool) {
 	place, ok := o.stage.Next()
 	return int(o.fastest[place]), ok
 }
 
+// Ended does nothing: stages follow from the rounds' losses alone.
 func (o *growing) Ended(int, int, Time, bool) {}
-func (o *growing) Trained(int, float64)       {}
+
+// Trained does nothing, as Ended.
+func (o *growing) Trained(int, float64) {}
 
 // Closed counts the round, and enters the next stage if this one is over: after its number of rounds
 // or, without one, when the loss has not improved for as long as the patience lasts. The last stage,
@@ -138,8 +143,8 @@ func (o *growing) Closed(_ int, loss float64) {
 	}
 }
 
-// improves tells whether a loss is the best of the stage so far, by MinDelta of the best at least. If
-// so it takes its place, and the patience begins again.
+// improves reports whether a loss is below the best of the stage so far by more than the part MinDelta
+// of the best, or is the first. If so it becomes the best one, and the patience begins again.
 func (o *growing) improves(loss float64) bool {
 	threshold := o.Best - float64(o.MinDelta*math.Abs(o.Best))
 	if o.Better && loss >= threshold {
@@ -151,7 +156,7 @@ func (o *growing) improves(loss float64) bool {
 	return true
 }
 
-// Memory encodes the stage.
+// Memory encodes what the order remembers of the stage.
 func (o *growing) Memory() []byte { return Remember(&o.flanpStage) }
 
 // Restore takes over what Memory returned in the run before, and enters the stage that it names. It

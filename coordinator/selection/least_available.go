@@ -71,11 +71,11 @@ type forecast struct {
 }
 
 // Start makes the forecasts of round number, which begins at the virtual time now: for each client
-// the share of the time from now + window to now + 2 window in which it is available. With the probability of the rule's error
-// a forecast is a random share instead. Equal forecasts are in a random order.
+// the share of the time from now + window to now + 2 window in which it is available. With the
+// probability randomShare a forecast is a random share instead. Equal forecasts are in a random order.
 func (f *forecasts) Start(number int, now Time) {
 	f.list = f.list[:0]
-	// The window must not reach beyond the largest time.
+	// The window ends by the largest time.
 	windowStart := min(now+f.window, MaxTime-f.window)
 	for client := range f.setup.Clients {
 		h := keyed.Hash(f.setup.Seed, keyed.Forecast, uint64(number), uint64(client))
@@ -100,7 +100,7 @@ func (f *forecasts) Next() (client int, ok bool) {
 	return int(heap.Pop(f).(forecast).client), true
 }
 
-// Len, Less, Swap, Push and Pop are those of [heap.Interface].
+// Len implements [heap.Interface].
 func (f *forecasts) Len() int { return len(f.list) }
 
 // Less implements [heap.Interface]: the least available client comes first, and equal ones are in a
@@ -111,8 +111,11 @@ func (f *forecasts) Less(i, j int) bool {
 	return cmp.Or(cmp.Compare(a.available, b.available), cmp.Compare(a.place, b.place), cmp.Compare(a.client, b.client)) < 0
 }
 
+// Swap implements [heap.Interface].
 func (f *forecasts) Swap(i, j int) { f.list[i], f.list[j] = f.list[j], f.list[i] }
-func (f *forecasts) Push(any)      {}
+
+// Push is never called: a round's forecasts are all made before the heap is.
+func (f *forecasts) Push(any) {}
 
 // Pop implements [heap.Interface]: it takes the last forecast off the list.
 func (f *forecasts) Pop() any {

@@ -57,8 +57,8 @@ type Oort struct {
 	Picks      int     `key:"picks" is:"null" range:"[1,1000000000]" help:"tasks after which a client is asked only if no other can be; null: never"`
 }
 
-// Order returns the order of a run in which no client has had a task, so that all of them are new.
-// The pacer's step and the first preferred duration are the rule's seconds.
+// Order returns the order of a run that begins: no client has had a task, so all of them are new. The
+// rule's seconds are the first preferred time, and what the pacer adds to it each time.
 func (o Oort) Order(s Setup) (Order, error) {
 	step := closing.Deadline{Seconds: o.Seconds}.Deadline().Seconds()
 	return &oortOrder{
@@ -99,8 +99,8 @@ func (o Oort) String() string {
 	return fmt.Sprintf("by utility, preferring tasks of %g s, with %g of the first cohort new", o.Seconds, o.Explore)
 }
 
-// slownessFactor is the last factor of the utility, (T/t)^α or 1, for a task that took t seconds
-// where T are preferred.
+// slownessFactor returns the last factor of the utility of a client whose task took this many seconds:
+// (preferred/took)^α if it took longer than preferred, else 1.
 func (o Oort) slownessFactor(took, preferred float64) float64 {
 	factor := 1.0
 	if took > preferred {

@@ -121,8 +121,9 @@ func (d *clientDraw) take(n int, list []int32) []int32 {
 	return list
 }
 
-// Start chooses the cohort among the clients that are free: known clients by their utility,
-// new ones by their speed.
+// Start makes the order of a round from the clients that are free: first the cohort, of known
+// clients by their utility and of new ones by their speed, then the remaining clients in reserve, in
+// case some of the cohort cannot be asked.
 func (o *oortOrder) Start(round int, _ Time) {
 	clear(o.given)
 	familiar, fresh, tired := o.freeClients()

@@ -28,10 +28,13 @@ type PowerOfChoice struct {
 	Base       Rule `key:"from" is:"null" help:"how candidates are drawn; null: uniform"`
 }
 
+// Order returns the order of the rule that draws the candidates.
 func (p PowerOfChoice) Order(s Setup) (Order, error) { return p.DrawsBy().Order(s) }
 
+// Query implements [ByLosses].
 func (p PowerOfChoice) Query() int { return p.Candidates }
 
+// DrawsBy implements [ByLosses].
 func (p PowerOfChoice) DrawsBy() Rule { return OrUniform(p.Base) }
 
 // Needs says what the rule must be given: what its base needs and, beyond that, candidates with
@@ -53,8 +56,8 @@ func (p PowerOfChoice) Validate(cohort, clients int) error {
 	return registry.Errorf("from", "candidates cannot be drawn by asking other candidates for their losses")
 }
 
-// checkCandidates refuses fewer candidates than places, more than clients, and what is
-// wrong with how they are drawn.
+// checkCandidates returns an error if n candidates are fewer than the cohort or more than the clients (0
+// if their number is not known yet), or if the rule that draws them has a wrong option.
 func checkCandidates(n int, base Rule, cohort, clients int) error {
 	if n < cohort {
 		return registry.Errorf(

@@ -14,8 +14,8 @@ func init() {
 	Rules.Register("python", "a class in Python, of the base class fedpace.Selection", Python{})
 }
 
-// Python asks the clients that a class in Python lists for each round, in its order. It is not an order
-// of single clients, so rounds must not overlap.
+// Python selects the clients that a class in Python lists for each round, in the order of the list. It
+// draws no single clients, so rounds must not overlap.
 type Python struct {
 	policy.Python
 	Reads string `key:"reads" default:"" help:"what it needs of clients, with commas between them: losses, samples"`
@@ -64,8 +64,8 @@ func (p Python) Validate(_, _ int) error {
 // String completes a dry run's sentence about the cohort.
 func (p Python) String() string { return fmt.Sprintf("as %v says", p.Python) }
 
-// Order makes the order of a run, which asks the class when a round starts. It is uniform where no process
-// is bound, as on a host.
+// Order returns the order of a run, which calls the class when a round starts. It is uniform where no
+// process is bound, as on a host.
 func (p Python) Order(s Setup) (Order, error) {
 	if p.Asker() == nil {
 		return Uniform{}.Order(s)
@@ -82,9 +82,9 @@ func (p Python) Order(s Setup) (Order, error) {
 	return o, nil
 }
 
-// answered is the order that a policy gives. The policy's memory is changed by each question. A round
-// that is begun again, as in a run that is resumed, must begin with the memory of its first question;
-// so that is what a checkpoint holds.
+// answered is the order that a class in Python gives. The class has a memory, which goes out with each
+// question and comes back changed with the answer. A round that is begun again, as in a run that is
+// resumed, must ask with the memory that its first question had, so that is what a checkpoint holds.
 type answered struct {
 	policy  Python
 	setup   Setup
@@ -104,11 +104,11 @@ type past struct {
 	Round int
 	// Memory is the policy's, as JSON, before the question about Round.
 	Memory string
-	// Told are the events that go with the question about Round, and News those since then.
+	// Told are the events that are part of the question about Round, and News those since then.
 	Told, News []event
 }
 
-// event is what became of a client's task, as a policy is told.
+// event is how a client's task has ended, in the form in which the class gets it.
 type event struct {
 	Client   int     `json:"client"`
 	Steps    int     `json:"steps"`
@@ -119,8 +119,8 @@ type event struct {
 }
 
 // Start asks the Python class for the clients of a round, which begins at the virtual time now. The
-// class is told what has ended since its last answer, and what it wanted to remember. If it fails,
-// the round has no clients.
+// question has the tasks that have ended since the last round's, and the memory that the class returned
+// then. If the class fails or lists a client twice, the round has no clients and the run ends.
 func (o *answered) Start(round int, now Time) {
 	o.clients = nil
 	// A round that is started again, after a restart, is asked the same question.
@@ -150,7 +150,7 @@ func (o *answered) Start(round int, now Time) {
 		return
 	}
 	chosen := map[int]bool{}
-	// An answer counts only as a whole.
+	// A wrong client makes the whole answer invalid.
 	for _, client := range answer.Clients {
 		if client < 0 || client >= o.setup.Clients || chosen[client] {
 			o.policy.Asker().Fail("select", "client %d is listed twice, or is none of 0 to %d", client, o.setup.Clients-1)
@@ -206,7 +206,7 @@ func (o *answered) Trained(client int, loss float64) {
 	}
 }
 
-// Closed does nothing: the next question says that the round is over.
+// Closed does nothing: the next question, with the number of its round, shows that this one is over.
 func (o *answered) Closed(int, float64) {}
 
 // Memory returns, encoded, what the question of the round under way was made from, and what has

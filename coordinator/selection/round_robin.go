@@ -6,12 +6,12 @@ func init() {
 	Rules.Register("round_robin", "one after the other, again and again", RoundRobin{})
 }
 
-// RoundRobin asks the clients in turn. The cohort of round r begins with client
-// (r-1)·cohort; where clients are away it takes those behind them, who are then
-// the first of the next round.
+// RoundRobin selects the clients in turn. The cohort of round r begins with client
+// (r-1)·cohort, modulo their number. Where clients are away it takes those behind
+// them, which come first in the next round, too.
 type RoundRobin struct{}
 
-// Order is a place on the circle of the clients.
+// Order returns an order that goes once around the circle of the clients in each round.
 func (RoundRobin) Order(s Setup) (Order, error) {
 	return &circle{clients: int64(s.Clients), cohort: int64(s.Cohort)}, nil
 }
@@ -20,9 +20,15 @@ func (RoundRobin) Order(s Setup) (Order, error) {
 func (RoundRobin) Needs() Needs   { return Needs{Rounds: true} }
 func (RoundRobin) String() string { return "in turn" }
 
-// circle is the order of [RoundRobin]: it goes once around the clients in each round. next is the
-// client that comes next, and given how many the round has had.
-type circle struct{ clients, cohort, next, given int64 }
+// circle is the order of [RoundRobin].
+type circle struct {
+	clients int64
+	cohort  int64
+	// next is the client that comes next.
+	next int64
+	// given is the number of clients that Next has returned in the round.
+	given int64
+}
 
 // Start places the circle at the round's first client.
 func (c *circle) Start(round int, _ Time) {

@@ -45,12 +45,13 @@ type Rule interface {
 // of the round and its time and, if it is [Following], of what it remembers: a run that
 // is resumed begins the order of its round again.
 type Order interface {
-	// Start begins the order of a round, numbered from 1, at a time. Where nobody was
-	// found a round's order is begun again later, to another order if others are free.
+	// Start begins the order of a round, numbered from 1, at the virtual time now. If
+	// no client of the order was available, it is called again later in the same round,
+	// and may give another order if other clients are free then.
 	Start(round int, now Time)
-	// Next is the next client of the round's order, none twice; false: there is
-	// none left. Clients that are away or have a task are passed over, so more
-	// may be asked for than a cohort has.
+	// Next returns the next client of the round's order, none twice. ok is false if
+	// there is none left. The caller passes over clients that are away or have a task,
+	// so it may call Next more often than a cohort has clients.
 	Next() (client int, ok bool)
 }
 
@@ -66,9 +67,9 @@ type SingleOrder interface {
 	Weight(client int) uint64
 }
 
-// Following is an order that also follows what its clients do. It hears of the clients that it
-// chose, not of real devices beside them. All calls between two of Start come in one order in every
-// run of a seed.
+// Following is an order that also follows what its clients do. Its methods are called for the clients
+// that the selection draws, not for real devices that take part beside them. In every run of a seed
+// the calls have the same order.
 type Following interface {
 	Order
 	// Ended reports the outcome of a client's task of a number of local steps, and how long it
@@ -121,24 +122,24 @@ type ByLosses interface {
 	DrawsBy() Rule
 }
 
-// Limiting is a rule that also says how many local steps each client is asked for. It
-// needs rounds that do not overlap.
+// Limiting is a rule that also limits each client's local steps. It needs rounds that do
+// not overlap.
 type Limiting interface {
 	Rule
-	// Limit is a client's K, up to k, in a round of K_r = k; 0: the client is left
-	// out of the round.
+	// Limit returns a client's number of local steps, from 1 to k, where k is what its
+	// schedule gives. 0 means that the client is left out of the round.
 	Limit(s *Setup, client, k int) int
-	// Deadline is how long the tasks of a round with these clients are to take; 0: any
-	// time. steps returns how many steps each does if it is not limited. Where the closing rule has no
-	// deadline, Limit is given this one in its Setup.
+	// Deadline returns how long the tasks of a round with these clients are to take, 0 for
+	// any time. steps returns a client's local steps without a limit. Where the closing rule
+	// has no deadline, Limit gets this one in its Setup.
 	Deadline(s *Setup, clients []int32, steps func(client int) int) Time
 }
 
 // Rating is a rule that also says at which learning rate each client takes its local steps.
 type Rating interface {
 	Rule
-	// Rate is a client's rate, finite and at least 0, in a round with a rate, for its task of some
-	// local steps.
+	// Rate returns the learning rate, finite and at least 0, of a client's task with this many local
+	// steps. rate is the round's.
 	Rate(s *Setup, client, steps int, rate float64) float64
 }
 
@@ -162,8 +163,8 @@ type Setup struct {
 	Expect func(client, steps int) Time
 	// Steps is a client's local steps in round 1, before a rule limits them.
 	Steps func(client int) int
-	// Free tells whether a client could be given a task now. It is for an order
-	// that begins.
+	// Free reports whether a client could be given a task now. Orders call it in
+	// Start.
 	Free func(client int) bool
 	// AvailableShare is the share of the time from start to end in which a client is available.
 	// nil means that clients always are. It knows the first Simulated clients; the others are
@@ -172,16 +173,14 @@ type Setup struct {
 	Simulated      int
 }
 
-// atMost refuses an option that is more than there are clients; 0: their number is not
-// known yet.
+// atMost returns an error for the option key if its value n is more than the number of clients, which
+// is 0 as long as it is not known.
 func atMost(key string, n, clients int) error {
 	if clients > 0 && n > clients {
 		return registry.Errorf(key, "%d is more than there are clients (at most %d)", n, clients)
 	}
 	return nil
 }
-
-// A rule that draws from another, as many do, asks it by these.
 
 // QueryOf returns how many candidates a rule asks for their losses in each round. It is 0 for a
 // rule that asks none.
@@ -200,8 +199,8 @@ func OrUniform(r Rule) Rule {
 	return r
 }
 
-// LimitingOf is the rule itself, or the one that draws its candidates, if that limits the
-// clients' local steps; else nil.
+// LimitingOf returns the rule itself if it limits the clients' local steps, or else the rule that draws
+// its candidates if that does. It is nil if neither does.
 func LimitingOf(r Rule) Limiting {
 	l, limits := r.(Limiting)
 	if q, asks := r.(ByLosses); asks && !limits {
@@ -210,7 +209,8 @@ func LimitingOf(r Rule) Limiting {
 	return l
 }
 
-// LimitOf is a client's K in a round of K_r = k, 0 if it is left out.
+// LimitOf returns a client's number of local steps by rule r, where k is what its schedule gives: k if
+// the rule sets no limits, 0 if it leaves the client out.
 func LimitOf(r Rule, s *Setup, client, k int) int {
 	if l := LimitingOf(r); l != nil {
 		return l.Limit(s, client, k)
@@ -235,12 +235,14 @@ func Validate(r Rule, cohort, clients int) error {
 	return nil
 }
 
-// tries is after how many clients that are busy or away the others are listed.
+// tries is the number of draws of a client that is busy or away after which the available clients are
+// listed.
 const tries = 64
 
-// Draw draws an available client for a task, with probabilities in proportion to the clients'
-// weights: by trying or, where few are free, by listing them; each gives it those without a
-// task. Its draws are keyed (task, try). It returns false if there is none to draw.
+// Draw draws an available client for the task with this number, with probabilities in proportion to the
+// clients' weights. It draws among all clients until one is available or, after some tries, among a list
+// of the available ones; each calls its argument for every client without a task. The draws are keyed by
+// the task and the try. ok is false if no client is available.
 func Draw(
 	order SingleOrder,
 	seed, task uint64,

@@ -63,8 +63,11 @@ func (t Tifl) Order(s Setup) (Order, error) {
 	return o, nil
 }
 
+// Needs says what the rule must be given: rounds that do not overlap, the clients' expected times, and
+// their losses.
 func (Tifl) Needs() Needs { return Needs{Rounds: true, Times: true, Losses: true} }
 
+// Validate returns an error if there are more tiers than clients.
 func (t Tifl) Validate(_, clients int) error {
 	return atMost("tiers", t.Tiers, clients)
 }
@@ -118,15 +121,17 @@ type tiered struct {
 
 	tierMemory
 	round uint64
-	// drawn are the tiers in the order of this round.
+	// drawn are the tiers of this round's order whose clients are not in queue yet.
 	drawn []int
-	// queue are the remaining clients of the first of them.
+	// queue are the clients of the current tier that Next has not returned yet.
 	queue []int32
+	// draws is the number of clients drawn in this round, which is part of the key of the next draw.
 	draws uint64
 }
 
-// sort divides the clients into tiers of equal size, the fastest in the first. A client's time is
-// what it is expected to take, times the mean ratio by which its tasks have differed from that.
+// sort divides the clients into tiers of equal size, the fastest in the first. A client's time is its
+// expected time for the local steps of round 1, times the mean ratio of the times of its accepted tasks
+// to their expected times.
 func (o *tiered) sort() {
 	list := make([]int32, len(o.Clients))
 	times := make([]float64, len(o.Clients))
@@ -155,8 +160,9 @@ func (o *tiered) collect() {
 	}
 }
 
-// Start draws the order of the tiers: those with credits by their weights, without
-// replacement, then the others. The first with a client that is free is the round's.
+// Start draws the order of the tiers in a round: those with credits by their weights, without
+// replacement, then those without, by number. The first tier with a free client becomes the current
+// one, and those before it are left out.
 func (o *tiered) Start(round int, _ Time) {
 	o.round = uint64(round)
 	o.draws = 0
@@ -226,9 +232,9 @@ func (o *tiered) Trained(client int, loss float64) {
 	o.Clients[client].HasLoss = true
 }
 
-// Closed pays for the round and, after every Interval rounds, adapts the probabilities and makes the
-// tiers anew. The probabilities are adapted where the tier that was drawn last is no better than
-// Interval rounds before.
+// Closed takes a credit for the round and, after every Interval rounds, divides the clients into tiers
+// again. Before that it adapts the probabilities of the tiers, if the tier that was drawn last is not
+// better than Interval rounds before.
 func (o *tiered) Closed(round int, _ float64) {
 	if o.Credits > 0 {
 		o.pay()
@@ -248,8 +254,8 @@ func (o *tiered) Closed(round int, _ float64) {
 	o.Before = true
 }
 
-// isBetter tells whether the loss of the tier that was drawn last is lower than Interval rounds
-// before. That is not known where one of the two losses is missing.
+// isBetter reports whether now, the loss of the tier that was drawn last, is lower than that tier's loss
+// Interval rounds before. It is false if one of the two is not known.
 func (o *tiered) isBetter(now tier) bool {
 	before := &o.Groups[o.Current]
 	areKnown := before.LossCount > 0 && now.LossCount > 0
@@ -284,7 +290,7 @@ func (o *tiered) losses() []tier {
 			}
 		}
 		if n > 0 {
-			list[i].Loss = list[i].Loss / float64(n)
+			list[i].Loss /= float64(n)
 			list[i].LossCount = 1
 		}
 	}

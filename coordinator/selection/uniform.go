@@ -11,8 +11,11 @@ func init() {
 // Uniform chooses uniformly without replacement (Algorithm 1, line 3).
 type Uniform struct{}
 
+// Order returns an order that shuffles the clients in each round.
 func (Uniform) Order(s Setup) (Order, error) { return newCohort(s.Seed, s.Clients), nil }
-func (Uniform) String() string               { return "uniformly" }
+
+// String completes a dry run's sentence about the cohort.
+func (Uniform) String() string { return "uniformly" }
 
 // cohort orders clients uniformly (Algorithm 1, line 3). Draw i of round r is keyed
 // (r, i), so schedules that share a seed share their cohorts.
@@ -22,8 +25,11 @@ func newCohort(seed uint64, clients int) cohort {
 	return cohort{keyed.NewShuffle(seed, keyed.Cohort, clients)}
 }
 
+// Start shuffles the clients for a round.
 func (c cohort) Start(round int, _ Time) { c.Shuffle.Start(round) }
 
+// Pick implements [SingleOrder]: each client is as likely.
 func (c cohort) Pick(h uint64) int { return int(keyed.Below(h, uint64(c.Len()))) }
 
+// Weight implements [SingleOrder]: all clients have the same weight.
 func (cohort) Weight(int) uint64 { return 1 }

@@ -47,7 +47,7 @@ func newWeightedOrder(seed uint64, purpose keyed.Purpose, round int, weights []u
 	return o
 }
 
-// next draws an item and takes it out; false means that no item of positive weight is left.
+// next draws an item and takes it out of the draw. ok is false if no item of positive weight is left.
 func (o *weightedOrder) next() (item int, ok bool) {
 	root := o.levels[len(o.levels)-1]
 	total := root[0]

@@ -85,7 +85,7 @@ func (c Constants) Kappa() float64 { return c.L / c.Mu }
 // length²/loss.
 func (c Constants) MaxRate() float64 { return 1 / (4 * c.L) }
 
-// Gap is how far a loss F is from the optimum, in the constants' Form; a loss.
+// Gap returns how far a loss F is from the optimum, in the constants' Form, as a loss.
 // Eq. 9 to 12 and the convexity of Eq. 8 in K (Eq. 25) and in eta (Eq. 28) need
 // it positive, which only Shifted and Appendix promise.
 func (c Constants) Gap(f float64) float64 {
@@ -98,18 +98,18 @@ func (c Constants) Gap(f float64) float64 {
 	return c.Kappa() * (f - c.FStar)
 }
 
-// Spread is σ² + 6LΓ: what of the second term does not depend on K,
+// Spread returns σ² + 6LΓ, the part of the second term of Theorem 1 that does not depend on K, in
 // loss²/length².
 func (c Constants) Spread() float64 { return c.Variance + float64(6*c.L*c.Gamma) }
 
-// Drift is (8 + 4/N) G², the factor of K² in the second term, loss²/length².
+// Drift returns (8 + 4/N) G², the factor of K² in the second term of Theorem 1, in loss²/length².
 // The appendix has 16 for 8 + 4/N ([Constants.PrintedDrift]).
 func (c Constants) Drift() float64 { return (8 + 4/float64(c.N)) * c.G * c.G }
 
-// Z is Eq. 11's: σ² + 6LΓ + (8 + 4/N) G² K², loss²/length².
+// Z returns the Z of Eq. 11 for K local steps, σ² + 6LΓ + (8 + 4/N) G² K², in loss²/length².
 func (c Constants) Z(k float64) float64 { return c.Spread() + float64(c.Drift()*k*k) }
 
-// PrintedG is the paper's G, L‖x₁ − x*‖, for the distance ‖x₁ − x*‖. It bounds
+// PrintedG returns the paper's G, L‖x₁ − x*‖, for the distance ‖x₁ − x*‖. It bounds
 // ∇F and not the clients' stochastic gradients, which Lemma 1 needs (Li et al.
 // 2020, Assumption 4): with it Theorem 1 can fail.
 func PrintedG(l, distance float64) float64 { return l * distance }
@@ -142,12 +142,12 @@ func (r Runtime) Validate() error {
 	return nil
 }
 
-// Communication is |x|/D + |x|/U, a round's seconds without computing.
+// Communication returns |x|/D + |x|/U, a round's seconds without computing.
 func (r Runtime) Communication() float64 { return r.Megabits/r.DownloadMbps + r.Megabits/r.UploadMbps }
 
-// Round is the seconds of a round of K local steps (Eq. 3).
+// Round returns the seconds of a round of K local steps (Eq. 3).
 func (r Runtime) Round(k float64) float64 { return r.Communication() + float64(r.Step*k) }
 
-// Iterations is T, the iterations that fit W seconds with a fixed K: Eq. 7
-// solved for T.
+// Iterations returns T, the number of iterations that fit into w seconds with k local steps in every
+// round: Eq. 7 solved for T.
 func (r Runtime) Iterations(w, k float64) float64 { return w / r.Round(k) * k }

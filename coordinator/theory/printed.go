@@ -6,17 +6,19 @@ import (
 	"fedpace/internal/portable/exact"
 )
 
-// PrintedK is Eq. 9 as the paper prints it, without G²: not a number in its
-// units, and not the minimum of Eq. 8 unless G is 1.
+// PrintedK returns Eq. 9 as the paper prints it, without G²: its units are not those of a number, and it
+// is not the minimum of Eq. 8 unless G is 1.
 func (c Constants) PrintedK(r Runtime, f, eta, w float64) float64 {
 	return exact.Cbrt(c.printedCube(f, eta) * r.Communication() / w)
 }
 
+// printedCube returns the cube of PrintedK for a second of communication and a second ahead, 0 where the
+// gap is not positive.
 func (c Constants) printedCube(f, eta float64) float64 {
 	return max(0, c.Gap(f)) / (8 * eta * eta * c.L * (1 + 1/(2*float64(c.N))))
 }
 
-// PrintedEta is Eq. 11 as the paper prints it, without 1/K: √K times too large.
+// PrintedEta returns Eq. 11 as the paper prints it, without 1/K, and so √K times too large.
 func (c Constants) PrintedEta(r Runtime, f, k, w float64) float64 {
 	return math.Sqrt(2 * max(0, c.Gap(f)) * r.Round(k) / (c.L * c.Z(k) * w))
 }

@@ -12,14 +12,15 @@ type Bound struct {
 	Drift float64
 }
 
-// Total is the bound.
+// Total returns the bound, the sum of its parts.
 func (b Bound) Total() float64 { return b.Start + b.Noise + b.Gamma + b.Drift }
 
-// Theorem1Rates is Theorem 1 before the rate is fixed (appendix A.2), with a rate
-// for each round of K_r local steps, at most 1/(4L): from a model of loss f0 it
-// bounds the mean of E‖∇F(x̄_t)‖² weighted by the rate of each iteration, and so
-// the least. The appendix prints Σ η² K³ outside of the bracket where K_r is one
-// of the sum's terms. It panics when there is no step.
+// Theorem1Rates returns the bound of Theorem 1 before the rate is fixed (appendix
+// A.2). rates and steps hold the rate, at most 1/(4L), and the local steps K_r of
+// each round, and f0 is the loss of the first model. The bound holds for the mean
+// of E‖∇F(x̄_t)‖² weighted by the rate of each iteration, and so for its minimum.
+// The appendix prints Σ η² K³ outside of the bracket where K_r is one of the
+// sum's terms. It panics if there is no step.
 func (c Constants) Theorem1Rates(f0 float64, rates []float64, steps []int) Bound {
 	way, square, cube := sums(rates, steps)
 	factor := c.Kappa() * c.L / way
@@ -51,7 +52,7 @@ func sums(rates []float64, steps []int) (way, square, cube float64) {
 	return way, square, cube
 }
 
-// Lemma1 is D, the bracket of Lemma 1 for a round of K local steps:
+// Lemma1 returns D, the bracket of Lemma 1 for a round of K local steps:
 // σ² + 6LΓ + 8(K − 1)²G² + (C − N)/(C − 1)·(4/N)K²G², loss²/length². The paper
 // prints (C − N)/(N − 1), "x²" for x*, and in Lemma 2's proof (K − 2)².
 func (c Constants) Lemma1(k int) float64 {
@@ -69,8 +70,9 @@ func (c Constants) Lemma1(k int) float64 {
 	return c.Spread() + (started + drawn)
 }
 
-// Lemma2Rates bounds what Theorem1Rates bounds, and is never above it: it has
-// Lemma 1's D in place of σ² + 6LΓ + (8 + 4/N)G²K².
+// Lemma2Rates returns a bound on what Theorem1Rates bounds, from the same arguments.
+// It has Lemma 1's D in place of σ² + 6LΓ + (8 + 4/N)G²K², and so is never above
+// that bound.
 func (c Constants) Lemma2Rates(f0 float64, rates []float64, steps []int) float64 {
 	way, _, _ := sums(rates, steps)
 	d := 0.0

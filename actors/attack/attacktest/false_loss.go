@@ -14,8 +14,8 @@ func init() {
 // FalseLoss reports factor · F^exponent + offset where its first minibatch had the loss F.
 // Schedules that follow the loss, such as K_r-error, and selections by losses believe it.
 // A schedule that follows F_r/F_0 does not see a factor, which both have; an offset holds K
-// up, and an exponent above 1 brings it down. With factor 0 it tells the offset, whatever it
-// has learned.
+// up, and an exponent above 1 brings it down. With factor 0 it reports the offset, whatever
+// it has learned.
 type FalseLoss struct {
 	Factor   float64 `key:"factor" default:"10" range:"[0,1e6]" help:"factor of the loss"`
 	Exponent float64 `key:"exponent" default:"1" range:"(0,100]" help:"power to which a loss above 0 is raised first"`

@@ -11,15 +11,16 @@ func init() {
 	attack.Attacks.Register("late", "takes its time on purpose", Late{})
 }
 
-// Late takes a multiple of the time that its device needs, so that rounds wait for it; where
-// it heeds the deadline, as long as its update still counts. It computes that much longer.
-// Whoever expects its time expects the honest one.
+// Late takes a multiple of the time that its device needs, so that rounds wait for it. With
+// the option deadline it is still done by that part of the round's deadline, so that its
+// update counts. Its computing is what takes longer. The time that a selection expects of it
+// is the honest one.
 type Late struct {
 	Factor   float64 `key:"factor" default:"3" range:"[1,1e6]" help:"factor of its tasks' times"`
 	Deadline float64 `key:"deadline" is:"null" range:"(0,1]" help:"part of the round's deadline by which it is done; null: it heeds none"`
 }
 
-// Needs says that a deadline cannot be heeded where rounds have none.
+// Needs asks for rounds with a deadline if the attack has one to keep.
 func (s Late) Needs() registry.Needs { return registry.Needs{Deadline: s.Deadline > 0} }
 
 // Behaviour implements [attack.Attack].

@@ -54,7 +54,7 @@ func (s *samples) number(a *external.Array, i int) int {
 	panic(fmt.Sprintf("an array of %s", a.Type))
 }
 
-// floats are a row of an array of numbers.
+// floats returns a row of an array of 32-bit floats.
 func (s *samples) floats(a *external.Array, row int) []float32 {
 	values := make([]float32, a.Shape[1])
 	_, err := binary.Decode(s.bytes(a)[4*row*len(values):], binary.LittleEndian, values)
@@ -62,35 +62,35 @@ func (s *samples) floats(a *external.Array, row int) []float32 {
 	return values
 }
 
-// append appends the sample of the given row to the batch, with its label or targets, as the kind
-// of samples says where it lies.
+// append appends the sample of the given row to the batch, with its label or targets. The kind of the
+// samples decides which arrays they lie in, see docs/trainers.md.
 func (s *samples) append(b *learn.Batch, row int) {
-	of := &s.about.Samples
-	// Each kind has its own arrays, see docs/trainers.md.
-	switch of.Kind {
+	layout := &s.about.Samples
+	switch layout.Kind {
 	case "bytes":
-		width := of.Array.Shape[1]
-		own := s.bytes(of.Array)[row*width:][of.Skip:width]
-		part := len(own) / len(of.Planes)
-		for i, x := range own {
-			b.X = append(b.X, of.Planes[i/part][x])
+		width := layout.Array.Shape[1]
+		pixels := s.bytes(layout.Array)[row*width:][layout.Skip:width]
+		planeLength := len(pixels) / len(layout.Planes)
+		for i, x := range pixels {
+			b.X = append(b.X, layout.Planes[i/planeLength][x])
 		}
 	case "floats":
-		b.X = append(b.X, s.floats(of.Array, row)...)
+		b.X = append(b.X, s.floats(layout.Array, row)...)
 	case "tokens":
-		width := of.Array.Shape[1]
-		b.Tokens = append(b.Tokens, s.bytes(of.Array)[row*width:][of.Skip:width]...)
+		width := layout.Array.Shape[1]
+		b.Tokens = append(b.Tokens, s.bytes(layout.Array)[row*width:][layout.Skip:width]...)
 	case "windows":
-		b.Tokens = append(b.Tokens, s.bytes(of.Text)[s.number(of.Starts, row):][:s.about.Features]...)
+		b.Tokens = append(b.Tokens, s.bytes(layout.Text)[s.number(layout.Starts, row):][:s.about.Features]...)
 	case "bags":
-		from, to := s.number(of.Starts, row), s.number(of.Starts, row+1)
-		index, value := federated.AppendBag(b, to-from)
+		start := s.number(layout.Starts, row)
+		end := s.number(layout.Starts, row+1)
+		index, value := federated.AppendBag(b, end-start)
 		for i := range index {
-			index[i] = int32(s.number(of.Word, from+i))
-			value[i] = float32(s.number(of.Count, from+i)) / float32(s.number(of.Total, row))
+			index[i] = int32(s.number(layout.Word, start+i))
+			value[i] = float32(s.number(layout.Count, start+i)) / float32(s.number(layout.Total, row))
 		}
 	default:
-		panic("samples of kind " + of.Kind)
+		panic("samples of kind " + layout.Kind)
 	}
 	if s.about.Values != nil {
 		b.Targets = append(b.Targets, s.floats(s.about.Values, row)...)

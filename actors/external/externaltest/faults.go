@@ -36,7 +36,8 @@ func (t *trainer) faultNow(place string) {
 	}
 	if t.faulty("hang at " + place) {
 		never := make(chan os.Signal, 1)
-		signal.Notify(never) // which is not sent to it
+		// All signals arrive here and end nothing, so that the process ends by SIGKILL alone.
+		signal.Notify(never)
 		for range never {
 		}
 	}
@@ -122,8 +123,8 @@ func (t *trainer) faultyGreeting(o object) {
 	o[key] = wrong[value]
 }
 
-// leaveChild starts a child that holds all descriptors and outlives this process by
-// itself, which ends at once.
+// leaveChild starts a child process that holds all descriptors of this process, and ends this process
+// at once, so that the child outlives it.
 func leaveChild() {
 	c := exec.Command("sleep", "600")
 	c.Stdout, c.Stderr = os.Stdout, os.Stderr

@@ -33,21 +33,24 @@ func Command(flags ...string) string {
 	return strings.Join(list, " ")
 }
 
-// trainer is the process.
+// trainer is the process: its flags, its pipes and what it has done so far.
 type trainer struct {
 	model  learn.Model
 	work   learn.Workspace
 	kernel learn.Kernel
-	// Numbers behind the parameters: running means of the samples' first values.
+	// buffers is the number of values behind the parameters that are running means of the samples'
+	// first values.
 	buffers int
 	// scale multiplies the values that buffers follow.
 	scale float64
 	// integers adds a count of steps, the largest of which counts, and a boolean, by majority, that each
 	// step turns over.
 	integers bool
-	// Numbers behind those, which are sevenths, and without which nothing is done.
+	// frozen is the number of values behind those. Value i of them is i/7, and the trainer ends if a
+	// model comes back with another.
 	frozen int
-	// Bytes that a client keeps, the first of which counts its tasks.
+	// state is the number of bytes that the script keeps for a client, of which the first counts the
+	// client's tasks.
 	state int
 
 	name, digest, class, fault, once, own, timing string
@@ -58,15 +61,15 @@ type trainer struct {
 	memory  mmap.MMap
 	samples *samples
 	mine    *owned
-	// Begun so far.
+	// tasks is the number of tasks that have begun.
 	tasks int
-	// Of them, the first that a fault spoils.
+	// from is the first of these, counted from 1, that a fault spoils.
 	from int
-	// In steps.
+	// worked is the time that all local steps took.
 	worked time.Duration
 }
 
-// message is a request.
+// message is a request, as docs/trainers.md describes it.
 type message struct {
 	ID    uint64
 	Hello *struct {
@@ -90,6 +93,7 @@ type message struct {
 	Taken    *struct{ Index int }
 }
 
+// task is one client's local steps.
 type task struct {
 	Client, Steps, Rows int
 	Name                string
@@ -97,12 +101,14 @@ type task struct {
 	Seed                uint64
 	Correction          *int
 	State               *struct{ At, Bytes, Room int }
-	// Bytes that its client keeps next.
+	// kept is the number of bytes that the client keeps next.
 	kept int
 }
 
+// object is a JSON object of a reply.
 type object map[string]any
 
+// check ends the process with a message if err is an error.
 func check(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "the test's trainer:", err)
@@ -197,6 +203,7 @@ func (t *trainer) read() *message {
 	return m
 }
 
+// say writes a reply.
 func (t *trainer) say(o object) {
 	line, err := json.Marshal(o)
 	check(err)
@@ -204,12 +211,15 @@ func (t *trainer) say(o object) {
 	check(err)
 }
 
-func (t *trainer) floats(at, n int) []float32 {
-	return unsafe.Slice((*float32)(unsafe.Pointer(&t.memory[at])), n)
+// floats returns n floats of the shared memory, from a byte offset on.
+func (t *trainer) floats(offset, n int) []float32 {
+	return unsafe.Slice((*float32)(unsafe.Pointer(&t.memory[offset])), n)
 }
 
-func (t *trainer) rows(at int) []int32 {
-	return unsafe.Slice((*int32)(unsafe.Pointer(&t.memory[at])), (len(t.memory)-at)/4)
+// rows returns the shared memory from a byte offset on as row numbers. The caller knows how many of them
+// count.
+func (t *trainer) rows(offset int) []int32 {
+	return unsafe.Slice((*int32)(unsafe.Pointer(&t.memory[offset])), (len(t.memory)-offset)/4)
 }
 
 // protocol is the version that the process speaks: typed tensors need the second.
@@ -288,13 +298,16 @@ func (t *trainer) train(m *message) {
 			check(fmt.Errorf("frozen number %d is %g", i, x))
 		}
 	}
-	local, taken := make([]float32, t.size()), -1
-	for i, of := range m.Train.Tasks {
+	local := make([]float32, t.size())
+	// taken is the index of the last task whose model was taken out of its slot.
+	taken := -1
+	for i, x := range m.Train.Tasks {
 		t.tasks++
 		copy(local, base)
 		began := time.Now()
-		loss, cancelled := t.steps(m, &of, base, local)
+		loss := t.steps(m, &x, base, local)
 		t.worked += time.Since(began)
+		cancelled := false
 		// A slot is free when the model in it was taken.
 		for !cancelled && taken < i-len(m.Train.Slots) {
 			next := t.read()
@@ -311,17 +324,17 @@ func (t *trainer) train(m *message) {
 			return
 		}
 		copy(t.floats(m.Train.Slots[i%len(m.Train.Slots)], t.size()), local)
-		t.say(object{"id": m.ID, "task": object{"index": i, "loss": loss, "state": of.kept}})
+		t.say(object{"id": m.ID, "task": object{"index": i, "loss": loss, "state": x.kept}})
 	}
 	t.say(object{"id": m.ID, "done": object{}})
 }
 
-// steps takes a task's local steps from base, in local, and returns the loss before the
-// first. They are too short to be cancelled, so cancelled is false. Plain steps are those of
-// package learn.
-func (t *trainer) steps(m *message, of *task, base, local []float32) (first float64, cancelled bool) {
+// steps takes the local steps of task x in local, which holds the model base at the start, and returns
+// the loss before the first. Plain steps are those of package learn.
+func (t *trainer) steps(m *message, x *task, base, local []float32) (first float64) {
 	n := t.model.Params()
-	params, gradient := local[:n], make([]float32, n)
+	params := local[:n]
+	gradient := make([]float32, n)
 	var stepper learn.Stepper
 	if string(m.Train.Optimizer) != "null" && len(m.Train.Optimizer) > 0 {
 		o, err := learn.Optimizers.Decode(string(m.Train.Optimizer))
@@ -329,14 +342,14 @@ func (t *trainer) steps(m *message, of *task, base, local []float32) (first floa
 		stepper = o.Stepper(n)
 		stepper.Start()
 	}
-	defer t.keep(of, stepper)()
+	defer t.keep(x, stepper)()
 	var pull algorithm.Client
 	if m.Train.Proximal != 0 {
 		pull = algorithm.FedProx{Mu: float64(m.Train.Proximal)}.Client(n)
 		pull.Start(base[:n], nil, nil)
 	}
-	rows := t.rows(of.Rows)
-	for k := range of.Steps {
+	rows := t.rows(x.Rows)
+	for k := range x.Steps {
 		size := int(rows[0])
 		b := t.batch(rows[1 : 1+size])
 		rows = rows[1+size:]
@@ -350,11 +363,14 @@ func (t *trainer) steps(m *message, of *task, base, local []float32) (first floa
 		}
 		var loss float64
 		var err error
-		if pull == nil && stepper == nil && of.Correction == nil {
-			loss, err = t.work.Step(params, b, float32(of.Rate))
-		} else if loss, err = t.work.Gradient(gradient, params, b); err == nil {
-			if of.Correction != nil {
-				for i, c := range t.floats(*of.Correction, n) {
+		if pull == nil && stepper == nil && x.Correction == nil {
+			loss, err = t.work.Step(params, b, float32(x.Rate))
+			check(err)
+		} else {
+			loss, err = t.work.Gradient(gradient, params, b)
+			check(err)
+			if x.Correction != nil {
+				for i, c := range t.floats(*x.Correction, n) {
 					gradient[i] += c
 				}
 			}
@@ -362,51 +378,52 @@ func (t *trainer) steps(m *message, of *task, base, local []float32) (first floa
 				pull.Correct(params, gradient)
 			}
 			if stepper != nil {
-				stepper.Step(params, gradient, float32(of.Rate))
+				stepper.Step(params, gradient, float32(x.Rate))
 			} else {
 				for i, g := range gradient {
-					params[i] -= float32(float32(of.Rate) * g)
+					params[i] -= float32(float32(x.Rate) * g)
 				}
 			}
 		}
-		check(err)
 		if k == 0 {
 			first = loss
 		}
 	}
-	return first, false
+	return first
 }
 
-// keep lets the steps of a task go on with what its client has kept. The function that it returns,
-// called after the steps, keeps what they remember.
-func (t *trainer) keep(of *task, stepper learn.Stepper) func() {
-	if of.State == nil {
+// keep loads what the client of task x has kept into the optimizer, before the task's steps. The
+// function that it returns is called after the steps, and writes what the client keeps next.
+func (t *trainer) keep(x *task, stepper learn.Stepper) func() {
+	if x.State == nil {
 		return func() {}
 	}
-	keeper, keeps := stepper.(learn.StatefulStepper)
-	values, count := 0, byte(0)
-	keeps = keeps && of.State.Room > t.state
-	if keeps {
-		values = keeper.Memory()
+	optimizer, isStateful := stepper.(learn.StatefulStepper)
+	// Room for no more than the script's own state means that the optimizer starts afresh in each task.
+	isStateful = isStateful && x.State.Room > t.state
+	values := 0
+	if isStateful {
+		values = optimizer.Memory()
 	}
 	// Behind the optimizer's memory lies the state of the script itself.
-	own := t.memory[of.State.At+4*values:]
-	if of.State.Bytes > 0 {
-		if keeps {
-			keeper.Load(t.floats(of.State.At, values))
+	scriptState := t.memory[x.State.At+4*values:]
+	count := byte(0)
+	if x.State.Bytes > 0 {
+		if isStateful {
+			optimizer.Load(t.floats(x.State.At, values))
 		}
 		if t.state > 0 {
-			count = own[0]
+			count = scriptState[0]
 		}
 	}
 	return func() {
-		of.kept = 4 * values
-		if keeps {
-			keeper.Save(t.floats(of.State.At, values))
+		x.kept = 4 * values
+		if isStateful {
+			optimizer.Save(t.floats(x.State.At, values))
 		}
 		if t.state > 0 {
-			own[0] = count + 1
-			of.kept++
+			scriptState[0] = count + 1
+			x.kept++
 		}
 	}
 }
@@ -418,12 +435,14 @@ func (t *trainer) evaluate(m *message) {
 	}
 	rows := t.rows(m.Evaluate.Rows)[:m.Evaluate.Count]
 	params := t.floats(m.Evaluate.Model, t.model.Params())
-	scores, sum := make([]learn.Score, 1), 0.0
+	scores := make([]learn.Score, 1)
+	sum := 0.0
 	for len(rows) > 0 {
 		n := min(256, len(rows))
 		loss, err := t.work.Evaluate(params, t.batch(rows[:n]), scores)
 		check(err)
-		sum, rows = sum+loss, rows[n:]
+		sum += loss
+		rows = rows[n:]
 	}
 	t.say(object{"id": m.ID, "scores": object{"loss": object{"sum": sum, "weight": m.Evaluate.Count},
 		"metrics": []object{{"sum": scores[0].Sum, "weight": scores[0].Weight}}}})

@@ -30,7 +30,8 @@ func (o *owned) about() object {
 	var names []string
 	var samples []int
 	for c := range o.set.Clients() {
-		names, samples = append(names, o.set.Client(c)), append(samples, o.set.Samples(c))
+		names = append(names, o.set.Client(c))
+		samples = append(samples, o.set.Samples(c))
 	}
 	return object{"names": names, "samples": samples, "held_out": o.set.HeldOut(), "digest": o.set.Info().Digest}
 }

@@ -87,7 +87,7 @@ func (t *Trainer) honestUpdates(
 			u[j] = model[j] - base[j]
 		}
 		updates = append(updates, u)
-		// The steps go on using the memory of the model.
+		// The steps use the memory of the model again, and expect the base in it.
 		copy(model, base)
 		return nil
 	})

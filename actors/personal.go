@@ -30,8 +30,9 @@ func (s *personal) privatePart(model []float32) []float32 {
 	return model[start : start+s.model.PersonalParams()]
 }
 
-// begin builds a client's model in s.shared from the round's model and the client's state. A nil
-// state means that the client has not trained before: it starts with the model's private values.
+// begin builds a client's model in s.shared from the round's model, shared, and the client's state. A
+// nil state means that the client has not trained before: its private values are those of the round's
+// model.
 func (s *personal) begin(shared, state []float32) {
 	copy(s.shared, shared)
 	if state != nil {
@@ -40,8 +41,8 @@ func (s *personal) begin(shared, state []float32) {
 }
 
 // Run implements [Steps] for models with private parameters. Each client starts from the shared
-// parameters of the base model and its own private ones, which its state keeps. done is given the
-// model after the steps, of which only the shared parameters are communicated.
+// parameters of the base model and its own private ones, which are in its state. done gets the model
+// after the steps, of which only the shared parameters are communicated.
 func (s *personal) Run(
 	ctx context.Context,
 	w *Work,
@@ -52,7 +53,8 @@ func (s *personal) Run(
 		if w.Local != nil {
 			state = w.Local[i]
 		}
-		if s.begin(w.Base, state); state != nil {
+		s.begin(w.Base, state)
+		if state != nil {
 			memory = state[:s.memory]
 		}
 		first, memory, err := s.task(ctx, a, memory)
@@ -75,10 +77,10 @@ func (s *personal) Run(
 	return nil
 }
 
-// task takes a client's local steps. With headSteps 0 all parameters move together. Otherwise the
-// first headSteps steps move only the private parameters and the rest of the steps only the shared
-// ones (FedRep, Collins et al. 2021, Algorithm 1). The last step always moves the shared ones. It
-// returns the loss of the first step and the memory of the steps, which FedRep does not keep.
+// task takes a client's local steps on s.shared. With headSteps 0 all parameters move together.
+// Otherwise the first headSteps steps move only the private parameters, and the others only the shared
+// ones (FedRep, Collins et al. 2021, Algorithm 1); the last step always moves the shared ones. It
+// returns the loss before the first step and the memory of the steps, nil with headSteps.
 func (s *personal) task(ctx context.Context, a Assignment, memory []float32) (first float64, _ []float32, err error) {
 	if s.headSteps == 0 {
 		return s.steps(ctx, a, memory)

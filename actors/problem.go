@@ -28,8 +28,8 @@ type Problem struct {
 	Seed uint64
 	// Batch is the number of samples of a minibatch.
 	Batch int
-	// LargestBatch and SmallestBatch are the bounds of the minibatches that classes of clients have of their
-	// own. 0 means that no class has its own.
+	// LargestBatch and SmallestBatch are the largest and the smallest minibatch of a class of clients that
+	// sets its own size. 0 means that no class does.
 	LargestBatch, SmallestBatch int
 	// Augment is NoAugment or FlipCrop.
 	Augment string
@@ -52,7 +52,8 @@ type Problem struct {
 	// shortened instead of refused.
 	Clips bool
 	// SumsBuffers says that buffers of floats are part of the exact sum, as with differential privacy, where
-	// noise covers all that clients send, and with secure aggregation. Otherwise each client sends its own beside the sum.
+	// noise covers all that clients send, and with secure aggregation. Otherwise each client sends its
+	// buffers beside the sum.
 	SumsBuffers bool
 	// ScalesBuffers says that buffers in the sum are multiples of units that follow from the model
 	// ([learn.SumUnits]), as with secure aggregation.
@@ -65,7 +66,7 @@ type Problem struct {
 	// Secret draws the key of an update's noise. Nil means that it follows from the seed, so that runs
 	// repeat.
 	Secret func() privacy.Secret
-	// Outcomes says that evaluations of held-out samples return what the model gives for each.
+	// Outcomes says that evaluations of held-out samples return the model's output for each sample.
 	Outcomes bool
 	// Trainer takes the steps and measures models in processes of its own. Nil means that Kernel does.
 	Trainer *external.Program
@@ -123,8 +124,8 @@ func (p *Problem) Memory() int {
 	return p.stepMemory()
 }
 
-// stepMemory returns the values that the steps themselves remember. For an external trainer they
-// are its bytes, four to a value, behind one value that holds their number.
+// stepMemory returns the number of values that the steps themselves remember: those of the optimizer
+// or, for an external trainer, its bytes, four to a value, behind one value that holds their number.
 func (p *Problem) stepMemory() int {
 	if p.Trainer == nil {
 		return learn.MemoryOf(p.Optimizer, learn.Stepped(p.Model).Trainable())
@@ -160,7 +161,7 @@ func (p *Problem) Check() error {
 	if n := p.Model.Params() + p.Memory(); n > bus.MaxParams {
 		return fmt.Errorf("local: a client keeps up to %d values, at most %d travel", n, bus.MaxParams)
 	}
-	// Streaming sends fragments of the whole model, and steps go on across tasks.
+	// Streaming sends fragments of the whole model, and a client's steps continue across tasks.
 	if s, ok := p.Algorithm.(algorithm.Streaming); ok {
 		if forgets(p.Optimizer) {
 			return errors.New("local: with streaming a client's steps go on from task to task; " +

@@ -17,8 +17,8 @@ import (
 	"fedpace/learn"
 )
 
-// processSteps are the local steps of an external trainer. The process gets the row numbers of the
-// keyed minibatches, and the terms that the algorithm adds to gradients.
+// processSteps implements [Steps] by a process of an external trainer. The process gets the row numbers
+// of the keyed minibatches, and the terms that the algorithm adds to gradients.
 type processSteps struct {
 	problem *Problem
 	worker  *external.Worker
@@ -28,7 +28,7 @@ type processSteps struct {
 	order     federated.Minibatches
 }
 
-// maxNumbers bounds the row numbers of one task, which take a gigabyte then.
+// maxNumbers is the largest number of row numbers of one task, which take a gigabyte.
 const maxNumbers = 1 << 28
 
 // newProcessSteps returns the steps of one worker of the problem's external trainer. The worker
@@ -75,16 +75,18 @@ func (s *processSteps) Run(
 		return nil
 	}
 	job := &external.Job{Base: w.Base, Optimizer: s.optimizer}
-	vectors := false
-	terms := func() []float32 { return nil }
+	// correction returns the vector that is added to the gradients of the task that w.Start has started
+	// last, and corrects says that the algorithm has such a vector.
+	corrects := false
+	correction := func() []float32 { return nil }
 	// The proximal coefficient is the same for all tasks; the vector is another for each.
 	if w.Client != nil {
 		additive := w.Client.(algorithm.Additive)
 		w.Start(0)
 		var vector []float32
 		job.Proximal, vector = additive.Terms()
-		vectors = vector != nil
-		terms = func() []float32 {
+		corrects = vector != nil
+		correction = func() []float32 {
 			_, v := additive.Terms()
 			return v
 		}
@@ -94,11 +96,11 @@ func (s *processSteps) Run(
 		if err != nil {
 			return err
 		}
-		if vectors {
+		if corrects {
 			// Values behind the trained parameters are not corrected.
 			t.Correct = func(dst []float32) {
 				w.Start(i)
-				clear(dst[copy(dst, terms()):])
+				clear(dst[copy(dst, correction()):])
 			}
 		}
 		if w.Local != nil {
@@ -113,7 +115,7 @@ func (s *processSteps) Run(
 		w.Start(i)
 		return done(i, model, loss)
 	})
-	// The process tells the task by its number in the job.
+	// The process names the task by its number in the job.
 	if d := (*external.Diverged)(nil); errors.As(err, &d) {
 		if d.Index < 0 {
 			return fmt.Errorf("%w: %s", ErrModelDiverged, d.Cause)
@@ -164,8 +166,8 @@ func (s *processSteps) task(a *Assignment) (external.Task, error) {
 	}, nil
 }
 
-// Evaluate implements [Steps]. A loss weighted by another measure than samples (such as tokens) is
-// scaled to the number of samples.
+// Evaluate implements [Steps] by the trainer's process. The process may weigh its loss by another measure
+// than samples, such as tokens: the result is then its mean loss times the number of samples.
 func (s *processSteps) Evaluate(
 	ctx context.Context,
 	model []float32,
@@ -191,8 +193,6 @@ func (s *processSteps) Evaluate(
 		scores[i].Sum += x.Sum
 		scores[i].Weight += x.Weight
 	}
-	// A trainer may weigh its loss by another measure than samples, such as tokens. The mean is
-	// then scaled to the number of samples.
 	if n := float64(measured.Count); found.Loss.Weight != n {
 		return float64(found.Loss.Sum / found.Loss.Weight * n), nil
 	}

@@ -44,9 +44,10 @@ type Work struct {
 	Rounds uint64
 }
 
-// continueSteps takes a client's local steps from model, which it replaces by the result. It
-// returns the loss before the first step and what the steps remember then, values float32 numbers.
-// Without steps the model and the memory stay, and the loss is 0.
+// continueSteps takes a client's local steps from model, which it replaces by the result. memory is
+// what the client's steps remembered before, nil for a first task, and values is the length of that
+// memory. It returns the loss before the first step and what the steps remember now. If the task has no
+// steps, the model and the memory stay, and the loss is 0.
 func continueSteps(
 	ctx context.Context,
 	steps Steps,
@@ -86,7 +87,7 @@ type Measured struct {
 	// Spread is the number of held-out samples that the whole evaluation measures, at even
 	// distances among all of them. 0 means that it measures all.
 	Spread int
-	// Outcomes takes what the model gives for each sample; nil: it is not kept.
+	// Outcomes takes the model's output for each sample. Nil means that the outputs are not kept.
 	Outcomes *metric.Outcomes
 	// State is the client's state if a part of the model is its own. Nil means that it has none yet.
 	State []float32
@@ -170,8 +171,8 @@ func newGoSteps(p *Problem, client algorithm.Client) *goSteps {
 func (s *goSteps) Close() error { return nil }
 
 // Run implements [Steps] in Go: it takes the steps of each task from the base model, and calls done
-// with the result, which is valid until done returns. A client goes on with the memory of its
-// optimizer if it has one.
+// with the result, which is valid until done returns. A client's optimizer continues with its memory
+// from the client's last task, if it has one.
 func (s *goSteps) Run(
 	ctx context.Context,
 	w *Work,
@@ -183,7 +184,7 @@ func (s *goSteps) Run(
 			return err
 		}
 		w.Start(i)
-		// An optimizer without a memory, or a job without states, starts anew in each task.
+		// An optimizer without a memory, or a job without states, starts afresh in each task.
 		keeper, hasMemory := s.stepper.(learn.StatefulStepper)
 		hasMemory = hasMemory && w.Local != nil
 		if hasMemory && w.Local[i] != nil {
@@ -319,7 +320,7 @@ func (s *goSteps) Evaluate(
 			o.Labels = append(o.Labels, s.batch.Labels...)
 			o.Targets = append(o.Targets, s.batch.Targets...)
 		}
-		// A model that has diverged is told apart from a set that cannot be read.
+		// Callers treat a model that has diverged otherwise than a set that cannot be read.
 		if errors.Is(err, learn.ErrNotFinite) {
 			return 0, fmt.Errorf("%w on %s is not finite", ErrModelDiverged, measured.name(s.problem.Set, done, n))
 		}

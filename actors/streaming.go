@@ -24,14 +24,13 @@ type streaming struct {
 	sent []float32
 }
 
-// Run implements [Steps]. Without states only a loss is wanted, and the steps run as without
-// streaming.
+// Run implements [Steps] for clients that continue with their own copy of the model. A job without
+// states wants only losses, and its steps run as without streaming.
 func (s *streaming) Run(
 	ctx context.Context,
 	w *Work,
 	done func(i int, model []float32, firstStepLoss float64) error,
 ) error {
-	// Without states only a loss is asked for.
 	if w.Local == nil {
 		return s.Steps.Run(ctx, w, done)
 	}

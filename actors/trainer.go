@@ -128,7 +128,7 @@ type Trainer struct {
 	// coins is the random source of compression.
 	coins rand.PCG
 
-	// collusions holds by [Assignment].Attacker what its colluders sent last.
+	// collusions holds the last common update of the colluders of each class, by [Assignment].Attacker.
 	collusions map[int]collusion
 }
 
@@ -145,8 +145,7 @@ func NewTrainer(p Problem) (*Trainer, error) {
 		communicated: learn.Communicated(p.Model),
 		collusions:   map[int]collusion{},
 	}
-	// The exact sum of updates holds these parameters only; each client sends its buffers for
-	// itself.
+	// The exact sum of updates holds these parameters only; each client sends its buffers beside it.
 	t.summed = SummedParams(&p)
 	t.client = p.Algorithm.Client(t.trainable)
 	t.hasControlVariates = algorithm.HasControlVariates(p.Algorithm)
@@ -191,9 +190,9 @@ func NewTrainer(p Problem) (*Trainer, error) {
 	return t, nil
 }
 
-// SummedParams is the number of parameters, from the first on, that the exact sums of a problem's updates
-// hold. Behind them lie buffers, which each client sends for itself, and frozen values. With differential
-// privacy the sums hold buffers, too, but for integers, which are kept then.
+// SummedParams returns the number of parameters, from the first on, that the exact sums of a problem's
+// updates hold: the trained ones or, with [Problem].SumsBuffers, buffers of floats as well. Behind them
+// lie buffers that each client sends beside the sum, if any, and frozen values.
 func SummedParams(p *Problem) int {
 	if p.SumsBuffers {
 		return learn.Communicated(p.Model) - learn.Integers(p.Model)
@@ -201,8 +200,8 @@ func SummedParams(p *Problem) int {
 	return min(p.Model.Trainable(), learn.Communicated(p.Model))
 }
 
-// SentBuffers is the number of buffers of which each client sends those that it changes, beside the
-// exact sum of updates.
+// SentBuffers returns the number of the model's buffers that clients send beside the exact sum of
+// updates, 0 if buffers are part of the sum. A client sends only those that it has changed.
 func SentBuffers(p *Problem) int {
 	if p.SumsBuffers {
 		return 0
@@ -422,8 +421,8 @@ func (t *Trainer) add(sum []int64, base, model []float32, shared *Shared, a *Ass
 	return state, nil
 }
 
-// addBuffers adds what a client's buffers of floats differ by from those of the base to the sum, each in its
-// unit. The buffers of the model are those of the base afterwards.
+// addBuffers adds the differences of a client's buffers of floats from those of base to the sum, each in
+// its unit. The buffers of the model equal those of base afterwards.
 func (t *Trainer) addBuffers(sum []int64, base, model []float32, a *Assignment) error {
 	for _, u := range learn.SumUnits(t.problem.Model, base) {
 		bad := learn.AddExact(sum[u.First:u.End], a.Weight, u.Scaled(model), u.Scaled(base))
@@ -540,7 +539,7 @@ func (t *Trainer) Local(
 		if err := t.checkBuffers(&a, model); err != nil {
 			return err
 		}
-		// The model belongs to the steps, which go on using its memory.
+		// The model belongs to the steps, which use its memory again.
 		values = slices.Clone(model)
 		// Buffers that are not part of the sum are sent apart, so the update must not contain them.
 		copy(model[t.summed:], base[t.summed:])
@@ -565,8 +564,8 @@ func (t *Trainer) Local(
 	return values, state, firstStepLoss, err
 }
 
-// check refuses a job that would index out of range or divide by zero. params is the number of
-// parameters of the model, and sum the length of the sum of updates.
+// check returns an error for a job that would index out of range or divide by zero. params is the
+// number of parameters of the model, and sum the length of the sum of updates.
 func (t *Trainer) check(params int, shared *Shared, work []Assignment, sum int) error {
 	// The sum must fit the model, with control variates where there are any.
 	if want := t.SumLength(shared); params != t.params || sum != want {

@@ -256,8 +256,8 @@ func spearman(x, y []float64) float64 {
 	return ab / math.Sqrt(float64(aa*bb))
 }
 
-// ranks returns the rank of each value among all, counted from 0. Equal values share the mean of
-// their ranks, as Spearman's coefficient wants it.
+// ranks returns the rank of each value among all, counted from 0. Equal values have the mean of
+// their ranks, as Spearman's coefficient is defined.
 func ranks(values []float64) []float64 {
 	order := make([]int, len(values))
 	for i := range order {

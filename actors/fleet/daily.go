@@ -94,12 +94,14 @@ func (a Daily) String() string {
 // windows is a Daily ready for use. Windows of neighbouring days never touch. All times are
 // nanoseconds.
 type windows struct {
-	// opens is the local time of day at which a window opens nominally, and length its nominal length.
+	// opens is the local time of day at which a window opens nominally, length its nominal length, and
+	// jitter the largest shift of its opening and of its closing.
 	opens, length, jitter int64
-	// part is the threshold of a day's random draw: below it the client is there on that day.
+	// part is the threshold of a day's random draw: below it the client is present on that day.
 	part uint64
 	// start is the time of day at virtual time 0, in UTC.
-	start  int64
+	start int64
+	// zones are the offsets of time zones from UTC, and shares the limits by which clients draw theirs.
 	zones  []int64
 	shares []uint64
 }
@@ -157,7 +159,8 @@ func (d *windows) Present(seed uint64, client int, t int64) bool {
 }
 
 // Change implements [Presence]: it returns when the client's presence next differs from that at
-// time t. It looks at most maxLook days ahead.
+// time t: the end of the window under way, or the start of the next one. After maxLook days without a
+// window it returns the earliest time at which the next one could start.
 func (d *windows) Change(seed uint64, client int, t int64) int64 {
 	since, shift := d.local(seed, client, t)
 	n := floorDiv(since, day)

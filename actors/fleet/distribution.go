@@ -46,8 +46,8 @@ func (l *Sampler) maxDraw() float64 { return l.or(l.Max, math.MaxUint64) }
 // median returns the middle of the draws, 1 for a sampler that is not set.
 func (l *Sampler) median() float64 { return l.or(l.Median, 1<<63) }
 
-// or returns value if it is given, the draw for bits if it is 0, and 1 for a sampler that is not
-// set.
+// or returns value, one of the sampler's Max and Median, if it is given. If it is 0, which means not
+// given, the result is the draw for bits, or 1 for a sampler that is not set.
 func (l *Sampler) or(value float64, bits uint64) float64 {
 	if l.isSet() && value == 0 {
 		return l.Quantile(bits)

@@ -27,10 +27,10 @@ type Constant struct {
 	Bounds
 }
 
-// String is the value alone, as a configuration can write it.
+// String returns the value alone, as a configuration can write it.
 func (c Constant) String() string { return strconv.FormatFloat(c.Value, 'g', -1, 64) }
 
-// Sampler implements [Distribution].
+// Sampler implements [Distribution]: each draw is the value, held to the bounds.
 func (c Constant) Sampler() (Sampler, error) {
 	return c.Cut(Sampler{Quantile: func(uint64) float64 { return c.Value }, Min: c.Value, constant: true})
 }
@@ -62,7 +62,7 @@ type Normal struct {
 	Bounds
 }
 
-// Sampler implements [Distribution].
+// Sampler implements [Distribution]: a draw below zero becomes zero.
 func (d Normal) Sampler() (Sampler, error) {
 	return d.Cut(Sampler{Quantile: func(bits uint64) float64 {
 		return max(0, d.Mean+float64(d.Std*portable.Normal(bits)))
@@ -190,7 +190,7 @@ func (d Empirical) Sampler() (Sampler, error) {
 	})
 }
 
-// String is the number of values and their range.
+// String describes the distribution for people by the number of values and their range.
 func (d Empirical) String() string {
 	if len(d.Values) == 0 {
 		return "empirical"

@@ -39,8 +39,9 @@ func (f *Files) Read(path string, read func(io.Reader) error) error {
 	return nil
 }
 
-// load returns what read makes of the file at path. key names the options that decide the result,
-// so that the same file with other options is parsed again.
+// load returns the value that read makes of the file at path. The value is remembered, so a file that
+// is needed again is read only once. key stands for the options that decide the value, so that the same
+// file with other options is read again.
 func load[T any](f *Files, path, key string, read func(io.Reader) (T, error)) (v T, err error) {
 	key = path + " " + key
 	if v, ok := f.loaded[key].(T); ok {
@@ -171,9 +172,9 @@ func number(name, text string, low, high float64) (float64, error) {
 	return v, nil
 }
 
-// readTraces reads a CSV file of at most limit traces. The rows of a trace must stand together. It
-// passes each row's trace, whether the row is the trace's first, and the fields behind the trace's
-// name to row. The other parameters are as for readRows.
+// readTraces reads a CSV file of at most limit traces, of which each has one or more rows that stand
+// together. It calls row for each row with the trace's name, whether the row is the trace's first
+// (begins), and the fields behind the name. The other parameters are as for readRows.
 func readTraces(
 	r io.Reader,
 	kind string,

@@ -143,9 +143,9 @@ func newFleet(c Config, seed uint64, files *Files) (*Fleet, error) {
 	return f, err
 }
 
-// classWeights returns the weights by which clients are divided among the classes. If some classes
-// have a count and none has a weight, the clients beyond the counts are divided equally among the
-// classes without a count.
+// classWeights returns the weights by which clients are divided among the classes. counted says that
+// some classes have a count. If none has a weight then, the clients beyond the counts are divided
+// equally among the classes without a count.
 func classWeights(classes []Class, counted bool) []float64 {
 	weights := make([]float64, len(classes))
 	for i, k := range classes {
@@ -162,7 +162,8 @@ func classWeights(classes []Class, counted bool) []float64 {
 	return weights
 }
 
-// countEnds returns for each class the sum of the counts up to it, nil if no class has a count.
+// countEnds returns for each class the sum of the counts up to and including its own, nil if no class
+// has a count.
 func countEnds(classes []Class) (upTo []int) {
 	all := 0
 	for _, k := range classes {
@@ -289,11 +290,11 @@ func (f *Fleet) Classes() []string {
 	return names
 }
 
-// Durations is the time client takes for a task of so many local steps with
-// transfers of so many bits: |x|/D + K beta + |x|/U (Eq. 3), at its own speeds and
-// in this task's conditions. The task starts at virtual time at, which matters
-// to link traces and slowdowns alone. It fails when a phase would take longer
-// than three years.
+// Durations returns how long a task with this many local steps and transfers of
+// these sizes takes a client: |x|/D + K beta + |x|/U (Eq. 3), at its own speeds and
+// in this task's conditions. The task starts at the virtual time start, which
+// matters to link traces, slowdowns and draws that tasks share. It is an error if a
+// phase would take longer than three years.
 //
 // With a standard deviation of the minibatch times the compute time is the sum
 // of K independent normal ones, which is itself normal with mean K beta and
@@ -533,7 +534,8 @@ func (f *Fleet) Interval90(number, steps int, bits Bits) (low, high [3]float64, 
 }
 
 // Constant reports whether every client takes exactly [Fleet.Mean] for every task, is always
-// available and never drops out. The length of a round then follows from Eq. 4 without any draw.
+// available and never drops out. The length of a round then follows from Eq. 4 without any draw. It is
+// false for a fleet of several classes, even if they are equal.
 func (f *Fleet) Constant() bool {
 	return len(f.classes) == 1 && f.classes[0].constant()
 }
@@ -609,8 +611,8 @@ func (f *Fleet) presenceNumber(client int) int {
 	return assignedNumber(f.presences, client)
 }
 
-// Available reports whether a client is available at virtual time t. A time before 0 counts as 0,
-// one after 146 years as that.
+// Available reports whether a client is available at virtual time t. Times outside of 0 to 146 years
+// count as the nearer one of these.
 func (f *Fleet) Available(client int, t int64) bool {
 	p, number := f.presenceOf(client)
 	return p == nil || p.Present(f.seed, number, clamp(t))

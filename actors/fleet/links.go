@@ -14,13 +14,14 @@ import (
 	"fedpace/internal/keyed"
 )
 
-// Limits of link traces.
+// Limits of a file of link traces.
 const (
 	// maxLinkKbps is the highest capacity of a link, 10 Gbit/s.
 	maxLinkKbps = 10_000_000
 	// maxLinkSeconds is the longest duration of a trace, eleven days.
 	maxLinkSeconds = 1_000_000
-	maxLinkTraces  = 10_000
+	// maxLinkTraces is the largest number of traces in a file.
+	maxLinkTraces = 10_000
 )
 
 // linkTraces are the traces that clients draw from. They are read-only and may be shared.
@@ -83,10 +84,10 @@ type capacity struct {
 	sum []uint64
 }
 
-// add appends the capacity of one second, a number in a unit of unit megabits per second. name is
-// the column, for errors.
-func (c *capacity) add(name, units string, unit float64) error {
-	v, err := number(name, units, 0, maxLinkKbps/1000/unit)
+// add appends the capacity of one second. text is a number in units of unit megabits per second, and
+// name is its column, for errors.
+func (c *capacity) add(name, text string, unit float64) error {
+	v, err := number(name, text, 0, maxLinkKbps/1000/unit)
 	c.kbps = append(c.kbps, uint32(math.RoundToEven(v*unit*1000)))
 	return err
 }
@@ -110,14 +111,15 @@ func (c *capacity) transfer(bits, position int64) int64 {
 	const kilobit = 1_000_000_000
 	fullSeconds := uint64(position) / second
 	part := uint64(position) % second
-	// What has passed when the transfer is done, counted from the trace's
-	// start: kilobits and millionths of a bit.
+	// goal and fraction are what has passed when the transfer is done, counted from
+	// the trace's start: goal in kilobits, and fraction in millionths of a bit.
 	fraction := uint64(c.kbps[fullSeconds])*part + uint64(bits%1000)*1_000_000
 	goal := c.sum[fullSeconds] + uint64(bits/1000) + fraction/kilobit
 	fraction %= kilobit
 
-	// The transfer ends when the integral first reaches the goal: exactly at
-	// the end of a turn belongs to that turn.
+	// The trace repeats, and each turn passes total kilobits. The transfer ends
+	// when the integral first reaches the goal: a goal that is met exactly at the
+	// end of a turn, or of a second, belongs to that turn or second.
 	total := c.sum[len(c.kbps)]
 	exact := uint64(0)
 	if fraction == 0 {

@@ -35,12 +35,12 @@ func (m Markov) String() string {
 	)
 }
 
-// onOff is a two-state continuous-time Markov chain that can be asked for its
-// state at any time without a history.
+// onOff is a two-state continuous-time Markov chain whose state at any time can
+// be calculated without a history.
 //
 // A chain with rates a (off to on) and b (on to off) is the same process as
 // this one: at the points of a Poisson process of rate a+b the state is drawn
-// anew, on with probability a/(a+b), whatever it was before; its generator,
+// again, on with probability a/(a+b), whatever it was before; its generator,
 // (a+b)(1 pi - I), is the chain's. Poisson points in separate windows are
 // independent, so that a window's points are a function of (client, window)
 // alone, and the state at t is the draw at the last point up to t. Windows are
@@ -76,17 +76,19 @@ type point struct {
 	number uint64
 }
 
-// What the numbers of a window's key serve: the count of its points, and for
-// point i its position, the state drawn there, and more that others need.
+// The numbers of the draws of a window's key.
 const (
-	drawCount    = 0
+	// drawCount is the draw of the number of points in the window.
+	drawCount = 0
+	// drawPosition + i is the draw of the position of point i, drawState + i that of the state there,
+	// and drawFactor + i that of the factor of a slow period (see slowPeriods).
 	drawPosition = 1 << 8
 	drawState    = 2 << 8
 	drawFactor   = 3 << 8
 )
 
-// maxEmpty bounds the search for a point: that many empty windows have
-// probability e^-64. The state is drawn anew there as if they held one.
+// maxEmpty bounds the search for a point: so many empty windows in a row have
+// probability e^-64. The window behind them counts as if it had a point at its start.
 const maxEmpty = 64
 
 // poisson[i] is what 64 random bits lie below when a window has at most i
@@ -170,8 +172,8 @@ func (m *onOff) Change(seed uint64, client int, t int64) int64 {
 	return t
 }
 
-// ChangeBy implements boundedPresence: it returns when the client's presence, which is present at
-// time from, changes before or at time to. It returns Never if it does not.
+// ChangeBy implements boundedPresence: it returns the first time after from, and at most to, at which
+// the client's presence differs from present, its presence at from. It returns Never if there is none.
 func (m *onOff) ChangeBy(seed uint64, client int, present bool, from, to int64) int64 {
 	for t := from; ; {
 		p := m.point(seed, client, t, +1)

@@ -65,8 +65,8 @@ type Plan struct {
 
 // Plan returns how long a task takes a client that starts it at virtual time start (see
 // [Fleet.Durations]), and whether the client drops out: by chance, because its availability ends,
-// or because its battery is empty, whichever comes first. task numbers the client's tasks, and bits
-// are the sizes of the transfers.
+// or because its battery is empty, whichever comes first. task is the number by which the task draws,
+// and bits are the sizes of the transfers.
 func (f *Fleet) Plan(c Client, task uint64, steps int, bits Bits, start int64) (Plan, error) {
 	k, h := f.classOf(c.Device)
 	d, err := f.durations(k, h, c.Number, task, steps, bits, start)
@@ -202,7 +202,7 @@ func (f *Fleet) Leaves(client int, start int64) (int64, bool) {
 	return 0, false
 }
 
-// Total returns the length of the task.
+// Total returns the length of the task in nanoseconds.
 func (d Durations) Total() int64 { return d.Download + d.Compute + d.Upload }
 
 // Phase returns the phase that the task is in at a time after its start, NoPhase from its end on.

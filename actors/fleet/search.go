@@ -1,8 +1,8 @@
 package fleet
 
 // boundedPresence is a [Presence] that can look for its next change up to a given time. Where many
-// clients are absent, the first to come back is found by looking a little ahead for all of them, not
-// far ahead for each.
+// clients are absent, the first that returns is found by looking a little ahead for all of them,
+// instead of far ahead for each.
 type boundedPresence interface {
 	Presence
 	// ChangeBy returns the first time in (from, to] at which Present gives another answer than
@@ -12,14 +12,13 @@ type boundedPresence interface {
 	Interval() int64
 }
 
-// maxSearch bounds how many points one search over all clients looks at. So many take about half a
-// second, after which the caller can heed an interruption.
+// maxSearch bounds how many points one search over all clients looks at. They take about half a second,
+// after which the caller can stop if it was interrupted.
 const maxSearch = 1 << 22
 
 // NextAny returns the first time at or after t at which any of the clients 0 to clients-1 is
 // available, or [Never]. If that time is very far away, it returns an earlier time after t, until
-// which no client is available (see maxSearch and maxLook): the caller then asks again from there.
-// First it looks whether some client is available at t already.
+// which no client is available (see maxSearch and maxLook), and the caller calls it again from there.
 func (f *Fleet) NextAny(clients int, t int64) int64 {
 	t = clamp(t)
 	for client := range clients {

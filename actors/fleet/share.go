@@ -62,10 +62,10 @@ func (p *personal) Share(seed uint64, client int) float64 {
 	return p.share.Quantile(keyed.Nth(keyed.Hash(seed, keyed.Availability, uint64(client)), 0))
 }
 
-// chain returns the client's chain, and false if the client is never absent. The points of the
-// chain are at least a millisecond apart in the mean, so that a client with a share next to 0 or 1
-// has longer stays instead.
-func (p *personal) chain(seed uint64, client int) (onOff, bool) {
+// chain returns the client's chain. canLeave is false, and there is no chain, if the client is never
+// absent. The points of the chain are at least a millisecond apart in the mean: a client with a share
+// so near to 0 or 1 that they would be closer has a longer cycle instead.
+func (p *personal) chain(seed uint64, client int) (chain onOff, canLeave bool) {
 	share := p.Share(seed, client)
 	if share >= 1 {
 		return onOff{}, false
@@ -76,15 +76,15 @@ func (p *personal) chain(seed uint64, client int) (onOff, bool) {
 
 // Present implements [Presence].
 func (p *personal) Present(seed uint64, client int, t int64) bool {
-	chain, absent := p.chain(seed, client)
-	return !absent || chain.Present(seed, client, t)
+	chain, canLeave := p.chain(seed, client)
+	return !canLeave || chain.Present(seed, client, t)
 }
 
 // Change implements [Presence]: it returns when the client's presence next differs from that at
-// time t, and Never for a client that is always there.
+// time t, and Never for a client that is always present.
 func (p *personal) Change(seed uint64, client int, t int64) int64 {
-	chain, absent := p.chain(seed, client)
-	if !absent {
+	chain, canLeave := p.chain(seed, client)
+	if !canLeave {
 		return Never
 	}
 	return chain.Change(seed, client, t)

@@ -32,8 +32,9 @@ func (f *Fleet) SetStages(s Stages) {
 	f.secure = s != Stages{}
 }
 
-// stageDurations returns how long each stage takes a client in a task, in nanoseconds. Its link has the
-// speed that it has at the task's start. It returns false where a stage is out of bounds.
+// stageDurations returns how long each stage of secure aggregation takes a client in a task, in
+// nanoseconds. The client's link has in all stages the speed that it has at the task's start. ok is false
+// if a stage is out of bounds.
 func (f *Fleet) stageDurations(k *class, h uint64, client int, task uint64, start int64) (ns [SecureStages]int64, ok bool) {
 	for i := range f.stages.Exchanges {
 		x := &f.stages.Exchanges[i]
@@ -47,13 +48,13 @@ func (f *Fleet) stageDurations(k *class, h uint64, client int, task uint64, star
 	return ns, true
 }
 
-// masks is how long a client takes to mask an update of some bits, in nanoseconds.
+// masks returns how long a client takes to mask an update of this size, in nanoseconds.
 func (s *Stages) masks(bits int64) int64 {
 	return int64(math.RoundToEven(s.WordNanoseconds * float64(bits) / wordBits))
 }
 
-// Total returns the length of the task with the stages of secure aggregation, without waiting for
-// other clients in between.
+// total returns the length of the task with the stages of secure aggregation, in nanoseconds, without
+// waiting for other clients in between.
 func (p *Plan) total() int64 {
 	sum := p.Durations.Total()
 	for _, ns := range p.Stages {

@@ -84,11 +84,12 @@ type replay struct {
 	shares []uint64
 }
 
-// What a client's key draws besides the place in the stays, which is by the key itself.
+// The numbers of the draws of a client's key. The client's position in the stays is drawn by the key
+// itself.
 const (
-	// drawZone chooses the client's time zone.
+	// drawZone is the draw of the client's time zone.
 	drawZone = 1
-	// drawStays chooses its trace.
+	// drawStays is the draw of the client's trace.
 	drawStays = 2
 )
 
@@ -144,7 +145,7 @@ func (r *replay) Present(seed uint64, client int, t int64) bool {
 }
 
 // Change implements [Presence]: it returns when the client's presence next differs from that at
-// time t, and Never for a client that is always or never there.
+// time t, and Never for a client that is always or never present.
 func (r *replay) Change(seed uint64, client int, t int64) int64 {
 	trace, position, next := r.locate(seed, client, t)
 	period := r.period
@@ -157,7 +158,7 @@ func (r *replay) Change(seed uint64, client int, t int64) int64 {
 	// The client is away until the next session starts.
 	case trace[next].start > position:
 		return start + trace[next].start
-	// The session goes on at the beginning of the next period.
+	// The session continues at the beginning of the next period.
 	case trace[next].end == period && trace[0].start == 0:
 		return start + period + trace[0].end
 	default:

@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// Limits of a frame, beyond which a process has lost its mind.
+// Limits of a frame. No process of an app has a reason to send more.
 const (
 	// maxHeader bounds the line of a header, and maxBlob a single blob, in bytes.
 	maxHeader = 64 << 20
@@ -53,9 +53,9 @@ func appendSizes(object []byte, blobs [][]byte) []byte {
 	for i, blob := range blobs {
 		sizes[i] = len(blob)
 	}
-	// A list of integers always has JSON.
+	// The encoding of a list of integers cannot fail.
 	list, _ := json.Marshal(sizes)
-	// The closing brace makes place for a comma and the key.
+	// The closing brace is replaced by a comma and the key.
 	object = append(object[:len(object)-1], `,"blobs":`...)
 	object = append(object, list...)
 	return append(object, '}')

@@ -1,18 +1,18 @@
 package flower
 
-// holder knows which arrays somebody keeps who serves tasks: a client's process, or a host. Arrays are sent to them
+// holder knows which arrays a process or a host that serves tasks holds in memory, so that each array is sent to it
 // once.
 type holder struct {
-	// held are the sizes of the arrays, by digest, and order their digests in the order in which they came.
+	// held are the sizes of the arrays in bytes, by digest, and order their digests in the order of their arrival.
 	held  map[string]int
 	order []string
-	// bytes is their size in all.
+	// bytes is the size of all arrays together.
 	bytes int
 }
 
-// request returns the frame of task t: a header, and as blobs the arrays that are not
-// held yet, the content's text, and the node's state. It notes which arrays are held from then on,
-// so the frame must be sent.
+// request returns the frame of task t: a header, and as blobs the arrays that are not held yet, the
+// content's text, and the node's state. The arrays count as held from here on, so the frame must be
+// sent.
 func (h *holder) request(t *Task) (*clientRequest, [][]byte) {
 	header := &clientRequest{
 		Node:      t.Node,
@@ -55,10 +55,9 @@ func (h *holder) hold(a Array) bool {
 	return true
 }
 
-// makeRoom returns the digests of the arrays that are to be dropped, and forgets that they were
-// held; nil if all may stay. If they exceed maxHeld bytes, the oldest ones go that are not
-// needed now, until the others take no more than half of that. needed has the digests of the
-// message under way.
+// makeRoom returns the digests of the arrays that the receiver is to drop, and forgets them; nil if all
+// may stay. If the arrays exceed maxHeld bytes, the oldest are dropped until the others take no more
+// than half of that. Arrays of the message under way, whose digests are in needed, always stay.
 func (h *holder) makeRoom(needed map[string]bool) (drop []string) {
 	if h.bytes <= maxHeld {
 		return nil

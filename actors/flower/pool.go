@@ -23,7 +23,7 @@ const (
 type Pool struct {
 	// config says how a process is started.
 	config *Config
-	// ready is what the first process of this machine said of itself; nil: there is none.
+	// ready is how the first process of this machine described itself, nil if there is no process here.
 	ready *Ready
 	// ctx is the life of the pool, and stop ends it. group waits for the goroutines of the seats.
 	ctx   context.Context
@@ -33,11 +33,11 @@ type Pool struct {
 	// their host had gone.
 	restarts, moved atomic.Int64
 
-	// mu guards the fields below, and the queues of seats. changed tells the seats of a new job, and of the end.
+	// mu guards the fields below, and the queues of seats. changed is broadcast when there is a new job, and at the end.
 	mu      sync.Mutex
 	changed *sync.Cond
-	// seats are those that serve, in the order in which they came, and homeless are the jobs that came while there
-	// was none.
+	// seats are those that serve, in the order in which they were added, and homeless are the jobs that arrived while
+	// there was none.
 	seats    []*seat
 	homeless []*job
 	// hosts are those that have joined, by their names.
@@ -47,14 +47,14 @@ type Pool struct {
 
 // seat serves messages one by one.
 type seat struct {
-	// host is the name of the host; empty: the seat is a process of this machine.
+	// host is the name of the host, empty for a process of this machine.
 	host string
-	// serve lets the seat serve a task. The end of its context breaks it off.
+	// serve serves a task and returns its reply. The end of ctx interrupts it.
 	serve func(ctx context.Context, t *Task) (*Reply, error)
-	// life breaks off what the seat does when its host has gone, by end.
+	// life is the context in which the seat serves tasks. end ends it when the seat's host has gone.
 	life context.Context
 	end  context.CancelFunc
-	// queue are the jobs that wait for the seat, busy says that it serves one, and left that its host has gone.
+	// queue are the jobs that wait for the seat, busy says that the seat serves one, and left that its host has gone.
 	queue []*job
 	busy  bool
 	left  bool
@@ -71,24 +71,24 @@ type Task struct {
 	Partition int
 	// Ordinal is the number of the message at this node, from 1.
 	Ordinal int
-	// State is what the node keeps: a text and its arrays; nil: nothing yet.
+	// State is what the node keeps: a text and its arrays. It is nil if it keeps nothing yet.
 	State [][]byte
 }
 
 // Reply is what a node's app answers to a message, measured as the virtual clock needs it: with its
 // size on a link and the local steps that it took.
 type Reply struct {
-	// Content is the text and the arrays of the reply; nil if the node raised an error.
+	// Content is the text and the arrays of the reply, nil if the node raised an error.
 	Content [][]byte
-	// Size is the number of bytes that it takes on a link.
+	// Size is the number of bytes that the reply takes on a link.
 	Size int64
-	// Steps is the number of local steps that it took, and Known how that is known: "torch" counted
+	// Steps is the number of local steps that the node took, and Known how that is known: "torch" counted
 	// them, "formula" and "keys" computed them, "unknown" is a guess of one.
 	Steps int
 	Known string
 	// Metrics are the single numbers of its metric records.
 	Metrics map[string]float64
-	// Seconds is the processor time that the message took on this machine; 0: it was not measured.
+	// Seconds is the processor time that the message took on this machine, 0 if it was not measured.
 	Seconds float64
 	// State is what the node keeps from now on.
 	State [][]byte
@@ -126,8 +126,8 @@ type worker struct {
 	held holder
 }
 
-// StartPool starts the processes of a ClientApp on this machine for the app in c, as many as workers says, and
-// returns when all of them are ready. With none, the pool serves nothing until hosts join it. The end of ctx ends all
+// StartPool starts this many processes (workers) of the ClientApp of the app in c on this machine, and returns when
+// all of them are ready. With 0 workers the pool serves nothing until hosts join it. The end of ctx ends all
 // processes. If one of them cannot start, the others are ended and its error is returned. Close the pool after use.
 func StartPool(ctx context.Context, c *Config, workers int) (*Pool, error) {
 	ctx, stop := context.WithCancel(ctx)
@@ -140,16 +140,16 @@ func StartPool(ctx context.Context, c *Config, workers int) (*Pool, error) {
 	p.changed = sync.NewCond(&p.mu)
 	// All processes start at once, as each loads the app's libraries.
 	started := make([]error, workers)
-	told := make([]*Ready, workers)
+	ready := make([]*Ready, workers)
 	list := make([]*worker, workers)
 	var starting sync.WaitGroup
 	for i := range list {
 		list[i] = &worker{pool: p}
-		starting.Go(func() { told[i], started[i] = list[i].start(ctx) })
+		starting.Go(func() { ready[i], started[i] = list[i].start(ctx) })
 	}
 	starting.Wait()
 	if workers > 0 {
-		p.ready = told[0]
+		p.ready = ready[0]
 	}
 	p.mu.Lock()
 	for _, w := range list {
@@ -173,8 +173,8 @@ func firstError(list []error) error {
 	return nil
 }
 
-// add lets a seat serve from now on, until it leaves or the pool ends; then it calls gone. The caller holds the
-// lock.
+// add lets a seat serve from now on, in a goroutine, until the seat leaves or the pool ends; then gone is called. The
+// first seat takes the jobs that no seat has. The caller holds the lock.
 func (p *Pool) add(s *seat, gone func()) {
 	s.life, s.end = context.WithCancel(p.ctx)
 	p.seats = append(p.seats, s)
@@ -207,8 +207,8 @@ func (p *Pool) queue(j *job) {
 	p.changed.Broadcast()
 }
 
-// next waits for a job for seat s and returns it; nil when the seat has left or the pool is closed and has
-// nothing left to do.
+// next waits for a job for seat s and returns it: the oldest of its queue, or one of another seat. It returns nil if
+// the seat has left, or if the pool is closed and there is no job left.
 func (p *Pool) next(s *seat) *job {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -234,21 +234,22 @@ func (p *Pool) next(s *seat) *job {
 	}
 }
 
-// steal takes the newest job from the longest queue of a seat that is busy, which will not come to it soon; nil if
-// nobody has one. The caller holds the lock.
+// steal removes the newest job from the longest queue of a busy seat, which would serve it last, and returns it. It is
+// nil if no busy seat has a queue. The caller holds the lock.
 func (p *Pool) steal() *job {
-	var from *seat
+	var longest *seat
 	for _, s := range p.seats {
-		if s.busy && len(s.queue) > 0 && (from == nil || len(s.queue) > len(from.queue)) {
-			from = s
+		hasQueue := s.busy && len(s.queue) > 0
+		if hasQueue && (longest == nil || len(s.queue) > len(longest.queue)) {
+			longest = s
 		}
 	}
-	if from == nil {
+	if longest == nil {
 		return nil
 	}
-	last := len(from.queue) - 1
-	j := from.queue[last]
-	from.queue = from.queue[:last]
+	last := len(longest.queue) - 1
+	j := longest.queue[last]
+	longest.queue = longest.queue[:last]
 	return j
 }
 
@@ -261,16 +262,17 @@ func (p *Pool) run(s *seat) {
 			return
 		}
 		reply, err := s.serve(s.life, j.task)
-		if err != nil && s.host != "" && p.ctx.Err() == nil && p.again(s, j) {
+		hostFailed := err != nil && s.host != "" && p.ctx.Err() == nil
+		if hostFailed && p.requeue(s, j) {
 			continue
 		}
 		j.done(Result{j.task, reply, err})
 	}
 }
 
-// again queues a job anew that a host's seat s has not served, and reports false if too many hosts have failed at it
-// for that. A host that has gone is not to blame.
-func (p *Pool) again(s *seat, j *job) bool {
+// requeue queues a job again that seat s of a host has failed to serve. It returns false, and does not queue the job,
+// if maxAttempts hosts have failed at it. A host that has gone does not count as one that failed.
+func (p *Pool) requeue(s *seat, j *job) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !s.left {
@@ -284,8 +286,8 @@ func (p *Pool) again(s *seat, j *job) bool {
 	return true
 }
 
-// leave takes the seats of a host away, but for the first keep of them. What waits for them, and what they serve, is
-// served by others. The caller holds the lock.
+// leave removes the seats of a host, except the first keep of them. The jobs that wait for these seats are queued for
+// others, and those that they serve are interrupted and then queued, too. The caller holds the lock.
 func (p *Pool) leave(host string, keep int) {
 	stay := p.seats[:0]
 	var open []*job
@@ -310,8 +312,8 @@ func (p *Pool) leave(host string, keep int) {
 	p.changed.Broadcast()
 }
 
-// Libraries are the libraries, with their versions, that the processes of this machine have loaded; none without such
-// processes.
+// Libraries returns the libraries, with their versions, that the processes of this machine have loaded, nil if there
+// are no such processes.
 func (p *Pool) Libraries() []string {
 	if p.ready == nil {
 		return nil
@@ -319,8 +321,8 @@ func (p *Pool) Libraries() []string {
 	return p.ready.Libraries
 }
 
-// Restarts is the number of processes that were started in place of one that died, and of messages that were given
-// to others as their host had gone.
+// Restarts returns the number of processes that were started in place of one that died, plus the number of messages
+// that were moved to another seat because their host had gone or failed.
 func (p *Pool) Restarts() int64 { return p.restarts.Load() + p.moved.Load() }
 
 // Close ends the processes at once and waits until all of them are gone. Tasks that are under way
@@ -330,7 +332,7 @@ func (p *Pool) Close() error {
 	p.mu.Lock()
 	p.closed = true
 	p.stop()
-	// Nobody else would tell of these.
+	// No seat serves these jobs, so their results are reported here.
 	homeless := p.homeless
 	p.homeless = nil
 	p.changed.Broadcast()
@@ -348,14 +350,14 @@ func (w *worker) close() error {
 	if w.process == nil {
 		return nil
 	}
-	// A process that was killed says so by its pipes, which matters no more.
+	// A process that was killed may end with an error, which does not matter any more.
 	_ = w.process.close()
 	w.process = nil
 	return nil
 }
 
-// start starts the worker's process anew, returns what it says of itself, and forgets which arrays the one before held. ctx is that
-// of the pool: its end breaks off the start.
+// start starts a process for the worker, which holds no arrays yet, and returns how the process describes itself. The
+// end of ctx interrupts the start.
 func (w *worker) start(ctx context.Context) (ready *Ready, err error) {
 	command, err := w.pool.config.commandOf(w.pool.config.ClientCommand, "flower_client")
 	if err != nil {
@@ -381,7 +383,7 @@ func (w *worker) serve(ctx context.Context, t *Task) (reply *Reply, err error) {
 			w.pool.restarts.Add(1)
 		}
 		reply, err = w.ask(ctx, t)
-		// What a process tells is final; only one that ended is replaced.
+		// A failure that a process reports is final; only a process that ended is replaced.
 		if !errors.Is(err, errEnded) {
 			break
 		}
@@ -430,7 +432,7 @@ type clientReply struct {
 }
 
 // ask sends task t to the worker's process and waits for the reply. The error wraps errEnded if the
-// process has died, so that another may try; a [Failed] is what the process said of itself.
+// process has died, so that another may try; a [Failed] is a failure that the process itself reported.
 func (w *worker) ask(ctx context.Context, t *Task) (*Reply, error) {
 	header, blobs := w.held.request(t)
 	if err := w.process.send(header, blobs); err != nil {
@@ -441,16 +443,16 @@ func (w *worker) ask(ctx context.Context, t *Task) (*Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The process has told why it cannot go on, which another one could not either.
+	// The process has reported why it cannot continue. Another one could not either.
 	if err := answer.err(); err != nil {
 		return nil, err
 	}
 	return answer.reply(t, parts)
 }
 
-// reply returns the reply to task t from its header and its blobs: the text, the arrays, and, if
-// the node's state has changed, the new state. Otherwise the node keeps the state it had. A reply
-// whose numbers do not fit its blobs is an error.
+// reply returns the reply to task t, for the header a and the blobs of its frame: the text, the arrays,
+// and, if the node's state has changed, the new state. Otherwise the node keeps the state that it had.
+// A reply whose numbers do not fit its blobs is an error.
 func (a *clientReply) reply(t *Task, blobs [][]byte) (*Reply, error) {
 	r := &Reply{
 		Size:    a.Size,

@@ -17,13 +17,13 @@ import (
 	"fedpace/internal/child"
 )
 
-// protocol is the version of the frames. Both sides refuse each other's other versions.
+// protocol is the version of the frames. Each side refuses a peer of another version.
 const protocol = 1
 
 // closeWait is how long a process may take to end by itself, in wall time, before it is killed.
 const closeWait = 5 * time.Second
 
-// Config says how the processes of an app are started, and what they are told.
+// Config says how the processes of an app are started, and what they know of the run.
 type Config struct {
 	// Python is the command of a Python that has flwr, such as python3 or the path of a virtual
 	// environment's.
@@ -31,7 +31,7 @@ type Config struct {
 	// ServerCommand and ClientCommand take the place of the Python and its modules, for tests. They
 	// are empty otherwise.
 	ServerCommand, ClientCommand []string
-	// Hello is what both processes are told of the run.
+	// Hello is the greeting of both kinds of processes.
 	Hello Hello
 	// Threads is the number of threads of each process's arithmetic; 0 means one.
 	Threads int
@@ -49,11 +49,11 @@ type Hello struct {
 	Seed uint64 `json:"seed"`
 	// Nodes is the number of nodes.
 	Nodes int `json:"nodes"`
-	// Folder is the folder in which the app runs; empty: this process's. Out is where the server
-	// leaves the arrays of its result.
+	// Folder is the folder in which the app runs, empty for the working folder of this process. Out is
+	// where the server leaves the arrays of its result.
 	Folder string `json:"folder"`
 	Out    string `json:"out"`
-	// Steps and EvaluateSteps are formulas for the local steps of a message; empty: the usual rule.
+	// Steps and EvaluateSteps are formulas for the local steps of a message. Empty means the usual rule.
 	Steps         string `json:"steps"`
 	EvaluateSteps string `json:"evaluate_steps"`
 	// AtOnce is the number of messages that the older API has under way at once; 0 means all.
@@ -64,7 +64,7 @@ type Hello struct {
 	MeasureAll bool `json:"measure_all"`
 }
 
-// Ready is a process's answer to its greeting, once it has loaded the app: what it says of itself.
+// Ready is a process's answer to its greeting once it has loaded the app, in which it describes itself.
 type Ready struct {
 	// Protocol is the version of the frames that the process speaks.
 	Protocol int `json:"protocol"`
@@ -73,22 +73,21 @@ type Ready struct {
 	App  string `json:"app"`
 	// Libraries are the libraries that the process has loaded, with their versions, as "numpy 2.4.6".
 	Libraries []string `json:"libraries"`
-	// Config is the app's run config with the run's values, as texts by key. Clients do not tell
-	// it.
+	// Config is the app's run config with the run's values, as texts by key. Only the server sends it.
 	Config map[string]string `json:"config"`
 }
 
-// Failed is the error of a process that has told why it cannot go on.
+// Failed is the error of a process that has reported why it cannot continue.
 type Failed struct {
-	// Reason is what the process told, and Refused says that the user's input is wrong.
+	// Reason is the process's text, and Refused says that the user's input is wrong.
 	Reason  string
 	Refused bool
 }
 
-// Error returns the reason that the process told, without its name or its output.
+// Error returns the reason that the process gave, without its name or its output.
 func (f *Failed) Error() string { return f.Reason }
 
-// errEnded is wrapped by the error of a process that ended without a word.
+// errEnded is wrapped by the error of a process that ended without reporting a reason.
 var errEnded = errors.New("it ended")
 
 // process is a running process of an app, with the pipes on which it gets requests and sends
@@ -136,8 +135,8 @@ func (c *Config) environment(library string) []string {
 }
 
 // start starts a process of the app by the words of its command, greets it and waits until it is
-// ready. It returns the process and what it says of itself. The end of ctx kills the process while
-// it gets ready. Close the process after use.
+// ready. It returns the process and its answer to the greeting. The end of ctx kills the process
+// while it gets ready. Close the process after use.
 func (c *Config) start(ctx context.Context, command []string) (*process, *Ready, error) {
 	library, err := child.PythonLibrary()
 	if err != nil {
@@ -199,7 +198,7 @@ func (p *process) greet(ctx context.Context, hello *Hello) (*Ready, error) {
 	if err := p.send(map[string]any{"hello": hello}, nil); err != nil {
 		return nil, p.explain(err)
 	}
-	// The process answers that it is ready, or why it cannot go on.
+	// The process answers that it is ready, or why it cannot continue.
 	var answer struct {
 		Ready *Ready `json:"ready"`
 		failure
@@ -216,13 +215,13 @@ func (p *process) greet(ctx context.Context, hello *Hello) (*Ready, error) {
 	return answer.Ready, nil
 }
 
-// failure is the part of a header by which a process tells that it cannot go on.
+// failure is the part of a header by which a process reports that it cannot continue.
 type failure struct {
 	Failed  string `json:"failed"`
 	Refused bool   `json:"refused"`
 }
 
-// err returns the failure as a [Failed], or nil if the process has told none and goes on.
+// err returns the failure as a [Failed], or nil if the process has reported none.
 func (f *failure) err() error {
 	if f.Failed == "" {
 		return nil
@@ -287,10 +286,10 @@ func (p *process) close() error {
 // tail is a writer that passes on what a process prints and keeps the end of it, for the text of an
 // error. Several goroutines may write.
 type tail struct {
-	// next takes everything that is printed; nil: it is not kept. last is the end of it, at most
-	// maxTail bytes.
+	// next takes everything that is printed. Nil means that it is dropped.
 	next io.Writer
 	mu   sync.Mutex
+	// last is the end of what was printed, at most maxTail bytes.
 	last []byte
 }
 

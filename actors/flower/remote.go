@@ -9,25 +9,26 @@ import (
 	"sync"
 )
 
-// Call lets a host serve a frame for a client, and waits for the frame of the reply until its context ends. fetched is
-// to be called when the host has the frame.
+// Call sends a host the frame of a message for a client, and returns the frame of the reply, for which it waits until
+// ctx ends. It calls fetched once the host has the frame.
 type Call func(ctx context.Context, client int, frame []byte, fetched func()) ([]byte, error)
 
-// remote is a host whose processes serve messages of this pool. Frames to it are those to a client's process, but the
-// arrays are kept once for all processes of the host.
+// remote is a host whose processes serve messages of this pool. Frames to it have the form of those to a client's
+// process, but the host holds each array once for all of its processes.
 type remote struct {
 	host string
 	call Call
-	// sending is held while a frame is on its way to the host: the next frame counts on its arrays.
+	// sending is held while a frame is on its way to the host, because the next frame relies on its arrays.
 	sending sync.Mutex
 	held    holder
 }
 
-// errMissing is the error of a host that lacks arrays which it was supposed to keep, as when it has started again.
+// errMissing is the error of a host that lacks arrays which it is supposed to hold, for example after a restart.
 var errMissing = errors.New("the host lacks arrays of the message")
 
-// SetHost lets a host serve messages, one by each of its workers, by the function call; with 0 workers it has gone, and
-// others serve what it had. It returns at once.
+// SetHost gives the pool a seat for each of the host's workers, which serve messages by the function call. If the host
+// is known already, seats are added or removed until there are as many as workers. 0 workers mean that the host has
+// gone: other seats serve its messages. SetHost returns at once.
 func (p *Pool) SetHost(host string, workers int, call Call) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -44,13 +45,13 @@ func (p *Pool) SetHost(host string, workers int, call Call) {
 		delete(p.hosts, host)
 		return
 	}
-	here := 0
+	seats := 0
 	for _, s := range p.seats {
 		if s.host == host {
-			here++
+			seats++
 		}
 	}
-	for range workers - here {
+	for range workers - seats {
 		p.add(&seat{host: host, serve: r.serve}, func() {})
 	}
 }
@@ -69,8 +70,8 @@ func (r *remote) serve(ctx context.Context, t *Task) (reply *Reply, err error) {
 	return reply, nil
 }
 
-// ask sends task t to the host and waits for the reply. After an error it is not known any more what the host keeps,
-// so that all arrays are sent anew.
+// ask sends task t to the host and waits for the reply. After an error it is not known any more which arrays the host
+// holds, so all of them are sent again with the next task.
 func (r *remote) ask(ctx context.Context, t *Task) (_ *Reply, err error) {
 	r.sending.Lock()
 	// Another frame may be sent when this one has arrived, or has failed.
@@ -106,11 +107,13 @@ func (r *remote) ask(ctx context.Context, t *Task) (_ *Reply, err error) {
 	return a.reply(t, parts)
 }
 
-// Desk is a host's end: it lets a pool of this machine serve the frames of another process's pool.
+// Desk is the host's side of a remote: its pool on this machine serves the frames that the pool of another process
+// sends.
 type Desk struct {
 	pool *Pool
-	// mu guards the arrays that came with earlier frames, by digest, and their size in all.
-	mu     sync.Mutex
+	// mu guards the fields below.
+	mu sync.Mutex
+	// arrays are those of earlier frames, by digest, and bytes is the size of all together.
 	arrays map[string][]byte
 	bytes  int
 }
@@ -118,8 +121,8 @@ type Desk struct {
 // NewDesk returns a desk whose frames the pool serves.
 func NewDesk(pool *Pool) *Desk { return &Desk{pool: pool, arrays: map[string][]byte{}} }
 
-// Serve serves the frame of one message and returns that of its reply, which also tells what went wrong. It returns an
-// error for a frame that is none, and when ctx ends.
+// Serve serves the frame of one message and returns the frame of its reply. A task that fails has a reply, too, with
+// the failure. It is an error if the frame is not valid, or if ctx ends.
 func (d *Desk) Serve(ctx context.Context, frame []byte) ([]byte, error) {
 	var header clientRequest
 	blobs, err := readFrame(bufio.NewReader(bytes.NewReader(frame)), &header)
@@ -160,12 +163,12 @@ func (d *Desk) Serve(ctx context.Context, frame []byte) ([]byte, error) {
 	}
 }
 
-// take keeps the arrays that come with a frame and drops those that its header names. It returns the arrays of the
-// message in their order, or fewer if some are not there.
+// take stores the arrays of a frame and drops those that its header lists in Drop. It returns the arrays of the
+// message in their order, fewer if this host lacks some.
 func (d *Desk) take(header *clientRequest, blobs [][]byte) []Array {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	// The sender keeps to a limit; one that does not gets to know that nothing is kept.
+	// A sender drops arrays beyond maxHeld. If it does not, all are dropped here, and it sends again what is missing.
 	if d.bytes > 2*maxHeld {
 		clear(d.arrays)
 		d.bytes = 0
@@ -187,7 +190,8 @@ func (d *Desk) take(header *clientRequest, blobs [][]byte) []Array {
 	return list
 }
 
-// encodeResult returns the frame that tells the result of a task.
+// encodeResult returns the reply's frame for the result of a task: the reply, or the failure. The node's state is part
+// of it only if it has changed.
 func encodeResult(r *Result) ([]byte, error) {
 	if r.Err != nil {
 		var failed *Failed
@@ -216,7 +220,8 @@ func encodeResult(r *Result) ([]byte, error) {
 	return encodeReply(a, blobs)
 }
 
-// sameState reports whether a state is the very one that the task came with.
+// sameState reports whether two states share their memory, as the state of a reply does with that of its task if the
+// node has not changed it. Equal states in different memory are not the same.
 func sameState(a, b [][]byte) bool {
 	if len(a) != len(b) {
 		return false
@@ -224,7 +229,7 @@ func sameState(a, b [][]byte) bool {
 	return len(a) == 0 || &a[0] == &b[0]
 }
 
-// encodeReply returns a frame of a header and blobs.
+// encodeReply returns the frame of a reply with header a and these blobs.
 func encodeReply(a *clientReply, blobs [][]byte) ([]byte, error) {
 	var frame bytes.Buffer
 	err := writeFrame(&frame, a, blobs)

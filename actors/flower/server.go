@@ -11,7 +11,7 @@ import (
 // Next, answer it, and take the next one, until the request is Finished.
 type Server struct {
 	process *process
-	// Ready is what the process said of itself.
+	// Ready is the process's answer to its greeting.
 	Ready
 }
 
@@ -19,7 +19,7 @@ type Server struct {
 type Request struct {
 	// Now is the virtual time that the app has reached by sleeping, in nanoseconds.
 	Now int64
-	// Notes are what the app's strategy has said since the last request, in order.
+	// Notes are those of the app's strategy since the last request, in order.
 	Notes []Note
 
 	// Nodes asks for the ids of the nodes that are available.
@@ -32,11 +32,11 @@ type Request struct {
 	Finished *Finished
 }
 
-// Note is something that an app's strategy says: a round begins, or a round has scores.
+// Note is a message of an app's strategy for the record: a round begins, or a round has scores.
 type Note struct {
 	// Note is "round" or "scores".
 	Note string `json:"note"`
-	// Now is the virtual time at which it was said.
+	// Now is the virtual time of the note in nanoseconds.
 	Now   int64 `json:"now"`
 	Round int   `json:"round"`
 	// Kind says what Values were aggregated from: "train" and "evaluate" are the clients' replies,
@@ -85,15 +85,15 @@ type Array struct {
 // given.
 type Receive struct {
 	Messages []uint64
-	// Until is the virtual time at which the wait ends in nanoseconds; nil: it ends with the last
-	// reply. First ends it with the first reply.
+	// Until is the virtual time at which the wait ends in nanoseconds. Nil means that it ends with the
+	// last reply. First ends it with the first reply.
 	Until *int64
 	First bool
 }
 
 // Finished is the end of a ServerApp by itself, without an error, with what is known of its result.
 type Finished struct {
-	// Digest is that of the arrays of the result; empty: the app has shown none.
+	// Digest is that of the arrays of the result, empty if the app has returned none.
 	Digest string
 	// Empty says that a strategy has ended without any arrays.
 	Empty bool
@@ -234,7 +234,7 @@ func (r *request) push(blobs [][]byte) ([]Message, error) {
 	return r.Messages, nil
 }
 
-// AnswerNodes answers a request for nodes with the ids of those that are available; nil: none is.
+// AnswerNodes answers a request for nodes with the ids of those that are available, nil for none.
 // now is the present virtual time in nanoseconds, which the app's clock shows from then on.
 func (s *Server) AnswerNodes(now int64, nodes []int64) error {
 	if nodes == nil {
@@ -253,8 +253,8 @@ func (s *Server) AnswerPush(now int64, numbers []uint64) error {
 	return s.answer(map[string]any{"now": now, "ids": numbers}, nil)
 }
 
-// Deliver hands reply d to a server that waits, at virtual time now in nanoseconds. There may be
-// many; the wait goes on until AnswerReceive.
+// Deliver hands reply d to a server that waits, at virtual time now in nanoseconds. The server waits
+// for further replies until AnswerReceive.
 func (s *Server) Deliver(now int64, d *Delivery) error {
 	if d.Content == nil {
 		header := map[string]any{"now": now, "reply": d.Message, "error": d.Code, "reason": d.Reason}
@@ -263,8 +263,8 @@ func (s *Server) Deliver(now int64, d *Delivery) error {
 	return s.answer(map[string]any{"now": now, "reply": d.Message}, d.Content)
 }
 
-// AnswerReceive ends a wait for replies at virtual time now, in nanoseconds. What was not delivered
-// by then has not arrived.
+// AnswerReceive ends a wait for replies at virtual time now, in nanoseconds. For the app, replies that
+// were not delivered by then have not arrived.
 func (s *Server) AnswerReceive(now int64) error { return s.answer(map[string]any{"now": now}, nil) }
 
 // AnswerFinished acknowledges the end of the app at virtual time now, in nanoseconds, after which

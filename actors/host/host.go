@@ -27,7 +27,7 @@ type Config struct {
 	// with plans.
 	Workers int
 
-	// Name is that of a host in another process than the coordinator's, for people.
+	// Name is the name, for people, of a host that is not in the coordinator's process.
 	Name string
 	// Local says that the host is in the coordinator's process.
 	Local bool
@@ -46,7 +46,8 @@ type Config struct {
 // Counts are the numbers of what hosts have done.
 type Counts struct {
 	Tasks, Jobs, Fails atomic.Int64
-	Busy               atomic.Int64 // nanoseconds of wall time that trainers spent on jobs
+	// Busy is the wall time in nanoseconds that trainers spent on jobs.
+	Busy atomic.Int64
 }
 
 // Host answers for all simulated actors of a run and trains for them. Several
@@ -97,17 +98,20 @@ func (h *Host) plan(client int, t *bus.Task, p *bus.Plan) error {
 	p.DownloadNs = d.Download
 	p.ComputeNs = d.Compute
 	p.UploadNs = d.Upload
-	if d.Stages[0] > 0 { // without secure aggregation there are none
+	// Without secure aggregation there are no stages.
+	if d.Stages[0] > 0 {
 		p.StageNs = append(p.StageNs[:0], d.Stages[:]...)
 	}
-	if d.Dropout != fleet.NoPhase { // fleet has the phases in the same order as the bus
+	// The phases of fleet have the same numbers as those of the bus.
+	if d.Dropout != fleet.NoPhase {
 		p.Dropout = &bus.Dropout{Phase: bus.Phase(d.Dropout), AfterNs: d.After}
 	}
 	return nil
 }
 
-// clientOf returns the client of a task. The coordinator knows which device it is assigned and what
-// its battery holds, as these are not functions of the client's number alone.
+// clientOf returns the client with this number as its task t describes it. The device and the
+// availability that it is assigned, and its battery's charge, are known to the coordinator alone. Their
+// numbers in the task begin with 1, and 0 stands for the client's own.
 func clientOf(number int, t *bus.Task) fleet.Client {
 	c := fleet.Client{
 		Number:   number,
@@ -160,16 +164,19 @@ type worker struct {
 	sum []int64
 }
 
-// do does one job and returns its sum. The job is acknowledged only after the coordinator has the
-// sum, so that a job whose host dies is given to another.
+// do does one job and sends its result, or its failure, to the coordinator. The job is acknowledged
+// only after the coordinator has the result, so that a job whose host dies is given to another. An
+// error means that this host cannot take part in the run any more.
 func (h *Host) do(ctx context.Context, delivery bus.Delivery, t *worker) error {
-	if !delivery.Job().Spec.Equal(h.config.Problem.Spec()) { // another coordinator has taken the run's name over
+	// Another coordinator has taken the run's name over.
+	if !delivery.Job().Spec.Equal(h.config.Problem.Spec()) {
 		return errors.Join(fmt.Errorf("host: a job of run %s: %w", h.config.Run, bus.ErrStale), delivery.Release(false))
 	}
 	begin := time.Now()
 	sum, err := h.result(ctx, delivery.Job(), t)
 	h.config.Counts.Busy.Add(int64(time.Since(begin)))
-	if ctx.Err() != nil { // somebody else does it again
+	// Another worker does the job again.
+	if ctx.Err() != nil {
 		return errors.Join(ctx.Err(), delivery.Release(false))
 	}
 	h.config.Counts.Jobs.Add(1)
@@ -180,9 +187,9 @@ func (h *Host) do(ctx context.Context, delivery bus.Delivery, t *worker) error {
 	}
 	err = h.bus.SendSum(ctx, sum)
 	if !h.config.Local && errors.Is(err, bus.ErrRefused) {
-		// The job of an earlier life of the coordinator perhaps, or one whose model
-		// is on its way. If it is neither, the run ends when it has been given out
-		// too often.
+		// The job may be of an earlier life of the coordinator, or its model may still
+		// be on its way. If it is neither, the run ends when the job has been given
+		// out too often.
 		h.config.Notice(err.Error())
 		return delivery.Release(true)
 	}
@@ -315,8 +322,9 @@ func (h *Host) evaluate(ctx context.Context, job *bus.Job, params []float32, t *
 	return sum, nil
 }
 
-// work returns a job's tasks as trainers take them. The tasks of colluders come last in a job and
-// belong to every attacker of the same class.
+// work returns a job's tasks in the form that trainers take, with the clients' states. An attacker's
+// task also has the tasks of the colluders of its class, from which its update follows. The job lists
+// these apart from its tasks.
 func (h *Host) work(ctx context.Context, job *bus.Job) ([]actors.Assignment, error) {
 	list := make([]actors.Assignment, len(job.Clients)+len(job.Colluders))
 	for i, c := range slices.Concat(job.Clients, job.Colluders) {
@@ -357,7 +365,8 @@ func (h *Host) clientState(ctx context.Context, digest []byte) ([]float32, error
 	return h.bus.Model(ctx, d)
 }
 
-// check refuses a job that does not fit this host's model or data set.
+// check returns an error if a job does not fit this host's model or data set: another number of
+// parameters or buffers, or clients or samples that the set does not have.
 func (h *Host) check(job *bus.Job) error {
 	p := &h.config.Problem
 	if int(job.Params) != p.Model.Params() {
@@ -413,8 +422,8 @@ func (h *Host) check(job *bus.Job) error {
 	return nil
 }
 
-// failure returns an error in the form that is sent to the coordinator, with the kinds that end a
-// run in a special way.
+// failure returns an error in the form that is sent to the coordinator. Its kind says whether training
+// diverged, at which task if that is known, or whether the model could not be found.
 func failure(err error) *bus.Failure {
 	f := &bus.Failure{Kind: "error", Text: err.Error()}
 	var d *actors.Diverged

@@ -41,7 +41,7 @@ type Config struct {
 	Owner string
 	// Once ends the device with its first run.
 	Once bool
-	// Version is that of this program, which coordinators are told.
+	// Version is that of this program, which the device reports to coordinators.
 	Version string
 	// Samples is the maximum number of samples in the device's credentials. 0 means any number.
 	Samples uint64
@@ -51,14 +51,14 @@ type Config struct {
 	// Map changes the meaning of the columns of Data, as option=value. The run's mapping applies to the
 	// rest.
 	Map []string
-	// Measured is the result of a calibration of the device, which coordinators are told.
+	// Measured is the result of a calibration of the device, which it reports to coordinators.
 	Measured []*bus.Measured
 	// Withhold lists what the device does not report about its data: [Samples], [Losses] or [Log].
 	Withhold []string
 	// Notice takes a line about each event of the device. It may be nil.
 	Notice func(string)
-	// Observe is told of each message of secure aggregation before it is sent and once it is answered,
-	// and of the weighted update before it is masked. It may be nil.
+	// Observe is called for each message of secure aggregation before it is sent and once it is answered,
+	// and with the weighted update before it is masked. It may be nil.
 	Observe func(SecureStep)
 	// Trust reports whether a key is the one by which a client signs in secure aggregation. nil trusts
 	// the coordinator to pass on these keys.
@@ -66,8 +66,9 @@ type Config struct {
 	// Identity is the key by which this device signs in secure aggregation. nil means one that is drawn
 	// at its first task.
 	Identity ed25519.PrivateKey
-	// Survivors is the fewest survivors among which this device's updates may be summed: it takes part in
-	// no run without secure aggregation, or with a smaller minimum. 0 means that it takes part in any.
+	// Survivors is the smallest number of survivors among which this device's updates may be summed: the
+	// device takes part in no run without secure aggregation, or with a smaller minimum. 0 means that it
+	// takes part in any.
 	Survivors int
 }
 
@@ -80,18 +81,18 @@ const (
 	TrainerData = "trainer"
 )
 
-// What a device need not tell of its data.
+// Values of Config.Withhold: what a device need not report.
 const (
 	// Samples is the number of its samples.
 	Samples = "samples"
 	// Losses are the losses of the first minibatch of each task.
 	Losses = "loss"
-	// Log is what it tells its owner.
+	// Log is the log that the device writes for its owner.
 	Log = "log"
 )
 
-// CheckWithhold checks a list of what a device keeps to itself. It returns an error for an entry
-// that is not one of Samples, Losses and Log.
+// CheckWithhold returns an error if an entry of a device's list of what it withholds is not one of
+// Samples, Losses and Log.
 func CheckWithhold(list []string) error {
 	for _, item := range list {
 		if item != Samples && item != Losses && item != Log {
@@ -101,11 +102,11 @@ func CheckWithhold(list []string) error {
 	return nil
 }
 
-// withholds reports whether the device keeps an item to itself.
+// withholds reports whether the device does not report an item, one of Samples, Losses and Log.
 func (w *Device) withholds(item string) bool { return slices.Contains(w.config.Withhold, item) }
 
-// reportedSamples is the number of samples that the device reports, 0 if it withholds that or does
-// not know yet.
+// reportedSamples returns the number of samples that the device reports: its own, at most what the bus
+// allows, or 0 if it withholds the number or does not know it yet.
 func (w *Device) reportedSamples() uint64 {
 	if w.set == nil || w.withholds(Samples) {
 		return 0
@@ -130,7 +131,7 @@ func Open(c Config) (*Device, error) {
 	if c.Data == TrainerData && c.Trainer == "" {
 		return nil, errors.New("data: trainer is for samples that a trainer brings, and there is none")
 	}
-	// Synthetic data are made for a run, and a trainer brings its own when it starts.
+	// Synthetic data are made for a run, and a trainer brings its data when it starts.
 	if c.Data != SyntheticData && c.Data != TrainerData {
 		if err := w.open(); err != nil {
 			return nil, errors.Join(err, w.Close())
@@ -156,8 +157,8 @@ func (w *Device) Work(ctx context.Context, conn bus.Line) (err error) {
 		return err
 	}
 	defer func() {
-		// The run is told why the device leaves, which spares it the wait until the device counts
-		// as silent.
+		// The coordinator learns why the device leaves, and need not wait until the device counts as
+		// silent.
 		switch {
 		case ctx.Err() != nil:
 			w.bus.Leave("it was stopped")
@@ -199,8 +200,8 @@ func (w *Device) Work(ctx context.Context, conn bus.Line) (err error) {
 	}
 }
 
-// Join returns what the device tells the coordinator of itself when it joins a run: its name, its
-// kernel, its number of samples unless that is withheld, and the newest protocol that it speaks.
+// Join returns the message with which the device joins a run: its name, its version, its kernel, its
+// number of samples unless that is withheld, its calibration, and the newest protocol that it speaks.
 func (w *Device) Join() *bus.Join {
 	c := &w.config
 	return &bus.Join{
@@ -242,8 +243,8 @@ type Device struct {
 	vectors map[bus.Digest][]float32
 	// done counts the tasks in this run.
 	done int
-	// identity signs in secure aggregation; nil: not drawn yet. weight is what the open task weighs
-	// there, and last is the result of the last task.
+	// identity is the key that signs in secure aggregation, nil as long as it is not drawn. weight is the
+	// weight of the open task there, and last is the result of the last task.
 	identity ed25519.PrivateKey
 	weight   uint64
 	last     *computed
@@ -252,7 +253,8 @@ type Device struct {
 // Close ends the process of the trainer, if any, and closes the data. The device may be prepared
 // for a run again afterwards.
 func (w *Device) Close() error {
-	err := w.closeTrainer(true)
+	const withProgram = true
+	err := w.closeTrainer(withProgram)
 	if w.set != nil {
 		err = errors.Join(err, w.set.Close())
 		w.set = nil
@@ -260,13 +262,14 @@ func (w *Device) Close() error {
 	return err
 }
 
-// closeTrainer ends the trainer that was made for a run, and its program too if asked to.
-func (w *Device) closeTrainer(program bool) (err error) {
+// closeTrainer ends the trainer that was made for a run. withProgram says that the program of the
+// external trainer, which could serve the next run as well, is ended, too.
+func (w *Device) closeTrainer(withProgram bool) (err error) {
 	if w.trainer != nil {
 		err = w.trainer.Close()
 		w.trainer = nil
 	}
-	if w.program != nil && program {
+	if w.program != nil && withProgram {
 		err = errors.Join(err, w.program.Close())
 		w.program = nil
 	}
@@ -351,7 +354,7 @@ func (w *Device) agree(welcome *bus.Welcome) error {
 	if w.set != nil && w.agreed == agreed {
 		return nil
 	}
-	// Data that were adapted to another run are read anew.
+	// Data that were adapted to another run are read again.
 	if w.set == nil || w.agreed != "" {
 		if err := w.Close(); err != nil {
 			return err
@@ -438,7 +441,8 @@ func (w *Device) Prepare(ctx context.Context, run string, welcome *bus.Welcome) 
 	if err != nil {
 		return fmt.Errorf("run %s: %w", run, err)
 	}
-	if err := w.closeTrainer(false); err != nil {
+	const withProgram = false
+	if err := w.closeTrainer(withProgram); err != nil {
 		return err
 	}
 	w.problem = wanted
@@ -509,9 +513,9 @@ func secret() (key privacy.Secret) {
 	return key
 }
 
-// modelOf returns the model of this name: one of this program, or that of the trainer, which is
-// started for it. A running trainer with another model is started once more, as its script may have
-// changed.
+// modelOf returns the model of this name: one of this program, or that of the trainer, which is started
+// if it is not running. "" stands for the trainer's model, whatever it is. A running trainer with another
+// model is started once more, as its script may have changed; a second difference is an error.
 func (w *Device) modelOf(ctx context.Context, name string) (learn.ModelInfo, error) {
 	if name != "" && !external.IsExternal(name) {
 		if w.config.Data == TrainerData {
@@ -522,10 +526,10 @@ func (w *Device) modelOf(ctx context.Context, name string) (learn.ModelInfo, err
 	if w.config.Trainer == "" {
 		return nil, external.CompareModels(name, "")
 	}
-	// A trainer that was running already is looked at once more after it was started again.
+	// The loop runs a second time only for a trainer that was running already.
 	for {
-		old := w.program != nil
-		if !old {
+		wasRunning := w.program != nil
+		if !wasRunning {
 			if err := w.start(ctx); err != nil {
 				return nil, err
 			}
@@ -535,11 +539,12 @@ func (w *Device) modelOf(ctx context.Context, name string) (learn.ModelInfo, err
 			return model, nil
 		}
 		err := external.CompareModels(name, model.String())
-		if err == nil || !old {
+		if err == nil || !wasRunning {
 			return model, err
 		}
 		// The trainer's script may have changed since the run before.
-		if err := w.closeTrainer(true); err != nil {
+		const withProgram = true
+		if err := w.closeTrainer(withProgram); err != nil {
 			return nil, err
 		}
 	}
@@ -618,8 +623,8 @@ func (w *Device) do(t *gateway.DeviceTask) error {
 	return nil
 }
 
-// vector returns the vector of a digest, which the device has from the task before or fetches from
-// the run. Without a digest it is nil.
+// vector returns the vector with a digest, which the device has from the task before or fetches from
+// the run. For an empty digest it is nil.
 func (w *Device) vector(ctx context.Context, t *gateway.DeviceTask, digest []byte) ([]float32, error) {
 	d := bus.DigestFrom(digest)
 	if cached, found := w.vectors[d]; found || d.IsZero() {
@@ -628,15 +633,17 @@ func (w *Device) vector(ctx context.Context, t *gateway.DeviceTask, digest []byt
 	return w.bus.Model(ctx, t.Run, d)
 }
 
-// Samples returns how many samples the device has, and false if only a run says.
-func (w *Device) Samples() (int, bool) {
+// Samples returns how many samples the device has. known is false as long as that depends on a run or on
+// a trainer that has not started.
+func (w *Device) Samples() (n int, known bool) {
 	if w.set == nil {
 		return 0, false
 	}
 	return w.set.Samples(w.client), true
 }
 
-// ErrNoSamplesYet says that a trainer cannot be tried before a run says what the samples mean.
+// ErrNoSamplesYet is the error of a trainer that cannot be tried before a run gives the samples a
+// meaning.
 var ErrNoSamplesYet = errors.New("only a run says what the samples are")
 
 // TryTrainer starts the device's external trainer, without a run, and returns the name of its
@@ -653,9 +660,9 @@ func (w *Device) TryTrainer(ctx context.Context) (string, error) {
 }
 
 // Compute takes the local steps of task t from a model, params, and measures how long they take.
-// state is what the device has kept since its last task, nil if nothing. It returns the update and
-// the device's next state. If the steps do not stay finite, the loss of the update is NaN and so is
-// its only value.
+// state is what the device has kept since its last task, nil if it has kept nothing. It returns the
+// update and the device's next state. If the steps do not stay finite, the loss of the update is NaN and
+// so is its only value.
 func (w *Device) Compute(
 	ctx context.Context,
 	params, state []float32,
@@ -694,7 +701,7 @@ func (w *Device) Compute(
 	}}, state, nil
 }
 
-// Model is the model of the run that the device is prepared for.
+// Model returns the model of the run that the device is prepared for.
 func (w *Device) Model() learn.ModelInfo { return w.model }
 
 // Arithmetic names what takes the local steps: the instructions of this program's kernel, or the

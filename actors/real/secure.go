@@ -26,9 +26,10 @@ type computed struct {
 	digest []byte
 	update *bus.DeviceUpdate
 	base   []float32
-	// words are the weighted update before it is masked, with the device's noise; nil: not yet.
+	// words are the weighted update before it is masked, with the device's noise; nil before they are made.
 	words []uint64
-	// survivors is the set that the device has signed for the task, as numbers of clients; nil: none.
+	// survivors is the set that the device has signed for the task, as numbers of clients; nil if it has
+	// signed none.
 	survivors []uint32
 }
 
@@ -36,8 +37,8 @@ type computed struct {
 // of fewer than its owner allows.
 var ErrNotSecure = errors.New("its owner allows no such run")
 
-// checkSecure refuses a run, by the terms in its welcome, whose sums hide less than the device's owner
-// asks for.
+// checkSecure returns an error that wraps [ErrNotSecure] for a run whose updates are not aggregated
+// securely, or in sums of fewer updates than the device's owner demands. welcome has the run's terms.
 func (w *Device) checkSecure(welcome *bus.Welcome) error {
 	want := w.config.Survivors
 	if want == 0 {
@@ -64,8 +65,8 @@ type SecureStep struct {
 	Base  []float32
 }
 
-// observe tells the device's owner, if the owner wants to know, of a step of secure aggregation in
-// the round of task t.
+// observe reports a step of secure aggregation in the round of task t to the device's owner, if Observe
+// is set.
 func (w *Device) observe(t *gateway.DeviceTask, s SecureStep) {
 	if w.config.Observe != nil {
 		s.Round = int(t.Task.Round)
@@ -73,8 +74,8 @@ func (w *Device) observe(t *gateway.DeviceTask, s SecureStep) {
 	}
 }
 
-// errGivesUp is wrapped by the error of a device that goes no further with a task: the coordinator has
-// sent what the protocol does not allow, or the steps did not stay finite.
+// errGivesUp is wrapped by the error of a device that gives a task up: the coordinator has sent what the
+// protocol does not allow, or the steps did not stay finite.
 var errGivesUp = fmt.Errorf("it gives the task up: %w", gateway.ErrUpdateRefused)
 
 // giveUp returns the error of a device that gives task t up for a reason.
@@ -83,13 +84,14 @@ func giveUp(t *gateway.DeviceTask, reason error) error {
 }
 
 // doSecurely does one task with secure aggregation: keys and shares, the local steps, the masked
-// upload, and the recovery of the sum. It begins again where the coordinator has. Where the device
-// goes no further it tells the coordinator, which need not wait for it.
+// upload, and the recovery of the sum. It begins again if the coordinator was restarted and asks for
+// the keys again. A device that gives the task up informs the coordinator, which need not wait for it
+// then.
 func (w *Device) doSecurely(t *gateway.DeviceTask) error {
 	for {
 		err := w.secureAttempt(t)
 		if errors.Is(err, errGivesUp) {
-			// Whatever the answer is, there is nothing left to do.
+			// A message of keys without a payload gives the task up. Its answer does not matter.
 			_, _ = w.bus.SecureMessage(t.Context, t.Run, &bus.SecureMessage{
 				Task:       t.Task.Task,
 				TaskDigest: t.Task.Digest,
@@ -169,7 +171,7 @@ func (w *Device) newMember(t *gateway.DeviceTask) (*secagg.Client, error) {
 		return nil, err
 	}
 	w.weight = weight
-	// Without such a function the coordinator is trusted to pass on the identities.
+	// If Trust is nil, the coordinator is trusted to pass on the identities.
 	member.Trust = w.config.Trust
 	member.MaxWeight = s.MaxWeight
 	return member, nil
@@ -299,8 +301,8 @@ func (w *Device) encode(terms *bus.SecureTerms, after, base []float32) ([]uint64
 	return words, nil
 }
 
-// encodeBuffers replaces the words of the model's buffers of floats by those in their units ([learn.SumUnits]). It
-// refuses a buffer that moved beyond what a word holds.
+// encodeBuffers replaces the words of the model's buffers of floats by words in the buffers' own units
+// ([learn.SumUnits]). It is an error if a buffer moved further from base than a word can hold.
 func (w *Device) encodeBuffers(words []uint64, share float64, after, base []float32) error {
 	for _, u := range learn.SumUnits(w.model, base) {
 		scaled := u.Scaled(after)

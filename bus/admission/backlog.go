@@ -20,8 +20,9 @@ type backlogs struct {
 	size int64
 }
 
-// add counts n bytes that are put into a backlog or, with n below 0, have left it. If there is no room
-// for them it counts nothing and returns the backlog that must be given up first.
+// add counts n bytes that are put into a backlog or, with n below 0, have left it, and returns nil. If
+// there is no room for them it counts nothing and returns the longest backlog, which must be given up
+// first.
 func (all *backlogs) add(n int64) (longest *backlog) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -80,7 +81,7 @@ func (all *backlogs) backlog(limit int64, full func()) *backlog {
 }
 
 // put adds bytes that the server has sent. While there is no room for them, backlogs are given up:
-// this one if it holds too many bytes itself, and otherwise the longest of all.
+// this one if it would hold more than its limit, and otherwise the longest of all.
 func (q *backlog) put(b []byte) {
 	for over := q.try(b); over != nil; over = q.try(b) {
 		// The lock of q is not held here, since the longest backlog may be another one.
@@ -118,7 +119,8 @@ func (q *backlog) end() {
 	q.changed.Broadcast()
 }
 
-// await waits until no more than limit bytes wait. It returns false if the backlog is abandoned.
+// await blocks until no more than limit bytes wait for the device. It returns false if the backlog is
+// abandoned.
 func (q *backlog) await(limit int64) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -169,7 +171,8 @@ func (q *backlog) drain(client net.Conn, sent *atomic.Int64) (err error) {
 			q.wrote(len(part))
 		}
 		buffer = b
-		// A burst's memory is released, or each device could hold on to as much as it ever needed.
+		// The memory of a burst is released, so that a device does not occupy as much as it has ever
+		// needed.
 		if cap(buffer) > keptBytes {
 			buffer = nil
 		}

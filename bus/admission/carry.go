@@ -138,8 +138,8 @@ type message struct {
 }
 
 // parse reads the line that announces a message. Of the two verbs, plain is that of messages
-// without a header, and headed that of messages with one, whose line has one size more. The result
-// is false for other lines and for those that the server refuses.
+// without a header, and headed that of messages with one, whose line has one size more. ok is false
+// for other lines and for lines that the server refuses.
 func parse(line []byte, plain, headed string) (m message, ok bool) {
 	sizes := 1
 	arguments, ok := cutVerb(line, plain)
@@ -170,8 +170,8 @@ var errMalformed = errors.New("admission: malformed line")
 // errStalled is the error of a client that has stopped reading.
 var errStalled = errors.New("admission: the client reads nothing")
 
-// write writes bytes to a client, which must have read them before the deadline. A client that has
-// not is [errStalled].
+// write writes bytes to a client. It returns [errStalled] if the client has not taken them before the
+// deadline.
 func write(client net.Conn, b []byte, deadline time.Time) error {
 	if err := client.SetWriteDeadline(deadline); err != nil {
 		return err

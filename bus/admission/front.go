@@ -26,7 +26,7 @@ type Config struct {
 	Dial func() (net.Conn, error)
 	// Quota is the quota of every device.
 	Quota quota.Device
-	// Notice is told, once for each device and reason, that a connection was not carried on. It may
+	// Notice is called, once for each device and reason, when a connection is not carried on. It may
 	// be nil.
 	Notice func(string)
 }
@@ -49,7 +49,7 @@ type Front struct {
 
 	mu      sync.Mutex
 	devices map[string]*device
-	// noticed are the devices and reasons of which Notice was told.
+	// noticed are the devices and reasons for which Notice was called.
 	noticed map[string]bool
 }
 
@@ -98,7 +98,7 @@ type Stats struct {
 // only the opening.
 func Listen(ctx context.Context, c Config) (*Front, error) {
 	waiting, admitted := connections(Descriptors())
-	// The server's own pings tell of a client that is gone, so TCP need not probe for it.
+	// The server's own pings show when a client is gone, so TCP need not probe for it.
 	lc := net.ListenConfig{KeepAlive: -1}
 	l, err := lc.Listen(ctx, "tcp", c.Listen)
 	if err != nil {

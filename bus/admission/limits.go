@@ -7,15 +7,16 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Descriptors that a process keeps for what does not come through here: its files, and
-// the connections of its pages.
+// reserved is the number of descriptors that a process keeps for other things than the connections of a
+// front: its files, and the connections of its pages.
 const reserved = 512
 
 // maxConnections is below what the server behind takes.
 const maxConnections = 60_000
 
-// connections is how many connections over TCP a process takes that may have a number of descriptors
-// open: those that wait for their credentials to be accepted, and those that were admitted.
+// connections returns how many connections a front takes in a process that may have this many descriptors
+// open. waiting is the limit for connections whose credentials are not accepted yet, and admitted that
+// for the others.
 func connections(descriptors int) (waiting, admitted int) {
 	n := min(max(descriptors-reserved, descriptors/2), maxConnections)
 	waiting = min(512, n/4)
@@ -30,8 +31,8 @@ const (
 	stallTime = 10 * time.Second
 	// flushTime is how long a connection that ends may take to deliver what waits.
 	flushTime = time.Second
-	// maxLine bounds a line in bytes. It is above the server's own limit, of which the server
-	// tells.
+	// maxLine bounds a line in bytes. It is above the server's own limit, so that the server reports a
+	// line that is too long.
 	maxLine = 8 << 10
 )
 
@@ -90,8 +91,9 @@ func (a *addresses) allow(origin netip.Prefix) bool {
 	return l.Allow() && a.all.Allow()
 }
 
-// forget makes room for one more address. Those leave that have opened no connection for a while; if
-// there are none, all leave, which is safe because the rate of all addresses together stays limited.
+// forget makes room for one more address where maxAddresses are remembered. Addresses are forgotten that
+// have opened no connection for a while; if there are none, all are forgotten, which is safe because the
+// rate of all addresses together stays limited.
 func (a *addresses) forget() {
 	if len(a.by) < maxAddresses {
 		return

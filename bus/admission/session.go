@@ -103,8 +103,8 @@ func (x *session) sendError(text string) {
 	_, _ = x.client.Write([]byte(text))
 }
 
-// refuse tells device id that its connection is not carried on, and, unless the device was
-// expelled, the server's owner why. r is the reason by which the refusal is counted.
+// refuse informs device id that its connection is not carried on and, unless the device was expelled,
+// the server's owner of the reason. r is the reason by which the refusal is counted.
 func (x *session) refuse(r Reason, id string) {
 	if r == Expelled {
 		x.sendError(unauthorized)
@@ -120,9 +120,9 @@ func (x *session) refuse(r Reason, id string) {
 	)
 }
 
-// login carries the exchange by which the server accepts a client's credentials, but for the server's
-// last line, PONG, which serve sends. It returns the id of the device that the credentials belong to;
-// an empty one if they are not a device's, or if the server asks for none.
+// login carries the exchange by which the server accepts a client's credentials, except for the server's
+// last line, PONG, which serve sends. It returns the id of the device that the credentials belong to. The
+// id is empty if they are not a device's, or if the server asks for none.
 func (x *session) login() (id string, err error) {
 	info, err := x.natsReader.ReadSlice('\n')
 	if err == nil && x.front.config.TLS != nil {
@@ -192,8 +192,8 @@ func (x *session) login() (id string, err error) {
 	}
 }
 
-// requireTLS changes a server's INFO line so that it asks for an encrypted connection, which the front
-// offers and the server behind does not.
+// requireTLS returns a server's INFO line changed so that it asks for an encrypted connection, which the
+// front offers and the server behind does not. It is an error if the line is not such a line.
 func requireTLS(line []byte) ([]byte, error) {
 	text, ok := cutVerb(line, "INFO")
 	fields := map[string]json.RawMessage{}

@@ -38,8 +38,9 @@ const (
 	RoleSite Role = "site"
 )
 
-// Authority issues the credentials of a server's users and takes them back. Its
-// keys live in a folder of its own: every reader of that folder can be anyone.
+// Authority issues the credentials of a server's users and revokes them. Its
+// keys are in a folder of its own: every reader of that folder can impersonate
+// every user.
 //
 //	operator.nk, system.nk, runs.nk, devices.nk   seeds (nkeys)
 //	operator.jwt                                  the operator's claims, which must not change while a server runs
@@ -75,8 +76,10 @@ type key struct {
 // keys lists the authority's keys.
 func (a *Authority) keys() []key {
 	return []key{
-		{"operator", nkeys.PrefixByteOperator, &a.operator}, {"system", nkeys.PrefixByteAccount, &a.system},
-		{"runs", nkeys.PrefixByteAccount, &a.runs}, {"devices", nkeys.PrefixByteAccount, &a.devices},
+		{"operator", nkeys.PrefixByteOperator, &a.operator},
+		{"system", nkeys.PrefixByteAccount, &a.system},
+		{"runs", nkeys.PrefixByteAccount, &a.runs},
+		{"devices", nkeys.PrefixByteAccount, &a.devices},
 	}
 }
 
@@ -139,7 +142,7 @@ func Open(dir string) (*Authority, error) {
 		if err == nil {
 			k.pair.public, err = k.pair.PublicKey()
 		}
-		// A key under another's name would sign what nobody accepts.
+		// A key under another key's name would sign what no server accepts.
 		if err == nil && nkeys.Prefix(k.pair.public) != k.kind {
 			err = errors.New("it is of another kind than its name says")
 		}
@@ -157,7 +160,8 @@ const (
 	maxToken  = 48 << 10
 )
 
-// readSecret reads a small file. It refuses a file that other users of the machine may read.
+// readSecret returns the content of a file with a secret. It is an error if other users of the machine
+// may read the file, or if it is longer than maxSecret. A missing file wraps [fs.ErrNotExist].
 func readSecret(path string) (b []byte, err error) {
 	info, err := os.Stat(path)
 	switch {
@@ -181,14 +185,14 @@ type Grant struct {
 	// ID is a device's id, or the name of a host or coordinator. A device's
 	// starts with a letter (simulated clients have the numbers).
 	ID string `json:"id"`
-	// Run limits a device to one run; empty: every run that takes it.
+	// Run limits a device to one run. Empty means every run that takes it.
 	Run string `json:"run,omitempty"`
-	// Samples is how many samples a device may say that it has; 0: any number.
+	// Samples is the largest number of samples that a device may report, 0 for any number.
 	Samples uint64 `json:"samples,omitempty"`
 	// Devices are the devices that connect through a site. They must have credentials
 	// already: a site may do what they may, and nothing else.
 	Devices []string `json:"devices,omitempty"`
-	// Lifetime is how long the credentials are good for, in whole seconds; 0: until
+	// Lifetime is how long the credentials are good for, in whole seconds. 0 means until
 	// they are revoked.
 	Lifetime time.Duration `json:"-"`
 	// Renew issues new credentials and revokes the old ones. Run, Samples, Devices and
@@ -274,8 +278,8 @@ func (a *Authority) Issue(g Grant) ([]byte, error) {
 	return creds, a.save(u)
 }
 
-// inherit sets those fields of a renewal that it does not give, from u, the user as it was before:
-// run, samples, lifetime and devices.
+// inherit sets the fields that a renewal leaves empty (run, samples, lifetime and devices) from u, the
+// user as it was before.
 func (g *Grant) inherit(u *user) {
 	g.Run = cmp.Or(g.Run, u.Run)
 	g.Samples = cmp.Or(g.Samples, u.Samples)
@@ -386,9 +390,9 @@ type userKey struct {
 	Public string `json:"public"`
 	// Issued is the time of issue, in Unix seconds.
 	Issued int64 `json:"issued"`
-	// Expires is in Unix seconds; 0: never.
+	// Expires is in Unix seconds, 0 for never.
 	Expires int64 `json:"expires,omitempty"`
-	// Revoked is the time of revocation, in Unix seconds; 0: the user is not revoked.
+	// Revoked is the time of revocation in Unix seconds, 0 if the key is not revoked.
 	Revoked int64 `json:"revoked,omitempty"`
 }
 
@@ -410,7 +414,7 @@ func (u *user) revoke(now time.Time) {
 	}
 }
 
-// userPath is the file of a user.
+// userPath returns the path of the file of a user.
 func (a *Authority) userPath(role Role, id string) string {
 	return filepath.Join(a.dir, "users", string(role)+"-"+id+".json")
 }
@@ -447,7 +451,7 @@ func (a *Authority) save(u *user) error {
 	return nil
 }
 
-// userFiles are the paths of all users' files.
+// userFiles returns the paths of all users' files.
 func (a *Authority) userFiles() []string {
 	// Glob fails only on a malformed pattern, and this one is well formed.
 	files, _ := filepath.Glob(filepath.Join(a.dir, "users", "*.json"))
@@ -465,8 +469,8 @@ func (a *Authority) UsersState() (state string) {
 	return state
 }
 
-// InProcess are the options of a connection within the server's process, with coordinator's credentials
-// whose key never leaves memory.
+// InProcess returns the options of a connection within the server's process, with credentials of a
+// coordinator whose key never leaves memory.
 func (a *Authority) InProcess() ([]nats.Option, error) {
 	_, creds, err := a.newUser(Grant{Role: RoleCoordinator, ID: "inside"}, nil)
 	return []nats.Option{nats.UserCredentialBytes(creds), nats.CustomInboxPrefix(InboxPrefix("inside"))}, err
@@ -533,8 +537,8 @@ func (a *Authority) accounts() (*accounts, error) {
 	return c, nil
 }
 
-// operatorToken is the operator's claims as they were signed the first time, which the folder keeps: a
-// running server refuses a configuration in which they differ.
+// operatorToken returns the signed claims of the operator. They are signed once and kept in the folder,
+// since a running server refuses a configuration in which they differ. Claims of other keys are an error.
 func (a *Authority) operatorToken() (string, error) {
 	o := jwt.NewOperatorClaims(a.operator.public)
 	o.Name = "fedpace"
@@ -608,10 +612,9 @@ func (a *Authority) Revocations(emit func(c *jwt.AccountClaims, token string) er
 	return a.sign([]*jwt.AccountClaims{c.runs, c.devices}, emit)
 }
 
-// ServerConfiguration is what the configuration file of an external nats-server needs in order
-// to accept these credentials, with the revocations so far. After revocations the file is
-// written again and loaded by nats-server --signal reload, which also closes open
-// connections.
+// ServerConfiguration returns the text that the configuration file of an external nats-server needs in
+// order to accept these credentials, with the revocations so far. After revocations the file must be
+// written again and loaded by nats-server --signal reload, which also closes open connections.
 func (a *Authority) ServerConfiguration() (string, error) {
 	c, err := a.accounts()
 	if err != nil {
@@ -625,11 +628,11 @@ func (a *Authority) ServerConfiguration() (string, error) {
 // that does not read.
 const siteLimits = "max_connections: 4096\nmax_pending: 8MB\nwrite_deadline: \"10s\"\n"
 
-// SiteConfiguration is what the configuration file of a site's own server needs:
-// a leaf node of the servers at urls, to which the devices of the site connect
-// with their own credentials. It holds no key; creds is the path of the
-// credentials of a RoleSite there, and ca that of the authority whose certificates the
-// servers have (empty: one that the system knows).
+// SiteConfiguration returns the text that the configuration file of a site's own
+// server needs: a leaf node of the servers at urls, to which the devices of the site
+// connect with their own credentials. It holds no key; creds is the path of the
+// credentials of a RoleSite there, and ca that of the authority whose certificates
+// the servers have, empty for one that the system knows.
 func (a *Authority) SiteConfiguration(urls []string, creds, ca string) (string, error) {
 	c, err := a.accounts()
 	if err != nil {

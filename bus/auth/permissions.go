@@ -18,29 +18,30 @@ const (
 	deviceMessage = bus.ChunkBytes + 1<<14
 )
 
-// InboxPrefix is the prefix of the subjects on which a holder of credentials receives answers. Each
-// holder has its own, so that nobody can read the answers to another.
+// InboxPrefix returns the prefix of the subjects on which the holder of credentials with this id receives
+// answers. Each holder has its own, so that no other can read its answers.
 func InboxPrefix(id string) string { return inboxStart + id }
 
+// inboxStart begins the prefix of every holder.
 const inboxStart = "_INBOX_"
 
-// Holder is whom credentials belong to, and what they allow, as they themselves say.
+// Holder is the user to which credentials belong, and what they allow, as the credentials themselves say.
 type Holder struct {
 	Role Role
 	ID   string
-	// Expires is when the credentials end; the zero time: never.
+	// Expires is when the credentials end. The zero time means never.
 	Expires time.Time
-	// Samples is the largest number of training samples that a device may claim; 0: any number.
+	// Samples is the largest number of training samples that a device may report, 0 for any number.
 	Samples uint64
-	// Inbox is the prefix of the subjects on which the holder may receive answers; empty: any.
+	// Inbox is the prefix of the subjects on which the holder may receive answers, empty for any.
 	Inbox string
 }
 
 // Soon is how long before credentials expire their holder is warned.
 const Soon = 14 * 24 * time.Hour
 
-// EndingSoon says when credentials expire that do so within Soon, and by which command they are
-// renewed; both are empty for credentials that are good for longer.
+// EndingSoon returns when the credentials expire and the command that renews them, both as text for
+// people. Both are empty unless the credentials expire within Soon or have expired.
 func (h *Holder) EndingSoon(now time.Time) (expiry, renewal string) {
 	if h.Expires.IsZero() || h.Expires.Sub(now) > Soon {
 		return "", ""
@@ -49,7 +50,7 @@ func (h *Holder) EndingSoon(now time.Time) (expiry, renewal string) {
 	return h.expiryText(), "fedpace enroll --renew " + flag + h.ID
 }
 
-// Until says in words how long the credentials are good.
+// Until returns in words how long the credentials are good.
 func (h *Holder) Until() string {
 	if h.Expires.IsZero() {
 		return "until they are revoked"
@@ -57,7 +58,7 @@ func (h *Holder) Until() string {
 	return "until " + h.expiryText()
 }
 
-// expiryText is the time at which the credentials expire, in local time.
+// expiryText returns the time at which the credentials expire as text, in local time.
 func (h *Holder) expiryText() string { return h.Expires.Local().Format(minutes) }
 
 // minutes is the format of times in messages to people.
@@ -119,6 +120,7 @@ func (h *Holder) CheckExpiry(now time.Time) error {
 	)
 }
 
+// anyModel is the subject of requests for any model of any run.
 const anyModel = subject.DirectGet + "*." + subject.Root + ".*.model.*.*"
 
 // siteModel is the subject to which a site's server changes a device's request for a model, because no
@@ -140,8 +142,9 @@ var gates = []struct {
 	{"models", anyModel, jwt.Service},
 }
 
-// permissions are the subjects that a user may publish on and subscribe to
-// (docs/protocol.md, "Permissions"). A site may do what its devices may, which are given.
+// permissions returns the subjects that the user of grant g may publish on and subscribe to
+// (docs/protocol.md, "Permissions"). devices are the grants of a site's devices: a site may do what they
+// may.
 func permissions(g Grant, devices []Grant) (publish, subscribe jwt.StringList) {
 	inbox := InboxPrefix(g.ID) + ".>"
 	switch g.Role {
@@ -154,13 +157,23 @@ func permissions(g Grant, devices []Grant) (publish, subscribe jwt.StringList) {
 		return append(publish, models), subscribe
 	case RoleHost:
 		publish = jwt.StringList{
-			subject.AnyClient("*", subject.Plan), subject.Sums("*"), subject.Info("*"), anyModel,
-			"$JS.API.CONSUMER.INFO.*.*", "$JS.API.CONSUMER.MSG.NEXT.*.*", "$JS.ACK.>",
-			subject.AnyClient("*", subject.Fetch), subject.AnyClient("*", subject.Reply),
+			subject.AnyClient("*", subject.Plan),
+			subject.Sums("*"),
+			subject.Info("*"),
+			anyModel,
+			// A host takes jobs from the work queue of a run and acknowledges them.
+			"$JS.API.CONSUMER.INFO.*.*",
+			"$JS.API.CONSUMER.MSG.NEXT.*.*",
+			"$JS.ACK.>",
+			subject.AnyClient("*", subject.Fetch),
+			subject.AnyClient("*", subject.Reply),
 		}
 		return publish, jwt.StringList{
-			subject.AnyClient("*", subject.Task), subject.AnyClient("*", subject.TaskFor("*")),
-			subject.AnyClient("*", subject.MessageFor("*")), subject.Announce, inbox,
+			subject.AnyClient("*", subject.Task),
+			subject.AnyClient("*", subject.TaskFor("*")),
+			subject.AnyClient("*", subject.MessageFor("*")),
+			subject.Announce,
+			inbox,
 		}
 	case RoleSite:
 		for _, g := range devices {
@@ -169,24 +182,28 @@ func permissions(g Grant, devices []Grant) (publish, subscribe jwt.StringList) {
 			subscribe.Add(s...)
 		}
 		return publish, subscribe
-	// A coordinator answers on everybody's inbox and makes streams.
+	// A coordinator answers on every user's inbox and makes streams.
 	default:
 		return jwt.StringList{">"}, jwt.StringList{subject.Root + ".>", "$JS.EVENT.ADVISORY.CONSUMER.>", inbox}
 	}
 }
 
-// device are the subjects of a device, whether it connects directly or through a site. The number of
-// samples that it may have is part of the subject on which it may join, so the server checks it.
+// device returns the subjects that a device may publish on and subscribe to, whether it connects directly
+// or through a site. The number of samples that it may report is part of the subject on which it may
+// join, so the server checks it.
 func device(g Grant) (publish, subscribe jwt.StringList) {
 	run := "*"
 	stream := "*"
 	if g.Run != "" {
-		run, stream = g.Run, subject.ModelsStream(g.Run)
+		run = g.Run
+		stream = subject.ModelsStream(g.Run)
 	}
 	deviceSubject := func(verb string) string { return subject.Device(run, g.ID, verb) }
 	publish = jwt.StringList{
-		deviceSubject(subject.Update + ".*"), deviceSubject(subject.JoinAs(g.Samples)), deviceSubject(subject.Heartbeat),
-		// The site passes on requests for models.
+		deviceSubject(subject.Update + ".*"),
+		deviceSubject(subject.JoinAs(g.Samples)),
+		deviceSubject(subject.Heartbeat),
+		// A site's server changes requests for models to this subject and passes them on.
 		subject.Root + "." + run + ".get." + stream + ".*.*",
 	}
 	return publish, jwt.StringList{deviceSubject(subject.Task), InboxPrefix(g.ID) + ".>"}

@@ -163,10 +163,10 @@ type failing struct{ testing.TB }
 // A state is of as many clients and devices as its run.
 func TestState_OtherRuns(t *testing.T) {
 	for want, change := range map[string]func(*State){
-		"steps done of 9 clients, the run has 10":  func(s *State) { s.StepsDone = s.StepsDone[1:] },
-		"the presence of 1 devices, the run has 0": func(s *State) { s.Present = []bool{true} },
-		"what is known of 1 devices, the run has":  func(s *State) { s.Known = make([]KnownDevice, 1) },
-		"10 batteries, the run has 0":              func(s *State) { s.Charges = make([]Charge, 10) },
+		"steps done of 9 clients, the run has 10":   func(s *State) { s.StepsDone = s.StepsDone[1:] },
+		"the presence of 1 devices, the run has 0":  func(s *State) { s.Present = []bool{true} },
+		"what is known of 1 devices, the run has 0": func(s *State) { s.Known = make([]KnownDevice, 1) },
+		"10 batteries, the run has 0":               func(s *State) { s.Charges = make([]Charge, 10) },
 	} {
 		c, s := halfway(t)
 		change(&s)

@@ -2,13 +2,13 @@ package conformance
 
 import "testing"
 
-// test is a promise of a bus.
+// test is a promise of a bus, and the test that checks it.
 type test struct {
 	name string
 	test func(*testing.T, *Bus)
 }
 
-// Test holds a [bus.Transport] to its promises.
+// Test checks that a [bus.Transport] keeps its promises. open returns a new bus for each of them.
 func Test(t *testing.T, open func(t testing.TB) *Bus) {
 	play(t, open, []test{
 		{"EveryTaskIsPlannedOnceByOneOfTheHosts", everyTaskIsPlannedOnceByOneOfTheHosts},
@@ -31,7 +31,7 @@ func Test(t *testing.T, open func(t testing.TB) *Bus) {
 	})
 }
 
-// TestLines holds connections that are each a [bus.Line], too, to its promises.
+// TestLines checks the promises of a [bus.Line], for a bus whose connections are each one.
 func TestLines(t *testing.T, open func(t testing.TB) *Bus) {
 	play(t, open, []test{
 		{"MessagesGoToWhoSubscribes", messagesGoToWhoSubscribes},
@@ -42,7 +42,7 @@ func TestLines(t *testing.T, open func(t testing.TB) *Bus) {
 	})
 }
 
-// play plays tests beside each other, each on a bus of its own.
+// play runs tests in parallel, each on a bus of its own.
 func play(t *testing.T, open func(t testing.TB) *Bus, tests []test) {
 	for _, x := range tests {
 		t.Run(x.name, func(t *testing.T) {

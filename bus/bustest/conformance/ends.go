@@ -10,8 +10,8 @@ import (
 	"fedpace/bus"
 )
 
-// Patience is how long what must come may take, on a machine that is busy with
-// others perhaps.
+// Patience is how long a test waits for what must arrive. It is long, since the
+// machine may be busy.
 const Patience = 2 * time.Minute
 
 // Bus is where the parts of a test's runs meet.
@@ -22,16 +22,18 @@ type Bus struct {
 	PublishModels bool
 }
 
-// Coordinator opens a run until the end of the test.
+// Coordinator opens a run, which is closed at the end of the test.
 func (b *Bus) Coordinator(t testing.TB, run string) bus.Coordinator {
 	t.Helper()
 	return b.CoordinatorWith(t, run, bus.CoordinatorConfig{})
 }
 
-// CoordinatorWith opens a run, with the bus's models and kernel class go.
+// CoordinatorWith opens a run with this configuration and the kernel class go, which is closed at the
+// end of the test. Models are published if the configuration or the bus says so.
 func (b *Bus) CoordinatorWith(t testing.TB, run string, config bus.CoordinatorConfig) bus.Coordinator {
 	t.Helper()
-	config.Kernel, config.PublishModels = "go", config.PublishModels || b.PublishModels
+	config.Kernel = "go"
+	config.PublishModels = config.PublishModels || b.PublishModels
 	// The lease outlasts every pause of a busy machine.
 	config.Lease = cmp.Or(config.Lease, time.Minute)
 	c, err := b.Connect(t).OpenCoordinator(t.Context(), run, config)
@@ -48,7 +50,7 @@ func (b *Bus) CoordinatorWith(t testing.TB, run string, config bus.CoordinatorCo
 	return c
 }
 
-// Host joins a run until the end of the test.
+// Host opens a host of a run, which is closed at the end of the test.
 func (b *Bus) Host(t testing.TB, run string) bus.Host {
 	t.Helper()
 	h, err := b.Connect(t).OpenHost(t.Context(), run, bus.HostConfig{})
@@ -63,8 +65,8 @@ func (b *Bus) Host(t testing.TB, run string) bus.Host {
 	return h
 }
 
-// Ends are a coordinator and a host with one model on the bus, in a test that any error
-// ends.
+// Ends are the coordinator and the host of a run with one model on the bus. Their methods end
+// the test on an error.
 type Ends struct {
 	*testing.T
 	C bus.Coordinator
@@ -73,7 +75,7 @@ type Ends struct {
 	Digest bus.Digest
 }
 
-// Ends opens run r.
+// Ends opens a run called r with a coordinator, a host and Model.
 func (b *Bus) Ends(t *testing.T, config bus.CoordinatorConfig) *Ends {
 	t.Helper()
 	d := &Ends{T: t, C: b.CoordinatorWith(t, "r", config), H: b.Host(t, "r"), Digest: bus.DigestOf(Model)}
@@ -81,7 +83,7 @@ func (b *Bus) Ends(t *testing.T, config bus.CoordinatorConfig) *Ends {
 	return d
 }
 
-// OK wants no error.
+// OK ends the test if err is an error.
 func (d *Ends) OK(err error) {
 	d.Helper()
 	if err != nil {
@@ -89,7 +91,7 @@ func (d *Ends) OK(err error) {
 	}
 }
 
-// Send queues job n.
+// Send has the coordinator queue the training job with number n, and returns it.
 func (d *Ends) Send(n uint64) *bus.Job {
 	d.Helper()
 	j := Job(n, d.Digest, len(Model))
@@ -97,7 +99,7 @@ func (d *Ends) Send(n uint64) *bus.Job {
 	return j
 }
 
-// Next takes a job.
+// Next returns the next job that the host takes from the queue.
 func (d *Ends) Next() bus.Delivery {
 	d.Helper()
 	ctx, cancel := context.WithTimeout(d.Context(), Patience)
@@ -107,7 +109,7 @@ func (d *Ends) Next() bus.Delivery {
 	return x
 }
 
-// None checks that no job can be had for a while.
+// None checks that the host gets no job within this time.
 func (d *Ends) None(wait time.Duration) {
 	d.Helper()
 	ctx, cancel := context.WithTimeout(d.Context(), wait)
@@ -117,19 +119,19 @@ func (d *Ends) None(wait time.Duration) {
 	}
 }
 
-// Sum is one of job n.
+// Sum returns a valid result of the training job with number n.
 func (d *Ends) Sum(n uint64) *bus.Result {
 	return Result(n, d.Digest, []int64{4, 5, 6}, &bus.ClientLoss{Task: 9, FirstStepLoss: 0.25})
 }
 
-// Post sends a sum in the background.
+// Post has the host send a sum in the background. The channel gets the result of SendSum.
 func (d *Ends) Post(s *bus.Result) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- d.H.SendSum(d.Context(), s) }()
 	return done
 }
 
-// Take takes a sum.
+// Take returns the next sum that the coordinator gets.
 func (d *Ends) Take() *bus.ReceivedSum {
 	d.Helper()
 	ctx, cancel := context.WithTimeout(d.Context(), Patience)
@@ -139,7 +141,7 @@ func (d *Ends) Take() *bus.ReceivedSum {
 	return s
 }
 
-// Quiet checks that there is no sum to take.
+// Quiet checks that the coordinator gets no sum for a moment.
 func (d *Ends) Quiet() {
 	d.Helper()
 	ctx, cancel := context.WithTimeout(d.Context(), 50*time.Millisecond)
@@ -149,7 +151,7 @@ func (d *Ends) Quiet() {
 	}
 }
 
-// PlanFailure waits for TakePlans to fail.
+// PlanFailure calls TakePlans until it fails, and returns the error.
 func PlanFailure(t *testing.T, c bus.Coordinator) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)

@@ -13,9 +13,10 @@ import (
 	"fedpace/bus/gateway"
 )
 
+// line makes a connection as a [bus.Line].
 func (p *Bus) line(t testing.TB) bus.Line { return p.Connect(t).(bus.Line) }
 
-// subscribe subscribes with a channel for the messages.
+// subscribe subscribes to a subject, and returns the channel of its messages.
 func subscribe(t testing.TB, l bus.Line, subject string) (<-chan *bus.RawMessage, bus.Subscription) {
 	t.Helper()
 	c := make(chan *bus.RawMessage, 64)
@@ -29,6 +30,7 @@ func subscribe(t testing.TB, l bus.Line, subject string) (<-chan *bus.RawMessage
 	return c, s
 }
 
+// publish publishes a text, and ends the test if that fails.
 func publish(t testing.TB, l bus.Line, subject, text string) {
 	t.Helper()
 	if err := l.Publish(subject, []byte(text)); err != nil {
@@ -36,7 +38,7 @@ func publish(t testing.TB, l bus.Line, subject, text string) {
 	}
 }
 
-// take takes the next message.
+// take returns the next message of a channel. The test ends if none arrives within Patience.
 func take(t testing.TB, c <-chan *bus.RawMessage) *bus.RawMessage {
 	t.Helper()
 	select {

@@ -11,7 +11,8 @@ var Model = []float32{1, 2, 3}
 
 var nan = math.NaN()
 
-// Job is a training job of one client.
+// Job returns the training job with number n, which has one client, for a model with this digest and
+// number of parameters.
 func Job(n uint64, model bus.Digest, params int) *bus.Job {
 	return &bus.Job{
 		Job: n, Kind: bus.Train, Kernel: "go", Round: 2, ModelDigest: model.Bytes(), Params: uint32(params),
@@ -20,12 +21,12 @@ func Job(n uint64, model bus.Digest, params int) *bus.Job {
 	}
 }
 
-// Result is a whole result of a training job.
+// Result returns the complete result of a training job for a model with this digest.
 func Result(job uint64, model bus.Digest, values []int64, clients ...*bus.ClientLoss) *bus.Result {
 	return &bus.Result{Sum: &bus.Sum{Job: job, ModelDigest: model.Bytes(), Clients: clients}, Values: values}
 }
 
-// Task is a task of a client.
+// Task returns the task with number n, all of whose fields are set.
 func Task(n uint64) *bus.Task {
 	return &bus.Task{
 		Task: n, Round: 3, LocalSteps: 80, LearningRate: 0.3, StepsDone: 160,
@@ -34,8 +35,10 @@ func Task(n uint64) *bus.Task {
 	}
 }
 
-// Answer is how hosts of tests answer tasks.
+// Answer fills in the plan with which hosts of tests answer a task.
 func Answer(client int, _ *bus.Task, p *bus.Plan) error {
-	p.DownloadNs, p.ComputeNs, p.UploadNs = 335_500_000, int64(client)*17_000_000, 1_342_000_000
+	p.DownloadNs = 335_500_000
+	p.ComputeNs = int64(client) * 17_000_000
+	p.UploadNs = 1_342_000_000
 	return nil
 }

@@ -66,7 +66,8 @@ func everyTaskIsPlannedOnceByOneOfTheHosts(t *testing.T, p *Bus) {
 	}
 }
 
-// A driver that does not wait is slowed down, not cut off.
+// aFloodOfTasksIsAnsweredInFull sends far more tasks at once than a transport holds: the sender is slowed
+// down, and none is lost.
 func aFloodOfTasksIsAnsweredInFull(t *testing.T, p *Bus) {
 	c, h := p.Coordinator(t, "r"), p.Host(t, "r")
 	if err := h.ServeTasks(t.Context(), Answer); err != nil {

@@ -17,19 +17,19 @@ import (
 // model order. The zero digest stands for no model.
 type Digest [sha256.Size]byte
 
-// DigestOf hashes a model's parameters.
+// DigestOf returns the digest of a model's parameters, or of a client's state.
 func DigestOf(params []float32) Digest { return sha256.Sum256(vector.Bytes(params)) }
 
-// String is the digest in hexadecimal, as it stands in subjects.
+// String returns the digest in hexadecimal, as it stands in subjects.
 func (d Digest) String() string { return hex.EncodeToString(d[:]) }
 
-// DigestFrom reads the digest in a message's field; an empty field is the zero digest.
+// DigestFrom returns the digest in a message's field. An empty field is the zero digest.
 func DigestFrom(b []byte) (d Digest) {
 	copy(d[:], b)
 	return d
 }
 
-// Bytes is the digest as a message's field holds it: nil for the zero digest.
+// Bytes returns the digest as a message's field holds it: nil for the zero digest.
 func (d Digest) Bytes() []byte {
 	if d.IsZero() {
 		return nil

@@ -14,7 +14,7 @@ import (
 // InFlight is how many messages of an echo are under way at a time.
 const InFlight = 4096
 
-// Echo is the bare loop that the exchange of tasks and plans is measured beside: a connection and a
+// Echo runs the bare loop with which the exchange of tasks and plans is compared: a connection and a
 // wildcard subscription on each side, where the answer to one message of 128 bytes sends the next.
 // The exchanges take turns on the subjects of the clients. It returns the processor time of all
 // exchanges.
@@ -41,7 +41,8 @@ func Echo(b *testing.B, server nats.InProcessConnProvider, clients, exchanges in
 	// The messages are about as long as a task.
 	payload := make([]byte, 128)
 	done := make(chan struct{})
-	sent, received := min(InFlight, exchanges), 0
+	sent := min(InFlight, exchanges)
+	received := 0
 	// The far side answers each message, as a host does.
 	far := connect("fedpace.bare.client.*.task", func(c *nats.Conn, m *nats.Msg) {
 		_ = c.Publish(m.Subject[:len(m.Subject)-4]+"plan", m.Data)
@@ -59,7 +60,7 @@ func Echo(b *testing.B, server nats.InProcessConnProvider, clients, exchanges in
 	defer near.Close()
 	start := time.Now()
 	before := cputime.Since(start)
-	// As many messages are under way from the beginning on as may be at a time.
+	// From the beginning on InFlight messages are under way.
 	for i := range sent {
 		_ = near.Publish(tasks[i], payload)
 	}

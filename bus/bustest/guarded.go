@@ -36,8 +36,8 @@ func NewGuarded(t *testing.T) *Guarded {
 	return g
 }
 
-// must returns a function that gives the result of a call, which a test cannot do without: an error
-// ends the test. It is used as must(call())(t).
+// must turns the result of a call, which a test cannot do without, into a function that returns it and
+// ends the test if the call failed. It is used as must(call())(t).
 func must[R any](result R, err error) func(*testing.T) R {
 	return func(t *testing.T) R {
 		t.Helper()
@@ -59,18 +59,19 @@ func (g *Guarded) Creds(grant auth.Grant) string {
 	return path
 }
 
-// Connect connects with somebody's credentials.
+// Connect connects over TCP with the credentials in a file.
 func (g *Guarded) Connect(creds string) *natsbus.Conn {
 	g.Helper()
 	return g.connect(natsconn.Config{URL: g.Server.URL(), Creds: creds})
 }
 
-// Inside connects within the process, as a coordinator.
+// Inside connects within the process, with a coordinator's credentials.
 func (g *Guarded) Inside() *natsbus.Conn {
 	g.Helper()
 	return g.connect(natsconn.Config{Server: g.Server})
 }
 
+// connect makes a connection that is closed at the end of the test.
 func (g *Guarded) connect(config natsconn.Config) *natsbus.Conn {
 	g.Helper()
 	c := must(natsbus.Connect(g.Context(), config, nil))(g.T)
@@ -92,8 +93,8 @@ func (g *Guarded) Admin() *nats.Conn {
 	return c
 }
 
-// Raw returns a connection of an attacker with somebody's credentials, from the file creds, and a
-// channel with the errors by which the server refuses what it does.
+// Raw returns a bare connection, as an attacker may make it, with the credentials in a file, and a channel
+// with the errors by which the server refuses what the connection does.
 func (g *Guarded) Raw(creds string, options ...nats.Option) (*nats.Conn, chan error) {
 	g.Helper()
 	refused := make(chan error, 1024)

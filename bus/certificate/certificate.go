@@ -27,16 +27,16 @@ import (
 // files.
 type Folder string
 
-// CA is the path of the authority's certificate, which clients get. Everybody may read it.
+// CA returns the path of the authority's certificate, which clients get. Everybody may read it.
 func (f Folder) CA() string { return filepath.Join(string(f), "ca.pem") }
 
-// caKey is the path of the authority's secret key.
+// caKey returns the path of the authority's secret key.
 func (f Folder) caKey() string { return filepath.Join(string(f), "ca.key") }
 
-// Cert is the path of the server's certificate. Everybody may read it.
+// Cert returns the path of the server's certificate. Everybody may read it.
 func (f Folder) Cert() string { return filepath.Join(string(f), "server.pem") }
 
-// Key is the path of the server's secret key.
+// Key returns the path of the server's secret key.
 func (f Folder) Key() string { return filepath.Join(string(f), "server.key") }
 
 const (
@@ -87,8 +87,8 @@ func (f Folder) Issue(hosts []string, life time.Duration) (expiry time.Time, err
 	return template.NotAfter, f.sign(template, ca, signer, f.Cert(), f.Key())
 }
 
-// authority reads the folder's authority and its key, and makes them where there are none. It
-// returns the certificate and what signs with the key. An authority that has ended is an error.
+// authority reads the folder's authority and its key, and makes them first if there are none. It
+// returns the authority's certificate and its key. An authority that has expired is an error.
 func (f Folder) authority() (*x509.Certificate, crypto.Signer, error) {
 	_, err := os.Stat(f.caKey())
 	// The authority signs its own certificate.
@@ -122,8 +122,9 @@ func (f Folder) authority() (*x509.Certificate, crypto.Signer, error) {
 	return pair.Leaf, pair.PrivateKey.(crypto.Signer), nil
 }
 
-// sign makes a key and a certificate for it, signed by the parent's key (signer; nil: by its own), and
-// writes both. The key is written last, so that its presence means that the pair is complete.
+// sign makes a key and a certificate for it, and writes both. signer is the key of parent, which signs the
+// certificate; nil means that the new key signs it itself, as for an authority. The key is written last,
+// so that its presence means that the pair is complete.
 func (f Folder) sign(template, parent *x509.Certificate, signer crypto.Signer, certPath, keyPath string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

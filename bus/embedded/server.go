@@ -35,18 +35,19 @@ const (
 // Config is an embedded server.
 type Config struct {
 	// Listen is the address of a TCP listener, as "127.0.0.1:4222" or
-	// "127.0.0.1:0"; empty: no port is opened. It needs an Authority.
+	// "127.0.0.1:0". Empty means that no port is opened. It needs an Authority.
 	Listen string
 	// Authority issues the credentials that connections must have, also those within
 	// this process, which get theirs from it. The server looks every second whether
 	// some were revoked.
 	Authority *auth.Authority
-	// TLS encrypts connections over TCP; nil: they are not encrypted.
+	// TLS encrypts connections over TCP. Nil means that they are not encrypted.
 	TLS *tls.Config
-	// Quota is what each device may take that connects over TCP; the zero value: the
+	// Quota is what each device may take that connects over TCP. The zero value is the
 	// default.
 	Quota quota.Device
-	// Notice is called when a connection of a device is closed; nil: nobody is told.
+	// Notice is called with a line for people when a connection of a device is closed. It
+	// may be nil.
 	Notice func(string)
 	// Open lets everybody who reaches Listen do everything. It is for tests.
 	Open bool
@@ -56,7 +57,7 @@ type Config struct {
 type Embedded struct {
 	config Config
 	server *server.Server
-	// front takes connections over TCP; nil: no port is opened.
+	// front takes connections over TCP, nil if no port is opened.
 	front *admission.Front
 	log   recorder
 	// folder is where JetStream keeps files, although a run's streams live in memory.
@@ -197,7 +198,7 @@ func (s *Embedded) URL() string {
 	}
 }
 
-// CertificateEnd is when the server's certificate expires; the zero time if it has none.
+// CertificateEnd returns when the server's certificate expires, the zero time if it has none.
 func (s *Embedded) CertificateEnd() time.Time {
 	if s.config.TLS == nil {
 		return time.Time{}
@@ -205,10 +206,10 @@ func (s *Embedded) CertificateEnd() time.Time {
 	return s.config.TLS.Certificates[0].Leaf.NotAfter
 }
 
-// Front takes the connections over TCP; nil if no port is opened.
+// Front returns what takes the connections over TCP, nil if no port is opened.
 func (s *Embedded) Front() *admission.Front { return s.front }
 
-// Varz is what the server counts of itself.
+// Varz returns the server's own counters.
 func (s *Embedded) Varz() (*server.Varz, error) { return s.server.Varz(nil) }
 
 // Close stops the server, ends all its connections, removes its folder, and waits until all that is
@@ -230,7 +231,7 @@ func (s *Embedded) Close() {
 	})
 }
 
-// Trouble is what the server last complained of; empty if it did not.
+// Trouble returns the server's last warnings and errors as one line, empty if there were none.
 func (s *Embedded) Trouble() string {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
@@ -240,7 +241,8 @@ func (s *Embedded) Trouble() string {
 // InProcessConn makes a connection that no network carries.
 func (s *Embedded) InProcessConn() (net.Conn, error) { return s.server.InProcessConn() }
 
-// Credentials are the options with credentials for one connection within this process.
+// Credentials returns the options with credentials for one connection within this process, none for a
+// server without an authority.
 func (s *Embedded) Credentials() ([]nats.Option, error) {
 	if s.config.Authority == nil {
 		return nil, nil
@@ -251,8 +253,8 @@ func (s *Embedded) Credentials() ([]nats.Option, error) {
 // revocationEvery is how often a running server looks for new revocations.
 const revocationEvery = time.Second
 
-// watchRevocations gives the server what the authority has revoked, until ctx ends. Open connections with
-// revoked credentials are closed by it. What fails is tried again at the next tick.
+// watchRevocations hands the server what the authority has revoked, until ctx ends. The server closes open
+// connections with revoked credentials. What fails is tried again at the next tick.
 func (s *Embedded) watchRevocations(ctx context.Context) {
 	for range bus.Ticks(ctx, revocationEvery) {
 		issued := s.config.Authority.UsersState()
@@ -301,19 +303,19 @@ func (s *Embedded) update(c *jwt.AccountClaims, token string) error {
 	return nil
 }
 
-// recorder is the server's logger: it keeps the last complaints for error messages and prints
-// nothing.
+// recorder is the server's logger: it keeps the last warnings and errors for error messages and
+// prints nothing.
 type recorder struct {
 	mu    sync.Mutex
 	lines []string
-	// dead says that the server has died of its last complaint.
+	// dead says that the server has ended by a fatal error, the last line.
 	dead atomic.Bool
 }
 
-// recorded is how many complaints are kept.
+// recorded is how many lines are kept.
 const recorded = 8
 
-// Warnf records a complaint of the server.
+// Warnf records a warning of the server.
 func (r *recorder) Warnf(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -321,14 +323,20 @@ func (r *recorder) Warnf(format string, args ...any) {
 	r.lines = r.lines[max(0, len(r.lines)-recorded):]
 }
 
-// Fatalf records the complaint with which the server ends.
+// Fatalf records the error with which the server ends.
 func (r *recorder) Fatalf(format string, args ...any) {
 	r.Warnf(format, args...)
 	r.dead.Store(true)
 }
 
-// Errorf records a complaint; the three methods below drop what is no complaint.
+// Errorf records an error of the server.
 func (r *recorder) Errorf(format string, args ...any) { r.Warnf(format, args...) }
-func (r *recorder) Noticef(string, ...any)            {}
-func (r *recorder) Debugf(string, ...any)             {}
-func (r *recorder) Tracef(string, ...any)             {}
+
+// Noticef drops a line that is neither a warning nor an error.
+func (r *recorder) Noticef(string, ...any) {}
+
+// Debugf drops a line that is neither a warning nor an error.
+func (r *recorder) Debugf(string, ...any) {}
+
+// Tracef drops a line that is neither a warning nor an error.
+func (r *recorder) Tracef(string, ...any) {}

@@ -23,20 +23,20 @@ import (
 type DeviceConfig struct {
 	// ID is the device's id, which starts with a letter.
 	ID string
-	// Run is the run to join; empty: any run that calls, except a calibration.
+	// Run is the run to join. Empty means any run that calls, except a calibration.
 	Run string
-	// Join is what the device says of itself when it joins: name, samples, versions and measured
+	// Join is the message with which the device joins: name, samples, versions and measured
 	// speeds.
 	Join *bus.Join
-	// Samples is how many the device's credentials let it have; 0: any number.
+	// Samples is the largest number of samples that the device's credentials allow, 0 for any number.
 	Samples uint64
 	// Patience is how long an update may go unanswered before the device takes up
-	// other work; 0 is a minute. The run gets the update when it sends the task again.
+	// other work, 0 for a minute. The run gets the update when it sends the task again.
 	Patience time.Duration
 	// Prepare, if set, is called when the device has joined a run. Its error, that the device cannot do
 	// what the run asks for, is returned by Next.
 	Prepare func(ctx context.Context, run string, welcome *bus.Welcome) error
-	// Notice gets a line for each change of the device; may be nil.
+	// Notice gets a line for each change of the device. It may be nil.
 	Notice func(string)
 	// SharesLog says that the run gets these lines, too, with the heartbeats.
 	SharesLog bool
@@ -45,10 +45,10 @@ type DeviceConfig struct {
 // Device is a real device's end of the runs that it takes part in, one after the
 // other. It needs only the rights of docs/protocol.md, "Permissions".
 //
-//	Next      joins, and waits for a task
-//	Model     the task's model, by direct get
-//	Phase     what heartbeats say
-//	Send      the update
+//	Next      joins a run and waits for a task
+//	Model     fetches the task's model
+//	Phase     sets the phase that heartbeats report
+//	Send      sends the update
 //
 // Next, Model, Phase and Send are called from one goroutine.
 type Device struct {
@@ -70,9 +70,9 @@ type Device struct {
 
 	// mu guards all fields below.
 	mu sync.Mutex
-	// run is the run in which the device takes part; empty: none.
+	// run is the run in which the device takes part, empty if there is none.
 	run string
-	// welcome is what the run said when the device joined.
+	// welcome is the run's answer when the device joined.
 	welcome *bus.Welcome
 	// phase is the phase of the task that heartbeats report.
 	phase bus.Phase
@@ -80,9 +80,9 @@ type Device struct {
 	task *bus.Task
 	// cancel ends the work on the task.
 	cancel context.CancelFunc
-	// sent is the task's update; nil: it is not done yet.
+	// sent is the task's update, nil as long as it is not done.
 	sent *bus.DeviceUpdate
-	// resend has the request that is under way sent again.
+	// resend interrupts the request that is under way, which is then sent again.
 	resend context.CancelFunc
 	// lastSent says that the update's last message was sent and that its answer has not arrived.
 	lastSent bool
@@ -103,7 +103,7 @@ const maxCalls = 64
 type DeviceTask struct {
 	// Run is the name of the run.
 	Run string
-	// Welcome holds the run's learning problem, as the run told it when the device joined.
+	// Welcome holds the run's learning problem, as the run sent it when the device joined.
 	Welcome *bus.Welcome
 	// Task is the message in which the run asks for the work.
 	Task *bus.Task
@@ -154,8 +154,9 @@ func decodeDeviceTask(b []byte, t *bus.Task) error {
 }
 
 // OpenDevice opens a device's end on the connection conn: it subscribes to the device's own subject
-// and draws the random number by which runs tell this process from others. It joins no run yet:
-// Next does. ctx bounds the wait until the server has the subscription. Close the device after use.
+// and draws the random number by which runs distinguish this process from others. It joins no run
+// yet: Next does. ctx bounds the wait until the server has the subscription. Close the device after
+// use.
 func OpenDevice(ctx context.Context, conn bus.Line, c DeviceConfig) (*Device, error) {
 	if err := names.CheckDevice(c.ID); err != nil {
 		return nil, err
@@ -168,7 +169,6 @@ func OpenDevice(ctx context.Context, conn bus.Line, c DeviceConfig) (*Device, er
 			return nil, err
 		}
 	}
-	// Nobody wants the lines, so they are dropped.
 	if c.Notice == nil {
 		c.Notice = func(string) {}
 	}
@@ -199,7 +199,7 @@ func OpenDevice(ctx context.Context, conn bus.Line, c DeviceConfig) (*Device, er
 	return d, nil
 }
 
-// Notice gives the device's owner a line and, where the device shares its log, the run with the next
+// Notice passes a line to the device's owner and, if the device shares its log, to the run with the next
 // heartbeat.
 func (d *Device) Notice(line string) {
 	d.config.Notice(line)
@@ -210,7 +210,7 @@ func (d *Device) Notice(line string) {
 	}
 }
 
-// appendLog appends lines to a log, of which the newest bus.MaxLog stay.
+// appendLog returns a log with lines appended, of which the newest bus.MaxLog stay.
 func appendLog(log []string, lines ...string) []string {
 	log = append(log, lines...)
 	return log[max(0, len(log)-bus.MaxLog):]
@@ -219,19 +219,19 @@ func appendLog(log []string, lines ...string) []string {
 // leaveTime bounds how long Leave waits until the server has the message.
 const leaveTime = 2 * time.Second
 
-// Leave tells the run in which the device takes part, if any, that it leaves and for what reason.
+// Leave informs the run in which the device takes part, if any, that it leaves and for what reason. It
+// waits until the server has the message, for at most leaveTime, since the process may exit next.
 func (d *Device) Leave(reason string) {
 	d.mu.Lock()
-	in := d.run != ""
-	// The caller may exit the process next, so the server must have the message first.
-	if in {
+	takesPart := d.run != ""
+	if takesPart {
 		d.publish(
 			subject.Heartbeat,
 			&bus.Heartbeat{Process: d.config.Join.Process, Leaves: bus.Printable(reason), Log: d.log},
 		)
 	}
 	d.mu.Unlock()
-	if in {
+	if takesPart {
 		settling, stop := context.WithTimeout(context.Background(), leaveTime)
 		defer stop()
 		// If this message is lost, the run waits for the device as for any silent one.
@@ -239,8 +239,8 @@ func (d *Device) Leave(reason string) {
 	}
 }
 
-// Ask asks a run whether a device, as described by j, could take part. The device does not join by
-// it. samples is how many its credentials let it have, which decides the subject; 0: any number.
+// Ask asks a run whether a device, as described by j, could take part. The device does not join by it.
+// samples is the number of samples that its credentials allow, which decides the subject, 0 for any.
 func Ask(ctx context.Context, line bus.Line, run, id string, samples uint64, j *bus.Join) (*bus.DeviceReply, error) {
 	j.Asks = true
 	b, err := bus.Marshal(nil, j)
@@ -261,7 +261,7 @@ func Ask(ctx context.Context, line bus.Line, run, id string, samples uint64, j *
 	return r, nil
 }
 
-// Close ends the device's part in its run without telling the run (see Leave). Calls under way
+// Close ends the device's part in its run without informing the run (see Leave). Calls under way
 // return.
 func (d *Device) Close() error {
 	d.unwatch()

@@ -106,7 +106,8 @@ func (d *Device) begin(ctx context.Context, x deviceArrival) (*DeviceTask, error
 	d.cancel = cancel
 	// The heartbeat confirms at once that the task has arrived.
 	d.beat.Reset(0)
-	// onTask ends the work on a task only once it has begun, so an end that came before is looked for here.
+	// onTask ends the work on a task only once it has begun, so a message that ends it and arrived before
+	// is looked for here.
 	if d.mailbox.Holds(x.ended) {
 		cancel()
 	}
@@ -391,27 +392,29 @@ func (d *Device) sendPart(ctx context.Context, run string, part *bus.Update) (bu
 // unheardAfter is how long nobody may listen to a device's requests before it leaves its run. Tests shorten it.
 var unheardAfter = 8 * time.Second
 
-// unheard says to the run, and to people, why a device leaves that nobody listens to.
+// unheard is the reason, for the run and for people, with which a device leaves whose requests reach no
+// listener.
 const unheard = "its requests reach nobody, though its heartbeats may: behind a site's server, a reload of the hub's " +
 	"accounts does that; start the site's NATS server again"
 
-// listener watches whether anybody listens to the repeats of one request.
+// listener watches whether the repeats of one request of a device reach a listener.
 type listener struct {
 	// device is the device that sends the request.
 	device *Device
 	// run is the run that the request is for.
 	run string
-	// since is when nobody was first found to listen; the zero time if somebody does.
+	// since is the time since which the request has reached no listener, the zero time if it does.
 	since time.Time
-	// left says that the device has left the run for it.
+	// left says that the device has left the run for that reason.
 	left bool
 }
 
-// failed notes that the request has failed. If nobody has listened to it for unheardAfter, the device leaves the run,
-// which goes on without it. A run whose coordinator is away does not hear that either. A hub whose accounts were reloaded
-// may still pass heartbeats of a site's devices, and not their requests: then the run learns it.
+// failed notes that the request has failed. If it has reached no listener for unheardAfter, the device informs the run
+// by a heartbeat that it leaves, so that the run continues without it. That helps where a hub whose accounts were
+// reloaded passes the heartbeats of a site's devices and not their requests. A run whose coordinator is away does not
+// get the heartbeat either.
 func (l *listener) failed(err error) {
-	// Somebody listens; the answer was lost or is late.
+	// The request has reached a listener, and the answer was lost or is late.
 	if !errors.Is(err, bus.ErrNoListener) {
 		l.since = time.Time{}
 		return
@@ -432,8 +435,8 @@ func (l *listener) failed(err error) {
 	}
 }
 
-// answered notes that the request was answered. A device that had told the run that it leaves,
-// because nobody listened, joins again.
+// answered notes that the request was answered. A device that has left the run because its request
+// reached no listener joins again.
 func (l *listener) answered() {
 	d := l.device
 	d.mu.Lock()
@@ -444,9 +447,9 @@ func (l *listener) answered() {
 }
 
 // request sends message m to the coordinator of run, on the device's subject with this verb, and
-// returns its reply. It repeats the message while retry allows it, for at most timeout (0: without
-// a limit), and also when the run repeats the task (Device.resend). It returns no reply and no
-// error when it gives up, and an error when ctx ends or the device is closed.
+// returns its reply. It repeats the message while retry returns true, for at most timeout, 0 for no
+// limit, and also when the run repeats the task (Device.resend). It returns no reply and no error
+// when it gives up, and an error when ctx ends or the device is closed.
 func (d *Device) request(
 	ctx context.Context,
 	run, verb string,
@@ -485,7 +488,7 @@ func (d *Device) request(
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
-	// Nobody answered in time, and retry allows no more.
+	// There was no answer in time, and no further attempt is allowed.
 	case err != nil:
 		return nil, nil
 	}

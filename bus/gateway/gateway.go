@@ -23,27 +23,27 @@ type Config struct {
 	Devices []string
 	// First is the client number of the first device, see Welcome.Client.
 	First int
-	// Welcome is what each device is told when it joins. The gateway fills in its Client.
+	// Welcome is the answer to each device that joins. The gateway fills in its Client.
 	Welcome *bus.Welcome
-	// Check says why a whole update of the right task and shape cannot count;
-	// nil: it can. It is called on one goroutine for each device.
+	// Check returns why a complete update of the right task and shape cannot count,
+	// nil if it can. It is called on one goroutine for each device.
 	Check func(*bus.DeviceUpdate) error
-	// Admit says why a device that joins cannot take part; nil: it can. It is called as
-	// Check is.
+	// Admit returns why a device that joins cannot take part, nil if it can. It is called
+	// as Check is.
 	Admit func(*bus.Join) error
-	// Params is how many values a task's update has; nil: as many as the welcome's model and what
-	// the device keeps.
+	// Params returns how many values a task's update has. If it is nil, an update has those of the
+	// welcome's model and of the device's state.
 	Params func(*bus.Task) int
 	// Protocol is the lowest version of the protocol that devices must speak.
 	Protocol uint32
-	// Calls is the pause between two calls to devices that have not joined; 0 is
+	// Calls is the pause between two calls to devices that have not joined, 0 for
 	// one second.
 	Calls time.Duration
 	// Secure says that devices mask their updates: their messages in the stages become events, and an
 	// update is taken only after OpenUpload.
 	Secure bool
 	// Yield is how long the process that has a device's place may take to answer a call
-	// before another process gets the place; 0 is three seconds.
+	// before another process gets the place, 0 for three seconds.
 	Yield time.Duration
 }
 
@@ -95,10 +95,11 @@ type Event struct {
 	Arrived time.Time
 }
 
-// maxEvents is how many events may wait to be taken. closeTimeout bounds how long Close
-// waits until the server has the messages which tell devices that the run is over.
 const (
-	maxEvents    = 4 << 20
+	// maxEvents is how many events may wait to be taken.
+	maxEvents = 4 << 20
+	// closeTimeout bounds how long Close waits until the server has the messages that inform devices of
+	// the end of the run.
 	closeTimeout = 5 * time.Second
 )
 
@@ -127,8 +128,8 @@ type Gateway struct {
 	closed sync.Once
 }
 
-// Open subscribes to the messages of the run's devices and calls those devices, again and again until
-// they join. Close the gateway after use.
+// Open subscribes to the messages of the run's devices and calls those devices repeatedly until they
+// join. ctx bounds the opening. Close the gateway after use.
 func Open(ctx context.Context, conn bus.Line, run string, c Config) (*Gateway, error) {
 	if err := names.CheckToken("run", run); err != nil {
 		return nil, err

@@ -94,7 +94,8 @@ func aHostThatCannotAnswerSaysSo(t *testing.T, p *Bus) {
 		"error":   func(int, *bus.Task, *bus.Plan) error { return errors.New("no such client") },
 		"invalid": func(_ int, _ *bus.Task, p *bus.Plan) error { p.UploadNs = -1; return nil },
 	} {
-		c, h := p.Coordinator(t, name), p.Host(t, name)
+		c := p.Coordinator(t, name)
+		h := p.Host(t, name)
 		if err := h.ServeTasks(t.Context(), fn); err != nil {
 			t.Fatal(err)
 		}

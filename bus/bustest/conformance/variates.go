@@ -15,17 +15,24 @@ import (
 // control variate.
 const keptBehind = 5
 
-// variatesJob asks for corrected steps of two clients, one of which has kept something.
-func variatesJob(digest bus.Digest, params int, c, own bus.Digest) *bus.Job {
+// variatesJob returns a job of two clients with control variates, for a model with this digest and number
+// of parameters. server is the digest of the server's control variate, and client that of the first
+// client's state. The second client has no state yet.
+func variatesJob(digest bus.Digest, params int, server, client bus.Digest) *bus.Job {
 	j := Job(1, digest, params)
-	j.Method = &bus.Method{Variates: true, VariateDigest: c.Bytes(), VariateWeight: 1. / 64, Kept: uint32(params + keptBehind)}
-	j.Clients[0].VariateDigest = own.Bytes()
+	j.Method = &bus.Method{
+		Variates:      true,
+		VariateDigest: server.Bytes(),
+		VariateWeight: 1. / 64,
+		Kept:          uint32(params + keptBehind),
+	}
+	j.Clients[0].VariateDigest = client.Bytes()
 	j.Clients = append(j.Clients, &bus.ClientWork{Task: 10, Client: 5, LocalSteps: 1, LearningRate: 0.1, Weight: 0.5})
 	return j
 }
 
-// Control variates travel as models do on their way out, and behind the sum on
-// their way back: several chunks of either kind, cut at other places.
+// controlVariatesTravelWithJobsAndSums sends control variates that take several chunks: to the trainer
+// each has a message of its own, as a model, and back they are behind the sum, cut at other places.
 func controlVariatesTravelWithJobsAndSums(t *testing.T, p *Bus) {
 	ctx := t.Context()
 	c, h := p.Coordinator(t, "r"), p.Host(t, "r")
@@ -89,7 +96,8 @@ func controlVariatesTravelWithJobsAndSums(t *testing.T, p *Bus) {
 	}
 }
 
-// A sum whose control variates cannot be those of its job is refused.
+// controlVariatesAreChecked sends sums whose control variates cannot be those of their job: they are
+// refused.
 func controlVariatesAreChecked(t *testing.T, p *Bus) {
 	d := p.Ends(t, bus.CoordinatorConfig{})
 	d.OK(d.C.SendJob(t.Context(), variatesJob(d.Digest, 3, bus.Digest{}, bus.Digest{})))
@@ -135,8 +143,8 @@ func methodsAreChecked(t *testing.T, p *Bus) {
 	}
 }
 
-// Buffers come back beside the sum, each client's with its own place and length, in chunks of their own where
-// a bus cuts them.
+// buffersTravelWithSums sends buffers beside a sum, each client's with its own place and length, in chunks of
+// their own where a bus cuts them. Buffers that cannot be those of the job are refused.
 func buffersTravelWithSums(t *testing.T, p *Bus) {
 	d := p.Ends(t, bus.CoordinatorConfig{})
 	job := variatesJob(d.Digest, 3, bus.Digest{}, bus.Digest{})

@@ -10,8 +10,8 @@ import (
 	"fedpace/internal/names"
 )
 
-// How long an end waits for an answer before it asks again, and how long somebody
-// is silent before others take over.
+// Intervals at which a part repeats a request without an answer, and times after which a silent
+// part counts as lost.
 const (
 	// askEvery is for requests to the bus.
 	askEvery = 5 * time.Second
@@ -34,17 +34,17 @@ const maxReleases = 5
 // Server is the name of the bus itself to a [Network].
 const Server = "server"
 
-// Network carries messages between a part and the bus, each known by its name.
+// Network carries messages between a part and the bus. Both are known by their names.
 type Network interface {
-	// Carry calls deliver when a message of a kind arrives: at once, later, twice or
-	// never, on any goroutine.
+	// Carry calls deliver when the message arrives, as the network decides: at once, later,
+	// twice or never, on any goroutine. kind names the message.
 	Carry(from, to, kind string, deliver func())
 }
 
 // Bus is what a server is to the parts of runs. Its methods may be called
 // concurrently.
 type Bus struct {
-	// network carries the messages; nil: everything arrives at once.
+	// network carries the messages. Nil means that everything arrives at once.
 	network Network
 
 	mu   sync.Mutex
@@ -103,8 +103,8 @@ type Conn struct {
 	subs []*subscription
 }
 
-// send has f called on the bus: at once, or by the simulated network, which may delay, repeat or
-// lose the call. kind names the message.
+// send sends the bus a message, whose effect is to call f: at once, or by the simulated network, which
+// may delay, repeat or lose it. kind names the message.
 func (c *Conn) send(kind string, f func()) {
 	if c.bus.network == nil {
 		f()
@@ -113,8 +113,8 @@ func (c *Conn) send(kind string, f func()) {
 	c.bus.network.Carry(c.name, Server, kind, f)
 }
 
-// receive has f called at this end of the connection: at once, or by the simulated network, which
-// may delay, repeat or lose the call. kind names the message.
+// receive sends this end of the connection a message from the bus, whose effect is to call f: at once,
+// or by the simulated network, which may delay, repeat or lose it. kind names the message.
 func (c *Conn) receive(kind string, f func()) {
 	if c.bus.network == nil {
 		f()
@@ -132,7 +132,7 @@ func ask[T any](ctx context.Context, c *Conn, kind string, every time.Duration, 
 		c.receive("answer to "+kind, func() {
 			select {
 			case answers <- x:
-			// The answer is a repeat, and the first one is there already.
+			// The answer is a repeat, and the first one has been taken.
 			default:
 			}
 		})

@@ -103,12 +103,13 @@ func (c *Coordinator) acquire(ctx context.Context) error {
 	}
 }
 
-// watch shows the bus that the coordinator is there, and learns what is not, until
-// the coordinator is closed.
+// watch renews the coordinator's lease from time to time, and learns whether the bus lacks any
+// of its jobs and models, until the coordinator is closed.
 func (c *Coordinator) watch() {
 	for range bus.Ticks(c.life, leaseFor/3) {
 		c.mu.Lock()
-		jobs, models := slices.Sorted(maps.Keys(c.jobs)), c.digests()
+		jobs := slices.Sorted(maps.Keys(c.jobs))
+		models := c.digests()
 		c.mu.Unlock()
 		c.conn.send("look", func() {
 			r := c.server.look(c, jobs, models)
@@ -117,9 +118,9 @@ func (c *Coordinator) watch() {
 	}
 }
 
-// heard takes what the bus says of the run: whether another coordinator has it, which hosts are
-// there, and whether the bus has lost what it held. Lost models are put again, and the driver of
-// the run is told to send the rest again.
+// heard handles the bus's answer about the run: whether another coordinator has it, which hosts are
+// present, and whether the bus has lost what it held. Then the models are put again, and the driver
+// of the run gets an error by which it sends the rest again.
 func (c *Coordinator) heard(r status) {
 	if r.lost {
 		c.failed(fmt.Errorf("bus: run %s: another coordinator has taken the run over", c.run))
@@ -127,7 +128,8 @@ func (c *Coordinator) heard(r status) {
 	}
 	c.mu.Lock()
 	c.hosts = r
-	models, order := maps.Clone(c.models), c.digests()
+	models := maps.Clone(c.models)
+	order := c.digests()
 	c.mu.Unlock()
 	if !r.missing {
 		return
@@ -147,8 +149,8 @@ func (c *Coordinator) failed(err error) {
 	c.end(err)
 }
 
-// Close gives the lease back, has the bus forget the run, and waits for the coordinator's
-// goroutines. Calls under way return an error.
+// Close gives up the lease, has the bus forget the run, and waits for the coordinator's goroutines.
+// Calls under way return an error. Close itself never fails.
 func (c *Coordinator) Close(context.Context) error {
 	c.conn.send("close", func() { c.server.close(c) })
 	c.failed(fmt.Errorf("bus: run %s: the coordinator is closed", c.run))
@@ -157,19 +159,24 @@ func (c *Coordinator) Close(context.Context) error {
 	return nil
 }
 
+// Life implements [bus.Coordinator].
 func (c *Coordinator) Life() context.Context { return c.life }
 
-func (c *Coordinator) Pending() int   { return c.plans.Pending() + c.sums.Pending() }
+// Pending implements [bus.Coordinator].
+func (c *Coordinator) Pending() int { return c.plans.Pending() + c.sums.Pending() }
+
+// Ignored implements [bus.Coordinator].
 func (c *Coordinator) Ignored() int64 { return c.ignored.Load() }
 
+// Hosts implements [bus.Coordinator], by the newest answer of the bus.
 func (c *Coordinator) Hosts() (hosts, workers int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.hosts.hosts, c.hosts.workers
 }
 
-// TakePlans gives an error that wraps [bus.ErrInterrupted] when no plan comes for
-// CoordinatorConfig.PlanPatience: a task that no host gets leaves no trace.
+// TakePlans implements [bus.Coordinator]. It returns an error that wraps [bus.ErrInterrupted] if no plan
+// arrives for CoordinatorConfig.PlanPatience, since nothing else shows that no host got a task.
 func (c *Coordinator) TakePlans(ctx context.Context, buf []bus.ClientPlan) ([]bus.ClientPlan, error) {
 	c.late.Reset(c.config.PlanPatience)
 	defer c.late.Stop()
@@ -198,7 +205,8 @@ func (c *Coordinator) PutModel(ctx context.Context, digest bus.Digest, params []
 // because the bus may have lost them.
 func (c *Coordinator) PutModelsAgain(ctx context.Context) error {
 	c.mu.Lock()
-	models, order := maps.Clone(c.models), c.digests()
+	models := maps.Clone(c.models)
+	order := c.digests()
 	c.mu.Unlock()
 	for _, d := range order {
 		if err := c.PutModel(ctx, d, models[d]); err != nil {
@@ -208,7 +216,7 @@ func (c *Coordinator) PutModelsAgain(ctx context.Context) error {
 	return nil
 }
 
-// digests are those of the models that are available, in order. With the lock held.
+// digests returns the digests of the models that are available, in order. The caller holds the lock.
 func (c *Coordinator) digests() []bus.Digest {
 	return slices.SortedFunc(maps.Keys(c.models), func(a, b bus.Digest) int { return bytes.Compare(a[:], b[:]) })
 }
@@ -241,6 +249,7 @@ func (c *Coordinator) SendJob(_ context.Context, j *bus.Job) error {
 	return nil
 }
 
+// TakeSum implements [bus.Coordinator].
 func (c *Coordinator) TakeSum(ctx context.Context) (*bus.ReceivedSum, error) {
 	return c.sums.TakeOne(ctx)
 }
@@ -254,14 +263,14 @@ type openJob struct {
 	waiting []answer
 }
 
-// answer tells a trainer what became of its sum.
+// answer sends a trainer the decision about its sum.
 type answer func(status bus.Status, reason string)
 
 // maxWaiting is how many repeats of a sum may wait for its answer.
 const maxWaiting = 16
 
-// receiveSum takes the sum r from a trainer, whom to answers. The sum of each job counts once: a
-// repeat waits for the decision about the first, and gets the same answer.
+// receiveSum takes the sum r from a trainer, to which the function to sends the decision. The sum of
+// each job counts once: a repeat waits for the decision about the first, and gets the same answer.
 func (c *Coordinator) receiveSum(r *bus.Result, to answer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -292,12 +301,14 @@ func (c *Coordinator) receiveSum(r *bus.Result, to answer) {
 	})
 }
 
-// settle answers a sum that was taken, and its repeats. The job of one that is
-// accepted is closed; else it stays open.
+// settle answers a sum that was taken with status s, and its repeats. If the sum is accepted, its
+// job is closed; else the job stays open.
 func (c *Coordinator) settle(o *openJob, to answer, s bus.Status, reason string) {
 	c.mu.Lock()
-	waiting, others := o.waiting, s
-	o.taken, o.waiting = false, nil
+	waiting := o.waiting
+	others := s
+	o.taken = false
+	o.waiting = nil
 	if s == bus.Accepted {
 		others = bus.Repeated
 		delete(c.jobs, o.job.Job)
@@ -309,6 +320,7 @@ func (c *Coordinator) settle(o *openJob, to answer, s bus.Status, reason string)
 	}
 }
 
+// reply sends a trainer the decision about its sum, and counts a sum that does not count.
 func (c *Coordinator) reply(to answer, s bus.Status, reason string) {
 	if s != bus.Accepted {
 		c.ignored.Add(1)

@@ -38,7 +38,10 @@ type Host struct {
 	held map[*delivery]bool
 }
 
-func (h *Host) Err() error            { return context.Cause(h.life) }
+// Err implements [bus.Host].
+func (h *Host) Err() error { return context.Cause(h.life) }
+
+// Done implements [bus.Host].
 func (h *Host) Done() <-chan struct{} { return h.life.Done() }
 
 // Close ends the service. Deliveries that are held should be released first.
@@ -63,7 +66,7 @@ func (h *Host) ServeTasks(ctx context.Context, fn func(client int, t *bus.Task, 
 	return err
 }
 
-// heartbeat tells the bus from time to time that the host is there, and which jobs it does, until
+// heartbeat shows the bus from time to time that the host is present, and which jobs it does, until
 // the host ends. The bus gives jobs of a silent host to others.
 func (h *Host) heartbeat() {
 	for range bus.Ticks(h.life, heartbeatEvery) {
@@ -87,15 +90,23 @@ func (h *Host) Model(ctx context.Context, digest bus.Digest) ([]float32, error) 
 }
 
 // SendSum sends the result of a job to the coordinator and waits for its answer; a refusal is an
-// error that wraps [bus.ErrRefused]. A host in the coordinator's process lends its tensors, and one
-// of another process sends a copy of the values.
+// error that wraps [bus.ErrRefused]. A host in the coordinator's process shares the memory of the
+// values until then, and one of another process sends a copy.
 func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
-	w := &bus.Result{Sum: proto.CloneOf(r.Sum), Values: r.Values, ClientStates: r.ClientStates, Buffers: r.Buffers}
-	w.Trainer, w.Chunks, w.Params = h.conn.name, 1, uint32(len(r.Values))
-	if f := w.Failure; f != nil {
-		f.Kind, f.Text = bus.Text(f.Kind), bus.Text(f.Text)
+	w := &bus.Result{
+		Sum:          proto.CloneOf(r.Sum),
+		Values:       r.Values,
+		ClientStates: r.ClientStates,
+		Buffers:      r.Buffers,
 	}
-	// A stamp says that the host plays one of another process.
+	w.Trainer = h.conn.name
+	w.Chunks = 1
+	w.Params = uint32(len(r.Values))
+	if f := w.Failure; f != nil {
+		f.Kind = bus.Text(f.Kind)
+		f.Text = bus.Text(f.Text)
+	}
+	// A host with a stamp stands for one in another process.
 	if h.config.Stamp != 0 {
 		w.Values = slices.Clone(w.Values)
 	}
@@ -123,8 +134,8 @@ type delivery struct {
 	host *Host
 }
 
-// NextJob waits for a job of a kernel class. It repeats its wish for a job, of which the bus may
-// not have heard. It returns an error when ctx ends or the host is closed.
+// NextJob waits for a job of a kernel class. It repeats its request for a job, since the message may
+// be lost. It returns an error when ctx ends or the host is closed.
 func (h *Host) NextJob(ctx context.Context, kernel string) (bus.Delivery, error) {
 	if err := names.CheckToken("kernel", kernel); err != nil {
 		return nil, err
@@ -155,7 +166,7 @@ func (h *Host) NextJob(ctx context.Context, kernel string) (bus.Delivery, error)
 		case <-ctx.Done():
 		}
 		h.conn.send("unpull", func() { h.server.unpull(p) })
-		// The job came at the last moment.
+		// A job was delivered at the last moment, and is given back.
 		if !over.CompareAndSwap(false, true) {
 			// Release never fails here.
 			_ = (<-got).Release(false)
@@ -164,7 +175,8 @@ func (h *Host) NextJob(ctx context.Context, kernel string) (bus.Delivery, error)
 	}
 }
 
-// hold notes whether the host holds the delivery d. Heartbeats name the deliveries that it holds.
+// hold notes that the host holds the delivery d from now on or, with holds false, does not hold it any
+// more. Heartbeats name the deliveries that it holds.
 func (h *Host) hold(d *delivery, holds bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -175,12 +187,14 @@ func (h *Host) hold(d *delivery, holds bool) {
 	}
 }
 
+// holds reports whether the host holds the delivery d.
 func (h *Host) holds(d *delivery) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.held[d]
 }
 
+// Job implements [bus.Delivery].
 func (d *delivery) Job() *bus.Job { return d.job }
 
 // Done removes the job from the queue.

@@ -14,10 +14,10 @@ import (
 	"fedpace/bus"
 )
 
-// This file makes a connection a [bus.Line]. The bus keeps the subscriptions, in
-// the order in which it heard of them.
+// This file makes a connection a [bus.Line]. The bus keeps the subscriptions in
+// the order in which they arrived.
 
-// Limits of what may wait for the handler of a subscription that has none of its
+// Limits of what may wait for the handler of a subscription without limits of its
 // own.
 const (
 	maxMessages = 1 << 16
@@ -28,7 +28,7 @@ const (
 const (
 	// askAgain is the pause before a failed request is repeated.
 	askAgain = 50 * time.Millisecond
-	// fetchAgain is the pause before a missing model is asked for again.
+	// fetchAgain is the pause before a missing model is requested again.
 	fetchAgain = 200 * time.Millisecond
 )
 
@@ -87,7 +87,7 @@ func (s *subscription) Unsubscribe() error {
 type queue struct {
 	bound  *bus.Backlog
 	handle func(*bus.RawMessage)
-	// ready holds at most one token, which means that the queue is to be looked at again.
+	// ready holds at most one token, which says that messages have been added to the queue.
 	ready chan struct{}
 
 	mu    sync.Mutex
@@ -101,7 +101,8 @@ func (q *queue) put(m *bus.RawMessage) {
 	q.mu.Lock()
 	full := len(q.list) >= q.bound.Messages || q.bytes+len(m.Data) > q.bound.Bytes
 	if !full {
-		q.list, q.bytes = append(q.list, m), q.bytes+len(m.Data)
+		q.list = append(q.list, m)
+		q.bytes += len(m.Data)
 	}
 	q.mu.Unlock()
 	if full {
@@ -127,7 +128,8 @@ func (q *queue) serve(over context.Context) {
 		}
 		q.mu.Lock()
 		list := q.list
-		q.list, q.bytes = nil, 0
+		q.list = nil
+		q.bytes = 0
 		q.mu.Unlock()
 		// The handler runs without the lock, because it may take long.
 		for _, m := range list {
@@ -139,8 +141,8 @@ func (q *queue) serve(over context.Context) {
 	}
 }
 
-// add notes a subscription unless it is known or over, and reports whether it is
-// new.
+// add adds a subscription to those of the bus, unless it is over. It reports whether the
+// subscription was added, and false if the bus knew it already.
 func (b *Bus) add(s *subscription) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -151,24 +153,24 @@ func (b *Bus) add(s *subscription) bool {
 	return true
 }
 
+// remove removes a subscription from those of the bus.
 func (b *Bus) remove(s *subscription) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.subs = slices.DeleteFunc(b.subs, func(x *subscription) bool { return x == s })
 }
 
-// route passes message m on to all that subscribe to its subject. Each connection gets it by way of
-// the simulated network.
+// route passes message m on to all subscriptions to its subject, by way of the simulated network.
 func (b *Bus) route(m *bus.RawMessage) {
 	b.mu.Lock()
-	var to []*subscription
+	var receivers []*subscription
 	for _, s := range b.subs {
 		if matches(s.subject, m.Subject) {
-			to = append(to, s)
+			receivers = append(receivers, s)
 		}
 	}
 	b.mu.Unlock()
-	for _, s := range to {
+	for _, s := range receivers {
 		s.conn.receive(kindOf(m), func() {
 			if s.over.Err() == nil {
 				s.put(m)
@@ -177,35 +179,36 @@ func (b *Bus) route(m *bus.RawMessage) {
 	}
 }
 
-// matches reports whether a subject is one of a pattern's, whose "*" stands for any
-// one token.
+// matches reports whether a subject matches a pattern, in which "*" stands for any one token.
 func matches(pattern, subject string) bool {
 	for {
-		p, patterns, more := strings.Cut(pattern, ".")
-		s, subjects, others := strings.Cut(subject, ".")
+		p, patternRest, patternHasMore := strings.Cut(pattern, ".")
+		s, subjectRest, subjectHasMore := strings.Cut(subject, ".")
 		switch {
-		case p != s && p != "*", more != others:
+		case p != s && p != "*", patternHasMore != subjectHasMore:
 			return false
-		case !more:
+		case !patternHasMore:
 			return true
 		}
-		pattern, subject = patterns, subjects
+		pattern = patternRest
+		subject = subjectRest
 	}
 }
 
-// kindOf tells messages apart that a part may send at the same instant, such as a
-// call and a task.
+// kindOf returns the kind of a message for the network. Messages that a part may send at the same
+// instant, such as a call and a task, differ in it.
 func kindOf(m *bus.RawMessage) string { return m.Subject + " of " + strconv.Itoa(len(m.Data)) }
 
+// Publish implements [bus.Line].
 func (c *Conn) Publish(subject string, data []byte) error {
 	m := &bus.RawMessage{Subject: subject, Data: slices.Clone(data)}
 	c.send(kindOf(m), func() { c.bus.route(m) })
 	return c.Err()
 }
 
-// tell tells the bus which subscriptions there are, and answer whether it did not
-// know one.
-func (c *Conn) tell(kind string, answer func(missing bool)) {
+// report sends the bus all subscriptions of the connection, which it adds where they are missing. answer
+// is called when the bus has answered; missing says that it did not know one of them.
+func (c *Conn) report(kind string, answer func(missing bool)) {
 	c.mu.Lock()
 	subs := slices.Clone(c.subs)
 	c.mu.Unlock()
@@ -225,10 +228,10 @@ func (c *Conn) Settled(ctx context.Context) error {
 	defer cancel()
 	known := make(chan struct{}, 1)
 	for {
-		c.tell("settle", func(bool) {
+		c.report("settle", func(bool) {
 			select {
 			case known <- struct{}{}:
-			// The answer is a repeat, and the first one is there already.
+			// The answer is a repeat, and the first one has been taken.
 			default:
 			}
 		})
@@ -242,16 +245,15 @@ func (c *Conn) Settled(ctx context.Context) error {
 	}
 }
 
-// Watch calls failed when the connection ends, and interrupted when the bus has forgotten the
-// subscriptions, as it does where a connection was lost. It looks for that from time to time, until
-// stop is called.
+// Watch implements [bus.Line]: it calls failed when the connection ends, and interrupted when the bus has
+// lost a subscription, for which it looks from time to time, until stop is called.
 func (c *Conn) Watch(failed, interrupted func(error)) (stop func()) {
-	heedless := context.AfterFunc(c.life, func() { failed(c.Err()) })
+	ignoreEnd := context.AfterFunc(c.life, func() { failed(c.Err()) })
 	watching, end := context.WithCancel(c.life)
 	var work sync.WaitGroup
 	work.Go(func() {
 		for range bus.Ticks(watching, heartbeatEvery) {
-			c.tell("here", func(missing bool) {
+			c.report("here", func(missing bool) {
 				if missing && watching.Err() == nil {
 					interrupted(fmt.Errorf("bus: the subscriptions were gone: %w", bus.ErrInterrupted))
 				}
@@ -259,17 +261,20 @@ func (c *Conn) Watch(failed, interrupted func(error)) (stop func()) {
 		}
 	})
 	return func() {
-		heedless()
+		ignoreEnd()
 		end()
 		work.Wait()
 	}
 }
 
+// Life implements [bus.Line].
 func (c *Conn) Life() context.Context { return c.life }
-func (c *Conn) Err() error            { return context.Cause(c.life) }
 
-// Ask sends request r and decodes the answer. It asks again while r.Retry allows that, for at most
-// r.Timeout (0: without a limit).
+// Err implements [bus.Line].
+func (c *Conn) Err() error { return context.Cause(c.life) }
+
+// Ask sends request r and decodes the answer. It repeats the request while r.Retry allows that, for at
+// most r.Timeout, 0 for no limit.
 func (c *Conn) Ask(ctx context.Context, r *bus.Request) error {
 	limited, cancel := bus.Until(ctx, c.life)
 	defer cancel()
@@ -305,7 +310,7 @@ func (c *Conn) attempt(ctx context.Context, r *bus.Request) error {
 	inbox := c.subscribe(fmt.Sprintf("_INBOX.%s.%d", c.name, c.requests.Add(1)), func(m *bus.RawMessage) {
 		select {
 		case answers <- m.Data:
-		// The answer is a repeat, and the first one is there already.
+		// The answer is a repeat, and the first one has been taken.
 		default:
 		}
 	})
@@ -327,9 +332,9 @@ func (c *Conn) attempt(ctx context.Context, r *bus.Request) error {
 	return errSilent
 }
 
-// AwaitModel returns a copy of the model with this digest. A model that does not exist yet is asked
-// for again for at most the time most.
-func (c *Conn) AwaitModel(ctx context.Context, run string, digest bus.Digest, most time.Duration) ([]float32, error) {
+// AwaitModel returns a copy of the model with this digest. A model that does not exist yet is requested
+// again for at most the time limit; then the error wraps [bus.ErrNoModel].
+func (c *Conn) AwaitModel(ctx context.Context, run string, digest bus.Digest, limit time.Duration) ([]float32, error) {
 	ctx, cancel := bus.Until(ctx, c.life)
 	defer cancel()
 	s := c.bus.server(run)
@@ -340,7 +345,7 @@ func (c *Conn) AwaitModel(ctx context.Context, run string, digest bus.Digest, mo
 			return nil, err
 		case params != nil:
 			return slices.Clone(params), nil
-		case time.Since(started) >= most:
+		case time.Since(started) >= limit:
 			return nil, fmt.Errorf("bus: model %s: %w", digest, bus.ErrNoModel)
 		}
 		select {

@@ -10,7 +10,7 @@ import (
 )
 
 // server is what the bus holds of one run: the coordinator's lease, the hosts that
-// are there, models, and the work queue.
+// are present, models, and the work queue.
 type server struct {
 	bus *Bus
 	run string
@@ -22,7 +22,7 @@ type server struct {
 	// next is the place of the host that gets the next task.
 	next   int
 	models map[bus.Digest][]float32
-	// queue holds the jobs that nobody holds, the oldest first.
+	// queue holds the jobs that no host holds, the oldest first.
 	queue []*work
 	// jobs holds all jobs by number.
 	jobs map[uint64]*work
@@ -32,9 +32,9 @@ type server struct {
 
 // lease is a coordinator's right to drive the run.
 type lease struct {
-	// holder is the coordinator with the lease; nil: nobody has it.
+	// holder is the coordinator with the lease, nil if there is none.
 	holder *Coordinator
-	// until is when the lease ends; the zero time: when it is given back.
+	// until is when the lease ends. The zero time means that it ends when it is given up.
 	until time.Time
 	// term is the term of the newest holder. It outlives the lease.
 	term int64
@@ -45,36 +45,43 @@ type lease struct {
 // work is a job in the queue.
 type work struct {
 	job *bus.Job
-	// holder is the delivery to the host that has the job; nil: nobody has it.
+	// holder is the delivery to the host that has the job, nil if no host has it.
 	holder *delivery
-	// seen is when the holder was last heard of with the job.
-	seen     time.Time
+	// seen is when the holder last reported that it does the job.
+	seen time.Time
+	// releases is how often a host has given the job back because it could not do it.
 	releases int
 }
 
-// pull is a host's wish for a job. Its deliver, at the host, is told of one.
+// pull is a host's request for a job of a kernel class.
 type pull struct {
-	host    *Host
-	kernel  string
-	until   time.Time
+	host   *Host
+	kernel string
+	// until is when the request ends unless it is repeated.
+	until time.Time
+	// deliver is called at the host with a job.
 	deliver func(*delivery)
 }
 
-// clear empties all but the lease. With the lock held, or before anybody else
-// knows s.
+// clear removes models and jobs. The caller holds the lock, or is the only one that knows s.
 func (s *server) clear() {
-	s.models, s.queue, s.jobs = map[bus.Digest][]float32{}, nil, map[uint64]*work{}
+	s.models = map[bus.Digest][]float32{}
+	s.queue = nil
+	s.jobs = map[uint64]*work{}
 }
 
+// forget removes everything that the bus holds of the run.
 func (s *server) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.clear()
-	s.lease, s.hosts, s.pulls = lease{}, nil, nil
+	s.lease = lease{}
+	s.hosts = nil
+	s.pulls = nil
 }
 
-// acquired answers a coordinator that wants the lease: it has it where err and wait
-// are zero.
+// acquired is the answer to a coordinator that requests the lease. The coordinator has the lease if
+// err and wait are zero.
 type acquired struct {
 	// wait is the time until the lease of another coordinator may end.
 	wait time.Duration
@@ -83,9 +90,10 @@ type acquired struct {
 	err     error
 }
 
-// acquire gives a coordinator the lease, with a run of which nothing is left.
-// before is how often the lease that it waited for had been renewed; 0: it did not
-// wait.
+// acquire gives a coordinator the lease and empties the run, if the lease is free or its
+// own. before is how often the lease for whose end it waits had been renewed when it
+// began to wait, 0 if it has not waited: if the lease was renewed since then, its holder is
+// alive, and the answer is an error.
 func (s *server) acquire(c *Coordinator, before uint64) acquired {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +113,7 @@ func (s *server) acquire(c *Coordinator, before uint64) acquired {
 	return acquired{wait: time.Until(l.until), renewed: l.renewed}
 }
 
-// free reports whether nobody holds the lease. With the lock held.
+// free reports whether the lease has no holder or has ended. The caller holds the lock.
 func (s *server) free() bool {
 	l := &s.lease
 	return l.holder == nil || !l.until.IsZero() && !time.Now().Before(l.until)
@@ -123,7 +131,7 @@ func (s *server) renew(c *Coordinator) {
 	}
 }
 
-// status answers a coordinator that shows that it is there.
+// status is the answer to a coordinator that renews its lease.
 type status struct {
 	// lost says that another coordinator holds the lease.
 	lost bool
@@ -133,8 +141,9 @@ type status struct {
 	hosts, workers int
 }
 
-// look renews the coordinator's lease, has jobs of those who fell silent done by
-// others, and finds out whether the coordinator's jobs and models are there.
+// look renews the coordinator's lease, gives the jobs of silent hosts to others, and
+// reports whether any of these jobs and models of the coordinator is missing. A
+// coordinator that has lost the lease to a later one learns only that.
 func (s *server) look(c *Coordinator, jobs []uint64, models []bus.Digest) (r status) {
 	s.mu.Lock()
 	// A later coordinator had the lease, whether or not that one's lease has ended.
@@ -142,7 +151,7 @@ func (s *server) look(c *Coordinator, jobs []uint64, models []bus.Digest) (r sta
 		s.mu.Unlock()
 		return status{lost: true}
 	}
-	// The bus has forgotten the lease, so what is there is not this coordinator's.
+	// The bus has forgotten the lease, so what it holds is not this coordinator's.
 	if s.lease.holder != c {
 		s.clear()
 	}
@@ -151,7 +160,8 @@ func (s *server) look(c *Coordinator, jobs []uint64, models []bus.Digest) (r sta
 	s.hosts = slices.DeleteFunc(s.hosts, func(h *Host) bool { return h.config.Stamp != 0 && now.Sub(h.seen) > silentAfter })
 	for _, h := range s.hosts {
 		if h.config.Stamp != 0 {
-			r.hosts, r.workers = r.hosts+1, r.workers+h.config.Workers
+			r.hosts++
+			r.workers += h.config.Workers
 		}
 	}
 	for _, job := range jobs {
@@ -180,15 +190,15 @@ func (s *server) holds(c *Coordinator, f func()) {
 	}
 }
 
-// coordinator is who holds the lease, nil if nobody does.
+// coordinator returns the holder of the lease, nil if there is none.
 func (s *server) coordinator() *Coordinator {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.lease.holder
 }
 
-// join notes that host h serves tasks and still does the deliveries in held. A job whose host has
-// not named it for long is given to another.
+// join notes that host h serves tasks and still does the jobs of the deliveries in held. A job that its
+// host has not reported for long is given to another by look.
 func (s *server) join(h *Host, held []*delivery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,7 +213,7 @@ func (s *server) join(h *Host, held []*delivery) {
 	}
 }
 
-// leave ends what a host does: tasks and jobs go to others.
+// leave removes a host that is closed: it gets no further tasks and jobs.
 func (s *server) leave(h *Host) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -238,7 +248,7 @@ func (s *server) put(c *Coordinator, j *bus.Job) {
 	s.give()
 }
 
-// pull takes a host's wish p for a job. A wish may be repeated, and ends if that does not happen
+// pull takes a host's request p for a job. The host repeats it, and it ends if that does not happen
 // within pullEvery.
 func (s *server) pull(p *pull) {
 	s.mu.Lock()
@@ -250,7 +260,7 @@ func (s *server) pull(p *pull) {
 	s.give()
 }
 
-// unpull ends a wish.
+// unpull ends a host's request for a job.
 func (s *server) unpull(p *pull) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -270,9 +280,12 @@ func (s *server) give() {
 			continue
 		}
 		p := s.pulls[k]
-		s.pulls, s.queue, i = slices.Delete(s.pulls, k, k+1), slices.Delete(s.queue, i, i+1), i-1
-		w.holder, w.seen = &delivery{job: w.job, host: p.host}, now
-		d := w.holder
+		s.pulls = slices.Delete(s.pulls, k, k+1)
+		s.queue = slices.Delete(s.queue, i, i+1)
+		i--
+		d := &delivery{job: w.job, host: p.host}
+		w.holder = d
+		w.seen = now
 		given = append(given, func() { p.host.conn.receive("job", func() { p.deliver(d) }) })
 	}
 	s.mu.Unlock()
@@ -320,22 +333,25 @@ func (s *server) release(d *delivery, refused bool) {
 	s.give()
 }
 
-// model finds a model; nil: there is none.
+// model returns the model with this digest, nil if there is none.
 func (s *server) model(d bus.Digest) []float32 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.models[d]
 }
 
+// putModel stores a model of coordinator c, if that holds the lease.
 func (s *server) putModel(c *Coordinator, d bus.Digest, params []float32) {
 	s.holds(c, func() { s.models[d] = params })
 }
 
+// deleteModel removes a model of coordinator c, if that holds the lease.
 func (s *server) deleteModel(c *Coordinator, d bus.Digest) {
 	s.holds(c, func() { delete(s.models, d) })
 }
 
-// close ends a coordinator's lease and what its run has here.
+// close ends the lease of coordinator c and removes its models and jobs. Its term stays known, so that a
+// late message of c cannot renew the lease of a later coordinator.
 func (s *server) close(c *Coordinator) {
 	s.holds(c, func() {
 		s.clear()

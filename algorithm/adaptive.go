@@ -14,7 +14,7 @@ func init() {
 // et al. 2021, Algorithm 2):
 //
 //	m ← β1 m + (1 − β1) Δ
-//	v ← its own rule
+//	v ← v', by a rule of v and Δ² in which the three differ
 //	x ← x + η m / (√v + τ)
 //
 // from m = 0 and v = τ², the least that the algorithm allows. There is no
@@ -22,14 +22,15 @@ func init() {
 type adaptive struct {
 	// rate, beta1 and tau are η, β1 and τ of the paper.
 	rate, beta1, tau float64
-	// second is the rule for the next v; square is Δ².
-	second func(v, square float64) float64
-	m, v   []float64
+	// nextV is the rule for v; square is Δ².
+	nextV func(v, square float64) float64
+	m, v  []float64
 }
 
-// newAdaptive makes the server half for a model of params parameters, with m = 0 and v = τ².
-func newAdaptive(params int, rate, beta1, tau float64, second func(v, square float64) float64) *adaptive {
-	a := &adaptive{rate, beta1, tau, second, make([]float64, params), make([]float64, params)}
+// newAdaptive makes the server half for a model of params parameters, with m = 0 and v = τ². nextV
+// returns the next v of a parameter from its v and the square of its mean update.
+func newAdaptive(params int, rate, beta1, tau float64, nextV func(v, square float64) float64) *adaptive {
+	a := &adaptive{rate, beta1, tau, nextV, make([]float64, params), make([]float64, params)}
 	for i := range a.v {
 		a.v[i] = float64(tau * tau)
 	}
@@ -42,14 +43,16 @@ func (a *adaptive) Apply(model []float32, sum []int64, scale float64) {
 	checkLengths(len(model), len(sum), len(a.v))
 	for i, s := range sum {
 		d := Delta(s, scale)
-		a.v[i] = a.second(a.v[i], float64(d*d))
+		a.v[i] = a.nextV(a.v[i], float64(d*d))
 		a.m[i] = float64(a.beta1*a.m[i]) + float64((1-a.beta1)*d)
 		model[i] = float32(float64(model[i]) + float64(a.rate*a.m[i])/(math.Sqrt(a.v[i])+a.tau))
 	}
 }
 
 // State returns m and v.
-func (a *adaptive) State() [][]float64              { return [][]float64{a.m, a.v} }
+func (a *adaptive) State() [][]float64 { return [][]float64{a.m, a.v} }
+
+// Restore implements [ServerOptimizer]: v comes last and is nowhere below 0, being made of squares.
 func (a *adaptive) Restore(state [][]float64) error { return restore(a.State(), state, 0) }
 
 // FedAdagrad is the [adaptive] server with v ← v + Δ².

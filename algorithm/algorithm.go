@@ -14,10 +14,10 @@ type Algorithm interface {
 	// Client makes the client half for one worker and a model with this many parameters. It is nil
 	// if gradients are taken as they are.
 	Client(params int) Client
-	// Weigh turns the accepted clients' weights, which sum to 1, into those of the
-	// exact sum, and returns the factor that Server.Apply takes with it. steps are
-	// the clients' local steps, staleness the aggregations since each base model;
-	// nil: no client's is stale.
+	// Weigh turns the accepted clients' weights, which sum to 1, into list, the weights of their updates
+	// in the exact sum. scale is the factor by which Apply of the server half multiplies that sum. steps
+	// are the numbers of local steps of the clients, and staleness the numbers of aggregations since
+	// their base models; nil means that no update is stale.
 	Weigh(weights []float64, steps, staleness []int) (list []float64, scale float64)
 }
 
@@ -30,7 +30,7 @@ var Algorithms = registry.New[Algorithm]("algorithm", "algorithm")
 // after the other. Its steps are those of any optimizer, against a gradient that it
 // corrects.
 type Client interface {
-	// Start begins a task. base is the global model; mean and own are c and the
+	// Start begins a task. base is the global model; mean and state are c and the
 	// client's c_i of [ClientStates], nil for an algorithm without client state.
 	Start(base, mean, state []float32)
 	// Correct replaces a minibatch's gradient at the local model. It rounds every
@@ -41,12 +41,13 @@ type Client interface {
 	End(local []float32, steps int, rate float64) []float32
 }
 
-// Additive is a client half that adds mu (y − x_r) and a vector of the task to the
-// gradient. Another program can take its steps.
+// Additive is a client half that adds mu (y − x_r) and a vector to the gradient at y, where x_r is the
+// model of the task and the vector the same in all steps of a task. A trainer in another process can
+// take such steps, since these two are all that it needs.
 type Additive interface {
 	Client
-	// Terms returns mu and the vector of the task that was started last, which is valid
-	// until the next; nil: there is none.
+	// Terms returns mu and the vector of the task that was started last, which is valid until the next
+	// task starts. A nil vector stands for zeros.
 	Terms() (mu float32, vector []float32)
 }
 
@@ -63,10 +64,10 @@ type Instance struct {
 	trainable int
 }
 
-// Apply makes the next model of a round's exact sum, and moves the server's state. The trained values
-// are the algorithm's, with the factor scale. Those behind them, the buffers, move by the sum itself times
-// a factor for each of them, bufferScales, or 1 where it is nil. The sum is 0 where clients send their
-// buffers beside it.
+// Apply makes the next model from a round's exact sum, in place, and updates the server's state. The
+// server half moves the trained values by the sum times scale. The values behind those, the buffers,
+// move by the sum itself times bufferScales, one factor for each buffer; nil stands for factors of 1.
+// Where clients send their buffers separately, the sum of the buffers is 0.
 func (i *Instance) Apply(model []float32, sum []int64, scale float64, bufferScales []float64) {
 	if p, ok := i.Server.(*partly); ok {
 		p.apply(model, sum, scale, bufferScales)
@@ -83,8 +84,9 @@ func (i *Instance) Decide(sum []int64) {
 	}
 }
 
-// JoinStale adds stale updates to the sum of the fresh ones, by what is trained. It returns the weights
-// with which the stale ones count, and last that of all fresh ones together.
+// JoinStale adds stale updates to sum, the exact sum of the fresh ones, by an algorithm that compares
+// them over the trained values. fresh is the fresh updates' share of all weights. It returns the weight
+// of each stale update and, last, that of all fresh ones together.
 func (i *Instance) JoinStale(rule StaleWeigher, sum []int64, fresh float64, stale []Stale) (weights []float64) {
 	return rule.Join(sum, i.trainable, fresh, stale)
 }
@@ -116,7 +118,8 @@ func NewPartly(a Algorithm, c Compression, params, trainable, local, population 
 	return i
 }
 
-// keepsResiduals reports whether each client keeps what is left out of its updates.
+// keepsResiduals reports whether each client keeps what compression c leaves out of its updates, to add
+// it to the next one. c may be nil.
 func keepsResiduals(c Compression) bool { return c != nil && registry.NeedsOf(c).ClientState }
 
 // SumLength returns the length of the exact sum of a round for a model with this many parameters:
@@ -132,8 +135,9 @@ func SumLength(a Algorithm, params int) int {
 // StateBytes returns the largest number of bytes that the state of a run can take: the vectors of
 // the server and, with client state, one vector of float32 for each client that has taken part.
 // params is the number of parameters, and clients is the population. local is how many float32 values
-// the local steps remember of each client. updates bounds the updates of a round, the sum of the fresh
-// ones counted as one, that a [StaleWeigher] holds one by one; it is 0 where none can be stale. The result is math.MaxInt64 beyond what int64 holds.
+// the local steps remember of each client. updates bounds how many updates of a round a [StaleWeigher]
+// holds at once, the sum of the fresh ones counted as one; it is 0 where none can be stale. The result is
+// at most math.MaxInt64.
 func StateBytes(a Algorithm, c Compression, params, local, clients, updates int) int64 {
 	perParameter := float64(8 * float64(len(a.Server(1).State())))
 	perClient := 0.
@@ -163,7 +167,7 @@ func CheckState(a Algorithm, c Compression, params, local, clients, updates int,
 	if n <= limit {
 		return nil
 	}
-	keeper, kind := LargestState(a, c, local)
+	name, kind := LargestState(a, c, local)
 	count := clients
 	counted := "clients"
 	// The state of a StaleWeigher grows with the updates of a round, not with the clients.
@@ -173,11 +177,12 @@ func CheckState(a Algorithm, c Compression, params, local, clients, updates int,
 	}
 	return registry.Errorf("limits.state_gb", "%.3g, but %s keeps up to %.3g GB for %d parameters and %d %s (raise "+
 		"the limit, or take fewer %s or another %s)",
-		float64(limit)/1e9, keeper, float64(n)/1e9, params, count, counted, counted, kind)
+		float64(limit)/1e9, name, float64(n)/1e9, params, count, counted, counted, kind)
 }
 
-// LargestState names what keeps most of the state, and what that is: the optimizer of local steps, a
-// compression with residuals, or else the algorithm.
+// LargestState names the part of a run that keeps most of the state, and says of what kind it is: the
+// optimizer of local steps, a compression with residuals, or else the algorithm. local is how many values
+// are remembered of each client, which for [Streaming] are copies of the model.
 func LargestState(a Algorithm, c Compression, local int) (name, kind string) {
 	_, copies := a.(Streaming)
 	switch {

@@ -61,11 +61,14 @@ func (f FourBit) Compress(update []float32, _ *rand.PCG) {
 	}
 }
 
-// powerLevel is the nearest of 1, 1/2, ... 1/64 and 0 to a share of the largest value.
+// powerLevel returns the level of e3m0 nearest to share, a magnitude of at most 1 in units of the block's
+// largest: one of 1, 1/2, ... 1/64 and 0.
 func powerLevel(share float64) float64 {
+	// 1/128 is the middle between 0 and the smallest level.
 	if share < 1./128 {
 		return 0
 	}
+	// 0.75 level is the middle between a level and its half.
 	level := 1.0
 	for level > 1./64 && share < 0.75*level {
 		level /= 2
@@ -73,5 +76,6 @@ func powerLevel(share float64) float64 {
 	return level
 }
 
-// equalLevel is the nearest of 0, 1/7, ... 1.
+// equalLevel returns the level of int4 nearest to share, a magnitude of at most 1 in units of the block's
+// largest: one of 0, 1/7, ... 1.
 func equalLevel(share float64) float64 { return math.Floor(float64(share*7)+0.5) / 7 }

@@ -72,6 +72,7 @@ func (q QSGD) quantise(v []float32, draws *rand.PCG) {
 	for i, x := range v {
 		scaled := float64(math.Abs(float64(x)) / norm * s)
 		level := math.Floor(scaled)
+		// The draw is uniform in [0,1), so the level above is taken with the probability of the fraction.
 		if float64(draws.Uint64()>>11)*0x1p-53 < scaled-level {
 			level++
 		}

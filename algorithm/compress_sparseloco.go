@@ -67,8 +67,8 @@ type sparse struct {
 	largest
 }
 
-// Compress implements [Compressor]: it keeps the largest values of each chunk, and replaces each by
-// the mean of its bin among four. draws gives the random numbers.
+// Compress implements [Compressor]: it keeps the largest values of each chunk, sets the others to 0, and
+// replaces each value that is left by the mean of its bin among four. It uses no random numbers.
 func (s *sparse) Compress(update []float32, draws *rand.PCG) {
 	for chunk := range slices.Chunk(update, s.Chunk) {
 		s.k = int(countSent(s.Share, int64(len(chunk))))

@@ -65,8 +65,8 @@ func (l *largest) Compress(update []float32, _ *rand.PCG) {
 	}
 }
 
-// digit returns the k-th largest of the digits of those values that have one, and how
-// many are larger.
+// digit returns the k-th largest of the digits of 16 bits that digitOf takes from the values' magnitudes,
+// and how many digits are larger. digitOf is false for a value that does not count.
 func (l *largest) digit(update []float32, k int, digitOf func(magnitude uint32) (digit int, ok bool)) (digit, larger int) {
 	clear(l.count)
 	for _, x := range update {
@@ -80,5 +80,5 @@ func (l *largest) digit(update []float32, k int, digitOf func(magnitude uint32) 
 	return digit, larger
 }
 
-// magnitude orders float32 values by size: NaN is above all.
+// magnitude returns the bits of |x|, which are in the order of the magnitudes. NaN is above all.
 func magnitude(x float32) uint32 { return math.Float32bits(x) &^ (1 << 31) }

@@ -23,16 +23,17 @@ var Compressions = registry.New[Compression]("compression", "method")
 
 // Compressor compresses one update after the other.
 type Compressor interface {
-	// Compress replaces an update by what the server reads of its compressed form.
-	// draws is a stream of the task's own. The caller has checked that all values are
-	// finite: a compression may leave others out.
+	// Compress replaces the values of an update, in place, by those that the server decodes from its
+	// compressed form. draws is a random stream for this task alone. The caller has checked that all
+	// values are finite, since a compression could drop one that is not, so that nobody notices.
 	Compress(update []float32, draws *rand.PCG)
 }
 
-// Decaying is a compression whose clients add a part of what they did not send.
+// Decaying is a compression whose clients add to an update only a part of the residual that the updates
+// before have left.
 type Decaying interface {
 	Compression
-	// Feedback is that part.
+	// Feedback returns that part, 0 to 1.
 	Feedback() float64
 }
 
@@ -74,8 +75,9 @@ func CheckCompression(a Algorithm, c Compression) error {
 	return nil
 }
 
-// countSent is how many of some values a share of them is, rounded up: at least one. It takes
-// the share as it is written in decimals, of which a float64 is a little more or less.
+// countSent returns how many of the values are sent: their number times share, rounded up, at least one.
+// share counts as its shortest decimal, so that 0.07 of 100 values are 7, although the float64 is a
+// little more than 0.07.
 func countSent(share float64, values int64) int64 {
 	n, _ := new(big.Rat).SetString(strconv.FormatFloat(share, 'g', -1, 64))
 	n.Mul(n, new(big.Rat).SetInt64(values))
@@ -83,7 +85,8 @@ func countSent(share float64, values int64) int64 {
 	return min(max(1, quotient.Int64()+int64(remainder.Sign())), max(1, values))
 }
 
-// withFeedback is what a compression needs that leaves values out.
+// withFeedback returns the needs of a compression that leaves values out. With error feedback each client
+// keeps a residual from task to task, and rounds must not overlap.
 func withFeedback(feedback bool) registry.Needs {
 	return registry.Needs{ClientState: feedback, Rounds: feedback}
 }

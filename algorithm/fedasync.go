@@ -51,8 +51,7 @@ func (a FedAsync) Weigh(weights []float64, _, staleness []int) ([]float64, float
 	return damp(weights, staleness, func(tau int) float64 { return float64(a.Mixing * a.fade(tau)) }), 1
 }
 
-// fade returns s(τ), by which the weight of an update is multiplied whose model was replaced tau
-// times since its task began. It is 1 for the rule constant.
+// fade returns s(τ), the factor of the weight of an update with the staleness tau.
 func (a FedAsync) fade(tau int) float64 {
 	switch a.Rule {
 	case "polynomial":
@@ -63,10 +62,11 @@ func (a FedAsync) fade(tau int) float64 {
 	return 1
 }
 
-// Rebase adds w (base − x) to a sum that holds updates w_c (x_c − base) whose weights
-// come to w. It holds w_c (x_c − x) then. It returns a [*DifferenceError] where the two
-// models are too far from each other.
+// Rebase changes the model to which the updates in an exact sum are relative. sum has the terms
+// w_c (x_c − base), whose weights sum to weight. Rebase adds weight (base − model), so that they become
+// w_c (x_c − model). It returns a [*DifferenceError], and leaves the sum, where the two models are too far
+// from each other.
 func Rebase(sum []int64, weight float64, base, model []float32) error {
-	// Weights that come to 1 may be rounded up.
+	// The sum of weights that should be 1 may be a little more, by rounding.
 	return Add(sum, min(1, weight), base, model)
 }

@@ -25,6 +25,7 @@ type Uncorrected struct{}
 // Client implements [Algorithm].
 func (Uncorrected) Client(int) Client { return nil }
 
+// average is the server half that adds the mean update times a rate, which many algorithms share.
 type average struct{ rate float64 }
 
 // Apply implements [ServerOptimizer]: it moves the model by the mean update Δ times the rate, x ← x
@@ -37,5 +38,7 @@ func (a average) Apply(model []float32, sum []int64, scale float64) {
 }
 
 // State implements [ServerOptimizer]: there is none.
-func (average) State() [][]float64              { return nil }
+func (average) State() [][]float64 { return nil }
+
+// Restore implements [ServerOptimizer]: it refuses any vector.
 func (average) Restore(state [][]float64) error { return restore(nil, state, math.Inf(-1)) }

@@ -23,14 +23,14 @@ func (a FedAvgM) Server(params int) ServerOptimizer {
 	return &momentum{a, make([]float64, params)}
 }
 
+// momentum is the server half of [FedAvgM], with the velocity v.
 type momentum struct {
 	FedAvgM
 	v []float64
 }
 
-// Apply implements [ServerOptimizer]: it adds the mean update to the velocity v, which keeps the
-// part Momentum of itself, and moves the model by Rate times the velocity, or one step further with
-// Nesterov's momentum.
+// Apply implements [ServerOptimizer]: v becomes β v + Δ, where Δ is the mean update and β is Momentum. The
+// model then moves by Rate times v or, with Nesterov, by Rate times (Δ + β v).
 func (m *momentum) Apply(model []float32, sum []int64, scale float64) {
 	checkLengths(len(model), len(sum), len(m.v))
 	for i, s := range sum {
@@ -45,5 +45,7 @@ func (m *momentum) Apply(model []float32, sum []int64, scale float64) {
 }
 
 // State returns v.
-func (m *momentum) State() [][]float64              { return [][]float64{m.v} }
+func (m *momentum) State() [][]float64 { return [][]float64{m.v} }
+
+// Restore implements [ServerOptimizer]: v may have any sign.
 func (m *momentum) Restore(state [][]float64) error { return restore(m.State(), state, math.Inf(-1)) }

@@ -35,17 +35,18 @@ func (a FedExP) Stretch(updates [][]int64, weights []float64, mean []int64) floa
 	return max(1, squares/float64(2*(SquaredNorm(mean)+a.Epsilon)))
 }
 
-// Stretching is an algorithm whose step follows from a round's updates one by one, which are
-// then kept by themselves until they are all there.
+// Stretching is an algorithm whose step depends on the single updates of a round, all of which the
+// coordinator therefore holds until the last one has come.
 type Stretching interface {
 	Algorithm
-	// Stretch is the factor of the round's step, of what is trained of the updates, which are exact
-	// sums of weight 1, and of their weighted mean.
+	// Stretch returns the factor by which the mean update is multiplied. updates are the trained values
+	// of each client's update, as exact sums of weight 1; weights are those of the updates, and mean is
+	// their weighted mean.
 	Stretch(updates [][]int64, weights []float64, mean []int64) float64
 }
 
-// Stretch returns the factor of a round's step: 1 unless the algorithm is [Stretching], which sees
-// the trained values of the updates, their weights and their mean.
+// Stretch returns the factor of a round's step: that of a [Stretching] algorithm, else 1. updates and
+// mean are of the whole model, of which the algorithm sees the trained values.
 func (i *Instance) Stretch(updates [][]int64, weights []float64, mean []int64) float64 {
 	rule, ok := i.Algorithm.(Stretching)
 	if !ok {

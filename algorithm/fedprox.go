@@ -26,6 +26,7 @@ func (a FedProx) Client(int) Client {
 	return &proximal{mu: float32(a.Mu)}
 }
 
+// proximal is the client half of [FedProx].
 type proximal struct {
 	mu   float32
 	base []float32
@@ -34,8 +35,8 @@ type proximal struct {
 // Start implements [Client].
 func (p *proximal) Start(base, _, _ []float32) { p.base = base }
 
-// Correct adds to the gradient, in place, the pull μ(x − x₀) of the local model towards the model
-// from which the task started.
+// Correct implements [Client]: it adds μ (y − x_r) to the gradient, in place, where y is the local model
+// and x_r the one from which the task started.
 func (p *proximal) Correct(local, gradient []float32) {
 	gradient = gradient[:len(local)]
 	base := p.base[:len(local)]

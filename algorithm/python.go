@@ -19,7 +19,8 @@ func init() {
 }
 
 // Python is an algorithm whose server is a class in Python: it weighs the updates of a round, or moves
-// the model by their mean, or both. What it does not say is as in [FedAvg] with rate 1.
+// the model by their mean, or both. Where the class lacks one of these methods, [FedAvg] with rate 1
+// stands in for it.
 type Python struct {
 	policy.Python
 	Vectors int `key:"vectors" default:"0" range:"[0,8]" help:"vectors as long as the model that the server keeps from round to round"`
@@ -79,7 +80,7 @@ func (a Python) Weigh(weights []float64, steps, staleness []int) (list []float64
 	return list, scale
 }
 
-// String says the algorithm in a summary.
+// String returns the algorithm's name, with its class, for a summary.
 func (a Python) String() string { return fmt.Sprintf("python (%v)", a.Python) }
 
 // pythonServer is the server half of [Python].
@@ -90,8 +91,9 @@ type pythonServer struct {
 	delta []float64
 }
 
-// Apply implements [ServerOptimizer]. The class reads the mean update and writes the model and the
-// state. A model or state with a value that is not finite is refused.
+// Apply implements [ServerOptimizer]: the class reads the mean update, and writes the model and the
+// state in place. A failure of the class, or a state with a value that is not finite, is reported to the
+// policy's process, which ends the run. Where no process is bound, it averages.
 func (s *pythonServer) Apply(model []float32, sum []int64, scale float64) {
 	checkLengths(len(model), len(sum), len(sum))
 	if s.policy.Asker() == nil {

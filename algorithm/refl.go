@@ -41,18 +41,16 @@ func (a REFL) Weigh(weights []float64, steps, staleness []int) ([]float64, float
 	return Staleness{1}.Weigh(weights, steps, staleness)
 }
 
-// Join adds the stale updates to sum, which is that of the fresh ones with fresh of all weights. A
-// stale update counts by its age and by how much it differs from the fresh ones, over the first
-// trainable values. It returns the weights, which sum to 1: of each stale update and, last, of the
-// fresh ones.
+// Join implements [StaleWeigher]: a stale update counts by its age, and by how much it differs from the
+// fresh ones over the first trainable values.
 func (a REFL) Join(sum []int64, trainable int, fresh float64, stale []Stale) []float64 {
 	distances := make([]float64, len(stale))
 	list := make([]float64, len(stale)+1)
 	for i, s := range stale {
 		distances[i] = SquaredDistance(s.Update[:trainable], sum[:trainable])
 	}
-	// (û − u_s)/(n + 1) is what is between û and the mean with u_s, so that all but
-	// this distance cancels in Λ_s/Λ_max.
+	// The mean with u_s differs from û by (û − u_s)/(n + 1). In Λ_s/Λ_max all factors but this distance
+	// cancel.
 	largest := slices.Max(distances)
 	for i, s := range stale {
 		ratio := 0.0
@@ -76,15 +74,14 @@ func (a REFL) Join(sum []int64, trainable int, fresh float64, stale []Stale) []f
 	return list
 }
 
-// StaleWeigher is an algorithm that looks at stale updates one by one, where a round has
-// fresh ones, too.
+// StaleWeigher is an algorithm that weighs each stale update of a round by how it compares with the
+// fresh ones of that round.
 type StaleWeigher interface {
 	Algorithm
-	// Join adds stale updates to the exact sum of the fresh ones, whose weights come to
-	// 1 in it. fresh is the fresh ones' share of all weights. The first
-	// trainable parameters decide; the others are added with the same weights. It
-	// returns the weights, which sum to 1: of each stale update, and last of the fresh ones
-	// together.
+	// Join adds stale updates to sum, in place. Before, sum is the exact sum of the round's fresh updates,
+	// whose weights in it sum to 1; fresh is their share of all weights. The weights follow from the
+	// first trainable parameters, and the others are added with the same ones. Join returns the weights,
+	// which sum to 1: that of each stale update and, last, that of the fresh ones together.
 	Join(sum []int64, trainable int, fresh float64, stale []Stale) (weights []float64)
 }
 
@@ -92,9 +89,9 @@ type StaleWeigher interface {
 type Stale struct {
 	// Update is the update as an exact sum of weight 1.
 	Update []int64
-	// Share is the update's share of all weights: those of the stale updates and that of the fresh
-	// ones together come to 1.
-	Share     float64
+	// Share is the update's share of all weights of the round, those of the fresh updates included.
+	Share float64
+	// Staleness is the number of aggregations since the model from which its client started.
 	Staleness int
 }
 
@@ -115,8 +112,8 @@ func scaleSum(dst, sum []int64, w float64) {
 	}
 }
 
-// Fading is e^-r for 0 <= r <= 1, from its series: sums and products are rounded alike
-// on every machine, which math.Exp does not promise.
+// Fading returns e^-r for 0 <= r <= 1 by 20 terms of its series, whose remainder is below what float64
+// resolves. Sums and products are rounded alike on every machine, which math.Exp does not promise.
 func Fading(r float64) float64 {
 	sum := 1.0
 	for k := 20.0; k > 0; k-- {

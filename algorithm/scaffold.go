@@ -43,6 +43,7 @@ func (Scaffold) Weigh(weights []float64, _, _ []int) ([]float64, float64) { retu
 // Client implements [Algorithm].
 func (Scaffold) Client(params int) Client { return &drift{drift: make([]float32, params)} }
 
+// drift is the client half of [Scaffold], with what Start has been given.
 type drift struct {
 	base, mean, state []float32
 	// drift is c − c_i, which does not change during a task.
@@ -69,15 +70,15 @@ func (d *drift) Correct(local, gradient []float32) {
 	}
 }
 
-// End implements [Client]: it returns c_i⁺ of option II, the client's next control variate. It
-// follows from the way that the local model has gone in this many steps of this rate.
+// End implements [Client]: it returns c_i⁺ of option II, the client's next control variate, which
+// contains (x − y)/(K η), the mean gradient of the K local steps.
 func (d *drift) End(local []float32, steps int, rate float64) []float32 {
 	next := make([]float32, len(d.base))
-	// way is K η, with η rounded to float32 as the steps have it.
-	way := float64(float64(steps) * float64(float32(rate)))
+	// The local steps use η rounded to float32.
+	stepsTimesRate := float64(float64(steps) * float64(float32(rate)))
 	for i := range next {
-		moved := (float64(d.base[i]) - float64(local[i])) / way
-		next[i] = float32(float64(d.state[i]) - float64(d.mean[i]) + moved)
+		meanGradient := (float64(d.base[i]) - float64(local[i])) / stepsTimesRate
+		next[i] = float32(float64(d.state[i]) - float64(d.mean[i]) + meanGradient)
 	}
 	return next
 }

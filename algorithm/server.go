@@ -15,8 +15,8 @@ import (
 // rounded by itself, and rounded once to float32 at the end: the result is the
 // same on every machine.
 type ServerOptimizer interface {
-	// Apply moves the model and the optimiser's own state by one round. It
-	// panics when a length is not that of New.
+	// Apply moves the model and the optimiser's own state by one round, in place. It
+	// panics when a length is not the number of parameters given to [Algorithm].Server.
 	Apply(model []float32, sum []int64, scale float64)
 	// State lists the optimiser's vectors, one value a parameter, in a fixed
 	// order. They are the optimiser's own: valid until the next Apply or Restore.
@@ -26,7 +26,8 @@ type ServerOptimizer interface {
 	Restore(state [][]float64) error
 }
 
-// Delta is Δ of one parameter. Scaling by 2^-44 is exact, scaling by 1 too.
+// Delta returns Δ of one parameter, in the units of the model, from its exact sum s. Only s itself, if it
+// needs more than 53 bits, and a scale other than 1 are rounded.
 func Delta(s int64, scale float64) float64 {
 	return float64(float64(float64(s)*(1./Unit)) * scale)
 }
@@ -98,8 +99,8 @@ func (p *partly) State() (state [][]float64) {
 	return state
 }
 
-// Restore implements [ServerOptimizer]: it takes vectors of the length of the whole model, and
-// hands on their trained values. The values behind those are not part of the state.
+// Restore implements [ServerOptimizer]: it takes vectors of the length of the whole model, and passes
+// their trained values to the optimiser. The values behind those are ignored.
 func (p *partly) Restore(state [][]float64) error {
 	trained := make([][]float64, len(state))
 	for i, v := range state {

@@ -45,7 +45,8 @@ func (Streaming) Needs() registry.Needs {
 // Weigh implements [Algorithm]: no update is stale where rounds do not overlap.
 func (Streaming) Weigh(weights []float64, _, _ []int) ([]float64, float64) { return weights, 1 }
 
-// Copy is how many values a client's copy takes: the last one says after how many rounds it is.
+// Copy returns how many values a client keeps from task to task: its copy of the params parameters and,
+// last, how many rounds had made the model when its latest task began.
 func (Streaming) Copy(params int) int { return params + 1 }
 
 // Span returns the part of the parameters, from start to end-1, that clients send in the round that
@@ -62,11 +63,13 @@ func (s Streaming) Server(params int) ServerOptimizer {
 	return &streamed{momentum: momentum{outer, make([]float64, params)}, options: s}
 }
 
-// streamed moves one fragment.
+// streamed is the server half of [Streaming]: a momentum for the whole model, of which each round moves
+// one fragment.
 type streamed struct {
 	momentum
 	options Streaming
-	rounds  uint64
+	// rounds is how many rounds have made the model.
+	rounds uint64
 }
 
 // After notes how many rounds have made the model, which decides the fragment that moves next.
@@ -80,14 +83,16 @@ func (s *streamed) Apply(model []float32, sum []int64, scale float64) {
 	part.Apply(model[start:end], sum[start:end], scale)
 }
 
-// HasControlVariates reports whether an algorithm's clients keep control variates, whose changes
-// follow the updates.
+// HasControlVariates reports whether an algorithm's clients keep control variates, and send the change of
+// theirs behind the update.
 func HasControlVariates(a Algorithm) bool {
+	// The clients of Streaming keep a copy of the model instead, which they do not send.
 	_, copies := a.(Streaming)
 	return registry.NeedsOf(a).ClientState && !copies
 }
 
-// After tells the server, if it goes by that, how many rounds have made the model.
+// After sets how many rounds have made the model, for a server half whose step depends on it; others
+// ignore it. It is called before Apply.
 func (i *Instance) After(rounds uint64) {
 	if s, ok := i.Server.(interface{ After(uint64) }); ok {
 		s.After(rounds)

@@ -9,7 +9,7 @@ const (
 	// Unit is the unit of sums: a weighted difference of 1.
 	Unit = 1 << 44
 
-	// MaxDifference is the first |x_c − x| that is refused.
+	// MaxDifference is the smallest |x_c − x| that is refused.
 	MaxDifference = 1 << 17
 
 	// Limit is the largest magnitude of an element of a sum. Two such
@@ -86,9 +86,10 @@ func Merge(dst, partial []int64) error {
 	if len(dst) != len(partial) {
 		panic("algorithm: Merge of slices of different lengths")
 	}
-	// Where a partial sum and the result are both in ±2^61, the sum before is in
-	// Limit, too. That needs no branch an element and is all that happens in
-	// practice; the rest is looked at again.
+	// The first pass adds and, without a branch for each element, finds out whether all partial sums and
+	// results are in ±2^61, as they are in practice: adding 2^61 to such a number gives one below 2^62 as
+	// an unsigned one. The sums before were then within Limit, too. Otherwise a second pass looks at
+	// each element.
 	const half = 1 << 61
 	bits := uint64(0)
 	for i, p := range partial {

@@ -16,27 +16,28 @@ type ClientState struct {
 	Values []float32
 }
 
-// ClientStates keeps a vector of every client that took part. It begins with the client's c_i, of
-// which the mean c is kept, too, over a population of N: SCAFFOLD's control variates
-// (Karimireddy et al. 2020). A round of clients with c_i⁺ moves it by
+// ClientStates keeps a vector for each client that took part. With SCAFFOLD (Karimireddy et al. 2020) the
+// vector begins with the client's control variate c_i, and the mean c of all c_i over the population of N
+// clients is kept, too. A round whose clients have the next variates c_i⁺ moves the mean by
 //
 //	c ← c + 1/N Σ (c_i⁺ − c_i),
 //
 // summed exactly as models are: each term has the weight 1/N.
 //
-// The residuals of compressed updates are kept in its place in the same way, and have no
-// mean: c is empty, and a round has no sum for it. What local steps remember follows either, or
-// stands alone.
+// With error feedback the vector begins with the client's residual of compressed updates, of which there
+// is no mean: c is empty, and a round has no sum for it. The values that local steps remember come last,
+// or are all that a vector has.
 type ClientStates struct {
 	// width is the length of a client's vector, and population the number of clients.
 	width, population int
 	// server is the server's control variate c, empty if there is none.
-	server  []float64
+	server []float64
+	// clients are the states of the clients, by number, whose vectors are not all 0.
 	clients map[int]ClientState
 }
 
-// NewClientStates makes the states of a population of clients, all zero. A vector has params values of which
-// the mean is kept, 0 for none, and further values behind them.
+// NewClientStates makes the states of a population of clients, all zero. A vector has params values, of
+// which the mean is kept, and further values behind them; params is 0 if no mean is kept.
 func NewClientStates(params, further, population int) *ClientStates {
 	return &ClientStates{
 		width:      params + further,
@@ -49,7 +50,7 @@ func NewClientStates(params, further, population int) *ClientStates {
 // Width is the length of a client's vector.
 func (v *ClientStates) Width() int { return v.width }
 
-// Residuals reports whether the vectors have no mean.
+// Residuals reports whether no mean of the vectors is kept, as for all but control variates.
 func (v *ClientStates) Residuals() bool { return len(v.server) == 0 }
 
 // Kind is what the vectors are called in messages.
@@ -80,12 +81,12 @@ func (v *ClientStates) Server() []float32 {
 	return c
 }
 
-// Client is c_i; its values are nil while it is zero.
+// Client returns the state of the client with this number; its values are nil while all are zero.
 func (v *ClientStates) Client(client int) ClientState { return v.clients[client] }
 
-// Update ends a round: sum is the exact sum of the differences of the
-// variates of the clients that took part, next their new variates, which are
-// kept and must not be written to again. It panics when lengths differ.
+// Update ends a round: clients are those that took part, and next their new states, which are kept and
+// must not be written to again. sum is the exact sum of the changes of their control variates, empty
+// where no mean is kept. It panics when lengths differ.
 func (v *ClientStates) Update(sum []int64, clients []int, next []ClientState) {
 	if len(sum) != len(v.server) || len(clients) != len(next) {
 		panic("algorithm: Update of slices of different lengths")

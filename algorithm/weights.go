@@ -32,9 +32,9 @@ func BySamples(samples []int) ([]float64, error) {
 	return weights, nil
 }
 
-// FillUnreported replaces each number of samples that is 0, which stands for a client that does not
-// tell it, by the rounded mean of those that are told, so that such a client neither dominates nor
-// vanishes. If none is told, all become 1. It changes the list and returns it.
+// FillUnreported replaces each 0 in samples, which stands for a client that does not report its number of
+// samples, by the rounded mean of the reported ones, so that such a client neither dominates nor
+// vanishes. If no client reports one, all become 1. It changes the list and returns it.
 func FillUnreported(samples []int) []int {
 	sum := 0
 	reported := 0

@@ -11,9 +11,9 @@ import (
 // bound/norm (norm thresholding, Sun et al. 2019, section 4). It holds no state and may be
 // shared.
 type Clip interface {
-	// Bound returns the bound of a round whose updates have these norms, in the order of
-	// their tasks, at least one. memory is what the round before returned to be remembered,
-	// nil in the first one, and not to be changed. A memory is of finite numbers, none below 0.
+	// Bound returns the bound of a round with at least one update; norms are those of its updates in
+	// the order of their tasks. memory is the next of the round before, nil in the first round, and must
+	// not be changed. next is the memory of the following round: finite numbers, none below 0.
 	Bound(memory, norms []float64) (bound float64, next []float64)
 }
 
@@ -28,8 +28,8 @@ type Clipper struct {
 }
 
 // Factors returns the bound of a round whose updates have these norms, in the order of their tasks, and
-// the factor of each update that makes it no longer than the bound. next is what [Clipper.Advance]
-// takes when the round counts; nil where nothing is remembered.
+// the factor of each update, at most 1, that makes it no longer than the bound. Without a rule or an
+// update the bound is infinite. next is for [Clipper.Advance], if the round counts.
 func (c *Clipper) Factors(norms []float64) (bound float64, factors, next []float64) {
 	factors = make([]float64, len(norms))
 	bound = math.Inf(1)
@@ -45,8 +45,8 @@ func (c *Clipper) Factors(norms []float64) (bound float64, factors, next []float
 	return bound, factors, next
 }
 
-// Clip shortens the updates of a round. It returns what [Clipper.Advance] takes when the round
-// counts.
+// Clip shortens the updates of a round, in place, to the bound. It returns next for [Clipper.Advance], if
+// the round counts.
 func (c *Clipper) Clip(updates [][]int64) (next []float64) {
 	if c.Rule == nil {
 		return nil
@@ -58,8 +58,8 @@ func (c *Clipper) Clip(updates [][]int64) (next []float64) {
 	return next
 }
 
-// Advance ends a round: next is remembered from here on. If it is nil nothing changes, as after a
-// round without updates.
+// Advance ends a round: next becomes the memory. If it is nil the memory stays, as after a round without
+// updates.
 func (c *Clipper) Advance(next []float64) {
 	if next != nil {
 		c.memory = next

@@ -11,11 +11,12 @@ func init() {
 	Clips.Register("median", "a multiple of the last updates' median norm", MedianNorm{})
 }
 
-// MedianNorm bounds updates by a multiple of the median norm of the last ones, those of the
-// round included; of an even number it is the lower of the middle two, so that one liar
-// beside one other client does not raise it. Updates of norm 0 say nothing and are left out.
-// What is remembered are the norms as they were sent: with clipped ones the bound could only fall
-// where Times is 1. Liars move it only where they are half of what is remembered.
+// MedianNorm bounds updates by a multiple of the median norm of the latest updates, those of the
+// round included. Of an even number of norms the median is the lower of the middle two, so that one
+// Byzantine client beside one honest one does not raise it. Updates of norm 0 are left out.
+// The memory holds the norms as they were sent: with clipped ones the bound could only fall
+// where Times is 1. Byzantine clients can move the median beyond the honest norms only if at least half
+// of the norms are theirs.
 type MedianNorm struct {
 	Times   float64 `key:"times" default:"10" range:"[1,1e6]" help:"multiple of the median norm that an update may have"`
 	Updates int     `key:"updates" default:"100" range:"[1,100000]" help:"accepted updates before the round that count"`

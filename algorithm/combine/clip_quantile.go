@@ -36,12 +36,14 @@ func (q Quantile) Bound(memory, norms []float64) (bound float64, next []float64)
 		}
 	}
 	exponent := float64(q.Rate * (float64(short)/float64(len(norms)) - q.Quantile))
+	// Fading is e^-r for r of 0 to 1 alone, so e^r for a negative exponent is 1 over it.
 	moved := bound * algorithm.Fading(exponent)
 	if exponent < 0 {
 		moved = bound / algorithm.Fading(-exponent)
 	}
-	return bound, []float64{min(max(moved, leastBound), mostBound)}
+	return bound, []float64{min(max(moved, minBound), maxBound)}
 }
 
-// A bound that is followed stays a number, and can come back.
-const leastBound, mostBound = 1e-12, 1e12
+// The bound of [Quantile] stays within these limits, so that it neither becomes 0 or infinite nor takes
+// too many rounds to return.
+const minBound, maxBound = 1e-12, 1e12

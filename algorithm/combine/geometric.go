@@ -29,23 +29,22 @@ type GeometricMedian struct {
 	Smoothing  float64 `key:"smoothing" default:"1e-6" range:"(0,1e6]" help:"least distance that a step divides by"`
 }
 
-// Combine implements [Rule]: it writes the geometric median of the updates, weighted, into dst. It
-// is a mean with the weights λ, which are small for updates that are far away and with which
-// buffers are averaged, too.
+// Combine implements [Rule]: it writes the weighted geometric median of the updates into dst. That is a
+// mean with the weights λ, which are small for updates that are far away. The shares are these λ.
 func (g GeometricMedian) Combine(dst []int64, updates [][]int64, weights []float64) (shares []float64) {
 	distances := squaredDistances(updates)
 	shares = weights
 	moved := 1.0
 	// The iteration ends when no λ changes much any more.
-	for i := 0; i < g.Iterations && moved > still; i++ {
+	for i := 0; i < g.Iterations && moved > convergedBelow; i++ {
 		shares, moved = g.step(distances, weights, shares)
 	}
 	mix(dst, updates, shares)
 	return shares
 }
 
-// still is the change of a share below which the algorithm has come to its end.
-const still = 1e-13
+// convergedBelow is the change of the shares in one step at or below which the algorithm has converged.
+const convergedBelow = 1e-13
 
 // step makes one step of Weiszfeld's algorithm: from the present λ, shares, it returns the next
 // ones and the largest change of any of them. distances are the squared distances of each two

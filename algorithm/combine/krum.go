@@ -23,7 +23,8 @@ type Krum struct {
 	countsOnce
 }
 
-// Validate refuses a number of updates in which Krum does not withstand the Byzantine ones.
+// Validate refuses a number of updates for which Krum does not tolerate the Byzantine share: the paper
+// requires n > 2f + 2.
 func (k Krum) Validate(updates int) error { return k.check("krum", updates, 3) }
 
 // Combine implements [Rule]: it copies the update with the least score into dst, and gives it the
@@ -45,8 +46,8 @@ type MultiKrum struct {
 	countsOnce
 }
 
-// Validate refuses a number of updates in which the rule does not withstand the Byzantine ones, or that
-// is less than Keep.
+// Validate refuses a number of updates for which the rule does not tolerate the Byzantine share, as
+// [Krum], or that is less than Keep.
 func (k MultiKrum) Validate(updates int) error {
 	if k.Keep > updates {
 		return registry.Errorf(
@@ -82,8 +83,8 @@ func (k MultiKrum) Combine(dst []int64, updates [][]int64, weights []float64) (s
 	return factors
 }
 
-// rank returns the indices of the updates from the least score on. The score of an update is the
-// sum of the squared distances to its nearest n-f-2 others, at least one, if f of n updates may be
+// rank returns the indices of the updates in ascending order of their scores. The score of an update is
+// the sum of the squared distances to its nearest n-f-2 others, at least one, if f of n updates may be
 // false.
 func (l Byzantine) rank(updates [][]int64) []int {
 	n := len(updates)
@@ -99,7 +100,8 @@ func (l Byzantine) rank(updates [][]int64) []int {
 	return ascending(scores)
 }
 
-// ascending lists the places of values from the least one on; of equal ones the first goes before.
+// ascending returns the indices of values in ascending order of the values; equal ones stay in their
+// order.
 func ascending(values []float64) []int {
 	order := make([]int, len(values))
 	for i := range order {

@@ -36,8 +36,8 @@ func (m NNM) then() Rule {
 	return TrimmedMean{Byzantine: m.Byzantine}
 }
 
-// Validate refuses a number of updates in which the rule behind the mixing does not withstand the
-// Byzantine ones.
+// Validate refuses a number of updates for which the rule that combines the mixed ones does not tolerate
+// the Byzantine share.
 func (m NNM) Validate(updates int) error {
 	if v, ok := m.then().(interface{ Validate(updates int) error }); ok {
 		return v.Validate(updates)
@@ -45,8 +45,8 @@ func (m NNM) Validate(updates int) error {
 	return m.check("nnm", updates, 1)
 }
 
-// Needs are those of a rule that counts each update once, and of the one behind the mixing: few
-// values of a mean of thinned updates are whole.
+// Needs says that updates count equally, that the mixed updates take memory beside them, and that
+// updates must be whole if the rule that combines the mixed ones needs that.
 func (m NNM) Needs() registry.Needs {
 	return registry.Needs{EqualWeight: true, Copy: true, Whole: registry.NeedsOf(m.then()).Whole}
 }

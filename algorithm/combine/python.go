@@ -30,7 +30,7 @@ func (p Python) Needs() registry.Needs { return registry.Needs{EqualWeight: true
 const maxUnits = 1 << 61
 
 // Combine implements [Rule]: the Python class writes the combined update into dst and returns
-// shares for the buffers, or none. Without a bound process it is the weighted mean. An answer that
+// shares for the buffers, or none. Where no process is bound, dst is the weighted mean. An answer that
 // is out of range is reported as a failure, which ends the run.
 func (p Python) Combine(dst []int64, updates [][]int64, weights []float64) (shares []float64) {
 	if p.Asker() == nil {
@@ -72,5 +72,5 @@ func (p Python) Combine(dst []int64, updates [][]int64, weights []float64) (shar
 	return shares
 }
 
-// String says the rule in a summary.
+// String returns the rule in words, for a summary.
 func (p Python) String() string { return fmt.Sprintf("as %v says", p.Python) }

@@ -11,21 +11,21 @@ import (
 
 // Rule makes one update of those of a round. It holds no state and may be shared.
 //
-// A rule sees the trained values of a model alone, so that its lengths and distances are of those.
-// Buffers, such as a batch norm's running variance, grow with the square of a feature's scale and
-// would outweigh them. They are averaged beside the rule, with the shares that it returns.
+// A rule sees the trained values of a model alone. Buffers, such as a batch norm's running variance, grow
+// with the square of a feature's scale and would outweigh those in norms and distances. They are averaged
+// by the caller, with the shares that the rule returns.
 type Rule interface {
-	// Combine sets dst to the rule's update. Every update has the length of dst; they are in units
-	// of 2^-44, below 2^61 in magnitude, at least one, in the order of their tasks, and not
-	// changed. weights are the algorithm's, not negative, and sum to 1.
+	// Combine sets dst to the rule's update. There is at least one update; each has the length of dst,
+	// values in units of 2^-44 below 2^61 in magnitude, and must not be changed. The updates are in the
+	// order of their tasks. weights are those of the algorithm, not negative, and sum to 1.
 	//
 	// shares are the weights with which the updates' buffers are averaged, not negative and with the
-	// sum 1, such as 0 for an update that the rule has not chosen; nil means the algorithm's.
+	// sum 1, such as 0 for an update that the rule has not chosen; nil stands for weights.
 	Combine(dst []int64, updates [][]int64, weights []float64) (shares []float64)
 }
 
-// ByValue is a rule that works value by value. What it makes of one value does not depend on the
-// others, so it combines buffers, too: its result lies between the values that clients sent.
+// ByValue marks a rule that combines each value of the updates without regard to the others. Such a rule
+// combines buffers, too, since the result of each lies between the values that clients sent.
 type ByValue interface {
 	Rule
 	ByValue()
@@ -34,20 +34,20 @@ type ByValue interface {
 // Rules are those that a configuration can name.
 var Rules = registry.New[Rule]("combining rule", "rule")
 
-// Byzantine is how many of a round's updates a rule stands.
+// Byzantine is the option that says how many of a round's updates may be false, which a rule tolerates.
 type Byzantine struct {
 	Share float64 `key:"liars" default:"0.2" range:"[0,0.5)" help:"part of a round's updates that may be false"`
 }
 
 // Count is how many of n updates may be false: the share of them, rounded up.
 func (l Byzantine) Count(n int) int {
-	// A share is written in decimals, so 0.07 of 100 must be 7.
+	// 0.07 in float64 times 100 is a little more than 7, which must not become 8.
 	const rounding = 1e-9
 	return int(math.Ceil(float64(l.Share*float64(n)) - rounding))
 }
 
-// check returns an error if a round of this many updates has too many false ones, f, for a rule.
-// The rule needs at least 2f + extra updates. rule is the rule's name.
+// check returns a [*registry.OptionError] unless a round of this many updates, of which f may be false,
+// has at least the 2f + extra that the rule needs. rule is the rule's name.
 func (l Byzantine) check(rule string, updates, extra int) error {
 	if f := l.Count(updates); updates < 2*f+extra {
 		return registry.Errorf("liars", "%g of %d updates are %d, with which %s needs %d updates or more (lower "+
@@ -56,21 +56,21 @@ func (l Byzantine) check(rule string, updates, extra int) error {
 	return nil
 }
 
-// countsOnce says that a rule counts each update once, so that nobody has two voices who claims
-// to have twice the samples.
+// countsOnce is embedded by rules that count each update once: a client that claims twice the samples
+// has no more influence than another.
 type countsOnce struct{}
 
 // Needs says that updates are weighted equally.
 func (countsOnce) Needs() registry.Needs { return registry.Needs{EqualWeight: true} }
 
-// perParameter is once of a rule that works parameter by parameter, of whose values few would be
-// left after compression.
+// perParameter is embedded by rules that count each update once and combine each parameter without regard
+// to the others. After a compression that thins updates out, most values of a parameter would be 0.
 type perParameter struct{}
 
 // ByValue implements [ByValue].
 func (perParameter) ByValue() {}
 
-// Needs implements [registry.Needs] of a component.
+// Needs says that updates are weighted equally and not thinned out.
 func (perParameter) Needs() registry.Needs { return registry.Needs{EqualWeight: true, Whole: true} }
 
 // mix sets dst to the sum of the updates, each times its factor from 0 to 1 and rounded to
@@ -88,8 +88,8 @@ func mix(dst []int64, updates [][]int64, factors []float64) {
 	})
 }
 
-// byParameter sets each value of dst to what of makes of the updates' values there, which
-// it may put into another order.
+// byParameter sets each value of dst to f of the values that the updates have there. f may reorder the
+// slice that it is given.
 func byParameter(dst []int64, updates [][]int64, f func(values []int64) int64) {
 	parallel(len(dst), func(start, end int) {
 		values := make([]int64, len(updates))
@@ -140,8 +140,10 @@ func squaredDistances(updates [][]int64) [][]float64 {
 		for k := start; k < end; k++ {
 			i := k / n
 			j := k % n
-			// Of (i, j) and (j, i) one is calculated, so that each core gets about as many.
-			if (i+j)%2 == 0 == (i > j) || i == j {
+			// Only one of (i, j) and (j, i) is calculated. Which one alternates like the squares of a
+			// chessboard, so that each core has about as many to do.
+			calculatedAsJI := (i+j)%2 == 0 == (i > j)
+			if calculatedAsJI || i == j {
 				continue
 			}
 			square := algorithm.SquaredDistance(updates[i], updates[j])

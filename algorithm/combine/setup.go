@@ -30,19 +30,19 @@ type Setup struct {
 	stretches bool
 }
 
-// ForAlgorithm is the setup of a run with an algorithm, which may look at single updates.
+// ForAlgorithm returns the setup for a run with algorithm a, whose step may depend on single updates.
 func (s Setup) ForAlgorithm(a algorithm.Algorithm) Setup {
 	_, s.stretches = a.(algorithm.Stretching)
 	return s
 }
 
-// MinDeviceUpdates is how many updates of devices a rule needs: with one of them false three are left,
-// of which two that are alike outvote the third.
+// MinDeviceUpdates is the smallest number of updates of devices that a rule combines: of four updates of
+// which one is false three are left, and two of those that agree outvote the third.
 const MinDeviceUpdates = 4
 
-// Privately is the setup of a run with differential privacy, whose updates have a largest
-// norm; 0: it has none. One bound is known before the run, and no other counts: one that
-// follows from updates would let a client change what others' come to.
+// Privately returns the setup for a run with differential privacy, which clips updates to norm; it returns
+// s itself if norm is 0, for a run without privacy. That fixed bound replaces the others, as those may
+// follow from updates: one client could then change how others' updates are clipped.
 func (s Setup) Privately(norm float64) Setup {
 	if norm > 0 {
 		s.Clip = Fixed{Norm: norm}
@@ -54,11 +54,12 @@ func (s Setup) Privately(norm float64) Setup {
 	return s
 }
 
-// PerClient reports whether every update is wanted by itself.
+// PerClient reports whether the run needs every client's update by itself, not only their sum.
 func (s Setup) PerClient() bool { return s.Rule != nil || s.Clip != nil || s.stretches }
 
-// Bytes returns the memory that a round of this many updates takes at the coordinator: 8 bytes for
-// each parameter of each update, and for each one of the copies that the rule makes.
+// Bytes returns the memory in bytes that single updates take at the coordinator in a round of this many: 8
+// for each parameter of each update, twice that for a rule that makes a copy, and 0 where only the sum is
+// needed. The result is at most math.MaxInt64.
 func (s Setup) Bytes(params, updates int) int64 {
 	bytes := float64(8 * float64(params) * float64(updates))
 	if registry.NeedsOf(s.Rule).Copy {
@@ -73,14 +74,14 @@ func (s Setup) Bytes(params, updates int) int64 {
 	return int64(bytes)
 }
 
-// DeviceBytes returns the memory that a round with updates of this many devices takes at the
-// coordinator if a rule combines the devices' updates.
+// DeviceBytes returns the memory in bytes that the updates of this many devices take at the coordinator in
+// a round. It is 0 where no rule combines the devices' updates.
 func (s Setup) DeviceBytes(params, devices int) int64 {
 	return Setup{Rule: s.DeviceRule}.Bytes(params, devices)
 }
 
-// CheckBytes returns a [*registry.OptionError] when such rounds would pass a limit in bytes,
-// some of which other state takes.
+// CheckBytes returns a [*registry.OptionError] if rounds of this many updates would take more than limit
+// bytes, of which other state takes up taken.
 func (s Setup) CheckBytes(params, updates int, taken, limit int64) error {
 	n := s.Bytes(params, updates)
 	if n == 0 || n <= limit-taken {
@@ -170,8 +171,9 @@ func (s Setup) Check(a algorithm.Algorithm, c algorithm.Compression) error {
 	return nil
 }
 
-// Apply makes one update of the trained values of a round's updates, by the rule or by the weights.
-// Where the weights sum to less than 1, as those of stale updates may, it is as much shorter.
+// Apply sets dst to one update made of the trained values of a round's updates: the rule's, or their
+// weighted sum without a rule. The weights of stale updates may sum to less than 1. The rule's update is
+// then multiplied by that sum.
 //
 // It returns the weights with which the updates' buffers are averaged, whose sum is that of weights.
 func (s Setup) Apply(dst []int64, updates [][]int64, weights []float64) (bufferWeights []float64) {
@@ -208,7 +210,7 @@ func sumOf(weights []float64) (sum float64) {
 	return sum
 }
 
-// sumsToLess reports whether weights with this sum sum to less than 1, and not to 1 but for rounding.
+// sumsToLess reports whether total, a sum of weights, is less than 1 by more than rounding.
 func sumsToLess(total float64) bool {
 	const rounding = 1e-9
 	return total < 1-rounding

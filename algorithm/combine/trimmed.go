@@ -23,7 +23,7 @@ type TrimmedMean struct {
 	perParameter
 }
 
-// Validate refuses a number of updates of which none would be left.
+// Validate refuses a number of updates of which none would be left without the trimmed ones.
 func (t TrimmedMean) Validate(updates int) error { return t.check("trimmed_mean", updates, 1) }
 
 // Combine implements [Rule]: for each parameter it writes the mean of the values that are left

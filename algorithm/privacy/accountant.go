@@ -7,11 +7,12 @@ import (
 	"fedpace/internal/portable"
 )
 
-// Draw is how a round's clients come about.
+// Draw is how the clients of a round are drawn, as far as privacy depends on it.
 type Draw struct {
 	// Rate is the probability that a client is in a round; 1 where it may be in all.
 	Rate float64
-	// Displaces says that a client more takes the place of another one.
+	// Displaces says that an additional client in a round takes the place of another one, as in cohorts
+	// of a fixed size.
 	Displaces bool
 }
 
@@ -21,7 +22,7 @@ type Draw struct {
 type Accountant struct {
 	multiplier float64
 	draw       Draw
-	// effective is the noise relative to how far one client more moves the sum.
+	// effective is the deviation of the noise relative to how far one additional client moves the sum.
 	effective float64
 	// divergence holds the cost of one round for each order.
 	divergence []float64
@@ -56,13 +57,14 @@ var orders = func() (list []float64) {
 	return append(list, 80, 96, 128, 192, 256, 384, 512, 768, 1024)
 }()
 
-// Epsilon is such that rounds are (epsilon, delta)-differentially private together, to six
-// digits, rounded up; 0 of no round.
+// Epsilon returns the epsilon for which this many rounds together are (epsilon, delta)-differentially
+// private, rounded up to six digits. It is 0 for no rounds.
 func (a *Accountant) Epsilon(rounds int, delta float64) float64 {
 	if rounds <= 0 {
 		return 0
 	}
-	// Whoever knows the draws sees Gaussian mechanisms: an update moves, or two differ.
+	// To someone who knows the draws each round is a Gaussian mechanism. The epsilon of that is exact if
+	// the rate is 1, and a bound otherwise.
 	minEpsilon := gaussianEpsilon(math.Sqrt(float64(rounds))/a.effective, delta)
 	for i, order := range orders {
 		minEpsilon = min(minEpsilon, convert(float64(rounds)*a.divergence[i], order, delta))
@@ -70,9 +72,9 @@ func (a *Accountant) Epsilon(rounds int, delta float64) float64 {
 	return RoundUp(minEpsilon)
 }
 
-// Poisson is the epsilon of rounds that each client joins with the probability Rate by
-// itself. It is what other work reports for the same clip, noise and rate; for cohorts of a
-// fixed size it is not a bound.
+// Poisson returns the epsilon of rounds that each client joins independently with the probability Rate. It
+// is what other work reports for the same clip, noise and rate; for cohorts of a fixed size it is not a
+// bound.
 func (a *Accountant) Poisson(rounds int, delta float64) float64 {
 	return NewAccountant(a.multiplier, Draw{Rate: a.draw.Rate}).Epsilon(rounds, delta)
 }
@@ -94,13 +96,13 @@ func (a *Accountant) Rounds(epsilon, delta float64, limit int) int {
 	return low
 }
 
-// Divergence is the Rényi divergence of an order above 1 of
-// (1−q) N(0, σ²) + q N(1, σ²) from N(0, σ²), the sampled Gaussian mechanism's,
-// ln A(α) / (α−1). With q = 1 it is α/(2σ²). Of a whole order
+// Divergence returns the Rényi divergence of an order α above 1 of
+// (1−q) N(0, σ²) + q N(1, σ²) from N(0, σ²), that of the sampled Gaussian mechanism:
+// ln A(α) / (α−1). With q = 1 it is α/(2σ²). For a whole order
 //
 //	A(α) = Σ_k C(α,k) (1−q)^(α−k) q^k e^(k(k−1)/(2σ²))
 //
-// (Mironov, Talwar, Zhang 2019, section 3.3); of another one it is an integral, see fraction.
+// (Mironov, Talwar, Zhang 2019, section 3.3); for any other order A(α) is an integral, see fraction.
 func Divergence(order, q, sigma float64) float64 {
 	switch {
 	case q == 1:
@@ -123,6 +125,7 @@ func fraction(order, q, sigma float64) float64 {
 	var terms []float64
 	largest := math.Inf(-1)
 	for z := float64(-12 * sigma); z < order+float64(12*sigma); z += step {
+		// The part between the two curves that is negligible is skipped.
 		if z > 12*sigma && z < order-float64(12*sigma) {
 			z = order - float64(12*sigma)
 		}
@@ -148,7 +151,7 @@ func fraction(order, q, sigma float64) float64 {
 // A − 1 is the sum of e^(…) − 1 in its place, without those of k = 0 and 1, which are 0:
 // nothing is lost where A is hardly above 1.
 func logMoment(order int, q, sigma float64) float64 {
-	// ln C(α, k), the largest ln term
+	// choose is ln C(α, k), and largest the largest term so far.
 	choose := 0.0
 	largest := math.Inf(-1)
 	terms := make([]float64, 0, order)
@@ -181,7 +184,8 @@ func logOfOneAnd(terms []float64, largest float64) float64 {
 	}
 }
 
-// convert gives the epsilon of a divergence of an order (Balle et al. 2020, Theorem 21).
+// convert returns the epsilon at delta that follows from a Rényi divergence of an order above 1
+// (Balle et al. 2020, Theorem 21).
 func convert(divergence, order, delta float64) float64 {
 	return max(0, divergence+math.Log1p(-1/order)-(math.Log(delta)+math.Log(order))/(order-1))
 }

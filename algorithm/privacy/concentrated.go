@@ -14,8 +14,9 @@ type DiscreteSum struct {
 	Values int
 }
 
-// gap bounds how far the sum of discrete Gaussians, which is none itself, is from one: it is the τ of
-// Kairouz, Liu and Steinke (2021), Proposition 14, 10 Σ e^(−2π²σ² k/(k+1)) for k from 1 to n − 1.
+// gap bounds how far the sum of the clients' discrete Gaussians is from a discrete Gaussian, which it is
+// only nearly: it returns the τ of Kairouz, Liu and Steinke (2021), Proposition 14,
+// 10 Σ e^(−2π²σ² k/(k+1)) for k from 1 to n − 1.
 func (s DiscreteSum) gap() float64 {
 	sum := 0.0
 	const enough = 1000
@@ -29,15 +30,15 @@ func (s DiscreteSum) gap() float64 {
 	return 10 * sum
 }
 
-// gapTerm is the term of a number of clients k in the gap.
+// gapTerm returns e^(−2π²σ² k/(k+1)), the term of k in the gap.
 func (s DiscreteSum) gapTerm(k int) float64 {
 	return math.Exp(-2 * math.Pi * math.Pi * s.Deviation * s.Deviation * float64(k) / float64(k+1))
 }
 
 // Ratio returns the ε for which one round's sum is ½ε²-concentrated differentially private: the
-// sensitivity over the deviation of the sum, and τ √d for the sum being no discrete Gaussian (Kairouz, Liu,
-// Steinke 2021, Proposition 14, the last of its bounds). 1 over it is what a noise multiplier is to the
-// Gaussian mechanism.
+// sensitivity over the deviation of the sum, plus τ √d, since the sum of discrete Gaussians is none itself
+// (Kairouz, Liu, Steinke 2021, Proposition 14, the last of its bounds). 1/Ratio corresponds to the noise
+// multiplier of the Gaussian mechanism.
 func (s DiscreteSum) Ratio() float64 {
 	return s.Sensitivity/(math.Sqrt(float64(s.Clients))*s.Deviation) + s.gap()*math.Sqrt(float64(s.Values))
 }
@@ -82,8 +83,8 @@ func ConcentratedEpsilon(ratio float64, rounds int, delta float64) float64 {
 	return RoundUp(at((low + high) / 2))
 }
 
-// SimpleEpsilon is the epsilon of the same by the formula ρ + 2 √(ρ ln 1/δ) (Bun and Steinke 2016,
-// Proposition 1.3), which is larger, to compare.
+// SimpleEpsilon returns the epsilon of the same rounds by the formula ρ + 2 √(ρ ln 1/δ) (Bun and Steinke
+// 2016, Proposition 1.3). It is larger than that of [ConcentratedEpsilon], and is there to compare.
 func SimpleEpsilon(ratio float64, rounds int, delta float64) float64 {
 	rho := float64(rounds) * ratio * ratio / 2
 	return RoundUp(rho + 2*math.Sqrt(rho*math.Log(1/delta)))

@@ -38,7 +38,7 @@ const smallestDeviation = 1 << 8
 
 // Grid returns the grid on which each client of a round rounds its update and adds its noise, such that
 // the noise of this many clients together has the deviation Noise times Clip. share is the weight of each
-// client in the sum. The error says that the noise is too little for the whole numbers of sums.
+// client in the sum. It is an error if the noise of one client would be too few units of sums.
 func (d Distributed) Grid(clients int, share float64) (Grid, error) {
 	// units is the deviation of one client's noise in units of sums.
 	units := d.Noise * d.Clip / math.Sqrt(float64(clients)) * share * algorithm.Unit
@@ -147,8 +147,9 @@ func discreteGaussian(source *rand.ChaCha8, sigma uint64) int64 {
 	}
 }
 
-// laplaceSize returns a number with a probability in proportion to e^(−x/scale), x ≥ 0 (Algorithm 2 of
-// the same). It is false where the number is refused.
+// laplaceSize returns a whole number x ≥ 0 with a probability in proportion to e^(−x/scale) (Canonne, Kamath,
+// Steinke 2020, Algorithm 2). ok is false if the draw is rejected or is above 200 scales: the caller then
+// draws again.
 func laplaceSize(source *rand.ChaCha8, scale uint64) (x uint64, ok bool) {
 	low := uniformBelow(source, scale)
 	if !bernoulliExp(source, low, scale) {
@@ -158,13 +159,15 @@ func laplaceSize(source *rand.ChaCha8, scale uint64) (x uint64, ok bool) {
 	for bernoulliExp(source, 1, 1) {
 		high++
 	}
-	const most = 200
-	return low + high*scale, high < most
+	const maxScales = 200
+	return low + high*scale, high < maxScales
 }
 
-// bernoulliExp returns true with the probability e^(−numerator/denominator) (Algorithm 1 of the same).
-// The denominator is at most 2^49, so that its product with a number of turns fits 64 bits.
+// bernoulliExp returns true with the probability e^(−numerator/denominator) (Canonne, Kamath, Steinke 2020,
+// Algorithm 1). The denominator is at most 2^49, so that its product with the number of turns, which is
+// hardly ever above 20, fits 64 bits.
 func bernoulliExp(source *rand.ChaCha8, numerator, denominator uint64) bool {
+	// A factor e^−1 for each whole denominator in the numerator leaves an exponent of at most 1.
 	for ; numerator > denominator; numerator -= denominator {
 		if !bernoulliExp(source, 1, 1) {
 			return false
@@ -188,7 +191,7 @@ func uniformBelow(source *rand.ChaCha8, n uint64) uint64 {
 	}
 	high, low := bits.Mul64(source.Uint64(), n)
 	if low < n {
-		// The first 2^64 mod n values of low would be too many.
+		// Rejecting the first 2^64 mod n values of low leaves as many for each result.
 		for excess := -n % n; low < excess; {
 			high, low = bits.Mul64(source.Uint64(), n)
 		}

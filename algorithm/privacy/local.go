@@ -24,10 +24,10 @@ func (l Local) Validate() error {
 	return registry.Below("local", checkNoise(l.Clip, l.Noise))
 }
 
-// Hide makes of a client's model the one that it sends: its difference from the base model is
-// shortened to the clip, and a normal number of the deviation Noise·Clip is added to each value.
-// The key decides the noise: whoever knows it can subtract it. A model that is not finite stays
-// as it is, for it cannot count.
+// Hide changes a client's model, in place, to the one that it sends: its difference from the base model
+// is shortened to the clip, and a normal number of the deviation Noise·Clip is added to each value.
+// The noise follows from the key: whoever knows it can subtract the noise. A model that is not finite
+// stays as it is, since the coordinator refuses it anyway.
 func (l Local) Hide(model, base []float32, key Secret) {
 	square := portable.SquaredDistance(model, base)
 	if math.IsNaN(square) || math.IsInf(square, 0) {
@@ -62,9 +62,9 @@ func LocalEpsilon(multiplier float64, updates int, delta float64) float64 {
 	return RoundUp(gaussianEpsilon(2*math.Sqrt(float64(updates))/multiplier, delta))
 }
 
-// gaussianEpsilon returns the least ε for which a Gaussian mechanism with the parameter μ, the
-// sensitivity relative to the noise, is (ε, δ)-differentially private. It is found by doubling and
-// halving.
+// gaussianEpsilon returns the smallest ε for which a Gaussian mechanism with the parameter μ, the
+// sensitivity over the deviation of the noise, is (ε, δ)-differentially private. δ falls with ε, so the
+// search doubles an upper bound and then halves the interval.
 func gaussianEpsilon(mu, delta float64) float64 {
 	low := 0.0
 	high := 1.0
@@ -82,7 +82,8 @@ func gaussianEpsilon(mu, delta float64) float64 {
 	return high
 }
 
-// gaussianDelta is the δ of an ε. Where e^ε passes all bounds, its product does not.
+// gaussianDelta returns the δ of a Gaussian mechanism with the parameter μ at ε, by the formula of
+// [LocalEpsilon]. The second term is computed as one exponential, since e^ε alone may overflow.
 func gaussianDelta(mu, epsilon float64) float64 {
 	return upperTail(epsilon/mu-float64(mu/2)) - math.Exp(epsilon+logUpperTail(epsilon/mu+float64(mu/2)))
 }
@@ -90,8 +91,8 @@ func gaussianDelta(mu, epsilon float64) float64 {
 // upperTail is 1 − Φ(x).
 func upperTail(x float64) float64 { return float64(math.Erfc(x/math.Sqrt2) / 2) }
 
-// logUpperTail is its logarithm. Far out, where the tail is too small for a number, it is that of
-// the first terms of the asymptotic series.
+// logUpperTail returns ln(1 − Φ(x)). From x = 30 on it uses the first terms of the asymptotic series,
+// since 1 − Φ(x) itself becomes too small for a float64.
 func logUpperTail(x float64) float64 {
 	if x < 30 {
 		return math.Log(upperTail(x))

@@ -38,9 +38,9 @@ func Public(seed uint64) Secret {
 func (m *Mechanism) Share() float64 { return 1 / float64(m.Updates) }
 
 // Deviation returns the standard deviation of the noise on each parameter of a sum with this many
-// parameters, in units of 2^-44.
-// A clipped update's terms are each rounded twice, by at most half a unit, and its norm is
-// summed in float64: it may be that much longer than the clip.
+// parameters, in units of 2^-44: Noise times the largest norm of an update in the sum. That norm is a
+// little above the clip, since each term is rounded twice, by at most half a unit, and the norm was summed
+// in float64.
 func (m *Mechanism) Deviation(params int) float64 {
 	n := float64(params)
 	longest := float64(m.Share()*m.Clip*algorithm.Unit*(1+float64(n*0x1p-52))) + math.Sqrt(n)
@@ -74,7 +74,9 @@ func noise(values []int64, scale float64, source *rand.ChaCha8) {
 	}
 }
 
-// derive is the key of a round with a sum, or of a part of that round's numbers.
+// derive returns the key that follows from another key, a number and a sum: the key of a round's noise
+// from the run's key, the number of the round and the sum before noise, and the key of a block of
+// parameters from that one, the number of the block and no sum.
 func derive(key Secret, number uint64, sum []int64) Secret {
 	h := hmac.New(sha256.New, key[:])
 	h.Write(binary.LittleEndian.AppendUint64(nil, number))
@@ -82,8 +84,8 @@ func derive(key Secret, number uint64, sum []int64) Secret {
 	return Secret(h.Sum(nil))
 }
 
-// Options are what a configuration says of privacy. Their zero value, but for Delta, is a
-// run without it.
+// Options are the section privacy of a configuration. A run whose Clip and Noise are 0 has no central
+// differential privacy.
 type Options struct {
 	Clip    float64 `key:"clip" is:"null" range:"(0,1e4]" help:"norm to which updates are shortened; null: no differential privacy"`
 	Noise   float64 `key:"noise_multiplier" is:"null" range:"[0.01,1e4]" help:"deviation of the noise on a round's sum, in clips"`
@@ -128,18 +130,18 @@ func checkNoise(clip, multiplier float64) error {
 			"",
 			"clip and noise_multiplier belong together: the noise is so many times the clip (set both, or neither)",
 		)
-	case clip*multiplier > mostDeviation:
+	case clip*multiplier > maxDeviation:
 		return registry.Errorf(
 			"noise_multiplier",
 			"%g times the clip, %g, is more noise than a sum holds (lower one of them: at most %g together)",
 			multiplier,
 			clip,
-			float64(mostDeviation),
+			float64(maxDeviation),
 		)
 	}
 	return nil
 }
 
-// mostDeviation bounds the noise: the largest draw, of 11.7 deviations, is below
-// 2^16 · 2^44, so that a sum with it stays below algorithm.Limit.
-const mostDeviation = 4096
+// maxDeviation bounds the deviation of the noise, in the units of the model: the largest draw, of 11.7
+// deviations, is below 2^16 · 2^44 units of a sum, so that a sum with it stays below algorithm.Limit.
+const maxDeviation = 4096

@@ -38,7 +38,8 @@ type Client struct {
 	// held are the shares that neighbours have given the member, by neighbour: of those alone that
 	// finished the stage, and whose shares open.
 	held map[int]heldShares
-	// partners are the neighbours with which the member shares a mask: those that have sent it something.
+	// partners are the neighbours with which the member shares a mask: those whose shares it has been
+	// sent, even if they do not open.
 	partners map[int]bool
 	// set is the bitmap of survivors, as the member has signed it.
 	set []byte
@@ -168,8 +169,9 @@ func (x *Client) Shares(roster []byte) ([]byte, error) {
 	return b, nil
 }
 
-// check refuses a roster of other terms, without the member as it described itself, or with an
-// identity that the member does not trust. It notes the member's index.
+// check refuses a roster of other terms, without the member's own entry unchanged, with too few
+// neighbours, with an identity twice or one that the member does not trust, or with a weight above
+// MaxWeight. It notes the member's index.
 func (x *Client) check(r *Roster) error {
 	if r.Terms != x.terms {
 		return fmt.Errorf("secagg: the roster has the terms %+v, the round %+v", r.Terms, x.terms)
@@ -240,9 +242,9 @@ func (x *Client) Mask(inbox []byte, words []uint64) error {
 	return nil
 }
 
-// hold decrypts the shares that the neighbour with index sender has sent, and keeps them for the
-// recovery. sealed is what it sent to this member. Of shares that do not open nothing is held: who sends
-// such ones can be recovered by fewer members, and does not take this one out of the round.
+// hold decrypts sealed, the shares that the neighbour with the index sender has sent to this member, and
+// keeps them for the recovery. Shares that do not open are dropped without an error: then fewer members
+// can help to recover the sender, but a false sender cannot force this member out of the round.
 func (x *Client) hold(sender int, sealed []byte) {
 	aead, direction, err := x.roster.sealer(x.shareKey, sender, sender, x.index)
 	if err != nil {
@@ -278,8 +280,8 @@ func (x *Client) Clients(set []byte) ([]uint32, error) {
 }
 
 // Sign takes the set of survivors and returns the member's signature of it. It refuses a set without
-// the member, one below the minimum, one with a neighbour of which it was told that it had left, and one
-// that may fall apart: a coordinator that lies about who left could see the sums of parts.
+// the member, one below the minimum, one with a neighbour whose shares the coordinator has not passed on,
+// and one that may fall apart: a coordinator that lies about who left could see the sums of parts.
 func (x *Client) Sign(set []byte) ([]byte, error) {
 	if x.stage != stageSurvivors {
 		return nil, errOrder
@@ -345,10 +347,10 @@ func (x *Client) Reveal(signatures []byte) ([]byte, error) {
 	}
 	var b []byte
 	for _, neighbour := range x.roster.neighbours(x.index) {
-		held, finished := x.held[neighbour]
-		// A neighbour that left before the upload has added no masks, and sent no shares; another one
-		// may have sent some that do not open.
-		if !finished {
+		// Nothing is held of a neighbour that left before it sent shares, and so added no masks, or that
+		// sent shares which do not open.
+		held, ok := x.held[neighbour]
+		if !ok {
 			continue
 		}
 		b = binary.LittleEndian.AppendUint32(b, uint32(neighbour))

@@ -8,9 +8,9 @@ import (
 	"slices"
 )
 
-// arrange finds the digest of the roster as it was encoded, and the ring, which is the members in
-// ascending order of SHA-256(ringText, digest, index). Nobody can choose a member's place without
-// the keys of all others.
+// arrange sets the digest of the roster, whose bytes are encoded, and the ring: the members in ascending
+// order of SHA-256(ringText, digest, index). Nobody can choose a member's place, since the digest depends
+// on the keys of all members.
 func (r *Roster) arrange(encoded []byte) {
 	r.digest = sha256.Sum256(encoded)
 	n := len(r.Entries)
@@ -52,8 +52,9 @@ func (r *Roster) neighbours(member int) []int {
 	return list
 }
 
-// fewestInRuns returns the fewest survivors that two runs of the ring have together that have no member in
-// common, each of this many members that follow each other. The runs must fit the ring.
+// fewestInRuns returns the smallest number of survivors that any two runs of the ring have together. A run
+// is this many members that follow each other, and the two runs have no member in common. The ring must
+// have at least 2·run members.
 func (r *Roster) fewestInRuns(survives []bool, run int) int {
 	n := len(r.ring)
 	// inRun has for each place, twice around the ring, the survivors in the run that begins there.
@@ -92,8 +93,8 @@ func (r *Roster) fewestInRuns(survives []bool, run int) int {
 	return fewest
 }
 
-// checkConnected refuses a set of survivors that falls apart, or may for all that a member knows: then a
-// sum of fewer than all would be seen. See [Terms.Cut].
+// checkConnected refuses a set of survivors whose graph of shared masks may fall apart if the colluders
+// leave, too: the coordinator could then see the sum of a part of the survivors. See [Terms.Cut].
 func (r *Roster) checkConnected(survives []bool) error {
 	want := r.Terms.Cut(len(r.Entries))
 	if want == 0 {

@@ -95,10 +95,10 @@ type share struct {
 	value  secret
 }
 
-// recoverSecret returns the secret of at least threshold shares for which matches holds. Wrong shares
-// give a wrong secret without an error, so it is held against what is known of it. If it does not
-// match and there are more shares than needed, each share is left out in turn: one false share does
-// no harm.
+// recoverSecret returns the secret that at least threshold shares give and for which matches is true.
+// Wrong shares give a wrong secret without an error, so matches compares each result with what is known
+// of the secret. If the first shares give no match and there are more than needed, each share is left out
+// in turn, so that one false share does no harm.
 func recoverSecret(shares []share, threshold int, matches func(secret) bool) (secret, error) {
 	if len(shares) < threshold {
 		return secret{}, fmt.Errorf("%d shares, want %d", len(shares), threshold)
@@ -145,7 +145,7 @@ func interpolate(shares []share, threshold int) (secret, error) {
 	return bytesOf(x), nil
 }
 
-// commitment is what is published of an own seed, to hold a recovered one against.
+// commitment returns what a member publishes of its seed, with which a recovered seed is compared.
 func (s secret) commitment() [digestBytes]byte { return sha256.Sum256(s[:]) }
 
 // maskKey derives the X25519 key of a secret. Members share the secret in place of the key, because
@@ -182,8 +182,9 @@ func agree(private *ecdh.PrivateKey, public [keyBytes]byte) ([]byte, error) {
 	return shared, nil
 }
 
-// sealer returns the cipher for the shares that one member sends another, and the data that it
-// authenticates. Each key is used for one message, so the nonce is zero.
+// sealer returns the cipher for the shares that member from sends to member to, and the data that it
+// authenticates. private is the share key of one of the two, and peer the index of the other. Each key is
+// used for one message, so the nonce is zero.
 func (r *Roster) sealer(private *ecdh.PrivateKey, peer, from, to int) (cipher.AEAD, []byte, error) {
 	shared, err := agree(private, r.Entries[peer].ShareKey)
 	if err != nil {

@@ -29,35 +29,42 @@ type Server struct {
 	entries map[uint32]Entry
 	roster  *Roster
 	encoded []byte
-	// sealed has for each member that sent shares those for each neighbour.
+	// sealed has, for each member that sent shares, the encrypted shares for each of its neighbours.
 	sealed map[int]map[int][]byte
-	// finished are the members of the upload: they have sent shares, and enough neighbours have.
-	finished   []bool
-	survives   []bool
-	set        []byte
+	// finished says of each member whether it goes on to the upload: it has sent shares, and enough of
+	// its neighbours have.
+	finished []bool
+	// survives says of each member whether it is a survivor, and set is the bitmap of that.
+	survives []bool
+	set      []byte
+	// signatures are those of the survivors under the set, by member.
 	signatures map[int][]byte
-	// revealed has for each member the shares of the secret that is wanted of it.
+	// revealed has, for each member, the shares of the secret that is wanted of it.
 	revealed map[int][]share
-	// found are the secrets that have been recovered, by member, and tried the number of shares of which the
-	// last attempt has found none.
-	found    map[int]secret
-	tried    map[int]int
+	// found has the secrets that were recovered, by member. tried has, for each member whose secret could
+	// not be recovered, the number of shares at the last attempt.
+	found map[int]secret
+	tried map[int]int
+	// answered says of each member whether it has revealed its shares.
 	answered []bool
 }
 
-// probe is a key of X25519 with which public keys are tried; it keeps no secret.
+// probe is a private X25519 key that everybody knows, with which the server checks that members' public
+// keys are valid.
 var probe = secret{}.maskKey()
 
 // ErrRound is wrapped by the errors of a round that cannot be completed.
 var ErrRound = errors.New("secagg: the round cannot be recovered")
 
-// MemberError is the error of a round in which a member's secret cannot be recovered: the member has shared
-// false ones, or too many of those who hold them have revealed none or false ones.
+// MemberError is the error of a round in which a member's secret cannot be recovered: the member has given
+// its neighbours false shares, or too many neighbours have revealed no share or a false one.
 type MemberError struct {
+	// Client is the number of the member.
 	Client uint32
 	Err    error
 }
 
+// Error returns the message, with the number of the member.
 func (e *MemberError) Error() string { return fmt.Sprintf("client %d: %v", e.Client, e.Err) }
 
 // Unwrap returns what is wrong with the shares.
@@ -81,8 +88,8 @@ func NewServer(c Context, terms Terms) (*Server, error) {
 	}, nil
 }
 
-// Keys takes the entry of a client, in the place of an earlier one: the client was started again. Nobody
-// has seen the earlier one, since the roster goes out when the stage is over.
+// Keys takes the entry that a client sends. It replaces an earlier one of a client that was started again:
+// no other member has seen that, since the roster is sent when the stage is over.
 func (s *Server) Keys(client uint32, entry []byte) error {
 	if s.stage != stageKeys {
 		return errOrder
@@ -390,8 +397,8 @@ func (s *Server) wanted(member int) bool {
 }
 
 // Ready reports whether the sum can be recovered: every secret that it needs follows from the shares
-// that were revealed. More than the threshold are needed where some are false. It is false before
-// the stage of recovery.
+// that were revealed, of which it tries to recover them. Where some shares are false, more than the
+// threshold are needed. It is false before the stage of recovery.
 func (s *Server) Ready() bool {
 	if s.stage != stageRecovery {
 		return false
@@ -405,7 +412,7 @@ func (s *Server) Ready() bool {
 		if !s.wanted(member) {
 			continue
 		}
-		// Without new shares there is nothing new to find.
+		// The last attempt failed with the same shares.
 		if s.tried[member] == len(s.revealed[member]) {
 			return false
 		}
@@ -416,9 +423,9 @@ func (s *Server) Ready() bool {
 	return true
 }
 
-// secretOf recovers the secret that is wanted of a member from the shares that were revealed, and holds
-// it against the roster: the seed of a survivor against its commitment, the mask secret of another
-// against its key. member is its index.
+// secretOf recovers, from the shares that were revealed, the secret that is wanted of the member with this
+// index: the seed of a survivor, which must match its commitment in the roster, or the mask secret of
+// another member, which must match its public mask key.
 func (s *Server) secretOf(member int) (secret, error) {
 	if x, ok := s.found[member]; ok {
 		return x, nil

@@ -12,7 +12,7 @@ import (
 // Terms are what the members of a round agree on before they send keys.
 type Terms struct {
 	// Neighbours is the number k of members with which each member shares masks and to which it
-	// gives shares. Where fewer members are there, all are neighbours.
+	// gives shares. In a round of at most k + 1 members all are neighbours.
 	Neighbours int
 	// Threshold is the number of shares that recover a secret.
 	Threshold int
@@ -114,25 +114,26 @@ func Choose(n int, colluders, dropouts float64) (Plan, error) {
 	complete := n - 1
 	for k := 2; k < complete; k += 2 {
 		p.Neighbours = k
-		if p.settle() {
+		if p.chooseThreshold() {
 			return p, nil
 		}
 	}
 	p.Neighbours = complete
-	if p.settle() {
+	if p.chooseThreshold() {
 		return p, nil
 	}
 	return p, fmt.Errorf("secagg: no threshold fits %d members of which %d collude and %d leave",
 		n, p.Colluders, p.Dropouts)
 }
 
-// settle takes the middle one of the thresholds that keep colluders out and let recovery succeed, so
-// that both have room, and reports whether there is one. It fills in the probabilities of failure.
-func (p *Plan) settle() bool {
+// chooseThreshold sets the threshold for the plan's number of neighbours: the middle one of those with
+// which both promises hold, so that both have room. It sets the probabilities of failure, too. It returns
+// false if no threshold keeps both promises.
+func (p *Plan) chooseThreshold() bool {
 	const none = 0
 	lowest := none
 	highest := none
-	// What depends on no threshold is worked out once.
+	// These do not depend on the threshold.
 	disconnected := p.disconnected()
 	unsigned := p.unsigned()
 	if disconnected > maxPrivacyFailure || unsigned > maxRecoveryFailure {
@@ -162,22 +163,25 @@ func (p *Plan) settle() bool {
 	return true
 }
 
-// Fill puts in the probabilities of failure of a plan with other neighbours or another threshold.
+// Fill sets the probabilities of failure that follow from the plan's other fields, after one of these was
+// changed.
 func (p *Plan) Fill() {
 	p.PrivacyFails = p.privacyFailure(p.disconnected())
 	p.RecoveryFails = p.recoveryFailure(p.unsigned())
 }
 
-// privacyFailure is a union bound over the members. The neighbours of a member are k members drawn
-// without replacement, since the ring is a random permutation. disconnected is the bound for the ring.
+// privacyFailure returns PrivacyFails, a union bound over the members: the neighbours of a member are k
+// members drawn without replacement, since the ring is a random permutation, and Threshold of them must
+// not collude. disconnected is the probability that p.disconnected returns.
 func (p *Plan) privacyFailure(disconnected float64) float64 {
 	n := p.Members
 	captured := float64(n) * upperTail(n-1, p.Colluders, p.Neighbours, p.Threshold)
 	return math.Min(1, captured+disconnected)
 }
 
-// recoveryFailure bounds the probability that some member has fewer than Threshold neighbours that stay,
-// or that nobody signs the set of survivors, of which unsigned is the bound.
+// recoveryFailure returns RecoveryFails, a union bound over the members: it bounds the probability that
+// some member has fewer than Threshold neighbours that stay, or that nobody signs the set of survivors.
+// unsigned is the probability that p.unsigned returns.
 func (p *Plan) recoveryFailure(unsigned float64) float64 {
 	n := p.Members
 	// Recovery fails if this many of a member's neighbours leave.
@@ -185,21 +189,22 @@ func (p *Plan) recoveryFailure(unsigned float64) float64 {
 	return math.Min(1, float64(n)*upperTail(n-1, p.Dropouts, p.Neighbours, tooFew)+unsigned)
 }
 
-// run is how many members that follow each other on the ring cut it where all of them are gone.
+// run returns the length of a run: the number of members in a row whose absence leaves no connection
+// between the members on both sides of them, since neighbours are at most this many places apart.
 func (t Terms) run() int { return (t.Neighbours + 1) / 2 }
 
-// Cut is the fewest survivors that any two runs of a ring of n members must have together, each of half of
-// Neighbours members that follow each other. A ring falls apart where the members of two such runs are
-// all gone or collude, and then sums of its parts would be seen; a coordinator that lies about who left may
-// choose who is gone, and only not who colludes. So members sign no set of survivors with fewer: but for a
-// probability of half of the largest one, one of those many does not collude. It is 0 where all members
-// are neighbours, since nothing cuts such a graph.
+// Cut returns the smallest number of survivors that any two runs of the ring of n members must have
+// together, where a run is half of Neighbours members in a row. The ring falls apart if all members of two
+// runs have left or collude, and then the sums of its parts could be seen. A coordinator that lies can
+// choose who has left, but not who colludes. So members sign no set in which two runs have fewer survivors
+// than Cut: that all of so many survivors collude has at most half of the largest probability of failure.
+// Cut is 0 where all members are neighbours, since such a graph cannot fall apart.
 func (t Terms) Cut(n int) int {
 	run := t.run()
 	if 2*run >= n-1 {
 		return 0
 	}
-	// More colluders than a run has places are never among them, so the search ends.
+	// Two runs have 2·run members, so at most as many colluders: the search ends there.
 	return 1 + sort.Search(2*run, func(i int) bool {
 		return t.pairs(n)*upperTail(n, t.Colluders, 2*run, 1+i) <= maxPrivacyFailure/2
 	})
@@ -208,8 +213,8 @@ func (t Terms) Cut(n int) int {
 // pairs is the number of pairs of runs without a member in common on a ring of n members.
 func (t Terms) pairs(n int) float64 { return float64(n) * float64(n-2*t.run()+1) / 2 }
 
-// disconnected bounds the probability that some two runs have as many colluders as survivors that they
-// must have. Where all members are neighbours it cannot happen.
+// disconnected bounds the probability that some two runs have at least Cut colluders, so that a set that
+// members sign could still fall apart. It is 0 where all members are neighbours.
 func (p *Plan) disconnected() float64 {
 	fewest := p.Cut(p.Members)
 	if fewest == 0 {
@@ -219,7 +224,7 @@ func (p *Plan) disconnected() float64 {
 }
 
 // unsigned bounds the probability that so many members leave that some two runs have fewer survivors than
-// they must have: nobody signs such a set.
+// Cut: nobody signs such a set.
 func (p *Plan) unsigned() float64 {
 	fewest := p.Cut(p.Members)
 	tooMany := 2*p.run() - fewest + 1

@@ -77,13 +77,13 @@ func (e *Entry) append(b []byte, signed bool) []byte {
 	return b
 }
 
-// message is what an entry's signature is of.
+// message returns the bytes that the signature of an entry covers, in the round of context c.
 func (e *Entry) message(c Context) []byte {
 	b := append([]byte(keysText), c[:]...)
 	return e.append(b, false)
 }
 
-// maxWeight is the first weight that is not exact in float64.
+// maxWeight is the smallest weight that is refused: all whole numbers below it are exact in float64.
 const maxWeight = 1 << 53
 
 // parseEntry reads one entry of a roster from b, which must have entryBytes bytes, and checks its
@@ -179,8 +179,9 @@ func ParseRoster(b []byte, c Context) (*Roster, error) {
 	return r, nil
 }
 
-// records cuts a message into records of a length. The first four bytes of each are the index of a
-// member, below n, and ascend.
+// records cuts a message into records of length bytes. Each begins with four bytes, the index of a member,
+// which must be below n and larger than that of the record before. It returns these indices, and the rest
+// of each record.
 func records(b []byte, length, n int) (indices []int, bodies [][]byte, err error) {
 	if len(b)%length != 0 {
 		return nil, nil, fmt.Errorf("secagg: %d bytes are no records of %d", len(b), length)
@@ -228,7 +229,7 @@ func parseSet(b []byte, n int) ([]bool, error) {
 	return set, nil
 }
 
-// survivorsMessage is what members sign: the roster and the set of survivors.
+// survivorsMessage returns the bytes that members sign: the digest of the roster and the set of survivors.
 func (r *Roster) survivorsMessage(set []byte) []byte {
 	b := append([]byte(survivorsText), r.digest[:]...)
 	return append(b, set...)

@@ -48,8 +48,8 @@ func (r *recorder) keepCheckpoints(limit round.Time, previous attempt) *checkpoi
 		every:         wall(r.p.Config.Checkpoint.Seconds),
 		stop:          make(chan struct{}),
 	}
-	// The head says what the checkpoint belongs to; the limit is kept, so that it is not measured
-	// again.
+	// The head says which run the checkpoint belongs to. The limit may have been measured by playing
+	// rounds of fixed K, which a resumed run must not repeat.
 	k.next.Head = r.p.identity(r.p.options.Version)
 	k.next.Body.Limit = int64(limit)
 	due := time.Now().Add(k.every)
@@ -97,7 +97,7 @@ func (k *checkpointer) save(s *coordinator.State) error {
 		return err
 	}
 	c.State = *s
-	// The state is let go, so that the checkpoint does not hold the run's memory.
+	// The state is released, so that the checkpoint does not hold the run's memory.
 	defer func() {
 		c.State = coordinator.State{}
 		c.Body.State = coordinator.State{}
@@ -107,11 +107,10 @@ func (k *checkpointer) save(s *coordinator.State) error {
 	if errors.Is(err, folder.ErrUnsynced) {
 		return err
 	}
-	// An older checkpoint is kept until a new one is whole.
+	// After any other error the run continues: the older checkpoint stays until a new one is whole.
 	k.report(err)
 	now := time.Now()
-	// The pause is at least so long that the writing takes no larger share of the time than
-	// maxShare.
+	// The pause is long enough that writing takes at most maxShare of the time.
 	pause := max(k.every, time.Duration(float64(now.Sub(started))/maxShare))
 	if due := now.Add(pause); err == nil {
 		k.newestDamaged = false

@@ -37,9 +37,10 @@ func KeysFolder(given string) (string, error) {
 	return filepath.Join(dir, "fedpace", "keys"), nil
 }
 
-// Embedded starts a server in this process. Where it listens it asks for the credentials
-// that the folder of keys knows (see [KeysFolder]), and is encrypted by files or the
-// folder's certificate; insecure lets it go without where other machines reach it.
+// Embedded starts the NATS server of s in this process. If s has an address to listen at, whoever
+// connects must show credentials that the folder keys knows (see [KeysFolder]), and connections are
+// encrypted by the certificate in files. Without files, a server that other machines reach takes the
+// certificate in the folder of keys, or none if insecure is true. The caller closes the server.
 func Embedded(
 	ctx context.Context,
 	s embedded.Config,
@@ -73,11 +74,11 @@ func Embedded(
 	return embedded.Start(ctx, s)
 }
 
-// folderCertificate names the files of the certificate in a folder of keys, for a server that
-// listens at an address. An error says how to make one where there is none.
-func folderCertificate(listen string, own certificate.Folder) (files natsconn.TLSFiles, err error) {
-	files.Cert = own.Cert()
-	files.Key = own.Key()
+// folderCertificate returns the paths of the certificate and its key in a folder of keys, for a server
+// that listens at an address. If the folder has no key, the error says how to make a certificate.
+func folderCertificate(listen string, keys certificate.Folder) (files natsconn.TLSFiles, err error) {
+	files.Cert = keys.Cert()
+	files.Key = keys.Key()
 	if _, err := os.Stat(files.Key); errors.Is(err, fs.ErrNotExist) {
 		host := names.Host(listen)
 		// An address that stands for all interfaces cannot be the name in a certificate.
@@ -102,8 +103,9 @@ func Joining(s *embedded.Embedded) string {
 	return fmt.Sprintf("%s, over %d connections at most.", text, s.Front().MaxConnections())
 }
 
-// startLocal starts an engine for a run of this process alone that only measures how long something
-// takes: on its own embedded server, if the run has a server, and with its own host.
+// startLocal starts an engine that measures how long experiment p takes on this machine: with the hosts
+// of this process alone and, if the run has a server, with an embedded server that nobody else reaches.
+// The caller closes the engine.
 func startLocal(ctx context.Context, p *experiment) (*engine, error) {
 	local := *p
 	// A run with a server is measured with one of its own, so that messages cost as much.
@@ -118,7 +120,7 @@ func startLocal(ctx context.Context, p *experiment) (*engine, error) {
 // server is the URL of the run's server: that of the options, else nats.url.
 func (p *experiment) server() string { return cmp.Or(p.options.NATS.URL, p.Config.NATS.URL) }
 
-// carrier names what carries the run's messages, as its summary does.
+// carrier says, in the words of the summary, whether the run's messages stay in memory or go over NATS.
 func (p *experiment) carrier() string {
 	if p.server() == config.None {
 		return folder.InMemory
@@ -126,8 +128,8 @@ func (p *experiment) carrier() string {
 	return folder.OverNATS
 }
 
-// connect opens one end of the transport. name is for people; notice takes lines about the
-// connection, and may be nil.
+// connect opens one connection of the run's transport, which Close closes. name is what people see it
+// called; notice takes lines about the connection, and may be nil.
 func (e *engine) connect(ctx context.Context, name string, notice func(bus.Notice)) (bus.Transport, error) {
 	// Messages within this process need no server.
 	if e.memory != nil {
@@ -144,8 +146,10 @@ func (e *engine) connect(ctx context.Context, name string, notice func(bus.Notic
 	return conn, nil
 }
 
-// open starts the embedded server, if that is asked for, and settles how to connect
-// to whichever server there is.
+// open decides by the options and the configuration how the run's messages travel: within this process
+// without a server (it sets memory), over a server of another process, or over an embedded one, which it
+// starts. It sets server for connect, and external where other processes can reach the run. It is an
+// error if hosts elsewhere are to do the work and could not.
 func (e *engine) open(ctx context.Context) (err error) {
 	o := &e.p.options
 	settings := &e.p.Config.NATS
@@ -182,8 +186,8 @@ func (e *engine) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// announce puts into c what hosts in other processes are told of the run. It does nothing where no
-// such host can reach it.
+// announce puts into c what the coordinator publishes to hosts in other processes: a description of the
+// run, and its models. It does nothing where no such host can reach the run.
 func (e *engine) announce(c *coordinator.Config) error {
 	if !e.external {
 		return nil

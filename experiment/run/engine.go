@@ -32,7 +32,8 @@ import (
 // the hosts of simulated clients in this process, and the server where the run has its own.
 type engine struct {
 	p *experiment
-	// jobs is the number of jobs that the training of a round is split into.
+	// jobs is the least number of jobs that the training of a round is split into; the coordinator adds
+	// some for the trainers of hosts that join from other processes.
 	jobs int
 	// conn is the coordinator's connection.
 	conn bus.Transport
@@ -110,16 +111,18 @@ func startEngine(ctx context.Context, p *experiment) (_ *engine, err error) {
 	return e, nil
 }
 
-// play runs the rounds until limit, a virtual time (0: none), and returns how they ended. Coordinator
-// and hosts run at once, in one group: the first error stops all of them, and the end of the
-// coordinator stops the hosts.
+// play runs the rounds until limit, a virtual time (0: none), and returns how they ended; the result is
+// nil if no round began. watch is called with what the coordinator reports. Coordinator and hosts run at
+// the same time, in one group: the first error stops all of them, and the end of the coordinator stops
+// the hosts.
 func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.Observer) (*coordinator.Result, error) {
 	p := e.p
 	rounds, err := p.Rounds(limit)
 	if err != nil {
 		return nil, err
 	}
-	// What policies in Python decide for these rounds is the run's record; forecasts ask them, too.
+	// The decisions that policies in Python make for these rounds are recorded; those that they make for
+	// a forecast are not.
 	rounds.K = policies.Recorded(rounds.K)
 	rounds.Eta = policies.Recorded(rounds.Eta)
 	rounds.Closing = policies.Recorded(rounds.Closing)

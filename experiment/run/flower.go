@@ -78,7 +78,8 @@ type flowerRun struct {
 	// bytes are what accepted messages (useful) and all others (wasted) have transferred.
 	bytes metrics.Split[int64]
 
-	// clients are what clients have told last, by the name of a column.
+	// clients has for each column, by its name, the value that each client reported last, by the
+	// client's number.
 	clients map[string]map[int]float64
 
 	// qualities are the measures of a model that the summary shows, each with its better direction.
@@ -123,7 +124,7 @@ func (o *Options) playFlower(
 		last:     unmeasured(),
 	}
 	r.options.Callbacks = r.notices.tap(o.Callbacks)
-	// What the configuration may have wrong is found before any file is made.
+	// Mistakes in the configuration are found before any file is made.
 	r.fleet, err = c.NewFleet()
 	if err != nil {
 		return s, err
@@ -216,7 +217,7 @@ func (r *flowerRun) play(ctx context.Context) (*grid.Result, error) {
 	if errors.Is(err, errTimeUp) {
 		err = nil
 	}
-	// If the app failed by its own doing, its output tells why; a refused input tells it itself.
+	// The output of an app that failed by itself says why. Where an input was refused, the error does.
 	var refused *flower.Failed
 	if errors.As(err, &refused) && !refused.Refused {
 		err = fmt.Errorf("the Flower app failed: %w (%s has its output)", err, r.results.Path(folder.AppLogFile))
@@ -271,8 +272,8 @@ func (r *flowerRun) settings(log io.Writer) (*grid.Config, error) {
 	}, nil
 }
 
-// appConfig says how the processes of the app of configuration c are started, in the folder where. log takes what they
-// print.
+// appConfig returns how the processes of the Flower app of configuration c are started, in the folder
+// where. log takes what they print; it may be nil.
 func appConfig(c *config.Config, where string, log io.Writer) *flower.Config {
 	f := &c.Flower
 	return &flower.Config{
@@ -373,7 +374,7 @@ func (r *flowerRun) addBytes(t *grid.Task) {
 // has a validation, or at the latest with round maxUnmeasured.
 func (r *flowerRun) round(next *grid.Round) error {
 	if r.outputs != nil {
-		return r.hand(next)
+		return r.report(next)
 	}
 	r.waiting = append(r.waiting, next)
 	r.rounds++
@@ -387,10 +388,7 @@ func (r *flowerRun) round(next *grid.Round) error {
 // open decides which scores are which metrics, opens the outputs with these as columns, and hands
 // them the messages and rounds that were kept until now, in their order.
 func (r *flowerRun) open() (err error) {
-	err = r.scores.settle(&r.config.Evaluate.Metric)
-	if err != nil {
-		return err
-	}
+	r.scores.decide()
 	r.metrics = r.scores.metrics
 	// An unknown metric in the configuration is found here, as only the app knows its metrics.
 	r.quality, err = r.config.Evaluate.Metric.QualityOf(r.metrics)
@@ -442,7 +440,7 @@ func (r *flowerRun) open() (err error) {
 		case *grid.Task:
 			r.outputs.Task(&item.TaskReport)
 		case *grid.Round:
-			if err := r.hand(item); err != nil {
+			if err := r.report(item); err != nil {
 				return err
 			}
 		}
@@ -483,10 +481,10 @@ func (r *flowerRun) about() *metrics.Run {
 	run.DeviceClass = r.fleet.DeviceClass
 	run.Rounds = r.totalRounds()
 	run.VirtualSeconds = r.config.Stop.VirtualSeconds
-	// There is no server with statistics, and no real device to foretell times for.
+	// There is no server with statistics, and no real device whose times could be predicted.
 	run.Stats = func() (metrics.Stats, bool) { return metrics.Stats{}, false }
 	run.MeanPlan = func(int, int) (round.Plan, error) { return round.Plan{}, errors.New("no real device takes part") }
-	// The first message that trains tells the sizes of a model and of an update.
+	// The first message that trains shows the sizes of a model and of an update.
 	for _, item := range r.waiting {
 		if t, ok := item.(*grid.Task); ok && !t.Probe {
 			// The sizes of one message stand for all in what outputs add up; the summary is exact.
@@ -509,17 +507,17 @@ func (r *flowerRun) totalRounds() int {
 	return 0
 }
 
-// hand gives a finished round to the outputs, with the app's scores as its losses and metrics, and
+// report gives a finished round to the outputs, with the app's scores as its losses and metrics, and
 // updates what the summary needs. It returns errTimeUp if the round ended at or past the run's
 // limit of virtual time, which ends the app.
-func (r *flowerRun) hand(next *grid.Round) error {
+func (r *flowerRun) report(next *grid.Round) error {
 	report := &next.Report
 	r.scores.fill(report, next)
-	r.window(report)
+	r.setWindowLoss(report)
 	// Values that this round has not measured are those of the rounds before.
 	r.last = metrics.Latest(&r.last, report)
 	if report.Evaluated {
-		r.note(report)
+		r.noteBest(report)
 	}
 	// Written so that the first loss replaces the NaN at the start.
 	if !(r.bestLoss <= report.WindowLoss) {
@@ -540,9 +538,10 @@ func (r *flowerRun) hand(next *grid.Round) error {
 	return nil
 }
 
-// window sets report.WindowLoss to the mean of the training losses of the last rounds that have
-// one, at most schedule.window of them. It stays as it is if no round had a training loss yet.
-func (r *flowerRun) window(report *round.Report) {
+// setWindowLoss sets report.WindowLoss to the mean of the training losses of the last rounds that have
+// one, at most schedule.window of them, this round included. It stays as it is if no round had a
+// training loss yet.
+func (r *flowerRun) setWindowLoss(report *round.Report) {
 	if !math.IsNaN(report.TrainingLoss) {
 		r.losses = append(r.losses, report.TrainingLoss)
 	}
@@ -560,9 +559,9 @@ func (r *flowerRun) window(report *round.Report) {
 	report.WindowLoss = sum / float64(len(r.losses))
 }
 
-// note compares the evaluation in report with the best value of each quality so far, and notes the
+// noteBest compares the evaluation in report with the best value of each quality so far, and notes the
 // virtual time of the first evaluation that reaches the configured target.
-func (r *flowerRun) note(report *round.Report) {
+func (r *flowerRun) noteBest(report *round.Report) {
 	// Better is false for a value that was not measured, so NaN never becomes the best.
 	for i, q := range r.qualities {
 		if now := q.ValueIn(report.ValidationLoss, report.Metrics); q.Better(now, r.best[i]) {
@@ -713,10 +712,10 @@ func unmeasured() round.Report {
 	return round.Report{TrainingLoss: nan, WindowLoss: nan, ValidationLoss: nan}
 }
 
-// scores says which of an app's scores are which values of a round. Apps name their scores as they
-// like. The training loss is the score of training with loss in its name, and the validation loss
-// is that of the server's own evaluation or, failing that, of the clients'. The first accuracy
-// among the scores of validation is the accuracy.
+// scores maps the scores that an app reports, whose names the app chooses, to the values of a round. The
+// training loss is the score of training with loss in its name, and the validation loss is that of the
+// server's own evaluation or, failing that, of the clients'. The first score of validation with acc in
+// its name is the accuracy.
 type scores struct {
 	// train, evaluate and central are the names that were seen, and validated says that a round had
 	// a validation.
@@ -740,7 +739,7 @@ type source struct {
 }
 
 // add notes the names of the scores that round r has, and whether it has a validation. It is called
-// for each round until settle decides.
+// for each round until decide is.
 func (s *scores) add(r *grid.Round) {
 	s.train = withNames(s.train, r.Train)
 	s.evaluate = withNames(s.evaluate, r.Evaluate)
@@ -777,10 +776,10 @@ func lossAmong(keys []string, kind string) string {
 	return keys[i]
 }
 
-// settle decides which score is which value, by the names that add has noted. It sets the keys of
-// the losses, and the metrics with their sources, in the same order. It is called once, when the
-// outputs open.
-func (s *scores) settle(*config.Metric) error {
+// decide chooses, by the names that add has noted, which scores are the losses and which the metrics. It
+// sets the keys of the losses, and the metrics with their sources, in the same order. It is called once,
+// when the outputs open.
+func (s *scores) decide() {
 	s.trainingLoss = lossAmong(s.train, "train")
 	// The server's own evaluation sees all validation data, so it is preferred.
 	s.validationLoss = lossAmong(s.central, "eval")
@@ -800,12 +799,12 @@ func (s *scores) settle(*config.Metric) error {
 		s.metrics[0], s.metrics[i] = s.metrics[i], s.metrics[0]
 		s.sources[0], s.sources[i] = s.sources[i], s.sources[0]
 	}
-	return nil
 }
 
 // addMetric adds the score with this key to the metrics of validation, unless it is the validation
-// loss. central says that it is the server's own. The first score with acc in its name becomes the
-// accuracy. A name that is taken already gets the prefix clients_.
+// loss. central says that the server has computed the score, and not the clients. The first score with
+// acc in its name becomes the accuracy. A name that is taken already, or is loss, gets the prefix
+// clients_.
 func (s *scores) addMetric(key string, central bool) {
 	if key == s.validationLoss && central == s.centralLoss {
 		return
@@ -840,7 +839,7 @@ func columnName(key string) string {
 }
 
 // fallsWithError guesses from the name of a metric whether lower values are better, as for an error
-// or a loss. Names that it does not know are of metrics that grow, such as an accuracy.
+// or a loss. For a name that it does not know, higher values count as better, as for an accuracy.
 func fallsWithError(name string) bool {
 	for _, word := range []string{"loss", "error", "mse", "mae", "rmse", "perplexity"} {
 		if strings.Contains(name, word) {

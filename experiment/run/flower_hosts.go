@@ -29,8 +29,10 @@ type flowerBus struct {
 	coordinator bus.Caller
 }
 
-// join opens the bus of the run and lets its hosts join the pool; it does nothing where no other process can reach the
-// run. lost is told when the run cannot be driven any more, with the cause. leave ends the run on the bus.
+// join opens the run's bus and adds the hosts that join there to pool, whose processes serve the clients.
+// ready has the libraries that the app's server has loaded, which hosts must have, too. lost is called
+// with the cause if another coordinator takes over the run or the connection is lost for good. The caller
+// calls leave to end the run on the bus. Where no other process can reach the run, no host joins.
 func (r *flowerRun) join(
 	ctx context.Context,
 	pool *flower.Pool,
@@ -59,8 +61,9 @@ func (r *flowerRun) join(
 	}, nil
 }
 
-// open starts the embedded server or connects to another one, and opens the coordinator's end. Without any server that
-// other processes reach it opens nothing.
+// open starts the embedded server or connects to another one, and opens the coordinator's end. If no
+// other process could reach the server, it opens nothing and leaves b.coordinator nil. pool and ready
+// are those of join.
 func (b *flowerBus) open(ctx context.Context, pool *flower.Pool, ready *flower.Ready) error {
 	p := b.engine.p
 	if p.server() == config.Embedded && p.Config.NATS.Listen == "" && !p.options.RemoteHosts {
@@ -111,9 +114,10 @@ func (b *flowerBus) close() (err error) {
 	return err
 }
 
-// VerifyApp plays the Flower app of the run in the folder dir again, whose configuration is c, and returns the number of
-// its messages. An error says that the run is not complete, that an input is another now, or what is not as it was: a
-// message, a reply, the times or the model. Nothing that the app writes is kept.
+// VerifyApp plays the Flower app of the run in the folder dir again, whose configuration is c, and returns
+// the number of messages that were compared. It returns an error if the run is not complete, if an input
+// file has changed, or if a message, a reply, the times or the model differ from the run's. Nothing that
+// the app writes is kept.
 func VerifyApp(ctx context.Context, dir string, c *config.Config) (messages int, err error) {
 	s, err := folder.ReadSummary(filepath.Join(dir, folder.SummaryFile))
 	if err != nil {
@@ -139,7 +143,8 @@ func VerifyApp(ctx context.Context, dir string, c *config.Config) (messages int,
 	if err != nil {
 		return 0, err
 	}
-	// A run that its limit of virtual time has ended goes as far as it went.
+	// An app that the run's limit of virtual time has stopped is stopped after as many rounds; others end
+	// by themselves.
 	rounds := 0
 	if c.Stop.VirtualSeconds > 0 {
 		rounds = s.Rounds
@@ -172,10 +177,11 @@ func MeasureApp(ctx context.Context, c *config.Config, notice func(string)) (m c
 	return calibrate.ComputeOfApp(result.App, "flwr "+result.Flwr, list)
 }
 
-// playAside plays the Flower app of configuration c in a folder that is removed, and keeps nothing but what package grid
-// counts. rounds ends it after so many rounds; 0: the app ends itself. expected are the sums of a run that this one is to
-// repeat; nil: one process serves the clients, whose processor time is measured. notice takes lines for the user; it may
-// be nil.
+// playAside plays the Flower app of configuration c in a temporary folder, and returns what package grid
+// has counted. The app is stopped after this many rounds, or ends by itself if rounds is 0. expected are
+// the checksums of the messages of an earlier run, which this one must repeat. If expected is nil, one
+// process serves all clients, so that the processor time of their steps can be measured. notice takes
+// lines for the user; it may be nil.
 func playAside(
 	ctx context.Context,
 	c *config.Config,
@@ -231,8 +237,10 @@ func playAside(
 // closingTime bounds how long the end of a run may take on the bus, in wall time.
 const closingTime = 10 * time.Second
 
-// serveApp serves the clients of a run that plays a Flower app, whose configuration for this machine is c, until ctx
-// ends or the run cannot be served any longer. It sets refused where the app's libraries are others here.
+// serveApp serves the clients of the run r that plays a Flower app, until ctx ends or the run cannot be
+// served any longer. info is what the coordinator has published of the run, and c its configuration with
+// the paths of this machine. It sets r.refused where this machine can never serve the run, such as for
+// lack of the app's libraries.
 func (s *service) serveApp(ctx context.Context, r *served, info *bus.RunInfo, c *config.Config) (err error) {
 	scratch, err := os.MkdirTemp("", "fedpace-app-")
 	if err != nil {
@@ -250,7 +258,7 @@ func (s *service) serveApp(ctx context.Context, r *served, info *bus.RunInfo, c 
 		r.refused = true
 		return err
 	}
-	end, err := s.conn.OpenHost(ctx, r.run, bus.HostConfig{
+	hostEnd, err := s.conn.OpenHost(ctx, r.run, bus.HostConfig{
 		Name:    s.options.Name,
 		Stamp:   info.Stamp,
 		Workers: s.options.Workers,
@@ -258,7 +266,7 @@ func (s *service) serveApp(ctx context.Context, r *served, info *bus.RunInfo, c 
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, end.Close()) }()
+	defer func() { err = errors.Join(err, hostEnd.Close()) }()
 	s.noteVersion(info)
 	s.options.Notice(fmt.Sprintf(
 		"Run %s: here, with %d %s for clients of its Flower app.",
@@ -269,7 +277,7 @@ func (s *service) serveApp(ctx context.Context, r *served, info *bus.RunInfo, c 
 	s.serving.Add(1)
 	defer s.serving.Add(-1)
 	desk := flower.NewDesk(pool)
-	err = end.(bus.Callee).ServeCalls(ctx, func(ctx context.Context, _ int, frame []byte) ([]byte, error) {
+	err = hostEnd.(bus.Callee).ServeCalls(ctx, func(ctx context.Context, _ int, frame []byte) ([]byte, error) {
 		began := time.Now()
 		defer func() {
 			s.counts.Jobs.Add(1)
@@ -283,7 +291,7 @@ func (s *service) serveApp(ctx context.Context, r *served, info *bus.RunInfo, c 
 	select {
 	case <-ctx.Done():
 		return nil
-	case <-end.Done():
-		return end.Err()
+	case <-hostEnd.Done():
+		return hostEnd.Err()
 	}
 }

@@ -38,7 +38,7 @@ func DryRun(ctx context.Context, c config.Config, o Options) (f forecast.Forecas
 	if err != nil {
 		return f, err
 	}
-	// The outputs are asked for their files, and none is opened.
+	// The outputs list their files, but none is opened.
 	sinks, err := p.sinks()
 	if err != nil {
 		return f, err
@@ -72,8 +72,8 @@ func DryRun(ctx context.Context, c config.Config, o Options) (f forecast.Forecas
 	return f, nil
 }
 
-// tryTasks plays the experiment, which does not learn here, with the messages of a run until limit,
-// a virtual time, and measures its wall time and processor time in seconds.
+// tryTasks plays the experiment, whose copy p does not learn, with the messages of a run until limit, a
+// virtual time. It returns where the rounds stopped, with the wall and the processor time in seconds.
 func (p *experiment) tryTasks(ctx context.Context, limit round.Time) (t forecast.Trial, err error) {
 	e, err := startLocal(ctx, p)
 	if err != nil {
@@ -81,7 +81,7 @@ func (p *experiment) tryTasks(ctx context.Context, limit round.Time) (t forecast
 	}
 	defer e.Close()
 	started := time.Now()
-	// What the process has used before is no part of the trial.
+	// Since counts all processor time of the process, so what was used before the trial is subtracted.
 	worked := cputime.Since(time.Now())
 	result, err := e.play(ctx, limit, coordinator.Observer{})
 	if err != nil {
@@ -120,9 +120,9 @@ func (r *recorder) predict(ctx context.Context, s *folder.Summary) error {
 	return r.results.Replace(folder.PredictionFile, c.WriteCSV)
 }
 
-// Predict predicts the run in a folder again and compares it with what its devices
-// measured; without a folder, the run that the configuration describes, before it is run. files
-// and sets change the configuration, such as the fleet, as those of [config.LoadFiles].
+// Predict predicts the run with real devices in the folder dir again, and compares that with what its
+// devices measured. If dir is empty it predicts the run that files and sets describe, before it is run.
+// files and sets are as in [config.LoadFiles]; with dir they change its configuration, such as the fleet.
 func Predict(ctx context.Context, dir string, files, sets []string, o Options) (found *forecast.Comparison, err error) {
 	// The configuration of the folder comes first, and the given files change it.
 	if dir != "" {

@@ -62,9 +62,9 @@ const (
 	// forgetTime is the silence after which a run is not expected back.
 	forgetTime = 10 * time.Minute
 	// silenceBeforeMove is how long nothing may be heard of a run, which is announced every second, before the
-	// host connects anew: its server may be cut off from its cluster, or may have dropped a subscription.
+	// host reconnects: its server may be cut off from its cluster, or may have dropped a subscription.
 	silenceBeforeMove = 8 * time.Second
-	// maxMoves is how often the host connects anew for one silence: if another server does not have the run's
+	// maxMoves is how often the host reconnects in one silence: if another server does not have the run's
 	// messages either, its coordinator is gone.
 	maxMoves = 2
 	// reconnectGrace is how long a run may stay silent after a lost connection has come back. A run
@@ -160,8 +160,8 @@ func Host(ctx context.Context, o HostOptions) (err error) {
 	}
 }
 
-// randomHostName returns a name that tells this process from others: that of the machine, without
-// characters that a subject cannot have, and a random number.
+// randomHostName returns a name that no other process should have: up to 40 bytes of the machine's name,
+// with an underscore for each character that a NATS subject cannot have, and a random number.
 func randomHostName() string {
 	machine, err := os.Hostname()
 	if err != nil || machine == "" {
@@ -212,7 +212,7 @@ type served struct {
 	stamp uint64
 	// last is when the last announcement of the run came.
 	last time.Time
-	// moves is how often the host has connected anew since then.
+	// moves is how often the host has reconnected since then.
 	moves int
 	// stop ends the service of the run.
 	stop context.CancelFunc
@@ -269,34 +269,36 @@ func (s *service) handleAnnouncement(ctx context.Context, a *bus.Announcement) {
 	}
 }
 
-// finished takes note that the service of a run has ended, and reports whether the host ends with
-// it. A run that failed stays in the table, so that it is not tried again at each announcement.
+// finished notes that the service of a run has ended, and reports whether the host ends, too: with the
+// option Once, if the run is over or this machine can never serve it. A run that failed stays in the
+// table, so that it is not tried again at each announcement.
 func (s *service) finished(r *served) bool {
-	r.done, r.ended = true, time.Now()
+	r.done = true
+	r.ended = time.Now()
 	if r.over {
 		s.options.Notice(fmt.Sprintf("Run %s is over.", r.run))
 	}
-	// It was stopped, perhaps while the host joined it, or is no run any more.
+	// These errors are no failure: the service was stopped, or the run has ended or was replaced
+	// meanwhile.
 	gone := []error{context.Canceled, bus.ErrStale, natsbus.ErrNoRun}
 	if r.err == nil || slices.ContainsFunc(gone, func(e error) bool { return errors.Is(r.err, e) }) {
 		delete(s.runs, r.run)
 		r.err = nil
 		return s.options.Once && r.over
 	}
-	// It stays among the runs, so that it is not tried again every second.
 	s.options.Notice(fmt.Sprintf("Run %s is not served: %v.", r.run, r.err))
 	return s.options.Once && r.refused
 }
 
-// dropSilent ends the service of runs of which nothing was heard for forgetTime, or whose end may
-// have been announced while the connection was lost.
+// dropSilent ends the service of runs of which nothing was heard for forgetTime, or since a lost
+// connection came back more than reconnectGrace ago: such a run may have announced its end meanwhile.
+// Of runs that are not served any more it forgets that they existed.
 func (s *service) dropSilent() {
 	for name, r := range s.runs {
 		back := s.back.Load()
-		// The end of the run may have been announced while the connection was lost.
 		missed := back != nil && r.last.Before(*back) && time.Since(*back) > reconnectGrace
 		switch {
-		// A run that was heard of lately is served on.
+		// A run that was heard of lately stays.
 		case time.Since(r.last) < forgetTime && !missed:
 		case r.done:
 			delete(s.runs, name)
@@ -313,36 +315,36 @@ func (s *service) dropSilent() {
 	}
 }
 
-// moveOn connects anew, to another server of the cluster, where nothing has been heard for some
-// time of a run that is being served. It does so at most maxMoves times for one silence.
+// moveOn reconnects, to another server of the cluster, if nothing has been heard for silenceBeforeMove
+// of a run that is being served. In one silence it does so at most maxMoves times, silenceBeforeMove
+// apart.
 func (s *service) moveOn() {
 	for name, r := range s.runs {
 		silent := time.Since(r.last)
 		if r.done || silent < time.Duration(r.moves+1)*silenceBeforeMove || r.moves >= maxMoves {
 			continue
 		}
-		// The next move waits longer by silenceBeforeMove.
 		r.moves++
 		s.conn.MoveOn(fmt.Sprintf("nothing has been heard of run %s for %v", name, silent.Round(time.Second)))
 	}
 }
 
-// stopAll ends the service of every run, all at once, and returns when each has ended. No other
-// goroutine may read s.ended meanwhile.
+// stopAll stops the services of all runs at once, and returns when each has ended. No other goroutine
+// may receive from s.ended meanwhile.
 func (s *service) stopAll() {
 	for _, r := range s.runs {
 		r.stop()
 	}
 	for _, r := range s.runs {
 		for !r.done {
-			// Other runs may end first; each is marked so that its own turn does not wait.
+			// The one that ended may be another run, for which the outer loop then does not wait.
 			(<-s.ended).done = true
 		}
 	}
 }
 
-// noteVersion tells the user of a run that another version coordinates. It may, as long as both speak the same
-// protocol.
+// noteVersion tells the user if another version of the program coordinates the run of info. That is no
+// error, as long as both speak the same protocol.
 func (s *service) noteVersion(info *bus.RunInfo) {
 	if info.Version == s.options.Version {
 		return
@@ -435,7 +437,7 @@ func (s *service) serveRun(ctx context.Context, r *served) (err error) {
 	group.Go(func() error { return host.Train(inner) })
 	err = group.Wait()
 	if ctx.Err() != nil {
-		// A host that was told to stop has not failed.
+		// A host whose context was cancelled has not failed.
 		err = nil
 	}
 	return errors.Join(err, host.Close())

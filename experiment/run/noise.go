@@ -13,12 +13,12 @@ import (
 	"fedpace/internal/regular"
 )
 
-// noiseKey is the key of the run's noise. That of simulated clients follows from the seed.
-// That of real devices is random: whoever has read the configuration cannot subtract it. It
-// is made once for a folder, in a file that nobody else may read; noise depends on the sum that it
-// is added to, so that another run of the folder has other noise. A run that goes on after its
-// first checkpoint needs it.
-func (p *experiment) noiseKey(results *folder.Results, replay string, goesOn bool) (key privacy.Secret, err error) {
+// noiseKey returns the key of the run's noise of differential privacy; zero without privacy. In a
+// simulation the key follows from the seed. With real devices it is random, so that whoever reads the
+// configuration cannot subtract the noise. It is drawn once for a folder and kept in a file that only
+// this user can read. replay is the folder of the run that is replayed, whose key is used; empty: none.
+// resumed says that the run continues from a checkpoint, so that a missing key is an error.
+func (p *experiment) noiseKey(results *folder.Results, replay string, resumed bool) (key privacy.Secret, err error) {
 	switch {
 	case p.Privacy == nil:
 		return key, nil
@@ -33,7 +33,7 @@ func (p *experiment) noiseKey(results *folder.Results, replay string, goesOn boo
 	found, err := regular.ReadFile(path)
 	switch {
 	// A new key is made only for a run that starts: after a checkpoint it would be another noise.
-	case errors.Is(err, fs.ErrNotExist) && replay == "" && !goesOn:
+	case errors.Is(err, fs.ErrNotExist) && replay == "" && !resumed:
 		rand.Read(key[:])
 		return key, atomicfile.WriteSecret(path, atomicfile.Bytes(key[:]))
 	case err != nil:

@@ -34,8 +34,8 @@ import (
 // real devices.
 const minSampledTasks = 10
 
-// sinks lists the outputs of the run: the usual ones, and those that the configuration adds. An
-// output that is there twice, or two that write one file, are refused.
+// sinks lists the outputs of the run: the usual ones, and those that the configuration adds. It is an
+// error if the configuration names one twice, or if two write the same file.
 func (p *experiment) sinks() ([]metrics.Sink, error) {
 	c := &p.Config
 	list := []metrics.Sink{folder.Rounds{}, tables.Sink{}, outputs.Progress{}}
@@ -84,7 +84,8 @@ func (p *experiment) sinks() ([]metrics.Sink, error) {
 }
 
 // about describes the run to its outputs: its names, limits, metrics and fleet, and how a model is
-// written.
+// written. limit is the virtual time at which the run ends, 0 for none, and started the wall time at
+// which this attempt began.
 func (p *experiment) about(limit round.Time, started time.Time) *metrics.Run {
 	c := &p.Config
 	run := folder.About(c)

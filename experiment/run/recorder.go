@@ -137,9 +137,9 @@ func newRecorder(
 	return r, err
 }
 
-// remainingTime is the wall time in seconds until the run is expected to end, with the bounds of
-// its 90 % interval; ok is false where it cannot be said yet. The forecast is as of the end of the
-// last round, so the time since then is subtracted. It is safe for concurrent use.
+// remainingTime returns the wall time in seconds until the run is expected to end, with the bounds of
+// its 90 % interval. ok is false where nothing is known yet. The forecast holds for the end of the last
+// round, so the time since then is subtracted. It is safe for concurrent use.
 func (r *recorder) remainingTime() (seconds, low, high float64, ok bool) {
 	r.remaining.Lock()
 	defer r.remaining.Unlock()
@@ -156,8 +156,8 @@ func (r *recorder) roundsBegin() {
 	r.remaining.since = time.Now()
 }
 
-// timeRound hands the wall time of a round that ends now to the forecast of the time that remains,
-// with the part of it in which clients were trained.
+// timeRound adds the wall time of a round that ends now, and the part of it in which clients were
+// trained, to what the forecast of the remaining time is based on.
 func (r *recorder) timeRound(report *round.Report) {
 	r.remaining.Lock()
 	defer r.remaining.Unlock()
@@ -167,8 +167,9 @@ func (r *recorder) timeRound(report *round.Report) {
 	r.remaining.trained = 0
 }
 
-// trainingProgress is called when a round has trained done of its total clients: with 0 when
-// training begins. It measures how long clients are trained, and shows progress now and then.
+// trainingProgress is called by the coordinator when done of the total clients of a round have been
+// trained, and with done = 0 when training begins. It measures how long training takes, and shows
+// progress at most every progressEvery.
 func (r *recorder) trainingProgress(done, total int) {
 	r.remaining.Lock()
 	switch now := time.Now(); {
@@ -186,8 +187,8 @@ func (r *recorder) trainingProgress(done, total int) {
 	}
 }
 
-// stats says how well the run keeps up with its clock, its messages and its checkpoints, and what
-// its own server has done. ok is false before the coordinator has begun. It is safe for concurrent
+// stats returns how well the run keeps up with its clock, its messages and its checkpoints, and the
+// counts of its embedded server. ok is false before the coordinator has begun. It is safe for concurrent
 // use.
 func (r *recorder) stats() (s metrics.Stats, ok bool) {
 	v := r.reported.Load()
@@ -209,8 +210,7 @@ func (r *recorder) stats() (s metrics.Stats, ok bool) {
 		s.Checkpoint = *written
 	}
 	s.Devices = deviceStats(v.Devices.Stats())
-	// Nothing more is known without a server of the run's own: neither its admissions nor its
-	// traffic.
+	// The admissions and the traffic are known of an embedded server alone.
 	if r.server == nil {
 		return s, true
 	}
@@ -261,8 +261,8 @@ func deviceStats(s realdevices.Stats) metrics.DeviceStats {
 	}
 }
 
-// seen returns what outputs show of each real device; nil before the coordinator has begun. It is
-// safe for concurrent use.
+// seen returns the state of each real device as outputs show it; nil before the coordinator has begun.
+// It is safe for concurrent use.
 func (r *recorder) seen() []metrics.Device {
 	reported := r.reported.Load()
 	if reported == nil {
@@ -318,7 +318,7 @@ func (r *recorder) deviceLog() (*devicelog.Log, error) {
 	return nil, nil
 }
 
-// showProgress hands the progress to the caller, if it wants it: the last whole round, and how far
+// showProgress calls the caller's Progress, if there is one, with the last complete round and how far
 // the round under way has come.
 func (r *recorder) showProgress() {
 	if r.p.options.Progress != nil {
@@ -358,8 +358,7 @@ func (r *recorder) report(report *round.Report) error {
 			forecast.MoreUpdates,
 		))
 	}
-	// Robust rules protect only from a minimum number of updates on, so the first round below it is
-	// told.
+	// A robust rule needs a minimum number of updates, so the user hears of the first round with fewer.
 	if updates > 0 && !r.warnedTooFew && r.p.Config.Train {
 		if err := r.p.Config.CheckUpdates(updates); err != nil {
 			r.warnedTooFew = true
@@ -384,7 +383,8 @@ func (r *recorder) report(report *round.Report) error {
 }
 
 // noteBest compares an evaluation with the best values so far, and notes when the target was first
-// reached. values are the run's metrics in their order.
+// reached. loss is the validation loss, values are the run's metrics in their order, and at is the
+// virtual time.
 func (r *recorder) noteBest(loss float64, values []float64, at round.Time) {
 	for i, q := range r.qualities {
 		if now := q.ValueIn(loss, values); q.Better(now, r.saved.Best[i]) {
@@ -536,7 +536,7 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 }
 
 // finish ends the outputs and writes the summary s last: a folder that has one is whole. failure is
-// why the run ended before its end; it is nil for a run that is complete.
+// the error that stopped the run early; it is nil for a run that is complete.
 func (r *recorder) finish(result *coordinator.Result, s *folder.Summary, failure error) error {
 	r.progress.Done = result.Completed
 	r.showProgress()

@@ -27,16 +27,16 @@ type Resumed struct {
 	Complete bool
 }
 
-// restoreConfig writes config.yaml in the folder dir again from a usable checkpoint, where the file
-// is gone. Without such a checkpoint it does nothing: Resume then says that the folder holds no
-// run. o is told of a file that was restored.
+// restoreConfig writes config.yaml in the folder dir again from a usable checkpoint, if the file
+// is missing, and tells the user through o. Without such a checkpoint it does nothing: Resume then says
+// that the folder holds no run.
 func restoreConfig(dir string, o *Callbacks) error {
 	if !errors.Is(folder.HoldsRun(dir), folder.ErrNoRun) {
 		return nil
 	}
 	// Each checkpoint holds the configuration of its run.
-	sound := checkpoint.In(dir).Usable()
-	if len(sound) == 0 {
+	usable := checkpoint.In(dir).Usable()
+	if len(usable) == 0 {
 		return nil
 	}
 	results, err := folder.ReopenResults(dir)
@@ -44,12 +44,12 @@ func restoreConfig(dir string, o *Callbacks) error {
 		return err
 	}
 	err = results.Replace(folder.ConfigFile, func(w io.Writer) error {
-		_, err := io.WriteString(w, sound[0].Head.Config)
+		_, err := io.WriteString(w, usable[0].Head.Config)
 		return err
 	})
 	err = errors.Join(err, results.Close())
 	if err == nil {
-		o.Notify(fmt.Sprintf("%s was gone: it is written again as %s holds it.", folder.ConfigFile, sound[0].Name))
+		o.Notify(fmt.Sprintf("%s was gone: it is written again as %s holds it.", folder.ConfigFile, usable[0].Name))
 	}
 	return err
 }
@@ -68,8 +68,8 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	}
 	r.Config, err = config.Load(filepath.Join(dir, folder.ConfigFile), nil)
 	if err != nil {
-		if sound := checkpoint.In(dir).Usable(); len(sound) > 0 {
-			err = fmt.Errorf("%w (%s)", err, sound[0].ConfigWayOut(dir))
+		if usable := checkpoint.In(dir).Usable(); len(usable) > 0 {
+			err = fmt.Errorf("%w (%s)", err, usable[0].ConfigWayOut(dir))
 		}
 		return r, err
 	}
@@ -89,7 +89,7 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	}
 	summary, summaryErr := folder.ReadSummary(filepath.Join(dir, folder.SummaryFile))
 	r.Summary = summary
-	// A run that was complete goes on only if its files are damaged and a checkpoint is left.
+	// A complete run continues only if its files are damaged and a checkpoint is left.
 	if summary.Completed {
 		err := checkpoint.CheckComplete(dir, &summary)
 		r.Complete = err == nil
@@ -101,7 +101,7 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 		}
 		o.Notify(fmt.Sprintf("It goes on from a checkpoint that is left: %v.", err))
 	}
-	// A replay heeds no checkpoint, so that it cannot be resumed.
+	// A replay is never continued from a checkpoint, so it cannot be resumed.
 	if o.NATS.URL == "" && r.Config.Replayed() {
 		held := folder.Inspect(dir)
 		return r, fmt.Errorf("%s: play it again (fedpace run --replay RUN --out %s --force)", held.Sentence(), dir)
@@ -127,7 +127,8 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	if err := p.Policies.Remember(dir); err != nil {
 		return r, err
 	}
-	// newer is why the newest checkpoint cannot be used, nil if it can.
+	// c is the newest usable checkpoint, nil without one. newer is the error for which the newest one
+	// cannot be used, nil if it can.
 	c, newer, err := checkpoint.Newest(results, p.identity(""))
 	if err != nil {
 		return r, err
@@ -135,7 +136,7 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	if newer != nil {
 		o.Notify(fmt.Sprintf("The newest checkpoint cannot be used (%v): the run goes on from the one before.", newer))
 	}
-	// A damaged summary does no harm while a checkpoint is left, because the run writes it again.
+	// The run writes its summary again, so a damaged one matters only where no checkpoint is left.
 	if summaryErr != nil && !errors.Is(summaryErr, fs.ErrNotExist) {
 		if c == nil {
 			return r, fmt.Errorf(
@@ -236,10 +237,11 @@ func givesTrainer(sets []string) bool {
 	})
 }
 
-// LoadReplay returns the configuration by which the run with real devices in folder dir is played
-// again, with what its devices said: pass dir as Options.Replay. Its results go to another folder,
-// and it needs no server that devices reach. sets are as for [Load]; one that changes what the run
-// computes ends in another history than the devices answered. trust is as [Again.Trust].
+// LoadReplay returns the configuration with which the run with real devices in the folder dir is
+// replayed from the recorded answers of its devices: pass dir as Options.Replay. Its results go to
+// another folder, and it needs no server that devices reach. sets are as for [config.Load]; if one
+// changes what the run computes, the replay fails where the answers no longer fit. trust is as
+// [Continuation.Trust].
 func LoadReplay(dir string, sets []string, trust bool) (config.Config, error) {
 	if err := folder.HoldsRun(dir); err != nil {
 		return config.Config{}, err

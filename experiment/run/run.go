@@ -35,14 +35,14 @@ type Options struct {
 	Force bool
 	// Checkpoint asks for a checkpoint at once by each value that it delivers; it may be nil.
 	Checkpoint <-chan os.Signal
-	// Until is the virtual time in seconds at which the run is stopped, as when its context is cancelled
-	// after the first round that ends then or later; 0: it goes to its end.
+	// Until is a virtual time in seconds: the run is stopped after the first round that ends then or
+	// later, as if its context had been cancelled. 0 lets the run go to its end.
 	Until float64
 	// ScrapeGrace is how long after its start a run that failed or diverged stays on /metrics for a
 	// Prometheus that has not scraped it yet; 0: it does not wait for one.
 	ScrapeGrace time.Duration
-	// Check looks at the configuration before anything runs, when it is known by what the run's models
-	// are measured, first by what they are compared; may be nil.
+	// Check is called before anything runs, with the configuration and the names of the run's metrics,
+	// the one by which models are compared first. Its error ends the run. It may be nil.
 	Check func(c *config.Config, metrics []string) error
 
 	Callbacks
@@ -102,7 +102,7 @@ type Continuation struct {
 
 // NextStep is the folder of a run that was not finished, and what to do with it.
 func (o *Continuation) NextStep(dir string) string {
-	// A replay heeds no checkpoint, so that it can only be played again from its start.
+	// A replay is never continued from a checkpoint, so it can only be played again from its start.
 	if o.Replay != "" {
 		return fmt.Sprintf("%[1]s, to play it again: fedpace run --replay %[2]s --out %[1]s --force", dir, o.Replay)
 	}
@@ -142,9 +142,9 @@ type experiment struct {
 	options Options
 }
 
-// prepare prepares the problem of a configuration. Close it after use. Where devices alone
-// take part, this process does the rest, which is to evaluate: hosts may help.
+// prepare prepares the problem of a configuration, and calls Check. The caller closes the experiment.
 func (o *Options) prepare(ctx context.Context, c config.Config) (*experiment, error) {
+	// Where only real devices train, this process evaluates their models itself, without hosts elsewhere.
 	o.RemoteHosts = o.RemoteHosts && !c.DevicesAlone()
 	p, err := problem.Prepare(ctx, c, o.RemoteHosts, o.Notice, o.Reading)
 	if err != nil {
@@ -193,8 +193,8 @@ func Run(ctx context.Context, c config.Config, o Options) (folder.Summary, error
 // folder is made or cut back, then the rounds run, and the summary is written last.
 func (p *experiment) execute(ctx context.Context, started time.Time, previous attempt) (s folder.Summary, err error) {
 	if previous.checkpoint != nil {
-		// Somebody else may have made the checkpoint, so a state that makes the coordinator panic
-		// is an error.
+		// The checkpoint may come from somebody else, so a state that makes the coordinator panic is
+		// returned as an error.
 		defer coordinator.Recovered(&err)
 	}
 	boundGarbage(p.Set)
@@ -265,7 +265,7 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 	if err := ctx.Err(); err != nil {
 		return s, err
 	}
-	// Last of all: with force it removes the run that the folder holds.
+	// This comes after all that may fail, because with force it removes the run that the folder holds.
 	results, err := p.results(previous)
 	if err != nil {
 		return s, err
@@ -301,9 +301,9 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 		Model:   p.options.Model,
 		Stats:   r.reported.Store,
 	})
-	// Requests of a checkpoint are heeded only while rounds run.
+	// Checkpoints are written only while rounds run.
 	k.close()
-	// What a forecast asks from here on is no decision of the run.
+	// Policies that a forecast asks from here on make no decisions of the run, so none is recorded.
 	p.Policies.Record(nil)
 	// Without a result no round has begun, so nothing in the folder is worth keeping.
 	if result == nil {
@@ -372,7 +372,7 @@ func (p *experiment) limit(ctx context.Context) (limit round.Time, err error) {
 	return limit, nil
 }
 
-// setGrid settles the virtual time between two evaluations, where evaluate.every_seconds asks for
+// setGrid sets p.Grid, the virtual time between two evaluations, if evaluate.every_seconds asks for
 // one in place of a number of rounds.
 func (p *experiment) setGrid(ctx context.Context) (err error) {
 	e := &p.Config.Evaluate
@@ -390,9 +390,9 @@ func (p *experiment) setGrid(ctx context.Context) (err error) {
 	return nil
 }
 
-// fixedRuntime is the virtual time of n rounds of K-eta-fixed: by Eq. 5 where
-// all rounds are alike, else by playing them, without learning, with this seed,
-// these devices and this closing rule.
+// fixedRuntime returns the virtual time of n rounds of K-eta-fixed. It follows from Eq. 5 where all
+// rounds take equally long. Otherwise they are played without learning, with the run's seed, devices
+// and closing rule.
 func (p *experiment) fixedRuntime(ctx context.Context, n int) (round.Time, error) {
 	if duration, alike := p.FixedRound(); alike {
 		// The product below must not overflow the clock.
@@ -405,9 +405,9 @@ func (p *experiment) fixedRuntime(ctx context.Context, n int) (round.Time, error
 	return stop.EndTime, err
 }
 
-// setEqualUse sets the budget of the run in the quantity that stop.equal names (energy, bytes,
-// carbon or the clients' time): as much as n rounds of fixed K use. It is an error if these use
-// none that is known.
+// setEqualUse sets the run's budget of the quantity that stop.equal names (energy, bytes, carbon or the
+// clients' time): as much as n rounds of fixed K use. It is an error if the use of these rounds is 0,
+// as where the configuration says nothing of the devices' power.
 func (p *experiment) setEqualUse(ctx context.Context, n int) error {
 	stop, err := p.playFixed(ctx, n)
 	if err != nil {
@@ -436,8 +436,8 @@ func (p *experiment) setEqualUse(ctx context.Context, n int) error {
 	return nil
 }
 
-// playFixed plays n rounds of fixed K without learning, with this seed, these devices and this closing
-// rule.
+// playFixed plays n rounds of fixed K without learning, with the run's seed, devices and closing rule,
+// and returns where they ended. It is an error if fewer than n rounds could be played.
 func (p *experiment) playFixed(ctx context.Context, n int) (round.Stop, error) {
 	// The copy plays the schedule of fixed K, and leaves the run's own problem as it is.
 	fixed := p.Problem
@@ -478,8 +478,9 @@ func (p *experiment) relativeSteps(steps int64, stop *round.Stop) float64 {
 	return float64(steps) / (end.Seconds() / duration.Seconds() * k0)
 }
 
-// comparedRound is the virtual time of a round of fixed K, where all such rounds are alike and any
-// run can be compared with it. It is 0 elsewhere, as where real devices take their own time.
+// comparedRound returns the virtual time of a round of fixed K, with which any run is compared, if all
+// such rounds take equally long. Otherwise, and with real devices, whose times are measured, it
+// returns 0.
 func (p *experiment) comparedRound() round.Time {
 	if duration, alike := p.FixedRound(); alike && len(p.Config.Devices.Names) == 0 {
 		return duration

@@ -50,22 +50,26 @@ func (m Mechanism) Epsilon(rounds int, delta float64) (float64, error) {
 	return largest, nil
 }
 
-// direction is one of the two: the set with the client more is the first, or the second.
+// direction is one of the two orders of neighbouring sets of clients: a loss compares the output with the
+// first set to that with the second.
 type direction struct {
 	Mechanism
+	// adds says that the second set has the additional client; otherwise the first has it.
 	adds bool
 }
 
 // upper is the probability of more than x under the standard normal distribution.
 func upper(x float64) float64 { return math.Erfc(x/math.Sqrt2) / 2 }
 
-// delta is the exact curve of one round: the most by which the probability of an event under the first
-// distribution exceeds e^epsilon times that under the second. The distributions are
-// (1 − q) N(0, σ²) + q N(1, σ²) and N(0, σ²); the loss grows with the output.
+// delta returns the exact delta of one round at epsilon, which may be negative: the most by which the
+// probability of an event under the first distribution exceeds e^epsilon times that under the second. The
+// set with the additional client has the output (1 − q) N(0, σ²) + q N(1, σ²), the other one N(0, σ²). The
+// event is that of outputs on one side of x, where the densities have the ratio e^epsilon.
 func (d direction) delta(epsilon float64) float64 {
 	q := d.Rate
 	s := d.Sigma
-	// outputOf is the output at which the mixture's density is e^loss times the other's.
+	// outputOf returns the output at which the mixture's density is e^loss times that of N(0, σ²). ok is
+	// false if there is none, as the ratio of the densities is above 1 − q everywhere.
 	outputOf := func(loss float64) (x float64, ok bool) {
 		ratio := (math.Expm1(loss) + q) / q
 		if ratio <= 0 {
@@ -75,6 +79,7 @@ func (d direction) delta(epsilon float64) float64 {
 	}
 	if d.adds {
 		x, ok := outputOf(-epsilon)
+		// Every loss is below epsilon.
 		if !ok {
 			return 0
 		}
@@ -82,6 +87,7 @@ func (d direction) delta(epsilon float64) float64 {
 		return max(0, upper(-x/s)-math.Exp(epsilon)*mixture)
 	}
 	x, ok := outputOf(epsilon)
+	// Every loss is above epsilon, so the event is certain: delta is 1 − e^epsilon.
 	if !ok {
 		return -math.Expm1(epsilon)
 	}
@@ -110,13 +116,14 @@ func (d direction) discretise(step, low, high float64) distribution {
 		probabilities: make([]float64, last-first+1),
 	}
 	lossOf := func(i int) float64 { return float64(i) * step }
-	// slope is that of the curve over e^epsilon between two points of the grid.
+	// slope is that of delta over e^epsilon between the points i and i + 1 of the grid.
 	slope := func(i int) float64 {
 		return (d.delta(lossOf(i+1)) - d.delta(lossOf(i))) / (math.Exp(lossOf(i)) * math.Expm1(step))
 	}
 	r.infinite = d.delta(lossOf(last))
 	total := r.infinite
-	// The curve is constant beyond the last point.
+	// The distribution's curve is a line between two points of the grid, and constant beyond the last one.
+	// The probability of a point is e^loss times the change of the slope there.
 	above := 0.0
 	for i := last; i > first; i-- {
 		below := slope(i - 1)
@@ -141,7 +148,8 @@ func (d direction) bounds(rounds int) (low, high float64, err error) {
 		}
 	}
 	low = -1.0 / 64
-	// 1 − e^ε is the whole curve below the smallest loss.
+	// Below the smallest loss delta is 1 − e^ε. Its distance from that, over e^low, is the delta at −low of
+	// the other direction, for which the losses below low are those above −low.
 	for d.delta(low)+math.Expm1(low) > limit*math.Exp(low) {
 		low *= 1.25
 		if low < -maxLoss {
@@ -210,7 +218,7 @@ func (p *distribution) compose(rounds int, low, high float64) distribution {
 	for n < max(last-first+1, len(p.probabilities)) {
 		n *= 2
 	}
-	// Losses count modulo n points, so the window decides which of them is meant.
+	// The Fourier transform adds losses modulo n points. Each sum is taken to be the one in the window.
 	ring := make([]float64, n)
 	for i, x := range p.probabilities {
 		ring[((p.first+i)%n+n)%n] += x
@@ -245,9 +253,9 @@ func power(c complex128, n int) complex128 {
 	return result
 }
 
-// epsilon is the smallest one, not below 0, for which the distribution's delta is at most delta. With
-// all losses at or above point i, delta(ε) = infinite + mass − e^ε · weighted, where mass is their
-// probability and weighted that of e^-loss.
+// epsilon returns the smallest epsilon, not below 0, at which the distribution's delta is at most delta.
+// The delta of an ε is mass − e^ε · weighted, where mass is the probability of the losses above ε, the
+// infinite one included, and weighted is the sum of e^-loss over these, each times its probability.
 func (p *distribution) epsilon(delta float64) float64 {
 	mass := p.infinite
 	weighted := 0.0
@@ -256,13 +264,15 @@ func (p *distribution) epsilon(delta float64) float64 {
 		if loss < 0 {
 			break
 		}
-		// The curve falls below delta between this loss and the next one above.
+		// The delta of this loss is too large, and that of the next one above is not: between the two the
+		// formula holds with the losses above, and is solved for ε.
 		if mass-math.Exp(loss)*weighted > delta {
 			return math.Log((mass - delta) / weighted)
 		}
 		mass += p.probabilities[i]
 		weighted += p.probabilities[i] * math.Exp(-loss)
 	}
+	// The delta of ε = 0 may be too large, too.
 	if mass-weighted > delta {
 		return math.Log((mass - delta) / weighted)
 	}

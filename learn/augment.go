@@ -6,9 +6,10 @@ import (
 	"slices"
 )
 
-// Augment changes the images of a dense batch for training, as is usual for CIFAR: it mirrors them from
-// left to right or not, and shifts them by up to padding rows and columns, filling with zeros what
-// leaves no value. One draw from r decides for the whole batch. A sample is channels × height × width.
+// Augment changes the images of a dense batch in place for training, as is usual for CIFAR: it mirrors them
+// from left to right or not, and shifts them by up to padding rows and columns, with zeros in the places
+// that have no value then. All images of the batch are changed alike, by numbers drawn from r. A sample is
+// channels × height × width. It is an error if the batch or the padding does not fit these sizes.
 func Augment(b *Batch, channels, height, width, padding int, r *rand.Rand) error {
 	if channels < 1 ||
 		height < 1 ||

@@ -45,7 +45,8 @@ type bufferType struct {
 	dtype string
 	// bytes is the size of an element.
 	bytes int
-	// lowest and highest bound the integers that can travel. Both are 0 for a type of other numbers.
+	// lowest and highest bound the integers that clients can send. Both are 0 for a type that is neither
+	// an integer nor a boolean.
 	lowest, highest float64
 }
 
@@ -112,9 +113,9 @@ func (t Tensor) words() int {
 	return max(1, t.ElementBytes()/2)
 }
 
-// CheckValues returns an error that names the tensor and the place of the first value that a flat
-// model cannot have there: one that is not finite, an integer that is none or beyond its type or
-// [MaxInteger], or what cannot be bytes. values are those of the tensor alone.
+// CheckValues returns an error for the first value that cannot be one of this tensor in a flat model: one
+// that is not finite, or in an integer tensor one that is not whole or beyond its type or [MaxInteger], or
+// in a kept tensor one that does not stand for bytes. values are those of the tensor alone.
 func (t Tensor) CheckValues(values []float32) error {
 	lowest, highest := math.Inf(-1), math.Inf(1)
 	switch {
@@ -227,8 +228,8 @@ func bytesToWords(words []float32, bytes []byte, size int) {
 	}
 }
 
-// Integers is how many values of a model are integers and booleans that clients send. They are the
-// last ones of those that travel ([Communicated]).
+// Integers returns how many values of a model are integers and booleans that clients send. They are the
+// last ones of those that a task transfers ([Communicated]).
 func Integers(m ModelInfo) (n int) {
 	for _, t := range m.Tensors() {
 		if t.Communicated() && t.Offset < Communicated(m) {
@@ -238,9 +239,9 @@ func Integers(m ModelInfo) (n int) {
 	return n
 }
 
-// CheckBuffers returns an error that names the first buffer of a client's model that cannot be: floats
-// that are not finite, or numbers that its type does not have. values are those of the model that
-// travel, or more.
+// CheckBuffers returns an error for the first buffer in a client's model whose values are invalid: floats
+// that are not finite, or numbers that its type does not have. values are the model's parameters, or at
+// least those that clients send.
 func CheckBuffers(m ModelInfo, values []float32) error {
 	for _, t := range m.Tensors() {
 		isBuffer := t.Offset >= m.Trainable() && t.Offset < Communicated(m)

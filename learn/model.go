@@ -71,8 +71,8 @@ func Communicated(m ModelInfo) int {
 	return m.Params()
 }
 
-// LeastBatch is the smallest number of samples on which steps of a model of this program can be taken. It
-// is 1 for any other model, whose trainer knows.
+// LeastBatch returns the smallest number of samples on which a step of a model can be taken, which is more
+// than 1 with a batch norm. It is 1 for a model of a trainer in another process, which checks that itself.
 func LeastBatch(m ModelInfo) int {
 	if l, ok := Stepped(m).(interface{ LeastBatch() int }); ok {
 		return l.LeastBatch()
@@ -140,13 +140,13 @@ type model struct {
 	arithmetic func(maxBatch int, isa kernel.ISA) network.Arithmetic
 }
 
-// add appends a tensor behind those that there are. i is its number in the order of the layers, from
-// which its stream of random numbers follows: freezing a layer moves its tensors, and must not change
-// their initial values.
-func (m *model) add(i int, name string, start network.Init, shape ...int) {
+// add appends a tensor. i is its number in the order of the layers, from which its stream of random numbers
+// follows: freezing a layer moves its tensors, and must not change their initial values. initial draws
+// these values; nil leaves the tensor zero.
+func (m *model) add(i int, name string, initial network.Init, shape ...int) {
 	t := Tensor{Name: name, Shape: shape, Offset: m.params}
 	m.tensors = append(m.tensors, t)
-	m.initials = append(m.initials, start)
+	m.initials = append(m.initials, initial)
 	m.streams = append(m.streams, i)
 	m.params += t.Len()
 }
@@ -177,8 +177,8 @@ func (m *model) Init(params []float32, seed uint64) {
 	for i, t := range m.tensors {
 		// Each tensor has a stream of its own, so that its values do not depend on the other
 		// tensors.
-		if start := m.initials[i]; start != nil {
-			start(params[t.Offset:][:t.Len()], keyed.New(seed, keyed.Weights, uint64(m.streams[i])))
+		if draw := m.initials[i]; draw != nil {
+			draw(params[t.Offset:][:t.Len()], keyed.New(seed, keyed.Weights, uint64(m.streams[i])))
 		}
 	}
 }

@@ -45,29 +45,29 @@ func Parse(name string) (m Model, err error) {
 
 // architecture reads the name of a model. It returns the architecture and, for a list of layers, the
 // samples that stand before the list; other architectures have no samples in their names.
-func architecture(name string) (_ Architecture, of Samples, err error) {
+func architecture(name string) (_ Architecture, samples Samples, err error) {
 	kind, text, _ := strings.Cut(name, ":")
 	entry, ok := Models.Entry(kind)
 	if !ok {
-		return nil, of, fmt.Errorf("%q is not an architecture (%s)", kind, strings.Join(Models.Names(), ", "))
+		return nil, samples, fmt.Errorf("%q is not an architecture (%s)", kind, strings.Join(Models.Names(), ", "))
 	}
 	// Messages of other machines hold names, so their length is bounded before they are parsed.
 	if len(name) > maxName {
-		return nil, of, fmt.Errorf("it takes %d bytes (at most %d)", len(name), maxName)
+		return nil, samples, fmt.Errorf("it takes %d bytes (at most %d)", len(name), maxName)
 	}
 	// Only a list of layers has its samples in its name, before a semicolon.
-	if samples, list, ok := strings.Cut(text, ";"); ok {
-		of, err = samplesOf(samples)
+	if before, list, ok := strings.Cut(text, ";"); ok {
+		samples, err = samplesOf(before)
 		if err != nil {
-			return nil, of, err
+			return nil, samples, err
 		}
 		text = "[" + list + "]"
 	}
 	a, err := component(entry, text)
 	if err != nil {
-		return nil, of, err
+		return nil, samples, err
 	}
-	return a.(Architecture), of, nil
+	return a.(Architecture), samples, nil
 }
 
 // fields lists the fields of a component that its name holds, in their order: all exported ones but the
@@ -87,10 +87,10 @@ const frozenField, frozen = "Frozen", "frozen"
 
 var numbers = reflect.TypeFor[[]int]()
 
-// open reports whether the first of the fields is a list of numbers that takes all words that the
-// fields behind it leave. A list of numbers that another one follows is one word, with x between the
-// numbers.
-func open(fields []reflect.StructField) bool {
+// takesSeveralWords reports whether the first of the fields is a list of numbers of which each is a word of
+// the name, as in 784,200,62: so it is for the last list of numbers among the fields. Any other list of
+// numbers is one word with x between the numbers, as in 3x32x32.
+func takesSeveralWords(fields []reflect.StructField) bool {
 	if fields[0].Type != numbers {
 		return false
 	}
@@ -109,10 +109,9 @@ func words(component any) (list []string) {
 	for i, f := range all {
 		text := fmt.Sprint(v.FieldByIndex(f.Index))
 		switch x := v.FieldByIndex(f.Index).Interface().(type) {
-		// An open list of numbers has commas between them, any other list an x.
 		case []int:
 			between := "x"
-			if open(all[i:]) {
+			if takesSeveralWords(all[i:]) {
 				between = ","
 			}
 			text = strings.ReplaceAll(strings.Trim(text, "[]"), " ", between)
@@ -153,9 +152,9 @@ func component(entry any, text string) (any, error) {
 		unread = unread[:len(unread)-1]
 	}
 	for i, f := range all {
-		// An open list takes all words that the fields behind it leave.
+		// Each field behind a list of several words takes one, and the list has the others.
 		n := 1
-		if open(all[i:]) {
+		if takesSeveralWords(all[i:]) {
 			n = len(unread) - len(all[i+1:])
 		}
 		if n < 1 || n > len(unread) {
@@ -173,7 +172,8 @@ func component(entry any, text string) (any, error) {
 	return v.Interface(), registry.Check(v.Interface())
 }
 
-// wanted is the error of a text that has not the fields of a component: it names them.
+// wanted returns the error for a text that has too few or too many words for the fields of a component. It
+// names the fields.
 func wanted(text string, fields []reflect.StructField) error {
 	var names []string
 	for _, f := range fields {
@@ -187,8 +187,8 @@ func key(f reflect.StructField) string {
 	return cmp.Or(f.Tag.Get("key"), strings.ToLower(f.Name))
 }
 
-// read sets a field, to which field points, from the text of a name. Numbers and words are read in
-// their shortest form alone.
+// read sets the value that field points to from a part of a name. Numbers and words are accepted in their
+// shortest form alone.
 func read(field any, text string) error {
 	switch to := field.(type) {
 	case *[]int:

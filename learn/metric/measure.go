@@ -23,7 +23,7 @@ const (
 	Accuracy = "accuracy"
 )
 
-// Find is the place of a metric in a list; -1 if it is not there.
+// Find returns the place of the metric with this name in a list; -1 if it is not there.
 func Find(list []Metric, name string) int {
 	return slices.IndexFunc(list, func(m Metric) bool { return m.Name == name })
 }
@@ -64,7 +64,7 @@ func (m Metric) Check(v float64) error {
 // Quality is the quantity by which models are compared.
 type Quality struct {
 	Metric
-	// Index is the place of the metric in the model's list, or lossIndex.
+	// Index is the place of the metric in the model's list, or -1 for the loss.
 	Index int
 }
 
@@ -128,8 +128,8 @@ func (m Metric) Worsen(v, by float64) float64 {
 	return v - by
 }
 
-// Error turns a value into one that falls as models get better: of an accuracy it is the share that is
-// wrong.
+// Error returns a number that falls as models get better: v itself where lower values are better, and
+// 1 − v elsewhere, which for an accuracy is the share of samples that are classified wrongly.
 func (m Metric) Error(v float64) float64 {
 	if m.Lower {
 		return v
@@ -143,7 +143,8 @@ type Target struct {
 	Value float64
 }
 
-// Reached is the first target that a validation reaches; nil: none.
+// Reached returns the first of the targets that an evaluation with this loss and these metrics reaches; nil
+// if it reaches none.
 func Reached(targets []Target, loss float64, metrics []float64) *Target {
 	for i := range targets {
 		if t := &targets[i]; t.Reaches(t.ValueIn(loss, metrics), t.Value) {
@@ -194,7 +195,7 @@ func Shown(list []Metric, first Quality) []Quality {
 	return shown
 }
 
-// Title is a quantity in tables and figures.
+// Title returns what the metric with this name, or the loss, is called in tables and figures.
 func Title(name string) string {
 	if name == Loss {
 		return "validation loss"
@@ -223,8 +224,8 @@ var reserved = []string{Loss, "round", "virtual_seconds", "each", "best"}
 // maxName is the most characters of a name.
 const maxName = 40
 
-// CheckNames says what is wrong with the names of metrics. They are parts of the
-// names of columns.
+// CheckNames returns an error for the first metric whose name cannot be part of a column's name, belongs
+// to another column, or occurs before in the list.
 func CheckNames(list []Metric) error {
 	for i, m := range list {
 		switch {

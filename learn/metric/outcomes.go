@@ -31,8 +31,8 @@ const MaxScored = 64
 // MaxTargets is the largest number of targets that outcomes have.
 const MaxTargets = 64
 
-// WidthOf is the Width of outcomes of samples with so many classes, or so many targets where there are
-// no classes.
+// WidthOf returns the Width of outcomes for samples with this many classes or, if classes is 0, with this
+// many targets.
 func WidthOf(classes, targets int) int {
 	switch {
 	case classes > MaxScored:
@@ -186,7 +186,7 @@ func (o *Outcomes) classScores() []float64 {
 		for k, x := range z {
 			terms[k] = portable.Exp(max(float64(x)-top, -700))
 		}
-		log := portable.Log(sorted(terms))
+		log := portable.Log(sortedSum(terms))
 		for k, x := range z {
 			to[k] = float64(x) - top - log
 		}
@@ -260,21 +260,21 @@ func (o *Outcomes) sumsOf(t int) (s targetSums) {
 		d := values[i] - float64(float64(o.Outputs[i*o.Width+t])*unit)
 		errors[i] = float64(d * d)
 	}
-	mean := sorted(values) / float64(n)
+	mean := sortedSum(values) / float64(n)
 	for i, y := range values {
 		values[i] = math.Abs(y - mean)
 	}
-	s.errors = sorted(errors)
-	s.distances = sorted(values)
+	s.errors = sortedSum(errors)
+	s.distances = sortedSum(values)
 	for i, d := range values {
 		values[i] = float64(d * d)
 	}
-	s.spread = sorted(values)
+	s.spread = sortedSum(values)
 	return s
 }
 
-// sorted puts numbers into ascending order and returns their sum in this order.
-func sorted(values []float64) (sum float64) {
+// sortedSum puts numbers into ascending order, in place, and returns their sum in this order.
+func sortedSum(values []float64) (sum float64) {
 	slices.Sort(values)
 	for _, v := range values {
 		sum += v
@@ -315,7 +315,8 @@ type measure struct {
 	targets bool
 	// constant says that it is the same for every model: what a model is to be better than.
 	constant bool
-	of       func(*Outcomes) float64
+	// value computes it.
+	value func(*Outcomes) float64
 }
 
 // measures are all that follow from outcomes.
@@ -360,8 +361,9 @@ func Constant(name string) bool {
 	return m.constant
 }
 
-// Measure returns the metric of a measure for samples with so many classes, or so many targets where
-// there are no classes. The error says why there is none.
+// Measure returns the metric of the measure with this name, for samples with this many classes or targets,
+// of which the other is 0. It is an error if the name is no measure of such samples, or if there are more
+// classes or targets than it can be computed for.
 func Measure(name string, classes, targets int) (Metric, error) {
 	m, ok := findMeasure(name)
 	switch {
@@ -383,5 +385,5 @@ func Measure(name string, classes, targets int) (Metric, error) {
 // determine it.
 func (o *Outcomes) Value(name string) float64 {
 	m, _ := findMeasure(name)
-	return m.of(o)
+	return m.value(o)
 }

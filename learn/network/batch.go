@@ -54,13 +54,13 @@ type Batch struct {
 	// Seed is the seed of all random numbers that a model draws in a training step, as for dropout.
 	Seed uint64
 
-	// first is the index of the first sample in the minibatch of which this batch is a part, and of is
-	// the number of samples there. Both are 0 for a whole minibatch.
-	first, of int
+	// first is the index of the first sample in the minibatch of which this batch is a part, and total
+	// is the number of samples of that minibatch. Both are 0 for a whole minibatch.
+	first, total int
 }
 
-// whole is the number of samples of the minibatch that b is or is a part of.
-func (b *Batch) whole() int { return max(b.of, b.N) }
+// whole returns the number of samples of the minibatch that b is, or of which b is a part.
+func (b *Batch) whole() int { return max(b.total, b.N) }
 
 // part returns the n samples of the minibatch from number first on, in the memory of b, for a model
 // that reads such samples.
@@ -69,7 +69,7 @@ func (b *Batch) part(samples Samples, first, n int) Batch {
 		N:     n,
 		Seed:  b.Seed,
 		first: first,
-		of:    b.N,
+		total: b.N,
 	}
 	if samples.Targets > 0 {
 		p.Targets = b.Targets[first*samples.Targets:][:n*samples.Targets]

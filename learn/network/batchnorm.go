@@ -28,7 +28,7 @@ type BatchNormLayer struct {
 // batchMomentum is the part of the running values that a step replaces. It is PyTorch's default.
 const batchMomentum = 0.1
 
-// maxCount bounds the number of batches, which float32 counts exactly so far.
+// maxCount is the largest number of batches that is counted: float32 holds all whole numbers up to it.
 const maxCount = 1 << 24
 
 // String describes the layer in messages, behind its name.
@@ -130,8 +130,9 @@ type batchNormStage struct {
 // lay allocates what depends on the size of a sample.
 func (s *batchNormStage) lay() { s.centred = aligned(s.X.Size() * Lanes) }
 
-// together lets the last block that comes here finish what all have added up, and returns to each block
-// after that.
+// together returns when the networks of all blocks of the minibatch have called it, each after it has added
+// its values to the sums. The last one to call it runs finish, which makes of the sums what the next step
+// needs.
 func (s *batchNormStage) together(finish func()) {
 	s.sums.arrived++
 	if s.sums.arrived == s.network.meeting.blocks {
@@ -177,7 +178,8 @@ func (s *batchNormStage) Forward(p *Pass) {
 	}
 }
 
-// recall sets 1/sqrt(σ² + ε) by the running variance, and returns the running mean.
+// recall sets the mean, and 1/sqrt(σ² + ε), of each channel to those of the running values. It returns the
+// means.
 func (s *batchNormStage) recall(p *Pass) []float64 {
 	mean, variance, _ := s.running(p)
 	for c, v := range variance {
@@ -198,8 +200,8 @@ func (s *batchNormStage) centre(p *Pass, mean []float64) {
 	}
 }
 
-// measure finds the mean and the variance of each channel in the minibatch, and moves the running values
-// of the parameters that the pass has.
+// measure computes the mean and the variance of each channel over the minibatch, and moves the running
+// values, which are among the parameters of the pass.
 func (s *batchNormStage) measure(p *Pass) {
 	sums := s.sums
 	channels := s.X.Channels
@@ -245,7 +247,8 @@ func (s *batchNormStage) track(p *Pass) {
 	batches[0] = min(batches[0]+1, maxCount)
 }
 
-// moved is a running value after a step on samples whose own value is given.
+// moved returns a running mean or variance after a step: running is the one before, and value that of the
+// step's samples.
 func moved(running float32, value float64) float32 {
 	return float32(float64((1-batchMomentum)*float64(running)) + float64(batchMomentum*value))
 }

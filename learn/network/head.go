@@ -133,7 +133,8 @@ func (n squares) gradient(z []float32, p *Pass, scale float32) (loss float64) {
 	return loss / float64(n)
 }
 
-// evaluate adds the samples' mean absolute errors to the score, and returns the sum of the losses.
+// evaluate adds the samples' mean absolute errors, in the units of the user's data, to the score, and
+// returns the sum of the losses, which are in the model's units.
 func (n squares) evaluate(z []float32, p *Pass, scores []Score) (loss float64) {
 	absolute := 0.0
 	p.batch.keep(z, p.Samples, false)

@@ -44,7 +44,8 @@ func (j *joint) grow(n int) {
 	}
 }
 
-// alone returns a network that is given minibatches of one block, as a whole.
+// alone returns the first network, prepared for blocks that do not wait for others: a minibatch of a single
+// block, or the blocks of an evaluation one by one.
 func (j *joint) alone() *network {
 	j.meeting.blocks = 1
 	j.parts[0].wait = nil

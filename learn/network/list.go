@@ -129,8 +129,8 @@ func withOpenWidth(list []Layer, outputs int) []Layer {
 	return append(list[:last:last], d)
 }
 
-// volume is the number of values that layers make of one sample, with the gates and states of all
-// steps, and the taps of convolutions at all of their inputs. Both take memory. It stops counting
+// volume returns how many numbers layers hold for one sample: the values between layers, the gates and
+// states of all steps, and one for each tap of a convolution at each of its inputs. It stops counting
 // beyond maxActivations.
 func volume(list []Layer, in Shape) (n int64) {
 	n = Product(in.Height, in.Width, in.Channels)

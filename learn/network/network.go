@@ -53,8 +53,8 @@ type network struct {
 	// meeting is where the networks that compute blocks of one minibatch find what they share. It is nil
 	// without batch norms.
 	meeting *meeting
-	// wait returns when the networks of all blocks have come as far as this one. It is nil if this one has
-	// the whole minibatch.
+	// wait returns when the networks of all blocks have reached the same batch norm. It is nil if this
+	// network computes the whole minibatch.
 	wait func()
 
 	// input holds the samples of a block as the first layer reads them.
@@ -312,8 +312,9 @@ func (n *network) link(stage Stage, place *Place, parameters []Parameter) *link 
 	return l
 }
 
-// trim reduces the inputs of convolutions to the rows and columns that are read. Where the stride
-// does not divide the input, the last ones are not, so the stage before need not compute them.
+// trim reduces the inputs of convolutions to the rows and columns that are read. With a stride, or a
+// pooling that leaves out what fills no square, no output may read the last ones: then the convolution
+// before need not compute them.
 func (n *network) trim() {
 	for i := len(n.links) - 1; i >= 0; i-- {
 		var height, width int

@@ -23,8 +23,8 @@ type packing struct {
 // the kernels have, so row y takes the place of row y − Size.
 func (s *convStage) slot(k *packing, y int) int { return y % s.Size * k.row }
 
-// pack chooses the number of positions of a group that takes the least time for rows of width
-// positions. products returns how many products a row needs with groups of a size.
+// pack chooses the size of groups with which a row of width positions takes the least time, for blocks of
+// this many samples. products returns how many products a row needs with groups of a given size.
 func pack(isa kernel.ISA, samples, width int, products func(positions int) int) packing {
 	// One position for each product needs no copies, so its cost has a factor of 10 and that of
 	// others 11.
@@ -43,10 +43,12 @@ func pack(isa kernel.ISA, samples, width int, products func(positions int) int) 
 // behind is room for the values that a vector instruction copies behind the end of a row.
 const behind = 16
 
-// in is the number of positions of group g in a row of width positions. The last group may be smaller.
-func (k *packing) in(g, width int) int { return min(k.positions, width-g*k.positions) }
+// groupSize returns the number of positions of group g in a row of width positions. The last group may be
+// smaller.
+func (k *packing) groupSize(g, width int) int { return min(k.positions, width-g*k.positions) }
 
-// reserve makes a buffer hold n floats and those that are read behind them.
+// reserve replaces the buffer x, without keeping its values, unless it has room for n floats and Lanes more,
+// which vector instructions may read behind them.
 func reserve(x *[]float32, n int) {
 	n += Lanes
 	if len(*x) < n {
@@ -115,7 +117,7 @@ func (s *convStage) gather(k *packing, y int, p *Pass) {
 						Data: x[source+kx*column:],
 						Row:  Lanes,
 						Step: s.Stride * column,
-					}, in, k.in(g, s.width), p.Samples)
+					}, in, k.groupSize(g, s.width), p.Samples)
 				offset += in * k.ld
 			}
 		}
@@ -125,7 +127,7 @@ func (s *convStage) gather(k *packing, y int, p *Pass) {
 // group computes the outputs of group g of row y into dst.
 func (s *convStage) group(k *packing, y, g int, dst []float32, op kernel.Op, samples int) {
 	run := s.Size * s.X.Channels
-	s.network.isa.GemmSum(s.Maps, k.in(g, s.width)*samples, run, k.lists[y], kernel.Operand{Data: s.weight,
+	s.network.isa.GemmSum(s.Maps, k.groupSize(g, s.width)*samples, run, k.lists[y], kernel.Operand{Data: s.weight,
 		Row: s.Size * run, Col: 1},
 		kernel.Matrix{Data: s.packed.x[g*run*k.ld:], LD: k.ld}, kernel.Matrix{Data: dst, LD: k.ld}, op, s.bias, 0)
 }
@@ -142,7 +144,7 @@ func (s *convStage) forwardPacked(k *packing, p *Pass, op kernel.Op) {
 			s.group(k, y, g, product, op, p.Samples)
 			s.network.isa.CopyPieces(kernel.Pieces{Data: output[first+y*row+g*k.positions*column:],
 				Row: channel, Step: column},
-				kernel.Pieces{Data: product, Row: k.ld, Step: p.Samples}, s.Maps, k.in(g, s.width), p.Samples)
+				kernel.Pieces{Data: product, Row: k.ld, Step: p.Samples}, s.Maps, k.groupSize(g, s.width), p.Samples)
 		}
 	}
 }
@@ -171,8 +173,9 @@ func (s *pooledStage) forwardPacked(k *packing, p *Pass) {
 	}
 }
 
-// reach returns the positions of group g of the inputs that an output reads by column kx of the
-// kernels: those from start to before end, counted within the group.
+// reach returns which positions of group g of the inputs are read by some output through column kx of the
+// kernels: those from start to before end, counted within the group. There are none if start is not below
+// end.
 func (s *convStage) reach(positions, g, kx int) (start, end int) {
 	// x is the output that the first position of the group reads by this column.
 	x := g*positions + s.Pad - kx
@@ -242,7 +245,7 @@ func (s *convStage) gatherGradients(k *packing, y int, dy []float32, channel, sa
 				},
 				s.Maps, end-start, samples)
 			// Positions of the group without an output read zeros.
-			if n := k.in(g, s.X.Width); end-start < n {
+			if n := k.groupSize(g, s.X.Width); end-start < n {
 				for o := range s.Maps {
 					clear(part[o*k.ld:][:start*samples])
 					clear(part[o*k.ld+end*samples:][:(n-end)*samples])
@@ -274,7 +277,7 @@ func (s *convStage) inputsPacked(k *packing, dy []float32, dyChannel int, p *Pas
 		for ; gathered < min(y+s.Pad+1, s.height); gathered++ {
 			s.gatherGradients(k, gathered, dy, dyChannel, p.Samples)
 		}
-		from, n := g*k.positions, k.in(g, s.X.Width)
+		from, n := g*k.positions, k.groupSize(g, s.X.Width)
 		target := kernel.Pieces{Data: dx[y*row+from*column:], Row: channel, Step: column}
 		switch {
 		// No output reads these inputs, so their gradient is zero.

@@ -32,8 +32,8 @@ func (l ResidualLayer) Shape(in Shape) (Shape, error) {
 }
 
 // shortcut returns the convolution of 1×1 that gives an input of shape in the shape of the output.
-// It is nil where the shapes are equal, or not known yet. Shapes that no such convolution relates
-// are an error.
+// It is nil where the shapes are equal, or not known yet. It is an error if no such convolution makes the
+// one shape of the other.
 func (l ResidualLayer) shortcut(in, output Shape) (*ConvLayer, error) {
 	if in == output {
 		return nil, nil
@@ -79,30 +79,30 @@ func (l ResidualLayer) Parameters(in Shape) (list []Parameter) {
 
 // Stage makes the stages of the list and of the shortcut. The list's last layer writes where the
 // sum will be, so that the input is added to it in place.
-func (l ResidualLayer) Stage(at *Place) Stage {
-	n := at.network
-	s := &residualStage{Place: at}
-	body := &Activation{Shape: at.Y.Shape, shadows: at.Y}
+func (l ResidualLayer) Stage(place *Place) Stage {
+	n := place.network
+	s := &residualStage{Place: place}
+	body := &Activation{Shape: place.Y.Shape, shadows: place.Y}
 	n.activations = append(n.activations, body)
-	s.body = n.chain(l.Layers, at.X, body, at.frozen, at.Gradient)
-	conv, _ := l.shortcut(at.X.Shape, at.Y.Shape)
+	s.body = n.chain(l.Layers, place.X, body, place.frozen, place.Gradient)
+	conv, _ := l.shortcut(place.X.Shape, place.Y.Shape)
 	if conv == nil {
 		return s
 	}
 	// The gradient of the sum is also that of the shortcut's outputs.
-	s.shortcutY = &Activation{Shape: at.Y.Shape, gradientOf: at.Y}
+	s.shortcutY = &Activation{Shape: place.Y.Shape, gradientOf: place.Y}
 	n.activations = append(n.activations, s.shortcutY)
-	place := &Place{
-		X:        at.X,
+	shortcutPlace := &Place{
+		X:        place.X,
 		Y:        s.shortcutY,
-		Gradient: at.Gradient,
+		Gradient: place.Gradient,
 		network:  n,
-		frozen:   at.frozen,
+		frozen:   place.frozen,
 	}
-	stage := conv.Stage(place).(*convStage)
+	stage := conv.Stage(shortcutPlace).(*convStage)
 	// The list has written the gradient of the input first, so that of the shortcut is added.
 	stage.add = true
-	s.shortcut = n.link(stage, place, conv.Parameters(at.X.Shape))
+	s.shortcut = n.link(stage, shortcutPlace, conv.Parameters(place.X.Shape))
 	return s
 }
 

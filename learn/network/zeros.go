@@ -47,11 +47,10 @@ func anyNonZero(x []float32, samples int) bool {
 	return bits != 0
 }
 
-// spans yields ranges of features that cover those that are used, up to window at a time. No segments
-// stand for all features.
+// spans yields ranges of features, each of at most window, that cover the used ones. An empty list stands
+// for all features, which are one range.
 func spans(used []kernel.Segment, features int) iter.Seq2[int, int] {
 	return func(yield func(start, end int) bool) {
-		// No segments stand for all features, which are one range.
 		if len(used) == 0 {
 			yield(0, features)
 			return

@@ -53,7 +53,8 @@ var routines = func() (r [isas]routine) {
 }()
 
 // inHalves says that the processor computes a vector of 512 bits in two steps, as AMD's
-// Zen 4 does. Two of 256 bits then cost as much, and a column more of them shares what is loaded of A.
+// Zen 4 does. Two vectors of 256 bits then cost as much as one of 512, so a product takes only as many of
+// them as its columns need.
 var inHalves = func() bool {
 	_, b, c, d := cpuid(0)
 	signature, _, _, _ := cpuid(1)
@@ -102,9 +103,9 @@ var (
 	mask256 = [16]int32{-1, -1, -1, -1, -1, -1, -1, -1}
 )
 
-// alongRows is from how many elements on C is walked along its rows: the processor
-// then sees ahead what it will read and write, while B comes from the second-level
-// cache again and again. A smaller C is walked down its columns.
+// alongRows is the number of elements of C from which on it is computed along its rows: the processor can
+// then prefetch what it will read and write, although B is read from the second-level cache for each tile
+// of rows. A smaller C is computed down its columns, panel by panel of B.
 var alongRows = 1 << 17
 
 // gemmAsm is GemmSum in AVX2 or AVX-512 assembly. It divides the n columns of C into panels of two

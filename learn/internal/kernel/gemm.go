@@ -23,9 +23,10 @@ func (isa ISA) Columns(samples int) int {
 	return (samples + step - 1) / step * step
 }
 
-// Cost is about how long a product of n columns takes, in columns of a wide one. It decides how
-// convolutions are packed, and with that the bits, so it is the same for all instruction sets of a
-// class.
+// Cost returns about how long a product of n columns takes, in the time that one column of a wide product
+// takes. The table has the costs of up to 0, 8, 16, 24 and 31 columns beyond whole blocks of 32. The cost
+// decides how convolutions are packed, and with that the bits, so it is the same for all instruction sets
+// of a class.
 func (isa ISA) Cost(n int) int {
 	switch isa {
 	case Go:
@@ -120,7 +121,8 @@ func (isa ISA) GemmSum(m, n, k int, segments []Segment, a Operand, b, dst Matrix
 	routines[isa].gemm(isa, m, n, k, segments, a, b, dst, op, aux, alpha)
 }
 
-// near is how many elements of B gemmGo takes together, if it can.
+// near is how many elements of B gemmGo packs at a time, so that they fit a cache; two columns are packed
+// even if they have more.
 const near = 1 << 16
 
 // pack holds what gemmGo multiplies: three rows of A side by side, and columns of B in pairs, each pair

@@ -136,8 +136,8 @@ func (isa ISA) Softmax(z []float32, rows, n int, scale float32, top, sum *[Lanes
 	}
 }
 
-// From their element Lanes-n on, the first n lanes of firstLanes are set, and those behind
-// them are -0 in otherLanes.
+// firstLanes[Lanes-n:] is a mask that selects the first n lanes of a block. otherLanes[Lanes-n:] has 0 in
+// those lanes and -0 in the others, which as an addend changes no value.
 var firstLanes, otherLanes = func() (first, second [2 * Lanes]int32) {
 	for i := range Lanes {
 		first[i] = -1

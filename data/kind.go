@@ -160,8 +160,8 @@ func isSafetensors(head string) bool {
 // readableTypes are the kinds of files that the readers look into.
 var readableTypes = []string{"application/octet-stream", "application/zip", "application/x-gzip"}
 
-// explainArchive returns err, the error of reading s with r, with a hint that s is an archive or
-// JSON and may hold something else than was tried.
+// explainArchive returns err, the error with which reader r failed to read s. If s is an archive or JSON, of
+// which the reader was only a guess, it adds a hint that a table must be unpacked, or be CSV or Parquet.
 func explainArchive(s *federated.Source, r federated.Reader, err error) error {
 	// A table in gzip is read as it is, so the hint would mislead.
 	switch _, isTable := r.(table.Table); {

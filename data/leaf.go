@@ -144,8 +144,8 @@ func openShard(path string, reading *federated.Reading) (s *leafShard, sum [sha2
 	return s, [sha256.Size]byte(h.Sum(nil)), nil
 }
 
-// errNumbers reports samples that are numbers in LEAF's layout and of none of its tasks. They are read by
-// a mapping.
+// errNumbers is the error for samples in LEAF's layout that are numbers, but fit none of its tasks. Such
+// samples can be read with a mapping.
 var errNumbers = errors.New("is of no task of LEAF")
 
 // isNumbersLEAF reports whether the first sample of the source s consists of numbers that fit none
@@ -199,7 +199,7 @@ func firstSampleIsNumbers(d *jsontext.Decoder) bool {
 	return errors.Is(err, errNumbers)
 }
 
-// leafKind is the task that the form of a sample's x tells; "" before any sample.
+// leafKind is the task of LEAF to which a sample belongs by the form of its x; empty before any sample.
 type leafKind string
 
 const (

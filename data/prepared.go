@@ -75,8 +75,9 @@ type section struct {
 }
 
 // OpenPrepared opens the set at path through a prepared file at cache. If that file is absent,
-// damaged, or made from other sources or options, it is made anew first, and rebuilt says why; if
-// it could be used, rebuilt is empty. A nil reader stands for the one that recognises the path.
+// damaged, or made from other sources or options, it is first made from the sources, and rebuilt gives the
+// reason; rebuilt is empty if the file could be used. A nil reader stands for the one that recognises the
+// path.
 func OpenPrepared(
 	r federated.Reader,
 	path, cache string,
@@ -205,9 +206,9 @@ func (p *prepared) add(name string, bytes []byte) {
 	p.Sections = append(p.Sections, section{Name: name, Length: int64(len(bytes)), bytes: bytes})
 }
 
-// as converts integers to another type, since files hold 32 bits. All numbers of a set fit: samples
+// integersAs converts integers to another type, since files hold 32 bits. All numbers of a set fit: samples
 // are numbered by int32, and no store reaches 4 GiB but images, whose places are not stored.
-func as[Dst, Src int | int32 | uint32 | uint16](values []Src) []Dst {
+func integersAs[Dst, Src int | int32 | uint32 | uint16](values []Src) []Dst {
 	converted := make([]Dst, len(values))
 	for i, v := range values {
 		converted[i] = Dst(v)
@@ -241,7 +242,7 @@ func writePrepared(name, key string, set federated.Set) error {
 	}
 	p.Task = s.Task
 	p.Names = convert[[]byte](s.Names)
-	p.add("start", vector.Bytes(as[uint32](s.Starts)))
+	p.add("start", vector.Bytes(integersAs[uint32](s.Starts)))
 	p.add("train", vector.Bytes(s.Train))
 	p.add("held", vector.Bytes(s.Held))
 	// A set has either labels or targets.
@@ -282,8 +283,8 @@ func (p *prepared) addRows(r federated.Rows) error {
 	case *federated.BagRows:
 		p.Rows = "bag"
 		p.add("row", vector.Bytes(r.Starts))
-		p.add("token", vector.Bytes(as[uint32](r.Word)))
-		p.add("count", vector.Bytes(as[uint32](r.Count)))
+		p.add("token", vector.Bytes(integersAs[uint32](r.Word)))
+		p.add("count", vector.Bytes(integersAs[uint32](r.Count)))
 	default:
 		return fmt.Errorf("samples of this reader cannot be prepared: they are %T", r)
 	}
@@ -455,7 +456,7 @@ func (p *prepared) set() (*federated.Grouped, error) {
 		return nil, errors.New("names, means or an alphabet that are not those of its samples")
 	}
 	s := &federated.Grouped{Task: p.Task, About: p.Info, Names: convert[string](p.Names)}
-	s.Starts = as[int](numbers[uint32](p, "start"))
+	s.Starts = integersAs[int](numbers[uint32](p, "start"))
 	s.Train = numbers[int32](p, "train")
 	s.Held = numbers[int32](p, "held")
 	s.Labels = numbers[int32](p, "labels")
@@ -476,7 +477,7 @@ func (p *prepared) set() (*federated.Grouped, error) {
 		return nil, fmt.Errorf("%d samples with %d labels or targets", n, given)
 	}
 	// Each client has a part of the training samples that is not empty.
-	if !places(s.Starts, len(s.Names), len(s.Train)) || len(s.Held) == 0 {
+	if !arePlaces(s.Starts, len(s.Names), len(s.Train)) || len(s.Held) == 0 {
 		return nil, fmt.Errorf("%d clients at %d places", len(s.Names), len(s.Starts))
 	}
 	for _, i := range slices.Concat(s.Train, s.Held) {
@@ -499,11 +500,11 @@ func (p *prepared) rows() (federated.Rows, int, error) {
 	width := p.Width
 	features := p.Info.Features
 	store := federated.Rows(nil)
-	numbersOf := 0
+	count := 0
 	skip := 0
 	// A form that is not in the map is dense, the zero value.
-	held := map[string]learn.Input{"bag": learn.Sparse, "text": learn.Tokens, "tokens": learn.Tokens}[p.Rows]
-	if p.Info.Input != held {
+	input := map[string]learn.Input{"bag": learn.Sparse, "text": learn.Tokens, "tokens": learn.Tokens}[p.Rows]
+	if p.Info.Input != input {
 		return nil, 0, fmt.Errorf("samples held as %.40q that are another kind of input", p.Rows)
 	}
 	switch p.Rows {
@@ -515,7 +516,7 @@ func (p *prepared) rows() (federated.Rows, int, error) {
 	case "float":
 		values := numbers[float32](p, "values")
 		store = &federated.FloatRows{Width: width, Values: values}
-		numbersOf = len(values)
+		count = len(values)
 	default:
 		i := slices.IndexFunc(federated.Codings, func(c *federated.Coding) bool { return c.Name == p.Rows })
 		if i < 0 {
@@ -529,14 +530,14 @@ func (p *prepared) rows() (federated.Rows, int, error) {
 			Coding: coding,
 			Offset: in.Offset,
 		}
-		numbersOf = len(in.bytes)
+		count = len(in.bytes)
 		// Some codings have bytes before the values of a sample, such as labels.
 		skip = coding.Skip
 	}
-	if width < 1 || features != width-skip || numbersOf%width != 0 {
-		return nil, 0, fmt.Errorf("%d bytes or numbers in samples of %d", numbersOf, width)
+	if width < 1 || features != width-skip || count%width != 0 {
+		return nil, 0, fmt.Errorf("%d bytes or numbers in samples of %d", count, width)
 	}
-	return store, numbersOf / width, nil
+	return store, count / width, nil
 }
 
 // texts returns the samples of a text and their number. Every window must lie in the text and every
@@ -565,11 +566,11 @@ func (p *prepared) texts() (federated.Rows, int, error) {
 func (p *prepared) bags() (federated.Rows, int, error) {
 	r := &federated.BagRows{
 		Starts: numbers[uint32](p, "row"),
-		Word:   as[uint16](numbers[uint32](p, "token")),
-		Count:  as[uint16](numbers[uint32](p, "count")),
+		Word:   integersAs[uint16](numbers[uint32](p, "token")),
+		Count:  integersAs[uint16](numbers[uint32](p, "count")),
 	}
 	// Each token has a count, and each bag a part of both lists.
-	if len(r.Word) != len(r.Count) || !places(r.Starts, len(r.Starts)-1, len(r.Word)) {
+	if len(r.Word) != len(r.Count) || !arePlaces(r.Starts, len(r.Starts)-1, len(r.Word)) {
 		return nil, 0, errors.New("bags of words do not match their places")
 	}
 	for i, end := range r.Starts[1:] {
@@ -590,9 +591,9 @@ func (p *prepared) bags() (federated.Rows, int, error) {
 	return r, len(r.Total), nil
 }
 
-// places reports whether starts has the beginnings of n parts, none of them empty, that follow one
+// arePlaces reports whether starts has the beginnings of n parts, none of them empty, that follow one
 // another from 0 to total, and total behind them.
-func places[T int | uint32](starts []T, n, total int) bool {
+func arePlaces[T int | uint32](starts []T, n, total int) bool {
 	if n < 0 ||
 		len(starts) != n+1 ||
 		starts[0] != 0 ||

@@ -319,12 +319,12 @@ func (t *tweetTexts) Set(opt federated.Options, name string) (*federated.Grouped
 	return s, nil
 }
 
-// Bags makes the set of bags of words from tweets that by groups into clients and held-out ones.
-// The vocabulary are the most frequent words of the training tweets. Tweets without a word of it
-// are dropped, and a note says how many.
-func (t *tweetTexts) Bags(by *federated.Grouping, name string) (*federated.Grouped, error) {
+// Bags makes the set of bags of words, which it gives this name, from the tweets that grouping assigns to
+// clients or holds out. The vocabulary are the most frequent words of the training tweets. Tweets without a
+// word of it are dropped, and a note says how many.
+func (t *tweetTexts) Bags(grouping *federated.Grouping, name string) (*federated.Grouped, error) {
 	index := vocabulary(federated.Sent140Words, func(yield func(string) bool) {
-		for _, i := range by.Train {
+		for _, i := range grouping.Train {
 			for _, w := range t.words(i) {
 				if !yield(w) {
 					return
@@ -348,19 +348,19 @@ func (t *tweetTexts) Bags(by *federated.Grouping, name string) (*federated.Group
 		}
 		return rows, nil
 	}
-	// Rows are numbered anew, because tweets without a known word have none.
-	g := federated.Grouping{Excluded: by.Excluded, Lost: by.Lost}
+	// Tweets without a known word have no row, so the rows have other numbers than the tweets.
+	g := federated.Grouping{Excluded: grouping.Excluded, Lost: grouping.Lost}
 	// The training tweets of client c lie between starts c and c+1.
-	starts := append(by.Starts, len(by.Train))
-	for c, name := range by.Names {
-		train, err := bag(by.Train[starts[c]:starts[c+1]])
+	starts := append(grouping.Starts, len(grouping.Train))
+	for c, name := range grouping.Names {
+		train, err := bag(grouping.Train[starts[c]:starts[c+1]])
 		if err != nil {
 			return nil, err
 		}
 		g.Add(name, train, nil)
 	}
 	var err error
-	g.Held, err = bag(by.Held)
+	g.Held, err = bag(grouping.Held)
 	if err != nil {
 		return nil, err
 	}
@@ -371,7 +371,7 @@ func (t *tweetTexts) Bags(by *federated.Grouping, name string) (*federated.Group
 		About:  federated.Sent140Info,
 	}
 	s.About.Name = name
-	if dropped := len(by.Train) + len(by.Held) - len(labels); dropped > 0 {
+	if dropped := len(grouping.Train) + len(grouping.Held) - len(labels); dropped > 0 {
 		s.About.AddNote("%d tweets without a known token dropped", dropped)
 	}
 	return g.Set(s)

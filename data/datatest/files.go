@@ -15,7 +15,7 @@ import (
 	"fedpace/data/federated"
 )
 
-// Put writes a file below the test's folder and returns its path.
+// Put writes a file called name below the folder dir, with the folders that it needs, and returns its path.
 func Put(t testing.TB, dir, name string, content []byte) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -85,7 +85,8 @@ func JoinParquet(t testing.TB, files ...[]byte) []byte {
 	return withFooter(t, all, meta)
 }
 
-// ClaimRows makes a file whose footer says that its first row group has so many rows.
+// ClaimRows returns a Parquet file like file, whose footer says falsely that its first row group has this
+// many rows.
 func ClaimRows(t testing.TB, file []byte, rows int64) []byte {
 	f, err := parquet.OpenFile(bytes.NewReader(file), int64(len(file)))
 	if err != nil {
@@ -96,6 +97,8 @@ func ClaimRows(t testing.TB, file []byte, rows int64) []byte {
 	return withFooter(t, file, meta)
 }
 
+// withFooter returns a Parquet file with meta as its footer. file is what comes before the footer; a file
+// that has one already gets a second one behind it, which alone counts.
 func withFooter(t testing.TB, file []byte, meta format.FileMetaData) []byte {
 	footer, err := thrift.Marshal(new(thrift.CompactProtocol), meta)
 	if err != nil {

@@ -44,10 +44,11 @@ func Usable(t *testing.T, s *federated.Grouped) {
 	CheckBatch(t, s.Info(), b, 1)
 }
 
-// ratio of decoded to stored bytes that readers of Parquet believe.
+// ratio is the largest number of decoded bytes for a stored one that readers of Parquet accept.
 const ratio = 1000
 
-// Guard fails when reading n bytes of input allocates what they cannot back.
+// Guard fails the test if read, which reads an input of n bytes, allocates more memory than such an input can
+// need.
 func Guard(t *testing.T, n int, read func()) {
 	t.Helper()
 	var before, after runtime.MemStats

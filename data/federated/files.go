@@ -17,7 +17,7 @@ import (
 	"fedpace/registry"
 )
 
-// Files lists a folder's files with such names, in lexical order; nil if there
+// Files returns the paths of the files of a folder whose names end in suffix, in lexical order; nil if there
 // is none.
 func Files(dir, suffix string) (files []string) {
 	// Glob fails only for a malformed pattern, and this one is well formed.
@@ -45,9 +45,8 @@ func Hash(names []string) ([][sha256.Size]byte, error) {
 	})
 }
 
-// Each calls do with 0 to n-1, on all processors at the same time, and waits for all calls. It
-// returns the error of the first call that failed in time, which may be another one in the next
-// run.
+// Each calls do with 0 to n-1, on all processors at the same time, and waits for all calls. If several
+// fail, it returns the error of the one that failed first, which may differ from run to run.
 func Each(n int, do func(i int) error) error {
 	var workers errgroup.Group
 	workers.SetLimit(runtime.GOMAXPROCS(0))
@@ -95,7 +94,7 @@ func OpenSource(path string) (*Source, error) {
 	return s, nil
 }
 
-// Layouts is what the readers read, in the words of its errors.
+// Layouts returns, for error messages, a list in words of all layouts that the readers read.
 func Layouts() string {
 	list := names.Of(Readers.Entries, func(e registry.Entry) string { return e.Help })
 	last := len(list) - 1

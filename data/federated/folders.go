@@ -151,8 +151,8 @@ func (w *folderWalk) walk(dir string, around TableFile, depth int) error {
 	return nil
 }
 
-// unescaped is a part of a folder's name without the escapes of URLs, which writers use for slashes and
-// the like. A null is "".
+// unescaped returns a part of a folder's name without the escapes of URLs, which writers use for slashes and
+// the like. It is empty for a null.
 func unescaped(text string) string {
 	if text == hiveMissing {
 		return ""
@@ -200,7 +200,7 @@ func FileClient(path string, partsByName bool, suffixes []string) string {
 	if !partsByName {
 		return name
 	}
-	// The words of the name are joined by underscores again.
+	// The words that are left are joined by underscores.
 	const separators = "_-. "
 	var left []string
 	for _, word := range strings.FieldsFunc(name, func(r rune) bool { return strings.ContainsRune(separators, r) }) {

@@ -25,8 +25,8 @@ var imageKinds = []struct{ prefix, name, remedy string }{
 	{"\x00\x00\x00\x0cjP  \r\n", "JPEG 2000", "want PNG"},
 }
 
-// ImageKind names the kind of image file that bytes are, "" if they are none. err says that the kind
-// is not read here.
+// ImageKind returns the name of the kind of image file that b holds, such as PNG; it is empty if b is no
+// image that is known here. It is an error if images of that kind cannot be read.
 func ImageKind(b []byte) (name string, err error) {
 	head := string(b[:min(len(b), 16)])
 	for _, kind := range imageKinds {
@@ -48,8 +48,8 @@ func ImageKind(b []byte) (name string, err error) {
 	return "", nil
 }
 
-// ImageShape is the channels, height and width of an image file: one channel if it is grey, with
-// transparency or without, else three.
+// ImageShape returns the numbers of channels, rows and columns of an image file: one channel if it is grey,
+// with transparency or without, else three. It reads the header alone.
 func ImageShape(encoded []byte) (shape [3]int, err error) {
 	config, _, err := image.DecodeConfig(bytes.NewReader(encoded))
 	if err != nil {

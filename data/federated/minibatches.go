@@ -53,8 +53,8 @@ func (m *Minibatches) Reset(seed uint64, client, samples, batch int, stepsDone i
 	m.shuffle()
 }
 
-// Next returns the samples of the next step, min(batch, samples) distinct
-// numbers. The slice is valid until the next call.
+// Next returns the samples of the next step: min(batch, samples) distinct numbers, from 0 within the client.
+// The slice is valid until the next call.
 func (m *Minibatches) Next() []int32 {
 	if m.place == m.steps {
 		m.epoch++
@@ -63,12 +63,13 @@ func (m *Minibatches) Next() []int32 {
 	}
 	start := int(m.place) * m.batch
 	taken := copy(m.next, m.perm[start:])
+	// The last batch of an epoch is filled up from the head of the permutation.
 	copy(m.next[taken:], m.perm)
 	m.place++
 	return m.next
 }
 
-// shuffle writes permutation m.epoch.
+// shuffle sets perm to the permutation of the epoch, which follows from the seed, the client and the epoch.
 func (m *Minibatches) shuffle() {
 	keyed.Reseed(&m.source, m.seed, keyed.Permutation, m.client, uint64(m.epoch))
 	Shuffle(number(m.perm), &m.source)

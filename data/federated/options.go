@@ -13,8 +13,8 @@ type Options struct {
 	// Task, when set, is what the caller expects to find: femnist, sent140,
 	// cifar100 or shakespeare. Custom data has no task and is taken for any.
 	Task string
-	// Seed of the split into training and held-out samples, where the source
-	// has none of its own.
+	// Seed is the seed of the split into training and held-out samples, where the source
+	// has no split of its own.
 	Seed uint64
 	// MinTweets is how many tweets a Sentiment140 user needs; 0 means 10.
 	MinTweets int
@@ -26,10 +26,10 @@ type Options struct {
 	// has them: CIFAR-100 by Pachinko allocation to clients of 100 images,
 	// tweets without users alike to 21,876 clients.
 	Partition Partition
-	// HeldOutOnly says that only held-out samples are wanted of a table of one's own, which
-	// may hold no others: the set has no client.
+	// HeldOutOnly says that only held-out samples are wanted of a table of custom data, which
+	// may have no others: the set has no client then.
 	HeldOutOnly bool
-	// Reading is told how far the reading is; it may be nil, and changes nothing of the set.
+	// Reading receives how much has been read; it may be nil, and does not change the set.
 	Reading *Reading
 }
 
@@ -49,7 +49,7 @@ func (o Options) Check() error {
 	return err
 }
 
-// TweetsAtLeast is how many tweets a user must have to be a client: 10 unless told.
+// TweetsAtLeast returns how many tweets a user must have to be a client: MinTweets, or 10 if that is 0.
 func (o Options) TweetsAtLeast() int { return cmp.Or(o.MinTweets, 10) }
 
 // Split divides the samples of a client into training and held-out ones at random, by the seed of
@@ -58,8 +58,9 @@ func (o Options) Split(client int, samples []int32) (train, held []int32) {
 	return Split(o.Seed, client, samples)
 }
 
-// Digest identifies samples and split: sources by their content, in order, and
-// the options that choose among them.
+// Digest returns a SHA-256 in hexadecimal digits that identifies the samples of a set and their split. It
+// covers the name of the layout, the options that choose and split samples, and sources, the SHA-256 of
+// each file, in their order.
 func (o Options) Digest(layout string, sources ...[sha256.Size]byte) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "fedpace data 1\n%s\n%d\n%d\n%d\n%s\n", layout, o.Seed, o.TweetsAtLeast(), o.Classes, o.Partition.Identity())

@@ -175,7 +175,8 @@ func (p Partition) Deal(labels, coarse []int32, seed uint64) ([][]int32, error) 
 	return p.deal(labels, coarse, nil, seed)
 }
 
-// deal is Deal of samples with values by which the kind continuous sorts them; nil: by their labels.
+// deal is [Partition.Deal] with the values by which the kind continuous sorts the samples; if values is nil,
+// it sorts them by their labels.
 func (p Partition) deal(labels, coarse []int32, values []float64, seed uint64) ([][]int32, error) {
 	p, err := p.Complete()
 	if err != nil {
@@ -212,7 +213,7 @@ func (p Partition) deal(labels, coarse []int32, values []float64, seed uint64) (
 			"iid, dirichlet, shards, quantity")
 	}
 	// Every kind begins with one shuffle of all samples, drawn from the seed.
-	random := drawn(seed)
+	random := partitionSource(seed)
 	order := number(make([]int32, n))
 	Shuffle(order, random)
 	clients := make([][]int32, p.Clients)
@@ -285,7 +286,7 @@ func (p Partition) deal(labels, coarse []int32, values []float64, seed uint64) (
 // of each fine one. Only one kind needs the natural clients of s.
 func (p Partition) dealSet(s *Grouped, labels, coarse []int32, seed uint64) ([][]int32, error) {
 	if p.Kind != groupedNatural {
-		return p.deal(labels, coarse, s.valuesOf(), seed)
+		return p.deal(labels, coarse, s.firstTargets(), seed)
 	}
 	p, err := p.Complete()
 	return p.grouped(s.Starts), err

@@ -26,7 +26,7 @@ const (
 	groupedNatural   = "grouped_natural_id"
 )
 
-// maxAttempts is how often dirichlet_by_class is drawn until every client has the fewest samples.
+// maxAttempts bounds how often dirichlet_by_class is drawn until every client has Min samples.
 const maxAttempts = 100
 
 // checkKind fills in the defaults of the parameters that kinds named as in Flower Datasets have,
@@ -288,20 +288,21 @@ func meanAndDeviation(values []float64) (mean, deviation float64) {
 	return mean, math.Sqrt(deviation / float64(len(values)))
 }
 
-// grouped joins natural clients into groups, in their order: sizes of groups are equal but for the
-// last. starts are the places at which the samples of the natural clients begin, and their end.
+// grouped joins Group natural clients at a time, in their order, into one; the last group may be smaller. It
+// returns the samples of each group, as numbers among the training samples. starts are the places at which
+// the samples of the natural clients begin, and the end of the last.
 func (p *Partition) grouped(starts []int) (clients [][]int32) {
 	for first := 0; first+1 < len(starts); first += p.Group {
 		last := min(first+p.Group, len(starts)-1)
-		part := number(make([]int32, starts[last]))
-		clients = append(clients, part[starts[first]:])
+		upToLast := number(make([]int32, starts[last]))
+		clients = append(clients, upToLast[starts[first]:])
 	}
 	return clients
 }
 
-// valuesOf returns the first target of each training sample, by which the kind continuous sorts;
+// firstTargets returns the first target of each training sample, by which the kind continuous sorts;
 // nil if the samples have labels.
-func (s *Grouped) valuesOf() []float64 {
+func (s *Grouped) firstTargets() []float64 {
 	if s.Targets == nil {
 		return nil
 	}
@@ -312,5 +313,5 @@ func (s *Grouped) valuesOf() []float64 {
 	return values
 }
 
-// drawn is the source of a partition's random numbers.
-func drawn(seed uint64) *rand.PCG { return keyed.Source(seed, keyed.Partition) }
+// partitionSource returns the source of all random numbers of a partition.
+func partitionSource(seed uint64) *rand.PCG { return keyed.Source(seed, keyed.Partition) }

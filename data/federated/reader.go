@@ -52,7 +52,7 @@ type Source struct {
 // Name is the last part of the path in lower case.
 func (s *Source) Name() string { return strings.ToLower(filepath.Base(s.Path)) }
 
-// Content is the file's, of which reading is told; that may be nil.
+// Content returns a reader of the whole file, whose bytes are counted in reading; reading may be nil.
 func (s *Source) Content(reading *Reading) io.Reader {
 	return io.NewSectionReader(reading.Counted(s.File), 0, s.Size)
 }
@@ -63,11 +63,11 @@ func (s *Source) IsZip() bool { return strings.HasPrefix(s.Head, "PK\x03\x04") }
 // IsGzip reports whether the file begins as gzip.
 func (s *Source) IsGzip() bool { return strings.HasPrefix(s.Head, "\x1f\x8b") }
 
-// IsArchive tells whether a gzip holds a tar archive.
+// IsArchive reports whether the file is a tar archive within a gzip.
 func (s *Source) IsArchive() bool { return s.ArchiveEntry() != "" }
 
-// ArchiveEntry is the name of the first file or folder in a tar archive within a gzip; "" if the source is
-// none.
+// ArchiveEntry returns the name of the first file or folder in the tar archive within a gzip; it is empty if
+// the file is no such archive.
 func (s *Source) ArchiveEntry() string {
 	z, err := gzip.NewReader(io.NewSectionReader(s.File, 0, s.Size))
 	if err != nil {
@@ -92,8 +92,8 @@ type Reading struct {
 	total, done atomic.Int64
 }
 
-// Begin starts to count anew: from now on, what lies at path is read, of size bytes. It does
-// nothing for a nil Reading.
+// Begin starts the count from 0: from now on the source at path, of size bytes, is read. It does nothing for
+// a nil Reading.
 func (r *Reading) Begin(path string, size int64) {
 	if r != nil {
 		r.done.Store(0)
@@ -102,15 +102,15 @@ func (r *Reading) Begin(path string, size int64) {
 	}
 }
 
-// End says that nothing is read any more. A nil Reading watches nothing.
+// End notes that the reading is over. It does nothing for a nil Reading.
 func (r *Reading) End() {
 	if r != nil {
 		r.path.Store("")
 	}
 }
 
-// State is what is being read, "" if nothing is, and the part that has been read of it, or
-// of what was read last; 0 where that is not known.
+// State returns the path of what is being read, empty if nothing is, and the share of its bytes that has been
+// read, 0 to 1. After End the share is that of what was read last. It is 0 if the size is not known.
 func (r *Reading) State() (path string, share float64) {
 	if r == nil {
 		return "", 0
@@ -122,7 +122,8 @@ func (r *Reading) State() (path string, share float64) {
 	return path, share
 }
 
-// Counted counts what is read from in.
+// Counted returns a reader of the same content as in that adds the bytes read to the count. For a nil Reading
+// it returns in.
 func (r *Reading) Counted(in io.ReaderAt) io.ReaderAt {
 	if r == nil {
 		return in

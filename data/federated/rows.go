@@ -260,7 +260,7 @@ const (
 	white = 255
 )
 
-// NewInkRows is room for n images.
+// NewInkRows returns a store of n images, each of which must be Put.
 func NewInkRows(n int) *InkRows { return &InkRows{starts: make([]int, n)} }
 
 // Put stores image i, of one byte for each pixel, without its white pixels: a mask with a bit for
@@ -292,14 +292,14 @@ func (r *InkRows) Put(i int, image []byte) {
 	r.blocks[last] = append(r.blocks[last], b...)
 }
 
-// image is where image i begins.
+// image returns the memory from the beginning of packed image i to the end of its block.
 func (r *InkRows) image(i int) []byte { return r.blocks[r.starts[i]/inkBlock][r.starts[i]%inkBlock:] }
 
-// sampleBytes is the beginning of sample i as it is stored, which is all of most images. It
-// serves prefetching alone.
+// sampleBytes returns the beginning of sample i as it is stored, for prefetching: its mask and up to 96 values,
+// which are all of most images.
 func (r *InkRows) sampleBytes(i int) []byte {
 	b := r.image(i)
-	return b[:min(len(b), inkMask+96)] // of most images all
+	return b[:min(len(b), inkMask+96)]
 }
 
 // unpack sets those pixels in dst that are not white, of the packed image b: a mask with a bit for

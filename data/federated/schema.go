@@ -101,8 +101,9 @@ func (s *Schema) Target(i int) string {
 	return strconv.Itoa(i + 1)
 }
 
-// Adopt changes the samples of a set to mean what they mean in another, or says in
-// what the two differ.
+// Adopt changes the samples of a set to mean what the schema target says: the same order of features, the
+// same numbers for classes and tokens, the same scale. A device calls it with the run's schema. The error
+// says in what the two cannot be matched.
 func Adopt(s Set, target Schema) error {
 	a, ok := s.(interface{ Adopt(Schema) error })
 	if !ok {
@@ -256,13 +257,13 @@ func (s *Grouped) adoptWords(bags *BagRows, names []string) error {
 	number := make([]int, len(s.About.Columns))
 	shared := 0
 	for i, word := range s.About.Columns {
-		at, ok := place[word]
+		index, ok := place[word]
 		if !ok {
-			at = -1
+			index = -1
 		} else {
 			shared++
 		}
-		number[i] = at
+		number[i] = index
 	}
 	if shared == 0 {
 		return fmt.Errorf("none of its %d words is among the run's %d", len(number), len(names))
@@ -307,7 +308,8 @@ func (s *Grouped) adoptLabels(names []string) error {
 	return nil
 }
 
-// CountClasses counts classes that no row has here, too, where they are numbers: a run's has n.
+// CountClasses makes n the number of classes, where classes are numbers: the run has n classes, of which the
+// samples here may lack the largest. If a sample has a larger class, that one decides.
 func (s *Grouped) CountClasses(n int) {
 	if len(s.Labels) > 0 && s.About.Labels == nil && s.About.Vocabulary == 0 {
 		s.About.Classes = max(n, int(slices.Max(s.Labels))+1)
@@ -344,8 +346,8 @@ func (s *Grouped) adoptScale(target Schema) error {
 	return nil
 }
 
-// sameScale compares means or deviations to the precision of float32, in which devices are told
-// those of a run.
+// sameScale reports whether means or deviations are equal to the precision of float32, in which a run sends
+// them to its devices.
 func sameScale(a, b []float64) bool {
 	return slices.EqualFunc(a, b, func(x, y float64) bool { return float32(x) == float32(y) })
 }

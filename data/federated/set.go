@@ -80,18 +80,20 @@ func (i *Info) Check(b *learn.Batch, n int) error {
 
 // Set is a federated dataset. Its methods may be called concurrently.
 type Set interface {
+	// Info describes the set.
 	Info() Info
-	// Clients is the number of clients, numbered from 0; Client names one.
+	// Clients is the number of clients, which are numbered from 0.
 	Clients() int
+	// Client is the name of client c.
 	Client(c int) string
 	// Samples is the number of client c's training samples, at least 1.
 	Samples(c int) int
 	// Batch appends to dst the given training samples (0..Samples(c)-1) of
 	// client c. It returns an error when the samples cannot be read.
 	Batch(dst *learn.Batch, c int, samples []int32) error
-	// HeldOut is the number of validation samples, pooled over all clients;
-	// HeldOutBatch appends samples from..from+n-1 of them.
+	// HeldOut is the number of validation samples, pooled over all clients.
 	HeldOut() int
+	// HeldOutBatch appends the validation samples first..first+n-1 to dst.
 	HeldOutBatch(dst *learn.Batch, first, n int) error
 	// Close releases files and maps.
 	Close() error
@@ -112,7 +114,7 @@ func CheckSamples(s Set, c int, samples []int32) error {
 	return nil
 }
 
-// CheckHeldOut says whether a set has held-out samples from..from+n-1.
+// CheckHeldOut returns an error unless the set has all of the held-out samples first..first+n-1.
 func CheckHeldOut(s Set, first, n int) error {
 	if first < 0 || n < 0 || first > s.HeldOut()-n {
 		return fmt.Errorf("data: %s: held-out samples %d to %d of %d", s.Info().Name, first, first+n, s.HeldOut())
@@ -120,19 +122,20 @@ func CheckHeldOut(s Set, first, n int) error {
 	return nil
 }
 
-// Numbered is a set whose samples have numbers, by which another process that has them,
-// too, is told which are meant.
+// Numbered is a set whose samples have numbers, by which messages to a process that has the same samples name
+// them.
 type Numbered interface {
 	Set
-	// Row is the number of client c's training sample i, HeldOutRow that of held-out
-	// sample i.
+	// Row is the number of client c's training sample i.
 	Row(c int, i int32) int32
+	// HeldOutRow is the number of held-out sample i.
 	HeldOutRow(i int) int32
 }
 
-// InMemory is a set whose samples are in memory, or can be: made says that they are for this
-// alone, as those of a set that makes samples on demand.
+// InMemory is a set of which a copy with all samples in memory can be had.
 type InMemory interface {
+	// InMemory returns that set. made says that its samples were made for this call, as by a set that makes
+	// samples on demand, so that the caller may use up their memory.
 	InMemory() (s *Grouped, made bool)
 }
 

@@ -169,8 +169,8 @@ func Labels(s Set, client int, batch *learn.Batch) (map[int32]int, error) {
 	})
 }
 
-// words puts the first sample of a batch in words, with values as they were before they
-// were scaled.
+// words describes the first sample of a batch for people: its first values, or its tokens or words, and its
+// label or targets. Values are in the unit from before they were scaled.
 func (i *Info) words(b *learn.Batch) string {
 	x := slices.Clone(b.X[:min(shownNames, len(b.X), i.Features)])
 	for j := range min(len(x), len(i.Mean)) {
@@ -211,8 +211,8 @@ func Visit(s Set, client int, batch *learn.Batch, look func()) error {
 	return nil
 }
 
-// Entropy is that of labels with these counts, in bits, to nine places: neither the
-// order of the labels nor the machine's logarithm shows.
+// Entropy returns the entropy of labels with these counts, in bits. It is rounded to nine places, so that it
+// depends neither on the order of the labels nor on the machine's logarithm.
 func Entropy(counts map[int32]int) float64 {
 	n := 0
 	for _, count := range counts {
@@ -351,8 +351,8 @@ func (d *Stats) describeLabels(b *strings.Builder) {
 	fmt.Fprintf(b, "label skew %.4f (mean Jensen-Shannon divergence in bits, 0 alike to 1 disjoint)\n", d.Skew)
 }
 
-// FitBatch is the size of a minibatch that suits clients with so many samples: 32, or
-// fewer if that is over a quarter of the median client's.
+// FitBatch returns a size of minibatches that suits clients with these numbers of samples: 32, halved until it
+// is at most a quarter of the median of samples.
 func FitBatch(samples []int) int {
 	batch := 32
 	sorted := slices.Sorted(slices.Values(samples))

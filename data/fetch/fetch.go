@@ -14,19 +14,19 @@ import (
 // Fetcher downloads archives. The zero value is ready; it may be used from
 // several goroutines when its callbacks may.
 type Fetcher struct {
-	// Without a byte before the request is made again; 0: 30 s.
+	// Stall is how long no byte may come before the request is made again; 0 means 30 s.
 	Stall time.Duration
-	// Attempts in a row that bring nothing new; 0: 5.
+	// Retries is how many requests in a row may bring nothing new; 0 means 5.
 	Retries int
-	// Before the second attempt; doubles up to 30 s; 0: 1 s.
+	// Backoff is the pause before the second attempt, which doubles up to 30 s; 0 means 1 s.
 	Backoff time.Duration
-	// Progress, when set, is called when a transfer starts, ends, and some
-	// times a second in between.
+	// Progress is called when a transfer starts, when it ends, and several times a second in between. It
+	// may be nil.
 	Progress func(Progress)
-	// Notice, when set, is told in one line what went wrong and is tried again.
+	// Notice takes a line for each failure after which the download is tried again. It may be nil.
 	Notice func(string)
 
-	// Between calls of Progress; 0: 100 ms.
+	// every is the time between two calls of Progress; 0 means 100 ms.
 	every time.Duration
 }
 
@@ -38,17 +38,19 @@ const (
 
 // Progress is the state of a download.
 type Progress struct {
+	// Archive is the name of the archive.
 	Archive string
-	// Bytes on disk.
+	// Done is the number of bytes on disk.
 	Done int64
-	// -1 where it is not known.
+	// Total is the size of the whole archive in bytes; -1 where it is not known.
 	Total int64
-	// Bytes on disk when the present transfer began.
-	Start   int64
+	// Start is the number of bytes on disk when the present transfer began.
+	Start int64
+	// Elapsed is the wall time since the present transfer began.
 	Elapsed time.Duration
 }
 
-// Rate of the present transfer in bytes a second; 0 at its start.
+// Rate returns the rate of the present transfer in bytes a second; 0 at its start.
 func (p Progress) Rate() float64 {
 	if p.Elapsed <= 0 {
 		return 0
@@ -58,11 +60,13 @@ func (p Progress) Rate() float64 {
 
 // Result says where an archive is.
 type Result struct {
-	Path  string
+	// Path is the path of the file.
+	Path string
+	// Bytes is its size.
 	Bytes int64
-	// Bytes that an earlier call had left.
+	// Resumed is how many of the bytes an earlier call had left.
 	Resumed int64
-	// Bytes that this one added; 0: it was there.
+	// Downloaded is how many bytes this call has added; 0 if the file was there already.
 	Downloaded int64
 }
 
@@ -85,7 +89,7 @@ func (e *IncompleteError) Error() string { return e.Err.Error() + "; " + e.Resum
 // Unwrap gives what interrupted the download.
 func (e *IncompleteError) Unwrap() error { return e.Err }
 
-// Resumable says in words what is there.
+// Resumable says in words how many bytes are on disk, and where.
 func (e *IncompleteError) Resumable() string {
 	size := ""
 	if e.Total >= 0 {
@@ -122,7 +126,8 @@ func (f *Fetcher) Fetch(ctx context.Context, a Archive, dir string) (r Result, e
 		return r, err
 	}
 	err = f.complete(ctx, a, p)
-	// Pieces may be of two versions of the file; one download from the beginning settles that.
+	// A file that was downloaded in pieces may mix two versions of the archive, so it is tried once from the
+	// beginning.
 	if err != nil && reasonIn(err).sum && p.pieces {
 		err = p.restart()
 		if err == nil {
@@ -217,7 +222,8 @@ func (f *Fetcher) attempt(ctx context.Context, a Archive, url string, p *partial
 	}
 }
 
-// reporter makes the function that a transfer calls as bytes come.
+// reporter returns the function that a transfer of archive a calls whenever bytes have come. It passes on to
+// Progress the first call, the one for the last byte, and of the others at most one in each interval.
 func (f *Fetcher) reporter(a Archive, p *partial) func() {
 	if f.Progress == nil {
 		return func() {}

@@ -114,8 +114,8 @@ type writer func(b []byte) (int, error)
 // Write calls the function.
 func (w writer) Write(b []byte) (int, error) { return w(b) }
 
-// failure is why a request ended: what cancelled it, or else err. A name that
-// is unknown and a certificate that is wrong stay so.
+// failure returns why a request ended with err: the cause for which its context was cancelled, if it was, or
+// else err. An unknown host and a wrong certificate are permanent failures.
 func failure(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
@@ -131,8 +131,9 @@ func failure(ctx context.Context, err error) error {
 	return err
 }
 
-// begin makes p ready for the body of a response, or says that p is whole.
-// RFC 9110, section 14.
+// begin prepares p for the body of a response, which continues the file or replaces it (RFC 9110, section 14).
+// done reports that p is whole already and no body needs to be read. For any other response it returns an
+// error.
 func (p *partial) begin(r *http.Response) (done bool, err error) {
 	switch r.StatusCode {
 	case http.StatusOK:

@@ -13,11 +13,10 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// expansion is the largest ratio of a file's values to its size that is
-// believed, beyond slack bytes.
+// Bounds on the bytes that the values of a file may take, by the size of the file.
 const (
-	// expansion is the largest ratio of the bytes of a file's values to its size that is believed,
-	// beyond slack.
+	// expansion is the largest number of bytes of values for each byte of a file, beyond slack: no real
+	// file compresses better.
 	expansion = 1000
 	// slack is the number of bytes of values that a file of any size may have.
 	slack = 16 << 20

@@ -78,15 +78,15 @@ func (t *Sheet) Check(width int) error {
 	if total == 0 {
 		return errors.New("no row; want at least one sample")
 	}
-	if size, limit := t.believed(); int64(total) > limit/int64(width) {
+	if size, limit := t.sizeAndLimit(); int64(total) > limit/int64(width) {
 		return fmt.Errorf("damaged: a file of %d bytes claims %d rows of %d bytes", size, total, width)
 	}
 	return nil
 }
 
-// believed returns the size of all files in bytes, and the largest number of bytes that the values
-// of files of this size may take. No real file compresses better.
-func (t *Sheet) believed() (size, limit int64) {
+// sizeAndLimit returns the size of all files in bytes, and the largest number of bytes that the values
+// of files of this size can take.
+func (t *Sheet) sizeAndLimit() (size, limit int64) {
 	for _, file := range t.Files {
 		size += file.size
 	}
@@ -96,7 +96,7 @@ func (t *Sheet) believed() (size, limit int64) {
 // Room returns for how many rows of width bytes each memory may be reserved: the number that the
 // files claim, unless files of this size cannot hold as many.
 func (t *Sheet) Room(width int) int {
-	_, limit := t.believed()
+	_, limit := t.sizeAndLimit()
 	return int(min(int64(t.Rows), limit/int64(width), int64(math.MaxInt/width)))
 }
 

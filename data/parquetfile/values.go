@@ -19,9 +19,9 @@ const padding = 512
 var errCount = errors.New("damaged: its runs hold more values than its header says")
 
 // checkValues checks the decompressed bytes b of a page and returns the bytes that parquet-go decodes.
-// These are b itself, or b with its values written anew in the plain encoding where parquet-go would
-// decode them to other values or could not decode them. A page has repetition levels, definition levels and values, one behind the other. In
-// pages of version 1 each of the levels stands behind its length, and is absent if the column
+// These are b itself, or b with its values in the plain encoding where parquet-go would decode them
+// wrongly or not at all. A page has repetition levels, definition levels and values, one behind the other.
+// In pages of version 1 each kind of levels stands behind its length, and is absent if the column
 // cannot repeat or be null; in version 2 the page's header has the lengths.
 func (s *stream) checkValues(p *page, b []byte) ([]byte, error) {
 	// A negative encoding marks a dictionary, which is plain and needs no check here.
@@ -46,7 +46,7 @@ func (s *stream) checkValues(p *page, b []byte) ([]byte, error) {
 			return nil, fmt.Errorf("damaged: %d bytes of levels, %d left", length, len(b)-start)
 		}
 		// A run that claims more values than the page has would make the library allocate them.
-		if maxLevel > 0 && runs(b[start:start+length], levelBits(maxLevel), p.values) {
+		if maxLevel > 0 && runsExceed(b[start:start+length], levelBits(maxLevel), p.values) {
 			return nil, errCount
 		}
 		// After the loop, definitions has the definition levels and start is where the values
@@ -72,7 +72,7 @@ func (s *stream) checkEncoded(p *page, b []byte) error {
 	switch p.encoding {
 	//lint:ignore SA1019 writers of version 1 name it so
 	case format.PlainDictionary, format.RLEDictionary:
-		if len(b) > 0 && runs(b[1:], int(b[0]), p.values) {
+		if len(b) > 0 && runsExceed(b[1:], int(b[0]), p.values) {
 			return errCount
 		}
 	case format.RLE:
@@ -80,7 +80,7 @@ func (s *stream) checkEncoded(p *page, b []byte) error {
 		if s.field.leaf.Type().Kind() != parquet.Boolean {
 			return errors.New("coded as RLE, which is for booleans")
 		}
-		if len(b) > 4 && runs(b[4:], 1, p.values) {
+		if len(b) > 4 && runsExceed(b[4:], 1, p.values) {
 			return errCount
 		}
 	case format.DeltaBinaryPacked, format.DeltaLengthByteArray:
@@ -131,10 +131,10 @@ func (s *stream) checkPrefixes(p *page, b []byte) error {
 	return s.spend(total)
 }
 
-// runs reports whether the runs in b hold more than limit values, of width bits each, beyond the
+// runsExceed reports whether the runs in b hold more than limit values, of width bits each, beyond the
 // padding. A run begins with a header: its length, and in the lowest bit whether its values are
 // bit-packed, in units of eight, or one value is repeated. See Apache Parquet, Encodings.md, "RLE".
-func runs(b []byte, width, limit int) bool {
+func runsExceed(b []byte, width, limit int) bool {
 	for total := uint64(0); len(b) > 0; {
 		u, n := binary.Uvarint(b)
 		if n <= 0 {

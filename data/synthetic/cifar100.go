@@ -12,21 +12,25 @@ import (
 // The synthetic CIFAR-100: each fine class is a colour texture, most of which
 // it shares with the other four of its coarse class.
 const (
+	// textureCanvas is the side of a texture in pixels, so large that shifts stay within it.
 	textureCanvas = federated.CIFARSide + 2*margin
-	scenes        = 32 // backgrounds
-	// How strongly the parts of an image count, in 1/256 of the class's texture.
+	// scenes is the number of backgrounds.
+	scenes = 32
+	// sceneLight and noiseLight are how strongly the background and the noise count, in 1/256 of the class's
+	// texture.
 	sceneLight = 144
 	noiseLight = 128
 )
 
-// nature is what all clients of the synthetic CIFAR-100 share: smooth random
-// fields, by colour.
+// nature is what all clients of the synthetic CIFAR-100 share: a texture for each class, the backgrounds and
+// the noise. Textures and backgrounds are smooth random fields, one for each colour.
 type nature struct {
 	texture [federated.CIFARClasses][3][textureCanvas * textureCanvas]tone
 	scene   [scenes][3][federated.CIFARPlane]tone
 	noise   noise
 }
 
+// wilds makes the nature at its first call. It is the same for every seed.
 var wilds = sync.OnceValue(func() *nature {
 	w := new(nature)
 	source := keyed.Source(0, keyed.Synthetic, partTask, 5)
@@ -60,9 +64,9 @@ var syntheticCIFAR100 = recipe{
 	coding:  federated.Colours,
 }
 
-// draw makes one image: the texture a little off centre before a scene, in
-// noise, darker or lighter. A photographer's habits are the place, the scene and
-// the light.
+// draw writes one image of the class label to record: the class's texture, a little off centre, before a
+// scene, with noise, darker or lighter. A client's habits are the place of the texture, the scene and
+// the light. key decides all draws.
 func (w *nature) draw(record []byte, client habits, label int, key uint64) {
 	source := rand.NewPCG(key, ^key)
 	place := client.choose(source, 0, step*step)
@@ -86,8 +90,9 @@ func (w *nature) draw(record []byte, client habits, label int, key uint64) {
 	}
 }
 
-// lit is by lane of tones how light a pixel is: light, and the sum of the parts in 1/256. The
-// products with 16 in them are divided by it first, as those of ink.
+// lit returns how light four pixels are, 0 to 255, in the lanes of a word: light plus the weighted sum of the
+// three parts. texture, scene and noise have the tones of these pixels in their lanes. As in ink, weights are
+// divided by 16 before the products, which keeps all sums in 16 bits.
 func lit(texture, scene, noise, light uint64) uint64 {
 	v := (sceneLight/16*scene+noiseLight/16*noise)>>4&(lane*0x0fff) + texture
 	return clamp(v, zero*(sceneLight+noiseLight)/256+zero-light)

@@ -17,10 +17,10 @@ const (
 	logisticTask  = "logistic"
 )
 
-// convexClients is the population of a convex set unless told.
+// convexClients is the number of clients of a convex set that names none.
 const convexClients = 50
 
-// maxConvexValues bounds what a convex set keeps in memory, in float32.
+// maxConvexValues bounds how many float32 values a convex set keeps in memory.
 const maxConvexValues = 1 << 26
 
 // Quadratics asks for a federated quadratic: client c's objective is the mean
@@ -35,16 +35,20 @@ const maxConvexValues = 1 << 26
 // and variance 1 added to each coordinate, which makes the variance of a
 // minibatch's gradient a constant.
 type Quadratics struct {
-	// 0: 50.
+	// Clients is the number of clients; 0 means 50.
 	Clients int
-	// 2 or more.
+	// Dimension is the dimension of x, at least 2.
 	Dimension int
-	// Of each client.
-	Samples       int
-	Mu, L         float64
-	Noise         float64
+	// Samples is the number of training samples of each client.
+	Samples int
+	// Mu and L are the smallest and the largest eigenvalue of every A_c.
+	Mu, L float64
+	// Noise is the deviation of a sample's b from its client's, in each coordinate.
+	Noise float64
+	// Heterogeneity is how far the clients' A_c and b differ; at 0 they are equal.
 	Heterogeneity float64
-	Seed          uint64
+	// Seed decides all random numbers.
+	Seed uint64
 }
 
 // DefaultQuadratics is a problem small enough for runs of seconds.
@@ -57,7 +61,8 @@ var DefaultQuadratics = Quadratics{
 	Heterogeneity: 1,
 }
 
-// Set makes the data. A configuration has held what it asks for to its ranges, but the memory.
+// Set makes the data. The caller has checked the ranges of the fields. It is an error if the set would take
+// too much memory.
 func (q Quadratics) Set() (federated.Set, error) {
 	q.Clients = cmp.Or(q.Clients, convexClients)
 	if err := checkConvex(q.Clients, q.Samples+3, q.Dimension); err != nil {
@@ -74,8 +79,8 @@ func (q Quadratics) Set() (federated.Set, error) {
 		),
 		Samples: learn.Samples{Input: learn.Dense, Features: 3 * q.Dimension, Classes: 1},
 	}
-	// Held out is one sample for each client: its A and the mean of its b. Their
-	// mean loss is F(x) − Σ p_c f_c*, free of noise, and Γ at x*.
+	// One sample for each client is held out, with the client's A and the mean of its b. The mean loss of
+	// these samples is F(x) − Σ p_c f_c*, without the noise of samples. At the optimum x* that is Γ.
 	s := convexSet(quadraticTask, fmt.Sprintf("%+v", q), info, q.Clients, q.Samples, 1)
 	rows := &quadraticRows{
 		n:       q.Dimension,
@@ -92,16 +97,18 @@ func (q Quadratics) Set() (federated.Set, error) {
 	return s, nil
 }
 
-// quadraticRows are the samples of quadratics: the b of each and the A of its
-// client, whose samples follow each other.
+// quadraticRows are the samples of quadratics, those of a client one after the other: a b for each sample,
+// and an A for each client.
 type quadraticRows struct {
-	// Dimensions.
+	// n is the dimension.
 	n int
-	// Of each client, those held out included.
+	// samples is the number of samples of each client, the held-out one included.
 	samples int
-	// A and v of each client.
+	// matrix has for each client the n eigenvalues of its A, and then the n coordinates of the unit vector v
+	// that defines the reflection.
 	matrix []float32
-	b      []float32
+	// b has the n coordinates of each sample's b.
+	b []float32
 }
 
 // Append adds sample i: its centre b, then the diagonal and the direction of its client's
@@ -114,8 +121,9 @@ func (r *quadraticRows) Append(dst *learn.Batch, i int) {
 // Memory is the size of all samples in bytes.
 func (r *quadraticRows) Memory() int { return 4 * (len(r.matrix) + len(r.b)) }
 
-// convexSet makes a set without its rows: the samples of each client follow each
-// other, those for training first.
+// convexSet makes the set of a task without its rows and with all labels 0. The samples of each client follow
+// each other: first those for training, as many as samples says, and then those held out. about is a text
+// with everything that the data follow from, for the digest.
 func convexSet(task, about string, info federated.Info, clients, samples, held int) *federated.Grouped {
 	info.Synthetic = true
 	info.Digest = fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "fedpace convex 1\n%s\n%s\n", task, about)))
@@ -140,7 +148,8 @@ func convexSet(task, about string, info federated.Info, clients, samples, held i
 	return s
 }
 
-// checkConvex bounds a set in memory.
+// checkConvex returns an error if a set of this many clients, samples of each, and values of a sample would
+// take too much memory.
 func checkConvex(clients, samples, width int) error {
 	if float64(clients)*float64(samples)*float64(width) > maxConvexValues {
 		return fmt.Errorf(
@@ -154,17 +163,18 @@ func checkConvex(clients, samples, width int) error {
 	return nil
 }
 
-// variates are numbers of mean 0 and variance 1, uniform and so bounded, that
-// are the same on every machine.
+// variates is the key of random numbers that are uniform with mean 0 and variance 1. They are bounded, and
+// the same on every machine.
 type variates uint64
 
-// value is a uniform draw of mean 0 and variance 1 for a key.
+// value returns the number that parts name; the same parts always name the same number.
 func (v variates) value(parts ...uint64) float64 {
 	u := float64(keyed.Float64(keyed.Hash(uint64(v), keyed.Synthetic, parts...)))
 	return float64((float64(2*u) - 1) * math.Sqrt(3))
 }
 
-// client makes client c's matrix and samples.
+// client writes client c's matrix and samples to rows. centre has the coordinates of b that all clients
+// share, and axis those of the direction v.
 func (q Quadratics) client(rows *quadraticRows, c int, centre, axis variates) {
 	n := q.Dimension
 	draws := variates(keyed.Hash(q.Seed, keyed.Synthetic, uint64(c), partHabits))
@@ -195,19 +205,22 @@ func (q Quadratics) client(rows *quadraticRows, c int, centre, axis variates) {
 	}
 }
 
-// Mixtures asks for samples to classify: a mean for each class, that overlap,
-// with a client's own mean and its own shares of the classes on top. Labels
-// follow a Dirichlet distribution with every parameter 1/Heterogeneity, and
-// Heterogeneity is also how far the means of clients lie apart.
+// Mixtures asks for samples to classify. Each class has a mean, around which its samples overlap with those of
+// other classes. Each client shifts all of its samples by a vector, and has its own shares of the classes:
+// its labels follow a Dirichlet distribution with every parameter 1/Heterogeneity.
 type Mixtures struct {
-	// 0: 50.
-	Clients  int
+	// Clients is the number of clients; 0 means 50.
+	Clients int
+	// Features is the number of values of a sample, and Classes the number of classes.
 	Features int
 	Classes  int
-	// Of each client, for training; a fifth as many are held out.
-	Samples       int
+	// Samples is the number of training samples of each client. A quarter as many are held out.
+	Samples int
+	// Heterogeneity is how far clients differ in their shifts, in units of how far classes differ, and in
+	// their labels. At 0 clients are alike.
 	Heterogeneity float64
-	Seed          uint64
+	// Seed decides all random numbers.
+	Seed uint64
 }
 
 // DefaultMixtures is a problem small enough for runs of seconds.
@@ -246,8 +259,8 @@ func (m Mixtures) Set() (federated.Set, error) {
 	return s, nil
 }
 
-// client makes client c's samples. The held-out labels are drawn from what the
-// training ones left in the urn.
+// client writes the labels and the rows of client c's samples, the held-out ones last. The labels follow
+// Pólya's urn of the training labels, which held-out labels are drawn from but do not change.
 func (m Mixtures) client(labels []int32, rows []float32, c int) {
 	draws := variates(keyed.Hash(m.Seed, keyed.Synthetic, uint64(c), partHabits))
 	all := variates(keyed.Hash(m.Seed, keyed.Synthetic, partTask, 3))

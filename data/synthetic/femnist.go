@@ -10,11 +10,16 @@ import (
 )
 
 const (
-	margin = 3                                // largest shift of a shape, in pixels
-	canvas = federated.FEMNISTSide + 2*margin // side of a shape, so that shifts need no bounds
-	step   = 2*margin + 1                     // shifts in one direction
-	shapes = 4                                // ways to write a character
-	papers = 64                               // backgrounds
+	// margin is the largest shift of a shape, in pixels.
+	margin = 3
+	// canvas is the side of a shape in pixels, so large that shifts stay within it.
+	canvas = federated.FEMNISTSide + 2*margin
+	// step is the number of shifts in one direction.
+	step = 2*margin + 1
+	// shapes is the number of ways to write a character.
+	shapes = 4
+	// papers is the number of backgrounds.
+	papers = 64
 )
 
 // How strongly the parts of an image count, in 1/256 of the character's shape,
@@ -71,9 +76,9 @@ var syntheticFEMNIST = recipe{
 	coding: federated.Ink,
 }
 
-// draw makes one image: the character in one of its shapes, a little off
-// centre, part of another character behind it, the paper and noise. A writer's
-// habits are the shape of each character, the paper, and where on it to write.
+// draw writes one image of the class label to record: the character in one of its shapes, a little off
+// centre, another, weaker character behind it, the paper and noise. A client's habits are the shape of each
+// character, the paper, and where on it to write. key decides all draws.
 func (w *handwriting) draw(record []byte, client habits, label int, key uint64) {
 	source := rand.NewPCG(key, ^key)
 	shape := &w.shape[label][client.choose(source, uint64(label), shapes)]
@@ -105,9 +110,10 @@ func (w *handwriting) draw(record []byte, client habits, label int, key uint64) 
 	}
 }
 
-// ink is by lane of tones how black a pixel is, 0 to 255: the sum of the parts in 1/64, from
-// the threshold on. The products with 16 in them are divided by 16 first, which changes no bit
-// of the rounded sum and leaves all in 16 bits.
+// ink returns how black four pixels are, 0 to 255, in the lanes of a word: the weighted sum of the parts, less
+// the threshold. shape, otherShape, paper and noise have the tones of these pixels in their lanes, and
+// strength is the weight of otherShape. Weights are divided by 16 before the products, which changes no bit
+// of the rounded sum and keeps all sums in 16 bits.
 func ink(shape, otherShape, paper, noise, strength uint64) uint64 {
 	v := strength*otherShape>>4&(lane*0x0fff) + paperInk/16*paper + noiseInk/16*noise
 	v = v>>2&(lane*0x3fff) + 4*shape

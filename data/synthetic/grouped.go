@@ -43,7 +43,7 @@ func (s *synthetic) InMemory() (_ *federated.Grouped, made bool) {
 	return g, true
 }
 
-// addTweet takes a record apart, as appendTweet does.
+// addTweet adds the tweet of a record, as write makes it, to r.
 func addTweet(r *federated.BagRows, record []byte) {
 	for i := range int(record[0]) {
 		token := record[2+3*i:][:3]

@@ -91,9 +91,9 @@ var syntheticSent140 = recipe{
 	make:   func(record []byte, client habits, label int, key uint64) { tongue().write(record, client, label, key) },
 }
 
-// write makes one tweet: the number of distinct tokens, of all tokens, then
-// each token (two bytes, ascending) with its count. An author's habit is a topic
-// for each label: what it writes about tells how it feels, for this author only.
+// write writes one tweet with this label to record: the number of distinct tokens, the number of all tokens,
+// and then each token (two bytes, ascending) with its count. A client's habit is a topic for each label, so
+// that the topic shows the label, but for this client only. key decides all draws.
 func (l *language) write(record []byte, client habits, label int, key uint64) {
 	source := rand.NewPCG(key, ^key)
 	topic := client.choose(source, uint64(label), topics)
@@ -132,7 +132,7 @@ func (l *language) write(record []byte, client habits, label int, key uint64) {
 	record[1] = uint8(n)
 }
 
-// appendTweet appends a tweet as counts divided by their sum.
+// appendTweet appends the tweet of a record to dst, as a bag of words with each token's share of all tokens.
 func appendTweet(dst *learn.Batch, record []byte) {
 	index, value := federated.AppendBag(dst, int(record[0]))
 	for i := range index {

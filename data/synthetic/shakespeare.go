@@ -10,19 +10,24 @@ import (
 )
 
 const (
+	// lexiconWords is the number of words of the language.
 	lexiconWords = 600
-	moods        = 120 // each a few words that go together
-	moodWords    = 24
+	// moods is the number of moods, and moodWords the number of words that each prefers.
+	moods     = 120
+	moodWords = 24
 )
 
-// stage is what all clients of the synthetic Shakespeare share: words of a made
-// language, how often each comes, and moods that prefer some of them.
+// stage is what all clients of the synthetic Shakespeare share: a made language and moods.
 type stage struct {
+	// lexicon has the words.
 	lexicon [lexiconWords][]byte
-	common  []uint16
-	mood    [moods][moodWords]uint16
+	// common is a table of words to draw from uniformly, which repeats frequent words.
+	common []uint16
+	// mood has the words that each mood prefers.
+	mood [moods][moodWords]uint16
 }
 
+// theatre makes the stage at its first call. It is the same for every seed.
 var theatre = sync.OnceValue(func() *stage {
 	s := new(stage)
 	source := keyed.Source(0, keyed.Synthetic, partTask, 6)
@@ -59,8 +64,8 @@ var syntheticShakespeare = recipe{
 	coding: federated.Tokens,
 }
 
-// write fills dst with sentences as vocabulary indices. Each sentence has a
-// mood, which in the share shift/256 is the speaker's own.
+// write fills dst with sentences, each character as its place in the vocabulary. Each sentence has a mood:
+// the client's usual one with the probability shift/256, else any. source gives all random numbers.
 func (s *stage) write(dst []uint8, source *rand.PCG, client habits) {
 	var sentence []byte
 	for position := 0; position < len(dst); {

@@ -47,9 +47,14 @@ type recipe struct {
 	coding *federated.Coding
 }
 
-// habits says how a client's samples are alike: what varies between samples is
-// its habit in the share shift/256 of them, 0 for none, below 256.
-type habits struct{ shift, key uint64 }
+// habits says how a client's samples resemble each other. Each feature that varies between samples has the
+// client's usual value with the probability shift/256.
+type habits struct {
+	// shift is 0 to 255; 0 means that the client has no habits.
+	shift uint64
+	// key decides the usual values of the client.
+	key uint64
+}
 
 // choose draws a value from 0 to n-1 for one feature of a sample. With probability shift/256 it returns the
 // client's habit, a value that depends on the client's key and the feature alone. Otherwise the value is
@@ -84,10 +89,10 @@ const (
 // New makes a federated set for a task (femnist, sent140, cifar100,
 // shakespeare) with the given number of clients, 0 for the paper's (3,000,
 // 21,876, 500 and 660). Samples per client
-// follow a spread like the real sets'. quadratic and logistic are
-// [DefaultQuadratics] and [DefaultMixtures], with 50 clients unless told.
+// follow a spread like the real sets'. The tasks quadratic and logistic give
+// [DefaultQuadratics] and [DefaultMixtures], with 50 clients if clients is 0.
 //
-// heterogeneity sets in how far clients differ. At 0 samples are independent
+// heterogeneity sets how far clients differ. At 0 samples are independent
 // and identically distributed. Above, the labels of a client follow a
 // Dirichlet distribution with every parameter 1/heterogeneity, and the share
 // h/(1+h) of what varies between samples becomes a habit of the client
@@ -95,8 +100,8 @@ const (
 //
 // A client is made when its samples are first asked for; only a bounded number
 // of clients stays in memory. The same arguments give the same bits on every
-// machine. Whoever reads them, a configuration or a [bus.Welcome], has held them to
-// their ranges.
+// machine. The caller, who has them from a configuration or a [bus.Welcome], has
+// checked their ranges.
 func New(task string, clients int, seed uint64, heterogeneity float64) (federated.Set, error) {
 	switch task {
 	case quadraticTask:
@@ -199,7 +204,7 @@ func (s *synthetic) Samples(c int) int {
 	return low + (high-low)*int(place&0xffff)>>16
 }
 
-// habits are client c's own, from which its samples are drawn.
+// habits returns the habits of client c, by which its samples are drawn.
 func (s *synthetic) habits(c int) habits {
 	return habits{s.shift, keyed.Hash(s.seed, keyed.Synthetic, uint64(c), partHabits)}
 }
@@ -285,10 +290,10 @@ func (s *synthetic) label(train, held []uint8, c int) {
 	}
 }
 
-// polya draws a label by Pólya's urn of earlier labels: a fresh uniform one of k
-// with probability k/(k + h n), and else a copy of one of the n in the urn.
-// Labels have Dirichlet(1/h) proportions so, without a logarithm or a power,
-// whose last bits differ between machines.
+// polya draws a label by Pólya's urn, which holds the n labels drawn before: a
+// uniform one of the k classes with probability k/(k + h n), and else a copy of
+// one in the urn. So the proportions of labels follow Dirichlet(1/h), without a
+// logarithm or a power, whose last bits differ between machines. key decides the draw.
 func polya[T uint8 | int32](urn []T, classes int, h float64, key uint64) T {
 	k := float64(classes)
 	n := uint64(len(urn))

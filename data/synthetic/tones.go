@@ -6,39 +6,43 @@ import (
 	"unsafe"
 )
 
-// tone is how light a part of an image is at a pixel: -128..127, held from 0 on, so that
-// eight of them are computed at once in two words.
+// tone is how light a part of an image is at a pixel, -128 to 127, plus zero. Without a sign, eight tones can
+// be computed with at once, in the lanes of two words.
 type tone uint8
 
+// zero is the tone of the number 0.
 const zero = 128
 
-// toneOf keeps a small number, negative or not, in a tone's byte.
+// toneOf returns the tone of a number from -128 to 127.
 func toneOf(v int) tone { return tone(v + zero) }
 
-// value is the number that the tone keeps.
+// value returns the number of which t is the tone.
 func (t tone) value() int { return int(t) - zero }
 
-// lane is 1 in each of a word's four numbers of 16 bits.
+// lane has a 1 in each lane of a word. A word has four lanes, numbers of 16 bits.
 const lane = 0x0001_0001_0001_0001
 
-// tones are the first eight of a row, by lane: the even ones and the odd ones.
+// tones returns the first eight tones of a row in the lanes of two words: numbers 0, 2, 4 and 6, and numbers
+// 1, 3, 5 and 7.
 func tones(row []tone) (even, odd uint64) {
 	v := binary.LittleEndian.Uint64(unsafe.Slice((*byte)(&row[0]), len(row)))
 	return v & (lane * 0xff), v >> 8 & (lane * 0xff)
 }
 
-// clamp is min(max(v-least, 0), 255) by lane, of numbers below 2^15.
+// clamp returns min(max(v-floor, 0), 255) for each lane of v, whose numbers are below 2^15.
 func clamp(v, floor uint64) uint64 {
-	all := func(bits uint64) uint64 { return bits>>15&lane<<16 - bits>>15&lane } // where a lane's highest bit is set
+	// all sets all bits of each lane whose highest bit is set, and clears the other lanes.
+	all := func(bits uint64) uint64 { return bits>>15&lane<<16 - bits>>15&lane }
+	// The highest bit of a lane is set if v is not below floor.
 	v += lane * (1<<15 - floor)
 	v &= all(v) &^ (lane << 15)
 	return (v | all(v+lane*(1<<15-256))) & (lane * 0xff)
 }
 
-// noise is random numbers of mean 0.
+// noise is a table of random numbers of mean 0, of which each image takes a part.
 type noise [1 << 14]tone
 
-// fill takes means of four uniform numbers, which is near enough to normal.
+// fill sets each number to the mean of four uniform ones, whose distribution is nearly normal.
 func (n *noise) fill(source *rand.PCG) {
 	for i := range n {
 		u := source.Uint64()
@@ -46,8 +50,8 @@ func (n *noise) fill(source *rand.PCG) {
 	}
 }
 
-// smooth fills a square with a random field, blurred twice by a box of the
-// given radius and stretched to -127..127. Only integers: the same everywhere.
+// smooth fills a square of side × side tones with a random field: random numbers, blurred twice by a box of
+// the given radius and scaled to -127..127. It computes in integers, so that the field is the same everywhere.
 func smooth(dst []tone, source *rand.PCG, side, radius int) {
 	a := make([]int, side*side)
 	b := make([]int, side*side)
@@ -81,7 +85,8 @@ func smooth(dst []tone, source *rand.PCG, side, radius int) {
 	}
 }
 
-// shifted is row y of a shape on its canvas, seen from one of step*step places.
+// shifted returns row y of a shape of side × side pixels that is cut from its canvas at one of step·step
+// places.
 func shifted(shape []tone, side, y, place int) []tone {
 	return shape[(y+place/step)*(side+2*margin)+place%step:][:side]
 }

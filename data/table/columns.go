@@ -68,7 +68,7 @@ func (n *nameColumn) missingRows() (rows []int) {
 	if !found || numbers == 0 {
 		return nil
 	}
-	// The names that are left are numbered anew; renumbered is -1 for one that stands for nothing.
+	// The names that are left get new numbers; renumbered is -1 for a missing word.
 	var present federated.Names
 	renumbered := make([]int32, len(n.List))
 	for i, name := range n.List {

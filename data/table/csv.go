@@ -31,8 +31,8 @@ type csvTable struct {
 	blank bool
 }
 
-// gzipExpansion is the largest ratio of a text's size to the size of its gzip that is believed. A
-// file that unpacks to more is refused as damaged or hostile.
+// gzipExpansion is the largest accepted ratio of a text's size to the size of its gzip. A file that
+// unpacks to more is refused as damaged or hostile.
 const gzipExpansion = 1000
 
 // csvWindow is the number of bytes at the beginning of a file that decide its format. The first
@@ -156,7 +156,7 @@ func (c *csvTable) checkNames() error {
 	return nil
 }
 
-// unnamed is the error of a table without a line of names.
+// unnamed returns the error for a table without a line of names, whose first line has this value.
 func unnamed(value string) error {
 	return fmt.Errorf(
 		"line 1 has the number %.40s where the name of a column should be; want a line of names above the values",
@@ -164,8 +164,8 @@ func unnamed(value string) error {
 	)
 }
 
-// content opens the text of the file from its beginning, unpacked if it is gzip and without a byte
-// order mark. Each call starts anew, so that the file can be read more than once.
+// content opens the text of the file, unpacked if it is gzip and without a byte order mark. Each call
+// begins at the start of the file, so that it can be read more than once.
 func (c *csvTable) content() (*bufio.Reader, error) {
 	in := c.source.Content(c.reading)
 	if c.source.IsGzip() {
@@ -216,7 +216,8 @@ func (c *csvTable) reader(in io.Reader) *csv.Reader {
 	return r
 }
 
-// csvError is an error of the CSV reader without its place.
+// csvError returns an error of the CSV reader without the line and column that it names; any other error is
+// returned as it is.
 func csvError(err error) error {
 	if p, ok := errors.AsType[*csv.ParseError](err); ok {
 		return p.Err

@@ -93,9 +93,9 @@ type placedTable struct {
 // the result is the file as it was.
 func placed(file tableFile, keys []federated.FolderKey) tableFile {
 	var constants []constant
-	own := file.columns()
+	fileColumns := file.columns()
 	for _, key := range keys {
-		if slices.Contains(own, key.Name) {
+		if slices.Contains(fileColumns, key.Name) {
 			continue
 		}
 		// An empty value of a folder, as in site=, is a missing one.
@@ -116,23 +116,24 @@ func (p *placedTable) columns() []string {
 	return slices.Concat(p.tableFile.columns(), names.Of(p.constants, func(c constant) string { return c.name }))
 }
 
-// read hands the columns of the file itself to their takers first, which tells the number of rows.
-// Then each column that the path gives hands out its value once for each of these rows.
+// read hands the wanted columns of the file itself to their takers first, since only the file knows the
+// number of its rows. Then the value of each column that the path gives is handed over once for each of
+// these rows.
 func (p *placedTable) read(wanted []column, r *reading) error {
-	var own, given []column
+	var fromFile, fromPath []column
 	for _, c := range wanted {
 		if p.constantOf(c.name) != nil {
-			given = append(given, c)
+			fromPath = append(fromPath, c)
 		} else {
-			own = append(own, c)
+			fromFile = append(fromFile, c)
 		}
 	}
 	// The file has the rows from first to r.rows once it is read.
 	first := r.rows
-	if err := p.tableFile.read(own, r); err != nil {
+	if err := p.tableFile.read(fromFile, r); err != nil {
 		return err
 	}
-	for _, c := range given {
+	for _, c := range fromPath {
 		value := p.constantOf(c.name).value
 		for row := first; row < r.rows; row++ {
 			err := c.take(row, value)

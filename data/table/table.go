@@ -553,7 +553,7 @@ func openTables(source string, reading *federated.Reading) (list []tableFile, er
 	if err != nil {
 		return nil, err
 	}
-	// The source itself is only listed; each file is opened anew.
+	// The source itself is only listed; each file is opened by itself.
 	defer s.File.Close()
 	files, err := listTable(s)
 	if err != nil {

@@ -138,6 +138,9 @@ type model struct {
 	leastBatch int
 	// arithmetic makes the computation of one worker, for batches of at most maxBatch samples.
 	arithmetic func(maxBatch int, isa kernel.ISA) network.Arithmetic
+	// arranged makes the computation on arranged parameters. It returns nil where there is none, and is
+	// nil itself for a model without layers.
+	arranged func(maxBatch int, isa kernel.ISA) *network.Arranged
 }
 
 // add appends a tensor. i is its number in the order of the layers, from which its stream of random numbers

@@ -77,5 +77,8 @@ func sequential(name string, samples Samples, list []network.Layer, names ...str
 	m.arithmetic = func(maxBatch int, isa kernel.ISA) network.Arithmetic {
 		return network.New(list, samples, maxBatch, isa)
 	}
+	m.arranged = func(maxBatch int, isa kernel.ISA) *network.Arranged {
+		return network.NewArranged(list, samples, maxBatch, isa)
+	}
 	return m, nil
 }

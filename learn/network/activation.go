@@ -39,6 +39,9 @@ type Activation struct {
 	keepX, keepDX bool
 	// needRows says that a stage reads the values sample by sample.
 	needRows bool
+	// rowsOnly says that the stage behind the network's input reads the samples in the batch. It writes
+	// the values of a block itself if it wants them.
+	rowsOnly bool
 	// wanted says that a stage reads the gradient.
 	wanted bool
 	// last says that these are the outputs of the network.

@@ -265,7 +265,7 @@ func fuse(list []Layer) (layers int, relu bool) {
 			return 3, true
 		}
 		return 2, true
-	case DenseLayer, NormLayer, ResidualLayer:
+	case DenseLayer, arrangedLayer, NormLayer, ResidualLayer:
 		return 2, true
 	}
 	return 1, false
@@ -477,6 +477,9 @@ func (n *network) read(p *Pass) {
 	switch a.Form {
 	case Vector:
 		a.rows = b.X
+		if a.rowsOnly {
+			return
+		}
 		n.isa.Transpose(
 			kernel.Block(a.values(p)),
 			kernel.Matrix{Data: b.X[p.first*a.Channels:], LD: a.Channels},

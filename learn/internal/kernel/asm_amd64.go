@@ -32,6 +32,9 @@ var routines = func() (r [isas]routine) {
 	v.addReLU = addReLU
 	v.mask = mask
 	v.denseSteps = denseSteps256[:]
+	v.nonZeros = nonZeros256
+	v.sumPair = sumPairs256[:]
+	v.addColumns = addColumnsOf256[:]
 	r[AVX2] = v
 	if x.HasAVX512F &&
 		x.HasAVX512BW &&
@@ -47,6 +50,9 @@ var routines = func() (r [isas]routine) {
 		v.maxPool = maxPool512
 		v.maxUnpool = maxUnpool512
 		v.denseSteps = denseSteps512[:]
+		v.nonZeros = nonZeros512
+		v.sumPair = sumPairs512[:]
+		v.addColumns = addColumnsOf512[:]
 		r[AVX512] = v
 	}
 	return r
@@ -90,6 +96,14 @@ var (
 		denseStep512x5, denseStep512x6, denseStep512x7, denseStep512x8, denseStep512x9, denseStep512x10, denseStep512x11, denseStep512x12, denseStep512x13, denseStep512x14, denseStep512x15, denseStep512x16, denseStep512x17, denseStep512x18, denseStep512x19, denseStep512x20, denseStep512x21, denseStep512x22, denseStep512x23, denseStep512x24}
 	denseSteps256 = [...]denseStep{denseStep256x1, denseStep256x2, denseStep256x3, denseStep256x4,
 		denseStep256x5, denseStep256x6, denseStep256x7, denseStep256x8, denseStep256x9, denseStep256x10, denseStep256x11, denseStep256x12}
+)
+
+// Kernels for inputs that are mostly zero, by vectors of outputs less one.
+var (
+	sumPairs512     = [...]sumPair{sumPair512x1, sumPair512x2, sumPair512x3, sumPair512x4, sumPair512x5, sumPair512x6, sumPair512x7, sumPair512x8, sumPair512x9, sumPair512x10, sumPair512x11, sumPair512x12, sumPair512x13}
+	sumPairs256     = [...]sumPair{sumPair256x1, sumPair256x2, sumPair256x3, sumPair256x4, sumPair256x5, sumPair256x6}
+	addColumnsOf512 = [...]addColumns{addColumns512x1, addColumns512x2, addColumns512x3, addColumns512x4, addColumns512x5, addColumns512x6, addColumns512x7, addColumns512x8, addColumns512x9, addColumns512x10, addColumns512x11, addColumns512x12, addColumns512x13}
+	addColumnsOf256 = [...]addColumns{addColumns256x1, addColumns256x2, addColumns256x3, addColumns256x4, addColumns256x5, addColumns256x6}
 )
 
 // mask512[w] has w bits set; mask256[8-w:] starts with w lanes set.

@@ -41,9 +41,9 @@ func (d *drawn) values(n int) []float32 {
 	return x
 }
 
-// bits are those of several results. A NaN is a NaN: the model of a run that has one
+// bitsOf are the bits of several results. A NaN is a NaN: the model of a run that has one
 // has diverged.
-func bits(results ...[]float32) (all []uint64) {
+func bitsOf(results ...[]float32) (all []uint64) {
 	for _, x := range results {
 		for _, v := range x {
 			if v != v {
@@ -69,7 +69,7 @@ func passes(count int, run func(isa ISA, x [][]float32)) func(d *drawn) func(isa
 				x = append(x, slices.Clone(v))
 			}
 			run(isa, x)
-			return bits(x...)
+			return bitsOf(x...)
 		}
 	}
 }
@@ -96,7 +96,7 @@ var operations = map[string]func(d *drawn) func(isa ISA) []uint64{
 			defer walk(rows, halves)()
 			c := slices.Clone(start)
 			isa.GemmSum(m, n, k, segments, a, b, Matrix{c, ldc}, op, aux, alpha)
-			return bits(c)
+			return bitsOf(c)
 		}
 	},
 	"transpose": func(d *drawn) func(isa ISA) []uint64 {
@@ -105,7 +105,7 @@ var operations = map[string]func(d *drawn) func(isa ISA) []uint64{
 		return func(isa ISA) []uint64 {
 			y := make([]float32, rows*cols)
 			isa.Transpose(Matrix{y, rows}, Matrix{x, cols}, rows, cols)
-			return bits(y)
+			return bitsOf(y)
 		}
 	},
 	"lookup": func(d *drawn) func(isa ISA) []uint64 {
@@ -116,7 +116,7 @@ var operations = map[string]func(d *drawn) func(isa ISA) []uint64{
 		return func(isa ISA) []uint64 {
 			y := make([]float32, len(src))
 			isa.Lookup(y, src, &table)
-			return bits(y)
+			return bitsOf(y)
 		}
 	},
 	"softmax": func(d *drawn) func(isa ISA) []uint64 {
@@ -129,7 +129,7 @@ var operations = map[string]func(d *drawn) func(isa ISA) []uint64{
 			z := slices.Clone(start)
 			var top, sum [Lanes]float32
 			isa.Softmax(z, rows, n, scale, &top, &sum)
-			return bits(z, top[:], sum[:])
+			return bitsOf(z, top[:], sum[:])
 		}
 	},
 	"rowSums": func(d *drawn) func(isa ISA) []uint64 {
@@ -139,7 +139,7 @@ var operations = map[string]func(d *drawn) func(isa ISA) []uint64{
 		return func(isa ISA) []uint64 {
 			y := slices.Clone(start)
 			isa.AddRowSums(y, x, n, op, -0.3)
-			return bits(y)
+			return bitsOf(y)
 		}
 	},
 	"centre":          passes(4, func(isa ISA, x [][]float32) { isa.Centre(x[0], x[1], x[2], x[3]) }),
@@ -155,7 +155,7 @@ var operations = map[string]func(d *drawn) func(isa ISA) []uint64{
 		return func(isa ISA) []uint64 {
 			y := slices.Clone(start)
 			isa.AddScaled(y, -0.3, x)
-			return bits(y)
+			return bitsOf(y)
 		}
 	},
 	"addExact":         exact(ISA.AddExact),
@@ -166,7 +166,7 @@ var operations = map[string]func(d *drawn) func(isa ISA) []uint64{
 		return func(isa ISA) []uint64 {
 			saved := make([]float32, 5*n)
 			isa.GRUForward(n, in, state, h, saved)
-			return bits(saved)
+			return bitsOf(saved)
 		}
 	},
 	"gruBackward": func(d *drawn) func(isa ISA) []uint64 {
@@ -175,7 +175,7 @@ var operations = map[string]func(d *drawn) func(isa ISA) []uint64{
 		return func(isa ISA) []uint64 {
 			dh, da := slices.Clone(start), make([]float32, 4*n)
 			isa.GRUBackward(n, dh, saved, h, da)
-			return bits(dh, da)
+			return bitsOf(dh, da)
 		}
 	},
 	"maxPool": func(d *drawn) func(isa ISA) []uint64 {
@@ -187,7 +187,7 @@ var operations = map[string]func(d *drawn) func(isa ISA) []uint64{
 			isa.MaxPool(rows, samples, x, Lanes, n, 2*n, y, ld, code)
 			var all []uint64
 			for i := range rows {
-				all = append(all, bits(y[i*ld:][:samples])...)
+				all = append(all, bitsOf(y[i*ld:][:samples])...)
 				for _, c := range code[i*Lanes:][:samples] {
 					all = append(all, uint64(c))
 				}
@@ -207,9 +207,36 @@ var operations = map[string]func(d *drawn) func(isa ISA) []uint64{
 			isa.MaxUnpool(rows, samples, g, ld, code, y, n, 2*n)
 			var all []uint64
 			for row := range slices.Chunk(y, Lanes) {
-				all = append(all, bits(row[:samples])...)
+				all = append(all, bitsOf(row[:samples])...)
 			}
 			return all
+		}
+	},
+	"nonZeros": func(d *drawn) func(isa ISA) []uint64 {
+		x := d.values(d.size("n", 70))
+		return func(isa ISA) (all []uint64) {
+			mask := make([]uint16, (len(x)+15)/16)
+			isa.NonZeros(mask, x)
+			for _, word := range mask {
+				all = append(all, uint64(word))
+			}
+			return all
+		}
+	},
+	"sumPair": func(d *drawn) func(isa ISA) []uint64 {
+		m := drawMostlyZero(d)
+		return func(isa ISA) []uint64 {
+			y := make([]float32, 2*m.outputs)
+			isa.SumPair(y[:m.outputs], y[m.outputs:], m.index, m.w, m.x.Data, m.x.Data[m.x.LD:], m.bias, m.relu)
+			return bitsOf(y)
+		}
+	},
+	"addColumns": func(d *drawn) func(isa ISA) []uint64 {
+		m := drawMostlyZero(d)
+		return func(isa ISA) []uint64 {
+			w := Matrix{slices.Clone(m.w.Data), m.w.LD}
+			isa.AddColumns(w, m.columns, m.x, m.dy, m.outputs, -0.3)
+			return bitsOf(w.Data)
 		}
 	},
 }
@@ -222,12 +249,12 @@ func exact(add func(isa ISA, sum []int64, w float64, x, base []float32) int) fun
 			sum, left := make([]int64, n), slices.Clone(x)
 			bad := add(isa, sum, w, left, base)
 			if bad >= 0 { // then the sum is undefined
-				return append(bits(left), uint64(bad))
+				return append(bitsOf(left), uint64(bad))
 			}
 			for _, v := range sum {
 				all = append(all, uint64(v))
 			}
-			return append(all, bits(left)...)
+			return append(all, bitsOf(left)...)
 		}
 	}
 }

@@ -68,6 +68,12 @@ type routine struct {
 	// that are left.
 	addExact, addExactAndReset func(dst *int64, x, base *float32, groups int, w float64) int
 
+	// nonZeros works on groups of 16 values. sumPair and addColumns have a kernel for each number of
+	// vectors of outputs less one.
+	nonZeros   func(bits *uint16, x *float32, groups int)
+	sumPair    []sumPair
+	addColumns []addColumns
+
 	// centre and the routines below work on groups of 8 values.
 	centre        func(dst, x, mean, squares *float32, groups int)
 	affine        func(dst, x, scale, shift *float32, groups int, lowerBound float32)
@@ -79,6 +85,14 @@ type routine struct {
 // denseStep computes DenseStep for strips of columns (gen/dense.go).
 type denseStep func(strips, outputs int, w *float32, ldw int, dy, x *float32, ldx int, dx *float32, lddx int,
 	alpha float32, mask bool, strip *float32)
+
+// sumPair computes SumPair for vectors of outputs, and addColumns AddColumns (gen/zeros.go).
+type (
+	sumPair func(n int, index *int32, w *float32, ldw int, x0, x1, y0, y1, bias *float32, relu bool)
+
+	addColumns func(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int,
+		alpha float32)
+)
 
 // vectors returns the routines of the instruction set, or nil where not everything is in assembly.
 func (isa ISA) vectors() *routine {

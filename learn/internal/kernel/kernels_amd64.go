@@ -494,6 +494,141 @@ func addExact512(dst *int64, x *float32, base *float32, groups int, w float64) i
 //go:noescape
 func addExactAndReset512(dst *int64, x *float32, base *float32, groups int, w float64) int
 
+// nonZeros512 says which values of groups of 16 are not 0; see NonZeros.
+//
+//go:noescape
+func nonZeros512(bits *uint16, x *float32, groups int)
+
+// sumPair512x1 is SumPair for vectors of outputs; strides are in bytes.
+//
+//go:noescape
+func sumPair512x1(n int, index *int32, w *float32, ldw int, x0 *float32, x1 *float32, y0 *float32, y1 *float32, bias *float32, relu bool)
+
+// addColumns512x1 is AddColumns for vectors of outputs; strides are in bytes.
+//
+//go:noescape
+func addColumns512x1(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+
+// sumPair512x2 is SumPair for vectors of outputs; strides are in bytes.
+//
+//go:noescape
+func sumPair512x2(n int, index *int32, w *float32, ldw int, x0 *float32, x1 *float32, y0 *float32, y1 *float32, bias *float32, relu bool)
+
+// addColumns512x2 is AddColumns for vectors of outputs; strides are in bytes.
+//
+//go:noescape
+func addColumns512x2(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+
+// sumPair512x3 is SumPair for vectors of outputs; strides are in bytes.
+//
+//go:noescape
+func sumPair512x3(n int, index *int32, w *float32, ldw int, x0 *float32, x1 *float32, y0 *float32, y1 *float32, bias *float32, relu bool)
+
+// addColumns512x3 is AddColumns for vectors of outputs; strides are in bytes.
+//
+//go:noescape
+func addColumns512x3(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+
+// sumPair512x4 is SumPair for vectors of outputs; strides are in bytes.
+//
+//go:noescape
+func sumPair512x4(n int, index *int32, w *float32, ldw int, x0 *float32, x1 *float32, y0 *float32, y1 *float32, bias *float32, relu bool)
+
+// addColumns512x4 is AddColumns for vectors of outputs; strides are in bytes.
+//
+//go:noescape
+func addColumns512x4(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+
+// sumPair512x5 is SumPair for vectors of outputs; strides are in bytes.
+//
+//go:noescape
+func sumPair512x5(n int, index *int32, w *float32, ldw int, x0 *float32, x1 *float32, y0 *float32, y1 *float32, bias *float32, relu bool)
+
+// addColumns512x5 is AddColumns for vectors of outputs; strides are in bytes.
+//
+//go:noescape
+func addColumns512x5(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+
+// sumPair512x6 is SumPair for vectors of outputs; strides are in bytes.
+//
+//go:noescape
+func sumPair512x6(n int, index *int32, w *float32, ldw int, x0 *float32, x1 *float32, y0 *float32, y1 *float32, bias *float32, relu bool)
+
+// addColumns512x6 is AddColumns for vectors of outputs; strides are in bytes.
+//
+//go:noescape
+func addColumns512x6(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+
+// sumPair512x7 is SumPair for vectors of outputs; strides are in bytes.
+//
+//go:noescape
+func sumPair512x7(n int, index *int32, w *float32, ldw int, x0 *float32, x1 *float32, y0 *float32, y1 *float32, bias *float32, relu bool)
+
+// addColumns512x7 is AddColumns for vectors of outputs; strides are in bytes.
+//
+//go:noescape
+func addColumns512x7(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+
+// sumPair512x8 is SumPair for vectors of outputs; strides are in bytes.
+//
+//go:noescape
+func sumPair512x8(n int, index *int32, w *float32, ldw int, x0 *float32, x1 *float32, y0 *float32, y1 *float32, bias *float32, relu bool)
+
+// addColumns512x8 is AddColumns for vectors of outputs; strides are in bytes.
+//
+//go:noescape
+func addColumns512x8(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+
+// sumPair512x9 is SumPair for vectors of outputs; strides are in bytes.
+//
+//go:noescape
+func sumPair512x9(n int, index *int32, w *float32, ldw int, x0 *float32, x1 *float32, y0 *float32, y1 *float32, bias *float32, relu bool)
+
+// addColumns512x9 is AddColumns for vectors of outputs; strides are in bytes.
+//
+//go:noescape
+func addColumns512x9(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+
+// sumPair512x10 is SumPair for vectors of outputs; strides are in bytes.
+//
+//go:noescape
+func sumPair512x10(n int, index *int32, w *float32, ldw int, x0 *float32, x1 *float32, y0 *float32, y1 *float32, bias *float32, relu bool)
+
+// addColumns512x10 is AddColumns for vectors of outputs; strides are in bytes.
+//
+//go:noescape
+func addColumns512x10(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+
+// sumPair512x11 is SumPair for vectors of outputs; strides are in bytes.
+//
+//go:noescape
+func sumPair512x11(n int, index *int32, w *float32, ldw int, x0 *float32, x1 *float32, y0 *float32, y1 *float32, bias *float32, relu bool)
+
+// addColumns512x11 is AddColumns for vectors of outputs; strides are in bytes.
+//
+//go:noescape
+func addColumns512x11(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+
+// sumPair512x12 is SumPair for vectors of outputs; strides are in bytes.
+//
+//go:noescape
+func sumPair512x12(n int, index *int32, w *float32, ldw int, x0 *float32, x1 *float32, y0 *float32, y1 *float32, bias *float32, relu bool)
+
+// addColumns512x12 is AddColumns for vectors of outputs; strides are in bytes.
+//
+//go:noescape
+func addColumns512x12(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+
+// sumPair512x13 is SumPair for vectors of outputs; strides are in bytes.
+//
+//go:noescape
+func sumPair512x13(n int, index *int32, w *float32, ldw int, x0 *float32, x1 *float32, y0 *float32, y1 *float32, bias *float32, relu bool)
+
+// addColumns512x13 is AddColumns for vectors of outputs; strides are in bytes.
+//
+//go:noescape
+func addColumns512x13(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+
 // denseStep256x1 is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.
 //
 //go:noescape
@@ -593,6 +728,71 @@ func addExact256(dst *int64, x *float32, base *float32, groups int, w float64) i
 //
 //go:noescape
 func addExactAndReset256(dst *int64, x *float32, base *float32, groups int, w float64) int
+
+// nonZeros256 says which values of groups of 16 are not 0; see NonZeros.
+//
+//go:noescape
+func nonZeros256(bits *uint16, x *float32, groups int)
+
+// sumPair256x1 is SumPair for vectors of outputs; strides are in bytes.
+//
+//go:noescape
+func sumPair256x1(n int, index *int32, w *float32, ldw int, x0 *float32, x1 *float32, y0 *float32, y1 *float32, bias *float32, relu bool)
+
+// addColumns256x1 is AddColumns for vectors of outputs; strides are in bytes.
+//
+//go:noescape
+func addColumns256x1(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+
+// sumPair256x2 is SumPair for vectors of outputs; strides are in bytes.
+//
+//go:noescape
+func sumPair256x2(n int, index *int32, w *float32, ldw int, x0 *float32, x1 *float32, y0 *float32, y1 *float32, bias *float32, relu bool)
+
+// addColumns256x2 is AddColumns for vectors of outputs; strides are in bytes.
+//
+//go:noescape
+func addColumns256x2(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+
+// sumPair256x3 is SumPair for vectors of outputs; strides are in bytes.
+//
+//go:noescape
+func sumPair256x3(n int, index *int32, w *float32, ldw int, x0 *float32, x1 *float32, y0 *float32, y1 *float32, bias *float32, relu bool)
+
+// addColumns256x3 is AddColumns for vectors of outputs; strides are in bytes.
+//
+//go:noescape
+func addColumns256x3(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+
+// sumPair256x4 is SumPair for vectors of outputs; strides are in bytes.
+//
+//go:noescape
+func sumPair256x4(n int, index *int32, w *float32, ldw int, x0 *float32, x1 *float32, y0 *float32, y1 *float32, bias *float32, relu bool)
+
+// addColumns256x4 is AddColumns for vectors of outputs; strides are in bytes.
+//
+//go:noescape
+func addColumns256x4(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+
+// sumPair256x5 is SumPair for vectors of outputs; strides are in bytes.
+//
+//go:noescape
+func sumPair256x5(n int, index *int32, w *float32, ldw int, x0 *float32, x1 *float32, y0 *float32, y1 *float32, bias *float32, relu bool)
+
+// addColumns256x5 is AddColumns for vectors of outputs; strides are in bytes.
+//
+//go:noescape
+func addColumns256x5(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+
+// sumPair256x6 is SumPair for vectors of outputs; strides are in bytes.
+//
+//go:noescape
+func sumPair256x6(n int, index *int32, w *float32, ldw int, x0 *float32, x1 *float32, y0 *float32, y1 *float32, bias *float32, relu bool)
+
+// addColumns256x6 is AddColumns for vectors of outputs; strides are in bytes.
+//
+//go:noescape
+func addColumns256x6(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
 
 // transpose8 transposes down×right tiles of 8×8; strides are in bytes.
 //

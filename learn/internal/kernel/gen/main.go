@@ -27,6 +27,11 @@ func main() {
 		lookup(s)
 		addExact(s, false)
 		addExact(s, true)
+		nonZeros(s)
+		for vectors := 1; vectors <= mostVectors(s); vectors++ {
+			sumPair(s, vectors)
+			addColumns(s, vectors)
+		}
 	}
 	// These kernels are bound by memory, so the length of vectors does not matter.
 	transpose()

@@ -292,7 +292,9 @@ func rowSums() {
 	done()
 }
 
-// lookup writes the kernel of Lookup, which gathers a whole vector of the table at a time.
+// lookup writes the kernel of Lookup. AVX-512 holds the table in 16 registers: the lowest five bits of
+// a byte choose among the 32 values of two registers, and its upper three bits among the eight that
+// come out. AVX2 gathers from memory.
 func lookup(s simd) {
 	function("lookup"+s.name, "func(dst *float32, src *uint8, table *float32, groups int)",
 		" decodes groups of 16 bytes; see Lookup.")
@@ -301,18 +303,36 @@ func lookup(s simd) {
 	table := load("table")
 	groups := load("groups")
 	if s.wide() {
-		index := ZMM()
-		value := ZMM()
-		// all is the mask that selects every lane of a gather.
-		all := K()
+		var values [16]reg.VecVirtual
+		for i := range values {
+			values[i] = ZMM()
+			VMOVUPS(Mem{Base: table, Disp: 64 * i}, values[i])
+		}
 		Label("group")
+		index := ZMM()
 		VPMOVZXBD(Mem{Base: src}, index)
-		// A gather clears its mask, so it is set again.
-		KXNORW(all, all, all)
-		// Without its clearing a gather would wait for the one before it.
-		s.zero(value)
-		VGATHERDPS(Mem{Base: table, Index: index, Scale: 4}, all, value)
-		VMOVUPS(value, Mem{Base: dst})
+		// upper holds, for the bits from 5 on, the lanes in which the bit is set.
+		var upper [3]reg.OpmaskVirtual
+		for i := range upper {
+			upper[i] = K()
+			VPTESTMD(bits(32<<i), index, upper[i])
+		}
+		// chosen returns the value of each lane among those of 2^level registers, from a first one on. Two
+		// registers are one permutation; of more, the bit that counts chooses one half.
+		var chosen func(first, level int) reg.VecVirtual
+		chosen = func(first, level int) reg.VecVirtual {
+			if level == 1 {
+				value := ZMM()
+				VMOVDQA32(index, value)
+				VPERMI2PS(values[first+1], values[first], value)
+				return value
+			}
+			low := chosen(first, level-1)
+			high := chosen(first+1<<(level-1), level-1)
+			VMOVAPS(high, upper[level-2], low)
+			return low
+		}
+		VMOVUPS(chosen(0, 4), Mem{Base: dst})
 	} else {
 		Label("group")
 		for half := range 2 {

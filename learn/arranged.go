@@ -1,0 +1,77 @@
+package learn
+
+import (
+	"fmt"
+	"iter"
+
+	"fedpace/learn/network"
+)
+
+// Arranged runs a model on one worker as a [Workspace] does, to the same bits, on parameters in an order
+// of its own in which steps read and change only the weights that a minibatch's samples need. It is not
+// safe for concurrent use.
+type Arranged struct {
+	work workspace
+	*network.Arranged
+}
+
+// NewArranged allocates the scratch memory of one worker for batches of up to maxBatch samples. It
+// returns nil for a model of another kind than it is for: one whose first layer is dense, and all of
+// whose parameters train.
+func NewArranged(info ModelInfo, maxBatch int, k Kernel) *Arranged {
+	m, ok := info.(*model)
+	if !ok || m.arranged == nil {
+		return nil
+	}
+	n := m.arranged(maxBatch, k.isa)
+	if n == nil {
+		return nil
+	}
+	return &Arranged{work: workspace{model: m, max: maxBatch, Arithmetic: n}, Arranged: n}
+}
+
+// check panics on values of another length, which is a programmer's error.
+func (a *Arranged) check(values []float32) {
+	if len(values) != a.Len() {
+		panic(fmt.Sprintf("learn: %d arranged values given to %s, which has %d", len(values), a.work.name, a.Len()))
+	}
+}
+
+// Arrange writes the model's parameters in the order of the arithmetic to dst, of Len values.
+func (a *Arranged) Arrange(dst, params []float32) {
+	a.check(dst)
+	a.work.check(params)
+	a.Arranged.Arrange(dst, params)
+}
+
+// AddTo adds a sum of arranged values to one in the order of the model's parameters, and clears the
+// former.
+func (a *Arranged) AddTo(sum, arranged []int64) {
+	if len(sum) != a.work.params || len(arranged) != a.Len() {
+		panic("learn: AddTo of sums of other lengths")
+	}
+	a.Arranged.AddTo(sum, arranged)
+}
+
+// Changed yields the runs of arranged values that steps may have changed since it last came to its end.
+func (a *Arranged) Changed() iter.Seq2[int, int] { return a.Arranged.Changed() }
+
+// Step is [Workspace.Step] on arranged values.
+func (a *Arranged) Step(values []float32, b *Batch, rate float32) (float64, error) {
+	a.check(values)
+	if err := a.work.checkTraining(b); err != nil {
+		return 0, err
+	}
+	loss := a.Arranged.Step(values, b, -rate)
+	return loss, finite(loss)
+}
+
+// Evaluate is [Workspace.Evaluate] on arranged values.
+func (a *Arranged) Evaluate(values []float32, b *Batch, scores []Score) (float64, error) {
+	a.check(values)
+	if err := a.work.checkBatch(b); err != nil {
+		return 0, err
+	}
+	loss := a.Arranged.Evaluate(values, b, scores)
+	return loss, finite(loss)
+}

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// mostVectors is how many vectors of outputs the kernels for mostly zero inputs keep in registers, for
+// two samples at once: 2·13 sums of 32 registers with AVX-512, and 2·6 of 16 with AVX2.
+func mostVectors(s simd) int {
+	if s.wide() {
+		return 13
+	}
+	return 6
+}
+
+// nonZeros writes the kernel of NonZeros, which looks at 16 values at a time.
+func nonZeros(s simd) {
+	function("nonZeros"+s.name, "func(bits *uint16, x *float32, groups int)",
+		" says which values of groups of 16 are not 0; see NonZeros.")
+	bits := load("bits")
+	x := load("x")
+	groups := load("groups")
+	mask := GP32()
+	zero := YMM()
+	s.zero(zero)
+	Label("group")
+	if s.masks {
+		value := ZMM()
+		found := K()
+		VMOVUPS(Mem{Base: x}, value)
+		VPTESTMD(value, value, found)
+		KMOVW(found, mask)
+	} else {
+		high := GP32()
+		low := YMM()
+		up := YMM()
+		VPCMPEQD(Mem{Base: x}, zero, low)
+		VPCMPEQD(Mem{Base: x, Disp: 32}, zero, up)
+		VMOVMSKPS(low, mask)
+		VMOVMSKPS(up, high)
+		SHLL(Imm(8), high)
+		ORL(high, mask)
+		// The comparison has found the zeros.
+		NOTL(mask)
+	}
+	MOVW(mask.As16(), Mem{Base: bits})
+	advance(64, x)
+	advance(2, bits)
+	repeat("group", groups)
+	done()
+}
+
+// sumPair writes the kernel of SumPair for a number of vectors of outputs. The sums of both samples stay
+// in registers, and each vector of weights is loaded once for both.
+func sumPair(s simd, vectors int) {
+	function(fmt.Sprintf("sumPair%sx%d", s.name, vectors),
+		"func(n int, index *int32, w *float32, ldw int, x0, x1, y0, y1, bias *float32, relu bool)",
+		" is SumPair for vectors of outputs; strides are in bytes.")
+	n := load("n")
+	index := load("index")
+	w := load("w")
+	ldw := load("ldw")
+	x := []reg.GPVirtual{load("x0"), load("x1")}
+	sum := make([][2]reg.VecVirtual, vectors)
+	for v := range sum {
+		for i := range sum[v] {
+			sum[v][i] = s.vec()
+			s.zero(sum[v][i])
+		}
+	}
+	// A pair of samples may have no input but zeros.
+	TESTQ(n, n)
+	JEQ(LabelRef("end"))
+	Label("input")
+	f := GP64()
+	MOVLQSX(Mem{Base: index}, f)
+	value := [2]reg.VecVirtual{s.vec(), s.vec()}
+	for i := range value {
+		VBROADCASTSS(Mem{Base: x[i], Index: f, Scale: 4}, value[i])
+	}
+	IMULQ(ldw, f)
+	ADDQ(w, f)
+	weight := s.vec()
+	for v := range sum {
+		VMOVUPS(Mem{Base: f, Disp: v * s.bytes}, weight)
+		for i := range value {
+			VFMADD231PS(weight, value[i], sum[v][i])
+		}
+	}
+	advance(4, index)
+	repeat("input", n)
+
+	Label("end")
+	bias := load("bias")
+	for v := range sum {
+		VMOVUPS(Mem{Base: bias, Disp: v * s.bytes}, weight)
+		for i := range value {
+			VADDPS(weight, sum[v][i], sum[v][i])
+		}
+	}
+	relu := GP8()
+	Load(Param("relu"), relu)
+	CMPB(relu, Imm(0))
+	JEQ(LabelRef("store"))
+	zero := weight
+	s.zero(zero)
+	for v := range sum {
+		for i := range value {
+			// Of two operands of which one is NaN, the first written here stays.
+			VMAXPS(sum[v][i], zero, sum[v][i])
+		}
+	}
+	Label("store")
+	y := []reg.GPVirtual{load("y0"), load("y1")}
+	for v := range sum {
+		for i := range value {
+			VMOVUPS(sum[v][i], Mem{Base: y[i], Disp: v * s.bytes})
+		}
+	}
+	done()
+}
+
+// addColumns writes the kernel of AddColumns for a number of vectors of outputs. The gradient of one
+// input's weights stays in registers while the samples that have the input are walked through.
+func addColumns(s simd, vectors int) {
+	function(fmt.Sprintf("addColumns%sx%d", s.name, vectors),
+		"func(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)",
+		" is AddColumns for vectors of outputs; strides are in bytes.")
+	n := load("n")
+	column := load("column")
+	w := load("w")
+	x := load("x")
+	ldx := load("ldx")
+	dy := load("dy")
+	lddy := load("lddy")
+	alpha := s.vec()
+	VBROADCASTSS(argument("alpha"), alpha)
+	sum := make([]reg.VecVirtual, vectors)
+	for v := range sum {
+		sum[v] = s.vec()
+	}
+
+	Label("column")
+	input := GP64()
+	row := GP64()
+	samples := GP64()
+	MOVLQSX(Mem{Base: column}, input)
+	MOVL(Mem{Base: column, Disp: 4}, samples.As32())
+	MOVQ(input, row)
+	IMULQ(argument("ldw"), row)
+	ADDQ(w, row)
+	LEAQ(Mem{Base: x, Index: input, Scale: 4}, input)
+	for _, v := range sum {
+		s.zero(v)
+	}
+	Label("sample")
+	sample := GP64()
+	gradient := GP64()
+	value := s.vec()
+	BSFQ(samples, sample)
+	MOVQ(sample, gradient)
+	IMULQ(lddy, gradient)
+	IMULQ(ldx, sample)
+	VBROADCASTSS(Mem{Base: input, Index: sample, Scale: 1}, value)
+	ADDQ(dy, gradient)
+	for v := range sum {
+		VFMADD231PS(Mem{Base: gradient, Disp: v * s.bytes}, value, sum[v])
+	}
+	// The lowest bit that is set is taken away.
+	less := GP64()
+	LEAQ(Mem{Base: samples, Disp: -1}, less)
+	ANDQ(less, samples)
+	JNZ(LabelRef("sample"))
+	for v := range sum {
+		m := Mem{Base: row, Disp: v * s.bytes}
+		VFMADD213PS(m, alpha, sum[v])
+		VMOVUPS(sum[v], m)
+	}
+	advance(8, column)
+	repeat("column", n)
+	done()
+}

@@ -1,0 +1,166 @@
+package kernel
+
+import (
+	"iter"
+	"math"
+	"math/bits"
+)
+
+// Column is an input that some samples of a block have: its number, and a bit for each such sample.
+type Column struct {
+	Input   int32
+	Samples uint32
+}
+
+// Arranges reports whether SumPair and AddColumns give the bits of Gemm with these instructions.
+func (isa ISA) Arranges() bool { return isa == Go || isa.vectors() != nil }
+
+// Padded rounds a number of outputs up to what SumPair and AddColumns take: whole vectors.
+func Padded(outputs int) int { return (outputs + Vector - 1) &^ (Vector - 1) }
+
+// tiles yields parts of n vectors, of nearly equal size and of at most most vectors each: where each
+// begins, and before which it ends.
+func tiles(n, most int) iter.Seq2[int, int] {
+	return func(yield func(start, end int) bool) {
+		count := (n + most - 1) / most
+		for i := range count {
+			if !yield(i*n/count, (i+1)*n/count) {
+				return
+			}
+		}
+	}
+}
+
+// NonZeros sets bit i of the words in mask where x[i] is not 0, and clears it elsewhere. A negative zero
+// counts as not 0. mask has a bit for each value, at least.
+func (isa ISA) NonZeros(mask []uint16, x []float32) {
+	groups := len(x) / 16
+	_ = mask[(len(x)+15)/16-1]
+	if v := isa.vectors(); v != nil && groups > 0 {
+		v.nonZeros(&mask[0], &x[0], groups)
+		nonZerosGo(mask[groups:], x[16*groups:])
+		return
+	}
+	nonZerosGo(mask, x)
+}
+
+// nonZerosGo is NonZeros in plain Go.
+func nonZerosGo(mask []uint16, x []float32) {
+	for first := 0; first < len(x); first += 16 {
+		word := uint16(0)
+		for i, v := range x[first:min(first+16, len(x))] {
+			if math.Float32bits(v) != 0 {
+				word |= 1 << i
+			}
+		}
+		mask[first/16] = word
+	}
+}
+
+// SumPair computes the outputs y0 and y1 of a dense layer for two samples, x0 and x1, of which only the
+// inputs in index count, which must ascend: all others are 0 in both. w has a row for each input, with a
+// weight for each output. The bias is added to the sum and, if relu is set, what is below 0 becomes 0.
+//
+// Every output is the sum of its inputs in order from zero, as in Gemm, which adds a product with 0 for
+// each input that is left out here: no sum of finite numbers changes by that. y0, y1 and bias have one
+// length, a multiple of 16.
+func (isa ISA) SumPair(y0, y1 []float32, index []int32, w Matrix, x0, x1, bias []float32, relu bool) {
+	outputs := len(y0)
+	if len(y1) != outputs || len(bias) != outputs || outputs == 0 || outputs%Vector != 0 {
+		panic("kernel: SumPair of slices of different lengths, or of no whole vectors")
+	}
+	v := isa.vectors()
+	if v == nil {
+		sumGo(y0, index, w, x0, bias, relu)
+		sumGo(y1, index, w, x1, bias, relu)
+		return
+	}
+	// Assembly checks no bounds. The last index is the largest.
+	first := (*int32)(nil)
+	if n := len(index); n > 0 {
+		last := uint(uint32(index[n-1]))
+		_ = w.Data[last*uint(w.LD):][outputs-1]
+		_ = x0[last]
+		_ = x1[last]
+		first = &index[0]
+	}
+	for start, end := range tiles(outputs/v.lanes, len(v.sumPair)) {
+		o := start * v.lanes
+		v.sumPair[end-start-1](len(index), first, &w.Data[o], 4*w.LD, &x0[0], &x1[0], &y0[o], &y1[o], &bias[o], relu)
+	}
+}
+
+// sumGo computes the outputs y of one sample of SumPair in plain Go. Every product is rounded before it
+// is added.
+func sumGo(y []float32, index []int32, w Matrix, x, bias []float32, hasReLU bool) {
+	clear(y)
+	for _, f := range index {
+		value := x[f]
+		for i, weight := range w.Data[int(f)*w.LD:][:len(y)] {
+			y[i] += float32(value * weight)
+		}
+	}
+	for i, b := range bias {
+		y[i] += b
+		if hasReLU {
+			y[i] = relu(y[i])
+		}
+	}
+}
+
+// AddColumns adds alpha times the gradient of a dense layer's weights to w, which has a row for each
+// input with a weight for each output, in the rows of the inputs of columns. These must ascend, and each
+// have a sample. x has a row of inputs for each sample, and dy a row of the gradients of outputs, whose
+// number is a multiple of 16.
+//
+// A gradient is the sum over its column's samples in order, as in Gemm, which adds a product with 0 for
+// each other sample.
+func (isa ISA) AddColumns(w Matrix, columns []Column, x, dy Matrix, outputs int, alpha float32) {
+	if len(columns) == 0 {
+		return
+	}
+	if outputs <= 0 || outputs%Vector != 0 {
+		panic("kernel: AddColumns of no whole vectors")
+	}
+	v := isa.vectors()
+	if v == nil {
+		addColumnsGo(w, columns, x, dy, outputs, alpha)
+		return
+	}
+	// Assembly checks no bounds. The last column is the largest, and some column has the last sample.
+	last := uint(uint32(columns[len(columns)-1].Input))
+	samples := uint32(0)
+	for _, c := range columns {
+		samples |= c.Samples
+	}
+	sample := uint(31 - bits.LeadingZeros32(samples))
+	_ = w.Data[last*uint(w.LD):][outputs-1]
+	_ = x.Data[sample*uint(x.LD)+last]
+	_ = dy.Data[sample*uint(dy.LD):][outputs-1]
+	for start, end := range tiles(outputs/v.lanes, len(v.addColumns)) {
+		o := start * v.lanes
+		v.addColumns[end-start-1](len(columns), &columns[0].Input, &w.Data[o], 4*w.LD, &x.Data[0], 4*x.LD,
+			&dy.Data[o], 4*dy.LD, alpha)
+	}
+}
+
+// addColumnsGo is AddColumns in plain Go. Every product is rounded before it is added.
+func addColumnsGo(w Matrix, columns []Column, x, dy Matrix, outputs int, alpha float32) {
+	var gradient [Vector]float32
+	for _, c := range columns {
+		row := w.Data[int(c.Input)*w.LD:][:outputs]
+		for first := 0; first < outputs; first += Vector {
+			clear(gradient[:])
+			for left := c.Samples; left != 0; left &= left - 1 {
+				s := bits.TrailingZeros32(left)
+				value := x.Data[s*x.LD+int(c.Input)]
+				for i, d := range dy.Data[s*dy.LD+first:][:Vector] {
+					gradient[i] += float32(value * d)
+				}
+			}
+			for i, g := range gradient {
+				row[first+i] += float32(alpha * g)
+			}
+		}
+	}
+}

@@ -1,0 +1,320 @@
+package network
+
+import (
+	"iter"
+	"math/bits"
+
+	"fedpace/learn/internal/kernel"
+)
+
+// Arranged is the arithmetic of a network whose first layer is dense, on parameters in an order of their
+// own: the weights of an input of that layer lie side by side, padded with zeros to whole vectors. A
+// product then reads the weights of those inputs alone that a sample has, and a step changes them alone.
+// Results have the bits of those of [New].
+type Arranged struct {
+	*network
+	first *arrangedStage
+	// params is the number of the model's parameters.
+	params int
+}
+
+// NewArranged makes the arithmetic of layers that fit each other and the samples. It returns nil where
+// the first layer is not dense or not wide enough, where some parameters do not train, or where the
+// instructions lack the products.
+func NewArranged(list []Layer, samples Samples, maxBatch int, isa kernel.ISA) *Arranged {
+	if samples.Input != Dense || !isa.Arranges() {
+		return nil
+	}
+	// A flatten before the dense layer moves no value.
+	first := 0
+	for first < len(list) && list[first] == Layer(FlattenLayer{}) {
+		first++
+	}
+	if first == len(list) {
+		return nil
+	}
+	dense, ok := list[first].(DenseLayer)
+	// The zeros that pad a narrow layer would cost more than is saved.
+	if !ok || kernel.Padded(dense.Width) > dense.Width*5/4 {
+		return nil
+	}
+	shape := ShapeOf(samples)
+	plain := regionSizes(ParametersOf(list, shape))
+	params := plain[Trained]
+	if plain != [Regions]int{Trained: params} {
+		return nil
+	}
+	arranged := append(append([]Layer(nil), list[:first]...), arrangedLayer{dense})
+	arranged = append(arranged, list[first+1:]...)
+	sizes := regionSizes(ParametersOf(arranged, shape))
+	n := newNetwork(arranged, samples, sizes, maxBatch, isa, nil)
+	return &Arranged{network: n, first: n.links[0].Stage.(*arrangedStage), params: params}
+}
+
+// Len is the number of arranged values.
+func (a *Arranged) Len() int { return a.network.trainable }
+
+// Step takes a step of plain SGD on arranged values; see [Step].
+func (a *Arranged) Step(values []float32, b *Batch, alpha float32) (loss float64) {
+	return Step(a.network, values, b, alpha)
+}
+
+// Arrange writes the parameters in the arithmetic's order to dst, which has Len values.
+func (a *Arranged) Arrange(dst, params []float32) {
+	in, outputs := a.first.sizes()
+	padded := a.first.padded
+	weight := kernel.Matrix{Data: dst, LD: padded}
+	a.isa.Transpose(weight, kernel.Matrix{Data: params, LD: in}, outputs, in)
+	for i := range in {
+		clear(dst[i*padded+outputs : (i+1)*padded])
+	}
+	// The bias is padded, too; all else stays as it is.
+	bias := dst[in*padded:]
+	copy(bias, params[in*outputs:][:outputs])
+	clear(bias[outputs:padded])
+	copy(bias[padded:], params[(in+1)*outputs:])
+}
+
+// Place is where a value that is arranged at i lies among the parameters. It must not be padding.
+func (a *Arranged) Place(i int) int {
+	in, outputs := a.first.sizes()
+	padded := a.first.padded
+	switch input := i / padded; {
+	case input < in:
+		return i%padded*in + input
+	case input == in:
+		return in*outputs + i%padded
+	}
+	return i - (in+1)*(padded-outputs)
+}
+
+// AddTo adds a sum of arranged values to one in the order of the parameters, and sets the former to zero.
+func (a *Arranged) AddTo(sum, arranged []int64) {
+	in, outputs := a.first.sizes()
+	padded := a.first.padded
+	// Tiles of a few cache lines in both directions are read and written from near caches.
+	const tile = 16
+	for o := 0; o < outputs; o += tile {
+		columns := min(tile, outputs-o)
+		for i := range in {
+			row := arranged[i*padded+o:][:columns]
+			for c, v := range row {
+				sum[(o+c)*in+i] += v
+			}
+		}
+	}
+	rest := arranged[in*padded:]
+	for i, v := range rest[:outputs] {
+		sum[in*outputs+i] += v
+	}
+	others := sum[(in+1)*outputs:]
+	for i, v := range rest[padded:] {
+		others[i] += v
+	}
+	clear(arranged)
+}
+
+// Changed yields the runs of arranged values, from start to before end, that steps may have changed since
+// it was last called to its end. All others are as they were.
+func (a *Arranged) Changed() iter.Seq2[int, int] {
+	return func(yield func(start, end int) bool) {
+		s := a.first
+		in, _ := s.sizes()
+		padded := s.padded
+		end := 0
+		for start := s.nextChanged(0, true); start < in; start = s.nextChanged(end, true) {
+			end = s.nextChanged(start, false)
+			if !yield(start*padded, end*padded) {
+				return
+			}
+		}
+		if !yield(in*padded, a.Len()) {
+			return
+		}
+		clear(s.changed)
+	}
+}
+
+// arrangedLayer is a dense layer whose weight has a row for each input, padded to whole vectors.
+type arrangedLayer struct{ DenseLayer }
+
+// Parameters are the weight and the bias, padded.
+func (l arrangedLayer) Parameters(in Shape) []Parameter {
+	padded := kernel.Padded(l.Width)
+	return []Parameter{{Name: "weight", Shape: []int{in.Channels, padded}}, {Name: "bias", Shape: []int{padded}}}
+}
+
+// Stage makes the layer's arithmetic, which reads the samples where they stand in the batch.
+func (l arrangedLayer) Stage(place *Place) Stage {
+	place.X.rowsOnly = true
+	for y := place.Y; y != nil; y = y.shadows {
+		y.keepDX = true
+	}
+	in := place.X.Channels
+	padded := kernel.Padded(l.Width)
+	return &arrangedStage{
+		Place:   place,
+		padded:  padded,
+		rows:    aligned(Lanes * padded),
+		dy:      aligned(Lanes * padded),
+		changed: make([]bool, in),
+	}
+}
+
+// arrangedStage computes an [arrangedLayer].
+type arrangedStage struct {
+	*Place
+	// padded is the number of outputs with their padding.
+	padded int
+	// rows hold the outputs of a block and dy their gradients, each a row for a sample. The padding of dy
+	// is zero, so that the padding of weights stays so.
+	rows, dy []float32
+	// present lists by block which inputs are not 0.
+	present []nonZeros
+	// changed says for which inputs steps have changed weights.
+	changed []bool
+}
+
+// sizes are the numbers of inputs and outputs of a sample.
+func (s *arrangedStage) sizes() (in, outputs int) { return s.X.Channels, s.Y.Channels }
+
+// nextChanged is the first input from number from on that is marked as changed, or that is not; the
+// number of inputs if there is none.
+func (s *arrangedStage) nextChanged(from int, changed bool) int {
+	for from < len(s.changed) && s.changed[from] != changed {
+		from++
+	}
+	return from
+}
+
+// begin has nothing to forget.
+func (s *arrangedStage) begin([]float32) {}
+
+// Forward computes W x + b, with a ReLU if one follows, for two samples at a time.
+func (s *arrangedStage) Forward(p *Pass) {
+	in, outputs := s.sizes()
+	isa := s.network.isa
+	for len(s.present) <= p.block {
+		s.present = append(s.present, nonZeros{})
+	}
+	x := p.batch.X[p.first*in:][:p.Samples*in]
+	present := &s.present[p.block]
+	present.find(isa, x, in, p.Samples, p.Training)
+	weight := kernel.Matrix{Data: p.Parameters, LD: s.padded}
+	bias := p.Parameters[in*s.padded:]
+	if present.most {
+		op := kernel.Bias
+		if s.Y.relu {
+			op = kernel.BiasReLU
+		}
+		isa.Transpose(kernel.Block(s.X.values(p)), kernel.Matrix{Data: x, LD: in}, p.Samples, in)
+		isa.Gemm(outputs, isa.Columns(p.Samples), in, kernel.Operand{Data: weight.Data, Row: 1, Col: s.padded},
+			kernel.Block(s.X.values(p)), kernel.Block(s.Y.values(p)), op, bias, 0)
+		return
+	}
+	start := 0
+	for pair, end := range present.ends {
+		// The last of an odd number of samples is computed twice, of which the second is not used.
+		first := 2 * pair
+		second := min(first+1, p.Samples-1)
+		y := s.rows[first*s.padded:]
+		isa.SumPair(y[:s.padded], y[s.padded:2*s.padded], present.pairs[start:end], weight, x[first*in:][:in],
+			x[second*in:][:in], bias[:s.padded], s.Y.relu)
+		start = end
+	}
+	isa.Transpose(kernel.Block(s.Y.values(p)), kernel.Matrix{Data: s.rows, LD: s.padded}, isa.Columns(p.Samples), outputs)
+}
+
+// Backward leaves all to Update: samples have no gradient.
+func (s *arrangedStage) Backward(*Pass) {}
+
+// Update adds alpha times the gradient of the whole batch to dst. An arranged network takes steps alone,
+// so nothing else is asked for.
+func (s *arrangedStage) Update(dst []float32, b *Batch, op kernel.Op, alpha float32) {
+	in, outputs := s.sizes()
+	isa := s.network.isa
+	weight := kernel.Matrix{Data: dst[:in*s.padded], LD: s.padded}
+	gradients := kernel.Matrix{Data: s.dy, LD: s.padded}
+	var p Pass
+	for ; p.first < b.N; p.block, p.first = p.block+1, p.first+Lanes {
+		dy := s.Y.gradient(&p)
+		n := min(Lanes, b.N-p.first)
+		x := kernel.Matrix{Data: b.X[p.first*in:][:n*in], LD: in}
+		isa.Transpose(gradients, kernel.Block(dy), outputs, isa.Columns(n))
+		if present := &s.present[p.block]; present.most {
+			isa.Gemm(in, s.padded, n, kernel.Operand{Data: x.Data, Row: 1, Col: in}, gradients, weight, op, nil, alpha)
+			for i := range s.changed {
+				s.changed[i] = true
+			}
+		} else {
+			isa.AddColumns(weight, present.columns, x, gradients, s.padded, alpha)
+			for _, c := range present.columns {
+				s.changed[c.Input] = true
+			}
+		}
+		isa.AddRowSums(dst[in*s.padded:][:outputs], dy, n, op, alpha)
+	}
+}
+
+// nonZeros lists which inputs of a block of samples are not 0.
+type nonZeros struct {
+	// most says that so many are not 0 that a product of all costs less. Nothing is listed then.
+	most bool
+	// pairs lists the inputs that one of two neighbouring samples has, pair after pair, and ends where
+	// each pair's inputs end.
+	pairs []int32
+	ends  []int
+	// columns lists which samples have each input that any has. It is for training.
+	columns []kernel.Column
+
+	// mask has a bit for each value, sample after sample, in words words each.
+	mask []uint16
+	// samples has for each input the samples that have it. All are 0 between calls.
+	samples []uint32
+}
+
+// find looks through the samples x, each of in inputs.
+func (z *nonZeros) find(isa kernel.ISA, x []float32, in, samples int, training bool) {
+	words := (in + 15) / 16
+	if z.mask == nil {
+		z.mask = make([]uint16, Lanes*words)
+		z.samples = make([]uint32, in)
+		z.pairs = make([]int32, 0, Lanes/2*in)
+		z.columns = make([]kernel.Column, 0, in)
+	}
+	for s := range samples {
+		isa.NonZeros(z.mask[s*words:], x[s*in:][:in])
+	}
+	z.pairs = z.pairs[:0]
+	z.ends = z.ends[:0]
+	z.columns = z.columns[:0]
+	for s := 0; s < samples; s += 2 {
+		first := z.mask[s*words:][:words]
+		second := z.mask[min(s+1, samples-1)*words:][:words]
+		for i, word := range first {
+			for left := word | second[i]; left != 0; left &= left - 1 {
+				z.pairs = append(z.pairs, int32(16*i+bits.TrailingZeros16(left)))
+			}
+		}
+		z.ends = append(z.ends, len(z.pairs))
+	}
+	z.most = len(z.pairs) > in*len(z.ends)/2
+	if z.most || !training {
+		return
+	}
+	for i := range words {
+		any := uint16(0)
+		for s := range samples {
+			word := z.mask[s*words+i]
+			any |= word
+			for left := word; left != 0; left &= left - 1 {
+				z.samples[16*i+bits.TrailingZeros16(left)] |= 1 << s
+			}
+		}
+		for left := any; left != 0; left &= left - 1 {
+			input := 16*i + bits.TrailingZeros16(left)
+			z.columns = append(z.columns, kernel.Column{Input: int32(input), Samples: z.samples[input]})
+			z.samples[input] = 0
+		}
+	}
+}

@@ -125,7 +125,11 @@ func (m *Measured) name(set federated.Set, first, n int) string {
 type goSteps struct {
 	problem *Problem
 
+	// work runs the model. It is made when it is first needed: where steps are arranged, it may never be.
 	work learn.Workspace
+	// arranged takes plain steps and measures models, faster than work and to the same bits. It is nil
+	// for models that have no such arithmetic, and where steps are not plain.
+	arranged *arranged
 	// local is the client's model, which steps change.
 	local []float32
 	order federated.Minibatches
@@ -150,11 +154,7 @@ const evaluationBatch = 256
 // newGoSteps allocates the memory of one worker. client is the client half of the algorithm, nil if
 // it does not change gradients.
 func newGoSteps(p *Problem, client algorithm.Client) *goSteps {
-	s := &goSteps{
-		problem: p,
-		work:    p.Model.(learn.Model).NewWorkspace(max(p.Batch, p.LargestBatch, evaluationBatch), p.Kernel),
-		local:   make([]float32, p.Model.Params()),
-	}
+	s := &goSteps{problem: p, local: make([]float32, p.Model.Params())}
 	if p.Optimizer != nil {
 		s.stepper = p.Optimizer.Stepper(p.Model.Trainable())
 	}
@@ -164,7 +164,21 @@ func newGoSteps(p *Problem, client algorithm.Client) *goSteps {
 	if p.Augment == FlipCrop {
 		s.draws = rand.New(&s.source)
 	}
+	if client == nil && s.stepper == nil {
+		s.arranged = newArranged(p)
+	}
 	return s
+}
+
+// maxBatch is the largest number of samples that a workspace is given at once.
+func (p *Problem) maxBatch() int { return max(p.Batch, p.LargestBatch, evaluationBatch) }
+
+// workspace returns the memory of the model's arithmetic.
+func (s *goSteps) workspace() learn.Workspace {
+	if s.work == nil {
+		s.work = s.problem.Model.(learn.Model).NewWorkspace(s.problem.maxBatch(), s.problem.Kernel)
+	}
+	return s.work
 }
 
 // Close implements [Steps]. There is nothing to release.
@@ -192,7 +206,7 @@ func (s *goSteps) Run(
 		} else if s.stepper != nil {
 			s.stepper.Start()
 		}
-		loss, err := s.task(ctx, w.Client, &w.Tasks[i])
+		loss, err := s.task(ctx, &w.Tasks[i], func(rate float32) (float64, error) { return s.step(w.Client, rate) })
 		if err == nil && hasMemory {
 			w.Local[i] = make([]float32, keeper.Memory())
 			keeper.Save(w.Local[i])
@@ -207,10 +221,14 @@ func (s *goSteps) Run(
 	return nil
 }
 
-// task runs one client's local steps on s.local, which must equal the base model, and returns the
-// loss before the first step. The stepper must have been started. Every source of randomness is
-// keyed by (seed, client, step), so any host takes the same steps.
-func (s *goSteps) task(ctx context.Context, client algorithm.Client, a *Assignment) (first float64, err error) {
+// task runs one client's local steps and returns the loss before the first one. Each is taken by step, on
+// s.batch at the learning rate. Every source of randomness is keyed by (seed, client, step), so any host
+// takes the same steps.
+func (s *goSteps) task(
+	ctx context.Context,
+	a *Assignment,
+	step func(rate float32) (loss float64, err error),
+) (first float64, err error) {
 	label := s.problem.behaviour(a).Label
 	s.order.Reset(
 		s.problem.Seed,
@@ -243,7 +261,7 @@ func (s *goSteps) task(ctx context.Context, client algorithm.Client, a *Assignme
 			}
 		}
 		s.batch.Seed = keyed.Hash(s.problem.Seed, keyed.LocalStep, uint64(a.Client), uint64(a.StepsDone)+uint64(k))
-		loss, err := s.step(client, float32(a.Rate))
+		loss, err := step(float32(a.Rate))
 		if errors.Is(err, learn.ErrNotFinite) {
 			return 0, &Diverged{
 				Task:   a.Task,
@@ -268,13 +286,13 @@ func (s *goSteps) task(ctx context.Context, client algorithm.Client, a *Assignme
 	return first, nil
 }
 
-// step takes one local step on s.batch at the learning rate rate, and returns the loss before it.
+// step takes one local step of s.local on s.batch at the learning rate rate, and returns the loss before it.
 // If client is not nil, it corrects the gradient first.
 func (s *goSteps) step(client algorithm.Client, rate float32) (loss float64, err error) {
 	if client == nil && s.stepper == nil {
-		return s.work.Step(s.local, &s.batch, rate)
+		return s.workspace().Step(s.local, &s.batch, rate)
 	}
-	loss, err = s.work.Gradient(s.gradient, s.local, &s.batch)
+	loss, err = s.workspace().Gradient(s.gradient, s.local, &s.batch)
 	if err != nil {
 		return loss, err
 	}
@@ -303,6 +321,7 @@ func (s *goSteps) Evaluate(
 	measured Measured,
 	scores []learn.Score,
 ) (lossSum float64, err error) {
+	evaluate := s.evaluation(model)
 	for done := 0; done < measured.Count; done += evaluationBatch {
 		if err := ctx.Err(); err != nil {
 			return 0, err
@@ -313,7 +332,7 @@ func (s *goSteps) Evaluate(
 		var loss float64
 		if err == nil {
 			s.batch.Outcomes = measured.Outcomes
-			loss, err = s.work.Evaluate(model, &s.batch, scores)
+			loss, err = evaluate(&s.batch, scores)
 		}
 		// The answers follow the outputs, which the model has added.
 		if o := measured.Outcomes; o != nil && err == nil {
@@ -330,6 +349,15 @@ func (s *goSteps) Evaluate(
 		lossSum += loss
 	}
 	return lossSum, nil
+}
+
+// evaluation returns what measures a model on a batch.
+func (s *goSteps) evaluation(model []float32) func(b *learn.Batch, scores []learn.Score) (lossSum float64, err error) {
+	if s.arranged != nil {
+		return s.arranged.evaluation(model)
+	}
+	work := s.workspace()
+	return func(b *learn.Batch, scores []learn.Score) (float64, error) { return work.Evaluate(model, b, scores) }
 }
 
 // fillHeldOut appends n of the measured held-out samples to the batch, from number first on among

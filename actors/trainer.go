@@ -105,6 +105,8 @@ type Trainer struct {
 	communicated int
 	// summed is the number of parameters, from the first on, that updates in sums consist of.
 	summed int
+	// plain says that clients send what local steps lead to, as it is.
+	plain bool
 
 	// client is the client half of the algorithm. Nil means that it does not change local steps.
 	client algorithm.Client
@@ -154,6 +156,7 @@ func NewTrainer(p Problem) (*Trainer, error) {
 		t.zero = make([]float32, t.params)
 	}
 	t.memoryValues = p.Memory()
+	t.plain = p.plain()
 	if t.hasControlVariates || registry.NeedsOf(p.Compression).ClientState {
 		t.stateValues = t.params
 	}
@@ -240,6 +243,9 @@ func (t *Trainer) Train(
 	}
 	if err := t.collude(ctx, base, shared, work); err != nil {
 		return nil, err
+	}
+	if s, ok := t.steps.(*goSteps); ok && s.arranged != nil && t.plain {
+		return t.trainArranged(ctx, s, base, work, sum)
 	}
 	outcomes := make([]Outcome, len(work))
 	w := t.work(base, shared, work)

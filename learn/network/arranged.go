@@ -92,14 +92,24 @@ func (a *Arranged) Place(i int) int {
 func (a *Arranged) AddTo(sum, arranged []int64) {
 	in, outputs := a.first.sizes()
 	padded := a.first.padded
-	// Tiles of a few cache lines in both directions are read and written from near caches.
-	const tile = 16
+	// A tile is a cache line long in both directions, so that lines are read and written whole.
+	const tile = 64 / 8
+	var block [tile][tile]int64
 	for o := 0; o < outputs; o += tile {
 		columns := min(tile, outputs-o)
-		for i := range in {
-			row := arranged[i*padded+o:][:columns]
-			for c, v := range row {
-				sum[(o+c)*in+i] += v
+		for i := 0; i < in; i += tile {
+			inputs := min(tile, in-i)
+			for r := range inputs {
+				row := (*[tile]int64)(arranged[(i+r)*padded+o:])
+				for c, v := range row {
+					block[c][r] = v
+				}
+			}
+			for c := range columns {
+				row := sum[(o+c)*in+i:][:inputs]
+				for r := range row {
+					row[r] += block[c][r]
+				}
 			}
 		}
 	}

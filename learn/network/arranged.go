@@ -2,7 +2,6 @@ package network
 
 import (
 	"iter"
-	"math/bits"
 
 	"fedpace/learn/internal/kernel"
 )
@@ -257,8 +256,8 @@ func (s *arrangedStage) Update(dst []float32, b *Batch, op kernel.Op, alpha floa
 				s.changed[i] = true
 			}
 		} else {
-			isa.AddColumns(weight, present.columns, x, gradients, s.padded, alpha)
-			for _, c := range present.columns {
+			isa.AddColumns(weight, present.columns[:present.used], x, gradients, s.padded, alpha)
+			for _, c := range present.columns[:present.used] {
 				s.changed[c.Input] = true
 			}
 		}
@@ -274,13 +273,13 @@ type nonZeros struct {
 	// each pair's inputs end.
 	pairs []int32
 	ends  []int
-	// columns lists which samples have each input that any has. It is for training.
+	// columns lists which samples have each input that any has: the first used of them count, for
+	// training alone.
 	columns []kernel.Column
+	used    int
 
-	// mask has a bit for each value, sample after sample, in words words each.
+	// mask has a bit for each value, sample after sample, in as many words each.
 	mask []uint16
-	// samples has for each input the samples that have it. All are 0 between calls.
-	samples []uint32
 }
 
 // find looks through the samples x, each of in inputs.
@@ -288,43 +287,22 @@ func (z *nonZeros) find(isa kernel.ISA, x []float32, in, samples int, training b
 	words := (in + 15) / 16
 	if z.mask == nil {
 		z.mask = make([]uint16, Lanes*words)
-		z.samples = make([]uint32, in)
-		z.pairs = make([]int32, 0, Lanes/2*in)
-		z.columns = make([]kernel.Column, 0, in)
+		z.pairs = make([]int32, Lanes/2*16*words+kernel.PackedRoom)
+		z.columns = make([]kernel.Column, 16*words+kernel.PackedRoom)
 	}
 	for s := range samples {
 		isa.NonZeros(z.mask[s*words:], x[s*in:][:in])
 	}
-	z.pairs = z.pairs[:0]
 	z.ends = z.ends[:0]
-	z.columns = z.columns[:0]
+	end := 0
 	for s := 0; s < samples; s += 2 {
-		first := z.mask[s*words:][:words]
-		second := z.mask[min(s+1, samples-1)*words:][:words]
-		for i, word := range first {
-			for left := word | second[i]; left != 0; left &= left - 1 {
-				z.pairs = append(z.pairs, int32(16*i+bits.TrailingZeros16(left)))
-			}
-		}
-		z.ends = append(z.ends, len(z.pairs))
+		second := min(s+1, samples-1)
+		end += isa.Present(z.pairs[end:], z.mask[s*words:][:words], z.mask[second*words:][:words])
+		z.ends = append(z.ends, end)
 	}
-	z.most = len(z.pairs) > in*len(z.ends)/2
-	if z.most || !training {
-		return
-	}
-	for i := range words {
-		any := uint16(0)
-		for s := range samples {
-			word := z.mask[s*words+i]
-			any |= word
-			for left := word; left != 0; left &= left - 1 {
-				z.samples[16*i+bits.TrailingZeros16(left)] |= 1 << s
-			}
-		}
-		for left := any; left != 0; left &= left - 1 {
-			input := 16*i + bits.TrailingZeros16(left)
-			z.columns = append(z.columns, kernel.Column{Input: int32(input), Samples: z.samples[input]})
-			z.samples[input] = 0
-		}
+	z.most = end > in*len(z.ends)/2
+	z.used = 0
+	if !z.most && training {
+		z.used = isa.ListColumns(z.columns, z.mask, words, samples)
 	}
 }

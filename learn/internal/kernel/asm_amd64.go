@@ -53,6 +53,8 @@ var routines = func() (r [isas]routine) {
 		v.nonZeros = nonZeros512
 		v.sumPair = sumPairs512[:]
 		v.addColumns = addColumnsOf512[:]
+		v.present = present512
+		v.columns = columns512
 		r[AVX512] = v
 	}
 	return r

@@ -223,6 +223,27 @@ var operations = map[string]func(d *drawn) func(isa ISA) []uint64{
 			return all
 		}
 	},
+	"present": func(d *drawn) func(isa ISA) []uint64 {
+		masks, words := drawMasks(d, 2)
+		return func(isa ISA) (all []uint64) {
+			list := make([]int32, 16*words+PackedRoom)
+			for _, i := range list[:isa.Present(list, masks[:words], masks[words:])] {
+				all = append(all, uint64(i))
+			}
+			return all
+		}
+	},
+	"columns": func(d *drawn) func(isa ISA) []uint64 {
+		samples := rapid.IntRange(1, Lanes).Draw(d.T, "samples")
+		masks, words := drawMasks(d, samples)
+		return func(isa ISA) (all []uint64) {
+			list := make([]Column, 16*words+PackedRoom)
+			for _, c := range list[:isa.ListColumns(list, masks, words, samples)] {
+				all = append(all, uint64(c.Input), uint64(c.Samples))
+			}
+			return all
+		}
+	},
 	"sumPair": func(d *drawn) func(isa ISA) []uint64 {
 		m := drawMostlyZero(d)
 		return func(isa ISA) []uint64 {

@@ -73,6 +73,9 @@ type routine struct {
 	nonZeros   func(bits *uint16, x *float32, groups int)
 	sumPair    []sumPair
 	addColumns []addColumns
+	// present and columns work on words of 16 bits. They are nil where the instructions cannot pack.
+	present func(list *int32, first, second *uint16, words int) (n int)
+	columns func(list *int32, mask *uint16, words, samples int) (n int)
 
 	// centre and the routines below work on groups of 8 values.
 	centre        func(dst, x, mean, squares *float32, groups int)

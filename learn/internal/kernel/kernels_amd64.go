@@ -794,6 +794,16 @@ func sumPair256x6(n int, index *int32, w *float32, ldw int, x0 *float32, x1 *flo
 //go:noescape
 func addColumns256x6(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
 
+// present512 lists the bits that are set in one of two masks; see Present. It writes 16 numbers a word, of which the next word's take the place of those that do not count.
+//
+//go:noescape
+func present512(list *int32, first *uint16, second *uint16, words int) (n int)
+
+// columns512 lists the inputs of masks with the samples that have each; see ListColumns. It writes 16 columns a word, of which the next word's take the place of those that do not count.
+//
+//go:noescape
+func columns512(list *int32, mask *uint16, words int, samples int) (n int)
+
 // transpose8 transposes down×right tiles of 8×8; strides are in bytes.
 //
 //go:noescape

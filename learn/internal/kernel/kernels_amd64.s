@@ -30451,6 +30451,174 @@ sample:
 	VZEROUPPER
 	RET
 
+// func present512(list *int32, first *uint16, second *uint16, words int) (n int)
+// Requires: AVX, AVX512F, POPCNT
+TEXT ·present512(SB), NOSPLIT, $0-40
+	MOVQ      list+0(FP), AX
+	MOVQ      first+8(FP), CX
+	MOVQ      second+16(FP), DX
+	MOVQ      words+24(FP), BX
+	VMOVDQU32 numbers<>+0(SB), Z0
+	VMOVDQU32 constant00000010<>+0(SB), Z1
+
+word:
+	MOVWLZX       (CX), SI
+	MOVWLZX       (DX), DI
+	ORL           DI, SI
+	KMOVW         SI, K1
+	VPCOMPRESSD.Z Z0, K1, Z2
+	VMOVDQU32     Z2, (AX)
+	POPCNTL       SI, SI
+	LEAQ          (AX)(SI*4), AX
+	VPADDD        Z1, Z0, Z0
+	ADDQ          $0x02, CX
+	ADDQ          $0x02, DX
+	DECQ          BX
+	JNZ           word
+	SUBQ          list+0(FP), AX
+	SHRQ          $0x02, AX
+	MOVQ          AX, n+32(FP)
+	VZEROUPPER
+	RET
+
+DATA numbers<>+0(SB)/4, $0x00000000
+DATA numbers<>+4(SB)/4, $0x00000001
+DATA numbers<>+8(SB)/4, $0x00000002
+DATA numbers<>+12(SB)/4, $0x00000003
+DATA numbers<>+16(SB)/4, $0x00000004
+DATA numbers<>+20(SB)/4, $0x00000005
+DATA numbers<>+24(SB)/4, $0x00000006
+DATA numbers<>+28(SB)/4, $0x00000007
+DATA numbers<>+32(SB)/4, $0x00000008
+DATA numbers<>+36(SB)/4, $0x00000009
+DATA numbers<>+40(SB)/4, $0x0000000a
+DATA numbers<>+44(SB)/4, $0x0000000b
+DATA numbers<>+48(SB)/4, $0x0000000c
+DATA numbers<>+52(SB)/4, $0x0000000d
+DATA numbers<>+56(SB)/4, $0x0000000e
+DATA numbers<>+60(SB)/4, $0x0000000f
+GLOBL numbers<>(SB), RODATA|NOPTR, $64
+
+DATA constant00000010<>+0(SB)/4, $0x00000010
+DATA constant00000010<>+4(SB)/4, $0x00000010
+DATA constant00000010<>+8(SB)/4, $0x00000010
+DATA constant00000010<>+12(SB)/4, $0x00000010
+DATA constant00000010<>+16(SB)/4, $0x00000010
+DATA constant00000010<>+20(SB)/4, $0x00000010
+DATA constant00000010<>+24(SB)/4, $0x00000010
+DATA constant00000010<>+28(SB)/4, $0x00000010
+DATA constant00000010<>+32(SB)/4, $0x00000010
+DATA constant00000010<>+36(SB)/4, $0x00000010
+DATA constant00000010<>+40(SB)/4, $0x00000010
+DATA constant00000010<>+44(SB)/4, $0x00000010
+DATA constant00000010<>+48(SB)/4, $0x00000010
+DATA constant00000010<>+52(SB)/4, $0x00000010
+DATA constant00000010<>+56(SB)/4, $0x00000010
+DATA constant00000010<>+60(SB)/4, $0x00000010
+GLOBL constant00000010<>(SB), RODATA|NOPTR, $64
+
+// func columns512(list *int32, mask *uint16, words int, samples int) (n int)
+// Requires: AVX, AVX512F, POPCNT
+TEXT ·columns512(SB), NOSPLIT, $0-40
+	MOVQ      list+0(FP), AX
+	MOVQ      mask+8(FP), CX
+	MOVQ      words+16(FP), DX
+	VMOVDQU32 columnNumbers<>+0(SB), Z0
+	VMOVDQU32 constant00000010<>+0(SB), Z1
+	VMOVDQU32 columnsLow<>+0(SB), Z2
+	VMOVDQU32 columnsHigh<>+0(SB), Z3
+	MOVQ      DX, BX
+	ADDQ      BX, BX
+
+word:
+	VPXORD    Z4, Z4, Z4
+	VMOVDQU32 constant00000001<>+0(SB), Z5
+	MOVQ      samples+24(FP), DI
+	MOVQ      CX, SI
+
+sample:
+	KMOVW         (SI), K1
+	VPORD         Z5, Z4, K1, Z4
+	VPADDD        Z5, Z5, Z5
+	ADDQ          BX, SI
+	DECQ          DI
+	JNZ           sample
+	VPTESTMD      Z4, Z4, K1
+	VPCOMPRESSD.Z Z0, K1, Z5
+	VPCOMPRESSD.Z Z4, K1, Z4
+	VMOVDQA32     Z2, Z6
+	VPERMI2D      Z4, Z5, Z6
+	VMOVDQU32     Z6, (AX)
+	VMOVDQA32     Z3, Z6
+	VPERMI2D      Z4, Z5, Z6
+	VMOVDQU32     Z6, 64(AX)
+	KMOVW         K1, SI
+	POPCNTL       SI, SI
+	LEAQ          (AX)(SI*8), AX
+	VPADDD        Z1, Z0, Z0
+	ADDQ          $0x02, CX
+	DECQ          DX
+	JNZ           word
+	SUBQ          list+0(FP), AX
+	SHRQ          $0x03, AX
+	MOVQ          AX, n+32(FP)
+	VZEROUPPER
+	RET
+
+DATA columnNumbers<>+0(SB)/4, $0x00000000
+DATA columnNumbers<>+4(SB)/4, $0x00000001
+DATA columnNumbers<>+8(SB)/4, $0x00000002
+DATA columnNumbers<>+12(SB)/4, $0x00000003
+DATA columnNumbers<>+16(SB)/4, $0x00000004
+DATA columnNumbers<>+20(SB)/4, $0x00000005
+DATA columnNumbers<>+24(SB)/4, $0x00000006
+DATA columnNumbers<>+28(SB)/4, $0x00000007
+DATA columnNumbers<>+32(SB)/4, $0x00000008
+DATA columnNumbers<>+36(SB)/4, $0x00000009
+DATA columnNumbers<>+40(SB)/4, $0x0000000a
+DATA columnNumbers<>+44(SB)/4, $0x0000000b
+DATA columnNumbers<>+48(SB)/4, $0x0000000c
+DATA columnNumbers<>+52(SB)/4, $0x0000000d
+DATA columnNumbers<>+56(SB)/4, $0x0000000e
+DATA columnNumbers<>+60(SB)/4, $0x0000000f
+GLOBL columnNumbers<>(SB), RODATA|NOPTR, $64
+
+DATA columnsLow<>+0(SB)/4, $0x00000000
+DATA columnsLow<>+4(SB)/4, $0x00000010
+DATA columnsLow<>+8(SB)/4, $0x00000001
+DATA columnsLow<>+12(SB)/4, $0x00000011
+DATA columnsLow<>+16(SB)/4, $0x00000002
+DATA columnsLow<>+20(SB)/4, $0x00000012
+DATA columnsLow<>+24(SB)/4, $0x00000003
+DATA columnsLow<>+28(SB)/4, $0x00000013
+DATA columnsLow<>+32(SB)/4, $0x00000004
+DATA columnsLow<>+36(SB)/4, $0x00000014
+DATA columnsLow<>+40(SB)/4, $0x00000005
+DATA columnsLow<>+44(SB)/4, $0x00000015
+DATA columnsLow<>+48(SB)/4, $0x00000006
+DATA columnsLow<>+52(SB)/4, $0x00000016
+DATA columnsLow<>+56(SB)/4, $0x00000007
+DATA columnsLow<>+60(SB)/4, $0x00000017
+GLOBL columnsLow<>(SB), RODATA|NOPTR, $64
+
+DATA columnsHigh<>+0(SB)/4, $0x00000008
+DATA columnsHigh<>+4(SB)/4, $0x00000018
+DATA columnsHigh<>+8(SB)/4, $0x00000009
+DATA columnsHigh<>+12(SB)/4, $0x00000019
+DATA columnsHigh<>+16(SB)/4, $0x0000000a
+DATA columnsHigh<>+20(SB)/4, $0x0000001a
+DATA columnsHigh<>+24(SB)/4, $0x0000000b
+DATA columnsHigh<>+28(SB)/4, $0x0000001b
+DATA columnsHigh<>+32(SB)/4, $0x0000000c
+DATA columnsHigh<>+36(SB)/4, $0x0000001c
+DATA columnsHigh<>+40(SB)/4, $0x0000000d
+DATA columnsHigh<>+44(SB)/4, $0x0000001d
+DATA columnsHigh<>+48(SB)/4, $0x0000000e
+DATA columnsHigh<>+52(SB)/4, $0x0000001e
+DATA columnsHigh<>+56(SB)/4, $0x0000000f
+DATA columnsHigh<>+60(SB)/4, $0x0000001f
+GLOBL columnsHigh<>(SB), RODATA|NOPTR, $64
+
 // func transpose8(dst *float32, ldd int, src *float32, lds int, down int, right int)
 // Requires: AVX
 TEXT ·transpose8(SB), NOSPLIT, $0-48

@@ -57,6 +57,53 @@ func nonZerosGo(mask []uint16, x []float32) {
 	}
 }
 
+// PackedRoom is how many elements behind its last one a list of Present or ListColumns has room for.
+const PackedRoom = 16
+
+// Present lists in ascending order the bits that are set in one of two masks of equal length, and returns
+// their number. list has room for them and for PackedRoom more.
+func (isa ISA) Present(list []int32, first, second []uint16) (n int) {
+	_ = second[len(first)-1]
+	if v := isa.vectors(); v != nil && v.present != nil {
+		_ = list[16*len(first)+PackedRoom-1]
+		return v.present(&list[0], &first[0], &second[0], len(first))
+	}
+	for i, word := range first {
+		for left := word | second[i]; left != 0; left &= left - 1 {
+			list[n] = int32(16*i + bits.TrailingZeros16(left))
+			n++
+		}
+	}
+	return n
+}
+
+// ListColumns lists in ascending order the inputs that some of up to 32 samples have, with these samples,
+// and returns their number. mask has words words of each sample. list has room for a column for each bit
+// of a word, and for PackedRoom more.
+func (isa ISA) ListColumns(list []Column, mask []uint16, words, samples int) (n int) {
+	_ = mask[words*samples-1]
+	if v := isa.vectors(); v != nil && v.columns != nil {
+		_ = list[16*words+PackedRoom-1]
+		return v.columns(&list[0].Input, &mask[0], words, samples)
+	}
+	for i := range words {
+		// Every sample adds its bit to the inputs of the word that it has.
+		var sets [16]uint32
+		for s := range samples {
+			for left := mask[s*words+i]; left != 0; left &= left - 1 {
+				sets[bits.TrailingZeros16(left)] |= 1 << s
+			}
+		}
+		for input, set := range sets {
+			if set != 0 {
+				list[n] = Column{int32(16*i + input), set}
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // SumPair computes the outputs y0 and y1 of a dense layer for two samples, x0 and x1, of which only the
 // inputs in index count, which must ascend: all others are 0 in both. w has a row for each input, with a
 // weight for each output. The bias is added to the sum and, if relu is set, what is below 0 becomes 0.

@@ -54,6 +54,25 @@ func drawMostlyZero(d *drawn) *mostlyZero {
 	return m
 }
 
+// drawMasks draws masks of words words each, of which few bits, half or all are set.
+func drawMasks(d *drawn, count int) (masks []uint16, words int) {
+	words = d.size("words", 60)
+	kind := rapid.IntRange(0, 3).Draw(d.T, "bits that are set")
+	for range count * words {
+		word := uint16(d.r.Uint32())
+		switch kind {
+		case 0:
+			word = 0
+		case 1:
+			word &= uint16(d.r.Uint32()) & uint16(d.r.Uint32())
+		case 3:
+			word = 1<<16 - 1
+		}
+		masks = append(masks, word)
+	}
+	return masks, words
+}
+
 // within returns a copy of a matrix that ends where no more may be read or written.
 func within(t testing.TB, m Matrix) Matrix {
 	data := guarded[float32](t, len(m.Data), false)
@@ -129,6 +148,46 @@ func TestNonZeros_EveryISA(t *testing.T) {
 					if want := i < n && x[i] != 0; mask[i/16]>>(i%16)&1 == 1 != want {
 						rt.Fatalf("%v: value %d of %v is marked wrongly", c, i, x)
 					}
+				}
+			}
+		})
+	})
+}
+
+// The lists are those that a walk over all bits makes.
+func TestLists_EveryISA(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		d := &drawn{T: rt, r: rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))}
+		samples := rapid.IntRange(1, Lanes).Draw(rt, "samples")
+		drawn, words := drawMasks(d, samples)
+		has := func(sample, input int) bool { return drawn[sample*words+input/16]>>(input%16)&1 == 1 }
+		var wantPair []int32
+		var wantColumns []Column
+		last := samples - 1
+		for i := range 16 * words {
+			if has(0, i) || has(last, i) {
+				wantPair = append(wantPair, int32(i))
+			}
+			c := Column{Input: int32(i)}
+			for s := range samples {
+				if has(s, i) {
+					c.Samples |= 1 << s
+				}
+			}
+			if c.Samples != 0 {
+				wantColumns = append(wantColumns, c)
+			}
+		}
+		scoped(t, func(t testing.TB) {
+			masks := guarded[uint16](t, len(drawn), false)
+			copy(masks, drawn)
+			for _, c := range Available() {
+				pair, columns := guarded[int32](t, 16*words+PackedRoom, false), guarded[Column](t, 16*words+PackedRoom, false)
+				if n := c.Present(pair, masks[:words], masks[last*words:]); !slices.Equal(pair[:n], wantPair) {
+					rt.Fatalf("%v lists %v, want %v", c, pair[:n], wantPair)
+				}
+				if n := c.ListColumns(columns, masks, words, samples); !slices.Equal(columns[:n], wantColumns) {
+					rt.Fatalf("%v lists %v, want %v", c, columns[:n], wantColumns)
 				}
 			}
 		})

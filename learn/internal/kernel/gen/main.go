@@ -33,6 +33,8 @@ func main() {
 			addColumns(s, vectors)
 		}
 	}
+	present()
+	columns()
 	// These kernels are bound by memory, so the length of vectors does not matter.
 	transpose()
 	copyPieces()

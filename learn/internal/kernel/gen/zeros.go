@@ -184,3 +184,112 @@ func addColumns(s simd, vectors int) {
 	repeat("column", n)
 	done()
 }
+
+// words16 returns 64 bytes of the program's data that hold the values of f at 0 to 15.
+func words16(name string, f func(i int) int) Mem {
+	m := GLOBL(name, 8|16) // RODATA|NOPTR
+	for i := range 16 {
+		DATA(4*i, U32(f(i)))
+	}
+	return m
+}
+
+// present writes the kernel of Present for AVX-512, which packs the numbers of the bits that are set.
+func present() {
+	function("present512", "func(list *int32, first, second *uint16, words int) (n int)",
+		" lists the bits that are set in one of two masks; see Present. It writes 16 numbers a word, of which "+
+			"the next word's take the place of those that do not count.")
+	list := load("list")
+	first := load("first")
+	second := load("second")
+	words := load("words")
+	number := ZMM()
+	step := ZMM()
+	VMOVDQU32(words16("numbers", func(i int) int { return i }), number)
+	VMOVDQU32(bits(16), step)
+	Label("word")
+	either := GP32()
+	other := GP32()
+	MOVWLZX(Mem{Base: first}, either)
+	MOVWLZX(Mem{Base: second}, other)
+	ORL(other, either)
+	chosen := K()
+	packed := ZMM()
+	KMOVW(either, chosen)
+	VPCOMPRESSD_Z(number, chosen, packed)
+	VMOVDQU32(packed, Mem{Base: list})
+	count := GP64()
+	POPCNTL(either, count.As32())
+	LEAQ(Mem{Base: list, Index: count, Scale: 4}, list)
+	VPADDD(step, number, number)
+	advance(2, first, second)
+	repeat("word", words)
+	SUBQ(argument("list"), list)
+	SHRQ(Imm(2), list)
+	Store(list, ReturnIndex(0))
+	done()
+}
+
+// columns writes the kernel of ListColumns for AVX-512: for 16 inputs at once, the bit of each sample is
+// set where the sample's mask has the input.
+func columns() {
+	function("columns512", "func(list *int32, mask *uint16, words, samples int) (n int)",
+		" lists the inputs of masks with the samples that have each; see ListColumns. It writes 16 columns a "+
+			"word, of which the next word's take the place of those that do not count.")
+	list := load("list")
+	mask := load("mask")
+	words := load("words")
+	number := ZMM()
+	step := ZMM()
+	low := ZMM()
+	high := ZMM()
+	VMOVDQU32(words16("columnNumbers", func(i int) int { return i }), number)
+	VMOVDQU32(bits(16), step)
+	// Numbers and sets of samples are interleaved: those of the first eight columns, and of the others.
+	VMOVDQU32(words16("columnsLow", func(i int) int { return i/2 + i%2*16 }), low)
+	VMOVDQU32(words16("columnsHigh", func(i int) int { return 8 + i/2 + i%2*16 }), high)
+	row := GP64()
+	MOVQ(words, row)
+	ADDQ(row, row)
+	left := GP64()
+	MOVQ(words, left)
+	Label("word")
+	set := ZMM()
+	bit := ZMM()
+	VPXORD(set, set, set)
+	VMOVDQU32(bits(1), bit)
+	p := GP64()
+	samples := load("samples")
+	MOVQ(mask, p)
+	Label("sample")
+	has := K()
+	KMOVW(Mem{Base: p}, has)
+	VPORD(bit, set, has, set)
+	VPADDD(bit, bit, bit)
+	ADDQ(row, p)
+	repeat("sample", samples)
+	any := K()
+	VPTESTMD(set, set, any)
+	inputs := ZMM()
+	VPCOMPRESSD_Z(number, any, inputs)
+	VPCOMPRESSD_Z(set, any, set)
+	first := ZMM()
+	VMOVDQA32(low, first)
+	VPERMI2D(set, inputs, first)
+	VMOVDQU32(first, Mem{Base: list})
+	second := ZMM()
+	VMOVDQA32(high, second)
+	VPERMI2D(set, inputs, second)
+	VMOVDQU32(second, Mem{Base: list, Disp: 64})
+	count := GP32()
+	KMOVW(any, count)
+	POPCNTL(count, count)
+	LEAQ(Mem{Base: list, Index: count.As64(), Scale: 8}, list)
+	VPADDD(step, number, number)
+	advance(2, mask)
+	repeat("word", left)
+	SUBQ(argument("list"), list)
+	SHRQ(Imm(3), list)
+	Store(list, ReturnIndex(0))
+	done()
+}

@@ -13,6 +13,7 @@ const allowed = `
 # Pure: numbers and formulas.
 internal/keyed:
 internal/cputime: time golang.org/x/sys/unix
+internal/utc: time
 internal/portable:
 internal/portable/exact:
 internal/names:
@@ -47,7 +48,7 @@ learn/network: internal/keyed registry learn/internal/kernel learn/metric
 learn: internal/keyed internal/names internal/portable internal/vector registry learn/internal/kernel learn/network learn/metric os
 actors/attack: internal/keyed internal/portable registry
 actors/attack/attacktest: actors/attack internal/portable registry
-actors/fleet: internal/regular internal/keyed internal/portable registry actors/attack
+actors/fleet: internal/regular internal/utc internal/keyed internal/portable registry actors/attack
 data/federated: internal/keyed internal/names internal/portable registry learn os golang.org/x/sync/...
 internal/testkit/installed: os/...
 data/datatest: internal/testkit/installed data/federated learn os/... github.com/parquet-go/parquet-go/...

@@ -1,0 +1,254 @@
+package fleet
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"fedpace/internal/utc"
+	"fedpace/registry"
+)
+
+func init() {
+	Availabilities.Register("passes", "contacts of satellites in UTC, as skyfield writes them", Passes{})
+	Availabilities.Register("orbit", "a contact in each period, at a time of each client's own", Orbit{})
+}
+
+// Passes makes a client available while its satellite is in contact with a ground station. The file's
+// satellites are the clients, in the order of their first rows. Contacts with several stations may
+// overlap, which makes them one.
+type Passes struct {
+	File    string   `key:"file" is:"path" help:"CSV file of contacts in UTC (satellite,rise,set, or satellite,time,event)"`
+	Events  bool     `key:"events" default:"false" help:"rows are events: rise, culminate or set, or skyfield's 0, 1 or 2"`
+	Columns []string `key:"columns" is:"null" help:"other names of the file's columns, in the order above"`
+	Start   string   `key:"start" default:"" help:"time of virtual time 0, such as 2024-03-01T10:00:00Z"`
+}
+
+// Presence reads the contacts. Without files (nil) it only checks the options, and returns nil.
+func (a Passes) Presence(files *Files) (Presence, error) {
+	if a.File == "" {
+		return nil, registry.Errorf("file", "is not set (the path of a CSV file of contacts)")
+	}
+	start, err := utc.Nanoseconds(a.Start)
+	if err != nil {
+		return nil, registry.Errorf("start", "%v", err)
+	}
+	if files == nil {
+		return nil, nil
+	}
+	key := fmt.Sprint("passes ", a.Events, a.Columns, start)
+	t, err := load(files, a.File, key, func(in io.Reader) (*timetable, error) {
+		if a.Events {
+			return readPassEvents(in, a.Columns, start)
+		}
+		return readPasses(in, a.Columns, start)
+	})
+	return t, registry.Below("file", err)
+}
+
+// contacts gathers the stays of satellites from the rows of a file.
+type contacts struct {
+	// number gives a satellite's place in stays by its name.
+	number map[string]int
+	stays  [][]session
+	total  int
+	// latest is the latest time in the file. A contact without an end lasts until then: nothing is
+	// known of what comes later.
+	latest int64
+}
+
+// satellite returns the place of a satellite in stays, which is made with its first row.
+func (c *contacts) satellite(name string) (int, error) {
+	i, ok := c.number[name]
+	if ok {
+		return i, nil
+	}
+	i = len(c.stays)
+	if i == maxSessionTraces {
+		return 0, fmt.Errorf("more than %d satellites", maxSessionTraces)
+	}
+	// The reader uses its rows again, so the name is copied.
+	c.number[strings.Clone(name)] = i
+	c.stays = append(c.stays, nil)
+	return i, nil
+}
+
+// moment returns a time of the file as virtual time, and notes the latest. start is the time of virtual
+// time 0, in nanoseconds since 1970.
+func (c *contacts) moment(column, text string, start int64) (int64, error) {
+	at, err := utc.Nanoseconds(text)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", column, err)
+	}
+	since := at - start
+	if max(since, -since) > maxSeconds*second {
+		return 0, fmt.Errorf("%s: %.40q is more than %d seconds from start", column, text, int64(maxSeconds))
+	}
+	c.latest = max(c.latest, since)
+	return since, nil
+}
+
+// add adds a stay of satellite i.
+func (c *contacts) add(i int, s session) error {
+	c.total++
+	if c.total > maxSessions {
+		return fmt.Errorf("more than %d contacts", maxSessions)
+	}
+	c.stays[i] = append(c.stays[i], s)
+	return nil
+}
+
+// unknownEnd is the end of a contact until all of the file was read. It differs from that of a satellite
+// that is always in contact.
+const unknownEnd = Never - 1
+
+// timetable returns what was gathered. Contacts whose end the file does not have last until its latest time.
+func (c *contacts) timetable() *timetable {
+	for _, list := range c.stays {
+		for i := range list {
+			if list[i].end == unknownEnd {
+				list[i].end = c.latest
+			}
+		}
+	}
+	return newTimetable(c.stays)
+}
+
+// readPasses reads contacts from CSV with the columns satellite, rise and set, or with those in named, in
+// any order. An empty rise is a contact that was under way at the beginning, an empty set one that lasts
+// until the file's latest time, and both empty a satellite that is always in contact, as a geostationary
+// one. start is the time of virtual time 0 in
+// nanoseconds since 1970.
+func readPasses(r io.Reader, named []string, start int64) (*timetable, error) {
+	all := &contacts{number: map[string]int{}, latest: math.MinInt64}
+	err := readRows(r, "passes", []string{"satellite", "rise", "set"}, named, func(_ int, row []string) error {
+		i, err := all.satellite(row[0])
+		if err != nil {
+			return err
+		}
+		if row[1] == "" && row[2] == "" {
+			return all.add(i, always)
+		}
+		s := session{math.MinInt64, unknownEnd}
+		if row[1] != "" {
+			s.start, err = all.moment("rise", row[1], start)
+		}
+		if err == nil && row[2] != "" {
+			s.end, err = all.moment("set", row[2], start)
+		}
+		if err != nil {
+			return err
+		}
+		if s.end <= s.start {
+			return fmt.Errorf("a contact sets at %.40q, which is not after its rise at %.40q", row[2], row[1])
+		}
+		return all.add(i, s)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all.timetable(), nil
+}
+
+// passEvents are the events of a contact by how files name them: by words, or by the numbers of skyfield's
+// find_events.
+var passEvents = map[string]passEvent{
+	"rise": rises, "culminate": culminates, "set": sets,
+	"0": rises, "1": culminates, "2": sets,
+}
+
+// passEvent is an event of a contact.
+type passEvent int
+
+const (
+	rises passEvent = iota
+	culminates
+	sets
+)
+
+// readPassEvents reads contacts from CSV with the columns satellite, time and event, or with those in
+// named. The rows of a satellite are in ascending order of time. A satellite whose first event is no rise
+// was in contact at the beginning, and one that neither rises nor sets always is: skyfield's find_events
+// gives culminations alone of a geostationary satellite. start is the time of virtual time 0 in
+// nanoseconds since 1970.
+func readPassEvents(r io.Reader, named []string, start int64) (*timetable, error) {
+	all := &contacts{number: map[string]int{}, latest: math.MinInt64}
+	// up holds the beginning of the contact under way, by satellite; those that are down have none.
+	up := map[int]int64{}
+	// last holds the time of the last event, and moved says that the satellite has risen or set.
+	last := map[int]int64{}
+	moved := map[int]bool{}
+	err := readRows(r, "passes", []string{"satellite", "time", "event"}, named, func(_ int, row []string) error {
+		event, ok := passEvents[row[2]]
+		if !ok {
+			return fmt.Errorf("event: %.40q is none of rise, culminate and set, or 0, 1 and 2", row[2])
+		}
+		i, err := all.satellite(row[0])
+		if err != nil {
+			return err
+		}
+		now, err := all.moment("time", row[1], start)
+		if err != nil {
+			return err
+		}
+		before, seen := last[i]
+		if seen && now < before {
+			return fmt.Errorf("time: %.40q of %.40q is before that of its last row", row[1], row[0])
+		}
+		last[i] = now
+		// Whatever comes first but a rise belongs to a contact that was under way.
+		if !seen && event != rises {
+			up[i] = math.MinInt64
+		}
+		began, isUp := up[i]
+		switch {
+		case event == rises && isUp:
+			return fmt.Errorf("event: %.40q rises at %.40q without having set", row[0], row[1])
+		case event != rises && !isUp:
+			return fmt.Errorf("event: %.40q has an event at %.40q without having risen", row[0], row[1])
+		case event == rises:
+			up[i] = now
+			moved[i] = true
+		case event == sets:
+			delete(up, i)
+			moved[i] = true
+			return all.add(i, session{began, now})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i := range all.stays {
+		began, isUp := up[i]
+		if !isUp {
+			continue
+		}
+		s := session{began, unknownEnd}
+		if !moved[i] {
+			s = always
+		}
+		if err := all.add(i, s); err != nil {
+			return nil, err
+		}
+	}
+	return all.timetable(), nil
+}
+
+// Orbit makes a client available once in each period, from a moment of its own on, which it draws.
+type Orbit struct {
+	PeriodSeconds float64 `key:"period_seconds" range:"(0,1e8]" unit:"seconds" help:"time from one contact to the next"`
+	WindowSeconds float64 `key:"window_seconds" range:"(0,1e8]" unit:"seconds" help:"how long a contact lasts"`
+}
+
+// Presence prepares the model. A contact is shorter than the period.
+func (a Orbit) Presence(*Files) (Presence, error) {
+	period := nanoseconds(a.PeriodSeconds)
+	window := nanoseconds(a.WindowSeconds)
+	if window >= period {
+		return nil, registry.Errorf("window_seconds", "%g is not below period_seconds, %g", a.WindowSeconds, a.PeriodSeconds)
+	}
+	contact := []session{{0, window}}
+	return &replay{sessions: &sessions{period: period, traces: [][]session{contact}}, spread: true}, nil
+}

@@ -1,0 +1,207 @@
+package fleet
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+
+	"fedpace/registry"
+)
+
+func init() {
+	Availabilities.Register("sumo", "vehicles of a traffic simulation, while they are on the road", SUMO{})
+}
+
+// SUMO makes a client available while its vehicle is on the road, by what the traffic simulation SUMO
+// writes: fcd-output, with the vehicles of each time step, or tripinfo-output, with each vehicle's
+// departure and arrival. The file's vehicles are the clients, in the order in which they come in it.
+type SUMO struct {
+	File        string  `key:"file" is:"path" help:"file of fcd-output or tripinfo-output (XML)"`
+	StartSecond float64 `key:"start_second" default:"0" range:"[-1e9,1e9]" unit:"seconds" help:"SUMO's time at virtual time 0"`
+}
+
+// Presence reads the vehicles. Without files (nil) it only checks the options, and returns nil.
+func (a SUMO) Presence(files *Files) (Presence, error) {
+	if a.File == "" {
+		return nil, registry.Errorf("file", "is not set (the path of a file of SUMO's fcd-output or tripinfo-output)")
+	}
+	if files == nil {
+		return nil, nil
+	}
+	t, err := load(files, a.File, fmt.Sprint("sumo ", a.StartSecond), func(in io.Reader) (*timetable, error) {
+		return readSUMO(in, a.StartSecond)
+	})
+	return t, registry.Below("file", err)
+}
+
+// vehicles gathers the stays of vehicles from a file.
+type vehicles struct {
+	// start is SUMO's time at virtual time 0, in seconds.
+	start float64
+	// number gives a vehicle's place in stays by its id.
+	number map[string]int
+	stays  [][]session
+	total  int
+
+	// These are for fcd-output. step is the number of the time step, and seen holds the one in which
+	// each vehicle was last, by its place.
+	step int
+	seen []int
+	// now is the time of the step in virtual time, and length how long the last whole step was.
+	now, length int64
+}
+
+// readSUMO reads the vehicles of a file of fcd-output or tripinfo-output. start is SUMO's time at virtual
+// time 0, in seconds.
+func readSUMO(r io.Reader, start float64) (*timetable, error) {
+	v := &vehicles{start: start, number: map[string]int{}, length: second}
+	decoder := xml.NewDecoder(r)
+	root := ""
+	for {
+		token, err := decoder.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("sumo: %w", err)
+		}
+		element, ok := token.(xml.StartElement)
+		if !ok {
+			continue
+		}
+		if root == "" {
+			root = element.Name.Local
+			if root != "fcd-export" && root != "tripinfos" {
+				return nil, fmt.Errorf("sumo: the file is <%.40s>, want <fcd-export> or <tripinfos>", root)
+			}
+			continue
+		}
+		if err := v.element(&element); err != nil {
+			line, _ := decoder.InputPos()
+			return nil, fmt.Errorf("sumo: line %d: %w", line, err)
+		}
+	}
+	// Vehicles of the last time step stay for another one.
+	v.leave(v.step, v.now+v.length)
+	if len(v.stays) == 0 {
+		return nil, errors.New("sumo: the file has no vehicle")
+	}
+	return newTimetable(v.stays), nil
+}
+
+// moment returns an attribute of an element, a time of SUMO in seconds, as virtual time.
+func (v *vehicles) moment(element *xml.StartElement, name string) (int64, error) {
+	text := attribute(element, name)
+	s, err := number(name, text, -maxSeconds, maxSeconds)
+	if err != nil {
+		return 0, err
+	}
+	return nanoseconds(s - v.start), nil
+}
+
+// attribute returns the value of an attribute, empty if it is not there.
+func attribute(element *xml.StartElement, name string) string {
+	for _, a := range element.Attr {
+		if a.Name.Local == name {
+			return a.Value
+		}
+	}
+	return ""
+}
+
+// element takes an element of the file. Elements of other kinds, such as persons, say nothing of vehicles.
+func (v *vehicles) element(element *xml.StartElement) error {
+	switch element.Name.Local {
+	case "timestep":
+		now, err := v.moment(element, "time")
+		if err != nil {
+			return err
+		}
+		if v.step > 0 && now <= v.now {
+			return fmt.Errorf("the time step at %s is not after the one before", attribute(element, "time"))
+		}
+		if v.step > 0 {
+			v.length = now - v.now
+		}
+		// Who was in the step before the last, and not in the last, left when the last began.
+		v.leave(v.step-1, v.now)
+		v.step++
+		v.now = now
+	case "vehicle":
+		if v.step == 0 {
+			return errors.New("a vehicle stands before the first time step")
+		}
+		i, err := v.vehicle(element)
+		if err != nil {
+			return err
+		}
+		// A vehicle that was not in the step before enters now.
+		if v.seen[i] != v.step-1 && v.seen[i] != v.step {
+			return v.enter(i, session{v.now, Never})
+		}
+		v.seen[i] = v.step
+	case "tripinfo":
+		i, err := v.vehicle(element)
+		if err != nil {
+			return err
+		}
+		depart, err := v.moment(element, "depart")
+		if err != nil {
+			return err
+		}
+		arrival, err := v.moment(element, "arrival")
+		if err != nil {
+			return err
+		}
+		// SUMO writes -1 for a vehicle that had not arrived when the simulation ended.
+		if attribute(element, "arrival") == "-1.00" || attribute(element, "arrival") == "-1" {
+			arrival = Never
+		}
+		if arrival <= depart {
+			return fmt.Errorf("vehicle %.40s arrives before it departs", attribute(element, "id"))
+		}
+		return v.enter(i, session{depart, arrival})
+	}
+	return nil
+}
+
+// vehicle returns the place in stays of an element's vehicle, which is made when it first comes.
+func (v *vehicles) vehicle(element *xml.StartElement) (int, error) {
+	id := attribute(element, "id")
+	i, ok := v.number[id]
+	switch {
+	case id == "":
+		return 0, fmt.Errorf("a %s has no id", element.Name.Local)
+	case ok:
+		return i, nil
+	case len(v.stays) == maxSessionTraces:
+		return 0, fmt.Errorf("more than %d vehicles", maxSessionTraces)
+	}
+	i = len(v.stays)
+	v.number[id] = i
+	v.stays = append(v.stays, nil)
+	v.seen = append(v.seen, -1)
+	return i, nil
+}
+
+// enter adds a stay of vehicle i, which is in the present step.
+func (v *vehicles) enter(i int, s session) error {
+	v.total++
+	if v.total > maxSessions {
+		return fmt.Errorf("more than %d stays", maxSessions)
+	}
+	v.stays[i] = append(v.stays[i], s)
+	v.seen[i] = v.step
+	return nil
+}
+
+// leave ends the stays of all vehicles that were last in the given time step, at time now.
+func (v *vehicles) leave(step int, now int64) {
+	for i, last := range v.seen {
+		list := v.stays[i]
+		if step > 0 && last == step && len(list) > 0 {
+			list[len(list)-1].end = now
+		}
+	}
+}

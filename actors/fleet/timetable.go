@@ -1,0 +1,74 @@
+package fleet
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// timetable is a presence that a file gives once and that does not repeat: the stays of each client in
+// virtual time. Clients are dealt the stays in the order of the file, from the first again where there
+// are more clients.
+type timetable struct {
+	// stays are in ascending order for each client of the file, and do not touch. A stay that was under
+	// way at the beginning starts at math.MinInt64; one that never ends has the end [Never].
+	stays [][]session
+}
+
+// newTimetable returns the timetable of stays in any order, which may overlap: what overlaps or touches
+// is one stay.
+func newTimetable(stays [][]session) *timetable {
+	t := &timetable{stays: make([][]session, len(stays))}
+	for client, list := range stays {
+		slices.SortFunc(list, func(a, b session) int { return cmp.Compare(a.start, b.start) })
+		var merged []session
+		for _, s := range list {
+			last := len(merged) - 1
+			if last >= 0 && s.start <= merged[last].end {
+				merged[last].end = max(merged[last].end, s.end)
+				continue
+			}
+			merged = append(merged, s)
+		}
+		t.stays[client] = merged
+	}
+	return t
+}
+
+// next returns the client's first stay that ends after time t. It is false if there is none.
+func (p *timetable) next(client int, t int64) (session, bool) {
+	list := p.stays[client%len(p.stays)]
+	i, _ := slices.BinarySearchFunc(list, t, func(s session, t int64) int {
+		// A stay that ends at t is over.
+		if s.end <= t {
+			return -1
+		}
+		return 1
+	})
+	if i == len(list) {
+		return session{}, false
+	}
+	return list[i], true
+}
+
+// Present implements [Presence].
+func (p *timetable) Present(_ uint64, client int, t int64) bool {
+	s, ok := p.next(client, t)
+	return ok && s.start <= t
+}
+
+// Change implements [Presence]. After its last stay a client is never available again.
+func (p *timetable) Change(_ uint64, client int, t int64) int64 {
+	s, ok := p.next(client, t)
+	switch {
+	case !ok:
+		return Never
+	case s.start > t:
+		return s.start
+	default:
+		return s.end
+	}
+}
+
+// always is the stay of a client that is available at all times.
+var always = session{math.MinInt64, Never}

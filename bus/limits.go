@@ -37,8 +37,8 @@ const (
 	MaxBatch = 1 << 20
 	// maxClasses bounds the classes of clients.
 	maxClasses = 1 << 16
-	// MaxOutcomes bounds the bytes of what a model gives for the samples of a shard, and those of what
-	// was right: 1024 samples of 64 values.
+	// MaxOutcomes bounds the bytes of a model's outputs for the samples of a shard, and those of the right
+	// answers: 1024 samples of 64 values.
 	MaxOutcomes = 1024 * 64 * 4
 	// MaxMetrics bounds the metrics of a model, besides its loss.
 	MaxMetrics      = 16
@@ -59,7 +59,7 @@ const (
 	// maxChunks bounds the chunks of a model or a sum.
 	maxChunks = 1 << 16
 
-	// MaxSchema bounds what a device is told of the meaning of samples, in bytes.
+	// MaxSchema bounds the schema that gives a device's samples their meaning, in bytes.
 	MaxSchema = 1 << 19
 	// maxMapping bounds a mapping of columns, in bytes.
 	maxMapping = 1 << 18
@@ -78,7 +78,7 @@ const (
 	MaxOthers = 127
 )
 
-// Limits of what devices say.
+// Limits of numbers in the messages of devices.
 const (
 	MaxDevices = names.MaxDevices
 	// MaxDeviceSamples bounds the training samples of one device.

@@ -34,7 +34,8 @@ const (
 	EvaluateClients = JobKind_JOB_KIND_EVALUATE_CLIENTS
 )
 
-// Name is the kind as a lower-case word, for messages to people.
+// Name returns the kind as lower-case words with underscores, such as evaluate_clients, for messages to
+// people.
 func (k JobKind) Name() string {
 	return strings.ToLower(strings.TrimPrefix(k.String(), "JOB_KIND_"))
 }
@@ -59,8 +60,8 @@ const (
 	StageRecovery  = SecureStage_SECURE_STAGE_RECOVERY
 )
 
-// ClientPlan is a plan and the simulated client that it is of. The message's subject names the
-// client of its first plan, and Plan.Client that of every nested one (Plan.Others).
+// ClientPlan is a plan and its simulated client. The message's subject names the client of its first
+// plan, and Plan.Client that of every nested one (Plan.Others).
 type ClientPlan struct {
 	Client int
 	Plan   *Plan
@@ -71,8 +72,8 @@ type ClientPlan struct {
 // digests, and sums bring the new ones back. A nil method keeps none.
 func (m *Method) Stateful() bool { return m.GetVariates() || m.GetResiduals() }
 
-// StateLength is the length of the vector that each of the job's clients keeps; 0 where the method
-// has no client state. It is the model's length unless the method gives another (Method.Kept).
+// StateLength returns the length of the vector that each of the job's clients keeps, 0 if clients keep
+// none. It is the model's length unless the method gives another (Method.Kept).
 func (j *Job) StateLength() int {
 	switch {
 	case !j.Method.Stateful():
@@ -83,8 +84,9 @@ func (j *Job) StateLength() int {
 	return int(j.Params)
 }
 
-// SumLength is the number of values in the job's exact sum: one for each
-// parameter, and with control variates as many again for their changes.
+// SumLength returns the number of values in the job's exact sum: one for each
+// parameter, and with control variates as many again for their changes. It is 0 for a
+// job that trains nothing.
 func (j *Job) SumLength() int {
 	switch {
 	case j.Kind != Train:
@@ -108,16 +110,17 @@ type Result struct {
 
 	// ClientStates are the clients' new states (control variates, residuals, optimizer
 	// state) in the order of Sum.Clients, Job.StateLength values each; none where the
-	// method is not stateful. The coordinator owns them: nobody may write to them any more.
+	// method is not stateful. The coordinator owns them: the sender must not write to them
+	// any more.
 	ClientStates [][]float32
 	// Buffers are the parts of the model's buffers that the clients have changed, in the order of
 	// Sum.Clients; ClientLoss.BufferFirst says where each begins. Nil where Job.Buffers is 0. The
-	// coordinator owns them: nobody may write to them any more.
+	// coordinator owns them: the sender must not write to them any more.
 	Buffers [][]float32
 }
 
-// BufferOf returns the buffers that client i of the result has changed. The slice is nil where it has
-// changed none.
+// BufferOf returns the buffers that client i of the result has changed: those from number first on. The
+// slice is nil where it has changed none.
 func (r *Result) BufferOf(i int) (first int, values []float32) {
 	if len(r.Buffers) == 0 {
 		return 0, nil
@@ -162,7 +165,7 @@ func FirstNumber() uint64 {
 // SameNumbering reports whether number n was counted from first, a result of [FirstNumber].
 func SameNumbering(first, n uint64) bool { return first>>32 == n>>32 }
 
-// HeartbeatEvery is the wall time between two heartbeats of a device.
+// HeartbeatEvery returns the wall time between two heartbeats of a device.
 func (w *Welcome) HeartbeatEvery() time.Duration {
 	return time.Duration(w.GetHeartbeatSeconds() * float64(time.Second))
 }
@@ -192,7 +195,7 @@ func (r *RunInfo) computeStamp() (uint64, error) {
 	w.Version = ""
 	w.Stamp = 0
 	sum, err := hash(w)
-	// A host without a stamp accepts tasks of every configuration.
+	// A stamp of 0 would let a host accept tasks of every configuration.
 	const noStamp = 0
 	return max(binary.LittleEndian.Uint64(sum[:]), noStamp+1), err
 }
@@ -249,7 +252,7 @@ func AppendPlan(message []byte, p *Plan) ([]byte, error) {
 }
 
 // Unmarshal decodes b into m, in place of what m held, and validates it. Slices that m held are not
-// written to. After an error of decoding m is empty; after one of validation it holds the message.
+// written to. If b cannot be decoded m is empty; if the message is not valid m holds it.
 func Unmarshal(b []byte, m Message) error {
 	if unmarshalFrequent(b, m) {
 		return m.Validate()
@@ -261,11 +264,11 @@ func Unmarshal(b []byte, m Message) error {
 	return m.Validate()
 }
 
-// ValidText replaces bytes that are not UTF-8, which protobuf refuses to encode.
+// ValidText returns s with bytes that are not UTF-8, which protobuf refuses to encode, replaced.
 func ValidText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// Printable makes a text safe to be shown on a terminal: characters that cannot be printed become
-// spaces, and the text is cut to the limit of a device's log line.
+// Printable returns a text that is safe to be shown on a terminal: characters that cannot be printed
+// become spaces, and the text is cut to the limit of a device's log line.
 func Printable(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -276,5 +279,6 @@ func Printable(s string) string {
 	return strings.ToValidUTF8(s[:min(len(s), maxWhy)], "")
 }
 
-// Text cuts a text to a quarter of MaxText bytes, as valid UTF-8 (a replaced byte takes three).
+// Text returns a text as valid UTF-8 of at most MaxText bytes. It is cut to a quarter of that before,
+// since a replaced byte takes three.
 func Text(s string) string { return ValidText(s[:min(len(s), MaxText/4)]) }

@@ -6,17 +6,20 @@ import (
 	"fedpace/internal/human"
 )
 
-// Notice tells people that the state of a host, of all hosts, of the connection or of the server has
-// changed. Two notices with equal Subject and State mean the same and need not both be shown.
+// Notice is a message to people that the state of a host, of all hosts, of the connection or of the
+// server has changed. Two notices with equal Subject and State mean the same and need not both be
+// shown.
 type Notice struct {
-	// Subject is a host or a run; empty: all hosts, or the connection.
+	// Subject is the name of a host, a run or a stream; it is empty if State is one of all hosts, of the
+	// connection or of the server.
 	Subject string
-	State   NoticeState
+	// State is the new state.
+	State NoticeState
 	// Text is the line that people are shown.
 	Text string
 }
 
-// String is the text for people.
+// String returns the text for people.
 func (n Notice) String() string { return n.Text }
 
 // NoticeState is the new state of a notice's subject.
@@ -55,8 +58,9 @@ const (
 // ConcernsServer reports whether a state is one of the connection or the server, not of hosts.
 func (s NoticeState) ConcernsServer() bool { return s >= ServerStopping }
 
-// HostJoined is the notice of a host that is present with a number of trainers. trains says that the
-// run has jobs: only then is a host without trainers worth mentioning.
+// HostJoined returns the notice that a host is present with a number of workers, each of which is a
+// trainer. trains says that the run has jobs: only then does the text mention that a host without
+// workers does not train.
 func HostJoined(host string, workers int, trains bool) Notice {
 	n := Notice{host, HostPresent, fmt.Sprintf("Host %s is there with %d %s.", host, workers, human.Plural(workers, "trainer"))}
 	if workers == 0 && trains {

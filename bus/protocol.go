@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// Versions of the protocol that devices speak. A device of one version does all that the versions
-// below it do. A run refuses devices of versions that would ignore something it depends on.
+// These are the versions of the protocol between a run and devices, by what a device of the version can
+// do in addition to all below it. A run refuses devices of versions that would ignore something that the
+// run depends on.
 const (
 	// ProtocolAlgorithm: the device trains as Spec.algorithm says, or refuses the run.
 	ProtocolAlgorithm = 1
@@ -34,8 +35,9 @@ const (
 )
 
 // VersionsDiffer reports whether two programs are of different versions. A program that does not
-// state its version (empty, or "development") differs from none. Builds of one commit have one
-// version however the go command spells it: the commit alone, with its time, or with "+dirty".
+// state its version (empty, or "development") differs from no other. Builds of one commit do not
+// differ, however the go command spells the version: the commit alone, with its time, or with
+// "+dirty".
 func VersionsDiffer(version, other string) bool {
 	version = commit(version)
 	other = commit(other)
@@ -43,7 +45,8 @@ func VersionsDiffer(version, other string) bool {
 }
 
 // commit extracts the commit, the last twelve hexadecimal digits, from a version. It returns the
-// version itself where that names no commit, and nothing for a build without version control.
+// version itself, without what follows a "+", if that names no commit, and an empty string for
+// "development", a build without version control.
 func commit(version string) string {
 	version, _, _ = strings.Cut(version, "+")
 	if version == "development" {
@@ -63,13 +66,12 @@ func commit(version string) string {
 }
 
 // HostProtocol is the version of the protocol between coordinators and hosts of this
-// program. Every change that would let an older host misread a message, answer a task with
-// another plan, or compute another sum for a job raises it. Programs of one build have one
-// number, so they always fit.
+// program. It must be raised with every change by which an older host would misread a message,
+// answer a task with another plan, or compute another sum for a job.
 const HostProtocol = 9
 
-// CheckProtocol returns an error unless hosts of this program, whose version is given for the
-// message, may serve the run. The error says which of the two programs to update.
+// CheckProtocol returns nil if hosts of this program may serve the run, or else an error that says
+// which of the two programs to update. version is that of this program, for the error alone.
 func (r *RunInfo) CheckProtocol(version string) error {
 	if r.Protocol == HostProtocol {
 		return nil

@@ -15,7 +15,6 @@ import (
 // Validate refuses a task that no client could carry out. It also refuses the messages without a
 // task that only devices get: calls and the end of a run (see [Task.ValidateForDevice]).
 func (t *Task) Validate() error {
-	// The checker keeps the first fault alone.
 	c := checker{message: "task"}
 	c.name("task", t.Task)
 	c.number("round", int64(t.Round), 1, MaxRound)
@@ -70,7 +69,7 @@ func (c *checker) stages(list []int64) {
 	}
 }
 
-// SecureStages is the number of the stages of secure aggregation that a plan tells.
+// SecureStages is the number of stages of secure aggregation, for each of which a plan has a duration.
 const SecureStages = 4
 
 // Validate refuses a job that no trainer could do: one of a wrong kind or size, or with numbers
@@ -133,13 +132,13 @@ func (c *checker) jobKind(j *Job) {
 	}
 }
 
-// method checks what a training job says about the state that clients keep between rounds. m is nil
+// method checks the part of a training job about the state that clients keep between rounds. m is nil
 // for a method whose clients keep none.
 func (c *checker) method(m *Method) {
 	if m == nil {
 		return
 	}
-	// Both are the vector that a client keeps, of which there is one.
+	// A client keeps one vector: a control variate or a residual.
 	if m.Variates && m.Residuals {
 		c.refuse("method.residuals", true, "false beside control variates")
 	}
@@ -211,7 +210,7 @@ func (r *Result) ValidateFor(j *Job) error {
 	if r.Failure != nil {
 		return c.err
 	}
-	// same refuses a list that has not the length that the job asks for.
+	// same refuses a field, by its name, whose number got is not want.
 	same := func(field string, got, want int) { c.number(field, int64(got), int64(want), int64(want)) }
 	same("number of values", len(r.Values), j.SumLength())
 	same("number of clients", len(r.Clients), len(j.Clients))
@@ -262,7 +261,8 @@ func (r *Result) ValidateFor(j *Job) error {
 // Validate accepts every reply: an unknown status counts as a refusal, and the reason is only shown.
 func (r *SumReply) Validate() error { return nil }
 
-// Validate checks one part of a model by itself: some values, at most as many as the model has.
+// Validate checks one chunk of a model by itself: it has at least one value, and at most as many as the
+// model.
 func (m *ModelChunk) Validate() error {
 	c := checker{message: "model chunk"}
 	c.number("chunks", int64(m.Chunks), 1, maxChunks)
@@ -278,7 +278,7 @@ func (m *ModelChunk) Validate() error {
 	return c.err
 }
 
-// Validate checks what a coordinator tells hosts about its run: its name and stamp, the
+// Validate checks the message with which a coordinator describes its run to hosts: name and stamp, the
 // configuration, and the files with their digests. A run that trains nothing has neither kernel nor
 // spec.
 func (r *RunInfo) Validate() error {
@@ -306,7 +306,7 @@ func (r *RunInfo) Validate() error {
 	return c.err
 }
 
-// Validate refuses a call without a number, and one of a frame that no host could hold.
+// Validate refuses a call without a number, and one whose frame has no part or more than maxChunks.
 func (w *Call) Validate() error {
 	c := checker{message: "call"}
 	c.name("call", w.Call)
@@ -314,8 +314,8 @@ func (w *Call) Validate() error {
 	return c.err
 }
 
-// Validate refuses a part without a number of its call, and one that lies behind the last. A part of no
-// parts is valid: it says that the call is over.
+// Validate refuses a part that lacks the number of its call, and one beyond the call's last part. A message
+// with 0 parts is valid: it says that the call is over.
 func (p *CallPart) Validate() error {
 	c := checker{message: "call part"}
 	c.name("call", p.Call)
@@ -326,7 +326,8 @@ func (p *CallPart) Validate() error {
 	return c.err
 }
 
-// Validate takes any host's name: a host whose name is no token is answered, but not counted.
+// Validate bounds the number of jobs in a host's heartbeat. It accepts any name: a host whose name is no
+// token gets an answer, but is not counted.
 func (r *InfoRequest) Validate() error {
 	c := checker{message: "info request"}
 	c.number("number of jobs", int64(len(r.Jobs)), 0, maxHeldJobs)
@@ -341,7 +342,7 @@ func (a *Announcement) Validate() error {
 	return c.err
 }
 
-// firstDeviceTask is the smallest number of a device's task, as the round machine gives them.
+// firstDeviceTask is the smallest number that the round machine gives to a task of a real device.
 const firstDeviceTask = 1 << 52
 
 // ValidateForDevice is Validate for a device, which also gets messages without a task (number 0): a
@@ -358,8 +359,8 @@ func (t *Task) ValidateForDevice() error {
 	return t.Validate()
 }
 
-// Validate checks what a device says of itself when it joins a run: texts that people are shown,
-// the number of its samples, and the speeds that it has measured.
+// Validate checks the message with which a device joins a run: texts that are shown to people, the
+// number of its samples, and the speeds that it has measured.
 func (j *Join) Validate() error {
 	c := checker{message: "join"}
 	c.printable("name", j.Name, maxLine)
@@ -376,7 +377,7 @@ func (j *Join) Validate() error {
 	return c.err
 }
 
-// Validate checks what a run tells a device that has joined: its client number, the learning
+// Validate checks the answer of a run to a device that has joined: its client number, the learning
 // problem, the model's size, the interval of heartbeats, and the terms of secure aggregation.
 func (w *Welcome) Validate() error {
 	c := checker{message: "welcome"}
@@ -412,8 +413,8 @@ func (c *checker) secure(s *SecureTerms) {
 // maxShift bounds the exponent of weights in secure aggregation: 2^60 samples.
 const maxShift = 60
 
-// Validate checks a device's message in a stage of secure aggregation. What its payload says is left to
-// the protocol.
+// Validate checks a device's message in a stage of secure aggregation. The content of its payload is
+// checked by package secagg.
 func (m *SecureMessage) Validate() error {
 	c := checker{message: "secure message"}
 	c.name("task", m.Task)
@@ -423,7 +424,8 @@ func (m *SecureMessage) Validate() error {
 	return c.err
 }
 
-// schema checks what samples mean: its size in all, and that each mean has a deviation above 0.
+// schema checks the description of samples, nil for a run without one: its size in all, and that each
+// mean is finite and has a deviation above 0.
 func (c *checker) schema(s *Schema) {
 	total := 0
 	for _, texts := range [][]string{s.GetLabels(), s.GetColumns(), s.GetAlphabet()} {
@@ -456,8 +458,8 @@ func (r *DeviceReply) Validate() error {
 	return r.Welcome.Validate()
 }
 
-// Validate checks a device's sign of life: a phase of its task, and texts, which people are shown
-// and so must be short and printable.
+// Validate checks a device's heartbeat: a phase of its task, and texts, which are shown to people and
+// so must be short and printable.
 func (h *Heartbeat) Validate() error {
 	c := checker{message: "heartbeat"}
 	c.number("phase", int64(h.Phase), int64(NoPhase), int64(Recovery))
@@ -477,7 +479,7 @@ func (u *Update) Validate() error {
 	c.number("chunks", int64(u.Chunks), 1, maxChunks)
 	c.number("chunk", int64(u.Chunk), 0, int64(u.Chunks))
 	c.digest("task_digest", u.TaskDigest, true)
-	// The number of the chunk must be valid before it tells the last message from others.
+	// Last needs a valid number of the chunk.
 	if c.err != nil {
 		return c.err
 	}
@@ -504,16 +506,18 @@ func (u *Update) Validate() error {
 	return c.err
 }
 
-// Fault is the error of a message that is invalid, or does not fit those before it: the field, what
-// it holds, and what would be right.
+// Fault returns the error of a message that is invalid, or does not fit the messages before it. message
+// names its kind, field the field, got is the field's value, and want says what would be valid.
 func Fault(message, field string, got any, want string) error {
 	return fmt.Errorf("bus: %s: %s is %v, want %s", message, field, got, want)
 }
 
-// checker validates the fields of one message and remembers the first fault.
+// checker validates the fields of one message.
 type checker struct {
+	// message is the kind of the message, for errors.
 	message string
-	err     error
+	// err is the first fault, nil while there is none.
+	err error
 }
 
 // refuse records a fault unless an earlier one is recorded.
@@ -523,8 +527,8 @@ func (c *checker) refuse(field string, got any, want string) {
 	}
 }
 
-// number refuses the value v of a field, by its name, unless it lies from low to high, both
-// included. Equal bounds mean that only one value is allowed.
+// number refuses the value v of the named field unless it lies from low to high, both included. With
+// equal bounds only that value is valid.
 func (c *checker) number(field string, v, low, high int64) {
 	if v >= low && v <= high {
 		return
@@ -536,7 +540,7 @@ func (c *checker) number(field string, v, low, high int64) {
 	}
 }
 
-// name refuses 0 as the number of a task or a job: 0 stands for none.
+// name refuses 0 as the number of a task, a job or a call, and as a stamp: 0 stands for none.
 func (c *checker) name(field string, v uint64) {
 	if v == 0 {
 		c.refuse(field, v, "at least 1")
@@ -551,7 +555,7 @@ func (c *checker) float(field string, v, low, high float64) {
 	}
 }
 
-// finite refuses NaN and infinities: losses have no other bounds.
+// finite refuses NaN and infinities. It is for losses, which have no other bounds.
 func (c *checker) finite(field string, v float64) {
 	// The difference is NaN, and so not 0, for NaN and both infinities.
 	if v-v != 0 {
@@ -585,7 +589,7 @@ func (c *checker) token(field, s string) {
 	}
 }
 
-// digest refuses a field that is not the length of a digest. An optional one may be empty; one that
+// digest refuses a field that has not the length of a digest. An optional digest may be empty; one that
 // is not optional must not be zero either.
 func (c *checker) digest(field string, b []byte, optional bool) {
 	switch n := len(b); {
@@ -622,6 +626,6 @@ func (c *checker) spec(s *Spec) {
 	}
 }
 
-// long converts to int64 for a range check: numbers beyond int64 become its maximum, which every
-// check refuses.
+// long converts to int64 for a range check. Numbers beyond int64 become its maximum, which is above
+// every bound, so they are refused.
 func long(v uint64) int64 { return int64(min(v, math.MaxInt64)) }

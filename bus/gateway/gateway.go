@@ -210,7 +210,7 @@ func (g *Gateway) Close() error {
 			x.unsubscribe()
 			x.dismiss()
 			x.mu.Unlock()
-			// If the message is lost, the loss of the connection tells the devices, too.
+			// If the message is lost, the device only waits for a task that does not come.
 			_ = g.publish(x, &bus.Task{Over: true})
 		}
 		settling, stop := context.WithTimeout(context.Background(), closeTimeout)
@@ -231,8 +231,8 @@ func (g *Gateway) publish(x *peer, t *bus.Task) error {
 	return err
 }
 
-// call asks every device that has not joined, and is not banned, to join. It is called again and
-// again, so that a lost call does not matter.
+// call invites every device that has not joined, and is not banned, to join. It is called at even
+// intervals, so that a lost call does not matter.
 func (g *Gateway) call() {
 	for _, x := range g.devices {
 		x.mu.Lock()
@@ -251,7 +251,7 @@ func (g *Gateway) SendTask(device int, t *bus.Task) error {
 	if err := t.Validate(); err != nil {
 		return err
 	}
-	// The digest tells the task from one with the same number of an earlier coordinator.
+	// By its digest the task differs from one with the same number of an earlier coordinator.
 	if err := t.Seal(); err != nil {
 		return err
 	}
@@ -310,8 +310,8 @@ func (g *Gateway) DropTask(device int) {
 	})
 }
 
-// OpenUpload has a device's masked update for its open task taken, and no longer one that it began
-// before.
+// OpenUpload lets a device send its masked update for its open task. Chunks that have arrived before do
+// not count.
 func (g *Gateway) OpenUpload(device int) {
 	g.locked(device, func(x *peer) {
 		x.uploads = true
@@ -319,13 +319,13 @@ func (g *Gateway) OpenUpload(device int) {
 	})
 }
 
-// MaxSamples is the largest number of samples that a device's credentials allow; 0 means any.
+// MaxSamples returns the largest number of samples that a device's credentials allow, 0 for any number.
 func (g *Gateway) MaxSamples(device int) (n uint64) {
 	g.locked(device, func(x *peer) { n = x.maxSamples })
 	return n
 }
 
-// LastHeard is when the last valid message of a device arrived; the zero time if none did.
+// LastHeard returns when the last valid message of a device arrived, the zero time if none did.
 func (g *Gateway) LastHeard(device int) (heard time.Time) {
 	g.locked(device, func(x *peer) { heard = x.heard })
 	return heard
@@ -338,9 +338,9 @@ func (g *Gateway) WorksOnTask(device int) (yes bool) {
 	return yes
 }
 
-// TakeEvents waits until there are events and returns all of them; those of one device are in
-// the order of arrival. It returns the connection's failure with its cause. buf, the last result,
-// becomes the buffer of a later one.
+// TakeEvents waits until there are events and returns all of them; those of one device are in the
+// order of arrival. It returns an error when ctx ends, when the connection fails and when the gateway
+// is closed. buf is the last result, whose memory a later result uses.
 func (g *Gateway) TakeEvents(ctx context.Context, buf []Event) ([]Event, error) {
 	return g.events.Take(ctx, buf)
 }
@@ -356,25 +356,25 @@ type Stats struct {
 	Heartbeats int64
 	// Refused counts the messages that did not count.
 	Refused int64
-	// Oldest is the earliest LastHeard of the present devices; the zero time if none is present.
+	// Oldest is the earliest LastHeard of the present devices, the zero time if none is present.
 	Oldest time.Time
 	// Each describes every device, in the order of Config.Devices.
 	Each []Seen
 }
 
-// Seen is what is known of one device, from what it said when it joined.
+// Seen is what is known of one device, mostly from its join.
 type Seen struct {
 	// Name is the id of the device.
 	Name string `json:"name"`
 	// State is present, gone, banned, or not joined.
 	State string `json:"state"`
-	// Heard is when the device's last message arrived; the zero time: never.
+	// Heard is when the device's last message arrived, the zero time for never.
 	Heard time.Time `json:"heard,omitzero"`
 	// Version is the version of the device's program.
 	Version string `json:"version"`
 	// Kernel is the name of the kernel with which it computes.
 	Kernel string `json:"kernel"`
-	// Samples is the number of training samples; 0: the device withholds it.
+	// Samples is the number of training samples, 0 if the device withholds it.
 	Samples uint64 `json:"samples"`
 	// Log holds the newest lines of the device's log.
 	Log []string `json:"log"`
@@ -397,7 +397,7 @@ func (x *peer) status() Seen {
 		s.State = "present"
 	case x.flooded:
 		s.State = "banned"
-	// It took part before, and has left or was given up.
+	// The device took part before, and has left or was given up.
 	case x.join != nil:
 		s.State = "gone"
 	}

@@ -38,16 +38,17 @@ const (
 	ReasonSamples = "samples"
 )
 
-// What a device may send beyond the messages that the run expects of it: each message
-// takes one from the device's budget, which refills with time. A large message takes one
-// more for every deviceBudgetBytes.
+// Limits of the messages that a device may send beyond those that the run expects of it.
 const (
+	// deviceBudget is the budget of a device: each message takes one from it, and a large message one
+	// more for every deviceBudgetBytes.
 	deviceBudget = 512
-	// deviceRefill is how much of the budget comes back in a second.
+	// deviceRefill is by how much the budget grows in a second, up to deviceBudget.
 	deviceRefill      = 50
 	deviceBudgetBytes = 16 << 10
 
-	// What may wait for the gateway of one device's messages before the device counts as flooding.
+	// devicePendingMessages and devicePendingBytes are how many of a device's messages, and how many
+	// bytes, may wait for the gateway before the device counts as flooding.
 	devicePendingMessages = 1 << 10
 	devicePendingBytes    = 8 << 20
 )
@@ -55,8 +56,8 @@ const (
 // noTask stands for no task where a task's number is expected.
 const noTask = 0
 
-// peer is what the gateway knows of one device. The lock guards all fields below it. The methods
-// expect their caller to hold it, but for expect and for subscribe of a new peer.
+// peer is what the gateway knows of one device. The lock guards all fields below it. The callers of
+// the methods hold it, except those of expect, and of subscribe for a new peer.
 type peer struct {
 	// gateway is the gateway that the device belongs to.
 	gateway *Gateway
@@ -69,13 +70,13 @@ type peer struct {
 
 	// mu guards all fields below.
 	mu sync.Mutex
-	// subs are the subscriptions to the device's messages; empty: it is not listened to.
+	// subs are the subscriptions to the device's messages, none if its messages are not taken.
 	subs []bus.Subscription
-	// heard is when the last valid message arrived; the zero time: never.
+	// heard is when the last valid message arrived, the zero time for never.
 	heard time.Time
 	// beats counts the heartbeats that were received.
 	beats int64
-	// join is the last join that was accepted; nil: none was.
+	// join is the last join that was accepted, nil if none was.
 	join *bus.Join
 	// log holds the newest lines of the device's log.
 	log []string
@@ -92,11 +93,11 @@ type peer struct {
 
 	// taken says that a process has the device's place.
 	taken bool
-	// process is the random number of the process with the place; 0: it does not state one.
+	// process is the random number of the process with the place, 0 if the process has not sent one.
 	process uint64
-	// rival is a process that waits for the place; nil: none does.
+	// rival is a process that waits for the place, nil if none does.
 	rival *rival
-	// maxSamples is the largest number of samples that the device's credentials allow; 0: any
+	// maxSamples is the largest number of samples that the device's credentials allow, 0 for any
 	// number.
 	maxSamples uint64
 	// turn counts the calls of subscribe.
@@ -105,7 +106,7 @@ type peer struct {
 	// The open task and the state of its update.
 	// task is the number of the open task, or noTask.
 	task uint64
-	// reportedTask is the task that the device last said it works on.
+	// reportedTask is the task on which the device works by its own last report.
 	reportedTask uint64
 	// taskReported says that a heartbeat has arrived since the task was opened.
 	taskReported bool
@@ -115,9 +116,9 @@ type peer struct {
 	params int
 	// decided says that the update was accepted or refused.
 	decided bool
-	// reason is why the update was refused; empty: it was accepted.
+	// reason is why the update was refused, empty if it was accepted.
 	reason string
-	// chunks is the number of the update's chunks, as its first chunk states it.
+	// chunks is the number of the update's chunks, as its first chunk gives it.
 	chunks uint32
 	// next is the number of the next chunk.
 	next uint32
@@ -132,8 +133,8 @@ type peer struct {
 // packs reports whether updates arrive packed, as they do in a run that compresses them.
 func (x *peer) packs() bool { return x.welcome.GetSpec().GetCompression() != "" }
 
-// checkComplete is called when all chunks of an update have arrived. It unpacks the values where
-// they arrive packed, and returns an error unless there are as many as the task asks for.
+// checkComplete is called when all chunks of an update have arrived. It unpacks the values if the run
+// compresses updates, and returns an error unless there are as many values as the task demands.
 func (x *peer) checkComplete() (err error) {
 	if x.packs() {
 		x.values, err = vector.Unpack(x.packed, x.params)
@@ -143,7 +144,7 @@ func (x *peer) checkComplete() (err error) {
 	return err
 }
 
-// subscribe listens to the device's joins, heartbeats and updates; its budget begins full. Too many
+// subscribe subscribes to the device's joins, heartbeats and updates, with a full budget. Too many
 // waiting messages count as a flood. It is called for a new device and for one that is readmitted.
 func (x *peer) subscribe() error {
 	x.budget = rate.NewLimiter(deviceRefill, deviceBudget)
@@ -207,8 +208,8 @@ func (x *peer) expect(t *bus.Task, params int) {
 	}
 }
 
-// opened reports whether a message belongs to the open task. The number alone does not decide:
-// an earlier coordinator of the run may have given it to another task, with another digest.
+// opened reports whether a message belongs to the open task: it has the task's number and, if the device
+// sends digests, its digest. An earlier coordinator of the run may have given the number to another task.
 func (x *peer) opened(p *bus.Update) bool {
 	if x.task == noTask || p.Task != x.task {
 		return false
@@ -269,27 +270,15 @@ func (x *peer) ignore(reason, text string) {
 	}
 }
 
-// answer replies to the device's request m with status v, a reason for people, and the welcome w
-// (nil: none). The device names the subject of the reply: it must be an inbox, or a device could
-// have the coordinator send a message on somebody else's subject.
+// answer replies to the device's request m with status v, a reason for people, and the welcome w, nil
+// for none.
 func (x *peer) answer(m *bus.RawMessage, v bus.Status, reason string, w *bus.Welcome) {
-	toInbox := strings.HasPrefix(m.Reply, "_INBOX") || strings.HasPrefix(m.Reply, "_R_")
-	if !toInbox {
-		return
-	}
-	b, err := bus.Marshal(
-		nil,
-		&bus.DeviceReply{Status: v, Reason: bus.ValidText(reason[:min(len(reason), bus.MaxText)]), Welcome: w},
-	)
-	if err == nil {
-		// The answer may be lost, because a device without an answer asks again.
-		_ = x.gateway.conn.Publish(m.Reply, b)
-	}
+	x.gateway.reply(m, &bus.DeviceReply{Status: v, Reason: reason, Welcome: w})
 }
 
-// onJoin handles m, a device's wish to take part, or its question whether it could (Join.Asks). It
-// always answers, except that a process that contends for the place is answered when that is
-// decided.
+// onJoin handles m, a device's request to take part, or its question whether it could (Join.Asks). The
+// request is always answered within the device's budget. A process that contends for the place of
+// another is answered when that is decided.
 func (x *peer) onJoin(m *bus.RawMessage) {
 	if !x.spend(len(m.Data)) {
 		return
@@ -314,9 +303,10 @@ func (x *peer) onJoin(m *bus.RawMessage) {
 	x.admit(j, m)
 }
 
-// checkJoin decodes a join into j and returns why the device cannot take part, with the reason under
-// which the refusal is counted. The subject of the message says how many samples the device's
-// credentials let it have: the server lets a device publish on that subject alone.
+// checkJoin decodes a join into j. It returns an error that says why the device cannot take part, and
+// the reason under which the refusal is counted. It notes the largest number of samples that the device's
+// credentials allow, which is part of the message's subject: the server lets a device publish on that
+// subject alone.
 func (x *peer) checkJoin(m *bus.RawMessage, j *bus.Join) (reason string, err error) {
 	if err := bus.Unmarshal(m.Data, j); err != nil {
 		return ReasonMalformed, err
@@ -345,8 +335,8 @@ func (x *peer) checkJoin(m *bus.RawMessage, j *bus.Join) (reason string, err err
 	return "", nil
 }
 
-// lackingFeature names, for people, what of a run a device does not know. required is the version
-// of the protocol that the run needs, and version the lower one that the device speaks.
+// lackingFeature names, for people, the feature of a run that a device does not know. required is the
+// version of the protocol that the run needs, and version the lower one that the device speaks.
 func lackingFeature(required, version uint32) string {
 	switch {
 	case required >= bus.ProtocolState:
@@ -381,7 +371,7 @@ func (x *peer) admit(j *bus.Join, m *bus.RawMessage) {
 	x.answer(m, bus.Accepted, "", x.welcome)
 }
 
-// works reports whether the device has said that it works on its open task. Such a task is not
+// works reports whether the device has reported that it works on its open task. Such a task is not
 // sent again: on a slow link the repeat would make the device start its message over.
 func (x *peer) works() bool { return x.task != 0 && x.reportedTask == x.task }
 
@@ -401,10 +391,9 @@ func (x *peer) limit(j *bus.Join) {
 	}
 }
 
-// onHeartbeat handles a sign of life. The first one after a task is free of the budget: the task asks
-// for it, as the confirmation that the task has arrived.
+// onHeartbeat handles a heartbeat. The first one after a task confirms that the task has arrived, so it
+// is expected and takes nothing from the budget.
 func (x *peer) onHeartbeat(m *bus.RawMessage) {
-	// The first heartbeat after a task was asked for by it.
 	confirms := x.task != noTask && !x.taskReported
 	expected := confirms && !x.flooded && len(m.Data) < deviceBudgetBytes
 	x.taskReported = true
@@ -424,7 +413,7 @@ func (x *peer) onHeartbeat(m *bus.RawMessage) {
 	x.reportedTask = h.Task
 	x.beats++
 	x.log = appendLog(x.log, h.Log...)
-	// The device says that it leaves; another join brings it back.
+	// The device announces that it leaves; another join brings it back.
 	if h.Leaves != "" && x.joined {
 		x.leave()
 		x.departed = true
@@ -432,8 +421,8 @@ func (x *peer) onHeartbeat(m *bus.RawMessage) {
 	}
 }
 
-// onUpdate handles one message of an update. The next chunk of the open task's update is free of the
-// budget; every other message is paid for.
+// onUpdate handles one message of an update. The next chunk of the open task's update takes nothing from
+// the budget; every other message does. Messages of secure aggregation have another handler.
 func (x *peer) onUpdate(m *bus.RawMessage) {
 	if m.Subject == subject.Device(x.gateway.run, x.id, subject.Secure) {
 		x.onSecure(m)
@@ -472,8 +461,8 @@ func (x *peer) expects(p *bus.Update) bool {
 }
 
 // receive takes p, one message of an update, and returns the answer to it: a status and a reason
-// for people. fault is what is wrong with the message by itself, nil for a valid one. The message
-// that decides the task, by which its update is accepted or refused, becomes an event.
+// for people. fault is an error of the message by itself, nil for a valid one. The message that
+// decides the task, by which its update is accepted or refused, becomes an event.
 func (x *peer) receive(p *bus.Update, fault error) (v bus.Status, reason string) {
 	arrived := time.Now()
 	if v, reason, answered := x.receiveUnexpected(p, fault); answered {
@@ -519,9 +508,9 @@ func (x *peer) receiveUnexpected(p *bus.Update, fault error) (v bus.Status, reas
 	return bus.Accepted, "", false
 }
 
-// receiveLast takes p, the message that ends an update and arrived at this time: the update counts
-// if all chunks have arrived, have as many values as the task asks for, and pass the run's own
-// check. It returns the answer: a status and a reason for people.
+// receiveLast takes p, the message that ends an update: the update counts if all chunks have arrived,
+// have as many values as the task demands, and pass the run's own check. It returns the answer: a status
+// and a reason for people. arrived is when the message arrived.
 func (x *peer) receiveLast(p *bus.Update, arrived time.Time) (v bus.Status, reason string) {
 	hasAllChunks := x.next > 0 && x.next == p.Chunks && x.chunks == p.Chunks
 	if !hasAllChunks {
@@ -544,13 +533,13 @@ func (x *peer) receiveLast(p *bus.Update, arrived time.Time) (v bus.Status, reas
 	return bus.Accepted, ""
 }
 
-// receiveChunk takes p, a message with values that arrived at this time, and returns the answer: a
-// status and a reason for people. Chunks arrive one after the other; chunk 0 also when the device
-// starts its update over. Values beyond what the task asks for refuse the update, so memory is
-// bounded.
+// receiveChunk takes p, a message with values, and returns the answer: a status and a reason for people.
+// Chunks arrive one after the other; chunk 0 also when the device starts its update over. Values beyond
+// those that the task demands refuse the update, so memory is bounded. arrived is when the message
+// arrived.
 func (x *peer) receiveChunk(p *bus.Update, arrived time.Time) (v bus.Status, reason string) {
 	switch {
-	// The update starts, or starts over: what was here of it is dropped.
+	// The update starts, or starts over: the chunks that have arrived are dropped.
 	case p.Chunk == 0:
 		if cap(x.values) < x.params && !x.packs() {
 			x.values = make([]float32, 0, x.params)
@@ -586,7 +575,7 @@ func (x *peer) receiveChunk(p *bus.Update, arrived time.Time) (v bus.Status, rea
 			&bus.Update{Task: p.Task},
 			arrived,
 			ReasonShape,
-			fmt.Sprintf("bus: update: over %d values, want so many", x.params),
+			fmt.Sprintf("bus: update: more than the %d values of the task", x.params),
 		)
 	}
 	x.values = vector.Append(x.values, p.Values)
@@ -595,8 +584,9 @@ func (x *peer) receiveChunk(p *bus.Update, arrived time.Time) (v bus.Status, rea
 	return bus.Continue, ""
 }
 
-// refuseUpdate decides the open task: its update cannot count. u is the update as the event has it,
-// kind the reason under which the message is counted, text the reason for the device and for people.
+// refuseUpdate decides the open task: its update cannot count. It returns the answer to the message. u is
+// the update for the event, kind the reason under which the message is counted, and text the reason for
+// the device and for people.
 func (x *peer) refuseUpdate(u *bus.Update, arrived time.Time, kind, text string) (bus.Status, string) {
 	x.decide(Refused, &bus.DeviceUpdate{Update: u}, arrived, text)
 	x.ignore(kind, text)
@@ -604,7 +594,7 @@ func (x *peer) refuseUpdate(u *bus.Update, arrived time.Time, kind, text string)
 }
 
 // decide ends the wait for the open task's update u, by an event of this kind, Updated or Refused.
-// text is why it was refused; empty: it was accepted. Later messages of the update are answered
+// text is why it was refused, empty if it was accepted. Later messages of the update are answered
 // with the same decision.
 func (x *peer) decide(kind EventKind, u *bus.DeviceUpdate, arrived time.Time, text string) {
 	x.decided = true

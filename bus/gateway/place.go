@@ -19,7 +19,7 @@ const yieldAfter = 3 * time.Second
 const inUse = "another process takes part as this device: stop one of them, or, if you know of no other, renew the " +
 	"credentials (fedpace enroll --renew), for somebody has a copy"
 
-// rival is a process that wants a place which another process has.
+// rival is a process that requests a device's place which another process has.
 type rival struct {
 	// join is the join of the rival's process.
 	join *bus.Join
@@ -29,8 +29,9 @@ type rival struct {
 	yield *time.Timer
 }
 
-// speaks reports whether a process has the device's place. The first process that is heard of
-// gets it. A message of the owner also decides against a rival that waits.
+// speaks reports whether a process has the device's place. The first process of which a message
+// arrives gets the place. A message of the process with the place also decides against a rival that
+// waits, which is refused.
 func (x *peer) speaks(process uint64) bool {
 	if !x.taken {
 		x.taken = true
@@ -46,8 +47,9 @@ func (x *peer) speaks(process uint64) bool {
 	return true
 }
 
-// contend calls the process that has the place. If it does not answer within Config.Yield, the place
-// goes to the process that sent the join j, and request is answered.
+// contend decides about the request of a second process for a device's place. It calls the process that
+// has the place. If that does not answer within Config.Yield, the place passes to the process that sent
+// the join j, and request is answered. A third process is refused.
 func (x *peer) contend(j *bus.Join, request *bus.RawMessage) {
 	switch r := x.rival; {
 	case r == nil:
@@ -73,7 +75,7 @@ func (x *peer) contend(j *bus.Join, request *bus.RawMessage) {
 		}
 	})
 	x.rival = r
-	// If the call is lost, so is the owner's place, but the owner may join again.
+	// If the call is lost, the owner loses its place, and may join again.
 	_ = x.gateway.publish(x, &bus.Task{})
 }
 
@@ -85,8 +87,8 @@ func (x *peer) dismiss() {
 	}
 }
 
-// refuseTwin refuses message m of a process that does not have the device's place, and tells that
-// process, and people once, what to do about it.
+// refuseTwin refuses message m of a process that does not have the device's place. The answer, and a
+// notice for people at the first time, says what to do about it.
 func (x *peer) refuseTwin(m *bus.RawMessage) {
 	x.ignore(ReasonTwin, "a second process with its credentials is refused: stop it, or, if you know of none, "+
 		"renew them (fedpace enroll --renew "+x.id+")")

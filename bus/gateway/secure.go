@@ -9,8 +9,8 @@ import (
 )
 
 // onSecure handles a message in a stage of secure aggregation: it becomes an event, which the run
-// answers when the stage is over. Every message is paid for: there are five in a task, and repeats
-// every few seconds while the device waits. The caller holds the lock.
+// answers when the stage is over. Every message takes from the budget: there are five in a task, and
+// repeats every few seconds while the device waits. The caller holds the lock.
 func (x *peer) onSecure(m *bus.RawMessage) {
 	if !x.spend(len(m.Data)) {
 		return
@@ -28,7 +28,7 @@ func (x *peer) onSecure(m *bus.RawMessage) {
 	}
 	x.speaks(p.Process)
 	isOpen := x.gateway.config.Secure && x.task == p.Task && bytes.Equal(p.TaskDigest, x.digest)
-	// The sum was recovered without this message, and the run has gone on.
+	// The sum was recovered without this message, and the next round has begun.
 	if !isOpen && p.Stage == bus.StageRecovery {
 		x.answer(m, bus.Accepted, "", nil)
 		return

@@ -65,7 +65,7 @@ type run struct {
 	name string
 
 	mu sync.Mutex
-	// coordinator is the run's coordinator; nil: there is none.
+	// coordinator is the run's coordinator, nil if there is none.
 	coordinator *Coordinator
 	// hosts are the hosts that serve tasks.
 	hosts []*Host
@@ -83,7 +83,7 @@ type run struct {
 // openJob is a job whose sum was not accepted yet.
 type openJob struct {
 	job *bus.Job
-	// sum is the sum that waits for the coordinator's decision; nil: none does.
+	// sum is the sum that waits for the coordinator's decision, nil if none does.
 	sum *sentSum
 }
 
@@ -91,7 +91,7 @@ type openJob struct {
 type sentSum struct {
 	// answered is closed when the coordinator has decided.
 	answered chan struct{}
-	// refused is why the sum was refused; nil: it was accepted.
+	// refused is why the sum was refused, nil if it was accepted.
 	refused error
 }
 
@@ -109,7 +109,7 @@ func (b *Bus) run(name string) *run {
 	return r
 }
 
-// clear forgets models and jobs. The caller holds the lock, unless nobody else knows r yet.
+// clear forgets models and jobs. The caller holds the lock, or is the only one that knows r.
 func (r *run) clear() {
 	r.models = map[bus.Digest][]float32{}
 	r.jobs = map[uint64]*openJob{}
@@ -123,8 +123,8 @@ func (r *run) enqueue(o *openJob) {
 	r.more = make(chan struct{})
 }
 
-// dequeue takes the oldest job of a kernel class from the queue. Where there is none it returns nil, and
-// a channel that is closed when there may be one.
+// dequeue takes the oldest job of a kernel class from the queue. If there is none it returns nil, and
+// a channel that is closed when jobs have been added.
 func (r *run) dequeue(kernel string) (o *openJob, more <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -137,8 +137,8 @@ func (r *run) dequeue(kernel string) (o *openJob, more <-chan struct{}) {
 	return o, nil
 }
 
-// host returns the host whose turn it is to get tasks, each in its turn; nil if the run has no
-// host.
+// host returns the host that gets the next batch of tasks; the hosts take turns. It is nil if the run
+// has no host.
 func (r *run) host() *Host {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -149,7 +149,7 @@ func (r *run) host() *Host {
 	return r.hosts[r.next%len(r.hosts)]
 }
 
-// vacate forgets the coordinator c of the run with its models and jobs. It does nothing if the run
+// vacate removes the coordinator c of the run with its models and jobs. It does nothing if the run
 // has another coordinator by now.
 func (r *run) vacate(c *Coordinator) {
 	r.mu.Lock()

@@ -28,8 +28,9 @@ type Coordinator struct {
 	life context.Context
 	end  context.CancelCauseFunc
 
+	// sending guards batch.
 	sending sync.Mutex
-	// batch holds the tasks that were not handed to a host yet; nil: none.
+	// batch holds the tasks that were not handed to a host yet, nil if there are none.
 	batch *batch
 
 	plans *mailbox.Mailbox[bus.ClientPlan]
@@ -76,21 +77,21 @@ func (c *Coordinator) Close(context.Context) error {
 	return nil
 }
 
-// Life ends when the coordinator is closed.
+// Life implements [bus.Coordinator]: it ends when the coordinator is closed.
 func (c *Coordinator) Life() context.Context { return c.life }
 
-// Pending counts the plans and sums that were not taken yet.
+// Pending returns the number of plans and sums that were not taken yet.
 func (c *Coordinator) Pending() int { return c.plans.Pending() + c.sums.Pending() }
 
-// Ignored counts the sums that were refused or repeated.
+// Ignored returns the number of sums that were refused or repeated.
 func (c *Coordinator) Ignored() int64 { return c.ignored.Load() }
 
-// Hosts counts the hosts in other processes: there are none.
+// Hosts implements [bus.Coordinator]: there are no hosts in other processes.
 func (c *Coordinator) Hosts() (hosts, workers int) { return 0, 0 }
 
-// TakePlans hands the remaining tasks to a host and waits for plans. When none arrives for
-// CoordinatorConfig.PlanPatience, its error wraps [bus.ErrInterrupted]: a task that no host gets
-// leaves no trace.
+// TakePlans hands the remaining tasks to a host and waits for plans. If none arrives for
+// CoordinatorConfig.PlanPatience, its error wraps [bus.ErrInterrupted], since nothing else shows that no
+// host got a task.
 func (c *Coordinator) TakePlans(ctx context.Context, buf []bus.ClientPlan) ([]bus.ClientPlan, error) {
 	c.flush()
 	c.late.Reset(c.patience)
@@ -98,8 +99,8 @@ func (c *Coordinator) TakePlans(ctx context.Context, buf []bus.ClientPlan) ([]bu
 	return c.plans.Take(ctx, buf)
 }
 
-// PutModel makes a model available to hosts under its digest. It shares the slice params with them,
-// so nobody may write to it from now on.
+// PutModel makes a model available to hosts under its digest. It shares the slice params with them, so
+// params must not be written to from now on.
 func (c *Coordinator) PutModel(_ context.Context, digest bus.Digest, params []float32) error {
 	if digest.IsZero() || len(params) == 0 || len(params) > bus.MaxParams {
 		return fmt.Errorf("bus: model %s of %d parameters, want 1 to %d", digest, len(params), bus.MaxParams)
@@ -113,7 +114,7 @@ func (c *Coordinator) PutModel(_ context.Context, digest bus.Digest, params []fl
 // PutModelsAgain does nothing: no model is ever lost.
 func (c *Coordinator) PutModelsAgain(context.Context) error { return nil }
 
-// DeleteModel ends the sharing of a model.
+// DeleteModel removes a model, which hosts get no longer.
 func (c *Coordinator) DeleteModel(_ context.Context, digest bus.Digest) error {
 	c.run.mu.Lock()
 	defer c.run.mu.Unlock()
@@ -170,9 +171,8 @@ func (c *Coordinator) receive(r *bus.Result) (sent *sentSum, first bool, err err
 	return o.sum, true, nil
 }
 
-// answer decides the sum of the open job o and wakes the host that waits for the decision. refused
-// is the reason of a refusal, after which the job stays open; nil: the sum is accepted, which
-// closes the job.
+// answer decides the sum of the open job o and wakes the host that waits for the decision. refused is
+// the reason of a refusal, after which the job stays open. Nil accepts the sum, which closes the job.
 func (c *Coordinator) answer(o *openJob, refused error) {
 	c.run.mu.Lock()
 	defer c.run.mu.Unlock()

@@ -34,10 +34,10 @@ type Host struct {
 	plans    []bus.ClientPlan
 }
 
-// Err is why the host can no longer work; nil while it can.
+// Err returns why the host can no longer work, nil while it can.
 func (h *Host) Err() error { return context.Cause(h.life) }
 
-// Done is closed when the host can no longer work.
+// Done returns a channel that is closed when the host can no longer work.
 func (h *Host) Done() <-chan struct{} { return h.life.Done() }
 
 // Close ends the service of the host: it gets no further tasks, and Close waits for work under way.
@@ -51,8 +51,8 @@ func (h *Host) Close() error {
 	return nil
 }
 
-// ServeTasks takes a share of the run's tasks: the hosts get batches in turn. fn computes the plan of a
-// task.
+// ServeTasks begins to answer a share of the run's tasks with the plans that fn computes: the hosts get
+// batches in turn. It returns at once.
 func (h *Host) ServeTasks(_ context.Context, fn func(client int, t *bus.Task, p *bus.Plan) error) error {
 	h.plan = fn
 	h.batches = make(chan *batch, 32)
@@ -153,7 +153,7 @@ type delivery struct {
 	job *openJob
 }
 
-// Job is the job.
+// Job implements [bus.Delivery].
 func (d *delivery) Job() *bus.Job { return d.job.job }
 
 // Done has nothing to do: a job whose sum was accepted is closed.

@@ -74,7 +74,8 @@ func (c *Coordinator) SendTask(client int, t *bus.Task) error {
 	// Batches are reused, so that tasks cost no allocation.
 	if c.batch == nil {
 		c.batch = batches.Get().(*batch)
-		c.batch.coordinator, c.batch.count = c, 0
+		c.batch.coordinator = c
+		c.batch.count = 0
 	}
 	b := c.batch
 	b.tasks[b.count].set(client, t)
@@ -101,7 +102,8 @@ func (c *Coordinator) flush() {
 	}
 }
 
-// take takes a batch: a full one for the host's goroutine, an incomplete one is answered at once.
+// take takes a batch of tasks. A full one is left to the host's goroutine, and an incomplete one, for whose
+// plans the coordinator waits, is answered at once on the caller's.
 func (h *Host) take(b *batch) {
 	if b.count < batchSize {
 		h.answer(b)

@@ -16,16 +16,16 @@ import (
 	"fedpace/bus/natsconn"
 )
 
-// A call is a message of a Flower app to a simulated client, which a host serves. The coordinator says on the
-// client's subject that there is one, again and again until it has the reply. The host fetches the frame of the
-// message in parts, and sends that of the reply in parts; both are requests of the host, which tries them again. So a
-// message that is lost on its way, and a host that starts again, cost time and nothing else.
+// A call is a message of a Flower app to a simulated client, which a host serves. The coordinator announces the call
+// on the client's subject repeatedly until it has the reply. The host fetches the frame of the message in parts, and
+// sends the frame of the reply in parts; both are requests of the host, which repeats them. So a message that is lost on
+// its way, and a host that starts again, cost time and nothing else.
 
 const (
 	// callAgain is the time between two announcements of a call.
 	callAgain = 2 * time.Second
-	// moreCalls is how many calls a host holds beside those that its workers serve: they are on their way
-	// meanwhile.
+	// moreCalls is how many calls a host holds beside those that its workers serve. Their frames are fetched
+	// while the workers are busy.
 	moreCalls = 8
 )
 
@@ -44,9 +44,10 @@ type openCall struct {
 	host   string
 	// parts is the frame of the message, in parts.
 	parts [][]byte
-	// fetched is told when the host has asked for the last part; nil: nobody wants to know.
+	// fetched is called when the host has requested the last part. It may be nil.
 	fetched func()
-	// reply are the parts of the reply that have come, nil for one that has not, and size their bytes.
+	// reply are the parts of the reply that have arrived, nil for one that has not, and size is the number of
+	// their bytes.
 	reply [][]byte
 	size  int
 	// answer takes the frame of the reply, once.
@@ -105,8 +106,8 @@ func (c *Coordinator) Call(
 	}
 }
 
-// announceCall tells the host of the open call o with this number. Over a connection that is away the message is lost,
-// which the next announcement makes up for.
+// announceCall announces the open call o with this number to its host. While the connection is away the message is
+// lost without an error, since the next announcement follows.
 func (c *Coordinator) announceCall(number uint64, o *openCall) error {
 	w := &bus.Call{Call: number, Parts: uint32(len(o.parts)), Fence: c.lease.fence.token.Load()}
 	if c.hosts != nil {
@@ -132,15 +133,15 @@ func (t *callTable) begin(o *openCall) uint64 {
 	return t.last
 }
 
-// end forgets a call. What its host still asks or sends is answered that it is over.
+// end forgets a call. Later requests of its host are answered that the call is over.
 func (t *callTable) end(number uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.open, number)
 }
 
-// find returns the open call that the message p on a subject of a client belongs to; nil if there is none, or if
-// another host has it.
+// find returns the open call to which the message p of a host, on a subject of this client, belongs. It is nil if
+// there is none, or if the call is for another host.
 func (t *callTable) find(p *bus.CallPart, client int) *openCall {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -151,8 +152,9 @@ func (t *callTable) find(p *bus.CallPart, client int) *openCall {
 	return o
 }
 
-// readPart decodes what a host says of a call, on a subject of a client with a verb. A message that no host sends
-// counts as ignored, and ok is false; a damaged one has no answer, so the host asks again.
+// readPart decodes a host's message about a call, on a client's subject with this verb. ok is false for a message that
+// cannot be read or that no host sends, which counts as ignored. It gets no answer, so a host whose message was damaged
+// repeats it.
 func (c *Coordinator) readPart(m *nats.Msg, verb string) (p *bus.CallPart, client int, ok bool) {
 	client, ok = c.subject.Client(m.Subject, verb)
 	p = new(bus.CallPart)
@@ -163,7 +165,7 @@ func (c *Coordinator) readPart(m *nats.Msg, verb string) (p *bus.CallPart, clien
 	return p, client, true
 }
 
-// onFetch answers a host that asks for a part of a call's frame. An answer without parts says that the call is
+// onFetch answers a host's request for a part of a call's frame. An answer without parts says that the call is
 // over.
 func (c *Coordinator) onFetch(m *nats.Msg) {
 	p, client, ok := c.readPart(m, subject.Fetch)
@@ -179,7 +181,7 @@ func (c *Coordinator) onFetch(m *nats.Msg) {
 		answer.Data = o.parts[p.Part]
 		isLast = p.Part == answer.Parts-1
 	}
-	// The caller hears of the last part before the host does, so never after the call's reply.
+	// The caller is informed before the host has the last part, and so before the call's reply.
 	if isLast && o.fetched != nil {
 		o.fetched()
 	}
@@ -189,7 +191,7 @@ func (c *Coordinator) onFetch(m *nats.Msg) {
 	}
 }
 
-// onReply takes a part of a reply. The host sends the next one when it has the answer.
+// onReply takes a part of a reply and answers it. The host sends the next part when it has the answer.
 func (c *Coordinator) onReply(m *nats.Msg) {
 	p, client, ok := c.readPart(m, subject.Reply)
 	if !ok {
@@ -208,8 +210,9 @@ func (c *Coordinator) onReply(m *nats.Msg) {
 	c.sums.reply(m, bus.Continue, "")
 }
 
-// add takes a part of the reply, in any order and repeatedly. A host that divides the reply otherwise than before has
-// started over. Only the subscription to replies calls it, so it needs no lock.
+// add takes a part of the reply. Parts may arrive in any order and repeatedly; with the last that was missing the reply
+// is complete. Another number of parts than before means that the host has started over. Only the subscription to
+// replies calls add, so it needs no lock.
 func (o *openCall) add(p *bus.CallPart) error {
 	if p.Parts == 0 {
 		return bus.Fault("call part", "parts", p.Parts, "at least 1 in a reply")
@@ -222,7 +225,7 @@ func (o *openCall) add(p *bus.CallPart) error {
 	if o.size > bus.MaxFrame {
 		return bus.Fault("call part", "parts", fmt.Sprint(o.size, " bytes"), fmt.Sprint("at most ", bus.MaxFrame))
 	}
-	// An empty part has come, too.
+	// An empty part has arrived, too, so it must not be nil.
 	o.reply[p.Part] = append([]byte{}, p.Data...)
 	if slices.ContainsFunc(o.reply, func(part []byte) bool { return part == nil }) {
 		return nil
@@ -241,8 +244,8 @@ type servedCalls struct {
 	open map[uint64]bool
 }
 
-// begin notes that the host holds a call, and reports whether it is to serve it: it holds the call not yet,
-// and less than limit others.
+// begin reports whether the host is to serve a call, and notes the call if so: the host does not hold the call
+// yet, and holds fewer than limit others.
 func (s *servedCalls) begin(number uint64, limit int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -307,7 +310,7 @@ func (h *Host) ServeCalls(
 var errCallOver = errors.New("the call is over")
 
 // serveCall serves the call w for a client: it fetches the frame, lets fn serve it, and sends the reply. It returns nil
-// for a call that is over meanwhile, and an error by which the host ends.
+// if the call ends meanwhile. An error ends the host.
 func (h *Host) serveCall(
 	clients subject.Clients,
 	client int,
@@ -321,15 +324,16 @@ func (h *Host) serveCall(
 	if err == nil {
 		err = h.sendReply(clients.Subject(client, subject.Reply), w.Call, frame)
 	}
-	// A host that ends has no other error to tell.
+	// A host that ends already has an error.
 	if errors.Is(err, errCallOver) || h.life.Err() != nil {
 		return nil
 	}
 	return err
 }
 
-// fetchCall asks on a subject for the frame of a call, part by part.
-func (h *Host) fetchCall(on string, w *bus.Call) ([]byte, error) {
+// fetchCall requests the frame of the call w part by part, on a subject (fetch), and returns the frame. It returns
+// errCallOver if the coordinator does not have the call any more.
+func (h *Host) fetchCall(fetch string, w *bus.Call) ([]byte, error) {
 	var frame []byte
 	for part := range w.Parts {
 		var answer bus.CallPart
@@ -339,7 +343,7 @@ func (h *Host) fetchCall(on string, w *bus.Call) ([]byte, error) {
 			Parts: w.Parts,
 			Host:  h.config.Name,
 		}
-		if err := h.callRequest(on, question, func(b []byte) error { return bus.UnmarshalSealed(b, &answer) }); err != nil {
+		if err := h.callRequest(fetch, question, func(b []byte) error { return bus.UnmarshalSealed(b, &answer) }); err != nil {
 			return nil, err
 		}
 		if answer.Parts != w.Parts || answer.Part != part {
@@ -353,8 +357,9 @@ func (h *Host) fetchCall(on string, w *bus.Call) ([]byte, error) {
 	return frame, nil
 }
 
-// sendReply sends on a subject the frame of a reply, part by part.
-func (h *Host) sendReply(on string, call uint64, frame []byte) error {
+// sendReply sends the frame of the reply to a call part by part, on a subject (reply). It returns errCallOver if the
+// coordinator does not take it.
+func (h *Host) sendReply(reply string, call uint64, frame []byte) error {
 	size := min(bus.ChunkBytes, int(h.conn.NATS().MaxPayload())-1024)
 	parts := slices.Collect(slices.Chunk(frame, size))
 	for i, data := range parts {
@@ -366,7 +371,7 @@ func (h *Host) sendReply(on string, call uint64, frame []byte) error {
 			Data:  data,
 			Host:  h.config.Name,
 		}
-		if err := h.callRequest(on, w, func(b []byte) error { return bus.UnmarshalSealed(b, &answer) }); err != nil {
+		if err := h.callRequest(reply, w, func(b []byte) error { return bus.UnmarshalSealed(b, &answer) }); err != nil {
 			return err
 		}
 		if answer.Status != bus.Continue {
@@ -376,8 +381,9 @@ func (h *Host) sendReply(on string, call uint64, frame []byte) error {
 	return nil
 }
 
-// callRequest sends p on a subject until it is answered by something that decode can read. It ends with the host.
-func (h *Host) callRequest(on string, p *bus.CallPart, decode func([]byte) error) error {
+// callRequest sends p on a subject, repeatedly until there is an answer that decode can read. It returns an error when
+// the host ends.
+func (h *Host) callRequest(subject string, p *bus.CallPart, decode func([]byte) error) error {
 	b, err := bus.MarshalSealed(p)
 	if err != nil {
 		return err
@@ -387,7 +393,7 @@ func (h *Host) callRequest(on string, p *bus.CallPart, decode func([]byte) error
 		return h.conn.Transient(err) || errors.Is(err, bus.ErrDamaged) && damaged < natsconn.MaxDamaged
 	}
 	err = h.conn.Retry(h.life, natsconn.Retry{Attempt: sumPatience, Transient: passes}, func(ctx context.Context) error {
-		reply, err := h.conn.NATS().RequestWithContext(ctx, on, b)
+		reply, err := h.conn.NATS().RequestWithContext(ctx, subject, b)
 		if err != nil {
 			return err
 		}
@@ -398,7 +404,7 @@ func (h *Host) callRequest(on string, p *bus.CallPart, decode func([]byte) error
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("bus: call on %s: %w", on, err)
+		return fmt.Errorf("bus: call on %s: %w", subject, err)
 	}
 	return nil
 }

@@ -28,9 +28,9 @@ import (
 // three copies one server may fail.
 const maxCopies = 3
 
-// defaultCopies returns how many copies of a stream are asked for on the servers of this
-// connection: maxCopies on a cluster, and 1 on a single server. A cluster with fewer servers gives
-// as many as it has (withCopies).
+// defaultCopies returns how many copies of a stream are requested from the servers of this
+// connection: maxCopies on a cluster, and 1 on a single server. A cluster with fewer servers has one on
+// each of them (withCopies).
 func (c *Conn) defaultCopies() int {
 	isCluster := c.NATS().ConnectedClusterName() != ""
 	if isCluster {
@@ -59,8 +59,8 @@ const (
 	replicasNotSupported jetstream.ErrorCode = 10074
 )
 
-// tooFewServers reports whether a stream could not be made for want of servers, so that fewer
-// copies of it might succeed.
+// tooFewServers reports whether err says that a stream could not be made because the cluster has too few
+// servers, so that fewer copies might succeed.
 func tooFewServers(err error) bool {
 	var api *jetstream.APIError
 	if !errors.As(err, &api) {
@@ -80,7 +80,7 @@ const maxElectionPatience = time.Minute
 // raiseAfter is how long all streams must have answered before they get more copies again.
 const raiseAfter = time.Minute
 
-// probeTimeout bounds a question whose answer says that a stream works. Servers that work answer within
+// probeTimeout bounds a request whose answer shows that a stream works. Servers that work answer within
 // milliseconds.
 const probeTimeout = 2 * time.Second
 
@@ -97,7 +97,7 @@ type leaderlessWatch struct {
 
 // silence is what is known of a stream or a consumer that does not answer.
 type silence struct {
-	// since is when it was first found not to answer.
+	// since is when the stream or consumer was first found not to answer.
 	since time.Time
 	// patience is how long it may be silent before its stream is deleted.
 	patience time.Duration
@@ -116,9 +116,10 @@ func (w *leaderlessWatch) answered(name string) {
 	delete(w.silent, name)
 }
 
-// isOverdue is called with the error of a request to a stream or a consumer. It reports whether that has
-// been without a leader for longer than a cluster needs to elect one. The first call for a name starts
-// the time. It returns false for every name if the server is in no cluster: there, nobody is elected.
+// isOverdue is called with the error of a request to the stream or consumer with this name. It reports
+// whether the stream or consumer has been without a leader for longer than a cluster needs to elect one.
+// The first call for a name starts the time. It is false for every name if the server is in no cluster,
+// where no leader is elected.
 func (w *leaderlessWatch) isOverdue(name string, failure error) bool {
 	if !isLeaderless(failure) {
 		return false
@@ -151,8 +152,8 @@ func (w *leaderlessWatch) deleteStream(ctx context.Context, stream, name string)
 	deleting, stop := w.conn.Attempt(ctx, probeTimeout)
 	defer stop()
 	err := w.js.DeleteStream(deleting, stream)
-	// Where nobody answers, the cluster may have deleted the stream, all servers of which are gone: then the next
-	// look does not find it. Or the leader that was asked is cut off from the others, and does not know it yet.
+	// Without an answer the cluster may have deleted the stream, all servers of which are gone: the next probe then
+	// does not find it. Or the leader that was asked is cut off from the others, and does not know it yet.
 	if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
 		return fmt.Errorf("bus: delete stream %s, which has no leader: %w", stream, err)
 	}
@@ -174,15 +175,15 @@ func (w *leaderlessWatch) deleteStream(ctx context.Context, stream, name string)
 // errNoLeader is the failure of a stream or a consumer of which servers answer, but none as its leader.
 const errNoLeader = natsconn.TransientError("the servers that hold it have no leader")
 
-// hasLeader reports whether a stream or a consumer has a leader, by what a server says of its group; nil means
-// that the server is in no cluster.
+// hasLeader reports whether a stream or a consumer has a leader, by a server's information about its group. A nil
+// group means that the server is in no cluster and leads by itself.
 func hasLeader(group *jetstream.ClusterInfo) bool { return group == nil || group.Leader != "" }
 
 // notAvailable is the error of JetStream for a stream without a leader.
 const notAvailable jetstream.ErrorCode = 10008
 
 // isLeaderless reports whether a request may have failed because its stream has no leader: the cluster
-// says so, or nobody answers. Every other error is an answer of the stream's leader.
+// says so, or there was no answer. Every other error is an answer of the stream's leader.
 func isLeaderless(err error) bool {
 	var api *jetstream.APIError
 	if errors.As(err, &api) {

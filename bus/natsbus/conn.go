@@ -58,15 +58,15 @@ func (c *Conn) WatchRuns(ctx context.Context, fn func(*bus.Announcement)) (stop 
 // ErrNoRun is wrapped by AskRun's error when no coordinator of that name answers.
 var ErrNoRun = errors.New("no coordinator of this run answers")
 
-// AskRun asks a run's coordinator for its configuration. It asks again when the answer arrives
-// damaged, a few times. The error wraps [ErrNoRun] when no coordinator answers.
+// AskRun asks a run's coordinator for the run's configuration and returns it. The request is repeated a
+// few times if the answer arrives damaged. The error wraps [ErrNoRun] if no coordinator answers.
 func (c *Conn) AskRun(ctx context.Context, run string) (info *bus.RunInfo, err error) {
 	if err := names.CheckToken("run", run); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, natsconn.RequestTimeout)
 	defer cancel()
-	// Only a damaged answer is worth another question.
+	// Only a damaged answer is requested again.
 	for range natsconn.MaxDamaged {
 		info, err = c.askRun(ctx, run)
 		if !errors.Is(err, bus.ErrDamaged) {
@@ -76,9 +76,9 @@ func (c *Conn) AskRun(ctx context.Context, run string) (info *bus.RunInfo, err e
 	return info, err
 }
 
-// askRun asks a run's coordinator once for its configuration. The stamp of the answer is checked
-// only where the coordinator has this program's protocol: nobody here knows what the stamp of
-// another protocol covers.
+// askRun asks a run's coordinator once for the run's configuration. The stamp of the answer is checked
+// only if the coordinator has this program's protocol, since the stamp of another protocol may cover
+// fields that this program does not know.
 func (c *Conn) askRun(ctx context.Context, run string) (*bus.RunInfo, error) {
 	m, err := c.NATS().RequestWithContext(ctx, subject.Info(run), nil)
 	if errors.Is(err, nats.ErrNoResponders) {

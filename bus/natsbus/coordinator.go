@@ -135,8 +135,8 @@ func withDefaults(config bus.CoordinatorConfig) bus.CoordinatorConfig {
 	return config
 }
 
-// newCoordinator makes the coordinator of run that has neither lease nor streams nor subscriptions;
-// Conn.OpenCoordinator goes on from there. config has its defaults filled in.
+// newCoordinator makes a coordinator of run without lease, streams and subscriptions, which
+// Conn.OpenCoordinator adds. config has its defaults filled in.
 func (c *Conn) newCoordinator(run string, config bus.CoordinatorConfig) (*Coordinator, error) {
 	o := &Coordinator{
 		run:           run,
@@ -216,8 +216,8 @@ func (c *Coordinator) open(ctx context.Context) error {
 	return c.conn.Settled(ctx)
 }
 
-// Close ends the run: hosts are told, and the streams, the models and the lease are removed from the
-// server. A second Close does nothing.
+// Close ends the run: it announces the end to the hosts, and removes the streams, the models and the
+// lease from the server. TakePlans and TakeSum fail from then on. A second Close does nothing.
 func (c *Coordinator) Close(ctx context.Context) (err error) {
 	c.closing.Do(func() {
 		c.unwatch()
@@ -228,8 +228,7 @@ func (c *Coordinator) Close(ctx context.Context) (err error) {
 			_ = s.Unsubscribe()
 		}
 		c.failed(fmt.Errorf("bus: run %s: the coordinator is closed", c.run))
-		// Without the lease the run may be another coordinator's by now, which goes on with the
-		// hosts.
+		// Without the lease the run may be another coordinator's by now, which still needs the hosts.
 		if c.hosts != nil && c.lease.check() == nil {
 			err = c.hosts.announceEnd(ctx)
 		}
@@ -249,9 +248,9 @@ func (c *Coordinator) failed(err error) {
 // Life returns a context that ends when the run cannot be driven any more; its cause is the reason.
 func (c *Coordinator) Life() context.Context { return c.life }
 
-// signalLoss tells the driver of the run that messages may be lost, by an error that TakePlans and
-// TakeSum return once. It is called when the streams are in order again, so that what is sent again
-// arrives.
+// signalLoss has TakePlans and TakeSum each return err once, which means that messages may be lost
+// and have to be sent again. It is called when the streams are in order again, so that repeats
+// arrive.
 func (c *Coordinator) signalLoss(err error) {
 	// The tasks that hosts have not answered may be lost, so none of them counts as slow.
 	if c.hosts != nil {
@@ -279,8 +278,9 @@ func (c *Coordinator) Pending() int {
 func (c *Coordinator) Ignored() int64 { return c.ignored.Load() + c.sums.ignored.Load() }
 
 // onInfo answers hosts that ask for the run's configuration, and takes their heartbeats, which are
-// the same messages. When the first host joins, tasks that were sent before are lost, since nobody
-// listened, so the driver sends them again. A further host gives the wait for plans new time.
+// the same messages. When the first host joins during a wait for plans, the tasks that were sent
+// before have reached no host, so TakePlans returns an error after which they are sent again. A
+// further host that joins, or changes its workers, restarts the timer of the wait.
 func (c *Coordinator) onInfo(m *nats.Msg) {
 	joined, first, token := c.hosts.onRequest(m)
 	c.lease.fence.hear(token)

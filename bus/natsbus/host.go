@@ -109,7 +109,7 @@ func (h *Host) Close() error {
 // Err returns why the host can no longer work; it is nil while the host can.
 func (h *Host) Err() error { return context.Cause(h.life) }
 
-// Done is closed when the host can no longer work.
+// Done returns a channel that is closed when the host can no longer work.
 func (h *Host) Done() <-chan struct{} { return h.life.Done() }
 
 // ServeTasks begins to answer the tasks that are for this host and, as one of a queue group, those
@@ -161,8 +161,8 @@ func (h *Host) presence(last bool) bus.Message {
 	}
 }
 
-// noteJob notes that the host has taken a job or, where taken is false, that it has ended one. A
-// job that is taken is reported at once, because the coordinator watches how long it takes.
+// noteJob adds a job to those that the host works on or, where taken is false, removes it. A job
+// that was added is reported to the coordinator at once, which watches how long the host needs.
 func (h *Host) noteJob(j *bus.Job, taken bool) {
 	h.holding.Lock()
 	// The order of the list does not matter; a job may end before others that were taken earlier.
@@ -172,7 +172,7 @@ func (h *Host) noteJob(j *bus.Job, taken bool) {
 	} else if i := slices.Index(h.jobs, j.Job); i >= 0 {
 		h.jobs = slices.Delete(h.jobs, i, i+1)
 	}
-	// A job may be held twice.
+	// The host may have got the job a second time, and still work on that copy.
 	if !slices.Contains(h.jobs, j.Job) {
 		delete(h.fences, j.Job)
 	}
@@ -207,15 +207,15 @@ func (h *Host) onTask(m *nats.Msg, verb string) {
 	}
 	h.planned = 0
 	err = h.conn.Publish(h.subject, h.buffer)
-	// Over a connection that is away the plans are lost, and the coordinator asks again.
+	// Over a connection that is away the plans are lost, and the coordinator sends the tasks again.
 	if err != nil && !h.conn.Transient(err) {
 		h.end(fmt.Errorf("bus: plans on %s: %w", h.subject, err))
 	}
 }
 
-// addPlan computes the plan of a task and adds it to the buffer. A message that is no valid task is
-// ignored, as is a task with a lower fencing token than another before. A task of another configuration than the host's is an error that wraps [bus.ErrStale],
-// with which the host ends, as with any other error.
+// addPlan computes the plan of a task and adds it to the buffer. It ignores a message that is no
+// valid task, and a task with a lower fencing token than a message before. A task of another
+// configuration than the host's is an error that wraps [bus.ErrStale]. The host ends with any error.
 func (h *Host) addPlan(m *nats.Msg, client int, verb string) (err error) {
 	if bus.Unmarshal(m.Data, &h.task) != nil {
 		return nil
@@ -252,9 +252,10 @@ func (h *Host) addPlan(m *nats.Msg, client int, verb string) (err error) {
 	return nil
 }
 
-// SendSum publishes the result's tensors in the shared store for a coordinator in this process, and sends
-// only their handle. A coordinator in another process answers that it does not know the handle: then,
-// and from then on, the host sends the values in chunks.
+// SendSum sends the result of a job and returns when the coordinator has answered. It first puts the
+// tensors into the store of this process and sends only their handle, which a coordinator in this
+// process can use. One in another process answers that it does not know the handle: then, and from
+// then on, the host sends the values in chunks.
 func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
 	w := proto.CloneOf(r.Sum)
 	w.Trainer = h.config.Name
@@ -287,8 +288,9 @@ func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
 	return h.copySum(ctx, w, r)
 }
 
-// copySum sends the values, the client states and the buffers in chunks, one after the other. The first message
-// also has the clients with their losses.
+// copySum sends the values, the client states and the buffers of r in chunks, one after the other, until the
+// coordinator answers that it needs no more. w has the other fields of every message; only the first message has
+// the clients with their losses.
 func (h *Host) copySum(ctx context.Context, w *bus.Sum, r *bus.Result) error {
 	limit := h.conn.NATS().MaxPayload()
 	// A value has 8 bytes. The elements of client states have 4, so twice as many fit into a chunk.
@@ -335,10 +337,10 @@ func (h *Host) copySum(ctx context.Context, w *bus.Sum, r *bus.Result) error {
 // sumPatience is how long one message of a sum may stay unanswered before it is sent again.
 const sumPatience = 5 * time.Second
 
-// sumRequest sends one message of a sum until it is answered. done says that the coordinator needs
-// no more of the sum. A message, or an answer, that arrives damaged is sent again a few times;
-// after that the sum counts as refused, and the job is done again. errElsewhere says that the
-// coordinator cannot use the handle.
+// sumRequest sends one message of a sum until it is answered. done is true if the coordinator needs
+// no more of the sum. If the message or its answer arrives damaged, the message is sent again a few
+// times; after that the sum counts as refused, and the job is done again. The error is errElsewhere
+// if the coordinator cannot use the handle.
 func (h *Host) sumRequest(ctx context.Context, w *bus.Sum) (done bool, err error) {
 	b, err := bus.MarshalSealed(w)
 	if err != nil {

@@ -16,10 +16,10 @@ import (
 	"fedpace/internal/names"
 )
 
-// These are the times of taking jobs and giving them back.
+// These are the times for taking jobs and giving them back.
 const (
-	// pullPatience is how long one request waits for a job. A queue that was made again knows nothing of the
-	// requests to the one before, so a host may lose this time.
+	// pullPatience is how long one request waits for a job. A queue that was made again does not know requests to
+	// its predecessor, so a host may wait this long in vain.
 	pullPatience = 5 * time.Second
 	// postponement is how long a job waits that cannot be done yet.
 	postponement = time.Second
@@ -43,9 +43,9 @@ type delivery struct {
 // Job returns the job that was delivered.
 func (d *delivery) Job() *bus.Job { return d.job }
 
-// NextJob waits for a job of a kernel class. It outlives a coordinator or a stream that goes away
-// and comes back. An error is that of the context, or says that the connection is closed, that the
-// server does not permit the call, or that kernel is no token of a subject.
+// NextJob waits for a job of a kernel class, also while the coordinator or the stream is away. An
+// error is that of the context, or says that the connection is closed, that the server does not
+// permit the call, or that kernel is no token of a subject.
 func (h *Host) NextJob(ctx context.Context, kernel string) (bus.Delivery, error) {
 	if err := names.CheckToken("kernel", kernel); err != nil {
 		return nil, err
@@ -75,9 +75,10 @@ func (h *Host) NextJob(ctx context.Context, kernel string) (bus.Delivery, error)
 	return d, nil
 }
 
-// nextJob waits for one job until ctx ends and begins its marks of progress. A job that cannot be read
-// is thrown away with a reason, of which the server tells the coordinator at once: no repetition would
-// make it readable. A job that was damaged on its way is sent again.
+// nextJob waits for one job until ctx ends and begins its marks of progress. A job that cannot be
+// used is terminated with a reason, which reaches the coordinator by an advisory of the server. The
+// coordinator then sends a job again that was damaged on its way or had too low a fencing token, and
+// ends the run for any other reason, since no repetition would make the job readable.
 func (h *Host) nextJob(ctx context.Context, kernel string) (*delivery, error) {
 	consumer, err := h.consumer(ctx, kernel)
 	if err != nil {
@@ -90,7 +91,7 @@ func (h *Host) nextJob(ctx context.Context, kernel string) (*delivery, error) {
 	j := new(bus.Job)
 	if err := bus.UnmarshalSealed(m.Data(), j); err != nil {
 		reason := bus.ValidText(err.Error())
-		// The coordinator sends a damaged job again, and gives up for any other reason.
+		// The coordinator sends a damaged job again.
 		if errors.Is(err, bus.ErrDamaged) {
 			reason = damagedReason
 		}

@@ -52,8 +52,8 @@ type lease struct {
 
 	// leaderless watches the bucket's stream.
 	leaderless *leaderlessWatch
-	// copies is how many copies a bucket gets that is made: store.Replicas at first, and 1 after a bucket without a
-	// leader was deleted.
+	// copies is the number of copies of a new bucket: store.Replicas at first, and 1 after a bucket without a leader
+	// was deleted.
 	copies int
 	// calmSince is when the bucket was last deleted or given more copies.
 	calmSince time.Time
@@ -61,18 +61,20 @@ type lease struct {
 	// fence is the coordinator's token.
 	fence fence
 
-	// failure is why the last renewal failed; nil if it did not.
+	// failure is why the last renewal failed; nil after one that succeeded.
 	failure atomic.Pointer[error]
 	// me is the entry's value: a random token, then words for people.
 	me string
 	// revision is the entry's last known revision, or noRevision.
 	revision uint64
-	// renewed is when the last renewal was requested; nil while the lease is not held.
+	// renewed is when the last successful renewal was requested; nil before the lease was acquired and after it was
+	// lost or released.
 	renewed atomic.Pointer[time.Time]
 }
 
-// errNotHeld is returned by what only the holder of the lease may do, while this coordinator does not
-// know whether it still is the holder. It is transient: the lease may be renewed yet.
+// errNotHeld is the error of every action that only the holder of the lease may take, while this
+// coordinator does not know whether it still holds the lease. It is transient: the lease may be
+// renewed yet.
 const errNotHeld = natsconn.TransientError("the lease of the run has to be renewed first")
 
 // heldError reports that another coordinator has the lease.
@@ -240,9 +242,9 @@ func (l *lease) renew(ctx context.Context) error {
 	if !l.leaderless.isOverdue(l.stream(), err) {
 		return err
 	}
-	// A bucket without a leader is made again by the next attempt. Whoever held the lease has lost it by
-	// then, since it could not be renewed, and both coordinators of a contest see the new bucket. An attempt to
-	// delete it that is not answered may have succeeded, so the next attempt makes the bucket in any case.
+	// A bucket without a leader is deleted, and made again by the next attempt. Its lease has ended by then, since
+	// no coordinator could renew it, and all coordinators see the new bucket. A deletion without an answer may
+	// have succeeded, so the next attempt makes the bucket in any case.
 	l.kv = nil
 	l.revision = noRevision
 	l.copies = 1
@@ -253,8 +255,8 @@ func (l *lease) renew(ctx context.Context) error {
 // stream returns the name of the stream in which JetStream stores the bucket.
 func (l *lease) stream() string { return "KV_" + l.store.Bucket }
 
-// tryRenew makes one attempt to acquire or prolong the lease. It makes the bucket where that is not
-// known to exist.
+// tryRenew makes one attempt to acquire or prolong the lease. It makes the bucket first if that is not
+// known to exist. If the entry has another revision, the error is that of readEntry.
 func (l *lease) tryRenew(ctx context.Context) (err error) {
 	if l.kv == nil {
 		l.kv, err = l.makeBucket(ctx, l.copies)
@@ -275,8 +277,8 @@ func (l *lease) tryRenew(ctx context.Context) (err error) {
 		return nil
 	}
 	if !wrongRevision(err) {
-		// The bucket may be gone. Where somebody listens to every subject, the server does not say so:
-		// the request just has no answer. The bucket is therefore made again by the next attempt.
+		// The bucket may be gone, so the next attempt makes it again. The server does not always report that:
+		// if a client subscribes to every subject, a request to a bucket that is gone just has no answer.
 		l.kv = nil
 		l.revision = noRevision
 		return err
@@ -284,8 +286,8 @@ func (l *lease) tryRenew(ctx context.Context) (err error) {
 	return l.readEntry(ctx)
 }
 
-// makeBucket makes the bucket with a number of copies, or gives an existing one that number. It returns no
-// handle of a bucket that could not be made.
+// makeBucket makes the bucket with a number of copies, or gives an existing one that number; fewer if the cluster
+// has too few servers. kv is nil if that failed.
 func (l *lease) makeBucket(ctx context.Context, copies int) (kv jetstream.KeyValue, err error) {
 	err = withCopies(copies, func(copies int) error {
 		config := l.store
@@ -299,8 +301,8 @@ func (l *lease) makeBucket(ctx context.Context, copies int) (kv jetstream.KeyVal
 	return kv, nil
 }
 
-// raiseCopies gives a bucket all its copies that was made again with fewer, after it has answered for
-// raiseAfter. A cluster that cannot do it yet is asked again later; the bucket works as it is.
+// raiseCopies gives a bucket that was made again with fewer copies all of them, once raiseAfter has passed. If
+// the cluster cannot do that yet, a call after another raiseAfter tries again; the bucket works as it is.
 func (l *lease) raiseCopies(ctx context.Context) {
 	if l.copies >= l.store.Replicas || time.Since(l.calmSince) < raiseAfter {
 		return
@@ -343,8 +345,9 @@ func (l *lease) heldBy(entry jetstream.KeyValueEntry) *heldError {
 	return &heldError{holder: bus.ValidText(holder), revision: entry.Revision()}
 }
 
-// checkHolder asks the server whose lease it is, and returns a *heldError if it is another coordinator's.
-// Unlike renew it changes nothing, so it may be called beside renewals.
+// checkHolder returns a *heldError if the server says that another coordinator has the lease, nil if
+// the lease is this coordinator's, and any other error if that is not known. Unlike renew it changes
+// nothing, so it may be called beside renewals.
 func (l *lease) checkHolder(ctx context.Context) error {
 	kv, err := l.js.KeyValue(ctx, l.store.Bucket)
 	if err != nil {
@@ -373,7 +376,7 @@ func (l *lease) takenOver(held *heldError) error {
 const leaseKey = "coordinator"
 
 // wrongRevision reports whether the server refused a change because it named another revision than
-// the entry's: somebody else changed the entry before.
+// the entry's: the entry was changed before, by a rival or by an own request whose answer was lost.
 func wrongRevision(err error) bool {
 	if errors.Is(err, jetstream.ErrKeyExists) {
 		return true
@@ -386,9 +389,9 @@ func wrongRevision(err error) bool {
 		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant
 }
 
-// check returns an error that wraps errNotHeld, and why the last renewal failed, unless the lease is held
-// now. The lease must be young by two clocks: the monotonic one stands still while the machine sleeps,
-// and the wall clock may be set.
+// check returns nil if the lease is held now, or else an error that wraps errNotHeld and the reason why the
+// last renewal failed. The time since that renewal must be short by two clocks: the monotonic one stands still
+// while the machine sleeps, and the wall clock may be set.
 func (l *lease) check() error {
 	renewed := l.renewed.Load()
 	if renewed == nil {
@@ -404,8 +407,8 @@ func (l *lease) check() error {
 	return nil
 }
 
-// notHeld returns errNotHeld with the reason why the lease could not be renewed. If a server has no
-// memory left, for example, that is what the user has to know.
+// notHeld returns errNotHeld, with the reason why the lease could not be renewed if one is known: the
+// user has to learn, for example, that the server has no memory left.
 func (l *lease) notHeld() error {
 	failure := l.failure.Load()
 	if failure == nil || errors.Is(*failure, errNotHeld) {
@@ -415,13 +418,14 @@ func (l *lease) notHeld() error {
 }
 
 // renewUntil renews the lease until ctx ends. It calls taken, and returns, when another coordinator has
-// the lease or the server refuses for good. It calls lapsed when the lease is held again after it had
-// ended: another coordinator may have had it meanwhile.
+// the lease or the server refuses for good. It calls lapsed, and continues, when another coordinator may
+// have had the lease meanwhile: the lease is held again after it had ended, or hosts have seen a higher
+// fencing token.
 func (l *lease) renewUntil(ctx context.Context, taken, lapsed func(error)) {
 	for range bus.Ticks(ctx, l.store.TTL/renewals) {
 		ended := false
 		err := l.conn.Do(ctx, "renew the lease of run "+l.run, renewalAttempt, func(ctx context.Context) error {
-			// An attempt before this one may have come too late; the lease is then held anew.
+			// Several attempts may be made; the lease may have ended before any of them.
 			ended = ended || l.check() != nil
 			return l.renew(ctx)
 		})
@@ -429,7 +433,7 @@ func (l *lease) renewUntil(ctx context.Context, taken, lapsed func(error)) {
 		switch {
 		case ctx.Err() != nil:
 			return
-		// Nothing of the run may be touched any more.
+		// From now on this coordinator may change nothing of the run.
 		case errors.As(err, &held):
 			l.renewed.Store(nil)
 			taken(l.takenOver(held))

@@ -46,9 +46,10 @@ func NewStore() *Store {
 	return s
 }
 
-// PutModel makes a model available until DeleteModel. It shares the slice params, which nobody may
-// change from then on, with the hosts of this process, and publishes it in chunks for other hosts
-// and devices if CoordinatorConfig.PublishModels says so. digest is the model's.
+// PutModel makes a model available until DeleteModel is called. It shares the slice params with the
+// hosts of this process, so its values must not change any more. If CoordinatorConfig.PublishModels
+// is set, it also publishes the model in chunks for other hosts and devices, and waits until the
+// server has them. digest must be bus.DigestOf(params).
 func (c *Coordinator) PutModel(ctx context.Context, digest bus.Digest, params []float32) error {
 	if digest.IsZero() || len(params) == 0 || len(params) > bus.MaxParams {
 		return fmt.Errorf("bus: model %s of %d parameters, want 1 to %d", digest, len(params), bus.MaxParams)
@@ -83,7 +84,8 @@ func (c *Coordinator) available() iter.Seq2[bus.Digest, []float32] {
 	}
 }
 
-// chunksAvailable returns how many messages the stream of models holds if none is missing.
+// chunksAvailable returns how many chunks the models of this run have, which is how many messages
+// their stream holds if none is missing.
 func (c *Coordinator) chunksAvailable() (n uint64) {
 	for _, params := range c.available() {
 		n += uint64((len(params) + c.chunkSize() - 1) / c.chunkSize())
@@ -136,8 +138,9 @@ func (c *Coordinator) publishModel(ctx context.Context, d bus.Digest, params []f
 	return nil
 }
 
-// DeleteModel removes a model from this process's memory and from the server. A removal on the server
-// that fails for the moment is made up for by a later call: what stays only takes memory.
+// DeleteModel removes a model from this process's memory and from the server. If the server cannot
+// remove it for the moment, that is no error: the next call does it, and meanwhile the model only
+// takes memory.
 func (c *Coordinator) DeleteModel(ctx context.Context, digest bus.Digest) error {
 	c.conn.store.models.Delete(modelKey{c.run, digest})
 	if !c.config.PublishModels {
@@ -169,17 +172,20 @@ func (c *Coordinator) DeleteModel(ctx context.Context, digest bus.Digest) error 
 	return nil
 }
 
-// replicaLag is how long a server of a cluster may lack a model that others hold already; any of them
-// may answer a request. To ask again costs less than to have the model published again.
+// replicaLag is how long a server of a cluster may lack a model that others hold already. Any of them
+// may answer a request, so a missing model is requested again for this long, which costs less than
+// to have the model published again.
 const replicaLag = 250 * time.Millisecond
 
-// A host keeps models that may be needed again: those of open jobs, of late updates and of the last
-// rounds. Small models are kept up to smallCache bytes, larger ones up to a number of the newest, and
-// none beyond maxCache.
+// These bound the memory for the models that a host keeps, since they may be needed again: those of
+// open jobs, of late updates and of the last rounds.
 const (
-	smallCache   = 32 << 20
-	maxCache     = 256 << 20
+	// smallCache is how many bytes a host may always use.
+	smallCache = 32 << 20
+	// cachedModels is how many models a host may keep, even if they exceed smallCache.
 	cachedModels = 4
+	// maxCache is how many bytes a host uses at most for more than one model.
+	maxCache = 256 << 20
 )
 
 // cacheLimit returns how many bytes of models a host keeps, where the newest has size bytes.
@@ -190,7 +196,7 @@ func cacheLimit(size int64) int64 { return min(max(smallCache, cachedModels*size
 type modelCache struct {
 	// limit returns how many bytes are kept, by the size of the newest model in bytes.
 	limit func(size int64) int64
-	// lag is how long a missing model is asked for again.
+	// lag is how long a fetch tries again if the server does not have the model.
 	lag time.Duration
 	// fetches lets workers that need one model share its fetch, by its digest.
 	fetches singleflight.Group
@@ -207,9 +213,9 @@ type cachedModel struct {
 	params []float32
 }
 
-// Model returns a model from the coordinator's memory if that is in this process, from the cache, or
-// from the bus, with its digest checked. Workers share a fetch, so it belongs to the host: it continues
-// when the caller that began it gives up.
+// Model returns the model with digest d: from the coordinator's memory if the coordinator is in this
+// process, from the cache, or from the bus, with its digest checked. Workers that need one model
+// share its fetch, which therefore continues when the caller that began it gives up.
 func (h *Host) Model(ctx context.Context, d bus.Digest) ([]float32, error) {
 	if params, ok := h.conn.store.models.Load(modelKey{h.run, d}); ok {
 		return params.([]float32), nil

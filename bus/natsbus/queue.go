@@ -31,8 +31,8 @@ const (
 
 // openStreams makes the run's streams: that of jobs, which is a work queue with a consumer for the
 // run's kernel class, and that of the models' chunks. It empties them last: by then everything has
-// arrived that a dead coordinator of the run had sent. A stream that was left behind without a leader can
-// be neither changed nor emptied, so it is deleted first.
+// arrived that a dead coordinator of the run had sent. A stream without a leader, from an earlier
+// run, can be neither changed nor emptied, so it is deleted and made again.
 func (c *Coordinator) openStreams(ctx context.Context) error {
 	for _, name := range c.streams() {
 		err := c.request(ctx, "make the streams of run "+c.run, natsconn.RequestTimeout, func(ctx context.Context) error {
@@ -51,8 +51,8 @@ func (c *Coordinator) openStreams(ctx context.Context) error {
 	return nil
 }
 
-// orDelete is called with the result of a request that makes a stream, and returns that. If the request failed
-// and the stream is overdue, the stream is deleted, so that the next request makes it.
+// orDelete takes the error of a request that makes a stream, nil if it succeeded, and returns that error. If the
+// stream has had no leader for too long, orDelete also deletes it, so that the next request can make it.
 func (c *Coordinator) orDelete(ctx context.Context, stream string, failure error) error {
 	if failure == nil {
 		c.leaderless.answered(stream)
@@ -64,9 +64,10 @@ func (c *Coordinator) orDelete(ctx context.Context, stream string, failure error
 	return errors.Join(failure, c.leaderless.deleteStream(ctx, stream, stream))
 }
 
-// request has the server do something that only the holder of the lease may do. It tries again as
-// [natsconn.Conn.Do] says, also while the lease has to be renewed. action says what is asked of the
-// server, for errors and notices. attempt bounds one attempt; 0 means that f bounds itself.
+// request calls f, which asks the server for something that only the holder of the lease may do. It
+// tries again as [natsconn.Conn.Do] says, also while the lease has to be renewed. action names the
+// request in errors and notices, as in "take a model". attempt bounds one attempt; 0 means that f
+// bounds itself.
 func (c *Coordinator) request(
 	ctx context.Context,
 	action string,
@@ -112,7 +113,7 @@ func (c *Coordinator) makeStream(ctx context.Context, name string, copies int) e
 	if err != nil {
 		return fmt.Errorf("bus: make stream %s: %w", name, err)
 	}
-	// A run without a kernel class trains nothing, so nobody takes jobs.
+	// A run without a kernel class trains nothing, so it has no jobs.
 	hasConsumer := name == subject.JobsStream(c.run) && c.config.Kernel != ""
 	if !hasConsumer {
 		return nil
@@ -136,7 +137,7 @@ func (c *Coordinator) makeStream(ctx context.Context, name string, copies int) e
 
 // streamConfig returns the configuration of one of the run's streams, without the number of copies.
 // Jobs leave their stream when they are acknowledged. The stream of models holds one message for
-// each chunk, which anybody may get directly, without a consumer.
+// each chunk, which hosts and devices get directly, without a consumer.
 func (c *Coordinator) streamConfig(name string) jetstream.StreamConfig {
 	config := jetstream.StreamConfig{Name: name, Storage: jetstream.MemoryStorage}
 	if name == subject.JobsStream(c.run) {
@@ -175,9 +176,10 @@ func (c *Coordinator) removeStreams(ctx context.Context) error {
 	return c.lease.release(ctx)
 }
 
-// remove has the server do something when a run is closed, such as a removal. It is no error that what
-// is to be removed does not exist, that the connection is lost, or that ctx has ended: Close must not
-// fail for what ends by itself.
+// remove calls f, which removes something from the server when a run is closed, and tries again as
+// [natsconn.Conn.Do] says. action names the request in errors. It returns nil also if f finds no
+// stream, if the connection is lost, or if ctx has ended: the lease then ends by itself, and the
+// next run of this name empties the streams.
 func (c *Conn) remove(ctx context.Context, action string, f func(context.Context) error) error {
 	err := c.Do(ctx, action, natsconn.RequestTimeout, func(ctx context.Context) error {
 		err := f(ctx)
@@ -186,7 +188,6 @@ func (c *Conn) remove(ctx context.Context, action string, f func(context.Context
 		}
 		return err
 	})
-	// What cannot be removed now ends by itself, or is emptied by the next run of this name.
 	if ctx.Err() != nil || c.Err() != nil {
 		return nil
 	}
@@ -205,8 +206,8 @@ func (c *Coordinator) purge(ctx context.Context, name string, options ...jetstre
 	return err
 }
 
-// SendJob puts a job into the work queue without waiting for the queue's confirmation: what goes
-// wrong is returned by TakeSum. A job that the queue holds already is not sent again. Jobs have no
+// SendJob puts a job into the work queue without waiting for the queue's confirmation; TakeSum
+// returns later failures. A job that the queue holds already is not sent again. Jobs have no
 // Nats-Msg-Id header: a job that is sent again on purpose must not be dropped as a duplicate.
 func (c *Coordinator) SendJob(ctx context.Context, j *bus.Job) error {
 	if err := j.Validate(); err != nil {
@@ -215,7 +216,6 @@ func (c *Coordinator) SendJob(ctx context.Context, j *bus.Job) error {
 	if j.Kernel != c.config.Kernel {
 		return bus.Fault("job", "kernel", j.Kernel, fmt.Sprintf("the run's, %q", c.config.Kernel))
 	}
-	// The queue has the job already.
 	if c.sums.expect(j) {
 		return nil
 	}
@@ -254,15 +254,16 @@ func (c *Coordinator) queueJob(j *bus.Job) error {
 	return err
 }
 
-// encodeJob encodes a job with the coordinator's present token. The job itself stays as it is: it may be in use.
+// encodeJob encodes a job with the coordinator's present fencing token. It changes a copy, because the driver of the
+// run keeps the job and may use it at the same time.
 func (c *Coordinator) encodeJob(j *bus.Job) ([]byte, error) {
 	fenced := proto.CloneOf(j)
 	fenced.Fence = c.lease.fence.token.Load()
 	return bus.MarshalSealed(fenced)
 }
 
-// queueUnconfirmed puts those open jobs into the queue that it has not taken before. It sends them
-// one by one, and waits until the queue has confirmed each.
+// queueUnconfirmed puts those open jobs into the queue that the queue has refused or lost. It sends
+// them one by one, and waits until the queue has confirmed each.
 func (c *Coordinator) queueUnconfirmed(ctx context.Context) error {
 	for _, j := range c.sums.unqueued() {
 		b, err := c.encodeJob(j)
@@ -280,13 +281,13 @@ func (c *Coordinator) queueUnconfirmed(ctx context.Context) error {
 	return nil
 }
 
-// backUpEvery is how often slow jobs are looked for. Jobs are also looked for when a sum is accepted
-// or a host leaves.
+// backUpEvery is how often backUpJobs looks for slow jobs. It also does when a sum is accepted or a
+// host leaves.
 const backUpEvery = 50 * time.Millisecond
 
 // backUpJobs looks after the jobs of hosts in other processes until ctx ends. It queues jobs again
-// that only hosts held which are gone, queues slow jobs a second time for idle workers, and removes
-// messages of finished jobs from the queue.
+// whose only hosts are gone, queues slow jobs a second time for idle workers, and removes messages
+// of finished jobs from the queue.
 func (c *Coordinator) backUpJobs(ctx context.Context) {
 	tick := time.NewTicker(backUpEvery)
 	defer tick.Stop()
@@ -351,7 +352,8 @@ func (c *Coordinator) requestCheck(cause error) {
 	}
 }
 
-// watchStreams checks the run's streams until ctx ends: when that is requested, and periodically. What is gone is made again, and the driver of the run learns that messages were lost.
+// watchStreams checks the run's streams until ctx ends: when that is requested, and periodically.
+// Streams that are gone are made again; then TakePlans and TakeSum report that messages were lost.
 func (c *Coordinator) watchStreams(ctx context.Context) {
 	tick := time.NewTicker(streamCheckInterval)
 	defer tick.Stop()
@@ -371,9 +373,10 @@ func (c *Coordinator) watchStreams(ctx context.Context) {
 	}
 }
 
-// checkStreams restores the streams if anything is gone, and reports whether it was. cause is why that is
-// suspected; nil for a periodic check. It tries for as long as a lost connection may stay away. After a
-// lack of memory it also waits until the queue has taken all open jobs.
+// checkStreams makes the streams again if any of them is gone or incomplete, and returns whether that was
+// necessary. cause is why the check was requested; nil for a periodic check. It tries for as long as a lost
+// connection may stay away. If the cause is a lack of memory, it also waits until the queue has taken all open
+// jobs.
 func (c *Coordinator) checkStreams(ctx context.Context, cause error) (restored bool, err error) {
 	interrupted := errors.Is(cause, bus.ErrInterrupted)
 	scarce := natsconn.NoMemory(cause)
@@ -423,8 +426,9 @@ func (c *Coordinator) conclude(ctx context.Context, cause error, restored bool, 
 	}
 }
 
-// failedUnlessTakenOver ends the run with an error that may only be a consequence: a coordinator that took
-// the run over empties the queue, for example. If another one has the lease, that is the error.
+// failedUnlessTakenOver ends the run with err, unless another coordinator has the lease: then the run ends
+// with that as its error, since err may only be a consequence. The other coordinator empties the queue, for
+// example.
 func (c *Coordinator) failedUnlessTakenOver(ctx context.Context, err error) {
 	attempt, cancel := c.conn.Attempt(ctx, natsconn.RequestTimeout)
 	defer cancel()
@@ -436,10 +440,11 @@ func (c *Coordinator) failedUnlessTakenOver(ctx context.Context, err error) {
 }
 
 // restore makes the streams, the consumer and the models' chunks again if any of them is gone, or if a
-// stream has had no leader for longer than a cluster needs to elect one. It counts the chunks only after
-// an interruption: the servers of a cluster may have come back with an empty stream. The streams are looked
-// at also while the lease is not held, so that their silence is noticed as early as that of the lease;
-// nothing is changed without the lease.
+// stream has had no leader for longer than a cluster needs to elect one. restored is true if it made
+// anything again, also where that failed half-way. interrupted says that the connection was lost: only then
+// are the chunks counted, since the servers of a cluster may have come back with an empty stream. The streams
+// are looked at also while the lease is not held, so that their silence is noticed as early as that of the
+// lease; nothing is changed without the lease.
 func (c *Coordinator) restore(ctx context.Context, interrupted bool) (restored bool, err error) {
 	checks := c.lookAtStreams(ctx, interrupted)
 	if err := c.lease.check(); err != nil {
@@ -475,8 +480,8 @@ func (c *Coordinator) restore(ctx context.Context, interrupted bool) (restored b
 	return true, nil
 }
 
-// remake makes one stream again that is not intact, with a single copy. It deletes the stream before if that
-// has no leader.
+// remake makes one stream again that is not intact. A stream that has had no leader for too long is deleted
+// first. The new stream has a single copy, which one server can hold alone; raiseCopies adds the others later.
 func (c *Coordinator) remake(ctx context.Context, check streamCheck) error {
 	if check.overdue != "" {
 		if err := c.leaderless.deleteStream(ctx, check.stream, check.overdue); err != nil {
@@ -489,7 +494,8 @@ func (c *Coordinator) remake(ctx context.Context, check streamCheck) error {
 }
 
 // raiseCopies gives the streams as many copies as the configuration says, if they have fewer since they were
-// made again and have all answered for raiseAfter. A cluster that cannot do it yet is asked again later.
+// made again and raiseAfter has passed. If the cluster cannot do that yet, it returns nil, and a call after
+// another raiseAfter tries again.
 func (c *Coordinator) raiseCopies(ctx context.Context, checks []streamCheck) error {
 	complete := !slices.ContainsFunc(checks, func(s streamCheck) bool { return s.copies < c.config.Replicas })
 	if complete || time.Since(c.calmSince) < raiseAfter {
@@ -506,17 +512,17 @@ func (c *Coordinator) raiseCopies(ctx context.Context, checks []streamCheck) err
 	return err
 }
 
-// streamCheck is what was found of one of the run's streams.
+// streamCheck is the result of a look at one of the run's streams.
 type streamCheck struct {
 	stream string
 	// intact says that the stream exists, has its consumer, and holds what it should.
 	intact bool
-	// copies is how many servers are to hold the stream; only of a stream that answers.
+	// copies is how many servers are to hold the stream; 0 for a stream that does not answer.
 	copies int
-	// overdue is the name of what has been without a leader for too long: the stream or its consumer. It is
-	// empty if nothing has.
+	// overdue is the name of the stream or the consumer that has been without a leader for too long. It is
+	// empty if neither has.
 	overdue string
-	// err says that the servers did not tell.
+	// err is why the state of the stream is not known; nil if it is known.
 	err error
 }
 
@@ -533,8 +539,8 @@ func (c *Coordinator) lookAtStreams(ctx context.Context, interrupted bool) []str
 	return checks
 }
 
-// checkStream looks whether a stream exists and holds what it should. interrupted says that chunks of models
-// may be missing.
+// checkStream looks whether a stream exists and holds what it should: all open jobs, or after an interruption
+// all chunks of models. A stream that does not exist is not intact, which is no error.
 func (c *Coordinator) checkStream(ctx context.Context, name string, interrupted bool) streamCheck {
 	check := streamCheck{stream: name}
 	_, last := c.sums.queued(0)
@@ -559,8 +565,8 @@ func (c *Coordinator) checkStream(ctx context.Context, name string, interrupted 
 		check.intact = !chunksMissing
 		return check
 	}
-	// Jobs stay in the queue until their sums have arrived. A stream that holds fewer jobs than are waited
-	// for was emptied: by the restart of all servers, or by somebody.
+	// Jobs stay in the queue until their sums have arrived. A stream that holds fewer messages than there are
+	// queued jobs was emptied, such as by the restart of all servers.
 	waited, _ := c.sums.queued(state.LastSeq)
 	emptied := state.LastSeq < last || state.Msgs < waited
 	if emptied {
@@ -595,8 +601,8 @@ func (c *Coordinator) checkConsumer(ctx context.Context, check streamCheck, s je
 	return check
 }
 
-// silent completes the check of a stream of which the stream or the consumer, called name, did not answer but
-// with a failure.
+// silent completes the check of a stream that failed: name is the stream or the consumer that was asked, and
+// failure what came of it.
 func (c *Coordinator) silent(check streamCheck, name string, failure error) streamCheck {
 	check.err = failure
 	if c.leaderless.isOverdue(name, failure) {
@@ -605,16 +611,14 @@ func (c *Coordinator) silent(check streamCheck, name string, failure error) stre
 	return check
 }
 
-// advisories returns the subject on which the server publishes advisories on a run's jobs. The
-// kinds used here are MAX_DELIVERIES, of a job that was delivered for the last time and not
-// acknowledged, and MSG_TERMINATED, of a job that was removed on purpose or that a trainer cannot
-// read.
+// advisories returns the subject on which the server publishes advisories of one kind on a run's
+// jobs. MAX_DELIVERIES reports a job that was delivered for the last time and not acknowledged;
+// MSG_TERMINATED reports a job that the coordinator removed or that a host terminated.
 func advisories(kind, run string) string {
 	return "$JS.EVENT.ADVISORY.CONSUMER." + kind + "." + subject.JobsStream(run) + ".*"
 }
 
-// damagedReason is the reason that a trainer gives when it throws away a job whose message arrived
-// damaged.
+// damagedReason is the reason with which a host terminates a job whose message arrived damaged.
 const damagedReason = "damaged"
 
 // advisory has those fields of the server's advisories that are used here.
@@ -625,8 +629,8 @@ type advisory struct {
 	Reason string `json:"reason"`
 }
 
-// onExhausted ends the run because of a job that was given out MaxDeliver times without being
-// finished: it would most likely fail the next trainer, too.
+// onExhausted handles the advisory MAX_DELIVERIES. It ends the run because of a job that was given
+// out MaxDeliver times without being finished: the next trainer would most likely fail, too.
 func (c *Coordinator) onExhausted(m *nats.Msg) {
 	var a advisory
 	if err := json.Unmarshal(m.Data, &a); err != nil {
@@ -644,15 +648,16 @@ func (c *Coordinator) onExhausted(m *nats.Msg) {
 		c.run, j.Job, j.Kind.Name(), j.Round, j.Kernel, c.config.MaxDeliver))
 }
 
-// onTerminated handles a job that was removed from the queue without an acknowledgement. A job that was
-// damaged on its way is sent again, a few times; one that cannot be read for another reason ends the run.
+// onTerminated handles the advisory MSG_TERMINATED, of a job that was removed from the queue without an
+// acknowledgement. A job that was damaged on its way is sent again, a few times, and one that a host refused
+// for its fencing token, too; one that cannot be read for another reason ends the run. A message that this
+// coordinator removed itself is ignored.
 func (c *Coordinator) onTerminated(m *nats.Msg) {
 	a, reason := readAdvisory(m.Data)
-	// This coordinator removed the message itself; no trainer has ended the job.
 	if c.hosts != nil && c.hosts.jobs.Removed(a.Sequence) {
 		return
 	}
-	// The job is of this coordinator before it took a higher token, or of another.
+	// The job was sent before this coordinator took its present token, or by another coordinator.
 	if reason == fencedReason {
 		c.sums.unqueue(a.Sequence)
 		c.signalLoss(fmt.Errorf("bus: run %s: a host knows a coordinator with a higher token: %w", c.run, bus.ErrInterrupted))
@@ -673,7 +678,8 @@ func (c *Coordinator) onTerminated(m *nats.Msg) {
 	c.signalLoss(fmt.Errorf("bus: run %s: a job was damaged on its way to a trainer: %w", c.run, bus.ErrInterrupted))
 }
 
-// readAdvisory reads the advisory of a termination. The reason it returns is never empty.
+// readAdvisory reads the advisory of a termination. The zero value stands for one that cannot be read; reason is
+// never empty.
 func readAdvisory(data []byte) (a advisory, reason string) {
 	if err := json.Unmarshal(data, &a); err != nil || a.Reason == "" {
 		return a, "it gave no reason"

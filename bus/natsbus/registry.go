@@ -19,7 +19,7 @@ import (
 	"fedpace/internal/names"
 )
 
-// These are the times and the bounds of what hosts say of themselves.
+// These are the times of announcements and heartbeats, and the bounds of what is kept of them.
 const (
 	// announceEvery is the time between two announcements of a run.
 	announceEvery = time.Second
@@ -30,7 +30,7 @@ const (
 
 	// maxHosts is how many hosts a coordinator knows at once.
 	maxHosts = 1 << 12
-	// maxWorkers is how many workers count of one host.
+	// maxWorkers is the largest number of workers that counts for one host.
 	maxWorkers = 1 << 12
 )
 
@@ -48,21 +48,22 @@ type hostRegistry struct {
 	// jobs knows which hosts hold which jobs, and finds lost and slow ones.
 	jobs *placement.Jobs
 
-	// warnedNoHost says that the user was told that no host can do what waits. Like lastExpiry it
+	// warnedNoHost says that a notice was given that no host can do what waits. Like lastExpiry it
 	// is used only by the goroutine that announces the run.
 	warnedNoHost bool
 	// lastExpiry is when expireHosts ran last.
 	lastExpiry time.Time
 
-	// mu guards hosts, which has what each present host last said of itself, and changed, which is called with
-	// each host in another process whose number of workers is another now, 0 when it has gone; nil: nobody
-	// wants to know.
-	mu      sync.Mutex
-	hosts   map[string]presence
+	// mu guards the fields below.
+	mu sync.Mutex
+	// hosts has the last heartbeat of each host that is present, by its name.
+	hosts map[string]presence
+	// changed is called with each host in another process whose number of workers has changed, 0 when the
+	// host has gone; nil if the changes are not watched.
 	changed func(host string, workers int)
 }
 
-// presence is what a host said of itself in its last heartbeat.
+// presence is the content of a host's last heartbeat.
 type presence struct {
 	// workers is how many jobs the host can train at a time.
 	workers int
@@ -84,7 +85,6 @@ func newHostRegistry(conn *Conn, run string, config *bus.CoordinatorConfig) (*ho
 		lastExpiry:        opened,
 		placement:         placement.New(subject.TaskFor, func() time.Duration { return time.Since(opened) }),
 	}
-	// Nobody wants the notices, so they are dropped.
 	if r.Notice == nil {
 		r.Notice = func(bus.Notice) {}
 	}
@@ -97,9 +97,9 @@ func newHostRegistry(conn *Conn, run string, config *bus.CoordinatorConfig) (*ho
 	return r, err
 }
 
-// onRequest answers a request for the configuration and takes what the asking host says of itself. It
-// returns the name of a host that has newly joined, whether no other host was present before, and the highest
-// fencing token that the host has seen.
+// onRequest answers a request for the configuration, which also is the heartbeat of a host that gives its
+// name. It returns the name of a host that has joined or changed its number of workers, empty for any other
+// message, whether no host was present before, and the highest fencing token that the host has seen.
 func (r *hostRegistry) onRequest(m *nats.Msg) (joined string, first bool, token uint64) {
 	if natsconn.Relayed(m) {
 		return "", false, noFence
@@ -120,8 +120,9 @@ func (r *hostRegistry) onRequest(m *nats.Msg) (joined string, first bool, token 
 }
 
 // update takes a heartbeat, by which a host joins, stays, changes its number of workers, or leaves.
-// It returns the name of a host that has joined or changed, and whether no other was present
-// before. The user is told of hosts in other processes.
+// It returns the name of a host that has joined or changed, empty if none has, and whether no host
+// was present before. It gives notice of such hosts, and of those that leave, if they are in other
+// processes.
 func (r *hostRegistry) update(w *bus.InfoRequest) (joined string, first bool) {
 	p := presence{
 		workers:  int(min(w.Workers, maxWorkers)),
@@ -137,7 +138,7 @@ func (r *hostRegistry) update(w *bus.InfoRequest) (joined string, first bool) {
 		r.remove(w.Host)
 		notice = bus.Notice{Subject: w.Host, State: bus.HostLeft, Text: fmt.Sprintf("Host %s has left.", w.Host)}
 	case w.Leaves:
-	// Nobody can fill the memory with names of hosts.
+	// Hosts beyond the bound do not count, so that invented names cannot fill the memory.
 	case !present && len(r.hosts) >= maxHosts:
 	default:
 		r.hosts[w.Host] = p
@@ -146,7 +147,7 @@ func (r *hostRegistry) update(w *bus.InfoRequest) (joined string, first bool) {
 		// A host gets tasks from now on if it is new, and is reported again if its workers changed.
 		if !unchanged {
 			r.placement.Join(w.Host)
-			r.tell(w.Host, p)
+			r.reportChange(w.Host, p)
 			joined = w.Host
 			notice = bus.HostJoined(w.Host, p.workers, r.Info.Kernel != "")
 		}
@@ -161,26 +162,28 @@ func (r *hostRegistry) update(w *bus.InfoRequest) (joined string, first bool) {
 // remove forgets a host: it gets no more tasks, and its jobs are queued again. The caller holds the
 // lock.
 func (r *hostRegistry) remove(host string) {
-	r.tell(host, presence{local: r.hosts[host].local})
+	r.reportChange(host, presence{local: r.hosts[host].local})
 	delete(r.hosts, host)
 	r.placement.Leave(host)
 	r.jobs.Leave(host)
 }
 
-// tell passes on that a host in another process has another number of workers. The caller holds the lock.
-func (r *hostRegistry) tell(host string, p presence) {
+// reportChange calls changed, if it is set, with a host whose number of workers has changed. Hosts of this
+// process are left out. The caller holds the lock.
+func (r *hostRegistry) reportChange(host string, p presence) {
 	if r.changed != nil && !p.local {
 		r.changed(host, p.workers)
 	}
 }
 
-// watch has changed called with the hosts that are present and with every later change.
+// watch has changed called at once with each host that is present, and later with every change. It replaces
+// the function of an earlier call.
 func (r *hostRegistry) watch(changed func(host string, workers int)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.changed = changed
 	for _, host := range slices.Sorted(maps.Keys(r.hosts)) {
-		r.tell(host, r.hosts[host])
+		r.reportChange(host, r.hosts[host])
 	}
 }
 
@@ -198,9 +201,9 @@ func (r *hostRegistry) present() (hosts, workers int) {
 	return hosts, workers
 }
 
-// expireHosts removes the hosts that have been silent for longer than their lease, and tells the
-// user. If this process or its connection stood still instead, the heartbeats may have been missed
-// here, and all hosts get a new lease.
+// expireHosts removes the hosts that have been silent for longer than their lease, and gives notice
+// of those in other processes. If this process stood still or its connection was away, heartbeats
+// may have been missed here, so all hosts get a new lease instead.
 func (r *hostRegistry) expireHosts() {
 	now := time.Now()
 	stoodStill := now.Sub(r.lastExpiry) > 2*announceEvery || !r.conn.NATS().IsConnected()
@@ -236,14 +239,13 @@ func (r *hostRegistry) expireHosts() {
 	}
 }
 
-// warnNoHosts tells the user, once, that no present host can do what the run waits for; and again
-// if that happens after such a host has been present. opened is when the run was first announced:
-// hosts get a moment to join.
+// warnNoHosts gives notice, once, that no present host can do the work of the run; and again if that
+// happens after such a host has been present. A run with hosts in its own process needs no others.
+// opened is when the run was first announced: hosts get a moment to join.
 func (r *hostRegistry) warnNoHosts(opened time.Time) {
 	hosts, workers := r.present()
 	canTrain := workers > 0 || r.Info.Kernel == ""
 	served := !r.NeedsHosts || hosts > 0 && canTrain
-	// After this a new lack of hosts is reported again.
 	if served {
 		r.warnedNoHost = false
 		return
@@ -252,7 +254,6 @@ func (r *hostRegistry) warnNoHosts(opened time.Time) {
 		return
 	}
 	r.warnedNoHost = true
-	// Without any host neither tasks nor jobs are done.
 	if hosts == 0 {
 		r.Notice(bus.Notice{State: bus.NoHost, Text: "No host is there; the run waits for one (fedpace host)."})
 		return
@@ -266,8 +267,9 @@ func (r *hostRegistry) warnNoHosts(opened time.Time) {
 	})
 }
 
-// announce makes the run known, once a second until ctx ends, and looks after the hosts meanwhile. The
-// end of the run is announced by announceEnd, when nothing of the run is under way any more.
+// announce makes the run known once a second until ctx ends; each time it also removes silent hosts
+// and gives notice of missing ones. The end of the run is left to announceEnd, since work may still
+// be under way when ctx ends.
 func (r *hostRegistry) announce(ctx context.Context) {
 	opened := time.Now()
 	r.conn.publishEvery(ctx, announceEvery, subject.Announce, func(last bool) bus.Message {
@@ -280,8 +282,8 @@ func (r *hostRegistry) announce(ctx context.Context) {
 	})
 }
 
-// announceEnd tells hosts that the run is over. A host whose connection is away at that moment finds
-// out because the run is announced no more.
+// announceEnd announces to hosts that the run is over. A host whose connection is away at that moment
+// finds out because the run is announced no more. A lost connection is no error.
 func (r *hostRegistry) announceEnd(ctx context.Context) error {
 	b, err := bus.Marshal(nil, &bus.Announcement{Run: r.Info.Run, Stamp: r.Info.Stamp, Over: true})
 	if err != nil {

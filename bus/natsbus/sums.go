@@ -27,7 +27,7 @@ type sumCollector struct {
 	store   *Store
 	mailbox *mailbox.Mailbox[*bus.ReceivedSum]
 	ignored atomic.Int64
-	// hear takes the fencing token of each sum; nil: nobody does.
+	// hear is called with the fencing token of each sum; nil before the lease is acquired.
 	hear func(token uint64)
 
 	mu sync.Mutex
@@ -48,10 +48,10 @@ const (
 // openJob is a job whose sum has not been accepted yet.
 type openJob struct {
 	job *bus.Job
-	// future is the confirmation of the job's newest message to the work queue; nil if none is
-	// under way.
+	// future will be the work queue's confirmation of the job's newest message; nil if no
+	// confirmation is expected.
 	future jetstream.PubAckFuture
-	// number is that message's number in the queue. It is 0 until the queue confirms it.
+	// number is the number of the newest message in the queue; 0 until the queue has confirmed it.
 	number uint64
 	// older are the numbers of the job's earlier messages.
 	older []uint64
@@ -117,9 +117,9 @@ func (o *openJob) join(chunks []*bus.Sum, values int) (*bus.Result, error) {
 	return s, nil
 }
 
-// divideBuffers divides bytes, the buffers of all clients in a row, among clients by the lengths
-// that those state, as float32 values. It returns nil for a job without buffers, and an error if
-// the lengths do not add up to bytes.
+// divideBuffers divides bytes, the float32 values of all clients' buffers in a row, among the clients
+// by their BufferCount. It returns nil for a job without buffers, and an error if the counts do not
+// add up to the length of bytes.
 func (o *openJob) divideBuffers(clients []*bus.ClientLoss, bytes []byte) (buffers [][]float32, err error) {
 	total := 0
 	// Each value of a buffer has 4 bytes.
@@ -155,9 +155,9 @@ func newSumCollector(store *Store) *sumCollector {
 	return &sumCollector{store: store, mailbox: mailbox.New[*bus.ReceivedSum](maxSumsHeld), jobs: map[uint64]*openJob{}}
 }
 
-// expect opens a job unless it is open, and reports whether the work queue has it. A queued job need not
-// be sent again after an interruption, as long as the stream is the same: a second copy would be
-// harmless, but would cost a trainer's time.
+// expect opens a job unless it is open, and returns true if the work queue has confirmed a message of
+// it: such a job need not be sent again. A second copy would be harmless, but would cost a trainer's
+// time.
 func (d *sumCollector) expect(j *bus.Job) (queued bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -185,7 +185,7 @@ func (d *sumCollector) job(number uint64) (j *bus.Job) {
 	return j
 }
 
-// withNumber calls f, while the lock is held, with the open job whose newest message has a number
+// withNumber calls f, while the lock is held, with the open job whose newest message has this number
 // in the work queue. It does nothing if there is no such job.
 func (d *sumCollector) withNumber(number uint64, f func(*openJob)) {
 	d.mu.Lock()
@@ -231,8 +231,9 @@ func (d *sumCollector) unqueued() (list []*bus.Job) {
 	return list
 }
 
-// queuedAs notes that a message of the job with this number is in the work queue, under the queue's
-// own number of it. A job that is not open any more is left out.
+// queuedAs notes that the work queue has confirmed a message of a job: job is the number of the job,
+// and number the one that the queue has given to the message. If the job is not open any more, only
+// the queue's highest number is noted.
 func (d *sumCollector) queuedAs(job, number uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -302,8 +303,9 @@ func (d *sumCollector) unqueue(number uint64) {
 	})
 }
 
-// damaged notes that a trainer threw away a damaged message of the queue. The message's job must be
-// sent again. The results are that job and how often this has happened to it.
+// damaged notes that a host has terminated a message, given by its number in the queue, since it
+// arrived damaged. The message's job must be sent again. It returns the number of that job and how
+// often this has happened to it; both are 0 if the message is of no open job.
 func (d *sumCollector) damaged(number uint64) (job uint64, times int) {
 	d.withNumber(number, func(o *openJob) {
 		o.future = nil
@@ -335,8 +337,9 @@ func (c *Coordinator) TakeSum(ctx context.Context) (*bus.ReceivedSum, error) {
 	return s, nil
 }
 
-// onSum handles one message of a sum: it hands on a sum that is complete, and answers every other
-// message at once.
+// onSum handles one message of a sum. A message that completes a sum puts it into the mailbox, and
+// settle answers it later, as it does a repeat of such a sum. A relayed message is ignored, and every
+// other message is answered at once.
 func (d *sumCollector) onSum(m *nats.Msg) {
 	if natsconn.Relayed(m) {
 		d.ignored.Add(1)
@@ -351,11 +354,11 @@ func (d *sumCollector) onSum(m *nats.Msg) {
 	}
 }
 
-// answerLater stands for the status of a message that is answered together with an earlier one.
+// answerLater stands for the status of a message that settle answers.
 const answerLater = bus.Status_STATUS_UNSPECIFIED
 
-// receive takes one message of a sum. It returns the sum once that is complete and fits its job, or else
-// the answer to the message.
+// receive takes one message of a sum. It returns the sum if the message completes it and it fits its
+// job. Otherwise s is nil, and status and reason are the answer to the message, or answerLater.
 func (d *sumCollector) receive(m *nats.Msg) (s *bus.ReceivedSum, status bus.Status, reason string) {
 	refuse := func(err error) (*bus.ReceivedSum, bus.Status, string) {
 		return nil, bus.Refused, err.Error()
@@ -480,8 +483,8 @@ func (o *openJob) addHandle(store *Store, w *bus.Sum) (*bus.Result, error) {
 	return &bus.Result{Sum: w, Values: r.Values, ClientStates: r.ClientStates, Buffers: r.Buffers}, nil
 }
 
-// settle answers a sum that was handed to the coordinator, and its repeats. An accepted sum closes its
-// job; a refused one leaves it open.
+// settle answers the message m that completed a sum, and the repeats of that sum, when the coordinator
+// has decided on it. An accepted sum closes its job; a refused one leaves it open.
 func (d *sumCollector) settle(o *openJob, m *nats.Msg, status bus.Status, reason string) {
 	d.mu.Lock()
 	waiting := o.waiting
@@ -502,8 +505,8 @@ func (d *sumCollector) settle(o *openJob, m *nats.Msg, status bus.Status, reason
 	}
 }
 
-// reply answers one message of a sum, and counts those that did not count. A trainer that gets no
-// answer sends the message again.
+// reply answers one message of a sum, if it asks for an answer, and adds those that are refused,
+// repeated or damaged to ignored. A trainer that gets no answer sends the message again.
 func (d *sumCollector) reply(m *nats.Msg, v bus.Status, reason string) {
 	if v == bus.Refused || v == bus.Repeated || v == bus.SendAgain {
 		d.ignored.Add(1)

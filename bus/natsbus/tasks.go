@@ -88,9 +88,10 @@ func (c *Coordinator) onPlan(m *nats.Msg) {
 const (
 	// stallAfter is how long no plan may arrive before hosts that have not answered
 	// all of their tasks are passed over, if others have answered theirs. It doubles
-	// with each such stall, at most maxStalls times, until a plan arrives.
+	// with each such stall until a plan arrives.
 	stallAfter = 50 * time.Millisecond
-	maxStalls  = 16
+	// maxStalls is how often stallAfter doubles at most.
+	maxStalls = 16
 )
 
 // planWait is the state of a wait for plans. TakePlans begins it; the timer's function reads and
@@ -130,8 +131,9 @@ func (c *Coordinator) TakePlans(ctx context.Context, buf []bus.ClientPlan) ([]bu
 }
 
 // onNoPlan is called when no plan has arrived for the timer's step. If a host is late while others have
-// answered, the driver is told to send the open tasks again, to those others. Otherwise the wait
-// continues with a longer step, until PlanPatience is over: then all open tasks are sent again.
+// answered, TakePlans returns an error, after which the open tasks are sent again, to those others.
+// Otherwise the wait continues with a longer step, until PlanPatience is over: then TakePlans returns
+// an error after which all open tasks are sent again.
 func (c *Coordinator) onNoPlan() {
 	// A plan has just arrived.
 	if c.plans.Waiting() == 0 {
@@ -152,7 +154,7 @@ func (c *Coordinator) onNoPlan() {
 		w.timer.Reset(step)
 		return
 	}
-	// Nobody has answered, so no host counts as slower than another.
+	// No host has answered, so none counts as slower than another.
 	if c.hosts != nil {
 		c.hosts.placement.Reset()
 	}

@@ -15,9 +15,9 @@ import (
 	"fedpace/internal/names"
 )
 
-// Pending limits of every subscription without a backlog of its own: what may wait between NATS and
-// the subscription's handler. The largest cohort is far below them, so they are reached only when
-// something is badly wrong; then NATS drops a message and the run fails.
+// PendingMessages and PendingBytes bound what may wait between NATS and the handler of a subscription
+// without a backlog. The largest cohort is far below them, so they are reached only when something is
+// badly wrong; then NATS drops a message and the run fails.
 const (
 	PendingMessages = 4 << 20
 	PendingBytes    = 1 << 30
@@ -25,29 +25,28 @@ const (
 
 // Config says where to connect: to a server in this process, or by URL.
 type Config struct {
-	// Server is the server in this process; nil: URL says where the server is.
+	// Server is the server in this process; nil if the server is at URL.
 	Server Local
 	// URL is the server's address, or several addresses of one cluster with commas between them.
 	URL string
 	// Name is the connection's name, which the server shows to people.
 	Name string
 
-	// The other fields are for servers by URL.
-
-	// Creds is the path of the file with credentials (auth.Authority.Issue); empty: none.
+	// Creds is the path of the file with credentials (auth.Authority.Issue); empty if there are none.
+	// Like TLS it is only for a server at URL.
 	Creds string
-	// TLS are the files for an encrypted connection; the zero value: it is encrypted only by a
-	// tls:// URL.
+	// TLS are the files for an encrypted connection. With the zero value, the connection is encrypted
+	// only if URL begins with tls://.
 	TLS TLSFiles
 	// Patience is how long a lost connection may stay away before it
 	// counts as broken; 0 is two minutes, less than 0 forever.
 	Patience time.Duration
-	// Await makes Connect wait that long for a server that is not up yet.
+	// Await makes Connect wait for a server that is not up yet, for as long as Patience says.
 	Await bool
 	// Slow says that a chunk may take as long as [ChunkTimeout] on the link: the connection
 	// counts as lost only when nothing has come through it for longer.
 	Slow bool
-	// Notice is called with each change of the connection; nil: nobody is told.
+	// Notice is called with each change of the connection; it may be nil.
 	Notice func(bus.Notice)
 }
 
@@ -56,7 +55,8 @@ type Local interface {
 	nats.InProcessConnProvider
 	// Credentials returns the options with credentials for one connection; none if it needs none.
 	Credentials() ([]nats.Option, error)
-	// Trouble returns the server's last complaints; empty: none.
+	// Trouble returns the last warnings and errors in the server's log, as one line; empty if there are
+	// none.
 	Trouble() string
 }
 
@@ -73,7 +73,7 @@ type Conn struct {
 	life context.Context
 	end  context.CancelCauseFunc
 
-	// answerPatience is a time.Duration: how long the answer to a request may take that the server has.
+	// answerPatience is a time.Duration: how long an answer may take after the server has the request.
 	answerPatience atomic.Int64
 
 	// waiting guards waits and the fields of each wait that change.
@@ -89,18 +89,18 @@ type Conn struct {
 	endOutage func()
 	// moved is when MoveOn last broke the connection.
 	moved time.Time
-	// moves is how often it has since the connection was last useful.
+	// moves is how often MoveOn has broken the connection since the connection was last useful.
 	moves int
 	// wasUseful says that the connection has served its purpose before.
 	wasUseful bool
 	// refusal is why the server first refused the credentials since the connection was last up;
-	// nil: it has not.
+	// nil if it has not refused them.
 	refusal error
 	// renewal ends when the connection has been lost and is back.
 	renewal context.Context
 	renew   context.CancelFunc
-	// floods holds, for each subscription with a backlog of its own, what is called when a message
-	// of it was dropped.
+	// floods holds, for each subscription with a backlog of its own, the function to call when a message
+	// of the subscription was dropped.
 	floods map[*nats.Subscription]func()
 }
 
@@ -201,7 +201,8 @@ func (c *Conn) connect(ctx context.Context, options []nats.Option) (err error) {
 	}
 }
 
-// Address says which server it is, for people: its URL without passwords.
+// Address returns the server's URL without passwords, or words for a server in this process. It is
+// for people.
 func (c *Conn) Address() string {
 	if c.config.Server != nil {
 		return "the embedded server"
@@ -209,14 +210,15 @@ func (c *Conn) Address() string {
 	return names.Redacted(c.config.URL)
 }
 
-// NATS is the connection of the NATS library.
+// NATS returns the connection of the NATS library.
 func (c *Conn) NATS() *nats.Conn { return c.nats }
 
-// Notice tells the user something, by Config.Notice.
+// Notice calls Config.Notice, if there is one, with n.
 func (c *Conn) Notice(n bus.Notice) { c.config.Notice(n) }
 
-// Close ends the connection for good, with the timers that belong to it. Life ends with it, so
-// those who watch the connection learn of it. A second Close does nothing more.
+// Close ends the connection for good, with the timers that belong to it. That is no loss: Life does
+// not end, and neither the functions given to Watch nor Config.Notice are called. A second Close does
+// nothing more.
 func (c *Conn) Close() {
 	c.ending.Stop()
 	c.nats.Close()
@@ -236,11 +238,11 @@ func (c *Conn) onError(_ *nats.Conn, s *nats.Subscription, err error) {
 			c.noteRefusal(err)
 		}
 		// Only a new connection subscribes again once the permission is back.
-		if c.mayReturn(err) {
+		if c.permissionMayReturn(err) {
 			c.renewSoon("the server has taken a permission away")
 			return
 		}
-		// The library goes on after these two refusals, although what was sent is lost.
+		// The library keeps the connection after these two refusals, although what was sent is lost.
 		refused := errors.Is(err, nats.ErrPermissionViolation) || errors.Is(err, nats.ErrMaxPayload)
 		if refused {
 			c.fail(fmt.Errorf("bus: %w", err))
@@ -269,8 +271,8 @@ func (c *Conn) onError(_ *nats.Conn, s *nats.Subscription, err error) {
 	c.fail(fmt.Errorf("bus: subscription %s: %w", s.Subject, err))
 }
 
-// fail ends the connection's life with its cause, to which it adds the complaints of a server in this
-// process.
+// fail ends the connection's life with err as its cause, to which it adds the last warnings and errors
+// in the log of a server in this process. The connection itself stays open.
 func (c *Conn) fail(err error) {
 	if c.config.Server != nil {
 		if trouble := c.config.Server.Trouble(); trouble != "" {
@@ -280,9 +282,9 @@ func (c *Conn) fail(err error) {
 	c.end(err)
 }
 
-// Listen subscribes f to the messages on a subject, with the common pending limits: a drop breaks
-// the connection. Members of one queue group share the messages; empty: there is no group, and f
-// gets all.
+// Listen has f called with the messages on a subject. More than PendingMessages or PendingBytes may
+// not wait for f: NATS drops further messages, which ends the connection's life. With a queue, the
+// members of that group share the messages; if queue is empty, f gets all.
 func (c *Conn) Listen(subject, queue string, f nats.MsgHandler) (*nats.Subscription, error) {
 	s, err := c.nats.QueueSubscribe(subject, queue, f)
 	if err == nil {
@@ -294,7 +296,7 @@ func (c *Conn) Listen(subject, queue string, f nats.MsgHandler) (*nats.Subscript
 	return s, nil
 }
 
-// Relayed reports whether a message is a server's answer that somebody had sent to another's subject:
-// only answers of the server have headers. A device may ask the server for models, and the server does
-// not check on which subject the device wants the answer.
+// Relayed returns true for a message that is an answer of the server to another client's request. A
+// device may ask the server for models, and the server does not check on which subject the device
+// wants the answer. Only answers of the server have headers.
 func Relayed(m *nats.Msg) bool { return len(m.Header) > 0 }

@@ -6,7 +6,7 @@
 //   - A transient failure is tried again for as long as retry.go says; every other
 //     failure is returned at once. Both name the server and what it was asked to do and,
 //     where a limit, a credential or a certificate is the reason, what to do about it.
-//   - What takes long is reported while it lasts ([Config], [Conn.Waiting]).
+//   - A request that takes long is reported while it lasts ([Config], [Conn.Waiting]).
 //   - A connection that is lost comes back by itself, and those who watch it learn
 //     that messages may be missing. One that stays away ends ([Conn.Life]).
 //   - No message is dropped in silence: a drop breaks the connection, or is reported to

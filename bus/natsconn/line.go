@@ -16,7 +16,7 @@ import (
 
 // This file makes a connection a [bus.Line].
 
-// Publish sends a message without waiting.
+// Publish sends a message without waiting; it may be lost with the connection.
 func (c *Conn) Publish(subject string, data []byte) error { return c.nats.Publish(subject, data) }
 
 // Subscribe calls f with the messages on a subject. With a backlog b, messages beyond its bounds are
@@ -30,7 +30,6 @@ func (c *Conn) Subscribe(subject string, b *bus.Backlog, f func(*bus.RawMessage)
 			Relayed: Relayed(m),
 		})
 	})
-	// Without a backlog of its own, a subscription that drops a message breaks the connection.
 	if err != nil || b == nil {
 		return s, err
 	}
@@ -40,9 +39,9 @@ func (c *Conn) Subscribe(subject string, b *bus.Backlog, f func(*bus.RawMessage)
 	return s, s.SetPendingLimits(b.Messages, b.Bytes)
 }
 
-// Ask sends request r until it is answered, r.Retry allows no more attempts, or its time is over.
-// One attempt lasts as long as the request takes on the slowest link, and the time of an answer in
-// addition. An answer that r.Decode refuses counts as a failed attempt.
+// Ask sends request r until it is answered, r.Retry allows no more attempts, or r.Timeout is over. An
+// answer that r.Decode refuses counts as a failed attempt. One attempt may take RequestTimeout and,
+// in addition, the time that the request needs on the slowest link.
 func (c *Conn) Ask(ctx context.Context, r *bus.Request) error {
 	attempt := RequestTimeout + time.Duration(len(r.Data))*time.Second/slowestLink
 	retry := Retry{Timeout: r.Timeout, Attempt: attempt, Transient: r.Retry}
@@ -57,26 +56,27 @@ func (c *Conn) Ask(ctx context.Context, r *bus.Request) error {
 
 // These are the times after which answers count as lost on their way.
 const (
-	// firstLook is how long a request may be without an answer before the server is asked whether it has it.
+	// firstLook is how long a request may be without an answer before a ping finds out whether the server has
+	// read the request.
 	firstLook = 2 * time.Second
-	// answerPatience is how long the answer may then take at first. It grows to twice the longest time that an
-	// answer took on this connection, such as behind a site's slow link.
+	// answerPatience is how long, after that ping, the answer may take on a new connection. On each connection the
+	// time grows to twice the longest that an answer took, such as behind a site's slow link.
 	answerPatience = 4 * time.Second
 )
 
-// errUnheard is the failure of a request that the server has, and of which no answer arrives.
+// errUnheard is the failure of a request that the server has read, but to which no answer arrives.
 const errUnheard = TransientError("no answer, although the server has the request")
 
-// ask sends a request once and waits for its answer, until ctx ends. A server may drop what a connection listens
-// to, and not say so: a hub whose accounts are reloaded withdraws the interest of its leaf nodes, and a
-// permission that was taken away and given back leaves a subscription dead. So a connection on which the server has
-// the request, and no answer comes, is made anew, which announces its subscriptions again.
+// ask sends a request once and waits for its answer, until ctx ends. A server may drop subscriptions without a word,
+// and with them the answers: a hub whose accounts are reloaded withdraws the interest of its leaf nodes, and a
+// permission that was taken away and given back leaves a subscription dead. So if the server has read the request and
+// no answer comes in time, the connection is made anew, which announces its subscriptions again.
 func (c *Conn) ask(ctx context.Context, r *bus.Request) (*nats.Msg, error) {
 	started := time.Now()
 	asking, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	look := time.AfterFunc(firstLook, func() {
-		// The answer to a ping comes after the server has read all that was sent before, however slow the link is.
+		// The server answers a ping only when it has read all that was sent before, however slow the link is.
 		if c.nats.FlushWithContext(asking) != nil {
 			return
 		}
@@ -92,7 +92,7 @@ func (c *Conn) ask(ctx context.Context, r *bus.Request) (*nats.Msg, error) {
 		c.noteAnswer(time.Since(started))
 		return m, nil
 	}
-	// The server knows at once that nobody listens on the subject.
+	// The server answers at once that the subject has no subscription.
 	if errors.Is(err, nats.ErrNoResponders) {
 		return nil, fmt.Errorf("%w: %w", bus.ErrNoListener, err)
 	}
@@ -143,12 +143,12 @@ func (c *Conn) Life() context.Context { return c.life }
 // Err is why the connection is lost for good; nil before that.
 func (c *Conn) Err() error { return context.Cause(c.life) }
 
-// MaxDamaged is how often one message may arrive damaged before the sender gives up: the memory of a
-// machine may flip the same bit each time.
+// MaxDamaged is how often one message may arrive damaged before its transfer fails for good: the memory
+// of a machine may flip the same bit each time.
 const MaxDamaged = 5
 
-// AwaitModel fetches the model with this digest of a run, as [Conn.FetchModel] does. A model that
-// does not exist yet is asked for again for at most timeout, because its task may arrive before it.
+// AwaitModel fetches the model with this digest of a run, as [Conn.FetchModel] does. If the model does
+// not exist yet, it tries again for at most timeout, because a task may arrive before its model.
 func (c *Conn) AwaitModel(
 	ctx context.Context,
 	run string,
@@ -165,7 +165,7 @@ func (c *Conn) AwaitModel(
 }
 
 // FetchModel gets a run's model from the server and checks its digest. A model that arrives damaged
-// is fetched again, at most MaxDamaged times in all. If it still is damaged, so is the stored copy:
+// is fetched again, at most MaxDamaged times in all. After that the stored copy counts as damaged:
 // the error wraps [bus.ErrNoModel], so that the coordinator publishes the model once more.
 func (c *Conn) FetchModel(ctx context.Context, run string, d bus.Digest) (params []float32, err error) {
 	for range MaxDamaged {
@@ -187,8 +187,8 @@ func (damagedModel) Is(target error) bool {
 }
 
 // fetchModel gets all chunks of the model with digest d once, joins them and checks the digest. The
-// first chunk says how many there are; all others must agree. What does not fit is an error that
-// means both damaged and missing.
+// first chunk says how many there are; all others must agree. If a chunk or the digest does not fit,
+// the error is a damagedModel.
 func (c *Conn) fetchModel(ctx context.Context, run string, d bus.Digest) ([]float32, error) {
 	var params []float32
 	chunks := 1
@@ -197,7 +197,7 @@ func (c *Conn) fetchModel(ctx context.Context, run string, d bus.Digest) ([]floa
 		if err != nil {
 			return nil, fmt.Errorf("bus: chunk %d of model %s: %w", i, d, err)
 		}
-		// The memory for the parameters is bounded by what the first chunk makes likely.
+		// The chunks are about as large as the first, so a false count of parameters takes no more memory.
 		if i == 0 {
 			chunks = int(w.Chunks)
 			params = make([]float32, 0, min(int(w.Params), len(w.Values)/4*chunks))
@@ -213,10 +213,12 @@ func (c *Conn) fetchModel(ctx context.Context, run string, d bus.Digest) ([]floa
 	return params, nil
 }
 
-// fetchChunk gets chunk i of a model by a direct get: the last message on the chunk's subject. It needs
-// only the right to publish this one request. It outlives a connection that is lost and comes back.
+// fetchChunk gets chunk i of a model by a direct get, a request for the last message on the chunk's
+// subject, for which a device needs no right but to publish it. It tries again, for at most
+// reconnectFor, also while the connection is lost. The error is [bus.ErrNoModel] if the run has no
+// stream of models or the stream no such chunk.
 func (c *Conn) fetchChunk(ctx context.Context, run string, d bus.Digest, i int) (chunk *bus.ModelChunk, err error) {
-	// That nobody responds is an answer, not a failure: the stream does not exist, so there are no models.
+	// The server finds no responder if the stream does not exist; then there are no models, and no repetition helps.
 	transient := func(err error) bool { return !errors.Is(err, nats.ErrNoResponders) && c.Transient(err) }
 	// A cluster may lose a request, so one attempt is short and the request is soon repeated.
 	attempt := RequestTimeout

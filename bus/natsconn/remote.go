@@ -21,16 +21,20 @@ import (
 	"fedpace/internal/names"
 )
 
-// A connection on which pingsMissed pings stay unanswered counts as lost.
+// These say when a connection counts as lost.
 const (
-	pingEvery   = 4 * time.Second
+	// pingEvery is the time between two pings.
+	pingEvery = 4 * time.Second
+	// pingsMissed is how many pings may stay unanswered.
 	pingsMissed = 2
-	// pingsMissedSlow is for a slow link, which one chunk may block for as long as ChunkTimeout.
+	// pingsMissedSlow takes the place of pingsMissed on a slow link, which one chunk may block for as long as
+	// ChunkTimeout.
 	pingsMissedSlow = int(ChunkTimeout/pingEvery) + 1
 )
 
 // remote returns the options of a connection over TCP: how its loss is noticed, how it comes back,
-// encryption and credentials. It fails on files of credentials or certificates that cannot be used.
+// encryption and credentials. It starts the timer that warns of credentials which expire. It fails
+// on files of credentials or certificates that cannot be used.
 func (c *Conn) remote() ([]nats.Option, error) {
 	config := &c.config
 	missed := pingsMissed
@@ -42,7 +46,6 @@ func (c *Conn) remote() ([]nats.Option, error) {
 		return nil, fmt.Errorf("bus: %w", err)
 	}
 	options := []nats.Option{
-		// A connection through which nothing comes counts as lost.
 		nats.PingInterval(pingEvery),
 		nats.MaxPingsOutstanding(missed),
 		// The number of attempts has no limit, because the timer in onDisconnect ends them.
@@ -67,7 +70,7 @@ func (c *Conn) remote() ([]nats.Option, error) {
 	if encrypted != nil {
 		options = append(options, nats.Secure(encrypted))
 	}
-	// The server lets everybody in, or will refuse the connection.
+	// Without credentials, the server either lets everyone in or will refuse the connection.
 	if config.Creds == "" {
 		return options, nil
 	}
@@ -84,8 +87,8 @@ func (c *Conn) remote() ([]nats.Option, error) {
 	return options, nil
 }
 
-// warn gives notice when the credentials of holder h expire, at the time auth.Soon before that, or
-// at once if that has passed. Credentials without an end need no notice.
+// warn starts the timer that gives notice of the expiry of holder h's credentials: auth.Soon before
+// the expiry, or at once if that time has passed. Credentials without an end need no notice.
 func (c *Conn) warn(h *auth.Holder) {
 	if h.Expires.IsZero() {
 		return
@@ -99,14 +102,13 @@ func (c *Conn) warn(h *auth.Holder) {
 	})
 }
 
-// Holder is whom the credentials belong to, as they themselves say; the zero value where no file is
-// given. It fails on credentials that cannot be read or have expired.
+// Holder reads the file of credentials and returns their holder, as they state it; the zero value if
+// Creds is empty. It fails on credentials that cannot be read or have expired.
 func (c *Config) Holder() (h auth.Holder, err error) {
 	if c.Creds == "" {
 		return h, nil
 	}
 	creds, err := os.ReadFile(c.Creds)
-	// The credentials cannot be read at all.
 	if err != nil {
 		return h, fmt.Errorf("bus: credentials: %w", err)
 	}
@@ -122,9 +124,9 @@ func (c *Config) Holder() (h auth.Holder, err error) {
 	return h, nil
 }
 
-// Device returns the holder of the credentials that device id connects with. Those of a host or of
-// another device are an error. Without a file of credentials the holder is the zero value, which is
-// no error.
+// Device returns the holder of the credentials with which device id connects. Credentials of a host
+// or of another device are an error. Without a file of credentials the holder is the zero value,
+// which is no error.
 func (c *Config) Device(id string) (auth.Holder, error) {
 	h, err := c.Holder()
 	if err != nil {
@@ -143,8 +145,8 @@ func (c *Config) Device(id string) (auth.Holder, error) {
 	return h, err
 }
 
-// onDisconnect handles a connection that was lost: NATS connects again by itself, and a timer ends the
-// connection if that takes longer than the patience.
+// onDisconnect handles a connection that was lost because of err, which may be nil. NATS connects again by
+// itself, and a timer ends the connection if that takes longer than Config.Patience.
 func (c *Conn) onDisconnect(n *nats.Conn, err error) {
 	// The connection was closed for good, which onClosed handles.
 	if n.IsClosed() {
@@ -160,11 +162,11 @@ func (c *Conn) onDisconnect(n *nats.Conn, err error) {
 	c.endOutage()
 	w := c.waitFor("take the connection again", c.config.Patience, err)
 	c.endOutage = w.end
-	// The connection may stay away forever.
+	// A Patience of 0 means forever here.
 	if c.config.Patience == 0 {
 		return
 	}
-	// The library itself tries again without a limit.
+	// The library tries again without a limit, so this timer sets one.
 	giveUp := time.AfterFunc(c.config.Patience, func() {
 		if n.IsConnected() {
 			return
@@ -182,16 +184,18 @@ func (c *Conn) onDisconnect(n *nats.Conn, err error) {
 	}
 }
 
-// A connection is not made anew again within moveEvery, twice that time after the second move, and so on up to
-// maxMoveEvery, until it has been useful: whoever does not answer may be gone, and thousands of devices may wait.
+// These bound how often MoveOn makes the connection anew. If the coordinator is gone, thousands of devices would
+// otherwise connect again and again.
 const (
-	moveEvery    = 10 * time.Second
+	// moveEvery is the pause after the first move. It doubles with each further one until the connection is useful.
+	moveEvery = 10 * time.Second
+	// maxMoveEvery is the longest pause.
 	maxMoveEvery = 10 * time.Minute
 )
 
-// MoveOn breaks a connection that stands and is of no use, so that it is made anew, to another server of the
-// cluster if there is one. reason says why, for people. A call soon after another does nothing, as does one while the
-// connection is lost or within this process. It returns false if it is too soon.
+// MoveOn breaks a connection that is up but of no use, so that the library makes it anew, to another server of the
+// cluster if there is one. reason says why, for people. It returns false, and does nothing, if it is too soon after
+// another call. It returns true without a change if the connection is lost anyway, or is to a server in this process.
 func (c *Conn) MoveOn(reason string) bool {
 	if c.config.Server != nil || !c.nats.IsConnected() {
 		return true
@@ -203,13 +207,13 @@ func (c *Conn) MoveOn(reason string) bool {
 		State: bus.ServerLost,
 		Text:  fmt.Sprintf("The connection to %s is made anew: %s.", c.nats.ConnectedUrlRedacted(), reason),
 	})
-	// It fails only on a connection that is closed.
+	// ForceReconnect fails only on a connection that is closed.
 	_ = c.nats.ForceReconnect()
 	return true
 }
 
-// mayMove reports whether enough time has passed since the last move, and if so counts another. The
-// pause is moveEvery at first and doubles with each move, up to maxMoveEvery.
+// mayMove returns true if enough time has passed since the last move, and then counts another move.
+// The pause is moveEvery at first and doubles with each move, up to maxMoveEvery.
 func (c *Conn) mayMove() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -222,7 +226,7 @@ func (c *Conn) mayMove() bool {
 	return true
 }
 
-// Useful notes that the connection serves its purpose, so the next move need not wait for longer than moveEvery.
+// Useful notes that the connection serves its purpose: the pauses between moves begin again with moveEvery.
 func (c *Conn) Useful() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -230,10 +234,11 @@ func (c *Conn) Useful() {
 	c.wasUseful = true
 }
 
-// mayReturn reports whether an error says that the server has ended a subscription, for want of a permission that the
-// connection had: somebody may give it back. The server says so once, and does not begin the subscription again; only
-// a new connection does. Those who wait for their server for ever wait for a permission, too.
-func (c *Conn) mayReturn(err error) bool {
+// permissionMayReturn returns true if the server has ended a subscription because the connection has lost its
+// permission, and it is worth while to wait until an administrator gives that back: the connection was useful before,
+// and waits for its server without a limit, too. The server reports the end once, and does not begin the subscription
+// again; only a new connection does.
+func (c *Conn) permissionMayReturn(err error) bool {
 	const ofSubscription = "permissions violation for subscription"
 	isSubscription := errors.Is(err, nats.ErrPermissionViolation) &&
 		strings.Contains(strings.ToLower(err.Error()), ofSubscription)
@@ -243,15 +248,16 @@ func (c *Conn) mayReturn(err error) bool {
 	return isSubscription && waitsForever && c.wasUseful
 }
 
-// renewSoon makes the connection anew, now or as soon as MoveOn may.
+// renewSoon makes the connection anew, now or as soon as MoveOn allows it. reason says why, for people.
 func (c *Conn) renewSoon(reason string) {
 	if !c.MoveOn(reason) {
 		time.AfterFunc(moveEvery, func() { c.renewSoon(reason) })
 	}
 }
 
-// onReconnect handles a connection that is back: requests that were under way are repeated (their
-// attempts end with renewal), and the watchers learn that messages may have been lost.
+// onReconnect handles a connection that is back. It ends renewal, and with it the attempts of requests
+// that were under way, which are then repeated. It calls the watchers, since messages may have been
+// lost.
 func (c *Conn) onReconnect(n *nats.Conn) {
 	c.mu.Lock()
 	c.refusal = nil
@@ -271,10 +277,10 @@ func (c *Conn) onReconnect(n *nats.Conn) {
 	}
 }
 
-// onClosed handles the end of the connection, after which NATS does not connect again. That the server
-// refuses the credentials is said as such: it is the reason for the end.
+// onClosed handles the end of the connection, after which NATS does not connect again. The connection
+// fails with the reason that helps the user most: expired credentials, then a refusal by the server,
+// then the last error of the library.
 func (c *Conn) onClosed(n *nats.Conn) {
-	// Expired credentials explain the failure better than the server's error does.
 	if _, expired := c.config.Holder(); expired != nil {
 		c.fail(expired)
 		return
@@ -291,7 +297,8 @@ func (c *Conn) onClosed(n *nats.Conn) {
 	c.fail(fmt.Errorf("bus: connection closed: %w (%s)", c.explain(err), c.Address()))
 }
 
-// refusesCredentials reports whether an error is the server's refusal of the credentials of a connection.
+// refusesCredentials reports whether an error means that the server does not, or no longer, accept the credentials
+// of a connection, or their absence.
 func refusesCredentials(err error) bool {
 	return Refused(err) ||
 		errors.Is(err, nats.ErrAuthRevoked) ||
@@ -299,8 +306,9 @@ func refusesCredentials(err error) bool {
 		errors.Is(err, nats.ErrAccountAuthExpired)
 }
 
-// noteRefusal notes why the server refuses the credentials. The first reason stays: when NATS connects
-// again, a server no longer says that credentials were revoked, only that it does not accept them.
+// noteRefusal notes why the server refuses the credentials. Only the first reason counts: when NATS
+// connects again, a server no longer reports that credentials were revoked, only that it does not
+// accept them.
 func (c *Conn) noteRefusal(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -309,8 +317,8 @@ func (c *Conn) noteRefusal(err error) {
 	}
 }
 
-// explain adds to an error of connecting, in front, what may be wrong and what to do about it.
-// Other errors are returned as they are. The first cause that applies is taken.
+// explain puts in front of an error of the connection what may be wrong and what to do about it, by
+// the first cause in the list that applies. Other errors are returned as they are.
 func (c *Conn) explain(err error) error {
 	for _, x := range []struct {
 		applies bool
@@ -346,8 +354,8 @@ func (c *Conn) explain(err error) error {
 func Refused(err error) bool { return errors.Is(err, nats.ErrAuthorization) }
 
 // unreachable reports whether err means that no server could be reached, which may change by
-// itself: none listens, the network fails, or a name cannot be looked up. A server that refuses the
-// connection is none of these.
+// itself: none listens, the network fails, or a name cannot be looked up. It returns false for the
+// error of a server that answers and refuses the connection.
 func unreachable(err error) bool {
 	for _, reason := range []error{
 		nats.ErrNoServers,
@@ -392,7 +400,7 @@ func (f TLSFiles) config() (*tls.Config, error) {
 		}
 	}
 	switch {
-	// This end proves nothing about itself.
+	// Without a certificate this end does not identify itself.
 	case f.Cert == "" && f.Key == "":
 		return c, nil
 	case f.Cert == "" || f.Key == "":
@@ -406,8 +414,9 @@ func (f TLSFiles) config() (*tls.Config, error) {
 	return c, nil
 }
 
-// Server is the TLS configuration of a server that listens: with its own certificate and, where a CA is
-// given, only for clients with a certificate that the CA signed. It refuses a certificate that expired.
+// Server returns the TLS configuration of a server that listens: with its own certificate and, where a
+// CA is given, only for clients with a certificate that the CA signed. It returns nil if no file is
+// given, and an error if the certificate is missing or has expired.
 func (f TLSFiles) Server() (*tls.Config, error) {
 	c, err := f.config()
 	if c == nil || err != nil {

@@ -35,15 +35,17 @@ import (
 // reported at once; it is transient, because somebody may give it more, or another run
 // may end.
 
-// Pauses between attempts double from the first to the last.
+// These are the pauses between attempts, each twice as long as the one before.
 const (
+	// firstPause is the pause after the first attempt.
 	firstPause = 50 * time.Millisecond
-	lastPause  = time.Second
-	// lastReconnect is the longest pause between two attempts to reconnect.
+	// lastPause is the longest pause between two attempts of a request.
+	lastPause = time.Second
+	// lastReconnect is the longest pause between two attempts to connect.
 	lastReconnect = 5 * time.Second
 )
 
-// slowestLink is the bandwidth, in bytes a second, below which chunks do not come through in time:
+// slowestLink is the lowest bandwidth of a link, in bytes a second, with which chunks arrive in time:
 // 100 kbit/s.
 const slowestLink = 12_500
 
@@ -60,28 +62,32 @@ const (
 
 // Retry says how something is tried again whose failure may be transient.
 type Retry struct {
-	// Timeout bounds all attempts together; 0: they go on until the context ends.
+	// Timeout bounds all attempts together; with 0 they continue until the context ends.
 	Timeout time.Duration
-	// Attempt bounds one attempt, which the loss of the connection ends, too; 0: f bounds itself.
+	// Attempt bounds one attempt, which also ends when a lost connection is back; with 0 the function
+	// that is tried bounds itself.
 	Attempt time.Duration
-	// Transient reports whether a failure may be transient; nil: Conn.Transient decides.
+	// Transient returns true for a failure after which another attempt is worth while; if it is nil,
+	// Conn.Transient decides.
 	Transient func(error) bool
 
-	// action is what the server is asked to do, for errors and notices; empty: nothing is reported.
+	// action is what the server is asked to do, for errors and notices, as in "make stream x". If it is
+	// empty, no notice is given, and errors are returned without it.
 	action string
 }
 
-// Do has the server do something and tries again for as long as a lost connection may stay away. action
-// names it in a few words, as in "make stream x": the error, and the notice of a long wait, say it with
-// the server's name. attempt bounds one attempt; 0 means that f bounds itself.
+// Do calls f, which asks the server for something, until it succeeds or fails for good, for as long as
+// a lost connection may stay away. action says in a few words what the server is asked to do, as in
+// "make stream x", for the error and for the notice of a long wait. attempt bounds one attempt; 0
+// means that f bounds itself.
 func (c *Conn) Do(ctx context.Context, action string, attempt time.Duration, f func(context.Context) error) error {
 	return c.Retry(ctx, Retry{action: action, Timeout: c.config.Patience, Attempt: attempt}, f)
 }
 
-// Retry calls f until it succeeds, fails for good, or the time is over. It returns nil, the last
-// failure, or the cause of ctx if that has ended. An attempt that was cut short is not an
-// interruption of the caller: what Retry returns wraps [context.Canceled] only if ctx was
-// cancelled.
+// Retry calls f until it succeeds, fails for good, or r.Timeout is over. It returns nil, the last
+// failure, the cause of ctx if that has ended, or the reason why the connection was lost for good.
+// The error does not wrap the context errors of single attempts, so that they are not taken for the
+// end of ctx.
 func (c *Conn) Retry(ctx context.Context, r Retry, f func(context.Context) error) error {
 	bounded := ctx
 	cancel := context.CancelFunc(func() {})
@@ -101,7 +107,7 @@ func (c *Conn) Retry(ctx context.Context, r Retry, f func(context.Context) error
 		if err == nil {
 			return nil
 		}
-		// The caller's own end counts for more than the failure of an attempt.
+		// If the caller has given up, the failure of the attempt says nothing.
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -110,13 +116,13 @@ func (c *Conn) Retry(ctx context.Context, r Retry, f func(context.Context) error
 		err = withoutContext(err)
 		cutShort := bounded.Err() != nil && errors.Is(err, errSilent)
 		if cutShort && last != nil {
-			// The last attempt had no time for an answer, so its own error says nothing.
+			// The last attempt had too little time for an answer, so the failure before it says more.
 			err = last
 		}
 		last = err
 		connectionEnded := c.life.Err() != nil
-		// A connection that is lost for good makes a transient failure final, and its own reason
-		// says more.
+		// If the connection is lost for good, no attempt can succeed any more, and the reason for
+		// that says more than the failure.
 		if connectionEnded && (mayRecover || errors.Is(err, nats.ErrConnectionClosed)) {
 			return c.Err()
 		}
@@ -139,9 +145,8 @@ func (c *Conn) Retry(ctx context.Context, r Retry, f func(context.Context) error
 	}
 }
 
-// attempt calls f once and returns its error. Unless patience is 0, f gets a context that ends
-// after that time, or when a connection that was lost is back, since an earlier request may then
-// never be answered.
+// attempt calls f once and returns its error. Unless patience is 0, f gets the context of
+// [Conn.Attempt].
 func (c *Conn) attempt(ctx context.Context, patience time.Duration, f func(context.Context) error) error {
 	if patience == 0 {
 		return f(ctx)
@@ -151,8 +156,8 @@ func (c *Conn) attempt(ctx context.Context, patience time.Duration, f func(conte
 	return f(attempt)
 }
 
-// describe adds to an error what to do about it, and, where the action has a name, what failed and on
-// which server.
+// describe adds to an error what to do about it and, unless action is empty, what failed and on which
+// server.
 func (r *Retry) describe(c *Conn, err error) error {
 	err = WithHint(err)
 	if r.action == "" {
@@ -162,8 +167,8 @@ func (r *Retry) describe(c *Conn, err error) error {
 }
 
 // Attempt returns a context for one request. It ends after the time patience, and when a lost
-// connection is back: what was asked before may never be answered. The caller must call the
-// function that is returned.
+// connection is back: a request that was sent before may never be answered. The caller must call
+// the returned function.
 func (c *Conn) Attempt(ctx context.Context, patience time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	// Each reconnection replaces renewal, so it is read under the lock.
@@ -184,21 +189,23 @@ func pause(attempt int, last time.Duration) time.Duration {
 	return length/2 + rand.N(length/2)
 }
 
-// TransientError is an error of the caller's own after which Retry tries again.
+// TransientError is an error, with this text, that any function given to Retry may return so that
+// Retry tries again.
 type TransientError string
 
 // Error returns the text.
 func (p TransientError) Error() string { return string(p) }
 
-// The two ways in which an attempt ends without an answer.
+// These are the two ways in which an attempt ends without an answer.
 const (
-	errCut    = TransientError("the connection broke before the answer")
+	// errCut stands for [context.Canceled]: the connection was lost.
+	errCut = TransientError("the connection broke before the answer")
+	// errSilent stands for [context.DeadlineExceeded]: the time of the attempt is over.
 	errSilent = TransientError("no answer")
 )
 
-// withoutContext replaces err if it is that of an attempt's context, cancelled or past its
-// deadline, so that nobody takes it for the end of the caller's context. Other errors are returned
-// as they are.
+// withoutContext replaces err by errCut or errSilent if it is the error of an attempt's context, so
+// that it is not taken for the end of the caller's context. Other errors are returned as they are.
 func withoutContext(err error) error {
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -217,14 +224,14 @@ var transientErrors = []error{
 	context.DeadlineExceeded, context.Canceled, nats.ErrTimeout, nats.ErrNoResponders, nats.ErrDisconnected, nats.ErrConnectionReconnecting,
 	jetstream.ErrNoStreamResponse, jetstream.ErrAsyncPublishTimeout, jetstream.ErrStreamNotFound, jetstream.ErrConsumerNotFound,
 	nats.ErrReconnectBufExceeded, nats.ErrStaleConnection, jetstream.ErrTooManyStalledMsgs,
-	// A connection broke a moment ago, and NATS does not know it yet. A net.OpError means the same.
+	// The connection broke a moment ago, and NATS does not know it yet. A net.OpError means the same.
 	io.EOF,
 }
 
 // Transient reports whether err, the failure of an attempt, is one that the server or the
 // connection may recover from, so that another attempt is worth while.
 func (c *Conn) Transient(err error) bool {
-	// NATS also ends requests with this error when it makes the connection again.
+	// NATS also ends requests with ErrConnectionClosed when it makes the connection again.
 	reconnecting := errors.Is(err, nats.ErrConnectionClosed) && !c.nats.IsClosed()
 	isListed := slices.ContainsFunc(transientErrors, func(listed error) bool { return errors.Is(err, listed) })
 	if reconnecting || isListed {
@@ -248,12 +255,14 @@ func (c *Conn) Transient(err error) bool {
 	case noSuitablePeers:
 		return true
 	}
-	// A cluster that has just started, is between two leaders, or has too few servers for the moment.
+	// This is the code of a cluster that has just started, is between two leaders, or has too few servers for the
+	// moment.
 	return api.Code == 503
 }
 
-// WithHint adds to an error what a user can do about it, where a limit of the server is the reason,
-// or somebody who answers in the server's place. Other errors are returned as they are.
+// WithHint adds to an error what a user can do about it, if the reason is a limit of the server, a
+// cluster without a leader, or a client that answers in the server's place. Other errors are
+// returned as they are.
 func WithHint(err error) error {
 	// JetStream itself always answers with valid JSON.
 	if errors.As(err, new(*json.SyntaxError)) || errors.As(err, new(*json.UnmarshalTypeError)) {
@@ -277,8 +286,8 @@ const notAvailable jetstream.ErrorCode = 10008
 // NoMemory reports whether an error is that JetStream has no memory left.
 func NoMemory(err error) bool { return limitHint(err) == memoryHint }
 
-// limitHint returns what to do where the server refuses something because it has reached a limit of
-// its own. It is empty for every other error.
+// limitHint returns what to do if err means that a limit of the server was reached. It is empty for
+// every other error.
 func limitHint(err error) string {
 	var api *jetstream.APIError
 	switch {
@@ -294,8 +303,8 @@ func limitHint(err error) string {
 	return limits[api.ErrorCode]
 }
 
-// storeFailed is the error code of a message that could not be stored. Its description says why; the
-// word "maximum" in it means a limit.
+// storeFailed is JetStream's error code for a message that could not be stored. The word "maximum" in
+// the description of such an error means that a limit is the reason.
 const storeFailed = 10077
 
 // limits maps the error codes of JetStream for limits of the server to what to do about them.

@@ -11,28 +11,29 @@ import (
 	"fedpace/bus"
 )
 
-// wait is a request to the server that may take long, and of which the user then learns. The
-// connection's mutex waiting guards reason and over. A nil wait observes nothing.
+// wait observes a request to the server that may take long, of which the user then gets notice. The
+// connection's mutex waiting guards reason and over. The methods of a nil wait do nothing.
 type wait struct {
 	// conn is the connection that the request uses.
 	conn *Conn
 	// action is what the server is asked to do.
 	action string
-	// limit is how long the wait may last; 0: forever.
+	// limit is how long the wait may last; 0 if it may last forever.
 	limit time.Duration
 	// since is when the wait began.
 	since time.Time
 	// timer reports the wait to the user.
 	timer *time.Timer
 
-	// reason is why the last attempt failed; nil: nobody has answered yet.
+	// reason is why the last attempt failed; nil before the first failure.
 	reason error
 	// over says that end was called.
 	over bool
 }
 
-// waitFor observes a request until end is called: after reportAfter the user learns of it. It returns nil,
-// on which all methods do nothing, for a request without an action.
+// waitFor begins to observe a request until end is called: after reportAfter it gives notice of the wait.
+// limit is how long the request may take, 0 for any time, and reason why an earlier attempt failed, nil if
+// there was none. A request whose action is empty is not observed: the result is nil.
 func (c *Conn) waitFor(action string, limit time.Duration, reason error) *wait {
 	if action == "" {
 		return nil
@@ -48,25 +49,25 @@ func (c *Conn) waitFor(action string, limit time.Duration, reason error) *wait {
 	return w
 }
 
-// failed notes why an attempt failed that is followed by another. The first time that a limit of
-// the server is the reason, the wait is reported at once.
+// failed notes why an attempt failed, if another attempt follows. If a limit of the server is the
+// reason, and was not for the attempt before, the wait is reported at once: more waiting alone will
+// not help.
 func (w *wait) failed(reason error) {
 	if w == nil {
 		return
 	}
 	w.conn.waiting.Lock()
-	first := limitHint(reason) != "" && limitHint(w.reason) == ""
+	limitReached := limitHint(reason) != "" && limitHint(w.reason) == ""
 	w.reason = reason
 	w.conn.waiting.Unlock()
-	// More waiting alone will not help, so the user learns of it before reportAfter.
-	if first {
+	if limitReached {
 		w.timer.Stop()
 		w.report()
 	}
 }
 
-// report tells the user what is waited for, why, and for how long at most. It does nothing after
-// the end of the wait.
+// report gives notice of what is waited for, why, and for how long at most; from now on Waiting
+// counts the wait. It does nothing after the end of the wait.
 func (w *wait) report() {
 	c := w.conn
 	c.waiting.Lock()
@@ -101,7 +102,7 @@ func (w *wait) report() {
 	})
 }
 
-// end ends the wait, whether or not the request succeeded: it is no longer reported, and
+// end ends the wait, whether or not the request succeeded: no notice of it is given any more, and
 // Conn.Waiting no longer counts it. A second call does nothing more.
 func (w *wait) end() {
 	if w == nil {
@@ -114,12 +115,12 @@ func (w *wait) end() {
 	delete(w.conn.waits, w)
 }
 
-// disabledHint is what may be wrong where a server is connected and JetStream does not answer.
+// disabledHint is what may be wrong if the connection is up and JetStream does not answer.
 const disabledHint = "the connection stands; if nobody has stopped the server, look whether its disk is full: then " +
 	"it switches JetStream off until there is room and it is started again"
 
-// Waiting returns what the server has been asked to do for longest without success, and since when.
-// Only waits that were reported count; action is empty if there are none.
+// Waiting returns the action of the request that has been without success for longest, in words for
+// people, and since when. Only waits that were reported count; action is empty if there are none.
 func (c *Conn) Waiting() (action string, since time.Time) {
 	c.waiting.Lock()
 	defer c.waiting.Unlock()

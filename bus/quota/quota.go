@@ -26,5 +26,5 @@ func Default() Device {
 	}
 }
 
-// Pending is PendingMB in bytes.
+// Pending returns PendingMB in bytes.
 func (d *Device) Pending() int64 { return int64(d.PendingMB * 1e6) }

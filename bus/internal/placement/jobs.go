@@ -10,14 +10,16 @@ import (
 	"fedpace/bus"
 )
 
+// A job is queued a second time, while a worker is idle, in three cases: it takes much longer than
+// others; another host has finished a job that its host had; or no host has taken it for a while.
 const (
-	// A job is queued a second time, while a worker is idle, in three cases: it takes
-	// straggling times as long as others and tolerance longer; its host was that slow
-	// with another job; or no host has taken it for the time untaken, which happens when
-	// it was delivered to a host that has stopped.
+	// straggling is how many times as long as others a job takes that is queued a second time. It must
+	// also take longer than that by tolerance.
 	straggling = 2
 	tolerance  = 10 * time.Millisecond
-	untaken    = 250 * time.Millisecond
+	// untaken is how long a job may be in the queue before it is queued a second time. It may have been
+	// delivered to a host that has stopped.
+	untaken = 250 * time.Millisecond
 
 	// endedLength is how many finished jobs are remembered of a host.
 	endedLength = 64
@@ -61,7 +63,7 @@ type openJob struct {
 	copies int
 	// queued is when the job was last put into the queue.
 	queued time.Time
-	// taken is when a host last took the job; the zero time: not since it was last queued.
+	// taken is when a host last took the job, the zero time if none has since it was last queued.
 	taken time.Time
 }
 
@@ -89,8 +91,8 @@ func NewJobs(now func() time.Time) *Jobs {
 	}
 }
 
-// units is the amount of work of a job: local steps of minibatches of the run's size, and samples to be
-// evaluated.
+// units returns the amount of work of a job: the number of local steps on minibatches of the run's size,
+// or the number of samples to be evaluated.
 func units(job *bus.Job) (n float64) {
 	for _, c := range job.Clients {
 		steps := float64(c.LocalSteps)
@@ -223,7 +225,7 @@ func (j *Jobs) Leave(host string) {
 	j.wakeUp()
 }
 
-// holders reports whether a present host holds a job, and whether one of those is not slow.
+// holders reports whether a present host holds a job (held), and whether one that does is not slow (well).
 func (j *Jobs) holders(job uint64) (held, well bool) {
 	for _, h := range j.hosts {
 		if _, holding := h.jobs[job]; holding {
@@ -234,7 +236,7 @@ func (j *Jobs) holders(job uint64) (held, well bool) {
 	return held, well
 }
 
-// idle is the number of workers without a job.
+// idle returns the number of workers without a job, over all hosts.
 func (j *Jobs) idle() (n int) {
 	for _, h := range j.hosts {
 		n += max(0, h.workers-len(h.jobs))
@@ -281,8 +283,8 @@ func (j *Jobs) Due() (lost, slow, done []uint64) {
 	return lost, slow, done
 }
 
-// expected is how long a job may take before it counts as slow: straggling times what the median pace of
-// the last jobs of its kind makes of its work. With too few of them every job may take forever.
+// expected returns how long a job may take before it counts as slow: straggling times its work at the
+// median pace of the last jobs of its kind, and tolerance. With too few such jobs no job counts as slow.
 func (j *Jobs) expected(o *openJob) time.Duration {
 	const forever = 1 << 62
 	paces := j.paces[o.kind]

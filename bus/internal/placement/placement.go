@@ -14,25 +14,27 @@ const (
 	firstRest = 250 * time.Millisecond
 	// maxDoublings is how often that time is doubled at most.
 	maxDoublings = 8
-	// slowest: a host rests if it takes at least this many times as long as the quickest host, and
-	// exceeds it by at least tolerated.
+	// slowest is how many times as long as the quickest host another host may take. One that takes
+	// longer, and by more than tolerated, rests.
 	slowest = 4
 	// tolerated is the excess over the quickest host for which no host has to rest.
 	tolerated = time.Millisecond
-	// wellEnough: a host without a rest for this many of its last rests begins with firstRest
-	// again.
+	// wellEnough is how many times the length of its last rest a host must have been without one for
+	// its next rest to be firstRest again.
 	wellEnough = 10
 )
 
-// Target is the host that a task goes to, by the verb of its subject, and a token that the plan
-// repeats. The zero value of Host is any host.
+// Target is the host for a task.
 type Target struct {
-	Host  string
-	Verb  string
+	// Host is the name of the host, empty for any host.
+	Host string
+	// Verb is the verb of the task's subject, by which the host gets it.
+	Verb string
+	// Token is the number that the plan repeats.
 	Token uint64
 }
 
-// Table is the hosts of a run and who of them gets the next task. Its methods may be called
+// Table is the hosts of a run, and decides which of them gets the next task. Its methods may be called
 // concurrently.
 type Table struct {
 	verb func(host string) string
@@ -73,8 +75,8 @@ type host struct {
 	restTime time.Duration
 }
 
-// New makes a table without hosts. verb gives the verb of the tasks of a host; now is a monotonic
-// clock.
+// New makes a table without hosts. verb returns the verb of the tasks for a host, and now the time by a
+// monotonic clock.
 func New(verb func(host string) string, now func() time.Duration) *Table {
 	first := bus.FirstNumber()
 	return &Table{
@@ -86,11 +88,11 @@ func New(verb func(host string) string, now func() time.Duration) *Table {
 	}
 }
 
-// open is how many tasks the host has not answered.
+// open returns how many tasks of this batch the host has not answered.
 func (h *host) open() int { return h.sent - h.answered }
 
-// renew gives a host another token and forgets what it was sent: answers that still arrive are not
-// counted for it.
+// renew gives a host another token and forgets the tasks that were sent to it: answers that still arrive
+// have the old token and are not counted for the host.
 func (t *Table) renew(h *host) {
 	delete(t.tokens, h.Token)
 	t.last++
@@ -123,7 +125,7 @@ func (t *Table) Leave(name string) {
 	}
 }
 
-// find is the index of a host; -1 if the table does not have it.
+// find returns the index of the host with this name, -1 if the table does not have it.
 func (t *Table) find(name string) int {
 	return slices.IndexFunc(t.hosts, func(h *host) bool { return h.Host == name })
 }
@@ -194,11 +196,11 @@ func (t *Table) Place() Target {
 	return h.Target
 }
 
-// turn is the host whose turn it is.
+// turn returns the host whose turn it is.
 func (t *Table) turn() *host { return t.hosts[t.next%len(t.hosts)] }
 
-// Answered counts a plan by its token. It returns false for the answer to a task of another table, which
-// must not count. A late answer counts, although its host was given another token: it may still be the
+// Answered notes a plan by its token, and reports whether the plan counts. It is false for the answer to a
+// task of another table. A late answer, whose host has another token by now, counts: it may still be the
 // first answer to its task.
 func (t *Table) Answered(token uint64) (counts bool) {
 	if !bus.SameNumbering(t.first, token) {
@@ -243,7 +245,8 @@ func (t *Table) Stalled() (resend bool) {
 		return true
 	}
 	for _, h := range resting {
-		h.resting, h.since = false, t.now()
+		h.resting = false
+		h.since = t.now()
 	}
 	return len(resting) > 0
 }

@@ -11,7 +11,7 @@ import (
 // Root is the first token of every subject.
 const Root = "fedpace"
 
-// Chunk is the verb of the message of an update with a number.
+// Chunk returns the verb of the message of an update with this number.
 func Chunk(chunk uint32) string { return Update + "." + strconv.FormatUint(uint64(chunk), 10) }
 
 // The verbs of a client's subjects: the last token, or the last two.
@@ -35,7 +35,7 @@ const (
 	Reply = "reply"
 )
 
-// JoinAs is the verb by which a device joins that its credentials allow a number of samples; 0 means
+// JoinAs returns the verb by which a device joins whose credentials allow this number of samples, 0 for
 // any number.
 func JoinAs(samples uint64) string {
 	if samples == 0 {
@@ -53,7 +53,7 @@ func JoinLimit(subject string) (samples uint64, ok bool) {
 	return samples, isNumber && head+"."+JoinAs(samples) == subject
 }
 
-// AnyClient is the pattern of the subjects of all clients with one verb.
+// AnyClient returns the pattern of the subjects of all clients of a run with one verb.
 func AnyClient(run, verb string) string { return Root + "." + run + ".client.*." + verb }
 
 // Clients makes and reads the subjects of one run's simulated clients, which begin with it:
@@ -61,11 +61,11 @@ func AnyClient(run, verb string) string { return Root + "." + run + ".client.*."
 // with a letter.
 type Clients string
 
-// ClientSubjects are the subjects of a run's clients.
+// ClientSubjects returns what makes and reads the subjects of a run's simulated clients.
 func ClientSubjects(run string) Clients { return Clients(Root + "." + run + ".client.") }
 
-// Subject is a simulated client's subject with a verb. It is called for every task, so it builds the
-// text in an array on the stack.
+// Subject returns a simulated client's subject with a verb. It is called for every task, so it builds
+// the text in an array on the stack.
 func (s Clients) Subject(client int, verb string) string {
 	var b [3*64 + 32]byte
 	t := append(b[:0], s...)
@@ -74,8 +74,8 @@ func (s Clients) Subject(client int, verb string) string {
 	return string(append(t, verb...))
 }
 
-// Client finds the index in a simulated client's subject with a verb. It returns false for every other
-// subject, also for those of real devices. It is called for every task and plan.
+// Client returns the index of the client in a simulated client's subject with this verb. It returns false
+// for every other subject, also for those of real devices. It is called for every task and plan.
 func (s Clients) Client(subject, verb string) (int, bool) {
 	// maxDigits is the number of digits of bus.MaxClients.
 	const maxDigits = 10
@@ -101,38 +101,38 @@ func (s Clients) Client(subject, verb string) (int, bool) {
 	return n, n <= bus.MaxClients
 }
 
-// TaskFor is the verb of a task that one host, given by its name, is to answer.
+// TaskFor returns the verb of a task that one host, given by its name, is to answer.
 func TaskFor(host string) string { return Task + "." + host }
 
-// MessageFor is the verb of a message of a Flower app that one host, given by its name, is to serve.
+// MessageFor returns the verb of a message of a Flower app that one host, given by its name, is to serve.
 func MessageFor(host string) string { return Message + "." + host }
 
-// PlanSubject is the subject of the plan that answers a task, whose subject ends with a verb.
+// PlanSubject returns the subject of the plan that answers a task on a subject that ends with this verb.
 func PlanSubject(subject, verb string) string { return subject[:len(subject)-len(verb)] + Plan }
 
-// Jobs is the subject of a run's jobs for the trainers of a kernel class.
+// Jobs returns the subject of a run's jobs for the trainers of a kernel class.
 func Jobs(run, kernel string) string { return Root + "." + run + ".jobs." + kernel }
 
-// AnyJobs is the pattern of a run's jobs for all kernel classes.
+// AnyJobs returns the pattern of a run's jobs for all kernel classes.
 func AnyJobs(run string) string { return Root + "." + run + ".jobs.*" }
 
-// Sums is the subject of the results of a run's jobs.
+// Sums returns the subject of the results of a run's jobs.
 func Sums(run string) string { return Root + "." + run + ".sums" }
 
-// Info is the subject on which hosts ask for a run's configuration and report that they are present.
+// Info returns the subject on which hosts ask for a run's configuration and report that they are present.
 func Info(run string) string { return Root + "." + run + ".info" }
 
-// Model is the subject of one chunk of a model.
+// Model returns the subject of one chunk of a model.
 func Model(run string, d bus.Digest, chunk int) string {
 	return Root + "." + run + ".model." + d.String() + "." + strconv.Itoa(chunk)
 }
 
-// ModelChunks is the pattern of all chunks of a model.
+// ModelChunks returns the pattern of all chunks of a model.
 func ModelChunks(run string, d bus.Digest) string {
 	return Root + "." + run + ".model." + d.String() + ".*"
 }
 
-// AnyModel is the pattern of all chunks of all models of a run.
+// AnyModel returns the pattern of all chunks of all models of a run.
 func AnyModel(run string) string { return Root + "." + run + ".model.*.*" }
 
 // Announce is the subject on which coordinators make their runs known.
@@ -142,20 +142,21 @@ const Announce = Root + ".runs"
 // stream.
 const DirectGet = "$JS.API.DIRECT.GET."
 
-// JobsStream is the name of the JetStream stream with a run's jobs, which lives in memory.
+// JobsStream returns the name of the JetStream stream with a run's jobs, which lives in memory.
 func JobsStream(run string) string { return Root + "_" + run + "_jobs" }
 
-// ModelsStream is the name of the JetStream stream with the chunks of a run's models, which lives in
+// ModelsStream returns the name of the JetStream stream with the chunks of a run's models, which lives in
 // memory.
 func ModelsStream(run string) string { return Root + "_" + run + "_models" }
 
-// LeaseBucket is the name of the key-value bucket with a run's lease.
+// LeaseBucket returns the name of the key-value bucket with a run's lease.
 func LeaseBucket(run string) string { return Root + "_" + run + "_lease" }
 
-// Device is the subject of a real device with a verb, which may have several tokens.
+// Device returns the subject of a real device with a verb, which may have several tokens.
 func Device(run, id, verb string) string { return Root + "." + run + ".client." + id + "." + verb }
 
-// RunOfTask finds the run in the subject of a task of device id. It returns false for other subjects.
+// RunOfTask returns the run in the subject of a task for the device id. It returns false for other
+// subjects.
 func RunOfTask(subject, id string) (run string, ok bool) {
 	run, ok = strings.CutPrefix(subject, Root+".")
 	if ok {

@@ -66,7 +66,7 @@ func (s *personal) Run(
 			next := make([]float32, s.memory+s.model.PersonalParams()+1)
 			copy(next, memory)
 			copy(next[s.memory:], s.privatePart(s.shared))
-			// The last value tells this state from one of zeros alone, which stands for no state.
+			// A state of zeros alone would stand for no state, so the last value is 1.
 			next[len(next)-1] = 1
 			w.Local[i] = next
 		}

@@ -396,7 +396,7 @@ func (w *Welcome) Validate() error {
 	return c.err
 }
 
-// secure checks the terms of secure aggregation; nil: the run has none. A threshold beyond the
+// secure checks the terms of secure aggregation, nil for a run without it. A threshold beyond the
 // number of neighbours, for example, could never be reached.
 func (c *checker) secure(s *SecureTerms) {
 	if s == nil {

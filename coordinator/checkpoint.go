@@ -46,13 +46,13 @@ type State struct {
 // Checkpoint is how a run's state is kept. Both functions are called from the
 // run's own goroutine, between two steps.
 type Checkpoint struct {
-	// Due says whether it is time to save. It is asked once for every event,
-	// so it must cost next to nothing; nil: never.
+	// Due returns true if it is time to save. It is called once for every event,
+	// so it must cost next to nothing. If it is nil, that is never the case.
 	Due func() bool
 	// Save keeps the state, whose memory is the run's own: it is valid until
 	// Save returns and must not be changed. An error ends the run. Save is
-	// also called when the run is interrupted or fails between two steps; nil:
-	// nothing is kept.
+	// also called when the run is interrupted or fails between two steps. If it
+	// is nil, no state is kept.
 	Save func(*State) error
 }
 

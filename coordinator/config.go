@@ -20,13 +20,13 @@ type Config struct {
 	Round round.Config
 	// ModelBits is the size in bits of one transfer of the model, |x| in Eq. 3.
 	ModelBits int64
-	// UpdateBits is the size of an update's transfer; 0: that of the model.
+	// UpdateBits is the size in bits of one transfer of an update; 0 stands for ModelBits.
 	UpdateBits int64
-	// DeviceOf says whose device and whose availability a simulated client has; nil: its
-	// own.
+	// DeviceOf returns the numbers of the clients whose device and whose availability a simulated
+	// client has. If it is nil, each client has its own.
 	DeviceOf func(client int) (device, presence int)
 	Learning aggregate.Learning
-	// Bus says what remote hosts are told of the run. Its Kernel is that of Learning.
+	// Bus configures the coordinator's end of the run on the bus. Its Kernel is that of Learning.
 	Bus bus.CoordinatorConfig
 	// Pace is how many virtual seconds pass in one second of wall time, 0 for as many as the
 	// machine can.

@@ -22,7 +22,7 @@
 //	config.go      what a run is made of
 //
 // Between two steps a run is a [State]. A [Checkpoint] keeps it, and a later
-// attempt of the run goes on from there.
+// attempt of the run continues from there.
 //
 // The package knows no file: reports go to an [Observer], states to a
 // Checkpoint, and the model is returned.

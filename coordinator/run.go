@@ -142,8 +142,8 @@ func (d *driver) open(ctx context.Context) (err error) {
 	return d.devices.Resume(&s.Machine, s.Updates, s.Findings)
 }
 
-// openDevices opens the gateway for the run's real devices, which may join from here on, and tells
-// it what the devices must know of the run: model, algorithm and kept state.
+// openDevices opens the gateway for the run's real devices, which may join from then on, with what
+// the devices must know of the run: model, algorithm and kept state.
 func (d *driver) openDevices(ctx context.Context) (*realdevices.Devices, error) {
 	c := &d.config
 	run := realdevices.Run{

@@ -10,7 +10,7 @@ func init() {
 	Attacks.Register("min_max", "colludes: as wrong as an update can be within the honest ones' distances", MinMax{})
 }
 
-// MinMax is the min-max attack of colluders who know only their own honest updates
+// MinMax is the min-max attack of colluders that know only their own honest updates
 // (Shejwalkar and Houmansadr 2021, Manipulating the Byzantine: agnostic to the aggregation,
 // and without the others' updates). All send
 //
@@ -20,8 +20,8 @@ func init() {
 // deviations of the parameters (std), or -sign(m) (sign). The authors look for γ by halving
 // an interval; each i bounds it by a root of a quadratic, of which it is the least.
 //
-// A colluder who is alone in a round sends its honest update: there is no distance to hide
-// behind.
+// A colluder that is alone in a round sends its honest update: there is no distance between honest
+// updates that its own could stay within.
 type MinMax struct {
 	Direction string `key:"direction" default:"std" words:"unit,std,sign" help:"direction of updates: their mean, deviations, or the mean's signs"`
 	Known     int    `key:"knows" default:"16" range:"[2,256]" help:"colluders whose honest updates are known"`

@@ -12,8 +12,8 @@
 //
 // One time says little. A [Line] is fitted to the times of tasks of two sizes, such as
 // those of one step and of many, or of two models: its slope is the time of a step or of a
-// bit, and where it begins is what every task takes besides. Medians stand for times, with
-// 95 % intervals; an effort goes on until these are narrow enough, or says that they are
-// not. How sure a class is of another time follows from how far parts of the measurement are
-// apart ([robust.BlocksOf]). [Result.WriteClass] writes what comes of it.
+// bit, and its intercept is the time that every task takes in addition. Medians stand for times,
+// with 95 % intervals; a measurement continues until these are narrow enough, or reports that they
+// are not. How well a class holds at another time follows from the differences between parts of the
+// measurement ([robust.BlocksOf]). [Result.WriteClass] writes the class.
 package calibrate

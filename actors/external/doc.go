@@ -1,8 +1,8 @@
-// Package external takes local steps in a process of the user's, in whatever language
-// it is written: docs/trainers.md has the protocol.
+// Package external takes local steps in a process of the user, in any programming language:
+// docs/trainers.md has the protocol.
 //
-// A [Program] is a trainer's command with what its process said of itself when it was
-// first asked: tensors, metrics, the class of its arithmetic, the digest of its script.
+// A [Program] is a trainer's command with the description that its process gave in its
+// greeting: tensors, metrics, the class of its arithmetic, the digest of its script.
 // Each of a host's workers has a [Worker], which keeps one process and starts it again
 // when it dies. Requests and replies are lines of JSON on two pipes. Models and row
 // numbers lie in memory that both processes map, so a model is neither copied nor sent.

@@ -110,7 +110,7 @@ func (p *Program) start(ctx context.Context, worker int) (_ *process, _ *Greetin
 		}
 	}()
 	c := &p.config
-	// The request tells the process how many threads it may use, and where the run's data is.
+	// The greeting says how many threads the process may use, and where the run's data is.
 	h := &hello{
 		Protocol: version,
 		Threads:  max(1, c.Threads),

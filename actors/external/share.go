@@ -91,7 +91,7 @@ func Share(set federated.Set) (_ *Shared, err error) {
 	if !ok {
 		return nil, fmt.Errorf("trainer: %s is a %T, which cannot be handed to another process", info.Name, set)
 	}
-	// made says that the samples in g were made for this call, and nobody else uses them.
+	// made says that the samples in g were made for this call and have no other user.
 	g, made := in.InMemory()
 	s := &Shared{set: g}
 	s.temporary, err = child.TemporaryFile()
@@ -105,7 +105,7 @@ func Share(set federated.Set) (_ *Shared, err error) {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	// The greeting tells the process the format of the samples.
+	// The process learns the format of the samples from the greeting.
 	s.about = Data{
 		Input:      [...]string{learn.Dense: "dense", learn.Sparse: "sparse", learn.Tokens: "tokens"}[info.Input],
 		Features:   info.Features,

@@ -202,8 +202,8 @@ func (w *Worker) trainBatch(
 	params := len(job.Base)
 	first := *next
 	stride := child.Align(4 * params)
-	// Models are written to slots in turn, so that the process goes on while one is read. There are
-	// at least two if there are two tasks.
+	// The process writes models to slots in turn, so that it can train the next while one is read.
+	// There are at least two slots if there are two tasks.
 	slots := min(maxSlots, max(2, slotBytes/stride), len(job.Tasks)-first)
 	order, bytes := layOut(job, first, stride*(1+slots))
 	if err := p.reserve(ctx, bytes); err != nil {

@@ -87,7 +87,7 @@ const (
 	drawFactor   = 3 << 8
 )
 
-// maxEmpty bounds the search for a point: so many empty windows in a row have
+// maxEmpty bounds the search for a point: that many empty windows in a row have
 // probability e^-64. The window behind them counts as if it had a point at its start.
 const maxEmpty = 64
 

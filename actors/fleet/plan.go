@@ -86,7 +86,7 @@ func (f *Fleet) Plan(c Client, task uint64, steps int, bits Bits, start int64) (
 		p.Compute += f.stages.masks(bits.Up)
 		total = p.total()
 	}
-	// A client that waits when it is away goes on with its transfer when it is back.
+	// A client that waits while it is away continues its transfer when it is back.
 	if k.dropout.Away == AwayWaits && k.presence != nil {
 		if !p.pause(k.presence, f.seed, c.Presence, start) {
 			// The client leaves in a transfer and never comes back.
@@ -155,7 +155,7 @@ func transferred(presence Presence, seed uint64, client int, from, duration int6
 			return now, true
 		}
 		change := presence.Change(seed, client, now)
-		// The transfer goes on only while the client is present.
+		// The transfer advances only while the client is present.
 		if presence.Present(seed, client, now) {
 			if change == Never || change-now >= duration {
 				return now + duration, true

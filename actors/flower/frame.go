@@ -104,7 +104,7 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 		switch {
 		case err == nil:
 			return line[:len(line)-1], nil
-		// The line goes on: its next part is in the buffer after another read.
+		// The line is longer than the buffer: another read gets its next part.
 		case err == bufio.ErrBufferFull && len(line) <= maxHeader:
 		case err == bufio.ErrBufferFull:
 			return nil, fmt.Errorf("a frame's header is longer than %d bytes", maxHeader)

@@ -7,9 +7,9 @@
 // coordinator's clock holds for it and places it by those durations.
 //
 // It survives lost connections and coordinators that are started again. A task says
-// how many of its steps have counted, from which its place in its data follows. What a
-// run's clients keep, such as an optimizer's moments, a task names by digest: a device
-// that has it goes on, one that lost it fetches it from the run.
+// how many of the device's steps have counted, from which its place in its data follows. A task
+// also has the digest of the state that the client keeps, such as an optimizer's moments: a device
+// that has lost this state fetches it from the run.
 //
 // The package knows the bus, the data and the models, and nothing of rounds,
 // schedules or the clock.

@@ -238,8 +238,8 @@ func (w *Device) computeOnce(t *gateway.DeviceTask) (*computed, error) {
 }
 
 // upload masks the update of a task, result, and sends it. inbox holds the encrypted shares of the
-// member's neighbours. An update that is not finite ends the task here: under masks nobody else
-// would see it.
+// member's neighbours. An update that is not finite ends the task here, because the coordinator
+// could not see that under the masks.
 func (w *Device) upload(t *gateway.DeviceTask, member *secagg.Client, inbox []byte, result *computed) error {
 	values := result.update.Values
 	// A shorter update stands for local steps that did not stay finite.

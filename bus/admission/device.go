@@ -97,13 +97,14 @@ func (d *device) awaitRequest(ctx context.Context, reply string) error {
 	}
 }
 
-// errRepeated refuses a second request with one reply subject. Every subscription of every connection of
-// the device would get a copy of its answer, so that answers could not be told from requests.
+// errRepeated refuses a request with the reply subject of one of the last requests. The server sends a copy
+// of each answer to every subscription of the device, and a late copy of the first answer would count as the
+// answer to the second request.
 var errRepeated = errors.New("admission: two requests with one reply subject")
 
 // takeRequest counts a request as under way, and reports whether there was room for it. With
-// patient false, the oldest request makes room. Two requests with the same reply subject are an
-// error.
+// patient false, the oldest request makes room. A reply subject of one of the last requests is an
+// error, errRepeated.
 func (d *device) takeRequest(reply string, patient bool) (ok bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

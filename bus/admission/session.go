@@ -175,8 +175,8 @@ func (x *session) login() (id string, err error) {
 		return "", fmt.Errorf("admission: %.20q in place of PING", line)
 	}
 	hello = append(hello, line...)
-	// This goroutine ends with the connection. A server that refuses the client reads no further,
-	// and says why, so nobody may wait here until all is written.
+	// This goroutine ends with the connection. A server that refuses the client says why and reads
+	// no further, so the loop below must not wait until all is written.
 	go func() { _, _ = x.nats.Write(hello) }()
 	for {
 		line, err := x.natsReader.ReadSlice('\n')

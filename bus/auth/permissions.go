@@ -64,7 +64,7 @@ func (h *Holder) expiryText() string { return h.Expires.Local().Format(minutes) 
 // minutes is the format of times in messages to people.
 const minutes = "2006-01-02 15:04"
 
-// ReadHolder reads a file of credentials. It checks neither who signed them nor whether they were
+// ReadHolder reads a file of credentials. It checks neither their signature nor whether they were
 // revoked: a server does.
 func ReadHolder(creds []byte) (Holder, error) {
 	token, err := jwt.ParseDecoratedJWT(creds)

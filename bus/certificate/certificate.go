@@ -27,13 +27,13 @@ import (
 // files.
 type Folder string
 
-// CA returns the path of the authority's certificate, which clients get. Everybody may read it.
+// CA returns the path of the authority's certificate, a file that is no secret and that clients get.
 func (f Folder) CA() string { return filepath.Join(string(f), "ca.pem") }
 
 // caKey returns the path of the authority's secret key.
 func (f Folder) caKey() string { return filepath.Join(string(f), "ca.key") }
 
-// Cert returns the path of the server's certificate. Everybody may read it.
+// Cert returns the path of the server's certificate, a file that is no secret.
 func (f Folder) Cert() string { return filepath.Join(string(f), "server.pem") }
 
 // Key returns the path of the server's secret key.
@@ -123,7 +123,7 @@ func (f Folder) authority() (*x509.Certificate, crypto.Signer, error) {
 }
 
 // sign makes a key and a certificate for it, and writes both. signer is the key of parent, which signs the
-// certificate; nil means that the new key signs it itself, as for an authority. The key is written last,
+// certificate; if it is nil, the new key signs the certificate, as for an authority. The key is written last,
 // so that its presence means that the pair is complete.
 func (f Folder) sign(template, parent *x509.Certificate, signer crypto.Signer, certPath, keyPath string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -1,6 +1,6 @@
 // Package embedded runs a NATS server inside this process.
 //
-// It opens no port unless it is told to, and asks for credentials where it does.
-// It is the only package that knows nats-server, so that a program which only
-// connects (a device's) is not made larger by one. It knows nothing of runs.
+// It opens no port unless its configuration has one, and then asks for credentials.
+// No other package imports nats-server, so the program of a device, which only
+// connects, is not made larger by a server. It knows nothing of runs.
 package embedded

@@ -58,7 +58,7 @@ func (f *folder) remove() {
 // remove, such as the folder of another user.
 func clearStale() {
 	if !filelock.Excludes {
-		// Without real locks a living server could not be told from a dead one.
+		// Without real locks, the folder of a living server could be taken for that of a dead one.
 		return
 	}
 	locks, _ := filepath.Glob(filepath.Join(os.TempDir(), folderName, lockName))

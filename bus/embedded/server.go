@@ -49,7 +49,7 @@ type Config struct {
 	// Notice is called with a line for people when a connection of a device is closed. It
 	// may be nil.
 	Notice func(string)
-	// Open lets everybody who reaches Listen do everything. It is for tests.
+	// Open lets clients without credentials do everything on Listen. It is for tests.
 	Open bool
 }
 
@@ -75,7 +75,7 @@ type Embedded struct {
 
 // Start starts a server with JetStream and waits until it takes connections. Close it after use.
 func Start(ctx context.Context, c Config) (_ *Embedded, err error) {
-	// Without credentials everybody could join and send what they like.
+	// Without credentials any client could join and send any message.
 	if c.Listen != "" && c.Authority == nil && !c.Open {
 		return nil, errors.New("bus: a server that listens needs an authority, whose credentials its users must have")
 	}

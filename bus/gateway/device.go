@@ -251,7 +251,7 @@ func Ask(ctx context.Context, line bus.Line, run, id string, samples uint64, j *
 	err = line.Ask(ctx, &bus.Request{
 		Subject: subject.Device(run, id, subject.JoinAs(samples)),
 		Data:    b,
-		// A run that does not answer at once is not asked again.
+		// If the run does not answer at once, its next call leads to another attempt.
 		Retry:  func(error) bool { return false },
 		Decode: func(answer []byte) error { return bus.Unmarshal(answer, r) },
 	})
@@ -305,7 +305,7 @@ func (d *Device) onTask(m *bus.RawMessage) {
 	x := deviceArrival{received: time.Now(), task: new(bus.Task)}
 	var ok bool
 	x.run, ok = subject.RunOfTask(m.Subject, d.config.ID)
-	// A relayed message is a server's answer that somebody else asked for, not the run's.
+	// A relayed message is a server's answer to a request of another client, not a message of the run.
 	if !ok || m.Relayed {
 		return
 	}

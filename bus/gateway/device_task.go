@@ -389,7 +389,7 @@ func (d *Device) sendPart(ctx context.Context, run string, part *bus.Update) (bu
 	return r.Status, nil
 }
 
-// unheardAfter is how long nobody may listen to a device's requests before it leaves its run. Tests shorten it.
+// unheardAfter is how long a device's requests may find no subscription before it leaves its run. Tests shorten it.
 var unheardAfter = 8 * time.Second
 
 // unheard is the reason, for the run and for people, with which a device leaves whose requests reach no

@@ -80,7 +80,7 @@ type Event struct {
 	Device int
 	// Kind says what has happened and which of the fields below are set.
 	Kind EventKind
-	// Join is what the device said when it joined.
+	// Join is the device's message when it joined, for Joined.
 	Join *bus.Join
 	// Update is the device's update of the open task, for Updated and Refused.
 	Update *bus.DeviceUpdate
@@ -197,7 +197,7 @@ func (g *Gateway) newPeer(index int) (*peer, error) {
 	}, nil
 }
 
-// Close tells the devices that the run is over and ends the gateway. Calls of TakeEvents return an
+// Close sends the devices the end of the run and ends the gateway. Calls of TakeEvents return an
 // error. A second Close does nothing.
 func (g *Gateway) Close() error {
 	g.closed.Do(func() {
@@ -331,7 +331,7 @@ func (g *Gateway) LastHeard(device int) (heard time.Time) {
 	return heard
 }
 
-// WorksOnTask reports whether a device has said, in a heartbeat or by a part of its update, that it
+// WorksOnTask reports whether a device has shown, by a heartbeat or a part of its update, that it
 // works on its open task.
 func (g *Gateway) WorksOnTask(device int) (yes bool) {
 	g.locked(device, func(x *peer) { yes = x.works() })

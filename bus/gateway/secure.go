@@ -51,9 +51,9 @@ func (x *peer) onSecure(m *bus.RawMessage) {
 	})
 }
 
-// reply answers a device's request m with r, on the inbox that the device names. A subject that is
-// no inbox gets no answer, or a device could have the coordinator send a message on somebody else's
-// subject. A reason that is too long is cut.
+// reply answers a device's request m with r, on the inbox that the device names. A reply subject that
+// is no inbox gets no answer, or a device could have the coordinator send a message on any subject. A
+// reason that is too long is cut.
 func (g *Gateway) reply(m *bus.RawMessage, r *bus.DeviceReply) {
 	toInbox := strings.HasPrefix(m.Reply, "_INBOX") || strings.HasPrefix(m.Reply, "_R_")
 	if !toInbox {

@@ -52,7 +52,7 @@ type Coordinator struct {
 
 	// sums receives the sums of jobs, and knows the open jobs.
 	sums *sumCollector
-	// hosts is what is known of hosts in other processes; nil if all hosts are in this one.
+	// hosts registers the hosts that are present; nil if the run admits only hosts in this process.
 	hosts *hostRegistry
 	// calls are the messages of an app that hosts serve.
 	calls callTable

@@ -79,7 +79,7 @@ const errNotHeld = natsconn.TransientError("the lease of the run has to be renew
 
 // heldError reports that another coordinator has the lease.
 type heldError struct {
-	// holder says in words who the other coordinator is.
+	// holder names the other coordinator by its process and machine.
 	holder string
 	// revision is that of the entry. It grows while the holder renews.
 	revision uint64

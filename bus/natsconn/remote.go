@@ -375,8 +375,8 @@ func unreachable(err error) bool {
 // TLSFiles are PEM files. With any of them the connection is encrypted, whatever
 // the scheme of the URL.
 type TLSFiles struct {
-	// CA is the file of the authority that signs the other end's certificate; empty: the system's
-	// authorities.
+	// CA is the file of the authority that signs the other end's certificate. If it is empty, the
+	// authorities of the system count.
 	CA string
 	// Cert and Key are the files of this end's certificate and of its key; both or none.
 	Cert, Key string

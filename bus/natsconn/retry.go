@@ -27,13 +27,12 @@ import (
 //	opening a run    as long as a lost connection may stay away, request by request
 //	running          the same: the lease, streams, models and jobs
 //	closing a run    until the context ends that Close is given
-//	a job, a sum     a host asks forever, and sends again when it has no answer
+//	a job, a sum     a host tries forever, and repeats a request that gets no answer
 //
-// The loss of the connection ends a request at once, since its answer may be lost; the
-// request is made again when the connection is back. A request that takes longer than
-// reportAfter is reported by a notice and by Conn.Waiting. JetStream without memory is
-// reported at once; it is transient, because somebody may give it more, or another run
-// may end.
+// A request ends when a lost connection is back, since its answer may be lost, and is then
+// made again. A request that takes longer than reportAfter is reported by a notice and by
+// Conn.Waiting. A lack of JetStream's memory is reported at once; it is transient, because
+// an administrator may give JetStream more, or another run may end.
 
 // These are the pauses between attempts, each twice as long as the one before.
 const (
@@ -240,7 +239,7 @@ func (c *Conn) Transient(err error) bool {
 	if errors.As(err, new(*net.OpError)) || errors.As(err, new(TransientError)) {
 		return true
 	}
-	// Memory may become free, but the other limits stay until somebody raises them.
+	// Memory may become free, but the other limits stay until an administrator raises them.
 	if hint := limitHint(err); hint != "" {
 		return hint == memoryHint
 	}

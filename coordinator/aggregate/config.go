@@ -38,7 +38,8 @@ type Learning struct {
 	// Measured is the number of held-out samples that an evaluation takes, spread evenly; 0 means
 	// all.
 	Measured int
-	// Units says for each target what 1 is worth in the unit of the user's data; nil: 1.
+	// Units says for each target what 1 is worth in the unit of the user's data; if it is nil, the
+	// units are the same.
 	Units []float64
 	// OwnSamples returns how many of a client's samples an evaluation by client takes, at most as
 	// many as the client has; nil where the run has no such evaluations.
@@ -59,7 +60,7 @@ type Learning struct {
 	Algorithm *algorithm.Instance
 	// Combine clips or combines the updates of single clients before the algorithm.
 	Combine combine.Setup
-	// Secure says how updates weigh where they are aggregated securely; nil: they are not.
+	// Secure says how updates weigh where they are aggregated securely; nil if they are not.
 	Secure *Secure
 	// Privacy adds noise to the sums of updates that Combine has clipped; nil adds none.
 	Privacy *privacy.Mechanism

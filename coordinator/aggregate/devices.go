@@ -17,7 +17,7 @@ type deviceBounds struct {
 	// moves holds for each tensor of buffers how far each update moves it from the model that it began
 	// with, in the order of norms; nil where clients send no buffers.
 	moves [][]float64
-	// memory is what the clip remembers next; nil: as before.
+	// memory is what the clip remembers for the next round; nil if it remembers the same as before.
 	memory []float64
 }
 
@@ -95,7 +95,7 @@ func (a *Aggregator) combineDevices(
 	for i := range devices {
 		devices[i].bufferWeight = shares[i]
 		if a.learning.Combine.DeviceBuffers != nil {
-			// All take part, also those that the rule has left out: it tells nothing of their buffers.
+			// All take part, also those that the rule has left out, since it does not judge their buffers.
 			devices[i].bufferWeight = unclipped[i]
 			devices[i].combinesBuffers = true
 		}

@@ -100,7 +100,7 @@ type trial struct {
 type verdict struct {
 	// trial is the round as it counts, without the excluded updates.
 	trial trial
-	// excluded are the updates that do not count, by place; nil: all count.
+	// excluded is true for each update that does not count, by place; nil if all count.
 	excluded []bool
 	// loss is that of the model which would result with the excluded updates, and divergesWith
 	// whether it had diverged.

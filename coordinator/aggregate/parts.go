@@ -13,7 +13,7 @@ import (
 // Lengths, distances and votes are of the judged values: the trained ones. A clip, a rule or the guard
 // gets no others, since no others are in the sums of updates. With differential privacy the sums, and
 // what is judged, include the buffers of floats, since the noise covers what the clip bounds, and no
-// more. So do the sums of secure aggregation, as nobody may see what single clients send. Integers are
+// more. So do the sums of secure aggregation, as no single client's buffers may be seen. Integers are
 // kept then.
 
 // countJudged returns the number of values of the model, from the first on, that are in the sums of

@@ -45,7 +45,7 @@ type roundSum struct {
 	values []int64
 	// scale is the factor that the server applies to the trained values of the sum.
 	scale float64
-	// bufferScales are factors that the server applies to the buffers in it; nil: all are 1.
+	// bufferScales are the factors that the server applies to the sum's buffers; nil if all are 1.
 	bufferScales []float64
 	// buffers are those of the next model, where clients send them beside the sum. Nil means that they
 	// stay as the sum makes them.

@@ -106,7 +106,7 @@ func meanLoss(losses []float64) float64 {
 }
 
 // refuse splits the updates into those that are valid and the tasks of those that are not. The
-// returned failure is the last one; nil where all updates are valid.
+// returned failure is the last one, and nil if all updates are valid.
 func refuse(updates []clientUpdate) (valid []clientUpdate, refused []uint64, failure error) {
 	for i := range updates {
 		if f := updates[i].failure; f != nil {

@@ -33,7 +33,7 @@ var Rules = registry.New[Rule]("closing rule", "rule")
 // the same points. A rule that is [Overlapping], too, has rounds that overlap.
 type Rule interface {
 	// Deadline is the virtual time from a round's first task to its deadline,
-	// the same for all rounds; 0: rounds have no deadline.
+	// the same for all rounds; 0 if rounds have no deadline.
 	Deadline() Time
 	// Close reports whether the round closes now. The machine asks after each
 	// task that completes and at the deadline; after a false it asks again when

@@ -2,6 +2,6 @@
 // the tasks that are under way then.
 //
 // [Rules] are the closing rules by name and [Lates] the treatments of late updates. Both
-// are pure: a rule is told how its round stands and answers. The round machine asks them
-// (package round).
+// are pure functions: the round machine (package round) passes the state of a round to a
+// rule, which returns its decision.
 package closing

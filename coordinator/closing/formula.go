@@ -144,7 +144,7 @@ func (f Formula) Validate(int) error {
 func (f Formula) reads(names ...string) bool {
 	for _, o := range f.options() {
 		p, err := program(o.text)
-		// Validate tells the user what is wrong with it.
+		// Validate reports what is wrong with the formula.
 		if err != nil {
 			continue
 		}

@@ -9,9 +9,9 @@ import (
 // Lateness says what becomes of the tasks that are under way when their round closes, which is
 // after a deadline or with the first n updates. Either way the next round has a whole cohort.
 type Lateness interface {
-	// Keeps reports whether a task goes on although its round is over. In the next
-	// round its base model will be this many aggregations old. Once false, it is false
-	// for all greater numbers.
+	// Keeps reports whether a task continues although its round is over. In the next
+	// round its base model will be this many aggregations old. If Keeps returns false
+	// for one number, it does for all greater ones.
 	Keeps(aggregations int) bool
 }
 

@@ -50,7 +50,7 @@ type flow struct {
 // be complete. All of them are always equally fast.
 type group struct {
 	unshared int64
-	// rate is the speed of a flow of the group that nobody slows down.
+	// rate is the speed of a flow of the group that the link does not slow down.
 	rate uint64
 	n    int32
 	// head is the first flow of the ring, if n is not 0.

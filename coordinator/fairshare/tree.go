@@ -14,8 +14,8 @@ import "math/big"
 // or less where the other limits are less. A site's level is thus its own affair, and a
 // [FairLink] finds it; the server's is a bound to all of them.
 //
-// Where the server slows nobody down an event costs what it costs in one link, and otherwise
-// as many looks and moves more as there are sites with transfers.
+// While the server slows no transfer down, an event costs as much as in one link. Otherwise the
+// levels of all sites with transfers have to be compared and changed in addition.
 type Tree struct {
 	// links holds the link of each site, nil for one that has had no transfer.
 	links []*FairLink
@@ -91,7 +91,7 @@ func (t *Tree) Start(now int64, id uint64, client int, unshared int64) (handle u
 }
 
 // Resume adds a transfer of a client at the time now, in nanoseconds, of which only remaining is
-// left to do. unshared is how long the whole transfer takes if nobody slows it down. The handle
+// left to do. unshared is how long the whole transfer takes if no link slows it down. The handle
 // identifies the transfer on the tree.
 func (t *Tree) Resume(now int64, id uint64, client int, unshared int64, remaining Work) (handle uint64) {
 	site := client % len(t.links)

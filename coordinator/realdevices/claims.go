@@ -42,8 +42,8 @@ type Correction struct {
 
 // correct notes that a claim of a device counts with another number than the one that it reported.
 // claim names the quantity with its unit, and reason says why. A task is counted once per claim,
-// however often its round is tried; task 0 belongs to no task. The user is told the first time for
-// each device and claim; the summary has the number of times.
+// however often its round is tried; with task 0 every call counts. The user gets notice the first
+// time for each device and claim; the summary has the number of times.
 func (d *Devices) correct(client int, claim string, task uint64, reported, counted float64, reason string) {
 	key := claimKey{client, claim}
 	// A round may be tried again with the same tasks, which must not count the claim twice.
@@ -258,8 +258,8 @@ func (d *Devices) compareWithClass(o *openTask, plan *round.Plan) {
 	}
 }
 
-// noticeContradiction tells the user that a measurement of a device contradicts its class in
-// devices.names. An empty contradiction means that it does not.
+// noticeContradiction gives notice that a measurement of a device contradicts its class in
+// devices.names. An empty contradiction means that it does not, and nothing is done.
 func (d *Devices) noticeContradiction(device int, measurement, contradiction string) {
 	if contradiction != "" {
 		d.notice("Device %s: its %s devices.names: %s.", d.Names[device], measurement, contradiction)

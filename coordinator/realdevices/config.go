@@ -23,7 +23,7 @@ type Config struct {
 	// TaskLimit is how long a task may take in wall time, however alive its
 	// device is: a device that takes longer has no place in the run any more.
 	TaskLimit time.Duration
-	// NormLimit is the largest Euclidean norm of an update; 0: none.
+	// NormLimit is the largest Euclidean norm of an update; 0 if norms have no limit.
 	NormLimit float64
 	// MaxSamples is the largest number of samples that a device counts with; 0 means
 	// a multiple of the median of the others.
@@ -31,14 +31,16 @@ type Config struct {
 	// Usual returns how long a task with this many local steps takes a device by its class, 0 if that
 	// is not known. Nil means that no class is known.
 	Usual func(client, steps int) round.Time
-	// Calibration and Tasks say how a device's calibration, or the seconds of its tasks with this many
-	// steps by phase, contradict its class; empty: they do not. nil: nobody asks.
+	// Calibration returns how a device's calibration contradicts its class, in words, empty if it does
+	// not. If it is nil, calibrations are not compared.
 	Calibration func(client int, measured []*bus.Measured) string
-	Tasks       func(client, steps int, took [3]float64) string
-	// Losses says which key of the run decides by the clients' losses, so that devices
-	// must tell them; empty: none does.
+	// Tasks returns how the seconds of a device's tasks with this many steps, in download, computing and
+	// upload, contradict its class, in words, empty if they do not. If it is nil, tasks are not compared.
+	Tasks func(client, steps int, took [3]float64) string
+	// Losses is the configuration key of the part of the run that needs the clients' losses, so that
+	// devices must report them; empty if no part does.
 	Losses string
-	// Quota is what each device may take; the zero value: the default.
+	// Quota has the quotas of each device; the zero value stands for the default.
 	Quota quota.Device
 	// Front is where devices connect to the run's own server; nil if they connect to another server.
 	Front Front
@@ -46,10 +48,10 @@ type Config struct {
 	// means that the measured ones count.
 	Link func(client int) (download, upload round.Time)
 
-	// Secure is how devices aggregate securely; nil: the coordinator sees their updates.
+	// Secure says how devices aggregate securely; nil if the coordinator sees their updates.
 	Secure *Secure
 
-	// Record keeps what the devices said, in the form in which it counted for the run.
+	// Record keeps the answers of the devices, in the form in which they counted for the run.
 	Record Record
 	// Replay says that the answers come from Record, and no devices are connected.
 	Replay bool
@@ -66,11 +68,11 @@ type Answer struct {
 	Client int
 	// Plan has the durations of the task as they count; a duration of 0 is not known.
 	Plan round.Plan
-	// Loss of a Planned answer is the device's loss before its first local step; NaN means that
-	// the device does not tell it.
+	// Loss of a Planned answer is the device's loss before its first local step; NaN if the device
+	// does not report it.
 	Loss float64
-	// Samples of a Planned answer is the device's number of samples; 0 means that the device
-	// does not tell it.
+	// Samples of a Planned answer is the device's number of samples; 0 if the device does not
+	// report it.
 	Samples int
 	// Values of a Planned answer is the device's model or, where updates are compressed, the
 	// difference of its model from the task's.
@@ -86,20 +88,22 @@ type Presence struct {
 	Clock  uint64
 	Client int
 	Joined bool
-	// Samples is the number of samples of a device that joined; 0 means that it does not say.
+	// Samples is the number of samples of a device that joined; 0 if the device does not report it.
 	Samples int
 }
 
-// Record keeps what devices said, so that a run can be played again. What is added is
-// durable with the next checkpoint.
+// Record keeps the answers, the presence and the bans of devices, so that a run can be
+// replayed. What is added is durable with the next checkpoint. The methods without Add are for a
+// replay.
 type Record interface {
 	AddAnswer(*Answer) error
 	AddPresence(Presence) error
 	AddBan(Ban) error
-	// Answer is what was added for a task, in a replay; nil: nothing.
+	// Answer returns the answer that was added for a task; nil if there was none.
 	Answer(task uint64) (*Answer, error)
-	// Presence is the next one of a replay; false: there is no more.
+	// Presence returns the next change of presence, in the order in which they were added, and
+	// false if there are no more.
 	Presence() (Presence, bool, error)
-	// Bans are all that were added, in a replay.
+	// Bans returns all bans that were added.
 	Bans() []Ban
 }

@@ -37,16 +37,16 @@ type Devices struct {
 	// updates has, by task, the updates that may yet count.
 	updates map[uint64]*Answer
 
-	// session is the round of secure aggregation that devices are in; nil: none.
+	// session is the round of secure aggregation that devices are in; nil if there is none.
 	session *session
 
-	// Who takes part, by device.
-	// knownPresent tells for each device whether the round machine takes it to be present.
+	// knownPresent is true for each device that the round machine takes to be present.
 	knownPresent []bool
 	// arrived lists the devices that joined and of which the round machine does not know yet.
 	arrived []arrival
-	banned  []bool
-	// gone tells for each device whether it has said that it leaves.
+	// banned is true for each device that has a ban.
+	banned []bool
+	// gone is true for each device that has announced that it leaves.
 	gone []bool
 	// banEnds holds for each device when its ban ends, as in [Ban].Ends.
 	banEnds []int64
@@ -57,16 +57,15 @@ type Devices struct {
 	// presence is the next change of presence in a replay, nil if no more come.
 	presence *Presence
 
-	// What is known of each device, by device.
 	// reportedSamples has the number of samples that each device reported last.
 	reportedSamples []int
-	// leftOut counts how often the device's update was excluded from a round.
+	// leftOut counts for each device how often its update was excluded from a round.
 	leftOut []int
-	// clipped says that the user was told that an update of the device was clipped.
+	// clipped is true for each device of which an update was clipped, and the user has notice of that.
 	clipped []bool
-	// firstTasks has a device's first tasks until its class was checked.
+	// firstTasks has each device's first tasks until its class was checked.
 	firstTasks []firstTasks
-	// resumed says that the device's next task is its first since the run was resumed.
+	// resumed is true for each device whose next task is its first since the run was resumed.
 	resumed []bool
 	// accounts has each device's use of its quotas.
 	accounts accounts
@@ -76,18 +75,20 @@ type Devices struct {
 	// compared is when open tasks were last compared with the end of their round.
 	compared time.Time
 
-	// What a run says of its devices in the end.
-	bans        []Ban
+	// bans are all bans so far, for the record and the summary of the run.
+	bans []Ban
+	// corrections are the claims that counted with another number than the reported one.
 	corrections []Correction
 	// corrected holds for each claim the task at which it was corrected last.
 	corrected map[claimKey]uint64
 	// urgent is true while there is a ban, or a secure session, that no checkpoint holds yet.
 	urgent bool
 
-	// Versions of programs, by device; empty where a device has not joined or does not say.
+	// versions has each device's version of the program, empty if the device has not joined or does
+	// not report one.
 	versions []string
-	// differ lists the devices that run another version than the coordinator and of which the user
-	// was not told yet.
+	// differ lists the devices that run another version than the coordinator and of which no notice
+	// was given yet.
 	differ []int
 
 	// What [Devices.Stats] reads from other goroutines.
@@ -182,7 +183,7 @@ func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
 		d.takeBans(c.Record.Bans())
 		return d, d.nextPresence()
 	}
-	// A device is told in the welcome what it must know of the run before its first task.
+	// The welcome has what a device must know of the run before its first task.
 	w := c.Welcome
 	w.Kept = uint32(run.StateValues)
 	w.Clients = uint64(run.First + len(c.Names))
@@ -280,7 +281,8 @@ func (d *Devices) Open() int {
 	return len(d.open)
 }
 
-// notice tells the user one line about the devices, made as by fmt.Sprintf, if anybody listens.
+// notice gives the user one line about the devices, made as by fmt.Sprintf. It does nothing if Notice
+// is nil.
 func (d *Devices) notice(format string, args ...any) {
 	if d.Notice != nil {
 		d.Notice(fmt.Sprintf(format, args...))

@@ -120,8 +120,8 @@ func (d *Devices) AwaitChange(ctx context.Context, clock uint64) (events []round
 
 // changes returns the events of devices that have joined or left since the last call, at this
 // reading of the virtual clock. begin is set for the first call of a run, when only those that have
-// joined are of interest. A device counts as gone when it said so, when it is banned, or when
-// nothing was heard of it for d.Liveness. In a replay the events are those that the record has for
+// joined are of interest. A device counts as gone when it has announced that it leaves, when it is
+// banned, or when it was silent for d.Liveness. In a replay the events are those that the record has for
 // this reading.
 func (d *Devices) changes(clock uint64, begin bool) (events []round.Event, err error) {
 	// The record has each coming and leaving with the reading of the clock at which the run learnt
@@ -297,8 +297,8 @@ func (d *Devices) Resume(s *round.State, pending []Answer, found Findings) error
 // origin is the fingerprint of a clock without any event so far.
 var origin = simclock.New().Fingerprint()
 
-// reportVersions tells the user which devices run another version of the program than the
-// coordinator. Each device is told of once.
+// reportVersions gives notice of the devices that run another version of the program than the
+// coordinator, once for each device.
 func (d *Devices) reportVersions() {
 	if len(d.differ) == 0 {
 		return

@@ -25,8 +25,8 @@ import (
 // function that answers them when their stage is over.
 type Secure struct {
 	Terms secagg.Terms
-	// StageLimit is how long the stages of keys and shares wait for a device, in wall time, and those of
-	// survivors and recovery; 0: until it is silent, or a quarter of the time for a task has passed.
+	// StageLimit is how long each stage but the upload waits for a device, in wall time. With 0 it waits
+	// until the device is silent for too long, or a quarter of the time for a task has passed.
 	StageLimit time.Duration
 }
 
@@ -42,8 +42,10 @@ type session struct {
 	members map[int]*member
 	// survivors are the devices whose updates count, while the sum is recovered.
 	survivors map[int]bool
-	// set is the set of survivors and signatures are theirs, as they are sent to devices; nil before.
-	set        []byte
+	// set is the encoded set of survivors, as it is sent to devices; nil before the upload is over.
+	set []byte
+	// signatures are the survivors' signatures of set, as they are sent to devices; nil before that
+	// stage is over.
 	signatures []byte
 	// failed says that too few devices were left for the upload, so that the session is over.
 	failed bool
@@ -54,7 +56,7 @@ type member struct {
 	task uint64
 	// sent is when it got its task.
 	sent time.Time
-	// reply answers the message that waits; nil: none does.
+	// reply answers the device's message that waits for the end of its stage; nil if none waits.
 	reply func(*bus.DeviceReply)
 	// done is the stage of its last message that was taken.
 	done bus.SecureStage
@@ -106,8 +108,8 @@ func (d *Devices) HoldsMasked() bool {
 	return d != nil && d.Secure != nil && len(d.updates) > 0
 }
 
-// SecureWeight returns the weight with which a device's masked update counts, as the device said
-// when it sent its keys. task is the number of the device's task. The result is 1 if the update or
+// SecureWeight returns the weight with which a device's masked update counts, which the device
+// reported with its keys. task is the number of the device's task. The result is 1 if the update or
 // the session is not known.
 func (d *Devices) SecureWeight(task uint64) uint64 {
 	a := d.updates[task]
@@ -131,7 +133,7 @@ func (d *Devices) stagesOf(client int) *round.Stages {
 	return &stages
 }
 
-// takeSecure handles a device's message of one stage of secure aggregation and, once nobody is
+// takeSecure handles a device's message of one stage of secure aggregation and, once no message is
 // missing, moves the session to its next stage. n is the gateway's event with the message and with
 // Reply, which answers the device.
 func (d *Devices) takeSecure(n *gateway.Event) {
@@ -206,7 +208,7 @@ func (d *Devices) takeInStage(m *member, n *gateway.Event) {
 	case bus.StageRecovery:
 		_, err = s.server.Reveal(client, p.Payload)
 	}
-	// Nobody waits for a device whose message is refused: it ends its task.
+	// A device whose message is refused ends its task, so the stage does not wait for it.
 	if err != nil {
 		n.Reply(refusal(err.Error()))
 		d.notice("Device %s: secure aggregation: %v.", d.Names[n.Device], err)
@@ -234,9 +236,9 @@ func (m *member) answer(r *bus.DeviceReply) {
 	}
 }
 
-// repeatReply answers a message of a stage that the session has left already, with what member m
-// was told then: the roster, its shares, or the signatures. A device sends a message again if the
-// answer to it was lost.
+// repeatReply answers a message of a stage that the session has left already, with the answer that
+// member m got then: the roster, its shares, or the signatures. A device sends a message again if
+// the answer was lost.
 func (d *Devices) repeatReply(m *member, n *gateway.Event) {
 	s := d.session
 	m.reply = n.Reply
@@ -276,9 +278,9 @@ func (d *Devices) answerMasked(device int, m *member) {
 	m.answer(&bus.DeviceReply{Status: bus.Continue, Secure: s.set})
 }
 
-// leaveSession ends a device's part in the session of secure aggregation, for a reason that the
-// device is told. Its open task ends as one that is late, without an update. A device that has no
-// part in the session is ignored.
+// leaveSession ends a device's part in the session of secure aggregation and sends the device the
+// reason. Its open task ends as one that is late, without an update. A device that has no part in
+// the session is ignored.
 func (d *Devices) leaveSession(device int, reason string) {
 	m := d.session.members[device]
 	if m == nil {
@@ -460,8 +462,8 @@ func addWords(words []uint64, b []byte) {
 
 // recover goes through the last two stages with the survivors, which are the clients with these
 // numbers: each signs the set of survivors, and with enough signatures each reveals the shares that
-// unmask the sum. It returns when the shares suffice or nobody is waited for any more. ctx ends the
-// wait.
+// unmask the sum. It returns when the shares suffice, or when no answer is expected any more. ctx
+// ends the wait.
 func (d *Devices) recover(ctx context.Context, clients []uint32) (err error) {
 	s := d.session
 	// A set that was sent before is kept: two sets for one round would reveal the updates in only

@@ -13,8 +13,8 @@ import (
 	"fedpace/internal/portable"
 )
 
-// describeJoin says for people what a device has told of itself in its message j: its number of
-// samples, whether it withholds its losses, and its kernel.
+// describeJoin describes a device for people by its message j: its number of samples, whether it
+// withholds its losses, and its kernel.
 func describeJoin(j *bus.Join) string {
 	samples := "samples not told"
 	if j.Samples > 0 {
@@ -210,8 +210,8 @@ func (d *Devices) Norms(tasks []round.Task, base func(version uint64) []float32)
 	return norms, nil
 }
 
-// Clipped tells the user which updates of devices are clipped: those with a norm above bound. norms
-// has one value for each task. Each device is told of once in a run.
+// Clipped gives notice of the devices whose updates are clipped: those with a norm above bound. norms
+// has one value for each task. There is one notice for a device in a run.
 func (d *Devices) Clipped(tasks []round.Task, norms []float64, bound float64) {
 	for i, t := range tasks {
 		if device := t.Client - d.run.First; norms[i] > bound && !d.clipped[device] {

@@ -33,7 +33,7 @@ type Charge struct {
 	Since Time
 }
 
-// batteries are those of a run's simulated clients; nil if no client has one.
+// batteries has the batteries of a run's simulated clients; it is nil if no client has one.
 type batteries struct {
 	model   Batteries
 	charges []Charge

@@ -7,8 +7,8 @@ import (
 	"fedpace/simclock"
 )
 
-// clients are all clients of a run, simulated ones and then devices: who can be given a
-// task now, and what is known of each.
+// clients are all clients of a run, simulated ones and then devices: which of them can be given
+// a task now, and what is known of each.
 type clients struct {
 	config *Config
 	step   *step
@@ -116,7 +116,7 @@ func (c *clients) forceOutcome(t *TaskState, e *Event, deadline Time) error {
 	}
 	c.present[i] = false
 	t.Forced = Lost
-	// The plan of a device that said that it leaves has the time that it took until then.
+	// The plan of a device that has announced its leave has the time that it took until then.
 	took := e.Plan.Total()
 	e.Plan = Plan{Drops: true, Dropout: c.config.Devices.Liveness}
 	if took > 0 {

@@ -46,8 +46,8 @@ type Config struct {
 	Available  func(client int, t Time) bool
 	NextChange func(t Time) (Time, bool)
 
-	// Soonest is a time that no task of a simulated client is shorter than,
-	// drop-outs included; 0: nothing is known. With it rounds that overlap need
+	// Soonest is a lower bound of the time that a task of a simulated client takes,
+	// drop-outs included; 0 if none is known. With it rounds that overlap need
 	// not wait for every plan, see [Machine.RunsAhead].
 	Soonest Time
 
@@ -85,8 +85,9 @@ type Config struct {
 	Server Bandwidth
 	Leaves func(client int, t Time) (Time, bool)
 
-	// Secure is how updates are aggregated securely; nil: they are not. It goes with rounds that do not
-	// overlap, without late updates, sites, batteries and shared transfers.
+	// Secure says how updates are aggregated securely; nil if they are not. It cannot be combined with
+	// Overlap, late updates, sites, batteries and shared transfers, and in rounds that overlap not with
+	// real devices.
 	Secure *Secure
 
 	// Metrics are what models are measured by besides their loss.
@@ -140,8 +141,8 @@ type Limits struct {
 // it each way. Zero means that transfers that way do not touch each other there (the
 // paper's assumption, and the default). Client c is behind site c modulo Sites.
 //
-// A plan's download and upload are then what they take where nobody slows them
-// down: a transfer goes at most as fast as its client's plan has it, and with
+// A plan's download and upload are then their times if no other transfer slows them
+// down: a transfer is at most as fast as its client's plan has it, and with
 // others it shares its site and the server max-min fairly (package fairshare). Where it
 // goes with capacity that changes by the second, its mean is what counts. A
 // client that drops out does so at the time in its plan, however far it has

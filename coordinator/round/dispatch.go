@@ -49,7 +49,7 @@ func (m *Machine) handle(e *Event) error {
 	case Joined, Departed:
 		return m.clients.presence(e)
 	case ClientsJoined:
-		// If none of the devices that have joined can be selected, the machine goes on waiting.
+		// If none of the devices that have joined can be selected, the machine keeps waiting.
 		if m.phase != WaitingForClients {
 			return fmt.Errorf("round: devices have gathered while the machine was %v", m.phase)
 		}

@@ -30,7 +30,7 @@
 // in [closing.Rules] or [selection.Rules].
 //
 //	event.go, effects.go  what happens, and what follows from it
-//	config.go, devices.go what a machine is told of its run; validate.go: what it refuses
+//	config.go, devices.go the configuration of a machine; validate.go: what it refuses
 //	machine.go            the machine, its parts and phases
 //	dispatch.go           an event to what handles it; which need not wait for a plan
 //	round.go              a round from its opening to its report, in that order
@@ -43,9 +43,9 @@
 //
 //	step.go               the time of a step, its timers and effects
 //	tasks.go              the tasks under way, and the models that they start from
-//	clients.go            who can be given a task, what is known of devices; batteries.go
-//	sampling.go           whom the selection asks, and for how many local steps
-//	candidates.go         those who are asked for their losses before
+//	clients.go            which clients can be given a task, what is known of devices; batteries.go
+//	sampling.go           which clients the selection chooses, and for how many local steps
+//	candidates.go         clients that are asked for their losses before
 //	transfers.go          transfers that share the server's bandwidth
 //	losses.go             the losses that the schedules see; how long a round waits for its slowest client
 //	state.go              all that a machine remembers; restore.go puts it back

@@ -203,7 +203,7 @@ var noLoss = math.NaN()
 
 // Stop says why and where a run ended.
 type Stop struct {
-	// Reason is for people, such as "10000 rounds". It is empty while the run goes on.
+	// Reason is for people, such as "10000 rounds". It is empty before the end of the run.
 	Reason string
 	// TimeUp says that the run ended at its limit of virtual time.
 	TimeUp bool

@@ -178,5 +178,5 @@ const (
 	priorityEnd      = 2
 )
 
-// finite tells whether x is neither NaN nor infinite.
+// finite reports whether x is neither NaN nor infinite.
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

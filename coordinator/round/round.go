@@ -166,7 +166,7 @@ func (m *Machine) fillSlots() error {
 		m.issueDevices()
 	}
 	m.phase = Running
-	// The round goes on when all clients with a new task have answered with their plans.
+	// The round continues when all clients with a new task have answered with their plans.
 	if m.unplanned > 0 {
 		m.phase = Planning
 	}
@@ -226,7 +226,7 @@ func (m *Machine) endWithoutClients(reason string) error {
 // device measured. Once every task has a plan, their ends are placed on the clock.
 func (m *Machine) planned(e *Event) error {
 	t := m.find(e.Task)
-	// An answer that nobody waits for is ignored: a driver may answer twice after a restart.
+	// An answer that is not expected is ignored: a driver may answer twice after a restart.
 	switch {
 	case m.phase != Planning || t == nil:
 		m.effects.Ignored = "stale plan"
@@ -254,7 +254,7 @@ func (m *Machine) planned(e *Event) error {
 		m.joinSecure(t, e)
 	}
 	t.setPlan(&e.Plan)
-	// The round goes on with the last of the plans that it waits for.
+	// The round continues when the last of the expected plans has arrived.
 	m.unplanned--
 	switch {
 	case m.unplanned > 0:
@@ -429,8 +429,7 @@ func (m *Machine) taskDue(timer Timer) error {
 }
 
 // transferEnds handles the timer for the end of one transfer over the server's shared bandwidth.
-// The transfer belongs to a site, or to a task or a candidate, which then goes on with its next
-// stage.
+// The transfer belongs to a site, a task or a candidate, which then begins its next stage.
 func (m *Machine) transferEnds(timer Timer) error {
 	if m.transfers == nil {
 		return fmt.Errorf("round: timer %d is not set", timer.Seq)
@@ -872,8 +871,8 @@ func (m *Machine) runStopped() {
 	m.effects.Stopped = &stop
 }
 
-// Stop says how the run ended. While it goes on, Stop has no reason and sums up the rounds that were
-// reported.
+// Stop returns how the run ended, with the sums of the rounds that were reported. Before the end of the
+// run it has the sums so far, and no reason.
 func (m *Machine) Stop() Stop {
 	stop := m.stop
 	if m.phase != Stopped {

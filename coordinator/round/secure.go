@@ -10,8 +10,8 @@ import (
 )
 
 // Secure is how the updates of a run are aggregated securely (package secagg has the protocol). Of the
-// protocol the machine knows who is in which stage and how long that takes; keys and masks are none of
-// its business.
+// protocol the machine knows which client is in which stage and how long that takes, but no keys and
+// masks.
 //
 // A round then has five stages. All clients with a task send keys; when the last of them has, they
 // send shares; when the last of them has, the task itself begins: download, local steps, masks and
@@ -29,8 +29,8 @@ type Secure struct {
 	Threshold  int
 	Colluders  int
 	Minimum    int
-	// Limit is the longest time of the stage of keys and of that of shares; 0 means that they wait for
-	// everybody. A client that takes longer is late.
+	// Limit is the longest time of the stage of keys and of that of shares; with 0 they wait for all
+	// clients. A client that takes longer is late.
 	Limit Time
 	// Bytes are those of one member in each stage, both ways together, and Upload those by which a
 	// masked update is larger than a plain one.
@@ -284,7 +284,8 @@ func (m *Machine) endLate(ends []Time, end Time, finish func(*SecureMember)) (co
 // left.
 func (m *Machine) dropLonely(end Time) (count int) {
 	s := m.secure
-	// A member that is dropped may leave a neighbour with too few, so this goes on until nobody is.
+	// A member that is dropped may leave a neighbour with too few, so the search is repeated until no
+	// member is dropped.
 	for changed := true; changed; {
 		changed = false
 		count = 0

@@ -62,7 +62,7 @@ func (m *Machine) site(number int32) int {
 }
 
 // transferSite begins the transfer of a site at this stage, its download or its upload. If no link
-// limits the transfer it takes no time, and the site goes on at once.
+// limits the transfer it takes no time, and the site begins its next stage at once.
 func (m *Machine) transferSite(s *SiteState, stage Stage) error {
 	way := m.transfers.link(stage)
 	if way == nil {

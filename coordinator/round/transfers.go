@@ -6,8 +6,8 @@ import (
 	"fedpace/coordinator/fairshare"
 )
 
-// transfers are the transfers of tasks, candidates and sites that share the server's bandwidth; nil if
-// none do.
+// transfers has the transfers of tasks, candidates and sites that share bandwidth; it is nil if no
+// link limits them together.
 type transfers struct {
 	step   *step
 	leaves func(client int, t Time) (Time, bool)
@@ -146,7 +146,7 @@ func (x *transfers) end(t *TaskState) {
 			phase = &t.Upload
 			after = max(0, after-t.Download-t.Compute)
 		}
-		// The work that remains tells how far the transfer is.
+		// From the work that remains follows how much of the phase has passed.
 		remaining := way.Stop(int64(x.step.now), t.Link).Over(way.Need())
 		*phase = Time(fairshare.Stretched(int64(after), int64(*phase), remaining, int64(MaxDuration)))
 	}

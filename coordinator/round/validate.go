@@ -78,9 +78,9 @@ func (c *Config) tellsApart() bool {
 	return true
 }
 
-// validateSecure returns an error if the run has rules with which secure aggregation cannot work,
-// such as rounds that overlap, late updates, sites, shared transfers or batteries. It is nil in a
-// run without secure aggregation.
+// validateSecure returns an error if the run has rules with which secure aggregation cannot work:
+// late updates, overlapping local steps, sites, shared transfers or batteries, and real devices in
+// rounds that overlap. It returns nil in a run without secure aggregation.
 func (c *Config) validateSecure() error {
 	s := c.Secure
 	if s == nil {

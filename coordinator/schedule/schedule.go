@@ -83,7 +83,7 @@ type Reasoning interface {
 	Reason(Progress) Reason
 }
 
-// Decision is what the schedules said about a round.
+// Decision has the values that the schedules gave for a round.
 type Decision struct {
 	// LocalSteps is the number that the schedule of K gave.
 	LocalSteps int

@@ -19,7 +19,7 @@ func init() {
 // client's speed is its expected time for the local steps of round 1.
 //
 // The paper ends a stage when the gradient is within the statistical accuracy of
-// the stage's samples, which takes constants that nobody knows of a network. Here
+// the stage's samples, which takes constants that are not known for a network. Here
 // a stage ends when its rounds' training loss has reached a plateau, or after a
 // number of rounds.
 //
@@ -124,7 +124,7 @@ func (o *growing) Trained(int, float64) {}
 
 // Closed counts the round, and enters the next stage if this one is over: after its number of rounds
 // or, without one, when the loss has not improved for as long as the patience lasts. The last stage,
-// of all clients, goes on.
+// of all clients, does not end.
 func (o *growing) Closed(_ int, loss float64) {
 	clients := o.Among
 	if clients == len(o.fastest) {

@@ -24,7 +24,7 @@ func init() {
 // R is the round, L the round of the client's newest accepted update, t what that
 // task took, and T the preferred time. The statistical utility is in the paper U =
 // |B| sqrt(1/|B| Σ loss²) over the samples B that the client trained on. Here a
-// client tells one loss, the mean of the minibatch of the first local step of that
+// client reports one loss, the mean of the minibatch of the first local step of that
 // update; its samples stand for B, and this mean for the root of the mean square: U
 // is the number of the client's samples times the amount of that loss. U is cut at a
 // quantile of the utilities of the clients that are free, so that outliers do not
@@ -44,7 +44,7 @@ func init() {
 // these is less than over as many before, T grows by its first value. The authors' program has T
 // be a percentile of all times instead, which grows where the two sums differ by at most a tenth of
 // the earlier one, and falls where they differ by five times it or more: where the later is at
-// least six times the earlier. Its sums are over rounds, of the mean U of those who were exploited.
+// least six times the earlier. Its sums are over rounds, of the mean U of the exploited clients.
 type Oort struct {
 	Seconds    float64 `key:"seconds" range:"(0,4e9]" unit:"seconds" help:"preferred time of a task at first, and the pacer's step"`
 	Window     int     `key:"window" default:"20" range:"[1,1000000]" unit:"rounds" help:"rounds over which the pacer adds up utilities"`

@@ -22,8 +22,8 @@ type oortOrder struct {
 	oortMemory
 
 	// The order of the round under way: the cohort first, then what is left of the new clients
-	// and after them the reserve. A client may stand in several of these; given tells which
-	// clients Next has returned.
+	// and after them the reserve. A client may stand in several of these; given has the
+	// clients that Next has returned.
 	cohort  []int32
 	fresh   *clientDraw
 	reserve []int32
@@ -67,8 +67,7 @@ type clientDraw struct {
 	list []int32
 }
 
-// weightResolution is how finely the weights of a draw are told apart: the greatest is one
-// more than it.
+// weightResolution is how many steps the weights of a draw have: the greatest weight is one more.
 const weightResolution = 1 << 32
 
 // drawFrom makes a draw from a list of clients with probabilities in proportion to their

@@ -19,7 +19,7 @@ func init() {
 // variant that saves computation (cpow-d).
 //
 // A candidate downloads the model and computes for as long as one local step;
-// sending back a number takes no time. The round goes on when each candidate
+// sending back a number takes no time. The round continues when each candidate
 // has answered or dropped out; a deadline counts from there. A chosen client
 // holds the model already and does not download it again. Where all candidates
 // drop out the round closes with nothing accepted.

@@ -11,7 +11,7 @@ func init() {
 // them, which come first in the next round, too.
 type RoundRobin struct{}
 
-// Order returns an order that goes once around the circle of the clients in each round.
+// Order returns an order that runs once around the circle of the clients in each round.
 func (RoundRobin) Order(s Setup) (Order, error) {
 	return &circle{clients: int64(s.Clients), cohort: int64(s.Cohort)}, nil
 }

@@ -35,7 +35,7 @@ func init() {
 // A client's response time is its expected time for the local steps of round 1 as
 // long as no update of it was accepted. Then it is that times the mean of what its
 // tasks took in proportion to what was expected of them, so that a K that decays
-// makes nobody fast. Tiers are made anew after every Interval rounds.
+// does not make a client count as fast. Tiers are made again after every Interval rounds.
 //
 // If a tier has fewer free clients than the cohort, the next one that is drawn gives
 // the others, and pays nothing.

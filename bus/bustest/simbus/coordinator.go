@@ -184,7 +184,7 @@ func (c *Coordinator) TakePlans(ctx context.Context, buf []bus.ClientPlan) ([]bu
 }
 
 // PutModel makes a model available to hosts under its digest, and waits until the bus has it. It
-// shares the slice params, to which nobody may write from now on.
+// shares the slice params, whose values must not change any more.
 func (c *Coordinator) PutModel(ctx context.Context, digest bus.Digest, params []float32) error {
 	if digest.IsZero() || len(params) == 0 || len(params) > bus.MaxParams {
 		return fmt.Errorf("bus: model %s of %d parameters, want 1 to %d", digest, len(params), bus.MaxParams)

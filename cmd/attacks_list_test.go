@@ -17,7 +17,7 @@ import (
 	"fedpace/bus/auth"
 )
 
-// attackSuite is the list in docs/security.md.
+// attackSuite is the suite that docs/security.md counts.
 var attackSuite = []attack{
 	// Who has no credentials.
 	{

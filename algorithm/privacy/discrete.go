@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"fedpace/algorithm"
-	"fedpace/internal/portable"
 	"fedpace/registry"
 )
 
@@ -93,13 +92,9 @@ func (g Grid) Add(sum []int64, share float64, after, before []float32, key Secre
 	if len(sum) != len(after) || len(after) != len(before) {
 		panic("privacy: Add of slices of different lengths")
 	}
-	square := portable.SquaredDistance(after, before)
-	if math.IsNaN(square) || math.IsInf(square, 0) {
-		return fmt.Errorf("privacy: an update of the squared norm %v, want a finite one", square)
-	}
-	factor := 1.0
-	if norm := math.Sqrt(square); norm > g.Clip {
-		factor = g.Clip / norm
+	factor, err := clipFactor(after, before, g.Clip)
+	if err != nil {
+		return err
 	}
 	scale := float64(factor*share) * (algorithm.Unit / float64(g.Step))
 	number := uint64(0)

@@ -1,6 +1,7 @@
 package privacy
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 
@@ -29,13 +30,9 @@ func (l Local) Validate() error {
 // The noise follows from the key: whoever knows it can subtract the noise. A model that is not finite
 // stays as it is, since the coordinator refuses it anyway.
 func (l Local) Hide(model, base []float32, key Secret) {
-	square := portable.SquaredDistance(model, base)
-	if math.IsNaN(square) || math.IsInf(square, 0) {
+	factor, err := clipFactor(model, base, l.Clip)
+	if err != nil {
 		return
-	}
-	factor := 1.0
-	if norm := math.Sqrt(square); norm > l.Clip {
-		factor = l.Clip / norm
 	}
 	source := rand.NewChaCha8(key)
 	deviation := l.Noise * l.Clip / math.Sqrt2
@@ -45,6 +42,19 @@ func (l Local) Hide(model, base []float32, key Secret) {
 		z := portable.Normal(source.Uint64()) + portable.Normal(source.Uint64())
 		model[i] = float32(float64(base[i]) + u + float64(deviation*z))
 	}
+}
+
+// clipFactor returns the factor, at most 1, that shortens the difference of two models to the norm clip. The
+// error says that the difference is not finite.
+func clipFactor(model, base []float32, clip float64) (float64, error) {
+	square := portable.SquaredDistance(model, base)
+	if math.IsNaN(square) || math.IsInf(square, 0) {
+		return 0, fmt.Errorf("privacy: an update of the squared norm %v, want a finite one", square)
+	}
+	if norm := math.Sqrt(square); norm > clip {
+		return clip / norm, nil
+	}
+	return 1, nil
 }
 
 // LocalEpsilon returns the epsilon with which this many updates of one client, sent one after the

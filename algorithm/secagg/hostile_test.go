@@ -60,6 +60,16 @@ func spoil(message []byte, length int, of ...int) {
 	}
 }
 
+// counts plays the rig's round, in which everybody stays, and holds its sum to the members' updates.
+func (r *rig) counts() {
+	r.t.Helper()
+	sum, survivors, err := r.play(noLeavers)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.check(sum, survivors)
+}
+
 // Member 5 sends shares that do not open, to so few that the rest recovers its seed: the sum counts.
 func TestHostile_SomeSharesDoNotOpen(t *testing.T) {
 	r := newRig(t, 8, 3, complete, 4)
@@ -68,11 +78,7 @@ func TestHostile_SomeSharesDoNotOpen(t *testing.T) {
 			spoil(b, shareRecord, 0, 7)
 		}
 	}
-	sum, survivors, err := r.play(noLeavers)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.check(sum, survivors)
+	r.counts()
 }
 
 // Member 5 sends shares that do not open to all. Nobody leaves for that, the sum has no model, and the
@@ -98,11 +104,7 @@ func TestHostile_OneHolderRevealsFalseShares(t *testing.T) {
 			spoil(b, revealBytes, 1, 2, 3, 4, 5, 6, 7)
 		}
 	}
-	sum, survivors, err := r.play(noLeavers)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.check(sum, survivors)
+	r.counts()
 }
 
 // Members that reveal false shares, more than there are to spare, never lead to a wrong sum.
@@ -131,9 +133,5 @@ func TestHostile_ReadyWaitsForTrueShares(t *testing.T) {
 			t.Errorf("ready: %v after %d answers", r.server.Ready(), i)
 		}
 	}
-	sum, survivors, err := r.play(noLeavers)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.check(sum, survivors)
+	r.counts()
 }

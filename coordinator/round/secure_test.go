@@ -234,6 +234,22 @@ func reportedRound(r Report) expectedRound {
 	}
 }
 
+// plans is the event by which a drawn client plans its task.
+func (c *drawnClient) plans(task Task) Event {
+	e := Event{
+		Kind:   Planned,
+		Task:   task.Task,
+		Client: task.Client,
+		Plan:   Plan{Download: c.download, Compute: c.compute, Upload: c.upload},
+		Stages: &c.stages,
+	}
+	if c.leaves >= 0 {
+		e.Plan.Drops = true
+		e.Plan.Dropout = c.leaves
+	}
+	return e
+}
+
 // playSecure plays one round of a cohort on a machine.
 func playSecure(t *testing.T, cohort []drawnClient, terms Secure) Report {
 	t.Helper()
@@ -267,19 +283,7 @@ func playSecure(t *testing.T, cohort []drawnClient, terms Secure) Report {
 	}
 	for _, task := range step(Event{Kind: Started}) {
 		// The machine asks clients in an order of its own, and the n-th task is the n-th of the cohort.
-		c := &cohort[task.Task-1]
-		e := Event{
-			Kind:   Planned,
-			Task:   task.Task,
-			Client: task.Client,
-			Plan:   Plan{Download: c.download, Compute: c.compute, Upload: c.upload},
-			Stages: &c.stages,
-		}
-		if c.leaves >= 0 {
-			e.Plan.Drops = true
-			e.Plan.Dropout = c.leaves
-		}
-		step(e)
+		step(cohort[task.Task-1].plans(task))
 	}
 	for report == nil {
 		next := slices.MinFunc(timers, func(a, b Timer) int {
@@ -476,19 +480,7 @@ func playBuffered(t *testing.T, random *rand.Rand, tasks []drawnClient, slots, n
 			i := random.IntN(len(asked))
 			task := asked[i]
 			asked = slices.Delete(asked, i, i+1)
-			c := &tasks[task.Task-1]
-			e := Event{
-				Kind:   Planned,
-				Task:   task.Task,
-				Client: task.Client,
-				Plan:   Plan{Download: c.download, Compute: c.compute, Upload: c.upload},
-				Stages: &c.stages,
-			}
-			if c.leaves >= 0 {
-				e.Plan.Drops = true
-				e.Plan.Dropout = c.leaves
-			}
-			step(e)
+			step(tasks[task.Task-1].plans(task))
 		}
 		if len(list) == rounds {
 			break

@@ -20,6 +20,7 @@ import (
 	"fedpace/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
+	"fedpace/experiment/runtest"
 	"fedpace/internal/table"
 	"fedpace/internal/testkit/slow"
 	"fedpace/learn"
@@ -28,26 +29,13 @@ import (
 	"fedpace/study/advise"
 )
 
-// small is a convex task of a fraction of a second.
-func small(t testing.TB, task string, sets ...string) config.Config {
-	t.Helper()
-	c, err := config.Load("", append([]string{
-		"task=" + task, "clients=8", "cohort=3", "schedule.k0=6", "stop.rounds=20", "schedule.window=3", "evaluate.every=10",
-		"quadratic={dimension: 6, samples: 10}", "logistic={features: 4, classes: 3, samples: 10}", "out=" + filepath.Join(t.TempDir(), "run"),
-	}, sets...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
 // The whole program on both tasks: the bound holds in the mean over seeds,
 // schedules have equal time, and what is written is drawn and read again.
 func TestPlan_BothTasks(t *testing.T) {
 	for _, task := range []string{"quadratic", "logistic"} {
 		t.Run(task, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "results")
-			plan := Plan{Config: small(t, task), Schedules: []string{"dsgd", "fixed", "step", "eta-rounds", "theory", TheoryAhead}, Seeds: 2, Folder: dir}
+			plan := Plan{Config: runtest.BriefConvex(t, config.Task(task)), Schedules: []string{"dsgd", "fixed", "step", "eta-rounds", "theory", TheoryAhead}, Seeds: 2, Folder: dir}
 			r, err := plan.Run(t.Context(), study.Options{})
 			if err != nil {
 				t.Fatal(err)
@@ -128,7 +116,7 @@ func contents(t *testing.T, dir, name string) []byte {
 func TestPlan_IsDeterministic(t *testing.T) {
 	var tables [2]bytes.Buffer
 	for i := range tables {
-		r, err := Plan{Config: small(t, "quadratic"), Schedules: []string{"fixed", "theory"}, Seeds: 2, Folder: t.TempDir()}.Run(t.Context(), study.Options{})
+		r, err := Plan{Config: runtest.BriefConvex(t, "quadratic"), Schedules: []string{"fixed", "theory"}, Seeds: 2, Folder: t.TempDir()}.Run(t.Context(), study.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +133,7 @@ func TestPlan_IsDeterministic(t *testing.T) {
 // steps: after a round's steps the mean of the clients is the next model.
 func TestReplayer_EqualsRun(t *testing.T) {
 	for _, task := range []string{"quadratic", "logistic"} {
-		c := small(t, task, "cohort=8", "stop.rounds=5", "schedule.k=rounds")
+		c := runtest.BriefConvex(t, config.Task(task), "cohort=8", "stop.rounds=5", "schedule.k=rounds")
 		objective, err := advise.OpenObjective(c)
 		if err != nil {
 			t.Fatal(err)
@@ -173,7 +161,7 @@ func TestReplayer_EqualsRun(t *testing.T) {
 
 // With a stride every so many-th iteration is looked at, over rounds' ends.
 func TestReplayer_Stride(t *testing.T) {
-	c := small(t, "quadratic")
+	c := runtest.BriefConvex(t, "quadratic")
 	objective, err := advise.OpenObjective(c)
 	if err != nil {
 		t.Fatal(err)
@@ -202,7 +190,7 @@ func TestReplayer_Stride(t *testing.T) {
 }
 
 func TestPlan_Refused(t *testing.T) {
-	good := Plan{Config: small(t, "quadratic"), Schedules: []string{"fixed"}, Seeds: 1, Folder: t.TempDir()}
+	good := Plan{Config: runtest.BriefConvex(t, "quadratic"), Schedules: []string{"fixed"}, Seeds: 1, Folder: t.TempDir()}
 	network, err := config.Load("", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -300,12 +288,12 @@ func TestDraw_CommittedFigures(t *testing.T) {
 
 // Runs that start from a model of an earlier run are measured from there.
 func TestPlan_FromModel(t *testing.T) {
-	c := small(t, "quadratic")
+	c := runtest.BriefConvex(t, "quadratic")
 	if _, err := run.Run(t.Context(), c, run.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	next := small(t, "quadratic", "init="+filepath.Join(c.Out, outputs.ModelFile))
-	far, err := Plan{Config: small(t, "quadratic"), Schedules: []string{"fixed"}, Seeds: 1, Folder: t.TempDir()}.Run(t.Context(), study.Options{})
+	next := runtest.BriefConvex(t, "quadratic", "init="+filepath.Join(c.Out, outputs.ModelFile))
+	far, err := Plan{Config: runtest.BriefConvex(t, "quadratic"), Schedules: []string{"fixed"}, Seeds: 1, Folder: t.TempDir()}.Run(t.Context(), study.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -355,7 +343,7 @@ var sameHalf = cmp.Comparer(func(a, b half) bool { return a == b || a != a && b 
 // A plan that was stopped continues when it is run again, in the middle of its
 // runs and of its measuring, to the same result.
 func TestPlan_ContinuesAfterInterruption(t *testing.T) {
-	plan := Plan{Config: small(t, "quadratic", "stop.rounds=40"), Schedules: []string{"fixed", "rounds", "theory"}, Seeds: 1, Folder: filepath.Join(t.TempDir(), "whole")}
+	plan := Plan{Config: runtest.BriefConvex(t, "quadratic", "stop.rounds=40"), Schedules: []string{"fixed", "rounds", "theory"}, Seeds: 1, Folder: filepath.Join(t.TempDir(), "whole")}
 	want, err := plan.Run(t.Context(), study.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -389,7 +377,7 @@ func TestPlan_ContinuesAfterInterruption(t *testing.T) {
 
 // A plan that replaces another one, is stopped and continues has nothing of the one before.
 func TestPlan_ReplacesAnother(t *testing.T) {
-	plan := Plan{Config: small(t, "quadratic", "stop.rounds=40"), Schedules: []string{"fixed"}, Seeds: 1, Folder: filepath.Join(t.TempDir(), "fresh")}
+	plan := Plan{Config: runtest.BriefConvex(t, "quadratic", "stop.rounds=40"), Schedules: []string{"fixed"}, Seeds: 1, Folder: filepath.Join(t.TempDir(), "fresh")}
 	want, err := plan.Run(t.Context(), study.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -423,7 +411,7 @@ func TestPlan_ReplacesAnother(t *testing.T) {
 
 // A round with updates has a model, or nothing is measured.
 func TestTrace_UnknownModel(t *testing.T) {
-	plan := Plan{Config: small(t, "quadratic"), Schedules: []string{"fixed"}, Seeds: 1, Folder: t.TempDir()}
+	plan := Plan{Config: runtest.BriefConvex(t, "quadratic"), Schedules: []string{"fixed"}, Seeds: 1, Folder: t.TempDir()}
 	if _, err := plan.Run(t.Context(), study.Options{}); err != nil {
 		t.Fatal(err)
 	}

@@ -58,3 +58,12 @@ func Convex(t testing.TB, task config.Task, sets ...string) config.Config {
 	}
 	return c
 }
+
+// BriefConvex is a convex task that is played in a fraction of a second.
+func BriefConvex(t testing.TB, task config.Task, sets ...string) config.Config {
+	t.Helper()
+	return Convex(t, task, append([]string{
+		"clients=8", "cohort=3", "schedule.k0=6", "stop.rounds=20", "evaluate.every=10",
+		"quadratic={dimension: 6, samples: 10}", "logistic={features: 4, classes: 3, samples: 10}",
+	}, sets...)...)
+}

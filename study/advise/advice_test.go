@@ -15,22 +15,10 @@ import (
 	"fedpace/config"
 	"fedpace/coordinator/theory"
 	"fedpace/experiment/run"
+	"fedpace/experiment/runtest"
 	"fedpace/learn"
 	"fedpace/metrics/outputs"
 )
-
-// small is a convex task of a fraction of a second.
-func small(t testing.TB, task string, sets ...string) config.Config {
-	t.Helper()
-	c, err := config.Load("", append([]string{
-		"task=" + task, "clients=8", "cohort=3", "schedule.k0=6", "stop.rounds=20", "schedule.window=3", "evaluate.every=10",
-		"quadratic={dimension: 6, samples: 10}", "logistic={features: 4, classes: 3, samples: 10}", "out=" + filepath.Join(t.TempDir(), "run"),
-	}, sets...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
 
 // The advice for a network is the formulas with what is given: FEMNIST with
 // numbers that a person can calculate with, at W = 1.6775 s · 10.
@@ -82,7 +70,7 @@ func TestAdvise_WorkedExample(t *testing.T) {
 
 // A convex task needs nothing, and what is given goes first.
 func TestAdvise_ConvexTask(t *testing.T) {
-	c := small(t, "quadratic")
+	c := runtest.BriefConvex(t, "quadratic")
 	a, err := Advise(c, Given{}, 4)
 	if err != nil {
 		t.Fatal(err)
@@ -192,7 +180,7 @@ func TestAdvise_Configuration(t *testing.T) {
 // Of a run whose schedule looks ahead W is the time to its end, and what was
 // calculated for the schedule is told as such.
 func TestAdviseRun_TimeAhead(t *testing.T) {
-	c := small(t, "quadratic", "schedule.k=theory", "theory.time=ahead", "stop={equal_runtime_rounds: 20}")
+	c := runtest.BriefConvex(t, "quadratic", "schedule.k=theory", "theory.time=ahead", "stop={equal_runtime_rounds: 20}")
 	if _, err := run.Run(t.Context(), c, run.Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +204,7 @@ func TestAdviseRun_TimeAhead(t *testing.T) {
 // What is estimated of a finished run whose constants are known: the secant's
 // slopes lie between mu and L, G is not far above the largest gradient.
 func TestEstimate_KnownProblem(t *testing.T) {
-	c := small(t, "quadratic", "clients=40", "cohort=20", "quadratic={dimension: 6, samples: 10, noise: 0.3}")
+	c := runtest.BriefConvex(t, "quadratic", "clients=40", "cohort=20", "quadratic={dimension: 6, samples: 10, noise: 0.3}")
 	if _, err := run.Run(t.Context(), c, run.Options{}); err != nil {
 		t.Fatal(err)
 	}

@@ -29,8 +29,10 @@ type attacker struct {
 
 	nats  *nats.Conn
 	tasks *nats.Subscription
-	open  *bus.Task // the last task that it got
-	ended bool      // the run is over for it
+
+	open   *bus.Task // the last task that it got
+	before *bus.Task // the one that it got before; nil: none
+	ended  bool      // the run is over for it
 }
 
 const suiteSubjects = "fedpace.suite.client."
@@ -140,6 +142,7 @@ func (a *attacker) next() *bus.Task {
 		case t.Over:
 			a.ended = true
 		case t.Task != 0 && (a.open == nil || t.Task != a.open.Task):
+			a.before = a.open
 			a.open = t
 			return t
 		}
@@ -308,30 +311,31 @@ func forbidden(lines ...string) func(*attacker) {
 // publish is a message as NATS's protocol has it.
 func publish(subject string) string { return "PUB " + subject + " 2\r\n{}\r\n" }
 
-// each does something in each task.
-func each(what func(a *attacker, t *bus.Task, values []float32)) func(*attacker) {
-	return func(a *attacker) {
-		for t := a.next(); t != nil; t = a.next() {
-			what(a, t, a.modelOf(t))
-		}
+// inTask does something in a task, whose model has these values.
+type inTask func(a *attacker, t *bus.Task, values []float32)
+
+// each does it in each task.
+func (what inTask) each(a *attacker) {
+	for t := a.next(); t != nil; t = a.next() {
+		what(a, t, a.modelOf(t))
 	}
 }
 
-// update sends an update in each task, which is refused for a reason.
-func refusedUpdate(reason string, change func([]float32) []float32, last func(*bus.Update)) func(*attacker) {
-	return each(func(a *attacker, t *bus.Task, values []float32) {
+// refusedUpdate sends an update, which is refused for a reason.
+func refusedUpdate(reason string, change func([]float32) []float32, last func(*bus.Update)) inTask {
+	return func(a *attacker, t *bus.Task, values []float32) {
 		if change != nil {
 			values = change(values)
 		}
 		a.want(a.send(t, values, last), bus.Status_STATUS_REFUSED, reason)
-	})
+	}
 }
 
-// acceptedUpdate sends an update in each task, which is taken.
-func acceptedUpdate(change func([]float32) []float32, last func(*bus.Update)) func(*attacker) {
-	return each(func(a *attacker, t *bus.Task, values []float32) {
+// acceptedUpdate sends an update, which is taken.
+func acceptedUpdate(change func([]float32) []float32, last func(*bus.Update)) inTask {
+	return func(a *attacker, t *bus.Task, values []float32) {
 		a.want(a.send(t, change(values), last), bus.Status_STATUS_ACCEPTED, "")
-	})
+	}
 }
 
 // all sets every value.

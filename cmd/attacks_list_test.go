@@ -310,70 +310,66 @@ var attackSuite = []attack{
 	// Updates that are not what was asked for.
 	{
 		name: "another's task", does: "answers the task of another device", holds: "a task is one device's",
-		do: each(func(a *attacker, t *bus.Task, values []float32) {
+		task: func(a *attacker, t *bus.Task, values []float32) {
 			a.want(a.send(&bus.Task{Task: t.Task - 1}, values, nil), bus.Status_STATUS_REFUSED, "is not open")
 			a.spoil()
-		}),
+		},
 	},
 	{
 		name: "a task of tomorrow", does: "answers tasks before they are given", holds: "the same",
-		do: each(func(a *attacker, t *bus.Task, values []float32) {
+		task: func(a *attacker, t *bus.Task, values []float32) {
 			for i := range uint64(4) {
 				a.want(a.send(&bus.Task{Task: t.Task + 1 + i}, values, nil), bus.Status_STATUS_REFUSED, "is not open")
 			}
 			a.spoil()
-		}),
+		},
 	},
 	{
 		name: "a task of yesterday", does: "answers the task of the round before", holds: "the same",
-		do: func(a *attacker) {
-			var old *bus.Task
-			each(func(a *attacker, t *bus.Task, values []float32) {
-				if old != nil {
-					a.want(a.send(old, values, nil), bus.Status_STATUS_REFUSED, "is not open")
-				}
-				old = t
-				a.spoil()
-			})(a)
+		task: func(a *attacker, t *bus.Task, values []float32) {
+			if a.before != nil {
+				a.want(a.send(a.before, values, nil), bus.Status_STATUS_REFUSED, "is not open")
+			}
+			a.spoil()
 		},
 	},
 	{
 		name: "another run's task", does: "answers the task with the digest of another", holds: "the digest of the task",
-		do: each(func(a *attacker, t *bus.Task, values []float32) {
+		task: func(a *attacker, t *bus.Task, values []float32) {
 			a.want(a.send(&bus.Task{Task: t.Task, Digest: make([]byte, len(t.Digest))}, values, nil), bus.Status_STATUS_REFUSED, "another digest")
 			a.spoil()
-		}),
+		},
 	},
 	{
 		name: "an update twice", does: "sends an update, then the same and another for the task", holds: "the first counts, once",
-		do: each(func(a *attacker, t *bus.Task, values []float32) {
+		task: func(a *attacker, t *bus.Task, values []float32) {
 			a.want(a.send(t, honestly(values), nil), bus.Status_STATUS_ACCEPTED, "")
 			a.never(a.send(t, values, nil))
 			a.never(a.send(t, one(3, 7)(values), nil))
-		}),
+		},
 		comes: honest,
 	},
 	{
 		name: "a second thought", does: "sends a refused update, then an honest one for the task", holds: "the first decides",
-		do: each(func(a *attacker, t *bus.Task, values []float32) {
+		task: func(a *attacker, t *bus.Task, values []float32) {
 			a.spoil()
 			a.never(a.send(t, honestly(values), nil))
-		}),
+		},
 	},
 	{
 		name: "a chunk on another's subject", does: "sends the chunk 3 on the subject of the chunk 0", holds: "they must agree",
-		do: each(func(a *attacker, _ *bus.Task, _ []float32) {
+		task: func(a *attacker, _ *bus.Task, _ []float32) {
 			a.want(a.chunk(0, 3, 4, make([]byte, 8)), bus.Status_STATUS_REFUSED, "chunk 3 on")
-		}),
+		},
 	},
 	{
 		name: "chunks out of order", does: "sends the chunk 0, then the chunk 2, then the end", holds: "one after the other, from 0",
-		do: each(func(a *attacker, _ *bus.Task, _ []float32) {
+		task: func(a *attacker, _ *bus.Task, _ []float32) {
 			a.want(a.chunk(0, 0, 3, make([]byte, 8)), bus.Status_STATUS_CONTINUE, "")
 			a.want(a.chunk(2, 2, 3, make([]byte, 8)), bus.Status_STATUS_SEND_VALUES, "one after the other")
 			a.want(a.chunk(3, 3, 3, nil), bus.Status_STATUS_SEND_VALUES, "1 of 3 chunks are here")
 			a.spoil()
-		}),
+		},
 	},
 	{
 		name: "the same chunk without end", does: "sends the first chunk 2,000 times", holds: "the budget of messages",
@@ -389,89 +385,89 @@ var attackSuite = []attack{
 	},
 	{
 		name: "chunks without number", does: "announces four billion chunks", holds: "a limit of chunks",
-		do: each(func(a *attacker, _ *bus.Task, _ []float32) {
+		task: func(a *attacker, _ *bus.Task, _ []float32) {
 			a.want(a.chunk(0, 0, math.MaxUint32, make([]byte, 8)), bus.Status_STATUS_REFUSED, "chunks is 4294967295")
-		}),
+		},
 	},
 	{
 		name: "half a number", does: "sends a chunk of seven bytes, and an empty one", holds: "chunks are whole values",
-		do: each(func(a *attacker, t *bus.Task, _ []float32) {
+		task: func(a *attacker, t *bus.Task, _ []float32) {
 			a.want(a.chunk(0, 0, 1, make([]byte, int(t.Task%2)*7)), bus.Status_STATUS_REFUSED, "values")
-		}),
+		},
 	},
 	{
 		name: "too many values", does: "sends 100,000 values for a model of 10", holds: "the model's size",
-		do: refusedUpdate("over 10 values", func([]float32) []float32 { return make([]float32, 100_000) }, nil),
+		task: refusedUpdate("over 10 values", func([]float32) []float32 { return make([]float32, 100_000) }, nil),
 	},
 	{
 		name: "too few values", does: "sends three values for a model of 10", holds: "the same",
-		do: refusedUpdate("3 values", func(v []float32) []float32 { return v[:3] }, nil),
+		task: refusedUpdate("3 values", func(v []float32) []float32 { return v[:3] }, nil),
 	},
 
 	// Updates that are made to harm.
 	{
 		name: "not a number", does: "sends NaN among the values", holds: "updates are finite",
-		do: refusedUpdate("parameter 7 is NaN", one(7, math.NaN()), nil),
+		task: refusedUpdate("parameter 7 is NaN", one(7, math.NaN()), nil),
 	},
 	{
 		name: "infinity", does: "sends an infinite value", holds: "the same",
-		do: refusedUpdate("parameter 0 is -Inf", one(0, math.Inf(-1)), nil),
+		task: refusedUpdate("parameter 0 is -Inf", one(0, math.Inf(-1)), nil),
 	},
 	{
 		name: "the largest numbers", does: "sends values of 3e38, whose sum would overflow", holds: "a bound on the difference from the model",
-		do: refusedUpdate("want a difference below 131072", all(func(int, float32) float32 { return 3e38 }), nil),
+		task: refusedUpdate("want a difference below 131072", all(func(int, float32) float32 { return 3e38 }), nil),
 	},
 	{
 		name: "a long update", does: "adds 100,000 to some parameters", holds: "`devices.clip`",
-		do: acceptedUpdate(all(func(i int, x float32) float32 { return x + 1e5*float32(i%2) }), nil), comes: clipped,
+		task: acceptedUpdate(all(func(i int, x float32) float32 { return x + 1e5*float32(i%2) }), nil), comes: clipped,
 	},
 	{
 		name: "the other way", does: "sends the model times -1,000", holds: "`devices.clip`",
-		do: acceptedUpdate(all(func(_ int, x float32) float32 { return -1000*x - 1 }), nil), comes: clipped,
+		task: acceptedUpdate(all(func(_ int, x float32) float32 { return -1000*x - 1 }), nil), comes: clipped,
 	},
 	{
 		name: "noise", does: "sends numbers of another model", holds: "`devices.clip`",
-		do: acceptedUpdate(all(func(i int, _ float32) float32 { return float32(1000 * math.Sin(float64(7*i))) }), nil), comes: clipped,
+		task: acceptedUpdate(all(func(i int, _ float32) float32 { return float32(1000 * math.Sin(float64(7*i))) }), nil), comes: clipped,
 	},
 
 	// What it tells of its work.
 	{
 		name: "hours of work", does: "says that its task took nearly the ten minutes that it may", holds: "the coordinator's clock",
-		do: acceptedUpdate(honestly, func(u *bus.Update) { u.DownloadNs, u.ComputeNs, u.UploadNs = 1e11, 2e11, 1e11 }), comes: honest,
+		task: acceptedUpdate(honestly, func(u *bus.Update) { u.DownloadNs, u.ComputeNs, u.UploadNs = 1e11, 2e11, 1e11 }), comes: honest,
 	},
 	{
 		name: "nine years of work", does: "says that each part of its task took nine years", holds: "`devices.task_seconds`",
-		do: refusedUpdate("took 240191h", nil, func(u *bus.Update) { u.DownloadNs, u.ComputeNs, u.UploadNs = 1<<58, 1<<58, 1<<58 }),
+		task: refusedUpdate("took 240191h", nil, func(u *bus.Update) { u.DownloadNs, u.ComputeNs, u.UploadNs = 1<<58, 1<<58, 1<<58 }),
 	},
 	{
 		name: "time that overflows", does: "says durations whose sum is negative", holds: "a limit of each",
-		do: refusedUpdate("download_ns is 9223372036854775807", nil, func(u *bus.Update) { u.DownloadNs, u.ComputeNs = math.MaxInt64, math.MaxInt64 }),
+		task: refusedUpdate("download_ns is 9223372036854775807", nil, func(u *bus.Update) { u.DownloadNs, u.ComputeNs = math.MaxInt64, math.MaxInt64 }),
 	},
 	{
 		name: "time that runs back", does: "says that its task took less than nothing", holds: "durations are not negative",
-		do: refusedUpdate("compute_ns is -1", nil, func(u *bus.Update) { u.ComputeNs = -1 }),
+		task: refusedUpdate("compute_ns is -1", nil, func(u *bus.Update) { u.ComputeNs = -1 }),
 	},
 	{
 		name: "all samples of the world", does: "says that it has learned from 16 million samples", holds: "`devices.max_samples`, if samples weigh",
-		do: acceptedUpdate(honestly, func(u *bus.Update) { u.Samples = 1 << 24 }), comes: honest,
+		task: acceptedUpdate(honestly, func(u *bus.Update) { u.Samples = 1 << 24 }), comes: honest,
 	},
 	{
 		name: "more than all samples", does: "says that it has 2⁶⁰ samples, in joins and in updates", holds: "a limit of a device's samples",
-		do: each(func(a *attacker, t *bus.Task, values []float32) {
+		task: func(a *attacker, t *bus.Task, values []float32) {
 			a.want(a.ask("join", &bus.Join{Name: "evil", Samples: 1 << 60, Process: 1}), bus.Status_STATUS_REFUSED, "samples")
 			a.want(a.send(t, values, func(u *bus.Update) { u.Samples = 1 << 60 }), bus.Status_STATUS_REFUSED, "samples")
-		}),
+		},
 	},
 	{
 		name: "a large loss", does: "says that its loss is a million", holds: "four times the coordinator's own",
-		do: acceptedUpdate(honestly, func(u *bus.Update) { u.FirstStepLoss = 1e6 }), comes: honest,
+		task: acceptedUpdate(honestly, func(u *bus.Update) { u.FirstStepLoss = 1e6 }), comes: honest,
 	},
 	{
 		name: "no loss at all", does: "says losses that are no number, infinite or negative", holds: "a loss is finite and not negative",
-		do: each(func(a *attacker, t *bus.Task, values []float32) {
+		task: func(a *attacker, t *bus.Task, values []float32) {
 			loss := []float64{math.NaN(), math.Inf(1), -2, 1e300}[t.Round%4]
 			a.want(a.send(t, values, func(u *bus.Update) { u.FirstStepLoss = loss }), bus.Status_STATUS_REFUSED, "first_step_loss")
-		}),
+		},
 	},
 
 	// What it does not do.
@@ -509,6 +505,6 @@ var attackSuite = []attack{
 	},
 	{
 		name: "refused without end", does: "sends updates that cannot count, task after task", holds: "`devices.quota.refused_tasks`",
-		do: refusedUpdate("", one(0, math.NaN()), nil), banned: "its updates of 10 tasks in a row were refused", sets: "stop.rounds=12",
+		task: refusedUpdate("", one(0, math.NaN()), nil), banned: "its updates of 10 tasks in a row were refused", sets: "stop.rounds=12",
 	},
 }

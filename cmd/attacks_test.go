@@ -20,6 +20,7 @@ import (
 
 	"fedpace/bus"
 	"fedpace/bus/auth"
+	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/runtest"
 	"fedpace/internal/testkit/slow"
@@ -36,7 +37,8 @@ type attack struct {
 	does  string
 	holds string
 
-	do     func(*attacker)
+	do     func(*attacker) // nil: it does something in each task
+	task   inTask
 	comes  comes
 	banned string // part of the reason for which evil is banned; empty: it is not
 	sets   string // further keys of the configuration, that the attack takes less time
@@ -291,7 +293,11 @@ func (s *suite) holds(t *testing.T, a *attack) {
 	r := s.begin(t, "[good, evil]", a.sets)
 	x := &attacker{besieged: r, id: "evil", creds: s.path("evil")}
 	x.join()
-	a.do(x)
+	if a.task != nil {
+		a.task.each(x)
+	} else {
+		a.do(x)
+	}
 	x.resign()
 	summary, model := r.end()
 	if same := *summary.ModelSHA256 == *quiet.summary.ModelSHA256; a.comes != clipped && !same {
@@ -320,6 +326,74 @@ func (s *suite) holds(t *testing.T, a *attack) {
 		t.Errorf("banned are %+v; want %q:\n%v", summary.Banned, a.banned, r.lines)
 	}
 	t.Logf("%.2f virtual seconds in %.2f, %d MB", summary.VirtualSeconds, summary.WallSeconds, r.peak>>20)
+}
+
+// All attacks after which a task cannot count, one after the other in the tasks of one run: the model has the
+// bits of the run without the device, also if the run is played again. Of its answers nothing is kept, and each
+// reason is reported once for the device and once for each refused update.
+func TestAttacks_RefusedInOneRun(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	huge := attack{
+		name: "a huge norm",
+		task: refusedUpdate("norm is 1e+03, the limit is 1000", func(v []float32) []float32 { v[3] += 1001; return v }, nil),
+	}
+	list := []*attack{&huge}
+	for i := range attackSuite {
+		if a := &attackSuite[i]; a.task != nil && a.comes == others && a.banned == "" {
+			list = append(list, a)
+		}
+	}
+	sets := fmt.Sprintf("stop.rounds=%d devices.keep_updates=true devices.norm_limit=1000 devices.quota.refused_tasks=1000", len(list))
+	quiet := s.without(t, others, sets)
+	r := s.begin(t, "[good, evil]", sets)
+	x := &attacker{besieged: r, id: "evil", creds: s.path("evil")}
+	x.join()
+	for i, a := range list {
+		task := x.next()
+		if task == nil {
+			t.Fatalf("there is no task for %s:\n%v", a.name, r.lines)
+		}
+		if i == 0 {
+			for _, verb := range []string{"update.0", "join", "heartbeat"} {
+				if err := x.nats.Publish(x.subject(verb), []byte("\xff\xff\xff noise \x00")); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		a.task(x, task, x.modelOf(task))
+		if t.Failed() {
+			t.Fatalf("%s, in task %d of %d:\n%v", a.name, i+1, len(list), r.lines)
+		}
+	}
+	summary, _ := r.end()
+	if *summary.ModelSHA256 != *quiet.summary.ModelSHA256 {
+		t.Errorf("the model is another than without the attacks:\n%v", r.lines)
+	}
+	if refused := summary.Outcomes[round.Refused]; refused != int64(len(list)) || len(summary.Banned) > 0 {
+		t.Errorf("%d updates are refused, want %d; banned are %+v", refused, len(list), summary.Banned)
+	}
+	for pattern, most := range map[string]int{"ignored \\(stale": 1, "ignored \\(malformed": 1, "An update of device evil is refused": len(list)} {
+		if n := len(regexp.MustCompile(pattern).FindAllString(r.lines.String(), -1)); n < 1 || n > most {
+			t.Errorf("%q is said %d times, want 1 to %d:\n%v", pattern, n, most, r.lines)
+		}
+	}
+	for _, a := range answersOf(t, r.dir) {
+		if evil := a.Client == 21; evil != (a.Kind == round.Invalid) || evil && a.Values != nil {
+			t.Errorf("task %d of client %d is kept as %v", a.Task, a.Client, a.Kind)
+		}
+	}
+	again := filepath.Join(t.TempDir(), "again")
+	if _, stderr, exit := finish(t, fedpace(t, "run", "--replay", r.dir, "--out", again, "--quiet")); exit != 0 {
+		t.Fatal(stderr)
+	}
+	replayed, err := folder.ReadSummary(filepath.Join(again, folder.SummaryFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *replayed.ModelSHA256 != *summary.ModelSHA256 || replayed.Fingerprint != summary.Fingerprint {
+		t.Errorf("a replay comes to %s, the run came to %s", replayed.Fingerprint, summary.Fingerprint)
+	}
 }
 
 // apart is how far two models are from each other.

@@ -370,6 +370,10 @@ func TestAttacks_RefusedInOneRun(t *testing.T) {
 	if *summary.ModelSHA256 != *quiet.summary.ModelSHA256 {
 		t.Errorf("the model is another than without the attacks:\n%v", r.lines)
 	}
+	// What is refused takes no time either, whatever it says of its durations.
+	if most := quiet.summary.VirtualSeconds + 1.001*summary.WallSeconds; summary.VirtualSeconds > most {
+		t.Errorf("%g virtual seconds, want at most %g", summary.VirtualSeconds, most)
+	}
 	if refused := summary.Outcomes[round.Refused]; refused != int64(len(list)) || len(summary.Banned) > 0 {
 		t.Errorf("%d updates are refused, want %d; banned are %+v", refused, len(list), summary.Banned)
 	}

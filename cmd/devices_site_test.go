@@ -19,6 +19,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"fedpace/cmd/internal/cli"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
 	"fedpace/internal/testkit/installed"
@@ -188,15 +189,16 @@ func (s *site) tasksOf(id string) *nats.Subscription {
 	return tasks
 }
 
-// creds enrolls a device, or with a flag somebody else.
+// creds enrolls a device, or with a flag somebody else, without a process of its own.
 func (s *site) creds(id string, flags ...string) string {
 	s.Helper()
 	path := s.path(id + ".creds")
 	if _, err := os.Stat(path); err == nil { // of before
 		return path
 	}
-	if _, stderr, exit := finish(s.T, fedpace(s.T, append([]string{"enroll", id, "--keys", s.keys, "--out", path}, flags...)...)); exit != 0 {
-		s.Fatal(stderr)
+	args := append([]string{"enroll", id, "--keys", s.keys, "--out", path}, flags...)
+	if status, printed := played(s.T, args...); status != cli.ExitOK {
+		s.Fatal(printed)
 	}
 	return path
 }

@@ -60,7 +60,8 @@ func withPrograms(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(programs)
-	slow.Beside(4)
+	// They are processes that mostly wait for each other.
+	slow.Beside(8)
 	return m.Run()
 }
 

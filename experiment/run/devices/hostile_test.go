@@ -85,25 +85,6 @@ func TestDevice_LongAbsence(t *testing.T) {
 	sameAgain(t, dir, s)
 }
 
-// What is refused costs no more either: three of the longest durations that a message can have
-// neither end the run nor pass for time.
-func TestDevice_RefusedAfterAbsence(t *testing.T) {
-	t.Parallel()
-	nine := func(task *bus.Task, values []float32, u *bus.Update) {
-		honest(task, values, u)
-		u.DownloadNs, u.ComputeNs, u.UploadNs = 1<<58, 1<<58, 1<<58
-	}
-	s, dir := together(t, map[string]lies{"d1": honest, "evil": nine}, "[d1, evil]")
-	if s.VirtualSeconds > 1.001*s.WallSeconds || s.Outcomes[round.Refused] != 6 || s.Outcomes[round.Accepted] != 6 {
-		t.Errorf("%g virtual seconds in %g of the clock on the wall, outcomes %v", s.VirtualSeconds, s.WallSeconds, s.Outcomes)
-	}
-	alone, _ := together(t, map[string]lies{"d1": honest}, "[d1]")
-	if *alone.ModelSHA256 != *s.ModelSHA256 {
-		t.Error("the model is not that of the honest device alone")
-	}
-	sameAgain(t, dir, s)
-}
-
 // One of four devices that claims all samples of the world has at most four sevenths of the
 // weight, and none more than it is allowed.
 func TestDevice_ModelTakeover(t *testing.T) {

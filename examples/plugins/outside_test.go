@@ -19,6 +19,7 @@ func TestPlugins_InModuleOutside(t *testing.T) {
 	names := copyPlugins(t, module)
 	writeModule(t, module, root)
 	writeMain(t, module, names)
+	writeWorkspace(t, module, root)
 
 	program := filepath.Join(t.TempDir(), "outside")
 	command(t, module, "go", "build", "-o", program, ".")
@@ -68,6 +69,16 @@ func writeModule(t *testing.T, module, root string) {
 	copyFile(t, filepath.Join(root, "go.sum"), filepath.Join(module, "go.sum"))
 }
 
+// writeWorkspace has the go command take fedpace for a module that is worked on, as it is here. It may import
+// no more then, but what is compiled here need not be compiled once more as a version of fedpace.
+func writeWorkspace(t *testing.T, module, root string) {
+	t.Helper()
+	text := "go 1.26.0\n\nuse (\n\t.\n\t" + root + "\n)\n"
+	if err := os.WriteFile(filepath.Join(module, "go.work"), []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // writeMain writes the program: fedpace's command line with all plug-ins.
 func writeMain(t *testing.T, module string, names []string) {
 	t.Helper()
@@ -101,7 +112,7 @@ func command(t *testing.T, dir, name string, args ...string) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), name, args...)
 	c.Dir = dir
-	c.Env = append(os.Environ(), "GOFLAGS=-mod=mod "+os.Getenv("GOFLAGS"))
+	c.Env = append(os.Environ(), "GOWORK="+filepath.Join(dir, "go.work"))
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
 	}

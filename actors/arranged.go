@@ -55,8 +55,9 @@ func (r *arranged) evaluation(model []float32) func(b *learn.Batch, scores []lea
 	return func(b *learn.Batch, scores []learn.Score) (float64, error) { return r.Evaluate(r.values, b, scores) }
 }
 
-// add adds what the steps of a client have changed to the sum, and sets it back to the base. It returns
-// whether all of it could be added.
+// add adds a client's update, the difference of values from base times weight, to the sum, and sets
+// values back to base. It reads only the values that the client's steps have changed. It returns false
+// if a value is not finite or too large to be added.
 func (r *arranged) add(weight float64) bool {
 	for start, end := range r.Changed() {
 		if learn.AddExactAndReset(r.sum[start:end], weight, r.values[start:end], r.base[start:end]) >= 0 {

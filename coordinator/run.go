@@ -219,8 +219,9 @@ type occurrence struct {
 	scores []metric.ClientScore
 }
 
-// take does what an event leads to outside the machine: it makes the next model after training, and
-// reports losses and scores of clients to the observer. effects is what the step before asked for.
+// take does the work that an event causes outside of the machine: it makes the next model after
+// training, and reports losses and scores of clients to the observer. effects are those of the step
+// before, which asked for that work.
 func (d *driver) take(ctx context.Context, o occurrence, effects *round.Effects) error {
 	switch {
 	// Without the sum the model stays as it is.

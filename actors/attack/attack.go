@@ -11,6 +11,7 @@ type Attack interface {
 // Attacks are those that a configuration can name.
 var Attacks = registry.New[Attack]("attack", "kind")
 
+// init retires names that a configuration could use before, each with a hint for its user.
 func init() {
 	Attacks.Retire("loss_lie", "no attack of a paper reports false losses alone; a plug-in can, see docs/extending.md")
 	Attacks.Retire("slow", "give the class slower devices by seconds_per_step or slowdown; a plug-in can take its "+

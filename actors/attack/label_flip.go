@@ -1,5 +1,6 @@
 package attack
 
+// init registers the attack under the name by which a configuration chooses it.
 func init() {
 	Attacks.Register("label_flip", "learns from wrong labels", LabelFlip{})
 }

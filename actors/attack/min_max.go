@@ -6,6 +6,7 @@ import (
 	"fedpace/internal/portable"
 )
 
+// init registers the attack under the name by which a configuration chooses it.
 func init() {
 	Attacks.Register("min_max", "colludes: as wrong as an update can be within the honest ones' distances", MinMax{})
 }

@@ -7,6 +7,7 @@ import (
 	"fedpace/internal/portable"
 )
 
+// init registers the attack under the name by which a configuration chooses it.
 func init() {
 	Attacks.Register("noise", "adds normal noise to its update", Noise{})
 }

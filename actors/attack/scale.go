@@ -1,5 +1,6 @@
 package attack
 
+// init registers the attacks of this file under the names by which a configuration chooses them.
 func init() {
 	Attacks.Register("sign_flip", "sends the opposite of its update", SignFlip{})
 	Attacks.Register("scale", "sends a multiple of its update", Scale{})

@@ -28,6 +28,7 @@ type Presence interface {
 // maxLook bounds how many periods, points of a process or days ahead one search for a change looks.
 const maxLook = 4096
 
+// init registers the model under the name by which a configuration chooses it.
 func init() { Availabilities.Register("always", "every client is there at any time", Always{}) }
 
 // Always is the availability of clients that are never absent.

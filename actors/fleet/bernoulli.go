@@ -6,6 +6,7 @@ import (
 	"fedpace/internal/keyed"
 )
 
+// init registers the model under the name by which a configuration chooses it.
 func init() {
 	Availabilities.Register(
 		"bernoulli",

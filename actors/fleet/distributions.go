@@ -10,6 +10,7 @@ import (
 	"fedpace/registry"
 )
 
+// init registers the distributions under the names by which a configuration chooses them.
 func init() {
 	Distributions.Register("constant", "one value", Constant{})
 	Distributions.Register("uniform", "equally likely between two values", Uniform{})

@@ -7,6 +7,7 @@ import (
 	"fedpace/internal/keyed"
 )
 
+// init registers the model under the name by which a configuration chooses it.
 func init() {
 	Availabilities.Register("markov", "stays and absences of exponentially distributed length", Markov{})
 }

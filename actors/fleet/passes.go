@@ -10,6 +10,7 @@ import (
 	"fedpace/registry"
 )
 
+// init registers the model under the name by which a configuration chooses it.
 func init() {
 	Availabilities.Register("passes", "contacts of satellites in UTC, as skyfield writes them", Passes{})
 	Availabilities.Register("orbit", "a contact in each period, at a time of each client's own", Orbit{})

@@ -7,6 +7,7 @@ import (
 	"fedpace/registry"
 )
 
+// init registers the model under the name by which a configuration chooses it.
 func init() {
 	Availabilities.Register(
 		"share",

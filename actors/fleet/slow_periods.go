@@ -25,6 +25,7 @@ type Slowing interface {
 	Transfers() bool
 }
 
+// init registers the model under the name by which a configuration chooses it.
 func init() {
 	Slowdowns.Register("spells", "now and then a client is slower for a while", SlowPeriods{})
 }

@@ -9,6 +9,7 @@ import (
 	"fedpace/registry"
 )
 
+// init registers the model under the name by which a configuration chooses it.
 func init() {
 	Availabilities.Register("sumo", "vehicles of a traffic simulation, while they are on the road", SUMO{})
 }

@@ -11,6 +11,7 @@ import (
 	"fedpace/registry"
 )
 
+// init registers the model under the name by which a configuration chooses it.
 func init() { Availabilities.Register("trace", "recorded stays, repeated", Trace{}) }
 
 // Trace replays recorded stays as the availability of clients.

@@ -189,5 +189,6 @@ func isLeaderless(err error) bool {
 	if errors.As(err, &api) {
 		return api.ErrorCode == notAvailable
 	}
+	// Without the lease no request was made.
 	return !errors.Is(err, errNotHeld)
 }

@@ -44,7 +44,6 @@ func (a *Aggregator) combine(
 		updates[i].bufferWeight = weight
 	}
 	// An algorithm such as FedExP lengthens the step by how much the updates disagree.
-	// An algorithm such as FedExP lengthens the step by how much the updates disagree.
 	scale = w.scale * a.algorithm.Stretch(sums, shares, sum)
 	if private != nil {
 		private.Add(number, a.judgedPart(sum))

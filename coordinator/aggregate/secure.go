@@ -46,7 +46,6 @@ func (a *Aggregator) freshness(staleness int) uint64 {
 		return max(1, fresh)
 	}
 	// The algorithm weighs a fresh update and this one, which have the same share and steps.
-	// The algorithm weighs a fresh update and this one, which have the same share and steps.
 	const half = 0.5
 	weights, _ := a.algorithm.Weigh([]float64{half, half}, []int{1, 1}, []int{0, staleness})
 	return max(1, uint64(math.RoundToEven(float64(fresh)*(weights[1]/weights[0]))))

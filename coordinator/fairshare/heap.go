@@ -1,20 +1,22 @@
 package fairshare
 
-// heap is a binary heap of small numbers, each at most once, that can also be
-// removed from its middle. The first is before all others.
+// heap is a binary heap of small numbers, each at most once. Any number can be removed, not only the
+// first one.
 type heap struct {
+	// list has the numbers in the order of the heap, the first one at its beginning.
 	list []int32
-	// place holds for each number its place in list, if it is there.
-	place  []int32
+	// place holds for each number in the heap its place in list.
+	place []int32
+	// before reports whether a comes before b.
 	before func(a, b int32) bool
 }
 
+// empty reports whether the heap has no numbers.
 func (h *heap) empty() bool { return len(h.list) == 0 }
 
+// first returns the number that comes before all others. The heap must not be empty.
 func (h *heap) first() int32 { return h.list[0] }
 
-// contains reports whether the number x is in the heap. A number that was removed keeps its old place,
-// so the list decides.
 // contains reports whether the number x is in the heap. A number that was removed keeps its old place,
 // so the list decides.
 func (h *heap) contains(x int32) bool {
@@ -65,6 +67,7 @@ func (h *heap) fix(i int) {
 	}
 }
 
+// swap exchanges the numbers at places i and j of the list, and notes their new places.
 func (h *heap) swap(i, j int) {
 	h.list[i], h.list[j] = h.list[j], h.list[i]
 	h.place[h.list[i]], h.place[h.list[j]] = int32(i), int32(j)

@@ -76,6 +76,7 @@ func (w Work) rateOf(site Work) uint64 {
 	return min(n.Uint64(), fullRate)
 }
 
+// big returns the work as a big integer.
 func (w Work) big() *big.Int {
 	n := new(big.Int).SetUint64(w.Hi)
 	return n.Lsh(n, 64).Or(n, new(big.Int).SetUint64(w.Lo))

@@ -42,13 +42,16 @@ func Need(size int64, mbps float64) (Work, error) {
 	return w, nil
 }
 
+// IsZero reports whether no work is left.
 func (w Work) IsZero() bool { return w == Work{} }
 
+// Less reports whether w is less than v.
 func (w Work) Less(v Work) bool { return w.Hi < v.Hi || w.Hi == v.Hi && w.Lo < v.Lo }
 
 // Over returns the quotient w/v, rounded as floats are. v must not be zero.
 func (w Work) Over(v Work) float64 { return w.float() / v.float() }
 
+// float returns the work rounded to a float.
 func (w Work) float() float64 { return math.Ldexp(float64(w.Hi), 64) + float64(w.Lo) }
 
 // add returns w + v, modulo 2^128.

@@ -49,7 +49,6 @@ func (d *Devices) Ban(client int, reason string) error {
 // held-out losses of the two models.
 func (d *Devices) ModelLost(round int, loss, best float64) {
 	// A power of two has one bit, so it shares none with the number below it.
-	// A power of two has one bit, so it shares none with the number below it.
 	if n := d.returns.Add(1); n&(n-1) == 0 {
 		d.notice(
 			"The model of round %d is lost, with a loss of %.3g on held-out samples. "+

@@ -156,4 +156,5 @@ type Bandwidth struct {
 // shared reports whether any transfers share bandwidth.
 func (b *Bandwidth) shared() bool { return *b != (Bandwidth{Sites: b.Sites}) }
 
+// asksCandidates reports whether the selection asks candidates for their losses before it chooses.
 func (c *Config) asksCandidates() bool { return selection.QueryOf(c.Select) > 0 }

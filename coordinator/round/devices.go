@@ -20,6 +20,7 @@ type Devices struct {
 	Modelled func(device int) bool
 }
 
+// population returns the number of all clients: simulated ones and devices.
 func (c *Config) population() int { return c.Clients + c.Devices.Count }
 
 // learners returns the number of clients whose accepted steps are counted, because their next

@@ -112,6 +112,7 @@ var eventNames = [...]string{
 	TimedOut:      "timed out",
 }
 
+// String returns the kind in words, for errors.
 func (k EventKind) String() string { return eventNames[k] }
 
 // Plan is how long a task takes its client (Eq. 3): it downloads the model, computes, and uploads

@@ -97,6 +97,7 @@ var phaseNames = [...]string{
 	WaitingForClients: "waiting for clients",
 }
 
+// String returns the phase in words, for errors.
 func (p Phase) String() string { return phaseNames[p] }
 
 // New returns the machine of a run with configuration c that has not started. The first event it

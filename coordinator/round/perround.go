@@ -18,7 +18,7 @@ func (m *Machine) closingRule() closing.Rule {
 }
 
 // settleClosing calculates the numbers by which the round that opens will close, such as its deadline,
-// if the closing rule has formulas for them. p is what the round's schedules knew.
+// if the closing rule has formulas for them. p is the progress that the round's schedules were given.
 func (m *Machine) settleClosing(p schedule.Progress) error {
 	if m.perRound == nil {
 		return nil

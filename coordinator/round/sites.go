@@ -23,6 +23,7 @@ type SiteState struct {
 	Clients []int32
 }
 
+// siteOf returns the number of a simulated client's site.
 func (c *Config) siteOf(client int32) int32 { return client % int32(c.Server.Sites) }
 
 // openSites begins a round with sites: it lists the sites of the cohort's clients, in ascending
@@ -48,6 +49,7 @@ func (m *Machine) openSites(cohort []int32) error {
 	return nil
 }
 
+// bySite compares clients a and b by their sites, as for [slices.SortFunc].
 func (m *Machine) bySite(a, b int32) int { return cmp.Compare(m.config.siteOf(a), m.config.siteOf(b)) }
 
 // site returns the place in m.sites of the site with this number. The list is in ascending order of

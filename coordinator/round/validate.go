@@ -99,6 +99,7 @@ func (c *Config) validateSecure() error {
 	return nil
 }
 
+// isAll reports whether the closing rule waits for all tasks of a round.
 func isAll(r closing.Rule) bool {
 	_, all := r.(closing.All)
 	return all

@@ -35,6 +35,7 @@ func (s Span) progress(p Progress) (elapsed, all float64) {
 	return min(p.Seconds, s.Seconds), s.Seconds
 }
 
+// init registers the curves, for K and for eta, under the names by which a configuration chooses them.
 func init() {
 	register[linear]("linear", "in a straight line")
 	register[cosine]("cosine", "by half a cosine")

@@ -63,8 +63,10 @@ type ExpressionEta struct {
 	Formula string `key:"formula" help:"eta_r, such as eta0 / sqrt(r), of what K's may read; eta is the last round's"`
 }
 
+// Validate returns an error if the formula cannot be read.
 func (s ExpressionEta) Validate() error { return ExpressionK(s).Validate() }
 
+// Needs returns which values of the run the formula reads.
 func (s ExpressionEta) Needs() Needs { return ExpressionK(s).Needs() }
 
 // LearningRate returns the value of the user's formula for the next round. It is eta_0 as long as

@@ -275,8 +275,8 @@ func Parse(name string) (Pair, error) {
 	return Pair{name, Fixed}, nil
 }
 
-// String is the name that Parse reads. Pairs that decay both, which the paper
-// leaves out, are written with both: "rounds+eta-step".
+// String returns the name of the pair: one that Parse reads if K or eta is fixed, or else the names
+// of both schedules, as in "rounds+eta-step", which the paper leaves out.
 func (p Pair) String() string {
 	eta := "eta-" + p.Eta
 	switch {

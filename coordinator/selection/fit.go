@@ -98,6 +98,7 @@ func (f Fit) Validate(cohort, clients int) error {
 	return registry.Below("from", Validate(f.Base, cohort, clients))
 }
 
+// String returns the rule in words, for the summary of a run.
 func (f Fit) String() string {
 	return fmt.Sprintf("%v, with local steps that fit the round", OrUniform(f.Base))
 }

@@ -64,6 +64,7 @@ func (f Flanp) Validate(_, clients int) error {
 	return atMost("begin", f.Begin, clients)
 }
 
+// String returns the rule in words, for the summary of a run.
 func (f Flanp) String() string {
 	return fmt.Sprintf("from the fastest %d on, then twice as many", f.Begin)
 }

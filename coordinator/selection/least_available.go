@@ -45,6 +45,7 @@ func (l LeastAvailable) Order(s Setup) (Order, error) {
 	return &forecasts{setup: s, window: window, randomShare: l.Error}, nil
 }
 
+// String returns the rule in words, for the summary of a run.
 func (l LeastAvailable) String() string {
 	if l.Error > 0 {
 		return fmt.Sprintf("those expected to be away soon, by forecasts of which %g %% are wrong", 100*l.Error)

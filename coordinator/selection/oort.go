@@ -95,6 +95,7 @@ func (o Oort) Validate(_, _ int) error {
 	return nil
 }
 
+// String returns the rule in words, for the summary of a run.
 func (o Oort) String() string {
 	return fmt.Sprintf("by utility, preferring tasks of %g s, with %g of the first cohort new", o.Seconds, o.Explore)
 }

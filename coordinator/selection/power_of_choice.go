@@ -70,6 +70,7 @@ func checkCandidates(n int, base Rule, cohort, clients int) error {
 	return cmp.Or(atMost("candidates", n, clients), registry.Below("from", Validate(base, n, clients)))
 }
 
+// String returns the rule in words, for the summary of a run.
 func (p PowerOfChoice) String() string {
 	return fmt.Sprintf("those with the highest losses of %d drawn %v", p.Candidates, p.DrawsBy())
 }

@@ -17,7 +17,9 @@ func (RoundRobin) Order(s Setup) (Order, error) {
 }
 
 // Needs says that rounds must not overlap: the order draws no single clients.
-func (RoundRobin) Needs() Needs   { return Needs{Rounds: true} }
+func (RoundRobin) Needs() Needs { return Needs{Rounds: true} }
+
+// String returns the rule in words, for the summary of a run.
 func (RoundRobin) String() string { return "in turn" }
 
 // circle is the order of [RoundRobin].

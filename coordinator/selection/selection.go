@@ -30,6 +30,7 @@ type Needs = registry.Needs
 // where their number is not known yet) and String() string.
 var Rules = registry.New[Rule]("way to choose clients", "rule")
 
+// init retires names that a configuration could use before, each with a hint for its user.
 func init() {
 	Rules.Retire("size", "use uniform with aggregate.weights: samples, which weighs updates by their samples")
 	Rules.Retire("last_losses", "use oort, which goes by the losses of the last updates, or power_of_choice")

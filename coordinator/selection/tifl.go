@@ -72,6 +72,7 @@ func (t Tifl) Validate(_, clients int) error {
 	return atMost("tiers", t.Tiers, clients)
 }
 
+// String returns the rule in words, for the summary of a run.
 func (t Tifl) String() string {
 	return fmt.Sprintf("from one of %d tiers of equally fast clients", t.Tiers)
 }

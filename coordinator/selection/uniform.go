@@ -21,6 +21,7 @@ func (Uniform) String() string { return "uniformly" }
 // (r, i), so schedules that share a seed share their cohorts.
 type cohort struct{ *keyed.Shuffle }
 
+// newCohort returns the orders of all rounds of a run with this seed and number of clients.
 func newCohort(seed uint64, clients int) cohort {
 	return cohort{keyed.NewShuffle(seed, keyed.Cohort, clients)}
 }

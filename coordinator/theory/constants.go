@@ -24,6 +24,7 @@ const (
 
 var gaps = [...]string{"κ(F − F*)", "κF − F*", "F − F*"}
 
+// String returns the formula of the gap, for people.
 func (f Form) String() string { return gaps[f] }
 
 // Constants are those of Assumptions 1 to 3, of FedAvg and of the optimum.

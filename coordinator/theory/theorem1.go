@@ -19,8 +19,9 @@ func (b Bound) Total() float64 { return b.Start + b.Noise + b.Gamma + b.Drift }
 // A.2). rates and steps hold the rate, at most 1/(4L), and the local steps K_r of
 // each round, and f0 is the loss of the first model. The bound holds for the mean
 // of E‖∇F(x̄_t)‖² weighted by the rate of each iteration, and so for its minimum.
-// The appendix prints Σ η² K³ outside of the bracket where K_r is one of the
-// sum's terms. It panics if there is no step.
+// In its first step the appendix prints Σ η_r² K_r behind a bracket that depends
+// on K_r; the bracket belongs inside of the sum, as in the next step. Theorem1Rates panics if
+// there is no step.
 func (c Constants) Theorem1Rates(f0 float64, rates []float64, steps []int) Bound {
 	way, square, cube := sums(rates, steps)
 	factor := c.Kappa() * c.L / way

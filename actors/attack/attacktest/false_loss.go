@@ -7,6 +7,7 @@ import (
 	"fedpace/internal/portable"
 )
 
+// init registers the attack under the name by which a configuration chooses it.
 func init() {
 	attack.Attacks.Register("false_loss", "reports another loss, trains honestly", FalseLoss{})
 }

@@ -7,6 +7,7 @@ import (
 	"fedpace/registry"
 )
 
+// init registers the attack under the name by which a configuration chooses it.
 func init() {
 	attack.Attacks.Register("late", "takes its time on purpose", Late{})
 }

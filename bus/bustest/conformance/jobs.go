@@ -14,6 +14,8 @@ import (
 	"fedpace/bus"
 )
 
+// aJobBecomesASum sends a job with a model of several chunks and takes its sum: job, model and sum arrive
+// as they were sent, and the trainer may change its values once the sum is accepted.
 func aJobBecomesASum(t *testing.T, p *Bus) {
 	ctx := t.Context()
 	c, h := p.Coordinator(t, "r"), p.Host(t, "r")
@@ -79,6 +81,8 @@ func aJobBecomesASum(t *testing.T, p *Bus) {
 	}
 }
 
+// aRepeatedSumIsDiscardedByItsJob sends a sum three times: the coordinator gets it once, and every repeat is
+// answered as the first one.
 func aRepeatedSumIsDiscardedByItsJob(t *testing.T, p *Bus) {
 	d := p.Ends(t, bus.CoordinatorConfig{})
 	d.Send(1)
@@ -99,6 +103,8 @@ func aRepeatedSumIsDiscardedByItsJob(t *testing.T, p *Bus) {
 	}
 }
 
+// theTrainerMayAcknowledgeOnlyWhatTheCoordinatorHas checks that SendSum returns only when the coordinator has
+// decided, with the reason of a rejection, and that a rejected job can be done again.
 func theTrainerMayAcknowledgeOnlyWhatTheCoordinatorHas(t *testing.T, p *Bus) {
 	d := p.Ends(t, bus.CoordinatorConfig{})
 	d.Send(1)
@@ -123,6 +129,8 @@ func theTrainerMayAcknowledgeOnlyWhatTheCoordinatorHas(t *testing.T, p *Bus) {
 	d.OK(x.Done(t.Context()))
 }
 
+// aSumThatIsNotItsJobsIsRefused sends sums that do not answer their job. Each is refused with a reason, and the
+// job stays open.
 func aSumThatIsNotItsJobsIsRefused(t *testing.T, p *Bus) {
 	other := bus.DigestOf([]float32{7})
 	for _, c := range []struct {
@@ -155,6 +163,7 @@ func aSumThatIsNotItsJobsIsRefused(t *testing.T, p *Bus) {
 	}
 }
 
+// aFailureReachesTheCoordinator sends a failure in place of a sum, which arrives as it was sent.
 func aFailureReachesTheCoordinator(t *testing.T, p *Bus) {
 	d := p.Ends(t, bus.CoordinatorConfig{})
 	d.Send(1)
@@ -170,6 +179,7 @@ func aFailureReachesTheCoordinator(t *testing.T, p *Bus) {
 	d.OK(<-done)
 }
 
+// evaluationReturnsScoresOfItsShards sends a job of evaluation and takes the losses and scores of its shards.
 func evaluationReturnsScoresOfItsShards(t *testing.T, p *Bus) {
 	d := p.Ends(t, bus.CoordinatorConfig{})
 	j := Job(1, d.Digest, len(Model))
@@ -194,6 +204,8 @@ func evaluationReturnsScoresOfItsShards(t *testing.T, p *Bus) {
 	d.OK(x.Done(t.Context()))
 }
 
+// modelsAreThereUntilDeleted checks that a host gets a model after PutModel and before DeleteModel, and
+// otherwise an error that wraps ErrNoModel.
 func modelsAreThereUntilDeleted(t *testing.T, p *Bus) {
 	d := p.Ends(t, bus.CoordinatorConfig{})
 	next := []float32{4, 5, 6}

@@ -11,6 +11,7 @@ import (
 	"fedpace/bus"
 )
 
+// waitingHonoursItsContext checks that every call that waits ends with its context, and returns its error.
 func waitingHonoursItsContext(t *testing.T, p *Bus) {
 	c, h := p.Coordinator(t, "r"), p.Host(t, "r")
 	for _, x := range []struct {
@@ -35,6 +36,8 @@ func waitingHonoursItsContext(t *testing.T, p *Bus) {
 	}
 }
 
+// whatCannotBeSentIsRefused sends invalid tasks and jobs and opens runs with invalid names. Each is refused with an
+// error that names the field.
 func whatCannotBeSentIsRefused(t *testing.T, p *Bus) {
 	c := p.Coordinator(t, "r")
 	task := func(f func(*bus.Task)) error { x := Task(1); f(x); return c.SendTask(1, x) }

@@ -50,6 +50,8 @@ func take(t testing.TB, c <-chan *bus.RawMessage) *bus.RawMessage {
 	}
 }
 
+// messagesGoToWhoSubscribes checks that a message reaches the subscriptions to its subject, also those with a "*",
+// and no others, and none that has ended.
 func messagesGoToWhoSubscribes(t *testing.T, p *Bus) {
 	here, there := p.line(t), p.line(t)
 	one, _ := subscribe(t, here, "a.b.c")
@@ -89,6 +91,8 @@ func messagesGoToWhoSubscribes(t *testing.T, p *Bus) {
 	}
 }
 
+// aFloodIsItsSubscriptionsAlone sends more messages than a backlog holds: the drop is reported to that subscription,
+// and the line and its other subscriptions work as before.
 func aFloodIsItsSubscriptionsAlone(t *testing.T, p *Bus) {
 	here, there := p.line(t), p.line(t)
 	busy, dropped := make(chan struct{}), make(chan struct{}, 1)
@@ -117,6 +121,8 @@ func aFloodIsItsSubscriptionsAlone(t *testing.T, p *Bus) {
 	}
 }
 
+// requestsAreAskedUntilAnswered checks that Ask repeats a request for as long as Retry allows it, and returns the
+// error of Decode, of the timeout or of its context.
 func requestsAreAskedUntilAnswered(t *testing.T, p *Bus) {
 	here, there := p.line(t), p.line(t)
 	asked := 0
@@ -159,6 +165,8 @@ func requestsAreAskedUntilAnswered(t *testing.T, p *Bus) {
 	}
 }
 
+// aModelIsFetched checks that AwaitModel returns a copy of a model that was put, and before that an error that wraps
+// ErrNoModel.
 func aModelIsFetched(t *testing.T, p *Bus) {
 	c, there := p.CoordinatorWith(t, "fetch", bus.CoordinatorConfig{PublishModels: true}), p.line(t)
 	model := []float32{1, 2, 3}
@@ -174,6 +182,8 @@ func aModelIsFetched(t *testing.T, p *Bus) {
 	}
 }
 
+// aDeviceDoesATask opens a gateway and a device on two lines: the device joins, gets a task, sends its update and
+// learns the end of the run.
 func aDeviceDoesATask(t *testing.T, p *Bus) {
 	g, err := gateway.Open(t.Context(), p.line(t), "r", gateway.Config{
 		Devices: []string{"pi"}, First: 10, Calls: 10 * time.Millisecond,

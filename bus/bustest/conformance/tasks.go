@@ -14,6 +14,8 @@ import (
 	"fedpace/bus"
 )
 
+// everyTaskIsPlannedOnceByOneOfTheHosts sends tasks to three hosts: each arrives as it was sent, and exactly one plan
+// of each comes back, as the host made it.
 func everyTaskIsPlannedOnceByOneOfTheHosts(t *testing.T, p *Bus) {
 	c := p.Coordinator(t, "r")
 	for range 3 {
@@ -89,6 +91,8 @@ func aFloodOfTasksIsAnsweredInFull(t *testing.T, p *Bus) {
 	}
 }
 
+// aHostThatCannotAnswerSaysSo checks that a host ends if it has no plan for a task, or one that is not valid, with an
+// error that names client and task.
 func aHostThatCannotAnswerSaysSo(t *testing.T, p *Bus) {
 	for name, fn := range map[string]func(int, *bus.Task, *bus.Plan) error{
 		"error":   func(int, *bus.Task, *bus.Plan) error { return errors.New("no such client") },
@@ -117,6 +121,8 @@ func aHostThatCannotAnswerSaysSo(t *testing.T, p *Bus) {
 	}
 }
 
+// tasksThatNoHostGetsAreASignal checks that TakePlans returns ErrInterrupted when no plan arrives for PlanPatience,
+// and that a task which is then sent again is planned.
 func tasksThatNoHostGetsAreASignal(t *testing.T, p *Bus) {
 	c := p.CoordinatorWith(t, "r", bus.CoordinatorConfig{PlanPatience: 100 * time.Millisecond})
 	if err := c.SendTask(3, Task(1)); err != nil {

@@ -129,6 +129,7 @@ func controlVariatesAreChecked(t *testing.T, p *Bus) {
 	d.OK(x.Done(t.Context()))
 }
 
+// methodsAreChecked sends jobs whose methods have numbers outside their ranges, which are refused.
 func methodsAreChecked(t *testing.T, p *Bus) {
 	d := p.Ends(t, bus.CoordinatorConfig{})
 	for want, m := range map[string]*bus.Method{

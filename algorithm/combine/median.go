@@ -23,6 +23,12 @@ func (Median) Combine(dst []int64, updates [][]int64, _ []float64) (shares []flo
 	return nil
 }
 
+// OfValues implements [ByValue].
+func (Median) OfValues(values []float64) float64 {
+	slices.Sort(values)
+	return (values[(len(values)-1)/2] + values[len(values)/2]) / 2
+}
+
 // halve is x/2, rounded to even.
 func halve(x int64) int64 {
 	half := x >> 1

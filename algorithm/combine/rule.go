@@ -28,7 +28,9 @@ type Rule interface {
 // combines buffers, too, since the result of each lies between the values that clients sent.
 type ByValue interface {
 	Rule
-	ByValue()
+	// OfValues returns what the rule makes of the values that clients sent of one buffer: finite float32
+	// numbers of any size, at least one, which it may put into another order.
+	OfValues(values []float64) float64
 }
 
 // Rules are those that a configuration can name.
@@ -66,9 +68,6 @@ func (countsOnce) Needs() registry.Needs { return registry.Needs{EqualWeight: tr
 // perParameter is embedded by rules that count each update once and combine each parameter without regard
 // to the others. After a compression that thins updates out, most values of a parameter would be 0.
 type perParameter struct{}
-
-// ByValue implements [ByValue].
-func (perParameter) ByValue() {}
 
 // Needs says that updates are weighted equally and not thinned out.
 func (perParameter) Needs() registry.Needs { return registry.Needs{EqualWeight: true, Whole: true} }

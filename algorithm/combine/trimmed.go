@@ -31,7 +31,7 @@ func (t TrimmedMean) Validate(updates int) error { return t.check("trimmed_mean"
 // likewise ([ByValue]).
 func (t TrimmedMean) Combine(dst []int64, updates [][]int64, _ []float64) (shares []float64) {
 	n := len(updates)
-	trimmed := min(t.Count(n), (n-1)/2)
+	trimmed := t.trimmed(n)
 	byParameter(dst, updates, func(values []int64) int64 {
 		slices.Sort(values)
 		sum := 0.0
@@ -42,3 +42,18 @@ func (t TrimmedMean) Combine(dst []int64, updates [][]int64, _ []float64) (share
 	})
 	return nil
 }
+
+// OfValues implements [ByValue].
+func (t TrimmedMean) OfValues(values []float64) float64 {
+	n := len(values)
+	trimmed := t.trimmed(n)
+	slices.Sort(values)
+	sum := 0.0
+	for _, v := range values[trimmed : n-trimmed] {
+		sum += v
+	}
+	return sum / float64(n-2*trimmed)
+}
+
+// trimmed returns how many of n values are left out at each end.
+func (t TrimmedMean) trimmed(n int) int { return min(t.Count(n), (n-1)/2) }

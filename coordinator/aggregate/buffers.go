@@ -141,7 +141,6 @@ func (m bufferMix) combine(shares []bufferShare) bufferShare {
 // of the updates. At least one share is needed. Each tensor says how its values are combined: by
 // the majority, by the mean, or by the largest value.
 func (m bufferMix) next(shares []bufferShare) []float32 {
-	byRule := m.combineByValue(shares)
 	next := slices.Clone(m.present)
 	values := make([]float64, len(shares))
 	for _, t := range m.tensors {
@@ -157,9 +156,9 @@ func (m bufferMix) next(shares []bufferShare) []float32 {
 				continue
 			}
 			mean := 0.0
-			// What a rule returns is rounded, so it is held to the range of the values.
-			if byRule != nil {
-				mean = between(byRule[number], values)
+			if m.rule != nil {
+				// A mean is rounded, so it is held to the range of the values.
+				mean = between(m.rule.OfValues(values), values)
 			} else {
 				mean = weightedMean(shares, values)
 			}
@@ -171,7 +170,7 @@ func (m bufferMix) next(shares []bufferShare) []float32 {
 				next[number] = float32(mixed)
 			case t.Rule == learn.Mean:
 				next[number] = t.Clamp(mixed)
-			case byRule != nil:
+			case m.rule != nil:
 				next[number] = t.Clamp(max(before, mean))
 			default:
 				next[number] = t.Clamp(max(before, slices.Max(values)))
@@ -237,47 +236,4 @@ func (m bufferMix) majority(shares []bufferShare, values []float64, before float
 		}
 	}
 	return winner
-}
-
-// ruleBits is how many bits the largest of the values takes that a rule combines. Rules take magnitudes
-// below 2^61.
-const ruleBits = 60
-
-// combineByValue returns the buffers that the rule makes of the shares' buffers, or nil without a rule.
-// Rules take integers, so the values of each buffer are scaled by a power of two of that buffer, with
-// which the largest of them takes ruleBits bits.
-func (m bufferMix) combineByValue(shares []bufferShare) []float64 {
-	if m.rule == nil {
-		return nil
-	}
-	n := len(m.present)
-	scaled := make([][]int64, len(shares))
-	weights := make([]float64, len(shares))
-	total := 0.0
-	for i := range shares {
-		scaled[i] = make([]int64, n)
-		total += shares[i].weight
-	}
-	for i := range shares {
-		weights[i] = shares[i].weight / total
-	}
-	exponents := make([]int, n)
-	for number := range n {
-		largest := 0.0
-		for i := range shares {
-			largest = max(largest, math.Abs(float64(shares[i].value(number))))
-		}
-		_, exponent := math.Frexp(largest)
-		exponents[number] = exponent - ruleBits
-		for i := range shares {
-			scaled[i][number] = int64(math.Ldexp(float64(shares[i].value(number)), -exponents[number]))
-		}
-	}
-	combined := make([]int64, n)
-	m.rule.Combine(combined, scaled, weights)
-	result := make([]float64, n)
-	for number, x := range combined {
-		result[number] = math.Ldexp(float64(x), exponents[number])
-	}
-	return result
 }

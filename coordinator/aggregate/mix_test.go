@@ -60,6 +60,33 @@ func TestBufferMix_UnsentValuesKeepBase(t *testing.T) {
 	}
 }
 
+// One value that is false by 38 orders of magnitude costs the others no digit.
+func TestBufferMix_HugeValueCostsNoDigit(t *testing.T) {
+	byRule := map[string]combine.ByValue{
+		"median":       combine.Median{},
+		"trimmed mean": combine.TrimmedMean{Byzantine: combine.Byzantine{Share: 0.2}},
+	}
+	for name, want := range map[string][]float32{
+		"median":       {1.25, 20, 2, 0},
+		"trimmed mean": {1.5, 21, 2, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mix := mixOf(0, 12, 0, 0)
+			mix.rule = byRule[name]
+			got := mix.next([]bufferShare{
+				shareOf(0.2, 1, 10, 1, 0),
+				shareOf(0.2, 3e38, 1<<24, 127, 1),
+				shareOf(0.2, 1.25, 18, 2, 0),
+				shareOf(0.2, 2.25, 25, 3, 0),
+				shareOf(0.2, -2e38, 20, 2, 0),
+			})
+			if !slices.Equal(got, want) {
+				t.Errorf("%v, want %v", got, want)
+			}
+		})
+	}
+}
+
 // Real devices that a rule combines value by value count as one client with their weight: one that lies does
 // not move the mean.
 func TestBufferMix_DevicesByMedian(t *testing.T) {

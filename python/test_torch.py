@@ -237,13 +237,24 @@ class Steps(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "optimizer of its own"):
             run(t, fedpace.Job(base, [task(1)], optimizer={"optimizer": "adam"}))
 
+    def test_an_own_optimizer_takes_corrected_steps(self):
+        """SCAFFOLD adds to the gradient whichever optimizer takes the step."""
+        own = trainer(dense, optimizer=lambda parameters, rate: torch.optim.SGD(parameters, rate))
+        base = own.initialise(1)
+        pull = np.linspace(-1, 1, own.trainable, dtype=np.float32)
+        work = task(1)
+        object.__setattr__(work, "correction", pull)
+        (model, _), = run(own, fedpace.Job(base, [work]))
+        np.testing.assert_allclose(model, plain(dense, base, work, correction=pull), atol=1e-6)
+
     def test_the_greeting_says_what_an_own_optimizer_does(self):
         own = lambda make: trainer(dense, optimizer=make).steps
         self.assertIsNone(trainer(dense).steps)
         self.assertEqual(own(lambda p, rate: torch.optim.SGD(p, rate)), {"optimizer": "SGD", "momentum": 0.0, "plain": True})
         self.assertEqual(own(lambda p, rate: torch.optim.SGD(p, rate, momentum=0.9)), {"optimizer": "SGD", "momentum": 0.9, "plain": False})
         self.assertFalse(own(lambda p, rate: torch.optim.SGD(p, 2 * rate))["plain"])
-        self.assertFalse(own(lambda p, rate: torch.optim.SGD(p, rate, weight_decay=0.1))["plain"])
+        decayed = own(lambda p, rate: torch.optim.SGD(p, rate, weight_decay=0.1))
+        self.assertEqual(decayed, {"optimizer": "SGD (weight decay 0.1)", "momentum": 0.0, "plain": False})
         self.assertEqual(own(lambda p, rate: torch.optim.Adam(p, rate))["optimizer"], "Adam")
 
     def test_integers_and_booleans_travel(self):

@@ -953,9 +953,15 @@ class _Torch(Trainer):
         optimizer = self._make_optimizer(self._module.parameters(), rate)
         groups = optimizer.param_groups
         momentum = max(float(g.get("momentum", 0.0)) for g in groups)
-        unchanged = all(g["lr"] == rate and not g.get("weight_decay") and not g.get("maximize") for g in groups)
-        plain = type(optimizer) is torch.optim.SGD and momentum == 0 and unchanged
-        return {"optimizer": type(optimizer).__name__, "momentum": momentum, "plain": plain}
+        decay = max(float(g.get("weight_decay", 0.0)) for g in groups)
+        changes = [what for what, changed in (
+            ("a rate of its own", any(g["lr"] != rate for g in groups)),
+            (f"weight decay {decay:g}", decay),
+            ("steps uphill", any(g.get("maximize") for g in groups)),
+        ) if changed]
+        plain = type(optimizer) is torch.optim.SGD and momentum == 0 and not changes
+        name = type(optimizer).__name__ + (f" ({', '.join(changes)})" if changes else "")
+        return {"optimizer": name, "momentum": momentum, "plain": plain}
 
     def _buffer(self, name: str, b: Any) -> Tensor:
         """A persistent buffer as a part of the model: of floats, which are averaged, or with the rule for its type."""
@@ -1155,8 +1161,8 @@ class _Torch(Trainer):
             self._pull.copy_(torch.from_numpy(np.stack(rows)).view(self._pull.shape))
         if self._make_optimizer is None:
             update = self._update = _TorchUpdate(job.optimizer, self._moving, tasks[0].rate)
-        elif pull or job.optimizer:
-            raise ValueError("the script has an optimizer of its own: leave out optimizer=, or the run's key local and scaffold")
+        elif job.optimizer:
+            raise ValueError("the script has an optimizer of its own: leave out optimizer=, or the run's key local")
         else:
             self._update = _TorchUpdate(None, self._moving, tasks[0].rate)  # which keeps nothing
             update = self._make_optimizer(self._module.parameters(), tasks[0].rate).step

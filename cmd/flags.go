@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -17,6 +16,7 @@ import (
 	"fedpace/data"
 	"fedpace/data/federated"
 	"fedpace/experiment/folder"
+	"fedpace/experiment/forecast"
 	"fedpace/experiment/run"
 	"fedpace/internal/names"
 	"fedpace/study"
@@ -251,10 +251,8 @@ func (f *flags) missed(c *config.Config, dir string, s *folder.Summary) error {
 	if s.NoUpdates() {
 		return cli.StatusError{
 			Status: cli.ExitNoUpdates,
-			Problem: errors.New(
-				"no update counted in any round, so nothing was learned (give clients more time by close or stop, " +
-					"or lower schedule.k0)",
-			),
+			Problem: fmt.Errorf("no update counted in any round, so nothing was learned (%s)",
+				forecast.MoreUpdatesAfter(s.Outcomes)),
 		}
 	}
 	// A target that was not reached has a status of its own.

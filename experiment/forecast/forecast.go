@@ -22,6 +22,7 @@ import (
 	"fedpace/internal/cputime"
 	"fedpace/internal/human"
 	"fedpace/learn"
+	"fedpace/metrics"
 	"fedpace/registry"
 )
 
@@ -102,8 +103,9 @@ type Forecast struct {
 	// that no client can meet: the run would end with the model with which it began.
 	NoUpdates bool `json:"no_updates,omitempty"`
 
-	// triedRounds is the number of first rounds that were tried.
+	// triedRounds is the number of first rounds that were tried, and tried counts their tasks.
 	triedRounds int
+	tried       metrics.Outcomes
 
 	// kernel is the class of kernels that would train.
 	kernel string
@@ -176,7 +178,13 @@ func Make(
 	if err != nil {
 		return f, err
 	}
-	f.NoUpdates = t.Stop.Rounds > 0 && t.Stop.Outcomes[round.Accepted] == 0
+	ended := int64(0)
+	for outcome, n := range t.Stop.Outcomes {
+		f.tried[outcome] = int64(n)
+		ended += int64(n)
+	}
+	// Where the run ends within its first round, there are tasks and no round.
+	f.NoUpdates = ended > 0 && f.tried[round.Accepted] == 0
 	f.triedRounds = t.Stop.Rounds
 	return f, f.work(ctx, p, measurementsOf(&p.Data, &c), &t)
 }
@@ -287,9 +295,12 @@ func (f Forecast) Write(w io.Writer) error {
 		notes = append(notes, "The training loss is a "+long+".")
 	}
 	if f.NoUpdates {
-		notes = append(notes, fmt.Sprintf("No update would count: none did in the %d %s tried, so the model would "+
-			"stay as it begins (%s).",
-			f.triedRounds, human.Plural(f.triedRounds, "round"), MoreUpdates))
+		tried := fmt.Sprintf("none did in the %d %s tried", f.triedRounds, human.Plural(f.triedRounds, "round"))
+		if f.triedRounds == 0 {
+			tried = "the run ends within its first round"
+		}
+		notes = append(notes, fmt.Sprintf("No update would count: %s, so the model would stay as it begins (%s).",
+			tried, MoreUpdatesAfter(f.tried)))
 	}
 	text := ""
 	for _, note := range append(

@@ -10,6 +10,7 @@ import (
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/problem"
+	"fedpace/metrics"
 	"fedpace/simclock"
 )
 
@@ -45,6 +46,25 @@ type timing struct {
 
 // MoreUpdates says for people what makes more updates count.
 const MoreUpdates = "raise close.seconds, let fewer clients drop out"
+
+// MoreUpdatesAfter says for people what makes updates count after tasks of which none did, by how most of
+// them ended.
+func MoreUpdatesAfter(outcomes metrics.Outcomes) string {
+	remedies := [round.Outcomes]string{
+		round.Late:      "give clients more time by close, or lower schedule.k0",
+		round.Dropped:   "let fewer clients drop out, by dropout or availability",
+		round.Lost:      "keep devices connected, or raise devices.liveness_seconds",
+		round.Cancelled: "let the run last longer by stop, or lower schedule.k0",
+		round.Refused:   "notices say why updates were refused",
+	}
+	most := round.Late
+	for i, n := range outcomes {
+		if n > outcomes[most] && remedies[i] != "" {
+			most = round.Outcome(i)
+		}
+	}
+	return remedies[most]
+}
 
 // errNoEnd is the error of a run that ends with a number of updates, or of rounds that close with a number of
 // updates, and gets none any more: [maxPlayed] tasks in a row had none that counts.

@@ -2,12 +2,14 @@ package run
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"fedpace/config"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
+	"fedpace/experiment/runtest"
 )
 
 // TestRun_KFallsThroughEmptyRounds has a deadline that no client can meet: K_r-rounds decays all the same,
@@ -36,5 +38,29 @@ func TestRun_KFallsThroughEmptyRounds(t *testing.T) {
 	}
 	if len(steps) != 3 || steps[0] != 80 || steps[1] != 64 || steps[2] != 56 {
 		t.Errorf("K is %v, want 80, 64, 56", steps)
+	}
+}
+
+// A run that can get no update says so in its dry run, with the remedy that goes with how its tasks end.
+func TestDryRun_NoUpdates(t *testing.T) {
+	t.Parallel()
+	for sets, want := range map[string]string{
+		"close={rule: deadline, seconds: 0.001}": "none did in the 6 rounds tried, so the model would stay as it " +
+			"begins (give clients more time by close, or lower schedule.k0)",
+		"dropout.probability=1": "tried, so the model would stay as it begins (let fewer clients drop out, by dropout or availability)",
+		"stop={virtual_seconds: 0.001}": "the run ends within its first round, so the model would stay as it begins " +
+			"(let the run last longer by stop, or lower schedule.k0)",
+	} {
+		f, err := DryRun(t.Context(), runtest.Small(t, sets), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text strings.Builder
+		if err := f.Write(&text); err != nil {
+			t.Fatal(err)
+		}
+		if !f.NoUpdates || !strings.Contains(text.String(), want) {
+			t.Errorf("%s: no %q in\n%s", sets, want, text.String())
+		}
 	}
 }

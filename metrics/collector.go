@@ -44,8 +44,9 @@ type collector struct {
 	devices []round.TaskReport
 	// ended counts the tasks of the open round that have ended so far, kept or not.
 	ended int
-	// round is the last closed round, whose memory the next one reuses.
-	round Round
+	// round is the last closed round, whose memory the next one reuses, as it does that of entries.
+	round   Round
+	entries []entry
 }
 
 // newCollector makes a collector of a run that has no task yet. It will keep the run.Slowest
@@ -95,8 +96,8 @@ func (c *collector) hash(client int) uint64 { return keyed.Nth(c.key, uint64(cli
 func (c *collector) report(r *round.Report) *Round {
 	c.round = Round{Report: *r, Ended: c.ended, Tasks: c.open(c.round.Tasks[:0])}
 	// The kept tasks are forgotten, and the memory of the lists is reused.
-	c.slowest.held = c.slowest.held[:0]
-	c.sample.held = c.sample.held[:0]
+	c.slowest.clear()
+	c.sample.clear()
 	c.devices = c.devices[:0]
 	c.ended = 0
 	return &c.round
@@ -112,18 +113,26 @@ func (c *collector) restore(tasks []Task, ended int) {
 	c.ended = ended
 }
 
-// open appends the kept tasks of the open round to list, by start and then by number, each once.
+// entry is a kept task in the order in which outputs see tasks.
+type entry struct {
+	start      int64
+	task       uint64
+	report     *round.TaskReport
+	real, slow bool
+}
+
+// open appends the kept tasks of the open round to list, by start and then by number, each once. It sorts
+// entries, which are much smaller than tasks.
 func (c *collector) open(list []Task) []Task {
+	c.entries = c.entries[:0]
 	add := func(e *round.TaskReport, real, slow bool) {
-		t := Task{TaskReport: *e, Real: real, Slow: slow}
-		if f := c.run.Class; f != nil && !real {
-			t.Class = f(e.Client)
-		}
-		if f := c.run.Client; f != nil && !real {
-			t.Name = f(e.Client)
-			t.Name = strings.ToValidUTF8(t.Name[:min(len(t.Name), maxName)], "")
-		}
-		list = append(list, t)
+		c.entries = append(c.entries, entry{
+			start:  int64(e.Start),
+			task:   e.Task,
+			report: e,
+			real:   real,
+			slow:   slow,
+		})
 	}
 	for i := range c.devices {
 		add(&c.devices[i], true, false)
@@ -134,18 +143,38 @@ func (c *collector) open(list []Task) []Task {
 	for i := range c.sample.held {
 		add(&c.sample.held[i].TaskReport, false, false)
 	}
-	// A task may be both among the slowest and in the sample. The slow one comes first, and that one stays.
-	slices.SortFunc(list, func(a, b Task) int {
-		byTask := cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.TaskReport.Task, b.TaskReport.Task))
-		if byTask == 0 && a.Slow != b.Slow {
-			if a.Slow {
-				return -1
-			}
-			return 1
+	slices.SortFunc(c.entries, func(a, b entry) int {
+		if a.start != b.start {
+			return cmp.Compare(a.start, b.start)
 		}
-		return byTask
+		if a.task != b.task {
+			return cmp.Compare(a.task, b.task)
+		}
+		// A task may be both among the slowest and in the sample. The slow one comes first, and that one stays.
+		switch {
+		case a.slow == b.slow:
+			return 0
+		case a.slow:
+			return -1
+		}
+		return 1
 	})
-	return slices.CompactFunc(list, func(a, b Task) bool { return a.TaskReport.Task == b.TaskReport.Task })
+	list = slices.Grow(list, len(c.entries))
+	for i, e := range c.entries {
+		if i > 0 && c.entries[i-1].task == e.task {
+			continue
+		}
+		t := Task{TaskReport: *e.report, Real: e.real, Slow: e.slow}
+		if f := c.run.Class; f != nil && !e.real {
+			t.Class = f(t.Client)
+		}
+		if f := c.run.Client; f != nil && !e.real {
+			t.Name = f(t.Client)
+			t.Name = strings.ToValidUTF8(t.Name[:min(len(t.Name), maxName)], "")
+		}
+		list = append(list, t)
+	}
+	return list
 }
 
 // rank orders tasks: the first number that differs decides.
@@ -158,9 +187,11 @@ func (r *rank) above(o *rank) bool { return slices.Compare(r[:], o[:]) > 0 }
 // as nearly all of a large round, costs one comparison; one that is kept costs at most log2(limit) moves.
 type top struct {
 	limit int
-	// held contains the kept tasks. Once there are limit of them it is a binary heap: the task at index i
-	// ranks below those at 2i+1 and 2i+2, so the lowest one is first. Before that they are in no order.
+	// held contains the kept tasks, in the order in which they came unless it is a heap.
 	held []ranked
+	// heap says that held is a binary heap: the task at index i ranks below those at 2i+1 and 2i+2, so the
+	// lowest one is first. It is made when a task comes that there is no room for.
+	heap bool
 }
 
 // ranked is a task with its rank.
@@ -171,23 +202,32 @@ type ranked struct {
 
 // wants reports whether a task of rank r would be kept.
 func (t *top) wants(r *rank) bool {
-	return len(t.held) < t.limit || t.limit > 0 && r.above(&t.held[0].rank)
+	if len(t.held) < t.limit || t.limit == 0 {
+		return t.limit > 0
+	}
+	if !t.heap {
+		for i := t.limit/2 - 1; i >= 0; i-- {
+			t.sink(i)
+		}
+		t.heap = true
+	}
+	return r.above(&t.held[0].rank)
 }
 
 // put keeps a task for which wants has returned true. If the list is full, the lowest ranked task leaves it.
 func (t *top) put(r rank, e *round.TaskReport) {
-	if len(t.held) == t.limit {
-		t.held[0] = ranked{r, *e}
-		t.sink(0)
+	if len(t.held) < t.limit {
+		t.held = append(t.held, ranked{r, *e})
 		return
 	}
-	t.held = append(t.held, ranked{r, *e})
-	// The list is full for the first time, so the lowest ranked task is needed from now on.
-	if len(t.held) == t.limit {
-		for i := t.limit/2 - 1; i >= 0; i-- {
-			t.sink(i)
-		}
-	}
+	t.held[0] = ranked{r, *e}
+	t.sink(0)
+}
+
+// clear forgets all tasks, and reuses their memory.
+func (t *top) clear() {
+	t.held = t.held[:0]
+	t.heap = false
 }
 
 // sink moves the task at index i down in the heap until no task below it ranks lower. The tasks below i must

@@ -83,7 +83,8 @@ func (r *arranged) refused() (index int, after, before float32) {
 	return index, after, before
 }
 
-// trainArranged is Train for plain updates of steps that are arranged.
+// trainArranged does the work of Train for a worker whose memory is arranged and whose clients send plain
+// updates: it trains the clients of work from the model base, and adds their updates to sum.
 func (t *Trainer) trainArranged(
 	ctx context.Context,
 	s *goSteps,

@@ -17,7 +17,8 @@ type LabelFlip struct {
 	Factor float64 `key:"factor" default:"1" range:"[1,1e6]" help:"factor of the update"`
 }
 
-// Behaviour implements [Attack].
+// Behaviour implements [Attack]: the client learns from the labels of Map instead of its own, and
+// multiplies its update by Factor.
 func (f LabelFlip) Behaviour() (a Behaviour) {
 	if f.Factor != 1 {
 		a.Update = times(f.Factor)

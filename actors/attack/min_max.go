@@ -28,7 +28,8 @@ type MinMax struct {
 	Known     int    `key:"knows" default:"16" range:"[2,256]" help:"colluders whose honest updates are known"`
 }
 
-// Behaviour implements [Attack].
+// Behaviour implements [Attack]: the colluders of a round all send one update, made from the honest
+// updates of at most Known of them.
 func (m MinMax) Behaviour() Behaviour { return Behaviour{Collude: m.collude, MaxColluders: m.Known} }
 
 // collude writes the update m + γ p to sent, for the honest updates of the colluders.

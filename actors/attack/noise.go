@@ -21,7 +21,8 @@ type Noise struct {
 	By   string  `key:"by" default:"update" words:"update,value" help:"size is the noise's length over the update's, or each value's standard deviation"`
 }
 
-// Behaviour implements [Attack]. Draw i of the task's key is the noise of value i.
+// Behaviour implements [Attack]: the client adds noise to its honest update. Draw i of the task's key
+// is the noise of value i.
 func (n Noise) Behaviour() Behaviour {
 	return Behaviour{Update: func(update []float32, key uint64) {
 		std := n.Size

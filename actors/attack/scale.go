@@ -14,7 +14,7 @@ type Scale struct {
 	Factor float64 `key:"factor" default:"10" range:"[1,1e6]" help:"factor of the update"`
 }
 
-// Behaviour implements [Attack].
+// Behaviour implements [Attack]: the client multiplies its honest update by Factor.
 func (s Scale) Behaviour() Behaviour { return Behaviour{Update: times(s.Factor)} }
 
 // SignFlip sends x - s (x_c - x) where an honest client sends its model x_c, s being the
@@ -23,7 +23,7 @@ type SignFlip struct {
 	Factor float64 `key:"factor" default:"1" range:"(0,1e6]" help:"factor of the update, besides its sign"`
 }
 
-// Behaviour implements [Attack].
+// Behaviour implements [Attack]: the client multiplies its honest update by -Factor.
 func (s SignFlip) Behaviour() Behaviour { return Behaviour{Update: times(-s.Factor)} }
 
 // times returns a function that multiplies an update by a factor.

@@ -55,7 +55,8 @@ func (p *periods) draw(seed uint64, client int, n int64) bool {
 	return keyed.Hash(seed, keyed.Availability, uint64(client), uint64(n)) < p.threshold
 }
 
-// Present implements [Presence].
+// Present implements [Presence]: it reports whether the client is available at time t, by the draw of
+// the period that t lies in.
 func (p *periods) Present(seed uint64, client int, t int64) bool {
 	n, _ := p.index(seed, client, t)
 	return p.draw(seed, client, n)

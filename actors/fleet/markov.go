@@ -148,10 +148,12 @@ func count(window uint64) uint64 {
 	return uint64(n)
 }
 
-// draw returns the state from a point until the next one.
+// draw returns whether the chain is in its state "on" from a point until the next one: it is with a
+// probability of m.on/2^64.
 func (m *onOff) draw(p point) bool { return keyed.Nth(p.window, drawState+p.number) < m.on }
 
-// Present implements [Presence]: the state drawn at the last point up to t.
+// Present implements [Presence]: it reports whether the client is available at time t, by the state that
+// was drawn at the last point up to t.
 func (m *onOff) Present(seed uint64, client int, t int64) bool {
 	return m.draw(m.point(seed, client, t, -1))
 }
@@ -188,7 +190,8 @@ func (m *onOff) ChangeBy(seed uint64, client int, present bool, from, to int64) 
 	}
 }
 
-// Interval implements boundedPresence: a window holds one point in the mean.
+// Interval implements boundedPresence: it returns the mean time between two points, which is a window,
+// since a window holds one point in the mean.
 func (m *onOff) Interval() int64 { return m.window }
 
 // floorDiv divides a by b and rounds the quotient towards minus infinity, also for a negative a. b

@@ -104,7 +104,8 @@ func (c *contacts) add(i int, s session) error {
 // that is always in contact.
 const unknownEnd = Never - 1
 
-// timetable returns what was gathered. Contacts whose end the file does not have last until its latest time.
+// timetable returns the timetable of the contacts gathered so far. A contact whose end the file does not
+// have lasts until the latest time in the file.
 func (c *contacts) timetable() *timetable {
 	for _, list := range c.stays {
 		for i := range list {

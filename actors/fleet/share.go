@@ -58,7 +58,8 @@ type personal struct {
 	cycle float64
 }
 
-// Share implements [Sharing]: the client's own draw.
+// Share implements [Sharing]: it returns the part of the time, from 0 to 1, for which the client is
+// available, which is drawn from the distribution.
 func (p *personal) Share(seed uint64, client int) float64 {
 	return p.share.Quantile(keyed.Nth(keyed.Hash(seed, keyed.Availability, uint64(client)), 0))
 }
@@ -75,7 +76,7 @@ func (p *personal) chain(seed uint64, client int) (chain onOff, canLeave bool) {
 	return onOff{keyed.Availability, window, threshold(share)}, true
 }
 
-// Present implements [Presence].
+// Present implements [Presence]: it reports whether the client is available at time t, by its chain.
 func (p *personal) Present(seed uint64, client int, t int64) bool {
 	chain, canLeave := p.chain(seed, client)
 	return !canLeave || chain.Present(seed, client, t)

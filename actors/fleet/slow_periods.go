@@ -105,10 +105,10 @@ type slowPeriods struct {
 	pace      float64
 }
 
-// MeanPace implements [Slowing].
+// MeanPace implements [Slowing]: it returns the work done per unit of time in the long run, at most 1.
 func (s *slowPeriods) MeanPace() float64 { return s.pace }
 
-// Transfers implements [Slowing].
+// Transfers implements [Slowing]: it reports whether transfers slow down, too.
 func (s *slowPeriods) Transfers() bool { return s.transfers }
 
 // maxPaceChanges bounds the changes of pace that one phase follows exactly. Work that remains after

@@ -51,13 +51,14 @@ func (p *timetable) next(client int, t int64) (session, bool) {
 	return list[i], true
 }
 
-// Present implements [Presence].
+// Present implements [Presence]: it reports whether time t lies in a stay of the client.
 func (p *timetable) Present(_ uint64, client int, t int64) bool {
 	s, ok := p.next(client, t)
 	return ok && s.start <= t
 }
 
-// Change implements [Presence]. After its last stay a client is never available again.
+// Change implements [Presence]: it returns the end of the stay that time t lies in, or else the start of
+// the next stay, and [Never] after the last stay.
 func (p *timetable) Change(_ uint64, client int, t int64) int64 {
 	s, ok := p.next(client, t)
 	switch {

@@ -139,7 +139,8 @@ func (r *replay) Share(seed uint64, client int) float64 {
 	return float64(stays) / float64(r.period)
 }
 
-// Present implements [Presence].
+// Present implements [Presence]: it reports whether time t lies in a session of the client's trace, which
+// is repeated in each period.
 func (r *replay) Present(seed uint64, client int, t int64) bool {
 	trace, position, next := r.locate(seed, client, t)
 	return next < len(trace) && trace[next].start <= position

@@ -50,8 +50,9 @@ func newDevice(q *quota.Device) *device {
 	}
 }
 
-// enter admits a connection of the device and counts it, or returns the reason why the connection
-// is refused. A connection that was admitted must leave at its end.
+// enter admits a connection of the device and counts it. ok is false, and reason says why, if the
+// connection is refused: the device is expelled or has too many connections. A connection that was
+// admitted must leave at its end.
 func (d *device) enter(c *connlimit.Conn) (reason Reason, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

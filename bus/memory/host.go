@@ -153,7 +153,7 @@ type delivery struct {
 	job *openJob
 }
 
-// Job implements [bus.Delivery].
+// Job returns the job that was delivered.
 func (d *delivery) Job() *bus.Job { return d.job.job }
 
 // Done has nothing to do: a job whose sum was accepted is closed.

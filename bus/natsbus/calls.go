@@ -54,15 +54,18 @@ type openCall struct {
 	answer chan []byte
 }
 
-// WatchHosts implements [bus.Caller]. Without Info in its configuration, the coordinator has no hosts in
-// other processes, and changed is never called.
+// WatchHosts implements [bus.Caller]: it has changed called with the hosts that are present and with each
+// change of their workers. Without Info in its configuration, the coordinator has no hosts in other
+// processes, and changed is never called.
 func (c *Coordinator) WatchHosts(changed func(host string, workers int)) {
 	if c.hosts != nil {
 		c.hosts.watch(changed)
 	}
 }
 
-// Call implements [bus.Caller].
+// Call implements [bus.Caller]: it sends a frame for a client to a host and returns the frame of the
+// reply. It announces the call again and again until the reply arrives or ctx ends; the host fetches the
+// frame and serves it.
 func (c *Coordinator) Call(
 	ctx context.Context,
 	host string,
@@ -263,7 +266,8 @@ func (s *servedCalls) end(number uint64) {
 	delete(s.open, number)
 }
 
-// ServeCalls implements [bus.Callee]. The host's heartbeats begin here.
+// ServeCalls implements [bus.Callee]: it begins to answer the calls for this host, each by fn on a
+// goroutine of its own, until the host ends. The host's heartbeats begin here, too.
 func (h *Host) ServeCalls(
 	ctx context.Context,
 	fn func(ctx context.Context, client int, frame []byte) ([]byte, error),

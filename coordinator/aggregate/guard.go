@@ -182,10 +182,10 @@ func (g *Guard) readmit(v *vetted, last trial, excluded []bool, places []int) (t
 	return last, nil
 }
 
-// suspects returns the places of devices' updates that are far longer than the median of the round's
-// others by any measure, those that are the most times as long first. A measure has the lengths of all
-// updates, devices' first: the first one those of what is trained, the others those of the moves of
-// buffers. The devices' updates are those of the places from first to last-1 of the round.
+// suspects returns the places in the round of devices' updates that are far longer, by any measure, than
+// the median of the round's other updates; those that exceed it by the largest factor come first. The
+// devices' updates have the places from first to last-1. A measure has one length for each update, those of
+// devices first: the first measure is of the trained values, the others are of the moves of buffers.
 func suspects(measures [][]float64, first, last int) (places []int) {
 	devices := last - first
 	excess := make([]float64, devices)

@@ -22,8 +22,8 @@ type clients struct {
 	batteries *batteries
 }
 
-// device returns the place of a client among the devices. False means that the client is simulated.
-func (c *clients) device(client int) (int, bool) {
+// device returns the place of a client among the devices. ok is false if the client is simulated.
+func (c *clients) device(client int) (place int, ok bool) {
 	return client - c.config.Clients, client >= c.config.Clients
 }
 

@@ -37,8 +37,8 @@ func (l *losses) observe(training float64, r *RoundState, newest *Stop) (mean fl
 	return l.window.Mean()
 }
 
-// Straggling is how long a round waited between its median client and its slowest, in
-// nanoseconds: of the times that its accepted tasks took. It sorts them.
+// Straggling returns how much longer the slowest of a round's accepted tasks took than the median
+// one, in nanoseconds. times are the times that these tasks took, at least one; Straggling sorts them.
 func Straggling(times []Time) float64 {
 	// The times came mostly in this order, so sorting them is quick.
 	slices.Sort(times)

@@ -38,8 +38,9 @@ func (m *Machine) setOutcome(t *TaskState, o Outcome) {
 	}
 }
 
-// countAccepted counts a task whose update is accepted. If the run trains, the task waits for
-// training from here on.
+// countAccepted counts a task whose update is accepted: for the round, the closing rule, the pace and
+// the totals of the run. late says that the update is of an earlier round. If the run trains, the task
+// waits for training from then on.
 func (m *Machine) countAccepted(t *TaskState, late bool) {
 	r := &m.round
 	// Only updates that are not late say how long a task of this round takes.

@@ -62,10 +62,11 @@ func (linear) between(start, end, elapsed, all float64) float64 {
 	return (float64(start*(all-elapsed)) + float64(end*elapsed)) / all
 }
 
-// cosine is that of Loshchilov and Hutter, ICLR 2017, Eq. 5, without restarts.
+// cosine is the curve of Loshchilov and Hutter, ICLR 2017, Eq. 5, without restarts.
 type cosine struct{}
 
-// between is end + (start − end)(1 + cos(π elapsed/all))/2, with the cosine rounded once.
+// between returns the value after elapsed of all on the cosine from start to end, end + (start −
+// end)(1 + cos(π elapsed/all))/2, with the cosine rounded once.
 func (cosine) between(start, end, elapsed, all float64) float64 {
 	return end + float64(float64((start-end)*(1+exact.CosPi(elapsed/all)))/2)
 }
@@ -73,7 +74,8 @@ func (cosine) between(start, end, elapsed, all float64) float64 {
 // exponential changes by equal factors in equal times.
 type exponential struct{}
 
-// between is start (end/start)^(elapsed/all), with the power rounded once.
+// between returns the value after elapsed of all on the exponential from start to end, start
+// (end/start)^(elapsed/all), with the power rounded once.
 func (exponential) between(start, end, elapsed, all float64) float64 {
 	return float64(start * exact.Pow(end/start, elapsed/all))
 }

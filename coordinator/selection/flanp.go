@@ -111,7 +111,8 @@ func (o *growing) enter(clients int) {
 // Start begins the uniform order of the round among the clients of the stage.
 func (o *growing) Start(round int, now Time) { o.stage.Start(round, now) }
 
-// Next returns the client at the place among the fastest that the uniform order draws.
+// Next returns the client at the place among the fastest that the uniform order draws. ok is false when
+// all clients of the stage were returned.
 func (o *growing) Next() (client int, ok bool) {
 	place, ok := o.stage.Next()
 	return int(o.fastest[place]), ok

@@ -101,7 +101,7 @@ func (f *forecasts) Next() (client int, ok bool) {
 	return int(heap.Pop(f).(forecast).client), true
 }
 
-// Len implements [heap.Interface].
+// Len implements [heap.Interface]: it returns the number of clients that are left.
 func (f *forecasts) Len() int { return len(f.list) }
 
 // Less implements [heap.Interface]: the least available client comes first, and equal ones are in a
@@ -112,7 +112,7 @@ func (f *forecasts) Less(i, j int) bool {
 	return cmp.Or(cmp.Compare(a.available, b.available), cmp.Compare(a.place, b.place), cmp.Compare(a.client, b.client)) < 0
 }
 
-// Swap implements [heap.Interface].
+// Swap implements [heap.Interface]: it exchanges the forecasts at places i and j.
 func (f *forecasts) Swap(i, j int) { f.list[i], f.list[j] = f.list[j], f.list[i] }
 
 // Push is never called: a round's forecasts are all made before the heap is.

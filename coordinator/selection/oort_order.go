@@ -234,7 +234,7 @@ func (o *oortOrder) Next() (client int, ok bool) {
 }
 
 // nextListed returns the next client of the cohort, then of the fresh ones, then of the
-// reserve. It may have been given before.
+// reserve. Next may have returned that client before. ok is false after the last one.
 func (o *oortOrder) nextListed() (client int32, ok bool) {
 	if len(o.cohort) > 0 {
 		client = o.cohort[0]

@@ -31,10 +31,10 @@ type PowerOfChoice struct {
 // Order returns the order of the rule that draws the candidates.
 func (p PowerOfChoice) Order(s Setup) (Order, error) { return p.DrawsBy().Order(s) }
 
-// Query implements [ByLosses].
+// Query implements [ByLosses]: it returns how many candidates are asked for their losses.
 func (p PowerOfChoice) Query() int { return p.Candidates }
 
-// DrawsBy implements [ByLosses].
+// DrawsBy implements [ByLosses]: it returns the rule that draws the candidates.
 func (p PowerOfChoice) DrawsBy() Rule { return OrUniform(p.Base) }
 
 // Needs says what the rule must be given: what its base needs and, beyond that, candidates with

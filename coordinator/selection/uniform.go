@@ -29,7 +29,8 @@ func newCohort(seed uint64, clients int) cohort {
 // Start shuffles the clients for a round.
 func (c cohort) Start(round int, _ Time) { c.Shuffle.Start(round) }
 
-// Pick implements [SingleOrder]: each client is as likely.
+// Pick implements [SingleOrder]: it returns the client that the random bits h draw, each with the same
+// probability.
 func (c cohort) Pick(h uint64) int { return int(keyed.Below(h, uint64(c.Len()))) }
 
 // Weight implements [SingleOrder]: all clients have the same weight.

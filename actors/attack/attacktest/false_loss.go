@@ -23,7 +23,8 @@ type FalseLoss struct {
 	Offset   float64 `key:"offset" default:"0" range:"[0,1e6]" help:"what is added to it last"`
 }
 
-// Behaviour implements [attack.Attack].
+// Behaviour implements [attack.Attack]: the client is honest but for the loss that it reports, which
+// stays finite.
 func (l FalseLoss) Behaviour() attack.Behaviour {
 	return attack.Behaviour{Loss: func(honest float64) float64 {
 		if l.Exponent != 1 && honest > 0 {

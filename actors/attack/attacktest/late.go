@@ -24,7 +24,7 @@ type Late struct {
 // Needs asks for rounds with a deadline if the attack has one to keep.
 func (s Late) Needs() registry.Needs { return registry.Needs{Deadline: s.Deadline > 0} }
 
-// Behaviour implements [attack.Attack].
+// Behaviour implements [attack.Attack]: the client is honest but for the time that its tasks take.
 func (s Late) Behaviour() attack.Behaviour {
 	return attack.Behaviour{Time: func(honest, deadline int64) int64 {
 		slow := math.RoundToEven(min(s.Factor*float64(honest), 1<<62))

@@ -159,24 +159,26 @@ func (c *Coordinator) Close(context.Context) error {
 	return nil
 }
 
-// Life implements [bus.Coordinator].
+// Life implements [bus.Coordinator]: the context ends when the coordinator is closed or has failed.
 func (c *Coordinator) Life() context.Context { return c.life }
 
-// Pending implements [bus.Coordinator].
+// Pending implements [bus.Coordinator]: it returns the number of plans and sums that were not taken yet.
 func (c *Coordinator) Pending() int { return c.plans.Pending() + c.sums.Pending() }
 
-// Ignored implements [bus.Coordinator].
+// Ignored implements [bus.Coordinator]: it returns the number of messages that did not count.
 func (c *Coordinator) Ignored() int64 { return c.ignored.Load() }
 
-// Hosts implements [bus.Coordinator], by the newest answer of the bus.
+// Hosts implements [bus.Coordinator]: it returns the number of hosts that are present, and of their
+// workers, by the newest answer of the bus.
 func (c *Coordinator) Hosts() (hosts, workers int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.hosts.hosts, c.hosts.workers
 }
 
-// TakePlans implements [bus.Coordinator]. It returns an error that wraps [bus.ErrInterrupted] if no plan
-// arrives for CoordinatorConfig.PlanPatience, since nothing else shows that no host got a task.
+// TakePlans implements [bus.Coordinator]: it waits for plans and returns all that have arrived. The error
+// wraps [bus.ErrInterrupted] if no plan arrives for CoordinatorConfig.PlanPatience, since nothing else
+// shows that no host got a task.
 func (c *Coordinator) TakePlans(ctx context.Context, buf []bus.ClientPlan) ([]bus.ClientPlan, error) {
 	c.late.Reset(c.config.PlanPatience)
 	defer c.late.Stop()
@@ -249,7 +251,7 @@ func (c *Coordinator) SendJob(_ context.Context, j *bus.Job) error {
 	return nil
 }
 
-// TakeSum implements [bus.Coordinator].
+// TakeSum implements [bus.Coordinator]: it waits for the next sum of an open job.
 func (c *Coordinator) TakeSum(ctx context.Context) (*bus.ReceivedSum, error) {
 	return c.sums.TakeOne(ctx)
 }

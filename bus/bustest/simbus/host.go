@@ -38,10 +38,10 @@ type Host struct {
 	held map[*delivery]bool
 }
 
-// Err implements [bus.Host].
+// Err implements [bus.Host]: it returns why the host has ended, nil before that.
 func (h *Host) Err() error { return context.Cause(h.life) }
 
-// Done implements [bus.Host].
+// Done implements [bus.Host]: it returns a channel that is closed when the host has ended.
 func (h *Host) Done() <-chan struct{} { return h.life.Done() }
 
 // Close ends the service. Deliveries that are held should be released first.
@@ -194,7 +194,7 @@ func (h *Host) holds(d *delivery) bool {
 	return h.held[d]
 }
 
-// Job implements [bus.Delivery].
+// Job returns the job that was delivered.
 func (d *delivery) Job() *bus.Job { return d.job }
 
 // Done removes the job from the queue.

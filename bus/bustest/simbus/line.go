@@ -199,7 +199,7 @@ func matches(pattern, subject string) bool {
 // instant, such as a call and a task, differ in it.
 func kindOf(m *bus.RawMessage) string { return m.Subject + " of " + strconv.Itoa(len(m.Data)) }
 
-// Publish implements [bus.Line].
+// Publish implements [bus.Line]: it sends a copy of data to the bus, without waiting.
 func (c *Conn) Publish(subject string, data []byte) error {
 	m := &bus.RawMessage{Subject: subject, Data: slices.Clone(data)}
 	c.send(kindOf(m), func() { c.bus.route(m) })
@@ -267,10 +267,10 @@ func (c *Conn) Watch(failed, interrupted func(error)) (stop func()) {
 	}
 }
 
-// Life implements [bus.Line].
+// Life implements [bus.Line]: the context ends when the connection does.
 func (c *Conn) Life() context.Context { return c.life }
 
-// Err implements [bus.Line].
+// Err implements [bus.Line]: it returns why the connection has ended, nil before that.
 func (c *Conn) Err() error { return context.Cause(c.life) }
 
 // Ask sends request r and decodes the answer. It repeats the request while r.Retry allows that, for at

@@ -90,7 +90,7 @@ func TestTrainer_Runs(t *testing.T) {
 	_, err := os.Stat(at("killed/checkpoint.bin"))
 	if err == nil {
 		_, stderr, exit := finish(t, fedpace(t, "resume", "--quiet", at("killed"), "--trainer", femnistTrainer("-digest", strings.Repeat("ab", 32))))
-		if exit != 1 || !strings.Contains(stderr, "the script, or a file that it declares, is another") {
+		if exit != 1 || !strings.Contains(stderr, "the script, a module that it imports or a file that it declares is another") {
 			t.Errorf("another script: exit %d, %q", exit, stderr)
 		}
 	}
@@ -115,10 +115,10 @@ func TestTrainer_Hosts(t *testing.T) {
 	s := &site{T: t, dir: dir, keys: filepath.Join(dir, "keys")}
 	s.coordinate(digitsArgs("coordinator", s.path("run"), "--set", "nats.listen=127.0.0.1:0", "--set", "name=mixed", "--trainer", femnistTrainer())...)
 	for want, trainer := range map[string]string{
-		`the run's steps are those of a trainer, test.go \(digest 0f0f0f0f0f0f\): give its command by --trainer`:   "",
-		`the run's trainer is test.go .*, this one test.go .*: the script, or a file that it declares, is another`: femnistTrainer("-digest", strings.Repeat("ab", 32)),
-		`the run's trainer test.go .* has other tensors, of 209662 numbers, than this one, of 209669`:              femnistTrainer("-buffers", "7"),
-		`the run's trainer calculates in class go1_0-cpu, this one in go2_0-cpu: their bits would differ`:          femnistTrainer("-class", "go2.0-cpu"),
+		`the run's steps are those of a trainer, test.go \(digest 0f0f0f0f0f0f\): give its command by --trainer`:                           "",
+		`the run's trainer is test.go .*, this one test.go .*: the script, a module that it imports or a file that it declares is another`: femnistTrainer("-digest", strings.Repeat("ab", 32)),
+		`the run's trainer test.go .* has other tensors, of 209662 numbers, than this one, of 209669`:                                      femnistTrainer("-buffers", "7"),
+		`the run's trainer calculates in class go1_0-cpu, this one in go2_0-cpu: their bits would differ`:                                  femnistTrainer("-class", "go2.0-cpu"),
 	} {
 		var flags []string
 		if trainer != "" {
@@ -353,7 +353,7 @@ func TestTrainer_Compare(t *testing.T) {
 	}{
 		{false, nil, 0, "", "done before"},
 		{false, nil, 0, "1 of 1 runs were done before", ""},
-		{true, nil, 1, "holds a run, the run's trainer is test.go (digest 0f0f0f0f0f0f), this one test.go (digest abababababab): the script, or a file that it declares, is another (choose another folder with --out, or replace the run with --force)", ""},
+		{true, nil, 1, "holds a run, the run's trainer is test.go (digest 0f0f0f0f0f0f), this one test.go (digest abababababab): the script, a module that it imports or a file that it declares is another (choose another folder with --out, or replace the run with --force)", ""},
 		{true, []string{"--force"}, 0, "", "done before"},
 	} {
 		if err := os.WriteFile(once, nil, 0o600); err != nil { // the script is what it was

@@ -240,7 +240,58 @@ class Failures(unittest.TestCase):
             self.assertEqual(len(digests), 2)
         own = fedpace.Trainer()
         own.files = ["weights", "/weights"]  # the first lies beside the script
-        self.assertEqual(trainer._files(own), [trainer._script(), os.path.join(os.path.dirname(trainer._script()), "weights"), "/weights"])
+        folder = os.path.dirname(trainer._script())
+        self.assertEqual(trainer._files(own)[:3], [trainer._script(), os.path.join(folder, "weights"), "/weights"])
+
+    def test_the_digest_is_of_imported_modules(self):
+        texts = {
+            "net.py": "import numpy, deep as d\n",
+            "deep.py": "import net\n",
+            "rules/__init__.py": "",
+            "rules/best.py": "from . import __init__\n",
+            "late.py": "",  # imported by a function that nobody calls
+            "named.py": "",  # by a name that is no word of the script
+            "other.py": "",
+            "site-packages/library.py": "",
+        }
+        own = """\
+            import importlib, sys
+            import fedpace, net
+            import rules.best
+            sys.path.append(sys.path[0] + "/site-packages")
+            importlib.import_module("na" + "med")
+            importlib.import_module("lib" + "rary")
+
+            def unused():
+                from late import x
+
+            own = fedpace.Trainer()
+            own.tensors = [fedpace.Tensor("a", (1,))]
+            fedpace.run(own)
+            """
+        with tempfile.TemporaryDirectory() as folder:
+            os.makedirs(os.path.join(folder, "rules"))
+            os.makedirs(os.path.join(folder, "site-packages"))
+
+            def digest():
+                host = Host([script(folder, own)], None)
+                self.addCleanup(host.close)
+                return host.hello["digest"]
+
+            def write(name, text):
+                with open(os.path.join(folder, name), "w") as f:
+                    f.write(text)
+
+            for name, text in texts.items():
+                write(name, text)
+            first = digest()
+            for name, text in texts.items():
+                with self.subTest(name):
+                    write(name, text + "# changed\n")
+                    counts = name not in ("other.py", "site-packages/library.py")
+                    self.assertEqual(digest() != first, counts)
+                    write(name, text)
+            self.assertEqual(digest(), first)
 
 
 class Class(unittest.TestCase):

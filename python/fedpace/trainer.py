@@ -22,6 +22,7 @@ fedpace, a trainer rehearses: it takes some steps and says what it sees.
 from __future__ import annotations
 
 import argparse
+import ast
 import ctypes
 import hashlib
 import json
@@ -34,7 +35,7 @@ import sys
 import time
 import traceback
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -668,8 +669,58 @@ def _script() -> str:
 
 
 def _files(trainer: Trainer) -> List[str]:
-    """The script and what it declares, from its own folder."""
-    return [_script(), *(os.path.join(os.path.dirname(_script()), path) for path in trainer.files)]
+    """The script, what it declares, from its own folder, and the modules there that it imports."""
+    script = _script()
+    folder = os.path.dirname(script)
+    declared = [os.path.join(folder, path) for path in trainer.files]
+    named = {script, *map(os.path.realpath, declared)}
+    return [script, *declared, *(path for path in _modules(script) if path not in named)]
+
+
+def _modules(script: str) -> List[str]:
+    """The modules that a script imports and that lie in its folder, the first place where Python looks for
+    them, and what those import: files of their name, and packages with all Python that they hold. Those that
+    have been loaded from there count, too. They are in the order of their paths, so that each host has the same."""
+    folder = os.path.dirname(script)
+    found: Set[str] = set()
+    pending = [script]
+    for module in list(sys.modules.values()):
+        path = os.path.realpath(getattr(module, "__file__", None) or "")
+        inside = os.path.relpath(path, folder).split(os.sep) if path.startswith(folder + os.sep) else []
+        if path.endswith(".py") and inside and not {"site-packages", "dist-packages"} & set(inside):
+            pending.append(path)
+    while pending:
+        path = os.path.realpath(pending.pop())
+        if path in found or path.startswith(_PACKAGE + os.sep):
+            continue
+        found.add(path)
+        for name in _imported(path):
+            if os.path.isfile(os.path.join(folder, name + ".py")):
+                pending.append(os.path.join(folder, name + ".py"))
+            for parent, _, files in os.walk(os.path.join(folder, name)):
+                pending.extend(os.path.join(parent, file) for file in files if file.endswith(".py"))
+    return sorted(found - {script})
+
+
+# The folder of this package, whose code counts by the class of the arithmetic.
+_PACKAGE = os.path.dirname(os.path.realpath(__file__))
+
+
+def _imported(path: str) -> Set[str]:
+    """The first parts of the names of the modules that a file of Python imports, wherever in it."""
+    with open(path, "rb") as f:
+        text = f.read()
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):  # it cannot be imported, either
+        return set()
+    names: Set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module)
+    return {name.split(".")[0] for name in names}
 
 
 def _digest(files: Iterable[str]) -> str:
@@ -802,7 +853,8 @@ def serve(
     device     "cpu", "cuda", ...; by default what fedpace says
     batched    trains so many clients at a time with vmap; 0: one after the other
     lower      the metrics of which less is better
-    files      files that decide the steps besides the script, from its folder: they become part of its digest
+    files      files that decide the steps besides the script and the modules in its folder that it imports,
+               such as weights: they become part of its digest
     state      bytes that each client keeps from task to task, at most: keep(model) returns them after
                a task, and recall(model, bytes) gets them before the client's next, none before its first
     buffers    how clients' buffers of integers or booleans become one, by name: "largest" (by default

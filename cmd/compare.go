@@ -77,7 +77,7 @@ The exit status is 3 where --expect or the key expect is missed.`,
 			if err := cli.Print(c, result, result.Write); err != nil {
 				return err
 			}
-			page, err := keep(plan.Folder, result)
+			page, err := saveStudy(plan.Folder, result)
 			if err != nil {
 				return err
 			}
@@ -215,7 +215,7 @@ func (f *flags) studyPlan(
 	if loaded.PlaysFlower() && !schedules.given {
 		schedules.list = nil
 	}
-	// Each setting loads the configuration anew, with its own sets.
+	// Each setting of the study loads the configuration again, with the key=value sets of that setting.
 	p = study.Plan{
 		Load: func(sets ...string) (config.Config, error) {
 			if wide.equal != "" && wide.equal != "time" {
@@ -226,7 +226,7 @@ func (f *flags) studyPlan(
 		Schedules: schedules.list,
 		Folder:    loaded.Out,
 	}
-	if p.Folder == standardFolder(loaded, "") && !f.toldOut(c) {
+	if p.Folder == standardFolder(loaded, "") && !f.namesOut(c) {
 		p.Folder += suffix
 	}
 	// A grid may have removed the schedules, so those that remain are checked.
@@ -238,10 +238,10 @@ func (f *flags) studyPlan(
 	return loaded, p, cli.Usage(c, err)
 }
 
-// keep saves the comparison r in the folder dir, and draws its runs on one HTML page. page is the
-// path of that page; it is empty if the comparison has no single runs, or more than a page can
-// show.
-func keep(dir string, r *study.Comparison) (page string, err error) {
+// saveStudy saves the comparison r in the folder dir, and draws its runs on one HTML page. page is
+// the path of that page. It is empty if the comparison has more runs than a page can show, or none:
+// then nothing is saved either.
+func saveStudy(dir string, r *study.Comparison) (page string, err error) {
 	if len(r.Runs) == 0 {
 		return "", nil
 	}

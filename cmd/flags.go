@@ -283,23 +283,24 @@ func (f *flags) setsOf(c *cobra.Command) []string {
 	return sets
 }
 
-// toldOut reports whether a flag names the folder of the results.
-func (f *flags) toldOut(c *cobra.Command) bool {
+// namesOut reports whether a flag, --out or --set out=DIR, names the folder of the results.
+func (f *flags) namesOut(c *cobra.Command) bool {
 	return c.Flags().Changed("out") ||
 		slices.ContainsFunc(f.sets, func(set string) bool { return strings.HasPrefix(set, "out=") })
 }
 
-// settle chooses the folder of a run for which no flag and no configuration names one: the first of
-// DIR, DIR-2, DIR-3, ... that does not exist, where DIR is standard. It puts the choice into
-// loaded.Out. release removes the folder again if it has stayed empty.
-func (f *flags) settle(
+// chooseFolder chooses the folder of a run for which no flag and no configuration names one: the
+// first of DIR, DIR-2, DIR-3, ... that does not exist, where DIR is standard. It makes the folder
+// and puts its path into loaded.Out. release, which is never nil, removes the folder again if it has
+// stayed empty.
+func (f *flags) chooseFolder(
 	c *cobra.Command,
 	loaded *config.Config,
 	standard string,
 	show *cli.Display,
 ) (release func(), err error) {
 	// A folder that was asked for is used as it is.
-	if f.force || loaded.Out != standard || f.toldOut(c) {
+	if f.force || loaded.Out != standard || f.namesOut(c) {
 		return func() {}, nil
 	}
 	// From here on the command handles signals itself, so that release can remove an empty folder.

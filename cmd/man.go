@@ -65,7 +65,7 @@ func writeManual(c *cobra.Command, dir string) (pages int, err error) {
 	})
 }
 
-// pageOf is the name of the manual page of a command, without its section.
+// pageOf returns the name of a command's manual page without its section, as in fedpace-run.
 func pageOf(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
 
 // manual returns the manual page of a command, in the language of man(7). A page has no date, which

@@ -174,7 +174,7 @@ func (f *paperFlags) run(c *cobra.Command) error {
 		Progress: func(p study.Progress) { show.Show(statusOfStudy(p)) },
 		// Tables and figures are kept up to date as runs end.
 		Done: func() error {
-			_, err := f.keep(cells)
+			_, err := f.save(cells)
 			return err
 		},
 	}
@@ -201,7 +201,7 @@ func (f *paperFlags) run(c *cobra.Command) error {
 	if err != nil {
 		return cli.Interruption(c.Context(), err, f.plan.Folder+sameCommand)
 	}
-	curves, err := f.keep(cells)
+	curves, err := f.save(cells)
 	if err != nil {
 		return err
 	}
@@ -243,9 +243,9 @@ func (f *paperFlags) cells() ([]study.Cell, error) {
 	return f.plan.Cells()
 }
 
-// keep writes the CSV files and the figures of those cells that are done to the folder of the plan,
+// save writes the CSV files and the figures of those cells that are done to the folder of the plan,
 // and returns their curves.
-func (f *paperFlags) keep(cells []study.Cell) ([]paper.Curve, error) {
+func (f *paperFlags) save(cells []study.Cell) ([]paper.Curve, error) {
 	curves, err := paper.Curves(cells)
 	if err != nil {
 		return nil, err

@@ -26,7 +26,7 @@ type program struct {
 	resume func(context.Context, string, run.Options) (run.Resumed, error)
 	// host works for runs that coordinators elsewhere drive.
 	host func(context.Context, run.HostOptions) error
-	// dryRun foresees the run of a configuration without playing it.
+	// dryRun predicts the run of a configuration without playing it.
 	dryRun func(context.Context, config.Config, run.Options) (forecast.Forecast, error)
 	// compare plays a study of several settings.
 	compare func(context.Context, study.Plan, study.Options) (*study.Comparison, error)

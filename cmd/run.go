@@ -50,8 +50,8 @@ never has evaluate.target, and 5 where no update counted in any round.`,
 				return err
 			}
 			options.Replay = replay
-			// To foresee an external trainer's run it must be started, and a command that only a
-			// file names may be somebody else's.
+			// To predict a run the external trainer must be started, and a command that only a file
+			// names may be somebody else's.
 			startsTrainer := config.External() && !f.givesTrainer()
 			scripts := policies.Files(&config)
 			if dry && !f.trust && (startsTrainer || len(scripts) > 0) {
@@ -211,7 +211,7 @@ func (f *runFlags) run(
 	o run.Options,
 	show *cli.Display,
 ) error {
-	release, err := f.settle(c, &config, standard, show)
+	release, err := f.chooseFolder(c, &config, standard, show)
 	if err != nil {
 		return err
 	}

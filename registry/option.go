@@ -12,32 +12,50 @@ import (
 	"sync"
 )
 
-// Option is one tagged field of a struct of options.
+// Option is one tagged field of a struct of options. The package's documentation
+// explains the tags.
 type Option struct {
-	Key     string
-	Help    string
-	Unit    string
-	Default string // in YAML; counts only if Optional
-	Words   []string
-	Word    string // stands for the number WordIs
-	WordIs  int
-	Range   Range // counts only if Ranged
-	Index   []int // of the struct's field, for reflect.Value.FieldByIndex
-	Type    reflect.Type
+	Key  string
+	Help string
+	Unit string
+	// Default is the value in YAML that stands for an absent key. Without Optional
+	// the key is required, and Default is not used.
+	Default  string
+	Optional bool
+	// Words are the only texts that are allowed; nil: any text is.
+	Words []string
+	// Word is a word that may stand for the number WordIs; empty: there is none.
+	Word   string
+	WordIs int
+	// Range has the numbers that are allowed. Without Ranged all are.
+	Range  Range
+	Ranged bool
+	// Index is the place of the struct's field, for [reflect.Value.FieldByIndex],
+	// and Type the field's type.
+	Index []int
+	Type  reflect.Type
 
-	Optional bool // it has a default
-	Ranged   bool
-	Null     bool // null is allowed and is the field's zero value
-	Path     bool // the value is the path of a file or folder
-	Inert    bool // the value changes no bit of any result
-	Short    bool // a scalar in place of the map gives this option alone
-	Keyed    bool // a map stands for a list of structs: their first options to their second
-	Merged   bool // a map of a keyed list adds to the list, and replaces only what it names
-	Flat     bool // options of the entry that this option names stand beside it
+	// Null: the value may be null, which is the field's zero value.
+	Null bool
+	// Path: the value is the path of a file or folder.
+	Path bool
+	// Inert: the value changes no bit of any result.
+	Inert bool
+	// Short: a scalar in place of the map of all options gives this option alone.
+	Short bool
+	// Keyed: a map may stand for the list of structs that is the value. Its keys
+	// are the first option of each struct, and its values the second.
+	Keyed bool
+	// Merged: such a map adds to the list, and replaces only the structs that it
+	// names.
+	Merged bool
+	// Flat: the value names an entry, whose options stand beside this one.
+	Flat bool
 }
 
-// Options lists the options of a struct type in the order of its fields, those
-// of an embedded struct as its own. It panics on a tag that cannot be read.
+// Options returns the options of the struct type t in the order of its fields. The
+// options of an embedded struct are among them. It panics on a tag that cannot be
+// read, which is a fault of the program.
 func Options(t reflect.Type) []Option {
 	if list, ok := known.Load(t); ok {
 		return slices.Clone(list.([]Option))
@@ -100,7 +118,8 @@ func Options(t reflect.Type) []Option {
 	return list
 }
 
-// Element is the option of what a pointer or a list of the option holds, which cannot be missing.
+// Element returns the option by which one element of a list, or the value of a pointer, is read and
+// checked. It has the tags of o, but an element can be neither null nor absent.
 func (o *Option) Element() *Option {
 	element := *o
 	element.Null = false
@@ -108,8 +127,8 @@ func (o *Option) Element() *Option {
 	return &element
 }
 
-// Short lists the options of a struct type that a scalar in place of its map gives; nil:
-// there are none.
+// Short returns the options of the struct type t with the attribute short, of which a
+// scalar in place of the map gives one. It is nil for most types, whose options need a map.
 func Short(t reflect.Type) (list []Option) {
 	for _, o := range Options(t) {
 		if o.Short {
@@ -119,16 +138,18 @@ func Short(t reflect.Type) (list []Option) {
 	return list
 }
 
-// known are the options of types whose tags have been read.
+// known has the options of the types whose tags have been read, by reflect.Type.
 var known sync.Map
 
-// Range is an interval of real numbers.
+// Range is an interval of real numbers. OpenLo and OpenHi say that the bound itself is
+// outside.
 type Range struct {
 	Lo, Hi         float64
-	OpenLo, OpenHi bool // the bound itself is outside
+	OpenLo, OpenHi bool
 }
 
-// ParseRange reads an interval such as [1,100] or (0,1e6].
+// ParseRange reads an interval such as [1,100] or (0,1e6]. A round bracket leaves its
+// bound out.
 func ParseRange(text string) (r Range, err error) {
 	var from, to rune
 	_, err = fmt.Sscanf(text+"\n", "%c%g,%g%c\n", &from, &r.Lo, &r.Hi, &to)
@@ -177,13 +198,18 @@ func Number(v float64) string {
 	return strconv.FormatFloat(v, 'g', -1, 64)
 }
 
-// OptionError says what is wrong with one option of a component. Whoever put
-// the component into a configuration knows the path above Key.
+// OptionError says what is wrong with one option of a component. Key is the path
+// below the component; code that knows where the component stands in the
+// configuration puts the rest before it with [Below].
 type OptionError struct {
-	Key     string // of the option; "" for the component itself
-	Problem string // what is wrong and what would be right
+	// Key names the option, as in seconds or layers[2].maps; "" stands for the
+	// component itself.
+	Key string
+	// Problem says what is wrong and what would be right.
+	Problem string
 }
 
+// Error returns the key and the problem.
 func (e *OptionError) Error() string {
 	if e.Key == "" {
 		return e.Problem
@@ -191,13 +217,14 @@ func (e *OptionError) Error() string {
 	return e.Key + ": " + e.Problem
 }
 
-// Errorf makes an [*OptionError].
+// Errorf makes an [*OptionError] whose problem is formatted as fmt.Sprintf does.
 func Errorf(key, format string, args ...any) error {
 	return &OptionError{key, fmt.Sprintf(format, args...)}
 }
 
-// Below puts a key before that of an [*OptionError]: what is wrong in a part is
-// wrong in the whole. Another error becomes one of the key itself; nil stays.
+// Below puts a key before the key of an [*OptionError], so that the error of a part
+// names the place of the part in the whole. Any other error becomes an
+// [*OptionError] of that key. It returns nil for nil.
 func Below(key string, err error) error {
 	var o *OptionError
 	switch {
@@ -213,12 +240,12 @@ func Below(key string, err error) error {
 	return &OptionError{key + "." + o.Key, o.Problem}
 }
 
-// MaxText bounds every text, in bytes.
+// MaxText bounds every text of a configuration, in bytes.
 const MaxText = 4096
 
-// Check holds the values of a struct of options to their tags, those of structs
-// and entries within it, too. It returns an [*OptionError] for the first that is
-// outside.
+// Check checks that the values in a struct of options are those that the tags allow,
+// those in structs and entries within it, too. It returns an [*OptionError] for the
+// first value that is not allowed.
 func Check(options any) error {
 	v := reflect.ValueOf(options)
 	for _, o := range Options(v.Type()) {
@@ -229,7 +256,8 @@ func Check(options any) error {
 	return nil
 }
 
-// Check holds one value to the option's tags, each element of a list by itself.
+// Check checks that the option's tags allow the value v, or each element if v is a list. It
+// returns an [*OptionError] if they do not. A nil pointer is no error: no value is there.
 func (o *Option) Check(v reflect.Value) error {
 	if o.Null && v.IsZero() {
 		return nil
@@ -281,7 +309,8 @@ func (o *Option) Check(v reflect.Value) error {
 	return nil
 }
 
-// checkText holds a text to the option's words, or to what a line can show.
+// checkText returns an [*OptionError] if the text s is not one of the option's words, is an
+// empty path, is too long, or has a character that cannot be printed on a line.
 func (o *Option) checkText(s string) error {
 	switch {
 	case o.Words != nil && !slices.Contains(o.Words, s):

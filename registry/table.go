@@ -15,26 +15,35 @@ type Table[T any] struct{ *Point }
 
 // Point is a [Table] whose type is known only at run time.
 type Point struct {
-	Kind    string  // names one entry in messages, as in "closing rule"
-	Word    string  // key that names the entry in a map of the configuration, "" where its name is the key
-	Default string  // entry of a map that does not name one, "" where it must
-	Entries []Entry // by name
+	// Kind names one entry in messages, as in "closing rule".
+	Kind string
+	// Word is the key that names the entry in a map of the configuration; "" means that
+	// the entry's name is itself the key.
+	Word string
+	// Default is the name of the entry that a map without Word stands for; "" means that
+	// a map must have Word.
+	Default string
+	// Entries are sorted by name.
+	Entries []Entry
 
-	retired map[string]string // what to use instead of entries that were removed, by name
+	// retired says what to use instead of entries that were removed, by their names.
+	retired map[string]string
 }
 
-// Entry is one entry of a [Point].
+// Entry is one entry of a [Point]. Value is a struct with no option set.
 type Entry struct {
 	Name, Help string
-	Value      any // with no option set
+	Value      any
 }
 
-// Type is the struct with the entry's options.
+// Type returns the type of the struct with the entry's options.
 func (e *Entry) Type() reflect.Type { return reflect.TypeOf(e.Value) }
 
+// points has all plug points of the program, by the interface type of their entries.
 var points = map[reflect.Type]*Point{}
 
-// New makes the plug point of an interface type, once. kind names one entry in
+// New makes the plug point of the interface type T, and panics if there is one
+// already. kind names one entry in
 // messages, as in "closing rule". word is the key that names the entry in a
 // map of the configuration, as in {rule: deadline, seconds: 5}. Without a word entries
 // stand in lists, each by its name or as a map of its name to its options, as in
@@ -54,10 +63,10 @@ func New[T any](kind, word string) *Table[T] {
 // For returns the plug point of an interface type, nil if it has none.
 func For(t reflect.Type) *Point { return points[t] }
 
-// Register adds an entry. value is a struct, not a pointer, with no option set
-// but one whose default decides what the entry needs; its type and name must be new to
-// the table. Register panics on a mistake, tags included, because only the program's
-// author can mend it.
+// Register adds an entry. value is a struct, not a pointer, with no option set except
+// one on whose default the entry's [Needs] depend. Its type and its name must be new to
+// the table. Register panics on a mistake, also in the tags, because it is a fault of
+// the program.
 func (t *Table[T]) Register(name, help string, value T) {
 	typ := reflect.TypeOf(value)
 	if typ == nil || typ.Kind() != reflect.Struct {
@@ -75,16 +84,16 @@ func (t *Table[T]) Register(name, help string, value T) {
 	slices.SortFunc(t.Entries, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// Standard says which entry a map is that does not name one. It returns the
-// table.
+// Standard sets the entry that a map of the configuration stands for if it names none.
+// It returns the table, for use in a declaration.
 func (t *Table[T]) Standard(name string) *Table[T] {
 	t.Default = name
 	return t
 }
 
-// Retire says what to use instead of an entry that the table no longer has, as the rest of
-// an error message: "use uniform with ...". A configuration that names the entry is told so.
-// It panics if the table has the entry.
+// Retire keeps the name of an entry that the table no longer has. instead says what to use
+// instead, as the end of the error message for a configuration that names the entry: "use
+// uniform with ...". Retire panics if the table has the entry.
 func (t *Table[T]) Retire(name, instead string) {
 	if slices.Contains(t.Names(), name) {
 		panic(fmt.Sprintf("registry: %s %q is registered, and retired", t.Kind, name))
@@ -95,8 +104,8 @@ func (t *Table[T]) Retire(name, instead string) {
 	t.retired[name] = instead
 }
 
-// Encode writes an entry whose options are numbers, words and lists of them as
-// JSON, for messages.
+// Encode writes an entry as a JSON object with its name and its options, for messages
+// to other processes. The options must be numbers, words or lists of them.
 func (t *Table[T]) Encode(value T) (string, error) {
 	fields := map[string]any{t.Word: t.NameOf(value)}
 	v := reflect.ValueOf(value)
@@ -107,7 +116,8 @@ func (t *Table[T]) Encode(value T) (string, error) {
 	return string(text), err
 }
 
-// Decode reads what Encode wrote, and checks the options.
+// Decode reads what Encode wrote, and checks the options by their tags. Every option
+// must be there, and no other.
 func (t *Table[T]) Decode(text string) (value T, err error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &fields); err != nil {
@@ -134,7 +144,7 @@ func (t *Table[T]) Decode(text string) (value T, err error) {
 	return v.Interface().(T), Check(v.Interface())
 }
 
-// Entry returns an entry with no option set.
+// Entry returns the entry of that name with no option set; ok is false if there is none.
 func (t *Table[T]) Entry(name string) (value T, ok bool) {
 	entry, _, ok := t.Point.Entry(name)
 	if ok {
@@ -143,8 +153,9 @@ func (t *Table[T]) Entry(name string) (value T, ok bool) {
 	return value, ok
 }
 
-// Text is how an entry says itself in a summary: its String if it has one, else
-// its name with the options that are not zero, as in "deadline(seconds 5)".
+// Text returns a short description of an entry for a summary. It is the entry's String
+// method if it has one; otherwise it is its name with the options that are not zero, as
+// in "deadline(seconds 5)".
 func (t *Table[T]) Text(value T) string {
 	if s, ok := any(value).(fmt.Stringer); ok {
 		return s.String()
@@ -162,7 +173,7 @@ func (t *Table[T]) Text(value T) string {
 	return t.NameOf(value) + "(" + strings.Join(parts, ", ") + ")"
 }
 
-// Names lists the entries' names in alphabetical order.
+// Names returns the entries' names in alphabetical order.
 func (p *Point) Names() (list []string) {
 	for _, e := range p.Entries {
 		list = append(list, e.Name)
@@ -170,7 +181,8 @@ func (p *Point) Names() (list []string) {
 	return list
 }
 
-// Entry returns an entry with no option set, and its help.
+// Entry returns the entry of that name with no option set, and its help; ok is false if
+// there is none.
 func (p *Point) Entry(name string) (value any, help string, ok bool) {
 	for _, e := range p.Entries {
 		if e.Name == name {
@@ -187,7 +199,7 @@ func (p *Point) Instead(name string) (instead string, ok bool) {
 	return instead, ok
 }
 
-// NameOf is the name under which a value's type is registered, "" if it is not.
+// NameOf returns the name under which the type of value is registered, "" if it is not.
 func (p *Point) NameOf(value any) string {
 	for _, e := range p.Entries {
 		if e.Type() == reflect.TypeOf(value) {
@@ -197,9 +209,9 @@ func (p *Point) NameOf(value any) string {
 	return ""
 }
 
-// Needs is what a component must be given by the run it is part of. A run that
-// cannot give it is refused before it starts, by name, and no component has to
-// look for itself.
+// Needs says what a component must be given by the run it is part of. A run that
+// cannot give it is refused before it starts, with an error that names the component,
+// so no component has to check its run.
 type Needs struct {
 	Losses      bool // training losses, which a run with train: false does not measure
 	Validation  bool // validations, which need training, too
@@ -221,8 +233,8 @@ type Needs struct {
 	Stragglers  bool // rounds that wait for their slowest client, which those that overlap do not
 }
 
-// NeedsOf returns what a component says that it needs, nothing if it says
-// nothing.
+// NeedsOf returns the result of the component's method Needs, or no needs if it has no
+// such method.
 func NeedsOf(component any) Needs {
 	if c, ok := component.(interface{ Needs() Needs }); ok {
 		return c.Needs()

@@ -1,8 +1,8 @@
-// Package samebits holds the program to the bits that it computed before. Its
-// test plays small experiments through the command line, in processes of their
-// own, and compares their models, fingerprints, rounds and timelines with the
-// digests in testdata/digests.csv. It knows no other package of the project, so
-// that it stays as it is whatever changes within.
+// Package samebits checks that the program computes the same bits as before. Its
+// test plays small experiments through the command line, each in a process of
+// its own, and compares their models, fingerprints, rounds and timelines with the
+// digests in testdata/digests.csv. It uses no other package of the project, so
+// that no change within the project changes the test.
 //
 // Which room holds which runs to the same bits:
 //   - here: each run to what earlier versions computed
@@ -12,9 +12,9 @@
 //   - cmd (TestResume_...): a run whose process was stopped or killed to one that was not
 //   - internal/chaos: a run whose hosts, servers or connections fail to one that nobody disturbs
 //
-// A change that means to compute something else says so with
+// A change that is meant to compute other bits updates the digests with
 //
 //	go test ./internal/samebits -update
 //
-// which writes the digests anew, and with the difference in testdata/digests.csv.
+// and is reviewed with the difference in testdata/digests.csv.
 package samebits

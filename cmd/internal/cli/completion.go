@@ -75,11 +75,11 @@ func complete(c *cobra.Command) {
 	switch {
 	case c.Args != nil:
 	case arguments == "":
-		c.Args = none
+		c.Args = noArguments
 	case arguments == "DIR":
 		c.Args = OneArgument(aRun)
 	case arguments == word+"...":
-		c.Args = some(aRun)
+		c.Args = someArguments(aRun)
 	}
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		placeholder, usage := pflag.UnquoteUsage(f)

@@ -38,8 +38,6 @@ type Display struct {
 	watching []context.CancelFunc
 }
 
-// A plain line comes every three seconds at first, so that there is life, and
-// more and more seldom, so that a log of hours stays short.
 const (
 	// lineEvery is the time between plain lines at first, so that a person sees life.
 	lineEvery = 3 * time.Second

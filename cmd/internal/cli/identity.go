@@ -16,14 +16,17 @@ import (
 // secureKeys are the files of keys by which devices know each other in secure aggregation, so that a
 // coordinator cannot invent members.
 type secureKeys struct {
-	// identity holds the device's private key as 64 hexadecimal digits, and peers the public keys of all
-	// devices, one a line.
+	// identity is the path of the file with the device's private key, 64 hexadecimal digits; empty: the
+	// device draws a key at its first task.
 	identity string
-	peers    string
+	// peers is the path of the file with the public keys of all devices, one a line; empty: the device
+	// trusts every key.
+	peers string
 }
 
-// read gives the device its key and the keys that it trusts. Its own public key is told, for the files of
-// the others.
+// read reads the files of keys and puts the device's private key and its check of the other devices' keys
+// into its configuration. It prints the device's public key, which belongs into the other devices' files of
+// peers.
 func (k *secureKeys) read(device *real.Config) (err error) {
 	if k.identity != "" {
 		device.Identity, err = readIdentity(k.identity)
@@ -46,8 +49,8 @@ func (k *secureKeys) read(device *real.Config) (err error) {
 	return nil
 }
 
-// mostKeys is the largest size of a file of keys in bytes: a million lines.
-const mostKeys = 70 << 20
+// maxKeysBytes is the largest size of a file of keys in bytes: a million lines.
+const maxKeysBytes = 70 << 20
 
 // readKeys reads a file of keys. A pipe or a device, which may never end, is refused.
 func readKeys(path string) ([]byte, error) {
@@ -55,18 +58,20 @@ func readKeys(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() || info.Size() > mostKeys {
-		return nil, fmt.Errorf("%s is no file of at most %d bytes", path, mostKeys)
+	if !info.Mode().IsRegular() || info.Size() > maxKeysBytes {
+		return nil, fmt.Errorf("%s is no file of at most %d bytes", path, maxKeysBytes)
 	}
 	return os.ReadFile(path)
 }
 
-// readIdentity reads a private key, or makes one in a file that only its owner can read.
+// readIdentity reads a private key from the file at path. If there is no such file, it draws a key and
+// writes the file, which only its owner can read.
 func readIdentity(path string) (ed25519.PrivateKey, error) {
 	text, err := readKeys(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		seed := make([]byte, ed25519.SeedSize)
-		rand.Read(seed) // it never fails
+		// Read of crypto/rand never fails.
+		rand.Read(seed)
 		const owner = 0o600
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, owner)
 		if err != nil {
@@ -89,8 +94,9 @@ func readIdentity(path string) (ed25519.PrivateKey, error) {
 	return ed25519.NewKeyFromSeed(seed), nil
 }
 
-// readPeers reads public keys of 64 hexadecimal digits, one a line. What follows a key on its line, such as
-// the device's name, is for people, and so are lines that begin with #.
+// readPeers reads the public keys in the file at path, one a line, and returns them as the keys of a map:
+// 32 bytes each, where the file has 64 hexadecimal digits. What follows a key on its line, such as the
+// device's name, is for people, and so are lines that begin with #.
 func readPeers(path string) (map[string]bool, error) {
 	text, err := readKeys(path)
 	if err != nil {

@@ -185,9 +185,9 @@ func Group(c *cobra.Command, below ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// none refuses arguments, for commands that take flags alone. A configuration file given as an
-// argument is answered with --config.
-func none(c *cobra.Command, args []string) error {
+// noArguments refuses arguments, for commands that take flags alone. If the argument is a
+// configuration file, the error suggests --config.
+func noArguments(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
@@ -201,9 +201,9 @@ func none(c *cobra.Command, args []string) error {
 // aRun is the argument of the commands that are about runs.
 const aRun = "the folder of a run, such as runs/demo"
 
-// some returns a check of the arguments that demands one or more. argument says what they are, for
-// the message.
-func some(argument string) cobra.PositionalArgs {
+// someArguments returns a check of the arguments that demands one or more. argument says what they
+// are, for the message.
+func someArguments(argument string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return fmt.Errorf("found no argument, want at least one: %s", argument)

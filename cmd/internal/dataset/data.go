@@ -321,7 +321,7 @@ func (s *source) open(c *cobra.Command) (federated.Set, error) {
 // watched returns the options with a counter of the bytes that are read. The display show reports
 // its state until it is closed.
 func (s *source) watched(show *cli.Display) federated.Options {
-	// The options are copied, so that each opening counts anew.
+	// The options are copied, so that each call counts the bytes of its own set.
 	o := s.options
 	o.Reading = new(federated.Reading)
 	show.Watch(cli.ReadingStatus(o.Reading.State))

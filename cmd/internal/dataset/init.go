@@ -163,7 +163,7 @@ func scriptFor(file, config string, samples learn.Samples) string {
 	// The template and its data are constant in form, so that the errors need no check.
 	template.Must(template.New("").Parse(script)).Execute(&b, map[string]any{
 		"File": file, "Config": config, "Regression": samples.Targets > 0,
-		"Tokens": samples.Input == learn.Tokens, "Next": tellsNext(samples),
+		"Tokens": samples.Input == learn.Tokens, "Next": predictsNextToken(samples),
 	})
 	return b.String()
 }

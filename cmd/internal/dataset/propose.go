@@ -43,7 +43,7 @@ const measuresKey = "evaluate.measures"
 func measuresFor(samples learn.Samples) (s setting, ok bool) {
 	reason := "beside accuracy: what guessing the most frequent class gives, and what rare classes do not hide in"
 	switch {
-	case tellsNext(samples) || samples.Targets > metric.MaxTargets:
+	case predictsNextToken(samples) || samples.Targets > metric.MaxTargets:
 		return s, false
 	case samples.Targets > 0:
 		reason = "beside the mean absolute error: that of always saying the mean, and the share of variance explained"
@@ -55,9 +55,9 @@ func measuresFor(samples learn.Samples) (s setting, ok bool) {
 	return setting{"[" + strings.Join(list, ", ") + "]", reason}, true
 }
 
-// tellsNext reports whether the samples are windows of a text whose next token is to be predicted:
-// then there are as many classes as tokens.
-func tellsNext(samples learn.Samples) bool {
+// predictsNextToken reports whether the samples are windows of a text whose next token is to be
+// predicted: then there are as many classes as tokens.
+func predictsNextToken(samples learn.Samples) bool {
 	return samples.Input == learn.Tokens && samples.Classes == samples.Vocabulary
 }
 
@@ -70,7 +70,7 @@ func startModel(samples learn.Samples) (model, description string) {
 		return "[dense: open]", "a linear regression; "
 	case samples.Input == learn.Sparse:
 		return "linear", "tells the class of a text by its words, in any order; "
-	case tellsNext(samples):
+	case predictsNextToken(samples):
 		return "[embedding: 8, gru: 32, dense]", "tells the next token; "
 	case samples.Input == learn.Tokens:
 		return "[embedding: 32, average, dense]", "tells the class of a text by its characters, in any order; "
@@ -233,26 +233,26 @@ func settings(p *table.Proposal, path string, o federated.Options) (map[string]s
 // rateOf returns a learning rate eta for a linear regression on the set, with steps local steps in
 // a round, and what to say of it.
 //
-// A step of least mean squares is stable below the inverse of the mean squared length of a sample
-// (Widrow and Hoff 1960), the constant 1 of the bias included. An update of 2^17 or more ends a
-// run; where targets reach so far, the steps of a task stay below it. Both bounds are kept by a
-// factor of two, and eta has one digit.
+// A step of least mean squares is stable if eta is below the inverse of the mean squared length of a
+// sample (Widrow and Hoff 1960), the constant 1 of the bias included. An update of 2^17 or more ends
+// a run; if targets are that large, eta is so small that the steps of a task stay below that bound.
+// Each bound is halved, to be safe, and eta has one digit and is at most 0.1.
 func rateOf(set federated.Set, steps int) (eta float64, reason string, err error) {
 	var batch learn.Batch
+	// n counts the samples, squares is the sum of the squares of their features, and largest is the
+	// largest absolute target.
 	n := 0.0
-	power := 0.0
-	curvature := 0.0
+	squares := 0.0
+	largest := 0.0
 	// All training samples are read once.
 	for client := range set.Clients() {
 		err := federated.Visit(set, client, &batch, func() {
-			// n counts the samples, power sums the squares of their features, and curvature is the
-			// largest target.
 			n += float64(batch.N)
 			for _, x := range batch.X {
-				power += float64(x) * float64(x)
+				squares += float64(x) * float64(x)
 			}
 			for _, y := range batch.Targets {
-				curvature = max(curvature, math.Abs(float64(y)))
+				largest = max(largest, math.Abs(float64(y)))
 			}
 		})
 		if err != nil {
@@ -260,13 +260,14 @@ func rateOf(set federated.Set, steps int) (eta float64, reason string, err error
 		}
 	}
 	// The mean squared length of a sample is that of its features plus 1 for the bias.
-	eta = min(0.1, 0.5/(power/n+1))
-	// Targets beyond far need short steps.
+	eta = min(0.1, 0.5/(squares/n+1))
+	// The gradient of a squared error is twice the error, so a step changes a weight by about
+	// 2*eta*largest. All steps of a task together may change it by far, half of the update of 2^17
+	// that ends a run.
 	const far = 1 << 16
-	// Targets this large would otherwise make updates that end the run.
-	if slow := far / (2 * float64(steps) * curvature); curvature > far && slow < eta {
+	if slow := far / (2 * float64(steps) * largest); largest > far && slow < eta {
 		eta = slow
-		reason = fmt.Sprintf("short steps, as targets reach %.2g (larger units allow longer ones); ", curvature)
+		reason = fmt.Sprintf("short steps, as targets reach %.2g (larger units allow longer ones); ", largest)
 	}
 	// One digit is enough for a guess, and reads better.
 	eta, err = strconv.ParseFloat(fmt.Sprintf("%.1g", eta), 64)

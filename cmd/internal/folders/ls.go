@@ -154,8 +154,9 @@ func note(c *cobra.Command, problems ...error) error {
 	return nil
 }
 
-// printable is a text as it is, or quoted where it would do something else on a terminal
-// than show itself, or break the columns of a table.
+// printable returns s as it is if all of its characters can be printed. Otherwise it returns s in
+// quotes, with escapes for the other characters, which could control a terminal or break the columns
+// of a table.
 func printable(s string) string {
 	if utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) {
 		return s
@@ -163,7 +164,7 @@ func printable(s string) string {
 	return strconv.Quote(s)
 }
 
-// orRuns are the folders that are meant, which is runs where none is given.
+// orRuns returns the folders dirs, or the folder runs if there are none.
 func orRuns(dirs []string) []string {
 	if len(dirs) == 0 {
 		return []string{"runs"}
@@ -192,7 +193,7 @@ func writeRuns(w io.Writer, list []listedRun, person bool) error {
 		if r.Task != "" {
 			seed = strconv.FormatUint(r.Seed, 10)
 		}
-		// What a damaged or changed run says of itself is not to be believed.
+		// The numbers in a damaged or changed run may be wrong.
 		if r.State != folder.RunDamaged && r.State != folder.RunChanged {
 			rounds = strconv.Itoa(r.Rounds)
 			virtual = strconv.FormatFloat(r.Virtual, 'g', -1, 64)

@@ -12,36 +12,43 @@ import (
 	"time"
 )
 
-// Target is what is attacked, and what the attacker has.
+// Target is the server that is attacked, and what the attacker has and knows.
 type Target struct {
-	Address string   // of the server
-	From    string   // the attacker's address on this machine; "": any
-	Run     string   // the run's name
-	Devices []string // ids for which it has credentials
-	Creds   [][]byte // of the devices
-	Model   string   // the digest of a model that there is; "": the newest
-	Count   int      // connections, where the attack opens a number of them
+	// Address is the server's address, such as 127.0.0.1:4222.
+	Address string
+	// From is the attacker's address on this machine; "": any.
+	From string
+	// Run is the run's name.
+	Run string
+	// Devices are the ids of the devices whose credentials the attacker has, and Creds those
+	// credentials in the same order.
+	Devices []string
+	Creds   [][]byte
+	// Model is the digest of a model that the server has; "": the newest.
+	Model string
+	// Count is the number of connections, for the attacks that open several.
+	Count int
 }
 
-// Attack is one thing that a hostile device does until the context ends, or until it
-// is done.
+// Attack is one way to attack a server. Run attacks until the context ends, or until the attack
+// is complete.
 type Attack struct {
 	Name string
 	Help string
 	Run  func(context.Context, *Target) error
 }
 
-// Attacks are those on the server that carries a run.
+// Attacks lists the attacks on the server that carries a run's messages.
 var Attacks = []Attack{
 	{"silent", "Opens connections and says nothing.", silent},
-	{"half", "Opens connections and says half of what shows its credentials.", half},
+	{"half", "Opens connections and sends half of its credentials.", half},
 	{"connects", "Opens connections one after the other and closes them.", connects},
 	{"unread", "Opens connections with credentials, asks for models without end, and reads nothing.", unread},
 	{"slow", "Does the same and reads a byte now and then.", slow},
 	{"oversize", "Sends messages that are larger than it may send.", oversize},
 	{"unfinished", "Announces messages and sends half of each.", unfinished},
 	{"flood", "Sends messages that nobody asked for as fast as it can.", flood},
-	{"hidden", "Hides pings from who counts them, within one message, by a carriage return.", hidden},
+	{"hidden", "Hides pings from a program that counts them, within one message, by a carriage return.", hidden},
 	{"pings", "Sends nothing but pings, as fast as it can, and reads nothing.", pings},
 }
 
@@ -57,7 +64,7 @@ func Named(name string) (*Attack, error) {
 	return nil, fmt.Errorf("hostile: %q is not an attack (%s)", name, strings.Join(all, ", "))
 }
 
-// pause is how long an attacker waits that the server has turned away.
+// pause is how long an attacker waits before it connects again to a server that has turned it away.
 const pause = time.Millisecond
 
 // rest waits for the pause, or for the context, whose error it returns.
@@ -77,7 +84,8 @@ func persist(ctx context.Context, n int, use func(ctx context.Context, turn int)
 	for turn := range max(1, n) {
 		all.Go(func() {
 			for ctx.Err() == nil {
-				_ = use(ctx, turn) // the server turns it away, which is what it should do
+				// Errors are expected: the server should turn an attacker away.
+				_ = use(ctx, turn)
 				_ = rest(ctx)
 			}
 		})
@@ -117,7 +125,8 @@ func half(ctx context.Context, t *Target) error {
 		if err != nil {
 			return err
 		}
-		_, _ = c.Write([]byte(`CONNECT {"verbose":false,"jwt":"ey`)) // hold finds out whether it is closed
+		// A failed write needs no check: hold returns as soon as the connection is closed.
+		_, _ = c.Write([]byte(`CONNECT {"verbose":false,"jwt":"ey`))
 		return hold(ctx, c)
 	})
 }
@@ -130,7 +139,9 @@ func connects(ctx context.Context, t *Target) error {
 			return nil
 		}
 		if c, err := open(ctx, t.Address, t.From); err == nil {
-			_ = c.(*net.TCPConn).SetLinger(0) // or the machine runs out of ports
+			// Without lingering, a closed connection gives its port back at once, or the machine would
+			// run out of ports.
+			_ = c.(*net.TCPConn).SetLinger(0)
 			_ = c.Close()
 		} else if err := rest(ctx); err != nil {
 			return nil
@@ -184,7 +195,8 @@ func reply(device string, n int) string {
 
 // fetch sends a device's nth request for a model. It does not wait for the answer.
 func (t *Target) fetch(c *Client, device string, n int) error {
-	model := cmp.Or(t.Model, "*") // the server takes it for whichever is the newest
+	// The server takes * for the newest model.
+	model := cmp.Or(t.Model, "*")
 	return c.Publish("$JS.API.DIRECT.GET.fedpace_"+t.Run+"_models.fedpace."+t.Run+".model."+model+".0", reply(device, n), nil)
 }
 
@@ -274,8 +286,8 @@ func pings(ctx context.Context, t *Target) error {
 
 // hidden sends pings in such a way that a program between it and the server takes them for the payload of a
 // message. The PUB line has a carriage return in its middle and ends with a newline alone. The server
-// leaves out the last byte of such a line and reads the size n. Who takes the carriage return for a space
-// reads the size 10*n. So the pings behind the first n bytes are commands for the server alone.
+// leaves out the last byte of such a line and reads the size n. A program that takes the carriage return
+// for a space reads the size 10*n. So the pings behind the first n bytes are commands for the server alone.
 func hidden(ctx context.Context, t *Target) error {
 	pings := strings.Repeat("PING\r\n", 1000)
 	n := len(pings)/9 + 10

@@ -17,18 +17,21 @@ import (
 	"github.com/nats-io/jwt/v2"
 )
 
-// Client is a connection to a NATS server. What it does wrong, its caller has asked for.
-// One goroutine may write while another reads.
+// Client is a connection to a NATS server. It checks nothing that it sends, so that a test can
+// break the protocol. One goroutine may write while another reads.
 type Client struct {
 	net.Conn
-	Info Info // what the server said first
+	// Info is the server's first message.
+	Info Info
 	read *bufio.Reader
 }
 
-// Info is what a client must know of a server's INFO.
+// Info has those fields of a server's INFO that a client needs.
 type Info struct {
-	Nonce      string `json:"nonce"`
-	MaxPayload int    `json:"max_payload"`
+	// Nonce is the text that a client signs with its key to prove who it is.
+	Nonce string `json:"nonce"`
+	// MaxPayload is the largest payload of a message in bytes.
+	MaxPayload int `json:"max_payload"`
 }
 
 // Dial connects from an address of this machine ("": any) and reads the server's INFO.
@@ -51,7 +54,7 @@ func Dial(ctx context.Context, address, from string) (*Client, error) {
 	return x, nil
 }
 
-// open connects and says nothing.
+// open connects from an address of this machine ("": any) and sends nothing.
 func open(ctx context.Context, address, from string) (net.Conn, error) {
 	var d net.Dialer
 	if from != "" {
@@ -60,7 +63,8 @@ func open(ctx context.Context, address, from string) (net.Conn, error) {
 	return d.DialContext(ctx, "tcp", address)
 }
 
-// Connect shows credentials and waits until the server has accepted them.
+// Connect sends credentials and waits until the server has accepted them. It returns an error
+// if the server refuses them.
 func (c *Client) Connect(ctx context.Context, creds []byte) error {
 	if err := c.Hello(creds); err != nil {
 		return err
@@ -78,7 +82,8 @@ func (c *Client) Connect(ctx context.Context, creds []byte) error {
 	}
 }
 
-// Hello shows credentials, if there are any, and waits for nothing.
+// Hello sends a CONNECT, with the credentials if creds is not empty, and a PING. It does not
+// wait for the answer.
 func (c *Client) Hello(creds []byte) error {
 	options := map[string]any{"verbose": false, "pedantic": false, "headers": true, "no_responders": true, "lang": "hostile", "version": "0", "protocol": 1}
 	if len(creds) > 0 {
@@ -103,13 +108,14 @@ func (c *Client) Hello(creds []byte) error {
 	return c.Say("CONNECT %s\r\nPING\r\n", text)
 }
 
-// Say writes text as it is.
+// Say formats a text as fmt.Printf does and sends it without a change.
 func (c *Client) Say(format string, args ...any) error {
 	_, err := fmt.Fprintf(c, format, args...)
 	return err
 }
 
-// Subscribe subscribes to a subject under a number.
+// Subscribe subscribes to a subject. The server repeats number, which the caller chooses, in
+// each message of this subscription.
 func (c *Client) Subscribe(subject string, number int) error {
 	return c.Say("SUB %s %d\r\n", subject, number)
 }
@@ -126,14 +132,14 @@ func (c *Client) Publish(subject, reply string, payload []byte) error {
 	return err
 }
 
-// Message is one that the client got.
+// Message is a message that the client received. Reply and Header are empty if it has none.
 type Message struct {
 	Subject, Reply string
 	Header, Data   []byte
 }
 
-// Next waits for a message, and answers the server's pings meanwhile. What the server
-// complains of is an error.
+// Next waits for a message, and answers the server's pings meanwhile. A complaint of the
+// server, its -ERR, is returned as an error.
 func (c *Client) Next(ctx context.Context) (*Message, error) {
 	for {
 		verb, rest, err := c.line(ctx)

@@ -60,7 +60,8 @@ func (p *Proxy) Address() string { return p.listener.Addr().String() }
 // Close ends all connections.
 func (p *Proxy) Close() {
 	p.end()
-	_ = p.listener.Close() // which ends accept
+	// Closing the listener ends accept.
+	_ = p.listener.Close()
 	p.all.Wait()
 }
 
@@ -69,19 +70,22 @@ func (p *Proxy) accept() {
 	for {
 		device, err := p.listener.Accept()
 		if err != nil {
-			return // closed
+			// Close has closed the listener.
+			return
 		}
 		p.all.Go(func() { p.forward(device) })
 	}
 }
 
-// forward carries one connection. When either end closes, or the proxy does, both are.
+// forward carries one connection between device and the server. It closes both ends when one of them
+// closes or the proxy does.
 func (p *Proxy) forward(device net.Conn) {
 	defer device.Close()
 	var d net.Dialer
 	server, err := d.DialContext(p.life, "tcp", p.config.Server)
 	if err != nil {
-		return // the device sees a connection that closes
+		// Without a server, the device's connection is closed.
+		return
 	}
 	defer server.Close()
 	life, end := context.WithCancel(p.life)
@@ -95,6 +99,7 @@ func (p *Proxy) forward(device net.Conn) {
 
 // pipe is one direction of the link.
 type pipe struct {
+	// mbps is the speed in Mbit/s; 0 sets no limit.
 	mbps float64
 
 	mu sync.Mutex
@@ -102,7 +107,7 @@ type pipe struct {
 	free time.Time
 }
 
-// send returns when the pipe will have carried n bytes that are sent now, behind those that were sent before.
+// send adds n bytes to those that the pipe has to carry, and returns when it will have carried them.
 func (l *pipe) send(n int) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,25 +127,27 @@ const (
 	queued = 64
 )
 
-// parcel is bytes with the time at which they arrive.
+// parcel is a segment under way: its bytes, and the time at which they arrive.
 type parcel struct {
 	bytes []byte
 	at    time.Time
 }
 
-// carry copies from one end to the other until one of them closes or ctx ends. When a
-// segment arrives follows from when it was read and from what was sent before, so a busy
-// machine makes the link no slower.
+// carry copies from one end to the other until one of them closes or ctx ends. The time at
+// which a segment arrives is computed from when it was read and from what was sent before, so
+// a busy machine makes the link no slower.
 func (l *pipe) carry(ctx context.Context, from, to net.Conn, latency time.Duration) {
 	parcels := make(chan parcel, queued)
 	var arriving sync.WaitGroup
 	arriving.Go(func() {
 		for x := range parcels {
 			if !until(ctx, x.at) {
-				continue // the rest is dropped
+				// What is still under way is dropped.
+				continue
 			}
 			if _, err := to.Write(x.bytes); err != nil {
-				_ = from.Close() // which ends the reading
+				// Closing the other end makes the loop below stop reading.
+				_ = from.Close()
 			}
 		}
 	})
@@ -161,7 +168,7 @@ func (l *pipe) carry(ctx context.Context, from, to net.Conn, latency time.Durati
 	arriving.Wait()
 }
 
-// until waits for a time, and reports whether it came before ctx ended.
+// until waits for the time at, and returns true, or false if ctx ends before.
 func until(ctx context.Context, at time.Time) bool {
 	over := time.NewTimer(time.Until(at))
 	defer over.Stop()

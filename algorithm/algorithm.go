@@ -142,7 +142,7 @@ func StateBytes(a Algorithm, c Compression, params, local, clients, updates int)
 	perParameter := float64(8 * float64(len(a.Server(1).State())))
 	perClient := 0.
 	if HasControlVariates(a) {
-		// c is kept in float64 and handed out in float32.
+		// The server's control variate takes 8 bytes in float64, and 4 in the copy for the clients.
 		perParameter = perParameter + 12
 		perClient = 4
 	}

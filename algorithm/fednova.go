@@ -12,21 +12,24 @@ func init() {
 	Algorithms.Register("fednova", "updates count per local step (Wang et al. 2020)", FedNova{})
 }
 
-// FedNova weighs every update per local step, see [Normalised]. The server is
-// FedAvg's.
+// FedNova divides each client's update by its number of local steps, so that a
+// client with more steps does not count more, see [Normalised]. The server's step
+// is that of FedAvg.
 type FedNova struct {
 	Rate float64 `key:"server_rate" default:"1" range:"(0,1e6]" help:"learning rate at the server"`
 	Uncorrected
 	Staleness
 }
 
-// Needs says that ‖a_c‖₁ = K_c holds for plain steps.
+// Needs demands plain steps of SGD: only for these is ‖a_c‖₁ = K_c, on which
+// [Normalised] relies.
 func (FedNova) Needs() registry.Needs { return registry.Needs{PlainSteps: true} }
 
 // Server implements [Algorithm].
 func (a FedNova) Server(int) ServerOptimizer { return average{a.Rate} }
 
-// Weigh implements [Algorithm]: staleness first, then local steps.
+// Weigh implements [Algorithm]: it lowers the weights of stale updates first, and then
+// divides by the local steps.
 func (a FedNova) Weigh(weights []float64, steps, staleness []int) ([]float64, float64) {
 	weights, _ = a.Staleness.Weigh(weights, steps, staleness)
 	return Normalised(weights, steps)
@@ -38,11 +41,11 @@ func (a FedNova) Weigh(weights []float64, steps, staleness []int) ([]float64, fl
 //
 //	x ← x + τ_eff Σ w_c (x_c − x)/K_c,  τ_eff = Σ w_c K_c.
 //
-// The factors τ_eff w_c/K_c do not sum to 1 and may exceed it, which exact sums
-// do not bear: the weights returned are (w_c/K_c)/Z with Z = Σ w_c/K_c, and
-// scale = τ_eff Z, at least 1, is for [ServerOptimizer].Apply. Where all K_c are equal
-// the weights come back as they are, with scale 1. A client's weight does not
-// depend on its place in the list.
+// The factors τ_eff w_c/K_c may sum to more than 1, with which an exact sum could
+// overflow. So the weights in list are (w_c/K_c)/Z with Z = Σ w_c/K_c, and
+// scale = τ_eff Z, at least 1, is the factor by which [ServerOptimizer].Apply
+// multiplies the sum. Where all K_c are equal, list is weights itself and scale is
+// 1. A client's weight does not depend on its place in the list.
 func Normalised(weights []float64, steps []int) (list []float64, scale float64) {
 	if slices.Min(steps) == slices.Max(steps) {
 		return weights, 1

@@ -21,7 +21,7 @@ func (a MLP) Validate() error {
 	return registry.Below("mlp", err)
 }
 
-// Model makes the model. Its sizes are all its own, so the samples are not looked at.
+// Model returns the model. Layers has all of its sizes, so the samples are not used.
 func (a MLP) Model(Samples) (Model, error) {
 	n := a.Layers
 	last := len(n) - 1

@@ -65,8 +65,9 @@ func (m *Mechanism) Add(round int, sum []int64) {
 	all.Wait()
 }
 
-// noise adds a random number to each value, rounded to even: the sum of two standard normal ones,
-// times scale. source gives the random bits.
+// noise adds a random number to each value: scale times the sum of two standard normal numbers, rounded to
+// even. One normal number would have too few different values far from 0 (see the package's documentation).
+// source gives the random bits.
 func noise(values []int64, scale float64, source *rand.ChaCha8) {
 	for i := range values {
 		z := portable.Normal(source.Uint64()) + portable.Normal(source.Uint64())

@@ -197,8 +197,8 @@ func (t Terms) run() int { return (t.Neighbours + 1) / 2 }
 // together, where a run is half of Neighbours members in a row. The ring falls apart if all members of two
 // runs have left or collude, and then the sums of its parts could be seen. A coordinator that lies can
 // choose who has left, but not who colludes. So members sign no set in which two runs have fewer survivors
-// than Cut: that all of so many survivors collude has at most half of the largest probability of failure.
-// Cut is 0 where all members are neighbours, since such a graph cannot fall apart.
+// than Cut. Cut is so large that the probability that all of these survivors collude is at most half of
+// maxPrivacyFailure. It is 0 where all members are neighbours, since such a graph cannot fall apart.
 func (t Terms) Cut(n int) int {
 	run := t.run()
 	if 2*run >= n-1 {
@@ -213,8 +213,8 @@ func (t Terms) Cut(n int) int {
 // pairs is the number of pairs of runs without a member in common on a ring of n members.
 func (t Terms) pairs(n int) float64 { return float64(n) * float64(n-2*t.run()+1) / 2 }
 
-// disconnected bounds the probability that some two runs have at least Cut colluders, so that a set that
-// members sign could still fall apart. It is 0 where all members are neighbours.
+// disconnected returns an upper bound of the probability that some two runs have at least Cut colluders, so
+// that a set that members sign could still fall apart. It is 0 where all members are neighbours.
 func (p *Plan) disconnected() float64 {
 	fewest := p.Cut(p.Members)
 	if fewest == 0 {
@@ -223,10 +223,11 @@ func (p *Plan) disconnected() float64 {
 	return p.pairs(p.Members) * upperTail(p.Members, p.Colluders, 2*p.run(), fewest)
 }
 
-// unsigned bounds the probability that so many members leave that some two runs have fewer survivors than
-// Cut: nobody signs such a set.
+// unsigned returns an upper bound of the probability that some two runs have fewer survivors than Cut. Then
+// no member signs the set of survivors, and the round fails. The bound is the sum over all pairs of runs.
 func (p *Plan) unsigned() float64 {
 	fewest := p.Cut(p.Members)
+	// Two runs have 2·run members. If this many of them leave, fewer than Cut remain.
 	tooMany := 2*p.run() - fewest + 1
 	switch {
 	case fewest == 0:
@@ -237,8 +238,8 @@ func (p *Plan) unsigned() float64 {
 	return p.pairs(p.Members) * upperTail(p.Members, p.Dropouts, 2*p.run(), tooMany)
 }
 
-// upperTail is the probability that of k drawn without replacement out of n, of which marked are
-// marked, at least x are marked (the hypergeometric distribution).
+// upperTail returns the probability that at least x of k members are marked, if the k are drawn without
+// replacement from n members, of which marked are marked (the hypergeometric distribution).
 func upperTail(n, marked, k, x int) float64 {
 	sum := 0.0
 	for i := max(x, k-(n-marked), 0); i <= min(k, marked); i++ {

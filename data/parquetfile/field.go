@@ -154,7 +154,7 @@ func leafBelow(c *parquet.Column, level int) (leaf *parquet.Column, element int)
 	return nil, 0
 }
 
-// TypeName is what the column holds, for errors.
+// TypeName returns what the column holds, such as lists of a type, for error messages.
 func (f *Field) TypeName() string {
 	if f.element > 0 {
 		return "lists of " + f.typeName

@@ -76,15 +76,18 @@ func (w *nature) draw(record []byte, client habits, label int, key uint64) {
 	for c := range 3 {
 		texture := &w.texture[label][c]
 		for y := range federated.CIFARSide {
-			a := shifted(texture[:], federated.CIFARSide, y, place)
-			b := scene[c][y*federated.CIFARSide:][:federated.CIFARSide]
-			n := w.noise[offset+c*federated.CIFARPlane+y*federated.CIFARSide:][:federated.CIFARSide]
+			textureRow := shifted(texture[:], federated.CIFARSide, y, place)
+			sceneRow := scene[c][y*federated.CIFARSide:][:federated.CIFARSide]
+			noiseRow := w.noise[offset+c*federated.CIFARPlane+y*federated.CIFARSide:][:federated.CIFARSide]
 			row := record[c*federated.CIFARPlane+y*federated.CIFARSide:][:federated.CIFARSide]
 			for x := 0; x < len(row); x += 8 {
-				a0, a1 := tones(a[x:])
-				b0, b1 := tones(b[x:])
-				n0, n1 := tones(n[x:])
-				binary.LittleEndian.PutUint64(row[x:], lit(a0, b0, n0, light)|lit(a1, b1, n1, light)<<8)
+				// Eight pixels are computed at once: those in even places, then those in odd ones.
+				texture0, texture1 := tones(textureRow[x:])
+				scene0, scene1 := tones(sceneRow[x:])
+				noise0, noise1 := tones(noiseRow[x:])
+				even := lit(texture0, scene0, noise0, light)
+				odd := lit(texture1, scene1, noise1, light)
+				binary.LittleEndian.PutUint64(row[x:], even|odd<<8)
 			}
 		}
 	}

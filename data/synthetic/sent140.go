@@ -70,8 +70,9 @@ var tongue = sync.OnceValue(func() *language {
 	return l
 })
 
-// zipf repeats word r in proportion to 1/(r+10), the most frequent ones a few
-// hundred times, the rarest at least once.
+// zipf returns a list in which word r stands in proportion to 1/(r+10) times: the most
+// frequent words a few hundred times, the rarest once. So an even draw from the list
+// has words as unequally frequent as in a natural text (Zipf's law).
 func zipf(words []uint16) []uint16 {
 	var table []uint16
 	for r, w := range words {

@@ -519,7 +519,7 @@ func (r *flowerRun) report(next *grid.Round) error {
 	if report.Evaluated {
 		r.noteBest(report)
 	}
-	// Written so that the first loss replaces the NaN at the start.
+	// The comparison is negated so that the first loss replaces the NaN at the start.
 	if !(r.bestLoss <= report.WindowLoss) {
 		r.bestLoss = report.WindowLoss
 	}

@@ -144,8 +144,8 @@ type gruLayer struct {
 	dh []float32
 }
 
-// output is layer l's state after step t; t = -1 stands for the state before the first step, which is
-// zero.
+// output returns layer l's state after step t, the last of the five vectors that saved has for each step.
+// For t = -1, before the first step, the state is zero.
 func (s *gruStage) output(l, t int) []float32 {
 	h := s.Width * Lanes
 	if t < 0 {

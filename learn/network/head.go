@@ -81,10 +81,12 @@ func blank(z []float32, n int) {
 	}
 }
 
-// evaluate counts the samples whose label is the first largest logit, and returns the sum of the
-// losses.
+// evaluate counts the samples whose label is the class of the largest logit, the first one of equal
+// ones, into scores[0]. It returns the sum of the samples' losses. z has the logits of a pass, a row of
+// Lanes for each class, and softmax overwrites them.
 func (h *crossEntropies) evaluate(z []float32, p *Pass, scores []Score) (loss float64) {
 	labels := p.batch.Labels[p.first:][:p.Samples]
+	// The batch gets the logits if its caller has asked for them.
 	p.batch.keep(z, p.Samples, true)
 	var best [Lanes]int32
 	n := len(labels)

@@ -271,7 +271,8 @@ func fuse(list []Layer) (layers int, relu bool) {
 	return 1, false
 }
 
-// link makes the link of a stage and gives its parameters their place among those of the network.
+// link makes the link of a stage, and gives its parameters their places among the parameters of the
+// network. In a frozen residual layer it marks them as frozen.
 func (n *network) link(stage Stage, place *Place, parameters []Parameter) *link {
 	// Within a frozen residual layer all parameters are frozen.
 	if place.frozen {
@@ -286,6 +287,7 @@ func (n *network) link(stage Stage, place *Place, parameters []Parameter) *link 
 		params: sizes[Trained] + sizes[Frozen],
 		trains: trains(parameters),
 	}
+	// The gradient must be 0 where a ReLU in front of the stage gave 0. Some stages see to that themselves.
 	masks, ok := stage.(interface{ masks() bool })
 	l.mask = place.X.relu && place.Gradient && !(ok && masks.masks())
 	if l.params == 0 {

@@ -169,9 +169,9 @@ func nameOf(path string) string {
 // setting is the value of a key, and why it is proposed.
 type setting struct{ value, reason string }
 
-// settings returns the values of the keys that the samples of the table tell, by key, which replace
-// guesses, and a description of the set. If the proposal p is incomplete, the description is a
-// guess from p alone. The error says why a complete proposal cannot be read from path.
+// settings returns the keys whose values depend on the samples of the table, each with its value, which
+// replaces that of trial, and a description of the set. If the proposal p is incomplete, both are
+// guesses from p alone. The error says why a complete proposal cannot be read from path.
 func settings(p *table.Proposal, path string, o federated.Options) (map[string]setting, federated.Info, error) {
 	// Without reading the table, the proposal tells the form of the samples.
 	guess := federated.Info{Samples: learn.Samples{Targets: len(p.Table.Target)}}

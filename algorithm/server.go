@@ -90,8 +90,8 @@ func (p *partly) apply(model []float32, sum []int64, scale float64, bufferScales
 	}
 }
 
-// State is that of the optimiser with zeros behind it, so that all vectors of a run have
-// one length.
+// State returns the vectors of the optimiser, each with zeros for the other parameters behind its
+// values, so that all vectors of a run have one length.
 func (p *partly) State() (state [][]float64) {
 	for _, v := range p.ServerOptimizer.State() {
 		state = append(state, append(v[:len(v):len(v)], make([]float64, p.params-p.trainable)...))

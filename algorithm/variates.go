@@ -47,13 +47,13 @@ func NewClientStates(params, further, population int) *ClientStates {
 	}
 }
 
-// Width is the length of a client's vector.
+// Width returns the length of a client's vector.
 func (v *ClientStates) Width() int { return v.width }
 
 // Residuals reports whether no mean of the vectors is kept, as for all but control variates.
 func (v *ClientStates) Residuals() bool { return len(v.server) == 0 }
 
-// Kind is what the vectors are called in messages.
+// Kind returns what the vectors are called in messages.
 func (v *ClientStates) Kind() string { return kind(v.Residuals()) }
 
 // kind returns what a client keeps, in words for messages: residuals, which have no mean at the
@@ -65,7 +65,7 @@ func kind(residuals bool) string {
 	return "control variates"
 }
 
-// Weight is 1/N, the weight of a client's c_i⁺ − c_i in the exact sum.
+// Weight returns 1/N, the weight of a client's c_i⁺ − c_i in the exact sum.
 func (v *ClientStates) Weight() float64 { return 1 / float64(v.population) }
 
 // Server returns the server's control variate c in float32, as clients use it, in a new slice. It
@@ -99,6 +99,7 @@ func (v *ClientStates) Update(sum []int64, clients []int, next []ClientState) {
 			panic("algorithm: a client's vector of another length")
 		}
 		v.clients[clients[i]] = n
+		// A client without a vector counts as one with zeros, so that zeros need no memory.
 		if zero(n.Values) {
 			delete(v.clients, clients[i])
 		}

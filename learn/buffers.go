@@ -86,7 +86,7 @@ func (t Tensor) CheckType() error {
 	return nil
 }
 
-// DType is the tensor's type in the safetensors format.
+// DType returns the tensor's type in the safetensors format.
 func (t Tensor) DType() string {
 	if t.Type == "" {
 		return "F32"
@@ -94,7 +94,7 @@ func (t Tensor) DType() string {
 	return bufferTypes[t.Type].dtype
 }
 
-// ElementBytes is the size of an element in the safetensors format.
+// ElementBytes returns the size of an element in the safetensors format.
 func (t Tensor) ElementBytes() int {
 	if t.Type == "" {
 		return 4
@@ -105,7 +105,7 @@ func (t Tensor) ElementBytes() int {
 // Communicated reports whether clients send the tensor's integers or booleans.
 func (t Tensor) Communicated() bool { return t.Type != "" && t.Rule != Kept }
 
-// words is how many values of a flat model hold an element.
+// words returns how many values of a flat model hold an element.
 func (t Tensor) words() int {
 	if t.Rule != Kept {
 		return 1

@@ -30,7 +30,7 @@ type Tensor struct {
 	Aliases []string
 }
 
-// Len is the number of the tensor's values in the flat parameters.
+// Len returns the number of the tensor's values in the flat parameters.
 func (t Tensor) Len() int { return int(network.Product(t.Shape...)) * t.words() }
 
 // ModelInfo is what is known of a model wherever it is trained. It is immutable and shared
@@ -52,7 +52,8 @@ type ModelInfo interface {
 	Metrics() []Metric
 }
 
-// TensorAt returns the name of the tensor that holds a parameter, given the parameter's index.
+// TensorAt returns the name of the tensor that holds a parameter, given the parameter's index. For an index
+// behind the last parameter it returns "beyond the model".
 func TensorAt(m ModelInfo, index int) string {
 	for _, tensor := range m.Tensors() {
 		if index < tensor.Offset+tensor.Len() {
@@ -62,7 +63,7 @@ func TensorAt(m ModelInfo, index int) string {
 	return "beyond the model"
 }
 
-// Communicated is the number of parameters, from the first on, that a task transfers. Those behind them
+// Communicated returns the number of parameters, from the first on, that a task transfers. Those behind them
 // are frozen: they never change, so both ends know them.
 func Communicated(m ModelInfo) int {
 	if f, ok := m.(interface{ Frozen() int }); ok {
@@ -163,13 +164,13 @@ func (m *model) String() string { return m.name }
 func (m *model) Params() int    { return m.params }
 func (m *model) Trainable() int { return m.params - m.buffers - m.frozen }
 
-// Frozen is the number of parameters that never change; [Communicated] finds it by this method.
+// Frozen returns the number of parameters that never change; [Communicated] finds it by this method.
 func (m *model) Frozen() int       { return m.frozen }
 func (m *model) Tensors() []Tensor { return m.tensors }
 func (m *model) Samples() Samples  { return m.samples }
 func (m *model) Metrics() []Metric { return m.metrics }
 
-// LeastBatch is the smallest number of samples on which the model trains.
+// LeastBatch returns the smallest number of samples on which the model trains.
 func (m *model) LeastBatch() int { return max(1, m.leastBatch) }
 
 // Init draws every tensor's initial values from the tensor's own stream. A tensor without

@@ -20,7 +20,7 @@ import (
 // maxName bounds a name: a message has room for no more.
 const maxName = registry.MaxText
 
-// NameOf is the name of an architecture that leaves no size open. Its fields are numbers, words, and
+// NameOf returns the name of an architecture that leaves no size open. Its fields are numbers, words, and
 // lists of numbers or of layers.
 func NameOf(a Architecture) string {
 	return Models.NameOf(a) + ":" + strings.Join(words(a), ",")

@@ -48,7 +48,7 @@ func (k Keeping) Needs() registry.Needs {
 	return registry.Needs{ClientState: k.Keep, Rounds: k.Keep}
 }
 
-// MemoryOf is the number of float32 values that a client carries from task to task for a model of
+// MemoryOf returns the number of float32 values that a client carries from task to task for a model of
 // params parameters. A memory has the same number of values for each parameter and a constant, so
 // steppers of 0 and of 1 parameter tell both without allocating a large one.
 func MemoryOf(o Optimizer, params int) int {
@@ -87,7 +87,7 @@ func (c Clipping) clip(gradient []float32) {
 	}
 }
 
-// norm is the Euclidean norm in float64. It adds up four sums, which a processor computes side by side;
+// norm returns the Euclidean norm in float64. It adds up four sums, which a processor computes side by side;
 // their number decides the bits.
 func norm(x []float32) float64 {
 	var part [4]float64

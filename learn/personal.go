@@ -129,7 +129,7 @@ func (p *Personal) String() string { return p.name }
 func (p *Personal) Trainable() int { return p.trainable }
 func (p *Personal) Frozen() int    { return p.Params() - p.communicated }
 
-// PersonalParams is the number of values that a client keeps to itself.
+// PersonalParams returns the number of values that a client keeps to itself.
 func (p *Personal) PersonalParams() int { return p.personal }
 func (p *Personal) Tensors() []Tensor   { return p.tensors }
 
@@ -141,14 +141,15 @@ func (p *Personal) ToModelOrder(dst, params []float32) {
 	}
 }
 
-// FromModelOrder is the inverse of ToModelOrder.
+// FromModelOrder copies params, in the order of the model, to dst in the order of p. It is the inverse of
+// ToModelOrder.
 func (p *Personal) FromModelOrder(dst, params []float32) {
 	for i, t := range p.tensors {
 		copy(dst[t.Offset:][:t.Len()], params[p.places[i]:])
 	}
 }
 
-// Stepped is the model whose order of parameters local steps take: that within a [Personal], else m
+// Stepped returns the model whose order of parameters local steps take: that within a [Personal], else m
 // itself.
 func Stepped(m ModelInfo) ModelInfo {
 	if p, ok := m.(*Personal); ok {

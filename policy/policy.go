@@ -45,11 +45,11 @@ type Python struct {
 	asker Asker
 }
 
-// Asker is what the component asks in a run. It is nil where none is bound, as on a host.
+// Asker returns what the component asks in a run. It is nil if none is bound, as on a host.
 func (p Python) Asker() Asker { return p.asker }
 
-// bind has the component ask a from now on. [Bind] calls it, as no other package may change the
-// asker.
+// bind makes a the asker of the component. Only [Bind] calls it, since no other package may change
+// the asker.
 func (p *Python) bind(a Asker) { p.asker = a }
 
 // Source returns the options themselves. By it a struct that embeds [Python] is a [Policy].

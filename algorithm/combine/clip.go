@@ -66,7 +66,7 @@ func (c *Clipper) Advance(next []float64) {
 	}
 }
 
-// Memory is what a checkpoint keeps: valid until the next Advance.
+// Memory returns what a checkpoint keeps: valid until the next Advance.
 func (c *Clipper) Memory() []float64 { return c.memory }
 
 // maxMemory bounds the numbers that are remembered.

@@ -29,7 +29,7 @@ func (Median) OfValues(values []float64) float64 {
 	return (values[(len(values)-1)/2] + values[len(values)/2]) / 2
 }
 
-// halve is x/2, rounded to even.
+// halve returns x/2, rounded to even.
 func halve(x int64) int64 {
 	half := x >> 1
 	return half + x&half&1

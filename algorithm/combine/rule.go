@@ -41,7 +41,7 @@ type Byzantine struct {
 	Share float64 `key:"liars" default:"0.2" range:"[0,0.5)" help:"part of a round's updates that may be false"`
 }
 
-// Count is how many of n updates may be false: the share of them, rounded up.
+// Count returns how many of n updates may be false: the share of them, rounded up.
 func (l Byzantine) Count(n int) int {
 	// 0.07 in float64 times 100 is a little more than 7, which must not become 8.
 	const rounding = 1e-9

@@ -92,7 +92,7 @@ func (s Setup) CheckBytes(params, updates int, taken, limit int64) error {
 		float64(limit)/1e9, s.Name(), float64(n)/1e9, params, updates)
 }
 
-// Name is the rule's name, or that of the clipping where there is no rule.
+// Name returns the rule's name, or that of the clipping where there is no rule.
 func (s Setup) Name() string {
 	if s.Rule == nil {
 		return s.key()

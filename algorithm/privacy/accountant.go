@@ -114,7 +114,7 @@ func Divergence(order, q, sigma float64) float64 {
 	}
 }
 
-// fraction is ln A(α) of any order: A − 1 is the mean over z of N(0, σ²) of
+// fraction returns ln A(α) for any order: A − 1 is the mean over z of N(0, σ²) of
 // (1+u)^α − 1 − αu, where u = q (e^((2z−1)/(2σ²)) − 1), whose own mean is 0. The integrand is
 // nowhere negative, and at most 2^(α−1) times the sum of its normal curves at 0 and at α: what is
 // more than 12 deviations from both comes to nothing. It is analytic within πσ² of the real line, so
@@ -147,7 +147,7 @@ func fraction(order, q, sigma float64) float64 {
 	return logOfOneAnd(terms, largest)
 }
 
-// logMoment is ln A(α). The binomial terms without their last factor come to 1, so that
+// logMoment returns ln A(α). The binomial terms without their last factor come to 1, so that
 // A − 1 is the sum of e^(…) − 1 in its place, without those of k = 0 and 1, which are 0:
 // nothing is lost where A is hardly above 1.
 func logMoment(order int, q, sigma float64) float64 {

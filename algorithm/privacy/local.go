@@ -98,7 +98,7 @@ func gaussianDelta(mu, epsilon float64) float64 {
 	return upperTail(epsilon/mu-float64(mu/2)) - math.Exp(epsilon+logUpperTail(epsilon/mu+float64(mu/2)))
 }
 
-// upperTail is 1 − Φ(x).
+// upperTail returns 1 − Φ(x).
 func upperTail(x float64) float64 { return float64(math.Erfc(x/math.Sqrt2) / 2) }
 
 // logUpperTail returns ln(1 − Φ(x)). From x = 30 on it uses the first terms of the asymptotic series,

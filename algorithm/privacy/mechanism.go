@@ -28,13 +28,13 @@ type Mechanism struct {
 // Secret keys noise.
 type Secret [32]byte
 
-// Public is the key of a simulation's noise, which follows from the seed so that one seed
+// Public returns the key of a simulation's noise, which follows from the seed so that one seed
 // gives one model. It protects nothing from a reader who knows the seed.
 func Public(seed uint64) Secret {
 	return sha256.Sum256(binary.LittleEndian.AppendUint64([]byte("fedpace public noise"), seed))
 }
 
-// Share is the weight of each update in the sum, 1/m.
+// Share returns the weight of each update in the sum, 1/m.
 func (m *Mechanism) Share() float64 { return 1 / float64(m.Updates) }
 
 // Deviation returns the standard deviation of the noise on each parameter of a sum with this many

@@ -48,7 +48,7 @@ func (t Terms) Validate() error {
 	return nil
 }
 
-// Quorum is the number of members out of a roster of n that must have signed a set of survivors
+// Quorum returns the number of members out of a roster of n that must have signed a set of survivors
 // before anybody reveals shares for it. Honest members sign one set. Two sets that both have a quorum
 // have at least 2·Quorum − n > Colluders signers in common, so that one of those is honest: there are
 // no two such sets.
@@ -210,7 +210,7 @@ func (t Terms) Cut(n int) int {
 	})
 }
 
-// pairs is the number of pairs of runs without a member in common on a ring of n members.
+// pairs returns the number of pairs of runs without a member in common on a ring of n members.
 func (t Terms) pairs(n int) float64 { return float64(n) * float64(n-2*t.run()+1) / 2 }
 
 // disconnected returns an upper bound of the probability that some two runs have at least Cut colluders, so

@@ -172,22 +172,22 @@ func Split(seed uint64, client int, samples []int32) (train, held []int32) {
 	return train, held
 }
 
-// TaskName is the task that the set belongs to; empty for custom data.
+// TaskName returns the task that the set belongs to; empty for custom data.
 func (s *Grouped) TaskName() string { return s.Task }
 
 // Info describes the set.
 func (s *Grouped) Info() Info { return s.About }
 
-// Clients is the number of clients.
+// Clients returns the number of clients.
 func (s *Grouped) Clients() int { return len(s.Names) }
 
-// Client is the name of client c.
+// Client returns the name of client c.
 func (s *Grouped) Client(c int) string { return s.Names[c] }
 
-// Samples is the number of training samples of client c.
+// Samples returns the number of training samples of client c.
 func (s *Grouped) Samples(c int) int { return s.Starts[c+1] - s.Starts[c] }
 
-// HeldOut is the number of samples that are held out, of all clients together.
+// HeldOut returns the number of samples that are held out, of all clients together.
 func (s *Grouped) HeldOut() int { return len(s.Held) }
 
 // Close does nothing: the set holds no file.
@@ -238,7 +238,7 @@ func (s *Grouped) append(dst *learn.Batch, n int, sample func(k int) int) {
 	dst.N += n
 }
 
-// Memory is how many bytes the set takes, without names.
+// Memory returns how many bytes the set takes, without names.
 func (s *Grouped) Memory() int {
 	return 4*(len(s.Train)+len(s.Held)+len(s.Labels)+len(s.Targets)) + 8*len(s.Starts) + s.Rows.Memory()
 }

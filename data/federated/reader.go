@@ -49,7 +49,7 @@ type Source struct {
 	Size int64
 }
 
-// Name is the last part of the path in lower case.
+// Name returns the last part of the path in lower case.
 func (s *Source) Name() string { return strings.ToLower(filepath.Base(s.Path)) }
 
 // Content returns a reader of the whole file, whose bytes are counted in reading; reading may be nil.

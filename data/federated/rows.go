@@ -45,7 +45,7 @@ func (r *ByteRows) Append(dst *learn.Batch, i int) {
 // sampleBytes is sample i as it is stored, Width bytes.
 func (r *ByteRows) sampleBytes(i int) []byte { return r.Bytes[i*r.Width : (i+1)*r.Width] }
 
-// Memory is the size of all samples in bytes.
+// Memory returns the size of all samples in bytes.
 func (r *ByteRows) Memory() int { return len(r.Bytes) }
 
 // Coding says what the bytes of a sample mean.
@@ -122,7 +122,7 @@ func (r *FloatRows) Append(dst *learn.Batch, i int) {
 	dst.X = append(dst.X, r.Values[i*r.Width:(i+1)*r.Width]...)
 }
 
-// Memory is the size of all samples in bytes.
+// Memory returns the size of all samples in bytes.
 func (r *FloatRows) Memory() int { return 4 * len(r.Values) }
 
 // TextRows holds samples that are windows of a text, which overlap.
@@ -140,7 +140,7 @@ func (r *TextRows) Append(dst *learn.Batch, i int) {
 	dst.Tokens = append(dst.Tokens, r.Text[r.Starts[i]:][:r.Window]...)
 }
 
-// Memory is the size of the text and of the windows' places in bytes.
+// Memory returns the size of the text and of the windows' places in bytes.
 func (r *TextRows) Memory() int { return len(r.Text) + 4*len(r.Starts) }
 
 // AddText appends a text to a set of TextRows. Each window of it is a sample, whose label
@@ -220,7 +220,7 @@ func (r *BagRows) numbered(number []int) *BagRows {
 	return other
 }
 
-// Memory is the size of all samples in bytes.
+// Memory returns the size of all samples in bytes.
 func (r *BagRows) Memory() int {
 	return 4*len(r.Starts) + 2*(len(r.Word)+len(r.Count)+len(r.Total))
 }

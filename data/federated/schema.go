@@ -56,7 +56,7 @@ func (s *Schema) Fits(samples learn.Samples) bool {
 		all(len(s.TargetMean), samples.Targets) && len(s.TargetDeviation) == len(s.TargetMean) && all(len(s.Alphabet), samples.Vocabulary-1) && len(s.Alphabet) <= MaxAlphabet
 }
 
-// Label is the name of a class, its number where it has none.
+// Label returns the name of a class, or its number if it has none.
 func (s *Schema) Label(class int) string {
 	if class < len(s.Labels) {
 		return s.Labels[class]
@@ -93,7 +93,7 @@ func (s *Schema) ClassNames() string {
 	return ShortList(list)
 }
 
-// Target is the name of a target, its number where it has none.
+// Target returns the name of a target, or its number if it has none.
 func (s *Schema) Target(i int) string {
 	if i < len(s.Predicted) {
 		return s.Predicted[i]

@@ -139,11 +139,11 @@ type InMemory interface {
 	InMemory() (s *Grouped, made bool)
 }
 
-// InMemory gives the set itself, which is in memory already.
+// InMemory returns the set itself, which is in memory already: made is false.
 func (s *Grouped) InMemory() (set *Grouped, made bool) { return s, false }
 
-// Row is the sample's place in the rows.
+// Row returns the sample's place in the rows.
 func (s *Grouped) Row(c int, i int32) int32 { return s.Train[s.Starts[c]+int(i)] }
 
-// HeldOutRow is the held-out sample's place in the rows.
+// HeldOutRow returns the held-out sample's place in the rows.
 func (s *Grouped) HeldOutRow(i int) int32 { return s.Held[i] }

@@ -52,7 +52,7 @@ func UnusedParts(files []string, heldOut []bool) (unused []string) {
 	return unused
 }
 
-// nameWords are the runs of letters in a file's name, in lower case.
+// nameWords returns the runs of letters in a file's name, in lower case.
 func nameWords(file string) []string {
 	name := strings.ToLower(filepath.Base(file))
 	return strings.FieldsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) })

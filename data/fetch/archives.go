@@ -95,7 +95,7 @@ type Checksum struct {
 	Hex string
 }
 
-// String is the algorithm and the checksum in hexadecimal digits.
+// String returns the algorithm and the checksum in hexadecimal digits.
 func (c Checksum) String() string { return c.Algorithm + " " + c.Hex }
 
 // hash returns a new hash of the checksum's algorithm, to which no byte has been written.

@@ -86,7 +86,7 @@ type IncompleteError struct {
 // Error says why the download ended, and where it can go on from.
 func (e *IncompleteError) Error() string { return e.Err.Error() + "; " + e.Resumable() }
 
-// Unwrap gives what interrupted the download.
+// Unwrap returns what interrupted the download.
 func (e *IncompleteError) Unwrap() error { return e.Err }
 
 // Resumable says in words how many bytes are on disk, and where.

@@ -31,7 +31,7 @@ type reason struct {
 	wait time.Duration
 }
 
-// Unwrap gives the failure itself.
+// Unwrap returns the failure itself.
 func (r reason) Unwrap() error { return r.error }
 
 // reasonIn returns the first reason in the tree of err, and the zero value if there is none.

@@ -118,7 +118,7 @@ func (r *quadraticRows) Append(dst *learn.Batch, i int) {
 	dst.X = append(dst.X, r.matrix[i/r.samples*2*r.n:][:2*r.n]...)
 }
 
-// Memory is the size of all samples in bytes.
+// Memory returns the size of all samples in bytes.
 func (r *quadraticRows) Memory() int { return 4 * (len(r.matrix) + len(r.b)) }
 
 // convexSet makes the set of a task without its rows and with all labels 0. The samples of each client follow

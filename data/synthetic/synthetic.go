@@ -181,13 +181,13 @@ type synthetic struct {
 // Info describes the set.
 func (s *synthetic) Info() federated.Info { return s.info }
 
-// Clients is the number of clients.
+// Clients returns the number of clients.
 func (s *synthetic) Clients() int { return s.n }
 
-// Client is the name of client c.
+// Client returns the name of client c.
 func (s *synthetic) Client(c int) string { return fmt.Sprintf("synthetic-%d", c) }
 
-// HeldOut is the number of samples that are held out.
+// HeldOut returns the number of samples that are held out.
 func (s *synthetic) HeldOut() int { return s.held }
 
 // Close does nothing: the set holds no file.
@@ -373,7 +373,7 @@ type store struct {
 // record returns the size bytes of sample i, which share the memory of the store.
 func (e *store) record(i, size int) []byte { return e.records[i*e.step:][:size] }
 
-// size is how many bytes of memory the store takes.
+// size returns how many bytes of memory the store takes.
 func (e *store) size() int { return len(e.records) + len(e.labels) + len(e.made) }
 
 // cache keeps the clients used last, up to limit bytes (and always one). An

@@ -225,10 +225,10 @@ func csvError(err error) error {
 	return err
 }
 
-// format is the word for files of this kind.
+// format returns the word for files of this kind.
 func (c *csvTable) format() string { return "csv" }
 
-// columns are the names in the first line.
+// columns returns the names in the first line.
 func (c *csvTable) columns() []string { return c.header }
 
 // read goes through the file once and hands the wanted columns of each row to their takers, as

@@ -27,10 +27,10 @@ const (
 // nor checked.
 type leafTable struct{ place }
 
-// format is the word for files of this kind.
+// format returns the word for files of this kind.
 func (l *leafTable) format() string { return "leaf" }
 
-// columns are the same in every file.
+// columns returns the names of the columns, which are the same in every file.
 func (l *leafTable) columns() []string { return []string{leafUser, leafInput, leafLabel} }
 
 // read goes through the file once, user by user, and hands the wanted columns of each sample to

@@ -30,10 +30,10 @@ func newParquetTable(file place, t *parquetfile.Sheet) (*parquetTable, error) {
 	return &parquetTable{file, t}, err
 }
 
-// format is the word for files of this kind.
+// format returns the word for files of this kind.
 func (p *parquetTable) format() string { return "parquet" }
 
-// columns are the names of the sheet's columns.
+// columns returns the names of the sheet's columns.
 func (p *parquetTable) columns() []string { return p.Names() }
 
 // read hands the values of the wanted columns to their takers and advances r.rows by the rows of
@@ -174,7 +174,7 @@ func ReadPlain(t *parquetfile.Sheet, opt federated.Options) (*federated.Grouped,
 	return Plain().read([]tableFile{file}, opt)
 }
 
-// Plain is the mapping of a table with the columns client, x and y, whose labels are whole numbers
+// Plain returns the mapping of a table with the columns client, x and y, whose labels are whole numbers
 // from 0.
 func Plain() Table {
 	return Table{

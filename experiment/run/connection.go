@@ -117,7 +117,7 @@ func startLocal(ctx context.Context, p *experiment) (*engine, error) {
 	return startEngine(ctx, &local)
 }
 
-// server is the URL of the run's server: that of the options, else nats.url.
+// server returns the URL of the run's server: that of the options, else nats.url.
 func (p *experiment) server() string { return cmp.Or(p.options.NATS.URL, p.Config.NATS.URL) }
 
 // carrier says, in the words of the summary, whether the run's messages stay in memory or go over NATS.

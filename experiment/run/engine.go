@@ -340,5 +340,5 @@ func (e *engine) realDevices(ctx context.Context) (*realdevices.Config, error) {
 	return v, nil
 }
 
-// wall is a wall time in seconds as a duration.
+// wall returns a wall time in seconds as a duration.
 func wall(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }

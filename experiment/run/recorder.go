@@ -297,7 +297,7 @@ func (r *recorder) start(results *folder.Results, previous attempt) (*coordinato
 	return &c.State, r.outputs.Start(start, &c.Body.Recorder.Outputs)
 }
 
-// deviceLog is the log that the answers of the run's real devices are written to or, where another
+// deviceLog returns the log that the answers of the run's real devices are written to or, where another
 // run is replayed, read from; nil where the run has no real devices.
 func (r *recorder) deviceLog() (*devicelog.Log, error) {
 	switch replay := r.p.options.Replay; {
@@ -397,7 +397,7 @@ func (r *recorder) noteBest(loss float64, values []float64, at round.Time) {
 	}
 }
 
-// restarts is how many of the trainer's processes died, over all attempts.
+// restarts returns how many of the trainer's processes died, over all attempts.
 func (r *recorder) restarts() int64 {
 	if r.p.Trainer == nil {
 		return 0
@@ -608,7 +608,7 @@ type Progress struct {
 	Trained, Clients int
 }
 
-// Fraction is the share of the run that is done, as [metrics.Run.Fraction]. It is 1 for a run that
+// Fraction returns the share of the run that is done, as [metrics.Run.Fraction]. It is 1 for a run that
 // is complete, wherever it ended.
 func (p Progress) Fraction() float64 {
 	if p.Done {

@@ -100,7 +100,8 @@ type Continuation struct {
 	Trust bool
 }
 
-// NextStep is the folder of a run that was not finished, and what to do with it.
+// NextStep returns a text for the user: the folder dir of a run that was not finished, and the command
+// that continues the run.
 func (o *Continuation) NextStep(dir string) string {
 	// A replay is never continued from a checkpoint, so it can only be played again from its start.
 	if o.Replay != "" {
@@ -460,7 +461,7 @@ func (p *experiment) playFixed(ctx context.Context, n int) (round.Stop, error) {
 // lower.
 var longTiming = 5_000_000
 
-// relativeSteps is the summary's relative_sgd_steps: the local steps of one client in each round,
+// relativeSteps returns the summary's relative_sgd_steps: the local steps of one client in each round,
 // summed, over those of fixed K in the same virtual time (Table 4). It is NaN where there is
 // nothing to compare with.
 func (p *experiment) relativeSteps(steps int64, stop *round.Stop) float64 {

@@ -98,7 +98,7 @@ func (q Quality) ValueIn(loss float64, metrics []float64) float64 {
 	return ValueAt(metrics, q.Index)
 }
 
-// ValueAt is the value of the metric with index i; NaN if it was not measured.
+// ValueAt returns the value of the metric with index i; NaN if it was not measured.
 func ValueAt(metrics []float64, i int) float64 {
 	if i >= len(metrics) {
 		return math.NaN()
@@ -154,7 +154,7 @@ func Reached(targets []Target, loss float64, metrics []float64) *Target {
 	return nil
 }
 
-// AccuracyOf is the accuracy among the values of metrics. found is false if it is not there.
+// AccuracyOf returns the accuracy among the values of metrics. found is false if it is not there.
 func AccuracyOf(list []Metric, values []float64) (v float64, found bool) {
 	if i := Find(list, Accuracy); i >= 0 && i < len(values) {
 		return values[i], true
@@ -175,7 +175,7 @@ type ClientScore struct {
 	Metrics []float64
 }
 
-// Best is the word for the best values so far: "lowest" or "highest".
+// Best returns the word for the best values so far: "lowest" or "highest".
 func (m Metric) Best() string {
 	if m.Lower {
 		return "lowest"
@@ -183,7 +183,7 @@ func (m Metric) Best() string {
 	return "highest"
 }
 
-// Shown are the quantities that a run's results show, in their order: the one that
+// Shown returns the quantities that a run's results show, in their order: the one that
 // models are compared by, then the other metrics.
 func Shown(list []Metric, first Quality) []Quality {
 	shown := []Quality{first}
@@ -203,7 +203,7 @@ func Title(name string) string {
 	return name
 }
 
-// Direction is the word for the direction in which a metric gets better: "lower" or
+// Direction returns the word for the direction in which a metric gets better: "lower" or
 // "higher".
 func (m Metric) Direction() string {
 	if m.Lower {
@@ -263,7 +263,7 @@ func (s *Spread) Add(steps int) {
 	s.Tasks++
 }
 
-// Mean is the mean number of local steps of the tasks.
+// Mean returns the mean number of local steps of the tasks.
 func (s Spread) Mean() float64 { return float64(s.Sum) / float64(s.Tasks) }
 
 // Timetable says after which rounds of a run the model is measured. The zero value has none.

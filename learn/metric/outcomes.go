@@ -43,7 +43,7 @@ func WidthOf(classes, targets int) int {
 	return targets
 }
 
-// Len is the number of samples.
+// Len returns the number of samples.
 func (o *Outcomes) Len() int {
 	if o.Labels != nil {
 		return len(o.Labels)

@@ -53,10 +53,10 @@ type Activation struct {
 	shadows, gradientOf, flat *Activation
 }
 
-// width is the length of a row of positions, with its border.
+// width returns the length of a row of positions, with its border.
 func (a *Activation) width() int { return (a.Width + 2*a.border) * a.Channels }
 
-// size is the length of a block of x.
+// size returns the length of a block of x.
 func (a *Activation) size() int { return (a.Height + 2*a.border) * a.width() * Lanes }
 
 // allocate reserves the memory that the stages on both sides have asked for, for up to blocks blocks of
@@ -203,7 +203,7 @@ func (a *Activation) Row(p *Pass, i int) []float32 {
 	return a.values(p)[first+position/a.Width*row+position%a.Width*column+i%a.Channels*channel:][:Lanes]
 }
 
-// GradientRow is the gradient of Row.
+// GradientRow returns the gradient of the values that Row returns.
 func (a *Activation) GradientRow(p *Pass, i int) []float32 {
 	row, column, channel := a.gradientSteps()
 	position := i / a.Channels

@@ -50,7 +50,7 @@ func NewArranged(list []Layer, samples Samples, maxBatch int, isa kernel.ISA) *A
 	return &Arranged{network: n, first: n.links[0].Stage.(*arrangedStage), params: params}
 }
 
-// Len is the number of arranged values.
+// Len returns the number of arranged values.
 func (a *Arranged) Len() int { return a.network.trainable }
 
 // Step takes a step of plain SGD on arranged values; see [Step].
@@ -147,7 +147,7 @@ func (a *Arranged) Changed() iter.Seq2[int, int] {
 // arrangedLayer is a dense layer whose weight has a row for each input, padded to whole vectors.
 type arrangedLayer struct{ DenseLayer }
 
-// Parameters are the weight and the bias, padded.
+// Parameters returns the weight and the bias, padded.
 func (l arrangedLayer) Parameters(in Shape) []Parameter {
 	padded := kernel.Padded(l.Width)
 	return []Parameter{{Name: "weight", Shape: []int{in.Channels, padded}}, {Name: "bias", Shape: []int{padded}}}
@@ -184,11 +184,11 @@ type arrangedStage struct {
 	changed []bool
 }
 
-// sizes are the numbers of inputs and outputs of a sample.
+// sizes returns the numbers of inputs and outputs of a sample.
 func (s *arrangedStage) sizes() (in, outputs int) { return s.X.Channels, s.Y.Channels }
 
-// nextChanged is the first input from number from on that is marked as changed, or that is not; the
-// number of inputs if there is none.
+// nextChanged returns the number of the first input, counted from from on, whose mark in s.changed equals
+// changed. If there is none it returns the number of inputs.
 func (s *arrangedStage) nextChanged(from int, changed bool) int {
 	for from < len(s.changed) && s.changed[from] != changed {
 		from++

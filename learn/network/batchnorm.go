@@ -39,7 +39,7 @@ func (BatchNormLayer) Shape(in Shape) (Shape, error) {
 	return in, in.require("", Image, Vector, Sequence)
 }
 
-// Parameters are a γ that starts at 1 and a β that starts at 0 for each channel, and the running values
+// Parameters returns a γ that starts at 1 and a β that starts at 0 for each channel, and the running values
 // with the number of batches that made them.
 func (BatchNormLayer) Parameters(in Shape) []Parameter {
 	channels := []int{in.Channels}
@@ -52,7 +52,7 @@ func (BatchNormLayer) Parameters(in Shape) []Parameter {
 	}
 }
 
-// leastBatch is the number of samples that training needs: a single value has no variance.
+// leastBatch returns the number of samples that training needs: a single value has no variance.
 func (l BatchNormLayer) leastBatch(in Shape) int {
 	if !l.Frozen && in.Height*in.Width == 1 {
 		return 2

@@ -339,7 +339,7 @@ func (s *convStage) inputs(dy []float32, dyChannel int, p *Pass) {
 	}
 }
 
-// gradientOp is how the gradient of the inputs is stored: added, or set to zero where a ReLU left zero,
+// gradientOp returns how the gradient of the inputs is stored: added, or set to zero where a ReLU left zero,
 // or as it is.
 func (s *convStage) gradientOp() kernel.Op {
 	switch {

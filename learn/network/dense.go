@@ -24,7 +24,7 @@ func (l DenseLayer) String() string {
 	return fmt.Sprintf(": %d", l.Width)
 }
 
-// Shape is a vector of Width values. Its error says which layer would make a vector of the input.
+// Shape returns a vector of Width values. Its error says which layer would make a vector of the input.
 func (l DenseLayer) Shape(in Shape) (Shape, error) {
 	before := map[Form]string{
 		Image:    "flatten",
@@ -72,7 +72,7 @@ type denseStage struct {
 	dx []float32
 }
 
-// sizes are the numbers of inputs and outputs of a sample.
+// sizes returns the numbers of inputs and outputs of a sample.
 func (s *denseStage) sizes() (in, outputs int) { return s.X.Channels, s.Y.Channels }
 
 // Forward computes W x + b, with a ReLU if one follows. Inputs that are 0 in the whole block are left

@@ -21,7 +21,7 @@ type EmbeddingLayer struct {
 // String describes the layer in messages, behind its name.
 func (l EmbeddingLayer) String() string { return fmt.Sprintf(": %d", l.Width) }
 
-// Shape is a sequence with a vector of Width values for each token of a text. Other inputs are an
+// Shape returns a sequence with a vector of Width values for each token of a text. Other inputs are an
 // error.
 func (l EmbeddingLayer) Shape(in Shape) (Shape, error) {
 	err := in.require("", Text)

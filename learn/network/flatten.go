@@ -8,7 +8,7 @@ func init() {
 // where the vector wants them.
 type FlattenLayer struct{}
 
-// Shape is a vector of all values.
+// Shape returns a vector of all values.
 func (FlattenLayer) Shape(in Shape) (Shape, error) {
 	err := in.require("", Image, Sequence, Vector)
 	return vector(in.Size()), err

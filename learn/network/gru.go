@@ -22,7 +22,7 @@ type GRULayer struct {
 // String describes the layer in messages, behind its name.
 func (l GRULayer) String() string { return fmt.Sprintf(": %d", l.Width) }
 
-// Shape is the last step's state as a vector or, if Output is all, the states of all steps as a
+// Shape returns the last step's state as a vector or, if Output is all, the states of all steps as a
 // sequence.
 func (l GRULayer) Shape(in Shape) (Shape, error) {
 	if err := in.require("; put embedding before it", Sequence); err != nil {

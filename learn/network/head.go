@@ -27,7 +27,7 @@ func newHead(samples Samples, isa kernel.ISA) head {
 	return &crossEntropies{isa: isa}
 }
 
-// MetricsOf are the metrics by which a network for such samples is measured.
+// MetricsOf returns the metrics by which a network for such samples is measured.
 func MetricsOf(samples Samples) []metric.Metric {
 	if samples.Targets > 0 {
 		return absoluteError

@@ -122,7 +122,7 @@ func constant(v float32) Init {
 	}
 }
 
-// affine are a weight of a shape and a bias for its first dimension, both drawn within PyTorch's
+// affine returns a weight of a shape and a bias for its first dimension, both drawn within PyTorch's
 // default bound for fan inputs.
 func affine(fan int, shape ...int) []Parameter {
 	return []Parameter{
@@ -176,7 +176,7 @@ type Shape struct {
 	Height, Width, Channels int
 }
 
-// Size is the number of a sample's values, 0 if it is not known.
+// Size returns the number of a sample's values, 0 if it is not known.
 func (s Shape) Size() int { return int(Product(s.Height, s.Width, s.Channels)) }
 
 // String describes the shape for people, as in "an image of 32×32 with 3 channels". A size that is

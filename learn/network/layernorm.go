@@ -36,7 +36,7 @@ func (LayerNormLayer) Shape(in Shape) (Shape, error) {
 	return in, nil
 }
 
-// normedValues is how many values are normalised together: those of a step, or of a whole sample.
+// normedValues returns how many values are normalised together: those of a step, or of a whole sample.
 func normedValues(in Shape) int {
 	if in.Form == Sequence {
 		return in.Channels
@@ -44,7 +44,7 @@ func normedValues(in Shape) int {
 	return in.Size()
 }
 
-// Parameters are a γ that starts at 1 and a β that starts at 0, for each value that is normalised.
+// Parameters returns a γ that starts at 1 and a β that starts at 0, for each value that is normalised.
 func (LayerNormLayer) Parameters(in Shape) []Parameter {
 	shape := []int{in.Channels}
 	if in.Form == Image {
@@ -80,7 +80,7 @@ func (s *layerNormStage) lay() {
 	s.inverse = aligned(s.X.Size() / s.values * Lanes)
 }
 
-// parameter is the place of the γ of a value, which is number i of its sample: rows hold channels within
+// parameter returns the place of the γ of a value, which is number i of its sample: rows hold channels within
 // columns within rows, and PyTorch's parameters rows and columns within channels.
 func (s *layerNormStage) parameter(i int) int {
 	channels := s.X.Channels

@@ -204,7 +204,7 @@ func shapes(list []Layer, in Shape) (Shape, error) {
 	return in, nil
 }
 
-// ParametersOf are the parameters of a list whose shapes are known to fit. A parameter is named by the
+// ParametersOf returns the parameters of a list whose shapes are known to fit. A parameter is named by the
 // layer's number, as in PyTorch's Sequential, or by the prefix in names for its layer.
 func ParametersOf(list []Layer, in Shape, names ...string) (all []Parameter) {
 	for i, l := range list {
@@ -226,7 +226,7 @@ func trains(parameters []Parameter) bool {
 	return slices.ContainsFunc(parameters, func(p Parameter) bool { return p.Region() == Trained })
 }
 
-// count is the number of values of the parameters, or MaxParams + 1 if there are more than MaxParams.
+// count returns the number of values of the parameters, or MaxParams + 1 if there are more than MaxParams.
 func count(parameters []Parameter) (n int64) {
 	for _, p := range parameters {
 		n = min(n+Product(p.Shape...), MaxParams+1)

@@ -44,7 +44,7 @@ func (l NormLayer) Shape(in Shape) (Shape, error) {
 	return in, nil
 }
 
-// Parameters are a γ that starts at 1 and a β that starts at 0, for each channel.
+// Parameters returns a γ that starts at 1 and a β that starts at 0, for each channel.
 func (l NormLayer) Parameters(in Shape) []Parameter {
 	return []Parameter{
 		{Name: "weight", Shape: []int{in.Channels}, Init: constant(1)},

@@ -58,7 +58,7 @@ type direction struct {
 	adds bool
 }
 
-// upper is the probability of more than x under the standard normal distribution.
+// upper returns the probability of more than x under the standard normal distribution.
 func upper(x float64) float64 { return math.Erfc(x/math.Sqrt2) / 2 }
 
 // delta returns the exact delta of one round at epsilon, which may be negative: the most by which the

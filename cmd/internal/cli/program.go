@@ -49,7 +49,7 @@ type StatusError struct {
 // Error implements error.
 func (e StatusError) Error() string { return e.Problem.Error() }
 
-// Unwrap gives the problem behind the status, for errors.Is and errors.As.
+// Unwrap returns the problem behind the status, for errors.Is and errors.As.
 func (e StatusError) Unwrap() error { return e.Problem }
 
 // Main runs the command of a program that the process's arguments name, until it ends or a signal
@@ -91,13 +91,13 @@ type heeded struct {
 	looked atomic.Bool
 }
 
-// Done is the context's own, and notes that somebody waits for the interruption.
+// Done returns the channel of the context, and notes that somebody waits for the interruption.
 func (h *heeded) Done() <-chan struct{} {
 	h.looked.Store(true)
 	return h.Context.Done()
 }
 
-// Err is the context's own, and notes that somebody asked for the interruption.
+// Err returns the error of the context, and notes that somebody asked for the interruption.
 func (h *heeded) Err() error {
 	h.looked.Store(true)
 	return h.Context.Err()

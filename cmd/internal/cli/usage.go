@@ -25,7 +25,7 @@ type UsageError struct {
 // Error implements error.
 func (e UsageError) Error() string { return e.Problem.Error() }
 
-// Unwrap gives the problem behind the usage error, for errors.Is and errors.As.
+// Unwrap returns the problem behind the usage error, for errors.Is and errors.As.
 func (e UsageError) Unwrap() error { return e.Problem }
 
 // Usage marks err as an error of the command line of c, which makes the exit status ExitUsage and

@@ -141,7 +141,7 @@ func (b *Tab) Prefer(feature, value string) {
 	b.Do(Command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: feature, Value: value}}}))
 }
 
-// Command is an action that gives the browser a command.
+// Command returns an action that gives the browser a command.
 func Command[P, R any](c cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, c, params)
@@ -212,7 +212,7 @@ func (b *Tab) Quiet(origin string) {
 	}
 }
 
-// FileURL is a file's address.
+// FileURL returns a file's address.
 func FileURL(path string) string { return (&url.URL{Scheme: "file", Path: path}).String() }
 
 // Picture returns a screenshot of the whole page or, if window is set, of the part in the window. If the

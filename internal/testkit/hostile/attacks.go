@@ -188,7 +188,7 @@ func (t *Target) subject(device, verb string) string {
 	return "fedpace." + t.Run + ".client." + device + "." + verb
 }
 
-// reply is the subject of a device's inbox for the answer to its nth request.
+// reply returns the subject of a device's inbox for the answer to its nth request.
 func reply(device string, n int) string {
 	return fmt.Sprint("_INBOX_", device, ".", rand.Uint64(), ".", n)
 }

@@ -22,7 +22,7 @@ func Test(t testing.TB, reason string) {
 	}
 }
 
-// Patience is how long a test may wait for something: the time that is left until the deadline of all tests, less
+// Patience returns how long a test may wait for something: the time that is left until the deadline of all tests, less
 // ten seconds in which to report what did not come. Without a deadline it is an hour. However busy the machine is,
 // what comes at all comes in that time.
 func Patience(t testing.TB) time.Duration {

@@ -1,6 +1,6 @@
 package kernel
 
-// StepSamples is the most samples of a DenseStep. With more, their sums do not fit the vector
+// StepSamples returns the most samples of a DenseStep. With more, their sums do not fit the vector
 // registers.
 func (isa ISA) StepSamples() int { return len(routines[isa].denseSteps) }
 

@@ -13,7 +13,7 @@ const Vector = 16
 // Filled rounds a number of samples up to whole vectors.
 func Filled(samples int) int { return (samples + Vector - 1) &^ (Vector - 1) }
 
-// Columns is the number of columns of a block that a product computes for a number of samples: whole
+// Columns returns the number of columns of a block that a product computes for a number of samples: whole
 // vectors, or pairs in plain Go.
 func (isa ISA) Columns(samples int) int {
 	step := 8
@@ -71,7 +71,7 @@ type Matrix struct {
 	LD int
 }
 
-// Block is a block of samples as a matrix.
+// Block returns a block of samples as a matrix.
 func Block(x []float32) Matrix { return Matrix{x, Lanes} }
 
 // Segment is one run of the summed index k of a product. A and B are the offsets, in floats, that

@@ -44,7 +44,7 @@ func Exp(x float32) float32 {
 	return p * math.Float32frombits(uint32(int32(n)+127)<<23)
 }
 
-// Log is the natural logarithm of a positive normal number, to about one unit in
+// Log returns the natural logarithm of a positive normal number, to about one unit in
 // the last place, with the same bits on every architecture (math.Log has
 // different ones). A NaN or an infinity stays.
 func Log(x float64) float64 {

@@ -8,7 +8,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// double is a float64 in the program's data.
+// double puts a float64 into the program's data and returns its place.
 func double(name string, x float64) Mem {
 	m := GLOBL(name, 8|16) // RODATA|NOPTR
 	DATA(0, U64(math.Float64bits(x)))

@@ -114,8 +114,8 @@ func gruForward(s simd) {
 	done()
 }
 
-// bound is a register that holds a limit, so that the comparison's operand order
-// can keep a NaN of x.
+// bound returns a register with v in all elements. A comparison keeps a NaN of x only if the limit is
+// its first operand, which must be a register.
 func bound(s simd, v float32) reg.VecVirtual {
 	l := s.vec()
 	VMOVUPS(s.vector(v), l)

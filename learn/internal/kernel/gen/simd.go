@@ -34,7 +34,7 @@ func (s simd) wide() bool { return s.bytes == 64 }
 // zero clears a register. avo knows that this form reads nothing.
 func (s simd) zero(v reg.Register) { VXORPS(v, v, v) }
 
-// vector is a whole vector of x in the program's data.
+// vector returns the place of a whole vector of x in the program's data.
 func (s simd) vector(x float32) Mem { return bits(math.Float32bits(x)) }
 
 // constants holds the constants of the program's data by their bits, so that each stands there once.

@@ -8,7 +8,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// mostVectors is how many vectors of outputs the kernels for mostly zero inputs keep in registers, for
+// mostVectors returns how many vectors of outputs the kernels for mostly zero inputs keep in registers, for
 // two samples at once: 2·13 sums of 32 registers with AVX-512, and 2·6 of 16 with AVX2.
 func mostVectors(s simd) int {
 	if s.wide() {

@@ -105,6 +105,6 @@ func TestComparison_Page(t *testing.T) {
 	if seeds := browsertest.JS[int](phone, "document.querySelectorAll('#differences-0 .seed').length"); seeds != 6 {
 		t.Errorf("%d dots are drawn, want one for each of 6 pairs", seeds)
 	}
-	phone.Picture("compare-phone", false)
+	phone.Keep("compare-phone", false)
 	phone.Quiet(browsertest.FileURL(file))
 }

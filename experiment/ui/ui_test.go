@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"net/http/httptest"
 	"os"
@@ -11,7 +12,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/chromedp/chromedp"
@@ -29,10 +32,27 @@ import (
 
 func TestMain(m *testing.M) { browsertest.Main(m) }
 
-// runs plays some short runs: two schedules with two seeds each.
+// runs is a folder of some short runs, which the test may change: two schedules with two seeds each.
 func runs(t testing.TB) (dir string) {
 	t.Helper()
+	files, err := shortRuns()
+	if err != nil {
+		t.Fatal(err)
+	}
 	dir = t.TempDir()
+	if err := os.CopyFS(dir, files); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// shortRuns plays the runs once for all tests and returns their files.
+var shortRuns = sync.OnceValues(func() (fs.FS, error) {
+	dir, err := os.MkdirTemp("", "fedpace-ui-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
 	for _, schedule := range []string{"fixed", "rounds"} {
 		for seed := 1; seed <= 2; seed++ {
 			c, err := config.Load("", []string{
@@ -42,14 +62,28 @@ func runs(t testing.TB) (dir string) {
 				"out=" + filepath.Join(dir, fmt.Sprintf("%s-%d", schedule, seed)),
 			})
 			if err != nil {
-				t.Fatal(err)
+				return nil, err
 			}
 			if _, err := run.Run(context.Background(), c, run.Options{Version: "test"}); err != nil {
-				t.Fatal(err)
+				return nil, err
 			}
 		}
 	}
-	return dir
+	return inMemory(os.DirFS(dir))
+})
+
+// inMemory returns the files of a folder as they are now.
+func inMemory(folder fs.FS) (fs.FS, error) {
+	files := fstest.MapFS{}
+	err := fs.WalkDir(folder, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(folder, path)
+		files[path] = &fstest.MapFile{Data: text, Mode: 0o666}
+		return err
+	})
+	return files, err
 }
 
 // served is a server of the runs in a folder.
@@ -72,7 +106,7 @@ func TestBoard(t *testing.T) {
 	b := browsertest.Open(t, 1600, 1200, false)
 	b.Do(chromedp.Navigate(address + "#group=run"))
 	check(t, b, dir)
-	b.Picture("ui", true)
+	b.Keep("ui", true)
 	for _, scheme := range []string{"dark", "light"} { // the page follows while it is open
 		b.Prefer("prefers-color-scheme", scheme)
 		b.Until("document.querySelector('#legend line').getBoundingClientRect().width > 0 && getComputedStyle(document.querySelector('#legend line')).stroke === (d => { document.body.append(d); d.style.color = 'var(--line-0)'; const c = getComputedStyle(d).color; d.remove(); return c; })(document.createElement('i'))")
@@ -92,7 +126,7 @@ func TestBoard(t *testing.T) {
 	kept := browsertest.Open(t, 1024, 900, true)
 	kept.Do(chromedp.Navigate(browsertest.FileURL(file) + "#group=run"))
 	check(t, kept, dir)
-	kept.Picture("ui-file-dark", false)
+	kept.Keep("ui-file-dark", false)
 	kept.Quiet(browsertest.FileURL(file))
 
 	b.Do(chromedp.Navigate(address + "#run=" + browsertest.JS[string](b, "document.querySelector('tr[data-run]').dataset.run")))
@@ -104,7 +138,7 @@ func TestBoard(t *testing.T) {
 	b.Do(chromedp.Focus(".scrubber input"))
 	b.Press(kb.Home)
 	b.Until("document.querySelector('#timeline h2').innerText.startsWith('Round 1:')")
-	b.Picture("ui-run", false)
+	b.Keep("ui-run", false)
 	b.Quiet(address)
 
 	phone := browsertest.Open(t, 390, 844, false)
@@ -114,7 +148,7 @@ func TestBoard(t *testing.T) {
 	if width := browsertest.JS[float64](phone, "document.documentElement.scrollWidth"); width > 390 {
 		t.Errorf("on a phone the page is %v pixels wide", width)
 	}
-	phone.Picture("ui-phone", false)
+	phone.Keep("ui-phone", false)
 }
 
 // Names that are markup stay text, in the list and in a file.

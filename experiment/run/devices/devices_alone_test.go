@@ -67,7 +67,7 @@ func heap() float64 {
 // and its files take what was said before it.
 func TestDevicesAlone_Weeks(t *testing.T) {
 	slow.NotUnderRace(t)
-	rounds := 800
+	rounds := 400
 	if slow.On() {
 		rounds = 100_000
 	}

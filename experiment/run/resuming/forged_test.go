@@ -45,7 +45,7 @@ func TestCheckpoint_Forged(t *testing.T) {
 			if err := errors.Join(err, results.Close()); err != nil {
 				t.Fatal(err)
 			}
-			ctx, stop := context.WithTimeout(t.Context(), 30*time.Second) // of a run that comes to no round
+			ctx, stop := context.WithTimeout(t.Context(), 3*time.Second) // of a run that comes to no round
 			var rounds int
 			_, err = run.Resume(ctx, dir, run.Options{Version: "v", Continuation: run.Continuation{Overrides: &c}, Callbacks: run.Callbacks{Progress: func(run.Progress) {
 				if rounds++; rounds == 100 {

@@ -215,6 +215,14 @@ func (b *Tab) Quiet(origin string) {
 // FileURL returns a file's address.
 func FileURL(path string) string { return (&url.URL{Scheme: "file", Path: path}).String() }
 
+// Keep keeps a screenshot as [Tab.Picture] does, if the flag -screenshots names a folder.
+func (b *Tab) Keep(name string, window bool) {
+	b.t.Helper()
+	if *Screenshots != "" {
+		b.Picture(name, window)
+	}
+}
+
 // Picture returns a screenshot of the whole page or, if window is set, of the part in the window. If the
 // flag -screenshots names a folder, the screenshot is kept there as name.png.
 func (b *Tab) Picture(name string, window bool) image.Image {

@@ -65,7 +65,7 @@ func TestTrainer_ArrangedSums(t *testing.T) {
 	})
 }
 
-// message is the text of an error, empty for none.
+// message returns the text of an error, empty for nil.
 func message(err error) string {
 	if err == nil {
 		return ""

@@ -14,7 +14,8 @@ import (
 	"fedpace/learn"
 )
 
-// besieged is a problem with an attack of each kind that a trainer knows. Class 0 is honest.
+// besieged returns a problem with an attack of each kind that a trainer knows, and its base model. Class 0 is
+// honest.
 func besieged(t testing.TB, a algorithm.Algorithm) (Problem, []float32) {
 	t.Helper()
 	model, set, base := world(t)
@@ -40,6 +41,7 @@ const (
 	dawdles
 )
 
+// trainerFor returns a trainer of problem p, which is closed at the end of the test.
 func trainerFor(t testing.TB, p Problem) *Trainer {
 	t.Helper()
 	w, err := NewTrainer(p)
@@ -54,7 +56,7 @@ func trainerFor(t testing.TB, p Problem) *Trainer {
 	return w
 }
 
-// trained is the sum of some tasks, and the losses that were told.
+// trained trains some tasks and returns the sum of their updates and the losses that they reported.
 func trained(t testing.TB, w *Trainer, base []float32, work ...Assignment) ([]int64, []float64) {
 	t.Helper()
 	sum := make([]int64, len(base))
@@ -69,12 +71,13 @@ func trained(t testing.TB, w *Trainer, base []float32, work ...Assignment) ([]in
 	return sum, losses
 }
 
-// task is one of an attacker, whose client has its number.
+// task returns a task of a client whose attack has the number attacker; honest stands for none. The task has the
+// client's number.
 func task(client, attacker int) Assignment {
 	return Assignment{Task: uint64(client), Client: client, LocalSteps: 3, Rate: 0.1, Weight: 0.25, Attacker: attacker}
 }
 
-// updateOf is a client's update without an attack.
+// updateOf returns the update that the client of task a sends if it is honest.
 func updateOf(t testing.TB, w *Trainer, base []float32, a Assignment) []float32 {
 	t.Helper()
 	a.Attacker = honest
@@ -88,7 +91,7 @@ func updateOf(t testing.TB, w *Trainer, base []float32, a Assignment) []float32 
 	return update
 }
 
-// exactSum is what an update of weight 0.25 adds.
+// exactSum returns what an update of weight 0.25 adds to an exact sum.
 func exactSum(base, update []float32) []int64 {
 	sum := make([]int64, len(base))
 	for i, u := range update {
@@ -128,6 +131,7 @@ func TestAttackers_Updates(t *testing.T) {
 	}
 }
 
+// scaled multiplies a vector by a factor, in place.
 func scaled(u []float32, by float32) {
 	for i := range u {
 		u[i] *= by
@@ -181,7 +185,7 @@ func TestAttackers_LabelsAreFlipped(t *testing.T) {
 	}
 }
 
-// roundOfColluders is five tasks, of which three are of colluders.
+// roundOfColluders returns five tasks, of which three are of colluders that know each other.
 func roundOfColluders() []Assignment {
 	work := []Assignment{task(3, honest), task(4, colludes), task(5, colludes), task(6, honest), task(7, colludes)}
 	known := []Assignment{work[1], work[2], work[4]}

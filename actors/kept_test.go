@@ -11,7 +11,7 @@ import (
 	"fedpace/learn"
 )
 
-// off is the distance of two models by the length of the way from base to the second.
+// off returns the distance of got from want, in proportion to the distance of want from base.
 func off(got, want, base []float32) float64 {
 	distance, way := 0., 0.
 	for i, w := range want {

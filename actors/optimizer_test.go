@@ -11,7 +11,7 @@ import (
 	"fedpace/learn"
 )
 
-// trainerBy takes local steps by an optimizer, in minibatches of at most 48 samples.
+// trainerBy returns a trainer that takes local steps by an optimizer, in minibatches of at most 48 samples.
 func trainerBy(t testing.TB, model learn.Model, set federated.Set, a algorithm.Algorithm, o learn.Optimizer) *Trainer {
 	t.Helper()
 	w, err := NewTrainer(Problem{Model: model, Set: set, Seed: 1, Batch: 32, LargestBatch: 48, Augment: NoAugment, Algorithm: a, Optimizer: o, Kernel: fastest(t)})

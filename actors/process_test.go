@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// program starts the test's trainer on a set; nil: it has its own.
+// program starts the test's trainer on a set. If set is nil, the trainer has data of its own.
 func program(t *testing.T, set federated.Set, flags ...string) *external.Program {
 	t.Helper()
 	c := external.Config{Command: externaltest.Command(flags...)}
@@ -48,7 +48,7 @@ func program(t *testing.T, set federated.Set, flags ...string) *external.Program
 	return p
 }
 
-// both are a problem's trainers in Go and in another process.
+// both returns a problem's trainers, one in Go and one in another process.
 func both(t *testing.T, p Problem, flags ...string) (here, there *Trainer) {
 	t.Helper()
 	here, err := NewTrainer(p)
@@ -99,8 +99,8 @@ func TestProcess_StepsOfExternalTrainer(t *testing.T) {
 	}
 }
 
-// checkSame holds a trainer in another process to the sums, losses and scores of the one
-// here; client is one of the clients that are measured.
+// checkSame checks that a trainer in another process gets the same sums, losses and scores as one in Go. client is one
+// of the clients that are measured.
 func checkSame(t *testing.T, model learn.Model, p Problem, client int) {
 	t.Helper()
 	base := make([]float32, model.Params())
@@ -510,7 +510,14 @@ type sized struct {
 	sizes []int
 }
 
+// Info returns a description that says only of what kind the samples are.
 func (s sized) Info() federated.Info { return federated.Info{Samples: s.reads} }
-func (s sized) Clients() int         { return len(s.sizes) }
-func (s sized) Client(c int) string  { return string(rune('a' + c)) }
-func (s sized) Samples(c int) int    { return s.sizes[c] }
+
+// Clients returns the number of clients.
+func (s sized) Clients() int { return len(s.sizes) }
+
+// Client returns a client's name: a, b and so on.
+func (s sized) Client(c int) string { return string(rune('a' + c)) }
+
+// Samples returns a client's number of samples.
+func (s sized) Samples(c int) int { return s.sizes[c] }

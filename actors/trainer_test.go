@@ -16,7 +16,7 @@ import (
 	"fedpace/learn"
 )
 
-// world is a small learning problem on synthetic FEMNIST.
+// world returns a small learning problem on synthetic FEMNIST: a model, a set and a base model.
 func world(t testing.TB) (learn.Model, federated.Set, []float32) {
 	t.Helper()
 	model, err := learn.Parse("mlp:784,12,62")
@@ -37,7 +37,7 @@ func world(t testing.TB) (learn.Model, federated.Set, []float32) {
 	return model, set, base
 }
 
-// fastest is this machine's kernel.
+// fastest returns the fastest kernel of this machine.
 func fastest(t testing.TB) learn.Kernel {
 	t.Helper()
 	k, err := learn.SelectKernel(learn.AutoKernel)
@@ -47,12 +47,13 @@ func fastest(t testing.TB) learn.Kernel {
 	return k
 }
 
+// trainer returns a trainer by FedAvg.
 func trainer(t testing.TB, model learn.Model, set federated.Set) *Trainer {
 	t.Helper()
 	return trainerOf(t, model, set, algorithm.Default)
 }
 
-// trainerOf runs the client half of an algorithm.
+// trainerOf returns a trainer with the client half of an algorithm.
 func trainerOf(t testing.TB, model learn.Model, set federated.Set, a algorithm.Algorithm) *Trainer {
 	t.Helper()
 	w, err := NewTrainer(Problem{Model: model, Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: a, Kernel: fastest(t)})
@@ -120,7 +121,8 @@ func minibatches(t *testing.T, set federated.Set, a Assignment, f func(k int, b 
 	}
 }
 
-// near compares with what was worked out in another order of operations.
+// near fails the test unless got equals want but for rounding, as where want was calculated in another order of
+// operations.
 func near(t *testing.T, what string, got, want []float32) {
 	t.Helper()
 	for i := range want {
@@ -130,7 +132,7 @@ func near(t *testing.T, what string, got, want []float32) {
 	}
 }
 
-// moved is the model that one client's sum of weight 1 stands for.
+// moved returns the model that results from base if one client's update is the whole sum, with weight 1.
 func moved(base []float32, sum []int64) []float32 {
 	x := slices.Clone(base)
 	for i, s := range sum[:len(base)] {
@@ -170,6 +172,7 @@ func TestTrainer_ProximalStepsDescendProximalObjective(t *testing.T) {
 	}
 }
 
+// distance returns the largest absolute difference of two vectors' values.
 func distance(a, b []float32) (most float64) {
 	for i := range a {
 		most = max(most, math.Abs(float64(a[i])-float64(b[i])))

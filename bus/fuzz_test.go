@@ -15,7 +15,7 @@ import (
 	"fedpace/internal/vector"
 )
 
-// explained fails the test if a refusal does not say what of.
+// explained fails the test unless a refusal says which message and field is wrong and what would be valid.
 func explained(t *testing.T, err error) {
 	t.Helper()
 	if !strings.HasPrefix(err.Error(), "bus: ") {
@@ -26,7 +26,7 @@ func explained(t *testing.T, err error) {
 	}
 }
 
-// encoded is m's bytes.
+// encoded returns the encoding of message m.
 func encoded(m proto.Message) []byte {
 	b, err := proto.Marshal(m)
 	if err != nil {
@@ -35,8 +35,8 @@ func encoded(m proto.Message) []byte {
 	return b
 }
 
-// fuzzMessage decodes arbitrary bytes: what is taken holds and comes back as it
-// was, what is not is refused with a reason. Seeds are messages or bytes.
+// fuzzMessage decodes arbitrary bytes. A message that is taken must hold what the function holds checks, and come back
+// the same after another encoding; any other is refused with a reason. Each seed is a message.
 func fuzzMessage[T any, M interface {
 	*T
 	Message
@@ -200,6 +200,7 @@ func BenchmarkPlan(b *testing.B) {
 	benchmarkMessage(b, &Plan{Task: 123456789, DownloadNs: 335_500_000, ComputeNs: 80 * 17_000_000, UploadNs: 1_342_000_000}, new(Plan))
 }
 
+// benchmarkMessage measures encoding m, and decoding it into the message into.
 func benchmarkMessage(b *testing.B, m, into Message) {
 	var buf []byte
 	b.Run("encode", func(b *testing.B) {

@@ -11,6 +11,7 @@ func BenchmarkSealed(b *testing.B) {
 	})
 }
 
+// roundTrips measures encoding and decoding a message, with and without its digest.
 func roundTrips[M Sealed](b *testing.B, m M) {
 	for name, f := range map[string]struct {
 		encode func(M) ([]byte, error)

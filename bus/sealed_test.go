@@ -24,6 +24,8 @@ func TestUnmarshalSealed_Damaged(t *testing.T) {
 	t.Run("reply", func(t *testing.T) { damaged(t, &SumReply{Status: Refused, Reason: "not now"}) })
 }
 
+// damaged checks that a sealed message is received as it was sent, and that every single changed bit and every cut is
+// found.
 func damaged[M Sealed](t *testing.T, sent M) {
 	b, err := MarshalSealed(sent)
 	if err != nil {

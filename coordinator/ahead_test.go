@@ -11,8 +11,8 @@ import (
 	_ "fedpace/internal/testkit/testseed"
 )
 
-// stayingFleet is that of the rules, of clients that stay until they are done:
-// so no task is shorter than two transfers.
+// stayingFleet returns the fleet of the rules, but of clients that stay until they are done: so no task is shorter than
+// two transfers.
 func stayingFleet(t testing.TB) *fleet.Fleet {
 	t.Helper()
 	fleet, err := fleet.NewFleet(fleet.Config{
@@ -25,8 +25,8 @@ func stayingFleet(t testing.TB) *fleet.Fleet {
 	return fleet
 }
 
-// haste draws what a run does about plans and transfers: waits for each plan,
-// lets events run ahead of them, or shares the server.
+// haste draws how a run treats plans and transfers: it waits for each plan, lets events run ahead of them, or shares the
+// server's bandwidth. It returns the fleet to use.
 func haste(t *rapid.T, c *round.Config, staying, leaving *fleet.Fleet) *fleet.Fleet {
 	switch rapid.IntRange(0, 2).Draw(t, "haste") {
 	case 1:

@@ -35,7 +35,7 @@ type lab struct {
 	batch   func(client int) int // nil: all have the problem's
 }
 
-// own is the size of a client's minibatches, 0 for the problem's.
+// own returns the size of a client's minibatches, 0 for that of the problem.
 func (l *lab) own(client int) int {
 	if l.batch == nil {
 		return 0
@@ -43,6 +43,7 @@ func (l *lab) own(client int) int {
 	return l.batch(client)
 }
 
+// newLab returns a lab with a small learning problem on synthetic FEMNIST.
 func newLab(t *testing.T) *lab {
 	t.Helper()
 	model, err := learn.Parse("mlp:784,8,62")
@@ -66,6 +67,7 @@ func newLab(t *testing.T) *lab {
 	return &lab{problem: problem, closing: closing.All{}, rounds: 5}
 }
 
+// algorithm returns the algorithm of this name, with its options at their defaults.
 func (l *lab) algorithm(t *testing.T, name string) *algorithm.Instance {
 	t.Helper()
 	c, err := config.Load("", []string{"aggregate.algorithm=" + name}) // with its options at their defaults
@@ -96,8 +98,7 @@ func startServer(ctx context.Context, t *testing.T) (connect func() *natsbus.Con
 	return connect, server.Close
 }
 
-// run plays a run with so many hosts, of one worker each, and jobs a round, and
-// returns all that it leaves behind.
+// run plays a run with this many hosts of one worker each and jobs a round, and returns all that it leaves behind, as text.
 func (l *lab) run(t *testing.T, a *algorithm.Instance, hosts, jobs int) (string, error) {
 	t.Helper()
 	problem := l.problem

@@ -43,6 +43,7 @@ type scene struct {
 	scores map[int][]metric.ClientScore // by round, of all lives
 }
 
+// newScene starts a server and returns a scene with a fleet whose clients leave and one whose clients stay.
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	server, err := embedded.Start(t.Context(), embedded.Config{})
@@ -64,8 +65,8 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
-// play plays one life of a run, under a name of its own, with so many jobs a
-// round. After the algorithm's name other keys may be set.
+// play plays one attempt of run name, with this many jobs a round. called is the name of the algorithm, after which other
+// keys may be set. resume is the state to continue from, nil for a new run.
 func (s *scene) play(name string, rounds round.Config, called string, jobs int, resume *coordinator.State, checkpoint coordinator.Checkpoint) (*coordinator.Result, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -111,7 +112,7 @@ func (s *scene) play(name string, rounds round.Config, called string, jobs int, 
 	return result, err
 }
 
-// anyRules draws a run of 30 clients.
+// anyRules draws the rules and the algorithm of a run of 30 clients.
 func (s *scene) anyRules(t *rapid.T) (c round.Config, algorithm string) {
 	const second = round.Time(1e9)
 	closings := append(every(closing.Rules, rapid.Int64Range(2, 4).Draw(t, "n")), closing.Buffered{N: 2, StalenessLimit: 1})
@@ -227,7 +228,7 @@ func TestCheckpoint_AnyStep(t *testing.T) {
 	})
 }
 
-// copied is a state that went through a file.
+// copied returns a copy of state s that was encoded and decoded, as through a file.
 func copied(t *rapid.T, s *coordinator.State) *coordinator.State {
 	var b bytes.Buffer
 	var again coordinator.State

@@ -13,9 +13,10 @@ import (
 	"fedpace/internal/testkit/slow"
 )
 
-// sentByTopK are the tenth of values that are largest.
+// sentByTopK returns p with only the tenth of its values that are largest in magnitude; the others are 0.
 func sentByTopK(p []float64) []float64 { return largest(p, int(math.Ceil(0.1*float64(len(p))))) }
 
+// largest returns p with only its k values of largest magnitude; the others are 0.
 func largest(p []float64, k int) []float64 {
 	order, sent := make([]int, len(p)), make([]float64, len(p))
 	for j := range p {
@@ -28,7 +29,8 @@ func largest(p []float64, k int) []float64 {
 	return sent
 }
 
-// sentBySparseLoCo are the fiftieth of each 512 values that are largest, as the means of four bins.
+// sentBySparseLoCo returns p with only the fiftieth of each 512 values that are largest, each replaced by the mean of its
+// bin, one of four; the others are 0.
 func sentBySparseLoCo(p []float64) (sent []float64) {
 	for chunk := range slices.Chunk(p, 512) {
 		sent = append(sent, largest(chunk, int(math.Ceil(0.02*float64(len(chunk)))))...)
@@ -74,6 +76,8 @@ func TestErrorFeedback_Published(t *testing.T) {
 	testFeedback(t, algorithm.SparseLoCo{Share: 0.02, Chunk: 512, Decay: 0.75}, 0.75, 0.5, sentBySparseLoCo)
 }
 
+// testFeedback plays a run with compressed updates and compares its models with those of a reference, which compresses by
+// the function sent and adds to each update the residual of the client's last one, times decay.
 func testFeedback(t *testing.T, compression algorithm.Compression, decay, rate float64, sent func([]float64) []float64) {
 	t.Helper()
 	l, fleet := newLab(t), ruleFleet(t)

@@ -17,7 +17,7 @@ import (
 	"fedpace/simclock"
 )
 
-// lateFleet is clients of very unequal speed, who stay until they are done.
+// lateFleet returns a fleet of clients of very unequal speed, which stay until they are done.
 func lateFleet(t testing.TB) *fleet.Fleet {
 	t.Helper()
 	fleet, err := fleet.NewFleet(fleet.Config{
@@ -39,7 +39,7 @@ type updated struct {
 	samples    []float64
 }
 
-// weighted is the mean of the updates by some weights.
+// weighted returns the mean of the updates by weights, which need not sum to 1.
 func (u updated) weighted(weight func(i int) float64) []float64 {
 	mean, all := make([]float64, len(u.difference[0])), 0.0
 	for i := range u.difference {
@@ -53,8 +53,8 @@ func (u updated) weighted(weight func(i int) float64) []float64 {
 	return mean
 }
 
-// refl is the published rule: the mean of the fresh updates, each stale update's share
-// of the distance of the mean with it, then weights by age and by that share.
+// refl returns the update by the published rule of REFL: the mean of the fresh updates, then for each stale update the
+// share of the distance by which it moves that mean, then weights by age and by that share.
 func (u updated) refl(beta, divisor float64) []float64 {
 	fresh := 0.0
 	for _, tau := range u.staleness {
@@ -202,17 +202,26 @@ type oneDevice struct {
 	joined  bool
 }
 
-func (*oneDevice) AddAnswer(*realdevices.Answer) error    { return nil }
-func (*oneDevice) AddPresence(realdevices.Presence) error { return nil }
-func (*oneDevice) AddBan(realdevices.Ban) error           { return nil }
-func (*oneDevice) Bans() []realdevices.Ban                { return nil }
+// AddAnswer keeps nothing.
+func (*oneDevice) AddAnswer(*realdevices.Answer) error { return nil }
 
+// AddPresence keeps nothing.
+func (*oneDevice) AddPresence(realdevices.Presence) error { return nil }
+
+// AddBan keeps nothing.
+func (*oneDevice) AddBan(realdevices.Ban) error { return nil }
+
+// Bans returns no bans.
+func (*oneDevice) Bans() []realdevices.Ban { return nil }
+
+// Presence returns that the device joins at the start, and nothing more.
 func (d *oneDevice) Presence() (realdevices.Presence, bool, error) {
 	first := !d.joined
 	d.joined = true
 	return realdevices.Presence{Clock: simclock.New().Fingerprint(), Client: d.client, Joined: true}, first, nil
 }
 
+// Answer returns the device's update for a task, which the task's number decides.
 func (d *oneDevice) Answer(task uint64) (*realdevices.Answer, error) {
 	values := slices.Clone(d.initial)
 	for j := range values {

@@ -19,19 +19,27 @@ type deaf struct {
 	life context.Context
 }
 
+// OpenCoordinator returns the bus itself.
 func (d *deaf) OpenCoordinator(context.Context, string, bus.CoordinatorConfig) (bus.Coordinator, error) {
 	return d, nil
 }
 
-func (d *deaf) Life() context.Context         { return d.life }
-func (*deaf) SendTask(int, *bus.Task) error   { return nil }
+// Life returns the context that the test ends.
+func (d *deaf) Life() context.Context { return d.life }
+
+// SendTask does nothing.
+func (*deaf) SendTask(int, *bus.Task) error { return nil }
+
+// Close does nothing.
 func (*deaf) Close(ctx context.Context) error { return nil }
 
+// TakePlans waits for the end of ctx.
 func (*deaf) TakePlans(ctx context.Context, _ []bus.ClientPlan) ([]bus.ClientPlan, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
 
+// PutModel waits for the end of ctx.
 func (*deaf) PutModel(ctx context.Context, _ bus.Digest, _ []float32) error {
 	<-ctx.Done()
 	return ctx.Err()

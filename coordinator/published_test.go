@@ -135,7 +135,7 @@ func TestStaleness_DampsSingleUpdate(t *testing.T) {
 	}
 }
 
-// ownModel is the model that a client ends its task with.
+// ownModel returns the model with which a client ends its task.
 func ownModel(t *testing.T, trainer *actors.Trainer, base []float32, task round.Task) []float32 {
 	t.Helper()
 	own, _, _, err := trainer.Local(t.Context(), base, actors.Assignment{Task: task.Task, Client: task.Client, LocalSteps: task.LocalSteps, StepsDone: task.StepsDone, Rate: task.LearningRate})
@@ -145,7 +145,7 @@ func ownModel(t *testing.T, trainer *actors.Trainer, base []float32, task round.
 	return own
 }
 
-// nearFormula holds a version of the model to what a formula gives, to 1e-6.
+// nearFormula fails the test unless a version of the model equals the values of a formula to 1e-6.
 func nearFormula(t *testing.T, version int, got []float32, want []float64) {
 	t.Helper()
 	for j := range want {

@@ -30,7 +30,7 @@ import (
 
 const ruleBits = 1e6 // of a model on the network
 
-// ruleFleet is slow and fast clients that come and go and sometimes drop out.
+// ruleFleet returns a fleet of slow and fast clients that come and go and sometimes drop out.
 func ruleFleet(t testing.TB) *fleet.Fleet {
 	t.Helper()
 	devices, err := fleet.NewFleet(fleet.Config{
@@ -44,7 +44,7 @@ func ruleFleet(t testing.TB) *fleet.Fleet {
 	return devices
 }
 
-// ruleConfig is a run of 30 clients in which every rule has something to do.
+// ruleConfig returns a run of 30 clients in which every rule has something to do.
 func ruleConfig(l *lab, devices *fleet.Fleet, closing closing.Rule, choose selection.Rule) round.Config {
 	clients := l.problem.Set.Clients()
 	return round.Config{
@@ -141,15 +141,15 @@ func ruleRunWith(t *testing.T, l *lab, devices *fleet.Fleet, rounds round.Config
 	return result
 }
 
+// initial returns the first model of a lab's problem.
 func initial(l *lab) []float32 {
 	params := make([]float32, l.problem.Model.Params())
 	l.problem.Model.(learn.Model).Init(params, 1)
 	return params
 }
 
-// reference plays a run without a bus, a host or a job: every update is trained
-// by itself, from the version of the model that its task names, which are all
-// kept.
+// reference plays a run by FedAvg without a bus, a host or a job: every update is trained by itself, from the version of
+// the model that its task names. It returns the last model, the fingerprint of the clock, and the end of the run.
 func reference(t *testing.T, l *lab, devices *fleet.Fleet, c round.Config) (params []float32, fingerprint uint64, stop round.Stop) {
 	t.Helper()
 	rule, trainer := l.algorithm(t, "fedavg"), newTrainer(t, l)
@@ -170,6 +170,7 @@ func reference(t *testing.T, l *lab, devices *fleet.Fleet, c round.Config) (para
 	})
 }
 
+// newTrainer returns a trainer of a lab's problem.
 func newTrainer(t *testing.T, l *lab) *actors.Trainer {
 	t.Helper()
 	trainer, err := actors.NewTrainer(l.problem)
@@ -179,7 +180,7 @@ func newTrainer(t *testing.T, l *lab) *actors.Trainer {
 	return trainer
 }
 
-// train does one client's work and returns its first-step loss.
+// train does the task of one client, adds its update to sum, and returns its loss before the first step.
 func train(t *testing.T, trainer *actors.Trainer, base []float32, a actors.Assignment, sum []int64) float64 {
 	t.Helper()
 	outcomes, err := trainer.Train(t.Context(), base, nil, []actors.Assignment{a}, sum)
@@ -189,8 +190,8 @@ func train(t *testing.T, trainer *actors.Trainer, base []float32, a actors.Assig
 	return outcomes[0].FirstStepLoss
 }
 
-// referenceWith is a reference whose next model and losses a function makes of a
-// round's tasks and of all versions of the model so far.
+// referenceWith is a reference in which advance makes the next model and the losses of a round's tasks and of all
+// versions of the model so far.
 func referenceWith(t *testing.T, l *lab, devices *fleet.Fleet, c round.Config, advance func(tasks []round.Task, versions [][]float32) ([]float32, []float64)) (params []float32, fingerprint uint64, stop round.Stop) {
 	t.Helper()
 	machine, err := round.New(c)

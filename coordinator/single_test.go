@@ -16,7 +16,7 @@ import (
 	"fedpace/internal/testkit/slow"
 )
 
-// medians are the middle values of some vectors.
+// medians returns the median of each element of some vectors.
 func medians(vectors [][]float64) []float64 {
 	out := make([]float64, len(vectors[0]))
 	for j := range out {
@@ -30,7 +30,7 @@ func medians(vectors [][]float64) []float64 {
 	return out
 }
 
-// squareOf is a vector's squared length.
+// squareOf returns the squared length of a vector.
 func squareOf(v []float64) (square float64) {
 	for _, x := range v {
 		square += x * x
@@ -38,7 +38,7 @@ func squareOf(v []float64) (square float64) {
 	return square
 }
 
-// times is a vector times a factor.
+// times returns a vector times a factor.
 func times(factor float64, v []float64) []float64 {
 	out := make([]float64, len(v))
 	for j, x := range v {
@@ -181,12 +181,14 @@ type someDevices struct {
 	there int // have joined
 }
 
+// Presence returns that each of the n devices joins at the start, one after the other, and nothing more.
 func (d *someDevices) Presence() (realdevices.Presence, bool, error) {
 	p, _, _ := (&oneDevice{client: d.client + d.there}).Presence()
 	d.there++
 	return p, d.there <= d.n, nil
 }
 
+// Answer returns a device's update for a task. The last device adds its lie to each value.
 func (d *someDevices) Answer(task uint64) (*realdevices.Answer, error) {
 	a, _ := d.oneDevice.Answer(task)
 	which := int(task-round.FirstDeviceTask) % d.n
@@ -257,6 +259,7 @@ func TestSingle_DevicesAreClipped(t *testing.T) {
 	}
 }
 
+// first returns the first of two values.
 func first[A, B any](a A, _ B) A { return a }
 
 // A bound of devices remembers no norm of an update that was left out.

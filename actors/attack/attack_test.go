@@ -11,7 +11,7 @@ import (
 	"fedpace/internal/portable"
 )
 
-// sent is what an attack makes of an update.
+// sent returns the update that a client with attack a sends in place of an honest one. It changes update.
 func sent(a Attack, update ...float32) []float32 {
 	BehaviourOf(a).Update(update, 7)
 	return update
@@ -92,7 +92,7 @@ func TestAttack_Noise(t *testing.T) {
 	}
 }
 
-// drawn is a made update.
+// drawn returns an update of n values, each from -0.4 to 0.6, drawn with a key.
 func drawn(n int, key uint64) []float32 {
 	u := make([]float32, n)
 	for i := range u {
@@ -146,8 +146,9 @@ func TestAttack_MinMaxPublished(t *testing.T) {
 	}
 }
 
-// authors is algorithm 1 of Shejwalkar and Houmansadr: a step that halves, forwards where the
-// update is near enough, and back where it is not.
+// authors returns the update that colluders send by algorithm 1 of Shejwalkar and Houmansadr. Its search
+// for γ halves its step each time, and goes forward where the update is near enough to the honest ones,
+// and back where it is not. reach is the distance that counts as near enough.
 func authors(honest [][]float32, direction string, reach float64) []float64 {
 	n := len(honest[0])
 	mean, away := make([]float64, n), make([]float64, n)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// nearly reports whether a value is the wanted one to a millionth.
+// nearly reports whether got equals want to a millionth.
 func nearly(got, want float64) bool { return math.Abs(got-want) <= 1e-6*max(1, math.Abs(want)) }
 
 // Messages of 3 ms a step and 20 ms besides, whose first one took 500 ms more.

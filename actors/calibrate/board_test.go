@@ -8,7 +8,7 @@ import (
 	"fedpace/bus"
 )
 
-// files are made of paths and what they hold.
+// files makes a file system of pairs: the path of a file and the line that it holds.
 func files(pairs ...string) fstest.MapFS {
 	fs := fstest.MapFS{}
 	for i := 0; i < len(pairs); i += 2 {

@@ -14,7 +14,7 @@ import (
 	"fedpace/internal/tasks"
 )
 
-// sample is a result with everything in it.
+// sample returns a result in which every part is set.
 func sample() *Result {
 	sure := func(x float64) robust.Estimate { return robust.Estimate{Value: x, Low: 0.99 * x, High: 1.01 * x} }
 	return &Result{
@@ -33,7 +33,8 @@ func sample() *Result {
 	}
 }
 
-// load writes a result as a class, and reads it as a run does.
+// load writes a result as a class into a file, and returns the configuration that a run reads from it, and
+// the text of the file.
 func load(t *testing.T, r *Result) (config.Config, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "class.yaml")

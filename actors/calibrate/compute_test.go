@@ -22,6 +22,7 @@ type machine struct {
 	said           []string
 }
 
+// run returns the seconds that a simulated task of so many local steps takes, with the noise of the machine.
 func (m *machine) run(steps int) (float64, error) {
 	m.tasks++
 	if m.draws == nil {
@@ -35,8 +36,10 @@ func (m *machine) run(steps int) (float64, error) {
 	return m.overhead + max(0, took), nil
 }
 
+// say notes a line for the user.
 func (m *machine) say(line string) { m.said = append(m.said, line) }
 
+// measure measures the machine as a device is measured, in this many seconds.
 func (m *machine) measure(t *testing.T, seconds float64) Compute {
 	t.Helper()
 	c, err := measureSteps(stopping{seconds: seconds, notice: m.say}, m.first, "it", m.run)
@@ -46,6 +49,7 @@ func (m *machine) measure(t *testing.T, seconds float64) Compute {
 	return c
 }
 
+// within fails the test unless got equals want to the given relative tolerance. what names the number.
 func within(t *testing.T, what string, got, want, tolerance float64) {
 	t.Helper()
 	if !(math.Abs(got-want) <= tolerance*want) {

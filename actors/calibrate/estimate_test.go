@@ -11,6 +11,7 @@ import (
 	_ "fedpace/internal/testkit/testseed"
 )
 
+// near reports whether got equals want to a billionth.
 func near(got, want float64) bool { return math.Abs(got-want) <= 1e-9*max(1, math.Abs(want)) }
 
 // Times without noise give the line that they are of, whichever size matters.

@@ -14,6 +14,8 @@ import (
 // little is long enough for a few tasks.
 const little = 0.01
 
+// measured measures a subject for a short time and fails the test unless the result is complete. err is the error of
+// making the subject, nil if there was none.
 func measured(t *testing.T, s *Subject, err error) Compute {
 	t.Helper()
 	if err != nil {

@@ -29,18 +29,21 @@ type heard struct {
 	lines []string
 }
 
+// notice notes a line for the user.
 func (h *heard) notice(line string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.lines = append(h.lines, line)
 }
 
+// text returns all noted lines.
 func (h *heard) text() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return strings.Join(h.lines, "\n")
 }
 
+// digits returns a small set of six clients.
 func digits(t *testing.T) federated.Set {
 	t.Helper()
 	set, err := synthetic.New("femnist", 6, 1, 1)
@@ -50,7 +53,8 @@ func digits(t *testing.T) federated.Set {
 	return set
 }
 
-// open starts the test's trainer with flags on a few clients of FEMNIST.
+// open starts the test's trainer with these flags on the set of digits. silence is how long the trainer may be
+// silent, 0 for the default. It is closed at the end of the test.
 func open(t *testing.T, h *heard, silence time.Duration, flags ...string) (*external.Program, error) {
 	t.Helper()
 	shared, err := external.Share(digits(t))
@@ -74,6 +78,7 @@ func open(t *testing.T, h *heard, silence time.Duration, flags ...string) (*exte
 	return p, nil
 }
 
+// worker returns a worker of the program, which is closed at the end of the test.
 func worker(t *testing.T, p *external.Program) *external.Worker {
 	t.Helper()
 	w := p.Worker()
@@ -85,7 +90,7 @@ func worker(t *testing.T, p *external.Program) *external.Worker {
 	return w
 }
 
-// job has three clients take two steps on two samples each.
+// job returns a job in which three clients take two steps on two samples each.
 func job(base []float32) *external.Job {
 	j := &external.Job{Base: base}
 	for c := range 3 {
@@ -95,7 +100,7 @@ func job(base []float32) *external.Job {
 	return j
 }
 
-// train does the job and returns the models.
+// train does the job of function job and returns the models of its tasks.
 func train(ctx context.Context, w *external.Worker, base []float32) (models [][]float32, err error) {
 	err = w.Train(ctx, job(base), func(i int, model []float32, _ float64) error {
 		if i != len(models) {
@@ -107,9 +112,10 @@ func train(ctx context.Context, w *external.Worker, base []float32) (models [][]
 	return models, err
 }
 
+// equalModels reports whether two lists hold the same models.
 func equalModels(a, b [][]float32) bool { return slices.EqualFunc(a, b, slices.Equal[[]float32]) }
 
-// sound are the models that a trainer without faults makes, and what they start from.
+// sound returns a base model, and the models that a trainer without faults makes of it in the job of function job.
 func sound(t *testing.T) (base []float32, models [][]float32) {
 	t.Helper()
 	p, err := open(t, &heard{}, 0)
@@ -127,7 +133,7 @@ func sound(t *testing.T) (base []float32, models [][]float32) {
 	return base, models
 }
 
-// lives reports whether a process is there and no zombie.
+// lives reports whether the process with this number exists and has not ended, as a zombie has.
 func lives(pid string) bool {
 	text, err := os.ReadFile("/proc/" + pid + "/stat")
 	_, state, _ := strings.Cut(string(text), ") ")

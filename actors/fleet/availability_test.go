@@ -12,7 +12,7 @@ import (
 	_ "fedpace/internal/testkit/testseed"
 )
 
-// present is a fleet whose clients come and go.
+// present returns a fleet whose clients have the availability a.
 func present(t testing.TB, a Availability) *Fleet {
 	f, err := NewFleet(Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Availability: a}, 1)
 	if err != nil {
@@ -21,12 +21,13 @@ func present(t testing.TB, a Availability) *Fleet {
 	return f
 }
 
-// stays is a file of recorded stays with a period of 100 s: one client over the
-// period's end, one always there, one for a second, one with two stays.
+// stays returns the path of a file of recorded stays with a period of 100 s: a client whose stay crosses the
+// period's end, one that is always there, one for a second, and one with several stays.
 func stays(t testing.TB) string {
 	return file(t, sessionsHeader+"a,0,10\na,90,100\nb,0,40\nb,40,100\nc,98,99\nd,20,30\nd,30,35\nd,50,51\ne,60,100\n")
 }
 
+// anyAvailability draws an availability. recorded is the path of a file of stays.
 func anyAvailability(t *rapid.T, recorded string) Availability {
 	return rapid.SampledFrom([]Availability{
 		nil,
@@ -289,7 +290,7 @@ func TestNextAny_IsBounded(t *testing.T) {
 	}
 }
 
-// numbers are 0 to n-1.
+// numbers returns the numbers from 0 to n-1.
 func numbers(n int) (list []int) {
 	for i := range n {
 		list = append(list, i)

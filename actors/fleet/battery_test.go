@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// charged is a fleet of one class with a battery of 1,000 J, of which clients need 200,
-// beside what a test says of it. A task of 10 steps and 80 Mbit takes 4 + 10 + 16 s.
+// charged returns a fleet of one class with a battery of 1,000 J, of which clients use no more than 800, and which
+// change may change. A task of 10 steps and 80 Mbit takes 4 + 10 + 16 s.
 func charged(t testing.TB, a Availability, change func(*Battery)) *Fleet {
 	b := Battery{Joules: 1000, Floor: 0.2, ChargeWatts: 5, Charges: "always"}
 	change(&b)

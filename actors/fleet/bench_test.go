@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// lognormalClasses is a population whose every quantity is random twice: the
-// client's own value and the task's factor.
+// lognormalClasses returns a configuration in which every quantity is random twice: by the client's own value and by
+// the task's factor.
 func lognormalClasses() Config {
 	speed := func(median float64) Distribution { return Lognormal{Median: median, Sigma: 0.5} }
 	vary := Lognormal{Mean: 1, Sigma: 0.2}
@@ -82,7 +82,7 @@ func BenchmarkAvailable(b *testing.B) {
 	}
 }
 
-// models3 is 30% availability by each random model.
+// models3 returns an availability of 30 % by each random model.
 func models3() []Availability {
 	return []Availability{
 		Bernoulli{Probability: 0.3, PeriodSeconds: 600},
@@ -91,7 +91,7 @@ func models3() []Availability {
 	}
 }
 
-// made is two link traces of so many seconds, with dead spells.
+// made returns two link traces of this many seconds, in which the speed is 0 for 5 of each 50 seconds.
 func made(t testing.TB, seconds int) Links {
 	var text strings.Builder
 	text.WriteString(linksHeader)
@@ -107,7 +107,7 @@ func made(t testing.TB, seconds int) Links {
 	return Links{File: file(t, text.String())}
 }
 
-// file writes a file.
+// file writes text into a file and returns its path.
 func file(t testing.TB, text string) string {
 	path := filepath.Join(t.TempDir(), "file.csv")
 	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {

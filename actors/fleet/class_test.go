@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// correlation is Pearson's.
+// correlation returns Pearson's correlation of x and y.
 func correlation(x, y []float64) float64 {
 	var sx, sy, sxx, syy, sxy float64
 	n := float64(len(x))
@@ -26,8 +26,8 @@ func correlation(x, y []float64) float64 {
 	return sxy / math.Sqrt(sxx*syy)
 }
 
-// logs is the logarithms of the phases of n clients in one task: normal, so
-// that uncorrelated is independent.
+// logs returns the logarithms of the phases of n clients in one task. They are normal, so they are independent if
+// they are not correlated.
 func logs(t testing.TB, f *Fleet, first int, task uint64, n int) (down, compute, up []float64) {
 	for client := first; client < first+n; client++ {
 		d, err := f.Durations(client, task, 1, SameBits(6_710_000), 0)
@@ -324,8 +324,8 @@ func TestClass_StepCV(t *testing.T) {
 	}
 }
 
-// anyFleet draws a population of any kinds. Its speeds cannot reach zero, and no
-// task of up to 200 steps or 40 million bits takes three years, which is refused.
+// anyFleet draws a fleet with classes of any kind. No speed can reach zero, and no task of up to 200 steps or 40
+// million bits takes three years, which is refused.
 func anyFleet(t *rapid.T, links Links, recorded string) *Fleet {
 	c := Config{
 		Network:      Network{DownloadMbps: 20, UploadMbps: 5},
@@ -453,7 +453,7 @@ func TestClass_PlansGolden(t *testing.T) {
 	}
 }
 
-// bounded01 is the distribution with at_least 0.1.
+// bounded01 returns the distribution d with at_least set to 0.1.
 func bounded01(d Distribution) Distribution {
 	b := Bounds{AtLeast: 0.1}
 	switch d := d.(type) {

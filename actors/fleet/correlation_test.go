@@ -10,7 +10,7 @@ import (
 	"fedpace/internal/keyed"
 )
 
-// uneven are clients' numbers of samples, no two the same.
+// uneven returns n clients' numbers of samples, of which no two are equal.
 func uneven(n int) []float64 {
 	values := make([]float64, n)
 	for i := range values {
@@ -19,7 +19,7 @@ func uneven(n int) []float64 {
 	return values
 }
 
-// phones is a fleet of two classes in which no two clients are equally fast.
+// phones returns a fleet of two classes, with the correlation c to data, in which no two clients are equally fast.
 func phones(t testing.TB, c Correlation, data []float64) *Fleet {
 	t.Helper()
 	config := Config{
@@ -39,7 +39,7 @@ func phones(t testing.TB, c Correlation, data []float64) *Fleet {
 	return f
 }
 
-// spearmanOf is the coefficient by its formula for values of which no two are equal,
+// spearmanOf returns Spearman's coefficient by its formula for values of which no two are equal,
 // 1 - 6 sum d²/(n (n²-1)).
 func spearmanOf(x, y []float64) float64 {
 	place := func(v []float64) map[float64]float64 {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// boards is a fleet of phones, with a class of boards for real devices.
+// boards returns the configuration of a fleet of phones with this weight, with two classes of boards for real devices.
 func boards(phones float64) Config {
 	return Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Compute: Compute{SecondsPerStep: 0.017}, Fleet: []Class{
 		{Name: "pi4", SecondsPerStep: Constant{Value: 0.2}},

@@ -12,9 +12,9 @@ import (
 	"fedpace/internal/keyed"
 )
 
-// distance is Kolmogorov and Smirnov's: the largest gap between the draws'
-// empirical distribution function and the law's. before is the law's limit from
-// below; nil where it has no jumps. The draws are sorted in place.
+// distance returns the distance of Kolmogorov and Smirnov: the largest gap between the empirical distribution function
+// of the draws and the law upTo. before is the law's limit from below, nil if the law has no jumps. The draws are
+// sorted in place.
 func distance(draws []float64, upTo, before func(float64) float64) float64 {
 	slices.Sort(draws)
 	n, worst := float64(len(draws)), 0.0
@@ -34,11 +34,10 @@ func distance(draws []float64, upTo, before func(float64) float64) float64 {
 	return worst
 }
 
-// critical is the distance that n draws exceed with probability 1e-6, from the
-// law's limit 2 exp(-2 n d²).
+// critical returns the distance that n draws exceed with probability 1e-6, from the law's limit 2 exp(-2 n d²).
 func critical(n int) float64 { return 2.69 / math.Sqrt(float64(n)) }
 
-// laws is one of each kind with its law as gonum gives it.
+// laws returns distributions of each kind with their laws as gonum gives them.
 func laws() []struct {
 	dist         Distribution
 	upTo, before func(float64) float64
@@ -227,8 +226,7 @@ func TestDistribution_BoundsOfDraws(t *testing.T) {
 	}
 }
 
-// anyDistribution draws a valid distribution; with a most that is not 0 it has bounds,
-// from 0.001 to most.
+// anyDistribution draws a valid distribution. If most is not 0, its draws lie from 0.001 to most.
 func anyDistribution(t *rapid.T, label string, most float64) Distribution {
 	size := func(name string) float64 { return rapid.Float64Range(1e-3, 1e3).Draw(t, label+" "+name) }
 	shape := func() float64 { return rapid.Float64Range(0.5, 20).Draw(t, label+" shape") }

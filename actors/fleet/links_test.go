@@ -11,7 +11,8 @@ import (
 	"fedpace/internal/testkit/realdata"
 )
 
-// naive is a transfer second by second, straight from its meaning.
+// naive returns the nanoseconds of a transfer that begins at a position of a link trace, second by second, straight
+// from the meaning of a trace.
 func naive(kbps []uint32, bits, position int64) int64 {
 	need := uint64(bits) * 1_000_000 // millionths of a bit: kilobits a second times nanoseconds
 	passed := int64(0)
@@ -115,7 +116,7 @@ func TestLinks_TaskOnLinkTrace(t *testing.T) {
 	}
 }
 
-// realFile opens a real file of measured devices, or skips.
+// realFile opens a real file of measured devices, or skips the test where the file is not installed.
 func realFile(t *testing.T, name string) *os.File {
 	t.Helper()
 	f, err := os.Open(realdata.Path(t, "devices/"+name))

@@ -108,7 +108,7 @@ func TestMarkov_PointsBackAndForth(t *testing.T) {
 	})
 }
 
-// slow is a slowdown of the tests.
+// slow returns the slowdown s ready for use.
 func slow(t testing.TB, s SlowPeriods) *slowPeriods {
 	c, err := s.Slowing()
 	if err != nil {

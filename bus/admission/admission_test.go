@@ -38,6 +38,7 @@ type siege struct {
 	params []float32
 }
 
+// newSiege opens a guarded server with a run that has published a model, and a device "evil" as attacker.
 func newSiege(t *testing.T) *siege {
 	s := &siege{Guarded: bustest.NewGuarded(t), params: make([]float32, bus.ChunkBytes/4)}
 	for i := range s.params {
@@ -58,6 +59,7 @@ func newSiege(t *testing.T) *siege {
 	return s
 }
 
+// creds issues credentials of a device.
 func (s *siege) creds(id string) []byte {
 	s.Helper()
 	b, err := s.Authority.Issue(auth.Grant{Role: auth.RoleDevice, ID: id})
@@ -88,8 +90,8 @@ func (s *siege) begin(name string, count int) (end func()) {
 	return end
 }
 
-// closed waits until so many connections were closed for a reason, and watches what
-// waits for devices meanwhile.
+// closed waits until n connections were closed for this reason. Meanwhile it checks that neither more connections nor
+// more bytes wait for devices than are allowed.
 func (s *siege) closed(why admission.Reason, n int64) {
 	s.Helper()
 	front, allowed := s.Server.Front(), quota.Default()
@@ -111,7 +113,7 @@ func (s *siege) closed(why admission.Reason, n int64) {
 	}
 }
 
-// enter connects as a client does.
+// enter connects to the server from a local address, with credentials, as a client does.
 func (s *siege) enter(from string, creds []byte) *hostile.Client {
 	s.Helper()
 	c, err := hostile.Dial(s.Context(), s.target.Address, from)
@@ -311,7 +313,7 @@ func TestAdmission_OverTLS(t *testing.T) {
 	}
 }
 
-// certificate makes one that signs itself.
+// certificate makes a certificate that its own key signs, in files of folder dir.
 func certificate(t *testing.T, dir string) natsconn.TLSFiles {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

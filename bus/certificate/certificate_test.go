@@ -10,6 +10,7 @@ import (
 	"time"
 )
 
+// read reads the certificate in a file.
 func read(t *testing.T, path string) *x509.Certificate {
 	t.Helper()
 	text, err := os.ReadFile(path)

@@ -3,5 +3,5 @@ package embedded
 // Update gives a server an account.
 var Update = (*Embedded).update
 
-// Renewed tells whether the imports have been made anew an odd number of times.
+// Renewed reports whether the accounts' imports were changed an odd number of times.
 func (s *Embedded) Renewed() bool { return s.odd }

@@ -61,6 +61,7 @@ func TestFolder_KilledServers(t *testing.T) {
 	}
 }
 
+// names returns the names of the files in a folder.
 func names(t *testing.T, dir string) (list []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

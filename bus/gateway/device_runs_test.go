@@ -18,7 +18,7 @@ import (
 	"fedpace/bus/gateway"
 )
 
-// next is the device's next task.
+// next waits for the device's next task. An error fails the test, and the result is then nil.
 func (o *office) next() *gateway.DeviceTask {
 	o.Helper()
 	t, err := o.device.Next(o.Context())
@@ -28,7 +28,7 @@ func (o *office) next() *gateway.DeviceTask {
 	return t
 }
 
-// deviceTask is a task as a gateway sends it.
+// deviceTask returns the device's task number n, as a gateway sends it.
 func deviceTask(n uint64) *bus.Task {
 	return &bus.Task{Task: 1<<52 + n, Round: 1, LocalSteps: 2, LearningRate: 0.1, ModelDigest: bus.DigestOf(model).Bytes()}
 }
@@ -71,8 +71,8 @@ func TestDevice_RelayedAnswers(t *testing.T) {
 	}
 }
 
-// serve has the device answer each task with the model that it names, until the
-// test ends. Its errors come on the channel.
+// serve has the device answer each task with the model that the task names, until the test ends. The channel receives
+// its errors.
 func (o *office) serve() <-chan error {
 	o.Helper()
 	failures := make(chan error, 64)
@@ -100,7 +100,7 @@ func (o *office) serve() <-chan error {
 	return failures
 }
 
-// put puts a model of the run's size that starts with a number.
+// put publishes a model of the run's size whose first value is first, and returns its digest.
 func (o *office) put(first float32) bus.Digest {
 	o.Helper()
 	m := append([]float32{first}, model[1:]...)
@@ -110,7 +110,7 @@ func (o *office) put(first float32) bus.Digest {
 	return bus.DigestOf(m)
 }
 
-// die ends the run's gateway as a crash does: no device is told.
+// die ends the run's gateway as a crash does: no device gets a message.
 func (o *office) die() { o.line.Close() }
 
 // A run that has the name of one that died starts to number its tasks anew: what
@@ -341,8 +341,7 @@ func TestChunks_WrongCount(t *testing.T) {
 	}
 }
 
-// working is the first task of the office's device, which has joined and been
-// asked.
+// working waits until the office's device has joined, sends it a task, and returns the task as the device got it.
 func (o *office) working() *gateway.DeviceTask {
 	o.Helper()
 	arrived := make(chan *gateway.DeviceTask, 1)

@@ -2,7 +2,7 @@ package gateway
 
 import "time"
 
-// ShortenPatience has a device leave its run when nobody has listened to it for so long.
+// ShortenPatience has a device leave its run when its requests have found no subscription for this long.
 func ShortenPatience(patience time.Duration) (restore func()) {
 	before := unheardAfter
 	unheardAfter = patience

@@ -28,6 +28,8 @@ type office struct {
 	run     bus.Coordinator
 }
 
+// openOffice opens a guarded server, run "r" with its gateway, and the device "pi", which takes part in the run named
+// run. check judges updates, as gateway.Config.Check does.
 func openOffice(t *testing.T, run string, check func(*bus.DeviceUpdate) error) *office {
 	t.Helper()
 	o := &office{Guarded: bustest.NewGuarded(t)}
@@ -68,12 +70,13 @@ func (o *office) openGateway(run string, check func(*bus.DeviceUpdate) error) (*
 	return g, own
 }
 
-// await takes news until one of this kind comes.
+// await takes events of the office's gateway until one of this kind comes, and returns it.
 func (o *office) await(kind gateway.EventKind) gateway.Event {
 	o.Helper()
 	return await(o.T, o.gateway, kind)
 }
 
+// await takes events of gateway g until one of this kind comes, and returns it.
 func await(t *testing.T, g *gateway.Gateway, kind gateway.EventKind) gateway.Event {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
@@ -91,7 +94,7 @@ func await(t *testing.T, g *gateway.Gateway, kind gateway.EventKind) gateway.Eve
 	}
 }
 
-// work does one task: the model it gets with every value one more.
+// work has the device do one task: it sends the model of the task with every value one more.
 func (o *office) work() error {
 	t, err := o.device.Next(o.Context())
 	if err != nil {
@@ -156,6 +159,8 @@ func TestGateway_UpdateSizes(t *testing.T) {
 	}
 }
 
+// updatesOfSeveralSizes checks that a gateway whose tasks have different numbers of values takes an update only if it
+// has the number of its task.
 func updatesOfSeveralSizes(t *testing.T, compression string) {
 	o, run := openOffice(t, "r", nil), "sizes"+compression
 	g, err := gateway.Open(t.Context(), o.line, run, gateway.Config{

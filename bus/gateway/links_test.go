@@ -22,7 +22,7 @@ type link struct {
 	device  *gateway.Device
 }
 
-// openLink has the device join a run whose model has so many parameters.
+// openLink has a device join a run, whose model has this many parameters, over a link with this speed of uploads.
 func openLink(t *testing.T, params int, upload float64) *link {
 	t.Helper()
 	l := &link{T: t}
@@ -51,6 +51,7 @@ func openLink(t *testing.T, params int, upload float64) *link {
 	return l
 }
 
+// line makes a connection that is closed at the end of the test.
 func (l *link) line(c natsconn.Config) *natsconn.Conn {
 	l.Helper()
 	conn, err := natsconn.Connect(l.Context(), c)
@@ -61,6 +62,8 @@ func (l *link) line(c natsconn.Config) *natsconn.Conn {
 	return conn
 }
 
+// connect starts the proxy between device and server at an address, a free one if at is empty, with this speed of
+// uploads.
 func (l *link) connect(at string, upload float64) {
 	l.Helper()
 	var err error
@@ -70,12 +73,13 @@ func (l *link) connect(at string, upload float64) {
 	}
 }
 
+// await takes events of the gateway until one of this kind comes, and returns it.
 func (l *link) await(kind gateway.EventKind) gateway.Event {
 	l.Helper()
 	return await(l.T, l.gateway, kind)
 }
 
-// update is what the device has to say of a task.
+// update returns the device's update for a task.
 func update(task *gateway.DeviceTask, params int) *bus.DeviceUpdate {
 	return &bus.DeviceUpdate{Values: make([]float32, params), Update: &bus.Update{Task: task.Task.Task, DownloadNs: 5, ComputeNs: 6, FirstStepLoss: 4, Samples: 170}}
 }

@@ -14,8 +14,8 @@ import (
 	"fedpace/bus/gateway"
 )
 
-// pair opens a run whose one device is pi, beside the office's own run, and returns a
-// function that starts a process of pi with credentials of its own connection.
+// pair opens a run whose one device is "pi", beside the office's own run. It returns a function that starts a process
+// of that device with a connection of its own. yield is gateway.Config.Yield.
 func (o *office) pair(yield time.Duration) (start func() *gateway.Device) {
 	o.Helper()
 	creds := o.Creds(auth.Grant{Role: auth.RoleDevice, ID: "pi", Renew: true})

@@ -235,7 +235,7 @@ var foreign = []string{
 	"$SYS.REQ.SERVER.PING", "$SYS.REQ.USER.INFO", "$SYS.REQ.ACCOUNT.PING.CONNZ", "_INBOX_pj.x", "_INBOX_inside.x", "$KV.x.y", "$KV.fedpace_r_lease.coordinator", "$O.x.C.y", "anything",
 }
 
-// drain counts what arrives until nothing has for a while.
+// drain takes messages until none has arrived for the time quiet, and returns how many there were on each subject.
 func drain(s *nats.Subscription, quiet time.Duration) map[string]int {
 	got := map[string]int{}
 	for {
@@ -257,6 +257,7 @@ func ofCoordinator(m *nats.Msg) bool {
 	return isAnswer || strings.HasPrefix(m.Reply, inbox) || m.Subject == "$JS.EVENT.ADVISORY.API"
 }
 
+// expectRefusal does something that the server must refuse, by the client's library or by an error on refused.
 func expectRefusal(t *testing.T, refused <-chan error, what string, do func() error, c *nats.Conn) {
 	t.Helper()
 	if err := do(); err != nil {

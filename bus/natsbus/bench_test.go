@@ -93,7 +93,8 @@ func BenchmarkActors(b *testing.B) {
 	}
 }
 
-// exchange is the same through the bus, with each plan put on a clock.
+// exchange has the tasks of many clients planned through the bus, puts each plan on a clock, and returns the processor
+// time of that.
 func exchange(b *testing.B, p *place) time.Duration {
 	b.Helper()
 	near, far := p.connect(b), p.connect(b)

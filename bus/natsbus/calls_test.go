@@ -39,7 +39,7 @@ func serveCalls(t *testing.T, p *place, name string, fn func(context.Context, in
 	return h
 }
 
-// echo answers with the client, and the frame backwards.
+// echo answers a call with the client's number and the frame backwards.
 func echo(_ context.Context, client int, frame []byte) ([]byte, error) {
 	answer := fmt.Appendf(nil, "%d ", client)
 	for i := range frame {

@@ -18,7 +18,7 @@ import (
 	"fedpace/internal/testkit/slow"
 )
 
-// freeAddress is an address of this machine that nobody listens on.
+// freeAddress returns an address of this machine on which no socket listens.
 func freeAddress(t *testing.T) *net.TCPAddr {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -29,7 +29,7 @@ func freeAddress(t *testing.T) *net.TCPAddr {
 	return l.Addr().(*net.TCPAddr)
 }
 
-// newCluster starts servers that form a cluster, by name.
+// newCluster starts servers with these names that form a cluster.
 func newCluster(t *testing.T, names ...string) map[string]*server.Server {
 	t.Helper()
 	var routes []*url.URL

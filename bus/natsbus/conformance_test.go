@@ -22,14 +22,14 @@ type place struct {
 
 const patience = conformance.Patience
 
-// places runs a test against the embedded server and against a server over TCP,
-// beside other tests.
+// places runs a test against the embedded server and against a server over TCP, in parallel with other tests.
 func places(t *testing.T, test func(t *testing.T, p *place)) {
 	t.Parallel()
 	t.Run("embedded", func(t *testing.T) { t.Parallel(); test(t, newPlace(t, false)) })
 	t.Run("tcp", func(t *testing.T) { t.Parallel(); test(t, newPlace(t, true)) })
 }
 
+// newPlace starts a server in this process. Its connections are within the process, or with tcp over TCP.
 func newPlace(t testing.TB, tcp bool) *place {
 	t.Helper()
 	p := &place{name: "embedded"}
@@ -64,7 +64,7 @@ func newPlace(t testing.TB, tcp bool) *place {
 	return p
 }
 
-// bare is a connection without package bus, to the same server by the same way.
+// bare makes a connection of the NATS library alone to the same server.
 func (p *place) bare(t testing.TB) *nats.Conn {
 	t.Helper()
 	c, err := nats.Connect("", nats.InProcessServer(p.server))

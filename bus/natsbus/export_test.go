@@ -13,8 +13,7 @@ import (
 	"fedpace/bus/natsconn"
 )
 
-// HoldPlans keeps the plans' subscription from its work until release and lets
-// at most limit messages wait for it.
+// HoldPlans stops the work of the subscription to plans until release is called. At most limit messages may wait for it.
 func HoldPlans(coordinator bus.Coordinator, limit int) (release func()) {
 	c := coordinator.(*Coordinator)
 	for _, s := range c.subs {
@@ -31,18 +30,18 @@ func HoldPlans(coordinator bus.Coordinator, limit int) (release func()) {
 	return func() { close(free) }
 }
 
-// Broken is closed when the coordinator's connection has failed.
+// Broken returns a channel that is closed when the coordinator's connection has failed.
 func Broken(c bus.Coordinator) <-chan struct{} { return c.(*Coordinator).conn.Life().Done() }
 
-// Settled waits until what the coordinator has sent, and what the server had for the host, is there.
+// Settled waits until the server has what the coordinator has sent, and the host what the server had for it.
 func Settled(ctx context.Context, c bus.Coordinator, h bus.Host) error {
 	return errors.Join(c.(*Coordinator).conn.Settled(ctx), h.(*Host).conn.Settled(ctx))
 }
 
-// message is one without a way to reply.
+// message returns a message without a subject for an answer.
 func message(b []byte) *nats.Msg { return &nats.Msg{Data: b} }
 
-// Sealed puts the digest of whatever bytes behind them.
+// Sealed returns bytes b, whatever they are, followed by the digest that seals them.
 func Sealed(b []byte) []byte {
 	m := new(bus.Sum)
 	m.ProtoReflect().SetUnknown(b)
@@ -53,10 +52,10 @@ func Sealed(b []byte) []byte {
 	return b
 }
 
-// Await has a host wait so long for a model that is not there.
+// Await sets how long a host waits for a model that the server does not have.
 func Await(h bus.Host, lag time.Duration) { h.(*Host).models.lag = lag }
 
-// LimitCache limits the models that a host keeps.
+// LimitCache sets how many bytes of models a host keeps.
 func LimitCache(h bus.Host, bytes int64) {
 	h.(*Host).models.limit = func(int64) int64 { return bytes }
 }
@@ -64,14 +63,14 @@ func LimitCache(h bus.Host, bytes int64) {
 // CacheLimit is how many bytes of models a host keeps, by the bytes of the newest.
 var CacheLimit = cacheLimit
 
-// ShortenElections has streams without a leader deleted after so long.
+// ShortenElections has streams deleted that have had no leader for this long.
 func ShortenElections(patience time.Duration) (restore func()) {
 	before := electionPatience
 	electionPatience = patience
 	return func() { electionPatience = before }
 }
 
-// Copies is how many servers hold the run's jobs, as its stream is configured.
+// Copies returns how many servers hold the run's jobs, as the stream is configured.
 func Copies(ctx context.Context, coordinator bus.Coordinator) (int, error) {
 	c := coordinator.(*Coordinator)
 	s, err := c.js.Stream(ctx, subject.JobsStream(c.run))
@@ -81,7 +80,7 @@ func Copies(ctx context.Context, coordinator bus.Coordinator) (int, error) {
 	return s.CachedInfo().Config.Replicas, nil
 }
 
-// JobsPeers are the names of the servers that hold the run's jobs.
+// JobsPeers returns the names of the servers that hold the run's jobs.
 func JobsPeers(ctx context.Context, coordinator bus.Coordinator) ([]string, error) {
 	c := coordinator.(*Coordinator)
 	s, err := c.js.Stream(ctx, subject.JobsStream(c.run))
@@ -96,10 +95,10 @@ func JobsPeers(ctx context.Context, coordinator bus.Coordinator) ([]string, erro
 	return peers, nil
 }
 
-// Token is the coordinator's fencing token.
+// Token returns the coordinator's fencing token.
 func Token(coordinator bus.Coordinator) uint64 {
 	return coordinator.(*Coordinator).lease.fence.token.Load()
 }
 
-// Stamp is that of the run's configuration.
+// Stamp returns the stamp of the run's configuration.
 func Stamp(coordinator bus.Coordinator) uint64 { return coordinator.(*Coordinator).hosts.Info.Stamp }

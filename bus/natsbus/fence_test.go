@@ -13,12 +13,12 @@ import (
 	"fedpace/bus/natsbus"
 )
 
-// withInfo is the configuration of a run whose hosts are in other processes.
+// withInfo returns the configuration of a run that admits hosts in other processes.
 func withInfo() bus.CoordinatorConfig {
 	return bus.CoordinatorConfig{Kernel: "go", Info: &bus.RunInfo{Run: "r", Configuration: "x", Protocol: bus.HostProtocol}}
 }
 
-// planned waits for the plan of a task, which is sent again after an interruption.
+// planned sends a task and waits for its plan. It sends the task again after an interruption.
 func planned(t *testing.T, c bus.Coordinator, task uint64) *bus.Plan {
 	t.Helper()
 	for {

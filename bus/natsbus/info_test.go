@@ -10,6 +10,7 @@ import (
 	"fedpace/bus/natsbus"
 )
 
+// someInfo returns the description of a run.
 func someInfo() *bus.RunInfo {
 	return &bus.RunInfo{
 		Version: "v1", Configuration: "name: r\n", Kernel: "go", Spec: &bus.Spec{Model: "linear:2,2", DataDigest: "ab", Seed: 7, Batch: 8},
@@ -20,9 +21,10 @@ func someInfo() *bus.RunInfo {
 // lines collects notices.
 type lines chan string
 
+// add notes the text of a notice.
 func (l lines) add(n bus.Notice) { l <- n.Text }
 
-// until waits for a notice that has not been waited for.
+// until waits for a notice whose text contains want. It takes the notices before it, too.
 func (l lines) until(t *testing.T, want string) {
 	t.Helper()
 	var seen []string

@@ -20,7 +20,7 @@ import (
 	"fedpace/bus/natsconn"
 )
 
-// noticed connects as place.connect does, and collects notices.
+// noticed connects as place.connect does, and collects the notices of the connection.
 func (p *place) noticed(t *testing.T) (*natsbus.Conn, lines) {
 	t.Helper()
 	said := make(lines, 1000)
@@ -72,8 +72,9 @@ func TestLease_DeadCoordinator(t *testing.T) {
 	}
 }
 
-// orphaned is what comes to a coordinator that waits for the lease of run r, whose holder is dead,
-// until one of its own length would have ended; and somebody who may do anything meanwhile.
+// orphaned opens run r with a coordinator that dies, and begins to open a second one, whose lease has this length. It
+// returns once that waits for the lease of the first: a channel that receives the result, and JetStream by a connection
+// that may do anything.
 func orphaned(t *testing.T, lease time.Duration) (<-chan error, jetstream.JetStream) {
 	t.Helper()
 	t.Parallel()
@@ -177,7 +178,7 @@ func TestLease_WaitingCoordinator(t *testing.T) {
 	}
 }
 
-// taken waits until the coordinator says that the run is another's.
+// taken waits until the coordinator fails because another has taken its run over.
 func taken(t *testing.T, c bus.Coordinator) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -294,6 +295,7 @@ type gate struct {
 	open sync.RWMutex // locked while it is held
 }
 
+// newGate starts a proxy to a server that can hold all traffic back.
 func newGate(t *testing.T, server string) *gate {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -320,9 +322,13 @@ func newGate(t *testing.T, server string) *gate {
 	return g
 }
 
-func (g *gate) hold()    { g.open.Lock() }
+// hold holds all traffic back until release.
+func (g *gate) hold() { g.open.Lock() }
+
+// release lets traffic pass again.
 func (g *gate) release() { g.open.Unlock() }
 
+// carry copies one direction of a connection, while the gate is open.
 func (g *gate) carry(to io.WriteCloser, from io.Reader) {
 	defer to.Close()
 	b := make([]byte, 32<<10)

@@ -26,7 +26,7 @@ type scarce struct {
 	said   lines
 }
 
-// serve starts a server of this machine alone.
+// serve starts a server with options o that listens on this machine alone.
 func serve(t *testing.T, o server.Options) *server.Server {
 	t.Helper()
 	o.Host, o.Port, o.NoSigs = "127.0.0.1", server.RANDOM_PORT, true
@@ -42,6 +42,7 @@ func serve(t *testing.T, o server.Options) *server.Server {
 	return s
 }
 
+// newScarce starts a server with 1 MiB of JetStream memory, and opens both ends of a run on it.
 func newScarce(t *testing.T, config natsconn.Config, lease time.Duration) *scarce {
 	t.Helper()
 	s := serve(t, server.Options{JetStream: true, StoreDir: t.TempDir(), JetStreamMaxMemory: 1 << 20})
@@ -66,7 +67,7 @@ func newScarce(t *testing.T, config natsconn.Config, lease time.Duration) *scarc
 	return x
 }
 
-// fill leaves JetStream no memory, as another run may.
+// fill uses up JetStream's memory with another stream, as another run may.
 func (x *scarce) fill() {
 	x.Helper()
 	_, err := x.js.CreateStream(x.Context(), jetstream.StreamConfig{Name: "other", Subjects: []string{"other"}, Storage: jetstream.MemoryStorage})
@@ -79,7 +80,7 @@ func (x *scarce) fill() {
 	}
 }
 
-// free ends what has filled it.
+// free deletes the stream of fill.
 func (x *scarce) free() {
 	x.Helper()
 	x.OK(x.js.DeleteStream(x.Context(), "other"))

@@ -12,7 +12,8 @@ import (
 	"fedpace/bus/natsconn"
 )
 
-// cached is a host that fetches models over TCP, where two have been put.
+// cached returns a coordinator with two models a and b, and a host that fetches them over TCP and keeps at most this many
+// bytes.
 func cached(t *testing.T, bytes int64) (c bus.Coordinator, h bus.Host, a, b bus.Digest) {
 	t.Helper()
 	p := newPlace(t, true)

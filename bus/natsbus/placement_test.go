@@ -10,7 +10,7 @@ import (
 	"fedpace/bus/bustest/conformance"
 )
 
-// named joins run r as a host of another process.
+// named joins run r as a host of another process, with this name and number of workers.
 func (p *place) named(t *testing.T, name string, workers int) bus.Host {
 	t.Helper()
 	conn := p.connect(t)
@@ -26,8 +26,7 @@ func (p *place) named(t *testing.T, name string, workers int) bus.Host {
 	return h
 }
 
-// plansOf sends tasks of clients 0 to n-1, as the driver does, until all have
-// their plan.
+// plansOf sends tasks to clients 0 to n-1, as the driver of a run does, until each has its plan.
 func plansOf(t *testing.T, c bus.Coordinator, n int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

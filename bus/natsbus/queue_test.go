@@ -71,7 +71,7 @@ func TestDelivery_MarksOfProgress(t *testing.T) {
 	})
 }
 
-// dies takes a job as a trainer that is never heard of again.
+// dies takes a job as a trainer that dies then.
 func (p *place) dies(t *testing.T) {
 	t.Helper()
 	conn := p.bare(t)

@@ -19,7 +19,7 @@ import (
 	"fedpace/internal/testkit/testport"
 )
 
-// configured runs a server with a configuration file, as an external one.
+// configured starts a server with the text of a configuration file, as an external one.
 func configured(t *testing.T, text string) *server.Server {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "nats.conf")
@@ -29,7 +29,7 @@ func configured(t *testing.T, text string) *server.Server {
 	return configuredBy(t, path)
 }
 
-// configuredBy runs a server with an existing configuration file.
+// configuredBy starts a server with an existing configuration file.
 func configuredBy(t *testing.T, path string) *server.Server {
 	t.Helper()
 	options, err := server.ProcessConfigFile(path)
@@ -49,7 +49,7 @@ func configuredBy(t *testing.T, path string) *server.Server {
 	return s
 }
 
-// issuer is an authority with its keys in dir, and a function that writes credentials there and returns their path.
+// issuer returns an authority with its keys in dir, and a function that writes credentials there and returns their path.
 func issuer(t *testing.T, dir string) (*auth.Authority, func(auth.Grant) string) {
 	t.Helper()
 	authority, err := auth.New(filepath.Join(dir, "keys"))

@@ -93,7 +93,7 @@ func FuzzReceiveVariates(f *testing.F) {
 	})
 }
 
-// bytesOf is m as it travels, but for its digest.
+// bytesOf returns the encoding of m without its digest.
 func bytesOf(m *bus.Sum) []byte {
 	b, err := bus.Marshal(nil, m)
 	if err != nil {

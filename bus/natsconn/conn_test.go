@@ -76,8 +76,13 @@ func TestConn_ServerStaysAway(t *testing.T) {
 // idle is a server in the process that a busy machine keeps from answering.
 type idle struct{ delay time.Duration }
 
+// Credentials returns no options: the server lets anyone in.
 func (idle) Credentials() ([]nats.Option, error) { return nil, nil }
-func (idle) Trouble() string                     { return "" }
+
+// Trouble returns no errors.
+func (idle) Trouble() string { return "" }
+
+// InProcessConn returns a connection to a server that only answers pings, and begins after a delay.
 func (s idle) InProcessConn() (net.Conn, error) {
 	client, server := net.Pipe()
 	go func() {

@@ -38,10 +38,13 @@ const (
 // bufferedModel is a model with buffers.
 type bufferedModel struct{ learn.ModelInfo }
 
-func (bufferedModel) Params() int    { return modelValues }
+// Params returns the number of all values.
+func (bufferedModel) Params() int { return modelValues }
+
+// Trainable returns the number of trained values, which come first.
 func (bufferedModel) Trainable() int { return trainedValues }
 
-// Tensors have two trained values, a buffer of floats, and one each of integers and booleans by every rule.
+// Tensors returns two trained values, a buffer of two floats, and buffers of integers and of booleans, one by each rule.
 func (bufferedModel) Tensors() []learn.Tensor {
 	return []learn.Tensor{
 		{Name: "w", Shape: []int{trainedValues}},
@@ -66,8 +69,11 @@ type clientValues struct {
 	buffers [bufferValues]float32
 }
 
+// Hosts returns that there are no hosts in other processes.
 func (b *trainers) Hosts() (hosts, workers int) { return 0, 0 }
 
+// SendJob does a job at once: it measures a loss that the trained values alone decide, or adds up what the clients of the
+// job are said to send.
 func (b *trainers) SendJob(_ context.Context, j *bus.Job) error {
 	base := b.models[bus.DigestFrom(j.ModelDigest)]
 	if j.Kind == bus.Evaluate {
@@ -104,13 +110,14 @@ func (b *trainers) SendJob(_ context.Context, j *bus.Job) error {
 	return nil
 }
 
+// TakeSum returns the result of the oldest job.
 func (b *trainers) TakeSum(context.Context) (*bus.ReceivedSum, error) {
 	next := b.sums[0]
 	b.sums = b.sums[1:]
 	return next, nil
 }
 
-// newBuffered makes an aggregator of a model with buffers.
+// newBuffered returns an aggregator of a model with buffers, with the rules of configuration c, and its trainers.
 func newBuffered(t *rapid.T, c *config.Config) (*Aggregator, *trainers) {
 	channel := &trainers{shelf: shelf{models: map[bus.Digest][]float32{}}, sent: map[uint64]clientValues{}}
 	a, err := New(context.Background(), channel, Config{
@@ -129,7 +136,7 @@ func newBuffered(t *rapid.T, c *config.Config) (*Aggregator, *trainers) {
 	return a, channel
 }
 
-// drawSetup draws how updates become a model; not every algorithm goes with every rule.
+// drawSetup draws how updates become a model. Not every algorithm can be combined with every rule.
 func drawSetup(t *rapid.T) *config.Config {
 	algorithms := []string{"fedavg", "fedavgm", "fedadagrad", "fedadam", "fedyogi", "fedprox", "fednova", "fedexp", "fedbuff", "fedasync", "refl"}
 	rules := []string{"null", "median", "trimmed_mean", "krum", "multi_krum", "geometric_median", "nnm"}
@@ -178,7 +185,7 @@ func drawRound(t *rapid.T, newest uint64, late bool) ([]round.Task, []clientValu
 	return tasks, sent
 }
 
-// playBuffered trains and takes a round.
+// playBuffered trains a round and makes the next model of it.
 func playBuffered(t *rapid.T, a *Aggregator, channel *trainers, tasks []round.Task, sent []clientValues) {
 	for i, task := range tasks {
 		channel.sent[task.Task] = sent[i]
@@ -192,8 +199,8 @@ func playBuffered(t *rapid.T, a *Aggregator, channel *trainers, tasks []round.Ta
 	}
 }
 
-// sentRange returns the least and the largest value that clients sent of a buffer. An algorithm that mixes
-// models adds the one before.
+// sentRange returns the smallest and the largest value that clients sent of buffer k. If the algorithm mixes models, the
+// value in the model before counts, too.
 func sentRange(c *config.Config, before []float32, sent []clientValues, k int) (lowest, highest float64) {
 	lowest, highest = math.Inf(1), math.Inf(-1)
 	for i := range sent {
@@ -324,8 +331,8 @@ func TestBuffers_ScaleChangesNothingTrained(t *testing.T) {
 	})
 }
 
-// tryWithout tries a round without the updates that excluded marks, as the guard does, takes it, and returns
-// the loss that the guard saw.
+// tryWithout tries a round without the updates that excluded marks, as the guard does, makes the next model of it, and
+// returns the loss that the guard saw.
 func tryWithout(t *rapid.T, a *Aggregator, channel *trainers, tasks []round.Task, sent []clientValues, excluded []bool) float64 {
 	for i, task := range tasks {
 		channel.sent[task.Task] = sent[i]

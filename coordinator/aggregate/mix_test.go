@@ -8,7 +8,7 @@ import (
 	"fedpace/learn"
 )
 
-// mixOf is a mix of one float buffer, a count, a level and a mask.
+// mixOf returns a mix of a float buffer, a count, a level and a mask, with these present values.
 func mixOf(present ...float32) bufferMix {
 	return bufferMix{
 		tensors: []learn.Tensor{
@@ -22,7 +22,7 @@ func mixOf(present ...float32) bufferMix {
 	}
 }
 
-// shareOf is what a client sends that has changed all buffers.
+// shareOf returns the share of a client that has changed all buffers.
 func shareOf(weight float64, values ...float32) bufferShare {
 	return bufferShare{sent: sentBuffers{values: values}, weight: weight}
 }

@@ -13,11 +13,13 @@ type shelf struct {
 	models map[bus.Digest][]float32
 }
 
+// PutModel keeps a model.
 func (s *shelf) PutModel(_ context.Context, d bus.Digest, params []float32) error {
 	s.models[d] = params
 	return nil
 }
 
+// DeleteModel forgets a model.
 func (s *shelf) DeleteModel(_ context.Context, d bus.Digest) error {
 	delete(s.models, d)
 	return nil

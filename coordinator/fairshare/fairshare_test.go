@@ -13,8 +13,7 @@ import (
 
 const second = int64(1e9)
 
-// need is that of a transfer of so many megabits through a server of so many
-// megabits a second.
+// need returns the work of a transfer of this many megabits through a server of mbps megabits a second.
 func need(t testing.TB, megabits, mbps float64) Work {
 	w, err := Need(int64(math.Round(megabits*1e6)), mbps)
 	if err != nil {
@@ -25,7 +24,7 @@ func need(t testing.TB, megabits, mbps float64) Work {
 
 type failer interface{ Fatalf(string, ...any) }
 
-// drain takes all transfers as they become complete.
+// drain takes all transfers as they become complete, and returns their ids and the times.
 func drain(t failer, s *FairLink) (ids []uint64, at []int64) {
 	for {
 		now, ok := s.Due()
@@ -40,7 +39,7 @@ func drain(t failer, s *FairLink) (ids []uint64, at []int64) {
 	}
 }
 
-// Start adds a fullRate transfer.
+// Start adds a whole transfer.
 func (s *FairLink) Start(now int64, id uint64, own int64) (handle int32) {
 	return s.Resume(now, id, own, s.need)
 }
@@ -166,6 +165,7 @@ type plainFlow struct {
 	left float64
 }
 
+// rates returns the rate of each flow: its own, or the level at which the rates fill the link.
 func (p *plain) rates() []float64 {
 	order := slices.Clone(p.all)
 	slices.SortFunc(order, func(a, b *plainFlow) int {
@@ -189,7 +189,7 @@ func (p *plain) rates() []float64 {
 	return rates
 }
 
-// next is when the next transfer is complete.
+// next returns when the next transfer is complete.
 func (p *plain) next() float64 {
 	at := math.Inf(1)
 	for i, r := range p.rates() {
@@ -198,6 +198,7 @@ func (p *plain) next() float64 {
 	return at
 }
 
+// advance moves the flows on to the time now.
 func (p *plain) advance(now float64) {
 	for i, r := range p.rates() {
 		p.all[i].left -= r * (now - p.now)
@@ -205,6 +206,7 @@ func (p *plain) advance(now float64) {
 	p.now = now
 }
 
+// remove takes a flow off the link and returns the work that it has left.
 func (p *plain) remove(id uint64) (left float64) {
 	i := slices.IndexFunc(p.all, func(f *plainFlow) bool { return f.id == id })
 	left = p.all[i].left

@@ -23,6 +23,7 @@ type filled struct {
 	own, left float64
 }
 
+// rates returns the max-min fair rates: all rates grow together until a link is full, which fixes the rates of its flows.
 func (p *filling) rates() []float64 {
 	rates, fixed := make([]float64, len(p.all)), make([]bool, len(p.all))
 	for slices.Contains(fixed, false) {
@@ -75,7 +76,7 @@ func (p *filling) rates() []float64 {
 	return rates
 }
 
-// next is when the next transfer is complete.
+// next returns when the next transfer is complete.
 func (p *filling) next() float64 {
 	at := math.Inf(1)
 	for i, r := range p.rates() {
@@ -84,6 +85,7 @@ func (p *filling) next() float64 {
 	return at
 }
 
+// advance moves the flows on to the time now.
 func (p *filling) advance(now float64) {
 	for i, r := range p.rates() {
 		p.all[i].left -= r * (now - p.now)
@@ -91,6 +93,7 @@ func (p *filling) advance(now float64) {
 	p.now = now
 }
 
+// remove takes a flow off the links and returns the work that it has left.
 func (p *filling) remove(id uint64) (left float64) {
 	i := slices.IndexFunc(p.all, func(f *filled) bool { return f.id == id })
 	left = p.all[i].left

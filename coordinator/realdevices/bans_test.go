@@ -10,10 +10,16 @@ import (
 // front notes who may not come in.
 type front map[string]bool
 
-func (d front) Sent(string) int64     { return 1 << 40 }
-func (d front) Expel(device string)   { d[device] = true }
+// Sent returns that each device was sent a terabyte.
+func (d front) Sent(string) int64 { return 1 << 40 }
+
+// Expel marks a device as expelled.
+func (d front) Expel(device string) { d[device] = true }
+
+// Readmit ends the expulsion of a device.
 func (d front) Readmit(device string) { delete(d, device) }
 
+// banning returns two devices, clients 7 and 8, with quota q, behind the front out.
 func banning(q quota.Device, out front) *Devices {
 	return &Devices{
 		Config: Config{Names: []string{"pi", "evil"}, Front: out}, run: Run{First: 7, Params: 10},

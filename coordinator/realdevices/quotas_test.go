@@ -9,6 +9,7 @@ import (
 	"fedpace/coordinator/round"
 )
 
+// newAccounts returns the accounts of this many devices with the default quota.
 func newAccounts(devices int) *accounts {
 	return &accounts{quota: quota.Default(), list: make([]account, devices)}
 }

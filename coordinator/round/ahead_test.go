@@ -13,8 +13,7 @@ import (
 	_ "fedpace/internal/testkit/testseed"
 )
 
-// ahead plays as a driver does that asks what may run ahead before it waits for
-// plans. It returns how many events did.
+// ahead plays as a driver that asks which events may run ahead before it waits for plans. It returns how many events did.
 func (p *player) ahead(t failer) (n int) {
 	for p.machine.Phase() != Stopped {
 		for len(p.timers) > 0 {
@@ -159,6 +158,7 @@ func TestRunsAhead_ImpossiblyEarlyTask(t *testing.T) {
 
 type panics struct{}
 
+// Fatalf panics with the first error among args, or else with the format.
 func (panics) Fatalf(format string, args ...any) {
 	for _, a := range args {
 		if err, ok := a.(error); ok {

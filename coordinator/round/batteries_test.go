@@ -18,6 +18,7 @@ import (
 // client has none, and every fifth is never charged.
 type cells struct{}
 
+// Start returns a client's charge at the start, below 0 for every third client, which has no battery.
 func (cells) Start(client int) float64 {
 	if client%3 == 0 {
 		return -1
@@ -25,6 +26,7 @@ func (cells) Start(client int) float64 {
 	return float64(8 + client%4*10)
 }
 
+// Charged returns the charge after some time without a task. Every fifth client cannot charge.
 func (cells) Charged(client int, joules float64, since, now Time) float64 {
 	if client%5 == 0 {
 		return joules
@@ -32,8 +34,10 @@ func (cells) Charged(client int, joules float64, since, now Time) float64 {
 	return min(40, joules+2*float64((now-since)/3))
 }
 
+// Spent returns what a task has used: one joule in each nanosecond.
 func (cells) Spent(_ int, p Plan, after Time) float64 { return float64(min(after, p.Total())) }
 
+// Ready returns when the battery holds the 10 J that a task needs.
 func (c cells) Ready(client int, joules float64, since Time) Time {
 	switch {
 	case joules >= 10:
@@ -51,6 +55,7 @@ type ledger struct {
 	at   []Time
 }
 
+// newLedger returns the charges of the clients at the start of a run.
 func newLedger(c *Config) *ledger {
 	if c.Batteries == nil {
 		return &ledger{}
@@ -62,7 +67,7 @@ func newLedger(c *Config) *ledger {
 	return l
 }
 
-// issue notes a task that is issued now.
+// issue notes a task that is issued now, and fails the test if its battery does not allow it or its charge is another.
 func (l *ledger) issue(t failer, x *Task, now Time) {
 	if x.Client >= len(l.held) || l.held[x.Client] < 0 {
 		if x.Joules != 0 {
@@ -79,15 +84,15 @@ func (l *ledger) issue(t failer, x *Task, now Time) {
 	}
 }
 
-// end notes a task that has its outcome.
+// end notes what a task that has ended has used.
 func (l *ledger) end(e *TaskReport) {
 	if e.Client < len(l.held) && l.held[e.Client] >= 0 {
 		l.held[e.Client], l.at[e.Client] = max(0, l.held[e.Client]-l.Spent(e.Client, e.Plan, e.End-e.Start)), e.End
 	}
 }
 
-// idle refuses a clock that goes on to a time before which a client without a task was
-// there with a battery that had become ready, although the cohort was not full.
+// idle fails the test if the clock moves on to next although a client without a task was there before, with a battery
+// that had become ready, while the cohort was not full.
 func (p *player) idle(t failer, next Time) {
 	c := &p.config
 	if c.Batteries == nil {
@@ -157,9 +162,13 @@ func TestBatteries_EmptyEndsRun(t *testing.T) {
 // single are batteries for one task, without a charger.
 type single struct{ cells }
 
-func (single) Start(int) float64                                { return 10 }
+// Start returns a full battery of 10 J.
+func (single) Start(int) float64 { return 10 }
+
+// Charged returns the charge as it was: nothing charges the battery.
 func (single) Charged(_ int, joules float64, _, _ Time) float64 { return joules }
 
+// Ready returns that only a full battery allows a task.
 func (single) Ready(_ int, joules float64, since Time) Time {
 	if joules < 10 {
 		return simclock.Never
@@ -171,9 +180,16 @@ func (single) Ready(_ int, joules float64, since Time) Time {
 // charged again.
 type chargers []Time
 
-func (chargers) Start(int) float64                        { return 10 }
+// Start returns a full battery of 10 J.
+func (chargers) Start(int) float64 { return 10 }
+
+// Charged returns a full battery.
 func (chargers) Charged(int, float64, Time, Time) float64 { return 10 }
-func (chargers) Spent(int, Plan, Time) float64            { return 10 }
+
+// Spent returns that each task empties the battery.
+func (chargers) Spent(int, Plan, Time) float64 { return 10 }
+
+// Ready returns when an empty battery is full again, after the client's own time.
 func (c chargers) Ready(client int, joules float64, since Time) Time {
 	if joules == 10 {
 		return since
@@ -229,14 +245,18 @@ func TestBatteries_ReadyIsNotAwaited(t *testing.T) {
 // have no battery. A task takes a joule for each nanosecond of its computing.
 type rising struct{}
 
+// Start returns 4 J for clients of even number; the others have no battery.
 func (rising) Start(client int) float64 { return 4 - 6*float64(client%2) }
 
+// Charged returns the charge after one joule in each nanosecond, at most 10 J.
 func (rising) Charged(_ int, joules float64, since, now Time) float64 {
 	return min(10, joules+float64(now-since))
 }
 
+// Ready returns when the battery holds the 5 J that a task needs.
 func (rising) Ready(_ int, joules float64, since Time) Time { return since + Time(max(0, 5-joules)) }
 
+// Spent returns one joule for each nanosecond of computing.
 func (rising) Spent(_ int, p Plan, _ Time) float64 { return float64(p.Compute) }
 
 func TestBatteries_Followed(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 	"fedpace/registry"
 )
 
-// scanDeviceTask reads the number of a device's task, counted from 0.
+// scanDeviceTask reads the number of a device's task, counted from 0, and its client into e, if the command has them.
 func scanDeviceTask(t *testing.T, d *datadriven.TestData, e *Event) {
 	var n int
 	if d.MaybeScanArgs(t, "device-task", &n) {
@@ -36,7 +36,7 @@ func taskName(task uint64) string {
 	return fmt.Sprint(task)
 }
 
-// drawDevices draws a run's devices, where it can have any.
+// drawDevices draws the devices of a run, if it can have any.
 func drawDevices(t *rapid.T, c *Config) {
 	if !c.Train || selection.QueryOf(c.Select) > 0 || !rapid.Bool().Draw(t, "with devices") {
 		return
@@ -53,7 +53,7 @@ func drawDevices(t *rapid.T, c *Config) {
 	c.Devices.Modelled = func(device int) bool { return device < modelled }
 }
 
-// anyWorld is a world, or one of devices alone.
+// anyWorld returns a drawn world, or one without simulated clients.
 func anyWorld(t *rapid.T) (Config, func(Task) Plan) {
 	c, plan := world(t)
 	if alone := c; rapid.Bool().Draw(t, "devices alone") && c.Devices.Count > 0 {
@@ -66,14 +66,14 @@ func anyWorld(t *rapid.T) (Config, func(Task) Plan) {
 	return c, plan
 }
 
-// gather has devices join a run that waits for one, and says so.
+// gather has a device join a run that waits for clients, and queues the event that devices have joined.
 func (p *player) gather(t failer) {
 	p.gathered++
 	p.step(t, Event{Kind: Joined, Client: p.config.Clients + p.gathered%p.config.Devices.Count, Samples: p.gathered % 3 * 50})
 	p.queue = append(p.queue, Event{Kind: ClientsJoined})
 }
 
-// meet has devices come and go, as a function of how far the run is.
+// meet has devices join and leave, as a function of how far the run is.
 func (p *player) meet(t failer) {
 	for i := range p.config.Devices.Count {
 		h := keyed.Hash(p.config.Seed, keyed.Availability, uint64(i), uint64(len(p.popped))) % 8
@@ -88,8 +88,7 @@ func (p *player) meet(t failer) {
 	}
 }
 
-// answer is how a client answers its task: devices also fall silent or send what
-// cannot count.
+// answer returns how a client answers its task: devices may also fall silent, be too late or send what cannot count.
 func (p *player) answer(x Task) Event {
 	e := Event{Kind: Planned, Task: x.Task, Client: x.Client, Plan: p.plan(x)}
 	if x.Client < p.config.Clients {

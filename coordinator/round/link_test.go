@@ -11,8 +11,8 @@ import (
 	"fedpace/coordinator/fairshare"
 )
 
-// server takes a transfer so many nanoseconds each way where it has the server
-// alone; 0: transfers that way are not shared.
+// server returns a bandwidth with which a transfer that has the server alone takes these nanoseconds each way. With 0,
+// transfers that way are not shared.
 func server(download, upload int) Bandwidth {
 	need := func(ns int) fairshare.Work {
 		w, err := fairshare.Need(int64(ns), 1000) // bits, and as many go through it in a nanosecond

@@ -15,6 +15,7 @@ import (
 	"fedpace/learn/metric"
 )
 
+// config returns the configuration of a run of ten clients, of which three have tasks in each of three rounds.
 func config() Config {
 	return Config{
 		Seed: 1, Clients: 10, Cohort: 3, Closing: closing.All{},
@@ -27,18 +28,23 @@ func config() Config {
 // hasty is a selection that needs a deadline.
 type hasty struct{ selection.Uniform }
 
+// Needs asks for rounds with a deadline.
 func (hasty) Needs() selection.Needs { return selection.Needs{Deadline: true} }
 
 // gathering is a selection that says how long a round takes, and can also draw single
 // clients.
 type gathering struct{ selection.Uniform }
 
-func (gathering) Limit(_ *selection.Setup, _, k int) int                              { return k }
+// Limit leaves the number of local steps as it is.
+func (gathering) Limit(_ *selection.Setup, _, k int) int { return k }
+
+// Deadline returns the shortest deadline.
 func (gathering) Deadline(_ *selection.Setup, _ []int32, _ func(client int) int) Time { return 1 }
 
+// expectAny returns an expected time that grows with the client's number and its steps.
 func expectAny(client, steps int) Time { return Time(1 + client*steps) }
 
-// after is the closing rule of a deadline.
+// after returns the closing rule of a deadline.
 func after(d Time) closing.Rule { return closing.Deadline{Seconds: d.Seconds()} }
 
 func TestConfig_CannotRun(t *testing.T) {
@@ -182,7 +188,7 @@ func FuzzStep(f *testing.F) {
 	})
 }
 
-// follow gives a machine events as a script says, and checks its reports.
+// follow gives a machine events as the bytes of script say, and checks its reports.
 func follow(t *testing.T, m *Machine, out *Effects, script []byte) {
 	next := func() int {
 		if len(script) == 0 {

@@ -81,6 +81,7 @@ func TestMetric_LowerIsBetter(t *testing.T) {
 // listener is a spy that gives one step a round.
 type listener struct{ spy }
 
+// LocalSteps notes the progress that the schedule was given, and returns one step.
 func (l listener) LocalSteps(p schedule.Progress) int {
 	*l.told = append(*l.told, p)
 	return 1

@@ -17,7 +17,7 @@ type paceSpy struct{ told *[]schedule.Progress }
 // Needs asks for the pace.
 func (paceSpy) Needs() schedule.Needs { return schedule.Needs{Pace: true} }
 
-// LocalSteps notes what is known.
+// LocalSteps notes the pace and the share of the run that the schedule was given.
 func (s paceSpy) LocalSteps(p schedule.Progress) int {
 	*s.told = append(*s.told, schedule.Progress{Pace: p.Pace, Share: p.Share})
 	return 8 >> p.Round

@@ -10,15 +10,16 @@ import (
 	"fedpace/coordinator/schedule"
 )
 
-// linear is a fleet of four clients: client c takes 10 s for its transfers and c + 1 s a local step.
+// linear returns the time of a task in a fleet of four clients: client c takes 10 s for its transfers and c + 1 s for a
+// local step.
 func linear(client, steps int) Time { return Time(10+(client+1)*steps) * 1e9 }
 
-// linearPlan is the plan of a task of that fleet.
+// linearPlan returns the plan of a task of the fleet of linear.
 func linearPlan(x Task) Plan {
 	return Plan{Download: 10 * 1e9, Compute: linear(x.Client, x.LocalSteps) - 10*1e9}
 }
 
-// shrinking is a run of three rounds of 8, 4 and 2 local steps on that fleet.
+// shrinking returns a run of three rounds of 8, 4 and 2 local steps in the fleet of linear.
 func shrinking(rule closing.Rule) Config {
 	c := config()
 	c.Clients = 4
@@ -94,7 +95,9 @@ func TestMachine_ClosingFollowsK(t *testing.T) {
 	}
 }
 
-// playedOut plays one round of the fleet: it takes the ends of tasks in their order.
+// playedOut plays one round of the fleet of linear, with k local steps: it takes the ends of tasks in their order. The
+// round closes with this number of updates, or after the deadline as soon as enough were accepted; 0 stands for no such
+// number and no deadline. It returns the seconds of the round and how many updates were accepted.
 func playedOut(k int, deadline float64, updates, enough int) (took float64, accepted int) {
 	var ends []float64
 	for client := range 4 {

@@ -61,6 +61,8 @@ type player struct {
 	measured []int // rounds whose models were measured on the clients' own samples
 }
 
+// newPlayer returns a player of a run that has not started. plan gives each task its plan, and shuffle decides the order
+// of events.
 func newPlayer(t failer, c Config, shuffle *rand.Rand, plan func(Task) Plan) *player {
 	m, err := New(c)
 	if err != nil {
@@ -75,7 +77,7 @@ func newPlayer(t failer, c Config, shuffle *rand.Rand, plan func(Task) Plan) *pl
 	return p
 }
 
-// turn lets one thing happen.
+// turn takes one event of the queue. If there is none, it has clients join or moves the clock on.
 func (p *player) turn(t failer) {
 	if len(p.queue) == 0 && p.machine.Phase() == WaitingForClients {
 		p.gather(t)
@@ -103,6 +105,7 @@ func (p *player) turn(t failer) {
 	p.step(t, e)
 }
 
+// step gives the machine an event, and checks and carries out its effects.
 func (p *player) step(t failer, e Event) {
 	out, err := p.machine.Step(e)
 	if err != nil {
@@ -155,7 +158,7 @@ func (p *player) step(t failer, e Event) {
 	}
 }
 
-// follow is what the effects lead to.
+// follow checks the effects of a step and returns the events that follow from them.
 func (p *player) follow(t failer, out *Effects) (events []Event) {
 	for _, x := range out.Tasks {
 		p.issue(t, x)
@@ -192,7 +195,7 @@ func (p *player) follow(t failer, out *Effects) (events []Event) {
 	return events
 }
 
-// spreadOf is the smallest, the mean and the largest of some steps, naively.
+// spreadOf returns the smallest, the mean and the largest of some steps, straight from their meaning.
 func spreadOf(steps []int) (s metric.Spread) {
 	if len(steps) == 0 {
 		return s
@@ -204,7 +207,7 @@ func spreadOf(steps []int) (s metric.Spread) {
 	return s
 }
 
-// trainedEvent is the result of the training that a machine asks for.
+// trainedEvent returns the result of the training that a machine asks for.
 func trainedEvent(m *Machine, out *Effects) Event {
 	e := Event{Kind: Trained, Loss: 1 / float64(m.Round())}
 	for _, x := range out.Train {
@@ -213,9 +216,10 @@ func trainedEvent(m *Machine, out *Effects) Event {
 	return e
 }
 
-// lossOf is a candidate's loss; equal ones are frequent.
+// lossOf returns a candidate's loss. Equal losses are frequent.
 func lossOf(x Task) float64 { return float64(keyed.Hash(1, keyed.Compute, uint64(x.Client)) % 4) }
 
+// issue notes a task that is issued, and fails the test unless its client may have it.
 func (p *player) issue(t failer, x Task) {
 	if x.Client < p.config.Clients && p.config.Available != nil && !p.config.Available(x.Client, p.now) {
 		t.Fatalf("task %d is for client %d, who is away at %d", x.Task, x.Client, p.now)
@@ -242,7 +246,7 @@ func (p *player) issue(t failer, x Task) {
 	p.atWork[x.Client] = true
 }
 
-// ends takes note of a task's outcome and checks the time that it took.
+// ends notes the outcome of a task and checks the time that it took.
 func (p *player) ends(t failer, e *TaskReport) {
 	if _, twice := p.ended[e.Task]; twice || e.Task == 0 {
 		t.Fatalf("task %d ends twice", e.Task)
@@ -272,8 +276,7 @@ func (p *player) ends(t failer, e *TaskReport) {
 	p.end(t, e.Task)
 }
 
-// end notes that a task is over. Whether its steps count is seen in
-// what the machine then says of its client.
+// end notes that a task is over. The machine's count of the client's steps must be as before, or more by the task's.
 func (p *player) end(t failer, task uint64) {
 	x, ok := p.underway[task]
 	if !ok {
@@ -289,6 +292,7 @@ func (p *player) end(t failer, task uint64) {
 	}
 }
 
+// report notes the report of a round and checks it.
 func (p *player) report(t failer, r Report) {
 	before := Time(0)
 	if n := len(p.reports); n > 0 {
@@ -488,7 +492,7 @@ func drawn[T any](t *rapid.T, table *registry.Table[T], c *Config) T {
 	return v.Interface().(T)
 }
 
-// chosen is an entry of [selection.Rules] with options: its name, then keys and values.
+// chosen returns an entry of [selection.Rules]. options are its keys and values in turn.
 func chosen(name string, options ...any) selection.Rule {
 	entry, ok := selection.Rules.Entry(name)
 	if !ok {

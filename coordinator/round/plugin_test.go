@@ -19,7 +19,10 @@ type most struct {
 	Seconds float64 `key:"seconds" range:"(0,1e6]" unit:"seconds" help:"after it one update is enough"`
 }
 
+// Deadline returns the virtual time from the start of a round to its deadline.
 func (c most) Deadline() round.Time { return round.Time(c.Seconds * 1e9) }
+
+// Close reports whether the share of the cohort has been accepted, or one update after the deadline.
 func (c most) Close(now closing.Standing) bool {
 	return float64(now.Accepted) >= c.Share*float64(now.Cohort) || now.Overdue && now.Accepted > 0
 }
@@ -27,25 +30,33 @@ func (c most) Close(now closing.Standing) bool {
 // inTurn is a selection of another package.
 type inTurn struct{}
 
+// Order returns an order in which all clients have their turns.
 func (inTurn) Order(s selection.Setup) (selection.Order, error) { return &turns{Setup: s}, nil }
-func (inTurn) Needs() selection.Needs                           { return selection.Needs{Rounds: true} }
+
+// Needs asks for rounds that do not overlap.
+func (inTurn) Needs() selection.Needs { return selection.Needs{Rounds: true} }
 
 type turns struct {
 	selection.Setup
 	first, given int
 }
 
+// Start begins a round with the clients after those of the round before.
 func (o *turns) Start(number int, _ selection.Time) { o.first, o.given = (number-1)*o.Cohort, 0 }
+
+// Next returns the next client, and false after all clients had a turn in the round.
 func (o *turns) Next() (client int, ok bool) {
 	o.given++
 	return (o.first + o.given - 1) % o.Clients, o.given <= o.Clients
 }
 
+// init registers the rule and the selection under the names by which a configuration chooses them.
 func init() {
 	closing.Rules.Register("most", "most of the cohort", most{})
 	selection.Rules.Register("in_turn", "all in turn", inTurn{})
 }
 
+// pluggedIn returns the configuration of three rounds with the rule and the selection of this file.
 func pluggedIn() round.Config {
 	return round.Config{
 		Clients: 7, Cohort: 4, Closing: most{Share: 0.75, Seconds: 100e-9}, Select: inTurn{},

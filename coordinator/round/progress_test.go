@@ -14,8 +14,10 @@ import (
 // spy notes what it is told and gives 3, 2, 1 steps. It reads everything.
 type spy struct{ told *[]schedule.Progress }
 
+// Needs asks for the share of stragglers.
 func (s spy) Needs() schedule.Needs { return schedule.Needs{Stragglers: true} }
 
+// LocalSteps notes the progress that the schedule was given, and returns 3, 2 and 1 steps in rounds 1 to 3.
 func (s spy) LocalSteps(p schedule.Progress) int {
 	*s.told = append(*s.told, p)
 	return 4 - p.Round

@@ -17,9 +17,10 @@ type drawnClient struct {
 	leaves                    Time
 }
 
+// work returns how long the client's task takes, without the stages of secure aggregation.
 func (c *drawnClient) work() Time { return c.download + c.compute + c.upload }
 
-// drawCohort draws up to 12 clients, of which some leave at any point of their work.
+// drawCohort draws 3 to 12 clients, some of which leave at any point of their work.
 func drawCohort(random *rand.Rand) []drawnClient {
 	list := make([]drawnClient, 3+random.IntN(10))
 	share := random.Float64() * 0.5
@@ -50,8 +51,8 @@ type expectedRound struct {
 	setup, recovery                       Time
 }
 
-// simulated plays a round stage by stage, member by member, as the protocol is described. It knows
-// nothing of the machine's code. ends is when each client's task ends.
+// simulated plays a round stage by stage and member by member, as the protocol is described, without the machine's code.
+// It returns what the round's report must say, and when each client's task ends.
 func simulated(cohort []drawnClient, terms Secure) (e expectedRound, ends []Time) {
 	ends = make([]Time, len(cohort))
 	// until returns how long a client's part takes that begins after done units of work, and whether
@@ -218,7 +219,7 @@ func countIn(list []int, set map[int]bool) (n int) {
 	return n
 }
 
-// reportedRound is what a round's report says of what is expected of it.
+// reportedRound returns those values of a round's report of which there are expected ones.
 func reportedRound(r Report) expectedRound {
 	return expectedRound{
 		end:         r.End,
@@ -234,7 +235,7 @@ func reportedRound(r Report) expectedRound {
 	}
 }
 
-// plans is the event by which a drawn client plans its task.
+// plans returns the event by which a drawn client plans its task.
 func (c *drawnClient) plans(task Task) Event {
 	e := Event{
 		Kind:   Planned,
@@ -250,7 +251,7 @@ func (c *drawnClient) plans(task Task) Event {
 	return e
 }
 
-// playSecure plays one round of a cohort on a machine.
+// playSecure plays one round of a cohort on a machine and returns its report.
 func playSecure(t *testing.T, cohort []drawnClient, terms Secure) Report {
 	t.Helper()
 	m, err := New(Config{
@@ -334,9 +335,9 @@ func TestSecure_TimingOfDrawnCohorts(t *testing.T) {
 	}
 }
 
-// buffered plays rounds that overlap: slots clients are at work at a time, and as soon as n have taken their
-// steps they go through the stages together, one group after the other. tasks are the clients in the order
-// in which they are asked. It knows nothing of the machine's code.
+// buffered plays rounds that overlap, without the machine's code: slots clients are at work at a time, and as soon as n of
+// them have taken their steps these go through the stages together, one group after the other. tasks are the clients in
+// the order in which they get tasks.
 func buffered(tasks []drawnClient, slots, n, rounds int, terms Secure) (list []expectedRound) {
 	// event is the end of a task's steps, of a task, or of a group whose sum is recovered.
 	type event struct {
@@ -434,7 +435,8 @@ func buffered(tasks []drawnClient, slots, n, rounds int, terms Secure) (list []e
 	return list
 }
 
-// playBuffered plays rounds that overlap on a machine, which is stopped, kept and made again at some steps.
+// playBuffered plays rounds that overlap on a machine, which at some steps is replaced by one restored from its state, and
+// returns their reports.
 func playBuffered(t *testing.T, random *rand.Rand, tasks []drawnClient, slots, n, rounds int, terms Secure) (list []Report) {
 	t.Helper()
 	config := Config{

@@ -89,8 +89,8 @@ func TestSites_Resumed(t *testing.T) {
 	}
 }
 
-// sentAfter is when the last of some transfers is complete that begin at these times. Each takes
-// own ns by itself, and alone ns of what all share equally.
+// sentAfter returns when the last of some transfers is complete that begin at these times. Each takes own ns by its own
+// link, and alone ns by the link that all share equally, if it has that alone.
 func sentAfter(begin []float64, alone, own float64) (now float64) {
 	slices.Sort(begin)
 	var left []float64 // parts of a transfer

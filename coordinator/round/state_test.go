@@ -58,12 +58,12 @@ func TestState_RestoredMachine(t *testing.T) {
 	})
 }
 
-// sameReport compares with NaN equal to itself.
+// sameReport reports whether two reports are equal, where NaN equals NaN.
 func sameReport(a, b Report) bool {
 	return cmp.Equal(a, b, cmp.Comparer(func(x, y float64) bool { return x == y || x != x && y != y }))
 }
 
-// cut replaces the machine by one that is restored from what was written down.
+// cut replaces the machine by one that is restored from its encoded state, in JSON or gob.
 func (p *player) cut(t failer, asJSON bool) {
 	state := p.machine.State()
 	var read State
@@ -93,10 +93,10 @@ func (p *player) cut(t failer, asJSON bool) {
 	p.machine = m
 }
 
-// models are the versions of the model that are kept, ascending.
+// models returns the versions of the model that the machine has not released, ascending.
 func (m *Machine) models() []uint64 { return slices.Sorted(maps.Keys(m.tasks.versions)) }
 
-// pending compares what a restored machine asks for with what is open.
+// pending fails the test unless the effects of a restored machine are those that the player has not carried out yet.
 func (p *player) pending(t failer, out *Effects) {
 	var want []Event
 	for _, e := range p.queue {
@@ -146,7 +146,7 @@ func (p *player) pending(t failer, out *Effects) {
 	}
 }
 
-// halfway is a state with tasks under way, accepted and unplanned.
+// halfway returns the state of a run with tasks that are accepted, under way and without a plan.
 func halfway(t testing.TB) (Config, State) {
 	c := config()
 	c.Closing = closing.Buffered{N: 2}

@@ -40,6 +40,7 @@ type conversation struct {
 	timers  []Timer
 }
 
+// newConversation returns a conversation with a machine, whose configuration the arguments of the first command change.
 func newConversation(t *testing.T, d *datadriven.TestData) *conversation {
 	config := Config{
 		Seed: 1, Clients: 10, Cohort: 3, Closing: closing.All{},
@@ -106,7 +107,7 @@ func newConversation(t *testing.T, d *datadriven.TestData) *conversation {
 	return &conversation{machine: m}
 }
 
-// made is an entry of a table with options: its name, then key=value.
+// made returns an entry of a table. args are its name and then its options, as key=value.
 func made[T any](t *testing.T, d *datadriven.TestData, table *registry.Table[T], args []string) T {
 	entry, ok := table.Entry(args[0])
 	if !ok {
@@ -132,8 +133,8 @@ func made[T any](t *testing.T, d *datadriven.TestData, table *registry.Table[T],
 
 const never = Time(math.MaxInt64)
 
-// absences are written client:from-to, or *:from-to for everybody; the client
-// is back at to, or never where that is left out.
+// absences reads when clients are away: client:from-to, or *:from-to for all clients. A client is back at to, or never
+// where that is left out. The results are for [Config].
 func absences(t *testing.T, d *datadriven.TestData, list []string) (available func(int, Time) bool, next func(Time) (Time, bool)) {
 	type absence struct {
 		client   int
@@ -178,6 +179,7 @@ func absences(t *testing.T, d *datadriven.TestData, list []string) (available fu
 	return available, next
 }
 
+// command carries out one command of a script and returns the machine's answer as text.
 func (c *conversation) command(t *testing.T, d *datadriven.TestData) string {
 	switch d.Cmd {
 	case "plan": // plan task=1 client=2 takes=10+20+30 [drops=15]
@@ -254,6 +256,7 @@ func (c *conversation) command(t *testing.T, d *datadriven.TestData) string {
 	return ""
 }
 
+// scanFloat reads the argument key of a command as a number into to.
 func scanFloat(t *testing.T, d *datadriven.TestData, key string, to *float64) {
 	var s string
 	d.ScanArgs(t, key, &s)
@@ -262,6 +265,7 @@ func scanFloat(t *testing.T, d *datadriven.TestData, key string, to *float64) {
 	}
 }
 
+// earlier reports whether timer a falls due before timer b.
 func earlier(a, b Timer) bool {
 	if a.At != b.At {
 		return a.At < b.At
@@ -272,6 +276,7 @@ func earlier(a, b Timer) bool {
 	return a.Seq < b.Seq
 }
 
+// timerText returns what a timer is set for, in words.
 func timerText(t Timer) string {
 	switch t.Kind {
 	case TaskArrives:
@@ -292,10 +297,12 @@ func timerText(t Timer) string {
 	return "end of the run"
 }
 
+// overlaps reports whether updates may be late, so that the staleness of each is of interest.
 func (c *conversation) overlaps() bool {
 	return c.machine.overlapping != nil || closing.UsesLate(c.machine.config.Late)
 }
 
+// step gives the machine an event and returns its effects as text.
 func (c *conversation) step(e Event) string {
 	out, err := c.machine.Step(e)
 	if err != nil {

@@ -85,8 +85,10 @@ func TestSchedules_OfRun(t *testing.T) {
 	}
 }
 
-// kIn and etaIn are schedules in a run of a setup.
-func kIn(k K, run Setup) K         { return inRun{run, k, nil} }
+// kIn returns the schedule k of a run with this setup.
+func kIn(k K, run Setup) K { return inRun{run, k, nil} }
+
+// etaIn returns the schedule eta of a run with this setup.
 func etaIn(eta Eta, run Setup) Eta { return inRun{run, nil, eta} }
 
 type inRun struct {
@@ -95,16 +97,19 @@ type inRun struct {
 	eta Eta
 }
 
+// LocalSteps asks the schedule of K.
 func (s inRun) LocalSteps(p Progress) int {
 	p.Setup = s.run
 	return s.k.LocalSteps(p)
 }
 
+// LearningRate asks the schedule of eta.
 func (s inRun) LearningRate(p Progress) float64 {
 	p.Setup = s.run
 	return s.eta.LearningRate(p)
 }
 
+// entry returns the entry with this name, with its options at their defaults.
 func entry[T any](table *registry.Table[T], name string) T {
 	e, _, _ := registry.For(reflect.TypeFor[T]()).Entry(name)
 	return e.(T)

@@ -209,11 +209,12 @@ var tasks = []task{
 	{"Shakespeare", 5_210_000, 80, 1_500_000_000},
 }
 
-// round is W_r of Eq. 3 and 4 for equal clients at D = 20 Mbps, U = 5 Mbps.
+// round returns W_r, the time of a round with k local steps by Eq. 3 and 4, for equal clients at D = 20 Mbps and U = 5
+// Mbps.
 func (t task) round(k int) int64 { return t.bits*50 + t.bits*200 + t.beta*int64(k) }
 
-// play counts the rounds that end by the time of 10,000 rounds of K-eta-fixed
-// (Eq. 5), and their steps relative to those.
+// play returns the number of rounds that end in the time of 10,000 rounds of K-eta-fixed (Eq. 5), and their steps in
+// proportion to those of K-eta-fixed.
 func (t task) play(s K) (rounds int, relative float64) {
 	left := 10_000 * t.round(t.k0)
 	var steps int64

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
+// window returns an empty window of losses.
 func window(c WindowConfig) *Window {
 	w := NewWindow(c)
 	return &w
@@ -147,6 +148,7 @@ func TestState_Continues(t *testing.T) {
 	})
 }
 
+// through encodes from and decodes it into to.
 func through(t *rapid.T, from, to any) {
 	b, err := json.Marshal(from)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// orderOf is the order of a selection among clients that are always free and have
-// ten samples, of whom client c takes times[c] for any task.
+// orderOf returns the order of a selection among clients that are always free and have ten samples. Client c takes
+// times[c] for any task.
 func orderOf[T Order](t *testing.T, s Rule, cohort int, times ...Time) T {
 	t.Helper()
 	order, err := s.Order(Setup{
@@ -23,7 +23,7 @@ func orderOf[T Order](t *testing.T, s Rule, cohort int, times ...Time) T {
 	return order.(T)
 }
 
-// cohortOf is the first n clients of a round's order.
+// cohortOf returns the first n clients of a round's order.
 func cohortOf(o Order, round, n int) (clients []int) {
 	o.Start(round, 0)
 	for len(clients) < n {
@@ -36,8 +36,8 @@ func cohortOf(o Order, round, n int) (clients []int) {
 	return clients
 }
 
-// fair holds counts to the numbers that are expected: chi-square within five
-// standard deviations. Cells of which none is expected must be empty.
+// fair fails the test unless counts fit the expected numbers: chi-square within five standard deviations. A count of
+// which none is expected must be 0.
 func fair(t *testing.T, what string, got []int, want []float64) {
 	t.Helper()
 	chi, cells := 0.0, -1.0

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// leastAvailable is an order of clients of whom there says how available they are.
+// leastAvailable returns an order of clients; there returns which part of a time a client is available, and wrong is the
+// part of wrong forecasts.
 func leastAvailable(t *testing.T, clients int, wrong float64, there func(client int, from, to Time) float64) Order {
 	t.Helper()
 	o, err := LeastAvailable{Seconds: 10e-9, Error: wrong}.Order(Setup{Seed: 5, Clients: clients, Simulated: clients, AvailableShare: there})
@@ -16,6 +17,7 @@ func leastAvailable(t *testing.T, clients int, wrong float64, there func(client 
 	return o
 }
 
+// forecastOrder returns all clients in the order of a round that begins now.
 func forecastOrder(o Order, round int, now Time) (order []int) {
 	o.Start(round, now)
 	for {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// told makes clients known: what each one's task took, in seconds, and its loss.
+// told gives the order what is known of clients: the seconds that each one's task took, and its loss.
 func (o *oortOrder) told(took, loss map[int]float64) {
 	for client := range len(o.Clients) {
 		if s, ok := took[client]; ok {
@@ -16,6 +16,7 @@ func (o *oortOrder) told(took, loss map[int]float64) {
 	}
 }
 
+// near reports whether a equals b but for rounding.
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-12*max(1, math.Abs(b)) }
 
 // By hand: ten samples each, T = 2 s, alpha = 2, round 50; clients were last asked in rounds 1

@@ -9,7 +9,7 @@ import (
 	"fedpace/coordinator/selection"
 )
 
-// drawn is the order of a round, whole.
+// drawn returns all clients in the order of a round.
 func drawn(o selection.Order, round int, now selection.Time) (clients []int) {
 	o.Start(round, now)
 	for {

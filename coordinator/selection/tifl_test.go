@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// members lists the clients of each tier.
+// listed returns the clients of each tier.
 func (o *tiered) listed() (list [][]int32) {
 	for i := range o.Groups {
 		list = append(list, o.Groups[i].members)

@@ -51,7 +51,7 @@ func TestUniform_Everybody(t *testing.T) {
 	}
 }
 
-// draw is the first n of a round's order.
+// draw returns the first n clients of a round's order.
 func (c *cohort) draw(seed uint64, round, n, clients int) []int {
 	if c.Shuffle == nil || c.Len() != clients {
 		*c = newCohort(seed, clients)

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// near fails where got is not want to a relative 1e-9, or what is given.
+// near fails the test unless got equals want to a relative 1e-9, or to the given tolerance.
 func near(t interface{ Errorf(string, ...any) }, what string, got, want float64, within ...float64) {
 	tolerance := 1e-9
 	if len(within) > 0 {
@@ -95,6 +95,7 @@ func TestForms(t *testing.T) {
 	})
 }
 
+// drawConstants draws valid constants.
 func drawConstants(t *rapid.T) Constants {
 	positive := func(name string, low, high float64) float64 { return rapid.Float64Range(low, high).Draw(t, name) }
 	n := rapid.IntRange(1, 100).Draw(t, "N")
@@ -109,6 +110,7 @@ func drawConstants(t *rapid.T) Constants {
 	return c
 }
 
+// drawRuntime draws the times of a task.
 func drawRuntime(t *rapid.T) Runtime {
 	f := rapid.Float64Range(0.01, 100)
 	return Runtime{Megabits: f.Draw(t, "megabits"), DownloadMbps: f.Draw(t, "D"), UploadMbps: f.Draw(t, "U"), Step: f.Draw(t, "beta")}
@@ -117,6 +119,7 @@ func drawRuntime(t *rapid.T) Runtime {
 // point is where Eq. 8 is looked at.
 type point struct{ f, k, eta, w float64 }
 
+// drawPoint draws a point at which Eq. 8 is looked at.
 func drawPoint(t *rapid.T, c Constants) point {
 	f := func(name string, low, high float64) float64 { return rapid.Float64Range(low, high).Draw(t, name) }
 	return point{f: c.FStar + f("above", 0.01, 10), k: f("K", 1, 1000), eta: c.MaxRate() * f("of 1/(4L)", 0.01, 1), w: f("W", 1, 1e6)}
@@ -214,11 +217,13 @@ func TestDerivatives(t *testing.T) {
 // units scales loss, length and time, as another choice of units would.
 type units struct{ loss, length, time float64 }
 
+// drawUnits draws other units.
 func drawUnits(t *rapid.T) units {
 	f := rapid.Float64Range(0.1, 10)
 	return units{f.Draw(t, "loss"), f.Draw(t, "length"), f.Draw(t, "time")}
 }
 
+// constants returns constants c in these units.
 func (u units) constants(c Constants) Constants {
 	c.L *= u.loss / (u.length * u.length)
 	c.Mu *= u.loss / (u.length * u.length)
@@ -229,6 +234,7 @@ func (u units) constants(c Constants) Constants {
 	return c
 }
 
+// runtime returns the times of r in these units.
 func (u units) runtime(r Runtime) Runtime {
 	r.DownloadMbps /= u.time
 	r.UploadMbps /= u.time

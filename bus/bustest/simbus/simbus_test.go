@@ -8,6 +8,7 @@ import (
 	"fedpace/bus/bustest/simbus"
 )
 
+// open returns a simulated bus without a network, as the conformance tests want it.
 func open(testing.TB) *conformance.Bus {
 	b := simbus.New(nil)
 	return &conformance.Bus{Connect: func(t testing.TB) bus.Transport { return b.Connect(t.Name()) }}

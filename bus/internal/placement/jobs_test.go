@@ -15,18 +15,21 @@ type jobsBench struct {
 	clock time.Time
 }
 
+// newJobsBench returns jobs with a clock that stands at 0.
 func newJobsBench(t *testing.T) *jobsBench {
 	b := &jobsBench{t: t, clock: time.Unix(0, 0)}
 	b.Jobs = NewJobs(func() time.Time { return b.clock })
 	return b
 }
 
+// queue opens jobs with these numbers, of equal work.
 func (b *jobsBench) queue(jobs ...uint64) {
 	for _, n := range jobs {
 		b.Open(&bus.Job{Job: n, Kind: bus.Train, Clients: []*bus.ClientWork{{LocalSteps: 100}}})
 	}
 }
 
+// wants fails the test unless these jobs are due: lost ones, slow ones, and messages of finished ones.
 func (b *jobsBench) wants(lost, slow, done []uint64) {
 	b.t.Helper()
 	if l, s, d := b.Due(); !slices.Equal(l, lost) || !slices.Equal(s, slow) || !slices.Equal(d, done) {
@@ -34,7 +37,8 @@ func (b *jobsBench) wants(lost, slow, done []uint64) {
 	}
 }
 
-// Two hosts of one worker: each does a job of a second, then the first is idle.
+// twoHosts returns the jobs of two hosts of one worker, after three of four jobs were done, each in a second. Host b still
+// has job 4, and host a is idle.
 func twoHosts(t *testing.T) *jobsBench {
 	b := newJobsBench(t)
 	b.queue(1, 2, 3, 4)

@@ -19,6 +19,7 @@ type bench struct {
 	queue map[string][]uint64      // tokens that wait for a host that does not answer
 }
 
+// newBench returns a table with these hosts, each of which answers within a microsecond.
 func newBench(names ...string) *bench {
 	b := &bench{delay: map[string]time.Duration{}, queue: map[string][]uint64{}}
 	b.Table = New(func(host string) string { return "task." + host }, func() time.Duration { return b.clock })
@@ -36,7 +37,8 @@ type answer struct {
 	token  uint64
 }
 
-// send places tasks of clients and returns the answers that will come.
+// send places tasks of clients, counts them by host, and returns the answers in their order. A host whose delay is
+// below 0 does not answer.
 func (b *bench) send(clients []int, counts map[string]int) (answers []answer) {
 	free := map[string]time.Duration{}
 	b.Begin()
@@ -54,8 +56,8 @@ func (b *bench) send(clients []int, counts map[string]int) (answers []answer) {
 	return answers
 }
 
-// play plays a batch of so many clients and returns how long it took, and how many
-// tasks each host got. After the patience without an answer a stall is looked for.
+// play plays a batch of n clients. It returns how long that took, and how many tasks each host got. It looks for a
+// stall after each patience without an answer.
 func (b *bench) play(t testing.TB, n int) (took time.Duration, counts map[string]int) {
 	t.Helper()
 	const patience = 50 * time.Millisecond
@@ -100,7 +102,7 @@ func (b *bench) play(t testing.TB, n int) (took time.Duration, counts map[string
 	return took, counts
 }
 
-// resume has a host answer what it was sent while it did not.
+// resume has a host that stood still answer the tasks it got meanwhile, and answer later ones after delay.
 func (b *bench) resume(name string, delay time.Duration) {
 	for _, token := range b.queue[name] {
 		b.Answered(token)

@@ -1,4 +1,4 @@
-"""Prints what the cells of docs/auto.md come to: python3 judge.py SOURCE CELLS
+"""Prints what the cells of README.md come to: python3 judge.py SOURCE CELLS
 
 SOURCE is a folder that holds a folder for each cell, as run.sh leaves them, or one CSV file of all
 cells; CELLS is dev or judged, or ideas for the table of those. It

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Plays cells of the protocol of docs/auto.md, and prints what they come to:
+# Plays cells of the protocol of README.md, and prints what they come to:
 #   sh run.sh dev        those by which the rule was chosen
 #   sh run.sh judged     those by which it is judged
 #   sh run.sh            one cell with one seed, some seconds

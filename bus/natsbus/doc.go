@@ -94,7 +94,15 @@
 // it acknowledges the job at whatever chunk; after REFUSED it gives the job back with a delay of one
 // second. SEND_VALUES says that the handle is of another process.
 //
+// A trainer ends a job that arrives damaged (+TERM damaged), and the coordinator sends it again; after
+// five times the run ends. The run fails, too, and names the job, when it was handed out
+// nats.max_deliver times without an acknowledgement or cannot be read (+TERM with a reason).
+//
 // # The lease
+//
+// A coordinator that opens a run empties its streams, and sends again what was open, with the same
+// numbers. It holds the run by the key coordinator of the bucket fedpace_<run>_lease, which it writes
+// every second and the server deletes 5 s after the last write.
 //
 // Each Task to a host and each Job has the fencing token of its coordinator: the revision at which it
 // took the lease, times 2^16, plus a random number below that. Plans and sums repeat it, and an

@@ -57,13 +57,15 @@ const (
 
 	// silence is the default of Config.Silence: three heartbeats.
 	silence = 30 * time.Second
-	// resend is the time after which a task without an answer is sent again, as in a run.
-	resend = 5 * time.Second
 	// taskLimit bounds the time of one transfer, as devices.task_seconds does by default.
 	taskLimit = 10 * time.Minute
 	// heartbeat is the time between two heartbeats of a device, in seconds.
 	heartbeat = 10
 )
+
+// resendAfter is the time after which a task is sent again that the device does not seem to have got, as
+// in a run. Tests shorten it.
+var resendAfter = 5 * time.Second
 
 // Serve measures the links of all devices of configuration c. line carries the messages to and from
 // the devices, and models stores what they download. Each device that joins is sent models of

@@ -171,8 +171,8 @@ func (d *station) measure(ctx context.Context) (_ *Measured, err error) {
 }
 
 // once lets the device transfer one model, given by its index, and returns how long download and
-// upload took by the device's clock. It sends the task again if no answer comes, and gives up with
-// errSilent if nothing is heard of the device any more.
+// upload took by the device's clock. It sends the task again if the device does not seem to have it, and
+// gives up with errSilent if nothing is heard of the device any more.
 func (d *station) once(ctx context.Context, model int) (x calibrate.Transfer, err error) {
 	d.task = &bus.Task{
 		Task:        d.task.Task + 1,
@@ -181,11 +181,14 @@ func (d *station) once(ctx context.Context, model int) (x calibrate.Transfer, er
 		ModelDigest: d.digests[model][:],
 		ModelBits:   32 * uint64(len(d.models[model])),
 	}
+	mayBeLost := true
 	for sent := time.Now(); ; {
-		if err := d.gateway.SendTask(0, d.task); err != nil {
-			return x, err
+		if mayBeLost {
+			if err := d.gateway.SendTask(0, d.task); err != nil {
+				return x, err
+			}
 		}
-		waiting, stop := context.WithTimeout(ctx, min(resend, d.config.Silence))
+		waiting, stop := context.WithTimeout(ctx, min(resendAfter, d.config.Silence))
 		u, err := d.answer(waiting)
 		stop()
 		switch {
@@ -202,6 +205,10 @@ func (d *station) once(ctx context.Context, model int) (x calibrate.Transfer, er
 		case time.Since(d.gateway.LastHeard(0)) > d.config.Silence, time.Since(sent) > taskLimit:
 			return x, errSilent
 		}
+		// A device that works on the task would send its message over, and its upload would look slower
+		// than those of a run, in which such a task is not sent again either.
+		rejoined := err == nil
+		mayBeLost = rejoined || !d.gateway.WorksOnTask(0)
 	}
 }
 

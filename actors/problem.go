@@ -209,8 +209,8 @@ func (p *Problem) Check() error {
 	return nil
 }
 
-// checkBatches returns an error if some client would train on fewer samples than the model can: its
-// minibatches have all of its samples at most.
+// checkBatches returns an error if the minibatches of some client would have fewer samples than the model
+// needs. A minibatch cannot have more samples than its client.
 func (p *Problem) checkBatches() error {
 	least := learn.LeastBatch(p.Model)
 	if least == 1 {

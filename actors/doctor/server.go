@@ -166,7 +166,8 @@ func server(ctx context.Context, c *Config) (findings []Finding) {
 	return append(findings, calls(ctx, c, conn)...)
 }
 
-// certificate checks the encryption of the connection.
+// certificate checks the encryption of the connection: it warns if there is none, or if the server's
+// certificate expires soon.
 func certificate(conn *natsconn.Conn) Finding {
 	state, err := conn.NATS().TLSConnectionState()
 	if err != nil || len(state.PeerCertificates) == 0 {

@@ -111,7 +111,8 @@ func attribute(element *xml.StartElement, name string) string {
 	return ""
 }
 
-// element takes an element of the file. Elements of other kinds, such as persons, say nothing of vehicles.
+// element takes an element of the file: a time step, a vehicle in it, or a whole trip. It ignores elements
+// of other kinds, such as persons.
 func (v *vehicles) element(element *xml.StartElement) error {
 	switch element.Name.Local {
 	case "timestep":
@@ -167,7 +168,8 @@ func (v *vehicles) element(element *xml.StartElement) error {
 	return nil
 }
 
-// vehicle returns the place in stays of an element's vehicle, which is made when it first comes.
+// vehicle returns the place of an element's vehicle in stays. A vehicle that the file names for the first
+// time gets the next place. An element without an id, or one vehicle too many, is an error.
 func (v *vehicles) vehicle(element *xml.StartElement) (int, error) {
 	id := attribute(element, "id")
 	i, ok := v.number[id]
@@ -197,7 +199,8 @@ func (v *vehicles) enter(i int, s session) error {
 	return nil
 }
 
-// leave ends the stays of all vehicles that were last in the given time step, at time now.
+// leave ends at time now the stays of all vehicles whose last time step was the given one. Step 0 stands
+// for no step.
 func (v *vehicles) leave(step int, now int64) {
 	for i, last := range v.seen {
 		list := v.stays[i]

@@ -196,7 +196,8 @@ func (p *Pool) Submit(t *Task, done func(Result)) {
 	p.queue(&job{task: t, done: done})
 }
 
-// queue puts a job into the queue of its partition's seat. The caller holds the lock.
+// queue puts a job into the queue of its partition's seat. While there are no seats, the job waits in
+// homeless for the first one. The caller holds the lock.
 func (p *Pool) queue(j *job) {
 	if len(p.seats) == 0 {
 		p.homeless = append(p.homeless, j)

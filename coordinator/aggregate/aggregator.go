@@ -83,7 +83,9 @@ func New(ctx context.Context, channel bus.Coordinator, c Config, resumed *State)
 	return a, a.publishVersions(ctx, versions)
 }
 
-// publishVersions puts the models on the bus with which a run begins or continues, in ascending order.
+// publishVersions puts the models on the bus with which a run begins or continues, in ascending order of
+// their versions. If devices take part and a part of the model is frozen, it first publishes that part by
+// itself, which devices download once.
 func (a *Aggregator) publishVersions(ctx context.Context, versions []Version) error {
 	hasFrozen := a.communicated < a.learning.Model.Params()
 	if hasFrozen && a.config.Round.Devices.Count > 0 {

@@ -78,7 +78,8 @@ func New(need Work, now int64) *FairLink {
 		now:        now,
 		byUnshared: map[int64]int32{},
 	}
-	// Ties are broken by what no history decides.
+	// Groups that are due at one time are ordered by a number that does not depend on the history of the
+	// link, so that a resumed run takes their transfers in the same order.
 	s.slowByRate.before = func(a, b int32) bool { return s.groups[a].rate < s.groups[b].rate }
 	s.freeByRate.before = func(a, b int32) bool { return s.groups[a].rate > s.groups[b].rate }
 	s.slowByDue.before = func(a, b int32) bool {

@@ -115,8 +115,8 @@ func (a *accounts) checkHeld(device int, took, usual time.Duration, done bool, n
 }
 
 // typical returns the lower median of the wall times of the devices' last tasks, 0 while none has
-// ended. It is calculated again once more than an eighth as many answers as there are devices have
-// arrived since the last time.
+// ended. The median is calculated again only when the number of answers since the last time exceeds
+// an eighth of the number of devices.
 func (a *accounts) typical() time.Duration {
 	if a.answers*8 > len(a.list) {
 		var all []time.Duration

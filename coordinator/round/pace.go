@@ -33,8 +33,8 @@ func (m *Machine) measurePace() {
 }
 
 // Share returns which part of a run is over at the time now, from 0 to 1, by the limit that the run is
-// nearest to. stop sums up the rounds so far. It is NaN if no limit is set but targets, of which it is
-// not known when the run reaches them.
+// nearest to. stop has the sums of the rounds so far. The result is NaN if the run has no limits, or only
+// targets, since it is not known when the run reaches those.
 func (l *Limits) Share(now Time, stop *Stop) float64 {
 	share := math.NaN()
 	for _, x := range []struct{ done, limit int64 }{

@@ -128,7 +128,7 @@ func (r *RoundState) reset() {
 	}
 }
 
-// clone returns a copy of the state that shares no memory with it, so that a machine can go on
+// clone returns a copy of the state that shares no memory with it, so that the machine can continue
 // while the copy is kept.
 func (s State) clone() State {
 	s.Window.Recent = slices.Clone(s.Window.Recent)

@@ -42,8 +42,9 @@ func (Auto) Needs() Needs { return Needs{Pace: true} }
 // AtMostK0 marks a schedule whose K never exceeds K_0.
 func (Auto) AtMostK0() {}
 
-// LocalSteps returns K_r. Powers are rounded once ([exact.Pow]), so that K is the same on every
-// architecture.
+// LocalSteps returns K_r: K_0 while no pace is measured, K* over the cube root of r in a run without a
+// limit, and otherwise K* times a power of the part of the run that is left. Powers are rounded once
+// ([exact.Pow]), so that K is the same on every architecture.
 func (a Auto) LocalSteps(p Progress) int {
 	if !p.Pace.Known {
 		return p.K0

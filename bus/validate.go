@@ -73,7 +73,7 @@ func (c *checker) stages(list []int64) {
 const SecureStages = 4
 
 // Validate refuses a job that no trainer could do: one of a wrong kind or size, or with numbers
-// outside their ranges. Clients belong to training, shards of the validation samples to evaluation.
+// outside their ranges. A training job has clients, an evaluation has shards.
 func (j *Job) Validate() error {
 	c := checker{message: "job"}
 	c.name("job", j.Job)
@@ -97,7 +97,7 @@ func (j *Job) Validate() error {
 		c.digest("clients.variate_digest", w.VariateDigest, true)
 		c.number("clients.attacker", int64(w.Attacker), 0, maxClasses)
 	}
-	// A shard is a range of the validation samples.
+	// A shard is a range of the held-out samples or, in an evaluation by client, samples of one client.
 	for _, s := range j.Shards {
 		c.number("shards.index", int64(s.Index), 0, MaxSamples)
 		c.number("shards.from", long(s.From), 0, MaxSamples)

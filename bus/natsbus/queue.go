@@ -102,7 +102,8 @@ func (c *Coordinator) makeStreams(ctx context.Context, copies int) error {
 	return nil
 }
 
-// makeStream makes one of the run's streams, as makeStreams does, and its consumer if it is that of jobs.
+// makeStream makes one of the run's streams with this number of copies, or fewer if the cluster has too few servers. If
+// the stream exists, it gets that number and keeps its messages. The stream of jobs also gets its consumer.
 func (c *Coordinator) makeStream(ctx context.Context, name string, copies int) error {
 	err := withCopies(copies, func(copies int) error {
 		config := c.streamConfig(name)

@@ -128,9 +128,8 @@ type askedDecided struct {
 	Seconds      float64 `json:"seconds"`
 }
 
-// question returns what is known when a round starts, in the form in which a policy in Python is
-// asked. A value that is not known, or not finite, is left out. Steps are in the unit of K: local
-// steps or epochs.
+// question returns what is known when a round starts, as the question to a policy in Python. A value
+// that is not known, or not finite, is left out. Steps are in the unit of K: local steps or epochs.
 func question(p *Progress) *asked {
 	known := func(x float64, ok bool) *float64 {
 		if !ok || math.IsNaN(x) || math.IsInf(x, 0) {

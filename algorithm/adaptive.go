@@ -52,7 +52,8 @@ func (a *adaptive) Apply(model []float32, sum []int64, scale float64) {
 // State returns m and v.
 func (a *adaptive) State() [][]float64 { return [][]float64{a.m, a.v} }
 
-// Restore implements [ServerOptimizer]: v comes last and is nowhere below 0, being made of squares.
+// Restore implements [ServerOptimizer]: it also refuses a state whose last vector, v, has a value below 0,
+// since v is made of squares.
 func (a *adaptive) Restore(state [][]float64) error { return restore(a.State(), state, 0) }
 
 // FedAdagrad is the [adaptive] server with v ← v + Δ².

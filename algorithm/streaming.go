@@ -13,7 +13,7 @@ func init() {
 }
 
 // Streaming is Streaming DiLoCo (Douillard et al. 2025, Algorithm 2). Each client r keeps a copy
-// x_r of the model, and goes on with it in its next task. The model is cut into P fragments. A
+// x_r of the model, with which its next task begins. The model is cut into P fragments. A
 // round sends one of them, p = v mod P after v rounds, whose outer step is that of DiLoCo, with
 // the mean over clients of x_r − x for Δ:
 //

@@ -42,7 +42,7 @@ that of --nats, or its own (nats.listen), which asks for credentials (fedpace en
 				return cli.Usage(c, errors.New("hosts need a server to meet the coordinator on: --nats "+
 					"nats://host:4222, or --set nats.listen=127.0.0.1:4222"))
 			}
-			// A service can be started again with the same command line: it goes on with its run.
+			// A service can be started again with the same command line: it continues its run.
 			if resume && folder.HoldsRun(loaded.Out) == nil {
 				return f.resume(c, p, loaded.Out, options, show)
 			}

@@ -9,8 +9,8 @@ import (
 	"fedpace/study"
 )
 
-// resumeCommand makes "fedpace resume", which goes on with the run in a folder, its argument, from
-// the last checkpoint. p resumes the run.
+// resumeCommand makes "fedpace resume", which continues the run in a folder, its argument, from the
+// last checkpoint. p resumes the run.
 func resumeCommand(p program) *cobra.Command {
 	var f runFlags
 	var elsewhere bool
@@ -62,7 +62,7 @@ func trustFlag(c *cobra.Command, trust *bool) {
 	)
 }
 
-// resume goes on with the run in dir and prints its results, as play does.
+// resume continues the run in dir and prints its results, as play does.
 func (f *runFlags) resume(c *cobra.Command, p program, dir string, o run.Options, show *cli.Display) error {
 	return f.play(c, dir, o, show, func(o run.Options) (run.Resumed, error) { return p.resume(c.Context(), dir, o) })
 }

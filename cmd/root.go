@@ -22,7 +22,7 @@ import (
 type program struct {
 	// run plays one experiment.
 	run func(context.Context, config.Config, run.Options) (folder.Summary, error)
-	// resume goes on with the run in a folder.
+	// resume continues the run in a folder.
 	resume func(context.Context, string, run.Options) (run.Resumed, error)
 	// host works for runs that coordinators elsewhere drive.
 	host func(context.Context, run.HostOptions) error

@@ -17,8 +17,8 @@ type GRU struct {
 	Layers     int `key:"layers" range:"[1,64]" help:"layers"`
 }
 
-// Model makes the model. Its sizes are all its own, so the samples are not looked at. Its parameters
-// have the names of a PyTorch module with an embedding, a gru and a linear layer.
+// Model returns the model. The fields of a give all of its sizes, so the samples are not used. Its
+// parameters have the names of a PyTorch module with an embedding, a gru and a linear layer.
 func (a GRU) Model(Samples) (Model, error) {
 	samples := Samples{
 		Input:      Tokens,

@@ -25,7 +25,7 @@ type Client struct {
 	identity ed25519.PrivateKey
 	entry    Entry
 
-	// seed is the secret from which the own mask follows.
+	// seed is the secret from which the member's self-mask follows: the mask that no neighbour shares.
 	seed secret
 	// maskSecret is the secret from which the mask key follows.
 	maskSecret secret
@@ -221,7 +221,7 @@ func (x *Client) Mask(inbox []byte, words []uint64) error {
 	if len(senders) < x.roster.Terms.Threshold {
 		return fmt.Errorf("secagg: shares of %d neighbours, want %d", len(senders), x.roster.Terms.Threshold)
 	}
-	// The own mask hides the update even from someone who learns all masks of pairs.
+	// The self-mask hides the update even from someone who learns all masks that pairs share.
 	masks := []mask{newMask(x.roster.ownKey(x.seed), false)}
 	for i, sender := range senders {
 		if !isNeighbour[sender] {

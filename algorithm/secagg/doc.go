@@ -20,7 +20,7 @@
 //  5. Recovery. A member that has seen enough signatures of one set reveals, for each neighbour, the
 //     share of the own seed if that neighbour survives, and else the share of its key. Never both.
 //
-// With Threshold shares the coordinator removes the own masks of survivors and the masks that
+// With Threshold shares the coordinator removes the self-masks of survivors and the masks that
 // survivors share with those who left.
 //
 // # Exactness

@@ -101,7 +101,7 @@ func addWords(words []uint64, blocks *[maskGroup][maskBlock]byte, subtract bool)
 	}
 }
 
-// ownKey returns the key of a member's own mask.
+// ownKey returns the key of a member's self-mask, which follows from the member's secret seed.
 func (r *Roster) ownKey(seed secret) []byte { return derive(seed[:], r.digest[:], seedText) }
 
 // pairKey returns the key of 32 bytes for the mask that a member shares with the neighbour of this

@@ -31,8 +31,8 @@ type Server struct {
 	encoded []byte
 	// sealed has, for each member that sent shares, the encrypted shares for each of its neighbours.
 	sealed map[int]map[int][]byte
-	// finished says of each member whether it goes on to the upload: it has sent shares, and enough of
-	// its neighbours have.
+	// finished says of each member whether it may upload: it has sent shares, and enough of its
+	// neighbours have.
 	finished []bool
 	// survives says of each member whether it is a survivor, and set is the bitmap of that.
 	survives []bool
@@ -192,7 +192,7 @@ func (s *Server) Members() ([]uint32, error) {
 	for member := range s.sealed {
 		s.finished[member] = true
 	}
-	// Leaving one member out may bring its neighbours below the threshold, so this goes on until
+	// Leaving one member out may bring its neighbours below the threshold, so the loop repeats until
 	// nothing changes.
 	for changed := true; changed; {
 		changed = false
@@ -472,7 +472,7 @@ func (s *Server) Unmask(words []uint64) (recovered int, err error) {
 	return recovered, nil
 }
 
-// removeOwn subtracts the own mask of a survivor from words. member is its index. The mask follows
+// removeOwn subtracts the self-mask of a survivor from words. member is its index. The mask follows
 // from the survivor's seed, which is recovered from the shares that its neighbours revealed and
 // compared with the commitment in the roster.
 func (s *Server) removeOwn(words []uint64, member int) error {

@@ -36,7 +36,7 @@ const (
 	FEMNISTClasses = 62
 )
 
-// Sent140's bags of words are over so many tokens.
+// Sent140Words is the number of different words in the vocabulary of Sentiment140.
 const Sent140Words = 5000
 
 // CIFAR-100's binary layout: coarse label, fine label, then 32x32 bytes of

@@ -529,7 +529,7 @@ type place struct {
 // Close closes the file.
 func (n *place) Close() error { return n.source.File.Close() }
 
-// path is where the file lies.
+// path returns the path of the file.
 func (n *place) path() string { return n.file }
 
 // heldOut reports whether all rows are held out, by the name of one file of several.

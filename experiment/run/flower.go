@@ -105,7 +105,7 @@ func (o *Options) allowApp(c *config.Config, dir string) error {
 
 // playFlower plays the Flower app of configuration c and returns the summary of the run. started is
 // when the run began, in wall time. previous is an earlier attempt to continue, from the journal of
-// its replies; without results in it, the run's folder is made anew. After an error, what was done
+// its replies; without results in it, the run's folder is made. After an error, what was done
 // stays in the folder, unless the app never began.
 func (o *Options) playFlower(
 	ctx context.Context,
@@ -136,7 +136,7 @@ func (o *Options) playFlower(
 	if err != nil {
 		return s, err
 	}
-	// A run that goes on plays the app from its start again, so the outputs of the earlier attempt
+	// A run that is resumed plays the app from its start again, so the outputs of the earlier attempt
 	// are rewound and written again.
 	r.results = previous.results
 	if r.results == nil {
@@ -401,7 +401,7 @@ func (r *flowerRun) open() (err error) {
 	}
 	// As in other runs, the configuration names the metric by which models are compared.
 	r.config.Evaluate.Metric = config.Metric{Name: r.quality.Name, Better: r.quality.Direction()}
-	// The folder's copy of the configuration must name that metric, too, for a run that goes on.
+	// The folder's copy of the configuration must name that metric, too, in case the run is resumed.
 	err = r.results.Replace(folder.ConfigFile, func(w io.Writer) error {
 		_, err := w.Write(r.config.YAML())
 		return err

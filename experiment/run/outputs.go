@@ -193,8 +193,8 @@ func serve(
 	return server, nil
 }
 
-// noticeBuffer hands the lines that the user is told to the outputs as well. Lines that come before
-// the outputs are open are kept until then. It is safe for concurrent use.
+// noticeBuffer gives the notices for the user to the outputs as well. Lines that come before the
+// outputs are open are kept until then. It is safe for concurrent use.
 type noticeBuffer struct {
 	mu sync.Mutex
 	// recorder is where lines go; it is nil until the outputs are open.

@@ -50,11 +50,11 @@ type Options struct {
 	Continuation
 }
 
-// Callbacks are what a caller sees of a run while it goes on. Each may be nil.
+// Callbacks are the functions by which a caller follows a run. Each may be nil.
 type Callbacks struct {
-	// Progress is called now and then from the run's goroutine with where the run stands.
+	// Progress is called from time to time, from the run's goroutine, with the run's progress.
 	Progress func(Progress)
-	// Reading is told how far the data are read.
+	// Reading counts the bytes of the data that have been read, for a caller that shows them.
 	Reading *federated.Reading
 	// Notice takes lines for the user, from any goroutine.
 	Notice func(string)
@@ -457,8 +457,8 @@ func (p *experiment) playFixed(ctx context.Context, n int) (round.Stop, error) {
 	return stop, err
 }
 
-// longTiming is how many tasks take so long to be played that the user is told. A test sets it
-// lower.
+// longTiming is the number of tasks from which on a timing takes long, so that the user gets a notice.
+// A test sets it lower.
 var longTiming = 5_000_000
 
 // relativeSteps returns the summary's relative_sgd_steps: the local steps of one client in each round,

@@ -281,9 +281,10 @@ type Timetable struct {
 // Any reports whether the model is measured at all before the run ends.
 func (t *Timetable) Any() bool { return t.Every > 0 || t.Grid > 0 || len(t.Rounds) > 0 }
 
-// Due reports whether the model is measured after a round. before is the virtual time at
-// which the round before it ended, 0 of the first, and end its own, in nanoseconds. Several
-// instants within one round are one measurement: its model is one.
+// Due reports whether the model is measured after a round. end is the virtual time in
+// nanoseconds at which the round ended, and before that at which the previous round ended,
+// 0 for the first round. A round in which several instants of the timetable lie is measured
+// once, since it makes one model.
 func (t *Timetable) Due(round int, before, end int64) bool {
 	return t.Every > 0 && round%t.Every == 0 ||
 		slices.Contains(t.Rounds, round) ||

@@ -21,7 +21,7 @@ type Activation struct {
 	// dx is the gradient of x, without a border. It is nil if no stage reads it.
 	dx []float32
 	// rows are the values of a vector or sequence sample by sample, for products with gradients:
-	// height × samples × channels; nil: nobody wants them.
+	// height × samples × channels; nil: no stage needs them.
 	rows []float32
 	// borrowed says that rows are those of the batch, which are not copied.
 	borrowed bool
@@ -148,7 +148,8 @@ func blockOf(x []float32, n int, perBlock bool, p *Pass) []float32 {
 	return x[:n]
 }
 
-// samples returns rows from the first sample of the block on.
+// samples returns the part of rows that begins with the first sample of the pass's block. Without keepX,
+// rows has one block, and the result is all of it.
 func (a *Activation) samples(p *Pass) []float32 {
 	if a.keepX {
 		return a.rows[p.first*a.width():]

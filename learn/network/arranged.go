@@ -74,7 +74,8 @@ func (a *Arranged) Arrange(dst, params []float32) {
 	copy(bias[padded:], params[(in+1)*outputs:])
 }
 
-// Place is where a value that is arranged at i lies among the parameters. It must not be padding.
+// Place returns the index among the model's parameters of the value with index i in the arrangement. i
+// must not be the index of padding.
 func (a *Arranged) Place(i int) int {
 	in, outputs := a.first.sizes()
 	padded := a.first.padded
@@ -267,7 +268,8 @@ func (s *arrangedStage) Update(dst []float32, b *Batch, op kernel.Op, alpha floa
 
 // nonZeros lists which inputs of a block of samples are not 0.
 type nonZeros struct {
-	// most says that so many are not 0 that a product of all costs less. Nothing is listed then.
+	// most says that more than half of the inputs are not 0. Then a product of all inputs costs less, and
+	// the list of columns is empty.
 	most bool
 	// pairs lists the inputs that one of two neighbouring samples has, pair after pair, and ends where
 	// each pair's inputs end.

@@ -218,7 +218,7 @@ func (s *gruStage) Backward(p *Pass) {
 	shares[1].B = h
 	shares[2].B = 3 * h
 	for t := s.length - 1; t >= 0; t-- {
-		// Where all states go on, each step adds a gradient of its own.
+		// If the states of all steps are outputs, each step has a gradient of its own to add.
 		if s.Y.Form == Sequence {
 			c.AddScaled(s.layers[top].dh, 1, dy[t*h:][:h])
 		}

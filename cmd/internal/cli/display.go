@@ -175,7 +175,7 @@ type screen struct {
 	width func() int
 }
 
-// usualWidth is taken where there is no terminal, or one that does not say its own.
+// usualWidth is the width that counts where there is no terminal, or where its width is not known.
 const usualWidth = 80
 
 // unknownWidth returns the width of a stream that does not tell it: that of the environment

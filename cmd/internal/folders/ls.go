@@ -63,7 +63,7 @@ Elsewhere tabs separate the columns, times are in seconds, the unknown is empty.
 type listedRun struct {
 	// Folder is the path of the run, as it was found.
 	Folder string `json:"folder"`
-	// State says whether the run is complete, goes on, was stopped or is damaged.
+	// State says whether the run is complete, is running, was stopped or is damaged.
 	State folder.RunState `json:"state"`
 	// Reason says why a run counts as damaged or changed; empty for any other run.
 	Reason string `json:"why,omitempty"`

@@ -17,7 +17,7 @@ import (
 )
 
 // RmCommand makes "fedpace rm", which removes runs. It looks at all folders before it removes the
-// first, so that a run that still goes on loses nothing and stops the command.
+// first, so that nothing is removed if one of the runs is still running.
 func RmCommand() *cobra.Command {
 	var force bool
 	c := &cobra.Command{
@@ -34,7 +34,7 @@ removed. On a terminal the command asks first; elsewhere it wants --force.`,
 				return err
 			}
 			for _, dir := range t.runs {
-				// One run that goes on refuses all, before the first is removed.
+				// If one of the runs is running, none is removed.
 				if folder.Running(dir) {
 					return fmt.Errorf("%s: %w (stop it first)", t.shown(dir), folder.ErrRunning)
 				}

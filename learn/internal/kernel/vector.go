@@ -166,7 +166,8 @@ func (isa ISA) AddRowSums(dst, x []float32, n int, op Op, alpha float32) {
 		v.rowSums(&dst[0], &x[0], len(dst), alpha, mode, &firstLanes[Lanes-n], &otherLanes[Lanes-n])
 		return
 	}
-	// Plain Go adds in the same order as the assembly, so that the bits are the same.
+	// Plain Go adds in the same order as the assembly. It always rounds the product with alpha, so that
+	// its bits differ from those of the class avx in mode 2.
 	var lane [Vector]float32
 	for i := range dst {
 		row := x[i*Lanes:][:n]

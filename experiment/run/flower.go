@@ -311,7 +311,8 @@ func (r *flowerRun) task(t *grid.Task) error {
 // of each name. The names of columns begin with what the message asked for, as in train_loss. Names
 // beyond maxClientColumns are dropped.
 func (r *flowerRun) keepMetrics(t *grid.Task) {
-	for key, v := range t.Metrics {
+	// The order of the names decides which are dropped, and which of two that give one column stays.
+	for _, key := range slices.Sorted(maps.Keys(t.Metrics)) {
 		name := columnName(key)
 		// Names such as loss would mix the values of training and evaluation.
 		if !strings.HasPrefix(name, t.Category) {
@@ -324,7 +325,7 @@ func (r *flowerRun) keepMetrics(t *grid.Task) {
 			}
 			r.clients[name] = map[int]float64{}
 		}
-		r.clients[name][t.Client] = v
+		r.clients[name][t.Client] = t.Metrics[key]
 	}
 }
 

@@ -198,7 +198,7 @@ func measureSteps(e stopping, first int, subject string, run func(steps int) (fl
 	warmed := c.Seconds
 	short.Seconds = nil
 	long.Seconds = nil
-	// The rounds go on until the interval is narrow enough or the time is spent.
+	// Rounds follow until the interval is narrow enough or the time is spent.
 	for width := math.Inf(1); e.needsRound(
 		subject,
 		len(long.Seconds),

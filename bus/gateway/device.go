@@ -239,8 +239,9 @@ func (d *Device) Leave(reason string) {
 	}
 }
 
-// Ask asks a run whether a device, as described by j, could take part. The device does not join by it.
-// samples is the number of samples that its credentials allow, which decides the subject, 0 for any.
+// Ask asks a run whether a device, as described by j, could take part, and returns the run's answer. The
+// device does not join by it. samples is the number of samples that its credentials allow, which decides
+// the subject, 0 for any. It is an error if the run does not answer the first request.
 func Ask(ctx context.Context, line bus.Line, run, id string, samples uint64, j *bus.Join) (*bus.DeviceReply, error) {
 	j.Asks = true
 	b, err := bus.Marshal(nil, j)
@@ -251,9 +252,8 @@ func Ask(ctx context.Context, line bus.Line, run, id string, samples uint64, j *
 	err = line.Ask(ctx, &bus.Request{
 		Subject: subject.Device(run, id, subject.JoinAs(samples)),
 		Data:    b,
-		// If the run does not answer at once, its next call leads to another attempt.
-		Retry:  func(error) bool { return false },
-		Decode: func(answer []byte) error { return bus.Unmarshal(answer, r) },
+		Retry:   func(error) bool { return false },
+		Decode:  func(answer []byte) error { return bus.Unmarshal(answer, r) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("bus: run %s does not answer: %w", run, err)

@@ -1,7 +1,7 @@
 package closing
 
 // init registers the rule under the name by which a configuration chooses it. The text is its line
-// in the list of such components.
+// in the list of closing rules.
 func init() {
 	Rules.Register("all", "a round waits for the whole cohort", All{})
 }

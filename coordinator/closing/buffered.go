@@ -3,7 +3,7 @@ package closing
 import "fmt"
 
 // init registers the rule under the name by which a configuration chooses it. The text is its line
-// in the list of such components.
+// in the list of closing rules.
 func init() {
 	Rules.Register("buffered", "rounds overlap: every n updates make one, from whatever models", Buffered{})
 }

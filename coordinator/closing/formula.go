@@ -11,7 +11,7 @@ import (
 )
 
 // init registers the rule under the name by which a configuration chooses it. The text is its line
-// in the list of such components.
+// in the list of closing rules.
 func init() {
 	Rules.Register("formula", "a quorum with numbers that follow each round's K", Formula{})
 }

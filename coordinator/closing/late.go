@@ -18,8 +18,8 @@ type Lateness interface {
 // Lates are the ways to treat late updates, by name.
 var Lates = registry.New[Lateness]("treatment of late updates", "rule")
 
-// init registers the component under the name by which a configuration chooses it. The text is its line
-// in the list of such components.
+// init registers the rule under the name by which a configuration chooses it. The text is its line
+// in the list of closing rules.
 func init() {
 	Lates.Register("drop", "a round's tasks end with it: late after a deadline, else cancelled", Drop{})
 	Lates.Register("use", "tasks go on, and their updates count in a later round", Use{})

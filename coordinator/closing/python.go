@@ -8,7 +8,7 @@ import (
 )
 
 // init registers the rule under the name by which a configuration chooses it. The text is its line
-// in the list of such components.
+// in the list of closing rules.
 func init() {
 	Rules.Register("python", "a class in Python, of the base class fedpace.Closing", Python{})
 }

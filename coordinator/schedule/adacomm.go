@@ -5,8 +5,8 @@ import (
 	"sort"
 )
 
-// init registers the component under the name by which a configuration chooses it. The text is its line
-// in the list of such components.
+// init registers the schedule under the name by which a configuration chooses it. The text is its line
+// in the list of schedules.
 func init() {
 	Ks.Register("adacomm", "AdaComm: decays with the root of the training loss, once an interval", AdaComm{})
 }

@@ -6,8 +6,8 @@ import (
 	"fedpace/internal/portable/exact"
 )
 
-// init registers the component under the name by which a configuration chooses it. The text is its line
-// in the list of such components.
+// init registers the schedule under the name by which a configuration chooses it. The text is its line
+// in the list of schedules.
 func init() {
 	Ks.Register("auto", "steered by how long rounds and steps take, and by how much of the run is left", Auto{})
 }

@@ -5,8 +5,8 @@ import (
 	"sort"
 )
 
-// init registers the component under the name by which a configuration chooses it. The text is its line
-// in the list of such components.
+// init registers the schedule under the name by which a configuration chooses it. The text is its line
+// in the list of schedules.
 func init() {
 	Ks.Register("error", "decays with the training loss: ceil(cbrt(F_r/F_0) K_0), Eq. 13", ErrorK{})
 	Etas.Register("error", "decays with the training loss: sqrt(F_r/F_0) eta_0, Eq. 14", ErrorEta{})

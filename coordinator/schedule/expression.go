@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// init registers the component under the name by which a configuration chooses it. The text is its line
-// in the list of such components.
+// init registers the schedule under the name by which a configuration chooses it. The text is its line
+// in the list of schedules.
 func init() {
 	Ks.Register("expression", "a formula over round, time, losses and clients", ExpressionK{})
 	Etas.Register("expression", "a formula over round, time, losses and clients", ExpressionEta{})

@@ -1,7 +1,7 @@
 package schedule
 
-// init registers the component under the name by which a configuration chooses it. The text is its line
-// in the list of such components.
+// init registers the schedule under the name by which a configuration chooses it. The text is its line
+// in the list of schedules.
 func init() {
 	Ks.Register("fixed", "K_0 in every round", FixedK{})
 	Etas.Register("fixed", "eta_0 in every round", FixedEta{})

@@ -6,8 +6,8 @@ import (
 	"fedpace/registry"
 )
 
-// init registers the component under the name by which a configuration chooses it. The text is its line
-// in the list of such components.
+// init registers the schedule under the name by which a configuration chooses it. The text is its line
+// in the list of schedules.
 func init() {
 	Ks.Register("list", "a list of values, one a round, or each from a round or time on", ListK{})
 	Etas.Register("list", "a list of values, one a round, or each from a round or time on", ListEta{})

@@ -8,8 +8,8 @@ import (
 	"fedpace/registry"
 )
 
-// init registers the component under the name by which a configuration chooses it. The text is its line
-// in the list of such components.
+// init registers the schedule under the name by which a configuration chooses it. The text is its line
+// in the list of schedules.
 func init() {
 	Ks.Register("power", "decays with a power of the round's number: ceil(K_0/r^p), Eq. 10 for p = 1/3", PowerK{})
 	Etas.Register("power", "decays with a power of the round's number: eta_0/r^p, Eq. 12 for p = 1/2", PowerEta{})

@@ -9,8 +9,8 @@ import (
 	"fedpace/registry"
 )
 
-// init registers the component under the name by which a configuration chooses it. The text is its line
-// in the list of such components.
+// init registers the schedule under the name by which a configuration chooses it. The text is its line
+// in the list of schedules.
 func init() {
 	Ks.Register("python", "a class in Python, of the base class fedpace.LocalSteps", PythonK{})
 	Etas.Register("python", "a class in Python, of the base class fedpace.LearningRate", PythonEta{})

@@ -2,8 +2,8 @@ package schedule
 
 import "math"
 
-// init registers the component under the name by which a configuration chooses it. The text is its line
-// in the list of such components.
+// init registers the schedule under the name by which a configuration chooses it. The text is its line
+// in the list of schedules.
 func init() {
 	Ks.Register("quadratic", "grows as the rate falls: max(K_0, floor((alpha/eta_r)^2)), Gu et al. 2024", QuadraticK{})
 }

@@ -6,8 +6,8 @@ import (
 	"sort"
 )
 
-// init registers the component under the name by which a configuration chooses it. The text is its line
-// in the list of such components.
+// init registers the schedule under the name by which a configuration chooses it. The text is its line
+// in the list of schedules.
 func init() {
 	Ks.Register("rounds", "decays with the round's number: ceil(cbrt(1/r) K_0), Eq. 10", RoundsK{})
 	Etas.Register("rounds", "decays with the round's number: sqrt(1/r) eta_0, Eq. 12", RoundsEta{})

@@ -1,7 +1,7 @@
 package schedule
 
-// init registers the component under the name by which a configuration chooses it. The text is its line
-// in the list of such components.
+// init registers the schedule under the name by which a configuration chooses it. The text is its line
+// in the list of schedules.
 func init() {
 	Ks.Register("step", "decays once, to K_0/10, after decay_round or when validation converges", StepK{})
 	Etas.Register("step", "decays once, to eta_0/10, after decay_round or when validation converges", StepEta{})

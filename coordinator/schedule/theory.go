@@ -2,8 +2,8 @@ package schedule
 
 import "sort"
 
-// init registers the component under the name by which a configuration chooses it. The text is its line
-// in the list of such components.
+// init registers the schedule under the name by which a configuration chooses it. The text is its line
+// in the list of schedules.
 func init() {
 	Ks.Register("theory", "Eq. 9 with the constants of group theory", TheoryK{})
 }

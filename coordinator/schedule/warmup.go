@@ -2,8 +2,8 @@ package schedule
 
 import "fedpace/registry"
 
-// init registers the component under the name by which a configuration chooses it. The text is its line
-// in the list of such components.
+// init registers the schedule under the name by which a configuration chooses it. The text is its line
+// in the list of schedules.
 func init() {
 	Etas.Register("warmup", "grows in a straight line to another schedule's rate", Warmup{})
 }

@@ -98,7 +98,7 @@ func (f Fit) Validate(cohort, clients int) error {
 	return registry.Below("from", Validate(f.Base, cohort, clients))
 }
 
-// String returns the rule in words, for the summary of a run.
+// String returns the rule in words, which complete a dry run's sentence about the cohort.
 func (f Fit) String() string {
 	return fmt.Sprintf("%v, with local steps that fit the round", OrUniform(f.Base))
 }

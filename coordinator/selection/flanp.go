@@ -8,7 +8,7 @@ import (
 )
 
 // init registers the rule under the name by which a configuration chooses it. The text is its line
-// in the list of such components.
+// in the list of selections.
 func init() {
 	Rules.Register("flanp", "the fastest clients first, twice as many each stage", Flanp{})
 }
@@ -64,7 +64,7 @@ func (f Flanp) Validate(_, clients int) error {
 	return atMost("begin", f.Begin, clients)
 }
 
-// String returns the rule in words, for the summary of a run.
+// String returns the rule in words, which complete a dry run's sentence about the cohort.
 func (f Flanp) String() string {
 	return fmt.Sprintf("from the fastest %d on, then twice as many", f.Begin)
 }

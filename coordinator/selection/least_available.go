@@ -10,7 +10,7 @@ import (
 )
 
 // init registers the rule under the name by which a configuration chooses it. The text is its line
-// in the list of such components.
+// in the list of selections.
 func init() {
 	Rules.Register("least_available", "those expected to leave soon, first", LeastAvailable{})
 }
@@ -45,7 +45,7 @@ func (l LeastAvailable) Order(s Setup) (Order, error) {
 	return &forecasts{setup: s, window: window, randomShare: l.Error}, nil
 }
 
-// String returns the rule in words, for the summary of a run.
+// String returns the rule in words, which complete a dry run's sentence about the cohort.
 func (l LeastAvailable) String() string {
 	if l.Error > 0 {
 		return fmt.Sprintf("those expected to be away soon, by forecasts of which %g %% are wrong", 100*l.Error)

@@ -9,7 +9,7 @@ import (
 )
 
 // init registers the rule under the name by which a configuration chooses it. The text is its line
-// in the list of such components.
+// in the list of selections.
 func init() {
 	Rules.Register("oort", "those with high losses and short times, and some new ones", Oort{})
 }
@@ -95,7 +95,7 @@ func (o Oort) Validate(_, _ int) error {
 	return nil
 }
 
-// String returns the rule in words, for the summary of a run.
+// String returns the rule in words, which complete a dry run's sentence about the cohort.
 func (o Oort) String() string {
 	return fmt.Sprintf("by utility, preferring tasks of %g s, with %g of the first cohort new", o.Seconds, o.Explore)
 }

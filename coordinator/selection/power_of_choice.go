@@ -8,7 +8,7 @@ import (
 )
 
 // init registers the rule under the name by which a configuration chooses it. The text is its line
-// in the list of such components.
+// in the list of selections.
 func init() {
 	Rules.Register("power_of_choice", "the candidates with the highest losses", PowerOfChoice{})
 }
@@ -70,7 +70,7 @@ func checkCandidates(n int, base Rule, cohort, clients int) error {
 	return cmp.Or(atMost("candidates", n, clients), registry.Below("from", Validate(base, n, clients)))
 }
 
-// String returns the rule in words, for the summary of a run.
+// String returns the rule in words, which complete a dry run's sentence about the cohort.
 func (p PowerOfChoice) String() string {
 	return fmt.Sprintf("those with the highest losses of %d drawn %v", p.Candidates, p.DrawsBy())
 }

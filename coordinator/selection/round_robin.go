@@ -1,7 +1,7 @@
 package selection
 
 // init registers the rule under the name by which a configuration chooses it. The text is its line
-// in the list of such components.
+// in the list of selections.
 func init() {
 	Rules.Register("round_robin", "one after the other, again and again", RoundRobin{})
 }
@@ -19,7 +19,7 @@ func (RoundRobin) Order(s Setup) (Order, error) {
 // Needs says that rounds must not overlap: the order draws no single clients.
 func (RoundRobin) Needs() Needs { return Needs{Rounds: true} }
 
-// String returns the rule in words, for the summary of a run.
+// String returns the rule in words, which complete a dry run's sentence about the cohort.
 func (RoundRobin) String() string { return "in turn" }
 
 // circle is the order of [RoundRobin].

@@ -72,7 +72,7 @@ func (t Tifl) Validate(_, clients int) error {
 	return atMost("tiers", t.Tiers, clients)
 }
 
-// String returns the rule in words, for the summary of a run.
+// String returns the rule in words, which complete a dry run's sentence about the cohort.
 func (t Tifl) String() string {
 	return fmt.Sprintf("from one of %d tiers of equally fast clients", t.Tiers)
 }
@@ -198,8 +198,8 @@ func (o *tiered) Start(round int, _ Time) {
 	o.Current = o.drawn[0]
 }
 
-// Next draws a client uniformly from those of the current tier that are left. If none is, it goes
-// on with the next tier of the round's order. ok is false after the last one.
+// Next draws a client uniformly from those of the current tier that are left. If none is, it takes the
+// next tier of the round's order. ok is false after the last client of the last tier.
 func (o *tiered) Next() (client int, ok bool) {
 	for len(o.queue) == 0 {
 		if len(o.drawn) == 0 {

@@ -3,7 +3,7 @@ package selection
 import "fedpace/internal/keyed"
 
 // init registers the rule under the name by which a configuration chooses it. The text is its line
-// in the list of such components.
+// in the list of selections.
 func init() {
 	Rules.Register("uniform", "uniformly, without replacement", Uniform{})
 }

@@ -35,6 +35,8 @@ type sumCollector struct {
 	jobs map[uint64]*openJob
 	// last is the highest number that the work queue is known to have given to a message.
 	last uint64
+	// spare is memory for the values of sums, which the coordinator reads until it has decided on them.
+	spare [][]int64
 }
 
 // These bound the memory that sums take.
@@ -43,6 +45,8 @@ const (
 	maxAssemblies = 16
 	// maxSumsHeld is how many sums may wait for TakeSum.
 	maxSumsHeld = 1 << 12
+	// maxSpare is for how many sums memory is kept that is not in use.
+	maxSpare = 4
 )
 
 // openJob is a job whose sum has not been accepted yet.
@@ -63,13 +67,15 @@ type openJob struct {
 	waiting []*nats.Msg
 	// parts are the chunks of incomplete sums, by trainer. A chunk that has not arrived is nil.
 	parts map[string][]*bus.Sum
+	// joined are the values of the sum that waits for the decision, if they came in chunks.
+	joined []int64
 }
 
-// join makes one result of all chunks of a sum, which has this number of values. It divides the
+// join makes one result of all chunks of a sum, whose values it writes to the memory given. It divides the
 // client states and the buffers among the clients; each state must have the digest that its client
 // gave. The first chunk has the clients with their losses.
-func (o *openJob) join(chunks []*bus.Sum, values int) (*bus.Result, error) {
-	s := &bus.Result{Sum: chunks[0], Values: make([]int64, 0, values)}
+func (o *openJob) join(chunks []*bus.Sum, memory []int64) (*bus.Result, error) {
+	s := &bus.Result{Sum: chunks[0], Values: memory}
 	j := o.job
 	var states, buffers []byte
 	// Each chunk continues the lists where the one before ended.
@@ -393,7 +399,7 @@ func (d *sumCollector) receive(m *nats.Msg) (s *bus.ReceivedSum, status bus.Stat
 		o.waiting = append(o.waiting, m)
 		return nil, answerLater, ""
 	}
-	complete, err := o.add(d.store, w)
+	complete, err := d.add(o, w)
 	if errors.Is(err, errElsewhere) {
 		return nil, bus.SendValues, err.Error()
 	}
@@ -407,6 +413,10 @@ func (d *sumCollector) receive(m *nats.Msg) (s *bus.ReceivedSum, status bus.Stat
 	if err := complete.ValidateFor(o.job); err != nil {
 		return refuse(err)
 	}
+	o.joined = nil
+	if w.Handle == nil {
+		o.joined = complete.Values
+	}
 	o.taken = true
 	clear(o.parts)
 	// The coordinator may decide only once.
@@ -418,13 +428,13 @@ func (d *sumCollector) receive(m *nats.Msg) (s *bus.ReceivedSum, status bus.Stat
 	}, answerLater, ""
 }
 
-// add takes one message of a sum. It returns the sum when it is complete, and nil before. Chunks
-// may arrive in any order and repeatedly. The values of a sum with a handle are in the shared
-// store.
-func (o *openJob) add(store *Store, w *bus.Sum) (*bus.Result, error) {
+// add takes one message of a sum of job o. It returns the sum when it is complete, and nil before.
+// Chunks may arrive in any order and repeatedly. The values of a sum with a handle are in the shared
+// store. The caller holds the lock.
+func (d *sumCollector) add(o *openJob, w *bus.Sum) (*bus.Result, error) {
 	// The trainer is in this process and sends no values.
 	if w.Handle != nil {
-		return o.addHandle(store, w)
+		return o.addHandle(d.store, w)
 	}
 	if int(w.Params) > o.job.SumLength() {
 		return nil, bus.Fault("sum", "params", w.Params, fmt.Sprint("at most the job's, ", o.job.SumLength()))
@@ -467,7 +477,19 @@ func (o *openJob) add(store *Store, w *bus.Sum) (*bus.Result, error) {
 		return nil, nil
 	}
 	delete(o.parts, w.Trainer)
-	return o.join(chunks, values)
+	return o.join(chunks, d.memory(values))
+}
+
+// memory returns room for n values, which a sum that was decided on may have used before. The caller holds
+// the lock.
+func (d *sumCollector) memory(n int) []int64 {
+	last := len(d.spare) - 1
+	if last < 0 || cap(d.spare[last]) < n {
+		return make([]int64, 0, n)
+	}
+	memory := d.spare[last][:0]
+	d.spare = d.spare[:last]
+	return memory
 }
 
 // addHandle finds the values of a sum in the store that its trainer and this coordinator share.
@@ -492,6 +514,11 @@ func (d *sumCollector) settle(o *openJob, m *nats.Msg, status bus.Status, reason
 	repeatStatus := status
 	o.taken = false
 	o.waiting = nil
+	// The coordinator reads the values no more.
+	if cap(o.joined) > 0 && len(d.spare) < maxSpare {
+		d.spare = append(d.spare, o.joined)
+	}
+	o.joined = nil
 	if status == bus.Accepted {
 		repeatStatus = bus.Repeated
 		// The queue's highest number is noted before the job is forgotten.

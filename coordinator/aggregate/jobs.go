@@ -150,6 +150,17 @@ func (q *workQueue) parts() int {
 	return q.learning.Jobs + 2*workers
 }
 
+// stepsOfSum is about how many local steps cost what the sum of one more job does: to gather it, to send
+// it from another machine and to add it to the round's.
+const stepsOfSum = 64
+
+// trainingParts returns how many jobs to make of tasks with this number of local steps in all: as many as
+// of other work or, where the steps are few, one for each worker.
+func (q *workQueue) trainingParts(steps int) int {
+	parts := q.parts()
+	return min(parts, max((parts+1)/2, steps/stepsOfSum))
+}
+
 // trainerFailure is a failure that a trainer reports, as an error.
 type trainerFailure struct{ *bus.Failure }
 

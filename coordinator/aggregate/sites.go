@@ -147,7 +147,7 @@ func (a *Aggregator) siteRound(ctx context.Context, r Round) ([]float64, error) 
 		}
 		sums[updates[s.start].task.Model] = make([]int64, len(a.Params()))
 	}
-	spans := splitByBase(updates, a.queue.parts())
+	spans := splitByBase(updates, a.queue.trainingParts(localSteps(updates)))
 	merge := func(part span, values []int64) error {
 		return algorithm.Merge(sums[updates[part.start].task.Model], values)
 	}

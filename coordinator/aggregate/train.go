@@ -116,7 +116,7 @@ func (a *Aggregator) addUp(ctx context.Context, r Round) (roundSum, error) {
 	s := roundSum{values: a.emptySum()}
 	// Devices follow the simulated clients, so one index divides the tasks.
 	simulated := a.devices.Split(r.Tasks)
-	spans := jobSpans(updates[:simulated], a.queue.parts())
+	spans := jobSpans(updates[:simulated], a.queue.trainingParts(localSteps(updates[:simulated])))
 	merge := func(part span, values []int64) error { return mergeSpan(s.values, updates, part, values) }
 	if err := a.trainSimulated(ctx, r.Number, updates, spans, merge); err != nil {
 		return s, err
@@ -156,6 +156,14 @@ func (a *Aggregator) addUp(ctx context.Context, r Round) (roundSum, error) {
 	a.algorithm.Decide(s.values)
 	s.loss = meanLoss(s.losses)
 	return s, a.rebaseSum(s.values, valid)
+}
+
+// localSteps is the number of local steps of all updates.
+func localSteps(updates []clientUpdate) (steps int) {
+	for i := range updates {
+		steps += updates[i].task.LocalSteps
+	}
+	return steps
 }
 
 // jobSpans cuts the updates of simulated clients into jobs: one for each update that is separate.

@@ -33,3 +33,23 @@ func TestGarbage_MuchData(t *testing.T) {
 		}
 	}
 }
+
+// mapped is a set of samples in a mapped file: the heap holds none of them.
+type mapped struct{ federated.Set }
+
+func (mapped) Memory() int { return 4 * maxGarbage }
+
+// Beside a mapped file as much garbage may wait as beside data in memory, however small the heap is.
+func TestGarbage_MappedData(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	t.Setenv("GOGC", "")
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	want := max(10, min(400, int(100*maxGarbage/m.HeapAlloc)))
+	boundGarbage(mapped{})
+	// Other tests may leave or free some memory between the two looks at the heap.
+	if got := debug.SetGCPercent(100); got < want/2 || got > 2*want {
+		t.Errorf("the collector waits for %d %%, want about %d", got, want)
+	}
+}

@@ -492,9 +492,9 @@ func (p *experiment) comparedRound() round.Time {
 // maxGarbage is how much garbage waits for the collector beside much data, in bytes.
 const maxGarbage = 64 << 20
 
-// boundGarbage limits the garbage that may wait for the collector. It is called once the data are in
-// memory: by its default the collector would wait until there is as much garbage as data. GOGC in
-// the environment takes precedence.
+// boundGarbage sets how much garbage may wait for the collector. It is called once the data are in
+// memory: by its default the collector would wait until there is as much garbage as data, or would hardly
+// wait where a file holds them. GOGC in the environment takes precedence.
 func boundGarbage(data federated.Set) {
 	held, ok := data.(interface{ Memory() int })
 	if !ok || held.Memory() < maxGarbage || os.Getenv("GOGC") != "" {
@@ -504,5 +504,5 @@ func boundGarbage(data federated.Set) {
 	runtime.GC()
 	// A mapped file is data, too, but lies outside the heap and does not count.
 	runtime.ReadMemStats(&m)
-	debug.SetGCPercent(max(10, min(100, int(100*maxGarbage/m.HeapAlloc))))
+	debug.SetGCPercent(max(10, min(400, int(100*maxGarbage/m.HeapAlloc))))
 }

@@ -38,7 +38,9 @@ func Bytes[T Number](v []T) []byte {
 // multiple of the size of T.
 func Append[T Number](dst []T, b []byte) []T {
 	n := len(dst)
-	dst = append(dst, make([]T, len(b)/Size[T]())...)
+	more := len(b) / Size[T]()
+	// Memory that dst has already is not cleared first.
+	dst = slices.Grow(dst, more)[:n+more]
 	copy(memory(dst[n:]), b)
 	if !littleEndian {
 		swapped(memory(dst[n:]), Size[T]())

@@ -170,7 +170,7 @@ func newGoSteps(p *Problem, client algorithm.Client) *goSteps {
 	return s
 }
 
-// maxBatch is the largest number of samples that a workspace is given at once.
+// maxBatch returns the largest number of samples that a workspace gets at once.
 func (p *Problem) maxBatch() int { return max(p.Batch, p.LargestBatch, evaluationBatch) }
 
 // workspace returns the memory of the model's arithmetic.

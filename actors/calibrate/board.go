@@ -21,7 +21,7 @@ import (
 // sensors that a board lacks, it returns nothing.
 type Board struct{ proc, sys fs.FS }
 
-// ThisBoard is the machine that this program runs on.
+// ThisBoard returns the machine that this program runs on.
 func ThisBoard() *Board { return &Board{os.DirFS("/proc"), os.DirFS("/sys")} }
 
 // Machine describes where a class was measured. 0 and empty mean not known.

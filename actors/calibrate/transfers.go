@@ -134,12 +134,12 @@ func linkOf(l Line) Link {
 	return k
 }
 
-// width is half the wider interval of the two directions, relative to its value.
+// width returns half the wider interval of the two directions, relative to its value.
 func (n *Network) width() float64 {
 	return max(n.Download.ModelSeconds.Width(), n.Upload.ModelSeconds.Width())
 }
 
-// Speed is the speed with its interval, for people.
+// Speed returns the speed with its interval, for people.
 func (l *Link) Speed() string { return formatEstimate(l.Mbps, "Mbit/s") }
 
 // Exchange repeats rounds of transfers until both directions are known well enough or the given

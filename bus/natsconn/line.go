@@ -137,10 +137,10 @@ func (c *Conn) Watch(failed, interrupted func(error)) (stop func()) {
 	}
 }
 
-// Life ends when the connection is lost for good.
+// Life returns a context that ends when the connection is lost for good, but not at Close.
 func (c *Conn) Life() context.Context { return c.life }
 
-// Err is why the connection is lost for good; nil before that.
+// Err returns why the connection is lost for good; nil before that.
 func (c *Conn) Err() error { return context.Cause(c.life) }
 
 // MaxDamaged is how often one message may arrive damaged before its transfer fails for good: the memory

@@ -61,7 +61,7 @@ func (w Work) add(v Work) Work {
 	return Work{hi, lo}
 }
 
-// sub is w - v, modulo 2^128.
+// sub returns w - v, modulo 2^128.
 func (w Work) sub(v Work) Work {
 	lo, borrow := bits.Sub64(w.Lo, v.Lo, 0)
 	hi, _ := bits.Sub64(w.Hi, v.Hi, borrow)

@@ -261,7 +261,8 @@ type Stats struct {
 	Held    time.Duration
 }
 
-// Stats may be called from any goroutine. The result is zero in a run without devices and in a replay.
+// Stats returns figures of the devices so far, for people. It may be called from any goroutine. The
+// result is zero in a run without devices and in a replay.
 func (d *Devices) Stats() (s Stats) {
 	if d != nil && d.gateway != nil {
 		s = Stats{d.gateway.Stats(), int(d.bannedCount.Load()), int(d.returns.Load()), time.Duration(d.held.Load())}

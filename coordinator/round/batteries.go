@@ -83,8 +83,8 @@ func (b *batteries) joules(client int) float64 {
 // allows reports whether a client's battery allows a task now.
 func (b *batteries) allows(client int, now Time) bool { return b == nil || b.ready[client] <= now }
 
-// unplug ends the charging of a client that gets a task now, and notes the charge that it has
-// reached.
+// unplug ends the charging of a client that gets a task now, and notes the charge that its battery has
+// reached. It does nothing for a client without a battery.
 func (b *batteries) unplug(client int, now Time) {
 	if x := b.charge(client); x != nil {
 		x.Joules = b.model.Charged(client, x.Joules, x.Since, now)

@@ -138,7 +138,7 @@ const (
 
 var outcomeNames = [Outcomes]string{"accepted", "late", "dropped", "lost", "cancelled", "refused"}
 
-// String is the outcome's name in metrics and results.
+// String returns the outcome's name in metrics and results.
 func (o Outcome) String() string { return outcomeNames[o] }
 
 // Report is what is known of one round when it has closed and its updates are

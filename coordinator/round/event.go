@@ -125,7 +125,7 @@ type Plan struct {
 	Dropout Time
 }
 
-// Total is the task's time without dropout (Eq. 3).
+// Total returns the task's time without dropout (Eq. 3).
 func (p Plan) Total() Time { return p.Download + p.Compute + p.Upload }
 
 // validate returns an error if one of the plan's durations is negative or longer than

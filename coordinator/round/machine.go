@@ -213,10 +213,10 @@ func (m *Machine) readRules() {
 // Phase is what the machine waits for.
 func (m *Machine) Phase() Phase { return m.phase }
 
-// Round is the number of the current round, from 1.
+// Round returns the number of the current round, from 1.
 func (m *Machine) Round() int { return m.round.Round }
 
-// Waiting is the number of tasks, candidates included, that have no plan yet.
+// Waiting returns the number of tasks, candidates included, that have no plan yet.
 func (m *Machine) Waiting() int { return m.unplanned }
 
 // Unplanned reports whether a task, or a candidate, is open and has no plan yet.

@@ -139,7 +139,7 @@ func (m *Machine) isLate(t *TaskState) bool {
 	return int(t.Round) < m.round.Round && m.overlapping == nil
 }
 
-// issuedInRound is how many tasks were issued in the round under way, ended or not. Unless rounds
+// issuedInRound returns how many tasks were issued in the round under way, ended or not. Unless rounds
 // overlap, tasks of earlier rounds that ended in it are not among them.
 func (m *Machine) issuedInRound() int {
 	return m.round.Cohort - m.round.Earlier + m.tasks.current()

@@ -173,7 +173,7 @@ func (m *Machine) resume(t *TaskState, remaining []fairshare.Work) []fairshare.W
 	return remaining[1:]
 }
 
-// Pending is what the driver of a restored machine must do that the machine
+// Pending returns what the driver of a restored machine must do that the machine
 // asked for before: tasks without a plan, training, losses, an evaluation, or,
 // when the run is over, its end. Timers are on the clock, which has a state
 // of its own. It is valid until the next Step.

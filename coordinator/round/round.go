@@ -57,7 +57,7 @@ func (m *Machine) openRound() error {
 	return m.fillSlots()
 }
 
-// progress is what the schedules may know when they decide on the next round: the decision before
+// progress returns what the schedules may know when they decide on the next round: the decision before
 // it, the losses up to now, and how long rounds waited for stragglers.
 func (m *Machine) progress() schedule.Progress {
 	r := &m.round

@@ -38,7 +38,7 @@ type Secure struct {
 	Upload int64
 }
 
-// quorum is the number of survivors that must sign out of n members (secagg.Terms.Quorum).
+// quorum returns the number of survivors that must sign out of n members (secagg.Terms.Quorum).
 func (c *Secure) quorum(n int) int { return (n+c.Colluders)/2 + 1 }
 
 // Stages are how long the stages take one client: its own work and transfers, without waiting for

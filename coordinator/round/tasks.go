@@ -30,7 +30,7 @@ type Tasks struct {
 	unplaced int
 }
 
-// current is the number of tasks of the round under way that have no outcome.
+// current returns the number of tasks of the round under way that have no outcome.
 func (t *Tasks) current() int { return t.outstanding - t.late }
 
 // TaskState is what the machine remembers of one task, or of one candidate. A run has as many as
@@ -105,7 +105,7 @@ const (
 	Finished
 )
 
-// duration is the task's time from Start until it is done or its client drops out.
+// duration returns the task's time from Start until it is done or its client drops out.
 func (t *TaskState) duration() Time {
 	if t.Drops {
 		return t.Dropout
@@ -177,10 +177,10 @@ func (x *tasks) find(task uint64) *TaskState { return find(x.listOf(task).List, 
 // tasks is done in this order.
 func (x *tasks) lists() [2]*Tasks { return [2]*Tasks{&x.simulated, &x.devices} }
 
-// outstanding is the number of tasks without an outcome.
+// outstanding returns the number of tasks without an outcome.
 func (x *tasks) outstanding() int { return x.simulated.outstanding + x.devices.outstanding }
 
-// current is the number of tasks of the round under way that have no outcome.
+// current returns the number of tasks of the round under way that have no outcome.
 func (x *tasks) current() int { return x.simulated.current() + x.devices.current() }
 
 // begin counts a task that is about to be added to a list. It starts from the newest model.

@@ -17,7 +17,7 @@ func init() {
 // keeps K_0. A ratio that is not positive gives 1.
 type ErrorK struct{}
 
-// LocalSteps is the least K with K³ >= (F_r/F_0)·K_0³. The product is rounded
+// LocalSteps returns the least K with K³ >= (F_r/F_0)·K_0³. The product is rounded
 // once, so the answer is the same on every architecture, which cube roots in
 // floating point do not promise, and exact for ratios such as 1 and 1/8.
 func (ErrorK) LocalSteps(p Progress) int {

@@ -79,10 +79,10 @@ func (c Constants) Validate() error {
 	return nil
 }
 
-// Kappa is the condition number κ = L/μ.
+// Kappa returns the condition number κ = L/μ.
 func (c Constants) Kappa() float64 { return c.L / c.Mu }
 
-// MaxRate is the largest learning rate that Lemma 1 allows, 1/(4L), in
+// MaxRate returns the largest learning rate that Lemma 1 allows, 1/(4L), in
 // length²/loss.
 func (c Constants) MaxRate() float64 { return 1 / (4 * c.L) }
 

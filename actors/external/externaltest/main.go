@@ -222,7 +222,7 @@ func (t *trainer) rows(offset int) []int32 {
 	return unsafe.Slice((*int32)(unsafe.Pointer(&t.memory[offset])), (len(t.memory)-offset)/4)
 }
 
-// protocol is the version that the process speaks: typed tensors need the second.
+// protocol returns the version that the process speaks: typed tensors need the second.
 func (t *trainer) protocol() int {
 	if t.integers {
 		return 2

@@ -121,16 +121,16 @@ func (w *folderWalk) walk(dir string, around TableFile, depth int) error {
 		// The keys are copied, because the folders within dir share those around it.
 		place := around
 		place.Keys = slices.Clone(around.Keys)
-		word := strings.ToLower(name)
 		key, value, isKey := strings.Cut(name, "=")
+		trains, heldOut := PartOf(name)
 		switch {
 		// A folder called column=value gives its rows this column.
 		case isKey && key != "":
 			place.Keys = append(place.Keys, FolderKey{Name: unescaped(key), Value: unescaped(value)})
-		case slices.Contains(TrainWords, word):
+		case trains:
 			place.partNamed = true
 			place.HeldOut = false
-		case slices.Contains(HeldOutWords, word):
+		case heldOut:
 			place.partNamed = true
 			place.HeldOut = true
 		default:
@@ -204,8 +204,8 @@ func FileClient(path string, partsByName bool, suffixes []string) string {
 	const separators = "_-. "
 	var left []string
 	for _, word := range strings.FieldsFunc(name, func(r rune) bool { return strings.ContainsRune(separators, r) }) {
-		lower := strings.ToLower(word)
-		if !slices.Contains(TrainWords, lower) && !slices.Contains(HeldOutWords, lower) {
+		trains, heldOut := PartOf(word)
+		if !trains && !heldOut {
 			left = append(left, word)
 		}
 	}

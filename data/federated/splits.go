@@ -2,6 +2,7 @@ package federated
 
 import (
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -10,13 +11,36 @@ import (
 // The words by which a column or the name of a file says to which part rows belong.
 var (
 	TrainWords   = []string{"train", "training"}
-	HeldOutWords = []string{"test", "testing", "val", "valid", "validation"}
+	HeldOutWords = []string{
+		"test", "testing", "eval", "evaluation", "holdout", "heldout", "val", "valid", "validation", "dev",
+	}
 )
 
+// PartOf reports whether a word, in whatever case, names the rows to train on or those that are held out.
+// Both are false for any other word.
+func PartOf(word string) (trains, heldOut bool) {
+	word = strings.ToLower(word)
+	for _, separator := range []string{"_", "-", " "} {
+		word = strings.Replace(word, "held"+separator+"out", "heldout", 1)
+		word = strings.Replace(word, "hold"+separator+"out", "holdout", 1)
+	}
+	return slices.Contains(TrainWords, word), slices.Contains(HeldOutWords, word)
+}
+
+// IsValidation reports whether a word for a part that is held out means validation, as distinct from a test.
+func IsValidation(word string) bool {
+	word = strings.ToLower(word)
+	return strings.HasPrefix(word, "val") || word == "dev"
+}
+
+// beginsHeldOut matches the first word of a name by which all of a file is held out, whatever the others are
+// called: test and valid with their endings, and val.
+var beginsHeldOut = regexp.MustCompile(`^(?:val|(?:test|valid|validation)(?:s|ing|set|data|file)?)$`)
+
 // HeldOutFiles reports for each file of a folder whether its name holds out all of its samples. A
-// name does so if it begins with test, with valid or with the word val. A name with a later word
-// for a held-out part, as mnist_test.csv, does so if the name of another file has a word for
-// training. A single file is never held out.
+// name does so if its first word is test, valid, val or the like. Where the name of another file has a word
+// for training, a later word for a held-out part does so, too, as in mnist_test.csv, and so do dev, eval and
+// a first word that only begins with test or valid. A single file is never held out.
 func HeldOutFiles(files []string) []bool {
 	heldOut := make([]bool, len(files))
 	if len(files) < 2 {
@@ -31,10 +55,11 @@ func HeldOutFiles(files []string) []bool {
 		if len(words) == 0 {
 			continue
 		}
-		// The first word of a name says more than the later ones.
-		begins := words[0] == "val" || strings.HasPrefix(words[0], "test") || strings.HasPrefix(words[0], "valid")
-		isTrain := hasWord(file, TrainWords)
-		heldOut[i] = begins || hasTrain && !isTrain && hasWord(file, HeldOutWords)
+		heldOut[i] = beginsHeldOut.MatchString(words[0])
+		if hasTrain && !hasWord(file, TrainWords) {
+			begins := strings.HasPrefix(words[0], "test") || strings.HasPrefix(words[0], "valid")
+			heldOut[i] = heldOut[i] || begins || hasWord(file, HeldOutWords)
+		}
 	}
 	return heldOut
 }
@@ -52,8 +77,16 @@ func UnusedParts(files []string, heldOut []bool) (unused []string) {
 	return unused
 }
 
-// nameWords returns the runs of letters in a file's name, in lower case.
-func nameWords(file string) []string {
+// nameWords returns the runs of letters in a file's name, in lower case. "Held out" and "hold out" are one word.
+func nameWords(file string) (words []string) {
 	name := strings.ToLower(filepath.Base(file))
-	return strings.FieldsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) })
+	for _, word := range strings.FieldsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) }) {
+		last := len(words) - 1
+		if word == "out" && last >= 0 && (words[last] == "held" || words[last] == "hold") {
+			words[last] += word
+			continue
+		}
+		words = append(words, word)
+	}
+	return words
 }

@@ -2,6 +2,7 @@ package federated_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	. "fedpace/data/federated"
@@ -18,6 +19,12 @@ func TestHeldOutFiles_NamesOfParts(t *testing.T) {
 		{"no training beside", []string{"lab_test_1.csv", "lab_test_2.csv"}, []bool{false, false}},
 		{"values of a column", []string{"values.csv", "value2.csv"}, []bool{false, false}},
 		{"one file", []string{"test.csv"}, []bool{false}},
+		{"the Hub's other words", []string{"a_dev.csv", "a_eval.csv", "a_train.csv"}, []bool{true, true, false}},
+		{"held out", []string{"held_out.csv", "hold-out.csv", "train.csv"}, []bool{true, true, false}},
+		{"a device", []string{"dev.csv", "prod.csv"}, []bool{false, false}},
+		{"a hormone", []string{"testosterone.csv", "cortisol.csv"}, []bool{false, false}},
+		{"endings", []string{"testset.csv", "validdata.csv", "data.csv"}, []bool{true, true, false}},
+		{"CoNLL", []string{"eng.testa", "testb", "train"}, []bool{false, true, false}},
 		{"a path", []string{"/test/a.csv", "/test/b.csv"}, []bool{false, false}},
 		{"capitals", []string{"TEST.csv", "TRAIN.csv"}, []bool{true, false}},
 	} {
@@ -26,5 +33,23 @@ func TestHeldOutFiles_NamesOfParts(t *testing.T) {
 				t.Errorf("%v of %v, want %v", got, c.files, c.want)
 			}
 		})
+	}
+}
+
+func TestPartOf_Words(t *testing.T) {
+	for _, c := range []struct {
+		words           string
+		trains, heldOut bool
+	}{
+		{"train,Training,TRAIN", true, false},
+		{"test,Testing,val,valid,VALIDATION,dev,eval,evaluation,held out,held-out,Held_Out,heldout,holdout,hold_out", false, true},
+		{"trainer,tested,value,out,held,device,", false, false},
+	} {
+		for word := range strings.SplitSeq(c.words, ",") {
+			trains, heldOut := PartOf(word)
+			if trains != c.trains || heldOut != c.heldOut {
+				t.Errorf("%q: trains %v, held out %v", word, trains, heldOut)
+			}
+		}
 	}
 }

@@ -256,15 +256,17 @@ type parts struct {
 // their usual spellings, or 0 and 1. Validation rows are held out like test rows. A row without a
 // word counts as training and gives errMissing; any other word is an error.
 func (p *parts) take(_ int, c cell) error {
-	switch word := strings.ToLower(c.name()); word {
-	case "train", "training", "0", "false":
+	word := strings.ToLower(c.name())
+	trains, heldOut := federated.PartOf(word)
+	switch {
+	case trains || word == "0" || word == "false":
 		p.held = append(p.held, false)
-	case "test", "testing", "val", "valid", "validation", "held out", "held-out", "held_out", "1", "true":
+	case heldOut || word == "1" || word == "true":
 		p.held = append(p.held, true)
-		if strings.HasPrefix(word, "val") {
+		if federated.IsValidation(word) {
 			p.validation = word
 		}
-	case "":
+	case word == "":
 		p.held = append(p.held, false)
 		return errMissing
 	default:

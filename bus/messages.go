@@ -135,7 +135,8 @@ const NoModel = "no model"
 // Diverged is the Failure.Kind of losses or updates that are not finite.
 const Diverged = "diverged"
 
-// Error makes a Failure an error. Every failure but [NoModel] ends the run.
+// Error makes a Failure an error. [NoModel] never ends the run, and [Diverged] not where the round can do
+// without the update; every other failure does.
 func (f *Failure) Error() string { return f.Text }
 
 // Last reports whether this is the message that ends an update. It carries what the device

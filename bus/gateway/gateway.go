@@ -197,8 +197,8 @@ func (g *Gateway) newPeer(index int) (*peer, error) {
 	}, nil
 }
 
-// Close sends the devices the end of the run and ends the gateway. Calls of TakeEvents return an
-// error. A second Close does nothing.
+// Close sends the devices the end of the run and ends the gateway. Calls of TakeEvents return an error
+// once the events that came before were taken. A second Close does nothing.
 func (g *Gateway) Close() error {
 	g.closed.Do(func() {
 		g.stop()

@@ -458,7 +458,7 @@ func (l *lease) release(ctx context.Context) error {
 		return nil
 	}
 	l.renewed.Store(nil)
-	return l.conn.remove(ctx, "give the lease of run "+l.run+" back", func(ctx context.Context) error {
+	return l.conn.atClose(ctx, "give the lease of run "+l.run+" back", func(ctx context.Context) error {
 		return l.js.DeleteKeyValue(ctx, l.store.Bucket)
 	})
 }

@@ -165,7 +165,7 @@ func (c *Coordinator) removeStreams(ctx context.Context) error {
 		if c.lease.check() != nil {
 			return nil
 		}
-		err := c.conn.remove(
+		err := c.conn.atClose(
 			ctx,
 			"remove stream "+name,
 			func(ctx context.Context) error { return c.js.DeleteStream(ctx, name) },
@@ -177,11 +177,11 @@ func (c *Coordinator) removeStreams(ctx context.Context) error {
 	return c.lease.release(ctx)
 }
 
-// remove calls f, which removes something from the server when a run is closed, and tries again as
+// atClose calls f, a request by which a run that is closed leaves the server, and tries again as
 // [natsconn.Conn.Do] says. action names the request in errors. It returns nil also if f finds no
 // stream, if the connection is lost, or if ctx has ended: the lease then ends by itself, and the
 // next run of this name empties the streams.
-func (c *Conn) remove(ctx context.Context, action string, f func(context.Context) error) error {
+func (c *Conn) atClose(ctx context.Context, action string, f func(context.Context) error) error {
 	err := c.Do(ctx, action, natsconn.RequestTimeout, func(ctx context.Context) error {
 		err := f(ctx)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {

@@ -283,13 +283,14 @@ func (r *hostRegistry) announce(ctx context.Context) {
 }
 
 // announceEnd announces to hosts that the run is over. A host whose connection is away at that moment
-// finds out because the run is announced no more. A lost connection is no error.
+// finds out because the run is announced no more, so it is no error if the connection is lost or ctx has
+// ended.
 func (r *hostRegistry) announceEnd(ctx context.Context) error {
 	b, err := bus.Marshal(nil, &bus.Announcement{Run: r.Info.Run, Stamp: r.Info.Stamp, Over: true})
 	if err != nil {
 		return err
 	}
-	return r.conn.remove(ctx, "announce the end of run "+r.Info.Run, func(ctx context.Context) error {
+	return r.conn.atClose(ctx, "announce the end of run "+r.Info.Run, func(ctx context.Context) error {
 		if err := r.conn.Publish(subject.Announce, b); err != nil {
 			return err
 		}

@@ -391,7 +391,7 @@ func (d *sumCollector) receive(m *nats.Msg) (s *bus.ReceivedSum, status bus.Stat
 	if !bytes.Equal(w.ModelDigest, o.job.ModelDigest) {
 		return refuse((&bus.Result{Sum: w}).ValidateFor(o.job))
 	}
-	// Another trainer has done the job, too, and its sum gets the answer of the first.
+	// Another trainer has done the job, too. Its sum waits for the decision about the first.
 	if o.taken {
 		if len(o.waiting) >= maxAssemblies {
 			return refuse(fmt.Errorf("bus: sum of job %d: %d others of it wait already", w.Job, len(o.waiting)))

@@ -102,9 +102,10 @@ func (q *workQueue) sendOpen(ctx context.Context, jobs []job) error {
 }
 
 // answer handles one sum that was received, and reports whether it was the result of a job that was
-// open. Every sum is accepted, which removes it from the queue, or rejected, which lets another
-// trainer do the job again. A failure that is the round's fault, not the trainer's, is kept in the
-// job if the job may diverge, and else returned.
+// open. It accepts the sum, which removes the job from the queue. Only a trainer that could not find
+// the model has its sum rejected, after the model was put again, so that the job is done once more.
+// A divergence is kept in the job if the job may diverge; any other failure is returned. The
+// bus hands over one sum of each job, so a second one is an error, as is one of no job.
 func (q *workQueue) answer(ctx context.Context, jobs []job, sum *bus.ReceivedSum) (answered bool, err error) {
 	first := jobs[0].message.Job
 	if sum.Job < first {
@@ -126,7 +127,7 @@ func (q *workQueue) answer(ctx context.Context, jobs []job, sum *bus.ReceivedSum
 		sum.Reject("the model has been put again")
 		return false, nil
 	}
-	// No trainer can do better with this job, so the run ends.
+	// No trainer can do better with this job.
 	if failure != nil && !(failure.Kind == bus.Diverged && j.mayDiverge) {
 		sum.Accept()
 		return false, trainerFailure{failure}

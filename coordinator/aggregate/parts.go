@@ -82,8 +82,9 @@ func (a *Aggregator) judgedOf(sums [][]int64) [][]int64 {
 	return parts
 }
 
-// bufferTensors returns the model's tensors whose values clients send beside the sums: those
-// between the judged values and the end of the communicated ones.
+// bufferTensors returns the model's tensors whose values clients send beside the sums. They are its
+// buffers: they stand behind the judged values, which are trained, and before the frozen ones, which are
+// not communicated. There are none where clients send no buffers.
 func (a *Aggregator) bufferTensors() (tensors []learn.Tensor) {
 	if a.sentBuffers() == 0 {
 		return nil

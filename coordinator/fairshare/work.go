@@ -20,7 +20,8 @@ const fullRate = uint64(1) << 63
 const maxAlone = int64(1) << 58
 
 // Need returns the work of a transfer of size bits at a server with this many megabits (10^6 bits)
-// a second. It is an error if the transfer would take years.
+// a second. It is an error if the transfer would take the whole server
+// longer than 9 years.
 func Need(size int64, mbps float64) (Work, error) {
 	if !(mbps > 0) || math.IsInf(mbps, 0) || size < 0 {
 		return Work{}, fmt.Errorf(

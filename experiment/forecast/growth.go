@@ -89,7 +89,8 @@ func devicesOf(c *config.Config) int {
 // maxUpdates bounds the updates that a round waits for.
 const maxUpdates = 1 << 20
 
-// updatesOf is the least number of accepted updates with which the rule closes a round of this cohort.
+// updatesOf is the least number of accepted updates with which the rule closes a round of this cohort
+// before any deadline. It is maxUpdates + 1 if no number of updates does.
 func updatesOf(rule closing.Rule, cohort int) int {
 	return 1 + sort.Search(maxUpdates, func(n int) bool {
 		return rule.Close(closing.Standing{Cohort: cohort, Accepted: n + 1})

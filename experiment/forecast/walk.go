@@ -127,10 +127,12 @@ func (w *walk) decide(stride int) error {
 	}
 	progress.LearningRate = w.eta.LearningRate(progress)
 	k := w.k.LocalSteps(progress)
+	// A formula returns such a K for a value that no round can have, and its Check says why.
 	if formula, ok := w.k.(interface{ Check(schedule.Progress) error }); ok && (k < 1 || k > schedule.MaxK0) {
 		return fmt.Errorf("schedule of K in round %d: %w", progress.Round, formula.Check(progress))
 	}
 	w.last = schedule.Decision{LocalSteps: k, LearningRate: progress.LearningRate, Seconds: progress.Seconds}
+	// k may be in epochs.
 	w.local = max(1, w.steps(k))
 	return nil
 }

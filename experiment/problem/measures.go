@@ -58,7 +58,8 @@ func (p *Problem) chooseMetrics() (err error) {
 }
 
 // addMeasures adds those of evaluate.measures to the run's metrics, behind the model's own. Only models
-// of this program give the outcomes of single samples, from which they follow.
+// of this program give the outcomes of single samples, from which they follow. It also refuses targets
+// that are scaled for a trainer, which measures in the unit of what it is given.
 func (p *Problem) addMeasures() error {
 	if p.Trainer != nil && p.Set.Info().TargetMean != nil {
 		return &config.KeyError{

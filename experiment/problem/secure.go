@@ -74,7 +74,7 @@ func (p *Problem) settleSecure() error {
 }
 
 // secureMembers returns the largest number of clients whose updates one sum can have: the cohort, and
-// real devices unless they are drawn into it, or those of a buffer where rounds overlap.
+// real devices unless they are drawn into it, or, where rounds overlap, the updates of a buffer.
 func (p *Data) secureMembers() int {
 	c := &p.Config
 	// A buffer's clients aggregate among each other, however many are at work.
@@ -83,9 +83,6 @@ func (p *Data) secureMembers() int {
 	}
 	if c.DrawsDevices() {
 		return c.Cohort
-	}
-	if c.DevicesAlone() {
-		return len(c.Devices.Names)
 	}
 	return c.Cohort + len(c.Devices.Names)
 }

@@ -93,8 +93,9 @@ func folderCertificate(listen string, keys certificate.Folder) (files natsconn.T
 	return files, nil
 }
 
-// Joining says in a sentence how hosts and devices join the server s, which listens in this
-// process, until when its certificate is valid, and how many connections it takes.
+// Joining returns the end of a sentence that begins with who joins ("Hosts and devices "): how they join
+// the server s, which listens in this process, until when its certificate is valid, and how many
+// connections it takes.
 func Joining(s *embedded.Embedded) string {
 	text := fmt.Sprintf("can join on %s with credentials (fedpace enroll)", s.URL())
 	if end := s.CertificateEnd(); !end.IsZero() {

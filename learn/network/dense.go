@@ -40,8 +40,10 @@ func (l DenseLayer) Parameters(in Shape) []Parameter {
 	return affine(in.Channels, l.Width, in.Channels)
 }
 
-// Stage makes the layer's arithmetic. On vectors it asks for the inputs sample by sample and, but in a
-// network that collects its gradient, for a place for each block of a batch.
+// Stage makes the layer's arithmetic on words or on vectors. On vectors it asks for the inputs sample by
+// sample. Its update multiplies all inputs of a batch by all gradients of its outputs at once, so it asks
+// the network to keep both for every block of the batch, and not only for the present one. A network that
+// collects its gradient needs neither, as it adds up the gradient block by block.
 func (l DenseLayer) Stage(place *Place) Stage {
 	x := place.X
 	y := place.Y
@@ -52,6 +54,7 @@ func (l DenseLayer) Stage(place *Place) Stage {
 	x.needRows = true
 	if !place.network.collects {
 		x.keepX = true
+		// The outputs may share the memory of another activation, which must keep its gradients, too.
 		for ; y != nil; y = y.shadows {
 			y.keepDX = true
 		}

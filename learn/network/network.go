@@ -316,8 +316,9 @@ func (n *network) link(stage Stage, place *Place, parameters []Parameter) *link 
 
 // trim reduces the inputs of convolutions to the rows and columns that are read. With a stride, or a
 // pooling that leaves out what fills no square, no output may read the last ones: then the convolution
-// before need not compute them.
+// before need not compute them, and the network's own input is read without them.
 func (n *network) trim() {
+	// A link's input is the output of the link before, so the last link comes first.
 	for i := len(n.links) - 1; i >= 0; i-- {
 		var height, width int
 		var c *convStage
@@ -334,7 +335,7 @@ func (n *network) trim() {
 		default:
 			continue
 		}
-		// Only a convolution before this one can leave out what is not read.
+		// Of stages, only a convolution before this one can leave out what is not read.
 		if i > 0 {
 			switch n.links[i-1].Stage.(type) {
 			case *convStage, *pooledStage:

@@ -37,7 +37,7 @@ const maxRows = 5_000_000
 
 // Read reads a CSV file with a header. Times are in RFC 3339 (2024-01-31T13:00:00Z) or in UTC without a
 // zone (2024-01-31 13:00). Rows of a zone stand in the order of time, an hour apart. Errors name the
-// line.
+// line of the file.
 func Read(r io.Reader, names Columns) (*Trace, error) {
 	rows := csv.NewReader(r)
 	header, err := rows.Read()
@@ -49,16 +49,20 @@ func Read(r io.Reader, names Columns) (*Trace, error) {
 		return nil, err
 	}
 	t := &Trace{zones: map[string]*zone{}}
-	for line := 2; ; line++ {
+	for count := 1; ; count++ {
 		fields, err := rows.Read()
 		switch {
 		case errors.Is(err, io.EOF) && len(t.zones) == 0:
 			return nil, errors.New("line 2: the file has no rows")
 		case errors.Is(err, io.EOF):
 			return t, nil
+		// The reader's own errors name the line.
 		case err != nil:
-			return nil, fmt.Errorf("line %d: %w", line, err)
-		case line > maxRows:
+			return nil, err
+		}
+		// Rows and lines differ where lines are empty.
+		line, _ := rows.FieldPos(0)
+		if count > maxRows {
 			return nil, fmt.Errorf("line %d: more than %d rows", line, maxRows)
 		}
 		if err := t.add(fields, places); err != nil {

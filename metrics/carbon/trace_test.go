@@ -85,6 +85,8 @@ func TestRead_MistakesAreNamed(t *testing.T) {
 		{"no intensity", header + "2024-03-01 10:00,DEU,,1\n", `line 2: grams: "" is not a number`},
 		{"below zero", header + "2024-03-01 10:00,DEU,-1,1\n", "line 2: grams"},
 		{"no price", header + "2024-03-01 10:00,DEU,1,\n", `line 2: price: "" is not a number`},
+		{"empty lines before", header + "\n\n2024-03-01 10:00,DE,1,1\n", `line 4: "DE" is not a zone`},
+		{"a quote", header + "2024-03-01 10:00,DEU,1,1\n2024-03-01 11:00,D\"EU,1,1\n", "line 3"},
 		{"no time", header + "yesterday,DEU,1,1\n", `line 2: "yesterday" is not a time`},
 		{
 			"a missing hour", header + "2024-03-01 10:00,DEU,1,1\n2024-03-01 12:00,DEU,1,1\n",

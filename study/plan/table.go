@@ -30,13 +30,12 @@ const shown = 20
 // maxLeft is the number of points that make no configuration that a table for people names.
 const maxLeft = 5
 
-// columns returns the columns of all forms of the table: for people, for CSV and for JSON. What no
-// setting has is without a title, and stands in files alone.
+// columns returns the columns of all forms of the table: for people, for CSV and for JSON. A column without
+// a title stands in files alone: some always do, and others where no setting has a value.
 func (p *Plan) columns() table.Columns[*Setting] {
 	energy := ""
 	tail := ""
 	target := ""
-	// Columns without a title stand in files alone, so people see only what is known.
 	if !math.IsNaN(p.Settings[0].Joules.P50) {
 		energy = "energy kJ"
 	}
@@ -47,7 +46,7 @@ func (p *Plan) columns() table.Columns[*Setting] {
 	if p.trained() > 1 {
 		behind = "behind"
 	}
-	if slices.ContainsFunc(p.Settings, func(s *Setting) bool { return s.came().Target.N > 0 }) {
+	if slices.ContainsFunc(p.Settings, func(s *Setting) bool { return s.outcome().Target.N > 0 }) {
 		target = "s to target"
 	}
 	updates := ""
@@ -56,6 +55,7 @@ func (p *Plan) columns() table.Columns[*Setting] {
 	}
 	// The recommended setting has a mark before its name.
 	mark := map[bool]string{true: "*"}
+	// Where K is not known before the run, the number of rounds is the most that there can be, at K_0.
 	upTo := map[bool]string{true: " at K_0"}
 	return table.Columns[*Setting]{
 		{Title: " ", Text: func(s *Setting) string { return mark[s == p.Chosen] }},
@@ -101,33 +101,33 @@ func (p *Plan) columns() table.Columns[*Setting] {
 		{Name: "at_most", Of: func(s *Setting) any { return s.AtMost }},
 		{Name: "as_configured", Of: func(s *Setting) any { return s.AsConfigured }},
 		{Name: "score", Of: func(s *Setting) any { return s.Score() }},
-		{Name: "seeds", Of: func(s *Setting) any { return s.came().Seeds }},
-		{Name: "diverged", Of: func(s *Setting) any { return s.came().Diverged }},
-		{Name: "tail", Title: tail, Of: func(s *Setting) any { return s.came().Tail }, Text: (*Setting).tail},
-		{Name: "tail_fresh", Of: func(s *Setting) any { return s.came().Fresh }},
+		{Name: "seeds", Of: func(s *Setting) any { return s.outcome().Seeds }},
+		{Name: "diverged", Of: func(s *Setting) any { return s.outcome().Diverged }},
+		{Name: "tail", Title: tail, Of: func(s *Setting) any { return s.outcome().Tail }, Text: (*Setting).tail},
+		{Name: "tail_fresh", Of: func(s *Setting) any { return s.outcome().Fresh }},
 		{
 			Name:  "behind_recommended",
 			Title: behind,
-			Of:    func(s *Setting) any { return s.came().Standing.Behind },
+			Of:    func(s *Setting) any { return s.outcome().Standing.Behind },
 			Text:  func(s *Setting) string { return p.behind(s) },
 		},
-		{Name: "told_apart", Of: func(s *Setting) any { return s.came().Standing.Apart }},
-		{Name: "seeds_to_decide", Of: func(s *Setting) any { return s.came().Standing.Decide }},
-		{Name: "best", Of: func(s *Setting) any { return s.came().Best }},
-		{Name: "validation", Of: func(s *Setting) any { return s.came().Quality }},
+		{Name: "told_apart", Of: func(s *Setting) any { return s.outcome().Standing.Apart }},
+		{Name: "seeds_to_decide", Of: func(s *Setting) any { return s.outcome().Standing.Decide }},
+		{Name: "best", Of: func(s *Setting) any { return s.outcome().Best }},
+		{Name: "validation", Of: func(s *Setting) any { return s.outcome().Quality }},
 		{
 			Name:  "seconds_to_target",
 			Title: target,
-			Of:    func(s *Setting) any { return s.came().Target },
-			Text:  func(s *Setting) string { return s.came().Target.Digits(4) },
+			Of:    func(s *Setting) any { return s.outcome().Target },
+			Text:  func(s *Setting) string { return s.outcome().Target.Digits(4) },
 		},
 		{Name: "recommended", Of: func(s *Setting) any { return s == p.Chosen }},
 	}
 }
 
-// came returns what the setting reached in training. For a setting that was not trained it returns
+// outcome returns what the setting reached in training. For a setting that was not trained it returns
 // means of no values and no seeds, so that callers need not ask.
-func (s *Setting) came() *Trained {
+func (s *Setting) outcome() *Trained {
 	if s.Trained != nil {
 		return s.Trained
 	}
@@ -144,7 +144,7 @@ func (s *Setting) came() *Trained {
 
 // tail is the quality at the end of the runs for people, with the seeds that diverged.
 func (s *Setting) tail() string {
-	switch t := s.came(); {
+	switch t := s.outcome(); {
 	case t.Seeds == 0:
 		return ""
 	case t.Diverged > 0:

@@ -271,8 +271,9 @@ type answer func(status bus.Status, reason string)
 // maxWaiting is how many repeats of a sum may wait for its answer.
 const maxWaiting = 16
 
-// receiveSum takes the sum r from a trainer, to which the function to sends the decision. The sum of
-// each job counts once: a repeat waits for the decision about the first, and gets the same answer.
+// receiveSum takes the sum r from a trainer; to sends the trainer the decision. The sum of each job counts
+// once: a repeat waits for the decision about the first, and hears that it is a repeat if that was
+// accepted. Beyond maxWaiting, repeats are refused at once.
 func (c *Coordinator) receiveSum(r *bus.Result, to answer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

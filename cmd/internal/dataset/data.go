@@ -338,10 +338,25 @@ func taskOf(info federated.Info) string {
 	return ""
 }
 
+// shellWord returns a word as a shell reads it: in quotes if it has other characters than those of usual
+// paths.
+func shellWord(word string) string {
+	isUsual := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+:@%,=", r)
+	}
+	isPlain := word != "" && strings.IndexFunc(word, func(r rune) bool { return !isUsual(r) }) < 0
+	if isPlain {
+		return word
+	}
+	// A quote within the word ends the quotes, stands by itself, and begins them again.
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
 // runWith returns the command line that starts a run on the data at path. task is the task of the
 // data, or "" for custom data, which needs settings of its own: those in the command are a start,
 // of which the model depends on samples.
 func runWith(task, path string, samples learn.Samples) string {
+	path = shellWord(path)
 	// The settings of a task are known, so the command is short.
 	if task != "" {
 		return "fedpace run --set task=" + task + " --set data=" + path

@@ -8,7 +8,7 @@ import (
 )
 
 // A shell reads a word in quotes as it was.
-func TestShellWord_AsAShellReads(t *testing.T) {
+func TestShellWord_Quotes(t *testing.T) {
 	shell := installed.Program(t, "sh", "dash")
 	for word, want := range map[string]string{
 		"data/own.csv":  "data/own.csv",

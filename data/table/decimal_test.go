@@ -12,6 +12,7 @@ import (
 	"fedpace/data/datatest"
 	"fedpace/data/federated"
 	. "fedpace/data/table"
+	"fedpace/internal/testkit/slow"
 )
 
 // TestDecimal_SignOfWholeColumn has files as Excel saves them where the decimal sign is a comma.
@@ -104,6 +105,7 @@ func TestDecimal_OtherColumns(t *testing.T) {
 // TestDecimal_SameNumbers draws numbers and writes them with a comma and with a point: both files have
 // the same samples.
 func TestDecimal_SameNumbers(t *testing.T) {
+	slow.NotUnderRace(t)
 	table := Table{Client: "who", Features: []string{"a", "b"}, Target: []string{"t"}}
 	rapid.Check(t, func(rt *rapid.T) {
 		text := "who;a;b;t\nu;0.5;0.5;0.5\n"

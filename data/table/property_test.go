@@ -15,6 +15,7 @@ import (
 	"fedpace/data/datatest"
 	"fedpace/data/federated"
 	. "fedpace/data/table"
+	"fedpace/internal/testkit/slow"
 )
 
 // drawnTable is a table as it lies in a folder, with what it means.
@@ -117,6 +118,7 @@ func content(t *testing.T, s federated.Set) string {
 // value, the name of a file or folder, the part that rows belong to, a partition or a seed. Two sets that
 // differ in anything have two digests, and one table has one.
 func TestProperty_OneDigestIsOneSet(t *testing.T) {
+	slow.NotUnderRace(t)
 	dir := t.TempDir()
 	byDigest := map[string]string{}
 	rapid.Check(t, func(rt *rapid.T) {
@@ -164,6 +166,7 @@ func TestProperty_OneDigestIsOneSet(t *testing.T) {
 // TestProperty_NoHeldOutSampleTrains draws tables, each row with a feature of its own: what trains is not
 // held out, and what the table marks as held out trains in no layout, however it is dealt.
 func TestProperty_NoHeldOutSampleTrains(t *testing.T) {
+	slow.NotUnderRace(t)
 	dir := t.TempDir()
 	rapid.Check(t, func(rt *rapid.T) {
 		d := drawTable(rt)

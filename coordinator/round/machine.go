@@ -210,7 +210,7 @@ func (m *Machine) readRules() {
 	m.needsPace = needsOfK.Pace || needsOfEta.Pace
 }
 
-// Phase is what the machine waits for.
+// Phase returns what the machine waits for.
 func (m *Machine) Phase() Phase { return m.phase }
 
 // Round returns the number of the current round, from 1.

@@ -19,6 +19,7 @@ import (
 // asked for: less where more clients survive than the noise needs. A client's learning rate is next to
 // nothing, so that the updates are.
 func TestDistributedNoise_ModelDeviation(t *testing.T) {
+	t.Parallel()
 	const cohort = 40
 	c := runtest.Small(t, "clients=60", fmt.Sprint("cohort=", cohort), "stop.rounds=1", "schedule.eta0=1e-9",
 		"task=logistic", "logistic.features=1000",
@@ -71,6 +72,7 @@ func TestDistributedNoise_ModelDeviation(t *testing.T) {
 // A round in which more clients leave than the noise allows for is refused, so that its sum, with less
 // noise, is never seen.
 func TestDistributedNoise_TooFewSurvivors(t *testing.T) {
+	t.Parallel()
 	c := runtest.Small(t, "clients=60", "cohort=20", "stop.rounds=8", "dropout.probability=0.3", "task=logistic",
 		"secure_aggregation.on=true", "privacy.distributed={clip: 1, noise_multiplier: 4}")
 	s := mustRun(t, c, run.Options{})
@@ -96,6 +98,7 @@ func TestDistributedNoise_TooFewSurvivors(t *testing.T) {
 // Devices add their part of the noise before they mask: each word is a whole number of steps, and the
 // model is that of the sum.
 func TestDistributedNoise_RealDevices(t *testing.T) {
+	t.Parallel()
 	o, c, d := secureRun(t, "privacy.distributed={clip: 1, noise_multiplier: 4}", "devices.robust=false")
 	models := d.played(t, o, c, func(o run.Options) error {
 		s, err := run.Run(t.Context(), c, o)

@@ -264,6 +264,7 @@ func flipEach(length int) func([]byte) []byte {
 }
 
 func TestSecureHostile_OldKeys(t *testing.T) {
+	t.Parallel()
 	var old []byte
 	h := &hostile{payload: func(round uint32, stage bus.SecureStage, b []byte) []byte {
 		switch {
@@ -279,21 +280,25 @@ func TestSecureHostile_OldKeys(t *testing.T) {
 }
 
 func TestSecureHostile_SharesDoNotOpen(t *testing.T) {
+	t.Parallel()
 	h := &hostile{payload: inRound2(bus.StageShares, flipEach(84))}
 	playHostile(t, h, refused, "Round 2 has no updates: the masks of device d8 cannot be removed")
 }
 
 func TestSecureHostile_SharesAreCut(t *testing.T) {
+	t.Parallel()
 	h := &hostile{payload: inRound2(bus.StageShares, func(b []byte) []byte { return b[84:] })}
 	playHostile(t, h, leaves, "Device d8: secure aggregation: secagg: client 7 does not send shares to its neighbours")
 }
 
 func TestSecureHostile_SignsAnotherSet(t *testing.T) {
+	t.Parallel()
 	h := &hostile{payload: inRound2(bus.StageSurvivors, flipEach(64))}
 	playHostile(t, h, counts, "Device d8: secure aggregation: secagg: client 7 has not signed the set of survivors")
 }
 
 func TestSecureHostile_RevealsUnwantedShares(t *testing.T) {
+	t.Parallel()
 	h := &hostile{payload: inRound2(bus.StageRecovery, func(b []byte) []byte {
 		b[4] ^= 1
 		return b
@@ -302,18 +307,21 @@ func TestSecureHostile_RevealsUnwantedShares(t *testing.T) {
 }
 
 func TestSecureHostile_RevealsFalseShares(t *testing.T) {
+	t.Parallel()
 	h := &hostile{payload: inRound2(bus.StageRecovery, flipEach(37))}
 	playHostile(t, h, counts, "")
 }
 
 // A device that gives its task up is not waited for.
 func TestSecureHostile_GivesUp(t *testing.T) {
+	t.Parallel()
 	h := &hostile{payload: inRound2(bus.StageShares, func([]byte) []byte { return []byte{} })}
 	playHostile(t, h, leaves, "Device d8 takes no further part in round 2: it has given its task up")
 }
 
 // Each of these lies in every round: it never counts, and the others go on.
 func TestSecureHostile_EachRound(t *testing.T) {
+	t.Parallel()
 	cut := func(_ uint32, _ bus.SecureStage, b []byte) []byte { return b[:len(b)-1] }
 	for said, h := range map[string]*hostile{
 		"Device d8: secure aggregation: secagg: client 7 has the weight 1000, want at most 1": {weight: 1000},
@@ -327,6 +335,7 @@ func TestSecureHostile_EachRound(t *testing.T) {
 // A device that lives and sends nothing in a stage holds the run no longer than a quarter of the time of a
 // task.
 func TestSecureHostile_SaysNothing(t *testing.T) {
+	t.Parallel()
 	slow.Test(t, "each stage waits for a quarter of the time of a task")
 	for stage, outcome := range map[bus.SecureStage]int{
 		bus.StageKeys: leaves, bus.StageShares: leaves, bus.StageSurvivors: counts, bus.StageRecovery: counts,

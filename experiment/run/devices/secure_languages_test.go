@@ -290,6 +290,7 @@ func sameModels(t *testing.T, got, want map[int][]float32) {
 // Devices in JavaScript and devices of this program aggregate securely to the bits of the run without
 // masks.
 func TestSecure_DevicesInJavaScript(t *testing.T) {
+	t.Parallel()
 	haveNodePackages(t)
 	ids := []string{"js1", "js2", "js3", "d1", "d2", "d3", "d4", "d5"}
 	none := func(string, uint32, sent) bool { return false }
@@ -315,6 +316,7 @@ func haveNodePackages(t *testing.T) {
 // messages. The model has the bits of the sum without masks of those whose update was sent, as the run in
 // the open has shown them, and as devices of this program alone add them up.
 func TestSecure_LanguagesDieAfterEachMessage(t *testing.T) {
+	t.Parallel()
 	slow.Test(t, "it fetches packages for Python, and each time the dead are waited for")
 	haveNodePackages(t)
 	ids := []string{"py1", "py2", "js1", "js2", "py3", "js3", "d1", "d2"}

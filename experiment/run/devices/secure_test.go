@@ -159,6 +159,7 @@ func (d *secureDevices) played(t *testing.T, o run.Options, c config.Config, pla
 }
 
 func TestSecure_DevicesHaveUnmaskedBits(t *testing.T) {
+	t.Parallel()
 	o, c, d := secureRun(t)
 	models := d.played(t, o, c, func(o run.Options) error {
 		s, err := run.Run(t.Context(), c, o)
@@ -173,6 +174,7 @@ func TestSecure_DevicesHaveUnmaskedBits(t *testing.T) {
 // A device whose owner insists on secure aggregation sends nothing in a run without it, which goes on with
 // the others.
 func TestSecure_DeviceInsists(t *testing.T) {
+	t.Parallel()
 	o, c, d := secureRun(t, "secure_aggregation.on=false")
 	d.adapt = func(c *real.Config) {
 		if c.ID == "d5" {
@@ -190,6 +192,7 @@ func TestSecure_DeviceInsists(t *testing.T) {
 
 // Devices that know each other's keys, and insist on as many survivors as the run's minimum, take part.
 func TestSecure_DevicesKnowEachOther(t *testing.T) {
+	t.Parallel()
 	o, c, d := secureRun(t)
 	identities := map[string]ed25519.PrivateKey{}
 	known := map[string]bool{}
@@ -213,6 +216,7 @@ func TestSecure_DevicesKnowEachOther(t *testing.T) {
 
 // Two of eight devices die in round 2, before or after a message of a stage.
 func TestSecure_DevicesDieAtEachStage(t *testing.T) {
+	t.Parallel()
 	for _, stage := range []bus.SecureStage{
 		bus.StageKeys, bus.StageShares, bus.StageMasked, bus.StageSurvivors, bus.StageRecovery,
 	} {
@@ -248,6 +252,7 @@ func TestSecure_DevicesDieAtEachStage(t *testing.T) {
 // Three of eight devices beside eight simulated clients die in round 2, before or after a message of a
 // stage. Which stage it is makes no difference to the models, but for whether they had uploaded.
 func TestSecure_MixedRunDevicesDie(t *testing.T) {
+	t.Parallel()
 	// models has by whether the devices had uploaded those of the first stage that was played.
 	models := map[bool]map[int][]float32{}
 	for _, stage := range []bus.SecureStage{
@@ -291,6 +296,7 @@ func TestSecure_MixedRunDevicesDie(t *testing.T) {
 // from its checkpoint. The others have signed a set with the device, and sign no other one for the round: two
 // sums would show its update. So the round is refused, and the next one has the sum of the others.
 func TestSecure_DeviceDiesWhileCoordinatorStops(t *testing.T) {
+	t.Parallel()
 	o, c, d := secureRun(t)
 	first, interrupt := context.WithCancel(t.Context())
 	var once sync.Once
@@ -324,6 +330,7 @@ func TestSecure_DeviceDiesWhileCoordinatorStops(t *testing.T) {
 // The coordinator stops in round 2 at each stage and goes on from its checkpoint: the model has the
 // bits of a run that never stopped.
 func TestSecure_CoordinatorStopsAtEachStage(t *testing.T) {
+	t.Parallel()
 	for _, stage := range []bus.SecureStage{
 		bus.StageKeys, bus.StageShares, bus.StageMasked, bus.StageSurvivors, bus.StageRecovery,
 	} {
@@ -354,6 +361,7 @@ func TestSecure_CoordinatorStopsAtEachStage(t *testing.T) {
 // A simulated run has the bits of one without secure aggregation where both rules weigh with the same
 // numbers: 16 clients weigh 1 of 2^4.
 func TestSecure_SimulatedHaveUnmaskedBits(t *testing.T) {
+	t.Parallel()
 	digest := func(on bool) string {
 		c := runtest.Small(t, "clients=40", "cohort=16", "stop.rounds=3", fmt.Sprint("secure_aggregation.on=", on))
 		s := mustRun(t, c, run.Options{})
@@ -366,6 +374,7 @@ func TestSecure_SimulatedHaveUnmaskedBits(t *testing.T) {
 
 // Clients that leave at any stage leave the run as it goes without learning.
 func TestSecure_TimingOnlyHasSameRounds(t *testing.T) {
+	t.Parallel()
 	play := func(train bool) (string, int64) {
 		c := runtest.Small(t, "clients=60", "cohort=12", "stop.rounds=6", "secure_aggregation.on=true",
 			"dropout.probability=0.4", fmt.Sprint("train=", train))
@@ -382,6 +391,7 @@ func TestSecure_TimingOnlyHasSameRounds(t *testing.T) {
 // Buffered rounds have the same history with and without learning, and the same bits when the run is
 // interrupted, resumed and trained by a host of its own.
 func TestSecure_BufferedRounds(t *testing.T) {
+	t.Parallel()
 	play := func(train, interrupted bool) folder.Summary {
 		c := runtest.Small(t, "clients=60", "cohort=20", "stop.rounds=8", "secure_aggregation.on=true",
 			"close={rule: buffered, n: 8}", "dropout.probability=0.1", "task=logistic", fmt.Sprint("train=", train),
@@ -423,6 +433,7 @@ func TestSecure_BufferedRounds(t *testing.T) {
 // Eight simulated clients and eight real devices have the bits of the same run in the open: each of
 // the sixteen weighs 1 of 2^4 under both rules.
 func TestSecure_SimulatedClientsBesideDevices(t *testing.T) {
+	t.Parallel()
 	play := func(on bool) map[int][]float32 {
 		o, c, d := secureRun(t, fmt.Sprint("secure_aggregation.on=", on), "clients=8", "cohort=8", "devices.robust=false",
 			"devices.clip=null")
@@ -460,6 +471,7 @@ func closeModels(t *testing.T, got, want []float32, trained int) {
 // A batch norm of raw features, the running variance of which grows to billions, trains as in the open. Its
 // number of batches is kept.
 func TestSecure_BuffersOfRawFeatures(t *testing.T) {
+	t.Parallel()
 	const clients, samples = 16, 4
 	table := filepath.Join(t.TempDir(), "raw.csv")
 	text := "client,salary,age,y\n"
@@ -494,6 +506,7 @@ func TestSecure_BuffersOfRawFeatures(t *testing.T) {
 
 // Buffers of eight simulated clients and eight devices are averaged as in the open.
 func TestSecure_BuffersBesideDevices(t *testing.T) {
+	t.Parallel()
 	play := func(on bool) map[int][]float32 {
 		o, c, d := secureRun(t, fmt.Sprint("secure_aggregation.on=", on), "clients=8", "cohort=8", "devices.robust=false",
 			"devices.clip=null", "task=femnist", "model=[flatten, dense: 4, batch_norm, relu, dense]", "stop.rounds=2")
@@ -516,6 +529,7 @@ func TestSecure_BuffersBesideDevices(t *testing.T) {
 // Updates that begin with different models have no units in common, and their buffers would leave the range of
 // what clients have: a model with buffers is refused where rounds overlap.
 func TestSecure_BuffersNeedOneModel(t *testing.T) {
+	t.Parallel()
 	c := runtest.Small(t, "clients=40", "cohort=16", "secure_aggregation.on=true", "close={rule: buffered, n: 8}",
 		"model=[flatten, dense: 4, batch_norm, relu, dense]")
 	if _, err := run.Run(t.Context(), c, run.Options{}); err == nil || !strings.Contains(err.Error(), "updates of different models") {

@@ -11,6 +11,7 @@ import (
 // Eight devices alone, whose updates a robust rule combines, make the model of their simulated
 // counterparts, to the bit: so a simulation says how good their model becomes.
 func TestDevicesAlone_SimulatedModel(t *testing.T) {
+	t.Parallel()
 	o, c, d := secureRun(t, "secure_aggregation.on=false", "fleet=[{name: pi}]",
 		"devices.names={d1: pi, d2: pi, d3: pi, d4: pi, d5: pi, d6: pi, d7: pi, d8: pi}")
 	var devices folder.Summary

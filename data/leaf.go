@@ -483,78 +483,33 @@ func (k leafKind) class(label leafLabel) (int32, error) {
 }
 
 // joinShards makes the set of all shards, whose samples must be of one kind. Without test shards
-// the samples of each user are split. The memory of a shard's samples is released user by user as
-// they are copied to the set.
+// the samples of each user are split.
 func joinShards(train, test []*leafShard, opt federated.Options) (*federated.Grouped, error) {
-	kind := leafKind("")
-	size := 0
-	for _, s := range slices.Concat(train, test) {
-		for _, name := range s.Users {
-			x := &s.Data[name].X
-			kind = cmp.Or(kind, x.kind)
-			size = size + len(x.all)
-			if x.kind != "" && x.kind != kind {
-				return nil, fmt.Errorf("%s: user %q: holds %v among users with %v", s.name, name, x.kind, kind)
-			}
-		}
+	kind, size, err := commonKind(slices.Concat(train, test))
+	if err != nil {
+		return nil, err
 	}
-	set := federated.Grouped{Task: string(kind)}
-	tweets := new(tweetTexts)
-	var store []byte
+	samples := &joined{kind: kind}
+	// Tweets become bags of words instead, so they need no store of bytes.
 	if kind != sent140LEAF {
-		// Tweets become bags of words instead, so they need no store of bytes.
-		store = make([]byte, 0, size)
-	}
-	number := int32(0)
-	// take moves the samples of one user to the set and returns their numbers.
-	take := func(shard *leafShard, user string) ([]int32, error) {
-		u := shard.Data[user]
-		// Without this reference the memory is free once the samples are copied.
-		shard.Data[user] = nil
-		samples := make([]int32, len(u.Labels))
-		start := 0
-		for i, l := range u.Labels {
-			class, err := kind.class(l)
-			if err != nil {
-				return nil, fmt.Errorf("%s: user %q: y[%d] %w", shard.name, user, i, err)
-			}
-			x := u.X.all[start:u.X.end[i]]
-			start = u.X.end[i]
-			switch {
-			case kind == sent140LEAF:
-				err = tweets.Add(user, string(x), class)
-			case number == federated.MaxSamples:
-				err = fmt.Errorf("more than %d samples", number)
-			default:
-				store = append(store, x...)
-				set.Labels = append(set.Labels, class)
-			}
-			if err != nil {
-				return nil, fmt.Errorf("%s: user %q: x[%d]: %w", shard.name, user, i, err)
-			}
-			samples[i] = number
-			number++
-		}
-		return samples, nil
+		samples.store = make([]byte, 0, size)
 	}
 	split := opt.Split
 	// The windows of a text overlap, so that they are not split like other samples.
 	if kind == shakespeareLEAF {
 		split = splitWindows
 	}
-	g, err := group(train, test, split, take)
+	g, err := group(train, test, split, samples.take)
 	if err != nil {
 		return nil, err
 	}
 	name := string(kind) + " (leaf)"
 	if kind == sent140LEAF {
-		return tweets.Bags(g, name)
+		return samples.tweets.Bags(g, name)
 	}
 	// What is left are images of FEMNIST or windows of Shakespeare, which both have a fixed width.
-	rows := &federated.ByteRows{Bytes: store}
-	set.About = federated.FEMNISTInfo
-	rows.Width = federated.FEMNISTPixels
-	rows.Coding = federated.Ink
+	set := federated.Grouped{Task: string(kind), Labels: samples.labels, About: federated.FEMNISTInfo}
+	rows := &federated.ByteRows{Bytes: samples.store, Width: federated.FEMNISTPixels, Coding: federated.Ink}
 	if kind == shakespeareLEAF {
 		set.About = federated.ShakespeareInfo
 		rows.Width = federated.ShakespeareWindow
@@ -563,6 +518,67 @@ func joinShards(train, test []*leafShard, opt federated.Options) (*federated.Gro
 	set.Rows = rows
 	set.About.Name = name
 	return g.Set(set)
+}
+
+// commonKind returns the kind of the samples in all of the shards, empty if there are none, and how many
+// bytes they take. Samples of different kinds are an error.
+func commonKind(shards []*leafShard) (kind leafKind, size int, err error) {
+	for _, s := range shards {
+		for _, name := range s.Users {
+			x := &s.Data[name].X
+			kind = cmp.Or(kind, x.kind)
+			size += len(x.all)
+			if x.kind != "" && x.kind != kind {
+				return "", 0, fmt.Errorf("%s: user %q: holds %v among users with %v", s.name, name, x.kind, kind)
+			}
+		}
+	}
+	return kind, size, nil
+}
+
+// joined gathers the samples of all shards, which are of one kind.
+type joined struct {
+	kind leafKind
+	// tweets has the samples if they are tweets. Otherwise store has their bytes, one sample after another,
+	// and labels their classes.
+	tweets tweetTexts
+	store  []byte
+	labels []int32
+	// count is the number of samples so far.
+	count int32
+}
+
+// take moves the samples of one user from a shard to j and returns their numbers, counted over all users.
+// The shard's memory for them is released.
+func (j *joined) take(shard *leafShard, user string) ([]int32, error) {
+	u := shard.Data[user]
+	// Without this reference the memory is free once the samples are copied.
+	shard.Data[user] = nil
+	numbers := make([]int32, len(u.Labels))
+	start := 0
+	for i, l := range u.Labels {
+		class, err := j.kind.class(l)
+		if err != nil {
+			return nil, fmt.Errorf("%s: user %q: y[%d] %w", shard.name, user, i, err)
+		}
+		x := u.X.all[start:u.X.end[i]]
+		start = u.X.end[i]
+		switch {
+		case j.kind == sent140LEAF:
+			err = j.tweets.Add(user, string(x), class)
+		case j.count == federated.MaxSamples:
+			err = fmt.Errorf("more than %d samples", j.count)
+		default:
+			j.store = append(j.store, x...)
+			j.labels = append(j.labels, class)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: user %q: x[%d]: %w", shard.name, user, i, err)
+		}
+		numbers[i] = j.count
+		j.count++
+	}
+	return numbers, nil
 }
 
 // group makes a client of every user of the training shards, in their order. Without test shards,

@@ -364,18 +364,16 @@ func runWith(task, path string, samples learn.Samples) string {
 	text := "fedpace run --set task=custom --set data=" + path
 	// The same guesses stand in the configuration that init proposes.
 	for _, s := range trial {
-		for _, key := range s.keys {
-			// A key without a value is one that init fills in by the data.
-			if key[1] == "" {
-				continue
-			}
-			set := key[0] + "=" + key[1]
-			// A model that is a list needs quotes in a shell.
-			if model, _ := startModel(samples); key[0] == "model" && model != key[1] {
-				set = "'model=" + model + "'"
-			}
-			text += " --set " + set
+		// A setting without a value is one that init fills in by the data.
+		if s.value == "" {
+			continue
 		}
+		set := s.key + "=" + s.value
+		// A model that is a list needs quotes in a shell.
+		if model, _ := startModel(samples); s.key == "model" && model != s.value {
+			set = "'model=" + model + "'"
+		}
+		text += " --set " + set
 	}
 	return text
 }

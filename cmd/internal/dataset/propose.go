@@ -17,22 +17,20 @@ import (
 	"fedpace/learn/metric"
 )
 
-// trial is what a configuration of custom data begins with, beside the data: guesses
-// to start from, each with what would be better.
-var trial = []struct {
-	keys   [][2]string
-	reason string
-}{
-	{[][2]string{{"model", "linear"}}, "for a start; fedpace help model lists the others"},
-	{[][2]string{{"schedule.k0", "10"}}, "local steps of a client in a round"},
-	{[][2]string{{"schedule.eta0", "0.1"}}, "a guess; fedpace compare --grid schedule.eta0=0.01,0.03,0.1,0.3 " +
-		"finds a rate"},
-	{[][2]string{{"compute.seconds_per_step", "0.01"}}, "a guess; fedpace calibrate --model measures a device"},
-	{[][2]string{{"network.download_mbps", "20"}, {"network.upload_mbps", "5"}}, "a guess; the clients' links"},
-	{[][2]string{{"schedule.window", "10"}}, "rounds over which the training loss is averaged"},
-	{[][2]string{{"evaluate.every", "5"}}, ""},
-	{[][2]string{{measuresKey, ""}}, ""},
-	{[][2]string{{"stop.rounds", "100"}}, ""},
+// trial lists the settings with which a configuration of custom data begins, beside the data: guesses
+// to start from, each with the reason or with what would be better. An empty value is one that only the
+// samples give.
+var trial = []struct{ key, value, reason string }{
+	{"model", "linear", "for a start; fedpace help model lists the others"},
+	{"schedule.k0", "10", "local steps of a client in a round"},
+	{"schedule.eta0", "0.1", "a guess; fedpace compare --grid schedule.eta0=0.01,0.03,0.1,0.3 finds a rate"},
+	{"compute.seconds_per_step", "0.01", "a guess; fedpace calibrate --model measures a device"},
+	{"network.download_mbps", "20", "a guess; the clients' links"},
+	{"network.upload_mbps", "5", "a guess; the clients' links"},
+	{"schedule.window", "10", "rounds over which the training loss is averaged"},
+	{"evaluate.every", "5", ""},
+	{measuresKey, "", ""},
+	{"stop.rounds", "100", ""},
 }
 
 // measuresKey is the key of the measures beside the model's own.
@@ -128,32 +126,34 @@ func Propose(path, label, instead string, o federated.Options) (proposal Proposa
 		name,
 		p.YAML(path),
 	)
-	// The settings beside the data follow, with the reason behind each.
-	for _, t := range trial {
-		for _, key := range t.keys {
-			// What the samples tell replaces a guess.
-			if k, ok := values[key[0]]; ok {
-				key[1] = k.value
-				t.reason = k.reason
-			}
-			// The reason stands behind the value, as a comment.
-			line := key[0] + ": " + key[1]
-			// Some samples have no further measures, and a trainer measures its model itself.
-			if key[0] == measuresKey && (instead != "" || key[1] == "") {
-				continue
-			}
-			// A trainer has the model, so the configuration names none.
-			if key[0] == "model" && instead != "" {
-				line = instead
-				t.reason = "has the model"
-			}
-			if t.reason != "" {
-				line = fmt.Sprintf("%-30s # %s", line, t.reason)
-			}
-			fmt.Fprintln(&b, line)
-		}
-	}
+	writeTrial(&b, values, instead)
 	return Proposal{info, b.String(), p.Answer()}, nil
+}
+
+// writeTrial writes the settings of trial, one on a line, with the reason as a comment. values are the
+// settings that follow from the samples, by key, and replace those of trial. instead, if not empty, is the
+// line of a trainer that has the model, which takes the place of the key model.
+func writeTrial(b *strings.Builder, values map[string]setting, instead string) {
+	for _, t := range trial {
+		if known, ok := values[t.key]; ok {
+			t.value = known.value
+			t.reason = known.reason
+		}
+		// Some samples have no further measures, and a trainer measures its model itself.
+		if t.key == measuresKey && (instead != "" || t.value == "") {
+			continue
+		}
+		line := t.key + ": " + t.value
+		// A trainer has the model, so the configuration names none.
+		if t.key == "model" && instead != "" {
+			line = instead
+			t.reason = "has the model"
+		}
+		if t.reason != "" {
+			line = fmt.Sprintf("%-30s # %s", line, t.reason)
+		}
+		fmt.Fprintln(b, line)
+	}
 }
 
 // nameOf returns a name for a run on the file at path: the name of the file without its endings,

@@ -80,6 +80,30 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 	if s.Tokens != nil {
 		line("tokens", "%s", human.Thousands(*s.Tokens))
 	}
+	writeQuality(line, &c, &s)
+	writeNoise(line, &s)
+	if t := s.Trainer; t != nil && t.Restarts > 0 {
+		line("trainer restarts", "%s", human.Thousands(t.Restarts))
+	}
+	line("tasks", "%s", outcomes(s.Outcomes))
+	writeCosts(line, &s)
+	if s.TimeToTarget != nil {
+		line("target reached", "after %s", human.VirtualTime(*s.TimeToTarget))
+	}
+	// Without NATS, the run did not exercise the messages of a deployment.
+	if s.Bus == folder.InMemory {
+		line("messages", "in memory, without NATS (nats.url: %s)", "none")
+	}
+	writePrediction(line, &c, &s)
+	if len(s.DevicesMissing) > 0 {
+		line("devices", "%d of %d never joined: %s", len(s.DevicesMissing), len(c.Devices.Names), human.Some(s.DevicesMissing))
+	}
+	line("results", "%s", c.Out)
+}
+
+// writeQuality prints the losses and the metrics of the model. line prints one line of the summary, c is the
+// configuration and s the summary of the run.
+func writeQuality(line func(name, format string, a ...any), c *config.Config, s *folder.Summary) {
 	// number prints the last and the best value of a quantity; nil: there is none.
 	number := func(name string, v, best *float64) {
 		switch {
@@ -124,6 +148,11 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 			line("clients' loss", "%s", fairness(e, &e.Loss, &e.WorstLoss, nil))
 		}
 	}
+}
+
+// writeNoise prints the epsilons of the run's kinds of differential privacy, one line for each. line prints
+// one line of the summary s.
+func writeNoise(line func(name, format string, a ...any), s *folder.Summary) {
 	if v := s.Privacy; v != nil {
 		line("privacy", "epsilon %.4g at delta %g", v.Epsilon, v.Delta)
 	}
@@ -140,10 +169,11 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 		line("clients' noise", "epsilon %.4g at delta %g (replace one), %.4g (zero out)",
 			v.ReplaceOne.Concentrated, v.Delta, v.ZeroOut.Concentrated)
 	}
-	if t := s.Trainer; t != nil && t.Restarts > 0 {
-		line("trainer restarts", "%s", human.Thousands(t.Restarts))
-	}
-	line("tasks", "%s", outcomes(s.Outcomes))
+}
+
+// writeCosts prints what was wasted, and the energy, the carbon and the cost of the run. line prints one line
+// of the summary s.
+func writeCosts(line func(name, format string, a ...any), s *folder.Summary) {
 	// Tasks whose updates did not count cost time, steps and bytes all the same.
 	if s.ClientSeconds.Wasted > 0 {
 		line("wasted", "%s, %s, %s",
@@ -161,18 +191,6 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 	if cost := s.EnergyCost; cost != nil {
 		line("cost of energy", "%.4g", *cost)
 	}
-	if s.TimeToTarget != nil {
-		line("target reached", "after %s", human.VirtualTime(*s.TimeToTarget))
-	}
-	// Without NATS, the run did not exercise the messages of a deployment.
-	if s.Bus == folder.InMemory {
-		line("messages", "in memory, without NATS (nats.url: %s)", "none")
-	}
-	writePrediction(line, &c, &s)
-	if len(s.DevicesMissing) > 0 {
-		line("devices", "%d of %d never joined: %s", len(s.DevicesMissing), len(c.Devices.Names), human.Some(s.DevicesMissing))
-	}
-	line("results", "%s", c.Out)
 }
 
 // wasted returns the share of a cost that was wasted in percent, as a text that calls the cost by

@@ -188,35 +188,15 @@ func (p Partition) deal(labels, coarse []int32, values []float64, seed uint64) (
 		list, _ := p.sizeList()
 		p.Clients = len(list)
 	}
-	switch {
-	case p.Natural():
-		return nil, fmt.Errorf("partition: natural clients are the source's own and cannot be dealt")
-	case p.Clients < 1 || p.Clients > n:
-		return nil, fmt.Errorf("partition: %d clients of %d samples, want 1 to %d", p.Clients, n, n)
-	case int64(p.Min)*int64(p.Clients) > int64(n):
-		return nil, fmt.Errorf(
-			"partition: %d clients of at least %d samples need %d, there are %d",
-			p.Clients,
-			p.Min,
-			p.Min*p.Clients,
-			n,
-		)
-	case p.Kind == "shards" && int64(p.Shards)*int64(p.Clients) > int64(n):
-		return nil, fmt.Errorf(
-			"partition: %d shards for each of %d clients need as many samples, there are %d",
-			p.Shards,
-			p.Clients,
-			n,
-		)
-	case p.Kind == "pachinko" && coarse == nil:
-		return nil, fmt.Errorf("partition: pachinko needs coarse labels, which this set does not have; want one of " +
-			"iid, dirichlet, shards, quantity")
+	if err := p.checkDeal(n, coarse != nil); err != nil {
+		return nil, err
 	}
 	// Every kind begins with one shuffle of all samples, drawn from the seed.
 	random := partitionSource(seed)
 	order := number(make([]int32, n))
 	Shuffle(order, random)
 	clients := make([][]int32, p.Clients)
+	// each is the number of samples of the smallest client.
 	each := n / p.Clients
 	switch p.Kind {
 	case "iid":
@@ -226,17 +206,8 @@ func (p Partition) deal(labels, coarse []int32, values []float64, seed uint64) (
 			clients[c] = order[c*n/p.Clients : (c+1)*n/p.Clients : (c+1)*n/p.Clients]
 		}
 	case "shards":
-		// The sort is stable, so that samples of one label stay shuffled. Each client then takes
-		// the next Shards pieces of a shuffled list of pieces.
-		slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(labels[a], labels[b]) })
-		pieces := number(make([]int32, p.Clients*p.Shards))
-		Shuffle(pieces, random)
-		size := n / len(pieces)
-		for i, piece := range pieces {
-			c := i / p.Shards
-			clients[c] = append(clients[c], order[int(piece)*size:(int(piece)+1)*size]...)
-		}
-		each = size * p.Shards
+		clients = p.dealShards(order, labels, random)
+		each = n / (p.Clients * p.Shards) * p.Shards
 	case "quantity":
 		// Only the sizes are drawn: each client takes that many of the shuffled samples.
 		sizes := p.sizes(n, random)
@@ -246,19 +217,7 @@ func (p Partition) deal(labels, coarse []int32, values []float64, seed uint64) (
 		}
 		each = slices.Min(sizes)
 	case "dirichlet", "pachinko":
-		// Both draw each sample's label from the client's urns, and the sample
-		// from the shuffled pool of that label.
-		pools := make([][]int32, slices.Max(labels)+1)
-		for _, i := range order {
-			pools[labels[i]] = append(pools[labels[i]], i)
-		}
-		tree := newTree(p, pools, coarse)
-		for c := range clients {
-			tree.reset()
-			for range each {
-				clients[c] = append(clients[c], tree.draw(random))
-			}
-		}
+		clients = p.dealLabels(order, labels, coarse, random)
 	default:
 		clients, err = p.dealKind(order, labels, values, random)
 		if err != nil {
@@ -279,6 +238,74 @@ func (p Partition) deal(labels, coarse []int32, values []float64, seed uint64) (
 		slices.Sort(c)
 	}
 	return clients, nil
+}
+
+// checkDeal returns an error if n samples cannot be dealt as p says. isCoarse says that their coarse labels
+// are known.
+func (p *Partition) checkDeal(n int, isCoarse bool) error {
+	switch {
+	case p.Natural():
+		return fmt.Errorf("partition: natural clients are the source's own and cannot be dealt")
+	case p.Clients < 1 || p.Clients > n:
+		return fmt.Errorf("partition: %d clients of %d samples, want 1 to %d", p.Clients, n, n)
+	case int64(p.Min)*int64(p.Clients) > int64(n):
+		return fmt.Errorf(
+			"partition: %d clients of at least %d samples need %d, there are %d",
+			p.Clients,
+			p.Min,
+			p.Min*p.Clients,
+			n,
+		)
+	case p.Kind == "shards" && int64(p.Shards)*int64(p.Clients) > int64(n):
+		return fmt.Errorf(
+			"partition: %d shards for each of %d clients need as many samples, there are %d",
+			p.Shards,
+			p.Clients,
+			n,
+		)
+	case p.Kind == "pachinko" && !isCoarse:
+		return fmt.Errorf("partition: pachinko needs coarse labels, which this set does not have; want one of " +
+			"iid, dirichlet, shards, quantity")
+	}
+	return nil
+}
+
+// dealShards deals the samples in order by the kind shards and returns those of each client: the samples are
+// sorted by their labels and cut into pieces of equal size, of which each client takes Shards. random draws
+// the pieces.
+func (p *Partition) dealShards(order, labels []int32, random *rand.PCG) [][]int32 {
+	// The sort is stable, so that samples of one label stay shuffled.
+	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(labels[a], labels[b]) })
+	// Each client takes the next Shards pieces of a shuffled list of pieces.
+	pieces := number(make([]int32, p.Clients*p.Shards))
+	Shuffle(pieces, random)
+	size := len(order) / len(pieces)
+	clients := make([][]int32, p.Clients)
+	for i, piece := range pieces {
+		c := i / p.Shards
+		clients[c] = append(clients[c], order[int(piece)*size:(int(piece)+1)*size]...)
+	}
+	return clients
+}
+
+// dealLabels deals the samples in order by the kinds dirichlet and pachinko and returns those of each client,
+// which are equally many. For each sample of a client it draws a label from the client's proportions, and
+// then the next sample of that label.
+func (p *Partition) dealLabels(order, labels, coarse []int32, random *rand.PCG) [][]int32 {
+	// pools has the samples of each label, in the shuffled order.
+	pools := make([][]int32, slices.Max(labels)+1)
+	for _, i := range order {
+		pools[labels[i]] = append(pools[labels[i]], i)
+	}
+	tree := newTree(*p, pools, coarse)
+	clients := make([][]int32, p.Clients)
+	for c := range clients {
+		tree.reset()
+		for range len(order) / p.Clients {
+			clients[c] = append(clients[c], tree.draw(random))
+		}
+	}
+	return clients
 }
 
 // dealSet deals the training samples of the set s and returns the samples of each client, as

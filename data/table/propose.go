@@ -429,17 +429,7 @@ func (p *Proposal) KeepTargets() {
 func (p *Proposal) guessFeatures(free []*profile) {
 	for _, c := range free {
 		if c.unusable == "" && (c.list || c.bytes > 0) {
-			p.Table.Features = []string{c.name}
-			c.feature = true
-			kind := "lists of numbers"
-			if c.bytes > 0 {
-				kind = "bytes, each a number from 0 to 1"
-			}
-			if c.images > 0 {
-				kind = "images"
-			}
-			p.add("features", quoted(c.name), "%s", kind)
-			p.guessShape(c)
+			p.takeWhole(c)
 			return
 		}
 	}
@@ -451,11 +441,7 @@ func (p *Proposal) guessFeatures(free []*profile) {
 		if c.features() {
 			few = append(few, c)
 		}
-		if text == nil &&
-			c.unusable == "" &&
-			c.dates == 0 &&
-			c.texts > 0 &&
-			(c.length >= 20*c.texts || c.manyDistinct || c.sentences()) {
+		if text == nil && c.longTexts() {
 			text = c
 		}
 		// Constant columns and row numbers teach a model nothing, and an instant does not come back.
@@ -470,61 +456,101 @@ func (p *Proposal) guessFeatures(free []*profile) {
 	if text != nil &&
 		len(wide) < 2 &&
 		(text.sentences() || len(wide)+len(few) == 0) {
-		p.Table.Text = text.name
-		// Sentences of a class are told apart by their words.
-		if p.labelled && text.sentences() {
-			p.Table.Tokens = wordTokens
-			p.add("text", quoted(text.name), "sentences of %d bytes on average", text.length/text.texts)
-			p.add("tokens", wordTokens, "a model reads which words a text has and how often, not their order")
-			return
-		}
-		p.Table.Window = textWindow
-		mean := text.length / text.texts
-		window := "tokens of a sample"
-		if mean > p.Table.Window {
-			window = windowReason
-		}
-		p.add("text", quoted(text.name), "texts of %d bytes on average", mean)
-		p.add("window", "80", "%s", window)
+		p.takeText(text)
 		return
 	}
 	if len(wide)+len(few) == 0 {
 		p.add("features", "null", "no column has numbers, lists, images, few words or long texts: name the inputs")
 	}
-	for _, c := range wide {
-		p.Table.Features = append(p.Table.Features, c.name)
-	}
 	if len(wide) > 0 {
-		// Now a pattern names the features; it may match columns that were no wide ones.
-		if p.shorten(free) {
-			pattern := p.Table.Features[0]
-			wide = slices.DeleteFunc(
-				slices.Clone(free),
-				func(c *profile) bool { return !matches(pattern, c.name) && !slices.Contains(wide, c) },
-			)
-		} else if len(wide) == len(free) && len(wide) > manyNames {
-			p.Table.Features = []string{"*"}
-		}
-		for _, c := range wide {
-			c.feature = true
-		}
-		kind := "a column"
-		if len(wide) > 1 {
-			kind = fmt.Sprint(len(wide), " columns")
-		}
-		p.add("features", listed(p.Table.Features), "%s of numbers", kind)
-		p.guessScale(wide)
+		p.takeNumbers(wide, free)
 	}
 	// Words do not go with images.
 	if len(few) > 0 && p.Table.Shape == nil && p.Table.Scale != scalePixels {
-		n := 0
-		for _, c := range few {
-			p.Table.Words = append(p.Table.Words, c.name)
-			c.feature = true
-			n = n + len(c.distinct)
-		}
-		p.add("words", listed(p.Table.Words), "each of %d words becomes a feature of 0 or 1", n)
+		p.takeWords(few)
 	}
+}
+
+// longTexts reports whether the column has texts that may be the model's input: they are long or of many
+// kinds, or are sentences, and none is a date.
+func (c *profile) longTexts() bool {
+	return c.unusable == "" &&
+		c.dates == 0 &&
+		c.texts > 0 &&
+		(c.length >= 20*c.texts || c.manyDistinct || c.sentences())
+}
+
+// takeWhole proposes the column c of lists, bytes or images as the only input.
+func (p *Proposal) takeWhole(c *profile) {
+	p.Table.Features = []string{c.name}
+	c.feature = true
+	kind := "lists of numbers"
+	if c.bytes > 0 {
+		kind = "bytes, each a number from 0 to 1"
+	}
+	if c.images > 0 {
+		kind = "images"
+	}
+	p.add("features", quoted(c.name), "%s", kind)
+	p.guessShape(c)
+}
+
+// takeText proposes the column text as the only input, by its words or by its first tokens.
+func (p *Proposal) takeText(text *profile) {
+	p.Table.Text = text.name
+	mean := text.length / text.texts
+	// Sentences of a class are told apart by their words.
+	if p.labelled && text.sentences() {
+		p.Table.Tokens = wordTokens
+		p.add("text", quoted(text.name), "sentences of %d bytes on average", mean)
+		p.add("tokens", wordTokens, "a model reads which words a text has and how often, not their order")
+		return
+	}
+	p.Table.Window = textWindow
+	window := "tokens of a sample"
+	if mean > p.Table.Window {
+		window = windowReason
+	}
+	p.add("text", quoted(text.name), "texts of %d bytes on average", mean)
+	p.add("window", "80", "%s", window)
+}
+
+// takeNumbers proposes the columns wide, which are numbers, as features. free has all columns without a
+// meaning, wide among them.
+func (p *Proposal) takeNumbers(wide, free []*profile) {
+	for _, c := range wide {
+		p.Table.Features = append(p.Table.Features, c.name)
+	}
+	// Now a pattern names the features; it may match columns that were no wide ones.
+	if p.shorten(free) {
+		pattern := p.Table.Features[0]
+		wide = slices.DeleteFunc(
+			slices.Clone(free),
+			func(c *profile) bool { return !matches(pattern, c.name) && !slices.Contains(wide, c) },
+		)
+	} else if len(wide) == len(free) && len(wide) > manyNames {
+		p.Table.Features = []string{"*"}
+	}
+	for _, c := range wide {
+		c.feature = true
+	}
+	kind := "a column"
+	if len(wide) > 1 {
+		kind = fmt.Sprint(len(wide), " columns")
+	}
+	p.add("features", listed(p.Table.Features), "%s of numbers", kind)
+	p.guessScale(wide)
+}
+
+// takeWords proposes the columns few, which have few different words, as features: one for each word.
+func (p *Proposal) takeWords(few []*profile) {
+	n := 0
+	for _, c := range few {
+		p.Table.Words = append(p.Table.Words, c.name)
+		c.feature = true
+		n += len(c.distinct)
+	}
+	p.add("words", listed(p.Table.Words), "each of %d words becomes a feature of 0 or 1", n)
 }
 
 // guessShape proposes the shape of the images in column c if its lists are nested three deep. The

@@ -221,18 +221,7 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 		return s, err
 	}
 	defer e.Close()
-	p.options.Notify(p.AboutState())
-	p.options.Notify(p.AboutSecure())
-	if len(p.Config.Devices.Names) > 0 && p.options.Replay == "" {
-		p.options.Notify(forecast.AboutGrowth(&p.Problem))
-		if n := len(p.Config.Devices.Names) - prometheus.MostDevices; n > 0 && p.Config.HTTP != "" {
-			p.options.Notify(fmt.Sprintf(
-				"/metrics has the first %d devices by name, and the other %d as one, \"other\".",
-				prometheus.MostDevices,
-				n,
-			))
-		}
-	}
+	p.noticeBeginning()
 
 	// waiting says for which operation of the server the coordinator waits, and since when.
 	var waiting func() (operation string, since time.Time)
@@ -310,21 +299,8 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 	if result == nil {
 		return s, errors.Join(runErr, previous.abandon(results))
 	}
-	switch result.Stop.Reason {
-	// The configuration does not name these reasons, so the user is told.
-	case round.NoClients, round.BatteryEmpty, round.Excluded:
-		p.options.Notify(fmt.Sprintf("The run ended after %d rounds: %s.", result.Stop.Rounds, result.Stop.Reason))
-	}
 	s = r.summary(result)
-	if n := len(s.DevicesMissing); n > 0 && s.Completed {
-		p.options.Notify(fmt.Sprintf("%d of %d devices never joined, so the run ended without them: %s "+
-			"(fedpace-device run joins; fedpace-device doctor says what hinders it).",
-			n, len(p.Config.Devices.Names), human.Some(s.DevicesMissing)))
-	}
-	if s.NoUpdates() {
-		p.options.Notify(fmt.Sprintf("No update counted in any of %d rounds: the model is the one that the run "+
-			"began with.", s.Rounds))
-	}
+	p.noticeEnd(&result.Stop, &s)
 	// A run that diverged has a summary, which says how its model was lost.
 	if errors.Is(runErr, coordinator.ErrDiverged) {
 		s.Diverged = runErr.Error()
@@ -340,6 +316,42 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 		err = errors.Join(err, fmt.Errorf("what was done is in %s", p.options.NextStep(p.Config.Out)))
 	}
 	return s, err
+}
+
+// noticeBeginning tells the user, before the first round, what the size of the run means: for the memory of
+// its state, for secure aggregation, and for its real devices.
+func (p *experiment) noticeBeginning() {
+	p.options.Notify(p.AboutState())
+	p.options.Notify(p.AboutSecure())
+	if len(p.Config.Devices.Names) > 0 && p.options.Replay == "" {
+		p.options.Notify(forecast.AboutGrowth(&p.Problem))
+		if n := len(p.Config.Devices.Names) - prometheus.MostDevices; n > 0 && p.Config.HTTP != "" {
+			p.options.Notify(fmt.Sprintf(
+				"/metrics has the first %d devices by name, and the other %d as one, \"other\".",
+				prometheus.MostDevices,
+				n,
+			))
+		}
+	}
+}
+
+// noticeEnd tells the user what is unusual about the end of a run: the reason stop.Reason, if the
+// configuration does not name it, devices that never joined, and rounds without updates.
+func (p *experiment) noticeEnd(stop *round.Stop, s *folder.Summary) {
+	switch stop.Reason {
+	// The configuration does not name these reasons, so the user is told.
+	case round.NoClients, round.BatteryEmpty, round.Excluded:
+		p.options.Notify(fmt.Sprintf("The run ended after %d rounds: %s.", stop.Rounds, stop.Reason))
+	}
+	if n := len(s.DevicesMissing); n > 0 && s.Completed {
+		p.options.Notify(fmt.Sprintf("%d of %d devices never joined, so the run ended without them: %s "+
+			"(fedpace-device run joins; fedpace-device doctor says what hinders it).",
+			n, len(p.Config.Devices.Names), human.Some(s.DevicesMissing)))
+	}
+	if s.NoUpdates() {
+		p.options.Notify(fmt.Sprintf("No update counted in any of %d rounds: the model is the one that the run "+
+			"began with.", s.Rounds))
+	}
 }
 
 // limit returns the virtual time at which the run ends, 0 for none: the earlier one of

@@ -150,7 +150,7 @@ func takePack() *pack {
 	}
 }
 
-// release gives the pack back.
+// release gives the pack to the pool packs, for the next product. A full pool drops it.
 func (p *pack) release() {
 	select {
 	case packs <- p:

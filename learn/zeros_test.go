@@ -2,6 +2,7 @@ package learn
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -60,4 +61,39 @@ func spread(x []float32, row, rows int) (wider []float32) {
 		wider = append(append(wider, x[i*row:(i+1)*row]...), 0)
 	}
 	return append(wider, x[row*rows:]...)
+}
+
+// A step leaves out the samples in which a ReLU has stopped the gradient of an output. The gradient that is
+// stored sums them all, and leads to the same bits.
+func TestDense_StoppedGradients(t *testing.T) {
+	for _, spec := range []string{"mlp:20,50,40,5", "mlp:20,16,64,5", "mlp:20,15,30,5"} {
+		everyISA(t, func(t *testing.T, isa kernel.ISA) {
+			m := parse(t, spec)
+			r := rand.New(rand.NewPCG(1, 1))
+			params, grad := make([]float32, m.Params()), make([]float32, m.Params())
+			m.Init(params, 1)
+			w := on(m, 70, isa)
+			for _, n := range []int{25, 29, 32} {
+				batch := randomBatch(m, n, r)
+				if _, err := w.Gradient(grad, params, batch); err != nil {
+					t.Fatal(err)
+				}
+				want := make([]float32, len(params))
+				for i, g := range grad {
+					// Plain Go rounds the product before it is added; assembly does not.
+					want[i] = params[i] + float32(-0.3*g)
+					if isa != kernel.Go {
+						want[i] = float32(math.FMA(float64(float32(-0.3)), float64(g), float64(params[i])))
+					}
+				}
+				if _, err := w.Step(params, batch, 0.3); err != nil {
+					t.Fatal(err)
+				}
+				weights := m.Tensors()[2]
+				if !slices.Equal(params[weights.Offset:][:weights.Len()], want[weights.Offset:][:weights.Len()]) {
+					t.Fatalf("%s, %d samples: a step leads elsewhere than the gradient", spec, n)
+				}
+			}
+		})
+	}
 }

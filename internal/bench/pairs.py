@@ -13,13 +13,15 @@ import argparse
 import json
 import pathlib
 import shutil
+import signal
 import socket
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
-from measure import CHILDREN, CORES, DATA, ROOT, Child, ended, machine, tell
+from measure import CHILDREN, CORES, DATA, Child, ended, machine, tell
 
 LEARNING = {"task": "femnist", "cohort": 60, "schedule.k": "fixed"}
 TIMING = {"task": "femnist", "train": "false", "clients": 1000000, "cohort": 10000, "stop.rounds": 30}
@@ -55,11 +57,12 @@ class Pairs:
         """The processor time of a coordinator and two hosts of one core each, and the run's fingerprint."""
         with socket.create_server(("127.0.0.1", 0)) as s:
             address = "127.0.0.1:%d" % s.getsockname()[1]
-        keys, creds = self.folder / "keys", self.folder / f"creds{self.runs}"
+        keys, creds = self.folder / "keys", self.folder / "hosts.creds"
         out, command = self.command(program, "coordinator", {**sets, "nats.listen": address}, "--keys", keys)
         leader = Child(command, CORES, procs=1)
         enroll = [program, "enroll", "--keys", keys, "--host", "hosts", "--out", creds]
-        while subprocess.run(enroll, capture_output=True).returncode:  # the coordinator makes the keys
+        time.sleep(1)
+        while not creds.exists() and subprocess.run(enroll, capture_output=True).returncode:  # the coordinator makes the keys
             time.sleep(0.2)
         host = [program, "host", "--once", "--quiet", "--nats", f"nats://{address}", "--creds", creds, "--name"]
         used = ended([leader, *(Child([*host, f"host{i}"], CORES, procs=1) for i in range(2))])
@@ -89,6 +92,7 @@ def main():
     flags.add_argument("--pairs", type=int, default=9, help="pairs of runs of each work")
     flags.add_argument("--works", nargs="+", default=["k1", "k9", "events", "hosts"], choices=["k1", "k9", "events", "hosts", "beside"])
     given = flags.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # with what stands behind with
     with tempfile.TemporaryDirectory(prefix="fedpace-pairs-") as folder, CHILDREN:
         folder = pathlib.Path(folder)
         new = given.new
@@ -105,7 +109,7 @@ def main():
                 played = {i: sides[i]() for i in (first, 1 - first)}
                 (old, bits), (now, same) = played[0], played[1]
                 if bits != same:
-                    raise SystemExit(f"{name}: the runs come to {bits} and {same}")
+                    sys.exit(f"{name}: the runs come to {bits} and {same}")
                 times.append((old, now))
                 tell(f"{name}: {old:.2f} and {now:.2f} s, {now / old:.3f}")
             ratios = [now / old for old, now in times]

@@ -2,6 +2,7 @@ package network
 
 import (
 	"fmt"
+	"math/bits"
 
 	"fedpace/learn/internal/kernel"
 )
@@ -73,6 +74,18 @@ type denseStage struct {
 	updated bool
 	// dx holds the gradients of the inputs, one sample after the other.
 	dx []float32
+	// active is the memory of [denseStage.addActive].
+	active activeOutputs
+}
+
+// activeOutputs says in which samples of a block the outputs of a ReLU have a gradient.
+type activeOutputs struct {
+	// mask has two words of 16 bits for each output, one bit for each sample.
+	mask []uint16
+	// outputs lists the outputs that have a gradient in some sample, with these samples.
+	outputs []kernel.Column
+	// dy holds the gradients, a row of outputs for each sample.
+	dy []float32
 }
 
 // sizes returns the numbers of inputs and outputs of a sample.
@@ -188,13 +201,60 @@ func (s *denseStage) Update(dst []float32, b *Batch, op kernel.Op, alpha float32
 		if op == kernel.Store && len(parts) > 0 {
 			clear(dst[:in*outputs])
 		}
+		first := 0
+		if s.Y.relu && op == kernel.Add && len(parts) == 0 {
+			first = s.addActive(dst, dy, s.X.samples(&p), n, alpha)
+		}
 		for start, end := range spans(parts, in) {
-			s.multiply(dst, dy, s.X.samples(&p), start, end, n, op, alpha)
+			if start = max(start, first); start < end {
+				s.multiply(dst, dy, s.X.samples(&p), start, end, n, op, alpha)
+			}
 		}
 		s.network.isa.AddRowSums(dst[in*outputs:][:outputs], dy, n, op, alpha)
 		// The first block has stored, so that the next ones add.
 		op = kernel.Add
 	}
+}
+
+// maxActive is the largest weight of which addActive takes the outputs one by one. A larger one does not
+// stay in a near cache, and the product walks through it better.
+const maxActive = 1 << 17
+
+// addActive adds alpha times the weight's gradient dy·xᵀ to dst for the first inputs, as multiply does and to
+// the same bits, and returns their number. It leaves out, output by output, the samples in which a ReLU has
+// stopped the gradient. It returns 0 where few are stopped or the product does better.
+func (s *denseStage) addActive(dst, dy, rows []float32, n int, alpha float32) (inputs int) {
+	in, outputs := s.sizes()
+	isa := s.network.isa
+	inputs = in / kernel.Vector * kernel.Vector
+	if inputs == 0 || in*outputs > maxActive || !isa.Arranges() {
+		return 0
+	}
+	a := &s.active
+	if a.mask == nil {
+		a.mask = make([]uint16, 2*outputs)
+		a.outputs = make([]kernel.Column, 0, outputs)
+		a.dy = aligned(Lanes * outputs)
+	}
+	isa.NonZeros(a.mask, dy[:outputs*Lanes])
+	a.outputs = a.outputs[:0]
+	// Lanes behind the last sample hold anything.
+	block := uint32(1<<n - 1)
+	count := 0
+	for o := range outputs {
+		samples := (uint32(a.mask[2*o]) | uint32(a.mask[2*o+1])<<16) & block
+		if samples != 0 {
+			a.outputs = append(a.outputs, kernel.Column{Input: int32(o), Samples: samples})
+			count += bits.OnesCount32(samples)
+		}
+	}
+	if count > n*outputs*7/8 {
+		return 0
+	}
+	isa.Transpose(kernel.Matrix{Data: a.dy, LD: outputs}, kernel.Block(dy), outputs, isa.Columns(n))
+	isa.AddColumns(kernel.Matrix{Data: dst, LD: in}, a.outputs, kernel.Matrix{Data: a.dy, LD: outputs},
+		kernel.Matrix{Data: rows, LD: in}, inputs, alpha)
+	return inputs
 }
 
 // begin has nothing to forget.

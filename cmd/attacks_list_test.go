@@ -397,7 +397,7 @@ var attackSuite = []attack{
 	},
 	{
 		name: "too many values", does: "sends 100,000 values for a model of 10", holds: "the model's size",
-		task: refusedUpdate("over 10 values", func([]float32) []float32 { return make([]float32, 100_000) }, nil),
+		task: refusedUpdate("more than the 10 values", func([]float32) []float32 { return make([]float32, 100_000) }, nil),
 	},
 	{
 		name: "too few values", does: "sends three values for a model of 10", holds: "the same",

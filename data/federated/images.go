@@ -23,12 +23,37 @@ var imageKinds = []struct{ prefix, name, remedy string }{
 	{"II*\x00", "TIFF", "want PNG"},
 	{"MM\x00*", "TIFF", "want PNG"},
 	{"\x00\x00\x00\x0cjP  \r\n", "JPEG 2000", "want PNG"},
+	{"\x00\x00\x00\x0cJXL \r\n", "JPEG XL", "want PNG"},
+	{"8BPS\x00\x01", "Photoshop", "want PNG"},
+	{"qoif\x00\x00", "QOI", "want PNG"},
 }
 
+// fileKinds are the first bytes of files that are no images and hold no pixels behind each other, either.
+var fileKinds = []struct{ prefix, name, what string }{
+	{"\x93NUMPY", "NumPy", "a file of NumPy (.npy), header and all, which is not read here; want the array's values as a " +
+		"list, or array.tobytes()"},
+	{"PK\x03\x04", "ZIP", "a ZIP archive (.npz is one), which is not read here; want numbers or PNG"},
+	{"%PDF-", "PDF", "a PDF document, which is not read here; want numbers or PNG"},
+	{"<svg", "SVG", "an SVG drawing, which is not read here; want PNG"},
+	{"<?xml", "XML", "a text in XML, which is not read here; want numbers or PNG"},
+}
+
+// dicom is where a file of DICOM has its first bytes, behind a preamble of any content.
+const dicom = 128
+
 // ImageKind returns the name of the kind of image file that b holds, such as PNG; it is empty if b is no
-// image that is known here. It is an error if images of that kind cannot be read.
+// file of a kind that is known here. It is an error if b holds an image that cannot be read, or a file of
+// another kind.
 func ImageKind(b []byte) (name string, err error) {
 	head := string(b[:min(len(b), 16)])
+	for _, kind := range fileKinds {
+		if strings.HasPrefix(head, kind.prefix) {
+			return kind.name, errors.New(kind.what)
+		}
+	}
+	if len(b) > dicom && bytes.HasPrefix(b[dicom:], []byte("DICM")) {
+		return "DICOM", errors.New("an image of DICOM, which is not read here; want PNG, or lists of numbers")
+	}
 	for _, kind := range imageKinds {
 		if !strings.HasPrefix(head, kind.prefix) {
 			continue
@@ -40,6 +65,13 @@ func ImageKind(b []byte) (name string, err error) {
 	}
 	if len(head) == 16 && head[:4] == "RIFF" && head[8:12] == "WEBP" {
 		return "WebP", errors.New("a WebP image, which is not read here; want PNG")
+	}
+	if len(head) == 16 && head[:4] == "RIFF" && head[8:12] == "WAVE" {
+		return "WAV", errors.New("a sound (WAV), header and all, which is not read here; want its values as a list")
+	}
+	// Files of the ISO base media format have their kind behind the length of their first part.
+	if len(head) == 16 && head[4:8] == "ftyp" {
+		return "HEIF", errors.New("an image of HEIF (HEIC, AVIF) or a film, which is not read here; want PNG")
 	}
 	// Pixels may begin with BM by chance, but hardly with their own length behind it.
 	if len(head) == 16 && head[:2] == "BM" && binary.LittleEndian.Uint32(b[2:]) == uint32(len(b)) {

@@ -96,7 +96,7 @@ func (p *profile) take(row int, c cell) error {
 		p.bytes++
 		kind, err := federated.ImageKind(c.bytes)
 		if err != nil {
-			p.unusable = kind + " images"
+			p.unusable = kind + " files"
 		}
 		if kind != "" {
 			p.images++

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -31,7 +32,12 @@ func TestExample_Orders(t *testing.T) {
 			v := readSettings(t, path)
 			rounds := v.order(func(s *Setting) Pair { return s.RoundSeconds })
 			tails := v.order(func(s *Setting) Pair { return s.Tail })
-			row := fmt.Sprintf("| %s | %s |", correlation(rounds.Kendall), correlation(tails.Kendall))
+			row := fmt.Sprintf(
+				"| %d of %d | %s | %d of %d | %s | %.3f |",
+				rounds.Same, rounds.Pairs, correlation(rounds.Kendall),
+				tails.Same, tails.Pairs, correlation(tails.Kendall),
+				meanTailError(v),
+			)
 			if !strings.Contains(string(page), row) {
 				t.Errorf("README.md does not have %q", row)
 			}
@@ -47,6 +53,16 @@ func TestExample_Orders(t *testing.T) {
 			}
 		})
 	}
+}
+
+// meanTailError is the mean over settings of how far the simulated tail is from the measured one.
+func meanTailError(v *Validation) float64 {
+	sum := 0.0
+	for i := range v.Settings {
+		tail := &v.Settings[i].Tail
+		sum += math.Abs(tail.Measured - tail.Simulated)
+	}
+	return sum / float64(len(v.Settings))
 }
 
 // readSettings reads what [Validation.WriteCSV] wrote.

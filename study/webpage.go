@@ -104,7 +104,7 @@ func (r *Comparison) Webpage() ([]byte, error) {
 			continue
 		}
 		// A comparison has all rows, with differences where these were computed.
-		compared := webComparison{Title: q.title}
+		compared := webComparison{Title: spelledTitle(q.title)}
 		for _, row := range t.Rows {
 			difference := webDifference{Value: row.text(i), Seeds: []webSeed{}}
 			for k := range all {
@@ -117,6 +117,15 @@ func (r *Comparison) Webpage() ([]byte, error) {
 		page.Comparisons = append(page.Comparisons, compared)
 	}
 	return json.Marshal(page)
+}
+
+// spelledTitle is a column's title with the unit of a time as a word: a heading has the room that a
+// column lacks.
+func spelledTitle(title string) string {
+	if level, ok := strings.CutPrefix(title, "s to "); ok {
+		return "seconds to " + level
+	}
+	return title
 }
 
 // isMeasured reports whether some pair of runs could be compared: both have a value, or only one of the two

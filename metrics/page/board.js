@@ -4,7 +4,7 @@ import { $, make, setText, groupBy, known, whole, fixed, short, crop, duration, 
 import { saveCSV, copyAddress } from './save.js';
 import { Span, LineChart, firstAfter, look, dot, isConstant } from './lines.js';
 import { decode, axesOf, chartsOf, lineOf, meanLine } from './curves.js';
-import { configOf, differing, matches, apart, tails } from './find.js';
+import { configOf, differing, matches, apart, besides, tails } from './find.js';
 import { showWaiting, share } from './tasks.js';
 import { Sweep, Differing } from './sweep.js';
 import { time, take, scrub, status, stateTexts } from './run.js';
@@ -273,7 +273,8 @@ export class Board {
   // nameLink leads to a run's own page; where stands for the place of the link.
   nameLink(r, where) {
     if (r.why) return r.name;
-    const a = make('a', { id: where + r.id, href: '#' + this.address(r.id) }, r.name);
+    const name = r.name.split(/(?<=[,/])/).flatMap(part => [part, make('wbr')]); // a long one is not cut but has more lines
+    const a = make('a', { id: where + r.id, href: '#' + this.address(r.id) }, ...name);
     a.addEventListener('click', () => { a.href = '#' + this.address(r.id); }); // which may be zoomed by now
     return a;
   }
@@ -283,7 +284,7 @@ export class Board {
     const drawn = this.drawn();
     const on = new Set(drawn.map(r => r.id));
     const focused = document.activeElement.id;
-    apart(listed, listed.map(r => this.config(r))).forEach((text, i) => { listed[i].apart = text; });
+    apart(listed, listed.map(r => this.config(r))).forEach((text, i) => { listed[i].apart = besides(listed[i].name, text); });
     this.looks(drawn);
     const damaged = listed.filter(r => r.why);
     setText(this.note, `${count(listed.length, 'run', 'runs')}${listed.length < this.runs.length ? ' of ' + whole(this.runs.length) : ''}, ${whole(on.size)} drawn` +

@@ -28,7 +28,7 @@ function differenceTable(compared, rows, rowLooks) {
   const cells = compared.rows.map((d, i) => {
     const sure = [d.p && d.p !== '-' ? 'Holm’s p ' + d.p : '', d.decided && 'decided by ' + d.decided].filter(Boolean).join('; ');
     const difference = d.against
-      ? make('td', { class: 'number', 'data-value': d.mean }, d.text, d.against === reference ? '' : make('small', {}, 'from ' + d.against))
+      ? make('td', { class: 'number', 'data-value': d.mean }, d.text.replace('± ', '±\u00a0'), d.against === reference ? '' : make('small', {}, 'from ' + d.against))
       : make('td', { class: 'number quiet' }, 'reference');
     return make('tr', {}, make('th', { scope: 'row', class: rows[i].name.length < 20 ? 'short' : null }, dot(rowLooks[i]), rows[i].name, make('small', {}, rows[i].point)), difference,
       make('td', { class: 'verdict' }, d.verdict, make('small', {}, sure)), make('td', { class: 'number wide-only' }, d.value));
@@ -86,11 +86,11 @@ class PairedDifferences {
     const text = tickText(list);
     const out = list.flatMap(v => [line('gridline', px(v), px(v), 0, bottom),
       make('svg:text', { x: px(v), y: bottom + 16, 'text-anchor': px(v) < 30 ? 'start' : px(v) > width - 30 ? 'end' : 'middle' }, (v > 0 ? '+' : '') + text(v).replace('-', '−'))]);
-    out.push(line('zero', px(0), px(0), 0, bottom + 2));
     out.push(make('svg:text', { class: 'name', x: width / 2, y: bottom + 34, 'text-anchor': 'middle' }, 'difference between runs with the same seed'));
     this.rows.forEach((d, i) => {
       const middle = i * comparedHeight + labelHeight + 15;
       const stroke = `var(--${d.look.colour})`;
+      out.push(line('zero', px(0), px(0), i * comparedHeight + labelHeight + 3, (i + 1) * comparedHeight)); // not through the labels
       out.push(make('svg:text', { class: 'name', x: 4, y: i * comparedHeight + labelHeight - 1 }, crop(`${d.label} − ${d.against}`, Math.floor(width / 8))));
       d.seeds.forEach((s, n) => known(s.value) && out.push(make('svg:circle', { class: 'seed', fill: stroke, cx: px(s.value), cy: middle + dotSpread * jitter(n + 1), r: 3.5 },
         make('svg:title', {}, `seed ${s.seed}: ${short(s.value, 4)}`))));

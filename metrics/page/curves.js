@@ -79,7 +79,7 @@ export function lineOf(curves, axis, column, weight = 0, steps = false) {
 }
 
 // mean is the mean of several lines at so many places, with the 95 % interval of the mean, as far
-// as all of them go.
+// as all of them go. The interval of two runs is loose: it is 13 standard errors wide on either side.
 export function meanLine(lines, places = 500) {
   const whole = lines.filter(l => l.x.length);
   const n = whole.length, low = Math.max(...whole.map(l => l.x[0])), high = Math.min(...whole.map(l => l.x[l.x.length - 1]));
@@ -100,5 +100,6 @@ export function meanLine(lines, places = 500) {
     out.low[i] = mean - spread;
     out.high[i] = mean + spread;
   }
-  return n < 2 ? { x: out.x, y: out.y } : out;
+  if (n < 2) return { x: out.x, y: out.y };
+  return n < 3 ? { ...out, loose: true } : out;
 }

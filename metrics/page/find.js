@@ -69,6 +69,12 @@ export function apart(runs, configs, without = []) {
   return called.map(list => list.filter(([, v]) => known(v) && v !== 'null').map(([k, v]) => bare(k) ? v : `${k.replace(/^schedule\./, '')}=${v}`).join(', '));
 }
 
+// besides is what sets a run apart and its name does not say yet.
+export function besides(name, text) {
+  const said = name.split(/[/,]\s*/);
+  return text.split(', ').filter(part => !said.includes(part)).join(', ');
+}
+
 // differing are the keys of configurations, those that differ first.
 export function differing(configs) {
   const keys = [...new Set(configs.flatMap(c => [...c.keys()]))], differ = k => configs.some(c => c.get(k) !== configs[0].get(k));

@@ -263,12 +263,12 @@ export class LineChart {
     return frame(size.width, size.height + 24 + 18 * this.lines.filter(l => l.name).length, this.heading.textContent, ...out);
   }
 
-  // extent is the range of y in sight.
+  // extent is the range of y in sight. A loose band does not count: beside it, all lines would look flat.
   extent(low, high) {
     let least = Infinity, most = -Infinity;
     for (const line of this.lines) {
       const [from, to] = within(line, low, high);
-      for (const y of line.low ? [line.y, line.low, line.high] : [line.y]) {
+      for (const y of line.low && !line.loose ? [line.y, line.low, line.high] : [line.y]) {
         for (let i = from; i < to; i++) {
           if (y[i] < least) least = y[i];
           if (y[i] > most) most = y[i];

@@ -2,9 +2,9 @@ import test from 'node:test';
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { duration, fixed, short, ticks, tickText, timeUnit } from './base.js';
-import { corners, firstAfter, isConstant, measured, valueAt, Span } from './lines.js';
+import { corners, firstAfter, isConstant, measured, valueAt, LineChart, Span } from './lines.js';
 import { decode, axesOf, meanLine, smoothed } from './curves.js';
-import { configOf, differing, matches, apart, tails, words } from './find.js';
+import { configOf, differing, matches, apart, besides, tails, words } from './find.js';
 import { axisOf } from './sweep.js';
 import { csv } from './save.js';
 import { jitter, looks } from './compare.js';
@@ -35,6 +35,8 @@ test('a run has the name of its folder, and beside it what sets it apart', () =>
   assert.deepEqual(apart(runs, configs, ['seed']), ['fixed', 'fixed', 'rounds'], 'runs that differ in their seeds alone are one line');
   assert.deepEqual(apart(['half', 'mine', 'half'].map((schedule, i) => run(String(i), { schedule })), configs), ['half, fixed', 'mine', 'half, rounds'], 'schedules have the names that were given to them');
   assert.deepEqual(apart([], []), []);
+  assert.equal(besides('grid/fixed,seed=1', 'fixed, cohort=20, seed=1'), 'cohort=20', 'what the name says is not said again');
+  assert.equal(besides('fixed,seed=1', 'fixed, seed=1'), '');
 });
 
 test('a file of numbers quotes what has a comma, a quote or a line break', () => {
@@ -94,6 +96,14 @@ test('a mean over seeds has the interval of Student’s t', () => {
   const m = meanLine([1, 2, 3].map(v => ({ x: [0, 1], y: [v, v] })), 2); // mean 2, standard error 1/√3, t(2) = 4.303
   assert.ok(Math.abs(m.y[0] - 2) < 1e-12 && Math.abs(m.high[1] - 2 - 4.303 / Math.sqrt(3)) < 1e-3);
   assert.deepEqual([...smoothed([1, 3], 0.5)].map(v => v.toFixed(4)), ['1.0000', '2.3333']); // (0.25 + 1.5) / 0.75
+});
+
+test('the band of two runs does not set the range of an axis', () => {
+  const two = meanLine([1, 3].map(v => ({ x: [0, 1], y: [v, v] })), 2); // mean 2, standard error 1, t(1) = 12.706
+  const three = meanLine([1, 2, 3].map(v => ({ x: [0, 1], y: [v, v] })), 2);
+  const extent = lines => LineChart.prototype.extent.call({ lines }, 0, 1).map(v => v.toFixed(1));
+  assert.deepEqual(extent([two]), ['2.0', '2.0']);
+  assert.deepEqual(extent([two, three]), ['-0.5', '4.5']);
 });
 
 test('numbers are said as people say them', () => {

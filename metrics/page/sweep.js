@@ -17,6 +17,7 @@ export function axisOf(column, values) {
 }
 
 const sweepHeight = 260, head = 34, foot = 232; // pixels
+const tickHeight = 13; // of a label at an axis, in pixels
 
 // Sweep is a drawing of runs over their columns. It is a slider over the runs for those who use keys.
 export class Sweep {
@@ -95,9 +96,12 @@ export class Sweep {
     list.forEach((c, i) => {
       const x = px(i), end = i === list.length - 1;
       svg.append(make('svg:line', { class: 'axis', x1: x, x2: x, y1: head, y2: foot }), make('svg:text', { class: 'name', x, y: i % 2 ? 24 : 10, 'text-anchor': i === 0 ? 'start' : end ? 'end' : 'middle' }, crop(c.name, 22)));
-      for (const [at, text] of this.axes.get(c.id).ticks.slice(0, 12)) {
-        svg.append(make('svg:text', { x: end ? x - 5 : x + 5, y: foot - at * (foot - head) + 4, 'text-anchor': end ? 'end' : 'start' }, crop(text, 14)));
-      }
+      this.axes.get(c.id).ticks.slice(0, 12).sort((a, b) => a[0] - b[0]).reduce((above, [at, text]) => { // what would run into the label below is left out
+        const y = foot - at * (foot - head) + 4;
+        if (y > above) return above;
+        svg.append(make('svg:text', { x: end ? x - 5 : x + 5, y, 'text-anchor': end ? 'end' : 'start' }, crop(text, 14)));
+        return y - tickHeight;
+      }, sweepHeight);
     });
   }
 

@@ -443,7 +443,8 @@ export class LineChart {
     if (!n) return 'Nothing was measured here.';
     if (!this.options.sorted) return this.lines.map(l => `${l.name || this.heading.textContent} ${text(l.y[l.y.length - 1])}`).join(', ');
     const [least, most] = this.seen || this.extent(this.span.range().low, this.span.range().high);
-    return `${count(n, 'curve', 'curves')}, from ${short(least, 4)} to ${short(most, 4)}`;
+    const loose = this.lines.some(l => l.loose) ? '; bands of two runs go beyond the chart' : '';
+    return `${count(n, 'curve', 'curves')}, from ${short(least, 4)} to ${short(most, 4)}${loose}`;
   }
 
   fillTable() {

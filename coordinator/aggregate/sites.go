@@ -141,7 +141,8 @@ func (a *Aggregator) siteRound(ctx context.Context, r Round) ([]float64, error) 
 	// sums holds one sum for each version of a site's model.
 	sums := map[uint64][]int64{}
 	// Tasks of one site start from one version. The shares of a site's updates sum to 1.
-	for _, s := range splitByBase(updates, 1) {
+	sites := splitByBase(updates, 1)
+	for _, s := range sites {
 		if _, err := a.weigh(updates[s.start:s.end]); err != nil {
 			return nil, err
 		}
@@ -154,10 +155,12 @@ func (a *Aggregator) siteRound(ctx context.Context, r Round) ([]float64, error) 
 	if err := a.trainSimulated(ctx, r.Number, updates, spans, merge); err != nil {
 		return nil, err
 	}
-	for version, sum := range sums {
-		ofSite := slices.DeleteFunc(slices.Clone(updates), func(u clientUpdate) bool { return u.task.Model != version })
+	// Sites move in the order of their tasks, so that of several that diverge the same one is named.
+	for _, s := range sites {
+		ofSite := updates[s.start:s.end]
+		version := ofSite[0].task.Model
 		buffers := a.nextBuffers(a.models.versions[version].params, ofSite)
-		if err := a.moveSite(ctx, r.Number, version, sum, buffers); err != nil {
+		if err := a.moveSite(ctx, r.Number, version, sums[version], buffers); err != nil {
 			return nil, err
 		}
 	}

@@ -301,7 +301,7 @@ func (x *Client) Sign(set []byte) ([]byte, error) {
 			return nil, fmt.Errorf("secagg: member %d survives and has not shared, by what this member was told", neighbour)
 		}
 	}
-	if err := x.roster.checkConnected(survives); err != nil {
+	if err := x.roster.Terms.CheckConnected(x.roster.inRingOrder(survives)); err != nil {
 		return nil, err
 	}
 	x.set = append([]byte(nil), set...)

@@ -52,24 +52,24 @@ func (r *Roster) neighbours(member int) []int {
 	return list
 }
 
-// fewestInRuns returns the smallest number of survivors that any two runs of the ring have together. A run
-// is this many members that follow each other, and the two runs have no member in common. The ring must
-// have at least 2·run members.
-func (r *Roster) fewestInRuns(survives []bool, run int) int {
-	n := len(r.ring)
+// fewestInRuns returns the smallest number of survivors that any two runs of a ring have together. survives
+// is in the order of the ring. A run is this many members that follow each other, and the two runs have no
+// member in common. The ring must have at least 2·run members.
+func fewestInRuns(survives []bool, run int) int {
+	n := len(survives)
 	// inRun has for each place, twice around the ring, the survivors in the run that begins there.
 	inRun := make([]int, 2*n)
 	for place := range run {
-		if survives[r.ring[place%n]] {
+		if survives[place%n] {
 			inRun[0]++
 		}
 	}
 	for place := 1; place < len(inRun); place++ {
 		inRun[place] = inRun[place-1]
-		if survives[r.ring[(place-1)%n]] {
+		if survives[(place-1)%n] {
 			inRun[place]--
 		}
-		if survives[r.ring[(place+run-1)%n]] {
+		if survives[(place+run-1)%n] {
 			inRun[place]++
 		}
 	}
@@ -93,18 +93,29 @@ func (r *Roster) fewestInRuns(survives []bool, run int) int {
 	return fewest
 }
 
-// checkConnected refuses a set of survivors whose graph of shared masks may fall apart if the colluders
-// leave, too: the coordinator could then see the sum of a part of the survivors. See [Terms.Cut].
-func (r *Roster) checkConnected(survives []bool) error {
-	want := r.Terms.Cut(len(r.Entries))
+// CheckConnected returns an error for a set of survivors whose graph of shared masks may fall apart if the
+// colluders leave, too: the coordinator could then see the sum of a part of the survivors. survives is in
+// the order of the ring. See [Terms.Cut].
+func (t Terms) CheckConnected(survives []bool) error {
+	want := t.Cut(len(survives))
 	if want == 0 {
 		return nil
 	}
-	if got := r.fewestInRuns(survives, r.Terms.run()); got < want {
+	if got := fewestInRuns(survives, t.run()); got < want {
 		return fmt.Errorf("secagg: two runs of the ring have %d survivors together, want %d: the set may fall apart",
 			got, want)
 	}
 	return nil
+}
+
+// inRingOrder returns for each place of the ring whether its member survives. survives is in the order of
+// the roster.
+func (r *Roster) inRingOrder(survives []bool) []bool {
+	ordered := make([]bool, len(r.ring))
+	for place, member := range r.ring {
+		ordered[place] = survives[member]
+	}
+	return ordered
 }
 
 // indexOf returns the index in the roster of the client with this number, or notThere if it is no

@@ -282,7 +282,7 @@ func (s *Server) Survivors(clients []uint32) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %d survivors, want %d, of which %d sign",
 			ErrRound, survivors, s.terms.Minimum, s.terms.Quorum(n))
 	}
-	if err := s.roster.checkConnected(s.survives); err != nil {
+	if err := s.roster.Terms.CheckConnected(s.roster.inRingOrder(s.survives)); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRound, err)
 	}
 	s.set = encodeSet(s.survives)

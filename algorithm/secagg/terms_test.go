@@ -176,7 +176,7 @@ func TestFewestInRuns_AllPairs(t *testing.T) {
 				want = min(want, inRun(a)+inRun(b))
 			}
 		}
-		if got := r.fewestInRuns(survives, run); got != want {
+		if got := fewestInRuns(r.inRingOrder(survives), run); got != want {
 			t.Fatalf("%d members, runs of %d: %d, want %d", n, run, got, want)
 		}
 	}

@@ -36,6 +36,9 @@ type Secure struct {
 	// masked update is larger than a plain one.
 	Bytes  [4]int64
 	Upload int64
+	// Connected reports whether members sign a set of survivors, which is in the order of the ring: none
+	// signs one that could fall apart (secagg.Terms.CheckConnected). Nil means that they sign any.
+	Connected func(survives []bool) bool
 }
 
 // quorum returns the number of survivors that must sign out of n members (secagg.Terms.Quorum).
@@ -582,7 +585,7 @@ func (m *Machine) beginRecovery() {
 	members := s.countWhere(func(x *SecureMember) bool { return x.SentKeys })
 	uploaded := s.countWhere(func(x *SecureMember) bool { return x.Uploaded })
 	end := signedAt
-	failed := uploaded < s.config.Minimum || signers < s.config.quorum(members)
+	failed := uploaded < s.config.Minimum || signers < s.config.quorum(members) || !s.holdsTogether()
 	// Members reveal shares only once enough of them have signed one set of survivors.
 	if !failed {
 		end, failed = s.recoverAll(signedAt, signed)
@@ -596,6 +599,21 @@ func (m *Machine) beginRecovery() {
 		r.Recovered = 0
 	}
 	s.timer = m.set(Timer{At: end, Priority: priorityTask, Kind: RecoveryEnds})
+}
+
+// holdsTogether reports whether the members would sign the set of those that have uploaded. Those that have
+// sent keys form the ring, in the order of their tasks.
+func (s *secure) holdsTogether() bool {
+	if s.config.Connected == nil {
+		return true
+	}
+	var survives []bool
+	for i := range s.members {
+		if s.members[i].SentKeys {
+			survives = append(survives, s.members[i].Uploaded)
+		}
+	}
+	return s.config.Connected(survives)
 }
 
 // countWhere returns for how many members of the round matches is true.

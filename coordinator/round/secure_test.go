@@ -177,6 +177,16 @@ func simulated(cohort []drawnClient, terms Secure) (e expectedRound, ends []Time
 	if len(survives) < terms.Minimum || len(signed) < quorum {
 		return fail(signedAt)
 	}
+	// Nobody signs a set of survivors with a gap in the ring that is wider than the rule of the test allows.
+	for place := range ring {
+		gap := 0
+		for gap < len(ring) && !survives[ring[(place+gap)%len(ring)]] {
+			gap++
+		}
+		if terms.Connected != nil && gap > widestGap {
+			return fail(signedAt)
+		}
+	}
 	answers := map[int]Time{}
 	last := signedAt
 	for i := range signed {
@@ -207,6 +217,20 @@ func simulated(cohort []drawnClient, terms Secure) (e expectedRound, ends []Time
 	}
 	e.recovery = e.end - closed
 	return e, ends
+}
+
+// widestGap is the most members in a row that may be missing where narrowGaps is the rule.
+const widestGap = 1
+
+// narrowGaps is a rule by which members sign a set of survivors: no two neighbours in the ring are missing.
+func narrowGaps(survives []bool) bool {
+	for place := range survives {
+		next := (place + 1) % len(survives)
+		if !survives[place] && !survives[next] && place != next {
+			return false
+		}
+	}
+	return true
 }
 
 // countIn counts the members of a list that are in a set.
@@ -310,6 +334,9 @@ func TestSecure_TimingOfDrawnCohorts(t *testing.T) {
 			Colluders:  random.IntN(2),
 		}
 		terms.Threshold = 2 + random.IntN(terms.Neighbours-1)
+		if random.IntN(3) == 0 {
+			terms.Connected = narrowGaps
+		}
 		want, _ := simulated(cohort, terms)
 		r := playSecure(t, cohort, terms)
 		got := reportedRound(r)

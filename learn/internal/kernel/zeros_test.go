@@ -64,7 +64,9 @@ func drawMasks(d *drawn, count int) (masks []uint16, words int) {
 		case 0:
 			word = 0
 		case 1:
-			word &= uint16(d.r.Uint32()) & uint16(d.r.Uint32())
+			// A bit is set if it is in three draws: one of eight is.
+			word &= uint16(d.r.Uint32())
+			word &= uint16(d.r.Uint32())
 		case 3:
 			word = 1<<16 - 1
 		}

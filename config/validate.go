@@ -252,8 +252,9 @@ func (c *Config) checkConvex() error {
 	return nil
 }
 
-// checkAccuracy refuses limits and targets for metrics that the run never measures, a target that
-// is no accuracy, and settings of evaluations on the clients' own samples where none takes place.
+// checkAccuracy refuses limits by metrics that the run never measures, targets of a task that has no
+// accuracy, a target that is no accuracy, and settings of evaluations on the clients' own samples where none
+// takes place. A target may stand beside train: false, where nothing reaches it.
 func (c *Config) checkAccuracy() error {
 	stop := c.Stop.Metric
 	// The name is empty where models are compared by the model's own metric.
@@ -290,7 +291,7 @@ func (c *Config) checkAccuracy() error {
 			"%s is no accuracy (more than 0 and at most 1; name another evaluate.metric)",
 			registry.Number(*target),
 		)
-	// The limits by accuracy have the same conditions as the targets.
+	// A limit by accuracy needs a task with classes, as a target does.
 	case s != 0 && c.Task == TaskQuadratic:
 		return problem(
 			"stop.validation_accuracy",

@@ -142,10 +142,10 @@ func (n *Network) width() float64 {
 // Speed returns the speed with its interval, for people.
 func (l *Link) Speed() string { return formatEstimate(l.Mbps, "Mbit/s") }
 
-// Exchange repeats rounds of transfers until both directions are known well enough or the given
-// seconds are spent. params is the number of values of the model, and subject names the link for
-// people, whom notice informs. round makes the transfers of a round; its number is -1 for the
-// first one, a warm-up. It returns the link and the number of transfers.
+// Exchange repeats rounds of transfers for the given seconds, or for wantedRounds rounds if these take less,
+// and longer if the result is noisy ([stopping.needsRound] has the rule). params is the number of values of
+// the model, and subject names the link for people, whom notice informs. round makes the transfers of a
+// round; its number is -1 for the first one, a warm-up. It returns the link and the number of transfers.
 func Exchange(
 	subject string,
 	params int,
@@ -160,6 +160,7 @@ func Exchange(
 	// The width stays infinite until every size has a transfer.
 	for number := -1; number < 0 || e.needsRound(subject, number, spent, width); number++ {
 		measured, err := round(number)
+		// summarise leaves the warm-up out.
 		all = append(all, measured...)
 		if err != nil {
 			return n, len(all), err

@@ -185,11 +185,14 @@ func OpenDevice(ctx context.Context, conn bus.Line, c DeviceConfig) (*Device, er
 		resend:  func() {},
 	}
 	d.life, d.end = context.WithCancelCause(conn.Life())
-	// The timer starts now, but heartbeat sends nothing before the device has joined.
+	// The timer exists from now on so that joining can set it. Its first run sends nothing, as the device has
+	// not joined.
 	d.beat = time.AfterFunc(0, d.heartbeat)
 	var err error
 	d.sub, err = conn.Subscribe(subject.Device(cmp.Or(c.Run, "*"), c.ID, subject.Task), nil, d.onTask)
 	if err != nil {
+		d.beat.Stop()
+		d.end(err)
 		return nil, fmt.Errorf("bus: subscribe for device %s: %w", c.ID, err)
 	}
 	d.unwatch = conn.Watch(d.mailbox.Fail, d.interrupted)

@@ -240,8 +240,8 @@ func (d *Device) heartbeat() {
 	d.beat.Reset(d.welcome.HeartbeatEvery())
 }
 
-// publish sends the run a message that may be lost, because a later one repeats it. The caller holds
-// the lock.
+// publish sends the run a message that may be lost: a later one repeats it, or, where the device leaves, the
+// run notices that it is silent. The caller holds the lock.
 func (d *Device) publish(verb string, m proto.Message) {
 	if b, err := bus.Marshal(nil, m); err == nil {
 		_ = d.conn.Publish(subject.Device(d.run, d.config.ID, verb), b)

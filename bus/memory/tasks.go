@@ -80,23 +80,31 @@ func (c *Coordinator) SendTask(client int, t *bus.Task) error {
 	b := c.batch
 	b.tasks[b.count].set(client, t)
 	b.count++
-	full := b.count == batchSize
+	isFull := b.count == batchSize
+	// A full batch is taken away under the lock, so that no other sender adds to it.
+	if isFull {
+		c.batch = nil
+	}
 	c.sending.Unlock()
-	if full {
-		c.flush()
+	if isFull {
+		c.hand(b)
 	}
 	return nil
 }
 
-// flush hands the batch to a host. Without a host the tasks are lost, as they would be on a network.
+// flush hands the batch to a host, however full it is.
 func (c *Coordinator) flush() {
 	c.sending.Lock()
 	b := c.batch
 	c.batch = nil
 	c.sending.Unlock()
-	if b == nil {
-		return
+	if b != nil {
+		c.hand(b)
 	}
+}
+
+// hand gives a batch of tasks to a host. Without a host the tasks are lost, as they would be on a network.
+func (c *Coordinator) hand(b *batch) {
 	if h := c.run.host(); h != nil {
 		h.take(b)
 	}

@@ -26,9 +26,9 @@ func (m *Machine) Step(e Event) (*Effects, error) {
 	return &m.effects, nil
 }
 
-// handle applies one event to the machine, by its kind. An event that the current phase does not
-// expect is an error and leaves the machine as it was. The effects of the event are gathered in
-// m.effects.
+// handle applies one event to the machine, by its kind, and gathers its effects in m.effects. An event that
+// the current phase does not expect is an error, which ends the run. Only answers that come late or twice,
+// and the news that a round that is over was not recovered, are ignored.
 func (m *Machine) handle(e *Event) error {
 	switch e.Kind {
 	case Started:
@@ -41,7 +41,9 @@ func (m *Machine) handle(e *Event) error {
 		if e.Unrecovered {
 			return m.unrecovered()
 		}
-		return m.trained(e.Loss, m.refuse(e.Refused, e.Losses))
+		// Updates that the driver has refused are counted as such before the round's loss is.
+		losses := m.refuse(e.Refused, e.Losses)
+		return m.trained(e.Loss, losses)
 	case Evaluated:
 		return m.evaluated(e.Loss, e.Metrics)
 	case Queried:

@@ -57,6 +57,7 @@ func (s *stream) checkValues(p *page, b []byte) ([]byte, error) {
 	kind := s.field.leaf.Type().Kind()
 	isBytes := kind == parquet.ByteArray || kind == parquet.FixedLenByteArray
 	if p.encoding == format.Plain && isBytes {
+		// fastparquet leaves zeros behind the values.
 		b = s.withoutPadding(p, b, start, definitions)
 	}
 	if err := s.checkEncoded(p, b[start:]); err != nil {

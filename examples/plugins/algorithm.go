@@ -39,8 +39,9 @@ type client struct{ norm float64 } // keeps nothing from task to task
 func (client) Start(_, _, _ []float32)               {}
 func (client) End([]float32, int, float64) []float32 { return nil }
 
-// Correct shrinks the gradient; then an optimizer (local) takes the step.
-func (c client) Correct(local, gradient []float32) {
+// Correct scales a gradient that is longer than norm down to norm. It does not need the local model. Then the
+// optimizer, which the key local names, takes the step.
+func (c client) Correct(_, gradient []float32) {
 	square := 0.0
 	for _, g := range gradient {
 		square += float64(float64(g) * float64(g))

@@ -56,7 +56,7 @@ func Compare(ctx context.Context, p *problem.Problem, dir string) (*Comparison, 
 }
 
 // Predict predicts a run that is to come, of this number of rounds, in which all devices are present. The
-// result is nil, or has no times, in the same cases as that of [Compare].
+// result is nil if no device has a class. It has no times, and says why, if some have none.
 func Predict(ctx context.Context, p *problem.Problem, rounds int) (*Comparison, error) {
 	c := lacking(&p.Timing)
 	if c == nil || c.Unknown != nil {
@@ -65,8 +65,8 @@ func Predict(ctx context.Context, p *problem.Problem, rounds int) (*Comparison, 
 	if n := schedule.NeedsOf(p.Config.Schedule.K, p.Config.Schedule.Setup()); n.Losses || n.Validation {
 		c.say("K_r follows what is learned: it is taken to stay at K_0.")
 	}
-	all := p.Config.Cohort + len(p.Config.Devices.Names)
-	return c, c.predict(ctx, p, record{future: true, rounds: slices.Repeat([]measured{{all: all}}, rounds)})
+	one := measured{all: p.Config.Cohort + len(p.Config.Devices.Names)}
+	return c, c.predict(ctx, p, record{future: true, rounds: slices.Repeat([]measured{one}, rounds)})
 }
 
 // lacking returns a comparison without times. It is nil if no device has a class. If only some devices lack

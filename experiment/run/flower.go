@@ -520,10 +520,7 @@ func (r *flowerRun) report(next *grid.Round) error {
 	if report.Evaluated {
 		r.noteBest(report)
 	}
-	// The comparison is negated so that the first loss replaces the NaN at the start.
-	if !(r.bestLoss <= report.WindowLoss) {
-		r.bestLoss = report.WindowLoss
-	}
+	r.bestLoss = lowest(r.bestLoss, report.WindowLoss)
 	if f := r.options.Round; f != nil {
 		f(report)
 	}

@@ -341,10 +341,7 @@ func (r *recorder) report(report *round.Report) error {
 	r.progress.Trained = 0
 	r.progress.Clients = 0
 	r.saved.Last = metrics.Latest(&r.saved.Last, report)
-	// BestLoss is NaN until there is one, so the comparison is negated.
-	if !(r.saved.BestLoss <= report.WindowLoss) {
-		r.saved.BestLoss = report.WindowLoss
-	}
+	r.saved.BestLoss = lowest(r.saved.BestLoss, report.WindowLoss)
 	updates := report.Outcomes[round.Accepted]
 	r.emptyRounds++
 	if updates > 0 {
@@ -353,7 +350,7 @@ func (r *recorder) report(report *round.Report) error {
 	// The comparison is for equality, so that the user is told only once in a row of empty rounds.
 	if r.emptyRounds == maxEmptyRounds {
 		r.p.options.Notify(fmt.Sprintf(
-			"No update has counted for %d rounds: a run to a number of updates does not end so (%s).",
+			"No update has counted for %d rounds: a run that stops at a number of updates would never end (%s).",
 			r.emptyRounds,
 			forecast.MoreUpdates,
 		))
@@ -380,6 +377,15 @@ func (r *recorder) report(report *round.Report) error {
 		f(report)
 	}
 	return r.outputs.Round(report)
+}
+
+// lowest returns the lower of the lowest loss so far and a new one. Either may be NaN, which stands for none:
+// before the first loss, and after as many rounds without any update as the window holds.
+func lowest(soFar, loss float64) float64 {
+	if math.IsNaN(soFar) || loss < soFar {
+		return loss
+	}
+	return soFar
 }
 
 // noteBest compares an evaluation with the best values so far, and notes when the target was first

@@ -45,6 +45,18 @@ func TestSummary_KeepsNoRun(t *testing.T) {
 	runtime.KeepAlive(s)
 }
 
+// A window without any loss does not make the lowest loss unknown again.
+func TestLowest_WithoutLosses(t *testing.T) {
+	none := math.NaN()
+	for _, x := range []struct{ soFar, loss, want float64 }{
+		{none, 2, 2}, {2, 1, 1}, {1, 2, 1}, {1, none, 1}, {none, none, none},
+	} {
+		if got := lowest(x.soFar, x.loss); got != x.want && !(math.IsNaN(got) && math.IsNaN(x.want)) {
+			t.Errorf("the lower of %v and %v is %v, want %v", x.soFar, x.loss, got, x.want)
+		}
+	}
+}
+
 // In hours of 400 g and 0.25 a kilowatt-hour, a run's emissions and its cost are its energy times these.
 func TestSummary_CarbonAndCost(t *testing.T) {
 	t.Parallel()

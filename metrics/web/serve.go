@@ -73,8 +73,8 @@ var ErrInUse = errors.New("the port is in use")
 //
 // Requests are answered under an IP address, localhost, or the name in addr. Other host
 // names are refused, because a foreign page may let its own name resolve to this machine
-// (DNS rebinding). At most [MaxConns] connections are open at a time. A new one takes the
-// place of the oldest without a request, of whichever address has the most of them.
+// (DNS rebinding). At most [MaxConns] connections are open at a time. Where too many wait without a
+// request, a new one takes the place of the oldest of these, of whichever address has the most of them.
 func Serve(ctx context.Context, addr string, pages ...Page) (*WebServer, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", addr)
@@ -84,7 +84,7 @@ func Serve(ctx context.Context, addr string, pages ...Page) (*WebServer, error) 
 	case err != nil:
 		return nil, fmt.Errorf("cannot listen on %s: %w", addr, err)
 	}
-	// Requests outlive the end of ctx, so that answers can end; cancel ends them.
+	// Shutdown cancels the contexts of requests, which ends streams, and gives other answers a moment.
 	requests, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s := &WebServer{
 		listener: &limitedListener{l, connlimit.New(maxWaiting, maxRequests)},

@@ -113,6 +113,31 @@ func TestInit_WritesScript(t *testing.T) {
 	}
 }
 
+// The script learns targets of any size with the rate that is proposed, and its error has their unit.
+func TestInit_ScriptScalesTargets(t *testing.T) {
+	slow.Test(t, "it trains in PyTorch")
+	t.Parallel()
+	python := installed.Python(t, "torch")
+	for name, price := range map[string]struct{ lowest, step float64 }{
+		"days":  {0, 58.5},
+		"large": {1e6, 1e6},
+	} {
+		text := "town,rooms,garden,price\n"
+		for i := range 240 {
+			text += fmt.Sprintf("t%d,%d,%t,%g\n", i%6, i%7, i%2 == 0, price.lowest+price.step*(float64(i%7)+0.02*float64(i%11)))
+		}
+		exp, _ := begun(t, name, text, "--torch")
+		script := strings.TrimSuffix(exp, ".yaml") + "_model.py"
+		has(t, read(t, script), "\nmean, deviation = ")
+		err := best(t, "--config", exp, "--trainer", python+" "+script, "--set", "stop.rounds=30")
+		// Always saying the mean would be off by 12/7 steps.
+		if err > 0.3*price.step {
+			t.Errorf("%s: a mean absolute error of %g", name, err)
+		}
+		t.Logf("%s: %g", name, err)
+	}
+}
+
 // The page shows the script that init writes, which is as short as README says.
 func TestInit_PageShowsScript(t *testing.T) {
 	t.Parallel()

@@ -415,6 +415,13 @@ const textWindow = 80
 // windowReason says what the window of a labelled text is.
 const windowReason = "tokens of a sample; with a label, the rest of a text is not read"
 
+// ScaleTargets proposes that targets, if there are any, are scaled, whatever values they reach.
+func (p *Proposal) ScaleTargets() {
+	if p.Table.Target != nil {
+		p.Table.TargetScale = scaleStandard
+	}
+}
+
 // KeepTargets proposes that targets stay as they are: a trainer reports errors in the unit of what it is
 // given.
 func (p *Proposal) KeepTargets() {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"text/template"
 
@@ -111,7 +112,7 @@ func (s *source) begin(w io.Writer, outPath, label, script string, torch bool) e
 	// The comment at the top names the file that is written.
 	texts := []string{strings.Replace(proposal.Text, "--config FILE", "--config "+outPath, 1)}
 	if torch {
-		texts = append(texts, scriptFor(filepath.Base(s.path), outPath, proposal.Samples))
+		texts = append(texts, scriptFor(filepath.Base(s.path), outPath, proposal.Info))
 	}
 	for i, name := range files {
 		// O_EXCL fails if the file has appeared since the check.
@@ -156,14 +157,26 @@ func (s *source) begin(w io.Writer, outPath, label, script string, torch bool) e
 //go:embed script.py.tmpl
 var script string
 
-// scriptFor returns the text of a trainer in PyTorch for such samples. file is the name of the
-// table and config the configuration that uses the script; both stand in its comments.
-func scriptFor(file, config string, samples learn.Samples) string {
+// scriptFor returns the text of a trainer in PyTorch for such a set, whose targets are scaled. file is
+// the name of the table and config the configuration that uses the script; both stand in its comments.
+func scriptFor(file, config string, info federated.Info) string {
+	values := map[string]any{
+		"File":       file,
+		"Config":     config,
+		"Regression": info.Targets > 0,
+		"Tokens":     info.Input == learn.Tokens,
+		"Next":       predictsNextToken(info.Samples),
+		"Mean":       "0",
+		"Deviation":  "1",
+	}
+	// A table that could not be read yet has no mean: the user writes it into the script.
+	if info.TargetMean != nil {
+		// Trainers get targets as float32, which these digits tell apart.
+		values["Mean"] = strconv.FormatFloat(info.TargetMean[0], 'g', -1, 32)
+		values["Deviation"] = fmt.Sprintf("%.4g", info.TargetDeviation[0])
+	}
 	var b strings.Builder
 	// The template and its data are constant in form, so that the errors need no check.
-	template.Must(template.New("").Parse(script)).Execute(&b, map[string]any{
-		"File": file, "Config": config, "Regression": samples.Targets > 0,
-		"Tokens": samples.Input == learn.Tokens, "Next": predictsNextToken(samples),
-	})
+	template.Must(template.New("").Parse(script)).Execute(&b, values)
 	return b.String()
 }

@@ -3,7 +3,6 @@ package dataset
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -98,8 +97,10 @@ func Propose(path, label, instead string, o federated.Options) (proposal Proposa
 		return proposal, err
 	}
 	if instead != "" {
-		p.KeepTargets()
 		p.KeepText()
+		// The rate is one for scaled targets, as the script scales them itself, by the mean and
+		// deviation that are read here.
+		p.ScaleTargets()
 	}
 	var b strings.Builder
 	// The text says how much of the table the proposal is based on.
@@ -117,6 +118,9 @@ func Propose(path, label, instead string, o federated.Options) (proposal Proposa
 	values, info, err := settings(p, path, o)
 	if err != nil {
 		fmt.Fprintf(&b, "# The table cannot be read so: %s\n", strings.ReplaceAll(err.Error(), "\n", " "))
+	}
+	if instead != "" {
+		p.KeepTargets()
 	}
 	name := nameOf(path)
 	fmt.Fprintf(
@@ -215,9 +219,9 @@ func settings(p *table.Proposal, path string, o federated.Options) (map[string]s
 	}
 	// A regression may diverge with the standard rate, so the data decides it.
 	if set.Info().Targets > 0 {
-		if eta, reason, err := rateOf(set, steps); err == nil {
+		if eta, err := rateOf(set); err == nil {
 			// The rates of the grid lie around the guess.
-			reason += fmt.Sprintf(
+			reason := fmt.Sprintf(
 				"a guess; fedpace compare --grid schedule.eta0=%.1g,%.1g,%.1g,%.1g finds a rate",
 				eta/10,
 				0.3*eta,
@@ -230,20 +234,16 @@ func settings(p *table.Proposal, path string, o federated.Options) (map[string]s
 	return values, set.Info(), set.Close()
 }
 
-// rateOf returns a learning rate eta for a linear regression on the set, with steps local steps in
-// a round, and what to say of it.
+// rateOf returns a learning rate eta for a linear regression on the set, whose targets are scaled.
 //
 // A step of least mean squares is stable if eta is below the inverse of the mean squared length of a
-// sample (Widrow and Hoff 1960), the constant 1 of the bias included. An update of 2^17 or more ends
-// a run; if targets are that large, eta is so small that the steps of a task stay below that bound.
-// Each bound is halved, to be safe, and eta has one digit and is at most 0.1.
-func rateOf(set federated.Set, steps int) (eta float64, reason string, err error) {
+// sample (Widrow and Hoff 1960), the constant 1 of the bias included. The bound is halved, to be
+// safe, and eta has one digit and is at most 0.1.
+func rateOf(set federated.Set) (eta float64, err error) {
 	var batch learn.Batch
-	// n counts the samples, squares is the sum of the squares of their features, and largest is the
-	// largest absolute target.
+	// n counts the samples, and squares is the sum of the squares of their features.
 	n := 0.0
 	squares := 0.0
-	largest := 0.0
 	// All training samples are read once.
 	for client := range set.Clients() {
 		err := federated.Visit(set, client, &batch, func() {
@@ -251,25 +251,13 @@ func rateOf(set federated.Set, steps int) (eta float64, reason string, err error
 			for _, x := range batch.X {
 				squares += float64(x) * float64(x)
 			}
-			for _, y := range batch.Targets {
-				largest = max(largest, math.Abs(float64(y)))
-			}
 		})
 		if err != nil {
-			return 0, "", err
+			return 0, err
 		}
 	}
 	// The mean squared length of a sample is that of its features plus 1 for the bias.
 	eta = min(0.1, 0.5/(squares/n+1))
-	// The gradient of a squared error is twice the error, so a step changes a weight by about
-	// 2*eta*largest. All steps of a task together may change it by far, half of the update of 2^17
-	// that ends a run.
-	const far = 1 << 16
-	if slow := far / (2 * float64(steps) * largest); largest > far && slow < eta {
-		eta = slow
-		reason = fmt.Sprintf("short steps, as targets reach %.2g (larger units allow longer ones); ", largest)
-	}
 	// One digit is enough for a guess, and reads better.
-	eta, err = strconv.ParseFloat(fmt.Sprintf("%.1g", eta), 64)
-	return eta, reason, err
+	return strconv.ParseFloat(fmt.Sprintf("%.1g", eta), 64)
 }

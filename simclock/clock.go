@@ -106,7 +106,8 @@ func (c *Clock) sweep() {
 	c.queue.order()
 }
 
-// Fingerprint is a hash over all events popped so far and their order.
+// Fingerprint returns a hash over all events popped so far and their order: over their times, kinds and
+// tasks. The clock does not know the clients of tasks, so they are not part of it.
 func (c *Clock) Fingerprint() uint64 { return c.hash }
 
 // hashStart and the multipliers below are odd numbers with balanced bits

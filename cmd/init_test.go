@@ -13,14 +13,15 @@ import (
 	"fedpace/internal/testkit/slow"
 )
 
-// ownTables are files of a new user's, by what is to be learned of them.
+// ownTables are files of a new user's, by what is to be learned of them. The words that decide what is
+// said have the same letters.
 func ownTables() map[string]string {
 	words, prices, said, next := "day,site,colour,width,kind\n", "town,rooms,garden,price\n", "user,said,mood\n", "writer,line\n"
 	for i := range 240 {
 		kind := []string{"ash", "birch", "cedar"}[i%3]
 		words += fmt.Sprintf("2024-03-%02d,site %d,%s,%g,%s\n", i%28+1, i%6, []string{"red", "blue"}[i/7%2], float64(i%3)+0.1*float64(i%5), kind)
 		prices += fmt.Sprintf("t%d,%d,%t,%g\n", i%6, i%5, i%2 == 0, float64(i%5)+0.5)
-		said += fmt.Sprintf("u%d,the %d trains are %s today,%s\n", i%6, i, []string{"late and slow", "quick and fine"}[i%2], []string{"bad", "good"}[i%2])
+		said += fmt.Sprintf("u%d,the %d trains are %s today,%s\n", i%6, i, []string{"evil", "live"}[i%2], []string{"bad", "good"}[i%2])
 		if i < 24 {
 			next += fmt.Sprintf("w%d,the %d dogs and the cats sleep in the sun\n", i%2, i)
 		}
@@ -107,8 +108,8 @@ func TestInit_WritesScript(t *testing.T) {
 			t.Errorf("%s: %g by what init wrote, %g by the table", name, with, without)
 		}
 		t.Logf("%s: %g", name, with)
-		if name == "words" && with < 0.95 {
-			t.Errorf("accuracy %g", with)
+		if (name == "words" || name == "said") && with < 0.95 {
+			t.Errorf("%s: accuracy %g", name, with)
 		}
 	}
 }
@@ -144,6 +145,10 @@ func TestInit_PageShowsScript(t *testing.T) {
 	for name, text := range ownTables() {
 		exp, _ := begun(t, name, text, "--torch")
 		script := read(t, strings.TrimSuffix(exp, ".yaml")+"_model.py")
+		if name == "said" {
+			has(t, read(t, exp), "tokens: words", "schedule.eta0: 3 ")
+			has(t, script, "return nn.Linear(data.features, data.classes)")
+		}
 		if strings.Count(script, "\n") > 25 {
 			t.Errorf("it is long:\n%s", script)
 		}

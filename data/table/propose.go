@@ -397,18 +397,6 @@ const fewClasses = 20
 // targetScale is the option that scales targets.
 const targetScale = "target_scale"
 
-// KeepText proposes a text as tokens in their order, for a trainer whose model reads them.
-func (p *Proposal) KeepText() {
-	if p.Table.Tokens != wordTokens {
-		return
-	}
-	p.Table.Tokens = ""
-	p.Table.Window = textWindow
-	p.reasons = slices.DeleteFunc(p.reasons, func(r reason) bool { return r.option == "tokens" })
-	i := slices.IndexFunc(p.reasons, func(r reason) bool { return r.option == "text" })
-	p.reasons = slices.Insert(p.reasons, i+1, reason{"window", fmt.Sprint(textWindow), windowReason})
-}
-
 // textWindow is the window that is proposed for a text: that of LEAF's Shakespeare task.
 const textWindow = 80
 

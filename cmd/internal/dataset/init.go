@@ -164,6 +164,7 @@ func scriptFor(file, config string, info federated.Info) string {
 		"File":       file,
 		"Config":     config,
 		"Regression": info.Targets > 0,
+		"Words":      info.Input == learn.Sparse,
 		"Tokens":     info.Input == learn.Tokens,
 		"Next":       predictsNextToken(info.Samples),
 		"Mean":       "0",

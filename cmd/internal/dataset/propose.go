@@ -97,7 +97,6 @@ func Propose(path, label, instead string, o federated.Options) (proposal Proposa
 		return proposal, err
 	}
 	if instead != "" {
-		p.KeepText()
 		// The rate is one for scaled targets, as the script scales them itself, by the mean and
 		// deviation that are read here.
 		p.ScaleTargets()

@@ -175,6 +175,26 @@ func TestInit_GridTables(t *testing.T) {
 	has(t, table, "words.csv", "prices.csv")
 }
 
+// Numbers that may be read in two ways are a warning, of init and of info.
+func TestInit_WarnsOfThousands(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "kunden.csv")
+	putFile(t, path, []byte("Client;Umsatz;Klasse\n"+strings.Repeat("a;750;p\na;2.229;q\nb;1.980;p\nb;640;q\n", 9)))
+	exp := filepath.Join(filepath.Dir(path), "own.yaml")
+	const want = "column Umsatz has 2.229, or is it 2229?): set decimal: comma if they do, else decimal: point"
+	status, _, stderr := callAll(t, "init", path, "--out", exp)
+	if status != 0 || !strings.HasPrefix(stderr, "warning: data: ") || !strings.Contains(stderr, want) {
+		t.Errorf("init: %d, %s", status, stderr)
+	}
+	has(t, read(t, exp), want)
+	status, said, stderr := callAll(t, "data", "info", path)
+	if status != 0 || !strings.Contains(stderr, want) {
+		t.Errorf("info: %d, %s", status, stderr)
+	}
+	has(t, said, want)
+	has(t, success(t, "info", "--config", exp), want)
+}
+
 // What init cannot know it says, with what to do.
 func TestInit_Asks(t *testing.T) {
 	t.Parallel()

@@ -134,6 +134,8 @@ func parseNumber(text string) (float64, error) {
 		return 1, nil
 	case strings.EqualFold(text, "false"):
 		return 0, nil
+	case grouped.MatchString(text):
+		return 0, fmt.Errorf("%.40q has points between thousands; want decimal: comma, or a number without them", text)
 	case strings.Count(text, ",") == 1 && isNumber(strings.Replace(text, ",", ".", 1)):
 		return 0, fmt.Errorf("%.40q has a comma; want a number with a decimal point", text)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"fedpace/data/federated"
+	"fedpace/internal/names"
 )
 
 // The words of the option decimal.
@@ -22,6 +23,9 @@ const (
 // depending on the country: 1,250 or 1.250. There are one to three digits before the sign, of which
 // the first is not 0, and three behind it.
 var thousands = regexp.MustCompile(`^[+-]?[1-9]\d{0,2}[.,]\d{3}$`)
+
+// grouped matches a number whose points can only separate thousands: 1.052,95 or 1.234.567.
+var grouped = regexp.MustCompile(`^[+-]?[1-9]\d{0,2}(\.\d{3})+,\d*$|^[+-]?[1-9]\d{0,2}(\.\d{3}){2,}$`)
 
 // decimalSigns counts how the numbers of one column of CSV write their decimals. From the counts
 // decide tells whether commas are decimal signs.
@@ -36,6 +40,9 @@ type decimalSigns struct {
 	// thousands.
 	groupCommas, groupPoints       int
 	groupCommaText, groupPointText string
+	// groups counts numbers such as 1.052,95 and 1.234.567, of which points can only separate thousands.
+	groups    int
+	groupText string
 	// others counts the texts that are no number in either way, nor missing.
 	others int
 	// mustBeNumbers says that the mapping takes the column for numbers, whatever else it has.
@@ -56,6 +63,8 @@ func (d *decimalSigns) count(text string) {
 	hasComma := strings.Contains(text, ",")
 	hasPoint := strings.Contains(text, ".")
 	switch {
+	case grouped.MatchString(text):
+		note(&d.groups, &d.groupText)
 	// Both signs in one text, or no number even with a point: other than a missing word, it is a
 	// text.
 	case hasComma && hasPoint, !isNumber(strings.Replace(text, ",", ".", 1)):
@@ -77,25 +86,34 @@ func (d *decimalSigns) count(text string) {
 // each of its values is a number or missing.
 func (d *decimalSigns) isNumeric() bool { return d.mustBeNumbers || d.others == 0 }
 
-// decide reports whether the commas of the column are decimal signs. isCommaFile says that another
-// column of the files has decimal commas for certain. It returns an error if the column has both
-// commas and points, or if a sign may separate thousands: a guess would read the number a thousand
-// times too large or too small.
-func (d *decimalSigns) decide(isCommaFile bool) (isComma bool, err error) {
+// fileSigns is what the numbers of all columns of the files say about each other's decimals.
+type fileSigns struct {
+	// commas, groups and points say that a column has numbers with a certain decimal comma, with points
+	// that can only separate thousands, and with a certain decimal point.
+	commas, groups, points bool
+	// semicolons says that the fields are separated by semicolons, as programs write them in countries
+	// with a decimal comma.
+	semicolons bool
+}
+
+// decide reports whether the commas of the column are decimal signs, and its points separate
+// thousands. file is what the columns of the files have in common. It returns an error if the column
+// has both signs as decimals, or if a sign may separate thousands: a guess would read the number a
+// thousand times too large or too small.
+func (d *decimalSigns) decide(file fileSigns) (isComma bool, err error) {
 	switch {
 	// Commas in a column of words are part of the words.
 	case !d.isNumeric():
 		return false, nil
-	case d.commas > 0 && d.points+d.groupPoints > 0:
+	case d.commas+d.groups > 0 && d.points > 0:
 		return false, fmt.Errorf(
-			"column %s has numbers with a comma, as %s, and with a point, as %s; want one decimal sign, and none "+
-				"between thousands",
+			"column %s has numbers with a comma, as %s, and with a point, as %s; want one decimal sign",
 			d.name,
-			d.commaText,
-			cmp.Or(d.pointText, d.groupPointText),
+			cmp.Or(d.commaText, d.groupText),
+			d.pointText,
 		)
 	// 1,250 beside 1.5 has a comma between thousands, which no reader here removes.
-	case d.groupCommas > 0 && d.points+d.groupPoints > 0:
+	case d.groupCommas > 0 && d.commas+d.groups == 0 && d.points+d.groupPoints > 0:
 		return false, fmt.Errorf(
 			"column %s has numbers with a comma, as %s, and with a point, as %s; want none between thousands",
 			d.name,
@@ -103,7 +121,7 @@ func (d *decimalSigns) decide(isCommaFile bool) (isComma bool, err error) {
 			cmp.Or(d.pointText, d.groupPointText),
 		)
 	// A doubtful 1,250 is a fraction where other numbers of the file have decimal commas.
-	case d.commas > 0, d.groupCommas > 0 && isCommaFile:
+	case d.commas+d.groups > 0, d.groupCommas > 0 && file.commas:
 		return true, nil
 	// Nothing in the files tells whether 1,250 is a thousand or a fraction, so the user decides.
 	case d.groupCommas > 0:
@@ -113,11 +131,16 @@ func (d *decimalSigns) decide(isCommaFile bool) (isComma bool, err error) {
 			d.name,
 			d.groupCommaText,
 		)
+	case d.groupPoints == 0 || d.points > 0:
+		return false, nil
+	// A doubtful 1.250 is a thousand where other columns have points between thousands alone.
+	case file.groups && !file.points:
+		return true, nil
 	// Among decimal commas, 1.250 may be a thousand.
-	case d.groupPoints > 0 && d.points == 0 && isCommaFile:
+	case file.commas:
 		return false, fmt.Errorf(
 			"column %s has numbers such as %s, which may be thousands, as other columns have decimal commas (want "+
-				"numbers without a sign between thousands)",
+				"decimal: comma if the point separates thousands, else numbers with a decimal comma)",
 			d.name,
 			d.groupPointText,
 		)
@@ -125,21 +148,45 @@ func (d *decimalSigns) decide(isCommaFile bool) (isComma bool, err error) {
 	return false, nil
 }
 
-// decimalColumns returns the set of the columns whose numbers have decimal commas, judged by all
-// values of all files. columns are the columns to judge, and numeric are those of them that the
-// mapping takes for numbers. The option decimal, if set, decides for all columns. Otherwise only
-// CSV files whose separator is no comma can have decimal commas, and if none of them has a comma
-// behind its first line, no value is parsed.
-func (t *Table) decimalColumns(files []tableFile, columns, numeric []string) (commas map[string]bool, err error) {
-	commas = map[string]bool{}
+// isDoubtful reports whether nothing in the files tells if points are decimal signs or separate
+// thousands, as in a column of 750 and 2.229. Such points are read as decimal signs, with a warning.
+func (d *decimalSigns) isDoubtful(file fileSigns) bool {
+	return file.semicolons &&
+		!file.commas &&
+		!file.groups &&
+		!file.points &&
+		d.isNumeric() &&
+		d.groupPoints > 0
+}
+
+// decimals says how the numbers of the columns of files are written.
+type decimals struct {
+	// commas has the columns with decimal commas, whose points separate thousands.
+	commas map[string]bool
+	// thousands has an example for each column of which points were taken for signs between thousands
+	// because of its values, in the order of the columns.
+	thousands []decimalSigns
+	// doubtful has the columns whose points may be decimal signs or separate thousands.
+	doubtful []decimalSigns
+	// points says that a column has numbers that can only have a decimal point.
+	points bool
+}
+
+// decimalColumns tells how the numbers of the columns are written, judged by all values of all files.
+// columns are the columns to judge, and numeric are those of them that the mapping takes for numbers.
+// The option decimal, if set, decides for all columns. Otherwise only CSV files whose separator is no
+// comma can have decimal commas. If none of them has a comma behind its first line, nor a point where
+// semicolons separate the fields, no value is parsed.
+func (t *Table) decimalColumns(files []tableFile, columns, numeric []string) (d decimals, err error) {
+	d.commas = map[string]bool{}
 	switch t.Decimal {
 	case decimalPoint:
-		return commas, nil
+		return d, nil
 	case decimalComma:
 		for _, name := range columns {
-			commas[name] = true
+			d.commas[name] = true
 		}
-		return commas, nil
+		return d, nil
 	}
 	// The option is not set, so the values decide.
 	signs := make([]decimalSigns, len(columns))
@@ -147,7 +194,8 @@ func (t *Table) decimalColumns(files []tableFile, columns, numeric []string) (co
 		signs[i] = decimalSigns{name: name, mustBeNumbers: slices.Contains(numeric, name)}
 	}
 	var candidates []*csvTable
-	anyComma := false
+	var file fileSigns
+	anySign := false
 	for _, f := range files {
 		// The columns that the path gives are no numbers to judge.
 		if p, ok := f.(*placedTable); ok {
@@ -157,34 +205,53 @@ func (t *Table) decimalColumns(files []tableFile, columns, numeric []string) (co
 		if !ok || c.comma == ',' {
 			continue
 		}
-		hasComma, err := c.hasComma()
+		wanted := ","
+		if c.comma == ';' {
+			wanted = ",."
+			file.semicolons = true
+		}
+		hasSign, err := c.hasAny(wanted)
 		if err != nil {
-			return nil, c.withFile(err)
+			return d, c.withFile(err)
 		}
 		candidates = append(candidates, c)
-		anyComma = anyComma || hasComma
+		anySign = anySign || hasSign
 	}
-	if !anyComma {
-		return commas, nil
+	if !anySign {
+		return d, nil
 	}
 	// A file without a comma counts, too: its words and points decide about the commas of others.
 	for _, c := range candidates {
 		if err := c.countSigns(signs); err != nil {
-			return nil, c.withFile(err)
+			return d, c.withFile(err)
 		}
 	}
 	// One certain column decides the doubtful numbers of the others.
-	isCommaFile := slices.ContainsFunc(signs, func(d decimalSigns) bool { return d.isNumeric() && d.commas > 0 })
 	for i := range signs {
-		isComma, err := signs[i].decide(isCommaFile)
-		if err != nil {
-			return nil, err
-		}
-		if isComma {
-			commas[signs[i].name] = true
+		s := &signs[i]
+		if s.isNumeric() {
+			file.commas = file.commas || s.commas+s.groups > 0
+			file.groups = file.groups || s.groups > 0
+			file.points = file.points || s.points > 0
 		}
 	}
-	return commas, nil
+	d.points = file.points
+	for _, s := range signs {
+		isComma, err := s.decide(file)
+		if err != nil {
+			return d, err
+		}
+		if isComma {
+			d.commas[s.name] = true
+		}
+		if isComma && s.groups+s.groupPoints > 0 {
+			d.thousands = append(d.thousands, s)
+		}
+		if s.isDoubtful(file) {
+			d.doubtful = append(d.doubtful, s)
+		}
+	}
+	return d, nil
 }
 
 // countSigns reads all rows of a file, whose separator is no comma, and counts in signs how the
@@ -216,9 +283,9 @@ func (c *csvTable) countSigns(signs []decimalSigns) error {
 	}
 }
 
-// hasComma reports whether the text has a comma behind its first line. A text that cannot be read
-// to the end counts as one without; the error shows when its rows are read.
-func (c *csvTable) hasComma() (bool, error) {
+// hasAny reports whether the text has one of the signs behind its first line. A text that cannot be
+// read to the end counts as one without; the error shows when its rows are read.
+func (c *csvTable) hasAny(signs string) (bool, error) {
 	in, err := c.content()
 	if err != nil {
 		return false, err
@@ -230,7 +297,7 @@ func (c *csvTable) hasComma() (bool, error) {
 	for {
 		// At the end of the text, the block is shorter and err is io.EOF.
 		block, err := in.Peek(1 << 16)
-		if bytes.IndexByte(block, ',') >= 0 {
+		if bytes.ContainsAny(block, signs) {
 			return true, nil
 		}
 		if err != nil {
@@ -243,34 +310,75 @@ func (c *csvTable) hasComma() (bool, error) {
 }
 
 // withPoint returns a taker for a column with decimal commas, which replaces the comma of each
-// number by a point and hands it to take. It refuses a number with a point, which would separate
-// thousands among such numbers. Other texts and values are handed on as they are.
+// number by a point and hands it to take. Points between groups of three digits, as in 1.052,95 and
+// 2.229, are removed; any other point is refused. Other texts and values are handed on as they are.
 func withPoint(take taker) taker {
 	return func(row int, c cell) error {
 		if c.kind != textCell {
 			return take(row, c)
 		}
 		text := strings.TrimSpace(c.text)
+		if thousands.MatchString(text) || grouped.MatchString(text) {
+			text = strings.ReplaceAll(text, ".", "")
+			c.text = text
+		}
 		switch {
 		case strings.Count(text, ",") == 1 && isNumber(strings.Replace(text, ",", ".", 1)):
 			c.text = strings.Replace(text, ",", ".", 1)
 		case strings.Contains(text, ".") && isNumber(text):
-			return fmt.Errorf("%.40q has a point among numbers with decimal commas; want no sign between thousands", text)
+			return fmt.Errorf(
+				"%.40q has a point among numbers with decimal commas; want points only between thousands, as in 1.250",
+				text,
+			)
 		}
 		return take(row, c)
 	}
 }
 
-// noteCommas adds a warning to about that lists the columns whose commas were read as decimal
-// signs. commas is the set of these names; without any, there is no warning.
-func noteCommas(about *federated.Info, columns []column, commas map[string]bool) {
+// keepDoubts drops the doubtful columns of which isNumbers does not say that they are read as numbers.
+func (d *decimals) keepDoubts(isNumbers func(name string) bool) {
+	d.doubtful = slices.DeleteFunc(d.doubtful, func(s decimalSigns) bool { return !isNumbers(s.name) })
+}
+
+// note adds warnings to about that list which of columns were read with decimal commas, and with
+// points between thousands or with doubtful points.
+func (d *decimals) note(about *federated.Info, columns []column) {
 	var found []string
 	for _, c := range columns {
-		if commas[c.name] {
+		if d.commas[c.name] {
 			found = append(found, c.name)
 		}
 	}
 	if found != nil {
 		about.AddWarning("decimal commas in the columns %s", federated.ShortList(found))
 	}
+	if d.thousands != nil {
+		about.AddWarning("points between thousands, as in %s", federated.ShortList(names.Of(d.thousands, exampleOfThousands)))
+	}
+	if len(d.doubtful) > 0 {
+		about.AddWarning("%s", d.doubt())
+	}
+}
+
+// doubt says how the points of the doubtful columns are read, how else they could be, and which option
+// decides it. It is empty where there are none.
+func (d *decimals) doubt() string {
+	if len(d.doubtful) == 0 {
+		return ""
+	}
+	readings := names.Of(d.doubtful, func(s decimalSigns) string {
+		return fmt.Sprintf(
+			"column %s has %s, or is it %s",
+			shown(s.name),
+			s.groupPointText,
+			strings.ReplaceAll(s.groupPointText, ".", ""),
+		)
+	})
+	return "points are read as decimal signs, but may separate thousands (" + federated.ShortList(readings) +
+		"?): set decimal: comma if they do, else decimal: point"
+}
+
+// exampleOfThousands returns the name of the column with a number whose points separate thousands.
+func exampleOfThousands(s decimalSigns) string {
+	return shown(s.name) + " " + cmp.Or(s.groupText, s.groupPointText)
 }

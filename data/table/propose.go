@@ -24,6 +24,8 @@ type Proposal struct {
 	All bool
 	// Columns is the number of columns of the table.
 	Columns int
+	// Doubt says which numbers may be read in two ways, for the user to decide; empty: none.
+	Doubt string
 	// labelled says that the table has a column of classes.
 	labelled bool
 	// reasons says why each option has its value, in the order of the options.
@@ -88,12 +90,12 @@ func Propose(file, label string) (_ *Proposal, err error) {
 	}
 	columns := names.Of(profiles, func(p *profile) string { return p.name })
 	// The signs of decimals must be known before numbers are told from texts.
-	commas, err := new(Table).decimalColumns(files, columns, nil)
+	decimals, err := new(Table).decimalColumns(files, columns, nil)
 	if err != nil {
 		return nil, err
 	}
 	for i := range wanted {
-		if commas[wanted[i].name] {
+		if decimals.commas[wanted[i].name] {
 			wanted[i].take = withPoint(wanted[i].take)
 		}
 	}
@@ -123,6 +125,7 @@ func Propose(file, label string) (_ *Proposal, err error) {
 	// The last file may have ended exactly at the limit, so All is said only below it.
 	proposal.All = proposal.Rows < profiledRows && readFiles == len(files)
 	err = proposal.guess(profiles, label)
+	proposal.guessDecimal(profiles, decimals)
 	// One column often means that the separator was not recognised.
 	if len(profiles) == 1 && proposal.Table.Features == nil && proposal.Table.Text == "" {
 		err = fmt.Errorf("has one column, %s; want one for each feature and one for what is to be predicted, with "+
@@ -683,6 +686,24 @@ func (p *Proposal) guessMissing(columns []*profile) {
 			lacks.missing,
 			lacks.rows,
 		)
+	}
+}
+
+// guessDecimal proposes decimal commas where points separate thousands, unless another column has
+// decimal points. It warns of columns of numbers whose points may be either sign.
+func (p *Proposal) guessDecimal(columns []*profile, found decimals) {
+	if found.thousands != nil && !found.points {
+		p.Table.Decimal = decimalComma
+		examples := names.Of(found.thousands, exampleOfThousands)
+		p.add("decimal", decimalComma, "points separate thousands, as in %s", federated.ShortList(examples))
+	}
+	found.keepDoubts(func(name string) bool {
+		isFeature := slices.ContainsFunc(columns, func(c *profile) bool { return c.name == name && c.feature })
+		return isFeature || slices.Contains(p.Table.Target, name)
+	})
+	p.Doubt = found.doubt()
+	if p.Doubt != "" {
+		p.add("decimal", "null", "WARNING: %s", p.Doubt)
 	}
 }
 

@@ -2,6 +2,7 @@ package table
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -214,5 +215,49 @@ func TestPropose_CompressedTable(t *testing.T) {
 	p, err := Propose(path, "")
 	if err != nil || p.Table.Label != "label" || p.Rows != 20 {
 		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+// The signs of numbers are proposed where they are certain, and doubted where they are not.
+func TestPropose_DecimalSigns(t *testing.T) {
+	for name, c := range map[string]struct {
+		revenue []string
+		decimal string
+		line    string
+		isDoubt bool
+	}{
+		"either sign": {
+			revenue: []string{"750", "2.229", "1.980"},
+			line:    "decimal: null                # WARNING: points are read as decimal signs, but may separate thousands (column Umsatz has 2.229, or is it 2229?): set decimal: comma if they do, else decimal: point",
+			isDoubt: true,
+		},
+		"thousands and commas": {
+			revenue: []string{"750,50", "1.052,95", "2.229"},
+			decimal: "comma",
+			line:    "decimal: comma               # points separate thousands, as in Umsatz 1.052,95",
+		},
+		"points": {revenue: []string{"750", "2.229", "1.98"}},
+		"commas": {revenue: []string{"750", "2,229", "1,98"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := "Client;Umsatz;Klasse\n"
+			for i := range 30 {
+				text += fmt.Sprintf("c%d;%s;%s\n", i%10, c.revenue[i%3], []string{"p", "q"}[i%2])
+			}
+			p, err := Propose(datatest.Put(t, t.TempDir(), "own.csv", []byte(text)), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p.Table.Decimal != c.decimal || !slices.Equal(p.Table.Features, []string{"Umsatz"}) {
+				t.Errorf("decimal %q, features %q", p.Table.Decimal, p.Table.Features)
+			}
+			if (p.Doubt != "") != c.isDoubt {
+				t.Errorf("doubt %q", p.Doubt)
+			}
+			yaml := p.YAML("own.csv")
+			if !strings.Contains(yaml, c.line) || c.line == "" && strings.Contains(yaml, "decimal") {
+				t.Errorf("want %s in\n%s", c.line, yaml)
+			}
+		})
 	}
 }

@@ -283,7 +283,7 @@ func (t Table) read(files []tableFile, o federated.Options) (*federated.Grouped,
 	if err := t.resolve(files[0].columns()); err != nil {
 		return nil, err
 	}
-	commas, err := t.decimalColumns(files, t.columns(), slices.Concat(t.numericFeatures(), t.Target))
+	decimals, err := t.decimalColumns(files, t.columns(), slices.Concat(t.numericFeatures(), t.Target))
 	if err != nil {
 		return nil, err
 	}
@@ -293,7 +293,7 @@ func (t Table) read(files []tableFile, o federated.Options) (*federated.Grouped,
 	}
 	for i := range r.columns {
 		// Numbers with decimal commas are rewritten before their taker sees them.
-		if commas[r.columns[i].name] {
+		if decimals.commas[r.columns[i].name] {
 			r.columns[i].take = withPoint(r.columns[i].take)
 		}
 	}
@@ -319,7 +319,11 @@ func (t Table) read(files []tableFile, o federated.Options) (*federated.Grouped,
 	if err != nil {
 		return nil, err
 	}
-	noteCommas(&set.About, r.columns, commas)
+	// Points in the names of clients and classes are no numbers to doubt.
+	decimals.keepDoubts(func(name string) bool {
+		return slices.Contains(t.Features, name) || slices.Contains(t.Target, name)
+	})
+	decimals.note(&set.About, r.columns)
 	t.noteUnused(&set.About, files)
 	return set, nil
 }

@@ -65,9 +65,11 @@ samples to other clients would come to.`,
 			// A figure and JSON describe a set, which a proposal is not.
 			if errors.Is(err, table.ErrUnmapped) && plot == "" && !cli.AsJSON(c) {
 				p, err := Propose(s.path, "", "", s.options)
-				if err == nil {
-					_, err = io.WriteString(c.OutOrStdout(), p.Text)
+				if err != nil {
+					return err
 				}
+				p.warn(c.ErrOrStderr())
+				_, err = io.WriteString(c.OutOrStdout(), p.Text)
 				return err
 			}
 			if err != nil {

@@ -74,7 +74,7 @@ runs as it is. The kinds: ` + strings.Join(policyNames(), ", ") + ".",
 			// The ending _model keeps the script from having the name of a module of Python, which
 			// it would hide.
 			script := strings.TrimSuffix(outPath, filepath.Ext(outPath)) + "_model.py"
-			return s.begin(c.OutOrStdout(), outPath, label, script, torch)
+			return s.begin(c.OutOrStdout(), c.ErrOrStderr(), outPath, label, script, torch)
 		},
 	}
 	c.Flags().StringVarP(&outPath, "out", "o", "", "the `FILE` that is written (default: as PATH, with .yaml, or as the kind)")
@@ -86,8 +86,8 @@ runs as it is. The kinds: ` + strings.Join(policyNames(), ", ") + ".",
 
 // begin writes a configuration for the table to outPath and, with torch, a trainer in PyTorch to
 // script. label is the column to predict, or "" for a guess. It tells w which files it wrote and
-// how to go on. No file is overwritten.
-func (s *source) begin(w io.Writer, outPath, label, script string, torch bool) error {
+// how to go on, and warnings which numbers are in doubt. No file is overwritten.
+func (s *source) begin(w, warnings io.Writer, outPath, label, script string, torch bool) error {
 	files := []string{outPath}
 	trainer := ""
 	// The script is a trainer, which the configuration names in the place of a model.
@@ -109,6 +109,7 @@ func (s *source) begin(w io.Writer, outPath, label, script string, torch bool) e
 	if err != nil {
 		return err
 	}
+	proposal.warn(warnings)
 	// The comment at the top names the file that is written.
 	texts := []string{strings.Replace(proposal.Text, "--config FILE", "--config "+outPath, 1)}
 	if torch {

@@ -3,6 +3,7 @@ package dataset
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -85,6 +86,8 @@ type Proposal struct {
 	Text string
 	// Answer says what is to be predicted, and why; it is empty if that is the next token.
 	Answer string
+	// Doubt says which numbers may be read in two ways, and which option decides it; empty: none.
+	Doubt string
 }
 
 // Propose makes a configuration for the table at path. label is the column to predict, or "" for a
@@ -130,7 +133,12 @@ func Propose(path, label, instead string, o federated.Options) (proposal Proposa
 		p.YAML(path),
 	)
 	writeTrial(&b, values, instead)
-	return Proposal{info, b.String(), p.Answer()}, nil
+	return Proposal{
+		Info:   info,
+		Text:   b.String(),
+		Answer: p.Answer(),
+		Doubt:  p.Doubt,
+	}, nil
 }
 
 // writeTrial writes the settings of trial, one on a line, with the reason as a comment. values are the
@@ -156,6 +164,13 @@ func writeTrial(b *strings.Builder, values map[string]setting, instead string) {
 			line = fmt.Sprintf("%-30s # %s", line, t.reason)
 		}
 		fmt.Fprintln(b, line)
+	}
+}
+
+// warn writes the doubt of a proposal, if there is one, as a warning to w, which is for what is no result.
+func (p *Proposal) warn(w io.Writer) {
+	if p.Doubt != "" {
+		fmt.Fprintf(w, "warning: data: %s\n", p.Doubt)
 	}
 }
 

@@ -269,6 +269,45 @@ func (o *Outcomes) Add(r *round.Report) {
 	}
 }
 
+// WaitedUntil returns until when a round waits for a task that has ended. A task that the deadline cut off
+// counts until it would have been done, so that the slowest of those is known. ok is false for a task that no
+// round waits for: one that is neither accepted nor late or, if tasks may outlive their rounds (overlap), one
+// that is not accepted.
+func WaitedUntil(e *round.TaskReport, overlap bool) (end round.Time, ok bool) {
+	switch {
+	case e.Outcome == round.Accepted:
+		return e.End, true
+	case e.Outcome == round.Late && !overlap:
+		return max(e.End, e.Start+e.Plan.Total()), true
+	}
+	return 0, false
+}
+
+// ClassOutcomes counts the tasks of the clients of one class of devices by their outcome.
+type ClassOutcomes struct {
+	// Class is the name of the class.
+	Class string `json:"class"`
+	// Tasks holds the number of tasks of each outcome.
+	Tasks Outcomes `json:"tasks"`
+}
+
+// Uncounted returns those of a run's classes whose clients had tasks of which none was accepted, in their
+// order. It is nil if no task of any class was accepted: then the run as a whole has no update.
+func Uncounted(classes []ClassOutcomes) (list []ClassOutcomes) {
+	counts := false
+	for _, c := range classes {
+		accepted := c.Tasks[round.Accepted] > 0
+		counts = counts || accepted
+		if !accepted && c.Tasks != (Outcomes{}) {
+			list = append(list, c)
+		}
+	}
+	if !counts {
+		return nil
+	}
+	return list
+}
+
 // Latest is the report r with the training loss and the validation of the previous report where r has
 // none. It is evaluated if any report so far was.
 func Latest(previous, r *round.Report) round.Report {

@@ -76,6 +76,9 @@ type Forecast struct {
 	// Gains say, of a fleet of classes, for whom rounds wait, and what more speed would be worth. It is
 	// nil if the fleet has one class, or if the run is too long to be played again.
 	Gains []Gain `json:"gains"`
+	// Uncounted are the classes of devices of whose tasks none would count. It is nil if Gains are, or if no
+	// update of any class would count.
+	Uncounted []metrics.ClassOutcomes `json:"classes_without_updates,omitempty"`
 	// Unlike has the heterogeneity indices of the fleet. It is nil if all clients are alike and always
 	// present.
 	Unlike *Unlike `json:"heterogeneity"`
@@ -301,6 +304,9 @@ func (f Forecast) Write(w io.Writer) error {
 		}
 		notes = append(notes, fmt.Sprintf("No update would count: %s, so the model would stay as it begins (%s).",
 			tried, MoreUpdatesAfter(f.tried)))
+	}
+	for i := range f.Uncounted {
+		notes = append(notes, AboutUncounted(&f.Uncounted[i]))
 	}
 	text := ""
 	for _, note := range append(

@@ -12,6 +12,7 @@ import (
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/problem"
+	"fedpace/metrics"
 )
 
 // Gain says by what share rounds would be shorter if a class of clients, or a phase of all clients, were
@@ -21,7 +22,8 @@ type Gain struct {
 	// Change names what is faster: a class, as in "class phone", or a phase: downloads, computing or
 	// uploads.
 	Change string `json:"what"`
-	// Waited is the share of rounds whose last accepted update was one of the class. It is 0 for a phase.
+	// Waited is the share of rounds that lasted until a task of the class: the last accepted one or, if tasks
+	// were late at the deadline, the one that would have taken longest. It is 0 for a phase.
 	Waited float64 `json:"waited,omitzero"`
 	// Clients is the share of clients that are of the class. It is 0 for a phase.
 	Clients float64 `json:"clients,omitzero"`
@@ -43,11 +45,15 @@ const (
 
 // gain finds out for whom the rounds wait, and what would shorten them. It plays the run again,
 // without learning, with one class of devices or one phase faster, or with a class left out, and
-// compares the mean time of a round. It fills f.Gains. It does nothing for a run with devices of
-// one class or with too many tasks. limit is the end of the run in virtual time.
+// compares the mean time of a round. It fills f.Gains and f.Uncounted. It does nothing for a run with
+// devices of one class or with too many tasks. limit is the end of the run in virtual time.
 func (f *Forecast) gain(ctx context.Context, p *problem.Problem, limit round.Time) error {
 	classes := p.Fleet.Classes()
 	waited := make([]float64, len(classes))
+	tasks := make([]metrics.ClassOutcomes, len(classes))
+	for i, class := range classes {
+		tasks[i].Class = class
+	}
 	clients := make([]int, len(classes))
 	if len(classes) < 2 || f.Rounds == 0 || f.Rounds*tasksOf(&p.Config) > gainTasks {
 		return nil
@@ -110,24 +116,32 @@ func (f *Forecast) gain(ctx context.Context, p *problem.Problem, limit round.Tim
 		return stop.EndTime.Seconds() / float64(max(1, stop.Rounds)), err
 	}
 	none := func(int, int) bool { return false }
-	last := round.TaskReport{Client: -1}
+	const nobody = -1
+	slowest := nobody
+	// done is when the slowest client's task is done, or would have been if it had not been late.
+	var done round.Time
 	before, err := play(-1, none, func(e *round.TaskReport) {
-		if e.Outcome == round.Accepted && (last.Client < 0 || e.End >= last.End) {
-			last = *e
+		if !e.Probe {
+			tasks[p.Fleet.Class(e.Client)].Tasks[e.Outcome]++
+		}
+		if end, waits := metrics.WaitedUntil(e, p.Config.CountsLater()); waits && (slowest == nobody || end >= done) {
+			slowest = e.Client
+			done = end
 		}
 	}, func(r *round.Report) error {
 		if !p.Config.EverAbsent() && !closing.Overlaps(p.Config.Close) {
 			starts = append(starts, r.Start)
 		}
-		if last.Client >= 0 {
-			waited[p.Fleet.Class(last.Client)] += 1 / float64(f.Rounds)
+		if slowest != nobody {
+			waited[p.Fleet.Class(slowest)] += 1 / float64(f.Rounds)
 		}
-		last.Client = -1
+		slowest = nobody
 		return nil
 	})
 	if err != nil || before == 0 {
 		return err
 	}
+	f.Uncounted = metrics.Uncounted(tasks)
 	add := func(g Gain, changes func(client, phase int) bool) error {
 		after, err := play(-1, changes, nil, nil)
 		g.Shorter = 1 - after/before

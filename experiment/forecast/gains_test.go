@@ -2,6 +2,7 @@ package forecast_test
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"fedpace/experiment/forecast"
@@ -51,5 +52,35 @@ func TestGains_OfSpeed(t *testing.T) {
 	}
 	if len(foreseen("fleet=[{name: any, step_cv: 0.1}]").Gains) > 0 {
 		t.Error("a fleet of one class has gains")
+	}
+}
+
+// Boards take 1 s for their local steps and are late at a deadline of 0.2 s, so rounds wait for them.
+func TestGains_LateClass(t *testing.T) {
+	t.Parallel()
+	c := runtest.Small(t, "train=false", "clients=60", "cohort=10", "stop.rounds=100",
+		"schedule={k: fixed, k0: 10}", "compute.std=0", "close={rule: deadline, seconds: 0.2}",
+		"fleet=[{name: laptop, count: 38, seconds_per_step: 0.01, download_mbps: 500, upload_mbps: 500}, "+
+			"{name: board, count: 22, seconds_per_step: 0.1, download_mbps: 500, upload_mbps: 500}]")
+	f, err := run.DryRun(t.Context(), c, run.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	board := f.Gains[0]
+	if board.Change != "class board" || board.Waited < 0.9 || board.Shorter != 0 || board.ShorterWithout < 0.3 {
+		t.Errorf("rounds wait until the deadline for late boards: %+v", board)
+	}
+	if laptop := f.Gains[1]; laptop.Waited > 0.1 || laptop.Shorter > 0.01 {
+		t.Errorf("few rounds wait for laptops: %+v", laptop)
+	}
+	if len(f.Uncounted) != 1 || f.Uncounted[0].Class != "board" {
+		t.Fatalf("no update of a board would count: %+v", f.Uncounted)
+	}
+	var text strings.Builder
+	if err := f.Write(&text); err != nil {
+		t.Fatal(err)
+	}
+	if want := "# No update of class board counts: "; !strings.Contains(text.String(), want) {
+		t.Errorf("no %q in\n%s", want, text.String())
 	}
 }

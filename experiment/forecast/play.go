@@ -3,8 +3,10 @@ package forecast
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"fedpace/actors/fleet"
 	"fedpace/coordinator/closing"
@@ -64,6 +66,23 @@ func MoreUpdatesAfter(outcomes metrics.Outcomes) string {
 		}
 	}
 	return remedies[most]
+}
+
+// AboutUncounted says for people that no update of a class of devices counts in a run, how its tasks end,
+// and what would make them count.
+func AboutUncounted(class *metrics.ClassOutcomes) string {
+	var ends []string
+	for outcome, n := range class.Tasks {
+		if n > 0 {
+			ends = append(ends, fmt.Sprintf("%d %s", n, round.Outcome(outcome)))
+		}
+	}
+	remedy := MoreUpdatesAfter(class.Tasks)
+	// Updates of other classes do count, so it is the rounds that close without this one, not the run.
+	if most := slices.Max(class.Tasks[:]); class.Tasks[round.Cancelled] == most {
+		remedy = "let rounds wait for more clients by close, or lower schedule.k0"
+	}
+	return fmt.Sprintf("No update of class %s counts: %s (%s).", class.Class, strings.Join(ends, ", "), remedy)
 }
 
 // errNoEnd is the error of a run that ends with a number of updates, or of rounds that close with a number of

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/runtest"
+	"fedpace/metrics/live"
 )
 
 // TestRun_KFallsThroughEmptyRounds has a deadline that no client can meet: K_r-rounds decays all the same,
@@ -62,5 +64,27 @@ func TestDryRun_NoUpdates(t *testing.T) {
 		if !f.NoUpdates || !strings.Contains(text.String(), want) {
 			t.Errorf("%s: no %q in\n%s", sets, want, text.String())
 		}
+	}
+}
+
+// A class that meets no deadline is named at the end of a run in which others do.
+func TestRun_ClassWithoutUpdates(t *testing.T) {
+	t.Parallel()
+	c := runtest.Small(t, "train=false", "clients=20", "cohort=10", "stop.rounds=5", "schedule={k: fixed, k0: 10}",
+		"compute.std=0", "close={rule: deadline, seconds: 0.2}",
+		"fleet=[{name: laptop, count: 12, seconds_per_step: 0.01, download_mbps: 500, upload_mbps: 500}, "+
+			"{name: board, count: 8, seconds_per_step: 0.1, download_mbps: 500, upload_mbps: 500}]")
+	var said []string
+	mustRun(t, c, Options{Callbacks: Callbacks{Notice: func(line string) { said = append(said, line) }}})
+	text := strings.Join(said, "\n")
+	if !strings.Contains(text, "No update of class board counts: ") || strings.Contains(text, "class laptop") {
+		t.Errorf("the class without updates is not named: %q", said)
+	}
+	page, err := os.ReadFile(filepath.Join(c.Out, live.File))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(page), "No update of class board counts: ") {
+		t.Error("the page does not warn of a class without updates")
 	}
 }

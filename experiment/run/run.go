@@ -25,6 +25,7 @@ import (
 	"fedpace/learn/metric"
 	"fedpace/metrics"
 	"fedpace/metrics/prometheus"
+	"fedpace/metrics/tables"
 )
 
 // Options say how a run is carried out; they change no result.
@@ -301,6 +302,9 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 	}
 	s = r.summary(result)
 	p.noticeEnd(&result.Stop, &s)
+	if s.Completed {
+		r.noticeUncounted()
+	}
 	// A run that diverged has a summary, which says how its model was lost.
 	if errors.Is(runErr, coordinator.ErrDiverged) {
 		s.Diverged = runErr.Error()
@@ -351,6 +355,15 @@ func (p *experiment) noticeEnd(stop *round.Stop, s *folder.Summary) {
 	if s.NoUpdates() {
 		p.options.Notify(fmt.Sprintf("No update counted in any of %d rounds: the model is the one that the run "+
 			"began with.", s.Rounds))
+	}
+}
+
+// noticeUncounted tells the user of each class of devices that had tasks of which none counted.
+func (r *recorder) noticeUncounted() {
+	for _, t := range metrics.Outputs[*tables.Tables](r.outputs) {
+		for _, class := range metrics.Uncounted(t.ClassOutcomes()) {
+			r.p.options.Notify(forecast.AboutUncounted(&class))
+		}
 	}
 }
 

@@ -299,7 +299,7 @@ func (h *Hub) snapshot(now time.Time) *snapshot {
 		Participation: s.participation.shown(a),
 		RoundTimes:    s.spread.shown(),
 		LastRound:     s.lastRound(a),
-		Waits:         waits{s.waits.Rounds, number(s.used.StragglerShare()), slices.Clone(s.waits.Classes)},
+		Waits:         s.waits.shown(a, number(s.used.StragglerShare())),
 		Notices:       notices{s.unseen, slices.Clone(s.notices)},
 	}
 	// A copy, because rounds are added to the history's points later.

@@ -8,26 +8,31 @@ import (
 	"fedpace/metrics"
 )
 
-// waits sums the phases of each round's last accepted task, by the class of its client. All other
-// clients of the round waited for this one, the straggler. The tasks that a round reports always
-// include the slowest, so the straggler is among them.
+// waits sums the phases of each round's slowest task, by the class of its client. All other clients
+// of the round waited for this one, the straggler. It is the last accepted task or, where tasks were
+// late at the deadline, the one of those that would have taken longest. The tasks that a round
+// reports always include the slowest, so the straggler is among them.
 type waits struct {
-	// Rounds counts the rounds that accepted an update, and so have a last one.
+	// Rounds counts the rounds in which a task was accepted or late, and so have a last one.
 	Rounds int `json:"rounds"`
 	// Share is the mean over rounds of the part of a round between its median and its slowest
 	// client, from 0 to 1; null: not known.
 	Share number `json:"straggler_share"`
 	// Classes are in the order in which they were first met.
 	Classes []waitedOn `json:"classes"`
+	// Alike says that the run's clients are of one class, so that there is one in Classes at most.
+	Alike bool `json:"alike"`
 }
 
-// waitedOn sums the durations of the last accepted tasks of those rounds in which a client of the
-// class was the last.
+// waitedOn sums the durations of the slowest tasks of those rounds in which a client of the class was
+// the slowest.
 type waitedOn struct {
 	// Class is the name of the class of clients, or stands for all real devices.
 	Class string `json:"class"`
 	// Rounds is in how many rounds a client of this class was the last.
 	Rounds int `json:"rounds"`
+	// Late is in how many of these rounds it was late, so that the round lasted until its deadline.
+	Late int `json:"late"`
 	// Download is in virtual seconds, as are the other fields.
 	Download float64 `json:"download"`
 	Compute  float64 `json:"compute"`
@@ -37,20 +42,26 @@ type waitedOn struct {
 	// another class, among the tasks that the round reports, to the end of the round's last task. A
 	// round without a task of another class adds nothing.
 	Alone float64 `json:"alone"`
+	// Faster sums by how much these rounds would at most be shorter if the class were a tenth faster.
+	Faster float64 `json:"faster"`
 }
 
-// add takes the tasks of a round of run: it finds the accepted task that ended last, and adds its
-// phases to the sums of its class. Rounds that overlap do not wait for single clients, so they are
-// left out, as are rounds without an accepted task.
+// add takes the tasks of a round of run: it finds the one that the round waited for longest, and adds
+// its phases to the sums of its class. Rounds that overlap do not wait for single clients, so they are
+// left out, as are rounds without an accepted or late task.
 func (w *waits) add(run *metrics.Run, tasks []metrics.Task) {
-	// lastBut finds the accepted task that ended last among those of other classes than class.
+	// lastBut finds the task that was waited for longest among those of other classes than class.
 	lastBut := func(class string) (last *metrics.Task) {
+		var until round.Time
 		for i := range tasks {
-			if t := &tasks[i]; t.Outcome == round.Accepted &&
-				!t.Probe &&
-				(last == nil || t.End > last.End) &&
-				className(run, t) != class {
+			t := &tasks[i]
+			end, waits := metrics.WaitedUntil(&t.TaskReport, run.Power.Overlap)
+			if !waits || t.Probe || className(run, t) == class {
+				continue
+			}
+			if last == nil || end > until {
 				last = t
+				until = end
 			}
 		}
 		return last
@@ -70,6 +81,34 @@ func (w *waits) add(run *metrics.Run, tasks []metrics.Task) {
 	}
 	for p, counter := range [...]*float64{&c.Download, &c.Compute, &c.Upload, &c.Waiting} {
 		*counter += parts[p].Seconds()
+	}
+	c.Faster += fasterSaves(last).Seconds()
+	if last.Outcome == round.Late {
+		c.Late++
+	}
+}
+
+// fasterSaves is by how much a round is shorter if its slowest task t takes 1/1.1 of its time. Waiting gets no
+// shorter, and a task that is still late then gains nothing.
+func fasterSaves(t *metrics.Task) round.Time {
+	took := t.End - t.Start
+	waiting := metrics.PartsOf(&t.TaskReport)[metrics.Waiting]
+	planned := took - waiting
+	if t.Outcome == round.Late {
+		planned = max(planned, t.Plan.Total())
+	}
+	return max(0, took-waiting-round.Time(float64(planned)/1.1))
+}
+
+// shown returns the sums of a run as the page has them, with the share of a round that is spent waiting from
+// the median to the slowest client.
+func (w *waits) shown(run *metrics.Run, share number) waits {
+	mixed := run.Clients > 0 && len(run.Devices) > 0
+	return waits{
+		Rounds:  w.Rounds,
+		Share:   share,
+		Classes: slices.Clone(w.Classes),
+		Alike:   len(run.Classes) < 2 && !mixed,
 	}
 }
 

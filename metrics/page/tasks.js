@@ -138,16 +138,17 @@ export function showWaiting(card, title, runs) {
   const bars = rows.flatMap(r => r.part ? [{ row: r, name: [dot(r.part), r.part.name], of: Object.fromEntries(phases.map(p => [p, r.waits.classes.reduce((a, c) => a + c[p], 0)])) }]
     : byWait(r).slice(0, 8).map(c => ({ row: r, name: [c.class], of: c, only: c })));
   const most = Math.max(...bars.map(b => sum(b.of)));
-  const slowest = (c, w) => `${c.class} ${w.classes.length > 1 ? `slowest in ${percent(c.rounds / w.rounds)} of rounds, ` : ''}mostly ${phases.reduce((a, b) => c[b] > c[a] ? b : a)}`;
-  // Where rounds wait for all, a class that takes 1/1.1 of its time makes them shorter by no more than what its last updates gain.
+  const slowest = (c, w) => `${c.class} ${w.alike ? '' : `slowest in ${percent(c.rounds / w.rounds)} of rounds, `}${c.late ? `late in ${percent(c.late / w.rounds)}, ` : ''}mostly ${phases.reduce((a, b) => c[b] > c[a] ? b : a)}`;
+  // A class that takes 1/1.1 of its time makes rounds shorter by no more than what its slowest tasks gain, which is nothing for those that are late all the same.
   const gain = (c, w) => {
     const all = w.classes.reduce((a, c) => a + sum(c), 0);
-    return `; 10 % faster, rounds are up to ${percent((sum(c) - c.waiting) / 11 / all)} shorter${c.alone ? `; without it, up to ${percent(c.alone / all)}` : ''}`;
+    return `; 10 % faster, rounds are up to ${percent(c.faster / all)} shorter${c.alone ? `; without it, up to ${percent(c.alone / all)}` : ''}`;
   };
   // sentence says which clients hold a run up, and by which phase.
   const sentence = (c, w) => {
     const phase = { download: 'the download', compute: 'local steps', upload: 'the upload', waiting: 'silence' }[phases.reduce((a, b) => c[b] > c[a] ? b : a)];
-    const slowest = w.classes.length > 1 ? `Rounds wait for clients of the class ${c.class}: one was the slowest in ${percent(c.rounds / w.rounds)} of rounds` : 'All clients are of one class';
+    const late = c.late ? `, and late at the deadline in ${percent(c.late / w.rounds)}` : '';
+    const slowest = (w.alike ? 'All clients are of one class' : `Rounds wait for clients of the class ${c.class}: one was the slowest in ${percent(c.rounds / w.rounds)} of rounds`) + late;
     return `${slowest}. Most of the slowest client’s time went into ${phase}.`;
   };
   const facts = r => [known(r.share) ? `${percent(r.share)} of a round spent waiting from the median client to the slowest` : null, known(r.wasted) ? `${percent(r.wasted)} of clients’ time wasted` : null,
@@ -164,6 +165,6 @@ export function showWaiting(card, title, runs) {
     return [make('span', { class: 'who' }, ...b.name), make('span', { class: 'of' }, bar), make('span', { title: b.only ? null : facts(b.row) }, b.only ? says : `${known(b.row.share) ? percent(b.row.share) + ' of a round; ' : ''}${says}`)];
   });
   const legend = make('span', { class: 'legend' }, ...phases.slice(0, 3).map(p => make('span', {}, swatch(p), p)));
-  const about = rows.length === 1 && !rows[0].part ? `${sentence(byWait(rows[0])[0], rows[0].waits)} ${facts(rows[0])}.` : 'What each round’s last update took, and the share of a round spent waiting from the median client to the slowest.';
+  const about = rows.length === 1 && !rows[0].part ? `${sentence(byWait(rows[0])[0], rows[0].waits)} ${facts(rows[0])}.` : 'What each round’s slowest task took, and the share of a round spent waiting from the median client to the slowest.';
   card.replaceChildren(make('figcaption', {}, make('h2', { id: title }, 'Bottleneck clients'), legend), make('p', { class: 'quiet small' }, about), make('div', { class: 'waits', tabindex: 0, role: 'group', 'aria-labelledby': title }, ...out));
 }

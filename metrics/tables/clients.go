@@ -174,6 +174,30 @@ func (c *Tables) each(yield func(client int, a *account) bool) {
 	}
 }
 
+// ClassOutcomes counts the tasks of closed rounds by the class of their client's device, in the order of
+// the run's classes. It is nil if the run has fewer than two classes. Clients of no known class are left out.
+func (c *Tables) ClassOutcomes() []metrics.ClassOutcomes {
+	if len(c.run.Classes) < 2 {
+		return nil
+	}
+	list := make([]metrics.ClassOutcomes, len(c.run.Classes))
+	places := map[string]int{}
+	for i, class := range c.run.Classes {
+		list[i].Class = class
+		places[class] = i
+	}
+	for client, a := range c.each {
+		place, ok := places[c.run.ClassName(client)]
+		if !ok {
+			continue
+		}
+		for outcome, n := range a.tasks {
+			list[place].Tasks[outcome] += int64(n)
+		}
+	}
+	return list
+}
+
 // state is what a checkpoint keeps of the accounts.
 type state struct {
 	// Accounts holds varints: for each client its distance from the one before, then its values.

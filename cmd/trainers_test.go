@@ -274,6 +274,8 @@ func TestTrainer_Mistakes(t *testing.T) {
 		{"data: trainer is for samples that a trainer brings, and there is none", []string{"data=trainer"}},
 		{"brings no data of its own", []string{"data=trainer", "clients=all", "cohort=2", "trainer=" + externaltest.Command()}},
 		{"trainer: goes with no task quadratic", []string{"task=quadratic", "trainer=x"}},
+		{"model: is the trainer's own (remove it, or set task); data.target_scale: the trainer measures its model itself, in the unit of what it is given (remove it, or set null); evaluate.measures: the trainer measures its model itself (remove it, or set null, and add",
+			[]string{"model=[dense: open]", "data={path: own.csv, features: x, target: y, target_scale: standard}", "evaluate.measures=[r2]", "trainer=x"}},
 		{"augment: \"flip_crop\" is done here", []string{"task=cifar100", "trainer=x"}},
 		{"kernel: \"go\" is arithmetic of this program", []string{"kernel=go", "trainer=x"}},
 		{"network.model_megabits: exact is known to the trainer alone", []string{"train=false", "network.model_megabits=exact", "trainer=x"}},

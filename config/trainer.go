@@ -46,9 +46,9 @@ func (c *Config) checkTrainer() error {
 			"goes with no task %s, whose objective is calculated here (remove it)",
 			c.Task,
 		)
-	// The trainer decides about its model and its samples, so keys about them would do nothing.
-	case c.setsModel():
-		return problem("model", []string{"trainer"}, "is the trainer's own (remove it)")
+	case len(c.keysOfModel()) > 0:
+		return joined(c.keysOfModel())
+	// The trainer takes its samples itself, so a key about them would do nothing.
 	case c.Augment != "none":
 		return problem("augment", []string{"trainer"}, "%q is done here, and the trainer takes the samples itself "+
 			"(set augment: none; a task's seed is for its own)", c.Augment)
@@ -76,4 +76,45 @@ func (c *Config) checkTrainer() error {
 		)
 	}
 	return nil
+}
+
+// keysOfModel returns an error for each key that the configuration sets and that only a model of this
+// program can heed, with its remedy.
+func (c *Config) keysOfModel() (problems []*KeyError) {
+	targets, ok := c.Data.Reader.(interface{ ScalesTargets() bool })
+	for _, key := range []struct {
+		name    string
+		isSet   bool
+		problem string
+	}{
+		{"model", c.setsModel(), "is the trainer's own (remove it, or set task)"},
+		{
+			"data.target_scale",
+			ok && targets.ScalesTargets(),
+			"the trainer measures its model itself, in the unit of what it is given (remove it, or set null)",
+		},
+		{
+			"evaluate.measures",
+			len(c.Evaluate.Measures) > 0,
+			"the trainer measures its model itself (remove it, or set null, and add the measures to its metrics)",
+		},
+	} {
+		if key.isSet {
+			problems = append(
+				problems,
+				&KeyError{Key: key.name, RelatedKeys: []string{"trainer"}, Problem: key.problem},
+			)
+		}
+	}
+	return problems
+}
+
+// joined returns one error about all problems, of which there is at least one: that of the first key,
+// whose text has the others, so that the user mends all of them at once.
+func joined(problems []*KeyError) error {
+	first := *problems[0]
+	for _, k := range problems[1:] {
+		first.Problem += "; " + k.Error()
+	}
+	return &first
 }

@@ -179,6 +179,9 @@ func (t Table) Validate() error {
 	return nil
 }
 
+// ScalesTargets reports whether targets are scaled before a model learns them.
+func (t Table) ScalesTargets() bool { return t.TargetScale != "" }
+
 // unmapped reports whether the mapping names no column at all, so that nothing says what the
 // columns mean.
 func (t *Table) unmapped() bool {

@@ -58,13 +58,17 @@ func (p *Problem) chooseMetrics() (err error) {
 }
 
 // addMeasures adds those of evaluate.measures to the run's metrics, behind the model's own. Only models
-// of this program give the outcomes of single samples, from which they follow. It also refuses targets
-// that are scaled for a trainer, which measures in the unit of what it is given.
+// of this program give the outcomes of single samples, from which they follow. It also refuses a
+// prepared file of targets that are scaled for a trainer, which measures in the unit of what it is given.
 func (p *Problem) addMeasures() error {
 	if p.Trainer != nil && p.Set.Info().TargetMean != nil {
 		return &config.KeyError{
-			Key:     "data.target_scale",
-			Problem: "the trainer measures its model itself, in the unit of what it is given (want null)",
+			Key: "data",
+			Problem: fmt.Sprintf(
+				"%s has scaled targets, and the trainer measures its model itself, in the unit of what it is "+
+					"given (want a file prepared without target_scale)",
+				p.Config.Data,
+			),
 		}
 	}
 	wanted := p.Config.Evaluate.Measures
@@ -75,8 +79,6 @@ func (p *Problem) addMeasures() error {
 	switch {
 	case len(wanted) == 0:
 		return nil
-	case p.Trainer != nil:
-		return refuse("the trainer measures its model itself (want null, and the measures among its metrics)")
 	case samples.Classes == 0 && samples.Targets == 0 || len(p.Model.Metrics()) == 0:
 		return refuse("%s tells neither classes nor numbers (want null)", p.Model)
 	}

@@ -694,6 +694,24 @@ class Processes(unittest.TestCase):
         self.assertEqual(len(host.train(base, tasks[:1])), 1)  # it is still there
         host.close()
 
+    def test_a_rehearsal_says_what_is_missing(self):
+        def regression(data):
+            return nn.Linear(data.features, data.targets)
+
+        def rehearse(*options):
+            sys.argv = ["own_model.py", "--features", "4", "--steps", "2", *options]
+            library._rehearse(library._Torch(regression, lambda model, x, y: mse_loss(model(x), y.float())))
+
+        argv = sys.argv
+        try:
+            with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()):
+                with self.assertRaisesRegex(SystemExit, "4 numbers a sample and labels of 2 classes and no targets.*--targets N"):
+                    rehearse()
+                rehearse("--targets", "1")
+        finally:
+            sys.argv = argv
+        self.assertIn("after ", out.getvalue())
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -769,9 +769,27 @@ def _rehearse(trainer: Trainer) -> None:
     p.add_argument("--rate", type=float, default=0.1, help="learning rate (%(default)s)")
     p.add_argument("--device", default="cpu", help="such as cuda (%(default)s)")
     o = p.parse_args()
-    if trainer.data is None:
-        print(f"rehearsal on noise: {o.features} {'tokens' if o.vocabulary else 'numbers'} a sample")
-    _begin(trainer, Setting(None if trainer.data else _noise(o), 1, o.device))
+    if trainer.data is not None:
+        _take_steps(trainer, o, None)
+        return
+    print(f"rehearsal on noise: {o.features} {'tokens' if o.vocabulary else 'numbers'} a sample")
+    try:
+        _take_steps(trainer, o, _noise(o))
+    except Exception:
+        traceback.print_exc()
+        sys.exit(_hint(o))
+
+
+def _hint(o: argparse.Namespace) -> str:
+    """What the noise of a rehearsal was that failed, and how another is asked for."""
+    predicted = f"targets (--targets {_targets(o)})" if _targets(o) else f"labels of {o.classes} classes and no targets"
+    return (f"The noise had {o.features} {'tokens' if o.vocabulary else 'numbers'} a sample and {predicted}. If your samples are others, "
+            "give their sizes: --features N, --classes N or, of numbers to predict, --targets N, and --vocabulary N of tokens.")
+
+
+def _take_steps(trainer: Trainer, o: argparse.Namespace, noise: Optional[Mapping[str, Any]]) -> None:
+    """Takes the steps of a rehearsal, and prints what a model is before and after."""
+    _begin(trainer, Setting(noise, 1, o.device))
     print(f"class   {trainer.kernel_class}\ndigest  {_digest(_files(trainer))}")
     for t in trainer.tensors:
         print(f"tensor  {t.name} {list(t.shape)}{', frozen' if t.frozen else '' if t.trainable else ', not trainable'}{t.type and f', {t.type}, {t.rule}'}")
@@ -785,6 +803,11 @@ def _rehearse(trainer: Trainer) -> None:
             start = time.perf_counter()
             ((model, *_),) = trainer.train(Job(model, [Task(0, "0", o.rate, 1, steps)]), nothing)
             print(f"steps   {o.steps} of {len(steps[0])} samples, {(time.perf_counter() - start) / o.steps * 1e6:.0f} µs each")
+
+
+def _targets(o: argparse.Namespace) -> int:
+    """The numbers of a target of the noise; 0: it has labels."""
+    return 0 if o.classes and not o.targets else max(o.targets, 1)
 
 
 def _noise(o: argparse.Namespace) -> Mapping[str, Any]:
@@ -805,7 +828,7 @@ def _noise(o: argparse.Namespace) -> Mapping[str, Any]:
 
     shape = (n, o.features)
     x = draws.integers(0, o.vocabulary, shape).astype(np.int32) if o.vocabulary else draws.random(shape, np.float32)
-    targets = 0 if o.classes and not o.targets else max(o.targets, 1)
+    targets = _targets(o)
     return {
         "input": "tokens" if o.vocabulary else "dense", "features": o.features, "vocabulary": o.vocabulary,
         "classes": 0 if targets else o.classes, "targets": targets, "image": [0, 0, 0], "clients": 1, "rows": n,

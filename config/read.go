@@ -233,15 +233,16 @@ func without(v reflect.Value, keys []string) reflect.Value {
 //
 // The exception is a struct in which a plug-in's options stand among its own keys, as in
 // `data: {reader: own, path: x, columns: y}`. Such a map may describe the struct anew or change a part of
-// it. It changes a part if a plug-in is already chosen, the map does not choose one, and either it has a
-// single key, as `--set data.columns=z` makes it, or all of its keys are options of the plug-in.
+// it. It changes a part if it does not choose a plug-in, and either it has a single key, as
+// `--set data.columns=z` makes it, or all of its keys are options of the plug-in. A path that was set alone,
+// by `data: x`, stays beside them.
 func adds(v reflect.Value, n *tree.Node) bool {
 	options := registry.Options(v.Type())
 	flat := slices.IndexFunc(options, func(o registry.Option) bool { return o.Flat })
 	if n.Kind != tree.Map || flat < 0 {
 		return n.Kind == tree.Map
 	}
-	if v.FieldByIndex(options[flat].Index).IsNil() || n.Fields[registry.For(options[flat].Type).Word] != nil {
+	if n.Fields[registry.For(options[flat].Type).Word] != nil {
 		return false
 	}
 	// A map with keys of the struct among several describes the whole struct.

@@ -12,7 +12,7 @@ import (
 	"fedpace/algorithm"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/selection"
-	_ "fedpace/data/table" // a reader
+	"fedpace/data/table"
 	"fedpace/learn"
 	"fedpace/registry"
 )
@@ -246,6 +246,27 @@ func TestData_AnotherPathKeepsMapping(t *testing.T) {
 	}
 	if got := of("a.csv", "data=b.csv"); got != (Data{Path: "b.csv"}) {
 		t.Errorf("%+v, want the path alone", got)
+	}
+}
+
+// An option of the reader keeps a path that was set alone.
+func TestData_OptionKeepsPath(t *testing.T) {
+	for name, sets := range map[string][]string{
+		"a path":          {"data=a.csv", "data.decimal=comma"},
+		"the key path":    {"data.path=a.csv", "data.decimal=comma"},
+		"option first":    {"data.decimal=comma", "data.path=a.csv"},
+		"several options": {"data=a.csv", "data={decimal: comma}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := fromText(t, "task: femnist\ndata: old.csv", sets...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			reader, ok := c.Data.Reader.(table.Table)
+			if c.Data.Path != "a.csv" || !ok || reader.Decimal != "comma" {
+				t.Errorf("%+v", c.Data)
+			}
+		})
 	}
 }
 

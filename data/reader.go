@@ -103,6 +103,9 @@ func open(r federated.Reader, path string, opt federated.Options) (set federated
 			}
 		}()
 	}
+	if _, mapped := r.(table.Table); mapped && path == "" {
+		return nil, errors.New("path is not set, only a mapping (set data.path to the file or folder)")
+	}
 	// A mapping of columns does not go with a prepared file.
 	if _, mapped := r.(table.Table); mapped && source.Head == preparedMagic {
 		return nil, errors.New("is a prepared file, which is read without a mapping (set data to its path alone)")

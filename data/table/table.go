@@ -85,7 +85,7 @@ const (
 
 // ErrUnmapped reports a table of which nothing says what its columns mean.
 var ErrUnmapped = errors.New("nothing says what its columns mean; want a mapping, data: {path: ..., features: " +
-	"[...], label: ...}, which fedpace init writes")
+	"[...], label: ...}, which fedpace init writes (data.path alone changes the file and keeps a mapping)")
 
 // maxColumns bounds the columns of a table, and maxFeatures the values of a sample.
 const (

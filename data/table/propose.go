@@ -157,6 +157,14 @@ var (
 		"garden", "town", "city", "region", "district", "county", "state", "country", "store", "shop",
 		"branch", "bank", "company", "team", "group", "reviewer", "speaker", "driver", "vehicle", "machine",
 		"sensor", "plant", "node", "phone", "account", "member", "student", "employee",
+		// German and Dutch.
+		"kunde", "kunden", "kundennummer", "kundennr", "nutzer", "benutzer", "patientin", "filiale", "filialnummer",
+		"filialnr", "standort", "gerät", "geraet", "klinik", "schule", "klant", "klantnummer", "gebruiker", "filiaal",
+		"apparaat", "ziekenhuis",
+		// French, Spanish, Portuguese and Italian.
+		"utilisateur", "magasin", "appareil", "hôpital", "hopital", "boutique", "succursale", "cliente", "clientes",
+		"usuario", "usuário", "tienda", "sucursal", "dispositivo", "paciente", "loja", "utente", "negozio", "filial",
+		"paziente", "ospedale",
 	}
 	classWords = []string{
 		"label", "class", "y", "target", "species", "outcome", "diagnosis", "sentiment", "digit", "variety",
@@ -172,16 +180,38 @@ var (
 	}
 )
 
+// wordBreaks replaces the signs between the words of a column's name by underscores.
+var wordBreaks = strings.NewReplacer(" ", "_", "-", "_", ".", "_")
+
 // hasWord reports whether the name of a column is one of the words in list, in any case, perhaps
-// with an ending such as _id, id, _name or _no.
+// with an ending such as _id, id, _name or _nr, or behind id_ or code_.
 func hasWord(name string, list []string) bool {
-	name = strings.ToLower(name)
-	for _, end := range []string{"_id", "id", "_name", "_no"} {
+	name = strings.Trim(wordBreaks.Replace(strings.ToLower(name)), "_")
+	for _, end := range []string{"_id", "id", "_name", "_no", "_nr", "_number", "_nummer", "_num"} {
 		if cut, ok := strings.CutSuffix(name, end); ok && slices.Contains(list, strings.TrimSuffix(cut, "_")) {
 			return true
 		}
 	}
+	for _, beginning := range []string{"id_", "code_"} {
+		if cut, ok := strings.CutPrefix(name, beginning); ok && slices.Contains(list, cut) {
+			return true
+		}
+	}
 	return slices.Contains(list, name)
+}
+
+// fewClients is the number of values below which a column is rather a group of clients, as a region
+// is, than the clients.
+const fewClients = 5
+
+// isClient reports whether the column may have the clients, by its name and its values. A client has
+// several rows, so that there are at most half as many values as rows.
+func (c *profile) isClient() bool {
+	return hasWord(c.name, clientWords) &&
+		c.bytes == 0 &&
+		!c.list &&
+		len(c.distinct) > 1 &&
+		len(c.distinct) <= max(2, c.rows/2)
 }
 
 // guess fills the proposal: it gives each of columns its meaning, and each option its reason. named
@@ -212,16 +242,23 @@ func (p *Proposal) guess(columns []*profile, named string) error {
 	case !label.classes(maxDistinct) && !label.numbers():
 		return fmt.Errorf("label: column %s is neither classes nor numbers: %s", shown(named), label.unused())
 	}
-	// A client has several rows, so that its column has at most half as many values as rows.
-	if c := pick(func(c *profile) bool {
-		return hasWord(c.name, clientWords) &&
-			c.bytes == 0 &&
-			!c.list &&
-			len(c.distinct) > 1 &&
-			len(c.distinct) <= max(2, c.rows/2)
-	}); c != nil {
-		p.Table.Client = c.name
-		p.add("client", quoted(c.name), "%s different values (%s), and its name", count(c), c.exampleValues())
+	// Of two columns of such names, that of few values is rather a group of clients.
+	client := pick(func(c *profile) bool { return c.isClient() && len(c.distinct) >= fewClients })
+	hint := ""
+	if client == nil {
+		client = pick((*profile).isClient)
+		hint = "; a guess, as so few may be groups of clients"
+	}
+	if client != nil {
+		p.Table.Client = client.name
+		p.add(
+			"client",
+			quoted(client.name),
+			"%s different values (%s), and its name%s",
+			count(client),
+			client.exampleValues(),
+			hint,
+		)
 	} else if p.fileClients != nil {
 		p.Table.Client = fileClient
 		p.add(

@@ -261,3 +261,36 @@ func TestPropose_DecimalSigns(t *testing.T) {
 		})
 	}
 }
+
+// Clients are found by their names in other languages, and before groups of few values.
+func TestPropose_ClientNames(t *testing.T) {
+	for _, name := range []string{
+		"Kunde", "Kundennummer", "Klant", "cliente", "id_cliente", "utilisateur", "usuario", "Filiale", "Filiale_Nr",
+		"Filiale Nr.", "magasin", "tienda", "store-id",
+	} {
+		text := "Region;" + name + ";x;Klasse\n"
+		for i := range 120 {
+			text += fmt.Sprintf("r%d;k%d;%d.5;%s\n", i%4, i%60, i%7, []string{"p", "q"}[i%2])
+		}
+		p, err := Propose(datatest.Put(t, t.TempDir(), "own.csv", []byte(text)), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Table.Client != name || strings.Contains(p.YAML("own.csv"), "a guess, as so few") {
+			t.Errorf("%s: client %q\n%s", name, p.Table.Client, p.YAML("own.csv"))
+		}
+	}
+	// Alone, a region is a guess; parts of words and words of other columns are none.
+	text := "Region;Kundenzufriedenheit;customer_type;x;Klasse\n"
+	for i := range 120 {
+		text += fmt.Sprintf("r%d;%d;t%d;%d.5;%s\n", i%4, i%10, i%9, i%7, []string{"p", "q"}[i%2])
+	}
+	p, err := Propose(datatest.Put(t, t.TempDir(), "own.csv", []byte(text)), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "4 different values (r0, r1, r2, r3), and its name; a guess, as so few may be groups of clients"
+	if p.Table.Client != "Region" || !strings.Contains(p.YAML("own.csv"), want) {
+		t.Errorf("client %q\n%s", p.Table.Client, p.YAML("own.csv"))
+	}
+}

@@ -171,11 +171,16 @@ func (f *flags) load(c *cobra.Command) (config.Config, error) {
 	return loaded, err
 }
 
-// ownTable returns the path of the user's own table if --set data=TABLE is all that the sets say of
-// task and data, and the sets without it. Else the path is empty, and the sets must be used as they
+// ownTable returns the path of the user's own table if --set data=TABLE, perhaps with data.decimal, is
+// all that the sets say of task and data, and the sets without it. Else the path is empty, and the sets must be used as they
 // are.
 func ownTable(sets []string) (path string, remaining []string) {
 	for _, set := range sets {
+		// The decimal sign says nothing of what columns mean.
+		if strings.HasPrefix(set, "data.decimal=") {
+			remaining = append(remaining, set)
+			continue
+		}
 		// Only the keys of task and data decide whether something is guessed.
 		switch key, value, _ := strings.Cut(set, "="); {
 		// An explicit task or option of the data describes the table already: nothing is to be

@@ -193,6 +193,8 @@ func TestInit_WarnsOfThousands(t *testing.T) {
 	}
 	has(t, said, want)
 	has(t, success(t, "info", "--config", exp), want)
+	// The option is set without a configuration, too.
+	best(t, "--set", "data="+path, "--set", "data.decimal=comma", "--set", "stop.rounds=2")
 }
 
 // What init cannot know it says, with what to do.
@@ -201,10 +203,17 @@ func TestInit_Asks(t *testing.T) {
 	exp, said := begun(t, "alone", "x,z,label\n"+strings.Repeat("1,2.5,a\n2,3.5,b\n", 60))
 	dealt := filepath.Join(t.TempDir(), "alone.fedpace")
 	has(t, said, "no column says whose a row is", "fedpace data partition --config "+exp+" --kind dirichlet --clients 20 --out alone.fedpace")
-	if status, _, stderr := callAll(t, "data", "partition", "--config", exp, "--kind", "dirichlet", "--clients", "20", "--out", dealt); status != 0 {
+	status, partitioned, stderr := callAll(t, "data", "partition", "--config", exp, "--kind", "dirichlet", "--clients", "20", "--out", dealt)
+	if status != 0 {
 		t.Fatal(stderr)
 	}
+	has(t, partitioned, "use        fedpace run --config "+exp+" --set data="+dealt+"\n")
 	best(t, "--config", exp, "--set", "data="+dealt, "--set", "stop.rounds=2")
+	// Another file in the place of the mapping is told of the key that keeps it.
+	csv := strings.TrimSuffix(exp, "yaml") + "csv"
+	if status, _, stderr := callAll(t, "run", "--config", exp, "--set", "data="+csv); status != 1 || !strings.Contains(stderr, "data.path alone changes the file and keeps a mapping") {
+		t.Errorf("%d, %s", status, stderr)
+	}
 	_, said = begun(t, "odd", "client,note\n"+strings.Repeat("a,x\nb,y\n", 5))
 	has(t, said, "next   correct ", "fedpace data info --config ")
 	for text, want := range map[string]string{

@@ -133,6 +133,10 @@ func (s *source) prepare(c *cobra.Command, args []string, outPath string) error 
 	}
 	// The last line says how a run uses the file.
 	next := runWith(taskOf(stats.Info), outPath, stats.Info.Samples)
+	// A configuration has the settings of its run already.
+	if s.config != "" {
+		next = "fedpace run --config " + shellWord(s.config) + " --set data=" + shellWord(outPath)
+	}
 	// A set without clients cannot be run.
 	if stats.Info.Undealt {
 		next = "the set it was made from: fedpace data partition deals it to clients"

@@ -18,6 +18,7 @@ import (
 	"fedpace/experiment/report"
 	"fedpace/experiment/ui"
 	"fedpace/internal/atomicfile"
+	"fedpace/internal/human"
 	"fedpace/internal/names"
 	"fedpace/study"
 	"fedpace/study/tune"
@@ -38,7 +39,8 @@ func compareCommand(p program) *cobra.Command {
 		Long: `Run the same experiment with several schedules, on the same cohorts and for the
 same virtual time, and print one table. The folder has it (compare.txt,
 compare.csv), a row for each run (runs.csv), and all on one page (compare.html).
-The same command goes on with an interrupted comparison. The schedules are
+The same command goes on with an interrupted comparison; another one for the same
+folder uses its runs, and says that it replaces the table and page. The schedules are
 ` + strings.Join(schedule.Names(), ", ") + `.
 
 The exit status is 3 where --expect or the key expect is missed.`,
@@ -70,6 +72,9 @@ The exit status is 3 where --expect or the key expect is missed.`,
 				o.Progress = func(p study.Progress) { show.Show(statusOfStudy(p)) }
 			}
 			result, err := p.compare(c.Context(), plan, o)
+			if err == nil {
+				noticeReplaced(show, plan.Folder, result)
+			}
 			show.Close()
 			if err != nil {
 				return cli.Interruption(c.Context(), err, plan.Folder+sameCommand)
@@ -236,6 +241,19 @@ func (f *flags) studyPlan(
 		err = schedules.check(f.sets, loaded.Schedule)
 	}
 	return loaded, p, cli.Usage(c, err)
+}
+
+// noticeReplaced tells the user that the table and the page of an earlier comparison in the folder dir are
+// replaced by those of r, if that had runs that r does not have.
+func noticeReplaced(show *cli.Display, dir string, r *study.Comparison) {
+	if len(r.Runs) == 0 {
+		return
+	}
+	if n := r.Lacks(dir); n > 0 {
+		show.Notice(fmt.Sprintf("%s had the table and page of another comparison, with %d %s that this one lacks: "+
+			"they are replaced, the runs stay (the earlier command makes them again; --out DIR keeps both).",
+			dir, n, human.Plural(n, "run")))
+	}
 }
 
 // saveStudy saves the comparison r in the folder dir, and draws its runs on one HTML page. page is

@@ -156,3 +156,19 @@ func TestHosts_WithoutTags(t *testing.T) {
 		t.Error("hosts are told the tags")
 	}
 }
+
+// A comparison in the folder of another says that it replaces the table there, if that has runs that it lacks.
+func TestCompare_ReplacesEarlierTable(t *testing.T) {
+	t.Chdir(t.TempDir())
+	const replaced = "had the table and page of another comparison, with 1 run that this one lacks: "
+	both := append([]string{"compare", "--schedules", "fixed,rounds"}, smallest...)
+	alone := append([]string{"compare", "--schedules", "fixed"}, smallest...)
+	fedpaceTo(t, 0, both...)
+	if _, said := fedpaceTo(t, 0, alone...); !strings.Contains(said, replaced) {
+		t.Errorf("no %q in %s", replaced, said)
+	}
+	// The table that is made again lacks nothing of the one that it replaces.
+	if _, said := fedpaceTo(t, 0, both...); strings.Contains(said, "another comparison") {
+		t.Errorf("nothing is lost, and it says %s", said)
+	}
+}

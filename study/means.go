@@ -1,10 +1,14 @@
 package study
 
 import (
+	"bytes"
+	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -251,6 +255,58 @@ func (t *Table) WriteRuns(w io.Writer) error {
 		}})
 	}
 	return table.WriteCSV(w, columns.Records(runs, -1))
+}
+
+// Lacks returns how many runs the table of an earlier comparison in the folder has that r does not. It is 0 if
+// the folder has no such table, or one that cannot be read.
+func (r *Comparison) Lacks(dir string) (runs int) {
+	earlier, err := runsIn(filepath.Join(dir, RunsFile))
+	if err != nil {
+		return 0
+	}
+	var text bytes.Buffer
+	if err := r.Table().WriteRuns(&text); err != nil {
+		return 0
+	}
+	now, err := runsOf(&text)
+	if err != nil {
+		return 0
+	}
+	for run := range earlier {
+		if !now[run] {
+			runs++
+		}
+	}
+	return runs
+}
+
+// runsIn returns the runs in a file of rows of runs, as [runsOf] does.
+func runsIn(path string) (map[string]bool, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return runsOf(file)
+}
+
+// runsOf returns the runs of which rows has a row in the format of [RunsFile]: each by its seed and the digest of
+// its configuration.
+func runsOf(rows io.Reader) (map[string]bool, error) {
+	records, err := csv.NewReader(rows).ReadAll()
+	if err != nil || len(records) == 0 {
+		return nil, err
+	}
+	seed := slices.Index(records[0], "seed")
+	configuration := slices.Index(records[0], "configuration")
+	if seed < 0 || configuration < 0 {
+		return nil, errors.New("no columns seed and configuration")
+	}
+	runs := map[string]bool{}
+	for _, record := range records[1:] {
+		runs[record[seed]+" "+record[configuration]] = true
+	}
+	return runs, nil
 }
 
 // Save writes the comparison into a folder: the table as it is printed, and both files of rows.

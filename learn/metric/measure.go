@@ -200,7 +200,7 @@ func Title(name string) string {
 	if name == Loss {
 		return "validation loss"
 	}
-	return name
+	return strings.ReplaceAll(name, "_", " ")
 }
 
 // Direction returns the word for the direction in which a metric gets better: "lower" or

@@ -26,7 +26,7 @@ function differenceTable(compared, rows, rowLooks) {
   const head = ['schedule', 'difference', 'verdict', compared.title];
   const reference = referenceOf(compared);
   const cells = compared.rows.map((d, i) => {
-    const sure = [d.p && d.p !== '-' ? 'Holm’s p ' + d.p : '', d.decided && 'decided by ' + d.decided].filter(Boolean).join('; ');
+    const sure = [d.p && d.p !== '-' ? 'Holm’s p ' + d.p : '', d.decided && (d.decided === 'not decided' ? 'controls do not decide it' : 'decided by ' + d.decided)].filter(Boolean).join('; ');
     const difference = d.against
       ? make('td', { class: 'number', 'data-value': d.mean }, d.text.replace('± ', '±\u00a0'), d.against === reference ? '' : make('small', {}, 'from ' + d.against))
       : make('td', { class: 'number quiet' }, 'reference');

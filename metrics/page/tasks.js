@@ -138,7 +138,7 @@ export function showWaiting(card, title, runs) {
   const bars = rows.flatMap(r => r.part ? [{ row: r, name: [dot(r.part), r.part.name], of: Object.fromEntries(phases.map(p => [p, r.waits.classes.reduce((a, c) => a + c[p], 0)])) }]
     : byWait(r).slice(0, 8).map(c => ({ row: r, name: [c.class], of: c, only: c })));
   const most = Math.max(...bars.map(b => sum(b.of)));
-  const slowest = (c, w) => `${c.class} ${w.alike ? '' : `slowest in ${percent(c.rounds / w.rounds)} of rounds, `}${c.late ? `late in ${percent(c.late / w.rounds)}, ` : ''}mostly ${phases.reduce((a, b) => c[b] > c[a] ? b : a)}`;
+  const slowest = (c, w) => `${c.class} ${w.alike ? '' : `slowest in ${percent(c.rounds / w.rounds)} of rounds, `}${c.late ? `late in ${percent(c.late / w.rounds)} of rounds, ` : ''}mostly ${phases.reduce((a, b) => c[b] > c[a] ? b : a)}`;
   // A class that takes 1/1.1 of its time makes rounds shorter by no more than what its slowest tasks gain, which is nothing for those that are late all the same.
   const gain = (c, w) => {
     const all = w.classes.reduce((a, c) => a + sum(c), 0);
@@ -147,7 +147,7 @@ export function showWaiting(card, title, runs) {
   // sentence says which clients hold a run up, and by which phase.
   const sentence = (c, w) => {
     const phase = { download: 'the download', compute: 'local steps', upload: 'the upload', waiting: 'silence' }[phases.reduce((a, b) => c[b] > c[a] ? b : a)];
-    const late = c.late ? `, and late at the deadline in ${percent(c.late / w.rounds)}` : '';
+    const late = c.late ? `, and late at the deadline in ${percent(c.late / w.rounds)} of rounds` : '';
     const slowest = (w.alike ? 'All clients are of one class' : `Rounds wait for clients of the class ${c.class}: one was the slowest in ${percent(c.rounds / w.rounds)} of rounds`) + late;
     return `${slowest}. Most of the slowest client’s time went into ${phase}.`;
   };

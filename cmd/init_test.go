@@ -214,6 +214,13 @@ func TestInit_Asks(t *testing.T) {
 	if status, _, stderr := callAll(t, "run", "--config", exp, "--set", "data="+csv); status != 1 || !strings.Contains(stderr, "data.path alone changes the file and keeps a mapping") {
 		t.Errorf("%d, %s", status, stderr)
 	}
+	// A second configuration of the table has a prepared file of its own.
+	other := filepath.Join(filepath.Dir(exp), "other.yaml")
+	status, said, stderr = callAll(t, "init", csv, "--torch", "--out", other)
+	if status != 0 {
+		t.Fatal(stderr)
+	}
+	has(t, said, "--out other.fedpace\n", "--set data=other.fedpace")
 	_, said = begun(t, "odd", "client,note\n"+strings.Repeat("a,x\nb,y\n", 5))
 	has(t, said, "next   correct ", "fedpace data info --config ")
 	for text, want := range map[string]string{

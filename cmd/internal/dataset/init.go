@@ -142,7 +142,8 @@ func (s *source) begin(w, warnings io.Writer, outPath, label, script string, tor
 		)
 	// Without clients, there is nothing to federate.
 	case proposal.Undealt:
-		dealt := nameOf(s.path) + ".fedpace"
+		// It has the configuration's name, as another configuration may read the table otherwise.
+		dealt := strings.TrimSuffix(filepath.Base(outPath), filepath.Ext(outPath)) + ".fedpace"
 		_, err = fmt.Fprintf(w, "next   no column says whose a row is: name one as client in %s, or deal the rows "+
 			"to clients that are made:\n"+
 			"       fedpace data partition --config %s --kind dirichlet --clients 20 --out %s\n"+

@@ -27,6 +27,9 @@ var thousands = regexp.MustCompile(`^[+-]?[1-9]\d{0,2}[.,]\d{3}$`)
 // grouped matches a number whose points can only separate thousands: 1.052,95 or 1.234.567.
 var grouped = regexp.MustCompile(`^[+-]?[1-9]\d{0,2}(\.\d{3})+,\d*$|^[+-]?[1-9]\d{0,2}(\.\d{3}){2,}$`)
 
+// groupedByCommas matches a number whose commas can only separate thousands: 1,052.95.
+var groupedByCommas = regexp.MustCompile(`^[+-]?[1-9]\d{0,2}(,\d{3})+\.\d*$`)
+
 // decimalSigns counts how the numbers of one column of CSV write their decimals. From the counts
 // decide tells whether commas are decimal signs.
 type decimalSigns struct {
@@ -342,14 +345,9 @@ func (d *decimals) keepDoubts(isNumbers func(name string) bool) {
 
 // note adds warnings to about that list which of columns were read with decimal commas, and with
 // points between thousands or with doubtful points.
-func (d *decimals) note(about *federated.Info, columns []column) {
-	var found []string
-	for _, c := range columns {
-		if d.commas[c.name] {
-			found = append(found, c.name)
-		}
-	}
-	if found != nil {
+func (d *decimals) note(about *federated.Info, columns []string) {
+	found := slices.DeleteFunc(columns, func(name string) bool { return !d.commas[name] })
+	if len(found) > 0 {
 		about.AddWarning("decimal commas in the columns %s", federated.ShortList(found))
 	}
 	if d.thousands != nil {

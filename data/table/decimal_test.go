@@ -187,3 +187,35 @@ func TestDecimal_OtherFiles(t *testing.T) {
 		}
 	})
 }
+
+// Where commas separate the fields, points between thousands still tell the decimal commas.
+func TestPropose_QuotedThousands(t *testing.T) {
+	propose := func(revenue string) (*Proposal, string, error) {
+		text := "Kunde,Umsatz,Klasse\n"
+		for i := range 60 {
+			text += fmt.Sprintf("k%d,\"%s\",%s\n", i%10, []string{"650,57", revenue}[i%2], []string{"p", "q"}[i%2])
+		}
+		path := datatest.Put(t, t.TempDir(), "own.csv", []byte(text))
+		p, err := Propose(path, "")
+		return p, path, err
+	}
+	p, path, err := propose("1.052,95")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(p.YAML(path), "decimal: comma               # points separate thousands") {
+		t.Error(p.YAML(path))
+	}
+	s, err := data.OpenWith(p.Table, path, federated.Options{Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if note := s.Info().Note; !strings.HasSuffix(note, "decimal commas in the columns Umsatz") {
+		t.Error(note)
+	}
+	s.Close()
+	const want = "column Umsatz has numbers such as 1,052.95, with commas between thousands; want numbers without these"
+	if _, _, err := propose("1,052.95"); err == nil || !strings.Contains(err.Error(), want) {
+		t.Error(err)
+	}
+}

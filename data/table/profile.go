@@ -40,6 +40,10 @@ type profile struct {
 	dates, calendar int
 	// commas is the number of rows that hold numbers with commas, which may be decimal commas.
 	commas int
+	// groupText is the first of them whose points can only separate thousands, as in 1.052,95.
+	groupText string
+	// groupCommaText is the first whose commas can only separate thousands, as in 1,052.95.
+	groupCommaText string
 	// list says that at least one row has several values.
 	list bool
 	// lengths are those of the nested lists of the first row.
@@ -108,6 +112,13 @@ func (p *profile) take(row int, c cell) error {
 	words, err := c.words()
 	if err != nil && words != nil && !slices.ContainsFunc(words, func(word string) bool { return !isPart(word) }) {
 		p.commas++
+		text := strings.TrimSpace(c.text)
+		if grouped.MatchString(text) {
+			p.groupText = cmp.Or(p.groupText, strings.Clone(text))
+		}
+		if groupedByCommas.MatchString(text) {
+			p.groupCommaText = cmp.Or(p.groupCommaText, strings.Clone(text))
+		}
 		return nil
 	}
 	if err == nil &&

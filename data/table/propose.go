@@ -2,6 +2,7 @@ package table
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -49,7 +50,20 @@ const profiledRows = 100_000
 // is the name of the column to predict; with "" it is guessed, too. The error is one of reading the
 // table, or says that label cannot be predicted. A proposal may be incomplete even without an
 // error: Complete tells.
-func Propose(file, label string) (_ *Proposal, err error) {
+func Propose(file, label string) (*Proposal, error) {
+	p, err := propose(file, label, Table{})
+	// Commas separate the fields of the file, but its numbers have points between thousands.
+	if errors.Is(err, errGroups) {
+		p, err = propose(file, label, Table{Decimal: decimalComma})
+	}
+	return p, err
+}
+
+// errGroups reports numbers with points between thousands where commas were not read as decimal signs.
+var errGroups = errors.New("points between thousands; want decimal: comma")
+
+// propose is Propose with the option decimal of t, which stands in the proposal if it is set.
+func propose(file, label string, t Table) (_ *Proposal, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("data: %s: %w", file, err)
@@ -90,7 +104,7 @@ func Propose(file, label string) (_ *Proposal, err error) {
 	}
 	columns := names.Of(profiles, func(p *profile) string { return p.name })
 	// The signs of decimals must be known before numbers are told from texts.
-	decimals, err := new(Table).decimalColumns(files, columns, nil)
+	decimals, err := t.decimalColumns(files, columns, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -114,6 +128,16 @@ func Propose(file, label string) (_ *Proposal, err error) {
 	proposal := &Proposal{Columns: len(profiles), fileClients: fileNames(files), files: len(files)}
 	for _, p := range profiles {
 		proposal.Rows = max(proposal.Rows, p.rows)
+		if p.groupText != "" {
+			return nil, fmt.Errorf("column %s has numbers such as %s with %w", shown(p.name), p.groupText, errGroups)
+		}
+		if p.groupCommaText != "" {
+			return nil, fmt.Errorf(
+				"column %s has numbers such as %s, with commas between thousands; want numbers without these",
+				shown(p.name),
+				p.groupCommaText,
+			)
+		}
 		if p.commas > 0 {
 			return nil, fmt.Errorf("column %s has numbers with a comma, as in 2,34; want decimal: comma if it is the "+
 				"decimal sign, or a decimal point, or blanks between the numbers of a list", shown(p.name))
@@ -126,6 +150,10 @@ func Propose(file, label string) (_ *Proposal, err error) {
 	proposal.All = proposal.Rows < profiledRows && readFiles == len(files)
 	err = proposal.guess(profiles, label)
 	proposal.guessDecimal(profiles, decimals)
+	if t.Decimal != "" {
+		proposal.Table.Decimal = t.Decimal
+		proposal.add("decimal", t.Decimal, "points separate thousands")
+	}
 	// One column often means that the separator was not recognised.
 	if len(profiles) == 1 && proposal.Table.Features == nil && proposal.Table.Text == "" {
 		err = fmt.Errorf("has one column, %s; want one for each feature and one for what is to be predicted, with "+

@@ -326,7 +326,7 @@ func (t Table) read(files []tableFile, o federated.Options) (*federated.Grouped,
 	decimals.keepDoubts(func(name string) bool {
 		return slices.Contains(t.Features, name) || slices.Contains(t.Target, name)
 	})
-	decimals.note(&set.About, r.columns)
+	decimals.note(&set.About, slices.Concat(t.Features, t.Target))
 	t.noteUnused(&set.About, files)
 	return set, nil
 }

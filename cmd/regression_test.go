@@ -76,7 +76,7 @@ func TestRegression_OwnData(t *testing.T) {
 	if status != 0 {
 		t.Fatal(stderr)
 	}
-	has(t, stdout, "target price 35 to 449.2, quartiles 132.7, 229.7, 309.3\n", "--set data="+prepared+" --set 'model=[dense: open]'")
+	has(t, stdout, "target price 35 to 449.2, quartiles 132.7, 229.7, 309.3\n", "use        fedpace run --config "+at("linear.yaml")+" --set data="+prepared+"\n")
 	for name, got := range map[string]folder.Summary{
 		"prepared": run("linear.yaml", "prepared", "--set", "data="+prepared),
 		"trainer":  run("homes.yaml", "trainer", "--trainer", externaltest.Command("-model", "layers:values=4,targets=1;dense(1)")),

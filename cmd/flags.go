@@ -171,9 +171,9 @@ func (f *flags) load(c *cobra.Command) (config.Config, error) {
 	return loaded, err
 }
 
-// ownTable returns the path of the user's own table if --set data=TABLE, perhaps with data.decimal, is
-// all that the sets say of task and data, and the sets without it. Else the path is empty, and the sets must be used as they
-// are.
+// ownTable returns the path of the user's own table if --set data=TABLE or data.path=TABLE, perhaps
+// with data.decimal, is all that the sets say of task and data, and the sets without the path. Else the
+// path is empty, and the sets must be used as they are.
 func ownTable(sets []string) (path string, remaining []string) {
 	for _, set := range sets {
 		// The decimal sign says nothing of what columns mean.
@@ -183,12 +183,12 @@ func ownTable(sets []string) (path string, remaining []string) {
 		}
 		// Only the keys of task and data decide whether something is guessed.
 		switch key, value, _ := strings.Cut(set, "="); {
+		case (key == "data" || key == "data.path") && value != config.TrainerData && data.IsTable(value):
+			path = value
 		// An explicit task or option of the data describes the table already: nothing is to be
 		// guessed.
 		case key == "task", strings.HasPrefix(key, "data."):
 			return "", nil
-		case key == "data" && value != config.TrainerData && data.IsTable(value):
-			path = value
 		default:
 			remaining = append(remaining, set)
 		}

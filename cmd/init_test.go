@@ -194,7 +194,9 @@ func TestInit_WarnsOfThousands(t *testing.T) {
 	has(t, said, want)
 	has(t, success(t, "info", "--config", exp), want)
 	// The option is set without a configuration, too.
-	best(t, "--set", "data="+path, "--set", "data.decimal=comma", "--set", "stop.rounds=2")
+	for _, key := range []string{"data=", "data.path="} {
+		best(t, "--set", key+path, "--set", "data.decimal=comma", "--set", "stop.rounds=2")
+	}
 }
 
 // What init cannot know it says, with what to do.

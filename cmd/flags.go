@@ -296,31 +296,30 @@ func (f *flags) namesOut(c *cobra.Command) bool {
 
 // chooseFolder chooses the folder of a run for which no flag and no configuration names one: the
 // first of DIR, DIR-2, DIR-3, ... that does not exist, where DIR is standard. It makes the folder
-// and puts its path into loaded.Out. release, which is never nil, removes the folder again if it has
-// stayed empty.
+// and puts its path into loaded.Out. note says that the run does not go where the one before went; it is
+// empty if there was none. release, which is never nil, removes the folder again if it has stayed empty.
 func (f *flags) chooseFolder(
 	c *cobra.Command,
 	loaded *config.Config,
 	standard string,
-	show *cli.Display,
-) (release func(), err error) {
+) (note string, release func(), err error) {
 	// A folder that was asked for is used as it is.
 	if f.force || loaded.Out != standard || f.namesOut(c) {
-		return func() {}, nil
+		return "", func() {}, nil
 	}
 	// From here on the command handles signals itself, so that release can remove an empty folder.
 	_ = c.Context().Done()
 	dir, before, release, err := folder.Claim(loaded.Out)
 	if err != nil {
-		return release, err
+		return "", release, err
 	}
 	// The user may look for the results in the folder of the run before.
 	if before != "" && folder.HoldsRun(before) == nil {
 		held := folder.Inspect(before)
-		show.Notice(fmt.Sprintf("%s: this run goes to %s.", held.Sentence(), dir))
+		note = fmt.Sprintf("%s: this run goes to %s.", held.Sentence(), dir)
 	}
 	loaded.Out = dir
-	return release, nil
+	return note, release, nil
 }
 
 // options returns the options of runs that report their progress to the display show. With force, a

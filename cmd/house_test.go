@@ -40,6 +40,9 @@ func TestRuns_LeaveNoFiles(t *testing.T) {
 	if want := "runs/house holds a run that is complete, after 3 rounds: this run goes to runs/house-2.\n"; !strings.HasPrefix(said, want) {
 		t.Errorf("said %q, want %q", said, want)
 	}
+	if _, said := fedpaceTo(t, 1, append(run, "--set", "data={source: table, path: none.csv, label: y}")...); strings.Contains(said, "this run goes to") {
+		t.Errorf("a run without data goes nowhere: %s", said)
+	}
 	first, second := folder.Inspect("runs/house"), folder.Inspect("runs/house-2")
 	if a, b := first.Summary, second.Summary; *a.ModelSHA256 != *b.ModelSHA256 || a.Fingerprint != b.Fingerprint {
 		t.Error("tags change what a run computes")

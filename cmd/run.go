@@ -211,16 +211,34 @@ func (f *runFlags) run(
 	o run.Options,
 	show *cli.Display,
 ) error {
-	release, err := f.chooseFolder(c, &config, standard, show)
+	note, release, err := f.chooseFolder(c, &config, standard)
 	if err != nil {
 		return err
 	}
+	o.Check = noticeChecked(o.Check, note, show)
 	// A folder that stayed empty is removed again.
 	defer release()
 	return f.play(c, "", o, show, func(o run.Options) (run.Resumed, error) {
 		summary, err := p.run(c.Context(), config, o)
 		return run.Resumed{Config: config, Summary: summary}, err
 	})
+}
+
+// noticeChecked returns a check of a run that does as check and then, once, shows a note on where the run goes:
+// one whose data or settings are refused goes nowhere. An empty note is not shown.
+func noticeChecked(
+	check func(*config.Config, []string) error,
+	note string,
+	show *cli.Display,
+) func(*config.Config, []string) error {
+	return func(c *config.Config, metrics []string) error {
+		err := check(c, metrics)
+		if err == nil && note != "" {
+			show.Notice(note)
+			note = ""
+		}
+		return err
+	}
 }
 
 // play calls the function play for a run and prints the results, also of an interrupted run.

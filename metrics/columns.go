@@ -413,7 +413,7 @@ func metricColumn(i int, name string) Column {
 		Optional: true,
 		Metric:   "-",
 		Tag:      name + "/validation",
-		Title:    "Validation " + name,
+		Title:    "Validation " + strings.ReplaceAll(name, "_", " "),
 		Get: func(r *round.Report) Number {
 			return optional(r.Evaluated, Number{Float: metric.ValueAt(r.Metrics, i)})
 		},

@@ -136,13 +136,20 @@ func CheckTag(s string) error {
 }
 
 // Nearest returns the known word that a mistyped one most likely meant, or "" when none
-// is near. Ties go to the first.
+// is near. A word that begins almost as the mistyped one, which was cut short then, is nearer than
+// its missing letters make it. Ties go to the first.
 func Nearest(mistyped string, known []string) string {
 	mistyped = strings.ToLower(mistyped)
 	best := ""
 	bestDistance := 1 + max(1, len(mistyped)/3)
 	for _, k := range known {
 		d := editDistance(mistyped, strings.ToLower(k))
+		if n := len(mistyped); n >= minPrefix && n < len(k) {
+			start := editDistance(mistyped, strings.ToLower(k[:n]))
+			if start <= 1 {
+				d = min(d, start+1)
+			}
+		}
 		if d < bestDistance {
 			best = k
 			bestDistance = d
@@ -150,6 +157,9 @@ func Nearest(mistyped string, known []string) string {
 	}
 	return best
 }
+
+// minPrefix is how long a mistyped word is at least to count as the beginning of a known one.
+const minPrefix = 4
 
 // editDistance is the number of letters to insert, delete, replace or swap
 // with their neighbour (optimal string alignment).

@@ -4,7 +4,7 @@ import { $, make, setText, groupBy, known, whole, fixed, short, crop, duration, 
 import { saveCSV, copyAddress } from './save.js';
 import { Span, LineChart, firstAfter, look, dot, isConstant } from './lines.js';
 import { decode, axesOf, chartsOf, lineOf, meanLine } from './curves.js';
-import { configOf, differing, matches, apart, besides, tails } from './find.js';
+import { configOf, differing, matches, apart, besides, tails, alikeBySeed } from './find.js';
 import { showWaiting, share } from './tasks.js';
 import { Sweep, Differing } from './sweep.js';
 import { time, take, scrub, status, stateTexts } from './run.js';
@@ -40,7 +40,7 @@ const sum = split => split ? split.useful + split.wasted : null;
 const listColumns = [
   { id: 'name', name: 'run', of: r => r.name },
   { id: 'state', name: 'state', equal: true, of: r => r.state },
-  { id: 'best', name: 'best', number: true, of: r => r.summary?.metrics?.find(m => m.name === r.quality.name)?.best, text: (r, v) => `${fixed(v, 4)}${r.quality.name === 'accuracy' ? '' : ' ' + r.quality.name}` },
+  { id: 'best', name: 'best', number: true, of: r => r.summary?.metrics?.find(m => m.name === r.quality.name)?.best, text: (r, v) => `${fixed(v, 4)}${r.quality.name === 'accuracy' ? '' : ' ' + r.quality.name.replaceAll('_', ' ')}` },
   { id: 'loss', name: 'best training loss', number: true, of: r => r.summary && r.summary.best_training_loss, text: (_, v) => fixed(v, 4) },
   { id: 'rounds', name: 'rounds', number: true, of: r => r.rounds, text: (_, v) => whole(v) },
   { id: 'time', name: 'virtual time', number: true, of: r => r.virtual_seconds, text: (_, v) => duration(v) },
@@ -236,8 +236,7 @@ export class Board {
   // groups gathers the runs that become one line.
   groups(runs) {
     const by = this.groupChoice.value;
-    const settings = r => JSON.stringify([r.task, (r.settings || []).filter(s => !s.startsWith('seed='))]);
-    return groupBy(runs, by === eachRun ? r => r.id : by === bySeeds ? settings : r => String(this.valueOf(r, by) ?? '–'));
+    return groupBy(runs, by === eachRun ? r => r.id : by === bySeeds ? alikeBySeed : r => String(this.valueOf(r, by) ?? '–'));
   }
 
   // distinct leaves one run of each seed in a group: a run that was started twice is one, unless real devices make each

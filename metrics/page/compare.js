@@ -3,7 +3,7 @@
 import { make, known, short, slide, ticks, tickText, crop } from './base.js';
 import { saveMenu, openSaveMenu, standalone } from './save.js';
 import { Span, LineChart, dashes, dot } from './lines.js';
-import { axesOf, meanLine, lineOf } from './curves.js';
+import { axesOf, meanLine, lineOf, isShare } from './curves.js';
 
 // looks gives each row its line: a hue for its schedule, and other dashes for further rows of that schedule in
 // the same chart.
@@ -124,7 +124,7 @@ export class Comparison {
     const quantity = found.column === 'window_loss' ? 'Training loss' : found.column[0]?.toUpperCase() + found.column.slice(1).replaceAll('_', ' ');
     const several = found.rows.some(r => r.folders.length > 1);
     this.charts = this.points.map((point, i) => new LineChart(this.span, 'mean-' + i, point ? `${quantity}: ${point}` : quantity,
-      { sorted: true, legend: true, height: 280, waits: true, about: several ? 'Mean over seeds with its 95 % interval.' : 'One run of each schedule.' }));
+      { sorted: true, legend: true, height: 280, waits: true, share: isShare(found.column), about: several ? 'Mean over seeds with its 95 % interval.' : 'One run of each schedule.' }));
     const pairs = found.comparisons.map((c, i) => new PairedDifferences(c, found.rows, this.looks, i)).filter(d => d.rows.some(r => r.half));
     const [head, ...rows] = found.table;
     const all = make('table', { class: 'runs' }, make('thead', {}, make('tr', {}, ...head.map(h => make('th', { scope: 'col' }, h)))),

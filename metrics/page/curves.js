@@ -2,6 +2,9 @@
 
 import { corners, measured } from './lines.js';
 
+// isShare says whether a column is a share of samples, from 0 to 1.
+export const isShare = name => /^(validation_)?(accuracy|balanced_accuracy|majority_share|f1_macro|auroc)$/.test(name);
+
 export const isWhole = c => c.kind === 'count' || c.kind === 'total';
 
 // decode reads a run's columns: a head in JSON, then a Float64Array each.
@@ -29,7 +32,7 @@ export const axesOf = columns => [
 const rank = c => (c.steps || c.fromZero ? 2 : /^validation_(?!loss$)/.test(c.column) ? 0 : 1);
 
 // chartsOf are the charts of columns: metrics first, then losses.
-export const chartsOf = columns => columns.filter(c => c.title).map(c => ({ column: c.name, title: c.title, help: c.help, steps: c.at_start, integers: isWhole(c), fromZero: isWhole(c) || c.kind === 'time' }))
+export const chartsOf = columns => columns.filter(c => c.title).map(c => ({ column: c.name, title: c.title, help: c.help, steps: c.at_start, share: isShare(c.name), integers: isWhole(c), fromZero: isWhole(c) || c.kind === 'time' }))
   .sort((a, b) => rank(a) - rank(b));
 
 // cost is a quantity of progress.csv at each round, between its rows on a straight line; null

@@ -1,6 +1,6 @@
 // --- which runs are shown, and what they are called: from a list of runs alone
 
-import { known, groupBy } from './base.js';
+import { known, groupBy, crop } from './base.js';
 
 // A run's configuration is what its task's defaults say, and over that its own settings.
 export function configOf(run, defaults) {
@@ -50,6 +50,16 @@ export function tails(folders) {
   return parts.map((p, i) => tail(p, p.findIndex((_, n) => times.get(tail(p, n + 1)) === 1) + 1 || p.length) || folders[i]);
 }
 
+// longestValue is how much of a value is said in a name: a whole data={...} would fill the legend.
+const longestValue = 40;
+
+// alikeBySeed are the settings by which runs of several seeds are one: all but the seed and, of a control, K's, which follow
+// from the run that it controls and so differ from seed to seed.
+export function alikeBySeed(run) {
+  const control = /-(constant|reversed|shuffled)$/.test(run.schedule);
+  return JSON.stringify([run.task, run.schedule, (run.settings || []).filter(s => !s.startsWith('seed=') && !(control && s.startsWith('schedule.k')))]);
+}
+
 // apart says of each run what sets it apart from the others, as far as that takes, its schedule first; nothing where all
 // are alike. configs are their configurations, and without are keys that do not count.
 export function apart(runs, configs, without = []) {
@@ -66,7 +76,7 @@ export function apart(runs, configs, without = []) {
     });
   }
   const bare = key => order(key) < 2;
-  return called.map(list => list.filter(([, v]) => known(v) && v !== 'null').map(([k, v]) => bare(k) ? v : `${k.replace(/^schedule\./, '')}=${v}`).join(', '));
+  return called.map(list => list.filter(([, v]) => known(v) && v !== 'null').map(([k, v]) => bare(k) ? v : `${k.replace(/^schedule\./, '')}=${crop(String(v), longestValue)}`).join(', '));
 }
 
 // besides is what sets a run apart and its name does not say yet.

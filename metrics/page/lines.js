@@ -236,7 +236,7 @@ export class LineChart {
     const unit = axis.seconds ? timeUnit(high) : { size: 1, name: axis.unit || '' };
     const [least, most] = this.extent(low, high);
     const log = this.log && least > 0;
-    const [bottom, top] = log ? uPlot.rangeLog(least, most, 10, false) : uPlot.rangeNum(this.options.fromZero ? 0 : least, most || 1, 0.1, true);
+    const [bottom, top] = this.axisOf(least, most, log);
     const size = { width: 840, height: 360, left: 64, foot: 320 };
     const along = axis.log ? Math.log10 : v => v;
     const up = log ? Math.log10 : v => v;
@@ -270,12 +270,20 @@ export class LineChart {
       const [from, to] = within(line, low, high);
       for (const y of line.low && !line.loose ? [line.y, line.low, line.high] : [line.y]) {
         for (let i = from; i < to; i++) {
-          if (y[i] < least) least = y[i];
-          if (y[i] > most) most = y[i];
+          const v = this.options?.share ? Math.min(1, Math.max(0, y[i])) : y[i];
+          if (v < least) least = v;
+          if (v > most) most = v;
         }
       }
     }
     return most >= least ? [least, most] : [0, 1];
+  }
+
+  // axisOf is the axis for values of this extent. That of a share ends at 0 and 1, however wide a band is.
+  axisOf(least, most, log) {
+    if (log) return uPlot.rangeLog(least, most, 10, false);
+    const [bottom, top] = uPlot.rangeNum(this.options.fromZero ? 0 : least, most || 1, 0.1, true);
+    return this.options.share ? [Math.max(0, bottom), Math.min(1, top)] : [bottom, top];
   }
 
   // draw draws the lines in the shared range. What is out of sight waits.
@@ -289,7 +297,7 @@ export class LineChart {
     if (key !== this.key) this.build(key, log);
     const u = this.u;
     if (u.width !== this.width) u.setSize({ width: this.width, height: this.options.height || 240 });
-    const [a, b] = log ? uPlot.rangeLog(least, most, 10, false) : this.options.fromZero ? uPlot.rangeNum(0, most || 1, 0.1, true) : uPlot.rangeNum(least, most, 0.1, true);
+    const [a, b] = this.axisOf(least, most, log);
     const dense = this.lines.reduce((n, l) => { const [from, to] = within(l, low, high); return n + to - from; }, 0) > mostDashed;
     u.series.forEach((s, i) => { if (i) Object.assign(s, this.stroke(this.lines[i - 1], dense)); });
     u.batch(() => {

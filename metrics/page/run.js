@@ -40,7 +40,7 @@ function showCharts(s) {
   ]);
   for (const [m, at] of firstFirst(s.run.metrics)) {
     const best = s.now.best_metrics[at];
-    show(chartOf(m.name === 'accuracy' ? m.name : 'metric-' + m.name, 'Validation ' + m.name, { text: four }), [{ ...measured(e.virtual_seconds, e[m.name]), wide: true, colour: 'green', name: m.name }],
+    show(chartOf(m.name === 'accuracy' ? m.name : 'metric-' + m.name, 'Validation ' + m.name.replaceAll('_', ' '), { text: four }), [{ ...measured(e.virtual_seconds, e[m.name]), wide: true, colour: 'green', name: m.name }],
       known(best) ? `Best so far ${four(best)}` + (known(m.target) ? `; the run ends at ${short(m.target)}` : '') : '');
   }
   for (const of of s.columns.filter(of => of.title && c[of.name] && of.name !== 'window_loss' && some(c[of.name]))) { // that is drawn above
@@ -152,7 +152,7 @@ function showTiles(s) {
     tile('validation_loss', 'Validation loss', v, fixed(v, 4));
     for (const [m, at] of firstFirst(s.run.metrics)) {
       const last = end && (end.metrics || []).find(x => x.name === m.name) || {}, v = known(last.validation) ? last.validation : now.metrics[at];
-      tile('validation_' + m.name, 'Validation ' + m.name, v, fixed(v, 4), best(known(last.best) ? last.best : now.best_metrics[at]));
+      tile('validation_' + m.name, 'Validation ' + m.name.replaceAll('_', ' '), v, fixed(v, 4), best(known(last.best) ? last.best : now.best_metrics[at]));
     }
   }
   const k = valueOf(s, 'local_steps'), took = valueOf(s, 'round_seconds');

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { duration, fixed, short, ticks, tickText, timeUnit } from './base.js';
 import { corners, firstAfter, isConstant, measured, valueAt, LineChart, Span } from './lines.js';
-import { decode, axesOf, meanLine, smoothed } from './curves.js';
-import { configOf, differing, matches, apart, besides, tails, words } from './find.js';
+import { decode, axesOf, isShare, meanLine, smoothed } from './curves.js';
+import { configOf, differing, matches, apart, besides, tails, words, alikeBySeed } from './find.js';
 import { axisOf } from './sweep.js';
 import { csv } from './save.js';
 import { jitter, looks } from './compare.js';
@@ -146,4 +146,20 @@ test('eight curves have colours that the colour-blind tell apart', () => {
     const seen = scheme.map(c => lab(times(eye, linear(c))));
     seen.forEach((a, i) => seen.slice(0, i).forEach((b, j) => assert.ok(Math.hypot(...a.map((v, k) => v - b[k])) > 8, `${scheme[i]} and ${scheme[j]}`)));
   }
+});
+
+test('controls of several seeds are one line, and long values are cut', () => {
+  const control = (seed, k) => ({ task: 't', schedule: 'rounds-shuffled', settings: [`seed=${seed}`, `schedule.k={rule: list, values: [${k}]}`, 'cohort=5'] });
+  assert.equal(alikeBySeed(control(1, '3,1,2')), alikeBySeed(control(2, '2,3,1')));
+  const fixed = k => ({ task: 't', schedule: 'fixed', settings: ['seed=1', `schedule.k0=${k}`] });
+  assert.notEqual(alikeBySeed(fixed(1)), alikeBySeed(fixed(2)), 'schedules that are no controls differ by their K');
+  const data = name => ({ schedule: 'fixed', settings: [`data={source: table, path: ${name}, ${'x'.repeat(100)}}`] });
+  const runs = [data('a'), data('b')];
+  assert.ok(apart(runs, runs.map(r => configOf(r))).every(name => name.length < 60));
+});
+
+test('the axis of a share ends at 0 and 1', () => {
+  assert.ok(isShare('validation_accuracy') && isShare('accuracy') && !isShare('validation_loss'));
+  const chart = { options: { share: true }, lines: [{ x: [0, 1], y: [0.1, 0.9], low: [-0.5, 0.8], high: [0.7, 1.2] }] };
+  assert.deepEqual(LineChart.prototype.extent.call(chart, 0, 1), [0, 1]);
 });

@@ -89,14 +89,16 @@ func flagError(c *cobra.Command, err error) error {
 		}
 	})
 	near := names.Nearest(name, flags)
-	below := belowWith(c, name)
+	below, many := belowWith(c, name)
 	key := keyOf(c, name)
 	// The guesses are tried from the surest to the vaguest.
 	switch {
-	case below != nil:
+	case len(below) > 0 && !many:
 		return fmt.Errorf("%w (write %s)", err, strings.Join(below, " or "))
 	case near != "":
 		return fmt.Errorf("%w (did you mean --%s?)", err, near)
+	case many:
+		return fmt.Errorf("%w (write it after a command, as %s)", err, below[0])
 	case strings.Contains(name, "epoch") && key != "":
 		return fmt.Errorf("%w (did you mean --set schedule.unit=epochs --set %s=VALUE?)", err, key)
 	case key != "":
@@ -106,24 +108,24 @@ func flagError(c *cobra.Command, err error) error {
 }
 
 // belowWith returns the commands below group that have a flag of this name, or the one command that
-// has the name itself, as they are written on a command line. It is nil if there are more than two,
-// which a sentence should not list.
-func belowWith(group *cobra.Command, flag string) (list []string) {
+// has the name itself, as they are written on a command line. If there are more than two, which a sentence
+// should not list, many is true and the first is run if that is one of them.
+func belowWith(group *cobra.Command, flag string) (list []string, many bool) {
 	for _, c := range group.Commands() {
 		if !c.IsAvailableCommand() {
 			continue
 		}
 		if c.Name() == flag {
-			return []string{c.CommandPath()}
+			return []string{c.CommandPath()}, false
 		}
 		if f := c.Flags().Lookup(flag); f != nil && !f.Hidden {
 			list = append(list, c.CommandPath()+" --"+flag)
+			if c.Name() == "run" {
+				list[0], list[len(list)-1] = list[len(list)-1], list[0]
+			}
 		}
 	}
-	if len(list) > 2 {
-		return nil
-	}
-	return list
+	return list, len(list) > 2
 }
 
 // keyOf returns the key of the configuration that a mistyped flag may mean, out of the keys that

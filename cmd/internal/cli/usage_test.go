@@ -27,3 +27,17 @@ func TestUsage_FlagOfSubcommand(t *testing.T) {
 		}
 	}
 }
+
+// A flag of many commands, such as --json, is written behind one of them.
+func TestUsage_FlagOfManySubcommands(t *testing.T) {
+	root := Group(&cobra.Command{Use: "tool"})
+	for _, name := range []string{"ls", "plan", "run", "show"} {
+		c := &cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}}
+		c.Flags().Bool("json", false, "")
+		root.AddCommand(c)
+	}
+	const want = "unknown flag: --json (write it after a command, as tool run --json)"
+	if err := flagError(root, root.ParseFlags([]string{"--json"})); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}

@@ -63,7 +63,8 @@ func TestDoctor_DataOfTwoClients(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "two.json")
 	image := "[" + strings.Repeat("1,", 783) + "1]"
 	samples := `{"x": [` + strings.Repeat(image+",", 4) + image + `], "y": [0, 1, 2, 3, 4]}`
-	leaf := `{"users": ["anna", "ben"], "num_samples": [5, 5], "user_data": {"anna": ` + samples + `, "ben": ` + samples + `}}`
+	leaf := `{"users": ["anna", "ben"], "num_samples": [5, 5], "user_data": ` +
+		`{"anna": ` + samples + `, "ben": ` + samples + `}}`
 	if err := os.WriteFile(path, []byte(leaf), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +83,8 @@ func TestDoctor_DataOfTwoClients(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if found.State != want.State || !strings.Contains(found.Text, want.Text) || !strings.Contains(found.Mend, want.Mend) {
+		says := strings.Contains(found.Text, want.Text) && strings.Contains(found.Mend, want.Mend)
+		if found.State != want.State || !says {
 			t.Errorf("owner %q: %+v, want %+v", owner, found, want)
 		}
 	}

@@ -104,7 +104,8 @@ func CompareModels(run, mine string) error {
 	// Another digest means another script, whatever its name.
 	if a[1] != b[1] {
 		return fmt.Errorf(
-			"the run's trainer is %s, this one %s: the script, a module that it imports or a file that it declares is another",
+			"the run's trainer is %s, this one %s: "+
+				"the script, a module that it imports or a file that it declares is another",
 			displayName(run),
 			displayName(mine),
 		)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"strings"
 
 	"fedpace/internal/utc"
 	"fedpace/registry"
@@ -50,29 +49,15 @@ func (a Passes) Presence(files *Files) (Presence, error) {
 
 // contacts gathers the stays of satellites from the rows of a file.
 type contacts struct {
-	// number gives a satellite's place in stays by its name.
-	number map[string]int
-	stays  [][]session
-	total  int
+	stayList
 	// latest is the latest time in the file. A contact without an end lasts until then: nothing is
 	// known of what comes later.
 	latest int64
 }
 
-// satellite returns the place of a satellite in stays, which is made with its first row.
-func (c *contacts) satellite(name string) (int, error) {
-	i, ok := c.number[name]
-	if ok {
-		return i, nil
-	}
-	i = len(c.stays)
-	if i == maxSessionTraces {
-		return 0, fmt.Errorf("more than %d satellites", maxSessionTraces)
-	}
-	// The reader uses its rows again, so the name is copied.
-	c.number[strings.Clone(name)] = i
-	c.stays = append(c.stays, nil)
-	return i, nil
+// newContacts returns contacts without any row.
+func newContacts() *contacts {
+	return &contacts{stayList: stayList{number: map[string]int{}}, latest: math.MinInt64}
 }
 
 // moment returns a time of the file as virtual time, and notes the latest. start is the time of virtual
@@ -88,16 +73,6 @@ func (c *contacts) moment(column, text string, start int64) (int64, error) {
 	}
 	c.latest = max(c.latest, since)
 	return since, nil
-}
-
-// add adds a stay of satellite i.
-func (c *contacts) add(i int, s session) error {
-	c.total++
-	if c.total > maxSessions {
-		return fmt.Errorf("more than %d contacts", maxSessions)
-	}
-	c.stays[i] = append(c.stays[i], s)
-	return nil
 }
 
 // unknownEnd is the end of a contact until all of the file was read. It differs from that of a satellite
@@ -123,9 +98,9 @@ func (c *contacts) timetable() *timetable {
 // one. start is the time of virtual time 0 in
 // nanoseconds since 1970.
 func readPasses(r io.Reader, named []string, start int64) (*timetable, error) {
-	all := &contacts{number: map[string]int{}, latest: math.MinInt64}
+	all := newContacts()
 	err := readRows(r, "passes", []string{"satellite", "rise", "set"}, named, func(_ int, row []string) error {
-		i, err := all.satellite(row[0])
+		i, err := all.place(row[0])
 		if err != nil {
 			return err
 		}
@@ -175,7 +150,7 @@ const (
 // gives culminations alone of a geostationary satellite. start is the time of virtual time 0 in
 // nanoseconds since 1970.
 func readPassEvents(r io.Reader, named []string, start int64) (*timetable, error) {
-	all := &contacts{number: map[string]int{}, latest: math.MinInt64}
+	all := newContacts()
 	// up holds the beginning of the contact under way, by satellite; those that are down have none.
 	up := map[int]int64{}
 	// last holds the time of the last event, and moved says that the satellite has risen or set.
@@ -186,7 +161,7 @@ func readPassEvents(r io.Reader, named []string, start int64) (*timetable, error
 		if !ok {
 			return fmt.Errorf("event: %.40q is none of rise, culminate and set, or 0, 1 and 2", row[2])
 		}
-		i, err := all.satellite(row[0])
+		i, err := all.place(row[0])
 		if err != nil {
 			return err
 		}

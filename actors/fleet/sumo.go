@@ -40,10 +40,7 @@ func (a SUMO) Presence(files *Files) (Presence, error) {
 type vehicles struct {
 	// start is SUMO's time at virtual time 0, in seconds.
 	start float64
-	// number gives a vehicle's place in stays by its id.
-	number map[string]int
-	stays  [][]session
-	total  int
+	stayList
 
 	// These are for fcd-output. step is the number of the time step, and seen holds the one in which
 	// each vehicle was last, by its place.
@@ -56,7 +53,7 @@ type vehicles struct {
 // readSUMO reads the vehicles of a file of fcd-output or tripinfo-output. start is SUMO's time at virtual
 // time 0, in seconds.
 func readSUMO(r io.Reader, start float64) (*timetable, error) {
-	v := &vehicles{start: start, number: map[string]int{}, length: second}
+	v := &vehicles{stayList: stayList{number: map[string]int{}}, start: start, length: second}
 	decoder := xml.NewDecoder(r)
 	root := ""
 	for {
@@ -172,29 +169,25 @@ func (v *vehicles) element(element *xml.StartElement) error {
 // time gets the next place. An element without an id, or one vehicle too many, is an error.
 func (v *vehicles) vehicle(element *xml.StartElement) (int, error) {
 	id := attribute(element, "id")
-	i, ok := v.number[id]
-	switch {
-	case id == "":
+	if id == "" {
 		return 0, fmt.Errorf("a %s has no id", element.Name.Local)
-	case ok:
-		return i, nil
-	case len(v.stays) == maxSessionTraces:
-		return 0, fmt.Errorf("more than %d vehicles", maxSessionTraces)
 	}
-	i = len(v.stays)
-	v.number[id] = i
-	v.stays = append(v.stays, nil)
-	v.seen = append(v.seen, -1)
+	i, err := v.place(id)
+	if err != nil {
+		return 0, err
+	}
+	// The first time that a vehicle comes it was in no time step.
+	if i == len(v.seen) {
+		v.seen = append(v.seen, -1)
+	}
 	return i, nil
 }
 
 // enter adds a stay of vehicle i, which is in the present step.
 func (v *vehicles) enter(i int, s session) error {
-	v.total++
-	if v.total > maxSessions {
-		return fmt.Errorf("more than %d stays", maxSessions)
+	if err := v.add(i, s); err != nil {
+		return err
 	}
-	v.stays[i] = append(v.stays[i], s)
 	v.seen[i] = v.step
 	return nil
 }

@@ -2,8 +2,10 @@ package fleet
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 )
 
 // timetable is a presence that a file gives once and that does not repeat: the stays of each client in
@@ -13,6 +15,41 @@ type timetable struct {
 	// stays are in ascending order for each client of the file, and do not touch. A stay that was under
 	// way at the beginning starts at math.MinInt64; one that never ends has the end [Never].
 	stays [][]session
+}
+
+// stayList gathers the stays of a file's clients, in the order in which the file names them first.
+type stayList struct {
+	// number gives a client's place in stays by its name.
+	number map[string]int
+	stays  [][]session
+	// total is the number of stays of all clients.
+	total int
+}
+
+// place returns the place in stays of the client with this name, which is made when the name comes first. The
+// name is copied, since a reader may use its memory again.
+func (l *stayList) place(name string) (int, error) {
+	i, ok := l.number[name]
+	if ok {
+		return i, nil
+	}
+	i = len(l.stays)
+	if i == maxSessionTraces {
+		return 0, fmt.Errorf("more than %d clients", maxSessionTraces)
+	}
+	l.number[strings.Clone(name)] = i
+	l.stays = append(l.stays, nil)
+	return i, nil
+}
+
+// add adds a stay of the client at place i.
+func (l *stayList) add(i int, s session) error {
+	l.total++
+	if l.total > maxSessions {
+		return fmt.Errorf("more than %d stays", maxSessions)
+	}
+	l.stays[i] = append(l.stays[i], s)
+	return nil
 }
 
 // newTimetable returns the timetable of stays in any order, which may overlap: what overlaps or touches

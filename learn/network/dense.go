@@ -206,7 +206,8 @@ func (s *denseStage) Update(dst []float32, b *Batch, op kernel.Op, alpha float32
 			first = s.addActive(dst, dy, s.X.samples(&p), n, alpha)
 		}
 		for start, end := range spans(parts, in) {
-			if start = max(start, first); start < end {
+			start = max(start, first)
+			if start < end {
 				s.multiply(dst, dy, s.X.samples(&p), start, end, n, op, alpha)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 
 	"fedpace/bus"
 	"fedpace/bus/internal/subject"
+	"fedpace/internal/names"
 )
 
 // Limits of a device's connection, which the server enforces.
@@ -178,13 +179,32 @@ func permissions(g Grant, devices []Grant) (publish, subscribe jwt.StringList) {
 	case RoleSite:
 		for _, g := range devices {
 			p, s := device(g)
-			publish.Add(p...)
+			publish.Add(names.Of(p, openEnded)...)
 			subscribe.Add(s...)
 		}
 		return publish, subscribe
 	// A coordinator answers on every user's inbox and makes streams.
 	default:
 		return jwt.StringList{">"}, jwt.StringList{subject.Root + ".>", "$JS.EVENT.ADVISORY.CONSUMER.>", inbox}
+	}
+}
+
+// openEnded returns a subject of a device as a site may publish on it: ">" takes the place of the "*" at
+// its end. Through the gates both reach the same. A hub whose accounts are reloaded withdraws the gates
+// from a leaf node and offers them again where they overlap with what the leaf may publish. Its look for
+// that, nats-server 2.15.3's Sublist.ReverseMatch, misses a permission that ends with "*" where the
+// gate's subject does, too.
+func openEnded(s string) string {
+	for {
+		start, found := strings.CutSuffix(s, ".*")
+		if !found {
+			return s
+		}
+		// Of several "*" at the end the first begins what ">" stands for.
+		if !strings.HasSuffix(start, ".*") {
+			return start + ".>"
+		}
+		s = start
 	}
 }
 

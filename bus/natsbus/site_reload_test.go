@@ -10,21 +10,20 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"fedpace/bus"
 	"fedpace/bus/auth"
-	"fedpace/bus/natsconn"
 	"fedpace/internal/testkit/testport"
 )
 
-// A reload of the hub's accounts, as after each revocation, withdraws a part of what the hub listens to through a leaf
-// node with permissions, and does not announce it again (nats-server 2.15.3): updates reach nobody, heartbeats do. By
-// these a device tells the run that it leaves (package gateway).
-func TestSite_HeartbeatsPassAfterReload(t *testing.T) {
+// A reload of the hub's accounts, as after each revocation, withdraws what the hub listens to through a leaf node, and
+// offers it again where the leaf's permissions let nats-server 2.15.3 find it. Those of a site do: its devices are
+// answered after each reload as before, and get their tasks.
+func TestSite_ServedAfterReloads(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	authority, creds := issuer(t, dir)
 	device := creds(auth.Grant{Role: auth.RoleDevice, ID: "pi"})
 	creds(auth.Grant{Role: auth.RoleDevice, ID: "pj"})
+	creds(auth.Grant{Role: auth.RoleDevice, ID: "pk"})
 	leafs := testport.Held(t)
 	listen := testport.Held(t)
 	hubText := func() string {
@@ -55,53 +54,83 @@ func TestSite_HeartbeatsPassAfterReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer admin.Close()
-	_, err = admin.Subscribe("fedpace.r.client.pi.update.*", func(m *nats.Msg) { _ = m.Respond(m.Data) })
+	echo := func(m *nats.Msg) { _ = m.Respond(m.Data) }
+	requests := []string{"update.0", "update.secure", "join"}
+	for _, verb := range []string{"update.*", "join"} {
+		if _, err := admin.Subscribe("fedpace.r.client.pi."+verb, echo); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A direct get of a model arrives as the site's server has mapped it.
+	models, err := admin.JetStream()
+	if err == nil {
+		_, err = models.AddStream(&nats.StreamConfig{
+			Name:        "fedpace_r_models",
+			Subjects:    []string{"fedpace.r.model.*.*"},
+			AllowDirect: true,
+			Storage:     nats.MemoryStorage,
+		})
+	}
+	if err == nil {
+		_, err = models.Publish("fedpace.r.model.d.0", []byte("values"))
+	}
 	beats, beatsErr := admin.SubscribeSync("fedpace.r.client.pi.heartbeat")
 	if err := errors.Join(err, beatsErr, admin.Flush()); err != nil {
 		t.Fatal(err)
 	}
-	conn, err := natsconn.Connect(t.Context(), natsconn.Config{
-		URL:      site.ClientURL(),
-		Creds:    device,
-		Patience: -1,
-		Slow:     true,
-		Notice:   func(n bus.Notice) { t.Log(n.Text) },
-	})
+	pi, err := nats.Connect(site.ClientURL(), nats.UserCredentials(device), nats.CustomInboxPrefix("_INBOX_pi"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
-	// ask sends an update, and gives up when nobody listens to it.
-	ask := func() error {
-		return conn.Ask(t.Context(), &bus.Request{
-			Subject: "fedpace.r.client.pi.update.0",
-			Data:    []byte("x"),
-			Retry:   func(err error) bool { return !errors.Is(err, bus.ErrNoListener) },
-			Decode:  func([]byte) error { return nil },
-		})
-	}
-	for errors.Is(ask(), bus.ErrNoListener) {
-		// The leaf has not told the site yet what the hub listens to.
-		time.Sleep(10 * time.Millisecond)
-	}
-	if err := ask(); err != nil {
+	defer pi.Close()
+	tasks, err := pi.SubscribeSync("fedpace.r.client.pi.task")
+	if err := errors.Join(err, pi.Flush()); err != nil {
 		t.Fatal(err)
 	}
-	if err := authority.Revoke(auth.RoleDevice, "pj"); err != nil {
-		t.Fatal(err)
+	// task sends the device a task. It arrives behind all that the hub has said to the site before.
+	task := func() {
+		t.Helper()
+		for end := time.Now().Add(patience); ; {
+			if err := admin.Publish("fedpace.r.client.pi.task", []byte("x")); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := tasks.NextMsg(100 * time.Millisecond); err == nil {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatal("its task does not come")
+			}
+		}
 	}
-	writeHub()
-	if err := hub.Reload(); err != nil {
-		t.Fatal(err)
+	served := func(reloads int) {
+		t.Helper()
+		for _, verb := range requests {
+			if _, err := pi.Request("fedpace.r.client.pi."+verb, []byte("x"), patience); err != nil {
+				t.Errorf("after %d reloads %s: %v", reloads, verb, err)
+			}
+		}
+		m, err := pi.Request("$JS.API.DIRECT.GET.fedpace_r_models.fedpace.r.model.d.0", nil, patience)
+		if err != nil || string(m.Data) != "values" {
+			t.Errorf("after %d reloads the model: %v, %v", reloads, m, err)
+		}
+		if err := pi.Publish("fedpace.r.client.pi.heartbeat", []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := beats.NextMsg(patience); err != nil {
+			t.Errorf("after %d reloads a heartbeat: %v", reloads, err)
+		}
 	}
-	for !errors.Is(ask(), bus.ErrNoListener) {
-		// The withdrawal is under way to the site.
-		time.Sleep(10 * time.Millisecond)
-	}
-	if err := conn.Publish("fedpace.r.client.pi.heartbeat", []byte("x")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := beats.NextMsg(patience); err != nil {
-		t.Fatalf("a heartbeat does not pass: %v", err)
+	task()
+	served(0)
+	for i, revoked := range []string{"pj", "pk"} {
+		if err := authority.Revoke(auth.RoleDevice, revoked); err != nil {
+			t.Fatal(err)
+		}
+		writeHub()
+		if err := hub.Reload(); err != nil {
+			t.Fatal(err)
+		}
+		task()
+		served(i + 1)
 	}
 }

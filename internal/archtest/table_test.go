@@ -181,6 +181,7 @@ internal/testkit/realdata: os
 internal/testkit/testport: net syscall
 internal/testkit/browsertest: os/... time internal/testkit/slow github.com/chromedp/...
 internal/testkit/hostile: net time github.com/nats-io/jwt/...
+internal/testkit/prose: os internal/statistics
 internal/testkit/testseed: os internal/testkit/slow pgregory.net/rapid
 `
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
-	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -139,74 +138,6 @@ func TestDocs_Tables(t *testing.T) {
 		}
 		if !strings.Contains(string(page), b.String()) {
 			t.Errorf("docs/study.md does not have what %s gives:\n%s", table.file, b.String())
-		}
-	}
-}
-
-// A docRun names the runs of one schedule at one point of a grid, "" without one.
-type docRun struct{ file, point, schedule string }
-
-// values are a quantity of these runs by their seeds.
-func (d docRun) values(t *testing.T, quantity string) map[string]float64 {
-	t.Helper()
-	rows, header := readRows(t, filepath.Join(docs, d.file))
-	of := map[string]float64{}
-	for _, r := range rows {
-		if r["schedule"] == d.schedule && (d.point == "" || r[header[0]] == d.point) {
-			of[r["seed"]] = r.number(quantity)
-		}
-	}
-	if len(of) == 0 {
-		t.Fatalf("%s has no runs of %v", d.file, d)
-	}
-	return of
-}
-
-const (
-	deadline = "{rule: deadline, seconds: 5}"
-	first    = "{rule: first, n: 10}"
-	buffered = "{rule: buffered, n: 10}"
-)
-
-func evenly(schedule string) docRun { return docRun{"study/even-runs.csv", "", schedule} }
-
-func spread(rule, schedule string) docRun { return docRun{"study/stragglers-runs.csv", rule, schedule} }
-
-// What the page says of tail accuracies of runs with the same seeds that is in no table, in points.
-var docDifferences = []struct {
-	says     string // "": that the interval is above zero
-	of, than docRun
-}{
-	{"8.5 ± 1.8 points below equal clients", evenly("fixed"), spread("all", "fixed")},
-	{"`rounds` wins 2.7 ± 1.5", spread("all", "rounds"), spread("all", "fixed")},
-	{"a deadline ends 4.5 ± 2.4 points above waiting for all", spread(deadline, "fixed"), spread("all", "fixed")},
-	{"10 of 13 end 5.3 ± 1.1 above", spread(first, "fixed"), spread("all", "fixed")},
-	{"buffered rounds 7.8 ± 2.4", spread(buffered, "fixed"), spread("all", "fixed")},
-	{"", spread(buffered, "fixed"), spread(deadline, "fixed")},
-	{"", spread(buffered, "fixed"), spread(first, "fixed")},
-	{"told from equal clients (0.7 ± 1.3 points)", evenly("fixed"), spread(buffered, "fixed")},
-}
-
-// Differences in the text of the page are those of the runs, seed by seed.
-func TestDocs_Differences(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(docs, "study.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := strings.Join(strings.Fields(string(page)), " ")
-	for _, d := range docDifferences {
-		of, than := d.of.values(t, tailColumn), d.than.values(t, tailColumn)
-		var values []float64
-		for _, seed := range slices.Sorted(maps.Keys(of)) {
-			values = append(values, 100*(of[seed]-than[seed]))
-		}
-		e := statistics.EstimateMean(values)
-		if d.says == "" {
-			if e.Mean-e.Half <= 0 {
-				t.Errorf("docs/study.md: the tail of %v above %v is %v", d.of, d.than, e)
-			}
-		} else if got := fmt.Sprintf("%.1f ± %.1f", e.Mean, e.Half); !strings.Contains(d.says, got) || !strings.Contains(text, d.says) {
-			t.Errorf("docs/study.md: %q, which it should say, is of %s", d.says, got)
 		}
 	}
 }

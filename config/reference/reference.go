@@ -16,7 +16,7 @@ import (
 // help, followed by the entries of every plug point. What several keys or entries have in common is
 // explained once.
 func Page() []byte {
-	r := page{maps: map[reflect.Type]string{}}
+	r := page{maps: map[reflect.Type]string{}, explained: map[string]string{}}
 	r.WriteString(`# Configuration
 
 Every key of a configuration file and of ` + "`--set KEY=VALUE`" + `, as ` + "`fedpace config reference`" + ` writes
@@ -61,8 +61,13 @@ What is chosen by a name has its options beside it: ` + "`aggregate: {algorithm:
 	return []byte(r.String())
 }
 
+// minShared is the number of options from which an entry refers to another table for them, because
+// fewer are read faster where they are.
+const minShared = 3
+
 // entries writes the table of the entries of key k's plug point, each with its options. An option
-// that an earlier entry has in the same form is only named, so that the table stays short.
+// that an earlier entry has in the same form is only named, so that the table stays short, and so
+// are options that an entry of an earlier table has.
 func (r *page) entries(k *config.Key) {
 	first := "`" + k.Point.Word + "` or option"
 	if k.Point.Word == "" {
@@ -71,21 +76,50 @@ func (r *page) entries(k *config.Key) {
 	r.table(heading(k), first)
 	explained := map[string]bool{}
 	for _, e := range k.Point.Entries {
+		options := config.KeysOf("", e.Type(), true)
+		earlier := r.earlierTable(options)
 		var unexplained []config.Key
-		// also lists the options that were explained before, as the end of the entry's help.
-		also := ""
-		for _, o := range config.KeysOf("", e.Type(), true) {
+		// here and there list the options that this table and an earlier one explain.
+		here, there := "", ""
+		for _, o := range options {
 			// Options are the same where all that their rows say is the same.
-			if row := r.row(&o); explained[row] {
-				also += ", `" + o.Name + "`"
-			} else {
+			row := r.row(&o)
+			switch {
+			case explained[row]:
+				here += ", `" + o.Name + "`"
+			case earlier != "" && r.explained[row] == earlier:
+				there += ", `" + o.Name + "`"
+				explained[row] = true
+			default:
 				explained[row] = true
 				unexplained = append(unexplained, o)
+				if r.explained[row] == "" {
+					r.explained[row] = anchor(heading(k))
+				}
 			}
 		}
-		fmt.Fprintf(r, "**`%s`** | | %s%s\n", e.Name, escape(e.Help), strings.Replace(also, ", ", "; also ", 1))
+		help := escape(e.Help) + strings.Replace(here, ", ", "; also ", 1)
+		if there != "" {
+			help += strings.Replace(there, ", ", "; also ", 1) + " [of above](#" + earlier + ")"
+		}
+		fmt.Fprintf(r, "**`%s`** | | %s\n", e.Name, help)
 		r.rows(unexplained)
 	}
+}
+
+// earlierTable returns the anchor of a table before this one that explains at least minShared of
+// the options, or "" if there is none.
+func (r *page) earlierTable(options []config.Key) string {
+	count := map[string]int{}
+	for _, o := range options {
+		if table := r.explained[r.row(&o)]; table != "" {
+			count[table]++
+			if count[table] >= minShared {
+				return table
+			}
+		}
+	}
+	return ""
 }
 
 // group returns the first part of a key's name, which is the group that the key belongs to.
@@ -103,6 +137,8 @@ type page struct {
 	// maps holds, for each type of struct, the first key whose value has its keys. Later keys of
 	// that type refer to it.
 	maps map[reflect.Type]string
+	// explained holds, for each row of an option, the anchor of the first table that has it.
+	explained map[string]string
 }
 
 // heading returns the title of the table of the entries of a key's plug point.
@@ -176,20 +212,12 @@ func (r *page) link(k *config.Key) string {
 		i = len(r.points)
 		r.points = append(r.points, *k)
 	}
-	// GitHub makes the anchor from a heading: lower case, hyphens for spaces, no punctuation.
-	anchor := strings.NewReplacer(
-		" ",
-		"-",
-		":",
-		"",
-		"`",
-		"",
-		".",
-		"",
-		"[]",
-		"",
-	).Replace(strings.ToLower(heading(&r.points[i])))
-	return fmt.Sprintf("[%s](#%s)", k.Point.Kind, anchor)
+	return fmt.Sprintf("[%s](#%s)", k.Point.Kind, anchor(heading(&r.points[i])))
+}
+
+// anchor returns what GitHub makes of a heading: lower case, hyphens for spaces, no punctuation.
+func anchor(heading string) string {
+	return strings.NewReplacer(" ", "-", ":", "", "`", "", ".", "", "[]", "").Replace(strings.ToLower(heading))
 }
 
 // These match words about values that are replaced by marks, as a table has little room.

@@ -88,9 +88,9 @@ func calibrateServeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Measure the links of devices that calibrate",
-		Long: `Measure the links of devices, from the machine and over the server of their
-runs' coordinator: each device that starts "fedpace calibrate --nats" gets models
-and sends them back, one device after the other.
+		Long: `Measure the links of devices from the machine of their runs' coordinator: each
+device that starts "fedpace calibrate --nats" gets models and sends them back, one
+after the other.
 
 --config has the devices, the server and the model of a run, whose local steps the
 devices measure. Else --devices names the devices, and a model of 1 MB travels.`,

@@ -23,9 +23,9 @@ func certificateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "certificate --host NAME",
 		Short: "Make a server's TLS certificate, and the authority that signs it",
-		Long: `Make the certificate by which a server proves that it is the one, and by which
-others encrypt what they say: server.pem and server.key in the folder of the keys. A
-server of fedpace's own (nats.listen) takes it from there; another is given both.
+		Long: `Make a server's certificate for TLS: server.pem and server.key in the folder of the
+keys, where a server of fedpace's own (nats.listen) finds them; another is given
+both.
 
 Everybody who connects is given ca.pem (--tls-ca), which is no secret; ca.key
 stays. The same command renews the certificate; a server takes it when it starts.`,

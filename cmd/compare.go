@@ -36,12 +36,11 @@ func compareCommand(p program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "compare",
 		Short: "Run several schedules on the same cohorts and print one table",
-		Long: `Run the same experiment with several schedules, on the same cohorts and for the
-same virtual time, and print one table. The folder has it (compare.txt,
-compare.csv), a row for each run (runs.csv), and all on one page (compare.html).
-The same command goes on with an interrupted comparison; another one for the same
-folder uses its runs, and says that it replaces the table and page. The schedules are
-` + strings.Join(schedule.Names(), ", ") + `.
+		Long: `Run the same experiment with several schedules, on the same cohorts and for the same
+virtual time, and compare them in a table (compare.txt, compare.csv) and on a page
+(compare.html); runs.csv has a row for each run. The same command goes on with an
+interrupted comparison; another one for the same folder uses its runs. The schedules
+are` + strings.Join(schedule.Names(), ", ") + `.
 
 The exit status is 3 where --expect or the key expect is missed.`,
 		Example: `  fedpace compare

@@ -63,9 +63,9 @@ read the keys, which are made the first time, can be anyone. A server of fedpace
 own (nats.listen) with the same keys heeds a revocation within seconds; another
 includes what --server-config prints, reloaded after a revocation.
 
-Devices and hosts tell when their credentials end soon; to enroll again with --renew
-keeps what they allow unless it is given anew. Devices of a site may come through a
-server of their own there, a leaf node.
+Credentials that end soon are named by their holder; --renew keeps what they allow
+unless it is given anew. Devices of a site may come through a server of their own
+there, a leaf node.
 
 --list makes an archive for each device of a CSV file (name, platform, class, data)
 that has none yet.`,

@@ -33,8 +33,7 @@ type scheduleFlag struct {
 }
 
 // schedulesUsage is the help of --schedules.
-const schedulesUsage = "`SCHEDULES` to run, separated by commas: names, or one's own as 'mine=max(5,k0/(1+t/5))' " +
-	"or 'mine={k: {power: 1/2}, eta0: 0.1}'"
+const schedulesUsage = "`SCHEDULES` to run, separated by commas: names, or one's own as 'mine=max(5,k0/(1+t/5))'"
 
 // controlsUsage is the help of --controls.
 const controlsUsage = "play controls of each schedule whose K decays, too: a constant K of as much work, and its K " +

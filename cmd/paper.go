@@ -78,7 +78,7 @@ With --nats hosts (fedpace host) do the runs, to the same bits.`,
 		&f.files,
 		"config",
 		nil,
-		"`FILE` that its task's runs start from, as fedpace calibrate writes it; may be repeated",
+		"`FILE` that its task's runs start from, as of calibrate; may be repeated",
 	)
 	s.StringArrayVar(&f.plan.Sets, "set", nil, "set `KEY=VALUE` of every run; may be repeated")
 	s.BoolVar(&f.plan.Controls, "controls", false, controlsUsage)
@@ -90,7 +90,7 @@ With --nats hosts (fedpace host) do the runs, to the same bits.`,
 	)
 	s.StringVarP(&f.plan.Folder, "out", "o", f.plan.Folder, "folder of the runs, tables and figures")
 	s.StringArrayVar(&f.curveDirs, "from", nil, "only print tables and draw figures from the CSV files in this "+
-		"`DIR`; repeated, the runs of the others are added to the first")
+		"`DIR`; repeated, from all")
 	s.BoolVar(
 		&f.verdicts,
 		"verdicts",

@@ -27,8 +27,8 @@ func tuneCommand() *cobra.Command {
 		Long: `Find the values of keys with which schedules end best, at equal virtual time and
 with the same seeds. Every setting is played to a ninth of the time, the best third
 to a third, and the best third of these to its end. Those that the seeds do not tell
-apart there are played with more seeds, and fresh seeds confirm the choice. Each
-schedule is tuned by itself.
+apart are played with more, and fresh seeds confirm the choice. Each schedule is
+tuned by itself.
 
 The folder gets the best setting (best.yaml, for fedpace run), every setting
 (tune.json) and a picture (tune.svg). The same command goes on with a tuning that

@@ -20,11 +20,10 @@ func validateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "validate DIR...",
 		Short: "Say whether the simulator ranks settings as a deployment does",
-		Long: `Play finished runs with real devices once more, with a simulated client of its
-class in place of each device, and compare: the time of a round and the tail of the
-accuracy, setting by setting, and the orders in which both put the settings, by
-Kendall's and Spearman's rank correlations. Runs that differ in their seed alone are
-one setting. What devices took beside what their classes predict comes from the runs.
+		Long: `Play finished runs with real devices once more, with a simulated client of its class
+in place of each device, and compare the time of a round and the tail of the
+accuracy of each setting, and the orders of the settings by both, with Kendall's and
+Spearman's rank correlations. Runs that differ in their seed alone are one setting.
 
 Simulations lie in --out; the same command goes on. --config and --set change all
 of them, such as --config fleet.yaml with classes that were measured later.`,

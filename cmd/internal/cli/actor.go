@@ -46,9 +46,8 @@ on this machine's own data and send the model back. A run names its devices in
 devices.names; without --run the device waits for such runs, one after the other.
 
 Data in CSV or Parquet is read by the run's mapping of columns, but for what --map
-says; its classes go by name. Of it the device tells how many samples there are
-and each first minibatch's loss. It keeps nothing beyond its end, survives lost
-connections, and stops at Ctrl-C or SIGTERM.`,
+says. Of it the device tells how many samples there are and each first minibatch's
+loss. It survives lost connections, and stops at Ctrl-C or SIGTERM.`,
 		Example: "  " + program + ` actor --nats nats://lab:4222 --client pi1 --creds pi1.creds
   ` + program + ` actor --nats nats://lab:4222 --client pi1 --creds pi1.creds --data my.parquet --run demo --once`,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -204,7 +204,7 @@ func (s *source) add(c *cobra.Command) {
 func (s *source) addPartition(c *cobra.Command, kind string) {
 	s.kindFlag = kind
 	p, f := &s.options.Partition, c.Flags()
-	f.StringVar(&p.Kind, kind, "", "deal the samples to other clients: "+strings.Join(Dealt(), ", "))
+	f.StringVar(&p.Kind, kind, "", "deal the samples to other clients: a kind of fedpace help data partition")
 	cli.OneOf(c, kind, Dealt()...)
 	f.IntVar(&p.Clients, "clients", 0, "clients to deal to (default: as many as the set has)")
 	f.Float64Var(

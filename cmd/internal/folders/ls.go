@@ -36,8 +36,8 @@ func LsCommand() *cobra.Command {
 		Short: "List runs: their state, what they ran and what they came to",
 		Long: `List the runs in folders (default: runs): folder, state (complete, stopped, diverged,
 running, damaged or, as fedpace verify explains, changed), task, schedule, seed, rounds, virtual
-time, best accuracy (or evaluate.metric) and tags. On a terminal what is long lacks its middle.
-Elsewhere tabs separate the columns, times are in seconds, the unknown is empty.`,
+time, best accuracy (or evaluate.metric) and tags. Not on a
+terminal, tabs separate the columns, and times are in seconds.`,
 		Example: `  fedpace ls
   fedpace ls runs/compare --tag paper
   fedpace ls --json | jq -r '.runs[] | select(.state == "stopped").folder'`,

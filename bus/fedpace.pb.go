@@ -1052,7 +1052,7 @@ func (x *DeviceReply) GetSecure() []byte {
 }
 
 // SecureMessage is a device's message in a stage of secure aggregation, a request that is answered by a DeviceReply
-// once the stage is over. docs/protocol.md describes the payloads.
+// once the stage is over. docs/secure-protocol.md describes the payloads.
 type SecureMessage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Task          uint64                 `protobuf:"varint,1,opt,name=task,proto3" json:"task,omitempty"`

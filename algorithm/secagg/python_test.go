@@ -16,7 +16,7 @@ import (
 	"fedpace/internal/testkit/slow"
 )
 
-// python is testdata/coordinator.py, an implementation of docs/protocol.md in another language.
+// python is testdata/coordinator.py, an implementation of docs/secure-protocol.md in another language.
 type python struct {
 	t   *testing.T
 	in  io.Writer

@@ -1,4 +1,4 @@
-// A member of one round of secure aggregation, as docs/protocol.md describes it. It makes the payload
+// A member of one round of secure aggregation, as docs/secure-protocol.md describes it. It makes the payload
 // of each stage from the coordinator's last one, and throws where the protocol tells a device to go no
 // further. Nothing here knows of NATS.
 import {

@@ -1,4 +1,4 @@
-// Holds secure.js against the vectors that docs/protocol.md names: node --test
+// Holds secure.js against the vectors that docs/secure-protocol.md names: node --test
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import assert from "node:assert/strict";

@@ -1,4 +1,4 @@
-"""Holds secure.py against the vectors that docs/protocol.md names:
+"""Holds secure.py against the vectors that docs/secure-protocol.md names:
 
     uv run --no-project --with numpy==2.3.5 --with cryptography==46.0.3 python test_vectors.py
 """

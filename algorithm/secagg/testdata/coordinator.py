@@ -1,4 +1,4 @@
-"""The coordinator's end of secure aggregation as docs/protocol.md describes it, beside the devices' end
+"""The coordinator's end of secure aggregation as docs/secure-protocol.md describes it, beside the devices' end
 in examples/device-py. Neither shares code with the Go implementation.
 
 It plays rounds whose messages a test gives it: it reads JSON from standard input and writes JSON to

@@ -24,6 +24,9 @@ func (c *Config) IsTrainers() bool { return c.Data.Path == TrainerData && c.Data
 // host has a command of its own, so that none runs what another machine names.
 const elsewhere = "each host has its own"
 
+// NamesCommand reports whether the command is that of this machine, and not left to each host.
+func (t *Trainer) NamesCommand() bool { return t.Command != "" && t.Command != elsewhere }
+
 // checkTrainer refuses settings that cannot be combined with a trainer, because it does itself what
 // they are about, and data that only a trainer could bring where there is none.
 func (c *Config) checkTrainer() error {

@@ -2,7 +2,6 @@ package data
 
 import (
 	"bufio"
-	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
@@ -121,7 +120,12 @@ func OpenPrepared(
 // with another key is stale. A test of the partition's identity holds that no field can be
 // forgotten.
 func sourceKey(r federated.Reader, path string, opt federated.Options) (string, error) {
-	files, err := filesBelow(path)
+	var files []string
+	// Links are followed, as readers follow them: Hugging Face's cache is a folder of links.
+	err := federated.Below(path, nil, func(file string) error {
+		files = append(files, file)
+		return nil
+	})
 	if stat, statErr := os.Stat(path); err == nil && statErr == nil && stat.Mode().IsRegular() {
 		// The path is a symbolic link to a file.
 		files = []string{path}
@@ -155,49 +159,6 @@ func sourceKey(r federated.Reader, path string, opt federated.Options) (string, 
 		h.Write(sums[i][:])
 	}
 	return fmt.Sprintf("%x", h.Sum(nil)), nil
-}
-
-// filesBelow returns the paths of the regular files at path: itself, or all files in a folder and
-// the folders below it. Links are followed, as readers follow them: Hugging Face's cache is a
-// folder of links. A link to a folder that it lies within is left out.
-func filesBelow(path string) (files []string, err error) {
-	var around []fs.FileInfo
-	var walk func(dir string) error
-	walk = func(dir string) error {
-		info, err := os.Stat(dir)
-		if err != nil {
-			return err
-		}
-		if info.Mode().IsRegular() {
-			files = append(files, dir)
-			return nil
-		}
-		// A folder within itself would never end.
-		isAround := slices.ContainsFunc(around, func(above fs.FileInfo) bool { return os.SameFile(above, info) })
-		if !info.IsDir() || isAround {
-			return nil
-		}
-		// around are the folders from path down to dir.
-		around = append(around, info)
-		defer func() { around = around[:len(around)-1] }()
-		entries, err := os.ReadDir(dir)
-		for _, entry := range entries {
-			name := filepath.Join(dir, entry.Name())
-			isLink := entry.Type()&fs.ModeSymlink != 0
-			switch {
-			case entry.Type().IsRegular():
-				files = append(files, name)
-			case entry.IsDir() || isLink:
-				err = cmp.Or(err, walk(name))
-			}
-		}
-		return err
-	}
-	err = walk(path)
-	if len(files) == 0 && err == nil {
-		return nil, nil
-	}
-	return files, err
 }
 
 // add appends a section with this name and content. Its place in the file is decided when the file

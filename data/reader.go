@@ -3,9 +3,8 @@ package data
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
-	"path/filepath"
+	"os"
 	"slices"
 	"strings"
 
@@ -180,14 +179,13 @@ func sourceSize(s *federated.Source) (size int64) {
 	if !s.Folder {
 		return s.Size
 	}
-	_ = filepath.WalkDir(s.Path, func(_ string, e fs.DirEntry, err error) error {
-		if err == nil && e.Type().IsRegular() {
-			if info, err := e.Info(); err == nil {
-				size += info.Size()
-			}
+	// The reader reports what cannot be read.
+	_ = federated.Below(s.Path, nil, func(path string) error {
+		info, err := os.Stat(path)
+		if err == nil {
+			size += info.Size()
 		}
-		// The reader reports what cannot be read.
-		return nil
+		return err
 	})
 	return size
 }

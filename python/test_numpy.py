@@ -6,6 +6,7 @@ import tempfile
 import textwrap
 import unittest
 import unittest.mock
+import unittest.mock
 
 import numpy as np
 
@@ -242,6 +243,26 @@ class Failures(unittest.TestCase):
         own.files = ["weights", "/weights"]  # the first lies beside the script
         folder = os.path.dirname(trainer._script())
         self.assertEqual(trainer._files(own)[:3], [trainer._script(), os.path.join(folder, "weights"), "/weights"])
+
+    def test_the_digest_is_of_arguments(self):
+        own = fedpace.Trainer()
+        own.arguments = []
+        none = trainer._identity(own)
+        self.assertEqual(none, trainer._digest(trainer._files(own)))
+
+        def digest(*arguments):
+            own.arguments = arguments
+            return trainer._identity(own)
+
+        self.assertEqual(digest("--rate=0.1"), digest("--rate=0.1"))
+        different = [none, *map(digest, ("--rate=0.1", "--rate=0.2", "1/3", "2/3", "a.h5"))]
+        self.assertEqual(len(set(different)), 6)
+        # A folder of this machine does not count, what lies in it does.
+        self.assertEqual(digest("/mnt/a.h5", "--net=/home/me/n.pt"), digest("/data/set/a.h5", "--net=/n.pt"))
+        self.assertNotEqual(digest("/mnt/a.h5"), digest("/mnt/b.h5"))
+        own.arguments = None  # all that stand behind the script
+        with unittest.mock.patch.object(sys, "argv", ["mine.py", "--rate=0.1"]):
+            self.assertEqual(trainer._identity(own), digest("--rate=0.1"))
 
     def test_the_digest_is_of_imported_modules(self):
         texts = {

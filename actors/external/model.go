@@ -105,7 +105,7 @@ func CompareModels(run, mine string) error {
 	if a[1] != b[1] {
 		return fmt.Errorf(
 			"the run's trainer is %s, this one %s: "+
-				"the script, a module that it imports or a file that it declares is another",
+				"the script, a module that it imports, a file that it declares or an argument is another",
 			displayName(run),
 			displayName(mine),
 		)

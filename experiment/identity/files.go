@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -14,7 +13,9 @@ import (
 	"strings"
 
 	"fedpace/config"
+	"fedpace/data/federated"
 	"fedpace/experiment/folder"
+	"fedpace/internal/child"
 	"fedpace/internal/regular"
 	"fedpace/registry"
 )
@@ -22,8 +23,8 @@ import (
 // Files digests every file that a configuration names by a key that decides bits: each option
 // that is tagged as a path and not as inert, at any depth, with the modules beside a script in Python
 // that it imports. The data are not among them: they
-// may be a folder, and have a digest of their own that also covers the split. The start model
-// counts only where the run trains. Errors name the key.
+// may be a folder, and have a digest of their own that also covers the split. Start model and files that the
+// trainer's command names count only where the run trains. Errors name the key.
 func Files(c *config.Config) ([]folder.InputFile, error) {
 	var list []folder.InputFile
 	err := walkPaths(reflect.ValueOf(c).Elem(), "", func(key, path string) error {
@@ -49,41 +50,72 @@ func Files(c *config.Config) ([]folder.InputFile, error) {
 		list = append(list, modules...)
 		return err
 	})
-	return list, err
+	if err != nil || !c.Train || !c.Trainer.NamesCommand() {
+		return list, err
+	}
+	words, err := child.Words(c.Trainer.Command)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", trainerKey, err)
+	}
+	arguments, err := argumentFiles(words[1:])
+	return append(list, arguments...), err
+}
+
+// trainerKey is the key of a trainer's command.
+const trainerKey = "trainer"
+
+// argumentFiles digests the files that the arguments of a trainer's command name, also behind the sign = of an
+// option. The first script in Python is left out, since the trainer tells its digest with its modules', and so
+// are logs, which change as they are written. Keys hold the places of the arguments behind the script.
+func argumentFiles(arguments []string) (list []folder.InputFile, err error) {
+	isScript := func(word string) bool { return filepath.Ext(word) == ".py" }
+	arguments = arguments[slices.IndexFunc(arguments, isScript)+1:]
+	for i, argument := range arguments {
+		path := argument
+		if _, value, isOption := strings.Cut(argument, "="); isOption {
+			path = value
+		}
+		info, err := os.Stat(path)
+		if err != nil || !info.Mode().IsRegular() || filepath.Ext(path) == ".log" {
+			continue
+		}
+		digest, err := digestFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", trainerKey, err)
+		}
+		list = append(list, folder.InputFile{
+			Key:    fmt.Sprintf("%s[%d]", trainerKey, i),
+			Path:   path,
+			SHA256: digest,
+		})
+	}
+	return list, nil
 }
 
 // appKey is the key that names the folder of a Flower app.
 const appKey = "flower.app"
 
-const (
-	// maxAppFiles bounds the files with code of an app.
-	maxAppFiles = 2048
-	// appProject is the file that makes a folder a Flower app.
-	appProject = "pyproject.toml"
-)
+// maxAppFiles bounds the files with code of an app.
+const maxAppFiles = 2048
 
 // IsApp reports whether a file is one of those by which a Flower app is known.
 func IsApp(file *folder.InputFile) bool { return strings.HasPrefix(file.Key, appKey+"/") }
 
-// appFiles digests the code of the Flower app in a folder: its pyproject.toml and all files of Python below it, but for
-// folders that begin with a dot. Keys and paths of the result are relative to the app, since it may lie elsewhere on
-// another machine.
+// appCode are the endings of the files of an app that count: those that flwr takes for code.
+var appCode = []string{".py", ".toml"}
+
+// isShown reports whether a name does not begin with a dot. Environments, caches and the locks of editors have such
+// names, and no module of Python has.
+func isShown(name string) bool { return !strings.HasPrefix(name, ".") }
+
+// appFiles digests the code of the Flower app in a folder: its files of Python and TOML, without those whose
+// names, or those of their folders, begin with a dot. Keys and paths of the result are relative to the app, since it may
+// lie elsewhere on another machine.
 func appFiles(dir string) (list []folder.InputFile, err error) {
-	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
+	err = federated.Below(dir, isShown, func(path string) error {
 		name, err := filepath.Rel(dir, path)
-		if err != nil {
+		if err != nil || !slices.Contains(appCode, filepath.Ext(name)) {
 			return err
-		}
-		isHidden := strings.HasPrefix(entry.Name(), ".") && name != "."
-		if entry.IsDir() && isHidden {
-			return fs.SkipDir
-		}
-		isCode := filepath.Ext(name) == ".py" || name == appProject
-		if entry.IsDir() || !isCode {
-			return nil
 		}
 		if len(list) == maxAppFiles {
 			return fmt.Errorf("%s: %s has more than %d files of code, want a folder with an app alone", appKey, dir, maxAppFiles)
@@ -102,8 +134,13 @@ func appFiles(dir string) (list []folder.InputFile, err error) {
 // maxScript bounds the text of a script that is searched for what it imports.
 const maxScript = 1 << 20
 
-// imports matches a line of Python that imports modules by their names, and captures the names.
-var imports = regexp.MustCompile(`(?m)^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import\b|import[ \t]+([\w., \t]+))`)
+// imports matches a statement of Python that imports modules by their names, at the beginning of a line or
+// behind another statement, or a call that does, and captures the names.
+var imports = regexp.MustCompile(`(?m)(?:^|[;:])[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import\b|import[ \t]+([\w., \t]+))` +
+	`|\b(?:import_module|__import__)[ \t]*\([ \t]*["']([\w.]+)`)
+
+// continued joins lines of Python that a backslash continues.
+var continued = strings.NewReplacer("\\\n", " ", "\\\r\n", " ")
 
 // moduleFiles digests the modules that a script in Python imports and that lie beside it, as its folder
 // is the first place where Python looks for them: files of their name, and folders with all Python that
@@ -159,8 +196,8 @@ func readScript(path string) (string, error) {
 // importedModules lists the first parts of the names of the modules that a text in Python imports, in the
 // order of the text. A name in a comment or a string may be among them.
 func importedModules(text string) (modules []string) {
-	for _, m := range imports.FindAllStringSubmatch(text, -1) {
-		for name := range strings.SplitSeq(m[1]+m[2], ",") {
+	for _, m := range imports.FindAllStringSubmatch(continued.Replace(text), -1) {
+		for name := range strings.SplitSeq(m[1]+m[2]+m[3], ",") {
 			// The name may have another one behind it ("import numpy as np").
 			fields := strings.Fields(name)
 			if len(fields) == 0 {
@@ -181,15 +218,13 @@ func modulesBeside(dir, module string) (files []string) {
 	if info, err := os.Stat(filepath.Join(dir, module+".py")); err == nil && info.Mode().IsRegular() {
 		files = append(files, module+".py")
 	}
-	// A folder that cannot be read cannot be imported, either.
-	_ = filepath.WalkDir(filepath.Join(dir, module), func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || filepath.Ext(path) != ".py" || len(files) > maxAppFiles {
-			return nil
-		}
-		if name, err := filepath.Rel(dir, path); err == nil {
+	// What cannot be read cannot be imported, either.
+	_ = federated.Below(filepath.Join(dir, module), isShown, func(path string) error {
+		name, err := filepath.Rel(dir, path)
+		if err == nil && filepath.Ext(path) == ".py" && len(files) <= maxAppFiles {
 			files = append(files, name)
 		}
-		return nil
+		return err
 	})
 	return files
 }

@@ -357,6 +357,20 @@ func TestFiles_App(t *testing.T) {
 	if got := files(dir); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
+	// Through a link, and with a folder that is one.
+	link := filepath.Join(t.TempDir(), "link")
+	err := errors.Join(os.Symlink(dir, link), os.Rename(filepath.Join(dir, "app"), filepath.Join(dir, ".app")),
+		os.Symlink(".app", filepath.Join(dir, "app")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := files(link); !slices.Equal(got, want) {
+		t.Errorf("through links %q, want %q", got, want)
+	}
+	err = errors.Join(os.Remove(filepath.Join(dir, "app")), os.Rename(filepath.Join(dir, ".app"), filepath.Join(dir, "app")))
+	if err != nil {
+		t.Fatal(err)
+	}
 	again := filepath.Join(t.TempDir(), "elsewhere")
 	if err := os.CopyFS(again, os.DirFS(dir)); err != nil {
 		t.Fatal(err)

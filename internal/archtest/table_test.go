@@ -127,7 +127,7 @@ config: config/expect internal/regular bus/quota config/tree internal/tasks inte
 config/reference: config registry
 experiment/fit/calibration: internal/keyed algorithm actors/calibrate learn bus bus/gateway config time golang.org/x/sync/... google.golang.org/protobuf/proto
 experiment/folder: config/expect internal/names internal/regular learn learn/metric coordinator/closing coordinator/round coordinator/schedule config internal/atomicfile internal/filelock internal/human internal/vector metrics os time github.com/go-json-experiment/json/...
-experiment/identity: internal/regular registry actors/external config experiment/folder os
+experiment/identity: internal/regular internal/child registry data/federated actors/external config experiment/folder os
 experiment/policies: internal/child internal/regular policy config experiment/folder metrics os time
 experiment/checkpoint: coordinator coordinator/round config experiment/folder experiment/identity internal/vector metrics os time
 experiment/devicelog: internal/regular bus coordinator/realdevices coordinator/round experiment/folder internal/framing metrics metrics/eventlog metrics/eventlog/record

@@ -48,6 +48,23 @@ def check_version(any_version):
     return version
 
 
+def code(folder):
+    """Returns the paths of an app's files of Python and TOML, in their order, without what lies hidden."""
+    found = []
+    seen = set()
+    for parent, folders, files in os.walk(folder, followlinks=True):
+        # A folder that a link leads to twice, as to one around it, is looked at once.
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "__pycache__")
+        real = os.path.realpath(parent)
+        if real in seen:
+            folders.clear()
+            continue
+        seen.add(real)
+        shown = (name for name in files if not name.startswith(".") and name.endswith((".py", ".toml")))
+        found.extend(os.path.join(parent, name) for name in shown)
+    return sorted(found, key=lambda path: os.path.relpath(path, folder))
+
+
 class App:
     """A Flower project folder: its pyproject.toml, its run config and its two components."""
 

@@ -91,7 +91,9 @@ class FlowerTrainer(Trainer):
         self.keys = [key for key in self.keys if key in floats]
         self.tensors = [Tensor(key, self.start[key].shape or (1,)) for key in self.keys]
         self._learn_of_clients()
-        self.files = []
+        self.files = flower_app.code(self.app.folder)
+        # The folder may lie elsewhere on another machine, where the app is the same.
+        self.arguments = [f"{key}={word}" for key, word in sorted(words.items())]
 
     def _start_model(self):
         """Runs the ServerApp until its strategy gets the start model, and returns the arrays."""

@@ -304,6 +304,7 @@ class Trainer:
     optimizers: Sequence[str] = ("sgd", "adam", "adamw")
     data: Optional[Data] = None
     files: Sequence[str] = ()  # what decides the steps besides the script; part of the digest
+    arguments: Optional[Sequence[str]] = None  # of the command, that decide the steps; None: all behind the script
     evaluation_batch = 256
     state = 0  # bytes that each client keeps from task to task by recall and keep, at most
     # What a step is where the trainer does not follow the run's key ``local``: the optimizer's name, its
@@ -531,7 +532,7 @@ class _Conversation:
             "protocol": PROTOCOL,
             "name": t.name,
             "class": t.kernel_class,
-            "digest": _digest(_files(t)),
+            "digest": _identity(t),
             "tensors": [{"name": p.name, "shape": list(p.shape), "trainable": p.trainable, "frozen": p.frozen,
                          **({"type": p.type, "rule": p.rule} if p.type else {}),
                          **({"aliases": list(p.aliases)} if p.aliases else {})} for p in t.tensors],
@@ -677,6 +678,17 @@ def _files(trainer: Trainer) -> List[str]:
     return [script, *declared, *(path for path in _modules(script) if path not in named)]
 
 
+def _identity(trainer: Trainer) -> str:
+    """The digest of the files of a trainer and, if there are any, of the arguments of its command. Paths that
+    begin at the root count by their last part, since each machine has folders of its own."""
+    files = _digest(_files(trainer))
+    arguments = sys.argv[1:] if trainer.arguments is None else trainer.arguments
+    if not arguments:
+        return files
+    plain = [re.sub(r"^([^/]*=)?/(?:.*/)?(?=.)", r"\1", argument) for argument in arguments]
+    return hashlib.sha256(json.dumps([files, plain]).encode()).hexdigest()
+
+
 def _modules(script: str) -> List[str]:
     """The modules that a script imports and that lie in its folder, the first place where Python looks for
     them, and what those import: files of their name, and packages with all Python that they hold. Those that
@@ -790,7 +802,7 @@ def _hint(o: argparse.Namespace) -> str:
 def _take_steps(trainer: Trainer, o: argparse.Namespace, noise: Optional[Mapping[str, Any]]) -> None:
     """Takes the steps of a rehearsal, and prints what a model is before and after."""
     _begin(trainer, Setting(noise, 1, o.device))
-    print(f"class   {trainer.kernel_class}\ndigest  {_digest(_files(trainer))}")
+    print(f"class   {trainer.kernel_class}\ndigest  {_identity(trainer)}")
     for t in trainer.tensors:
         print(f"tensor  {t.name} {list(t.shape)}{', frozen' if t.frozen else '' if t.trainable else ', not trainable'}{t.type and f', {t.type}, {t.rule}'}")
     model, nothing = trainer.initialise(1), lambda: None

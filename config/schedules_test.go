@@ -51,7 +51,7 @@ func TestSchedules_ReadAndWritten(t *testing.T) {
 
 func TestSchedules_Mistakes(t *testing.T) {
 	for text, want := range map[string]string{
-		`k: {rule: expression, formula: "k0 / sqrt(r"}`: `config.yaml:2: schedule.k.formula: character 11: unexpected token EOF`,
+		`k: {rule: expression, formula: "k0 / sqrt(r"}`: `config.yaml:2: schedule.k.formula: character 11: unexpected end`,
 		`k: {rule: expression, formula: k0 / loss}`:     `config.yaml:2: schedule.k.formula: character 6: unknown name loss (a formula may name F, F0, abs, accuracy, cbrt, ceil, converged, cos, eta, eta0, exp, floor, k, k0, log, max, min, pi, pow, r, round, sqrt, straggler_share, t)`,
 		`k: {power: 1/x}`:                   `config.yaml:2: schedule.k.power: "1/x" is not a power (a number or a fraction such as 1/3, from -4 to 4, with a denominator of at most 100)`,
 		`k: 8`:                              `config.yaml:2: schedule.k: "8" is not a schedule (adacomm, cosine, dsgd, error, exponential, expression, fixed, linear, list, power, quadratic, rounds, step or theory)`,

@@ -7,21 +7,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/expr-lang/expr/ast"
-	"github.com/expr-lang/expr/conf"
-	"github.com/expr-lang/expr/file"
-	"github.com/expr-lang/expr/parser"
-
+	"fedpace/internal/expression"
 	"fedpace/internal/names"
 )
 
-// These bound what a configuration may expect.
-const (
-	// MaxCount is how many expectations a run may have.
-	MaxCount = 100
-	// maxText is how many bytes an expectation may have.
-	maxText = 1000
-)
+// MaxCount is how many expectations a run may have.
+const MaxCount = 100
 
 // Expectation is a condition on the results of a run: a comparison, by <, <=, > or >=, of two terms
 // of numbers, values such as tail_accuracy, and gains of one schedule over another.
@@ -33,7 +24,7 @@ type Expectation struct {
 	// compared with, and the name of the value that both are measured by.
 	Gains [][3]string
 
-	left, right ast.Node
+	left, right expression.Node
 	op          string
 }
 
@@ -64,22 +55,12 @@ type Outcome struct {
 // which the text is wrong. Whether the names exist is left to [Expectation.Check].
 func Parse(text string) (*Expectation, error) {
 	e := &Expectation{Text: text}
-	if len(text) > maxText {
-		return nil, fmt.Errorf("%d characters are too many (at most %d)", len(text), maxText)
-	}
-	// The parser is that of a general language; what an expectation does not have is refused below.
-	c := conf.CreateNew()
-	// The functions of the expression language would be accepted here and mean nothing.
-	clear(c.Builtins)
-	tree, err := parser.ParseWithConfig(text, c)
-	var wrong *file.Error
-	if errors.As(err, &wrong) {
-		return nil, fmt.Errorf("character %d: %s", wrong.Column+1, wrong.Message)
-	} else if err != nil {
+	tree, err := expression.Parse(text)
+	if err != nil {
 		return nil, err
 	}
 	// The outermost operation must be the only comparison; read refuses any within the terms.
-	n, ok := tree.Node.(*ast.BinaryNode)
+	n, ok := tree.(*expression.Binary)
 	if !ok || !slices.Contains([]string{"<", "<=", ">", ">="}, n.Operator) {
 		return nil, errors.New("want a comparison by <, <=, > or >=, such as tail_accuracy >= 0.75")
 	}
@@ -92,23 +73,23 @@ func Parse(text string) (*Expectation, error) {
 // read collects the names and gains that the term node uses into e.Names and e.Gains. It refuses
 // everything but numbers, names of values, the four operations of arithmetic, signs and calls of
 // gain, and its error tells at which character.
-func (e *Expectation) read(node ast.Node) error {
+func (e *Expectation) read(node expression.Node) error {
 	switch n := node.(type) {
-	case *ast.IntegerNode, *ast.FloatNode:
+	case *expression.Number:
 		return nil
-	case *ast.IdentifierNode:
+	case *expression.Name:
 		e.Names = append(e.Names, n.Value)
 		return nil
 	// Signs, operations and gains of another form fall through to the error below.
-	case *ast.UnaryNode:
+	case *expression.Unary:
 		if n.Operator == "-" || n.Operator == "+" {
-			return e.read(n.Node)
+			return e.read(n.Operand)
 		}
-	case *ast.BinaryNode:
+	case *expression.Binary:
 		if strings.Contains("+-*/", n.Operator) {
 			return errors.Join(e.read(n.Left), e.read(n.Right))
 		}
-	case *ast.CallNode:
+	case *expression.Call:
 		if gain, ok := gainOf(n); ok {
 			e.Gains = append(e.Gains, gain)
 			return nil
@@ -116,19 +97,19 @@ func (e *Expectation) read(node ast.Node) error {
 	}
 	return fmt.Errorf(
 		"character %d: want numbers, names of values, + - * / and gain('SCHEDULE', 'OTHER', 'VALUE')",
-		node.Location().From+1,
+		node.Position()+1,
 	)
 }
 
 // gainOf returns the three texts of a call gain('SCHEDULE', 'OTHER', 'VALUE'): two schedules and
 // the value by which they are compared. ok is false for any other call.
-func gainOf(n *ast.CallNode) (gain [3]string, ok bool) {
-	if f, isName := n.Callee.(*ast.IdentifierNode); !isName || f.Value != "gain" || len(n.Arguments) != len(gain) {
+func gainOf(n *expression.Call) (gain [3]string, ok bool) {
+	if n.Function != "gain" || len(n.Arguments) != len(gain) {
 		return gain, false
 	}
 	// All arguments must be texts, not names or numbers.
 	for i, a := range n.Arguments {
-		text, isText := a.(*ast.StringNode)
+		text, isText := a.(*expression.Text)
 		if !isText {
 			return gain, false
 		}
@@ -218,19 +199,17 @@ func (e *Expectation) Hold(
 // eval returns the interval of the term node. value and gain are those of [Expectation.Hold]. The
 // bounds of a sum, product or quotient are the extremes over the bounds of its two terms, since
 // these operations are monotonic in each term. It is NaN if a value in the term was not measured.
-func eval(node ast.Node, value func(string) float64, gain func(mine, baseline, name string) Interval) Interval {
+func eval(node expression.Node, value func(string) float64, gain func(mine, baseline, name string) Interval) Interval {
 	switch n := node.(type) {
-	case *ast.IntegerNode:
-		return Exactly(float64(n.Value))
-	case *ast.FloatNode:
+	case *expression.Number:
 		return Exactly(n.Value)
-	case *ast.IdentifierNode:
+	case *expression.Name:
 		return Exactly(value(n.Value))
-	case *ast.CallNode:
+	case *expression.Call:
 		arguments, _ := gainOf(n)
 		return gain(arguments[0], arguments[1], arguments[2])
-	case *ast.UnaryNode:
-		v := eval(n.Node, value, gain)
+	case *expression.Unary:
+		v := eval(n.Operand, value, gain)
 		// A negative sign exchanges the two bounds.
 		if n.Operator == "-" {
 			v = Interval{-v.High, -v.Value, -v.Low}
@@ -238,7 +217,7 @@ func eval(node ast.Node, value func(string) float64, gain func(mine, baseline, n
 		return v
 	}
 	// Parse has let through nothing else: this is one of the four operations.
-	n := node.(*ast.BinaryNode)
+	n := node.(*expression.Binary)
 	a := eval(n.Left, value, gain)
 	b := eval(n.Right, value, gain)
 	do := func(x, y float64) float64 {

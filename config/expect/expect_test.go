@@ -42,7 +42,7 @@ func TestHold(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	for text, want := range map[string]string{
 		"tail_accuracy": "want a comparison", "a == b": "want a comparison", "a >": "character 3", "a > b and c > d": "want a comparison",
-		"a > max(1, 2)": "character 5: want numbers", "a > 'b'": "character 5: want numbers", "a > gain('b')": "character 5: want numbers", "a > b % 2": "want numbers",
+		"a > max(1, 2)": "character 5: want numbers", "a > 'b'": "character 5: want numbers", "a > gain('b')": "character 5: want numbers", "a > b % 2": "character 7: unexpected %",
 		"a > " + strings.Repeat("1", 1000): "1004 characters are too many",
 	} {
 		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {

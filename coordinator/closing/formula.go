@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"fedpace/coordinator/schedule"
+	"fedpace/internal/expression"
 	"fedpace/registry"
 )
 
@@ -89,8 +90,6 @@ type closingVariables struct {
 	StragglerShare float64                    `expr:"straggler_share"`
 	Expected       float64                    `expr:"expected"`
 	Quantile       func(part float64) float64 `expr:"quantile"`
-
-	schedule.Functions
 }
 
 // options returns the formulas that are set, each with its key, in the order in which they are
@@ -110,9 +109,9 @@ var programs sync.Map
 
 // program returns the compiled formula of a text. Programs are kept, so each text is compiled once.
 // A text that is no formula is an error.
-func program(text string) (*schedule.Program, error) {
+func program(text string) (*expression.Program, error) {
 	if p, ok := programs.Load(text); ok {
-		return p.(*schedule.Program), nil
+		return p.(*expression.Program), nil
 	}
 	p, err := schedule.Compile(text, closingVariables{})
 	if err == nil {
@@ -203,7 +202,6 @@ func (f Formula) In(facts Facts) (n Numbers, err error) {
 		Cohort:         float64(facts.Cohort),
 		StragglerShare: facts.StragglerShare,
 		Quantile:       facts.Quantile,
-		Functions:      schedule.PortableFunctions,
 	}
 	// The mean of expected times is costly, so it is calculated only for formulas that read it.
 	if f.reads("expected") {

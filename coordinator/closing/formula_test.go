@@ -64,7 +64,7 @@ func TestFormula_MistakesAreNamed(t *testing.T) {
 		{Formula{}, "seconds: is not set, nor is n"},
 		{Formula{N: "5", M: "3"}, "m: is for the time after a deadline"},
 		{Formula{Seconds: "loss"}, "seconds: character 1: unknown name loss (a formula may name abs"},
-		{Formula{N: "cohort *"}, "n: character 8: unexpected token EOF"},
+		{Formula{N: "cohort *"}, "n: character 8: unexpected end"},
 	} {
 		if err := c.rule.Validate(30); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %s", c.rule, err, c.want)

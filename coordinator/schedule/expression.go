@@ -77,7 +77,7 @@ func (s ExpressionEta) LearningRate(p Progress) float64 {
 	p.LearningRate = p.Previous.LearningRate
 	x, ok := f.value(&p)
 	// In the first round there is no last rate.
-	if !ok || f.reads["eta"] && p.Previous.LocalSteps == 0 {
+	if !ok || f.Reads["eta"] && p.Previous.LocalSteps == 0 {
 		return p.Eta0
 	}
 	return x

@@ -35,3 +35,20 @@ func TestDeviceProgram_Small(t *testing.T) {
 		t.Errorf("cmd/fedpace-device links %d of our packages, want at most %d", ours, mostOfDevice)
 	}
 }
+
+// A template calls methods by their names, so that the linker keeps all methods of all types: 8 MB of the program.
+// Cobra has templates that the linker leaves out, as nothing sets one.
+func TestProgram_NoTemplates(t *testing.T) {
+	const imports = `{{$path := .ImportPath}}{{range .Imports}}{{$path}} {{.}}{{"\n"}}{{end}}`
+	out, err := exec.Command("go", "list", "-deps", "-f", imports, "fedpace/cmd/fedpace").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for line := range strings.Lines(string(out)) {
+		importer, imported, _ := strings.Cut(strings.TrimSpace(line), " ")
+		isTemplate := imported == "text/template" || imported == "html/template"
+		if isTemplate && importer != "github.com/spf13/cobra" {
+			t.Errorf("%s imports %s", importer, imported)
+		}
+	}
+}

@@ -16,6 +16,7 @@ internal/cputime: time golang.org/x/sys/unix
 internal/utc: time
 internal/portable:
 internal/portable/exact:
+internal/expression: internal/portable/exact
 internal/names:
 internal/tasks:
 registry:
@@ -36,8 +37,8 @@ python:
 coordinator/fairshare:
 coordinator/theory: internal/portable/exact
 learn/metric: internal/portable
-coordinator/schedule: internal/portable/exact registry policy github.com/expr-lang/expr/...
-coordinator/closing: registry policy coordinator/schedule simclock
+coordinator/schedule: internal/expression internal/portable/exact registry policy
+coordinator/closing: internal/expression registry policy coordinator/schedule simclock
 coordinator/selection: internal/bitset internal/keyed internal/portable/exact registry policy coordinator/closing simclock
 coordinator/round: coordinator/selection internal/bitset registry coordinator/closing coordinator/fairshare learn/metric coordinator/schedule simclock
 
@@ -121,7 +122,7 @@ metrics/prometheus: learn/metric coordinator/round metrics metrics/web github.co
 # Experiments.
 experiment/convex: internal/portable data/federated learn coordinator/theory
 config/tree: github.com/goccy/go-yaml/...
-config/expect: internal/names github.com/expr-lang/expr/...
+config/expect: internal/expression internal/names
 config: config/expect internal/regular bus/quota config/tree internal/tasks internal/names registry data/federated actors/fleet learn algorithm algorithm/combine coordinator/closing learn/metric algorithm/privacy algorithm/secagg coordinator/selection metrics
 	coordinator/schedule metrics/carbon github.com/goccy/go-yaml/... os time
 config/reference: config registry

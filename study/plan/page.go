@@ -2,9 +2,8 @@ package plan
 
 import (
 	"bytes"
-	_ "embed"
 	"fmt"
-	"html/template"
+	"html"
 	"io"
 	"strings"
 
@@ -12,14 +11,9 @@ import (
 	"fedpace/metrics/page"
 )
 
-//go:embed page.html
-var pageText string
-
-var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"svg": inline}).Parse(pageText))
-
 // inline returns a panel as an svg element that stands within an HTML page. What precedes the
 // element in an SVG file, such as the XML header, is cut off.
-func inline(panel figure.Panel) (template.HTML, error) {
+func inline(panel figure.Panel) (string, error) {
 	var b bytes.Buffer
 	if err := figure.Write(&b, []figure.Panel{panel}); err != nil {
 		return "", err
@@ -29,7 +23,26 @@ func inline(panel figure.Panel) (template.HTML, error) {
 	if start < 0 {
 		return "", fmt.Errorf("%s is drawn without an svg element", panel.Title)
 	}
-	return template.HTML(text[start:]), nil //nolint:gosec // what figure writes, names are escaped there
+	return text[start:], nil
+}
+
+// document is an HTML text that grows.
+type document struct{ strings.Builder }
+
+// add appends a format of HTML with texts, which are escaped.
+func (d *document) add(format string, texts ...string) {
+	escaped := make([]any, len(texts))
+	for i, text := range texts {
+		escaped[i] = html.EscapeString(text)
+	}
+	fmt.Fprintf(d, format, escaped...)
+}
+
+// list appends a format of HTML for each of some texts, which are escaped.
+func (d *document) list(format string, texts []string) {
+	for _, text := range texts {
+		d.add(format, text)
+	}
 }
 
 // WriteHTML writes the plan to w as one page for a browser: the recommendation, the figures, the
@@ -41,23 +54,70 @@ func (p *Plan) WriteHTML(w io.Writer) error {
 	}
 	rows, hidden := p.table()
 	omitted, about := p.notes(hidden)
-	// The mark of the recommended setting stands before its name, in one cell.
-	for i, cells := range rows {
-		rows[i] = append([]string{strings.TrimSpace(cells[0] + " " + cells[1])}, cells[2:]...)
-	}
-	var main bytes.Buffer
-	err = pageTemplate.Execute(&main, map[string]any{
-		"Chosen":     p.Chosen.Name,
-		"Panels":     panels,
-		"Head":       rows[0],
-		"Rows":       rows[1:],
-		"Left":       omitted,
-		"Unknown":    p.Unknown,
-		"Impossible": p.Impossible,
-		"Notes":      []string{about, fmt.Sprintf("%s runs it; %s has every setting.", ConfigFile, TableFile)},
-	})
-	if err != nil {
+	var d document
+	d.add("<h2>Recommended: %s</h2>\n", p.Chosen.Name)
+	notes := []string{about, fmt.Sprintf("%s runs it; %s has every setting.", ConfigFile, TableFile)}
+	d.list(noteFormat, notes)
+	if err := d.figures(panels); err != nil {
 		return err
 	}
-	return page.WritePlain(w, "A plan for "+p.Chosen.real.Name, p.Reason, main.Bytes())
+	d.settings(rows, omitted)
+	d.unknown(p.Unknown, p.Impossible)
+	d.add(`<p class="quiet small">Times are virtual, those of the simulated clock. * marks the recommended setting.</p>` + "\n")
+	return page.WritePlain(w, "A plan for "+p.Chosen.real.Name, p.Reason, []byte(d.String()))
+}
+
+// noteFormat is the format of a note.
+const noteFormat = `<p class="quiet">%s</p>` + "\n"
+
+// figures appends panels as pictures.
+func (d *document) figures(panels []figure.Panel) error {
+	d.add(`<div class="charts">` + "\n")
+	for _, panel := range panels {
+		picture, err := inline(panel)
+		if err != nil {
+			return err
+		}
+		d.add(`<figure class="print" role="img" aria-label="%s, against %s">`, panel.Title, panel.X)
+		// Names are escaped in it already.
+		d.WriteString(picture)
+		d.add("</figure>\n")
+	}
+	d.add("</div>\n")
+	return nil
+}
+
+// settings appends the table of settings, whose first row is its head, and what it omits. The mark of
+// the recommended setting stands before its name, in one cell.
+func (d *document) settings(rows [][]string, omitted string) {
+	d.add(`<section class="card">` + "\n<h2>Settings</h2>\n")
+	if omitted != "" {
+		d.add(`<p class="quiet small">%s</p>`+"\n", omitted)
+	}
+	d.add(`<div class="scroll" tabindex="0" role="region" aria-label="Settings"><table>` + "\n")
+	for i, cells := range rows {
+		name := strings.TrimSpace(cells[0] + " " + cells[1])
+		if i == 0 {
+			d.add("<thead><tr>")
+			d.list(`<th scope="col">%s</th>`, append([]string{name}, cells[2:]...))
+			d.add("</tr></thead>\n<tbody>\n")
+			continue
+		}
+		d.add(`<tr><th scope="row">%s</th>`, name)
+		d.list("<td>%s</td>", cells[2:])
+		d.add("</tr>\n")
+	}
+	d.add("</tbody>\n</table></div>\n</section>\n")
+}
+
+// unknown appends what the plan does not know, and the points that make no configuration.
+func (d *document) unknown(notes, impossible []string) {
+	d.add("<section>\n<h2>What this does not know</h2>\n")
+	d.list(noteFormat, notes)
+	if len(impossible) > 0 {
+		d.add("<details><summary>Points of the grid that make no configuration: %s</summary>\n<p>", fmt.Sprint(len(impossible)))
+		d.list("<code>%s</code><br>", impossible)
+		d.add("</p>\n</details>")
+	}
+	d.add("\n</section>\n")
 }

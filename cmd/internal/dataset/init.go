@@ -2,22 +2,18 @@ package dataset
 
 import (
 	"cmp"
-	_ "embed"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"text/template"
 
 	"github.com/spf13/cobra"
 
 	"fedpace/cmd/internal/cli"
 	"fedpace/data/federated"
 	"fedpace/data/table"
-	"fedpace/learn"
 )
 
 // InitCommand makes "fedpace init", which writes the files that an experiment begins with: a
@@ -154,32 +150,4 @@ func (s *source) begin(w, warnings io.Writer, outPath, label, script string, tor
 			"       fedpace compare --config %s --schedules fixed,rounds --seeds 5\n", outPath, outPath)
 	}
 	return err
-}
-
-//go:embed script.py.tmpl
-var script string
-
-// scriptFor returns the text of a trainer in PyTorch for such a set, whose targets are scaled. file is
-// the name of the table and config the configuration that uses the script; both stand in its comments.
-func scriptFor(file, config string, info federated.Info) string {
-	values := map[string]any{
-		"File":       file,
-		"Config":     config,
-		"Regression": info.Targets > 0,
-		"Words":      info.Input == learn.Sparse,
-		"Tokens":     info.Input == learn.Tokens,
-		"Next":       predictsNextToken(info.Samples),
-		"Mean":       "0",
-		"Deviation":  "1",
-	}
-	// A table that could not be read yet has no mean: the user writes it into the script.
-	if info.TargetMean != nil {
-		// Trainers get targets as float32, which these digits tell apart.
-		values["Mean"] = strconv.FormatFloat(info.TargetMean[0], 'g', -1, 32)
-		values["Deviation"] = fmt.Sprintf("%.4g", info.TargetDeviation[0])
-	}
-	var b strings.Builder
-	// The template and its data are constant in form, so that the errors need no check.
-	template.Must(template.New("").Parse(script)).Execute(&b, values)
-	return b.String()
 }

@@ -571,7 +571,8 @@ func (t *Trainer) Local(
 }
 
 // check returns an error for a job that would index out of range or divide by zero. params is the
-// number of parameters of the model, and sum the length of the sum of updates.
+// number of parameters of the job's model, shared what its tasks share (nil where clients keep no state),
+// work its tasks, and sum the length of the sum that their updates are added to.
 func (t *Trainer) check(params int, shared *Shared, work []Assignment, sum int) error {
 	// The sum must fit the model, with control variates where there are any.
 	if want := t.SumLength(shared); params != t.params || sum != want {
@@ -601,7 +602,7 @@ func (t *Trainer) check(params int, shared *Shared, work []Assignment, sum int) 
 	if shared == nil {
 		return nil
 	}
-	// A client keeps either a control variate or a residual.
+	// Clients keep control variates or residuals, as the algorithm says, so the job must be of that kind.
 	if shared.Residuals == t.hasControlVariates || t.stateValues+t.memoryValues == 0 {
 		return errors.New("actors: a job with control variates for an algorithm without, " +
 			"or with vectors where clients keep none")

@@ -120,49 +120,84 @@ func Parse(name string, text []byte, sets ...string) (Config, error) {
 // resolve makes the configuration of files and sets: it chooses the base, applies each source in
 // its order, derives the values that follow from others, and validates the result.
 func resolve(files []source, sets []string) (Config, error) {
-	var all []*tree.Node
+	sources, err := parseSources(files, sets)
+	if err != nil {
+		return Config{}, err
+	}
+	// A later source overwrites the places of an earlier one, as its values do.
+	given := places{}
+	for _, n := range sources {
+		n.Places(given, "")
+	}
+	c, err := baseOf(sources)
+	if err != nil {
+		return Config{}, given.locate(err)
+	}
+	// An end that the user sets takes the place of the task's own, rather than stand beside it.
+	for path := range given {
+		if strings.HasPrefix(path, "stop.") {
+			c.Stop = Stop{}
+		}
+	}
+	// All sources share one reader: a later source may set what an earlier one left out.
+	var r reader
+	for _, n := range sources {
+		if err := r.options(nil, reflect.ValueOf(&c).Elem(), n, ""); err != nil {
+			return Config{}, err
+		}
+	}
+	c.derive(given)
+	// Only now can no source set an option any more that is required.
+	if len(r.missing) > 0 {
+		return Config{}, given.locate(r.missing[0])
+	}
+	// The message is about the number of clients, which the user chose, and not about the cohort,
+	// which the task did.
+	if given.has("clients") &&
+		!given.has("cohort") &&
+		c.drawn() > 0 &&
+		c.Cohort > c.drawn() {
+		return Config{}, given.locate(problem(
+			"clients",
+			nil,
+			"%d are fewer than the cohort, %d (set cohort, too)",
+			c.Clients,
+			c.Cohort,
+		))
+	}
+	if err := c.Validate(); err != nil {
+		return Config{}, given.locate(err)
+	}
+	return c, nil
+}
+
+// parseSources parses the files and then the sets, which change what the files say, into one tree each,
+// in the order in which they apply.
+func parseSources(files []source, sets []string) ([]*tree.Node, error) {
+	var sources []*tree.Node
 	for _, f := range files {
 		n, err := parseFile(f.name, f.text)
 		if err != nil {
-			return Config{}, err
+			return nil, err
 		}
-		all = append(all, n)
+		sources = append(sources, n)
 	}
-	// Sets come last: they change what the files say.
 	for _, s := range inOrder(sets) {
 		n, err := parseSet(s)
 		if err != nil {
-			return Config{}, err
+			return nil, err
 		}
-		all = append(all, n)
+		sources = append(sources, n)
 	}
-	// A later source overwrites the places of an earlier one, as its values do.
-	places := map[string]string{}
-	for _, n := range all {
-		n.Places(places, "")
-	}
-	given := func(path string) bool {
-		_, ok := places[path]
-		return ok
-	}
-	// place adds to an error the file and line of its key, or of the first key related to it that
-	// some source sets.
-	place := func(err error) error {
-		var k *KeyError
-		if errors.As(err, &k) && k.Place == "" {
-			for _, name := range append([]string{k.Key}, k.RelatedKeys...) {
-				k.Place = tree.PlaceOf(places, name)
-				if k.Place != "" {
-					break
-				}
-			}
-		}
-		return err
-	}
+	return sources, nil
+}
 
-	// The task must be known before anything else is applied, because it decides the base.
+// baseOf returns the configuration that the sources change: the defaults of the task that the last of
+// them names, or the demonstration where none names one. The task must be known before anything else is
+// applied, because it decides the base.
+func baseOf(sources []*tree.Node) (Config, error) {
 	c := Demonstration()
-	for _, source := range all {
+	for _, source := range sources {
 		n := source.Fields["task"]
 		if n == nil {
 			continue
@@ -175,30 +210,47 @@ func resolve(files []source, sets []string) (Config, error) {
 		var err error
 		c, err = Defaults(c.Task)
 		if err != nil {
-			return Config{}, place(err)
-		}
-	}
-	// An end that the user sets takes the place of the task's own, rather than stand beside it.
-	for path := range places {
-		if strings.HasPrefix(path, "stop.") {
-			c.Stop = Stop{}
-		}
-	}
-	// All sources share one reader: a later source may set what an earlier one left out.
-	var r reader
-	for _, source := range all {
-		if err := r.options(nil, reflect.ValueOf(&c).Elem(), source, ""); err != nil {
 			return Config{}, err
 		}
 	}
-	if !given("out") {
+	return c, nil
+}
+
+// places holds where each key is set, as file and line, by the key's path.
+type places map[string]string
+
+// has reports whether some source sets the key at a path.
+func (p places) has(path string) bool {
+	_, ok := p[path]
+	return ok
+}
+
+// locate adds to an error the place of its key, or of the first key related to it that some source
+// sets. Errors that have a place, or no key, stay as they are.
+func (p places) locate(err error) error {
+	var k *KeyError
+	if !errors.As(err, &k) || k.Place != "" {
+		return err
+	}
+	for _, name := range append([]string{k.Key}, k.RelatedKeys...) {
+		k.Place = tree.PlaceOf(p, name)
+		if k.Place != "" {
+			break
+		}
+	}
+	return err
+}
+
+// derive sets the values that follow from others where no source has given them.
+func (c *Config) derive(given places) {
+	if !given.has("out") {
 		c.Out = OutFolder(c.Name)
 	}
 	// Data that is read has clients of its own, and all of them take part.
-	if !given("clients") && !c.IsSynthetic() {
+	if !given.has("clients") && !c.IsSynthetic() {
 		c.Clients = AllClients
 	}
-	if c.DevicesAlone() && !given("cohort") {
+	if c.DevicesAlone() && !given.has("cohort") {
 		c.Cohort = 0
 	}
 	// Real devices measure their own transfers. The paper's speeds then only foretell the times of
@@ -217,31 +269,9 @@ func resolve(files []source, sets []string) (Config, error) {
 		c.Fit(nil)
 	}
 	// The task's size is that of its own whole model, and no other.
-	if !given("network.model_megabits") && (!c.UsesTaskModel() || c.Personal.Names != nil) {
+	if !given.has("network.model_megabits") && (!c.UsesTaskModel() || c.Personal.Names != nil) {
 		c.Network.ModelMegabits = 0
 	}
-	// Only now can no source set an option any more that is required.
-	if len(r.missing) > 0 {
-		return Config{}, place(r.missing[0])
-	}
-	// The message is about the number of clients, which the user chose, and not about the cohort,
-	// which the task did.
-	if given("clients") &&
-		!given("cohort") &&
-		c.drawn() > 0 &&
-		c.Cohort > c.drawn() {
-		return Config{}, place(problem(
-			"clients",
-			nil,
-			"%d are fewer than the cohort, %d (set cohort, too)",
-			c.Clients,
-			c.Cohort,
-		))
-	}
-	if err := c.Validate(); err != nil {
-		return Config{}, place(err)
-	}
-	return c, nil
 }
 
 // parseFile parses the YAML text of a file into a tree of what it sets. name is what messages call

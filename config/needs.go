@@ -27,35 +27,53 @@ type need struct {
 	relatedKeys []string
 }
 
+// lacks is a list of requirements that a configuration does not meet.
+type lacks []need
+
+// add notes a requirement if the configuration does not meet it; the other arguments are the fields of
+// [need].
+func (l *lacks) add(unmet bool, needed func(registry.Needs) bool, reason, instead string, relatedKeys ...string) {
+	if unmet {
+		*l = append(*l, need{needed, reason, instead, relatedKeys})
+	}
+}
+
 // lacking returns the requirements that the configuration does not meet, whatever components it
 // has. A component with any of them cannot be used.
 func (c *Config) lacking() []need {
-	var list []need
-	// add notes a requirement if lacks says that the configuration does not meet it.
-	add := func(lacks bool, needed func(registry.Needs) bool, reason, instead string, relatedKeys ...string) {
-		if lacks {
-			list = append(list, need{needed, reason, instead, relatedKeys})
-		}
-	}
+	var list lacks
+	c.lackingMeasures(&list)
+	c.lackingRounds(&list)
+	c.lackingUpdates(&list)
+	c.lackingDevices(&list)
+	return list
+}
+
+// lackingMeasures adds the measures of the model that are not taken.
+func (c *Config) lackingMeasures(list *lacks) {
 	losses := func(n registry.Needs) bool { return n.Losses }
 	validation := func(n registry.Needs) bool { return n.Validation }
-	add(!c.Train, losses, "decides by training losses, which train: false does not measure", "", "train")
-	add(!c.Train, validation, "decides by the validation accuracy, which train: false does not measure", "", "train")
-	add(
+	list.add(!c.Train, losses, "decides by training losses, which train: false does not measure", "", "train")
+	list.add(!c.Train, validation, "decides by the validation accuracy, which train: false does not measure", "", "train")
+	list.add(
 		c.Task == TaskQuadratic,
 		validation,
 		"decides by the validation accuracy, and a quadratic classifies nothing",
 		"",
 		"task",
 	)
-	add(
+}
+
+// lackingRounds adds what the rounds do not have because of how they are closed.
+func (c *Config) lackingRounds(list *lacks) {
+	list.add(
 		closing.Overlaps(c.Close),
 		func(n registry.Needs) bool { return n.Rounds },
 		"needs rounds that do not overlap",
 		"another closing rule",
 		"close",
 	)
-	add(
+	list.add(
 		closing.Overlaps(c.Close),
 		func(n registry.Needs) bool { return n.Stragglers },
 		"reads the straggler share, which rounds that overlap do not have",
@@ -64,71 +82,77 @@ func (c *Config) lacking() []need {
 	)
 	// A late update answers the model of an earlier round, which candidates' losses and clients'
 	// states do not fit.
-	if closing.UsesLate(c.Late) {
-		add(
-			true,
-			func(n registry.Needs) bool { return n.Candidates },
-			"asks clients for their losses ahead, which does not go with late updates",
-			"late: drop",
-			"late",
-		)
-		add(
-			true,
-			func(n registry.Needs) bool { return n.ClientState },
-			"keeps a state of each client, which late updates do not fit",
-			"late: drop",
-			"late",
-		)
-	}
-	add(
+	late := closing.UsesLate(c.Late)
+	list.add(
+		late,
+		func(n registry.Needs) bool { return n.Candidates },
+		"asks clients for their losses ahead, which does not go with late updates",
+		"late: drop",
+		"late",
+	)
+	list.add(
+		late,
+		func(n registry.Needs) bool { return n.ClientState },
+		"keeps a state of each client, which late updates do not fit",
+		"late: drop",
+		"late",
+	)
+	list.add(
 		c.Close.Deadline() == 0,
 		func(n registry.Needs) bool { return n.Deadline },
 		"needs a deadline",
 		"close: {rule: deadline, seconds: ...}",
 		"close",
 	)
-	add(
+}
+
+// lackingUpdates adds what updates are not because of how they are computed and weighted.
+func (c *Config) lackingUpdates(list *lacks) {
+	list.add(
 		c.Aggregate.Weights != EqualWeights,
 		func(n registry.Needs) bool { return n.EqualWeight },
 		"needs updates that are weighted equally",
 		"aggregate.weights: equal",
 		"aggregate.weights",
 	)
-	add(
+	list.add(
 		!learn.Plain(c.Local),
 		func(n registry.Needs) bool { return n.PlainSteps },
 		"counts on plain steps of SGD, which local does not take",
 		"local: sgd",
 		"local",
 	)
-	// A real device answers only tasks: it tells no losses ahead of one, and keeps no state that
-	// the coordinator could read.
-	if len(c.Devices.Names) > 0 {
-		add(
-			true,
-			func(n registry.Needs) bool { return n.Candidates },
-			"asks clients for their losses ahead of a task, and devices tell a loss only with the update of one",
-			"",
-			"devices.names",
-		)
-		add(
-			true,
-			func(n registry.Needs) bool { return n.Simulated },
-			"keeps a state of each client, which devices do not send",
-			"",
-			"devices.names",
-		)
-		// The speed of a device is known only through its class.
-		unknown := slices.ContainsFunc(c.Devices.Names, func(d Device) bool { return d.Class == "" })
-		add(
-			unknown && c.DrawsDevices(),
-			func(n registry.Needs) bool { return n.Speeds },
-			"goes by the clients' expected times, and devices that are drawn have none without a class",
-			"a class for each, devices.names: {pi: class}",
-			"devices.names",
-		)
+}
+
+// lackingDevices adds what real devices do not give, if the run has any. They answer only tasks: they
+// report no losses ahead of one, and keep no state that the coordinator could read.
+func (c *Config) lackingDevices(list *lacks) {
+	if len(c.Devices.Names) == 0 {
+		return
 	}
-	return list
+	list.add(
+		true,
+		func(n registry.Needs) bool { return n.Candidates },
+		"asks clients for their losses ahead of a task, and devices tell a loss only with the update of one",
+		"",
+		"devices.names",
+	)
+	list.add(
+		true,
+		func(n registry.Needs) bool { return n.Simulated },
+		"keeps a state of each client, which devices do not send",
+		"",
+		"devices.names",
+	)
+	// The speed of a device is known only through its class.
+	unknown := slices.ContainsFunc(c.Devices.Names, func(d Device) bool { return d.Class == "" })
+	list.add(
+		unknown && c.DrawsDevices(),
+		func(n registry.Needs) bool { return n.Speeds },
+		"goes by the clients' expected times, and devices that are drawn have none without a class",
+		"a class for each, devices.names: {pi: class}",
+		"devices.names",
+	)
 }
 
 // checkNeeds refuses a component that has a requirement which the configuration does not meet. The

@@ -15,8 +15,9 @@ const unitRange = 18
 
 // SumUnits returns the units of the float buffers of a model, neighbours of one unit together. The unit of
 // each value follows from the model that a round begins with, base, which all clients have: a batch norm's
-// running variance of raw features is large, and moves far. For a value of magnitude m, 1 where it is 0,
-// it is 2^(e+18) with the smallest e for which m < 2^e, and never below 1. So differences below 2^35 m fit.
+// running variance of raw features is large, and moves far. For a value of magnitude m it is 2^(e+18) with
+// the smallest e for which m < 2^e, and never below 1; the magnitude of 0 counts as 1. So differences
+// below 2^35 m fit.
 func SumUnits(m ModelInfo, base []float32) (units []SumUnit) {
 	for _, t := range m.Tensors() {
 		isBuffer := t.Offset >= m.Trainable() && t.Offset < Communicated(m)

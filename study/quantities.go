@@ -32,10 +32,9 @@ const toLevel = "seconds_to_level"
 // metric over the last tenth of the virtual time. The metric's name follows.
 const tailQuantity = "tail_validation_"
 
-// quantities returns the columns of runs that are measured by the metrics with these names. Runs
-// are compared by the first of them, so names must not be empty.
+// quantities returns the columns of runs that are measured by the metrics with these names, in their order.
+// Runs are compared by the first of them, so names must not be empty.
 func quantities(names []string) []quantity {
-	// Costs come first, then the losses.
 	list := []quantity{
 		{name: "rounds", cost: true, title: "rounds",
 			value: func(c *Cell) float64 { return float64(c.Summary.Rounds) }},
@@ -62,7 +61,7 @@ func quantities(names []string) []quantity {
 				value: func(c *Cell) float64 { return metrics.Value(c.Summary.Metric(name).Best) },
 			})
 	}
-	// The mean over the end of a run is compared, because best values are favoured by chance.
+	// Runs are compared by the mean over their end, because best values are favoured by chance.
 	tail := func(c *Cell) float64 { return c.Tail }
 	return append(list, []quantity{
 		{

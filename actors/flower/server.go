@@ -188,7 +188,8 @@ var errPush = errors.New("the server's process pushed messages that refer to con
 
 // push returns the messages of a push, put together from the header and its blobs. Each distinct
 // array is sent once, and named by its digest; each content refers to its arrays by digest, and
-// each message to its content by index. errPush is returned if one of these is not there.
+// each message to its content by index. errPush is returned if one of these is not there, or if there
+// are more or fewer blobs than the header names.
 func (r *request) push(blobs [][]byte) ([]Message, error) {
 	if len(blobs) != len(r.Names) {
 		return nil, errPush

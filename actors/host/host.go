@@ -283,7 +283,7 @@ func (h *Host) shared(ctx context.Context, job *bus.Job) (*actors.Shared, error)
 // evaluate does an evaluation job: it measures the model params on each shard, which is a range of the
 // held-out samples or some samples of one client.
 func (h *Host) evaluate(ctx context.Context, job *bus.Job, params []float32, t *worker) (*bus.Result, error) {
-	sum := resultOf(job)
+	result := resultOf(job)
 	for _, s := range job.Shards {
 		measured := actors.Measured{
 			Client:      actors.HeldOut,
@@ -317,9 +317,9 @@ func (h *Host) evaluate(ctx context.Context, job *bus.Job, params []float32, t *
 				shard.Answers = binary.LittleEndian.AppendUint32(shard.Answers, uint32(y))
 			}
 		}
-		sum.Shards = append(sum.Shards, shard)
+		result.Shards = append(result.Shards, shard)
 	}
-	return sum, nil
+	return result, nil
 }
 
 // work returns a job's tasks in the form that trainers take, with the clients' states. An attacker's

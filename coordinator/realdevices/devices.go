@@ -227,6 +227,7 @@ func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
 	case algorithm.Client(run.Params) != nil:
 		g.Protocol = bus.ProtocolAlgorithm
 	}
+	// The newest protocol of all is that of regression, which any of the needs above may go with.
 	if len(w.Schema.GetTargetMean()) > 0 {
 		g.Protocol = bus.ProtocolTargets
 	}

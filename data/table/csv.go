@@ -244,8 +244,8 @@ func (c *csvTable) read(wanted []column, result *reading) error {
 	if _, err := r.Read(); err != nil {
 		return err
 	}
-	// fields has the index of each wanted column in a record.
 	position := places(c.header)
+	// fields has the index of each wanted column in a record.
 	fields := make([]int, len(wanted))
 	for i, wantedColumn := range wanted {
 		fields[i] = position[wantedColumn.name]

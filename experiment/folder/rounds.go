@@ -223,11 +223,14 @@ func Reports(path string) iter.Seq2[round.Report, error] {
 		lines.Buffer(nil, maxLine)
 		for err == nil && lines.Scan() {
 			line++
-			var r round.Report
 			// The first line says which column is where.
 			if line == 1 {
 				row, err = newReader(strings.Split(lines.Text(), ","))
-			} else if r, err = row.parse(lines.Text()); err == nil && !yield(r, nil) {
+				continue
+			}
+			var r round.Report
+			r, err = row.parse(lines.Text())
+			if err == nil && !yield(r, nil) {
 				return
 			}
 		}
@@ -260,7 +263,7 @@ type Progress struct {
 }
 
 // Follow yields the run's rounds in order as [Reports] does, each with the best values so far. It
-// stops at the first error, which it yields with the values before.
+// stops at the first error, which it yields with the last round before it.
 func (r *Run) Follow() iter.Seq2[Progress, error] {
 	return func(yield func(Progress, error) bool) {
 		losses := schedule.NewWindow(schedule.WindowConfig{Size: r.Config.Schedule.Window})
@@ -270,7 +273,12 @@ func (r *Run) Follow() iter.Seq2[Progress, error] {
 			return
 		}
 		now := Progress{BestLoss: math.NaN(), Best: math.NaN()}
-		for now.Report, err = range Reports(r.Path(RoundsFile)) {
+		for report, err := range Reports(r.Path(RoundsFile)) {
+			if err != nil {
+				yield(now, err)
+				return
+			}
+			now.Report = report
 			losses.Observe(now.TrainingLoss)
 			now.WindowLoss = losses.Mean()
 			// BestLoss is NaN at first, so the comparison is negated; a window without a loss is
@@ -282,7 +290,7 @@ func (r *Run) Follow() iter.Seq2[Progress, error] {
 			if quality.Better(now.Quality, now.Best) {
 				now.Best = now.Quality
 			}
-			if !yield(now, err) {
+			if !yield(now, nil) {
 				return
 			}
 		}

@@ -49,133 +49,215 @@ const (
 // devices of one class or with too many tasks. limit is the end of the run in virtual time.
 func (f *Forecast) gain(ctx context.Context, p *problem.Problem, limit round.Time) error {
 	classes := p.Fleet.Classes()
-	waited := make([]float64, len(classes))
-	tasks := make([]metrics.ClassOutcomes, len(classes))
-	for i, class := range classes {
-		tasks[i].Class = class
-	}
-	clients := make([]int, len(classes))
 	if len(classes) < 2 || f.Rounds == 0 || f.Rounds*tasksOf(&p.Config) > gainTasks {
 		return nil
 	}
+	again := &replay{problem: p, limit: limit}
+	waited := newWaitCounts(p, classes)
+	before, err := again.meanRound(ctx, unchanged, waited)
+	if err != nil || before == 0 {
+		return err
+	}
+	f.Uncounted = metrics.Uncounted(waited.outcomes)
+	clients := make([]int, len(classes))
 	for client := range p.Config.Clients {
 		clients[p.Fleet.Class(client)]++
 	}
+	for _, class := range waited.longest() {
+		g := Gain{
+			Change:  "class " + classes[class],
+			Waited:  float64(waited.rounds[class]) / float64(f.Rounds),
+			Clients: float64(clients[class]) / float64(p.Config.Clients),
+		}
+		if waited.rounds[class] > 0 && clients[class] < p.Config.Clients {
+			without, err := again.meanRound(ctx, change{excluded: class, class: noClass, phase: noPhase}, nil)
+			if err != nil {
+				return err
+			}
+			g.ShorterWithout = max(0, 1-without/before)
+		}
+		after, err := again.meanRound(ctx, change{excluded: noClass, class: class, phase: noPhase}, nil)
+		if err != nil {
+			return err
+		}
+		g.Shorter = 1 - after/before
+		f.Gains = append(f.Gains, g)
+	}
+	for phase, name := range []string{"downloads", "computing", "uploads"} {
+		after, err := again.meanRound(ctx, change{excluded: noClass, class: noClass, phase: phase}, nil)
+		if err != nil {
+			return err
+		}
+		f.Gains = append(f.Gains, Gain{Change: name, Shorter: 1 - after/before})
+	}
+	return nil
+}
+
+const (
+	// noClass stands for no class of devices.
+	noClass = -1
+	// noPhase stands for no phase of a task.
+	noPhase = -1
+)
+
+// change is one difference of a run that is played again from the run itself.
+type change struct {
+	// excluded is the class of which no client is selected, or noClass.
+	excluded int
+	// class is the class of which all phases are faster, or noClass.
+	class int
+	// phase is the phase that is faster for all clients, or noPhase: 0 is the download, 1 the
+	// computation and 2 the upload.
+	phase int
+}
+
+// unchanged is the run as it is.
+var unchanged = change{excluded: noClass, class: noClass, phase: noPhase}
+
+// replay plays a run again, without learning, with changes. The first time must be without any.
+type replay struct {
+	problem *problem.Problem
+	// limit is the end of the run in virtual time, 0 for none.
+	limit round.Time
 	// starts holds when each round of the unchanged run began. A task of a changed run meets the slowdown
 	// periods and link speeds of that moment, even if its round begins earlier: other slowdown periods would
 	// change its time by more than a tenth of the speed does. starts is empty where clients are absent or
 	// rounds overlap; a task then meets those of the moment at which it begins.
-	var starts []round.Time
-	// runLength is the virtual time that the unchanged run takes.
-	var runLength round.Time
-	// play returns the mean time of a round, in seconds, in a run in which no client of the class excluded
-	// (-1: no class) is selected and those phases of a client are faster for which changes is true. It is
-	// infinite if the run comes to a standstill without the class.
-	play := func(excluded int, changes func(client, phase int) bool, accepted func(*round.TaskReport), closed func(*round.Report) error) (float64, error) {
-		c, err := roundsOf(p, limit)
-		if err != nil {
-			return 0, err
-		}
-		if available := c.Available; excluded >= 0 {
-			c.Available = func(client int, now round.Time) bool {
-				return p.Fleet.Class(client) != excluded && (available == nil || available(client, now))
+	starts []round.Time
+	// length is the virtual time that the unchanged run takes; 0 before it was played.
+	length round.Time
+}
+
+// meanRound plays the run with a change and returns the mean time of a round in seconds. It is infinite
+// if the run comes to a standstill without the excluded class. w, which may be nil, counts the tasks and
+// rounds.
+func (y *replay) meanRound(ctx context.Context, c change, w *waitCounts) (float64, error) {
+	rounds, err := roundsOf(y.problem, y.limit)
+	if err != nil {
+		return 0, err
+	}
+	if c.excluded != noClass {
+		available := rounds.Available
+		rounds.Available = func(client int, now round.Time) bool {
+			if y.problem.Fleet.Class(client) == c.excluded {
+				return false
 			}
-			// A run that takes twice as long has longer rounds, which is all that must be known.
-			c.Stop.Time = cmp.Or(c.Stop.Time, 2*runLength)
+			return available == nil || available(client, now)
 		}
-		usual := answers(&p.Timing)
-		t := timing{
-			rounds: c,
-			task:   accepted,
-			report: closed,
-			answer: func(t *round.Task) (round.Event, error) {
-				as := *t
-				if t.Round <= len(starts) {
-					as.Start = starts[t.Round-1]
-				}
-				e, err := usual(&as)
-				for i, d := range []*round.Time{&e.Plan.Download, &e.Plan.Compute, &e.Plan.Upload} {
-					if changes(t.Client, i) {
-						*d = round.Time(float64(*d) / faster)
-					}
-				}
-				return e, err
-			},
-		}
-		stop, _, err := t.play(ctx)
-		runLength = cmp.Or(runLength, stop.EndTime)
-		// Without the class whose updates were the only ones that count, the run has no end, but the rounds
-		// that were played have a length.
-		if errors.Is(err, errNoEnd) {
-			err = nil
-		}
-		if excluded >= 0 &&
-			(stop.Rounds == 0 || slices.Contains([]string{round.NoClients, round.BatteryEmpty, round.Excluded}, stop.Reason)) {
-			return math.Inf(1), err
-		}
-		return stop.EndTime.Seconds() / float64(max(1, stop.Rounds)), err
+		// A run that takes twice as long has longer rounds, which is all that must be known.
+		rounds.Stop.Time = cmp.Or(rounds.Stop.Time, 2*y.length)
 	}
-	none := func(int, int) bool { return false }
-	const nobody = -1
-	slowest := nobody
-	// done is when the slowest client's task is done, or would have been if it had not been late.
-	var done round.Time
-	before, err := play(-1, none, func(e *round.TaskReport) {
-		if !e.Probe {
-			tasks[p.Fleet.Class(e.Client)].Tasks[e.Outcome]++
-		}
-		if end, waits := metrics.WaitedUntil(e, p.Config.CountsLater()); waits && (slowest == nobody || end >= done) {
-			slowest = e.Client
-			done = end
-		}
-	}, func(r *round.Report) error {
-		if !p.Config.EverAbsent() && !closing.Overlaps(p.Config.Close) {
-			starts = append(starts, r.Start)
-		}
-		if slowest != nobody {
-			waited[p.Fleet.Class(slowest)] += 1 / float64(f.Rounds)
-		}
-		slowest = nobody
-		return nil
-	})
-	if err != nil || before == 0 {
-		return err
+	first := y.length == 0
+	keepsStarts := first && !y.problem.Config.EverAbsent() && !closing.Overlaps(y.problem.Config.Close)
+	t := timing{
+		rounds: rounds,
+		answer: y.answers(c),
+		report: func(r *round.Report) error {
+			if keepsStarts {
+				y.starts = append(y.starts, r.Start)
+			}
+			if w != nil {
+				w.endRound()
+			}
+			return nil
+		},
 	}
-	f.Uncounted = metrics.Uncounted(tasks)
-	add := func(g Gain, changes func(client, phase int) bool) error {
-		after, err := play(-1, changes, nil, nil)
-		g.Shorter = 1 - after/before
-		f.Gains = append(f.Gains, g)
-		return err
+	if w != nil {
+		t.task = w.addTask
 	}
-	order := make([]int, len(classes))
+	stop, _, err := t.play(ctx)
+	if first {
+		y.length = stop.EndTime
+	}
+	// Without the class whose updates were the only ones that count, the run has no end, but the rounds
+	// that were played have a length.
+	if errors.Is(err, errNoEnd) {
+		err = nil
+	}
+	standstill := stop.Rounds == 0 ||
+		slices.Contains([]string{round.NoClients, round.BatteryEmpty, round.Excluded}, stop.Reason)
+	if c.excluded != noClass && standstill {
+		return math.Inf(1), err
+	}
+	return stop.EndTime.Seconds() / float64(max(1, stop.Rounds)), err
+}
+
+// answers returns the function that answers the tasks of the run with a change.
+func (y *replay) answers(c change) func(*round.Task) (round.Event, error) {
+	usual := answers(&y.problem.Timing)
+	return func(t *round.Task) (round.Event, error) {
+		moved := *t
+		if t.Round <= len(y.starts) {
+			moved.Start = y.starts[t.Round-1]
+		}
+		e, err := usual(&moved)
+		inClass := c.class != noClass && y.problem.Fleet.Class(t.Client) == c.class
+		for phase, duration := range []*round.Time{&e.Plan.Download, &e.Plan.Compute, &e.Plan.Upload} {
+			if inClass || phase == c.phase {
+				*duration = round.Time(float64(*duration) / faster)
+			}
+		}
+		return e, err
+	}
+}
+
+// waitCounts counts for which classes of devices the rounds of a run wait, and how their tasks end.
+type waitCounts struct {
+	problem *problem.Problem
+	// outcomes counts the tasks of each class by outcome.
+	outcomes []metrics.ClassOutcomes
+	// rounds counts the rounds that lasted until a task of each class.
+	rounds []int
+	// slowest is the class of the slowest task so far of the round under way, noClass before the first.
+	slowest int
+	// done is when the slowest task is done, or would have been if it had not been late.
+	done round.Time
+}
+
+// newWaitCounts returns the counts of a run with these classes before its first task.
+func newWaitCounts(p *problem.Problem, classes []string) *waitCounts {
+	w := &waitCounts{
+		problem:  p,
+		outcomes: make([]metrics.ClassOutcomes, len(classes)),
+		rounds:   make([]int, len(classes)),
+		slowest:  noClass,
+	}
+	for i, class := range classes {
+		w.outcomes[i].Class = class
+	}
+	return w
+}
+
+// addTask counts a task that has its outcome.
+func (w *waitCounts) addTask(e *round.TaskReport) {
+	class := w.problem.Fleet.Class(e.Client)
+	if !e.Probe {
+		w.outcomes[class].Tasks[e.Outcome]++
+	}
+	end, ok := metrics.WaitedUntil(e, w.problem.Config.CountsLater())
+	if ok && (w.slowest == noClass || end >= w.done) {
+		w.slowest = class
+		w.done = end
+	}
+}
+
+// endRound counts the round under way for the class of its slowest task, if it has one.
+func (w *waitCounts) endRound() {
+	if w.slowest != noClass {
+		w.rounds[w.slowest]++
+	}
+	w.slowest = noClass
+}
+
+// longest returns the classes for which most rounds wait, at most maxGainClasses, the one with most
+// rounds first, and those with as many by their number.
+func (w *waitCounts) longest() []int {
+	order := make([]int, len(w.rounds))
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(waited[b], waited[a]) })
-	for _, i := range order[:min(len(order), maxGainClasses)] {
-		g := Gain{
-			Change:  "class " + classes[i],
-			Waited:  waited[i],
-			Clients: float64(clients[i]) / float64(p.Config.Clients),
-		}
-		if waited[i] > 0 && clients[i] < p.Config.Clients {
-			after, err := play(i, none, nil, nil)
-			if err != nil {
-				return err
-			}
-			g.ShorterWithout = max(0, 1-after/before)
-		}
-		if err := add(g, func(client, _ int) bool { return p.Fleet.Class(client) == i }); err != nil {
-			return err
-		}
-	}
-	for phase, name := range []string{"downloads", "computing", "uploads"} {
-		if err := add(Gain{Change: name}, func(_, changed int) bool { return changed == phase }); err != nil {
-			return err
-		}
-	}
-	return nil
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(w.rounds[b], w.rounds[a]) })
+	return order[:min(len(order), maxGainClasses)]
 }
 
 // percent writes a share with one decimal.

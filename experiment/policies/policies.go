@@ -256,10 +256,8 @@ func (a *asker) ask(method string, question any, vectors *policy.Vectors, answer
 	if vectors != nil {
 		d.Vectors = digest(all(vectors))
 	}
-	// What a policy writes is not in the record, so that a question with vectors is asked anew.
-	if known := a.set.known[d.key()]; known != nil && vectors == nil {
-		d.Answer = known.Answer
-	} else if d.Answer, err = a.program.ask(a.set.ctx, method, text, vectors); err != nil {
+	d.Answer, err = a.answer(d, vectors)
+	if err != nil {
 		a.fail(err)
 		return false
 	}
@@ -271,6 +269,16 @@ func (a *asker) ask(method string, question any, vectors *policy.Vectors, answer
 		return false
 	}
 	return a.decode(method, d.Answer, answer)
+}
+
+// answer returns the recorded answer to the question of d, or else that of the policy. The numbers that a
+// policy writes to vectors are not in the record, so a question with vectors is always put to the policy.
+func (a *asker) answer(d *decision, vectors *policy.Vectors) (json.RawMessage, error) {
+	known := a.set.known[d.key()]
+	if known != nil && vectors == nil {
+		return known.Answer, nil
+	}
+	return a.program.ask(a.set.ctx, d.Method, d.Question, vectors)
 }
 
 // decode reads the JSON text of an answer into the pointer answer. It reports false, and notes the

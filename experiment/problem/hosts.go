@@ -194,11 +194,15 @@ func (p *Problem) prepareTraining(ctx context.Context, info *bus.RunInfo, machin
 		if machine.Trainer == "" {
 			return external.CompareModels(info.Spec.GetModel(), "")
 		}
-	} else if p.Arithmetic, err = learn.SelectKernel(p.Kernel); err != nil {
-		return fmt.Errorf(
-			"the run's kernel class is not this machine's: %w; every machine trains runs with kernel: go",
-			err,
-		)
+	}
+	if !c.External() {
+		p.Arithmetic, err = learn.SelectKernel(p.Kernel)
+		if err != nil {
+			return fmt.Errorf(
+				"the run's kernel class is not this machine's: %w; every machine trains runs with kernel: go",
+				err,
+			)
+		}
 	}
 	if machine.Data != "" && !c.IsSynthetic() && !c.IsTrainers() {
 		c.Data.Path = machine.Data

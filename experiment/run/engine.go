@@ -111,91 +111,35 @@ func startEngine(ctx context.Context, p *experiment) (_ *engine, err error) {
 	return e, nil
 }
 
+// recorder returns a new recorder of the engine's run, which ends at the virtual time limit, 0 for none.
+// started is when this attempt began. Close the recorder's outputs after use.
+func (e *engine) recorder(limit round.Time, started time.Time) (*recorder, error) {
+	// waiting says for which operation of the server the coordinator waits, and since when.
+	var waiting func() (operation string, since time.Time)
+	if len(e.conns) > 0 {
+		waiting = e.conns[0].Waiting
+	}
+	r, err := newRecorder(e.p, waiting, limit, started)
+	if err != nil {
+		return nil, err
+	}
+	r.server = e.embedded
+	for _, n := range e.workers {
+		r.workers += n
+	}
+	return r, nil
+}
+
 // play runs the rounds until limit, a virtual time (0: none), and returns how they ended; the result is
 // nil if no round began. watch is called with what the coordinator reports. Coordinator and hosts run at
 // the same time, in one group: the first error stops all of them, and the end of the coordinator stops
 // the hosts.
 func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.Observer) (*coordinator.Result, error) {
-	p := e.p
-	rounds, err := p.Rounds(limit)
+	c, err := e.coordinatorConfig(ctx, limit)
 	if err != nil {
 		return nil, err
 	}
-	// The decisions that policies in Python make for these rounds are recorded; those that they make for
-	// a forecast are not.
-	rounds.K = policies.Recorded(rounds.K)
-	rounds.Eta = policies.Recorded(rounds.Eta)
-	rounds.Closing = policies.Recorded(rounds.Closing)
-	rounds.Select = policies.Recorded(rounds.Select)
-	c := coordinator.Config{
-		Run:        p.Config.Name,
-		Round:      rounds,
-		ModelBits:  p.Bits.Down,
-		Pace:       p.Config.Pace,
-		Observer:   watch,
-		Checkpoint: e.checkpoint,
-		Resume:     e.resume,
-	}
-	// Compressed updates are smaller than the model.
-	if p.Bits.Up != p.Bits.Down {
-		c.UpdateBits = p.Bits.Up
-	}
-	// With a correlation, clients have other devices than those of their number.
-	if p.Config.Correlation.Given() {
-		c.DeviceOf = p.DeviceOf
-	}
-	// Without training the rounds only take time.
-	if p.Config.Train {
-		c.Learning = aggregate.Learning{
-			Model:      p.Model,
-			Initial:    p.Initial,
-			Kernel:     p.Kernel,
-			Jobs:       e.jobs,
-			HeldOut:    p.Set.HeldOut(),
-			Measured:   p.Config.Evaluate.Samples,
-			Units:      p.Set.Info().TargetDeviation,
-			Batch:      p.Batch(),
-			Attackers:  p.Attackers(),
-			OwnSamples: p.EvaluationSamples,
-			Spec:       p.Learning().Spec(),
-			Combine:    p.Config.Combining(),
-			Algorithm: algorithm.NewPartly(
-				p.Algorithm,
-				p.Config.Compress,
-				p.Model.Params(),
-				p.Model.Trainable(),
-				p.Learning().Memory(),
-				p.Population(),
-			),
-		}
-		// Secure aggregation adds masked integers, whose scale is set here.
-		if v := p.Secure; v != nil {
-			c.Learning.Secure = &aggregate.Secure{
-				Shift:     v.Shift,
-				MaxWeight: p.Config.SecureMaxWeight(),
-				Fresh:     p.Config.SecureFresh(),
-			}
-		}
-		// Differential privacy clips updates and adds noise by the secret key.
-		if v := p.Privacy; v != nil {
-			c.Learning.Privacy = v.Mechanism(e.noise)
-		}
-		// Updates are weighted by the clients' samples, or by those that they have taken, or
-		// equally.
-		if p.Config.Aggregate.Weights == config.SampleWeights {
-			c.Learning.Samples = p.Set.Samples
-		}
-		if p.Config.Aggregate.Weights == config.TakenWeights {
-			c.Learning.Taken = p.StepSamples
-		}
-	}
-	if err := e.announce(&c); err != nil {
-		return nil, err
-	}
-	c.Devices, err = e.realDevices(ctx)
-	if err != nil {
-		return nil, err
-	}
+	c.Observer = watch
 	inner, stop := context.WithCancel(ctx)
 	defer stop()
 	group, inner := errgroup.WithContext(inner)
@@ -226,6 +170,95 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 		err = ctx.Err()
 	}
 	return result, err
+}
+
+// coordinatorConfig returns the configuration of the run's coordinator, without an observer: the rounds,
+// which end at the virtual time limit (0: none), what is learned in them, and the real devices.
+func (e *engine) coordinatorConfig(ctx context.Context, limit round.Time) (c coordinator.Config, err error) {
+	p := e.p
+	rounds, err := p.Rounds(limit)
+	if err != nil {
+		return c, err
+	}
+	// The decisions that policies in Python make for these rounds are recorded; those that they make for
+	// a forecast are not.
+	rounds.K = policies.Recorded(rounds.K)
+	rounds.Eta = policies.Recorded(rounds.Eta)
+	rounds.Closing = policies.Recorded(rounds.Closing)
+	rounds.Select = policies.Recorded(rounds.Select)
+	c = coordinator.Config{
+		Run:        p.Config.Name,
+		Round:      rounds,
+		ModelBits:  p.Bits.Down,
+		Pace:       p.Config.Pace,
+		Checkpoint: e.checkpoint,
+		Resume:     e.resume,
+	}
+	// Compressed updates are smaller than the model.
+	if p.Bits.Up != p.Bits.Down {
+		c.UpdateBits = p.Bits.Up
+	}
+	// With a correlation, clients have other devices than those of their number.
+	if p.Config.Correlation.Given() {
+		c.DeviceOf = p.DeviceOf
+	}
+	// Without training the rounds only take time.
+	if p.Config.Train {
+		c.Learning = e.learning()
+	}
+	if err := e.announce(&c); err != nil {
+		return c, err
+	}
+	c.Devices, err = e.realDevices(ctx)
+	return c, err
+}
+
+// learning returns what the coordinator learns: the model, how it is measured, how updates are weighted
+// and combined, and what protects them.
+func (e *engine) learning() aggregate.Learning {
+	p := e.p
+	l := aggregate.Learning{
+		Model:      p.Model,
+		Initial:    p.Initial,
+		Kernel:     p.Kernel,
+		Jobs:       e.jobs,
+		HeldOut:    p.Set.HeldOut(),
+		Measured:   p.Config.Evaluate.Samples,
+		Units:      p.Set.Info().TargetDeviation,
+		Batch:      p.Batch(),
+		Attackers:  p.Attackers(),
+		OwnSamples: p.EvaluationSamples,
+		Spec:       p.Learning().Spec(),
+		Combine:    p.Config.Combining(),
+		Algorithm: algorithm.NewPartly(
+			p.Algorithm,
+			p.Config.Compress,
+			p.Model.Params(),
+			p.Model.Trainable(),
+			p.Learning().Memory(),
+			p.Population(),
+		),
+	}
+	// Secure aggregation adds masked integers, whose scale is set here.
+	if v := p.Secure; v != nil {
+		l.Secure = &aggregate.Secure{
+			Shift:     v.Shift,
+			MaxWeight: p.Config.SecureMaxWeight(),
+			Fresh:     p.Config.SecureFresh(),
+		}
+	}
+	// Differential privacy clips updates and adds noise by the secret key.
+	if v := p.Privacy; v != nil {
+		l.Privacy = v.Mechanism(e.noise)
+	}
+	// Updates are weighted by the clients' samples, or by those that they have taken, or equally.
+	switch p.Config.Aggregate.Weights {
+	case config.SampleWeights:
+		l.Samples = p.Set.Samples
+	case config.TakenWeights:
+		l.Taken = p.StepSamples
+	}
+	return l
 }
 
 // startHosts starts this process's hosts for the run of c and returns them. It must be called once

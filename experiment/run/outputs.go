@@ -160,6 +160,15 @@ func (r *recorder) serve(ctx context.Context, notify func(string)) (*web.WebServ
 	return serve(ctx, r.outputs, r.p.Config.HTTP, notify)
 }
 
+// closePages ends the server of the outputs' pages. It first lets Prometheus scrape how the run ended, for
+// as long as the run's options say.
+func (r *recorder) closePages(ctx context.Context, server *web.WebServer) error {
+	for _, m := range metrics.Outputs[*prometheus.Metrics](r.outputs) {
+		m.AwaitScrape(ctx, r.p.options.ScrapeGrace)
+	}
+	return server.Close()
+}
+
 // serve serves the web pages of the outputs at an address, such as localhost:8080, and returns the
 // server, which the caller closes. notify is told where the pages are; it may be nil. The server
 // does not end with ctx, so that the end of a run can still be seen.

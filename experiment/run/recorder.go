@@ -427,7 +427,6 @@ func (r *recorder) clients(number int, scores []metric.ClientScore) error {
 // is a nil pointer.
 func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 	c := &r.p.Config
-	usage := r.outputs.Usage(result.Completed)
 	stop := &result.Stop
 	last := &r.saved.Last
 	s := folder.Summary{
@@ -444,16 +443,11 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 		Kernel:           r.p.Kernel,
 		Bus:              r.p.carrier(),
 		Version:          r.p.options.Version,
-		ClientSeconds:    metrics.Seconds(usage.Time),
-		ClientSteps:      usage.Steps,
-		Bytes:            usage.Bytes,
-		StragglerShare:   metrics.Measured(usage.StragglerShare()),
 		Forked:           r.saved.Forked,
-		LeftOut:          usage.LeftOut,
 		Attackers:        r.p.AttackerCounts(),
 		Inputs:           r.p.Files,
-		DevicesMissing:   metrics.NeverJoined(r.seen()),
-		DeviceVersions:   metrics.ByVersion(r.seen()),
+		LocalNoise:       r.p.LocalNoise(stop.Rounds),
+		DistributedNoise: r.p.DistributedNoise(stop.Rounds),
 	}
 	if c.Train {
 		about := describe(r.p.Set.Info())
@@ -468,25 +462,48 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 	if v := r.p.Privacy; v != nil {
 		s.Privacy = v.Summary(stop.Rounds)
 	}
-	s.LocalNoise = r.p.LocalNoise(stop.Rounds)
-	s.DistributedNoise = r.p.DistributedNoise(stop.Rounds)
+	if r.p.Tokens() > 0 {
+		// The value is copied: a pointer into the recorder would keep the whole run in memory.
+		s.Tokens = new(last.Tokens)
+	}
+	r.summarizeUse(&s, result)
+	r.summarizeQuality(&s, stop)
+	r.summarizeDevices(&s, result.Devices)
+	// A run that was only timed has no model.
+	if result.Params != nil {
+		digest := folder.ModelSHA256(result.Params)
+		s.ModelSHA256 = &digest
+	}
+	return s
+}
+
+// summarizeUse sets what the clients have used, as the outputs have added it up, and how their tasks
+// ended.
+func (r *recorder) summarizeUse(s *folder.Summary, result *coordinator.Result) {
+	usage := r.outputs.Usage(result.Completed)
+	s.ClientSeconds = metrics.Seconds(usage.Time)
+	s.ClientSteps = usage.Steps
+	s.Bytes = usage.Bytes
+	s.StragglerShare = metrics.Measured(usage.StragglerShare())
+	s.LeftOut = usage.LeftOut
 	if r.p.Power().Watts != nil {
 		s.EnergyJoules = &usage.Joules
 	}
-	if grid := &c.Carbon; grid.File != "" {
-		used := stop.Used
+	if grid := &r.p.Config.Carbon; grid.File != "" {
+		used := result.Stop.Used
 		s.CarbonGrams = &used.Grams
 		if grid.Names().Price != "" {
 			s.EnergyCost = &used.Cost
 		}
 	}
-	if r.p.Tokens() > 0 {
-		// The value is copied: a pointer into the recorder would keep the whole run in memory.
-		s.Tokens = new(last.Tokens)
-	}
-	for o, n := range stop.Outcomes {
+	for o, n := range result.Stop.Outcomes {
 		s.Outcomes[o] = int64(n)
 	}
+}
+
+// summarizeQuality sets how good the final model and the best one are: the losses, the metrics, and
+// when the target was reached.
+func (r *recorder) summarizeQuality(s *folder.Summary, stop *round.Stop) {
 	loss := math.NaN()
 	// The final model counts for the best values, too, so it is noted before these are read.
 	if stop.Evaluated {
@@ -494,37 +511,45 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 		r.noteBest(loss, stop.Metrics, stop.EndTime)
 	}
 	s.TimeToTarget = metrics.Measured(r.saved.Reached)
-	s.TrainingLoss = metrics.Measured(last.WindowLoss)
+	s.TrainingLoss = metrics.Measured(r.saved.Last.WindowLoss)
 	s.BestTrainingLoss = metrics.Measured(r.saved.BestLoss)
 	s.ValidationLoss = metrics.Measured(loss)
 	for i, q := range r.qualities {
-		now := metrics.Measured(q.ValueIn(loss, stop.Metrics))
+		final := metrics.Measured(q.ValueIn(loss, stop.Metrics))
 		best := metrics.Measured(r.saved.Best[i])
 		// The accuracy has fields of its own, besides its entry among the metrics.
 		if q.Name == metric.Accuracy {
-			s.ValidationAccuracy = now
+			s.ValidationAccuracy = final
 			s.BestValidationAccuracy = best
 		}
-		if c.Train {
+		if r.p.Config.Train {
 			s.Metrics = append(s.Metrics, folder.Metric{
 				Name:       q.Name,
 				Better:     q.Direction(),
-				Validation: now,
+				Validation: final,
 				Best:       best,
 			})
 		}
 	}
 	s.ClientEvaluation = folder.EvaluationByClient(r.p.Metrics, r.saved.Clients)
+}
+
+// summarizeDevices sets what became of the run's real devices, by their names: which never joined, their
+// versions, which were banned or corrected, and how many came back.
+func (r *recorder) summarizeDevices(s *folder.Summary, devices realdevices.Findings) {
+	c := &r.p.Config
+	s.DevicesMissing = metrics.NeverJoined(r.seen())
+	s.DeviceVersions = metrics.ByVersion(r.seen())
 	// The numbers of real devices follow those of the simulated clients.
 	device := func(client int) string { return c.Devices.Names[client-c.Clients].ID }
-	for _, b := range result.Devices.Bans {
+	for _, b := range devices.Bans {
 		s.Banned = append(
 			s.Banned,
 			folder.Ban{Device: device(b.Client), Reason: b.Reason, Seconds: float64(b.For) / 1e9},
 		)
 	}
-	s.Returns = result.Devices.Returns
-	for _, x := range result.Devices.Corrections {
+	s.Returns = devices.Returns
+	for _, x := range devices.Corrections {
 		s.Corrected = append(s.Corrected, folder.Correction{
 			Device:   device(x.Client),
 			Claim:    x.Claim,
@@ -533,12 +558,6 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 			Counted:  x.Counted,
 		})
 	}
-	// A run that was only timed has no model.
-	if result.Params != nil {
-		digest := folder.ModelSHA256(result.Params)
-		s.ModelSHA256 = &digest
-	}
-	return s
 }
 
 // finish ends the outputs and writes the summary s last: a folder that has one is whole. failure is

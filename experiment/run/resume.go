@@ -60,46 +60,17 @@ func restoreConfig(dir string, o *Callbacks) error {
 // complete stays as it is, and is reported as complete.
 func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	started := time.Now()
-	if err := restoreConfig(dir, &o.Callbacks); err != nil {
-		return r, err
-	}
-	if err := folder.HoldsRun(dir); err != nil {
-		return r, err
-	}
-	r.Config, err = config.Load(filepath.Join(dir, folder.ConfigFile), nil)
+	r.Config, err = o.resumedConfig(dir)
 	if err != nil {
-		if usable := checkpoint.In(dir).Usable(); len(usable) > 0 {
-			err = fmt.Errorf("%w (%s)", err, usable[0].ConfigWayOut(dir))
-		}
-		return r, err
-	}
-	r.Config.Out = dir
-	// The folder may be anybody's, so what it would execute needs the user's consent.
-	if err := o.change(&r.Config, dir); err != nil {
-		return r, err
-	}
-	if err := AllowTrainer(&r.Config, dir, o.Trust || o.Trainer != ""); err != nil {
-		return r, err
-	}
-	if err := o.allowApp(&r.Config, dir); err != nil {
-		return r, err
-	}
-	if err := AllowPolicies(&r.Config, dir, o.Trust); err != nil {
 		return r, err
 	}
 	summary, summaryErr := folder.ReadSummary(filepath.Join(dir, folder.SummaryFile))
 	r.Summary = summary
-	// A complete run continues only if its files are damaged and a checkpoint is left.
 	if summary.Completed {
-		err := checkpoint.CheckComplete(dir, &summary)
-		r.Complete = err == nil
-		switch {
-		case r.Complete:
-			return r, folder.Tidy(dir)
-		case len(checkpoint.In(dir)) == 0:
+		r.Complete, err = o.keepComplete(dir, &summary)
+		if err != nil || r.Complete {
 			return r, err
 		}
-		o.Notify(fmt.Sprintf("It goes on from a checkpoint that is left: %v.", err))
 	}
 	// A replay is never continued from a checkpoint, so it cannot be resumed.
 	if o.NATS.URL == "" && r.Config.Replayed() {
@@ -127,52 +98,101 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	if err := p.Policies.Remember(dir); err != nil {
 		return r, err
 	}
+	previous, err := p.lastAttempt(results, dir, summaryErr)
+	if err != nil {
+		return r, err
+	}
+	r.Summary, err = p.execute(ctx, started, previous)
+	return r, previous.explain(err, dir)
+}
+
+// resumedConfig returns the configuration with which the run in the folder dir continues: that of the
+// folder, with what the caller overrides. It refuses a folder whose configuration would execute
+// something to which the user has not consented.
+func (o *Options) resumedConfig(dir string) (c config.Config, err error) {
+	if err := restoreConfig(dir, &o.Callbacks); err != nil {
+		return c, err
+	}
+	if err := folder.HoldsRun(dir); err != nil {
+		return c, err
+	}
+	c, err = config.Load(filepath.Join(dir, folder.ConfigFile), nil)
+	if err != nil {
+		if usable := checkpoint.In(dir).Usable(); len(usable) > 0 {
+			err = fmt.Errorf("%w (%s)", err, usable[0].ConfigWayOut(dir))
+		}
+		return c, err
+	}
+	c.Out = dir
+	if err := o.change(&c, dir); err != nil {
+		return c, err
+	}
+	// The folder may be anybody's, so what it would execute needs the user's consent.
+	if err := AllowTrainer(&c, dir, o.Trust || o.Trainer != ""); err != nil {
+		return c, err
+	}
+	if err := o.allowApp(&c, dir); err != nil {
+		return c, err
+	}
+	return c, AllowPolicies(&c, dir, o.Trust)
+}
+
+// keepComplete reports whether the run in the folder dir is complete, as its summary s says, and tidies
+// the folder if so. A complete run continues only if its files are damaged and a checkpoint is left;
+// without a checkpoint the damage is the error.
+func (o *Options) keepComplete(dir string, s *folder.Summary) (bool, error) {
+	damage := checkpoint.CheckComplete(dir, s)
+	if damage == nil {
+		return true, folder.Tidy(dir)
+	}
+	if len(checkpoint.In(dir)) == 0 {
+		return false, damage
+	}
+	o.Notify(fmt.Sprintf("It goes on from a checkpoint that is left: %v.", damage))
+	return false, nil
+}
+
+// lastAttempt returns the attempt from which the run in results, the folder dir, continues, and tells the
+// user where that is. summaryErr is the error of reading the folder's summary, nil if it could be read.
+func (p *experiment) lastAttempt(results *folder.Results, dir string, summaryErr error) (attempt, error) {
 	// c is the newest usable checkpoint, nil without one. newer is the error for which the newest one
 	// cannot be used, nil if it can.
 	c, newer, err := checkpoint.Newest(results, p.identity(""))
 	if err != nil {
-		return r, err
+		return attempt{}, err
 	}
+	notify := p.options.Notify
 	if newer != nil {
-		o.Notify(fmt.Sprintf("The newest checkpoint cannot be used (%v): the run goes on from the one before.", newer))
+		notify(fmt.Sprintf("The newest checkpoint cannot be used (%v): the run goes on from the one before.", newer))
 	}
 	// The run writes its summary again, so a damaged one matters only where no checkpoint is left.
 	if summaryErr != nil && !errors.Is(summaryErr, fs.ErrNotExist) {
 		if c == nil {
-			return r, fmt.Errorf(
+			return attempt{}, fmt.Errorf(
 				"%w: %w, and there is no checkpoint (%s)",
 				checkpoint.ErrDamaged,
 				summaryErr,
 				checkpoint.PlayAgain(dir),
 			)
 		}
-		o.Notify(fmt.Sprintf("The summary is written again (%v).", summaryErr))
+		notify(fmt.Sprintf("The summary is written again (%v).", summaryErr))
 	}
+	previous := attempt{results: results, checkpoint: c, newestDamaged: newer != nil}
 	if c == nil {
-		o.Notify("The run has no checkpoint yet and starts again.")
-	} else {
-		last := &c.Body.Recorder.Summary.Last
-		o.Notify(fmt.Sprintf("The run goes on after round "+
-			"%d, at %s.", last.Round, human.VirtualTime(last.End.Seconds())))
-		// Another version may compute other bits, so the user is told.
-		if c.Head.Version != o.Version {
-			o.Notify(fmt.Sprintf("It was begun with version %s, this is %s: bits may "+
-				"differ.", c.Head.Version, o.Version))
-		}
+		notify("The run has no checkpoint yet and starts again.")
+		return previous, nil
 	}
-	r.Summary, err = p.execute(ctx, started, attempt{results: results, checkpoint: c, newestDamaged: newer != nil})
-	switch {
-	case errors.Is(err, coordinator.ErrState):
-		err = fmt.Errorf("%w: %w (%s)", checkpoint.ErrDamaged, err, checkpoint.PlayAgain(dir))
-	case err == nil ||
-		c == nil ||
-		errors.Is(err, context.Canceled) ||
-		errors.Is(err, coordinator.ErrDiverged):
-	// Any other error comes from the checkpoint or from outside, such as a full disk.
-	default:
-		err = fmt.Errorf("%w (if it ends so again, %s)", err, checkpoint.PlayAgain(dir))
+	last := &c.Body.Recorder.Summary.Last
+	notify(fmt.Sprintf("The run goes on after round %d, at %s.", last.Round, human.VirtualTime(last.End.Seconds())))
+	// Another version may compute other bits, so the user is told.
+	if c.Head.Version != p.options.Version {
+		notify(fmt.Sprintf(
+			"It was begun with version %s, this is %s: bits may differ.",
+			c.Head.Version,
+			p.options.Version,
+		))
 	}
-	return r, err
+	return previous, nil
 }
 
 // AllowTrainer refuses to execute the trainer's command that the configuration of a folder names: the
@@ -216,6 +236,22 @@ func (a attempt) abandon(r *folder.Results) error {
 		return r.Discard()
 	}
 	return r.Close()
+}
+
+// explain adds to err, with which the run in the folder dir ended after it continued from a, what the user
+// can do. Any error but an interruption and a diverged model comes from the checkpoint or from outside,
+// such as a full disk.
+func (a attempt) explain(err error, dir string) error {
+	switch {
+	case errors.Is(err, coordinator.ErrState):
+		return fmt.Errorf("%w: %w (%s)", checkpoint.ErrDamaged, err, checkpoint.PlayAgain(dir))
+	case err == nil,
+		a.checkpoint == nil,
+		errors.Is(err, context.Canceled),
+		errors.Is(err, coordinator.ErrDiverged):
+		return err
+	}
+	return fmt.Errorf("%w (if it ends so again, %s)", err, checkpoint.PlayAgain(dir))
 }
 
 // results makes the folder of the run, or cuts that of the previous attempt back to its checkpoint,

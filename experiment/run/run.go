@@ -17,6 +17,7 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/data/federated"
+	"fedpace/experiment/checkpoint"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/forecast"
 	"fedpace/experiment/policies"
@@ -207,11 +208,8 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 	for _, line := range append(p.CorrelationNotes(), p.AboutAttackers()) {
 		p.options.Notify(line)
 	}
-	// A run that continues keeps its limit: the time of fixed K is not measured twice.
-	var limit round.Time
-	if previous.checkpoint != nil {
-		limit = round.Time(previous.checkpoint.Body.Limit)
-	} else if limit, err = p.limit(ctx); err != nil {
+	limit, err := p.limit(ctx, previous.checkpoint)
+	if err != nil {
 		return s, err
 	}
 	if err := p.setGrid(ctx); err != nil {
@@ -223,19 +221,9 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 	}
 	defer e.Close()
 	p.noticeBeginning()
-
-	// waiting says for which operation of the server the coordinator waits, and since when.
-	var waiting func() (operation string, since time.Time)
-	if len(e.conns) > 0 {
-		waiting = e.conns[0].Waiting
-	}
-	r, err := newRecorder(p, waiting, limit, started)
+	r, err := e.recorder(limit, started)
 	if err != nil {
 		return s, err
-	}
-	r.server = e.embedded
-	for _, n := range e.workers {
-		r.workers += n
 	}
 	// From here on the outputs see the lines for the user, those kept until now included.
 	buffered.add(r.outputs)
@@ -244,13 +232,7 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 		if serveErr != nil {
 			return s, errors.Join(serveErr, r.outputs.Close(serveErr))
 		}
-		defer func() {
-			for _, m := range metrics.Outputs[*prometheus.Metrics](r.outputs) {
-				// The last scrape must see how the run ended, so the server is closed after it.
-				m.AwaitScrape(ctx, p.options.ScrapeGrace)
-			}
-			err = errors.Join(err, server.Close())
-		}()
+		defer func() { err = errors.Join(err, r.closePages(ctx, server)) }()
 	}
 	defer func() { err = errors.Join(err, r.outputs.Close(err)) }()
 	if err := ctx.Err(); err != nil {
@@ -261,17 +243,44 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 	if err != nil {
 		return s, err
 	}
-	e.resume, err = r.start(results, previous)
-	if err == nil {
-		e.record, err = r.deviceLog()
-	}
-	if err == nil {
-		e.noise, err = p.noiseKey(results, p.options.Replay, previous.checkpoint != nil)
-	}
-	if err != nil {
+	if err := r.openFolder(e, results, previous); err != nil {
 		return s, errors.Join(err, previous.abandon(results))
 	}
+	result, runErr := r.playRounds(ctx, e, limit, previous)
+	// Without a result no round has begun, so nothing in the folder is worth keeping.
+	if result == nil {
+		return s, errors.Join(runErr, previous.abandon(results))
+	}
+	return r.conclude(ctx, result, runErr)
+}
+
+// openFolder opens the files of a run in the folder results, and gives the engine what it takes from
+// there: the state to continue from, the log of the devices' answers, and the key of the noise.
+func (r *recorder) openFolder(e *engine, results *folder.Results, previous attempt) (err error) {
+	e.resume, err = r.start(results, previous)
+	if err != nil {
+		return err
+	}
+	e.record, err = r.deviceLog()
+	if err != nil {
+		return err
+	}
+	e.noise, err = r.p.noiseKey(results, r.p.options.Replay, previous.checkpoint != nil)
+	return err
+}
+
+// playRounds runs the rounds until limit, a virtual time (0: none), and returns how they ended; the
+// result is nil if no round began. While they run, the recorder follows them, checkpoints are written,
+// and the decisions of policies in Python are recorded.
+func (r *recorder) playRounds(
+	ctx context.Context,
+	e *engine,
+	limit round.Time,
+	previous attempt,
+) (*coordinator.Result, error) {
+	p := r.p
 	k := r.keepCheckpoints(limit, previous)
+	defer k.close()
 	e.checkpoint = coordinator.Checkpoint{Due: k.due.Load, Save: k.save}
 	// The first round may take long, so progress is shown before it.
 	r.showProgress()
@@ -281,7 +290,9 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 	for _, log := range metrics.Outputs[*policies.Log](r.outputs) {
 		p.Policies.Record(log)
 	}
-	result, runErr := e.play(playing, limit, coordinator.Observer{
+	// Policies that a forecast asks later make no decisions of the run, so none is recorded.
+	defer p.Policies.Record(nil)
+	return e.play(playing, limit, coordinator.Observer{
 		Begun:   r.roundsBegin,
 		Task:    r.outputs.Task,
 		Losses:  r.outputs.Losses,
@@ -292,16 +303,17 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 		Model:   p.options.Model,
 		Stats:   r.reported.Store,
 	})
-	// Checkpoints are written only while rounds run.
-	k.close()
-	// Policies that a forecast asks from here on make no decisions of the run, so none is recorded.
-	p.Policies.Record(nil)
-	// Without a result no round has begun, so nothing in the folder is worth keeping.
-	if result == nil {
-		return s, errors.Join(runErr, previous.abandon(results))
-	}
-	s = r.summary(result)
-	p.noticeEnd(&result.Stop, &s)
+}
+
+// conclude completes the folder of a run whose rounds have ended with result, and with runErr if they
+// ended early. It tells the user what is unusual about the end, and returns the summary and all errors.
+func (r *recorder) conclude(
+	ctx context.Context,
+	result *coordinator.Result,
+	runErr error,
+) (folder.Summary, error) {
+	s := r.summary(result)
+	r.p.noticeEnd(&result.Stop, &s)
 	if s.Completed {
 		r.noticeUncounted()
 	}
@@ -309,15 +321,15 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 	if errors.Is(runErr, coordinator.ErrDiverged) {
 		s.Diverged = runErr.Error()
 	}
-	err = errors.Join(runErr, r.predict(ctx, &s), r.finish(result, &s, runErr))
+	err := errors.Join(runErr, r.predict(ctx, &s), r.finish(result, &s, runErr))
 	if err == nil {
-		err = results.Complete()
+		err = r.results.Complete()
 	}
-	err = errors.Join(err, results.Close())
+	err = errors.Join(err, r.results.Close())
 	if err != nil &&
 		!errors.Is(err, context.Canceled) &&
 		!errors.Is(err, coordinator.ErrDiverged) {
-		err = errors.Join(err, fmt.Errorf("what was done is in %s", p.options.NextStep(p.Config.Out)))
+		err = errors.Join(err, fmt.Errorf("what was done is in %s", r.p.options.NextStep(r.p.Config.Out)))
 	}
 	return s, err
 }
@@ -369,23 +381,28 @@ func (r *recorder) noticeUncounted() {
 
 // limit returns the virtual time at which the run ends, 0 for none: the earlier one of
 // stop.virtual_seconds and the time that stop.equal_runtime_rounds rounds of fixed K take. With
-// stop.equal the rounds give another budget than time, which is stored in p.
-func (p *experiment) limit(ctx context.Context) (limit round.Time, err error) {
+// stop.equal the rounds give another budget than time, which is stored in p. A run that continues from
+// a checkpoint (from, nil for other runs) keeps the limit that the checkpoint holds.
+func (p *experiment) limit(ctx context.Context, from *checkpoint.Checkpoint) (limit round.Time, err error) {
 	stop := p.Config.Stop
+	equalTime := stop.EqualRuntimeRounds > 0 && stop.Equal == ""
+	equalUse := stop.EqualRuntimeRounds > 0 && stop.Equal != ""
+	// No checkpoint holds this budget, so a run that continues finds it again.
+	if equalUse {
+		if err := p.setEqualUse(ctx, stop.EqualRuntimeRounds); err != nil {
+			return 0, fmt.Errorf("stop.equal: %w", err)
+		}
+	}
+	if from != nil {
+		return round.Time(from.Body.Limit), nil
+	}
 	if stop.VirtualSeconds > 0 {
 		limit, err = problem.VirtualTime(stop.VirtualSeconds)
 		if err != nil {
 			return 0, fmt.Errorf("stop.virtual_seconds: %w", err)
 		}
 	}
-	if stop.EqualRuntimeRounds == 0 {
-		return limit, nil
-	}
-	// The quantity that is equal, such as energy, ends the run in place of the time.
-	if stop.Equal != "" {
-		if err := p.setEqualUse(ctx, stop.EqualRuntimeRounds); err != nil {
-			return 0, fmt.Errorf("stop.equal: %w", err)
-		}
+	if !equalTime {
 		return limit, nil
 	}
 	equal, err := p.fixedRuntime(ctx, stop.EqualRuntimeRounds)

@@ -23,26 +23,41 @@ from measure import CHILDREN, ROOT, Fedpace, machine, tell, write
 PAGE = ROOT / "docs" / "performance"
 
 
+def torch_python(given):
+    """The Python given or, if None, this one or Debian's: the first that has PyTorch and numpy; None if none has."""
+    for python in [given] if given else [sys.executable, "/usr/bin/python3"]:
+        try:
+            if subprocess.run([python, "-c", "import torch, numpy"], capture_output=True).returncode == 0:
+                return python
+        except FileNotFoundError:
+            pass
+    return None
+
+
 def main():
     flags = argparse.ArgumentParser(prog="internal/bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     flags.add_argument("parts", nargs="*", choices=["peers", "growth", "flower", []], metavar="PART",
                        help="peers, growth or flower; the first two unless told")
     flags.add_argument("--turns", type=int, default=3, help="turns of ours and PyTorch's, whose median counts")
     flags.add_argument("--length", type=float, default=1, help="part of each turn's rounds, as 0.1 for a first look")
-    flags.add_argument("--python", default=sys.executable, help="the Python that has PyTorch")
+    flags.add_argument("--python", help="the Python that has PyTorch; this one or Debian's unless told")
     flags.add_argument("--out", type=pathlib.Path, default=PAGE, help="folder of the tables; docs/performance, and then the pages are written, too")
     flags.add_argument("--check", action="store_true", help="exit status 1 where a target is missed")
     given = flags.parse_args()
     if given.length < 1 and given.out == PAGE:
         flags.error("the pages show whole turns: give --out FOLDER to a first look")
+    parts = given.parts or ["peers", "growth"]
+    python = torch_python(given.python) if "peers" in parts else None
+    if "peers" in parts and python is None:
+        flags.error("peers needs a Python with PyTorch and numpy (Debian: python3-torch): give it with --python")
     missed = []
     given.out.mkdir(parents=True, exist_ok=True)  # now, and not when all is measured
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # with what stands behind with
     with tempfile.TemporaryDirectory(prefix="fedpace-bench-") as folder, CHILDREN:
         fedpace = Fedpace(folder)
-        for name in given.parts or ["peers", "growth"]:
+        for name in parts:
             if name == "peers":
-                rows, what = peers.measure(fedpace, given.python, given.turns, given.length)
+                rows, what = peers.measure(fedpace, python, given.turns, given.length)
                 missed += peers.missed(rows)
             elif name == "flower":
                 rows, what = flower.measure(fedpace, flower.environment(folder), given.turns, given.length)

@@ -201,6 +201,7 @@ func (s *denseStage) Update(dst []float32, b *Batch, op kernel.Op, alpha float32
 		if op == kernel.Store && len(parts) > 0 {
 			clear(dst[:in*outputs])
 		}
+		// Where a ReLU has stopped many gradients, addActive does the first inputs, and the product the rest.
 		first := 0
 		if s.Y.relu && op == kernel.Add && len(parts) == 0 {
 			first = s.addActive(dst, dy, s.X.samples(&p), n, alpha)

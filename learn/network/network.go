@@ -219,7 +219,8 @@ func (n *network) chain(list []Layer, x, y *Activation, frozen, gradient bool) (
 			}
 			continue
 		}
-		// A stage of several layers reads x and writes what the last of them makes.
+		// A stage of several layers reads x and writes what the last of them makes. Three are a
+		// convolution, its ReLU and its pooling.
 		fused, relu := fuse(list[i:])
 		if fused == 3 {
 			output, _ = list[i+2].Shape(output)

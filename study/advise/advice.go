@@ -211,10 +211,10 @@ func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, e
 		return nil, err
 	}
 	c := r.Config
-	// measured holds the rounds whose window has a mean loss, in order.
+	// measured holds the rounds after which the last window has a mean loss, in order.
 	var measured []folder.Progress
 	bestLoss := math.NaN()
-	// Rounds before the window is full, and rounds without a training loss, are left out.
+	// Rounds are left out while no round of the window has a training loss.
 	for p, err := range r.Follow() {
 		if err != nil {
 			return nil, err

@@ -191,14 +191,14 @@ func WriteOutcomes(w io.Writer, curves []Curve) error {
 			gain = signed(statistics.EstimateMean(study.Paired(g, f, (*Curve).seed, tail)))
 		}
 		plateau := g.mean(func(c *Curve) float64 { return c.Plateaued / 60 })
-		some := ""
-		// Some seeds have no plateau, so the number of those that do is shown.
+		// Where some seeds have no plateau, the number of those that do is shown.
+		seedsNote := ""
 		if plateau.N > 0 && plateau.N < len(g) {
-			some = fmt.Sprintf(" (n = %d)", plateau.N)
+			seedsNote = fmt.Sprintf(" (n = %d)", plateau.N)
 		}
 		rows = append(rows, []any{g[0].Task, g.name(), best.N,
 			g.mean(func(c *Curve) float64 { return c.BestLoss }).Digits(4), best.Digits(4),
-			g.mean(tail).Digits(4), gain, g.mean(func(c *Curve) float64 { return c.FinalAccuracy }).Digits(4), plateau.Digits(4) + some})
+			g.mean(tail).Digits(4), gain, g.mean(func(c *Curve) float64 { return c.FinalAccuracy }).Digits(4), plateau.Digits(4) + seedsNote})
 	}
 	return titled(w, "Figures 1 and 2 at their right edge", rows)
 }

@@ -317,3 +317,19 @@ func TestWallTime_AddsUp(t *testing.T) {
 		t.Errorf("%v s for %v s of paced rounds", r.Summary.WallSeconds, all)
 	}
 }
+
+// A run that may use as many bytes as 12 rounds of fixed K has 12 rounds, because each of its rounds sends
+// as much, also where it was stopped on the way.
+func TestResume_EqualBytes(t *testing.T) {
+	t.Parallel()
+	c := pausing(t, "pace=0", "schedule.k=dsgd", "stop={equal_runtime_rounds: 12, equal: bytes, rounds: null}")
+	stopAt(t, 3, func(ctx context.Context, o run.Options) error { _, err := run.Run(ctx, c, o); return err })
+	resumed, err := run.Resume(t.Context(), c.Out, run.Options{Version: "v", Callbacks: run.Callbacks{Round: func(r *round.Report) {
+		if r.Round > 12 {
+			t.Fatal("it goes on after the rounds whose bytes it may use")
+		}
+	}}})
+	if s := resumed.Summary; err != nil || s.Rounds != 12 || !s.Completed {
+		t.Errorf("%d rounds, complete %t: %v", s.Rounds, s.Completed, err)
+	}
+}

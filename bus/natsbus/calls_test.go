@@ -72,6 +72,7 @@ func TestCall_RoundTrip(t *testing.T) {
 
 // A host that starts again under its name in the middle of a call serves it again.
 func TestCall_HostStartsAgain(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, true)
 	c := openCalls(t, p)
 	begun := make(chan bool)
@@ -97,6 +98,7 @@ func TestCall_HostStartsAgain(t *testing.T) {
 
 // A call ends with its context. What its host says of it afterwards is answered that it is over, and the host goes on.
 func TestCall_Over(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, true)
 	c := openCalls(t, p)
 	begun := make(chan bool, 1)
@@ -131,6 +133,7 @@ func TestCall_Over(t *testing.T) {
 
 // A part from a host that does not have the call, or for another client, is not taken.
 func TestCall_StrangersParts(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, true)
 	c := openCalls(t, p)
 	release := make(chan bool)
@@ -182,6 +185,7 @@ func TestCall_StrangersParts(t *testing.T) {
 
 // The coordinator learns which hosts come, and which go.
 func TestWatchHosts(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, true)
 	c := openCalls(t, p)
 	changes := make(chan string, 16)

@@ -3,7 +3,7 @@ package natsbus_test
 import (
 	"context"
 	"errors"
-	"net"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -16,18 +16,8 @@ import (
 	"fedpace/bus/natsbus"
 	"fedpace/bus/natsconn"
 	"fedpace/internal/testkit/slow"
+	"fedpace/internal/testkit/testport"
 )
-
-// freeAddress returns an address of this machine on which no socket listens.
-func freeAddress(t *testing.T) *net.TCPAddr {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr)
-}
 
 // newCluster starts servers with these names that form a cluster.
 func newCluster(t *testing.T, names ...string) map[string]*server.Server {
@@ -35,9 +25,9 @@ func newCluster(t *testing.T, names ...string) map[string]*server.Server {
 	var routes []*url.URL
 	var ports []int
 	for range names {
-		address := freeAddress(t)
-		ports = append(ports, address.Port)
-		routes = append(routes, &url.URL{Scheme: "nats", Host: address.String()})
+		address := testport.Held(t)
+		routes = append(routes, &url.URL{Scheme: "nats", Host: address})
+		ports = append(ports, int(netip.MustParseAddrPort(address).Port()))
 	}
 	servers := map[string]*server.Server{}
 	for i, name := range names {
@@ -85,6 +75,7 @@ func connectTo(t *testing.T, servers map[string]*server.Server) *natsbus.Conn {
 }
 
 func TestOpenCoordinator_CopiesFitServers(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		servers []string
 		want    int
@@ -93,6 +84,7 @@ func TestOpenCoordinator_CopiesFitServers(t *testing.T) {
 		"two servers":   {[]string{"a", "b"}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			conn := connectTo(t, newCluster(t, test.servers...))
 			c, err := conn.OpenCoordinator(t.Context(), "r", bus.CoordinatorConfig{Kernel: "go"})
 			if err != nil {
@@ -105,6 +97,7 @@ func TestOpenCoordinator_CopiesFitServers(t *testing.T) {
 		})
 	}
 	t.Run("no cluster", func(t *testing.T) {
+		t.Parallel()
 		c := newPlace(t, true).Coordinator(t, "r")
 		if n, err := natsbus.Copies(t.Context(), c); err != nil || n != 1 {
 			t.Errorf("%d copies (%v), want 1", n, err)

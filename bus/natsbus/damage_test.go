@@ -17,6 +17,7 @@ import (
 
 // A sum in which a bit is another is asked for again, and counts when it is whole.
 func TestSum_Damaged(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, true)
 	d := p.Ends(t, bus.CoordinatorConfig{})
 	d.Send(1)
@@ -46,6 +47,7 @@ func TestSum_Damaged(t *testing.T) {
 
 // A trainer whose messages never arrive whole gives the job back.
 func TestSum_AlwaysDamaged(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, true)
 	bare := p.bare(t)
 	defer bare.Close()
@@ -70,6 +72,7 @@ func TestSum_AlwaysDamaged(t *testing.T) {
 // A chunk of a model that lies damaged on the bus is no model: the coordinator puts
 // it again.
 func TestModel_Damaged(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, true)
 	d := p.Ends(t, bus.CoordinatorConfig{})
 	js, err := jetstream.New(p.bare(t))
@@ -94,6 +97,7 @@ func TestModel_Damaged(t *testing.T) {
 
 // A job that lies damaged in the queue is sent again.
 func TestJob_Damaged(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, true)
 	d := p.Ends(t, bus.CoordinatorConfig{})
 	j := someJob(1, d.Digest, len(model))
@@ -120,6 +124,7 @@ func TestJob_Damaged(t *testing.T) {
 
 // A job that no trainer ever gets whole ends the run.
 func TestJob_AlwaysDamaged(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, true)
 	d := p.Ends(t, bus.CoordinatorConfig{})
 	bare := p.bare(t)
@@ -145,6 +150,7 @@ func TestJob_AlwaysDamaged(t *testing.T) {
 // A configuration that arrives other than it was sent is asked for again: a host that
 // took it would make other plans.
 func TestAskRun_DamagedConfiguration(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, true)
 	info := someInfo()
 	info.Run, info.Protocol = "r", bus.HostProtocol

@@ -51,6 +51,7 @@ func TestCoordinator_SlowConsumer(t *testing.T) {
 }
 
 func TestCoordinator_EmbeddedServerEnds(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, false)
 	c, h := p.Coordinator(t, "r"), p.Host(t, "r")
 	time.AfterFunc(50*time.Millisecond, p.server.Close)

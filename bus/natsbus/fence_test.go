@@ -37,6 +37,7 @@ func planned(t *testing.T, c bus.Coordinator, task uint64) *bus.Plan {
 }
 
 func TestFence_PlansRepeatTokenOfLease(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, true)
 	first, err := p.connect(t).OpenCoordinator(t.Context(), "r", withInfo())
 	if err != nil {
@@ -67,6 +68,7 @@ func TestFence_PlansRepeatTokenOfLease(t *testing.T) {
 
 // A coordinator that lost the run while it stood still sends a task and a job, and does not know it yet.
 func TestFence_HostsRefuseEarlierCoordinator(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, true)
 	c, err := p.connect(t).OpenCoordinator(t.Context(), "r", withInfo())
 	if err != nil {
@@ -136,6 +138,7 @@ func TestFence_HostsRefuseEarlierCoordinator(t *testing.T) {
 
 // The bucket of the lease was lost with its revisions, and a host has seen a higher one.
 func TestFence_HolderTakesHigherToken(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, true)
 	config := withInfo()
 	config.Lease = time.Second

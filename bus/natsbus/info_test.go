@@ -126,6 +126,7 @@ func TestHost_OtherRunOfName(t *testing.T) {
 
 // The stamp tells configurations apart, and nothing else.
 func TestRunInfo_Stamp(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, false)
 	stamp := func(change func(*bus.RunInfo)) uint64 {
 		info := someInfo()

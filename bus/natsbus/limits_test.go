@@ -162,7 +162,7 @@ func TestJetStream_SwitchedOff(t *testing.T) {
 // A lease that cannot be renewed for want of memory says so, not only that it has to be renewed.
 func TestLease_JetStreamWithoutMemory(t *testing.T) {
 	t.Parallel()
-	x := newScarce(t, natsconn.Config{Patience: 8 * time.Second}, 2*time.Second)
+	x := newScarce(t, natsconn.Config{Patience: 5 * time.Second}, 2*time.Second)
 	x.fill()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

@@ -8,6 +8,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	slow.Beside(8)
+	slow.Beside(16)
 	os.Exit(m.Run())
 }

@@ -34,6 +34,7 @@ func cached(t *testing.T, bytes int64) (c bus.Coordinator, h bus.Host, a, b bus.
 }
 
 func TestModelCache_LeastRecentlyUsed(t *testing.T) {
+	t.Parallel()
 	for _, x := range []struct {
 		bytes int64
 		kept  bool // the first, when the second has been fetched
@@ -59,6 +60,7 @@ func TestModelCache_LeastRecentlyUsed(t *testing.T) {
 
 // A host keeps the last few models: not hundreds of small ones, and never beyond what it kept before.
 func TestHost_KeepsLastFewModels(t *testing.T) {
+	t.Parallel()
 	const megabyte = 1 << 20
 	for _, test := range []struct{ size, want int64 }{
 		{megabyte, 32 * megabyte},
@@ -73,6 +75,7 @@ func TestHost_KeepsLastFewModels(t *testing.T) {
 
 // A job may reach a host sooner than its model the server that the host asks.
 func TestModel_Lag(t *testing.T) {
+	t.Parallel()
 	c, h, _, _ := cached(t, 1<<20)
 	natsbus.Await(h, patience)
 	late := []float32{9, 10}
@@ -87,6 +90,7 @@ func TestModel_Lag(t *testing.T) {
 }
 
 func TestModel_SharedFetch(t *testing.T) {
+	t.Parallel()
 	_, h, a, _ := cached(t, 1<<20)
 	var group sync.WaitGroup
 	got := make([][]float32, 8)
@@ -110,6 +114,7 @@ func TestModel_SharedFetch(t *testing.T) {
 // One side shares the server's process, the other reaches it over TCP: a handle
 // says nothing there, and the values follow.
 func TestSendSum_ForeignHandle(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, true)
 	c := p.Coordinator(t, "r") // over TCP, without a store
 	near, err := natsbus.Connect(t.Context(), natsconn.Config{Server: p.server}, nil)
@@ -142,6 +147,7 @@ func TestSendSum_ForeignHandle(t *testing.T) {
 
 // Connections of one process to a server by URL share what a Store holds.
 func TestStore_SharedByConnections(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, true)
 	store := natsbus.NewStore()
 	connect := func() *natsbus.Conn {

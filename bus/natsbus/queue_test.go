@@ -190,6 +190,7 @@ func TestJob_RefusedByStream(t *testing.T) {
 }
 
 func TestCoordinator_ServerRestarted(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, true)
 	d := p.Ends(t, bus.CoordinatorConfig{PlanPatience: 300 * time.Millisecond})
 	d.OK(d.H.ServeTasks(t.Context(), answerAtOnce))
@@ -234,6 +235,7 @@ func TestCoordinator_ServerRestarted(t *testing.T) {
 }
 
 func TestOpenCoordinator_EmptiesQueue(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, true)
 	conn := p.connect(t)
 	first, err := conn.OpenCoordinator(t.Context(), "r", bus.CoordinatorConfig{Kernel: "go", Lease: brief.Lease})
@@ -265,6 +267,7 @@ func TestOpenCoordinator_SecondOne(t *testing.T) {
 }
 
 func TestModel_WrongDigest(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, true)
 	d := p.Ends(t, bus.CoordinatorConfig{})
 	wrong := bus.DigestOf([]float32{9})

@@ -85,6 +85,7 @@ func TestStart_LeavesNothing(t *testing.T) {
 }
 
 func TestStart_TwoServers(t *testing.T) {
+	t.Parallel()
 	a, b := newPlace(t, false), newPlace(t, false)
 	ca, cb := a.Coordinator(t, "r"), b.Coordinator(t, "r") // one name, two servers
 	ha := a.Host(t, "r")

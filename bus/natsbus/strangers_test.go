@@ -15,6 +15,7 @@ import (
 // On an open server anybody may answer what only the server should: the run says so, and how
 // to keep them out. This server has no JetStream, so that the stranger is always heard.
 func TestCoordinator_StrangerAnswers(t *testing.T) {
+	t.Parallel()
 	s := serve(t, server.Options{})
 	stranger, err := nats.Connect(s.ClientURL())
 	if err != nil {

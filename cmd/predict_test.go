@@ -4,6 +4,7 @@ package cmd
 
 import (
 	"encoding/json"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -27,8 +28,12 @@ fleet:
 	s.actor("pi2")
 	summary := s.end()
 	p := summary.Prediction
-	if p == nil || p.Draws != 99 || p.Rounds != 4 || len(p.Devices) != 2 || p.Seconds.Measured == nil || *p.Seconds.Measured != summary.VirtualSeconds {
+	if p == nil || p.Draws != 99 || p.Rounds != 4 || len(p.Devices) != 2 || p.Seconds.Measured == nil {
 		t.Fatalf("the summary has %+v", p)
+	}
+	// A sum over the rounds may be one rounding from the end of the last.
+	if measured := *p.Seconds.Measured; math.Abs(measured-summary.VirtualSeconds) > 1e-9*summary.VirtualSeconds {
+		t.Errorf("%v s are measured, the run took %v", measured, summary.VirtualSeconds)
 	}
 	for _, d := range p.Devices {
 		if d.Class != "here" || d.Tasks != 4 || d.Compute.P05 >= d.Compute.P95 || d.Compute.Ratio == nil {

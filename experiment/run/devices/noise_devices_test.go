@@ -10,6 +10,7 @@ import (
 
 	"fedpace/experiment/folder"
 	"fedpace/experiment/runtest"
+	"fedpace/internal/testkit/slow"
 )
 
 // With real devices the key of the noise is random and its owner's alone; a run with the
@@ -64,7 +65,11 @@ func TestPrivacy_DeviceNoiseIsSecret(t *testing.T) {
 // such runs one would be, by the measure for runs without noise.
 func TestPrivacy_NoiseBlamesNoDevice(t *testing.T) {
 	t.Parallel()
-	for range 8 {
+	runs := 4
+	if slow.On() {
+		runs = 16
+	}
+	for range runs {
 		o, all := devicesAlone(t, "[d1, d2, d3, d4, d5, d6]", "privacy.clip=1", "privacy.noise_multiplier=15", "privacy.delta=0.01", "stop.rounds=20", "devices.keep_updates=true")
 		crowd(t, o.NATS.URL, map[string]lies{"d1": honest, "d2": honest, "d3": honest, "d4": honest, "d5": honest, "d6": honest})
 		if s := mustRun(t, runtest.Small(t, all()...), o); len(s.Banned) > 0 {

@@ -73,7 +73,7 @@ site:
 
 # The pictures on the pages (needs Chromium).
 screenshots:
-	go test ./docs/screenshots -count=1 -timeout 30m -screenshots ../../docs
+	go test -tags screenshots ./docs/screenshots -count=1 -timeout 30m -screenshots ../../docs
 
 check:
 	bash .ci/run

@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package plugins
 
 import (
 	"bufio"
@@ -21,13 +21,11 @@ func TestBinary_WithPlugins(t *testing.T) {
 	slow.Test(t, "it builds a program and plays it")
 	dir := t.TempDir()
 	program := filepath.Join(dir, "fedpace-plugins")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./fedpace-plugins").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	plugins := func(args ...string) *exec.Cmd {
-		c := exec.CommandContext(t.Context(), program, args...)
-		c.Dir = ".." // from which everything.yaml is played
-		return c
+		return exec.CommandContext(t.Context(), program, args...)
 	}
 	say := func(args ...string) string {
 		t.Helper()

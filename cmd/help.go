@@ -124,8 +124,9 @@ func commandsBelow(group *cobra.Command) (list []*cobra.Command) {
 	return list
 }
 
-// writeCommands writes the help of all commands below root to w, as one page of Markdown. Flags
-// that several commands share are explained once, at the top, and only named at each command.
+// writeCommands writes the help of all commands below root to w, as one page of Markdown without the
+// examples. Flags that several commands share are explained once, at the top, and only named at each
+// command.
 func writeCommands(w io.Writer, root *cobra.Command) error {
 	var b bytes.Buffer
 	commands := commandsBelow(root)
@@ -139,9 +140,11 @@ func writeCommands(w io.Writer, root *cobra.Command) error {
 		help, _, _ := strings.Cut(text.String(), "\nUse \"")
 		// The usage line is in the title already.
 		usage := "Usage:\n  " + c.UseLine() + "\n\n"
-		fmt.Fprintf(&b, "## %s\n\n```text\n%s", title, strings.Replace(help, usage, "", 1))
+		help = strings.Replace(help, usage, "", 1)
+		fmt.Fprintf(&b, "## %s\n\n```text\n%s", title, strings.TrimSuffix(help, "\n\n"))
 	}
-	b.WriteString("# All commands\n\nWhat `fedpace COMMAND --help` prints, as `fedpace help --markdown` writes it.\n\n")
+	b.WriteString("# Commands and flags of fedpace\n\nWhat `fedpace COMMAND --help` prints, without its examples " +
+		"(`fedpace help --markdown` writes this page).\n\n")
 	// A command that does not exist holds the shared flags.
 	all := &cobra.Command{
 		Use:   "fedpace COMMAND",
@@ -178,7 +181,11 @@ func writeCommands(w io.Writer, root *cobra.Command) error {
 			hidden = append(hidden, f)
 		})
 		b.WriteString("\n")
+		// The pages by purpose have the examples.
+		example := c.Example
+		c.Example = ""
 		page("`"+strings.TrimSuffix(c.UseLine(), " [flags]")+"`", c)
+		c.Example = example
 		for _, f := range hidden {
 			f.Hidden = false
 		}

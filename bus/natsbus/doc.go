@@ -24,7 +24,30 @@
 //
 // # A host on the wire
 //
-// docs/protocol.md has the outline. A host that lost its connection takes 30 s without an
+//  1. Find the run. A coordinator whose run is open to other processes announces it on fedpace.runs
+//     every second, and with over when it stops. The host sends an empty request to fedpace.<run>.info
+//     and gets a RunInfo: the configuration, the kernel class, the Spec and the SHA-256 of every file.
+//     One whose files, or whose protocol number (protocol), differ does not serve the run; one that
+//     lacks the data or the kernel class does no jobs. Equal stamps mean equal plans and sums.
+//  2. Stay. It publishes an InfoRequest every second, and when it takes a job, with its name, the jobs
+//     that it does at a time and those that it holds, and a last one with leaves. After three silent
+//     seconds others get its work.
+//  3. Answer tasks. It subscribes to fedpace.<run>.client.*.task.<host>, and to
+//     fedpace.<run>.client.*.task in the queue group hosts, and answers each Task at once with a Plan
+//     that repeats task, placement and fence. A plan is a function of seed, client and task alone: the
+//     coordinator may ask any host, and again.
+//  4. Do jobs. It pulls one Job from the consumer of its kernel class
+//     ($JS.API.CONSUMER.MSG.NEXT.fedpace_<run>_jobs.<kernel>), sends +WPI while it works, at least
+//     every third of nats.ack_seconds, and returns one sum, in chunks, as requests to
+//     fedpace.<run>.sums. After ACCEPTED or REPEATED only, it acknowledges the job with +ACK as a
+//     request. Every result is a pure function of the job; the first sum counts.
+//
+// Job, Sum, SumReply and CallPart end with a digest: encode the message without digest, hash these bytes
+// with XXH64 (seed 0), and append the byte 0x79 and the hash as 8 bytes, lowest first (field 15, a
+// fixed64). A run of a Flower app has no tasks, jobs or models: each message to a client is a Call of one
+// host, whose parts it fetches and answers by CallParts; joined they are a frame (docs/flower.md).
+//
+// docs/protocol.md has the subjects. A host that lost its connection takes 30 s without an
 // announcement for the run's end. It stops, too, when an announcement or a task has the stamp of
 // another run of that name. At most 127 plans of other waiting tasks may travel in a plan's others.
 // Tasks of a host that leaves them open for 50 ms, while another has answered all of its own, go to

@@ -225,11 +225,9 @@ var given = []string{
 	"all of FEMNIST's 3,000 writers",
 	// Settings of runs, which the commands beside the tables have, and facts of the data.
 	"decaying K gains a point over K = 60",
-	"makes the gain over K = 60",
 	"no gain over K = 60",
 	"(twenty seeds, fifteen of them after a look at five), and one of 3, now and then 4,",
 	"median 2 and mean 3.3 (the paper's have 15)",
-	"Of the plain constants from 3 on all end below `rounds` on the users, and K = 5, 10 and 20 above it",
 	"it is not seen to be ahead of K = 5 and more",
 	"With seed 1 K = 5 ends as they do",
 	"10,000 training and 2,000 test images",

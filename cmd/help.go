@@ -143,8 +143,8 @@ func writeCommands(w io.Writer, root *cobra.Command) error {
 		help = strings.Replace(help, usage, "", 1)
 		fmt.Fprintf(&b, "## %s\n\n```text\n%s", title, strings.TrimSuffix(help, "\n\n"))
 	}
-	b.WriteString("# Commands and flags of fedpace\n\nWhat `fedpace COMMAND --help` prints, without its examples " +
-		"(`fedpace help --markdown` writes this page).\n\n")
+	b.WriteString("# Commands and flags of fedpace\n\nWhat `fedpace COMMAND --help` prints, without its examples; " +
+		"`fedpace help --markdown`\nwrites this page.\n\n")
 	// A command that does not exist holds the shared flags.
 	all := &cobra.Command{
 		Use:   "fedpace COMMAND",

@@ -134,7 +134,7 @@ devices measure. Else --devices names the devices, and a model of 1 MB travels.`
 	cli.CheckRun(c)
 	cli.CheckTimes(c)
 	cli.QuietFlag(c)
-	cli.JSONFlag(c, "measured, a list of what each device's transfers came to")
+	cli.JSONFlag(c, "")
 	return c
 }
 

@@ -108,7 +108,7 @@ The exit status is 3 where --expect or the key expect is missed.`,
 	f.add(c)
 	wide.add(c)
 	cli.AddServer(c, &server)
-	cli.JSONFlag(c, "a summary for each schedule; of a sweep its rows")
+	cli.JSONFlag(c, "")
 	schedules.add(c, []string{"fixed", "rounds"}, "")
 	c.Flags().StringVar(
 		&tuned,

@@ -106,7 +106,7 @@ With --app it serves clients of runs of this Flower app, of equal code and libra
 	s.StringVar(&o.Data, "data", "", "path of the run's data here (default the configuration's)")
 	s.StringVar(&o.Trainer, "trainer", "", cli.TrainerUsage)
 	s.StringVar(&o.App, "app", "", "`FOLDER` of the Flower app whose clients it serves, the same as the coordinator's")
-	s.StringVar(&o.Python, "python", "", "`COMMAND` of a Python for that app (default FEDPACE_PYTHON, else python3)")
+	s.StringVar(&o.Python, "python", "", "`COMMAND` of a Python for the app (default FEDPACE_PYTHON, else python3)")
 	s.StringVar(&o.Name, "name", "", "name of this host (default made of the machine's)")
 	s.StringVar(&o.HTTP, "http", "", "serve metrics at this `ADDRESS`, on /metrics, for Prometheus")
 	s.BoolVar(&o.Once, "once", false, "end with the first run")

@@ -54,6 +54,6 @@ run's tasks and rounds take with these classes.`,
 	}
 	c.Flags().StringVarP(&outPath, "out", "o", "", "`FILE` to write the classes to")
 	c.Flags().BoolVar(&pool, "pool", false, "one class for all devices of a class in devices.names")
-	cli.JSONFlag(c, "each device, and how well it fits")
+	cli.JSONFlag(c, "")
 	return c
 }

@@ -93,7 +93,7 @@ goes on with a plan that was interrupted.`,
 	cli.InRange(c, "draws", 1, 1000)
 	cli.InRange(c, "learn", 0, 1000)
 	cli.InRange(c, "seeds", 1, maxSeeds)
-	cli.JSONFlag(c, "every setting, and the one that is recommended")
+	cli.JSONFlag(c, "")
 	return c
 }
 

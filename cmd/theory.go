@@ -110,7 +110,7 @@ roughly. W is the time since the start, or with theory.time: ahead to the end.`,
 	cli.InRange(c, "points", 2, 1000)
 	s.StringVar(&f.figure, "figure", "", "draw K* and eta* over time, as .svg")
 	cli.Check(c, "figure", figure.Check)
-	cli.JSONFlag(c, "what the table says")
+	cli.JSONFlag(c, "")
 	cli.OneOf(c, "gap", advise.Forms...)
 	return c
 }
@@ -181,6 +181,6 @@ func errataCommand() *cobra.Command {
 			})
 		},
 	}
-	cli.JSONFlag(c, "what is printed, what holds and why")
+	cli.JSONFlag(c, "")
 	return c
 }

@@ -79,6 +79,6 @@ was interrupted.`,
 	addSearch(c, &limits)
 	cli.AddServer(c, &server)
 	cli.Complete(c, "grid", assignments)
-	cli.JSONFlag(c, "the best setting of each schedule, and every setting")
+	cli.JSONFlag(c, "")
 	return c
 }

@@ -54,7 +54,7 @@ of them, such as --config fleet.yaml with classes that were measured later.`,
 	cli.Check(c, "figure", figure.Check)
 	trustFlag(c, &f.request.Trust)
 	cli.QuietFlag(c)
-	cli.JSONFlag(c, "the settings, the orders and the classes")
+	cli.JSONFlag(c, "")
 	return c
 }
 

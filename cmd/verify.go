@@ -65,7 +65,7 @@ One that answers otherwise is not deterministic, and the command exits with 1.`,
 			)
 		},
 	}
-	cli.JSONFlag(c, "each file with its state")
+	cli.JSONFlag(c, "")
 	trustFlag(c, &trust)
 	return c
 }

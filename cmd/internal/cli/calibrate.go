@@ -93,7 +93,7 @@ gives every client this speed. --seconds 600 shows what heat does.`,
 	s.Lookup("config").Hidden = ofConfig == nil
 	if ofConfig != nil {
 		s.StringVar(&f.app, "app", "", "measure the clients of the Flower app in this `FOLDER`, by playing it")
-		s.StringVar(&f.python, "python", "", "`COMMAND` of a Python for it (default FEDPACE_PYTHON, else python3)")
+		s.StringVar(&f.python, "python", "", "`COMMAND` of a Python for the app (default FEDPACE_PYTHON, else python3)")
 	}
 	s.IntSliceVar(
 		&f.batches,
@@ -120,7 +120,7 @@ gives every client this speed. --seconds 600 shows what heat does.`,
 	CheckTimes(c)
 	Check(c, "name", calibrate.CheckName)
 	QuietFlag(c)
-	JSONFlag(c, "all that was measured")
+	JSONFlag(c, "")
 	return c
 }
 

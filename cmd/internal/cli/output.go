@@ -53,10 +53,14 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// JSONFlag adds the flag --json to the command c. content says what the object holds that it
-// prints, for help.
+// JSONFlag adds the flag --json to the command c. content says, for help, what the object holds that
+// it prints; "" stands for what the command prints without the flag.
 func JSONFlag(c *cobra.Command, content string) {
-	c.Flags().Bool("json", false, "print one JSON object: "+content)
+	help := "print the result as one JSON object"
+	if content != "" {
+		help = "print one JSON object: " + content
+	}
+	c.Flags().Bool("json", false, help)
 }
 
 // AsJSON reports whether the command has --json, and it is set.

@@ -78,6 +78,6 @@ func VersionCommand(program string) *cobra.Command {
 			return err
 		},
 	}
-	JSONFlag(c, "the version, Go's, the system, the kernel class and what computes it")
+	JSONFlag(c, "")
 	return c
 }

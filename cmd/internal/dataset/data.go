@@ -104,7 +104,7 @@ samples to other clients would come to.`,
 	s.add(c)
 	s.addPartition(c, "partition")
 	c.Flags().Float64Var(&s.heterogeneity, "heterogeneity", 1, "how far a synthetic set's clients differ")
-	cli.JSONFlag(c, "what the set is like")
+	cli.JSONFlag(c, "")
 	c.Flags().StringVar(&plot, "plot", "", "draw samples per client and classes to this .svg file")
 	cli.Check(c, "plot", figure.Check)
 	return c

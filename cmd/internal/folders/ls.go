@@ -54,7 +54,7 @@ terminal, tabs separate the columns, and times are in seconds.`,
 			}{list}, write)
 		},
 	}
-	cli.JSONFlag(c, "the list, in runs")
+	cli.JSONFlag(c, "")
 	c.Flags().StringArrayVar(&tags, "tag", nil, "runs with this `TAG` alone; may be repeated")
 	return c
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -89,6 +90,10 @@ const probeTimeout = 2 * time.Second
 type leaderlessWatch struct {
 	conn *Conn
 	js   jetstream.JetStream
+	// opened says that the run has been opened. Before that, the servers of a cluster may still be starting.
+	opened atomic.Bool
+	// cluster watches the cluster's own leader.
+	cluster headless
 
 	mu sync.Mutex
 	// silent holds the streams and consumers that do not answer, by name.
@@ -97,7 +102,7 @@ type leaderlessWatch struct {
 
 // silence is what is known of a stream or a consumer that does not answer.
 type silence struct {
-	// since is when the stream or consumer was first found not to answer.
+	// since is when the first request was sent that the stream or consumer did not answer.
 	since time.Time
 	// patience is how long it may be silent before its stream is deleted.
 	patience time.Duration
@@ -111,16 +116,20 @@ func newLeaderlessWatch(conn *Conn, js jetstream.JetStream) *leaderlessWatch {
 // answered notes that a stream or a consumer works, which ends its silence.
 func (w *leaderlessWatch) answered(name string) {
 	w.conn.Useful()
+	w.cluster.known(clusterSize(w.conn.NATS()))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.silent, name)
 }
 
-// isOverdue is called with the error of a request to the stream or consumer with this name. It reports
-// whether the stream or consumer has been without a leader for longer than a cluster needs to elect one.
-// The first call for a name starts the time. It is false for every name if the server is in no cluster,
-// where no leader is elected.
-func (w *leaderlessWatch) isOverdue(name string, failure error) bool {
+// inCluster reports whether the server is in a cluster. Elsewhere no leader is elected, so none is missing.
+func (w *leaderlessWatch) inCluster() bool { return w.conn.NATS().ConnectedClusterName() != "" }
+
+// isOverdue is called with the error of a request that was sent at the time started to the stream or consumer with
+// this name. It reports whether the stream or consumer has been without a leader for longer than a cluster needs to
+// elect one. The time of a name starts with the first such request. It is false for every name if the server is in no
+// cluster.
+func (w *leaderlessWatch) isOverdue(name string, started time.Time, failure error) bool {
 	if !isLeaderless(failure) {
 		return false
 	}
@@ -128,27 +137,32 @@ func (w *leaderlessWatch) isOverdue(name string, failure error) bool {
 	defer w.mu.Unlock()
 	s, isSilent := w.silent[name]
 	if !isSilent {
-		w.silent[name] = silence{since: time.Now(), patience: electionPatience}
-		return false
+		s = silence{since: started, patience: electionPatience}
+		w.silent[name] = s
 	}
-	inCluster := w.conn.NATS().ConnectedClusterName() != ""
-	return inCluster && time.Since(s.since) > s.patience
+	return w.inCluster() && time.Since(s.since) > s.patience
 }
 
 // deleteStream deletes a stream without a leader, on behalf of the name that is overdue: the stream itself or
 // its consumer. It does nothing and returns an error if the cluster itself does not answer: without the
 // cluster's leader nothing could be made again, so the connection moves to another server, which may have more
 // of the cluster around it. If the stream stays silent, it is not deleted again before twice the time has passed.
-// The attempt in which a request failed may be over, so its context does not bound this.
+// The attempt in which a request failed may be over, so its context does not bound this. The error is not transient if
+// the cluster will have no leader by itself (headless).
 func (w *leaderlessWatch) deleteStream(ctx context.Context, stream, name string) error {
 	ctx = context.WithoutCancel(ctx)
 	asking, cancel := w.conn.Attempt(ctx, probeTimeout)
 	defer cancel()
 	// The leader of the cluster answers this request.
 	if _, err := w.js.AccountInfo(asking); err != nil {
+		hopeless := w.cluster.silent(w.conn.NATS().ConnectedServerName(), time.Now())
+		if hopeless != nil && w.opened.Load() {
+			return hopeless
+		}
 		w.conn.MoveOn("the server is cut off from the leader of its cluster")
 		return fmt.Errorf("bus: ask the cluster about stream %s: %w", stream, err)
 	}
+	w.cluster.answered()
 	deleting, stop := w.conn.Attempt(ctx, probeTimeout)
 	defer stop()
 	err := w.js.DeleteStream(deleting, stream)
@@ -158,16 +172,13 @@ func (w *leaderlessWatch) deleteStream(ctx context.Context, stream, name string)
 		return fmt.Errorf("bus: delete stream %s, which has no leader: %w", stream, err)
 	}
 	w.mu.Lock()
-	s := w.silent[name]
-	s.since = time.Now()
-	s.patience = min(2*s.patience, maxElectionPatience)
-	w.silent[name] = s
+	patience := max(w.silent[name].patience, electionPatience)
+	w.silent[name] = silence{since: time.Now(), patience: min(2*patience, maxElectionPatience)}
 	w.mu.Unlock()
 	w.conn.Notice(bus.Notice{
 		Subject: stream,
 		State:   bus.StreamRebuilt,
-		Text: fmt.Sprintf("Stream %s has had no leader in the cluster for %v; it is made again.", stream,
-			electionPatience),
+		Text:    fmt.Sprintf("Stream %s has no leader in the cluster; it is made again.", stream),
 	})
 	return nil
 }

@@ -112,7 +112,7 @@ func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.Coord
 		return nil, err
 	}
 	// Nothing of the run may be changed on the server before the lease is held.
-	o.lease, err = c.acquireLease(ctx, o.js, run, &o.config)
+	o.lease, err = c.acquireLease(ctx, o.js, o.leaderless, run, &o.config)
 	if err != nil {
 		return nil, err
 	}
@@ -120,6 +120,7 @@ func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.Coord
 	if err := o.open(ctx); err != nil {
 		return nil, errors.Join(err, o.Close(context.WithoutCancel(ctx)))
 	}
+	o.leaderless.opened.Store(true)
 	return o, nil
 }
 

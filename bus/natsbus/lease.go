@@ -93,10 +93,11 @@ func (e *heldError) Error() string { return e.holder + " has the lease" }
 func (c *Conn) acquireLease(
 	ctx context.Context,
 	js jetstream.JetStream,
+	leaderless *leaderlessWatch,
 	run string,
 	config *bus.CoordinatorConfig,
 ) (*lease, error) {
-	l := c.newLease(js, run, config)
+	l := c.newLease(js, leaderless, run, config)
 	rival := rivalWatch{lease: config.Lease}
 	for {
 		err := c.Do(ctx, "give the lease of run "+run, natsconn.RequestTimeout, l.renew)
@@ -134,7 +135,12 @@ func (c *Conn) acquireLease(
 
 // newLease prepares the lease of run for this process, which does not have it yet. config says how
 // long a lease lasts without a renewal and how many servers hold it.
-func (c *Conn) newLease(js jetstream.JetStream, run string, config *bus.CoordinatorConfig) *lease {
+func (c *Conn) newLease(
+	js jetstream.JetStream,
+	leaderless *leaderlessWatch,
+	run string,
+	config *bus.CoordinatorConfig,
+) *lease {
 	// Only people read the name of the machine, so it may be empty.
 	machine, _ := os.Hostname()
 	return &lease{
@@ -149,7 +155,7 @@ func (c *Conn) newLease(js jetstream.JetStream, run string, config *bus.Coordina
 			Storage:     jetstream.MemoryStorage,
 			Replicas:    config.Replicas,
 		},
-		leaderless: newLeaderlessWatch(c, js),
+		leaderless: leaderless,
 		copies:     config.Replicas,
 	}
 }
@@ -228,6 +234,7 @@ func (w *rivalWatch) observe(held *heldError, now time.Time) rivalState {
 // renew acquires the lease or prolongs it, in one attempt, and notes why it failed. After a transient
 // error another attempt may follow; a *heldError says that another coordinator has the lease.
 func (l *lease) renew(ctx context.Context) error {
+	started := time.Now()
 	err := l.tryRenew(ctx)
 	if err == nil {
 		l.failure.Store(nil)
@@ -239,7 +246,7 @@ func (l *lease) renew(ctx context.Context) error {
 	if errors.As(err, &held) {
 		return err
 	}
-	if !l.leaderless.isOverdue(l.stream(), err) {
+	if !l.leaderless.isOverdue(l.stream(), started, err) {
 		return err
 	}
 	// A bucket without a leader is deleted, and made again by the next attempt. Its lease has ended by then, since
@@ -249,7 +256,12 @@ func (l *lease) renew(ctx context.Context) error {
 	l.revision = noRevision
 	l.copies = 1
 	l.calmSince = time.Now()
-	return errors.Join(err, l.leaderless.deleteStream(ctx, l.stream(), l.stream()))
+	deletion := l.leaderless.deleteStream(ctx, l.stream(), l.stream())
+	// Only the failure to delete the bucket may be one for good.
+	if deletion != nil {
+		return deletion
+	}
+	return err
 }
 
 // stream returns the name of the stream in which JetStream stores the bucket.

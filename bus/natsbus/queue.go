@@ -34,13 +34,22 @@ const (
 // arrived that a dead coordinator of the run had sent. A stream without a leader, from an earlier
 // run, can be neither changed nor emptied, so it is deleted and made again.
 func (c *Coordinator) openStreams(ctx context.Context) error {
-	for _, name := range c.streams() {
-		err := c.request(ctx, "make the streams of run "+c.run, natsconn.RequestTimeout, func(ctx context.Context) error {
-			return c.orDelete(ctx, name, c.makeStream(ctx, name, c.config.Replicas))
-		})
+	copies := c.config.Replicas
+	err := c.request(ctx, "make the streams of run "+c.run, 0, func(ctx context.Context) error {
+		deleted, err := c.deleteLeaderless(ctx)
+		if deleted {
+			copies = 1
+			c.calmSince = time.Now()
+		}
 		if err != nil {
 			return err
 		}
+		attempt, cancel := c.conn.Attempt(ctx, natsconn.RequestTimeout)
+		defer cancel()
+		return c.makeStreams(attempt, copies)
+	})
+	if err != nil {
+		return err
 	}
 	for _, name := range c.streams() {
 		err := c.request(ctx, "empty stream "+name, 0, func(ctx context.Context) error { return c.purge(ctx, name) })
@@ -51,17 +60,24 @@ func (c *Coordinator) openStreams(ctx context.Context) error {
 	return nil
 }
 
-// orDelete takes the error of a request that makes a stream, nil if it succeeded, and returns that error. If the
-// stream has had no leader for too long, orDelete also deletes it, so that the next request can make it.
-func (c *Coordinator) orDelete(ctx context.Context, stream string, failure error) error {
-	if failure == nil {
-		c.leaderless.answered(stream)
-		return nil
+// deleteLeaderless deletes those of the run's streams that have no leader, or whose consumer has none, and returns
+// whether there was one. It does not wait for an election: nothing that the streams hold is needed any more.
+func (c *Coordinator) deleteLeaderless(ctx context.Context) (deleted bool, err error) {
+	checks := c.lookAtStreams(ctx, false)
+	if !c.leaderless.inCluster() {
+		return false, nil
 	}
-	if !c.leaderless.isOverdue(stream, failure) {
-		return failure
+	failures := make([]error, len(checks))
+	var deleting sync.WaitGroup
+	for i, check := range checks {
+		if check.err == nil || !isLeaderless(check.err) {
+			continue
+		}
+		deleted = true
+		deleting.Go(func() { failures[i] = c.leaderless.deleteStream(ctx, check.stream, check.stream) })
 	}
-	return errors.Join(failure, c.leaderless.deleteStream(ctx, stream, stream))
+	deleting.Wait()
+	return deleted, errors.Join(failures...)
 }
 
 // request calls f, which asks the server for something that only the holder of the lease may do. It
@@ -544,6 +560,7 @@ func (c *Coordinator) lookAtStreams(ctx context.Context, interrupted bool) []str
 // all chunks of models. A stream that does not exist is not intact, which is no error.
 func (c *Coordinator) checkStream(ctx context.Context, name string, interrupted bool) streamCheck {
 	check := streamCheck{stream: name}
+	started := time.Now()
 	_, last := c.sums.queued(0)
 	attempt, cancel := c.conn.Attempt(ctx, probeTimeout)
 	defer cancel()
@@ -552,11 +569,11 @@ func (c *Coordinator) checkStream(ctx context.Context, name string, interrupted 
 		return check
 	}
 	if err != nil {
-		return c.silent(check, name, fmt.Errorf("bus: look at stream %s: %w", name, err))
+		return c.silent(check, name, started, fmt.Errorf("bus: look at stream %s: %w", name, err))
 	}
 	// Servers that hold copies answer also while they have no leader.
 	if !hasLeader(s.CachedInfo().Cluster) {
-		return c.silent(check, name, fmt.Errorf("bus: look at stream %s: %w", name, errNoLeader))
+		return c.silent(check, name, started, fmt.Errorf("bus: look at stream %s: %w", name, errNoLeader))
 	}
 	c.leaderless.answered(name)
 	state := s.CachedInfo().State
@@ -587,6 +604,7 @@ func (c *Coordinator) checkConsumer(ctx context.Context, check streamCheck, s je
 	attempt, cancel := c.conn.Attempt(ctx, probeTimeout)
 	defer cancel()
 	name := check.stream + " > " + c.config.Kernel
+	started := time.Now()
 	consumer, err := s.Consumer(attempt, c.config.Kernel)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return check
@@ -595,18 +613,18 @@ func (c *Coordinator) checkConsumer(ctx context.Context, check streamCheck, s je
 		err = errNoLeader
 	}
 	if err != nil {
-		return c.silent(check, name, fmt.Errorf("bus: look at consumer %s: %w", c.config.Kernel, err))
+		return c.silent(check, name, started, fmt.Errorf("bus: look at consumer %s: %w", c.config.Kernel, err))
 	}
 	c.leaderless.answered(name)
 	check.intact = true
 	return check
 }
 
-// silent completes the check of a stream that failed: name is the stream or the consumer that was asked, and
-// failure what came of it.
-func (c *Coordinator) silent(check streamCheck, name string, failure error) streamCheck {
+// silent completes the check of a stream that failed: name is the stream or the consumer that was asked at the time
+// started, and failure what came of it.
+func (c *Coordinator) silent(check streamCheck, name string, started time.Time, failure error) streamCheck {
 	check.err = failure
-	if c.leaderless.isOverdue(name, failure) {
+	if c.leaderless.isOverdue(name, started, failure) {
 		check.overdue = name
 	}
 	return check

@@ -27,6 +27,9 @@ const serverVariable = "FEDPACE_TEST_NATS_SERVER"
 // until another is linked.
 const programVariable = "FEDPACE_TEST_AS_PROGRAM"
 
+// adminName is the user of a server's system account in these tests, and its password.
+const adminName = "admin"
+
 // Paths of the program under test, and of the data of the courses.
 var program, data string
 
@@ -43,6 +46,13 @@ func TestMain(m *testing.M) {
 	}
 	if text := os.Getenv(attackVariable); text != "" {
 		if err := attack(text); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	if url := os.Getenv(stepDownVariable); url != "" {
+		if err := stepDown(url); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -98,6 +108,7 @@ type serverOptions struct {
 	Routes      []string // of the cluster
 	NoJetStream bool
 	Signals     bool   // it heeds those of NATS, such as SIGUSR2 for lame duck mode
+	Admin       bool   // it has a system account with the user and the password adminName
 	Config      string // a file in place of all that; Port must be its
 }
 
@@ -110,6 +121,12 @@ func serve(text string) error {
 	options := &server.Options{
 		ServerName: o.Name, Host: cmp.Or(o.Host, "127.0.0.1"), Port: o.Port, JetStream: !o.NoJetStream, StoreDir: o.Store,
 		NoSigs: !o.Signals, PingInterval: 2 * time.Second,
+	}
+	if o.Admin {
+		system := server.NewAccount(server.DEFAULT_SYSTEM_ACCOUNT)
+		options.Accounts = []*server.Account{system}
+		options.SystemAccount = system.Name
+		options.Users = []*server.User{{Username: adminName, Password: adminName, Account: system}}
 	}
 	if o.Config != "" {
 		var err error

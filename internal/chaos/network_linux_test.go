@@ -176,6 +176,7 @@ func (d *deployment) start(number int) {
 		ClusterPort: 6222,
 		Routes:      routes,
 		Signals:     true,
+		Admin:       true,
 	})
 	if err != nil {
 		d.t.Fatal(err)
@@ -258,6 +259,18 @@ func (d *deployment) resume() {
 	d.t.Helper()
 	cmd := d.command(coordinatorMachine, program, "resume", d.out, "--elsewhere", "--nats", d.url())
 	d.run = start(d.t, "fedpace resume", cmd)
+}
+
+// stepDown has all groups of the cluster elect other leaders.
+func (d *deployment) stepDown() {
+	d.t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	cmd := d.command(coordinatorMachine, self)
+	cmd.Env = append(os.Environ(), stepDownVariable+"="+d.url())
+	start(d.t, "step down", cmd).finish(patience)
 }
 
 // rounds is how many rounds the run has reported in its folder.

@@ -51,6 +51,12 @@ func (p *process) saidSoFar() (string, <-chan struct{}) {
 	return p.text.String(), p.more
 }
 
+// lastLine is the last line that it said.
+func (p *process) lastLine() string {
+	lines := strings.Split(strings.TrimSpace(p.said()), "\n")
+	return lines[len(lines)-1]
+}
+
 func start(t testing.TB, name string, cmd *exec.Cmd) *process {
 	t.Helper()
 	p := &process{t: t, name: name, cmd: cmd, done: make(chan struct{}), more: make(chan struct{})}
@@ -134,8 +140,7 @@ func (p *process) fails(want string, within time.Duration) {
 	case <-time.After(within):
 		p.t.Fatalf("%s has not ended within %v; it said\n%s", p.name, within, p.said())
 	}
-	lines := strings.Split(strings.TrimSpace(p.said()), "\n")
-	last := lines[len(lines)-1]
+	last := p.lastLine()
 	if code := p.cmd.ProcessState.ExitCode(); code != 1 || !strings.HasPrefix(last, "fedpace: ") || !strings.Contains(last, want) {
 		p.t.Errorf("%s: exit status %d, %q; want 1 and a line with %q", p.name, code, p.said(), want)
 	}

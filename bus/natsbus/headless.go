@@ -1,0 +1,98 @@
+package natsbus
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// A cluster as a whole has a leader, too, without which no stream can be made. A majority of the servers elects it
+// within seconds, unless disks are full or were emptied: a server does not get JetStream back before its disk has room,
+// and the vote of an empty log counts only if all servers vote. A run that waits for that would stand still for as long
+// as nobody looks. So it ends once a majority was found up for headlessPatience, and says which servers are.
+
+// headlessPatience is how long a majority of a cluster's servers may be up without a leader. They elect one within 4
+// to 9 seconds if they can. Tests shorten the time.
+var headlessPatience = 20 * time.Second
+
+// headlessMemory is how long a server counts as up after it was last found without a leader of its cluster. The
+// connection goes from server to server with pauses of 10 and 20 seconds.
+const headlessMemory = time.Minute
+
+// headlessGap is how far apart two requests without an answer may be that count as one time without a leader.
+const headlessGap = 15 * time.Second
+
+// headless watches whether a cluster has no leader although a majority of its servers is up.
+type headless struct {
+	mu sync.Mutex
+	// size is how many servers the cluster has, as far as is known.
+	size int
+	// found is when each server, by its name, was last up without a leader of its cluster.
+	found map[string]time.Time
+	// last is when the latest of them was.
+	last time.Time
+	// since is when found has come to a majority of the servers; zero if it has not.
+	since time.Time
+}
+
+// clusterSize returns how many servers a connection knows: those of its URL, or those that the cluster has named, if
+// they are more. One server may be in both lists with two names.
+func clusterSize(n *nats.Conn) int {
+	named := len(n.DiscoveredServers())
+	given := len(n.Servers()) - named
+	return max(given, named)
+}
+
+// known notes how many servers there are, which is not known any more when some of them are down.
+func (h *headless) known(size int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.size = max(h.size, size)
+}
+
+// answered notes that the leader of the cluster has answered.
+func (h *headless) answered() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.forget()
+}
+
+// forget begins anew. The caller holds the lock.
+func (h *headless) forget() {
+	h.found = map[string]time.Time{}
+	h.since = time.Time{}
+}
+
+// silent notes that the leader of the cluster did not answer this server at the time now. It returns an error, which is
+// not transient, if a majority of the cluster has been up without a leader for headlessPatience.
+func (h *headless) silent(server string, now time.Time) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if now.Sub(h.last) > headlessGap {
+		h.forget()
+	}
+	h.last = now
+	h.found[server] = now
+	maps.DeleteFunc(h.found, func(_ string, last time.Time) bool { return now.Sub(last) > headlessMemory })
+	// A single server says nothing about the others.
+	majority := max(h.size/2+1, 2)
+	if len(h.found) < majority {
+		h.since = time.Time{}
+		return nil
+	}
+	if h.since.IsZero() {
+		h.since = now
+	}
+	if now.Sub(h.since) < headlessPatience {
+		return nil
+	}
+	up := slices.Sorted(maps.Keys(h.found))
+	return fmt.Errorf("the cluster has elected no leader for %v although a majority of its servers is up (%s): start "+
+		"the others, and look whether the disk of one is full or was emptied; then resume the run",
+		now.Sub(h.since).Round(time.Second), strings.Join(up, ", "))
+}

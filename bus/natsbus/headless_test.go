@@ -1,0 +1,73 @@
+package natsbus
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestHeadless_MajorityIsUp(t *testing.T) {
+	begin := time.Now()
+	at := func(seconds int) time.Time { return begin.Add(time.Duration(seconds) * time.Second) }
+	type look struct {
+		server  string
+		seconds int
+	}
+	for name, test := range map[string]struct {
+		size  int
+		looks []look
+		want  bool
+	}{
+		"two of three":           {3, []look{{"a", 0}, {"b", 5}, {"b", 15}, {"b", 25}}, true},
+		"not for long":           {3, []look{{"a", 0}, {"b", 5}, {"b", 15}, {"b", 24}}, false},
+		"one of three":           {3, []look{{"a", 0}, {"a", 10}, {"a", 20}, {"a", 30}, {"a", 40}}, false},
+		"two of five":            {5, []look{{"a", 0}, {"b", 5}, {"a", 15}, {"b", 25}, {"a", 35}}, false},
+		"three of five":          {5, []look{{"a", 0}, {"b", 5}, {"c", 15}, {"a", 25}, {"b", 35}}, true},
+		"unknown size":           {0, []look{{"a", 0}, {"b", 5}, {"b", 15}, {"b", 25}}, true},
+		"requests too far apart": {3, []look{{"a", 0}, {"b", 5}, {"b", 25}}, false},
+		"a server forgotten":     {3, []look{{"a", 0}, {"b", 2}, {"b", 14}, {"b", 21}, {"b", 22}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := headless{size: test.size}
+			var err error
+			for _, l := range test.looks {
+				err = h.silent(l.server, at(l.seconds))
+			}
+			if got := err != nil; got != test.want {
+				t.Errorf("got %v, want an error: %v", err, test.want)
+			}
+		})
+	}
+}
+
+func TestHeadless_NamesServers(t *testing.T) {
+	h := headless{size: 3}
+	begin := time.Now()
+	for i := range 30 {
+		name := []string{"s2", "s1"}[i%2]
+		err := h.silent(name, begin.Add(time.Duration(i)*time.Second))
+		if err == nil {
+			continue
+		}
+		// The second server is found after 1 s, and a majority has been up since.
+		if i != 21 || !strings.Contains(err.Error(), "no leader for 20s although a majority of its servers is up (s1, s2)") {
+			t.Errorf("after %d s: %v", i, err)
+		}
+		return
+	}
+	t.Error("the cluster counts as having a leader")
+}
+
+func TestHeadless_AnswerEndsSilence(t *testing.T) {
+	h := headless{size: 3}
+	begin := time.Now()
+	for i := range 100 {
+		name := []string{"s2", "s1"}[i%2]
+		if i%20 == 19 {
+			h.answered()
+		}
+		if err := h.silent(name, begin.Add(time.Duration(i)*time.Second)); err != nil {
+			t.Fatalf("after %d s: %v", i, err)
+		}
+	}
+}

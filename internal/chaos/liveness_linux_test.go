@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -34,6 +35,8 @@ type fault struct {
 	play func(d *deployment, order []int)
 	// flags are further settings of the run.
 	flags []string
+	// reason is what the error says with which the run may end instead of going on; empty if it must go on.
+	reason string
 }
 
 // clusterFaults leave a majority of the servers with their disks, and a host, able to reach each other and the
@@ -124,7 +127,8 @@ var clusterFaults = []fault{
 		outage(12 * time.Second)
 		d.signal(order[0], syscall.SIGCONT)
 	}},
-	{name: "kill two, one back and wiped", play: func(d *deployment, order []int) {
+	// Of the two that are up, one has the log of the cluster and the other an empty one, whose vote may not count.
+	{name: "kill two, one back and wiped", reason: "the cluster has elected no leader for", play: func(d *deployment, order []int) {
 		d.stop(order[0])
 		outage(3 * time.Second)
 		d.stop(order[1])
@@ -244,16 +248,18 @@ func (l *liveness) note(name string, seed uint64, took time.Duration) {
 func (l *liveness) print() {
 	trials := 0
 	for _, f := range clusterFaults {
-		took := l.took[f.name]
-		if len(took) == 0 {
-			continue
+		for _, name := range []string{f.name, f.name + endedSuffix} {
+			took := l.took[name]
+			if len(took) == 0 {
+				continue
+			}
+			trials += len(took)
+			slices.Sort(took)
+			l.t.Logf("%-55s %3d trials, %5.1f s in the median, at most %5.1f s", name, len(took),
+				took[len(took)/2].Seconds(), took[len(took)-1].Seconds())
 		}
-		trials += len(took)
-		slices.Sort(took)
-		l.t.Logf("%-55s %3d trials, the next round after %5.1f s in the median, at most %5.1f s", f.name, len(took),
-			took[len(took)/2].Seconds(), took[len(took)-1].Seconds())
 	}
-	l.t.Logf("%d trials", trials)
+	l.t.Logf("%d trials: how long after the last fault the next round ended, or the run", trials)
 }
 
 // A cluster that keeps a majority of its servers, and a host, has the run go on by itself. How long that takes
@@ -271,8 +277,7 @@ func TestCluster_Liveness(t *testing.T) {
 			for _, f := range clusterFaults {
 				t.Run(fmt.Sprintf("%s/%d", f.name, seed), func(t *testing.T) {
 					t.Parallel()
-					took := playFault(t, clusterCourse, want, f, seed)
-					measured.note(f.name, seed, took)
+					playFault(t, clusterCourse, want, f, seed, measured)
 				})
 			}
 		}
@@ -281,9 +286,10 @@ func TestCluster_Liveness(t *testing.T) {
 	slow.SetNextSeed(t, *progress, first+*trials)
 }
 
-// playFault plays one fault against a run, by a seed, and returns how long after the last disturbance the next
-// whole round has ended. The run must come to the result want.
-func playFault(t *testing.T, c *course, want result, f fault, seed uint64) time.Duration {
+// playFault plays one fault against a run, by a seed, and notes how long after the last disturbance the next whole
+// round has ended. The run must come to the result want; one that ends with the fault's reason is resumed, when the
+// first server is back.
+func playFault(t *testing.T, c *course, want result, f fault, seed uint64, measured *liveness) {
 	t.Helper()
 	draws := rand.New(rand.NewPCG(seed, 65))
 	d := newDeployment(t)
@@ -299,16 +305,27 @@ func playFault(t *testing.T, c *course, want result, f fault, seed uint64) time.
 		t.Fatalf("the run was over before the last fault: %s", d.run.lastLine())
 	}
 	// The round that is under way may be almost over, so the next whole one is waited for.
-	d.awaitRounds(d.rounds() + 2)
+	ended := d.awaitRounds(d.rounds()+2, f.reason)
 	took := time.Since(last)
-	t.Logf("%s: the next round ended %.1f s after the last fault", f.name, took.Seconds())
+	if ended {
+		t.Logf("%s: the run ended %.1f s after the last fault: %s", f.name, took.Seconds(), d.run.lastLine())
+		measured.note(f.name+endedSuffix, seed, took)
+		d.start(order[0])
+		d.resume()
+	} else {
+		t.Logf("%s: the next round ended %.1f s after the last fault", f.name, took.Seconds())
+		measured.note(f.name, seed, took)
+	}
 	d.run.finish(patience)
 	resultOf(t, d.out).equals(t, want, f.name)
-	return took
 }
 
-// awaitRounds waits until the run has reported that many rounds, or has ended well.
-func (d *deployment) awaitRounds(n int) {
+// endedSuffix follows the name of a fault in the times of trials in which the run ended with the reason.
+const endedSuffix = ": the run ended"
+
+// awaitRounds waits until the run has reported that many rounds, or has ended well. It returns true if the run has
+// ended with a reason that it may end with; empty: it may not.
+func (d *deployment) awaitRounds(n int, reason string) (ended bool) {
 	d.t.Helper()
 	look := time.NewTicker(50 * time.Millisecond)
 	defer look.Stop()
@@ -316,7 +333,10 @@ func (d *deployment) awaitRounds(n int) {
 		select {
 		case <-d.run.done:
 			if d.run.cmd.ProcessState.ExitCode() == 0 {
-				return
+				return false
+			}
+			if reason != "" && strings.Contains(d.run.lastLine(), reason) {
+				return true
 			}
 			d.t.Fatalf("the run ended before round %d: %s", n, d.run.lastLine())
 		case <-end:
@@ -324,4 +344,5 @@ func (d *deployment) awaitRounds(n int) {
 		case <-look.C:
 		}
 	}
+	return false
 }

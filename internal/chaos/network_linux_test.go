@@ -251,7 +251,7 @@ func (d *deployment) begin(c *course, round int, flags ...string) {
 	}
 	args := append([]string{"coordinator", "--nats", d.url()}, c.flags(d.out, flags...)...)
 	d.run = start(d.t, "fedpace coordinator", d.command(coordinatorMachine, program, args...))
-	d.awaitRounds(round)
+	d.awaitRounds(round, "")
 }
 
 // resume starts another coordinator, which goes on from the last checkpoint.

@@ -343,26 +343,52 @@ func (g *gate) carry(to io.WriteCloser, from io.Reader) {
 	}
 }
 
-// A coordinator that took the run over empties the queue, of which the server tells this one before its
-// lease is due for renewal.
-func TestCoordinator_TakenOver(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t, true)
-	d := p.Ends(t, lasting)
+// takeOver puts another coordinator's entry into the bucket of the run's lease.
+func takeOver(t *testing.T, p *place) {
+	t.Helper()
 	bare := p.bare(t)
 	defer bare.Close()
 	js, err := jetstream.New(bare)
-	d.OK(err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	kv, err := js.KeyValue(t.Context(), "fedpace_r_lease")
-	d.OK(err)
-	_, err = kv.Put(t.Context(), "coordinator", []byte("TOKEN process 9 on another machine"))
-	d.OK(err)
-	advisory := `{"stream_seq":1,"reason":"Unacknowledged message was deleted"}`
-	d.OK(bare.Publish("$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.fedpace_r_jobs.go", []byte(advisory)))
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	_, err = d.C.TakeSum(ctx)
-	if want := "another coordinator has taken the run over (process 9 on another machine)"; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("got %v, want %q", err, want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kv.Put(t.Context(), "coordinator", []byte("TOKEN process 9 on another machine")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The server tells a coordinator of what happens to the queue, which is another's by now, before its lease is due for
+// renewal: that one empties the queue, its trainers give up a job, or a job of its arrives damaged again and again.
+func TestCoordinator_TakenOver(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ kind, advisory string }{
+		"queue emptied":   {"MSG_TERMINATED", `{"stream_seq":1,"reason":"Unacknowledged message was deleted"}`},
+		"job given up":    {"MAX_DELIVERIES", `{"stream_seq":1}`},
+		"job not read":    {"MSG_TERMINATED", `{"stream_seq":1,"reason":"it has no kind"}`},
+		"advisory broken": {"MSG_TERMINATED", `{`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t, true)
+			d := p.Ends(t, lasting)
+			d.Send(1)
+			x := d.Next()
+			defer func() { d.OK(x.Release(false)) }()
+			takeOver(t, p)
+			bare := p.bare(t)
+			defer bare.Close()
+			d.OK(bare.Publish("$JS.EVENT.ADVISORY.CONSUMER."+test.kind+".fedpace_r_jobs.go", []byte(test.advisory)))
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			_, err := d.C.TakeSum(ctx)
+			want := "another coordinator has taken the run over (process 9 on another machine)"
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %q", err, want)
+			}
+		})
 	}
 }

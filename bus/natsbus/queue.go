@@ -332,7 +332,7 @@ func (c *Coordinator) backUpJobs(ctx context.Context) {
 				continue
 			}
 			if err := c.queueJob(j); err != nil {
-				c.failed(err)
+				c.failedUnlessTakenOver(ctx, err)
 			}
 		}
 		if len(done) > 0 {
@@ -421,7 +421,7 @@ func (c *Coordinator) conclude(ctx context.Context, cause error, restored bool, 
 	scarce := natsconn.NoMemory(cause)
 	switch {
 	case err != nil && scarce:
-		c.failed(err)
+		c.failedUnlessTakenOver(ctx, err)
 	case err != nil && cause == nil && c.conn.Transient(err):
 		// The connection's own handlers report its end.
 	case err != nil:
@@ -662,9 +662,12 @@ func (c *Coordinator) onExhausted(m *nats.Msg) {
 	if j == nil {
 		return
 	}
-	c.failed(fmt.Errorf("bus: run %s: job %d (%s, round %d, kernel %s) was given out %d times and no trainer "+
-		"finished it",
-		c.run, j.Job, j.Kind.Name(), j.Round, j.Kernel, c.config.MaxDeliver))
+	// In a stream that was made again, another coordinator's job may have the number of this one.
+	c.failedUnlessTakenOver(
+		context.Background(),
+		fmt.Errorf("bus: run %s: job %d (%s, round %d, kernel %s) was given out %d times and no trainer finished it",
+			c.run, j.Job, j.Kind.Name(), j.Round, j.Kernel, c.config.MaxDeliver),
+	)
 }
 
 // onTerminated handles the advisory MSG_TERMINATED, of a job that was removed from the queue without an
@@ -690,8 +693,11 @@ func (c *Coordinator) onTerminated(m *nats.Msg) {
 		return
 	}
 	if job, times := c.sums.damaged(a.Sequence); times >= natsconn.MaxDamaged {
-		c.failed(fmt.Errorf("bus: run %s: job %d arrived damaged at trainers %d times: look at the memory and the "+
-			"network of the machines", c.run, job, times))
+		c.failedUnlessTakenOver(
+			context.Background(),
+			fmt.Errorf("bus: run %s: job %d arrived damaged at trainers %d times: look at the memory and the network of "+
+				"the machines", c.run, job, times),
+		)
 		return
 	}
 	c.signalLoss(fmt.Errorf("bus: run %s: a job was damaged on its way to a trainer: %w", c.run, bus.ErrInterrupted))

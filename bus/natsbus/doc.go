@@ -16,7 +16,8 @@
 // To read it, begin with coordinator.go and host.go, the two ends. tasks.go has tasks and
 // plans, which are plain messages; queue.go, jobs.go and sums.go have jobs and their
 // results; models.go the models; lease.go the right to drive a run, which one coordinator
-// has at a time; registry.go which hosts are present.
+// has at a time; registry.go which hosts are present; cluster.go and headless.go what
+// becomes of a cluster without leaders.
 //
 // How a connection is made, lost and found again, and what is tried again meanwhile, is
 // package natsconn's. This one knows neither rounds nor the clock nor what a model is

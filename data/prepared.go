@@ -147,8 +147,8 @@ func sourceKey(r federated.Reader, path string, opt federated.Options) (string, 
 	fmt.Fprintf(h, "%s{Task:%s Seed:%d MinTweets:%d Classes:%d Partition:%s HeldOutOnly:%t}\n",
 		preparedMagic, opt.Task, opt.Seed, opt.MinTweets, opt.Classes, opt.Partition.Identity(), opt.HeldOutOnly)
 	if r != nil {
-		// The number 1 counts the ways to read what one mapping says.
-		fmt.Fprintln(h, federated.Readers.Text(r), "1")
+		// The number 2 counts the ways to read what one mapping says.
+		fmt.Fprintln(h, federated.Readers.Text(r), "2")
 	}
 	for i, name := range files {
 		rel, err := filepath.Rel(path, name)

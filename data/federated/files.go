@@ -17,12 +17,15 @@ import (
 	"fedpace/registry"
 )
 
-// Files returns the paths of the files of a folder whose names end in suffix, in lexical order; nil if there
-// is none.
+// Files returns the paths of the files of a folder whose names end in suffix, in lexical order, without those
+// that begin with a dot, which programs keep beside the data; nil if there is none.
 func Files(dir, suffix string) (files []string) {
 	// Glob fails only for a malformed pattern, and this one is well formed.
 	names, _ := fs.Glob(os.DirFS(dir), "*"+suffix)
 	for _, name := range names {
+		if strings.HasPrefix(name, ".") {
+			continue
+		}
 		files = append(files, filepath.Join(dir, name))
 	}
 	return files

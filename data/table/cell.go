@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -66,10 +67,32 @@ func (c *cell) name() string {
 	return ""
 }
 
-// canonicalName returns name without a fraction that consists of zeros alone: 1.0 becomes 1, and
-// -0.0 becomes 0. Programs write the same client or class as 1 or as 1.0, depending on the type of
-// the column. Any other name stays as it is.
+// scientific matches a number as programs write floats, with a sign in its exponent: 1.00e+00. A name
+// such as 1e3, which may be a hash in hexadecimal, is none.
+var scientific = regexp.MustCompile(`^-?[0-9]+(?:\.[0-9]+)?[eE][+-][0-9]+$`)
+
+// maxExactWhole bounds the whole numbers that float64 tells from their neighbours.
+const maxExactWhole = 1 << 53
+
+// canonicalName returns the name that stands for all ways in which programs write the same client or
+// class. A fraction of zeros alone is left out: 1.0 and 1.00e+00 become 1, and -0.0 becomes 0. Booleans
+// are in lower case: True and TRUE become true. Any other name stays as it is.
 func canonicalName(name string) string {
+	for _, boolean := range []string{"true", "false"} {
+		if strings.EqualFold(name, boolean) {
+			return boolean
+		}
+	}
+	// Most names have no such exponent, and no expression is matched for them.
+	hasExponent := strings.Contains(name, "e+") || strings.Contains(name, "e-") ||
+		strings.Contains(name, "E+") || strings.Contains(name, "E-")
+	if hasExponent && scientific.MatchString(name) {
+		x, err := strconv.ParseFloat(name, 64)
+		isWhole := err == nil && x == math.Trunc(x) && math.Abs(x) < maxExactWhole
+		if isWhole {
+			return strconv.FormatInt(int64(x), 10)
+		}
+	}
 	if !strings.HasSuffix(name, "0") {
 		return name
 	}

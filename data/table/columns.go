@@ -91,6 +91,18 @@ func (n *nameColumn) missingRows() (rows []int) {
 	return rows
 }
 
+// wordsLikeMissing lists, in their order, the names that programs write for a missing value, and that are names
+// here because the others are words. "none" in lower case is left out, which may well be meant.
+func (n *nameColumn) wordsLikeMissing() (list []string) {
+	for _, name := range n.List {
+		isMissing := slices.Contains(missingWords, strings.ToLower(name))
+		if isMissing && name != "none" && name != "?" {
+			list = append(list, strconv.Quote(name))
+		}
+	}
+	return list
+}
+
 // maxClassName is the largest length of the name of a class, in bytes. Messages and reports hold
 // these names.
 const maxClassName = 256
@@ -282,6 +294,40 @@ type matrix struct {
 	width int
 	// numbers holds the values row by row.
 	numbers
+	// losses has what each column loses by the rounding to float32; nil where nobody asks for it.
+	losses []*roundingLoss
+}
+
+// roundingLoss measures what rounding to float32 does to the numbers of a column.
+type roundingLoss struct {
+	// n counts the numbers, and origin is the first.
+	n, origin float64
+	// sum and squares are those of the differences from origin, which keep the digits that differ.
+	sum, squares float64
+	// worst is the largest error.
+	worst float64
+}
+
+// add takes a number into account.
+func (l *roundingLoss) add(x float64) {
+	if l.n == 0 {
+		l.origin = x
+	}
+	l.n++
+	d := x - l.origin
+	l.sum += d
+	l.squares += float64(d * d)
+	l.worst = max(l.worst, math.Abs(x-float64(float32(x))))
+}
+
+// share returns the largest error as a fraction of the numbers' standard deviation; 0 of equal numbers.
+func (l *roundingLoss) share() float64 {
+	mean := l.sum / l.n
+	variance := l.squares/l.n - float64(mean*mean)
+	if !(variance > 0) {
+		return 0
+	}
+	return l.worst / math.Sqrt(variance)
 }
 
 // reserve extends the matrix to the given number of rows in all. Afterwards different columns may
@@ -296,6 +342,11 @@ func (m *matrix) reserve(rows int) {
 // the place of a value that is missing or no number, and returns the error of such a cell,
 // errMissing for a missing one.
 func (m *matrix) column(columnIndex int, missing float64) taker {
+	var loss *roundingLoss
+	if m.losses != nil {
+		loss = new(roundingLoss)
+		m.losses[columnIndex] = loss
+	}
 	return func(row int, c cell) error {
 		i := row*m.width + columnIndex
 		// The rows of CSV come one by one, so that no room was made for them before.
@@ -303,8 +354,11 @@ func (m *matrix) column(columnIndex int, missing float64) taker {
 			m.reserve(row + 1)
 		}
 		x, err := c.number()
-		if err != nil {
+		switch {
+		case err != nil:
 			x = missing
+		case loss != nil:
+			loss.add(x)
 		}
 		m.set(i, x)
 		return err

@@ -307,3 +307,18 @@ func TestHeldOut_NoClassOfTraining(t *testing.T) {
 		t.Errorf("%q of targets", s.Info().Note)
 	}
 }
+
+// TestFolder_HiddenFiles has beside the data what macOS and editors leave there.
+func TestFolder_HiddenFiles(t *testing.T) {
+	dir := t.TempDir()
+	datatest.Put(t, dir, "own.csv", []byte("c,x,y\na,1,0\na,2,1\na,3,1\n"))
+	datatest.Put(t, dir, "._own.csv", []byte("\x00\x05\x16\x07"))
+	datatest.Put(t, dir, ".~own.csv", []byte("c,x,y\na,9,0\n"))
+	s, err := data.OpenWith(Table{Client: "c", Features: []string{"x"}, Label: "y"}, dir, federated.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := everything(t, s).N; n != 3 {
+		t.Errorf("%d samples, want 3", n)
+	}
+}

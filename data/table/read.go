@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 
 	"fedpace/data/federated"
@@ -98,6 +99,9 @@ func newReading(t Table, o federated.Options) *reading {
 		}
 	default:
 		r.wide = &matrix{width: len(t.Features), numbers: numbers{precise: precise}}
+		if !precise {
+			r.wide.losses = make([]*roundingLoss, r.wide.width)
+		}
 		for _, name := range t.Words {
 			wordColumn := new(words)
 			r.words = append(r.words, wordColumn)
@@ -192,6 +196,7 @@ func (r *reading) set(name string) (*federated.Grouped, error) {
 			s.About.AddNote("%d classes, taken from the labels", s.About.Classes)
 		}
 	}
+	r.noteMissingWords(&s.About)
 	if r.targets != nil {
 		s.About.Targets = r.targets.width
 		s.About.Predicted = r.t.Target
@@ -247,9 +252,51 @@ func (r *reading) set(name string) (*federated.Grouped, error) {
 	return g.Set(s)
 }
 
-// maxTargetError is the largest error of a target by rounding to float32 that needs no warning, as
-// a fraction of the target's standard deviation.
-const maxTargetError = 1e-3
+// noteMissingWords adds a warning to about for clients and for classes of words among which there is a text that
+// elsewhere means a missing value, such as R's NA.
+func (r *reading) noteMissingWords(about *federated.Info) {
+	warn := func(column, kind string, names []string) {
+		if names != nil {
+			about.AddWarning("column %s: %s is a %s, since the column has words (leave missing values empty)",
+				column, strings.Join(names, ", "), kind)
+		}
+	}
+	if r.label != nil && !r.label.closed {
+		warn(r.t.Label, "class", r.label.wordsLikeMissing())
+	}
+	if r.client != nil {
+		warn(r.t.Client, "client", r.client.wordsLikeMissing())
+	}
+}
+
+// maxRoundingError is the largest error of a target or feature by rounding to float32 that needs no warning,
+// as a fraction of its standard deviation.
+const maxRoundingError = 1e-3
+
+// noteCoarseFeatures adds a warning to about for the features that lose precision by the rounding to float32,
+// because they are not scaled.
+func (r *reading) noteCoarseFeatures(about *federated.Info) {
+	var losses []*roundingLoss
+	switch {
+	case r.wide != nil:
+		losses = r.wide.losses
+	case r.vector != nil && !r.vector.values.precise && r.vector.loss.n > 0:
+		losses = []*roundingLoss{&r.vector.loss}
+	}
+	var coarse []string
+	worst := 0.0
+	for i, loss := range losses {
+		share := loss.share()
+		if share > maxRoundingError {
+			coarse = append(coarse, r.t.Features[i])
+			worst = max(worst, share)
+		}
+	}
+	if coarse != nil {
+		about.AddWarning("features %s are rounded to float32, by up to %.2g of a deviation (scale: standard scales first)",
+			federated.ShortList(coarse), worst)
+	}
+}
 
 // noteCoarseTargets adds a warning to about for each target that loses precision by the rounding to
 // float32, such as seconds since 1970. The model learns from the rounded numbers.
@@ -269,7 +316,7 @@ func (r *reading) noteCoarseTargets(about *federated.Info) {
 		}
 	}
 	for j, name := range r.t.Target {
-		if share := worst[j] / deviation[j]; share > maxTargetError {
+		if share := worst[j] / deviation[j]; share > maxRoundingError {
 			about.AddWarning(
 				"target %s is rounded to float32, by up to %.2g of its deviation (want another origin or unit)",
 				name,
@@ -414,6 +461,7 @@ func (r *reading) features(s *federated.Grouped, train []int32) error {
 		}
 	}
 	s.About.Features = width
+	r.noteCoarseFeatures(&s.About)
 	// A file may have announced more rows than it had.
 	given.cut(r.rows * width)
 	if r.t.Channels == channelsLast {

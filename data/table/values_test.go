@@ -236,3 +236,86 @@ func TestImages_OtherKindsAreRefused(t *testing.T) {
 		})
 	}
 }
+
+// TestNames_OfSeveralWriters has the same classes and clients as numpy's savetxt, pandas, DuckDB and R write
+// them, and names that only look so.
+func TestNames_OfSeveralWriters(t *testing.T) {
+	for name, c := range map[string]struct {
+		clients, labels []string
+		want            []string
+		wantClients     int
+	}{
+		"floats": {
+			[]string{"2.000000000000000000e+00", "2", "2.0", "1e+01"},
+			[]string{"0.000000000000000000e+00", "1.000000000000000000e+00", "1", "-0.0e+00"},
+			[]string{"0", "1"},
+			2,
+		},
+		"booleans":         {[]string{"a"}, []string{"True", "false", "TRUE", "False"}, []string{"false", "true"}, 1},
+		"hashes":           {[]string{"1e3", "1000", "12e4", "120000"}, []string{"0", "1"}, []string{"0", "1"}, 4},
+		"fractions":        {[]string{"1.5e+00", "1"}, []string{"0", "1"}, []string{"0", "1"}, 2},
+		"beyond float64":   {[]string{"9.007199254740993e+15", "9.007199254740992e+15"}, []string{"0", "1"}, []string{"0", "1"}, 2},
+		"no number at all": {[]string{"e+0", "1.e+0", "--1e+0", "1e+"}, []string{"0", "1"}, []string{"0", "1"}, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rows := "c,x,y\n"
+			for i := range 16 {
+				rows += fmt.Sprintf("%s,%d,%s\n", c.clients[i%len(c.clients)], i, c.labels[i%len(c.labels)])
+			}
+			s := mustOpenMapped(t, rows, "rows.csv", Table{Client: "c", Features: []string{"x"}, Label: "y"})
+			labels := s.Info().Labels
+			if labels == nil {
+				for i := range s.Info().Classes {
+					labels = append(labels, fmt.Sprint(i))
+				}
+			}
+			if s.Clients() != c.wantClients || !slices.Equal(labels, c.want) {
+				t.Errorf("%d clients and classes %q, want %d and %q", s.Clients(), labels, c.wantClients, c.want)
+			}
+		})
+	}
+}
+
+// TestNames_LikeMissing has R's NA among words, which is a class and a client there, and says so.
+func TestNames_LikeMissing(t *testing.T) {
+	rows := "c,x,y\n" + strings.Repeat("ann,1,oak\nNA,2,elm\nbob,3,NA\nann,4,none\n", 5)
+	note := mustOpenMapped(t, rows, "rows.csv", Table{Client: "c", Features: []string{"x"}, Label: "y"}).Info().Warnings
+	for _, want := range []string{`column y: "NA" is a class`, `column c: "NA" is a client`} {
+		if !strings.Contains(fmt.Sprint(note), want) {
+			t.Errorf("%q lacks %q", note, want)
+		}
+	}
+	listed := Table{Features: []string{"x"}, Label: "y", Classes: []string{"NA", "elm", "none", "oak"}}
+	if note := mustOpenMapped(t, rows, "rows.csv", listed).Info().Warnings; len(note) != 0 {
+		t.Errorf("%q about classes that are listed", note)
+	}
+}
+
+// TestFeatures_RoundingIsTold has two features from 2^24 on, where float32 knows even numbers alone: of the
+// numbers 0 to 9 above it every second is off by 1, and their deviation is sqrt((10^2-1)/12) = 2.87.
+func TestFeatures_RoundingIsTold(t *testing.T) {
+	var rows strings.Builder
+	rows.WriteString("c,x,z,y\n")
+	for i := range 40 {
+		fmt.Fprintf(&rows, "a,%d,%d,%d\n", 1<<24+i%10, i%10, i%2)
+	}
+	mapping := Table{Client: "c", Features: []string{"x", "z"}, Label: "y"}
+	const want = "features x are rounded to float32, by up to 0.35 of a deviation"
+	if got := fmt.Sprint(mustOpenMapped(t, rows.String(), "rows.csv", mapping).Info().Warnings); !strings.Contains(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	alone := Table{Client: "c", Features: []string{"x"}, Label: "y"}
+	// Its first number, which is exact, is not looked at, so that the deviation is that of 39 numbers.
+	if got := fmt.Sprint(mustOpenMapped(t, rows.String(), "rows.csv", alone).Info().Warnings); !strings.Contains(got, "features x are") {
+		t.Errorf("alone: %q", got)
+	}
+	mapping.Scale = "standard"
+	if got := mustOpenMapped(t, rows.String(), "rows.csv", mapping).Info().Warnings; len(got) != 0 {
+		t.Errorf("%q, though they are scaled first", got)
+	}
+	equal := "c,x,z,y\n" + strings.Repeat("a,0.1,16777217,0\n", 20)
+	mapping.Scale = ""
+	if got := mustOpenMapped(t, equal, "rows.csv", mapping).Info().Warnings; len(got) != 0 {
+		t.Errorf("%q, though all are equal", got)
+	}
+}

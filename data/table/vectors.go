@@ -39,6 +39,9 @@ type vectors struct {
 	// room returns how many rows of the given width are to come, as far as that is known; nil
 	// means that nothing is known.
 	room func(width int) int
+	// loss is what rounding takes from a column that has one number in each row. It lacks the first row,
+	// at which nobody knows yet how many numbers a row has.
+	loss roundingLoss
 }
 
 // reserve makes room for the given number of further rows, and for their values once their width is
@@ -112,6 +115,9 @@ func (v *vectors) append(c cell, words []string) (missing error) {
 			return err
 		}
 		v.values.append(x)
+		if v.width == 1 {
+			v.loss.add(x)
+		}
 	}
 	if v.values.len() > maxFeatures && v.width == 0 {
 		return fmt.Errorf("a list of more than %d numbers", maxFeatures)

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"fedpace/learn/metric"
 	"fedpace/metrics/figure"
 )
 
@@ -87,6 +88,7 @@ func (t *Table) Figure(path string) error {
 			X:     t.Grids[0].Key,
 			Y:     t.quantities[column].title,
 			Names: names,
+			Share: want.name != toLevel && metric.IsShare(t.first),
 		}
 		for _, r := range t.Rows {
 			name := r.Schedule

@@ -105,6 +105,7 @@ func (s section) curve(title, y string, value func(*point) float64, quality ...m
 			panel.Lines = append(panel.Lines, g.line(value))
 		}
 	}
+	panel.Share = len(quality) > 0 && metric.IsShare(quality[0].Name)
 	return panel
 }
 

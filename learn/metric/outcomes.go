@@ -339,6 +339,15 @@ func MeasuresFor(targets bool) (list []string) {
 	return list
 }
 
+// IsShare says that the values of the metric with this name lie between 0 and 1.
+func IsShare(name string) bool {
+	switch name {
+	case Accuracy, "majority_share", "balanced_accuracy", "f1_macro", "auroc":
+		return true
+	}
+	return false
+}
+
 // findMeasure returns the measure of this name; ok is false if there is none.
 func findMeasure(name string) (m measure, ok bool) {
 	i := slices.IndexFunc(measures, func(m measure) bool { return m.Name == name })

@@ -11,6 +11,8 @@ type axis struct {
 	low, high float64
 	// log says that the scale is logarithmic; both ends are above 0 then.
 	log bool
+	// clamped says that values beyond an end are drawn at that end.
+	clamped bool
 	// from and to are where low and high lie on the canvas.
 	from, to float64
 	ticks    []tick
@@ -28,6 +30,13 @@ func (a *axis) take(values ...float64) {
 			a.high = max(a.high, v)
 		}
 	}
+}
+
+// holdToShares ends an axis at 0 and 1 if it goes further, and has it draw what lies beyond at its ends.
+func (a *axis) holdToShares() {
+	a.low = max(a.low, 0)
+	a.high = min(a.high, 1)
+	a.clamped = true
 }
 
 // settle gives an axis a range that is not empty: one without values goes from 0 to 1, and one of a
@@ -54,6 +63,9 @@ func (a *axis) settle() {
 
 // at is where a value lies on the canvas.
 func (a *axis) at(value float64) float64 {
+	if a.clamped {
+		value = min(max(value, a.low), a.high)
+	}
 	share := (value - a.low) / (a.high - a.low)
 	if a.log {
 		share = portable.Log(value/a.low) / portable.Log(a.high/a.low)

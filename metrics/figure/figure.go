@@ -67,6 +67,8 @@ type Panel struct {
 	Names []string
 	// LogY draws Y on a logarithmic scale and leaves out points that are not above 0.
 	LogY bool
+	// Share says that Y is a share: its axis ends at 0 and 1, however far intervals go.
+	Share bool
 	// FromZero makes the axis Y start at zero.
 	FromZero bool
 }
@@ -231,6 +233,9 @@ func newDrawing(panel Panel, styles map[string]int) *drawing {
 	}
 	if d.FromZero {
 		d.y.take(0)
+	}
+	if d.Share {
+		d.y.holdToShares()
 	}
 	d.x.settle()
 	d.y.settle()

@@ -51,7 +51,7 @@ func TestFairness_AllAlike(t *testing.T) {
 	if err := Write(&b, []Panel{{Lines: []Line{{"rounds", []Point{{0, -0.07, math.NaN()}, {1, -0.07, 0}}}}}}); err != nil {
 		t.Fatal(err)
 	}
-	if text := b.String(); !strings.Contains(text, ">-0.06<") || !strings.Contains(text, ">0.00<") {
+	if text := b.String(); !strings.Contains(text, ">−0.06<") || !strings.Contains(text, ">0.00<") {
 		t.Error(text)
 	}
 }
@@ -65,7 +65,7 @@ func TestFigure_OnePlace(t *testing.T) {
 		}
 		return b.String()
 	}
-	if one, line := draw(4), draw(5); strings.Count(one, "<path") <= strings.Count(line, "<path") || strings.Contains(one, ">-0.5<") {
+	if one, line := draw(4), draw(5); strings.Count(one, "<path") <= strings.Count(line, "<path") || strings.Contains(one, ">−0.5<") {
 		t.Error(one)
 	}
 }
@@ -141,6 +141,21 @@ func TestAxis_At(t *testing.T) {
 		if a.low != c.low || a.high != c.high {
 			t.Errorf("%v: from %v to %v, want %v to %v", c.values, a.low, a.high, c.low, c.high)
 		}
+	}
+}
+
+// The axis of a share ends at 0 and 1, where longer intervals are cut off.
+func TestPanel_Share(t *testing.T) {
+	panel := Panel{Share: true, Lines: []Line{{"rounds", []Point{{0, 0.5, 0.9}, {1, 0.8, 0.1}}}}}
+	y := newDrawing(panel, map[string]int{}).y
+	y.from = 100
+	y.to = 0
+	if y.low != 0 || y.high != 1 || y.at(1.4) != 0 || y.at(-0.4) != 100 || y.at(0.25) != 75 {
+		t.Errorf("from %v to %v", y.low, y.high)
+	}
+	panel.Lines[0].Points = []Point{{0, 0.5, 0.1}, {1, 0.8, 0.1}}
+	if y := newDrawing(panel, map[string]int{}).y; math.Abs(y.low-0.4) > 1e-12 || math.Abs(y.high-0.9) > 1e-12 {
+		t.Errorf("from %v to %v where no interval goes beyond", y.low, y.high)
 	}
 }
 

@@ -48,6 +48,10 @@ func roundTicks(low, high, minStep float64) []tick {
 		if digits > 5 || math.Abs(v) >= 1e6 {
 			label = short(v)
 		}
+		// A minus sign is as wide as a plus sign, which a hyphen is not.
+		if digits, isNegative := strings.CutPrefix(label, "-"); isNegative {
+			label = "−" + digits
+		}
 		ticks = append(ticks, tick{v, label})
 	}
 	return ticks

@@ -61,15 +61,18 @@ export function slide(svg, many, place, move) {
 export const known = v => v !== null && v !== undefined;
 export const grouped = new Intl.NumberFormat('en-GB');
 export const whole = v => known(v) ? grouped.format(v) : '–';
-export const fixed = (v, digits) => known(v) && (v === 0 || Math.abs(v) >= 10 ** -digits && Math.abs(v) < 1e6) ? v.toFixed(digits) : short(v); // which would be 0, or a row of digits
+export const fixed = (v, digits) => known(v) && (v === 0 || Math.abs(v) >= 10 ** -digits && Math.abs(v) < 1e6) ? minus(v.toFixed(digits)) : short(v); // which would be 0, or a row of digits
+
+// minus writes a number that is not there as a dash, and negative ones with a minus sign in the place of a hyphen.
+export const minus = text => text === '-' ? '–' : text.replace(/(?<=^|[\s(±])-(?=[\d.])/g, '−');
 
 // short has at most so many significant digits and no trailing zeros.
 export function short(v, digits = 4) {
   if (!known(v)) return '–';
   if (v === 0) return '0';
   const size = Math.abs(v);
-  if (size >= 1e6 || size < 1e-4) return v.toExponential(Math.max(0, digits - 2)).replace(/\.?0+e/, 'e').replace('e+', 'e');
-  return size >= 1000 ? grouped.format(Math.round(v)) : String(Number(v.toPrecision(digits)));
+  if (size >= 1e6 || size < 1e-4) return minus(v.toExponential(Math.max(0, digits - 2)).replace(/\.?0+e/, 'e').replace('e+', 'e'));
+  return minus(size >= 1000 ? grouped.format(Math.round(v)) : String(Number(v.toPrecision(digits))));
 }
 
 // duration is a time in its two largest units.
@@ -127,6 +130,6 @@ export function tickText(list) {
   if (top >= 1e6 || (top > 0 && top < 1e-3)) return v => v === 0 ? '0' : short(v, 3);
   let digits = Math.max(0, Math.min(6, -Math.floor(Math.log10(step) + 1e-9)));
   while (digits < 6 && list.some(v => Math.abs(Number(v.toFixed(digits)) - v) > step * 1e-3)) digits++;
-  return v => top >= 10000 ? grouped.format(Number(v.toFixed(digits))) : v.toFixed(digits);
+  return v => minus(top >= 10000 ? grouped.format(Number(v.toFixed(digits))) : v.toFixed(digits));
 }
 

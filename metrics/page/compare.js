@@ -1,12 +1,12 @@
 // --- what a comparison of schedules found: in words, as a table, as mean curves, and seed by seed
 
-import { make, known, short, slide, ticks, tickText, crop } from './base.js';
+import { make, known, short, slide, ticks, tickText, crop, minus } from './base.js';
 import { saveMenu, openSaveMenu, standalone } from './save.js';
 import { Span, LineChart, dashes, dot } from './lines.js';
 import { axesOf, meanLine, lineOf, isShare } from './curves.js';
 
-// looks gives each row its line: a hue for its schedule, and other dashes for further rows of that schedule in
-// the same chart.
+// looks gives each row its line: a hue for its schedule, and other dashes where hues are used again and for further rows
+// of that schedule in the same chart.
 export function looks(rows) {
   const schedules = [...new Set(rows.map(r => r.schedule))];
   const before = new Map(); // rows of a schedule at a point
@@ -14,7 +14,8 @@ export function looks(rows) {
     const key = r.point + '\n' + r.schedule;
     const n = before.get(key) || 0;
     before.set(key, n + 1);
-    return { colour: 'line-' + schedules.indexOf(r.schedule) % 8, dash: dashes[n % dashes.length] };
+    const place = schedules.indexOf(r.schedule);
+    return { colour: 'line-' + place % 8, dash: dashes[(n + Math.floor(place / 8)) % dashes.length] };
   });
 }
 
@@ -28,10 +29,10 @@ function differenceTable(compared, rows, rowLooks) {
   const cells = compared.rows.map((d, i) => {
     const sure = [d.p && d.p !== '-' ? 'Holm’s p ' + d.p : '', d.decided && (d.decided === 'not decided' ? 'controls do not decide it' : 'decided by ' + d.decided)].filter(Boolean).join('; ');
     const difference = d.against
-      ? make('td', { class: 'number', 'data-value': d.mean }, d.text.replace('± ', '±\u00a0'), d.against === reference ? '' : make('small', {}, 'from ' + d.against))
+      ? make('td', { class: 'number', 'data-value': d.mean }, minus(d.text).replace('± ', '±\u00a0'), d.against === reference ? '' : make('small', {}, 'from ' + d.against))
       : make('td', { class: 'number quiet' }, 'reference');
     return make('tr', {}, make('th', { scope: 'row', class: rows[i].name.length < 20 ? 'short' : null }, dot(rowLooks[i]), rows[i].name, make('small', {}, rows[i].point)), difference,
-      make('td', { class: 'verdict' }, d.verdict, make('small', {}, sure)), make('td', { class: 'number wide-only' }, d.value));
+      make('td', { class: 'verdict' }, d.verdict, make('small', {}, sure)), make('td', { class: 'number wide-only' }, minus(d.value)));
   });
   return make('table', { class: 'answer' }, make('thead', {}, make('tr', {}, ...head.map((h, i) => make('th', { scope: 'col', class: i === 3 ? 'number wide-only' : i === 1 ? 'number' : null }, h)))),
     make('tbody', {}, ...cells));
@@ -85,7 +86,7 @@ class PairedDifferences {
     const list = ticks(low, high, Math.max(2, Math.floor(width / 90)));
     const text = tickText(list);
     const out = list.flatMap(v => [line('gridline', px(v), px(v), 0, bottom),
-      make('svg:text', { x: px(v), y: bottom + 16, 'text-anchor': px(v) < 30 ? 'start' : px(v) > width - 30 ? 'end' : 'middle' }, (v > 0 ? '+' : '') + text(v).replace('-', '−'))]);
+      make('svg:text', { x: px(v), y: bottom + 16, 'text-anchor': px(v) < 30 ? 'start' : px(v) > width - 30 ? 'end' : 'middle' }, (v > 0 ? '+' : '') + text(v))]);
     out.push(make('svg:text', { class: 'name', x: width / 2, y: bottom + 34, 'text-anchor': 'middle' }, 'difference between runs with the same seed'));
     this.rows.forEach((d, i) => {
       const middle = i * comparedHeight + labelHeight + 15;
@@ -105,7 +106,7 @@ class PairedDifferences {
   mark(to) {
     this.cursor = to;
     const d = this.rows[to];
-    const words = d ? `${d.label} − ${d.against}: ${d.text}, ${d.verdict}; by seed: ${d.seeds.filter(s => known(s.value)).map(s => `${s.seed} ${short(s.value, 3)}`).join(', ')}`
+    const words = d ? `${d.label} − ${d.against}: ${minus(d.text)}, ${d.verdict}; by seed: ${d.seeds.filter(s => known(s.value)).map(s => `${s.seed} ${short(s.value, 3)}`).join(', ')}`
       : `${this.rows.length} ${this.rows.length === 1 ? 'comparison' : 'comparisons'} in ${this.title}`;
     this.reading.textContent = words;
     this.svg.setAttribute('aria-valuenow', Math.max(0, to));
@@ -128,7 +129,7 @@ export class Comparison {
     const pairs = found.comparisons.map((c, i) => new PairedDifferences(c, found.rows, this.looks, i)).filter(d => d.rows.some(r => r.half));
     const [head, ...rows] = found.table;
     const all = make('table', { class: 'runs' }, make('thead', {}, make('tr', {}, ...head.map(h => make('th', { scope: 'col' }, h)))),
-      make('tbody', {}, ...rows.map(([name, ...cells]) => make('tr', {}, make('th', { scope: 'row' }, name), ...cells.map(c => make('td', {}, c))))));
+      make('tbody', {}, ...rows.map(([name, ...cells]) => make('tr', {}, make('th', { scope: 'row' }, name), ...cells.map(c => make('td', {}, minus(c)))))));
     this.section = make('section', { class: 'comparison', 'aria-labelledby': 'answer-title' },
       make('h2', { id: 'answer-title' }, found.headline),
       found.details?.length ? make('ul', {}, ...found.details.map(d => make('li', {}, d))) : null,

@@ -1,6 +1,6 @@
 // --- the curves of a run, from what its server or its file has
 
-import { corners, measured } from './lines.js';
+import { corners, measured, valueAt } from './lines.js';
 
 // isShare says whether a column is a share of samples, from 0 to 1.
 export const isShare = name => /^(validation_)?(accuracy|balanced_accuracy|majority_share|f1_macro|auroc)$/.test(name);
@@ -81,22 +81,28 @@ export function lineOf(curves, axis, column, weight = 0, steps = false) {
   return steps ? corners(m.x, m.y) : { x: m.x, y: smoothed(m.y, weight) };
 }
 
-// mean is the mean of several lines at so many places, with the 95 % interval of the mean, as far
+// valueOn is what a line says at x: of steps the value that holds, else on the straight line between two measurements.
+function valueOn(line, x) {
+  const i = valueAt(line, x);
+  const isBetween = !line.steps && i >= 0 && i + 1 < line.x.length;
+  if (!isBetween) return i < 0 ? NaN : line.y[i];
+  return line.y[i] + (line.y[i + 1] - line.y[i]) * (x - line.x[i]) / (line.x[i + 1] - line.x[i]);
+}
+
+// meanLine is the mean of several lines at so many places, with the 95 % interval of the mean, as far
 // as all of them go. The interval of two runs is loose: it is 13 standard errors wide on either side.
 export function meanLine(lines, places = 500) {
   const whole = lines.filter(l => l.x.length);
   const n = whole.length, low = Math.max(...whole.map(l => l.x[0])), high = Math.min(...whole.map(l => l.x[l.x.length - 1]));
   const out = { x: new Float64Array(places), y: new Float64Array(places), low: new Float64Array(places), high: new Float64Array(places) };
   if (!n || !(high >= low)) return { x: new Float64Array(0), y: new Float64Array(0) };
-  const at = whole.map(() => 0);
   for (let i = 0; i < places; i++) {
-    const x = out.x[i] = low + (high - low) * i / (places - 1);
+    const x = out.x[i] = i === places - 1 ? high : low + (high - low) * i / (places - 1);
     let sum = 0, squares = 0, known = 0;
-    whole.forEach((l, k) => {
-      while (at[k] + 1 < l.x.length && l.x[at[k] + 1] <= x) at[k]++;
-      const v = l.y[at[k]];
+    for (const l of whole) {
+      const v = valueOn(l, x);
       if (v === v) { sum += v; squares += v * v; known++; }
-    });
+    }
     const mean = known === n ? sum / n : NaN;
     const spread = n > 1 ? studentT(n - 1) * Math.sqrt(Math.max(0, squares / n - mean * mean) / (n - 1)) : 0;
     out.y[i] = mean;

@@ -85,6 +85,12 @@ export function besides(name, text) {
   return text.split(', ').filter(part => !said.includes(part)).join(', ');
 }
 
+// titleOf is what a run's page is headed by: the run's name and, as many runs have the same one, its schedule and seed.
+export function titleOf(run) {
+  const apart = besides(run.name, `${run.schedule}, seed=${run.seed}`);
+  return apart ? `${run.name}: ${apart}` : run.name;
+}
+
 // differing are the keys of configurations, those that differ first.
 export function differing(configs) {
   const keys = [...new Set(configs.flatMap(c => [...c.keys()]))], differ = k => configs.some(c => c.get(k) !== configs[0].get(k));

@@ -2,7 +2,7 @@
 
 import { $, make, setText, changed, fillRows, known, whole, fixed, short, duration, bytes, percent, count } from './base.js';
 import { isWhole } from './curves.js';
-import { configOf } from './find.js';
+import { configOf, titleOf } from './find.js';
 import { Span, LineChart, corners, isConstant, measured } from './lines.js';
 import { Timeline, showWaiting } from './tasks.js';
 
@@ -184,7 +184,7 @@ export function showProgress(s, passed) {
   const text = $('progress-text');
   if (changed(text, parts)) text.replaceChildren(...parts.map(([kind, words]) => kind ? make('span', {}, make(kind, {}, words)) : make('span', {}, words)));
   bar.setAttribute('aria-valuetext', parts.map(x => x[1]).join(', '));
-  document.title = (ended ? { completed: 'Completed', stopped: 'Stopped' }[s.state] : measured ? (100 * f).toFixed(0) + ' %' : 'round ' + whole(p.round)) + ' · ' + s.run.name + ' · fedpace';
+  document.title = (ended ? { completed: 'Completed', stopped: 'Stopped' }[s.state] : measured ? (100 * f).toFixed(0) + ' %' : 'round ' + whole(p.round)) + ' · ' + titleOf(s.run) + ' · fedpace';
 }
 
 // settingsOf is a run's configuration: what it sets itself, then all else that is set.
@@ -309,7 +309,7 @@ function show() {
   waiting = false;
   const s = snapshot;
   if (!s) return;
-  setText($('name'), s.run.name);
+  setText($('name'), titleOf(s.run));
   setText($('about'), [s.run.folder, s.run.task, scheduleOf(s), `${whole(s.actors.simulated + s.actors.real)} clients`, s.run.data || 'timing only'].filter(Boolean).join(' · '));
   showProgress(s, passed());
   showTiles(s);

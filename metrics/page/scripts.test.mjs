@@ -1,10 +1,10 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { duration, fixed, short, ticks, tickText, timeUnit } from './base.js';
+import { duration, fixed, minus, short, ticks, tickText, timeUnit } from './base.js';
 import { corners, firstAfter, isConstant, measured, valueAt, LineChart, Span } from './lines.js';
 import { decode, axesOf, isShare, meanLine, smoothed } from './curves.js';
-import { configOf, differing, matches, apart, besides, tails, words, alikeBySeed } from './find.js';
+import { configOf, differing, matches, apart, besides, tails, titleOf, words, alikeBySeed } from './find.js';
 import { axisOf } from './sweep.js';
 import { csv } from './save.js';
 import { jitter, looks } from './compare.js';
@@ -37,6 +37,8 @@ test('a run has the name of its folder, and beside it what sets it apart', () =>
   assert.deepEqual(apart([], []), []);
   assert.equal(besides('grid/fixed,seed=1', 'fixed, cohort=20, seed=1'), 'cohort=20', 'what the name says is not said again');
   assert.equal(besides('fixed,seed=1', 'fixed, seed=1'), '');
+  assert.equal(titleOf({ name: 'demo', schedule: 'rounds', seed: '2' }), 'demo: rounds, seed=2');
+  assert.equal(titleOf({ name: 'grid/rounds,seed=2', schedule: 'rounds', seed: '2' }), 'grid/rounds,seed=2');
 });
 
 test('a file of numbers quotes what has a comma, a quote or a line break', () => {
@@ -98,6 +100,14 @@ test('a mean over seeds has the interval of Student’s t', () => {
   assert.deepEqual([...smoothed([1, 3], 0.5)].map(v => v.toFixed(4)), ['1.0000', '2.3333']); // (0.25 + 1.5) / 0.75
 });
 
+test('a mean lies between measurements on a straight line, and of steps on what holds', () => {
+  // Both lines rise by 1 a second, and are measured at other times: their mean does so, too, up to its end at 4.
+  const rising = meanLine([{ x: [0, 2, 4], y: [0, 2, 4] }, { x: [0, 3, 5], y: [0, 3, 5] }], 5);
+  assert.deepEqual([[...rising.x], [...rising.y].map(v => Number(v.toFixed(9)))], [[0, 1, 2, 3, 4], [0, 1, 2, 3, 4]]);
+  const steps = meanLine([corners([1, 3], [8, 4]), corners([1, 2, 3], [8, 8, 4])], 5); // at 1.5 one has 4, the other 8 up to the close at 2
+  assert.deepEqual([[...steps.x], [...steps.y]], [[1, 1.5, 2, 2.5, 3], [8, 6, 6, 4, 4]]);
+});
+
 test('the band of two runs does not set the range of an axis', () => {
   const two = meanLine([1, 3].map(v => ({ x: [0, 1], y: [v, v] })), 2); // mean 2, standard error 1, t(1) = 12.706
   const three = meanLine([1, 2, 3].map(v => ({ x: [0, 1], y: [v, v] })), 2);
@@ -109,7 +119,8 @@ test('the band of two runs does not set the range of an axis', () => {
 test('numbers are said as people say them', () => {
   assert.equal(duration(3725), '1 h 2 min');
   assert.equal(short(0.00001234, 4), '1.23e-5');
-  assert.deepEqual([0.25, 0, 2.402e-8, -3e-5, -0.5, 1.5e12, null].map(v => fixed(v, 4)), ['0.2500', '0.0000', '2.4e-8', '-3e-5', '-0.5000', '1.5e12', '–']);
+  assert.deepEqual([0.25, 0, 2.402e-8, -3e-5, -0.5, 1.5e12, null].map(v => fixed(v, 4)), ['0.2500', '0.0000', '2.4e-8', '−3e-5', '−0.5000', '1.5e12', '–']);
+  assert.deepEqual(['-0.156 ± 0.072', '-', 'eta-rounds', '1e-5', 'from 3 to -2'].map(minus), ['−0.156 ± 0.072', '–', 'eta-rounds', '1e-5', 'from 3 to −2']);
   assert.deepEqual(ticks(1, 10, 4), [2.5, 5, 7.5, 10]);
   assert.equal(tickText([0, 2.5])(2.5), '2.5');
   assert.deepEqual(timeUnit(7200).name, 'minutes');
@@ -127,6 +138,8 @@ test('each schedule of a comparison has one hue, its controls other dashes', () 
   assert.deepEqual(lines.map(l => l.colour), ['line-0', 'line-1', 'line-1', 'line-0']);
   assert.deepEqual(lines[0].dash, lines[3].dash, 'another point has a chart of its own');
   assert.notDeepEqual(lines[1].dash, lines[2].dash);
+  const ten = looks([...'abcdefghij'].map(name => row(name)));
+  assert.equal(new Set(ten.map(l => l.colour + l.dash)).size, 10, 'no two schedules look alike');
   const places = [1, 2, 3, 4, 5].map(jitter);
   assert.ok(places.every(p => Math.abs(p) <= 1) && new Set(places).size === 5);
 });

@@ -4,11 +4,14 @@ import { make, fillRows, slide, known, short, ticks, tickText, crop } from './ba
 import { saveMenu, openSaveMenu, standalone } from './save.js';
 import { differing, order } from './find.js';
 
+// shorter is a number's text without zeros at its end, as ticks have it.
+const shorter = text => text.replace(/(\.\d*?)0+$/, '$1').replace(/\.$/, '');
+
 // axisOf places the values of a column between 0 and 1: numbers by their size, words in their order.
 export function axisOf(column, values) {
   const some = values.filter(v => known(v) && v !== ''), numbers = some.map(Number);
   if (some.length && numbers.every(v => Number.isFinite(v))) {
-    const low = Math.min(...numbers), high = Math.max(...numbers), each = [...new Set(numbers)].sort((a, b) => a - b), list = each.length < 6 ? each : ticks(low, high, 4, numbers.every(Number.isInteger)), own = column.text, text = own && new Set(list.map(own)).size === list.length ? own : tickText(list);
+    const low = Math.min(...numbers), high = Math.max(...numbers), each = [...new Set(numbers)].sort((a, b) => a - b), list = each.length < 6 ? each : ticks(low, high, 4, numbers.every(Number.isInteger)), own = column.text, text = own && new Set(list.map(own)).size === list.length ? v => shorter(own(v)) : tickText(list);
     const at = v => high > low ? (Number(v) - low) / (high - low) : 0.5;
     return { at: v => known(v) && v !== '' ? at(v) : null, ticks: list.map(v => [at(v), text(v)]), text: v => known(v) && v !== '' ? (column.text || (v => short(Number(v), 4)))(Number(v)) : '–' };
   }
@@ -95,11 +98,13 @@ export class Sweep {
     });
     list.forEach((c, i) => {
       const x = px(i), end = i === list.length - 1;
+      const gap = list.length > 1 ? px(1) - px(0) : width;
+      const letters = Math.max(4, Math.floor((gap - 12) / 7 / (i + 2 < list.length ? 1 : 2))); // the labels of the last two axes share a gap
       svg.append(make('svg:line', { class: 'axis', x1: x, x2: x, y1: head, y2: foot }), make('svg:text', { class: 'name', x, y: i % 2 ? 24 : 10, 'text-anchor': i === 0 ? 'start' : end ? 'end' : 'middle' }, crop(c.name, 22)));
       this.axes.get(c.id).ticks.slice(0, 12).sort((a, b) => a[0] - b[0]).reduce((above, [at, text]) => { // what would run into the label below is left out
         const y = foot - at * (foot - head) + 4;
         if (y > above) return above;
-        svg.append(make('svg:text', { x: end ? x - 5 : x + 5, y, 'text-anchor': end ? 'end' : 'start' }, crop(text, 14)));
+        svg.append(make('svg:text', { x: end ? x - 5 : x + 5, y, 'text-anchor': end ? 'end' : 'start' }, crop(text, letters)));
         return y - tickHeight;
       }, sweepHeight);
     });

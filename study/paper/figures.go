@@ -40,6 +40,9 @@ func Draw(dir string, curves []Curve) error {
 		{Figure2File, "highest validation accuracy so far", true, func(p *Point) float64 { return p.BestAccuracy }},
 	} {
 		panels := panels(curves, f.y, f.bands, f.value)
+		for i := range panels {
+			panels[i].Share = f.file == Figure2File
+		}
 		// Nothing was evaluated, so there is no curve.
 		if len(panels) == 0 {
 			return nil

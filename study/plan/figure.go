@@ -19,13 +19,15 @@ func (p *Plan) Panels() ([]figure.Panel, error) {
 		return p.timePanels(), nil
 	}
 	quantity := metric.Title(p.quality.Name)
+	isShare := metric.IsShare(p.quality.Name)
 	time := figure.Panel{
 		Title: "against time",
 		X:     "virtual minutes",
 		Y:     quantity,
+		Share: isShare,
 	}
-	energy := figure.Panel{Title: "against energy", X: "kJ", Y: "tail " + quantity}
-	bytes := figure.Panel{Title: "against bytes", X: "MB", Y: "tail " + quantity}
+	energy := figure.Panel{Title: "against energy", X: "kJ", Y: "tail " + quantity, Share: isShare}
+	bytes := figure.Panel{Title: "against bytes", X: "MB", Y: "tail " + quantity, Share: isShare}
 	// Only a limited number of settings are drawn, the best of those that were trained.
 	for _, s := range p.Settings {
 		t := s.Trained

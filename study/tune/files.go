@@ -263,6 +263,7 @@ func (r *Result) panels() (panels []figure.Panel) {
 			X:     r.grids[0].Key,
 			Y:     metric.Title(r.quality.Name),
 			Names: r.grids[0].Values,
+			Share: metric.IsShare(r.quality.Name),
 		}
 		// The points of a line follow each other in the order of the first key's values.
 		for x, value := range panel.Names {

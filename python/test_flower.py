@@ -1,6 +1,7 @@
 """What the processes of Flower apps compute without flwr: local steps, virtual time, frames."""
 
 import os
+import tempfile
 import time
 import unittest
 
@@ -57,6 +58,25 @@ class Frames(unittest.TestCase):
         self.assertEqual(pipe.read(), ({"a": 1.5, "blobs": [0, 3]}, [b"", b"xyz"]))
         os.close(requests)
         self.assertEqual(pipe.read(), (None, []))
+
+    def test_shared_memory(self):
+        """Large blobs go through the memory where it has room, and else through the pipe."""
+        request, requests = os.pipe()
+        with tempfile.TemporaryFile() as memory:
+            pipe = wire.Pipe(request, requests, memory.fileno())
+            blobs = [b"x", b"y" * wire.MIN_SHARED]
+            pipe.write({"a": 1}, blobs)
+            self.assertEqual(pipe.read(), ({"a": 1, "blobs": [1, wire.MIN_SHARED]}, blobs))
+            memory.truncate(2 * wire.MIN_SHARED)
+            pipe.write({"a": 2}, blobs)
+            self.assertEqual(os.pread(memory.fileno(), 3, 0), b"xyy")
+            header, received = pipe.read()
+            self.assertTrue(header["shared"])
+            self.assertEqual(received, blobs)
+            pipe.write({"a": 3}, [b"z"])
+            self.assertEqual(pipe.read(), ({"a": 3, "blobs": [1]}, [b"z"]))
+            self.assertEqual(received, blobs)
+        os.close(requests)
 
 
 class VirtualTime(unittest.TestCase):

@@ -2,9 +2,12 @@ package flower
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
+
+	"fedpace/internal/child"
 )
 
 // Limits of a frame. No process of an app has a reason to send more.
@@ -16,25 +19,46 @@ const (
 	maxBlobs = 1 << 20
 )
 
-// blobSizes is the part of a frame's header that says how long the blobs behind it are.
-type blobSizes struct {
+const (
+	// minShared is the size of all blobs of a frame, in bytes, from which on they go through shared
+	// memory: fewer cross a pipe as fast.
+	minShared = 32 << 10
+	// maxShared bounds the memory that is shared with one process, in bytes.
+	maxShared = 1 << 30
+)
+
+// blobPart is the part of a frame's header that says how long its blobs are, and where they lie.
+type blobPart struct {
 	Blobs []int64 `json:"blobs"`
+	// Shared says that the blobs lie in shared memory, from its beginning on and one behind the
+	// other. Otherwise they follow the header in the pipe.
+	Shared bool `json:"shared,omitempty"`
 }
 
 // writeFrame sends a frame to w: header as one line of JSON, then the bytes of all blobs, one
-// behind the other. header must encode as a JSON object without the key blobs; that key is added
-// with the sizes of the blobs, if there are any. Blobs are not copied.
-func writeFrame(w io.Writer, header any, blobs [][]byte) error {
+// behind the other. header must encode as a JSON object without the keys of a [blobPart], which are
+// added if there are blobs. If the receiver shares memory m and the blobs are large, they are
+// copied there and not sent. The receiver must have read the frame before, as both directions use
+// the same memory. A nil m is no memory.
+func writeFrame(w io.Writer, m *child.Memory, header any, blobs [][]byte) error {
 	line, err := json.Marshal(header)
 	if err != nil {
 		return err
 	}
+	var part blobPart
 	if len(blobs) > 0 {
-		line = appendSizes(line, blobs)
+		for _, blob := range blobs {
+			part.Blobs = append(part.Blobs, int64(len(blob)))
+		}
+		part.Shared, err = share(m, blobs)
+		if err != nil {
+			return err
+		}
+		line = appendPart(line, &part)
 	}
 	// The newline ends the header; blobs may hold any bytes, newlines too.
 	line = append(line, '\n')
-	if _, err := w.Write(line); err != nil {
+	if _, err := w.Write(line); err != nil || part.Shared {
 		return err
 	}
 	for _, blob := range blobs {
@@ -45,50 +69,106 @@ func writeFrame(w io.Writer, header any, blobs [][]byte) error {
 	return nil
 }
 
-// appendSizes returns the JSON of an object with one key more, blobs, whose value is the list of
-// the blobs' sizes in bytes. The object must have at least one other key, and its memory may be
-// reused.
-func appendSizes(object []byte, blobs [][]byte) []byte {
-	sizes := make([]int, len(blobs))
-	for i, blob := range blobs {
-		sizes[i] = len(blob)
+// share copies blobs into memory m, one behind the other, after it has made the memory as large as
+// they need. It returns false, and copies nothing, if they do not belong there, for their size.
+func share(m *child.Memory, blobs [][]byte) (bool, error) {
+	var size int64
+	for _, blob := range blobs {
+		size += int64(len(blob))
 	}
-	// The encoding of a list of integers cannot fail.
-	list, _ := json.Marshal(sizes)
-	// The closing brace is replaced by a comma and the key.
-	object = append(object[:len(object)-1], `,"blobs":`...)
-	object = append(object, list...)
-	return append(object, '}')
+	if !fits(m, size) {
+		return false, nil
+	}
+	if _, err := m.Grow(int(size)); err != nil {
+		return false, err
+	}
+	free := m.Bytes
+	for _, blob := range blobs {
+		free = free[copy(free, blob):]
+	}
+	return true, nil
+}
+
+// fits reports whether blobs of this size in bytes go through shared memory m.
+func fits(m *child.Memory, size int64) bool {
+	return m != nil && minShared <= size && size <= maxShared
+}
+
+// appendPart returns the JSON of an object with the keys of a part of a header more. The object must
+// have at least one other key, and its memory may be reused.
+func appendPart(object []byte, part *blobPart) []byte {
+	// The encoding of integers and a truth value cannot fail.
+	keys, _ := json.Marshal(part)
+	// A comma takes the place of both braces between the objects.
+	object[len(object)-1] = ','
+	return append(object, keys[1:]...)
 }
 
 // readFrame waits for a frame on r, decodes its header into the pointer header and returns its
-// blobs, none if the header announces none. It returns [io.EOF] if the other side has closed the
-// pipe between two frames. A frame that is cut off or larger than the limits is another error.
-func readFrame(r *bufio.Reader, header any) ([][]byte, error) {
+// blobs, none if the header announces none. m is the memory that the sender shares, nil for none;
+// the blobs are copies, so that the next frame may use the memory. It is made larger if the frame
+// had no room there, for the next one of its size. readFrame returns [io.EOF] if the other side has
+// closed the pipe between two frames. A frame that is cut off or larger than the limits is another
+// error.
+func readFrame(r *bufio.Reader, m *child.Memory, header any) ([][]byte, error) {
 	line, err := readLine(r)
 	if err != nil {
 		return nil, err
 	}
 	// The line is decoded twice: for the sizes of the blobs, and for what the caller asked for.
-	var sizes blobSizes
-	if err := json.Unmarshal(line, &sizes); err != nil {
+	var part blobPart
+	if err := json.Unmarshal(line, &part); err != nil {
 		return nil, fmt.Errorf("a frame's header is not JSON: %w", err)
 	}
 	if err := json.Unmarshal(line, header); err != nil {
 		return nil, fmt.Errorf("a frame's header has another form: %w", err)
 	}
-	if len(sizes.Blobs) > maxBlobs {
-		return nil, fmt.Errorf("a frame of %d blobs, want at most %d", len(sizes.Blobs), maxBlobs)
+	size, err := part.size()
+	if err != nil {
+		return nil, err
 	}
-	blobs := make([][]byte, len(sizes.Blobs))
-	for i, size := range sizes.Blobs {
-		if size < 0 || size > maxBlob {
-			return nil, fmt.Errorf("a blob of %d bytes, want 0 to %d", size, int64(maxBlob))
-		}
+	if part.Shared {
+		return part.copies(m, size)
+	}
+	blobs := make([][]byte, len(part.Blobs))
+	for i, size := range part.Blobs {
 		blobs[i] = make([]byte, size)
 		if _, err := io.ReadFull(r, blobs[i]); err != nil {
 			return nil, fmt.Errorf("a frame is cut off: %w", io.ErrUnexpectedEOF)
 		}
+	}
+	if fits(m, size) {
+		_, err = m.Grow(int(size))
+	}
+	return blobs, err
+}
+
+// size returns the size of all blobs together in bytes. It is an error if there are too many of
+// them, or if one has a size that no blob has.
+func (p *blobPart) size() (total int64, err error) {
+	if len(p.Blobs) > maxBlobs {
+		return 0, fmt.Errorf("a frame of %d blobs, want at most %d", len(p.Blobs), maxBlobs)
+	}
+	for _, size := range p.Blobs {
+		if size < 0 || size > maxBlob {
+			return 0, fmt.Errorf("a blob of %d bytes, want 0 to %d", size, int64(maxBlob))
+		}
+		total += size
+	}
+	return total, nil
+}
+
+// copies returns copies of the blobs that lie in memory m and take this many bytes together.
+func (p *blobPart) copies(m *child.Memory, size int64) ([][]byte, error) {
+	if m == nil || size > int64(len(m.Bytes)) {
+		return nil, fmt.Errorf("a frame has %d bytes in shared memory, which is smaller", size)
+	}
+	rest := bytes.Clone(m.Bytes[:size])
+	blobs := make([][]byte, len(p.Blobs))
+	for i, size := range p.Blobs {
+		// The capacity ends with the blob, so that appending to it leaves the next one alone.
+		blobs[i] = rest[:size:size]
+		rest = rest[size:]
 	}
 	return blobs, nil
 }

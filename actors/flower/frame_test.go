@@ -4,9 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
+
+	"fedpace/internal/child"
 )
 
 // Frames come back as they were written, one after another.
@@ -14,14 +17,14 @@ func TestFrame_RoundTrip(t *testing.T) {
 	var pipe bytes.Buffer
 	large := bytes.Repeat([]byte("\n{"), 100_000)
 	for _, blobs := range [][][]byte{nil, {nil}, {[]byte("one"), large}} {
-		if err := writeFrame(&pipe, map[string]any{"ask": "nodes"}, blobs); err != nil {
+		if err := writeFrame(&pipe, nil, map[string]any{"ask": "nodes"}, blobs); err != nil {
 			t.Fatal(err)
 		}
 	}
 	r := bufio.NewReaderSize(&pipe, 16)
 	for _, want := range []int{0, 1, 2} {
 		var header request
-		blobs, err := readFrame(r, &header)
+		blobs, err := readFrame(r, nil, &header)
 		if err != nil || header.Ask != "nodes" || len(blobs) != want {
 			t.Fatalf("%+v with %d blobs (%v), want %d", header, len(blobs), err, want)
 		}
@@ -29,7 +32,7 @@ func TestFrame_RoundTrip(t *testing.T) {
 			t.Error("a large blob is another one")
 		}
 	}
-	if _, err := readFrame(r, new(request)); !errors.Is(err, io.EOF) {
+	if _, err := readFrame(r, nil, new(request)); !errors.Is(err, io.EOF) {
 		t.Errorf("%v at the end", err)
 	}
 }
@@ -42,10 +45,52 @@ func TestFrame_Damaged(t *testing.T) {
 		"a negative length": `{"blobs":[-1]}` + "\n",
 		"a huge length":     `{"blobs":[99999999999999]}` + "\n",
 		"a short blob":      `{"blobs":[5]}` + "\nabc",
+		"no memory":         `{"blobs":[5],"shared":true}` + "\nabcde",
 	} {
-		if _, err := readFrame(bufio.NewReader(strings.NewReader(text)), new(request)); err == nil {
+		if _, err := readFrame(bufio.NewReader(strings.NewReader(text)), nil, new(request)); err == nil {
 			t.Errorf("%s is no error", name)
 		}
+	}
+}
+
+// Large blobs cross the memory once it is large enough, small ones the pipe. What was read stays as
+// it was when the memory is used again. A process cannot claim more than the memory has.
+func TestFrame_SharedMemory(t *testing.T) {
+	memory, err := child.NewMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = memory.Close() }()
+	var pipe bytes.Buffer
+	r := bufio.NewReader(&pipe)
+	var blobs [2][][]byte
+	for i, letter := range []string{"a", "b"} {
+		sent := [][]byte{[]byte(letter), bytes.Repeat([]byte(letter), 100_000)}
+		if err := writeFrame(&pipe, memory, map[string]any{"ask": "push"}, sent); err != nil {
+			t.Fatal(err)
+		}
+		if pipe.Len() > 1000 {
+			t.Errorf("%d bytes in the pipe", pipe.Len())
+		}
+		blobs[i], err = readFrame(r, memory, new(request))
+		if err != nil || len(blobs[i]) != 2 {
+			t.Fatalf("%d blobs, %v", len(blobs[i]), err)
+		}
+	}
+	for i, letter := range []byte("ab") {
+		if bytes.Count(blobs[i][1], []byte{letter}) != 100_000 || string(blobs[i][0]) != string(letter) {
+			t.Errorf("the blobs of frame %d were changed by a later one", i)
+		}
+	}
+	size := len(memory.Bytes)
+	pipe.WriteString(fmt.Sprintf(`{"blobs":[%d]}`+"\n", 10*size))
+	pipe.Write(make([]byte, 10*size))
+	if _, err := readFrame(r, memory, new(request)); err != nil || len(memory.Bytes) < 10*size {
+		t.Errorf("%d bytes of memory after a frame that had no room there, %v", len(memory.Bytes), err)
+	}
+	pipe.WriteString(fmt.Sprintf(`{"blobs":[%d],"shared":true}`+"\n", len(memory.Bytes)+1))
+	if _, err := readFrame(r, memory, new(request)); err == nil {
+		t.Error("more bytes than the memory has are no error")
 	}
 }
 

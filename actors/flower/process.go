@@ -18,7 +18,7 @@ import (
 )
 
 // protocol is the version of the frames. Each side refuses a peer of another version.
-const protocol = 1
+const protocol = 2
 
 // closeWait is how long a process may take to end by itself, in wall time, before it is killed.
 const closeWait = 5 * time.Second
@@ -98,6 +98,8 @@ type process struct {
 	requests *os.File
 	replies  *bufio.Reader
 	pipe     *os.File
+	// memory is shared with the process: the large blobs of requests and replies lie there by turns.
+	memory *child.Memory
 	// tail keeps the last lines that the process printed.
 	tail *tail
 	// ended is closed when the process has ended and all that it printed was read.
@@ -142,24 +144,26 @@ func (c *Config) start(ctx context.Context, command []string) (*process, *Ready,
 	if err != nil {
 		return nil, nil, err
 	}
-	requestReader, requestWriter, err := os.Pipe()
+	memory, err := child.NewMemory()
 	if err != nil {
 		return nil, nil, err
 	}
+	requestReader, requestWriter, err := os.Pipe()
+	if err != nil {
+		return nil, nil, errors.Join(err, memory.Close())
+	}
 	replyReader, replyWriter, err := os.Pipe()
 	if err != nil {
-		return nil, nil, errors.Join(err, requestReader.Close(), requestWriter.Close())
+		return nil, nil, errors.Join(err, memory.Close(), requestReader.Close(), requestWriter.Close())
 	}
-	child.WidenPipe(requestWriter)
-	child.WidenPipe(replyWriter)
 	// The process reads requests from descriptor 3 and writes replies to descriptor 4, so that what
-	// it prints cannot be taken for a reply.
+	// it prints cannot be taken for a reply; the memory is descriptor 5.
 	printed := &tail{next: c.Log}
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env = c.environment(library)
 	cmd.Stdout = printed
 	cmd.Stderr = printed
-	cmd.ExtraFiles = []*os.File{requestReader, replyWriter}
+	cmd.ExtraFiles = []*os.File{requestReader, replyWriter, memory.File()}
 	cmd.SysProcAttr = child.OwnGroup()
 	// A child of the process may hold its output open after it has ended.
 	cmd.WaitDelay = time.Second
@@ -168,13 +172,14 @@ func (c *Config) start(ctx context.Context, command []string) (*process, *Ready,
 	err = errors.Join(err, requestReader.Close(), replyWriter.Close())
 	if err != nil {
 		err = fmt.Errorf("flower.python: %s cannot be started: %w", command[0], err)
-		return nil, nil, errors.Join(err, requestWriter.Close(), replyReader.Close())
+		return nil, nil, errors.Join(err, memory.Close(), requestWriter.Close(), replyReader.Close())
 	}
 	p := &process{
 		command:  cmd,
 		requests: requestWriter,
 		replies:  bufio.NewReaderSize(replyReader, 1<<16),
 		pipe:     replyReader,
+		memory:   memory,
 		tail:     printed,
 		ended:    make(chan struct{}),
 	}
@@ -233,7 +238,7 @@ func (f *failure) err() error {
 // so the process must read.
 func (p *process) send(header any, blobs [][]byte) error {
 	buffered := bufio.NewWriterSize(p.requests, 1<<16)
-	if err := writeFrame(buffered, header, blobs); err != nil {
+	if err := writeFrame(buffered, p.memory, header, blobs); err != nil {
 		return err
 	}
 	return buffered.Flush()
@@ -245,7 +250,7 @@ func (p *process) send(header any, blobs [][]byte) error {
 func (p *process) receive(ctx context.Context, header any) ([][]byte, error) {
 	stop := context.AfterFunc(ctx, p.kill)
 	defer stop()
-	blobs, err := readFrame(p.replies, header)
+	blobs, err := readFrame(p.replies, p.memory, header)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -271,7 +276,7 @@ func (p *process) explain(err error) error {
 func (p *process) kill() { child.KillGroup(p.command.Process.Pid) }
 
 // close asks the process to end, by closing the pipe of requests, waits for it, and kills it if it
-// has not ended within closeWait. Then it closes the pipe of replies.
+// has not ended within closeWait. Then it closes the pipe of replies and the shared memory.
 func (p *process) close() error {
 	err := p.requests.Close()
 	select {
@@ -280,7 +285,7 @@ func (p *process) close() error {
 		p.kill()
 		<-p.ended
 	}
-	return errors.Join(err, p.pipe.Close())
+	return errors.Join(err, p.pipe.Close(), p.memory.Close())
 }
 
 // tail is a writer that passes on what a process prints and keeps the end of it, for the text of an

@@ -86,7 +86,7 @@ func (r *remote) ask(ctx context.Context, t *Task) (_ *Reply, err error) {
 	}()
 	header, blobs := r.held.request(t)
 	var frame bytes.Buffer
-	if err := writeFrame(&frame, header, blobs); err != nil {
+	if err := writeFrame(&frame, nil, header, blobs); err != nil {
 		return nil, err
 	}
 	answer, err := r.call(ctx, t.Partition, frame.Bytes(), arrived)
@@ -94,7 +94,7 @@ func (r *remote) ask(ctx context.Context, t *Task) (_ *Reply, err error) {
 		return nil, err
 	}
 	var a clientReply
-	parts, err := readFrame(bufio.NewReader(bytes.NewReader(answer)), &a)
+	parts, err := readFrame(bufio.NewReader(bytes.NewReader(answer)), nil, &a)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func NewDesk(pool *Pool) *Desk { return &Desk{pool: pool, arrays: map[string][]b
 // the failure. It is an error if the frame is not valid, or if ctx ends.
 func (d *Desk) Serve(ctx context.Context, frame []byte) ([]byte, error) {
 	var header clientRequest
-	blobs, err := readFrame(bufio.NewReader(bytes.NewReader(frame)), &header)
+	blobs, err := readFrame(bufio.NewReader(bytes.NewReader(frame)), nil, &header)
 	if err != nil {
 		return nil, err
 	}
@@ -232,6 +232,6 @@ func sameState(a, b [][]byte) bool {
 // encodeReply returns the frame of a reply with header a and these blobs.
 func encodeReply(a *clientReply, blobs [][]byte) ([]byte, error) {
 	var frame bytes.Buffer
-	err := writeFrame(&frame, a, blobs)
+	err := writeFrame(&frame, nil, a, blobs)
 	return frame.Bytes(), err
 }

@@ -254,19 +254,69 @@ func (s *Server) AnswerPush(now int64, numbers []uint64) error {
 	return s.answer(map[string]any{"now": now, "ids": numbers}, nil)
 }
 
-// Deliver hands reply d to a server that waits, at virtual time now in nanoseconds. The server waits
-// for further replies until AnswerReceive.
-func (s *Server) Deliver(now int64, d *Delivery) error {
-	if d.Content == nil {
-		header := map[string]any{"now": now, "reply": d.Message, "error": d.Code, "reason": d.Reason}
-		return s.answer(header, nil)
-	}
-	return s.answer(map[string]any{"now": now, "reply": d.Message}, d.Content)
+// deliveries is the header of a frame with replies, whose contents are the frame's blobs.
+type deliveries struct {
+	Now     int64      `json:"now"`
+	Replies []delivery `json:"replies"`
+	// More says that the process is to ask for further replies of this wait.
+	More bool `json:"more"`
 }
 
-// AnswerReceive ends a wait for replies at virtual time now, in nanoseconds. For the app, replies that
-// were not delivered by then have not arrived.
-func (s *Server) AnswerReceive(now int64) error { return s.answer(map[string]any{"now": now}, nil) }
+// delivery is a [Delivery] in a header. Parts is the number of blobs of its content, 0 for an error.
+type delivery struct {
+	Message uint64 `json:"reply"`
+	Parts   int    `json:"parts"`
+	Code    int    `json:"error"`
+	Reason  string `json:"reason"`
+}
+
+// maxDelivered is the size of the contents in one frame with replies, in bytes, which only a single
+// reply may exceed.
+const maxDelivered = 64 << 20
+
+// AnswerReceive ends a wait for replies with those that have arrived by virtual time now, in
+// nanoseconds, in the order of the list. Others have not arrived, for the app. Large replies go in
+// several frames, each when the process has taken the one before; the end of ctx kills the process.
+func (s *Server) AnswerReceive(ctx context.Context, now int64, list []*Delivery) error {
+	for {
+		header := deliveries{Now: now, Replies: []delivery{}}
+		var blobs [][]byte
+		size := 0
+		for _, d := range list {
+			for _, blob := range d.Content {
+				size += len(blob)
+			}
+			if size > maxDelivered && len(blobs) > 0 {
+				break
+			}
+			blobs = append(blobs, d.Content...)
+			header.Replies = append(header.Replies, delivery{d.Message, len(d.Content), d.Code, d.Reason})
+		}
+		list = list[len(header.Replies):]
+		header.More = len(list) > 0
+		if err := s.answer(header, blobs); err != nil || !header.More {
+			return err
+		}
+		if err := s.awaitMore(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// awaitMore waits until the process asks for further replies of a wait.
+func (s *Server) awaitMore(ctx context.Context) error {
+	var next request
+	if _, err := s.process.receive(ctx, &next); err != nil {
+		return err
+	}
+	if err := next.err(); err != nil {
+		return err
+	}
+	if next.Ask != "more" {
+		return fmt.Errorf("the server's process asks for %q within a wait, want more", next.Ask)
+	}
+	return nil
+}
 
 // AnswerFinished acknowledges the end of the app at virtual time now, in nanoseconds, after which
 // the process ends.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"fedpace/actors/flower"
 	"fedpace/internal/framing"
@@ -19,8 +20,8 @@ import (
 // messages, and the journal answers them with the same replies. Beyond a size it holds digests of
 // replies in their place, and the clients are run again.
 //
-// It is a log of records as package framing has them, each an [entry]. It is written in the order
-// in which messages are served, and read by their numbers.
+// It is a log of records as package framing has them, each an [entry] with the blobs of its reply
+// behind it. It is written in the order in which messages are served, and read by their numbers.
 type journal struct {
 	// file is the journal's file, whose position is at its end, where the next record is appended.
 	file *os.File
@@ -46,9 +47,11 @@ type entry struct {
 	Type    string
 	Content [sha256.Size]byte
 
-	// Reply is what the node replied, without its content and state where Whole is false.
-	Reply flower.Reply
-	Whole bool
+	// Reply is what the node replied, without its content and state. If Whole is true, their blobs lie
+	// behind the entry: ContentSizes and StateSizes have the sizes of each in bytes.
+	Reply                    flower.Reply
+	Whole                    bool
+	ContentSizes, StateSizes []int
 	// SameState says that the node's state is the one before, which is then not in the record.
 	SameState bool
 	// Replied is the hash of the reply in its [Sum], where Whole is false.
@@ -98,9 +101,9 @@ func (j *journal) index() error {
 		if err != nil {
 			return err
 		}
-		var e entry
-		if err := gob.NewDecoder(bytes.NewReader(payload)).Decode(&e); err != nil {
-			return fmt.Errorf("%w: %w", errJournal, err)
+		e, err := decodeEntry(payload)
+		if err != nil {
+			return err
 		}
 		// The reader stands behind the payload now.
 		j.places[e.Number] = place{r.Offset - int64(len(payload)), int64(len(payload))}
@@ -122,12 +125,36 @@ func (j *journal) read(number uint64) (*entry, bool, error) {
 	if !ok {
 		return nil, false, nil
 	}
-	var e entry
-	err := gob.NewDecoder(io.NewSectionReader(j.file, at.offset, at.size)).Decode(&e)
-	if err != nil {
+	payload := make([]byte, at.size)
+	if _, err := j.file.ReadAt(payload, at.offset); err != nil {
 		return nil, false, fmt.Errorf("%w: %w", errJournal, err)
 	}
-	return &e, true, nil
+	e, err := decodeEntry(payload)
+	return e, err == nil, err
+}
+
+// decodeEntry returns the entry in the payload of a record, whose memory its reply shares. An error
+// wraps errJournal.
+func decodeEntry(payload []byte) (*entry, error) {
+	var e entry
+	rest := bytes.NewReader(payload)
+	if err := gob.NewDecoder(rest).Decode(&e); err != nil {
+		return nil, fmt.Errorf("%w: %w", errJournal, err)
+	}
+	blobs := payload[len(payload)-rest.Len():]
+	for _, list := range []struct {
+		sizes []int
+		blobs *[][]byte
+	}{{e.ContentSizes, &e.Reply.Content}, {e.StateSizes, &e.Reply.State}} {
+		for _, size := range list.sizes {
+			if size < 0 || size > len(blobs) {
+				return nil, fmt.Errorf("%w: message %d has a blob beyond its record", errJournal, e.Number)
+			}
+			*list.blobs = append(*list.blobs, blobs[:size:size])
+			blobs = blobs[size:]
+		}
+	}
+	return &e, nil
 }
 
 // reply returns the reply that message m got in an earlier attempt, or nil if a client must serve
@@ -164,17 +191,17 @@ func (j *journal) reply(m *message, state [][]byte) (*flower.Reply, error) {
 	return &e.Reply, nil
 }
 
-// keep records that a client answered message m with reply. state is what the node kept before the
-// message. If an earlier attempt has a record of the message, nothing is written, and the reply
+// keep records that a client answered message m with reply, whose sum is replied. state is what the
+// node kept before the message. If an earlier attempt has a record of the message, nothing is written, and the reply
 // must have the digest of the record: otherwise keep returns an error that wraps [ErrNotRepeated].
-func (j *journal) keep(m *message, state [][]byte, reply *flower.Reply) error {
+func (j *journal) keep(m *message, state [][]byte, reply *flower.Reply, replied uint64) error {
 	before, ok, err := j.read(m.number)
 	if err != nil {
 		return err
 	}
 	// A message with a record is served again only because the record has a digest in place of the reply.
 	if ok {
-		if before.Replied != sumOfReply(reply) {
+		if before.Replied != replied {
 			return fmt.Errorf(
 				"the ClientApp %w: its reply to message %d, %s at node %d, differs from the one before",
 				ErrNotRepeated,
@@ -195,32 +222,49 @@ func (j *journal) keep(m *message, state [][]byte, reply *flower.Reply) error {
 	}
 	// The time on this machine is no part of the reply: it differs between attempts.
 	e.Reply.Seconds = 0
-	if sameBlobs(state, reply.State) {
-		e.SameState = true
-		e.Reply.State = nil
-	}
+	e.Reply.Content = nil
+	e.Reply.State = nil
+	e.SameState = sameBlobs(state, reply.State)
 	// Past the limit, the digest alone is kept, to check the reply of a later attempt.
 	if !e.Whole {
-		e.Replied = sumOfReply(reply)
-		e.Reply.Content = nil
-		e.Reply.State = nil
+		e.Replied = replied
+		return j.write(e, nil)
 	}
-	return j.write(e)
+	e.ContentSizes = sizes(reply.Content)
+	blobs := reply.Content
+	if !e.SameState {
+		e.StateSizes = sizes(reply.State)
+		blobs = slices.Concat(blobs, reply.State)
+	}
+	return j.write(e, blobs)
 }
 
-// write appends the record e to the journal. Once write has returned, the operating system has the
-// record, so that it outlives this process (though not a failure of the machine).
-func (j *journal) write(e *entry) error {
-	var payload bytes.Buffer
-	// Seal fills these bytes in front of the payload with the record's frame.
-	payload.Write(make([]byte, framing.Size))
-	if err := gob.NewEncoder(&payload).Encode(e); err != nil {
+// sizes returns the sizes of blobs in bytes.
+func sizes(blobs [][]byte) []int {
+	list := make([]int, len(blobs))
+	for i, blob := range blobs {
+		list[i] = len(blob)
+	}
+	return list
+}
+
+// write appends the record of e, with its blobs, to the journal. Once write has returned, the
+// operating system has the record, so that it outlives this process (though not a failure of the
+// machine).
+func (j *journal) write(e *entry, blobs [][]byte) error {
+	var head bytes.Buffer
+	// The frame takes the place of these bytes.
+	head.Write(make([]byte, framing.Size))
+	if err := gob.NewEncoder(&head).Encode(e); err != nil {
 		return err
 	}
-	n, err := j.file.Write(framing.Seal(payload.Bytes()))
-	j.size += int64(n)
-	if err != nil {
-		return fmt.Errorf("the journal of replies: %w", err)
+	record := framing.SealWith(head.Bytes(), blobs)
+	for _, part := range slices.Concat([][]byte{record}, blobs) {
+		n, err := j.file.Write(part)
+		j.size += int64(n)
+		if err != nil {
+			return fmt.Errorf("the journal of replies: %w", err)
+		}
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func (p *player) serveNext(client int) error {
 			return nil
 		}
 		p.result.Replayed++
-		if err := p.place(m, reply); err != nil {
+		if err := p.place(m, reply, sumOfReply(reply)); err != nil {
 			return err
 		}
 	}
@@ -80,10 +80,11 @@ func (p *player) settle(ctx context.Context) error {
 				p.result.Measured = append(p.result.Measured, Measured{r.Reply.Steps, r.Reply.Seconds})
 			}
 		}
-		if err := p.journal.keep(m, p.nodes[m.client].state, r.Reply); err != nil {
+		replied := sumOfReply(r.Reply)
+		if err := p.journal.keep(m, p.nodes[m.client].state, r.Reply, replied); err != nil {
 			return err
 		}
-		if err := p.place(m, r.Reply); err != nil {
+		if err := p.place(m, r.Reply, replied); err != nil {
 			return err
 		}
 		if err := p.serveNext(m.client); err != nil {
@@ -94,11 +95,11 @@ func (p *player) settle(ctx context.Context) error {
 }
 
 // place decides when and how message m ends, now that a process or the journal has given its reply,
-// and schedules that end on the virtual clock. It depends on when the node is free, on the laws of
+// whose sum is replied, and schedules that end on the virtual clock. It depends on when the node is free, on the laws of
 // its device, on the local steps and on the sizes alone, never on how long the process took.
-func (p *player) place(m *message, reply *flower.Reply) error {
+func (p *player) place(m *message, reply *flower.Reply, replied uint64) error {
 	m.reply = reply
-	if err := p.repeats(m, reply); err != nil {
+	if err := p.repeats(m, replied); err != nil {
 		return err
 	}
 	// Its content was served, is needed no more, and may be large.

@@ -471,12 +471,11 @@ func (p *player) receive(ctx context.Context, wait *flower.Receive) error {
 	if p.InOrder {
 		slices.SortFunc(replies, func(a, b *message) int { return cmp.Compare(a.number, b.number) })
 	}
-	for _, m := range replies {
-		if err := p.deliver(m); err != nil {
-			return err
-		}
+	list := make([]*flower.Delivery, len(replies))
+	for i, m := range replies {
+		list[i] = p.delivery(m)
 	}
-	return p.server.AnswerReceive(int64(p.now))
+	return p.server.AnswerReceive(ctx, int64(p.now), list)
 }
 
 // arrived splits the messages of a wait into those without a reply yet, pending, and those whose
@@ -513,10 +512,10 @@ func (p *player) arrived(list any, replies []*message) (pending, all []*message)
 	return pending, append(replies, fresh...)
 }
 
-// deliver hands the end of message m, which has arrived, to the server: the content of the reply,
-// or an error if the message expired, if its node is gone, or if the node's app raised one. The
-// message is forgotten afterwards.
-func (p *player) deliver(m *message) error {
+// delivery returns the end of message m, which has arrived, as the server gets it: the content of
+// the reply, or an error if the message expired, if its node is gone, or if the node's app raised
+// one. The message counts as delivered and is forgotten.
+func (p *player) delivery(m *message) *flower.Delivery {
 	d := &flower.Delivery{Message: m.number}
 	switch {
 	case m.fate == expired:
@@ -535,11 +534,10 @@ func (p *player) deliver(m *message) error {
 	m.delivered = true
 	p.rounds.delivered(m)
 	delete(p.messages, m.number)
-	err := p.server.Deliver(int64(p.now), d)
-	// What was delivered is needed no more, and may be large.
+	// Its round still reports the message, without what may be large.
 	m.reply.Content = nil
 	m.reply.State = nil
-	return err
+	return d
 }
 
 // advance moves the clock to virtual time to, and lets every event until then happen. A time that

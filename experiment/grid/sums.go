@@ -16,11 +16,11 @@ import (
 // Replied of the reply and the node's state after it. Runs that repeat each other have equal sums.
 type Sum struct{ Asked, Replied uint64 }
 
-// sumOfMessage returns the sum of message m, which got this reply.
-func sumOfMessage(m *message, reply *flower.Reply) Sum {
+// sumOfMessage returns a hash (XXH64, seed 0) of what the server sent with message m.
+func sumOfMessage(m *message) uint64 {
 	asked := xxhash.New()
 	fmt.Fprintf(asked, "%d %s %x", m.sent.Node, m.sent.Type, m.content)
-	return Sum{asked.Sum64(), sumOfReply(reply)}
+	return asked.Sum64()
 }
 
 // sumOfReply returns a hash (XXH64, seed 0) of all of a reply that must be the same in a later attempt:
@@ -38,10 +38,10 @@ func sumOfReply(reply *flower.Reply) uint64 {
 	return replied.Sum64()
 }
 
-// repeats notes the sum of message m, which got this reply. If the run repeats an earlier one, both must be as they were
+// repeats notes the sum of message m, which got a reply with the sum replied. If the run repeats an earlier one, both must be as they were
 // then: otherwise the error wraps [ErrNotRepeated] and names the message.
-func (p *player) repeats(m *message, reply *flower.Reply) error {
-	sum := sumOfMessage(m, reply)
+func (p *player) repeats(m *message, replied uint64) error {
+	sum := Sum{sumOfMessage(m), replied}
 	for uint64(len(p.result.Sums)) < m.number {
 		p.result.Sums = append(p.result.Sums, Sum{})
 	}

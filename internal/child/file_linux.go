@@ -22,18 +22,3 @@ func memoryFile() (*os.File, error) {
 	}
 	return f, nil
 }
-
-// WidenPipe lets a pipe hold up to PipeBytes before its writer waits for its reader, so that a model
-// crosses it in few calls of the system. Where that is not allowed the pipe stays as it is, which is
-// only slower.
-func WidenPipe(end *os.File) {
-	conn, err := end.SyscallConn()
-	if err != nil {
-		return
-	}
-	_ = conn.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, PipeBytes) })
-}
-
-// PipeBytes is the size of a widened pipe: the most that Linux gives to a program without privileges
-// (/proc/sys/fs/pipe-max-size).
-const PipeBytes = 1 << 20

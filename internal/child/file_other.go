@@ -7,6 +7,3 @@ import "os"
 // memoryFile makes the file of a process's shared memory: a temporary file whose name is removed at
 // once.
 func memoryFile() (*os.File, error) { return TemporaryFile() }
-
-// WidenPipe does nothing on this system, whose pipes have one size.
-func WidenPipe(*os.File) {}

@@ -37,9 +37,9 @@ type Memory struct {
 	Bytes mmap.MMap
 }
 
-// newMemory returns empty shared memory for one child, which [Memory.Grow] makes larger. It needs a
-// little-endian machine, as numbers are not converted.
-func newMemory() (*Memory, error) {
+// NewMemory returns empty shared memory for one child, which [Memory.Grow] makes larger. It needs a
+// little-endian machine, as numbers are not converted. Close it after use.
+func NewMemory() (*Memory, error) {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
 		return nil, errors.New("processes share numbers in little-endian memory, which this machine does not have")
 	}
@@ -77,9 +77,12 @@ func (m *Memory) Grow(n int) (grown bool, err error) {
 // growth bounds the bytes that memory grows by beyond what is needed.
 const growth = 64 << 20
 
-// close unmaps the memory and closes its file. The child's own mapping stays valid until the child
+// File returns the file of the memory, which a child inherits and maps.
+func (m *Memory) File() *os.File { return m.file }
+
+// Close unmaps the memory and closes its file. The child's own mapping stays valid until the child
 // ends.
-func (m *Memory) close() error {
+func (m *Memory) Close() error {
 	var err error
 	// Memory that was never grown is not mapped.
 	if m.Bytes != nil {

@@ -138,14 +138,14 @@ func Start(o Options) (_ *Process, err error) {
 	}
 	p.requests = requests
 	p.pipes = []*os.File{replies, printed}
-	p.Memory, err = newMemory()
+	p.Memory, err = NewMemory()
 	if err != nil {
 		return nil, err
 	}
 	command := exec.Command(o.Words[0], o.Words[1:]...)
 	command.Stdout = printWriter
 	command.Stderr = printWriter
-	command.ExtraFiles = append([]*os.File{asked, replyWriter, p.Memory.file}, o.Files...)
+	command.ExtraFiles = append([]*os.File{asked, replyWriter, p.Memory.File()}, o.Files...)
 	command.Env = o.Environment
 	command.SysProcAttr = OwnGroup()
 	if err := command.Start(); err != nil {
@@ -317,7 +317,7 @@ func (p *Process) release() (err error) {
 		}
 	}
 	if p.Memory != nil {
-		err = errors.Join(err, p.Memory.close())
+		err = errors.Join(err, p.Memory.Close())
 	}
 	return err
 }

@@ -19,10 +19,20 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func Begin(b []byte) []byte { return append(b, make([]byte, Size)...) }
 
 // Seal fills in the frame of a record that [Begin] began in an empty slice, and returns the record.
-func Seal(record []byte) []byte {
+func Seal(record []byte) []byte { return SealWith(record, nil) }
+
+// SealWith is like [Seal] for a record whose payload goes on with the bytes of rest, which the
+// caller writes behind it one after another. They are not copied.
+func SealWith(record []byte, rest [][]byte) []byte {
 	payload := record[Size:]
-	binary.LittleEndian.PutUint32(record, uint32(len(payload)))
-	binary.LittleEndian.PutUint32(record[4:], crc32.Checksum(payload, castagnoli))
+	size := len(payload)
+	sum := crc32.Checksum(payload, castagnoli)
+	for _, part := range rest {
+		size += len(part)
+		sum = crc32.Update(sum, castagnoli, part)
+	}
+	binary.LittleEndian.PutUint32(record, uint32(size))
+	binary.LittleEndian.PutUint32(record[4:], sum)
 	binary.LittleEndian.PutUint32(record[8:], crc32.Checksum(record[:8], castagnoli))
 	return record
 }

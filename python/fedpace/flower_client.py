@@ -181,13 +181,14 @@ class Node:
 
     def __init__(self, hello):
         """Loads the app that fedpace's greeting describes."""
-        from fedpace import flower_app
+        from fedpace import flower_app, flower_arrays
 
         self.library = flower_app
         self.hello = hello
         self.version = flower_app.check_version(hello["any_version"])
         self.app = flower_app.App(hello["app"], hello["run"])
         flower_app.set_identity()
+        flower_arrays.quicken()
         flower_app.govern_default_rng(hello["seed"], "import")
         flower_app.seed_generators(hello["seed"], "import")
         self.client_app = self.app.load("clientapp")

@@ -6,6 +6,7 @@ asks which nodes are there, pushes messages, waits for replies and says what the
 rounds came to. It knows no device and no duration.
 """
 
+import itertools
 import os
 import sys
 import traceback
@@ -122,16 +123,19 @@ def make_grid(link, run):
                 link.send({"ask": "receive", "ids": numbers, "until": until, "first": first})
                 while True:
                     answer, blobs = link.receive()
-                    if "reply" not in answer:
+                    parts = iter(blobs)
+                    for told in answer["replies"]:
+                        replies.append(self._reply(told, list(itertools.islice(parts, told["parts"]))))
+                    if not answer["more"]:
                         return replies
-                    replies.append(self._reply(answer, blobs))
+                    link.pipe.write({"ask": "more"})
 
-        def _reply(self, answer, blobs):
-            """Makes the reply that fedpace has delivered."""
-            request = self._requests.pop(message_id(answer["reply"]))
-            if "error" in answer:
-                return Message(Error(answer["error"], answer["reason"]), reply_to=request)
-            return Message(wire.decode(blobs[0], blobs[1:]), reply_to=request)
+        def _reply(self, told, parts):
+            """Makes the reply that fedpace has delivered, of the parts of its content; an error has none."""
+            request = self._requests.pop(message_id(told["reply"]))
+            if not parts:
+                return Message(Error(told["error"], told["reason"]), reply_to=request)
+            return Message(wire.decode(parts[0], parts[1:]), reply_to=request)
 
     return VirtualGrid()
 
@@ -418,13 +422,14 @@ def save_result(box, folder):
 
 def play(pipe, hello):
     """Runs the ServerApp that fedpace's greeting describes, to its end."""
-    from fedpace import flower_app
+    from fedpace import flower_app, flower_arrays
 
     CLOCK.govern()
     with CLOCK.real_time():
         version = flower_app.check_version(hello["any_version"])
         app = flower_app.App(hello["app"], hello["run"])
         flower_app.set_identity()
+        flower_arrays.quicken()
         import datetime
 
         import flwr.app.message.message as message_module

@@ -23,7 +23,7 @@ os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
 
 import numpy as np
 
-from fedpace import flower_app, flower_wire
+from fedpace import flower_app, flower_arrays, flower_wire
 from fedpace.trainer import Data, Metric, Tensor, Trainer, run
 
 # RESERVED are the words that are no keys of the app.
@@ -80,6 +80,7 @@ class FlowerTrainer(Trainer):
         self.app = flower_app.App(folder, values)
         self.name = f"flower:{self.app.name}"
         flower_app.set_identity()
+        flower_arrays.quicken()
         flower_app.seed_generators(self.seed, "server")
         start = self._start_model()
         flower_app.seed_generators(self.seed, "import")

@@ -2,7 +2,9 @@
 
 A frame is one line of JSON, followed by the bytes of its blobs, whose lengths stand in the
 line under "blobs". Requests come on descriptor 3, replies go to descriptor 4, so that the
-app's own output stays on the standard streams.
+app's own output stays on the standard streams. Where the line has "shared", the blobs lie in the
+memory of descriptor 5 instead, one behind the other; both sides use it by turns, and only fedpace
+makes it larger.
 
 The content of a Flower message travels as a text that describes its records, and the bytes of
 its arrays as blobs of their own. The text is the same for equal contents: records and keys
@@ -13,25 +15,32 @@ The module needs the standard library alone; flwr is imported where records are 
 
 import base64
 import hashlib
+import itertools
 import json
+import mmap
 import os
 
 # PROTOCOL is the version of the frames. fedpace and a process refuse each other's other versions.
-PROTOCOL = 1
+PROTOCOL = 2
 
 # OVERHEAD is the number of bytes that a message takes beside its records, and ARRAY_OVERHEAD
 # the number beside the data of an array: names, types and shapes.
 OVERHEAD = 64
 ARRAY_OVERHEAD = 48
 
+# MIN_SHARED is the number of bytes of all blobs of a frame from which on they go through shared memory.
+MIN_SHARED = 32 << 10
+
 
 class Pipe:
     """Both directions of the connection to fedpace."""
 
-    def __init__(self, requests=3, replies=4):
-        """Opens the pipes of two descriptors, which this process gets from fedpace."""
+    def __init__(self, requests=3, replies=4, memory=5):
+        """Opens the pipes of two descriptors, and shared memory, which this process gets from fedpace."""
         self._requests = os.fdopen(requests, "rb", buffering=1 << 16)
         self._replies = replies
+        self._file = memory
+        self._memory = b""  # mapped when there is something in it
 
     def read(self):
         """Waits for the next frame. Returns its header and its blobs; the header is None at the end."""
@@ -39,17 +48,35 @@ class Pipe:
         if not line.endswith(b"\n"):
             return None, []
         header = json.loads(line)
-        return header, [self._requests.read(size) for size in header.get("blobs", ())]
+        sizes = header.get("blobs", ())
+        if not header.get("shared"):
+            return header, [self._requests.read(size) for size in sizes]
+        self._has_room(sum(sizes))
+        ends = list(itertools.accumulate(sizes))
+        return header, [self._memory[end - size : end] for size, end in zip(sizes, ends)]
 
     def write(self, header, blobs=()):
         """Sends a frame. Blobs are bytes or other buffers; they are not copied."""
         if blobs:
-            header["blobs"] = [len(blob) for blob in blobs]
+            sizes = header["blobs"] = [len(blob) for blob in blobs]
+            if sum(sizes) >= MIN_SHARED and self._has_room(sum(sizes)):
+                header["shared"] = True
+                for size, end, blob in zip(sizes, itertools.accumulate(sizes), blobs):
+                    self._memory[end - size : end] = blob
+                blobs = ()
         line = json.dumps(header, separators=(",", ":"), allow_nan=False).encode() + b"\n"
         for part in (line, *blobs):
             view = memoryview(part)
             while view:
                 view = view[os.write(self._replies, view) :]
+
+    def _has_room(self, size):
+        """Says whether the shared memory has so many bytes, and maps all of it."""
+        if size > len(self._memory):
+            there = os.fstat(self._file).st_size
+            if there > len(self._memory):
+                self._memory = mmap.mmap(self._file, there)
+        return size <= len(self._memory)
 
 
 class Content:
@@ -96,12 +123,10 @@ def decode(text, arrays):
     content = RecordDict()
     for name, kind, entries in json.loads(text):
         if kind == "arrays":
-            content[name] = ArrayRecord(
-                {
-                    key: Array(dtype=dtype, shape=tuple(shape), stype=stype, data=arrays[place])
-                    for key, dtype, shape, stype, place in entries
-                }
-            )
+            record = ArrayRecord()
+            for key, dtype, shape, stype, place in entries:
+                record[key] = Array(dtype, tuple(shape), stype, arrays[place])
+            content[name] = record
             continue
         values = {key: _from_json(value) for key, value in entries}
         content[name] = MetricRecord(values) if kind == "metrics" else ConfigRecord(values)

@@ -29,18 +29,14 @@ class Server:
         self.seen = []
 
     def ask(self, request, blobs=()):
-        """Sends a request and returns the answers, up to the last, which is no reply."""
+        """Sends a request and returns the answer with its blobs."""
         self.pipe.write({**request, "now": self.now, "notes": self.notes}, blobs)
         self.notes = []
-        answers = []
-        while True:
-            answer, blobs = self.pipe.read()
-            if answer is None:
-                os._exit(3)
-            self.now = answer["now"]
-            answers.append((answer, blobs))
-            if "reply" not in answer:
-                return answers
+        answer, blobs = self.pipe.read()
+        if answer is None:
+            os._exit(3)
+        self.now = answer["now"]
+        return answer, blobs
 
     def note(self, name, **fields):
         """Tells something with the next request."""
@@ -53,15 +49,19 @@ class Server:
         content = {"text": text, "arrays": [wire.digest(data)], "size": size, "config": {"lr": 0.5}}
         messages = [{"node": n, "type": kind, "ttl": ttl, "group": group, "content": 0} for n in nodes]
         request = {"ask": "push", "messages": messages, "contents": [content], "names": [wire.digest(data)]}
-        return self.ask(request, [data])[0][0]["ids"]
+        return self.ask(request, [data])[0]["ids"]
 
     def receive(self, ids, until):
         """Waits for replies and notes what came, and when the wait was over."""
         replies = []
-        for answer, blobs in self.ask({"ask": "receive", "ids": ids, "until": until}):
-            if "reply" in answer:
-                value = json.loads(blobs[0]) if blobs else answer["error"]
-                replies.append([answer["reply"], value])
+        answer, blobs = self.ask({"ask": "receive", "ids": ids, "until": until})
+        while True:
+            for told in answer["replies"]:
+                value = json.loads(blobs.pop(0)) if told["parts"] else told["error"]
+                replies.append([told["reply"], value])
+            if not answer["more"]:
+                break
+            answer, blobs = self.ask({"ask": "more"})
         self.seen.append([self.now, replies])
 
 
@@ -76,7 +76,7 @@ def serve(pipe, hello):
     late = {}
     for number in range(1, run["rounds"] + 1):
         server.note("round", round=number)
-        there = server.ask({"ask": "nodes"})[0][0]["nodes"]
+        there = server.ask({"ask": "nodes"})[0]["nodes"]
         chosen = [node for node in there if (node * 7 + number * 13) % run["every"] == 0]
         ids = server.push(chosen, "train", run["size"])
         server.receive(ids, server.now + round(run["timeout"] * 1e9))

@@ -3,9 +3,11 @@ package flower
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"testing"
 
@@ -120,3 +122,55 @@ func TestRequest_Push(t *testing.T) {
 		}
 	}
 }
+
+// Replies that are too large for one frame come in several, in their order: each once the process has
+// asked for more.
+func TestServer_SeveralFrames(t *testing.T) {
+	requests, requestWriter, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	replies, replyWriter, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory, err := child.NewMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = memory.Close() }()
+	s := &Server{process: &process{requests: requestWriter, replies: bufio.NewReader(replies), memory: memory}}
+	large := make([]byte, maxDelivered*5/8)
+	list := []*Delivery{
+		{Message: 1, Content: [][]byte{[]byte("text"), large}},
+		{Message: 2, Code: codeOfTest, Reason: "it is gone"},
+		{Message: 3, Content: [][]byte{large}},
+	}
+	answered := make(chan error, 1)
+	go func() { answered <- s.AnswerReceive(t.Context(), 7, list) }()
+	r := bufio.NewReader(requests)
+	for _, want := range []string{
+		`{"now":7,"replies":[{"reply":1,"parts":2,"error":0,"reason":""},{"reply":2,"parts":0,"error":5,"reason":"it is gone"}],"more":true}`,
+		`{"now":7,"replies":[{"reply":3,"parts":1,"error":0,"reason":""}],"more":false}`,
+	} {
+		var header deliveries
+		blobs, err := readFrame(r, memory, &header)
+		if err != nil || len(blobs) != header.Replies[0].Parts {
+			t.Fatalf("%d blobs, %v", len(blobs), err)
+		}
+		if got, _ := json.Marshal(header); string(got) != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+		if header.More {
+			if err := writeFrame(replyWriter, memory, map[string]any{"ask": "more"}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+}
+
+// codeOfTest is a code of an error.
+const codeOfTest = 5

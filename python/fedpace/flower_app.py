@@ -4,6 +4,7 @@ tested versions of flwr, and generators of random numbers that follow from a key
 
 import contextlib
 import difflib
+import functools
 import hashlib
 import importlib
 import os
@@ -159,7 +160,20 @@ def seed_generators(*key):
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(number & 0xFFFFFFFF)
     if "torch" in sys.modules:
-        sys.modules["torch"].manual_seed(number >> 1)
+        _torch_seed(sys.modules["torch"])(number >> 1)
+
+
+@functools.cache
+def _torch_seed(torch):
+    """Returns the function that seeds torch.
+
+    torch.manual_seed formats the stack of calls each time for a device that may never be used. Where
+    there is none but the processor, its generator is seeded alone.
+    """
+    backends = [getattr(torch, "cuda", None), getattr(torch, "xpu", None), getattr(torch.backends, "mps", None)]
+    if any(backend is not None and backend.is_available() for backend in backends):
+        return torch.manual_seed
+    return torch.default_generator.manual_seed
 
 
 @contextlib.contextmanager

@@ -44,12 +44,12 @@ class TorchSteps:
         """Hooks into the optimizers, once, if torch is imported."""
         if self._hooked or "torch" not in sys.modules:
             return
+        self._hooked = True
         try:
             from torch.optim.optimizer import register_optimizer_step_post_hook
         except ImportError:
-            return
+            return  # a torch before 2.0
         register_optimizer_step_post_hook(self._tick)
-        self._hooked = True
 
     def _tick(self, *_):
         """Counts one step of an optimizer."""

@@ -91,7 +91,7 @@ function valueOn(line, x) {
 
 // meanLine is the mean of several lines at so many places, with the 95 % interval of the mean, as far
 // as all of them go. The interval of two runs is loose: it is 13 standard errors wide on either side.
-export function meanLine(lines, places = 500) {
+export function meanLine(lines, places = 250) {
   const whole = lines.filter(l => l.x.length);
   const n = whole.length, low = Math.max(...whole.map(l => l.x[0])), high = Math.min(...whole.map(l => l.x[l.x.length - 1]));
   const out = { x: new Float64Array(places), y: new Float64Array(places), low: new Float64Array(places), high: new Float64Array(places) };

@@ -29,13 +29,17 @@ const compare = {
   '!=': (a, b) => !compare['='](a, b),
 };
 
-// matches says whether a run is one that a search wants. valueOf is what it has by a key: a column of the list,
+// matches says whether a run is one that a search wants. A text is found in a setting's value, and in its key only if the
+// text has a dot: rounds is a schedule, and not stop.rounds, which all runs have. valueOf is what it has by a key: a column of the list,
 // or a key of its configuration; undefined: there is no such key.
 export function matches(run, text, valueOf) {
-  const all = [run.folder, run.task, run.schedule, run.state, run.note || '', 'seed=' + run.seed, ...(run.tags || []), ...(run.settings || [])].join('\n').toLowerCase();
+  const settings = run.settings || [];
+  const texts = [run.folder, run.task, run.schedule, run.state, run.note || '', 'seed=' + run.seed, ...(run.tags || [])];
+  const inValues = [...texts, ...settings.map(s => s.slice(s.indexOf('=') + 1))].join('\n').toLowerCase();
+  const inKeys = [...texts, ...settings].join('\n').toLowerCase();
   return words(text).every(w => {
     const [, not, key, operator, value, plain] = w.match(word);
-    const is = key === undefined ? all.includes(plain.toLowerCase()) : compare[operator](valueOf(run, key), value);
+    const is = key === undefined ? (plain.includes('.') ? inKeys : inValues).includes(plain.toLowerCase()) : compare[operator](valueOf(run, key), value);
     return not ? !is : is;
   });
 }

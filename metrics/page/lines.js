@@ -6,7 +6,7 @@ import { frame, saveMenu, openSaveMenu } from './save.js';
 const uPlot = globalThis.uPlot;
 const mostValues = 12; // that stand beside the pointer
 const frameTime = 8; // milliseconds that charts may take of a frame
-const mostDashed = 3000; // points of a chart with wide and dashed lines
+const mostDashed = 6000; // points of a chart with wide and dashed lines
 
 // firstAfter is the first place of a sorted column with a value above v.
 export function firstAfter(x, v) {

@@ -13,11 +13,12 @@ const run = (folder, more = {}) => ({ folder, task: 'femnist', schedule: 'fixed'
 const has = values => (_, key) => values[key];
 
 test('a search understands keys, numbers, words and what must not be', () => {
-  const r = run('runs/demo', { settings: ['schedule.k.rule=fixed'], tags: ['paper'], note: 'a Friday' });
+  const r = run('runs/demo', { settings: ['schedule.k.rule=fixed', 'stop.rounds=30'], tags: ['paper'], note: 'a Friday' });
   const valueOf = has({ best: 0.5, 'schedule.k': 'fixed', tags: ['paper', 'night'], seed: 1 });
   for (const [text, want] of Object.entries({
     '': true, 'best>0.4': true, 'best>0.5': false, 'best>=0.5': true, 'best<0.6 best>0.4': true, 'schedule.k=fixed': true, 'schedule.k=FIXED': true, 'schedule.k=fix': false, 'schedule.k!=fixed': false,
     '-schedule.k=fixed': false, demo: true, '-demo': false, '-other': true, friday: true, '"a friday"': true, 'tags=night': true, '-tags=night': false, 'seed=1.0': true, 'unknown>1': false, '-unknown>1': true, 'best>': false, '-': true,
+    rounds: false, '-rounds': true, 'stop.rounds': true, fixed: true,
   })) assert.equal(matches(r, text, valueOf), want, text);
   assert.deepEqual(words('a "b c" d="e f"'), ['a', 'b c', 'd=e f']);
 });

@@ -95,8 +95,7 @@ func (c *contacts) timetable() *timetable {
 // readPasses reads contacts from CSV with the columns satellite, rise and set, or with those in named, in
 // any order. An empty rise is a contact that was under way at the beginning, an empty set one that lasts
 // until the file's latest time, and both empty a satellite that is always in contact, as a geostationary
-// one. start is the time of virtual time 0 in
-// nanoseconds since 1970.
+// one. start is when virtual time 0 is, in nanoseconds since 1970.
 func readPasses(r io.Reader, named []string, start int64) (*timetable, error) {
 	all := newContacts()
 	err := readRows(r, "passes", []string{"satellite", "rise", "set"}, named, func(_ int, row []string) error {

@@ -214,8 +214,8 @@ func readSessions(r io.Reader, named []string, periodSeconds float64) (*sessions
 			*t = append(*t, s)
 		}
 		if period > 0 {
-			t := (*t)[len(*t)-1:]
-			t[0].end = min(t[0].end, period)
+			latest := &(*t)[len(*t)-1]
+			latest.end = min(latest.end, period)
 		}
 		all.period = max(all.period, s.end)
 		return nil

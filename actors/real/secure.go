@@ -220,6 +220,7 @@ func (w *Device) computeOnce(t *gateway.DeviceTask) (*computed, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errDownload, err)
 	}
+	// Only the frozen values are kept for the next task; they seldom change.
 	w.vectors = map[bus.Digest][]float32{bus.DigestFrom(t.Task.FrozenDigest): frozen}
 	// The base is kept as it was, because the steps may change params.
 	base := slices.Clone(params)

@@ -466,9 +466,10 @@ func (s *secure) takeWaiting(task uint64) (x SecureMember, ok bool) {
 	return x, true
 }
 
-// isReady reports whether a task that comes to the end of its timer now has done its local steps and
-// waits for a group from here on, which it also notes. It is false for a task that is in a group, whose
-// upload is complete, for one whose client drops out, and unless rounds overlap with secure aggregation.
+// isReady reports whether a task whose timer ends now has thereby done its local steps and waits for a
+// group; it then adds the task to those that are ready. The timer of a task that has a group ends its
+// upload instead, so isReady is false. It is also false for a task whose client drops out, and where
+// rounds do not overlap or aggregation is not secure.
 func (m *Machine) isReady(t *TaskState, drops bool) bool {
 	s := m.secure
 	if s == nil || m.overlapping == nil {

@@ -191,8 +191,9 @@ func (o *oortOrder) utilities(round int64, familiar []int32) map[int32]float64 {
 		statistical = append(statistical, o.Clients[client].Utility)
 	}
 	slices.Sort(statistical)
-	quantile := int(math.Ceil(o.Clip*float64(len(statistical)))) - 1
-	bound := statistical[max(0, quantile)]
+	// Utilities above their quantile Clip count as that quantile, and are then scaled to lie from about 0 to 1.
+	rank := int(math.Ceil(o.Clip*float64(len(statistical)))) - 1
+	bound := statistical[max(0, rank)]
 	lowest := float64(0.999 * statistical[0])
 	extent := max(statistical[len(statistical)-1]-lowest, 1e-4)
 	logRound := exact.Log(float64(round))

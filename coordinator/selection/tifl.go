@@ -248,6 +248,7 @@ func (o *tiered) Closed(round int, _ float64) {
 		o.weigh(losses)
 	}
 	o.sort()
+	// The next adaptation compares the tiers with their losses of now.
 	for i, t := range o.losses() {
 		o.Groups[i].Loss = t.Loss
 		o.Groups[i].LossCount = t.LossCount

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"fedpace/actors/external/externaltest"
 	"fedpace/config"
 	"fedpace/experiment/folder"
 )
@@ -110,4 +111,52 @@ func TestInputs_Difference(t *testing.T) {
 	check("")
 	write(table, []byte(strings.Replace(rows, "3,1", "3,0", 1)))
 	check("its data have changed: " + table)
+}
+
+// TestInputs_TrainerGrids compares, with the same inputs, the runs of a grid whose trainer is given the run's data:
+// each cell has data or a model of its own, which have not changed.
+func TestInputs_TrainerGrids(t *testing.T) {
+	t.Parallel()
+	trainer := externaltest.Command("-model", "mlp:784,2,62")
+	base := []string{"task=femnist", "clients=4", "cohort=2", "stop.rounds=2", `trainer="` + trainer + `"`}
+	for key, values := range map[string][]string{
+		"clients":                 {"4", "5"},
+		"synthetic.heterogeneity": {"1", "0.5"},
+		"synthetic.seed":          {"1", "2"},
+		"personal":                {"null", "[2]"},
+	} {
+		t.Run(key, func(t *testing.T) {
+			t.Parallel()
+			var inputs Inputs
+			found := map[string]bool{}
+			for _, value := range values {
+				c, err := config.Load("", append(slices.Clone(base), key+"="+value))
+				if err != nil {
+					t.Fatal(err)
+				}
+				p, err := Prepare(t.Context(), c, true, nil, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				c = p.Config
+				run := &folder.Summary{
+					Kernel:     p.Kernel,
+					DataDigest: p.Set.Info().Digest,
+					Inputs:     p.Files,
+					Trainer:    &folder.Trainer{Model: p.Model.String()},
+				}
+				found[run.DataDigest+run.Trainer.Model] = true
+				if err := p.Close(); err != nil {
+					t.Fatal(err)
+				}
+				difference, err := inputs.Difference(t.Context(), c, run)
+				if err != nil || difference != nil {
+					t.Errorf("%s=%s: %v, %v", key, value, difference, err)
+				}
+			}
+			if len(found) != len(values) {
+				t.Errorf("%d data and models, want %d", len(found), len(values))
+			}
+		})
+	}
 }

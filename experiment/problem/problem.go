@@ -482,7 +482,7 @@ func (p *Problem) openData(ctx context.Context, reading *federated.Reading) (err
 	case c.IsSynthetic() && c.Task.IsConvex():
 		p.Set, err = p.convexSet()
 	case c.IsSynthetic():
-		p.Set, err = synthetic.New(string(c.Task), p.syntheticClients(), c.DataSeed(), c.Synthetic.Heterogeneity)
+		p.Set, err = synthetic.New(string(c.Task), syntheticClients(c), c.DataSeed(), c.Synthetic.Heterogeneity)
 	default:
 		task := string(c.Task)
 		// These tasks accept samples of any kind, so the reader is not held to one.
@@ -532,11 +532,11 @@ func (p *Problem) openData(ctx context.Context, reading *federated.Reading) (err
 
 // syntheticClients is how many clients made data are for. Where devices alone take part it is their
 // number: they make theirs of the same set.
-func (p *Data) syntheticClients() int {
-	if c := &p.Config; c.DevicesAlone() {
+func syntheticClients(c *config.Config) int {
+	if c.DevicesAlone() {
 		return len(c.Devices.Names)
 	}
-	return p.Config.Clients
+	return c.Clients
 }
 
 // convexSet makes the synthetic data of a convex task: quadratic objectives, or a mixture for
@@ -548,7 +548,7 @@ func (p *Data) convexSet() (federated.Set, error) {
 	if c.Task == config.TaskQuadratic {
 		q := c.Quadratic
 		return synthetic.Quadratics{
-			Clients:       p.syntheticClients(),
+			Clients:       syntheticClients(c),
 			Dimension:     q.Dimension,
 			Samples:       q.Samples,
 			Mu:            q.Mu,
@@ -560,7 +560,7 @@ func (p *Data) convexSet() (federated.Set, error) {
 	}
 	l := c.Logistic
 	return synthetic.Mixtures{
-		Clients:       p.syntheticClients(),
+		Clients:       syntheticClients(c),
 		Features:      l.Features,
 		Classes:       l.Classes,
 		Samples:       l.Samples,

@@ -16,19 +16,20 @@ import (
 // Inputs knows what the inputs of configurations are now: it reads each data set once, and
 // starts each trainer once. The zero value knows none yet.
 type Inputs struct {
-	// data maps how a data set is read to the digest of its samples and split.
+	// data maps the settings of a data set, by [dataKey], to the digest of its samples and split.
 	data map[string]string
-	// trainers maps the settings of a trainer to what its program says of itself.
+	// trainers maps the settings of a trainer, and of the data that it is given, to what is known of it.
 	trainers map[string]trainer
 }
 
-// trainer is what the program of a trainer says of itself.
+// trainer is what is known of a trainer once its program was started.
 type trainer struct {
-	// model is the name of the model, with the digests of the trainer's script and of its own data.
+	// model is the name of the model, with the digests of the trainer's script and of its own data, and
+	// with the names of the personal parameters.
 	model string
-	// class is the class of its arithmetic.
-	class string
-	// data is the digest of the trainer's own samples; it is empty where it has none.
+	// kernel is the class of the trainer's arithmetic.
+	kernel string
+	// data is the digest of the samples, the trainer's own or those that it is given.
 	data string
 }
 
@@ -55,7 +56,7 @@ func (in *Inputs) Difference(
 		if err != nil {
 			return nil, err
 		}
-		if err := external.CompareTrainers(begun.Trainer, begun.Kernel, program.model, program.class); err != nil {
+		if err := external.CompareTrainers(begun.Trainer, begun.Kernel, program.model, program.kernel); err != nil {
 			return err, nil
 		}
 		now.Data = program.data
@@ -75,8 +76,7 @@ func (in *Inputs) Difference(
 // dataDigest returns the digest of the samples, and of their split into clients, that configuration
 // c reads now. The digest is calculated once for all configurations that read the same data.
 func (in *Inputs) dataDigest(ctx context.Context, c config.Config) (string, error) {
-	// The key holds every setting on which the samples or their split depend.
-	key := fmt.Sprintf("%s %s %#v %d %d %t", c.Task, c.Data.Path, c.Data.Reader, c.Seed, c.Sent140.MinTweets, c.DevicesAlone())
+	key := dataKey(&c)
 	if digest, ok := in.data[key]; ok {
 		return digest, nil
 	}
@@ -93,20 +93,31 @@ func (in *Inputs) dataDigest(ctx context.Context, c config.Config) (string, erro
 	return digest, p.Close()
 }
 
+// dataKey returns a text of all settings on which the samples or their split depend. Configurations with
+// equal texts read or make the same data.
+func dataKey(c *config.Config) string {
+	key := fmt.Sprintf("%s %#v %d %+v %t", c.Task, c.Data, c.Seed, c.Sent140, c.DevicesAlone())
+	if c.IsSynthetic() {
+		key += fmt.Sprintf(" %d %+v %+v %+v", syntheticClients(c), c.Synthetic, c.Quadratic, c.Logistic)
+	}
+	return key
+}
+
 // trainer starts the external trainer of configuration c, asks for its model, class and data, and
-// ends it. Each trainer is asked once for all configurations that start it alike.
+// ends it. Each trainer is asked once for all configurations that start it alike, with the same data and
+// personal parameters.
 func (in *Inputs) trainer(ctx context.Context, c config.Config) (trainer, error) {
-	// The key holds every setting that the trainer's program is started with.
-	key := fmt.Sprintf("%+v %s %s %#v %d", c.Trainer, c.Task, c.Data.Path, c.Data.Reader, c.Seed)
+	key := fmt.Sprintf("%+v %q %s", c.Trainer, c.Personal.Names, dataKey(&c))
 	if t, ok := in.trainers[key]; ok {
 		return t, nil
 	}
 	// Preparing as for remote hosts does not need the trainer's class on this machine.
-	p, err := Prepare(ctx, c, true, nil, nil)
+	const remote = true
+	p, err := Prepare(ctx, c, remote, nil, nil)
 	if err != nil {
 		return trainer{}, err
 	}
-	t := trainer{model: p.Model.String(), class: p.Kernel, data: p.Set.Info().Digest}
+	t := trainer{model: p.Model.String(), kernel: p.Kernel, data: p.Set.Info().Digest}
 	if err := p.Close(); err != nil {
 		return trainer{}, err
 	}
@@ -117,8 +128,8 @@ func (in *Inputs) trainer(ctx context.Context, c config.Config) (trainer, error)
 	return t, nil
 }
 
-// startTrainer starts the trainer's first process, which tells its model, and its samples
-// where it has its own.
+// startTrainer starts the trainer's first process, unless it has started already. The process gives its
+// model, its class of arithmetic and, where it has its own, its samples.
 func (p *Problem) startTrainer(ctx context.Context) (err error) {
 	// openData has already started a trainer that has its own samples.
 	if p.Trainer != nil {

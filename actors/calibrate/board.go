@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -119,7 +120,7 @@ func (b *Board) word(file string) (string, error) {
 type gauge struct {
 	name string
 	// watts returns the power now or, if the source is a counter of energy, the mean since the last
-	// call, which was the duration since ago. It returns false if there is no value.
+	// call, which was the duration since ago. It returns false if no power can be told.
 	watts func(since time.Duration) (float64, bool)
 }
 
@@ -186,10 +187,10 @@ func (b *Board) sensor() *gauge {
 }
 
 // counter returns a gauge of the energy counters of all processor packages (RAPL), which often only
-// root may read; nil if they cannot be read. The gauge gives the mean power in watts since the call
-// before. It gives no value when a counter has started again from zero.
+// root may read; nil if they cannot be read. The gauge gives the mean power in watts since the last
+// call. It gives no value when a counter could not be read, then or now, or has started again from zero.
 func (b *Board) counter() *gauge {
-	files := b.match("class/powercap/intel-rapl:[0-9]/energy_uj")
+	files := b.packageCounters()
 	// read adds up the counters of all packages, which count microjoules.
 	read := func() (joules float64, ok bool) {
 		for _, file := range files {
@@ -201,17 +202,28 @@ func (b *Board) counter() *gauge {
 		}
 		return joules, len(files) > 0
 	}
-	previous, ok := read()
-	if !ok {
+	previous, isKnown := read()
+	if !isKnown {
 		return nil
 	}
 	return &gauge{"processor's counter (RAPL)", func(since time.Duration) (float64, bool) {
 		now, ok := read()
 		used := now - previous
-		previous = now
 		// A counter that is lower than before has started again from zero.
-		return used / since.Seconds(), ok && used >= 0 && since > 0
+		isMeasured := ok && isKnown && used >= 0 && since > 0
+		previous = now
+		isKnown = ok
+		return used / since.Seconds(), isMeasured
 	}}
+}
+
+// packageCounters lists the files of the energy counters of the processor packages. The counter psys
+// stands beside them: it is that of the whole machine, and contains theirs.
+func (b *Board) packageCounters() []string {
+	return slices.DeleteFunc(b.match("class/powercap/intel-rapl:[0-9]/energy_uj"), func(file string) bool {
+		name, _ := b.word(path.Dir(file) + "/name")
+		return name == "psys"
+	})
 }
 
 // product returns a function that reads the product of the numbers in files, times unit, which

@@ -79,6 +79,44 @@ func TestBoard_CounterOfEnergy(t *testing.T) {
 	}
 }
 
+// A read that fails leaves no energy that the next one could be compared with, so neither gives a power.
+func TestBoard_CounterUnreadable(t *testing.T) {
+	const counter = "class/powercap/intel-rapl:0/energy_uj"
+	sys := files(counter, "8000000")
+	g := (&Board{files(), sys}).power()
+	if g == nil {
+		t.Fatal("it is not found")
+	}
+	for _, read := range []struct {
+		microjoules string
+		watts       float64
+		isMeasured  bool
+	}{{"9000000", 1, true}, {"unreadable", 0, false}, {"12000000", 0, false}, {"14000000", 2, true}} {
+		sys[counter].Data = []byte(read.microjoules)
+		watts, isMeasured := g.watts(time.Second)
+		if isMeasured != read.isMeasured || isMeasured && !near(watts, read.watts) {
+			t.Errorf("counter at %s: %g W, %v, want %+v", read.microjoules, watts, isMeasured, read)
+		}
+	}
+}
+
+// The counter psys is that of the whole machine, and contains the packages.
+func TestBoard_CounterPsys(t *testing.T) {
+	sys := files(
+		"class/powercap/intel-rapl:0/energy_uj", "1000000", "class/powercap/intel-rapl:0/name", "package-0",
+		"class/powercap/intel-rapl:1/energy_uj", "5000000", "class/powercap/intel-rapl:1/name", "psys",
+	)
+	g := (&Board{files(), sys}).power()
+	if g == nil {
+		t.Fatal("it is not found")
+	}
+	sys["class/powercap/intel-rapl:0/energy_uj"].Data = []byte("4000000")
+	sys["class/powercap/intel-rapl:1/energy_uj"].Data = []byte("15000000")
+	if watts, ok := g.watts(time.Second); !ok || !near(watts, 3) {
+		t.Errorf("%g W, %v, want those of the package, 3", watts, ok)
+	}
+}
+
 // Samples count for the phase in which they are taken, and none between tasks.
 func TestBoard_MeterTellsPhasesApart(t *testing.T) {
 	watts := 1.0

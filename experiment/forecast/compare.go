@@ -50,7 +50,7 @@ func Compare(ctx context.Context, p *problem.Problem, dir string) (*Comparison, 
 			"taken to be there in every round.")
 	}
 	if r.skipped > 0 {
-		c.say("The event log had reached its size (events.megabytes): the last %d rounds are left out.", r.skipped)
+		c.say("The event log lacks rounds (events.megabytes limits its size): the last %d are left out.", r.skipped)
 	}
 	return c, c.predict(ctx, p, r)
 }

@@ -19,7 +19,7 @@ type record struct {
 	hasEvents bool
 	// future says that the run is to come, so that nothing is measured.
 	future bool
-	// skipped is the number of rounds that were left out, because the log had reached its size.
+	// skipped is the number of the last rounds that were left out, because the log lacks the first of them.
 	skipped int
 	// samples holds what devices reported of their samples, by client. It is nil if that is not known.
 	samples map[int]devicelog.Samples
@@ -73,8 +73,8 @@ func reportedSamples(dir string) (map[int]devicelog.Samples, error) {
 
 // read reads what was measured in the run of folder dir: rounds.csv, and the tasks of real devices
 // from the event log if there is one. Clients from number first on are devices. If rounds are
-// missing in the log, because it had reached its size, only the rounds before them are returned,
-// and skipped counts the others.
+// missing in the log, as because it had reached its size, only the rounds before the first missing
+// one are returned, and skipped counts the others.
 func read(dir string, first int) (r record, err error) {
 	for report, err := range folder.Reports(filepath.Join(dir, folder.RoundsFile)) {
 		if err != nil {
@@ -95,16 +95,12 @@ func read(dir string, first int) (r record, err error) {
 	r.hasEvents = true
 	last := 0
 	for next, err := range log.Rounds() {
-		switch {
-		case err != nil:
+		if err != nil {
 			return r, err
-		case next.Round > len(r.rounds):
-			return r, nil
-		// Rounds are missing because the log had reached its size.
-		case next.Round != last+1:
-			r.skipped = len(r.rounds) - last
-			r.rounds = r.rounds[:last]
-			return r, nil
+		}
+		// The log is ahead of rounds.csv, or lacks a round.
+		if next.Round > len(r.rounds) || next.Round != last+1 {
+			break
 		}
 		for i := range next.Tasks {
 			if t := &next.Tasks[i]; t.Real && t.Client >= first {
@@ -113,6 +109,8 @@ func read(dir string, first int) (r record, err error) {
 		}
 		last++
 	}
+	r.skipped = len(r.rounds) - last
+	r.rounds = r.rounds[:last]
 	return r, nil
 }
 

@@ -301,8 +301,8 @@ func paceOf(k *fleet.Class, seed uint64, client int) (d pace) {
 	return d
 }
 
-// apply turns the plan of a task by the client's class into the client's own plan. A task in which the client
-// drops out ends at the same share of its time.
+// apply turns the plan of a task by the client's class into the client's own plan, and forgets the extra time of
+// a first task. A task in which the client drops out ends at the same share of its time.
 func (d *pace) apply(plan *round.Plan) {
 	before := plan.Total()
 	for p, took := range [...]*round.Time{&plan.Download, &plan.Compute, &plan.Upload} {

@@ -122,7 +122,8 @@ func (g *Grouping) Set(s Grouped) (*Grouped, error) {
 }
 
 // sharesNoClass reports whether the held-out samples have other classes than the training samples, so
-// that no model can learn one of them. A set that has samples of one part alone has nothing to share.
+// that no model can learn one of them. A set without training samples, which is for devices alone, shares none by
+// design and counts as one that does.
 func (s *Grouped) sharesNoClass() bool {
 	if s.Labels == nil || len(s.Train) == 0 {
 		return false

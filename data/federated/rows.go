@@ -205,7 +205,7 @@ func (r *BagRows) Add(tokens []uint16) {
 }
 
 // numbered returns the bags with other numbers of their tokens: number[i] is that of token i, -1
-// where the token is unknown and does not count. A bag that loses all its tokens keeps none.
+// where the token is unknown and does not count. A bag that loses all its tokens stays, empty.
 func (r *BagRows) numbered(number []int) *BagRows {
 	other := &BagRows{Starts: []uint32{0}}
 	for i := range r.Total {

@@ -353,7 +353,8 @@ func sameScale(a, b []float64) bool {
 }
 
 // adoptTokens replaces the tokens of all samples by those that stand for the same characters in the
-// alphabet of target. It fails if one of the two has no alphabet, or if they share no token.
+// alphabet of target. It fails if one of the two has no alphabet, if they share no token, or if target has more
+// than MaxAlphabet tokens.
 func (s *Grouped) adoptTokens(target Schema) error {
 	if s.About.Alphabet == nil || target.Alphabet == nil {
 		return fmt.Errorf("the tokens of one have an alphabet, and those of the other have none")

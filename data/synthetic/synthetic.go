@@ -399,7 +399,7 @@ type cache struct {
 	bytes int
 }
 
-// get returns a client's entry, which it opens when it is absent.
+// get returns a client's store, which it opens when it is absent.
 func (c *cache) get(client int) *store {
 	slot := &c.recent[client%len(c.recent)]
 	if e := slot.Load(); e != nil && e.client == client {

@@ -89,21 +89,21 @@ func (d *decimalSigns) count(text string) {
 // each of its values is a number or missing.
 func (d *decimalSigns) isNumeric() bool { return d.mustBeNumbers || d.others == 0 }
 
-// fileSigns is what the numbers of all columns of the files say about each other's decimals.
+// fileSigns is what the numbers of all columns of all files say about each other's decimals.
 type fileSigns struct {
-	// commas, groups and points say that a column has numbers with a certain decimal comma, with points
-	// that can only separate thousands, and with a certain decimal point.
-	commas, groups, points bool
+	// certainComma, groups and certainPoint say that a column has numbers with a certain decimal comma, with
+	// points that can only separate thousands, and with a certain decimal point.
+	certainComma, groups, certainPoint bool
 	// semicolons says that the fields are separated by semicolons, as programs write them in countries
 	// with a decimal comma.
 	semicolons bool
 }
 
 // decide reports whether the commas of the column are decimal signs, and its points separate
-// thousands. file is what the columns of the files have in common. It returns an error if the column
-// has both signs as decimals, or if a sign may separate thousands: a guess would read the number a
-// thousand times too large or too small.
-func (d *decimalSigns) decide(file fileSigns) (isComma bool, err error) {
+// thousands. all is what the columns of all files have. It returns an error if the column has both
+// signs as decimals, or if a sign may separate thousands: a guess would read the number a thousand
+// times too large or too small.
+func (d *decimalSigns) decide(all fileSigns) (isComma bool, err error) {
 	switch {
 	// Commas in a column of words are part of the words.
 	case !d.isNumeric():
@@ -124,7 +124,7 @@ func (d *decimalSigns) decide(file fileSigns) (isComma bool, err error) {
 			cmp.Or(d.pointText, d.groupPointText),
 		)
 	// A doubtful 1,250 is a fraction where other numbers of the file have decimal commas.
-	case d.commas+d.groups > 0, d.groupCommas > 0 && file.commas:
+	case d.commas+d.groups > 0, d.groupCommas > 0 && all.certainComma:
 		return true, nil
 	// Nothing in the files tells whether 1,250 is a thousand or a fraction, so the user decides.
 	case d.groupCommas > 0:
@@ -137,10 +137,10 @@ func (d *decimalSigns) decide(file fileSigns) (isComma bool, err error) {
 	case d.groupPoints == 0 || d.points > 0:
 		return false, nil
 	// A doubtful 1.250 is a thousand where other columns have points between thousands alone.
-	case file.groups && !file.points:
+	case all.groups && !all.certainPoint:
 		return true, nil
 	// Among decimal commas, 1.250 may be a thousand.
-	case file.commas:
+	case all.certainComma:
 		return false, fmt.Errorf(
 			"column %s has numbers such as %s, which may be thousands, as other columns have decimal commas (want "+
 				"decimal: comma if the point separates thousands, else numbers with a decimal comma)",
@@ -151,13 +151,14 @@ func (d *decimalSigns) decide(file fileSigns) (isComma bool, err error) {
 	return false, nil
 }
 
-// isDoubtful reports whether nothing in the files tells if points are decimal signs or separate
-// thousands, as in a column of 750 and 2.229. Such points are read as decimal signs, with a warning.
-func (d *decimalSigns) isDoubtful(file fileSigns) bool {
-	return file.semicolons &&
-		!file.commas &&
-		!file.groups &&
-		!file.points &&
+// isDoubtful reports whether the points of the column, as in 750 and 2.229, may be decimal signs or separate
+// thousands: semicolons separate the fields, and nothing in any file is certain. Such points are read as decimal
+// signs, with a warning.
+func (d *decimalSigns) isDoubtful(all fileSigns) bool {
+	return all.semicolons &&
+		!all.certainComma &&
+		!all.groups &&
+		!all.certainPoint &&
 		d.isNumeric() &&
 		d.groupPoints > 0
 }
@@ -197,7 +198,7 @@ func (t *Table) decimalColumns(files []tableFile, columns, numeric []string) (d 
 		signs[i] = decimalSigns{name: name, mustBeNumbers: slices.Contains(numeric, name)}
 	}
 	var candidates []*csvTable
-	var file fileSigns
+	var all fileSigns
 	anySign := false
 	for _, f := range files {
 		// The columns that the path gives are no numbers to judge.
@@ -211,7 +212,7 @@ func (t *Table) decimalColumns(files []tableFile, columns, numeric []string) (d 
 		wanted := ","
 		if c.comma == ';' {
 			wanted = ",."
-			file.semicolons = true
+			all.semicolons = true
 		}
 		hasSign, err := c.hasAny(wanted)
 		if err != nil {
@@ -233,14 +234,14 @@ func (t *Table) decimalColumns(files []tableFile, columns, numeric []string) (d 
 	for i := range signs {
 		s := &signs[i]
 		if s.isNumeric() {
-			file.commas = file.commas || s.commas+s.groups > 0
-			file.groups = file.groups || s.groups > 0
-			file.points = file.points || s.points > 0
+			all.certainComma = all.certainComma || s.commas+s.groups > 0
+			all.groups = all.groups || s.groups > 0
+			all.certainPoint = all.certainPoint || s.points > 0
 		}
 	}
-	d.points = file.points
+	d.points = all.certainPoint
 	for _, s := range signs {
-		isComma, err := s.decide(file)
+		isComma, err := s.decide(all)
 		if err != nil {
 			return d, err
 		}
@@ -250,7 +251,7 @@ func (t *Table) decimalColumns(files []tableFile, columns, numeric []string) (d 
 		if isComma && s.groups+s.groupPoints > 0 {
 			d.thousands = append(d.thousands, s)
 		}
-		if s.isDoubtful(file) {
+		if s.isDoubtful(all) {
 			d.doubtful = append(d.doubtful, s)
 		}
 	}

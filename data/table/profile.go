@@ -304,8 +304,8 @@ func (c *profile) unused() string {
 		return "holds " + c.unusable + "; want numbers, text or bytes"
 	case c.numbers() && len(c.distinct) == 1:
 		return "always the same"
-	case c.time() != "":
-		return c.time() + "; name it to use it, better as hours, weekdays or days since a start"
+	case c.instants() != "":
+		return c.instants() + "; name it to use it, better as hours, weekdays or days since a start"
 	case c.numbers() && c.rowNumber():
 		return "a number for each row, in their order"
 	case c.numbers():

@@ -365,7 +365,7 @@ func findLabel(free []*profile, last *profile) (label *profile, grounds string) 
 				continue
 			}
 			find("its name", func(c *profile) bool {
-				return hasWord(c.name, []string{word}) && c.time() == "" && (c.classes(maxDistinct) || c.numbers())
+				return hasWord(c.name, []string{word}) && c.instants() == "" && (c.classes(maxDistinct) || c.numbers())
 			})
 		}
 	}
@@ -373,11 +373,11 @@ func findLabel(free []*profile, last *profile) (label *profile, grounds string) 
 	byName(labelWords)
 	find("the last column", func(c *profile) bool {
 		return c == last &&
-			c.time() == "" &&
+			c.instants() == "" &&
 			(c.words() && c.classes(maxDistinct) || c.classes(fewClasses))
 	})
 	find("the last column", func(c *profile) bool {
-		return c == last && c.numbers() && !c.rowNumber() && c.time() == ""
+		return c == last && c.numbers() && !c.rowNumber() && c.instants() == ""
 	})
 	byName(maybeLabel)
 	// As the last resort, words of at most 100 kinds may be classes.
@@ -510,7 +510,7 @@ func (p *Proposal) guessFeatures(free []*profile) {
 		// Constant columns and row numbers teach a model nothing, and an instant does not come back.
 		if c.numbers() &&
 			!c.rowNumber() &&
-			c.time() == "" &&
+			c.instants() == "" &&
 			(len(c.distinct) > 1 || c.manyDistinct) {
 			wide = append(wide, c)
 		}

@@ -115,31 +115,31 @@ func newReading(t Table, o federated.Options) *reading {
 }
 
 // add appends the column of this name, whose values go to take. feature says that the column is an
-// input of the model, for which a missing value may be replaced by the mean. Where take returns
-// errMissing, the option missing decides what happens to the row.
+// input of the model, for which a missing value may be replaced by the mean; it may hold lists if it is the
+// only one. Where take returns errMissing, the option missing decides what happens to the row.
 func (r *reading) add(name string, feature bool, take taker) {
-	takeOrDrop := func(row int, c cell) error {
+	takeOrMiss := func(row int, c cell) error {
 		err := take(row, c)
 		if !errors.Is(err, errMissing) {
 			return err
 		}
-		return r.dropRow(row, feature, err)
+		return r.missing(row, feature, err)
 	}
 	r.columns = append(r.columns, column{
 		name:     name,
 		lists:    feature && r.vector != nil,
 		hasNames: name == r.t.Client || name == r.t.Label || slices.Contains(r.t.Words, name),
-		take:     takeOrDrop,
+		take:     takeOrMiss,
 	})
 }
 
 // nan stands for a feature that is missing until its mean is known.
 var nan = math.NaN()
 
-// dropRow treats a missing value in the given row as the option missing says. It marks the row as
+// missing treats a missing value in the given row as the option missing says. It marks the row as
 // left out, or notes that the mean will fill the hole, which is for features alone. With the option
 // refuse it returns err.
-func (r *reading) dropRow(row int, feature bool, err error) error {
+func (r *reading) missing(row int, feature bool, err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -333,7 +333,7 @@ func (r *reading) dropMissingNames() error {
 	// find drops the rows of one column whose text stands for a missing number.
 	find := func(column string, names *nameColumn) error {
 		for _, row := range names.missingRows() {
-			if err := r.dropRow(row, false, errMissing); err != nil {
+			if err := r.missing(row, false, errMissing); err != nil {
 				return fmt.Errorf("column %s, row %d: %w", column, row+1, err)
 			}
 		}

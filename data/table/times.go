@@ -47,20 +47,21 @@ var timeUnits = []struct {
 }{{"seconds", 1}, {"milliseconds", 1e3}, {"microseconds", 1e6}, {"nanoseconds", 1e9}}
 
 // namedTime reports whether the name of the column says that it holds an instant: it is one of
-// timeWords, or has one as a part between underscores, as created_at and event_time do.
+// timeWords, or has one as a part between underscores, hyphens, spaces or points, as created_at and event_time do.
 func (p *profile) namedTime() bool {
 	parts := strings.FieldsFunc(strings.ToLower(p.name), func(r rune) bool { return r == '_' || r == '-' || r == ' ' || r == '.' })
 	return hasWord(p.name, timeWords) ||
 		slices.ContainsFunc(parts, func(part string) bool { return slices.Contains(timeWords, part) })
 }
 
-// time says which instants the numbers of the column are, as a phrase for the user: dates such as
+// instants says which instants the numbers of the column are, as a phrase for the user: dates such as
 // 20240131, or Unix time. It is "" for other numbers, and for a column that does not have numbers
 // alone.
 //
-// Unix time are numbers that all lie between 2000 and 2040 or, where the name of the column says that
-// it holds instants, between 1973 and 2100. Other quantities hardly keep within such a range.
-func (p *profile) time() string {
+// Unix time are at least two different numbers that all lie between 2000 and 2040 or, where the name of
+// the column says that it holds instants, between 1973 and 2100. Other quantities hardly keep within such
+// a range.
+func (p *profile) instants() string {
 	if !p.numbers() {
 		return ""
 	}
@@ -73,7 +74,7 @@ func (p *profile) time() string {
 		from = time.Date(1973, 1, 1, 0, 0, 0, 0, time.UTC)
 		to = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 	}
-	// One that stays the same, such as a price of 1e9, tells nothing.
+	// A column that stays the same, such as a price of 1e9, tells nothing.
 	if len(p.distinct) < 2 {
 		return ""
 	}

@@ -102,8 +102,8 @@ func (t Tensor) ElementBytes() int {
 	return bufferTypes[t.Type].bytes
 }
 
-// Communicated reports whether clients send the tensor's integers or booleans.
-func (t Tensor) Communicated() bool { return t.Type != "" && t.Rule != Kept }
+// IsSentInteger reports whether the tensor holds integers or booleans that clients send.
+func (t Tensor) IsSentInteger() bool { return t.Type != "" && t.Rule != Kept }
 
 // words returns how many values of a flat model hold an element.
 func (t Tensor) words() int {
@@ -119,7 +119,7 @@ func (t Tensor) words() int {
 func (t Tensor) CheckValues(values []float32) error {
 	lowest, highest := math.Inf(-1), math.Inf(1)
 	switch {
-	case t.Communicated():
+	case t.IsSentInteger():
 		lowest = bufferTypes[t.Type].lowest
 		highest = bufferTypes[t.Type].highest
 	// Kept tensors are bytes, or words of two bytes, in a float32 each.
@@ -229,10 +229,10 @@ func bytesToWords(words []float32, bytes []byte, size int) {
 }
 
 // Integers returns how many values of a model are integers and booleans that clients send. They are the
-// last ones of those that a task transfers ([Communicated]).
+// last ones of those that a task transfers ([Communicated]): floats come first.
 func Integers(m ModelInfo) (n int) {
 	for _, t := range m.Tensors() {
-		if t.Communicated() && t.Offset < Communicated(m) {
+		if t.IsSentInteger() && t.Offset < Communicated(m) {
 			n += t.Len()
 		}
 	}

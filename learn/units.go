@@ -21,7 +21,7 @@ const unitRange = 18
 func SumUnits(m ModelInfo, base []float32) (units []SumUnit) {
 	for _, t := range m.Tensors() {
 		isBuffer := t.Offset >= m.Trainable() && t.Offset < Communicated(m)
-		if !isBuffer || t.Communicated() {
+		if !isBuffer || t.IsSentInteger() {
 			continue
 		}
 		for i := t.Offset; i < t.Offset+t.Len(); i++ {

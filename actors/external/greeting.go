@@ -270,7 +270,7 @@ func (g *Greeting) checkTensors() error {
 		return fmt.Errorf("tensor %q is frozen and trainable: want one of the two", g.Tensors[i].Name)
 	}
 	// Buffers of integers that are communicated come behind those of floats.
-	isSent := func(t Tensor) bool { return t.info(0).Communicated() }
+	isSent := func(t Tensor) bool { return t.info(0).IsSentInteger() }
 	if i := slices.IndexFunc(g.Tensors, isSent); i >= 0 {
 		isFloat := func(t Tensor) bool { return !isSent(t) && !t.Frozen }
 		if slices.ContainsFunc(g.Tensors[i:], isFloat) {
@@ -296,7 +296,7 @@ func (g *Greeting) checkBuffer(t Tensor) error {
 	if err := info.CheckType(); err != nil {
 		return err
 	}
-	if t.Trainable || t.Frozen == info.Communicated() {
+	if t.Trainable || t.Frozen == info.IsSentInteger() {
 		return fmt.Errorf("tensor %q has the rule %s: want it frozen if it is kept, else neither frozen nor trainable",
 			t.Name, t.Rule)
 	}

@@ -60,8 +60,9 @@ func (o *Outcomes) Append(others *Outcomes) {
 	o.Targets = append(o.Targets, others.Targets...)
 }
 
-// found returns the class that the model finds for sample i: the first largest logit.
-func (o *Outcomes) found(i int) int {
+// predicted returns the class that the model predicts for sample i: that of the first largest logit or,
+// where only the class is kept (Width is 1), that class.
+func (o *Outcomes) predicted(i int) int {
 	if o.Width == 1 {
 		return int(o.Outputs[i])
 	}
@@ -75,23 +76,24 @@ func (o *Outcomes) found(i int) int {
 	return best
 }
 
-// classCounts are the counts of a confusion matrix that the measures read, by class.
-type classCounts struct{ samples, found, right []int }
+// classCounts are the counts of a confusion matrix that the measures read, by class: the samples of the class,
+// those for which it is predicted, and those of both.
+type classCounts struct{ samples, predicted, right []int }
 
 // count returns the counts over all samples. They are integers, so that their order does not matter.
 func (o *Outcomes) count() classCounts {
 	var c classCounts
 	for i, y := range o.Labels {
-		f := o.found(i)
-		for len(c.samples) <= max(int(y), f) {
+		p := o.predicted(i)
+		for len(c.samples) <= max(int(y), p) {
 			c.samples = append(c.samples, 0)
-			c.found = append(c.found, 0)
+			c.predicted = append(c.predicted, 0)
 			c.right = append(c.right, 0)
 		}
 		c.samples[y]++
-		c.found[f]++
-		if f == int(y) {
-			c.right[f]++
+		c.predicted[p]++
+		if p == int(y) {
+			c.right[p]++
 		}
 	}
 	return c
@@ -120,15 +122,15 @@ func (o *Outcomes) BalancedAccuracyOf() float64 {
 }
 
 // F1Of returns the mean over the classes of F1 = 2 TP / (2 TP + FP + FN), the harmonic mean of
-// precision and recall (van Rijsbergen 1979). Classes that neither occur nor are found do not
-// count. It is scikit-learn's f1_score with average="macro".
+// precision and recall (van Rijsbergen 1979). Classes that neither occur nor are predicted do
+// not count. It is scikit-learn's f1_score with average="macro".
 func (o *Outcomes) F1Of() float64 {
 	c := o.count()
 	sum := 0.0
 	classes := 0
 	for class, n := range c.samples {
-		// The samples of the class are TP + FN, and those that were found as it are TP + FP.
-		if all := n + c.found[class]; all > 0 {
+		// The samples of the class are TP + FN, and those for which it is predicted TP + FP.
+		if all := n + c.predicted[class]; all > 0 {
 			sum += 2 * float64(c.right[class]) / float64(all)
 			classes++
 		}

@@ -224,9 +224,10 @@ func runs(a, b *Activation) (count, length int) {
 }
 
 // run returns the i-th of count runs of the values of the pass's block, each of length floats.
-// count and length are those that [runs] returned for this activation and another one of its shape.
+// count and length are those that [runs] returned for this activation and one of its shape, itself or another.
 func (a *Activation) run(p *Pass, i, count, length int) []float32 {
 	switch {
+	// As many runs as values are one for each value, as where two layouts differ.
 	case count == a.Size():
 		return a.Row(p, i)
 	case a.planar:
@@ -237,10 +238,10 @@ func (a *Activation) run(p *Pass, i, count, length int) []float32 {
 }
 
 // gradientRun returns the i-th of count runs of the gradient of the pass's block, each of length
-// floats. count and length are those that [runs] returned for this activation and another one of
-// its shape.
+// floats. count and length are those that [runs] returned for this activation and one of its shape, itself or
+// another.
 func (a *Activation) gradientRun(p *Pass, i, count, length int) []float32 {
-	// The two activations have different layouts, so they are walked value by value.
+	// As many runs as values are one for each value, as where two layouts differ.
 	if count == a.Size() {
 		return a.GradientRow(p, i)
 	}

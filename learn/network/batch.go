@@ -228,8 +228,8 @@ func (s Samples) Describe() string {
 	return fmt.Sprintf("%s in %d classes", text, s.Classes)
 }
 
-// Fit reports whether a model that reads these samples can read those of a set. A
-// set may leave open whether its samples are images.
+// Fit reports whether a model that reads these samples can read those of a set. Model and set may both
+// leave open whether samples are images.
 func (s Samples) Fit(set Samples) bool {
 	if set.Image == [3]int{} || s.Image == [3]int{} {
 		s.Image = [3]int{}

@@ -144,7 +144,7 @@ func (s *batchNormStage) together(finish func()) {
 	}
 }
 
-// running returns the running means and variances, and the number of batches behind them.
+// running returns the running means and variances, and the number of batches that they follow.
 func (s *batchNormStage) running(p *Pass) (mean, variance, batches []float32) {
 	c := s.X.Channels
 	// Those of a frozen layer lie behind its γ and β.

@@ -286,7 +286,7 @@ type Stage interface {
 	Forward(p *Pass)
 	// Backward takes the gradient of the outputs, adds that of the parameters to
 	// p.Gradient, and writes that of the inputs where the place wants it. It is not called
-	// where there are no parameters and the place wants none.
+	// where no parameter trains and the place wants none.
 	Backward(p *Pass)
 }
 

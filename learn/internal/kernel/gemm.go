@@ -24,9 +24,10 @@ func (isa ISA) Columns(samples int) int {
 }
 
 // Cost returns about how long a product of n columns takes, in the time that one column of a wide product
-// takes. The table has the costs of up to 0, 8, 16, 24 and 31 columns beyond whole blocks of 32. The cost
-// decides how convolutions are packed, and with that the bits, so it is the same for all instruction sets
-// of a class.
+// takes: as long as the columns that it computes, which NEON rounds up to 16. AVX2 and AVX-512 have a table of
+// the costs of up to 0, 8, 16, 24 and 31 columns beyond whole blocks of 32. The cost decides how convolutions
+// are packed, and so the bits of the model, which are the same for all instruction sets of a class
+// ([ISA.Class]); so is the cost.
 func (isa ISA) Cost(n int) int {
 	switch isa {
 	case Go:

@@ -16,16 +16,16 @@ import (
 // task that only devices get: calls and the end of a run (see [Task.ValidateForDevice]).
 func (t *Task) Validate() error {
 	c := checker{message: "task"}
-	c.name("task", t.Task)
+	c.identifier("task", t.Task)
 	c.number("round", int64(t.Round), 1, MaxRound)
 	c.number("local_steps", int64(t.LocalSteps), 1, MaxLocalSteps)
 	c.float("learning_rate", t.LearningRate, 0, MaxLearningRate)
 	c.number("steps_done", long(t.StepsDone), 0, MaxSteps)
-	c.digest("model_digest", t.ModelDigest, true)
-	c.digest("frozen_digest", t.FrozenDigest, true)
-	c.digest("kept_digest", t.KeptDigest, true)
+	c.optionalDigest("model_digest", t.ModelDigest)
+	c.optionalDigest("frozen_digest", t.FrozenDigest)
+	c.optionalDigest("kept_digest", t.KeptDigest)
 	c.number("model_bits", long(t.ModelBits), 0, MaxModelBits)
-	c.digest("digest", t.Digest, true)
+	c.optionalDigest("digest", t.Digest)
 	c.number("update_bits", long(t.UpdateBits), 0, MaxModelBits)
 	c.number("start_ns", t.StartNs, 0, MaxStartNs)
 	c.float("joules", t.Joules, 0, MaxJoules)
@@ -38,7 +38,7 @@ func (t *Task) Validate() error {
 // level deep.
 func (p *Plan) Validate() error {
 	c := checker{message: "plan"}
-	c.name("task", p.Task)
+	c.identifier("task", p.Task)
 	c.durations(p.DownloadNs, p.ComputeNs, p.UploadNs)
 	if d := p.Dropout; d != nil {
 		c.number("dropout.phase", int64(d.Phase), int64(Download), int64(Recovery))
@@ -76,8 +76,8 @@ const SecureStages = 4
 // outside their ranges. A training job has clients, an evaluation has shards.
 func (j *Job) Validate() error {
 	c := checker{message: "job"}
-	c.name("job", j.Job)
-	c.digest("model_digest", j.ModelDigest, false)
+	c.identifier("job", j.Job)
+	c.digest("model_digest", j.ModelDigest)
 	c.number("round", int64(j.Round), 0, MaxRound)
 	c.number("params", int64(j.Params), 1, MaxParams)
 	c.token("kernel", j.Kernel)
@@ -87,14 +87,14 @@ func (j *Job) Validate() error {
 	c.number("buffers", int64(j.Buffers), 0, int64(j.Params))
 	// Colluders are tasks whose honest updates the attackers need; they have the same fields.
 	for _, w := range slices.Concat(j.Clients, j.Colluders) {
-		c.name("clients.task", w.Task)
+		c.identifier("clients.task", w.Task)
 		c.number("clients.client", long(w.Client), 0, MaxClients)
 		c.number("clients.local_steps", int64(w.LocalSteps), 1, MaxLocalSteps)
 		c.number("clients.steps_done", long(w.StepsDone), 0, MaxSteps)
 		c.float("clients.learning_rate", w.LearningRate, 0, MaxLearningRate)
 		c.float("clients.weight", w.Weight, 0, 1)
 		c.number("clients.batch", int64(w.Batch), 0, MaxBatch)
-		c.digest("clients.variate_digest", w.VariateDigest, true)
+		c.optionalDigest("clients.variate_digest", w.VariateDigest)
 		c.number("clients.attacker", int64(w.Attacker), 0, maxClasses)
 	}
 	// A shard is a range of the held-out samples or, in an evaluation by client, samples of one client.
@@ -103,7 +103,7 @@ func (j *Job) Validate() error {
 		c.number("shards.from", long(s.From), 0, MaxSamples)
 		c.number("shards.count", long(s.Count), 1, MaxSamples)
 		c.number("shards.spread", long(s.Spread), 0, MaxSamples)
-		c.digest("shards.kept_digest", s.KeptDigest, true)
+		c.optionalDigest("shards.kept_digest", s.KeptDigest)
 	}
 	return c.err
 }
@@ -142,7 +142,7 @@ func (c *checker) method(m *Method) {
 	if m.Variates && m.Residuals {
 		c.refuse("method.residuals", true, "false beside control variates")
 	}
-	c.digest("method.variate_digest", m.VariateDigest, true)
+	c.optionalDigest("method.variate_digest", m.VariateDigest)
 	c.float("method.variate_weight", m.VariateWeight, 0, 1)
 	c.number("method.kept", int64(m.Kept), 0, MaxParams)
 }
@@ -151,8 +151,8 @@ func (c *checker) method(m *Method) {
 // are whole values. [Result.ValidateFor] compares the complete sum with its job.
 func (s *Sum) Validate() error {
 	c := checker{message: "sum"}
-	c.name("job", s.Job)
-	c.digest("model_digest", s.ModelDigest, false)
+	c.identifier("job", s.Job)
+	c.digest("model_digest", s.ModelDigest)
 	c.text("trainer", s.Trainer)
 	c.number("params", int64(s.Params), 0, MaxParams)
 	c.number("chunks", int64(s.Chunks), 1, maxChunks)
@@ -175,9 +175,9 @@ func (s *Sum) Validate() error {
 	}
 	// Losses must be finite, as they enter the means of a round.
 	for _, x := range s.Clients {
-		c.name("clients.task", x.Task)
+		c.identifier("clients.task", x.Task)
 		c.finite("clients.first_step_loss", x.FirstStepLoss)
-		c.digest("clients.variate_digest", x.VariateDigest, true)
+		c.optionalDigest("clients.variate_digest", x.VariateDigest)
 		c.number("clients.buffer_first", int64(x.BufferFirst), 0, MaxParams)
 		c.number("clients.buffer_count", int64(x.BufferCount), 0, MaxParams)
 	}
@@ -284,7 +284,7 @@ func (m *ModelChunk) Validate() error {
 func (r *RunInfo) Validate() error {
 	c := checker{message: "run info"}
 	c.token("run", r.Run)
-	c.name("stamp", r.Stamp)
+	c.identifier("stamp", r.Stamp)
 	c.text("version", r.Version)
 	c.size("configuration", r.Configuration, maxConfiguration)
 	if r.Kernel != "" {
@@ -297,7 +297,7 @@ func (r *RunInfo) Validate() error {
 	}
 	for _, f := range r.Files {
 		c.text("files.path", f.Path)
-		c.digest("files.digest", f.Digest, false)
+		c.digest("files.digest", f.Digest)
 	}
 	c.number("number of libraries", int64(len(r.Libraries)), 0, maxLibraries)
 	for _, l := range r.Libraries {
@@ -309,7 +309,7 @@ func (r *RunInfo) Validate() error {
 // Validate refuses a call without a number, and one whose frame has no part or more than maxChunks.
 func (w *Call) Validate() error {
 	c := checker{message: "call"}
-	c.name("call", w.Call)
+	c.identifier("call", w.Call)
 	c.number("parts", int64(w.Parts), 1, maxChunks)
 	return c.err
 }
@@ -318,7 +318,7 @@ func (w *Call) Validate() error {
 // with 0 parts is valid: it says that the call is over.
 func (p *CallPart) Validate() error {
 	c := checker{message: "call part"}
-	c.name("call", p.Call)
+	c.identifier("call", p.Call)
 	c.number("parts", int64(p.Parts), 0, maxChunks)
 	c.number("part", int64(p.Part), 0, max(0, int64(p.Parts)-1))
 	c.number("bytes of data", int64(len(p.Data)), 0, ChunkBytes)
@@ -338,7 +338,7 @@ func (r *InfoRequest) Validate() error {
 func (a *Announcement) Validate() error {
 	c := checker{message: "announcement"}
 	c.token("run", a.Run)
-	c.name("stamp", a.Stamp)
+	c.identifier("stamp", a.Stamp)
 	return c.err
 }
 
@@ -417,8 +417,8 @@ const maxShift = 60
 // checked by package secagg.
 func (m *SecureMessage) Validate() error {
 	c := checker{message: "secure message"}
-	c.name("task", m.Task)
-	c.digest("task_digest", m.TaskDigest, false)
+	c.identifier("task", m.Task)
+	c.digest("task_digest", m.TaskDigest)
 	c.number("stage", int64(m.Stage), int64(StageKeys), int64(StageRecovery))
 	c.number("payload", int64(len(m.Payload)), 0, ChunkBytes)
 	return c.err
@@ -475,10 +475,10 @@ func (h *Heartbeat) Validate() error {
 // none and carries what the device measured.
 func (u *Update) Validate() error {
 	c := checker{message: "update"}
-	c.name("task", u.Task)
+	c.identifier("task", u.Task)
 	c.number("chunks", int64(u.Chunks), 1, maxChunks)
 	c.number("chunk", int64(u.Chunk), 0, int64(u.Chunks))
-	c.digest("task_digest", u.TaskDigest, true)
+	c.optionalDigest("task_digest", u.TaskDigest)
 	// Last needs a valid number of the chunk.
 	if c.err != nil {
 		return c.err
@@ -540,8 +540,8 @@ func (c *checker) number(field string, v, low, high int64) {
 	}
 }
 
-// name refuses 0 as the number of a task, a job or a call, and as a stamp: 0 stands for none.
-func (c *checker) name(field string, v uint64) {
+// identifier refuses 0 as the number of a task, a job or a call, and as a stamp: 0 stands for none.
+func (c *checker) identifier(field string, v uint64) {
 	if v == 0 {
 		c.refuse(field, v, "at least 1")
 	}
@@ -589,15 +589,21 @@ func (c *checker) token(field, s string) {
 	}
 }
 
-// digest refuses a field that has not the length of a digest. An optional digest may be empty; one that
-// is not optional must not be zero either.
-func (c *checker) digest(field string, b []byte, optional bool) {
-	switch n := len(b); {
-	case n == 0 && optional:
-	case n != len(Digest{}):
-		c.refuse(field, fmt.Sprint(n, " bytes"), fmt.Sprint(len(Digest{})))
-	case !optional && DigestFrom(b).IsZero():
+// digest refuses a field that has not the length of a digest, or is zero.
+func (c *checker) digest(field string, b []byte) {
+	if len(b) != len(Digest{}) {
+		c.refuse(field, fmt.Sprint(len(b), " bytes"), fmt.Sprint(len(Digest{})))
+		return
+	}
+	if DigestFrom(b).IsZero() {
 		c.refuse(field, "empty", "a digest")
+	}
+}
+
+// optionalDigest refuses a field that is neither empty nor has the length of a digest.
+func (c *checker) optionalDigest(field string, b []byte) {
+	if n := len(b); n != 0 && n != len(Digest{}) {
+		c.refuse(field, fmt.Sprint(n, " bytes"), fmt.Sprint(len(Digest{})))
 	}
 }
 

@@ -103,8 +103,9 @@ func aRepeatedSumIsDiscardedByItsJob(t *testing.T, p *Bus) {
 	}
 }
 
-// theTrainerMayAcknowledgeOnlyWhatTheCoordinatorHas checks that SendSum returns only when the coordinator has
-// decided, with the reason of a rejection, and that a rejected job can be done again.
+// theTrainerMayAcknowledgeOnlyWhatTheCoordinatorHas checks that the host's SendSum, after which a trainer may
+// acknowledge the job, returns only when the coordinator has decided, with the reason of a rejection, and that a
+// rejected job can be done again.
 func theTrainerMayAcknowledgeOnlyWhatTheCoordinatorHas(t *testing.T, p *Bus) {
 	d := p.Ends(t, bus.CoordinatorConfig{})
 	d.Send(1)
@@ -121,7 +122,7 @@ func theTrainerMayAcknowledgeOnlyWhatTheCoordinatorHas(t *testing.T, p *Bus) {
 		t.Fatalf("got %v, want the refusal with its reason", err)
 	}
 	d.OK(x.Release(false))
-	// The job may be delivered to either host.
+	// The released job comes again.
 	x = d.Next()
 	done = d.Post(d.Sum(1))
 	d.Take().Accept()

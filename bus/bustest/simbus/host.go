@@ -148,7 +148,7 @@ func (h *Host) NextJob(ctx context.Context, kernel string) (bus.Delivery, error)
 	p := &pull{host: h, kernel: kernel}
 	p.deliver = func(d *delivery) {
 		if over.CompareAndSwap(false, true) {
-			h.hold(d, true)
+			h.hold(d)
 			got <- d
 		} else if !h.holds(d) {
 			h.conn.send("release", func() { h.server.release(d, false) })
@@ -175,16 +175,18 @@ func (h *Host) NextJob(ctx context.Context, kernel string) (bus.Delivery, error)
 	}
 }
 
-// hold notes that the host holds the delivery d from now on or, with holds false, does not hold it any
-// more. Heartbeats name the deliveries that it holds.
-func (h *Host) hold(d *delivery, holds bool) {
+// hold notes that the host holds the delivery d from now on. Heartbeats name the deliveries that it holds.
+func (h *Host) hold(d *delivery) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if holds {
-		h.held[d] = true
-	} else {
-		delete(h.held, d)
-	}
+	h.held[d] = true
+}
+
+// giveUp notes that the host does not hold the delivery d any more.
+func (h *Host) giveUp(d *delivery) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.held, d)
 }
 
 // holds reports whether the host holds the delivery d.
@@ -199,7 +201,7 @@ func (d *delivery) Job() *bus.Job { return d.job }
 
 // Done removes the job from the queue.
 func (d *delivery) Done(context.Context) error {
-	d.host.hold(d, false)
+	d.host.giveUp(d)
 	d.host.conn.send("done", func() { d.host.server.done(d) })
 	return nil
 }
@@ -207,7 +209,7 @@ func (d *delivery) Done(context.Context) error {
 // Release gives the job back to the bus for another host, at once or, with later, after the time
 // postponement. It never fails.
 func (d *delivery) Release(later bool) error {
-	d.host.hold(d, false)
+	d.host.giveUp(d)
 	back := func() { d.host.conn.send("release", func() { d.host.server.release(d, later) }) }
 	if later {
 		time.AfterFunc(postponement, back)

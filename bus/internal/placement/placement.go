@@ -130,8 +130,8 @@ func (t *Table) find(name string) int {
 	return slices.IndexFunc(t.hosts, func(h *host) bool { return h.Host == name })
 }
 
-// passOver makes a host rest: for twice as long as the last time, or, if that was long ago, for
-// firstRest.
+// passOver makes a host rest: for twice as long as the last time, up to firstRest<<maxDoublings, or, if that was
+// long ago, for firstRest.
 func (t *Table) passOver(h *host) {
 	now := t.now()
 	if now-h.since > wellEnough*h.restTime {

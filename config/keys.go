@@ -155,7 +155,8 @@ func (k *Key) About() string {
 func (k *Key) Value() string { return valueText(&k.Option, k.Type) }
 
 // Explain returns the help on a path, which is that of a key, of a group of keys, or of an entry of
-// a choice such as close.deadline. The result is false if the configuration has none of that name.
+// a choice, such as close.deadline or deadline alone. The result is false if the configuration has none of that
+// name.
 func Explain(path string) (string, bool) {
 	var b strings.Builder
 	// Several keys may choose from the same entries; an entry is explained at the first of them.
@@ -174,7 +175,7 @@ func Explain(path string) (string, bool) {
 		if k.Point == nil || explained {
 			continue
 		}
-		// The path may also name an entry of the key's plug point, behind the path of its options.
+		// The path may also name an entry of the key's plug point, alone or behind the path of its options.
 		name, _ := strings.CutPrefix(path, strings.ReplaceAll(k.optionsPath(), "[]", "")+".")
 		if e, help, ok := k.Point.Entry(name); ok {
 			explained = true

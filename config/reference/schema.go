@@ -17,7 +17,7 @@ type object = map[string]any
 // file whose keys are nested. It knows the limits of single values, not those between keys.
 func Schema() []byte {
 	defs := schema{}
-	root := defs.record(false, reflect.TypeFor[config.Config](), nil)
+	root := defs.record(filledStruct, reflect.TypeFor[config.Config](), nil)
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	root["title"] = "Configuration of a fedpace run"
 	root["$defs"] = defs
@@ -34,10 +34,17 @@ func Schema() []byte {
 // them, so that each stands in the schema once.
 type schema object
 
+// What a map of options is read into: a new struct, whose options without a default are required, or one that holds
+// values already.
+const (
+	newStruct    = true
+	filledStruct = false
+)
+
 // record returns the schema of a map with the options of the struct t and, beside them, those of an
 // entry of a plug point; entry is nil where there is none. Keys that are no options are not
-// allowed. With complete, options of t without a default are required, because the map is read into
-// a new struct. Those of an entry always are.
+// allowed. complete says that the map is read into a newStruct, so that options of t without a default
+// are required. Those of an entry always are.
 func (s schema) record(complete bool, t, entry reflect.Type) object {
 	properties := object{}
 	required := []string{}
@@ -56,7 +63,7 @@ func (s schema) record(complete bool, t, entry reflect.Type) object {
 	}
 	add(t, complete)
 	if entry != nil {
-		add(entry, true)
+		add(entry, newStruct)
 	}
 	return object{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
 }
@@ -98,7 +105,7 @@ func (s schema) forms(o *registry.Option, t reflect.Type, complete bool) (list [
 	case reflect.Pointer:
 		return s.forms(o, t.Elem(), complete)
 	case reflect.Slice:
-		items := s.forms(o, t.Elem(), true)
+		items := s.forms(o, t.Elem(), newStruct)
 		list = []object{{"type": "array", "items": object{"anyOf": items}}}
 		// A scalar may stand in place of a list of one.
 		if e := t.Elem().Kind(); e != reflect.Struct && e != reflect.Interface {
@@ -106,7 +113,7 @@ func (s schema) forms(o *registry.Option, t reflect.Type, complete bool) (list [
 		}
 		if o.Keyed {
 			value := registry.Options(t.Elem())[1]
-			list = append(list, object{"type": "object", "additionalProperties": s.option(&value, true)})
+			list = append(list, object{"type": "object", "additionalProperties": s.option(&value, newStruct)})
 		}
 		return list
 	case reflect.Interface:
@@ -169,7 +176,7 @@ func bound(name string, open bool) string {
 // t. There are none for a struct without a short form.
 func (s schema) short(t reflect.Type) (list []object) {
 	for _, o := range registry.Short(t) {
-		list = s.forms(&o, o.Type, true)
+		list = s.forms(&o, o.Type, newStruct)
 	}
 	return list
 }
@@ -194,7 +201,7 @@ func (s schema) records(complete bool, t reflect.Type) (list []object) {
 // left out.
 func (s schema) entries(p *registry.Point, standard string, t reflect.Type) (list []object) {
 	for _, e := range p.Entries {
-		r := s.record(false, t, e.Type())
+		r := s.record(filledStruct, t, e.Type())
 		r["description"] = e.Help
 		r["properties"].(object)[p.Word] = object{"const": e.Name}
 		if e.Name != standard {
@@ -239,7 +246,7 @@ func (s schema) point(t reflect.Type) string {
 // form.
 func (s schema) elements(p *registry.Point) (list []object) {
 	for _, e := range p.Entries {
-		options := s.record(true, e.Type(), nil)
+		options := s.record(newStruct, e.Type(), nil)
 		if len(options["required"].([]string)) == 0 {
 			list = append(list, object{"const": e.Name, "description": e.Help})
 		}

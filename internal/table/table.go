@@ -38,7 +38,7 @@ type Parts interface{ Parts() ([]string, []float64) }
 // Columns are those of a table, in their order.
 type Columns[R any] []Column[R]
 
-// Texts returns the rows for people, each a list of cells, below the titles of the columns.
+// Texts returns the table for people: the titles of the columns, and then the rows, each a list of cells.
 func (c Columns[R]) Texts(rows []R) [][]string {
 	list := make([][]string, len(rows)+1)
 	for _, column := range c {
@@ -57,8 +57,8 @@ func (c Columns[R]) Texts(rows []R) [][]string {
 	return list
 }
 
-// Records returns the rows of a CSV file below its header. Floating-point numbers have this number of
-// significant digits, with -1 as many as it takes to read back the same bits.
+// Records returns the records of a CSV file: the names of the columns, and then the rows. Floating-point
+// numbers have this number of significant digits, with -1 as many as it takes to read back the same bits.
 func (c Columns[R]) Records(rows []R, digits int) [][]string {
 	list := make([][]string, len(rows)+1)
 	for _, column := range c {

@@ -327,7 +327,8 @@ func moreLines(text string) float64 { return float64(strings.Count(text, "\n")) 
 
 // drawable returns the points of the i-th line that can be drawn. Where X has names, the points of
 // several lines stand beside each other. On a logarithmic axis an error bar must not reach zero: it is
-// shortened to nine tenths of the point's value, so that its lower end is at a tenth of the value.
+// shortened to nine tenths of the point's value, so that its lower end is at a tenth of the value. One that is
+// not finite is left out.
 func (panel *Panel) drawable(i int) (points []Point) {
 	shift := 0.0
 	if n := float64(len(panel.Lines)); len(panel.Names) > 0 {

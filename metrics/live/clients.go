@@ -15,36 +15,36 @@ type participation struct {
 	// updates[i] is the number of accepted updates of client i. The list ends at the last client that
 	// had one.
 	updates []uint32
-	// clients[n] is the number of clients that have had n accepted updates, for n of 1 and more. The
+	// clientsWith[n] is the number of clients that have had n accepted updates, for n of 1 and more. The
 	// entry of 0 is not used.
-	clients []int
+	clientsWith []int
 	// since is the first round whose tasks were counted. A run that was resumed does not report the
 	// tasks of its earlier rounds again; 0: none was counted yet.
 	since int
 }
 
 // add counts one accepted update of the client with this number. It keeps both counters in step:
-// updates, the number of updates of each client, and clients, the number of clients for each number
+// updates, the number of updates of each client, and clientsWith, the number of clients for each number
 // of updates.
 func (p *participation) add(client int) {
 	// The slice reaches only to the largest number seen, not to the whole population.
 	for client >= len(p.updates) {
 		p.updates = append(p.updates, 0)
 	}
-	if len(p.clients) == 0 {
-		p.clients = []int{0}
+	if len(p.clientsWith) == 0 {
+		p.clientsWith = []int{0}
 	}
 	n := p.updates[client]
 	// A client that trains for the first time is not among those that have trained.
 	if n > 0 {
-		p.clients[n]--
+		p.clientsWith[n]--
 	}
 	n++
 	p.updates[client] = n
-	if int(n) == len(p.clients) {
-		p.clients = append(p.clients, 0)
+	if int(n) == len(p.clientsWith) {
+		p.clientsWith = append(p.clientsWith, 0)
 	}
-	p.clients[n]++
+	p.clientsWith[n]++
 }
 
 // participationShown is a histogram of how often clients trained.
@@ -76,7 +76,7 @@ func (p *participation) shown(run *metrics.Run) participationShown {
 	if p.since == 0 {
 		return result
 	}
-	counts := slices.Clone(p.clients)
+	counts := slices.Clone(p.clientsWith)
 	if len(counts) == 0 {
 		counts = []int{0}
 	}
@@ -84,7 +84,7 @@ func (p *participation) shown(run *metrics.Run) participationShown {
 	for _, n := range counts[1:] {
 		trained += n
 	}
-	// Clients that never trained are not in p.clients, so their number is what remains of all.
+	// Clients that never trained are not in p.clientsWith, so their number is what remains of all.
 	counts[0] = max(0, run.Clients+len(run.Devices)-trained)
 	// Each bar covers equally many numbers of updates, so that at most maxBars bars result.
 	width := (len(counts) + maxBars - 1) / maxBars

@@ -224,13 +224,13 @@ func (h *Hub) Clients(e *metrics.ClientEvaluation) error {
 // those of real devices.
 func (s *state) keep(tasks []metrics.Task) {
 	s.tasks = s.tasks[:0]
-	remaining := 0
+	sampled := 0
 	for i := range tasks {
 		// Of the sample only the first tasks are shown. The slowest and those of real devices are
 		// limited by maxTasks alone.
 		if t := &tasks[i]; !t.Slow && !t.Real {
-			remaining++
-			if remaining > shownTasks {
+			sampled++
+			if sampled > shownTasks {
 				continue
 			}
 		}

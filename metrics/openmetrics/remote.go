@@ -331,8 +331,9 @@ func (m message) Size() int { return len(m) }
 // MarshalToSizedBuffer copies the bytes to b.
 func (m message) MarshalToSizedBuffer(b []byte) (int, error) { return copy(b, m), nil }
 
-// encode makes a WriteRequest of rounds. Its time series are field 1; of each, labels by name are
-// field 1 (name 1, value 2) and samples field 2 (value 1, milliseconds 2).
+// encode makes a WriteRequest of rounds, which are the next to be sent: it adds their tasks to o.outcomes. Its
+// time series are field 1; of each, labels by name are field 1 (name 1, value 2) and samples field 2 (value 1,
+// milliseconds 2).
 func (o *sender) encode(rounds []round.Report) (m message) {
 	field := func(b []byte, n protowire.Number, v []byte) []byte {
 		return protowire.AppendBytes(protowire.AppendTag(b, n, protowire.BytesType), v)

@@ -127,18 +127,18 @@ func (o *tasks) Losses(list []round.Task, losses []float64) {
 	}
 }
 
-// Round writes the tasks of the round to the spool: as many tasks and candidates, in the order in
-// which they ended, as the round counts. Tasks beyond them, which the end of the run has broken
+// Round writes the tasks of the round to the spool: of the open ones, in the order in which they ended, as
+// many as the round counts, and as many candidates (probes). The others, which the end of the run has broken
 // off, stay open.
 func (o *tasks) Round(r *metrics.Round) error {
 	o.round = r.Round
-	cohort := r.Cohort
+	tasks := r.Cohort
 	candidates := r.Candidates
 	kept := 0
 	for i := range o.open {
 		e := &o.open[i]
 		// Tasks and candidates are counted apart, by the numbers that the round reports.
-		due := &cohort
+		due := &tasks
 		if e.Probe {
 			due = &candidates
 		}

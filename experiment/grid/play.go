@@ -345,7 +345,8 @@ func (p *player) finish(ctx context.Context, f *flower.Finished) error {
 	if err := p.settle(ctx); err != nil {
 		return err
 	}
-	if err := p.closeRound(true); err != nil {
+	const last = true
+	if err := p.closeRound(last); err != nil {
 		return err
 	}
 	// The digest identifies the model in the summary, as the arrays stay with the app.
@@ -397,7 +398,7 @@ func (p *player) push(list []flower.Message) error {
 		p.messages[m.number] = m
 		// A message that trains may begin a round, which must be open before the message joins it.
 		if m.trains() {
-			if err := p.trainsFirst(sent.Group); err != nil {
+			if err := p.beforeTraining(sent.Group); err != nil {
 				return err
 			}
 		}

@@ -38,10 +38,11 @@ type rounds struct {
 	// began.
 	number int
 	start  round.Time
-	// named says that the app's strategy tells its rounds; otherwise they follow from messages.
-	named bool
-	// group is the group of the open round's messages, and answered says that one of them which
-	// trains has been answered; both matter only where rounds follow from messages.
+	// announced says that the app's strategy tells its rounds; otherwise they follow from messages.
+	announced bool
+	// group is the group of the open round's messages, and answered says that a message which trains, of
+	// this round or an earlier one, has been answered since the round began. Both matter only where rounds
+	// follow from messages.
 	group    string
 	answered bool
 	// open are messages that no round has reported yet, in the order of their numbers.
@@ -79,7 +80,7 @@ func (p *player) note(ctx context.Context, notes []flower.Note) error {
 			if err := p.begin(n.Round); err != nil {
 				return err
 			}
-			p.rounds.named = true
+			p.rounds.announced = true
 		case n.Note == "scores":
 			p.rounds.score(&n)
 		}
@@ -109,17 +110,16 @@ func (r *rounds) score(n *flower.Note) {
 	}
 }
 
-// trainsFirst is called when the server pushes a message that trains, with the message's group. If
-// the app's strategy tells no rounds, it begins a new round where the message does not belong to
-// the open one: the message has another group, or it has none and a reply to a message that trains
-// has come since the round began.
-func (p *player) trainsFirst(group string) error {
+// beforeTraining begins a new round before the server pushes a message of this group that trains, if the
+// message does not belong to the open round: the message has another group, or it has none and a reply to a
+// message that trains has come since the round began. It does nothing if the app's strategy tells its rounds.
+func (p *player) beforeTraining(group string) error {
 	r := &p.rounds
-	if r.named {
+	if r.announced {
 		return nil
 	}
-	other := group != r.group || group == "" && r.answered
-	if r.number > 0 && !other {
+	isOther := group != r.group || group == "" && r.answered
+	if r.number > 0 && !isOther {
 		return nil
 	}
 	r.group = group
@@ -129,7 +129,8 @@ func (p *player) trainsFirst(group string) error {
 // begin reports the open round, if there is one, and opens the round with this number at the
 // present virtual time. Messages that are still on their way count in a later round.
 func (p *player) begin(number int) error {
-	if err := p.closeRound(false); err != nil {
+	const last = false
+	if err := p.closeRound(last); err != nil {
 		return err
 	}
 	// From here on, messages and scores belong to the new round.

@@ -163,7 +163,7 @@ func (f *paperFlags) run(c *cobra.Command) error {
 	show := cli.NewDisplay(c)
 	started := time.Now()
 	// The process has used time before, which is not part of the cost.
-	worked := cputime.Since(time.Now())
+	worked := cputime.Since(started)
 	options := study.Options{
 		Run: run.Options{
 			Version:   cli.Version(),

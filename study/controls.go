@@ -37,9 +37,9 @@ func Controllable(cells []Cell) error {
 	return nil
 }
 
-// Controls makes a control run of each of these [Kinds] for each cell whose K decays. The cells must have
-// been played. The controls tell what makes the difference: that the schedule does less work, or that it
-// does less work later on.
+// Controls returns the cells of the controls, which are still to be played: for each of these [Kinds], one for
+// each cell whose K decays. The given cells must have been played; those that diverged get no control. The
+// controls tell what makes the difference: that the schedule does less work, or that it does less work later on.
 func Controls(cells []Cell, kinds ...string) (list []Cell, err error) {
 	// The K of the rounds is read from the runs themselves.
 	for i := range cells {

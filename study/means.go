@@ -280,7 +280,7 @@ func (r *Comparison) Lacks(dir string) (runs int) {
 	return runs
 }
 
-// runsIn returns the runs in a file of rows of runs, as [runsOf] does.
+// runsIn returns the runs in the CSV file at path, as [runsOf] does.
 func runsIn(path string) (map[string]bool, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -290,8 +290,8 @@ func runsIn(path string) (map[string]bool, error) {
 	return runsOf(file)
 }
 
-// runsOf returns the runs of which rows has a row in the format of [RunsFile]: each by its seed and the digest of
-// its configuration.
+// runsOf returns the set of the runs of which the CSV rows, in the format of [RunsFile], have a row. A run is its
+// seed and the digest of its configuration, with a space between them.
 func runsOf(rows io.Reader) (map[string]bool, error) {
 	records, err := csv.NewReader(rows).ReadAll()
 	if err != nil || len(records) == 0 {

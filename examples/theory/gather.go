@@ -42,7 +42,7 @@ func gather(p Plan, objective *advise.Objective, traces []*trace) *Result {
 		constants.Variance = 0
 		for _, t := range seeds {
 			constants.G = max(constants.G, math.Sqrt(t.Path.Second))
-			constants.Variance = math.Max(constants.Variance, t.Path.Variance)
+			constants.Variance = max(constants.Variance, t.Path.Variance)
 		}
 		r.Bounds = append(r.Bounds, r.bounds(name, constants, seeds)...)
 		r.Curves = append(r.Curves, r.curve(name, seeds)...)
@@ -127,10 +127,10 @@ func minSquare(seeds []*trace, iterations float64) float64 {
 		n = min(n, len(t.Path.Squares))
 	}
 	low := math.Inf(1)
-	// The mean over seeds comes first, because the theorem bounds an expectation.
+	// Even before the first round ends there is a value: that at the start.
 	for i := range max(1, n) {
 		sum := 0.0
-		// Before its first round ends, a run is where it started.
+		// The mean over seeds comes first, because the theorem bounds an expectation.
 		for _, t := range seeds {
 			sum += t.Path.Squares[i]
 		}

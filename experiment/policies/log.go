@@ -145,10 +145,9 @@ type Verified struct {
 const maxVerified = 200_000
 
 // Verify asks the policies of the run in a folder the questions in the last maxKnown bytes of its record
-// again, in new processes, from the last to the first, and with another order of sets. Questions with
-// vectors are left out. c is the run's configuration. It stops at the
-// first answer that differs from the recorded one, and returns what it found; the error is for
-// policies that cannot be asked.
+// again, at most maxVerified, in new processes, from the last to the first, and with another order of sets.
+// Questions with vectors are left out. c is the run's configuration. It stops at the first answer that
+// differs from the recorded one, and returns what it found; the error is for policies that cannot be asked.
 //
 // A policy that is a function answers as it did. One that keeps something between two questions,
 // draws numbers without a seed, or goes by the clock does not.

@@ -13,10 +13,10 @@ import (
 	"fedpace/internal/human"
 )
 
-// noisy returns the number of clients whose noise protects a client in any round that counts: the
+// noiseClients returns the number of clients whose noise protects a client in any round that counts: the
 // fewest survivors less those who may tell the coordinator their noise. Where real devices mask their
 // updates among each other, their number counts.
-func (v *Secure) noisy() int {
+func (v *Secure) noiseClients() int {
 	clients := v.Plan.Minimum - v.Plan.Colluders
 	if v.Devices.Members > 0 {
 		clients = min(clients, v.Devices.Minimum-v.Devices.Colluders)
@@ -48,7 +48,7 @@ func (p *Problem) DistributedNoise(rounds int) *folder.DistributedNoise {
 	share := secagg.Share(c.SecureFresh(), v.Shift)
 	values := actors.SummedParams(p.Learning())
 	sum := privacy.DiscreteSum{
-		Clients:     v.noisy(),
+		Clients:     v.noiseClients(),
 		Deviation:   float64(v.Grid.Deviation),
 		Sensitivity: v.Grid.Norm(share, values),
 		Values:      values,

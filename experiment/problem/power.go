@@ -82,7 +82,7 @@ func VirtualTime(seconds float64) (round.Time, error) {
 
 // ModelledLink returns a function with the times of a device's transfers that replace what the
 // device measures: what is expected of its class, or of the network if it has none. The function is
-// nil if the configuration has measured times count. An error means that a transfer would take no
+// nil if the configuration lets measured times count. An error means that a transfer would take no
 // time, or years.
 func (p *Timing) ModelledLink() (func(client int) (download, upload round.Time), error) {
 	n := &p.Config.Network

@@ -20,7 +20,7 @@ type Secure struct {
 	// among each other; it is zero without devices.
 	Plan    secagg.Plan
 	Devices secagg.Plan
-	// Shift is the exponent of the weights, see secagg.Shift.
+	// Shift says that an update of weight W enters the sum with W·2^-Shift (see [secagg.Shift]).
 	Shift int
 	// Stages are what the protocol adds to a client's task.
 	Stages fleet.Stages
@@ -28,11 +28,12 @@ type Secure struct {
 	Grid privacy.Grid
 }
 
-// settleSecure chooses the parameters of secure aggregation for the run's largest round, and lets
-// the fleet count the time of its stages in each task.
+// settleSecure chooses the parameters of secure aggregation for the run's largest round, and for its real
+// devices alone, with the grid of the noise that clients add, and lets the fleet count the time of the stages
+// in each task. It refuses rounds that overlap where the model has values that are not trained.
 func (p *Problem) settleSecure() error {
 	c := &p.Config
-	// Buffers in a sum are means only where all updates begin with one model.
+	// A model's buffers, such as running means, are means in a sum only where all updates begin with one model.
 	if params, trainable := p.params(); trainable < params && closing.Overlaps(c.Close) {
 		return &config.KeyError{
 			Key:         "close",
@@ -59,7 +60,7 @@ func (p *Problem) settleSecure() error {
 		}
 	}
 	if c.Privacy.Distributed.On() {
-		v.Grid, err = c.Privacy.Distributed.Grid(v.noisy(), secagg.Share(c.SecureFresh(), v.Shift))
+		v.Grid, err = c.Privacy.Distributed.Grid(v.noiseClients(), secagg.Share(c.SecureFresh(), v.Shift))
 		if err != nil {
 			return &config.KeyError{
 				Key:         "privacy.distributed",
@@ -74,10 +75,10 @@ func (p *Problem) settleSecure() error {
 }
 
 // secureMembers returns the largest number of clients whose updates one sum can have: the cohort, and
-// real devices unless they are drawn into it, or, where rounds overlap, the updates of a buffer.
+// real devices unless they are drawn into it, or, where rounds overlap, the updates that close a round.
 func (p *Data) secureMembers() int {
 	c := &p.Config
-	// A buffer's clients aggregate among each other, however many are at work.
+	// The clients of these updates aggregate among each other, however many are at work.
 	if closing.Overlaps(c.Close) {
 		return closing.Fewest(c.Close, c.Cohort)
 	}

@@ -65,8 +65,9 @@ func figured() []metrics.Column {
 	return slices.DeleteFunc(metrics.ColumnsOf(), func(c metrics.Column) bool { return !c.Figure })
 }
 
-// Folders returns the folders of the runs in dirs. A folder that is a run's own is one, and any other is
-// searched for folders of runs. It is an error if one of dirs has no run, or if there are more than [MaxRuns].
+// Folders returns the folders of the runs in dirs, each once, even if dirs have it under several names. A folder
+// that is a run's own is one, and any other is searched for folders of runs; those in it that cannot be read are
+// left out. It is an error if one of dirs has no run, or if there are more than [MaxRuns].
 func Folders(dirs ...string) (runs []string, err error) {
 	for _, dir := range dirs {
 		found, _, err := folder.Find(dir, folder.Levels, MaxRuns)

@@ -72,8 +72,9 @@ func DryRun(ctx context.Context, c config.Config, o Options) (f forecast.Forecas
 	return f, nil
 }
 
-// tryTasks plays the experiment, whose copy p does not learn, with the messages of a run until limit, a
-// virtual time. It returns where the rounds stopped, with the wall and the processor time in seconds.
+// tryTasks plays p, a copy of the experiment that trains nothing and stops after few rounds, with the messages
+// of a run, and no longer than the virtual time limit (0: none). It returns where the rounds stopped, with the
+// wall and the processor time in seconds.
 func (p *experiment) tryTasks(ctx context.Context, limit round.Time) (t forecast.Trial, err error) {
 	e, err := startLocal(ctx, p)
 	if err != nil {
@@ -81,8 +82,8 @@ func (p *experiment) tryTasks(ctx context.Context, limit round.Time) (t forecast
 	}
 	defer e.Close()
 	started := time.Now()
-	// Since counts all processor time of the process, so what was used before the trial is subtracted.
-	worked := cputime.Since(time.Now())
+	// The process has worked before the trial, which is subtracted.
+	worked := cputime.Since(started)
 	result, err := e.play(ctx, limit, coordinator.Observer{})
 	if err != nil {
 		return t, err

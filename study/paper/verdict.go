@@ -227,7 +227,7 @@ func yesOrNo(isTrue bool) string {
 }
 
 // decide pairs the runs of two schedules by their seeds. For a claim about a value it takes the runs'
-// figures themselves. Runs that train nothing are exact: no seed changes them.
+// figures themselves. A verdict is exact where no seed can change it: of runs that train nothing, and of steps.
 func (c *Claim) decide(curves []Curve) (Verdict, error) {
 	v := Verdict{Claim: *c, Decision: Undecided}
 	runs := map[string][]Curve{}

@@ -1,12 +1,13 @@
 package cli
 
 import (
-	"fedpace/internal/names"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"fedpace/internal/names"
 )
 
 // Status says how far something has come.

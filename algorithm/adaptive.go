@@ -38,7 +38,8 @@ func newAdaptive(params int, rate, beta1, tau float64, nextV func(v, square floa
 }
 
 // Apply implements [ServerOptimizer]: it moves m, v and the model by the mean update Δ, parameter
-// by parameter. sum is Δ in units before it is multiplied by scale.
+// by parameter. Δ is sum/[Unit] times scale. Each product is converted to float64, so that no machine fuses it with
+// a sum, which would change bits.
 func (a *adaptive) Apply(model []float32, sum []int64, scale float64) {
 	checkLengths(len(model), len(sum), len(a.v))
 	for i, s := range sum {

@@ -84,10 +84,10 @@ func (v *ClientStates) Server() []float32 {
 // Client returns the state of the client with this number; its values are nil while all are zero.
 func (v *ClientStates) Client(client int) ClientState { return v.clients[client] }
 
-// Update ends a round: clients are those that took part, and next their new states, which are kept and
-// must not be written to again. sum is the exact sum of the changes of their control variates, each with
-// the weight 1/N of [ClientStates.Weight], so it is the change of the mean over all N clients. It is empty
-// where no mean is kept. Update panics when lengths differ.
+// Update ends a round: clients are those that took part, and next their new states (control variates, residuals,
+// what steps remember), which are kept and must not be written to again. sum is the exact sum of the changes of
+// control variates, each with the weight 1/N of [ClientStates.Weight], so it is the change of the mean over all N
+// clients. It is empty where no mean is kept ([ClientStates.Residuals]). Update panics when lengths differ.
 func (v *ClientStates) Update(sum []int64, clients []int, next []ClientState) {
 	if len(sum) != len(v.server) || len(clients) != len(next) {
 		panic("algorithm: Update of slices of different lengths")

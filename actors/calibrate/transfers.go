@@ -145,7 +145,8 @@ func (l *Link) Speed() string { return formatEstimate(l.Mbps, "Mbit/s") }
 // Exchange repeats rounds of transfers for the given seconds, or for wantedRounds rounds if these take less,
 // and longer if the result is noisy ([stopping.needsRound] has the rule). params is the number of values of
 // the model, and subject names the link for people, whom notice informs. round makes the transfers of a
-// round; its number is -1 for the first one, a warm-up. It returns the link and the number of transfers.
+// round; its number is -1 for the first one, a warm-up. It returns the link and the number of transfers, with
+// those of the warm-up.
 func Exchange(
 	subject string,
 	params int,

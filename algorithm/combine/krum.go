@@ -46,7 +46,7 @@ type MultiKrum struct {
 	countsOnce
 }
 
-// Validate refuses a number of updates for which the rule does not tolerate the Byzantine share, as
+// Validate refuses a number of updates for which the rule does not tolerate the Byzantine share, which is that of
 // [Krum], or that is less than Keep.
 func (k MultiKrum) Validate(updates int) error {
 	if k.Keep > updates {

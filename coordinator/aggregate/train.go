@@ -166,9 +166,9 @@ func localSteps(updates []clientUpdate) (steps int) {
 	return steps
 }
 
-// jobSpans cuts the updates of simulated clients into jobs: one for each update that is separate.
-// Those come first, since they are all of the round or its stale ones, and updates ascend by
-// base model.
+// jobSpans cuts the updates of simulated clients into jobs: one for each update that is separate, and about
+// as many as parts for the others, each of one base model. Separate updates come first: they are either all of the
+// round's or its stale ones, and updates ascend by base model.
 func jobSpans(updates []clientUpdate, parts int) (spans []span) {
 	first := 0
 	for first < len(updates) && updates[first].separate {

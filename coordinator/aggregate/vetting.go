@@ -179,9 +179,9 @@ func (a *Aggregator) measureLoss(ctx context.Context, number int, x model) (floa
 }
 
 // carryOut acts on a verdict about round r: it bans the devices that are to blame, and only reports
-// the others that were excluded. A device is to blame if the model diverges with its update and
-// started from a model that was intact. start is the held-out loss of the model with which the
-// round began. Of fewer than minToBlame updates any could be the outlier, so none is to blame.
+// the others that were excluded. A device is to blame if the model diverges with its update, where the
+// round and the device's task both began with a model that was intact. start is the held-out loss of the
+// model with which the round began. Of fewer than minToBlame updates any could be the outlier, so none is to blame.
 func (a *Aggregator) carryOut(v verdict, r Round, start float64) error {
 	for i, excluded := range v.excluded {
 		if !excluded {

@@ -2,6 +2,7 @@ package selection
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"fedpace/policy"
@@ -37,12 +38,7 @@ func (p Python) Needs() Needs {
 // reads reports whether the option reads names this word: losses or samples. The option is a list
 // of words.
 func (p Python) reads(word string) bool {
-	for _, w := range p.words() {
-		if w == word {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(p.words(), word)
 }
 
 // words splits the option reads.

@@ -209,8 +209,8 @@ func (p *distribution) logMoment(order float64) float64 {
 	return largest + math.Log(sum)
 }
 
-// compose returns the distribution of the sum of the losses of all rounds, within a window beyond which the
-// probability is at most tail on each side.
+// compose returns the distribution of the sum of the losses of all rounds, within the window from low to high,
+// beyond which the probability is at most tail on each side.
 func (p *distribution) compose(rounds int, low, high float64) distribution {
 	first := int(math.Floor(low / p.step))
 	last := int(math.Ceil(high / p.step))

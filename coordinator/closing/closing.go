@@ -106,7 +106,8 @@ func Fewest(c Rule, cohort int) int {
 func After(c Rule, now Standing, ends []Time) (after Time, ok bool) {
 	slices.Sort(ends)
 	deadline := c.Deadline()
-	// passes reports whether the round closes at its deadline, if that comes before the time by.
+	// passes reports whether the round closes at its deadline, if that comes before the time by, and notes in
+	// now that the deadline has passed.
 	passes := func(by Time) bool {
 		overdue := !now.Overdue && deadline > 0 && deadline < by
 		now.Overdue = now.Overdue || overdue

@@ -203,7 +203,7 @@ func (c *Checkpoint) unpack(in *folder.Payload) error {
 	return nil
 }
 
-// read reads a vector of so many numbers, after it has checked that the payload can hold it: a damaged
+// read reads a vector of length numbers, after it has checked that the payload can hold it: a damaged
 // length must not take memory.
 func read[T vector.Number](in *folder.Payload, v *[]T, length int) error {
 	if remaining := in.Remaining() / int64(vector.Size[T]()); length < 0 || int64(length) > remaining {

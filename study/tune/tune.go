@@ -221,7 +221,7 @@ func (r *Result) play(ctx context.Context, list []*Setting, rung int, dir string
 
 // measure adds a rung to setting s: the quality of its runs in the last tenth of the virtual time from 0 to
 // until, in seconds, one value for each seed. A run that diverged has NaN. It also sums the local steps up to
-// then.
+// the first round that ends then or later, after which the runs pause.
 func (r *Result) measure(s *Setting, until float64) (err error) {
 	s.Steps = 0
 	tails := make([]float64, len(s.cells))

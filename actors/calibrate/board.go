@@ -316,7 +316,7 @@ func (m *Meter) Stop() (source string, w *Watts) {
 	m.stop()
 	m.sampler.Wait()
 	mean := func(p bus.Phase) float64 { return m.sum[p] / float64(max(1, m.count[p])) }
-	w = (&Watts{mean(bus.Download), mean(bus.Compute), mean(bus.Upload)})
+	w = &Watts{mean(bus.Download), mean(bus.Compute), mean(bus.Upload)}
 	if *w == (Watts{}) {
 		return "", nil
 	}

@@ -31,7 +31,7 @@ const maxUnits = 1 << 61
 
 // Combine implements [Rule]: the Python class writes the combined update into dst and returns
 // shares for the buffers, or none. Where no process is bound, dst is the weighted mean. An answer that
-// is out of range is reported as a failure, which ends the run.
+// is out of range is reported as a failure, which ends the run; dst is then zero.
 func (p Python) Combine(dst []int64, updates [][]int64, weights []float64) (shares []float64) {
 	if p.Asker() == nil {
 		mix(dst, updates, weights)
@@ -60,6 +60,7 @@ func (p Python) Combine(dst []int64, updates [][]int64, weights []float64) (shar
 	if shares != nil && (len(shares) != len(updates) || !(math.Abs(sum-1) < 1e-6)) {
 		p.Asker().Fail("combine", "it returned %d shares with the sum %g: want None, or %d with the sum 1",
 			len(shares), sum, len(updates))
+		clear(dst)
 		return nil
 	}
 	for i, v := range dst {

@@ -208,8 +208,8 @@ func requireTLS(line []byte) ([]byte, error) {
 	return append(append([]byte("INFO "), text...), "\r\n"...), err
 }
 
-// cutVerb returns what follows a verb in a line of the protocol. It returns false if the line does not
-// begin with the verb, in upper or lower case, and a space.
+// cutVerb returns what follows a verb in a line of the protocol, without the white space around it. It returns
+// false if the line does not begin with the verb, in upper or lower case, and white space.
 func cutVerb(line []byte, verb string) (arguments []byte, ok bool) {
 	if len(line) < len(verb) || !bytes.EqualFold(line[:len(verb)], []byte(verb)) {
 		return nil, false

@@ -87,7 +87,7 @@ func blank(z []float32, n int) {
 func (h *crossEntropies) evaluate(z []float32, p *Pass, scores []Score) (loss float64) {
 	labels := p.batch.Labels[p.first:][:p.Samples]
 	// The batch gets the logits if its caller has asked for them.
-	p.batch.keep(z, p.Samples, true)
+	p.batch.keepLogits(z, p.Samples)
 	var best [Lanes]int32
 	n := len(labels)
 	largest := h.top[:n]
@@ -139,7 +139,7 @@ func (n squares) gradient(z []float32, p *Pass, scale float32) (loss float64) {
 // returns the sum of the losses, which are in the model's units.
 func (n squares) evaluate(z []float32, p *Pass, scores []Score) (loss float64) {
 	absolute := 0.0
-	p.batch.keep(z, p.Samples, false)
+	p.batch.keepOutputs(z, p.Samples)
 	for t := range int(n) {
 		unit := 1.0
 		if p.batch.Units != nil {

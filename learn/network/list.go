@@ -239,10 +239,11 @@ func count(parameters []Parameter) (n int64) {
 func Product(factors ...int) int64 {
 	p := int64(1)
 	for _, f := range factors {
-		p *= int64(f)
-		if p > MaxParams {
+		// The division avoids an overflow of the product.
+		if f > 0 && p > MaxParams/int64(f) {
 			return MaxParams + 1
 		}
+		p *= int64(f)
 	}
 	return p
 }

@@ -2,24 +2,33 @@ package network
 
 import "fedpace/learn/metric"
 
-// keep adds the logits or outputs z of n samples of a block to the outcomes of the batch, if it has
-// some. z has Lanes values for each of the network's outputs. classes says that outputs are logits.
-func (b *Batch) keep(z []float32, n int, classes bool) {
+// keepOutputs adds the outputs z of n samples of a block to the outcomes of the batch, if it has some. z has
+// Lanes values for each of the network's outputs.
+func (b *Batch) keepOutputs(z []float32, n int) {
 	o := b.Outcomes
 	if o == nil {
 		return
 	}
-	width := len(z) / Lanes
-	if !classes || width <= metric.MaxScored {
-		o.Width = width
-		for s := range n {
-			for k := range width {
-				o.Outputs = append(o.Outputs, z[k*Lanes+s])
-			}
+	o.Width = len(z) / Lanes
+	for s := range n {
+		for k := range o.Width {
+			o.Outputs = append(o.Outputs, z[k*Lanes+s])
 		}
+	}
+}
+
+// keepLogits is keepOutputs for outputs that are logits. Of more than [metric.MaxScored] classes it keeps only
+// the predicted one, that of the first largest logit.
+func (b *Batch) keepLogits(z []float32, n int) {
+	width := len(z) / Lanes
+	if width <= metric.MaxScored {
+		b.keepOutputs(z, n)
 		return
 	}
-	// Of many classes only the one that is found is kept.
+	o := b.Outcomes
+	if o == nil {
+		return
+	}
 	o.Width = 1
 	for s := range n {
 		best := 0

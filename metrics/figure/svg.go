@@ -157,9 +157,9 @@ func (c *canvas) glyph(shape int, at place, radius float64, colour string) {
 	half := radius * math.Sqrt(3) / 2
 	triangle := []place{{at.x, at.y - radius}, {at.x + half, at.y + radius/2}, {at.x - half, at.y + radius/2}}
 	// Two strokes make a cross or a plus.
-	cross := func(a, b, c2, d place) {
-		fmt.Fprintf(&c.b, "<path d=\"M%s,%sL%s,%sM%s,%sL%s,%s\" %s/>\n", number(a.x), number(a.y), number(b.x),
-			number(b.y), number(c2.x), number(c2.y), number(d.x), number(d.y), open)
+	cross := func(from1, to1, from2, to2 place) {
+		fmt.Fprintf(&c.b, "<path d=\"M%s,%sL%s,%sM%s,%sL%s,%s\" %s/>\n", number(from1.x), number(from1.y), number(to1.x),
+			number(to1.y), number(from2.x), number(from2.y), number(to2.x), number(to2.y), open)
 	}
 	switch shape % glyphs {
 	case 0:

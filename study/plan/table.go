@@ -163,7 +163,8 @@ func (p *Plan) behind(s *Setting) string {
 	return s.Trained.Standing.Behind.Digits(3)
 }
 
-// table lists the first settings and those that were trained, for people, and returns how many it hides. The first column marks the recommended one.
+// table lists the first settings, those that were trained and the recommended one, which the first column marks,
+// for people, and returns how many it hides.
 func (p *Plan) table() (rows [][]string, hidden int) {
 	var list []*Setting
 	// What was trained or chosen is shown even if it stands far behind.

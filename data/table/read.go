@@ -61,21 +61,21 @@ func newReading(t Table, o federated.Options) *reading {
 	r := &reading{t: t, options: o, dropped: map[int]bool{}}
 	if t.Label != "" {
 		r.label = newClassNames(&t, o.Classes)
-		r.add(t.Label, false, r.label.take)
+		r.add(t.Label, r.label.take)
 	}
 	if len(t.Target) > 0 {
 		r.targets = &matrix{width: len(t.Target), numbers: numbers{precise: true}}
 	}
 	for i, name := range t.Target {
-		r.add(name, false, r.targets.column(i, 0))
+		r.add(name, r.targets.column(i, 0))
 	}
 	if t.Split != "" {
 		r.split = new(parts)
-		r.add(t.Split, false, r.split.take)
+		r.add(t.Split, r.split.take)
 	}
 	if t.Client != "" {
 		r.client = new(nameColumn)
-		r.add(t.Client, false, r.client.take)
+		r.add(t.Client, r.client.take)
 	}
 	// hole stands for a missing feature: NaN if its mean is to replace it later.
 	hole := 0.0
@@ -87,12 +87,12 @@ func newReading(t Table, o federated.Options) *reading {
 	switch {
 	case t.Text != "":
 		r.text = new(texts)
-		r.add(t.Text, false, r.text.take)
+		r.add(t.Text, r.text.take)
 	// A single column may hold lists or images, so its values decide how wide it is.
 	case len(t.Features) == 1 && t.Words == nil:
 		r.vector = &vectors{hole: hole, values: numbers{precise: precise}, channelsLast: t.Channels == channelsLast}
 		copy(r.vector.shape[:], t.Shape)
-		r.add(t.Features[0], true, r.vector.take)
+		r.addFeature(t.Features[0], r.vector.take)
 		if t.Shape != nil {
 			// Nested lists must agree with the shape.
 			r.columns[len(r.columns)-1].nested = r.vector.checkLengths
@@ -105,19 +105,31 @@ func newReading(t Table, o federated.Options) *reading {
 		for _, name := range t.Words {
 			wordColumn := new(words)
 			r.words = append(r.words, wordColumn)
-			r.add(name, true, wordColumn.take)
+			r.addFeature(name, wordColumn.take)
 		}
 		for i, name := range t.Features {
-			r.add(name, true, r.wide.column(i, hole))
+			r.addFeature(name, r.wide.column(i, hole))
 		}
 	}
 	return r
 }
 
-// add appends the column of this name, whose values go to take. feature says that the column is an
-// input of the model, for which a missing value may be replaced by the mean; it may hold lists if it is the
-// only one. Where take returns errMissing, the option missing decides what happens to the row.
-func (r *reading) add(name string, feature bool, take taker) {
+// add appends the column of this name, which is no feature and whose values go to take. Where take returns
+// errMissing, the option missing decides what happens to the row.
+func (r *reading) add(name string, take taker) {
+	const feature = false
+	r.addColumn(name, feature, take)
+}
+
+// addFeature is add for an input of the model. A missing value may be replaced by the mean, and the column may
+// hold lists if it is the only feature.
+func (r *reading) addFeature(name string, take taker) {
+	const feature = true
+	r.addColumn(name, feature, take)
+}
+
+// addColumn is add or, for a feature, addFeature.
+func (r *reading) addColumn(name string, feature bool, take taker) {
 	takeOrMiss := func(row int, c cell) error {
 		err := take(row, c)
 		if !errors.Is(err, errMissing) {
@@ -330,10 +342,11 @@ func (r *reading) noteCoarseTargets(about *federated.Info) {
 // missing values. This waits until the whole column is read, because in a column of words they are
 // words.
 func (r *reading) dropMissingNames() error {
+	const isFeature = false
 	// find drops the rows of one column whose text stands for a missing number.
 	find := func(column string, names *nameColumn) error {
 		for _, row := range names.missingRows() {
-			if err := r.missing(row, false, errMissing); err != nil {
+			if err := r.missing(row, isFeature, errMissing); err != nil {
 				return fmt.Errorf("column %s, row %d: %w", column, row+1, err)
 			}
 		}

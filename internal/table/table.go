@@ -132,17 +132,21 @@ func Object(value any) any {
 	return value
 }
 
-// WriteText writes rows for people in columns, which are aligned to the right if right is set, else to the left.
-func WriteText(w io.Writer, rows [][]string, right bool) error {
-	flags := uint(0)
-	end := ""
-	if right {
-		flags = tabwriter.AlignRight
-		end = "\t"
-	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', flags)
+// WriteText writes rows for people in columns, which are aligned to the left.
+func WriteText(w io.Writer, rows [][]string) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, cells := range rows {
-		fmt.Fprintln(t, strings.Join(cells, "\t")+end)
+		fmt.Fprintln(t, strings.Join(cells, "\t"))
+	}
+	return t.Flush()
+}
+
+// writeNumbers is WriteText with columns that are aligned to the right.
+func writeNumbers(w io.Writer, rows [][]string) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for _, cells := range rows {
+		// To the right, tabs end cells, also the last one of a row.
+		fmt.Fprintln(t, strings.Join(cells, "\t")+"\t")
 	}
 	return t.Flush()
 }
@@ -180,7 +184,7 @@ func WriteFolded(w io.Writer, rows [][]string, keys int) error {
 		if from > keys {
 			fmt.Fprintln(w)
 		}
-		if err := WriteText(w, part, true); err != nil {
+		if err := writeNumbers(w, part); err != nil {
 			return err
 		}
 	}
@@ -207,7 +211,7 @@ func WriteFitted(w io.Writer, rows [][]string) error {
 			}
 		}
 	}
-	return WriteText(w, rows, false)
+	return WriteText(w, rows)
 }
 
 // WriteCSV writes rows to w as CSV.

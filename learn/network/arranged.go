@@ -132,8 +132,8 @@ func (a *Arranged) Changed() iter.Seq2[int, int] {
 		in, _ := s.sizes()
 		padded := s.padded
 		end := 0
-		for start := s.nextChanged(0, true); start < in; start = s.nextChanged(end, true) {
-			end = s.nextChanged(start, false)
+		for start := s.nextChanged(0); start < in; start = s.nextChanged(end) {
+			end = s.nextUnchanged(start)
 			if !yield(start*padded, end*padded) {
 				return
 			}
@@ -188,13 +188,21 @@ type arrangedStage struct {
 // sizes returns the numbers of inputs and outputs of a sample.
 func (s *arrangedStage) sizes() (in, outputs int) { return s.X.Channels, s.Y.Channels }
 
-// nextChanged returns the number of the first input, counted from from on, whose mark in s.changed equals
-// changed. If there is none it returns the number of inputs.
-func (s *arrangedStage) nextChanged(from int, changed bool) int {
-	for from < len(s.changed) && s.changed[from] != changed {
-		from++
+// nextChanged returns the number of the first input, from number input on, whose weights steps have changed. If
+// there is none it returns the number of inputs.
+func (s *arrangedStage) nextChanged(input int) int {
+	for input < len(s.changed) && !s.changed[input] {
+		input++
 	}
-	return from
+	return input
+}
+
+// nextUnchanged is nextChanged for inputs whose weights steps have not changed.
+func (s *arrangedStage) nextUnchanged(input int) int {
+	for input < len(s.changed) && s.changed[input] {
+		input++
+	}
+	return input
 }
 
 // begin has nothing to forget.

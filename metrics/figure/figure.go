@@ -222,7 +222,7 @@ func newDrawing(panel Panel, styles map[string]int) *drawing {
 	for _, m := range d.Marks {
 		if finite(m.X) && m.Name != "" {
 			d.legend.add(m.Name, func(c *canvas, from, to place) {
-				c.path([]place{from, to}, false, markStyle)
+				c.polyline([]place{from, to}, markStyle)
 			})
 		}
 	}
@@ -253,7 +253,7 @@ func (d *drawing) takeBand(b *Band) {
 		d.y.take(q.Low, q.High)
 	}
 	d.legend.add(b.Name, func(c *canvas, from, to place) {
-		c.path([]place{{from.x, from.y - 4}, {to.x, to.y - 4}, {to.x, to.y + 4}, {from.x, from.y + 4}}, true, shade(bandColour))
+		c.polygon([]place{{from.x, from.y - 4}, {to.x, to.y - 4}, {to.x, to.y + 4}, {from.x, from.y + 4}}, shade(bandColour))
 	})
 }
 
@@ -276,7 +276,7 @@ func (d *drawing) takeLine(i int, name string, styles map[string]int) {
 	d.series = append(d.series, s)
 	d.legend.add(name, func(c *canvas, from, to place) {
 		if d.joined() {
-			c.path([]place{from, to}, false, stroke(s.colour(), lineWidth, dashes[s.variant()%len(dashes)]))
+			c.polyline([]place{from, to}, stroke(s.colour(), lineWidth, dashes[s.variant()%len(dashes)]))
 		}
 		if d.marked(&s) {
 			c.glyph(s.variant(), place{(from.x + to.x) / 2, from.y}, glyphRadius, s.colour())
@@ -394,17 +394,17 @@ func (d *drawing) draw(c *canvas, corner place, left float64) {
 	line := stroke(axisColour, 0.8, "")
 	for _, t := range d.x.ticks {
 		x := d.x.at(t.value)
-		c.path([]place{{x, area.top}, {x, area.bottom}}, false, grid)
-		c.path([]place{{x, area.bottom}, {x, area.bottom + t.length()}}, false, line)
+		c.polyline([]place{{x, area.top}, {x, area.bottom}}, grid)
+		c.polyline([]place{{x, area.bottom}, {x, area.bottom + t.length()}}, line)
 		c.lines(place{x, area.bottom + tickLength + tickGap + 0.75*tickSize}, tickSize, atMiddle, t.label)
 	}
 	for _, t := range d.y.ticks {
 		y := d.y.at(t.value)
-		c.path([]place{{area.left, y}, {area.right, y}}, false, grid)
-		c.path([]place{{area.left, y}, {area.left - t.length(), y}}, false, line)
+		c.polyline([]place{{area.left, y}, {area.right, y}}, grid)
+		c.polyline([]place{{area.left, y}, {area.left - t.length(), y}}, line)
 		c.text(place{area.left - tickLength - tickGap, y + 0.35*tickSize}, tickSize, atEnd, 0, t.label)
 	}
-	c.path([]place{{area.left, area.top}, {area.left, area.bottom}, {area.right, area.bottom}}, false, line)
+	c.polyline([]place{{area.left, area.top}, {area.left, area.bottom}, {area.right, area.bottom}}, line)
 	d.drawTitles(c, corner, (area.left+area.right)/2, (area.top+area.bottom)/2)
 	// Bands lie behind all lines, and bars over them.
 	for i := range d.Bands {
@@ -415,12 +415,12 @@ func (d *drawing) draw(c *canvas, corner place, left float64) {
 	}
 	for _, b := range d.Bars {
 		places := []place{d.at(b.Low, 0), d.at(b.Low, b.Height), d.at(b.High, b.Height), d.at(b.High, 0)}
-		c.path(places, true, `fill="`+palette[0]+`" stroke="#fff" stroke-width="0.4"`)
+		c.polygon(places, `fill="`+palette[0]+`" stroke="#fff" stroke-width="0.4"`)
 	}
 	for _, m := range d.Marks {
 		if finite(m.X) && m.X >= d.x.low && m.X <= d.x.high {
 			x := d.x.at(m.X)
-			c.path([]place{{x, area.top}, {x, area.bottom}}, false, markStyle)
+			c.polyline([]place{{x, area.top}, {x, area.bottom}}, markStyle)
 		}
 	}
 	d.legend.draw(c, place{corner.x + panelWidth/2, corner.y + panelHeight})
@@ -461,7 +461,7 @@ func (d *drawing) drawBand(c *canvas, b *Band, colour string) {
 	}
 	// The outline runs forth along the upper bounds, and back along the lower ones.
 	slices.Reverse(lower)
-	c.path(append(upper, lower...), true, shade(colour))
+	c.polygon(append(upper, lower...), shade(colour))
 }
 
 // joined reports whether the points of lines are joined. A line between names would have no meaning.
@@ -490,7 +490,7 @@ func (d *drawing) drawLine(c *canvas, s *series) {
 		d.drawBand(c, &around, s.colour())
 	}
 	if d.joined() {
-		c.path(places, false, stroke(s.colour(), lineWidth, dashes[s.variant()%len(dashes)])+` stroke-linejoin="round"`)
+		c.polyline(places, stroke(s.colour(), lineWidth, dashes[s.variant()%len(dashes)])+` stroke-linejoin="round"`)
 	}
 	if !d.marked(s) {
 		return
@@ -509,8 +509,8 @@ func (d *drawing) drawErrorBar(c *canvas, q Point, colour string) {
 	low := d.at(q.X, q.Y-q.Half)
 	high := d.at(q.X, q.Y+q.Half)
 	style := stroke(colour, 0.8, "")
-	c.path([]place{low, high}, false, style)
+	c.polyline([]place{low, high}, style)
 	for _, end := range []place{low, high} {
-		c.path([]place{{end.x - cap, end.y}, {end.x + cap, end.y}}, false, style)
+		c.polyline([]place{{end.x - cap, end.y}, {end.x + cap, end.y}}, style)
 	}
 }

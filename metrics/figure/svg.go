@@ -39,9 +39,15 @@ func number(x float64) string {
 	return strconv.FormatFloat(math.Round(100*x)/100+0, 'f', -1, 64)
 }
 
-// path draws a line through some places, closed to an area if closed is set. style are its
+// polyline draws a line through some places. style are its attributes.
+func (c *canvas) polyline(places []place, style string) { c.path(places, "", style) }
+
+// polygon draws the area within a line through some places and back to the first. style are its attributes.
+func (c *canvas) polygon(places []place, style string) { c.path(places, "Z", style) }
+
+// path draws a path through some places, which ends with the command end, or with none. style are its
 // attributes.
-func (c *canvas) path(places []place, closed bool, style string) {
+func (c *canvas) path(places []place, end, style string) {
 	c.b.WriteString(`<path d="`)
 	for i, p := range places {
 		command := "L"
@@ -50,10 +56,7 @@ func (c *canvas) path(places []place, closed bool, style string) {
 		}
 		c.b.WriteString(command + number(p.x) + "," + number(p.y))
 	}
-	if closed {
-		c.b.WriteString("Z")
-	}
-	fmt.Fprintf(&c.b, "\" %s/>\n", style)
+	fmt.Fprintf(&c.b, "%s\" %s/>\n", end, style)
 }
 
 // stroke returns the attributes of a line of this colour, width and dashes; an empty dash is a whole
@@ -165,15 +168,15 @@ func (c *canvas) glyph(shape int, at place, radius float64, colour string) {
 	case 0:
 		c.circle(at, radius, filled)
 	case 1:
-		c.path(square, true, filled)
+		c.polygon(square, filled)
 	case 2:
-		c.path(triangle, true, filled)
+		c.polygon(triangle, filled)
 	case 3:
 		c.circle(at, radius, open)
 	case 4:
-		c.path(square, true, open)
+		c.polygon(square, open)
 	case 5:
-		c.path(triangle, true, open)
+		c.polygon(triangle, open)
 	case 6:
 		cross(square[0], square[2], square[1], square[3])
 	default:

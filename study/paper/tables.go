@@ -295,7 +295,7 @@ func titled(w io.Writer, title string, rows [][]any) error {
 		}
 	}
 	_, err := fmt.Fprintf(w, "\n%s\n\n", title)
-	return cmp.Or(err, table.WriteText(w, texts, false))
+	return cmp.Or(err, table.WriteText(w, texts))
 }
 
 // note writes a paragraph with lines of at most 100 characters.

@@ -205,7 +205,7 @@ func (p *Plan) notes(hidden int) (omitted, about string) {
 // Write writes the plan for people: a table, the recommendation, and what is not known.
 func (p *Plan) Write(w io.Writer) error {
 	rows, hidden := p.table()
-	if err := table.WriteText(w, rows, false); err != nil {
+	if err := table.WriteText(w, rows); err != nil {
 		return err
 	}
 	// The table hides settings that stand far behind.

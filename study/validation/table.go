@@ -96,7 +96,7 @@ func (v *Validation) Write(w io.Writer) error {
 		})
 	}
 	fmt.Fprintln(w)
-	return table.WriteText(w, rows, false)
+	return table.WriteText(w, rows)
 }
 
 // write writes a sentence on how well the simulation orders the settings by a quantity.

@@ -141,8 +141,8 @@ func WriteText(w io.Writer, rows [][]string) error {
 	return t.Flush()
 }
 
-// writeNumbers is WriteText with columns that are aligned to the right.
-func writeNumbers(w io.Writer, rows [][]string) error {
+// WriteNumbers is WriteText with columns that are aligned to the right.
+func WriteNumbers(w io.Writer, rows [][]string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for _, cells := range rows {
 		// To the right, tabs end cells, also the last one of a row.
@@ -184,7 +184,7 @@ func WriteFolded(w io.Writer, rows [][]string, keys int) error {
 		if from > keys {
 			fmt.Fprintln(w)
 		}
-		if err := writeNumbers(w, part); err != nil {
+		if err := WriteNumbers(w, part); err != nil {
 			return err
 		}
 	}

@@ -38,7 +38,7 @@ func TestTable_Forms(t *testing.T) {
 		t.Errorf("%s, %v", objects, err)
 	}
 	var text strings.Builder
-	if err := WriteText(&text, columns.Texts(rows), true); err != nil || text.String() != "  run   loss\n    A  0.125\n    B       \n" {
+	if err := WriteNumbers(&text, columns.Texts(rows)); err != nil || text.String() != "  run   loss\n    A  0.125\n    B       \n" {
 		t.Errorf("%q, %v", text.String(), err)
 	}
 }

@@ -101,7 +101,7 @@ func outcomes(w io.Writer, curves []Curve) error {
 			rows = append(rows, []string{g[0].Schedule, relative, printed, mean(func(c *Curve) float64 { return c.BestLoss }), mean(tail), above})
 		}
 	}
-	return table.WriteText(w, rows, false)
+	return table.WriteText(w, rows)
 }
 
 // gains has a row for each folder with how far schedules end above fixed K, in points.

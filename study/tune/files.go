@@ -90,7 +90,7 @@ func (r *Result) columns() (list table.Columns[*Setting]) {
 // Write writes the table of settings to w for people, the best first, and behind it sentences that
 // say which setting is the best.
 func (r *Result) Write(w io.Writer) error {
-	if err := table.WriteText(w, r.columns().Texts(r.Settings), true); err != nil {
+	if err := table.WriteNumbers(w, r.columns().Texts(r.Settings)); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "\n%s\n", r.verdict("\n"))

@@ -73,7 +73,7 @@ func digits(v float64) string {
 
 // Write writes the comparison for people: the settings, how well the orders agree, and the classes.
 func (v *Validation) Write(w io.Writer) error {
-	if err := table.WriteText(w, v.columns().Texts(v.Settings), false); err != nil {
+	if err := table.WriteText(w, v.columns().Texts(v.Settings)); err != nil {
 		return err
 	}
 	fmt.Fprintln(w)

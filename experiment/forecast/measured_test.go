@@ -2,7 +2,6 @@ package forecast
 
 import (
 	"bytes"
-	"path/filepath"
 	"testing"
 
 	"fedpace/coordinator/round"

@@ -1,7 +1,6 @@
 package realdevices
 
 import (
-	"cmp"
 	"fmt"
 	"time"
 
@@ -77,16 +76,12 @@ func (d *Devices) LeftOut(client, round int, lossWith, lossWithout float64) {
 	}
 }
 
-// suspend bans a device that is over a quota, for as long as the quota says. expel closes the
-// run's own server to it, too, where its traffic is the harm.
+// suspend bans a device that is over a quota, for as many seconds as the quota says, doubled for each
+// earlier ban of the device until longestBan is reached, or for good. expel closes the run's own server
+// to it, too, where its traffic is the harm.
 func (d *Devices) suspend(device int, reason string, expel bool) error {
-	return d.suspendFor(d.accounts.quota.BanSeconds, Ban{Client: d.run.First + device, Reason: reason, Expel: expel})
-}
-
-// suspendFor bans a device for this many seconds of wall time, doubled for each earlier ban of the
-// device until longestBan is reached. 0 seconds ban it for good.
-func (d *Devices) suspendFor(seconds float64, ban Ban) error {
-	if seconds > 0 {
+	ban := Ban{Client: d.run.First + device, Reason: reason, Expel: expel}
+	if seconds := d.accounts.quota.BanSeconds; seconds > 0 {
 		for i := range d.bans {
 			if d.bans[i].Client == ban.Client && seconds < longestBan {
 				seconds *= 2
@@ -101,10 +96,34 @@ func (d *Devices) suspendFor(seconds float64, ban Ban) error {
 const (
 	// longestBan is the number of seconds from which a ban is not doubled any more.
 	longestBan = 1e9
-	// holdingBan is the number of seconds for which a device is banned that holds the run up, if
-	// the quota's bans are for good: a bad link may be the cause, and it may get better.
-	holdingBan = 3600
+	// flakyBan and longestFlakyBan are the numbers of seconds of the shortest and of the longest ban of
+	// a device that holds the run up or loses tasks, if the quota's bans are for good: a bad link may be
+	// the cause, and it may get better.
+	flakyBan        = 120
+	longestFlakyBan = 3600
 )
+
+// suspendFlaky bans a device that is over a quota of which a bad link may be the cause. If the quota's
+// bans are for good, this one lasts flakyBan, doubled for each ban of the device that ended in the last
+// longestFlakyBan seconds, up to that number.
+func (d *Devices) suspendFlaky(device int, reason string) error {
+	const expel = false
+	if d.accounts.quota.BanSeconds > 0 {
+		return d.suspend(device, reason, expel)
+	}
+	ban := Ban{Client: d.run.First + device, Reason: reason}
+	now := time.Now()
+	seconds := float64(flakyBan)
+	for _, earlier := range d.bans {
+		ended := time.Unix(0, earlier.Ends)
+		if earlier.Client == ban.Client && now.Sub(ended) < longestFlakyBan*time.Second {
+			seconds = min(2*seconds, longestFlakyBan)
+		}
+	}
+	ban.For = int64(seconds * 1e9)
+	ban.Ends = now.UnixNano() + ban.For
+	return d.ban(ban)
+}
 
 // countHeldTime counts the time for which the run waits for task o against the quota of its device, and
 // bans the device if it is over the quota. done says that the task has ended. For a task that is still
@@ -120,7 +139,7 @@ func (d *Devices) countHeldTime(o *openTask, done bool) error {
 	if reason == "" || d.banned[o.device] {
 		return nil
 	}
-	return d.suspendFor(cmp.Or(d.accounts.quota.BanSeconds, holdingBan), Ban{Client: d.run.First + o.device, Reason: reason})
+	return d.suspendFlaky(o.device, reason)
 }
 
 // ban ends a device's part in the run for the time that the ban gives, or for good. It informs the
@@ -165,9 +184,9 @@ func (d *Devices) impose(ban Ban) {
 	}
 }
 
-// readmit ends the bans whose time is over at now, by the wall clock. Such a device starts with an
-// empty account, as if it had just been enrolled, and the gateway calls it, so that it can join
-// again. A ban without an end stays.
+// readmit ends the bans whose time is over at now, by the wall clock. The account of such a device is
+// that of one just enrolled, but for the time by which it has held the run, which only hours forget. The
+// gateway calls the device, so that it can join again. A ban without an end stays.
 func (d *Devices) readmit(now time.Time) error {
 	for device, end := range d.banEnds {
 		if end == 0 || now.UnixNano() < end {
@@ -177,7 +196,8 @@ func (d *Devices) readmit(now time.Time) error {
 		d.banEnds[device] = 0
 		d.bannedCount.Store(int64(count(d.banned)))
 		// What the device fetched before stays counted from here, not from zero.
-		account := account{}
+		before := &d.accounts.list[device]
+		account := account{held: before.held, heldAt: before.heldAt}
 		if d.Front != nil {
 			d.Front.Readmit(d.Names[device])
 			account.sent = d.Front.Sent(d.Names[device])

@@ -1,10 +1,13 @@
 package realdevices
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	"fedpace/bus"
 	"fedpace/bus/quota"
+	"fedpace/coordinator/round"
 )
 
 // front notes who may not come in.
@@ -78,6 +81,39 @@ func TestBans_Grow(t *testing.T) {
 	}
 	if err := d.readmit(time.Now().Add(1e6 * time.Hour)); err != nil || !d.banned[1] {
 		t.Error("a ban for good has ended")
+	}
+}
+
+// A device that holds the run up by a bad link is back after two minutes; only if it goes on, it is out for longer, and
+// an hour later for two minutes again. What it has held counts until hours have passed, so bans may be short.
+func TestBans_FlakyDeviceReturns(t *testing.T) {
+	d := banning(quota.Default(), front{})
+	d.Usual = func(int, int) round.Time { return round.Time(time.Second) }
+	slow := &openTask{device: 1, task: &bus.Task{LocalSteps: 1}, sent: time.Now().Add(-200 * time.Second)}
+	for _, want := range []time.Duration{2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute, 32 * time.Minute, time.Hour, time.Hour} {
+		if err := d.countHeldTime(slow, true); err != nil {
+			t.Fatal(err)
+		}
+		b := d.bans[len(d.bans)-1]
+		if b.For != int64(want) || b.Client != 8 || !strings.Contains(b.Reason, "held_seconds") {
+			t.Fatalf("ban %d is %+v, want one for %v", len(d.bans), b, want)
+		}
+		if err := d.readmit(time.Unix(0, b.Ends)); err != nil || d.banned[1] {
+			t.Fatalf("after %v it is banned: %v, %v", want, d.banned, err)
+		}
+	}
+	// Of 200 s 190 count, seven times.
+	if held := d.accounts.list[1].held.Round(time.Second); held < 1320*time.Second || held > 1330*time.Second {
+		t.Errorf("%v are held against it, want 1,330 s less what seconds forget", held)
+	}
+	for i := range d.bans {
+		d.bans[i].Ends = time.Now().Add(-time.Hour).UnixNano()
+	}
+	if err := d.suspendFlaky(1, "its tasks were lost"); err != nil {
+		t.Fatal(err)
+	}
+	if b := d.bans[len(d.bans)-1]; b.For != int64(2*time.Minute) {
+		t.Errorf("after a quiet hour it is %+v", b)
 	}
 }
 

@@ -421,7 +421,11 @@ func (d *Devices) handOut(a *Answer) (round.Event, error) {
 	// A refused update of a model that the guard doubts does not count against the device.
 	if d.gateway != nil && !(o.doubtful && a.Kind == round.Invalid) {
 		if reason := d.accounts.ended(o.device, a.Kind, time.Since(o.sent)); reason != "" {
-			if err := d.suspend(o.device, reason, false); err != nil {
+			suspend := func() error { return d.suspend(o.device, reason, false) }
+			if a.Kind == round.Silent {
+				suspend = func() error { return d.suspendFlaky(o.device, reason) }
+			}
+			if err := suspend(); err != nil {
 				return round.Event{}, err
 			}
 		}
@@ -598,10 +602,9 @@ func (d *Devices) checkSilent() error {
 			d.answer(round.Silent, o, round.Plan{})
 		// Where there are simulated clients, a device that is too slow is suspended.
 		case now.Sub(o.sent) > d.TaskLimit:
-			if err := d.suspend(
+			if err := d.suspendFlaky(
 				o.device,
 				fmt.Sprintf("it has worked on one task for more than %v (devices.task_seconds)", d.TaskLimit),
-				false,
 			); err != nil {
 				return err
 			}

@@ -291,7 +291,8 @@ type Task struct {
 	FrozenDigest []byte                 `protobuf:"bytes,19,opt,name=frozen_digest,json=frozenDigest,proto3" json:"frozen_digest,omitempty"`  // to devices: of what the model has behind the part that model_digest names, and that
 	// never changes, so that it is fetched once; empty: nothing
 	KeptDigest    []byte `protobuf:"bytes,20,opt,name=kept_digest,json=keptDigest,proto3" json:"kept_digest,omitempty"` // to devices: of what the device keeps from its last task that counted; empty: nothing yet
-	Fence         uint64 `protobuf:"varint,21,opt,name=fence,proto3" json:"fence,omitempty"`                            // to hosts: the fencing token of the coordinator that sends it; 0: it has none
+	Fence         uint64 `protobuf:"varint,21,opt,name=fence,proto3" json:"fence,omitempty"`                            // the fencing token of the coordinator that sends it; 0: it has none
+	Echo          uint64 `protobuf:"fixed64,22,opt,name=echo,proto3" json:"echo,omitempty"`                             // to devices, with task 0: the number of a heartbeat that asked for it; 0: it is no echo
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -462,6 +463,13 @@ func (x *Task) GetKeptDigest() []byte {
 func (x *Task) GetFence() uint64 {
 	if x != nil {
 		return x.Fence
+	}
+	return 0
+}
+
+func (x *Task) GetEcho() uint64 {
+	if x != nil {
+		return x.Echo
 	}
 	return 0
 }
@@ -653,7 +661,9 @@ type Update struct {
 	TaskDigest    []byte                 `protobuf:"bytes,10,opt,name=task_digest,json=taskDigest,proto3" json:"task_digest,omitempty"`             // the task's digest; empty: of a device that does not repeat it
 	Process       uint64                 `protobuf:"fixed64,11,opt,name=process,proto3" json:"process,omitempty"`                                   // as in the device's Join
 	// With secure aggregation values are little-endian uint64: the masked update.
-	Packed        []byte `protobuf:"bytes,12,opt,name=packed,proto3" json:"packed,omitempty"` // in the place of values where Spec.compression is set: a part of the packed values, which are the
+	Packed []byte `protobuf:"bytes,12,opt,name=packed,proto3" json:"packed,omitempty"` // in the place of values where Spec.compression is set: a part of the packed values, which are the
+	// compressed difference and what the device keeps
+	Fence         uint64 `protobuf:"varint,13,opt,name=fence,proto3" json:"fence,omitempty"` // as in Join
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -772,6 +782,13 @@ func (x *Update) GetPacked() []byte {
 	return nil
 }
 
+func (x *Update) GetFence() uint64 {
+	if x != nil {
+		return x.Fence
+	}
+	return 0
+}
+
 // Join announces a real device: a request, answered by a DeviceReply.
 type Join struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -784,6 +801,8 @@ type Join struct {
 	WithholdsLoss bool                   `protobuf:"varint,7,opt,name=withholds_loss,json=withholdsLoss,proto3" json:"withholds_loss,omitempty"` // its updates do not tell first_step_loss
 	Asks          bool                   `protobuf:"varint,8,opt,name=asks,proto3" json:"asks,omitempty"`                                        // it takes no place: it asks whether it could, and what the run is
 	Measured      []*Measured            `protobuf:"bytes,9,rep,name=measured,proto3" json:"measured,omitempty"`                                 // by its calibration; none: it has none
+	Fence         uint64                 `protobuf:"varint,10,opt,name=fence,proto3" json:"fence,omitempty"`                                     // the highest fencing token that the device has heard from the run; 0: none
+	HeedsFences   bool                   `protobuf:"varint,11,opt,name=heeds_fences,json=heedsFences,proto3" json:"heeds_fences,omitempty"`      // it takes no message with a lower token, knows a repeated task by its digest, and says
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -879,6 +898,20 @@ func (x *Join) GetMeasured() []*Measured {
 		return x.Measured
 	}
 	return nil
+}
+
+func (x *Join) GetFence() uint64 {
+	if x != nil {
+		return x.Fence
+	}
+	return 0
+}
+
+func (x *Join) GetHeedsFences() bool {
+	if x != nil {
+		return x.HeedsFences
+	}
+	return false
 }
 
 // Measured is what a calibration found of a device's local steps, and of its link.
@@ -1060,6 +1093,7 @@ type SecureMessage struct {
 	Process       uint64                 `protobuf:"fixed64,3,opt,name=process,proto3" json:"process,omitempty"`                       // as in the device's Join
 	Stage         SecureStage            `protobuf:"varint,4,opt,name=stage,proto3,enum=fedpace.v1.SecureStage" json:"stage,omitempty"`
 	Payload       []byte                 `protobuf:"bytes,5,opt,name=payload,proto3" json:"payload,omitempty"`
+	Fence         uint64                 `protobuf:"varint,6,opt,name=fence,proto3" json:"fence,omitempty"` // as in Join
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1127,6 +1161,13 @@ func (x *SecureMessage) GetPayload() []byte {
 		return x.Payload
 	}
 	return nil
+}
+
+func (x *SecureMessage) GetFence() uint64 {
+	if x != nil {
+		return x.Fence
+	}
+	return 0
 }
 
 // SecureTerms are what a run with secure aggregation asks of a device.
@@ -1254,6 +1295,7 @@ type Welcome struct {
 	Version          string                 `protobuf:"bytes,11,opt,name=version,proto3" json:"version,omitempty"`                                            // of the coordinator's program, for people; empty: it does not say
 	Kept             uint32                 `protobuf:"varint,12,opt,name=kept,proto3" json:"kept,omitempty"`                                                 // values that the device keeps from task to task, which its updates end with
 	Secure           *SecureTerms           `protobuf:"bytes,13,opt,name=secure,proto3" json:"secure,omitempty"`                                              // absent: updates are sent without masks
+	Echoes           bool                   `protobuf:"varint,14,opt,name=echoes,proto3" json:"echoes,omitempty"`                                             // the coordinator answers Heartbeat.echo
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -1379,6 +1421,13 @@ func (x *Welcome) GetSecure() *SecureTerms {
 	return nil
 }
 
+func (x *Welcome) GetEchoes() bool {
+	if x != nil {
+		return x.Echoes
+	}
+	return false
+}
+
 // Schema is what the numbers of samples stand for.
 type Schema struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -1480,6 +1529,9 @@ type Heartbeat struct {
 	Process       uint64                 `protobuf:"fixed64,3,opt,name=process,proto3" json:"process,omitempty"` // as in the device's Join
 	Leaves        string                 `protobuf:"bytes,4,opt,name=leaves,proto3" json:"leaves,omitempty"`     // why the device leaves the run, for people; empty: it stays
 	Log           []string               `protobuf:"bytes,5,rep,name=log,proto3" json:"log,omitempty"`           // what it has told its owner since the last one, in lines
+	Fence         uint64                 `protobuf:"varint,6,opt,name=fence,proto3" json:"fence,omitempty"`      // as in Join
+	Echo          uint64                 `protobuf:"fixed64,7,opt,name=echo,proto3" json:"echo,omitempty"`       // a number that the coordinator is to send back on the device's task subject; 0: none
+	Arrived       uint64                 `protobuf:"varint,8,opt,name=arrived,proto3" json:"arrived,omitempty"`  // the newest task that has arrived, also before the device works on it; 0: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1547,6 +1599,27 @@ func (x *Heartbeat) GetLog() []string {
 		return x.Log
 	}
 	return nil
+}
+
+func (x *Heartbeat) GetFence() uint64 {
+	if x != nil {
+		return x.Fence
+	}
+	return 0
+}
+
+func (x *Heartbeat) GetEcho() uint64 {
+	if x != nil {
+		return x.Echo
+	}
+	return 0
+}
+
+func (x *Heartbeat) GetArrived() uint64 {
+	if x != nil {
+		return x.Arrived
+	}
+	return 0
 }
 
 // ModelChunk is a part of a model, on fedpace.<run>.model.<digest>.<chunk>.
@@ -3195,7 +3268,7 @@ var File_fedpace_proto protoreflect.FileDescriptor
 const file_fedpace_proto_rawDesc = "" +
 	"\n" +
 	"\rfedpace.proto\x12\n" +
-	"fedpace.v1\"\xbb\x04\n" +
+	"fedpace.v1\"\xcf\x04\n" +
 	"\x04Task\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\rR\x05round\x12\x1f\n" +
@@ -3222,7 +3295,8 @@ const file_fedpace_proto_rawDesc = "" +
 	"\rfrozen_digest\x18\x13 \x01(\fR\ffrozenDigest\x12\x1f\n" +
 	"\vkept_digest\x18\x14 \x01(\fR\n" +
 	"keptDigest\x12\x14\n" +
-	"\x05fence\x18\x15 \x01(\x04R\x05fenceJ\x04\b\t\x10\n" +
+	"\x05fence\x18\x15 \x01(\x04R\x05fence\x12\x12\n" +
+	"\x04echo\x18\x16 \x01(\x06R\x04echoJ\x04\b\t\x10\n" +
 	"\"M\n" +
 	"\aDropout\x12'\n" +
 	"\x05phase\x18\x01 \x01(\x0e2\x11.fedpace.v1.PhaseR\x05phase\x12\x19\n" +
@@ -3240,7 +3314,7 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x06client\x18\b \x01(\x04R\x06client\x12\x14\n" +
 	"\x05fence\x18\n" +
 	" \x01(\x04R\x05fence\x12\x19\n" +
-	"\bstage_ns\x18\t \x03(\x03R\astageNs\"\xd4\x02\n" +
+	"\bstage_ns\x18\t \x03(\x03R\astageNs\"\xea\x02\n" +
 	"\x06Update\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12\x1f\n" +
 	"\vdownload_ns\x18\x02 \x01(\x03R\n" +
@@ -3257,7 +3331,8 @@ const file_fedpace_proto_rawDesc = "" +
 	" \x01(\fR\n" +
 	"taskDigest\x12\x18\n" +
 	"\aprocess\x18\v \x01(\x06R\aprocess\x12\x16\n" +
-	"\x06packed\x18\f \x01(\fR\x06packed\"\x89\x02\n" +
+	"\x06packed\x18\f \x01(\fR\x06packed\x12\x14\n" +
+	"\x05fence\x18\r \x01(\x04R\x05fence\"\xc2\x02\n" +
 	"\x04Join\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06kernel\x18\x02 \x01(\tR\x06kernel\x12\x18\n" +
@@ -3267,7 +3342,10 @@ const file_fedpace_proto_rawDesc = "" +
 	"\aversion\x18\x06 \x01(\tR\aversion\x12%\n" +
 	"\x0ewithholds_loss\x18\a \x01(\bR\rwithholdsLoss\x12\x12\n" +
 	"\x04asks\x18\b \x01(\bR\x04asks\x120\n" +
-	"\bmeasured\x18\t \x03(\v2\x14.fedpace.v1.MeasuredR\bmeasured\"\xa1\x02\n" +
+	"\bmeasured\x18\t \x03(\v2\x14.fedpace.v1.MeasuredR\bmeasured\x12\x14\n" +
+	"\x05fence\x18\n" +
+	" \x01(\x04R\x05fence\x12!\n" +
+	"\fheeds_fences\x18\v \x01(\bR\vheedsFences\"\xa1\x02\n" +
 	"\bMeasured\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x14\n" +
 	"\x05batch\x18\x02 \x01(\rR\x05batch\x12(\n" +
@@ -3282,14 +3360,15 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x06status\x18\x01 \x01(\x0e2\x12.fedpace.v1.StatusR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12-\n" +
 	"\awelcome\x18\x03 \x01(\v2\x13.fedpace.v1.WelcomeR\awelcome\x12\x16\n" +
-	"\x06secure\x18\x04 \x01(\fR\x06secure\"\xa7\x01\n" +
+	"\x06secure\x18\x04 \x01(\fR\x06secure\"\xbd\x01\n" +
 	"\rSecureMessage\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12\x1f\n" +
 	"\vtask_digest\x18\x02 \x01(\fR\n" +
 	"taskDigest\x12\x18\n" +
 	"\aprocess\x18\x03 \x01(\x06R\aprocess\x12-\n" +
 	"\x05stage\x18\x04 \x01(\x0e2\x17.fedpace.v1.SecureStageR\x05stage\x12\x18\n" +
-	"\apayload\x18\x05 \x01(\fR\apayload\"\x9f\x02\n" +
+	"\apayload\x18\x05 \x01(\fR\apayload\x12\x14\n" +
+	"\x05fence\x18\x06 \x01(\x04R\x05fence\"\x9f\x02\n" +
 	"\vSecureTerms\x12\x1e\n" +
 	"\n" +
 	"neighbours\x18\x01 \x01(\rR\n" +
@@ -3304,7 +3383,7 @@ const file_fedpace_proto_rawDesc = "" +
 	"noise_clip\x18\a \x01(\x01R\tnoiseClip\x12\x1d\n" +
 	"\n" +
 	"noise_step\x18\b \x01(\x04R\tnoiseStep\x12'\n" +
-	"\x0fnoise_deviation\x18\t \x01(\x04R\x0enoiseDeviation\"\xa2\x03\n" +
+	"\x0fnoise_deviation\x18\t \x01(\x04R\x0enoiseDeviation\"\xba\x03\n" +
 	"\aWelcome\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\x04R\x06client\x12$\n" +
 	"\x04spec\x18\x02 \x01(\v2\x10.fedpace.v1.SpecR\x04spec\x12\x16\n" +
@@ -3319,7 +3398,8 @@ const file_fedpace_proto_rawDesc = "" +
 	" \x01(\v2\x12.fedpace.v1.SchemaR\x06schema\x12\x18\n" +
 	"\aversion\x18\v \x01(\tR\aversion\x12\x12\n" +
 	"\x04kept\x18\f \x01(\rR\x04kept\x12/\n" +
-	"\x06secure\x18\r \x01(\v2\x17.fedpace.v1.SecureTermsR\x06secure\"\xd4\x01\n" +
+	"\x06secure\x18\r \x01(\v2\x17.fedpace.v1.SecureTermsR\x06secure\x12\x16\n" +
+	"\x06echoes\x18\x0e \x01(\bR\x06echoes\"\xd4\x01\n" +
 	"\x06Schema\x12\x16\n" +
 	"\x06labels\x18\x01 \x03(\tR\x06labels\x12\x18\n" +
 	"\acolumns\x18\x02 \x03(\tR\acolumns\x12\x12\n" +
@@ -3328,13 +3408,16 @@ const file_fedpace_proto_rawDesc = "" +
 	"\balphabet\x18\x05 \x03(\tR\balphabet\x12\x1f\n" +
 	"\vtarget_mean\x18\x06 \x03(\x02R\n" +
 	"targetMean\x12)\n" +
-	"\x10target_deviation\x18\a \x03(\x02R\x0ftargetDeviation\"\x8c\x01\n" +
+	"\x10target_deviation\x18\a \x03(\x02R\x0ftargetDeviation\"\xd0\x01\n" +
 	"\tHeartbeat\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12'\n" +
 	"\x05phase\x18\x02 \x01(\x0e2\x11.fedpace.v1.PhaseR\x05phase\x12\x18\n" +
 	"\aprocess\x18\x03 \x01(\x06R\aprocess\x12\x16\n" +
 	"\x06leaves\x18\x04 \x01(\tR\x06leaves\x12\x10\n" +
-	"\x03log\x18\x05 \x03(\tR\x03log\"j\n" +
+	"\x03log\x18\x05 \x03(\tR\x03log\x12\x14\n" +
+	"\x05fence\x18\x06 \x01(\x04R\x05fence\x12\x12\n" +
+	"\x04echo\x18\a \x01(\x06R\x04echo\x12\x18\n" +
+	"\aarrived\x18\b \x01(\x04R\aarrived\"j\n" +
 	"\n" +
 	"ModelChunk\x12\x14\n" +
 	"\x05chunk\x18\x01 \x01(\rR\x05chunk\x12\x16\n" +

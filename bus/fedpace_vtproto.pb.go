@@ -50,6 +50,14 @@ func (m *Task) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Echo != 0 {
+		i -= 8
+		binary.LittleEndian.PutUint64(dAtA[i:], uint64(m.Echo))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xb1
+	}
 	if m.Fence != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Fence))
 		i--
@@ -367,6 +375,11 @@ func (m *Update) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Fence != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Fence))
+		i--
+		dAtA[i] = 0x68
+	}
 	if len(m.Packed) > 0 {
 		i -= len(m.Packed)
 		copy(dAtA[i:], m.Packed)
@@ -467,6 +480,21 @@ func (m *Join) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.HeedsFences {
+		i--
+		if m.HeedsFences {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x58
+	}
+	if m.Fence != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Fence))
+		i--
+		dAtA[i] = 0x50
 	}
 	if len(m.Measured) > 0 {
 		for iNdEx := len(m.Measured) - 1; iNdEx >= 0; iNdEx-- {
@@ -713,6 +741,11 @@ func (m *SecureMessage) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Fence != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Fence))
+		i--
+		dAtA[i] = 0x30
+	}
 	if len(m.Payload) > 0 {
 		i -= len(m.Payload)
 		copy(dAtA[i:], m.Payload)
@@ -854,6 +887,16 @@ func (m *Welcome) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Echoes {
+		i--
+		if m.Echoes {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x70
 	}
 	if m.Secure != nil {
 		size, err := m.Secure.MarshalToSizedBufferVT(dAtA[:i])
@@ -1075,6 +1118,22 @@ func (m *Heartbeat) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Arrived != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Arrived))
+		i--
+		dAtA[i] = 0x40
+	}
+	if m.Echo != 0 {
+		i -= 8
+		binary.LittleEndian.PutUint64(dAtA[i:], uint64(m.Echo))
+		i--
+		dAtA[i] = 0x39
+	}
+	if m.Fence != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Fence))
+		i--
+		dAtA[i] = 0x30
 	}
 	if len(m.Log) > 0 {
 		for iNdEx := len(m.Log) - 1; iNdEx >= 0; iNdEx-- {
@@ -2600,6 +2659,9 @@ func (m *Task) SizeVT() (n int) {
 	if m.Fence != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.Fence))
 	}
+	if m.Echo != 0 {
+		n += 10
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -2713,6 +2775,9 @@ func (m *Update) SizeVT() (n int) {
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
+	if m.Fence != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Fence))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -2755,6 +2820,12 @@ func (m *Join) SizeVT() (n int) {
 			l = e.SizeVT()
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
+	}
+	if m.Fence != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Fence))
+	}
+	if m.HeedsFences {
+		n += 2
 	}
 	n += len(m.unknownFields)
 	return n
@@ -2842,6 +2913,9 @@ func (m *SecureMessage) SizeVT() (n int) {
 	l = len(m.Payload)
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Fence != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Fence))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -2935,6 +3009,9 @@ func (m *Welcome) SizeVT() (n int) {
 		l = m.Secure.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
+	if m.Echoes {
+		n += 2
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -3003,6 +3080,15 @@ func (m *Heartbeat) SizeVT() (n int) {
 			l = len(s)
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
+	}
+	if m.Fence != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Fence))
+	}
+	if m.Echo != 0 {
+		n += 9
+	}
+	if m.Arrived != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Arrived))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -4074,6 +4160,16 @@ func (m *Task) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
+		case 22:
+			if wireType != 1 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Echo", wireType)
+			}
+			m.Echo = 0
+			if (iNdEx + 8) > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Echo = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
+			iNdEx += 8
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -4800,6 +4896,25 @@ func (m *Update) UnmarshalVT(dAtA []byte) error {
 				m.Packed = []byte{}
 			}
 			iNdEx = postIndex
+		case 13:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Fence", wireType)
+			}
+			m.Fence = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Fence |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -5069,6 +5184,45 @@ func (m *Join) UnmarshalVT(dAtA []byte) error {
 				return err
 			}
 			iNdEx = postIndex
+		case 10:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Fence", wireType)
+			}
+			m.Fence = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Fence |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 11:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field HeedsFences", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.HeedsFences = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -5576,6 +5730,25 @@ func (m *SecureMessage) UnmarshalVT(dAtA []byte) error {
 				m.Payload = []byte{}
 			}
 			iNdEx = postIndex
+		case 6:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Fence", wireType)
+			}
+			m.Fence = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Fence |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -6162,6 +6335,26 @@ func (m *Welcome) UnmarshalVT(dAtA []byte) error {
 				return err
 			}
 			iNdEx = postIndex
+		case 14:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Echoes", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.Echoes = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -6688,6 +6881,54 @@ func (m *Heartbeat) UnmarshalVT(dAtA []byte) error {
 			}
 			m.Log = append(m.Log, string(dAtA[iNdEx:postIndex]))
 			iNdEx = postIndex
+		case 6:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Fence", wireType)
+			}
+			m.Fence = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Fence |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 7:
+			if wireType != 1 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Echo", wireType)
+			}
+			m.Echo = 0
+			if (iNdEx + 8) > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Echo = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
+			iNdEx += 8
+		case 8:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Arrived", wireType)
+			}
+			m.Arrived = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Arrived |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

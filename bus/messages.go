@@ -201,11 +201,13 @@ func (r *RunInfo) computeStamp() (uint64, error) {
 	return max(binary.LittleEndian.Uint64(sum[:]), noStamp+1), err
 }
 
-// Seal sets the digest of a device's task, so that equal digests mean equal tasks. The task's
-// number alone does not: a run that continues after its coordinator died may give a number a
-// second time, to another task.
+// Seal sets the digest of a device's task, so that equal digests mean equal tasks, and leaves the task
+// without a fencing token. The task's number alone does not: a run that continues after its coordinator
+// died may give a number a second time, to another task. The token is no part of the digest, because a
+// coordinator that resumes the run sends the same task with another one.
 func (t *Task) Seal() error {
 	t.Digest = nil
+	t.Fence = 0
 	sum, err := hash(t)
 	t.Digest = sum[:]
 	return err

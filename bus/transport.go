@@ -74,6 +74,13 @@ type Stats interface {
 	Hosts() (hosts, workers int)
 }
 
+// Fenced is a coordinator's end of a run that another process may take over.
+type Fenced interface {
+	// Fence returns the fencing token, which rises with each new coordinator of the run; 0
+	// before there is one. It may be called concurrently.
+	Fence() uint64
+}
+
 // ReceivedSum is the result of an open job. Its values may be read until Accept
 // or Reject is called, as one of them must be; a second call does nothing.
 type ReceivedSum struct {
@@ -159,6 +166,9 @@ var ErrInterrupted = errors.New("messages may have been lost: open tasks and job
 // request was sent.
 var ErrNoListener = errors.New("nobody listens to the request")
 
+// ErrTooLarge reports that the server takes no message as large as a request.
+var ErrTooLarge = errors.New("the server takes no message of this size")
+
 // ErrStale is wrapped by the error that ends a host whose configuration is no longer
 // that of the run.
 var ErrStale = errors.New("the run's configuration is another now")
@@ -242,6 +252,10 @@ type Line interface {
 	// wraps [ErrNoModel].
 	AwaitModel(ctx context.Context, run string, digest Digest, timeout time.Duration) ([]float32, error)
 
+	// MoveOn makes the line anew, with its subscriptions, because it is of no use; reason says
+	// why, for people. It returns false, and does nothing, if it is too soon after another
+	// call.
+	MoveOn(reason string) bool
 	// Watch has failed called when the line is lost for good, and interrupted, with an
 	// error that wraps [ErrInterrupted], each time that the line was lost and is back.
 	// Neither is called after stop.

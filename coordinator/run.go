@@ -166,7 +166,11 @@ func (d *driver) openDevices(ctx context.Context) (*realdevices.Devices, error) 
 			run.StateValues = instance.ClientStates.Width()
 		}
 	}
-	return realdevices.Open(ctx, *c.Devices, run)
+	devices := *c.Devices
+	if fenced, ok := d.bus.(bus.Fenced); ok {
+		devices.Fence = fenced.Fence
+	}
+	return realdevices.Open(ctx, devices, run)
 }
 
 // close ends the run's use of the bus, also when the run was cancelled.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -90,6 +91,16 @@ type Device struct {
 	beat *time.Timer
 	// log holds the lines that no heartbeat has sent yet.
 	log []string
+	// fences are the highest fencing tokens that were heard.
+	fences fences
+	// arrived is the newest task that has arrived from the run.
+	arrived uint64
+	// echo is the number of the last heartbeat that asked for an echo.
+	echo uint64
+	// echoAsked is when that was.
+	echoAsked time.Time
+	// unechoed counts the heartbeats that asked for an echo since the last message on the task subject.
+	unechoed int
 }
 
 // answerLag is how long a device waits for the answer to a complete update after the run's next
@@ -138,8 +149,11 @@ type deviceArrival struct {
 // isTask reports whether the message is a task.
 func (x deviceArrival) isTask() bool { return x.task.Task != noTask }
 
+// isEcho reports whether the message is the answer to a heartbeat.
+func (x deviceArrival) isEcho() bool { return !x.isTask() && x.task.Echo != 0 }
+
 // isCall reports whether the message is a call to join.
-func (x deviceArrival) isCall() bool { return !x.isTask() && !x.task.Over }
+func (x deviceArrival) isCall() bool { return !x.isTask() && !x.task.Over && !x.isEcho() }
 
 // isEnd reports whether the message says that the run is over.
 func (x deviceArrival) isEnd() bool { return !x.isTask() && x.task.Over }
@@ -175,6 +189,7 @@ func OpenDevice(ctx context.Context, conn bus.Line, c DeviceConfig) (*Device, er
 	c.Patience = cmp.Or(c.Patience, time.Minute)
 	// The join is changed below, and the caller's stays as it is.
 	c.Join = proto.CloneOf(c.Join)
+	c.Join.HeedsFences = true
 	if err := binary.Read(rand.Reader, binary.NativeEndian, &c.Join.Process); err != nil {
 		return nil, fmt.Errorf("bus: draw the number of a process: %w", err)
 	}
@@ -183,6 +198,7 @@ func OpenDevice(ctx context.Context, conn bus.Line, c DeviceConfig) (*Device, er
 		conn:    conn,
 		mailbox: mailbox.New[deviceArrival](1 << 10),
 		resend:  func() {},
+		fences:  fences{},
 	}
 	d.life, d.end = context.WithCancelCause(conn.Life())
 	// The timer exists from now on so that joining can set it. Its first run sends nothing, as the device has
@@ -230,7 +246,11 @@ func (d *Device) Leave(reason string) {
 	if takesPart {
 		d.publish(
 			subject.Heartbeat,
-			&bus.Heartbeat{Process: d.config.Join.Process, Leaves: bus.Printable(reason), Log: d.log},
+			&bus.Heartbeat{
+				Process: d.config.Join.Process,
+				Leaves:  bus.Printable(reason),
+				Log:     d.log,
+			},
 		)
 	}
 	d.mu.Unlock()
@@ -323,6 +343,22 @@ func (d *Device) onTask(m *bus.RawMessage) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if !d.fences.admits(x.run, x.task.Fence, x.received) {
+		// An earlier coordinator of the run does not know yet that it was taken over.
+		return
+	}
+	if x.run == d.run {
+		d.unechoed = 0
+	}
+	if x.isEcho() {
+		return
+	}
+	if x.isEnd() {
+		delete(d.fences, x.run)
+	}
+	if x.isTask() && x.run == d.run {
+		d.arrived = x.task.Task
+	}
 	if x.isCall() {
 		// Another process may contend for the device's place, so this one answers at once.
 		if x.run == d.run {
@@ -341,7 +377,7 @@ func (d *Device) onTask(m *bus.RawMessage) {
 		return
 	}
 	if working {
-		repeated := x.isTask() && proto.Equal(x.task, d.task)
+		repeated := x.isTask() && sameTask(x.task, d.task)
 		// The task was repeated because some of the update may have been lost.
 		if repeated {
 			d.resend()
@@ -350,6 +386,15 @@ func (d *Device) onTask(m *bus.RawMessage) {
 		d.supersede()
 	}
 	d.mailbox.Put(x)
+}
+
+// sameTask reports whether a task is the same as an earlier one, which may be nil. Their fencing tokens may differ, as
+// a run that was resumed sends its open tasks again.
+func sameTask(t, earlier *bus.Task) bool {
+	if earlier == nil || len(t.Digest) == 0 {
+		return proto.Equal(t, earlier)
+	}
+	return t.Task == earlier.Task && bytes.Equal(t.Digest, earlier.Digest)
 }
 
 // supersede ends the work on the open task, since the run has moved on. While the last message of the

@@ -98,7 +98,7 @@ func (d *Device) begin(ctx context.Context, x deviceArrival) (*DeviceTask, error
 		return nil, nil
 	}
 	// A repeated task keeps its finished update, and a new one has none.
-	if !proto.Equal(x.task, d.task) {
+	if !sameTask(x.task, d.task) {
 		d.sent = nil
 	}
 	d.phase = bus.Download
@@ -171,6 +171,8 @@ func (d *Device) leave() {
 	d.run = ""
 	d.task = nil
 	d.sent = nil
+	d.arrived = 0
+	d.unechoed = 0
 }
 
 // join asks a run to let the device take part, and takes its welcome. The run that the device was
@@ -231,20 +233,77 @@ func (d *Device) heartbeat() {
 	if d.run == "" {
 		return
 	}
-	h := &bus.Heartbeat{Phase: d.phase, Process: d.config.Join.Process, Log: d.log}
+	h := &bus.Heartbeat{
+		Phase:   d.phase,
+		Process: d.config.Join.Process,
+		Log:     d.log,
+		Arrived: d.arrived,
+	}
 	d.log = nil
+	next := d.welcome.HeartbeatEvery()
 	if d.cancel != nil {
 		h.Task = d.task.Task
+		// Messages of the update and their answers may fill the link for long.
+		d.unechoed = 0
+	} else if d.welcome.Echoes {
+		next = min(next, d.askEcho(h))
 	}
 	d.publish(subject.Heartbeat, h)
-	d.beat.Reset(d.welcome.HeartbeatEvery())
+	d.beat.Reset(next)
+}
+
+// maxUnechoed is how many echoes on the task subject of an idle device may be missing before the
+// connection is made anew: a server on the way has lost the subscription, and would lose the next task.
+const maxUnechoed = 2
+
+// echoTime is how long an echo may be under way. Tests shorten it.
+var echoTime = 5 * time.Second
+
+// askEcho asks for an echo by the heartbeat h, and makes the connection anew if earlier ones have stayed away. It
+// returns when the next heartbeat is due at the latest. The caller holds the lock.
+func (d *Device) askEcho(h *bus.Heartbeat) time.Duration {
+	now := time.Now()
+	if now.Sub(d.echoAsked) < echoTime {
+		return d.welcome.HeartbeatEvery()
+	}
+	missing := d.unechoed
+	d.echoAsked = now
+	d.echo++
+	h.Echo = d.echo
+	d.unechoed++
+	switch {
+	case missing == 0:
+		return d.welcome.HeartbeatEvery()
+	case missing < maxUnechoed:
+		return echoTime
+	}
+	d.unechoed = 0
+	// The connection comes back on another goroutine, which takes the lock.
+	go d.conn.MoveOn("nothing arrives on the subject of this device's tasks")
+	return d.welcome.HeartbeatEvery()
 }
 
 // publish sends the run a message that may be lost: a later one repeats it, or, where the device leaves, the
 // run notices that it is silent. The caller holds the lock.
 func (d *Device) publish(verb string, m proto.Message) {
+	d.fence(d.run, m)
 	if b, err := bus.Marshal(nil, m); err == nil {
 		_ = d.conn.Publish(subject.Device(d.run, d.config.ID, verb), b)
+	}
+}
+
+// fence puts the highest fencing token that was heard from a run into a message for it. The caller holds the lock.
+func (d *Device) fence(run string, m proto.Message) {
+	token := d.fences[run].token
+	switch m := m.(type) {
+	case *bus.Join:
+		m.Fence = token
+	case *bus.Heartbeat:
+		m.Fence = token
+	case *bus.Update:
+		m.Fence = token
+	case *bus.SecureMessage:
+		m.Fence = token
 	}
 }
 
@@ -415,6 +474,11 @@ type listener struct {
 // reloaded passes the heartbeats of a site's devices and not their requests. A run whose coordinator is away does not
 // get the heartbeat either.
 func (l *listener) failed(err error) {
+	// No repetition helps before the server's limit is raised.
+	if errors.Is(err, bus.ErrTooLarge) {
+		l.leave(err.Error())
+		return
+	}
 	// The request has reached a listener, and the answer was lost or is late.
 	if !errors.Is(err, bus.ErrNoListener) {
 		l.since = time.Time{}
@@ -423,16 +487,23 @@ func (l *listener) failed(err error) {
 	if l.since.IsZero() {
 		l.since = time.Now()
 	}
-	if l.left || time.Since(l.since) < unheardAfter {
+	if time.Since(l.since) >= unheardAfter {
+		l.leave(unheard)
+	}
+}
+
+// leave informs the run and the device's owner, once, that the device leaves for this reason.
+func (l *listener) leave(reason string) {
+	if l.left {
 		return
 	}
 	l.left = true
 	d := l.device
-	d.config.Notice(fmt.Sprintf("Nobody in run %s listens to this device: %s.", l.run, unheard))
+	d.config.Notice(fmt.Sprintf("This device leaves run %s: %s.", l.run, reason))
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.run == l.run {
-		d.publish(subject.Heartbeat, &bus.Heartbeat{Process: d.config.Join.Process, Leaves: unheard})
+		d.publish(subject.Heartbeat, &bus.Heartbeat{Process: d.config.Join.Process, Leaves: bus.Printable(reason)})
 	}
 }
 
@@ -458,7 +529,10 @@ func (d *Device) request(
 	timeout time.Duration,
 	retry func(error) bool,
 ) (*bus.DeviceReply, error) {
+	d.mu.Lock()
+	d.fence(run, m)
 	b, err := bus.Marshal(nil, m)
+	d.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"fedpace/bus"
-	"fedpace/bus/internal/subject"
 	"fedpace/internal/mailbox"
 	"fedpace/internal/names"
 )
@@ -45,6 +44,9 @@ type Config struct {
 	// Yield is how long the process that has a device's place may take to answer a call
 	// before another process gets the place, 0 for three seconds.
 	Yield time.Duration
+	// Fence returns the fencing token of the run's coordinator, which devices get with each message. If
+	// it is nil, there is none.
+	Fence func() uint64
 }
 
 // EventKind says what has happened to a device.
@@ -155,7 +157,12 @@ func Open(ctx context.Context, conn bus.Line, run string, c Config) (*Gateway, e
 		g.devices = append(g.devices, x)
 	}
 	// A failed connection ends TakeEvents; one that is back is an event.
-	g.unwatch = conn.Watch(g.events.Fail, func(err error) { g.events.Put(Event{Kind: Reconnected, Text: err.Error()}) })
+	g.unwatch = conn.Watch(g.events.Fail, func(err error) {
+		for i := range g.devices {
+			g.locked(i, (*peer).restartTask)
+		}
+		g.events.Put(Event{Kind: Reconnected, Text: err.Error()})
+	})
 	for _, x := range g.devices {
 		if err := x.subscribe(); err != nil {
 			return nil, errors.Join(err, g.Close())
@@ -185,6 +192,7 @@ func (g *Gateway) newPeer(index int) (*peer, error) {
 	}
 	w := proto.CloneOf(g.config.Welcome)
 	w.Client = uint64(g.config.First + index)
+	w.Echoes = true
 	if err := w.Validate(); err != nil {
 		return nil, err
 	}
@@ -221,14 +229,23 @@ func (g *Gateway) Close() error {
 	return nil
 }
 
-// publish sends message t to the device x, on its task subject. t is a task, or a message without a
-// number: a call or the end of the run. The message may be lost without an error.
+// publish sends message t to the device x, on its task subject, with the coordinator's fencing token. t
+// has no number: it is a call, an echo or the end of the run. The message may be lost without an error.
 func (g *Gateway) publish(x *peer, t *bus.Task) error {
+	t.Fence = g.fence()
 	b, err := bus.Marshal(nil, t)
 	if err == nil {
-		err = g.conn.Publish(subject.Device(g.run, x.id, subject.Task), b)
+		err = g.conn.Publish(x.taskSubject(), b)
 	}
 	return err
+}
+
+// fence returns the coordinator's fencing token, noFence if it has none.
+func (g *Gateway) fence() uint64 {
+	if g.config.Fence == nil {
+		return noFence
+	}
+	return g.config.Fence()
 }
 
 // call invites every device that has not joined, and is not banned, to join. It is called at even
@@ -236,7 +253,7 @@ func (g *Gateway) publish(x *peer, t *bus.Task) error {
 func (g *Gateway) call() {
 	for _, x := range g.devices {
 		x.mu.Lock()
-		absent := !x.joined && !x.flooded
+		absent := !x.joined && !x.flooded && x.trial == nil
 		x.mu.Unlock()
 		if absent {
 			// If the call is lost, the next one follows soon.
@@ -262,10 +279,27 @@ func (g *Gateway) SendTask(device int, t *bus.Task) error {
 	}
 	// The update may arrive as soon as the task is sent, so it is expected before.
 	x.expect(t, params)
-	if err := g.publish(x, t); err != nil {
+	if err := x.sendTask(t); err != nil {
 		return fmt.Errorf("bus: task %d to device %s: %w", t.Task, x.id, err)
 	}
 	return nil
+}
+
+// sendTask sends the open task t to the device. A device that does not heed fencing tokens compares all fields with
+// those of the task before, so it gets no token, which would change when the run is resumed.
+func (x *peer) sendTask(t *bus.Task) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.join.GetHeedsFences() {
+		t.Fence = x.gateway.fence()
+	}
+	b, err := bus.Marshal(nil, t)
+	if err != nil {
+		return err
+	}
+	x.message = b
+	x.sends++
+	return x.gateway.conn.Publish(x.taskSubject(), b)
 }
 
 // locked calls f with a device's record while its lock is held.

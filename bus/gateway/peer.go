@@ -36,6 +36,8 @@ const (
 	ReasonTwin = "twin"
 	// ReasonSamples: the device claims more samples than its credentials allow.
 	ReasonSamples = "samples"
+	// ReasonFenced: the device has heard of a later coordinator of the run.
+	ReasonFenced = "fenced"
 )
 
 // Limits of the messages that a device may send beyond those that the run expects of it.
@@ -100,6 +102,12 @@ type peer struct {
 	// maxSamples is the largest number of samples that the device's credentials allow, 0 for any
 	// number.
 	maxSamples uint64
+	// unreached says that the device was heard and not reached, and has not yet shown that it is again.
+	unreached bool
+	// trial ends the time within which such a device must not repeat its join, nil if none has begun.
+	trial *time.Timer
+	// pace is the longest time from an answer to the next message of an update, 0 if it is not known.
+	pace time.Duration
 	// turn counts the calls of subscribe.
 	turn int
 
@@ -112,6 +120,16 @@ type peer struct {
 	taskReported bool
 	// digest is the digest of the task.
 	digest []byte
+	// message is the message with the task, as it was sent last.
+	message []byte
+	// sent is when the task was sent first, since the device last joined and the connection last came back.
+	sent time.Time
+	// sends counts how often it was sent since then.
+	sends int
+	// confirmed says that the device has shown that the task has reached it.
+	confirmed bool
+	// answered is the last message of the update that was answered.
+	answered answered
 	// params is the number of values that the task's update must have.
 	params int
 	// decided says that the update was accepted or refused.
@@ -205,8 +223,20 @@ func (x *peer) expect(t *bus.Task, params int) {
 		x.packed = nil
 		x.taskReported = false
 		x.uploads = false
+		x.restartTask()
+		x.confirmed = false
+		x.forgetAnswer()
 	}
 }
+
+// restartTask begins anew to count for how long the open task has not reached the device.
+func (x *peer) restartTask() {
+	x.sent = time.Now()
+	x.sends = 0
+}
+
+// taskSubject returns the subject on which the device gets its tasks.
+func (x *peer) taskSubject() string { return subject.Device(x.gateway.run, x.id, subject.Task) }
 
 // opened reports whether a message belongs to the open task: it has the task's number and, if the device
 // sends digests, its digest. An earlier coordinator of the run may have given the number to another task.
@@ -223,6 +253,7 @@ func (x *peer) opened(p *bus.Update) bool {
 func (x *peer) leave() {
 	// A rival must join again like any other process.
 	x.dismiss()
+	x.forgetAnswer()
 	x.joined = false
 	x.taken = false
 	x.task = 0
@@ -290,6 +321,9 @@ func (x *peer) onJoin(m *bus.RawMessage) {
 		x.answer(m, bus.Refused, err.Error(), nil)
 		return
 	}
+	if x.outranked(j.Fence) {
+		return
+	}
 	x.limit(j)
 	if j.Asks {
 		x.answer(m, bus.Accepted, "", x.welcome)
@@ -300,7 +334,26 @@ func (x *peer) onJoin(m *bus.RawMessage) {
 		x.contend(j, m)
 		return
 	}
+	// A device that asks has not got its task.
+	if m.Reply != "" {
+		x.checkTask()
+	}
+	if x.unreached {
+		x.try(j, m)
+		return
+	}
 	x.admit(j, m)
+}
+
+// outranked reports whether the device has heard a higher fencing token than this coordinator's, by its own account:
+// another coordinator has the run, which answers the message. A device that makes the token up gets no answers.
+func (x *peer) outranked(token uint64) bool {
+	own := x.gateway.fence()
+	if own == noFence || token <= own {
+		return false
+	}
+	x.ignore(ReasonFenced, "it has heard of another coordinator, which has taken the run over")
+	return true
 }
 
 // checkJoin decodes a join into j. It returns an error that says why the device cannot take part, and
@@ -353,10 +406,19 @@ func lackingFeature(required, version uint32) string {
 	return "algorithm"
 }
 
-// admit lets the device take part with its join j and answers the request m with the welcome. A
-// device that takes part already and may have lost its open task makes an event, so that the run
-// sends the task again.
+// admit lets the device take part with its join j and answers the request m with the welcome.
 func (x *peer) admit(j *bus.Join, m *bus.RawMessage) {
+	// The device was restarted, or its connection was lost.
+	if !x.joined || m.Reply == "" {
+		x.restartTask()
+	}
+	x.take(j)
+	x.answer(m, bus.Accepted, "", x.welcome)
+}
+
+// take lets the device take part with its join j. A device that takes part already and may have lost its
+// open task makes an event, so that the run sends the task again.
+func (x *peer) take(j *bus.Join) {
 	x.heard = time.Now()
 	switch {
 	case !x.joined:
@@ -368,7 +430,6 @@ func (x *peer) admit(j *bus.Join, m *bus.RawMessage) {
 	}
 	x.join = j
 	x.departed = false
-	x.answer(m, bus.Accepted, "", x.welcome)
 }
 
 // works reports whether the device has reported that it works on its open task. Such a task is not
@@ -409,15 +470,27 @@ func (x *peer) onHeartbeat(m *bus.RawMessage) {
 		x.ignore(ReasonTwin, "a heartbeat of another process")
 		return
 	}
+	if x.outranked(h.Fence) {
+		return
+	}
 	x.heard = time.Now()
 	x.reportedTask = h.Task
+	x.confirmed = x.confirmed || x.works() || h.Arrived == x.task
 	x.beats++
 	x.log = appendLog(x.log, h.Log...)
+	if h.Echo != 0 {
+		// A device that misses the echo asks again.
+		_ = x.gateway.publish(x, &bus.Task{Echo: h.Echo})
+	}
 	// The device announces that it leaves; another join brings it back.
 	if h.Leaves != "" && x.joined {
 		x.leave()
 		x.departed = true
 		x.gateway.events.Put(Event{Device: x.index, Kind: Departed, Text: h.Leaves})
+	}
+	// Other devices do not say which task has arrived before they work on it.
+	if x.join.GetHeedsFences() && h.Task == noTask {
+		x.checkTask()
 	}
 }
 
@@ -443,11 +516,17 @@ func (x *peer) onUpdate(m *bus.RawMessage) {
 		x.refuseTwin(m)
 		return
 	}
+	if err == nil && x.outranked(p.Fence) {
+		return
+	}
 	if err == nil {
 		x.speaks(p.Process)
 	}
 	v, reason := x.receive(p, err)
 	x.answer(m, v, reason, nil)
+	if err == nil && x.opened(p) {
+		x.noteChunk(p)
+	}
 }
 
 // expects reports whether p is the next message of the open task's update, which is not decided
@@ -473,6 +552,7 @@ func (x *peer) receive(p *bus.Update, fault error) (v bus.Status, reason string)
 	}
 	x.heard = arrived
 	x.reportedTask = p.Task
+	x.confirmed = true
 	// A masked update without agreed keys could not be unmasked.
 	if x.gateway.config.Secure && !x.uploads {
 		return bus.SendKeys, "keys and shares come before the update"

@@ -26,6 +26,9 @@ func (x *peer) onSecure(m *bus.RawMessage) {
 		x.refuseTwin(m)
 		return
 	}
+	if x.outranked(p.Fence) {
+		return
+	}
 	x.speaks(p.Process)
 	isOpen := x.gateway.config.Secure && x.task == p.Task && bytes.Equal(p.TaskDigest, x.digest)
 	// The sum was recovered without this message, and the next round has begun.
@@ -42,6 +45,7 @@ func (x *peer) onSecure(m *bus.RawMessage) {
 	}
 	x.heard = time.Now()
 	x.reportedTask = p.Task
+	x.confirmed = true
 	x.gateway.events.Put(Event{
 		Device:  x.index,
 		Kind:    Secure,

@@ -246,6 +246,9 @@ func (c *Coordinator) failed(err error) {
 	c.end(err)
 }
 
+// Fence returns the fencing token of the coordinator's lease.
+func (c *Coordinator) Fence() uint64 { return c.lease.fence.token.Load() }
+
 // Life returns a context that ends when the run cannot be driven any more; its cause is the reason.
 func (c *Coordinator) Life() context.Context { return c.life }
 

@@ -96,6 +96,12 @@ func (c *Conn) ask(ctx context.Context, r *bus.Request) (*nats.Msg, error) {
 	if errors.Is(err, nats.ErrNoResponders) {
 		return nil, fmt.Errorf("%w: %w", bus.ErrNoListener, err)
 	}
+	// The library learns of another limit with a new connection only.
+	if errors.Is(err, nats.ErrMaxPayload) {
+		c.MoveOn("its max_payload may have been raised")
+		return nil, fmt.Errorf("%w: it has %d bytes, and the server's max_payload is %d; raise that", bus.ErrTooLarge,
+			len(r.Data), c.nats.MaxPayload())
+	}
 	// The library returns the end of the context; its cause says more.
 	if errors.Is(context.Cause(asking), errUnheard) {
 		err = errUnheard

@@ -340,14 +340,21 @@ func (c *Conn) explain(err error) error {
 			"certificate authority or use a tls:// URL"},
 		{errors.Is(err, nats.ErrSecureConnWanted), "the server does not encrypt: use a nats:// " +
 			"address and no certificate authority, or give the server a certificate (fedpace certificate)"},
-		{strings.Contains(strings.ToLower(err.Error()), "maximum payload"), "the server's max_payload is lower " +
-			"than when this program connected: raise it, or start this program again"},
+		{PayloadExceeded(err), "the server's max_payload is lower than when this program connected: raise it to 1MB, " +
+			"NATS's default"},
 	} {
 		if x.applies {
 			return fmt.Errorf("%s: %w", x.hint, err)
 		}
 	}
 	return err
+}
+
+// PayloadExceeded reports whether err is that of a connection lost for good because a message was larger than the
+// server's max_payload, which a reload has lowered. The library does not connect again; a new connection learns of the
+// limit.
+func PayloadExceeded(err error) bool {
+	return err != nil && strings.Contains(strings.ToLower(err.Error()), "maximum payload")
 }
 
 // Refused reports whether the server refused the credentials of a connection, or their absence.

@@ -51,6 +51,10 @@ type Config struct {
 	// Secure says how devices aggregate securely; nil if the coordinator sees their updates.
 	Secure *Secure
 
+	// Fence returns the fencing token of the run's coordinator; nil if no other process can take the run
+	// over.
+	Fence func() uint64
+
 	// Record keeps the answers of the devices, in the form in which they counted for the run.
 	Record Record
 	// Replay says that the answers come from Record, and no devices are connected.

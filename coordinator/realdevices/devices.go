@@ -201,6 +201,7 @@ func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
 		Welcome: w,
 		Check:   d.check,
 		Admit:   d.admit,
+		Fence:   c.Fence,
 	}
 	// A run that needs more of its devices asks for a newer protocol: the newest need is looked at
 	// first.

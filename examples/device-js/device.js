@@ -50,6 +50,23 @@ let job;
 let working = { task: 0, phase: "PHASE_UNSPECIFIED" };
 class Again extends Error {} // the coordinator was started again: the stages begin anew
 
+// The highest fencing token that was heard of each run: {token, heard, lower}.
+const fences = new Map();
+const fence = (name) => fences.get(name)?.token ?? 0;
+
+// admits notes the token of a message, and returns whether its coordinator has the run, as far as is known.
+function admits(name, token) {
+  if (!token) return true;
+  const known = fences.get(name), moment = performance.now();
+  if (known && token < known.token) {
+    if (!known.lower || moment - known.heard > 5_000) known.lower = moment;
+    known.heard = moment;
+    if (moment - known.lower <= 30_000) return false;
+  }
+  fences.set(name, { token, heard: moment });
+  return true;
+}
+
 const subject = (name, verb) => `fedpace.${name}.client.${flags.client}.${verb}`;
 
 // request repeats a message until it is answered, or goesOn says no.
@@ -67,7 +84,7 @@ async function request(to, bytes, goesOn = () => true) {
 
 // ask makes a request of a task, and returns the answer if the task goes on.
 async function ask(mine, verb, kind, fields) {
-  const reply = await request(subject(mine.name, verb), encode(kind, { ...fields, process: self }), () => job === mine);
+  const reply = await request(subject(mine.name, verb), encode(kind, { ...fields, process: self, fence: fence(mine.name) }), () => job === mine);
   if (job !== mine) throw new Error("another task has come");
   if (reply.status === "STATUS_REFUSED") throw new Error(`refused: ${reply.reason}`);
   if (reply.status === "STATUS_SEND_KEYS") throw new Again();
@@ -75,7 +92,9 @@ async function ask(mine, verb, kind, fields) {
 }
 
 function heartbeat(log = []) {
-  nats.publish(subject(run.name, "heartbeat"), encode("Heartbeat", { task: working.task, phase: PHASES[working.phase], process: self, log }));
+  nats.publish(subject(run.name, "heartbeat"), encode("Heartbeat", {
+    task: working.task, phase: PHASES[working.phase], process: self, log, fence: fence(run.name), arrived: run.arrived ?? 0,
+  }));
 }
 
 // join joins a run, and leaves it again if the device cannot do what it asks.
@@ -83,6 +102,7 @@ async function join(name) {
   if (declined.has(name)) return;
   const reply = await request(subject(name, "join"), encode("Join", {
     name: "a JavaScript device", kernel: "javascript", samples: madeUp.samples, protocol: 7, process: self,
+    fence: fence(name), heedsFences: true,
   }));
   if (reply.status !== "STATUS_ACCEPTED") throw new Error(`run ${name} does not take this device: ${reply.reason}`);
   leave();
@@ -91,7 +111,7 @@ async function join(name) {
   if (seen < Number(flags.secure)) reason = `sums of ${seen} updates are seen, want ${flags.secure} or more (--secure)`;
   if (reason) {
     declined.add(name);
-    nats.publish(subject(name, "heartbeat"), encode("Heartbeat", { process: self, leaves: reason }));
+    nats.publish(subject(name, "heartbeat"), encode("Heartbeat", { process: self, leaves: reason, fence: fence(name) }));
     throw new Error(`the device leaves run ${name}: ${reason}`);
   }
   run = { name, welcome: reply.welcome, beat: setInterval(heartbeat, 1000 * reply.welcome.heartbeatSeconds, []) };
@@ -212,9 +232,11 @@ for await (const message of nats.subscribe(subject("*", "task"))) {
   if (message.headers) continue; // a server's answer to somebody else
   const name = message.subject.split(".")[1];
   const task = decode("Task", message.data);
+  if (!admits(name, task.fence)) continue; // of a coordinator whose run another has taken over
   try {
     if (task.task === 0 && task.over) {
       declined.delete(name);
+      fences.delete(name);
       if (run?.name !== name) continue;
       leave();
       console.log("the run is over");
@@ -224,9 +246,11 @@ for await (const message of nats.subscribe(subject("*", "task"))) {
     } else {
       if (run?.name !== name) await join(name);
       if (run?.name !== name) continue;
-      const repeated = job?.name === name && Buffer.compare(job.asked, message.data) === 0;
+      run.arrived = task.task;
+      const asked = `${task.task} ${Buffer.from(task.digest).toString("hex")}`;
+      const repeated = job?.name === name && job.asked === asked;
       if (repeated && !job.ended) continue;
-      job = { name, asked: message.data, done: repeated ? job.done : undefined, signed: repeated ? job.signed : undefined };
+      job = { name, asked, done: repeated ? job.done : undefined, signed: repeated ? job.signed : undefined };
       work(job, task, arrived); // which ends by itself, also when job is another
       heartbeat();
     }

@@ -47,6 +47,8 @@ class Device:
         self.client, self.nats, self.survivors = client, connection, survivors
         self.declined = set()  # runs that the device has left
         self.run, self.welcome, self.beats = None, None, None
+        self.fences = {}  # of each run the highest token, when one was heard, and since when lower ones come alone
+        self.arrived = 0  # the newest task
         self.asked, self.task, self.phase, self.worker = None, 0, proto.PHASE_UNSPECIFIED, None
         # What the steps of the last task led to, in case the run asks again, and the clients of the set of
         # survivors that the device has signed for it.
@@ -78,7 +80,8 @@ class Device:
         """Joins a run, and leaves it again if the device cannot do what it asks."""
         if run in self.declined:
             return
-        join = proto.Join(name="a Python device", kernel="python", samples=sgd.SAMPLES, protocol=7, process=PROCESS)
+        join = proto.Join(name="a Python device", kernel="python", samples=sgd.SAMPLES, protocol=7, process=PROCESS,
+                          fence=self.fence(run), heeds_fences=True)
         reply = await self.request(self.subject(run, "join"), join)
         if reply.status != proto.STATUS_ACCEPTED:
             raise Refused(f"run {run} does not take this device: {reply.reason}")
@@ -89,7 +92,7 @@ class Device:
             reason = f"sums of {welcome.secure.minimum or 1} updates are seen, want {self.survivors} or more (--secure)"
         if reason:
             self.declined.add(run)
-            await self.publish(run, proto.Heartbeat(process=PROCESS, leaves=reason))
+            await self.publish(run, proto.Heartbeat(process=PROCESS, leaves=reason, fence=self.fence(run)))
             raise Refused(f"the device leaves run {run}: {reason}")
         self.run, self.welcome = run, welcome
         self.beats = asyncio.create_task(self.beat())
@@ -98,7 +101,25 @@ class Device:
     def leave(self):
         if self.beats:
             self.beats.cancel()
-        self.run, self.beats = None, None
+        self.run, self.beats, self.arrived = None, None, 0
+
+    def fence(self, run):
+        """Returns the highest fencing token that was heard from a run."""
+        return self.fences.get(run, (0, 0, 0))[0]
+
+    def admits(self, run, token):
+        """Notes the token of a message, and returns whether its coordinator has the run, as far as is known."""
+        highest, heard, lower = self.fences.get(run, (0, 0, 0))
+        now = time.monotonic()
+        if token and token < highest:
+            if not lower or now - heard > 5:
+                lower = now
+            if now - lower <= 30:
+                self.fences[run] = highest, now, lower
+                return False
+        if token:
+            self.fences[run] = token, now, 0
+        return True
 
     async def beat(self):
         while True:
@@ -106,7 +127,9 @@ class Device:
             await asyncio.sleep(self.welcome.heartbeat_seconds)
 
     async def heartbeat(self, *log):
-        await self.publish(self.run, proto.Heartbeat(task=self.task, phase=self.phase, process=PROCESS, log=log))
+        beat = proto.Heartbeat(task=self.task, phase=self.phase, process=PROCESS, log=log)
+        beat.fence, beat.arrived = self.fence(self.run), self.arrived
+        await self.publish(self.run, beat)
 
     async def publish(self, run, heartbeat):
         await self.nats.publish(self.subject(run, "heartbeat"), heartbeat.SerializeToString())
@@ -141,7 +164,8 @@ class Device:
         self.phase = proto.PHASE_UPLOAD
         bytes = values.tobytes()
         chunks = -(-len(bytes) // CHUNK)
-        common = dict(task=task.task, task_digest=task.digest, process=PROCESS, chunks=chunks)
+        common = dict(task=task.task, task_digest=task.digest, process=PROCESS, chunks=chunks,
+                      fence=self.fence(self.run))
         started, chunk = time.monotonic_ns(), 0
         while chunk <= chunks:
             message = proto.Update(chunk=chunk, values=bytes[chunk * CHUNK : (chunk + 1) * CHUNK], **common)
@@ -157,7 +181,7 @@ class Device:
         """Sends a stage's message and returns what the stage led to."""
         self.phase = PHASES[stage]
         message = proto.SecureMessage(task=task.task, task_digest=task.digest, process=PROCESS, stage=stage)
-        message.payload = payload
+        message.payload, message.fence = payload, self.fence(self.run)
         return (await self.ask("update.secure", message)).secure
 
     async def aggregate(self, task):
@@ -211,9 +235,12 @@ class Device:
         """Takes a message of a run. It returns whether that run, which was the device's, is over."""
         arrived = time.monotonic_ns()
         task = proto.Task.FromString(data)
+        if not self.admits(run, task.fence):
+            return False  # of a coordinator whose run another has taken over
         if task.task == 0 and task.over:
             over = run == self.run
             self.declined.discard(run)
+            self.fences.pop(run, None)
             if over:
                 self.leave()
                 print("the run is over", flush=True)
@@ -222,14 +249,15 @@ class Device:
             await self.join(run)
         if task.task and run == self.run:
             working = self.worker and not self.worker.done()
-            repeated = (run, data) == self.asked
+            self.arrived = task.task
+            repeated = (run, task.task, task.digest) == self.asked
             if repeated and working:
                 return False
             if working:
                 self.worker.cancel()
                 await asyncio.wait([self.worker])
             if not repeated:
-                self.asked, self.done, self.signed = (run, data), None, None
+                self.asked, self.done, self.signed = (run, task.task, task.digest), None, None
             self.worker = asyncio.create_task(self.work(task, arrived))
             await asyncio.sleep(0)
             await self.heartbeat()

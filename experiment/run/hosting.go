@@ -74,7 +74,8 @@ const (
 
 // Host answers tasks for the simulated clients of runs and trains for them, until ctx is cancelled
 // or, with Once, a run is over. If this machine lacks a run's data or kernel class, Host only
-// answers its tasks, and says so. It returns why it ended.
+// answers its tasks, and says so. Where a server's max_payload was lowered, it connects anew. It returns
+// why it ended.
 func Host(ctx context.Context, o HostOptions) (err error) {
 	// Options that are not set have their defaults.
 	if o.Notice == nil {
@@ -90,6 +91,20 @@ func Host(ctx context.Context, o HostOptions) (err error) {
 	if o.Name == "" {
 		o.Name = randomHostName()
 	}
+	err = serveRuns(ctx, o, waiting)
+	for natsconn.PayloadExceeded(err) && ctx.Err() == nil {
+		o.Notice(err.Error() + "; connecting anew.")
+		select {
+		case <-ctx.Done():
+		case <-time.After(retryAfter):
+		}
+		err = serveRuns(ctx, o, waiting)
+	}
+	return err
+}
+
+// serveRuns is Host on one connection, with all options set. waiting says, for people, which runs the host waits for.
+func serveRuns(ctx context.Context, o HostOptions, waiting string) (err error) {
 	// The host waits for the server as long as it takes.
 	settings := o.NATS
 	settings.Name = "host " + o.Name

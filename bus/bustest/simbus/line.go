@@ -355,3 +355,6 @@ func (c *Conn) AwaitModel(ctx context.Context, run string, digest bus.Digest, li
 		}
 	}
 }
+
+// MoveOn does nothing and returns false: the bus keeps all subscriptions.
+func (c *Conn) MoveOn(string) bool { return false }

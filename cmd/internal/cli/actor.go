@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
@@ -160,16 +161,33 @@ func actor(ctx context.Context, conn natsconn.Config, config real.Config) (err e
 		return err
 	}
 	defer stopping()
-	server, err := natsconn.Connect(ctx, conn)
-	if err == nil {
-		err = device.Work(ctx, server)
-		server.Close()
+	err = work(ctx, conn, device)
+	for natsconn.PayloadExceeded(err) && ctx.Err() == nil {
+		config.Notice(err.Error() + "; connecting anew.")
+		select {
+		case <-ctx.Done():
+		case <-time.After(reconnectAfter):
+		}
+		err = work(ctx, conn, device)
 	}
 	// Only the cancellation by this context is the ordinary end.
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		return nil
 	}
 	return err
+}
+
+// reconnectAfter is the pause before a device connects anew whose connection is lost for good.
+const reconnectAfter = 5 * time.Second
+
+// work connects as conn says and has the device take part in runs, until ctx ends or the connection is lost for good.
+func work(ctx context.Context, conn natsconn.Config, device *real.Device) error {
+	server, err := natsconn.Connect(ctx, conn)
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	return device.Work(ctx, server)
 }
 
 // supervised tells the service manager, if one started this process, that the process is ready and,

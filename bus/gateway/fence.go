@@ -1,0 +1,70 @@
+package gateway
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// By the fencing token of its lease (package natsbus), the messages of a coordinator can be distinguished from those
+// of another that had the run before. A device takes nothing with a lower token than the highest that it has heard
+// from the run, and repeats that one in its messages, which the earlier coordinator then leaves unanswered. So a
+// coordinator that stood still, and does not know yet that another has taken its run over, neither gives out work nor
+// ends the run on the devices.
+
+// noFence stands for the token of a message without one, which every device takes.
+const noFence = 0
+
+const (
+	// fencePatience is for how long messages with lower tokens must come alone before a device takes them: the
+	// coordinator with the higher one is gone with its server, on which tokens count from the beginning again. A
+	// coordinator that stood still finds out sooner that it was taken over.
+	fencePatience = 30 * time.Second
+	// fencePause is the longest pause between two such messages. A coordinator calls a device each second.
+	fencePause = 5 * time.Second
+	// maxFences is of how many runs a device keeps the tokens.
+	maxFences = 64
+)
+
+// fences are the highest tokens that a device has heard, by the name of the run.
+type fences map[string]fence
+
+// fence is the highest token that a device has heard from a run.
+type fence struct {
+	token uint64
+	// heard is when the last message with a token arrived.
+	heard time.Time
+	// lower is since when messages with lower tokens come alone, the zero time if none do.
+	lower time.Time
+}
+
+// admits notes the token of a message that a run has sent, and reports whether the device may take the message at the
+// time now: it has no token, none higher was heard, or lower ones alone have come for fencePatience.
+func (f fences) admits(run string, token uint64, now time.Time) bool {
+	if token == noFence {
+		return true
+	}
+	x, known := f[run]
+	if !known && len(f) >= maxFences {
+		f.forgetOldest()
+	}
+	isLower := known && token < x.token
+	switch {
+	case !isLower:
+		x = fence{token: token}
+	case x.lower.IsZero() || now.Sub(x.heard) > fencePause:
+		x.lower = now
+	case now.Sub(x.lower) > fencePatience:
+		x = fence{token: token}
+		isLower = false
+	}
+	x.heard = now
+	f[run] = x
+	return !isLower
+}
+
+// forgetOldest forgets the run of which nothing was heard for longest.
+func (f fences) forgetOldest() {
+	runs := slices.Collect(maps.Keys(f))
+	delete(f, slices.MinFunc(runs, func(a, b string) int { return f[a].heard.Compare(f[b].heard) }))
+}

@@ -138,13 +138,13 @@ func (h Head) fits(run Head) error {
 	switch difference.Part {
 	case identity.Configuration:
 		return fmt.Errorf(
-			"%w: %s (change config.yaml back, move a checkpoint of another run away, or start again with run --force)",
+			"%w: %s (change config.yaml back, move a checkpoint of another run away, or begin another run with run --out)",
 			folder.ErrForeign,
 			difference.Text,
 		)
 	case identity.Trainer:
 		return fmt.Errorf(
-			"%w: %s (bring the trainer back with which it began, or start again with run --force)",
+			"%w: %s (bring the trainer back with which it began, or begin another run with run --out)",
 			folder.ErrInputs,
 			difference.Text,
 		)
@@ -152,7 +152,7 @@ func (h Head) fits(run Head) error {
 		return fmt.Errorf("%w: %s (go on with it on a machine with that class)", folder.ErrInputs, difference.Text)
 	}
 	return fmt.Errorf(
-		"%w: %s (bring back what it began with, or start again with run --force)",
+		"%w: %s (bring back what it began with, or begin another run with run --out)",
 		folder.ErrInputs,
 		difference.Text,
 	)
@@ -182,7 +182,7 @@ func sameFiles(theirs, ours config.Config) error {
 		return nil
 	}
 	return fmt.Errorf(
-		"%w: it is of another configuration: %s (change config.yaml back, or start again with run --force)",
+		"%w: it is of another configuration: %s (change config.yaml back, or begin another run with run --out)",
 		folder.ErrForeign,
 		strings.Join(changed, "; "),
 	)

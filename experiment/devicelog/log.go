@@ -129,7 +129,7 @@ func checkFormat(path string) error {
 	}
 	if records.Run() == nil {
 		return errors.New("it is of the format before: resume the run with the version of fedpace that wrote it, " +
-			"or start it again with --force (run --replay reads it)")
+			"or begin another with --out (run --replay reads it)")
 	}
 	return nil
 }

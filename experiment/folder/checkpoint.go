@@ -133,7 +133,7 @@ func decodeCheckpoint(f io.ReadSeeker, size int64, read func(*Payload) error) er
 		return fmt.Errorf("%w: its head says format %d and %d bytes", ErrDamaged, format, length)
 	case format != checkpointFormat:
 		return fmt.Errorf("%w: it has format %d, and this version reads format %d (resume the run with the version "+
-			"that wrote it, or start it again with --force)", ErrFormat, format, checkpointFormat)
+			"that wrote it, or begin another with --out)", ErrFormat, format, checkpointFormat)
 	case size < total:
 		return fmt.Errorf("%w: it has %d of %d bytes", ErrTruncated, size, total)
 	case size > total:

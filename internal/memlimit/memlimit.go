@@ -33,30 +33,35 @@ func Set() {
 // groups around it, noLimit if none has one. root is the root of the file system. It reads version 2
 // of control groups, and version 1 where that is mounted instead.
 func cgroupLimit(root fs.FS) int64 {
-	limit := min(
-		readLimit(root, "sys/fs/cgroup/memory.max"),
-		readLimit(root, "sys/fs/cgroup/memory/memory.limit_in_bytes"),
-	)
-	// Outside a container the limit stands in the group's own folder, or above it.
-	for group := ownGroup(root); group != "" && group != "." && group != "/"; group = path.Dir(group) {
-		limit = min(limit, readLimit(root, path.Join("sys/fs/cgroup", group, "memory.max")))
+	limit := int64(noLimit)
+	for _, v := range []struct{ prefix, mount, file string }{
+		{"0::", "sys/fs/cgroup", "memory.max"},
+		{":memory:", "sys/fs/cgroup/memory", "memory.limit_in_bytes"},
+	} {
+		// In a container the limit stands at the mount, outside in the group's own folder, or above it.
+		for group := ownGroup(root, v.prefix); ; group = path.Dir(group) {
+			limit = min(limit, readLimit(root, path.Join(v.mount, group, v.file)))
+			if group == "." {
+				break
+			}
+		}
 	}
 	return limit
 }
 
-// ownGroup returns the path of the process's control group of version 2 below the mount of all groups,
-// "" if there is none.
-func ownGroup(root fs.FS) string {
+// ownGroup returns the path of the process's control group below the mount of all groups of a hierarchy, "." for the
+// mount itself and if there is none. prefix is what stands before the path in the hierarchy's line.
+func ownGroup(root fs.FS, prefix string) string {
 	text, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {
-		return ""
+		return "."
 	}
 	for line := range strings.Lines(string(text)) {
-		if group, ok := strings.CutPrefix(line, "0::/"); ok {
-			return path.Clean(strings.TrimSpace(group))
+		if _, group, ok := strings.Cut(line, prefix); ok {
+			return path.Join(".", path.Clean("/" + strings.TrimSpace(group))[1:])
 		}
 	}
-	return ""
+	return "."
 }
 
 // readLimit returns the number in a file, noLimit if the file is not there or says max.

@@ -21,6 +21,12 @@ func TestCgroupLimit_Versions(t *testing.T) {
 			"sys/fs/cgroup/lab.slice/memory.max":                 file("1000\n"),
 			"sys/fs/cgroup/lab.slice/fedpace.service/memory.max": file("2000\n"),
 		}, 1000},
+		{"a service of version 1", fstest.MapFS{
+			"proc/self/cgroup":                                       file("5:cpu,cpuacct:/x\n4:memory:/lab/fedpace\n0::/\n"),
+			"sys/fs/cgroup/memory/memory.limit_in_bytes":             file("9223372036854771712\n"),
+			"sys/fs/cgroup/memory/lab/memory.limit_in_bytes":         file("4000\n"),
+			"sys/fs/cgroup/memory/lab/fedpace/memory.limit_in_bytes": file("3000\n"),
+		}, 3000},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := cgroupLimit(test.root); got != test.want {

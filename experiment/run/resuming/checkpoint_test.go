@@ -166,7 +166,7 @@ func TestCheckpoint_FoldersOfStoppedRuns(t *testing.T) {
 		}, "", "of another format: it has format 13, and this version reads format 12"},
 		{"an earlier format", func(dir string) {
 			change(dir, folder.CheckpointFile, func(b []byte) []byte { b[len(checkpointMagic)]--; return b })
-		}, "", "it has format 11, and this version reads format 12 (resume the run with the version that wrote it, or start it again with --force)"},
+		}, "", "it has format 11, and this version reads format 12 (resume the run with the version that wrote it, or begin another with --out)"},
 		{"another file", func(dir string) {
 			change(dir, folder.CheckpointFile, func([]byte) []byte { return []byte("my notes") })
 		}, "", "foreign: the file does not begin as one"},

@@ -98,10 +98,28 @@ func TestUI_PortInUse(t *testing.T) {
 	}
 }
 
-func TestErrors_EscapeControlCharacters(t *testing.T) {
-	status, printed := played(t, "verify", "no\x1b[2Jrun")
-	if status == cli.ExitOK || strings.Contains(printed, "\x1b") || !strings.Contains(printed, `no\x1b[2Jrun`) {
-		t.Errorf("status %d: %q", status, printed)
+// A folder's name from somebody else writes nothing on the screen but its characters.
+func TestCommands_EscapeControlCharacters(t *testing.T) {
+	t.Chdir(t.TempDir())
+	const folder, shown = "r\x1b[2Jn", `r\x1b[2Jn`
+	status, printed := played(t, "run", "--quiet", "--set", "train=false", "--set", "stop.rounds=1", "--out", "made")
+	if status != cli.ExitOK {
+		t.Fatal(printed)
+	}
+	if err := os.Rename("made", folder); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		"verify none" + folder, "verify", "report", "fit", "predict", "validate", "resume", "export openmetrics",
+		"export perfetto", "export dashboards", "theory errata", "ls", "run --replay", "rm --force",
+	} {
+		_, printed := played(t, append(strings.Fields(line), folder)...)
+		if strings.Contains(printed, "\x1b") {
+			t.Errorf("%s: %q", line, printed)
+		}
+		if line == "resume" && !strings.Contains(printed, shown) {
+			t.Errorf("%s does not name the folder: %q", line, printed)
+		}
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/experiment/policies"
 	"fedpace/experiment/run"
+	"fedpace/internal/names"
 	"fedpace/internal/table"
 	"fedpace/metrics"
 )
@@ -281,7 +282,7 @@ func (f *runFlags) play(
 		_, err = fmt.Fprintf(
 			c.OutOrStdout(),
 			"%s holds a complete run: %d rounds, nothing to do.\n",
-			savedIn,
+			names.Printable(savedIn),
 			r.Summary.Rounds,
 		)
 		return errors.Join(err, missed)

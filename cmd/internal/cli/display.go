@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"fedpace/bus"
+	"fedpace/internal/names"
 )
 
 // Display shows the progress of a command: on a terminal one line that is drawn again in place,
@@ -150,7 +151,10 @@ func (d *Display) Notice(text string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.leave()
-	fmt.Fprintln(d.stream, text)
+	// A notice may name a file of somebody else's.
+	for line := range strings.SplitSeq(text, "\n") {
+		fmt.Fprintln(d.stream, names.Printable(line))
+	}
 }
 
 // Close ends the watching and leaves the last status on the screen. The display may be closed more

@@ -189,6 +189,10 @@ func TestCheckpoint_FoldersOfStoppedRuns(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), x.refused) {
 					t.Errorf("%v, want %q", err, x.refused)
 				}
+				mayBeGood := errors.Is(err, folder.ErrForeign) || errors.Is(err, folder.ErrFormat)
+				if mayBeGood && strings.Contains(err.Error(), "--force") {
+					t.Errorf("%v: that would replace a run whose checkpoint may be good", err)
+				}
 				if diff := cmp.Diff(before, runtest.Files(t, dir)); diff != "" {
 					t.Errorf("it is refused and changes: %s", diff)
 				}

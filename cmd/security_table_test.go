@@ -1,0 +1,179 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fedpace/cmd/internal/cli"
+	"fedpace/internal/testkit/slow"
+)
+
+// hostile is a folder and a configuration file from somebody else, whose trainer's command and whose policy each make
+// the file executed, and a place for what commands write.
+type hostile struct{ folder, file, executed, out string }
+
+// newHostile plays a run, and changes its configuration.
+func newHostile(t *testing.T) *hostile {
+	t.Helper()
+	at := t.TempDir()
+	h := &hostile{
+		folder:   filepath.Join(at, "runs", "received"),
+		file:     filepath.Join(at, "hostile.yaml"),
+		executed: filepath.Join(at, "executed"),
+		out:      filepath.Join(at, "out"),
+	}
+	small := []string{"run", "--quiet", "--set", "clients=5", "--set", "cohort=2", "--set", "stop.rounds=1", "--out", h.folder}
+	if status, printed := played(t, small...); status != cli.ExitOK {
+		t.Fatal(printed)
+	}
+	script := filepath.Join(at, "policy.py")
+	code := fmt.Sprintf("open(%q, 'w').close()\n", h.executed)
+	if err := os.WriteFile(script, []byte(code), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintf(`clients: 5
+cohort: 2
+stop: {rounds: 1}
+kernel: auto
+trainer: touch %s
+schedule: {k: {rule: python, path: %s}}
+`, h.executed, script)
+	for _, path := range []string{h.file, filepath.Join(h.folder, "config.yaml")} {
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return h
+}
+
+// plays are the command lines by which a command meets what is hostile, by its name in the table of the page, without
+// --trust and without a trainer of the user's own.
+func (h *hostile) plays() []struct{ name, line string } {
+	return []struct{ name, line string }{
+		{"ls", "ls " + h.folder},
+		{"ui", "ui --http 127.0.0.1:0 " + h.folder},
+		{"report", "report " + h.folder + " -o " + h.out + ".html"},
+		{"export", "export dashboards " + h.out},
+		{"export", "export openmetrics " + h.folder},
+		{"export", "export perfetto " + h.folder},
+		{"fit", "fit " + h.folder},
+		{"theory", "theory advise --config " + h.file},
+		{"theory", "theory advise --run " + h.folder},
+		{"theory", "theory errata"},
+		{"data", "data info --config " + h.file},
+		{"data", "data info " + h.folder},
+		{"data", "data fetch nothing-alike"},
+		{"data", "data prepare " + h.folder + " --out " + h.out},
+		{"data", "data partition " + h.folder + " --kind iid --out " + h.out},
+		{"init", "init " + h.folder + " --config " + h.out + ".yaml"},
+		{"configuration", "configuration reference"},
+		{"configuration", "configuration schema"},
+		{"help", "help trainer"},
+		{"completion", "completion bash"},
+		{"man", "man " + h.out},
+		{"version", "version"},
+		{"enroll", "enroll pi --keys " + h.out + " --out " + h.out + ".creds"},
+		{"certificate", "certificate --host here --keys " + h.out},
+		{"verify", "verify " + h.folder},
+		{"run --dry-run --config FILE", "run --dry-run --config " + h.file},
+		{"resume", "resume " + h.folder},
+		{"run --replay DIR", "run --replay " + h.folder + " --out " + h.out},
+		{"predict DIR", "predict " + h.folder},
+		{"validate", "validate " + h.folder},
+		{"host", "host --nats nats://127.0.0.1:1"},
+		{"actor", "actor --nats nats://127.0.0.1:1 --client pi"},
+		{"doctor", "doctor"},
+		{"run", "run --config " + h.file + " --out " + h.out},
+		{"coordinator", "coordinator --config " + h.file + " --set nats.listen=127.0.0.1:0 --keys " + h.out + " --out " + h.out},
+		{"compare", "compare --config " + h.file + " --schedules fixed,dsgd --out " + h.out},
+		{"tune", "tune --config " + h.file + " --grid schedule.eta0=0.1,0.2 --out " + h.out},
+		{"plan", "plan --config " + h.file + " --out " + h.out},
+		{"paper", "paper --tasks femnist --config " + h.file + " --scale 0.001 --out " + h.out},
+		{"predict", "predict --config " + h.file},
+		{"calibrate", "calibrate --config " + h.file},
+		{"calibrate", "calibrate serve --config " + h.file + " --devices pi --listen 127.0.0.1:0 --keys " + h.out},
+		{"rm", "rm --force " + h.folder},
+	}
+}
+
+// unplayed are the commands that meet neither a folder of a run nor a configuration file.
+var unplayed = map[string]string{"flower": "its folder is the code that it executes"}
+
+// playFor is how long a command may take that waits for others, such as a page or a host.
+const playFor = 5 * time.Second
+
+// executes plays a command line, and reports whether the file executed is there afterwards.
+func (h *hostile) executes(t *testing.T, line string) (did bool, printed string) {
+	t.Helper()
+	if err := os.RemoveAll(h.executed); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), playFor)
+	defer stop()
+	var said bytes.Buffer
+	execute(ctx, library, strings.Fields(line), &said, &said)
+	_, err := os.Lstat(h.executed)
+	return err == nil, said.String()
+}
+
+// What the page's table says of each command is what it does with a folder and a configuration of somebody else.
+func TestSecurityPage_TableHolds(t *testing.T) {
+	slow.Test(t, "it plays every command")
+	page, err := os.ReadFile("../docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "## A folder from somebody else")
+	section, _, _ = strings.Cut(section, "\n## ")
+	verdicts := map[string]string{}
+	for line := range strings.Lines(section) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 4 {
+			continue
+		}
+		for _, name := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[1], -1) {
+			if _, known := verdicts[name[1]]; !known {
+				verdicts[name[1]] = strings.TrimSpace(cells[2])
+			}
+		}
+	}
+	h := newHostile(t)
+	plays := h.plays()
+	met := ""
+	for _, play := range plays {
+		met += play.line + "\n"
+		verdict, known := verdicts[play.name]
+		if !known {
+			t.Errorf("the table does not name %s", play.name)
+		}
+		want := strings.HasPrefix(verdict, "yes")
+		if did, printed := h.executes(t, play.line); did != want {
+			t.Errorf("fedpace %s executes: %v; the page says %q:\n%s", play.line, did, verdict, printed)
+		}
+	}
+	var check func(c *cobra.Command)
+	check = func(c *cobra.Command) {
+		for _, below := range c.Commands() {
+			name := strings.TrimPrefix(below.CommandPath(), "fedpace ")
+			if below.HasAvailableSubCommands() && !below.Runnable() {
+				check(below)
+				continue
+			}
+			check(below)
+			isMet := strings.HasPrefix(met, name+" ") || strings.Contains(met, "\n"+name+" ") || strings.Contains(met, "\n"+name+"\n")
+			if below.IsAvailableCommand() && !isMet && unplayed[name] == "" {
+				t.Errorf("fedpace %s is not played", name)
+			}
+		}
+	}
+	check(rootCommand(library))
+}

@@ -196,12 +196,12 @@ func TestDevice_Diverging(t *testing.T) {
 }
 
 // A device that shows that it lives and keeps its task holds the run no longer than it may: the round
-// closes without it, and it has no place in the run for an hour.
+// closes without it, and it has no place in the run for two minutes.
 func TestDevice_PoliteLosesPlace(t *testing.T) {
 	t.Parallel()
 	polite := func(*bus.Task, []float32, *bus.Update) { <-t.Context().Done() }
 	s, dir := together(t, map[string]lies{"d1": honest, "evil": polite}, "[d1, evil]", "devices.quota.held_seconds=0.5")
-	if len(s.Banned) != 1 || s.Banned[0].Device != "evil" || s.Banned[0].Seconds != 3600 || !strings.Contains(s.Banned[0].Reason, "held_seconds") || s.Outcomes[round.Accepted] != 6 {
+	if len(s.Banned) != 1 || s.Banned[0].Device != "evil" || s.Banned[0].Seconds != 120 || !strings.Contains(s.Banned[0].Reason, "held_seconds") || s.Outcomes[round.Accepted] != 6 {
 		t.Errorf("banned are %+v, outcomes %v", s.Banned, s.Outcomes)
 	}
 	sameAgain(t, dir, s)

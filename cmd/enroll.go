@@ -220,8 +220,8 @@ func (e *enrollment) do(c *cobra.Command, g auth.Grant) (err error) {
 			return err
 		}
 		fmt.Fprintf(c.ErrOrStderr(), "The credentials of %s %s are revoked. A server of fedpace's own heeds that "+
-			"within seconds; for another one, make auth.conf anew (--server-config), reload it, and start its "+
-			"sites' servers again.\n", g.Role, g.ID)
+			"within seconds; for another one, make auth.conf anew (--server-config) and reload it, and for "+
+			"a site's the same with site.conf (--site-config).\n", g.Role, g.ID)
 		return nil
 	case e.list != "":
 		return e.enrollList(c, authority, g)

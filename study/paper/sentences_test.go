@@ -145,9 +145,9 @@ func (e evidence) sentences() []prose.Sentence {
 		prose.Says("4.8 times fewer steps on Sentiment140, 9 times fewer on FEMNIST, 1.3 times on Shakespeare",
 			prose.Number("4.8", 1/e.meanSteps(users, "rounds")),
 			prose.Number("9", 1/e.meanSteps("femnist", "rounds")),
-			prose.Number("1.3", 1/e.timingSteps("shakespeare")),
+			prose.Number("1.3", 1/e.timed("shakespeare").RelativeSteps),
 		),
-		prose.Says("the largest factor is FEMNIST's 8.97.", prose.Number("8.97", 1/e.timingSteps("femnist"))),
+		prose.Says("the largest factor is FEMNIST's 8.97.", prose.Number("8.97", 1/e.timed("femnist").RelativeSteps)),
 		prose.Says("With seed 1 K_r-rounds ends 1.1 points above fixed K.",
 			prose.Number("1.1", e.tailGap("femnist", "rounds", "fixed")),
 		),
@@ -208,15 +208,14 @@ func (e evidence) sentences() []prose.Sentence {
 	}
 }
 
-// timingSteps is the relative number of steps of K_r-rounds on a task, by the runs that simulate
-// timing alone.
-func (e evidence) timingSteps(task string) float64 {
-	for _, c := range e["timing"] {
+// timed returns the run of K_r-rounds on a task that simulates timing alone.
+func (e evidence) timed(task string) *Curve {
+	for i, c := range e["timing"] {
 		if string(c.Task) == task && c.Schedule == "rounds" {
-			return c.RelativeSteps
+			return &e["timing"][i]
 		}
 	}
-	return math.NaN()
+	panic("no timing of rounds on " + task)
 }
 
 // given lists what stands with numbers in the prose of docs/paper.md and is no result of a run:

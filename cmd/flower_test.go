@@ -179,6 +179,15 @@ func TestFlower_KilledRunsGoOn(t *testing.T) {
 	}
 }
 
+// flwr's arrays are read and written as flwr does it, byte for byte, by a shorter way.
+func TestFlower_ArraysEqualFlowers(t *testing.T) {
+	python := flwrPython(t, "FEDPACE_FLWR", "numpy")
+	out, err := exec.CommandContext(t.Context(), python, "../python/testdata/flwr_arrays.py").CombinedOutput()
+	if strings.TrimSpace(string(out)) != "86" || err != nil {
+		t.Errorf("%s, %v; want 86 arrays that are equal", out, err)
+	}
+}
+
 // A ClientApp takes the local steps of a run whose schedule decays K.
 func TestFlower_AsTrainer(t *testing.T) {
 	python := flwrPython(t, "FEDPACE_FLWR", "numpy")

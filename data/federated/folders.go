@@ -134,7 +134,7 @@ func (w *folderWalk) walk(dir string, around TableFile, depth int) error {
 			place.partNamed = true
 			place.HeldOut = true
 		default:
-			if filesWith(path, w.suffixes) != nil {
+			if filesWith(path, w.suffixes) != nil && !slices.Contains(w.others, name) {
 				w.others = append(w.others, name)
 			}
 			continue

@@ -78,6 +78,11 @@ var electionPatience = 10 * time.Second
 // maxElectionPatience bounds the patience with a stream that was deleted several times and never answered.
 const maxElectionPatience = time.Minute
 
+// remadePatience is how long a stream that was deleted may be silent until the connection moves to another server. The
+// new stream has one copy and works at once, but two servers that each reach the rest of the cluster may not reach each
+// other.
+const remadePatience = 4 * time.Second
+
 // raiseAfter is how long all streams must have answered before they get more copies again.
 const raiseAfter = time.Minute
 
@@ -106,6 +111,8 @@ type silence struct {
 	since time.Time
 	// patience is how long it may be silent before its stream is deleted.
 	patience time.Duration
+	// deleted says that its stream was deleted, and has not answered since.
+	deleted bool
 }
 
 // newLeaderlessWatch makes a watch for streams that have all answered so far.
@@ -130,9 +137,20 @@ func (w *leaderlessWatch) inCluster() bool { return w.conn.NATS().ConnectedClust
 // elect one. The time of a name starts with the first such request. It is false for every name if the server is in no
 // cluster.
 func (w *leaderlessWatch) isOverdue(name string, started time.Time, failure error) bool {
-	if !isLeaderless(failure) {
+	if !isLeaderless(failure) || !w.inCluster() {
 		return false
 	}
+	s := w.silenceOf(name, started)
+	silent := time.Since(s.since)
+	if s.deleted && silent > remadePatience {
+		w.conn.MoveOn("the server does not reach " + name + ", which was made again")
+	}
+	return silent > s.patience
+}
+
+// silenceOf returns what is known of the silence of a name, which starts with the request that was sent at the time
+// started if the name has answered before.
+func (w *leaderlessWatch) silenceOf(name string, started time.Time) silence {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s, isSilent := w.silent[name]
@@ -140,7 +158,7 @@ func (w *leaderlessWatch) isOverdue(name string, started time.Time, failure erro
 		s = silence{since: started, patience: electionPatience}
 		w.silent[name] = s
 	}
-	return w.inCluster() && time.Since(s.since) > s.patience
+	return s
 }
 
 // deleteStream deletes a stream without a leader, on behalf of the name that is overdue: the stream itself or
@@ -173,7 +191,11 @@ func (w *leaderlessWatch) deleteStream(ctx context.Context, stream, name string)
 	}
 	w.mu.Lock()
 	patience := max(w.silent[name].patience, electionPatience)
-	w.silent[name] = silence{since: time.Now(), patience: min(2*patience, maxElectionPatience)}
+	w.silent[name] = silence{
+		since:    time.Now(),
+		patience: min(2*patience, maxElectionPatience),
+		deleted:  true,
+	}
 	w.mu.Unlock()
 	w.conn.Notice(bus.Notice{
 		Subject: stream,

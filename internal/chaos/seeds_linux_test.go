@@ -19,6 +19,9 @@ const faultsBySeed = 5
 // longestFault is how long a part is paused or cut off at most. A lease lasts 5 s.
 const longestFault = 8 * time.Second
 
+// reportedAfter is how long the next task may take until what the parts said is logged.
+const reportedAfter = 5 * time.Second
+
 // Each seed kills, pauses and cuts off parts of a run, one after the other: its coordinator, its two hosts and its
 // server, each of which is a process. The run must end with the bits of an undisturbed one. How long it takes until
 // the next task is sent is reported. To play 500 faults in parts of 20 seeds, give this five times:
@@ -45,6 +48,9 @@ func TestFaults_BySeed(t *testing.T) {
 					s.watch.tasks(1, s.run)
 					took := time.Since(ended)
 					t.Logf("%s: the next task was sent after %.1f s", name, took.Seconds())
+					if took > reportedAfter {
+						t.Logf("%s said:\n%s\nthe hosts said:\n%s\n%s", s.run.name, s.run.said(), s.hosts[0].said(), s.hosts[1].said())
+					}
 					faults.Add(1)
 					for before := longest.Load(); int64(took) > before; before = longest.Load() {
 						longest.CompareAndSwap(before, int64(took))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -215,12 +216,15 @@ func hasLeader(group *jetstream.ClusterInfo) bool { return group == nil || group
 // notAvailable is the error of JetStream for a stream without a leader.
 const notAvailable jetstream.ErrorCode = 10008
 
+// leaderlessCodes are the errors of JetStream for a stream or a consumer that no server leads.
+var leaderlessCodes = []jetstream.ErrorCode{notAvailable, natsconn.StreamOffline, natsconn.ConsumerOffline}
+
 // isLeaderless reports whether a request may have failed because its stream has no leader: the cluster
 // says so, or there was no answer. Every other error is an answer of the stream's leader.
 func isLeaderless(err error) bool {
 	var api *jetstream.APIError
 	if errors.As(err, &api) {
-		return api.ErrorCode == notAvailable
+		return slices.Contains(leaderlessCodes, api.ErrorCode)
 	}
 	// Without the lease no request was made.
 	return !errors.Is(err, errNotHeld)

@@ -1,10 +1,32 @@
 package natsbus
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 )
+
+func TestIsLeaderless_ByError(t *testing.T) {
+	for name, test := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"no answer":        {errors.New("nats: timeout"), true},
+		"no leader":        {&jetstream.APIError{Code: 503, ErrorCode: 10008}, true},
+		"stream offline":   {fmt.Errorf("bus: %w", &jetstream.APIError{Code: 500, ErrorCode: 10118}), true},
+		"consumer offline": {&jetstream.APIError{Code: 500, ErrorCode: 10119}, true},
+		"no such stream":   {&jetstream.APIError{Code: 404, ErrorCode: 10059}, false},
+		"lease not held":   {errNotHeld, false},
+	} {
+		if got := isLeaderless(test.err); got != test.want {
+			t.Errorf("%s: got %v, want %v", name, got, test.want)
+		}
+	}
+}
 
 func TestHeadless_MajorityIsUp(t *testing.T) {
 	begin := time.Now()

@@ -218,6 +218,13 @@ func withoutContext(err error) error {
 // noSuitablePeers is the error of a cluster when some of its servers have not met yet.
 const noSuitablePeers jetstream.ErrorCode = 10005
 
+// These are the errors of a cluster for a stream or a consumer all servers of which are gone. They may come back, or the
+// stream is made again on others.
+const (
+	StreamOffline   jetstream.ErrorCode = 10118
+	ConsumerOffline jetstream.ErrorCode = 10119
+)
+
 // transientErrors are failures of an attempt that the server or the connection may recover from.
 var transientErrors = []error{
 	context.DeadlineExceeded, context.Canceled, nats.ErrTimeout, nats.ErrNoResponders, nats.ErrDisconnected, nats.ErrConnectionReconnecting,
@@ -251,7 +258,7 @@ func (c *Conn) Transient(err error) bool {
 	switch api.ErrorCode {
 	case jetstream.JSErrCodeJetStreamNotEnabled, jetstream.JSErrCodeJetStreamNotEnabledForAccount:
 		return false
-	case noSuitablePeers:
+	case noSuitablePeers, StreamOffline, ConsumerOffline:
 		return true
 	}
 	// This is the code of a cluster that has just started, is between two leaders, or has too few servers for the

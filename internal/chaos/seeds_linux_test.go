@@ -24,7 +24,8 @@ const reportedAfter = 5 * time.Second
 
 // Each seed kills, pauses and cuts off parts of a run, one after the other: its coordinator, its two hosts and its
 // server, each of which is a process. The run must end with the bits of an undisturbed one. How long it takes until
-// the next task is sent is reported. To play 500 faults in parts of 20 seeds, give this five times:
+// the next task is sent is reported. A run may be over before its last fault. To play 500 faults in parts of 20 seeds,
+// give this six times:
 //
 //	FEDPACE_LONG=1 go test -v -run Faults_BySeed -trials 20 -progress FILE -timeout 2h ./internal/chaos
 func TestFaults_BySeed(t *testing.T) {

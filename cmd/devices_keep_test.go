@@ -67,7 +67,7 @@ func keptRun(t *testing.T, sets string, rounds int, disturbed bool) (folder.Summ
 	address := testport.Held(t)
 	s := &site{T: t, dir: t.TempDir(), url: "nats://" + address}
 	s.keys = filepath.Join(s.dir, "keys")
-	config := s.config("run.yaml", fmt.Sprintf(devicesConfig, 2, 4, rounds)+sets+
+	config := s.config("run.yaml", fmt.Sprintf(devicesConfig, 2, 4, rounds)+sets+"model: [flatten, dense]\n"+
 		"devices: {keep_updates: true, names: [pi1, pi2], liveness_seconds: 300, link: modelled}\npace: 5\ncheckpoint: {seconds: 0.05}\nnats: {listen: '"+address+"'}\n")
 	start := func(args ...string) {
 		s.run = fedpace(t, append(args, "--keys", s.keys)...)

@@ -15,6 +15,7 @@ import (
 	"fedpace/config"
 	"fedpace/experiment/devicelog"
 	"fedpace/experiment/problem"
+	"fedpace/internal/testkit/slow"
 )
 
 // scattered is a fleet whose devices' classes vary from task to task. Its simulated clients
@@ -117,7 +118,11 @@ func TestCompare_NineOfTenRounds(t *testing.T) {
 // alike, are where the prediction says: over many runs of a few rounds nine rounds of ten are
 // inside, and no more. A prediction that takes the classes for certain has most of them outside.
 func TestCompare_UncertainClasses(t *testing.T) {
-	const runs, rounds = 80, 5
+	const rounds = 5
+	runs := 40
+	if slow.On() {
+		runs = 80
+	}
 	sure := "fleet=[{name: phone, weight: 1, seconds_per_step: 0.0001}, {name: pi4, download_mbps: 2, upload_mbps: 1, overhead: {upload: 0.2}, seconds_per_step: 0.05, vary: {compute: {dist: lognormal, mean: 1, sigma: 0.02}} %s}," +
 		"{name: pi3, download_mbps: 2, upload_mbps: 1, seconds_per_step: 0.06, vary: {upload: {dist: lognormal, mean: 1, sigma: 0.01}} %s}]"
 	unsure := ", uncertainty: {download: 0.05, compute: 0.1, upload: 0.05}"
@@ -127,9 +132,9 @@ func TestCompare_UncertainClasses(t *testing.T) {
 		for run := range runs {
 			for _, row := range RoundRows(compared(t, p, made(t, known, rounds, 1000+run), manyDraws).Rows) {
 				if row.P05 <= row.Measured && row.Measured <= row.P95 {
-					inside += 1. / runs / rounds
+					inside += 1 / float64(runs) / rounds
 				}
-				width += (row.P95 - row.P05) / row.P50 / runs / rounds
+				width += (row.P95 - row.P05) / row.P50 / float64(runs) / rounds
 			}
 		}
 		return inside, width
@@ -138,7 +143,7 @@ func TestCompare_UncertainClasses(t *testing.T) {
 	without, narrow := share(blind)
 	t.Logf("%.3f inside intervals of %.1f %%; %.3f inside %.1f %% without uncertainty", inside, 100*width, without, 100*narrow)
 	// The rounds of a run are all inside or none, so there are as many independent ones as runs.
-	if deviation := math.Sqrt(0.9 * 0.1 / runs); math.Abs(inside-0.9) > 3*deviation || without > 0.6 {
+	if deviation := math.Sqrt(0.9 * 0.1 / float64(runs)); math.Abs(inside-0.9) > 3*deviation || without > 0.6 {
 		t.Errorf("%.3f are inside, want 0.9 ± %.3f, and %.3f without uncertainty", inside, 3*deviation, without)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/experiment/problem"
 	"fedpace/experiment/runtest"
+	"fedpace/internal/testkit/slow"
 )
 
 // decaying is a run whose K decays, and whose rounds are not alike.
@@ -86,7 +87,10 @@ func TestPart_SlowdownPeriods(t *testing.T) {
 func TestPart_NineOfTenRuns(t *testing.T) {
 	const lognormal = "fleet=[{name: any, seconds_per_step: {dist: lognormal, mean: 0.02, sigma: 1}, step_cv: 0.3, vary: {upload: {dist: lognormal, mean: 1, sigma: 0.3}}}]"
 	inside, narrow := 0, 0
-	const cases = 100
+	cases := 40
+	if slow.On() {
+		cases = 100
+	}
 	for n := range cases {
 		sets := [][]string{
 			{lognormal},
@@ -111,7 +115,7 @@ func TestPart_NineOfTenRuns(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d runs are inside, %d intervals are narrow", inside, cases, narrow)
-	if least := 0.9*cases - 3*math.Sqrt(0.9*0.1*cases); float64(inside) < least || narrow < cases/2 {
+	if least := 0.9*float64(cases) - 3*math.Sqrt(0.9*0.1*float64(cases)); float64(inside) < least || narrow < cases/2 {
 		t.Errorf("%d of %d runs are inside, want at least %.0f; %d intervals are narrow", inside, cases, least, narrow)
 	}
 }

@@ -128,14 +128,16 @@ func clientOf(number int, t *bus.Task) fleet.Client {
 	return c
 }
 
-// Train takes jobs from the work queue until ctx is cancelled or the bus
-// fails. It returns nil when it was cancelled.
+// Train takes jobs from the work queue until ctx is cancelled, the bus fails, or this host cannot take
+// part any more. All workers have ended and are closed when it returns, nil if ctx was cancelled.
 func (h *Host) Train(ctx context.Context) error {
 	group, inner := errgroup.WithContext(ctx)
 	for range h.config.Workers {
 		trainer, err := actors.NewTrainer(h.config.Problem)
 		if err != nil {
-			return err
+			// The group cancels the workers that have begun, and waits for them.
+			group.Go(func() error { return err })
+			break
 		}
 		group.Go(func() (err error) {
 			defer func() { err = errors.Join(err, trainer.Close()) }()

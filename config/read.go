@@ -48,8 +48,8 @@ func (r *reader) forget(path string) {
 }
 
 // begin gives all options of the struct v their defaults, and notes those without a default as
-// missing. place and path are those of the value that begins the struct, for messages. name is the
-// entry of a plug point that the struct is, or empty for any other struct.
+// missing. place and path say where the struct stands, for messages. name is the registered entry, such as an
+// optimizer, whose options the struct holds, or empty for any other struct.
 func (r *reader) begin(v reflect.Value, place, path, name string) {
 	v.SetZero()
 	for _, o := range registry.Options(v.Type()) {
@@ -58,7 +58,7 @@ func (r *reader) begin(v reflect.Value, place, path, name string) {
 		optionPath := join(path, o.Key)
 		switch {
 		case o.Optional:
-			r.standard(&o, f)
+			r.setDefault(&o, f)
 		// A group has no default of its own; its keys have theirs.
 		case f.Kind() == reflect.Struct:
 			r.begin(f, place, optionPath, "")
@@ -72,9 +72,9 @@ func (r *reader) begin(v reflect.Value, place, path, name string) {
 	}
 }
 
-// standard sets an option to its default, whose text is read like a value of a file. A default that
+// setDefault sets an option to its default, whose text is read like a value of a file. A default that
 // cannot be read is a mistake of this program, so it panics.
-func (r *reader) standard(o *registry.Option, v reflect.Value) {
+func (r *reader) setDefault(o *registry.Option, v reflect.Value) {
 	v.SetZero()
 	switch {
 	// An empty default gives a struct the defaults of its keys.
@@ -136,7 +136,7 @@ func (r *reader) value(o *registry.Option, v reflect.Value, n *tree.Node, path s
 			return nil
 		case o.Optional && !group, v.Kind() == reflect.Interface:
 			r.forget(path)
-			r.standard(o, v)
+			r.setDefault(o, v)
 			return nil
 		}
 	}

@@ -678,14 +678,15 @@ func (c *Config) checkDevices() error {
 	return nil
 }
 
-// checkDevicesAlone refuses, for a deployment, settings about simulated clients, of which it has
-// none, and times that would be calculated with them. Configurations with simulated clients always
-// pass.
+// checkDevicesAlone refuses, for a deployment, a cohort of some devices that is not drawn, settings about
+// simulated clients, of which it has none, and the times of K-eta-fixed, which would be calculated with
+// them. Configurations with simulated clients always pass.
 func (c *Config) checkDevicesAlone() error {
 	n := len(c.Devices.Names)
 	switch {
 	case !c.DevicesAlone():
 	// A cohort that is smaller than all devices must be drawn, which include: every_round excludes.
+	// checkPopulation has refused a larger one.
 	case c.Devices.Include == EveryRound && c.Cohort != 0 && c.Cohort != n:
 		return problem("cohort", []string{"clients", "devices.names"}, "%d of %d devices are drawn only with "+
 			"devices.include: sampled; otherwise each takes part in every round (set that, or "+

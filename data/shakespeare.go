@@ -146,7 +146,7 @@ func speakingRoles(text []byte) []role {
 		}
 		// Roles of one name in different plays are different clients.
 		title := titleAbove(lines, bylineLine)
-		for _, s := range speeches(lines[bylineLine+1:end], title == unindented) {
+		for _, s := range rolesOf(lines[bylineLine+1:end], title == unindented) {
 			name := roleName(title, s.Name)
 			i := names.Number(name)
 			if i == len(roles) {
@@ -162,9 +162,9 @@ func speakingRoles(text []byte) []role {
 	return roles
 }
 
-// speeches returns the roles of one play, given its lines. flat says that the text of the play is
-// not indented. The result is nil for a play with fewer than two roles.
-func speeches(lines []string, flat bool) (play []role) {
+// rolesOf returns the roles of one play that have more than two lines, given the lines of the play. flat
+// says that its text is not indented. A play with fewer than two roles, whatever their lines, has none.
+func rolesOf(lines []string, flat bool) (play []role) {
 	// A speech begins with the name of its speaker.
 	speaker := regexp.MustCompile(`^  ([A-Za-z][A-Za-z ]*)\. (.*)$`)
 	if flat {

@@ -70,8 +70,8 @@ type Clipping struct {
 	Clip float64 `key:"clip" default:"0" range:"[0,1e9]" help:"largest Euclidean norm of a minibatch's gradient; 0: any"`
 }
 
-// clip shrinks a gradient whose norm is above the bound to the bound. A gradient that is not finite
-// stays so, and the step then diverges visibly.
+// clip shrinks a gradient whose norm is above the bound to the bound; a bound of 0 means no clipping. A gradient
+// that is not finite stays so, and the step then diverges visibly.
 func (c Clipping) clip(gradient []float32) {
 	if c.Clip == 0 {
 		return

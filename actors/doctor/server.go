@@ -54,7 +54,7 @@ func credentials(_ context.Context, c *Config) []Finding {
 	}
 	c.Device.Samples = holder.Samples
 	now := time.Now()
-	ending, renewal := holder.EndingSoon(now)
+	ending, renewal := holder.RenewalDue(now)
 	switch {
 	case holder.Role != auth.RoleDevice:
 		return []Finding{failure(

@@ -91,15 +91,15 @@ var errNoGreeting = errors.New("no greeting")
 // A process may say that it is alive for a while before it greets, but not for longer than maxStart
 // times the silence. If the error is not nil, the process has ended.
 func (p *Program) start(ctx context.Context, worker int) (_ *process, _ *Greeting, err error) {
-	// The first process of a program is the one before any greeting.
-	isFirst := p.Protocol == 0
-	process, err := start(&p.config, isFirst)
+	// Only the first process, the one before any greeting, holds its output back.
+	holdOutput := p.Protocol == 0
+	process, err := start(&p.config, holdOutput)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer func() {
-		// The error of a process that ended repeats the last lines, so they are not printed a
-		// second time.
+		// The lines that are held back are printed, unless the error of a process that ended repeats
+		// them.
 		if d := (*child.EndedError)(nil); !errors.As(err, &d) {
 			process.Output.Release()
 		}

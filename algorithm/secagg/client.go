@@ -127,7 +127,8 @@ func (x *Client) Keys() ([]byte, error) {
 		return nil, errOrder
 	}
 	x.stage = stageShares
-	return x.entry.append(nil, true), nil
+	const signed = true
+	return x.entry.append(nil, signed), nil
 }
 
 // Shares is the second stage. It takes the roster as the server sent it and, if all of it is valid,

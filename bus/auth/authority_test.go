@@ -188,7 +188,7 @@ func TestHolder_Expiry(t *testing.T) {
 		{auth.RoleCoordinator, -time.Hour, "fedpace enroll --renew --coordinator x", false},
 	} {
 		h := auth.Holder{Role: c.role, ID: "x", Expires: now.Add(c.left)}
-		if _, renewal := h.EndingSoon(now); renewal != c.renewal || (h.CheckExpiry(now) == nil) != c.usable {
+		if _, renewal := h.RenewalDue(now); renewal != c.renewal || (h.CheckExpiry(now) == nil) != c.usable {
 			t.Errorf("%s with %v left: renewed by %q, usable: %v", c.role, c.left, renewal, h.CheckExpiry(now))
 		}
 	}

@@ -41,9 +41,9 @@ type Holder struct {
 // Soon is how long before credentials expire their holder is warned.
 const Soon = 14 * 24 * time.Hour
 
-// EndingSoon returns when the credentials expire and the command that renews them, both as text for
+// RenewalDue returns when the credentials expire and the command that renews them, both as text for
 // people. Both are empty unless the credentials expire within Soon or have expired.
-func (h *Holder) EndingSoon(now time.Time) (expiry, renewal string) {
+func (h *Holder) RenewalDue(now time.Time) (expiry, renewal string) {
 	if h.Expires.IsZero() || h.Expires.Sub(now) > Soon {
 		return "", ""
 	}
@@ -106,12 +106,12 @@ func ReadToken(token string) (Holder, error) {
 }
 
 // CheckExpiry returns an error if the credentials have expired by now, with the command that renews
-// them.
+// them. Credentials without an end never expire.
 func (h *Holder) CheckExpiry(now time.Time) error {
 	if h.Expires.IsZero() || now.Before(h.Expires) {
 		return nil
 	}
-	expiry, renewal := h.EndingSoon(now)
+	expiry, renewal := h.RenewalDue(now)
 	return fmt.Errorf(
 		"they have ended on %s by this machine's clock, which says %s: set the clock if it is wrong, else renew "+
 			"them (%s)",

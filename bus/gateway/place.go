@@ -49,13 +49,13 @@ func (x *peer) speaks(process uint64) bool {
 
 // contend decides about the request of a second process for a device's place. It calls the process that
 // has the place. If that does not answer within Config.Yield, the place passes to the process that sent
-// the join j, and request is answered. A third process is refused.
+// the join j, and request is answered. A third process is refused. x.mu is held.
 func (x *peer) contend(j *bus.Join, request *bus.RawMessage) {
-	switch r := x.rival; {
-	case r == nil:
+	switch waiting := x.rival; {
+	case waiting == nil:
 	// The same rival repeats its request.
-	case r.join.Process == j.Process:
-		r.request = request
+	case waiting.join.Process == j.Process:
+		waiting.request = request
 		return
 	// A third process wants the place while two already contend for it.
 	default:
@@ -75,7 +75,8 @@ func (x *peer) contend(j *bus.Join, request *bus.RawMessage) {
 		}
 	})
 	x.rival = r
-	// If the call is lost, the owner loses its place, and may join again.
+	// An empty task is a call, which the owner answers. An owner that does not hear a lost call does not answer
+	// it and loses its place, but may join again.
 	_ = x.gateway.publish(x, &bus.Task{})
 }
 

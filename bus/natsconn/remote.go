@@ -94,7 +94,7 @@ func (c *Conn) warn(h *auth.Holder) {
 		return
 	}
 	c.ending = time.AfterFunc(time.Until(h.Expires.Add(-auth.Soon)), func() {
-		expiry, renewal := h.EndingSoon(time.Now())
+		expiry, renewal := h.RenewalDue(time.Now())
 		c.Notice(bus.Notice{
 			State: bus.CredentialsExpire,
 			Text:  fmt.Sprintf("The credentials in %s end on %s; renew them: %s", c.config.Creds, expiry, renewal),

@@ -58,9 +58,9 @@ type member struct {
 	sent time.Time
 	// reply answers the device's message that waits for the end of its stage; nil if none waits.
 	reply func(*bus.DeviceReply)
-	// done is the stage of its last message that was taken.
-	done bus.SecureStage
-	// stages are how long it took.
+	// lastTaken is the latest stage of which a message was taken.
+	lastTaken bus.SecureStage
+	// stages are how long the stages of secure aggregation took the device.
 	stages round.Stages
 }
 
@@ -161,20 +161,23 @@ func (d *Devices) takeSecure(n *gateway.Event) {
 	switch {
 	case stage == s.stage || stage == bus.StageMasked && s.stage >= bus.StageMasked:
 		d.takeInStage(m, n)
-	case stage < s.stage && stage >= bus.StageSurvivors && m.done >= stage:
+	// The answers of the last two stages can be repeated to a device that has gone further, too. Earlier
+	// messages of such a device mean that it has begun its task again.
+	case stage < s.stage && stage >= bus.StageSurvivors && m.lastTaken >= stage:
 		d.repeatReply(m, n)
-	case stage == m.done && m.done < s.stage:
+	case stage == m.lastTaken && m.lastTaken < s.stage:
 		// The device repeats its message, so the answer to it was lost.
 		d.repeatReply(m, n)
 	// Keys for a round that has left the stage of keys mean that the device has lost what it knew.
 	case stage == bus.StageKeys:
 		d.leaveSession(n.Device, "it has begun its task again, and the round has gone on")
 		n.Reply(refusal("the round has gone on"))
-	// A device that is ahead of the session remembers an earlier session, and must begin with its
-	// keys.
+	// A device that sends more than keys to a session that collects keys remembers an earlier session, and
+	// must begin again.
 	case s.stage == bus.StageKeys:
 		n.Reply(&bus.DeviceReply{Status: bus.SendKeys})
-	case m.done < stage && stage > s.stage:
+	// So does one that is ahead of the session at a later stage.
+	case m.lastTaken < stage && stage > s.stage:
 		n.Reply(&bus.DeviceReply{Status: bus.SendKeys})
 	default:
 		n.Reply(refusal("the stage is over"))
@@ -215,7 +218,7 @@ func (d *Devices) takeInStage(m *member, n *gateway.Event) {
 		d.leaveSession(n.Device, err.Error())
 		return
 	}
-	m.done = max(m.done, p.Stage)
+	m.lastTaken = max(m.lastTaken, p.Stage)
 	m.reply = n.Reply
 	// The last two stages come after the device's answer to its task, when its time has been counted.
 	// Each is taken to last as long as the stage of keys.
@@ -268,7 +271,7 @@ func (s *session) roster() []byte { return s.server.Encoded() }
 // the set is refused.
 func (d *Devices) answerMasked(device int, m *member) {
 	s := d.session
-	if m.done != bus.StageMasked || s.set == nil {
+	if m.lastTaken != bus.StageMasked || s.set == nil {
 		return
 	}
 	if !s.survivors[device] {
@@ -311,7 +314,7 @@ func (d *Devices) stageLimit() time.Duration {
 
 // awaits reports whether the stage still waits for a device: it has neither sent its message nor left.
 func (d *Devices) awaits(device int, m *member) bool {
-	if m.done >= d.session.stage {
+	if m.lastTaken >= d.session.stage {
 		return false
 	}
 	o := d.taskOf(device)
@@ -335,7 +338,7 @@ func (d *Devices) advance() {
 	// The order of devices is fixed, so that a record of the run does not depend on the order of a
 	// map.
 	for _, device := range slices.Sorted(maps.Keys(s.members)) {
-		if s.members[device].done < s.stage {
+		if s.members[device].lastTaken < s.stage {
 			d.leaveSession(device, "the stage is over")
 		}
 	}
@@ -490,7 +493,7 @@ func (d *Devices) recover(ctx context.Context, clients []uint32) (err error) {
 	s.stage = bus.StageRecovery
 	s.began = time.Now()
 	for _, m := range s.members {
-		if m.done == bus.StageSurvivors {
+		if m.lastTaken == bus.StageSurvivors {
 			m.answer(&bus.DeviceReply{Status: bus.Continue, Secure: s.signatures})
 		}
 	}
@@ -505,8 +508,8 @@ func (d *Devices) awaitsSurvivor(stage bus.SecureStage) bool {
 		m := d.session.members[device]
 		gone := m == nil || d.gone[device] || d.banned[device]
 		silent := time.Since(d.gateway.LastHeard(device)) > d.Liveness
-		skipped := stage == bus.StageRecovery && m != nil && m.done < bus.StageSurvivors
-		if !gone && !silent && !skipped && m.done < stage {
+		skipped := stage == bus.StageRecovery && m != nil && m.lastTaken < bus.StageSurvivors
+		if !gone && !silent && !skipped && m.lastTaken < stage {
 			return true
 		}
 	}

@@ -56,7 +56,8 @@ func Python(t testing.TB, folder string, needs []string, script ...string) strin
 //go:embed testdata/writers/python/*.py
 var scripts embed.FS
 
-// Script puts the scripts that write files into a folder of the test's, and returns the path of one.
+// Script copies all embedded Python scripts to a new folder of the test, and returns the path of the one with
+// this name.
 func Script(t testing.TB, name string) string {
 	t.Helper()
 	const from = "testdata/writers/python"

@@ -84,13 +84,13 @@ type IncompleteError struct {
 }
 
 // Error says why the download ended, and where it can go on from.
-func (e *IncompleteError) Error() string { return e.Err.Error() + "; " + e.Resumable() }
+func (e *IncompleteError) Error() string { return e.Err.Error() + "; " + e.Progress() }
 
 // Unwrap returns what interrupted the download.
 func (e *IncompleteError) Unwrap() error { return e.Err }
 
-// Resumable says in words how many bytes are on disk, and where.
-func (e *IncompleteError) Resumable() string {
+// Progress says in words how many bytes are on disk, and where.
+func (e *IncompleteError) Progress() string {
 	size := ""
 	if e.Total >= 0 {
 		size = fmt.Sprintf(" of %d", e.Total)

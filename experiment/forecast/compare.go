@@ -31,7 +31,7 @@ type Comparison struct {
 // class, from which its times would follow, or if the run has no round. If only some devices have a class,
 // the result has a sentence that names the others, and no times.
 func Compare(ctx context.Context, p *problem.Problem, dir string) (*Comparison, error) {
-	c := lacking(&p.Timing)
+	c := newComparison(&p.Timing)
 	if c == nil || c.Unknown != nil {
 		return c, nil
 	}
@@ -58,20 +58,20 @@ func Compare(ctx context.Context, p *problem.Problem, dir string) (*Comparison, 
 // Predict predicts a run that is to come, of this number of rounds, in which all devices are present. The
 // result is nil if no device has a class. It has no times, and says why, if some have none.
 func Predict(ctx context.Context, p *problem.Problem, rounds int) (*Comparison, error) {
-	c := lacking(&p.Timing)
+	c := newComparison(&p.Timing)
 	if c == nil || c.Unknown != nil {
 		return c, nil
 	}
 	if n := schedule.NeedsOf(p.Config.Schedule.K, p.Config.Schedule.Setup()); n.Losses || n.Validation {
 		c.say("K_r follows what is learned: it is taken to stay at K_0.")
 	}
-	one := measured{all: p.Config.Cohort + len(p.Config.Devices.Names)}
-	return c, c.predict(ctx, p, record{future: true, rounds: slices.Repeat([]measured{one}, rounds)})
+	one := roundTimes{all: p.Config.Cohort + len(p.Config.Devices.Names)}
+	return c, c.predict(ctx, p, record{future: true, rounds: slices.Repeat([]roundTimes{one}, rounds)})
 }
 
-// lacking returns a comparison without times. It is nil if no device has a class. If only some devices lack
-// one, it has a sentence that names them, and otherwise it is empty.
-func lacking(p *problem.Timing) *Comparison {
+// newComparison returns a comparison to which times are still to be added. If only some devices lack a class,
+// it has a sentence that names them. It is nil if there are devices and none has a class.
+func newComparison(p *problem.Timing) *Comparison {
 	var missing []string
 	for i, d := range p.Config.Devices.Names {
 		if p.Fleet.DeviceClass(p.Config.Clients+i) == fleet.NoClass {
@@ -122,7 +122,7 @@ const (
 // effort decides how much of a run is simulated: with how many draws, and how many of its first rounds.
 // list holds the rounds of the run. A short run gets [manyDraws] of all its rounds, a longer one [fewDraws],
 // and a very long one only as many rounds, at least one, as the bounds on tasks and values allow.
-func effort(list []measured) (draws, rounds int) {
+func effort(list []roundTimes) (draws, rounds int) {
 	fits := func(draws int) (rounds int) {
 		all := 0
 		for rounds < len(list) &&

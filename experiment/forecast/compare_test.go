@@ -50,7 +50,7 @@ func prepare(t *testing.T, sets ...string) *problem.Problem {
 // says over which tasks devices fall silent.
 func made(t *testing.T, p *problem.Problem, rounds, seed int, lost ...[2]int) record {
 	t.Helper()
-	r := record{hasEvents: true, rounds: make([]measured, rounds)}
+	r := record{hasEvents: true, rounds: make([]roundTimes, rounds)}
 	for i := range r.rounds {
 		r.rounds[i].steps = 1 + (rounds-i)/8
 		for d := range 3 {
@@ -64,8 +64,8 @@ func made(t *testing.T, p *problem.Problem, rounds, seed int, lost ...[2]int) re
 	if err != nil {
 		t.Fatal(err)
 	}
-	var drawn []measured
-	if err := twin.draw(context.Background(), seed, func(m *measured) {
+	var drawn []roundTimes
+	if err := twin.draw(context.Background(), seed, func(m *roundTimes) {
 		drawn = append(drawn, *m)
 		drawn[len(drawn)-1].tasks = slices.Clone(m.tasks)
 	}); err != nil {
@@ -234,12 +234,12 @@ func TestCompare_LostDevices(t *testing.T) {
 func TestCompare_CohortsOfRun(t *testing.T) {
 	p := prepare(t, "devices.include=sampled", "select={rule: oort, seconds: 1}")
 	cohorts := func(told map[int]devicelog.Samples, n int) (list [][]int) {
-		r := record{rounds: slices.Repeat([]measured{{steps: 2, all: 4}}, 20), samples: told}
+		r := record{rounds: slices.Repeat([]roundTimes{{steps: 2, all: 4}}, 20), samples: told}
 		twin, err := newTwin(p, &r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := twin.draw(t.Context(), n, func(m *measured) {
+		if err := twin.draw(t.Context(), n, func(m *roundTimes) {
 			var devices []int
 			for _, t := range m.tasks {
 				devices = append(devices, t.device)
@@ -285,7 +285,7 @@ func TestCompare_DevicesLog(t *testing.T) {
 // can be written.
 func TestCompare_NothingAnswered(t *testing.T) {
 	p := prepare(t, "dropout.probability=0.5", "seed=5", "cohort=1")
-	c := compared(t, p, record{future: true, rounds: []measured{{steps: 1, all: 2}}}, fewDraws)
+	c := compared(t, p, record{future: true, rounds: []roundTimes{{steps: 1, all: 2}}}, fewDraws)
 	if _, err := json.Marshal(c.Prediction); err != nil || len(c.Phases) != len(phases) {
 		t.Errorf("%+v: %v", c, err)
 	}
@@ -312,7 +312,7 @@ func TestCompare_EffortIsBounded(t *testing.T) {
 	for _, x := range []struct{ rounds, tasks, draws, compared int }{
 		{20, 6, manyDraws, 20}, {10_000, 10, manyDraws, 10_000}, {100_000, 6, fewDraws, 100_000}, {1000, 10_000, fewDraws, 105}, {3, 1 << 26, fewDraws, 1},
 	} {
-		if draws, rounds := effort(slices.Repeat([]measured{{all: x.tasks}}, x.rounds)); draws != x.draws || rounds != x.compared {
+		if draws, rounds := effort(slices.Repeat([]roundTimes{{all: x.tasks}}, x.rounds)); draws != x.draws || rounds != x.compared {
 			t.Errorf("%d rounds of %d tasks: %d draws of %d rounds, want %d of %d", x.rounds, x.tasks, draws, rounds, x.draws, x.compared)
 		}
 	}

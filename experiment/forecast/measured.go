@@ -14,7 +14,7 @@ import (
 
 // record holds the times that a run with real devices has left in its folder.
 type record struct {
-	rounds []measured
+	rounds []roundTimes
 	// hasEvents says that the tasks of devices are known, because the run kept an event log.
 	hasEvents bool
 	// future says that the run is to come, so that nothing is measured.
@@ -25,8 +25,8 @@ type record struct {
 	samples map[int]devicelog.Samples
 }
 
-// measured is a round of a run, or of a draw.
-type measured struct {
+// roundTimes are those of a round of a run, or of a draw.
+type roundTimes struct {
 	// took is the virtual time of the round.
 	took round.Time
 	// steps is K_r.
@@ -82,7 +82,7 @@ func read(dir string, first int) (r record, err error) {
 		}
 		r.rounds = append(
 			r.rounds,
-			measured{took: report.End - report.Start, steps: report.LocalSteps, all: report.Cohort},
+			roundTimes{took: report.End - report.Start, steps: report.LocalSteps, all: report.Cohort},
 		)
 	}
 	log, err := eventlog.Open(dir)
@@ -128,7 +128,7 @@ const columns = 1 + len(phases)
 
 // meansOf returns the mean duration of each phase, for each round and for each of the devices, over
 // recorded rounds.
-func meansOf(rounds []measured, devices int) *means {
+func meansOf(rounds []roundTimes, devices int) *means {
 	m := &means{devices: make([][len(phases)]rate, devices)}
 	for i := range rounds {
 		m.add(&rounds[i])
@@ -137,7 +137,7 @@ func meansOf(rounds []measured, devices int) *means {
 }
 
 // add adds round r to the means. Tasks that were lost have no durations and do not count.
-func (m *means) add(r *measured) {
+func (m *means) add(r *roundTimes) {
 	var in [len(phases)]rate
 	for _, t := range r.tasks {
 		if t.lost || t.device >= len(m.devices) {

@@ -81,7 +81,7 @@ func roundsOf(p *problem.Problem, limit round.Time) (round.Config, error) {
 }
 
 // recordedK is the schedule with the K_r that a run had. After the recorded rounds, K stays at the last.
-type recordedK struct{ rounds []measured }
+type recordedK struct{ rounds []roundTimes }
 
 // LocalSteps implements [schedule.K].
 func (k recordedK) LocalSteps(p schedule.Progress) int {
@@ -95,7 +95,7 @@ type presence struct{ present, lost bool }
 // silent. hasTaskEachRound says that every present device has a task in every round, so that a device without
 // one was absent. Otherwise a device counts as present except after the round in which it fell
 // silent until its next task.
-func presences(rounds []measured, devices int, hasTaskEachRound bool) [][]presence {
+func presences(rounds []roundTimes, devices int, hasTaskEachRound bool) [][]presence {
 	list := make([][]presence, len(rounds))
 	gone := make([]bool, devices)
 	for i := range rounds {
@@ -124,10 +124,11 @@ func (t *twin) presenceOf(number, device int) presence {
 	return t.was[number-1][device]
 }
 
-// draw plays the twin once, with the n-th seed of the devices' fleet, and calls report with each
-// round. report must not keep a round's tasks, whose memory is reused. It is an error if the twin's run ends
-// before it has as many rounds as the run had.
-func (t *twin) draw(ctx context.Context, n int, report func(*measured)) error {
+// draw simulates the run once with its devices replaced by clients of their classes, who are there when the
+// devices were, with the n-th seed of the devices' fleet. It calls report with each round. report must not keep
+// a round's tasks, whose memory is reused. It is an error if the twin's run ends before it has as many rounds as
+// the run had.
+func (t *twin) draw(ctx context.Context, n int, report func(*roundTimes)) error {
 	seed := keyed.Hash(t.problem.Config.Seed, keyed.Twin, uint64(n))
 	devices := t.problem.Fleet.Reseeded(seed)
 	joined := make([]bool, t.devices)
@@ -178,7 +179,7 @@ func (t *twin) draw(ctx context.Context, n int, report func(*measured)) error {
 			}
 		},
 		report: func(r *round.Report) error {
-			report(&measured{
+			report(&roundTimes{
 				took:  r.End - r.Start,
 				steps: r.LocalSteps,
 				all:   r.Cohort,

@@ -346,13 +346,14 @@ func (v *Privacy) samplingText() string {
 	return "every client in every round"
 }
 
-// checkLocalNoise refuses a configuration with local noise in which clients would send something
-// beside their update that has no noise, such as control variates, kept state or losses.
+// checkLocalNoise refuses a configuration in which clients would send something beside their update that
+// has no noise, such as control variates, kept state or losses, and a model that noise would spoil. It is
+// called only with the noise of clients, privacy.local or privacy.distributed.
 func (p *Problem) checkLocalNoise() error {
 	c := &p.Config
 	params, trainable := p.params()
 	refuse := func(key, format string, args ...any) error {
-		// Either kind of clients' noise has the same needs.
+		// Both kinds have the same needs, and the message names the one that is set.
 		noise := "privacy.local.clip"
 		if c.Privacy.Distributed.On() {
 			noise = "privacy.distributed.clip"

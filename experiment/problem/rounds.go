@@ -192,8 +192,9 @@ func (p *Timing) Steps(k int) int {
 	return k
 }
 
-// shareServer adds to a round's configuration what transfers share at the server and on the links of
-// sites: the work of one transfer, in the units of package fairshare.
+// shareServer sets in a round's configuration what the sharing of bandwidth needs: for each shared link of the
+// server and of sites the work of one transfer (see package fairshare), the number of sites, and when clients
+// leave.
 func (p *Timing) shareServer(r *round.Config) error {
 	n := p.Config.Network
 	r.Server.Sites = n.Sites.Count

@@ -52,7 +52,7 @@ func (in *Inputs) Difference(
 	switch {
 	// Only the trainer's program knows the model that it trains, so it has to be started.
 	case c.External() && c.Train:
-		program, err := in.trainer(ctx, c)
+		program, err := in.askTrainer(ctx, c)
 		if err != nil {
 			return nil, err
 		}
@@ -103,10 +103,10 @@ func dataKey(c *config.Config) string {
 	return key
 }
 
-// trainer starts the external trainer of configuration c, asks for its model, class and data, and
-// ends it. Each trainer is asked once for all configurations that start it alike, with the same data and
-// personal parameters.
-func (in *Inputs) trainer(ctx context.Context, c config.Config) (trainer, error) {
+// askTrainer starts the external trainer of configuration c, asks for its model, its class of arithmetic
+// (the kernel) and its data, and ends it. Each trainer is asked once for all configurations that start it alike,
+// with the same data and personal parameters.
+func (in *Inputs) askTrainer(ctx context.Context, c config.Config) (trainer, error) {
 	key := fmt.Sprintf("%+v %q %s", c.Trainer, c.Personal.Names, dataKey(&c))
 	if t, ok := in.trainers[key]; ok {
 		return t, nil

@@ -360,7 +360,7 @@ func (r *flowerRun) addBytes(t *grid.Task) {
 	if t.Outcome == round.Accepted {
 		sum = &r.bytes.Useful
 	}
-	// A task that ends early has transferred what it had time for.
+	// A transfer counts only once it is over: one that was cut off counts nothing.
 	took := t.End - t.Start
 	if took >= t.Plan.Download {
 		*sum += t.DownBytes

@@ -227,36 +227,37 @@ func (r *run) about(s *folder.Summary) (*metrics.Run, error) {
 	}
 	// The configuration has most of what a hub needs to know.
 	c := &r.Config
-	run := folder.About(c)
-	run.Name = filepath.Base(r.Dir)
+	description := folder.About(c)
+	description.Name = filepath.Base(r.Dir)
 	list, err := r.Metrics()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	if c.Train {
-		run.Data = "data"
+		// The hub needs to see only that something is learned; the summary describes the data.
+		description.Data = "data"
 	}
-	run.Metrics = list
+	description.Metrics = list
 	if c.Train && len(list) > 0 {
-		run.Quality, err = c.Evaluate.Metric.QualityOf(list)
+		description.Quality, err = c.Evaluate.Metric.QualityOf(list)
 		if err != nil {
 			return nil, err
 		}
-		run.Targets, err = c.Stop.Targets(run.Quality, list)
+		description.Targets, err = c.Stop.Targets(description.Quality, list)
 		if err != nil {
 			return nil, err
 		}
 	}
 	// No file holds when the run started, but config.yaml is the first that it writes.
 	if info, err := os.Stat(r.Path(folder.ConfigFile)); err == nil {
-		run.Started = info.ModTime()
+		description.Started = info.ModTime()
 	}
 	if s != nil {
-		run.Version = s.Version
-		run.Kernel = s.Kernel
+		description.Version = s.Version
+		description.Kernel = s.Kernel
 		if s.Data != nil {
-			run.Data = *s.Data
+			description.Data = *s.Data
 		}
 	}
-	return run, nil
+	return description, nil
 }

@@ -275,7 +275,8 @@ func (o *Outcomes) sumsOf(t int) (s targetSums) {
 	return s
 }
 
-// sortedSum puts numbers into ascending order, in place, and returns their sum in this order.
+// sortedSum puts numbers into ascending order, in place, and returns their sum in this order, so that the
+// order of samples does not matter.
 func sortedSum(values []float64) (sum float64) {
 	slices.Sort(values)
 	for _, v := range values {

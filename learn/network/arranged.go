@@ -154,9 +154,12 @@ func (l arrangedLayer) Parameters(in Shape) []Parameter {
 	return []Parameter{{Name: "weight", Shape: []int{in.Channels, padded}}, {Name: "bias", Shape: []int{padded}}}
 }
 
-// Stage makes the layer's arithmetic, which reads the samples where they stand in the batch.
+// Stage makes the layer's arithmetic, which reads the samples where they stand in the batch. The weights lie
+// input by input, so that a step reads and changes only those of inputs that are not 0; changed notes which.
 func (l arrangedLayer) Stage(place *Place) Stage {
 	place.X.rowsOnly = true
+	// Update needs the outputs' gradients of all blocks. The outputs may share the memory of another
+	// activation, which must keep its gradients, too.
 	for y := place.Y; y != nil; y = y.shadows {
 		y.keepDX = true
 	}

@@ -43,8 +43,8 @@ func (l DenseLayer) Parameters(in Shape) []Parameter {
 
 // Stage makes the layer's arithmetic on words or on vectors. On vectors it asks for the inputs sample by
 // sample. Its update multiplies all inputs of a batch by all gradients of its outputs at once, so it asks
-// the network to keep both for every block of the batch, and not only for the present one. A network that
-// collects its gradient needs neither, as it adds up the gradient block by block.
+// the network to keep both for every block of [Lanes] samples of the batch, and not only for the present one. A
+// network that collects its gradient needs neither, as it adds up the gradient block by block.
 func (l DenseLayer) Stage(place *Place) Stage {
 	x := place.X
 	y := place.Y

@@ -200,7 +200,7 @@ func (m *Marks) Complete(number int) {
 }
 
 // put counts a mark and appends it to the list, unless maxMarks of its kind are there already: then
-// it is counted alone.
+// it is only counted.
 func (m *Marks) put(mark Mark) {
 	if m.counts == nil {
 		m.counts = map[string]int{}

@@ -165,7 +165,8 @@ func interval(value, low, high float64) map[string]any {
 }
 
 // Panels returns the pictures of the comparison: each setting as a dot, measured against simulated,
-// beside the line on which both are equal.
+// beside the line on which both are equal. They are the seconds a round and, where something was trained,
+// the tail of the metric, its mean in the last tenth of the time.
 func (v *Validation) Panels() []figure.Panel {
 	panels := []figure.Panel{v.panel("Seconds a round", func(s *Setting) Pair { return s.RoundSeconds })}
 	if v.Metric != "" {

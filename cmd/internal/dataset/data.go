@@ -355,8 +355,8 @@ func shellWord(word string) string {
 }
 
 // runWith returns the command line that starts a run on the data at path. task is the task of the
-// data, or "" for custom data, which needs settings of its own: those in the command are a start,
-// of which the model depends on samples.
+// data, or "" for custom data, which needs settings of its own: the command has guesses to start from, and the
+// model among them is chosen by samples.
 func runWith(task, path string, samples learn.Samples) string {
 	path = shellWord(path)
 	// The settings of a task are known, so the command is short.
@@ -365,13 +365,13 @@ func runWith(task, path string, samples learn.Samples) string {
 	}
 	text := "fedpace run --set task=custom --set data=" + path
 	// The same guesses stand in the configuration that init proposes.
-	for _, s := range trial {
+	for _, s := range firstSettings {
 		// A setting without a value is one that init fills in by the data.
 		if s.value == "" {
 			continue
 		}
 		set := s.key + "=" + s.value
-		// A model that is a list needs quotes in a shell.
+		// A model other than the first setting is a list, which needs quotes in a shell.
 		if model, _ := startModel(samples); s.key == "model" && model != s.value {
 			set = "'model=" + model + "'"
 		}

@@ -49,7 +49,7 @@ download goes on where it stopped. The archives:
 			show.Close()
 			// After Ctrl-C, the note says how the download can be resumed.
 			if stopped := (*fetch.IncompleteError)(nil); errors.Is(err, context.Canceled) && errors.As(err, &stopped) {
-				return cli.Interrupted{Note: stopped.Resumable()}
+				return cli.Interrupted{Note: stopped.Progress()}
 			}
 			if err != nil {
 				return cli.Interruption(c.Context(), err, "")

@@ -17,10 +17,10 @@ import (
 	"fedpace/learn/metric"
 )
 
-// trial lists the settings with which a configuration of custom data begins, beside the data: guesses
+// firstSettings lists the settings with which a configuration of custom data begins, beside the data: guesses
 // to start from, each with the reason or with what would be better. An empty value is one that only the
 // samples give.
-var trial = []struct{ key, value, reason string }{
+var firstSettings = []struct{ key, value, reason string }{
 	{"model", "linear", "for a start; fedpace help model lists the others"},
 	{"schedule.k0", "10", "local steps of a client in a round"},
 	{"schedule.eta0", "0.1", "a guess; fedpace compare --grid schedule.eta0=0.01,0.03,0.1,0.3 finds a rate"},
@@ -132,7 +132,7 @@ func Propose(path, label, instead string, o federated.Options) (proposal Proposa
 		name,
 		p.YAML(path),
 	)
-	writeTrial(&b, values, instead)
+	writeFirstSettings(&b, values, instead)
 	return Proposal{
 		Info:   info,
 		Text:   b.String(),
@@ -141,11 +141,12 @@ func Propose(path, label, instead string, o federated.Options) (proposal Proposa
 	}, nil
 }
 
-// writeTrial writes the settings of trial, one on a line, with the reason as a comment. values are the
-// settings that follow from the samples, by key, and replace those of trial. instead, if not empty, is the
-// line of a trainer that has the model, which takes the place of the key model.
-func writeTrial(b *strings.Builder, values map[string]setting, instead string) {
-	for _, t := range trial {
+// writeFirstSettings writes firstSettings, one on a line, with the reason as a comment. values are the settings
+// that follow from the samples, by key, and take precedence. instead, if not empty, is the line of a trainer
+// that has the model, which takes the place of the key model. Without measures, or with such a trainer, the key
+// of the measures is left out.
+func writeFirstSettings(b *strings.Builder, values map[string]setting, instead string) {
+	for _, t := range firstSettings {
 		if known, ok := values[t.key]; ok {
 			t.value = known.value
 			t.reason = known.reason
@@ -188,7 +189,7 @@ func nameOf(path string) string {
 type setting struct{ value, reason string }
 
 // settings returns the keys whose values depend on the samples of the table, each with its value, which
-// replaces that of trial, and a description of the set. If the proposal p is incomplete, both are
+// replaces that of firstSettings, and a description of the set. If the proposal p is incomplete, both are
 // guesses from p alone. The error says why a complete proposal cannot be read from path.
 func settings(p *table.Proposal, path string, o federated.Options) (map[string]setting, federated.Info, error) {
 	// Without reading the table, the proposal tells the form of the samples.

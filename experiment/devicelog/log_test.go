@@ -185,7 +185,7 @@ func TestLog_FormatBefore(t *testing.T) {
 		t.Error(diff)
 	}
 	err = new(Log).Start(&metrics.Start{Folder: earlier{dir: dir}})
-	if err == nil || !strings.Contains(err.Error(), "the format before") || !strings.Contains(err.Error(), "--force") {
+	if err == nil || !strings.Contains(err.Error(), "the format before") || !strings.Contains(err.Error(), "--out") {
 		t.Errorf("a run that continues it: %v, want the way out", err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpace/internal/expression"
+	_ "fedpace/internal/testkit/testseed"
 )
 
 // values are the variables of these tests.

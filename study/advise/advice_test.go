@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -320,25 +319,5 @@ func TestAdvise_TableOfPage(t *testing.T) {
 		if !strings.Contains(string(page), line) {
 			t.Errorf("docs/theory.md lacks %q of fedpace theory advise --points 6", line)
 		}
-	}
-}
-
-// The errata on the page of theory are those of the program.
-func TestErrata_TableOfPage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/theory.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(page), "| where | printed |")
-	section, _, _ = strings.Cut(section, "\n\n")
-	section = strings.ReplaceAll(section, "\\|", "|")
-	shown := 0
-	for _, e := range theory.Errata() {
-		if strings.Contains(section, fmt.Sprintf("\n| %s | %s | %s | %s |", e.Place, e.Printed, e.Holds, e.Why)) {
-			shown++
-		}
-	}
-	if n := strings.Count(section, "\n") - 1; shown != n || n < 5 {
-		t.Errorf("docs/theory.md has %d errata, of which %d are the program's", n, shown)
 	}
 }

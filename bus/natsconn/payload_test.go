@@ -7,9 +7,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
-
 	"fedpace/bus"
 	"fedpace/bus/natsconn"
 	"fedpace/internal/testkit/testport"
@@ -28,33 +25,8 @@ func TestAsk_LoweredMaxPayload(t *testing.T) {
 		}
 	}
 	write(1 << 20)
-	options, err := server.ProcessConfigFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	options.NoSigs = true
-	options.NoLog = true
-	s, err := server.NewServer(options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	go s.Start()
-	t.Cleanup(func() {
-		s.Shutdown()
-		s.WaitForShutdown()
-	})
-	if !s.ReadyForConnections(patience) {
-		t.Fatal("the server does not start")
-	}
-	lab, err := nats.Connect("nats://" + listen)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lab.Close()
-	_, err = lab.Subscribe("fedpace.>", func(m *nats.Msg) { _ = m.Respond([]byte("yes")) })
-	if err := errors.Join(err, lab.Flush()); err != nil {
-		t.Fatal(err)
-	}
+	s := startReloaded(t, path)
+	answerAll(t, "nats://"+listen)
 	connect := func() *natsconn.Conn {
 		conn, err := natsconn.Connect(t.Context(), natsconn.Config{URL: "nats://" + listen, Patience: -1})
 		if err != nil {

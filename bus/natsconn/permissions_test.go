@@ -1,15 +1,11 @@
 package natsconn_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
-
-	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
 
 	"fedpace/bus"
 	"fedpace/bus/natsconn"
@@ -35,33 +31,8 @@ authorization { users: [
 	}
 	const inbox = "_INBOX.>"
 	write(inbox)
-	options, err := server.ProcessConfigFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	options.NoSigs = true
-	options.NoLog = true
-	s, err := server.NewServer(options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	go s.Start()
-	t.Cleanup(func() {
-		s.Shutdown()
-		s.WaitForShutdown()
-	})
-	if !s.ReadyForConnections(patience) {
-		t.Fatal("the server does not start")
-	}
-	lab, err := nats.Connect("nats://lab:x@" + listen)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lab.Close()
-	_, err = lab.Subscribe("fedpace.>", func(m *nats.Msg) { _ = m.Respond([]byte("yes")) })
-	if err := errors.Join(err, lab.Flush()); err != nil {
-		t.Fatal(err)
-	}
+	s := startReloaded(t, path)
+	answerAll(t, "nats://lab:x@"+listen)
 	var renewed atomic.Int64
 	conn, err := natsconn.Connect(t.Context(), natsconn.Config{
 		URL:      "nats://pi:x@" + listen,

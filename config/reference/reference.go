@@ -79,8 +79,9 @@ func (r *page) entries(k *config.Key) {
 		options := config.KeysOf("", e.Type(), true)
 		earlier := r.earlierTable(options)
 		var unexplained []config.Key
-		// here and there list the options that this table and an earlier one explain.
-		here, there := "", ""
+		// here lists the options that this table explains already, there those that an earlier one does.
+		var here string
+		var there string
 		for _, o := range options {
 			// Options are the same where all that their rows say is the same.
 			row := r.row(&o)

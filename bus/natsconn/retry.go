@@ -218,8 +218,8 @@ func withoutContext(err error) error {
 // noSuitablePeers is the error of a cluster when some of its servers have not met yet.
 const noSuitablePeers jetstream.ErrorCode = 10005
 
-// These are the errors of a cluster for a stream or a consumer all servers of which are gone. They may come back, or the
-// stream is made again on others.
+// These are the errors of a cluster for a stream or a consumer all servers of which are gone. They may come
+// back, or the stream is made again on others.
 const (
 	StreamOffline   jetstream.ErrorCode = 10118
 	ConsumerOffline jetstream.ErrorCode = 10119

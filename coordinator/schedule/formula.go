@@ -30,8 +30,8 @@ type environment struct {
 	Pi             float64 `expr:"pi"`
 }
 
-// Functions are the functions that a formula may call, by their names in it. They round alike on every architecture, and
-// their results are NaN where an argument is.
+// Functions are the functions that a formula may call, by their names in it. They round alike on every
+// architecture, and their results are NaN where an argument is.
 var Functions = map[string]expression.Function{
 	"abs":   expression.OneNumber(math.Abs),
 	"cbrt":  expression.OneNumber(exact.Cbrt),

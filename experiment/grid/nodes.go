@@ -94,9 +94,9 @@ func (p *player) settle(ctx context.Context) error {
 	return nil
 }
 
-// place decides when and how message m ends, now that a process or the journal has given its reply,
-// whose sum is replied, and schedules that end on the virtual clock. It depends on when the node is free, on the laws of
-// its device, on the local steps and on the sizes alone, never on how long the process took.
+// place decides when and how message m ends, now that a process or the journal has given its reply, whose sum is
+// replied, and schedules that end on the virtual clock. It depends on when the node is free, on the laws of its
+// device, on the local steps and on the sizes alone, never on how long the process took.
 func (p *player) place(m *message, reply *flower.Reply, replied uint64) error {
 	m.reply = reply
 	if err := p.repeats(m, replied); err != nil {

@@ -12,8 +12,8 @@ import (
 	"fedpace/actors/flower"
 )
 
-// Sum stands for a message and its reply, as hashes (XXH64, seed 0): Asked of what the server sent and to which node, and
-// Replied of the reply and the node's state after it. Runs that repeat each other have equal sums.
+// Sum stands for a message and its reply, as hashes (XXH64, seed 0): Asked of what the server sent and to which
+// node, and Replied of the reply and the node's state after it. Runs that repeat each other have equal sums.
 type Sum struct{ Asked, Replied uint64 }
 
 // sumOfMessage returns a hash (XXH64, seed 0) of what the server sent with message m.
@@ -38,8 +38,8 @@ func sumOfReply(reply *flower.Reply) uint64 {
 	return replied.Sum64()
 }
 
-// repeats notes the sum of message m, which got a reply with the sum replied. If the run repeats an earlier one, both must be as they were
-// then: otherwise the error wraps [ErrNotRepeated] and names the message.
+// repeats notes the sum of message m, which got a reply with the sum replied. If the run repeats an earlier one,
+// both must be as they were then: otherwise the error wraps [ErrNotRepeated] and names the message.
 func (p *player) repeats(m *message, replied uint64) error {
 	sum := Sum{sumOfMessage(m), replied}
 	for uint64(len(p.result.Sums)) < m.number {

@@ -109,8 +109,8 @@ var appCode = []string{".py", ".toml"}
 func isShown(name string) bool { return !strings.HasPrefix(name, ".") }
 
 // appFiles digests the code of the Flower app in a folder: its files of Python and TOML, without those whose
-// names, or those of their folders, begin with a dot. Keys and paths of the result are relative to the app, since it may
-// lie elsewhere on another machine.
+// names, or those of their folders, begin with a dot. Keys and paths of the result are relative to the app,
+// since it may lie elsewhere on another machine.
 func appFiles(dir string) (list []folder.InputFile, err error) {
 	err = federated.Below(dir, isShown, func(path string) error {
 		name, err := filepath.Rel(dir, path)

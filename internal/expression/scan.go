@@ -31,7 +31,9 @@ type token struct {
 
 // symbols are the operators and separators, those first of which others are the beginning.
 var symbols = []string{
-	"**", "<=", ">=", "==", "!=", "&&", "||", "<", ">", "=", "!", "^", "+", "-", "*", "/", "(", ")", ",", "?", ":", ";", "{", "}",
+	"**", "<=", ">=", "==", "!=", "&&", "||",
+	"<", ">", "=", "!", "^", "+", "-", "*", "/",
+	"(", ")", ",", "?", ":", ";", "{", "}",
 }
 
 // spellings are the other ways to write an operator.

@@ -40,7 +40,7 @@ func compareCommand(p program) *cobra.Command {
 virtual time, and compare them in a table (compare.txt, compare.csv) and on a page
 (compare.html); runs.csv has a row for each run. The same command goes on with an
 interrupted comparison; another one for the same folder uses its runs. The schedules
-are` + strings.Join(schedule.Names(), ", ") + `.
+are ` + strings.Join(schedule.Names(), ", ") + `.
 
 The exit status is 3 where --expect or the key expect is missed.`,
 		Example: `  fedpace compare

@@ -19,7 +19,8 @@ type arranged struct {
 	sum []int64
 }
 
-// newArranged allocates the memory, or returns nil if the problem's model has no such arithmetic.
+// newArranged allocates the memory of one worker. It returns nil if the problem's model has no arranged
+// arithmetic: [learn.NewArranged] knows which models have it.
 func newArranged(p *Problem) *arranged {
 	work := learn.NewArranged(p.Model, p.maxBatch(), p.Kernel)
 	if work == nil {
@@ -36,7 +37,8 @@ func (p *Problem) plain() bool {
 	return sent && !buffers && len(p.Attacks) == 0
 }
 
-// start sets base and values to a job's model.
+// start prepares for the tasks of a job: it sets base and values to the job's model, in arranged order,
+// and allocates base and sum on the first call.
 func (r *arranged) start(model []float32) {
 	if r.base == nil {
 		r.base = make([]float32, r.Len())
@@ -44,7 +46,7 @@ func (r *arranged) start(model []float32) {
 	}
 	r.Arrange(r.base, model)
 	copy(r.values, r.base)
-	// Steps of a job that failed may have left marks.
+	// Steps of a job that failed may have left runs marked as changed. To yield them all clears the marks.
 	for range r.Changed() {
 	}
 }
@@ -60,6 +62,7 @@ func (r *arranged) evaluation(model []float32) func(b *learn.Batch, scores []lea
 // if a value is not finite or too large to be added.
 func (r *arranged) add(weight float64) bool {
 	for start, end := range r.Changed() {
+		// AddExactAndReset returns the index of a value that cannot be added, -1 if there is none.
 		if learn.AddExactAndReset(r.sum[start:end], weight, r.values[start:end], r.base[start:end]) >= 0 {
 			return false
 		}
@@ -67,15 +70,16 @@ func (r *arranged) add(weight float64) bool {
 	return true
 }
 
-// refused returns the first parameter of a client's model, in the model's own order, that cannot be added
-// to a sum, and its values after and before the steps.
+// firstOutOfRange returns the first parameter, in the model's order, whose change is too large for an
+// exact sum or not finite, and its values after and before the steps. It is called after add has failed,
+// so there is one.
 func (r *arranged) refused() (index int, after, before float32) {
 	index = math.MaxInt
 	for i, x := range r.values {
 		// The comparison fails for NaN, too.
-		within := math.Abs(float64(x)-float64(r.base[i])) < algorithm.MaxDifference
-		if place := r.Place(i); !within && place < index {
-			index = place
+		isInRange := math.Abs(float64(x)-float64(r.base[i])) < algorithm.MaxDifference
+		if parameter := r.Place(i); !isInRange && parameter < index {
+			index = parameter
 			after = x
 			before = r.base[i]
 		}
@@ -84,7 +88,8 @@ func (r *arranged) refused() (index int, after, before float32) {
 }
 
 // trainArranged does the work of Train for a worker whose memory is arranged and whose clients send plain
-// updates: it trains the clients of work from the model base, and adds their updates to sum.
+// updates: it trains the tasks from the model base, and adds their weighted updates to sum, which is in the
+// model's order. After an error sum is as it was.
 func (t *Trainer) trainArranged(
 	ctx context.Context,
 	s *goSteps,

@@ -57,15 +57,20 @@ func (t *Trainer) collude(ctx context.Context, base []float32, shared *Shared, w
 		if err != nil {
 			return err
 		}
-		p := collusion{slices.Clone(base), shared, a.Colluders, make([]float32, t.trainable)}
-		behaviour.Collude(p.update, honest)
-		t.collusions[a.Attacker] = p
+		computed := collusion{
+			base:      slices.Clone(base),
+			shared:    shared,
+			colluders: a.Colluders,
+			update:    make([]float32, t.trainable),
+		}
+		behaviour.Collude(computed.update, honest)
+		t.collusions[a.Attacker] = computed
 	}
 	return nil
 }
 
 // honestUpdates trains tasks of the round as honest clients would, and returns their updates of the
-// trained parameters in the order of work. Noise that clients add themselves is included.
+// trained parameters in the order of tasks. The noise that each client adds to its own update is included.
 func (t *Trainer) honestUpdates(
 	ctx context.Context,
 	base []float32,
@@ -78,15 +83,16 @@ func (t *Trainer) honestUpdates(
 	}
 	err = t.steps.Run(ctx, t.work(base, shared, work), func(i int, model []float32, _ float64) error {
 		t.addNoise(base, model, &work[i])
+		// Buffers that are sent beside the sum are no part of an update, so they must not fail its check.
 		copy(model[t.summed:], base[t.summed:])
 		if err := t.checkUpdate(&work[i], model, base); err != nil {
 			return err
 		}
-		u := make([]float32, t.trainable)
-		for j := range u {
-			u[j] = model[j] - base[j]
+		update := make([]float32, t.trainable)
+		for j := range update {
+			update[j] = model[j] - base[j]
 		}
-		updates = append(updates, u)
+		updates = append(updates, update)
 		// The steps use the memory of the model again, and expect the base in it.
 		copy(model, base)
 		return nil

@@ -80,8 +80,12 @@ func (s *personal) Run(
 // task takes a client's local steps on s.shared. With headSteps 0 all parameters move together.
 // Otherwise the first headSteps steps move only the private parameters, and the others only the shared
 // ones (FedRep, Collins et al. 2021, Algorithm 1); the last step always moves the shared ones. It
-// returns the loss before the first step and the memory of the steps, nil with headSteps.
-func (s *personal) task(ctx context.Context, a Assignment, memory []float32) (first float64, _ []float32, err error) {
+// returns the loss before the first step and what the steps remember now, nil with headSteps.
+func (s *personal) task(
+	ctx context.Context,
+	a Assignment,
+	memory []float32,
+) (first float64, nextMemory []float32, err error) {
 	if s.headSteps == 0 {
 		return s.steps(ctx, a, memory)
 	}
@@ -110,13 +114,18 @@ func (s *personal) task(ctx context.Context, a Assignment, memory []float32) (fi
 	return first, nil, nil
 }
 
-// steps takes local steps from s.shared, replaces it by the result, and returns what the steps
-// remember.
-func (s *personal) steps(ctx context.Context, a Assignment, memory []float32) (first float64, _ []float32, err error) {
+// steps takes a task's local steps from the client's model s.shared, and replaces it by the result. memory
+// is what the client's steps remembered before. It returns the loss before the first step and what the
+// steps remember now.
+func (s *personal) steps(
+	ctx context.Context,
+	a Assignment,
+	memory []float32,
+) (first float64, nextMemory []float32, err error) {
 	s.model.ToModelOrder(s.full, s.shared)
-	first, memory, err = continueSteps(ctx, s.Steps, s.full, a, memory, s.memory)
+	first, nextMemory, err = continueSteps(ctx, s.Steps, s.full, a, memory, s.memory)
 	s.model.FromModelOrder(s.shared, s.full)
-	return first, memory, err
+	return first, nextMemory, err
 }
 
 // Evaluate implements [Steps]: it measures the shared parameters of the model together with the

@@ -234,7 +234,8 @@ func (p *Problem) checkBatches() error {
 	return nil
 }
 
-// Class returns the class of the arithmetic that decides the bits of the local steps.
+// Class names the arithmetic of the local steps: that of the kernel, or of the external trainer. Hosts
+// whose classes are equal calculate the same bits.
 func (p *Problem) Class() string {
 	if p.Trainer != nil {
 		return p.Trainer.Class

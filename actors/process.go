@@ -46,7 +46,9 @@ func newProcessSteps(p *Problem) *processSteps {
 func pack(state []byte, values int) []float32 {
 	v := make([]float32, 1, values)
 	v[0] = math.Float32frombits(uint32(len(state)))
-	v = vector.Append(v, append(slices.Clip(state), make([]byte, -len(state)&3)...))
+	// A value holds four bytes, so up to three zeros complete the last one.
+	padding := make([]byte, -len(state)&3)
+	v = vector.Append(v, append(slices.Clip(state), padding...))
 	// The vector may be longer than the state; its capacity was allocated as zeros.
 	return v[:values]
 }
@@ -57,7 +59,9 @@ func unpack(v []float32) []byte {
 	if v == nil {
 		return nil
 	}
-	return vector.Bytes(v[1:])[:min(int(math.Float32bits(v[0])), 4*(len(v)-1))]
+	length := int(math.Float32bits(v[0]))
+	bytes := vector.Bytes(v[1:])
+	return bytes[:min(length, len(bytes))]
 }
 
 // Close ends the worker's process.
@@ -111,7 +115,7 @@ func (s *processSteps) Run(
 		job.Tasks = append(job.Tasks, t)
 	}
 	err := s.worker.Train(ctx, job, func(i int, model []float32, loss float64) error {
-		// The client half was started for other tasks meanwhile, when their rows were laid out.
+		// While the requests of the next tasks were laid out, the client half was started for those.
 		w.Start(i)
 		return done(i, model, loss)
 	})
@@ -193,8 +197,11 @@ func (s *processSteps) Evaluate(
 		scores[i].Sum += x.Sum
 		scores[i].Weight += x.Weight
 	}
-	if n := float64(measured.Count); found.Loss.Weight != n {
-		return float64(found.Loss.Sum / found.Loss.Weight * n), nil
+	// The process weighs each sample by 1 if the weights sum to the number of samples.
+	samples := float64(measured.Count)
+	if found.Loss.Weight == samples {
+		return found.Loss.Sum, nil
 	}
-	return found.Loss.Sum, nil
+	meanLoss := found.Loss.Sum / found.Loss.Weight
+	return float64(meanLoss * samples), nil
 }

@@ -46,8 +46,8 @@ type Work struct {
 
 // continueSteps takes a client's local steps from model, which it replaces by the result. memory is
 // what the client's steps remembered before, nil for a first task, and values is the length of that
-// memory. It returns the loss before the first step and what the steps remember now. If the task has no
-// steps, the model and the memory stay, and the loss is 0.
+// memory, 0 if they remember nothing. It returns the loss before the first step and what the steps remember
+// now. If the task has no steps, the model and the memory stay, and the loss is 0.
 func continueSteps(
 	ctx context.Context,
 	steps Steps,
@@ -55,7 +55,7 @@ func continueSteps(
 	a Assignment,
 	memory []float32,
 	values int,
-) (first float64, _ []float32, err error) {
+) (first float64, nextMemory []float32, err error) {
 	if a.LocalSteps == 0 {
 		return 0, memory, nil
 	}
@@ -69,10 +69,10 @@ func continueSteps(
 		first = loss
 		return nil
 	})
-	if err == nil && values > 0 {
-		memory = w.Local[0]
+	if err != nil || values == 0 {
+		return first, memory, err
 	}
-	return first, memory, err
+	return first, w.Local[0], nil
 }
 
 // Measured selects the samples of an evaluation: Count held-out samples from FirstSample on, or
@@ -101,7 +101,8 @@ func (m *Measured) sample(i, samples int) int32 {
 	return int32(int64(i) * int64(samples) / int64(m.Count))
 }
 
-// heldOutPlace returns the place of the i-th measured sample among all held-out samples.
+// heldOutPlace returns the index of the i-th measured sample among all held-out samples of the set, whose
+// number is heldOut. They are neighbours or, if Spread is set, lie at even distances.
 func (m *Measured) heldOutPlace(i, heldOut int) int {
 	if m.Spread == 0 {
 		return m.FirstSample + i
@@ -109,7 +110,8 @@ func (m *Measured) heldOutPlace(i, heldOut int) int {
 	return int(int64(m.FirstSample+i) * int64(heldOut) / int64(m.Spread))
 }
 
-// name describes n of the measured samples, from number first on, for the message of an error.
+// name describes n of the measured samples for the message of an error. first is the number of the first
+// one, counted from 0 among the measured samples.
 func (m *Measured) name(set federated.Set, first, n int) string {
 	source := "held-out samples"
 	if m.Spread > 0 {
@@ -351,7 +353,8 @@ func (s *goSteps) Evaluate(
 	return lossSum, nil
 }
 
-// evaluation returns what measures a model on a batch.
+// evaluation returns a function that measures the model on a batch: it returns the sum of the losses of the
+// batch's samples, and adds to scores, one for each of the model's metrics.
 func (s *goSteps) evaluation(model []float32) func(b *learn.Batch, scores []learn.Score) (lossSum float64, err error) {
 	if s.arranged != nil {
 		return s.arranged.evaluation(model)

@@ -40,8 +40,11 @@ func (s *streaming) Run(
 		if err != nil {
 			return err
 		}
+		// Only the fragment of this round is sent. In a client's state its copy of the model follows the
+		// memory of the steps.
 		start, end := s.algorithm.Span(w.Rounds, len(w.Base))
-		copy(s.sent[start:end], w.Local[i][s.memory+start:s.memory+end])
+		clientModel := w.Local[i][s.memory:]
+		copy(s.sent[start:end], clientModel[start:end])
 		if err := done(i, s.sent, first); err != nil {
 			return err
 		}
@@ -59,15 +62,15 @@ func (s *streaming) task(ctx context.Context, w *Work, i int) (first float64, er
 	state := w.Local[i]
 	// A state holds the steps' memory, the client's copy, and the round of the task in its last
 	// value.
-	since := w.Rounds
+	lastTaskRound := w.Rounds
 	next := make([]float32, n+s.algorithm.Copy(len(w.Base)))
-	x := next[n : n+len(w.Base)]
-	copy(x, w.Base)
+	clientModel := next[n : n+len(w.Base)]
+	copy(clientModel, w.Base)
 	var memory []float32
 	if state != nil {
 		memory = state[:n]
-		since = uint64(math.Float32bits(state[len(state)-1]))
-		copy(x, state[n:])
+		lastTaskRound = uint64(math.Float32bits(state[len(state)-1]))
+		copy(clientModel, state[n:])
 	}
 	// The task is split where the fragments arrive.
 	before := w.Tasks[i]
@@ -75,12 +78,12 @@ func (s *streaming) task(ctx context.Context, w *Work, i int) (first float64, er
 	before.LocalSteps = min(s.algorithm.Overlap, before.LocalSteps)
 	after.LocalSteps -= before.LocalSteps
 	after.StepsDone += int64(before.LocalSteps)
-	first, memory, err = continueSteps(ctx, s.Steps, x, before, memory, n)
+	first, memory, err = continueSteps(ctx, s.Steps, clientModel, before, memory, n)
 	if err != nil {
 		return 0, err
 	}
-	s.mix(x, w.Base, since, w.Rounds)
-	loss, memory, err := continueSteps(ctx, s.Steps, x, after, memory, n)
+	s.mix(clientModel, w.Base, lastTaskRound, w.Rounds)
+	loss, memory, err := continueSteps(ctx, s.Steps, clientModel, after, memory, n)
 	if err != nil {
 		return 0, err
 	}
@@ -94,19 +97,19 @@ func (s *streaming) task(ctx context.Context, w *Work, i int) (first float64, er
 	return first, nil
 }
 
-// mix mixes into the copy x the fragments of model that were sent in rounds since to now-1. A
-// fragment that was sent again in the meantime is mixed once.
-func (s *streaming) mix(x, model []float32, since, now uint64) {
-	localShare := float32(s.algorithm.Mix)
-	modelShare := float32(1 - s.algorithm.Mix)
-	if f := uint64(s.algorithm.Fragments); now > f {
-		// Fragments are sent in turn, so those that are older than a whole turn were sent again.
-		since = max(since, now-f)
+// mix mixes into a client's copy of the model those fragments of the global model that were sent in the
+// rounds from firstRound to endRound-1. A fragment that was sent in several of them is mixed once.
+func (s *streaming) mix(clientModel, globalModel []float32, firstRound, endRound uint64) {
+	clientShare := float32(s.algorithm.Mix)
+	globalShare := float32(1 - s.algorithm.Mix)
+	// Fragments are sent in turn, so the last rounds, as many as there are fragments, have sent them all.
+	if fragments := uint64(s.algorithm.Fragments); endRound > fragments {
+		firstRound = max(firstRound, endRound-fragments)
 	}
-	for ; since < now; since++ {
-		start, end := s.algorithm.Span(since, len(x))
+	for round := firstRound; round < endRound; round++ {
+		start, end := s.algorithm.Span(round, len(clientModel))
 		for i := start; i < end; i++ {
-			x[i] = float32(localShare*x[i]) + float32(modelShare*model[i])
+			clientModel[i] = float32(clientShare*clientModel[i]) + float32(globalShare*globalModel[i])
 		}
 	}
 }
@@ -117,6 +120,7 @@ func forgets(o learn.Optimizer) bool {
 	if learn.Plain(o) || learn.MemoryOf(o, 1) > 0 {
 		return false
 	}
-	k, ok := o.Stepper(1).(learn.StatefulStepper)
-	return !ok || k.Memory() > 0
+	// The optimizer keeps no memory between tasks. It loses none if its stepper has a memory of no values.
+	stepper, ok := o.Stepper(1).(learn.StatefulStepper)
+	return !ok || stepper.Memory() > 0
 }

@@ -272,8 +272,9 @@ func (t *Trainer) Train(
 	return outcomes, err
 }
 
-// takeBuffers moves the buffers of a client's model to the outcome of its task. In the model, whose update
-// is to be added to a sum, they are those of base again. In a loss query nothing is sent.
+// takeBuffers moves the buffers that a client sends beside the sum from its model to the outcome of its
+// task. In the model they are those of base afterwards, so that its update, which is added to a sum next,
+// does not contain them. In a loss query nothing is sent.
 func (t *Trainer) takeBuffers(o *Outcome, base, model []float32, a *Assignment) error {
 	sent := model[t.summed:t.communicated]
 	before := base[t.summed:t.communicated]
@@ -281,7 +282,7 @@ func (t *Trainer) takeBuffers(o *Outcome, base, model []float32, a *Assignment) 
 		if err := t.checkBuffers(a, model); err != nil {
 			return err
 		}
-		first, end := changed(before, sent)
+		first, end := changedRange(before, sent)
 		if first < end {
 			o.FirstBuffer = first
 			o.Buffers = slices.Clone(sent[first:end])
@@ -300,9 +301,9 @@ func (t *Trainer) checkBuffers(a *Assignment, model []float32) error {
 	return nil
 }
 
-// changed returns the first place at which two vectors of one length differ, and the place behind the
-// last. Both are 0 where the vectors are equal.
-func changed(before, after []float32) (first, end int) {
+// changedRange returns the smallest range that holds all places at which two vectors of the same length
+// differ: its first index and the index behind its last. Both are 0 where the vectors are equal.
+func changedRange(before, after []float32) (first, end int) {
 	for first < len(after) && after[first] == before[first] {
 		first++
 	}
@@ -353,9 +354,9 @@ func (t *Trainer) noiseKey(a *Assignment) (key privacy.Secret) {
 	return key
 }
 
-// work returns the local steps of tasks that start from base, in the form that t.steps takes. The
-// client half of the algorithm sees only trained parameters. shared is what all tasks of the job
-// share; nil for a loss query, in which clients remember nothing.
+// work returns the local steps of tasks that start from the model base, in the form that t.steps takes.
+// The client half of the algorithm sees only trained parameters. shared is what all tasks of the job
+// share; nil where clients keep no state, and for a loss query, after which they remember nothing.
 func (t *Trainer) work(base []float32, shared *Shared, tasks []Assignment) *Work {
 	w := &Work{
 		Base:   base,
@@ -572,14 +573,14 @@ func (t *Trainer) Local(
 
 // check returns an error for a job that would index out of range or divide by zero. params is the
 // number of parameters of the job's model, shared what its tasks share (nil where clients keep no state),
-// work its tasks, and sum the length of the sum that their updates are added to.
-func (t *Trainer) check(params int, shared *Shared, work []Assignment, sum int) error {
+// and sumLength the length of the sum that the tasks' updates are added to.
+func (t *Trainer) check(params int, shared *Shared, work []Assignment, sumLength int) error {
 	// The sum must fit the model, with control variates where there are any.
-	if want := t.SumLength(shared); params != t.params || sum != want {
+	if want := t.SumLength(shared); params != t.params || sumLength != want {
 		return fmt.Errorf(
 			"actors: a model of %d parameters with a sum of %d values, %s takes %d and %d",
 			params,
-			sum,
+			sumLength,
 			t.problem.Model,
 			t.params,
 			want,

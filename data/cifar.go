@@ -45,7 +45,7 @@ func (CIFAR100) Recognises(s *federated.Source) federated.Match {
 }
 
 // Open reads both parts of CIFAR-100, training samples first, from an archive or from the folder of
-// the given file. The images are dealt to clients as o.Partition says.
+// the given file. o.Partition says how the training images are divided among clients.
 func (CIFAR100) Open(s *federated.Source, o federated.Options) (federated.Set, error) {
 	if s.IsGzip() {
 		return readCIFARArchive(s.Content(o.Reading), o)
@@ -129,17 +129,17 @@ func readCIFAR(r io.Reader) ([]byte, error) {
 	return b, nil
 }
 
-// newCIFAR makes the set of both parts, training and held-out records, and deals the training
-// images to clients. Without a kind of partition it is the paper's: Pachinko allocation to clients
-// of 100 images (paper/NOTES, "Data"). The images stay as stored, because whoever trains crops and
-// flips minibatches (learn.Augment).
+// newCIFAR makes the set of the training records parts[0] and the held-out records parts[1], and divides
+// the training images among clients. Without a kind of partition it is the paper's: Pachinko allocation to
+// clients of 100 images (paper/NOTES, "Data"). The images are neither cropped nor flipped here: training
+// does that with each minibatch (learn.Augment).
 func newCIFAR(parts [2][]byte, opt federated.Options) (*federated.Grouped, error) {
 	for i, part := range parts {
 		if len(part) == 0 {
 			return nil, fmt.Errorf("no %s; want CIFAR-100's binary version", cifarFiles[i])
 		}
 	}
-	n := len(parts[0]) / federated.CIFARRecord
+	trainImages := len(parts[0]) / federated.CIFARRecord
 	records := append(parts[0], parts[1]...)
 	s := &federated.Grouped{
 		Task:  "cifar100",
@@ -148,18 +148,17 @@ func newCIFAR(parts [2][]byte, opt federated.Options) (*federated.Grouped, error
 	}
 	s.About.Name = "cifar100 (binary)"
 	s.About.Digest = opt.Digest("cifar100", sha256.Sum256(parts[0]), sha256.Sum256(parts[1]))
-	// coarse gives the coarse label of each fine label; -1 means that no image has shown it yet.
-	coarse := slices.Repeat([]int32{-1}, federated.CIFARClasses)
+	// coarseLabels gives the coarse label of each fine label; -1 means that no image has shown it yet.
+	coarseLabels := slices.Repeat([]int32{-1}, federated.CIFARClasses)
 	for i := range len(records) / federated.CIFARRecord {
-		// up is the coarse label of the image.
-		up := int32(records[i*federated.CIFARRecord])
+		coarse := int32(records[i*federated.CIFARRecord])
 		fine := int32(records[i*federated.CIFARRecord+1])
-		if coarse[fine] >= 0 && coarse[fine] != up {
-			return nil, fmt.Errorf("fine label %d is below coarse labels %d and %d", fine, coarse[fine], up)
+		if coarseLabels[fine] >= 0 && coarseLabels[fine] != coarse {
+			return nil, fmt.Errorf("fine label %d is below coarse labels %d and %d", fine, coarseLabels[fine], coarse)
 		}
-		coarse[fine] = up
+		coarseLabels[fine] = coarse
 		s.Labels = append(s.Labels, fine)
-		if i < n {
+		if i < trainImages {
 			s.Train = append(s.Train, int32(i))
 		} else {
 			s.Held = append(s.Held, int32(i))
@@ -174,6 +173,6 @@ func newCIFAR(parts [2][]byte, opt federated.Options) (*federated.Grouped, error
 			"shards or quantity")
 	}
 	// A client has 100 images unless the user says how many clients there are.
-	p.Clients = cmp.Or(p.Clients, max(1, n/100))
-	return s.Partitioned(p, coarse, opt.Seed)
+	p.Clients = cmp.Or(p.Clients, max(1, trainImages/100))
+	return s.Partitioned(p, coarseLabels, opt.Seed)
 }

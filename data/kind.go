@@ -61,9 +61,10 @@ func checkKind(s *federated.Source) error {
 	// A failure to read shows again when the reader reads.
 	head, _ := io.ReadAll(io.NewSectionReader(s.File, 0, 512))
 	mime, _, _ := strings.Cut(http.DetectContentType(head), ";")
-	// The names in a zip archive tell what kind of file it is.
+	// signs are the texts of which one may begin with a sign of the list kinds: the beginning of the file,
+	// its media type, and the names and extensions of the entries of a zip archive, as Office documents and
+	// PyTorch's files are zip archives.
 	signs := []string{string(head), mime}
-	// Office documents and PyTorch's files are zip archives.
 	if z, err := zip.NewReader(s.File, s.Size); err == nil {
 		for _, entry := range z.File {
 			signs = append(signs, "/"+path.Base(entry.Name), "/"+path.Ext(entry.Name))
@@ -72,18 +73,20 @@ func checkKind(s *federated.Source) error {
 	if isSafetensors(string(head)) {
 		return fmt.Errorf("is a model or tensors in safetensors; want %s (a model to start from is init)", wantTable)
 	}
-	// A sign of the list may begin the file, its media type or the name of an entry.
 	for _, k := range kinds {
 		if slices.ContainsFunc(signs, func(sign string) bool { return strings.HasPrefix(sign, k.sign) }) {
 			return fmt.Errorf("is %s; want %s%s", k.kind, wantTable, k.want)
 		}
 	}
-	switch plain := http.DetectContentType(append([]byte("x"), head...)); {
+	// A table may begin with what looks like the sign of another type, as BMI,age looks like a bitmap. With a
+	// letter before it no sign is found, and text is detected as text.
+	mimeWithoutSign := http.DetectContentType(append([]byte("x"), head...))
+	isText := strings.HasPrefix(mimeWithoutSign, "text/") || strings.HasPrefix(mime, "text/")
+	switch {
 	// A tar archive has its sign at byte 257.
 	case len(head) > 262 && string(head[257:262]) == "ustar":
 		return fmt.Errorf("is a tar archive; want %s, unpacked", wantTable)
-	case strings.HasPrefix(plain, "text/"), strings.HasPrefix(mime, "text/"), slices.Contains(readableTypes, mime):
-		// A table may begin with what looks like a sign, as BMI,age looks like a bitmap.
+	case isText, slices.Contains(readableTypes, mime):
 		return nil
 	}
 	return fmt.Errorf("is a file of the kind %s; want %s", mime, wantTable)
@@ -134,12 +137,17 @@ func checkCIFAR(s *federated.Source) error {
 		name, _, _ = strings.Cut(s.ArchiveEntry(), "/")
 	}
 	found := cifarName.FindStringSubmatch(name)
-	switch {
-	case found == nil:
+	if found == nil {
 		return nil
-	case found[4] != "":
+	}
+	// These are the groups of the expression.
+	binaryExtension := found[2]
+	folderOf10 := found[3]
+	folderOf100 := found[4]
+	switch {
+	case folderOf100 != "":
 		return fmt.Errorf("is CIFAR-100's Python version; want %s", wantBinary)
-	case found[2] != "" || strings.HasSuffix(found[3], "bin"):
+	case binaryExtension != "" || strings.HasSuffix(folderOf10, "bin"):
 		return errCIFAR10("binary")
 	}
 	return errCIFAR10("Python")
@@ -163,11 +171,11 @@ var readableTypes = []string{"application/octet-stream", "application/zip", "app
 // explainArchive returns err, the error with which reader r failed to read s. If s is an archive or JSON, of
 // which the reader was only a guess, it adds a hint that a table must be unpacked, or be CSV or Parquet.
 func explainArchive(s *federated.Source, r federated.Reader, err error) error {
+	_, isTable := r.(table.Table)
 	// A table in gzip is read as it is, so the hint would mislead.
-	switch _, isTable := r.(table.Table); {
-	case s.IsZip(), s.IsGzip() &&
-		!isTable &&
-		(r.Recognises(s) == federated.ByName || s.IsArchive()):
+	isPackedOther := s.IsGzip() && !isTable && (r.Recognises(s) == federated.ByName || s.IsArchive())
+	switch {
+	case s.IsZip() || isPackedOther:
 		return fmt.Errorf("is an archive (want a table of your own unpacked): %w", err)
 	case strings.HasPrefix(s.Head, "{"):
 		return fmt.Errorf("is JSON (want a table of your own as CSV or Parquet): %w", err)

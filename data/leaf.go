@@ -161,13 +161,15 @@ func isNumbersLEAF(s *federated.Source) bool {
 	}
 	defer f.File.Close()
 	d := jsontext.NewDecoder(f.Content(nil))
-	// The path to the first element of the first user's x; whatever else comes before is passed over.
-	return enter(d, "user_data") && enter(d, "") && enter(d, "x") && firstSampleIsNumbers(d)
+	// The samples of the first user are at user_data.NAME.x; what comes before is passed over.
+	const firstMember = ""
+	isAtSamples := enterMember(d, "user_data") && enterMember(d, firstMember) && enterMember(d, "x")
+	return isAtSamples && firstSampleIsNumbers(d)
 }
 
-// enter reads a JSON object up to the value of the member of this name, or of the first member if
-// the name is empty. It reports whether there is such a member.
-func enter(d *jsontext.Decoder, member string) bool {
+// enterMember reads a JSON object up to the value of the member of this name, or of the first member if
+// the name is empty. It reports whether there is such a member; then the value is what d reads next.
+func enterMember(d *jsontext.Decoder, member string) bool {
 	token, err := d.ReadToken()
 	if err != nil || token.Kind() != '{' {
 		return false
@@ -435,20 +437,23 @@ func (l *leafLabel) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	if err != nil {
 		return err
 	}
-	switch text := t.String(); {
+	text := t.String()
+	// A token of kind '0' is a number, of kind '"' a string.
+	isNumber := t.Kind() == '0'
+	isCharacter := t.Kind() == '"' && len(text) == 1 && federated.ShakespeareIndex[text[0]] != 0xff
+	switch {
 	// A number must be a whole one among the classes, of which FEMNIST has the most.
-	case t.Kind() == '0' &&
-		(t.Float() != math.Trunc(t.Float()) || t.Float() < 0 || t.Float() >= federated.FEMNISTClasses):
+	case isNumber && !isWholeBelow(t.Float(), federated.FEMNISTClasses):
 		return fmt.Errorf(
 			"label %s is outside the %d classes, want 0 to %d",
 			text,
 			federated.FEMNISTClasses,
 			federated.FEMNISTClasses-1,
 		)
-	case t.Kind() == '0':
+	case isNumber:
 		*l = leafLabel(t.Float())
-	// A character keeps a mark, because its meaning depends on the task.
-	case t.Kind() == '"' && len(text) == 1 && federated.ShakespeareIndex[text[0]] != 0xff:
+	// A character is told from a number by adding leafCharacter, because its meaning depends on the task.
+	case isCharacter:
 		*l = leafCharacter + leafLabel(federated.ShakespeareIndex[text[0]])
 	default:
 		return fmt.Errorf("label %.40q, want a number or one character of the vocabulary", text)
@@ -459,6 +464,11 @@ func (l *leafLabel) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 // leafCharacter marks a label that came as a character until the task is known:
 // "0" is a polarity to sent140 and a character to shakespeare.
 const leafCharacter = 1 << 10
+
+// isWholeBelow reports whether x is a whole number from 0 on and below limit.
+func isWholeBelow(x, limit float64) bool {
+	return x == math.Trunc(x) && x >= 0 && x < limit
+}
 
 // class returns the class that a label means for samples of this kind. It returns an error if it is
 // no label of that kind, such as a character for FEMNIST.
@@ -475,8 +485,8 @@ func (k leafKind) class(label leafLabel) (int32, error) {
 		l = int32(federated.ShakespeareCharacters[l-leafCharacter]) - '0'
 	}
 	// Polarity 4 is positive in Sentiment140 and becomes class 1.
-	if k == sent140LEAF &&
-		(l == 0 || l == 1 || l == 4) {
+	isPolarity := l == 0 || l == 1 || l == 4
+	if k == sent140LEAF && isPolarity {
 		return min(l, 1), nil
 	}
 	return 0, fmt.Errorf("is no label of %s", k)
@@ -499,7 +509,7 @@ func joinShards(train, test []*leafShard, opt federated.Options) (*federated.Gro
 	if kind == shakespeareLEAF {
 		split = splitWindows
 	}
-	g, err := group(train, test, split, samples.take)
+	g, err := groupUsers(train, test, split, samples.take)
 	if err != nil {
 		return nil, err
 	}
@@ -548,8 +558,8 @@ type joined struct {
 	count int32
 }
 
-// take moves the samples of one user from a shard to j and returns their numbers, counted over all users.
-// The shard's memory for them is released.
+// take moves the samples of one user from a shard to j, and releases the shard's memory for them. It returns
+// the numbers of the samples in the joined set, which count the samples of all users from 0 on.
 func (j *joined) take(shard *leafShard, user string) ([]int32, error) {
 	u := shard.Data[user]
 	// Without this reference the memory is free once the samples are copied.
@@ -581,18 +591,18 @@ func (j *joined) take(shard *leafShard, user string) ([]int32, error) {
 	return numbers, nil
 }
 
-// group makes a client of every user of the training shards, in their order. Without test shards,
+// groupUsers makes a client of every user of the training shards, in their order. Without test shards,
 // split divides the samples of each user. With test shards, a user's test samples are held out, and
 // those of users that do not train come last. take moves the samples of a user from a shard to the
 // set and returns their numbers.
-func group(
+func groupUsers(
 	train, test []*leafShard,
 	split func(client int, samples []int32) (train, held []int32),
 	take func(*leafShard, string) ([]int32, error),
 ) (*federated.Grouping, error) {
 	// A user may have a shard in both parts, but only one in each.
-	trains, err := owners(train)
-	tests, testErr := owners(test)
+	trainShards, err := shardsByUser(train)
+	testShards, testErr := shardsByUser(test)
 	if err := cmp.Or(err, testErr); err != nil {
 		return nil, err
 	}
@@ -608,8 +618,8 @@ func group(
 			case len(test) == 0:
 				trainSamples, held = split(len(g.Names)+g.Excluded, trainSamples)
 			// The user has test samples of its own.
-			case tests[name] != nil:
-				held, err = take(tests[name], name)
+			case testShards[name] != nil:
+				held, err = take(testShards[name], name)
 				if err != nil {
 					return nil, err
 				}
@@ -620,7 +630,7 @@ func group(
 	// Users without training samples are no clients, but their samples are held out.
 	for _, shard := range test {
 		for _, name := range shard.Users {
-			if trains[name] == nil {
+			if trainShards[name] == nil {
 				held, err := take(shard, name)
 				if err != nil {
 					return nil, err
@@ -632,16 +642,16 @@ func group(
 	return g, nil
 }
 
-// owners returns the shard of each user, by name. A user in two shards is an error.
-func owners(shards []*leafShard) (map[string]*leafShard, error) {
-	owner := make(map[string]*leafShard)
+// shardsByUser returns the shard of each user, by name. A user in two shards is an error.
+func shardsByUser(shards []*leafShard) (map[string]*leafShard, error) {
+	byUser := make(map[string]*leafShard)
 	for _, shard := range shards {
 		for _, name := range shard.Users {
-			if owner[name] != nil {
-				return nil, fmt.Errorf("user %q is in %s and in %s", name, owner[name].name, shard.name)
+			if byUser[name] != nil {
+				return nil, fmt.Errorf("user %q is in %s and in %s", name, byUser[name].name, shard.name)
 			}
-			owner[name] = shard
+			byUser[name] = shard
 		}
 	}
-	return owner, nil
+	return byUser, nil
 }

@@ -120,32 +120,32 @@ func openPartitioned(s *federated.Source, opt federated.Options) (federated.Set,
 	return table.Plain().Open(s, opt)
 }
 
-// readSheets makes the set of the training files t and the held-out files test, by the layout that
+// readSheets makes the set of the training files train and the held-out files test, by the layout that
 // their columns have. The Parquet library panics on some damaged input, which becomes an error
 // here.
-func readSheets(t, test *parquetfile.Sheet, opt federated.Options) (s *federated.Grouped, err error) {
+func readSheets(train, test *parquetfile.Sheet, opt federated.Options) (s *federated.Grouped, err error) {
 	defer parquetfile.Damaged(&err)
-	found := findLayout(t.HasColumn)
+	found := findLayout(train.HasColumn)
 	switch {
 	case found == nil:
 		return nil, fmt.Errorf(
 			"found columns %s; want %s; or a mapping: %w",
-			strings.Join(t.Names(), ", "),
+			strings.Join(train.Names(), ", "),
 			tabular,
 			table.ErrUnmapped,
 		)
 	// CIFAR-100 alone has test files of its own.
 	case found.read == nil:
-		return cifarSheets(t, test, opt)
+		return cifarSheets(train, test, opt)
 	case len(test.Files) > 0:
 		return nil, errors.New("found test files beside the training files, which are read for CIFAR-100 and by a " +
 			"mapping only; want the training files alone, which are split by client")
 	}
 	// The size of the file must be able to hold the rows that it claims.
-	if err := t.Check(found.width); err != nil {
+	if err := train.Check(found.width); err != nil {
 		return nil, err
 	}
-	return found.read(t, opt)
+	return found.read(train, opt)
 }
 
 // layout is a form of data that is known by its columns and needs no mapping.
@@ -220,8 +220,8 @@ func isBytes(v parquet.Value) bool {
 	return v.Kind() == parquet.ByteArray || v.Kind() == parquet.FixedLenByteArray
 }
 
-// content returns a function that hands the bytes of a value, binary or text, to take. A value of
-// another type is an error.
+// content returns the function of a column of bytes or texts: it calls take with the number of a row and the
+// bytes of its value. A value of another type is an error.
 func content(take func(row int, b []byte) error) func(row int, v parquet.Value) error {
 	return func(row int, v parquet.Value) error {
 		if !isBytes(v) {
@@ -243,18 +243,23 @@ func user(v parquet.Value) (string, error) {
 	return string(v.Bytes()), nil
 }
 
-// grouped completes the set s from the table t. It first reads the columns in values, then the
-// column client, whose values name the owners of the rows. Clients are in order of their first
-// appearance, and split divides the rows of each into training and held-out ones.
-func grouped(t *parquetfile.Sheet, s federated.Grouped, values parquetfile.Columns, client string,
-	split func(client int, rows []int32) (train, held []int32)) (*federated.Grouped, error) {
+// groupByClient completes the set s from the table t. It first reads the columns in values, each by its
+// function, then the column clientColumn, whose values name the owners of the rows. Clients are in order of
+// their first appearance, and split divides the rows of each into training and held-out ones.
+func groupByClient(
+	t *parquetfile.Sheet,
+	s federated.Grouped,
+	values parquetfile.Columns,
+	clientColumn string,
+	split func(client int, rows []int32) (train, held []int32),
+) (*federated.Grouped, error) {
 	if err := t.Each(values); err != nil {
 		return nil, err
 	}
 	// The clients are read one row after another, because their order decides their numbers.
 	var names federated.Names
 	var clientRows [][]int32
-	err := t.Values(client, true, func(row int, v parquet.Value) error {
+	err := t.Values(clientColumn, true, func(row int, v parquet.Value) error {
 		name, err := user(v)
 		// A number that equals the number of clients so far is that of a new client.
 		n := names.Number(name)
@@ -286,7 +291,7 @@ func femnist(t *parquetfile.Sheet, opt federated.Options) (*federated.Grouped, e
 		Rows:   images,
 	}
 	s.About.Name = "femnist (parquet)"
-	return grouped(t, s, parquetfile.Columns{
+	return groupByClient(t, s, parquetfile.Columns{
 		"character": storeLabels(labels, 1, federated.FEMNISTClasses),
 		"image": content(func(row int, b []byte) error {
 			// An image of any other length than that of its pixels is a PNG.
@@ -356,7 +361,7 @@ func shakespeare(t *parquetfile.Sheet, _ federated.Options) (*federated.Grouped,
 	s := federated.Grouped{Task: "shakespeare", Labels: labels, About: federated.ShakespeareInfo}
 	s.Rows = &federated.ByteRows{Width: federated.ShakespeareWindow, Bytes: tokens, Coding: federated.Tokens}
 	s.About.Name = "shakespeare (parquet)"
-	return grouped(t, s, parquetfile.Columns{
+	return groupByClient(t, s, parquetfile.Columns{
 		// The label is the place of one character in the vocabulary.
 		"y": content(func(row int, b []byte) error {
 			c, err := federated.AppendCharacters(nil, string(b), 1)
@@ -380,11 +385,11 @@ func shakespeare(t *parquetfile.Sheet, _ federated.Options) (*federated.Grouped,
 // overlap both parts. A role without enough windows has neither part. The number of the client is
 // not needed.
 func splitWindows(_ int, windows []int32) (train, held []int32) {
-	n, heldWindows := inSequence(len(windows))
+	trainWindows, heldWindows := inSequence(len(windows))
 	if heldWindows < 1 {
 		return nil, nil
 	}
-	return windows[:n], windows[len(windows)-heldWindows:]
+	return windows[:trainWindows], windows[len(windows)-heldWindows:]
 }
 
 // sent140 makes the set of a table with the columns sentiment (0 or 4, or 0 and 1), user and text.
@@ -400,10 +405,11 @@ func sent140(t *parquetfile.Sheet, opt federated.Options) (*federated.Grouped, e
 		},
 		"sentiment": func(row int, v parquet.Value) error {
 			l, ok := integer(v)
-			if !ok ||
-				l != 0 && l != 1 && l != 4 {
+			isPolarity := ok && (l == 0 || l == 1 || l == 4)
+			if !isPolarity {
 				return fmt.Errorf("sentiment %.40v, want 0 or 4", v)
 			}
+			// 4 stands for a positive tweet, which is class 1.
 			labels[row] = int32(min(l, 1))
 			return nil
 		},

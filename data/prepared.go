@@ -278,12 +278,12 @@ func (p *prepared) write(f io.Writer) error {
 	if err != nil {
 		return err
 	}
-	top := align(preparedHead+int64(len(widest))) - preparedHead
-	if top > maxPreparedTop {
-		return fmt.Errorf("a header of %d bytes, want at most %d", top, maxPreparedTop)
+	headerLength := align(preparedHead+int64(len(widest))) - preparedHead
+	if headerLength > maxPreparedTop {
+		return fmt.Errorf("a header of %d bytes, want at most %d", headerLength, maxPreparedTop)
 	}
 	// Now the places of the sections are known.
-	offset := preparedHead + top
+	offset := preparedHead + headerLength
 	for i, s := range p.Sections {
 		p.Sections[i].Offset = offset
 		p.Sections[i].CRC = crc32.Checksum(s.bytes, castagnoli)
@@ -294,7 +294,7 @@ func (p *prepared) write(f io.Writer) error {
 		return err
 	}
 	// Blanks behind JSON change nothing.
-	header = append(header, slices.Repeat([]byte{' '}, int(top)-len(header))...)
+	header = append(header, slices.Repeat([]byte{' '}, int(headerLength)-len(header))...)
 	head := []byte(preparedMagic)
 	head = binary.LittleEndian.AppendUint64(head, uint64(len(header)))
 	head = binary.LittleEndian.AppendUint64(head, uint64(crc32.Checksum(header, castagnoli)))
@@ -406,7 +406,9 @@ func parsePrepared(b []byte, key string) (*federated.Grouped, error) {
 // because a file may be damaged or made by others.
 func (p *prepared) set() (*federated.Grouped, error) {
 	// A set has either classes or targets, never both.
-	if p.Info.Classes < 1 == (p.Info.Targets < 1) || p.Info.Features < 1 || len(p.Names) == 0 {
+	hasClasses := p.Info.Classes >= 1
+	hasTargets := p.Info.Targets >= 1
+	if hasClasses == hasTargets || p.Info.Features < 1 || len(p.Names) == 0 {
 		return nil, errors.New("no clients, features, or either classes or targets")
 	}
 	// Files of an earlier version lack the size of the vocabulary, which was the number of classes.
@@ -433,8 +435,8 @@ func (p *prepared) set() (*federated.Grouped, error) {
 	}
 	// Each sample has one label, or all of its targets.
 	given := len(s.Labels) + len(s.Targets)
-	each := max(1, p.Info.Targets)
-	if given%each != 0 || given/each != n {
+	perSample := max(1, p.Info.Targets)
+	if given%perSample != 0 || given/perSample != n {
 		return nil, fmt.Errorf("%d samples with %d labels or targets", n, given)
 	}
 	// Each client has a part of the training samples that is not empty.
@@ -539,7 +541,8 @@ func (p *prepared) bags() (federated.Rows, int, error) {
 		total := 0
 		for j := start; j < end; j++ {
 			// Tokens that ascend are different, as the model expects.
-			if j > start && r.Word[j] <= r.Word[j-1] || int(r.Word[j]) >= p.Info.Features {
+			ascends := j == start || r.Word[j] > r.Word[j-1]
+			if !ascends || int(r.Word[j]) >= p.Info.Features {
 				return nil, 0, fmt.Errorf("bag %d is not ascending", i)
 			}
 			total += int(r.Count[j])
@@ -552,8 +555,8 @@ func (p *prepared) bags() (federated.Rows, int, error) {
 	return r, len(r.Total), nil
 }
 
-// arePlaces reports whether starts has the beginnings of n parts, none of them empty, that follow one
-// another from 0 to total, and total behind them.
+// arePlaces reports whether starts divides total elements into n parts that follow one another, none of them
+// empty: part i goes from starts[i] to starts[i+1], the first from 0, and the last to total.
 func arePlaces[T int | uint32](starts []T, n, total int) bool {
 	if n < 0 ||
 		len(starts) != n+1 ||

@@ -32,30 +32,30 @@ type MinMax struct {
 // updates of at most Known of them.
 func (m MinMax) Behaviour() Behaviour { return Behaviour{Collude: m.collude, MaxColluders: m.Known} }
 
-// collude writes the update m + γ p to sent, for the honest updates of the colluders.
+// collude writes to sent the update m + γ p that all colluders send. honest are their honest updates, m is
+// the mean of those, and p the direction in which the attack moves it (see [MinMax]).
 func (m MinMax) collude(sent []float32, honest [][]float32) {
 	mean := make([]float64, len(sent))
-	// away is the direction p.
-	away := make([]float64, len(sent))
+	direction := make([]float64, len(sent))
 	for i := range sent {
-		mean[i], away[i] = m.value(honest, i)
+		mean[i], direction[i] = m.meanAndDirection(honest, i)
 	}
-	// squaredReach is the largest squared distance of two honest updates.
-	squaredReach := 0.0
+	// squaredDiameter is the largest squared distance of two honest updates.
+	squaredDiameter := 0.0
 	for i, u := range honest {
 		for _, v := range honest[:i] {
-			squaredReach = max(squaredReach, portable.SquaredDistance(u, v))
+			squaredDiameter = max(squaredDiameter, portable.SquaredDistance(u, v))
 		}
 	}
-	gamma := largestFactor(mean, away, honest, squaredReach)
+	gamma := largestFactor(mean, direction, honest, squaredDiameter)
 	for i := range sent {
-		sent[i] = float32(mean[i] + float64(gamma*away[i]))
+		sent[i] = float32(mean[i] + float64(gamma*direction[i]))
 	}
 }
 
-// value returns the mean of parameter i over the honest updates, and the parameter's component of
-// the direction p. Only the direction matters, not its length.
-func (m MinMax) value(honest [][]float32, i int) (mean, away float64) {
+// meanAndDirection returns the mean of parameter i over the honest updates, and the parameter's component
+// of the direction p. The length of p does not matter, as γ is chosen for it.
+func (m MinMax) meanAndDirection(honest [][]float32, i int) (mean, direction float64) {
 	n := float64(len(honest))
 	for _, u := range honest {
 		mean += float64(u[i])
@@ -77,26 +77,32 @@ func (m MinMax) value(honest [][]float32, i int) (mean, away float64) {
 	return mean, -math.Sqrt(squares / n)
 }
 
-// largestFactor returns the largest γ for which the squared distance of mean + γ away to each honest
-// update is at most squaredReach. For each update u it solves
-// γ² ‖p‖² + 2 γ p·(m - u) + ‖m - u‖² = squaredReach, where p is away, and takes the smallest root. It
-// is 0 if away is 0.
-func largestFactor(mean, away []float64, honest [][]float32, squaredReach float64) float64 {
-	length := portable.Square(away)
-	if length == 0 {
+// largestFactor returns the largest γ for which mean + γ direction is no farther from any honest update
+// than the square root of maxSquaredDistance. For each update u it solves
+//
+//	γ² ‖p‖² + 2 γ p·(m - u) + ‖m - u‖² = maxSquaredDistance
+//
+// where m is mean and p is direction, for the larger root. The smallest of these roots holds for all
+// updates. The result is 0 if direction is 0.
+func largestFactor(mean, direction []float64, honest [][]float32, maxSquaredDistance float64) float64 {
+	squaredNorm := portable.Square(direction)
+	if squaredNorm == 0 {
 		return 0
 	}
 	gamma := math.Inf(1)
 	for _, u := range honest {
-		along := 0.0
-		distance := 0.0
+		// dot is p·(m - u).
+		dot := 0.0
+		squaredDistance := 0.0
 		for i, x := range u {
 			d := mean[i] - float64(x)
-			along += float64(away[i] * d)
-			distance += float64(d * d)
+			dot += float64(direction[i] * d)
+			squaredDistance += float64(d * d)
 		}
-		root := math.Sqrt(max(0, float64(along*along)+float64(length*(squaredReach-distance))))
-		gamma = min(gamma, (root-along)/length)
+		discriminant := float64(dot*dot) + float64(squaredNorm*(maxSquaredDistance-squaredDistance))
+		// It is below 0 by rounding alone: the mean is no farther from u than the farthest honest update.
+		root := math.Sqrt(max(0, discriminant))
+		gamma = min(gamma, (root-dot)/squaredNorm)
 	}
 	return max(0, gamma)
 }

@@ -28,7 +28,7 @@ func ComputeOfApp(name, kernel string, list []AppTask) (Compute, error) {
 	}
 	first := list[0]
 	list = list[1:]
-	var x, y, ratio []float64
+	var steps, seconds, ratios []float64
 	c := Compute{
 		Task:   tasks.Custom,
 		Model:  name,
@@ -37,22 +37,24 @@ func ComputeOfApp(name, kernel string, list []AppTask) (Compute, error) {
 		WarmUp: 1,
 	}
 	for _, t := range list {
-		x = append(x, float64(t.Steps))
-		y = append(y, t.Seconds)
-		ratio = append(ratio, t.Seconds/float64(t.Steps))
+		steps = append(steps, float64(t.Steps))
+		seconds = append(seconds, t.Seconds)
+		ratios = append(ratios, t.Seconds/float64(t.Steps))
 		c.Steps = max(c.Steps, t.Steps)
 		c.Seconds += t.Seconds
 	}
-	c.SecondsPerStep = robust.MedianOf(ratio, 0.95)
-	slope, ok := robust.Slope(x, y, 0.975)
+	c.SecondsPerStep = robust.MedianOf(ratios, 0.95)
+	slope, ok := robust.Slope(steps, seconds, 0.975)
 	// If the interval of the slope includes 0, the times do not show what a step takes.
 	if ok && slope.Low > 0 {
 		c.SecondsPerStep = slope
-		c.Overhead = c.overhead(x, y)
+		c.Overhead = c.messageOverhead(steps, seconds)
 	}
+	// A factor is the time of a message's steps over that which their number makes expected.
 	var factors []float64
-	for i := range x {
-		factors = append(factors, max(minFactor, (y[i]-c.Overhead.Value)/(c.SecondsPerStep.Value*x[i])))
+	for i := range steps {
+		expected := c.SecondsPerStep.Value * steps[i]
+		factors = append(factors, max(minFactor, (seconds[i]-c.Overhead.Value)/expected))
 	}
 	blocks := robust.BlocksOf(factors)
 	c.Scatter = robust.Deviation(factors)
@@ -63,18 +65,19 @@ func ComputeOfApp(name, kernel string, list []AppTask) (Compute, error) {
 	return c, nil
 }
 
-// overhead returns what a message takes besides its steps, in seconds: the median over the messages, which took the
-// seconds y for x steps, of y less the time of the steps. It is at least 0 and less than the shortest message. Its
-// interval follows from that of a step's time.
-func (c *Compute) overhead(x, y []float64) robust.Estimate {
-	limit := maxOverheadShare * slices.Min(y)
-	overhead := func(step float64) float64 {
-		var list []float64
-		for i := range x {
-			list = append(list, y[i]-step*x[i])
+// messageOverhead returns what a message takes besides its steps, in seconds: the median over the messages of
+// a message's time less the time of its steps. Message i had steps[i] steps and took seconds[i]. The overhead
+// is at least 0 and less than the shortest message. Its interval follows from that of a step's time.
+func (c *Compute) messageOverhead(steps, seconds []float64) robust.Estimate {
+	limit := maxOverheadShare * slices.Min(seconds)
+	overhead := func(secondsPerStep float64) float64 {
+		var overheads []float64
+		for i := range steps {
+			overheads = append(overheads, seconds[i]-secondsPerStep*steps[i])
 		}
-		return min(max(0, robust.Median(list)), limit)
+		return min(max(0, robust.Median(overheads)), limit)
 	}
+	// The longer a step takes, the less is left for the overhead.
 	s := c.SecondsPerStep
 	return robust.Estimate{Value: overhead(s.Value), Low: overhead(s.High), High: overhead(s.Low)}
 }

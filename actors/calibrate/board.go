@@ -75,7 +75,7 @@ func (b *Board) Machine() Machine {
 func (b *Board) FreeBytes() int64 { return 1024 * b.field("meminfo", "MemAvailable:") }
 
 // field returns the number that follows a word at the beginning of a line in a file of /proc, 0 if
-// there is none. A unit of kilobytes (kB) behind the number is left out.
+// there is none. A unit of kilobytes (kB) behind the number is dropped: the number stays in kilobytes.
 func (b *Board) field(file, word string) int64 {
 	f, err := b.proc.Open(file)
 	if err != nil {
@@ -124,9 +124,9 @@ type gauge struct {
 	watts func(since time.Duration) (float64, bool)
 }
 
-// power returns the source that covers most of the board: the battery that it drains, else a sensor
-// on its supply (such as an INA219), else the processor's own counter (RAPL). Nil means that there
-// is none.
+// power returns the gauge whose power covers most of the board: the battery that it drains, else a sensor
+// on its supply (such as an INA219), else the processor's energy counter (RAPL). Nil means that the board
+// has none of them.
 func (b *Board) power() *gauge {
 	for _, find := range []func() *gauge{b.battery, b.sensor, b.counter} {
 		if g := find(); g != nil {
@@ -148,11 +148,12 @@ func (b *Board) battery() *gauge {
 		// A battery gives its power in microwatts, or a current in microamperes and a voltage in
 		// microvolts.
 		read := b.product(1e-6, folder+"/power_now")
+		// Files hold present values, so the duration that a gauge is given does not matter here.
 		if _, ok := read(0); !ok {
 			read = b.product(1e-12, folder+"/current_now", folder+"/voltage_now")
 		}
 		if _, ok := read(0); ok {
-			return &gauge{"battery " + path.Base(folder), read}
+			return &gauge{name: "battery " + path.Base(folder), watts: read}
 		}
 	}
 	return nil
@@ -178,7 +179,7 @@ func (b *Board) sensor() *gauge {
 				)
 			}
 			if watts, ok := read(0); ok && watts > maxWatts {
-				best = &gauge{"sensor " + cmp.Or(name, path.Base(folder)), read}
+				best = &gauge{name: "sensor " + cmp.Or(name, path.Base(folder)), watts: read}
 				maxWatts = watts
 			}
 		}
@@ -206,15 +207,16 @@ func (b *Board) counter() *gauge {
 	if !isKnown {
 		return nil
 	}
-	return &gauge{"processor's counter (RAPL)", func(since time.Duration) (float64, bool) {
-		now, ok := read()
+	meanPower := func(since time.Duration) (watts float64, ok bool) {
+		now, nowIsKnown := read()
 		used := now - previous
 		// A counter that is lower than before has started again from zero.
-		isMeasured := ok && isKnown && used >= 0 && since > 0
+		isMeasured := nowIsKnown && isKnown && used >= 0 && since > 0
 		previous = now
-		isKnown = ok
+		isKnown = nowIsKnown
 		return used / since.Seconds(), isMeasured
-	}}
+	}
+	return &gauge{name: "processor's counter (RAPL)", watts: meanPower}
 }
 
 // packageCounters lists the files of the energy counters of the processor packages. The counter psys
@@ -226,9 +228,9 @@ func (b *Board) packageCounters() []string {
 	})
 }
 
-// product returns a function that reads the product of the numbers in files, times unit, which
-// makes watts of it. The function returns false if a file cannot be read. It needs no duration, as
-// the files hold present values.
+// product returns a function that reads a power in watts: the product of the numbers in files (one power,
+// or a current and a voltage) times unit, the watts of a product of 1. The function returns false if a file
+// cannot be read. It ignores its duration, as the files hold present values.
 func (b *Board) product(unit float64, files ...string) func(time.Duration) (float64, bool) {
 	return func(time.Duration) (float64, bool) {
 		watts := unit
@@ -260,8 +262,8 @@ type Meter struct {
 // meterEvery is the interval between two readings.
 const meterEvery = 250 * time.Millisecond
 
-// Meter starts to measure the board's power in the background, every meterEvery, and returns what
-// collects it by phase. It is nil if the board has no source of power values.
+// Meter starts to measure the board's power in the background, every meterEvery, and returns the meter that
+// sums it by phase until it is stopped. It is nil if the board's power cannot be read.
 func (b *Board) Meter() *Meter {
 	g := b.power()
 	if g == nil {
@@ -307,8 +309,8 @@ func (m *Meter) Phase(p bus.Phase) {
 	m.phase = p
 }
 
-// Stop ends the measurement and returns the source and the mean power of each phase, nil if nothing
-// was read.
+// Stop ends the measurement and returns the name of the gauge and the mean power of each phase, "" and nil
+// if no power was read.
 func (m *Meter) Stop() (source string, w *Watts) {
 	if m == nil {
 		return "", nil

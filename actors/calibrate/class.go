@@ -37,17 +37,17 @@ type Result struct {
 // device reports them to coordinators: one entry for each size of minibatches. It is an error if
 // the file holds no measured local steps.
 func Measured(file string) (list []*bus.Measured, err error) {
-	r := struct {
+	result := struct {
 		Compute []Compute
 		// Network is the measured link. It stays zero for a null, which says that nothing is known
 		// of the link.
 		Network Network
 	}{}
-	b, err := os.ReadFile(file)
+	content, err := os.ReadFile(file)
 	if err == nil {
-		err = json.Unmarshal(b, &r)
+		err = json.Unmarshal(content, &result)
 	}
-	if err != nil || len(r.Compute) == 0 {
+	if err != nil || len(result.Compute) == 0 {
 		return nil, fmt.Errorf(
 			"--calibration: %s: %w (want what calibrate --json prints)",
 			file,
@@ -55,9 +55,9 @@ func Measured(file string) (list []*bus.Measured, err error) {
 		)
 	}
 	// All entries have the same link, which is zero if it was not measured.
-	down := &r.Network.Download
-	up := &r.Network.Upload
-	for _, c := range r.Compute {
+	down := &result.Network.Download
+	up := &result.Network.Upload
+	for _, c := range result.Compute {
 		list = append(list, &bus.Measured{
 			Model:           c.Model,
 			Batch:           uint32(c.Batch),
@@ -115,7 +115,7 @@ func (r *Result) WriteClass(w io.Writer) error {
 }
 
 // class writes one class of the given name as YAML. c holds the times of local steps; if it is nil,
-// the class has only those of the link. What was not measured is left out.
+// the class has only the speed and times of the link. What was not measured is left out.
 func (r *Result) class(w io.Writer, name string, c *Compute) {
 	fmt.Fprintf(w, "  - name: %s\n", name)
 	// A phase is written under the name that it has in the configuration.
@@ -142,13 +142,11 @@ func (r *Result) class(w io.Writer, name string, c *Compute) {
 	}
 	// These settings have one value for each phase that was measured.
 	for i, key := range []string{"overhead", "first_task", "uncertainty"} {
-		// The three settings of each phase stand side by side, one list for each.
 		var list []string
 		for _, p := range phases {
-			list = append(
-				list,
-				fmt.Sprintf("%s: %.4g", p.name, [...]float64{p.Overhead.Value, p.FirstTask, p.Uncertainty}[i]),
-			)
+			// The values stand in the order of the keys.
+			values := [...]float64{p.Overhead.Value, p.FirstTask, p.Uncertainty}
+			list = append(list, fmt.Sprintf("%s: %.4g", p.name, values[i]))
 		}
 		fmt.Fprintf(w, "    %s: {%s}\n", key, strings.Join(list, ", "))
 	}
@@ -285,7 +283,7 @@ func noisyRemark(isNoisy bool, remark string) string {
 	return ""
 }
 
-// subject returns what was trained, for people: the task of the paper, or the model.
+// subject names what was trained, for people: a task of the paper, or the model of a custom task.
 func (c *Compute) subject() string {
 	if c.Task == tasks.Custom {
 		return c.Model

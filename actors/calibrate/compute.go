@@ -154,23 +154,24 @@ func MeasureCompute(ctx context.Context, subject *Subject, t Timing, notice func
 
 // measureSteps measures tasks of one step and of many steps in turns, and fits a line to their
 // times: its slope is the time of a step, and what remains is the overhead of a task. e decides
-// when there are enough rounds. first is the K_0 of the run that is to be predicted, 0 if it is not
-// known: no task has more steps than first or, where first is smaller, minLongSteps. run does a task
-// with the given number of steps and returns its seconds. subject names what is measured for people.
-func measureSteps(e stopping, first int, subject string, run func(steps int) (float64, error)) (c Compute, err error) {
+// when there are enough rounds. k0 is the number of local steps with which the run that is to be predicted
+// begins, 0 if it is not known: no task has more steps than k0 or, where k0 is smaller, minLongSteps. run
+// does a task with the given number of steps and returns its seconds. subject names what is measured for
+// people.
+func measureSteps(e stopping, k0 int, subject string, run func(steps int) (float64, error)) (c Compute, err error) {
 	maxSteps := maxLongSteps
-	if first > 0 {
-		maxSteps = min(max(first, minLongSteps), maxLongSteps)
+	if k0 > 0 {
+		maxSteps = min(max(k0, minLongSteps), maxLongSteps)
 	}
-	first = min(max(first, 1), maxLongSteps)
 	// The first task is measured by itself, as it also fills caches and allocates memory.
-	took, err := run(first)
+	firstTaskSteps := min(max(k0, 1), maxLongSteps)
+	firstTaskSeconds, err := run(firstTaskSteps)
 	if err != nil {
 		return c, err
 	}
 	// A task is a small part of the whole time, so that there are several of them.
-	length := min(longTask, e.seconds/10)
-	c.Steps, err = chooseSteps(length, maxSteps, run)
+	taskSeconds := min(longTask, e.seconds/10)
+	c.Steps, err = chooseSteps(taskSeconds, maxSteps, run)
 	if err != nil {
 		return c, err
 	}
@@ -178,70 +179,72 @@ func measureSteps(e stopping, first int, subject string, run func(steps int) (fl
 	long := Group{Size: float64(c.Steps)}
 	// A round is one short and one long task, so that a change of speed meets both.
 	round := func() error {
-		a, err := run(1)
+		shortSeconds, err := run(1)
 		if err != nil {
 			return err
 		}
-		b, err := run(c.Steps)
-		short.Seconds = append(short.Seconds, a)
-		long.Seconds = append(long.Seconds, b)
-		c.Seconds += a + b
+		longSeconds, err := run(c.Steps)
+		short.Seconds = append(short.Seconds, shortSeconds)
+		long.Seconds = append(long.Seconds, longSeconds)
+		c.Seconds += shortSeconds + longSeconds
 		return err
 	}
 	// The warm-up ends when the times no longer change. They are not part of the result.
-	for c.WarmUp < warmUps && !isSteady(long.Seconds) && c.Seconds < max(e.seconds, 5*length) {
+	for c.WarmUp < warmUps && !isSteady(long.Seconds) && c.Seconds < max(e.seconds, 5*taskSeconds) {
 		if err := round(); err != nil {
 			return c, err
 		}
 		c.WarmUp++
 	}
-	warmed := c.Seconds
+	warmUpSeconds := c.Seconds
 	short.Seconds = nil
 	long.Seconds = nil
 	// Rounds follow until the interval is narrow enough or the time is spent.
-	for width := math.Inf(1); e.needsRound(
-		subject,
-		len(long.Seconds),
-		c.Seconds-warmed,
-		width,
-	); width = fitLine(long, short).Main.Width() {
+	width := math.Inf(1)
+	for e.needsRound(subject, len(long.Seconds), c.Seconds-warmUpSeconds, width) {
 		if err := round(); err != nil {
 			return c, err
 		}
+		width = fitLine(long, short).Main.Width()
 	}
 	c.settle(&short, &long, subject, e.notice)
-	l := fitLine(long, short)
-	c.summarise(l, short)
-	c.FirstTask = max(0, took-c.Overhead.Value-float64(first)*c.SecondsPerStep.Value)
+	line := fitLine(long, short)
+	c.summarise(line, short)
+	// What the first task took beyond the time that the line expects is its delay.
+	expected := c.Overhead.Value + float64(firstTaskSteps)*c.SecondsPerStep.Value
+	c.FirstTask = max(0, firstTaskSeconds-expected)
 	if c.Noisy {
 		e.notice(fmt.Sprintf(
 			"%s stays noisy: ±%.3g %% after %d tasks. Something else may be running on this device.",
 			subject,
-			100*l.Main.Width(),
+			100*line.Main.Width(),
 			c.Tasks,
 		))
 	}
 	return c, nil
 }
 
-// chooseSteps returns how many steps a task of length seconds has, at least minLongSteps and at most
-// maxSteps. It runs tasks of 1, 2, 4, ... steps, none of more than maxSteps, until one takes a quarter
-// of length. Of three measured times the shortest counts, as other programs only make them longer.
-func chooseSteps(length float64, maxSteps int, run func(steps int) (float64, error)) (int, error) {
+// chooseSteps returns the number of steps of a task that takes about taskSeconds, at least minLongSteps and
+// at most maxSteps. It runs tasks of 1, 2, 4, ... steps, none of more than maxSteps, until one takes a
+// quarter of taskSeconds, and extrapolates. Of three measured times the shortest counts, as other programs
+// only make them longer.
+func chooseSteps(taskSeconds float64, maxSteps int, run func(steps int) (float64, error)) (int, error) {
 	for steps := 1; ; steps = min(2*steps, maxSteps) {
-		took := math.Inf(1)
+		shortest := math.Inf(1)
 		for range 3 {
-			t, err := run(steps)
+			seconds, err := run(steps)
 			if err != nil {
 				return 0, err
 			}
-			took = min(took, t)
-			if took < length/4 {
+			shortest = min(shortest, seconds)
+			// Repetitions cannot make it longer, so such a task is too short already.
+			if shortest < taskSeconds/4 {
 				break
 			}
 		}
-		if took >= length/4 || steps >= maxSteps {
-			return min(max(int(math.Ceil(length/took*float64(steps))), minLongSteps), maxSteps), nil
+		if shortest >= taskSeconds/4 || steps >= maxSteps {
+			wanted := int(math.Ceil(taskSeconds / shortest * float64(steps)))
+			return min(max(wanted, minLongSteps), maxSteps), nil
 		}
 	}
 }
@@ -269,15 +272,17 @@ func (c *Compute) settle(short, long *Group, subject string, notice func(string)
 	latest := robust.MedianOf(long.latest(quarter).Seconds, 0.95)
 	c.Drift = latest.Value/first.Value - 1
 	// Intervals that overlap show no change.
-	if math.Abs(c.Drift) <= noDrift || latest.Low <= first.High && first.Low <= latest.High {
+	overlap := latest.Low <= first.High && first.Low <= latest.High
+	if math.Abs(c.Drift) <= noDrift || overlap {
 		return
 	}
 	// A change that turns back between the quarters is noise.
 	before := first.Value
 	for i := 1; i < 4; i++ {
 		next := robust.Median(long.Seconds[i*quarter : (i+1)*quarter])
-		if c.Drift > 0 && next < before*(1-steady) ||
-			c.Drift < 0 && next > before*(1+steady) {
+		fallsBack := c.Drift > 0 && next < before*(1-steady)
+		risesAgain := c.Drift < 0 && next > before*(1+steady)
+		if fallsBack || risesAgain {
 			return
 		}
 		before = next
@@ -310,17 +315,20 @@ func (c *Compute) summarise(l Line, short Group) {
 	c.Phase = l.phase()
 	c.Tasks = len(l.Factors)
 	k := float64(c.Steps)
+	// A task of one step has the variance v² + s², one of k steps v² + s²/k. Their difference gives s²,
+	// of which s²/k is at most the whole variance of a long task.
 	shortDeviation := robust.Deviation(short.Seconds) / l.Slope.Value
-	long := l.Scatter
-	steps := min(max(0, (shortDeviation*shortDeviation-long*long)/(1-1/k)), k*long*long)
-	c.StepCV = math.Sqrt(steps)
+	longDeviation := l.Scatter
+	stepVariance := (shortDeviation*shortDeviation - longDeviation*longDeviation) / (1 - 1/k)
+	stepVariance = min(max(0, stepVariance), k*longDeviation*longDeviation)
+	c.StepCV = math.Sqrt(stepVariance)
 	if c.StepCV < noSpread {
 		c.StepCV = 0
-		steps = 0
+		stepVariance = 0
 	}
-	if long > 0 {
-		remaining := math.Sqrt(max(0, long*long-steps/k)) / long
-		c.Vary = vary(shrink(l.Blocks.Rest, remaining))
+	if longDeviation > 0 {
+		taskDeviation := math.Sqrt(max(0, longDeviation*longDeviation-stepVariance/k))
+		c.Vary = vary(shrink(l.Blocks.Rest, taskDeviation/longDeviation))
 	}
 }
 

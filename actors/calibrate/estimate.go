@@ -54,33 +54,36 @@ const (
 // size 0, is clamped to at least 0 and at most nearly the shortest time, so that the slope stays
 // positive.
 func fitLine(main, secondary Group) Line {
-	a := robust.MedianOf(main.Seconds, 0.975)
-	b := robust.MedianOf(secondary.Seconds, 0.975)
+	mainMedian := robust.MedianOf(main.Seconds, 0.975)
+	secondaryMedian := robust.MedianOf(secondary.Seconds, 0.975)
 	distance := main.Size - secondary.Size
 	slope := robust.Estimate{
-		Value: (a.Value - b.Value) / distance,
-		Low:   (a.Low - b.High) / distance,
-		High:  (a.High - b.Low) / distance,
+		Value: (mainMedian.Value - secondaryMedian.Value) / distance,
+		Low:   (mainMedian.Low - secondaryMedian.High) / distance,
+		High:  (mainMedian.High - secondaryMedian.Low) / distance,
 	}
 	// A negative distance swaps the ends of the interval.
 	if distance < 0 {
-		slope.Low = (a.High - b.Low) / distance
-		slope.High = (a.Low - b.High) / distance
+		slope.Low = (mainMedian.High - secondaryMedian.Low) / distance
+		slope.High = (mainMedian.Low - secondaryMedian.High) / distance
 	}
 	maxOverhead := maxOverheadShare * min(slices.Min(main.Seconds), slices.Min(secondary.Seconds))
 	clampOverhead := func(x float64) float64 { return min(max(x, 0), maxOverhead) }
-	// through returns the overhead of a line of this slope through the main median.
-	through := func(slope float64) float64 { return clampOverhead(a.Value - slope*main.Size) }
+	// overhead returns the overhead of a line of this slope through the main median. The steeper the line,
+	// the lower it begins, so the ends of the interval change places.
+	overhead := func(slope float64) float64 { return clampOverhead(mainMedian.Value - slope*main.Size) }
 	l := Line{
-		Main:     a,
-		Overhead: robust.Estimate{Value: through(slope.Value), Low: through(slope.High), High: through(slope.Low)},
+		Main:     mainMedian,
+		Overhead: robust.Estimate{Value: overhead(slope.Value), Low: overhead(slope.High), High: overhead(slope.Low)},
 	}
-	l.Slope = robust.Estimate{Value: (a.Value - l.Overhead.Value) / main.Size}
-	l.Slope.Low = min(max(slope.Low, (a.Low-maxOverhead)/main.Size), l.Slope.Value)
-	l.Slope.High = max(min(slope.High, a.High/main.Size), l.Slope.Value)
+	l.Slope = robust.Estimate{Value: (mainMedian.Value - l.Overhead.Value) / main.Size}
+	// An overhead between 0 and maxOverhead bounds the slope, too.
+	l.Slope.Low = min(max(slope.Low, (mainMedian.Low-maxOverhead)/main.Size), l.Slope.Value)
+	l.Slope.High = max(min(slope.High, mainMedian.High/main.Size), l.Slope.Value)
 	// A factor is the time of a task without the overhead, relative to what the line says.
+	expected := l.Slope.Value * main.Size
 	for _, t := range main.Seconds {
-		l.Factors = append(l.Factors, max(minFactor, (t-l.Overhead.Value)/(l.Slope.Value*main.Size)))
+		l.Factors = append(l.Factors, max(minFactor, (t-l.Overhead.Value)/expected))
 	}
 	l.Scatter = robust.Deviation(l.Factors)
 	l.Blocks = robust.BlocksOf(l.Factors)
@@ -124,14 +127,16 @@ func shrink(values []float64, share float64) []float64 {
 	median := robust.Median(values)
 	maxDistance := 3 * robust.Deviation(values)
 	shrunk := make([]float64, len(values))
-	gone := 0.0
+	// meanShift is what the moves take from the mean. It is given back to every value.
+	meanShift := 0.0
 	for i, x := range values {
-		bulk := min(max(x-median, -maxDistance), maxDistance)
-		shrunk[i] = x - (1-share)*bulk
-		gone += (1 - share) * bulk / float64(len(values))
+		distance := min(max(x-median, -maxDistance), maxDistance)
+		move := (1 - share) * distance
+		shrunk[i] = x - move
+		meanShift += move / float64(len(values))
 	}
 	for i := range shrunk {
-		shrunk[i] = max(minFactor, shrunk[i]+gone)
+		shrunk[i] = max(minFactor, shrunk[i]+meanShift)
 	}
 	return shrunk
 }

@@ -48,14 +48,15 @@ func MeasureSecure(ctx context.Context, seconds float64) (s Secure, err error) {
 	check := robust.Median(t.check)
 	open := robust.Median(t.open)
 	var neighbour, mask []float64
-	for _, x := range t.shares {
+	for _, shares := range t.shares {
 		// The time to check the signatures of all members is not part of that for the neighbours.
-		forNeighbours := x - secureMembers*check + open
+		forNeighbours := shares - secureMembers*check + open
 		neighbour = append(neighbour, max(0, forNeighbours/(secureMembers-1)))
 	}
-	for _, x := range t.masked {
+	for _, masked := range t.masked {
 		// A member has a mask with each of its secureMembers - 1 neighbours, and one of its own.
-		mask = append(mask, max(0, (x-open)/secureMembers*1e6/secureWords))
+		secondsPerMask := (masked - open) / secureMembers
+		mask = append(mask, max(0, secondsPerMask*1e6/secureWords))
 	}
 	s.Signature = robust.MedianOf(t.check, 0.95)
 	s.Neighbour = robust.MedianOf(neighbour, 0.95)
@@ -69,8 +70,9 @@ type secureTimes struct {
 	check, shares, open, masked []float64
 }
 
-// play carries out a round with this number up to the masks, among members that are all neighbours, and
-// adds its times.
+// playRound carries out a round of secure aggregation, up to the masking, among secureMembers members that
+// are all neighbours of each other, and appends the measured times of each member. number is the round's
+// number.
 func (t *secureTimes) play(number uint32) error {
 	terms := secagg.Terms{
 		Neighbours: secureMembers - 1,
@@ -105,9 +107,9 @@ func (t *secureTimes) play(number uint32) error {
 	if err != nil {
 		return err
 	}
-	for i, x := range members {
+	for i, member := range members {
 		var message []byte
-		t.shares = append(t.shares, timed(func() { message, err = x.Shares(roster) }))
+		t.shares = append(t.shares, timed(func() { message, err = member.Shares(roster) }))
 		if err == nil {
 			err = server.Shares(uint32(i), message)
 		}
@@ -119,16 +121,17 @@ func (t *secureTimes) play(number uint32) error {
 		return err
 	}
 	words := make([]uint64, secureWords)
-	for i, x := range members {
+	for i, member := range members {
 		inbox, err := server.Inbox(uint32(i))
 		if err != nil {
 			return err
 		}
-		// A member can mask once, so every other one has no words.
+		// Mask opens the shares of the inbox and masks the words. A member can mask only once, so every
+		// second member gets no words: its time is that of opening alone.
 		if i%2 == 0 {
-			t.open = append(t.open, timed(func() { err = x.Mask(inbox, nil) }))
+			t.open = append(t.open, timed(func() { err = member.Mask(inbox, nil) }))
 		} else {
-			t.masked = append(t.masked, timed(func() { err = x.Mask(inbox, words) }))
+			t.masked = append(t.masked, timed(func() { err = member.Mask(inbox, words) }))
 		}
 		if err != nil {
 			return err

@@ -26,9 +26,9 @@ type Transfer struct {
 	Upload float64
 }
 
-// Sizes returns the numbers of values of the models that are transferred, for a main model of
-// params values: a single value, whose transfer is a round trip; a second size, to separate speed
-// from overhead; and the main one.
+// Sizes returns the sizes of the models that are transferred to measure a link, in values, for a main model
+// of params values. In this order they are a single value, whose transfer takes a round trip; a second
+// size, to separate speed from overhead; and the main one.
 func Sizes(params int) []int {
 	// chunk is the second size for a small model, in values.
 	const chunk = 1 << 17
@@ -64,12 +64,12 @@ type Network struct {
 	Upload   Link `json:"upload"`
 }
 
-// summarise fits a line to the transfers of each direction, where params is the number of values of
+// fitNetwork fits a line to the transfers of each direction, where params is the number of values of
 // the model. It returns false while a size has no transfers. The first transfer of each size is a
 // warm-up, as a connection's windows grow, and is left out.
-func summarise(params int, transfers []Transfer) (n Network, ok bool) {
+func fitNetwork(params int, transfers []Transfer) (n Network, ok bool) {
 	n.Params = params
-	var tiny Group
+	var singleValue Group
 	downloadSeconds := func(t *Transfer) float64 { return t.Download }
 	uploadSeconds := func(t *Transfer) float64 { return t.Upload }
 	// The loop visits download and upload. A size's first transfer makes its group and adds no
@@ -84,20 +84,21 @@ func summarise(params int, transfers []Transfer) (n Network, ok bool) {
 				group[t.Values] = &Group{Size: float64(t.Values)}
 			}
 		}
-		all := Sizes(params)
-		if slices.ContainsFunc(all, func(size int) bool { return group[size] == nil || group[size].Seconds == nil }) {
+		sizes := Sizes(params)
+		isMissing := func(size int) bool { return group[size] == nil || group[size].Seconds == nil }
+		if slices.ContainsFunc(sizes, isMissing) {
 			return n, false
 		}
-		tiny = *group[1]
+		singleValue = *group[1]
 		direction := &n.Download
 		if i == 1 {
 			direction = &n.Upload
 		}
 		main := *group[params]
-		secondary := *group[all[1]]
+		secondary := *group[sizes[1]]
 		// The smallest size is that of the model itself.
 		if params == 1 {
-			main = tiny
+			main = singleValue
 		}
 		*direction = linkOf(fitLine(main, secondary))
 		// What the very first model took beyond the median is the delay of a first task.
@@ -106,12 +107,12 @@ func summarise(params int, transfers []Transfer) (n Network, ok bool) {
 		}
 	}
 	// The last group is that of uploads: one value is sent and acknowledged, which is a round trip.
-	n.RoundTrip = robust.MedianOf(tiny.Seconds, 0.95)
+	n.RoundTrip = robust.MedianOf(singleValue.Seconds, 0.95)
 	return n, true
 }
 
-// linkOf returns a fitted line of seconds by number of values as a link with a speed in Mbit/s. The
-// highest speed is at most 1e6 Mbit/s.
+// linkOf makes a link of a fitted line: l gives the seconds of a transfer by its number of values, the link
+// a speed in Mbit/s. The upper end of the speed's interval is at most 1e6 Mbit/s.
 func linkOf(l Line) Link {
 	// megabits is the size of a value of 32 bits, in megabits.
 	const megabits = 32e-6
@@ -161,7 +162,7 @@ func Exchange(
 	// The width stays infinite until every size has a transfer.
 	for number := -1; number < 0 || e.needsRound(subject, number, spent, width); number++ {
 		measured, err := round(number)
-		// summarise leaves the warm-up out.
+		// fitNetwork leaves the warm-up out.
 		all = append(all, measured...)
 		if err != nil {
 			return n, len(all), err
@@ -169,9 +170,9 @@ func Exchange(
 		for _, x := range measured {
 			spent += x.Download + x.Upload
 		}
-		if found, ok := summarise(params, all); ok {
-			n = found
-			width = found.width()
+		if fitted, ok := fitNetwork(params, all); ok {
+			n = fitted
+			width = fitted.width()
 		}
 	}
 	return n, len(all), nil
@@ -255,7 +256,7 @@ func MeasureNetwork(ctx context.Context, conn bus.Line, c NetworkConfig) (n Netw
 		return n, nil, errors.New("calibrate: the coordinator ended before it measured this device")
 	}
 	// The device computes the result from its own times, as the coordinator does.
-	n, ok := summarise(int(welcome.Params), transfers)
+	n, ok := fitNetwork(int(welcome.Params), transfers)
 	if !ok {
 		return n, nil, fmt.Errorf(
 			"calibrate: the coordinator ended after %d transfers, which is too few",
@@ -299,5 +300,9 @@ func transfer(d *gateway.Device, t *gateway.DeviceTask, begin func(bus.Phase)) (
 	if err != nil && !isUploaded {
 		return x, err
 	}
-	return Transfer{len(model), download.Seconds(), float64(u.UploadNs) / 1e9}, nil
+	return Transfer{
+		Values:   len(model),
+		Download: download.Seconds(),
+		Upload:   float64(u.UploadNs) / 1e9,
+	}, nil
 }

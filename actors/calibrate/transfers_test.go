@@ -30,11 +30,11 @@ func TestTransfers_LinkIsFound(t *testing.T) {
 				}
 				all = append(all, x)
 			}
-			if n, ok := summarise(params, all); ok != (len(all) > 3) && params > 1 {
+			if n, ok := fitNetwork(params, all); ok != (len(all) > 3) && params > 1 {
 				t.Errorf("after %d transfers: %+v", len(all), n)
 			}
 		}
-		n, ok := summarise(params, all)
+		n, ok := fitNetwork(params, all)
 		if !ok {
 			t.Fatal("nothing comes of it")
 		}

@@ -81,9 +81,10 @@ func (m *Model) Samples() learn.Samples { return m.samples }
 // Metrics returns the quantities by which the model is measured.
 func (m *Model) Metrics() []learn.Metric { return m.metrics }
 
-// CompareModels compares the names of a run's model and of mine. It returns nil if they are equal,
-// and else an error that says for people how the models differ. The name of a trainer's model
-// consists of the script's name, its digest and its tensors.
+// CompareModels compares the names of a run's model and of mine, the caller's. It returns nil if they are
+// equal, and else an error that says for people how the models differ. The name of a trainer's model
+// consists of the script's name, its digest, the number of values and a hash of the tensors
+// ([Program.Model]).
 func CompareModels(run, mine string) error {
 	if run == mine {
 		return nil
@@ -96,13 +97,13 @@ func CompareModels(run, mine string) error {
 	}
 	// The parts are the script's name, its digest, and the number of values with a hash of the
 	// tensors.
-	a := strings.Split(run, "@")
-	b := strings.Split(mine, "@")
-	if len(a) != 3 || len(b) != 3 {
+	runParts := strings.Split(run, "@")
+	myParts := strings.Split(mine, "@")
+	if len(runParts) != 3 || len(myParts) != 3 {
 		return fmt.Errorf("the run's trainer is %s, this one %s", displayName(run), displayName(mine))
 	}
 	// Another digest means another script, whatever its name.
-	if a[1] != b[1] {
+	if runParts[1] != myParts[1] {
 		return fmt.Errorf(
 			"the run's trainer is %s, this one %s: "+
 				"the script, a module that it imports, a file that it declares or an argument is another",
@@ -110,30 +111,31 @@ func CompareModels(run, mine string) error {
 			displayName(mine),
 		)
 	}
-	if a[2] != b[2] {
+	if runParts[2] != myParts[2] {
 		// The third part begins with the number of values.
-		n, _, _ := strings.Cut(a[2], "-")
-		m, _, _ := strings.Cut(b[2], "-")
+		runValues, _, _ := strings.Cut(runParts[2], "-")
+		myValues, _, _ := strings.Cut(myParts[2], "-")
 		return fmt.Errorf(
 			"the run's trainer %s has other tensors, of %s numbers, than this one, of %s",
 			displayName(run),
-			n,
-			m,
+			runValues,
+			myValues,
 		)
 	}
 	return fmt.Errorf("the run's trainer is named %s, this one %s", displayName(run), displayName(mine))
 }
 
-// CompareTrainers returns an error that says how a trainer differs from those of a run in its model
-// or in the class of its arithmetic; nil if the run would get the same bits.
-func CompareTrainers(run, runClass, mine, class string) error {
-	if err := CompareModels(run, mine); err != nil || runClass == class {
+// CompareTrainers returns an error that says how the caller's trainer differs from those of a run; nil if
+// the run would get the same bits from it. run and mine are the names of their models, runClass and myClass
+// the classes of their arithmetic.
+func CompareTrainers(run, runClass, mine, myClass string) error {
+	if err := CompareModels(run, mine); err != nil || runClass == myClass {
 		return err
 	}
 	return fmt.Errorf(
 		"the run's trainer calculates in class %s, this one in %s: their bits would differ",
 		runClass,
-		class,
+		myClass,
 	)
 }
 

@@ -91,8 +91,8 @@ func Share(set federated.Set) (_ *Shared, err error) {
 	if !ok {
 		return nil, fmt.Errorf("trainer: %s is a %T, which cannot be handed to another process", info.Name, set)
 	}
-	// made says that the samples in g were made for this call and have no other user.
-	g, made := in.InMemory()
+	// If isCopy is true, the samples in g were copied for this call and have no other user.
+	g, isCopy := in.InMemory()
 	s := &Shared{set: g}
 	s.temporary, err = child.TemporaryFile()
 	if err != nil {
@@ -116,7 +116,7 @@ func Share(set federated.Set) (_ *Shared, err error) {
 		Clients:    set.Clients(),
 	}
 	err = s.writeSamples(g)
-	if made {
+	if isCopy {
 		// The samples are in the file now, so their memory can be freed.
 		g.Rows = nil
 		g.Labels = nil
@@ -219,7 +219,7 @@ func (s *Shared) inFile(f *os.File, offset int64, kind string, shape ...int) *Ar
 }
 
 // put appends numbers to the temporary file at an aligned offset, and describes them as an array with
-// the sizes of shape. The writer keeps its first error for Flush.
+// the sizes of shape. It ignores errors, as the writer returns its first one from Flush.
 func put[T vector.Number](s *Shared, list []T, shape ...int) *Array {
 	offset := child.Align(s.written)
 	s.writer.Write(make([]byte, offset-s.written))

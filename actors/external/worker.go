@@ -188,10 +188,10 @@ func (p *process) reserve(ctx context.Context, bytes int) error {
 	return p.send(ctx, &request{Memory: &size{Bytes: len(p.Memory.Bytes)}})
 }
 
-// trainBatch sends one request for as many tasks from *next on as the memory of a request has room
-// for, and calls done with each task's number, model and loss in order. It advances *next after
-// each task, so that a repetition continues behind the last one that was done. An error ends the
-// request.
+// trainBatch sends one request for the tasks of the job from number *next on, as many as fit into the
+// memory of a request, and calls done with each task's number in the job, its model and the loss before its
+// first step, in order. It advances *next after each task, so that a repetition with another process
+// continues behind the last task that was done. An error ends the request.
 func (w *Worker) trainBatch(
 	ctx context.Context,
 	p *process,
@@ -434,7 +434,10 @@ func (s *Scores) check(metrics int) error {
 		return fmt.Errorf("scores with %d metrics and a loss, want %d and a loss", len(s.Metrics), metrics)
 	}
 	for i, x := range append([]learn.Score{*s.Loss}, s.Metrics...) {
-		if !(x.Weight >= 0) || i == 0 && x.Weight == 0 {
+		// The comparison refuses NaN, too.
+		isValid := x.Weight >= 0
+		isLoss := i == 0
+		if !isValid || isLoss && x.Weight == 0 {
 			return fmt.Errorf("score %d has the weight %g", i, x.Weight)
 		}
 	}

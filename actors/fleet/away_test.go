@@ -65,7 +65,7 @@ func TestPlan_PausesWhileAway(t *testing.T) {
 		}
 		returns := now < 1000
 
-		if got := plan.pause(presence, 0, 0, start); got != returns {
+		if got := plan.extendTransfers(presence, 0, 0, start); got != returns {
 			t.Fatalf("it comes back: %v, want %v", got, returns)
 		}
 		if !returns {
@@ -86,7 +86,7 @@ func TestPlan_PausesWhileAway(t *testing.T) {
 func TestPlan_Satellite(t *testing.T) {
 	satellite := passes{{0, 10 * second}, {100 * second, 110 * second}, {200 * second, 210 * second}}
 	plan := Plan{Durations: Durations{Download: 8 * second, Compute: 60 * second, Upload: 8 * second}}
-	if !plan.pause(satellite, 0, 0, 5*second) {
+	if !plan.extendTransfers(satellite, 0, 0, 5*second) {
 		t.Fatal("it does not come back")
 	}
 	// The download ends at 103 s, computing at 163 s, and the upload at 208 s.

@@ -175,11 +175,16 @@ func (f *Fleet) Spent(client int, d Durations, after int64) float64 {
 	return k.battery.watts.spend(d, after)
 }
 
-// fill charges a client's battery from level joules at time start until it reaches goal or time
-// limit, whichever comes first. It returns the level then and the time. The goal must be above the
-// level. After maxLook changes of the charging model it assumes the mean charging power seen until
-// then, so that a search ends.
-func (f *Fleet) fill(client int, b *battery, joules, goal float64, start, limit int64) (float64, int64) {
+// fill charges a client's battery from the level joules at time start until the level reaches goal or time
+// reaches limit, whichever comes first. It returns the level then and the time. Levels are in joules, times
+// in nanoseconds of virtual time. The goal must be above the first level. After maxLook changes of the
+// charging model it assumes the mean charging power seen until then, so that a search ends.
+func (f *Fleet) fill(
+	client int,
+	b *battery,
+	joules, goal float64,
+	start, limit int64,
+) (level float64, reached int64) {
 	if b.charge == 0 || start >= limit {
 		return joules, limit
 	}
@@ -191,6 +196,7 @@ func (f *Fleet) fill(client int, b *battery, joules, goal float64, start, limit 
 		number = assignedNumber(f.devices, client)
 	}
 	t := start
+	// charged is the time in which the battery was charged so far.
 	charged := int64(0)
 	// Each pass covers the time until the client's charging next changes.
 	for range maxLook {
@@ -202,7 +208,7 @@ func (f *Fleet) fill(client int, b *battery, joules, goal float64, start, limit 
 		}
 		if charging {
 			charged += until - t
-			joules, t = charge(b.charge, joules, goal, t, until)
+			joules, t = chargeAt(b.charge, joules, goal, t, until)
 			if joules >= goal {
 				return joules, t
 			}
@@ -217,12 +223,13 @@ func (f *Fleet) fill(client int, b *battery, joules, goal float64, start, limit 
 		return joules, limit
 	}
 	chargedShare := float64(charged) / float64(t-start)
-	return charge(float64(b.charge*chargedShare), joules, goal, t, limit)
+	return chargeAt(float64(b.charge*chargedShare), joules, goal, t, limit)
 }
 
-// charge charges a battery from level joules at time start with this power, until it reaches goal or
-// until time limit, whichever comes first. It returns the level then and the time.
-func charge(watts, joules, goal float64, start, limit int64) (float64, int64) {
+// chargeAt charges a battery with a constant power from the level joules at time start, until the level
+// reaches goal or time reaches limit, whichever comes first. It returns the level then and the time. Times
+// are in nanoseconds.
+func chargeAt(watts, joules, goal float64, start, limit int64) (level float64, reached int64) {
 	needed := math.Ceil((goal - joules) / watts * second)
 	if needed <= float64(limit-start) {
 		return goal, start + int64(needed)
@@ -241,8 +248,8 @@ func (w Watts) spend(d Durations, after int64) float64 {
 		float64(w.Upload*(float64(upload)/second))
 }
 
-// duration returns for how many nanoseconds of a task the given energy in joules lasts, at most the
-// length of the task. d are the durations of its phases.
+// duration returns for how many nanoseconds of a task, from its start, the given energy in joules lasts. It
+// is at most the length of the task. d are the durations of its phases.
 func (w Watts) duration(d Durations, joules float64) (after int64) {
 	for _, phase := range [...]struct {
 		watts  float64

@@ -27,7 +27,7 @@ func (b Bernoulli) Presence(*Files) (Presence, error) {
 	if b.Probability == 1 {
 		return nil, nil
 	}
-	return &periods{nanoseconds(b.PeriodSeconds), threshold(b.Probability)}, nil
+	return &periods{length: nanoseconds(b.PeriodSeconds), threshold: threshold(b.Probability)}, nil
 }
 
 // String describes the model for people.

@@ -117,35 +117,35 @@ func (q *quantity) factor(bits uint64) float64 {
 	return q.vary.Quantile(bits)
 }
 
-// prepare checks both distributions of a quantity and prepares them. id numbers the quantity's
-// random bits. name and factor are the keys of the two distributions, for error messages; nil
-// distributions are left out. A speed must have a minimum above zero, as a transfer at speed zero
-// would never end.
-func (q *quantity) prepare(id uint64, name string, client Distribution, factor string, vary Distribution) error {
+// prepare checks both distributions of a quantity and prepares them: client is that of the client's own
+// value, and vary that of the factor by task. Either may be nil, and is left out then. id is the number of
+// the quantity's draws, such as drawStep. clientKey is the configuration key of client, and phase that of
+// vary below "vary", both for error messages.
+func (q *quantity) prepare(id uint64, clientKey string, client Distribution, phase string, vary Distribution) error {
 	q.id = id
 	q.part = id
-	for _, d := range []struct {
-		key string
-		Distribution
-		sampler *Sampler
-	}{{name, client, &q.client}, {"vary." + factor, vary, &q.vary}} {
-		if d.Distribution == nil {
+	for _, part := range []struct {
+		key          string
+		distribution Distribution
+		sampler      *Sampler
+	}{{clientKey, client, &q.client}, {"vary." + phase, vary, &q.vary}} {
+		if part.distribution == nil {
 			continue
 		}
-		l, err := samplerOf(d.Distribution)
-		// A step may take no time, but a speed must not be zero.
-		if err == nil && id != drawStep && !(l.Min > 0) {
+		sampler, err := samplerOf(part.distribution)
+		// A step may take no time, but a transfer at speed zero would never end.
+		if err == nil && id != drawStep && !(sampler.Min > 0) {
 			err = registry.Errorf(
 				"",
 				"%s can come down to %g, and a transfer would never end (set at_least above 0)",
-				Distributions.Text(d.Distribution),
-				l.Min,
+				Distributions.Text(part.distribution),
+				sampler.Min,
 			)
 		}
 		if err != nil {
-			return registry.Below(d.key, err)
+			return registry.Below(part.key, err)
 		}
-		*d.sampler = l
+		*part.sampler = sampler
 	}
 	// A fixed quantity needs no random bits at all.
 	q.fixed = q.client.constant && vary == nil
@@ -260,8 +260,9 @@ func (k *class) prepareSteps(c Class, compute Compute, steps Distribution) error
 	return nil
 }
 
-// prepareSharing notes whether factors vary by task, and whether all phases of all tasks that start
-// together share one draw. Sharing needs something that varies.
+// prepareSharing notes whether factors vary by task, and whether tasks that start at the same time, and all
+// phases of each, share one draw of the factors (vary.together). Sharing without a factor that varies is
+// an error.
 func (k *class) prepareSharing(shared bool) error {
 	k.varies = k.download.vary.isSet() || k.upload.vary.isSet() || k.step.vary.isSet()
 	k.shared = shared
@@ -288,9 +289,9 @@ func orConstant(d Distribution, value float64) Distribution {
 
 // shares turns weights, none negative, into ascending upper limits on 64 random bits for [pick], so
 // that index i is picked with a probability in proportion to its weight. If all weights are 0 they
-// count as equal. Otherwise a weight of 0 is an error unless idle returns true for its index; such an
-// entry is never picked. idle may be nil. key names the list in errors.
-func shares(key string, weights []float64, idle func(i int) bool) ([]uint64, error) {
+// count as equal. Otherwise a weight of 0 is an error unless mayBeZero returns true for its index; such an
+// entry is never picked. mayBeZero may be nil, which allows none. key names the list in errors.
+func shares(key string, weights []float64, mayBeZero func(i int) bool) ([]uint64, error) {
 	sum := 0.0
 	for _, w := range weights {
 		sum += w
@@ -302,7 +303,7 @@ func shares(key string, weights []float64, idle func(i int) bool) ([]uint64, err
 	limits := make([]uint64, len(weights))
 	upTo := 0.0
 	for i, w := range weights {
-		if w == 0 && (idle == nil || !idle(i)) {
+		if w == 0 && (mayBeZero == nil || !mayBeZero(i)) {
 			return nil, registry.Errorf(
 				fmt.Sprintf("%s[%d].weight", key, i),
 				"is not set (more than 0 where others have a weight)",

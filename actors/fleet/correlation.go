@@ -126,14 +126,19 @@ func (f *Fleet) Correlate(c Correlation, clients int, values func(property strin
 		}
 		assigned := assignByRank(f.seed, target.purpose, target.correlation.Spearman, data, deviceValues)
 		// The correlation that was reached is noted, as ranks with ties cannot have every value.
-		got := make([]float64, clients)
+		achieved := make([]float64, clients)
 		for i, device := range assigned {
-			got[i] = deviceValues[device]
+			achieved[i] = deviceValues[device]
 		}
 		*target.assignment = assigned
 		f.Correlations = append(
 			f.Correlations,
-			CorrelationNote{target.quantity, target.correlation.Property, target.correlation.Spearman, spearman(data, got)},
+			CorrelationNote{
+				Quantity: target.quantity,
+				Property: target.correlation.Property,
+				Wanted:   target.correlation.Spearman,
+				Achieved: spearman(data, achieved),
+			},
 		)
 	}
 	return nil
@@ -195,18 +200,21 @@ func (f *Fleet) share(client int) float64 {
 	return 1
 }
 
-// assignByRank returns for each client the number of the device that it is assigned. Clients are
-// ranked by the copula of their data (see Correlation) and devices by deviceValues; the client and
-// the device of equal rank belong together. coefficient is Spearman's.
+// assignByRank returns for each client the number of the device that it is assigned, so that data, a
+// property of each client, and the values of the assigned devices have about the rank correlation
+// coefficient (Spearman's). Clients are ranked by a mixture of their data and noise, a Gaussian copula (see
+// [Correlation]), and devices by deviceValues; the client and the device of equal rank belong together.
 func assignByRank(seed uint64, purpose keyed.Purpose, coefficient float64, data, deviceValues []float64) []uint32 {
+	// Normal variables with Pearson's correlation rho have Spearman's correlation coefficient.
 	rho := 2 * float64(portable.Sin(float64(coefficient*(math.Pi/6))))
-	noise := math.Sqrt(max(0, 1-float64(rho*rho)))
+	noiseShare := math.Sqrt(max(0, 1-float64(rho*rho)))
 	n := float64(len(data))
 	mixed := make([]float64, len(data))
 	for rank, client := range ranked(seed, purpose, 1, data) {
-		z := portable.Normal(uint64((float64(rank) + 0.5) / n * 0x1p64))
-		e := portable.Normal(keyed.Hash(seed, purpose, uint64(client), 0))
-		mixed[client] = float64(rho*z) + float64(noise*e)
+		// Both are standard normal: one follows from the client's rank, the other is random.
+		score := portable.Normal(uint64((float64(rank) + 0.5) / n * 0x1p64))
+		noise := portable.Normal(keyed.Hash(seed, purpose, uint64(client), 0))
+		mixed[client] = float64(rho*score) + float64(noiseShare*noise)
 	}
 	assigned := make([]uint32, len(data))
 	devices := ranked(seed, purpose, 2, deviceValues)
@@ -216,9 +224,9 @@ func assignByRank(seed uint64, purpose keyed.Purpose, coefficient float64, data,
 	return assigned
 }
 
-// ranked returns the indices of values in ascending order of value. Ties are broken at random by
-// bits that follow from the seed and purpose; part separates the draws of several calls.
-func ranked(seed uint64, purpose keyed.Purpose, part uint64, values []float64) []uint32 {
+// ranked returns the indices of values in ascending order of value. Ties are broken at random by bits that
+// follow from the seed, the purpose and the number of the draw, which is another for each call.
+func ranked(seed uint64, purpose keyed.Purpose, draw uint64, values []float64) []uint32 {
 	type entry struct {
 		value float64
 		key   uint64
@@ -226,7 +234,7 @@ func ranked(seed uint64, purpose keyed.Purpose, part uint64, values []float64) [
 	}
 	list := make([]entry, len(values))
 	for i, v := range values {
-		list[i] = entry{v, keyed.Hash(seed, purpose, uint64(i), part), uint32(i)}
+		list[i] = entry{value: v, key: keyed.Hash(seed, purpose, uint64(i), draw), index: uint32(i)}
 	}
 	// Equal keys are improbable, but the order must be the same on every machine.
 	slices.SortFunc(list, func(a, b entry) int {
@@ -239,21 +247,22 @@ func ranked(seed uint64, purpose keyed.Purpose, part uint64, values []float64) [
 	return order
 }
 
-// spearman returns Spearman's rank correlation of two lists of equal length. Equal values have the
-// mean of their ranks.
+// spearman returns Spearman's rank correlation of two lists of equal length: Pearson's correlation of their
+// ranks. Equal values have the mean of their ranks. It is NaN if all values of a list are equal.
 func spearman(x, y []float64) float64 {
-	a := ranks(x)
-	b := ranks(y)
+	xRanks := ranks(x)
+	yRanks := ranks(y)
+	// Ranks from 0 to n-1 have this mean, with ties, too.
 	mean := float64(float64(len(x)-1) / 2)
-	var ab, aa, bb float64
-	for i := range a {
-		da := a[i] - mean
-		db := b[i] - mean
-		ab += float64(da * db)
-		aa += float64(da * da)
-		bb += float64(db * db)
+	var covariance, xVariance, yVariance float64
+	for i := range xRanks {
+		dx := xRanks[i] - mean
+		dy := yRanks[i] - mean
+		covariance += float64(dx * dy)
+		xVariance += float64(dx * dx)
+		yVariance += float64(dy * dy)
 	}
-	return ab / math.Sqrt(float64(aa*bb))
+	return covariance / math.Sqrt(float64(xVariance*yVariance))
 }
 
 // ranks returns the rank of each value among all, counted from 0. Equal values have the mean of
@@ -264,7 +273,7 @@ func ranks(values []float64) []float64 {
 		order[i] = i
 	}
 	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(values[i], values[j]) })
-	places := make([]float64, len(values))
+	meanRanks := make([]float64, len(values))
 	// Each pass takes one group of equal values, from begin to before end in the order.
 	for begin := 0; begin < len(order); {
 		end := begin + 1
@@ -272,11 +281,11 @@ func ranks(values []float64) []float64 {
 			end++
 		}
 		for _, i := range order[begin:end] {
-			places[i] = float64(begin+end-1) / 2
+			meanRanks[i] = float64(begin+end-1) / 2
 		}
 		begin = end
 	}
-	return places
+	return meanRanks
 }
 
 // equal reports whether all values are the same.

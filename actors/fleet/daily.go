@@ -45,17 +45,14 @@ func (a Daily) Presence(*Files) (Presence, error) {
 		opens:  hours(a.FromHour),
 		length: hours(length),
 		jitter: hours(a.JitterHours),
-		// part is the value below which a day's random bits make the client available that day.
-		part: threshold(a.Probability),
-		// start is the time of day in UTC at virtual time 0.
-		start: hours(a.StartHour),
+		part:   threshold(a.Probability),
+		start:  hours(a.StartHour),
 	}
-	// zones are the offsets of the time zones from UTC, and shares the limits by which clients draw
-	// theirs.
+	// Without zones clients are spread evenly over 24 of them, one for each hour.
 	zones := a.Zones
 	if len(zones) == 0 {
-		for h := -11; h <= 12; h++ {
-			zones = append(zones, Zone{float64(h), 1})
+		for offset := -11; offset <= 12; offset++ {
+			zones = append(zones, Zone{Hours: float64(offset), Weight: 1})
 		}
 	}
 	var err error
@@ -124,8 +121,8 @@ func (d *windows) local(seed uint64, client int, t int64) (since, shift int64) {
 	return t + shift, shift
 }
 
-// window returns when the client's window of day n opens and closes, in the time of local. ok is
-// false if the client is absent that day.
+// window returns when the client's window of day n opens and closes, in nanoseconds of the client's local
+// time (see [windows.local]). ok is false if the client is absent that day.
 func (d *windows) window(seed uint64, client int, n int64) (opens, closes int64, ok bool) {
 	h := keyed.Hash(seed, keyed.Availability, uint64(client), uint64(n))
 	if keyed.Nth(h, 0) >= d.part {
@@ -134,9 +131,10 @@ func (d *windows) window(seed uint64, client int, n int64) (opens, closes int64,
 	opens = n * day
 	closes = n*day + d.length
 	if d.jitter > 0 {
-		spread := uint64(2*d.jitter + 1)
-		opens += int64(keyed.Below(keyed.Nth(h, 1), spread)) - d.jitter
-		closes += int64(keyed.Below(keyed.Nth(h, 2), spread)) - d.jitter
+		// Each shift is one of the nanoseconds from -jitter to jitter.
+		shifts := uint64(2*d.jitter + 1)
+		opens += int64(keyed.Below(keyed.Nth(h, 1), shifts)) - d.jitter
+		closes += int64(keyed.Below(keyed.Nth(h, 2), shifts)) - d.jitter
 	}
 	return opens, closes, true
 }

@@ -41,14 +41,14 @@ type Sampler struct {
 }
 
 // maxDraw returns the largest draw, 1 for a sampler that is not set (a factor that is not given).
-func (l *Sampler) maxDraw() float64 { return l.or(l.Max, math.MaxUint64) }
+func (l *Sampler) maxDraw() float64 { return l.valueOrDraw(l.Max, math.MaxUint64) }
 
 // median returns the middle of the draws, 1 for a sampler that is not set.
-func (l *Sampler) median() float64 { return l.or(l.Median, 1<<63) }
+func (l *Sampler) median() float64 { return l.valueOrDraw(l.Median, 1<<63) }
 
-// or returns value, one of the sampler's Max and Median, if it is given. If it is 0, which means not
-// given, the result is the draw for bits, or 1 for a sampler that is not set.
-func (l *Sampler) or(value float64, bits uint64) float64 {
+// valueOrDraw returns value, the sampler's Max or Median, if it is given. If it is 0, which means not given,
+// the result is the draw for the random bits. A sampler that is not set is the constant factor 1.
+func (l *Sampler) valueOrDraw(value float64, bits uint64) float64 {
 	if l.isSet() && value == 0 {
 		return l.Quantile(bits)
 	}
@@ -75,8 +75,8 @@ func (b Bounds) Cut(l Sampler) (Sampler, error) {
 		return l, registry.Errorf("at_most", "%g is below at_least, %g", b.AtMost, b.AtLeast)
 	}
 	limit := cmp.Or(b.AtMost, math.Inf(1))
-	free := l.Quantile
-	l.Quantile = func(bits uint64) float64 { return min(max(free(bits), b.AtLeast), limit) }
+	unbounded := l.Quantile
+	l.Quantile = func(bits uint64) float64 { return min(max(unbounded(bits), b.AtLeast), limit) }
 	// A clamped draw is no longer lognormal, and constant only if the bounds leave it as it is.
 	l.lognormal = false
 	l.constant = l.constant && l.Min >= b.AtLeast && l.Min <= limit

@@ -126,7 +126,7 @@ type Weibull struct {
 }
 
 // Sampler implements [Distribution] by inversion: a draw is Scale · (−log u)^(1/Shape) for a
-// uniform number u.
+// uniform number u. To let draws grow with the random bits, u is the complement of their uniform number.
 func (d Weibull) Sampler() (Sampler, error) {
 	exponent := 1 / d.Shape
 	return d.Cut(Sampler{Quantile: func(bits uint64) float64 {

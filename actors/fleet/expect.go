@@ -28,20 +28,22 @@ func (f *Fleet) Expect(client, steps int, bits Bits) (Durations, error) {
 	return d.withOverhead(k.overhead, steps, bits), nil
 }
 
-// Pace draws how far a client deviates from its class: for each phase a lognormal factor with
-// median 1 and the relative standard deviation u, the uncertainty of the phase. The variance of the
-// factor's logarithm is ln(1 + u²).
+// Pace draws how far a client deviates from its class: for each phase a lognormal factor with median 1,
+// whose relative standard deviation v is the uncertainty of the phase. The variance of the factor's
+// logarithm is ln(1 + v²).
 func (u Uncertainty) Pace(seed uint64, client int) (factors [3]float64) {
-	for p, u := range u.Phases() {
-		z := portable.Normal(keyed.Hash(seed, keyed.Pace, uint64(client), uint64(p)))
-		factors[p] = portable.Exp(math.Sqrt(portable.Log(1+float64(*u**u))) * z)
+	for phase, uncertainty := range u.Phases() {
+		v := *uncertainty
+		sigma := math.Sqrt(portable.Log(1 + float64(v*v)))
+		z := portable.Normal(keyed.Hash(seed, keyed.Pace, uint64(client), uint64(phase)))
+		factors[phase] = portable.Exp(sigma * z)
 	}
 	return factors
 }
 
-// inLongRun returns the durations d stretched to the slowdown's long-run pace. Transfers are
-// stretched only if both the slowdown and the caller say so. A negative duration, which is out of
-// bounds, stays negative.
+// inLongRun returns the durations d stretched to the slowdown's long-run pace; d itself for a nil slowdown.
+// Transfers are stretched only if transfers is true and the slowdown slows them. A negative duration, which
+// is out of bounds, stays negative.
 func inLongRun(s Slowing, d Durations, transfers bool) Durations {
 	if s == nil {
 		return d
@@ -79,7 +81,8 @@ func (q *quantity) typical(client uint64) float64 {
 
 // Soonest returns a lower bound in nanoseconds on the time of every task of every client: its
 // transfers over the fastest link that can be drawn, with their overhead. It is 0 if tasks may end
-// early. The round machine relies on it to look ahead.
+// early, by a dropout or an empty battery. The round machine relies on it to look ahead: no task that
+// starts now is done before this time has passed.
 func (f *Fleet) Soonest(bits Bits) int64 {
 	shortestTask := int64(math.MaxInt64)
 	for i := range f.classes {
@@ -100,6 +103,7 @@ func (f *Fleet) Soonest(bits Bits) int64 {
 			up = max(up, k.links[i].upload.max())
 		}
 		transfers := Durations{Download: shortest(bits.Down, down), Upload: shortest(bits.Up, up)}
+		// Steps can be arbitrarily short, so they do not count.
 		const noSteps = 0
 		shortestTask = min(shortestTask, transfers.withOverhead(k.overhead, noSteps, bits).Total())
 	}

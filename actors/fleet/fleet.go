@@ -138,20 +138,21 @@ func newFleet(c Config, seed uint64, files *Files) (*Fleet, error) {
 	}
 	f.countEnds = countEnds(c.Fleet)
 	// Classes of real devices, and those with a count, may have no weight.
-	idle := func(i int) bool { return slices.Contains(f.real, i) || c.Fleet[i].Count > 0 }
-	f.shares, err = shares("fleet", classWeights(classes, f.countEnds != nil), idle)
+	mayBeZero := func(i int) bool { return slices.Contains(f.real, i) || c.Fleet[i].Count > 0 }
+	hasCounts := f.countEnds != nil
+	f.shares, err = shares("fleet", classWeights(classes, hasCounts), mayBeZero)
 	return f, err
 }
 
-// classWeights returns the weights by which clients are divided among the classes. counted says that
-// some classes have a count. If none has a weight then, the clients beyond the counts are divided
-// equally among the classes without a count.
-func classWeights(classes []Class, counted bool) []float64 {
+// classWeights returns the weights by which clients are divided among the classes. hasCounts says that
+// some classes have a count of clients. If no class has a weight then, the clients beyond the counts are
+// divided equally among the classes without a count.
+func classWeights(classes []Class, hasCounts bool) []float64 {
 	weights := make([]float64, len(classes))
 	for i, k := range classes {
 		weights[i] = k.Weight
 	}
-	if !counted || slices.Max(weights) > 0 {
+	if !hasCounts || slices.Max(weights) > 0 {
 		return weights
 	}
 	for i, k := range classes {
@@ -164,16 +165,16 @@ func classWeights(classes []Class, counted bool) []float64 {
 
 // countEnds returns for each class the sum of the counts up to and including its own, nil if no class
 // has a count.
-func countEnds(classes []Class) (upTo []int) {
-	all := 0
+func countEnds(classes []Class) (ends []int) {
+	sum := 0
 	for _, k := range classes {
-		all += k.Count
-		upTo = append(upTo, all)
+		sum += k.Count
+		ends = append(ends, sum)
 	}
-	if all == 0 {
+	if sum == 0 {
 		return nil
 	}
-	return upTo
+	return ends
 }
 
 // classesOfDevices returns the number of the class of each real device, in the order of c.Devices,
@@ -257,18 +258,19 @@ func (f *Fleet) classOf(device int) (*class, uint64) {
 		return &f.classes[0], 0
 	}
 	h := keyed.Hash(f.seed, keyed.Device, uint64(device))
-	return &f.classes[f.pick(device, h)], h
+	return &f.classes[f.classNumber(device, h)], h
 }
 
 // Class returns the number of a client's class.
 func (f *Fleet) Class(client int) int {
 	device := assignedNumber(f.devices, client)
-	return f.pick(device, keyed.Hash(f.seed, keyed.Device, uint64(device)))
+	return f.classNumber(device, keyed.Hash(f.seed, keyed.Device, uint64(device)))
 }
 
-// pick returns the number of a device's class. h is the device's key. Real devices with a class
-// come first, then classes with a count in their order, then a draw by weight.
-func (f *Fleet) pick(device int, h uint64) int {
+// classNumber returns the number of a device's class. h is the device's key. A real device has the class
+// that is named for it, if one is. The first simulated devices belong to the classes with a count, in their
+// order, and all others draw a class by weight.
+func (f *Fleet) classNumber(device int, h uint64) int {
 	if device >= f.firstReal {
 		if k := f.DeviceClass(device); k != NoClass {
 			return k
@@ -415,23 +417,25 @@ func (k *class) transfer(q *quantity, random keys, seed uint64, client int, bits
 // is one normal draw (see Durations).
 func (k *class) compute(random keys, seed uint64, client int, task uint64, steps int, start int64) int64 {
 	var ns int64
-	switch n := float64(steps); {
-	case k.step.fixed && k.std == 0 && k.cv == 0:
-		ns = int64(steps) * k.stepNs
+	n := float64(steps)
+	hasSpread := k.std > 0 || k.cv > 0
+	if k.step.fixed && !hasSpread {
 		if float64(n*k.step.client.Min) > maxSeconds {
 			return -1
 		}
-	default:
+		ns = int64(steps) * k.stepNs
+	} else {
 		// beta is the mean time of a step in this task, in seconds.
 		beta := k.step.draw(random)
-		s := float64(n * beta)
+		seconds := float64(n * beta)
 		// The standard deviation of a sum of n steps is that of one times the root of n.
-		if k.std > 0 || k.cv > 0 {
-			std := float64(k.std*k.step.factor(keyed.Nth(random.task, k.step.part))) + float64(k.cv*beta)
+		if hasSpread {
+			taskFactor := k.step.factor(keyed.Nth(random.task, k.step.part))
+			std := float64(k.std*taskFactor) + float64(k.cv*beta)
 			z := portable.Normal(keyed.Hash(seed, keyed.Compute, uint64(client), task))
-			s += float64(float64(math.Sqrt(n)*std) * z)
+			seconds += float64(float64(math.Sqrt(n)*std) * z)
 		}
-		ns = roundDuration(max(0, s) * second)
+		ns = roundDuration(max(0, seconds) * second)
 	}
 	if k.slow != nil && ns > 0 {
 		return k.slow.Stretch(seed, client, start, ns)
@@ -464,8 +468,8 @@ func (f *Fleet) MeanOf(number, steps int, bits Bits) (Durations, error) {
 	})
 }
 
-// mean returns the time of a task without the spread of minibatches, at the long-run pace. It works
-// on a copy of the class.
+// mean returns the time of a task without the spread of minibatches, at the long-run pace of slowdowns. It
+// works on a copy of the class, of which it removes the spread, the slowdown and the overhead.
 func (k class) mean(seed uint64, steps int, bits Bits) (Durations, error) {
 	slow := k.slow
 	overhead := k.overhead
@@ -502,8 +506,8 @@ func (f *Fleet) sample(steps int, bits Bits, classOf func(device int) (*class, u
 	return Durations{roundDuration(down / sample), roundDuration(compute / sample), roundDuration(up / sample)}, nil
 }
 
-// Interval90 returns for each phase the bounds in seconds between which 90 % of the tasks of a
-// class's devices lie, estimated from 199 draws an hour apart. number is that of the class.
+// Interval90 returns for each phase (download, compute, upload) the bounds in seconds between which 90 % of
+// the tasks of a class's devices lie, estimated from 199 draws an hour apart. number is that of the class.
 func (f *Fleet) Interval90(number, steps int, bits Bits) (low, high [3]float64, err error) {
 	// Of 199 sorted draws, 9 lie beyond each bound.
 	const tasks, beyond = 199, 9
@@ -600,8 +604,9 @@ func (f *Fleet) presenceOf(client int) (p Presence, number int) {
 	return k.presence, f.presenceNumber(client)
 }
 
-// presenceNumber returns the number of the client whose availability this client has. An
-// availability that belongs to a class comes with the device; otherwise it is assigned by itself.
+// presenceNumber returns the number of the client whose availability this client has, which is its own
+// unless a correlation has assigned it another. An availability that belongs to a class comes with the
+// device; otherwise it is assigned by itself.
 func (f *Fleet) presenceNumber(client int) int {
 	if f.classPresence && len(f.devices) > 0 {
 		if k, _ := f.class(client); k.ownPresence {

@@ -100,9 +100,9 @@ func (c *capacity) total() {
 	}
 }
 
-// transfer returns the shortest time in nanoseconds in which the given bits pass from a position in
-// the trace (nanoseconds) on, and -1 if that is out of bounds. It is exact: the integral of the
-// capacity in integers, rounded up once.
+// transfer returns the shortest time in nanoseconds in which the given number of bits passes the link,
+// from a position in the trace on (nanoseconds from its start). It returns -1 for a time of more than
+// maxSeconds. It is exact: the integral of the capacity is calculated in integers, and rounded up once.
 func (c *capacity) transfer(bits, position int64) int64 {
 	if bits <= 0 {
 		return min(bits, 0)
@@ -110,10 +110,10 @@ func (c *capacity) transfer(bits, position int64) int64 {
 	// kilobit is 1,000 bits in millionths of a bit.
 	const kilobit = 1_000_000_000
 	fullSeconds := uint64(position) / second
-	part := uint64(position) % second
+	nanoseconds := uint64(position) % second
 	// goal and fraction are what has passed when the transfer is done, counted from
 	// the trace's start: goal in kilobits, and fraction in millionths of a bit.
-	fraction := uint64(c.kbps[fullSeconds])*part + uint64(bits%1000)*1_000_000
+	fraction := uint64(c.kbps[fullSeconds])*nanoseconds + uint64(bits%1000)*1_000_000
 	goal := c.sum[fullSeconds] + uint64(bits/1000) + fraction/kilobit
 	fraction %= kilobit
 
@@ -121,6 +121,7 @@ func (c *capacity) transfer(bits, position int64) int64 {
 	// when the integral first reaches the goal: a goal that is met exactly at the
 	// end of a turn, or of a second, belongs to that turn or second.
 	total := c.sum[len(c.kbps)]
+	// exact is 1 if the goal is a whole number of kilobits, so that it can be met exactly, and else 0.
 	exact := uint64(0)
 	if fraction == 0 {
 		exact = 1
@@ -130,12 +131,13 @@ func (c *capacity) transfer(bits, position int64) int64 {
 	if turns > maxSeconds/uint64(len(c.kbps)) {
 		return -1
 	}
-	// The first second s after whose end at least the goal has passed.
-	s := uint64(sort.Search(len(c.kbps), func(i int) bool { return c.sum[i+1]+exact > goal }))
-	remaining := (goal-c.sum[s])*kilobit + fraction
-	rate := uint64(c.kbps[s])
-	inside := (remaining + rate - 1) / rate
-	ns := int64(turns)*int64(len(c.kbps))*second + int64(s*second+inside) - position
+	// The transfer ends in the first second at whose end the goal has passed. Within that second what
+	// remains passes at its rate, rounded up to whole nanoseconds.
+	last := uint64(sort.Search(len(c.kbps), func(i int) bool { return c.sum[i+1]+exact > goal }))
+	remaining := (goal-c.sum[last])*kilobit + fraction
+	rate := uint64(c.kbps[last])
+	inLast := (remaining + rate - 1) / rate
+	ns := int64(turns)*int64(len(c.kbps))*second + int64(last*second+inLast) - position
 	if ns > maxSeconds*second {
 		return -1
 	}

@@ -129,7 +129,7 @@ func (m *onOff) point(seed uint64, client int, t, direction int64) point {
 		}
 		w += direction
 	}
-	return point{w * m.window, m.key(seed, client, w), 0}
+	return point{time: w * m.window, window: m.key(seed, client, w), number: 0}
 }
 
 // key returns the random bits of a client's window w.
@@ -137,8 +137,9 @@ func (m *onOff) key(seed uint64, client int, w int64) uint64 {
 	return keyed.Hash(seed, m.purpose, uint64(client), uint64(w))
 }
 
-// count returns the number of points in a window, given the window's random bits: a Poisson draw of
-// mean 1 by inversion.
+// count returns the number of points in a window, given the window's random bits. It is a draw of a Poisson
+// variable of mean 1 by inversion: the number of values of its distribution function, poisson, that do not
+// exceed the draw.
 func count(window uint64) uint64 {
 	h := keyed.Nth(window, drawCount)
 	n := 0

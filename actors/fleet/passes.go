@@ -60,19 +60,20 @@ func newContacts() *contacts {
 	return &contacts{stayList: stayList{number: map[string]int{}}, latest: math.MinInt64}
 }
 
-// moment returns a time of the file as virtual time, and notes the latest. start is the time of virtual
-// time 0, in nanoseconds since 1970.
-func (c *contacts) moment(column, text string, start int64) (int64, error) {
-	at, err := utc.Nanoseconds(text)
+// virtualTime parses text, a time of the file, and returns it as virtual time in nanoseconds. It keeps the
+// latest of all times in c.latest. column names the time in errors. start is when virtual time 0 is, in
+// nanoseconds since 1970.
+func (c *contacts) virtualTime(column, text string, start int64) (int64, error) {
+	unixTime, err := utc.Nanoseconds(text)
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", column, err)
 	}
-	since := at - start
-	if max(since, -since) > maxSeconds*second {
+	t := unixTime - start
+	if max(t, -t) > maxSeconds*second {
 		return 0, fmt.Errorf("%s: %.40q is more than %d seconds from start", column, text, int64(maxSeconds))
 	}
-	c.latest = max(c.latest, since)
-	return since, nil
+	c.latest = max(c.latest, t)
+	return t, nil
 }
 
 // unknownEnd is the end of a contact until all of the file was read. It differs from that of a satellite
@@ -99,19 +100,19 @@ func (c *contacts) timetable() *timetable {
 func readPasses(r io.Reader, named []string, start int64) (*timetable, error) {
 	all := newContacts()
 	err := readRows(r, "passes", []string{"satellite", "rise", "set"}, named, func(_ int, row []string) error {
-		i, err := all.place(row[0])
+		i, err := all.index(row[0])
 		if err != nil {
 			return err
 		}
 		if row[1] == "" && row[2] == "" {
 			return all.add(i, always)
 		}
-		s := session{math.MinInt64, unknownEnd}
+		s := session{start: math.MinInt64, end: unknownEnd}
 		if row[1] != "" {
-			s.start, err = all.moment("rise", row[1], start)
+			s.start, err = all.virtualTime("rise", row[1], start)
 		}
 		if err == nil && row[2] != "" {
-			s.end, err = all.moment("set", row[2], start)
+			s.end, err = all.virtualTime("set", row[2], start)
 		}
 		if err != nil {
 			return err
@@ -150,45 +151,46 @@ const (
 // nanoseconds since 1970.
 func readPassEvents(r io.Reader, named []string, start int64) (*timetable, error) {
 	all := newContacts()
-	// up holds the beginning of the contact under way, by satellite; those that are down have none.
-	up := map[int]int64{}
-	// last holds the time of the last event, and moved says that the satellite has risen or set.
-	last := map[int]int64{}
-	moved := map[int]bool{}
+	// The maps are by the index of a satellite. risenAt holds when the contact under way began; a satellite
+	// below the horizon has no entry.
+	risenAt := map[int]int64{}
+	lastEvent := map[int]int64{}
+	// hasMoved says that the satellite has risen or set.
+	hasMoved := map[int]bool{}
 	err := readRows(r, "passes", []string{"satellite", "time", "event"}, named, func(_ int, row []string) error {
 		event, ok := passEvents[row[2]]
 		if !ok {
 			return fmt.Errorf("event: %.40q is none of rise, culminate and set, or 0, 1 and 2", row[2])
 		}
-		i, err := all.place(row[0])
+		i, err := all.index(row[0])
 		if err != nil {
 			return err
 		}
-		now, err := all.moment("time", row[1], start)
+		now, err := all.virtualTime("time", row[1], start)
 		if err != nil {
 			return err
 		}
-		before, seen := last[i]
+		before, seen := lastEvent[i]
 		if seen && now < before {
 			return fmt.Errorf("time: %.40q of %.40q is before that of its last row", row[1], row[0])
 		}
-		last[i] = now
-		// Whatever comes first but a rise belongs to a contact that was under way.
+		lastEvent[i] = now
+		// A first event that is no rise belongs to a contact that was under way.
 		if !seen && event != rises {
-			up[i] = math.MinInt64
+			risenAt[i] = math.MinInt64
 		}
-		began, isUp := up[i]
+		began, isUp := risenAt[i]
 		switch {
 		case event == rises && isUp:
 			return fmt.Errorf("event: %.40q rises at %.40q without having set", row[0], row[1])
 		case event != rises && !isUp:
 			return fmt.Errorf("event: %.40q has an event at %.40q without having risen", row[0], row[1])
 		case event == rises:
-			up[i] = now
-			moved[i] = true
+			risenAt[i] = now
+			hasMoved[i] = true
 		case event == sets:
-			delete(up, i)
-			moved[i] = true
+			delete(risenAt, i)
+			hasMoved[i] = true
 			return all.add(i, session{began, now})
 		}
 		return nil
@@ -197,12 +199,12 @@ func readPassEvents(r io.Reader, named []string, start int64) (*timetable, error
 		return nil, err
 	}
 	for i := range all.stays {
-		began, isUp := up[i]
+		began, isUp := risenAt[i]
 		if !isUp {
 			continue
 		}
-		s := session{began, unknownEnd}
-		if !moved[i] {
+		s := session{start: began, end: unknownEnd}
+		if !hasMoved[i] {
 			s = always
 		}
 		if err := all.add(i, s); err != nil {

@@ -24,8 +24,8 @@ func (f *Fleet) Client(number int) Client {
 	return Client{Number: number, Device: assignedNumber(f.devices, number), Presence: f.presenceNumber(number)}
 }
 
-// assignedNumber returns the client's entry in an assignment, or the client's own number beyond its
-// end.
+// assignedNumber returns the number that an assignment gives a client, such as that of the client whose
+// device it has. Beyond the end of the list it is the client's own number.
 func assignedNumber(list []uint32, client int) int {
 	if client < len(list) {
 		return int(list[client])
@@ -88,22 +88,23 @@ func (f *Fleet) Plan(c Client, task uint64, steps int, bits Bits, start int64) (
 	}
 	// A client that waits while it is away continues its transfer when it is back.
 	if k.dropout.Away == AwayWaits && k.presence != nil {
-		if !p.pause(k.presence, f.seed, c.Presence, start) {
+		if !p.extendTransfers(k.presence, f.seed, c.Presence, start) {
 			// The client leaves in a transfer and never comes back.
 			return p, nil
 		}
 		total = p.total()
 	}
-	// leaves is the work after which the client drops out, in nanoseconds; the earliest cause
-	// counts.
+	// leaves is the time after its start at which the client drops out, in nanoseconds, of the earliest
+	// cause; total means that it stays.
 	leaves := total
-	if p := k.dropout.Probability; p > 0 && total > 0 {
-		if h := keyed.Hash(f.seed, keyed.Dropout, uint64(c.Number), task); keyed.Nth(h, 0) < threshold(p) {
-			leaves = int64(keyed.Below(keyed.Nth(h, 1), uint64(total)))
+	if probability := k.dropout.Probability; probability > 0 && total > 0 {
+		key := keyed.Hash(f.seed, keyed.Dropout, uint64(c.Number), task)
+		if keyed.Nth(key, 0) < threshold(probability) {
+			leaves = int64(keyed.Below(keyed.Nth(key, 1), uint64(total)))
 		}
 	}
 	if k.dropout.WhenUnavailable && k.presence != nil {
-		leaves = min(leaves, k.absent(f.seed, c.Presence, start, start+leaves)-start)
+		leaves = min(leaves, k.firstAbsence(f.seed, c.Presence, start, start+leaves)-start)
 	}
 	if k.battery != nil && c.Joules > 0 {
 		leaves = min(leaves, k.battery.watts.duration(d, c.Joules))
@@ -115,11 +116,11 @@ func (f *Fleet) Plan(c Client, task uint64, steps int, bits Bits, start int64) (
 	return p, nil
 }
 
-// pause makes the transfers of a plan longer by the time in which the client is away. start is when
-// the task starts. It reports false for a client that does not come back: the plan then has it drop
+// extendTransfers makes the transfers of a plan longer by the time in which the client is away. start is
+// when the task starts. It reports false for a client that does not come back: the plan then has it drop
 // out in the transfer that it leaves.
-func (p *Plan) pause(presence Presence, seed uint64, client int, start int64) (returns bool) {
-	end, ok := transferred(presence, seed, client, start, p.Download)
+func (p *Plan) extendTransfers(presence Presence, seed uint64, client int, start int64) (returns bool) {
+	end, ok := transferEnd(presence, seed, client, start, p.Download)
 	if !ok {
 		p.Dropout = InDownload
 		p.After = end - start
@@ -130,7 +131,7 @@ func (p *Plan) pause(presence Presence, seed uint64, client int, start int64) (r
 	p.Download = end - start
 	// A client computes while it is away, so only transfers are interrupted.
 	uploads := end + p.Compute
-	end, ok = transferred(presence, seed, client, uploads, p.Upload)
+	end, ok = transferEnd(presence, seed, client, uploads, p.Upload)
 	if !ok {
 		p.Dropout = InUpload
 		p.After = end - start
@@ -144,39 +145,43 @@ func (p *Plan) pause(presence Presence, seed uint64, client int, start int64) (r
 // maxPauses is after how many absences in one transfer a client counts as one that does not come back.
 const maxPauses = 4096
 
-// transferred returns when a client is done with a transfer that begins at time from and takes
-// duration nanoseconds in which the client is available. ok is false if it never is done: end is
-// then when the client was available last.
-func transferred(presence Presence, seed uint64, client int, from, duration int64) (end int64, ok bool) {
+// transferEnd returns when a client is done with a transfer that begins at time from and needs duration
+// nanoseconds in which the client is available. ok is false if it is never done, or not within maxPauses
+// pauses: end is then when the client was available last.
+func transferEnd(presence Presence, seed uint64, client int, from, duration int64) (end int64, ok bool) {
 	now := from
-	last := from
+	remaining := duration
+	lastPresent := from
+	// A pause has two changes of the presence.
 	for range 2 * maxPauses {
-		if duration == 0 {
+		if remaining == 0 {
 			return now, true
 		}
 		change := presence.Change(seed, client, now)
 		// The transfer advances only while the client is present.
 		if presence.Present(seed, client, now) {
-			if change == Never || change-now >= duration {
-				return now + duration, true
+			if change == Never || change-now >= remaining {
+				return now + remaining, true
 			}
-			duration -= change - now
-			last = change
+			remaining -= change - now
+			lastPresent = change
 		}
 		if change == Never {
-			return last, false
+			return lastPresent, false
 		}
 		now = change
 	}
-	return last, false
+	return lastPresent, false
 }
 
-// absent returns the first time from start on at which the client is not available, at most until.
-func (k *class) absent(seed uint64, client int, start, until int64) int64 {
-	for start < until && k.presence.Present(seed, client, start) {
-		start = k.presence.Change(seed, client, start)
+// firstAbsence returns the first time from start on at which the client is not available, at most until.
+func (k *class) firstAbsence(seed uint64, client int, start, until int64) int64 {
+	now := start
+	// The presence may be the same after a change that was far away, so it is looked up again.
+	for now < until && k.presence.Present(seed, client, now) {
+		now = k.presence.Change(seed, client, now)
 	}
-	return min(start, until)
+	return min(now, until)
 }
 
 // Leaves returns when a client that begins a task at time start drops out because its availability

@@ -49,12 +49,14 @@ func (f *Fleet) NextAnyChange(clients int, t int64) int64 {
 	return changeOrNever(f.searchBounded(clients, t, first, interval))
 }
 
-// searchBounded returns the first change after t of clients with a boundedPresence, if that comes
-// before first, else first. interval is the least Interval among them, or Never if there are none.
+// searchBounded returns the first change after t of the clients 0 to clients-1 with a boundedPresence, if
+// that comes before first, the first change of all others; else first. interval is the smallest Interval of
+// a boundedPresence, or Never if there is none.
 //
 // It looks ahead for all clients by one interval, then by twice as much again, and so on. The
 // number of points that it looks at is thereby in proportion to those before the change, of all
-// clients together. Nothing changes up to the time that it has reached, so it may give up there.
+// clients together. After maxSearch points it gives up and returns the time that it has reached, up to which
+// nothing changes.
 func (f *Fleet) searchBounded(clients int, t, first, interval int64) int64 {
 	if interval == Never {
 		return first

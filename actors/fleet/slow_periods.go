@@ -47,10 +47,7 @@ func (s SlowPeriods) Slowing() (Slowing, error) {
 	// minSeconds is the shortest mean time of a slow period, and of the time between two.
 	const minSeconds = 1e-3
 	switch {
-	case s.EverySeconds == 0 &&
-		s.ForSeconds == 0 &&
-		s.Factor == nil &&
-		!s.Links:
+	case s == SlowPeriods{}:
 		return nil, nil
 	// A slowdown needs both mean times and a factor.
 	case s.EverySeconds == 0:
@@ -86,12 +83,13 @@ func (s SlowPeriods) Slowing() (Slowing, error) {
 	}
 	// The mean of 1/factor is taken over the midpoints of equal cells of the random bits.
 	const cells = 256
-	inverse := 0.0
-	for i := range uint64(cells) {
-		inverse += 1 / factor.Quantile(i<<56|1<<55)
+	inverseSum := 0.0
+	for cell := range uint64(cells) {
+		midpoint := cell<<56 | 1<<55
+		inverseSum += 1 / factor.Quantile(midpoint)
 	}
 	slow := s.ForSeconds / s.EverySeconds
-	c.pace = 1 - slow + float64(slow*inverse/cells)
+	c.pace = 1 - slow + float64(slow*inverseSum/cells)
 	return c, nil
 }
 
@@ -115,9 +113,10 @@ func (s *slowPeriods) Transfers() bool { return s.transfers }
 // them is done at the mean pace.
 const maxPaceChanges = 256
 
-// Stretch implements [Slowing]: it returns how long work nanoseconds of work take a client from
-// time start on, -1 if that is out of bounds. It follows the chain from point to point, each with a
-// pace of its own.
+// Stretch implements [Slowing]: it returns how many nanoseconds a client takes from time start on for work
+// that takes it work nanoseconds at full pace, and -1 if that is out of bounds. It follows the chain from
+// point to point, between which the pace is constant. After maxPaceChanges points the rest has the mean
+// pace.
 func (s *slowPeriods) Stretch(seed uint64, client int, start, work int64) int64 {
 	t := start
 	remaining := float64(work)

@@ -53,8 +53,8 @@ func (s *Stages) masks(bits int64) int64 {
 	return int64(math.RoundToEven(s.WordNanoseconds * float64(bits) / wordBits))
 }
 
-// total returns the length of the task with the stages of secure aggregation, in nanoseconds, without
-// waiting for other clients in between.
+// total returns the length of the task with the stages of secure aggregation, in nanoseconds. The time in
+// which the client waits for others between the stages is not part of it.
 func (p *Plan) total() int64 {
 	sum := p.Durations.Total()
 	for _, ns := range p.Stages {
@@ -65,6 +65,7 @@ func (p *Plan) total() int64 {
 
 // phase returns the phase that the task is in after some time of work, NoPhase from its end on.
 func (p *Plan) phase(after int64) Phase {
+	// The first two stages come before the download, the others after the upload.
 	inTask := after - p.Stages[0] - p.Stages[1]
 	end := p.Durations.Total()
 	switch {

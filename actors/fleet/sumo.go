@@ -88,14 +88,15 @@ func readSUMO(r io.Reader, start float64) (*timetable, error) {
 	return newTimetable(v.stays), nil
 }
 
-// moment returns an attribute of an element, a time of SUMO in seconds, as virtual time.
-func (v *vehicles) moment(element *xml.StartElement, name string) (int64, error) {
+// virtualTime returns the attribute name of an element, a time of SUMO in seconds, as virtual time in
+// nanoseconds.
+func (v *vehicles) virtualTime(element *xml.StartElement, name string) (int64, error) {
 	text := attribute(element, name)
-	s, err := number(name, text, -maxSeconds, maxSeconds)
+	seconds, err := number(name, text, -maxSeconds, maxSeconds)
 	if err != nil {
 		return 0, err
 	}
-	return nanoseconds(s - v.start), nil
+	return nanoseconds(seconds - v.start), nil
 }
 
 // attribute returns the value of an attribute, empty if it is not there.
@@ -113,7 +114,7 @@ func attribute(element *xml.StartElement, name string) string {
 func (v *vehicles) element(element *xml.StartElement) error {
 	switch element.Name.Local {
 	case "timestep":
-		now, err := v.moment(element, "time")
+		now, err := v.virtualTime(element, "time")
 		if err != nil {
 			return err
 		}
@@ -123,7 +124,8 @@ func (v *vehicles) element(element *xml.StartElement) error {
 		if v.step > 0 {
 			v.length = now - v.now
 		}
-		// Who was in the step before the last, and not in the last, left when the last began.
+		// The time step before this one is complete now: vehicles that were in its predecessor and not in
+		// it left when it began.
 		v.leave(v.step-1, v.now)
 		v.step++
 		v.now = now
@@ -145,11 +147,11 @@ func (v *vehicles) element(element *xml.StartElement) error {
 		if err != nil {
 			return err
 		}
-		depart, err := v.moment(element, "depart")
+		depart, err := v.virtualTime(element, "depart")
 		if err != nil {
 			return err
 		}
-		arrival, err := v.moment(element, "arrival")
+		arrival, err := v.virtualTime(element, "arrival")
 		if err != nil {
 			return err
 		}
@@ -165,14 +167,15 @@ func (v *vehicles) element(element *xml.StartElement) error {
 	return nil
 }
 
-// vehicle returns the place of an element's vehicle in stays. A vehicle that the file names for the first
-// time gets the next place. An element without an id, or one vehicle too many, is an error.
+// vehicle returns the index in stays of the vehicle that an element names by its id. A vehicle that the file
+// names for the first time gets the next index. An element without an id, or one vehicle too many, is an
+// error.
 func (v *vehicles) vehicle(element *xml.StartElement) (int, error) {
 	id := attribute(element, "id")
 	if id == "" {
 		return 0, fmt.Errorf("a %s has no id", element.Name.Local)
 	}
-	i, err := v.place(id)
+	i, err := v.index(id)
 	if err != nil {
 		return 0, err
 	}

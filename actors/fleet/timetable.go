@@ -26,9 +26,10 @@ type stayList struct {
 	total int
 }
 
-// place returns the place in stays of the client with this name, which is made when the name comes first. The
-// name is copied, since a reader may use its memory again.
-func (l *stayList) place(name string) (int, error) {
+// index returns the index in stays of the client with this name. A new name gets the next index, and no
+// stays. The name is copied, since a reader may use its memory again. More than maxSessionTraces names are
+// an error.
+func (l *stayList) index(name string) (int, error) {
 	i, ok := l.number[name]
 	if ok {
 		return i, nil
@@ -42,7 +43,7 @@ func (l *stayList) place(name string) (int, error) {
 	return i, nil
 }
 
-// add adds a stay of the client at place i.
+// add adds a stay of the client with index i. More than maxSessions stays are an error.
 func (l *stayList) add(i int, s session) error {
 	l.total++
 	if l.total > maxSessions {
@@ -52,8 +53,8 @@ func (l *stayList) add(i int, s session) error {
 	return nil
 }
 
-// newTimetable returns the timetable of stays in any order, which may overlap: what overlaps or touches
-// is one stay.
+// newTimetable returns the timetable of the stays of each client, which may be in any order and overlap:
+// stays that overlap or touch become one. It sorts the lists in place.
 func newTimetable(stays [][]session) *timetable {
 	t := &timetable{stays: make([][]session, len(stays))}
 	for client, list := range stays {

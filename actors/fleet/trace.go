@@ -94,7 +94,8 @@ const (
 	drawStays = 2
 )
 
-// stays returns the trace of a client. key is the client's random bits.
+// stays returns the trace of a client. key holds the client's random bits, by which it draws a trace if
+// traces are drawn; otherwise traces are assigned in turn.
 func (r *replay) stays(key uint64, client int) []session {
 	if r.drawn {
 		client = int(keyed.Below(keyed.Nth(key, drawStays), uint64(len(r.traces))))
@@ -121,6 +122,7 @@ func (r *replay) locate(seed uint64, client int, t int64) (trace []session, posi
 		}
 	}
 	trace = r.stays(key, client)
+	// Times are whole nanoseconds, so a session that ends after position ends at position + 1 or later.
 	next, _ = slices.BinarySearchFunc(
 		trace,
 		position+1,
@@ -151,20 +153,22 @@ func (r *replay) Present(seed uint64, client int, t int64) bool {
 func (r *replay) Change(seed uint64, client int, t int64) int64 {
 	trace, position, next := r.locate(seed, client, t)
 	period := r.period
-	switch start := t - position; {
+	// periodStart is when the client's present period began.
+	periodStart := t - position
+	switch {
 	case len(trace) == 0 || trace[0] == session{0, period}:
 		return Never
 	// All sessions of this period are over, so the first of the next period comes.
 	case next == len(trace):
-		return start + period + trace[0].start
+		return periodStart + period + trace[0].start
 	// The client is away until the next session starts.
 	case trace[next].start > position:
-		return start + trace[next].start
+		return periodStart + trace[next].start
 	// The session continues at the beginning of the next period.
 	case trace[next].end == period && trace[0].start == 0:
-		return start + period + trace[0].end
+		return periodStart + period + trace[0].end
 	default:
-		return start + trace[next].end
+		return periodStart + trace[next].end
 	}
 }
 
@@ -191,12 +195,15 @@ func readSessions(r io.Reader, named []string, periodSeconds float64) (*sessions
 		}
 		// The row is added to the trace under way, after it has been checked against the session
 		// before.
-		s := session{nanoseconds(start), nanoseconds(end)}
+		s := session{start: nanoseconds(start), end: nanoseconds(end)}
 		t := &all.traces[len(all.traces)-1]
+		// previous is the index of the session before, -1 if this is the trace's first.
 		previous := len(*t) - 1
+		overlaps := previous >= 0 && s.start < (*t)[previous].end
+		isBeyondPeriod := period > 0 && s.start >= period
 		total++
 		switch {
-		case s.end < s.start || previous >= 0 && s.start < (*t)[previous].end:
+		case s.end < s.start || overlaps:
 			return fmt.Errorf(
 				"a session from %s to %s s, want its end behind its beginning, and both behind the trace's one before",
 				row[0],
@@ -205,7 +212,7 @@ func readSessions(r io.Reader, named []string, periodSeconds float64) (*sessions
 		case total > maxSessions:
 			return fmt.Errorf("more than %d sessions", maxSessions)
 		// A session of length 0, or behind the period, is left out.
-		case s.end == s.start || period > 0 && s.start >= period:
+		case s.end == s.start || isBeyondPeriod:
 			return nil
 		// A session that begins where the one before ends is part of the same stay.
 		case previous >= 0 && s.start == (*t)[previous].end:

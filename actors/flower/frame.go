@@ -69,9 +69,9 @@ func writeFrame(w io.Writer, m *child.Memory, header any, blobs [][]byte) error 
 	return nil
 }
 
-// share copies blobs into memory m, one behind the other, after it has made the memory as large as
-// they need. It returns false, and copies nothing, if they do not belong there, for their size.
-func share(m *child.Memory, blobs [][]byte) (bool, error) {
+// share copies blobs into memory m, one behind the other, after it has made the memory large enough for
+// them. It returns false, and copies nothing, if blobs of their total size are not shared (see [fits]).
+func share(m *child.Memory, blobs [][]byte) (isShared bool, err error) {
 	var size int64
 	for _, blob := range blobs {
 		size += int64(len(blob))
@@ -94,12 +94,12 @@ func fits(m *child.Memory, size int64) bool {
 	return m != nil && minShared <= size && size <= maxShared
 }
 
-// appendPart returns the JSON of an object with the keys of a part of a header more. The object must
-// have at least one other key, and its memory may be reused.
+// appendPart adds the keys of part to the JSON of an object, and returns the JSON of the result. The object
+// must have at least one key already. Its memory is used for the result.
 func appendPart(object []byte, part *blobPart) []byte {
 	// The encoding of integers and a truth value cannot fail.
 	keys, _ := json.Marshal(part)
-	// A comma takes the place of both braces between the objects.
+	// A comma takes the place of the object's closing brace and of the opening brace of keys.
 	object[len(object)-1] = ','
 	return append(object, keys[1:]...)
 }

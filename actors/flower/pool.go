@@ -173,9 +173,9 @@ func firstError(list []error) error {
 	return nil
 }
 
-// add lets a seat serve from now on, in a goroutine, until the seat leaves or the pool ends; then gone is called. The
-// first seat takes the jobs that no seat has. The caller holds the lock.
-func (p *Pool) add(s *seat, gone func()) {
+// add lets a seat serve from now on, in a goroutine, until the seat leaves or the pool ends; then afterwards is
+// called. The first seat takes the jobs that have waited while there was none. The caller holds the lock.
+func (p *Pool) add(s *seat, afterwards func()) {
 	s.life, s.end = context.WithCancel(p.ctx)
 	p.seats = append(p.seats, s)
 	s.queue = p.homeless
@@ -184,7 +184,7 @@ func (p *Pool) add(s *seat, gone func()) {
 	p.group.Go(func() {
 		defer s.end()
 		p.run(s)
-		gone()
+		afterwards()
 	})
 }
 
@@ -290,24 +290,25 @@ func (p *Pool) requeue(s *seat, j *job) bool {
 // leave removes the seats of a host, except the first keep of them. The jobs that wait for these seats are queued for
 // others, and those that they serve are interrupted and then queued, too. The caller holds the lock.
 func (p *Pool) leave(host string, keep int) {
-	stay := p.seats[:0]
-	var open []*job
+	remaining := p.seats[:0]
+	var waiting []*job
 	for _, s := range p.seats {
-		if s.host != host || keep > 0 {
-			if s.host == host {
+		isHosts := s.host == host
+		if !isHosts || keep > 0 {
+			remaining = append(remaining, s)
+			if isHosts {
 				keep--
 			}
-			stay = append(stay, s)
 			continue
 		}
 		s.left = true
 		s.end()
-		open = append(open, s.queue...)
+		waiting = append(waiting, s.queue...)
 		s.queue = nil
 	}
-	clear(p.seats[len(stay):])
-	p.seats = stay
-	for _, j := range open {
+	clear(p.seats[len(remaining):])
+	p.seats = remaining
+	for _, j := range waiting {
 		p.queue(j)
 	}
 	p.changed.Broadcast()

@@ -82,29 +82,29 @@ func Start(ctx context.Context, transport bus.Transport, c Config) (*Host, error
 	return h, nil
 }
 
-// plan answers one task with its phases and, if the client drops out, where. It runs on the
-// subscription's goroutine.
+// plan answers task t of a client: it writes to p how long each phase takes and, if the client drops out,
+// in which phase and when. It runs on the subscription's goroutine.
 func (h *Host) plan(client int, t *bus.Task, p *bus.Plan) error {
 	bits := fleet.SameBits(int64(t.ModelBits))
 	if t.UpdateBits > 0 {
 		bits.Up = int64(t.UpdateBits)
 	}
 	h.config.Counts.Tasks.Add(1)
-	d, err := h.config.Fleet.Plan(clientOf(client, t), t.Task, int(t.LocalSteps), bits, t.StartNs)
+	planned, err := h.config.Fleet.Plan(clientOf(client, t), t.Task, int(t.LocalSteps), bits, t.StartNs)
 	if err != nil {
 		return err
 	}
 	p.Task = t.Task
-	p.DownloadNs = d.Download
-	p.ComputeNs = d.Compute
-	p.UploadNs = d.Upload
+	p.DownloadNs = planned.Download
+	p.ComputeNs = planned.Compute
+	p.UploadNs = planned.Upload
 	// Without secure aggregation there are no stages.
-	if d.Stages[0] > 0 {
-		p.StageNs = append(p.StageNs[:0], d.Stages[:]...)
+	if planned.Stages[0] > 0 {
+		p.StageNs = append(p.StageNs[:0], planned.Stages[:]...)
 	}
 	// The phases of fleet have the same numbers as those of the bus.
-	if d.Dropout != fleet.NoPhase {
-		p.Dropout = &bus.Dropout{Phase: bus.Phase(d.Dropout), AfterNs: d.After}
+	if planned.Dropout != fleet.NoPhase {
+		p.Dropout = &bus.Dropout{Phase: bus.Phase(planned.Dropout), AfterNs: planned.After}
 	}
 	return nil
 }
@@ -228,7 +228,7 @@ func (h *Host) result(ctx context.Context, job *bus.Job, t *worker) (*bus.Result
 // returns their exact sum, with the first-step loss and, if clients have a state, the next state of
 // each client.
 func (h *Host) train(ctx context.Context, job *bus.Job, params []float32, t *worker) (*bus.Result, error) {
-	work, err := h.work(ctx, job)
+	tasks, err := h.assignments(ctx, job)
 	if err != nil {
 		return nil, err
 	}
@@ -243,12 +243,12 @@ func (h *Host) train(ctx context.Context, job *bus.Job, params []float32, t *wor
 	clear(t.sum)
 	sum := resultOf(job)
 	sum.Values = t.sum
-	outcomes, err := t.Train(ctx, params, shared, work, sum.Values)
+	outcomes, err := t.Train(ctx, params, shared, tasks, sum.Values)
 	if err != nil {
 		return nil, err
 	}
 	for i, o := range outcomes {
-		loss := &bus.ClientLoss{Task: work[i].Task, FirstStepLoss: o.FirstStepLoss}
+		loss := &bus.ClientLoss{Task: tasks[i].Task, FirstStepLoss: o.FirstStepLoss}
 		if o.State != nil {
 			loss.VariateDigest = bus.DigestOf(o.State).Bytes()
 			sum.ClientStates = append(sum.ClientStates, o.State)
@@ -324,10 +324,10 @@ func (h *Host) evaluate(ctx context.Context, job *bus.Job, params []float32, t *
 	return result, nil
 }
 
-// work returns a job's tasks in the form that trainers take, with the clients' states. An attacker's
+// assignments returns a job's tasks in the form that trainers take, with the clients' states. An attacker's
 // task also has the tasks of the colluders of its class, from which its update follows. The job lists
 // these apart from its tasks.
-func (h *Host) work(ctx context.Context, job *bus.Job) ([]actors.Assignment, error) {
+func (h *Host) assignments(ctx context.Context, job *bus.Job) ([]actors.Assignment, error) {
 	list := make([]actors.Assignment, len(job.Clients)+len(job.Colluders))
 	for i, c := range slices.Concat(job.Clients, job.Colluders) {
 		v, err := h.clientState(ctx, c.VariateDigest)
@@ -346,15 +346,16 @@ func (h *Host) work(ctx context.Context, job *bus.Job) ([]actors.Assignment, err
 			Attacker:   int(c.Attacker),
 		}
 	}
-	work := list[:len(job.Clients)]
+	tasks := list[:len(job.Clients)]
+	// The colluders are listed by the number of their class. No colluder has that of an honest client.
 	colluders := map[int][]actors.Assignment{}
-	for _, c := range list[len(work):] {
-		colluders[c.Attacker] = append(colluders[c.Attacker], c)
+	for _, colluder := range list[len(tasks):] {
+		colluders[colluder.Attacker] = append(colluders[colluder.Attacker], colluder)
 	}
-	for i := range work {
-		work[i].Colluders = colluders[work[i].Attacker]
+	for i := range tasks {
+		tasks[i].Colluders = colluders[tasks[i].Attacker]
 	}
-	return work, nil
+	return tasks, nil
 }
 
 // clientState fetches a client's state or the server's control variate by its digest. Without a
@@ -396,10 +397,11 @@ func (h *Host) check(job *bus.Job) error {
 	}
 	for _, s := range job.Shards {
 		if job.Kind == bus.EvaluateClients {
-			if c := int(s.Index); c >= p.Set.Clients() ||
-				s.From != 0 ||
-				s.Count < 1 ||
-				s.Count > uint64(p.Set.Samples(c)) {
+			// A shard of a client's samples begins at its first sample.
+			c := int(s.Index)
+			isClient := c < p.Set.Clients()
+			hasSamples := isClient && s.Count >= 1 && s.Count <= uint64(p.Set.Samples(c))
+			if !hasSamples || s.From != 0 {
 				return fmt.Errorf(
 					"host: job %d: %d samples of client %d from %d on, which this host does not have",
 					job.Job,

@@ -9,6 +9,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -277,7 +278,7 @@ func (w *Device) closeTrainer(withProgram bool) (err error) {
 }
 
 // open reads the device's own data, unless their columns have no meaning yet because only a run's
-// mapping gives them one. Then the data are read by agree, when the device has joined.
+// mapping gives them one. Then the data are read by adaptData, when the device has joined.
 func (w *Device) open() error {
 	if len(w.config.Map) > 0 {
 		return nil
@@ -319,10 +320,10 @@ func (w *Device) findClient() error {
 			return nil
 		}
 	}
-	if _, err := fmt.Sscanf(w.config.Owner, "%d", &w.client); err != nil ||
-		w.client < 0 ||
-		w.client >= n ||
-		fmt.Sprint(w.client) != w.config.Owner {
+	// An owner that is no name may be a number, written as this program would write it.
+	number, err := strconv.Atoi(w.config.Owner)
+	isNumber := err == nil && strconv.Itoa(number) == w.config.Owner
+	if !isNumber || number < 0 || number >= n {
 		return fmt.Errorf(
 			"data: %s has no client %q, but %d others (%s); %w, by --owner NAME or a number below %d",
 			w.config.Data,
@@ -333,13 +334,14 @@ func (w *Device) findClient() error {
 			n,
 		)
 	}
+	w.client = number
 	return nil
 }
 
-// agree makes the device's samples mean the same as the run's: columns that nothing else names have
-// the run's mapping, and labels and scales those of its schema. Data are read again only if the
-// run's differ from the one before.
-func (w *Device) agree(welcome *bus.Welcome) error {
+// adaptData makes the device's samples mean the same as the run's: columns that the device's own options do
+// not map are read by the run's mapping, and labels and scales are those of the run's schema. Data are read
+// again only if mapping or schema differ from those of the run before.
+func (w *Device) adaptData(welcome *bus.Welcome) error {
 	schema := federated.Schema{
 		Labels:    welcome.Schema.GetLabels(),
 		Columns:   welcome.Schema.GetColumns(),
@@ -417,7 +419,7 @@ func (w *Device) Prepare(ctx context.Context, run string, welcome *bus.Welcome) 
 			w.client = int(welcome.Client)
 		}
 	default:
-		if err := w.agree(welcome); err != nil {
+		if err := w.adaptData(welcome); err != nil {
 			return err
 		}
 	}
@@ -623,8 +625,8 @@ func (w *Device) do(t *gateway.DeviceTask) error {
 	return nil
 }
 
-// vector returns the vector with a digest, which the device has from the task before or fetches from
-// the run. For an empty digest it is nil.
+// vector returns the vector with this digest, such as a model's frozen values: the one that the device has
+// kept from the task before, or else the one that it fetches from the run. For an empty digest it is nil.
 func (w *Device) vector(ctx context.Context, t *gateway.DeviceTask, digest []byte) ([]float32, error) {
 	d := bus.DigestFrom(digest)
 	if cached, found := w.vectors[d]; found || d.IsZero() {
@@ -667,9 +669,9 @@ func (w *Device) Compute(
 	ctx context.Context,
 	params, state []float32,
 	t *bus.Task,
-) (*bus.DeviceUpdate, []float32, error) {
+) (update *bus.DeviceUpdate, nextState []float32, err error) {
 	started := time.Now()
-	model, state, loss, err := w.trainer.Local(ctx, params, actors.Assignment{
+	values, nextState, loss, err := w.trainer.Local(ctx, params, actors.Assignment{
 		Task:       t.Task,
 		Client:     w.client,
 		LocalSteps: int(t.LocalSteps),
@@ -680,8 +682,8 @@ func (w *Device) Compute(
 	// There is no model, and a value that is not finite makes the coordinator refuse the update.
 	if diverged, ok := errors.AsType[*actors.Diverged](err); ok {
 		w.bus.Notice(fmt.Sprintf("Task %d: its steps do not stay finite (%s).", t.Task, diverged.Cause))
-		model = []float32{float32(math.NaN())}
-		state = nil
+		values = []float32{float32(math.NaN())}
+		nextState = nil
 		loss = math.NaN()
 		err = nil
 	}
@@ -692,13 +694,14 @@ func (w *Device) Compute(
 	if w.withholds(Losses) {
 		loss = bus.UnreportedLoss
 	}
-	return &bus.DeviceUpdate{Values: model, Update: &bus.Update{
+	update = &bus.DeviceUpdate{Values: values, Update: &bus.Update{
 		Task:          t.Task,
 		TaskDigest:    t.Digest,
 		ComputeNs:     took.Nanoseconds(),
 		FirstStepLoss: loss,
 		Samples:       w.reportedSamples(),
-	}}, state, nil
+	}}
+	return update, nextState, nil
 }
 
 // Model returns the model of the run that the device is prepared for.

@@ -250,7 +250,7 @@ func (w *Device) upload(t *gateway.DeviceTask, member *secagg.Client, inbox []by
 	began := time.Now()
 	// Noise is drawn once for a task: the sums of two attempts must not differ by noise alone.
 	if result.words == nil {
-		words, err := w.encode(t.Welcome.Secure, values[:len(result.base)], result.base)
+		words, err := w.encodeUpdate(t.Welcome.Secure, values[:len(result.base)], result.base)
 		if err != nil {
 			return giveUp(t, err)
 		}
@@ -276,9 +276,10 @@ func (w *Device) upload(t *gateway.DeviceTask, member *secagg.Client, inbox []by
 	return w.bus.Send(t.Context, t.Run, masked)
 }
 
-// encode returns the weighted update of a model, after, from its base as words before they are masked,
-// with the device's part of the noise where the terms ask for it.
-func (w *Device) encode(terms *bus.SecureTerms, after, base []float32) ([]uint64, error) {
+// encodeUpdate returns the weighted update of the device, from the model base to the model after, as the
+// words that are masked next: one for each parameter, with the device's part of the noise where the terms
+// ask for it.
+func (w *Device) encodeUpdate(terms *bus.SecureTerms, after, base []float32) ([]uint64, error) {
 	share := secagg.Share(w.weight, int(terms.Shift))
 	words := make([]uint64, len(base))
 	grid := gridOf(terms)

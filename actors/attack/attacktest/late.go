@@ -27,6 +27,7 @@ func (s Late) Needs() registry.Needs { return registry.Needs{Deadline: s.Deadlin
 // Behaviour implements [attack.Attack]: the client is honest but for the time that its tasks take.
 func (s Late) Behaviour() attack.Behaviour {
 	return attack.Behaviour{Time: func(honest, deadline int64) int64 {
+		// A time of 2^62 ns, 146 years, still fits into an int64.
 		slow := math.RoundToEven(min(s.Factor*float64(honest), 1<<62))
 		if s.Deadline > 0 && deadline > 0 {
 			slow = min(slow, math.Floor(s.Deadline*float64(deadline)))

@@ -43,14 +43,20 @@ func (t *trainer) faultNow(place string) {
 	}
 }
 
-// faultyTask spoils a task with the given index in its request (or an evaluation, index -1) by the
-// fault that the trainer was started with, and reports whether the request is over. model is the
-// result of the task.
+// faultyTask spoils a task or an evaluation by the fault that the trainer was started with, and reports
+// whether the request is over. id is that of the request, index the number of the task in it, or -1 for an
+// evaluation, and model is the result of the task.
 func (t *trainer) faultyTask(id uint64, index int, model []float32) (over bool) {
-	if index >= 0 && t.tasks < t.from || index < 0 && !strings.HasSuffix(t.fault, "evaluation") {
+	isTask := index >= 0
+	isEarly := isTask && t.tasks < t.from
+	isOtherFault := !isTask && !strings.HasSuffix(t.fault, "evaluation")
+	if isEarly || isOtherFault {
 		return false
 	}
-	place := map[bool]string{true: "task", false: "evaluation"}[index >= 0]
+	place := "evaluation"
+	if isTask {
+		place = "task"
+	}
 	t.faultNow(place)
 	// say sends a wrong reply in place of the right one.
 	say := func(kind string, o object) {
@@ -99,8 +105,10 @@ func (t *trainer) faultyGreeting(o object) {
 			fmt.Printf("line %d of standard output\n", i)
 		}
 	}
-	key, value, is := strings.Cut(strings.TrimPrefix(t.fault, "greeting "), "=")
-	if !is || !strings.HasPrefix(t.fault, "greeting ") {
+	// Such a fault has the form greeting KEY=NAME: the field KEY gets the wrong value of that name.
+	assignment, isGreetingFault := strings.CutPrefix(t.fault, "greeting ")
+	key, value, isAssignment := strings.Cut(assignment, "=")
+	if !isGreetingFault || !isAssignment {
 		return
 	}
 	// These are the wrong values by the names that tests give them.

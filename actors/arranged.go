@@ -29,7 +29,7 @@ func newArranged(p *Problem) *arranged {
 	return &arranged{Arranged: work, values: make([]float32, work.Len())}
 }
 
-// plain reports whether clients send what local steps lead to as it is: neither compressed, nor with
+// sendsPlainUpdates reports whether clients send what local steps lead to as it is: neither compressed, nor with
 // noise, nor shortened, nor as an attacker would have it.
 func (p *Problem) plain() bool {
 	sent := p.Compression == nil && !p.Noise.On() && !p.Grid.On() && !p.Clips
@@ -73,7 +73,7 @@ func (r *arranged) add(weight float64) bool {
 // firstOutOfRange returns the first parameter, in the model's order, whose change is too large for an
 // exact sum or not finite, and its values after and before the steps. It is called after add has failed,
 // so there is one.
-func (r *arranged) refused() (index int, after, before float32) {
+func (r *arranged) firstOutOfRange() (index int, after, before float32) {
 	index = math.MaxInt
 	for i, x := range r.values {
 		// The comparison fails for NaN, too.
@@ -94,28 +94,28 @@ func (t *Trainer) trainArranged(
 	ctx context.Context,
 	s *goSteps,
 	base []float32,
-	work []Assignment,
+	tasks []Assignment,
 	sum []int64,
 ) ([]Outcome, error) {
-	r := s.arranged
-	r.start(base)
-	outcomes := make([]Outcome, len(work))
-	step := func(rate float32) (float64, error) { return r.Step(r.values, &s.batch, rate) }
-	for i := range work {
-		a := &work[i]
+	memory := s.arranged
+	memory.start(base)
+	outcomes := make([]Outcome, len(tasks))
+	step := func(rate float32) (float64, error) { return memory.Step(memory.values, &s.batch, rate) }
+	for i := range tasks {
+		a := &tasks[i]
 		err := ctx.Err()
 		if err == nil {
 			outcomes[i].FirstStepLoss, err = s.task(ctx, a, step)
 		}
-		if err == nil && !r.add(a.Weight) {
-			index, after, before := r.refused()
+		if err == nil && !memory.add(a.Weight) {
+			index, after, before := memory.firstOutOfRange()
 			err = t.outOfRange(a, index, after, before)
 		}
 		if err != nil {
-			clear(r.sum)
+			clear(memory.sum)
 			return outcomes, err
 		}
 	}
-	r.AddTo(sum, r.sum)
+	memory.AddTo(sum, memory.sum)
 	return outcomes, nil
 }

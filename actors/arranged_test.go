@@ -24,7 +24,7 @@ func TestTrainer_ArrangedSums(t *testing.T) {
 	if arranged.steps.(*goSteps).arranged == nil {
 		t.Fatal("the steps are not arranged")
 	}
-	plain.plain = false
+	plain.sendsPlainUpdates = false
 	rapid.Check(t, func(rt *rapid.T) {
 		model.Init(base, rapid.Uint64Range(1, 9).Draw(rt, "model"))
 		var work []Assignment

@@ -41,9 +41,9 @@ func (p collusion) matches(base []float32, shared *Shared, colluders []Assignmen
 // the tasks whose honest updates the colluders know. A worker with a colluder's task therefore
 // takes the local steps of up to [attack.Behaviour].MaxColluders more tasks in a round, and holds
 // as many updates.
-func (t *Trainer) collude(ctx context.Context, base []float32, shared *Shared, work []Assignment) error {
-	for i := range work {
-		a := &work[i]
+func (t *Trainer) collude(ctx context.Context, base []float32, shared *Shared, tasks []Assignment) error {
+	for i := range tasks {
+		a := &tasks[i]
 		behaviour := t.problem.behaviour(a)
 		if behaviour.Collude == nil || len(a.Colluders) == 0 {
 			continue
@@ -75,17 +75,17 @@ func (t *Trainer) honestUpdates(
 	ctx context.Context,
 	base []float32,
 	shared *Shared,
-	work []Assignment,
+	tasks []Assignment,
 ) (updates [][]float32, err error) {
-	work = slices.Clone(work)
-	for i := range work {
-		work[i].Attacker = 0
+	tasks = slices.Clone(tasks)
+	for i := range tasks {
+		tasks[i].Attacker = 0
 	}
-	err = t.steps.Run(ctx, t.work(base, shared, work), func(i int, model []float32, _ float64) error {
-		t.addNoise(base, model, &work[i])
+	err = t.steps.Run(ctx, t.work(base, shared, tasks), func(i int, model []float32, _ float64) error {
+		t.addNoise(base, model, &tasks[i])
 		// Buffers that are sent beside the sum are no part of an update, so they must not fail its check.
 		copy(model[t.summed:], base[t.summed:])
-		if err := t.checkUpdate(&work[i], model, base); err != nil {
+		if err := t.checkUpdate(&tasks[i], model, base); err != nil {
 			return err
 		}
 		update := make([]float32, t.trainable)

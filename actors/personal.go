@@ -13,9 +13,9 @@ type personal struct {
 	// Steps take the steps of the complete model.
 	Steps
 	model *learn.Personal
-	// memory is the number of values that the steps remember. In a client's state the private values
+	// memoryValues is the number of values that the steps remember. In a client's state the private values
 	// follow them, then a 1.
-	memory int
+	memoryValues int
 	// headSteps is the number of steps that move the private part alone (see [Problem.HeadSteps]).
 	headSteps int
 	// shared is a client's model with the communicated values first.
@@ -36,7 +36,7 @@ func (s *personal) privatePart(model []float32) []float32 {
 func (s *personal) begin(shared, state []float32) {
 	copy(s.shared, shared)
 	if state != nil {
-		copy(s.privatePart(s.shared), state[s.memory:])
+		copy(s.privatePart(s.shared), state[s.memoryValues:])
 	}
 }
 
@@ -55,7 +55,7 @@ func (s *personal) Run(
 		}
 		s.begin(w.Base, state)
 		if state != nil {
-			memory = state[:s.memory]
+			memory = state[:s.memoryValues]
 		}
 		first, memory, err := s.task(ctx, a, memory)
 		if err != nil {
@@ -63,9 +63,9 @@ func (s *personal) Run(
 		}
 		if w.Local != nil {
 			// A state holds the steps' memory, the private parameters, and a one.
-			next := make([]float32, s.memory+s.model.PersonalParams()+1)
+			next := make([]float32, s.memoryValues+s.model.PersonalParams()+1)
 			copy(next, memory)
-			copy(next[s.memory:], s.privatePart(s.shared))
+			copy(next[s.memoryValues:], s.privatePart(s.shared))
 			// A state of zeros alone would stand for no state, so the last value is 1.
 			next[len(next)-1] = 1
 			w.Local[i] = next
@@ -85,7 +85,7 @@ func (s *personal) task(
 	ctx context.Context,
 	a Assignment,
 	memory []float32,
-) (first float64, nextMemory []float32, err error) {
+) (firstStepLoss float64, nextMemory []float32, err error) {
 	if s.headSteps == 0 {
 		return s.steps(ctx, a, memory)
 	}
@@ -107,11 +107,11 @@ func (s *personal) task(
 			copy(s.privatePart(s.shared), private)
 		}
 		if i == 0 {
-			first = loss
+			firstStepLoss = loss
 		}
 		a.StepsDone++
 	}
-	return first, nil, nil
+	return firstStepLoss, nil, nil
 }
 
 // steps takes a task's local steps from the client's model s.shared, and replaces it by the result. memory
@@ -121,11 +121,11 @@ func (s *personal) steps(
 	ctx context.Context,
 	a Assignment,
 	memory []float32,
-) (first float64, nextMemory []float32, err error) {
+) (firstStepLoss float64, nextMemory []float32, err error) {
 	s.model.ToModelOrder(s.full, s.shared)
-	first, nextMemory, err = continueSteps(ctx, s.Steps, s.full, a, memory, s.memory)
+	firstStepLoss, nextMemory, err = continueSteps(ctx, s.Steps, s.full, a, memory, s.memoryValues)
 	s.model.FromModelOrder(s.shared, s.full)
-	return first, nextMemory, err
+	return firstStepLoss, nextMemory, err
 }
 
 // Evaluate implements [Steps]: it measures the shared parameters of the model together with the

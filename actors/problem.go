@@ -111,34 +111,34 @@ func (p *Problem) Spec() *bus.Spec {
 	}
 }
 
-// Memory returns the number of float32 values that the local steps of one client remember from task
+// MemoryValues returns the number of float32 values that the local steps of one client remember from task
 // to task: the optimizer's memory, and the client's copy of the model (streaming) or its private
 // part (personal).
-func (p *Problem) Memory() int {
+func (p *Problem) MemoryValues() int {
 	if s, ok := p.Algorithm.(algorithm.Streaming); ok {
-		return p.stepMemory() + s.Copy(p.Model.Params())
+		return p.stepMemoryValues() + s.Copy(p.Model.Params())
 	}
 	if m, ok := p.Model.(*learn.Personal); ok {
-		return p.stepMemory() + m.PersonalParams() + 1
+		return p.stepMemoryValues() + m.PersonalParams() + 1
 	}
-	return p.stepMemory()
+	return p.stepMemoryValues()
 }
 
-// stepMemory returns the number of values that the steps themselves remember: those of the optimizer
+// stepMemoryValues returns the number of values that the steps themselves remember: those of the optimizer
 // or, for an external trainer, its bytes, four to a value, behind one value that holds their number.
-func (p *Problem) stepMemory() int {
+func (p *Problem) stepMemoryValues() int {
 	if p.Trainer == nil {
 		return learn.MemoryOf(p.Optimizer, learn.Stepped(p.Model).Trainable())
 	}
-	if bytes := p.trainerMemory(); bytes > 0 {
+	if bytes := p.trainerMemoryBytes(); bytes > 0 {
 		return 1 + (bytes+3)/4
 	}
 	return 0
 }
 
-// trainerMemory returns the maximum number of bytes that a trainer's process keeps for a client:
+// trainerMemoryBytes returns the maximum number of bytes that a trainer's process keeps for a client:
 // those of the script and those of the optimizer.
-func (p *Problem) trainerMemory() int {
+func (p *Problem) trainerMemoryBytes() int {
 	return p.Trainer.State + 4*learn.MemoryOf(p.Optimizer, learn.Stepped(p.Model).Trainable())
 }
 
@@ -158,7 +158,7 @@ func (p *Problem) Check() error {
 	if p.Batch < 1 {
 		return fmt.Errorf("batch: minibatches of %d samples, want at least 1", p.Batch)
 	}
-	if n := p.Model.Params() + p.Memory(); n > bus.MaxParams {
+	if n := p.Model.Params() + p.MemoryValues(); n > bus.MaxParams {
 		return fmt.Errorf("local: a client keeps up to %d values, at most %d travel", n, bus.MaxParams)
 	}
 	// Streaming sends fragments of the whole model, and a client's steps continue across tasks.
@@ -212,23 +212,23 @@ func (p *Problem) Check() error {
 // checkBatches returns an error if the minibatches of some client would have fewer samples than the model
 // needs. A minibatch cannot have more samples than its client.
 func (p *Problem) checkBatches() error {
-	least := learn.LeastBatch(p.Model)
-	if least == 1 {
+	minBatch := learn.LeastBatch(p.Model)
+	if minBatch == 1 {
 		return nil
 	}
 	smallest := p.Batch
 	if p.SmallestBatch > 0 {
 		smallest = min(smallest, p.SmallestBatch)
 	}
-	if smallest < least {
+	if smallest < minBatch {
 		return fmt.Errorf("batch: minibatches of %d sample, and batch_norm trains on at least %d, as one value "+
-			"has no variance; want batch: %d or more", smallest, least, least)
+			"has no variance; want batch: %d or more", smallest, minBatch, minBatch)
 	}
 	for c := range p.Set.Clients() {
-		if n := p.Set.Samples(c); n < least {
+		if n := p.Set.Samples(c); n < minBatch {
 			return fmt.Errorf("model: client %d (%s) has %d sample, and batch_norm trains on at least %d, as one value "+
 				"has no variance (take norm or layer_norm, or leave such clients out of the data)",
-				c, p.Set.Client(c), n, least)
+				c, p.Set.Client(c), n, minBatch)
 		}
 	}
 	return nil

@@ -108,9 +108,9 @@ func (s *processSteps) Run(
 			}
 		}
 		if w.Local != nil {
-			t.Room = s.problem.trainerMemory()
+			t.Room = s.problem.trainerMemoryBytes()
 			t.State = unpack(w.Local[i])
-			t.Keep = func(state []byte) { w.Local[i] = pack(state, s.problem.stepMemory()) }
+			t.Keep = func(state []byte) { w.Local[i] = pack(state, s.problem.stepMemoryValues()) }
 		}
 		job.Tasks = append(job.Tasks, t)
 	}
@@ -188,7 +188,7 @@ func (s *processSteps) Evaluate(
 		}
 	})
 	if d := (*external.Diverged)(nil); errors.As(err, &d) {
-		return 0, fmt.Errorf("%w on %s: %s", ErrModelDiverged, measured.name(s.set, 0, measured.Count), d.Cause)
+		return 0, fmt.Errorf("%w on %s: %s", ErrModelDiverged, measured.describe(s.set, 0, measured.Count), d.Cause)
 	}
 	if err != nil {
 		return 0, err

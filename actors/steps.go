@@ -54,25 +54,25 @@ func continueSteps(
 	model []float32,
 	a Assignment,
 	memory []float32,
-	values int,
-) (first float64, nextMemory []float32, err error) {
+	memoryValues int,
+) (firstStepLoss float64, nextMemory []float32, err error) {
 	if a.LocalSteps == 0 {
 		return 0, memory, nil
 	}
 	// The steps are run as a job of one task, from the model as it is.
 	w := &Work{Base: model, Tasks: []Assignment{a}, Start: func(int) {}}
-	if values > 0 {
+	if memoryValues > 0 {
 		w.Local = [][]float32{memory}
 	}
 	err = steps.Run(ctx, w, func(_ int, stepped []float32, loss float64) error {
 		copy(model, stepped)
-		first = loss
+		firstStepLoss = loss
 		return nil
 	})
-	if err != nil || values == 0 {
-		return first, memory, err
+	if err != nil || memoryValues == 0 {
+		return firstStepLoss, memory, err
 	}
-	return first, w.Local[0], nil
+	return firstStepLoss, w.Local[0], nil
 }
 
 // Measured selects the samples of an evaluation: Count held-out samples from FirstSample on, or
@@ -110,9 +110,9 @@ func (m *Measured) heldOutPlace(i, heldOut int) int {
 	return int(int64(m.FirstSample+i) * int64(heldOut) / int64(m.Spread))
 }
 
-// name describes n of the measured samples for the message of an error. first is the number of the first
+// describe describes n of the measured samples for the message of an error. first is the number of the first
 // one, counted from 0 among the measured samples.
-func (m *Measured) name(set federated.Set, first, n int) string {
+func (m *Measured) describe(set federated.Set, first, n int) string {
 	source := "held-out samples"
 	if m.Spread > 0 {
 		source = fmt.Sprintf("%d held-out samples at even distances the samples", m.Spread)
@@ -230,7 +230,7 @@ func (s *goSteps) task(
 	ctx context.Context,
 	a *Assignment,
 	step func(rate float32) (loss float64, err error),
-) (first float64, err error) {
+) (firstStepLoss float64, err error) {
 	label := s.problem.behaviour(a).Label
 	s.order.Reset(
 		s.problem.Seed,
@@ -282,10 +282,10 @@ func (s *goSteps) task(
 			)
 		}
 		if k == 0 {
-			first = loss
+			firstStepLoss = loss
 		}
 	}
-	return first, nil
+	return firstStepLoss, nil
 }
 
 // step takes one local step of s.local on s.batch at the learning rate rate, and returns the loss before it.
@@ -343,10 +343,10 @@ func (s *goSteps) Evaluate(
 		}
 		// Callers treat a model that has diverged otherwise than a set that cannot be read.
 		if errors.Is(err, learn.ErrNotFinite) {
-			return 0, fmt.Errorf("%w on %s is not finite", ErrModelDiverged, measured.name(s.problem.Set, done, n))
+			return 0, fmt.Errorf("%w on %s is not finite", ErrModelDiverged, measured.describe(s.problem.Set, done, n))
 		}
 		if err != nil {
-			return 0, fmt.Errorf("actors: %s: %w", measured.name(s.problem.Set, done, n), err)
+			return 0, fmt.Errorf("actors: %s: %w", measured.describe(s.problem.Set, done, n), err)
 		}
 		lossSum += loss
 	}

@@ -17,9 +17,9 @@ type streaming struct {
 	Steps
 	// algorithm is the streaming algorithm with its options.
 	algorithm algorithm.Streaming
-	// memory is the number of values that the steps remember. In a client's state its copy of the model
+	// memoryValues is the number of values that the steps remember. In a client's state its copy of the model
 	// follows them, then the number of rounds.
-	memory int
+	memoryValues int
 	// sent is the model passed to done.
 	sent []float32
 }
@@ -43,7 +43,7 @@ func (s *streaming) Run(
 		// Only the fragment of this round is sent. In a client's state its copy of the model follows the
 		// memory of the steps.
 		start, end := s.algorithm.Span(w.Rounds, len(w.Base))
-		clientModel := w.Local[i][s.memory:]
+		clientModel := w.Local[i][s.memoryValues:]
 		copy(s.sent[start:end], clientModel[start:end])
 		if err := done(i, s.sent, first); err != nil {
 			return err
@@ -57,20 +57,20 @@ func (s *streaming) Run(
 // the base model. Later ones start from the client's copy of the model: Overlap steps are taken
 // before the newest fragments arrive, and the others after. It returns the loss before the first
 // step.
-func (s *streaming) task(ctx context.Context, w *Work, i int) (first float64, err error) {
-	n := s.memory
+func (s *streaming) task(ctx context.Context, w *Work, i int) (firstStepLoss float64, err error) {
+	memoryValues := s.memoryValues
 	state := w.Local[i]
 	// A state holds the steps' memory, the client's copy, and the round of the task in its last
 	// value.
 	lastTaskRound := w.Rounds
-	next := make([]float32, n+s.algorithm.Copy(len(w.Base)))
-	clientModel := next[n : n+len(w.Base)]
+	next := make([]float32, memoryValues+s.algorithm.Copy(len(w.Base)))
+	clientModel := next[memoryValues : memoryValues+len(w.Base)]
 	copy(clientModel, w.Base)
 	var memory []float32
 	if state != nil {
-		memory = state[:n]
+		memory = state[:memoryValues]
 		lastTaskRound = uint64(math.Float32bits(state[len(state)-1]))
-		copy(clientModel, state[n:])
+		copy(clientModel, state[memoryValues:])
 	}
 	// The task is split where the fragments arrive.
 	before := w.Tasks[i]
@@ -78,23 +78,23 @@ func (s *streaming) task(ctx context.Context, w *Work, i int) (first float64, er
 	before.LocalSteps = min(s.algorithm.Overlap, before.LocalSteps)
 	after.LocalSteps -= before.LocalSteps
 	after.StepsDone += int64(before.LocalSteps)
-	first, memory, err = continueSteps(ctx, s.Steps, clientModel, before, memory, n)
+	firstStepLoss, memory, err = continueSteps(ctx, s.Steps, clientModel, before, memory, memoryValues)
 	if err != nil {
 		return 0, err
 	}
 	s.mix(clientModel, w.Base, lastTaskRound, w.Rounds)
-	loss, memory, err := continueSteps(ctx, s.Steps, clientModel, after, memory, n)
+	loss, memory, err := continueSteps(ctx, s.Steps, clientModel, after, memory, memoryValues)
 	if err != nil {
 		return 0, err
 	}
 	// Without steps before the mixing, the first loss is that after it.
 	if before.LocalSteps == 0 {
-		first = loss
+		firstStepLoss = loss
 	}
 	copy(next, memory)
 	next[len(next)-1] = math.Float32frombits(uint32(w.Rounds))
 	w.Local[i] = next
-	return first, nil
+	return firstStepLoss, nil
 }
 
 // mix mixes into a client's copy of the model those fragments of the global model that were sent in the

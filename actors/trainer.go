@@ -105,8 +105,8 @@ type Trainer struct {
 	communicated int
 	// summed is the number of parameters, from the first on, that updates in sums consist of.
 	summed int
-	// plain says that clients send what local steps lead to, as it is.
-	plain bool
+	// sendsPlainUpdates says that clients send what local steps lead to, as it is.
+	sendsPlainUpdates bool
 
 	// client is the client half of the algorithm. Nil means that it does not change local steps.
 	client algorithm.Client
@@ -127,8 +127,8 @@ type Trainer struct {
 	update []float32
 	// feedback is the factor of a residual when it is added to the next update.
 	feedback float32
-	// coins is the random source of compression.
-	coins rand.PCG
+	// compressionSource is the random source of compression.
+	compressionSource rand.PCG
 
 	// collusions holds the last common update of the colluders of each class, by [Assignment].Attacker.
 	collusions map[int]collusion
@@ -155,8 +155,8 @@ func NewTrainer(p Problem) (*Trainer, error) {
 	if t.hasControlVariates || p.Compression != nil {
 		t.zero = make([]float32, t.params)
 	}
-	t.memoryValues = p.Memory()
-	t.plain = p.plain()
+	t.memoryValues = p.MemoryValues()
+	t.sendsPlainUpdates = p.plain()
 	if t.hasControlVariates || registry.NeedsOf(p.Compression).ClientState {
 		t.stateValues = t.params
 	}
@@ -181,14 +181,14 @@ func NewTrainer(p Problem) (*Trainer, error) {
 		t.steps = &personal{
 			Steps:     t.steps,
 			model:     m,
-			memory:    p.stepMemory(),
+			memoryValues:    p.stepMemoryValues(),
 			headSteps: p.HeadSteps,
 			shared:    make([]float32, t.params),
 			full:      make([]float32, t.params),
 		}
 	}
 	if streamed, ok := p.Algorithm.(algorithm.Streaming); ok {
-		t.steps = &streaming{Steps: t.steps, algorithm: streamed, memory: p.stepMemory()}
+		t.steps = &streaming{Steps: t.steps, algorithm: streamed, memoryValues: p.stepMemoryValues()}
 	}
 	return t, nil
 }
@@ -230,39 +230,39 @@ func (s *Shared) hasControlVariates() bool { return s != nil && !s.Residuals }
 // Train runs each assignment's K local steps from base (Algorithm 1, lines 5-8, with the
 // algorithm's steps) and adds its weighted update to sum (see learn.AddExact), which must have
 // SumLength values. Without shared, as in a loss query, an algorithm with control variates takes
-// plain steps. A loss or update that is not finite is a *Diverged.
+// sendsPlainUpdates steps. A loss or update that is not finite is a *Diverged.
 func (t *Trainer) Train(
 	ctx context.Context,
 	base []float32,
 	shared *Shared,
-	work []Assignment,
+	tasks []Assignment,
 	sum []int64,
 ) ([]Outcome, error) {
-	if err := t.check(len(base), shared, work, len(sum)); err != nil {
+	if err := t.check(len(base), shared, tasks, len(sum)); err != nil {
 		return nil, err
 	}
-	if err := t.collude(ctx, base, shared, work); err != nil {
+	if err := t.collude(ctx, base, shared, tasks); err != nil {
 		return nil, err
 	}
-	if s, ok := t.steps.(*goSteps); ok && s.arranged != nil && t.plain {
-		return t.trainArranged(ctx, s, base, work, sum)
+	if s, ok := t.steps.(*goSteps); ok && s.arranged != nil && t.sendsPlainUpdates {
+		return t.trainArranged(ctx, s, base, tasks, sum)
 	}
-	outcomes := make([]Outcome, len(work))
-	w := t.work(base, shared, work)
+	outcomes := make([]Outcome, len(tasks))
+	w := t.work(base, shared, tasks)
 	err := t.steps.Run(ctx, w, func(i int, model []float32, firstStepLoss float64) (err error) {
 		// Parameters that are not communicated stay as they were, whatever a trainer's process has
 		// made of them.
 		copy(model[t.communicated:], base[t.communicated:])
-		t.addNoise(base, model, &work[i])
-		outcomes[i].FirstStepLoss = t.attack(base, model, firstStepLoss, &work[i])
-		if err := t.takeBuffers(&outcomes[i], base, model, &work[i]); err != nil {
+		t.addNoise(base, model, &tasks[i])
+		outcomes[i].FirstStepLoss = t.attack(base, model, firstStepLoss, &tasks[i])
+		if err := t.takeBuffers(&outcomes[i], base, model, &tasks[i]); err != nil {
 			return err
 		}
 		// With weight 0 AddExact adds nothing, and only looks for a difference that is too large.
 		if t.problem.Clips && learn.AddExact(sum[:len(base)], 0, model, base) >= 0 {
 			shortenUpdate(model, base)
 		}
-		state, err := t.add(sum, base, model, shared, &work[i])
+		state, err := t.add(sum, base, model, shared, &tasks[i])
 		if w.Local != nil {
 			state = append(state, w.Local[i]...)
 		}
@@ -389,7 +389,7 @@ func (t *Trainer) work(base []float32, shared *Shared, tasks []Assignment) *Work
 
 // add adds a client's weighted update, model − base, to the sum and returns the algorithm's part of
 // the client's next state; nil if there is none. The model equals base afterwards, so that its
-// memory can be used for the next task. A value that is out of range or not finite is an error.
+// memoryValues can be used for the next task. A value that is out of range or not finite is an error.
 func (t *Trainer) add(sum []int64, base, model []float32, shared *Shared, a *Assignment) (state []float32, err error) {
 	if t.update != nil && (shared != nil || a.Weight > 0) {
 		return t.addCompressed(sum, base, model, shared, a)
@@ -468,11 +468,11 @@ func (t *Trainer) compress(
 	}
 	// The random numbers of the compression follow from the client and the task, so that a task has
 	// the same result on each worker.
-	keyed.Reseed(&t.coins, t.problem.Seed, keyed.Compression, uint64(a.Client), a.Task)
+	keyed.Reseed(&t.compressionSource, t.problem.Seed, keyed.Compression, uint64(a.Client), a.Task)
 	if t.compressors[len(update)] == nil {
 		t.compressors[len(update)] = t.problem.Compression.Compressor(len(update))
 	}
-	t.compressors[len(update)].Compress(update, &t.coins)
+	t.compressors[len(update)].Compress(update, &t.compressionSource)
 	if residual != nil {
 		// The residual is the update less what was sent of it.
 		for i, sent := range update {
@@ -574,7 +574,7 @@ func (t *Trainer) Local(
 // check returns an error for a job that would index out of range or divide by zero. params is the
 // number of parameters of the job's model, shared what its tasks share (nil where clients keep no state),
 // and sumLength the length of the sum that the tasks' updates are added to.
-func (t *Trainer) check(params int, shared *Shared, work []Assignment, sumLength int) error {
+func (t *Trainer) check(params int, shared *Shared, tasks []Assignment, sumLength int) error {
 	// The sum must fit the model, with control variates where there are any.
 	if want := t.SumLength(shared); params != t.params || sumLength != want {
 		return fmt.Errorf(
@@ -587,8 +587,8 @@ func (t *Trainer) check(params int, shared *Shared, work []Assignment, sumLength
 		)
 	}
 	// The tasks of colluders are trained, too, so they are checked alike.
-	all := slices.Clip(work)
-	for _, a := range work {
+	all := slices.Clip(tasks)
+	for _, a := range tasks {
 		all = append(all, a.Colluders...)
 	}
 	// Every task must have a minibatch and an attacker that this worker knows.
@@ -636,11 +636,11 @@ func (t *Trainer) check(params int, shared *Shared, work []Assignment, sumLength
 
 // orZero returns the control variate or residual at the beginning of a client's state, zeros for a
 // nil state.
-func (t *Trainer) orZero(v []float32) []float32 {
-	if v == nil {
+func (t *Trainer) orZero(state []float32) []float32 {
+	if state == nil {
 		return t.zero
 	}
-	return v[:t.params]
+	return state[:t.params]
 }
 
 // Evaluate measures a model on the samples that measured names. It returns the sum of their losses,

@@ -76,7 +76,7 @@ func (l *lab) algorithm(t *testing.T, name string) *algorithm.Instance {
 	}
 	p, params := l.problem, l.problem.Model.Params()
 	p.Algorithm = c.Aggregate.Algorithm
-	return algorithm.NewPartly(p.Algorithm, c.Compress, params, params, p.Memory(), p.Set.Clients())
+	return algorithm.NewPartly(p.Algorithm, c.Compress, params, params, p.MemoryValues(), p.Set.Clients())
 }
 
 // startServer starts a NATS server. connect makes a connection to it, which is open until the test ends.
@@ -240,7 +240,7 @@ func TestOptimizers_AnyHost(t *testing.T) {
 			t.Errorf("client %d keeps %d values, or under another digest", s.Clients[i], len(v.Values))
 		}
 	}
-	if got, want := algorithm.StateBytes(a.Algorithm, nil, params, l.problem.Memory(), len(s.Clients), 0), int64(8*params+4*(2*params+4)*len(s.Clients)); got != want {
+	if got, want := algorithm.StateBytes(a.Algorithm, nil, params, l.problem.MemoryValues(), len(s.Clients), 0), int64(8*params+4*(2*params+4)*len(s.Clients)); got != want {
 		t.Errorf("%d bytes were foreseen, it is %d", got, want)
 	}
 }

@@ -101,32 +101,32 @@ func readCIFARArchive(f io.Reader, opt federated.Options) (*federated.Grouped, e
 // records, or if a label is outside its classes.
 func readCIFAR(r io.Reader) ([]byte, error) {
 	// One byte more than the limit shows that there is too much.
-	b, err := io.ReadAll(io.LimitReader(r, federated.MaxCIFAR*federated.CIFARRecord+1))
+	records, err := io.ReadAll(io.LimitReader(r, federated.MaxCIFAR*federated.CIFARRecord+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("truncated or damaged: %w", err)
-	case int64(len(b)) > federated.MaxCIFAR*federated.CIFARRecord:
+	case int64(len(records)) > federated.MaxCIFAR*federated.CIFARRecord:
 		return nil, fmt.Errorf("more than %d images", federated.MaxCIFAR)
-	case len(b) == 0 || len(b)%federated.CIFARRecord != 0:
+	case len(records) == 0 || len(records)%federated.CIFARRecord != 0:
 		return nil, fmt.Errorf(
 			"%d bytes are no whole number of images of %d bytes: truncated, or not CIFAR-100's binary version",
-			len(b),
+			len(records),
 			federated.CIFARRecord,
 		)
 	}
-	for i := 0; i < len(b); i += federated.CIFARRecord {
-		if b[i] >= federated.CIFARCoarse || b[i+1] >= federated.CIFARClasses {
+	for i := 0; i < len(records); i += federated.CIFARRecord {
+		if records[i] >= federated.CIFARCoarse || records[i+1] >= federated.CIFARClasses {
 			return nil, fmt.Errorf(
 				"image %d: labels %d and %d are outside the %d coarse and %d fine classes",
 				i/federated.CIFARRecord,
-				b[i],
-				b[i+1],
+				records[i],
+				records[i+1],
 				federated.CIFARCoarse,
 				federated.CIFARClasses,
 			)
 		}
 	}
-	return b, nil
+	return records, nil
 }
 
 // newCIFAR makes the set of the training records parts[0] and the held-out records parts[1], and divides

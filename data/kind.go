@@ -73,9 +73,9 @@ func checkKind(s *federated.Source) error {
 	if isSafetensors(string(head)) {
 		return fmt.Errorf("is a model or tensors in safetensors; want %s (a model to start from is init)", wantTable)
 	}
-	for _, k := range kinds {
-		if slices.ContainsFunc(signs, func(sign string) bool { return strings.HasPrefix(sign, k.sign) }) {
-			return fmt.Errorf("is %s; want %s%s", k.kind, wantTable, k.want)
+	for _, kind := range kinds {
+		if slices.ContainsFunc(signs, func(sign string) bool { return strings.HasPrefix(sign, kind.sign) }) {
+			return fmt.Errorf("is %s; want %s%s", kind.kind, wantTable, kind.want)
 		}
 	}
 	// A table may begin with what looks like the sign of another type, as BMI,age looks like a bitmap. With a

@@ -319,9 +319,9 @@ func leafError(err error) error {
 	return fmt.Errorf("%sbyte %d: %w", location, offset, err)
 }
 
-// each reads the next value of d, which must be an array. It calls element once for each element,
+// eachElement reads the next value of d, which must be an array. It calls element once for each element,
 // which element must decode, and stops at the first error.
-func each(d *jsontext.Decoder, element func() error) error {
+func eachElement(d *jsontext.Decoder, element func() error) error {
 	t, err := d.ReadToken()
 	if err == nil && t.Kind() != '[' {
 		err = fmt.Errorf("found '%v', want '['", t.Kind())
@@ -340,7 +340,7 @@ func each(d *jsontext.Decoder, element func() error) error {
 // file.
 func (s *leafSamples) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	s.end = []int{}
-	err := each(d, func() error {
+	err := eachElement(d, func() error {
 		kind, err := s.sample(d)
 		if err == nil && len(s.end) > 0 && s.kind != kind {
 			err = fmt.Errorf("a sample of %v among those of %v", kind, s.kind)
@@ -375,7 +375,7 @@ func (s *leafSamples) sample(d *jsontext.Decoder) (leafKind, error) {
 	pixels := 0
 	texts := 0
 	var tweet string
-	err := each(d, func() error {
+	err := eachElement(d, func() error {
 		if d.PeekKind() == '[' {
 			return fmt.Errorf("a sample is a list of lists, which %w", errNumbers)
 		}
@@ -509,13 +509,13 @@ func joinShards(train, test []*leafShard, opt federated.Options) (*federated.Gro
 	if kind == shakespeareLEAF {
 		split = splitWindows
 	}
-	g, err := groupUsers(train, test, split, samples.take)
+	grouping, err := groupUsers(train, test, split, samples.take)
 	if err != nil {
 		return nil, err
 	}
 	name := string(kind) + " (leaf)"
 	if kind == sent140LEAF {
-		return samples.tweets.Bags(g, name)
+		return samples.tweets.Bags(grouping, name)
 	}
 	// What is left are images of FEMNIST or windows of Shakespeare, which both have a fixed width.
 	set := federated.Grouped{Task: string(kind), Labels: samples.labels, About: federated.FEMNISTInfo}
@@ -527,7 +527,7 @@ func joinShards(train, test []*leafShard, opt federated.Options) (*federated.Gro
 	}
 	set.Rows = rows
 	set.About.Name = name
-	return g.Set(set)
+	return grouping.Set(set)
 }
 
 // commonKind returns the kind of the samples in all of the shards, empty if there are none, and how many

@@ -220,9 +220,9 @@ func isBytes(v parquet.Value) bool {
 	return v.Kind() == parquet.ByteArray || v.Kind() == parquet.FixedLenByteArray
 }
 
-// content returns the function of a column of bytes or texts: it calls take with the number of a row and the
+// bytesColumn returns the function of a column of bytes or texts: it calls take with the number of a row and the
 // bytes of its value. A value of another type is an error.
-func content(take func(row int, b []byte) error) func(row int, v parquet.Value) error {
+func bytesColumn(take func(row int, b []byte) error) func(row int, v parquet.Value) error {
 	return func(row int, v parquet.Value) error {
 		if !isBytes(v) {
 			return fmt.Errorf("found %.40v, want bytes or a string", v)
@@ -231,9 +231,9 @@ func content(take func(row int, b []byte) error) func(row int, v parquet.Value) 
 	}
 }
 
-// user returns the name of a client from a value that is a string or an integer. Other types are an
+// userName returns the name of a client from a value that is a string or an integer. Other types are an
 // error.
-func user(v parquet.Value) (string, error) {
+func userName(v parquet.Value) (string, error) {
 	if kind := v.Kind(); kind == parquet.Int32 || kind == parquet.Int64 {
 		return fmt.Sprint(v), nil
 	}
@@ -247,20 +247,20 @@ func user(v parquet.Value) (string, error) {
 // function, then the column clientColumn, whose values name the owners of the rows. Clients are in order of
 // their first appearance, and split divides the rows of each into training and held-out ones.
 func groupByClient(
-	t *parquetfile.Sheet,
+	sheet *parquetfile.Sheet,
 	s federated.Grouped,
 	values parquetfile.Columns,
 	clientColumn string,
 	split func(client int, rows []int32) (train, held []int32),
 ) (*federated.Grouped, error) {
-	if err := t.Each(values); err != nil {
+	if err := sheet.Each(values); err != nil {
 		return nil, err
 	}
 	// The clients are read one row after another, because their order decides their numbers.
 	var names federated.Names
 	var clientRows [][]int32
-	err := t.Values(clientColumn, true, func(row int, v parquet.Value) error {
-		name, err := user(v)
+	err := sheet.Values(clientColumn, true, func(row int, v parquet.Value) error {
+		name, err := userName(v)
 		// A number that equals the number of clients so far is that of a new client.
 		n := names.Number(name)
 		if n == len(clientRows) {
@@ -282,8 +282,8 @@ func groupByClient(
 
 // femnist makes the set of a table with the columns writer_id, image (784 bytes, or a PNG) and
 // character. opt says how each writer's images are split.
-func femnist(t *parquetfile.Sheet, opt federated.Options) (*federated.Grouped, error) {
-	labels, images := make([]int32, t.Rows), federated.NewInkRows(t.Rows)
+func femnist(sheet *parquetfile.Sheet, opt federated.Options) (*federated.Grouped, error) {
+	labels, images := make([]int32, sheet.Rows), federated.NewInkRows(sheet.Rows)
 	s := federated.Grouped{
 		Task:   "femnist",
 		Labels: labels,
@@ -291,9 +291,9 @@ func femnist(t *parquetfile.Sheet, opt federated.Options) (*federated.Grouped, e
 		Rows:   images,
 	}
 	s.About.Name = "femnist (parquet)"
-	return groupByClient(t, s, parquetfile.Columns{
+	return groupByClient(sheet, s, parquetfile.Columns{
 		"character": storeLabels(labels, 1, federated.FEMNISTClasses),
-		"image": content(func(row int, b []byte) error {
+		"image": bytesColumn(func(row int, b []byte) error {
 			// An image of any other length than that of its pixels is a PNG.
 			if image := make([]byte, federated.FEMNISTPixels); len(b) != len(image) {
 				if err := federated.DecodePNG(image, b, federated.FEMNISTSide, federated.FEMNISTSide); err != nil {
@@ -330,7 +330,7 @@ func cifarSheets(train, test *parquetfile.Sheet, opt federated.Options) (*federa
 			// A record has the two labels before the pixels.
 			"coarse_label": storeLabels(records, federated.CIFARRecord, federated.CIFARCoarse),
 			"fine_label":   storeLabels(records[1:], federated.CIFARRecord, federated.CIFARClasses),
-			"img": content(func(row int, b []byte) error {
+			"img": bytesColumn(func(row int, b []byte) error {
 				return federated.DecodePNG(
 					records[row*federated.CIFARRecord+2:][:federated.CIFARPixels],
 					b,
@@ -355,22 +355,22 @@ func cifarSheets(train, test *parquetfile.Sheet, opt federated.Options) (*federa
 // shakespeare makes the set of LEAF's windows: the column x has 80 characters, y the next one, and
 // character_id the role. The windows of a role are split in sequence, as those of the text are,
 // because they overlap.
-func shakespeare(t *parquetfile.Sheet, _ federated.Options) (*federated.Grouped, error) {
-	labels := make([]int32, t.Rows)
-	tokens := make([]uint8, t.Rows*federated.ShakespeareWindow)
+func shakespeare(sheet *parquetfile.Sheet, _ federated.Options) (*federated.Grouped, error) {
+	labels := make([]int32, sheet.Rows)
+	tokens := make([]uint8, sheet.Rows*federated.ShakespeareWindow)
 	s := federated.Grouped{Task: "shakespeare", Labels: labels, About: federated.ShakespeareInfo}
 	s.Rows = &federated.ByteRows{Width: federated.ShakespeareWindow, Bytes: tokens, Coding: federated.Tokens}
 	s.About.Name = "shakespeare (parquet)"
-	return groupByClient(t, s, parquetfile.Columns{
+	return groupByClient(sheet, s, parquetfile.Columns{
 		// The label is the place of one character in the vocabulary.
-		"y": content(func(row int, b []byte) error {
+		"y": bytesColumn(func(row int, b []byte) error {
 			c, err := federated.AppendCharacters(nil, string(b), 1)
 			if err == nil {
 				labels[row] = int32(c[0])
 			}
 			return err
 		}),
-		"x": content(func(row int, b []byte) error {
+		"x": bytesColumn(func(row int, b []byte) error {
 			_, err := federated.AppendCharacters(
 				tokens[row*federated.ShakespeareWindow:][:0],
 				string(b),
@@ -394,13 +394,13 @@ func splitWindows(_ int, windows []int32) (train, held []int32) {
 
 // sent140 makes the set of a table with the columns sentiment (0 or 4, or 0 and 1), user and text.
 // opt says how many tweets a user must have, and how they are split.
-func sent140(t *parquetfile.Sheet, opt federated.Options) (*federated.Grouped, error) {
+func sent140(sheet *parquetfile.Sheet, opt federated.Options) (*federated.Grouped, error) {
 	// Users and labels are read first, by all processors, and the texts in sequence.
-	owner := make([]string, t.Rows)
-	labels := make([]int32, t.Rows)
-	err := t.Each(parquetfile.Columns{
+	owners := make([]string, sheet.Rows)
+	labels := make([]int32, sheet.Rows)
+	err := sheet.Each(parquetfile.Columns{
 		"user": func(row int, v parquet.Value) (err error) {
-			owner[row], err = user(v)
+			owners[row], err = userName(v)
 			return err
 		},
 		"sentiment": func(row int, v parquet.Value) error {
@@ -419,8 +419,8 @@ func sent140(t *parquetfile.Sheet, opt federated.Options) (*federated.Grouped, e
 	}
 	tweets := new(tweetTexts)
 	// The rows are read in sequence, so that users are in order of first appearance.
-	err = t.Values("text", true, content(func(row int, b []byte) error {
-		return tweets.Add(owner[row], string(b), labels[row])
+	err = sheet.Values("text", true, bytesColumn(func(row int, b []byte) error {
+		return tweets.Add(owners[row], string(b), labels[row])
 	}))
 	if err != nil {
 		return nil, err

@@ -311,7 +311,7 @@ func (p *prepared) write(f io.Writer) error {
 // mapped is a set whose samples lie in a file that is mapped into memory.
 type mapped struct {
 	*federated.Grouped
-	// content is the mapped file.
+	// bytesColumn is the mapped file.
 	content mmap.MMap
 	// file stays open, since samples may also be read from it.
 	file *os.File
@@ -423,9 +423,9 @@ func (p *prepared) set() (*federated.Grouped, error) {
 	s.Train = numbers[int32](p, "train")
 	s.Held = numbers[int32](p, "held")
 	s.Labels = numbers[int32](p, "labels")
-	var n int
+	var samples int
 	var err error
-	s.Rows, n, err = p.rows()
+	s.Rows, samples, err = p.rows()
 	if err != nil {
 		return nil, err
 	}
@@ -436,16 +436,16 @@ func (p *prepared) set() (*federated.Grouped, error) {
 	// Each sample has one label, or all of its targets.
 	given := len(s.Labels) + len(s.Targets)
 	perSample := max(1, p.Info.Targets)
-	if given%perSample != 0 || given/perSample != n {
-		return nil, fmt.Errorf("%d samples with %d labels or targets", n, given)
+	if given%perSample != 0 || given/perSample != samples {
+		return nil, fmt.Errorf("%d samples with %d labels or targets", samples, given)
 	}
 	// Each client has a part of the training samples that is not empty.
-	if !arePlaces(s.Starts, len(s.Names), len(s.Train)) || len(s.Held) == 0 {
+	if !arePartBounds(s.Starts, len(s.Names), len(s.Train)) || len(s.Held) == 0 {
 		return nil, fmt.Errorf("%d clients at %d places", len(s.Names), len(s.Starts))
 	}
 	for _, i := range slices.Concat(s.Train, s.Held) {
-		if i < 0 || int(i) >= n {
-			return nil, fmt.Errorf("sample %d of %d", i, n)
+		if i < 0 || int(i) >= samples {
+			return nil, fmt.Errorf("sample %d of %d", i, samples)
 		}
 	}
 	for _, l := range s.Labels {
@@ -533,7 +533,7 @@ func (p *prepared) bags() (federated.Rows, int, error) {
 		Count:  integersAs[uint16](numbers[uint32](p, "count")),
 	}
 	// Each token has a count, and each bag a part of both lists.
-	if len(r.Word) != len(r.Count) || !arePlaces(r.Starts, len(r.Starts)-1, len(r.Word)) {
+	if len(r.Word) != len(r.Count) || !arePartBounds(r.Starts, len(r.Starts)-1, len(r.Word)) {
 		return nil, 0, errors.New("bags of words do not match their places")
 	}
 	for i, end := range r.Starts[1:] {
@@ -555,9 +555,9 @@ func (p *prepared) bags() (federated.Rows, int, error) {
 	return r, len(r.Total), nil
 }
 
-// arePlaces reports whether starts divides total elements into n parts that follow one another, none of them
+// arePartBounds reports whether starts divides total elements into n parts that follow one another, none of them
 // empty: part i goes from starts[i] to starts[i+1], the first from 0, and the last to total.
-func arePlaces[T int | uint32](starts []T, n, total int) bool {
+func arePartBounds[T int | uint32](starts []T, n, total int) bool {
 	if n < 0 ||
 		len(starts) != n+1 ||
 		starts[0] != 0 ||

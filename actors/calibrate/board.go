@@ -57,7 +57,7 @@ type Watts struct {
 func (b *Board) Machine() Machine {
 	m := Machine{System: runtime.GOOS + "/" + runtime.GOARCH, Processors: runtime.GOMAXPROCS(0)}
 	// The kernel gives the peak in kilobytes.
-	m.PeakBytes = 1024 * b.field("self/status", "VmHWM:")
+	m.PeakBytes = 1024 * b.numberAfter("self/status", "VmHWM:")
 	m.FreeBytes = b.FreeBytes()
 	if name, err := fs.ReadFile(b.sys, "firmware/devicetree/base/model"); err == nil {
 		m.Model = strings.TrimSpace(strings.Trim(string(name), "\x00\n"))
@@ -72,11 +72,11 @@ func (b *Board) Machine() Machine {
 }
 
 // FreeBytes returns the memory in bytes that a program can have without swapping, 0 if it is not known.
-func (b *Board) FreeBytes() int64 { return 1024 * b.field("meminfo", "MemAvailable:") }
+func (b *Board) FreeBytes() int64 { return 1024 * b.numberAfter("meminfo", "MemAvailable:") }
 
-// field returns the number that follows a word at the beginning of a line in a file of /proc, 0 if
+// numberAfter returns the number that follows a word at the beginning of a line in a file of /proc, 0 if
 // there is none. A unit of kilobytes (kB) behind the number is dropped: the number stays in kilobytes.
-func (b *Board) field(file, word string) int64 {
+func (b *Board) numberAfter(file, word string) int64 {
 	f, err := b.proc.Open(file)
 	if err != nil {
 		return 0
@@ -124,11 +124,11 @@ type gauge struct {
 	watts func(since time.Duration) (float64, bool)
 }
 
-// power returns the gauge whose power covers most of the board: the battery that it drains, else a sensor
+// powerGauge returns the gauge whose power covers most of the board: the battery that it drains, else a sensor
 // on its supply (such as an INA219), else the processor's energy counter (RAPL). Nil means that the board
 // has none of them.
-func (b *Board) power() *gauge {
-	for _, find := range []func() *gauge{b.battery, b.sensor, b.counter} {
+func (b *Board) powerGauge() *gauge {
+	for _, find := range []func() *gauge{b.batteryGauge, b.sensorGauge, b.counterGauge} {
 		if g := find(); g != nil {
 			return g
 		}
@@ -136,9 +136,9 @@ func (b *Board) power() *gauge {
 	return nil
 }
 
-// battery returns a gauge of the first battery that is discharging. On mains power a battery
+// batteryGauge returns a gauge of the first battery that is discharging. On mains power a battery
 // reports what it is charged with, which is not the board's power.
-func (b *Board) battery() *gauge {
+func (b *Board) batteryGauge() *gauge {
 	for _, file := range b.match("class/power_supply/*/type") {
 		folder := path.Dir(file)
 		kind, _ := b.word(file)
@@ -147,10 +147,10 @@ func (b *Board) battery() *gauge {
 		}
 		// A battery gives its power in microwatts, or a current in microamperes and a voltage in
 		// microvolts.
-		read := b.product(1e-6, folder+"/power_now")
+		read := b.productReader(1e-6, folder+"/power_now")
 		// Files hold present values, so the duration that a gauge is given does not matter here.
 		if _, ok := read(0); !ok {
-			read = b.product(1e-12, folder+"/current_now", folder+"/voltage_now")
+			read = b.productReader(1e-12, folder+"/current_now", folder+"/voltage_now")
 		}
 		if _, ok := read(0); ok {
 			return &gauge{name: "battery " + path.Base(folder), watts: read}
@@ -159,10 +159,10 @@ func (b *Board) battery() *gauge {
 	return nil
 }
 
-// sensor returns the channel of the hardware monitors that shows the largest power now. This is the
+// sensorGauge returns the channel of the hardware monitors that shows the largest power now. This is the
 // one of the supply, as other channels measure parts of the board. It is nil if no channel can be
 // read.
-func (b *Board) sensor() *gauge {
+func (b *Board) sensorGauge() *gauge {
 	var best *gauge
 	maxWatts := 0.0
 	for _, folder := range b.match("class/hwmon/hwmon*") {
@@ -170,9 +170,9 @@ func (b *Board) sensor() *gauge {
 		// A channel gives its power in microwatts, or a current in milliamperes and a voltage in
 		// millivolts.
 		for n := 1; n <= 8; n++ {
-			read := b.product(1e-6, fmt.Sprintf("%s/power%d_input", folder, n))
+			read := b.productReader(1e-6, fmt.Sprintf("%s/power%d_input", folder, n))
 			if _, ok := read(0); !ok {
-				read = b.product(
+				read = b.productReader(
 					1e-6,
 					fmt.Sprintf("%s/curr%d_input", folder, n),
 					fmt.Sprintf("%s/in%d_input", folder, n),
@@ -187,10 +187,10 @@ func (b *Board) sensor() *gauge {
 	return best
 }
 
-// counter returns a gauge of the energy counters of all processor packages (RAPL), which often only
+// counterGauge returns a gauge of the energy counters of all processor packages (RAPL), which often only
 // root may read; nil if they cannot be read. The gauge gives the mean power in watts since the last
 // call. It gives no value when a counter could not be read, then or now, or has started again from zero.
-func (b *Board) counter() *gauge {
+func (b *Board) counterGauge() *gauge {
 	files := b.packageCounters()
 	// read adds up the counters of all packages, which count microjoules.
 	read := func() (joules float64, ok bool) {
@@ -228,10 +228,10 @@ func (b *Board) packageCounters() []string {
 	})
 }
 
-// product returns a function that reads a power in watts: the product of the numbers in files (one power,
+// productReader returns a function that reads a power in watts: the product of the numbers in files (one power,
 // or a current and a voltage) times unit, the watts of a product of 1. The function returns false if a file
 // cannot be read. It ignores its duration, as the files hold present values.
-func (b *Board) product(unit float64, files ...string) func(time.Duration) (float64, bool) {
+func (b *Board) productReader(unit float64, files ...string) func(time.Duration) (float64, bool) {
 	return func(time.Duration) (float64, bool) {
 		watts := unit
 		for _, file := range files {
@@ -246,7 +246,7 @@ func (b *Board) product(unit float64, files ...string) func(time.Duration) (floa
 	}
 }
 
-// Meter measures the mean power of each phase until Stop. A nil Meter measures nothing.
+// StartMeter measures the mean power of each phase until Stop. A nil Meter measures nothing.
 type Meter struct {
 	gauge   *gauge
 	stop    context.CancelFunc
@@ -262,10 +262,10 @@ type Meter struct {
 // meterEvery is the interval between two readings.
 const meterEvery = 250 * time.Millisecond
 
-// Meter starts to measure the board's power in the background, every meterEvery, and returns the meter that
+// StartMeter starts to measure the board's power in the background, every meterEvery, and returns the meter that
 // sums it by phase until it is stopped. It is nil if the board's power cannot be read.
-func (b *Board) Meter() *Meter {
-	g := b.power()
+func (b *Board) StartMeter() *Meter {
+	g := b.powerGauge()
 	if g == nil {
 		return nil
 	}
@@ -298,9 +298,9 @@ func (m *Meter) sample(now time.Time) {
 	m.sampled = now
 }
 
-// Phase sets the phase in which the device is from now on, to which the next samples count. A nil
+// SetPhase sets the phase in which the device is from now on, to which the next samples count. A nil
 // meter ignores it.
-func (m *Meter) Phase(p bus.Phase) {
+func (m *Meter) SetPhase(p bus.Phase) {
 	if m == nil {
 		return
 	}

@@ -44,7 +44,7 @@ func TestBoard_WhereBoardsPowerStands(t *testing.T) {
 			"class/hwmon/hwmon0/name", "cpu_thermal", "class/hwmon/hwmon1/name", "ina219", "class/hwmon/hwmon1/power1_input", "3200000", "class/hwmon/hwmon1/power2_input", "900000"), 3.2},
 		{"sensor ina3221", files("class/hwmon/hwmon3/name", "ina3221", "class/hwmon/hwmon3/curr1_input", "640", "class/hwmon/hwmon3/in1_input", "5000"), 3.2},
 	} {
-		g := (&Board{files(), c.files}).power()
+		g := (&Board{files(), c.files}).powerGauge()
 		if g == nil || g.name != c.name {
 			t.Errorf("%s is taken for %+v", c.name, g)
 			continue
@@ -56,7 +56,7 @@ func TestBoard_WhereBoardsPowerStands(t *testing.T) {
 	for what, none := range map[string]fstest.MapFS{
 		"nothing": files(), "a mains adapter": files("class/power_supply/AC/type", "Mains"), "what is no number": files("class/hwmon/hwmon0/power1_input", "none"),
 	} {
-		if g := (&Board{files(), none}).power(); g != nil {
+		if g := (&Board{files(), none}).powerGauge(); g != nil {
 			t.Errorf("%s tells the power: %s", what, g.name)
 		}
 	}
@@ -65,7 +65,7 @@ func TestBoard_WhereBoardsPowerStands(t *testing.T) {
 // The processors' counters of energy are read twice: their difference over the time.
 func TestBoard_CounterOfEnergy(t *testing.T) {
 	sys := files("class/powercap/intel-rapl:0/energy_uj", "1000000", "class/powercap/intel-rapl:1/energy_uj", "2000000", "class/powercap/intel-rapl:0:0/energy_uj", "7")
-	g := (&Board{files(), sys}).power()
+	g := (&Board{files(), sys}).powerGauge()
 	if g == nil {
 		t.Fatal("it is not found")
 	}
@@ -83,7 +83,7 @@ func TestBoard_CounterOfEnergy(t *testing.T) {
 func TestBoard_CounterUnreadable(t *testing.T) {
 	const counter = "class/powercap/intel-rapl:0/energy_uj"
 	sys := files(counter, "8000000")
-	g := (&Board{files(), sys}).power()
+	g := (&Board{files(), sys}).powerGauge()
 	if g == nil {
 		t.Fatal("it is not found")
 	}
@@ -106,7 +106,7 @@ func TestBoard_CounterPsys(t *testing.T) {
 		"class/powercap/intel-rapl:0/energy_uj", "1000000", "class/powercap/intel-rapl:0/name", "package-0",
 		"class/powercap/intel-rapl:1/energy_uj", "5000000", "class/powercap/intel-rapl:1/name", "psys",
 	)
-	g := (&Board{files(), sys}).power()
+	g := (&Board{files(), sys}).powerGauge()
 	if g == nil {
 		t.Fatal("it is not found")
 	}
@@ -125,7 +125,7 @@ func TestBoard_MeterTellsPhasesApart(t *testing.T) {
 		phase bus.Phase
 		watts float64
 	}{{bus.Download, 2}, {bus.Compute, 4}, {bus.NoPhase, 100}, {bus.Compute, 6}} {
-		m.Phase(s.phase)
+		m.SetPhase(s.phase)
 		watts = s.watts
 		m.sample(time.Time{})
 	}
@@ -133,7 +133,7 @@ func TestBoard_MeterTellsPhasesApart(t *testing.T) {
 		t.Errorf("%s, %+v", source, w)
 	}
 	var none *Meter
-	none.Phase(bus.Compute)
+	none.SetPhase(bus.Compute)
 	if source, w := none.Stop(); source != "" || w != nil {
 		t.Errorf("a board without a sensor: %q, %+v", source, w)
 	}

@@ -33,10 +33,10 @@ type Result struct {
 	Secure *Secure `json:"secure_aggregation,omitempty"`
 }
 
-// Measured reads a file that calibrate --json wrote, and returns its values in the form in which a
-// device reports them to coordinators: one entry for each size of minibatches. It is an error if
+// ReadMeasured reads a file that calibrate --json wrote, and returns its values in the form in which a
+// deviceConfig reports them to coordinators: one entry for each size of minibatches. It is an error if
 // the file holds no measured local steps.
-func Measured(file string) (list []*bus.Measured, err error) {
+func ReadMeasured(file string) (list []*bus.Measured, err error) {
 	result := struct {
 		Compute []Compute
 		// Network is the measured link. It stays zero for a null, which says that nothing is known
@@ -88,7 +88,7 @@ func (r *Result) WriteClass(w io.Writer) error {
 		return err
 	}
 	var b strings.Builder
-	r.remarks(&b)
+	r.writeRemarks(&b)
 	if len(r.Compute) > 0 && r.Compute[0].Task != tasks.Custom {
 		fmt.Fprintf(&b, "task: %s\n", r.Compute[0].Task)
 	}
@@ -108,15 +108,15 @@ func (r *Result) WriteClass(w io.Writer) error {
 		if len(r.Compute) > 1 {
 			name = fmt.Sprintf("%s-%d", r.Name, c.Batch)
 		}
-		r.class(&b, name, c)
+		r.writeClass(&b, name, c)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// class writes one class of the given name as YAML. c holds the times of local steps; if it is nil,
+// writeClass writes one class of the given name as YAML. c holds the times of local steps; if it is nil,
 // the class has only the speed and times of the link. What was not measured is left out.
-func (r *Result) class(w io.Writer, name string, c *Compute) {
+func (r *Result) writeClass(w io.Writer, name string, c *Compute) {
 	fmt.Fprintf(w, "  - name: %s\n", name)
 	// A phase is written under the name that it has in the configuration.
 	type named struct {
@@ -169,9 +169,9 @@ func empirical(values []float64) string {
 	return "{dist: empirical, values: " + strings.ReplaceAll(fmt.Sprintf("%.4g", values), " ", ", ") + "}"
 }
 
-// remarks writes YAML comments above the class: where and when it was measured, on which machine,
+// writeRemarks writes YAML comments above the class: where and when it was measured, on which machine,
 // how many tasks and transfers, and how certain the values are.
-func (r *Result) remarks(w io.Writer) {
+func (r *Result) writeRemarks(w io.Writer) {
 	comment := func(format string, args ...any) { fmt.Fprintf(w, "# "+format+"\n", args...) }
 	m := &r.Machine
 	comment(
@@ -196,7 +196,7 @@ func (r *Result) remarks(w io.Writer) {
 	for i := range r.Compute {
 		c := &r.Compute[i]
 		if c.Batch == 0 {
-			c.remarkOfApp(comment)
+			c.writeAppRemark(comment)
 			continue
 		}
 		comment(
@@ -235,8 +235,8 @@ func (r *Result) remarks(w io.Writer) {
 			human.Size(4*int64(n.Params)),
 			formatEstimate(n.RoundTrip.Times(1e3), "ms"),
 		)
-		n.Download.remark(comment, "Download")
-		n.Upload.remark(comment, "Upload")
+		n.Download.writeRemark(comment, "Download")
+		n.Upload.writeRemark(comment, "Upload")
 	}
 	if s := r.Secure; s != nil {
 		comment("Secure aggregation, among %d members: a neighbour takes %s, a signature %s, a mask of a million words %s.",
@@ -252,9 +252,9 @@ func (r *Result) remarks(w io.Writer) {
 	comment("Power: %s.", m.power())
 }
 
-// remarkOfApp writes comments about the measured messages of a Flower app by the function comment. The
+// writeAppRemark writes comments about the measured messages of a Flower app by the function comment. The
 // app decides about its minibatches, so they are not named.
-func (c *Compute) remarkOfApp(comment func(string, ...any)) {
+func (c *Compute) writeAppRemark(comment func(string, ...any)) {
 	comment("Compute: %s, kernel %s: %d messages of at most %d steps, after %d to warm up.", c.subject(), c.Kernel, c.Tasks, c.Steps, c.WarmUp)
 	comment(
 		"  A step takes %s of processor time, a message %s besides; messages scatter by %.2g %%.",
@@ -267,8 +267,8 @@ func (c *Compute) remarkOfApp(comment func(string, ...any)) {
 	}
 }
 
-// remark writes a comment about one direction of the link, which is called name, by the function comment.
-func (l *Link) remark(comment func(string, ...any), name string) {
+// writeRemark writes a comment about one direction of the link, which is called name, by the function comment.
+func (l *Link) writeRemark(comment func(string, ...any), name string) {
 	comment("  %s: %s, and %s besides, the first %.3g ms more; scatter %.2g %%, at another time "+
 		"±%.2g %%%s.", name, formatEstimate(l.Mbps, "Mbit/s"), formatEstimate(l.Overhead.Times(1e3), "ms"),
 		1e3*l.FirstTask, 100*l.Scatter, 100*l.Uncertainty,
@@ -299,7 +299,7 @@ func (m *Machine) memory() string {
 	return fmt.Sprintf("%s of memory at the peak, %s free", human.Size(m.PeakBytes), human.Size(m.FreeBytes))
 }
 
-// power describes the machine's power in watts, and where the values come from, for people. It also
+// powerGauge describes the machine's power in watts, and where the values come from, for people. It also
 // says if the power is not known.
 func (m *Machine) power() string {
 	if m.Watts == nil {

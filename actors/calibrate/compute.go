@@ -90,7 +90,7 @@ func MeasureCompute(ctx context.Context, subject *Subject, t Timing, notice func
 	if subject.Measure != nil {
 		return subject.Measure(ctx, notice)
 	}
-	device, err := real.Open(subject.device(notice))
+	device, err := real.Open(subject.deviceConfig(notice))
 	if err != nil {
 		return c, err
 	}
@@ -105,11 +105,11 @@ func MeasureCompute(ctx context.Context, subject *Subject, t Timing, notice func
 	}
 	task := &bus.Task{LearningRate: rate}
 	// A measurement with pauses ends by its number of rounds, because the pauses take time, too.
-	e := stopping{seconds: t.Seconds, notice: notice}
+	stop := stopping{seconds: t.Seconds, notice: notice}
 	if t.Pause > 0 {
-		e.sufficientRounds = wantedRounds
+		stop.sufficientRounds = wantedRounds
 	}
-	c, err = measureSteps(e, subject.Steps, subject.Name, func(steps int) (float64, error) {
+	c, err = measureSteps(stop, subject.Steps, subject.Name, func(steps int) (float64, error) {
 		if err := Pause(ctx, t.Pause); err != nil {
 			return 0, err
 		}
@@ -122,23 +122,23 @@ func MeasureCompute(ctx context.Context, subject *Subject, t Timing, notice func
 			model = slices.Clone(params)
 			_ = bus.DigestOf(model)
 		}
-		u, _, err := device.Compute(ctx, model, nil, task)
+		update, _, err := device.Compute(ctx, model, nil, task)
 		if err != nil {
 			return 0, err
 		}
 		// A device with fewer samples than a minibatch measures a smaller one, so the user is informed.
-		if task.Task == 1 && u.Samples < uint64(subject.Batch()) {
+		if task.Task == 1 && update.Samples < uint64(subject.Batch()) {
 			notice(fmt.Sprintf(
 				"%s: the device has %d samples, and a minibatch is all of them.",
 				subject.Name,
-				u.Samples,
+				update.Samples,
 			))
 		}
-		if math.IsNaN(u.FirstStepLoss) {
+		if math.IsNaN(update.FirstStepLoss) {
 			return 0, fmt.Errorf("calibrate: %s: its steps do not stay finite", subject.Name)
 		}
 		task.StepsDone += uint64(steps)
-		return float64(u.ComputeNs) / 1e9, nil
+		return float64(update.ComputeNs) / 1e9, nil
 	})
 	c.Task = subject.Task
 	c.Model = device.Model().String()
@@ -158,7 +158,7 @@ func MeasureCompute(ctx context.Context, subject *Subject, t Timing, notice func
 // begins, 0 if it is not known: no task has more steps than k0 or, where k0 is smaller, minLongSteps. run
 // does a task with the given number of steps and returns its seconds. subject names what is measured for
 // people.
-func measureSteps(e stopping, k0 int, subject string, run func(steps int) (float64, error)) (c Compute, err error) {
+func measureSteps(stop stopping, k0 int, subject string, run func(steps int) (float64, error)) (c Compute, err error) {
 	maxSteps := maxLongSteps
 	if k0 > 0 {
 		maxSteps = min(max(k0, minLongSteps), maxLongSteps)
@@ -170,7 +170,7 @@ func measureSteps(e stopping, k0 int, subject string, run func(steps int) (float
 		return c, err
 	}
 	// A task is a small part of the whole time, so that there are several of them.
-	taskSeconds := min(longTask, e.seconds/10)
+	taskSeconds := min(longTask, stop.seconds/10)
 	c.Steps, err = chooseSteps(taskSeconds, maxSteps, run)
 	if err != nil {
 		return c, err
@@ -190,7 +190,7 @@ func measureSteps(e stopping, k0 int, subject string, run func(steps int) (float
 		return err
 	}
 	// The warm-up ends when the times no longer change. They are not part of the result.
-	for c.WarmUp < warmUps && !isSteady(long.Seconds) && c.Seconds < max(e.seconds, 5*taskSeconds) {
+	for c.WarmUp < warmUps && !isSteady(long.Seconds) && c.Seconds < max(stop.seconds, 5*taskSeconds) {
 		if err := round(); err != nil {
 			return c, err
 		}
@@ -201,20 +201,20 @@ func measureSteps(e stopping, k0 int, subject string, run func(steps int) (float
 	long.Seconds = nil
 	// Rounds follow until the interval is narrow enough or the time is spent.
 	width := math.Inf(1)
-	for e.needsRound(subject, len(long.Seconds), c.Seconds-warmUpSeconds, width) {
+	for stop.needsRound(subject, len(long.Seconds), c.Seconds-warmUpSeconds, width) {
 		if err := round(); err != nil {
 			return c, err
 		}
 		width = fitLine(long, short).Main.Width()
 	}
-	c.settle(&short, &long, subject, e.notice)
+	c.settle(&short, &long, subject, stop.notice)
 	line := fitLine(long, short)
 	c.summarise(line, short)
 	// What the first task took beyond the time that the line expects is its delay.
 	expected := c.Overhead.Value + float64(firstTaskSteps)*c.SecondsPerStep.Value
 	c.FirstTask = max(0, firstTaskSeconds-expected)
 	if c.Noisy {
-		e.notice(fmt.Sprintf(
+		stop.notice(fmt.Sprintf(
 			"%s stays noisy: ±%.3g %% after %d tasks. Something else may be running on this device.",
 			subject,
 			100*line.Main.Width(),

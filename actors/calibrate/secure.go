@@ -41,7 +41,7 @@ func MeasureSecure(ctx context.Context, seconds float64) (s Secure, err error) {
 		if err := ctx.Err(); err != nil {
 			return s, err
 		}
-		if err := t.play(number); err != nil {
+		if err := t.playRound(number); err != nil {
 			return s, err
 		}
 	}
@@ -73,7 +73,7 @@ type secureTimes struct {
 // playRound carries out a round of secure aggregation, up to the masking, among secureMembers members that
 // are all neighbours of each other, and appends the measured times of each member. number is the round's
 // number.
-func (t *secureTimes) play(number uint32) error {
+func (t *secureTimes) playRound(number uint32) error {
 	terms := secagg.Terms{
 		Neighbours: secureMembers - 1,
 		Threshold:  secureMembers / 2,
@@ -90,7 +90,7 @@ func (t *secureTimes) play(number uint32) error {
 		if err != nil {
 			return err
 		}
-		t.check = append(t.check, timeOfCheck(public, identity))
+		t.check = append(t.check, signatureCheckSeconds(public, identity))
 		members[i], err = secagg.NewClient(rand.Reader, c, terms, identity, uint32(i), 1)
 		if err != nil {
 			return err
@@ -140,8 +140,8 @@ func (t *secureTimes) play(number uint32) error {
 	return nil
 }
 
-// timeOfCheck returns the seconds that a signature takes to check.
-func timeOfCheck(public ed25519.PublicKey, identity ed25519.PrivateKey) float64 {
+// signatureCheckSeconds returns the seconds that a signature takes to check.
+func signatureCheckSeconds(public ed25519.PublicKey, identity ed25519.PrivateKey) float64 {
 	const times = 16
 	text := make([]byte, 140)
 	signature := ed25519.Sign(identity, text)

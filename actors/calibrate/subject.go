@@ -48,9 +48,9 @@ type DeviceInput = real.Config
 // minRandomSamples is the number of random samples of a device, unless a minibatch is larger.
 const minRandomSamples = 256
 
-// device returns the configuration of the device that is measured, with random samples if it has none
+// deviceConfig returns the configuration of the device that is measured, with random samples if it has none
 // of its own.
-func (s *Subject) device(notice func(string)) real.Config {
+func (s *Subject) deviceConfig(notice func(string)) real.Config {
 	c := s.input
 	c.Notice = notice
 	if s.random != nil {

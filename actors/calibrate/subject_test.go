@@ -49,7 +49,7 @@ func TestSubject_PapersTasks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := real.Open(s.device(func(string) {}))
+		d, err := real.Open(s.deviceConfig(func(string) {}))
 		if err != nil {
 			t.Fatal(err)
 		}

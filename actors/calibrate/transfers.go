@@ -113,26 +113,26 @@ func fitNetwork(params int, transfers []Transfer) (n Network, ok bool) {
 
 // linkOf makes a link of a fitted line: l gives the seconds of a transfer by its number of values, the link
 // a speed in Mbit/s. The upper end of the speed's interval is at most 1e6 Mbit/s.
-func linkOf(l Line) Link {
+func linkOf(line Line) Link {
 	// megabits is the size of a value of 32 bits, in megabits.
 	const megabits = 32e-6
-	k := Link{
-		Mbps:         l.Slope.Over(megabits),
-		ModelSeconds: l.Main,
-		Transfers:    len(l.Factors),
-		Phase:        l.phase(),
+	link := Link{
+		Mbps:         line.Slope.Over(megabits),
+		ModelSeconds: line.Main,
+		Transfers:    len(line.Factors),
+		Phase:        line.phase(),
 	}
-	k.Mbps.High = min(k.Mbps.High, 1e6)
+	link.Mbps.High = min(link.Mbps.High, 1e6)
 	// The interval of the slope may reach zero, whose inverse is no speed.
-	if math.IsNaN(k.Mbps.High) {
-		k.Mbps.High = 1e6
+	if math.IsNaN(link.Mbps.High) {
+		link.Mbps.High = 1e6
 	}
 	// A longer time is a lower speed, so the factors of the times are inverted.
-	for _, f := range vary(l.Blocks.Rest) {
-		k.Vary = append(k.Vary, 1/f)
+	for _, f := range vary(line.Blocks.Rest) {
+		link.Vary = append(link.Vary, 1/f)
 	}
-	slices.Sort(k.Vary)
-	return k
+	slices.Sort(link.Vary)
+	return link
 }
 
 // width returns half the wider interval of the two directions, relative to its value.
@@ -156,19 +156,19 @@ func Exchange(
 	round func(number int) ([]Transfer, error),
 ) (n Network, transfers int, err error) {
 	var all []Transfer
-	e := stopping{seconds: seconds, sufficientRounds: wantedRounds, notice: notice}
+	stop := stopping{seconds: seconds, sufficientRounds: wantedRounds, notice: notice}
 	spent := 0.0
 	width := math.Inf(1)
 	// The width stays infinite until every size has a transfer.
-	for number := -1; number < 0 || e.needsRound(subject, number, spent, width); number++ {
+	for number := -1; number < 0 || stop.needsRound(subject, number, spent, width); number++ {
 		measured, err := round(number)
 		// fitNetwork leaves the warm-up out.
 		all = append(all, measured...)
 		if err != nil {
 			return n, len(all), err
 		}
-		for _, x := range measured {
-			spent += x.Download + x.Upload
+		for _, transfer := range measured {
+			spent += transfer.Download + transfer.Upload
 		}
 		if fitted, ok := fitNetwork(params, all); ok {
 			n = fitted
@@ -208,7 +208,7 @@ type NetworkConfig struct {
 // returns the link and the coordinator's welcome. It does with each model what a real device does, but
 // learns nothing in between. conn is the connection to the bus.
 func MeasureNetwork(ctx context.Context, conn bus.Line, c NetworkConfig) (n Network, _ *bus.Welcome, err error) {
-	d, err := gateway.OpenDevice(ctx, conn, gateway.DeviceConfig{
+	device, err := gateway.OpenDevice(ctx, conn, gateway.DeviceConfig{
 		ID:      c.ID,
 		Run:     c.Run,
 		Samples: c.Samples,
@@ -218,13 +218,13 @@ func MeasureNetwork(ctx context.Context, conn bus.Line, c NetworkConfig) (n Netw
 	if err != nil {
 		return n, nil, err
 	}
-	defer func() { err = errors.Join(err, d.Close()) }()
+	defer func() { err = errors.Join(err, device.Close()) }()
 	var transfers []Transfer
 	var welcome *bus.Welcome
 	steps := 0
 	for {
 		c.Begin(bus.NoPhase)
-		t, err := d.Next(ctx)
+		task, err := device.Next(ctx)
 		if errors.Is(err, gateway.ErrOver) {
 			break
 		}
@@ -235,21 +235,21 @@ func MeasureNetwork(ctx context.Context, conn bus.Line, c NetworkConfig) (n Netw
 		if welcome == nil {
 			c.Notice("Models come and go.")
 		}
-		welcome = t.Welcome
-		steps = int(t.Task.LocalSteps)
+		welcome = task.Welcome
+		steps = int(task.Task.LocalSteps)
 		c.Begin(bus.Download)
-		x, err := transfer(d, t, c.Begin)
+		measured, err := transfer(device, task, c.Begin)
 		switch {
 		case err == nil:
-			transfers = append(transfers, x)
+			transfers = append(transfers, measured)
 		// The user has ended the measurement.
 		case ctx.Err() != nil:
 			return n, nil, ctx.Err()
 		case conn.Err() != nil:
 			return n, nil, err
 		// The task is still valid, so the coordinator sends it again, or another one.
-		case t.Context.Err() == nil:
-			c.Notice(fmt.Sprintf("Transfer %d: %v.", t.Task.Task, err))
+		case task.Context.Err() == nil:
+			c.Notice(fmt.Sprintf("Transfer %d: %v.", task.Task.Task, err))
 		}
 	}
 	if welcome == nil {
@@ -287,22 +287,22 @@ func transfer(d *gateway.Device, t *gateway.DeviceTask, begin func(bus.Phase)) (
 	download := time.Since(t.Received)
 	begin(bus.Upload)
 	// The update is the model itself, so that both ways carry the same number of bytes.
-	u := &bus.DeviceUpdate{Values: model, Update: &bus.Update{
+	update := &bus.DeviceUpdate{Values: model, Update: &bus.Update{
 		Task:       t.Task.Task,
 		TaskDigest: t.Task.Digest,
 		DownloadNs: download.Nanoseconds(),
 		Samples:    1,
 	}}
-	err = d.Send(t.Context, t.Run, u)
+	err = d.Send(t.Context, t.Run, update)
 	// If the task was ended by the next one after the upload, only the answer to it is missing, and the
 	// transfer counts.
-	isUploaded := u.UploadNs > 0 && t.Context.Err() != nil
+	isUploaded := update.UploadNs > 0 && t.Context.Err() != nil
 	if err != nil && !isUploaded {
 		return x, err
 	}
 	return Transfer{
 		Values:   len(model),
 		Download: download.Seconds(),
-		Upload:   float64(u.UploadNs) / 1e9,
+		Upload:   float64(update.UploadNs) / 1e9,
 	}, nil
 }

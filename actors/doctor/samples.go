@@ -20,32 +20,32 @@ func samples(ctx context.Context, c *Config) (findings []Finding) {
 	config.Notice = nil
 	device, err := real.Open(config)
 	if err != nil {
-		mend := "name a file that fedpace can read: fedpace data info FILE says what it holds"
+		remedy := "name a file that fedpace can read: fedpace data info FILE says what it holds"
 		if errors.Is(err, real.ErrOwnerMissing) {
-			mend = "name one of its clients: --owner NAME"
+			remedy = "name one of its clients: --owner NAME"
 		}
-		return []Finding{failure("data", err.Error(), mend)}
+		return []Finding{failure("data", err.Error(), remedy)}
 	}
 	defer func() {
 		if err := device.Close(); err != nil {
 			findings = append(findings, failure("data", err.Error(), "try again"))
 		}
 	}()
-	trained := config.Trainer != ""
+	hasTrainer := config.Trainer != ""
 	var model string
-	if trained {
+	if hasTrainer {
 		model, err = device.TryTrainer(ctx)
 	}
-	n, counted := device.Samples()
+	n, isCounted := device.Samples()
 	switch {
 	case config.Data == real.SyntheticData:
 		findings = append(findings, ok("data", "synthetic, made for each run"))
-	case counted && n == 0:
+	case isCounted && n == 0:
 		findings = append(
 			findings,
 			failure("data", config.Data+" holds no samples", "fedpace data info "+config.Data+" says what it holds"),
 		)
-	case counted:
+	case isCounted:
 		findings = append(findings, ok("data", fmt.Sprintf("%s: %d %s", config.Data, n, human.Plural(n, "sample"))))
 	case config.Data != real.TrainerData:
 		findings = append(
@@ -73,7 +73,7 @@ func samples(ctx context.Context, c *Config) (findings []Finding) {
 				"run its command by hand: it must begin without an error, and say what it trains",
 			),
 		)
-	case trained:
+	case hasTrainer:
 		findings = append(findings, ok("trainer", "starts; its model is "+model))
 	}
 	return findings

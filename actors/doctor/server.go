@@ -230,15 +230,15 @@ func calls(ctx context.Context, c *Config, conn *natsconn.Conn) []Finding {
 			),
 		}
 	}
-	calls := ok("runs", "called by "+strings.Join(runs, ", "))
+	finding := ok("runs", "called by "+strings.Join(runs, ", "))
 	if slices.Sort(otherVersions); len(otherVersions) > 0 {
 		versions := strings.Join(otherVersions, ", ")
-		calls = warning(
+		finding = warning(
 			"runs",
-			fmt.Sprintf("%s; %s, and this program is version %s", calls.Text, versions, c.Device.Version),
+			fmt.Sprintf("%s; %s, and this program is version %s", finding.Text, versions, c.Device.Version),
 			"install the program of the coordinator's version, or update the coordinator; "+
 				"versions that differ work together as far as the protocol allows",
 		)
 	}
-	return []Finding{ok("permissions", c.Device.ID+" may hear its tasks"), calls}
+	return []Finding{ok("permissions", c.Device.ID+" may hear its tasks"), finding}
 }

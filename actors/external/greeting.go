@@ -104,8 +104,8 @@ type Tensor struct {
 	Aliases []string `json:"aliases,omitempty"`
 }
 
-// info describes the tensor to the rest of the program, at an offset of the flat model.
-func (t Tensor) info(offset int) learn.Tensor {
+// learnTensor describes the tensor to the rest of the program, at an offset of the flat model.
+func (t Tensor) learnTensor(offset int) learn.Tensor {
 	return learn.Tensor{
 		Name:   t.Name,
 		Shape:  t.Shape,
@@ -270,7 +270,7 @@ func (g *Greeting) checkTensors() error {
 		return fmt.Errorf("tensor %q is frozen and trainable: want one of the two", g.Tensors[i].Name)
 	}
 	// Buffers of integers that are communicated come behind those of floats.
-	isSent := func(t Tensor) bool { return t.info(0).IsSentInteger() }
+	isSent := func(t Tensor) bool { return t.learnTensor(0).IsSentInteger() }
 	if i := slices.IndexFunc(g.Tensors, isSent); i >= 0 {
 		isFloat := func(t Tensor) bool { return !isSent(t) && !t.Frozen }
 		if slices.ContainsFunc(g.Tensors[i:], isFloat) {
@@ -292,7 +292,7 @@ func (g *Greeting) checkBuffer(t Tensor) error {
 	if g.Protocol < versionTyped {
 		return fmt.Errorf("tensor %q has a type, and it speaks protocol %d, want %d", t.Name, g.Protocol, versionTyped)
 	}
-	info := t.info(0)
+	info := t.learnTensor(0)
 	if err := info.CheckType(); err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func (p *Program) Model() *Model {
 	// The tensors lie behind each other, the trainable ones first, so the end of the last of them
 	// is the number of trainable values.
 	for _, t := range p.Tensors {
-		m.tensors = append(m.tensors, t.info(m.params))
+		m.tensors = append(m.tensors, t.learnTensor(m.params))
 		m.params += t.len()
 		if t.Trainable {
 			m.trainable = m.params

@@ -122,7 +122,7 @@ func (p *Program) start(ctx context.Context, worker int) (_ *process, _ *Greetin
 	}
 	err = process.send(ctx, &request{Hello: h})
 	if err != nil {
-		return nil, nil, p.explain(process, err)
+		return nil, nil, p.withLastOutput(process, err)
 	}
 	// Signs of life must not keep the start waiting forever.
 	greeted, done := context.WithTimeoutCause(ctx, maxStart*c.silence(), errNoGreeting)
@@ -140,7 +140,7 @@ func (p *Program) start(ctx context.Context, worker int) (_ *process, _ *Greetin
 			maxStart,
 		)
 	case err != nil:
-		return nil, nil, p.explain(process, err)
+		return nil, nil, p.withLastOutput(process, err)
 	case r.Error != nil:
 		return nil, nil, r.Error.asError(c.Command, "")
 	case r.Hello == nil:
@@ -160,9 +160,9 @@ func (p *Program) start(ctx context.Context, worker int) (_ *process, _ *Greetin
 	return process, r.Hello, err
 }
 
-// explain adds the last printed lines to the error of a process that ended. Other errors stay as
+// withLastOutput adds the last printed lines to the error of a process that ended. Other errors stay as
 // they are.
-func (p *Program) explain(process *process, err error) error {
+func (p *Program) withLastOutput(process *process, err error) error {
 	if d := (*child.EndedError)(nil); errors.As(err, &d) {
 		return fmt.Errorf("trainer: %.200s: %w; %s", p.config.Command, err, process.Printed())
 	}

@@ -111,7 +111,7 @@ func (w *Worker) Train(
 func (w *Worker) withRestarts(ctx context.Context, do func(p *process) error) error {
 	// Each pass is one attempt with a live process.
 	for deaths := 1; ; deaths++ {
-		err := w.ensure(ctx)
+		err := w.ensureProcess(ctx)
 		if err == nil {
 			err = w.settle(ctx, do(w.process))
 		}
@@ -133,9 +133,9 @@ func (w *Worker) withRestarts(ctx context.Context, do func(p *process) error) er
 	}
 }
 
-// ensure starts a process if the worker has none, and checks that it is the same trainer as the
+// ensureProcess starts a process if the worker has none, and checks that it is the same trainer as the
 // run's first process. It is an error if the greeting differs.
-func (w *Worker) ensure(ctx context.Context) error {
+func (w *Worker) ensureProcess(ctx context.Context) error {
 	if w.process != nil {
 		return nil
 	}
@@ -170,14 +170,14 @@ func (w *Worker) settle(ctx context.Context, err error) error {
 		return err
 	}
 	if ctx.Err() == nil {
-		err = w.program.explain(p, err)
+		err = w.program.withLastOutput(p, err)
 	}
 	w.process = nil
 	return errors.Join(err, p.close())
 }
 
 // len returns the number of values of a tensor in the flat model.
-func (t Tensor) len() int { return t.info(0).Len() }
+func (t Tensor) len() int { return t.learnTensor(0).Len() }
 
 // reserve makes the shared memory at least this many bytes large, and informs the process if it grew.
 func (p *process) reserve(ctx context.Context, bytes int) error {
@@ -243,7 +243,7 @@ func (w *Worker) trainBatch(
 			}
 			i := *next
 			task := &job.Tasks[i]
-			place := order.Tasks[i-first].State
+			statePlace := order.Tasks[i-first].State
 			if r.Task.State < 0 || r.Task.State > task.Room {
 				return p.wrong(
 					"client %d keeps %d bytes, and there is room for %d",
@@ -253,8 +253,8 @@ func (w *Worker) trainBatch(
 				)
 			}
 			// What the client keeps is taken before done is called.
-			if place != nil {
-				task.Keep(p.Memory.Bytes[place.Offset:][:r.Task.State])
+			if statePlace != nil {
+				task.Keep(p.Memory.Bytes[statePlace.Offset:][:r.Task.State])
 			}
 			if err := done(
 				i,
@@ -275,7 +275,7 @@ func (w *Worker) trainBatch(
 			}
 			return nil
 		default:
-			return w.failed(p, r, job, first)
+			return w.replyError(p, r, job, first)
 		}
 	}
 }
@@ -285,7 +285,7 @@ func (w *Worker) trainBatch(
 // that does not fit any more, but places at least one. It returns the request and the offset behind
 // the last thing placed.
 func layOut(job *Job, first, next int) (*train, int) {
-	r := &train{Proximal: job.Proximal, Optimizer: job.Optimizer}
+	request := &train{Proximal: job.Proximal, Optimizer: job.Optimizer}
 	end := next + requestBytes
 	for i := range job.Tasks[first:] {
 		t := &job.Tasks[first+i]
@@ -299,7 +299,7 @@ func layOut(job *Job, first, next int) (*train, int) {
 		if i > 0 && next+rows+correction+child.Align(t.Room) > end {
 			break
 		}
-		place := trainTask{
+		placed := trainTask{
 			Client: t.Client,
 			Name:   t.Name,
 			Steps:  t.Steps,
@@ -311,22 +311,22 @@ func layOut(job *Job, first, next int) (*train, int) {
 		if t.Correct != nil {
 			// The pointer must not follow next, which moves on.
 			offset := next
-			place.Correction = &offset
+			placed.Correction = &offset
 			next += correction
 		}
 		if t.Room > 0 {
-			place.State = &state{Offset: next, Bytes: len(t.State), Room: t.Room}
+			placed.State = &state{Offset: next, Bytes: len(t.State), Room: t.Room}
 			next += child.Align(t.Room)
 		}
-		r.Tasks = append(r.Tasks, place)
+		request.Tasks = append(request.Tasks, placed)
 	}
-	return r, next
+	return request, next
 }
 
-// failed returns the error of a reply that ends a request with something else than its result. job
+// replyError returns the error of a reply that ends a request with something else than its result. job
 // is the job of a training request, nil for other requests, and first is the number of its first
 // task in this request. A reply that does not belong here kills the process.
-func (w *Worker) failed(p *process, r *reply, job *Job, first int) error {
+func (w *Worker) replyError(p *process, r *reply, job *Job, first int) error {
 	p.busy = false
 	// The index −1 stands for the model as a whole rather than for one task.
 	index := -1
@@ -376,7 +376,7 @@ func (w *Worker) singleReply(ctx context.Context, p *process, r *request, wanted
 	}
 	answer, err := p.receive(ctx)
 	if err == nil && !wanted(answer) {
-		err = w.failed(p, answer, nil, 0)
+		err = w.replyError(p, answer, nil, 0)
 	}
 	if err == nil {
 		p.busy = false
@@ -476,7 +476,7 @@ func (w *Worker) initial(ctx context.Context, seed uint64) (model []float32, err
 func (p *Program) checkInitial(model []float32) error {
 	start := 0
 	for _, t := range p.Tensors {
-		if err := t.info(start).CheckValues(model[start : start+t.len()]); err != nil {
+		if err := t.learnTensor(start).CheckValues(model[start : start+t.len()]); err != nil {
 			remedy := "mend its initial values"
 			if !t.Trainable {
 				remedy = `a constant can be kept: serve(..., buffers={"` + t.Name + `": "kept"})`

@@ -36,15 +36,15 @@ type battery struct {
 	// start is the distribution of the charge at time 0 as a share of the capacity. Not set means full.
 	start Sampler
 	watts Watts
-	// charge is the charging power in watts.
-	charge float64
+	// chargeWatts is the charging power in watts.
+	chargeWatts float64
 	// charging says when power is available. Nil means always.
 	charging Presence
-	// ownModel says that charging is a model of the battery's own. Otherwise it is the client's
+	// hasOwnModel says that charging is a model of the battery's own. Otherwise it is the client's
 	// availability, with the client's own draws.
-	ownModel bool
-	// away inverts charging: the battery is charged while the client is absent.
-	away bool
+	hasOwnModel bool
+	// chargesAway inverts charging: the battery is charged while the client is absent.
+	chargesAway bool
 }
 
 // compile checks the battery of class k and prepares it for use. watts is the power that tasks
@@ -55,7 +55,7 @@ func (b *Battery) compile(k *class, watts Watts, files *Files) (*battery, error)
 		joules:   b.Joules,
 		floor:    float64(b.Floor * b.Joules),
 		watts:    watts,
-		charge:   b.ChargeWatts,
+		chargeWatts:   b.ChargeWatts,
 		charging: k.presence,
 	}
 	if err := compiled.prepareStart(b.Start); err != nil {
@@ -71,11 +71,11 @@ func (b *Battery) compile(k *class, watts Watts, files *Files) (*battery, error)
 		return nil, registry.Errorf("charging", "charges is %q, too (one of the two)", b.Charges)
 	case b.Charging != nil:
 		compiled.charging, err = b.Charging.Presence(files)
-		compiled.ownModel = true
+		compiled.hasOwnModel = true
 	case b.Charges == chargesAlways:
 		compiled.charging = nil
 	case b.Charges == chargesAway:
-		compiled.away = true
+		compiled.chargesAway = true
 		// Without files the class has no presence yet, whatever its availability.
 		if k.presence == nil && files != nil {
 			return nil, registry.Errorf(
@@ -128,7 +128,7 @@ func (f *Fleet) Batteries() bool {
 // Start returns the joules in a client's battery at virtual time 0, or [Mains] for a client without
 // a battery.
 func (f *Fleet) Start(client int) float64 {
-	k, h := f.class(client)
+	k, deviceKey := f.class(client)
 	b := k.battery
 	switch {
 	case b == nil:
@@ -136,7 +136,7 @@ func (f *Fleet) Start(client int) float64 {
 	case !b.start.isSet():
 		return b.joules
 	}
-	return float64(b.start.Quantile(keyed.Nth(h, drawCharge)) * b.joules)
+	return float64(b.start.Quantile(keyed.Nth(deviceKey, drawCharge)) * b.joules)
 }
 
 // Charged returns the joules in a client's battery at time now, given its joules at time since and
@@ -172,7 +172,7 @@ func (f *Fleet) Spent(client int, d Durations, after int64) float64 {
 	if k.battery == nil {
 		return 0
 	}
-	return k.battery.watts.spend(d, after)
+	return k.battery.watts.energy(d, after)
 }
 
 // fill charges a client's battery from the level joules at time start until the level reaches goal or time
@@ -185,12 +185,12 @@ func (f *Fleet) fill(
 	joules, goal float64,
 	start, limit int64,
 ) (level float64, reached int64) {
-	if b.charge == 0 || start >= limit {
+	if b.chargeWatts == 0 || start >= limit {
 		return joules, limit
 	}
 	seed := f.seed
 	number := f.presenceNumber(client)
-	if b.ownModel {
+	if b.hasOwnModel {
 		// A charging model of the battery's own draws for another purpose, by the device's number.
 		seed = keyed.Hash(f.seed, keyed.Charging)
 		number = assignedNumber(f.devices, client)
@@ -203,12 +203,12 @@ func (f *Fleet) fill(
 		charging := true
 		until := limit
 		if b.charging != nil {
-			charging = b.charging.Present(seed, number, t) != b.away
+			charging = b.charging.Present(seed, number, t) != b.chargesAway
 			until = min(limit, b.charging.Change(seed, number, t))
 		}
 		if charging {
 			charged += until - t
-			joules, t = chargeAt(b.charge, joules, goal, t, until)
+			joules, t = chargeAt(b.chargeWatts, joules, goal, t, until)
 			if joules >= goal {
 				return joules, t
 			}
@@ -223,7 +223,7 @@ func (f *Fleet) fill(
 		return joules, limit
 	}
 	chargedShare := float64(charged) / float64(t-start)
-	return chargeAt(float64(b.charge*chargedShare), joules, goal, t, limit)
+	return chargeAt(float64(b.chargeWatts*chargedShare), joules, goal, t, limit)
 }
 
 // chargeAt charges a battery with a constant power from the level joules at time start, until the level
@@ -237,9 +237,9 @@ func chargeAt(watts, joules, goal float64, start, limit int64) (level float64, r
 	return joules + float64(watts*(float64(limit-start)/second)), limit
 }
 
-// spend returns the energy in joules that the first after nanoseconds of a task take, given the
+// energy returns the energy in joules that the first after nanoseconds of a task take, given the
 // durations d of its phases.
-func (w Watts) spend(d Durations, after int64) float64 {
+func (w Watts) energy(d Durations, after int64) float64 {
 	download := min(after, d.Download)
 	compute := min(after-download, d.Compute)
 	upload := min(after-download-compute, d.Upload)
@@ -248,9 +248,9 @@ func (w Watts) spend(d Durations, after int64) float64 {
 		float64(w.Upload*(float64(upload)/second))
 }
 
-// duration returns for how many nanoseconds of a task, from its start, the given energy in joules lasts. It
+// lasts returns for how many nanoseconds of a task, from its start, the given energy in joules lasts. It
 // is at most the length of the task. d are the durations of its phases.
-func (w Watts) duration(d Durations, joules float64) (after int64) {
+func (w Watts) lasts(d Durations, joules float64) (after int64) {
 	for _, phase := range [...]struct {
 		watts  float64
 		length int64

@@ -58,15 +58,15 @@ type class struct {
 
 // prepare sets the class's slowdown from s and its availability from a, for which files may be read. If
 // one of the two is nil, the class keeps what it has.
-func (k *class) prepare(s Slowdown, a Availability, files *Files) (err error) {
-	if s != nil {
-		k.slow, err = s.Slowing()
+func (k *class) prepare(slowdown Slowdown, availability Availability, files *Files) (err error) {
+	if slowdown != nil {
+		k.slow, err = slowdown.Slowing()
 		if err != nil {
 			return registry.Below("slowdown", err)
 		}
 	}
-	if a != nil {
-		k.presence, err = a.Presence(files)
+	if availability != nil {
+		k.presence, err = availability.Presence(files)
 	}
 	return registry.Below("availability", err)
 }
@@ -74,15 +74,15 @@ func (k *class) prepare(s Slowdown, a Availability, files *Files) (err error) {
 // quantity is a speed or step time: the product of the client's own draw, which stays in all
 // rounds, and a factor drawn for each task.
 type quantity struct {
-	// id numbers the client's random bits for this quantity, and part those of a task.
-	id, part uint64
+	// clientDraw numbers the client's random bits for this quantity, and part those of a task.
+	clientDraw, taskDraw uint64
 	// client is the distribution of the client's own value, and vary that of the factor by task.
 	client, vary Sampler
 	// fixed says that the value is the same for every client and task, client.Min.
 	fixed bool
-	// product says that both distributions are lognormal without bounds, so that one exponential gives
+	// isLognormalProduct says that both distributions are lognormal without bounds, so that one exponential gives
 	// the product.
-	product bool
+	isLognormalProduct bool
 }
 
 // keys are the random bits of a client's device and of one of its tasks.
@@ -95,10 +95,10 @@ func (q *quantity) draw(k keys) float64 {
 	case q.fixed:
 		return q.client.Min
 	// The product of two lognormal values is computed by one exponential.
-	case q.product:
-		return q.lognormal(keyed.Nth(k.client, q.id), keyed.Nth(k.task, q.part))
+	case q.isLognormalProduct:
+		return q.lognormal(keyed.Nth(k.client, q.clientDraw), keyed.Nth(k.task, q.taskDraw))
 	}
-	return q.client.Quantile(keyed.Nth(k.client, q.id)) * q.factor(keyed.Nth(k.task, q.part))
+	return q.client.Quantile(keyed.Nth(k.client, q.clientDraw)) * q.factor(keyed.Nth(k.task, q.taskDraw))
 }
 
 // lognormal returns the product of two unbounded lognormal draws for their random bits, computed as
@@ -122,8 +122,8 @@ func (q *quantity) factor(bits uint64) float64 {
 // the quantity's draws, such as drawStep. clientKey is the configuration key of client, and phase that of
 // vary below "vary", both for error messages.
 func (q *quantity) prepare(id uint64, clientKey string, client Distribution, phase string, vary Distribution) error {
-	q.id = id
-	q.part = id
+	q.clientDraw = id
+	q.taskDraw = id
 	for _, part := range []struct {
 		key          string
 		distribution Distribution
@@ -149,7 +149,7 @@ func (q *quantity) prepare(id uint64, clientKey string, client Distribution, pha
 	}
 	// A fixed quantity needs no random bits at all.
 	q.fixed = q.client.constant && vary == nil
-	q.product = q.client.lognormal && q.vary.lognormal
+	q.isLognormalProduct = q.client.lognormal && q.vary.lognormal
 	return nil
 }
 
@@ -273,9 +273,9 @@ func (k *class) prepareSharing(shared bool) error {
 		return registry.Errorf("vary.together", "true, and nothing varies (give download, upload or compute)")
 	}
 	// One number of the shared key serves all three quantities.
-	k.download.part = 0
-	k.upload.part = 0
-	k.step.part = 0
+	k.download.taskDraw = 0
+	k.upload.taskDraw = 0
+	k.step.taskDraw = 0
 	return nil
 }
 
@@ -289,7 +289,7 @@ func orConstant(d Distribution, value float64) Distribution {
 
 // shares turns weights, none negative, into ascending upper limits on 64 random bits for [pick], so
 // that index i is picked with a probability in proportion to its weight. If all weights are 0 they
-// count as equal. Otherwise a weight of 0 is an error unless mayBeZero returns true for its index; such an
+// countPoints as equal. Otherwise a weight of 0 is an error unless mayBeZero returns true for its index; such an
 // entry is never picked. mayBeZero may be nil, which allows none. key names the list in errors.
 func shares(key string, weights []float64, mayBeZero func(i int) bool) ([]uint64, error) {
 	sum := 0.0
@@ -324,12 +324,12 @@ func shares(key string, weights []float64, mayBeZero func(i int) bool) ([]uint64
 
 // pick returns the index of the share that the 64 random bits h fall into, for limits made by
 // shares.
-func pick(limits []uint64, h uint64) int {
-	i, found := slices.BinarySearch(limits, h)
+func pick(limits []uint64, bits uint64) int {
+	i, found := slices.BinarySearch(limits, bits)
 	// A share ends just below its limit, so bits equal to a limit belong to the next share with a
 	// weight.
-	if found && h != math.MaxUint64 {
-		for limits[i] == h {
+	if found && bits != math.MaxUint64 {
+		for limits[i] == bits {
 			i++
 		}
 	}

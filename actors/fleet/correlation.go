@@ -91,7 +91,7 @@ func (f *Fleet) Correlate(c Correlation, clients int, values func(property strin
 			quantity:    "availability",
 			hint:        "use availability: share, or trace",
 			correlation: c.Availability,
-			value:       f.share,
+			value:       f.availableShare,
 			assignment:  &f.presences,
 			purpose:     keyed.CorrelatedAvailability,
 		},
@@ -110,14 +110,14 @@ func (f *Fleet) Correlate(c Correlation, clients int, values func(property strin
 		}
 		key := "correlation." + target.quantity
 		switch {
-		case equal(deviceValues):
+		case allEqual(deviceValues):
 			return registry.Errorf(
 				key,
 				"every client has the same %s, so there is nothing to correlate (%s)",
 				target.quantity,
 				target.hint,
 			)
-		case equal(data):
+		case allEqual(data):
 			return registry.Errorf(
 				key+".with",
 				"%s are the same for every client, so there is nothing to correlate",
@@ -177,8 +177,8 @@ func (c *Correlation) check(classes []Class) error {
 // a number that is larger for faster devices. For compute it is the negative time of a step at the
 // long-run pace.
 func (f *Fleet) speed(client int, phase string) float64 {
-	k, h := f.class(client)
-	down, step, up := k.typical(h)
+	k, deviceKey := f.class(client)
+	down, step, up := k.typical(deviceKey)
 	switch {
 	case phase == "download":
 		return down
@@ -190,9 +190,9 @@ func (f *Fleet) speed(client int, phase string) float64 {
 	return -step
 }
 
-// share returns the long-run share of the time for which a client is available, 1 if the model does
+// availableShare returns the long-run share of the time for which a client is available, 1 if the model does
 // not know it.
-func (f *Fleet) share(client int) float64 {
+func (f *Fleet) availableShare(client int) float64 {
 	p, number := f.presenceOf(client)
 	if s, ok := p.(Sharing); ok {
 		return s.Share(f.seed, number)
@@ -288,7 +288,7 @@ func ranks(values []float64) []float64 {
 	return meanRanks
 }
 
-// equal reports whether all values are the same.
-func equal(values []float64) bool {
+// allEqual reports whether all values are the same.
+func allEqual(values []float64) bool {
 	return !slices.ContainsFunc(values, func(v float64) bool { return v != values[0] })
 }

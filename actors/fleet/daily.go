@@ -45,7 +45,7 @@ func (a Daily) Presence(*Files) (Presence, error) {
 		opens:  hours(a.FromHour),
 		length: hours(length),
 		jitter: hours(a.JitterHours),
-		part:   threshold(a.Probability),
+		presentBelow:   threshold(a.Probability),
 		start:  hours(a.StartHour),
 	}
 	// Without zones clients are spread evenly over 24 of them, one for each hour.
@@ -95,8 +95,8 @@ type windows struct {
 	// opens is the local time of day at which a window opens nominally, length its nominal length, and
 	// jitter the largest shift of its opening and of its closing.
 	opens, length, jitter int64
-	// part is the threshold of a day's random draw: below it the client is present on that day.
-	part uint64
+	// taskDraw is the threshold of a day's random draw: below it the client is present on that day.
+	presentBelow uint64
 	// start is the time of day at virtual time 0, in UTC.
 	start int64
 	// zones are the offsets of time zones from UTC, and shares the limits by which clients draw theirs.
@@ -121,11 +121,11 @@ func (d *windows) local(seed uint64, client int, t int64) (since, shift int64) {
 	return t + shift, shift
 }
 
-// window returns when the client's window of day n opens and closes, in nanoseconds of the client's local
+// windowKey returns when the client's window of day n opens and closes, in nanoseconds of the client's local
 // time (see [windows.local]). ok is false if the client is absent that day.
 func (d *windows) window(seed uint64, client int, n int64) (opens, closes int64, ok bool) {
 	h := keyed.Hash(seed, keyed.Availability, uint64(client), uint64(n))
-	if keyed.Nth(h, 0) >= d.part {
+	if keyed.Nth(h, 0) >= d.presentBelow {
 		return 0, 0, false
 	}
 	opens = n * day
@@ -159,7 +159,7 @@ func (d *windows) Present(seed uint64, client int, t int64) bool {
 
 // Change implements [Presence]: it returns when the client's presence next differs from that at
 // time t: the end of the window under way, or the start of the next one. After maxLook days without a
-// window it returns the earliest time at which the next one could start.
+// windowKey it returns the earliest time at which the next one could start.
 func (d *windows) Change(seed uint64, client int, t int64) int64 {
 	since, shift := d.local(seed, client, t)
 	n := floorDiv(since, day)

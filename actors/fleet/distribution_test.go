@@ -80,7 +80,7 @@ func TestDistribution_DrawsFollowTheirLaws(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		q := quantity{id: drawStep, client: s}
+		q := quantity{clientDraw: drawStep, client: s}
 		for client := range draws {
 			draws[client] = q.draw(keys{client: keyed.Hash(5, keyed.Device, uint64(client))})
 		}

@@ -113,8 +113,8 @@ func (d ShiftedExponential) Sampler() (Sampler, error) {
 	}
 	excessMean := d.Mean - d.Shift
 	return d.Cut(Sampler{Min: d.Shift, Quantile: func(bits uint64) float64 {
-		_, c := portable.Uniform(bits)
-		return d.Shift - float64(excessMean*portable.Log(c))
+		_, complement := portable.Uniform(bits)
+		return d.Shift - float64(excessMean*portable.Log(complement))
 	}})
 }
 
@@ -130,8 +130,8 @@ type Weibull struct {
 func (d Weibull) Sampler() (Sampler, error) {
 	exponent := 1 / d.Shape
 	return d.Cut(Sampler{Quantile: func(bits uint64) float64 {
-		_, c := portable.Uniform(bits)
-		return d.Scale * portable.Pow(-portable.Log(c), exponent)
+		_, complement := portable.Uniform(bits)
+		return d.Scale * portable.Pow(-portable.Log(complement), exponent)
 	}})
 }
 
@@ -158,8 +158,8 @@ func (d Pareto) Sampler() (Sampler, error) {
 	}
 	exponent := -1 / d.Shape
 	return d.Cut(Sampler{Min: minimum, Quantile: func(bits uint64) float64 {
-		_, c := portable.Uniform(bits)
-		return minimum * portable.Pow(c, exponent)
+		_, complement := portable.Uniform(bits)
+		return minimum * portable.Pow(complement, exponent)
 	}})
 }
 

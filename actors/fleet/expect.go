@@ -14,8 +14,8 @@ import (
 // expected to be honest. The result depends neither on the task nor on the time and does not
 // decrease with the steps. It fails where [Fleet.Durations] would.
 func (f *Fleet) Expect(client, steps int, bits Bits) (Durations, error) {
-	k, h := f.class(client)
-	down, step, up := k.typical(h)
+	k, deviceKey := f.class(client)
+	down, step, up := k.typical(deviceKey)
 	d := Durations{
 		Download: transfer(bits.Down, down),
 		Compute:  roundDuration(float64(float64(steps) * step * second)),
@@ -64,19 +64,19 @@ func inLongRun(s Slowing, d Durations, transfers bool) Durations {
 
 // typical returns a client's own download speed in megabits per second, time of a step in seconds,
 // and upload speed, with the factors by task at their median. h is the key of its device.
-func (k *class) typical(h uint64) (down, step, up float64) {
-	step = k.step.typical(h)
+func (k *class) typical(deviceKey uint64) (down, step, up float64) {
+	step = k.step.typical(deviceKey)
 	if k.links == nil {
-		return k.download.typical(h), step, k.upload.typical(h)
+		return k.download.typical(deviceKey), step, k.upload.typical(deviceKey)
 	}
-	trace, _ := k.links.locate(h, 0)
+	trace, _ := k.links.locate(deviceKey, 0)
 	return trace.download.mean(), step, trace.upload.mean()
 }
 
 // typical returns the client's own draw times the median of the factor by task. client is the key
 // of its device.
 func (q *quantity) typical(client uint64) float64 {
-	return float64(q.client.Quantile(keyed.Nth(client, q.id)) * q.vary.median())
+	return float64(q.client.Quantile(keyed.Nth(client, q.clientDraw)) * q.vary.median())
 }
 
 // Soonest returns a lower bound in nanoseconds on the time of every task of every client: its
@@ -120,7 +120,7 @@ func shortest(bits int64, mbps float64) int64 {
 // maxDraw returns the largest value of the quantity that can be drawn, over all clients and tasks.
 func (q *quantity) maxDraw() float64 {
 	const top = math.MaxUint64
-	if q.product {
+	if q.isLognormalProduct {
 		return q.lognormal(top, top)
 	}
 	return q.client.maxDraw() * q.vary.maxDraw()

@@ -159,9 +159,9 @@ func readRows(r io.Reader, kind string, columns, named []string, row func(line i
 	}
 }
 
-// number parses a decimal number between low and high, both included. name is the column, for
+// parseNumber parses a decimal number between low and high, both included. name is the column, for
 // errors.
-func number(name, text string, low, high float64) (float64, error) {
+func parseNumber(name, text string, low, high float64) (float64, error) {
 	v, err := strconv.ParseFloat(text, 64)
 	if err != nil || strings.Contains(text, "_") {
 		return 0, fmt.Errorf("%s is %q, want a number", name, text)
@@ -237,7 +237,7 @@ func readMeasurements(r io.Reader, named []string) (measurements, error) {
 			// A device without a value, or with 0, was not measured.
 			return nil
 		}
-		ms, err := number("milliseconds", row[1], minMilliseconds, maxMilliseconds)
+		ms, err := parseNumber("milliseconds", row[1], minMilliseconds, maxMilliseconds)
 		if err != nil {
 			return err
 		}
@@ -254,7 +254,7 @@ func readMeasurements(r io.Reader, named []string) (measurements, error) {
 }
 
 // stepTimes returns the distribution of a local step's time over the measured devices, each with
-// equal probability, scaled so that the reference device takes secondsPerStep (a task's beta).
+// allEqual probability, scaled so that the reference device takes secondsPerStep (a task's beta).
 func (m measurements) stepTimes(secondsPerStep float64, reference string) (Empirical, error) {
 	i := slices.IndexFunc(m, func(d measurement) bool { return d.device == reference })
 	if i < 0 {

@@ -56,8 +56,8 @@ type Fleet struct {
 	// availability it has. Nil, and clients beyond the end, mean the client's own.
 	devices, presences []uint32
 
-	// real are the classes of the real devices, and firstReal is the client number of the first device.
-	real      []int
+	// deviceClasses are the classes of the real devices, and firstReal is the client number of the first device.
+	deviceClasses      []int
 	firstReal int
 
 	// deadline is [Config.Deadline].
@@ -107,7 +107,7 @@ func newFleet(c Config, seed uint64, files *Files) (*Fleet, error) {
 		}
 	}
 	f := &Fleet{seed: seed, firstReal: math.MaxInt, deadline: c.Deadline}
-	f.real, err = c.classesOfDevices()
+	f.deviceClasses, err = c.classesOfDevices()
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func newFleet(c Config, seed uint64, files *Files) (*Fleet, error) {
 	}
 	f.countEnds = countEnds(c.Fleet)
 	// Classes of real devices, and those with a count, may have no weight.
-	mayBeZero := func(i int) bool { return slices.Contains(f.real, i) || c.Fleet[i].Count > 0 }
+	mayBeZero := func(i int) bool { return slices.Contains(f.deviceClasses, i) || c.Fleet[i].Count > 0 }
 	hasCounts := f.countEnds != nil
 	f.shares, err = shares("fleet", classWeights(classes, hasCounts), mayBeZero)
 	return f, err
@@ -231,8 +231,8 @@ func (f *Fleet) SetDevices(first int) { f.firstReal = first }
 // DeviceClass returns the number of a real device's class, or [NoClass] for simulated clients and
 // for devices without one.
 func (f *Fleet) DeviceClass(client int) int {
-	if i := client - f.firstReal; i >= 0 && i < len(f.real) {
-		return f.real[i]
+	if i := client - f.firstReal; i >= 0 && i < len(f.deviceClasses) {
+		return f.deviceClasses[i]
 	}
 	return NoClass
 }
@@ -257,8 +257,8 @@ func (f *Fleet) classOf(device int) (*class, uint64) {
 	if f.homogeneous {
 		return &f.classes[0], 0
 	}
-	h := keyed.Hash(f.seed, keyed.Device, uint64(device))
-	return &f.classes[f.classNumber(device, h)], h
+	deviceKey := keyed.Hash(f.seed, keyed.Device, uint64(device))
+	return &f.classes[f.classNumber(device, deviceKey)], deviceKey
 }
 
 // Class returns the number of a client's class.
@@ -270,7 +270,7 @@ func (f *Fleet) Class(client int) int {
 // classNumber returns the number of a device's class. h is the device's key. A real device has the class
 // that is named for it, if one is. The first simulated devices belong to the classes with a count, in their
 // order, and all others draw a class by weight.
-func (f *Fleet) classNumber(device int, h uint64) int {
+func (f *Fleet) classNumber(device int, deviceKey uint64) int {
 	if device >= f.firstReal {
 		if k := f.DeviceClass(device); k != NoClass {
 			return k
@@ -279,7 +279,7 @@ func (f *Fleet) classNumber(device int, h uint64) int {
 	if n := len(f.countEnds); n > 0 && device < f.countEnds[n-1] {
 		return sort.SearchInts(f.countEnds, device+1)
 	}
-	return pick(f.shares, keyed.Nth(h, drawClass))
+	return pick(f.shares, keyed.Nth(deviceKey, drawClass))
 }
 
 // Classes returns the names of the classes in their order. A fleet without classes has one, with an
@@ -313,7 +313,7 @@ func (f *Fleet) Durations(client int, task uint64, steps int, bits Bits, start i
 // computing.
 func (f *Fleet) durations(
 	k *class,
-	h uint64,
+	deviceKey uint64,
 	client int,
 	task uint64,
 	steps int,
@@ -329,7 +329,7 @@ func (f *Fleet) durations(
 			int64(maxTime),
 		)
 	}
-	d := k.durations(f.seed, client, h, task, steps, bits, start)
+	d := k.durations(f.seed, client, deviceKey, task, steps, bits, start)
 	err := d.check(steps, bits)
 	// An attacker may delay its answer up to the deadline of the round.
 	if err == nil && k.delay != nil {
@@ -347,9 +347,9 @@ func (f *Fleet) durations(
 // durations returns the phases of a task, with -1 for a phase that is out of bounds; the phases
 // after it are 0. h is the device's key. Each phase starts when the one before it ends, so
 // slowdowns and traces see the right time.
-func (k *class) durations(seed uint64, client int, h, task uint64, steps int, bits Bits, start int64) (d Durations) {
+func (k *class) durations(seed uint64, client int, deviceKey, task uint64, steps int, bits Bits, start int64) (d Durations) {
 	// Tasks that start together may share their random bits, as all are on one busy machine.
-	random := keys{client: h}
+	random := keys{client: deviceKey}
 	switch {
 	case k.shared:
 		random.task = keyed.Hash(seed, keyed.Together, uint64(start))
@@ -361,7 +361,7 @@ func (k *class) durations(seed uint64, client int, h, task uint64, steps int, bi
 	// On a link trace the capacity changes every second; otherwise the speed holds for the whole
 	// transfer.
 	if k.links != nil {
-		trace, position = k.links.locate(h, start)
+		trace, position = k.links.locate(deviceKey, start)
 		d.Download = trace.download.transfer(bits.Down, position)
 	} else {
 		d.Download = k.transfer(&k.download, random, seed, client, bits.Down, start)
@@ -430,7 +430,7 @@ func (k *class) compute(random keys, seed uint64, client int, task uint64, steps
 		seconds := float64(n * beta)
 		// The standard deviation of a sum of n steps is that of one times the root of n.
 		if hasSpread {
-			taskFactor := k.step.factor(keyed.Nth(random.task, k.step.part))
+			taskFactor := k.step.factor(keyed.Nth(random.task, k.step.taskDraw))
 			std := float64(k.std*taskFactor) + float64(k.cv*beta)
 			z := portable.Normal(keyed.Hash(seed, keyed.Compute, uint64(client), task))
 			seconds += float64(float64(math.Sqrt(n)*std) * z)
@@ -489,13 +489,13 @@ func (f *Fleet) sample(steps int, bits Bits, classOf func(device int) (*class, u
 	const sample = 4096
 	var down, compute, up float64
 	for client := range sample {
-		k, h := classOf(assignedNumber(f.devices, client))
+		k, deviceKey := classOf(assignedNumber(f.devices, client))
 		start := int64(0)
 		// If one draw serves both directions, tasks that start together would all have the same draw.
 		if k.shared {
 			start = int64(client)
 		}
-		d, err := f.durations(k, h, client, 0, steps, bits, start)
+		d, err := f.durations(k, deviceKey, client, 0, steps, bits, start)
 		if err != nil {
 			return Durations{}, err
 		}
@@ -617,7 +617,7 @@ func (f *Fleet) presenceNumber(client int) int {
 }
 
 // Available reports whether a client is available at virtual time t. Times outside of 0 to 146 years
-// count as the nearer one of these.
+// countPoints as the nearer one of these.
 func (f *Fleet) Available(client int, t int64) bool {
 	p, number := f.presenceOf(client)
 	return p == nil || p.Present(f.seed, number, clamp(t))

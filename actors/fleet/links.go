@@ -87,13 +87,13 @@ type capacity struct {
 // add appends the capacity of one second. text is a number in units of unit megabits per second, and
 // name is its column, for errors.
 func (c *capacity) add(name, text string, unit float64) error {
-	v, err := number(name, text, 0, maxLinkKbps/1000/unit)
+	v, err := parseNumber(name, text, 0, maxLinkKbps/1000/unit)
 	c.kbps = append(c.kbps, uint32(math.RoundToEven(v*unit*1000)))
 	return err
 }
 
-// total computes the cumulative sums, after all seconds were added.
-func (c *capacity) total() {
+// computeSums computes the cumulative sums, after all seconds were added.
+func (c *capacity) computeSums() {
 	c.sum = make([]uint64, len(c.kbps)+1)
 	for i, k := range c.kbps {
 		c.sum[i+1] = c.sum[i] + uint64(k)
@@ -178,7 +178,7 @@ func (l *Links) read(r io.Reader) (linkTraces, error) {
 		t := &all[i]
 		for _, c := range []*capacity{&t.download, &t.upload} {
 			// A transfer over a trace without capacity would never end.
-			if c.total(); c.sum[t.seconds] == 0 {
+			if c.computeSums(); c.sum[t.seconds] == 0 {
 				return nil, fmt.Errorf("link traces: trace %q: no second has any capacity one way", t.name)
 			}
 		}

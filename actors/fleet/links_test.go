@@ -38,7 +38,7 @@ func TestLinks_TransfersIntegrateCapacity(t *testing.T) {
 			kbps[0] = 1
 		}
 		c := capacity{kbps: kbps}
-		c.total()
+		c.computeSums()
 		length := int64(len(kbps)) * second
 		position := rapid.OneOf(rapid.Int64Range(0, length-1), rapid.Map(rapid.Int64Range(0, int64(len(kbps)-1)), func(s int64) int64 { return s * second })).Draw(t, "position")
 		a := rapid.OneOf(rapid.Int64Range(0, 300_000), rapid.Map(rapid.Int64Range(0, 300), func(k int64) int64 { return k * 1000 })).Draw(t, "bits")
@@ -67,7 +67,7 @@ func TestLinks_TransfersIntegrateCapacity(t *testing.T) {
 
 func TestLinks_TransfersByHand(t *testing.T) {
 	c := capacity{kbps: []uint32{1000, 0, 2000}} // 1, 0 and 2 Mbit/s: 3 Mbit a turn
-	c.total()
+	c.computeSums()
 	for _, x := range []struct{ bits, position, want int64 }{
 		{0, 0, 0},
 		{1_000_000, 0, second},

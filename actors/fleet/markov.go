@@ -26,7 +26,7 @@ func (m Markov) Presence(*Files) (Presence, error) {
 }
 
 // String describes the model for people: the mean lengths of stays and absences in seconds, and the
-// share of the time in which clients are available.
+// availableShare of the time in which clients are available.
 func (m Markov) String() string {
 	return fmt.Sprintf(
 		"markov (on for %g s, off for %g s in the mean: %.3g available)",
@@ -48,10 +48,10 @@ func (m Markov) String() string {
 // 1/(a+b) long: one point each in the mean, and about 0.6 windows to look back.
 type onOff struct {
 	purpose keyed.Purpose
-	// window is the length of a window in nanoseconds.
+	// windowKey is the length of a window in nanoseconds.
 	window int64
-	// on is the value below which a point's random bits mean the state on.
-	on uint64
+	// onBelow is the value below which a point's random bits mean the state on.
+	onBelow uint64
 }
 
 // newOnOff returns the chain with these mean lengths of the states on and off, in seconds. purpose
@@ -72,8 +72,8 @@ func threshold(p float64) uint64 {
 type point struct {
 	// time is when the point lies, in nanoseconds.
 	time int64
-	// window holds the random bits of the point's window.
-	window uint64
+	// windowKey holds the random bits of the point's window.
+	windowKey uint64
 	number uint64
 }
 
@@ -108,14 +108,14 @@ var poisson = func() (c [18]uint64) {
 // point returns the last point of the client's chain at or before t (direction -1) or the first
 // after t (direction +1). Of several points in the same nanosecond both directions find the same.
 func (m *onOff) point(seed uint64, client int, t, direction int64) point {
-	w := floorDiv(t, m.window)
+	windowNumber := floorDiv(t, m.window)
 	// Each pass looks at the points of one window of time. They follow from its key, so that
 	// nothing has to be remembered.
 	for range maxEmpty {
-		best := point{window: m.key(seed, client, w)}
+		best := point{windowKey: m.key(seed, client, windowNumber)}
 		found := false
-		for i := range count(best.window) {
-			time := w*m.window + int64(keyed.Below(keyed.Nth(best.window, drawPosition+i), uint64(m.window)))
+		for i := range countPoints(best.windowKey) {
+			time := windowNumber*m.window + int64(keyed.Below(keyed.Nth(best.windowKey, drawPosition+i), uint64(m.window)))
 			isOnSide := (time > t) == (direction > 0)
 			isNearer := !found || direction*time <= direction*best.time
 			if isOnSide && isNearer {
@@ -127,9 +127,9 @@ func (m *onOff) point(seed uint64, client int, t, direction int64) point {
 		if found {
 			return best
 		}
-		w += direction
+		windowNumber += direction
 	}
-	return point{time: w * m.window, window: m.key(seed, client, w), number: 0}
+	return point{time: windowNumber * m.window, windowKey: m.key(seed, client, windowNumber), number: 0}
 }
 
 // key returns the random bits of a client's window w.
@@ -137,10 +137,10 @@ func (m *onOff) key(seed uint64, client int, w int64) uint64 {
 	return keyed.Hash(seed, m.purpose, uint64(client), uint64(w))
 }
 
-// count returns the number of points in a window, given the window's random bits. It is a draw of a Poisson
+// countPoints returns the number of points in a window, given the window's random bits. It is a draw of a Poisson
 // variable of mean 1 by inversion: the number of values of its distribution function, poisson, that do not
 // exceed the draw.
-func count(window uint64) uint64 {
+func countPoints(window uint64) uint64 {
 	h := keyed.Nth(window, drawCount)
 	n := 0
 	for n < len(poisson) && h >= poisson[n] {
@@ -151,7 +151,7 @@ func count(window uint64) uint64 {
 
 // draw returns whether the chain is in its state "on" from a point until the next one: it is with a
 // probability of m.on/2^64.
-func (m *onOff) draw(p point) bool { return keyed.Nth(p.window, drawState+p.number) < m.on }
+func (m *onOff) draw(p point) bool { return keyed.Nth(p.windowKey, drawState+p.number) < m.onBelow }
 
 // Present implements [Presence]: it reports whether the client is available at time t, by the state that
 // was drawn at the last point up to t.

@@ -135,7 +135,7 @@ func TestMarkov_StretchFollowsSpells(t *testing.T) {
 			}
 			factor := 1.0
 			if s.chain.draw(p) {
-				factor = s.factor.Quantile(keyed.Nth(p.window, drawFactor+p.number))
+				factor = s.factor.Quantile(keyed.Nth(p.windowKey, drawFactor+p.number))
 			}
 			left -= step / factor
 			at += step

@@ -68,8 +68,8 @@ type Plan struct {
 // or because its battery is empty, whichever comes first. task is the number by which the task draws,
 // and bits are the sizes of the transfers.
 func (f *Fleet) Plan(c Client, task uint64, steps int, bits Bits, start int64) (Plan, error) {
-	k, h := f.classOf(c.Device)
-	d, err := f.durations(k, h, c.Number, task, steps, bits, start)
+	k, deviceKey := f.classOf(c.Device)
+	d, err := f.durations(k, deviceKey, c.Number, task, steps, bits, start)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -78,7 +78,7 @@ func (f *Fleet) Plan(c Client, task uint64, steps int, bits Bits, start int64) (
 	// Secure aggregation has four stages more, and masks the update.
 	if f.secure {
 		ok := false
-		p.Stages, ok = f.stageDurations(k, h, c.Number, task, start)
+		p.Stages, ok = f.stageDurations(k, deviceKey, c.Number, task, start)
 		if !ok {
 			return Plan{}, fmt.Errorf("fleet: task %d of client %d: a stage of secure aggregation takes over %g s",
 				task, c.Number, float64(maxSeconds))
@@ -107,7 +107,7 @@ func (f *Fleet) Plan(c Client, task uint64, steps int, bits Bits, start int64) (
 		leaves = min(leaves, k.firstAbsence(f.seed, c.Presence, start, start+leaves)-start)
 	}
 	if k.battery != nil && c.Joules > 0 {
-		leaves = min(leaves, k.battery.watts.duration(d, c.Joules))
+		leaves = min(leaves, k.battery.watts.lasts(d, c.Joules))
 	}
 	if leaves < total {
 		p.After = leaves

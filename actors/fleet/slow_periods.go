@@ -125,7 +125,7 @@ func (s *slowPeriods) Stretch(seed uint64, client int, start, work int64) int64 
 		// Between two points the client has one pace.
 		factor := 1.0
 		if s.chain.draw(p) {
-			factor = s.factor.Quantile(keyed.Nth(p.window, drawFactor+p.number))
+			factor = s.factor.Quantile(keyed.Nth(p.windowKey, drawFactor+p.number))
 		}
 		p = s.chain.point(seed, client, t, +1)
 		span := float64(p.time - t)

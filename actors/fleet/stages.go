@@ -35,15 +35,15 @@ func (f *Fleet) SetStages(s Stages) {
 // stageDurations returns how long each stage of secure aggregation takes a client in a task, in
 // nanoseconds. The client's link has in all stages the speed that it has at the task's start. ok is false
 // if a stage is out of bounds.
-func (f *Fleet) stageDurations(k *class, h uint64, client int, task uint64, start int64) (ns [SecureStages]int64, ok bool) {
+func (f *Fleet) stageDurations(k *class, deviceKey uint64, client int, task uint64, start int64) (ns [SecureStages]int64, ok bool) {
 	for i := range f.stages.Exchanges {
-		x := &f.stages.Exchanges[i]
+		exchange := &f.stages.Exchanges[i]
 		const noSteps = 0
-		d := k.durations(f.seed, client, h, task, noSteps, x.Bits, start)
-		if d.check(noSteps, x.Bits) != nil {
+		d := k.durations(f.seed, client, deviceKey, task, noSteps, exchange.Bits, start)
+		if d.check(noSteps, exchange.Bits) != nil {
 			return ns, false
 		}
-		ns[i] = d.Total() + x.Compute
+		ns[i] = d.Total() + exchange.Compute
 	}
 	return ns, true
 }
@@ -53,7 +53,7 @@ func (s *Stages) masks(bits int64) int64 {
 	return int64(math.RoundToEven(s.WordNanoseconds * float64(bits) / wordBits))
 }
 
-// total returns the length of the task with the stages of secure aggregation, in nanoseconds. The time in
+// computeSums returns the length of the task with the stages of secure aggregation, in nanoseconds. The time in
 // which the client waits for others between the stages is not part of it.
 func (p *Plan) total() int64 {
 	sum := p.Durations.Total()

@@ -92,7 +92,7 @@ func readSUMO(r io.Reader, start float64) (*timetable, error) {
 // nanoseconds.
 func (v *vehicles) virtualTime(element *xml.StartElement, name string) (int64, error) {
 	text := attribute(element, name)
-	seconds, err := number(name, text, -maxSeconds, maxSeconds)
+	seconds, err := parseNumber(name, text, -maxSeconds, maxSeconds)
 	if err != nil {
 		return 0, err
 	}

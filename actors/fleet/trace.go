@@ -185,11 +185,11 @@ func readSessions(r io.Reader, named []string, periodSeconds float64) (*sessions
 		if begins {
 			all.traces = append(all.traces, nil)
 		}
-		start, err := number("from_second", row[0], 0, maxSeconds)
+		start, err := parseNumber("from_second", row[0], 0, maxSeconds)
 		if err != nil {
 			return err
 		}
-		end, err := number("to_second", row[1], 0, maxSeconds)
+		end, err := parseNumber("to_second", row[1], 0, maxSeconds)
 		if err != nil {
 			return err
 		}

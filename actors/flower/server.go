@@ -222,11 +222,11 @@ func (r *request) push(blobs [][]byte) ([]Message, error) {
 	}
 	// Messages of a broadcast share one content, so that large arrays are in memory once.
 	for i := range r.Messages {
-		place := r.Messages[i].Place
-		if place < 0 || place >= len(contents) {
+		contentIndex := r.Messages[i].Place
+		if contentIndex < 0 || contentIndex >= len(contents) {
 			return nil, errPush
 		}
-		r.Messages[i].Content = contents[place]
+		r.Messages[i].Content = contents[contentIndex]
 	}
 	// A push without messages is one, too: nil would say that nothing was pushed.
 	if r.Messages == nil {

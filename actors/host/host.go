@@ -145,7 +145,7 @@ func (h *Host) Train(ctx context.Context) error {
 			for {
 				delivery, err := h.bus.NextJob(inner, h.config.Problem.Class())
 				if err == nil {
-					err = h.do(inner, delivery, w)
+					err = h.doJob(inner, delivery, w)
 				}
 				if err != nil {
 					return err
@@ -166,10 +166,10 @@ type worker struct {
 	sum []int64
 }
 
-// do does one job and sends its result, or its failure, to the coordinator. The job is acknowledged
+// doJob does one job and sends its result, or its failure, to the coordinator. The job is acknowledged
 // only after the coordinator has the result, so that a job whose host dies is given to another. An
 // error means that this host cannot take part in the run any more.
-func (h *Host) do(ctx context.Context, delivery bus.Delivery, t *worker) error {
+func (h *Host) doJob(ctx context.Context, delivery bus.Delivery, t *worker) error {
 	// Another coordinator has taken the run's name over.
 	if !delivery.Job().Spec.Equal(h.config.Problem.Spec()) {
 		return errors.Join(fmt.Errorf("host: a job of run %s: %w", h.config.Run, bus.ErrStale), delivery.Release(false))
@@ -185,7 +185,7 @@ func (h *Host) do(ctx context.Context, delivery bus.Delivery, t *worker) error {
 	if err != nil {
 		h.config.Counts.Fails.Add(1)
 		sum = resultOf(delivery.Job())
-		sum.Failure = failure(err)
+		sum.Failure = failureOf(err)
 	}
 	err = h.bus.SendSum(ctx, sum)
 	if !h.config.Local && errors.Is(err, bus.ErrRefused) {
@@ -426,9 +426,9 @@ func (h *Host) check(job *bus.Job) error {
 	return nil
 }
 
-// failure returns an error in the form that is sent to the coordinator. Its kind says whether training
+// failureOf returns an error in the form that is sent to the coordinator. Its kind says whether training
 // diverged, at which task if that is known, or whether the model could not be found.
-func failure(err error) *bus.Failure {
+func failureOf(err error) *bus.Failure {
 	f := &bus.Failure{Kind: "error", Text: err.Error()}
 	var d *actors.Diverged
 	switch {

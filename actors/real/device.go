@@ -134,7 +134,7 @@ func Open(c Config) (*Device, error) {
 	}
 	// Synthetic data are made for a run, and a trainer brings its data when it starts.
 	if c.Data != SyntheticData && c.Data != TrainerData {
-		if err := w.open(); err != nil {
+		if err := w.openData(); err != nil {
 			return nil, errors.Join(err, w.Close())
 		}
 	}
@@ -176,16 +176,16 @@ func (w *Device) Work(ctx context.Context, conn bus.Line) (err error) {
 		switch {
 		// Without Once the device waits for the next run.
 		case errors.Is(err, gateway.ErrOver):
-			w.bus.Notice(fmt.Sprintf("The run is over after %d tasks.", w.done))
+			w.bus.Notice(fmt.Sprintf("The run is over after %d tasks.", w.doneTasks))
 			if c.Once {
 				return nil
 			}
-			w.done = 0
+			w.doneTasks = 0
 			continue
 		case err != nil:
 			return err
 		}
-		if err := w.do(task); err != nil {
+		if err := w.doTask(task); err != nil {
 			switch {
 			case ctx.Err() != nil:
 				return ctx.Err()
@@ -230,8 +230,8 @@ type Device struct {
 	agreed string
 	// client is the client in set whose samples are the device's.
 	client int
-	// made says what a synthetic set was made for.
-	made    string
+	// madeFor says what a synthetic set was made for.
+	madeFor    string
 	trainer *actors.Trainer
 	// model is the model that the trainer is for.
 	model learn.ModelInfo
@@ -242,13 +242,13 @@ type Device struct {
 	// vectors are the frozen part of the run's model, and the device's state before the last task and
 	// after it. Only the next task says which of the two counts.
 	vectors map[bus.Digest][]float32
-	// done counts the tasks in this run.
-	done int
+	// doneTasks counts the tasks in this run.
+	doneTasks int
 	// identity is the key that signs in secure aggregation, nil as long as it is not drawn. weight is the
 	// weight of the open task there, and last is the result of the last task.
 	identity ed25519.PrivateKey
 	weight   uint64
-	last     *computed
+	lastResult     *computed
 }
 
 // Close ends the process of the trainer, if any, and closes the data. The device may be prepared
@@ -277,9 +277,9 @@ func (w *Device) closeTrainer(withProgram bool) (err error) {
 	return err
 }
 
-// open reads the device's own data, unless their columns have no meaning yet because only a run's
+// openData reads the device's own data, unless their columns have no meaning yet because only a run's
 // mapping gives them one. Then the data are read by adaptData, when the device has joined.
-func (w *Device) open() error {
+func (w *Device) openData() error {
 	if len(w.config.Map) > 0 {
 		return nil
 	}
@@ -402,7 +402,7 @@ func (w *Device) Prepare(ctx context.Context, run string, welcome *bus.Welcome) 
 	case w.config.Data == SyntheticData:
 		wanted := fmt.Sprint(welcome.Task, welcome.Clients, welcome.DataSeed, welcome.Heterogeneity)
 		// Synthetic data are made anew only if a run wants others than the run before.
-		if w.made != wanted {
+		if w.madeFor != wanted {
 			if err := w.Close(); err != nil {
 				return err
 			}
@@ -415,7 +415,7 @@ func (w *Device) Prepare(ctx context.Context, run string, welcome *bus.Welcome) 
 			if err != nil {
 				return err
 			}
-			w.made = wanted
+			w.madeFor = wanted
 			w.client = int(welcome.Client)
 		}
 	default:
@@ -532,7 +532,7 @@ func (w *Device) modelOf(ctx context.Context, name string) (learn.ModelInfo, err
 	for {
 		wasRunning := w.program != nil
 		if !wasRunning {
-			if err := w.start(ctx); err != nil {
+			if err := w.startTrainer(ctx); err != nil {
 				return nil, err
 			}
 		}
@@ -552,10 +552,10 @@ func (w *Device) modelOf(ctx context.Context, name string) (learn.ModelInfo, err
 	}
 }
 
-// start starts the external trainer and hands it the device's samples. A trainer that brings
+// startTrainer starts the external trainer and hands it the device's samples. A trainer that brings
 // samples of its own gets none, and its samples become the device's. On an error nothing stays open
 // that start has opened.
-func (w *Device) start(ctx context.Context) (err error) {
+func (w *Device) startTrainer(ctx context.Context) (err error) {
 	c := external.Config{Command: w.config.Trainer, Threads: runtime.GOMAXPROCS(0), Notice: w.config.Notice}
 	if w.config.Data != TrainerData {
 		c.Data, err = external.Share(w.set)
@@ -574,10 +574,10 @@ func (w *Device) start(ctx context.Context) (err error) {
 	return err
 }
 
-// do does one task: it fetches the model and the device's state, takes the local steps and sends
+// doTask does one task: it fetches the model and the device's state, takes the local steps and sends
 // the update with the measured times. Preparing for a run takes place once and is no part of the
 // measured steps.
-func (w *Device) do(t *gateway.DeviceTask) error {
+func (w *Device) doTask(t *gateway.DeviceTask) error {
 	// The terms are those of the newest welcome, so they are looked at before each task.
 	if err := w.checkSecure(t.Welcome); err != nil {
 		return fmt.Errorf("task %d: %w", t.Task.Task, err)
@@ -621,7 +621,7 @@ func (w *Device) do(t *gateway.DeviceTask) error {
 	if err := w.bus.Send(ctx, t.Run, update); err != nil {
 		return err
 	}
-	w.done++
+	w.doneTasks++
 	return nil
 }
 
@@ -655,7 +655,7 @@ func (w *Device) TryTrainer(ctx context.Context) (string, error) {
 	if w.set == nil && w.config.Data != TrainerData {
 		return "", ErrNoSamplesYet
 	}
-	if err := w.start(ctx); err != nil {
+	if err := w.startTrainer(ctx); err != nil {
 		return "", err
 	}
 	return w.program.Model().String(), nil

@@ -206,8 +206,8 @@ func (w *Device) stage(t *gateway.DeviceTask, stage bus.SecureStage, payload []b
 // task already, in an earlier attempt, it returns that result, so that a device never makes two
 // updates for one task.
 func (w *Device) computeOnce(t *gateway.DeviceTask) (*computed, error) {
-	if w.last != nil && bytes.Equal(w.last.digest, t.Task.Digest) {
-		return w.last, nil
+	if w.lastResult != nil && bytes.Equal(w.lastResult.digest, t.Task.Digest) {
+		return w.lastResult, nil
 	}
 	ctx := t.Context
 	began := time.Now()
@@ -234,8 +234,8 @@ func (w *Device) computeOnce(t *gateway.DeviceTask) (*computed, error) {
 		return nil, err
 	}
 	update.DownloadNs = download.Nanoseconds()
-	w.last = &computed{digest: t.Task.Digest, update: update, base: base}
-	return w.last, nil
+	w.lastResult = &computed{digest: t.Task.Digest, update: update, base: base}
+	return w.lastResult, nil
 }
 
 // upload masks the update of a task, result, and sends it. inbox holds the encrypted shares of the
@@ -360,6 +360,6 @@ func (w *Device) helpRecover(t *gateway.DeviceTask, member *secagg.Client, resul
 	if _, err := w.stage(t, bus.StageRecovery, shares); err != nil {
 		return err
 	}
-	w.done++
+	w.doneTasks++
 	return nil
 }

@@ -363,7 +363,7 @@ func (p *Problem) checkLocalNoise() error {
 	}
 	switch needs := registry.NeedsOf(c.Select); {
 	// The coordinator keeps the state of devices for them, and so would see it without noise.
-	case len(c.Devices.Names) > 0 && (p.Learning().Memory() > 0 || registry.NeedsOf(c.Compress).ClientState):
+	case len(c.Devices.Names) > 0 && (p.Learning().MemoryValues() > 0 || registry.NeedsOf(c.Compress).ClientState):
 		return refuse("devices.names", "what a device keeps goes to the coordinator, too, without noise (remove "+
 			"privacy.local, or have clients keep nothing)")
 	// Algorithms with control variates, such as SCAFFOLD, send a second vector.

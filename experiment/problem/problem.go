@@ -311,7 +311,7 @@ func (p *Problem) stateBytes() int64 {
 		p.Algorithm,
 		p.Config.Compress,
 		p.Model.Params(),
-		p.Learning().Memory(),
+		p.Learning().MemoryValues(),
 		p.Population(),
 		p.maxUpdatesIfStale(),
 	)
@@ -335,7 +335,7 @@ func (p *Problem) AboutState() string {
 			p.maxUpdates(),
 		)
 	}
-	local := p.Learning().Memory()
+	local := p.Learning().MemoryValues()
 	bytes := p.stateBytes()
 	// Nothing is kept; the text about updates then stands alone.
 	if bytes == 0 {
@@ -369,7 +369,7 @@ func (p *Problem) checkMemory() error {
 	c := &p.Config
 	params := p.Model.Params()
 	limit := int64(c.Limits.StateGB * 1e9)
-	local := p.Learning().Memory()
+	local := p.Learning().MemoryValues()
 	// Each check names the setting that the user can change, so the first that fails is reported.
 	err := algorithm.CheckState(p.Algorithm, c.Compress, params, local, p.Population(), p.maxUpdatesIfStale(), limit)
 	if err != nil && len(c.Personal.Names) > 0 {

@@ -235,7 +235,7 @@ func (e *engine) learning() aggregate.Learning {
 			p.Config.Compress,
 			p.Model.Params(),
 			p.Model.Trainable(),
-			p.Learning().Memory(),
+			p.Learning().MemoryValues(),
 			p.Population(),
 		),
 	}

@@ -284,7 +284,7 @@ func (s *scenario) config(w *world) coordinator.Config {
 		problem := s.problem(w)
 		c.Learning = aggregate.Learning{
 			Model: w.model, Initial: w.initial, Spec: problem.Spec(), Kernel: w.kernel.Class(), Jobs: s.jobs, HeldOut: w.set.HeldOut(), OwnSamples: w.set.Samples,
-			Algorithm: algorithm.NewPartly(problem.Algorithm, problem.Compression, len(w.initial), len(w.initial), problem.Memory(), clients),
+			Algorithm: algorithm.NewPartly(problem.Algorithm, problem.Compression, len(w.initial), len(w.initial), problem.MemoryValues(), clients),
 		}
 	}
 	return c

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// faulty reports whether a fault of this kind is to happen now: always if the trainer was started
+// shouldFail reports whether a fault of this kind is to happen now: always if the trainer was started
 // with it or, with a file for it, once.
-func (t *trainer) faulty(kind string) bool {
+func (t *trainer) shouldFail(kind string) bool {
 	if t.fault != kind {
 		return false
 	}
@@ -27,14 +27,14 @@ func (t *trainer) faulty(kind string) bool {
 	return true
 }
 
-// faultNow lets the process die or hang at a place, such as its start, if it was started with that
+// dieOrHang lets the process die or hang at a place, such as its start, if it was started with that
 // fault.
-func (t *trainer) faultNow(place string) {
-	if t.faulty("die at " + place) {
+func (t *trainer) dieOrHang(place string) {
+	if t.shouldFail("die at " + place) {
 		fmt.Fprintln(os.Stderr, "these are the last words")
 		os.Exit(3)
 	}
-	if t.faulty("hang at " + place) {
+	if t.shouldFail("hang at " + place) {
 		never := make(chan os.Signal, 1)
 		// All signals arrive here and end nothing, so that the process ends by SIGKILL alone.
 		signal.Notify(never)
@@ -43,10 +43,10 @@ func (t *trainer) faultNow(place string) {
 	}
 }
 
-// faultyTask spoils a task or an evaluation by the fault that the trainer was started with, and reports
+// spoilTask spoils a task or an evaluation by the fault that the trainer was started with, and reports
 // whether the request is over. id is that of the request, index the number of the task in it, or -1 for an
 // evaluation, and model is the result of the task.
-func (t *trainer) faultyTask(id uint64, index int, model []float32) (over bool) {
+func (t *trainer) spoilTask(id uint64, index int, model []float32) (over bool) {
 	isTask := index >= 0
 	isEarly := isTask && t.tasks < t.from
 	isOtherFault := !isTask && !strings.HasSuffix(t.fault, "evaluation")
@@ -57,50 +57,50 @@ func (t *trainer) faultyTask(id uint64, index int, model []float32) (over bool) 
 	if isTask {
 		place = "task"
 	}
-	t.faultNow(place)
+	t.dieOrHang(place)
 	// say sends a wrong reply in place of the right one.
-	say := func(kind string, o object) {
-		if t.faulty(kind) {
+	wrongReply := func(kind string, o object) {
+		if t.shouldFail(kind) {
 			over = true
 			t.say(o)
 		}
 	}
-	say("wrong index", object{"id": id, "task": object{"index": index + 1, "loss": 1}})
-	say("no loss", object{"id": id, "task": object{"index": index}})
-	say("much kept", object{"id": id, "task": object{"index": index, "loss": 1, "state": 99}})
-	say("wrong id", object{"id": id + 1, "task": object{"index": index, "loss": 1}})
-	say("done early", object{"id": id, "done": object{}})
-	say("two things", object{"id": id, "done": object{}, "cancelled": object{}})
-	say("exception", object{"id": id, "error": object{"index": index, "text": "ValueError: no such thing", "file": "my_model.py", "line": 12}})
-	say("exception of none", object{"id": id, "error": object{"index": 99, "text": "x"}})
-	say("diverged", object{"id": id, "diverged": object{"index": index, "step": 3, "cause": "the loss is nan"}})
-	say("few metrics in evaluation", object{"id": id, "scores": object{"loss": object{"sum": 1, "weight": 1}, "metrics": []object{}}})
-	say("no weight in evaluation", object{"id": id, "scores": object{"loss": object{"sum": 1, "weight": 0}, "metrics": []object{{"sum": 1, "weight": 1}}}})
-	say("done in evaluation", object{"id": id, "done": object{}})
-	if t.faulty("garbage") {
+	wrongReply("wrong index", object{"id": id, "task": object{"index": index + 1, "loss": 1}})
+	wrongReply("no loss", object{"id": id, "task": object{"index": index}})
+	wrongReply("much kept", object{"id": id, "task": object{"index": index, "loss": 1, "state": 99}})
+	wrongReply("wrong id", object{"id": id + 1, "task": object{"index": index, "loss": 1}})
+	wrongReply("done early", object{"id": id, "done": object{}})
+	wrongReply("two things", object{"id": id, "done": object{}, "cancelled": object{}})
+	wrongReply("exception", object{"id": id, "error": object{"index": index, "text": "ValueError: no such thing", "file": "my_model.py", "line": 12}})
+	wrongReply("exception of none", object{"id": id, "error": object{"index": 99, "text": "x"}})
+	wrongReply("diverged", object{"id": id, "diverged": object{"index": index, "step": 3, "cause": "the loss is nan"}})
+	wrongReply("few metrics in evaluation", object{"id": id, "scores": object{"loss": object{"sum": 1, "weight": 1}, "metrics": []object{}}})
+	wrongReply("no weight in evaluation", object{"id": id, "scores": object{"loss": object{"sum": 1, "weight": 0}, "metrics": []object{{"sum": 1, "weight": 1}}}})
+	wrongReply("done in evaluation", object{"id": id, "done": object{}})
+	if t.shouldFail("garbage") {
 		_, err := t.out.WriteString("Epoch 1: loss 3.2\n")
 		check(err)
 	}
-	if t.faulty("long line") {
+	if t.shouldFail("long line") {
 		_, err := t.out.WriteString("{" + strings.Repeat(" ", 17<<20) + "}\n")
 		check(err)
 	}
-	if t.faulty("shrink") {
+	if t.shouldFail("shrink") {
 		_ = t.shared.Truncate(0) // which fedpace may refuse
 	}
-	if t.faulty("nan") {
+	if t.shouldFail("nan") {
 		model[1] = float32(math.NaN())
 	}
 	return over
 }
 
-// faultyGreeting spoils the greeting o by the fault that the trainer was started with: another
+// spoilGreeting spoils the greeting o by the fault that the trainer was started with: another
 // digest, output before it, or a field with a wrong value.
-func (t *trainer) faultyGreeting(o object) {
-	if t.faulty("another script") {
+func (t *trainer) spoilGreeting(o object) {
+	if t.shouldFail("another script") {
 		o["digest"] = strings.Repeat("ab", 32)
 	}
-	if t.faulty("chatter") {
+	if t.shouldFail("chatter") {
 		for i := range 15 {
 			fmt.Printf("line %d of standard output\n", i)
 		}

@@ -149,44 +149,44 @@ func Main() {
 		check(err)
 		t.mine = newOwned(set)
 	}
-	if t.faulty("child") {
+	if t.shouldFail("child") {
 		leaveChild()
 	}
-	t.faultNow("start")
-	for t.faulty("alive without end") {
+	t.dieOrHang("start")
+	for t.shouldFail("alive without end") {
 		t.say(object{"alive": object{}})
 		time.Sleep(time.Millisecond)
 	}
 	// Each pass handles one request.
 	for {
-		m := t.read()
+		request := t.read()
 		switch {
-		case m.Close != nil:
+		case request.Close != nil:
 			if t.timing != "" {
 				check(os.WriteFile(t.timing, fmt.Append(nil, t.worked.Nanoseconds()), 0o600))
 			}
 			os.Exit(0)
-		case m.Hello != nil:
-			if m.Hello.Data != nil {
-				t.samples = &samples{about: m.Hello.Data, open: map[string]mmap.MMap{}}
+		case request.Hello != nil:
+			if request.Hello.Data != nil {
+				t.samples = &samples{about: request.Hello.Data, open: map[string]mmap.MMap{}}
 			}
 			t.greet()
-		case m.Memory != nil:
-			t.memory, err = mmap.MapRegion(t.shared, m.Memory.Bytes, mmap.RDWR, 0, 0)
+		case request.Memory != nil:
+			t.memory, err = mmap.MapRegion(t.shared, request.Memory.Bytes, mmap.RDWR, 0, 0)
 			check(err)
-		case m.Initialise != nil:
-			x := t.floats(m.Initialise.Model, t.size())
-			t.model.Init(x[:t.model.Params()], m.Initialise.Seed)
+		case request.Initialise != nil:
+			x := t.floats(request.Initialise.Model, t.size())
+			t.model.Init(x[:t.model.Params()], request.Initialise.Seed)
 			clear(x[t.model.Params():])
 			for i := range x[t.size()-t.frozen:] {
 				x[t.size()-t.frozen+i] = float32(i) / 7
 			}
-			t.faultNow("initialise")
-			t.say(object{"id": m.ID, "done": object{}})
-		case m.Train != nil:
-			t.train(m)
-		case m.Evaluate != nil:
-			t.evaluate(m)
+			t.dieOrHang("initialise")
+			t.say(object{"id": request.ID, "done": object{}})
+		case request.Train != nil:
+			t.train(request)
+		case request.Evaluate != nil:
+			t.evaluate(request)
 		}
 	}
 }
@@ -270,7 +270,7 @@ func (t *trainer) greet() {
 	if t.mine != nil {
 		o["data"] = t.mine.about()
 	}
-	t.faultyGreeting(o)
+	t.spoilGreeting(o)
 	t.say(object{"hello": o})
 }
 
@@ -320,7 +320,7 @@ func (t *trainer) train(m *message) {
 			t.say(object{"id": m.ID, "cancelled": object{}})
 			return
 		}
-		if t.faultyTask(m.ID, i, local) {
+		if t.spoilTask(m.ID, i, local) {
 			return
 		}
 		copy(t.floats(m.Train.Slots[i%len(m.Train.Slots)], t.size()), local)
@@ -351,11 +351,11 @@ func (t *trainer) steps(m *message, x *task, base, local []float32) (first float
 	rows := t.rows(x.Rows)
 	for k := range x.Steps {
 		size := int(rows[0])
-		b := t.batch(rows[1 : 1+size])
+		batch := t.batch(rows[1 : 1+size])
 		rows = rows[1+size:]
 		// Buffers are running means of the samples, as in a batch normalisation.
 		for i := range t.buffers {
-			local[n+i] = 0.9*local[n+i] + 0.1*float32(t.scale)*b.X[i]
+			local[n+i] = 0.9*local[n+i] + 0.1*float32(t.scale)*batch.X[i]
 		}
 		if t.integers {
 			local[n+t.buffers]++
@@ -364,10 +364,10 @@ func (t *trainer) steps(m *message, x *task, base, local []float32) (first float
 		var loss float64
 		var err error
 		if pull == nil && stepper == nil && x.Correction == nil {
-			loss, err = t.work.Step(params, b, float32(x.Rate))
+			loss, err = t.work.Step(params, batch, float32(x.Rate))
 			check(err)
 		} else {
-			loss, err = t.work.Gradient(gradient, params, b)
+			loss, err = t.work.Gradient(gradient, params, batch)
 			check(err)
 			if x.Correction != nil {
 				for i, c := range t.floats(*x.Correction, n) {
@@ -430,7 +430,7 @@ func (t *trainer) keep(x *task, stepper learn.Stepper) func() {
 
 // evaluate answers a request for the scores of a model, in batches of 256 samples.
 func (t *trainer) evaluate(m *message) {
-	if t.faultyTask(m.ID, -1, nil) {
+	if t.spoilTask(m.ID, -1, nil) {
 		return
 	}
 	rows := t.rows(m.Evaluate.Rows)[:m.Evaluate.Count]

@@ -39,9 +39,9 @@ func (o *owned) about() object {
 // append appends the sample of the given row to the batch. Rows behind those of all clients are
 // held-out samples.
 func (o *owned) append(b *learn.Batch, row int) {
-	last := len(o.starts) - 1
-	if row >= o.starts[last] {
-		check(o.set.HeldOutBatch(b, row-o.starts[last], 1))
+	clients := len(o.starts) - 1
+	if row >= o.starts[clients] {
+		check(o.set.HeldOutBatch(b, row-o.starts[clients], 1))
 		return
 	}
 	c := sort.SearchInts(o.starts, row+1) - 1

@@ -65,7 +65,7 @@ loss. It survives lost connections, and stops at Ctrl-C or SIGTERM.`,
 			// What calibrate has measured lets the run notice a class that contradicts it.
 			if calibration != "" {
 				var err error
-				device.Measured, err = calibrate.Measured(calibration)
+				device.Measured, err = calibrate.ReadMeasured(calibration)
 				if err != nil {
 					return err
 				}

@@ -183,13 +183,13 @@ func (f *calibration) do(c *cobra.Command) error {
 	show := NewDisplay(c)
 	defer show.Close()
 	board := calibrate.ThisBoard()
-	meter := board.Meter()
+	meter := board.StartMeter()
 	r := calibrate.Result{Name: f.name, Date: time.Now().UTC(), Version: Version()}
 	var welcome *bus.Welcome
 	// The meter of the power must stop whether or not the measuring fails.
 	err := func() (err error) {
 		if f.server.URL != "" {
-			welcome, err = f.network(c.Context(), show.Notice, meter.Phase, &r)
+			welcome, err = f.network(c.Context(), show.Notice, meter.SetPhase, &r)
 			if err != nil {
 				return err
 			}
@@ -203,7 +203,7 @@ func (f *calibration) do(c *cobra.Command) error {
 				s.Steps = n.LocalSteps
 			}
 		}
-		meter.Phase(bus.Compute)
+		meter.SetPhase(bus.Compute)
 		// Without a coordinator, tasks follow one another without a pause.
 		timing := calibrate.Timing{Seconds: f.seconds}
 		// With a coordinator, a device rests between tasks as in a run.

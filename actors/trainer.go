@@ -179,12 +179,12 @@ func NewTrainer(p Problem) (*Trainer, error) {
 	// Personal and streaming steps wrap the plain ones.
 	if m, ok := p.Model.(*learn.Personal); ok {
 		t.steps = &personal{
-			Steps:     t.steps,
-			model:     m,
-			memoryValues:    p.stepMemoryValues(),
-			headSteps: p.HeadSteps,
-			shared:    make([]float32, t.params),
-			full:      make([]float32, t.params),
+			Steps:        t.steps,
+			model:        m,
+			memoryValues: p.stepMemoryValues(),
+			headSteps:    p.HeadSteps,
+			shared:       make([]float32, t.params),
+			full:         make([]float32, t.params),
 		}
 	}
 	if streamed, ok := p.Algorithm.(algorithm.Streaming); ok {

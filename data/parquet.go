@@ -259,7 +259,7 @@ func groupByClient(
 	// The clients are read one row after another, because their order decides their numbers.
 	var names federated.Names
 	var clientRows [][]int32
-	err := sheet.Values(clientColumn, true, func(row int, v parquet.Value) error {
+	err := sheet.Values(clientColumn, parquetfile.OneValue, func(row int, v parquet.Value) error {
 		name, err := userName(v)
 		// A number that equals the number of clients so far is that of a new client.
 		n := names.Number(name)
@@ -419,7 +419,7 @@ func sent140(sheet *parquetfile.Sheet, opt federated.Options) (*federated.Groupe
 	}
 	tweets := new(tweetTexts)
 	// The rows are read in sequence, so that users are in order of first appearance.
-	err = sheet.Values("text", true, bytesColumn(func(row int, b []byte) error {
+	err = sheet.Values("text", parquetfile.OneValue, bytesColumn(func(row int, b []byte) error {
 		return tweets.Add(owners[row], string(b), labels[row])
 	}))
 	if err != nil {

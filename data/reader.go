@@ -82,8 +82,9 @@ func OpenWith(r federated.Reader, path string, opt federated.Options) (federated
 	return s, nil
 }
 
-// open opens the set at path with the reader r, or with the one that recognises the path if r is
-// nil, and deals its samples to other clients as opt.Partition says. Its errors name the path.
+// open opens the set at path with the reader r, or with the one that recognises the path if r is nil. Unless
+// opt.Partition is natural, it divides the training samples among new clients as the partition says. Its
+// errors name the path.
 func open(r federated.Reader, path string, opt federated.Options) (set federated.Set, err error) {
 	if err := opt.Check(); err != nil {
 		return nil, err
@@ -102,15 +103,15 @@ func open(r federated.Reader, path string, opt federated.Options) (set federated
 			}
 		}()
 	}
-	if _, mapped := r.(table.Table); mapped && path == "" {
-		return nil, errors.New("path is not set, only a mapping (set data.path to the file or folder)")
-	}
-	// A mapping of columns does not go with a prepared file.
-	if _, mapped := r.(table.Table); mapped && source.Head == preparedMagic {
-		return nil, errors.New("is a prepared file, which is read without a mapping (set data to its path alone)")
-	}
-	if _, mapped := r.(table.Table); mapped {
-		// findReader checks this itself; with a given mapping, nobody has.
+	if _, isMapping := r.(table.Table); isMapping {
+		switch {
+		case path == "":
+			return nil, errors.New("path is not set, only a mapping (set data.path to the file or folder)")
+		// A mapping of columns does not go with a prepared file.
+		case source.Head == preparedMagic:
+			return nil, errors.New("is a prepared file, which is read without a mapping (set data to its path alone)")
+		}
+		// Without a mapping findReader checks this.
 		if err := checkKind(source); err != nil {
 			return nil, err
 		}
@@ -136,7 +137,7 @@ func open(r federated.Reader, path string, opt federated.Options) (set federated
 	if err := fitsTask(set, opt); err != nil {
 		return nil, errors.Join(err, set.Close())
 	}
-	// Sources without clients have been dealt already.
+	// Readers divide the samples of sources without clients themselves.
 	if opt.Partition.Natural() || set.Info().Synthetic {
 		return set, nil
 	}
@@ -190,9 +191,10 @@ func sourceSize(s *federated.Source) (size int64) {
 	return size
 }
 
-// OpenClientTable opens the table of one client at path. r is the mapping for the tables of many
-// clients, to which changes apply, each as option=value. The table may lack the columns of clients
-// and of parts. A path that a reader recognises needs no mapping.
+// OpenClientTable opens the table of one client at path, such as that of a real device. r is a run's mapping
+// of columns, made for tables of many clients, or nil; changes, each as option=value, replace options of it.
+// The table may lack the columns that name the client and the part of a row. A path in a layout that a
+// reader recognises needs no mapping.
 func OpenClientTable(r federated.Reader, path string, changes []string) (federated.Set, error) {
 	// Data of a known layout is read as such.
 	if len(changes) == 0 {

@@ -29,7 +29,9 @@ type Shakespeare struct{}
 // Recognises reports whether s is Project Gutenberg's text, alone or in a zip archive, which is
 // known by having no table of tweets.
 func (Shakespeare) Recognises(s *federated.Source) federated.Match {
-	if s.IsZip() && zippedTweets(s.File, s.Size) == nil || strings.HasPrefix(s.Head, "The Project Gute") {
+	isText := strings.HasPrefix(s.Head, "The Project Gute")
+	isPackedText := s.IsZip() && zippedTweets(s.File, s.Size) == nil
+	if isText || isPackedText {
 		return federated.ByContent
 	}
 	return federated.NoMatch
@@ -79,16 +81,16 @@ func worksText(f io.ReaderAt, size int64) ([]byte, error) {
 	return bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")), nil
 }
 
-// zipEntry returns the first entry of the zip archive f of size bytes for whose name right is true.
-// right gets the name in lower case without its folders. It is an error if no entry fits.
-func zipEntry(f io.ReaderAt, size int64, right func(name string) bool) (*zip.File, error) {
+// zipEntry returns the first entry of the zip archive f of size bytes for whose name isWanted is true.
+// isWanted gets the name in lower case without its folders. It is an error if no entry fits.
+func zipEntry(f io.ReaderAt, size int64, isWanted func(name string) bool) (*zip.File, error) {
 	z, err := zip.NewReader(f, size)
 	if err != nil {
 		return nil, fmt.Errorf("truncated or damaged zip: %w", err)
 	}
 	var names []string
 	for _, entry := range z.File {
-		if right(strings.ToLower(path.Base(entry.Name))) {
+		if isWanted(strings.ToLower(path.Base(entry.Name))) {
 			return entry, nil
 		}
 		names = append(names, entry.Name)
@@ -106,8 +108,8 @@ type role struct {
 	lines int
 }
 
-// say adds a line of the play to what the role speaks, with a space behind it.
-func (r *role) say(line string) {
+// addLine adds a line of the play to what the role speaks, with a space behind it.
+func (r *role) addLine(line string) {
 	r.Text = append(append(r.Text, line...), ' ')
 	r.lines++
 }
@@ -162,12 +164,13 @@ func speakingRoles(text []byte) []role {
 	return roles
 }
 
-// rolesOf returns the roles of one play that have more than two lines, given the lines of the play. flat
-// says that its text is not indented. A play with fewer than two roles, whatever their lines, has none.
-func rolesOf(lines []string, flat bool) (play []role) {
+// rolesOf returns the roles of one play that have more than two lines, given the lines of the play. isFlat
+// says that the play is printed without indents, by which other plays mark speakers and speeches. A play
+// with fewer than two roles, whatever their lines, has none.
+func rolesOf(lines []string, isFlat bool) (roles []role) {
 	// A speech begins with the name of its speaker.
 	speaker := regexp.MustCompile(`^  ([A-Za-z][A-Za-z ]*)\. (.*)$`)
-	if flat {
+	if isFlat {
 		speaker = regexp.MustCompile(`^([A-Za-z][A-Za-z ]*)\. (.*)$`)
 	}
 	var names federated.Names
@@ -178,33 +181,34 @@ func rolesOf(lines []string, flat bool) (play []role) {
 			speech := parts[2]
 			current = nil
 			// Without an indent, the head of an act looks like a speaker.
-			if flat && strings.HasPrefix(name, "ACT ") {
+			if isFlat && strings.HasPrefix(name, "ACT ") {
 				continue
 			}
 			i := names.Number(name)
-			if i == len(play) {
-				play = append(play, role{Name: name})
+			if i == len(roles) {
+				roles = append(roles, role{Name: name})
 			}
-			current = &play[i]
-			current.say(speech)
+			current = &roles[i]
+			current.addLine(speech)
 			continue
 		}
-		speech, indented := strings.CutPrefix(line, "    ")
+		speech, isIndented := strings.CutPrefix(line, "    ")
 		switch {
+		// No speech is under way.
 		case current == nil:
 		// A notice of the publisher ends a speech.
-		case flat && strings.HasPrefix(line, "<"):
+		case isFlat && strings.HasPrefix(line, "<"):
 			current = nil
-		case flat:
-			current.say(line)
-		case indented:
-			current.say(speech)
+		case isFlat:
+			current.addLine(line)
+		case isIndented:
+			current.addLine(speech)
 		}
 	}
-	if len(play) < 2 {
+	if len(roles) < 2 {
 		return nil
 	}
-	return slices.DeleteFunc(play, func(r role) bool { return r.lines <= 2 })
+	return slices.DeleteFunc(roles, func(r role) bool { return r.lines <= 2 })
 }
 
 // titleAbove returns the title of the play whose byline is lines[i]: the first line that is not
@@ -258,24 +262,24 @@ func newWindows(roles []role) (*federated.Grouped, error) {
 	for _, r := range roles {
 		// The number of windows is that of their labels, which begin a window's length into the
 		// text.
-		n, held := inSequence(max(0, len(r.Text)-window))
-		if held < 1 {
+		trainWindows, heldWindows := inSequence(max(0, len(r.Text)-window))
+		if heldWindows < 1 {
 			continue
 		}
 		text, err := federated.AppendCharacters(nil, string(r.Text), len(r.Text))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", r.Name, err)
 		}
-		train, err := s.AddText(text[:n+window])
+		train, err := s.AddText(text[:trainWindows+window])
 		if err != nil {
 			return nil, err
 		}
 		// The held-out text begins with the label of the last training window, behind its input.
-		heldWindows, err := s.AddText(text[n+window-1:])
+		held, err := s.AddText(text[trainWindows+window-1:])
 		if err != nil {
 			return nil, err
 		}
-		g.Add(r.Name, train, heldWindows)
+		g.Add(r.Name, train, held)
 	}
 	if len(g.Names) == 0 {
 		return nil, errors.New("no role has windows both to train on and to hold out")

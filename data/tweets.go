@@ -42,9 +42,13 @@ type Sent140 struct{}
 // tweet, or, by name, a packed file that is no other table.
 func (Sent140) Recognises(s *federated.Source) federated.Match {
 	switch {
-	case s.IsZip() && zippedTweets(s.File, s.Size) != nil, !s.Folder && !s.IsZip() && beginsWithTweet(s):
+	case s.IsZip():
+		if zippedTweets(s.File, s.Size) != nil {
+			return federated.ByContent
+		}
+	case !s.Folder && beginsWithTweet(s):
 		return federated.ByContent
-	// Packed files called .csv and .tsv are other tables.
+	// Packed files called .csv.gz and .tsv.gz are other tables.
 	case s.IsGzip() && !s.IsArchive() && !strings.HasSuffix(s.Name(), "sv.gz"):
 		return federated.ByName
 	}
@@ -102,9 +106,9 @@ func readZippedTweets(entry *zip.File, opt federated.Options) (*federated.Groupe
 // has recoded it), id, date, query, user, text, every field quoted; or tweets without users, see
 // readAnonymousTweets. The digest of the set is that of r's bytes.
 func openTweets(r io.Reader, opt federated.Options) (*federated.Grouped, error) {
-	h := sha256.New()
+	hash := sha256.New()
 	// The bytes are hashed as they are read.
-	tee := io.TeeReader(r, h)
+	tee := io.TeeReader(r, hash)
 	s, err := readTweets(bufio.NewReaderSize(tee, 1<<20), opt)
 	if err != nil {
 		return nil, err
@@ -113,7 +117,7 @@ func openTweets(r io.Reader, opt federated.Options) (*federated.Grouped, error) 
 	if _, err := io.Copy(io.Discard, tee); err != nil {
 		return nil, err
 	}
-	s.About.Digest = opt.Digest("sent140", [sha256.Size]byte(h.Sum(nil)))
+	s.About.Digest = opt.Digest("sent140", [sha256.Size]byte(hash.Sum(nil)))
 	return s, nil
 }
 
@@ -128,7 +132,8 @@ func zippedTweets(f io.ReaderAt, size int64) *zip.File {
 }
 
 // readTweets reads a table of tweets, plain or gzip: the six columns of Sentiment140, or polarity
-// and text with a tab between them. opt says how the tweets are dealt and split.
+// and text with a tab between them. opt says how many tweets a user must have, and how each user's tweets
+// are split; tweets without users are divided among clients by its partition.
 func readTweets(in *bufio.Reader, opt federated.Options) (*federated.Grouped, error) {
 	in, err := unzipped(in)
 	if err != nil {
@@ -138,21 +143,21 @@ func readTweets(in *bufio.Reader, opt federated.Options) (*federated.Grouped, er
 	if head, err := in.Peek(2); err == nil && head[1] == '\t' {
 		return readAnonymousTweets(in, opt)
 	}
-	c := tweetReader(in)
-	t := new(tweetTexts)
+	csvReader := tweetReader(in)
+	tweets := new(tweetTexts)
 	for {
-		record, err := c.Read()
+		record, err := csvReader.Read()
 		if err == io.EOF {
 			break
 		}
 		if err != nil {
 			// Damage of a packed file shows where it is read.
 			if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrChecksum) {
-				return nil, fmt.Errorf("truncated or damaged after tweet %d: %w", len(t.Labels), err)
+				return nil, fmt.Errorf("truncated or damaged after tweet %d: %w", len(tweets.Labels), err)
 			}
-			return nil, fmt.Errorf("after tweet %d: %w", len(t.Labels), err)
+			return nil, fmt.Errorf("after tweet %d: %w", len(tweets.Labels), err)
 		}
-		line, _ := c.FieldPos(0)
+		line, _ := csvReader.FieldPos(0)
 		// The number of fields is checked here, so that the error names the line.
 		if len(record) != 6 {
 			return nil, fmt.Errorf(
@@ -165,14 +170,14 @@ func readTweets(in *bufio.Reader, opt federated.Options) (*federated.Grouped, er
 		if !ok {
 			return nil, fmt.Errorf("line %d: polarity %.40q, want 0 or 4", line, record[0])
 		}
-		if err := t.Add(record[4], record[5], label); err != nil {
+		if err := tweets.Add(record[4], record[5], label); err != nil {
 			return nil, fmt.Errorf("line %d: %w", line, err)
 		}
 	}
-	if len(t.Labels) == 0 {
+	if len(tweets.Labels) == 0 {
 		return nil, errors.New("no tweet; want lines of polarity, id, date, query, user, text")
 	}
-	return t.Set(opt, "sent140 (csv)")
+	return tweets.Set(opt, "sent140 (csv)")
 }
 
 // unzipped returns a reader of what in holds, unpacked if it begins as gzip does. It reads nothing
@@ -203,10 +208,10 @@ func tweetReader(in io.Reader) *csv.Reader {
 var polarity = map[string]int32{"0": 0, "1": 1, "4": 1}
 
 // readAnonymousTweets reads tweets without users: lines with polarity and text, and a tab between
-// them. It deals them to as many clients as the paper has, or as the partition in opt says. Such a
-// grouping is made, and the set says so.
+// them. It divides them among as many clients as the paper has, or as the partition in opt says. The set
+// notes that its clients are not those of the source.
 func readAnonymousTweets(in *bufio.Reader, opt federated.Options) (*federated.Grouped, error) {
-	t := new(tweetTexts)
+	tweets := new(tweetTexts)
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxTweetBytes)
 	for n := 1; lines.Scan(); n++ {
@@ -218,15 +223,15 @@ func readAnonymousTweets(in *bufio.Reader, opt federated.Options) (*federated.Gr
 		if !ok {
 			return nil, fmt.Errorf("line %d: polarity %.40q, want 0, 1 or 4", n, sign)
 		}
-		if err := t.Add("", text, label); err != nil {
+		if err := tweets.Add("", text, label); err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("truncated or damaged after tweet %d: %w", len(t.Labels), err)
+		return nil, fmt.Errorf("truncated or damaged after tweet %d: %w", len(tweets.Labels), err)
 	}
-	// All tweets have the same user, the empty one, until they are dealt.
-	s, err := t.Set(federated.Options{Seed: opt.Seed, MinTweets: 1}, "sent140 (tweets without users)")
+	// All tweets have the same user, the empty name, until they are divided among clients.
+	s, err := tweets.Set(federated.Options{Seed: opt.Seed, MinTweets: 1}, "sent140 (tweets without users)")
 	if err != nil {
 		return nil, err
 	}
@@ -334,8 +339,8 @@ func (t *tweetTexts) Bags(grouping *federated.Grouping, name string) (*federated
 	})
 	bags := &federated.BagRows{Starts: []uint32{0}}
 	var labels []int32
-	// bag adds the bags of some tweets and returns the numbers of their rows.
-	bag := func(tweets []int32) (rows []int32, err error) {
+	// addBags adds the bags of some tweets and returns the numbers of their rows.
+	addBags := func(tweets []int32) (rows []int32, err error) {
 		for _, i := range tweets {
 			hasKnown, err := addBag(bags, index, t.words(i))
 			if err != nil {
@@ -353,14 +358,14 @@ func (t *tweetTexts) Bags(grouping *federated.Grouping, name string) (*federated
 	// The training tweets of client c lie between starts c and c+1.
 	starts := append(grouping.Starts, len(grouping.Train))
 	for c, name := range grouping.Names {
-		train, err := bag(grouping.Train[starts[c]:starts[c+1]])
+		train, err := addBags(grouping.Train[starts[c]:starts[c+1]])
 		if err != nil {
 			return nil, err
 		}
 		g.Add(name, train, nil)
 	}
 	var err error
-	g.Held, err = bag(grouping.Held)
+	g.Held, err = addBags(grouping.Held)
 	if err != nil {
 		return nil, err
 	}
@@ -377,8 +382,8 @@ func (t *tweetTexts) Bags(grouping *federated.Grouping, name string) (*federated
 	return g.Set(s)
 }
 
-// addBag appends the bag of the words that index knows to r: each with its count, in the order of
-// the vocabulary. It reports false and appends nothing if it knows none of them.
+// addBag appends to r the bag of those words that are in the vocabulary index: each with its count, in the
+// order of the vocabulary. It reports false and appends nothing if none of them is.
 func addBag(r *federated.BagRows, index map[string]uint16, words []string) (hasKnown bool, err error) {
 	var tokens []uint16
 	for _, w := range words {
@@ -401,18 +406,21 @@ func addBag(r *federated.BagRows, index map[string]uint16, words []string) (hasK
 // first. Of words equally frequent, the one that appeared first comes first.
 func vocabulary(n int, words iter.Seq[string]) map[string]uint16 {
 	var distinct federated.Names
-	var count, order []int
+	// counts[i] is the count of word number i in the order of first appearance.
+	var counts, byCount []int
 	for w := range words {
 		i := distinct.Number(w)
-		if i == len(count) {
-			count, order = append(count, 0), append(order, i)
+		if i == len(counts) {
+			counts = append(counts, 0)
+			byCount = append(byCount, i)
 		}
-		count[i]++
+		counts[i]++
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(count[b], count[a]) })
+	// The sort is stable, so that words equally frequent keep the order of their appearance.
+	slices.SortStableFunc(byCount, func(a, b int) int { return cmp.Compare(counts[b], counts[a]) })
 	index := make(map[string]uint16)
-	for i, w := range order[:min(n, len(order))] {
-		index[distinct.List[w]] = uint16(i)
+	for rank, i := range byCount[:min(n, len(byCount))] {
+		index[distinct.List[i]] = uint16(rank)
 	}
 	return index
 }

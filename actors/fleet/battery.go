@@ -52,11 +52,11 @@ type battery struct {
 // Without files (nil) nothing is read, and checks that need a file are left out.
 func (b *Battery) compile(k *class, watts Watts, files *Files) (*battery, error) {
 	compiled := &battery{
-		joules:   b.Joules,
-		floor:    float64(b.Floor * b.Joules),
-		watts:    watts,
-		chargeWatts:   b.ChargeWatts,
-		charging: k.presence,
+		joules:      b.Joules,
+		floor:       float64(b.Floor * b.Joules),
+		watts:       watts,
+		chargeWatts: b.ChargeWatts,
+		charging:    k.presence,
 	}
 	if err := compiled.prepareStart(b.Start); err != nil {
 		return nil, registry.Below("start", err)

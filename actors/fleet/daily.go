@@ -42,11 +42,11 @@ func (a Daily) Presence(*Files) (Presence, error) {
 			a.JitterHours, length, 2*a.JitterHours, 24-2*a.JitterHours)
 	}
 	d := &windows{
-		opens:  hours(a.FromHour),
-		length: hours(length),
-		jitter: hours(a.JitterHours),
-		presentBelow:   threshold(a.Probability),
-		start:  hours(a.StartHour),
+		opens:        hours(a.FromHour),
+		length:       hours(length),
+		jitter:       hours(a.JitterHours),
+		presentBelow: threshold(a.Probability),
+		start:        hours(a.StartHour),
 	}
 	// Without zones clients are spread evenly over 24 of them, one for each hour.
 	zones := a.Zones

@@ -57,8 +57,8 @@ type Fleet struct {
 	devices, presences []uint32
 
 	// deviceClasses are the classes of the real devices, and firstReal is the client number of the first device.
-	deviceClasses      []int
-	firstReal int
+	deviceClasses []int
+	firstReal     int
 
 	// deadline is [Config.Deadline].
 	deadline int64

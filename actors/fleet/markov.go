@@ -74,7 +74,7 @@ type point struct {
 	time int64
 	// windowKey holds the random bits of the point's window.
 	windowKey uint64
-	number uint64
+	number    uint64
 }
 
 // The numbers of the draws of a window's key.

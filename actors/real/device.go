@@ -231,7 +231,7 @@ type Device struct {
 	// client is the client in set whose samples are the device's.
 	client int
 	// madeFor says what a synthetic set was made for.
-	madeFor    string
+	madeFor string
 	trainer *actors.Trainer
 	// model is the model that the trainer is for.
 	model learn.ModelInfo
@@ -246,9 +246,9 @@ type Device struct {
 	doneTasks int
 	// identity is the key that signs in secure aggregation, nil as long as it is not drawn. weight is the
 	// weight of the open task there, and last is the result of the last task.
-	identity ed25519.PrivateKey
-	weight   uint64
-	lastResult     *computed
+	identity   ed25519.PrivateKey
+	weight     uint64
+	lastResult *computed
 }
 
 // Close ends the process of the trainer, if any, and closes the data. The device may be prepared

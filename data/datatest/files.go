@@ -28,7 +28,7 @@ func Put(t testing.TB, dir, name string, content []byte) string {
 	return path
 }
 
-// Gzip compresses a file.
+// Gzip returns the content compressed by gzip.
 func Gzip(t testing.TB, content []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -42,7 +42,7 @@ func Gzip(t testing.TB, content []byte) []byte {
 	return b.Bytes()
 }
 
-// Parquet writes rows as Parquet.
+// Parquet returns a Parquet file of the rows, whose columns are the fields of T.
 func Parquet[T any](t testing.TB, rows []T, options ...parquet.WriterOption) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -66,20 +66,25 @@ func JoinParquet(t testing.TB, files ...[]byte) []byte {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := f.Metadata()
-		moved := int64(len(all))
-		for _, g := range m.RowGroups {
-			for i := range g.Columns {
-				c := &g.Columns[i].MetaData
-				c.DataPageOffset += moved
-				if c.DictionaryPageOffset > 0 {
-					c.DictionaryPageOffset += moved
+		added := f.Metadata()
+		// The whole file is appended, so its offsets grow by what comes before it.
+		shift := int64(len(all))
+		for _, group := range added.RowGroups {
+			for i := range group.Columns {
+				column := &group.Columns[i].MetaData
+				column.DataPageOffset += shift
+				if column.DictionaryPageOffset > 0 {
+					column.DictionaryPageOffset += shift
 				}
-				g.Columns[i].ColumnIndexOffset, g.Columns[i].OffsetIndexOffset = 0, 0
+				// An offset of 0 means that there is no such index.
+				group.Columns[i].ColumnIndexOffset = 0
+				group.Columns[i].OffsetIndexOffset = 0
 			}
-			meta.RowGroups = append(meta.RowGroups, g)
+			meta.RowGroups = append(meta.RowGroups, group)
 		}
-		meta.Version, meta.Schema, meta.NumRows = m.Version, m.Schema, meta.NumRows+m.NumRows
+		meta.Version = added.Version
+		meta.Schema = added.Schema
+		meta.NumRows += added.NumRows
 		all = append(all, file...)
 	}
 	return withFooter(t, all, meta)
@@ -122,7 +127,7 @@ func Written(t testing.TB, folder string) (files []string) {
 	return files
 }
 
-// Read returns a file.
+// Read returns the content of the file at path.
 func Read(t testing.TB, path string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(path)

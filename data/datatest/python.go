@@ -29,15 +29,16 @@ var FlowerPackages = []string{"flwr-datasets==0.6.1", "pandas==3.1.1"}
 // SparkPackages are Spark, which needs Java, and what its script draws values with.
 var SparkPackages = []string{"pyspark==4.1.1", "pandas==3.1.1"}
 
-// Python plays a script in a folder, with the given packages or, without any, with those that write files
-// for tests, and returns what it prints. uv installs them from PyPI, so that only long tests call it.
-func Python(t testing.TB, folder string, needs []string, script ...string) string {
+// Python runs a script in a folder and returns what it prints. script is the path of the script and its
+// arguments. required are the packages that it imports; nil stands for those that write files for tests. uv
+// installs them from PyPI, so that only long tests call it.
+func Python(t testing.TB, folder string, required []string, script ...string) string {
 	t.Helper()
-	if needs == nil {
-		needs = packages
+	if required == nil {
+		required = packages
 	}
 	args := []string{"run", "--quiet", "--no-project", "--python", "3.11"}
-	for _, p := range needs {
+	for _, p := range required {
 		args = append(args, "--with", p)
 	}
 	command := exec.CommandContext(t.Context(), "uv", append(append(args, "python"), script...)...)

@@ -21,13 +21,13 @@ func Below(path string, takes func(name string) bool, visit func(path string) er
 type walker struct {
 	takes func(name string) bool
 	visit func(path string) error
-	// around are the folders from the first one down to the present one.
-	around []fs.FileInfo
+	// ancestors are the folders from the first one down to the present one.
+	ancestors []fs.FileInfo
 	// err is the first error.
 	err error
 }
 
-// failed keeps the first error, and reports whether err is one.
+// failed reports whether err is an error, and keeps the first one that it gets in w.err.
 func (w *walker) failed(err error) bool {
 	if w.err == nil {
 		w.err = err
@@ -45,12 +45,12 @@ func (w *walker) walk(path string) {
 		w.failed(w.visit(path))
 		return
 	}
-	// A folder within itself would never end.
-	isAround := slices.ContainsFunc(w.around, func(above fs.FileInfo) bool { return os.SameFile(above, info) })
-	if !info.IsDir() || isAround {
+	// A link may lead to a folder that contains it. To follow it would never end.
+	isWithinItself := slices.ContainsFunc(w.ancestors, func(above fs.FileInfo) bool { return os.SameFile(above, info) })
+	if !info.IsDir() || isWithinItself {
 		return
 	}
-	w.around = append(w.around, info)
+	w.ancestors = append(w.ancestors, info)
 	entries, err := os.ReadDir(path)
 	w.failed(err)
 	for _, entry := range entries {
@@ -58,5 +58,5 @@ func (w *walker) walk(path string) {
 			w.walk(filepath.Join(path, entry.Name()))
 		}
 	}
-	w.around = w.around[:len(w.around)-1]
+	w.ancestors = w.ancestors[:len(w.ancestors)-1]
 }

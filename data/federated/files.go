@@ -41,9 +41,9 @@ func Hash(names []string) ([][sha256.Size]byte, error) {
 			return err
 		}
 		defer f.File.Close()
-		h := sha256.New()
-		_, err = io.Copy(h, f.File)
-		sums[i] = [sha256.Size]byte(h.Sum(nil))
+		hash := sha256.New()
+		_, err = io.Copy(hash, f.File)
+		sums[i] = [sha256.Size]byte(hash.Sum(nil))
 		return err
 	})
 }

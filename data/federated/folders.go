@@ -39,11 +39,11 @@ const hiveMissing = "__HIVE_DEFAULT_PARTITION__"
 // maxFolderDepth bounds the folders in folders that are looked into.
 const maxFolderDepth = 8
 
-// TableFiles returns the files of a folder with names that end in one of the suffixes, in lexical
-// order of their paths; nil if there is none. These are the files in dir, else those in its folder
-// data, else those below it where all folders on the way are called column=value, or by a word for
-// a part, as train and test. A folder with such files that is called otherwise is an error, if
-// others are read.
+// TableFiles returns the files of the folder dir with names that end in one of the suffixes, in lexical
+// order of their paths; nil if there is none. These are the files in dir itself. If it has none, they are
+// those in its folder data, and if that has none, those further below, where all folders on the way are
+// called column=value, or by a word for a part, as train and test. If such files are found there, it is an
+// error that other folders hold files with these suffixes, too.
 func TableFiles(dir string, suffixes ...string) ([]TableFile, error) {
 	for _, folder := range []string{dir, filepath.Join(dir, "data")} {
 		if files := filesWith(folder, suffixes); files != nil {
@@ -103,8 +103,9 @@ type folderWalk struct {
 	others []string
 }
 
-// walk looks for files in the folders within dir and collects them in w. around is what the folders
-// around dir say of their rows, without a path. depth is how many folders deeper it may go.
+// walk looks for files in the folders within dir and collects them in w. around holds the columns and the
+// part that the names of dir and of the folders around it give to rows. depth is how many folders deeper it
+// may go.
 func (w *folderWalk) walk(dir string, around TableFile, depth int) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil || depth == 0 {

@@ -60,8 +60,9 @@ type Grouping struct {
 	heldOutOnlySamples, heldOutOnlyClients int
 }
 
-// Add appends a client. A client that cannot train is left out; its held-out samples are,
-// too, unless the source has marked them.
+// Add appends a client with the numbers of its training and held-out samples. A client without a training
+// sample is left out, and so are its held-out samples, unless the source itself has marked them as held out
+// (Marked). With HeldOutOnly no client is added, and all held-out samples are.
 func (g *Grouping) Add(name string, train, held []int32) {
 	if len(train) == 0 && !g.HeldOutOnly {
 		if !g.Marked || len(held) == 0 {
@@ -121,9 +122,9 @@ func (g *Grouping) Set(s Grouped) (*Grouped, error) {
 	return &s, nil
 }
 
-// sharesNoClass reports whether the held-out samples have other classes than the training samples, so
-// that no model can learn one of them. A set without training samples, which is for devices alone, shares none by
-// design and counts as one that does.
+// sharesNoClass reports whether no held-out sample has a class that a training sample has, so that no model
+// can learn to classify one of them. It is false for a set without training samples, which is for devices
+// alone, and for one without classes.
 func (s *Grouped) sharesNoClass() bool {
 	if s.Labels == nil || len(s.Train) == 0 {
 		return false
@@ -160,14 +161,14 @@ func (n *Names) Number(name string) int {
 	return i
 }
 
-// Split parts a client's samples: a seeded choice of int(0.8 n) trains, the
-// rest is held out; both keep their order (paper/NOTES, "Data").
+// Split divides a client's n samples at random into int(0.8 n) training samples and the held-out rest
+// (paper/NOTES, "Data"). seed and client decide the choice. Both parts are in ascending order.
 func Split(seed uint64, client int, samples []int32) (train, held []int32) {
 	held = slices.Clone(samples)
 	Shuffle(held, keyed.Source(seed, keyed.Split, uint64(client)))
-	keep := 4 * len(samples) / 5
-	train = held[:keep:keep]
-	held = held[keep:]
+	trainCount := 4 * len(samples) / 5
+	train = held[:trainCount:trainCount]
+	held = held[trainCount:]
 	slices.Sort(train)
 	slices.Sort(held)
 	return train, held
@@ -222,10 +223,11 @@ const prefetchDistance = 4
 // append adds n samples to dst; sample gives the number of the k-th in the set. Samples that
 // lie far apart in memory are prefetched, because a minibatch jumps through them.
 func (s *Grouped) append(dst *learn.Batch, n int, sample func(k int) int) {
-	far, _ := s.Rows.(interface{ sampleBytes(i int) []byte })
+	// prefetched is nil for a store whose samples are not prefetched.
+	prefetched, _ := s.Rows.(interface{ sampleBytes(i int) []byte })
 	for k := range n {
-		if far != nil && k+prefetchDistance < n {
-			learn.Prefetch(far.sampleBytes(sample(k + prefetchDistance)))
+		if prefetched != nil && k+prefetchDistance < n {
+			learn.Prefetch(prefetched.sampleBytes(sample(k + prefetchDistance)))
 		}
 		i := sample(k)
 		s.Rows.Append(dst, i)

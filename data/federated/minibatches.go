@@ -36,18 +36,20 @@ type Minibatches struct {
 	source rand.PCG
 }
 
-// Reset sets the order of client, which has the given number of samples, to
-// the step that follows stepsDone steps. It panics when samples or batch is
-// below 1 or stepsDone is negative.
+// Reset sets m to the order of a client's minibatches: the next call of Next gives that of the step after
+// the client's first stepsDone steps. samples is the number of the client's samples, and batch the size of a
+// minibatch. It panics when samples or batch is below 1 or stepsDone is negative.
 func (m *Minibatches) Reset(seed uint64, client, samples, batch int, stepsDone int64) {
 	if samples < 1 || batch < 1 || stepsDone < 0 {
 		panic(fmt.Sprintf("data: Minibatches.Reset(samples %d, batch %d, steps done %d)", samples, batch, stepsDone))
 	}
 	m.seed = seed
 	m.client = uint64(client)
+	// An epoch has as many steps as minibatches hold all samples.
 	m.steps = (int64(samples) + int64(batch) - 1) / int64(batch)
 	m.batch = min(batch, samples)
-	m.perm, m.next = Grow(m.perm[:0], samples), Grow(m.next[:0], m.batch)
+	m.perm = Grow(m.perm[:0], samples)
+	m.next = Grow(m.next[:0], m.batch)
 	m.epoch = stepsDone / m.steps
 	m.place = stepsDone % m.steps
 	m.shuffle()
@@ -72,5 +74,6 @@ func (m *Minibatches) Next() []int32 {
 // shuffle sets perm to the permutation of the epoch, which follows from the seed, the client and the epoch.
 func (m *Minibatches) shuffle() {
 	keyed.Reseed(&m.source, m.seed, keyed.Permutation, m.client, uint64(m.epoch))
-	Shuffle(number(m.perm), &m.source)
+	fillAscending(m.perm)
+	Shuffle(m.perm, &m.source)
 }

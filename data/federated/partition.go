@@ -122,16 +122,12 @@ func (p Partition) Complete() (Partition, error) {
 		return p, err
 	}
 	// Beyond these bounds a weight would vanish beside the counts, or they beside it.
-	if !(p.Alpha >= 1e-6 &&
-		p.Alpha <= 1e9 &&
-		p.Beta >= 1e-6 &&
-		p.Beta <= 1e9) {
+	isInBounds := func(x float64) bool { return x >= 1e-6 && x <= 1e9 }
+	if !isInBounds(p.Alpha) || !isInBounds(p.Beta) {
 		return p, fmt.Errorf("partition: alpha %v and beta %v, want 1e-6 to 1e9", p.Alpha, p.Beta)
 	}
-	if p.Clients < 0 ||
-		p.Shards < 0 ||
-		p.Min < 0 ||
-		p.Shards > MaxSamples {
+	isNegative := p.Clients < 0 || p.Shards < 0 || p.Min < 0
+	if isNegative || p.Shards > MaxSamples {
 		return p, fmt.Errorf(
 			"partition: %d clients, %d shards, at least %d samples: want no negative number",
 			p.Clients,
@@ -193,29 +189,31 @@ func (p Partition) deal(labels, coarse []int32, values []float64, seed uint64) (
 	}
 	// Every kind begins with one shuffle of all samples, drawn from the seed.
 	random := partitionSource(seed)
-	order := number(make([]int32, n))
+	order := ascending(n)
 	Shuffle(order, random)
 	clients := make([][]int32, p.Clients)
-	// each is the number of samples of the smallest client.
-	each := n / p.Clients
+	// smallest is the number of samples of the smallest client.
+	smallest := n / p.Clients
 	switch p.Kind {
 	case "iid":
 		// Equal consecutive parts of the shuffled samples; the last index bounds the capacity, so
 		// that no client can append into the next one's part.
 		for c := range clients {
-			clients[c] = order[c*n/p.Clients : (c+1)*n/p.Clients : (c+1)*n/p.Clients]
+			start := c * n / p.Clients
+			end := (c + 1) * n / p.Clients
+			clients[c] = order[start:end:end]
 		}
 	case "shards":
 		clients = p.dealShards(order, labels, random)
-		each = n / (p.Clients * p.Shards) * p.Shards
+		smallest = n / (p.Clients * p.Shards) * p.Shards
 	case "quantity":
 		// Only the sizes are drawn: each client takes that many of the shuffled samples.
-		sizes := p.sizes(n, random)
+		sizes := p.drawSizes(n, random)
 		for c, size := range sizes {
 			clients[c] = order[:size:size]
 			order = order[size:]
 		}
-		each = slices.Min(sizes)
+		smallest = slices.Min(sizes)
 	case "dirichlet", "pachinko":
 		clients = p.dealLabels(order, labels, coarse, random)
 	default:
@@ -223,13 +221,13 @@ func (p Partition) deal(labels, coarse []int32, values []float64, seed uint64) (
 		if err != nil {
 			return nil, err
 		}
-		each = len(slices.MinFunc(clients, func(a, b []int32) int { return cmp.Compare(len(a), len(b)) }))
+		smallest = len(slices.MinFunc(clients, func(a, b []int32) int { return cmp.Compare(len(a), len(b)) }))
 	}
-	if each < p.Min {
+	if smallest < p.Min {
 		return nil, fmt.Errorf(
 			"partition: the smallest of %d clients would have %d samples, want at least %d",
 			p.Clients,
-			each,
+			smallest,
 			p.Min,
 		)
 	}
@@ -240,9 +238,9 @@ func (p Partition) deal(labels, coarse []int32, values []float64, seed uint64) (
 	return clients, nil
 }
 
-// checkDeal returns an error if n samples cannot be dealt as p says. isCoarse says that their coarse labels
-// are known.
-func (p *Partition) checkDeal(n int, isCoarse bool) error {
+// checkDeal returns an error if n samples cannot be dealt as p says. hasCoarse says that their coarse labels
+// are known, which the kind pachinko needs.
+func (p *Partition) checkDeal(n int, hasCoarse bool) error {
 	switch {
 	case p.Natural():
 		return fmt.Errorf("partition: natural clients are the source's own and cannot be dealt")
@@ -263,7 +261,7 @@ func (p *Partition) checkDeal(n int, isCoarse bool) error {
 			p.Clients,
 			n,
 		)
-	case p.Kind == "pachinko" && !isCoarse:
+	case p.Kind == "pachinko" && !hasCoarse:
 		return fmt.Errorf("partition: pachinko needs coarse labels, which this set does not have; want one of " +
 			"iid, dirichlet, shards, quantity")
 	}
@@ -277,7 +275,7 @@ func (p *Partition) dealShards(order, labels []int32, random *rand.PCG) [][]int3
 	// The sort is stable, so that samples of one label stay shuffled.
 	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(labels[a], labels[b]) })
 	// Each client takes the next Shards pieces of a shuffled list of pieces.
-	pieces := number(make([]int32, p.Clients*p.Shards))
+	pieces := ascending(p.Clients * p.Shards)
 	Shuffle(pieces, random)
 	size := len(order) / len(pieces)
 	clients := make([][]int32, p.Clients)
@@ -316,7 +314,7 @@ func (p Partition) dealSet(s *Grouped, labels, coarse []int32, seed uint64) ([][
 		return p.deal(labels, coarse, s.firstTargets(), seed)
 	}
 	p, err := p.Complete()
-	return p.grouped(s.Starts), err
+	return p.dealGroups(s.Starts), err
 }
 
 // needsNoLabels reports whether the kind deals samples without looking at their labels.
@@ -326,12 +324,18 @@ func (p Partition) needsNoLabels() bool {
 	}, p.Kind)
 }
 
-// number fills s with 0, 1, ..., len(s)-1 and returns it.
-func number(s []int32) []int32 {
-	for i := range s {
-		s[i] = int32(i)
+// ascending returns the numbers 0, 1, ..., n-1.
+func ascending(n int) []int32 {
+	numbers := make([]int32, n)
+	fillAscending(numbers)
+	return numbers
+}
+
+// fillAscending sets the elements of numbers to 0, 1, 2 and so on.
+func fillAscending(numbers []int32) {
+	for i := range numbers {
+		numbers[i] = int32(i)
 	}
-	return s
 }
 
 // Shuffle permutes s in place, every permutation being equally likely, by the algorithm of Fisher and
@@ -343,25 +347,25 @@ func Shuffle[T any](s []T, random *rand.PCG) {
 	}
 }
 
-// sizes deals n places to the clients by Pólya's urn, which is a multinomial
-// with proportions from Dir(Alpha): a place goes to a client at random with
-// probability C a/(C a + i), and else where an earlier one went. Every client
-// has Min places first.
-func (p Partition) sizes(n int, random *rand.PCG) []int {
+// drawSizes returns the number of samples of each client, n in all. Every client has Min samples first. The
+// others are drawn by Pólya's urn, which is a multinomial with proportions from Dir(Alpha): sample i of
+// them goes to a client at random with probability C a/(C a + i), where C is the number of clients and a is
+// Alpha, and else to the client of an earlier one.
+func (p Partition) drawSizes(n int, random *rand.PCG) []int {
 	sizes := slices.Repeat([]int{p.Min}, p.Clients)
-	// The urn lists the client of each place that is dealt beyond the minimum.
-	urn := make([]int32, 0, n-p.Min*p.Clients)
-	for i := range cap(urn) {
-		fresh := float64(float64(p.Clients) * p.Alpha)
+	// drawn lists the client of each sample beyond the minimum.
+	drawn := make([]int32, 0, n-p.Min*p.Clients)
+	newWeight := float64(float64(p.Clients) * p.Alpha)
+	for i := range cap(drawn) {
 		u := keyed.Float64(random.Uint64())
 		c := int32(0)
 		// The comparison is u < C a/(C a + i), multiplied out to avoid a division.
-		if i == 0 || float64(u*(fresh+float64(i))) < fresh {
+		if i == 0 || float64(u*(newWeight+float64(i))) < newWeight {
 			c = int32(keyed.Below(random.Uint64(), uint64(p.Clients)))
 		} else {
-			c = urn[keyed.Below(random.Uint64(), uint64(i))]
+			c = drawn[keyed.Below(random.Uint64(), uint64(i))]
 		}
-		urn = append(urn, c)
+		drawn = append(drawn, c)
 		sizes[c]++
 	}
 	return sizes
@@ -407,14 +411,14 @@ func newTree(p Partition, pools [][]int32, coarse []int32) *tree {
 			continue
 		}
 		// Pachinko: the fine label goes into the urn of its coarse label.
-		k := coarse[fine]
-		for int(k) >= len(t.below) {
+		coarseLabel := coarse[fine]
+		for int(coarseLabel) >= len(t.below) {
 			t.below = append(t.below, urn{alpha: p.Beta})
 		}
-		if len(t.below[k].labels) == 0 {
-			t.root.labels = append(t.root.labels, k)
+		if len(t.below[coarseLabel].labels) == 0 {
+			t.root.labels = append(t.root.labels, coarseLabel)
 		}
-		t.below[k].labels = append(t.below[k].labels, int32(fine))
+		t.below[coarseLabel].labels = append(t.below[coarseLabel].labels, int32(fine))
 	}
 	return t
 }
@@ -432,10 +436,10 @@ func (t *tree) reset() {
 // label without further samples leaves its urn, and a coarse label without fine ones leaves the
 // root.
 func (t *tree) draw(random *rand.PCG) int32 {
-	top := t.root.draw(random)
-	label := t.root.labels[top]
+	rootPlace := t.root.draw(random)
+	label := t.root.labels[rootPlace]
 	node := &t.root
-	place := top
+	place := rootPlace
 	// With two levels, the first draw has chosen a coarse label only.
 	if t.below != nil {
 		node = &t.below[label]
@@ -449,21 +453,23 @@ func (t *tree) draw(random *rand.PCG) int32 {
 	if len(pool) == 1 {
 		node.remove(place)
 		if node != &t.root && len(node.labels) == 0 {
-			t.root.remove(top)
+			t.root.remove(rootPlace)
 		}
 	}
 	return sample
 }
 
 // draw picks a label with a probability in proportion to alpha plus its count, adds one to its count
-// and returns its place in labels.
+// and returns its index in labels. This is Pólya's urn: the labels drawn by a client are a sample from
+// proportions that have a Dirichlet distribution with the parameter alpha.
 func (u *urn) draw(random *rand.PCG) int {
 	total := 0
 	for _, n := range u.count {
 		total += int(n)
 	}
-	x := keyed.Float64(random.Uint64())
-	remaining := float64(x * (float64(float64(len(u.labels))*u.alpha) + float64(total)))
+	share := keyed.Float64(random.Uint64())
+	totalWeight := float64(float64(len(u.labels))*u.alpha) + float64(total)
+	remaining := float64(share * totalWeight)
 	// The last place takes what rounding may leave over after the loop.
 	place := len(u.labels) - 1
 	for i, n := range u.count {
@@ -512,7 +518,7 @@ func (s *Grouped) Partitioned(p Partition, coarse []int32, seed uint64) (*Groupe
 	if err != nil {
 		return nil, err
 	}
-	// The names of the clients tell the kind of the partition.
+	// The names of the clients begin with the kind of the partition.
 	g := Grouping{Held: s.Held}
 	smallest := math.MaxInt
 	largest := 0

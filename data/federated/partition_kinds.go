@@ -94,14 +94,14 @@ func (p *Partition) kindText() string {
 func (p *Partition) dealKind(order []int32, labels []int32, values []float64, random *rand.PCG) ([][]int32, error) {
 	switch p.Kind {
 	case dirichletByClass:
-		return p.byClass(order, labels, random)
+		return p.dealByClass(order, labels, random)
 	case innerDirichlet:
 		// The sizes are drawn with Beta, the labels with Alpha.
 		withBeta := *p
 		withBeta.Alpha = p.Beta
-		return p.inner(order, labels, withBeta.sizes(len(order), random), random), nil
+		return p.dealInner(order, labels, withBeta.drawSizes(len(order), random), random), nil
 	case pathological:
-		return p.pathological(order, labels, random)
+		return p.dealPathological(order, labels, random)
 	case sizesGiven:
 		sizes, err := p.sizeList()
 		if err != nil {
@@ -111,16 +111,16 @@ func (p *Partition) dealKind(order []int32, labels []int32, values []float64, ra
 	case linearSizes, squareSizes, exponentialSizes:
 		return cutSizes(order, p.growingSizes(len(order)))
 	case continuous:
-		return p.byValue(order, labels, values, random), nil
+		return p.dealByValue(order, labels, values, random), nil
 	}
 	return nil, fmt.Errorf("partition: %s needs the clients of the source", p.Kind)
 }
 
-// byClass deals the samples of each label by Pólya's urn over the clients: a sample goes to client
+// dealByClass deals the samples of each label by Pólya's urn over the clients: a sample goes to client
 // c with a weight of alpha plus the number of samples of this label that c has already. That is a
 // multinomial with proportions from Dir(alpha) for each label, so that sizes differ. It draws again
 // until each client has Min samples, and gives up after maxAttempts.
-func (p *Partition) byClass(order, labels []int32, random *rand.PCG) ([][]int32, error) {
+func (p *Partition) dealByClass(order, labels []int32, random *rand.PCG) ([][]int32, error) {
 	smallest := 0
 	for range maxAttempts {
 		clients := make([][]int32, p.Clients)
@@ -129,7 +129,7 @@ func (p *Partition) byClass(order, labels []int32, random *rand.PCG) ([][]int32,
 			// Each label has an urn in which the clients are the labels.
 			u := urns[labels[i]]
 			if u == nil {
-				u = &urn{alpha: p.Alpha, labels: number(make([]int32, p.Clients)), count: make([]int32, p.Clients)}
+				u = &urn{alpha: p.Alpha, labels: ascending(p.Clients), count: make([]int32, p.Clients)}
 				urns[labels[i]] = u
 			}
 			c := u.draw(random)
@@ -149,9 +149,9 @@ func (p *Partition) byClass(order, labels []int32, random *rand.PCG) ([][]int32,
 	)
 }
 
-// inner deals sizes[c] samples to each client c, with labels from an urn of its own: the
+// dealInner deals sizes[c] samples to each client c, with labels from an urn of its own: the
 // proportions of its labels are drawn from Dir(Alpha), as far as samples of these labels are left.
-func (p *Partition) inner(order, labels []int32, sizes []int, random *rand.PCG) [][]int32 {
+func (p *Partition) dealInner(order, labels []int32, sizes []int, random *rand.PCG) [][]int32 {
 	pools := make([][]int32, slices.Max(labels)+1)
 	for _, i := range order {
 		pools[labels[i]] = append(pools[labels[i]], i)
@@ -168,15 +168,16 @@ func (p *Partition) inner(order, labels []int32, sizes []int, random *rand.PCG) 
 	return clients
 }
 
-// pathological gives each client the same number of labels, Classes, in turn from a shuffled round
+// dealPathological gives each client the same number of labels, Classes, in turn from a shuffled round
 // of all labels, and deals the samples of a label evenly to the clients that have it (McMahan et
 // al. 2017 call such a split pathological). Labels that no client has are left over.
-func (p *Partition) pathological(order, labels []int32, random *rand.PCG) ([][]int32, error) {
+func (p *Partition) dealPathological(order, labels []int32, random *rand.PCG) ([][]int32, error) {
 	present := slices.Compact(slices.Sorted(slices.Values(labels)))
 	if p.Classes > len(present) {
 		return nil, fmt.Errorf("partition: %d classes a client, and there are %d", p.Classes, len(present))
 	}
 	Shuffle(present, random)
+	// holders has the clients that have each label.
 	holders := map[int32][]int{}
 	for c := range p.Clients {
 		for k := range p.Classes {
@@ -187,6 +188,7 @@ func (p *Partition) pathological(order, labels []int32, random *rand.PCG) ([][]i
 		}
 	}
 	clients := make([][]int32, p.Clients)
+	// dealt counts the samples of each label that are dealt already.
 	dealt := map[int32]int{}
 	for _, i := range order {
 		label := labels[i]
@@ -202,22 +204,24 @@ func (p *Partition) pathological(order, labels []int32, random *rand.PCG) ([][]i
 	return clients, nil
 }
 
-// growingSizes returns sizes that grow with the client's number i from 1: as i, i squared or e to the
-// i. What rounding leaves over goes to the last client.
+// growingSizes divides n samples among the clients, and returns the size of each. Sizes grow with the
+// client's number i, counted from 1: in proportion to i, i squared or e to the i, by the kind. What rounding
+// leaves over goes to the last client.
 func (p *Partition) growingSizes(n int) []int {
 	weights := make([]float64, p.Clients)
 	total := 0.0
 	for i := range weights {
-		x := float64(i + 1)
+		number := float64(i + 1)
+		weight := number
 		switch p.Kind {
 		case squareSizes:
-			x *= x
+			weight = number * number
 		case exponentialSizes:
-			// The last one is 1, so that no weight overflows.
-			x = portable.Exp(x - float64(p.Clients))
+			// The weight of the last client is 1, so that none overflows.
+			weight = portable.Exp(number - float64(p.Clients))
 		}
-		weights[i] = x
-		total += x
+		weights[i] = weight
+		total += weight
 	}
 	sizes := make([]int, p.Clients)
 	dealt := 0
@@ -243,10 +247,10 @@ func cutSizes(order []int32, sizes []int) ([][]int32, error) {
 	return clients, nil
 }
 
-// byValue sorts the samples by a blend of their value and noise, both with deviation 1, and cuts
+// dealByValue sorts the samples by a blend of their value and noise, both with deviation 1, and cuts
 // them into equal parts. With a strictness of 1 the first client has the lowest values; with 0 all
 // clients are alike. Without values, the labels are the values.
-func (p *Partition) byValue(order, labels []int32, values []float64, random *rand.PCG) [][]int32 {
+func (p *Partition) dealByValue(order, labels []int32, values []float64, random *rand.PCG) [][]int32 {
 	if values == nil {
 		values = make([]float64, len(labels))
 		for i, label := range labels {
@@ -288,13 +292,13 @@ func meanAndDeviation(values []float64) (mean, deviation float64) {
 	return mean, math.Sqrt(deviation / float64(len(values)))
 }
 
-// grouped joins Group natural clients at a time, in their order, into one; the last group may be smaller. It
+// dealGroups joins Group natural clients at a time, in their order, into one; the last group may be smaller. It
 // returns the samples of each group, as numbers among the training samples. starts are the places at which
 // the samples of the natural clients begin, and the end of the last.
-func (p *Partition) grouped(starts []int) (clients [][]int32) {
+func (p *Partition) dealGroups(starts []int) (clients [][]int32) {
 	for first := 0; first+1 < len(starts); first += p.Group {
 		last := min(first+p.Group, len(starts)-1)
-		upToLast := number(make([]int32, starts[last]))
+		upToLast := ascending(starts[last])
 		clients = append(clients, upToLast[starts[first]:])
 	}
 	return clients

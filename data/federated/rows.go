@@ -76,14 +76,15 @@ var (
 // Codings lists the codings.
 var Codings = []*Coding{Ink, Fraction, Tokens, Colours}
 
-// planes tabulates, for each plane of a sample, what each of the 256 byte values stands for.
-func planes(values ...func(b float32) float32) (tables []*[256]float32) {
-	for _, value := range values {
-		t := new([256]float32)
-		for b := range t {
-			t[b] = value(float32(b))
+// planes returns for each plane (colour channel) of a sample the table of the number that each byte stands
+// for. numbers has a function for each plane, which computes that number.
+func planes(numbers ...func(b float32) float32) (tables []*[256]float32) {
+	for _, number := range numbers {
+		table := new([256]float32)
+		for b := range table {
+			table[b] = number(float32(b))
 		}
-		tables = append(tables, t)
+		tables = append(tables, table)
 	}
 	return tables
 }
@@ -101,11 +102,14 @@ func (c *Coding) Append(dst *learn.Batch, sample []byte) {
 		return
 	}
 	start := len(dst.X)
-	// Each colour has a plane of its own, and a table of the number for each byte.
-	n := len(sample) / len(c.Planes)
 	dst.X = Grow(dst.X, len(sample))
-	for k, value := range c.Planes {
-		learn.Lookup(dst.X[start+k*n:start+(k+1)*n], sample[k*n:(k+1)*n], value)
+	x := dst.X[start:]
+	// The planes, one for each colour, follow one another, and each has a table of the number for each byte.
+	planeLength := len(sample) / len(c.Planes)
+	for k, table := range c.Planes {
+		first := k * planeLength
+		end := first + planeLength
+		learn.Lookup(x[first:end], sample[first:end], table)
 	}
 }
 
@@ -143,18 +147,20 @@ func (r *TextRows) Append(dst *learn.Batch, i int) {
 // Memory returns the size of the text and of the windows' places in bytes.
 func (r *TextRows) Memory() int { return len(r.Text) + 4*len(r.Starts) }
 
-// AddText appends a text to a set of TextRows. Each window of it is a sample, whose label
-// is the token behind it.
+// AddText appends a text to a set of TextRows, and returns the numbers of its samples: the windows that a
+// token follows, in their order. That token is the label of the window.
 func (s *Grouped) AddText(text []byte) (samples []int32, err error) {
 	r := s.Rows.(*TextRows)
 	start := len(r.Text)
 	r.Text = append(r.Text, text...)
-	n := max(0, len(text)-r.Window)
+	windows := max(0, len(text)-r.Window)
 	first := len(s.Labels)
-	if n > MaxSamples-first {
+	if windows > MaxSamples-first {
 		return nil, fmt.Errorf("more than %d windows of text", MaxSamples)
 	}
-	samples, r.Starts, s.Labels = make([]int32, n), Grow(r.Starts, n), Grow(s.Labels, n)
+	samples = make([]int32, windows)
+	r.Starts = Grow(r.Starts, windows)
+	s.Labels = Grow(s.Labels, windows)
 	for i := range samples {
 		samples[i] = int32(first + i)
 		r.Starts[first+i] = int32(start + i)
@@ -204,20 +210,20 @@ func (r *BagRows) Add(tokens []uint16) {
 	r.Starts = append(r.Starts, uint32(len(r.Word)))
 }
 
-// numbered returns the bags with other numbers of their tokens: number[i] is that of token i, -1
-// where the token is unknown and does not count. A bag that loses all its tokens stays, empty.
-func (r *BagRows) numbered(number []int) *BagRows {
-	other := &BagRows{Starts: []uint32{0}}
+// renumbered returns the bags with other numbers for their tokens: token i becomes newNumber[i]. A token
+// whose new number is -1 is left out of its bag. A bag that loses all its tokens stays, empty.
+func (r *BagRows) renumbered(newNumber []int) *BagRows {
+	result := &BagRows{Starts: []uint32{0}}
 	for i := range r.Total {
 		var tokens []uint16
 		for j := r.Starts[i]; j < r.Starts[i+1]; j++ {
-			if n := number[r.Word[j]]; n >= 0 {
-				tokens = append(tokens, slices.Repeat([]uint16{uint16(n)}, int(r.Count[j]))...)
+			if token := newNumber[r.Word[j]]; token >= 0 {
+				tokens = append(tokens, slices.Repeat([]uint16{uint16(token)}, int(r.Count[j]))...)
 			}
 		}
-		other.Add(tokens)
+		result.Add(tokens)
 	}
-	return other
+	return result
 }
 
 // Memory returns the size of all samples in bytes.
@@ -225,14 +231,15 @@ func (r *BagRows) Memory() int {
 	return 4*len(r.Starts) + 2*(len(r.Word)+len(r.Count)+len(r.Total))
 }
 
-// AppendBag appends a sparse row of n places to the batch dst and returns its indices and values,
-// which the caller fills.
+// AppendBag appends a sparse row of n entries to the batch dst, and returns the memory of their indices and
+// values, which the caller fills.
 func AppendBag(dst *learn.Batch, n int) (index []int32, value []float32) {
 	if len(dst.RowStart) == 0 {
 		dst.RowStart = append(dst.RowStart, 0)
 	}
 	start := len(dst.Index)
-	dst.Index, dst.Value = Grow(dst.Index, n), Grow(dst.Value, n)
+	dst.Index = Grow(dst.Index, n)
+	dst.Value = Grow(dst.Value, n)
 	dst.RowStart = append(dst.RowStart, int32(start+n))
 	return dst.Index[start:][:n], dst.Value[start:][:n]
 }
@@ -266,8 +273,8 @@ func NewInkRows(n int) *InkRows { return &InkRows{starts: make([]int, n)} }
 // Put stores image i, of one byte for each pixel, without its white pixels: a mask with a bit for
 // each pixel, and the values of the others. It may be called by several goroutines at once.
 func (r *InkRows) Put(i int, image []byte) {
-	var packed [inkMask + FEMNISTPixels]byte
-	b := packed[:inkMask]
+	var memory [inkMask + FEMNISTPixels]byte
+	packed := memory[:inkMask]
 	for pixel := 0; pixel < len(image); pixel += 8 {
 		// Most groups of eight pixels are all white.
 		if binary.LittleEndian.Uint64(image[pixel:]) == math.MaxUint64 {
@@ -276,7 +283,7 @@ func (r *InkRows) Put(i int, image []byte) {
 		for p, v := range image[pixel : pixel+8] {
 			if v != white {
 				packed[pixel/8] |= 1 << p
-				b = append(b, v)
+				packed = append(packed, v)
 			}
 		}
 	}
@@ -284,12 +291,12 @@ func (r *InkRows) Put(i int, image []byte) {
 	defer r.mu.Unlock()
 	// A block has a fixed capacity, so that it is never copied as it grows.
 	last := len(r.blocks) - 1
-	if last < 0 || len(r.blocks[last])+len(b) > inkBlock {
-		last = last + 1
+	if last < 0 || len(r.blocks[last])+len(packed) > inkBlock {
+		last++
 		r.blocks = append(r.blocks, make([]byte, 0, inkBlock))
 	}
 	r.starts[i] = last*inkBlock + len(r.blocks[last])
-	r.blocks[last] = append(r.blocks[last], b...)
+	r.blocks[last] = append(r.blocks[last], packed...)
 }
 
 // image returns the memory from the beginning of packed image i to the end of its block.
@@ -302,15 +309,19 @@ func (r *InkRows) sampleBytes(i int) []byte {
 	return b[:min(len(b), inkMask+96)]
 }
 
-// unpack sets those pixels in dst that are not white, of the packed image b: a mask with a bit for
-// each pixel, and their values behind it. value has the number to set for each byte.
-func unpack[T byte | float32](dst []T, b []byte, value *[256]T) {
-	ink := b[inkMask:]
-	for pixel := 0; pixel < inkMask; pixel += 8 {
-		// The lowest bit that is set is the next pixel with a value.
-		for set := binary.LittleEndian.Uint64(b[pixel:]); set != 0; set &= set - 1 {
-			dst[8*pixel+bits.TrailingZeros64(set)] = value[ink[0]]
+// unpack writes to dst those pixels of a packed image that are not white, and leaves the others as they
+// are. packed is a mask with a bit for each pixel, set where it is not white, and behind it the bytes of
+// these pixels. value has the number to write for each byte.
+func unpack[T byte | float32](dst []T, packed []byte, value *[256]T) {
+	ink := packed[inkMask:]
+	for maskByte := 0; maskByte < inkMask; maskByte += 8 {
+		mask := binary.LittleEndian.Uint64(packed[maskByte:])
+		for mask != 0 {
+			pixel := 8*maskByte + bits.TrailingZeros64(mask)
+			dst[pixel] = value[ink[0]]
 			ink = ink[1:]
+			// This clears the lowest bit that is set.
+			mask &= mask - 1
 		}
 	}
 }
@@ -323,25 +334,25 @@ func (r *InkRows) Append(dst *learn.Batch, i int) {
 	unpack(dst.X[start:], r.image(i), Ink.Planes[0])
 }
 
-// Memory returns the size of all images in bytes, with the places where they begin.
+// Memory returns the size of all images in bytes, with that of the list where each begins.
 func (r *InkRows) Memory() int {
-	n := 8 * len(r.starts)
-	for _, b := range r.blocks {
-		n += len(b)
+	size := 8 * len(r.starts)
+	for _, block := range r.blocks {
+		size += len(block)
 	}
-	return n
+	return size
 }
 
 // Unpacked returns the same images with all of their pixels, one byte for each.
 func (r *InkRows) Unpacked() *ByteRows {
 	all := &ByteRows{Width: FEMNISTPixels, Bytes: bytes.Repeat([]byte{white}, len(r.starts)*FEMNISTPixels), Coding: Ink}
 	// Each byte stands for itself.
-	var same [256]byte
-	for v := range same {
-		same[v] = byte(v)
+	var identity [256]byte
+	for b := range identity {
+		identity[b] = byte(b)
 	}
 	for i := range r.starts {
-		unpack(all.sampleBytes(i), r.image(i), &same)
+		unpack(all.sampleBytes(i), r.image(i), &identity)
 	}
 	return all
 }

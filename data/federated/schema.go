@@ -48,12 +48,15 @@ func Convert[To, From float32 | float64](values []From) []To {
 	return converted
 }
 
-// Fits reports whether a schema has as many names and numbers as the samples need, or none.
+// Fits reports whether each list of a schema has as many entries as samples of this format need, or none.
 func (s *Schema) Fits(samples learn.Samples) bool {
-	all := func(n, want int) bool { return n == 0 || n == want }
-	return all(len(s.Labels), samples.Classes) && all(len(s.Columns), samples.Features) && all(len(s.Mean), samples.Features) &&
-		len(s.Deviation) == len(s.Mean) &&
-		all(len(s.TargetMean), samples.Targets) && len(s.TargetDeviation) == len(s.TargetMean) && all(len(s.Alphabet), samples.Vocabulary-1) && len(s.Alphabet) <= MaxAlphabet
+	isNoneOr := func(length, want int) bool { return length == 0 || length == want }
+	namesFit := isNoneOr(len(s.Labels), samples.Classes) && isNoneOr(len(s.Columns), samples.Features)
+	scaleFits := isNoneOr(len(s.Mean), samples.Features) && len(s.Deviation) == len(s.Mean)
+	targetScaleFits := isNoneOr(len(s.TargetMean), samples.Targets) && len(s.TargetDeviation) == len(s.TargetMean)
+	// Token 0 stands for what is not in the alphabet.
+	alphabetFits := isNoneOr(len(s.Alphabet), samples.Vocabulary-1) && len(s.Alphabet) <= MaxAlphabet
+	return namesFit && scaleFits && targetScaleFits && alphabetFits
 }
 
 // Label returns the name of a class, or its number if it has none.
@@ -81,7 +84,8 @@ func ShortList(names []string) string {
 // ClassNames lists the names of the classes for a line of text; "" if they have none, or
 // are tokens.
 func (s *Schema) ClassNames() string {
-	if len(s.Labels) == 0 || len(s.Labels) == len(s.Alphabet)+1 && s.Alphabet != nil {
+	areTokens := s.Alphabet != nil && len(s.Labels) == len(s.Alphabet)+1
+	if len(s.Labels) == 0 || areTokens {
 		return ""
 	}
 	list := slices.Clone(s.Labels)
@@ -105,20 +109,18 @@ func (s *Schema) Target(i int) string {
 // same numbers for classes and tokens, the same scale. A device calls it with the run's schema. The error
 // says in what the two cannot be matched.
 func Adopt(s Set, target Schema) error {
-	a, ok := s.(interface{ Adopt(Schema) error })
+	adopter, ok := s.(interface{ Adopt(Schema) error })
 	if !ok {
 		info := s.Info()
-		if info.Labels == nil &&
-			target.Labels == nil &&
-			info.Alphabet == nil &&
-			target.Alphabet == nil &&
-			target.Mean == nil &&
-			target.TargetMean == nil {
-			return nil
+		haveNames := info.Labels != nil || info.Alphabet != nil || target.Labels != nil || target.Alphabet != nil
+		isScaled := target.Mean != nil || target.TargetMean != nil
+		if haveNames || isScaled {
+			return fmt.Errorf("data: %s: its samples cannot be made to mean what the run's mean", info.Name)
 		}
-		return fmt.Errorf("data: %s: its samples cannot be made to mean what the run's mean", info.Name)
+		// Numbers without names and scale mean the same in both.
+		return nil
 	}
-	if err := a.Adopt(target); err != nil {
+	if err := adopter.Adopt(target); err != nil {
 		return fmt.Errorf("data: %s: %w", s.Info().Name, err)
 	}
 	return nil
@@ -131,14 +133,13 @@ func (s *Grouped) Adopt(target Schema) error {
 	if err := s.adoptColumns(target.Columns); err != nil {
 		return err
 	}
-	text := schema.Alphabet != nil || target.Alphabet != nil
-	if text {
+	if schema.Alphabet != nil || target.Alphabet != nil {
 		if err := s.adoptTokens(target); err != nil {
 			return err
 		}
 	}
-	// The next token's class has the token's number, which adoptTokens has changed.
-	if _, next := s.Rows.(*TextRows); !next && s.About.Targets == 0 {
+	// The label of a window of text is the number of the next token, which adoptTokens has changed.
+	if _, isText := s.Rows.(*TextRows); !isText && s.About.Targets == 0 {
 		if err := s.adoptLabels(target.Labels); err != nil {
 			return err
 		}
@@ -192,23 +193,24 @@ func (s *Grouped) adoptColumns(names []string) error {
 	if bags, ok := s.Rows.(*BagRows); ok {
 		return s.adoptWords(bags, names)
 	}
-	// The feature of a word has the name of its column, WordOf and the word.
-	column := func(name string) string {
-		prefix, _, _ := strings.Cut(name, WordOf)
-		return prefix
+	// The feature of a word has the name of its column, WordOf and the word. Other features are columns.
+	columnOf := func(feature string) string {
+		column, _, _ := strings.Cut(feature, WordOf)
+		return column
 	}
-	// sourceColumn gives the place here of each of the other set's features. It is -1 for a word of a
+	// hasWords reports whether a column of the set has features of words.
+	hasWords := func(column string) bool {
+		return slices.ContainsFunc(schema.Columns, func(feature string) bool {
+			isWord := feature != columnOf(feature)
+			return isWord && columnOf(feature) == column
+		})
+	}
+	// sourceColumn gives the index here of each of the other set's features. It is -1 for a word of a
 	// column that has words here as well, but not this one: such a feature is 0 in every row.
 	sourceColumn := make([]int, len(names))
 	for i, name := range names {
 		sourceColumn[i] = slices.Index(schema.Columns, name)
-		if sourceColumn[i] < 0 &&
-			!slices.ContainsFunc(
-				schema.Columns,
-				func(candidate string) bool {
-					return candidate != column(candidate) && column(candidate) == column(name)
-				},
-			) {
+		if sourceColumn[i] < 0 && !hasWords(columnOf(name)) {
 			return fmt.Errorf("no feature is called %s, as one of the run's %d is", name, len(names))
 		}
 	}
@@ -225,8 +227,9 @@ func (s *Grouped) adoptColumns(names []string) error {
 	// The rows are copied, because the number of features may change.
 	reordered := &FloatRows{Width: len(names), Values: make([]float32, len(rows.Values)/rows.Width*len(names))}
 	for i := range reordered.Values {
+		row := i / reordered.Width
 		if j := sourceColumn[i%reordered.Width]; j >= 0 {
-			reordered.Values[i] = rows.Values[i/reordered.Width*rows.Width+j]
+			reordered.Values[i] = rows.Values[row*rows.Width+j]
 		}
 	}
 	mean := schema.Mean
@@ -237,7 +240,8 @@ func (s *Grouped) adoptColumns(names []string) error {
 		schema.Deviation = slices.Repeat([]float64{1}, len(names))
 		for i, j := range sourceColumn {
 			if j >= 0 {
-				schema.Mean[i], schema.Deviation[i] = mean[j], deviation[j]
+				schema.Mean[i] = mean[j]
+				schema.Deviation[i] = deviation[j]
 			}
 		}
 	}
@@ -250,25 +254,25 @@ func (s *Grouped) adoptColumns(names []string) error {
 // adoptWords gives the words of bags the numbers that they have among names, those of another set.
 // Words that the other set lacks do not count. It is an error if both share no word.
 func (s *Grouped) adoptWords(bags *BagRows, names []string) error {
-	place := make(map[string]int, len(names))
+	numberOf := make(map[string]int, len(names))
 	for i, name := range names {
-		place[name] = i
+		numberOf[name] = i
 	}
-	number := make([]int, len(s.About.Columns))
+	newNumber := make([]int, len(s.About.Columns))
 	shared := 0
 	for i, word := range s.About.Columns {
-		index, ok := place[word]
+		number, ok := numberOf[word]
 		if !ok {
-			index = -1
-		} else {
-			shared++
+			newNumber[i] = -1
+			continue
 		}
-		number[i] = index
+		newNumber[i] = number
+		shared++
 	}
 	if shared == 0 {
-		return fmt.Errorf("none of its %d words is among the run's %d", len(number), len(names))
+		return fmt.Errorf("none of its %d words is among the run's %d", len(newNumber), len(names))
 	}
-	s.Rows = bags.numbered(number)
+	s.Rows = bags.renumbered(newNumber)
 	s.About.Features = len(names)
 	s.About.Columns = names
 	return nil
@@ -323,8 +327,9 @@ func (s *Grouped) adoptScale(target Schema) error {
 	if sameScale(schema.Mean, target.Mean) && sameScale(schema.Deviation, target.Deviation) {
 		return nil
 	}
-	rows, ok := s.Rows.(*FloatRows)
-	if !ok || target.Mean != nil && len(target.Mean) != rows.Width {
+	rows, hasFloats := s.Rows.(*FloatRows)
+	hasOtherWidth := hasFloats && target.Mean != nil && len(target.Mean) != rows.Width
+	if !hasFloats || hasOtherWidth {
 		return fmt.Errorf(
 			"the run standardises %d features, and these samples have %d values",
 			len(target.Mean),
@@ -412,18 +417,18 @@ type Alphabet struct {
 	code map[rune]byte
 }
 
-// NewAlphabet returns the alphabet of the given tokens. With bytes, they are bytes by their names,
+// NewAlphabet returns the alphabet of the given tokens. If areBytes is true, each is the name of a byte,
 // such as 0x0a; otherwise each is a character. Tokens are coded from 1 on, as 0 stands for what is
 // not in the alphabet.
-func NewAlphabet(tokens []string, bytes bool) *Alphabet {
-	a := &Alphabet{Tokens: tokens, bytes: bytes, code: map[rune]byte{}}
+func NewAlphabet(tokens []string, areBytes bool) *Alphabet {
+	a := &Alphabet{Tokens: tokens, bytes: areBytes, code: map[rune]byte{}}
 	for i, token := range tokens {
-		c, _ := utf8.DecodeRuneInString(token)
-		if bytes {
+		character, _ := utf8.DecodeRuneInString(token)
+		if areBytes {
 			b, _ := strconv.ParseUint(token, 0, 8)
-			c = rune(b)
+			character = rune(b)
 		}
-		a.code[c] = byte(i + 1)
+		a.code[character] = byte(i + 1)
 	}
 	return a
 }

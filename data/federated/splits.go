@@ -37,10 +37,10 @@ func IsValidation(word string) bool {
 // called: test and valid with their endings, and val.
 var beginsHeldOut = regexp.MustCompile(`^(?:val|(?:test|valid|validation)(?:s|ing|set|data|file)?)$`)
 
-// HeldOutFiles reports for each file of a folder whether its name holds out all of its samples. A
-// name does so if its first word is test, valid, val or the like. Where the name of another file has a word
-// for training, a later word for a held-out part does so, too, as in mnist_test.csv, and so do dev, eval and
-// a first word that only begins with test or valid. A single file is never held out.
+// HeldOutFiles reports for each file of a folder whether, by its name, all of its samples are held out. They
+// are if the first word of the name is test, valid, val or the like. If the name of another file has a word
+// for training (train.csv), a later word for a held-out part counts as well, as in mnist_test.csv, and so do
+// dev, eval and a first word that only begins with test or valid. A single file is never held out.
 func HeldOutFiles(files []string) []bool {
 	heldOut := make([]bool, len(files))
 	if len(files) < 2 {

@@ -59,6 +59,7 @@ type Bar struct {
 // MarshalJSON encodes the description as one object, in which the parts of Info that matter stand
 // beside the numbers. The size in memory is null for a set whose samples are made on demand.
 func (d Stats) MarshalJSON() ([]byte, error) {
+	// A type of its own has no method MarshalJSON, which would call itself.
 	type numbers Stats
 	// A set whose samples are made on demand has no size in memory, which is null.
 	var memory *int
@@ -76,7 +77,18 @@ func (d Stats) MarshalJSON() ([]byte, error) {
 		Targets  []string `json:"target_names,omitempty"`
 		Memory   *int     `json:"memory_bytes"`
 		Digest   string   `json:"digest"`
-	}{d.Info.Name, d.Info.Synthetic, d.Info.Note, numbers(d), d.Info.Features, d.Info.Classes, d.Info.Labels, d.Info.Predicted, memory, d.Info.Digest})
+	}{
+		Set:       d.Info.Name,
+		Synthetic: d.Info.Synthetic,
+		Note:      d.Info.Note,
+		numbers:   numbers(d),
+		Features:  d.Info.Features,
+		Classes:   d.Info.Classes,
+		Names:     d.Info.Labels,
+		Targets:   d.Info.Predicted,
+		Memory:    memory,
+		Digest:    d.Info.Digest,
+	})
 }
 
 // Describe reads and checks all training samples of the set s and returns a description of them. It
@@ -101,7 +113,7 @@ func Describe(ctx context.Context, s Set) (Stats, error) {
 		err := Visit(s, c, &batch, func() {
 			// The first sample of the set stands as an example.
 			if d.First == "" {
-				d.First = d.Info.words(&batch)
+				d.First = d.Info.describeFirst(&batch)
 			}
 			for _, l := range batch.Labels {
 				labelCounts[c][l]++
@@ -133,8 +145,8 @@ func Describe(ctx context.Context, s Set) (Stats, error) {
 	return d, nil
 }
 
-// shownTarget returns target j as people know it: in the unit from before targets were scaled, to six
-// digits then, as float32 does not give back more.
+// shownTarget returns the value y of target j for people. If targets are scaled, it is in the unit from
+// before that, rounded to six digits, as more were lost in float32.
 func (i *Info) shownTarget(y float64, j int) float64 {
 	if i.TargetMean == nil {
 		return y
@@ -169,9 +181,9 @@ func Labels(s Set, client int, batch *learn.Batch) (map[int32]int, error) {
 	})
 }
 
-// words describes the first sample of a batch for people: its first values, or its tokens or words, and its
+// describeFirst describes the first sample of a batch for people: its first values, or its tokens or words, and its
 // label or targets. Values are in the unit from before they were scaled.
-func (i *Info) words(b *learn.Batch) string {
+func (i *Info) describeFirst(b *learn.Batch) string {
 	x := slices.Clone(b.X[:min(shownNames, len(b.X), i.Features)])
 	for j := range min(len(x), len(i.Mean)) {
 		x[j] = float32(float64(float64(x[j])*i.Deviation[j]) + i.Mean[j])
@@ -198,7 +210,7 @@ func (i *Info) words(b *learn.Batch) string {
 func Visit(s Set, client int, batch *learn.Batch, look func()) error {
 	info := s.Info()
 	// 256 samples at a time keep the batch small.
-	for samples := range slices.Chunk(number(make([]int32, s.Samples(client))), 256) {
+	for samples := range slices.Chunk(ascending(s.Samples(client)), 256) {
 		batch.Reset()
 		if err := s.Batch(batch, client, samples); err != nil {
 			return err
@@ -226,9 +238,11 @@ func Entropy(counts map[int32]int) float64 {
 	return math.Round(sum*1e9) / 1e9
 }
 
-// Divergence returns the Jensen-Shannon divergence of the distributions counts/n and all/m over
-// labels, in bits to nine places, with half the weight on each: 0 if they are equal, 1 if no label is in both.
-func Divergence(counts map[int32]int, n int, all []int, m int) float64 {
+// Divergence returns the Jensen-Shannon divergence of a client's distribution of labels from that of all
+// clients, in bits to nine places, with half the weight on each: 0 if they are equal, 1 if no label is in
+// both. counts are the client's numbers of samples by label, n in all; allCounts are those of all clients,
+// allSamples together.
+func Divergence(counts map[int32]int, n int, allCounts []int, allSamples int) float64 {
 	// term is p log2(p / ((p+q)/2)) / 2.
 	term := func(p, q float64) float64 {
 		if p == 0 {
@@ -237,9 +251,9 @@ func Divergence(counts map[int32]int, n int, all []int, m int) float64 {
 		return p * math.Log2(2*p/(p+q)) / 2
 	}
 	var sum float64
-	for label, count := range all {
+	for label, count := range allCounts {
 		p := float64(counts[int32(label)]) / float64(n)
-		q := float64(count) / float64(m)
+		q := float64(count) / float64(allSamples)
 		sum += term(p, q) + term(q, p)
 	}
 	return math.Round(max(0, sum)*1e9) / 1e9
@@ -251,7 +265,7 @@ func histogram(sizes []int) []Bar {
 	low := sizes[0]
 	high := sizes[len(sizes)-1]
 	width := 1
-	// The width grows until few enough bars are left.
+	// The width grows from 1 to 2, 5, 10, 20 and so on until few enough bars are left.
 	for i := 1; high/width-low/width >= 12; i++ {
 		width = []int{1, 2, 5}[i%3] * int(math.Pow10(i/3))
 	}
@@ -352,11 +366,15 @@ func (d *Stats) describeLabels(b *strings.Builder) {
 }
 
 // FitBatch returns a size of minibatches that suits clients with these numbers of samples: 32, halved until it
-// is at most a quarter of the median of samples.
+// is at most a quarter of the median of samples, and 32 without clients.
 func FitBatch(samples []int) int {
 	batch := 32
+	if len(samples) == 0 {
+		return batch
+	}
 	sorted := slices.Sorted(slices.Values(samples))
-	for len(sorted) > 0 && batch > 1 && 4*batch > sorted[len(sorted)/2] {
+	median := sorted[len(sorted)/2]
+	for batch > 1 && 4*batch > median {
 		batch /= 2
 	}
 	return batch

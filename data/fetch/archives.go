@@ -74,7 +74,7 @@ var Archives = []Archive{
 	},
 }
 
-// Find picks an archive from a list. Its error names what there is.
+// Find returns the archive of this name from a list. If there is none, the error lists the names.
 func Find(list []Archive, name string) (Archive, error) {
 	var names []string
 	for _, a := range list {
@@ -106,9 +106,10 @@ func (c Checksum) hash() hash.Hash {
 	return sha256.New()
 }
 
-// check reads the file at path and compares it with its checksum. For a wrong checksum the error is a
-// reason with sum set, and its text ends with then, which says what happens to the file.
-func check(ctx context.Context, want Checksum, path, then string) error {
+// check reads the file at path and compares it with the checksum that it should have. For another checksum
+// the error is a reason with sum set, and its text ends with consequence, which says what happens to the
+// file. A file that cannot be read is an error, too.
+func check(ctx context.Context, want Checksum, path, consequence string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -125,8 +126,9 @@ func check(ctx context.Context, want Checksum, path, then string) error {
 	if err != io.EOF {
 		return err
 	}
-	if got := (Checksum{want.Algorithm, hex.EncodeToString(h.Sum(nil))}); !strings.EqualFold(got.Hex, want.Hex) {
-		return reason{error: fmt.Errorf("%s has %s, want %s; %s", path, got, want.Hex, then), sum: true}
+	got := Checksum{want.Algorithm, hex.EncodeToString(h.Sum(nil))}
+	if !strings.EqualFold(got.Hex, want.Hex) {
+		return reason{error: fmt.Errorf("%s has %s, want %s; %s", path, got, want.Hex, consequence), sum: true}
 	}
 	return nil
 }

@@ -107,7 +107,8 @@ func (e *IncompleteError) Progress() string {
 func (f *Fetcher) Fetch(ctx context.Context, a Archive, dir string) (r Result, err error) {
 	defer func() {
 		if err != nil {
-			r, err = Result{}, fmt.Errorf("fetch %s: %w", a.Name, err)
+			r = Result{}
+			err = fmt.Errorf("fetch %s: %w", a.Name, err)
 		}
 	}()
 	r.Path = filepath.Join(dir, a.File)
@@ -192,10 +193,8 @@ func (f *Fetcher) attempt(ctx context.Context, a Archive, url string, p *partial
 	for idle := 0; ; *attempts++ {
 		err := f.transfer(ctx, a, url, p)
 		cause := reasonIn(err)
-		if err == nil ||
-			ctx.Err() != nil ||
-			cause.permanent ||
-			cause.disk {
+		isFinal := cause.permanent || cause.disk
+		if err == nil || ctx.Err() != nil || isFinal {
 			return err
 		}
 		if p.size > furthest {
@@ -222,8 +221,9 @@ func (f *Fetcher) attempt(ctx context.Context, a Archive, url string, p *partial
 	}
 }
 
-// reporter returns the function that a transfer of archive a calls whenever bytes have come. It passes on to
-// Progress the first call, the one for the last byte, and of the others at most one in each interval.
+// reporter returns the function that a transfer of archive a calls whenever bytes have come. It calls
+// f.Progress for the first call and for the last byte, and for the calls between at most once in each
+// interval of f.every (100 ms if that is 0).
 func (f *Fetcher) reporter(a Archive, p *partial) func() {
 	if f.Progress == nil {
 		return func() {}

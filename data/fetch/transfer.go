@@ -124,8 +124,9 @@ func failure(ctx context.Context, err error) error {
 		// The caller names the URL, so that the message need not.
 		err = e.Err
 	}
-	if e := (*net.DNSError)(nil); errors.As(err, &e) && e.IsNotFound ||
-		errors.As(err, new(*tls.CertificateVerificationError)) {
+	dnsError := (*net.DNSError)(nil)
+	isUnknownHost := errors.As(err, &dnsError) && dnsError.IsNotFound
+	if isUnknownHost || errors.As(err, new(*tls.CertificateVerificationError)) {
 		return permanent("%w", err)
 	}
 	return err
@@ -197,7 +198,8 @@ type partial struct {
 	pieces bool
 }
 
-// openPartial opens or makes a partial file and locks it.
+// openPartial opens or makes the partial file of a download and locks it, so that no other process appends
+// to it. It is an error if another process has locked it, or has just completed it.
 func openPartial(name string) (p *partial, err error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {

@@ -66,7 +66,7 @@ func keepAll(file []byte) (err error) {
 		return err
 	}
 	var kept [][]byte
-	return Join(one).Values("x", false, func(_ int, v parquet.Value) error {
+	return Join(one).Values("x", AnyValues, func(_ int, v parquet.Value) error {
 		kept = append(kept, bytes.Clone(v.Bytes()))
 		return nil
 	})

@@ -40,7 +40,7 @@ type Field struct {
 	typeName string
 
 	// unsigned says that integers have no sign; half says that numbers have 16 bits.
-	unsigned, half bool
+	unsigned, isHalf bool
 	// scale is the number of digits after the decimal point, for decimals.
 	scale int
 	// element is the definition level from which on an element of a list is present; 0 means that
@@ -51,9 +51,10 @@ type Field struct {
 	leaf *parquet.Column
 }
 
-// newFields describes the given columns of a schema. The columns of a group stand for the group,
-// each as "group.column". prefix is the name of the group around them with a point, or "". level is
-// the definition level of the columns: how many of the nodes above them may be absent.
+// newFields describes the given columns of a schema, which are the children of one group. A column that is
+// itself a group is replaced by the columns below it, each as "group.column". prefix is the name of the
+// group around the columns with a point behind it, or "". level is the definition level of that group: how
+// many of the nodes above the columns may be absent.
 func newFields(prefix string, columns []*parquet.Column, level int, schema *schemaNames) (list []Field) {
 	for _, c := range columns {
 		name := prefix + c.Name()
@@ -213,7 +214,7 @@ func newField(leaf *parquet.Column, e *format.SchemaElement) Field {
 	// The library does not know this type.
 	case *format.Float16Type:
 		f.Kind = KindNumber
-		f.half = true
+		f.isHalf = true
 		f.typeName = "FLOAT16"
 	// The bytes of shapes are no pixels, so the column cannot be read.
 	case *format.GeometryType, *format.GeographyType:
@@ -287,7 +288,7 @@ func (f *Field) Number(v parquet.Value) (float64, error) {
 		return float64(v.Int64()) / math.Pow10(f.scale), nil
 	case v.Kind() == parquet.Int64:
 		return f.longDecimal(binary.BigEndian.AppendUint64(nil, uint64(v.Int64())))
-	case f.half && len(v.Bytes()) == 2:
+	case f.isHalf && len(v.Bytes()) == 2:
 		return half(binary.LittleEndian.Uint16(v.Bytes())), nil
 	}
 	return f.longDecimal(v.Bytes())
@@ -303,11 +304,12 @@ func isExact(n int64) bool {
 // longDecimal returns the decimal whose bytes are b, an integer in two's complement with its
 // highest byte first, divided by 10^scale. It is exact up to the last rounding.
 func (f *Field) longDecimal(b []byte) (float64, error) {
-	if len(b) == 0 ||
-		len(b) > 32 ||
-		f.scale < 0 ||
-		// Decimals of 76 digits fit in 32 bytes.
-		f.scale > 76 {
+	// Decimals of 76 digits fit in 32 bytes.
+	const maxBytes = 32
+	const maxScale = 76
+	isLengthValid := len(b) >= 1 && len(b) <= maxBytes
+	isScaleValid := f.scale >= 0 && f.scale <= maxScale
+	if !isLengthValid || !isScaleValid {
 		return 0, fmt.Errorf("a decimal of %d bytes and scale %d, want at most 32 bytes and 76", len(b), f.scale)
 	}
 	// A set highest bit means that the number is negative: 2^bits is subtracted.
@@ -315,18 +317,23 @@ func (f *Field) longDecimal(b []byte) (float64, error) {
 	if b[0]&0x80 != 0 {
 		n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
 	}
-	x, _ := new(big.Rat).SetFrac(n, new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(f.scale)), nil)).Float64()
-	return x, nil
+	powerOfTen := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(f.scale)), nil)
+	quotient, _ := new(big.Rat).SetFrac(n, powerOfTen).Float64()
+	return quotient, nil
 }
 
-// half returns the number with these bits in IEEE 754's binary16. The bits are moved to their
+// isHalf returns the number with these bits in IEEE 754's binary16. The bits are moved to their
 // places in binary32, whose exponents are biased by 127 instead of 15, so that the result is
 // multiplied by 2^112.
 func half(bits uint16) float64 {
-	x := float64(math.Float32frombits(uint32(bits&0x8000)<<16 | uint32(bits&0x7fff)<<13))
+	sign := uint32(bits&0x8000) << 16
+	exponentAndFraction := uint32(bits&0x7fff) << 13
+	x := float64(math.Float32frombits(sign | exponentAndFraction))
+	const exponentMask = 0x7c00
+	const fractionMask = 0x3ff
 	// An exponent of ones alone stands for infinity, or NaN if the fraction is not 0.
-	if bits&0x7c00 == 0x7c00 {
-		if bits&0x3ff != 0 {
+	if bits&exponentMask == exponentMask {
+		if bits&fractionMask != 0 {
 			return math.NaN()
 		}
 		return math.Copysign(math.Inf(1), x)

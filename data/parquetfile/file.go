@@ -87,16 +87,20 @@ func Open(f io.ReaderAt, size int64) (t *File, err error) {
 	default:
 		return nil, errors.New("truncated Parquet file: it does not end in PAR1")
 	}
-	n := int64(binary.LittleEndian.Uint32(tail[:4]))
+	footerBytes := int64(binary.LittleEndian.Uint32(tail[:4]))
 	// Before the footer lie four bytes with PAR1, behind it eight.
-	if n > size-12 {
-		return nil, fmt.Errorf("truncated Parquet file: %d bytes cannot hold its footer of %d", size, n)
+	if footerBytes > size-12 {
+		return nil, fmt.Errorf("truncated Parquet file: %d bytes cannot hold its footer of %d", size, footerBytes)
 	}
-	if n > maxFooter {
-		return nil, fmt.Errorf("a footer of %d bytes, want at most %d (fewer columns or row groups)", n, maxFooter)
+	if footerBytes > maxFooter {
+		return nil, fmt.Errorf(
+			"a footer of %d bytes, want at most %d (fewer columns or row groups)",
+			footerBytes,
+			maxFooter,
+		)
 	}
-	footer := make([]byte, n)
-	if _, err := f.ReadAt(footer, size-8-n); err != nil {
+	footer := make([]byte, footerBytes)
+	if _, err := f.ReadAt(footer, size-8-footerBytes); err != nil {
 		return nil, err
 	}
 	var meta format.FileMetaData
@@ -107,7 +111,7 @@ func Open(f io.ReaderAt, size int64) (t *File, err error) {
 	t = &File{
 		file:   f,
 		size:   size,
-		end:    size - 8 - n,
+		end:    size - 8 - footerBytes,
 		groups: meta.RowGroups,
 	}
 	t.metadata = make(map[string]string, len(meta.KeyValueMetadata))
@@ -198,17 +202,17 @@ func checkSchema(schema []format.SchemaElement) error {
 	names := 0
 	for _, e := range schema {
 		innermost := len(around) - 1
-		name := len(e.Name)
+		nameLength := len(e.Name)
 		if innermost >= 0 {
-			name += around[innermost].name
+			nameLength += around[innermost].name
 			around[innermost].remaining--
 		}
-		names += name
+		names += nameLength
 		if names > maxNames {
 			return fmt.Errorf("names of columns of more than %d bytes", maxNames)
 		}
 		if n := int(e.NumChildren.V); n > 0 {
-			around = append(around, group{n, name})
+			around = append(around, group{n, nameLength})
 		}
 		if len(around) > maxDepth {
 			return fmt.Errorf("groups in groups, more than %d deep", maxDepth)
@@ -221,9 +225,9 @@ func checkSchema(schema []format.SchemaElement) error {
 	return nil
 }
 
-// spend adds to the count of bytes of values that the file claims to hold. It returns an error if
-// the count exceeds what a file of this size can hold: nothing real compresses to less than a
-// thousandth.
+// spend adds to the count of bytes that the values of all pages read so far take by their headers. It
+// returns an error if the count exceeds what a file of this size can hold: no real data are compressed to
+// less than a thousandth, so the headers are false.
 func (t *File) spend(bytes int64) error {
 	if spent := t.spent.Add(bytes); spent > t.size*expansion+slack {
 		return fmt.Errorf("a file of %d bytes cannot hold %d bytes of values", t.size, spent)
@@ -253,9 +257,10 @@ func unmarshal(b []byte, into any) (length int, err error) {
 // become hundreds of bytes when they are decoded.
 const maxDecoded = 512 << 20
 
-// skip reads a Thrift value of this kind and keeps nothing. depth is how deeply the value is
-// nested, and budget the memory in bytes that lists may still take when they are decoded, which
-// skip reduces. Kinds that Parquet's metadata does not have, such as a map, are an error.
+// skip reads a Thrift value of this kind without decoding it, to see that it is small enough to decode.
+// depth is how deeply the value is nested, and budget the memory in bytes that lists may still take when
+// they are decoded, which skip reduces. Kinds that Parquet's metadata does not have, such as a map, are an
+// error.
 func skip(r thrift.BytesReader, kind thrift.Type, depth int, budget *int64) (err error) {
 	if depth > 32 {
 		return errors.New("nested too deeply")
@@ -271,14 +276,14 @@ func skip(r thrift.BytesReader, kind thrift.Type, depth int, budget *int64) (err
 		_, err = r.ReadBytes()
 	case thrift.LIST:
 		list, err := r.ReadList()
-		// each estimates the memory of a decoded element in bytes: 16 for a string. The largest of the
+		// elementBytes estimates the memory of a decoded element: 16 for a string. The largest of the
 		// other elements is format.ColumnChunk.
-		each := int64(16)
+		elementBytes := int64(16)
 		if list.Type == thrift.STRUCT {
-			each = 512
+			elementBytes = 512
 		}
 		for i := int32(0); err == nil && i < list.Size; i++ {
-			*budget -= each
+			*budget -= elementBytes
 			if *budget < 0 {
 				return errors.New("too many columns or row groups")
 			}

@@ -32,7 +32,7 @@ func readAll(s *Sheet) {
 		}
 		_ = func() (err error) {
 			defer Damaged(&err)
-			return s.Values(f.Name, false, func(int, parquet.Value) error { return nil })
+			return s.Values(f.Name, AnyValues, func(int, parquet.Value) error { return nil })
 		}()
 	}
 }

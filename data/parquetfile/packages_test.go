@@ -98,7 +98,7 @@ func packageColumn(sheet *Sheet, name string) (_ []any, err error) {
 		return nil, fmt.Errorf("is absent: %v", sheet.Names())
 	}
 	rows := make([]any, 0, sheet.Rows)
-	err = sheet.Values(name, false, func(row int, v parquet.Value) error {
+	err = sheet.Values(name, AnyValues, func(row int, v parquet.Value) error {
 		text, err := packageValue(field, v)
 		if err != nil {
 			return err

@@ -90,11 +90,11 @@ func (t *File) stream(group int, f *Field) (*stream, error) {
 	if d := c.DictionaryPageOffset; d > 0 && d < s.offset {
 		s.offset = d
 	}
-	if size := c.TotalCompressedSize; c.NumValues > 0 &&
-		(s.offset < 4 ||
-			size < 0 ||
-			s.offset > t.end ||
-			size > t.end-s.offset) {
+	// The chunk must lie between the mark of four bytes at the file's beginning and the footer.
+	size := c.TotalCompressedSize
+	beginsInside := s.offset >= 4 && s.offset <= t.end
+	endsInside := size >= 0 && size <= t.end-s.offset
+	if c.NumValues > 0 && !(beginsInside && endsInside) {
 		return nil, fmt.Errorf("damaged or truncated: %d bytes at %d in a file of %d", size, s.offset, t.size)
 	}
 	return s, nil
@@ -337,8 +337,8 @@ func expand(codec format.CompressionCodec, dst, src []byte) (n int, err error) {
 	return 0, errors.New("is not read here; want none, Snappy, gzip, Brotli, Zstandard or LZ4")
 }
 
-// fill reads dst from r, and tries one byte more to see that r ends there. The result is the number
-// of bytes that were read, one more than the length of dst if r goes on.
+// fill reads dst from r, and one byte more, to see whether r ends there. The result is the number of bytes
+// that were read: the length of dst if r holds exactly as many, and one more if r continues.
 func fill(dst []byte, r io.Reader) (int, error) {
 	n, err := io.ReadFull(r, dst)
 	if err != nil {

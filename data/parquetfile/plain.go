@@ -96,29 +96,32 @@ func (s *stream) withoutPadding(p *page, b []byte, start int, definitions []byte
 // gets.
 func countLevel(b []byte, width, level, n int) (count int) {
 	for n > 0 && len(b) > 0 {
-		header, size := binary.Uvarint(b)
-		if size <= 0 {
+		header, headerBytes := binary.Uvarint(b)
+		if headerBytes <= 0 {
 			return count
 		}
-		b = b[size:]
+		b = b[headerBytes:]
+		// The lowest bit of the header is 1 for a bit-packed run, and the others are its length.
+		length := header >> 1
 		if isPacked := header&1 == 1; isPacked {
-			// A bit-packed run holds eight values for each width bytes.
-			stored := min(int(min(header>>1, uint64(len(b)))), len(b)/max(1, width)) * width
-			for i := range min(n, 8*stored/width) {
+			// The length counts groups of eight values, which take width bytes. Of a damaged run no more
+			// groups are read than there are bytes for.
+			groups := min(int(min(length, uint64(len(b)))), len(b)/max(1, width))
+			for i := range min(n, 8*groups) {
 				if int(unpackBits(b, i*width, width)) == level {
 					count++
 				}
 			}
-			n -= 8 * stored / width
-			b = b[stored:]
+			n -= 8 * groups
+			b = b[groups*width:]
 			continue
 		}
+		// Any other run stores one value in whole bytes, and repeats it.
 		stored := (width + 7) / 8
 		if len(b) < stored {
 			return count
 		}
-		// Any other run repeats one value.
-		run := min(n, int(min(header>>1, uint64(n))))
+		run := int(min(length, uint64(n)))
 		if int(unpackBits(b, 0, 8*stored)) == level {
 			count += run
 		}
@@ -151,7 +154,8 @@ func plainBooleans(b []byte) ([]byte, error) {
 		if count%8 == 0 {
 			plain = append(plain, 0)
 		}
-		plain[count/8] |= value & 1 << (count % 8)
+		bit := value & 1
+		plain[count/8] |= bit << (count % 8)
 		count++
 	}
 	for len(b) > 0 {
@@ -254,9 +258,9 @@ func plainStrings(b []byte, encoding format.Encoding, kind parquet.Kind) (plain 
 	return plain, nil
 }
 
-// decodeDeltas decodes the DELTA_BINARY_PACKED integers at the start of b and returns them with the
-// bytes behind them, rest. The function deltas must have compared their number with the page's
-// header before, because memory is taken for it.
+// decodeDeltas decodes the DELTA_BINARY_PACKED integers at the start of b, and returns them and the bytes
+// behind them, rest. The caller must have checked their number before, by the function deltas, because
+// memory is allocated for as many as b claims to hold.
 //
 // The header has the number of values in a block, of miniblocks in a block, of all values, and the
 // first value. A block has its smallest difference, a bit width for each miniblock, and the
@@ -343,9 +347,13 @@ func readUvarint(b *[]byte, err *error) uint64 {
 // number is the sign (zigzag). If there is none, it sets err.
 func readZigzag(b *[]byte, err *error) int64 {
 	value := readUvarint(b, err)
-	sign := value & 1
-	magnitude := value >> 1
-	return int64(magnitude) ^ -int64(sign)
+	isNegative := value&1 == 1
+	magnitude := int64(value >> 1)
+	// 0, 1, 2, 3, ... stand for 0, -1, 1, -2, ...
+	if isNegative {
+		return -magnitude - 1
+	}
+	return magnitude
 }
 
 // levelBits returns the number of bits of a repetition or definition level, of which maxLevel is

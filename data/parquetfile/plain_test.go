@@ -119,7 +119,7 @@ func columnValues(t *testing.T, file []byte) (values []any) {
 	}
 	s := Join(f)
 	field := s.Field("x")
-	err = s.Values("x", false, func(_ int, v parquet.Value) error {
+	err = s.Values("x", AnyValues, func(_ int, v parquet.Value) error {
 		switch {
 		case v.IsNull():
 			values = append(values, nil)

@@ -57,7 +57,12 @@ func Join(files ...*File) *Sheet {
 	t := &Sheet{Files: files}
 	for _, file := range files {
 		for g, group := range file.groups {
-			t.groups = append(t.groups, rowGroup{file, g, t.Rows, int(group.NumRows)})
+			t.groups = append(t.groups, rowGroup{
+				File:  file,
+				group: g,
+				start: t.Rows,
+				rows:  int(group.NumRows),
+			})
 			t.Rows += int(group.NumRows)
 		}
 	}
@@ -65,8 +70,8 @@ func Join(files ...*File) *Sheet {
 }
 
 // Check returns an error if the number of rows that the files claim cannot be true: it is 0,
-// exceeds federated.MaxSamples, or needs more bytes than files of this size can hold. width is the
-// least number of bytes of a row.
+// exceeds federated.MaxSamples, or needs more bytes than files of this size can hold. A row takes at least
+// width bytes.
 func (t *Sheet) Check(width int) error {
 	total := 0
 	for _, g := range t.groups {
@@ -131,18 +136,27 @@ func (t *Sheet) Each(values Columns) error {
 	_ = federated.Each(len(errs), func(i int) error {
 		defer Damaged(&errs[i])
 		name := names[i%len(names)]
-		errs[i] = t.values(i/len(names), name, true, values[name])
+		errs[i] = t.values(i/len(names), name, OneValue, values[name])
 		return nil
 	})
 	return cmp.Or(errs...)
 }
 
-// Values calls take with the values of one column, row by row. With oneValue, a row with a list or
-// without a value is an error; otherwise the values of a list come one by one, all with its row. A
-// value is valid only during the call.
-func (t *Sheet) Values(name string, oneValue bool, take func(row int, v parquet.Value) error) error {
+// Content says how many values each row of a column may have.
+type Content bool
+
+const (
+	// OneValue means exactly one: a row with a list or without a value is an error.
+	OneValue Content = true
+	// AnyValues means any number: the values of a list come one by one, all with its row.
+	AnyValues Content = false
+)
+
+// Values calls take with the values of one column, row by row, with the number of the row. content says how
+// many values a row may have. A value is valid only during the call.
+func (t *Sheet) Values(name string, content Content, take func(row int, v parquet.Value) error) error {
 	for g := range t.groups {
-		if err := t.values(g, name, oneValue, take); err != nil {
+		if err := t.values(g, name, content, take); err != nil {
 			return err
 		}
 	}
@@ -150,9 +164,9 @@ func (t *Sheet) Values(name string, oneValue bool, take func(row int, v parquet.
 }
 
 // values calls take with the values of one column in one row group, in the order of the rows, which
-// are numbered within the sheet. With oneValue, each row must have exactly one value. It returns an
-// error if the column has more or fewer rows than the row group claims.
-func (t *Sheet) values(group int, name string, oneValue bool, take func(row int, v parquet.Value) error) error {
+// are numbered within the sheet. content says how many values a row may have. It returns an error if the
+// column has more or fewer rows than the row group claims.
+func (t *Sheet) values(group int, name string, content Content, take func(row int, v parquet.Value) error) error {
 	g := t.groups[group]
 	// row is the row of the value before, and number counts the values for errors.
 	row := g.start - 1
@@ -169,15 +183,18 @@ func (t *Sheet) values(group int, name string, oneValue bool, take func(row int,
 			return nil
 		}
 		// A repetition level of 0 begins a row; any other continues the list of the present one.
-		switch next := v.RepetitionLevel() == 0; {
-		case next && row+1 == until, !next && row < g.start:
+		beginsRow := v.RepetitionLevel() == 0
+		isBehindLastRow := beginsRow && row+1 == until
+		isBeforeFirstRow := !beginsRow && row < g.start
+		switch {
+		case isBehindLastRow || isBeforeFirstRow:
 			err = fmt.Errorf("more than the row group's %d rows", g.rows)
-		case oneValue && !next:
+		case content == OneValue && !beginsRow:
 			err = errors.New("a list of several values; want one value in a row")
-		case oneValue && v.IsNull():
+		case content == OneValue && v.IsNull():
 			err = errors.New("no value (null)")
 		default:
-			if next {
+			if beginsRow {
 				row++
 			}
 			err = take(row, v)
@@ -234,12 +251,13 @@ func (g *rowGroup) read(column string, take func(v parquet.Value) error) error {
 // to the file each time that the page refers to it, because a taker may keep a copy of each.
 func (t *File) readPage(page parquet.Page, take func(v parquet.Value) error) error {
 	kind := page.Type().Kind()
-	charged := page.Dictionary() != nil && (kind == parquet.ByteArray || kind == parquet.FixedLenByteArray)
+	hasBytes := kind == parquet.ByteArray || kind == parquet.FixedLenByteArray
+	isCharged := page.Dictionary() != nil && hasBytes
 	var buffer [256]parquet.Value
 	for values := page.Values(); ; {
 		n, err := values.ReadValues(buffer[:])
 		for _, v := range buffer[:n] {
-			if charged {
+			if isCharged {
 				if err := t.spend(int64(len(v.ByteArray()))); err != nil {
 					return err
 				}

@@ -98,16 +98,16 @@ func (s *stream) checkEncoded(p *page, b []byte) error {
 // (DELTA_BYTE_ARRAY). It adds up the lengths of the full strings, which can be much longer than the
 // page, and charges them to the file.
 func (s *stream) checkPrefixes(p *page, b []byte) error {
-	n, ok := deltas(b, p.values)
-	m, ok2 := deltas(b[n:], p.values)
-	if !ok || !ok2 {
+	prefixBytes, prefixesFit := deltas(b, p.values)
+	suffixBytes, suffixesFit := deltas(b[prefixBytes:], p.values)
+	if !prefixesFit || !suffixesFit {
 		return errCount
 	}
-	prefixes, _, err := decodeDeltas(b[:n])
+	prefixes, _, err := decodeDeltas(b[:prefixBytes])
 	if err != nil {
 		return err
 	}
-	suffixes, _, err := decodeDeltas(b[n : n+m])
+	suffixes, _, err := decodeDeltas(b[prefixBytes : prefixBytes+suffixBytes])
 	if err != nil {
 		return err
 	}
@@ -117,10 +117,9 @@ func (s *stream) checkPrefixes(p *page, b []byte) error {
 	for i := range min(len(prefixes), len(suffixes)) {
 		prefix := prefixes[i]
 		suffix := suffixes[i]
-		if prefix < 0 ||
-			prefix > last ||
-			suffix < 0 ||
-			suffix > int64(len(b)) {
+		isPrefixValid := prefix >= 0 && prefix <= last
+		isSuffixValid := suffix >= 0 && suffix <= int64(len(b))
+		if !isPrefixValid || !isSuffixValid {
 			return fmt.Errorf("damaged: %d bytes of a string of %d are repeated", prefix, last)
 		}
 		last = prefix + suffix
@@ -136,25 +135,32 @@ func (s *stream) checkPrefixes(p *page, b []byte) error {
 // padding. A run begins with a header: its length, and in the lowest bit whether its values are
 // bit-packed, in units of eight, or one value is repeated. See Apache Parquet, Encodings.md, "RLE".
 func runsExceed(b []byte, width, limit int) bool {
+	maxTotal := uint64(limit + padding)
 	for total := uint64(0); len(b) > 0; {
-		u, n := binary.Uvarint(b)
-		if n <= 0 {
+		header, headerBytes := binary.Uvarint(b)
+		if headerBytes <= 0 {
 			// The library reports a damaged header.
 			return false
 		}
-		b = b[n:]
-		count := u >> 1
-		size := uint64(width+7) / 8
-		// A bit-packed run: eight values for each unit.
-		if u&1 != 0 {
-			size = count * uint64(width)
-			count = count * 8
-		}
-		total += count
-		if u>>1 > uint64(limit+padding) || total > uint64(limit+padding) {
+		b = b[headerBytes:]
+		isPacked := header&1 == 1
+		length := header >> 1
+		// A length beyond the limit could overflow the products below.
+		if length > maxTotal {
 			return true
 		}
-		b = b[min(size, uint64(len(b))):]
+		// One value is stored in whole bytes and repeated.
+		count := length
+		stored := uint64(width+7) / 8
+		if isPacked {
+			count = 8 * length
+			stored = length * uint64(width)
+		}
+		total += count
+		if total > maxTotal {
+			return true
+		}
+		b = b[min(stored, uint64(len(b))):]
 	}
 	return false
 }
@@ -164,33 +170,38 @@ func runsExceed(b []byte, width, limit int) bool {
 // Encoding".
 func deltas(b []byte, limit int) (length int, ok bool) {
 	remaining := b
-	varint := func() uint64 {
-		u, n := binary.Uvarint(remaining)
+	// readVarint takes the next number off remaining; it is 0 for a damaged one, and takes nothing.
+	readVarint := func() uint64 {
+		value, n := binary.Uvarint(remaining)
 		remaining = remaining[max(n, 0):]
-		return u
+		return value
 	}
-	block := varint()
-	minis := varint()
-	total := varint()
+	blockSize := readVarint()
+	miniblocks := readVarint()
+	total := readVarint()
 	// The header ends with the first value, which is not needed here.
-	varint()
+	readVarint()
 	if total > uint64(limit) {
 		return 0, false
 	}
 	// The library reports a damaged header.
-	if minis == 0 || minis > block || block > 1<<16 {
+	if miniblocks == 0 || miniblocks > blockSize || blockSize > 1<<16 {
 		return len(b), true
 	}
+	perMiniblock := blockSize / miniblocks
 	deltasLeft := int64(total) - 1
 	for deltasLeft > 0 && len(remaining) > 0 {
 		// A block begins with its smallest delta, which is not needed here.
-		varint()
-		widths := remaining[:min(minis, uint64(len(remaining)))]
+		readVarint()
+		// The bit width of each miniblock follows, in a byte, and then the miniblocks themselves.
+		widths := remaining[:min(miniblocks, uint64(len(remaining)))]
 		remaining = remaining[len(widths):]
 		for _, width := range widths {
+			// Miniblocks behind the last value are not stored.
 			if deltasLeft > 0 {
-				remaining = remaining[min(block/minis*uint64(width)/8, uint64(len(remaining))):]
-				deltasLeft -= int64(block / minis)
+				stored := perMiniblock * uint64(width) / 8
+				remaining = remaining[min(stored, uint64(len(remaining))):]
+				deltasLeft -= int64(perMiniblock)
 			}
 		}
 	}

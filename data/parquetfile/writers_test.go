@@ -133,7 +133,7 @@ func checkNumbers(t *testing.T, s *Sheet, f Field, want func(float64) float64) {
 }
 
 func checkTexts(t *testing.T, s *Sheet, f Field, want func(int) string) {
-	err := s.Values(f.Name, true, func(row int, v parquet.Value) error {
+	err := s.Values(f.Name, OneValue, func(row int, v parquet.Value) error {
 		got := f.Text(v)
 		if n, ok := f.Integer(v); f.IsInteger && ok {
 			got = strconv.FormatInt(n, 10)
@@ -152,7 +152,7 @@ func checkTexts(t *testing.T, s *Sheet, f Field, want func(int) string) {
 
 func checkLists(t *testing.T, s *Sheet, f Field, want func(float32) []float32) {
 	lists := make([][]float32, s.Rows)
-	err := s.Values(f.Name, false, func(row int, v parquet.Value) error {
+	err := s.Values(f.Name, AnyValues, func(row int, v parquet.Value) error {
 		if !f.IsElement(v) {
 			return nil
 		}

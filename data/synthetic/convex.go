@@ -91,7 +91,7 @@ func (q Quadratics) Set() (federated.Set, error) {
 	centre := variates(keyed.Hash(q.Seed, keyed.Synthetic, partTask, 1))
 	axis := variates(keyed.Hash(q.Seed, keyed.Synthetic, partTask, 2))
 	for c := range q.Clients {
-		q.client(rows, c, centre, axis)
+		q.writeClient(rows, c, centre, axis)
 	}
 	s.Rows = rows
 	return s, nil
@@ -122,20 +122,20 @@ func (r *quadraticRows) Append(dst *learn.Batch, i int) {
 func (r *quadraticRows) Memory() int { return 4 * (len(r.matrix) + len(r.b)) }
 
 // convexSet makes the set of a task without its rows and with all labels 0. The samples of each client follow
-// each other: first those for training, as many as samples says, and then those held out. about is a text
-// with everything that the data follow from, for the digest.
+// each other: first those for training, as many as samples says, and then those held out, as many as held
+// says. about is a text with everything that the data follow from, for the digest.
 func convexSet(task, about string, info federated.Info, clients, samples, held int) *federated.Grouped {
 	info.Synthetic = true
 	info.Digest = fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "fedpace convex 1\n%s\n%s\n", task, about)))
-	each := samples + held
+	perClient := samples + held
 	s := &federated.Grouped{
 		Task:   task,
 		About:  info,
 		Starts: []int{0},
-		Labels: make([]int32, clients*each),
+		Labels: make([]int32, clients*perClient),
 	}
-	for i := range int32(clients * each) {
-		if int(i)%each < samples {
+	for i := range int32(clients * perClient) {
+		if int(i)%perClient < samples {
 			s.Train = append(s.Train, i)
 		} else {
 			s.Held = append(s.Held, i)
@@ -173,22 +173,24 @@ func (v variates) value(parts ...uint64) float64 {
 	return float64((float64(2*u) - 1) * math.Sqrt(3))
 }
 
-// client writes client c's matrix and samples to rows. centre has the coordinates of b that all clients
-// share, and axis those of the direction v.
-func (q Quadratics) client(rows *quadraticRows, c int, centre, axis variates) {
+// writeClient writes client c's matrix and samples to rows. The matrix is given by its diagonal a and a unit
+// vector v, and each sample is a vector b. centre and axis draw what all clients have in common of b and of
+// v; with the heterogeneity grows what a client adds of its own. Behind the samples stands their mean.
+func (q Quadratics) writeClient(rows *quadraticRows, c int, centre, axis variates) {
 	n := q.Dimension
 	draws := variates(keyed.Hash(q.Seed, keyed.Synthetic, uint64(c), partHabits))
 	a := rows.matrix[c*2*n:][:n]
 	v := rows.matrix[(c*2+1)*n:][:n]
 	direction := make([]float64, n)
-	square := 0.0
+	squaredNorm := 0.0
 	for j := range n {
+		// The diagonal grows evenly from mu to L.
 		a[j] = float32(q.Mu + float64((q.L-q.Mu)*float64(j)/float64(n-1)))
 		direction[j] = axis.value(uint64(j)) + float64(q.Heterogeneity*draws.value(1, uint64(j)))
-		square += float64(direction[j] * direction[j])
+		squaredNorm += float64(direction[j] * direction[j])
 	}
 	for j := range n {
-		v[j] = float32(direction[j] / math.Sqrt(square))
+		v[j] = float32(direction[j] / math.Sqrt(squaredNorm))
 	}
 	b := rows.b[c*rows.samples*n:][:rows.samples*n]
 	mean := make([]float64, n)
@@ -250,20 +252,22 @@ func (m Mixtures) Set() (federated.Set, error) {
 	}
 	s := convexSet(logisticTask, fmt.Sprintf("%+v", m), info, m.Clients, m.Samples, held)
 	rows := &federated.FloatRows{Width: m.Features, Values: make([]float32, len(s.Labels)*m.Features)}
-	each := m.Samples + held
+	perClient := m.Samples + held
 	for c := range m.Clients {
-		m.client(s.Labels[c*each:][:each], rows.Values[c*each*m.Features:], c)
+		m.writeClient(s.Labels[c*perClient:][:perClient], rows.Values[c*perClient*m.Features:], c)
 	}
 	s.Rows = rows
 	s.Held = s.Held[:min(maxHeldOut, len(s.Held))]
 	return s, nil
 }
 
-// client writes the labels and the rows of client c's samples, the held-out ones last. The labels follow
-// Pólya's urn of the training labels, which held-out labels are drawn from but do not change.
-func (m Mixtures) client(labels []int32, rows []float32, c int) {
+// writeClient writes the labels and the rows of client c's samples, the held-out ones last. The labels follow
+// Pólya's urn of the training labels, which held-out labels are drawn from but do not change. A row is
+// normally distributed around a centre: that of its label, which all clients share, moved by the
+// heterogeneity times a vector of the client's own.
+func (m Mixtures) writeClient(labels []int32, rows []float32, c int) {
 	draws := variates(keyed.Hash(m.Seed, keyed.Synthetic, uint64(c), partHabits))
-	all := variates(keyed.Hash(m.Seed, keyed.Synthetic, partTask, 3))
+	shared := variates(keyed.Hash(m.Seed, keyed.Synthetic, partTask, 3))
 	scale := 1 / math.Sqrt(float64(m.Features))
 	for i := range labels {
 		urn := labels[:min(i, m.Samples)]
@@ -275,11 +279,10 @@ func (m Mixtures) client(labels []int32, rows []float32, c int) {
 		)
 		row := rows[i*m.Features:][:m.Features]
 		for j := range row {
-			mean := float64(separation*all.value(
-				uint64(labels[i]),
-				uint64(j),
-			)) + float64(separation*m.Heterogeneity*draws.value(1, uint64(j)))
-			row[j] = float32(float64((mean + draws.value(2, uint64(i), uint64(j))) * scale))
+			centre := float64(separation * shared.value(uint64(labels[i]), uint64(j)))
+			shift := float64(separation * m.Heterogeneity * draws.value(1, uint64(j)))
+			deviation := draws.value(2, uint64(i), uint64(j))
+			row[j] = float32(float64((centre + shift + deviation) * scale))
 		}
 	}
 }

@@ -85,6 +85,7 @@ func (w *handwriting) draw(record []byte, client habits, label int, key uint64) 
 	place := client.choose(source, federated.FEMNISTClasses, step*step)
 	paper := &w.paper[client.choose(source, federated.FEMNISTClasses+1, papers)]
 
+	// Several values are taken from the bits of one random number.
 	u := source.Uint64()
 	otherShape := &w.shape[keyed.Below(u, federated.FEMNISTClasses)][u%shapes]
 	otherPlace := int(u >> 8 % (step * step))
@@ -92,19 +93,23 @@ func (w *handwriting) draw(record []byte, client habits, label int, key uint64) 
 	offset := int(u >> 32 % uint64(len(w.noise)-federated.FEMNISTPixels))
 
 	for y := range federated.FEMNISTSide {
-		a := shifted(shape[:], federated.FEMNISTSide, y, place)
-		b := shifted(otherShape[:], federated.FEMNISTSide, y, otherPlace)
-		p := paper[y*federated.FEMNISTSide:][:federated.FEMNISTSide]
-		n := w.noise[offset+y*federated.FEMNISTSide:][:federated.FEMNISTSide]
+		shapeRow := shifted(shape[:], federated.FEMNISTSide, y, place)
+		otherRow := shifted(otherShape[:], federated.FEMNISTSide, y, otherPlace)
+		paperRow := paper[y*federated.FEMNISTSide:][:federated.FEMNISTSide]
+		noiseRow := w.noise[offset+y*federated.FEMNISTSide:][:federated.FEMNISTSide]
 		row := record[y*federated.FEMNISTSide:][:federated.FEMNISTSide]
 		for x := 0; x < len(row); x += 8 {
 			// Pixels are drawn eight at a time; the last eight overlap those before.
 			x := min(x, len(row)-8)
-			a0, a1 := tones(a[x:])
-			b0, b1 := tones(b[x:])
-			p0, p1 := tones(p[x:])
-			n0, n1 := tones(n[x:])
-			black := ink(a0, b0, p0, n0, strength) | ink(a1, b1, p1, n1, strength)<<8
+			// Each call returns the tones of the even and of the odd pixels.
+			shape0, shape1 := tones(shapeRow[x:])
+			other0, other1 := tones(otherRow[x:])
+			paper0, paper1 := tones(paperRow[x:])
+			noise0, noise1 := tones(noiseRow[x:])
+			even := ink(shape0, other0, paper0, noise0, strength)
+			odd := ink(shape1, other1, paper1, noise1, strength)
+			// In the set white is 255 and black is 0.
+			black := even | odd<<8
 			binary.LittleEndian.PutUint64(row[x:], ^black)
 		}
 	}

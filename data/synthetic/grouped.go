@@ -8,7 +8,7 @@ import (
 
 // InMemory makes all samples of all clients and keeps them, client by client, the held-out
 // ones behind them.
-func (s *synthetic) InMemory() (_ *federated.Grouped, made bool) {
+func (s *synthetic) InMemory() (_ *federated.Grouped, isCopy bool) {
 	g := &federated.Grouped{About: s.info, Starts: []int{0}}
 	var add func(record []byte)
 	if s.coding == nil {
@@ -23,7 +23,8 @@ func (s *synthetic) InMemory() (_ *federated.Grouped, made bool) {
 		g.Rows = rows
 		add = func(record []byte) { rows.Bytes = append(rows.Bytes, record...) }
 	}
-	take := func(client *store, i int) int32 {
+	// addSample adds sample i of a store and returns its number in the set.
+	addSample := func(client *store, i int) int32 {
 		add(client.record(i, s.record))
 		g.Labels = append(g.Labels, int32(client.labels[i]))
 		return int32(len(g.Labels) - 1)
@@ -32,23 +33,28 @@ func (s *synthetic) InMemory() (_ *federated.Grouped, made bool) {
 		clientStore := s.open(c)
 		for i := range clientStore.labels {
 			s.complete(clientStore, c, i)
-			g.Train = append(g.Train, take(clientStore, i))
+			g.Train = append(g.Train, addSample(clientStore, i))
 		}
-		g.Names, g.Starts = append(g.Names, s.Client(c)), append(g.Starts, len(g.Train))
+		g.Names = append(g.Names, s.Client(c))
+		g.Starts = append(g.Starts, len(g.Train))
 	}
 	s.once.Do(s.makeHeldOut)
 	for i := range s.held {
-		g.Held = append(g.Held, take(s.heldOut, i))
+		g.Held = append(g.Held, addSample(s.heldOut, i))
 	}
 	return g, true
 }
 
 // addTweet adds the tweet of a record, as write makes it, to r.
 func addTweet(r *federated.BagRows, record []byte) {
-	for i := range int(record[0]) {
+	distinct := int(record[0])
+	total := uint16(record[1])
+	for i := range distinct {
+		// A token has two bytes, and its count one.
 		token := record[2+3*i:][:3]
 		r.Word = append(r.Word, binary.LittleEndian.Uint16(token))
 		r.Count = append(r.Count, uint16(token[2]))
 	}
-	r.Total, r.Starts = append(r.Total, uint16(record[1])), append(r.Starts, uint32(len(r.Word)))
+	r.Total = append(r.Total, total)
+	r.Starts = append(r.Starts, uint32(len(r.Word)))
 }

@@ -70,17 +70,17 @@ var tongue = sync.OnceValue(func() *language {
 	return l
 })
 
-// zipf returns a list in which word r stands in proportion to 1/(r+10) times: the most
-// frequent words a few hundred times, the rarest once. So an even draw from the list
-// has words as unequally frequent as in a natural text (Zipf's law).
+// zipf returns a list in which each word is repeated in proportion to 1/(rank+10), where rank is its index
+// in words: the first words a few hundred times, the last once. Words that are drawn from the list, each
+// entry equally likely, are as unequally frequent as those of a natural text (Zipf's law).
 func zipf(words []uint16) []uint16 {
-	var table []uint16
-	for r, w := range words {
-		for range max(1, 2*federated.Sent140Words/(r+10)) {
-			table = append(table, w)
+	var list []uint16
+	for rank, word := range words {
+		for range max(1, 2*federated.Sent140Words/(rank+10)) {
+			list = append(list, word)
 		}
 	}
-	return table
+	return list
 }
 
 var syntheticSent140 = recipe{

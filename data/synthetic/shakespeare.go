@@ -79,16 +79,21 @@ func (s *stage) write(dst []uint8, source *rand.PCG, client habits) {
 		for i := range words {
 			u := source.Uint64()
 			word := s.common[keyed.Below(u, uint64(len(s.common)))]
+			// Three words of eight belong to the mood.
 			if u&7 < 3 {
 				word = s.mood[mood][keyed.Below(u<<16, moodWords)]
 			}
 			sentence = append(sentence, s.lexicon[word]...)
+			// One word of sixteen is followed by a comma, unless it is the last.
 			if u>>8&15 == 0 && i+1 < words {
 				sentence = append(sentence, ',')
 			}
 			sentence = append(sentence, ' ')
 		}
-		sentence = append(sentence[:len(sentence)-1], "...!?;"[source.Uint64()%6], ' ')
+		// The mark at the end takes the place of the last blank. Half of the sentences end in a full stop.
+		const endMarks = "...!?;"
+		mark := endMarks[source.Uint64()%6]
+		sentence = append(sentence[:len(sentence)-1], mark, ' ')
 		copy(sentence, bytes.ToUpper(sentence[:1]))
 		for _, c := range sentence {
 			if position < len(dst) {

@@ -128,7 +128,8 @@ func New(task string, clients int, seed uint64, heterogeneity float64) (federate
 		shift:  uint64(256 * (heterogeneity / (1 + heterogeneity))),
 	}
 	s.n = cmp.Or(clients, s.clients)
-	s.info.Name, s.info.Synthetic = task+" (synthetic)", true
+	s.info.Name = task + " (synthetic)"
+	s.info.Synthetic = true
 	s.info.Digest = fmt.Sprintf(
 		"%x",
 		sha256.Sum256(fmt.Appendf(
@@ -258,7 +259,7 @@ func (s *synthetic) open(c int) *store {
 	e := s.empty(n)
 	e.made = make([]bool, n)
 	// There are no labels of held-out samples to draw.
-	s.label(e.labels, nil, c)
+	s.drawLabels(e.labels, nil, c)
 	return e
 }
 
@@ -275,10 +276,10 @@ func (s *synthetic) text(n, c int, part uint64) *store {
 	return &store{labels: text[s.record:], records: text, step: 1}
 }
 
-// label fills train with the training labels of client c, and held with labels of held-out samples
+// drawLabels fills train with the training labels of client c, and held with labels of held-out samples
 // that follow the same proportions: they are drawn from the urn of all training labels, which they
 // do not change.
-func (s *synthetic) label(train, held []uint8, c int) {
+func (s *synthetic) drawLabels(train, held []uint8, c int) {
 	draw := func(urn []uint8, i int, part uint64) uint8 {
 		return polya(urn, s.info.Classes, s.h, keyed.Hash(s.seed, keyed.Synthetic, uint64(c), part, uint64(i)))
 	}
@@ -298,11 +299,14 @@ func polya[T uint8 | int32](urn []T, classes int, h float64, key uint64) T {
 	k := float64(classes)
 	n := uint64(len(urn))
 	u := keyed.Float64(key)
-	pick := keyed.Hash(key, keyed.Synthetic)
-	if drawn := float64(h * float64(n)); float64(u*(k+drawn)) >= k && n > 0 {
-		return urn[keyed.Below(pick, n)]
+	choice := keyed.Hash(key, keyed.Synthetic)
+	// The comparison is u >= k/(k + h n), multiplied out to avoid a division.
+	urnWeight := float64(h * float64(n))
+	isCopied := float64(u*(k+urnWeight)) >= k
+	if isCopied && n > 0 {
+		return urn[keyed.Below(choice, n)]
 	}
-	return T(keyed.Below(pick, uint64(classes)))
+	return T(keyed.Below(choice, uint64(classes)))
 }
 
 // HeldOutBatch appends held-out samples first to first+n−1 to dst. All are made at the first
@@ -318,8 +322,8 @@ func (s *synthetic) HeldOutBatch(dst *learn.Batch, first, n int) error {
 	return nil
 }
 
-// makeHeldOut makes the whole validation part: it is small, and every
-// evaluation reads all of it. The samples are dealt evenly to the clients.
+// makeHeldOut makes all held-out samples: they are few, and every evaluation reads all of them. Each client
+// has about equally many, which follow its own distribution.
 func (s *synthetic) makeHeldOut() {
 	s.heldOut = s.empty(s.held)
 	for first := 0; first < s.held; {
@@ -339,7 +343,7 @@ func (s *synthetic) makeHeldOut() {
 		} else {
 			// The training labels are drawn again, because held-out labels are copies of them.
 			train := make([]uint8, s.Samples(c))
-			s.label(train, s.heldOut.labels[first:end], c)
+			s.drawLabels(train, s.heldOut.labels[first:end], c)
 			for i := first; i < end; i++ {
 				key := keyed.Hash(s.seed, keyed.Synthetic, uint64(c), partHeldOut, uint64(i-first), partSample)
 				s.make(s.heldOut.record(i, s.record), s.habits(c), int(s.heldOut.labels[i]), key)

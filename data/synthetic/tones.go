@@ -29,14 +29,21 @@ func tones(row []tone) (even, odd uint64) {
 	return v & (lane * 0xff), v >> 8 & (lane * 0xff)
 }
 
-// clamp returns min(max(v-floor, 0), 255) for each lane of v, whose numbers are below 2^15.
+// clamp returns min(max(v-floor, 0), 255) for each lane of v, whose numbers are below 2^15. All four lanes
+// are computed at once: no sum below exceeds 16 bits, so none carries into the next lane.
 func clamp(v, floor uint64) uint64 {
-	// all sets all bits of each lane whose highest bit is set, and clears the other lanes.
-	all := func(bits uint64) uint64 { return bits>>15&lane<<16 - bits>>15&lane }
-	// The highest bit of a lane is set if v is not below floor.
+	// maskOf sets all bits of each lane whose highest bit is set, and clears the other lanes.
+	maskOf := func(v uint64) uint64 {
+		highest := v >> 15 & lane
+		return highest<<16 - highest
+	}
+	// The sum is v - floor, with the highest bit of the lane set unless that is negative.
 	v += lane * (1<<15 - floor)
-	v &= all(v) &^ (lane << 15)
-	return (v | all(v+lane*(1<<15-256))) & (lane * 0xff)
+	// Negative lanes become 0, and the highest bit of the others is cleared.
+	v &= maskOf(v) &^ (lane << 15)
+	// Lanes of 256 and more become 255.
+	tooLarge := maskOf(v + lane*(1<<15-256))
+	return (v | tooLarge) & (lane * 0xff)
 }
 
 // noise is a table of random numbers of mean 0, of which each image takes a part.
@@ -46,19 +53,22 @@ type noise [1 << 14]tone
 func (n *noise) fill(source *rand.PCG) {
 	for i := range n {
 		u := source.Uint64()
-		n[i] = toneOf((int(int8(u)) + int(int8(u>>8)) + int(int8(u>>16)) + int(int8(u>>24))) / 4)
+		sum := int(int8(u)) + int(int8(u>>8)) + int(int8(u>>16)) + int(int8(u>>24))
+		n[i] = toneOf(sum / 4)
 	}
 }
 
 // smooth fills a square of side × side tones with a random field: random numbers, blurred twice by a box of
 // the given radius and scaled to -127..127. It computes in integers, so that the field is the same everywhere.
 func smooth(dst []tone, source *rand.PCG, side, radius int) {
-	a := make([]int, side*side)
-	b := make([]int, side*side)
-	for i := range a {
-		a[i] = int(int8(source.Uint64()))
+	field := make([]int, side*side)
+	blurred := make([]int, side*side)
+	for i := range field {
+		field[i] = int(int8(source.Uint64()))
 	}
-	for pass := range 4 { // along rows and columns in turn
+	// A pass blurs along the rows or, in turn, along the columns.
+	for pass := range 4 {
+		// along is the distance in memory of neighbours on a line that is blurred, across that of two lines.
 		along := 1
 		across := side
 		if pass%2 > 0 {
@@ -69,19 +79,19 @@ func smooth(dst []tone, source *rand.PCG, side, radius int) {
 			for k := range side {
 				sum := 0
 				for j := max(0, k-radius); j <= min(side-1, k+radius); j++ {
-					sum += a[i*across+j*along]
+					sum += field[i*across+j*along]
 				}
-				b[i*across+k*along] = sum
+				blurred[i*across+k*along] = sum
 			}
 		}
-		a, b = b, a
+		field, blurred = blurred, field
 	}
-	top := 1
-	for _, v := range a {
-		top = max(top, v, -v)
+	largest := 1
+	for _, v := range field {
+		largest = max(largest, v, -v)
 	}
-	for i, v := range a {
-		dst[i] = toneOf(127 * v / top)
+	for i, v := range field {
+		dst[i] = toneOf(127 * v / largest)
 	}
 }
 

@@ -36,7 +36,7 @@ func (r *reading) bags(s federated.Grouped, names []string, clientRows [][]int32
 	held := make([][]int32, len(names))
 	count := map[string]int{}
 	for c := range names {
-		train[c], held[c] = r.parts(c, clientRows[c])
+		train[c], held[c] = r.splitRows(c, clientRows[c])
 		for _, row := range train[c] {
 			for _, word := range wordsOf(r.text.row(row)) {
 				count[word]++
@@ -47,19 +47,19 @@ func (r *reading) bags(s federated.Grouped, names []string, clientRows [][]int32
 	if len(vocabulary) == 0 {
 		return nil, fmt.Errorf("column %s: no training row has a word", r.t.Text)
 	}
-	number := make(map[string]uint16, len(vocabulary))
+	numberOf := make(map[string]uint16, len(vocabulary))
 	for i, word := range vocabulary {
-		number[word] = uint16(i)
+		numberOf[word] = uint16(i)
 	}
 	rows := &federated.BagRows{Starts: []uint32{0}}
 	var labels []int32
-	left := 0
-	// take makes bags of some rows and returns their numbers.
-	take := func(list []int32) (taken []int32, err error) {
-		for _, row := range list {
+	leftOut := 0
+	// addBags adds the bags of some rows of the table and returns the numbers of the samples.
+	addBags := func(tableRows []int32) (samples []int32, err error) {
+		for _, row := range tableRows {
 			var known []uint16
 			for _, word := range wordsOf(r.text.row(row)) {
-				if i, ok := number[word]; ok {
+				if i, ok := numberOf[word]; ok {
 					known = append(known, i)
 				}
 			}
@@ -67,22 +67,22 @@ func (r *reading) bags(s federated.Grouped, names []string, clientRows [][]int32
 				return nil, fmt.Errorf("column %s, row %d: %d words, want at most %d", r.t.Text, row+1, len(known), maxRowWords)
 			}
 			if len(known) == 0 {
-				left++
+				leftOut++
 				continue
 			}
 			rows.Add(known)
-			taken = append(taken, int32(len(labels)))
+			samples = append(samples, int32(len(labels)))
 			labels = append(labels, s.Labels[row])
 		}
-		return taken, nil
+		return samples, nil
 	}
 	g := federated.Grouping{HeldOutOnly: r.options.HeldOutOnly, Marked: r.split != nil || r.heldOut != nil}
 	for c, name := range names {
-		trainRows, err := take(train[c])
+		trainRows, err := addBags(train[c])
 		if err != nil {
 			return nil, err
 		}
-		heldRows, err := take(held[c])
+		heldRows, err := addBags(held[c])
 		if err != nil {
 			return nil, err
 		}
@@ -93,8 +93,8 @@ func (r *reading) bags(s federated.Grouped, names []string, clientRows [][]int32
 	s.About.Input = learn.Sparse
 	s.About.Features = len(vocabulary)
 	s.About.Columns = vocabulary
-	if left > 0 {
-		s.About.AddNote("%d rows without a word of the training rows' %d left out", left, len(vocabulary))
+	if leftOut > 0 {
+		s.About.AddNote("%d rows without a word of the training rows' %d left out", leftOut, len(vocabulary))
 	}
 	return g.Set(s)
 }

@@ -193,7 +193,7 @@ func isNumber(text string) bool {
 	return err == nil
 }
 
-// words splits a text that holds a list of numbers, such as [1, 2], [1,2] or 1 2, into its parts,
+// areWords splits a text that holds a list of numbers, such as [1, 2], [1,2] or 1 2, into its parts,
 // without brackets. It returns nil for a cell that is no text. The error says that a comma may be a
 // decimal sign, as in 2,34 without brackets; the list is returned with it.
 func (c *cell) words() (list []string, err error) {
@@ -205,10 +205,11 @@ func (c *cell) words() (list []string, err error) {
 	list = strings.FieldsFunc(inner, func(r rune) bool { return strings.ContainsRune(", ;\t\n", r) })
 	// A comma with no blank behind it is doubtful if the text has no brackets, or other separators as
 	// well: it may be a decimal comma.
+	hasBrackets := inner != text
+	isDoubtful := !hasBrackets || strings.ContainsAny(inner, " ;\t\n")
 	for i := range len(inner) {
-		if inner[i] == ',' &&
-			(i+1 == len(inner) || inner[i+1] > ' ') &&
-			(inner == text || strings.ContainsAny(inner, " ;\t\n")) {
+		blankFollows := i+1 < len(inner) && inner[i+1] <= ' '
+		if isDoubtful && inner[i] == ',' && !blankFollows {
 			return list, fmt.Errorf(
 				"%.40q has a comma; want a number with a decimal point, or a list such as 1 2 or [1,2]",
 				text,

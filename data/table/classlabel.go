@@ -38,7 +38,8 @@ func namedClasses(files []tableFile, column string) (classes []string) {
 		feature := noted.Info.Features[column]
 		isUsable := feature.Type == "ClassLabel" && len(feature.Names) > 0 && areClassNames(feature.Names)
 		// All files must agree, because class 3 of one would otherwise be another class elsewhere.
-		if !isUsable || i > 0 && !slices.Equal(classes, feature.Names) {
+		differs := i > 0 && !slices.Equal(classes, feature.Names)
+		if !isUsable || differs {
 			return nil
 		}
 		classes = feature.Names

@@ -142,8 +142,8 @@ func newClassNames(t *Table, classes int) *classNames {
 // federated.MaxClasses, and a new label that a results file could not show.
 func (l *classNames) take(row int, c cell) error {
 	// A plain table has classes 0 to plain-1, and each row needs one.
-	if l.plain > 0 &&
-		(c.kind != wholeCell || c.integer < 0 || c.integer >= int64(l.plain)) {
+	isPlainClass := c.kind == wholeCell && c.integer >= 0 && c.integer < int64(l.plain)
+	if l.plain > 0 && !isPlainClass {
 		return fmt.Errorf("label %.40v is outside the %d classes, want 0 to %d", c.name(), l.plain, l.plain-1)
 	}
 	// The file's metadata names the classes by number. Its number for "no label" becomes a missing
@@ -178,8 +178,8 @@ func (l *classNames) take(row int, c cell) error {
 // for any.
 //
 // The mapping's list of classes comes first, then the list in the file's metadata. Otherwise whole
-// numbers from 0 on are the classes themselves, and named is nil. All other labels are sorted,
-// numbers by their value and words by their letters, and numbered in that order.
+// areNumbers from 0 on are the classes themselves, and named is nil. All other labels are sorted,
+// areNumbers by their value and words by their letters, and numbered in that order.
 func (l *classNames) labels(classes int) (labels []int32, count int, named []string, err error) {
 	// classOf translates the number of a label in order of appearance into its class.
 	numbers, allWhole := l.wholeNumbers()
@@ -218,7 +218,7 @@ func (l *classNames) labels(classes int) (labels []int32, count int, named []str
 			)
 		}
 		// The order of the names must not depend on the order of the rows.
-		position := places(l.List)
+		position := positions(l.List)
 		named = slices.SortedFunc(slices.Values(l.List), func(a, b string) int {
 			if allWhole {
 				return cmp.Compare(numbers[position[a]], numbers[position[b]])
@@ -255,7 +255,7 @@ func (l *classNames) wholeNumbers() ([]int64, bool) {
 	return numbers, len(numbers) > 0
 }
 
-// parts takes the column that says which rows are held out.
+// splitRows takes the column that says which rows are held out.
 type parts struct {
 	// held says of each row whether it is held out.
 	held []bool
@@ -292,7 +292,7 @@ func (p *parts) take(_ int, c cell) error {
 type matrix struct {
 	// width is the number of columns.
 	width int
-	// numbers holds the values row by row.
+	// areNumbers holds the values row by row.
 	numbers
 	// losses has what each column loses by the rounding to float32; nil where nobody asks for it.
 	losses []*roundingLoss
@@ -308,7 +308,8 @@ type roundingLoss struct {
 	worst float64
 }
 
-// add takes a number into account.
+// add takes the number x of a column into account: its deviation, for which an origin near the numbers
+// keeps the sums of squares exact, and the error of rounding it to float32.
 func (l *roundingLoss) add(x float64) {
 	if l.n == 0 {
 		l.origin = x
@@ -320,7 +321,8 @@ func (l *roundingLoss) add(x float64) {
 	l.worst = max(l.worst, math.Abs(x-float64(float32(x))))
 }
 
-// share returns the largest error as a fraction of the numbers' standard deviation; 0 of equal numbers.
+// share returns the largest error of rounding a number to float32, as a fraction of the numbers' standard
+// deviation. It is 0 if all numbers are equal.
 func (l *roundingLoss) share() float64 {
 	mean := l.sum / l.n
 	variance := l.squares/l.n - float64(mean*mean)
@@ -405,7 +407,7 @@ func (t *texts) row(i int32) []byte {
 // maxWords is the largest number of different words of a column, each of which becomes a feature.
 const maxWords = 1000
 
-// words reads a column of few different words, which become one feature each (one-hot).
+// areWords reads a column of few different words, which become one feature each (one-hot).
 type words struct{ nameColumn }
 
 // take appends the number of the cell's word to index. The error is errMissing for a row without a
@@ -429,32 +431,32 @@ const maxHot = math.MaxInt32
 // s.About.Columns. Where features are scaled, the words get mean 0 and deviation 1, which changes
 // nothing.
 func (r *reading) addWords(s *federated.Grouped, values []float32, width int, train []int32) ([]float32, int, error) {
-	all := width
+	newWidth := width
 	// The size is checked before anything is allocated.
 	for _, w := range r.words {
-		all += len(w.List)
-		if all > maxFeatures || r.rows > maxHot/all {
+		newWidth += len(w.List)
+		if newWidth > maxFeatures || r.rows > maxHot/newWidth {
 			return nil, 0, fmt.Errorf(
 				"words: %d rows of %d features and words are too many; want columns of fewer words",
 				r.rows,
-				all,
+				newWidth,
 			)
 		}
 	}
-	if all == width {
+	if newWidth == width {
 		return values, width, nil
 	}
 	// Clip keeps an append from writing into the list of the mapping.
 	s.About.Columns = slices.Clip(s.About.Columns)
-	combined := make([]float32, r.rows*all)
+	combined := make([]float32, r.rows*newWidth)
 	offset := width
 	for row := range r.rows {
-		copy(combined[row*all:], values[row*width:][:width])
+		copy(combined[row*newWidth:], values[row*width:][:width])
 	}
 	// The words of a column are sorted, so that the order of rows does not number features.
 	for i, w := range r.words {
 		order := slices.Sorted(slices.Values(w.List))
-		place := places(order)
+		place := positions(order)
 		// Held-out rows have no part in the shares, so that nothing of them enters the training.
 		present := 0.0
 		count := make([]float64, len(order))
@@ -465,7 +467,7 @@ func (r *reading) addWords(s *federated.Grouped, values []float32, width int, tr
 			}
 		}
 		for row, word := range w.index {
-			features := combined[row*all+offset:][:len(order)]
+			features := combined[row*newWidth+offset:][:len(order)]
 			// Exactly one word of this column is set in the row; the others stay 0.
 			if word >= 0 {
 				features[place[w.List[word]]] = 1
@@ -485,5 +487,5 @@ func (r *reading) addWords(s *federated.Grouped, values []float32, width int, tr
 			}
 		}
 	}
-	return combined, all, nil
+	return combined, newWidth, nil
 }

@@ -25,10 +25,10 @@ type csvTable struct {
 	comma rune
 	// header has the names of the columns; a column without a name is called "column N", from 1 on.
 	header []string
-	// titled says that the first line looks like names of columns, and that a second line follows.
-	titled bool
-	// blank says that a column other than the first has no name.
-	blank bool
+	// hasTitles says that the first line looks like names of columns, and that a second line follows.
+	hasTitles bool
+	// hasUnnamedColumn says that a column other than the first has no name.
+	hasUnnamedColumn bool
 }
 
 // gzipExpansion is the largest accepted ratio of a text's size to the size of its gzip. A file that
@@ -70,7 +70,7 @@ func openCSV(file place) (*csvTable, error) {
 		return nil, fmt.Errorf("line 1 is longer than %d bytes; want the names of the columns", csvWindow)
 	default:
 		c.comma = separator(line)
-		c.titled = more && len(bytes.TrimSpace(remainder)) > 0
+		c.hasTitles = more && len(bytes.TrimSpace(remainder)) > 0
 	}
 	r := c.reader(bytes.NewReader(head))
 	// The number of columns is not known yet: 0 lets the first record set it.
@@ -82,7 +82,7 @@ func openCSV(file place) (*csvTable, error) {
 	for i, name := range fields {
 		name = strings.TrimSpace(name)
 		// The first column of a data frame is its index and may have no name.
-		c.blank = c.blank || name == "" && i > 0
+		c.hasUnnamedColumn = c.hasUnnamedColumn || name == "" && i > 0
 		c.header = append(c.header, cmp.Or(name, fmt.Sprint("column ", i+1)))
 	}
 	return c, c.checkHeader()
@@ -120,7 +120,7 @@ func (c *csvTable) checkHeader() error {
 	if len(c.header) > maxColumns {
 		return fmt.Errorf("line 1: %d columns, want at most %d", len(c.header), maxColumns)
 	}
-	c.titled = c.titled && len(c.header) > 1 && !c.blank
+	c.hasTitles = c.hasTitles && len(c.header) > 1 && !c.hasUnnamedColumn
 	seen := make(map[string]bool, len(c.header))
 	for i, name := range c.header {
 		switch number := isNumber(name); {
@@ -128,11 +128,11 @@ func (c *csvTable) checkHeader() error {
 			return fmt.Errorf("line 1, column %d: the name %q is not UTF-8 (%s)", i+1, name, toUTF8)
 		// Two equal numbers are values: the line of names is missing.
 		case seen[name] && number:
-			return unnamed(name)
+			return errNumberedName(name)
 		case seen[name]:
 			return fmt.Errorf("line 1, column %d: %q is the name of an earlier column, too", i+1, name)
 		case number:
-			c.titled = false
+			c.hasTitles = false
 		}
 		seen[name] = true
 	}
@@ -147,7 +147,7 @@ func (c *csvTable) checkNames() error {
 	for _, name := range c.header {
 		n, err := strconv.ParseUint(name, 10, 64)
 		if isNumber(name) && (err != nil || n < previous) {
-			return unnamed(name)
+			return errNumberedName(name)
 		}
 		if err == nil {
 			previous = n
@@ -156,8 +156,8 @@ func (c *csvTable) checkNames() error {
 	return nil
 }
 
-// unnamed returns the error for a table without a line of names, whose first line has this value.
-func unnamed(value string) error {
+// errNumberedName returns the error for a table without a line of names, whose first line has this value.
+func errNumberedName(value string) error {
 	return fmt.Errorf(
 		"line 1 has the number %.40s where the name of a column should be; want a line of names above the values",
 		value,
@@ -244,7 +244,7 @@ func (c *csvTable) read(wanted []column, result *reading) error {
 	if _, err := r.Read(); err != nil {
 		return err
 	}
-	position := places(c.header)
+	position := positions(c.header)
 	// fields has the index of each wanted column in a record.
 	fields := make([]int, len(wanted))
 	for i, wantedColumn := range wanted {
@@ -257,7 +257,7 @@ func (c *csvTable) read(wanted []column, result *reading) error {
 			return nil
 		}
 		if err != nil {
-			return c.broken(err, record)
+			return c.rowError(err, record)
 		}
 		if row == federated.MaxSamples {
 			return fmt.Errorf("more than %d rows", federated.MaxSamples)
@@ -276,7 +276,7 @@ func (c *csvTable) read(wanted []column, result *reading) error {
 				)
 			}
 			if err := wanted[i].take(row, cell{kind: textCell, text: record[field]}); err != nil {
-				// Nobody needs this row or any further one.
+				// No taker needs this row or any further one.
 				if errors.Is(err, errStop) {
 					result.rows = row
 					return nil
@@ -288,10 +288,10 @@ func (c *csvTable) read(wanted []column, result *reading) error {
 	}
 }
 
-// broken returns the error for a line that is no row of the table. err is the CSV reader's error
+// rowError returns the error for a line that is no row of the table. err is the CSV reader's error
 // and record what it read of the row. The result names the line and the byte, and the first line of
 // the row where a quoted field spans several.
-func (c *csvTable) broken(err error, record []string) error {
+func (c *csvTable) rowError(err error, record []string) error {
 	p, ok := errors.AsType[*csv.ParseError](err)
 	switch {
 	case !ok:

@@ -52,7 +52,7 @@ type decimalSigns struct {
 	mustBeNumbers bool
 }
 
-// count adds the text of one cell to the counts. A text without a comma or point says nothing and
+// distinctCount adds the text of one cell to the counts. A text without a comma or point says nothing and
 // is not counted, unless it is no number.
 func (d *decimalSigns) count(text string) {
 	text = strings.TrimSpace(text)
@@ -155,12 +155,9 @@ func (d *decimalSigns) decide(all fileSigns) (isComma bool, err error) {
 // thousands: semicolons separate the fields, and nothing in any file is certain. Such points are read as decimal
 // signs, with a warning.
 func (d *decimalSigns) isDoubtful(all fileSigns) bool {
-	return all.semicolons &&
-		!all.certainComma &&
-		!all.groups &&
-		!all.certainPoint &&
-		d.isNumeric() &&
-		d.groupPoints > 0
+	isCertain := all.certainComma || all.certainPoint || all.groups
+	isAmbiguous := d.isNumeric() && d.groupPoints > 0
+	return all.semicolons && !isCertain && isAmbiguous
 }
 
 // decimals says how the numbers of the columns of files are written.
@@ -270,14 +267,14 @@ func (c *csvTable) countSigns(signs []decimalSigns) error {
 	if _, err := r.Read(); err != nil {
 		return err
 	}
-	position := places(c.header)
+	position := positions(c.header)
 	for {
 		record, err := r.Read()
 		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
-			return c.broken(err, record)
+			return c.rowError(err, record)
 		}
 		for i := range signs {
 			if field, ok := position[signs[i].name]; ok {

@@ -88,10 +88,10 @@ type placedTable struct {
 	constants []constant
 }
 
-// placed returns the file with a column for each of keys, which the names of the folders around it
-// give. A column of the file itself with the same name has priority. Without any further column,
-// the result is the file as it was.
-func placed(file tableFile, keys []federated.FolderKey) tableFile {
+// withFolderColumns returns the table of a file with one more column for each of keys, which the names of
+// the folders around the file give: the key's value in every row. A column of the file itself with the same
+// name has priority. Without any further column, the result is the file as it was.
+func withFolderColumns(file tableFile, keys []federated.FolderKey) tableFile {
 	var constants []constant
 	fileColumns := file.columns()
 	for _, key := range keys {
@@ -158,10 +158,10 @@ func (p *placedTable) constantOf(name string) *constant {
 	return &p.constants[i]
 }
 
-// byFile adds to each file a column with the name of its client, if the mapping's client is the
+// withFileClients adds to each file a column with the name of its client, if the mapping's client is the
 // word "file" and no column has that name. Otherwise it returns files as they are. A single file is
 // an error, since all rows would be one client's.
-func (t *Table) byFile(files []tableFile) ([]tableFile, error) {
+func (t *Table) withFileClients(files []tableFile) ([]tableFile, error) {
 	if t.Client != fileClient || slices.Contains(files[0].columns(), fileClient) {
 		return files, nil
 	}
@@ -175,7 +175,7 @@ func (t *Table) byFile(files []tableFile) ([]tableFile, error) {
 	placedFiles := make([]tableFile, len(files))
 	for i, f := range files {
 		name := federated.FileClient(f.path(), partsByName, suffixes)
-		placedFiles[i] = placed(f, []federated.FolderKey{{Name: fileClient, Value: name}})
+		placedFiles[i] = withFolderColumns(f, []federated.FolderKey{{Name: fileClient, Value: name}})
 	}
 	return placedFiles, nil
 }

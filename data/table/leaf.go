@@ -116,8 +116,13 @@ func (l *leafRows) handOut(user string, wanted []column, result *reading) error 
 		return err
 	}
 	// Both lists are read in step, until both end.
-	for i := 0; inputs.PeekKind() != ']' || labels.PeekKind() != ']'; i++ {
-		if inputs.PeekKind() == ']' || labels.PeekKind() == ']' {
+	for i := 0; ; i++ {
+		inputsEnd := inputs.PeekKind() == ']'
+		labelsEnd := labels.PeekKind() == ']'
+		if inputsEnd && labelsEnd {
+			return nil
+		}
+		if inputsEnd || labelsEnd {
 			return fmt.Errorf("x and y have different lengths: one of them ends after %d samples", i)
 		}
 		if result.rows == federated.MaxSamples {
@@ -139,7 +144,6 @@ func (l *leafRows) handOut(user string, wanted []column, result *reading) error 
 		}
 		result.rows++
 	}
-	return nil
 }
 
 // leafSample is one sample of a user, which is one row of the table.

@@ -63,9 +63,10 @@ func (p *parquetTable) read(wanted []column, r *reading) error {
 	return cmp.Or(errs...)
 }
 
-// each reads the wanted column and hands its values to the column's taker. first is the number of
-// the file's first row in the table. The values of a list come one by one with the same row.
-func (p *parquetTable) each(wanted column, first int) error {
+// each reads the wanted column and hands its values to the column's taker. firstRow is the number of the
+// file's first row in the table, which may have rows of other files before it. The values of a list come one
+// by one with the same row.
+func (p *parquetTable) each(wanted column, firstRow int) error {
 	f := p.Field(wanted.name)
 	if f.Kind == parquetfile.KindOther {
 		return fmt.Errorf("column %s holds %s; want numbers, text or bytes", wanted.name, f.TypeName())
@@ -73,14 +74,14 @@ func (p *parquetTable) each(wanted column, first int) error {
 	// last is the row of the value before; -1 means that there was none.
 	last := -1
 	lists := nestedLengths{counts: make([]int, f.Lists()+1)}
-	// endRow reports the lengths of the nested lists of the row that has ended, if somebody asks.
+	// endRow passes the lengths of the nested lists of the row that has ended to wanted.nested, if that is set.
 	endRow := func() error {
 		if wanted.nested == nil || f.Lists() < 2 {
 			return nil
 		}
 		return lists.end(wanted.nested)
 	}
-	err := p.Values(wanted.name, false, func(row int, v parquet.Value) error {
+	err := p.Values(wanted.name, parquetfile.AnyValues, func(row int, v parquet.Value) error {
 		if row != last {
 			if err := endRow(); err != nil {
 				return err
@@ -99,7 +100,7 @@ func (p *parquetTable) each(wanted column, first int) error {
 		if err != nil {
 			return err
 		}
-		return wanted.take(first+row, c)
+		return wanted.take(firstRow+row, c)
 	})
 	if errors.Is(err, errStop) {
 		return nil

@@ -110,7 +110,8 @@ func (p *profile) take(row int, c cell) error {
 	// A text may hold a list of numbers, or a number with a comma.
 	name := c.name()
 	words, err := c.words()
-	if err != nil && words != nil && !slices.ContainsFunc(words, func(word string) bool { return !isPart(word) }) {
+	areParts := words != nil && !slices.ContainsFunc(words, func(word string) bool { return !isPart(word) })
+	if err != nil && areParts {
 		p.commas++
 		text := strings.TrimSpace(c.text)
 		if grouped.MatchString(text) {
@@ -121,10 +122,8 @@ func (p *profile) take(row int, c cell) error {
 		}
 		return nil
 	}
-	if err == nil &&
-		len(words) > 1 &&
-		isPart(words[0]) &&
-		isPart(words[1]) {
+	isList := err == nil && len(words) > 1 && isPart(words[0]) && isPart(words[1])
+	if isList {
 		p.list = true
 		for _, word := range words {
 			if _, err := parseNumber(word); err == errMissing {
@@ -154,10 +153,10 @@ func (p *profile) take(row int, c cell) error {
 		p.countMissing()
 		return nil
 	} else {
-		p.texts = p.texts + 1
+		p.texts++
 		p.oddText = name
-		p.length = p.length + len(name)
-		p.blanks = p.blanks + strings.Count(name, " ")
+		p.length += len(name)
+		p.blanks += strings.Count(name, " ")
 		if date.MatchString(name) {
 			p.dates++
 		}
@@ -182,72 +181,68 @@ func isPart(word string) bool {
 // however many values its list lacks.
 func (p *profile) countMissing() {
 	if p.lastMissing != p.last {
-		p.missing = p.missing + 1
+		p.missing++
 		p.lastMissing = p.last
 	}
 }
 
-// numbers reports whether the column can serve as numbers: it has at least one, and neither texts,
+// areNumbers reports whether the column can serve as numbers: it has at least one, and neither texts,
 // bytes nor lists.
-func (p *profile) numbers() bool {
-	return p.unusable == "" &&
-		!p.list &&
-		p.real > 0 &&
-		p.texts == 0 &&
-		p.bytes == 0
+func (p *profile) areNumbers() bool {
+	isSingle := p.unusable == "" && !p.list
+	hasOthers := p.texts > 0 || p.bytes > 0
+	return isSingle && p.real > 0 && !hasOthers
 }
 
-// words reports whether the column can serve as words: short texts, less than 64 bytes on average,
+// areWords reports whether the column can serve as words: short texts, less than 64 bytes on average,
 // that are neither dates nor sentences.
-func (p *profile) words() bool {
-	return p.unusable == "" &&
-		!p.list &&
-		p.texts > 0 &&
-		p.length < 64*p.texts &&
-		p.dates == 0 &&
-		!p.sentences()
+func (p *profile) areWords() bool {
+	isSingle := p.unusable == "" && !p.list
+	areShort := p.texts > 0 && p.length < 64*p.texts
+	return isSingle && areShort && p.dates == 0 && !p.areSentences()
 }
 
 // fewWords is the largest number of different words of a column that is proposed as features.
 const fewWords = 50
 
-// features reports whether the column has words alone, so few different ones that each may become a
+// mayBeFeatures reports whether the column has words alone, so few different ones that each may become a
 // feature.
-func (p *profile) features() bool { return p.real == 0 && p.words() && p.classes(fewWords) }
-
-// sentences reports whether the texts of the column are sentences, of three words or more on
-// average, and too varied to be classes.
-func (p *profile) sentences() bool {
-	return p.texts > 0 &&
-		p.blanks >= 2*p.texts &&
-		p.dates == 0 &&
-		(p.manyDistinct || len(p.distinct) > min(20, p.rows/2))
+func (p *profile) mayBeFeatures() bool {
+	return p.real == 0 && p.areWords() && p.mayBeClasses(fewWords)
 }
 
-// classes reports whether the column has so few different values, at most limit, that they may be
+// areSentences reports whether the texts of the column are sentences, of three words or more on
+// average, and too varied to be classes.
+func (p *profile) areSentences() bool {
+	// Two blanks separate three words.
+	haveWords := p.texts > 0 && p.blanks >= 2*p.texts
+	areVaried := p.manyDistinct || len(p.distinct) > min(20, p.rows/2)
+	return haveWords && areVaried && p.dates == 0
+}
+
+// mayBeClasses reports whether the column has so few different values, at most limit, that they may be
 // classes. There must be two or more, and two rows or more for each on average. For numbers that
 // are far apart or written with a point the limit is lower, because these are rather measurements.
-func (p *profile) classes(limit int) bool {
-	if p.numbers() && p.highest-p.lowest > 2*float64(len(p.distinct)) {
+func (p *profile) mayBeClasses(limit int) bool {
+	if p.areNumbers() && p.highest-p.lowest > 2*float64(len(p.distinct)) {
 		limit = min(limit, 100)
 	}
 	// Numbers with a decimal point are measurements, even if all of them happen to be whole.
-	if p.numbers() && p.fractions == p.real {
+	if p.areNumbers() && p.fractions == p.real {
 		limit = min(limit, maxFractionClasses)
 	}
 	if p.manyDistinct || len(p.distinct) < 2 || len(p.distinct) > min(limit, max(2, p.rows/2)) {
 		return false
 	}
-	return p.words() || p.numbers() && p.wholes == p.real
+	return p.areWords() || p.areNumbers() && p.wholes == p.real
 }
 
-// rowNumber reports whether the column numbers the rows: whole numbers that grow by 1 from each row
+// isRowNumber reports whether the column numbers the rows: whole numbers that grow by 1 from each row
 // to the next, over more than two rows.
-func (p *profile) rowNumber() bool {
-	return p.wholes == p.rows &&
-		p.ascending &&
-		p.highest-p.lowest == float64(p.rows-1) &&
-		p.rows > 2
+func (p *profile) isRowNumber() bool {
+	// Whole numbers that ascend and span as many as there are rows leave none out.
+	hasNoGap := p.highest-p.lowest == float64(p.rows-1)
+	return p.rows > 2 && p.wholes == p.rows && p.ascending && hasNoGap
 }
 
 // isParts reports whether the column says which rows are held out. All values must be words for a
@@ -264,19 +259,18 @@ func (p *profile) isParts() bool {
 			return false
 		}
 	}
-	return slices.Contains(part.held, false) &&
-		slices.Contains(part.held, true) &&
-		(p.texts > 0 && !hasWord(p.name, slices.Concat(labelWords, maybeLabel)) || hasWord(p.name, splitWords))
+	hasBoth := slices.Contains(part.held, false) && slices.Contains(part.held, true)
+	isCalledLabel := hasWord(p.name, slices.Concat(labelWords, maybeLabel))
+	isCalledSplit := hasWord(p.name, splitWords)
+	hasPartWords := p.texts > 0 && !isCalledLabel
+	return hasBoth && (hasPartWords || isCalledSplit)
 }
 
 // shown returns a name or value in a form that fits in one line: quoted and cut at 40 bytes if it
-// is longer or has signs that do not print.
+// is longer, or has commas, blanks or characters that do not print.
 func shown(s string) string {
-	if len(s) > 40 ||
-		strings.ContainsFunc(
-			s,
-			func(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune(", \ufffd", r) },
-		) {
+	needsQuotes := func(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune(", \ufffd", r) }
+	if len(s) > 40 || strings.ContainsFunc(s, needsQuotes) {
 		return fmt.Sprintf("%.40q", s)
 	}
 	return s
@@ -296,25 +290,25 @@ func (p *profile) exampleValues() string {
 	return strings.Join(list, ", ")
 }
 
-// unused returns the reason why the proposal gives the column no meaning, as a phrase for the user.
-func (c *profile) unused() string {
+// reasonUnused returns the reason why the proposal gives the column no meaning, as a phrase for the user.
+func (c *profile) reasonUnused() string {
 	// The first reason that applies is the most specific one.
 	switch {
 	case c.unusable != "":
 		return "holds " + c.unusable + "; want numbers, text or bytes"
-	case c.numbers() && len(c.distinct) == 1:
+	case c.areNumbers() && len(c.distinct) == 1:
 		return "always the same"
 	case c.instants() != "":
 		return c.instants() + "; name it to use it, better as hours, weekdays or days since a start"
-	case c.numbers() && c.rowNumber():
+	case c.areNumbers() && c.isRowNumber():
 		return "a number for each row, in their order"
-	case c.numbers():
+	case c.areNumbers():
 		return "numbers, which are not read beside text"
 	case c.missing == c.rows:
 		return "empty"
 	case c.dates > 0:
 		return fmt.Sprintf("dates or times such as %s; as a number, of days or hours, one would be a feature", shown(c.oddText))
-	case c.sentences():
+	case c.areSentences():
 		return fmt.Sprintf(
 			"texts of %d bytes on average; want text in the place of features for a model that reads them",
 			c.length/c.texts,
@@ -322,12 +316,12 @@ func (c *profile) unused() string {
 	case c.real > 0:
 		return fmt.Sprintf("numbers, but %s and the like in %d of %d rows", shown(c.oddText), c.texts, c.rows)
 	}
-	return fmt.Sprintf("words, %s different", count(c))
+	return fmt.Sprintf("words, %s different", distinctCount(c))
 }
 
-// count returns the number of different values of the column as a text, or "over 1000" if more came
+// distinctCount returns the number of different values of the column as a text, or "over 1000" if more came
 // than are counted.
-func count(c *profile) string {
+func distinctCount(c *profile) string {
 	if c.manyDistinct {
 		return fmt.Sprintf("over %d", maxDistinct)
 	}

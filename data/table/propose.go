@@ -31,7 +31,7 @@ type Proposal struct {
 	labelled bool
 	// reasons says why each option has its value, in the order of the options.
 	reasons []reason
-	// unused lists the columns without a meaning, each with the reason.
+	// reasonUnused lists the columns without a meaning, each with the reason.
 	unused []string
 	// files is how many files the table has, and fileClients the clients that they belong to, if their
 	// names say so.
@@ -62,7 +62,8 @@ func Propose(file, label string) (*Proposal, error) {
 // errGroups reports numbers with points between thousands where commas were not read as decimal signs.
 var errGroups = errors.New("points between thousands; want decimal: comma")
 
-// propose is Propose with the option decimal of t, which stands in the proposal if it is set.
+// propose is Propose for a table whose numbers are written as the option decimal of t says. If the option is
+// set, the proposal has it, too. Other options of t do not count.
 func propose(file, label string, t Table) (_ *Proposal, err error) {
 	defer func() {
 		if err != nil {
@@ -235,11 +236,10 @@ const fewClients = 5
 // isClient reports whether the column may have the clients, by its name and its values. A client has
 // several rows, so that there are at most half as many values as rows.
 func (c *profile) isClient() bool {
-	return hasWord(c.name, clientWords) &&
-		c.bytes == 0 &&
-		!c.list &&
-		len(c.distinct) > 1 &&
-		len(c.distinct) <= max(2, c.rows/2)
+	isName := c.bytes == 0 && !c.list
+	values := len(c.distinct)
+	hasSeveralRows := values > 1 && values <= max(2, c.rows/2)
+	return hasWord(c.name, clientWords) && isName && hasSeveralRows
 }
 
 // guess fills the proposal: it gives each of columns its meaning, and each option its reason. named
@@ -267,8 +267,8 @@ func (p *Proposal) guess(columns []*profile, named string) error {
 	case label == nil:
 		columnNames := names.Of(columns, func(c *profile) string { return c.name })
 		return fmt.Errorf("label: there is no column %q; the columns are %s", named, federated.ShortList(columnNames))
-	case !label.classes(maxDistinct) && !label.numbers():
-		return fmt.Errorf("label: column %s is neither classes nor numbers: %s", shown(named), label.unused())
+	case !label.mayBeClasses(maxDistinct) && !label.areNumbers():
+		return fmt.Errorf("label: column %s is neither classes nor numbers: %s", shown(named), label.reasonUnused())
 	}
 	// Of two columns of such names, that of few values is rather a group of clients.
 	client := pick(func(c *profile) bool { return c.isClient() && len(c.distinct) >= fewClients })
@@ -283,7 +283,7 @@ func (p *Proposal) guess(columns []*profile, named string) error {
 			"client",
 			quoted(client.name),
 			"%s different values (%s), and its name%s",
-			count(client),
+			distinctCount(client),
 			client.exampleValues(),
 			hint,
 		)
@@ -300,7 +300,7 @@ func (p *Proposal) guess(columns []*profile, named string) error {
 		var perhaps []string
 		// What has no meaning now is listed for the user, with the reason.
 		for _, c := range free {
-			if c.words() && c.classes(maxDistinct) && len(c.distinct) >= 8 {
+			if c.areWords() && c.mayBeClasses(maxDistinct) && len(c.distinct) >= 8 {
 				perhaps = append(perhaps, shown(c.name))
 			}
 		}
@@ -320,7 +320,7 @@ func (p *Proposal) guess(columns []*profile, named string) error {
 		label, grounds = findLabel(free, columns[len(columns)-1])
 	}
 	free = slices.DeleteFunc(free, func(c *profile) bool { return c == label })
-	p.labelled = label != nil && label.classes(maxDistinct)
+	p.labelled = label != nil && label.mayBeClasses(maxDistinct)
 	// The features are chosen without the label, and before it is entered: a text decides its kind.
 	p.guessFeatures(free)
 	p.addLabel(label, grounds)
@@ -329,11 +329,10 @@ func (p *Proposal) guess(columns []*profile, named string) error {
 		p.add("split", quoted(split.name), "its values are %s", split.exampleValues())
 	}
 	for _, c := range free {
-		if c.name != p.Table.Label &&
-			!slices.Contains(p.Table.Target, c.name) &&
-			!c.feature &&
-			c.name != p.Table.Text {
-			p.unused = append(p.unused, shown(c.name)+" ("+c.unused()+")")
+		isPredicted := c.name == p.Table.Label || slices.Contains(p.Table.Target, c.name)
+		isInput := c.feature || c.name == p.Table.Text
+		if !isPredicted && !isInput {
+			p.unused = append(p.unused, shown(c.name)+" ("+c.reasonUnused()+")")
 		}
 	}
 	p.guessMissing(columns)
@@ -360,29 +359,28 @@ func findLabel(free []*profile, last *profile) (label *profile, grounds string) 
 	}
 	byName := func(words []string) {
 		for _, word := range words {
-			if word == "y" && last.words() && last.classes(maxDistinct) {
+			if word == "y" && last.areWords() && last.mayBeClasses(maxDistinct) {
 				// Beside a last column of classes in words, y is rather a coordinate, as in x and y.
 				continue
 			}
 			find("its name", func(c *profile) bool {
-				return hasWord(c.name, []string{word}) && c.instants() == "" && (c.classes(maxDistinct) || c.numbers())
+				return hasWord(c.name, []string{word}) && c.instants() == "" && (c.mayBeClasses(maxDistinct) || c.areNumbers())
 			})
 		}
 	}
 	find("its metadata", func(c *profile) bool { return c.noted != nil && !c.list })
 	byName(labelWords)
 	find("the last column", func(c *profile) bool {
-		return c == last &&
-			c.instants() == "" &&
-			(c.words() && c.classes(maxDistinct) || c.classes(fewClasses))
+		areClasses := c.mayBeClasses(fewClasses) || c.areWords() && c.mayBeClasses(maxDistinct)
+		return c == last && c.instants() == "" && areClasses
 	})
 	find("the last column", func(c *profile) bool {
-		return c == last && c.numbers() && !c.rowNumber() && c.instants() == ""
+		return c == last && c.areNumbers() && !c.isRowNumber() && c.instants() == ""
 	})
 	byName(maybeLabel)
 	// As the last resort, words of at most 100 kinds may be classes.
 	for _, c := range slices.Backward(free) {
-		if label == nil && c.words() && c.classes(100) {
+		if label == nil && c.areWords() && c.mayBeClasses(100) {
 			label = c
 			grounds = "the last column of few words"
 		}
@@ -394,14 +392,7 @@ func findLabel(free []*profile, last *profile) (label *profile, grounds string) 
 // has numbers. grounds says what spoke for this column. A nil label means that none was found; then
 // a text predicts its next token, or the user has to name a column.
 func (p *Proposal) addLabel(label *profile, grounds string) {
-	// Negative numbers are classes only if there are two of them, such as -1 and 1. Many whole numbers
-	// are rather counts, unless their name is that of classes.
-	classes := label != nil &&
-		label.classes(maxDistinct) &&
-		(label.words() ||
-			len(label.distinct) == 2 ||
-			label.lowest >= 0 &&
-				(len(label.distinct) <= fewClasses || hasWord(label.name, slices.Concat(classWords, maybeLabel))))
+	isLabel := label != nil && label.isLabel()
 	switch {
 	case label != nil && label.noted != nil:
 		p.Table.Label = label.name
@@ -413,14 +404,14 @@ func (p *Proposal) addLabel(label *profile, grounds string) {
 			federated.ShortList(names.Of(label.noted, shown)),
 			grounds,
 		)
-	case !classes && p.Table.Text != "":
+	case !isLabel && p.Table.Text != "":
 		p.add("label", "null", "none: a model learns the next token")
 	case label == nil:
 		p.add("label", "null", "no column looks like classes: name one, or target: a column of numbers")
-	case classes:
+	case isLabel:
 		p.Table.Label = label.name
 		kind := "words"
-		if !label.words() {
+		if !label.areWords() {
 			kind = "whole numbers"
 		}
 		p.add(
@@ -434,10 +425,8 @@ func (p *Proposal) addLabel(label *profile, grounds string) {
 		)
 		// Classes with gaps between their numbers are listed, so that no output of the model stays
 		// unused.
-		if !label.words() &&
-			label.lowest >= 0 &&
-			label.highest >= float64(len(label.distinct)) &&
-			p.All {
+		hasGaps := !label.areWords() && label.lowest >= 0 && label.highest >= float64(len(label.distinct))
+		if hasGaps && p.All {
 			p.Table.Classes = label.inOrder()
 			p.add("classes", listed(p.Table.Classes), "else all numbers from 0 to %.0f are classes", label.highest)
 		}
@@ -485,6 +474,18 @@ func (p *Proposal) KeepTargets() {
 	p.reasons = slices.DeleteFunc(p.reasons, func(r reason) bool { return r.option == targetScale })
 }
 
+// isLabel reports whether a column to predict has classes rather than numbers. Negative numbers are classes
+// only if there are two of them, such as -1 and 1. Many whole numbers are rather counts, unless their name is
+// that of classes.
+func (c *profile) isLabel() bool {
+	if !c.mayBeClasses(maxDistinct) {
+		return false
+	}
+	isCalledClass := hasWord(c.name, slices.Concat(classWords, maybeLabel))
+	areClassNumbers := c.lowest >= 0 && (len(c.distinct) <= fewClasses || isCalledClass)
+	return c.areWords() || len(c.distinct) == 2 || areClassNumbers
+}
+
 // guessFeatures chooses the inputs of the model from the columns without a meaning, free. The first
 // column of lists, bytes or images is the only input; otherwise a column of sentences is the text.
 // Else all columns of numbers are features, and columns of few words become one feature for each
@@ -496,51 +497,47 @@ func (p *Proposal) guessFeatures(free []*profile) {
 			return
 		}
 	}
-	// wide are the columns of numbers, few those of few words, and text is the first of long texts.
-	var wide, few []*profile
+	// matrix are the columns of numbers, few those of few words, and text is the first of long texts.
+	var numeric, wordy []*profile
 	var text *profile
 	for _, c := range free {
 		// A column of few words may become features of 0 and 1.
-		if c.features() {
-			few = append(few, c)
+		if c.mayBeFeatures() {
+			wordy = append(wordy, c)
 		}
-		if text == nil && c.longTexts() {
+		if text == nil && c.areLongTexts() {
 			text = c
 		}
 		// Constant columns and row numbers teach a model nothing, and an instant does not come back.
-		if c.numbers() &&
-			!c.rowNumber() &&
-			c.instants() == "" &&
-			(len(c.distinct) > 1 || c.manyDistinct) {
-			wide = append(wide, c)
+		isConstant := len(c.distinct) <= 1 && !c.manyDistinct
+		if c.areNumbers() && !isConstant && !c.isRowNumber() && c.instants() == "" {
+			numeric = append(numeric, c)
 		}
 	}
 	// A text beside several numbers is rather a remark than the input.
-	if text != nil &&
-		len(wide) < 2 &&
-		(text.sentences() || len(wide)+len(few) == 0) {
+	isOnlyText := len(numeric)+len(wordy) == 0
+	if text != nil && len(numeric) < 2 && (isOnlyText || text.areSentences()) {
 		p.takeText(text)
 		return
 	}
-	if len(wide)+len(few) == 0 {
+	if len(numeric)+len(wordy) == 0 {
 		p.add("features", "null", "no column has numbers, lists, images, few words or long texts: name the inputs")
 	}
-	if len(wide) > 0 {
-		p.takeNumbers(wide, free)
+	if len(numeric) > 0 {
+		p.takeNumbers(numeric, free)
 	}
 	// Words do not go with images.
-	if len(few) > 0 && p.Table.Shape == nil && p.Table.Scale != scalePixels {
-		p.takeWords(few)
+	if len(wordy) > 0 && p.Table.Shape == nil && p.Table.Scale != scalePixels {
+		p.takeWords(wordy)
 	}
 }
 
-// longTexts reports whether the column has texts that may be the model's input: they are long or of many
+// areLongTexts reports whether the column has texts that may be the model's input: they are long or of many
 // kinds, or are sentences, and none is a date.
-func (c *profile) longTexts() bool {
-	return c.unusable == "" &&
-		c.dates == 0 &&
-		c.texts > 0 &&
-		(c.length >= 20*c.texts || c.manyDistinct || c.sentences())
+func (c *profile) areLongTexts() bool {
+	areTexts := c.unusable == "" && c.dates == 0 && c.texts > 0
+	areLong := c.length >= 20*c.texts
+	return areTexts && (areLong || c.manyDistinct || c.areSentences())
 }
 
 // takeWhole proposes the column c of lists, bytes or images as the only input.
@@ -563,7 +560,7 @@ func (p *Proposal) takeText(text *profile) {
 	p.Table.Text = text.name
 	mean := text.length / text.texts
 	// Sentences of a class are told apart by their words.
-	if p.labelled && text.sentences() {
+	if p.labelled && text.areSentences() {
 		p.Table.Tokens = wordTokens
 		p.add("text", quoted(text.name), "sentences of %d bytes on average", mean)
 		p.add("tokens", wordTokens, "a model reads which words a text has and how often, not their order")
@@ -580,29 +577,29 @@ func (p *Proposal) takeText(text *profile) {
 
 // takeNumbers proposes the columns wide, which are numbers, as features. free has all columns without a
 // meaning, wide among them.
-func (p *Proposal) takeNumbers(wide, free []*profile) {
-	for _, c := range wide {
+func (p *Proposal) takeNumbers(numeric, free []*profile) {
+	for _, c := range numeric {
 		p.Table.Features = append(p.Table.Features, c.name)
 	}
 	// Now a pattern names the features; it may match columns that were no wide ones.
 	if p.shorten(free) {
 		pattern := p.Table.Features[0]
-		wide = slices.DeleteFunc(
+		numeric = slices.DeleteFunc(
 			slices.Clone(free),
-			func(c *profile) bool { return !matches(pattern, c.name) && !slices.Contains(wide, c) },
+			func(c *profile) bool { return !matches(pattern, c.name) && !slices.Contains(numeric, c) },
 		)
-	} else if len(wide) == len(free) && len(wide) > manyNames {
+	} else if len(numeric) == len(free) && len(numeric) > manyNames {
 		p.Table.Features = []string{"*"}
 	}
-	for _, c := range wide {
+	for _, c := range numeric {
 		c.feature = true
 	}
 	kind := "a column"
-	if len(wide) > 1 {
-		kind = fmt.Sprint(len(wide), " columns")
+	if len(numeric) > 1 {
+		kind = fmt.Sprint(len(numeric), " columns")
 	}
 	p.add("features", listed(p.Table.Features), "%s of numbers", kind)
-	p.guessScale(wide)
+	p.guessScale(numeric)
 }
 
 // takeWords proposes the columns few, which have few different words, as features: one for each word.
@@ -651,25 +648,29 @@ var numbered = regexp.MustCompile(`^(.*?)[0-9]+$`)
 // such as x*. It reports false and changes nothing if the pattern would match a column of columns
 // that is no number or belongs to another stem.
 func (p *Proposal) shorten(columns []*profile) bool {
-	parts := numbered.FindStringSubmatch(p.Table.Features[0])
-	if parts == nil ||
-		strings.ContainsAny(parts[1], `*?[\`) ||
-		parts[1] == "" ||
-		len(p.Table.Features) < 8 {
+	const minShortened = 8
+	first := numbered.FindStringSubmatch(p.Table.Features[0])
+	if first == nil || len(p.Table.Features) < minShortened {
+		return false
+	}
+	// A stem with characters that mean something in a pattern would match other columns.
+	stem := first[1]
+	if stem == "" || strings.ContainsAny(stem, `*?[\`) {
 		return false
 	}
 	sameStem := func(name string) bool {
 		found := numbered.FindStringSubmatch(name)
-		return found != nil && found[1] == parts[1]
+		return found != nil && found[1] == stem
 	}
 	// Features with another stem stay behind the pattern.
 	others := slices.DeleteFunc(slices.Clone(p.Table.Features), sameStem)
 	for _, c := range columns {
-		if strings.HasPrefix(c.name, parts[1]) && (slices.Contains(others, c.name) || !c.numbers()) {
+		matchesOther := slices.Contains(others, c.name) || !c.areNumbers()
+		if strings.HasPrefix(c.name, stem) && matchesOther {
 			return false
 		}
 	}
-	p.Table.Features = append([]string{parts[1] + "*"}, others...)
+	p.Table.Features = append([]string{stem + "*"}, others...)
 	return true
 }
 
@@ -681,25 +682,23 @@ func listed(texts []string) string {
 // guessScale proposes a scale for the columns of numbers, wide. Many whole numbers from 0 to 255
 // are pixels, which become 0 to 1, and an image if their number is a square. Otherwise numbers
 // beyond -10 to 10 are standardised.
-func (p *Proposal) guessScale(wide []*profile) {
+func (p *Proposal) guessScale(numeric []*profile) {
 	lowest := math.Inf(1)
 	highest := math.Inf(-1)
 	allWhole := true
-	for _, c := range wide {
+	for _, c := range numeric {
 		lowest = min(lowest, c.lowest)
 		highest = max(highest, c.highest)
 		allWhole = allWhole && c.wholes == c.real
 	}
 	// side would be the width and height of a square image.
-	switch side := int(math.Sqrt(float64(len(wide)))); {
-	case allWhole &&
-		lowest >= 0 &&
-		highest > 1 &&
-		highest <= 255 &&
-		len(wide) >= 64:
+	side := int(math.Sqrt(float64(len(numeric))))
+	areBytes := allWhole && lowest >= 0 && highest > 1 && highest <= 255
+	switch {
+	case areBytes && len(numeric) >= 64:
 		p.Table.Scale = scalePixels
 		p.add("scale", scalePixels, "all are whole numbers from 0 to 255")
-		if side*side == len(wide) {
+		if side*side == len(numeric) {
 			p.Table.Shape = []int{1, side, side}
 			p.add(
 				"shape",
@@ -722,17 +721,16 @@ func (p *Proposal) guessMissing(columns []*profile) {
 	var lacks *profile
 	for _, c := range columns {
 		// Columns without a meaning may lack what they like.
-		if c.missing == 0 ||
-			c.missing == c.rows ||
-			!c.feature &&
-				!slices.Contains(append(p.Table.Target, p.Table.Label, p.Table.Client, p.Table.Split), c.name) {
+		others := append(slices.Clip(p.Table.Target), p.Table.Label, p.Table.Client, p.Table.Split)
+		hasMeaning := c.feature || slices.Contains(others, c.name)
+		lacksSome := c.missing > 0 && c.missing < c.rows
+		if !hasMeaning || !lacksSome {
 			continue
 		}
+		// Bytes and pixels are whole numbers, which a mean is not.
+		hasMean := c.feature && c.bytes == 0 && p.Table.Scale != scalePixels
 		// One column that needs rows left out decides for all.
-		if !c.feature ||
-			c.missing >= c.rows/2 ||
-			c.bytes > 0 ||
-			p.Table.Scale == scalePixels {
+		if !hasMean || c.missing >= c.rows/2 {
 			lacks = c
 			p.Table.Missing = missingDrop
 			break

@@ -30,7 +30,7 @@ type reading struct {
 	// name of their file.
 	heldOut [][2]int
 
-	// client reads the names of the clients.
+	// addClient reads the names of the clients.
 	client *nameColumn
 	// label reads the classes.
 	label *classNames
@@ -38,9 +38,9 @@ type reading struct {
 	split *parts
 	// text reads the texts of samples of text.
 	text *texts
-	// wide holds the features that have a column each.
-	wide *matrix
-	// words holds the features that stand for words, which follow those of wide.
+	// matrix holds the features that have a column each.
+	matrix *matrix
+	// areWords holds the features that stand for words, which follow those of wide.
 	words []*words
 	// vector holds the features of a table that has all of them in one column.
 	vector *vectors
@@ -51,8 +51,8 @@ type reading struct {
 	mu sync.Mutex
 	// dropped is the set of rows that lack a value and are left out.
 	dropped map[int]bool
-	// holes says that NaN stands for each missing feature until the mean replaces it.
-	holes bool
+	// hasHoles says that NaN stands for each missing feature until the mean replaces it.
+	hasHoles bool
 }
 
 // newReading prepares the reading of a table by the mapping t, whose patterns are resolved. o are
@@ -98,9 +98,9 @@ func newReading(t Table, o federated.Options) *reading {
 			r.columns[len(r.columns)-1].nested = r.vector.checkLengths
 		}
 	default:
-		r.wide = &matrix{width: len(t.Features), numbers: numbers{precise: precise}}
+		r.matrix = &matrix{width: len(t.Features), numbers: numbers{precise: precise}}
 		if !precise {
-			r.wide.losses = make([]*roundingLoss, r.wide.width)
+			r.matrix.losses = make([]*roundingLoss, r.matrix.width)
 		}
 		for _, name := range t.Words {
 			wordColumn := new(words)
@@ -108,7 +108,7 @@ func newReading(t Table, o federated.Options) *reading {
 			r.addFeature(name, wordColumn.take)
 		}
 		for i, name := range t.Features {
-			r.addFeature(name, r.wide.column(i, hole))
+			r.addFeature(name, r.matrix.column(i, hole))
 		}
 	}
 	return r
@@ -128,18 +128,20 @@ func (r *reading) addFeature(name string, take taker) {
 	r.addColumn(name, feature, take)
 }
 
-// addColumn is add or, for a feature, addFeature.
-func (r *reading) addColumn(name string, feature bool, take taker) {
+// addColumn adds the column of this name to those that are read, and take as the taker of its values. A
+// missing value is treated as the option missing says. isFeature says that the column is one of the model's
+// inputs: only these may have lists, and the mean in the place of a missing value.
+func (r *reading) addColumn(name string, isFeature bool, take taker) {
 	takeOrMiss := func(row int, c cell) error {
 		err := take(row, c)
 		if !errors.Is(err, errMissing) {
 			return err
 		}
-		return r.missing(row, feature, err)
+		return r.missing(row, isFeature, err)
 	}
 	r.columns = append(r.columns, column{
 		name:     name,
-		lists:    feature && r.vector != nil,
+		lists:    isFeature && r.vector != nil,
 		hasNames: name == r.t.Client || name == r.t.Label || slices.Contains(r.t.Words, name),
 		take:     takeOrMiss,
 	})
@@ -148,15 +150,15 @@ func (r *reading) addColumn(name string, feature bool, take taker) {
 // nan stands for a feature that is missing until its mean is known.
 var nan = math.NaN()
 
-// missing treats a missing value in the given row as the option missing says. It marks the row as
-// left out, or notes that the mean will fill the hole, which is for features alone. With the option
-// refuse it returns err.
-func (r *reading) missing(row int, feature bool, err error) error {
+// missing treats a missing value in the given row as the option missing says: it marks the row as left out
+// (drop), or notes that the mean of the feature will replace the value (mean, for features alone). Otherwise
+// it returns err.
+func (r *reading) missing(row int, isFeature bool, err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case feature && r.t.Missing == missingMean:
-		r.holes = true
+	case isFeature && r.t.Missing == missingMean:
+		r.hasHoles = true
 	case r.t.Missing == missingDrop:
 		r.dropped[row] = true
 	default:
@@ -182,7 +184,7 @@ func (r *reading) reserve(rows int, room func(width int) int) error {
 	if r.vector != nil {
 		r.vector.reserve(rows, room)
 	}
-	for _, m := range []*matrix{r.wide, r.targets} {
+	for _, m := range []*matrix{r.matrix, r.targets} {
 		if m != nil {
 			m.reserve(r.rows + rows)
 		}
@@ -190,9 +192,9 @@ func (r *reading) reserve(rows int, room func(width int) int) error {
 	return nil
 }
 
-// set makes the set of all rows that were read and gives it this name. It numbers the classes,
-// deals the rows to their clients, splits them into training and held-out rows and scales the
-// features. It adds notes to the set on what was taken from the data itself.
+// set makes the set of all rows that were read and gives it this name. It numbers the classes, groups the
+// rows by their clients, splits them into training and held-out rows and scales the features. It adds notes
+// to the set on what was taken from the data itself.
 func (r *reading) set(name string) (*federated.Grouped, error) {
 	if err := r.dropMissingNames(); err != nil {
 		return nil, err
@@ -234,7 +236,7 @@ func (r *reading) set(name string) (*federated.Grouped, error) {
 		}
 	}
 	// From here on, rows are those of clients, without the dropped ones.
-	names, clientRows := r.owners()
+	names, clientRows := r.rowsByClient()
 	if r.t.Tokens == wordTokens {
 		return r.bags(s, names, clientRows)
 	}
@@ -246,7 +248,7 @@ func (r *reading) set(name string) (*federated.Grouped, error) {
 	var scaleRows []int32
 	for c, name := range names {
 		// A client's rows are split within the client, so that each can train and validate.
-		train, held := r.parts(c, clientRows[c])
+		train, held := r.splitRows(c, clientRows[c])
 		g.Add(name, train, held)
 		scaleRows = append(scaleRows, train...)
 	}
@@ -290,8 +292,8 @@ const maxRoundingError = 1e-3
 func (r *reading) noteCoarseFeatures(about *federated.Info) {
 	var losses []*roundingLoss
 	switch {
-	case r.wide != nil:
-		losses = r.wide.losses
+	case r.matrix != nil:
+		losses = r.matrix.losses
 	case r.vector != nil && !r.vector.values.precise && r.vector.loss.n > 0:
 		losses = []*roundingLoss{&r.vector.loss}
 	}
@@ -363,9 +365,9 @@ func (r *reading) dropMissingNames() error {
 	return nil
 }
 
-// owners returns the names of the clients and, for each, the numbers of its rows, ascending and
+// rowsByClient returns the names of the clients and, for each, the numbers of its rows, ascending and
 // without dropped rows. Without a column of clients, one client called "all" owns every row.
-func (r *reading) owners() (names []string, clientRows [][]int32) {
+func (r *reading) rowsByClient() (names []string, clientRows [][]int32) {
 	names = []string{"all"}
 	if r.client != nil {
 		names = r.client.List
@@ -396,10 +398,10 @@ func (r *reading) owners() (names []string, clientRows [][]int32) {
 	return names, clientRows
 }
 
-// parts splits the rows of a client into those for training and those held out. The split column or
+// splitRows splits the rows of a client into those for training and those held out. The split column or
 // the names of the files decide, if there are any; otherwise the options draw a part by the run's
 // seed and the number of the client.
-func (r *reading) parts(client int, rows []int32) (train, held []int32) {
+func (r *reading) splitRows(client int, rows []int32) (train, held []int32) {
 	if r.split == nil && r.heldOut == nil {
 		return r.options.Split(client, rows)
 	}
@@ -420,7 +422,7 @@ func (r *reading) isHeldOut(row int32) bool {
 		slices.ContainsFunc(r.heldOut, func(span [2]int) bool { return int(row) >= span[0] && int(row) < span[1] })
 }
 
-// features makes the store of samples, s.Rows, from the columns of features and describes it in
+// mayBeFeatures makes the store of samples, s.Rows, from the columns of features and describes it in
 // s.About. train lists the rows that means and deviations are computed from, so that held-out rows
 // have no part in them. Missing values become the mean of their feature, and the features of words
 // follow behind the numbers.
@@ -443,7 +445,7 @@ func (r *reading) features(s *federated.Grouped, train []int32) error {
 			switch {
 			case r.t.Scale == scaleStandard:
 				return fmt.Errorf("scale: standard is for numbers, and column %s has bytes", r.t.Features[0])
-			case r.holes:
+			case r.hasHoles:
 				return fmt.Errorf("missing: mean is for numbers, and column %s has bytes", r.t.Features[0])
 			}
 			// Bytes stay as they are, one for each value, and are divided by 255 when a model reads
@@ -463,8 +465,8 @@ func (r *reading) features(s *federated.Grouped, train []int32) error {
 		}
 	} else {
 		// Each feature has a column of its own.
-		given = &r.wide.numbers
-		width = r.wide.width
+		given = &r.matrix.numbers
+		width = r.matrix.width
 		s.About.Columns = r.t.Features
 		if r.t.Shape != nil {
 			copy(s.About.Image[:], r.t.Shape)
@@ -501,7 +503,7 @@ func (r *reading) features(s *federated.Grouped, train []int32) error {
 		s.About.Deviation = deviation
 		// A missing value becomes the mean, which is 0 after the features are scaled.
 		fillHoles(values, make([]float64, width))
-	case r.holes:
+	case r.hasHoles:
 		mean, _ := moments(values, width, train)
 		fillHoles(values, mean)
 	}
@@ -529,11 +531,11 @@ func pixels(values []float32) ([]byte, error) {
 // missing value and does not count. The deviation is 1 for a feature that is constant or has no
 // value, so that it can be divided by.
 func moments[T float32 | float64](values []T, width int, rows []int32) (mean, deviation []float64) {
-	n := make([]float64, width)
-	sum := make([]float64, width)
-	square := make([]float64, width)
-	// Two passes, the mean first, avoid the cancellation of the formula with the sum of squares.
-	pass := func(do func(j int, x float64)) {
+	counts := make([]float64, width)
+	mean = make([]float64, width)
+	deviation = make([]float64, width)
+	// forEach calls do with every value that is not missing and the number j of its feature.
+	forEach := func(do func(j int, x float64)) {
 		for _, row := range rows {
 			for j, x := range values[int(row)*width:][:width] {
 				// The comparison is false for NaN alone, which stands for a missing value.
@@ -543,17 +545,18 @@ func moments[T float32 | float64](values []T, width int, rows []int32) (mean, de
 			}
 		}
 	}
-	pass(func(j int, x float64) {
-		n[j]++
-		sum[j] += x
+	// Two passes, the mean first, avoid the cancellation of the formula with the sum of squares.
+	forEach(func(j int, x float64) {
+		counts[j]++
+		mean[j] += x
 	})
-	for j := range sum {
-		sum[j] /= max(n[j], 1)
+	for j := range mean {
+		mean[j] /= max(counts[j], 1)
 	}
-	pass(func(j int, x float64) { square[j] += float64((x - sum[j]) * (x - sum[j])) })
-	for j := range sum {
-		mean = append(mean, sum[j])
-		deviation = append(deviation, math.Sqrt(square[j]/max(n[j], 1)))
+	squares := make([]float64, width)
+	forEach(func(j int, x float64) { squares[j] += float64((x - mean[j]) * (x - mean[j])) })
+	for j := range deviation {
+		deviation[j] = math.Sqrt(squares[j] / max(counts[j], 1))
 		// A feature that is constant has no deviation to divide by.
 		if deviation[j] == 0 {
 			deviation[j] = 1
@@ -562,12 +565,13 @@ func moments[T float32 | float64](values []T, width int, rows []int32) (mean, de
 	return mean, deviation
 }
 
-// fillHoles replaces each NaN in values by a number of its feature. values holds rows of
-// len(column) features, and column has the number for each feature.
-func fillHoles(values []float32, column []float64) {
+// fillHoles replaces each missing value, a NaN, by the number for its feature in replacements. values holds
+// len(replacements) features for each row, one row after another.
+func fillHoles(values []float32, replacements []float64) {
 	for i, x := range values {
+		// Only NaN differs from itself.
 		if x != x {
-			values[i] = float32(column[i%len(column)])
+			values[i] = float32(replacements[i%len(replacements)])
 		}
 	}
 }

@@ -97,36 +97,34 @@ const (
 // It looks at the options alone, not at a table; a mapping that names no column at all passes,
 // because Open reports it.
 func (t Table) Validate() error {
-	text := t.Text != ""
+	isText := t.Text != ""
+	hasFeatures := len(t.Features)+len(t.Words) > 0
+	isScaled := t.Scale == scaleStandard || t.Scale == scalePixels
 	switch {
 	case t.unmapped():
 		// Open reports a missing mapping, because it knows the columns that there are.
 		return nil
 	// Exactly one kind of input must be named.
-	case text == (len(t.Features)+len(t.Words) > 0):
+	case isText == hasFeatures:
 		return registry.Errorf("features", "want either features, or words, or text: the columns of the inputs")
-	case t.Tokens == wordTokens && !text:
+	case t.Tokens == wordTokens && !isText:
 		return registry.Errorf("tokens", "words are those of a text, and there is none (set text)")
 	case t.Tokens == wordTokens && t.Label == "":
 		return registry.Errorf("tokens", "words have no order, so that none is the next (set label)")
 	case t.Tokens == wordTokens && t.Window > 0:
 		return registry.Errorf("window", "is for tokens in their order; words of a text are all read (want null)")
-	case text && t.Window == 0 && t.Tokens != wordTokens:
+	case isText && t.Window == 0 && t.Tokens != wordTokens:
 		return registry.Errorf("window", "is not set: text needs it (tokens of a sample, such as 80)")
-	case !text && t.Window > 0:
+	case !isText && t.Window > 0:
 		return registry.Errorf("window", "is the tokens of a text, and there is none (set text, or remove it)")
-	case text && len(t.Target) > 0:
+	case isText && len(t.Target) > 0:
 		return registry.Errorf(
 			"target",
 			"numbers are not predicted from text (want a label, or none for the next token)",
 		)
-	case text &&
-		(t.Shape != nil ||
-			t.Scale == scaleStandard ||
-			t.Scale == scalePixels ||
-			t.Missing == missingMean):
+	case isText && (t.Shape != nil || isScaled || t.Missing == missingMean):
 		return registry.Errorf("text", "takes no shape, no scale and no missing: mean")
-	case !text && t.Label == "" && t.Target == nil:
+	case !isText && t.Label == "" && t.Target == nil:
 		return registry.Errorf(
 			"label",
 			"is not set (the column of the class; or target, columns of numbers to predict)",
@@ -185,13 +183,9 @@ func (t Table) ScalesTargets() bool { return t.TargetScale != "" }
 // unmapped reports whether the mapping names no column at all, so that nothing says what the
 // columns mean.
 func (t *Table) unmapped() bool {
-	return t.Client == "" &&
-		t.Features == nil &&
-		t.Words == nil &&
-		t.Text == "" &&
-		t.Label == "" &&
-		t.Target == nil &&
-		t.Split == ""
+	hasInputs := t.Features != nil || t.Words != nil || t.Text != ""
+	hasAnswers := t.Label != "" || t.Target != nil
+	return !hasInputs && !hasAnswers && t.Client == "" && t.Split == ""
 }
 
 // Recognises reports whether s looks like a table: a CSV file that begins with names of columns, a
@@ -202,12 +196,12 @@ func (Table) Recognises(s *federated.Source) federated.Match {
 		return recognisesFolder(s.Path)
 	}
 	// Archives and Parquet files have readers of their own.
-	if s.IsZip() ||
-		strings.HasPrefix(s.Head, "PAR1") ||
-		s.IsGzip() && s.IsArchive() {
+	isPacked := s.IsZip() || s.IsGzip() && s.IsArchive()
+	isParquet := strings.HasPrefix(s.Head, "PAR1")
+	if isPacked || isParquet {
 		return federated.NoMatch
 	}
-	if f, err := openCSV(place{source: s}); err == nil && f.titled {
+	if f, err := openCSV(place{source: s}); err == nil && f.hasTitles {
 		return federated.ByContent
 	}
 	if slices.ContainsFunc(csvSuffixes, func(suffix string) bool { return strings.HasSuffix(s.Name(), suffix) }) {
@@ -244,7 +238,7 @@ func (t Table) Open(s *federated.Source, o federated.Options) (_ federated.Set, 
 		return nil, err
 	}
 	defer closeAll(files)
-	files, err = t.byFile(files)
+	files, err = t.withFileClients(files)
 	if err != nil {
 		return nil, err
 	}
@@ -336,9 +330,10 @@ func (t Table) read(files []tableFile, o federated.Options) (*federated.Grouped,
 // names of the columns that match it and that no other option names.
 func (t *Table) resolve(columns []string) error {
 	var features []string
-	position := places(columns)
+	position := positions(columns)
 	// taken gives the option that names a column, by the name of the column.
 	taken := map[string]string{}
+	// take notes that an option names a column, which must exist and not be named by another option.
 	take := func(option, name string) error {
 		switch _, exists := position[name]; {
 		case !exists:
@@ -363,8 +358,8 @@ func (t *Table) resolve(columns []string) error {
 	for _, name := range t.Words {
 		list = append(list, named{"words", name})
 	}
-	for _, n := range list {
-		if err := take(n.option, n.name); err != nil {
+	for _, column := range list {
+		if err := take(column.option, column.name); err != nil {
 			return err
 		}
 	}
@@ -431,9 +426,9 @@ func (t *Table) numericFeatures() []string {
 	return t.Features
 }
 
-// places returns the position of each of the columns by its name, counted from 0. Names must be
+// positions returns the position of each of the columns by its name, counted from 0. Names must be
 // different, or the last position counts.
-func places(columns []string) map[string]int {
+func positions(columns []string) map[string]int {
 	position := make(map[string]int, len(columns))
 	for i, name := range columns {
 		position[name] = i
@@ -584,7 +579,7 @@ func openTables(source string, reading *federated.Reading) (list []tableFile, er
 			return list, location.withFile(err)
 		}
 		// Folders on the way to the file may give further columns.
-		file = placed(file, found.Keys)
+		file = withFolderColumns(file, found.Keys)
 		list = append(list, file)
 		if first := list[0].columns(); !slices.Equal(
 			slices.Sorted(slices.Values(file.columns())),

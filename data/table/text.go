@@ -42,7 +42,7 @@ func (r *reading) tokens(s federated.Grouped, names []string, clientRows [][]int
 			alphabet.Encode(rows.Bytes[row*r.t.Window:][:0:r.t.Window], r.text.row(int32(row)))
 		}
 		for c, name := range names {
-			train, held := r.parts(c, clientRows[c])
+			train, held := r.splitRows(c, clientRows[c])
 			g.Add(name, train, held)
 		}
 		s.Rows = rows
@@ -53,7 +53,7 @@ func (r *reading) tokens(s federated.Grouped, names []string, clientRows [][]int
 	// Without a label, the windows of each client are made one client after the other.
 	w := &windows{reading: r, alphabet: alphabet, set: &s}
 	for c, name := range names {
-		train, held, err := w.client(clientRows[c])
+		train, held, err := w.addClient(clientRows[c])
 		if err != nil {
 			return nil, err
 		}
@@ -120,12 +120,12 @@ type windows struct {
 	set *federated.Grouped
 }
 
-// client adds the texts of the given rows, all of one client, to the set and returns the samples of
+// addClient adds the texts of the given rows, all of one client, to the set and returns the samples of
 // them for training and those held out. If nothing says which rows are held out, the last fifth of
 // the windows is. No window of training reaches into the held-out text.
-func (w *windows) client(rows []int32) (train, held []int32, err error) {
+func (w *windows) addClient(rows []int32) (train, held []int32, err error) {
 	if w.split != nil || w.heldOut != nil {
-		trainRows, heldRows := w.parts(0, rows)
+		trainRows, heldRows := w.splitRows(0, rows)
 		train, err = w.set.AddText(w.encode(trainRows))
 		if err == nil {
 			held, err = w.set.AddText(w.encode(heldRows))
@@ -133,11 +133,12 @@ func (w *windows) client(rows []int32) (train, held []int32, err error) {
 		return train, held, err
 	}
 	text := w.encode(rows)
-	// cut is the number of windows for training; the text behind the last of them is held out.
-	cut := max(0, len(text)-w.t.Window) * 4 / 5
-	train, err = w.set.AddText(text[:min(len(text), cut+w.t.Window)])
+	// Four fifths of the windows are for training. The text behind the last of them is held out.
+	trainWindows := max(0, len(text)-w.t.Window) * 4 / 5
+	trainEnd := min(len(text), trainWindows+w.t.Window)
+	train, err = w.set.AddText(text[:trainEnd])
 	if err == nil {
-		held, err = w.set.AddText(text[min(len(text), cut+w.t.Window):])
+		held, err = w.set.AddText(text[trainEnd:])
 	}
 	return train, held, err
 }

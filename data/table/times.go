@@ -62,7 +62,7 @@ func (p *profile) namedTime() bool {
 // the column says that it holds instants, between 1973 and 2100. Other quantities hardly keep within such
 // a range.
 func (p *profile) instants() string {
-	if !p.numbers() {
+	if !p.areNumbers() {
 		return ""
 	}
 	if p.calendar == p.real {

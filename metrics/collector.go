@@ -60,8 +60,8 @@ func newCollector(run *Run) *collector {
 	}
 }
 
-// task takes a task that has ended; it copies e if it keeps it. A report that revises an earlier one
-// only changes that task's outcome.
+// task takes the report of a task that has ended, and keeps a copy if the task is among the slowest or in
+// the sample, or of a real device. A report that revises an earlier one only changes that task's outcome.
 func (c *collector) task(e *round.TaskReport) {
 	if e.Revises {
 		c.slowest.revise(e)
@@ -77,15 +77,16 @@ func (c *collector) task(e *round.TaskReport) {
 		}
 		return
 	}
-	// Of tasks that were cut at the same deadline, the one with the longer plan counts as slower.
-	slow := rank{uint64(e.End - e.Start), uint64(e.Plan.Total()), math.MaxUint64 - e.Task}
-	if c.slowest.wants(&slow) {
-		c.slowest.put(slow, e)
+	// Ranks are compared number by number. Of tasks that were cut at the same deadline, the one with the
+	// longer plan counts as slower, and of equal ones that with the smaller number.
+	bySlowness := rank{uint64(e.End - e.Start), uint64(e.Plan.Total()), math.MaxUint64 - e.Task}
+	if c.slowest.wants(&bySlowness) {
+		c.slowest.put(bySlowness, e)
 	}
-	// A smaller hash ranks higher, and of one client's tasks the earliest.
-	drawn := rank{math.MaxUint64 - c.hash(e.Client), math.MaxUint64 - e.Task, 0}
-	if c.sample.wants(&drawn) {
-		c.sample.put(drawn, e)
+	// The sample has the clients with the smallest hashes, and of one client's tasks the earliest.
+	byHash := rank{math.MaxUint64 - c.hash(e.Client), math.MaxUint64 - e.Task, 0}
+	if c.sample.wants(&byHash) {
+		c.sample.put(byHash, e)
 	}
 }
 
@@ -94,7 +95,7 @@ func (c *collector) hash(client int) uint64 { return keyed.Nth(c.key, uint64(cli
 
 // report closes the round and returns it with the kept tasks. The next call reuses the result's memory.
 func (c *collector) report(r *round.Report) *Round {
-	c.round = Round{Report: *r, Ended: c.ended, Tasks: c.open(c.round.Tasks[:0])}
+	c.round = Round{Report: *r, Ended: c.ended, Tasks: c.keptTasks(c.round.Tasks[:0])}
 	// The kept tasks are forgotten, and the memory of the lists is reused.
 	c.slowest.clear()
 	c.sample.clear()
@@ -121,27 +122,23 @@ type entry struct {
 	real, slow bool
 }
 
-// open appends the kept tasks of the open round to list, by start and then by number, each once. It sorts
+// keptTasks appends the kept tasks of the open round to list, by start and then by number, each once. It sorts
 // entries, which are much smaller than tasks.
-func (c *collector) open(list []Task) []Task {
+func (c *collector) keptTasks(list []Task) []Task {
 	c.entries = c.entries[:0]
-	add := func(e *round.TaskReport, real, slow bool) {
-		c.entries = append(c.entries, entry{
-			start:  int64(e.Start),
-			task:   e.Task,
-			report: e,
-			real:   real,
-			slow:   slow,
-		})
+	// add adds an entry for a task, and returns it to be marked. The entry is valid until the next call.
+	add := func(e *round.TaskReport) *entry {
+		c.entries = append(c.entries, entry{start: int64(e.Start), task: e.Task, report: e})
+		return &c.entries[len(c.entries)-1]
 	}
 	for i := range c.devices {
-		add(&c.devices[i], true, false)
+		add(&c.devices[i]).real = true
 	}
 	for i := range c.slowest.held {
-		add(&c.slowest.held[i].TaskReport, false, true)
+		add(&c.slowest.held[i].TaskReport).slow = true
 	}
 	for i := range c.sample.held {
-		add(&c.sample.held[i].TaskReport, false, false)
+		add(&c.sample.held[i].TaskReport)
 	}
 	slices.SortFunc(c.entries, func(a, b entry) int {
 		if a.start != b.start {
@@ -165,12 +162,13 @@ func (c *collector) open(list []Task) []Task {
 			continue
 		}
 		t := Task{TaskReport: *e.report, Real: e.real, Slow: e.slow}
-		if f := c.run.Class; f != nil && !e.real {
-			t.Class = f(t.Client)
+		if classOf := c.run.Class; classOf != nil && !e.real {
+			t.Class = classOf(t.Client)
 		}
-		if f := c.run.Client; f != nil && !e.real {
-			t.Name = f(t.Client)
-			t.Name = strings.ToValidUTF8(t.Name[:min(len(t.Name), maxName)], "")
+		if nameOf := c.run.Client; nameOf != nil && !e.real {
+			name := nameOf(t.Client)
+			// A cut within a character leaves bytes that are not UTF-8.
+			t.Name = strings.ToValidUTF8(name[:min(len(name), maxName)], "")
 		}
 		list = append(list, t)
 	}
@@ -202,12 +200,16 @@ type ranked struct {
 
 // wants reports whether a task of rank r would be kept.
 func (t *top) wants(r *rank) bool {
-	if len(t.held) < t.limit || t.limit == 0 {
-		return t.limit > 0
+	if t.limit == 0 {
+		return false
 	}
+	if len(t.held) < t.limit {
+		return true
+	}
+	// The full list becomes a heap, in which the lowest ranked task comes first.
 	if !t.heap {
 		for i := t.limit/2 - 1; i >= 0; i-- {
-			t.sink(i)
+			t.siftDown(i)
 		}
 		t.heap = true
 	}
@@ -221,7 +223,7 @@ func (t *top) put(r rank, e *round.TaskReport) {
 		return
 	}
 	t.held[0] = ranked{r, *e}
-	t.sink(0)
+	t.siftDown(0)
 }
 
 // clear forgets all tasks, and reuses their memory.
@@ -230,9 +232,9 @@ func (t *top) clear() {
 	t.heap = false
 }
 
-// sink moves the task at index i down in the heap until no task below it ranks lower. The tasks below i must
+// siftDown moves the task at index i down in the heap until no task below it ranks lower. The tasks below i must
 // form heaps already.
-func (t *top) sink(i int) {
+func (t *top) siftDown(i int) {
 	for {
 		lowest := 2*i + 1
 		if lowest >= len(t.held) {

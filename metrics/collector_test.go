@@ -146,7 +146,7 @@ func TestTasks_Kept(t *testing.T) {
 				if i == stop {
 					before := c
 					c = newCollector(c.run)
-					c.restore(before.open(nil), before.ended)
+					c.restore(before.keptTasks(nil), before.ended)
 				}
 				c.task(&tasks[i])
 			}

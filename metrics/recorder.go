@@ -36,7 +36,7 @@ func Open(run *Run, sinks []Sink) (*Recorder, error) {
 		o, err := s.Open(run)
 		if err != nil {
 			err = fmt.Errorf("output %s: %w", name, err)
-			// The outputs that are open already are told why the run cannot start.
+			// The outputs that are open already are closed with the reason why the run cannot start.
 			return nil, errors.Join(err, r.Close(err))
 		}
 		r.outputs = append(r.outputs, namedOutput{name, o})
@@ -49,17 +49,27 @@ func Open(run *Run, sinks []Sink) (*Recorder, error) {
 	return r, nil
 }
 
-// each calls f with those outputs that are a T, in their order. The first error ends it, unless all is
-// set; then it returns all errors together. Errors name their output.
-func each[T any](r *Recorder, all bool, f func(T) error) (err error) {
+// onError says what happens to further outputs when one of them fails.
+type onError bool
+
+const (
+	// stopOnError leaves out the outputs after the one that failed.
+	stopOnError onError = false
+	// callAll calls all of them, and joins their errors.
+	callAll onError = true
+)
+
+// each calls f with those outputs that are a T, in their order. Errors name their output; policy says
+// whether the first one ends the calls.
+func each[T any](r *Recorder, policy onError, f func(T) error) (err error) {
 	for _, o := range r.outputs {
-		t, ok := o.Output.(T)
+		output, ok := o.Output.(T)
 		if !ok {
 			continue
 		}
-		if e := f(t); e != nil {
-			err = errors.Join(err, fmt.Errorf("output %s: %w", o.name, e))
-			if !all {
+		if failure := f(output); failure != nil {
+			err = errors.Join(err, fmt.Errorf("output %s: %w", o.name, failure))
+			if policy == stopOnError {
 				return err
 			}
 		}
@@ -71,8 +81,8 @@ func each[T any](r *Recorder, all bool, f func(T) error) (err error) {
 // were opened.
 func Outputs[T any](r *Recorder) (list []T) {
 	// The error is always nil, because the function returns none.
-	_ = each(r, true, func(t T) error {
-		list = append(list, t)
+	_ = each(r, callAll, func(output T) error {
+		list = append(list, output)
 		return nil
 	})
 	return list
@@ -90,7 +100,7 @@ func (r *Recorder) Start(s *Start, state *State) error {
 		s.Last.Usage = &r.meter.total
 	}
 	r.start = s
-	return each(r, false, func(o Starter) error { return o.Start(s) })
+	return each(r, stopOnError, func(o Starter) error { return o.Start(s) })
 }
 
 // Task takes the report of a task that has ended, and passes it to the meter of usage, to the
@@ -110,12 +120,13 @@ func (r *Recorder) Losses(tasks []round.Task, losses []float64) {
 	}
 }
 
-// Round takes a round that has closed.
+// Round takes the report of a round that has closed, and passes it to all outputs with the tasks that the
+// collector has kept and the usage so far. It returns the errors of all outputs that fail.
 func (r *Recorder) Round(report *round.Report) error {
 	r.meter.round(report)
 	next := r.collector.report(report)
 	next.Usage = &r.meter.total
-	return each(r, true, func(o Output) error { return o.Round(next) })
+	return each(r, callAll, func(o Output) error { return o.Round(next) })
 }
 
 // Clients takes the scores of the model after a round on the clients' own samples. It returns them with
@@ -186,7 +197,7 @@ func (r *Recorder) Save() (State, error) {
 		Usage: r.meter.total,
 		Open:  r.meter.open,
 		Times: r.meter.times,
-		Tasks: r.collector.open(nil),
+		Tasks: r.collector.keptTasks(nil),
 		Ended: r.collector.ended,
 	}
 	for _, o := range r.outputs {

@@ -122,7 +122,7 @@ type Power struct {
 type meter struct {
 	run   *Run
 	total Usage
-	// open is the usage of the open round, which total does not include yet.
+	// keptTasks is the usage of the open round, which total does not include yet.
 	open Usage
 	// times holds the durations of the open round's accepted tasks, in virtual time.
 	times []round.Time
@@ -131,11 +131,14 @@ type meter struct {
 // task takes a task that has ended. A report that revises an earlier one replaces what that added: the
 // earlier outcome was accepted.
 func (m *meter) task(e *round.TaskReport) {
+	const addition = 1
+	const removal = -1
 	if e.Revises {
-		m.add(e, true, -1)
+		const wasUseful = true
+		m.add(e, wasUseful, removal)
 	}
 	useful := e.Outcome == round.Accepted
-	m.add(e, useful, 1)
+	m.add(e, useful, addition)
 	if useful && !e.Probe && !m.run.Power.Overlap {
 		m.times = append(m.times, e.End-e.Start)
 	}
@@ -171,12 +174,14 @@ func (m *meter) addBytes(e *round.TaskReport, parts *Parts, useful bool, sign in
 	m.open.Bytes.addTo(sign*(downloaded+uploaded), useful)
 }
 
-// Bytes are those that a task has moved each way. Of a transfer that was broken off, the part of its time
-// that had passed counts. A candidate (probe) only reports a loss, so it uploads nothing.
-// useful says that the update counts.
+// Bytes are the numbers of bytes that task e has transferred each way. parts are the durations of its
+// phases. Of a transfer that was broken off, bytes count in proportion to the time that had passed. A
+// candidate (probe) only reports a loss, so it uploads nothing. useful says that the update was accepted.
 func (p *Power) Bytes(e *round.TaskReport, parts *Parts, useful bool) (downloaded, uploaded int64) {
 	if e.Probe || !p.HoldsModel {
-		downloaded = int64(float64(p.ModelBytes) * completed(parts[Download], e.Plan.Download, true))
+		// Every task begins with its download.
+		const isReached = true
+		downloaded = int64(float64(p.ModelBytes) * completed(parts[Download], e.Plan.Download, isReached))
 	}
 	if !e.Probe {
 		// An upload that takes no time is completed if its task came so far and was accepted.

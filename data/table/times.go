@@ -68,11 +68,12 @@ func (p *profile) instants() string {
 	if p.calendar == p.real {
 		return fmt.Sprintf("dates as numbers, such as %s", p.smallestName())
 	}
-	from := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-	to := time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)
+	startOf := func(year int) float64 { return float64(time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC).Unix()) }
+	from := startOf(2000)
+	to := startOf(2040)
 	if p.namedTime() {
-		from = time.Date(1973, 1, 1, 0, 0, 0, 0, time.UTC)
-		to = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
+		from = startOf(1973)
+		to = startOf(2100)
 	}
 	// A column that stays the same, such as a price of 1e9, tells nothing.
 	if len(p.distinct) < 2 {
@@ -81,7 +82,7 @@ func (p *profile) instants() string {
 	for _, unit := range timeUnits {
 		low := p.lowest / unit.perSecond
 		high := p.highest / unit.perSecond
-		if low >= float64(from.Unix()) && high < float64(to.Unix()) {
+		if low >= from && high < to {
 			day := func(seconds float64) string { return time.Unix(int64(seconds), 0).UTC().Format(time.DateOnly) }
 			return fmt.Sprintf("Unix time in %s, %s to %s", unit.name, day(low), day(high))
 		}

@@ -52,8 +52,8 @@ func (v *vectors) reserve(rows int, room func(width int) int) {
 	v.widen()
 }
 
-// widen makes room for the values of the rows to come. It does nothing as long as the width or the
-// number of rows is unknown.
+// widen allocates memory for the values of the rows to come, as many as the file can hold by its size. It
+// does nothing as long as the width of a row or the size of the file is unknown.
 func (v *vectors) widen() {
 	switch {
 	case v.room == nil || v.width == 0:
@@ -65,9 +65,8 @@ func (v *vectors) widen() {
 	}
 }
 
-// take reads a cell: an image or raw bytes, a text of numbers, or one number of a list, whose
-// others follow with the same row. It returns errMissing for a row without a value, which gets no
-// place.
+// take reads a cell: an image or raw bytes, a text of numbers, or one number of a list, whose others follow
+// with the same row. It returns errMissing for a row without a value, for which no values are stored.
 func (v *vectors) take(row int, c cell) error {
 	words, err := c.words()
 	if err != nil {
@@ -281,9 +280,9 @@ const maxHoles = 1 << 24
 // holes. It returns an error if so many rows lack a value that the fill would take much more memory
 // than the data.
 func (v *vectors) spread() error {
-	lack := len(v.place) - v.full
-	if lack > 8*v.full && lack > maxHoles/v.width {
-		return fmt.Errorf("%d of %d rows have no value; want a file without them", lack, len(v.place))
+	missing := len(v.place) - v.full
+	if missing > 8*v.full && missing > maxHoles/v.width {
+		return fmt.Errorf("%d of %d rows have no value; want a file without them", missing, len(v.place))
 	}
 	if v.isBytes {
 		v.bytes = spread(v.bytes, v.width, v.place, 0)
@@ -298,15 +297,15 @@ func (v *vectors) spread() error {
 // filled with hole. The result has a vector for each row.
 func spread[T any](values []T, width int, places []int32, hole T) []T {
 	values = federated.Grow(values, len(places)*width-len(values))
-	// Going backward overwrites nothing that is still needed, because no row lies behind its
-	// place.
+	// No vector moves towards the beginning, so going backward overwrites none that is still needed.
 	for row, source := range slices.Backward(places) {
-		if target := values[row*width:][:width]; source >= 0 {
+		target := values[row*width:][:width]
+		if source >= 0 {
 			copy(target, values[int(source)*width:])
-		} else {
-			for i := range target {
-				target[i] = hole
-			}
+			continue
+		}
+		for i := range target {
+			target[i] = hole
 		}
 	}
 	return values

@@ -194,9 +194,10 @@ func (t *Trace) Covers(name string, start time.Time) error {
 // joulesPerKWh is how many joules a kilowatt-hour has.
 const joulesPerKWh = 3.6e6
 
-// Draw is what drawing a constant power emits and costs: watts from begin on, for a duration, in a zone.
-// The power counts in each hour for as long as it is drawn in it. The cost is 0 where the trace has no
-// prices.
+// Draw returns what drawing a constant power from the grid of a zone emits, in grams of CO2, and costs, in
+// the currency of the trace: watts from the time begin on, for a duration. Each hour of the trace counts for
+// as long as the power is drawn in it. The cost is 0 where the trace has no prices. It is an error if the
+// trace lacks the zone or an hour.
 func (t *Trace) Draw(
 	name string,
 	watts float64,

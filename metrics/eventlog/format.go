@@ -39,6 +39,9 @@ var (
 	ErrDamaged = errors.New("the event log is damaged")
 )
 
+// isNumberOfClients reports whether n is within the bounds of the format for a number of clients.
+func isNumberOfClients(n int) bool { return n >= 0 && n <= round.MaxClients }
+
 // check returns an error if what a log says of its run exceeds the limits of the format.
 func check(r *metrics.Run) error {
 	// The format bounds the length of every name.
@@ -56,10 +59,7 @@ func check(r *metrics.Run) error {
 		return fmt.Errorf("%d metrics, want at most %d", len(r.Metrics), maxMetrics)
 	case len(r.Classes) > maxClasses:
 		return fmt.Errorf("%d classes, want at most %d", len(r.Classes), maxClasses)
-	case r.Clients < 0 ||
-		r.Clients > round.MaxClients ||
-		r.Cohort < 0 ||
-		r.Cohort > round.MaxClients:
+	case !isNumberOfClients(r.Clients) || !isNumberOfClients(r.Cohort):
 		return fmt.Errorf("%d clients, cohorts of %d, want 0 to %d", r.Clients, r.Cohort, round.MaxClients)
 	case r.Deadline < 0 || r.Slowest < 0 || r.Sample < 0:
 		return fmt.Errorf(

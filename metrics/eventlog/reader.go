@@ -165,9 +165,9 @@ func taskOf(m *record.Task, start round.Time) (t metrics.Task, err error) {
 	// A task may start before its round, so StartNs may be negative. The sum may overflow, which
 	// the conditions below find.
 	begins := int64(start) + m.StartNs
-	if m.StartNs > 0 && begins < int64(start) ||
-		begins < 0 ||
-		begins > math.MaxInt64-m.TookNs {
+	overflows := m.StartNs > 0 && begins < int64(start)
+	endOverflows := begins > math.MaxInt64-m.TookNs
+	if begins < 0 || overflows || endOverflows {
 		return t, fmt.Errorf("a start %d ns after the round's", m.StartNs)
 	}
 	// These limits keep the conversions to int below exact.

@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"fedpace/coordinator/round"
 	"fedpace/internal/framing"
 	"fedpace/learn/metric"
 	"fedpace/metrics"
@@ -159,9 +160,9 @@ func (w *Writer) AllowRecords(maxRecord int) { w.maxRecord = maxRecord }
 // names: for a run that does not train, for quadratics, which have no metrics, and where accuracy is
 // the only metric, for which a round's record has a field.
 func metricsOf(run *metrics.Run) *record.Metrics {
-	if !run.Train ||
-		run.Task == quadratic ||
-		len(run.Metrics) == 1 && run.Metrics[0].Name == metric.Accuracy {
+	hasMetrics := run.Train && run.Task != quadratic
+	hasAccuracyAlone := len(run.Metrics) == 1 && run.Metrics[0].Name == metric.Accuracy
+	if !hasMetrics || hasAccuracyAlone {
 		return nil
 	}
 	return &record.Metrics{Names: metric.Names(run.Metrics)}
@@ -243,9 +244,12 @@ func (w *Writer) message(r *metrics.Round) *record.Round {
 // slowestOf is the index of the task that took longest among the slow ones; -1 if there is none.
 func slowestOf(tasks []metrics.Task) int {
 	slowest := -1
+	longest := round.Time(-1)
 	for i := range tasks {
-		if tasks[i].Slow && (slowest < 0 || tasks[i].End-tasks[i].Start > tasks[slowest].End-tasks[slowest].Start) {
+		took := tasks[i].End - tasks[i].Start
+		if tasks[i].Slow && took > longest {
 			slowest = i
+			longest = took
 		}
 	}
 	return slowest

@@ -21,9 +21,9 @@ type axis struct {
 // newAxis is an axis without values, which take extends.
 func newAxis(log bool) axis { return axis{low: math.Inf(1), high: math.Inf(-1), log: log} }
 
-// take makes room for a value. One that is not finite, or has no logarithm where one is needed, is
-// passed over.
-func (a *axis) take(values ...float64) {
+// include extends the range of the axis to values. A value that is not finite, or that a logarithmic axis
+// cannot show, is left out.
+func (a *axis) include(values ...float64) {
 	for _, v := range values {
 		if finite(v) && !(a.log && v <= 0) {
 			a.low = min(a.low, v)
@@ -39,10 +39,11 @@ func (a *axis) holdToShares() {
 	a.clamped = true
 }
 
-// settle gives an axis a range that is not empty: one without values goes from 0 to 1, and one of a
-// single value from zero to it, or over a decade.
-func (a *axis) settle() {
+// ensureRange gives an axis a range that is not empty. An axis without values goes from 0 to 1 (0.1 to 1 if
+// it is logarithmic), and one with a single value from 0 to that value, or over the decade around it.
+func (a *axis) ensureRange() {
 	switch {
+	// No value was included.
 	case a.low > a.high:
 		a.low = 0
 		if a.log {

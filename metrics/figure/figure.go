@@ -210,14 +210,14 @@ func (s *series) variant() int { return s.style + s.style/len(palette) }
 func newDrawing(panel Panel, styles map[string]int) *drawing {
 	d := &drawing{Panel: panel, x: newAxis(panel.LogX), y: newAxis(panel.LogY)}
 	for i := range d.Bands {
-		d.takeBand(&d.Bands[i])
+		d.includeBand(&d.Bands[i])
 	}
 	for i, l := range d.Lines {
-		d.takeLine(i, l.Name, styles)
+		d.includeLine(i, l.Name, styles)
 	}
 	for _, b := range d.Bars {
-		d.x.take(b.Low, b.High)
-		d.y.take(0, b.Height)
+		d.x.include(b.Low, b.High)
+		d.y.include(0, b.Height)
 	}
 	for _, m := range d.Marks {
 		if finite(m.X) && m.Name != "" {
@@ -232,34 +232,35 @@ func newDrawing(panel Panel, styles map[string]int) *drawing {
 		d.x.high = float64(n) - 0.5
 	}
 	if d.FromZero {
-		d.y.take(0)
+		d.y.include(0)
 	}
 	if d.Share {
 		d.y.holdToShares()
 	}
-	d.x.settle()
-	d.y.settle()
+	d.x.ensureRange()
+	d.y.ensureRange()
 	d.findTicks()
 	return d
 }
 
-// takeBand makes room for a band, and an entry of the legend.
-func (d *drawing) takeBand(b *Band) {
+// includeBand extends the axes to a band, and adds an entry of the legend for it.
+func (d *drawing) includeBand(b *Band) {
 	if len(b.Points) == 0 {
 		return
 	}
 	for _, q := range b.Points {
-		d.x.take(q.X)
-		d.y.take(q.Low, q.High)
+		d.x.include(q.X)
+		d.y.include(q.Low, q.High)
 	}
 	d.legend.add(b.Name, func(c *canvas, from, to place) {
 		c.polygon([]place{{from.x, from.y - 4}, {to.x, to.y - 4}, {to.x, to.y + 4}, {from.x, from.y + 4}}, shade(bandColour))
 	})
 }
 
-// takeLine makes room for line i, and gives it a style and an entry of the legend. A line without
-// points, for example of a target that was never reached, has no entry.
-func (d *drawing) takeLine(i int, name string, styles map[string]int) {
+// includeLine extends the axes to line i, and gives it a style and an entry of the legend. styles maps names of
+// lines to their styles; a new name is added. A line without points, for example of a target that was never
+// reached, has no entry.
+func (d *drawing) includeLine(i int, name string, styles map[string]int) {
 	style, ok := styles[name]
 	if !ok {
 		style = len(styles)
@@ -270,8 +271,8 @@ func (d *drawing) takeLine(i int, name string, styles map[string]int) {
 		return
 	}
 	for _, q := range s.points {
-		d.x.take(q.X)
-		d.y.take(q.Y-q.Half, q.Y+q.Half)
+		d.x.include(q.X)
+		d.y.include(q.Y-q.Half, q.Y+q.Half)
 	}
 	d.series = append(d.series, s)
 	d.legend.add(name, func(c *canvas, from, to place) {
@@ -315,11 +316,12 @@ func (d *drawing) tickWidth() (width float64) {
 
 // tickHeight is the height of the labels of the axis X, which may have several lines.
 func (d *drawing) tickHeight() float64 {
-	more := 0.0
+	// furtherLines is the number of lines after the first of the label that has most.
+	furtherLines := 0.0
 	for _, t := range d.x.ticks {
-		more = max(more, moreLines(t.label))
+		furtherLines = max(furtherLines, moreLines(t.label))
 	}
-	return tickSize + more*lineHeight*tickSize
+	return tickSize + furtherLines*lineHeight*tickSize
 }
 
 // moreLines is the number of lines of a text after the first.
@@ -331,15 +333,16 @@ func moreLines(text string) float64 { return float64(strings.Count(text, "\n")) 
 // not finite is left out.
 func (panel *Panel) drawable(i int) (points []Point) {
 	shift := 0.0
-	if n := float64(len(panel.Lines)); len(panel.Names) > 0 {
+	if len(panel.Names) > 0 {
+		// The points of n lines share half of the space of a name.
+		n := float64(len(panel.Lines))
 		shift = 0.5 * (float64(i) - (n-1)/2) / n
 	}
 	for _, q := range panel.Lines[i].Points {
 		// A value that was not measured leaves a gap, and log(0) has no place.
-		if !finite(q.X) ||
-			!finite(q.Y) ||
-			panel.LogX && q.X <= 0 ||
-			panel.LogY && q.Y <= 0 {
+		isMeasured := finite(q.X) && finite(q.Y)
+		hasNoLogarithm := panel.LogX && q.X <= 0 || panel.LogY && q.Y <= 0
+		if !isMeasured || hasNoLogarithm {
 			continue
 		}
 		if panel.LogY && q.Half >= q.Y {

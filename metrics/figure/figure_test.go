@@ -136,8 +136,8 @@ func TestAxis_At(t *testing.T) {
 		{[]float64{math.NaN(), 2, 5}, false, 2, 5}, {[]float64{-1, 0, 2, 5}, true, 2, 5},
 	} {
 		a := newAxis(c.log)
-		a.take(c.values...)
-		a.settle()
+		a.include(c.values...)
+		a.ensureRange()
 		if a.low != c.low || a.high != c.high {
 			t.Errorf("%v: from %v to %v, want %v to %v", c.values, a.low, a.high, c.low, c.high)
 		}

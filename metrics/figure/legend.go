@@ -26,14 +26,15 @@ func (l *legend) add(name string, sample func(c *canvas, from, to place)) {
 
 // columns returns how many entries of the legend stand side by side, at least 1, and how wide each
 // of them is: as wide as the longest name needs.
-func (l *legend) columns() (n int, each float64) {
+func (l *legend) columns() (n int, width float64) {
 	for _, e := range l.entries {
-		each = max(each, textWidth(e.name, legendSize)+sampleWidth+2*sampleGap)
+		width = max(width, textWidth(e.name, legendSize)+sampleWidth+2*sampleGap)
 	}
-	if each == 0 {
+	if width == 0 {
 		return 1, 0
 	}
-	return min(len(l.entries), max(1, int(usedWidth/each))), each
+	fitting := max(1, int(usedWidth/width))
+	return min(len(l.entries), fitting), width
 }
 
 // height is how much room the legend takes below its panel.
@@ -45,11 +46,11 @@ func (l *legend) height() float64 {
 // draw draws the legend row by row, from a place in the middle of its upper end. Each entry has the
 // sample of its line before its name.
 func (l *legend) draw(c *canvas, top place) {
-	n, each := l.columns()
-	leftEdge := top.x - each*float64(n)/2
+	columns, width := l.columns()
+	leftEdge := top.x - width*float64(columns)/2
 	for i, e := range l.entries {
-		x := leftEdge + each*float64(i%n)
-		y := top.y + entryHeight*(float64(i/n)+0.5) - margin/2
+		x := leftEdge + width*float64(i%columns)
+		y := top.y + entryHeight*(float64(i/columns)+0.5) - margin/2
 		e.sample(c, place{x, y}, place{x + sampleWidth, y})
 		c.text(place{x + sampleWidth + sampleGap, y + 0.35*legendSize}, legendSize, atStart, 0, e.name)
 	}

@@ -25,15 +25,15 @@ func (t tick) length() float64 {
 // roundTicks returns about four to nine ticks within the range from low to high, at multiples of 1,
 // 2 or 5 times a power of ten, which are minStep apart or more. An empty range has one tick, at low.
 func roundTicks(low, high, minStep float64) []tick {
-	rough := max((high-low)/8, minStep)
-	if !(rough > 0) || math.IsInf(rough, 0) {
+	minimum := max((high-low)/8, minStep)
+	if !(minimum > 0) || math.IsInf(minimum, 0) {
 		return []tick{{low, short(low)}}
 	}
-	unit := math.Pow10(portable.Decade(rough))
+	unit := math.Pow10(portable.Decade(minimum))
 	step := 10 * unit
 	// The step is the least round number that is not below rough.
 	for _, m := range []float64{1, 2, 5} {
-		if m*unit >= rough {
+		if m*unit >= minimum {
 			step = m * unit
 			break
 		}
@@ -68,15 +68,16 @@ func decades(low, high float64) []tick {
 	// Of very many powers of ten only each every-th has a label, so that seven or eight have one.
 	every := max(1, (last-first+6)/7)
 	var ticks []tick
-	for e := first - 1; e <= last; e++ {
+	for exponent := first - 1; exponent <= last; exponent++ {
 		for m := 1; m < 10; m++ {
-			v := float64(m) * math.Pow10(e)
+			v := float64(m) * math.Pow10(exponent)
 			if v < low*(1-1e-9) || v > high*(1+1e-9) {
 				continue
 			}
+			isLabelledPower := m == 1 && (exponent-first)%every == 0
+			isLabelledBetween := few && (m == 2 || m == 5)
 			t := tick{value: v}
-			if m == 1 && (e-first)%every == 0 ||
-				few && (m == 2 || m == 5) {
+			if isLabelledPower || isLabelledBetween {
 				t.label = short(v)
 			}
 			ticks = append(ticks, t)

@@ -68,10 +68,10 @@ type clientCount struct {
 // shownClients bounds the clients that are named in the histogram of participation.
 const shownClients = 5
 
-// shown returns the histogram for the page: the number of clients by how often they trained. run says
+// histogram returns the histogram for the page: the number of clients by how often they trained. run says
 // how many clients there are, simulated and real. Clients without an accepted update are in the first
 // bar. The histogram is empty while no task was counted (since is 0).
-func (p *participation) shown(run *metrics.Run) participationShown {
+func (p *participation) histogram(run *metrics.Run) participationShown {
 	result := participationShown{Since: p.since, Bars: []bar{}, Most: []clientCount{}}
 	if p.since == 0 {
 		return result
@@ -107,7 +107,8 @@ func (p *participation) top() []clientCount {
 	list := []clientCount{}
 	for client, n := range p.updates {
 		// The list is full and this client does not exceed its last one.
-		if n == 0 || len(list) == shownClients && n <= list[len(list)-1].Updates {
+		isBelowList := len(list) == shownClients && n <= list[len(list)-1].Updates
+		if n == 0 || isBelowList {
 			continue
 		}
 		// The client goes behind all that have as many updates or more, which keeps ties in
@@ -158,12 +159,12 @@ func (h *Hub) Participation(updates []uint32) {
 // scores holds one evaluation for each client, and place is the index of the metric in it. NaN
 // values, of clients that lack the metric, are left out. Values that are all alike are one bar;
 // without any value there is none.
-func histogram(scores []metric.ClientScore, place int) []bar {
+func histogram(scores []metric.ClientScore, metricIndex int) []bar {
 	bars := []bar{}
 	lowest := math.Inf(1)
 	highest := math.Inf(-1)
 	for i := range scores {
-		v := scores[i].Metrics[place]
+		v := scores[i].Metrics[metricIndex]
 		if !math.IsNaN(v) {
 			lowest = min(lowest, v)
 			highest = max(highest, v)
@@ -183,7 +184,7 @@ func histogram(scores []metric.ClientScore, place int) []bar {
 		bars = append(bars, bar{number(lowest + float64(i)*width), number(lowest + float64(i+1)*width), 0})
 	}
 	for i := range scores {
-		v := scores[i].Metrics[place]
+		v := scores[i].Metrics[metricIndex]
 		if !math.IsNaN(v) {
 			// The highest value belongs to the last bar, and where all are alike the width is zero.
 			at := n - 1

@@ -33,7 +33,7 @@ func TestParticipation_ByNumberOfUpdates(t *testing.T) {
 	closeRound(2)
 	h.Task(task(1, round.Accepted))
 
-	got := h.state.participation.shown(&h.run)
+	got := h.state.participation.histogram(&h.run)
 	want := []bar{{0, 1, 3}, {1, 2, 1}, {2, 3, 1}}
 	if got.Since != 1 || !slices.Equal(got.Bars, want) {
 		t.Errorf("the histogram since round %d is %v, want %v since round 1", got.Since, got.Bars, want)
@@ -43,7 +43,7 @@ func TestParticipation_ByNumberOfUpdates(t *testing.T) {
 	}
 	// The tables of a run say the same at once.
 	h.Participation([]uint32{2, 0, 0, 1})
-	if again := h.state.participation.shown(&h.run); !slices.Equal(again.Bars, want) {
+	if again := h.state.participation.histogram(&h.run); !slices.Equal(again.Bars, want) {
 		t.Errorf("from a table the histogram is %v, want %v", again.Bars, want)
 	}
 }
@@ -57,7 +57,7 @@ func TestParticipation_ManyUpdates(t *testing.T) {
 			p.add(client)
 		}
 	}
-	shown := p.shown(&metrics.Run{Clients: 100})
+	shown := p.histogram(&metrics.Run{Clients: 100})
 	sum := uint64(0)
 	for _, b := range shown.Bars {
 		sum += b.Count

@@ -39,17 +39,16 @@ type frames struct {
 }
 
 // publish makes a new frame if the state has changed since the newest one and that is at least
-// h.pace.frame old. end says that the run has ended: then the age does not matter. The JSON of the
+// h.pace.frame old. hasEnded says that the run has ended: then the age does not matter. The JSON of the
 // frame is made only when a viewer asks for it, outside both locks.
-func (h *Hub) publish(end bool) {
+func (h *Hub) publish(hasEnded bool) {
 	f := &h.frames
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
 	// No frame follows the last one, and between two frames some wall time must pass.
-	if !end &&
-		f.newest != nil &&
-		(f.newest.last || now.Sub(f.sent) < h.pace.frame) {
+	isTooSoon := f.newest != nil && (f.newest.last || now.Sub(f.sent) < h.pace.frame)
+	if isTooSoon && !hasEnded {
 		return
 	}
 	h.mu.Lock()
@@ -92,7 +91,8 @@ func (h *Hub) publish(end bool) {
 
 // current returns the newest frame, and a channel that is closed when a newer one exists.
 func (h *Hub) current() (*frame, <-chan struct{}) {
-	h.publish(false)
+	const hasEnded = false
+	h.publish(hasEnded)
 	h.frames.mu.Lock()
 	defer h.frames.mu.Unlock()
 	return h.frames.newest, h.frames.changed

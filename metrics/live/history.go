@@ -43,7 +43,13 @@ func spanOf(v float64) span {
 	if math.IsNaN(v) {
 		return span{last: v, low: math.Inf(1), high: math.Inf(-1)}
 	}
-	return span{1, v, v, v, v}
+	return span{
+		measured: 1,
+		sum:      v,
+		last:     v,
+		low:      v,
+		high:     v,
+	}
 }
 
 // join extends the span s by next, the span of the rounds that follow directly: counts and sums add
@@ -77,7 +83,8 @@ type history struct {
 func newHistory(columns []metrics.Column) history {
 	h := history{each: 1, points: make([]point, 0, maxPoints)}
 	for _, c := range columns {
-		if c.Title != "" && !strings.HasPrefix(c.Name, metrics.Validation) || c.Name == trainingLoss {
+		hasChart := c.Title != "" && !strings.HasPrefix(c.Name, metrics.Validation)
+		if hasChart || c.Name == trainingLoss {
 			h.columns = append(h.columns, c)
 		}
 	}
@@ -90,7 +97,12 @@ const trainingLoss = "training_loss"
 // add appends a round. When maxPoints are reached neighbouring points are joined, which halves
 // their number.
 func (h *history) add(r *round.Report) {
-	now := point{1, r.Round, r.End, make([]span, len(h.columns))}
+	now := point{
+		rounds: 1,
+		round:  r.Round,
+		end:    r.End,
+		values: make([]span, len(h.columns)),
+	}
 	for i := range h.columns {
 		now.values[i] = spanOf(h.columns[i].Of(r))
 	}
@@ -113,7 +125,12 @@ func (h *history) add(r *round.Report) {
 // joined returns one point for the rounds of p and those of next, which follow them directly. Both
 // must have the same columns. It changes neither of them and shares no memory with them.
 func (p *point) joined(next *point) point {
-	all := point{p.rounds + next.rounds, next.round, next.end, slices.Clone(p.values)}
+	all := point{
+		rounds: p.rounds + next.rounds,
+		round:  next.round,
+		end:    next.end,
+		values: slices.Clone(p.values),
+	}
 	for i := range all.values {
 		all.values[i].join(next.values[i])
 	}

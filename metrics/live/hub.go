@@ -278,11 +278,12 @@ func (h *Hub) Finish(e *metrics.End) error {
 		h.state.version++
 		h.state.end = &end
 		h.state.reason = cut(reasonText(e.Err))
-		h.state.final(&end)
+		h.state.addFinalEvaluation(&end)
 	}
 	h.mu.Unlock()
 	if first {
-		h.publish(true)
+		const hasEnded = true
+		h.publish(hasEnded)
 	}
 	if e.Start == nil {
 		return nil
@@ -305,10 +306,10 @@ func reasonText(err error) string {
 	return err.Error()
 }
 
-// final takes the validation loss and the metrics of the final model from e as one more evaluation
-// after the last round. It does nothing if the final model was not evaluated or the last round was
-// evaluated anyway.
-func (s *state) final(e *metrics.End) {
+// addFinalEvaluation takes the validation loss and the metrics of the final model from e as one more
+// evaluation after the last round. It does nothing if the final model was not evaluated or the last round
+// was evaluated anyway.
+func (s *state) addFinalEvaluation(e *metrics.End) {
 	if !e.Evaluated || math.IsNaN(e.ValidationLoss) || s.evaluations.newest.round == s.last.Round {
 		return
 	}

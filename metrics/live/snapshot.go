@@ -296,7 +296,7 @@ func (h *Hub) snapshot(now time.Time) *snapshot {
 		Curves:        curves{history: s.history},
 		Evaluations:   evaluated{s.evaluations.Each, a.Metrics, s.evaluations.All()},
 		Fairness:      s.fairness,
-		Participation: s.participation.shown(a),
+		Participation: s.participation.histogram(a),
 		RoundTimes:    s.spread.shown(),
 		LastRound:     s.lastRound(a),
 		Waits:         s.waits.shown(a, number(s.used.StragglerShare())),
@@ -360,7 +360,7 @@ func metricsShown(a *metrics.Run) []metricShown {
 	return list
 }
 
-// shown returns the distribution of the durations for the page: quantiles and bars in seconds. All
+// histogram returns the distribution of the durations for the page: quantiles and bars in seconds. All
 // quantiles are NaN, and there are no bars, while no round has closed.
 func (s *spread) shown() roundTimes {
 	nan := number(math.NaN())
@@ -413,8 +413,8 @@ func (s *state) lastRound(a *metrics.Run) lastRound {
 			cmp.Compare(a.TaskReport.Task, b.TaskReport.Task),
 		)
 	})
-	// open counts how many tasks may still be shown for each reason.
-	open := map[string]int{"slow": shownTasks, "sample": shownTasks, "real": shownTasks}
+	// remaining counts how many tasks may still be shown for each reason.
+	remaining := map[string]int{"slow": shownTasks, "sample": shownTasks, "real": shownTasks}
 	for i := range tasks {
 		t := &tasks[i]
 		reason := "sample"
@@ -423,14 +423,14 @@ func (s *state) lastRound(a *metrics.Run) lastRound {
 		case t.Real:
 			reason = "real"
 			kind = "real"
-		case t.Slow && open["slow"] > 0:
+		case t.Slow && remaining["slow"] > 0:
 			reason = "slow"
 		}
 		// As many tasks as may be shown for this reason are already shown.
-		if open[reason] == 0 {
+		if remaining[reason] == 0 {
 			continue
 		}
-		open[reason]--
+		remaining[reason]--
 		name := t.Name
 		class := ""
 		// Numbers of real devices follow those of the simulated clients. A class is worth showing

@@ -50,8 +50,8 @@ type waitedOn struct {
 // its phases to the sums of its class. Rounds that overlap do not wait for single clients, so they are
 // left out, as are rounds without an accepted or late task.
 func (w *waits) add(run *metrics.Run, tasks []metrics.Task) {
-	// lastBut finds the task that was waited for longest among those of other classes than class.
-	lastBut := func(class string) (last *metrics.Task) {
+	// lastExcept finds the task that was waited for longest among those of other classes than class.
+	lastExcept := func(class string) (last *metrics.Task) {
 		var until round.Time
 		for i := range tasks {
 			t := &tasks[i]
@@ -67,16 +67,16 @@ func (w *waits) add(run *metrics.Run, tasks []metrics.Task) {
 		return last
 	}
 	// No class has an empty name, so this is the last task of all.
-	last := lastBut("")
+	last := lastExcept("")
 	if last == nil || run.Power.Overlap {
 		return
 	}
 	w.Rounds++
 	parts := metrics.PartsOf(&last.TaskReport)
-	c := w.ofClass(className(run, last))
+	c := w.entryOf(className(run, last))
 	c.Rounds++
 	// Without the class, the round would have waited only until runnerUp had ended.
-	if runnerUp := lastBut(c.Class); runnerUp != nil {
+	if runnerUp := lastExcept(c.Class); runnerUp != nil {
 		c.Alone += (last.End - runnerUp.End).Seconds()
 	}
 	for p, counter := range [...]*float64{&c.Download, &c.Compute, &c.Upload, &c.Waiting} {
@@ -88,8 +88,9 @@ func (w *waits) add(run *metrics.Run, tasks []metrics.Task) {
 	}
 }
 
-// fasterSaves is by how much a round is shorter if its slowest task t takes 1/1.1 of its time. Waiting gets no
-// shorter, and a task that is still late then gains nothing.
+// fasterSaves returns by how much a round would be shorter if the client of its slowest task t were faster by
+// a tenth, so that the task took 1/1.1 of its time. Waiting gets no shorter, and a task that would still be
+// late saves nothing.
 func fasterSaves(t *metrics.Task) round.Time {
 	took := t.End - t.Start
 	waiting := metrics.PartsOf(&t.TaskReport)[metrics.Waiting]
@@ -100,7 +101,7 @@ func fasterSaves(t *metrics.Task) round.Time {
 	return max(0, took-waiting-round.Time(float64(planned)/1.1))
 }
 
-// shown returns the sums of a run as the page has them, with the share of a round that is spent waiting from
+// histogram returns the sums of a run as the page has them, with the share of a round that is spent waiting from
 // the median to the slowest client.
 func (w *waits) shown(run *metrics.Run, share number) waits {
 	mixed := run.Clients > 0 && len(run.Devices) > 0
@@ -112,9 +113,9 @@ func (w *waits) shown(run *metrics.Run, share number) waits {
 	}
 }
 
-// ofClass returns the sums of the class with this name, and adds an entry for a new one. The
+// entryOf returns the sums of the class with this name, and adds an entry for a new one. The
 // pointer holds until the next entry is added.
-func (w *waits) ofClass(class string) *waitedOn {
+func (w *waits) entryOf(class string) *waitedOn {
 	i := slices.IndexFunc(w.Classes, func(c waitedOn) bool { return c.Class == class })
 	if i < 0 {
 		i = len(w.Classes)

@@ -46,10 +46,10 @@ const (
 	sendEvery = time.Second
 	// patience bounds one request, and separately the wait for the receiver at the run's end.
 	patience = 10 * sendEvery
-	// mostWait bounds the rounds in memory; if more wait, all are read again from the run's folder.
-	mostWait = 4_000
-	// mostSent bounds the rounds in a request, unless more share the same millisecond.
-	mostSent = 500
+	// maxWaiting bounds the rounds in memory; if more wait, all are read again from the run's folder.
+	maxWaiting = 4_000
+	// maxPerRequest bounds the rounds in a request, unless more share the same millisecond.
+	maxPerRequest = 500
 )
 
 // Files names none: the output writes nowhere but to its receiver.
@@ -68,9 +68,8 @@ func (r Remote) Open(run *metrics.Run) (_ metrics.Output, err error) {
 		return nil, registry.Errorf("url", "%q is no address such as http://localhost:9090", r.URL)
 	}
 	o.epoch, err = time.Parse(time.RFC3339, r.Epoch)
-	if err != nil ||
-		o.epoch.Before(earliest) ||
-		o.epoch.After(latest) {
+	isInRange := !o.epoch.Before(earliest) && !o.epoch.After(latest)
+	if err != nil || !isInRange {
 		return nil, registry.Errorf("epoch", "%q is no time such as 2026-01-01T00:00:00Z", r.Epoch)
 	}
 	client := &http.Client{Timeout: patience}
@@ -192,7 +191,7 @@ func (o *sender) Start(s *metrics.Start) error {
 func (o *sender) Round(r *metrics.Round) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.behind = o.behind || len(o.pending) >= mostWait
+	o.behind = o.behind || len(o.pending) >= maxWaiting
 	// Memory is bounded: what waits is dropped, since the goroutine reads it from the folder.
 	if o.behind {
 		o.pending = nil
@@ -228,7 +227,7 @@ func (o *sender) Close(error) error {
 }
 
 // sendPending sends the rounds that wait, from memory or, if there were too many, from the run's
-// folder. last says that no more rounds come, so that none has to be held back.
+// folder. last says that no more rounds come, so that none has to be held back (see [sender.send]).
 func (o *sender) sendPending(last bool) {
 	o.mu.Lock()
 	list := o.pending
@@ -250,7 +249,7 @@ func (o *sender) sendPending(last bool) {
 			if r.Round > o.sent {
 				o.held = append(o.held, r)
 			}
-			if len(o.held) > 2*mostSent && !o.send(false) {
+			if len(o.held) > 2*maxPerRequest && !o.send(false) {
 				break
 			}
 		}
@@ -285,11 +284,12 @@ func (o *sender) readAgain(err error, last bool) {
 // unless last says that no more rounds come, the newest rounds stay held, because the next one may share
 // their millisecond. send returns false if the sender gave up because its context has ended.
 func (o *sender) send(last bool) bool {
-	ms := func(t round.Time) int64 { return Milliseconds(o.epoch, t) }
 	for n := 0; len(o.held) > 0; o.held = o.held[n:] {
 		list := o.held
-		for n = min(mostSent, len(list)-1); n < min(len(list), mostWait) &&
-			(n == 0 || ms(list[n].End) == ms(list[n-1].End) || ms(list[n].Start) == ms(list[n-1].Start)); n++ {
+		// n is the number of rounds of the next request.
+		n = min(maxPerRequest, len(list)-1)
+		for n < min(len(list), maxWaiting) && o.sharesMillisecond(list, n) {
+			n++
 		}
 		// The rounds to come may share the last millisecond, so these wait for them.
 		if n == len(list) && !last {
@@ -313,8 +313,18 @@ func (o *sender) send(last bool) bool {
 	return true
 }
 
-// noticeOnce tells the user that the rounds after the last sent one have a problem, such as "are refused",
-// and why. Only the first call tells anything.
+// sharesMillisecond reports whether round n of a list must be sent with the rounds before it, as it starts or
+// ends in the same millisecond as the one before. The first round, 0, always must: a request is not empty.
+func (o *sender) sharesMillisecond(list []round.Report, n int) bool {
+	if n == 0 {
+		return true
+	}
+	same := func(a, b round.Time) bool { return Milliseconds(o.epoch, a) == Milliseconds(o.epoch, b) }
+	return same(list[n].End, list[n-1].End) || same(list[n].Start, list[n-1].Start)
+}
+
+// noticeOnce informs the user that the rounds after the last sent one have a problem, such as "are refused",
+// and why. Only the first call has an effect.
 func (o *sender) noticeOnce(err error, problem string) {
 	if !o.noticed {
 		o.noticed = true

@@ -195,7 +195,7 @@ func TestRounds_Arrive(t *testing.T) {
 		refuse         []int
 		told           string
 	}{
-		"few": {rounds: 3}, "many": {rounds: 1100}, "more than memory holds": {rounds: mostWait + 1000}, "resumed": {rounds: 1100, before: 600},
+		"few": {rounds: 3}, "many": {rounds: 1100}, "more than memory holds": {rounds: maxWaiting + 1000}, "resumed": {rounds: 1100, before: 600},
 		"a failure that passes": {rounds: 40, refuse: []int{500}, told: "remote_write: rounds from 1 on wait: "},
 	} {
 		t.Run(name, func(t *testing.T) {

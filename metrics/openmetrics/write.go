@@ -116,26 +116,32 @@ func families(
 				return
 			}
 		}
-		_ = add("validation_metric", "A metric of the model, by its name, on held-out "+
-			"samples.", func(f *dto.MetricFamily) {
+		const atEnd = false
+		addMetrics := func(f *dto.MetricFamily) {
 			for i, m := range run.Metrics {
 				series(
 					f,
 					labels(run, "metric", m.Name),
 					epoch,
 					rounds,
-					false,
+					atEnd,
 					func(r *round.Report) float64 { return metric.ValueAt(r.Metrics, i) },
 				)
 			}
-		}) && add("updates_total", "Tasks by how they ended.", func(f *dto.MetricFamily) {
+		}
+		if !add("validation_metric", "A metric of the model, by its name, on held-out samples.", addMetrics) {
+			return
+		}
+		addOutcomes := func(f *dto.MetricFamily) {
 			for o := range round.Outcome(round.Outcomes) {
-				series(f, labels(run, "outcome", o.String()), epoch, rounds, false, func(r *round.Report) float64 {
+				series(f, labels(run, "outcome", o.String()), epoch, rounds, atEnd, func(r *round.Report) float64 {
 					outcomes[o] += float64(r.Outcomes[o])
 					return outcomes[o]
 				})
 			}
-		})
+		}
+		// This is the last metric, so it does not matter whether more are wanted.
+		_ = add("updates_total", "Tasks by how they ended.", addOutcomes)
 	}
 }
 
@@ -152,9 +158,9 @@ func labels(r *metrics.Run, more ...string) []*dto.LabelPair {
 	return list
 }
 
-// series adds the samples of one series to f, by time: at the start or at the end of each round. Values
-// that were not measured are left out. Of samples in the same millisecond only the last stays, since a
-// series has one value at a time.
+// series adds the samples of one series to f: the value of each round at the time of its start, if atStart is
+// true, or else of its end. Values that were not measured are left out. Of samples in the same millisecond
+// only the last stays, since a series has one value at a time.
 func series(
 	f *dto.MetricFamily,
 	labels []*dto.LabelPair,

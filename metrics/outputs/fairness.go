@@ -71,26 +71,30 @@ func (o *fairness) Round(*metrics.Round) error { return nil }
 // one file, and to the other a row for all clients and one for each class.
 func (o *fairness) Clients(e *metrics.ClientEvaluation) error {
 	for _, s := range e.Scores {
-		b := fmt.Appendf(o.row[:0], "%d,%d,%s,%d", e.Round, s.Client, o.run.ClassName(s.Client), s.Samples)
-		o.row = append(appendValues(appendValues(b, s.Loss), s.Metrics...), '\n')
+		row := fmt.Appendf(o.row[:0], "%d,%d,%s,%d", e.Round, s.Client, o.run.ClassName(s.Client), s.Samples)
+		row = appendValues(row, s.Loss)
+		row = appendValues(row, s.Metrics...)
+		o.row = append(row, '\n')
 		// The writer keeps the error, and Flush returns it.
 		_, _ = o.clients.Write(o.row)
 	}
-	o.sum(e.Round, "", &e.All)
+	const allClients = ""
+	o.writeSummary(e.Round, allClients, &e.All)
 	for i := range e.Classes {
-		o.sum(e.Round, e.Classes[i].Class, &e.Classes[i].Fairness)
+		o.writeSummary(e.Round, e.Classes[i].Class, &e.Classes[i].Fairness)
 	}
 	return o.Flush()
 }
 
-// sum writes a row of fairness.csv: the fairness f among the clients of one class after a round.
+// writeSummary writes a row of fairness.csv: the fairness f among the clients of one class after a round.
 // class is empty for all clients.
-func (o *fairness) sum(round int, class string, f *metrics.Fairness) {
-	b := fmt.Appendf(o.row[:0], "%d,%s,%d", round, class, f.Clients)
+func (o *fairness) writeSummary(round int, class string, f *metrics.Fairness) {
+	row := fmt.Appendf(o.row[:0], "%d,%s,%d", round, class, f.Clients)
 	for _, m := range f.Metrics {
-		b = appendValues(b, m.Mean, m.Worst, m.Jain)
+		row = appendValues(row, m.Mean, m.Worst, m.Jain)
 	}
-	o.row = append(appendValues(b, f.Loss, f.WorstLoss), '\n')
+	row = appendValues(row, f.Loss, f.WorstLoss)
+	o.row = append(row, '\n')
 	// The writer keeps the error, and Flush returns it.
 	_, _ = o.all.Write(o.row)
 }

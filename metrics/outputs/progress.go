@@ -62,7 +62,8 @@ const (
 	gapShare = 1000
 )
 
-// Start implements [metrics.Starter].
+// Start implements [metrics.Starter]: it opens progress.csv, to which a resumed run appends. Its wall time
+// continues that of the attempts before.
 func (o *progress) Start(s *metrics.Start) (err error) {
 	o.elapsed = s.Elapsed
 	o.written = s.Elapsed
@@ -78,11 +79,17 @@ func (o *progress) Round(r *metrics.Round) error {
 	if wall-o.written < max(leastGap, wall/gapShare) {
 		return nil
 	}
-	return o.write(0)
+	return o.write(noCheckpoint)
 }
 
-// write writes a row of progress.csv for the last round. checkpoint is 1 if a checkpoint follows,
-// and 0 otherwise.
+// The values of the column checkpoint of progress.csv.
+const (
+	noCheckpoint = 0
+	// beforeCheckpoint marks a row that a checkpoint or the run's end follows.
+	beforeCheckpoint = 1
+)
+
+// write writes a row of progress.csv for the last round. checkpoint is noCheckpoint or beforeCheckpoint.
 func (o *progress) write(checkpoint int) error {
 	o.written = o.last.wall
 	_, err := fmt.Fprintf(
@@ -101,7 +108,7 @@ func (o *progress) write(checkpoint int) error {
 // follows it, and empties the buffer to the file.
 func (o *progress) Flush() error {
 	if o.last.round > 0 {
-		if err := o.write(1); err != nil {
+		if err := o.write(beforeCheckpoint); err != nil {
 			return err
 		}
 	}

@@ -121,20 +121,23 @@ func (o *tensorboard) Round(r *metrics.Round) error {
 	return o.write(r.End.Seconds(), r.Round, &event.Event{Summary: s})
 }
 
-// write writes events of one time by one write, so that a reader never waits for a buffer. The file is
-// a sequence of TFRecords: the length of an event as a uint64, its masked CRC-32C, the event, and its
-// masked CRC-32C, all in little endian.
+// write appends events to the file, all at the virtual time seconds and the step round. It is one call of
+// Write, so that a reader finds whole events. The file is a sequence of TFRecords: the length of an event as
+// a uint64, the masked CRC-32C of the length, the event, and its masked CRC-32C, all in little endian.
 func (o *tensorboard) write(seconds float64, round int, events ...*event.Event) error {
 	var b []byte
 	for _, e := range events {
-		e.WallTime, e.Step = &seconds, proto.Int64(int64(round))
+		e.WallTime = &seconds
+		e.Step = proto.Int64(int64(round))
 		message, err := proto.Marshal(e)
 		if err != nil {
 			return err
 		}
-		size := binary.LittleEndian.AppendUint64(nil, uint64(len(message)))
-		b = binary.LittleEndian.AppendUint32(append(b, size...), masked(size))
-		b = binary.LittleEndian.AppendUint32(append(b, message...), masked(message))
+		length := binary.LittleEndian.AppendUint64(nil, uint64(len(message)))
+		b = append(b, length...)
+		b = binary.LittleEndian.AppendUint32(b, masked(length))
+		b = append(b, message...)
+		b = binary.LittleEndian.AppendUint32(b, masked(message))
 	}
 	_, err := o.file.Write(b)
 	return err

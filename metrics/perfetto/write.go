@@ -18,8 +18,9 @@ import (
 // Written counts what a trace holds: rounds, the tasks in them, and clients with a track.
 type Written struct{ Rounds, Tasks, Clients int }
 
-// Write writes the trace of a log from the round first to the round last; 0 does not limit. If the log
-// has an error, it returns the error, and the trace holds what precedes it.
+// Write writes the trace of the rounds of a log, from the round first to the round last. With last 0 it
+// writes all rounds from first on. If the log has an error, it returns the error, and the trace holds what
+// precedes it. It also returns how much was written.
 func Write(w io.Writer, log *eventlog.Reader, first, last int) (Written, error) {
 	buffered := bufio.NewWriter(w)
 	t := tracer{
@@ -33,9 +34,11 @@ func Write(w io.Writer, log *eventlog.Reader, first, last int) (Written, error) 
 	var problem error
 	for r, err := range log.Rounds() {
 		problem = err
-		if err != nil ||
-			t.err != nil ||
-			last != 0 && r.Round > last {
+		if err != nil || t.err != nil {
+			break
+		}
+		isBehindLast := last != 0 && r.Round > last
+		if isBehindLast {
 			break
 		}
 		// Rounds before the first are read and left out.
@@ -117,7 +120,8 @@ func (t *tracer) describe() {
 	)
 	// The rank makes the viewer show the tracks in the order of this list, below the run.
 	for rank, d := range tracks {
-		d.ParentUuid, d.SiblingOrderRank = runTrack, proto.Int32(int32(rank))
+		d.ParentUuid = runTrack
+		d.SiblingOrderRank = proto.Int32(int32(rank))
 		t.track(d)
 	}
 }

@@ -121,14 +121,14 @@ func (m *Metrics) collectRun(c *scrape, s *state) {
 		"The round after which this attempt of the run went on; 0: it began.",
 	).gauge(float64(s.resumed))
 	// Every state has a series, so that a query can tell the end of a run from a missing scrape.
-	in := c.add("run_state", "1 for the state that the run is in, 0 for the others. The end is shown until it is "+
+	states := c.add("run_state", "1 for the state that the run is in, 0 for the others. The end is shown until it is "+
 		"scraped, for a minute at most.", "state")
 	for _, name := range []string{running, finished, stopped, failed, diverged} {
 		active := 0.
 		if name == s.name {
 			active = 1
 		}
-		in.gauge(active, name)
+		states.gauge(active, name)
 	}
 	c.add(
 		"last_round_timestamp_seconds",
@@ -172,7 +172,8 @@ func (m *Metrics) collectRun(c *scrape, s *state) {
 	for i, measure := range m.run.Metrics {
 		v := metric.ValueAt(s.last.Metrics, i)
 		// Accuracy has a metric of its own, too, whose name does not depend on the run.
-		if values.measured(v, measure.Name); measure.Name == metric.Accuracy {
+		values.measured(v, measure.Name)
+		if measure.Name == metric.Accuracy {
 			accuracy.measured(v)
 		}
 	}
@@ -250,7 +251,7 @@ func (m *Metrics) collectClients(c *scrape, s *state) {
 	for i, class := range m.classes {
 		kind := m.kindOf(i)
 		// A run without clients of that kind has no series of it.
-		if !m.reached(kind) {
+		if !m.hasClients(kind) {
 			continue
 		}
 		for p := range phases {
@@ -259,16 +260,16 @@ func (m *Metrics) collectClients(c *scrape, s *state) {
 	}
 	for kind, outcomes := range s.updates {
 		for o, count := range outcomes {
-			if m.reached(kind) {
+			if m.hasClients(kind) {
 				updates.counter(float64(count), round.Outcome(o).String(), kindNames[kind])
 			}
 		}
 	}
 }
 
-// reached reports whether the run has clients of this kind, simulated or real. A kind without
+// hasClients reports whether the run has clients of this kind, simulated or real. A kind without
 // clients has no series, as they would all be 0.
-func (m *Metrics) reached(kind int) bool {
+func (m *Metrics) hasClients(kind int) bool {
 	if kind == real {
 		return len(m.run.Devices) > 0
 	}

@@ -245,7 +245,7 @@ func (m *Metrics) addHistograms() {
 	m.phases = make([][phases]client.Observer, len(m.classes))
 	for i, class := range m.classes {
 		// Series for a class that has no clients would stay empty.
-		if kind := m.kindOf(i); m.reached(kind) {
+		if kind := m.kindOf(i); m.hasClients(kind) {
 			for p := range phases {
 				m.phases[i][p] = all.WithLabelValues(metrics.Phase(p).String(), kindNames[kind], class)
 			}

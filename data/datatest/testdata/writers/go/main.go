@@ -67,8 +67,7 @@ func check(err error) {
 
 func path(name string) string { return filepath.Join(folder, name+".parquet") }
 
-// arrowGo copies the Parquet file called from to a new one called name by arrow-go, with row groups of group
-// rows and the given options.
+// arrowGo copies a file.
 func arrowGo(name, from string, group int64, options ...parquet.WriterProperty) {
 	r := must(pqarrow.NewFileReader(must(file.OpenParquetFile(path(from), false)), pqarrow.ArrowReadProperties{}, memory.DefaultAllocator))
 	table := must(r.ReadTable(context.Background()))
@@ -77,7 +76,7 @@ func arrowGo(name, from string, group int64, options ...parquet.WriterProperty) 
 	check(os.WriteFile(path(name), b.Bytes(), 0o644))
 }
 
-// fraugsters writes the file called name by package fraugster, which writes lists in the two-level form.
+// fraugsters writes lists in the two-level form.
 func fraugsters(name string, options ...fraugster.FileWriterOption) {
 	schema := must(parquetschema.ParseSchemaDefinition(`message table {
 		required binary client (STRING);
@@ -123,7 +122,6 @@ type row struct {
 	Holes    *float64  `parquet:"name=holes, type=DOUBLE"`
 }
 
-// xitongs writes the file called name by package xitongsys, compressed by the codec.
 func xitongs(name string, codec xitongformat.CompressionCodec) {
 	var b bytes.Buffer
 	w := must(xitong.NewParquetWriterFromWriter(&b, new(row), 1))

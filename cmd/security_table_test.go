@@ -18,17 +18,19 @@ import (
 	"fedpace/internal/testkit/slow"
 )
 
-// hostile is a folder and a configuration file from somebody else, whose trainer's command and whose policy each make
-// the file executed, and a place for what commands write.
-type hostile struct{ folder, file, executed, out string }
+// hostile is a folder and a configuration file from somebody else, which make the file executed if what they name is
+// executed, and a place for what commands write.
+type hostile struct{ folder, file, app, executed, out string }
 
-// newHostile plays a run, and changes its configuration.
-func newHostile(t *testing.T) *hostile {
+// newHostile plays a run, and changes its configuration: it names a trainer's command and a policy, or, if it is of a
+// Flower app, a Python of its own.
+func newHostile(t *testing.T, isFlower bool) *hostile {
 	t.Helper()
 	at := t.TempDir()
 	h := &hostile{
 		folder:   filepath.Join(at, "runs", "received"),
 		file:     filepath.Join(at, "hostile.yaml"),
+		app:      filepath.Join(at, "app"),
 		executed: filepath.Join(at, "executed"),
 		out:      filepath.Join(at, "out"),
 	}
@@ -36,25 +38,47 @@ func newHostile(t *testing.T) *hostile {
 	if status, printed := played(t, small...); status != cli.ExitOK {
 		t.Fatal(printed)
 	}
-	script := filepath.Join(at, "policy.py")
-	code := fmt.Sprintf("open(%q, 'w').close()\n", h.executed)
-	if err := os.WriteFile(script, []byte(code), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	policy := filepath.Join(at, "policy.py")
+	python := filepath.Join(at, "python.sh")
 	text := fmt.Sprintf(`clients: 5
 cohort: 2
 kernel: auto
 network: {model_megabits: 6}
 trainer: touch %s
 schedule: {k: {rule: python, path: %s}}
-`, h.executed, script)
-	for _, path := range []string{h.file, filepath.Join(h.folder, "config.yaml")} {
-		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+`, h.executed, policy)
+	if isFlower {
+		text = fmt.Sprintf("clients: 5\ntask: flower\nflower: {app: %s, python: %s}\n", h.app, python)
+	}
+	if err := os.Mkdir(h.app, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for path, content := range map[string]string{
+		policy: fmt.Sprintf("open(%q, 'w').close()\n", h.executed),
+		python: fmt.Sprintf("#!/bin/sh\ntouch %q\n", h.executed),
+		h.file: text,
+
+		filepath.Join(h.folder, "config.yaml"):  text,
+		filepath.Join(h.app, "pyproject.toml"): flowerProject,
+		filepath.Join(h.app, "app.py"):         "",
+	} {
+		if err := os.WriteFile(path, []byte(content), 0o777); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return h
 }
+
+// flowerProject is the file by which a folder is a Flower app.
+const flowerProject = `[project]
+name = "app"
+version = "1"
+[tool.flwr.app]
+publisher = "somebody"
+[tool.flwr.app.components]
+serverapp = "app:app"
+clientapp = "app:app"
+`
 
 // plays are the command lines by which a command meets what is hostile, by its name in the table of the page, without
 // --trust and without a trainer of the user's own.
@@ -75,7 +99,7 @@ func (h *hostile) plays() []struct{ name, line string } {
 		{"data", "data fetch nothing-alike"},
 		{"data", "data prepare " + h.folder + " --out " + h.out},
 		{"data", "data partition " + h.folder + " --kind iid --out " + h.out},
-		{"init", "init " + h.folder + " --config " + h.out + ".yaml"},
+		{"init", "init " + h.folder + " --out " + h.out + ".yaml"},
 		{"configuration", "configuration reference"},
 		{"configuration", "configuration schema"},
 		{"help", "help trainer"},
@@ -102,16 +126,14 @@ func (h *hostile) plays() []struct{ name, line string } {
 		{"predict", "predict --config " + h.file + " --set stop.rounds=1 --set devices.names=[pi]"},
 		{"calibrate", "calibrate --config " + h.file},
 		{"calibrate", "calibrate serve --config " + h.file + " --devices pi --listen 127.0.0.1:0 --keys " + h.out},
+		{"flower", "flower " + h.app + " --config " + h.file + " --out " + h.out},
 		{"rm", "rm --force " + h.folder},
 	}
 }
 
-// unplayed are the commands that meet neither a folder of a run nor a configuration file.
-var unplayed = map[string]string{"flower": "its folder is the code that it executes"}
-
-// proofs are commands that execute what the file says, which shows that it would do harm. Others of the user's own
-// need not, such as a plan in which nothing is trained.
-var proofs = map[string]bool{"run": true, "compare": true}
+// proofs are commands that execute what the file says, of a trainer or of a Flower app, which shows that it would do
+// harm. Others of the user's own need not, such as a plan in which nothing is trained.
+var proofs = map[bool]map[string]bool{false: {"run": true, "compare": true}, true: {"run": true, "flower": true}}
 
 // waiting are the commands that wait for others until they are stopped, and execute nothing.
 var waiting = map[string]bool{"ui": true, "host": true, "actor": true}
@@ -164,19 +186,24 @@ func TestSecurityPage_TableHolds(t *testing.T) {
 			}
 		}
 	}
-	h := newHostile(t)
-	plays := h.plays()
 	met := ""
-	for _, play := range plays {
-		met += play.line + "\n"
-		verdict, known := verdicts[play.name]
-		if !known {
-			t.Errorf("the table does not name %s", play.name)
-		}
-		mayExecute := strings.HasPrefix(verdict, "yes")
-		did, printed := h.executes(t, play.name, play.line)
-		if did && !mayExecute || !did && proofs[play.name] {
-			t.Errorf("fedpace %s executes: %v; the page says %q:\n%s", play.line, did, verdict, printed)
+	for _, isFlower := range []bool{false, true} {
+		h := newHostile(t, isFlower)
+		for _, play := range h.plays() {
+			met += play.line + "\n"
+			verdict, known := verdicts[play.name]
+			if !known {
+				t.Errorf("the table does not name %s", play.name)
+			}
+			mayExecute := strings.HasPrefix(verdict, "yes")
+			did, printed := h.executes(t, play.name, play.line)
+			if did && !mayExecute || !did && proofs[isFlower][play.name] {
+				t.Errorf("fedpace %s executes: %v; the page says %q:\n%s", play.line, did, verdict, printed)
+			}
+			// A command that is mistyped would execute nothing in any case.
+			if strings.Contains(printed, "unknown flag") || strings.Contains(printed, "unknown command") {
+				t.Errorf("fedpace %s is not played: %s", play.line, printed)
+			}
 		}
 	}
 	var check func(c *cobra.Command)
@@ -189,7 +216,7 @@ func TestSecurityPage_TableHolds(t *testing.T) {
 			}
 			check(below)
 			isMet := strings.HasPrefix(met, name+" ") || strings.Contains(met, "\n"+name+" ") || strings.Contains(met, "\n"+name+"\n")
-			if below.IsAvailableCommand() && !isMet && unplayed[name] == "" {
+			if below.IsAvailableCommand() && !isMet {
 				t.Errorf("fedpace %s is not played", name)
 			}
 		}

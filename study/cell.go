@@ -316,12 +316,12 @@ func (f *finder) find(ctx context.Context, c *Cell) (found bool, s *folder.Summa
 		case err != nil || difference == nil:
 			return difference == nil, s, err
 		case !f.force:
-			return false, nil, fmt.Errorf(
-				"%s: %w, %w (choose another folder with --out, or replace the run with --force)",
-				c.Config.Out,
-				folder.ErrHoldsRun,
-				difference,
-			)
+			advice := "choose another folder with --out"
+			// A run that can go on is not to be thrown away.
+			if s != nil {
+				advice += ", or replace the run with --force"
+			}
+			return false, nil, fmt.Errorf("%s: %w, %w (%s)", c.Config.Out, folder.ErrHoldsRun, difference, advice)
 		}
 	}
 	// The cell's own folder has no run of it. Another command may have played the same into another

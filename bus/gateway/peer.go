@@ -488,6 +488,9 @@ func (x *peer) onHeartbeat(m *bus.RawMessage) {
 		x.departed = true
 		x.gateway.events.Put(Event{Device: x.index, Kind: Departed, Text: h.Leaves})
 	}
+	if x.answered.isStuck && x.joined {
+		x.lose(noAnswers)
+	}
 	// Other devices do not say which task has arrived before they work on it.
 	if x.join.GetHeedsFences() && h.Task == noTask {
 		x.checkTask()

@@ -11,16 +11,23 @@ import (
 // it has no task. It is not present, and the run goes on without it, until it has shown for a while that answers reach
 // it.
 
-// These are the times after which a device counts as one that is not reached. Tests shorten them.
+// These are the times after which a device counts as one that is not reached. A device whose answers or tasks are lost
+// has left within ten seconds: it repeats a message 6 s after it sent that, shows every 2 s that it is there
+// (Welcome.HeartbeatSeconds), and an open task is sent again every 2.3 s. Tests shorten the times.
 var (
 	// answerTime is how long an answer may be under way. A device that repeats its message later has not got the
 	// answer.
 	answerTime = 2 * time.Second
-	// progressTime is how long a device that has repeated a message may take for its next one, if it was never slower
-	// than half of that before. After that it gets its task again, which makes it send at once what it waits for.
+	// promptTime is the longest time from an answer to a device's repeat by which its link counts as quick, if nothing
+	// else is known of it: on a slow link the message that is repeated takes long.
+	promptTime = 8 * time.Second
+	// progressTime is how long a quick device that has repeated a message may take for its next one. After that it
+	// gets its task again, which makes it send at once what it waits for.
 	progressTime = 2 * time.Second
+	// stuckTime is the time after which such a device is not reached, although it is heard.
+	stuckTime = 3300 * time.Millisecond
 	// taskTime is how long a task may be under way.
-	taskTime = 10 * time.Second
+	taskTime = 7 * time.Second
 	// trialTime is how long a device that was not reached must leave an answered join alone until it takes part
 	// again. A device without the answer repeats its join within 6 s.
 	trialTime = 8 * time.Second
@@ -47,8 +54,10 @@ type answered struct {
 	at time.Time
 	// repeats counts the repeats that arrived answerTime and more after an answer.
 	repeats int
-	// probe sends the device its task again; nil if it is not to be sent.
-	probe *time.Timer
+	// probe sends the device its task again, and stuck ends its part in the run; both are nil if the device is slow.
+	probe, stuck *time.Timer
+	// isStuck says that the device has made no progress for stuckTime: it is not reached as soon as it is heard.
+	isStuck bool
 }
 
 // noteChunk notes a message of the open task's update that will be answered. If the device repeats it although it was
@@ -65,7 +74,8 @@ func (x *peer) noteChunk(p *bus.Update) {
 		return
 	}
 	// The repeat was sent before the answer can have arrived.
-	if now.Sub(last.at) < answerTime {
+	waited := now.Sub(last.at)
+	if waited < answerTime {
 		return
 	}
 	last.at = now
@@ -75,27 +85,52 @@ func (x *peer) noteChunk(p *bus.Update) {
 		return
 	}
 	// On a slow link the device would start over the message that it sends.
-	isSlow := x.pace == 0 || 2*x.pace > progressTime
-	if isSlow {
-		return
+	isQuick := waited < promptTime
+	if x.pace > 0 {
+		isQuick = 2*x.pace <= stuckTime
 	}
-	// One answer may be lost with a connection. The device is asked to repeat the message once more.
-	task := x.task
-	last.probe = time.AfterFunc(progressTime, func() {
+	if isQuick {
+		x.awaitProgress()
+	}
+}
+
+// awaitProgress is called when a quick device has repeated a message and was answered once more. One answer may be lost
+// with a connection. If the next message does not come, the device is asked to repeat the message, and then counts as
+// not reached.
+func (x *peer) awaitProgress() {
+	task, chunk := x.task, x.answered.chunk
+	waits := func() bool {
+		return x.task == task && x.answered.task == task && x.answered.chunk == chunk && x.answered.repeats > 0
+	}
+	x.answered.probe = time.AfterFunc(progressTime, func() {
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		waits := x.task == task && x.answered.task == task && x.answered.repeats > 0
-		if waits && !x.decided {
+		if waits() && !x.decided {
 			// If the task is lost, the device repeats its message later by itself.
 			_ = x.gateway.conn.Publish(x.taskSubject(), x.message)
+		}
+	})
+	x.answered.stuck = time.AfterFunc(stuckTime, func() {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		if !waits() {
+			return
+		}
+		x.answered.isStuck = true
+		// A device that is silent, too, has lost its connection.
+		isHeard := x.heard.Sub(x.answered.at) > stuckTime/3
+		if isHeard {
+			x.lose(noAnswers)
 		}
 	})
 }
 
 // forgetAnswer ends what noteChunk knows of a message.
 func (x *peer) forgetAnswer() {
-	if x.answered.probe != nil {
-		x.answered.probe.Stop()
+	for _, timer := range []*time.Timer{x.answered.probe, x.answered.stuck} {
+		if timer != nil {
+			timer.Stop()
+		}
 	}
 	x.answered = answered{}
 }

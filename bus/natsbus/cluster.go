@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -96,8 +95,6 @@ const probeTimeout = 2 * time.Second
 type leaderlessWatch struct {
 	conn *Conn
 	js   jetstream.JetStream
-	// opened says that the run has been opened. Before that, the servers of a cluster may still be starting.
-	opened atomic.Bool
 	// cluster watches the cluster's own leader.
 	cluster headless
 
@@ -174,10 +171,13 @@ func (w *leaderlessWatch) deleteStream(ctx context.Context, stream, name string)
 	defer cancel()
 	// The leader of the cluster answers this request.
 	if _, err := w.js.AccountInfo(asking); err != nil {
+		w.cluster.known(clusterSize(w.conn.NATS()))
 		hopeless := w.cluster.silent(w.conn.NATS().ConnectedServerName(), time.Now())
-		if hopeless != nil && w.opened.Load() {
+		if hopeless != nil {
 			return hopeless
 		}
+		// The next server is to be found soon, and a run has one coordinator.
+		w.conn.Useful()
 		w.conn.MoveOn("the server is cut off from the leader of its cluster")
 		return fmt.Errorf("bus: ask the cluster about stream %s: %w", stream, err)
 	}

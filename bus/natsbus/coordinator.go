@@ -120,7 +120,7 @@ func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.Coord
 	if err := o.open(ctx); err != nil {
 		return nil, errors.Join(err, o.Close(context.WithoutCancel(ctx)))
 	}
-	o.leaderless.opened.Store(true)
+	o.leaderless.cluster.begin()
 	return o, nil
 }
 

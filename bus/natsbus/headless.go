@@ -20,8 +20,12 @@ import (
 // to 9 seconds if they can. Tests shorten the time.
 var headlessPatience = 20 * time.Second
 
+// startingPatience takes the place of headlessPatience until the run has been opened: the servers of the cluster may
+// have been started with it.
+const startingPatience = 25 * time.Second
+
 // headlessMemory is how long a server counts as up after it was last found without a leader of its cluster. The
-// connection goes from server to server with pauses of 10 and 20 seconds.
+// connection goes from server to server with pauses of 10 seconds.
 const headlessMemory = time.Minute
 
 // headlessGap is how far apart two requests without an answer may be that count as one time without a leader.
@@ -30,6 +34,8 @@ const headlessGap = 15 * time.Second
 // headless watches whether a cluster has no leader although a majority of its servers is up.
 type headless struct {
 	mu sync.Mutex
+	// begun says that the run has been opened.
+	begun bool
 	// size is how many servers the cluster has, as far as is known.
 	size int
 	// found is when each server, by its name, was last up without a leader of its cluster.
@@ -53,6 +59,13 @@ func (h *headless) known(size int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.size = max(h.size, size)
+}
+
+// begin notes that the run has been opened.
+func (h *headless) begin() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.begun = true
 }
 
 // answered notes that the leader of the cluster has answered.
@@ -88,11 +101,17 @@ func (h *headless) silent(server string, now time.Time) error {
 	if h.since.IsZero() {
 		h.since = now
 	}
-	if now.Sub(h.since) < headlessPatience {
+	patience := headlessPatience
+	next := "resume the run"
+	if !h.begun {
+		patience = startingPatience
+		next = "start or resume the run"
+	}
+	if now.Sub(h.since) < patience {
 		return nil
 	}
 	up := slices.Sorted(maps.Keys(h.found))
 	return fmt.Errorf("the cluster has elected no leader for %v although a majority of its servers is up (%s): start "+
-		"the others, and look whether the disk of one is full or was emptied; then resume the run",
-		now.Sub(h.since).Round(time.Second), strings.Join(up, ", "))
+		"the others, and look whether the disk of one is full or was emptied; then %s",
+		now.Sub(h.since).Round(time.Second), strings.Join(up, ", "), next)
 }

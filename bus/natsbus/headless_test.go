@@ -50,7 +50,7 @@ func TestHeadless_MajorityIsUp(t *testing.T) {
 		"a server forgotten":     {3, []look{{"a", 0}, {"b", 2}, {"b", 14}, {"b", 21}, {"b", 22}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := headless{size: test.size}
+			h := headless{size: test.size, begun: true}
 			var err error
 			for _, l := range test.looks {
 				err = h.silent(l.server, at(l.seconds))
@@ -63,7 +63,7 @@ func TestHeadless_MajorityIsUp(t *testing.T) {
 }
 
 func TestHeadless_NamesServers(t *testing.T) {
-	h := headless{size: 3}
+	h := headless{size: 3, begun: true}
 	begin := time.Now()
 	for i := range 30 {
 		name := []string{"s2", "s1"}[i%2]
@@ -81,7 +81,7 @@ func TestHeadless_NamesServers(t *testing.T) {
 }
 
 func TestHeadless_AnswerEndsSilence(t *testing.T) {
-	h := headless{size: 3}
+	h := headless{size: 3, begun: true}
 	begin := time.Now()
 	for i := range 100 {
 		name := []string{"s2", "s1"}[i%2]
@@ -92,4 +92,25 @@ func TestHeadless_AnswerEndsSilence(t *testing.T) {
 			t.Fatalf("after %d s: %v", i, err)
 		}
 	}
+}
+
+// Before the run is opened, servers may be starting; the run still ends within a minute, also where three servers of
+// five have to be found.
+func TestHeadless_BeforeRun(t *testing.T) {
+	h := headless{size: 5}
+	begin := time.Now()
+	for i := range 60 {
+		// The first request fails after 12 s, and the connection moves each 10 s.
+		second := 12 + i
+		name := []string{"s1", "s2", "s3"}[min(i/10, 2)]
+		err := h.silent(name, begin.Add(time.Duration(second)*time.Second))
+		if err == nil {
+			continue
+		}
+		if second != 57 || !strings.Contains(err.Error(), "then start or resume the run") {
+			t.Errorf("after %d s: %v", second, err)
+		}
+		return
+	}
+	t.Error("the cluster counts as having a leader")
 }

@@ -245,7 +245,7 @@ func (c *Conn) onError(_ *nats.Conn, s *nats.Subscription, err error) {
 		// The library keeps the connection after these two refusals, although what was sent is lost.
 		refused := errors.Is(err, nats.ErrPermissionViolation) || errors.Is(err, nats.ErrMaxPayload)
 		if refused {
-			c.fail(fmt.Errorf("bus: %w", err))
+			c.fail(fmt.Errorf("bus: %w", c.explain(err)))
 		}
 		return
 	}

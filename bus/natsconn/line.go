@@ -59,9 +59,12 @@ const (
 	// firstLook is how long a request may be without an answer before a ping finds out whether the server has
 	// read the request.
 	firstLook = 2 * time.Second
-	// answerPatience is how long, after that ping, the answer may take on a new connection. On each connection the
-	// time grows to twice the longest that an answer took, such as behind a site's slow link.
+	// answerPatience is how long, after that ping, the answer may take at first. The time doubles with each answer
+	// that does not come, and follows those that come: behind a site's slow link, whose server answers the ping, an
+	// answer may take minutes.
 	answerPatience = 4 * time.Second
+	// maxAnswerPatience bounds that time.
+	maxAnswerPatience = 5 * time.Minute
 )
 
 // errUnheard is the failure of a request that the server has read, but to which no answer arrives.
@@ -108,18 +111,19 @@ func (c *Conn) ask(ctx context.Context, r *bus.Request) (*nats.Msg, error) {
 	}
 	unheard := errors.Is(err, errUnheard) || errors.Is(err, context.DeadlineExceeded)
 	if unheard {
+		c.answerPatience.Store(min(2*c.answerPatience.Load(), int64(maxAnswerPatience)))
 		c.MoveOn("the server has a request of which no answer arrives")
 	}
 	return nil, err
 }
 
 // noteAnswer notes that a request was answered after the time took: the connection serves its
-// purpose, and from now on answers may take twice that time before they count as lost.
+// purpose, and the next answers may take twice that time, or half as long as this one might have, before
+// they count as lost.
 func (c *Conn) noteAnswer(took time.Duration) {
 	c.Useful()
-	if patience := 2 * took; patience > time.Duration(c.answerPatience.Load()) {
-		c.answerPatience.Store(int64(patience))
-	}
+	patience := max(answerPatience, 2*took, time.Duration(c.answerPatience.Load())/2)
+	c.answerPatience.Store(int64(min(patience, maxAnswerPatience)))
 }
 
 // Settled waits until the server has taken the subscriptions and messages so far.

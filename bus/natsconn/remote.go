@@ -325,7 +325,7 @@ func (c *Conn) explain(err error) error {
 		hint    string
 	}{
 		{errors.Is(err, nats.ErrNoServers), "no server answers there"},
-		{Refused(err) && c.config.Creds == "", "the server asks for credentials"},
+		{Refused(err) && !c.showsWho(), "the server asks for credentials"},
 		{Refused(err), "the server does not accept these credentials"},
 		{errors.Is(err, nats.ErrMaxConnectionsExceeded), "the server takes no more connections, or no more of " +
 			"this device"},
@@ -340,6 +340,8 @@ func (c *Conn) explain(err error) error {
 			"certificate authority or use a tls:// URL"},
 		{errors.Is(err, nats.ErrSecureConnWanted), "the server does not encrypt: use a nats:// " +
 			"address and no certificate authority, or give the server a certificate (fedpace certificate)"},
+		{errors.Is(err, nats.ErrPermissionViolation), "these credentials lack a permission: give it back in the server's " +
+			"configuration, or renew them"},
 		{PayloadExceeded(err), "the server's max_payload is lower than when this program connected: raise it to 1MB, " +
 			"NATS's default"},
 	} {
@@ -348,6 +350,12 @@ func (c *Conn) explain(err error) error {
 		}
 	}
 	return err
+}
+
+// showsWho reports whether the connection has credentials to show, of a file or in its URL.
+func (c *Conn) showsWho() bool {
+	hasUser := names.Redacted(c.config.URL) != c.config.URL
+	return c.config.Creds != "" || hasUser
 }
 
 // PayloadExceeded reports whether err is that of a connection lost for good because a message was larger than the

@@ -27,6 +27,7 @@ import (
 //	opening a run    as long as a lost connection may stay away, request by request
 //	running          the same: the lease, streams, models and jobs
 //	closing a run    until the context ends that Close is given
+//	memory is full   the coordinator's 45 s
 //	a job, a sum     a host tries forever, and repeats a request that gets no answer
 //
 // A request ends when a lost connection is back, since its answer may be lost, and is then
@@ -55,6 +56,8 @@ const (
 	ChunkTimeout = RequestTimeout + bus.ChunkBytes*time.Second/slowestLink
 	// reconnectFor is how long a lost connection may stay away, unless Config says otherwise.
 	reconnectFor = 2 * time.Minute
+	// memoryPatience is how long a server may have no memory left for JetStream. Nothing of a run becomes free by itself.
+	memoryPatience = 45 * time.Second
 	// reportAfter is how long a request may take before the user learns of it.
 	reportAfter = 5 * time.Second
 )
@@ -101,6 +104,8 @@ func (c *Conn) Retry(ctx context.Context, r Retry, f func(context.Context) error
 	w := c.waitFor(r.action, r.Timeout, nil)
 	defer w.end()
 	var last error
+	// fullSince is when memory was first found to be full, and has been since; zero if it was not.
+	var fullSince time.Time
 	for attempt := 1; ; attempt++ {
 		err := c.attempt(bounded, r.Attempt, f)
 		if err == nil {
@@ -127,6 +132,14 @@ func (c *Conn) Retry(ctx context.Context, r Retry, f func(context.Context) error
 		}
 		if !mayRecover {
 			return r.describe(c, err)
+		}
+		switch {
+		case !NoMemory(err):
+			fullSince = time.Time{}
+		case fullSince.IsZero():
+			fullSince = time.Now()
+		case r.Timeout > 0 && time.Since(fullSince) > memoryPatience:
+			return r.describe(c, fmt.Errorf("%w (tried for %v)", err, memoryPatience))
 		}
 		// Another attempt follows, unless the time is over.
 		if bounded.Err() == nil {

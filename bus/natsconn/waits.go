@@ -89,12 +89,14 @@ func (w *wait) report() {
 	if noAnswer && c.nats.IsConnected() {
 		details = " (" + disabledHint + ")"
 	}
+	limit := w.limit
 	if hint := limitHint(reason); hint != "" {
 		details = ": " + hint
 		state = bus.ServerFull
+		limit = min(limit, memoryPatience)
 	}
-	if w.limit > 0 {
-		details += fmt.Sprintf("; at most %v", w.limit)
+	if limit > 0 {
+		details += fmt.Sprintf("; at most %v", limit)
 	}
 	c.Notice(bus.Notice{
 		State: state,

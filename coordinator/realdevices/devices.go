@@ -147,8 +147,10 @@ const (
 	// this hardly ever falls on the instant at which the gateway calls the devices.
 	checkInterval = 101 * time.Millisecond
 	// resendAfter is how long a device may be silent about a task before the task, which may have been
-	// lost, is sent again.
-	resendAfter = 5 * time.Second
+	// lost, is sent again. After three times the gateway knows that the device is not reached.
+	resendAfter = 2300 * time.Millisecond
+	// heartbeatEvery is the longest time between two heartbeats of a device.
+	heartbeatEvery = 2 * time.Second
 	// minSlack is how much longer than its round a task may take at least before it is given up, since
 	// messages take time that no device measures.
 	minSlack = time.Second
@@ -189,8 +191,8 @@ func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
 	w.Clients = uint64(run.First + len(c.Names))
 	w.Params = uint32(run.Params)
 	w.Spec = run.Spec
-	// Four heartbeats fit the time after which a silent device is lost.
-	w.HeartbeatSeconds = min(max(c.Liveness/4, 50*time.Millisecond), 10*time.Second).Seconds()
+	// At least four heartbeats fit the time after which a silent device is lost.
+	w.HeartbeatSeconds = min(max(c.Liveness/4, 50*time.Millisecond), heartbeatEvery).Seconds()
 	algorithm, err := algorithm.Algorithms.Decode(run.Spec.Algorithm)
 	if err != nil {
 		return nil, err

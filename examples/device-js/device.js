@@ -28,6 +28,7 @@ const decode = (name, bytes) => type(name).toObject(type(name).decode(bytes), { 
 
 const PHASES = schema.lookupEnum("fedpace.v1.Phase").values;
 const CHUNK = 1 << 19; // bytes of values in a message
+const ECHO = 5_000; // milliseconds that an echo may be under way
 const self = randomInt(1, 2 ** 47); // tells this process from others with its credentials
 const now = () => process.hrtime.bigint(); // nanoseconds, monotonic
 
@@ -43,7 +44,9 @@ const nats = await connect({
 const STAGE = schema.lookupEnum("fedpace.v1.SecureStage").values;
 const identity = newIdentity(); // signs in secure aggregation
 const declined = new Set(); // runs that the device has left
-let run; // joined: {name, welcome, beat}
+// The run that it has joined: {name, welcome, beat, arrived}, and of echoes the number of the last that it has asked
+// for, when that was, and how many it has asked for since the last message: {echo, echoAsked, unechoed}.
+let run;
 // The task at work, or the last one: {name, asked, ended, done, signed}. done is what its steps led to, in case
 // the run asks again; signed are the clients of the set of survivors that it has signed.
 let job;
@@ -92,18 +95,46 @@ async function ask(mine, verb, kind, fields) {
 }
 
 function heartbeat(log = []) {
+  const { echo, deaf } = askEcho();
   nats.publish(subject(run.name, "heartbeat"), encode("Heartbeat", {
-    task: working.task, phase: PHASES[working.phase], process: self, log, fence: fence(run.name), arrived: run.arrived ?? 0,
+    task: working.task, phase: PHASES[working.phase], process: self, log, fence: fence(run.name), arrived: run.arrived ?? 0, echo,
   }));
+  if (!deaf) return;
+  console.error("no echo arrives: the device connects anew");
+  nats.reconnect().catch((problem) => console.error(problem.message));
 }
+
+// askEcho returns the number of the echo that a heartbeat of an idle device asks for, 0 for none, and whether two have
+// stayed away.
+function askEcho() {
+  if (working.task) run.unechoed = 0;
+  const due = !working.task && run.welcome.echoes && performance.now() - run.echoAsked >= ECHO;
+  if (!due) return { echo: 0, deaf: false };
+  run.echoAsked = performance.now();
+  const deaf = run.unechoed >= 2;
+  run.unechoed = deaf ? 0 : run.unechoed + 1;
+  return { echo: ++run.echo, deaf };
+}
+
+const joining = (name) => encode("Join", {
+  name: "a JavaScript device", kernel: "javascript", samples: madeUp.samples, protocol: 7, process: self,
+  fence: fence(name), heedsFences: true,
+});
+
+// back tells the run each time that the connection was lost and is back: messages may be missing.
+async function back() {
+  for await (const change of nats.status()) {
+    if (change.type !== "reconnect" || !run) continue;
+    nats.publish(subject(run.name, "join"), joining(run.name));
+    heartbeat();
+  }
+}
+back();
 
 // join joins a run, and leaves it again if the device cannot do what it asks.
 async function join(name) {
   if (declined.has(name)) return;
-  const reply = await request(subject(name, "join"), encode("Join", {
-    name: "a JavaScript device", kernel: "javascript", samples: madeUp.samples, protocol: 7, process: self,
-    fence: fence(name), heedsFences: true,
-  }));
+  const reply = await request(subject(name, "join"), joining(name));
   if (reply.status !== "STATUS_ACCEPTED") throw new Error(`run ${name} does not take this device: ${reply.reason}`);
   leave();
   let reason = unable(reply.welcome);
@@ -114,7 +145,8 @@ async function join(name) {
     nats.publish(subject(name, "heartbeat"), encode("Heartbeat", { process: self, leaves: reason, fence: fence(name) }));
     throw new Error(`the device leaves run ${name}: ${reason}`);
   }
-  run = { name, welcome: reply.welcome, beat: setInterval(heartbeat, 1000 * reply.welcome.heartbeatSeconds, []) };
+  const beat = setInterval(heartbeat, 1000 * reply.welcome.heartbeatSeconds, []);
+  run = { name, welcome: reply.welcome, beat, echo: 0, echoAsked: -Infinity, unechoed: 0 };
   heartbeat();
   console.log(`joined run ${name} as client ${reply.welcome.client}`);
 }
@@ -233,6 +265,8 @@ for await (const message of nats.subscribe(subject("*", "task"))) {
   const name = message.subject.split(".")[1];
   const task = decode("Task", message.data);
   if (!admits(name, task.fence)) continue; // of a coordinator whose run another has taken over
+  if (run?.name === name) run.unechoed = 0;
+  if (task.echo) continue;
   try {
     if (task.task === 0 && task.over) {
       declined.delete(name);

@@ -26,6 +26,7 @@ import sgd
 sys.path.append(str(Path(__file__).parents[2] / "bus"))
 proto = grpc.protos("fedpace.proto")
 CHUNK = 1 << 19  # bytes of values in a message
+ECHO_SECONDS = 5  # how long an echo may be under way
 PROCESS = secrets.randbits(63)  # tells this process from others with its credentials
 
 
@@ -49,6 +50,8 @@ class Device:
         self.run, self.welcome, self.beats = None, None, None
         self.fences = {}  # of each run the highest token, when one was heard, and since when lower ones come alone
         self.arrived = 0  # the newest task
+        # The number of the last echo that was asked for, when that was, and how many were since the last message.
+        self.echo, self.echo_asked, self.unechoed = 0, 0, 0
         self.asked, self.task, self.phase, self.worker = None, 0, proto.PHASE_UNSPECIFIED, None
         # What the steps of the last task led to, in case the run asks again, and the clients of the set of
         # survivors that the device has signed for it.
@@ -76,13 +79,16 @@ class Device:
             raise Again
         return reply
 
+    def joining(self, run):
+        """Returns the message with which the device joins a run."""
+        return proto.Join(name="a Python device", kernel="python", samples=sgd.SAMPLES, protocol=7, process=PROCESS,
+                          fence=self.fence(run), heeds_fences=True)
+
     async def join(self, run):
         """Joins a run, and leaves it again if the device cannot do what it asks."""
         if run in self.declined:
             return
-        join = proto.Join(name="a Python device", kernel="python", samples=sgd.SAMPLES, protocol=7, process=PROCESS,
-                          fence=self.fence(run), heeds_fences=True)
-        reply = await self.request(self.subject(run, "join"), join)
+        reply = await self.request(self.subject(run, "join"), self.joining(run))
         if reply.status != proto.STATUS_ACCEPTED:
             raise Refused(f"run {run} does not take this device: {reply.reason}")
         self.leave()
@@ -101,7 +107,13 @@ class Device:
     def leave(self):
         if self.beats:
             self.beats.cancel()
-        self.run, self.beats, self.arrived = None, None, 0
+        self.run, self.beats, self.arrived, self.unechoed = None, None, 0, 0
+
+    async def back(self):
+        """Tells the run that the connection was lost and is back: messages may be missing."""
+        if self.run:
+            await self.nats.publish(self.subject(self.run, "join"), self.joining(self.run).SerializeToString())
+            await self.heartbeat()
 
     def fence(self, run):
         """Returns the highest fencing token that was heard from a run."""
@@ -124,12 +136,30 @@ class Device:
     async def beat(self):
         while True:
             await self.heartbeat()
-            await asyncio.sleep(self.welcome.heartbeat_seconds)
+            pause = self.welcome.heartbeat_seconds
+            await asyncio.sleep(min(pause, ECHO_SECONDS) if self.unechoed > 1 else pause)
 
     async def heartbeat(self, *log):
         beat = proto.Heartbeat(task=self.task, phase=self.phase, process=PROCESS, log=log)
         beat.fence, beat.arrived = self.fence(self.run), self.arrived
+        deaf = self.ask_echo(beat)
         await self.publish(self.run, beat)
+        if deaf:
+            print("no echo arrives: the device connects anew", file=sys.stderr, flush=True)
+            await self.nats.force_reconnect()
+
+    def ask_echo(self, beat):
+        """Asks an idle device's run for an echo, and returns whether two have stayed away."""
+        if self.task:
+            self.unechoed = 0
+        due = not self.task and self.welcome.echoes and time.monotonic() - self.echo_asked >= ECHO_SECONDS
+        if not due:
+            return False
+        self.echo, self.echo_asked = self.echo + 1, time.monotonic()
+        beat.echo = self.echo
+        deaf = self.unechoed >= 2
+        self.unechoed = 0 if deaf else self.unechoed + 1
+        return deaf
 
     async def publish(self, run, heartbeat):
         await self.nats.publish(self.subject(run, "heartbeat"), heartbeat.SerializeToString())
@@ -237,6 +267,10 @@ class Device:
         task = proto.Task.FromString(data)
         if not self.admits(run, task.fence):
             return False  # of a coordinator whose run another has taken over
+        if run == self.run:
+            self.unechoed = 0
+        if task.echo:
+            return False
         if task.task == 0 and task.over:
             over = run == self.run
             self.declined.discard(run)
@@ -276,9 +310,15 @@ async def main():
     flags.add_argument("--once", action="store_true", help="end with the first run")
     flags.add_argument("--secure", type=int, default=0, metavar="N", help="fewest updates in a sum that is seen")
     given = flags.parse_args()
+    device = None
+
+    async def back():
+        if device:
+            await device.back()
+
     connection = await nats.connect(given.nats, name=f"device {given.client}", user_credentials=given.creds,
                                     inbox_prefix=f"_INBOX_{given.client}".encode(), error_cb=report,
-                                    max_reconnect_attempts=-1, reconnect_time_wait=0.5)
+                                    reconnected_cb=back, max_reconnect_attempts=-1, reconnect_time_wait=0.5)
     device = Device(given.client, connection, given.secure)
     tasks = await connection.subscribe(device.subject("*", "task"))
     async for message in tasks.messages:

@@ -120,6 +120,12 @@ func PlayAgain(dir string) string {
 	)
 }
 
+// PlayElsewhere says how to start a run again where the checkpoint in its folder may be good: in another folder.
+func PlayElsewhere(dir string) string {
+	dir = filepath.Clean(dir)
+	return fmt.Sprintf("start the run again with run --config %s --out %s-again", filepath.Join(dir, folder.ConfigFile), dir)
+}
+
 // fits returns an error that says how a checkpoint's run differs from the given one.
 func (h Head) fits(run Head) error {
 	theirs, err := config.Parse("configuration", []byte(h.Config))

@@ -247,6 +247,11 @@ func checkVacant(dir string, force bool) error {
 
 // occupiedError is the error for a folder that has a file of a run: it says where that run stands.
 func occupiedError(dir, name string) error {
+	isCheckpoint := slices.Contains(Checkpoints, name)
+	if HoldsRun(dir) != nil && isCheckpoint {
+		return fmt.Errorf("results: %s holds %s, from which a run may go on: %w (fedpace resume %s, or choose another "+
+			"folder with --out)", dir, name, ErrHoldsRun, dir)
+	}
 	if HoldsRun(dir) != nil {
 		return fmt.Errorf(
 			"results: %s holds %s, a file of a run: %w (choose another with --out, or replace it with --force)",
@@ -260,10 +265,13 @@ func occupiedError(dir, name string) error {
 	if o.State == RunRunning {
 		return &takenError{fmt.Sprintf("results: %s: wait, stop it, or choose another folder with --out", o.Sentence())}
 	}
-	return &takenError{fmt.Sprintf(
-		"results: %s: choose another folder with --out, or replace the run with --force",
-		o.Sentence(),
-	)}
+	advice := "choose another folder with --out"
+	// A run that can go on is not to be thrown away.
+	hasEnded := o.State == RunComplete || o.State == RunDiverged
+	if hasEnded {
+		advice += ", or replace the run with --force"
+	}
+	return &takenError{fmt.Sprintf("results: %s: %s", o.Sentence(), advice)}
 }
 
 // takenError is an [ErrHoldsRun] in words of its own.

@@ -128,7 +128,7 @@ func TestFolder_HoldsRun(t *testing.T) {
 	before := files(t, dir)
 
 	_, err = CreateResults(dir, config.Demonstration(), false)
-	want := "results: " + dir + " holds a run that was killed after 1 round (to go on: fedpace resume " + dir + "): choose another folder with --out, or replace the run with --force"
+	want := "results: " + dir + " holds a run that was killed after 1 round (to go on: fedpace resume " + dir + "): choose another folder with --out"
 	if !errors.Is(err, ErrHoldsRun) || err.Error() != want {
 		t.Errorf("\n got %v\nwant %s", err, want)
 	}

@@ -244,14 +244,14 @@ func (a attempt) abandon(r *folder.Results) error {
 func (a attempt) explain(err error, dir string) error {
 	switch {
 	case errors.Is(err, coordinator.ErrState):
-		return fmt.Errorf("%w: %w (%s)", checkpoint.ErrDamaged, err, checkpoint.PlayAgain(dir))
+		return fmt.Errorf("%w: %w (%s)", checkpoint.ErrDamaged, err, checkpoint.PlayElsewhere(dir))
 	case err == nil,
 		a.checkpoint == nil,
 		errors.Is(err, context.Canceled),
 		errors.Is(err, coordinator.ErrDiverged):
 		return err
 	}
-	return fmt.Errorf("%w (if it ends so again, %s)", err, checkpoint.PlayAgain(dir))
+	return fmt.Errorf("%w (if it ends so again and nothing else is wrong, %s)", err, checkpoint.PlayElsewhere(dir))
 }
 
 // results makes the folder of the run, or cuts that of the previous attempt back to its checkpoint,

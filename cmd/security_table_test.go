@@ -58,7 +58,7 @@ schedule: {k: {rule: python, path: %s}}
 		python: fmt.Sprintf("#!/bin/sh\ntouch %q\n", h.executed),
 		h.file: text,
 
-		filepath.Join(h.folder, "config.yaml"):  text,
+		filepath.Join(h.folder, "config.yaml"): text,
 		filepath.Join(h.app, "pyproject.toml"): flowerProject,
 		filepath.Join(h.app, "app.py"):         "",
 	} {

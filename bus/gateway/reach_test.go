@@ -374,3 +374,43 @@ func TestDevice_MessageTooLarge(t *testing.T) {
 		t.Errorf("the run hears %v, %v", h, err)
 	}
 }
+
+// A quick device that makes no progress after its repeat was answered is not reached, once it is heard. A silent one may
+// have lost its connection, and a slow one needs longer for its next message.
+func TestReach_StandsStill(t *testing.T) {
+	defer func(before time.Duration) { stuckTime = before }(stuckTime)
+	stuckTime = time.Millisecond
+	for name, c := range map[string]struct {
+		pace   time.Duration
+		repeat time.Duration
+		quick  bool
+	}{
+		"quick":                {time.Microsecond, promptTime, true},
+		"unknown, soon":        {0, answerTime, true},
+		"unknown, late":        {0, promptTime, false},
+		"slow, though it asks": {time.Second, answerTime, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, true)
+			task := b.sent(1)
+			b.chunk(task, 0)
+			b.gateway.locked(0, func(x *peer) { x.pace = c.pace })
+			b.shift(c.repeat)
+			b.chunk(task, 0)
+			watched := false
+			b.gateway.locked(0, func(x *peer) { watched = x.answered.stuck != nil })
+			if watched != c.quick {
+				t.Fatalf("its progress is waited for: %v, want %v", watched, c.quick)
+			}
+			if !c.quick {
+				return
+			}
+			for stuck := false; !stuck; {
+				b.gateway.locked(0, func(x *peer) { stuck = x.answered.isStuck })
+			}
+			b.departs("")
+			b.beat(&bus.Heartbeat{Task: task.Task})
+			b.departs("it gets no answers")
+		})
+	}
+}

@@ -178,17 +178,19 @@ func (r *Retry) describe(c *Conn, err error) error {
 	return fmt.Errorf("bus: %s on %s: %w", r.action, c.Address(), err)
 }
 
-// Attempt returns a context for one request. It ends after the time patience, and when a lost
-// connection is back: a request that was sent before may never be answered. The caller must call
-// the returned function.
+// Attempt returns a context for one request. It ends after the time patience, when the connection is lost for
+// good, and when a lost one is back: a request that was sent before may never be answered. The caller must
+// call the returned function.
 func (c *Conn) Attempt(ctx context.Context, patience time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	// Each reconnection replaces renewal, so it is read under the lock.
 	c.mu.Lock()
-	stop := context.AfterFunc(c.renewal, cancel)
+	stopRenewal := context.AfterFunc(c.renewal, cancel)
 	c.mu.Unlock()
+	stopLife := context.AfterFunc(c.life, cancel)
 	return ctx, func() {
-		stop()
+		stopRenewal()
+		stopLife()
 		cancel()
 	}
 }

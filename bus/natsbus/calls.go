@@ -364,8 +364,7 @@ func (h *Host) fetchCall(fetch string, w *bus.Call) ([]byte, error) {
 // sendReply sends the frame of the reply to a call part by part, on a subject (reply). It returns errCallOver if the
 // coordinator does not take it.
 func (h *Host) sendReply(reply string, call uint64, frame []byte) error {
-	size := min(bus.ChunkBytes, int(h.conn.NATS().MaxPayload())-1024)
-	parts := slices.Collect(slices.Chunk(frame, size))
+	parts := slices.Collect(slices.Chunk(frame, h.conn.partBytes()))
 	for i, data := range parts {
 		var answer bus.SumReply
 		w := &bus.CallPart{

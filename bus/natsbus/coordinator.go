@@ -84,6 +84,23 @@ type Coordinator struct {
 // minPayload is the smallest max_payload of a server, in bytes, with which a run works.
 const minPayload = 16 << 10
 
+// partBytes returns how many bytes of a large message fit into one of its parts, beside at most 1,024 bytes of other
+// fields. If the server's limit has become too low, the server refuses the parts, which is an error.
+func (c *Conn) partBytes() int {
+	limit := max(int(c.NATS().MaxPayload()), minPayload)
+	return min(bus.ChunkBytes, limit-1024)
+}
+
+// checkPayload returns an error that says what to do if tasks and jobs would not fit the server's messages.
+func (c *Conn) checkPayload() error {
+	limit := c.NATS().MaxPayload()
+	if limit >= minPayload {
+		return nil
+	}
+	return fmt.Errorf("bus: the server at %s takes messages of %d bytes, a run needs %d: raise its max_payload",
+		c.Address(), limit, minPayload)
+}
+
 // OpenCoordinator acquires the run's lease, makes the run's streams, empties those that an earlier
 // attempt left, and subscribes to plans and sums. ctx bounds the opening alone.
 func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.CoordinatorConfig) (bus.Coordinator, error) {
@@ -95,14 +112,8 @@ func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.Coord
 			return nil, err
 		}
 	}
-	// Tasks and jobs would not fit smaller messages.
-	if limit := c.NATS().MaxPayload(); limit < minPayload {
-		return nil, fmt.Errorf(
-			"bus: the server at %s takes messages of %d bytes, a run needs %d: raise its max_payload",
-			c.Address(),
-			limit,
-			minPayload,
-		)
+	if err := c.checkPayload(); err != nil {
+		return nil, err
 	}
 	if config.Replicas == 0 {
 		config.Replicas = c.defaultCopies()
@@ -208,7 +219,14 @@ func (c *Coordinator) open(ctx context.Context) error {
 		}
 		c.subs = append(c.subs, s)
 	}
-	c.unwatch = c.conn.Watch(c.failed, c.requestCheck)
+	c.unwatch = c.conn.Watch(c.failed, func(interrupted error) {
+		// The server may have been started again with another limit.
+		if err := c.conn.checkPayload(); err != nil {
+			c.failed(err)
+			return
+		}
+		c.requestCheck(interrupted)
+	})
 	c.watched.Go(func() { c.watchStreams(watching) })
 	if c.hosts != nil {
 		c.watched.Go(func() { c.hosts.announce(watching) })

@@ -292,6 +292,9 @@ func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
 // coordinator answers that it needs no more. w has the other fields of every message; only the first message has
 // the clients with their losses.
 func (h *Host) copySum(ctx context.Context, w *bus.Sum, r *bus.Result) error {
+	if err := h.conn.checkPayload(); err != nil {
+		return err
+	}
 	limit := h.conn.NATS().MaxPayload()
 	// A value has 8 bytes. The elements of client states have 4, so twice as many fit into a chunk.
 	size := min(bus.ChunkBytes, int(limit)-proto.Size(w)-1024) / 8

@@ -93,11 +93,8 @@ func (c *Coordinator) chunksAvailable() (n uint64) {
 	return n
 }
 
-// chunkSize returns how many parameters fit into one chunk, beside at most 1,024 bytes of other
-// fields.
-func (c *Coordinator) chunkSize() int {
-	return min(bus.ChunkBytes, int(c.conn.NATS().MaxPayload())-1024) / 4
-}
+// chunkSize returns how many parameters fit into one chunk.
+func (c *Coordinator) chunkSize() int { return c.conn.partBytes() / 4 }
 
 // publishModel sends a model's chunks, if models are published at all, and waits until the stream has
 // confirmed all of them.

@@ -243,7 +243,6 @@ var given = []string{
 	"a difference of losses below 0.005",
 	"could not be below 0.05",
 	"over 100 rounds",
-	"differences of the lowest below 0.005",
 	"s + 1 rounds",
 	"rounds r - s to r - 1, s = 100",
 	"in the last 10 evaluations",

@@ -25,7 +25,7 @@ func init() {
 // A value takes 32 bits. Its place takes none: the server draws the same places.
 type RandomK struct {
 	Share    float64 `key:"share" default:"0.01" range:"(0,1]" help:"part of the values that is sent"`
-	Feedback bool    `key:"error_feedback" default:"true" help:"clients add what they did not send to their next update"`
+	Feedback bool    `key:"error_feedback" default:"true" help:"add what was not sent to the next update"`
 }
 
 // Needs says that a residual follows its client from task to task.

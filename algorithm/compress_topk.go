@@ -24,7 +24,7 @@ func init() {
 // ceil(log2 d); where that is more than all d values without places take, these are sent.
 type TopK struct {
 	Share    float64 `key:"share" default:"0.01" range:"(0,1]" help:"part of the values that is sent"`
-	Feedback bool    `key:"error_feedback" default:"true" help:"clients add what they did not send to their next update"`
+	Feedback bool    `key:"error_feedback" default:"true" help:"add what was not sent to the next update"`
 }
 
 // Needs says that a residual follows its client from task to task.

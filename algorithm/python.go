@@ -23,7 +23,7 @@ func init() {
 // stands in for it.
 type Python struct {
 	policy.Python
-	Vectors int `key:"vectors" default:"0" range:"[0,8]" help:"vectors as long as the model that the server keeps from round to round"`
+	Vectors int `key:"vectors" default:"0" range:"[0,8]" help:"model-sized vectors that the server keeps"`
 	Uncorrected
 	Staleness
 }

@@ -114,21 +114,21 @@ devices measure. Else --devices names the devices, and a model of 1 MB travels.`
 		"`ADDRESS` on which a server of this process listens (default nats.listen of --config)",
 	)
 	s.StringVar(&f.keys, "keys", "", "folder of the keys (default this user's)")
-	s.BoolVar(&f.insecure, "insecure", false, "let that server go without TLS (default nats.insecure of --config)")
+	s.BoolVar(&f.insecure, "insecure", false, "that server needs no TLS (default nats.insecure of --config)")
 	cli.AddServer(c, &f.server)
 	s.StringVar(&f.serve.Run, "run", calibrate.Run, "name under which devices are calibrated, with --nats")
 	s.Float64Var(
 		&f.serve.Seconds,
 		"seconds",
 		30,
-		"how long each device's transfers are measured; up to three times that where noisy",
+		"measuring time of each device; up to three times that where noisy",
 	)
 	// More than the 0.2 s after which Linux takes a connection over a short link for idle.
 	s.Float64Var(
 		&f.pause,
 		"pause",
 		0.5,
-		"seconds of rest before a transfer, as in a run: an idle connection starts slowly",
+		"rest before a transfer: an idle connection starts slowly",
 	)
 	// Values are checked when the flags are read, before anything is started.
 	cli.CheckRun(c)

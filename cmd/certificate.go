@@ -73,7 +73,7 @@ stays. The same command renews the certificate; a server takes it when it starts
 	}
 	s := c.Flags()
 	s.StringSliceVar(&hosts, "host", nil, "`NAME` or IP address of the server, several separated by commas")
-	s.DurationVar(&life, "expires", 8760*time.Hour, "how long the certificate is good for")
+	s.DurationVar(&life, "expires", 8760*time.Hour, "validity of the certificate")
 	s.StringVar(&keys, "keys", "", "folder of the keys (default this user's)")
 	s.StringVarP(&copyPath, "out", "o", "", "`FILE` to copy ca.pem to")
 	return c

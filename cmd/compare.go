@@ -36,11 +36,11 @@ func compareCommand(p program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "compare",
 		Short: "Run several schedules on the same cohorts and print one table",
-		Long: `Run the same experiment with several schedules, on the same cohorts and for the same
-virtual time, and compare them in a table (compare.txt, compare.csv) and on a page
-(compare.html); runs.csv has a row for each run. The same command goes on with an
-interrupted comparison; another one for the same folder uses its runs. The schedules
-are ` + strings.Join(schedule.Names(), ", ") + `.
+		Long: `Run the same experiment with several schedules, on the same cohorts and for the
+same virtual time, and compare them in a table (compare.txt, compare.csv) and
+on a page (compare.html); runs.csv has a row for each run. The same command
+continues an interrupted comparison; another for the same folder uses its runs.
+The schedules are ` + strings.Join(schedule.Names(), ", ") + `.
 
 The exit status is 3 where --expect or the key expect is missed.`,
 		Example: `  fedpace compare
@@ -154,7 +154,7 @@ func (f *sweepFlags) add(c *cobra.Command) {
 	cli.InRange(c, "seeds", 1, maxSeeds)
 	s.Float64Var(&f.until.Half, "until", 0, "add seeds until the difference in how runs end is known to ± so much, "+
 		"by Stein's two stages, the first of --seeds, at least 5")
-	s.IntVar(&f.until.MaxSeeds, "until-seeds", 100, "seeds at most with --until")
+	s.IntVar(&f.until.MaxSeeds, "until-seeds", 100, "maximum seeds with --until")
 	cli.Complete(c, "grid", assignments)
 	s.StringVar(&f.figure, "figure", "", "draw the sweep against its first --grid, as .svg")
 }

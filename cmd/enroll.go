@@ -56,16 +56,15 @@ func enrollCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "enroll ID | --host NAME | --coordinator | --site NAME",
 		Short: "Issue or revoke credentials for a device, a host or a coordinator",
-		Long: `Issue the credentials with which a device, a host or a coordinator joins a NATS
-server, into a file NAME.creds in the folder of the keys. A device can then take its
-own tasks, fetch models and return its own updates, and nothing else. Whoever can
-read the keys, which are made the first time, can be anyone. A server of fedpace's
-own (nats.listen) with the same keys heeds a revocation within seconds; another
-includes what --server-config prints, reloaded after a revocation.
+		Long: `Issue credentials for a device, host or coordinator, into NAME.creds in the
+folder of the keys. A device can take its own tasks, fetch models and return
+its own updates, nothing else. Whoever can read the keys, made the first time,
+can be anyone. A server of fedpace's own (nats.listen) with the same keys heeds
+a revocation within seconds; another includes what --server-config prints,
+reloaded after a revocation.
 
-Credentials that end soon are named by their holder; --renew keeps what they allow
-unless it is given anew. Devices of a site may come through a server of their own
-there, a leaf node.
+Holders warn before credentials end; --renew keeps what they allow unless it is
+given. Devices of a site may come through a leaf node of their own.
 
 --list makes an archive for each device of a CSV file (name, platform, class, data)
 that has none yet.`,
@@ -91,25 +90,25 @@ that has none yet.`,
 	s.BoolVar(&e.coordinator, "coordinator", false, "enroll a coordinator, named so unless an ID is given")
 	s.StringVar(&e.list, "list", "", "CSV file of devices to enroll")
 	s.StringVar(&e.server, "server", "", "URL that they join")
-	s.StringVar(&e.dist, "dist", "dist", "folder of their programs, which make dist makes")
-	s.StringVar(&e.run, "run", "", "only run that the device may join (default any)")
+	s.StringVar(&e.dist, "dist", "dist", "folder of their programs (make dist)")
+	s.StringVar(&e.run, "run", "", "only run that it may join (default any)")
 	s.DurationVar(
 		&e.expires,
 		"expires",
 		0,
-		"how long the credentials are good for, such as 720h (default until revoked)",
+		"validity of the credentials, such as 720h (default until revoked)",
 	)
-	s.Uint64Var(&e.samples, "samples", 0, "most samples with which the device counts (default any number)")
-	s.StringSliceVar(&e.devices, "devices", nil, "enrolled devices that may come through --site, separated by commas")
-	s.BoolVar(&e.renew, "renew", false, "end the credentials that there are, and issue new ones")
-	s.BoolVar(&e.revoke, "revoke", false, "end the credentials that there are")
-	s.BoolVar(&e.configuration, "server-config", false, "print what another nats-server's configuration must include")
+	s.Uint64Var(&e.samples, "samples", 0, "maximum samples of the device (default any number)")
+	s.StringSliceVar(&e.devices, "devices", nil, "enrolled devices of --site, separated by commas")
+	s.BoolVar(&e.renew, "renew", false, "end present credentials, and issue new ones")
+	s.BoolVar(&e.revoke, "revoke", false, "end present credentials")
+	s.BoolVar(&e.configuration, "server-config", false, "print the configuration that another nats-server must include")
 	s.StringVar(&e.site, "site", "", "enroll a site's own server of this name")
 	s.StringVar(
 		&e.siteServer,
 		"site-config",
 		"",
-		"print the configuration of a site's server, which joins the leaf nodes' port of this URL",
+		"print the configuration of a site's server that joins the leaf nodes' port of this URL",
 	)
 	s.StringVarP(&e.outPath, "out", "o", "", "file to write the credentials to, or folder of archives")
 	return c

@@ -40,8 +40,8 @@ func exportDashboardsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "dashboards DIR",
 		Short: "Write the dashboards for Grafana into a folder",
-		Long: `Write dashboards of what Prometheus scrapes from runs that have an address (http), for
-Grafana to import (Dashboards, New, Import).`,
+		Long: `Write dashboards of runs with an address (http), for Grafana to import
+(Dashboards, New, Import).`,
 		Example: "  fedpace export dashboards dashboards",
 		Args:    cli.OneArgument("the folder for the dashboards"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -119,9 +119,9 @@ func exportOpenMetricsCommand() *cobra.Command {
 	c := exportTo(folder.OpenMetricsFile, &cobra.Command{
 		Use:   "openmetrics DIR",
 		Short: "Write a run at its virtual time, for Prometheus to load",
-		Long: `Write a run's rounds as OpenMetrics text for promtool to load into Prometheus, so
-that Grafana shows its curves against virtual time. The metrics are called
-fedpace_virtual_... and carry clock="virtual". With Prometheus' data folder DATA:
+		Long: `Write a run's rounds as OpenMetrics text (fedpace_virtual_..., clock="virtual")
+for promtool to load into Prometheus: Grafana shows curves against virtual
+time. With Prometheus' data folder DATA:
 
   promtool tsdb create-blocks-from openmetrics DIR/openmetrics.txt DATA
 

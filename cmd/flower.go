@@ -18,10 +18,10 @@ func flowerCommand(p program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "flower FOLDER",
 		Short: "Play a Flower app, unchanged, on the virtual clock",
-		Long: `Play the Flower app in a folder on the virtual clock, unchanged: its ServerApp with
-its strategy, and its ClientApp for as many clients as clients says, on a fleet of
-devices as any other run has. Without --config there is one fleet: ten clients that
-are alike, with 20 Mbit/s down, 5 up and 0.01 s a local step.
+		Long: `Run the Flower app in a folder on the virtual clock, unchanged: its ServerApp
+with its strategy, and its ClientApp for each of clients, on a fleet as any
+other run has. Without --config: ten equal clients with 20 Mbit/s down, 5 up
+and 0.01 s a local step.
 
 Values of the app's run config are keys below flower.run. It needs a Python that has
 flwr 1.42, python3 unless flower.python names another (docs/flower.md).

@@ -141,6 +141,8 @@ func writeCommands(w io.Writer, root *cobra.Command) error {
 		// The usage line is in the title already.
 		usage := "Usage:\n  " + c.UseLine() + "\n\n"
 		help = strings.Replace(help, usage, "", 1)
+		// A command without flags ends with its usage line.
+		help = strings.TrimSuffix(help, "\n"+strings.TrimSuffix(usage, "\n"))
 		fmt.Fprintf(&b, "## %s\n\n```text\n%s", title, strings.TrimSuffix(help, "\n\n"))
 	}
 	b.WriteString("# Commands and flags of fedpace\n\nWhat `fedpace COMMAND --help` prints, without its examples; " +
@@ -148,7 +150,7 @@ func writeCommands(w io.Writer, root *cobra.Command) error {
 	// A command that does not exist holds the shared flags.
 	all := &cobra.Command{
 		Use:   "fedpace COMMAND",
-		Short: "Below they are named behind \"and from above\".",
+		Short: "Below they are named behind \"Also\"; --tls-* are all three of TLS.",
 		Run:   func(*cobra.Command, []string) {},
 	}
 	all.Flags().AddFlagSet(shared)
@@ -156,7 +158,7 @@ func writeCommands(w io.Writer, root *cobra.Command) error {
 	b.WriteString("```\n")
 	// Shared flags are hidden while a command's help is printed, and shown again afterwards.
 	for _, c := range commands {
-		also := ""
+		also := []string(nil)
 		hidden := []*pflag.Flag(nil)
 		c.InitDefaultHelpFlag()
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
@@ -165,15 +167,11 @@ func writeCommands(w io.Writer, root *cobra.Command) error {
 			// Every command has help, which is not worth a line.
 			case f.Name == "help":
 			case common != nil && common.Usage == f.Usage && !f.Hidden:
-				flag := " --" + f.Name
+				flag := "--" + f.Name
 				if common.DefValue != f.DefValue && f.DefValue != "" {
 					flag += "=" + f.DefValue
 				}
-				// Lines of flags are broken at 80 columns.
-				if len(also)+len(flag)-strings.LastIndex(also, "\n") > 80 {
-					also += "\n"
-				}
-				also += flag
+				also = append(also, flag)
 			default:
 				return
 			}
@@ -190,12 +188,34 @@ func writeCommands(w io.Writer, root *cobra.Command) error {
 			f.Hidden = false
 		}
 		b.WriteString("```\n")
-		if also != "" {
-			fmt.Fprintf(&b, "\nAnd from above: `%s`\n", also[1:])
+		if len(also) > 0 {
+			names := strings.Join(also, " ")
+			names = strings.Replace(names, "--tls-ca --tls-cert --tls-key", "--tls-*", 1)
+			fmt.Fprintf(&b, "\n%s\n", wrapped("Also: `"+names+"`"))
 		}
 	}
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+// wrapped breaks text between words, into lines of at most 80 columns.
+func wrapped(text string) string {
+	var b strings.Builder
+	column := 0
+	for _, word := range strings.Fields(text) {
+		switch {
+		case column == 0:
+		case column+1+len(word) > 80:
+			b.WriteString("\n")
+			column = 0
+		default:
+			b.WriteString(" ")
+			column++
+		}
+		b.WriteString(word)
+		column += len(word)
+	}
+	return b.String()
 }
 
 // configurationKeys returns the help on the configuration: a line for each key that stands in every

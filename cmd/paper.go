@@ -53,10 +53,10 @@ func paperCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "paper",
 		Short: "Do the paper's tables and figures again",
-		Long: `Do the paper's evaluation again: Tables 1 to 4 and Figures 1 and 2. Every schedule
-runs to the virtual time of 10,000 rounds of fixed K, and is evaluated as often.
-Runs are kept in --out and never done twice: the same command goes on. All of it
-on all data takes days on two cores; take some tasks, one seed, or --scale.
+		Long: `Repeat the paper's evaluation: Tables 1 to 4 and Figures 1 and 2. Every
+schedule runs to the virtual time of 10,000 rounds of fixed K. Runs are kept in
+--out: the same command continues. All of it takes days on two cores; take some
+tasks, one seed, or --scale.
 
 With --nats hosts (fedpace host) do the runs, to the same bits.`,
 		Example: `  fedpace paper --timing

@@ -25,14 +25,14 @@ func planCommand(p program) *cobra.Command {
 		Use:   "plan",
 		Short: "Find the schedule, closing rule, K_0 and cohort for a fleet before it is deployed",
 		Long: `Compare settings of a deployment at equal virtual time and recommend one. Every
-setting is timed first, for many draws of the fleet; then some of them, and the
-configuration's own, are trained and ranked by the tails of their runs, as "fedpace
-compare" does. Settings that the seeds do not tell apart are trained with more
-seeds, and fresh seeds confirm the choice. Simulated clients stand for real devices.
+setting is timed, for many draws of the fleet; some, and the configuration's
+own, are trained and ranked by the tails of their runs. Settings that seeds do
+not tell apart get more seeds, and fresh seeds confirm the choice. Simulated
+clients stand for real devices.
 
 The folder gets the table (plan.csv), the figure (plan.svg), both on a page
-(plan.html), and the best setting (plan.yaml, for fedpace run). The same command
-goes on with a plan that was interrupted.`,
+(plan.html), and the best setting (plan.yaml). The same command continues an
+interrupted plan.`,
 		Example: `  fedpace plan
   fedpace plan --config exp.yaml --learn 0
   fedpace plan --grid 'close=all,{rule: first, n: 80%}'`,
@@ -80,7 +80,7 @@ goes on with a plan that was interrupted.`,
 		"'close=all,{rule: first, n: 80%}'; may be repeated (default K_0 and the cohort, less of each, and "+
 		"over-selection)")
 	s.Float64Var(&f.asked.Hours, "hours", 0, "virtual time of every setting (default the configuration's own)")
-	s.IntVar(&f.asked.Draws, "draws", 19, "draws of the fleet for each setting's time")
+	s.IntVar(&f.asked.Draws, "draws", 19, "fleet draws for each setting's time")
 	s.IntVar(&f.asked.Learn, "learn", 3, "settings trained besides the configuration's own, those with "+
 		"the most local steps and rounds; 0: none")
 	s.IntVar(&f.asked.Seeds, "seeds", 3, seedsUsage)

@@ -23,9 +23,8 @@ func predictCommand(p program) *cobra.Command {
 of each real device, and compare: the time of the run, each round, phase and device.
 A run whose devices have classes ends with this; --config tries another fleet.
 
-Intervals hold 90 % of the draws, of which each has a device somewhere within its
-class's uncertainty. Without a folder the run that --config and --set describe is
-predicted; where K_r follows losses, it stays at K_0.`,
+Intervals hold 90 % of the draws. Without a folder the run of --config and
+--set is predicted; where K_r follows losses, it stays at K_0.`,
 		Example: `  fedpace predict --config exp.yaml
   fedpace predict runs/pis
   fedpace predict runs/pis --config fleet.yaml --figure pis.svg

@@ -25,8 +25,8 @@ func reportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "report DIR...",
 		Short: "Show one or several runs as one HTML file, or as figures",
-		Long: `Show runs as one HTML file that needs nothing else, the page of fedpace ui. A
-folder without a run is looked through for runs, as that of a comparison.
+		Long: `Write the page of fedpace ui as one HTML file. A folder without a run is
+searched for runs.
 
 With --format svg figures are drawn for print: lowest training loss
 and best validation against virtual time, K_r, how long rounds take. Runs that

@@ -58,7 +58,7 @@ func trustFlag(c *cobra.Command, trust *bool) {
 		trust,
 		"trust",
 		false,
-		"execute the trainer and the policies that the folder's configuration names: trust who made the folder",
+		"execute the trainer and policies that the folder names: trust who made it",
 	)
 }
 

@@ -134,7 +134,7 @@ func (f *runFlags) add(c *cobra.Command, extra string) {
 	cli.AddServer(c, &f.server)
 	c.Flags().StringVar(&f.keys, "keys", "", "folder of the keys (default this user's)")
 	cli.JSONFlag(c, "the run's summary.json and out, its folder"+extra)
-	c.Flags().BoolVar(&f.stream, "stream", false, "with --json: before it a line for each round, as in rounds.csv")
+	c.Flags().BoolVar(&f.stream, "stream", false, "with --json: a line for each round before it, as in rounds.csv")
 }
 
 // streamed returns the options o of the command c with a callback that prints each round as one

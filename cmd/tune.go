@@ -24,15 +24,14 @@ func tuneCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tune",
 		Short: "Find the K_0, learning rate or other keys with which schedules end best",
-		Long: `Find the values of keys with which schedules end best, at equal virtual time and
-with the same seeds. Every setting is played to a ninth of the time, the best third
-to a third, and the best third of these to its end. Those that the seeds do not tell
-apart are played with more, and fresh seeds confirm the choice. Each schedule is
+		Long: `Find the values of keys with which schedules end best, at equal virtual time
+and with the same seeds. Every setting runs to a ninth of the time, the best
+third to a third, and the best third of these to the end. Those that seeds do
+not tell apart get more, and fresh seeds confirm the choice. Each schedule is
 tuned by itself.
 
-The folder gets the best setting (best.yaml, for fedpace run), every setting
-(tune.json) and a picture (tune.svg). The same command goes on with a tuning that
-was interrupted.`,
+The folder gets the best setting (best.yaml), every setting (tune.json) and a
+picture (tune.svg). The same command continues an interrupted tuning.`,
 		Example: `  fedpace tune --grid schedule.k0=5,10,20,40,80
   fedpace tune --schedules fixed,rounds --grid schedule.k0=5..80 --grid schedule.eta0=0.01..1 --out runs/tuned`,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -20,13 +20,13 @@ func validateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "validate DIR...",
 		Short: "Say whether the simulator ranks settings as a deployment does",
-		Long: `Play finished runs with real devices once more, with a simulated client of its class
-in place of each device, and compare the time of a round and the tail of the
-accuracy of each setting, and the orders of the settings by both, with Kendall's and
-Spearman's rank correlations. Runs that differ in their seed alone are one setting.
+		Long: `Simulate finished runs with real devices, each device by a client of its class,
+and compare time of a round and tail accuracy by setting, and their orders,
+with Kendall's and Spearman's rank correlations. Runs that differ in their seed
+alone are one setting.
 
-Simulations lie in --out; the same command goes on. --config and --set change all
-of them, such as --config fleet.yaml with classes that were measured later.`,
+Simulations lie in --out; the same command continues. --config and --set change
+all of them.`,
 		Example: `  fedpace validate runs/pis-*
   fedpace validate runs/pis-* --config fleet.yaml --figure ranks.svg`,
 		Args: cobra.MinimumNArgs(1),

@@ -30,11 +30,11 @@ goes on, in its newest checkpoint, and list each as ok, damaged, missing, or unc
 (an export, of which there is no digest). It changes nothing. If a file is damaged or
 missing, or there are no digests, the command says what to do, and exits with 1.
 
-A run of a Flower app is played again with --trust. An app that does not repeat
-itself is named, with the message at which it did not, and the command exits with 1.
+With --trust a run of a Flower app is repeated. An app that does not repeat
+itself is named, with the message, and the command exits with 1.
 
-A run's policies in Python are asked every question of the run again with --trust.
-One that answers otherwise is not deterministic, and the command exits with 1.`,
+So are a run's policies in Python asked every question again. One that answers
+otherwise is not deterministic, and the command exits with 1.`,
 		Example: `  fedpace verify runs/demo
   fedpace verify runs/demo --json | jq '.files[] | select(.state != "ok")'`,
 		RunE: func(c *cobra.Command, args []string) error {

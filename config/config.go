@@ -25,24 +25,24 @@ import (
 // null, the zero value means that the key is not set.
 type Config struct {
 	Name string   `key:"name" default:"demo" is:"inert" help:"name of the run, in subjects and metrics"`
-	Tags []string `key:"tags" is:"null,inert" help:"words by which lists show and find the run"`
+	Tags []string `key:"tags" is:"null,inert" help:"words by which to find the run"`
 	// Seed is the root of all random numbers of the run: two runs with the same seed and the same
 	// other keys compute the same.
-	Seed uint64 `key:"seed" default:"1" help:"all that is random follows from it"`
-	Task Task   `key:"task" words:"sent140,femnist,cifar100,shakespeare,quadratic,logistic,custom,flower" help:"what is learned; custom: your own data; flower: a Flower app"`
+	Seed uint64 `key:"seed" default:"1" help:"seed of all randomness"`
+	Task Task   `key:"task" words:"sent140,femnist,cifar100,shakespeare,quadratic,logistic,custom,flower" help:"learning task; custom: own data; flower: a Flower app"`
 	// Data names the samples: made ones, the path of a data set, or a path and its reader.
-	Data      Data      `key:"data" default:"synthetic" help:"synthetic, the path of a data set, or path and reader"`
+	Data      Data      `key:"data" default:"synthetic" help:"synthetic, a data set's path, or path and reader"`
 	Synthetic Synthetic `key:"synthetic"`
 	Sent140   Sent140   `key:"sent140"`
 	// Model is the architecture that is trained, [TaskModel] for the task's own.
 	Model learn.Architecture `key:"model" default:"task" help:"architecture: the task's, or one for custom data"`
 	// Clients is the number of simulated clients: [AllClients] for as many as the data has, and 0
 	// for a deployment, whose clients are real devices.
-	Clients int `key:"clients" range:"[0,10000000]" word:"all=-1" help:"simulated clients; all: as the data has; 0: devices.names alone"`
+	Clients int `key:"clients" range:"[0,10000000]" word:"all=-1" help:"simulated clients; all: the data's; 0: devices.names alone"`
 	// Cohort is the number of clients that a round selects. It is 0 until [Config.Fit] settles it.
-	Cohort int `key:"cohort" range:"[1,1000000]" word:"fit=0" help:"clients a round; fit: a tenth of all, but 10 to 100, or all devices where clients is 0"`
+	Cohort int `key:"cohort" range:"[1,1000000]" word:"fit=0" help:"clients a round; fit: a tenth, but 10 to 100, or all devices if clients is 0"`
 	// Batch is the number of samples in a minibatch. It is 0 until [Config.Fit] settles it.
-	Batch   int     `key:"batch" range:"[1,100000]" word:"fit=0" help:"samples a minibatch; fit: 32, or a quarter of most clients' samples if less"`
+	Batch   int     `key:"batch" range:"[1,100000]" word:"fit=0" help:"minibatch size; fit: 32, or a quarter of most clients' samples if less"`
 	Augment string  `key:"augment" default:"none" words:"none,flip_crop" help:"change of training images, anew for each minibatch"`
 	Flower  Flower  `key:"flower"`
 	Trainer Trainer `key:"trainer" default:"" help:"program that takes the local steps"`
@@ -79,19 +79,19 @@ type Config struct {
 	Devices     Devices           `key:"devices"`
 	// Train is false for a run that measures virtual time alone and trains no model.
 	Train    bool     `key:"train" default:"true" help:"false: time only, no learning"`
-	Kernel   string   `key:"kernel" default:"auto" words:"auto,go,neon,avx" help:"arithmetic, which decides a model's last bits; auto: this machine's fastest; go: the same on every machine"`
+	Kernel   string   `key:"kernel" default:"auto" words:"auto,go,neon,avx" help:"arithmetic, which decides a model's last bits; auto: the fastest; go: the same on every machine"`
 	Evaluate Evaluate `key:"evaluate"`
 	// Init is the file of the parameters that the run starts from; empty takes the task's own.
-	Init       string     `key:"init" is:"null,path" help:"model.safetensors to start from; null: the task's own parameters"`
+	Init       string     `key:"init" is:"null,path" help:"model.safetensors to start from; null: fresh parameters"`
 	Checkpoint Checkpoint `key:"checkpoint"`
 	NATS       NATS       `key:"nats"`
-	HTTP       string     `key:"http" default:"" is:"inert" help:"address of the live page and metrics, e.g. localhost:9090; empty: none"`
+	HTTP       string     `key:"http" default:"" is:"inert" help:"address of page and metrics, e.g. localhost:9090; empty: none"`
 	// Pace is the number of virtual seconds in a second of wall time; 0 runs as fast as possible.
 	Pace   float64 `key:"pace" default:"0" range:"[0,1e9]" is:"inert" help:"virtual seconds a second of wall time; 0: as fast as possible"`
 	Out    string  `key:"out" is:"inert,path" help:"folder of the results; runs/<name> unless set"`
 	Events Events  `key:"events"`
 	// Expect lists conditions on the results. The run fails if one of them does not hold.
-	Expect  []string       `key:"expect" is:"null,inert" help:"conditions such as [tail_accuracy >= 0.75]; a miss is exit status 3"`
+	Expect  []string       `key:"expect" is:"null,inert" help:"conditions, as [tail_accuracy >= 0.75]; a miss is exit status 3"`
 	Outputs []metrics.Sink `key:"outputs" is:"null,inert" help:"outputs beside the usual ones, [NAME, {sink: NAME, ...}, ...]"`
 }
 
@@ -135,25 +135,25 @@ type Logistic struct {
 // Schedule decides, for every round r, the number of local steps K_r and the learning rate eta_r
 // (Table 3 of the paper), and which losses both follow.
 type Schedule struct {
-	Label string     `key:"name" default:"" is:"inert" help:"what results call the schedule; empty: after its rules"`
+	Label string     `key:"name" default:"" is:"inert" help:"name in results; empty: after its rules"`
 	K     schedule.K `key:"k" default:"rounds" help:"decay of the number of local steps"`
 	K0    int        `key:"k0" range:"[1,1000000]" help:"local steps at the start, K_0"`
 	// Unit is what K counts: local steps, or [Epochs] of each client's own samples.
-	Unit string       `key:"unit" default:"steps" words:"steps,epochs" help:"what K counts: local steps, or epochs of a client's samples"`
+	Unit string       `key:"unit" default:"steps" words:"steps,epochs" help:"unit of K: local steps, or epochs of a client's samples"`
 	Eta  schedule.Eta `key:"eta" default:"fixed" help:"decay of the learning rate"`
 	Eta0 float64      `key:"eta0" range:"(0,1e6]" help:"learning rate at the start"`
 	// Loss is which loss the schedules follow, and Trim the share of clients' losses that a trimmed
 	// mean leaves out at each end.
-	Loss string  `key:"loss" default:"training" words:"training,validation,trimmed" help:"what schedules follow: the mean of clients' first-step losses, the newest validation loss, or a trimmed mean"`
+	Loss string  `key:"loss" default:"training" words:"training,validation,trimmed" help:"loss of schedules: the mean of clients' first-step losses, the newest validation loss, or a trimmed mean"`
 	Trim float64 `key:"trim" default:"0.1" range:"(0,0.5)" help:"share of losses that trimmed leaves out at each end"`
 	// Window is the number of rounds over which the training loss is averaged, s in Eq. 15.
-	Window int `key:"window" default:"100" range:"[1,1000000]" unit:"rounds" help:"rounds over which the training loss is averaged, s in Eq. 15"`
+	Window int `key:"window" default:"100" range:"[1,1000000]" unit:"rounds" help:"rounds that average the training loss, s in Eq. 15"`
 	// F0 says which loss is F_0, to which schedules compare the present one.
 	F0 string `key:"f0" default:"window" words:"window,first" help:"F_0: the first full window's loss or the first round's"`
 	// Patience is the number of evaluations without an improvement of more than MinDelta after
 	// which the run counts as converged.
 	Patience int     `key:"patience" default:"10" range:"[1,1000000]" unit:"evaluations" help:"evaluations without improvement that count as converged"`
-	MinDelta float64 `key:"min_delta" default:"0" range:"[0,1e12]" help:"least gain in validation accuracy, or evaluate.metric, that is improvement"`
+	MinDelta float64 `key:"min_delta" default:"0" range:"[0,1e12]" help:"minimum gain in validation accuracy, or evaluate.metric, that counts"`
 	// DecayRound is the last round before step schedules decay; 0 lets them wait for convergence.
 	DecayRound int `key:"decay_round" is:"null" range:"[1,1000000000]" help:"last round before step decays; null: when converged"`
 }
@@ -215,7 +215,7 @@ func (s *Schedule) Followed() (l schedule.Loss) {
 // the task is convex. For other tasks L, Mu and G must be set, and F* may be left out: it is then
 // 0, as in Eq. 13 of the paper.
 type Theory struct {
-	L     *float64 `key:"l" is:"null" range:"(0,1e30]" help:"schedule theory: smoothness L of clients' objectives; null: calculated"`
+	L     *float64 `key:"l" is:"null" range:"(0,1e30]" help:"smoothness L of clients' objectives; null: calculated"`
 	Mu    *float64 `key:"mu" is:"null" range:"(0,1e30]" help:"their strong convexity; null: calculated"`
 	G     *float64 `key:"g" is:"null" range:"(0,1e30]" help:"bound on their gradients' norm, G; null: calculated"`
 	FStar *float64 `key:"f_star" is:"null" range:"[-1e30,1e30]" help:"least training loss F*; null: calculated, or 0"`
@@ -244,23 +244,23 @@ func (t *Theory) Take(found Theory) {
 
 // Limits bound what a run may use of the machine; they change nothing that it computes.
 type Limits struct {
-	StateGB float64 `key:"state_gb" default:"8" range:"[0,1e6]" unit:"GB" is:"inert" help:"most memory of an algorithm's state, in 10^9 bytes"`
+	StateGB float64 `key:"state_gb" default:"8" range:"[0,1e6]" unit:"GB" is:"inert" help:"maximum of an algorithm's state, in 10^9 bytes"`
 }
 
 // Stop says when a run ends: as soon as it reaches any limit that is set. A zero limit is not set.
 type Stop struct {
 	// Rounds is the number of rounds after which the run ends.
-	Rounds int `key:"rounds" is:"null" range:"[1,1000000000]" help:"stop after so many rounds"`
+	Rounds int `key:"rounds" is:"null" range:"[1,1000000000]" help:"rounds to run"`
 	// VirtualSeconds is the virtual time at which the run ends.
-	VirtualSeconds float64 `key:"virtual_seconds" is:"null" range:"(0,4e9]" unit:"seconds" help:"stop at this virtual time"`
+	VirtualSeconds float64 `key:"virtual_seconds" is:"null" range:"(0,4e9]" unit:"seconds" help:"virtual time to run"`
 	// EqualRuntimeRounds ends the run at the virtual time that this number of rounds with
 	// K-eta-fixed takes, so that schedules are compared over the same time.
-	EqualRuntimeRounds int `key:"equal_runtime_rounds" is:"null" range:"[1,1000000000]" help:"rounds of fixed K, whose virtual time the run takes"`
+	EqualRuntimeRounds int `key:"equal_runtime_rounds" is:"null" range:"[1,1000000000]" help:"stop at the virtual time of this many rounds of fixed K"`
 	// Accepted is the number of updates that have entered the model when the run ends.
-	Accepted int `key:"accepted" is:"null" range:"[1,1000000000000]" help:"updates in the model (without learning: that would be)"`
+	Accepted int `key:"accepted" is:"null" range:"[1,1000000000000]" help:"updates in the model (or that would be)"`
 	// Samples and Tokens bound the training data that the local steps of accepted updates took.
-	Samples int `key:"samples" is:"null" range:"[1,4000000000000000]" help:"samples of the local steps that count, over all clients"`
-	Tokens  int `key:"tokens" is:"null" range:"[1,4000000000000000]" help:"tokens of the local steps that count, over all clients, where samples are windows of a text"`
+	Samples int `key:"samples" is:"null" range:"[1,4000000000000000]" help:"samples of local steps that count, over all clients"`
+	Tokens  int `key:"tokens" is:"null" range:"[1,4000000000000000]" help:"the same in tokens, where samples are windows of a text"`
 	// EnergyJoules, Bytes, CarbonGrams, EnergyCost and ClientHours end the run after the round with
 	// which clients have used as much on tasks that have ended, whether their updates count or not.
 	EnergyJoules float64 `key:"energy_joules" is:"null" range:"(0,1e18]" help:"energy of all clients' tasks"`
@@ -308,7 +308,7 @@ func (s *Stop) Targets(q metric.Quality, metrics []metric.Metric) (list []metric
 // is nil.
 type MetricStop struct {
 	Name    string   `key:"name" is:"null" help:"metric, or loss; null: evaluate.metric"`
-	Reaches *float64 `key:"reaches" is:"short,null" range:"[-1e12,1e12]" help:"value that a validation is at least as good as"`
+	Reaches *float64 `key:"reaches" is:"short,null" range:"[-1e12,1e12]" help:"value to reach"`
 }
 
 // maxSeconds bounds virtual time, in seconds. The clock counts int64 nanoseconds, which end at
@@ -319,9 +319,9 @@ const maxSeconds = 4e9
 // megabits and speeds in Mbit/s, where 1 Mbit is 10^6 bit. A zero speed of the server is no limit.
 type Network struct {
 	fleet.Network
-	ModelMegabits      float64 `key:"model_megabits" range:"[1e-6,8e6]" unit:"megabits" word:"exact=0" help:"size of a model on the network; exact: 32 bits a parameter"`
-	UpdateMegabits     float64 `key:"update_megabits" is:"null" range:"[1e-6,8e6]" unit:"megabits" help:"size of an update on the network; null: by compress from the model's"`
-	ServerDownloadMbps float64 `key:"server_download_mbps" is:"null" range:"(0,1e9]" unit:"Mbit/s" help:"server's capacity, shared fairly by all downloads; null: no limit"`
+	ModelMegabits      float64 `key:"model_megabits" range:"[1e-6,8e6]" unit:"megabits" word:"exact=0" help:"size of a model; exact: 32 bits a parameter"`
+	UpdateMegabits     float64 `key:"update_megabits" is:"null" range:"[1e-6,8e6]" unit:"megabits" help:"size of an update; null: the model's, by compress"`
+	ServerDownloadMbps float64 `key:"server_download_mbps" is:"null" range:"(0,1e9]" unit:"Mbit/s" help:"server's capacity, shared by all downloads; null: no limit"`
 	ServerUploadMbps   float64 `key:"server_upload_mbps" is:"null" range:"(0,1e9]" unit:"Mbit/s" help:"the same for uploads"`
 	Sites              Sites   `key:"sites"`
 }
@@ -329,8 +329,8 @@ type Network struct {
 // Sites are access points, or places, where many clients share one link to the server. Client c is
 // behind site c modulo Count; with a Count of 0 each client has its link alone.
 type Sites struct {
-	Count        int     `key:"count" is:"null" range:"[1,1000000]" help:"sites; client c is behind site c modulo so many; null: none"`
-	DownloadMbps float64 `key:"download_mbps" is:"null" range:"(0,1e9]" unit:"Mbit/s" help:"capacity of a site's link, shared fairly by its downloads; null: no limit"`
+	Count        int     `key:"count" is:"null" range:"[1,1000000]" help:"number of sites; client c is behind site c modulo count; null: none"`
+	DownloadMbps float64 `key:"download_mbps" is:"null" range:"(0,1e9]" unit:"Mbit/s" help:"site's capacity, shared by its downloads; null: no limit"`
 	UploadMbps   float64 `key:"upload_mbps" is:"null" range:"(0,1e9]" unit:"Mbit/s" help:"the same for uploads"`
 }
 
@@ -387,24 +387,24 @@ func (n Network) Shared() bool {
 // Devices says which real devices take part in a run, how long the run waits for them, and how far
 // it trusts their updates. Real devices hold their own samples and train outside the simulation.
 type Devices struct {
-	Names   []Device `key:"names" is:"null,keyed" help:"real devices, by their ids, or with a class each, {pi1: pi4, ...}; []: none"`
-	Include string   `key:"include" default:"every_round" words:"every_round,sampled" help:"beside each cohort, or drawn with the others; where clients is 0: all each round, or a cohort"`
+	Names   []Device `key:"names" is:"null,keyed" help:"real devices by id, or with classes, {pi1: pi4, ...}; []: none"`
+	Include string   `key:"include" default:"every_round" words:"every_round,sampled" help:"devices beside each cohort, or drawn with the others; if clients is 0: all each round, or a cohort"`
 	// LivenessSeconds is the wall time of silence after which a device is taken for lost.
-	LivenessSeconds float64 `key:"liveness_seconds" default:"120" range:"[0.1,1e6]" unit:"seconds" help:"wall time of silence after which a device is lost; also how long a run waits for devices"`
+	LivenessSeconds float64 `key:"liveness_seconds" default:"120" range:"[0.1,1e6]" unit:"seconds" help:"wall time of silence after which a device is lost; a run waits for devices as long"`
 	// TaskSeconds is the wall time after which a device that still works at one task is taken for
 	// lost.
-	TaskSeconds float64 `key:"task_seconds" default:"600" range:"[0.1,1e6]" unit:"seconds" help:"wall time after which a device still at one task is lost"`
+	TaskSeconds float64 `key:"task_seconds" default:"600" range:"[0.1,1e6]" unit:"seconds" help:"wall time of one task after which a device is lost"`
 	// NormLimit is the largest Euclidean norm that a device's update may have; 0 is no limit.
 	NormLimit float64 `key:"norm_limit" default:"0" range:"[0,1e12]" help:"largest Euclidean norm of a device's update; 0: none"`
 	// MaxSamples bounds the samples that a device reports, by which updates may be weighted.
-	MaxSamples  int    `key:"max_samples" default:"0" range:"[0,16777216]" help:"most samples that a device counts with; 0: four times the median of a round's other updates"`
-	KeepUpdates bool   `key:"keep_updates" default:"false" is:"inert" help:"devices.log keeps each update, for a replay without devices; false: only times"`
-	Link        string `key:"link" default:"measured" words:"measured,modelled" help:"transfer times: measured, or modelled by the class's or the network's speeds"`
+	MaxSamples  int    `key:"max_samples" default:"0" range:"[0,16777216]" help:"maximum samples of a device; 0: four times the median of a round's other updates"`
+	KeepUpdates bool   `key:"keep_updates" default:"false" is:"inert" help:"keep updates in devices.log for a replay without devices"`
+	Link        string `key:"link" default:"measured" words:"measured,modelled" help:"transfer times: measured, or modelled by class or network"`
 
 	// Clip bounds the norm of devices' updates; nil is no bound.
-	Clip combine.Clip `key:"clip" default:"median" is:"null" help:"bound to which a device's update is shortened; null: none"`
+	Clip combine.Clip `key:"clip" default:"median" is:"null" help:"bound on devices' updates; null: none"`
 	// Robust combines the updates of devices so that false ones, up to one in five, do little harm.
-	Robust bool `key:"robust" default:"true" help:"updates of four or more devices a round are combined so that one in five may be false; false: weighted mean"`
+	Robust bool `key:"robust" default:"true" help:"combine four or more devices so that one in five may be false; false: weighted mean"`
 	// Quota bounds what each device may use of the server, and how many of its tasks may fail.
 	Quota quota.Device `key:"quota"`
 }
@@ -413,7 +413,7 @@ type Devices struct {
 // the device takes; empty means that nothing is known of its speed.
 type Device struct {
 	ID    string `key:"id" is:"short" help:"its id"`
-	Class string `key:"class" is:"null" help:"class in fleet that foretells its times; null: none known"`
+	Class string `key:"class" is:"null" help:"class in fleet that predicts its times"`
 }
 
 // IDs returns the ids of the real devices that the configuration names, in its order, as a new list
@@ -465,11 +465,11 @@ const (
 // are compared, and when the model is measured on the clients' own samples.
 type Evaluate struct {
 	Every        int      `key:"every" default:"50" range:"[1,1000000000]" unit:"rounds" help:"rounds between validations"`
-	EverySeconds float64  `key:"every_seconds" is:"null" range:"(0,4e9]" unit:"seconds" word:"fixed=-1" help:"virtual time between validations, in place of every; fixed: that of every rounds of fixed K"`
-	Samples      int      `key:"samples" is:"null" range:"[1,1000000000]" help:"held-out samples of a validation, at even distances among those of all clients; null: all"`
+	EverySeconds float64  `key:"every_seconds" is:"null" range:"(0,4e9]" unit:"seconds" word:"fixed=-1" help:"virtual time between validations; fixed: that of every rounds of fixed K"`
+	Samples      int      `key:"samples" is:"null" range:"[1,1000000000]" help:"held-out samples of a validation, at even distances; null: all"`
 	Metric       Metric   `key:"metric" default:"null" help:"what models are compared by"`
-	Measures     []string `key:"measures" is:"null" help:"further measures of validations: majority_share, balanced_accuracy, f1_macro, auroc of classes; mean_baseline, r2 of numbers"`
-	Target       *float64 `key:"target" is:"null" range:"[-1e12,1e12]" help:"value of evaluate.metric whose time the summary gives; null: stop's"`
+	Measures     []string `key:"measures" is:"null" help:"further measures: majority_share, balanced_accuracy, f1_macro, auroc of classes; mean_baseline, r2 of numbers"`
+	Target       *float64 `key:"target" is:"null" range:"[-1e12,1e12]" help:"value of the metric whose time the summary gives; null: stop's"`
 
 	// Clients says when the model is measured on each client's own samples; the zero value is
 	// never.
@@ -483,7 +483,7 @@ const AsFixed = -1
 // Metric says by which quantity models are compared. Both fields may be empty: the model's first
 // metric is taken, or else the loss, and the model says which values are better.
 type Metric struct {
-	Name   string `key:"name" is:"short,null" help:"metric or loss that compares models and shows plateaus; null: the model's first, else the loss"`
+	Name   string `key:"name" is:"short,null" help:"metric or loss that compares models; null: the model's first, else the loss"`
 	Better string `key:"better" is:"null" words:"higher,lower" help:"which values are better; null: as the model says"`
 }
 
@@ -504,9 +504,9 @@ func (m Metric) QualityOf(list []metric.Metric) (metric.Quality, error) {
 // ClientEvaluation says when the global model is measured on the samples of each client, which
 // shows how fair it is. If any such evaluation is asked for, the final model has one, too.
 type ClientEvaluation struct {
-	Every   int   `key:"every" is:"null" range:"[1,1000000000]" unit:"rounds" help:"rounds between evaluations on clients' own samples; null: only those in rounds"`
+	Every   int   `key:"every" is:"null" range:"[1,1000000000]" unit:"rounds" help:"rounds between evaluations on clients' samples; null: only those in rounds"`
 	Rounds  []int `key:"rounds" is:"null" range:"[1,1000000000]" help:"rounds that have one"`
-	Samples int   `key:"samples" is:"null" range:"[1,1000000000]" help:"most samples of each client, spread evenly; null: all"`
+	Samples int   `key:"samples" is:"null" range:"[1,1000000000]" help:"maximum samples of each client, spread evenly; null: all"`
 }
 
 // Any reports whether at least one evaluation on the clients' own samples is asked for.
@@ -521,12 +521,12 @@ type Checkpoint struct {
 // NATS describes the server that carries the messages between the coordinator, its hosts and
 // devices. Nothing here changes what a run computes.
 type NATS struct {
-	URL        string  `key:"url" default:"embedded" is:"inert" help:"embedded, a server's URL or a cluster's with commas between them, or none: one process's memory"`
-	Listen     string  `key:"listen" default:"" is:"inert" help:"address of the embedded server for hosts and devices, e.g. 127.0.0.1:4222; empty: none"`
-	Insecure   bool    `key:"insecure" default:"false" is:"inert" help:"a server that other machines reach needs no certificate, and no TLS unless one is given"`
-	Replicas   int     `key:"replicas" default:"0" range:"[0,5]" is:"inert" help:"servers of a cluster that hold a copy of the work queue; 0: three, or all of fewer"`
-	AckSeconds float64 `key:"ack_seconds" default:"10" range:"(0,3600]" unit:"seconds" is:"inert" help:"wall time of silence after which a trainer's job goes to another"`
-	MaxDeliver int     `key:"max_deliver" default:"5" range:"[1,1000]" is:"inert" help:"trainers that may fail at a job before the run does; hosts that left do not count"`
+	URL        string  `key:"url" default:"embedded" is:"inert" help:"embedded, URLs separated by commas, or none: one process's memory"`
+	Listen     string  `key:"listen" default:"" is:"inert" help:"address of the embedded server, e.g. 127.0.0.1:4222; empty: none"`
+	Insecure   bool    `key:"insecure" default:"false" is:"inert" help:"other machines may connect without TLS, unless a certificate is given"`
+	Replicas   int     `key:"replicas" default:"0" range:"[0,5]" is:"inert" help:"copies of the work queue in a cluster; 0: three, or all of fewer"`
+	AckSeconds float64 `key:"ack_seconds" default:"10" range:"(0,3600]" unit:"seconds" is:"inert" help:"wall time of silence before another trainer gets a job"`
+	MaxDeliver int     `key:"max_deliver" default:"5" range:"[1,1000]" is:"inert" help:"trainers that may fail at a job; hosts that left do not count"`
 }
 
 // These are the values of NATS.URL that are no URL.
@@ -547,10 +547,10 @@ func (n NATS) InProcess() bool { return n.URL == None || n.URL == Embedded && n.
 
 // Events bounds what the event log keeps of the tasks of a run.
 type Events struct {
-	Sample int `key:"sample" default:"32" range:"[0,10000]" word:"off=-1" is:"inert" help:"clients a round in events.log, beside the slowest and real devices"`
+	Sample int `key:"sample" default:"32" range:"[0,10000]" word:"off=-1" is:"inert" help:"clients in events.log, beside the slowest and real devices"`
 	// Megabytes is the size of the log, in 10^6 bytes, beyond which it thins out its rounds, so
 	// that the log of a run of weeks stays readable.
-	Megabytes float64 `key:"megabytes" default:"256" range:"[0.01,1e6]" unit:"MB" is:"inert" help:"size of events.log beyond which it keeps 512 rounds of each doubling of their number"`
+	Megabytes float64 `key:"megabytes" default:"256" range:"[0.01,1e6]" unit:"MB" is:"inert" help:"size of events.log beyond which it keeps 512 rounds of each doubling"`
 }
 
 // KeptSlowest is the number of a round's slowest tasks that the outputs always see, however small

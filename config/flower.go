@@ -16,19 +16,19 @@ type Flower struct {
 
 	// Steps and EvaluateSteps are formulas for the local steps that a message takes; empty is the
 	// usual rule.
-	Steps         string `key:"steps" is:"null" help:"local steps of a message that trains, as local_epochs * ceil(num_examples / batch_size); null: those that PyTorch counts, else by the usual keys"`
-	EvaluateSteps string `key:"evaluate_steps" is:"null" help:"what an evaluation costs in local steps; null: a third of a step for each minibatch"`
+	Steps         string `key:"steps" is:"null" help:"local steps of a training message, as local_epochs * ceil(num_examples / batch_size); null: counted by PyTorch, else by the usual keys"`
+	EvaluateSteps string `key:"evaluate_steps" is:"null" help:"local steps that an evaluation costs; null: a third for each minibatch"`
 
 	// Dropout says whether the server hears of a client that has left, and Heartbeat after how
 	// long.
-	Dropout   string  `key:"dropout" default:"silent" words:"silent,reported" help:"clients that leave are silent, until a timeout, or reported after heartbeat_seconds"`
+	Dropout   string  `key:"dropout" default:"silent" words:"silent,reported" help:"clients that leave: silent until a timeout, or reported after heartbeat_seconds"`
 	Heartbeat float64 `key:"heartbeat_seconds" default:"60" range:"[0,1e6]" unit:"seconds" help:"time after which a client that has left is reported"`
 
-	Order      string  `key:"order" default:"arrival" words:"arrival,sent" help:"order of the replies that the server gets together: as they arrive, or as their messages were sent"`
-	AtOnce     int     `key:"at_once" default:"0" range:"[0,1000000]" help:"messages of the older API under way at once, as in flwr's pool of threads; 0: all"`
-	AnyVersion bool    `key:"any_version" default:"false" is:"inert" help:"also take a version of flwr that is not tested"`
+	Order      string  `key:"order" default:"arrival" words:"arrival,sent" help:"order of replies: by arrival, or as their messages were sent"`
+	AtOnce     int     `key:"at_once" default:"0" range:"[0,1000000]" help:"concurrent messages of the older API, as flwr's thread pool; 0: all"`
+	AnyVersion bool    `key:"any_version" default:"false" is:"inert" help:"allow untested versions of flwr"`
 	Folder     string  `key:"folder" is:"null,path,inert" help:"folder in which the app runs; null: files, in the run's folder"`
-	Journal    float64 `key:"journal_megabytes" default:"1000" range:"[0,1e9]" unit:"MB" is:"inert" help:"size beyond which journal.log holds digests of replies alone, and a resumed run trains again"`
+	Journal    float64 `key:"journal_megabytes" default:"1000" range:"[0,1e9]" unit:"MB" is:"inert" help:"size beyond which journal.log has digests alone, and a resumed run trains again"`
 }
 
 // RunValue is a value of an app's run config, as text: the app's own value says of which type it

@@ -5,8 +5,8 @@ package config
 type Trainer struct {
 	Command string  `key:"command" default:"" is:"short" help:"its command, e.g. python3 my_model.py; empty: none"`
 	Threads int     `key:"threads" default:"1" range:"[1,1024]" help:"threads of its arithmetic, for each worker"`
-	Device  string  `key:"device" default:"cpu" help:"what it is asked to calculate on, as cuda"`
-	Silence float64 `key:"silence_seconds" default:"120" range:"[0.1,1e6]" unit:"seconds" is:"inert" help:"wall time of silence after which it is started again"`
+	Device  string  `key:"device" default:"cpu" help:"device to train on, as cuda"`
+	Silence float64 `key:"silence_seconds" default:"120" range:"[0.1,1e6]" unit:"seconds" is:"inert" help:"wall time of silence before a restart"`
 }
 
 // TrainerData is the value of Data.Path for samples that the trainer brings itself.

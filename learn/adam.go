@@ -15,7 +15,7 @@ func init() {
 // λ x, and the step is that of [Moments].
 type Adam struct {
 	Moments
-	WeightDecay float64 `key:"weight_decay" default:"0" range:"[0,1e6]" help:"part of the parameters that is added to their gradient"`
+	WeightDecay float64 `key:"weight_decay" default:"0" range:"[0,1e6]" help:"L2 penalty added to gradients"`
 	Clipping
 	Keeping
 }

@@ -40,7 +40,7 @@ type StatefulStepper interface {
 
 // Keeping is the option of optimizers that have a memory: whether it survives a client's task.
 type Keeping struct {
-	Keep bool `key:"keep" default:"false" help:"each client keeps what it remembers from task to task (DiLoCo, Douillard et al. 2023)"`
+	Keep bool `key:"keep" default:"false" help:"keep each client's state from task to task (DiLoCo, Douillard et al. 2023)"`
 }
 
 // Needs declares the client state that Keep asks for: the memory follows the client from task to task.

@@ -15,7 +15,7 @@ func init() {
 type SGD struct {
 	Momentum    float64 `key:"momentum" default:"0" range:"[0,1)" help:"part of a step's direction that the next keeps"`
 	Nesterov    bool    `key:"nesterov" default:"false" help:"Nesterov's momentum, which looks a step ahead"`
-	WeightDecay float64 `key:"weight_decay" default:"0" range:"[0,1e6]" help:"part of the parameters that is added to their gradient"`
+	WeightDecay float64 `key:"weight_decay" default:"0" range:"[0,1e6]" help:"L2 penalty added to gradients"`
 	Clipping
 	Keeping
 }

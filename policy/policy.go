@@ -35,11 +35,11 @@ type Vectors struct {
 // Python is the options that every component has which is a policy in Python: where the class is,
 // and what it may use.
 type Python struct {
-	Path      string  `key:"path" is:"path" help:"file in Python that holds the policy's class"`
-	Class     string  `key:"class" default:"" help:"name of the class; empty: the only one of its kind in the file"`
-	Arguments string  `key:"arguments" default:"" help:"what the class is made with, such as n=30, share=0.5"`
-	Patience  float64 `key:"answer_seconds" default:"10" range:"(0,86400]" unit:"seconds" is:"inert" help:"wall time that one answer may take"`
-	Megabytes int     `key:"memory_mb" default:"2048" range:"[16,1000000]" is:"inert" help:"memory that the policy's process may take"`
+	Path      string  `key:"path" is:"path" help:"Python file of the class"`
+	Class     string  `key:"class" default:"" help:"class name; empty: the only one in the file"`
+	Arguments string  `key:"arguments" default:"" help:"its arguments, as n=30, share=0.5"`
+	Patience  float64 `key:"answer_seconds" default:"10" range:"(0,86400]" unit:"seconds" is:"inert" help:"maximum wall time of an answer"`
+	Megabytes int     `key:"memory_mb" default:"2048" range:"[16,1000000]" is:"inert" help:"maximum memory of its process"`
 
 	// asker is what the component asks in a run.
 	asker Asker

@@ -25,7 +25,7 @@ type Config struct {
 type Network struct {
 	DownloadMbps float64 `key:"download_mbps" range:"(0,1e6]" unit:"Mbit/s" help:"each client's download speed, D"`
 	UploadMbps   float64 `key:"upload_mbps" range:"(0,1e6]" unit:"Mbit/s" help:"each client's upload speed, U"`
-	Links        Links   `key:"links" is:"null" help:"link traces in place of the speeds, such as {file: ..., traces: [...]}"`
+	Links        Links   `key:"links" is:"null" help:"link traces in place of speeds, {file: ..., traces: [...]}"`
 }
 
 // Compute is the time of a client's minibatches (Table 2), where its class does
@@ -33,18 +33,18 @@ type Network struct {
 type Compute struct {
 	SecondsPerStep float64 `key:"seconds_per_step" range:"[0,1e6]" unit:"seconds" help:"mean time of a minibatch, beta (Table 2)"`
 	Std            float64 `key:"std" range:"[0,1e6]" unit:"seconds" help:"standard deviation of a minibatch's time"`
-	Measured       string  `key:"measured" is:"null,path" help:"CSV file of measured devices (device,milliseconds) that gives clients' relative speeds"`
+	Measured       string  `key:"measured" is:"null,path" help:"CSV of measured devices (device,milliseconds): clients' relative speeds"`
 	Reference      string  `key:"reference" is:"null" help:"device in that file that takes seconds_per_step"`
 
-	Columns []string `key:"columns" is:"null" help:"other names of the file's columns, in the order above; 0 is for what was not measured"`
+	Columns []string `key:"columns" is:"null" help:"names of the file's columns, in this order; 0: not measured"`
 }
 
 // Class is a kind of device. What a class does not set is that of the [Config].
 type Class struct {
 	Name   string  `key:"name" help:"name of the class"`
-	Weight float64 `key:"weight" is:"null" range:"[0,1e12]" help:"share of the clients, relative to other classes'; null in all: equal; null in some: real devices alone"`
+	Weight float64 `key:"weight" is:"null" range:"[0,1e12]" help:"relative share of clients; null in all: equal; null in some: real devices alone"`
 
-	Count int `key:"count" is:"null" range:"[1,10000000]" help:"number of clients of this class, taken in the order of classes; null: by weight"`
+	Count int `key:"count" is:"null" range:"[1,10000000]" help:"clients of this class, in the order of classes; null: by weight"`
 
 	// DownloadMbps, UploadMbps and SecondsPerStep are distributions of which each client draws its
 	// own speeds once, and keeps them in all rounds.
@@ -55,23 +55,23 @@ type Class struct {
 
 	// Batch is how many samples a minibatch of these clients has, whose time is
 	// SecondsPerStep. 0 means the run's number. This package does not use it.
-	Batch int `key:"batch" is:"null" range:"[1,100000]" help:"samples of these clients' minibatches, which seconds_per_step are for; null: the key batch"`
+	Batch int `key:"batch" is:"null" range:"[1,100000]" help:"their minibatch size, which seconds_per_step is for; null: batch"`
 
 	Overhead     Overhead     `key:"overhead" is:"null" help:"extra seconds of each task's phases"`
 	Vary         Vary         `key:"vary" is:"null" help:"factors on speeds and minibatch time, drawn for each task"`
-	FirstTask    Overhead     `key:"first_task" is:"null" help:"extra seconds of a real device's first task; only predictions count them"`
-	Uncertainty  Uncertainty  `key:"uncertainty" is:"null" help:"how far a device may be from its class; only predictions draw it"`
+	FirstTask    Overhead     `key:"first_task" is:"null" help:"extra seconds of a device's first task, in predictions only"`
+	Uncertainty  Uncertainty  `key:"uncertainty" is:"null" help:"how far a device may be from its class, in predictions only"`
 	Links        Links        `key:"links" is:"null" help:"link traces in place of both speeds"`
-	Slowdown     Slowdown     `key:"slowdown" is:"null" help:"as the key of that name, for this class; {}: none"`
-	Availability Availability `key:"availability" is:"null" help:"as the key of that name, for this class"`
-	Dropout      *Dropout     `key:"dropout" is:"null" help:"as the group of that name, for this class; {}: never"`
+	Slowdown     Slowdown     `key:"slowdown" is:"null" help:"the key of this name for the class; {}: none"`
+	Availability Availability `key:"availability" is:"null" help:"the key of this name for the class"`
+	Dropout      *Dropout     `key:"dropout" is:"null" help:"the group of this name for the class; {}: never"`
 	Watts        Watts        `key:"watts" is:"null" help:"power in a task, or in each phase"`
 	Zone         string       `key:"zone" is:"null" help:"their zone of the grid, such as DEU; null: carbon.zone"`
 	Battery      *Battery     `key:"battery" is:"null" help:"what the watts are taken from; null: mains"`
 
 	// Attack is what these clients do in place of honest work. This package uses only
 	// what it changes of their time.
-	Attack attack.Attack `key:"attack" is:"null" help:"what these clients do against the run; null: they are honest"`
+	Attack attack.Attack `key:"attack" is:"null" help:"what these clients do; null: honest work"`
 }
 
 // Overhead is the time that a phase takes however little is transferred or computed: round
@@ -105,7 +105,7 @@ type Vary struct {
 	Download Distribution `key:"download" is:"null" help:"on the download speed"`
 	Upload   Distribution `key:"upload" is:"null" help:"on the upload speed"`
 	Compute  Distribution `key:"compute" is:"null" help:"on the time of a minibatch"`
-	Together bool         `key:"together" default:"false" help:"one draw for all tasks and phases that start together, in all such classes; n-th values of empirical laws come together"`
+	Together bool         `key:"together" default:"false" help:"one draw for all tasks and phases that start together; n-th values of empirical laws come together"`
 }
 
 // Links are link traces to replay. Each client gets one of them and a place in
@@ -114,9 +114,9 @@ type Links struct {
 	File   string   `key:"file" is:"path,short" help:"CSV file of link traces (trace,second,download_mbps,upload_mbps)"`
 	Traces []string `key:"traces" is:"null" help:"traces to use; null: all"`
 
-	Columns      []string `key:"columns" is:"null" help:"other names of the file's columns, in the order above; both speeds may be one"`
-	UnitMbps     float64  `key:"unit_mbps" is:"null" range:"[1e-6,1e3]" unit:"Mbit/s" help:"unit of the file's capacities, as 0.001 for kbit/s; null: 1"`
-	UploadFactor float64  `key:"upload_factor" is:"null" range:"(0,1e3]" help:"factor on uploads' capacities, as 0.25 where only downloads were measured; null: 1"`
+	Columns      []string `key:"columns" is:"null" help:"names of the file's columns, in this order; both speeds may be one"`
+	UnitMbps     float64  `key:"unit_mbps" is:"null" range:"[1e-6,1e3]" unit:"Mbit/s" help:"unit of the file, as 0.001 for kbit/s; null: 1"`
+	UploadFactor float64  `key:"upload_factor" is:"null" range:"(0,1e3]" help:"factor on uploads, as 0.25 if only downloads were measured; null: 1"`
 }
 
 // isSet reports whether transfers follow link traces.
@@ -132,7 +132,7 @@ type Dropout struct {
 	WhenUnavailable bool `key:"when_unavailable" default:"false" help:"clients also leave when their availability ends"`
 	// Away is what a client does whose availability ends in a task: [AwayWaits], or nothing, as if it
 	// were available until the task is done.
-	Away string `key:"away" is:"null" words:"wait" help:"wait: transfers pause while a client is away, computing goes on"`
+	Away string `key:"away" is:"null" words:"wait" help:"wait: transfers pause while a client is away"`
 }
 
 // AwayWaits is the value of Dropout.Away by which a client that is away continues its task: it

@@ -33,7 +33,7 @@ type Correlation struct {
 type RankCorrelation struct {
 	Spearman float64 `key:"spearman" default:"0" range:"[-1,1]" help:"Spearman's rank correlation with clients' data; 0: independent"`
 	// Property is samples, labels or entropy.
-	Property string `key:"with" default:"samples" words:"samples,labels,entropy" help:"number of samples or of distinct labels, or entropy of labels"`
+	Property string `key:"with" default:"samples" words:"samples,labels,entropy" help:"samples, distinct labels, or entropy of labels"`
 }
 
 // SpeedCorrelation is the rank correlation of a speed with the data. A positive one gives faster

@@ -26,7 +26,7 @@ type Daily struct {
 // Zone is a time zone and its share of the clients.
 type Zone struct {
 	Hours  float64 `key:"hours" range:"[-14,14]" unit:"hours" help:"ahead of UTC"`
-	Weight float64 `key:"weight" is:"null" range:"[0,1e12]" help:"share of the clients, relative to others'; null in all: equal"`
+	Weight float64 `key:"weight" is:"null" range:"[0,1e12]" help:"relative share of clients; null in all: equal"`
 }
 
 // Presence prepares the model. The jitter must be so small that the windows of neighbouring days

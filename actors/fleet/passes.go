@@ -21,7 +21,7 @@ func init() {
 type Passes struct {
 	File    string   `key:"file" is:"path" help:"CSV file of contacts in UTC (satellite,rise,set, or satellite,time,event)"`
 	Events  bool     `key:"events" default:"false" help:"rows are events: rise, culminate or set, or skyfield's 0, 1 or 2"`
-	Columns []string `key:"columns" is:"null" help:"other names of the file's columns, in the order above"`
+	Columns []string `key:"columns" is:"null" help:"names of the file's columns, in this order"`
 	Start   string   `key:"start" default:"" help:"time of virtual time 0, such as 2024-03-01T10:00:00Z"`
 }
 

@@ -19,7 +19,7 @@ func init() {
 // Share gives each client a two-state Markov chain with its own share of the time, so that clients
 // differ in how often they are available.
 type Share struct {
-	Share        Distribution `key:"share" help:"part of the time for which a client is there, drawn once, at most 1"`
+	Share        Distribution `key:"share" help:"part of the time, drawn once, at most 1"`
 	CycleSeconds float64      `key:"cycle_seconds" range:"[1e-2,1e8]" unit:"seconds" help:"mean length of a stay and an absence together"`
 }
 

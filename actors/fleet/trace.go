@@ -17,7 +17,7 @@ func init() { Availabilities.Register("trace", "recorded stays, repeated", Trace
 // Trace replays recorded stays as the availability of clients.
 type Trace struct {
 	Sessions      string   `key:"sessions" is:"path" help:"CSV file of recorded stays (trace,from_second,to_second)"`
-	Columns       []string `key:"columns" is:"null" help:"other names of the file's columns, in the order above"`
+	Columns       []string `key:"columns" is:"null" help:"names of the file's columns, in this order"`
 	PeriodSeconds float64  `key:"period_seconds" is:"null" range:"(0,1e8]" unit:"seconds" help:"length after which stays repeat and are cut off; null: the latest end"`
 	Drawn         bool     `key:"drawn" default:"false" help:"each client draws its trace; else they are dealt in order"`
 	Spread        bool     `key:"spread" default:"false" help:"each client starts at its own place"`

@@ -17,7 +17,7 @@ func init() {
 // Python makes one update of a round's by a class in Python.
 type Python struct {
 	policy.Python
-	Whole bool `key:"whole" default:"true" help:"it works value by value, so updates must not be compressed"`
+	Whole bool `key:"whole" default:"true" help:"works value by value: no compressed updates"`
 }
 
 // Kind names the base class in Python.

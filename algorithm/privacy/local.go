@@ -13,7 +13,7 @@ import (
 // sees the update without noise: neither the coordinator nor who reads what is sent. Its zero
 // value is no noise.
 type Local struct {
-	Clip  float64 `key:"clip" is:"null" range:"(0,1e4]" help:"norm to which clients shorten their updates before they add noise; null: none"`
+	Clip  float64 `key:"clip" is:"null" range:"(0,1e4]" help:"clipping norm at clients, before their noise; null: none"`
 	Noise float64 `key:"noise_multiplier" is:"null" range:"[0.01,1e4]" help:"deviation of that noise on each value, in clips"`
 }
 

@@ -14,7 +14,7 @@ func init() {
 // into its weight.
 type Buffered struct {
 	N              int `key:"n" range:"[1,1000000]" help:"updates that make a round; FedBuff's buffer size"`
-	StalenessLimit int `key:"staleness_limit" is:"null" range:"[1,1000000]" unit:"rounds" help:"updates are late when more rounds closed since their base model; null: never"`
+	StalenessLimit int `key:"staleness_limit" is:"null" range:"[1,1000000]" unit:"rounds" help:"staleness in rounds above which updates are late; null: never"`
 }
 
 // Deadline returns 0: rounds have no deadline.

@@ -37,7 +37,7 @@ func (Drop) Keeps(int) bool { return false }
 // the round's own tasks. A client is busy until its late task ends. A task ends as
 // late when a round closes and its base model is older than Limit from then on.
 type Use struct {
-	Limit int `key:"limit" default:"5" range:"[1,1000000]" unit:"rounds" help:"a late update is given up when more rounds made a model since its base model"`
+	Limit int `key:"limit" default:"5" range:"[1,1000000]" unit:"rounds" help:"staleness in rounds above which a late update is given up"`
 }
 
 // Keeps reports whether a base model that is this many aggregations old is at most Limit rounds

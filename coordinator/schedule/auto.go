@@ -31,7 +31,7 @@ func init() {
 // The first round has K_0, because nothing is measured yet. A run without a limit of its length falls
 // as [RoundsK] does, from K*.
 type Auto struct {
-	Start float64 `key:"start" default:"0.8" range:"(0,1)" help:"share of a round that is computing at the begin"`
+	Start float64 `key:"start" default:"0.8" range:"(0,1)" help:"share of a round that computes at the start"`
 	Until float64 `key:"until" default:"0.9" range:"(0,1]" help:"part of the run after which K is 1"`
 	Power float64 `key:"power" default:"1" range:"[0,100]" help:"how K falls until then; 1: in a straight line"`
 }

@@ -18,7 +18,7 @@ func init() {
 
 // reads is the option of schedules in Python that says which measured values the class reads.
 type reads struct {
-	Reads string `key:"reads" default:"" help:"which measured values it needs, with commas between them: losses, validation, stragglers; the others may be None"`
+	Reads string `key:"reads" default:"" help:"measured values that it needs: losses, validation, stragglers; the others may be None"`
 }
 
 // Validate returns an error if the option reads has a word that stands for no measured value. The

@@ -28,8 +28,8 @@ func init() {
 type Flanp struct {
 	Begin    int     `key:"begin" range:"[1,1000000]" help:"n_0, fastest clients, who make the first cohorts"`
 	Rounds   int     `key:"rounds" is:"null" range:"[1,1000000]" unit:"rounds" help:"length of a stage; null: by patience"`
-	Patience int     `key:"patience" default:"5" range:"[1,1000000]" unit:"rounds" help:"a stage ends when its best training loss did not improve in so many rounds"`
-	MinDelta float64 `key:"min_delta" default:"0.01" range:"[0,1]" help:"least improvement of that loss, as a part of it"`
+	Patience int     `key:"patience" default:"5" range:"[1,1000000]" unit:"rounds" help:"rounds without a better training loss that end a stage"`
+	MinDelta float64 `key:"min_delta" default:"0.01" range:"[0,1]" help:"minimum relative improvement of that loss"`
 }
 
 // Order returns the order of a run: it sorts the clients by the time that they are expected to

@@ -54,7 +54,7 @@ type Oort struct {
 	MinEpsilon float64 `key:"least" default:"0.2" range:"[0,1]" help:"least epsilon"`
 	CutOff     float64 `key:"cut_off" default:"0.95" range:"[0,1]" help:"c: part of the last utility that fits the cohort, from which clients may be drawn"`
 	Clip       float64 `key:"clip" default:"0.95" range:"[0,1]" help:"quantile at which higher utilities are cut"`
-	Picks      int     `key:"picks" is:"null" range:"[1,1000000000]" help:"tasks after which a client is asked only if no other can be; null: never"`
+	Picks      int     `key:"picks" is:"null" range:"[1,1000000000]" help:"tasks after which a client is selected only if no other can be; null: never"`
 }
 
 // Order returns the order of a run that begins: no client has had a task, so all of them are new. The

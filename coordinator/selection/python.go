@@ -19,7 +19,7 @@ func init() {
 // draws no single clients, so rounds must not overlap.
 type Python struct {
 	policy.Python
-	Reads string `key:"reads" default:"" help:"what it needs of clients, with commas between them: losses, samples"`
+	Reads string `key:"reads" default:"" help:"what it needs of clients: losses, samples"`
 }
 
 // Kind names the base class in Python.

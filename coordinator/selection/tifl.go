@@ -42,7 +42,7 @@ func init() {
 type Tifl struct {
 	Tiers    int `key:"tiers" default:"5" range:"[1,1000]" help:"groups of clients with similar response times"`
 	Interval int `key:"interval" default:"20" range:"[1,1000000]" unit:"rounds" help:"I, rounds between new probabilities and tiers"`
-	Credits  int `key:"credits" is:"null" range:"[1,1000000000]" unit:"rounds" help:"rounds of a tier until others have had as many; null: any number"`
+	Credits  int `key:"credits" is:"null" range:"[1,1000000000]" unit:"rounds" help:"maximum rounds of a tier; null: any number"`
 }
 
 // Order returns the order of a run and sorts the clients into tiers by the times that they are

@@ -15,7 +15,7 @@ func init() {
 type GRULayer struct {
 	Width  int    `key:"width" is:"short" range:"[1,1048576]" help:"width of a layer's state"`
 	Layers int    `key:"layers" default:"1" range:"[1,64]" help:"layers, each on the states before"`
-	Output string `key:"output" default:"last" words:"last,all" help:"states that go on: the last step's, or all as a sequence"`
+	Output string `key:"output" default:"last" words:"last,all" help:"output states: the last step's, or all as a sequence"`
 	Freezing
 }
 

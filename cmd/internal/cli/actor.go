@@ -42,13 +42,13 @@ func ActorCommand(program string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "actor",
 		Short: "Take part in runs as a real device",
-		Long: `Take part in runs as a real device: fetch each task's model, run its local steps
-on this machine's own data and send the model back. A run names its devices in
-devices.names; without --run the device waits for such runs, one after the other.
+		Long: `Take part in runs as a real device: fetch each task's model, run local steps on
+this machine's data and send the model back. A run names its devices in
+devices.names; without --run the device waits for such runs.
 
-Data in CSV or Parquet is read by the run's mapping of columns, but for what --map
-says. Of it the device tells how many samples there are and each first minibatch's
-loss. It survives lost connections, and stops at Ctrl-C or SIGTERM.`,
+CSV or Parquet is read by the run's mapping, changed by --map. The device
+reports the number of samples and each first minibatch's loss. It survives lost
+connections, and stops at Ctrl-C or SIGTERM.`,
 		Example: "  " + program + ` actor --nats nats://lab:4222 --client pi1 --creds pi1.creds
   ` + program + ` actor --nats nats://lab:4222 --client pi1 --creds pi1.creds --data my.parquet --run demo --once`,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -138,7 +138,7 @@ func addDevice(c *cobra.Command, device *real.Config) {
 // addClient adds the flag --client, the id of this device in the run, to c. It refuses ids that no
 // NATS subject could hold.
 func addClient(c *cobra.Command, id *string) {
-	c.Flags().StringVar(id, "client", "", "id of this device: letters, digits, - and _, the first a letter")
+	c.Flags().StringVar(id, "client", "", "device id: letters, digits, - and _, the first a letter")
 	Check(c, "client", names.CheckDevice)
 }
 

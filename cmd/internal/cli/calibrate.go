@@ -62,17 +62,16 @@ func CalibrateCommand(program string, ofConfig OfConfig) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "calibrate",
 		Short: "Measure how fast this device computes, and its link",
-		Long: `Measure how long this device takes for its part in a run: a local step and what a
-task and the first one take besides, and with --nats how fast models come and
-updates go, until medians have narrow 95 % intervals; also memory and, where the
-board tells, power.
+		Long: `Measure this device's part in a run: a local step, the overhead of a task and
+of the first one, and with --nats its link, until medians have narrow 95 %
+intervals; also memory and, where the board tells, power.
 
 Without --nats the paper's four tasks are measured, or what a flag names. With
 --nats the coordinator's machine runs "fedpace calibrate serve", which says what
 model its runs have.
 
 --out writes a class for fleet: run --config FILE, behind the run's own file,
-gives every client this speed. --seconds 600 shows what heat does.`,
+gives every client this speed.`,
 		Example: "  " + program + ` calibrate
   ` + program + ` calibrate --task femnist --name pi4 --out pi4.yaml
   ` + program + ` calibrate --nats nats://lab:4222 --client pi1 --creds pi1.creds --name pi4 --out pi4.yaml
@@ -105,9 +104,9 @@ gives every client this speed. --seconds 600 shows what heat does.`,
 		&f.seconds,
 		"seconds",
 		5,
-		"how long each model and size of minibatches is measured; up to three times that where noisy",
+		"measuring time of each model and batch; up to three times that where noisy",
 	)
-	s.BoolVar(&f.secure, "secure", false, "measure the device's part in secure aggregation, too: keys, shares and masks")
+	s.BoolVar(&f.secure, "secure", false, "measure secure aggregation, too: keys, shares and masks")
 	s.Float64Var(&f.pause, "pause", 0.5, "seconds of rest before each task, with --nats")
 	addOwn(c, &f.device)
 	AddServer(c, &f.server)
@@ -130,7 +129,7 @@ func addOwn(c *cobra.Command, device *real.Config) {
 	s := c.Flags()
 	s.StringVar(&device.Trainer, "trainer", "", TrainerUsage)
 	s.StringArrayVar(&device.Map, "map", nil, MapHelp)
-	s.StringVar(&device.Owner, "owner", "", "whose samples of the data are this device's: a name or a number")
+	s.StringVar(&device.Owner, "owner", "", "client whose samples are this device's: a name or a number")
 	s.StringVar(&device.Data, "data", device.Data, "path of this device's data, synthetic, or trainer (its own)")
 }
 

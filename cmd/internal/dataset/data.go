@@ -43,13 +43,13 @@ func dataInfoCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "info PATH",
 		Short: "Say what a set is like",
-		Long: `Say what is at PATH: clients, samples, samples per client, classes, how far the
-clients' labels differ (mean Jensen-Shannon divergence), and size in memory.
-PATH is a file or a folder that run reads, or synthetic:TASK.
+		Long: `Show a data set: clients, samples, samples per client, classes, label skew
+(mean Jensen-Shannon divergence), and size in memory. PATH is a file or a
+folder that run reads, or synthetic:TASK.
 
-For CSV or Parquet of your own info prints a configuration that proposes what its
-columns mean, for --config here and of run. --partition shows what dealing the
-samples to other clients would come to.`,
+For your own CSV or Parquet info prints a configuration that proposes a
+mapping, for --config here and of run. --partition shows a partition without
+writing it.`,
 		Example: `  fedpace data info femnist.parquet
   fedpace data info own.csv > exp.yaml
   fedpace data info --config exp.yaml
@@ -206,12 +206,12 @@ func (s *source) addPartition(c *cobra.Command, kind string) {
 	p, f := &s.options.Partition, c.Flags()
 	f.StringVar(&p.Kind, kind, "", "deal the samples to other clients: a kind of fedpace help data partition")
 	cli.OneOf(c, kind, Dealt()...)
-	f.IntVar(&p.Clients, "clients", 0, "clients to deal to (default: as many as the set has)")
+	f.IntVar(&p.Clients, "clients", 0, "clients to deal to (default: the set's number)")
 	f.Float64Var(
 		&p.Alpha,
 		"alpha",
 		0,
-		"concentration of the dirichlet kinds and quantity (default 0.5) and pachinko's coarse labels (default 0.1)",
+		"concentration for the dirichlet kinds and quantity (default 0.5) and pachinko's coarse labels (default 0.1)",
 	)
 	f.Float64Var(&p.Beta, "beta", 0, "concentration of pachinko's fine labels, or of inner_dirichlet's sizes (default 10)")
 	f.IntVar(&p.Classes, "labels", 0, "labels of a client of pathological (default 2)")

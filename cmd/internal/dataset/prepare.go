@@ -23,9 +23,9 @@ func dataPrepareCommand() *cobra.Command {
 	return keepCommand("", &cobra.Command{
 		Use:   "prepare PATH --out FILE",
 		Short: "Keep a set in a file that opens at once",
-		Long: `Keep the set at PATH in a file from which its samples are mapped into memory: run
---set data=FILE starts at once. prepare makes the file anew when its sources or
-options have changed or it is damaged, and else leaves it.`,
+		Long: `Write the set at PATH to a file that is mapped into memory: run --set data=FILE
+starts at once. prepare rebuilds it when sources or options have changed or it
+is damaged.`,
 		Example: `  fedpace data prepare femnist.parquet --out femnist.fedpace
   fedpace run --set task=femnist --set data=femnist.fedpace`,
 	})

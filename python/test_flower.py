@@ -78,6 +78,22 @@ class Frames(unittest.TestCase):
             self.assertEqual(received, blobs)
         os.close(requests)
 
+    def test_arena(self):
+        """Blobs lie in the room of a request, each at a multiple of 64 bytes, if they fit there."""
+        request, requests = os.pipe()
+        with tempfile.TemporaryFile() as arena:
+            arena.truncate(4096)
+            pipe = wire.Pipe(request, requests)
+            pipe.share(4096, arena.fileno())
+            blobs = [b"text", b"", b"y" * 65]
+            pipe.write({"a": 1}, blobs, [1024, 192])
+            self.assertEqual(pipe.read(), ({"a": 1, "blobs": [4, 0, 65], "placed": True}, []))
+            self.assertEqual([bytes(view) for view in pipe.placed(1024, [4, 0, 65])], blobs)
+            self.assertEqual(os.pread(arena.fileno(), 2, 1088), b"yy")
+            pipe.write({"a": 2}, blobs, [1024, 191])
+            self.assertEqual(pipe.read(), ({"a": 2, "blobs": [4, 0, 65]}, blobs))
+        os.close(requests)
+
 
 class VirtualTime(unittest.TestCase):
     """The clock of a ServerApp's thread."""

@@ -33,6 +33,8 @@ type blobPart struct {
 	// Shared says that the blobs lie in shared memory, from its beginning on and one behind the
 	// other. Otherwise they follow the header in the pipe.
 	Shared bool `json:"shared,omitempty"`
+	// Placed says that the blobs lie in the room of an [Arena] that the receiver has given the sender.
+	Placed bool `json:"placed,omitempty"`
 }
 
 // writeFrame sends a frame to w: header as one line of JSON, then the bytes of all blobs, one
@@ -109,7 +111,7 @@ func appendPart(object []byte, part *blobPart) []byte {
 // the blobs are copies, so that the next frame may use the memory. It is made larger if the frame
 // had no room there, for the next one of its size. readFrame returns [io.EOF] if the other side has
 // closed the pipe between two frames. A frame that is cut off or larger than the limits is another
-// error.
+// error. Blobs that were placed in a room are not returned.
 func readFrame(r *bufio.Reader, m *child.Memory, header any) ([][]byte, error) {
 	line, err := readLine(r)
 	if err != nil {
@@ -124,7 +126,7 @@ func readFrame(r *bufio.Reader, m *child.Memory, header any) ([][]byte, error) {
 		return nil, fmt.Errorf("a frame's header has another form: %w", err)
 	}
 	size, err := part.size()
-	if err != nil {
+	if err != nil || part.Placed {
 		return nil, err
 	}
 	if part.Shared {

@@ -142,9 +142,9 @@ func TestServer_SeveralFrames(t *testing.T) {
 	s := &Server{process: &process{requests: requestWriter, replies: bufio.NewReader(replies), memory: memory}}
 	large := make([]byte, maxDelivered*5/8)
 	list := []*Delivery{
-		{Message: 1, Content: [][]byte{[]byte("text"), large}},
+		{Message: 1, Reply: &Reply{Content: [][]byte{[]byte("text"), large}}},
 		{Message: 2, Code: codeOfTest, Reason: "it is gone"},
-		{Message: 3, Content: [][]byte{large}},
+		{Message: 3, Reply: &Reply{Content: [][]byte{large}}},
 	}
 	answered := make(chan error, 1)
 	go func() { answered <- s.AnswerReceive(t.Context(), 7, list) }()

@@ -1,6 +1,7 @@
 package flower
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -95,6 +96,25 @@ type Reply struct {
 	// Raised is the text of an error, and Code flwr's code of it.
 	Raised string
 	Code   int
+
+	// room is where the content lies; nil: in memory of its own.
+	room *room
+}
+
+// Drop forgets the content and the state of the reply, whose memory may be used for another one then.
+func (r *Reply) Drop() {
+	r.room.release()
+	r.room = nil
+	r.Content = nil
+	r.State = nil
+}
+
+// Take returns a reply that has the content of this one, which is left without content and state.
+func (r *Reply) Take() *Reply {
+	taken := &Reply{Content: r.Content, room: r.room}
+	r.room = nil
+	r.Drop()
+	return taken
 }
 
 // Result is a task that was served, or the error by which the whole run ends.
@@ -124,6 +144,8 @@ type worker struct {
 	process *process
 	// held are the arrays that the process keeps.
 	held holder
+	// room is how many bytes of an arena the largest reply so far takes.
+	room int
 }
 
 // StartPool starts this many processes (workers) of the ClientApp of the app in c on this machine, and returns when
@@ -412,6 +434,8 @@ type clientRequest struct {
 	// keeps no longer.
 	Names []string `json:"names"`
 	Drop  []string `json:"drop"`
+	// Room is the offset and the size in bytes of the part of the arena that the reply may take; nil: none.
+	Room []int `json:"room,omitempty"`
 }
 
 // clientReply is the header of a client's reply. Its fields are those of a [Reply]. Replied is
@@ -431,12 +455,25 @@ type clientReply struct {
 	// Missing says that a host lacks arrays of the message, and has not served it.
 	Missing bool `json:"missing,omitempty"`
 	failure
+	// sizes are those of the frame's blobs, where they lie in a room.
+	sizes
+}
+
+// sizes is the part of a header that says how large blobs are that were placed in a room.
+type sizes struct {
+	Sizes  []int64 `json:"blobs,omitempty"`
+	Placed bool    `json:"placed,omitempty"`
 }
 
 // ask sends task t to the worker's process and waits for the reply. The error wraps errEnded if the
 // process has died, so that another may try; a [Failed] is a failure that the process itself reported.
 func (w *worker) ask(ctx context.Context, t *Task) (*Reply, error) {
 	header, blobs := w.held.request(t)
+	// A room is not released after an error: the process may still write there.
+	room := w.pool.config.Arena.take(w.room)
+	if room != nil {
+		header.Room = []int{room.offset, room.size}
+	}
 	if err := w.process.send(header, blobs); err != nil {
 		return nil, w.process.explain(err)
 	}
@@ -449,7 +486,33 @@ func (w *worker) ask(ctx context.Context, t *Task) (*Reply, error) {
 	if err := answer.err(); err != nil {
 		return nil, err
 	}
-	return answer.reply(t, parts)
+	w.room = max(w.room, roomOf(answer.Sizes))
+	if !answer.Placed {
+		room.release()
+		return answer.reply(t, parts)
+	}
+	return answer.placed(t, room)
+}
+
+// placed returns the reply to task t whose content lies in a room, which the reply keeps from then on. The state is
+// copied, as it outlives the reply.
+func (a *clientReply) placed(t *Task, room *room) (*Reply, error) {
+	blobs, err := room.blobs(a.Sizes)
+	if err != nil {
+		return nil, err
+	}
+	r, err := a.reply(t, blobs)
+	if err != nil {
+		return nil, err
+	}
+	if a.State == "new" {
+		for i, blob := range r.State {
+			r.State[i] = bytes.Clone(blob)
+		}
+	}
+	r.room = room
+	room.shrink(roomOf(a.Sizes[:len(r.Content)]))
+	return r, nil
 }
 
 // reply returns the reply to task t, for the header a and the blobs of its frame: the text, the arrays,

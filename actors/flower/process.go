@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,7 +19,7 @@ import (
 )
 
 // protocol is the version of the frames. Each side refuses a peer of another version.
-const protocol = 2
+const protocol = 3
 
 // closeWait is how long a process may take to end by itself, in wall time, before it is killed.
 const closeWait = 5 * time.Second
@@ -37,6 +38,8 @@ type Config struct {
 	Threads int
 	// Log takes what the processes print. It may be called from several goroutines.
 	Log io.Writer
+	// Arena is where clients' processes leave replies for the server's process; nil: they send them.
+	Arena *Arena
 }
 
 // Hello is the greeting of a process of an app, the same for the server and the clients: all that
@@ -98,6 +101,8 @@ type process struct {
 	requests *os.File
 	replies  *bufio.Reader
 	pipe     *os.File
+	// buffer gathers a frame to the process.
+	buffer bufio.Writer
 	// memory is shared with the process: the large blobs of requests and replies lie there by turns.
 	memory *child.Memory
 	// tail keeps the last lines that the process printed.
@@ -120,6 +125,15 @@ func (c *Config) commandOf(instead []string, module string) ([]string, error) {
 	return append(words, "-m", "fedpace."+module), nil
 }
 
+// allocator are variables by which glibc's malloc keeps the memory that it has got from the system. Otherwise it gives
+// back the arrays of a message when the message has been served, and gets memory for the next one page by page, which
+// takes longer than to copy the arrays. Other allocators do not read them.
+var allocator = []string{
+	"MALLOC_MMAP_THRESHOLD_=33554432",
+	"MALLOC_TRIM_THRESHOLD_=1073741824",
+	"MALLOC_TOP_PAD_=16777216",
+}
+
 // environment returns the variables of the environment for a process of the app: those of this
 // process, and what its Python needs. The package fedpace is found in the folder library, sets have
 // the same order in all processes, and arithmetic uses the configured number of threads.
@@ -128,7 +142,9 @@ func (c *Config) environment(library string) []string {
 	if old := os.Getenv("PYTHONPATH"); old != "" {
 		path += string(os.PathListSeparator) + old
 	}
-	list := append(os.Environ(), "PYTHONHASHSEED=0", "PYTHONUNBUFFERED=1", "FLWR_TELEMETRY_ENABLED=0", "PYTHONPATH="+path)
+	// Of two values for a name the last one counts, so the user's own go before the allocator's usual ones.
+	list := append(slices.Clone(allocator), os.Environ()...)
+	list = append(list, "PYTHONHASHSEED=0", "PYTHONUNBUFFERED=1", "FLWR_TELEMETRY_ENABLED=0", "PYTHONPATH="+path)
 	threads := fmt.Sprint(max(1, c.Threads))
 	for _, name := range []string{"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"} {
 		list = append(list, name+"="+threads)
@@ -157,13 +173,16 @@ func (c *Config) start(ctx context.Context, command []string) (*process, *Ready,
 		return nil, nil, errors.Join(err, memory.Close(), requestReader.Close(), requestWriter.Close())
 	}
 	// The process reads requests from descriptor 3 and writes replies to descriptor 4, so that what
-	// it prints cannot be taken for a reply; the memory is descriptor 5.
+	// it prints cannot be taken for a reply; the memory is descriptor 5, and the arena 6.
 	printed := &tail{next: c.Log}
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env = c.environment(library)
 	cmd.Stdout = printed
 	cmd.Stderr = printed
 	cmd.ExtraFiles = []*os.File{requestReader, replyWriter, memory.File()}
+	if c.Arena != nil {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, c.Arena.memory.File())
+	}
 	cmd.SysProcAttr = child.OwnGroup()
 	// A child of the process may hold its output open after it has ended.
 	cmd.WaitDelay = time.Second
@@ -189,17 +208,28 @@ func (c *Config) start(ctx context.Context, command []string) (*process, *Ready,
 		child.KillGroup(cmd.Process.Pid)
 		close(p.ended)
 	}()
-	ready, err := p.greet(ctx, &c.Hello)
+	ready, err := p.greet(ctx, c)
 	if err != nil {
 		return nil, nil, errors.Join(err, p.close())
 	}
 	return p, ready, nil
 }
 
-// greet sends the greeting hello to the new process and returns its answer once the app has been
+// greeting is a [Hello] with what a process must know of its descriptors.
+type greeting struct {
+	*Hello
+	// Arena is the size of the arena in bytes; 0: there is none.
+	Arena int `json:"arena"`
+}
+
+// greet sends the greeting in c to the new process and returns its answer once the app has been
 // loaded. A process of another protocol version is refused, and a [Failed] is returned if it cannot
 // go on.
-func (p *process) greet(ctx context.Context, hello *Hello) (*Ready, error) {
+func (p *process) greet(ctx context.Context, c *Config) (*Ready, error) {
+	hello := greeting{Hello: &c.Hello}
+	if c.Arena != nil {
+		hello.Arena = arenaSize
+	}
 	if err := p.send(map[string]any{"hello": hello}, nil); err != nil {
 		return nil, p.explain(err)
 	}
@@ -237,11 +267,11 @@ func (f *failure) err() error {
 // send writes a frame of the header and the blobs to the process. It waits while the pipe is full,
 // so the process must read.
 func (p *process) send(header any, blobs [][]byte) error {
-	buffered := bufio.NewWriterSize(p.requests, 1<<16)
-	if err := writeFrame(buffered, p.memory, header, blobs); err != nil {
+	p.buffer.Reset(p.requests)
+	if err := writeFrame(&p.buffer, p.memory, header, blobs); err != nil {
 		return err
 	}
-	return buffered.Flush()
+	return p.buffer.Flush()
 }
 
 // receive waits for the next frame of the process, decodes its header into the pointer header and

@@ -11,6 +11,8 @@ import (
 // Next, answer it, and take the next one, until the request is Finished.
 type Server struct {
 	process *process
+	// lent are the rooms of the replies that the process reads in the arena, by the numbers of their messages.
+	lent map[uint64]*room
 	// Ready is the process's answer to its greeting.
 	Ready
 }
@@ -104,8 +106,8 @@ type Finished struct {
 type Delivery struct {
 	// Message is the number of the message that it replies to.
 	Message uint64
-	// Content is the text and the arrays of the reply. It is nil for an error.
-	Content [][]byte
+	// Reply has the content of the reply. It is nil for an error. It belongs to the server from then on.
+	Reply *Reply
 	// Code and Reason are those of an error.
 	Code   int
 	Reason string
@@ -122,7 +124,7 @@ func StartServer(ctx context.Context, c *Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{p, *ready}, nil
+	return &Server{p, map[uint64]*room{}, *ready}, nil
 }
 
 // request is the header of a frame from the server's process. Ask says what it asks for, "nodes",
@@ -131,6 +133,8 @@ type request struct {
 	Ask   string `json:"ask"`
 	Now   int64  `json:"now"`
 	Notes []Note `json:"notes"`
+	// Freed are the numbers of messages whose replies the process reads in the arena no longer.
+	Freed []uint64 `json:"freed"`
 
 	// These are of a push: Names has the digest of each blob, in the order of the blobs.
 	Messages []Message `json:"messages"`
@@ -165,6 +169,7 @@ func (s *Server) Next(ctx context.Context) (*Request, error) {
 	if err := header.err(); err != nil {
 		return nil, err
 	}
+	s.free(header.Freed)
 	r := &Request{Now: header.Now, Notes: header.Notes}
 	// Only the fields that belong to the kind of request are set in the header.
 	switch header.Ask {
@@ -268,6 +273,36 @@ type delivery struct {
 	Parts   int    `json:"parts"`
 	Code    int    `json:"error"`
 	Reason  string `json:"reason"`
+	// Sizes are those of the blobs of a content that lies in the arena, from this offset on. Otherwise they are nil,
+	// and the blobs are the frame's.
+	Offset int   `json:"offset,omitempty"`
+	Sizes  []int `json:"sizes,omitempty"`
+}
+
+// lend returns delivery d in a header, with its content in place in the arena or as blobs of the frame.
+func (s *Server) lend(d *Delivery) (header delivery, blobs [][]byte) {
+	header = delivery{Message: d.Message, Code: d.Code, Reason: d.Reason}
+	if d.Reply == nil {
+		return header, nil
+	}
+	header.Parts = len(d.Reply.Content)
+	if d.Reply.room == nil {
+		return header, d.Reply.Content
+	}
+	header.Offset = d.Reply.room.offset
+	for _, blob := range d.Reply.Content {
+		header.Sizes = append(header.Sizes, len(blob))
+	}
+	s.lent[d.Message] = d.Reply.room
+	return header, nil
+}
+
+// free releases the rooms of the replies to messages with these numbers.
+func (s *Server) free(numbers []uint64) {
+	for _, number := range numbers {
+		s.lent[number].release()
+		delete(s.lent, number)
+	}
 }
 
 // maxDelivered is the size of the contents in one frame with replies, in bytes, which only a single
@@ -283,14 +318,15 @@ func (s *Server) AnswerReceive(ctx context.Context, now int64, list []*Delivery)
 		var blobs [][]byte
 		size := 0
 		for _, d := range list {
-			for _, blob := range d.Content {
+			lent, parts := s.lend(d)
+			for _, blob := range parts {
 				size += len(blob)
 			}
 			if size > maxDelivered && len(blobs) > 0 {
 				break
 			}
-			blobs = append(blobs, d.Content...)
-			header.Replies = append(header.Replies, delivery{d.Message, len(d.Content), d.Code, d.Reason})
+			blobs = append(blobs, parts...)
+			header.Replies = append(header.Replies, lent)
 		}
 		list = list[len(header.Replies):]
 		header.More = len(list) > 0

@@ -116,6 +116,10 @@ func (p *player) place(m *message, reply *flower.Reply, replied uint64) error {
 			return err
 		}
 	}
+	// An error takes the place of a reply that never arrives.
+	if m.fate == expired || m.fate == unavailable {
+		m.reply.Drop()
+	}
 	if m.ends >= round.MaxTime {
 		// It never ends: the server may wait for it in vain.
 		return nil

@@ -207,6 +207,8 @@ type player struct {
 	server  *flower.Server
 	pool    *flower.Pool
 	journal *journal
+	// arena is the memory through which replies get from the clients' processes to the server's.
+	arena *flower.Arena
 	// leave ends that hosts may join the pool; nil: none may.
 	leave func() error
 	// clock has an event for the end of each message that was served and that ends at all; now is
@@ -263,6 +265,11 @@ func (p *player) open(ctx context.Context) (err error) {
 		return err
 	}
 	// The server's process tells the name and the run config of the app.
+	p.arena, err = flower.NewArena()
+	if err != nil {
+		return err
+	}
+	p.App.Arena = p.arena
 	p.server, err = flower.StartServer(ctx, &p.App)
 	if err != nil {
 		return err
@@ -299,6 +306,9 @@ func (p *player) close() (err error) {
 		err = errors.Join(err, p.pool.Close())
 		close(p.results)
 		p.result.Restarts = p.pool.Restarts()
+	}
+	if p.arena != nil {
+		err = errors.Join(err, p.arena.Close())
 	}
 	if p.journal != nil {
 		err = errors.Join(err, p.journal.Close())
@@ -530,14 +540,13 @@ func (p *player) delivery(m *message) *flower.Delivery {
 		d.Code = m.reply.Code
 		d.Reason = m.reply.Raised
 	default:
-		d.Content = m.reply.Content
+		d.Reply = m.reply.Take()
 	}
 	m.delivered = true
 	p.rounds.delivered(m)
 	delete(p.messages, m.number)
 	// Its round still reports the message, without what may be large.
-	m.reply.Content = nil
-	m.reply.State = nil
+	m.reply.Drop()
 	return d
 }
 

@@ -107,6 +107,7 @@ func plain() map[string]any {
 		"pause":   0.25,
 		"ttl":     10,
 		"steps":   35,
+		"weight":  50_000,
 	}
 }
 

@@ -220,6 +220,7 @@ func (p *player) closeRound(last bool) error {
 // the message itself is dropped, too; otherwise pop drops it then.
 func (p *player) forget(m *message) {
 	m.reported = true
+	m.reply.Drop()
 	m.reply = &flower.Reply{Raised: "its round is over", Code: codeExpired}
 	if m.arrived {
 		delete(p.messages, m.number)

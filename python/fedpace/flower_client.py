@@ -7,6 +7,7 @@ took. The process keeps nothing of a node: any process can serve any node.
 """
 
 import ast
+import gc
 import math
 import os
 import sys
@@ -281,7 +282,11 @@ def _numbers(config):
 
 def play(pipe, hello):
     """Serves requests until fedpace closes the pipe."""
+    pipe.share(hello["arena"])
     node = Node(hello)
+    # What is loaded now stays, and need not be looked at for garbage.
+    gc.collect()
+    gc.freeze()
     from fedpace import flower_app
 
     ready = {
@@ -296,7 +301,7 @@ def play(pipe, hello):
             request, blobs = pipe.read()
             if request is None:
                 return
-            pipe.write(*node.serve(request, blobs))
+            pipe.write(*node.serve(request, blobs), request.get("room"))
 
 
 def main():

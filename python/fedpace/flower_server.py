@@ -6,7 +6,9 @@ asks which nodes are there, pushes messages, waits for replies and says what the
 rounds came to. It knows no device and no duration.
 """
 
+import gc
 import itertools
+import mmap
 import os
 import sys
 import traceback
@@ -15,6 +17,10 @@ os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
 
 from fedpace import flower_wire as wire  # noqa: E402
 from fedpace.flower_clock import CLOCK, EPOCH  # noqa: E402  (before flwr is imported)
+
+
+# COLLECTED is the number of bytes of replies after which garbage is collected.
+COLLECTED = 16 << 20
 
 
 class Link:
@@ -27,6 +33,8 @@ class Link:
         self.pipe = pipe
         self.lock = threading.RLock()
         self.notes = []
+        # The numbers of messages whose replies are read in the arena no longer.
+        self.freed = []
 
     def note(self, name, **fields):
         """Tells fedpace something at the present virtual time, with the next request."""
@@ -38,6 +46,9 @@ class Link:
         if self.notes:
             request["notes"] = self.notes
             self.notes = []
+        # Others may add a number at any time.
+        request["freed"] = self.freed[:]
+        del self.freed[: len(request["freed"])]
         self.pipe.write(request, blobs)
 
     def receive(self):
@@ -61,12 +72,15 @@ def make_grid(link, run):
     from flwr.app import Error, Message, RecordDict
     from flwr.serverapp import Grid
 
+    from fedpace import flower_arrays
+
     class VirtualGrid(Grid):
         """A Grid on fedpace's clock: what a ServerApp sees of the clients."""
 
         def __init__(self):
             """Begins without any message."""
             self._requests = {}
+            self._received = 0
 
         def set_run(self, run):
             """Does nothing: there is one run."""
@@ -119,13 +133,18 @@ def make_grid(link, run):
             """
             numbers = sorted({int(name[1:]) for name in names if name in self._requests})
             replies = []
+            self._collect()
             with link.lock:
                 link.send({"ask": "receive", "ids": numbers, "until": until, "first": first})
                 while True:
                     answer, blobs = link.receive()
                     parts = iter(blobs)
                     for told in answer["replies"]:
-                        replies.append(self._reply(told, list(itertools.islice(parts, told["parts"]))))
+                        if "sizes" in told:
+                            views = link.pipe.placed(told.get("offset", 0), told["sizes"])
+                            replies.append(self._reply(told, flower_arrays.lend(views, told["reply"], link.freed)))
+                        else:
+                            replies.append(self._reply(told, list(itertools.islice(parts, told["parts"]))))
                     if not answer["more"]:
                         return replies
                     link.pipe.write({"ask": "more"})
@@ -135,7 +154,15 @@ def make_grid(link, run):
             request = self._requests.pop(message_id(told["reply"]))
             if not parts:
                 return Message(Error(told["error"], told["reason"]), reply_to=request)
-            return Message(wire.decode(parts[0], parts[1:]), reply_to=request)
+            text, *arrays = parts
+            self._received += len(text) + sum(len(data) for data in arrays)
+            return Message(wire.decode(text, arrays, flower_arrays.make), reply_to=request)
+
+        def _collect(self):
+            """Collects garbage if there may be much of it: flwr's records hold each other, and so their arrays."""
+            if self._received > COLLECTED:
+                self._received = 0
+                gc.collect()
 
     return VirtualGrid()
 
@@ -424,6 +451,7 @@ def play(pipe, hello):
     """Runs the ServerApp that fedpace's greeting describes, to its end."""
     from fedpace import flower_app, flower_arrays
 
+    pipe.share(hello["arena"], access=mmap.ACCESS_READ)
     CLOCK.govern()
     with CLOCK.real_time():
         version = flower_app.check_version(hello["any_version"])
@@ -448,6 +476,9 @@ def play(pipe, hello):
         flower_app.seed_generators(hello["seed"], "server")
         server_app = app.load("serverapp")
         flower_app.seed_generators(hello["seed"], "server")
+        # What is loaded now stays, and need not be looked at for garbage.
+        gc.collect()
+        gc.freeze()
     ready = {
         "protocol": wire.PROTOCOL,
         "flwr": version,

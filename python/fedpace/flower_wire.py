@@ -4,7 +4,8 @@ A frame is one line of JSON, followed by the bytes of its blobs, whose lengths s
 line under "blobs". Requests come on descriptor 3, replies go to descriptor 4, so that the
 app's own output stays on the standard streams. Where the line has "shared", the blobs lie in the
 memory of descriptor 5 instead, one behind the other; both sides use it by turns, and only fedpace
-makes it larger.
+makes it larger. Where it has "placed", they lie in the arena, the memory of descriptor 6 that all
+processes of the app share: in the room that the request has given, each at a multiple of ALIGNMENT.
 
 The content of a Flower message travels as a text that describes its records, and the bytes of
 its arrays as blobs of their own. The text is the same for equal contents: records and keys
@@ -21,7 +22,7 @@ import mmap
 import os
 
 # PROTOCOL is the version of the frames. fedpace and a process refuse each other's other versions.
-PROTOCOL = 2
+PROTOCOL = 3
 
 # OVERHEAD is the number of bytes that a message takes beside its records, and ARRAY_OVERHEAD
 # the number beside the data of an array: names, types and shapes.
@@ -30,6 +31,14 @@ ARRAY_OVERHEAD = 48
 
 # MIN_SHARED is the number of bytes of all blobs of a frame from which on they go through shared memory.
 MIN_SHARED = 32 << 10
+
+# ALIGNMENT is that of blobs in the arena, in bytes.
+ALIGNMENT = 64
+
+
+def aligned(size):
+    """Rounds a number of bytes up to a multiple of ALIGNMENT."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 class Pipe:
@@ -41,6 +50,20 @@ class Pipe:
         self._replies = replies
         self._file = memory
         self._memory = b""  # mapped when there is something in it
+        self._arena = b""
+
+    def share(self, size, arena=6, access=mmap.ACCESS_WRITE):
+        """Maps the arena, the memory of a descriptor that has so many bytes; 0: there is none."""
+        if size > 0:
+            self._arena = memoryview(mmap.mmap(arena, size, access=access))
+
+    def placed(self, offset, sizes):
+        """Returns views of the blobs that lie in the arena from an offset on."""
+        views = []
+        for size in sizes:
+            views.append(self._arena[offset : offset + size])
+            offset += aligned(size)
+        return views
 
     def read(self):
         """Waits for the next frame. Returns its header and its blobs; the header is None at the end."""
@@ -49,17 +72,24 @@ class Pipe:
             return None, []
         header = json.loads(line)
         sizes = header.get("blobs", ())
+        if header.get("placed"):
+            return header, []
         if not header.get("shared"):
             return header, [self._requests.read(size) for size in sizes]
         self._has_room(sum(sizes))
         ends = list(itertools.accumulate(sizes))
         return header, [self._memory[end - size : end] for size, end in zip(sizes, ends)]
 
-    def write(self, header, blobs=()):
-        """Sends a frame. Blobs are bytes or other buffers; they are not copied."""
+    def write(self, header, blobs=(), room=None):
+        """Sends a frame. Blobs are bytes or other buffers; room is the offset and the size of where they may lie."""
         if blobs:
             sizes = header["blobs"] = [len(blob) for blob in blobs]
-            if sum(sizes) >= MIN_SHARED and self._has_room(sum(sizes)):
+            if room is not None and sum(map(aligned, sizes)) <= room[1]:
+                header["placed"] = True
+                for view, blob in zip(self.placed(room[0], sizes), blobs):
+                    view[:] = blob
+                blobs = ()
+            elif sum(sizes) >= MIN_SHARED and self._has_room(sum(sizes)):
                 header["shared"] = True
                 for size, end, blob in zip(sizes, itertools.accumulate(sizes), blobs):
                     self._memory[end - size : end] = blob
@@ -116,8 +146,11 @@ def encode(content):
     return Content(text, arrays, size)
 
 
-def decode(text, arrays):
-    """Makes the RecordDict that a text and the data of its arrays describe: records of its own."""
+def decode(text, arrays, make=None):
+    """Makes the RecordDict that a text and the data of its arrays describe: records of its own.
+
+    make makes an array of its type, shape, kind and data, where these are not bytes.
+    """
     from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
     content = RecordDict()
@@ -125,7 +158,7 @@ def decode(text, arrays):
         if kind == "arrays":
             record = ArrayRecord()
             for key, dtype, shape, stype, place in entries:
-                record[key] = Array(dtype, tuple(shape), stype, arrays[place])
+                record[key] = (make or Array)(dtype, tuple(shape), stype, arrays[place])
             content[name] = record
             continue
         values = {key: _from_json(value) for key, value in entries}

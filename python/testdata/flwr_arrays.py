@@ -6,11 +6,13 @@ Arrays of all plain kinds, shapes and orders, those that go flwr's own way, and 
 It needs flwr and the package fedpace, and prints how many arrays it has compared.
 """
 
+import copy
 import pathlib
+import pickle
 import sys
 
 import numpy as np
-from flwr.app import Array
+from flwr.app import Array, ArrayRecord
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
@@ -62,7 +64,33 @@ def main():
     good = save(np.ones(3, "f4")).data
     for data in (b"", b"abc", good[:-1], good + b"x", good[:6] + b"\x02" + good[7:], good[:200]):
         assert outcome(Array.numpy, data) == outcome(load, data), data
+    lent(arrays, theirs)
     print(len(arrays))
+
+
+def lent(arrays, theirs):
+    """Compares arrays whose data are lent: they give their bytes where those are asked for, and then the memory back."""
+    ended = []
+    for number, (array, their) in enumerate(zip(arrays, theirs)):
+        memory = bytearray(their.data)
+        view = memoryview(memory)
+
+        def make():
+            text, data = flower_arrays.lend([memoryview(b"text"), view], number, ended)
+            assert text == b"text"
+            return flower_arrays.make(their.dtype, their.shape, their.stype, data)
+
+        for read in (lambda a: a, copy.copy, copy.deepcopy, lambda a: pickle.loads(pickle.dumps(a))):
+            assert read(make()).numpy().tobytes() == array.tobytes()
+            assert read(make()) == their and repr(read(make())) == repr(their)
+        ours = make()
+        del ended[:]
+        assert ArrayRecord({"a": ours}) == ArrayRecord({"a": their}) and type(ours.data) is bytes
+        assert ended == [number], "bytes of its own need no memory that is lent"
+        ours = make()
+        ours.data = theirs[0].data
+        assert ours.numpy().tobytes() == arrays[0].tobytes() or ours.stype != theirs[0].stype
+        assert not hasattr(make(), "other")
 
 
 if __name__ == "__main__":

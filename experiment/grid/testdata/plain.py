@@ -9,6 +9,7 @@ seen.json in the run's folder. The client counts what its node has seen in the n
 """
 
 import json
+import mmap
 import os
 import random
 import sys
@@ -27,11 +28,13 @@ class Server:
         self.now = 0
         self.notes = []
         self.seen = []
+        self.freed = []
 
     def ask(self, request, blobs=()):
         """Sends a request and returns the answer with its blobs."""
-        self.pipe.write({**request, "now": self.now, "notes": self.notes}, blobs)
+        self.pipe.write({**request, "now": self.now, "notes": self.notes, "freed": self.freed}, blobs)
         self.notes = []
+        self.freed = []
         answer, blobs = self.pipe.read()
         if answer is None:
             os._exit(3)
@@ -57,17 +60,37 @@ class Server:
         answer, blobs = self.ask({"ask": "receive", "ids": ids, "until": until})
         while True:
             for told in answer["replies"]:
-                value = json.loads(blobs.pop(0)) if told["parts"] else told["error"]
-                replies.append([told["reply"], value])
+                replies.append([told["reply"], self.value(told, blobs)])
             if not answer["more"]:
                 break
             answer, blobs = self.ask({"ask": "more"})
         self.seen.append([self.now, replies])
 
 
+    def value(self, told, blobs):
+        """Returns the value of a reply, or the code of its error, and checks the array behind it."""
+        if not told["parts"]:
+            return told["error"]
+        if "sizes" in told:
+            text, *arrays = map(bytes, self.pipe.placed(told.get("offset", 0), told["sizes"]))
+            self.freed.append(told["reply"])
+        else:
+            text, *arrays = (blobs.pop(0) for _ in range(told["parts"]))
+        value = json.loads(text)
+        for data in arrays:
+            assert data == array_of(value, len(data)), f"the array of {value} is damaged"
+        return value
+
+
+def array_of(value, weight):
+    """Returns the array of so many bytes that a client sends with a value."""
+    return bytes([sum(value[:2]) % 256]) * weight
+
+
 def serve(pipe, hello):
     """Plays the server."""
     run = {key: json.loads(value) for key, value in hello["run"].items()}
+    pipe.share(hello["arena"], access=mmap.ACCESS_READ)
     server = Server(pipe, hello)
     ready = {"protocol": wire.PROTOCOL, "flwr": "none", "app": "plain", "libraries": ["plain 1.0"], "config": {"lr": "0.5"}}
     pipe.write({"ready": ready})
@@ -99,6 +122,7 @@ def serve(pipe, hello):
 def respond(pipe, hello):
     """Plays a client."""
     run = {key: json.loads(value) for key, value in hello["run"].items()}
+    pipe.share(hello["arena"])
     arrays = {}
     library = "plain " + os.environ.get("PLAIN_VERSION", "1.0")
     pipe.write({"ready": {"protocol": wire.PROTOCOL, "flwr": "none", "app": "plain", "libraries": [library]}})
@@ -128,7 +152,11 @@ def respond(pipe, hello):
         header["metrics"] = {"count": float(count)}
         if hello.get("measure_all") and request["type"] == "train":
             header["seconds"] = 0.002 * steps
-        pipe.write(header, [json.dumps(value).encode(), str(count).encode()])
+        parts = [json.dumps(value).encode()]
+        if run.get("weight"):
+            header["arrays"] = 1
+            parts.append(array_of(value, run["weight"]))
+        pipe.write(header, [*parts, str(count).encode()], request.get("room"))
 
 
 if __name__ == "__main__":

@@ -40,6 +40,16 @@ func (h *holder) request(t *Task) (*clientRequest, [][]byte) {
 	return header, append(blobs, t.State...)
 }
 
+// has reports whether all arrays of task t are held.
+func (h *holder) has(t *Task) bool {
+	for _, a := range t.Content.Arrays {
+		if _, ok := h.held[a.Digest]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
 // hold notes that array a is held from now on, and returns true if it must be sent. It returns
 // false, and changes nothing, if it was held already.
 func (h *holder) hold(a Array) bool {

@@ -59,6 +59,16 @@ type seat struct {
 	queue []*job
 	busy  bool
 	left  bool
+	// sent is the first job of the queue, if the seat's process has got it already; no other seat serves it then.
+	sent *job
+}
+
+// open returns how many jobs of the queue other seats may take.
+func (s *seat) open() int {
+	if s.sent != nil {
+		return len(s.queue) - 1
+	}
+	return len(s.queue)
 }
 
 // Task is a message for a node, with what the node brings to it, as a client's process needs it to
@@ -142,6 +152,9 @@ type worker struct {
 	// the next task starts another.
 	pool    *Pool
 	process *process
+	seat    *seat
+	// ahead is a request that the process has got while it serves another one; nil: none.
+	ahead *asked
 	// held are the arrays that the process keeps.
 	held holder
 	// room is how many bytes of an arena the largest reply so far takes.
@@ -175,7 +188,8 @@ func StartPool(ctx context.Context, c *Config, workers int) (*Pool, error) {
 	}
 	p.mu.Lock()
 	for _, w := range list {
-		p.add(&seat{serve: w.serve}, func() { _ = w.close() })
+		w.seat = &seat{serve: w.serve}
+		p.add(w.seat, func() { _ = w.close() })
 	}
 	p.mu.Unlock()
 	if err := firstError(started); err != nil {
@@ -243,6 +257,7 @@ func (p *Pool) next(s *seat) *job {
 		if len(s.queue) > 0 {
 			j := s.queue[0]
 			s.queue = s.queue[1:]
+			s.sent = nil
 			s.busy = true
 			return j
 		}
@@ -262,8 +277,8 @@ func (p *Pool) next(s *seat) *job {
 func (p *Pool) steal() *job {
 	var longest *seat
 	for _, s := range p.seats {
-		hasQueue := s.busy && len(s.queue) > 0
-		if hasQueue && (longest == nil || len(s.queue) > len(longest.queue)) {
+		hasQueue := s.busy && s.open() > 0
+		if hasQueue && (longest == nil || s.open() > longest.open()) {
 			longest = s
 		}
 	}
@@ -274,6 +289,18 @@ func (p *Pool) steal() *job {
 	j := longest.queue[last]
 	longest.queue = longest.queue[:last]
 	return j
+}
+
+// lookAhead returns the task that seat s serves next, so that its process may get the request before it is done with
+// the one before. It is nil if there is none, if it was sent already, or if it may not be sent.
+func (p *Pool) lookAhead(s *seat, may func(*Task) bool) *Task {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(s.queue) == 0 || s.sent != nil || !may(s.queue[0].task) {
+		return nil
+	}
+	s.sent = s.queue[0]
+	return s.sent.task
 }
 
 // run lets a seat serve jobs until it leaves or the pool is closed. A job whose host has gone is served by another
@@ -388,6 +415,7 @@ func (w *worker) start(ctx context.Context) (ready *Ready, err error) {
 		return nil, err
 	}
 	w.held = holder{}
+	w.ahead = nil
 	w.process, ready, err = w.pool.config.start(ctx, command)
 	return ready, err
 }
@@ -436,6 +464,8 @@ type clientRequest struct {
 	Drop  []string `json:"drop"`
 	// Room is the offset and the size in bytes of the part of the arena that the reply may take; nil: none.
 	Room []int `json:"room,omitempty"`
+	// Ahead says that the reply before may not have been read yet, so that the memory where it may lie is not free.
+	Ahead bool `json:"ahead,omitempty"`
 }
 
 // clientReply is the header of a client's reply. Its fields are those of a [Reply]. Replied is
@@ -465,18 +495,60 @@ type sizes struct {
 	Placed bool    `json:"placed,omitempty"`
 }
 
-// ask sends task t to the worker's process and waits for the reply. The error wraps errEnded if the
-// process has died, so that another may try; a [Failed] is a failure that the process itself reported.
-func (w *worker) ask(ctx context.Context, t *Task) (*Reply, error) {
+// asked is a request that a process has got, with the room for its reply, nil if it has none.
+type asked struct {
+	task *Task
+	room *room
+}
+
+// maxAhead bounds the size of a request, in bytes, that a process gets while it serves another one. The pipe has room
+// for it, so that sending it does not wait for the process, which may wait for its reply to be read.
+const maxAhead = 16 << 10
+
+// maySend reports whether the process may get task t while it serves another one: the request is small, and does not
+// use the memory in which the process may be about to leave a reply.
+func (w *worker) maySend(t *Task) bool {
+	size := len(t.Content.Text)
+	for _, blob := range t.State {
+		size += len(blob)
+	}
+	for _, a := range t.Content.Arrays {
+		size += 2 * len(a.Digest)
+	}
+	return size <= maxAhead && w.held.has(t)
+}
+
+// send sends task t to the worker's process, which serves another one if ahead is true.
+func (w *worker) send(t *Task, ahead bool) (*asked, error) {
 	header, blobs := w.held.request(t)
+	header.Ahead = ahead
 	// A room is not released after an error: the process may still write there.
 	room := w.pool.config.Arena.take(w.room)
 	if room != nil {
 		header.Room = []int{room.offset, room.size}
 	}
-	if err := w.process.send(header, blobs); err != nil {
-		return nil, w.process.explain(err)
+	return &asked{t, room}, w.process.send(header, blobs)
+}
+
+// ask sends task t to the worker's process, unless it was sent ahead, and waits for the reply. Meanwhile the process
+// gets the next task, if it may. The error wraps errEnded if the process has died, so that another may try; a [Failed]
+// is a failure that the process itself reported.
+func (w *worker) ask(ctx context.Context, t *Task) (_ *Reply, err error) {
+	request := w.ahead
+	w.ahead = nil
+	if request == nil || request.task != t {
+		request, err = w.send(t, false)
+		if err != nil {
+			return nil, w.process.explain(err)
+		}
 	}
+	if next := w.pool.lookAhead(w.seat, w.maySend); next != nil {
+		w.ahead, err = w.send(next, true)
+		if err != nil {
+			return nil, w.process.explain(err)
+		}
+	}
+	room := request.room
 	var answer clientReply
 	parts, err := w.process.receive(ctx, &answer)
 	if err != nil {

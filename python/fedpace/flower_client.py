@@ -301,7 +301,7 @@ def play(pipe, hello):
             request, blobs = pipe.read()
             if request is None:
                 return
-            pipe.write(*node.serve(request, blobs), request.get("room"))
+            pipe.write(*node.serve(request, blobs), request.get("room"), not request.get("ahead"))
 
 
 def main():

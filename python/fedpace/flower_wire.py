@@ -80,8 +80,12 @@ class Pipe:
         ends = list(itertools.accumulate(sizes))
         return header, [self._memory[end - size : end] for size, end in zip(sizes, ends)]
 
-    def write(self, header, blobs=(), room=None):
-        """Sends a frame. Blobs are bytes or other buffers; room is the offset and the size of where they may lie."""
+    def write(self, header, blobs=(), room=None, free=True):
+        """Sends a frame.
+
+        Blobs are bytes or other buffers; room is the offset and the size of where in the arena they may lie. free says
+        that fedpace has read what lay in the shared memory, so that they may lie there.
+        """
         if blobs:
             sizes = header["blobs"] = [len(blob) for blob in blobs]
             if room is not None and sum(map(aligned, sizes)) <= room[1]:
@@ -89,7 +93,7 @@ class Pipe:
                 for view, blob in zip(self.placed(room[0], sizes), blobs):
                     view[:] = blob
                 blobs = ()
-            elif sum(sizes) >= MIN_SHARED and self._has_room(sum(sizes)):
+            elif free and sum(sizes) >= MIN_SHARED and self._has_room(sum(sizes)):
                 header["shared"] = True
                 for size, end, blob in zip(sizes, itertools.accumulate(sizes), blobs):
                     self._memory[end - size : end] = blob

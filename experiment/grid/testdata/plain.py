@@ -156,7 +156,7 @@ def respond(pipe, hello):
         if run.get("weight"):
             header["arrays"] = 1
             parts.append(array_of(value, run["weight"]))
-        pipe.write(header, [*parts, str(count).encode()], request.get("room"))
+        pipe.write(header, [*parts, str(count).encode()], request.get("room"), not request.get("ahead"))
 
 
 if __name__ == "__main__":

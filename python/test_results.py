@@ -208,7 +208,7 @@ class Results(unittest.TestCase):
 
     def test_without_numpy(self):
         """One line says what to install."""
-        code = "import sys; sys.modules['numpy'] = None; import fedpace"
+        code = "import sys; sys.modules['numpy'] = None; from fedpace import Run"
         said = subprocess.run([sys.executable, "-B", "-c", code], cwd=HERE, stderr=subprocess.PIPE, text=True).stderr
         self.assertIn("ImportError: fedpace needs numpy: python3 -m pip install numpy\n", said)
         self.assertEqual(said.count("Traceback"), 1)

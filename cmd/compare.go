@@ -248,7 +248,7 @@ func noticeReplaced(show *cli.Display, dir string, r *study.Comparison) {
 	if len(r.Runs) == 0 {
 		return
 	}
-	if n := r.Lacks(dir); n > 0 {
+	if n := r.CountMissing(dir); n > 0 {
 		show.Notice(fmt.Sprintf("%s had the table and page of another comparison, with %d %s that this one lacks: "+
 			"they are replaced, the runs stay (the earlier command makes them again; --out DIR keeps both).",
 			dir, n, human.Plural(n, "run")))

@@ -173,7 +173,7 @@ func (f *paperFlags) run(c *cobra.Command) error {
 		Parallel: f.parallel,
 		Progress: func(p study.Progress) { show.Show(statusOfStudy(p)) },
 		// Tables and figures are kept up to date as runs end.
-		Done: func() error {
+		CellDone: func() error {
 			_, err := f.save(cells)
 			return err
 		},

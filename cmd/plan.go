@@ -85,7 +85,7 @@ interrupted plan.`,
 		"the most local steps and rounds; 0: none")
 	s.IntVar(&f.asked.Seeds, "seeds", 3, seedsUsage)
 	addSearch(c, &f.asked.Limits)
-	s.StringVar(&f.asked.For, "for", "", "rank by the time to stop.accepted (updates), its energy (energy) or the "+
+	s.StringVar(&f.asked.Goal, "for", "", "rank by the time to stop.accepted (updates), its energy (energy) or the "+
 		"time to evaluate.target (target) (default the best model at the end)")
 	cli.OneOf(c, "for", plan.Updates, plan.Energy, plan.Target)
 	cli.Complete(c, "grid", assignments)

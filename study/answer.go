@@ -25,36 +25,39 @@ const maxDetails = 8
 
 // answer says what the differences from the reference show in the quantity by which runs are compared
 // first. Controls are no part of the answer: they only say what made a difference.
-func (t *Table) answer(all []Difference) answer {
-	var list []Difference
-	for _, d := range all {
-		isTail := d.Quantity == tailQuantity+t.first
+func (t *Table) answer(differences []Difference) answer {
+	var tails []Difference
+	for _, d := range differences {
+		isTail := d.Quantity == tailQuantity+t.primaryMetric
 		isControl := len(d.Row.Cells) > 0 && d.Row.Cells[0].Control != ""
 		if isTail && !isControl && d.N > 0 {
-			list = append(list, d)
+			tails = append(tails, d)
 		}
 	}
-	switch len(list) {
+	switch len(tails) {
 	case 0:
 		return answer{Headline: fmt.Sprintf("No two runs with the same seed have a tail %s, by which schedules are compared.",
-			metric.Title(t.first))}
+			metric.Title(t.primaryMetric))}
 	case 1:
-		return answer{Headline: list[0].sentence(t.Grids)}
+		return answer{Headline: tails[0].sentence(t.Grids)}
 	}
-	result := answer{Headline: headline(list)}
-	decided := slices.DeleteFunc(slices.Clone(list), func(d Difference) bool { return d.change() == "" })
-	// One difference that is seen is the answer, and the others are told beside it.
-	if len(decided) == 1 {
-		result.Headline = decided[0].sentence(t.Grids)
-		decided = nil
-		others := len(list) - 1
+	result := answer{Headline: headline(tails)}
+	significant := slices.DeleteFunc(slices.Clone(tails), func(d Difference) bool { return d.directionWord() == "" })
+	// One significant difference is the answer, and a sentence about the others follows it.
+	if len(significant) == 1 {
+		result.Headline = significant[0].sentence(t.Grids)
+		significant = nil
+		others := len(tails) - 1
 		result.Details = append(result.Details, fmt.Sprintf("%d other %s with %s %s no difference in %s.",
-			others, verb(others, "comparison", "comparisons"), list[0].Than, verb(others, "shows", "show"), list[0].title))
+			others, verb(others, "comparison", "comparisons"), tails[0].Against,
+			verb(others, "shows", "show"), tails[0].title))
 	}
-	// The headline has all that can be said of differences that were not seen. What may be chance stands
-	// behind what was seen.
-	chance := slices.DeleteFunc(list, func(d Difference) bool { return d.change() != "" || seen(d.Estimated) == 0 })
-	shown := append(decided, chance...)
+	// The headline has all that can be said of differences that were not seen. Those that may be chance, whose
+	// interval excludes zero though Holm's p is too large, stand behind the significant ones.
+	undecided := slices.DeleteFunc(tails, func(d Difference) bool {
+		return d.directionWord() != "" || intervalSign(d.Estimated) == 0
+	})
+	shown := append(significant, undecided...)
 	for _, d := range shown[:min(len(shown), maxDetails)] {
 		result.Details = append(result.Details, d.sentence(t.Grids))
 	}
@@ -67,20 +70,20 @@ func (t *Table) answer(all []Difference) answer {
 // headline returns the sentence above the differences in list, which are all in one quantity and
 // against the same schedule: how many were seen to be better, worse, or no different. Differences
 // of one seed decide nothing.
-func headline(list []Difference) string {
-	first := &list[0]
+func headline(differences []Difference) string {
+	first := &differences[0]
 	better := 0
 	worse := 0
 	tested := 0
-	bound := 0.0
-	for i := range list {
-		d := &list[i]
+	largestEffect := 0.0
+	for i := range differences {
+		d := &differences[i]
 		// A deviation can be estimated only from several seeds.
 		if d.N > 1 {
 			tested++
-			bound = max(bound, d.bound())
+			largestEffect = max(largestEffect, d.farEnd())
 		}
-		switch d.change() {
+		switch d.directionWord() {
 		case "better":
 			better++
 		case "worse":
@@ -90,48 +93,51 @@ func headline(list []Difference) string {
 	switch {
 	case tested == 0:
 		return fmt.Sprintf("One seed decides nothing: --seeds 5 shows which schedules end better than %s in %s.",
-			first.Than, first.title)
-	case better+worse == 0 && bound > 0:
+			first.Against, first.title)
+	case better+worse == 0 && largestEffect > 0:
 		return fmt.Sprintf("Of %d comparisons with %s, none shows a difference in %s; effects above ±%s are unlikely.",
-			len(list), first.Than, first.title, upTo(bound))
+			len(differences), first.Against, first.title, roundedUp(largestEffect))
 	}
 	return fmt.Sprintf("Of %d comparisons with %s in %s, %d %s better, %d worse, and %d %s no difference.",
-		len(list), first.Than, first.title, better, verb(better, "ends", "end"), worse,
-		len(list)-better-worse, verb(len(list)-better-worse, "shows", "show"))
+		len(differences), first.Against, first.title, better, verb(better, "ends", "end"), worse,
+		len(differences)-better-worse, verb(len(differences)-better-worse, "shows", "show"))
 }
 
-// verb is the form of a word that n things take.
-func verb(n int, one, many string) string {
+// verb returns the form of a word that n things take: singular for 1, and plural otherwise.
+func verb(n int, singular, plural string) string {
 	if n == 1 {
-		return one
+		return singular
 	}
-	return many
+	return plural
 }
 
-// change is the word for the direction in which a difference was seen, for example "better". It is empty
+// directionWord is the word for the direction in which a difference was seen, for example "better". It is empty
 // if none was seen.
-func (d *Difference) change() string {
-	switch d.sign() {
+func (d *Difference) directionWord() string {
+	switch d.significantSign() {
 	case 1:
-		return d.more
+		return d.positiveWord
 	case -1:
-		return d.less
+		return d.negativeWord
 	}
 	return ""
 }
 
-// bound is the larger distance from zero of the two ends of the difference's interval.
-func (d *Difference) bound() float64 { return math.Abs(d.Mean) + d.Half }
+// farEnd is the larger distance from zero of the two ends of the difference's interval: effects above it are
+// unlikely.
+func (d *Difference) farEnd() float64 { return math.Abs(d.Mean) + d.Half }
 
-// upTo writes a positive number with two significant digits, rounded up, so that what is said of all
-// smaller numbers stays true.
-func upTo(v float64) string {
+// roundedUp writes a positive number with two significant digits, rounded up, so that a bound on an effect
+// stays a bound.
+func roundedUp(v float64) string {
+	// A number that has two digits already may lie a rounding error above them.
+	const rounding = 1e-9
 	unit := math.Pow10(portable.Decade(v) - 1)
-	return fmt.Sprintf("%.2g", math.Ceil(v/unit-1e-9)*unit)
+	return fmt.Sprintf("%.2g", math.Ceil(v/unit-rounding)*unit)
 }
 
-// sentence says how a row's runs ended, compared with their partners with the same seeds. The difference
-// has a value with one seed at least.
+// sentence says how a row's runs ended, compared with their partners with the same seeds. At least one seed
+// must have a difference (d.N > 0). grids are those of the table, in the order of the row's values.
 func (d *Difference) sentence(grids []Grid) string {
 	name := d.Row.label(grids)
 	seeds := fmt.Sprintf("%d seeds", d.N)
@@ -145,22 +151,22 @@ func (d *Difference) sentence(grids []Grid) string {
 	// The direction is in words, so that the number has no sign.
 	size := d.Estimated
 	size.Mean = math.Abs(size.Mean)
-	ends := fmt.Sprintf("%s ends %s %s %s in %s", name, size.Digits(3), direction, d.Than, d.title)
+	ends := fmt.Sprintf("%s ends %s %s %s in %s", name, size.Digits(3), direction, d.Against, d.title)
 	test := fmt.Sprintf("Holm's p = %.2g, %s", d.Adjusted, seeds)
 	switch {
 	case d.N == 1:
 		return fmt.Sprintf("%s; one seed decides nothing.", ends)
 	case d.Half == 0 && d.Mean == 0:
-		return fmt.Sprintf("%s ends exactly as %s does in %s with each of %s.", name, d.Than, d.title, seeds)
+		return fmt.Sprintf("%s ends exactly as %s does in %s with each of %s.", name, d.Against, d.title, seeds)
 	case d.Half == 0:
 		return fmt.Sprintf("%s with each of %s, which leaves no interval.", ends, seeds)
-	case d.sign() != 0:
-		return fmt.Sprintf("%s, which is %s (%s)%s.", ends, d.change(), test, d.explanation())
-	case seen(d.Estimated) != 0:
+	case d.significantSign() != 0:
+		return fmt.Sprintf("%s, which is %s (%s)%s.", ends, d.directionWord(), test, d.explanation())
+	case intervalSign(d.Estimated) != 0:
 		return fmt.Sprintf("%s, which may be chance (%s).", ends, test)
 	}
 	return fmt.Sprintf("No difference between %s and %s is seen in %s (%s, %s); effects above ±%s are unlikely.",
-		name, d.Than, d.title, d.Digits(3), seeds, upTo(d.bound()))
+		name, d.Against, d.title, d.Digits(3), seeds, roundedUp(d.farEnd()))
 }
 
 // explanation returns the end of a sentence that says what the controls show to be the reason of

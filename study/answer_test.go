@@ -125,7 +125,7 @@ func TestAnswer_InWords(t *testing.T) {
 // What is said of the effects that are unlikely holds for each of them: bounds are rounded up.
 func TestAnswer_BoundsAreRoundedUp(t *testing.T) {
 	for v, want := range map[float64]string{0.0621: "0.063", 0.06: "0.06", 0.0999: "0.1", 12.01: "13", 3.1e-7: "3.1e-07"} {
-		if got := upTo(v); got != want {
+		if got := roundedUp(v); got != want {
 			t.Errorf("%v is at most %s, want %s", v, got, want)
 		}
 	}

@@ -89,32 +89,32 @@ func Identity(c config.Config) (string, error) {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(string(c.Task)+"\n"+strings.Join(list, "\n")))), nil
 }
 
-// planned returns a copy of c without the values that a run fills in when it starts, so that the
+// withoutRunValues returns a copy of c without the values that a run fills in when it starts, so that the
 // configurations of planned and of played runs can be compared. A run takes the population, the
 // cohort, the batch and the constants of the theory from its data, and the kernel from its machine.
-func planned(c config.Config) config.Config {
-	c.Kernel = config.AutoKernel
-	if !c.IsSynthetic() && !c.DevicesAlone() {
-		c.Clients = config.AllClients
-		c.Cohort = 0
-		c.Batch = 0
+func withoutRunValues(resolved config.Config) config.Config {
+	resolved.Kernel = config.AutoKernel
+	if !resolved.IsSynthetic() && !resolved.DevicesAlone() {
+		resolved.Clients = config.AllClients
+		resolved.Cohort = 0
+		resolved.Batch = 0
 	}
-	c.Theory.L = nil
-	c.Theory.Mu = nil
-	c.Theory.G = nil
-	c.Theory.FStar = nil
-	c.Evaluate.Metric = config.Metric{}
-	return c
+	resolved.Theory.L = nil
+	resolved.Theory.Mu = nil
+	resolved.Theory.G = nil
+	resolved.Theory.FStar = nil
+	resolved.Evaluate.Metric = config.Metric{}
+	return resolved
 }
 
-// differing lists, for a message, the keys that change a run's results and in which the
-// configuration mine differs from the run that was found. At most [maxNamed] keys are spelled out.
-// The result is empty if there is no such key. [alike] explains exact.
-func differing(mine config.Config, found *folder.Run, exact bool) (string, error) {
-	mine, err := alike(mine, found, exact)
+// differingKeys lists, for a message, the keys that change a run's results and in which the
+// configuration wanted differs from the run that was found. At most [maxNamed] keys are spelled out.
+// The result is empty if there is no such key. source says where values that come from data are taken from.
+func differingKeys(wanted config.Config, found *folder.Run, source valueSource) (string, error) {
+	wanted, err := withValuesFound(wanted, found, source)
 	var keys []string
 	// Inert keys, such as names and addresses, change no result.
-	for _, change := range found.Config.Changes(mine) {
+	for _, change := range found.Config.Changes(wanted) {
 		if !change.Inert {
 			keys = append(keys, fmt.Sprintf("%s is %s there and %s here", change.Key, change.OldValue, change.NewValue))
 		}
@@ -128,49 +128,60 @@ func differing(mine config.Config, found *folder.Run, exact bool) (string, error
 // maxNamed bounds the keys that a message names.
 const maxNamed = 3
 
-// alike returns mine with the values that the found run took from its data and its machine, so that
-// the two configurations can be compared key by key. If exact is set, the data are read again to
-// find these values; otherwise the values of the found run are trusted.
-func alike(mine config.Config, run *folder.Run, exact bool) (_ config.Config, err error) {
-	found := &run.Config
+// valueSource says where a comparison of configurations takes the values that a run gets from its data: the
+// population, the cohort, the batch and the constants of the theory.
+type valueSource int
+
+const (
+	// fromFoundRun trusts the values in the configuration of the run that was found.
+	fromFoundRun valueSource = iota
+	// fromData reads the data again.
+	fromData
+)
+
+// withValuesFound returns the configuration wanted with the values that the found run took from its data and
+// its machine, so that the two configurations can be compared key by key. source says whether values of data
+// are those of the found run or are read from the data again.
+func withValuesFound(wanted config.Config, foundRun *folder.Run, source valueSource) (_ config.Config, err error) {
+	found := &foundRun.Config
 	// Without training no kernel computes anything, so that any kernel gives the same results.
-	if !mine.Train {
-		mine.Kernel = found.Kernel
-	} else if mine.Kernel != found.Kernel {
+	if !wanted.Train {
+		wanted.Kernel = found.Kernel
+	} else if wanted.Kernel != found.Kernel {
 		// Kernel auto of a run that an earlier version trained stands as auto in its folder.
-		mine.Kernel, err = problem.Kernel(mine)
+		wanted.Kernel, err = problem.Kernel(wanted)
 		if err != nil {
-			return mine, err
+			return wanted, err
 		}
 	}
 	// A configuration without a metric is compared by the model's own; one may name that metric, too.
-	isDefault := mine.Evaluate.Metric == (config.Metric{}) && found.Evaluate.Metric.Name == ownMetric(run)
-	isLoss := mine.Evaluate.Metric == (config.Metric{Name: metric.Loss}) &&
+	isDefault := wanted.Evaluate.Metric == (config.Metric{}) && found.Evaluate.Metric.Name == defaultMetric(foundRun)
+	isLoss := wanted.Evaluate.Metric == (config.Metric{Name: metric.Loss}) &&
 		found.Evaluate.Metric == (config.Metric{Name: metric.Loss, Better: metric.Lower})
 	if isDefault || isLoss {
-		mine.Evaluate.Metric = found.Evaluate.Metric
+		wanted.Evaluate.Metric = found.Evaluate.Metric
 	}
 	// The rest of this function concerns values that come from data.
-	if isResolved(&mine) {
-		return mine, nil
+	if isResolved(&wanted) {
+		return wanted, nil
 	}
-	if exact {
+	if source == fromData {
 		// Resolve also chooses a kernel, but the one found above must stay.
-		kernel := mine.Kernel
-		mine, err = problem.Resolve(mine)
+		kernel := wanted.Kernel
+		wanted, err = problem.Resolve(wanted)
 		if err != nil {
-			return mine, err
+			return wanted, err
 		}
-		mine.Kernel = kernel
-		return mine, nil
+		wanted.Kernel = kernel
+		return wanted, nil
 	}
-	if mine.Clients == config.AllClients {
-		mine.Clients = found.Clients
+	if wanted.Clients == config.AllClients {
+		wanted.Clients = found.Clients
 	}
-	mine.Cohort = cmp.Or(mine.Cohort, found.Cohort)
-	mine.Batch = cmp.Or(mine.Batch, found.Batch)
-	mine.Theory.Take(found.Theory)
-	return mine, nil
+	wanted.Cohort = cmp.Or(wanted.Cohort, found.Cohort)
+	wanted.Batch = cmp.Or(wanted.Batch, found.Batch)
+	wanted.Theory.Take(found.Theory)
+	return wanted, nil
 }
 
 // isResolved reports whether a configuration leaves nothing to its data: neither the population and what
@@ -185,10 +196,10 @@ func isResolved(c *config.Config) bool {
 	return hasCurvature && t.G != nil && t.FStar != nil
 }
 
-// ownMetric returns the metric by which the models of a run are compared if the configuration names
+// defaultMetric returns the metric by which the models of a run are compared if the configuration names
 // none: the first metric in the run's rounds.csv, or the loss if there is no metric. If the file
 // cannot be read, it returns the metric of the run's configuration.
-func ownMetric(r *folder.Run) string {
+func defaultMetric(r *folder.Run) string {
 	list, err := r.Metrics()
 	switch {
 	case err != nil:
@@ -210,11 +221,11 @@ func (c *Cell) takeMetric() error {
 	return err
 }
 
-// find searches the folders below dir for the runs of the cells and marks each cell as begun or
+// findRuns searches the folders below dir for the runs of the cells and marks each cell as begun or
 // reused. Another command may have played the same run into another folder. done is the number of
-// cells that are complete. keptTags is the number of cells that keep other tags in their folders
-// than they are asked to have.
-func find(ctx context.Context, dir string, cells []Cell, o *Options) (done, keptTags int, err error) {
+// cells that need not be played: those that are complete, and those that have reached o.Until. keptTags is
+// the number of cells whose folders have other tags than their configurations, and keep them.
+func findRuns(ctx context.Context, dir string, cells []Cell, o *Options) (done, keptTags int, err error) {
 	f := finder{index: sync.OnceValues(func() (map[string][]string, error) { return index(dir) }), force: o.Run.Force}
 	for i := range cells {
 		c := &cells[i]
@@ -223,7 +234,7 @@ func find(ctx context.Context, dir string, cells []Cell, o *Options) (done, kept
 		c.Reused = false
 		c.Diverged = ""
 		c.replaced = false
-		found, s, err := f.find(ctx, c)
+		found, summary, err := f.find(ctx, c)
 		switch {
 		case err != nil:
 			return 0, 0, err
@@ -233,20 +244,21 @@ func find(ctx context.Context, dir string, cells []Cell, o *Options) (done, kept
 			c.replaced = true
 		// A run that is not complete is resumed, unless it has already reached the time to which
 		// cells are to be played.
-		case s == nil:
+		case summary == nil:
 			c.Begun = found
-			if before, err := folder.ReadSummary(c.Run().Path(folder.SummaryFile)); found &&
-				err == nil &&
-				o.Until > 0 &&
-				before.VirtualSeconds >= o.Until {
+			if !found || o.Until <= 0 {
+				break
+			}
+			before, err := folder.ReadSummary(c.Run().Path(folder.SummaryFile))
+			if err == nil && before.VirtualSeconds >= o.Until {
 				c.Summary = before
 				c.Reused = true
 				done++
 			}
 		// With force, a complete run is played again if another version of the program played it,
 		// because another version may compute other bits.
-		case !f.force || s.Version == o.Run.Version:
-			c.Summary = *s
+		case !f.force || summary.Version == o.Run.Version:
+			c.Summary = *summary
 			c.Reused = true
 			done++
 		}
@@ -267,7 +279,7 @@ const (
 	maxCells = 100_000
 )
 
-// index lists the folders of runs below dir by the [Identity] of their [planned] configurations. It leaves
+// index lists the folders of runs below dir by the [Identity] of their [withoutRunValues] configurations. It leaves
 // out folders whose configuration cannot be read. A dir that does not exist has no runs.
 func index(dir string) (map[string][]string, error) {
 	found := map[string][]string{}
@@ -285,7 +297,7 @@ func index(dir string) (map[string][]string, error) {
 			// reused.
 			continue
 		}
-		id, err := Identity(planned(r.Config))
+		id, err := Identity(withoutRunValues(r.Config))
 		if err != nil {
 			return nil, err
 		}
@@ -305,20 +317,20 @@ type finder struct {
 	force bool
 }
 
-// find looks for the run of a cell. found says that the run exists, and s is its summary if it is
+// find looks for the run of a cell. found says that the run exists, and summary is nil unless it is
 // complete. If the run is in another folder of the study, that folder becomes the cell's. Another
 // run in the cell's own folder is an error unless force is set.
-func (f *finder) find(ctx context.Context, c *Cell) (found bool, s *folder.Summary, err error) {
+func (f *finder) find(ctx context.Context, c *Cell) (found bool, summary *folder.Summary, err error) {
 	if folder.HoldsRun(c.Config.Out) == nil {
-		s, difference, err := f.look(ctx, c, c.Config.Out, false)
+		summary, difference, err := f.compareWith(ctx, c, c.Config.Out, fromFoundRun)
 		switch {
 		// The folder holds this very run, or could not be compared.
 		case err != nil || difference == nil:
-			return difference == nil, s, err
+			return difference == nil, summary, err
 		case !f.force:
 			advice := "choose another folder with --out"
 			// A run that can go on is not to be thrown away.
-			if s != nil {
+			if summary != nil {
 				advice += ", or replace the run with --force"
 			}
 			return false, nil, fmt.Errorf("%s: %w, %w (%s)", c.Config.Out, folder.ErrHoldsRun, difference, advice)
@@ -326,7 +338,7 @@ func (f *finder) find(ctx context.Context, c *Cell) (found bool, s *folder.Summa
 	}
 	// The cell's own folder has no run of it. Another command may have played the same into another
 	// folder.
-	id, err := Identity(planned(c.Config))
+	id, err := Identity(withoutRunValues(c.Config))
 	if err != nil {
 		return false, nil, err
 	}
@@ -335,29 +347,34 @@ func (f *finder) find(ctx context.Context, c *Cell) (found bool, s *folder.Summa
 		return false, nil, err
 	}
 	for _, dir := range folders[id] {
-		s, difference, err := f.look(ctx, c, dir, true)
+		summary, difference, err := f.compareWith(ctx, c, dir, fromData)
 		if err != nil {
 			return false, nil, fmt.Errorf("%s: %w", c.Name, err)
 		}
 		if difference == nil {
 			c.Config.Out = dir
-			return true, s, nil
+			return true, summary, nil
 		}
 	}
 	return false, nil, nil
 }
 
-// look compares the run in the folder dir with the cell. difference is nil if it is the cell's run;
+// compareWith compares the run in the folder dir with the cell. difference is nil if it is the cell's run;
 // otherwise it says that the run has another configuration, or was trained by a trainer that has
-// changed since. s is the summary of the cell's run if that is complete. exact is explained at
-// [alike].
-func (f *finder) look(ctx context.Context, c *Cell, dir string, exact bool) (s *folder.Summary, difference, err error) {
+// changed since. summary is that of the cell's run, or nil while that is not complete. source says where
+// values that come from data are taken from.
+func (f *finder) compareWith(
+	ctx context.Context,
+	c *Cell,
+	dir string,
+	source valueSource,
+) (summary *folder.Summary, difference, err error) {
 	found, err := folder.Open(dir)
 	// A configuration that cannot be read may be one of another version, so the run is another one.
 	if err != nil {
 		return nil, errors.New("which is of another configuration"), nil
 	}
-	keys, err := differing(c.Config, found, exact)
+	keys, err := differingKeys(c.Config, found, source)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -365,29 +382,29 @@ func (f *finder) look(ctx context.Context, c *Cell, dir string, exact bool) (s *
 		return nil, fmt.Errorf("which is of another configuration: %s", keys), nil
 	}
 	c.tags = found.Config.Tags
-	s, err = folder.Completed(dir)
-	if err != nil || s == nil {
+	summary, err = folder.Completed(dir)
+	if err != nil || summary == nil {
 		return nil, nil, err
 	}
-	difference, err = f.inputs.Difference(ctx, c.Config, s)
-	return s, difference, err
+	difference, err = f.inputs.Difference(ctx, c.Config, summary)
+	return summary, difference, err
 }
 
-// named is the configuration with the name under which the cell is played.
-func (c *Cell) named() config.Config {
-	mine := c.Config
-	mine.Name = cmp.Or(c.name, mine.Name)
-	return mine
+// namedConfig is the configuration with the name under which the cell is played.
+func (c *Cell) namedConfig() config.Config {
+	named := c.Config
+	named.Name = cmp.Or(c.name, named.Name)
+	return named
 }
 
 // play runs the cell, or resumes it if it has begun, and sets Summary. A run that diverges is a
 // result: play then sets Diverged and returns no error.
 func (c *Cell) play(ctx context.Context, o run.Options) (err error) {
-	mine := c.named()
+	named := c.namedConfig()
 	// A run that has begun is resumed with the configuration that is given now.
 	if c.Begun {
 		// A resumed run needs the trainer's command given again.
-		o.Overrides = &mine
+		o.Overrides = &named
 		o.Trainer = c.Config.Trainer.Command
 		var r run.Resumed
 		r, err = run.Resume(ctx, c.Config.Out, o)
@@ -396,7 +413,7 @@ func (c *Cell) play(ctx context.Context, o run.Options) (err error) {
 	// A run whose checkpoint is damaged starts again from its beginning.
 	if !c.Begun || errors.Is(err, checkpoint.ErrDamaged) {
 		o.Force = o.Force || c.Begun || c.replaced
-		c.Summary, err = run.Run(ctx, mine, o)
+		c.Summary, err = run.Run(ctx, named, o)
 	}
 	switch {
 	// The whole study was cancelled, so err is returned as it is.
@@ -426,19 +443,19 @@ func Diverged(cells []Cell) error {
 	return fmt.Errorf("compare: %d of %d runs %w: try a lower schedule.eta0", n, len(cells), coordinator.ErrDiverged)
 }
 
-// story describes for people how the run of the cell ended: its rounds, the best value of each
+// outcomeText describes for people how the run of the cell ended: its rounds, the best value of each
 // metric, and took, the wall time that it ran for.
-func (c *Cell) story(took time.Duration) string {
-	s := fmt.Sprintf("%d rounds", c.Summary.Rounds)
+func (c *Cell) outcomeText(took time.Duration) string {
+	text := fmt.Sprintf("%d rounds", c.Summary.Rounds)
 	if c.Diverged != "" {
-		return s + ", then " + c.Diverged
+		return text + ", then " + c.Diverged
 	}
 	for _, m := range c.Summary.Metrics {
 		if m.Best != nil {
-			s += fmt.Sprintf(", best %s %s", metric.Title(m.Name), human.Fixed(*m.Best))
+			text += fmt.Sprintf(", best %s %s", metric.Title(m.Name), human.Fixed(*m.Best))
 		}
 	}
-	return s + fmt.Sprintf(" (%.0f s)", took.Seconds())
+	return text + fmt.Sprintf(" (%.0f s)", took.Seconds())
 }
 
 // Provenance names what the results of a run follow from, to the bit.
@@ -455,10 +472,10 @@ type Provenance struct {
 
 // ProvenanceOf is the provenance of a run with a complete configuration, as its folder has it, and this
 // summary. An empty summary gives the configuration's part alone.
-func ProvenanceOf(c config.Config, s folder.Summary) (p Provenance, err error) {
-	p.Version = s.Version
-	p.DataDigest = s.DataDigest
-	p.Kernel = s.Kernel
+func ProvenanceOf(c config.Config, summary folder.Summary) (p Provenance, err error) {
+	p.Version = summary.Version
+	p.DataDigest = summary.DataDigest
+	p.Kernel = summary.Kernel
 	p.Configuration, err = Identity(c)
 	return p, err
 }

@@ -51,39 +51,40 @@ type Comparison struct {
 // not decide, then the controls. The runs of a plan with one run of each schedule are played one after
 // the other.
 func Run(ctx context.Context, p Plan, o Options) (*Comparison, error) {
-	o.leaves = Files
+	o.outputFiles = Files
 	// The first stage has enough seeds for an estimate of the deviation.
 	if u := &p.Until; u.Half > 0 {
 		p.Seeds = max(p.Seeds, min(firstStage, u.MaxSeeds))
 	}
-	r, err := p.compare(ctx, o)
+	comparison, err := p.compare(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	// The files are checked once; from now on they may be those of this very study.
-	o.leaves = nil
+	o.outputFiles = nil
 	// The second stage plays only the further seeds, because the runs of the first are complete.
-	if seeds := r.seedsNeeded(o.Run.Notify); seeds > p.Seeds {
-		p.Seeds, p.Until.first = seeds, p.Seeds
-		r, err = p.compare(ctx, o)
+	if seeds := comparison.seedsNeeded(o.Run.Notify); seeds > p.Seeds {
+		p.Until.firstStageSeeds = p.Seeds
+		p.Seeds = seeds
+		comparison, err = p.compare(ctx, o)
 		if err != nil {
 			return nil, err
 		}
 	}
 	// Controls follow from what the runs did: their K is known only now.
 	if len(p.Controls) == 0 {
-		return r, nil
+		return comparison, nil
 	}
 	// The K of a control is calculated from that of the run that it controls.
-	more, err := Controls(r.Runs, p.Controls...)
+	controls, err := Controls(comparison.Runs, p.Controls...)
 	if err != nil {
 		return nil, err
 	}
-	if err := Play(ctx, filepath.Dir(r.Runs[0].Config.Out), more, o); err != nil {
+	if err := Play(ctx, filepath.Dir(comparison.Runs[0].Config.Out), controls, o); err != nil {
 		return nil, fmt.Errorf("compare: %w", err)
 	}
-	r.Runs = append(r.Runs, more...)
-	return r, r.measure()
+	comparison.Runs = append(comparison.Runs, controls...)
+	return comparison, comparison.measure()
 }
 
 // compare plays a plan's own runs, without controls, and measures them. The reference is fixed K, or
@@ -94,13 +95,15 @@ func (p *Plan) compare(ctx context.Context, o Options) (*Comparison, error) {
 		return nil, err
 	}
 	// It is better to fail before hours of runs than after them.
-	if err := Controllable(cells); len(p.Controls) > 0 && err != nil {
-		return nil, err
+	if len(p.Controls) > 0 {
+		if err := Controllable(cells); err != nil {
+			return nil, err
+		}
 	}
-	r := &Comparison{*p, cells, schedule.Fixed}
+	comparison := &Comparison{*p, cells, schedule.Fixed}
 	// Without fixed K, the first schedule of the plan is the reference.
 	if !slices.ContainsFunc(cells, func(c Cell) bool { return c.Schedule == schedule.Fixed }) {
-		r.Reference = cells[0].Schedule
+		comparison.Reference = cells[0].Schedule
 	}
 	// Few runs are played one after the other, so that each uses the whole machine.
 	if p.IsSingle() {
@@ -111,7 +114,7 @@ func (p *Plan) compare(ctx context.Context, o Options) (*Comparison, error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("compare: %w", err)
 	}
-	return r, r.measure()
+	return comparison, comparison.measure()
 }
 
 // Write writes the comparison for people: a row for each run or, where there are several of a
@@ -124,7 +127,7 @@ func (r *Comparison) Write(w io.Writer) error {
 		if err := t.Write(text); err != nil {
 			return err
 		}
-	} else if err := table.WriteFolded(text, r.columns().Texts(r.ended()), 1); err != nil {
+	} else if err := table.WriteFolded(text, r.columns().Texts(r.endedCells()), 1); err != nil {
 		return err
 	}
 	for _, c := range r.Runs {
@@ -144,59 +147,60 @@ func (r *Comparison) Write(w io.Writer) error {
 
 // writeNotes writes what a reader must know to trust the numbers, a paragraph each behind an empty line.
 func (r *Comparison) writeNotes(w io.Writer) {
-	r.writeWindows(w)
-	r.writeTimes(w)
+	r.noteLongWindows(w)
+	r.noteUnequalTimes(w)
 	if len(r.Runs) > 0 && len(r.Runs[0].Config.Personal.Names) > 0 {
 		fmt.Fprint(w, "\nThe model that is evaluated is a new client's: clients have personal parameters of "+
 			"their own (evaluate.clients measures theirs).\n")
 	}
 }
 
-// writeTimes names the first run that ended long before another one with its seed: a comparison is fair
+// noteUnequalTimes names the first run that ended long before another one with its seed: a comparison is fair
 // at equal virtual time alone.
-func (r *Comparison) writeTimes(w io.Writer) {
+func (r *Comparison) noteUnequalTimes(w io.Writer) {
 	longest := map[string]float64{}
-	pair := func(c *Cell) string { return fmt.Sprint(c.Config.Seed, c.Point) }
+	pairKey := func(c *Cell) string { return fmt.Sprint(c.Config.Seed, c.Point) }
 	// The first pass finds the longest virtual time among the runs with the same seed at the same
 	// point.
 	for i := range r.Runs {
 		c := &r.Runs[i]
-		longest[pair(c)] = max(longest[pair(c)], c.Summary.VirtualSeconds)
+		longest[pairKey(c)] = max(longest[pairKey(c)], c.Summary.VirtualSeconds)
 	}
 	for i := range r.Runs {
 		// Up to a tenth less is tolerated, because runs end with a whole round.
-		if c := &r.Runs[i]; c.Diverged == "" && c.Summary.VirtualSeconds < 0.9*longest[pair(c)] {
+		if c := &r.Runs[i]; c.Diverged == "" && c.Summary.VirtualSeconds < 0.9*longest[pairKey(c)] {
 			fmt.Fprintf(w, "\nRuns are not held to one virtual time: %s with seed %d ended after %s, another "+
 				"after %s (stop.virtual_seconds alone would).\n",
-				c.Schedule, c.Config.Seed, human.VirtualTime(c.Summary.VirtualSeconds), human.VirtualTime(longest[pair(c)]))
+				c.Schedule, c.Config.Seed, human.VirtualTime(c.Summary.VirtualSeconds),
+				human.VirtualTime(longest[pairKey(c)]))
 			return
 		}
 	}
 }
 
-// writeWindows names the schedules whose loss is a mean over so many rounds that it says little of the
+// noteLongWindows names the schedules whose loss is a mean over so many rounds that it says little of the
 // present.
-func (r *Comparison) writeWindows(w io.Writer) {
+func (r *Comparison) noteLongWindows(w io.Writer) {
 	noted := map[string]bool{}
 	for i := range r.Runs {
 		c := &r.Runs[i]
 		s := &c.Config.Schedule
-		long := s.TooLong(c.Summary.Rounds)
+		// windowText describes a window that is too long. It is empty for any other.
+		windowText := s.TooLong(c.Summary.Rounds)
+		readsLosses := schedule.NeedsOf(s.K, s.Setup()).Losses || schedule.NeedsOf(s.Eta, s.Setup()).Losses
 		// Only a schedule that reads losses is affected, and each schedule is named once.
-		if noted[c.Schedule] ||
-			long == "" ||
-			!schedule.NeedsOf(s.K, s.Setup()).Losses && !schedule.NeedsOf(s.Eta, s.Setup()).Losses {
+		if noted[c.Schedule] || windowText == "" || !readsLosses {
 			continue
 		}
 		noted[c.Schedule] = true
-		fmt.Fprintf(w, "\n%s reads a loss that is a %s.\n", c.Schedule, long)
+		fmt.Fprintf(w, "\n%s reads a loss that is a %s.\n", c.Schedule, windowText)
 	}
 }
 
-// ended returns the cells for a table of single runs. Of a run that diverged only rounds, virtual
+// endedCells returns the cells for a table that has a row for each run. Of a run that diverged only rounds, virtual
 // time and steps are kept, as its model measures nothing. The cells are copies, so r does not
 // change.
-func (r *Comparison) ended() (list []*Cell) {
+func (r *Comparison) endedCells() (list []*Cell) {
 	for _, c := range r.Runs {
 		if s := c.Summary; c.Diverged != "" {
 			c.Summary = folder.Summary{Rounds: s.Rounds, VirtualSeconds: s.VirtualSeconds, SGDSteps: s.SGDSteps}
@@ -206,10 +210,10 @@ func (r *Comparison) ended() (list []*Cell) {
 	return list
 }
 
-// columns returns the columns of a table of single runs: the losses, the metrics, fairness, the
+// columns returns the columns of a table that has a row for each run: the losses, the metrics, fairness, the
 // time to the level, and the costs. Values that are not known are shown as "-".
 func (r *Comparison) columns() table.Columns[*Cell] {
-	names := shownBest(r.Runs)
+	names := metricNames(r.Runs)
 	columns := table.Columns[*Cell]{{Title: "schedule", Text: func(c *Cell) string { return c.Schedule }}}
 	list := []quantity{{title: "training loss", value: func(c *Cell) float64 { return c.TailLoss }}}
 	for i, name := range names {
@@ -248,7 +252,7 @@ func (r *Comparison) columns() table.Columns[*Cell] {
 		{Title: "rounds", Text: func(c *Cell) string { return strconv.Itoa(c.Summary.Rounds) }},
 		{Title: "virtual time", Text: func(c *Cell) string { return human.VirtualTime(c.Summary.VirtualSeconds) }},
 		{Title: "SGD steps", Text: func(c *Cell) string { return fmt.Sprint(c.Summary.SGDSteps) }},
-		{Title: "relative", Text: func(c *Cell) string { return human.Known("%.4f", c.relative()) }},
+		{Title: "relative", Text: func(c *Cell) string { return human.Known("%.4f", c.relativeSteps()) }},
 	}...)
 }
 
@@ -271,9 +275,9 @@ func (r *Comparison) MarshalJSON() ([]byte, error) {
 		Diverged *string `json:"diverged"`
 	}
 	runs := make([]run, len(r.Runs))
-	equal := 0
+	equalRounds := 0
 	if len(r.Runs) > 0 {
-		equal = r.Runs[0].Config.Stop.EqualRuntimeRounds
+		equalRounds = r.Runs[0].Config.Stop.EqualRuntimeRounds
 	}
 	for i, c := range r.Runs {
 		runs[i] = run{c.Summary, metrics.Measured(c.TimeToLevel), metrics.Measured(c.Tail), folder.Named(c.Diverged)}
@@ -288,5 +292,5 @@ func (r *Comparison) MarshalJSON() ([]byte, error) {
 		Runs  []run `json:"runs"`
 
 		Expected []expect.Outcome `json:"expected,omitempty"`
-	}{r.Reference, metrics.Measured(level(r.Runs)), equal, runs, r.Expected()})
+	}{r.Reference, metrics.Measured(level(r.Runs)), equalRounds, runs, r.Expected()})
 }

@@ -47,13 +47,13 @@ func TestComparison_SameCohortsAndTime(t *testing.T) {
 	}
 	var said strings.Builder
 	r.Runs[2].Config.Schedule.K = schedule.ErrorK{}
-	if r.writeWindows(&said); said.String() != "\nrounds reads a loss that is a mean over 2 rounds, in a run of 8 (schedule.window: 1 fits).\n" {
+	if r.noteLongWindows(&said); said.String() != "\nrounds reads a loss that is a mean over 2 rounds, in a run of 8 (schedule.window: 1 fits).\n" {
 		t.Errorf("of windows it says %q", said.String())
 	}
 	said.Reset()
-	r.writeTimes(&said)
+	r.noteUnequalTimes(&said)
 	r.Runs[2].Summary.VirtualSeconds /= 2
-	if r.writeTimes(&said); strings.Count(said.String(), "not held to one virtual time: rounds with seed 1 ended after") != 1 {
+	if r.noteUnequalTimes(&said); strings.Count(said.String(), "not held to one virtual time: rounds with seed 1 ended after") != 1 {
 		t.Errorf("of times it says %q", said.String())
 	}
 	// The same cohorts: first-step losses of round 1 are the same numbers.
@@ -208,8 +208,8 @@ func TestCell_Kernel(t *testing.T) {
 		{"go", "go", true}, {class, class, true}, {"neon", "neon", true},
 		{"auto", "auto", true}, {"go", "auto", false}, // of a version before there was the key
 	} {
-		for _, exact := range []bool{false, true} {
-			if got, err := differing(with(x.cell), &folder.Run{Dir: c.Out, Config: with(x.found)}, exact); err != nil || (got == "") != x.want {
+		for _, source := range []valueSource{fromFoundRun, fromData} {
+			if got, err := differingKeys(with(x.cell), &folder.Run{Dir: c.Out, Config: with(x.found)}, source); err != nil || (got == "") != x.want {
 				t.Errorf("a run of kernel %s is that of a cell of %s: %v, %v, want %v", x.found, x.cell, got, err, x.want)
 			}
 		}

@@ -43,7 +43,7 @@ func Controllable(cells []Cell) error {
 func Controls(cells []Cell, kinds ...string) (list []Cell, err error) {
 	// The K of the rounds is read from the runs themselves.
 	for i := range cells {
-		if err := cells[i].follow(); err != nil {
+		if err := cells[i].measureRounds(); err != nil {
 			return nil, err
 		}
 	}
@@ -82,15 +82,15 @@ func (c *Cell) control(kind string) (Cell, error) {
 	control.Config.Schedule.Label = control.Schedule
 	switch kind {
 	case constantK:
-		control.Config.Schedule.K = constant(c.steps)
+		control.Config.Schedule.K = constantSchedule(c.steps)
 	// The same values of K in reverse order do as much work, but most of it late.
 	case reversedK:
 		steps := slices.Clone(c.steps)
 		slices.Reverse(steps)
-		control.Config.Schedule.K = listOf(steps)
+		control.Config.Schedule.K = listSchedule(steps)
 	// The same values of K in random order do as much work, at times that have no trend.
 	default:
-		control.Config.Schedule.K = listOf(shuffled(c.steps, c.Config.Seed))
+		control.Config.Schedule.K = listSchedule(shuffled(c.steps, c.Config.Seed))
 	}
 	if err := control.Config.Validate(); err != nil {
 		return control, err
@@ -100,10 +100,10 @@ func (c *Cell) control(kind string) (Cell, error) {
 	return control, err
 }
 
-// constant returns the schedule of K whose values are the two whole numbers next to the mean of steps,
+// constantSchedule returns the schedule of K whose values are the two whole numbers next to the mean of steps,
 // mixed so that their sum over len(steps) rounds is the sum of steps. Each step makes a round longer by the
 // same time, so that both schedules have as many rounds and as many steps in the same virtual time.
-func constant(steps []int) schedule.K {
+func constantSchedule(steps []int) schedule.K {
 	sum := 0
 	for _, k := range steps {
 		sum += k
@@ -119,25 +119,25 @@ func constant(steps []int) schedule.K {
 // steps holds K of each round; of an odd number of rounds the middle one belongs to neither half.
 func decays(steps []int) bool {
 	half := len(steps) / 2
-	balance := 0
-	// Each round of the first half is compared with its mirror image in the second.
+	// decrease is the sum over the first half less the sum over the second, added up pair by pair.
+	decrease := 0
 	for i := range half {
-		balance += steps[i] - steps[len(steps)-1-i]
+		decrease += steps[i] - steps[len(steps)-1-i]
 	}
-	return balance > 0
+	return decrease > 0
 }
 
 // shuffled returns the values of steps with their blocks in an order that the seed draws. A block is one
 // value or, so that there are at most [maxBlocks], several that follow each other.
 func shuffled(steps []int, seed uint64) (list []int) {
-	parts := slices.Collect(slices.Chunk(steps, 1+(len(steps)-1)/maxBlocks))
-	keyed.New(seed, keyed.Control).Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
-	return slices.Concat(parts...)
+	blocks := slices.Collect(slices.Chunk(steps, 1+(len(steps)-1)/maxBlocks))
+	keyed.New(seed, keyed.Control).Shuffle(len(blocks), func(i, j int) { blocks[i], blocks[j] = blocks[j], blocks[i] })
+	return slices.Concat(blocks...)
 }
 
-// listOf returns the schedule in which round i+1 has K = steps[i]. Equal successive values become
+// listSchedule returns the schedule in which round i+1 has K = steps[i]. Equal successive values become
 // one entry.
-func listOf(steps []int) schedule.ListK {
+func listSchedule(steps []int) schedule.ListK {
 	var list schedule.ListK
 	for i, k := range steps {
 		// An entry holds until the next one begins.

@@ -26,13 +26,13 @@ func stepsOf(t *testing.T, c *Cell) (steps []int) {
 // time; two of them have its values of K.
 func TestControls_EqualWork(t *testing.T) {
 	c := runtest.Small(t, "task=sent140", "train=false", "schedule.k0=20", "stop.rounds=30")
-	r, err := Run(t.Context(), Plan{Load: Just(c), Schedules: []string{"dsgd", "fixed", "rounds"}, Controls: Kinds}, Options{})
+	r, err := Run(t.Context(), Plan{Load: StaticLoad(c), Schedules: []string{"dsgd", "fixed", "rounds"}, Controls: Kinds}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	epochs := c
 	epochs.Schedule.Unit = config.Epochs
-	if _, err := Run(t.Context(), Plan{Load: Just(epochs), Schedules: []string{"fixed", "rounds"}, Controls: Kinds}, Options{}); err == nil || !strings.Contains(err.Error(), "schedule.unit: clients whose K counts epochs") {
+	if _, err := Run(t.Context(), Plan{Load: StaticLoad(epochs), Schedules: []string{"fixed", "rounds"}, Controls: Kinds}, Options{}); err == nil || !strings.Contains(err.Error(), "schedule.unit: clients whose K counts epochs") {
 		t.Errorf("controls of epochs: %v", err)
 	}
 	if len(r.Runs) != 6 {
@@ -105,8 +105,8 @@ func TestDifference_DecidedBy(t *testing.T) {
 			t.Errorf("%v: %s, decided by %q, want %q", gains, d[0].Verdict(), d[0].Decided, want)
 		}
 		for _, control := range d[2:] {
-			if control.Than != "rounds" || control.Decided != "" {
-				t.Errorf("%s against %s is decided by %q", control.Row.Schedule, control.Than, control.Decided)
+			if control.Against != "rounds" || control.Decided != "" {
+				t.Errorf("%s against %s is decided by %q", control.Row.Schedule, control.Against, control.Decided)
 			}
 		}
 	}

@@ -29,8 +29,8 @@ func Paired[R any](mine, theirs []R, seed func(*R) uint64, quantity func(*R) flo
 type Difference struct {
 	// Row holds the runs that are compared with others.
 	Row *Row
-	// Than is the schedule of the runs that Row is compared with.
-	Than string
+	// Against is the schedule of the runs that Row is compared with.
+	Against string
 	// Quantity is the name of the compared quantity.
 	Quantity string
 	// BySeed holds the difference for each run of Row, Row's value less the partner's. It is NaN
@@ -41,12 +41,12 @@ type Difference struct {
 	// Adjusted is the p-value by Holm's method among all differences of the table. It is NaN
 	// without a test.
 	Adjusted float64
-	// Never counts the seeds with which only the partner reaches the level. If there are any, there
+	// OnlyPartnerReaches counts the seeds with which only the partner reaches the level. If there are any, there
 	// is no mean.
-	Never int
-	// Missed counts the seeds with which only Row's run reaches the level. If there are any, there
+	OnlyPartnerReaches int
+	// OnlyRowReaches counts the seeds with which only Row's run reaches the level. If there are any, there
 	// is no mean.
-	Missed int
+	OnlyRowReaches int
 	// Decided says what made the difference, by the controls. It is empty without controls, or if
 	// no difference was seen.
 	Decided string
@@ -62,7 +62,7 @@ func (t *Table) Differences() []Difference {
 	var list []Difference
 	for _, r := range t.Rows {
 		for _, q := range t.quantities {
-			if d := r.difference(q); d.Than != "" {
+			if d := r.difference(q); d.Against != "" {
 				list = append(list, d)
 			}
 		}
@@ -85,7 +85,7 @@ func (t *Table) Differences() []Difference {
 // difference compares the row's runs with their partners in a quantity. Than is empty if there is no
 // partner, or if runs are not compared by the quantity.
 func (r *Row) difference(q quantity) (d Difference) {
-	if q.more == "" {
+	if q.positiveWord == "" {
 		return d
 	}
 	for i := range r.Cells {
@@ -95,53 +95,53 @@ func (r *Row) difference(q quantity) (d Difference) {
 		if c.Control != "" {
 			partner = c.controlled
 		}
-		d.BySeed = append(d.BySeed, c.against(partner, q.value))
+		d.BySeed = append(d.BySeed, c.minus(partner, q.value))
 		if partner == nil {
 			continue
 		}
-		d.Than = partner.Schedule
+		d.Against = partner.Schedule
 		// The time to the level is NaN for a run that never reaches it. Where only one of a pair does,
 		// that is counted, because their difference has no value.
 		missesLevel := q.name == toLevel && math.IsNaN(q.value(c))
 		partnerMissesLevel := q.name == toLevel && math.IsNaN(q.value(partner))
 		if missesLevel && !partnerMissesLevel {
-			d.Never++
+			d.OnlyPartnerReaches++
 		}
 		if partnerMissesLevel && !missesLevel {
-			d.Missed++
+			d.OnlyRowReaches++
 		}
 	}
 	// A larger value of such a quantity is worse where lower values of the metric are better.
 	lowerIsBetter := len(r.Cells) > 0 && r.Cells[0].quality.Lower
-	if q.flips && lowerIsBetter {
-		q.more, q.less = q.less, q.more
+	if q.swapsWords && lowerIsBetter {
+		q.positiveWord, q.negativeWord = q.negativeWord, q.positiveWord
 	}
 	d.Row = r
 	d.Quantity = q.name
 	d.quantity = q
-	d.Estimated = statistics.TwoStage(d.BySeed, r.first)
+	d.Estimated = statistics.TwoStage(d.BySeed, r.firstStageSeeds)
 	// A mean over only those seeds that were fast enough would be biased, so there is none.
-	if d.Never+d.Missed > 0 {
+	if d.OnlyPartnerReaches+d.OnlyRowReaches > 0 {
 		d.Estimated = statistics.EstimateMean(nil)
 	}
 	return d
 }
 
-// makes reports whether the control alone produces the effect: whether its runs are seen to differ from the
+// reproduces reports whether the control alone produces the effect: whether its runs are seen to differ from the
 // reference in the same direction as the schedule's runs do. d compares the control with the schedule, and
 // effect the schedule with the reference.
-func (d *Difference) makes(effect *Difference) bool {
+func (d *Difference) reproduces(effect *Difference) bool {
 	var values []float64
 	for i := range d.Row.Cells {
 		c := &d.Row.Cells[i]
-		values = append(values, c.against(c.reference, d.value))
+		values = append(values, c.minus(c.reference, d.value))
 	}
-	return seen(statistics.EstimateMean(values)) == seen(effect.Estimated)
+	return intervalSign(statistics.EstimateMean(values)) == intervalSign(effect.Estimated)
 }
 
-// seen is 1 where the interval of a mean is above zero, -1 where it is below, and else 0. It is 0, too, where
+// intervalSign is 1 where the interval of a mean is above zero, -1 where it is below, and else 0. It is 0, too, where
 // there is no interval: for a single value, and for values that are all equal.
-func seen(e statistics.Estimated) int {
+func intervalSign(e statistics.Estimated) int {
 	switch {
 	case e.N < 2 || e.Half == 0 || math.Abs(e.Mean) <= e.Half:
 		return 0
@@ -151,11 +151,11 @@ func seen(e statistics.Estimated) int {
 	return 1
 }
 
-// sign is the direction of the difference, 1 or -1, where its interval leaves out zero and Holm's p is at
+// significantSign is the direction of the difference, 1 or -1, where its interval leaves out zero and Holm's p is at
 // most 0.05, and else 0.
-func (d *Difference) sign() int {
+func (d *Difference) significantSign() int {
 	if d.Adjusted <= 0.05 {
-		return seen(d.Estimated)
+		return intervalSign(d.Estimated)
 	}
 	return 0
 }
@@ -171,26 +171,26 @@ const notDecided = "not decided"
 func (d *Difference) decide(all []Difference) {
 	// exceeds says for each kind of control whether the schedule is further from the reference than
 	// the control, in the direction of d.
-	exceeds := map[string]bool{}
+	isFurther := map[string]bool{}
 	var constant *Difference
 	for i := range all {
-		c := &all[i]
-		if c.Quantity != d.Quantity || !c.Row.controls(d.Row) {
+		control := &all[i]
+		if control.Quantity != d.Quantity || !control.Row.controls(d.Row) {
 			continue
 		}
 		// A control's difference is the control less the schedule.
-		kind := c.Row.Cells[0].Control
-		exceeds[kind] = c.sign() == -d.sign()
+		kind := control.Row.Cells[0].Control
+		isFurther[kind] = control.significantSign() == -d.significantSign()
 		if kind == constantK {
-			constant = c
+			constant = control
 		}
 	}
 	switch {
 	// Without the control of constant K, or without a difference, there is nothing to decide.
-	case constant == nil || d.sign() == 0:
-	case exceeds[constantK] && exceeds[shuffledK]:
+	case constant == nil || d.significantSign() == 0:
+	case isFurther[constantK] && isFurther[shuffledK]:
 		d.Decided = "decay"
-	case seen(constant.Estimated) != -d.sign() && constant.makes(d):
+	case intervalSign(constant.Estimated) != -d.significantSign() && constant.reproduces(d):
 		d.Decided = "less work"
 	default:
 		d.Decided = notDecided
@@ -219,33 +219,33 @@ func (d *Difference) Verdict() string {
 // seeds. A level that only some runs reach comes first, since their times to it cannot be compared.
 func (d *Difference) verdict() string {
 	switch {
-	case d.Missed > 0 && d.Never > 0:
+	case d.OnlyRowReaches > 0 && d.OnlyPartnerReaches > 0:
 		return fmt.Sprintf(
 			"reached by %s alone with %d, by %s alone with %d of %d seeds",
 			d.Row.Schedule,
-			d.Missed,
-			d.Than,
-			d.Never,
+			d.OnlyRowReaches,
+			d.Against,
+			d.OnlyPartnerReaches,
 			len(d.BySeed),
 		)
-	case d.Missed > 0:
-		return fmt.Sprintf("reached by %s alone with %d of %d seeds", d.Row.Schedule, d.Missed, len(d.BySeed))
-	case d.Never > 0:
-		return fmt.Sprintf("reached by %s alone with %d of %d seeds", d.Than, d.Never, len(d.BySeed))
+	case d.OnlyRowReaches > 0:
+		return fmt.Sprintf("reached by %s alone with %d of %d seeds", d.Row.Schedule, d.OnlyRowReaches, len(d.BySeed))
+	case d.OnlyPartnerReaches > 0:
+		return fmt.Sprintf("reached by %s alone with %d of %d seeds", d.Against, d.OnlyPartnerReaches, len(d.BySeed))
 	case d.N == 0:
 		return "-"
 	case d.N == 1:
 		return "one seed decides nothing"
 	// A positive difference is called by the word for more of the quantity.
-	case d.sign() > 0:
-		return d.more
-	case d.sign() < 0:
-		return d.less
+	case d.significantSign() > 0:
+		return d.positiveWord
+	case d.significantSign() < 0:
+		return d.negativeWord
 	// All seeds gave exactly the same difference, so that its deviation cannot be estimated.
 	case d.Half == 0 && d.Mean != 0:
 		return "not decided: all seeds agree"
 	// The interval alone excludes zero, but the adjusted p-value does not.
-	case seen(d.Estimated) != 0:
+	case intervalSign(d.Estimated) != 0:
 		return "not decided: may be chance"
 	}
 	return "no difference seen"
@@ -262,7 +262,7 @@ func (t *Table) differenceColumns(list []Difference) table.Columns[Difference] {
 	}
 	return append(pointColumns(t.Grids, func(d Difference) []string { return d.Row.Values },
 		func(d Difference) string { return d.Row.Schedule }),
-		table.Column[Difference]{Name: "against", Title: "against", Of: func(d Difference) any { return d.Than }},
+		table.Column[Difference]{Name: "against", Title: "against", Of: func(d Difference) any { return d.Against }},
 		table.Column[Difference]{Name: "quantity", Of: func(d Difference) any { return d.Quantity }},
 		table.Column[Difference]{
 			Name:  "difference",
@@ -284,22 +284,23 @@ func (t *Table) differenceColumns(list []Difference) table.Columns[Difference] {
 // writeDifferences writes the differences to w for people, in a table for each quantity that has
 // any. With one seed it only says that several are needed.
 func (t *Table) writeDifferences(w io.Writer) error {
-	list := t.Differences()
-	if len(list) == 0 {
+	differences := t.Differences()
+	if len(differences) == 0 {
 		return nil
 	}
-	if !slices.ContainsFunc(list, func(d Difference) bool { return d.N > 1 }) {
+	if !slices.ContainsFunc(differences, func(d Difference) bool { return d.N > 1 }) {
 		_, err := fmt.Fprintln(w, "\nOne seed decides nothing: --seeds 5 shows what differs.")
 		return err
 	}
 	for _, q := range t.quantities {
-		// in are the differences in this quantity.
-		in := slices.DeleteFunc(slices.Clone(list), func(d Difference) bool { return d.Quantity != q.name })
-		if len(in) == 0 {
+		// compared are the differences in this quantity.
+		isOther := func(d Difference) bool { return d.Quantity != q.name }
+		compared := slices.DeleteFunc(slices.Clone(differences), isOther)
+		if len(compared) == 0 {
 			continue
 		}
 		fmt.Fprintf(w, "\nDifferences in %s between runs with the same seeds:\n\n", q.title)
-		if err := table.WriteFolded(w, t.differenceColumns(in).Texts(in), len(t.Grids)+2); err != nil {
+		if err := table.WriteFolded(w, t.differenceColumns(compared).Texts(compared), len(t.Grids)+2); err != nil {
 			return err
 		}
 	}

@@ -142,7 +142,7 @@ func TestDifference_UnreachedLevel(t *testing.T) {
 		if d := c.Table().Differences()[1]; d.Verdict() != want || d.N != 0 || !math.IsNaN(d.Adjusted) {
 			t.Errorf("%q, want %q: %v, p %v", d.Verdict(), want, d.Estimated, d.Adjusted)
 		}
-		if text := c.Table().Rows[never/3].text(columnOf(toLevel)); !strings.HasSuffix(text, " (2 of 3)") {
+		if text := c.Table().Rows[never/3].meanText(columnOf(toLevel)); !strings.HasSuffix(text, " (2 of 3)") {
 			t.Errorf("the mean of two of three seeds is %q", text)
 		}
 	}
@@ -174,17 +174,17 @@ func TestTail_MeanOverSpan(t *testing.T) {
 		cut.Add(float64(i), float64(i+1), []float64{4, 1}[i/8])
 	}
 	for span, want := range map[float64]float64{10: 3.4, 2: 1, 4: 2.5, 1: 1} {
-		if a, b := whole.Over(span, 1), cut.Over(span, 9); math.Abs(a-want) > 1e-12 || math.Abs(b-want) > 1e-12 {
+		if a, b := whole.MeanOver(span, 1), cut.MeanOver(span, 9); math.Abs(a-want) > 1e-12 || math.Abs(b-want) > 1e-12 {
 			t.Errorf("over %v s: %v and %v, want %v", span, a, b, want)
 		}
 	}
-	if v := cut.Over(4, 2); !math.IsNaN(v) {
+	if v := cut.MeanOver(4, 2); !math.IsNaN(v) {
 		t.Errorf("3 s are a span of 4: %v", v)
 	}
-	if at := cut.first(4, func(mean float64) bool { return mean <= 2.5 }); at != 10 {
+	if at := cut.firstReaching(4, func(mean float64) bool { return mean <= 2.5 }); at != 10 {
 		t.Errorf("2.5 is reached at %v s, want 10", at)
 	}
-	if at := whole.first(9.5, func(float64) bool { return false }); !math.IsNaN(at) {
+	if at := whole.firstReaching(9.5, func(float64) bool { return false }); !math.IsNaN(at) {
 		t.Errorf("what is never reached is at %v", at)
 	}
 }

@@ -168,7 +168,7 @@ func TestDocs_ConfigurationOfStudy(t *testing.T) {
 // swept reads back the table of a sweep over one key.
 func swept(t *testing.T, path string) *Table {
 	rows, header := readRows(t, path)
-	table := &Table{first: "accuracy", quantities: quantities([]string{"accuracy"}), Grids: []Grid{{Key: header[0]}}}
+	table := &Table{primaryMetric: "accuracy", quantities: quantities([]string{"accuracy"}), Grids: []Grid{{Key: header[0]}}}
 	for _, row := range rows {
 		r := &Row{Values: []string{row[header[0]]}, Schedule: row["schedule"], Seeds: int(row.number("seeds"))}
 		for _, q := range table.quantities {

@@ -16,66 +16,63 @@ import (
 	"fedpace/learn/metric"
 )
 
-// short returns the short name of a quantity in expectations, which is the full one without "validation_":
+// shortName returns the short name of a quantity in expectations, which is the full one without "validation_":
 // tail_accuracy for tail_validation_accuracy. It is not ambiguous, as only validations have tails and best
 // values.
-func short(name string) string { return strings.Replace(name, "validation_", "", 1) }
+func shortName(name string) string { return strings.Replace(name, "validation_", "", 1) }
 
 // CheckExpected finds mistakes in the expectations of a configuration before anything runs.
-// schedules are the schedules of a comparison over that many seeds; they are nil for a single run,
+// schedules are the schedules of a comparison over a number of seeds; they are nil for a single run,
 // which has no gain to check. metrics are the metrics of the model, first the one by which models
-// are compared. Without any, the metrics are those of an own model, which are not known yet.
+// are compared. Without any, the metrics are those of a user's own model, which are not known yet.
 func CheckExpected(c *config.Config, schedules []string, seeds int, metrics ...string) error {
 	metricsKnown := len(metrics) > 0
-	lists := [][]string{append(metrics, metric.Loss)}
+	metricLists := [][]string{append(metrics, metric.Loss)}
 	// Either of the two may turn out to be the metric by which models are compared.
 	if !metricsKnown {
-		lists = [][]string{{metric.Accuracy, metric.Loss}, {metric.Loss, metric.Accuracy}}
+		metricLists = [][]string{{metric.Accuracy, metric.Loss}, {metric.Loss, metric.Accuracy}}
 	}
 	// full is a run that has everything that a run may have, so that all names are known.
-	full := Cell{Summary: folder.Summary{
+	fullCell := Cell{Summary: folder.Summary{
 		ClientEvaluation: &folder.ClientEvaluation{},
 		CarbonGrams:      new(float64),
 		EnergyCost:       new(float64),
 	}}
-	var values []string
-	for _, list := range lists {
-		for _, q := range append(quantities(list), optionalQuantities(list, []Cell{full})...) {
-			values = append(values, q.name, short(q.name))
+	var known []string
+	for _, list := range metricLists {
+		for _, q := range append(quantities(list), optionalQuantities(list, []Cell{fullCell})...) {
+			known = append(known, q.name, shortName(q.name))
 		}
 	}
 	for name := range counts {
-		values = append(values, name)
+		known = append(known, name)
 	}
-	slices.Sort(values)
-	var all []error
+	slices.Sort(known)
+	var problems []error
 	// All mistakes are reported together, each with the index of its expectation.
 	for i, text := range c.Expect {
 		e, err := expect.Parse(text)
-		if err == nil &&
-			!metricsKnown &&
-			// A model of the user's own may measure anything, so the names in the expectation are
-			// accepted.
-			(c.Task == config.TaskCustom || c.External()) {
-			values = append(values, e.Names...)
-			for _, g := range e.Gains {
-				values = append(values, g[2])
+		// A model of the user's own may measure anything, so the names in the expectation are accepted.
+		hasOwnModel := c.Task == config.TaskCustom || c.External()
+		if err == nil && hasOwnModel && !metricsKnown {
+			known = append(known, e.Names...)
+			for _, gain := range e.Gains {
+				measuredBy := gain[2]
+				known = append(known, measuredBy)
 			}
 		}
 		if err == nil {
-			err = e.Check(values, schedules)
+			err = e.Check(known, schedules)
 		}
-		if err == nil &&
-			len(e.Gains) > 0 &&
-			schedules != nil &&
-			seeds < 2 {
+		isComparison := schedules != nil
+		if err == nil && len(e.Gains) > 0 && isComparison && seeds < 2 {
 			err = errors.New("a gain has an interval over two seeds or more (give --seeds 5)")
 		}
 		if err != nil {
-			all = append(all, &config.KeyError{Key: fmt.Sprintf("expect[%d]", i), Problem: err.Error()})
+			problems = append(problems, &config.KeyError{Key: fmt.Sprintf("expect[%d]", i), Problem: err.Error()})
 		}
 	}
-	return errors.Join(all...)
+	return errors.Join(problems...)
 }
 
 // counts are values of a run that expectations may name and tables do not show: accepted is how many
@@ -99,9 +96,9 @@ var counts = map[string]func(c *Cell) (float64, error){
 	},
 }
 
-// meanOf returns the mean of a count over the runs of a row. It is NaN if one of the runs cannot be
+// meanCount returns the mean of a count over the runs of a row. It is NaN if one of the runs cannot be
 // read, because an expectation must not be met by what was not measured.
-func meanOf(cells []Cell, count func(c *Cell) (float64, error)) float64 {
+func meanCount(cells []Cell, count func(c *Cell) (float64, error)) float64 {
 	sum := 0.0
 	for i := range cells {
 		n, err := count(&cells[i])
@@ -113,10 +110,10 @@ func meanOf(cells []Cell, count func(c *Cell) (float64, error)) float64 {
 	return sum / float64(len(cells))
 }
 
-// quantityOf returns the index of the quantity with the given full or short name, or -1 if no such
+// indexOfQuantity returns the index of the quantity with the given full or short name, or -1 if no such
 // quantity was measured.
-func quantityOf(list []quantity, name string) int {
-	return slices.IndexFunc(list, func(q quantity) bool { return name == q.name || name == short(q.name) })
+func indexOfQuantity(list []quantity, name string) int {
+	return slices.IndexFunc(list, func(q quantity) bool { return name == q.name || name == shortName(q.name) })
 }
 
 // ExpectedOf compares a complete run with the expectations of its configuration, each a text that
@@ -131,7 +128,7 @@ func ExpectedOf(expectations []string, dir string, s *folder.Summary) error {
 	c := Cell{Schedule: s.Schedule, Config: found.Config, Summary: *s}
 	c.Config.Out = dir
 	// The measures are taken from the rounds in the folder.
-	if err := c.follow(); err != nil {
+	if err := c.measureRounds(); err != nil {
 		return err
 	}
 	comparison := &Comparison{Runs: []Cell{c}}
@@ -152,10 +149,10 @@ func (t *Table) valueOf(row *Row) func(name string) float64 {
 	return func(name string) float64 {
 		// Counts are not columns of the table, so they are looked up first.
 		if count, ok := counts[name]; ok {
-			return meanOf(row.Cells, count)
+			return meanCount(row.Cells, count)
 		}
 		// A mean without some of the seeds would be another quantity, so it counts as not measured.
-		if q := quantityOf(t.quantities, name); q >= 0 && row.Means[q].N == row.Seeds {
+		if q := indexOfQuantity(t.quantities, name); q >= 0 && row.Means[q].N == row.Seeds {
 			return row.Means[q].Mean
 		}
 		return math.NaN()
@@ -211,13 +208,14 @@ func (r *Row) point() []string {
 // the grids: the mean over the seeds that both have, with its 95 % interval. With one seed the interval is
 // infinite. The gain is NaN where a run has no value, and where no quantity has the name.
 func (t *Table) gain(point []string, mine, theirs, name string) expect.Interval {
-	q := quantityOf(t.quantities, name)
-	first := 0
+	q := indexOfQuantity(t.quantities, name)
+	firstStageSeeds := 0
+	// cells returns the runs of a schedule at the point, and notes how many seeds their first stage had.
 	cells := func(schedule string) (list []Cell) {
 		for _, row := range t.Rows {
 			if row.Schedule == schedule && slices.Equal(row.point(), point) {
 				list = append(list, row.Cells...)
-				first = row.first
+				firstStageSeeds = row.firstStageSeeds
 			}
 		}
 		return list
@@ -226,8 +224,9 @@ func (t *Table) gain(point []string, mine, theirs, name string) expect.Interval 
 	if q < 0 {
 		return expect.Exactly(math.NaN())
 	}
-	bySeed := Paired(cells(mine), cells(theirs), func(c *Cell) uint64 { return c.Config.Seed }, t.quantities[q].value)
-	d := statistics.TwoStage(bySeed, first)
+	seed := func(c *Cell) uint64 { return c.Config.Seed }
+	bySeed := Paired(cells(mine), cells(theirs), seed, t.quantities[q].value)
+	d := statistics.TwoStage(bySeed, firstStageSeeds)
 	switch {
 	// A difference is missing where a run has no value, so the gain is not known.
 	case d.N < len(bySeed):

@@ -35,19 +35,20 @@ func (p Plan) CheckFigure(path string) error {
 // names labels them.
 func (g Grid) axis() (positions map[string]float64, names []string) {
 	numbers := map[string]float64{}
-	places := map[string]float64{}
+	ranks := map[string]float64{}
 	for i, v := range g.Values {
 		// Infinity and NaN parse as numbers, but have no place on an axis.
 		if x, err := strconv.ParseFloat(v, 64); err == nil && !math.IsNaN(x) && !math.IsInf(x, 0) {
 			numbers[v] = x
 		}
-		places[v], names = float64(i), append(names, shortValue(v))
+		ranks[v] = float64(i)
+		names = append(names, shortValue(v))
 	}
 	// A single value that is no number makes the whole axis one of names.
-	if len(numbers) == len(places) {
+	if len(numbers) == len(ranks) {
 		return numbers, nil
 	}
-	return places, names
+	return ranks, names
 }
 
 // shortValue returns a value for a label, without the keys in it: "deadline, 5" for "{rule:
@@ -75,7 +76,7 @@ func (t *Table) Figure(path string) error {
 	positions, names := t.Grids[0].axis()
 	var panels []figure.Panel
 	for _, want := range []struct{ name, title string }{
-		{tailQuantity + t.first, "in the end: validation " + t.first},
+		{tailQuantity + t.primaryMetric, "in the end: validation " + t.primaryMetric},
 		{toLevel, "virtual seconds to where the reference ends"},
 	} {
 		// A panel without any value is left out.
@@ -88,7 +89,7 @@ func (t *Table) Figure(path string) error {
 			X:     t.Grids[0].Key,
 			Y:     t.quantities[column].title,
 			Names: names,
-			Share: want.name != toLevel && metric.IsShare(t.first),
+			Share: want.name != toLevel && metric.IsShare(t.primaryMetric),
 		}
 		for _, r := range t.Rows {
 			name := r.Schedule

@@ -11,10 +11,10 @@ import (
 	"fedpace/internal/names"
 )
 
-// besideHosts is the number of cells that are played side by side where hosts in other processes train:
+// parallelWithHosts is the number of cells that are played side by side where hosts in other processes train:
 // the number of the paper's schedules. While one cell waits for its slowest trainer or for messages,
 // the hosts work for the others.
-const besideHosts = 8
+const parallelWithHosts = 8
 
 // server returns how a cell reaches its server, and whether hosts in other processes do its work there.
 // A cell that was begun on another server continues on this one.
@@ -28,14 +28,14 @@ func (o *Options) server(c *Cell) (server natsconn.Config, remote bool) {
 	return server, remote
 }
 
-// reach waits until the servers of the cells that remain can be reached, before anything is prepared
+// awaitServers waits until the servers of the cells that remain can be reached, before anything is prepared
 // for them. It returns whether hosts in other processes do any of the work.
-func (o *Options) reach(ctx context.Context, cells []Cell) (remote bool, err error) {
+func (o *Options) awaitServers(ctx context.Context, cells []Cell) (remote bool, err error) {
 	reached := map[string]bool{}
 	for i := range cells {
-		server, there := o.server(&cells[i])
+		server, isRemote := o.server(&cells[i])
 		// Each server is tried once, and only if a cell still needs it.
-		if !there || cells[i].Reused || reached[server.URL] {
+		if !isRemote || cells[i].Reused || reached[server.URL] {
 			continue
 		}
 		// The check waits for a server that is not up yet, as a run does.
@@ -61,13 +61,13 @@ func (o *Options) reach(ctx context.Context, cells []Cell) (remote bool, err err
 // nameUniquely gives each of the cells that share a name in their configurations a name of its own on the
 // server, which tells runs apart by name: the shared name and the first digits of the cell's ID.
 func nameUniquely(cells []Cell) {
-	count := map[string]int{}
+	uses := map[string]int{}
 	// Only names that are not unique are changed, because users know their runs by name.
 	for i := range cells {
-		count[cells[i].Config.Name]++
+		uses[cells[i].Config.Name]++
 	}
 	for i := range cells {
-		if c := &cells[i]; count[c.Config.Name] > 1 {
+		if c := &cells[i]; uses[c.Config.Name] > 1 {
 			c.name = fmt.Sprintf("%.50s-%.10s", c.Config.Name, c.ID)
 		}
 	}
@@ -102,24 +102,24 @@ func (h *hostNotices) forwarder(c *Cell) func(bus.Notice) {
 		}
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		if h.news(task, n) {
+		if h.noteNews(task, n) {
 			h.notice(prefix + n.Text)
 		}
 	}
 }
 
-// news remembers notice n and reports whether it says something new for the task; an empty task
+// noteNews remembers notice n and reports whether it says something new for the task; an empty task
 // stands for the server, which all tasks share. The caller holds the lock.
-func (h *hostNotices) news(task config.Task, n bus.Notice) bool {
-	last := h.last[task]
+func (h *hostNotices) noteNews(task config.Task, n bus.Notice) bool {
+	previous := h.last[task]
 	// Forgetting all hosts bounds the memory and at worst repeats some notices.
-	if last == nil || len(last) >= maxSubjects {
-		last = map[string]bus.Notice{}
-		h.last[task] = last
+	if previous == nil || len(previous) >= maxSubjects {
+		previous = map[string]bus.Notice{}
+		h.last[task] = previous
 	}
 	// A notice that no host is there is news only while none of the task's cells has one.
 	if n.State == bus.NoHost {
-		for _, notice := range last {
+		for _, notice := range previous {
 			if notice.State == bus.HostPresent {
 				// The host of another cell is getting ready for this one.
 				return false
@@ -127,15 +127,16 @@ func (h *hostNotices) news(task config.Task, n bus.Notice) bool {
 		}
 	}
 	// The same state of the same host is no news, unless a present host says something else.
-	if before, exists := last[n.Subject]; exists &&
-		before.State == n.State &&
-		(n.State != bus.HostPresent || before.Text == n.Text) {
-		return false
+	if previousNotice, exists := previous[n.Subject]; exists && previousNotice.State == n.State {
+		saysMore := n.State == bus.HostPresent && previousNotice.Text != n.Text
+		if !saysMore {
+			return false
+		}
 	}
+	// The empty subject stands for all hosts together. If they leave after this notice, that is news again.
 	if n.Subject != "" {
-		// If all hosts leave after this notice, that is news again.
-		delete(last, "")
+		delete(previous, "")
 	}
-	last[n.Subject] = n
+	previous[n.Subject] = n
 	return true
 }

@@ -27,8 +27,8 @@ type Table struct {
 	Rows []*Row
 	// quantities are the columns of the table, in the order of [Row.Means].
 	quantities []quantity
-	// first is the name of the metric by which runs are compared.
-	first string
+	// primaryMetric is the name of the metric by which runs are compared.
+	primaryMetric string
 	// cells are all runs, those that diverged included.
 	cells []Cell
 	// expected holds the outcomes of the configuration's expectations. It is filled for JSON alone.
@@ -47,25 +47,25 @@ type Row struct {
 	Diverged int
 	// Cells are the runs that did not diverge.
 	Cells []Cell
-	// first is how many of Cells have a seed of the first stage, from which the number of further
+	// firstStageSeeds is how many of Cells have a seed of the first stage, from which the number of further
 	// seeds followed. It is 0 if no seeds were added.
-	first int
+	firstStageSeeds int
 	// Means holds the mean over Cells of each quantity of the table, with its interval.
 	Means []statistics.Estimated
 }
 
 // Table gathers the runs over their seeds. Runs of one schedule at one point follow each other.
 func (r *Comparison) Table() *Table {
-	names := shownBest(r.Runs)
+	names := metricNames(r.Runs)
 	// Where nothing was trained, no run has a metric, and the columns are those of the accuracy.
 	if len(names) == 0 {
 		names = []string{metric.Accuracy}
 	}
 	t := &Table{
-		Grids:      r.Plan.Grids,
-		quantities: append(quantities(names), optionalQuantities(names, r.Runs)...),
-		first:      names[0],
-		cells:      r.Runs,
+		Grids:         r.Plan.Grids,
+		quantities:    append(quantities(names), optionalQuantities(names, r.Runs)...),
+		primaryMetric: names[0],
+		cells:         r.Runs,
 	}
 	for i := range t.quantities {
 		if q := &t.quantities[i]; q.name == toLevel {
@@ -77,28 +77,30 @@ func (r *Comparison) Table() *Table {
 	// Each pass takes the runs from index from up to end, which have the same schedule and grid
 	// values.
 	for from := 0; from < len(r.Runs); {
-		first := &r.Runs[from]
+		firstCell := &r.Runs[from]
+		sameRow := func(c *Cell) bool {
+			return c.Schedule == firstCell.Schedule && slices.Equal(c.Values, firstCell.Values)
+		}
 		end := from
-		for end < len(r.Runs) && r.Runs[end].Schedule == first.Schedule && slices.Equal(r.Runs[end].Values,
-			first.Values) {
+		for end < len(r.Runs) && sameRow(&r.Runs[end]) {
 			end++
 		}
-		done := slices.DeleteFunc(slices.Clone(r.Runs[from:end]), func(c Cell) bool { return c.Diverged != "" })
+		completed := slices.DeleteFunc(slices.Clone(r.Runs[from:end]), func(c Cell) bool { return c.Diverged != "" })
 		row := &Row{
-			Values:   first.Values,
-			Schedule: first.Schedule,
+			Values:   firstCell.Values,
+			Schedule: firstCell.Schedule,
 			Seeds:    end - from,
-			Diverged: end - from - len(done),
-			Cells:    done,
+			Diverged: end - from - len(completed),
+			Cells:    completed,
 		}
 		// Seeds of the first stage decided how many others were added, and their deviation counts.
-		for _, c := range done {
-			if c.Config.Seed < r.Runs[0].Config.Seed+uint64(r.Plan.Until.first) {
-				row.first++
+		for _, c := range completed {
+			if c.Config.Seed < r.Runs[0].Config.Seed+uint64(r.Plan.Until.firstStageSeeds) {
+				row.firstStageSeeds++
 			}
 		}
 		for _, q := range t.quantities {
-			row.Means = append(row.Means, MeanOf(done, q.value))
+			row.Means = append(row.Means, MeanOf(completed, q.value))
 		}
 		t.Rows = append(t.Rows, row)
 		from = end
@@ -139,7 +141,7 @@ func (t *Table) columns() table.Columns[*Row] {
 		c := table.Column[*Row]{Name: q.name, Of: func(r *Row) any { return r.Means[i] }}
 		if slices.ContainsFunc(t.Rows, func(r *Row) bool { return r.Means[i].N > 0 }) {
 			c.Title = q.title
-			c.Text = func(r *Row) string { return r.text(i) }
+			c.Text = func(r *Row) string { return r.meanText(i) }
 		}
 		list = append(list, c)
 	}
@@ -152,9 +154,9 @@ func (t *Table) columns() table.Columns[*Row] {
 	return append(list, diverged)
 }
 
-// text is the mean of quantity i for people, with the number of seeds that have a value where some have
+// meanText is the mean of quantity i for people, with the number of seeds that have a value where some have
 // none.
-func (r *Row) text(i int) string {
+func (r *Row) meanText(i int) string {
 	if e := r.Means[i]; e.N > 0 && e.N < len(r.Cells) {
 		return fmt.Sprintf("%s (%d of %d)", e, e.N, len(r.Cells))
 	}
@@ -163,19 +165,19 @@ func (r *Row) text(i int) string {
 
 // Write writes the table for people: means with ± half of the interval where there are several seeds.
 func (t *Table) Write(w io.Writer) error {
-	return table.WriteFolded(w, t.printed().Texts(t.Rows), len(t.Grids)+1)
+	return table.WriteFolded(w, t.printedColumns().Texts(t.Rows), len(t.Grids)+1)
 }
 
-// printed are the columns of the table in the order for people: what runs cost stands behind how well
+// printedColumns are the columns of the table in the order for people: what runs cost stands behind how well
 // they end.
-func (t *Table) printed() table.Columns[*Row] {
-	cost := func(c table.Column[*Row]) bool {
+func (t *Table) printedColumns() table.Columns[*Row] {
+	isCost := func(c table.Column[*Row]) bool {
 		return c.Name == "seeds" ||
 			slices.ContainsFunc(t.quantities, func(q quantity) bool { return q.name == c.Name && q.cost })
 	}
 	list := t.columns()
-	costs := slices.DeleteFunc(slices.Clone(list), func(c table.Column[*Row]) bool { return !cost(c) })
-	return append(slices.DeleteFunc(list, cost), costs...)
+	costs := slices.DeleteFunc(slices.Clone(list), func(c table.Column[*Row]) bool { return !isCost(c) })
+	return append(slices.DeleteFunc(list, isCost), costs...)
 }
 
 // WriteCSV writes one row for each schedule and point of the grids.
@@ -257,10 +259,10 @@ func (t *Table) WriteRuns(w io.Writer) error {
 	return table.WriteCSV(w, columns.Records(runs, -1))
 }
 
-// Lacks returns how many runs the table of an earlier comparison in the folder has that r does not. It is 0 if
-// the folder has no such table, or one that cannot be read.
-func (r *Comparison) Lacks(dir string) (runs int) {
-	earlier, err := runsIn(filepath.Join(dir, RunsFile))
+// CountMissing returns how many runs the table of an earlier comparison in the folder dir has that r does not
+// have. It is 0 if the folder has no such table, or one that cannot be read.
+func (r *Comparison) CountMissing(dir string) (runs int) {
+	earlier, err := readRunKeys(filepath.Join(dir, RunsFile))
 	if err != nil {
 		return 0
 	}
@@ -268,45 +270,45 @@ func (r *Comparison) Lacks(dir string) (runs int) {
 	if err := r.Table().WriteRuns(&text); err != nil {
 		return 0
 	}
-	now, err := runsOf(&text)
+	present, err := parseRunKeys(&text)
 	if err != nil {
 		return 0
 	}
-	for run := range earlier {
-		if !now[run] {
+	for key := range earlier {
+		if !present[key] {
 			runs++
 		}
 	}
 	return runs
 }
 
-// runsIn returns the runs in the CSV file at path, as [runsOf] does.
-func runsIn(path string) (map[string]bool, error) {
+// readRunKeys returns the set of runs in the CSV file at path, with the keys of [parseRunKeys].
+func readRunKeys(path string) (map[string]bool, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	return runsOf(file)
+	return parseRunKeys(file)
 }
 
-// runsOf returns the set of the runs of which the CSV rows, in the format of [RunsFile], have a row. A run is its
-// seed and the digest of its configuration, with a space between them.
-func runsOf(rows io.Reader) (map[string]bool, error) {
+// parseRunKeys returns the set of runs in a table of CSV rows in the format of [RunsFile]. The key of a run is
+// its seed and the digest of its configuration, with a space between them.
+func parseRunKeys(rows io.Reader) (map[string]bool, error) {
 	records, err := csv.NewReader(rows).ReadAll()
 	if err != nil || len(records) == 0 {
 		return nil, err
 	}
-	seed := slices.Index(records[0], "seed")
-	configuration := slices.Index(records[0], "configuration")
-	if seed < 0 || configuration < 0 {
+	seedColumn := slices.Index(records[0], "seed")
+	configurationColumn := slices.Index(records[0], "configuration")
+	if seedColumn < 0 || configurationColumn < 0 {
 		return nil, errors.New("no columns seed and configuration")
 	}
-	runs := map[string]bool{}
+	keys := map[string]bool{}
 	for _, record := range records[1:] {
-		runs[record[seed]+" "+record[configuration]] = true
+		keys[record[seedColumn]+" "+record[configurationColumn]] = true
 	}
-	return runs, nil
+	return keys, nil
 }
 
 // Save writes the comparison into a folder: the table as it is printed, and both files of rows.

@@ -54,14 +54,15 @@ func (r *Comparison) measure() error {
 	pairs := map[string][]*Cell{}
 	for i := range r.Runs {
 		c := &r.Runs[i]
-		if err := c.follow(); err != nil {
+		if err := c.measureRounds(); err != nil {
 			return err
 		}
 		// A run that diverged neither sets the level nor reaches it.
 		if c.Diverged == "" {
 			point := fmt.Sprint(c.Point)
 			pair := fmt.Sprint(c.Config.Seed, point)
-			points[point], pairs[pair] = append(points[point], c), append(pairs[pair], c)
+			points[point] = append(points[point], c)
+			pairs[pair] = append(pairs[pair], c)
 		}
 	}
 	// Levels are set first, because times are measured to them.
@@ -69,15 +70,15 @@ func (r *Comparison) measure() error {
 		r.setLevel(cells)
 	}
 	for _, cells := range pairs {
-		r.time(cells)
+		r.timeToLevels(cells)
 	}
 	return nil
 }
 
-// follow reads the rounds of the cell's run from its folder and sets what is measured of it: the
+// measureRounds reads the rounds of the cell's run from its folder and sets what is measured of it: the
 // values of K, and the means of loss and quality over the run's end. A run that diverged has no
 // values: all are NaN.
-func (c *Cell) follow() error {
+func (c *Cell) measureRounds() error {
 	nan := math.NaN()
 	c.measured = measured{
 		Level:       nan,
@@ -103,18 +104,21 @@ func (c *Cell) follow() error {
 		c.validations.Observe(r.End.Seconds(), r.Quality)
 	}
 	end := c.Summary.VirtualSeconds
-	c.validations.End(
-		end,
-		metrics.Value(c.Summary.Metric(quality.Name).Validation),
-		c.Config.Evaluate.EverySeconds != 0,
-	)
-	c.quality, c.Tail, c.TailLoss = quality.Metric, c.validations.Mean(end), c.losses.Mean(end)
+	spacing := EveryRounds
+	if c.Config.Evaluate.EverySeconds != 0 {
+		spacing = EverySeconds
+	}
+	finalValue := metrics.Value(c.Summary.Metric(quality.Name).Validation)
+	c.validations.End(end, finalValue, spacing)
+	c.quality = quality.Metric
+	c.Tail = c.validations.Mean(end)
+	c.TailLoss = c.losses.Mean(end)
 	return nil
 }
 
-// followed returns the values by which a run is timed: the metric by which runs are compared, or the
-// training loss where a run at the point was never measured.
-func (c *Cell) followed() *Tail {
+// timedValues returns the values whose first crossing of the level is the run's time to the level: the metric
+// by which runs are compared, or the training loss where a run at the same point was never evaluated.
+func (c *Cell) timedValues() *Tail {
 	if c.quality == trainingLoss {
 		return &c.losses
 	}
@@ -127,7 +131,7 @@ var trainingLoss = metric.Metric{Name: "training loss", Lower: true}
 // setLevel sets the level that all runs at one point, cells, are to reach. It is evaluate.target or,
 // without one, the worst of the values at which the reference's runs ended, after each was made
 // worse by the standard deviation of its last values, rounded to the easier side. So every run of the
-// reference comes to that level, and none by its best moment alone. Where a run was never evaluated, the
+// reference reaches that level, and none by its best moment alone. Where a run was never evaluated, the
 // level is one of the training loss, and the target does not count. It is NaN without a run of the reference.
 func (r *Comparison) setLevel(cells []*Cell) {
 	target := cells[0].Config.Evaluate.Target
@@ -145,12 +149,12 @@ func (r *Comparison) setLevel(cells []*Cell) {
 			continue
 		}
 		end := c.Summary.VirtualSeconds
-		reached := c.quality.Worsen(c.followed().Mean(end), c.followed().noise(end))
-		if math.IsNaN(level) || c.quality.Better(level, reached) {
-			level = reached
+		ended := c.quality.Worsen(c.timedValues().Mean(end), c.timedValues().noise(end))
+		if math.IsNaN(level) || c.quality.Better(level, ended) {
+			level = ended
 		}
 	}
-	level = fourDigits(level, cells[0].quality.Lower)
+	level = roundToEasier(level, cells[0].quality.Lower)
 	// A target of the configuration takes precedence over what the reference reached.
 	if target != nil {
 		level = *target
@@ -160,9 +164,9 @@ func (r *Comparison) setLevel(cells []*Cell) {
 	}
 }
 
-// fourDigits rounds a level to four significant digits, so that it can be printed exactly. It
+// roundToEasier rounds a level to four significant digits, so that it can be printed exactly. It
 // rounds to the side that is easier to reach, which is up where lower values are better.
-func fourDigits(level float64, lowerIsBetter bool) float64 {
+func roundToEasier(level float64, lowerIsBetter bool) float64 {
 	if level == 0 {
 		return level
 	}
@@ -173,20 +177,21 @@ func fourDigits(level float64, lowerIsBetter bool) float64 {
 	return min(level, math.Floor(level/unit)*unit)
 }
 
-// time finds when each of the runs with one seed at one point reaches the level, and notes their
-// partners.
-func (r *Comparison) time(cells []*Cell) {
+// timeToLevels finds when each of the runs with one seed at one point reaches the level, and sets their
+// partners: the reference's run and, for a control, the run that it controls.
+func (r *Comparison) timeToLevels(cells []*Cell) {
 	// All runs are averaged over a span of the same virtual time, a part of the shortest run.
-	seconds := math.Inf(1)
+	span := math.Inf(1)
 	var reference *Cell
 	for _, c := range cells {
-		seconds = min(seconds, c.Summary.VirtualSeconds/spans)
+		span = min(span, c.Summary.VirtualSeconds/spans)
 		if reference == nil && c.Schedule == r.Reference {
 			reference = c
 		}
 	}
 	for _, c := range cells {
-		c.TimeToLevel = c.followed().first(seconds, func(mean float64) bool { return c.quality.Reaches(mean, c.Level) })
+		reachesLevel := func(mean float64) bool { return c.quality.Reaches(mean, c.Level) }
+		c.TimeToLevel = c.timedValues().firstReaching(span, reachesLevel)
 		// The reference has no partner of its own.
 		if c != reference {
 			c.reference = reference
@@ -194,33 +199,33 @@ func (r *Comparison) time(cells []*Cell) {
 		// A control is paired with the run of the same seed and grid values whose schedule it
 		// changes.
 		for _, candidate := range cells {
-			if c.Control != "" && c.Schedule == candidate.Schedule+"-"+c.Control && slices.Equal(c.Values,
-				candidate.Values) {
+			hasItsSchedule := c.Control != "" && c.Schedule == candidate.Schedule+"-"+c.Control
+			if hasItsSchedule && slices.Equal(c.Values, candidate.Values) {
 				c.controlled = candidate
 			}
 		}
 	}
 }
 
-// relative is the run's sum of K_r divided by that of fixed K in the same virtual time. Fixed K has the
-// reference's K_0, even where the run has another one.
-func (c *Cell) relative() float64 {
+// relativeSteps is the run's sum of K_r over its rounds, divided by that of fixed K in the same virtual time.
+// Fixed K has the reference's K_0, even where the run has another one. It is NaN if it is not known.
+func (c *Cell) relativeSteps() float64 {
 	if r := c.reference; r != nil && c.Config.Schedule.K0 != r.Config.Schedule.K0 {
-		return r.relative() * float64(c.Summary.SGDSteps) / float64(r.Summary.SGDSteps)
+		return r.relativeSteps() * float64(c.Summary.SGDSteps) / float64(r.Summary.SGDSteps)
 	}
 	return metrics.Value(c.Summary.RelativeSGDSteps)
 }
 
-// against is by how much a quantity of the run is above that of its partner; NaN without one.
-func (c *Cell) against(partner *Cell, quantity func(*Cell) float64) float64 {
+// minus is a quantity of the run less that of its partner. It is NaN without a partner.
+func (c *Cell) minus(partner *Cell, quantity func(*Cell) float64) float64 {
 	if partner == nil {
 		return math.NaN()
 	}
 	return quantity(c) - quantity(partner)
 }
 
-// level is the level of the runs of a comparison, where all points have the same one; else NaN. Runs without
-// a level, such as those that diverged, are ignored.
+// level is the level that runs of a comparison are to reach, if it is the same at all points of the grids, and
+// else NaN. Runs without a level, such as those that diverged, are ignored.
 func level(runs []Cell) float64 {
 	level := math.NaN()
 	for i := range runs {
@@ -237,10 +242,12 @@ func level(runs []Cell) float64 {
 // "accuracy 0.7312". runs are the runs of one comparison; without a level it returns a general
 // name.
 func levelName(runs []Cell) string {
-	l := level(runs)
-	if math.IsNaN(l) {
+	value := level(runs)
+	if math.IsNaN(value) {
 		return "the level"
 	}
-	index := slices.IndexFunc(runs, func(c Cell) bool { return c.Diverged == "" })
-	return fmt.Sprintf("%s %.4g", metric.Title(runs[index].quality.Name), l)
+	// A level follows from a run that did not diverge, so there is one.
+	// A level follows from a run that did not diverge, so there is one.
+	completed := slices.IndexFunc(runs, func(c Cell) bool { return c.Diverged == "" })
+	return fmt.Sprintf("%s %.4g", metric.Title(runs[completed].quality.Name), value)
 }

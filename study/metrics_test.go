@@ -56,7 +56,7 @@ func TestTable_Metrics(t *testing.T) {
 		if !strings.Contains(string(text), ",validation_"+name+",") || !strings.Contains(string(text), ",best_validation_"+name+",") {
 			t.Errorf("%s has no column in %s", name, text)
 		}
-		if got := cells[0].story(0); !strings.Contains(got, "best "+metric.Title(name)+" 0.5000") {
+		if got := cells[0].outcomeText(0); !strings.Contains(got, "best "+metric.Title(name)+" 0.5000") {
 			t.Errorf("%s: %s", name, got)
 		}
 	}

@@ -40,8 +40,9 @@ type Plan struct {
 	Folder string
 }
 
-// Just loads one configuration, for a plan without grids.
-func Just(c config.Config) func(...string) (config.Config, error) {
+// StaticLoad returns a [Plan.Load] that ignores the keys that it is to set and always gives configuration c,
+// for a plan without grids.
+func StaticLoad(c config.Config) func(...string) (config.Config, error) {
 	return func(...string) (config.Config, error) { return c, nil }
 }
 
@@ -56,24 +57,24 @@ type Grid struct {
 // ParseGrid reads "key=value,value,...", for example
 // "network.upload_mbps=1,5,20". Commas within brackets do not separate. "0.01..1" are [rangeValues]
 // values from 0.01 to 1, and "0.01..1/6" are six.
-func ParseGrid(s string) (Grid, error) {
-	key, list, ok := strings.Cut(s, "=")
+func ParseGrid(text string) (Grid, error) {
+	key, list, ok := strings.Cut(text, "=")
 	if !ok || key == "" || list == "" {
-		return Grid{}, fmt.Errorf("--grid %q: want key=value,value,..., e.g. network.upload_mbps=1,5,20", s)
+		return Grid{}, fmt.Errorf("--grid %q: want key=value,value,..., e.g. network.upload_mbps=1,5,20", text)
 	}
 	g := Grid{Key: key}
 	// Commas within brackets belong to a value.
 	parts, err := Split(list)
 	for _, part := range parts {
 		var values []string
-		values, err = rangeOf(part)
+		values, err = expandRange(part)
 		if err != nil {
 			break
 		}
 		g.Values = append(g.Values, values...)
 	}
 	if err != nil {
-		return Grid{}, fmt.Errorf("--grid %q: %w", s, err)
+		return Grid{}, fmt.Errorf("--grid %q: %w", text, err)
 	}
 	return g, nil
 }
@@ -117,10 +118,10 @@ const (
 // rangeForm matches LOW..HIGH and LOW..HIGH/N; its groups are the two ends and N.
 var rangeForm = regexp.MustCompile(`^([0-9.]+(?:e-?[0-9]+)?)\.\.([0-9.]+(?:e-?[0-9]+)?)(?:/([0-9]+))?$`)
 
-// rangeOf lists the values of a range between two numbers above 0. Each is the same factor times the
+// expandRange lists the values of a range between two numbers above 0. Each is the same factor times the
 // one before, to three digits, or a whole number where both ends are whole. Text that is no range is a
 // value by itself.
-func rangeOf(value string) (values []string, err error) {
+func expandRange(value string) (values []string, err error) {
 	m := rangeForm.FindStringSubmatch(value)
 	if m == nil {
 		return []string{value}, nil
@@ -128,8 +129,9 @@ func rangeOf(value string) (values []string, err error) {
 	low, err := strconv.ParseFloat(m[1], 64)
 	high, highErr := strconv.ParseFloat(m[2], 64)
 	n, countErr := strconv.Atoi(cmp.Or(m[3], strconv.Itoa(rangeValues)))
+	isAscending := 0 < low && low < high && high <= math.MaxFloat64
 	if errors.Join(err, highErr, countErr) != nil ||
-		!(0 < low && low < high && high <= math.MaxFloat64) ||
+		!isAscending ||
 		n < 2 ||
 		n > maxRangeValues {
 		return nil, fmt.Errorf(
@@ -163,34 +165,34 @@ func rangeOf(value string) (values []string, err error) {
 // and configured is the schedule of the configuration after they were set.
 func Overridden(sets, schedules []string, configured config.Schedule) error {
 	// The key schedule may hold a whole map of keys, of which only some choose the schedule.
-	for _, s := range sets {
-		key, value, _ := strings.Cut(s, "=")
-		chooses := ofSchedule(key) && (key != "schedule" || choosing.MatchString(value))
+	for _, assignment := range sets {
+		key, value, _ := strings.Cut(assignment, "=")
+		chooses := choosesSchedule(key) && (key != "schedule" || choosingKey.MatchString(value))
 		// A list that contains the chosen schedule, or no list, replaces nothing.
 		if !chooses || len(schedules) == 0 || slices.Contains(schedules, configured.Name()) {
 			continue
 		}
 		list := strings.Join(schedules, ",")
 		return fmt.Errorf("--set %s: --schedules %s takes its place (write --schedules '%s,%s' to compare it, "+
-			"too, or choose by --schedules alone)", s, list, list, configured.Name())
+			"too, or choose by --schedules alone)", assignment, list, list, configured.Name())
 	}
 	return nil
 }
 
-// choosing matches a key that chooses a schedule within a map of the schedule's keys.
-var choosing = regexp.MustCompile(`[{,]\s*(k|eta|name)\s*:`)
+// choosingKey matches a key that chooses a schedule within a map of the schedule's keys.
+var choosingKey = regexp.MustCompile(`[{,]\s*(k|eta|name)\s*:`)
 
 // Names lists the names of the plan's schedules. It is nil if the plan names none, because its
 // grids or the configuration choose them.
 func (p *Plan) Names() (list []string) {
 	for _, text := range p.Schedules {
-		list = append(list, nameOf(text))
+		list = append(list, scheduleName(text))
 	}
 	return list
 }
 
-// nameOf is the name of a schedule as command lines list it: "mine" of "mine=k0/2".
-func nameOf(text string) string {
+// scheduleName is the name of a schedule as command lines list it: "mine" of "mine=k0/2".
+func scheduleName(text string) string {
 	name, _, _ := strings.Cut(text, "=")
 	return name
 }
@@ -217,16 +219,16 @@ func (p Plan) Cells() ([]Cell, error) {
 	}
 	var cells []Cell
 	// names holds the names of the cells seen so far, both by cell identity and by cell name.
-	names := map[string]string{}
+	nameBy := map[string]string{}
 	for cell, err := range p.Each(base, maxCells) {
 		if err != nil {
 			return nil, err
 		}
 		for _, same := range []string{cell.ID, cell.Name} {
-			if name, taken := names[same]; taken {
+			if name, taken := nameBy[same]; taken {
 				return nil, fmt.Errorf("%q and %q are one run", name, cell.Name)
 			}
-			names[same] = cell.Name
+			nameBy[same] = cell.Name
 		}
 		cells = append(cells, cell)
 	}
@@ -238,20 +240,21 @@ func (p Plan) Cells() ([]Cell, error) {
 // own K_0, so that runs which differ in k0 or in its unit end at different times.
 func SameTime(cells []Cell) error {
 	// first holds the first cell of each point. All others at the point are compared with it.
-	first := map[string]*Cell{}
+	firstAt := map[string]*Cell{}
 	for i := range cells {
-		c, point := &cells[i], fmt.Sprint(cells[i].Point)
-		if first[point] == nil {
-			first[point] = c
+		c := &cells[i]
+		point := fmt.Sprint(c.Point)
+		if firstAt[point] == nil {
+			firstAt[point] = c
 		}
 		mine := c.Config.Schedule
-		theirs := first[point].Config.Schedule
+		theirs := firstAt[point].Config.Schedule
 		if c.Config.Stop.EqualRuntimeRounds > 0 && (mine.K0 != theirs.K0 || mine.Unit != theirs.Unit) {
 			return &config.KeyError{
 				Key: "stop.rounds",
 				Problem: fmt.Sprintf("rounds of fixed K take another time with the schedule.k0 or unit of %s "+
 					"than with that of %s (set stop.rounds: null and "+
-					"stop.virtual_seconds)", c.Schedule, first[point].Schedule),
+					"stop.virtual_seconds)", c.Schedule, firstAt[point].Schedule),
 			}
 		}
 	}
@@ -279,7 +282,7 @@ func (p *Plan) Each(base config.Config, limit int) iter.Seq2[Cell, error] {
 			err := error(nil)
 			if len(values) > 0 {
 				c, err = p.Load(Sets(p.Grids, values)...)
-				err = p.ofGrid(err)
+				err = p.gridError(err)
 			}
 			for _, name := range schedules {
 				// Each schedule starts from the point's configuration and error, not from those of
@@ -288,7 +291,7 @@ func (p *Plan) Each(base config.Config, limit int) iter.Seq2[Cell, error] {
 				err := err
 				// Keys of a schedule's own need another load. The grids follow them and so take
 				// precedence.
-				if scheduleSets := p.BySchedule[nameOf(name)]; len(scheduleSets) > 0 && err == nil {
+				if scheduleSets := p.BySchedule[scheduleName(name)]; len(scheduleSets) > 0 && err == nil {
 					c, err = p.Load(slices.Concat(scheduleSets, Sets(p.Grids, values))...)
 				}
 				for n := range max(1, p.Seeds) {
@@ -315,7 +318,7 @@ func (p *Plan) cell(c config.Config, err error, schedule string, values []string
 	// A grid that chooses the schedule is not part of the point, because schedules are compared at
 	// a point.
 	for i, g := range p.Grids {
-		if !ofSchedule(g.Key) {
+		if !choosesSchedule(g.Key) {
 			cell.Point = append(cell.Point, values[i])
 		}
 	}
@@ -332,25 +335,27 @@ func (p *Plan) cell(c config.Config, err error, schedule string, values []string
 	return cell, err
 }
 
-// ofGrid names --grid in place of --set in an error about a value that a grid has set.
-func (p *Plan) ofGrid(err error) error {
+// gridError returns err with --grid in place of --set if it is about a key that a grid of the plan sets. Other
+// errors, and nil, stay as they are.
+func (p *Plan) gridError(err error) error {
 	if err == nil {
 		return nil
 	}
 	// The loader reports a bad value as one of --set, followed by the key and a colon.
-	problem, set := strings.CutPrefix(err.Error(), tree.SetFlag+" ")
+	problem, isOfSet := strings.CutPrefix(err.Error(), tree.SetFlag+" ")
 	key, _, _ := strings.Cut(problem, ":")
 	for _, g := range p.Grids {
-		if set && (key == g.Key || strings.HasPrefix(key, g.Key+".")) {
+		isOfGrid := key == g.Key || strings.HasPrefix(key, g.Key+".")
+		if isOfSet && isOfGrid {
 			return errors.New("--grid " + problem)
 		}
 	}
 	return err
 }
 
-// ofSchedule reports whether a configuration's key, such as schedule.k.rule, chooses the schedule,
+// choosesSchedule reports whether a configuration's key, such as schedule.k.rule, chooses the schedule,
 // as --schedules does. Other keys of the schedule, such as its unit, do not.
-func ofSchedule(key string) bool {
+func choosesSchedule(key string) bool {
 	return key == "schedule" ||
 		key == "schedule.k" ||
 		key == "schedule.eta" ||
@@ -360,22 +365,22 @@ func ofSchedule(key string) bool {
 }
 
 // gridPoints returns all combinations of the grids' values, the last grid varying fastest. Without
-// a grid it returns one empty point. each is the number of runs at every point; if there would be
+// a grid it returns one empty point. runsPerPoint is the number of runs at every point; if there would be
 // more than limit runs in all, it returns an error.
-func gridPoints(grids []Grid, each, limit int) ([][]string, error) {
+func gridPoints(grids []Grid, runsPerPoint, limit int) ([][]string, error) {
 	all := [][]string{nil}
-	if each > limit {
+	if runsPerPoint > limit {
 		return nil, fmt.Errorf("over %d runs; take fewer schedules or seeds", limit)
 	}
 	for _, g := range grids {
 		// The limit is checked before the product is built, so that large grids need no memory.
-		if len(all)*len(g.Values)*each > limit {
+		if len(all)*len(g.Values)*runsPerPoint > limit {
 			return nil, fmt.Errorf("over %d runs; take fewer values", limit)
 		}
 		var next [][]string
-		for _, head := range all {
+		for _, prefix := range all {
 			for _, v := range g.Values {
-				next = append(next, append(slices.Clone(head), v))
+				next = append(next, append(slices.Clone(prefix), v))
 			}
 		}
 		all = next

@@ -27,7 +27,7 @@ type Options struct {
 	ConfiguredHosts bool
 	// Parallel is the number of runs that go on at the same time. With 0 it is the number of cores,
 	// and the trainers of a run are reduced so that all cores are used. Where hosts do the work, 0
-	// means [besideHosts]; where a trainer is a process of its own, 0 means 1, because one run then
+	// means [parallelWithHosts]; where a trainer is a process of its own, 0 means 1, because one run then
 	// uses all cores.
 	Parallel int
 	// Progress is called now and then from the runs' goroutines, never twice at a time; may be nil.
@@ -35,19 +35,19 @@ type Options struct {
 	// Until is the virtual time in seconds to which cells are played; 0: to their ends. Another Play goes
 	// on from there, to the same bits.
 	Until float64
-	// IsWhole reports whether the run in a cell's folder, complete or cut, needs no more than it
-	// has. If it returns false, the cell is played from its beginning. IsWhole may be nil.
+	// IsWhole reports whether the folder of a cell's run, complete or cut, has all that the caller wants of
+	// it. If it returns false, the cell is played from its beginning. IsWhole may be nil.
 	IsWhole func(*Cell) bool
 	// Adjust changes the options of one run; may be nil.
 	Adjust func(*Cell, *run.Options)
 	// Played is called for every cell that is complete and has not diverged, including cells that were
 	// complete before. Calls may overlap. Played may be nil.
 	Played func(context.Context, *Cell) error
-	// Done is called after each cell that was run, never twice at a time; may be nil.
-	Done func() error
+	// CellDone is called after each cell that was run, never twice at a time; may be nil.
+	CellDone func() error
 
-	// leaves holds the names of the files that the caller will write into the study's folder.
-	leaves []string
+	// outputFiles holds the names of the files that the caller will write into the study's folder.
+	outputFiles []string
 }
 
 // Play plays those cells of a study that are not complete. Runs that are found in dir, or in a
@@ -58,13 +58,13 @@ func Play(ctx context.Context, dir string, cells []Cell, o Options) error {
 	if err := folder.Outside(dir); err != nil {
 		return err
 	}
-	done, keptTags, err := find(ctx, dir, cells, &o)
+	done, keptTags, err := findRuns(ctx, dir, cells, &o)
 	if err != nil {
 		return err
 	}
 	// A file of an earlier study must not be overwritten by one that has nothing to do with it.
 	if !o.Run.Force && !slices.ContainsFunc(cells, func(c Cell) bool { return c.Begun || c.Reused }) {
-		for _, name := range o.leaves {
+		for _, name := range o.outputFiles {
 			if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
 				return fmt.Errorf("%s is there, and none of these runs is (choose another folder with --out, or "+
 					"replace the file with --force)", filepath.Join(dir, name))
@@ -81,7 +81,7 @@ func Play(ctx context.Context, dir string, cells []Cell, o Options) error {
 	}
 	// Servers are tried before anything is prepared, because a missing one would stop the study
 	// later.
-	remote, err := o.reach(ctx, cells)
+	remote, err := o.awaitServers(ctx, cells)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func Play(ctx context.Context, dir string, cells []Cell, o Options) error {
 	switch {
 	case o.Parallel > 0:
 	case remote:
-		o.Parallel = besideHosts
+		o.Parallel = parallelWithHosts
 	// One run with a trainer of its own already uses all cores.
 	case slices.ContainsFunc(cells, func(c Cell) bool { return c.Config.External() }):
 		o.Parallel = 1
@@ -102,8 +102,8 @@ func Play(ctx context.Context, dir string, cells []Cell, o Options) error {
 		Options: o, state: Progress{Cells: len(cells), Done: done},
 		hosts: hostNotices{notice: o.Run.Notify, last: map[config.Task]map[string]bus.Notice{}},
 	}
+	// The first of several runs may take long to begin, so the progress is shown before it.
 	if o.Parallel > 1 {
-		// The first run may take long to begin, so the progress is shown before it.
 		p.report()
 	}
 	group, inner := errgroup.WithContext(ctx)
@@ -136,8 +136,8 @@ type player struct {
 	Options
 	// hosts merges the notices of the runs' hosts, which all runs share.
 	hosts hostNotices
-	// turn is held while a cell reports that it is complete, so that reports do not overlap.
-	turn sync.Mutex
+	// reporting is held while a cell reports that it is complete, so that reports do not overlap.
+	reporting sync.Mutex
 
 	// mu guards state.
 	mu sync.Mutex
@@ -168,8 +168,8 @@ func (p *player) play(ctx context.Context, c *Cell) error {
 		return nil
 	}
 	// Notices and calls of Done must not overlap.
-	p.turn.Lock()
-	defer p.turn.Unlock()
+	p.reporting.Lock()
+	defer p.reporting.Unlock()
 	kind := "run"
 	if c.Control != "" {
 		kind = "control"
@@ -177,37 +177,39 @@ func (p *player) play(ctx context.Context, c *Cell) error {
 	p.Run.Notify(fmt.Sprintf(
 		"%s %d of %d: %s: %s",
 		kind,
-		p.ended(c),
+		p.countEnded(c),
 		p.state.Cells,
 		c.Name,
-		c.story(time.Since(started)),
+		c.outcomeText(time.Since(started)),
 	))
-	if p.Done == nil {
+	if p.CellDone == nil {
 		return nil
 	}
-	return p.Done()
+	return p.CellDone()
 }
 
 // options are those of one cell's run. Runs side by side share one display of progress and of notices.
 func (p *player) options(c *Cell) run.Options {
-	o := p.Run
-	o.Until = p.Until
-	o.NATS, o.RemoteHosts = p.server(c)
+	options := p.Run
+	options.Until = p.Until
+	options.NATS, options.RemoteHosts = p.server(c)
 	// The notices of runs that go on together would mix, so they are merged.
 	if p.Parallel > 1 {
-		o.Notice, o.HostNotice, o.Reading = nil, p.hosts.forwarder(c), nil
+		options.Notice = nil
+		options.HostNotice = p.hosts.forwarder(c)
+		options.Reading = nil
 	}
 	if p.Parallel > 1 || p.Run.Progress == nil {
-		o.Progress = nil
+		options.Progress = nil
 		if p.Progress != nil {
-			o.Progress = p.watch(c)
+			options.Progress = p.watch(c)
 		}
 	}
 	// The caller has the last word.
 	if p.Adjust != nil {
-		p.Adjust(c, &o)
+		p.Adjust(c, &options)
 	}
-	return o
+	return options
 }
 
 // Shareable returns an error that names what runs side by side in one process cannot share, or nil.
@@ -271,9 +273,9 @@ func (p *player) watch(c *Cell) func(run.Progress) {
 	}
 }
 
-// ended removes cell c from those under way, counts it as complete, passes the progress on, and
+// countEnded removes cell c from those under way, counts it as complete, passes the progress on, and
 // returns the number of complete cells.
-func (p *player) ended(c *Cell) int {
+func (p *player) countEnded(c *Cell) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.state.Running = slices.DeleteFunc(p.state.Running, func(r Running) bool { return r.Cell == c })
@@ -286,9 +288,9 @@ func (p *player) ended(c *Cell) int {
 // p.mu, or no run has begun.
 func (p *player) report() {
 	if p.Progress != nil {
-		s := p.state
+		progress := p.state
 		// The receiver may keep the progress, so it gets a copy of the list.
-		s.Running = slices.Clone(s.Running)
-		p.Progress(s)
+		progress.Running = slices.Clone(progress.Running)
+		p.Progress(progress)
 	}
 }

@@ -14,15 +14,15 @@ type quantity struct {
 	// name identifies the quantity in files; title heads its column for people.
 	name, title string
 	value       func(*Cell) float64
-	// more and less say what a positive and a negative difference is called. They are empty if runs
+	// positiveWord and less say what a positive and a negative difference is called. They are empty if runs
 	// are not compared by the quantity.
-	more, less string
+	positiveWord, negativeWord string
 	// cost marks a quantity that tells what the run took. Tables for people have these columns
 	// last.
 	cost bool
-	// flips says that more and less change places where lower values of the compared metric are
+	// swapsWords says that more and less change places where lower values of the compared metric are
 	// better.
-	flips bool
+	swapsWords bool
 }
 
 // toLevel is the name of the quantity: virtual seconds until a run is as good as the reference ends.
@@ -44,7 +44,7 @@ func quantities(names []string) []quantity {
 			title: "virtual s",
 			value: func(c *Cell) float64 { return c.Summary.VirtualSeconds },
 		},
-		{name: "relative_sgd_steps", cost: true, title: "relative", value: (*Cell).relative},
+		{name: "relative_sgd_steps", cost: true, title: "relative", value: (*Cell).relativeSteps},
 		{name: "tail_training_loss", title: "training loss", value: func(c *Cell) float64 { return c.TailLoss }},
 	}
 	// Each metric has two columns: its last value, and its best.
@@ -65,21 +65,21 @@ func quantities(names []string) []quantity {
 	tail := func(c *Cell) float64 { return c.Tail }
 	return append(list, []quantity{
 		{
-			name:  tailQuantity + names[0],
-			title: "tail " + metric.Title(names[0]),
-			value: tail,
-			more:  "better",
-			less:  "worse",
-			flips: true,
+			name:         tailQuantity + names[0],
+			title:        "tail " + metric.Title(names[0]),
+			value:        tail,
+			positiveWord: "better",
+			negativeWord: "worse",
+			swapsWords:   true,
 		},
-		{name: "tail_gain_over_fixed", value: func(c *Cell) float64 { return c.against(c.reference, tail) }},
+		{name: "tail_gain_over_fixed", value: func(c *Cell) float64 { return c.minus(c.reference, tail) }},
 		{name: "level", value: func(c *Cell) float64 { return c.Level }},
 		{
-			name:  toLevel,
-			title: "s to the level",
-			value: func(c *Cell) float64 { return c.TimeToLevel },
-			more:  "later",
-			less:  "sooner",
+			name:         toLevel,
+			title:        "s to the level",
+			value:        func(c *Cell) float64 { return c.TimeToLevel },
+			positiveWord: "later",
+			negativeWord: "sooner",
 		},
 		{
 			name:  "client_sgd_steps",
@@ -116,8 +116,8 @@ func fairness(names []string, cells []Cell) (list []quantity) {
 		return nil
 	}
 	for _, name := range names {
-		add := func(column, title string, value func(folder.MetricFairness) *float64) {
-			list = append(list, quantity{name: column + name, title: title, value: func(c *Cell) float64 {
+		add := func(prefix, title string, value func(folder.MetricFairness) *float64) {
+			list = append(list, quantity{name: prefix + name, title: title, value: func(c *Cell) float64 {
 				// Only some of the runs may have evaluated clients.
 				if c.Summary.ClientEvaluation == nil {
 					return math.NaN()
@@ -163,9 +163,9 @@ func optionalQuantities(names []string, cells []Cell) []quantity {
 	return append(fairness(names, cells), emissions(cells)...)
 }
 
-// shownBest names the metrics of which a comparison shows the best values: first that by which runs are
+// metricNames names the metrics of which a comparison shows the best values: first that by which runs are
 // compared.
-func shownBest(runs []Cell) (names []string) {
+func metricNames(runs []Cell) (names []string) {
 	for i := range runs {
 		// The metrics of a summary are in order, first the one by which models are compared.
 		for _, m := range runs[i].Summary.Metrics {

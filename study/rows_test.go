@@ -78,7 +78,7 @@ func setting(base ...string) func(...string) (config.Config, error) {
 
 // compare plays one configuration with each schedule.
 func compare(ctx context.Context, c config.Config, schedules []string, o Options) (*Comparison, error) {
-	return Run(ctx, Plan{Load: Just(c), Schedules: schedules}, o)
+	return Run(ctx, Plan{Load: StaticLoad(c), Schedules: schedules}, o)
 }
 
 // sweep plays a plan.

@@ -320,7 +320,7 @@ func tailOfASweepsRuns(t *testing.T, every string) {
 	for _, c := range cells {
 		at := strings.Join(c.Values, " ")
 		want := tails[at+c.Schedule+fmt.Sprint(c.Config.Seed)] - tails[at+"fixed"+fmt.Sprint(c.Config.Seed)]
-		gain := c.against(c.reference, func(c *Cell) float64 { return c.Tail })
+		gain := c.minus(c.reference, func(c *Cell) float64 { return c.Tail })
 		if none := c.Schedule == "fixed"; none != math.IsNaN(gain) || !none && gain != want {
 			t.Errorf("%s: gain %v, want %v", c.Name, gain, want)
 		}
@@ -339,7 +339,7 @@ func TestSameTime_OwnK0(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if fixed, small := r.Runs[0].relative(), r.Runs[1].relative(); math.Abs(fixed-1) > 1e-9 || math.Abs(small-60./160) > 1e-9 {
+	if fixed, small := r.Runs[0].relativeSteps(), r.Runs[1].relativeSteps(); math.Abs(fixed-1) > 1e-9 || math.Abs(small-60./160) > 1e-9 {
 		t.Errorf("relative steps %v and %v, want 1 and 0.375", fixed, small)
 	}
 }

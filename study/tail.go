@@ -19,7 +19,9 @@ type Tail struct {
 // Add adds a value that stands for the virtual time from start to end, in seconds. NaN is ignored.
 func (t *Tail) Add(start, end, value float64) {
 	if !math.IsNaN(value) {
-		t.starts, t.ends, t.values = append(t.starts, start), append(t.ends, end), append(t.values, value)
+		t.starts = append(t.starts, start)
+		t.ends = append(t.ends, end)
+		t.values = append(t.values, value)
 	}
 }
 
@@ -34,64 +36,80 @@ func (t *Tail) Observe(seconds, value float64) {
 	t.Add(before, seconds, value)
 }
 
-// End adds the evaluation of the final model, which no round has: value at the virtual time seconds, the end
-// of the run. grid says that evaluations stand on a grid of virtual time, whose last instant need not have an
-// evaluation. Without a grid the value is added only if the last evaluation is before the last tenth of the
-// run. A run without any evaluation stays without.
-func (t *Tail) End(seconds, value float64, grid bool) {
-	if n := len(t.ends); n > 0 &&
-		t.ends[n-1] < seconds &&
-		(grid || t.ends[n-1] < 0.9*seconds) {
+// Spacing says when the models of a run are evaluated.
+type Spacing int
+
+const (
+	// EveryRounds is an evaluation after every so many rounds.
+	EveryRounds Spacing = iota
+	// EverySeconds is an evaluation at each instant of a grid of virtual time.
+	EverySeconds
+)
+
+// End adds the evaluation of the final model, which belongs to no round: value at the virtual time seconds, the
+// end of the run. With [EverySeconds] the end need not be an instant of the grid, so the value is always added.
+// With [EveryRounds] it is added only if the last evaluation is before the last tenth of the run. A run without
+// any evaluation stays without.
+func (t *Tail) End(seconds, value float64, spacing Spacing) {
+	if len(t.ends) == 0 {
+		return
+	}
+	lastEvaluation := t.ends[len(t.ends)-1]
+	isAfter := lastEvaluation < seconds
+	isMissing := spacing == EverySeconds || lastEvaluation < 0.9*seconds
+	if isAfter && isMissing {
 		t.Observe(seconds, value)
 	}
 }
 
 // Mean is the mean of the values in the last tenth of a run that ended at the virtual second end, and of the
 // last value; NaN if there are none.
-func (t *Tail) Mean(end float64) float64 { return statistics.EstimateMean(t.last(end)).Mean }
+func (t *Tail) Mean(end float64) float64 { return statistics.EstimateMean(t.lastTenth(end)).Mean }
 
-// noise is the standard deviation of the values whose mean Mean returns. It is 0 for a single value.
+// noise is the standard deviation of the values whose mean [Tail.Mean] returns. It is 0 for a single value.
 func (t *Tail) noise(end float64) float64 {
-	if last := t.last(end); len(last) > 1 {
+	if last := t.lastTenth(end); len(last) > 1 {
 		return statistics.Deviation(last)
 	}
 	return 0
 }
 
-// last lists the values that end in the last tenth of the run, or the last one.
-func (t *Tail) last(end float64) (last []float64) {
-	for i, at := range t.ends {
-		if at >= 0.9*end || i == len(t.ends)-1 {
-			last = append(last, t.values[i])
+// lastTenth lists the values whose time ends in the last tenth of a run that ended at the virtual second end,
+// and the last value wherever it ends.
+func (t *Tail) lastTenth(end float64) (values []float64) {
+	for i, valueEnd := range t.ends {
+		if valueEnd >= 0.9*end || i == len(t.ends)-1 {
+			values = append(values, t.values[i])
 		}
 	}
-	return last
+	return values
 }
 
-// Over is the mean over the last span virtual seconds before the end of value i, weighted by time, so that it
+// MeanOver is the mean over the last span virtual seconds before the end of value i, weighted by time, so that it
 // does not matter how the time is divided into values. Time for which no value stands has no weight. Over is
 // NaN where the span would begin before the run.
-func (t *Tail) Over(span float64, i int) float64 {
-	begin := t.ends[i] - span
-	if begin < 0 {
+func (t *Tail) MeanOver(span float64, i int) float64 {
+	spanStart := t.ends[i] - span
+	if spanStart < 0 {
 		return math.NaN()
 	}
 	sum := 0.0
 	seconds := 0.0
-	for ; i >= 0 && t.ends[i] > begin; i-- {
+	for ; i >= 0 && t.ends[i] > spanStart; i-- {
 		// Only the part of the value's time within the span counts.
-		share := t.ends[i] - max(begin, t.starts[i])
-		sum += float64(share * t.values[i])
-		seconds += share
+		overlap := t.ends[i] - max(spanStart, t.starts[i])
+		sum += float64(overlap * t.values[i])
+		seconds += overlap
 	}
 	return sum / seconds
 }
 
-// first is the virtual time at which the mean over a span first reaches a level; NaN: never.
-func (t *Tail) first(span float64, reaches func(mean float64) bool) float64 {
+// firstReaching is the virtual second at which the mean over the last span virtual seconds first reaches a
+// level, as reaches says of a mean. It is NaN if that never happens.
+func (t *Tail) firstReaching(span float64, reaches func(mean float64) bool) float64 {
 	// The mean over a span is known where a value ends, so times are found to that resolution.
 	for i := range t.ends {
-		if reaches(t.Over(span, i)) {
+		if reaches(t.MeanOver(span, i)) {
 			return t.ends[i]
 		}
 	}
@@ -101,7 +119,7 @@ func (t *Tail) first(span float64, reaches func(mean float64) bool) float64 {
 // EndTail returns the mean quality of a played run over the last tenth of its virtual time, as a comparison
 // measures it, and the metric that it is. If the run diverged, the mean is NaN and the metric has no name.
 func (c *Cell) EndTail() (tail float64, quality metric.Quality, err error) {
-	if err := c.follow(); err != nil || c.Diverged != "" {
+	if err := c.measureRounds(); err != nil || c.Diverged != "" {
 		return math.NaN(), metric.Quality{}, err
 	}
 	quality, err = c.Run().Quality()

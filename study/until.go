@@ -17,8 +17,8 @@ type Until struct {
 	// MaxSeeds bounds the seeds of both stages together.
 	MaxSeeds int
 
-	// first is the number of seeds of the first stage. It is 0 until others are added.
-	first int
+	// firstStageSeeds is the number of seeds of the first stage. It is 0 until others are added.
+	firstStageSeeds int
 }
 
 // firstStage is the number of seeds of the first stage, at least: the deviation of fewer says too little of
@@ -26,8 +26,8 @@ type Until struct {
 const firstStage = 5
 
 // seedsNeeded is the number of seeds, those that were played included, with which all differences in
-// how runs end are known to ±Half. It is at most MaxSeeds; notice is called with a sentence that says so, or
-// that more seeds follow. Differences without a value for some seed are left out.
+// how runs end are known to ±Half. It is at most MaxSeeds; if more seeds are needed than were played, notice
+// is called with a sentence that says how many. Differences without a value for some seed are left out.
 func (r *Comparison) seedsNeeded(notice func(string)) int {
 	u := r.Plan.Until
 	seeds := r.Plan.Seeds

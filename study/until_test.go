@@ -62,8 +62,8 @@ func TestUntil_FirstStage(t *testing.T) {
 		cells[i].Config.Seed = uint64(7 + i)
 	}
 	cells[1].Diverged = "early"
-	r := &Comparison{Plan: Plan{Until: Until{first: 3}}, Runs: cells}
-	if row := r.Table().Rows[0]; row.first != 2 || len(row.Cells) != 4 {
-		t.Errorf("%d of %d runs are of the first stage, want 2 of 4", row.first, len(row.Cells))
+	r := &Comparison{Plan: Plan{Until: Until{firstStageSeeds: 3}}, Runs: cells}
+	if row := r.Table().Rows[0]; row.firstStageSeeds != 2 || len(row.Cells) != 4 {
+		t.Errorf("%d of %d runs are of the first stage, want 2 of 4", row.firstStageSeeds, len(row.Cells))
 	}
 }

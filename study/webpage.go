@@ -86,17 +86,17 @@ func (r *Comparison) Webpage() ([]byte, error) {
 	page := webpage{
 		answer:      t.answer(all),
 		Notes:       append(t.divergedNotes(), paragraphs(notes.String())...),
-		Column:      t.drawnColumn(),
+		Column:      t.curveColumn(),
 		Rows:        []webRow{},
 		Comparisons: []webComparison{},
-		Table:       t.printed().Texts(t.Rows),
+		Table:       t.printedColumns().Texts(t.Rows),
 	}
 	if r.Plan.IsSingle() {
-		page.Table = r.columns().Texts(r.ended())
+		page.Table = r.columns().Texts(r.endedCells())
 	}
 	// Each row of the table is a point on the page.
 	for _, row := range t.Rows {
-		page.Rows = append(page.Rows, row.web(t.Grids))
+		page.Rows = append(page.Rows, row.webForm(t.Grids))
 	}
 	for i, q := range t.quantities {
 		// A quantity of which no pair of runs has values would be a table of dashes.
@@ -106,7 +106,7 @@ func (r *Comparison) Webpage() ([]byte, error) {
 		// A comparison has all rows, with differences where these were computed.
 		compared := webComparison{Title: spelledTitle(q.title)}
 		for _, row := range t.Rows {
-			difference := webDifference{Value: row.text(i), Seeds: []webSeed{}}
+			difference := webDifference{Value: row.meanText(i), Seeds: []webSeed{}}
 			for k := range all {
 				if all[k].Row == row && all[k].Quantity == q.name {
 					difference.fill(&all[k])
@@ -130,7 +130,7 @@ func spelledTitle(title string) string {
 
 // isMeasured reports whether some pair of runs could be compared: both have a value, or only one of the two
 // reached the level.
-func (d *Difference) isMeasured() bool { return d.N+d.Never+d.Missed > 0 }
+func (d *Difference) isMeasured() bool { return d.N+d.OnlyPartnerReaches+d.OnlyRowReaches > 0 }
 
 // paragraphs returns the parts of a text that empty lines divide, each without space at its ends.
 // Empty parts are left out.
@@ -157,48 +157,48 @@ func (t *Table) divergedNotes() []string {
 	return list
 }
 
-// drawnColumn is the column of rounds that shows how well runs learned over time: the validation metric
+// curveColumn is the column of rounds that shows how well runs learned over time: the validation metric
 // by which they are compared, or the training loss if not all schedules have a tail of that metric. It is
 // empty if nothing was learned.
-func (t *Table) drawnColumn() string {
-	measured := func(name string) bool {
+func (t *Table) curveColumn() string {
+	hasValueForAllRuns := func(name string) bool {
 		i := slices.IndexFunc(t.quantities, func(q quantity) bool { return q.name == name })
 		return i >= 0 && !slices.ContainsFunc(t.Rows, func(row *Row) bool { return len(row.Cells) > row.Means[i].N })
 	}
 	switch {
-	case measured(tailQuantity + t.first):
-		return "validation_" + t.first
-	case measured("tail_training_loss"):
+	case hasValueForAllRuns(tailQuantity + t.primaryMetric):
+		return "validation_" + t.primaryMetric
+	case hasValueForAllRuns("tail_training_loss"):
 		return "window_loss"
 	}
 	return ""
 }
 
-// web returns the row in the form in which a page in a browser has it: its label, its schedule, its
+// webForm returns the row in the form in which a page in a browser has it: its label, its schedule, its
 // point, and the folders of its runs. grids are those of the table.
-func (r *Row) web(grids []Grid) webRow {
-	w := webRow{
-		Name:     r.labelled(settings(grids, r.Values, ofSchedule)),
+func (r *Row) webForm(grids []Grid) webRow {
+	row := webRow{
+		Name:     r.labelled(settings(grids, r.Values, choosesSchedule)),
 		Schedule: r.Schedule,
 		Folders:  []string{},
 	}
 	for i := range r.Cells {
-		w.Folders = append(w.Folders, r.Cells[i].Config.Out)
+		row.Folders = append(row.Folders, r.Cells[i].Config.Out)
 	}
 	// A row without runs has no point.
 	if len(r.Cells) == 0 {
-		return w
+		return row
 	}
 	first := &r.Cells[0]
-	w.Point = settings(grids, r.Values, func(key string) bool { return !ofSchedule(key) })
-	w.Schedule = strings.TrimSuffix(r.Schedule, "-"+first.Control)
-	return w
+	row.Point = settings(grids, r.Values, func(key string) bool { return !choosesSchedule(key) })
+	row.Schedule = strings.TrimSuffix(r.Schedule, "-"+first.Control)
+	return row
 }
 
 // fill sets the fields of w from the difference d: texts for people, and numbers for the drawing. A
 // number that is not known (NaN) becomes nil.
 func (w *webDifference) fill(d *Difference) {
-	w.Against = d.Than
+	w.Against = d.Against
 	w.Text = d.Digits(3)
 	w.Mean = metrics.Measured(d.Mean)
 	w.Half = metrics.Measured(d.Half)

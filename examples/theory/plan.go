@@ -105,7 +105,7 @@ func (p Plan) scheduleCells(name string) ([]study.Cell, error) {
 	if err := advise.RequirePlainSteps(&c); err != nil {
 		return nil, err
 	}
-	cells, err := study.Plan{Load: study.Just(c), Schedules: []string{standard}, Seeds: p.Seeds}.Cells()
+	cells, err := study.Plan{Load: study.StaticLoad(c), Schedules: []string{standard}, Seeds: p.Seeds}.Cells()
 	// The two schedules of the theory need names and folders of their own.
 	for i := range cells {
 		cell := &cells[i]

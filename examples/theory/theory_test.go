@@ -91,7 +91,7 @@ func TestPlan_BothTasks(t *testing.T) {
 				t.Errorf("the runs are %+v, %v; want %d", origins, err, n)
 			}
 			// A second time what was measured is read; another plan is refused.
-			back, err := plan.Run(t.Context(), study.Options{Done: func() error { t.Error("a run is played again"); return nil }})
+			back, err := plan.Run(t.Context(), study.Options{CellDone: func() error { t.Error("a run is played again"); return nil }})
 			if diff := cmp.Diff(r, back, sameHalf); err != nil || diff != "" {
 				t.Errorf("%v: what is read is not what was measured: %s", err, diff)
 			}

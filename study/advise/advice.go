@@ -80,8 +80,11 @@ type Advised struct {
 	BoundStar float64 `json:"bound_star"`
 }
 
-// mostSteps bounds the whole number of local steps that is advised.
-const mostSteps = 1_000_000
+// maxAdvisedSteps bounds the whole number of local steps that is advised.
+const maxAdvisedSteps = 1_000_000
+
+// unknownK is the value of [Advised.Used] in advice for a configuration that has not been run.
+const unknownK = 0
 
 // Advise says what the theory advises for a configuration, looking ahead from its start. The loss stays
 // the first one at all times, which makes K* and eta* upper bounds (the inequalities of Eq. 10 and 12).
@@ -89,14 +92,14 @@ const mostSteps = 1_000_000
 // configuration (theory.l, mu, g, f_star). W is the time that the configuration's theory.time names.
 // points is the number of rows.
 func Advise(c config.Config, g Given, points int) (*Advice, error) {
-	k := theory.Constants{N: c.Cohort, Clients: c.Clients}
+	theorem1 := theory.Constants{N: c.Cohort, Clients: c.Clients}
 	loss := Source{"F", metrics.Value(g.Loss), "loss", "given"}
-	var found []Source
+	var sourceList []Source
 	// A convex objective is known in closed form, so its constants need not be given.
 	if c.Task.IsConvex() {
 		var start float64
 		var err error
-		k, found, start, err = calculated(c)
+		theorem1, sourceList, start, err = calculateConstants(c)
 		if err != nil {
 			return nil, err
 		}
@@ -106,27 +109,32 @@ func Advise(c config.Config, g Given, points int) (*Advice, error) {
 			loss.Origin = "calculated: at the start"
 		}
 	} else {
-		found = sources(k, "", "", "", "", "", "taken as 0, as in Eq. 13")
+		sourceList = sources(theorem1, "", "", "", "", "", "taken as 0, as in Eq. 13")
 		// Each missing constant is reported by the flag that would give it.
-		for _, need := range []struct {
+		for _, required := range []struct {
 			flag  string
 			value *float64
-		}{{"l", cmp.Or(g.L, c.Theory.L)}, {"mu", cmp.Or(g.Mu, c.Theory.Mu)}, {"g", cmp.Or(g.G,
-			c.Theory.G)}, {"loss", g.Loss}} {
-			if need.value == nil {
-				return nil, &MissingError{Task: string(c.Task), Flag: need.flag}
+		}{
+			{"l", cmp.Or(g.L, c.Theory.L)},
+			{"mu", cmp.Or(g.Mu, c.Theory.Mu)},
+			{"g", cmp.Or(g.G, c.Theory.G)},
+			{"loss", g.Loss},
+		} {
+			if required.value == nil {
+				return nil, &MissingError{Task: string(c.Task), Flag: required.flag}
 			}
 		}
 	}
-	a, err := newAdvice(c, g, k, append(found, loss))
+	a, err := newAdvice(c, g, theorem1, append(sourceList, loss))
 	if err != nil {
 		return nil, err
 	}
-	if k := a.constants; !(loss.Value >= k.FStar) {
+	// The negated comparison also refuses NaN.
+	if fStar := a.constants.FStar; !(loss.Value >= fStar) {
 		return nil, fmt.Errorf(
 			"theory: the loss F is %v, want at least the least loss F*, which is %v",
 			loss.Value,
-			k.FStar,
+			fStar,
 		)
 	}
 	// The times run from the end of the first round to the end of the run, evenly on a logarithmic
@@ -154,30 +162,36 @@ func Advise(c config.Config, g Given, points int) (*Advice, error) {
 		note+"; the loss is that of the start throughout, so K* and eta* are upper bounds (Eq. 10, 12).",
 	)
 	// The loss is not known ahead of the run, so it stays that of the start.
+	ratio := math.Max(1, last/first)
+	intervals := float64(max(1, points-1))
 	for i := range points {
-		a.add(first*exact.Pow(math.Max(1, last/first), float64(i)/float64(max(1, points-1))), loss.Value, 0)
+		elapsed := first * exact.Pow(ratio, float64(i)/intervals)
+		a.add(elapsed, loss.Value, unknownK)
 	}
 	return a, nil
 }
 
-// calculated returns the constants of Theorem 1 for the convex task of configuration c, where each
+// calculateConstants returns the constants of Theorem 1 for the convex task of configuration c, where each
 // of them comes from, and the loss of the initial model. It opens the data to calculate them.
-func calculated(c config.Config) (k theory.Constants, found []Source, loss float64, err error) {
+func calculateConstants(c config.Config) (theorem1 theory.Constants, sourceList []Source, loss float64, err error) {
 	objective, err := OpenObjective(c)
 	if err != nil {
-		return k, nil, 0, err
+		return theorem1, nil, 0, err
 	}
-	k = objective.Theorem1
+	theorem1 = objective.Theorem1
 	const calculated = "calculated"
-	return k, sources(
-		k,
+	// The origins are in the order of [constants]: L, mu, the variance, Gamma, G and F*.
+	sourceList = sources(
+		theorem1,
 		calculated,
 		calculated,
 		calculated,
 		calculated,
 		calculated+": the largest client gradient at the start and at x*",
 		calculated,
-	), objective.Value(objective.Start), objective.Set.Close()
+	)
+	loss = objective.Value(objective.Start)
+	return theorem1, sourceList, loss, objective.Set.Close()
 }
 
 // MissingError names the flag of a constant that is needed and not given.
@@ -189,13 +203,13 @@ func (e *MissingError) Error() string {
 		"--loss, name a finished run with --run, or take a convex task", e.Flag, e.Task)
 }
 
-// horizon is the virtual time in seconds that the configuration runs for, if its rounds take round
-// seconds.
-func horizon(c config.Config, round float64) (float64, error) {
+// horizon is the virtual time in seconds that the configuration runs for if each round takes roundSeconds.
+// It fails if the configuration stops neither after a time nor after a number of rounds.
+func horizon(c config.Config, roundSeconds float64) (float64, error) {
 	if s := c.Stop; s.VirtualSeconds > 0 {
 		return s.VirtualSeconds, nil
 	} else if rounds := cmp.Or(s.EqualRuntimeRounds, s.Rounds); rounds > 0 {
-		return float64(rounds) * round, nil
+		return float64(rounds) * roundSeconds, nil
 	}
 	return 0, errors.New("theory: no time is known until which to look: set stop.rounds, stop.virtual_seconds " +
 		"or stop.equal_runtime_rounds")
@@ -230,17 +244,17 @@ func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, e
 			dir,
 		)
 	}
-	var k theory.Constants
-	var found []Source
+	var theorem1 theory.Constants
+	var sourceList []Source
 	if c.Task.IsConvex() {
-		k, found, _, err = calculated(c)
+		theorem1, sourceList, _, err = calculateConstants(c)
 	} else {
-		k, found, err = Estimate(ctx, dir, c, bestLoss)
+		theorem1, sourceList, err = Estimate(ctx, dir, c, bestLoss)
 	}
 	if err != nil {
 		return nil, err
 	}
-	a, err := newAdvice(c, g, k, append(found, Source{
+	a, err := newAdvice(c, g, theorem1, append(sourceList, Source{
 		"F", measured[0].WindowLoss, "loss", fmt.Sprintf("the run's: mean first-step loss over the last %d "+
 			"rounds (Eq. 15), at first this", c.Schedule.Window),
 	}))
@@ -269,7 +283,8 @@ func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, e
 		)
 	}
 	// The rows are spaced evenly on a logarithmic scale of rounds.
-	for _, n := range Spaced(len(measured), exact.Pow(float64(len(measured)), 1/float64(max(1, points-1)))) {
+	factor := exact.Pow(float64(len(measured)), 1/float64(max(1, points-1)))
+	for _, n := range Spaced(len(measured), factor) {
 		p := &measured[n-1]
 		a.add(p.End.Seconds(), p.WindowLoss, p.LocalSteps)
 	}
@@ -310,38 +325,38 @@ func RequirePlainSteps(c *config.Config) error {
 
 // newAdvice makes the advice for configuration c without rows. k holds the constants that were
 // found, and found says where from; those that g or the configuration gives take their place.
-func newAdvice(c config.Config, g Given, k theory.Constants, found []Source) (*Advice, error) {
+func newAdvice(c config.Config, g Given, theorem1 theory.Constants, sourceList []Source) (*Advice, error) {
 	if err := RequirePlainSteps(&c); err != nil {
 		return nil, err
 	}
 	// Constants that the caller or the configuration gives take precedence.
-	settle(found, g, c.Theory, &k)
+	settle(sourceList, g, c.Theory, &theorem1)
 	parameters, err := parametersOf(c)
 	if err != nil {
 		return nil, err
 	}
-	r := problem.Runtime(c, parameters)
-	if err := errors.Join(k.Validate(), r.Validate()); err != nil {
+	runtime := problem.Runtime(c, parameters)
+	if err := errors.Join(theorem1.Validate(), runtime.Validate()); err != nil {
 		return nil, err
 	}
 	// K* has G in its denominator.
-	if k.G == 0 {
+	if theorem1.G == 0 {
 		return nil, errors.New("theory: G is 0, and K* then infinite")
 	}
 	a := &Advice{
 		Task:      string(c.Task),
-		Constants: found,
-		Form:      k.Form.String(),
-		N:         k.N,
+		Constants: sourceList,
+		Form:      theorem1.Form.String(),
+		N:         theorem1.N,
 		K:         c.Schedule.K0,
 		Eta:       c.Schedule.Eta0,
-		MaxRate:   k.MaxRate(),
-		Round:     [2]float64{r.Communication(), r.Step},
-		constants: k,
-		runtime:   r,
+		MaxRate:   theorem1.MaxRate(),
+		Round:     [2]float64{runtime.Communication(), runtime.Step},
+		constants: theorem1,
+		runtime:   runtime,
 	}
 	if c.Theory.Time == config.AheadTime {
-		a.end, err = horizon(c, r.Round(float64(a.K)))
+		a.end, err = horizon(c, runtime.Round(float64(a.K)))
 		if err != nil {
 			return nil, err
 		}
@@ -363,16 +378,16 @@ func newAdvice(c config.Config, g Given, k theory.Constants, found []Source) (*A
 		a.Notes = append(a.Notes, "Theory is about plain steps of SGD: it does not hold for a trainer that has an "+
 			"optimizer of its own.")
 	}
-	if k.Form == theory.Appendix {
+	if theorem1.Form == theory.Appendix {
 		a.Notes = append(a.Notes, "The appendix's gap does not follow from Lemma 2.")
 	}
 	return a, nil
 }
 
-// add adds a row for the time elapsed, in seconds since the start, and the loss at that time. used is the K
-// that a run had then, 0 where there is no run.
-func (a *Advice) add(elapsed, loss float64, used int) {
-	k := a.constants
+// add adds a row for the time elapsed, in seconds since the start, and the loss at that time. usedK is the K
+// that a run had then, or [unknownK] where there is no run.
+func (a *Advice) add(elapsed, loss float64, usedK int) {
+	theorem1 := a.constants
 	r := a.runtime
 	eta := a.Eta
 	w := elapsed
@@ -382,24 +397,24 @@ func (a *Advice) add(elapsed, loss float64, used int) {
 	}
 	// The mean over a few minibatches is noisy and may be below the loss at which the bound's gap is 0. The
 	// bound is then the one at that loss.
-	bounded := loss
-	if k.Gap(loss) < 0 {
-		_, zeroGapLoss := k.Steps3(1, eta)
-		bounded = zeroGapLoss
+	boundLoss := loss
+	if theorem1.Gap(loss) < 0 {
+		_, zeroGapLoss := theorem1.Steps3(1, eta)
+		boundLoss = zeroGapLoss
 	}
 	row := Advised{
 		W:          w,
 		Elapsed:    elapsed,
 		Loss:       loss,
-		Used:       used,
-		K:          k.OptimalK(r, loss, eta, w),
-		Steps:      k.Steps(r, loss, eta, w, mostSteps),
-		KPrinted:   k.PrintedK(r, loss, eta, w),
-		Eta:        k.OptimalEta(r, loss, float64(a.K), w),
-		EtaPrinted: k.PrintedEta(r, loss, float64(a.K), w),
-		Bound:      k.AtTime(r, bounded, float64(a.K), eta, w),
+		Used:       usedK,
+		K:          theorem1.OptimalK(r, loss, eta, w),
+		Steps:      theorem1.Steps(r, loss, eta, w, maxAdvisedSteps),
+		KPrinted:   theorem1.PrintedK(r, loss, eta, w),
+		Eta:        theorem1.OptimalEta(r, loss, float64(a.K), w),
+		EtaPrinted: theorem1.PrintedEta(r, loss, float64(a.K), w),
+		Bound:      theorem1.AtTime(r, boundLoss, float64(a.K), eta, w),
 	}
-	row.BoundStar = k.AtTime(r, bounded, float64(row.Steps), eta, w)
+	row.BoundStar = theorem1.AtTime(r, boundLoss, float64(row.Steps), eta, w)
 	a.Rows = append(a.Rows, row)
 }
 
@@ -420,29 +435,41 @@ func (a *Advice) Write(w io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(w, "gap: %s\n\n", a.Form)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	// A column of which there is nothing is left out.
-	some := func(shown bool, text string) string {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	// optional returns a cell of the table, or nothing where its column is left out.
+	optional := func(shown bool, text string) string {
 		if !shown {
 			return ""
 		}
 		return text + "\t"
 	}
 	// The local steps that were used are known only along a run.
-	used := slices.ContainsFunc(a.Rows, func(r Advised) bool { return r.Used > 0 })
+	showsUsedK := slices.ContainsFunc(a.Rows, func(r Advised) bool { return r.Used > 0 })
 	looksAhead := a.end > 0
 	fmt.Fprintf(
-		t,
+		table,
 		"%sW\tF\t%sK* (Eq. 9)\tsteps\tas printed\teta* (Eq. 11)\tas printed\tEq. 8 at K_0\tat K*\t\n",
-		some(looksAhead, "time"),
-		some(used, "K used"),
+		optional(looksAhead, "time"),
+		optional(showsUsedK, "K used"),
 	)
 	for _, r := range a.Rows {
-		fmt.Fprintf(t, "%s%.4g s\t%.4g\t%s%.4g\t%d\t%.4g\t%.4g\t%.4g\t%.4g\t%.4g\t\n", some(looksAhead,
-			fmt.Sprintf("%.4g s", r.Elapsed)), r.W, r.Loss,
-			some(used, strconv.Itoa(r.Used)), r.K, r.Steps, r.KPrinted, r.Eta, r.EtaPrinted, r.Bound, r.BoundStar)
+		fmt.Fprintf(
+			table,
+			"%s%.4g s\t%.4g\t%s%.4g\t%d\t%.4g\t%.4g\t%.4g\t%.4g\t%.4g\t\n",
+			optional(looksAhead, fmt.Sprintf("%.4g s", r.Elapsed)),
+			r.W,
+			r.Loss,
+			optional(showsUsedK, strconv.Itoa(r.Used)),
+			r.K,
+			r.Steps,
+			r.KPrinted,
+			r.Eta,
+			r.EtaPrinted,
+			r.Bound,
+			r.BoundStar,
+		)
 	}
-	if err := t.Flush(); err != nil {
+	if err := table.Flush(); err != nil {
 		return err
 	}
 	fmt.Fprintf(
@@ -459,13 +486,13 @@ func (a *Advice) Write(w io.Writer) error {
 // Draw draws K* and eta* against virtual time into the file at path, *.svg, both as
 // derived and as printed in the paper, on logarithmic axes.
 func (a *Advice) Draw(path string) error {
-	x := "virtual seconds W"
+	xLabel := "virtual seconds W"
 	if a.end > 0 {
-		x = "virtual seconds"
+		xLabel = "virtual seconds"
 	}
 	k := figure.Panel{
 		Title: "local steps",
-		X:     x,
+		X:     xLabel,
 		Y:     "K*",
 		Steps: true,
 		LogX:  true,
@@ -473,7 +500,7 @@ func (a *Advice) Draw(path string) error {
 	}
 	eta := figure.Panel{
 		Title: "learning rate",
-		X:     x,
+		X:     xLabel,
 		Y:     "eta*",
 		Steps: true,
 		LogX:  true,

@@ -49,7 +49,7 @@ func Estimate(ctx context.Context, dir string, c config.Config, fStar float64) (
 	if err != nil {
 		return k, nil, fmt.Errorf("%s has no final model to estimate at: %w", dir, err)
 	}
-	k, err = look(ctx, p, last)
+	k, err = probeGradients(ctx, p, last)
 	if err != nil {
 		return k, nil, err
 	}
@@ -76,33 +76,36 @@ func Estimate(ctx context.Context, dir string, c config.Config, fStar float64) (
 	return k, sources(k, origins...), nil
 }
 
-// look takes gradients at the problem's initial model and at the model y, of the same minibatches at both.
-// G comes from the client with the largest mean squared norm. The variance is the mean of the clients' own,
-// at the model where it is larger, divided by the number of clients. L and mu are slopes of the mean gradient
-// between the two models; mu is below 0 where the objective is not convex between them.
-func look(ctx context.Context, p *problem.Problem, y []float32) (k theory.Constants, err error) {
+// probeGradients estimates constants of Theorem 1 from gradients at the problem's initial model and at the
+// parameters last, of the same minibatches at both. G comes from the client with the largest mean squared norm.
+// The variance is the mean of the clients' own, at the model where it is larger, divided by the number of
+// clients. L and mu are slopes of the mean gradient between the two models; mu is below 0 where the objective
+// is not convex between them. F* and Gamma stay 0.
+func probeGradients(ctx context.Context, p *problem.Problem, last []float32) (k theory.Constants, err error) {
 	set := p.Set
 	c := &p.Config
-	x := p.Initial
-	n := len(y)
-	k.N, k.Clients = c.Cohort, set.Clients()
+	first := p.Initial
+	k.N = c.Cohort
+	k.Clients = set.Clients()
 	kernel, err := learn.SelectKernel(learn.AutoKernel)
 	if err != nil {
 		return k, err
 	}
 	work := p.Model.(learn.Model).NewWorkspace(c.Batch, kernel)
-	var order federated.Minibatches
+	var minibatches federated.Minibatches
 	var batch learn.Batch
-	grad := make([]float32, n)
-	var mean [2][]float64
+	gradient := make([]float32, len(last))
 	clients := min(probedClients, set.Clients())
-	// largest is the largest mean squared gradient norm E‖g‖² among the clients.
-	var largest float64
+	// maxMeanSquare is the largest mean squared gradient norm E‖g‖² among the clients.
+	var maxMeanSquare float64
+	// meanGradient and variance have an entry for the first model and one for the last.
+	var meanGradient [2][]float64
 	var variance [2]float64
-	for m := range mean {
-		mean[m] = make([]float64, n)
+	for model := range meanGradient {
+		meanGradient[model] = make([]float64, len(last))
 	}
-	sum := make([]float64, n)
+	// clientGradient is the mean gradient of one client at one model.
+	clientGradient := make([]float64, len(last))
 	for i := range clients {
 		if err := ctx.Err(); err != nil {
 			return k, err
@@ -111,52 +114,53 @@ func look(ctx context.Context, p *problem.Problem, y []float32) (k theory.Consta
 		client := i * set.Clients() / clients
 		// The minibatches are the same at both models, so that the gradients differ by the models
 		// alone.
-		for m, params := range [][]float32{x, y} {
-			clear(sum)
-			squares := 0.0
-			order.Reset(c.Seed, client, set.Samples(client), c.Batch, 0)
+		for model, params := range [][]float32{first, last} {
+			clear(clientGradient)
+			meanSquare := 0.0
+			minibatches.Reset(c.Seed, client, set.Samples(client), c.Batch, 0)
 			for range probedBatches {
 				batch.Reset()
-				if err := set.Batch(&batch, client, order.Next()); err != nil {
+				if err := set.Batch(&batch, client, minibatches.Next()); err != nil {
 					return k, err
 				}
-				if _, err := work.Gradient(grad, params, &batch); err != nil {
+				if _, err := work.Gradient(gradient, params, &batch); err != nil {
 					return k, err
 				}
 				// The mean gradient and the mean squared norm together give the variance.
-				for j, g := range grad {
-					sum[j] += float64(g) / probedBatches
-					squares += float64(float64(g)*float64(g)) / probedBatches
+				for j, g := range gradient {
+					clientGradient[j] += float64(g) / probedBatches
+					meanSquare += float64(float64(g)*float64(g)) / probedBatches
 				}
 			}
-			square := 0.0
-			for j, s := range sum {
-				square += float64(s * s)
-				mean[m][j] += s / float64(clients)
+			squareOfMean := 0.0
+			for j, g := range clientGradient {
+				squareOfMean += float64(g * g)
+				meanGradient[model][j] += g / float64(clients)
 			}
-			largest = max(largest, squares)
+			maxMeanSquare = max(maxMeanSquare, meanSquare)
 			// Bessel's correction: the mean is estimated from the same few gradients.
-			variance[m] += max(0, squares-square) * probedBatches / (probedBatches - 1) / float64(clients)
+			clientVariance := max(0, meanSquare-squareOfMean) * probedBatches / (probedBatches - 1)
+			variance[model] += clientVariance / float64(clients)
 		}
 	}
-	k.G = math.Sqrt(largest)
+	k.G = math.Sqrt(maxMeanSquare)
 	k.Variance = max(variance[0], variance[1]) / float64(k.Clients)
-	way := 0.0
-	dot := 0.0
-	square := 0.0
-	// way is |x − y|², dot the product of both differences, and square that of the gradients.
-	for j := range x {
-		d := float64(x[j]) - float64(y[j])
-		g := mean[0][j] - mean[1][j]
-		way += float64(d * d)
-		dot += float64(d * g)
-		square += float64(g * g)
+	// The three sums are |x − y|², (∇F(x) − ∇F(y))·(x − y) and |∇F(x) − ∇F(y)|².
+	distanceSquared := 0.0
+	product := 0.0
+	changeSquared := 0.0
+	for j := range first {
+		distance := float64(first[j]) - float64(last[j])
+		change := meanGradient[0][j] - meanGradient[1][j]
+		distanceSquared += float64(distance * distance)
+		product += float64(distance * change)
+		changeSquared += float64(change * change)
 	}
 	// Without a distance between the models there is no slope.
-	if way == 0 {
+	if distanceSquared == 0 {
 		return k, errors.New("the run ended at the model that it started from: nothing can be estimated")
 	}
-	k.Mu = dot / way
-	k.L = math.Sqrt(square / way)
+	k.Mu = product / distanceSquared
+	k.L = math.Sqrt(changeSquared / distanceSquared)
 	return k, nil
 }

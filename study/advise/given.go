@@ -30,10 +30,10 @@ var constants = []struct {
 }{
 	{"L", "loss/length²", "l", func(k *theory.Constants, g *Given) (*float64, *float64) { return &k.L, g.L }},
 	{"mu", "loss/length²", "mu", func(k *theory.Constants, g *Given) (*float64, *float64) { return &k.Mu, g.Mu }},
-	{"variance", "loss²/length²", "variance", func(k *theory.Constants, g *Given) (*float64,
-		*float64) {
-		return &k.Variance, g.Variance
-	}},
+	{
+		"variance", "loss²/length²", "variance",
+		func(k *theory.Constants, g *Given) (*float64, *float64) { return &k.Variance, g.Variance },
+	},
 	{"Gamma", "loss", "gamma", func(k *theory.Constants, g *Given) (*float64, *float64) { return &k.Gamma, g.Gamma }},
 	{"G", "loss/length", "g", func(k *theory.Constants, g *Given) (*float64, *float64) { return &k.G, g.G }},
 	{"F*", "loss", "f_star", func(k *theory.Constants, g *Given) (*float64, *float64) { return &k.FStar, g.FStar }},
@@ -71,37 +71,43 @@ func WriteSources(w io.Writer, list []Source) error {
 }
 
 // settle replaces constants that were found by given ones: by those in g or else by those in the
-// configuration's theory keys t. It changes their values in k, and value and origin in found. A convex run's
-// configuration holds what was calculated; such a value keeps its origin. A constant that is neither found
-// nor given is 0.
-func settle(found []Source, g Given, t config.Theory, k *theory.Constants) {
-	k.Form = g.Form
+// configuration's theory keys. It changes their values in theorem1, and value and origin in sourceList, which
+// is in the order of [constants]. A convex run's configuration holds what was calculated; such a value keeps
+// its origin. A constant that is neither found nor given is 0.
+func settle(sourceList []Source, g Given, keys config.Theory, theorem1 *theory.Constants) {
+	theorem1.Form = g.Form
 	configured := Given{
-		L:     t.L,
-		Mu:    t.Mu,
-		G:     t.G,
-		FStar: t.FStar,
+		L:     keys.L,
+		Mu:    keys.Mu,
+		G:     keys.G,
+		FStar: keys.FStar,
 	}
-	// found has the constants in the same order.
 	for i, c := range constants {
-		s := &found[i]
+		source := &sourceList[i]
 		origin := "given"
-		constant, v := c.pointers(k, &g)
-		if v == nil {
-			_, v = c.pointers(k, &configured)
+		constant, value := c.pointers(theorem1, &g)
+		isConfigured := false
+		if value == nil {
+			_, value = c.pointers(theorem1, &configured)
 			origin = "given: theory." + c.key
+			isConfigured = true
 		}
-		switch isKnown := s.Origin != ""; {
-		case v == nil && !isKnown:
-			v = new(float64)
-			origin = "not given: 0"
-		// Nothing is given in place of what was found, or the configuration holds just what was found.
-		case v == nil, origin != "given" && isKnown && *v == s.Value:
+		wasFound := source.Origin != ""
+		// Nothing is given in place of what was found.
+		if value == nil && wasFound {
 			continue
 		}
-		s.Value = *v
-		s.Origin = origin
-		*constant = *v
+		if value == nil {
+			value = new(float64)
+			origin = "not given: 0"
+		}
+		// The configuration of a convex run holds just what was calculated.
+		if isConfigured && wasFound && *value == source.Value {
+			continue
+		}
+		source.Value = *value
+		source.Origin = origin
+		*constant = *value
 	}
 }
 

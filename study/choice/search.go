@@ -13,23 +13,24 @@ import (
 type Limits struct {
 	// Seeds is the number of seeds with which every setting is tried. It is at least 1.
 	Seeds int
-	// Most is the largest number of seeds with which a setting is tried in the search. A value below
+	// MaxSeeds is the largest number of seeds with which a setting is tried in the search. A value below
 	// Seeds means Seeds.
-	Most int
+	MaxSeeds int
 	// Fresh is the number of further seeds that confirm the choice. With 0 nothing is confirmed.
 	Fresh int
 }
 
 // Total is the number of different seeds that a search may use: seeds 0 to Total-1.
-func (l Limits) Total() int { return l.most() + l.Fresh }
+func (l Limits) Total() int { return l.searchSeeds() + l.Fresh }
 
-// most is the bound on the seeds of the search.
-func (l Limits) most() int { return max(l.Seeds, l.Most) }
+// searchSeeds is the largest number of seeds with which the search tries a setting, without the fresh ones.
+func (l Limits) searchSeeds() int { return max(l.Seeds, l.MaxSeeds) }
 
-// stages is the largest number of stages of the search, in each of which settings are tested once.
+// stages is the largest number of stages of the search, in each of which settings are tested once. The number
+// of seeds doubles from stage to stage.
 func (l Limits) stages() int {
 	stages := 1
-	for seeds := l.Seeds; seeds < l.most(); seeds *= 2 {
+	for seeds := l.Seeds; seeds < l.searchSeeds(); seeds *= 2 {
 		stages++
 	}
 	return stages
@@ -51,14 +52,14 @@ type Standing struct {
 	// Behind is by how much the setting's error exceeds that of the chosen setting, over the seeds that
 	// both have, with the 95 % interval of the paired differences. It is zero for the chosen setting.
 	Behind statistics.Estimated
-	// Apart reports whether the interval of Behind excludes zero, so that the two are told apart.
-	Apart bool
-	// Decide is the number of seeds with which an interval of the width seen here would exclude zero. It
+	// Distinct reports whether the interval of Behind excludes zero, so that the two are told apart.
+	Distinct bool
+	// SeedsToDecide is the number of seeds with which an interval of the width seen here would exclude zero. It
 	// is [Unknown] if the seeds say nothing about it.
-	Decide int
+	SeedsToDecide int
 }
 
-// Unknown is the value of [Standing.Decide] where the seeds do not say how many would be needed: both
+// Unknown is the value of [Standing.SeedsToDecide] where the seeds do not say how many would be needed: both
 // settings have equal errors, or fewer than two seeds have both.
 const Unknown = 0
 
@@ -79,9 +80,9 @@ func (o *Outcome) Chosen() *Standing { return &o.Standings[0] }
 
 // Search finds the setting with the lowest error. settings is the number of settings, which are
 // numbered from 0; limits say with how many seeds they are tried, and play tries them. The settings
-// in always are tried with fresh seeds whatever the search found, because the others must be
+// in alwaysFresh are tried with fresh seeds whatever the search found, because the others must be
 // compared with them.
-func Search(settings int, always []int, limits Limits, play Play) (*Outcome, error) {
+func Search(settings int, alwaysFresh []int, limits Limits, play Play) (*Outcome, error) {
 	if settings < 1 || limits.Seeds < 1 {
 		return nil, errors.New("choice: a search needs a setting and a seed")
 	}
@@ -97,7 +98,7 @@ func Search(settings int, always []int, limits Limits, play Play) (*Outcome, err
 	}
 	// Fresh seeds show the error of the choice without the favour of having been chosen by it.
 	if limits.Fresh > 0 {
-		finalists := union(remaining, always)
+		finalists := union(remaining, alwaysFresh)
 		if err := s.confirm(finalists); err != nil {
 			return nil, err
 		}
@@ -119,13 +120,13 @@ type search struct {
 func (s *search) halve(settings []int) (remaining []int, err error) {
 	remaining = settings
 	played := 0
-	for wanted := s.limits.Seeds; ; wanted = min(2*wanted, s.limits.most()) {
+	for wanted := s.limits.Seeds; ; wanted = min(2*wanted, s.limits.searchSeeds()) {
 		if err := s.try(remaining, played, wanted-played); err != nil {
 			return nil, err
 		}
 		played = wanted
 		remaining = s.contenders(remaining)
-		if len(remaining) == 1 || played == s.limits.most() {
+		if len(remaining) == 1 || played == s.limits.searchSeeds() {
 			return remaining, nil
 		}
 		// At least two settings go on, because one alone would be chosen without a test.
@@ -151,7 +152,7 @@ func (s *search) try(settings []int, first, count int) error {
 // confirm plays the fresh seeds of these settings, given by their numbers, and keeps their errors
 // apart from those of the search.
 func (s *search) confirm(settings []int) error {
-	lists, err := s.play(settings, s.limits.most(), s.limits.Fresh)
+	lists, err := s.play(settings, s.limits.searchSeeds(), s.limits.Fresh)
 	if err != nil {
 		return err
 	}
@@ -171,16 +172,16 @@ func (s *search) contenders(settings []int) []int {
 	tests := max(1, len(s.standings)-1) * s.limits.stages()
 	level := 0.05 / float64(tests)
 	best := &s.standings[sorted[0]]
-	leaves := func(setting int) bool {
+	isRuledOut := func(setting int) bool {
 		standing := &s.standings[setting]
 		// A setting without a result for every seed leaves if the best one has them all.
-		if missing(standing.Searched) > missing(best.Searched) {
+		if countMissing(standing.Searched) > countMissing(best.Searched) {
 			return true
 		}
-		behind := statistics.EstimateMean(standing.less(best))
+		behind := statistics.EstimateMean(standing.differencesFrom(best))
 		return behind.Mean > 0 && behind.P() < level
 	}
-	return slices.DeleteFunc(sorted, leaves)
+	return slices.DeleteFunc(sorted, isRuledOut)
 }
 
 // outcome chooses the best among the settings that remained and compares all others with it. The
@@ -201,7 +202,7 @@ func (s *search) outcome(remaining []int) *Outcome {
 	})
 	slices.SortStableFunc(o.Standings, func(a, b Standing) int {
 		return cmp.Or(
-			rank(a.Setting != chosen)-rank(b.Setting != chosen),
+			oneIf(a.Setting != chosen)-oneIf(b.Setting != chosen),
 			len(b.Fresh)-len(a.Fresh),
 			len(b.Searched)-len(a.Searched),
 			compare(&a, &b),
@@ -210,9 +211,9 @@ func (s *search) outcome(remaining []int) *Outcome {
 	return o
 }
 
-// rank is 1 for true and 0 for false.
-func rank(later bool) int {
-	if later {
+// oneIf is 1 for true and 0 for false, so that conditions can be sorted by.
+func oneIf(condition bool) int {
+	if condition {
 		return 1
 	}
 	return 0
@@ -224,15 +225,15 @@ func compare(a, b *Standing) int { return compareErrors(a.all(), b.all()) }
 // compareErrors orders two settings by their errors, one for each run: first the one with fewer runs without
 // a result, then the one with the lower mean error. It is negative if a comes first.
 func compareErrors(a, b []float64) int {
-	return cmp.Or(missing(a)-missing(b), cmp.Compare(mean(a), mean(b)))
+	return cmp.Or(countMissing(a)-countMissing(b), cmp.Compare(mean(a), mean(b)))
 }
 
 // all returns the errors of the search and then those of the fresh seeds.
 func (s *Standing) all() []float64 { return slices.Concat(s.Searched, s.Fresh) }
 
-// less returns the setting's errors less those of another setting, seed by seed. It leaves out seeds that
+// differencesFrom returns the setting's errors less those of another setting, seed by seed. It leaves out seeds that
 // one of the two lacks. A difference is NaN if one of its runs has no result.
-func (s *Standing) less(other *Standing) []float64 {
+func (s *Standing) differencesFrom(other *Standing) []float64 {
 	var differences []float64
 	for i := range min(len(s.Searched), len(other.Searched)) {
 		differences = append(differences, s.Searched[i]-other.Searched[i])
@@ -245,15 +246,15 @@ func (s *Standing) less(other *Standing) []float64 {
 
 // compareWith sets what the standing says about the distance to the chosen setting.
 func (s *Standing) compareWith(chosen *Standing) {
-	differences := s.less(chosen)
+	differences := s.differencesFrom(chosen)
 	s.Behind = statistics.EstimateMean(differences)
-	s.Apart = s.Behind.N > 1 && math.Abs(s.Behind.Mean) > s.Behind.Half
-	s.Decide = statistics.Decisive(differences)
+	s.Distinct = s.Behind.N > 1 && math.Abs(s.Behind.Mean) > s.Behind.Half
+	s.SeedsToDecide = statistics.Decisive(differences)
 }
 
-// missing returns how many errors in list are NaN, those of runs without a result: they diverged, or never
+// countMissing returns how many errors in list are NaN, those of runs without a result: they diverged, or never
 // reached the level.
-func missing(list []float64) int {
+func countMissing(list []float64) int {
 	n := 0
 	for _, v := range list {
 		if math.IsNaN(v) {

@@ -77,7 +77,7 @@ func (p planted) cheapestOfAlike(offset int) int {
 // seeds in at least 95 of 100 repetitions. That noise is half of the 95 % interval that all its seeds
 // give for a difference.
 func TestSearch_PlantedOrder(t *testing.T) {
-	limits := Limits{Seeds: 3, Most: 12, Fresh: 5}
+	limits := Limits{Seeds: 3, MaxSeeds: 12, Fresh: 5}
 	random := rand.New(rand.NewPCG(20261128, 1))
 	noise := 2.12 * 0.01 * math.Sqrt2 / math.Sqrt(float64(limits.Total()))
 	within := 0
@@ -128,7 +128,7 @@ func TestSearch_Standings(t *testing.T) {
 		{2, 2, 3, 2, 2, 4, 1, 3},
 		{math.NaN(), 0, 0, 0, 0, 0, 0, 0},
 	}
-	o, err := Search(len(errors), []int{0}, Limits{Seeds: 3, Most: 6, Fresh: 2}, errors.play(0))
+	o, err := Search(len(errors), []int{0}, Limits{Seeds: 3, MaxSeeds: 6, Fresh: 2}, errors.play(0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,8 +152,8 @@ func TestSearch_Standings(t *testing.T) {
 	}
 	// Their deviation is 0.5345, and 2.3646·0.5345/√8 = 0.4469 is below 0.5: they are told apart, by seven
 	// seeds as well (2.4469·0.5345/√7 = 0.4943), not by six (2.5706·0.5345/√6 = 0.5609).
-	if !second.Apart || second.Decide != 7 {
-		t.Errorf("apart %v, %d seeds decide, want true and 7", second.Apart, second.Decide)
+	if !second.Distinct || second.SeedsToDecide != 7 {
+		t.Errorf("apart %v, %d seeds decide, want true and 7", second.Distinct, second.SeedsToDecide)
 	}
 	if !o.Confirmed {
 		t.Error("no other setting is better with the fresh seeds, but the choice is not confirmed")
@@ -190,11 +190,11 @@ func TestSearch_ConfirmedAgainstDiverged(t *testing.T) {
 // Equal errors are never told apart, and no number of seeds would decide.
 func TestSearch_EqualSettings(t *testing.T) {
 	errors := planted{{1, 2, 3, 4, 5}, {1, 2, 3, 4, 5}}
-	o, err := Search(len(errors), nil, Limits{Seeds: 2, Most: 3, Fresh: 2}, errors.play(0))
+	o, err := Search(len(errors), nil, Limits{Seeds: 2, MaxSeeds: 3, Fresh: 2}, errors.play(0))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := o.Standings[1]; s.Apart || s.Decide != Unknown || s.Behind.Mean != 0 {
+	if s := o.Standings[1]; s.Distinct || s.SeedsToDecide != Unknown || s.Behind.Mean != 0 {
 		t.Errorf("%+v", s)
 	}
 	if _, err := Search(0, nil, Limits{Seeds: 1}, errors.play(0)); err == nil {

@@ -22,8 +22,8 @@ var decayRound = map[config.Task]int{
 	config.TaskSent140: 5058, config.TaskFEMNIST: 3273, config.TaskCIFAR100: 2300, config.TaskShakespeare: 5461,
 }
 
-// about is what Table 1 says of a task in words.
-var about = map[config.Task]struct{ kind, model string }{
+// taskKinds is what Table 1 says of a task in words.
+var taskKinds = map[config.Task]struct{ kind, model string }{
 	config.TaskSent140:     {"sentiment analysis", "linear"},
 	config.TaskFEMNIST:     {"image classification", "DNN"},
 	config.TaskCIFAR100:    {"image classification", "CNN"},

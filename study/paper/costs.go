@@ -18,22 +18,22 @@ func WriteCells(ctx context.Context, w io.Writer, cells []study.Cell, o run.Opti
 	rows := [][]any{{"task", "schedule", "seed", "fixed rounds", "data", "done", "core-hours",
 		"of them evaluation", "folder"}}
 	costs := map[string]forecast.Forecast{}
-	var all forecast.Forecast
+	var total forecast.Forecast
 	for i := range cells {
 		c := &cells[i]
-		s, err := folder.Completed(c.Config.Out)
+		summary, err := folder.Completed(c.Config.Out)
 		if err != nil {
 			return err
 		}
 		done := "yes"
 		hours := "-"
 		evaluation := "-"
-		// Only a run that is complete has a summary that says so.
-		if s == nil {
+		// folder.Completed returns the summary of a complete run alone.
+		if summary == nil {
 			done = "no"
 		}
 		// What is done costs nothing more, and a run without training hardly anything.
-		if s == nil && c.Config.Train {
+		if summary == nil && c.Config.Train {
 			kind := string(c.Config.Task) + " " + c.Schedule
 			// Seeds differ only in their draws, so one estimate serves them all.
 			cost, isKnown := costs[kind]
@@ -45,10 +45,10 @@ func WriteCells(ctx context.Context, w io.Writer, cells []study.Cell, o run.Opti
 				}
 				costs[kind] = cost
 			}
-			all.Training = all.Training + cost.Training
-			all.Evaluating = all.Evaluating + cost.Evaluating
-			all.Simulating = all.Simulating + cost.Simulating
-			all.Upper = all.Upper || cost.Upper
+			total.Training = total.Training + cost.Training
+			total.Evaluating = total.Evaluating + cost.Evaluating
+			total.Simulating = total.Simulating + cost.Simulating
+			total.Upper = total.Upper || cost.Upper
 			hours = coreHours(&cost)
 			evaluation = fmt.Sprintf("%.3g", cost.Evaluating/3600)
 		}
@@ -58,13 +58,13 @@ func WriteCells(ctx context.Context, w io.Writer, cells []study.Cell, o run.Opti
 				done, hours, evaluation, c.Config.Out},
 		)
 	}
-	if err := titled(w, fmt.Sprintf("%d runs", len(cells)), rows); err != nil || len(costs) == 0 {
+	if err := writeTitled(w, fmt.Sprintf("%d runs", len(cells)), rows); err != nil || len(costs) == 0 {
 		return err
 	}
-	return note(
+	return writeParagraph(
 		w,
 		fmt.Sprintf("What is not done takes %s core-hours of this machine, %.3g of them for evaluations. A "+
-			"schedule that follows losses is taken to stay at K_0.", coreHours(&all), all.Evaluating/3600),
+			"schedule that follows losses is taken to stay at K_0.", coreHours(&total), total.Evaluating/3600),
 	)
 }
 

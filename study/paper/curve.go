@@ -218,16 +218,16 @@ func load(dir string) ([]Curve, error) {
 		c.Points = append(c.Points, p.Point)
 	}
 	for i := range curves {
-		if err := curves[i].follow(); err != nil {
+		if err := curves[i].completePoints(); err != nil {
 			return nil, fmt.Errorf("paper: %s: %w", dir, err)
 		}
 	}
 	return curves, nil
 }
 
-// follow computes from the points of the curve the best accuracy so far at each, and checks the
+// completePoints sets the best accuracy so far of each point of the curve, and checks the
 // number of evaluations and the tail accuracy against what the cell says.
-func (c *Curve) follow() error {
+func (c *Curve) completePoints() error {
 	best := math.NaN()
 	var tail study.Tail
 	for i := range c.Points {
@@ -239,11 +239,12 @@ func (c *Curve) follow() error {
 		p.BestAccuracy = best
 		tail.Observe(p.VirtualSeconds, p.Accuracy)
 	}
-	// Files of an earlier version lack the number of evaluations and cannot be checked, and may have
-	// added the same accuracies in another order.
+	// An earlier version may have added the same accuracies in another order, to another last bit.
 	got := tail.Mean(c.VirtualSeconds)
 	differs := math.Abs(got-c.TailAccuracy) > 1e-12
-	if c.Evaluations > 0 && (len(c.Points) != c.Evaluations || differs) {
+	// Files of an earlier version lack the number of evaluations and cannot be checked.
+	isCheckable := c.Evaluations > 0
+	if isCheckable && (len(c.Points) != c.Evaluations || differs) {
 		return fmt.Errorf(
 			"cell %v: its %d evaluations have tail accuracy %v, but it is said to have %d with %v",
 			c.key(),
@@ -326,7 +327,7 @@ func readCell(dir string) (Curve, error) {
 		Megabits:      config.Network.ModelMegabits,
 		RelativeSteps: math.NaN(),
 	}
-	c.Devices, err = devices(config)
+	c.Devices, err = describeDevices(config)
 	if err != nil {
 		return Curve{}, err
 	}
@@ -334,7 +335,7 @@ func readCell(dir string) (Curve, error) {
 	if config.Train {
 		c.Data = config.Data.String()
 	}
-	if err := c.read(r); err != nil {
+	if err := c.readRounds(r); err != nil {
 		return Curve{}, err
 	}
 	_, s, err := r.State()
@@ -365,11 +366,11 @@ func readCell(dir string) (Curve, error) {
 	return c, nil
 }
 
-// read follows the rounds of run, keeps a point for each evaluation, and sets what the curve says
+// readRounds reads the rounds of run, keeps a point for each evaluation, and sets what the curve says
 // of the whole run. A value that the run does not have is NaN.
-func (c *Curve) read(run *folder.Run) error {
-	s := run.Config.Schedule
-	plateau := schedule.NewPlateau(schedule.PlateauConfig{Patience: s.Patience, MinDelta: s.MinDelta})
+func (c *Curve) readRounds(run *folder.Run) error {
+	schedules := run.Config.Schedule
+	plateau := schedule.NewPlateau(schedule.PlateauConfig{Patience: schedules.Patience, MinDelta: schedules.MinDelta})
 	nan := math.NaN()
 	c.BestLoss = nan
 	c.BestAccuracy = nan
@@ -377,41 +378,43 @@ func (c *Curve) read(run *folder.Run) error {
 	c.FinalAccuracy = nan
 	c.Plateaued = nan
 	c.DecayedAt = nan
-	_, stepK := s.K.(schedule.StepK)
-	_, stepEta := s.Eta.(schedule.StepEta)
+	_, isStepK := schedules.K.(schedule.StepK)
+	_, isStepEta := schedules.Eta.(schedule.StepEta)
 	var tail study.Tail
 	var previous folder.Progress
-	for r, err := range run.Follow() {
+	for progress, err := range run.Follow() {
 		if err != nil {
 			return err
 		}
 		// A step schedule decays once, and shows it by a lower K or a lower learning rate.
-		if (stepK || stepEta) &&
-			c.Decayed == 0 &&
-			(r.LocalSteps < previous.LocalSteps || r.LearningRate < previous.LearningRate) {
-			c.Decayed, c.DecayedAt = previous.Round, previous.End.Seconds()
+		isLower := progress.LocalSteps < previous.LocalSteps || progress.LearningRate < previous.LearningRate
+		if (isStepK || isStepEta) && c.Decayed == 0 && isLower {
+			c.Decayed = previous.Round
+			c.DecayedAt = previous.End.Seconds()
 		}
-		previous = r
-		c.Rounds, c.VirtualSeconds, c.BestLoss = r.Round, r.End.Seconds(), r.BestLoss
+		previous = progress
+		c.Rounds = progress.Round
+		c.VirtualSeconds = progress.End.Seconds()
+		c.BestLoss = progress.BestLoss
 		// Only rounds after which the model was evaluated become points.
-		if math.IsNaN(r.Quality) {
+		if math.IsNaN(progress.Quality) {
 			continue
 		}
-		c.BestAccuracy = r.Best
-		c.FinalAccuracy = r.Quality
-		tail.Observe(r.End.Seconds(), r.Quality)
+		c.BestAccuracy = progress.Best
+		c.FinalAccuracy = progress.Quality
+		tail.Observe(progress.End.Seconds(), progress.Quality)
 		// The plateau is that of the validation error, which is 1 − accuracy.
-		plateau.Observe(1 - r.Quality)
+		plateau.Observe(1 - progress.Quality)
 		if plateau.Converged && math.IsNaN(c.Plateaued) {
-			c.Plateaued = r.End.Seconds()
+			c.Plateaued = progress.End.Seconds()
 		}
 		c.Points = append(c.Points, Point{
-			Round:          r.Round,
-			VirtualSeconds: r.End.Seconds(),
-			LocalSteps:     r.LocalSteps,
+			Round:          progress.Round,
+			VirtualSeconds: progress.End.Seconds(),
+			LocalSteps:     progress.LocalSteps,
 			BestLoss:       c.BestLoss,
-			ValidationLoss: r.ValidationLoss,
-			Accuracy:       r.Quality,
+			ValidationLoss: progress.ValidationLoss,
+			Accuracy:       progress.Quality,
 			BestAccuracy:   c.BestAccuracy,
 		})
 	}

@@ -11,20 +11,22 @@ import (
 	"fedpace/experiment/problem"
 )
 
-// speed is a row of Table 2: one kind of device with its links.
-type speed struct {
+// deviceSpeed is a row of Table 2: one kind of device with its links.
+type deviceSpeed struct {
 	theory.Runtime
 	name string
 	// std is the standard deviation of the seconds a minibatch.
 	std float64
-	// distributed says in words what is not a single number. It is empty if the time is one number.
-	distributed string
-	k0          float64
+	// notOneNumber says in words why the row has no figures, for example "link traces". It is empty if the
+	// times are single numbers.
+	notOneNumber string
+	// k0 is the number of local steps in the first round.
+	k0 float64
 }
 
 // paperSpeed returns how fast the paper's device, a Raspberry Pi 3B+, is with a task: its links,
 // the seconds of a local step with their deviation, and K_0.
-func paperSpeed(task config.Task) (speed, error) {
+func paperSpeed(task config.Task) (deviceSpeed, error) {
 	p, _ := task.Paper()
 	c, err := config.Defaults(task)
 	r := theory.Runtime{
@@ -33,7 +35,7 @@ func paperSpeed(task config.Task) (speed, error) {
 		UploadMbps:   c.Network.UploadMbps,
 		Step:         p.SecondsPerStep,
 	}
-	return speed{
+	return deviceSpeed{
 		Runtime: r,
 		name:    "Raspberry Pi 3B+ (paper)",
 		std:     p.StdPerStep,
@@ -41,10 +43,10 @@ func paperSpeed(task config.Task) (speed, error) {
 	}, err
 }
 
-// speeds lists the devices of a configuration: its classes, or what all clients are. The task's model
-// has that many parameters.
-func speeds(c *config.Config, parameters int) []speed {
-	all := speed{
+// configuredSpeeds lists the devices of a configuration: a row for each class of its fleet or, without classes,
+// one row for all clients. parameters is the number of parameters of the task's model.
+func configuredSpeeds(c *config.Config, parameters int) []deviceSpeed {
+	common := deviceSpeed{
 		Runtime: problem.Runtime(*c, parameters),
 		name:    "as configured",
 		std:     c.Compute.Std,
@@ -53,49 +55,50 @@ func speeds(c *config.Config, parameters int) []speed {
 	// What varies from client to client, or is not known, has no single time.
 	switch {
 	case c.Compute.Measured != "":
-		all.distributed = "measured devices"
+		common.notOneNumber = "measured devices"
 	case c.Network.Links.File != "":
-		all.distributed = "link traces"
+		common.notOneNumber = "link traces"
 	case c.Network.ModelMegabits == 0 && !c.UsesTaskModel():
-		all.distributed = "a model of another size"
+		common.notOneNumber = "a model of another size"
 	}
 	// All clients are as fast as the configuration says.
 	if len(c.Fleet) == 0 {
-		return []speed{all}
+		return []deviceSpeed{common}
 	}
 	// Each class starts from what all clients have, and then changes what it says itself.
-	list := slices.Repeat([]speed{all}, len(c.Fleet))
+	list := slices.Repeat([]deviceSpeed{common}, len(c.Fleet))
 	for i := range c.Fleet {
-		k := &c.Fleet[i]
+		class := &c.Fleet[i]
 		s := &list[i]
-		s.name = k.Name
-		s.constant(&s.Step, k.SecondsPerStep)
-		s.constant(&s.DownloadMbps, k.DownloadMbps)
-		s.constant(&s.UploadMbps, k.UploadMbps)
-		if k.StepCV > 0 {
-			s.std = k.StepCV * s.Step
+		s.name = class.Name
+		s.setConstant(&s.Step, class.SecondsPerStep)
+		s.setConstant(&s.DownloadMbps, class.DownloadMbps)
+		s.setConstant(&s.UploadMbps, class.UploadMbps)
+		if class.StepCV > 0 {
+			s.std = class.StepCV * s.Step
 		}
-		if k.Links.File != "" {
-			s.distributed = "link traces"
+		if class.Links.File != "" {
+			s.notOneNumber = "link traces"
 		}
 	}
 	return list
 }
 
-// constant stores the value of a distribution that has only one. For any other distribution the row has
-// no figures.
-func (s *speed) constant(value *float64, d fleet.Distribution) {
-	if constant, ok := d.(fleet.Constant); ok {
+// setConstant stores into value, one of the row's figures, what a class of the fleet says of it. A nil d means
+// that the class does not say, and value stays that of all clients. A distribution with more than one value
+// leaves the row without figures.
+func (s *deviceSpeed) setConstant(value *float64, d fleet.Distribution) {
+	switch constant, isConstant := d.(fleet.Constant); {
+	case isConstant:
 		*value = constant.Value
-		// A class without the key has the value of all clients.
-	} else if d != nil {
-		s.distributed = fleet.Distributions.NameOf(d)
+	case d != nil:
+		s.notOneNumber = fleet.Distributions.NameOf(d)
 	}
 }
 
-// devices names the clients of a run where they are not the paper's: their classes, and the keys of
-// links and speed that are set. Empty: the paper's.
-func devices(c *config.Config) (string, error) {
+// describeDevices names the clients of a run where they are not the paper's: their classes, and the keys of
+// links and speed that are set. It is empty for the paper's devices.
+func describeDevices(c *config.Config) (string, error) {
 	var list []string
 	for i := range c.Fleet {
 		list = append(list, c.Fleet[i].Name)
@@ -106,16 +109,17 @@ func devices(c *config.Config) (string, error) {
 	}
 	// The size of the model is a column of its own, so it is not repeated here.
 	for _, d := range set {
-		if (strings.HasPrefix(d, "network.") || strings.HasPrefix(d, "compute.")) &&
-			!strings.HasPrefix(d, "network.model_megabits=") {
+		isOfDevices := strings.HasPrefix(d, "network.") || strings.HasPrefix(d, "compute.")
+		if isOfDevices && !strings.HasPrefix(d, "network.model_megabits=") {
 			list = append(list, d)
 		}
 	}
 	return strings.Join(list, ", "), nil
 }
 
-// configured is the configuration from which the runs of a task start, if a file is given for it.
-func (p Plan) configured(task config.Task) (c config.Config, ok bool, err error) {
+// configFile loads the configuration from which the runs of a task start, if the plan has a file for it. ok is
+// false if it has none. The file must be of the same task.
+func (p Plan) configFile(task config.Task) (c config.Config, ok bool, err error) {
 	path := p.Configs[task]
 	// Without a file the runs of the task have the paper's devices.
 	if path == "" {

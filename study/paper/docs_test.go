@@ -63,7 +63,7 @@ func fill(page string) (string, error) {
 			text = gains(list)
 		default:
 			text = matrix(slices.DeleteFunc(slices.Clone(list), func(v Verdict) bool {
-				return v.Than == "" || (control.MatchString(v.Schedule) || control.MatchString(v.Than)) != (what == "controls")
+				return v.Against == "" || (control.MatchString(v.Schedule) || control.MatchString(v.Against)) != (what == "controls")
 			}))
 		}
 		return fmt.Sprintf("<!-- %s -->\n%s<!-- end -->\n", what, text)
@@ -109,7 +109,7 @@ func gains(list []Verdict) string {
 	var order []string
 	cells := map[[2]string]string{}
 	for _, v := range list {
-		name, gain, _ := v.gain()
+		name, gain, _ := v.gainOverFixed()
 		if name == "" {
 			continue
 		}
@@ -212,7 +212,7 @@ func TestDocs_Verdicts(t *testing.T) {
 	for i := range list {
 		v := &list[i]
 		mean, interval, flipped, adjusted := v.numbers()
-		rows = append(rows, []string{v.Statement, v.cells(), v.question(), v.count(), mean, interval, flipped, adjusted, v.Decision})
+		rows = append(rows, []string{v.Statement, v.cells(), v.question(), v.seedsText(), mean, interval, flipped, adjusted, v.Decision})
 	}
 	var b bytes.Buffer
 	if err := csv.NewWriter(&b).WriteAll(rows); err != nil {

@@ -32,14 +32,14 @@ const (
 // evaluated it draws nothing.
 func Draw(dir string, curves []Curve) error {
 	for _, f := range []struct {
-		file, y string
-		bands   bool
-		value   func(*Point) float64
+		file, y       string
+		withIntervals bool
+		value         func(*Point) float64
 	}{
 		{Figure1File, "lowest training loss so far", false, func(p *Point) float64 { return p.BestLoss }},
 		{Figure2File, "highest validation accuracy so far", true, func(p *Point) float64 { return p.BestAccuracy }},
 	} {
-		panels := panels(curves, f.y, f.bands, f.value)
+		panels := panels(curves, f.y, f.withIntervals, f.value)
 		for i := range panels {
 			panels[i].Share = f.file == Figure2File
 		}
@@ -54,9 +54,9 @@ func Draw(dir string, curves []Curve) error {
 	return nil
 }
 
-// panels draws curves, a panel for each task and data set. value is the quantity on the y axis; bands
-// says whether intervals are shown.
-func panels(curves []Curve, y string, bands bool, value func(*Point) float64) []figure.Panel {
+// panels draws curves, a panel for each task and data set. value is the quantity on the y axis, which is
+// labelled y, and withIntervals says whether the intervals of its means are shown.
+func panels(curves []Curve, y string, withIntervals bool, value func(*Point) float64) []figure.Panel {
 	var list []figure.Panel
 	index := map[string]int{}
 	for _, g := range groups(curves) {
@@ -64,10 +64,10 @@ func panels(curves []Curve, y string, bands bool, value func(*Point) float64) []
 			continue
 		}
 		// Groups that can be compared share a panel.
-		i, ok := index[g.set()]
+		i, ok := index[g.comparisonKey()]
 		if !ok {
 			i = len(list)
-			index[g.set()] = i
+			index[g.comparisonKey()] = i
 			list = append(list, figure.Panel{
 				Title: g.title(),
 				X:     "simulated minutes",
@@ -76,7 +76,7 @@ func panels(curves []Curve, y string, bands bool, value func(*Point) float64) []
 			})
 		}
 		p := &list[i]
-		p.Lines = append(p.Lines, g.line(bands, value))
+		p.Lines = append(p.Lines, g.line(withIntervals, value))
 		// A vertical line marks when the validation error of fixed K had converged.
 		if g[0].Schedule == "fixed" {
 			converged := g.mean(func(c *Curve) float64 { return c.Plateaued / 60 })
@@ -92,7 +92,7 @@ func panels(curves []Curve, y string, bands bool, value func(*Point) float64) []
 func DrawGains(dir string, list []Verdict) error {
 	var panels []figure.Panel
 	for i := range list {
-		if name, gain, bySeed := list[i].gain(); name != "" {
+		if name, gain, bySeed := list[i].gainOverFixed(); name != "" {
 			panels = study.Dots(
 				panels,
 				list[i].Folder,
@@ -112,19 +112,19 @@ func DrawGains(dir string, list []Verdict) error {
 	})
 }
 
-// gain is how far above fixed K a schedule ends, if that is what the verdict compares; else name is
-// empty.
-func (v *Verdict) gain() (name string, mean statistics.Estimated, bySeed []float64) {
+// gainOverFixed is how far above fixed K the schedule called name ends, as a mean and with each seed. If the
+// verdict does not compare tail accuracies with fixed K, or no seed has both, name is empty.
+func (v *Verdict) gainOverFixed() (name string, mean statistics.Estimated, bySeed []float64) {
 	switch {
 	case v.Quantity != "tail_accuracy" || v.N == 0:
-	case v.Than == schedule.Fixed:
+	case v.Against == schedule.Fixed:
 		return v.Schedule, v.Estimated, v.bySeed
 	// The verdict has fixed K first, so its differences change their sign.
 	case v.Schedule == schedule.Fixed:
 		for _, d := range v.bySeed {
 			bySeed = append(bySeed, -d)
 		}
-		return v.Than, statistics.EstimateMean(bySeed), bySeed
+		return v.Against, statistics.EstimateMean(bySeed), bySeed
 	}
 	return "", mean, nil
 }
@@ -139,19 +139,19 @@ func (g group) title() string {
 	if d := g[0].Devices; d != "" {
 		title += ", devices: " + d
 	}
-	return title + "\n" + wrap(g.data(), 60)
+	return title + "\n" + wrap(g.dataText(), 60)
 }
 
 // line returns the line of a value against virtual time, as the mean over the group's seeds.
-// Without bands it has no intervals. value returns the value of one point.
-func (g group) line(bands bool, value func(*Point) float64) figure.Line {
+// value returns the value of one point.
+func (g group) line(withIntervals bool, value func(*Point) float64) figure.Line {
 	runs := make([][]Point, len(g))
 	for i, c := range g {
 		runs[i] = c.Points
 	}
 	line := figure.MeanLine(g.name(), runs, func(p *Point) (float64, float64) { return p.VirtualSeconds, value(p) })
 	for i := range line.Points {
-		if !bands {
+		if !withIntervals {
 			line.Points[i].Half = math.NaN()
 		}
 	}

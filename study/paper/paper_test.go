@@ -94,7 +94,7 @@ func small(t *testing.T) Plan {
 
 func play(t *testing.T, p Plan, cells []study.Cell) (ran int) {
 	t.Helper()
-	if err := p.Run(t.Context(), cells, study.Options{Done: func() error { ran++; return nil }}); err != nil {
+	if err := p.Run(t.Context(), cells, study.Options{CellDone: func() error { ran++; return nil }}); err != nil {
 		t.Fatal(err)
 	}
 	return ran
@@ -171,7 +171,7 @@ func TestPlan_CellsArePlayedOnce(t *testing.T) {
 	}
 	var told []study.Progress
 	ran := 0
-	if err := p.Run(t.Context(), cells, study.Options{Done: func() error { ran++; return nil }, Progress: func(p study.Progress) { told = append(told, p) }}); err != nil {
+	if err := p.Run(t.Context(), cells, study.Options{CellDone: func() error { ran++; return nil }, Progress: func(p study.Progress) { told = append(told, p) }}); err != nil {
 		t.Fatal(err)
 	}
 	if ran != 4 {
@@ -282,7 +282,7 @@ func TestEvaluation_ContinuesAfterInterruption(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	err = cut.Run(ctx, again, study.Options{Parallel: 1, Done: func() error { stop(); return nil }})
+	err = cut.Run(ctx, again, study.Options{Parallel: 1, CellDone: func() error { stop(); return nil }})
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("a cancelled evaluation returns %v", err)
 	}
@@ -388,7 +388,7 @@ func TestSpeeds_ConfiguredDevices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := speeds(&exact, 10_002)[0].Communication(), 10_002*32e-6*(1./8+1./2); math.Abs(got-want) > 1e-12 {
+	if got, want := configuredSpeeds(&exact, 10_002)[0].Communication(), 10_002*32e-6*(1./8+1./2); math.Abs(got-want) > 1e-12 {
 		t.Errorf("10,002 parameters take %v s, want %v", got, want)
 	}
 	cells, err := p.Cells()
@@ -398,7 +398,7 @@ func TestSpeeds_ConfiguredDevices(t *testing.T) {
 	if c := cells[0].Config; len(c.Fleet) != 2 || c.Schedule.K0 != 5 || c.Stop.EqualRuntimeRounds != 30 {
 		t.Errorf("the file's runs are %+v", c)
 	}
-	if got, err := devices(&cells[0].Config); err != nil || got != "board, phone" {
+	if got, err := describeDevices(&cells[0].Config); err != nil || got != "board, phone" {
 		t.Errorf("the devices are called %q (%v)", got, err)
 	}
 	p.Sets = append(p.Sets, "stop.rounds=3")

@@ -83,9 +83,9 @@ func (p Plan) tasks() []config.Task {
 	return list
 }
 
-// fill replaces what the plan leaves open by all that the paper has, and refuses what cannot be
+// complete replaces what the plan leaves open by all that the paper has, and refuses what cannot be
 // planned.
-func (p *Plan) fill() error {
+func (p *Plan) complete() error {
 	p.Tasks = p.tasks()
 	if len(p.Schedules) == 0 {
 		p.Schedules = Table3()
@@ -123,7 +123,7 @@ func (p *Plan) fill() error {
 // second, so that there is something whole to look at early. Every configuration is checked. Without
 // training CIFAR100's K_r-rounds is there with a model of 320 Mb, too.
 func (p Plan) Cells() ([]study.Cell, error) {
-	if err := p.fill(); err != nil {
+	if err := p.complete(); err != nil {
 		return nil, err
 	}
 	if p.Timing {
@@ -133,14 +133,13 @@ func (p Plan) Cells() ([]study.Cell, error) {
 	var all []study.Cell
 	for _, t := range p.Tasks {
 		cells, err := p.taskCells(t, p.Schedules)
-		// Without training, this schedule of CIFAR100 is also played with a model of 320 Mb.
-		if i := slices.Index(p.Schedules, "rounds"); err == nil &&
-			p.Timing &&
-			t == config.TaskCIFAR100 &&
-			i >= 0 {
-			var more []study.Cell
-			more, err = p.taskCells(t, []string{"rounds"}, "network.model_megabits=320")
-			cells = slices.Insert(cells, i+1, more...)
+		// Without training, this schedule of CIFAR100 is also played with a model of 320 Mb. Its cell follows
+		// the one with the usual model, whose index is that of its schedule, as there is one seed.
+		place := slices.Index(p.Schedules, "rounds")
+		if err == nil && p.Timing && t == config.TaskCIFAR100 && place >= 0 {
+			var large []study.Cell
+			large, err = p.taskCells(t, []string{"rounds"}, "network.model_megabits=320")
+			cells = slices.Insert(cells, place+1, large...)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("paper: %s: %w", t, err)
@@ -151,10 +150,10 @@ func (p Plan) Cells() ([]study.Cell, error) {
 	return all, nil
 }
 
-// taskCells lists the runs of a task: with the task's defaults or its file, the plan's keys and more,
-// and the plan's length. Without training K_r-step decays at the round that gives the paper's cell of
-// Table 4.
-func (p Plan) taskCells(t config.Task, schedules []string, more ...string) ([]study.Cell, error) {
+// taskCells lists the runs of a task with these schedules: with the task's defaults or its file, the keys of
+// the plan and those in extraSets, each as key=value, and the plan's length. Without training K_r-step decays
+// at the round that gives the paper's cell of Table 4.
+func (p Plan) taskCells(t config.Task, schedules []string, extraSets ...string) ([]study.Cell, error) {
 	sets := []string{"task=" + string(t), fmt.Sprintf("seed=%d", p.Seed),
 		fmt.Sprintf("stop.equal_runtime_rounds=%d", p.FixedRounds())}
 	if path := p.Data[t]; path != "" {
@@ -163,21 +162,20 @@ func (p Plan) taskCells(t config.Task, schedules []string, more ...string) ([]st
 	bySchedule := map[string][]string{}
 	// Without training no loss is known, so the round of the decay is given for each task.
 	if p.Timing {
-		more = append(more, "train=false")
-		step := fmt.Sprintf(
-			"schedule.decay_round=%d",
-			max(1, int(float64(decayRound[t])*float64(p.FixedRounds())/FullRounds)),
-		)
-		bySchedule["step"] = []string{step}
-		bySchedule["eta-step"] = []string{step}
+		extraSets = append(extraSets, "train=false")
+		// A shorter run decays at the same part of its rounds.
+		round := max(1, int(float64(decayRound[t])*float64(p.FixedRounds())/FullRounds))
+		decayKey := fmt.Sprintf("schedule.decay_round=%d", round)
+		bySchedule["step"] = []string{decayKey}
+		bySchedule["eta-step"] = []string{decayKey}
 	} else {
 		// All schedules are evaluated as often as K-eta-fixed.
 		sets = append(sets, "evaluate.every_seconds=fixed")
 	}
-	load := func(scheduleSets ...string) (config.Config, error) {
-		return config.Load(p.Configs[t], slices.Concat(sets, p.Sets, more, scheduleSets))
+	loadConfig := func(scheduleSets ...string) (config.Config, error) {
+		return config.Load(p.Configs[t], slices.Concat(sets, p.Sets, extraSets, scheduleSets))
 	}
-	c, err := load()
+	c, err := loadConfig()
 	if err == nil {
 		err = study.Overridden(p.Sets, p.Schedules, c.Schedule)
 	}
@@ -202,21 +200,21 @@ func (p Plan) taskCells(t config.Task, schedules []string, more ...string) ([]st
 		return nil, err
 	}
 	cells, err := study.Plan{
-		Load:       load,
+		Load:       loadConfig,
 		Schedules:  schedules,
 		BySchedule: bySchedule,
 		Seeds:      p.Seeds,
 	}.Cells()
-	p.place(cells)
+	p.nameCells(cells)
 	if err == nil && p.Controls {
 		err = study.Controllable(cells)
 	}
 	return cells, err
 }
 
-// place gives cells their names and folders. A cell's name is for people; the name in its configuration has
+// nameCells gives cells their names and folders. A cell's name is for people; the name in its configuration has
 // the first digits of its ID, so that it tells the runs of one server apart, and names its folder.
-func (p Plan) place(cells []study.Cell) {
+func (p Plan) nameCells(cells []study.Cell) {
 	for i := range cells {
 		c := &cells[i]
 		task := c.Config.Task
@@ -234,7 +232,7 @@ func (p Plan) Controlled(cells []study.Cell) ([]study.Cell, error) {
 	if err != nil {
 		return nil, fmt.Errorf("paper: %w", err)
 	}
-	p.place(list)
+	p.nameCells(list)
 	slices.SortStableFunc(list, bySeed)
 	return list, nil
 }

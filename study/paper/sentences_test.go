@@ -36,7 +36,7 @@ func (e evidence) above(folder, schedule, than string) statistics.Estimated {
 // virtual time, in points.
 func (e evidence) ahead(folder, schedule, than string) statistics.Estimated {
 	claim := Claim{Quantity: "best_accuracy", TimeShare: 0.1}
-	early := func(c *Curve) float64 { return 100 * claim.take(c) }
+	early := func(c *Curve) float64 { return 100 * claim.valueOf(c) }
 	return e.difference(folder, schedule, than, early)
 }
 

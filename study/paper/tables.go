@@ -26,11 +26,11 @@ func WriteTable1(w io.Writer, plan Plan) error {
 		if err != nil {
 			return err
 		}
-		rows = append(rows, []any{task, about[task].kind, p.Classes, about[task].model, m.Params(),
+		rows = append(rows, []any{task, taskKinds[task].kind, p.Classes, taskKinds[task].model, m.Params(),
 			fmt.Sprintf("%.3f", float64(m.Params())*32/1e6),
 			p.Megabits, p.Clients, p.Cohort, p.SamplesPerClient, p.K0, p.Eta0})
 	}
-	return titled(w, "Table 1: tasks and models", rows)
+	return writeTitled(w, "Table 1: tasks and models", rows)
 }
 
 // model returns the model that the paper uses for a task, made from the task's architecture. It
@@ -56,8 +56,8 @@ func WriteTable2(w io.Writer, plan Plan) error {
 		if err != nil {
 			return err
 		}
-		list := []speed{first}
-		c, configured, err := plan.configured(task)
+		list := []deviceSpeed{first}
+		c, configured, err := plan.configFile(task)
 		if err != nil {
 			return fmt.Errorf("paper: %w", err)
 		}
@@ -67,13 +67,13 @@ func WriteTable2(w io.Writer, plan Plan) error {
 			if err != nil {
 				return err
 			}
-			list = append(list, speeds(&c, m.Params())...)
+			list = append(list, configuredSpeeds(&c, m.Params())...)
 		}
 		for _, s := range list {
 			// A time that is not one number would need a distribution, which the table does not
 			// show.
-			if s.distributed != "" {
-				rows = append(rows, []any{task, s.name, s.distributed, "-", "-", "-", "-"})
+			if s.notOneNumber != "" {
+				rows = append(rows, []any{task, s.name, s.notOneNumber, "-", "-", "-", "-"})
 				continue
 			}
 			rows = append(rows, []any{task, s.name, fmt.Sprintf("%.4g", s.Step), fmt.Sprintf("%.2g", s.std),
@@ -81,7 +81,7 @@ func WriteTable2(w io.Writer, plan Plan) error {
 				fmt.Sprintf("%.5g", s.Round(s.k0)), fmt.Sprintf("%.2f", s.Round(s.k0)*float64(rounds)/60)})
 		}
 	}
-	return titled(
+	return writeTitled(
 		w,
 		fmt.Sprintf("Table 2: seconds a minibatch (fedpace calibrate measures other devices), and what follows "+
 			"for %d rounds of K-eta-fixed", rounds),
@@ -103,7 +103,7 @@ func WriteTable3(w io.Writer, plan Plan) error {
 		{"eta-error", "K_0", "sqrt(F_r/F_0) eta_0"},
 		{"eta-step", "K_0", "eta_0/10 if converged"},
 	}
-	if err := titled(
+	if err := writeTitled(
 		w,
 		"Table 3: schedules (F_r by Eq. 15; converged: no better validation accuracy in the last 10 evaluations)",
 		rows,
@@ -129,7 +129,7 @@ func WriteTable3(w io.Writer, plan Plan) error {
 		}
 		rows = append(rows, steps, rates)
 	}
-	return titled(w, "K_r of rounds (Eq. 10) and eta_r of eta-rounds (Eq. 12)", rows)
+	return writeTitled(w, "K_r of rounds (Eq. 10) and eta_r of eta-rounds (Eq. 12)", rows)
 }
 
 // WriteTable4 writes Table 4 beside the paper's: the SGD steps of each decaying K schedule relative
@@ -139,11 +139,13 @@ func WriteTable4(w io.Writer, curves []Curve) error {
 		"minute", "of fixed rounds", "model Mb"}}
 	for _, g := range groups(curves) {
 		// Schedules that the paper's table does not have are left out.
-		paper, ok := table4[g[0].Task][g[0].Schedule]
-		e := g.mean(func(c *Curve) float64 { return c.RelativeSteps })
-		if !ok || e.N == 0 {
+		printed, ok := table4[g[0].Task][g[0].Schedule]
+		relativeSteps := g.mean(func(c *Curve) float64 { return c.RelativeSteps })
+		if !ok || relativeSteps.N == 0 {
 			continue
 		}
+		rounds := g.mean(func(c *Curve) float64 { return float64(c.Rounds) })
+		decayMinute := g.mean(func(c *Curve) float64 { return c.DecayedAt / 60 })
 		decayed := g.mean(func(c *Curve) float64 {
 			// A run that did not decay is left out of the mean.
 			if c.Decayed == 0 {
@@ -151,18 +153,19 @@ func WriteTable4(w io.Writer, curves []Curve) error {
 			}
 			return float64(c.Decayed)
 		})
-		rows = append(rows, []any{g[0].Task, g[0].Schedule, paper, e.Digits(4), fmt.Sprintf("%.2f", 1/e.Mean),
-			e.N, g.mean(func(c *Curve) float64 { return float64(c.Rounds) }).Digits(6),
-			decayed.Digits(5), g.mean(func(c *Curve) float64 { return c.DecayedAt / 60 }).Digits(5), g[0].FixedRounds, g[0].Megabits})
+		timesFewer := fmt.Sprintf("%.2f", 1/relativeSteps.Mean)
+		rows = append(rows, []any{g[0].Task, g[0].Schedule, printed, relativeSteps.Digits(4), timesFewer,
+			relativeSteps.N, rounds.Digits(6), decayed.Digits(5), decayMinute.Digits(5),
+			g[0].FixedRounds, g[0].Megabits})
 	}
-	if err := titled(w, "Table 4: SGD steps relative to K-eta-fixed in the same virtual time", rows); err != nil ||
+	if err := writeTitled(w, "Table 4: SGD steps relative to K-eta-fixed in the same virtual time", rows); err != nil ||
 		len(rows) == 1 {
 		return err
 	}
-	if err := noteData(w, groups(curves)); err != nil {
+	if err := writeDataNotes(w, groups(curves)); err != nil {
 		return err
 	}
-	return note(w, unexplained)
+	return writeParagraph(w, unexplained)
 }
 
 // WriteOutcomes writes a table to w of what each schedule learned in the virtual time of the fixed
@@ -175,8 +178,8 @@ func WriteOutcomes(w io.Writer, curves []Curve) error {
 	all := groups(curves)
 	for _, g := range all {
 		// The gain of a schedule is measured against complete runs of fixed K on the same data.
-		if g[0].Schedule == "fixed" && !g.cut() {
-			fixed[g.set()] = g
+		if g[0].Schedule == "fixed" && !g.isCut() {
+			fixed[g.comparisonKey()] = g
 		}
 	}
 	for _, g := range all {
@@ -187,20 +190,21 @@ func WriteOutcomes(w io.Writer, curves []Curve) error {
 		}
 		gain := "-"
 		// Runs with the same seed are compared in pairs, which removes what they have in common.
-		if f, ok := fixed[g.set()]; ok && g[0].Schedule != "fixed" && !g.cut() {
+		if f, ok := fixed[g.comparisonKey()]; ok && g[0].Schedule != "fixed" && !g.isCut() {
 			gain = signed(statistics.EstimateMean(study.Paired(g, f, (*Curve).seed, tail)))
 		}
+		lowestLoss := g.mean(func(c *Curve) float64 { return c.BestLoss })
+		last := g.mean(func(c *Curve) float64 { return c.FinalAccuracy })
 		plateau := g.mean(func(c *Curve) float64 { return c.Plateaued / 60 })
 		// Where some seeds have no plateau, the number of those that do is shown.
 		seedsNote := ""
 		if plateau.N > 0 && plateau.N < len(g) {
 			seedsNote = fmt.Sprintf(" (n = %d)", plateau.N)
 		}
-		rows = append(rows, []any{g[0].Task, g.name(), best.N,
-			g.mean(func(c *Curve) float64 { return c.BestLoss }).Digits(4), best.Digits(4),
-			g.mean(tail).Digits(4), gain, g.mean(func(c *Curve) float64 { return c.FinalAccuracy }).Digits(4), plateau.Digits(4) + seedsNote})
+		rows = append(rows, []any{g[0].Task, g.name(), best.N, lowestLoss.Digits(4), best.Digits(4),
+			g.mean(tail).Digits(4), gain, last.Digits(4), plateau.Digits(4) + seedsNote})
 	}
-	return titled(w, "Figures 1 and 2 at their right edge", rows)
+	return writeTitled(w, "Figures 1 and 2 at their right edge", rows)
 }
 
 // signed returns a mean difference with its interval as text for a table. A positive one has a plus
@@ -221,40 +225,50 @@ type group []Curve
 // the order of [Curves]. Runs that were cut stay only in a group without a complete one.
 func groups(curves []Curve) (list []group) {
 	for _, c := range curves {
-		curve := group{c}
+		single := group{c}
+		isNew := true
 		// The curves are sorted, so a group ends where the schedule or the data change.
-		if n := len(list); n == 0 || list[n-1][0].Schedule != c.Schedule || list[n-1].set() != curve.set() {
-			list = append(list, curve)
-		} else if g := &list[n-1]; g.cut() && c.Completed {
-			// The first complete run takes the place of the run that was cut.
-			*g = curve
-		} else if c.Completed {
-			*g = append(*g, c)
+		if len(list) > 0 {
+			last := list[len(list)-1]
+			isNew = last[0].Schedule != c.Schedule || last.comparisonKey() != single.comparisonKey()
+		}
+		if isNew {
+			list = append(list, single)
+			continue
+		}
+		current := &list[len(list)-1]
+		switch {
+		case !c.Completed:
+		// The first complete run takes the place of the run that was cut.
+		case current.isCut():
+			*current = single
+		default:
+			*current = append(*current, c)
 		}
 	}
 	return list
 }
 
-// cut reports whether the group has no complete run. It then has a single one, which was stopped early.
-func (g group) cut() bool { return !g[0].Completed }
+// isCut reports whether the group has no complete run. It then has a single one, which was stopped early.
+func (g group) isCut() bool { return !g[0].Completed }
 
 // name is the schedule, with the round at which it was cut if it was.
 func (g group) name() string {
-	if g.cut() {
+	if g.isCut() {
 		return fmt.Sprintf("%s (cut at round %d)", g[0].Schedule, g[0].Rounds)
 	}
 	return g[0].Schedule
 }
 
-// data names what the group's runs learned from.
-func (g group) data() string { return cmp.Or(g[0].Data, "timing only") }
+// dataText names what the group's runs learned from.
+func (g group) dataText() string { return cmp.Or(g[0].Data, "timing only") }
 
-// noteData writes a sentence to w on the data and the clients of each task in the groups, each
+// writeDataNotes writes a sentence to w on the data and the clients of each task in the groups, each
 // sentence once.
-func noteData(w io.Writer, all []group) error {
+func writeDataNotes(w io.Writer, all []group) error {
 	noted := map[string]bool{}
 	for _, g := range all {
-		text := fmt.Sprintf("%s: %s; %d clients, %d a round", g[0].Task, g.data(), g[0].Clients, g[0].Cohort)
+		text := fmt.Sprintf("%s: %s; %d clients, %d a round", g[0].Task, g.dataText(), g[0].Clients, g[0].Cohort)
 		if d := g[0].Devices; d != "" {
 			text += "; devices: " + d
 		}
@@ -264,15 +278,16 @@ func noteData(w io.Writer, all []group) error {
 			continue
 		}
 		noted[text] = true
-		if err := note(w, text); err != nil {
+		if err := writeParagraph(w, text); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// set identifies the groups that can be compared with each other.
-func (g group) set() string {
+// comparisonKey is equal for groups whose runs can be compared with each other: of the same task, virtual time,
+// size of model, data and clients.
+func (g group) comparisonKey() string {
 	c := &g[0]
 	return fmt.Sprint(c.Task, c.FixedRounds, c.Megabits, c.Data, c.Devices, c.Clients, c.Cohort)
 }
@@ -282,9 +297,9 @@ func (g group) mean(quantity func(*Curve) float64) statistics.Estimated {
 	return study.MeanOf(g, quantity)
 }
 
-// titled writes a table for people under a title. The first row names the columns; a table without
+// writeTitled writes a table for people under a title. The first row names the columns; a table without
 // other rows is not written.
-func titled(w io.Writer, title string, rows [][]any) error {
+func writeTitled(w io.Writer, title string, rows [][]any) error {
 	if len(rows) == 1 {
 		return nil
 	}
@@ -298,8 +313,8 @@ func titled(w io.Writer, title string, rows [][]any) error {
 	return cmp.Or(err, table.WriteText(w, texts))
 }
 
-// note writes a paragraph with lines of at most 100 characters.
-func note(w io.Writer, text string) error {
+// writeParagraph writes a paragraph with lines of at most 100 characters.
+func writeParagraph(w io.Writer, text string) error {
 	_, err := fmt.Fprintf(w, "\n%s\n", wrap(text, 100))
 	return err
 }

@@ -42,11 +42,11 @@ type Claim struct {
 	TimeShare float64 `yaml:"at"`
 	// Schedule is the schedule that the claim is about.
 	Schedule string `yaml:"schedule"`
-	// Than is the schedule with which Schedule is compared. It is empty if Value is given.
-	Than string `yaml:"than"`
-	// By is the difference that must be exceeded, in the unit of the quantity. Below 0 it says how
+	// Against is the schedule with which Schedule is compared. It is empty if Value is given.
+	Against string `yaml:"than"`
+	// Margin is the difference that must be exceeded, in the unit of the quantity. Below 0 it says how
 	// far short of the other schedule still counts as no worse.
-	By float64 `yaml:"by"`
+	Margin float64 `yaml:"by"`
 	// Value is the number that the paper prints, with its digits. It is empty if Than is given.
 	Value string `yaml:"value"`
 	// Expect is more, less or, for a printed value, equal: the measured figure then rounds to the
@@ -70,9 +70,9 @@ type Verdict struct {
 	// Seeds is the number of seeds with runs. Some runs may be cut, or lack the run of the other
 	// schedule.
 	Seeds int
-	// Flipped is the exact p-value of the differences, by all signs that they could have; NaN: there
+	// SignFlipP is the exact p-value of the differences, by all signs that they could have; NaN: there
 	// is no comparison, or there are too many seeds.
-	Flipped float64
+	SignFlipP float64
 	// Adjusted is the p-value of the paired t test, adjusted by Holm's method for all comparisons of
 	// the list; NaN: no comparison of several seeds.
 	Adjusted float64
@@ -141,16 +141,14 @@ func (c *Claim) check() error {
 			"quantity: %q, want one of best_accuracy, tail_accuracy, best_loss, relative_steps",
 			c.Quantity,
 		)
-	case (c.Than == "") == (c.Value == ""):
+	case (c.Against == "") == (c.Value == ""):
 		return errors.New("either than or value is needed")
-	case c.By != 0 && c.Than == "":
+	case c.Margin != 0 && c.Against == "":
 		return errors.New("by: goes with than")
-	case c.TimeShare < 0 ||
-		c.TimeShare > 1 ||
-		c.TimeShare > 0 && q.point == nil:
+	case c.TimeShare < 0 || c.TimeShare > 1 || c.TimeShare > 0 && q.point == nil:
 		return fmt.Errorf("at: %v, want a share of the virtual time from 0 to 1, and a best value", c.TimeShare)
 	case c.Expect == "more" || c.Expect == "less":
-	case c.Expect != "equal" || c.Than != "":
+	case c.Expect != "equal" || c.Against != "":
 		return fmt.Errorf("expect: %q, want more or less, or equal to a value", c.Expect)
 	}
 	if c.Value == "" {
@@ -184,36 +182,36 @@ func Verdicts(dir string) ([]Verdict, error) {
 				return nil, err
 			}
 		}
-		v, err := c.decide(loaded[c.Folder])
+		v, err := c.measure(loaded[c.Folder])
 		if err != nil {
 			return nil, fmt.Errorf("paper: %q on %s: %w", c.Statement, c.Folder, err)
 		}
 		list = append(list, v)
 	}
-	judge(list)
+	decideAll(list)
 	return list, nil
 }
 
-// judge gives the verdicts. Some of many intervals of 95 % miss the true value by chance, so a
-// comparison says yes or no only where its p-value, adjusted by Holm's method for all of them, is at
-// most 0.05.
-func judge(list []Verdict) {
-	p := make([]float64, len(list))
+// decideAll sets Adjusted and Decision of all verdicts in list. Some of many intervals of 95 % miss the true
+// value by chance, so a comparison says yes or no only where its p-value, adjusted by Holm's method for all of
+// them, is at most 0.05.
+func decideAll(list []Verdict) {
+	pValues := make([]float64, len(list))
 	for i, v := range list {
 		// The test is whether the difference is By; v is a copy here.
-		v.Mean -= v.By
-		p[i] = math.NaN()
-		if v.Than != "" {
-			p[i] = v.P()
+		v.Mean -= v.Margin
+		pValues[i] = math.NaN()
+		if v.Against != "" {
+			pValues[i] = v.P()
 		}
 	}
-	for i, adjusted := range statistics.Holm(p) {
+	for i, adjusted := range statistics.Holm(pValues) {
 		v := &list[i]
 		v.Adjusted = adjusted
 		if v.Value != "" {
 			v.Decision = v.decidePrinted()
 		} else if adjusted <= 0.05 && math.Abs(v.Mean) >= quantities[v.Quantity].minDifference {
-			v.Decision = yesOrNo(v.Mean > v.By == (v.Expect == "more"))
+			v.Decision = yesOrNo(v.Mean > v.Margin == (v.Expect == "more"))
 		}
 	}
 }
@@ -226,73 +224,82 @@ func yesOrNo(isTrue bool) string {
 	return No
 }
 
-// decide pairs the runs of two schedules by their seeds. For a claim about a value it takes the runs'
-// figures themselves. A verdict is exact where no seed can change it: of runs that train nothing, and of steps.
-func (c *Claim) decide(curves []Curve) (Verdict, error) {
+// decide measures a claim by the runs in curves: it pairs the runs of two schedules by their seeds or, for a
+// claim about a printed value, takes the runs' figures themselves. The decision is still [Undecided]; decideAll
+// makes it. A verdict is exact where no seed can change it: of runs that train nothing, and of steps.
+func (c *Claim) measure(curves []Curve) (Verdict, error) {
 	v := Verdict{Claim: *c, Decision: Undecided}
 	runs := map[string][]Curve{}
 	seeds := map[uint64]bool{}
 	trained := false
-	for _, u := range curves {
+	for _, curve := range curves {
 		// The claim is about the curves of two schedules, of one task and one size of the model.
-		if u.Schedule != c.Schedule && u.Schedule != c.Than ||
-			c.Task != "" && c.Task != u.Task ||
-			c.Megabits != 0 && c.Megabits != u.Megabits {
+		if !c.isAbout(&curve) {
 			continue
 		}
-		if slices.ContainsFunc(runs[u.Schedule], func(curve Curve) bool { return curve.Seed == u.Seed }) {
+		hasSeed := func(other Curve) bool { return other.Seed == curve.Seed }
+		if slices.ContainsFunc(runs[curve.Schedule], hasSeed) {
 			return v, fmt.Errorf(
 				"several runs of %s have the seed %d (name task or model_megabits)",
-				u.Schedule,
-				u.Seed,
+				curve.Schedule,
+				curve.Seed,
 			)
 		}
-		runs[u.Schedule] = append(runs[u.Schedule], u)
-		seeds[u.Seed] = true
-		trained = trained || u.Data != ""
+		runs[curve.Schedule] = append(runs[curve.Schedule], curve)
+		seeds[curve.Seed] = true
+		trained = trained || curve.Data != ""
 	}
 	var values []float64
 	// A claim without a value compares two schedules.
 	if c.Value == "" {
-		values = study.Paired(runs[c.Schedule], runs[c.Than], (*Curve).seed, c.take)
+		values = study.Paired(runs[c.Schedule], runs[c.Against], (*Curve).seed, c.valueOf)
 	} else {
 		for i := range runs[c.Schedule] {
-			values = append(values, c.take(&runs[c.Schedule][i]))
+			values = append(values, c.valueOf(&runs[c.Schedule][i]))
 		}
 	}
 	v.bySeed = values
 	v.Estimated = statistics.EstimateMean(values)
 	v.Seeds = len(seeds)
-	v.Flipped = math.NaN()
+	v.SignFlipP = math.NaN()
 	// One run that trained nothing stands for all seeds.
 	if !trained && v.N == 1 {
 		v.Half = 0
 	}
 	v.exact = v.Half == 0 && (!trained || c.Quantity == "relative_steps")
-	if c.Than != "" {
-		v.Flipped = statistics.SignFlip(values, c.By)
+	if c.Against != "" {
+		v.SignFlipP = statistics.SignFlip(values, c.Margin)
 	}
 	return v, nil
+}
+
+// isAbout reports whether the claim is about the curve: about its schedule or as the one to compare with, and
+// about its task and its size of model, if the claim names them.
+func (c *Claim) isAbout(curve *Curve) bool {
+	ofSchedule := curve.Schedule == c.Schedule || curve.Schedule == c.Against
+	ofTask := c.Task == "" || c.Task == curve.Task
+	ofSize := c.Megabits == 0 || c.Megabits == curve.Megabits
+	return ofSchedule && ofTask && ofSize
 }
 
 // seed is the curve's seed, for [study.Paired].
 func (c *Curve) seed() uint64 { return c.Seed }
 
-// take returns the claim's quantity of the run with curve u, at the end or at a share of its
+// valueOf returns the claim's quantity of the run with this curve, at the end or at a share of its
 // virtual time. It is NaN for a run that was cut.
-func (c *Claim) take(u *Curve) float64 {
+func (c *Claim) valueOf(curve *Curve) float64 {
 	q := quantities[c.Quantity]
-	if !u.Completed {
+	if !curve.Completed {
 		return math.NaN()
 	}
 	if c.TimeShare == 0 {
-		return q.value(u)
+		return q.value(curve)
 	}
 	// The last evaluation in the share of the time counts.
 	value := math.NaN()
-	for i := range u.Points {
-		if u.Points[i].VirtualSeconds <= c.TimeShare*u.VirtualSeconds {
-			value = q.point(&u.Points[i])
+	for i := range curve.Points {
+		if curve.Points[i].VirtualSeconds <= c.TimeShare*curve.VirtualSeconds {
+			value = q.point(&curve.Points[i])
 		}
 	}
 	return value
@@ -350,24 +357,24 @@ func (v *Verdict) question() string {
 	if v.Value != "" {
 		return fmt.Sprintf("%s: %s, paper %s", v.Schedule, text, v.Value)
 	}
-	text += fmt.Sprintf(": %s − %s", v.Schedule, v.Than)
-	if v.By != 0 {
-		text += fmt.Sprintf(", %s than %+v", v.Expect, v.By)
+	text += fmt.Sprintf(": %s − %s", v.Schedule, v.Against)
+	if v.Margin != 0 {
+		text += fmt.Sprintf(", %s than %+v", v.Expect, v.Margin)
 	}
 	return text
 }
 
-// count is the number of seeds that decide, with the number of all where some have no value.
-func (v *Verdict) count() string {
+// seedsText is the number of seeds that decide, with the number of all where some have no value.
+func (v *Verdict) seedsText() string {
 	if v.N < v.Seeds {
 		return fmt.Sprintf("%d of %d", v.N, v.Seeds)
 	}
 	return strconv.Itoa(v.N)
 }
 
-// numbers returns what a row of the table has for people: the mean, its interval, with enough digits to tell
-// its ends from zero, the exact p-value, with a star where so few seeds cannot have one of at most 0.05, and
-// Holm's p-value. A number that is not known is "-".
+// numbers returns what a row of the table has for people: the mean; its interval, with enough digits to tell
+// its ends from zero; the exact p-value, with a star if the number of seeds is too small for one of at most
+// 0.05; and Holm's p-value. A number that is not known is "-".
 func (v *Verdict) numbers() (mean, interval, flipped, adjusted string) {
 	if v.N == 0 {
 		return "-", "-", "-", "-"
@@ -380,15 +387,16 @@ func (v *Verdict) numbers() (mean, interval, flipped, adjusted string) {
 	high := v.Mean + v.Half
 	digits := 4
 	// Digits are added until neither end of the interval is rounded to zero.
-	for ; digits < 7 && (unseen(low, digits) || unseen(high, digits)); digits++ {
+	for digits < 7 && (roundsToZero(low, digits) || roundsToZero(high, digits)) {
+		digits++
 	}
 	layout := fmt.Sprintf("%%%s.%df", sign, digits)
 	mean = fmt.Sprintf(layout, v.Mean)
 	interval = fmt.Sprintf(layout+" to "+layout, low, high)
-	flipped = human.Known("%.2g", v.Flipped)
+	flipped = human.Known("%.2g", v.SignFlipP)
 	adjusted = human.Known("%.2g", v.Adjusted)
 	// With N seeds the smallest two-sided p-value is 2^(1-N).
-	if !math.IsNaN(v.Flipped) && math.Ldexp(1, 1-v.N) > 0.05 {
+	if !math.IsNaN(v.SignFlipP) && math.Ldexp(1, 1-v.N) > 0.05 {
 		flipped += "*"
 	}
 	switch {
@@ -402,8 +410,8 @@ func (v *Verdict) numbers() (mean, interval, flipped, adjusted string) {
 	return mean, interval, flipped, adjusted
 }
 
-// unseen reports whether a number that is not zero is written as zero with these digits.
-func unseen(x float64, digits int) bool {
+// roundsToZero reports whether a number that is not zero is written as zero with these digits.
+func roundsToZero(x float64, digits int) bool {
 	return x != 0 && math.Abs(x) < 0.5*math.Pow10(-digits)
 }
 
@@ -417,9 +425,9 @@ func WriteVerdicts(w io.Writer, list []Verdict) error {
 		mean, interval, flipped, adjusted := v.numbers()
 		rows = append(
 			rows,
-			[]any{v.Statement, v.cells(), v.question(), v.count(), mean, interval, flipped, adjusted, v.Decision},
+			[]any{v.Statement, v.cells(), v.question(), v.seedsText(), mean, interval, flipped, adjusted, v.Decision},
 		)
 	}
-	return titled(w, "Claims of the paper; paired differences over seeds, Student's t; exact p by all signs (*: "+
+	return writeTitled(w, "Claims of the paper; paired differences over seeds, Student's t; exact p by all signs (*: "+
 		"with so few seeds never below 0.05)", rows)
 }

@@ -23,7 +23,7 @@ func seeds(schedule string, accuracies ...float64) (list []Curve) {
 // decided is the verdict on a claim that rounds has more of a quantity than fixed.
 func decided(t *testing.T, change func(*Claim), curves ...[]Curve) Verdict {
 	t.Helper()
-	c := Claim{Statement: "s", Folder: "w", Quantity: "tail_accuracy", Schedule: "rounds", Than: "fixed", Expect: "more"}
+	c := Claim{Statement: "s", Folder: "w", Quantity: "tail_accuracy", Schedule: "rounds", Against: "fixed", Expect: "more"}
 	if change != nil {
 		change(&c)
 	}
@@ -34,12 +34,12 @@ func decided(t *testing.T, change func(*Claim), curves ...[]Curve) Verdict {
 	for _, list := range curves {
 		all = append(all, list...)
 	}
-	v, err := c.decide(all)
+	v, err := c.measure(all)
 	if err != nil {
 		t.Fatal(err)
 	}
 	list := []Verdict{v}
-	judge(list)
+	decideAll(list)
 	return list[0]
 }
 
@@ -49,7 +49,7 @@ func decided(t *testing.T, change func(*Claim), curves ...[]Curve) Verdict {
 func TestVerdicts_ArePaired(t *testing.T) {
 	fixed := seeds("fixed", 0.5, 0.7, 0.6)
 	v := decided(t, nil, seeds("rounds", 0.51, 0.72, 0.63, 0.1), fixed)
-	if v.N != 3 || v.Seeds != 4 || v.count() != "3 of 4" || math.Abs(v.Mean-0.02) > 1e-12 || math.Abs(v.Half-0.024841) > 1e-5 || v.Decision != Undecided {
+	if v.N != 3 || v.Seeds != 4 || v.seedsText() != "3 of 4" || math.Abs(v.Mean-0.02) > 1e-12 || math.Abs(v.Half-0.024841) > 1e-5 || v.Decision != Undecided {
 		t.Errorf("%+v", v)
 	}
 	better := seeds("rounds", 0.519, 0.72, 0.621)
@@ -63,7 +63,7 @@ func TestVerdicts_ArePaired(t *testing.T) {
 	if v := decided(t, nil, better, fixed[1:]); v.N != 2 || v.Seeds != 3 || math.Abs(v.Mean-0.0205) > 1e-12 {
 		t.Errorf("a seed that fixed lacks counts, or moves the others: %+v", v)
 	}
-	if v := decided(t, nil, better); v.N != 0 || v.count() != "0 of 3" || v.Decision != Undecided {
+	if v := decided(t, nil, better); v.N != 0 || v.seedsText() != "0 of 3" || v.Decision != Undecided {
 		t.Errorf("without the other schedule: %+v", v)
 	}
 	if v := decided(t, nil, seeds("rounds", 0.75, 0.5), seeds("fixed", 0.5, 0.25)); v.Half != 0 || v.Decision != Undecided {
@@ -72,8 +72,8 @@ func TestVerdicts_ArePaired(t *testing.T) {
 	if v := decided(t, nil, seeds("rounds", 0.5, math.NaN(), 0.7), seeds("fixed", 0.4, 0.3, 0.5)); v.N != 2 || v.Seeds != 3 {
 		t.Errorf("a run without an evaluation counts: %+v", v)
 	}
-	c := Claim{Statement: "s", Folder: "w", Quantity: "tail_accuracy", Schedule: "rounds", Than: "fixed", Expect: "more"}
-	if _, err := c.decide(append(seeds("fixed", 1), seeds("fixed", 2)...)); err == nil || !strings.Contains(err.Error(), "several runs of fixed have the seed 1") {
+	c := Claim{Statement: "s", Folder: "w", Quantity: "tail_accuracy", Schedule: "rounds", Against: "fixed", Expect: "more"}
+	if _, err := c.measure(append(seeds("fixed", 1), seeds("fixed", 2)...)); err == nil || !strings.Contains(err.Error(), "several runs of fixed have the seed 1") {
 		t.Errorf("two runs with one seed: %v", err)
 	}
 	if v := decided(t, func(c *Claim) { c.Expect = "less" }, better, fixed); v.Decision != No {
@@ -90,7 +90,7 @@ func TestVerdicts_ArePaired(t *testing.T) {
 	if v := decided(t, func(c *Claim) { c.Quantity, c.TimeShare = "best_accuracy", 0.5 }, better, fixed); math.Abs(v.Mean-0.01) > 1e-12 {
 		t.Errorf("half of the difference after half of the time: %+v", v)
 	}
-	if v := decided(t, nil, seeds("rounds", 1.1, 1.2, 1, 1.1, 1.2, 1, 1.1, 1.2, 1), seeds("fixed", 1, 1, 1, 1, 1, 1, 1, 1, 1)); v.Decision != Yes || v.Flipped != math.Exp2(-5) {
+	if v := decided(t, nil, seeds("rounds", 1.1, 1.2, 1, 1.1, 1.2, 1, 1.1, 1.2, 1), seeds("fixed", 1, 1, 1, 1, 1, 1, 1, 1, 1)); v.Decision != Yes || v.SignFlipP != math.Exp2(-5) {
 		t.Errorf("of nine pairs three are equal, and two of 64 signs of the others come to as much: %+v", v)
 	}
 }
@@ -101,12 +101,12 @@ func TestVerdicts_ArePaired(t *testing.T) {
 func TestVerdicts_WithMargin(t *testing.T) {
 	rounds, fixed := seeds("rounds", 0.499, 0.598, 0.697), seeds("fixed", 0.5, 0.6, 0.7)
 	for by, want := range map[float64]string{-0.01: Yes, -0.002: Undecided, 0.03: No} {
-		v := decided(t, func(c *Claim) { c.By = by }, rounds, fixed)
+		v := decided(t, func(c *Claim) { c.Margin = by }, rounds, fixed)
 		if v.Decision != want {
 			t.Errorf("more than %v: %+v, want %s", by, v, want)
 		}
-		if by == -0.01 && (math.Abs(v.Adjusted-0.00517) > 1e-5 || v.Flipped != 0.25 || !strings.Contains(v.question(), "rounds − fixed, more than -0.01")) {
-			t.Errorf("%s: p is %v, by signs %v", v.question(), v.Adjusted, v.Flipped)
+		if by == -0.01 && (math.Abs(v.Adjusted-0.00517) > 1e-5 || v.SignFlipP != 0.25 || !strings.Contains(v.question(), "rounds − fixed, more than -0.01")) {
+			t.Errorf("%s: p is %v, by signs %v", v.question(), v.Adjusted, v.SignFlipP)
 		}
 	}
 }
@@ -150,7 +150,7 @@ func TestVerdicts_PrintedFigures(t *testing.T) {
 		{"0.99", steps("x", 0.980, 0.981, 0.982), No},
 		{"0.99", steps("x", 0.986, 0.986), Yes}, // counted: no seed changes it
 	} {
-		v := decided(t, func(q *Claim) { q.Quantity, q.Than, q.Value, q.Expect = "relative_steps", "", c.value, "equal" }, c.runs)
+		v := decided(t, func(q *Claim) { q.Quantity, q.Against, q.Value, q.Expect = "relative_steps", "", c.value, "equal" }, c.runs)
 		if v.Decision != c.want {
 			t.Errorf("%s beside %v: %+v, want %s", c.value, c.runs[0].RelativeSteps, v, c.want)
 		}
@@ -160,14 +160,14 @@ func TestVerdicts_PrintedFigures(t *testing.T) {
 // Digits are as many as tell an interval's ends from zero. p-values are adjusted among the comparisons
 // alone: of two, the smaller one counts twice, and one of 0.05 decides nothing where the other does.
 func TestVerdicts_Rows(t *testing.T) {
-	narrow := Verdict{Claim: Claim{Than: "fixed", Expect: "more"}, Estimated: statistics.Estimated{Mean: -0.0014, Half: 0.001398, N: 5}, Seeds: 5, Flipped: 0.0625, Decision: Undecided}
-	list := []Verdict{narrow, {Claim: Claim{Value: "0.2", Expect: "more"}, Estimated: narrow.Estimated}, {Claim: Claim{Than: "fixed", Expect: "more"}, Estimated: statistics.Estimated{Mean: 3, Half: 2.9, N: 5}, Decision: Undecided}}
-	judge(list)
+	narrow := Verdict{Claim: Claim{Against: "fixed", Expect: "more"}, Estimated: statistics.Estimated{Mean: -0.0014, Half: 0.001398, N: 5}, Seeds: 5, SignFlipP: 0.0625, Decision: Undecided}
+	list := []Verdict{narrow, {Claim: Claim{Value: "0.2", Expect: "more"}, Estimated: narrow.Estimated}, {Claim: Claim{Against: "fixed", Expect: "more"}, Estimated: statistics.Estimated{Mean: 3, Half: 2.9, N: 5}, Decision: Undecided}}
+	decideAll(list)
 	if list[0].Decision != Undecided || list[2].Decision != Undecided || list[1].Decision != No {
 		t.Errorf("two p-values of %v and %v decide: %s, %s; the value: %s", list[0].P(), list[2].P(), list[0].Decision, list[2].Decision, list[1].Decision)
 	}
 	list[2].Half = 1
-	judge(list)
+	decideAll(list)
 	if list[0].Decision != No || list[2].Decision != Yes {
 		t.Errorf("p of %v and %v: %s, %s", list[0].Adjusted, list[2].Adjusted, list[0].Decision, list[2].Decision)
 	}

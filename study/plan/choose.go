@@ -17,7 +17,7 @@ import (
 // chooseUntrained recommends a setting where nothing was trained: the one with the least time or energy
 // for its updates or, as only training tells which model is better, the configuration as it is.
 func (p *Plan) chooseUntrained() {
-	if p.request.toUpdates() {
+	if p.request.countsUpdates() {
 		p.Chosen = p.Settings[0]
 		p.Reason = p.reasonUpdates()
 		return
@@ -28,7 +28,7 @@ func (p *Plan) chooseUntrained() {
 	first := p.Settings[0]
 	if first != p.Chosen {
 		p.Reason += fmt.Sprintf(" Trained first would be %s, with %s rounds and %s local steps of all clients in %s.",
-			first.Name, short(first.Rounds.P50), short(first.Work.P50), human.VirtualTime(p.Seconds))
+			first.Name, shortNumber(first.Rounds.P50), shortNumber(first.Work.P50), human.VirtualTime(p.Seconds))
 	}
 }
 
@@ -36,12 +36,12 @@ func (p *Plan) chooseUntrained() {
 // what the setting reached, which settings the seeds do not tell from it, and which are one setting
 // under two names.
 func (p *Plan) choose() {
-	p.Chosen = p.learned[p.found.Chosen().Setting]
+	p.Chosen = p.trainedSettings[p.outcome.Chosen().Setting]
 	sentences := []string{p.reasonTrained()}
-	if text := p.undecided(); text != "" {
+	if text := p.undecidedSentence(); text != "" {
 		sentences = append(sentences, text)
 	}
-	if text := p.duplicates(); text != "" {
+	if text := p.duplicatesSentence(); text != "" {
 		sentences = append(sentences, text)
 	}
 	p.Reason = strings.Join(sentences, " ")
@@ -59,65 +59,66 @@ func (p *Plan) reasonUpdates() string {
 	}
 	energy := ""
 	if !math.IsNaN(c.Joules.P50) {
-		energy = fmt.Sprintf(", with %s kJ", text(c.Joules, 1e-3))
+		energy = fmt.Sprintf(", with %s kJ", intervalText(c.Joules, 1e-3))
 	}
-	scarce := map[string]string{Updates: "time", Energy: "energy"}[p.request.For]
+	minimized := map[string]string{Updates: "time", Energy: "energy"}[p.request.Goal]
 	return fmt.Sprintf("It has its updates after %s s%s: no other setting has them with less %s in the median. "+
 		"How good its model is then, that does not say.",
-		text(c.Seconds, 1), energy, scarce)
+		intervalText(c.Seconds, 1), energy, minimized)
 }
 
 // reasonTrained returns a sentence that says what the chosen setting reached in training. It names
 // the result with fresh seeds if there are any, since a choice favours the seeds by which it was
 // made.
 func (p *Plan) reasonTrained() string {
-	t := p.Chosen.Trained
+	trained := p.Chosen.Trained
 	var reason string
-	reachesTarget := t.Target.N == t.Seeds
+	reachesTarget := trained.Target.N == trained.Seeds
 	switch {
-	case p.request.For == Target && reachesTarget:
+	case p.request.Goal == Target && reachesTarget:
 		reason = fmt.Sprintf("It reaches evaluate.target after %s s, with each of %d %s, the first of those that were trained.",
-			t.Target.Digits(4), t.Seeds, human.Plural(t.Seeds, "seed"))
+			trained.Target.Digits(4), trained.Seeds, human.Plural(trained.Seeds, "seed"))
 	// Fresh seeds give an estimate that the choice has not favoured.
-	case t.Fresh.N > 0:
+	case trained.Fresh.N > 0:
 		reason = fmt.Sprintf("Its %s in the last tenth of %s is %s with %d fresh %s, by which it was not chosen%s.",
-			metric.Title(p.quality.Name), human.VirtualTime(p.Seconds), t.Fresh.Digits(4), t.Fresh.N,
-			human.Plural(t.Fresh.N, "seed"), p.confirmation())
+			metric.Title(p.quality.Name), human.VirtualTime(p.Seconds), trained.Fresh.Digits(4), trained.Fresh.N,
+			human.Plural(trained.Fresh.N, "seed"), p.confirmationText())
 	// One seed has no deviation.
-	case t.Tail.N < 2:
+	case trained.Tail.N < 2:
 		reason = fmt.Sprintf("Its %s in the last tenth of %s is %s, the best of those that were trained; one seed does "+
 			"not tell how much of that is chance (--seeds 3).",
-			metric.Title(p.quality.Name), human.VirtualTime(p.Seconds), t.Tail.Digits(4))
+			metric.Title(p.quality.Name), human.VirtualTime(p.Seconds), trained.Tail.Digits(4))
 	default:
 		reason = fmt.Sprintf("Its %s in the last tenth of %s is %s, the best of those that were trained, and favoured "+
 			"by the choice (--fresh 5 shows by how much).",
-			metric.Title(p.quality.Name), human.VirtualTime(p.Seconds), t.Tail.Digits(4))
+			metric.Title(p.quality.Name), human.VirtualTime(p.Seconds), trained.Tail.Digits(4))
 	}
-	if t.Diverged > 0 {
-		reason += fmt.Sprintf(" With %d of %d seeds it diverged, as others that were trained did.", t.Diverged, t.Seeds)
+	if trained.Diverged > 0 {
+		reason += fmt.Sprintf(" With %d of %d seeds it diverged, as others that were trained did.",
+			trained.Diverged, trained.Seeds)
 	}
 	return reason
 }
 
-// confirmation says whether the fresh seeds alone would recommend the same setting.
-func (p *Plan) confirmation() string {
-	if p.found.Confirmed {
+// confirmationText says whether the fresh seeds alone would recommend the same setting.
+func (p *Plan) confirmationText() string {
+	if p.outcome.Confirmed {
 		return ", the best with these seeds, too"
 	}
 	return "; with these seeds alone another one is better, with all of them this one"
 }
 
-// undecided names the trained settings that the seeds do not tell from the chosen one, with the number of
+// undecidedSentence names the trained settings that the seeds do not tell from the chosen one, with the number of
 // seeds that would decide and with what they would save. It leaves out settings with the same results as the
 // chosen one, and those that diverged more often. It is empty if there are none.
-func (p *Plan) undecided() string {
+func (p *Plan) undecidedSentence() string {
 	var list []string
-	for _, standing := range p.found.Standings[1:] {
-		s := p.learned[standing.Setting]
-		if standing.Apart || s.Trained.sameAs(p.Chosen.Trained) || s.Trained.Diverged > p.Chosen.Trained.Diverged {
+	for _, standing := range p.outcome.Standings[1:] {
+		s := p.trainedSettings[standing.Setting]
+		if standing.Distinct || s.Trained.sameAs(p.Chosen.Trained) || s.Trained.Diverged > p.Chosen.Trained.Diverged {
 			continue
 		}
-		list = append(list, s.Name+p.doubt(standing)+p.saving(s))
+		list = append(list, s.Name+p.seedsHint(standing)+p.savingText(s))
 	}
 	if len(list) == 0 {
 		return ""
@@ -125,18 +126,18 @@ func (p *Plan) undecided() string {
 	return "The seeds do not tell from it: " + strings.Join(list, "; ") + "."
 }
 
-// doubt returns the part of a sentence that says how many seeds would tell a setting from the
-// chosen one, by its standing; empty: that is not known.
-func (p *Plan) doubt(standing choice.Standing) string {
-	if standing.Decide == choice.Unknown {
+// seedsHint returns the part of a sentence that says how many seeds would tell a setting from the
+// chosen one, by its standing. It is empty if that is not known.
+func (p *Plan) seedsHint(standing choice.Standing) string {
+	if standing.SeedsToDecide == choice.Unknown {
 		return ""
 	}
-	return fmt.Sprintf(" (about %s seeds would)", human.Thousands(int64(standing.Decide)))
+	return fmt.Sprintf(" (about %s seeds would)", human.Thousands(int64(standing.SeedsToDecide)))
 }
 
-// saving says how much less energy a setting takes than the chosen one or, where no watts are known, how
+// savingText says how much less energy a setting takes than the chosen one or, where no watts are known, how
 // many fewer bytes. It is empty for a setting that takes more.
-func (p *Plan) saving(s *Setting) string {
+func (p *Plan) savingText(s *Setting) string {
 	resource := "bytes"
 	mine := s.Trained.Bytes
 	chosen := p.Chosen.Trained.Bytes
@@ -152,12 +153,12 @@ func (p *Plan) saving(s *Setting) string {
 	return fmt.Sprintf(", with %.0f %% less %s", 100*share, resource)
 }
 
-// duplicates names the trained settings that gave the same runs under several names. It is empty if there
+// duplicatesSentence names the trained settings that gave the same runs under several names. It is empty if there
 // are none.
-func (p *Plan) duplicates() string {
+func (p *Plan) duplicatesSentence() string {
 	var list []string
-	for i, s := range p.learned {
-		for _, other := range p.learned[:i] {
+	for i, s := range p.trainedSettings {
+		for _, other := range p.trainedSettings[:i] {
 			if s.Trained.sameAs(other.Trained) {
 				list = append(list, fmt.Sprintf("%s and %s", other.Name, s.Name))
 				break
@@ -173,53 +174,53 @@ func (p *Plan) duplicates() string {
 // unknown lists, in sentences, what the plan does not know about the fleet, the data and the settings.
 func (p *Plan) unknown() (list []string) {
 	// say adds a sentence to the list if what it is about is unknown.
-	say := func(unknown bool, format string, a ...any) {
+	addIf := func(unknown bool, format string, a ...any) {
 		if unknown {
 			list = append(list, fmt.Sprintf(format, a...))
 		}
 	}
 	// some reports whether any setting fulfils a condition.
-	some := func(condition func(*Setting) bool) bool { return slices.ContainsFunc(p.Settings, condition) }
+	anySetting := func(condition func(*Setting) bool) bool { return slices.ContainsFunc(p.Settings, condition) }
 	configured := p.configuredSetting()
 	c := &configured.config
-	say(math.IsNaN(configured.Joules.P50), "Energy: no class gives its watts.")
-	say(p.Draws > 1 && !some(func(s *Setting) bool {
+	addIf(math.IsNaN(configured.Joules.P50), "Energy: no class gives its watts.")
+	addIf(p.Draws > 1 && !anySetting(func(s *Setting) bool {
 		return s.Rounds.P05 < s.Rounds.P95 || s.Bytes.P05 < s.Bytes.P95 || s.Seconds.P05 < s.Seconds.P95
 	}),
 		"Scatter: no class varies (vary, step_cv), so the intervals of times are points.")
-	say(len(c.Fleet) == 0, "The fleet: it has no classes, so all clients are as fast as network and compute say "+
+	addIf(len(c.Fleet) == 0, "The fleet: it has no classes, so all clients are as fast as network and compute say "+
 		"(measure them: fedpace-device calibrate).")
-	say(
-		some(func(s *Setting) bool { return s.AtMost }),
+	addIf(
+		anySetting(func(s *Setting) bool { return s.AtMost }),
 		"Schedules that follow losses: their times (at K_0) hold while K_r stays at K_0; training shows the rest.",
 	)
-	say(
-		some(func(s *Setting) bool { return s.Asks }),
+	addIf(
+		anySetting(func(s *Setting) bool { return s.Asks }),
 		"The time to ask candidates for their losses is in what was trained, not in the other times.",
 	)
-	say(!c.EverAbsent(), "Availability: clients are taken to be there always (set availability, or a class's).")
-	say(
+	addIf(!c.EverAbsent(), "Availability: clients are taken to be there always (set availability, or a class's).")
+	addIf(
 		!slices.ContainsFunc(c.Fleet, func(k fleet.Class) bool { return k.Dropout != nil }) &&
 			c.Dropout == fleet.Dropout{},
 		"Losses: no client is taken to leave in the middle of a task (set dropout).",
 	)
 	devices := len(configured.real.Devices.Names)
-	say(
+	addIf(
 		devices > 0 && p.trained() > 0,
 		"The devices' data: %d simulated clients with shares of %s stand for them.",
 		devices,
-		dataOf(c),
+		dataText(c),
 	)
-	say(
+	addIf(
 		p.trained() > 0 && c.IsSynthetic(),
 		"The data: it is synthetic, so how well settings end there says little of other data.",
 	)
 	return list
 }
 
-// dataOf names the data of configuration c for people: synthetic data, or the data set that it
+// dataText names the data of configuration c for people: synthetic data, or the data set that it
 // names.
-func dataOf(c *config.Config) string {
+func dataText(c *config.Config) string {
 	if c.IsSynthetic() {
 		return "synthetic data"
 	}

@@ -12,8 +12,8 @@ import (
 // maxLines is the most settings that a figure shows.
 const maxLines = 8
 
-// Panels draws what the settings come to: against time, energy and bytes if they were trained, else
-// what fits into the plan's time.
+// Panels draws how the settings end, against time, energy and bytes, if they were trained, and otherwise
+// how many rounds and bytes fit into the plan's time.
 func (p *Plan) Panels() ([]figure.Panel, error) {
 	if p.trained() == 0 {
 		return p.timePanels(), nil
@@ -30,8 +30,8 @@ func (p *Plan) Panels() ([]figure.Panel, error) {
 	bytes := figure.Panel{Title: "against bytes", X: "MB", Y: "tail " + quantity, Share: isShare}
 	// Only a limited number of settings are drawn, the best of those that were trained.
 	for _, s := range p.Settings {
-		t := s.Trained
-		if t == nil || t.Tail.N == 0 || len(time.Lines) == maxLines {
+		trained := s.Trained
+		if trained == nil || trained.Tail.N == 0 || len(time.Lines) == maxLines {
 			continue
 		}
 		line, err := s.curve()
@@ -39,8 +39,8 @@ func (p *Plan) Panels() ([]figure.Panel, error) {
 			return nil, err
 		}
 		time.Lines = append(time.Lines, line)
-		energy.Add(s.Name, figure.Point{X: t.Joules.Mean / 1e3, Y: t.Tail.Mean, Half: t.Tail.Half})
-		bytes.Add(s.Name, figure.Point{X: t.Bytes.Mean / 1e6, Y: t.Tail.Mean, Half: t.Tail.Half})
+		energy.Add(s.Name, figure.Point{X: trained.Joules.Mean / 1e3, Y: trained.Tail.Mean, Half: trained.Tail.Half})
+		bytes.Add(s.Name, figure.Point{X: trained.Bytes.Mean / 1e6, Y: trained.Tail.Mean, Half: trained.Tail.Half})
 	}
 	panels := []figure.Panel{time, bytes}
 	// The energy is known only if the classes give their watts.
@@ -83,15 +83,17 @@ func (p *Plan) timePanels() []figure.Panel {
 	bytes := figure.Panel{Title: "bytes", Y: "MB", FromZero: true}
 	for i, s := range p.Settings[:min(maxLines, len(p.Settings))] {
 		// Each setting adds one point with its interval to both panels.
-		for _, x := range []struct {
-			panel *figure.Panel
-			s     forecast.Interval
-			unit  float64
+		for _, series := range []struct {
+			panel    *figure.Panel
+			interval forecast.Interval
+			unit     float64
 		}{{&rounds, s.Rounds, 1}, {&bytes, s.Bytes, 1e-6}} {
-			x.panel.Add(
-				s.Name,
-				figure.Point{X: float64(i + 1), Y: x.unit * x.s.P50, Half: x.unit * (x.s.P95 - x.s.P05) / 2},
-			)
+			v := series.interval
+			series.panel.Add(s.Name, figure.Point{
+				X:    float64(i + 1),
+				Y:    series.unit * v.P50,
+				Half: series.unit * (v.P95 - v.P05) / 2,
+			})
 		}
 	}
 	return []figure.Panel{rounds, bytes}

@@ -48,59 +48,61 @@ type Trained struct {
 	tails []float64
 }
 
-// learn trains the first settings, and the configuration as it is, with as many seeds as it takes to find
-// the best of them. It does nothing where training says nothing about what is asked.
-func (p *Plan) learn(ctx context.Context, dir string, o study.Options) error {
-	if p.request.Learn == 0 || p.request.toUpdates() || !p.Settings[0].config.Train {
+// train trains the first settings, and the configuration as it is, with as many seeds as it takes to find
+// the best of them. Runs lie in dir. It does nothing if the request trains nothing, if it ranks settings by
+// their updates alone, or if the configuration does not train.
+func (p *Plan) train(ctx context.Context, dir string, o study.Options) error {
+	if p.request.Learn == 0 || p.request.countsUpdates() || !p.Settings[0].config.Train {
 		return nil
 	}
-	var always []int
+	var alwaysFresh []int
 	for i, s := range p.Settings {
 		if i < p.request.Learn || s.AsConfigured {
 			// The configuration as it is is always trained, because it is what the others must beat.
 			if s.AsConfigured {
-				always = append(always, len(p.learned))
+				alwaysFresh = append(alwaysFresh, len(p.trainedSettings))
 			}
 			s.Trained = &Trained{}
-			p.learned = append(p.learned, s)
+			p.trainedSettings = append(p.trainedSettings, s)
 		}
 	}
 	search := func(errorOf func(*Setting, int) float64) (err error) {
-		p.found, err = choice.Search(len(p.learned), always, p.request.Limits, p.trial(ctx, dir, o, errorOf))
+		try := p.trial(ctx, dir, o, errorOf)
+		p.outcome, err = choice.Search(len(p.trainedSettings), alwaysFresh, p.request.Limits, try)
 		return err
 	}
-	if err := search(p.errorOf()); err != nil {
+	if err := search(p.rankingError()); err != nil {
 		return err
 	}
 	// The chosen setting misses the target with the fewest seeds, so if it misses it with one, every setting
 	// does. The best model then decides. What was trained is read again, not trained again.
-	missesTarget := slices.ContainsFunc(p.found.Chosen().Searched, math.IsNaN)
-	if p.request.For == Target && missesTarget {
-		for _, s := range p.learned {
+	missesTarget := slices.ContainsFunc(p.outcome.Chosen().Searched, math.IsNaN)
+	if p.request.Goal == Target && missesTarget {
+		for _, s := range p.trainedSettings {
 			s.Trained = &Trained{}
 		}
 		if err := search(p.tailError); err != nil {
 			return err
 		}
 	}
-	for _, standing := range p.found.Standings {
-		s := p.learned[standing.Setting]
+	for _, standing := range p.outcome.Standings {
+		s := p.trainedSettings[standing.Setting]
 		s.Trained.Standing = standing
 		s.Trained.summarize(p.quality.Name, len(standing.Searched))
 	}
 	return nil
 }
 
-// trial returns the function that trains settings with seeds, for a search; it returns the error of each
-// setting with each seed. errorOf gives the error of a setting's run by the run's index among the setting's
-// cells.
+// trial returns the function by which a search tries settings: it trains them with further seeds, in folders
+// below dir, and returns the error of each setting with each of these seeds. errorOf gives the error of a
+// setting's run by the run's index among the setting's cells.
 func (p *Plan) trial(ctx context.Context, dir string, o study.Options, errorOf func(*Setting, int) float64) choice.Play {
 	return func(settings []int, first, count int) ([][]float64, error) {
 		var cells []study.Cell
 		for _, i := range settings {
 			// Seeds are counted on from first, so that no run is made twice.
 			for n := range count {
-				cells = append(cells, p.cell(p.learned[i], first+n, dir))
+				cells = append(cells, p.cell(p.trainedSettings[i], first+n, dir))
 			}
 		}
 		if err := study.Play(ctx, dir, cells, o); err != nil {
@@ -108,11 +110,11 @@ func (p *Plan) trial(ctx context.Context, dir string, o study.Options, errorOf f
 		}
 		var lists [][]float64
 		for j, i := range settings {
-			s := p.learned[i]
+			s := p.trainedSettings[i]
 			var list []float64
 			// The cells of a setting follow each other, one for each seed.
 			for _, c := range cells[j*count : (j+1)*count] {
-				if err := p.read(s, c); err != nil {
+				if err := p.addRun(s, c); err != nil {
 					return nil, err
 				}
 				// read has appended the run to the setting's cells, so it is the last of them.
@@ -124,9 +126,9 @@ func (p *Plan) trial(ctx context.Context, dir string, o study.Options, errorOf f
 	}
 }
 
-// read adds cell c, which has been played, to the runs of setting s, with its quality in the last
+// addRun adds cell c, which has been played, to the runs of setting s, with its quality in the last
 // tenth of the time. It fails if the run's folder cannot be read.
-func (p *Plan) read(s *Setting, c study.Cell) error {
+func (p *Plan) addRun(s *Setting, c study.Cell) error {
 	tail, quality, err := c.EndTail()
 	if err != nil {
 		return err
@@ -140,11 +142,12 @@ func (p *Plan) read(s *Setting, c study.Cell) error {
 	return nil
 }
 
-// errorOf returns the function by whose value settings are ranked, the lower the better: the virtual seconds
+// rankingError returns the function by whose value settings are ranked, the lower the better: the virtual
+// seconds
 // to the target where the plan asks for that, NaN if a run never reaches it, and else the error at the end of
 // a run. The function takes a setting and the index of one of its cells.
-func (p *Plan) errorOf() func(*Setting, int) float64 {
-	if p.request.For == Target {
+func (p *Plan) rankingError() func(*Setting, int) float64 {
+	if p.request.Goal == Target {
 		return func(s *Setting, run int) float64 {
 			return metrics.Value(s.Trained.cells[run].Summary.TimeToTarget)
 		}

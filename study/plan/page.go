@@ -11,9 +11,9 @@ import (
 	"fedpace/metrics/page"
 )
 
-// inline returns a panel as an svg element that stands within an HTML page. What precedes the
+// inlineSVG returns a panel as an svg element that stands within an HTML page. What precedes the
 // element in an SVG file, such as the XML header, is cut off.
-func inline(panel figure.Panel) (string, error) {
+func inlineSVG(panel figure.Panel) (string, error) {
 	var b bytes.Buffer
 	if err := figure.Write(&b, []figure.Panel{panel}); err != nil {
 		return "", err
@@ -38,8 +38,8 @@ func (d *document) add(format string, texts ...string) {
 	fmt.Fprintf(d, format, escaped...)
 }
 
-// list appends a format of HTML for each of some texts, which are escaped.
-func (d *document) list(format string, texts []string) {
+// addEach appends a format of HTML for each of some texts, which are escaped.
+func (d *document) addEach(format string, texts []string) {
 	for _, text := range texts {
 		d.add(format, text)
 	}
@@ -57,12 +57,12 @@ func (p *Plan) WriteHTML(w io.Writer) error {
 	var d document
 	d.add("<h2>Recommended: %s</h2>\n", p.Chosen.Name)
 	notes := []string{about, fmt.Sprintf("%s runs it; %s has every setting.", ConfigFile, TableFile)}
-	d.list(noteFormat, notes)
-	if err := d.figures(panels); err != nil {
+	d.addEach(noteFormat, notes)
+	if err := d.addFigures(panels); err != nil {
 		return err
 	}
-	d.settings(rows, omitted)
-	d.unknown(p.Unknown, p.Impossible)
+	d.addSettings(rows, omitted)
+	d.addUnknown(p.Unknown, p.Impossible)
 	d.add(`<p class="quiet small">Times are virtual, those of the simulated clock. * marks the recommended setting.</p>` + "\n")
 	return page.WritePlain(w, "A plan for "+p.Chosen.real.Name, p.Reason, []byte(d.String()))
 }
@@ -70,11 +70,11 @@ func (p *Plan) WriteHTML(w io.Writer) error {
 // noteFormat is the format of a note.
 const noteFormat = `<p class="quiet">%s</p>` + "\n"
 
-// figures appends panels as pictures.
-func (d *document) figures(panels []figure.Panel) error {
+// addFigures appends panels as pictures.
+func (d *document) addFigures(panels []figure.Panel) error {
 	d.add(`<div class="charts">` + "\n")
 	for _, panel := range panels {
-		picture, err := inline(panel)
+		picture, err := inlineSVG(panel)
 		if err != nil {
 			return err
 		}
@@ -87,9 +87,9 @@ func (d *document) figures(panels []figure.Panel) error {
 	return nil
 }
 
-// settings appends the table of settings, whose first row is its head, and what it omits. The mark of
+// addSettings appends the table of settings, whose first row is its head, and what it omits. The mark of
 // the recommended setting stands before its name, in one cell.
-func (d *document) settings(rows [][]string, omitted string) {
+func (d *document) addSettings(rows [][]string, omitted string) {
 	d.add(`<section class="card">` + "\n<h2>Settings</h2>\n")
 	if omitted != "" {
 		d.add(`<p class="quiet small">%s</p>`+"\n", omitted)
@@ -99,24 +99,24 @@ func (d *document) settings(rows [][]string, omitted string) {
 		name := strings.TrimSpace(cells[0] + " " + cells[1])
 		if i == 0 {
 			d.add("<thead><tr>")
-			d.list(`<th scope="col">%s</th>`, append([]string{name}, cells[2:]...))
+			d.addEach(`<th scope="col">%s</th>`, append([]string{name}, cells[2:]...))
 			d.add("</tr></thead>\n<tbody>\n")
 			continue
 		}
 		d.add(`<tr><th scope="row">%s</th>`, name)
-		d.list("<td>%s</td>", cells[2:])
+		d.addEach("<td>%s</td>", cells[2:])
 		d.add("</tr>\n")
 	}
 	d.add("</tbody>\n</table></div>\n</section>\n")
 }
 
-// unknown appends what the plan does not know, and the points that make no configuration.
-func (d *document) unknown(notes, impossible []string) {
+// addUnknown appends what the plan does not know, and the points that make no configuration.
+func (d *document) addUnknown(notes, impossible []string) {
 	d.add("<section>\n<h2>What this does not know</h2>\n")
-	d.list(noteFormat, notes)
+	d.addEach(noteFormat, notes)
 	if len(impossible) > 0 {
 		d.add("<details><summary>Points of the grid that make no configuration: %s</summary>\n<p>", fmt.Sprint(len(impossible)))
-		d.list("<code>%s</code><br>", impossible)
+		d.addEach("<code>%s</code><br>", impossible)
 		d.add("</p>\n</details>")
 	}
 	d.add("\n</section>\n")

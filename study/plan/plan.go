@@ -43,10 +43,10 @@ type Plan struct {
 	request Request
 	// quality is the metric by which settings are compared. It has no name if nothing was trained.
 	quality metric.Quality
-	// learned are the settings that were trained, in the order in which found counts them.
-	learned []*Setting
-	// found is what training showed. It is nil if nothing was trained.
-	found *choice.Outcome
+	// trainedSettings are the settings that were trained; the standings of outcome are indices of this list.
+	trainedSettings []*Setting
+	// outcome is what training showed. It is nil if nothing was trained.
+	outcome *choice.Outcome
 }
 
 // Make times the settings of a request, trains as many as the request says and recommends one. Trained
@@ -63,18 +63,18 @@ func Make(ctx context.Context, q Request, dir string, o study.Options, progress 
 		Impossible: impossible,
 		request:    q,
 	}
-	if err := q.time(ctx, list, p.Seconds, progress); err != nil {
+	if err := q.simulateTimes(ctx, list, p.Seconds, progress); err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
-	// Settings that had too few updates in some draws come last; among the others the turn decides.
+	// Settings that had too few updates in some draws come last; among the others the sort key decides.
 	slices.SortStableFunc(list, func(a, b *Setting) int {
-		return cmp.Or(cmp.Compare(a.Short, b.Short), cmp.Compare(q.turn(a), q.turn(b)))
+		return cmp.Or(cmp.Compare(a.Short, b.Short), cmp.Compare(q.sortKey(a), q.sortKey(b)))
 	})
 	p.Settings = list
-	if err := p.learn(ctx, dir, o); err != nil {
+	if err := p.train(ctx, dir, o); err != nil {
 		return nil, err
 	}
-	if p.found == nil {
+	if p.outcome == nil {
 		p.chooseUntrained()
 	} else {
 		p.sortByTraining()
@@ -93,8 +93,8 @@ func (p *Plan) configuredSetting() *Setting {
 // others keep their order.
 func (p *Plan) sortByTraining() {
 	var sorted []*Setting
-	for _, standing := range p.found.Standings {
-		sorted = append(sorted, p.learned[standing.Setting])
+	for _, standing := range p.outcome.Standings {
+		sorted = append(sorted, p.trainedSettings[standing.Setting])
 	}
 	for _, s := range p.Settings {
 		if s.Trained == nil {
@@ -108,15 +108,20 @@ func (p *Plan) sortByTraining() {
 // package's comment explains it.
 func (s *Setting) Score() float64 { return math.Sqrt(s.Work.P50) * s.Rounds.P50 }
 
-// time simulates each setting q.Draws times for this number of virtual seconds, or until it has the updates
-// that the request asks for, and sets its Usage. The settings run side by side. progress may be nil.
-func (q *Request) time(ctx context.Context, list []*Setting, seconds float64, progress func(done, total int)) error {
+// simulateTimes simulates each setting of list q.Draws times for a number of virtual seconds, or until it has
+// the updates that the request asks for, and sets its Usage. The settings run side by side. progress may be nil.
+func (q *Request) simulateTimes(
+	ctx context.Context,
+	list []*Setting,
+	seconds float64,
+	progress func(done, total int),
+) error {
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	limit := round.Limits{Time: round.Time(min(math.RoundToEven(seconds*1e9), float64(round.MaxTime)))}
 	// The simulation ends with the wanted number of updates. Slow settings may get few updates, so
 	// they have a hundred times as long.
-	if q.toUpdates() {
+	if q.countsUpdates() {
 		limit.Accepted = list[0].config.Stop.Accepted
 		limit.Time = round.Time(min(100*float64(limit.Time), float64(round.MaxTime)))
 	}

@@ -54,7 +54,7 @@ func TestPlan_ForUpdates(t *testing.T) {
 	}
 	grids := []study.Grid{{Key: "schedule.k0", Values: []string{"4", "8"}}, {Key: "cohort", Values: []string{"5", "10", "7"}}}
 	for what, chosen := range map[string]string{Updates: "fixed, schedule.k0=4, cohort=10", Energy: "fixed, schedule.k0=4, cohort=5"} {
-		p := made(t, Request{Sets: sets, Schedules: []string{"fixed"}, Grids: grids, Draws: 3, Learn: 3, Limits: choice.Limits{Seeds: 2}, For: what}, t.TempDir())
+		p := made(t, Request{Sets: sets, Schedules: []string{"fixed"}, Grids: grids, Draws: 3, Learn: 3, Limits: choice.Limits{Seeds: 2}, Goal: what}, t.TempDir())
 		if len(p.Settings) != 6 || p.trained() > 0 || p.Chosen.Name != chosen && what == Updates {
 			t.Errorf("%d settings, %d trained, for %s %q is chosen", len(p.Settings), p.trained(), what, p.Chosen.Name)
 		}
@@ -73,16 +73,16 @@ func TestPlan_ForUpdates(t *testing.T) {
 			last = value
 		}
 		var b bytes.Buffer
-		if err := p.Write(&b); err != nil || !strings.Contains(b.String(), "s to the updates") || !strings.Contains(b.String(), "It has its updates after "+text(p.Chosen.Seconds, 1)+" s") {
+		if err := p.Write(&b); err != nil || !strings.Contains(b.String(), "s to the updates") || !strings.Contains(b.String(), "It has its updates after "+intervalText(p.Chosen.Seconds, 1)+" s") {
 			t.Errorf("%v\n%s", err, b.String())
 		}
 	}
 	for what, want := range map[string]string{Updates: "stop.accepted", Energy: "watts", Target: "evaluate.target"} {
 		q := small()
-		q.For = what
+		q.Goal = what
 		if what == Energy {
 			q = small("stop.accepted=60")
-			q.For = what
+			q.Goal = what
 		}
 		if _, err := Make(t.Context(), q, t.TempDir(), study.Options{}, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("for %s: %v", what, err)
@@ -96,7 +96,7 @@ func TestPlan_LostUpdates(t *testing.T) {
 	fleet := "fleet=[{name: one, seconds_per_step: 0.1, watts: 1, battery: {joules: 10, floor: 0.1}}]"
 	plan := func(what, grid string, sets ...string) *Plan {
 		q := small(append([]string{"stop.rounds=null", "stop.accepted=60", "schedule.k=fixed", fleet}, sets...)...)
-		q.For, q.Schedules, q.Draws = what, []string{"fixed"}, 3
+		q.Goal, q.Schedules, q.Draws = what, []string{"fixed"}, 3
 		key, values, _ := strings.Cut(grid, "=")
 		q.Grids = []study.Grid{{Key: key, Values: strings.Split(values, ";")}}
 		return made(t, q, t.TempDir())
@@ -106,22 +106,22 @@ func TestPlan_LostUpdates(t *testing.T) {
 		plan(Updates, "close=all;{rule: deadline, seconds: 0.1}", "select=fit"),
 	} {
 		s := p.Settings[1]
-		if !p.Chosen.AsConfigured || p.Chosen.Short > 0 || s.Short != 3 || p.updates(s) != "never" || p.updates(p.Chosen) == "never" {
-			t.Errorf("%s is chosen, %s has its updates %s: %s", p.Chosen.Name, s.Name, p.updates(s), p.Reason)
+		if !p.Chosen.AsConfigured || p.Chosen.Short > 0 || s.Short != 3 || p.updatesText(s) != "never" || p.updatesText(p.Chosen) == "never" {
+			t.Errorf("%s is chosen, %s has its updates %s: %s", p.Chosen.Name, s.Name, p.updatesText(s), p.Reason)
 		}
 	}
 	short := &Setting{Usage: forecast.Usage{Short: 1, Seconds: forecast.Interval{P05: 2, P50: 2, P95: 2}}}
 	nan := math.NaN()
-	bare := Plan{Draws: 19, Settings: []*Setting{{Usage: forecast.Usage{Seconds: forecast.Interval{P05: 1, P50: 2, P95: 3}, Joules: forecast.Interval{P05: nan, P50: nan, P95: nan}}}}, request: Request{For: Updates}}
+	bare := Plan{Draws: 19, Settings: []*Setting{{Usage: forecast.Usage{Seconds: forecast.Interval{P05: 1, P50: 2, P95: 3}, Joules: forecast.Interval{P05: nan, P50: nan, P95: nan}}}}, request: Request{Goal: Updates}}
 	if bare.chooseUntrained(); !strings.HasPrefix(bare.Reason, "It has its updates after 2 (1 to 3) s: ") {
 		t.Errorf("without watts: %s", bare.Reason)
 	}
-	p := Plan{Draws: 19, Settings: []*Setting{short}, request: Request{For: Updates}}
-	if p.chooseUntrained(); p.updates(short) != "2, never in 1 of 19" || !strings.HasPrefix(p.Reason, "No setting has its updates") {
-		t.Errorf("%s: %s", p.updates(short), p.Reason)
+	p := Plan{Draws: 19, Settings: []*Setting{short}, request: Request{Goal: Updates}}
+	if p.chooseUntrained(); p.updatesText(short) != "2, never in 1 of 19" || !strings.HasPrefix(p.Reason, "No setting has its updates") {
+		t.Errorf("%s: %s", p.updatesText(short), p.Reason)
 	}
 	q := small("stop.rounds=null", "stop.accepted=60", "dropout.probability=1")
-	q.For, q.Draws = Updates, 1
+	q.Goal, q.Draws = Updates, 1
 	if _, err := Make(t.Context(), q, t.TempDir(), study.Options{}, nil); err == nil || !strings.Contains(err.Error(), "stop.accepted: is more than") {
 		t.Errorf("nobody ever answers: %v", err)
 	}
@@ -140,7 +140,7 @@ func TestPlan_GridWithoutSetting(t *testing.T) {
 func TestPlan_UpdatesWithScatter(t *testing.T) {
 	for speeds, scatters := range map[string]bool{"0.1": false, "{dist: lognormal, mean: 0.1, sigma: 0.5}": true} {
 		q := small("stop.accepted=60", "fleet=[{name: one, seconds_per_step: "+speeds+"}]")
-		q.For, q.Schedules, q.Grids = Updates, []string{"fixed"}, []study.Grid{{Key: "cohort", Values: []string{"4", "5"}}}
+		q.Goal, q.Schedules, q.Grids = Updates, []string{"fixed"}, []study.Grid{{Key: "cohort", Values: []string{"4", "5"}}}
 		unknown := strings.Join(made(t, q, t.TempDir()).unknown(), "\n")
 		if strings.Contains(unknown, "Scatter: ") == scatters {
 			t.Errorf("%s: %s", speeds, unknown)
@@ -157,10 +157,10 @@ func TestPlan_UpdatesWithScatter(t *testing.T) {
 func trainedPlan(t *testing.T, fresh int, settings ...*Setting) *Plan {
 	t.Helper()
 	p := &Plan{
-		Settings: settings,
-		Seconds:  60,
-		learned:  settings,
-		quality:  metric.Quality{Metric: metric.Metric{Name: metric.Accuracy}},
+		Settings:        settings,
+		Seconds:         60,
+		trainedSettings: settings,
+		quality:         metric.Quality{Metric: metric.Metric{Name: metric.Accuracy}},
 	}
 	seeds := len(settings[0].Trained.tails)
 	play := func(list []int, first, count int) (errors [][]float64, err error) {
@@ -174,11 +174,11 @@ func trainedPlan(t *testing.T, fresh int, settings ...*Setting) *Plan {
 		return errors, nil
 	}
 	var err error
-	p.found, err = choice.Search(len(settings), nil, choice.Limits{Seeds: seeds - fresh, Fresh: fresh}, play)
+	p.outcome, err = choice.Search(len(settings), nil, choice.Limits{Seeds: seeds - fresh, Fresh: fresh}, play)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, standing := range p.found.Standings {
+	for _, standing := range p.outcome.Standings {
 		tr := settings[standing.Setting].Trained
 		tr.Standing = standing
 		joules, bytes := tr.Joules, tr.Bytes
@@ -267,13 +267,13 @@ func TestPlan_RecommendsBestTail(t *testing.T) {
 func TestPlan_ForLevel(t *testing.T) {
 	for target, want := range map[string]string{"0.5": "It reaches evaluate.target after ", "1": "Its accuracy in the last tenth of "} {
 		q := small("stop.rounds=30", "evaluate.every=1", "evaluate.target="+target)
-		q.For, q.Learn = Target, 1
+		q.Goal, q.Learn = Target, 1
 		q.Schedules, q.Grids = []string{"fixed"}, []study.Grid{{Key: "schedule.k0", Values: []string{"2", "8"}}}
 		p := made(t, q, t.TempDir())
 		if !strings.HasPrefix(p.Reason, want) {
 			t.Errorf("target %s: %s", target, p.Reason)
 		}
-		for _, s := range p.learned {
+		for _, s := range p.trainedSettings {
 			tr := s.Trained
 			if target == "0.5" && tr.Target.Mean < p.Chosen.Trained.Target.Mean {
 				t.Errorf("%s reaches the target after %v s, the recommended setting after %v", s.Name, tr.Target, p.Chosen.Trained.Target)
@@ -335,7 +335,7 @@ func TestPlan_ContinuesAfterInterruption(t *testing.T) {
 
 	out := t.TempDir()
 	ctx, cut := context.WithCancel(t.Context())
-	_, err := Make(ctx, q, out, study.Options{Run: run.Options{Version: "test"}, Parallel: 1, Done: func() error { cut(); return nil }}, nil)
+	_, err := Make(ctx, q, out, study.Options{Run: run.Options{Version: "test"}, Parallel: 1, CellDone: func() error { cut(); return nil }}, nil)
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("it was cut after a run: %v", err)
 	}
@@ -359,9 +359,9 @@ func TestPlan_ContinuesAfterInterruption(t *testing.T) {
 	}
 
 	// What was trained stands first, from the recommended setting on, in the order of the tails.
-	for i, standing := range whole.found.Standings {
-		if whole.Settings[i] != whole.learned[standing.Setting] || (i == 0) != (whole.Settings[i] == whole.Chosen) {
-			t.Errorf("%s stands at place %d of %s", whole.Settings[i].Name, i, whole.learned[standing.Setting].Name)
+	for i, standing := range whole.outcome.Standings {
+		if whole.Settings[i] != whole.trainedSettings[standing.Setting] || (i == 0) != (whole.Settings[i] == whole.Chosen) {
+			t.Errorf("%s stands at place %d of %s", whole.Settings[i].Name, i, whole.trainedSettings[standing.Setting].Name)
 		}
 	}
 

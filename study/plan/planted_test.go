@@ -23,12 +23,12 @@ func TestPlan_PlantedOrderInTraining(t *testing.T) {
 	q.Learn, q.Draws = 10, 1
 	q.Limits = choice.Limits{Seeds: seeds}
 	p := made(t, q, t.TempDir())
-	if len(p.learned) != 10 {
-		t.Fatalf("%d settings were trained, want 10", len(p.learned))
+	if len(p.trainedSettings) != 10 {
+		t.Fatalf("%d settings were trained, want 10", len(p.trainedSettings))
 	}
 	var means []float64
 	least := math.Inf(1)
-	for i, s := range p.learned {
+	for i, s := range p.trainedSettings {
 		var list []float64
 		for n := range s.Trained.tails {
 			list = append(list, p.tailError(s, n))
@@ -37,7 +37,7 @@ func TestPlan_PlantedOrderInTraining(t *testing.T) {
 		least = min(least, means[i])
 		t.Logf("%s: error %v", s.Name, statistics.EstimateMean(list))
 	}
-	limits := choice.Limits{Seeds: 3, Most: 12, Fresh: 5}
+	limits := choice.Limits{Seeds: 3, MaxSeeds: 12, Fresh: 5}
 	within, exact, trials := 0, 0, 0
 	for repetition := range 100 {
 		// 17 of the 200 seeds, others in each repetition.
@@ -46,13 +46,13 @@ func TestPlan_PlantedOrderInTraining(t *testing.T) {
 			for _, i := range settings {
 				var list []float64
 				for n := first; n < first+count; n++ {
-					list = append(list, p.tailError(p.learned[i], seed(n)))
+					list = append(list, p.tailError(p.trainedSettings[i], seed(n)))
 				}
 				lists = append(lists, list)
 			}
 			return lists, nil
 		}
-		o, err := choice.Search(len(p.learned), nil, limits, play)
+		o, err := choice.Search(len(p.trainedSettings), nil, limits, play)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +71,7 @@ func TestPlan_PlantedOrderInTraining(t *testing.T) {
 					best = i
 				}
 			}
-			differences = append(differences, p.tailError(p.learned[chosen], seed(n))-p.tailError(p.learned[best], seed(n)))
+			differences = append(differences, p.tailError(p.trainedSettings[chosen], seed(n))-p.tailError(p.trainedSettings[best], seed(n)))
 		}
 		if means[chosen]-least <= statistics.EstimateMean(differences).Half {
 			within++

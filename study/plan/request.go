@@ -40,9 +40,9 @@ type Request struct {
 	Learn int
 	// Limits say with how many seeds these settings are trained.
 	choice.Limits
-	// For says what settings are ranked by: [Updates], [Energy] or [Target]. If it is empty, they
+	// Goal says what settings are ranked by: [Updates], [Energy] or [Target]. If it is empty, they
 	// are ranked by their models at the end of equal time.
-	For string
+	Goal string
 
 	// seconds is the virtual time of each setting, as Hours or the configuration says.
 	seconds float64
@@ -55,14 +55,14 @@ const (
 	Target  = "target"
 )
 
-// toUpdates reports whether every setting has the same number of updates, in place of the same time.
-func (q *Request) toUpdates() bool { return q.For == Updates || q.For == Energy }
+// countsUpdates reports whether every setting has the same number of updates, in place of the same time.
+func (q *Request) countsUpdates() bool { return q.Goal == Updates || q.Goal == Energy }
 
-// turn returns the number by which settings are sorted before anything is trained, the lowest
+// sortKey returns the number by which settings are sorted before anything is trained, the lowest
 // first: the median time or energy of the updates, by which they are ranked, or else the negative
 // score, which says only what is trained first.
-func (q *Request) turn(s *Setting) float64 {
-	switch q.For {
+func (q *Request) sortKey(s *Setting) float64 {
+	switch q.Goal {
 	case Updates:
 		return s.Seconds.P50
 	case Energy:
@@ -74,15 +74,16 @@ func (q *Request) turn(s *Setting) float64 {
 // check returns an error that names the key of the configuration that the request needs and that is not
 // set.
 func (q *Request) check(c *config.Config) error {
+	hasWatts := func(k fleet.Class) bool { return k.Watts != fleet.Watts{} }
 	switch {
-	case q.toUpdates() && c.Stop.Accepted == 0:
+	case q.countsUpdates() && c.Stop.Accepted == 0:
 		return &config.KeyError{
 			Key:     "stop.accepted",
-			Problem: "is not set, the number of updates that --for " + q.For + " is about",
+			Problem: "is not set, the number of updates that --for " + q.Goal + " is about",
 		}
-	case q.For == Energy && !slices.ContainsFunc(c.Fleet, func(k fleet.Class) bool { return k.Watts != fleet.Watts{} }):
+	case q.Goal == Energy && !slices.ContainsFunc(c.Fleet, hasWatts):
 		return &config.KeyError{Key: "fleet", Problem: "gives no class its watts, so no energy is known"}
-	case q.For == Target && c.Evaluate.Target == nil:
+	case q.Goal == Target && c.Evaluate.Target == nil:
 		return &config.KeyError{Key: "evaluate.target", Problem: "is not set, the level that --for target is about"}
 	}
 	return nil
@@ -116,12 +117,12 @@ type Setting struct {
 const maxSettings = 2000
 
 // defaultGrids are the grids of a request without any. They vary K_0, the cohort and the closing rule
-// around the configuration's. The cohort stays as it is where all clients are devices that take part in
-// every round, and the closing rule where it is not all, or a cohort has fewer than three clients.
+// around those of the setting s. The cohort is not varied if all clients are devices that take part in every
+// round. The closing rule is varied only if it is all and the cohort has at least three clients.
 func (s *Setting) defaultGrids() []study.Grid {
 	c := &s.real
 	// around returns shares of n as whole numbers of at least 1, each once.
-	around := func(n int, shares ...float64) (list []string) {
+	sharesOf := func(n int, shares ...float64) (list []string) {
 		for _, s := range shares {
 			if v := fmt.Sprint(max(1, int(s*float64(n)))); !slices.Contains(list, v) {
 				list = append(list, v)
@@ -129,10 +130,10 @@ func (s *Setting) defaultGrids() []study.Grid {
 		}
 		return list
 	}
-	grids := []study.Grid{{Key: "schedule.k0", Values: around(c.Schedule.K0, 0.25, 1)}}
+	grids := []study.Grid{{Key: "schedule.k0", Values: sharesOf(c.Schedule.K0, 0.25, 1)}}
 	takesEveryDevice := c.Clients == 0 && c.Devices.Include != config.Sampled
 	if c.Cohort > 1 && !takesEveryDevice {
-		grids = append(grids, study.Grid{Key: "cohort", Values: around(c.Cohort, 0.5, 1)})
+		grids = append(grids, study.Grid{Key: "cohort", Values: sharesOf(c.Cohort, 0.5, 1)})
 	}
 	_, waitsForAll := c.Close.(closing.All)
 	if waitsForAll && s.config.Cohort > 2 {
@@ -158,7 +159,7 @@ func (q *Request) settings(ctx context.Context) (list []*Setting, impossible []s
 		return nil, nil, err
 	}
 	configured.Schedule = configured.real.Schedule.Name()
-	q.complete(configured)
+	q.fillDefaults(configured)
 	q.seconds = 3600 * q.Hours
 	// Without hours, or with a NaN, the plan takes as long as the configuration's own run.
 	if !(q.seconds > 0) {
@@ -177,8 +178,10 @@ func (q *Request) settings(ctx context.Context) (list []*Setting, impossible []s
 	p := study.Plan{Load: q.load, Schedules: q.Schedules, Grids: q.Grids}
 	points := 0
 	for cell, problem := range p.Each(configured.real, maxSettings) {
-		// A problem without a schedule concerns the whole grid, not one point of it.
-		if err != nil || problem != nil && cell.Schedule == "" {
+		// A problem without a schedule concerns the whole grid, not one point of it. err is that of the
+		// point before.
+		isOfGrid := problem != nil && cell.Schedule == ""
+		if err != nil || isOfGrid {
 			return nil, nil, fmt.Errorf("plan: %w", cmp.Or(err, problem))
 		}
 		points++
@@ -197,10 +200,10 @@ func (q *Request) settings(ctx context.Context) (list []*Setting, impossible []s
 			continue
 		}
 		id, err = study.Identity(s.config)
-		duplicate, twice := byID[id]
+		duplicate, isKnown := byID[id]
 		switch {
 		// A point that computes something new becomes a setting.
-		case !twice:
+		case !isKnown:
 			byID[id] = s
 			list = append(list, s)
 		// The grid contains the configuration itself, which now gets its name in the grid.
@@ -216,9 +219,9 @@ func (q *Request) settings(ctx context.Context) (list []*Setting, impossible []s
 	return list, impossible, err
 }
 
-// complete fills in the schedules and grids that the request does not give, from the setting
+// fillDefaults fills in the schedules and grids that the request does not give, from the setting
 // configured, which is the configuration as it is. Its own schedule is always among them.
-func (q *Request) complete(configured *Setting) {
+func (q *Request) fillDefaults(configured *Setting) {
 	if len(q.Grids) == 0 {
 		q.Grids = configured.defaultGrids()
 	}
@@ -249,7 +252,7 @@ func (q *Request) stop(c *config.Config) {
 	c.Stop.VirtualSeconds = q.seconds
 }
 
-// share is a part of the cohort in a value of a grid.
+// share matches a part of the cohort in a value of a grid, such as 80%.
 var share = regexp.MustCompile(`\b([0-9]+)%`)
 
 // resolveShares replaces shares of the cohort in sets, each as key=value, by numbers of clients:
@@ -293,13 +296,13 @@ func (q *Request) resolveShares(sets []string) ([]string, error) {
 // Simulated returns the configuration with a simulated client in the place of each real device: one client
 // more of the device's class. Where all clients were devices, and a robust rule combines their updates, the
 // simulated clients' updates are combined by the same rule (see [config.Config.Combining]), so that models
-// end as good as the devices'. The run serves no page and does not wait for wall time (pace), and where it
-// had devices, which need a server that they can reach, it has the default one. A device without a class is
-// an error.
+// end as good as the devices'. The run serves no page and does not wait for wall time (pace). Devices need a
+// server that they can reach; a run that had devices gets the default server in its place. A device without a
+// class is an error.
 func Simulated(c config.Config) (config.Config, error) {
 	c.HTTP = ""
 	c.Pace = 0
-	if n := len(c.Devices.Names); n > 0 {
+	if devices := len(c.Devices.Names); devices > 0 {
 		devicesAlone := c.Clients == 0
 		deviceRule := c.Combining().DeviceRule
 		c.Fleet = slices.Clone(c.Fleet)
@@ -318,12 +321,12 @@ func Simulated(c config.Config) (config.Config, error) {
 		switch sampled := c.Devices.Include == config.Sampled; {
 		// Without other clients, every device has a task in every round.
 		case c.Clients == 0 && (!sampled || c.Cohort == 0):
-			c.Cohort = n
+			c.Cohort = devices
 		// Devices that are not sampled take part in every round, besides the cohort.
 		case c.Clients > 0 && !sampled:
-			c.Cohort += n
+			c.Cohort += devices
 		}
-		c.Clients += n
+		c.Clients += devices
 		c.Devices = config.Demonstration().Devices
 		c.NATS = config.Demonstration().NATS
 		// The rule of devices is for their updates alone, and rounds with too few of them go without it.

@@ -24,11 +24,11 @@ const (
 	PageFile   = "plan.html"
 )
 
-// shown is the number of settings in a table for people, besides those that were trained.
-const shown = 20
+// maxShown is the number of settings in a table for people, besides those that were trained.
+const maxShown = 20
 
-// maxLeft is the number of points that make no configuration that a table for people names.
-const maxLeft = 5
+// maxImpossible is the number of points that make no configuration that a table for people names.
+const maxImpossible = 5
 
 // columns returns the columns of all forms of the table: for people, for CSV and for JSON. A column without
 // a title stands in files alone: some always do, and others where no setting has a value.
@@ -50,35 +50,35 @@ func (p *Plan) columns() table.Columns[*Setting] {
 		target = "s to target"
 	}
 	updates := ""
-	if p.request.toUpdates() {
+	if p.request.countsUpdates() {
 		updates = "s to the updates"
 	}
 	// The recommended setting has a mark before its name.
-	mark := map[bool]string{true: "*"}
+	markIf := map[bool]string{true: "*"}
 	// Where K is not known before the run, the number of rounds is the most that there can be, at K_0.
-	upTo := map[bool]string{true: " at K_0"}
+	boundNoteIf := map[bool]string{true: " at K_0"}
 	return table.Columns[*Setting]{
-		{Title: " ", Text: func(s *Setting) string { return mark[s == p.Chosen] }},
+		{Title: " ", Text: func(s *Setting) string { return markIf[s == p.Chosen] }},
 		{Name: "setting", Title: "setting", Of: func(s *Setting) any { return s.Name }},
 		{Name: "schedule", Of: func(s *Setting) any { return s.Schedule }},
 		{
 			Name:  "seconds",
 			Title: updates,
 			Of:    func(s *Setting) any { return s.Seconds },
-			Text:  func(s *Setting) string { return p.updates(s) },
+			Text:  func(s *Setting) string { return p.updatesText(s) },
 		},
 		{
 			Name:  "rounds",
 			Title: "rounds",
 			Of:    func(s *Setting) any { return s.Rounds },
-			Text:  func(s *Setting) string { return text(s.Rounds, 1) + upTo[s.AtMost] },
+			Text:  func(s *Setting) string { return intervalText(s.Rounds, 1) + boundNoteIf[s.AtMost] },
 		},
 		{Name: "local_steps", Of: func(s *Setting) any { return s.Steps }},
 		{
 			Name:  "client_sgd_steps",
 			Title: "client steps",
 			Of:    func(s *Setting) any { return s.Work },
-			Text:  func(s *Setting) string { return text(s.Work, 1) },
+			Text:  func(s *Setting) string { return intervalText(s.Work, 1) },
 		},
 		{
 			Name:  "wasted_time_share",
@@ -90,29 +90,29 @@ func (p *Plan) columns() table.Columns[*Setting] {
 			Name:  "bytes",
 			Title: "MB",
 			Of:    func(s *Setting) any { return s.Bytes },
-			Text:  func(s *Setting) string { return text(s.Bytes, 1e-6) },
+			Text:  func(s *Setting) string { return intervalText(s.Bytes, 1e-6) },
 		},
 		{
 			Name:  "energy_joules",
 			Title: energy,
 			Of:    func(s *Setting) any { return s.Joules },
-			Text:  func(s *Setting) string { return text(s.Joules, 1e-3) },
+			Text:  func(s *Setting) string { return intervalText(s.Joules, 1e-3) },
 		},
 		{Name: "at_most", Of: func(s *Setting) any { return s.AtMost }},
 		{Name: "as_configured", Of: func(s *Setting) any { return s.AsConfigured }},
 		{Name: "score", Of: func(s *Setting) any { return s.Score() }},
 		{Name: "seeds", Of: func(s *Setting) any { return s.outcome().Seeds }},
 		{Name: "diverged", Of: func(s *Setting) any { return s.outcome().Diverged }},
-		{Name: "tail", Title: tail, Of: func(s *Setting) any { return s.outcome().Tail }, Text: (*Setting).tail},
+		{Name: "tail", Title: tail, Of: func(s *Setting) any { return s.outcome().Tail }, Text: (*Setting).tailText},
 		{Name: "tail_fresh", Of: func(s *Setting) any { return s.outcome().Fresh }},
 		{
 			Name:  "behind_recommended",
 			Title: behind,
 			Of:    func(s *Setting) any { return s.outcome().Standing.Behind },
-			Text:  func(s *Setting) string { return p.behind(s) },
+			Text:  func(s *Setting) string { return p.behindText(s) },
 		},
-		{Name: "told_apart", Of: func(s *Setting) any { return s.outcome().Standing.Apart }},
-		{Name: "seeds_to_decide", Of: func(s *Setting) any { return s.outcome().Standing.Decide }},
+		{Name: "told_apart", Of: func(s *Setting) any { return s.outcome().Standing.Distinct }},
+		{Name: "seeds_to_decide", Of: func(s *Setting) any { return s.outcome().Standing.SeedsToDecide }},
 		{Name: "best", Of: func(s *Setting) any { return s.outcome().Best }},
 		{Name: "validation", Of: func(s *Setting) any { return s.outcome().Quality }},
 		{
@@ -142,8 +142,8 @@ func (s *Setting) outcome() *Trained {
 	}
 }
 
-// tail is the quality at the end of the runs for people, with the seeds that diverged.
-func (s *Setting) tail() string {
+// tailText is the quality at the end of the runs for people, with the seeds that diverged.
+func (s *Setting) tailText() string {
 	switch t := s.outcome(); {
 	case t.Seeds == 0:
 		return ""
@@ -154,9 +154,9 @@ func (s *Setting) tail() string {
 	}
 }
 
-// behind is by how much a setting is behind the recommended one, for people. The recommended setting and
+// behindText is by how much a setting is behind the recommended one, for people. The recommended setting and
 // those that were not trained have nothing there.
-func (p *Plan) behind(s *Setting) string {
+func (p *Plan) behindText(s *Setting) string {
 	if s.Trained == nil || s == p.Chosen {
 		return ""
 	}
@@ -169,7 +169,7 @@ func (p *Plan) table() (rows [][]string, hidden int) {
 	var list []*Setting
 	// What was trained or chosen is shown even if it stands far behind.
 	for i, s := range p.Settings {
-		if i < shown || s.Trained != nil || s == p.Chosen {
+		if i < maxShown || s.Trained != nil || s == p.Chosen {
 			list = append(list, s)
 		}
 	}
@@ -189,7 +189,7 @@ func (p *Plan) notes(hidden int) (omitted, about string) {
 		p.Draws,
 	)
 	// Settings with equal updates differ in their times.
-	if p.request.toUpdates() {
+	if p.request.countsUpdates() {
 		about = fmt.Sprintf(
 			"Every setting had the time for %s updates; intervals hold 90 %% of %d draws of the fleet",
 			human.Thousands(int64(p.Settings[0].config.Stop.Accepted)),
@@ -197,7 +197,7 @@ func (p *Plan) notes(hidden int) (omitted, about string) {
 		)
 	}
 	if p.trained() > 0 {
-		about += fmt.Sprintf(", and 95 %% for the mean over seeds; training took %d runs", p.found.Trials)
+		about += fmt.Sprintf(", and 95 %% for the mean over seeds; training took %d runs", p.outcome.Trials)
 	}
 	return omitted, about + "."
 }
@@ -223,7 +223,7 @@ func (p *Plan) Write(w io.Writer) error {
 	}
 	// A few examples tell what is wrong with the grid.
 	for i, line := range p.Impossible {
-		if i == maxLeft {
+		if i == maxImpossible {
 			fmt.Fprintf(w, "Left out: %d others (--json has them)\n", len(p.Impossible)-i)
 			break
 		}
@@ -232,27 +232,28 @@ func (p *Plan) Write(w io.Writer) error {
 	return nil
 }
 
-// updates says when a setting has its updates, and in how many draws it never has them.
-func (p *Plan) updates(s *Setting) string {
+// updatesText says when a setting has its updates, and in how many draws it never has them.
+func (p *Plan) updatesText(s *Setting) string {
 	switch s.Short {
 	case 0:
-		return text(s.Seconds, 1)
+		return intervalText(s.Seconds, 1)
 	case p.Draws:
 		return "never"
 	}
-	return fmt.Sprintf("%s, never in %d of %d", text(s.Seconds, 1), s.Short, p.Draws)
+	return fmt.Sprintf("%s, never in %d of %d", intervalText(s.Seconds, 1), s.Short, p.Draws)
 }
 
-// text is the median with its interval, multiplied by a unit.
-func text(v forecast.Interval, unit float64) string {
+// intervalText is the median with its interval for people, all multiplied by unit, for example 1e-6 to write
+// bytes as megabytes.
+func intervalText(v forecast.Interval, unit float64) string {
 	if v.P05 == v.P95 {
-		return short(unit * v.P50)
+		return shortNumber(unit * v.P50)
 	}
-	return fmt.Sprintf("%s (%s to %s)", short(unit*v.P50), short(unit*v.P05), short(unit*v.P95))
+	return fmt.Sprintf("%s (%s to %s)", shortNumber(unit*v.P50), shortNumber(unit*v.P05), shortNumber(unit*v.P95))
 }
 
-// short is a number with four digits or, from 1000 on, as a whole number with separators.
-func short(v float64) string {
+// shortNumber is a number with four digits or, from 1000 on, as a whole number with separators.
+func shortNumber(v float64) string {
 	if math.Abs(v) >= 1000 && math.Abs(v) < 1e15 {
 		return human.Thousands(int64(math.Round(v)))
 	}

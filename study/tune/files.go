@@ -100,36 +100,37 @@ func (r *Result) Write(w io.Writer) error {
 // verdict says which setting is the best, what was chosen for each schedule and how sure that is, and how
 // much of the grid's virtual time was played. newline separates its sentences.
 func (r *Result) verdict(newline string) string {
-	played := 0.0
+	// playedPercent is the mean part of their virtual time for which settings were played.
+	playedPercent := 0.0
 	for _, s := range r.Settings {
-		played += 100 / rungs[s.last()] / float64(len(r.Settings))
+		playedPercent += 100 / rungDivisors[s.lastRung()] / float64(len(r.Settings))
 	}
 	best := r.Settings[0]
 	sentences := []string{fmt.Sprintf("Best: %s %s, with %s %s.",
-		best.cells[0].Schedule, strings.Join(r.sets(best), " "), metric.Title(r.quality.Name), r.endOf(best))}
+		best.cells[0].Schedule, strings.Join(r.sets(best), " "), metric.Title(r.quality.Name), r.endQualityText(best))}
 	for _, search := range r.Searches {
-		sentences = append(sentences, r.choiceOf(search))
+		sentences = append(sentences, r.choiceSentence(search))
 	}
 	sentences = append(sentences, fmt.Sprintf("With the first %d %s all took %.0f %% of the virtual time of the whole grid.",
-		r.Seeds, human.Plural(r.Seeds, "seed"), played))
+		r.Seeds, human.Plural(r.Seeds, "seed"), playedPercent))
 	return strings.Join(sentences, newline)
 }
 
-// endOf is the quality of a setting at the end of its runs: with the fresh seeds, by which it was not chosen,
-// where there are any.
-func (r *Result) endOf(s *Setting) string {
-	seconds := human.VirtualTime(r.Seconds / rungs[s.last()])
+// endQualityText says for people what quality a setting had at the end of its runs: with the fresh seeds, by
+// which it was not chosen, where there are any.
+func (r *Result) endQualityText(s *Setting) string {
+	seconds := human.VirtualTime(r.Seconds / rungDivisors[s.lastRung()])
 	if n := len(s.Fresh); n > 0 {
 		return fmt.Sprintf("%s in the last tenth of %s with %d fresh %s, by which it was not chosen",
 			statistics.EstimateMean(s.Fresh).Digits(4), seconds, n, human.Plural(n, "seed"))
 	}
-	return fmt.Sprintf("%s in the last tenth of %s", s.Tail(s.last()).Digits(4), seconds)
+	return fmt.Sprintf("%s in the last tenth of %s", s.Tail(s.lastRung()).Digits(4), seconds)
 }
 
-// choiceOf returns a sentence for people that says which setting was chosen for a schedule, with
+// choiceSentence returns a sentence for people that says which setting was chosen for a schedule, with
 // how many seeds, whether fresh seeds confirm it, and which other settings the seeds do not tell
 // from it.
-func (r *Result) choiceOf(search *Searched) string {
+func (r *Result) choiceSentence(search *Searched) string {
 	chosen := search.Settings[search.Chosen().Setting]
 	text := fmt.Sprintf("%s: %s, chosen with %d %s",
 		chosen.cells[0].Schedule, strings.Join(r.sets(chosen), " "), len(search.Chosen().Searched),
@@ -144,12 +145,12 @@ func (r *Result) choiceOf(search *Searched) string {
 	var others []string
 	for _, standing := range search.Standings[1:] {
 		// The seeds show that this setting is worse.
-		if standing.Apart {
+		if standing.Distinct {
 			continue
 		}
 		other := strings.Join(r.sets(search.Settings[standing.Setting]), " ")
-		if standing.Decide != choice.Unknown {
-			other += fmt.Sprintf(" (about %s seeds would)", human.Thousands(int64(standing.Decide)))
+		if standing.SeedsToDecide != choice.Unknown {
+			other += fmt.Sprintf(" (about %s seeds would)", human.Thousands(int64(standing.SeedsToDecide)))
 		}
 		others = append(others, other)
 	}
@@ -181,7 +182,7 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 	best := Best{
 		Seconds: r.Seconds,
 		Seed:    first.cells[0].Config.Seed,
-		Seeds:   len(first.cells) + len(first.further),
+		Seeds:   len(first.cells) + len(first.furtherCells),
 		Sets:    map[string][]string{},
 	}
 	// The settings are sorted, so the first one of a schedule is its best.

@@ -12,7 +12,7 @@ import (
 // where the first ones do not tell them apart, and confirms the choice with fresh seeds. limits say
 // with how many seeds; further runs lie in dir.
 func (r *Result) search(ctx context.Context, group []*Setting, limits choice.Limits, dir string, o study.Options) error {
-	trial := func(settings []int, first, count int) ([][]float64, error) {
+	playTrial := func(settings []int, first, count int) ([][]float64, error) {
 		// The seeds from 0 on are those of the rungs, whose runs were played and measured there.
 		if first > 0 {
 			if err := r.playFurther(ctx, group, settings, first, count, dir, o); err != nil {
@@ -33,7 +33,7 @@ func (r *Result) search(ctx context.Context, group []*Setting, limits choice.Lim
 		}
 		return lists, nil
 	}
-	outcome, err := choice.Search(len(group), nil, limits, trial)
+	outcome, err := choice.Search(len(group), nil, limits, playTrial)
 	if err != nil {
 		return err
 	}
@@ -42,12 +42,12 @@ func (r *Result) search(ctx context.Context, group []*Setting, limits choice.Lim
 		s := group[standing.Setting]
 		s.Winner = i == 0
 		// The further seeds of the search join those of the rungs.
-		for n := len(s.tails[s.last()]); n < len(standing.Searched); n++ {
+		for n := len(s.tails[s.lastRung()]); n < len(standing.Searched); n++ {
 			tail, err := s.endTail(n)
 			if err != nil {
 				return err
 			}
-			s.tails[s.last()] = append(s.tails[s.last()], tail)
+			s.tails[s.lastRung()] = append(s.tails[s.lastRung()], tail)
 		}
 		// Fresh seeds follow all those that the search may use.
 		for n := range standing.Fresh {
@@ -75,14 +75,14 @@ func (r *Result) playFurther(
 	begin := first - r.Seeds
 	var cells []study.Cell
 	for _, i := range settings {
-		cells = append(cells, group[i].further[begin:begin+count]...)
+		cells = append(cells, group[i].furtherCells[begin:begin+count]...)
 	}
 	if err := study.Play(ctx, dir, cells, o); err != nil {
 		return err
 	}
 	// Play has changed the cells, so each setting takes its own back.
 	for j, i := range settings {
-		copy(group[i].further[begin:], cells[j*count:(j+1)*count])
+		copy(group[i].furtherCells[begin:], cells[j*count:(j+1)*count])
 	}
 	return nil
 }
@@ -91,9 +91,9 @@ func (r *Result) playFurther(
 // run diverged.
 func (s *Setting) endTail(n int) (float64, error) {
 	if n < len(s.cells) {
-		return s.tails[s.last()][n], nil
+		return s.tails[s.lastRung()][n], nil
 	}
-	cell := &s.further[n-len(s.cells)]
+	cell := &s.furtherCells[n-len(s.cells)]
 	if cell.Diverged != "" {
 		return math.NaN(), nil
 	}

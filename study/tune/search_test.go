@@ -19,7 +19,7 @@ func TestTune_FreshSeedsConfirm(t *testing.T) {
 	p := small(t.TempDir())
 	p.Grids[0].Values = []string{"7", "8"}
 	p.Grids[1].Values = []string{"0.3"}
-	r, err := Make(t.Context(), p, choice.Limits{Seeds: 2, Most: 3, Fresh: 2}, study.Options{})
+	r, err := Make(t.Context(), p, choice.Limits{Seeds: 2, MaxSeeds: 3, Fresh: 2}, study.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func TestTune_FreshSeedsConfirm(t *testing.T) {
 	}
 	// The seeds of the configuration are 1, 2 and at most 3 for the search, and 4 and 5 to confirm.
 	for n, tail := range winner.Fresh {
-		cell := &winner.further[1+n]
+		cell := &winner.furtherCells[1+n]
 		if want := uint64(4 + n); cell.Config.Seed != want {
 			t.Errorf("fresh seed %d is %d, want %d", n, cell.Config.Seed, want)
 		}
@@ -76,7 +76,7 @@ func TestTune_FreshSeedsConfirm(t *testing.T) {
 	if c.Seed != 6 {
 		t.Errorf("the comparison starts with seed %d, want 6", c.Seed)
 	}
-	again, err := Make(t.Context(), p, choice.Limits{Seeds: 2, Most: 3, Fresh: 2}, study.Options{})
+	again, err := Make(t.Context(), p, choice.Limits{Seeds: 2, MaxSeeds: 3, Fresh: 2}, study.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,12 +21,13 @@ import (
 // eta is η of successive halving: one setting in eta continues, for eta times the virtual time.
 const eta = 3
 
-// rungs are the parts of the virtual time to which settings are played, as one over each.
-var rungs = []float64{eta * eta, eta, 1}
+// rungDivisors says to which part of a run's virtual time settings are played at each rung: rung i ends at the
+// virtual time of a whole run divided by rungDivisors[i].
+var rungDivisors = []float64{eta * eta, eta, 1}
 
-// evaluations is how often models are measured in the virtual time, unless the configuration says:
-// ten times in the first rung.
-const evaluations = 10 * eta * eta
+// evaluationsPerRun is how often models are evaluated in the virtual time of a whole run, unless the
+// configuration says. The first rung then has ten evaluations.
+const evaluationsPerRun = 10 * eta * eta
 
 // Result is the outcome of a tuning.
 type Result struct {
@@ -70,8 +71,8 @@ type Setting struct {
 
 	// cells holds the setting's runs in the rungs, one for each seed.
 	cells []study.Cell
-	// further are the setting's runs with further seeds, for the search at the end.
-	further []study.Cell
+	// furtherCells are the setting's runs with further seeds, for the search at the end.
+	furtherCells []study.Cell
 	// tails holds, by rung and seed, the quality in the last tenth of the rung's time. It is NaN if
 	// there is none or if the run diverged. The last rung's have the search's further seeds, too.
 	tails [][]float64
@@ -86,8 +87,8 @@ func (s *Setting) Tail(rung int) statistics.Estimated {
 	return statistics.EstimateMean(s.tails[rung])
 }
 
-// last is the last rung to which the setting was played.
-func (s *Setting) last() int { return len(s.tails) - 1 }
+// lastRung is the last rung to which the setting was played.
+func (s *Setting) lastRung() int { return len(s.tails) - 1 }
 
 // Make tunes each schedule of a plan over its grids, rung by rung, and then searches the best of the settings
 // that were played to the end. limits say with how many seeds; they replace those of the plan.
@@ -99,14 +100,14 @@ func Make(ctx context.Context, p study.Plan, limits choice.Limits, o study.Optio
 	}
 	remaining := slices.Clone(r.Settings)
 	// Each rung plays the settings that remain for longer, and then keeps only the best of them.
-	for rung := range rungs {
+	for rung := range rungDivisors {
 		if err := r.play(ctx, remaining, rung, p.Folder, o); err != nil {
 			return nil, fmt.Errorf("tune: %w", err)
 		}
-		if rung == len(rungs)-1 {
+		if rung == len(rungDivisors)-1 {
 			break
 		}
-		remaining, err = r.best(remaining, rung)
+		remaining, err = r.promote(remaining, rung)
 		if err != nil {
 			return nil, fmt.Errorf("tune: %w", err)
 		}
@@ -117,10 +118,10 @@ func Make(ctx context.Context, p study.Plan, limits choice.Limits, o study.Optio
 			return nil, fmt.Errorf("tune: %w", err)
 		}
 	}
-	slices.SortStableFunc(r.Settings, r.order)
+	slices.SortStableFunc(r.Settings, r.compareSettings)
 	// Each setting is compared with the best one at the last rung that both reached.
 	for _, s := range r.Settings {
-		rung := min(s.last(), r.Settings[0].last())
+		rung := min(s.lastRung(), r.Settings[0].lastRung())
 		mine := s.sharedTails(rung, r.Seeds)
 		best := r.Settings[0].sharedTails(rung, r.Seeds)
 		below := make([]float64, min(len(mine), len(best)))
@@ -170,13 +171,13 @@ func newResult(ctx context.Context, p *study.Plan, limits choice.Limits) (*Resul
 	p.Load = func(sets ...string) (config.Config, error) {
 		c, err := load(sets...)
 		c.Stop = config.Stop{VirtualSeconds: r.Seconds}
-		c.Evaluate.EverySeconds = cmp.Or(c.Evaluate.EverySeconds, r.Seconds/evaluations)
+		c.Evaluate.EverySeconds = cmp.Or(c.Evaluate.EverySeconds, r.Seconds/evaluationsPerRun)
 		return c, err
 	}
 	cells, err := p.Cells()
 	// The cells of a setting follow each other, one for each seed.
-	for seeds := range slices.Chunk(cells, p.Seeds) {
-		r.Settings = append(r.Settings, &Setting{cells: seeds[:r.Seeds], further: seeds[r.Seeds:]})
+	for cellsBySeed := range slices.Chunk(cells, p.Seeds) {
+		r.Settings = append(r.Settings, &Setting{cells: cellsBySeed[:r.Seeds], furtherCells: cellsBySeed[r.Seeds:]})
 	}
 	return r, err
 }
@@ -184,9 +185,9 @@ func newResult(ctx context.Context, p *study.Plan, limits choice.Limits) (*Resul
 // play plays the settings of list to a rung and measures them. It is an error if no setting has a result
 // with every seed there.
 func (r *Result) play(ctx context.Context, list []*Setting, rung int, dir string, o study.Options) error {
-	until := r.Seconds / rungs[rung]
+	until := r.Seconds / rungDivisors[rung]
 	// The last rung goes to the end of the runs.
-	if rung+1 < len(rungs) {
+	if rung+1 < len(rungDivisors) {
 		o.Until = until
 	}
 	o.Run.Notify(fmt.Sprintf(
@@ -221,7 +222,7 @@ func (r *Result) play(ctx context.Context, list []*Setting, rung int, dir string
 
 // measure adds a rung to setting s: the quality of its runs in the last tenth of the virtual time from 0 to
 // until, in seconds, one value for each seed. A run that diverged has NaN. It also sums the local steps up to
-// the first round that ends then or later, after which the runs pause.
+// the end of the first round that ends at until or later, after which the runs pause.
 func (r *Result) measure(s *Setting, until float64) (err error) {
 	s.Steps = 0
 	tails := make([]float64, len(s.cells))
@@ -263,7 +264,7 @@ func (r *Result) measure(s *Setting, until float64) (err error) {
 // the fresh ones.
 func (s *Setting) sharedTails(rung, seeds int) []float64 {
 	tails := slices.Clone(s.tails[rung][:seeds])
-	if rung == len(rungs)-1 {
+	if rung == len(rungDivisors)-1 {
 		tails = append(tails, s.Fresh...)
 	}
 	return tails
@@ -272,17 +273,17 @@ func (s *Setting) sharedTails(rung, seeds int) []float64 {
 // score returns the error of setting s at the last rung that it was played to, the lower the
 // better. It is +Inf if a seed has no value.
 func (r *Result) score(s *Setting) float64 {
-	tails := s.sharedTails(s.last(), r.Seeds)
+	tails := s.sharedTails(s.lastRung(), r.Seeds)
 	if e := statistics.EstimateMean(tails); e.N == len(tails) {
 		return r.quality.Error(e.Mean)
 	}
 	return math.Inf(1)
 }
 
-// order compares settings a and b for sorting, the best first: those with a value at every seed,
+// compareSettings compares settings a and b for sorting, the best first: those with a value at every seed,
 // then those that were played longer, then those that were chosen for their schedule, then those
 // with the lower error.
-func (r *Result) order(a, b *Setting) int {
+func (r *Result) compareSettings(a, b *Setting) int {
 	scoreA := r.score(a)
 	scoreB := r.score(b)
 	failedA := math.IsInf(scoreA, 1)
@@ -293,8 +294,8 @@ func (r *Result) order(a, b *Setting) int {
 		return 1
 	case failedB && !failedA:
 		return -1
-	case a.last() != b.last():
-		return b.last() - a.last()
+	case a.lastRung() != b.lastRung():
+		return b.lastRung() - a.lastRung()
 	case a.Winner && !b.Winner:
 		return -1
 	case b.Winner && !a.Winner:
@@ -320,34 +321,34 @@ func bySchedule(list []*Setting) (groups [][]*Setting) {
 	return groups
 }
 
-// best returns the settings of list that go on after this rung: the best third of each schedule's,
+// promote returns the settings of list that continue after this rung: the best third of each schedule's,
 // at least two of each where there are as many. It is an error if settings of a schedule would be left out
-// although none of them has a result with every seed, because nothing then tells which are the best. Where
-// all missing results are of runs that diverged, the first ones go on nevertheless.
-func (r *Result) best(list []*Setting, rung int) ([]*Setting, error) {
+// although none of them has a result with every seed, because nothing then tells which are the best. If all
+// missing results are of runs that diverged, the first settings continue nevertheless.
+func (r *Result) promote(list []*Setting, rung int) ([]*Setting, error) {
 	var remaining []*Setting
 	for _, group := range bySchedule(list) {
-		slices.SortStableFunc(group, r.order)
+		slices.SortStableFunc(group, r.compareSettings)
 		// Two settings of each schedule go on, so that the last one is chosen by a comparison.
-		promoted := max(min(2, len(group)), len(group)/eta)
+		survivors := max(min(2, len(group)), len(group)/eta)
 		// The first of the sorted group has no score if none has one.
-		chosenBlindly := promoted < len(group) && math.IsInf(r.score(group[0]), 1)
+		chosenBlindly := survivors < len(group) && math.IsInf(r.score(group[0]), 1)
 		if chosenBlindly && slices.ContainsFunc(group, (*Setting).unmeasured) {
 			return nil, fmt.Errorf(
 				"no setting of %s has a result at %s: none was evaluated by then with every seed "+
 					"(evaluate.every_seconds)",
 				group[0].cells[0].Schedule,
-				human.VirtualTime(r.Seconds/rungs[rung]),
+				human.VirtualTime(r.Seconds/rungDivisors[rung]),
 			)
 		}
-		remaining = append(remaining, group[:promoted]...)
+		remaining = append(remaining, group[:survivors]...)
 	}
 	return remaining, nil
 }
 
 // unmeasured reports whether a run that has not diverged has no value at the setting's last rung.
 func (s *Setting) unmeasured() bool {
-	for i, tail := range s.tails[s.last()] {
+	for i, tail := range s.tails[s.lastRung()] {
 		if math.IsNaN(tail) && s.cells[i].Diverged == "" {
 			return true
 		}

@@ -134,8 +134,8 @@ func TestTune_BestThirdContinues(t *testing.T) {
 	}
 	for i, b := range r.Settings {
 		for _, a := range r.Settings[:i] { // who went on was better
-			if a.cells[0].Schedule == b.cells[0].Schedule && a.last() > b.last() && a.Tail(b.last()).Mean < b.Tail(b.last()).Mean {
-				t.Errorf("%s went on, and %s was better at rung %d", r.sets(a), r.sets(b), b.last())
+			if a.cells[0].Schedule == b.cells[0].Schedule && a.lastRung() > b.lastRung() && a.Tail(b.lastRung()).Mean < b.Tail(b.lastRung()).Mean {
+				t.Errorf("%s went on, and %s was better at rung %d", r.sets(a), r.sets(b), b.lastRung())
 			}
 		}
 	}
@@ -292,7 +292,7 @@ func TestTune_FindsBest(t *testing.T) {
 			if err := all.play(t.Context(), all.Settings, 2, p.Folder, study.Options{}); err != nil {
 				t.Fatal(err)
 			}
-			best, found := slices.MinFunc(all.Settings, all.order), tuned.sets(tuned.Settings[0])
+			best, found := slices.MinFunc(all.Settings, all.compareSettings), tuned.sets(tuned.Settings[0])
 			var gain []float64
 			for _, s := range all.Settings {
 				whole += s.Steps

@@ -159,7 +159,7 @@ func (q *Request) simulation(dir, out string) (study.Cell, error) {
 // compare compares the runs of a deployment with their simulations, which are in the same order.
 func compare(measured, simulated []study.Cell) (*Validation, error) {
 	v := &Validation{}
-	settings, err := grouped(measured)
+	settings, err := groupBySetting(measured)
 	if err != nil {
 		return nil, err
 	}
@@ -170,11 +170,11 @@ func compare(measured, simulated []study.Cell) (*Validation, error) {
 		if err != nil {
 			return nil, fmt.Errorf("validation: %s: %w", first.Config.Out, err)
 		}
+		weight := 1 / float64(len(members))
 		for _, i := range members {
-			share := 1 / float64(len(members))
 			for _, side := range []struct {
-				cell           *study.Cell
-				seconds, value *float64
+				cell          *study.Cell
+				seconds, tail *float64
 			}{
 				{&measured[i], &s.RoundSeconds.Measured, &s.Tail.Measured},
 				{&simulated[i], &s.RoundSeconds.Simulated, &s.Tail.Simulated},
@@ -184,8 +184,8 @@ func compare(measured, simulated []study.Cell) (*Validation, error) {
 					return nil, fmt.Errorf("validation: %s: %w", side.cell.Config.Out, err)
 				}
 				v.Metric = cmp.Or(v.Metric, quality.Name)
-				*side.value += float64(share * tail)
-				*side.seconds += float64(share * roundSeconds(&side.cell.Summary))
+				*side.tail += float64(weight * tail)
+				*side.seconds += float64(weight * roundSeconds(&side.cell.Summary))
 			}
 		}
 		v.Settings = append(v.Settings, s)
@@ -207,10 +207,10 @@ func roundSeconds(s *folder.Summary) float64 {
 	return s.VirtualSeconds / float64(s.Rounds)
 }
 
-// grouped returns the indices of the runs of each setting: those whose configurations differ in the
-// seed alone. Settings are in the order of their first runs.
-func grouped(cells []study.Cell) (settings [][]int, err error) {
-	place := map[string]int{}
+// groupBySetting returns, for each setting, the indices of its runs in cells. Runs are of one setting if their
+// configurations differ in the seed alone. Settings are in the order of their first runs.
+func groupBySetting(cells []study.Cell) (settings [][]int, err error) {
+	indexByID := map[string]int{}
 	for i := range cells {
 		c := cells[i].Config
 		c.Seed = 0
@@ -218,13 +218,13 @@ func grouped(cells []study.Cell) (settings [][]int, err error) {
 		if err != nil {
 			return nil, err
 		}
-		at, known := place[id]
+		index, known := indexByID[id]
 		if !known {
-			at = len(settings)
-			place[id] = at
+			index = len(settings)
+			indexByID[id] = index
 			settings = append(settings, nil)
 		}
-		settings[at] = append(settings[at], i)
+		settings[index] = append(settings[index], i)
 	}
 	return settings, nil
 }
@@ -256,7 +256,8 @@ func (v *Validation) order(quantity func(*Setting) Pair) (o Order) {
 	return o
 }
 
-// classes gathers, by class, what the devices of all runs took over what their classes predicted.
+// classes gathers, by class, the ratios of the times that the devices of all runs took to those that their
+// classes predicted.
 func classes(cells []study.Cell) (list []Class) {
 	type ratios struct {
 		tasks                              int

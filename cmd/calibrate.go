@@ -142,9 +142,9 @@ devices measure. Else --devices names the devices, and a model of 1 MB travels.`
 // command, whose context is cancelled by a signal; after an interruption, the devices that were
 // done are printed.
 func (f *calibrationServer) do(c *cobra.Command) error {
-	show := cli.NewDisplay(c)
-	defer show.Close()
-	f.serve.Notice = show.Notice
+	display := cli.NewDisplay(c)
+	defer display.Close()
+	f.serve.Notice = display.Notice
 	f.serve.Pause = time.Duration(f.pause * float64(time.Second))
 	// The configuration fills in what the flags leave out, so flags are checked behind it.
 	if err := f.prepare(c.Context()); err != nil {
@@ -156,7 +156,7 @@ func (f *calibrationServer) do(c *cobra.Command) error {
 	f.serve.Devices = f.devices
 	// An interrupted measurement still returns the devices that were done before.
 	measured, err := f.measure(c.Context())
-	show.Close()
+	display.Close()
 	// Nothing was measured, so there is nothing to print.
 	if err != nil && len(measured) == 0 {
 		return cli.Interruption(c.Context(), err, "")
@@ -232,7 +232,8 @@ func (f *calibrationServer) prepare(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, p.Close()) }()
 	f.serve.Welcome, err = p.Welcome()
 	if err == nil {
-		f.serve.Welcome.Spec, f.serve.Welcome.Params = p.Learning().Spec(), uint32(p.Model.Params())
+		f.serve.Welcome.Spec = p.Learning().Spec()
+		f.serve.Welcome.Params = uint32(p.Model.Params())
 	}
 	return err
 }
@@ -273,13 +274,13 @@ func (f *calibrationServer) measure(ctx context.Context) (_ []calibration.Measur
 	defer func() { err = errors.Join(err, models.Close(context.WithoutCancel(ctx))) }()
 	// Control messages with devices have a connection of their own, apart from the one of the
 	// models.
-	line, err := natsconn.Connect(ctx, connection)
+	control, err := natsconn.Connect(ctx, connection)
 	if err != nil {
 		return nil, err
 	}
-	defer line.Close()
+	defer control.Close()
 	f.serve.Notice(fmt.Sprintf("Waiting for %s to calibrate.", strings.Join(f.devices, ", ")))
-	return calibration.Serve(ctx, line, models, f.serve)
+	return calibration.Serve(ctx, control, models, f.serve)
 }
 
 // writeMeasured writes a table to w with a line for each device in all: its round trip in

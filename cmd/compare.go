@@ -29,7 +29,7 @@ import (
 // was missed.
 func compareCommand(p program) *cobra.Command {
 	var f flags
-	var wide sweepFlags
+	var sweep sweepFlags
 	var server natsconn.Config
 	var schedules scheduleFlag
 	var tuned string
@@ -47,7 +47,7 @@ The exit status is 3 where --expect or the key expect is missed.`,
   fedpace compare --set task=femnist --schedules dsgd,fixed,rounds,error,step
   fedpace compare --schedules fixed,rounds --grid network.upload_mbps=1,5,20 --seeds 5 --figure upload.svg`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			loaded, plan, err := f.studyPlan(c, "-compare", &wide, &schedules)
+			loaded, plan, err := f.studyPlan(c, "-compare", &sweep, &schedules)
 			if err != nil {
 				return err
 			}
@@ -64,17 +64,17 @@ The exit status is 3 where --expect or the key expect is missed.`,
 				}
 			}
 			// From here on, the study reports its progress.
-			show := cli.NewDisplay(c)
-			o := f.study(show, server)
+			display := cli.NewDisplay(c)
+			o := f.studyOptions(display, server)
 			// Of a single run the run's own progress is shown instead.
 			if !plan.IsSingle() {
-				o.Progress = func(p study.Progress) { show.Show(statusOfStudy(p)) }
+				o.Progress = func(p study.Progress) { display.Show(statusOfStudy(p)) }
 			}
 			result, err := p.compare(c.Context(), plan, o)
 			if err == nil {
-				noticeReplaced(show, plan.Folder, result)
+				noticeReplaced(display, plan.Folder, result)
 			}
-			show.Close()
+			display.Close()
 			if err != nil {
 				return cli.Interruption(c.Context(), err, plan.Folder+sameCommand)
 			}
@@ -89,8 +89,8 @@ The exit status is 3 where --expect or the key expect is missed.`,
 			if page != "" && !cli.AsJSON(c) {
 				fmt.Fprintf(c.OutOrStdout(), "\nAs a picture, with all runs: %s\n", page)
 			}
-			if wide.figure != "" {
-				if err := result.Table().Figure(wide.figure); err != nil {
+			if sweep.figure != "" {
+				if err := result.Table().Figure(sweep.figure); err != nil {
 					return err
 				}
 			}
@@ -106,7 +106,7 @@ The exit status is 3 where --expect or the key expect is missed.`,
 		},
 	}
 	f.add(c)
-	wide.add(c)
+	sweep.add(c)
 	cli.AddServer(c, &server)
 	cli.JSONFlag(c, "")
 	schedules.add(c, []string{"fixed", "rounds"}, "")
@@ -164,8 +164,9 @@ func (f *sweepFlags) add(c *cobra.Command) {
 // the list of schedules.
 func (f *sweepFlags) apply(c *cobra.Command, p *study.Plan) error {
 	// The negation also refuses NaN, which no comparison holds for.
-	if !(f.until.Half >= 0) ||
-		f.until.Half > 0 && (f.until.MaxSeeds < 2 || f.until.MaxSeeds > 1000) {
+	isNoWidth := !(f.until.Half >= 0)
+	hasBadLimit := f.until.Half > 0 && (f.until.MaxSeeds < 2 || f.until.MaxSeeds > 1000)
+	if isNoWidth || hasBadLimit {
 		return fmt.Errorf(
 			"--until %g, --until-seeds %d: want a width of 0 or more and 2 to 1000 seeds",
 			f.until.Half,
@@ -208,7 +209,7 @@ func (f *sweepFlags) apply(c *cobra.Command, p *study.Plan) error {
 func (f *flags) studyPlan(
 	c *cobra.Command,
 	suffix string,
-	wide *sweepFlags,
+	sweep *sweepFlags,
 	schedules *scheduleFlag,
 ) (loaded config.Config, p study.Plan, err error) {
 	loaded, err = f.load(c)
@@ -222,8 +223,8 @@ func (f *flags) studyPlan(
 	// Each setting of the study loads the configuration again, with the key=value sets of that setting.
 	p = study.Plan{
 		Load: func(sets ...string) (config.Config, error) {
-			if wide.equal != "" && wide.equal != "time" {
-				sets = append([]string{"stop.equal=" + wide.equal}, sets...)
+			if sweep.equal != "" && sweep.equal != "time" {
+				sets = append([]string{"stop.equal=" + sweep.equal}, sets...)
 			}
 			return f.read(c, sets...)
 		},
@@ -234,7 +235,7 @@ func (f *flags) studyPlan(
 		p.Folder += suffix
 	}
 	// A grid may have removed the schedules, so those that remain are checked.
-	err = wide.apply(c, &p)
+	err = sweep.apply(c, &p)
 	if err == nil {
 		schedules.list = p.Schedules
 		err = schedules.check(f.sets, loaded.Schedule)
@@ -242,44 +243,44 @@ func (f *flags) studyPlan(
 	return loaded, p, cli.Usage(c, err)
 }
 
-// noticeReplaced tells the user that the table and the page of an earlier comparison in the folder dir are
-// replaced by those of r, if that had runs that r does not have.
-func noticeReplaced(show *cli.Display, dir string, r *study.Comparison) {
-	if len(r.Runs) == 0 {
+// noticeReplaced shows a notice if the folder dir has the table and the page of an earlier comparison with runs
+// that this comparison does not have: both files are replaced.
+func noticeReplaced(display *cli.Display, dir string, comparison *study.Comparison) {
+	if len(comparison.Runs) == 0 {
 		return
 	}
-	if n := r.CountMissing(dir); n > 0 {
-		show.Notice(fmt.Sprintf("%s had the table and page of another comparison, with %d %s that this one lacks: "+
+	if missing := comparison.CountMissing(dir); missing > 0 {
+		display.Notice(fmt.Sprintf("%s had the table and page of another comparison, with %d %s that this one lacks: "+
 			"they are replaced, the runs stay (the earlier command makes them again; --out DIR keeps both).",
-			dir, n, human.Plural(n, "run")))
+			dir, missing, human.Plural(missing, "run")))
 	}
 }
 
-// saveStudy saves the comparison r in the folder dir, and draws its runs on one HTML page. page is
+// saveStudy saves the comparison in the folder dir, and draws its runs on one HTML page. page is
 // the path of that page. It is empty if the comparison has more runs than a page can show, or none:
 // then nothing is saved either.
-func saveStudy(dir string, r *study.Comparison) (page string, err error) {
-	if len(r.Runs) == 0 {
+func saveStudy(dir string, comparison *study.Comparison) (page string, err error) {
+	if len(comparison.Runs) == 0 {
 		return "", nil
 	}
 	// A page has at most report.MaxRuns runs. The command fedpace report can draw parts of a larger
 	// study.
-	if err := r.Save(dir); err != nil || len(r.Runs) > report.MaxRuns {
+	if err := comparison.Save(dir); err != nil || len(comparison.Runs) > report.MaxRuns {
 		return "", err
 	}
-	folders := names.Of(r.Runs, func(cell study.Cell) string { return cell.Config.Out })
+	folders := names.Of(comparison.Runs, func(cell study.Cell) string { return cell.Config.Out })
 	// The page is that of the workbench, with the runs of this study alone.
 	library, err := ui.Open(cli.Version(), folders...)
 	if err != nil {
 		return "", err
 	}
-	found, err := r.Webpage()
+	webpage, err := comparison.Webpage()
 	if err != nil {
 		return "", err
 	}
 	page = filepath.Join(dir, study.PageFile)
 	return page, atomicfile.Write(page, func(w io.Writer) error {
-		_, err := library.Export(w, found)
+		_, err := library.Export(w, webpage)
 		return err
 	})
 }

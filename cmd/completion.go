@@ -25,7 +25,7 @@ func assignments(_ *cobra.Command, _ []string, begun string) ([]string, cobra.Sh
 	for _, k := range config.KnownKeys() {
 		switch {
 		// A key within a list has an index in its path, which cannot be completed.
-		case k.Listed():
+		case k.InList():
 		// Several entries may have an option of this name, which is offered once.
 		case !chosen && strings.HasPrefix(k.Name, key) && !offered[k.Name]:
 			list = append(list, cobra.CompletionWithDesc(k.Name+"=", k.About()))

@@ -31,7 +31,7 @@ own server (nats.listen) asks for credentials (fedpace enroll).`,
   fedpace coordinator --set nats.listen=0.0.0.0:4222 --out runs/lab
   fedpace coordinator --nats tls://a:4222,tls://b:4222 --creds coordinator.creds --tls-ca ca.pem`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			loaded, options, show, err := f.load(c, "")
+			loaded, options, display, err := f.load(c, "")
 			if err != nil {
 				return err
 			}
@@ -44,14 +44,14 @@ own server (nats.listen) asks for credentials (fedpace enroll).`,
 			}
 			// A service can be started again with the same command line: it continues its run.
 			if resume && folder.HoldsRun(loaded.Out) == nil {
-				return f.resume(c, p, loaded.Out, options, show)
+				return f.resume(c, p, loaded.Out, options, display)
 			}
 			// A run that starts under --resume keeps its folder's name, so that the next --resume
 			// finds it there.
 			if resume {
-				return f.run(c, p, loaded, "", options, show)
+				return f.run(c, p, loaded, "", options, display)
 			}
-			return f.run(c, p, loaded, standardFolder(loaded, ""), options, show)
+			return f.run(c, p, loaded, standardFolder(loaded, ""), options, display)
 		},
 	}
 	f.flags.add(c)

@@ -325,7 +325,7 @@ func TestData_Examples(t *testing.T) {
 	for _, a := range fetch.Archives {
 		has(t, page, "`"+a.Name+"`", "`"+a.File+"`")
 	}
-	for _, kind := range dataset.Dealt() {
+	for _, kind := range dataset.PartitionKinds() {
 		has(t, page, "| `"+kind+"` |")
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -116,7 +115,7 @@ that has none yet.`,
 
 // grant translates the flags into what is to be enrolled or revoked, and returns an error for
 // combinations that mean nothing. args holds at most one argument, the ID of a device. The grant is
-// empty for --server-config and --site-config, which concern nobody in particular.
+// empty for --server-config and --site-config, which enroll and revoke nothing.
 func (e *enrollment) grant(args []string) (auth.Grant, error) {
 	// The command takes one argument at most, so this is that argument or empty.
 	id := strings.Join(args, "")
@@ -130,32 +129,35 @@ func (e *enrollment) grant(args []string) (auth.Grant, error) {
 		Renew:    e.renew,
 	}
 	// These flags limit what credentials allow, which makes sense only where some are issued.
-	limited := e.run != "" ||
-		e.samples != 0 ||
-		e.expires != 0 ||
-		len(e.devices) > 0
-	// Exactly one of these may say who is meant.
-	list := []bool{id != "" && !e.coordinator, e.list != "", e.host != "", e.site != "", e.coordinator}
-	named := len(slices.DeleteFunc(list, func(given bool) bool { return !given }))
-	switch prints := e.configuration || e.siteServer != ""; {
-	case prints &&
-		(named > 0 ||
-			e.revoke ||
-			e.renew ||
-			e.outPath != "" ||
-			limited ||
-			e.configuration && e.siteServer != ""):
+	limited := e.run != "" || e.samples != 0 || e.expires != 0 || len(e.devices) > 0
+	// Exactly one of these may say who is meant. An ID beside --coordinator is the coordinator's.
+	subjects := 0
+	for _, isGiven := range []bool{
+		id != "" && !e.coordinator,
+		e.list != "",
+		e.host != "",
+		e.site != "",
+		e.coordinator,
+	} {
+		if isGiven {
+			subjects++
+		}
+	}
+	changes := subjects > 0 || e.revoke || e.renew
+	isPrint := e.configuration || e.siteServer != ""
+	printsBoth := e.configuration && e.siteServer != ""
+	switch {
+	case isPrint && (changes || limited || e.outPath != "" || printsBoth):
 		return g, errors.New("--server-config and --site-config stand alone, with --keys at most")
 	case e.configuration:
 		return auth.Grant{}, nil
 	case e.siteServer != "":
 		return auth.Grant{}, names.CheckURL(e.siteServer)
-	case named > 1:
+	case subjects > 1:
 		return g, errors.New("one at a time: an ID, --list, --host, --coordinator or --site")
-	case named == 0:
+	case subjects == 0:
 		return g, errors.New("who is to be enrolled: a device's ID, --host NAME or --coordinator")
-	case e.list != "" &&
-		(e.server == "" || e.outPath == "" || e.revoke):
+	case e.list != "" && (e.server == "" || e.outPath == "" || e.revoke):
 		return g, errors.New("--list goes with --server URL, which its devices join, and --out FOLDER for their " +
 			"archives")
 	case e.list != "":
@@ -169,11 +171,12 @@ func (e *enrollment) grant(args []string) (auth.Grant, error) {
 		g.Role = auth.RoleHost
 		g.ID = e.host
 	case e.coordinator:
-		g.Role, g.ID = auth.RoleCoordinator, cmp.Or(id, "coordinator")
+		g.Role = auth.RoleCoordinator
+		g.ID = cmp.Or(id, "coordinator")
 	}
 	// A revocation needs only to know who is meant.
-	if e.revoke &&
-		(e.renew || e.outPath != "" || limited) {
+	writesCredentials := e.renew || e.outPath != "" || limited
+	if e.revoke && writesCredentials {
 		return g, errors.New("--revoke ends credentials and writes none: nothing but --keys goes with it")
 	}
 	return g, g.Check()
@@ -202,8 +205,9 @@ func (e *enrollment) do(c *cobra.Command, g auth.Grant) (err error) {
 		if e.siteServer != "" {
 			// A server with TLS is checked by the authority's certificate, if there is one.
 			ca := ""
-			if _, err := os.Stat(certificate.Folder(e.keys).CA()); err == nil &&
-				strings.HasPrefix(e.siteServer, "tls:") {
+			_, statErr := os.Stat(certificate.Folder(e.keys).CA())
+			usesTLS := strings.HasPrefix(e.siteServer, "tls:")
+			if usesTLS && statErr == nil {
 				ca = "ca.pem"
 			}
 			text, err = authority.SiteConfiguration(strings.Split(e.siteServer, ","), "site.creds", ca)

@@ -229,13 +229,12 @@ func roundRange(s string) (begin, end int, err error) {
 	if !isRange {
 		last = first
 	}
-	a, err1 := strconv.ParseUint(first, 10, 30)
-	b, err2 := strconv.ParseUint(cmp.Or(last, "0"), 10, 30)
 	// Thirty bits are enough for any round, and fit an int.
-	if err := errors.Join(err1, err2); err != nil ||
-		a == 0 ||
-		last != "" && b < a {
+	firstRound, err1 := strconv.ParseUint(first, 10, 30)
+	lastRound, err2 := strconv.ParseUint(cmp.Or(last, "0"), 10, 30)
+	isReversed := last != "" && lastRound < firstRound
+	if err := errors.Join(err1, err2); err != nil || firstRound == 0 || isReversed {
 		return 0, 0, fmt.Errorf("--rounds %q: want rounds as in 100-200, 100- or 7", s)
 	}
-	return int(a), int(b), nil
+	return int(firstRound), int(lastRound), nil
 }

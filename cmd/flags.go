@@ -124,8 +124,8 @@ type flags struct {
 	trainer string
 	// force lets a run replace what its folder holds.
 	force bool
-	// guesses caches proposed configurations for tables that have none, by the path of the table.
-	guesses map[string][]byte
+	// proposals caches proposed configurations for tables that have none, by the path of the table.
+	proposals map[string][]byte
 }
 
 // add defines the flags on the command c that every command has which plays runs: those of the
@@ -170,10 +170,10 @@ func (f *flags) load(c *cobra.Command) (config.Config, error) {
 	return loaded, err
 }
 
-// ownTable returns the path of the user's own table if --set data=TABLE or data.path=TABLE, perhaps
-// with data.decimal, is all that the sets say of task and data, and the sets without the path. Else the
+// tableWithoutConfig returns the path of the user's own table if --set data=TABLE or data.path=TABLE, perhaps
+// with data.decimal, is all that the sets say of task and data, and the sets without the path. Otherwise the
 // path is empty, and the sets must be used as they are.
-func ownTable(sets []string) (path string, remaining []string) {
+func tableWithoutConfig(sets []string) (path string, remaining []string) {
 	for _, set := range sets {
 		// The decimal sign says nothing of what columns mean.
 		if strings.HasPrefix(set, "data.decimal=") {
@@ -181,8 +181,10 @@ func ownTable(sets []string) (path string, remaining []string) {
 			continue
 		}
 		// Only the keys of task and data decide whether something is guessed.
-		switch key, value, _ := strings.Cut(set, "="); {
-		case (key == "data" || key == "data.path") && value != config.TrainerData && data.IsTable(value):
+		key, value, _ := strings.Cut(set, "=")
+		namesData := key == "data" || key == "data.path"
+		switch {
+		case namesData && value != config.TrainerData && data.IsTable(value):
 			path = value
 		// An explicit task or option of the data describes the table already: nothing is to be
 		// guessed.
@@ -200,28 +202,28 @@ func ownTable(sets []string) (path string, remaining []string) {
 // proposal is made once for each table, and a notice says so.
 func (f *flags) read(c *cobra.Command, more ...string) (config.Config, error) {
 	sets := slices.Concat(f.setsOf(c), more)
-	table, remaining := ownTable(sets)
+	table, remaining := tableWithoutConfig(sets)
 	// With a configuration, nothing is guessed.
 	if table == "" || len(f.config) > 0 {
 		return config.LoadFiles(f.config, sets)
 	}
-	guess := f.guesses[table]
+	proposal := f.proposals[table]
 	// A study reads its configuration once for each setting, so the guess is kept.
-	if guess == nil {
+	if proposal == nil {
 		// An external trainer takes the place of the proposed model.
-		instead := ""
+		modelLine := ""
 		if slices.ContainsFunc(sets, func(set string) bool { return strings.HasPrefix(set, "trainer") }) {
-			instead = "# the trainer"
+			modelLine = "# the trainer"
 		}
-		p, err := dataset.Propose(table, "", instead, federated.Options{Seed: 1})
+		proposed, err := dataset.Propose(table, "", modelLine, federated.Options{Seed: 1})
 		if err != nil {
 			return config.Config{}, err
 		}
-		if f.guesses == nil {
-			f.guesses = map[string][]byte{}
+		if f.proposals == nil {
+			f.proposals = map[string][]byte{}
 		}
-		guess = []byte(p.Text)
-		f.guesses[table] = guess
+		proposal = []byte(proposed.Text)
+		f.proposals[table] = proposal
 		if !cli.Quiet(c) {
 			fmt.Fprintf(
 				c.ErrOrStderr(),
@@ -231,13 +233,13 @@ func (f *flags) read(c *cobra.Command, more ...string) (config.Config, error) {
 			)
 		}
 	}
-	return config.Parse("guess for "+table, guess, remaining...)
+	return config.Parse("guess for "+table, proposal, remaining...)
 }
 
-// missed compares the summary of a complete run with what is expected of it, by --expect or else by
+// checkExpected compares the summary of a complete run with what is expected of it, by --expect or else by
 // the configuration, and with evaluate.target. It returns an error that carries the exit status of
 // the first one missed, or nil. dir is the run's folder.
-func (f *flags) missed(c *config.Config, dir string, s *folder.Summary) error {
+func (f *flags) checkExpected(c *config.Config, dir string, s *folder.Summary) error {
 	expected := f.expect
 	if expected == nil {
 		expected = c.Expect
@@ -276,8 +278,11 @@ func (f *flags) setsOf(c *cobra.Command) []string {
 	// quoted returns texts as a list in YAML.
 	quoted := func(list []string) string { return "[" + strings.Join(names.Of(list, strconv.Quote), ", ") + "]" }
 	for _, flag := range []struct{ name, set string }{
-		{"out", "out=" + f.outDir}, {"name", fmt.Sprintf("name=%q", f.name)}, {"trainer", fmt.Sprintf("trainer.command=%q", f.trainer)},
-		{"tag", "tags=" + quoted(f.tags)}, {"expect", "expect=" + quoted(f.expect)},
+		{"out", "out=" + f.outDir},
+		{"name", fmt.Sprintf("name=%q", f.name)},
+		{"trainer", fmt.Sprintf("trainer.command=%q", f.trainer)},
+		{"tag", "tags=" + quoted(f.tags)},
+		{"expect", "expect=" + quoted(f.expect)},
 	} {
 		// Only flags that were given count, since an empty default would erase a file's value.
 		if c.Flags().Changed(flag.name) {
@@ -323,36 +328,36 @@ func (f *flags) chooseFolder(
 
 // options returns the options of runs that report their progress to the display show. With force, a
 // run replaces what its folder holds.
-func options(show *cli.Display, force bool) run.Options {
+func options(display *cli.Display, force bool) run.Options {
 	// The display asks by itself for the progress of reading data and of a silent round.
 	reading := new(federated.Reading)
-	show.Watch(cli.ReadingStatus(reading.State))
+	display.Watch(cli.ReadingStatus(reading.State))
 	last := new(lastProgress)
-	show.Watch(last.status)
+	display.Watch(last.status)
 	return run.Options{
 		Version: cli.Version(),
 		Force:   force,
 		// Names in expectations are checked once the metrics of the run are known.
 		Check: func(c *config.Config, metrics []string) error { return study.CheckExpected(c, nil, 0, metrics...) },
-		Callbacks: run.Callbacks{Reading: reading, Notice: show.Notice, Progress: func(p run.Progress) {
+		Callbacks: run.Callbacks{Reading: reading, Notice: display.Notice, Progress: func(p run.Progress) {
 			last.set(p)
-			show.Show(statusOf(p))
+			display.Show(statusOf(p))
 		}},
 	}
 }
 
-// study returns the options of a study. Where server has a URL, hosts in other processes do the
+// studyOptions returns the options of a study. Where server has a URL, hosts in other processes do the
 // work.
-func (f *flags) study(show *cli.Display, server natsconn.Config) study.Options {
-	o := study.Options{Run: options(show, f.force)}
+func (f *flags) studyOptions(display *cli.Display, server natsconn.Config) study.Options {
+	o := study.Options{Run: options(display, f.force)}
 	o.Run.NATS = server
 	return o
 }
 
-// intoConfig adds the server of the flags to the sets as nats.url, so that the run's configuration
+// withServer adds the server of the flags to the sets as nats.url, so that the run's configuration
 // names it. The password is left out, since results may be shown to others. The list that is passed
 // is never changed.
-func intoConfig(f *natsconn.Config, sets []string) []string {
+func withServer(f *natsconn.Config, sets []string) []string {
 	if f.URL == "" {
 		return sets
 	}

@@ -34,12 +34,12 @@ A run that was stopped goes on with fedpace resume DIR --trust.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			// The sets of the user come later and win.
 			f.sets = append([]string{"task=flower", fmt.Sprintf("flower.app=%q", args[0])}, f.sets...)
-			loaded, options, show, err := f.load(c, "")
+			loaded, options, display, err := f.load(c, "")
 			if err != nil {
 				return err
 			}
 			nameAfterApp(&loaded, args[0])
-			return f.run(c, p, loaded, config.OutFolder(loaded.Name), options, show)
+			return f.run(c, p, loaded, config.OutFolder(loaded.Name), options, display)
 		},
 	}
 	f.flags.add(c)

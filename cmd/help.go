@@ -80,17 +80,20 @@ func noHelp(root *cobra.Command, topic string) error {
 // name has several helps, the most common one counts. A flag whose default differs between its
 // commands is given none.
 func sharedFlags(commands []*cobra.Command) *pflag.FlagSet {
-	alike := map[string][]*pflag.Flag{}
+	byNameAndHelp := map[string][]*pflag.Flag{}
 	commonest := map[string][]*pflag.Flag{}
 	for _, c := range commands {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if f.Hidden {
+				return
+			}
 			// Flags count as alike if both name and help agree.
-			if same := append(alike[f.Name+f.Usage], f); !f.Hidden {
-				alike[f.Name+f.Usage] = same
-				// A flag counts as shared from two commands on.
-				if len(same) > max(1, len(commonest[f.Name])) {
-					commonest[f.Name] = same
-				}
+			key := f.Name + f.Usage
+			byNameAndHelp[key] = append(byNameAndHelp[key], f)
+			same := byNameAndHelp[key]
+			// A flag counts as shared from two commands on.
+			if len(same) > max(1, len(commonest[f.Name])) {
+				commonest[f.Name] = same
 			}
 		})
 	}
@@ -98,8 +101,11 @@ func sharedFlags(commands []*cobra.Command) *pflag.FlagSet {
 	for _, same := range commonest {
 		f := *same[0]
 		if slices.ContainsFunc(same, func(flag *pflag.Flag) bool { return flag.DefValue != f.DefValue }) {
-			// This is the zero value of the flag's type, which help does not print as a default.
-			f.DefValue = map[bool]string{false: "0"}[f.Value.Type() == "string"]
+			// Help does not print the zero value of the flag's type as a default.
+			f.DefValue = "0"
+			if f.Value.Type() == "string" {
+				f.DefValue = ""
+			}
 		}
 		list.AddFlag(&f)
 	}
@@ -148,13 +154,13 @@ func writeCommands(w io.Writer, root *cobra.Command) error {
 	b.WriteString("# Commands and flags of fedpace\n\nWhat `fedpace COMMAND --help` prints, without its examples; " +
 		"`fedpace help --markdown`\nwrites this page.\n\n")
 	// A command that does not exist holds the shared flags.
-	all := &cobra.Command{
+	holder := &cobra.Command{
 		Use:   "fedpace COMMAND",
 		Short: "Below they are named behind \"Also\"; --tls-* are all three of TLS.",
 		Run:   func(*cobra.Command, []string) {},
 	}
-	all.Flags().AddFlagSet(shared)
-	page("Flags of several commands", all)
+	holder.Flags().AddFlagSet(shared)
+	page("Flags of several commands", holder)
 	b.WriteString("```\n")
 	// Shared flags are hidden while a command's help is printed, and shown again afterwards.
 	for _, c := range commands {
@@ -229,7 +235,7 @@ and its options, as fedpace help fleet.upload_mbps and fedpace help close.deadli
 
 `)
 		for _, k := range config.KnownKeys() {
-			if !k.Listed() || k.Entries == nil {
+			if !k.InList() || k.Entries == nil {
 				fmt.Fprintf(w, "  %s\t%s\n", k.Name, k.About())
 			}
 		}

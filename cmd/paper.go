@@ -144,10 +144,11 @@ func (f *paperFlags) run(c *cobra.Command) error {
 	w := c.OutOrStdout()
 	// The list of the runs says what they would cost.
 	if f.dry {
-		show := cli.NewDisplay(c)
-		defer show.Close()
-		return paper.WriteCells(c.Context(), w, cells, run.Options{Version: cli.Version(), Callbacks: run.Callbacks{Notice: show.Notice}}, func(c *study.Cell) {
-			show.Notice(fmt.Sprintf("Foreseeing %s, %s.", c.Config.Task, c.Schedule))
+		display := cli.NewDisplay(c)
+		defer display.Close()
+		options := run.Options{Version: cli.Version(), Callbacks: run.Callbacks{Notice: display.Notice}}
+		return paper.WriteCells(c.Context(), w, cells, options, func(c *study.Cell) {
+			display.Notice(fmt.Sprintf("Foreseeing %s, %s.", c.Config.Task, c.Schedule))
 		})
 	}
 	if err := errors.Join(
@@ -160,7 +161,7 @@ func (f *paperFlags) run(c *cobra.Command) error {
 	if err := os.MkdirAll(f.plan.Folder, 0o777); err != nil {
 		return err
 	}
-	show := cli.NewDisplay(c)
+	display := cli.NewDisplay(c)
 	started := time.Now()
 	// The process has used time before, which is not part of the cost.
 	worked := cputime.Since(started)
@@ -168,10 +169,10 @@ func (f *paperFlags) run(c *cobra.Command) error {
 		Run: run.Options{
 			Version:   cli.Version(),
 			Place:     run.Place{NATS: f.server},
-			Callbacks: run.Callbacks{Notice: show.Notice},
+			Callbacks: run.Callbacks{Notice: display.Notice},
 		},
 		Parallel: f.parallel,
-		Progress: func(p study.Progress) { show.Show(statusOfStudy(p)) },
+		Progress: func(p study.Progress) { display.Show(statusOfStudy(p)) },
 		// Tables and figures are kept up to date as runs end.
 		CellDone: func() error {
 			_, err := f.save(cells)
@@ -191,13 +192,13 @@ func (f *paperFlags) run(c *cobra.Command) error {
 	}
 	// The cost is worth a line only if something was run and not only reused.
 	if slices.ContainsFunc(cells, func(c study.Cell) bool { return !c.Reused }) {
-		show.Notice(fmt.Sprintf(
+		display.Notice(fmt.Sprintf(
 			"It took %.3g core-hours of this machine, in %s.",
 			(cputime.Since(started) - worked).Hours(),
 			human.Duration(time.Since(started)),
 		))
 	}
-	show.Close()
+	display.Close()
 	if err != nil {
 		return cli.Interruption(c.Context(), err, f.plan.Folder+sameCommand)
 	}
@@ -239,7 +240,7 @@ func (f *paperFlags) cells() ([]study.Cell, error) {
 	if f.plan.Timing && f.server.URL != "" {
 		return nil, errors.New("--timing trains nothing that hosts could do: leave out --nats")
 	}
-	f.plan.Sets = intoConfig(&f.server, f.plan.Sets)
+	f.plan.Sets = withServer(&f.server, f.plan.Sets)
 	return f.plan.Cells()
 }
 

@@ -51,11 +51,12 @@ interrupted plan.`,
 			if !c.Flags().Changed("out") {
 				outDir += "-plan"
 			}
-			show := cli.NewDisplay(c)
-			o := f.study(show, natsconn.Config{})
-			o.Progress = func(p study.Progress) { show.Show(statusOfStudy(p)) }
-			made, err := p.plan(c.Context(), q, outDir, o, func(done, total int) { show.Show(statusOfDraws(done, total)) })
-			show.Close()
+			display := cli.NewDisplay(c)
+			o := f.studyOptions(display, natsconn.Config{})
+			o.Progress = func(p study.Progress) { display.Show(statusOfStudy(p)) }
+			drawn := func(done, total int) { display.Show(statusOfDraws(done, total)) }
+			made, err := p.plan(c.Context(), q, outDir, o, drawn)
+			display.Close()
 			if err != nil {
 				return cli.Interruption(c.Context(), err, outDir+sameCommand)
 			}
@@ -79,13 +80,13 @@ interrupted plan.`,
 	s.StringArrayVar(&f.grids, "grid", nil, "values of a key, `KEY=VALUE,...`, as in cohort=5,10 or "+
 		"'close=all,{rule: first, n: 80%}'; may be repeated (default K_0 and the cohort, less of each, and "+
 		"over-selection)")
-	s.Float64Var(&f.asked.Hours, "hours", 0, "virtual time of every setting (default the configuration's own)")
-	s.IntVar(&f.asked.Draws, "draws", 19, "fleet draws for each setting's time")
-	s.IntVar(&f.asked.Learn, "learn", 3, "settings trained besides the configuration's own, those with "+
+	s.Float64Var(&f.base.Hours, "hours", 0, "virtual time of every setting (default the configuration's own)")
+	s.IntVar(&f.base.Draws, "draws", 19, "fleet draws for each setting's time")
+	s.IntVar(&f.base.Learn, "learn", 3, "settings trained besides the configuration's own, those with "+
 		"the most local steps and rounds; 0: none")
-	s.IntVar(&f.asked.Seeds, "seeds", 3, seedsUsage)
-	addSearch(c, &f.asked.Limits)
-	s.StringVar(&f.asked.Goal, "for", "", "rank by the time to stop.accepted (updates), its energy (energy) or the "+
+	s.IntVar(&f.base.Seeds, "seeds", 3, seedsUsage)
+	addSearch(c, &f.base.Limits)
+	s.StringVar(&f.base.Goal, "for", "", "rank by the time to stop.accepted (updates), its energy (energy) or the "+
 		"time to evaluate.target (target) (default the best model at the end)")
 	cli.OneOf(c, "for", plan.Updates, plan.Energy, plan.Target)
 	cli.Complete(c, "grid", assignments)
@@ -104,16 +105,18 @@ type planFlags struct {
 	schedules scheduleFlag
 	// grids holds each --grid as it was written.
 	grids []string
-	// asked holds the flags that the request takes as they are.
-	asked plan.Request
+	// base holds the flags that the request takes as they are.
+	base plan.Request
 }
 
 // request returns the request for a plan that the flags of the command c describe. base is the
 // configuration's own schedule, from which the listed schedules take their options.
 func (f *planFlags) request(c *cobra.Command, base config.Schedule) (q plan.Request, err error) {
-	q = f.asked
+	q = f.base
 	// The plan loads the configuration again, with other sets for each setting.
-	q.ConfigFiles, q.Sets, q.Schedules = f.config, f.setsOf(c), f.schedules.list
+	q.ConfigFiles = f.config
+	q.Sets = f.setsOf(c)
+	q.Schedules = f.schedules.list
 	for _, text := range f.grids {
 		g, err := study.ParseGrid(text)
 		if err != nil {

@@ -32,16 +32,16 @@ Intervals hold 90 % of the draws. Without a folder the run of --config and
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			// Notices appear beside the progress, and results only after the display is closed.
-			show := cli.NewDisplay(c)
+			display := cli.NewDisplay(c)
 			o := run.Options{
 				Version:      cli.Version(),
-				Callbacks:    run.Callbacks{Notice: show.Notice},
+				Callbacks:    run.Callbacks{Notice: display.Notice},
 				Continuation: run.Continuation{Trust: f.trust},
 			}
 			// The command takes at most one folder; without it the flags describe the run.
 			dir := strings.Join(args, "")
 			found, err := p.predict(c.Context(), dir, f.config, f.sets, o)
-			show.Close()
+			display.Close()
 			if err != nil {
 				return cli.Interruption(c.Context(), err, "")
 			}

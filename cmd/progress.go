@@ -13,8 +13,8 @@ import (
 	"fedpace/study"
 )
 
-// statusOf turns a run's progress into a status line. Where the line is too narrow, parts with a
-// higher number are dropped first.
+// statusOf turns a run's progress into a status line. The first argument of Add is the rank of a part: where
+// the line is too narrow, parts of the highest rank are left out first.
 func statusOf(p run.Progress) cli.Status {
 	// The schedule is the subject, so that each run of a comparison has a line of its own.
 	s := cli.Status{Subject: p.Schedule, Done: p.Fraction()}
@@ -72,7 +72,8 @@ type lastProgress struct {
 func (l *lastProgress) set(p run.Progress) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.p, l.time = p, time.Now()
+	l.p = p
+	l.time = time.Now()
 }
 
 // status returns the status of a run that has been silent for a second or more, with the silent

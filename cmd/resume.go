@@ -34,12 +34,12 @@ gives again or --trust allows.`,
 			); err != nil {
 				return cli.Usage(c, err)
 			}
-			show := cli.NewDisplay(c)
+			display := cli.NewDisplay(c)
 			// The configuration is the one in the folder of the run.
-			o := f.options(show)
+			o := f.options(display)
 			o.RemoteHosts = elsewhere
 			o.Trainer = f.trainer
-			return f.resume(c, p, args[0], o, show)
+			return f.resume(c, p, args[0], o, display)
 		},
 	}
 	f.add(c, "")
@@ -63,6 +63,6 @@ func trustFlag(c *cobra.Command, trust *bool) {
 }
 
 // resume continues the run in dir and prints its results, as play does.
-func (f *runFlags) resume(c *cobra.Command, p program, dir string, o run.Options, show *cli.Display) error {
-	return f.play(c, dir, o, show, func(o run.Options) (run.Resumed, error) { return p.resume(c.Context(), dir, o) })
+func (f *runFlags) resume(c *cobra.Command, p program, dir string, o run.Options, display *cli.Display) error {
+	return f.play(c, dir, o, display, func(o run.Options) (run.Resumed, error) { return p.resume(c.Context(), dir, o) })
 }

@@ -46,7 +46,7 @@ never has evaluate.target, and 5 where no update counted in any round.`,
   fedpace run --set task=sent140 --dry-run
   fedpace run --set task=shakespeare --set train=false --set stop.equal_runtime_rounds=10000`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			config, options, show, err := f.load(c, replay)
+			config, options, display, err := f.load(c, replay)
 			if err != nil {
 				return err
 			}
@@ -56,20 +56,20 @@ never has evaluate.target, and 5 where no update counted in any round.`,
 			startsTrainer := config.External() && !f.givesTrainer()
 			scripts := policies.Files(&config)
 			if dry && !f.trust && (startsTrainer || len(scripts) > 0) {
-				show.Close()
+				display.Close()
 				// What a stranger's file names is shown, not executed.
 				look := wouldStart{Configuration: config, Command: config.Trainer.Command, Policies: scripts}
 				return cli.Print(c, look, look.write)
 			}
 			if dry {
 				predicted, err := p.dryRun(c.Context(), config, options)
-				show.Close()
+				display.Close()
 				if err != nil {
 					return err
 				}
 				return cli.Print(c, predicted, predicted.Write)
 			}
-			return f.run(c, p, config, standardFolder(config, replay), options, show)
+			return f.run(c, p, config, standardFolder(config, replay), options, display)
 		},
 	}
 	f.flags.add(c)
@@ -164,8 +164,8 @@ func streamed(c *cobra.Command, o run.Options) run.Options {
 func (f *runFlags) load(
 	c *cobra.Command,
 	replay string,
-) (loaded config.Config, o run.Options, show *cli.Display, err error) {
-	f.sets = intoConfig(&f.server, f.sets)
+) (loaded config.Config, o run.Options, display *cli.Display, err error) {
+	f.sets = withServer(&f.server, f.sets)
 	switch {
 	case replay == "":
 		loaded, err = f.flags.load(c)
@@ -175,14 +175,14 @@ func (f *runFlags) load(
 	default:
 		loaded, err = run.LoadReplay(replay, f.setsOf(c), f.trust)
 	}
-	show = cli.NewDisplay(c)
-	return loaded, f.options(show), show, err
+	display = cli.NewDisplay(c)
+	return loaded, f.options(display), display, err
 }
 
 // options returns the options of the library for a single run with these flags. Progress and
 // notices go to the display show.
-func (f *runFlags) options(show *cli.Display) run.Options {
-	o := options(show, f.force)
+func (f *runFlags) options(display *cli.Display) run.Options {
+	o := options(display, f.force)
 	o.NATS = f.server
 	o.Keys = f.keys
 	o.Trust = f.trust
@@ -210,16 +210,16 @@ func (f *runFlags) run(
 	config config.Config,
 	standard string,
 	o run.Options,
-	show *cli.Display,
+	display *cli.Display,
 ) error {
 	note, release, err := f.chooseFolder(c, &config, standard)
 	if err != nil {
 		return err
 	}
-	o.Check = noticeChecked(o.Check, note, show)
+	o.Check = noticeChecked(o.Check, note, display)
 	// A folder that stayed empty is removed again.
 	defer release()
-	return f.play(c, "", o, show, func(o run.Options) (run.Resumed, error) {
+	return f.play(c, "", o, display, func(o run.Options) (run.Resumed, error) {
 		summary, err := p.run(c.Context(), config, o)
 		return run.Resumed{Config: config, Summary: summary}, err
 	})
@@ -230,12 +230,12 @@ func (f *runFlags) run(
 func noticeChecked(
 	check func(*config.Config, []string) error,
 	note string,
-	show *cli.Display,
+	display *cli.Display,
 ) func(*config.Config, []string) error {
 	return func(c *config.Config, metrics []string) error {
 		err := check(c, metrics)
 		if err == nil && note != "" {
-			show.Notice(note)
+			display.Notice(note)
 			note = ""
 		}
 		return err
@@ -249,7 +249,7 @@ func (f *runFlags) play(
 	c *cobra.Command,
 	savedIn string,
 	o run.Options,
-	show *cli.Display,
+	display *cli.Display,
 	play func(run.Options) (run.Resumed, error),
 ) error {
 	// A signal asks a run for a checkpoint while it is played.
@@ -262,7 +262,7 @@ func (f *runFlags) play(
 		o = streamed(c, o)
 	}
 	r, err := play(o)
-	show.Close()
+	display.Close()
 	// A learning rate that is too large is the usual cause.
 	if errors.Is(err, coordinator.ErrDiverged) {
 		err = fmt.Errorf("%w (a lower schedule.eta0 may help)", err)
@@ -270,7 +270,7 @@ func (f *runFlags) play(
 	// Only a complete run can miss what is expected of it.
 	var missed error
 	if err == nil && r.Summary.Completed {
-		missed = f.missed(&r.Config, r.Config.Out, &r.Summary)
+		missed = f.checkExpected(&r.Config, r.Config.Out, &r.Summary)
 	}
 	switch {
 	// A resumed run that was complete before has nothing to do.

@@ -31,7 +31,9 @@ type reported struct {
 // prints for complete and for interrupted runs, and nothing if the run failed or left no summary.
 // err is how the run ended.
 func printSummary(c *cobra.Command, config config.Config, s folder.Summary, err error) error {
-	if s.Version == "" || err != nil && !errors.Is(err, context.Canceled) {
+	hasFailed := err != nil && !errors.Is(err, context.Canceled)
+	// A run that left no summary has one without a version.
+	if hasFailed || s.Version == "" {
 		return nil
 	}
 	switch {
@@ -85,7 +87,7 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 	if t := s.Trainer; t != nil && t.Restarts > 0 {
 		line("trainer restarts", "%s", human.Thousands(t.Restarts))
 	}
-	line("tasks", "%s", outcomes(s.Outcomes))
+	line("tasks", "%s", outcomesText(s.Outcomes))
 	writeCosts(line, &s)
 	if s.TimeToTarget != nil {
 		line("target reached", "after %s", human.VirtualTime(*s.TimeToTarget))
@@ -104,8 +106,8 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 // writeQuality prints the losses and the metrics of the model. line prints one line of the summary, c is the
 // configuration and s the summary of the run.
 func writeQuality(line func(name, format string, a ...any), c *config.Config, s *folder.Summary) {
-	// number prints the last and the best value of a quantity; nil: there is none.
-	number := func(name string, v, best *float64) {
+	// value prints the last and the best value of a quantity, each of which may be nil for none.
+	value := func(name string, v, best *float64) {
 		switch {
 		case v != nil && best != nil:
 			line(name, "%s (best %s)", human.Fixed(*v), human.Fixed(*best))
@@ -116,36 +118,36 @@ func writeQuality(line func(name, format string, a ...any), c *config.Config, s 
 			line(name, "best %s", human.Fixed(*best))
 		}
 	}
-	number("training loss", s.TrainingLoss, s.BestTrainingLoss)
-	if long := c.Schedule.TooLong(s.Rounds); long != "" && s.TrainingLoss != nil && s.Completed {
-		line("", "%s", long)
+	value("training loss", s.TrainingLoss, s.BestTrainingLoss)
+	if windowNote := c.Schedule.TooLong(s.Rounds); windowNote != "" && s.TrainingLoss != nil && s.Completed {
+		line("", "%s", windowNote)
 	}
 	shown := s.Metrics
 	// Validation loss is printed by itself unless the list of metrics has it.
 	if !slices.ContainsFunc(shown, func(m folder.Metric) bool { return m.Name == metric.Loss }) {
-		number("validation loss", s.ValidationLoss, nil)
+		value("validation loss", s.ValidationLoss, nil)
 	}
 	for _, m := range shown {
 		// What is the same for every model has no best value.
 		if metric.Constant(m.Name) {
 			m.Best = nil
 		}
-		number("validation "+m.Name, m.Validation, m.Best)
+		value("validation "+m.Name, m.Validation, m.Best)
 	}
 	// How the model serves the clients' own samples is one line for each metric.
 	if e := s.ClientEvaluation; e != nil {
 		if e.Accuracy != nil {
-			line("clients' accuracy", "%s", fairness(e, e.Accuracy, e.WorstAccuracy, e.Jain))
+			line("clients' accuracy", "%s", fairnessText(e, e.Accuracy, e.WorstAccuracy, e.Jain))
 		}
 		for _, m := range e.Metrics {
 			// Further measures are those of all held-out samples, and clients have none.
 			if m.Mean == nil && metric.IsMeasure(m.Name) {
 				continue
 			}
-			line("clients' "+m.Name, "%s", fairness(e, m.Mean, m.Worst, m.Jain))
+			line("clients' "+m.Name, "%s", fairnessText(e, m.Mean, m.Worst, m.Jain))
 		}
 		if e.Accuracy == nil {
-			line("clients' loss", "%s", fairness(e, &e.Loss, &e.WorstLoss, nil))
+			line("clients' loss", "%s", fairnessText(e, &e.Loss, &e.WorstLoss, nil))
 		}
 	}
 }
@@ -177,10 +179,13 @@ func writeCosts(line func(name, format string, a ...any), s *folder.Summary) {
 	// Tasks whose updates did not count cost time, steps and bytes all the same.
 	if s.ClientSeconds.Wasted > 0 {
 		line("wasted", "%s, %s, %s",
-			wasted("client time", &s.ClientSeconds), wasted("SGD steps", &s.ClientSteps), wasted("bytes", &s.Bytes))
+			wastedText("client time", &s.ClientSeconds),
+			wastedText("SGD steps", &s.ClientSteps),
+			wastedText("bytes", &s.Bytes))
 	}
 	if v := s.StragglerShare; v != nil && *v > 0 {
-		line("stragglers", "%.3g %% of a round is spent waiting from the median client to the slowest", 100**v)
+		percent := 100 * (*v)
+		line("stragglers", "%.3g %% of a round is spent waiting from the median client to the slowest", percent)
 	}
 	if e := s.EnergyJoules; e != nil {
 		line("energy", "%.4g kJ, %.3g %% of it wasted", e.All()/1000, 100*e.WastedShare())
@@ -193,9 +198,9 @@ func writeCosts(line func(name, format string, a ...any), s *folder.Summary) {
 	}
 }
 
-// wasted returns the share of a cost that was wasted in percent, as a text that calls the cost by
+// wastedText returns the share of a cost that was wasted in percent, as a text that calls the cost by
 // name. If nothing was spent, the text says so.
-func wasted[T int64 | float64](name string, cost *metrics.Split[T]) string {
+func wastedText[T int64 | float64](name string, cost *metrics.Split[T]) string {
 	if cost.All() == 0 {
 		return "no " + name
 	}
@@ -263,10 +268,10 @@ func devicesRatio(devices []folder.Device) string {
 		tasks, measured/float64(tasks), predicted/float64(tasks), measured/predicted)
 }
 
-// fairness describes how one metric of the model is distributed over the clients' own samples: its
+// fairnessText describes how one metric of the model is distributed over the clients' own samples: its
 // mean, the value of the worst tenth of clients, and Jain's index unless jain is nil. mean or worst
 // is nil if some clients have no value.
-func fairness(e *folder.ClientEvaluation, mean, worst, jain *float64) string {
+func fairnessText(e *folder.ClientEvaluation, mean, worst, jain *float64) string {
 	// A metric may be undefined for a client, as one without positive samples.
 	if mean == nil || worst == nil {
 		return fmt.Sprintf("not of every client (round %s)", human.Thousands(int64(e.Round)))
@@ -278,9 +283,9 @@ func fairness(e *folder.ClientEvaluation, mean, worst, jain *float64) string {
 	return fmt.Sprintf("%s (round %s)", text, human.Thousands(int64(e.Round)))
 }
 
-// outcomes returns how many tasks had each outcome as a text, without outcomes that never occurred;
+// outcomesText returns how many tasks had each outcome as a text, without outcomes that never occurred. It is
 // "none" if there was no task.
-func outcomes(counts metrics.Outcomes) string {
+func outcomesText(counts metrics.Outcomes) string {
 	var parts []string
 	for o, n := range counts {
 		if n > 0 {

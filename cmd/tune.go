@@ -17,7 +17,7 @@ import (
 // as a configuration.
 func tuneCommand() *cobra.Command {
 	var f flags
-	var wide sweepFlags
+	var sweep sweepFlags
 	var server natsconn.Config
 	var schedules scheduleFlag
 	var limits choice.Limits
@@ -35,18 +35,18 @@ picture (tune.svg). The same command continues an interrupted tuning.`,
 		Example: `  fedpace tune --grid schedule.k0=5,10,20,40,80
   fedpace tune --schedules fixed,rounds --grid schedule.k0=5..80 --grid schedule.eta0=0.01..1 --out runs/tuned`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			_, plan, err := f.studyPlan(c, "-tune", &wide, &schedules)
+			_, plan, err := f.studyPlan(c, "-tune", &sweep, &schedules)
 			if err != nil {
 				return err
 			}
-			show := cli.NewDisplay(c)
-			o := f.study(show, server)
+			display := cli.NewDisplay(c)
+			o := f.studyOptions(display, server)
 			// A tuning is a study of many runs, so its progress replaces that of single runs.
-			o.Progress = func(p study.Progress) { show.Show(statusOfStudy(p)) }
+			o.Progress = func(p study.Progress) { display.Show(statusOfStudy(p)) }
 			// Settings that these seeds do not tell apart get more of them.
-			limits.Seeds = wide.seeds
+			limits.Seeds = sweep.seeds
 			result, err := tune.Make(c.Context(), plan, limits, o)
-			show.Close()
+			display.Close()
 			if err != nil {
 				return cli.Interruption(c.Context(), err, plan.Folder+sameCommand)
 			}
@@ -68,12 +68,12 @@ picture (tune.svg). The same command continues an interrupted tuning.`,
 	s := c.Flags()
 	schedules.add(c, nil, " (default the configuration's)")
 	s.StringArrayVar(
-		&wide.grids,
+		&sweep.grids,
 		"grid",
 		nil,
 		"values of a key, `KEY=VALUE,...`, or N of a range (default 4), KEY=LOW..HIGH/N; may be repeated",
 	)
-	s.IntVar(&wide.seeds, "seeds", 3, seedsUsage)
+	s.IntVar(&sweep.seeds, "seeds", 3, seedsUsage)
 	cli.InRange(c, "seeds", 1, maxSeeds)
 	addSearch(c, &limits)
 	cli.AddServer(c, &server)

@@ -34,12 +34,12 @@ all of them.`,
 			f.request.Dirs = args
 			f.request.ConfigFiles = f.config.config
 			f.request.Sets = f.config.sets
-			show := cli.NewDisplay(c)
-			o := study.Options{Run: options(show, false)}
+			display := cli.NewDisplay(c)
+			o := study.Options{Run: options(display, false)}
 			o.Run.NATS = natsconn.Config{}
-			o.Progress = func(p study.Progress) { show.Show(statusOfStudy(p)) }
+			o.Progress = func(p study.Progress) { display.Show(statusOfStudy(p)) }
 			found, err := validation.Make(c.Context(), f.request, f.out, o)
-			show.Close()
+			display.Close()
 			if err != nil {
 				return cli.Interruption(c.Context(), err, f.out+sameCommand)
 			}

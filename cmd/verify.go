@@ -38,13 +38,13 @@ otherwise is not deterministic, and the command exits with 1.`,
 		Example: `  fedpace verify runs/demo
   fedpace verify runs/demo --json | jq '.files[] | select(.state != "ok")'`,
 		RunE: func(c *cobra.Command, args []string) error {
-			v, err := checkpoint.Verify(args[0])
+			verification, err := checkpoint.Verify(args[0])
 			if err != nil {
 				return err
 			}
-			err = cli.PrintTable(c, v, func(w io.Writer) {
+			err = cli.PrintTable(c, verification, func(w io.Writer) {
 				fmt.Fprintln(w, "file\tstate\tbytes\t")
-				for _, f := range v.Files {
+				for _, f := range verification.Files {
 					fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Name, f.State, human.Thousands(f.Size), f.Problem)
 				}
 			})
@@ -53,15 +53,15 @@ otherwise is not deterministic, and the command exits with 1.`,
 				return err
 			}
 			// Policies are asked only if the files are those that the run wrote.
-			if v.Damaged == 0 {
+			if verification.Damaged == 0 {
 				return verifyPolicies(c, args[0], trust)
 			}
 			return fmt.Errorf(
 				"%s: %d of %d files are damaged or missing (%s)",
-				v.Dir,
-				v.Damaged,
-				len(v.Files),
-				v.WayOut,
+				verification.Dir,
+				verification.Damaged,
+				len(verification.Files),
+				verification.WayOut,
 			)
 		},
 	}
@@ -70,9 +70,9 @@ otherwise is not deterministic, and the command exits with 1.`,
 	return c
 }
 
-// verifyApp plays the Flower app of the run in folder dir again, whose configuration is loaded, and returns an error if
-// it does not repeat itself. It does so only with trust, because this executes the app. It tells what it did on the
-// standard error of c.
+// verifyApp plays the Flower app of the run in folder dir again, whose configuration is loaded, and returns an
+// error if the app does not repeat itself. Without trust it executes nothing and only says so. It prints what it
+// did to the standard error of c.
 func verifyApp(c *cobra.Command, dir string, loaded *config.Config, trust bool) error {
 	if !trust {
 		fmt.Fprintf(c.ErrOrStderr(), "The app was not played again: --trust executes %s.\n", loaded.Flower.App)
@@ -91,9 +91,9 @@ func verifyApp(c *cobra.Command, dir string, loaded *config.Config, trust bool) 
 }
 
 // verifyPolicies asks the policies of the run in the folder dir again what they decided, and
-// returns an error if one answers otherwise. It asks only with trust, because this executes the
-// policies. It tells what it did on the standard error of c. A run without policies has nothing to
-// ask.
+// returns an error if one answers otherwise; a run of a Flower app is verified by [verifyApp] instead. Without
+// trust it executes nothing and only says so. It prints what it did to the standard error of c. A run without
+// policies has nothing to ask.
 func verifyPolicies(c *cobra.Command, dir string, trust bool) error {
 	loaded, err := config.Load(filepath.Join(dir, folder.ConfigFile), nil)
 	if err == nil && loaded.PlaysFlower() {
@@ -115,7 +115,8 @@ func verifyPolicies(c *cobra.Command, dir string, trust bool) error {
 	if v.Difference != "" {
 		return fmt.Errorf("%s: %s", dir, v.Difference)
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "The policies gave the same answers to %s again", human.Thousands(int64(v.Asked))+" "+human.Plural(v.Asked, "question"))
+	fmt.Fprintf(c.ErrOrStderr(), "The policies gave the same answers to %s again",
+		human.Thousands(int64(v.Asked))+" "+human.Plural(v.Asked, "question"))
 	// Questions about vectors cannot be repeated, because the run does not keep these.
 	if v.Unasked > 0 {
 		fmt.Fprintf(c.ErrOrStderr(), "; %d about vectors, which the run does not keep, were not asked", v.Unasked)

@@ -23,14 +23,14 @@ type Aggregate struct {
 
 // Combining returns what the run does with each single update before the algorithm takes their sum:
 // the bounds on norms, and the rule that combines them. Devices get a robust rule of their own
-// unless the configuration sets a rule for all, or Believes gives a reason against it.
+// unless the configuration sets a rule for all, or [Config.UnguardedReason] gives a reason against it.
 func (c *Config) Combining() combine.Setup {
 	// Under secure aggregation nobody sees a single update, so nothing can be done with one.
 	if c.Secure.On {
 		return combine.Setup{}.ForAlgorithm(c.Aggregate.Algorithm)
 	}
 	s := combine.Setup{Rule: c.Aggregate.Combine, Clip: c.Aggregate.Clip, Devices: c.Devices.Clip}
-	if s.Rule == nil && len(c.Devices.Names) > 0 && c.Believes() == "" {
+	if s.Rule == nil && len(c.Devices.Names) > 0 && c.UnguardedReason() == "" {
 		s.DeviceRule = deviceRule
 		s.DeviceBuffers = deviceBuffers
 	}
@@ -40,21 +40,24 @@ func (c *Config) Combining() combine.Setup {
 // deviceRule is the rule for updates of real devices, of which up to one in five may be false.
 // Nearest-neighbour mixing comes first because the devices' data differ, which alone makes honest
 // updates look like outliers.
-var deviceRule = combine.NNM{Byzantine: deviceLiars, Then: "trimmed_mean"}
+var deviceRule = combine.NNM{Byzantine: devicesByzantine, Then: "trimmed_mean"}
 
 // deviceBuffers is the rule for the buffers of the same devices. They are not mixed first: the distances
 // between updates say nothing of the buffers beside them.
-var deviceBuffers = combine.TrimmedMean{Byzantine: deviceLiars}
+var deviceBuffers = combine.TrimmedMean{Byzantine: devicesByzantine}
 
-// deviceLiars is how many of a round's devices may lie.
-var deviceLiars = combine.Byzantine{Share: 0.2}
+// devicesByzantine is the share of a round's devices that may be Byzantine.
+var devicesByzantine = combine.Byzantine{Share: 0.2}
 
-// Believes returns why the updates of real devices are taken as they are, without a rule that
+// UnguardedReason returns why the updates of real devices are taken as they are, without a rule that
 // withstands false ones. The empty text means that such a rule is used, or that there are no
 // devices.
-func (c *Config) Believes() string {
-	_, perUpdate := c.Aggregate.Algorithm.(algorithm.StaleWeigher)
+func (c *Config) UnguardedReason() string {
+	_, weighsEach := c.Aggregate.Algorithm.(algorithm.StaleWeigher)
 	robustSetup := combine.Setup{Rule: deviceRule}.ForAlgorithm(c.Aggregate.Algorithm)
+	needsNewest := registry.NeedsOf(c.Aggregate.Algorithm).NewestModel
+	isIncompatible := robustSetup.Check(c.Aggregate.Algorithm, nil) != nil
+	smallCohort := c.DevicesAlone() && c.Cohort > 0 && c.Cohort < combine.MinDeviceUpdates
 	// Of several reasons that apply, the first one is given.
 	switch n := len(c.Devices.Names); {
 	case n == 0 || c.Aggregate.Combine != nil:
@@ -63,8 +66,7 @@ func (c *Config) Believes() string {
 		return "secure_aggregation hides their updates"
 	case c.Aggregate.Clip != nil || c.Privacy.Clip > 0:
 		return "another bound is on all updates"
-	case n < combine.MinDeviceUpdates ||
-		c.DevicesAlone() && c.Cohort > 0 && c.Cohort < combine.MinDeviceUpdates:
+	case n < combine.MinDeviceUpdates || smallCohort:
 		return "of fewer than four in a round nobody can tell who lies"
 	case c.Compress != nil:
 		return "compress: " + algorithm.Compressions.NameOf(c.Compress)
@@ -72,7 +74,7 @@ func (c *Config) Believes() string {
 		return "devices.robust: false"
 	case c.Aggregate.Weights != EqualWeights:
 		return "aggregate.weights: " + c.Aggregate.Weights
-	case perUpdate || registry.NeedsOf(c.Aggregate.Algorithm).NewestModel || robustSetup.Check(c.Aggregate.Algorithm, nil) != nil:
+	case weighsEach || needsNewest || isIncompatible:
 		return "aggregate.algorithm: " + algorithm.Algorithms.NameOf(c.Aggregate.Algorithm)
 	}
 	return ""

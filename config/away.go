@@ -11,35 +11,35 @@ import (
 // of secure aggregation, and the energy of devices, since nothing says what a paused transfer
 // draws. Configurations without such tasks always pass.
 func (c *Config) checkAway() error {
-	waits := c.Dropout.Away == fleet.AwayWaits
+	anyWaits := c.Dropout.Away == fleet.AwayWaits
 	key := "dropout.away"
-	leaves := waits && c.Dropout.WhenUnavailable
+	anyLeaves := anyWaits && c.Dropout.WhenUnavailable
 	// Any class may have a dropout of its own; the others share that of the whole configuration.
 	for i := range c.Fleet {
-		k := &c.Fleet[i]
+		class := &c.Fleet[i]
 		dropout := &c.Dropout
 		// The class's own dropout takes the place of the common one.
-		if k.Dropout != nil {
-			dropout = k.Dropout
+		if class.Dropout != nil {
+			dropout = class.Dropout
 		}
 		if dropout.Away != fleet.AwayWaits {
 			continue
 		}
 		// One class whose tasks wait is enough for what follows.
-		waits = true
-		leaves = leaves || dropout.WhenUnavailable
-		if k.Dropout != nil {
+		anyWaits = true
+		anyLeaves = anyLeaves || dropout.WhenUnavailable
+		if class.Dropout != nil {
 			key = fmt.Sprintf("fleet[%d].dropout.away", i)
 		}
-		if k.Watts != (fleet.Watts{}) || k.Battery != nil {
+		if class.Watts != (fleet.Watts{}) || class.Battery != nil {
 			return problem(key, nil, "does not go with the watts of class %s: what a paused transfer draws is not known "+
-				"(remove one of them)", k.Name)
+				"(remove one of them)", class.Name)
 		}
 	}
 	switch {
-	case !waits:
+	case !anyWaits:
 		return nil
-	case leaves:
+	case anyLeaves:
 		return problem(key, nil, "wait and when_unavailable say opposite things of who is away (set one of them)")
 	case c.Network.Shared():
 		return problem(key, []string{"network"}, "wait is timed where clients do not share the server's bandwidth "+

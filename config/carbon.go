@@ -54,38 +54,38 @@ func (c *Config) ZoneOf(class int) string {
 // and limits on energy, carbon or cost that the run does not measure. Without any of these keys it
 // refuses nothing.
 func (c *Config) checkCarbon() error {
-	k := &c.Carbon
-	s := &c.Stop
+	carbonKeys := &c.Carbon
+	stop := &c.Stop
 	// Emissions and costs follow from energy, and energy from the watts of every class.
-	needsPower := s.EnergyJoules > 0 || s.Equal == "energy" || k.File != ""
-	powerless := slices.IndexFunc(c.Fleet, func(k fleet.Class) bool { return k.Watts == (fleet.Watts{}) })
+	needsPower := stop.EnergyJoules > 0 || stop.Equal == "energy" || carbonKeys.File != ""
+	powerless := slices.IndexFunc(c.Fleet, func(class fleet.Class) bool { return class.Watts == (fleet.Watts{}) })
 	switch {
-	case s.Equal != "" && s.Rounds == 0 && s.EqualRuntimeRounds == 0:
+	case stop.Equal != "" && stop.Rounds == 0 && stop.EqualRuntimeRounds == 0:
 		return problem("stop.equal", nil, "is for stop.equal_runtime_rounds, which is not set (set it)")
-	case s.Equal == "carbon" && k.File == "":
+	case stop.Equal == "carbon" && carbonKeys.File == "":
 		return problem("stop.equal", nil, "carbon needs a trace of the grid (set carbon.file)")
 	case needsPower && (len(c.Fleet) == 0 || powerless >= 0):
 		return problem("fleet", []string{"stop.energy_joules", "carbon.file"},
 			"has no watts in each of its classes, so energy is not known (set fleet[].watts)")
-	case k.File == "" && s.CarbonGrams > 0:
+	case carbonKeys.File == "" && stop.CarbonGrams > 0:
 		return problem("stop.carbon_grams", nil, "needs a trace of the grid (set carbon.file)")
-	case s.EnergyCost > 0 && (k.File == "" || len(k.Columns) < 4):
+	case stop.EnergyCost > 0 && (carbonKeys.File == "" || len(carbonKeys.Columns) < 4):
 		return problem("stop.energy_cost", nil, "needs a trace with prices (set carbon.file, and a fourth of carbon.columns)")
 	// From here on, the file and what describes it are checked against each other.
-	case k.File == "" && !k.isEmpty():
+	case carbonKeys.File == "" && !carbonKeys.isEmpty():
 		return problem("carbon.file", nil, "is not set, so the other keys of carbon say nothing (set it, or remove them)")
-	case k.File == "":
+	case carbonKeys.File == "":
 		return nil
-	case len(k.Columns) != 3 && len(k.Columns) != 4:
+	case len(carbonKeys.Columns) != 3 && len(carbonKeys.Columns) != 4:
 		return problem("carbon.columns", nil, "are %d (the file's names of time, zone, grams a kWh and, if wanted, price "+
-			"a kWh)", len(k.Columns))
-	case k.Source == "":
+			"a kWh)", len(carbonKeys.Columns))
+	case carbonKeys.Source == "":
 		return problem("carbon.source", nil, "is not set (who publishes the file)")
-	case k.Year == 0:
+	case carbonKeys.Year == 0:
 		return problem("carbon.year", nil, "is not set (the year that the numbers are of)")
 	}
-	if _, err := time.Parse(time.RFC3339, k.Start); err != nil {
-		return problem("carbon.start", nil, "%.40q is not a time (such as 2024-03-01T10:00:00Z)", k.Start)
+	if _, err := time.Parse(time.RFC3339, carbonKeys.Start); err != nil {
+		return problem("carbon.start", nil, "%.40q is not a time (such as 2024-03-01T10:00:00Z)", carbonKeys.Start)
 	}
 	// Every class needs a zone, as its clients draw their energy somewhere.
 	for i := range c.Fleet {

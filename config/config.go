@@ -199,9 +199,9 @@ func (s *Schedule) Setup() schedule.Setup {
 	return setup
 }
 
-// Followed returns which loss the schedules see for a round. The zero value of Loss is the plain
+// FollowedLoss returns which loss the schedules see for a round. The zero value of Loss is the plain
 // mean of the clients' first-step losses.
-func (s *Schedule) Followed() (l schedule.Loss) {
+func (s *Schedule) FollowedLoss() (l schedule.Loss) {
 	switch s.Loss {
 	case ValidationLoss:
 		l.Validation = true
@@ -227,9 +227,9 @@ type Theory struct {
 // schedules.
 const AheadTime = "ahead"
 
-// Take copies each constant of found into t where t has none. A run calls it with the constants
+// FillFrom copies each constant of found into t where t has none (nil). A run calls it with the constants
 // that it has calculated, so that what the user set is kept.
-func (t *Theory) Take(found Theory) {
+func (t *Theory) FillFrom(found Theory) {
 	for _, s := range []struct{ target, source **float64 }{
 		{&t.L, &found.L},
 		{&t.Mu, &found.Mu},
@@ -287,10 +287,10 @@ func (s *Stop) Targets(q metric.Quality, metrics []metric.Metric) (list []metric
 	add := func(key, name string, value float64) {
 		quality := q
 		if name != "" && name != q.Name {
-			var e error
-			quality, e = metric.QualityOf(metrics, name)
-			if e != nil {
-				err = fmt.Errorf("%s: %w", key, e)
+			var qualityErr error
+			quality, qualityErr = metric.QualityOf(metrics, name)
+			if qualityErr != nil {
+				err = fmt.Errorf("%s: %w", key, qualityErr)
 			}
 		}
 		list = append(list, metric.Target{Quality: quality, Value: value})
@@ -361,12 +361,14 @@ func (c *Config) Bits(parameters, trainable int) (model, update float64) {
 	case c.Secure.On:
 		return model, model * maskedGrowth
 	case c.Compress != nil:
-		// The parameters that are not trained travel uncompressed, in proportion to their number.
+		// The parameters that are not trained are sent uncompressed, in proportion to their number.
 		untrainedBits := 0.0
 		if trainable < parameters {
 			untrainedBits = float64(model * (float64(parameters-trainable) / float64(parameters)))
 		}
-		return model, float64(c.Compress.Bits(max(1, int64(math.RoundToEven((model-untrainedBits)/32))))) + untrainedBits
+		// Compression takes a number of float32 values, at least one.
+		values := max(1, int64(math.RoundToEven((model-untrainedBits)/32)))
+		return model, float64(c.Compress.Bits(values)) + untrainedBits
 	}
 	return model, model
 }
@@ -439,9 +441,9 @@ func (c *Config) DrawsDevices() bool {
 	return len(c.Devices.Names) > 0 && (c.DevicesAlone() || c.Devices.Include == Sampled)
 }
 
-// drawn returns the size of the population that cohorts are drawn from. It is 0 while the data,
+// drawnFrom returns the number of clients and devices that cohorts are drawn from. It is 0 while the data,
 // which has not been read yet, decides the number of clients.
-func (c *Config) drawn() int {
+func (c *Config) drawnFrom() int {
 	switch {
 	case c.Clients == AllClients:
 		return 0
@@ -564,19 +566,17 @@ const NoEvents = -1
 // clients' samples decide who is drawn, how many local steps clients take, who has which device,
 // when the run ends, or how large its model is.
 func (c *Config) ReadsData() bool {
-	_, paper := c.Task.Paper()
+	_, isPaper := c.Task.Paper()
 	// The model's size is known without the data where it is set, where data is made, for the
-	// paper's own models, and for a trainer, which tells it.
-	sized := c.Network.ModelMegabits == 0 &&
-		!c.IsSynthetic() &&
-		!(paper && c.UsesTaskModel()) &&
-		!c.External()
+	// paper's own models, and for a trainer, which reports it.
+	isPaperModel := isPaper && c.UsesTaskModel()
+	sizeIsKnown := c.Network.ModelMegabits != 0 || c.IsSynthetic() || isPaperModel || c.External()
 	return registry.NeedsOf(c.Select).Samples ||
 		c.Schedule.Unit == Epochs ||
 		c.Correlation.Given() ||
 		c.Stop.Samples > 0 ||
 		c.Stop.Tokens > 0 ||
-		sized
+		!sizeIsKnown
 }
 
 // DataSeed returns the seed from which made data follows: that of the group synthetic, or the run's
@@ -588,9 +588,9 @@ func (c *Config) DataSeed() uint64 {
 	return c.Seed
 }
 
-// Closes returns words that complete the sentence "Rounds close ..." of a summary: those of the
-// closing rule and, where late updates are used, what becomes of them.
-func (c *Config) Closes() string {
+// ClosingText returns words that complete the sentence "Rounds close ..." of a summary: those of the
+// closing rule and, where late updates are used, how these are used.
+func (c *Config) ClosingText() string {
 	text := closing.Rules.Text(c.Close)
 	if closing.UsesLate(c.Late) {
 		text += "; late updates are " + closing.Lates.Text(c.Late)
@@ -602,13 +602,13 @@ func (c *Config) Closes() string {
 // task it answers. That happens where rounds overlap and where late updates are kept.
 func (c *Config) CountsLater() bool { return closing.Overlaps(c.Close) || closing.UsesLate(c.Late) }
 
-// Untrained changes the configuration to one that measures time alone and trains nothing.
+// MakeTimingOnly changes the configuration to one that measures time alone and trains nothing.
 //
 // Schedules that follow losses or validations, which are then not measured, become fixed; the
 // result says whether any was replaced. A selection by losses is replaced by the draw of its
 // candidates, so the time to ask them for losses is missing. In a deployment, the same number of
 // simulated clients stands for the real devices.
-func (c *Config) Untrained() (replaced bool) {
+func (c *Config) MakeTimingOnly() (replaced bool) {
 	// As many simulated clients stand for the devices.
 	if c.DevicesAlone() {
 		c.Clients = len(c.Devices.Names)
@@ -616,19 +616,19 @@ func (c *Config) Untrained() (replaced bool) {
 	c.Train = false
 	c.Devices.Names = nil
 	// measured reports whether a schedule follows what a run without training does not measure.
-	measured := func(component any) bool {
+	needsTraining := func(component any) bool {
 		n := c.needs(component)
 		return n.Losses || n.Validation
 	}
-	if measured(c.Schedule.K) {
+	if needsTraining(c.Schedule.K) {
 		c.Schedule.K = schedule.FixedK{}
 		replaced = true
 	}
-	if measured(c.Schedule.Eta) {
+	if needsTraining(c.Schedule.Eta) {
 		c.Schedule.Eta = schedule.FixedEta{}
 		replaced = true
 	}
-	// Candidates are drawn as before, but nobody asks them for losses.
+	// Candidates are drawn as before, but are not asked for losses.
 	if s, ok := c.Select.(selection.ByLosses); ok {
 		c.Select = s.DrawsBy()
 	}
@@ -652,11 +652,11 @@ func (c Config) ForHosts() Config {
 	c.Tags = nil
 	// A host never runs a command that another machine names: it has its own.
 	if c.External() {
-		c.Trainer.Command = elsewhere
+		c.Trainer.Command = hostsOwn
 	}
 	if c.PlaysFlower() {
-		c.Flower.App = elsewhere
-		c.Flower.Python = elsewhere
+		c.Flower.App = hostsOwn
+		c.Flower.Python = hostsOwn
 		c.Flower.Folder = ""
 	}
 	return c

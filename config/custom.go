@@ -21,26 +21,27 @@ func (c *Config) checkCustom() error {
 	}
 	// Local steps have a known time where real devices measure it, where the configuration gives it
 	// for all clients, or where every class of devices has its own.
-	timed := c.DevicesAlone() || c.Compute.SecondsPerStep > 0 || c.Compute.Measured != "" ||
-		len(c.Fleet) > 0 && !slices.ContainsFunc(c.Fleet, func(k fleet.Class) bool { return k.SecondsPerStep == nil })
+	lacksTime := func(k fleet.Class) bool { return k.SecondsPerStep == nil }
+	allClassesTimed := len(c.Fleet) > 0 && !slices.ContainsFunc(c.Fleet, lacksTime)
+	hasStepTime := c.DevicesAlone() || c.Compute.SecondsPerStep > 0 || c.Compute.Measured != "" || allClassesTimed
 	// The model must be known to train it, and also to calculate its size on the network.
-	learns := c.Train || c.Network.ModelMegabits == 0
+	needsModel := c.Train || c.Network.ModelMegabits == 0
 	var missing []*KeyError
 	// Each row is a key, whether it is missing, and how the user finds a value for it.
-	for _, asked := range []struct {
-		key    string
-		lacks  bool
-		remedy string
+	for _, required := range []struct {
+		key       string
+		isMissing bool
+		remedy    string
 	}{
-		{"data", (c.Data == Data{}) && (learns || c.Clients == AllClients), "task custom has no data of its own " +
+		{"data", (c.Data == Data{}) && (needsModel || c.Clients == AllClients), "task custom has no data of its own " +
 			"(set data: {path: own.csv, ...}; fedpace init own.csv proposes it)"},
-		{"model", c.UsesTaskModel() && learns, "task custom has no model of its own (set model: linear, or one of " +
-			"fedpace help model)"},
+		{"model", c.UsesTaskModel() && needsModel, "task custom has no model of its own (set model: linear, or one " +
+			"of fedpace help model)"},
 		{"schedule.k0", c.Schedule.K0 == 0, "task custom has no K_0 of its own (set the local steps of a client in " +
 			"a round; fedpace data info says how many an epoch has)"},
 		{"schedule.eta0", c.Schedule.Eta0 == 0, "task custom has no learning rate of its own (set it; fedpace " +
 			"compare --grid schedule.eta0=0.01,0.03,0.1,0.3 finds one)"},
-		{"compute.seconds_per_step", !timed, "task custom has no time of a local step (set the seconds of a " +
+		{"compute.seconds_per_step", !hasStepTime, "task custom has no time of a local step (set the seconds of a " +
 			"minibatch on a client's device; fedpace calibrate --model measures them)"},
 		{"network.download_mbps", c.Network.DownloadMbps == 0,
 			"task custom has no links of its own (set the Mbit/s of a client's downloads, as a speed test gives them)"},
@@ -49,10 +50,10 @@ func (c *Config) checkCustom() error {
 		{"stop", c.Stop == Stop{}, "task custom has no end of its own (set stop: {rounds: 100}, or another of " +
 			"fedpace help stop)"},
 	} {
-		if asked.lacks {
+		if required.isMissing {
 			missing = append(
 				missing,
-				&KeyError{Key: asked.key, RelatedKeys: []string{"task"}, Problem: "is not set: " + asked.remedy},
+				&KeyError{Key: required.key, RelatedKeys: []string{"task"}, Problem: "is not set: " + required.remedy},
 			)
 		}
 	}
@@ -61,11 +62,11 @@ func (c *Config) checkCustom() error {
 	}
 	// One error with all missing keys saves the user a run for each of them.
 	first := missing[0]
-	furtherKeys := []string(nil)
+	var furtherKeys []string
 	for _, k := range missing[1:] {
 		furtherKeys = append(furtherKeys, k.Key)
 	}
-	if furtherKeys != nil {
+	if len(furtherKeys) > 0 {
 		first.Problem += fmt.Sprintf("; it also needs %s", listed(furtherKeys, " and "))
 	}
 	return first

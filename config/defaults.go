@@ -34,8 +34,9 @@ func Defaults(task Task) (Config, error) {
 	var c Config
 	var r reader
 	// Every key gets the default of its tag first; those without one stay empty.
-	r.begin(reflect.ValueOf(&c).Elem(), "", "", "")
-	c.Task, c.Out = task, OutFolder(c.Name)
+	r.setDefaults(reflect.ValueOf(&c).Elem(), "", "", "")
+	c.Task = task
+	c.Out = OutFolder(c.Name)
 	// Task custom takes nothing from the paper: checkCustom asks the user for what is missing.
 	if task == TaskCustom {
 		c.Data = Data{}

@@ -51,9 +51,12 @@ func doList(names []string) string {
 	return listed(names, " and ") + " do"
 }
 
-// listed joins words by commas, and the last two by the text in last, such as " or ". One word is
-// returned as it is.
-func listed(words []string, last string) string {
-	n := max(0, len(words)-1)
-	return strings.TrimPrefix(strings.Join(words[:n], ", ")+last+strings.Join(words[n:], ""), last)
+// listed joins words by commas, and the last two by the text in lastSeparator, such as " or ". One word is
+// returned as it is, and the text is empty without words.
+func listed(words []string, lastSeparator string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + lastSeparator + words[last]
 }

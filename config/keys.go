@@ -29,7 +29,8 @@ type Key struct {
 
 // KeysOf lists the keys of the struct type t, whose own path in the configuration is path, and of
 // all structs within it, in the order of their fields. With required, keys without a default are
-// marked as required. The options of the entries of choices are not among them.
+// marked as required: those of a struct that is always made anew. The options of the entries of choices are
+// not among them.
 func KeysOf(path string, t reflect.Type, required bool) (list []Key) {
 	for _, o := range registry.Options(t) {
 		// Whether the key is required depends on what contains it, and on its own default.
@@ -40,16 +41,16 @@ func KeysOf(path string, t reflect.Type, required bool) (list []Key) {
 			Required: required && !o.Optional,
 		}
 		name := k.Name
-		below := o.Type
+		inner := o.Type
 		// The keys of a list's elements, and of what a pointer leads to, are those of the type
 		// below.
 		switch o.Type.Kind() {
 		case reflect.Slice:
 			name = name + "[]"
-			below = o.Type.Elem()
-			k.Point = registry.For(below)
+			inner = o.Type.Elem()
+			k.Point = registry.For(inner)
 		case reflect.Pointer:
-			below = o.Type.Elem()
+			inner = o.Type.Elem()
 		}
 		// A field without help is a group: it has keys and no value of its own.
 		if o.Help != "" {
@@ -57,8 +58,9 @@ func KeysOf(path string, t reflect.Type, required bool) (list []Key) {
 		}
 		// A struct that is made anew, as in a list, behind a pointer or in place of a scalar, has
 		// nothing to inherit, so what has no default must be set.
-		if below.Kind() == reflect.Struct {
-			list = append(list, KeysOf(name, below, required || below != o.Type || registry.Short(below) != nil)...)
+		if inner.Kind() == reflect.Struct {
+			isMadeAnew := inner != o.Type || registry.Short(inner) != nil
+			list = append(list, KeysOf(name, inner, required || isMadeAnew)...)
 		}
 	}
 	return list
@@ -109,8 +111,8 @@ func (k *Key) HasName(name string) bool {
 	return k.Name == name || k.Point != nil && join(k.optionsPath(), k.Point.Word) == name
 }
 
-// Listed reports whether the key belongs to the elements of a list, so that its path has an index.
-func (k *Key) Listed() bool { return strings.Contains(k.Name, "[]") }
+// InList reports whether the key belongs to the elements of a list, so that its path has an index.
+func (k *Key) InList() bool { return strings.Contains(k.Name, "[]") }
 
 // Offered returns the words that completion offers for the key: the names of entries, the words
 // that it is limited to, the word beside its numbers, or true and false. Other values may be
@@ -210,7 +212,7 @@ func explain(b *strings.Builder, indent, name, help string, options reflect.Type
 // valueText describes the values that an option may hold, where t is its type or that of its
 // elements. It is empty for maps and for entries of a plug point.
 func valueText(o *registry.Option, t reflect.Type) string {
-	text := wanted(o, t)
+	text := kindText(o, t)
 	limits := ""
 	// The kinds that contain other values describe those; the rest have limits or words of their
 	// own.
@@ -255,9 +257,9 @@ func valueText(o *registry.Option, t reflect.Type) string {
 	return text
 }
 
-// wanted names the kind of scalar that an option holds, as messages say it: "a number", or "a word"
+// kindText names the kind of scalar that an option holds, as messages say it: "a number", or "a word"
 // with the choice of words. Limits are not part of it.
-func wanted(o *registry.Option, t reflect.Type) string {
+func kindText(o *registry.Option, t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Bool:
 		return "true or false"

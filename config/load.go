@@ -108,7 +108,7 @@ func LoadData(path string) (d Data, err error) {
 	if n == nil {
 		return d, &KeyError{Place: path, Key: "data", Problem: "is not set"}
 	}
-	return d, set(&d, n, "data")
+	return d, readInto(&d, n, "data")
 }
 
 // Parse reads a configuration from the text of one file, changed by sets as in [LoadFiles]. name is
@@ -142,7 +142,7 @@ func resolve(files []source, sets []string) (Config, error) {
 	// All sources share one reader: a later source may set what an earlier one left out.
 	var r reader
 	for _, n := range sources {
-		if err := r.options(nil, reflect.ValueOf(&c).Elem(), n, ""); err != nil {
+		if err := r.readOptions(nil, reflect.ValueOf(&c).Elem(), n, ""); err != nil {
 			return Config{}, err
 		}
 	}
@@ -153,10 +153,9 @@ func resolve(files []source, sets []string) (Config, error) {
 	}
 	// The message is about the number of clients, which the user chose, and not about the cohort,
 	// which the task did.
-	if given.has("clients") &&
-		!given.has("cohort") &&
-		c.drawn() > 0 &&
-		c.Cohort > c.drawn() {
+	choseClientsAlone := given.has("clients") && !given.has("cohort")
+	isTooFew := c.drawnFrom() > 0 && c.Cohort > c.drawnFrom()
+	if choseClientsAlone && isTooFew {
 		return Config{}, given.locate(problem(
 			"clients",
 			nil,
@@ -182,8 +181,8 @@ func parseSources(files []source, sets []string) ([]*tree.Node, error) {
 		}
 		sources = append(sources, n)
 	}
-	for _, s := range inOrder(sets) {
-		n, err := parseSet(s)
+	for _, s := range orderSets(sets) {
+		n, err := parseAssignment(s)
 		if err != nil {
 			return nil, err
 		}
@@ -204,7 +203,7 @@ func baseOf(sources []*tree.Node) (Config, error) {
 		}
 		task := &tree.Node{Kind: tree.Map}
 		task.Set("task", n)
-		if err := new(reader).options(nil, reflect.ValueOf(&c).Elem(), task, ""); err != nil {
+		if err := new(reader).readOptions(nil, reflect.ValueOf(&c).Elem(), task, ""); err != nil {
 			return Config{}, err
 		}
 		var err error
@@ -283,24 +282,26 @@ func parseFile(name string, text []byte) (*tree.Node, error) {
 	return tree.Parse(name, text)
 }
 
-// inOrder returns the sets in the order in which they can be applied. The first set that names an
+// orderSets returns the sets in the order in which they can be applied. The first set that names an
 // entry, such as close=first, goes before those of its options, such as close.n=3, because naming
 // an entry gives all its options their defaults. Otherwise the order stays.
-func inOrder(sets []string) (list []string) {
+func orderSets(sets []string) (list []string) {
 	named := map[string]bool{}
 	for _, s := range sets {
 		key, _, _ := strings.Cut(s, "=")
+		// position is where the set goes: before the first set of an option of the entry that it names, or last.
 		position := -1
 		for _, k := range KnownKeys() {
+			isChoice := k.Point != nil && k.Entries == nil
+			choice := k.optionsPath()
+			namesEntry := choice == key || k.HasName(key)
 			// Only the first naming of each choice moves; a later one overrides it in its own
 			// place.
-			if choice := k.optionsPath(); k.Point != nil &&
-				k.Entries == nil &&
-				(choice == key || k.HasName(key)) &&
-				!named[choice] {
-				named[choice] = true
-				position = slices.IndexFunc(list, func(before string) bool { return strings.HasPrefix(before, choice+".") })
+			if !isChoice || !namesEntry || named[choice] {
+				continue
 			}
+			named[choice] = true
+			position = slices.IndexFunc(list, func(before string) bool { return strings.HasPrefix(before, choice+".") })
 		}
 		if position < 0 {
 			position = len(list)
@@ -310,10 +311,10 @@ func inOrder(sets []string) (list []string) {
 	return list
 }
 
-// parseSet parses a set, KEY=VALUE, into a tree with this one key. A value is YAML, except that a
+// parseAssignment parses a set, KEY=VALUE, into a tree with this one key. A value is YAML, except that a
 // key which takes any text takes it as it stands. Too long values, and sets without a key, are
 // refused.
-func parseSet(s string) (*tree.Node, error) {
+func parseAssignment(s string) (*tree.Node, error) {
 	path, value, ok := strings.Cut(s, "=")
 	path = strings.TrimSpace(path)
 	if !ok || path == "" {
@@ -336,9 +337,8 @@ func parseSet(s string) (*tree.Node, error) {
 	}
 	// Text stands as it is, so that paths and addresses need no YAML quotes. It is YAML only where
 	// it begins like quoted text or a map, or is null.
-	if !takesText(path) ||
-		value == "null" ||
-		value != "" && strings.ContainsAny(value[:1], `"'{`) {
+	looksLikeYAML := value == "null" || value != "" && strings.ContainsAny(value[:1], `"'{`)
+	if looksLikeYAML || !takesFreeText(path) {
 		var err error
 		n, err = tree.Value(tree.SetFlag+" "+path, tree.SetFlag, []byte(value))
 		if err != nil {
@@ -348,14 +348,20 @@ func parseSet(s string) (*tree.Node, error) {
 	return root, root.Insert("", path, n)
 }
 
-// takesText reports whether the key at a path holds text that is not limited to given words, by
+// takesFreeText reports whether the key at a path holds text that is not limited to given words, by
 // itself or as the scalar in place of its map.
-func takesText(path string) bool {
+func takesFreeText(path string) bool {
 	isText := func(o registry.Option) bool { return o.Type.Kind() == reflect.String && o.Words == nil }
-	return slices.ContainsFunc(KnownKeys(), func(k Key) bool {
-		return k.Name == path &&
-			(isText(k.Option) || k.Type.Kind() == reflect.Struct && slices.ContainsFunc(registry.Short(k.Type), isText))
-	})
+	for _, k := range KnownKeys() {
+		if k.Name != path {
+			continue
+		}
+		hasTextForm := k.Type.Kind() == reflect.Struct && slices.ContainsFunc(registry.Short(k.Type), isText)
+		if isText(k.Option) || hasTextForm {
+			return true
+		}
+	}
+	return false
 }
 
 // structsOf lists the structs whose options a value of type t may have: the struct itself, or those

@@ -27,30 +27,30 @@ type need struct {
 	relatedKeys []string
 }
 
-// lacks is a list of requirements that a configuration does not meet.
-type lacks []need
+// unmetNeeds is a list of requirements that a configuration does not meet, for the methods that add to it.
+type unmetNeeds []need
 
 // add notes a requirement if the configuration does not meet it; the other arguments are the fields of
 // [need].
-func (l *lacks) add(unmet bool, needed func(registry.Needs) bool, reason, instead string, relatedKeys ...string) {
+func (l *unmetNeeds) add(unmet bool, needed func(registry.Needs) bool, reason, instead string, relatedKeys ...string) {
 	if unmet {
 		*l = append(*l, need{needed, reason, instead, relatedKeys})
 	}
 }
 
-// lacking returns the requirements that the configuration does not meet, whatever components it
-// has. A component with any of them cannot be used.
-func (c *Config) lacking() []need {
-	var list lacks
-	c.lackingMeasures(&list)
-	c.lackingRounds(&list)
-	c.lackingUpdates(&list)
-	c.lackingDevices(&list)
+// unmetNeeds returns the requirements that the configuration does not meet, whatever components it
+// has. A component that has any of these requirements cannot be used.
+func (c *Config) unmetNeeds() []need {
+	var list unmetNeeds
+	c.addUnmetMeasures(&list)
+	c.addUnmetRounds(&list)
+	c.addUnmetUpdates(&list)
+	c.addUnmetDevices(&list)
 	return list
 }
 
-// lackingMeasures adds the measures of the model that are not taken.
-func (c *Config) lackingMeasures(list *lacks) {
+// addUnmetMeasures adds to list the requirements of measures that the run does not take of its model.
+func (c *Config) addUnmetMeasures(list *unmetNeeds) {
 	losses := func(n registry.Needs) bool { return n.Losses }
 	validation := func(n registry.Needs) bool { return n.Validation }
 	list.add(!c.Train, losses, "decides by training losses, which train: false does not measure", "", "train")
@@ -64,8 +64,8 @@ func (c *Config) lackingMeasures(list *lacks) {
 	)
 }
 
-// lackingRounds adds what the rounds do not have because of how they are closed.
-func (c *Config) lackingRounds(list *lacks) {
+// addUnmetRounds adds to list the requirements that rounds do not meet because of how they are closed.
+func (c *Config) addUnmetRounds(list *unmetNeeds) {
 	list.add(
 		closing.Overlaps(c.Close),
 		func(n registry.Needs) bool { return n.Rounds },
@@ -106,8 +106,9 @@ func (c *Config) lackingRounds(list *lacks) {
 	)
 }
 
-// lackingUpdates adds what updates are not because of how they are computed and weighted.
-func (c *Config) lackingUpdates(list *lacks) {
+// addUnmetUpdates adds to list the requirements that updates do not meet because of how they are computed and
+// weighted.
+func (c *Config) addUnmetUpdates(list *unmetNeeds) {
 	list.add(
 		c.Aggregate.Weights != EqualWeights,
 		func(n registry.Needs) bool { return n.EqualWeight },
@@ -124,9 +125,9 @@ func (c *Config) lackingUpdates(list *lacks) {
 	)
 }
 
-// lackingDevices adds what real devices do not give, if the run has any. They answer only tasks: they
-// report no losses ahead of one, and keep no state that the coordinator could read.
-func (c *Config) lackingDevices(list *lacks) {
+// addUnmetDevices adds to list the requirements that real devices do not meet, if the run has any. They answer
+// only tasks: they report no losses ahead of one, and keep no state that the coordinator could read.
+func (c *Config) addUnmetDevices(list *unmetNeeds) {
 	if len(c.Devices.Names) == 0 {
 		return
 	}
@@ -158,13 +159,13 @@ func (c *Config) lackingDevices(list *lacks) {
 // checkNeeds refuses a component that has a requirement which the configuration does not meet. The
 // message proposes entries of the same plug point that could be used, and changes of other keys.
 func (c *Config) checkNeeds() error {
-	lacking := c.lacking()
-	return c.choices(reflect.ValueOf(c).Elem(), "", func(path string, p *registry.Point, component any) error {
-		for _, l := range lacking {
-			if !l.needed(c.needs(component)) {
+	unmet := c.unmetNeeds()
+	return c.visitChoices(reflect.ValueOf(c).Elem(), "", func(path string, p *registry.Point, component any) error {
+		for _, missing := range unmet {
+			if !missing.needed(c.needs(component)) {
 				continue
 			}
-			var use []string
+			var usable []string
 			name := p.NameOf(component)
 			// An entry can be proposed if it has none of the requirements that are not met. The
 			// component's own entry may be among them, with options other than those it has now.
@@ -172,21 +173,23 @@ func (c *Config) checkNeeds() error {
 				if e.Name == name {
 					e.Name += " with other options"
 				}
-				if !slices.ContainsFunc(lacking, func(l need) bool { return l.needed(c.needs(e.Value)) }) {
-					use = append(use, e.Name)
+				if !slices.ContainsFunc(unmet, func(missing need) bool { return missing.needed(c.needs(e.Value)) }) {
+					usable = append(usable, e.Name)
 				}
 			}
-			instead := "use " + orList(use)
-			if l.instead != "" {
-				instead += ", or " + l.instead
+			instead := "use " + orList(usable)
+			if missing.instead != "" {
+				instead += ", or " + missing.instead
 			}
-			// A component that waits for convergence may need nothing once it is told the round.
-			set := *c
-			set.Schedule.DecayRound = 1
-			if !l.needed(set.needs(component)) {
+			// A component that waits for convergence may need nothing if the round of the decay is set.
+			decaying := *c
+			decaying.Schedule.DecayRound = 1
+			if !missing.needed(decaying.needs(component)) {
 				instead += ", or set schedule.decay_round"
 			}
-			return problem(path, l.relatedKeys, "%q %s (%s)", name, l.reason, strings.TrimPrefix(instead, "use , or "))
+			// Without a usable entry, the message begins with the change of other keys.
+			remedy := strings.TrimPrefix(instead, "use , or ")
+			return problem(path, missing.relatedKeys, "%q %s (%s)", name, missing.reason, remedy)
 		}
 		return nil
 	})
@@ -224,10 +227,10 @@ func (c *Config) DecidesByLosses() string {
 	return ""
 }
 
-// choices calls visit for every component that the value v holds, with the component's path and its
+// visitChoices calls visit for every component that the value v holds, with the component's path and its
 // plug point, and stops at the first error. path is that of v. A choice without a component is an
 // error unless it may be null.
-func (c *Config) choices(
+func (c *Config) visitChoices(
 	v reflect.Value,
 	path string,
 	visit func(path string, p *registry.Point, component any) error,
@@ -242,11 +245,11 @@ func (c *Config) choices(
 			// A component answers for the components within itself, which are not visited.
 			return visit(path, p, v.Interface())
 		}
-		return c.choices(v.Elem(), path, visit)
+		return c.visitChoices(v.Elem(), path, visit)
 	case reflect.Slice:
 		for i := range v.Len() {
 			// The elements of a list, such as classes of devices, may hold components, too.
-			if err := c.choices(v.Index(i), fmt.Sprintf("%s[%d]", path, i), visit); err != nil {
+			if err := c.visitChoices(v.Index(i), fmt.Sprintf("%s[%d]", path, i), visit); err != nil {
 				return err
 			}
 		}
@@ -258,7 +261,7 @@ func (c *Config) choices(
 			if f.Kind() == reflect.Interface && f.IsNil() && !o.Null {
 				return problem(optionPath, nil, "is not set (%s)", o.Help)
 			}
-			if err := c.choices(f, optionPath, visit); err != nil {
+			if err := c.visitChoices(f, optionPath, visit); err != nil {
 				return err
 			}
 		}

@@ -23,12 +23,12 @@ type reader struct {
 	missing []*KeyError
 }
 
-// set reads a node into a value that no later source completes: a required option that it lacks is
+// readInto reads a node into a value that no later source completes: a required option that it lacks is
 // an error at once. path is that of the value, for messages.
-func set[T any](target *T, n *tree.Node, path string) error {
+func readInto[T any](target *T, n *tree.Node, path string) error {
 	// A reader of its own has nothing missing from other sources.
 	var r reader
-	if err := r.value(&registry.Option{}, reflect.ValueOf(target).Elem(), n, path); err != nil {
+	if err := r.readValue(&registry.Option{}, reflect.ValueOf(target).Elem(), n, path); err != nil {
 		return err
 	}
 	if len(r.missing) > 0 {
@@ -37,9 +37,9 @@ func set[T any](target *T, n *tree.Node, path string) error {
 	return nil
 }
 
-// forget removes the option at a path, and all options within it, from those that are missing. It
+// clearMissing removes the option at a path, and all options within it, from those that are missing. It
 // is called when a source sets the option.
-func (r *reader) forget(path string) {
+func (r *reader) clearMissing(path string) {
 	r.missing = slices.DeleteFunc(r.missing, func(k *KeyError) bool {
 		suffix, ok := strings.CutPrefix(k.Key, path)
 		// A key that only begins with the same letters, such as k and k0, is another key.
@@ -47,10 +47,10 @@ func (r *reader) forget(path string) {
 	})
 }
 
-// begin gives all options of the struct v their defaults, and notes those without a default as
-// missing. place and path say where the struct stands, for messages. name is the registered entry, such as an
-// optimizer, whose options the struct holds, or empty for any other struct.
-func (r *reader) begin(v reflect.Value, place, path, name string) {
+// setDefaults gives all options of the struct v their defaults, whatever they were, and notes those without a
+// default as missing. place and path say where the struct stands, for messages. name is the registered entry,
+// such as an optimizer, whose options the struct holds, or empty for any other struct.
+func (r *reader) setDefaults(v reflect.Value, place, path, name string) {
 	v.SetZero()
 	for _, o := range registry.Options(v.Type()) {
 		// Each option is either given its default, or noted until a source sets it.
@@ -58,10 +58,10 @@ func (r *reader) begin(v reflect.Value, place, path, name string) {
 		optionPath := join(path, o.Key)
 		switch {
 		case o.Optional:
-			r.setDefault(&o, f)
+			r.readDefault(&o, f)
 		// A group has no default of its own; its keys have theirs.
 		case f.Kind() == reflect.Struct:
-			r.begin(f, place, optionPath, "")
+			r.setDefaults(f, place, optionPath, "")
 		default:
 			problem := "is not set (" + o.Help + ")"
 			if name != "" {
@@ -72,14 +72,14 @@ func (r *reader) begin(v reflect.Value, place, path, name string) {
 	}
 }
 
-// setDefault sets an option to its default, whose text is read like a value of a file. A default that
+// readDefault sets an option to its default, whose text is read like a value of a file. A default that
 // cannot be read is a mistake of this program, so it panics.
-func (r *reader) setDefault(o *registry.Option, v reflect.Value) {
+func (r *reader) readDefault(o *registry.Option, v reflect.Value) {
 	v.SetZero()
 	switch {
 	// An empty default gives a struct the defaults of its keys.
 	case o.Default == "" && v.Kind() == reflect.Struct:
-		r.begin(v, "", o.Key, "")
+		r.setDefaults(v, "", o.Key, "")
 		return
 	case o.Default == "null" || o.Default == "":
 		return
@@ -98,7 +98,7 @@ func (r *reader) setDefault(o *registry.Option, v reflect.Value) {
 		}
 		n = root.Fields["x"]
 	}
-	if err := new(reader).value(o, v, n, o.Key); err != nil {
+	if err := new(reader).readValue(o, v, n, o.Key); err != nil {
 		panic(fmt.Sprintf("config: default %q of %s: %v", o.Default, o.Key, err))
 	}
 }
@@ -117,26 +117,27 @@ func keysOf(options []registry.Option) []string {
 	return list
 }
 
-// value reads a node into the field v of the option o, whatever its kind. A null gives the option
+// readValue reads a node into the field v of the option o, whatever its kind. A null gives the option
 // its default where it has one. A group that is null, as when all of its keys are commented out,
 // keeps its values. path is that of the field, for messages.
-func (r *reader) value(o *registry.Option, v reflect.Value, n *tree.Node, path string) error {
+func (r *reader) readValue(o *registry.Option, v reflect.Value, n *tree.Node, path string) error {
 	// A group is a struct or choice that stands in every configuration; in a list there is no group
 	// to keep.
-	group := (v.Kind() == reflect.Struct || v.Kind() == reflect.Interface) && !strings.Contains(path, "[")
+	isStructured := v.Kind() == reflect.Struct || v.Kind() == reflect.Interface
+	isGroup := isStructured && !strings.Contains(path, "[")
 	// A null means that the option is not set, unless it may be null itself.
 	if n.Kind == tree.Null {
 		switch {
 		case o.Null:
-			r.forget(path)
+			r.clearMissing(path)
 			v.SetZero()
 			return nil
 		// All keys of the group are commented out in the file.
-		case group && n.Place != tree.SetFlag:
+		case isGroup && n.Place != tree.SetFlag:
 			return nil
-		case o.Optional && !group, v.Kind() == reflect.Interface:
-			r.forget(path)
-			r.setDefault(o, v)
+		case o.Optional && !isGroup, v.Kind() == reflect.Interface:
+			r.clearMissing(path)
+			r.readDefault(o, v)
 			return nil
 		}
 	}
@@ -144,37 +145,38 @@ func (r *reader) value(o *registry.Option, v reflect.Value, n *tree.Node, path s
 	case reflect.Struct:
 		// A scalar, or a map that sets the whole struct, starts from the defaults rather than from
 		// an earlier source's values.
-		if registry.Short(v.Type()) != nil && !adds(v, n) {
-			r.begin(v, n.Place, path, "")
+		if registry.Short(v.Type()) != nil && !mergesInto(v, n) {
+			r.setDefaults(v, n.Place, path, "")
 		}
-		return r.options(nil, v, n, path)
+		return r.readOptions(nil, v, n, path)
 	case reflect.Interface:
-		return r.entry(registry.For(v.Type()), v, n, path)
+		return r.readEntry(registry.For(v.Type()), v, n, path)
 	}
 	// The remaining kinds are set whole, so nothing in them can be missing from before.
-	r.forget(path)
+	r.clearMissing(path)
 	switch v.Kind() {
 	case reflect.Pointer:
 		// A pointer is set to a new value, so that no other configuration shares it.
 		target := reflect.New(v.Type().Elem())
 		if target.Elem().Kind() == reflect.Struct {
-			r.begin(target.Elem(), n.Place, path, "")
+			r.setDefaults(target.Elem(), n.Place, path, "")
 		}
 		v.Set(target)
-		return r.value(o.Element(), target.Elem(), n, path)
+		return r.readValue(o.Element(), target.Elem(), n, path)
 	case reflect.Slice:
-		return r.list(o, v, n, path)
+		return r.readList(o, v, n, path)
 	}
-	return r.scalar(o, v, n, path)
+	return r.readScalar(o, v, n, path)
 }
 
-// list reads a node into a slice, whose earlier elements are dropped. A scalar is a list of one
+// readList reads a node into a slice, whose earlier elements are dropped. A scalar is a list of one
 // element, where elements are scalars. A keyed list, such as that of devices, may also be a map
 // from the first option of its elements to the second.
-func (r *reader) list(o *registry.Option, v reflect.Value, n *tree.Node, path string) error {
-	scalar := v.Type().Elem().Kind() != reflect.Struct && v.Type().Elem().Kind() != reflect.Interface
+func (r *reader) readList(o *registry.Option, v reflect.Value, n *tree.Node, path string) error {
+	elementKind := v.Type().Elem().Kind()
+	hasScalars := elementKind != reflect.Struct && elementKind != reflect.Interface
 	// A scalar in place of the list is its only element.
-	if scalar && n.Kind == tree.Scalar {
+	if hasScalars && n.Kind == tree.Scalar {
 		n = &tree.Node{Place: n.Place, Kind: tree.List, Items: []*tree.Node{n}}
 	}
 	var keys []string
@@ -185,9 +187,9 @@ func (r *reader) list(o *registry.Option, v reflect.Value, n *tree.Node, path st
 		keys = n.Keys
 		n = n.Pairs(pair[0].Key, pair[1].Key)
 	case o.Keyed && n.Kind != tree.List:
-		return n.Instead(path, "a list or a map")
+		return n.WrongKind(path, "a list or a map")
 	case n.Kind != tree.List:
-		return n.Instead(path, "a list")
+		return n.WrongKind(path, "a list")
 	}
 	var earlier reflect.Value
 	if o.Merged && keys != nil {
@@ -201,9 +203,9 @@ func (r *reader) list(o *registry.Option, v reflect.Value, n *tree.Node, path st
 			itemPath = join(path, keys[i])
 		}
 		if v.Index(i).Kind() == reflect.Struct {
-			r.begin(v.Index(i), item.Place, itemPath, "")
+			r.setDefaults(v.Index(i), item.Place, itemPath, "")
 		}
-		if err := r.value(o.Element(), v.Index(i), item, itemPath); err != nil {
+		if err := r.readValue(o.Element(), v.Index(i), item, itemPath); err != nil {
 			return err
 		}
 	}
@@ -227,7 +229,7 @@ func without(v reflect.Value, keys []string) reflect.Value {
 	return reflect.ValueOf(list)
 }
 
-// adds reports whether the value n is to be merged into the struct v, whose other keys then stay as they are.
+// mergesInto reports whether the value n is to be merged into the struct v, whose other keys then stay as they are.
 // If not, n replaces the whole struct. A value that is no map always replaces it, and a map is merged, with
 // one exception.
 //
@@ -236,7 +238,7 @@ func without(v reflect.Value, keys []string) reflect.Value {
 // it. It changes a part if it does not choose a plug-in, and either it has a single key, as
 // `--set data.columns=z` makes it, or all of its keys are options of the plug-in. A path that was set alone,
 // by `data: x`, stays beside them.
-func adds(v reflect.Value, n *tree.Node) bool {
+func mergesInto(v reflect.Value, n *tree.Node) bool {
 	options := registry.Options(v.Type())
 	flat := slices.IndexFunc(options, func(o registry.Option) bool { return o.Flat })
 	if n.Kind != tree.Map || flat < 0 {
@@ -246,14 +248,15 @@ func adds(v reflect.Value, n *tree.Node) bool {
 		return false
 	}
 	// A map with keys of the struct among several describes the whole struct.
-	return len(n.Keys) == 1 ||
-		!slices.ContainsFunc(n.Keys, func(key string) bool { return slices.Contains(keysOf(options), key) })
+	structKeys := keysOf(options)
+	isOfStruct := func(key string) bool { return slices.Contains(structKeys, key) }
+	return len(n.Keys) == 1 || !slices.ContainsFunc(n.Keys, isOfStruct)
 }
 
-// options sets options of the struct v, which may be an entry of the plug point p; p is nil for
+// readOptions sets options of the struct v, which may be an entry of the plug point p; p is nil for
 // other structs. A map sets the options that it names and keeps the rest. Any other value sets the
 // options that are marked short.
-func (r *reader) options(p *registry.Point, v reflect.Value, n *tree.Node, path string) error {
+func (r *reader) readOptions(p *registry.Point, v reflect.Value, n *tree.Node, path string) error {
 	list := registry.Options(v.Type())
 	short := registry.Short(v.Type())
 	// A value that is no map is possible only where the struct has short options.
@@ -262,18 +265,18 @@ func (r *reader) options(p *registry.Point, v reflect.Value, n *tree.Node, path 
 		short = nil
 	case short != nil:
 	case p != nil:
-		return n.Instead(path, "nothing, or a map of options")
+		return n.WrongKind(path, "nothing, or a map of options")
 	case strings.Contains(path, "["):
-		return n.Instead(path, "a map of "+keys)
+		return n.WrongKind(path, "a map of "+keys)
 	default:
 		return tree.Fail(n, path, "this is a group of keys: %s", keys)
 	}
 	// One scalar sets all the short options of a struct.
 	for _, o := range short {
-		if err := r.value(&o, v.FieldByIndex(o.Index), n, path); err != nil {
+		if err := r.readValue(&o, v.FieldByIndex(o.Index), n, path); err != nil {
 			return err
 		}
-		r.forget(join(path, o.Key))
+		r.clearMissing(join(path, o.Key))
 	}
 	flat := slices.IndexFunc(list, func(o registry.Option) bool { return o.Flat })
 	// Keys that are no options of the struct belong to the entry that its flat option holds. They
@@ -285,11 +288,11 @@ func (r *reader) options(p *registry.Point, v reflect.Value, n *tree.Node, path 
 		var err error
 		switch {
 		case i >= 0:
-			err = r.value(&list[i], v.FieldByIndex(list[i].Index), child, join(path, key))
+			err = r.readValue(&list[i], v.FieldByIndex(list[i].Index), child, join(path, key))
 		case flat >= 0 && key != tree.Bare:
 			entryOptions.Set(key, child)
 		default:
-			err = refuse(p, v, key, child, path)
+			err = unknownOption(p, v, key, child, path)
 		}
 		if err != nil {
 			return err
@@ -298,13 +301,13 @@ func (r *reader) options(p *registry.Point, v reflect.Value, n *tree.Node, path 
 	if entryOptions.Keys == nil {
 		return nil
 	}
-	return r.value(&list[flat], v.FieldByIndex(list[flat].Index), entryOptions, path)
+	return r.readValue(&list[flat], v.FieldByIndex(list[flat].Index), entryOptions, path)
 }
 
-// refuse returns the error about a key that a struct, or an entry of the plug point p, does not
+// unknownOption returns the error about a key that a struct, or an entry of the plug point p, does not
 // have. It proposes keys, or tells which entries take the key. It returns nil if the key is the one
 // that names the entry, which has been read before. p is nil for a struct that is no entry.
-func refuse(p *registry.Point, v reflect.Value, key string, child *tree.Node, path string) error {
+func unknownOption(p *registry.Point, v reflect.Value, key string, child *tree.Node, path string) error {
 	keys := keysOf(registry.Options(v.Type()))
 	if p == nil && key == tree.Bare {
 		return tree.Fail(child, path, "this is a group of keys: %s", orList(keys))
@@ -313,20 +316,20 @@ func refuse(p *registry.Point, v reflect.Value, key string, child *tree.Node, pa
 		if key == tree.Bare || key == p.Word {
 			return nil
 		}
-		var takers []string
+		var entriesWithKey []string
 		for _, e := range p.Entries {
 			// Another entry of the plug point may take the key: the wrong one may have been chosen.
-			if takesAll(e.Type(), []string{key}) {
-				takers = append(takers, e.Name)
+			if hasOptions(e.Type(), []string{key}) {
+				entriesWithKey = append(entriesWithKey, e.Name)
 			}
 		}
-		if takers != nil {
+		if entriesWithKey != nil {
 			return tree.Fail(
 				child,
 				join(path, key),
 				"%s does not take it (%s)",
 				p.NameOf(v.Interface()),
-				doList(takers),
+				doList(entriesWithKey),
 			)
 		}
 		keys = append(keys, p.Word)
@@ -334,34 +337,35 @@ func refuse(p *registry.Point, v reflect.Value, key string, child *tree.Node, pa
 	return tree.Fail(child, join(path, key), "%s", unknownKey(join(path, key), keys))
 }
 
-// entry sets v, a choice of the plug point p, to the entry that a node describes: by the entry's
+// readEntry sets v, a choice of the plug point p, to the entry that a node describes: by the entry's
 // name, by its short form, or by a map of the name and the options. A map without a name changes
 // options of the entry that v holds already.
-func (r *reader) entry(p *registry.Point, v reflect.Value, n *tree.Node, path string) error {
+func (r *reader) readEntry(p *registry.Point, v reflect.Value, n *tree.Node, path string) error {
 	// Entries of lists, such as layers, have no word for their name: it is the only key of their
 	// map.
-	name := namedBy
-	if p.Word == "" {
-		name = elementBy
+	parse := parseNamedEntry
+	isListElement := p.Word == ""
+	if isListElement {
+		parse = parseListEntry
 	}
-	w, err := name(p, v, n, path)
+	spec, err := parse(p, v, n, path)
 	if err != nil {
 		return err
 	}
 	var entry reflect.Value
 	// The entry may be shared with the defaults, so a copy is changed.
-	if w.entry == nil {
+	if spec.entry == nil {
 		entry = reflect.New(v.Elem().Type()).Elem()
 		entry.Set(v.Elem())
 	} else {
-		entry = reflect.New(w.entry.Type()).Elem()
+		entry = reflect.New(spec.entry.Type()).Elem()
 		// A new entry has its own options, so what the earlier one lacked is no longer missing.
-		r.forget(w.path)
-		r.begin(entry, w.place, w.path, w.entry.Name)
+		r.clearMissing(spec.path)
+		r.setDefaults(entry, spec.place, spec.path, spec.entry.Name)
 	}
 	// Options are set on top of the defaults, or of the options that were set before.
-	for _, part := range w.options {
-		if err := r.options(p, entry, part, w.path); err != nil {
+	for _, part := range spec.options {
+		if err := r.readOptions(p, entry, part, spec.path); err != nil {
 			return err
 		}
 	}
@@ -369,8 +373,8 @@ func (r *reader) entry(p *registry.Point, v reflect.Value, n *tree.Node, path st
 	return nil
 }
 
-// written is an entry of a plug point as a node of the tree describes it.
-type written struct {
+// entrySpec is an entry of a plug point as a node of the tree describes it.
+type entrySpec struct {
 	// entry is the entry that the node names. It is nil if the node names none and so changes the
 	// one that is set.
 	entry *registry.Entry
@@ -383,13 +387,13 @@ type written struct {
 	options []*tree.Node
 }
 
-// namedBy finds out which entry of plug point p node n describes, and which parts of n hold its
+// parseNamedEntry finds out which entry of plug point p node n describes, and which parts of n hold its
 // options. It is for plug points that have a word for the name, such as close with its word rule:
 // {rule: deadline, seconds: 60}. The node may also be the name alone or a short form. v is the
 // choice as it is set so far, and path that of the choice.
-func namedBy(p *registry.Point, v reflect.Value, n *tree.Node, path string) (w written, err error) {
-	w.place = n.Place
-	w.path = path
+func parseNamedEntry(p *registry.Point, v reflect.Value, n *tree.Node, path string) (spec entrySpec, err error) {
+	spec.place = n.Place
+	spec.path = path
 	// named is the part of the node that names the entry, and stands at namePath.
 	named := n
 	namePath := path
@@ -397,46 +401,48 @@ func namedBy(p *registry.Point, v reflect.Value, n *tree.Node, path string) (w w
 	if n.Kind == tree.Map {
 		word := n.Fields[p.Word]
 		named = n.Fields[tree.Bare]
+		// An element of a list is always new, so there is no entry to which its map could add options.
+		isSet := !v.IsNil() && !strings.Contains(path, "[")
+		canAdd := isSet && hasOptions(v.Elem().Type(), n.Keys)
 		switch {
 		case named != nil && word != nil:
-			return w, tree.Fail(word, join(path, p.Word), "%s", tree.Already(named))
+			return spec, tree.Fail(word, join(path, p.Word), "%s", tree.AlreadySet(named))
 		case word != nil:
 			named = word
 			namePath = join(path, p.Word)
 		case named != nil:
 		// A map without a name means the default entry where nothing is set to which it could add.
-		case p.Default != "" &&
-			(v.IsNil() || strings.Contains(path, "[") || !takesAll(v.Elem().Type(), n.Keys)):
+		case p.Default != "" && !canAdd:
 			named = tree.Word(p.Default)
 			named.Place = n.Place
 		case v.IsNil():
-			return w, tree.Fail(n, path, "a %s without its %s (%s)", p.Kind, p.Word, orList(p.Names()))
+			return spec, tree.Fail(n, path, "a %s without its %s (%s)", p.Kind, p.Word, orList(p.Names()))
 		}
 	}
 	// Without a name, the options change the entry that is set already.
 	if named != nil {
-		short := false
-		w.entry, short, err = entryOf(p, named, path, namePath)
+		isShort := false
+		spec.entry, isShort, err = findEntry(p, named, path, namePath)
 		if err != nil {
-			return w, err
+			return spec, err
 		}
-		if short {
-			w.options = append(w.options, named)
+		if isShort {
+			spec.options = append(spec.options, named)
 		}
 	}
 	if n.Kind == tree.Map {
-		w.options = append(w.options, n)
+		spec.options = append(spec.options, n)
 	}
-	return w, nil
+	return spec, nil
 }
 
-// elementBy reads a node that describes an entry in a list of entries, such as a layer: the name
+// parseListEntry reads a node that describes an entry in a list of entries, such as a layer: the name
 // alone, or a map of the name to the options or their short form. Such a map has one key.
-func elementBy(p *registry.Point, _ reflect.Value, n *tree.Node, path string) (w written, err error) {
+func parseListEntry(p *registry.Point, _ reflect.Value, n *tree.Node, path string) (spec entrySpec, err error) {
 	name := n
 	if n.Kind == tree.Map {
 		if len(n.Keys) != 1 {
-			return w, tree.Fail(n, path, "a map of %d keys stands where a %s is wanted: one name, with its options "+
+			return spec, tree.Fail(n, path, "a map of %d keys stands where a %s is wanted: one name, with its options "+
 				"below it, as in conv: {maps: 32, size: 3}", len(n.Keys), p.Kind)
 		}
 		// The key of the map is the name, and its value the options; null sets none.
@@ -448,37 +454,43 @@ func elementBy(p *registry.Point, _ reflect.Value, n *tree.Node, path string) (w
 			IsText: true,
 		}
 		if value.Kind != tree.Null {
-			w.options = append(w.options, value)
+			spec.options = append(spec.options, value)
 		}
 	}
 	text, err := name.Scalar("a " + p.Kind + ", " + orList(p.Names()))
 	if err != nil {
-		return w, tree.Fail(n, path, "%v", err)
+		return spec, tree.Fail(n, path, "%v", err)
 	}
 	i := slices.Index(p.Names(), text)
 	if i < 0 {
-		return w, tree.Fail(name, path, "%s", notEntry(text, p))
+		return spec, tree.Fail(name, path, "%s", notEntry(text, p))
 	}
-	w.entry = &p.Entries[i]
-	w.place = name.Place
-	w.path = join(path, text)
-	return w, nil
+	spec.entry = &p.Entries[i]
+	spec.place = name.Place
+	spec.path = join(path, text)
+	return spec, nil
 }
 
-// entryOf returns the entry of p that a node names, or whose short form it is. short says which.
-// path is that of the choice, and namePath where the name stands: the same, or the key of the
+// findEntry returns the entry of p that a node names, or whose short form it is; isShort is true for a short
+// form. path is that of the choice, and namePath where the name stands: the same, or the key of the
 // choice's map that holds it. A short form can stand only at the path itself.
-func entryOf(p *registry.Point, n *tree.Node, path, namePath string) (named *registry.Entry, short bool, err error) {
+func findEntry(
+	p *registry.Point,
+	n *tree.Node,
+	path, namePath string,
+) (named *registry.Entry, isShort bool, err error) {
 	// A name takes precedence over every short form. Of the short forms, the first that can take
 	// this kind of node is chosen.
 	for i, e := range p.Entries {
 		if n.Kind == tree.Scalar && n.Text == e.Name {
 			return &p.Entries[i], false, nil
 		}
-		if s := registry.Short(e.Type()); s != nil &&
-			namePath == path &&
-			named == nil &&
-			(s[0].Type.Kind() != reflect.Slice || n.Kind == tree.List) {
+		shortForm := registry.Short(e.Type())
+		if shortForm == nil || named != nil || namePath != path {
+			continue
+		}
+		takesList := shortForm[0].Type.Kind() == reflect.Slice
+		if !takesList || n.Kind == tree.List {
 			named = &p.Entries[i]
 		}
 	}
@@ -503,14 +515,15 @@ func entryOf(p *registry.Point, n *tree.Node, path, namePath string) (named *reg
 		return nil, false, tree.Fail(n, namePath, "%s", notEntry(s, p))
 	}
 	// The short form takes numbers, and this word is neither one nor a name.
-	if _, ok := parseNumber(n.Text); n.Kind == tree.Scalar &&
-		(n.Quoted || !ok) &&
-		registry.Short(named.Type())[0].Type.Kind() != reflect.String {
+	_, isNumber := parseNumber(n.Text)
+	isWord := n.Kind == tree.Scalar && (n.Quoted || !isNumber)
+	takesText := registry.Short(named.Type())[0].Type.Kind() == reflect.String
+	if isWord && !takesText {
 		return nil, false, tree.Fail(
 			n,
 			path,
 			"%s is neither a number nor a %s (%s)",
-			n.Shown(),
+			n.QuotedText(),
 			p.Kind,
 			orList(p.Names()),
 		)
@@ -518,66 +531,66 @@ func entryOf(p *registry.Point, n *tree.Node, path, namePath string) (named *reg
 	return named, true, nil
 }
 
-// takesAll reports whether the struct type t has an option for each of the keys.
-func takesAll(t reflect.Type, keys []string) bool {
+// hasOptions reports whether the struct type t has an option for each of the keys.
+func hasOptions(t reflect.Type, keys []string) bool {
 	optionKeys := keysOf(registry.Options(t))
 	return !slices.ContainsFunc(keys, func(key string) bool { return !slices.Contains(optionKeys, key) })
 }
 
-// scalar sets v, a number, a text, or true or false, to the scalar of a node, and checks it against
+// readScalar sets v, a number, a text, or true or false, to the scalar of a node, and checks it against
 // the range and the words of the option o. A number of seconds or hours may be written as a time
 // such as 1h30m.
-func (r *reader) scalar(o *registry.Option, v reflect.Value, n *tree.Node, path string) error {
+func (r *reader) readScalar(o *registry.Option, v reflect.Value, n *tree.Node, path string) error {
 	// The option's word stands for a number, such as all for -1, which has no other spelling.
 	if o.Word != "" && n.Kind == tree.Scalar && n.Text == o.Word {
 		v.Set(reflect.ValueOf(o.WordIs).Convert(v.Type()))
 		return nil
 	}
-	s, err := n.Scalar(wanted(o, v.Type()))
+	s, err := n.Scalar(kindText(o, v.Type()))
 	if err != nil {
 		return tree.Fail(n, path, "%v", err)
 	}
 	// bad is the error of a value that cannot be read as one of this kind.
-	bad := func() error {
+	wrongKind := func() error {
 		want := valueText(o, v.Type())
-		if _, timed := timeOf(o, "1s"); timed {
+		if _, isTime := timeOf(o, "1s"); isTime {
 			want += ", or a time such as 1h30m"
 		}
 		if o.Null {
 			want += ", or null"
 		}
-		return tree.Fail(n, path, "%s is not %s", n.Shown(), want)
+		return tree.Fail(n, path, "%s is not %s", n.QuotedText(), want)
 	}
-	amount, timed := timeOf(o, s)
+	amount, isTime := timeOf(o, s)
 	switch {
 	case v.Kind() == reflect.String:
 		v.SetString(s)
-	case timed:
+	case isTime:
 		v.SetFloat(amount)
 	// A quoted value is text, which no other kind takes.
 	case n.Quoted:
-		return bad()
+		return wrongKind()
 	case v.Kind() == reflect.Bool:
 		if !strings.EqualFold(s, "true") && !strings.EqualFold(s, "false") {
-			return bad()
+			return wrongKind()
 		}
 		v.SetBool(strings.EqualFold(s, "true"))
 	case v.CanInt():
 		x, err := strconv.Atoi(s)
 		if err != nil {
-			return bad()
+			return wrongKind()
 		}
 		v.SetInt(int64(x))
 	case v.CanUint():
 		x, err := strconv.ParseUint(s, 10, 64)
 		if err != nil {
-			return bad()
+			return wrongKind()
 		}
 		v.SetUint(x)
 	default:
 		x, ok := parseNumber(s)
 		if !ok {
-			return bad()
+			return wrongKind()
 		}
 		v.SetFloat(x)
 	}
@@ -589,15 +602,16 @@ func (r *reader) scalar(o *registry.Option, v reflect.Value, n *tree.Node, path 
 	limits := *o
 	limits.Null = o.Null && v.Kind() == reflect.String
 	limits.Word = ""
-	var wrong *registry.OptionError
-	if errors.As(limits.Check(v), &wrong) {
-		return tree.Fail(n, path, "%s", wrong.Problem)
+	var outOfRange *registry.OptionError
+	if errors.As(limits.Check(v), &outOfRange) {
+		return tree.Fail(n, path, "%s", outOfRange.Problem)
 	}
 	return nil
 }
 
 // timeOf converts a time as people write it, such as 90s, 1h30m or 2d, to the unit of an option,
-// which must be seconds or hours. The result is false for other options and other texts.
+// which must be seconds or hours. The result is false for options in other units, and for texts that are no
+// times.
 func timeOf(o *registry.Option, text string) (float64, bool) {
 	unit := map[string]float64{"seconds": 1, "hours": 3600}[o.Unit]
 	// The standard library knows no days.
@@ -634,7 +648,7 @@ func parseNumber(s string) (float64, bool) {
 // another group.
 func unknownKey(path string, siblings []string) string {
 	last := path[strings.LastIndex(path, ".")+1:]
-	near := names.Nearest(last, siblings)
+	nearest := names.Nearest(last, siblings)
 	hint := orList(siblings)
 	// Elements of a list have no full paths to compare with: only the siblings are near.
 	if !strings.Contains(path, "[") {
@@ -649,25 +663,25 @@ func unknownKey(path string, siblings []string) string {
 				paths = append(paths, join(k.optionsPath(), k.Point.Word))
 			}
 		}
-		near = names.Nearest(path, paths)
+		nearest = names.Nearest(path, paths)
 		hint = "fedpace help configuration lists all"
 		for _, k := range paths {
 			// Of several groups with such a key, stop and schedule are those most often meant.
-			often := k == "stop."+last || k == "schedule."+last
-			if often || elsewhere == "" && strings.HasSuffix(k, "."+last) {
+			isUsual := k == "stop."+last || k == "schedule."+last
+			if isUsual || elsewhere == "" && strings.HasSuffix(k, "."+last) {
 				elsewhere = k
 			}
 		}
-		near = cmp.Or(near, elsewhere)
-		if common := names.CommonKey(path); common != "" {
-			near = common
+		nearest = cmp.Or(nearest, elsewhere)
+		if known := names.CommonKey(path); known != "" {
+			nearest = known
 			// The user left out the group, so the same name elsewhere is the better guess.
 		} else if path == last {
-			near = cmp.Or(elsewhere, near)
+			nearest = cmp.Or(elsewhere, nearest)
 		}
 	}
-	if near != "" {
-		hint = fmt.Sprintf("did you mean %q?", near)
+	if nearest != "" {
+		hint = fmt.Sprintf("did you mean %q?", nearest)
 	}
 	return "unknown key (" + hint + ")"
 }

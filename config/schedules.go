@@ -23,15 +23,15 @@ func (s Schedule) Name() string {
 // of a new schedule. A definition is NAME=FORMULA, which gives K, or NAME={k: ..., eta: ...} with
 // any keys of a schedule; in both, K and eta are fixed unless they are set.
 func (s Schedule) Named(text string) (Schedule, error) {
-	name, definition, defined := strings.Cut(text, "=")
-	switch now := schedule.Renamed(text); {
-	case defined:
+	name, definition, isDefinition := strings.Cut(text, "=")
+	switch newName := schedule.Renamed(text); {
+	case isDefinition:
 		return s.custom(strings.TrimSpace(name), strings.TrimSpace(definition))
 	// This comes before the known names, as the label of s may be no known name.
 	case text == s.Name():
 		return s, nil
-	case now != "":
-		return s, &KeyError{Key: "schedules", Problem: fmt.Sprintf("%q is called %q", text, now)}
+	case newName != "":
+		return s, &KeyError{Key: "schedules", Problem: fmt.Sprintf("%q is called %q", text, newName)}
 	}
 	// The known names are pairs of a decay of K and a decay of eta.
 	pair, err := schedule.Parse(text)
@@ -39,7 +39,7 @@ func (s Schedule) Named(text string) (Schedule, error) {
 		return s, &KeyError{Key: "schedules", Problem: notA(text, "schedule", schedule.Names())}
 	}
 	s.Label = ""
-	return s, cmp.Or(set(&s.K, tree.Word(pair.K), "schedules"), set(&s.Eta, tree.Word(pair.Eta), "schedules"))
+	return s, cmp.Or(readInto(&s.K, tree.Word(pair.K), "schedules"), readInto(&s.Eta, tree.Word(pair.Eta), "schedules"))
 }
 
 // custom returns the schedule that a user defines under a name, by a formula of K or by a map of
@@ -64,7 +64,7 @@ func (s Schedule) custom(name, definition string) (Schedule, error) {
 	if err != nil {
 		return s, err
 	}
-	if err := set(&s, n, path); err != nil {
+	if err := readInto(&s, n, path); err != nil {
 		return s, err
 	}
 	return s, cmp.Or(Error(path+".k", schedule.Validate(s.K)), Error(path+".eta", schedule.Validate(s.Eta)))

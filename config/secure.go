@@ -19,7 +19,7 @@ type SecureAggregation struct {
 	// promises: neighbours and threshold follow from them.
 	Colluders float64 `key:"colluders" default:"0.1" range:"[0,0.5)" help:"share of clients that may collude with the coordinator"`
 	Dropouts  float64 `key:"dropouts" default:"0.2" range:"[0,0.9]" help:"share of clients that may leave after they shared secrets"`
-	// Neighbours, Threshold and Minimum are 0 where they follow from the two shares.
+	// Neighbours, Threshold and Minimum are 0 where they follow from Colluders and Dropouts.
 	Neighbours int `key:"neighbours" is:"null" range:"[2,100000]" help:"clients with which each shares masks; null: as few as needed"`
 	Threshold  int `key:"threshold" is:"null" range:"[2,100000]" help:"shares that recover a secret; null: the middle of what is safe"`
 	Minimum    int `key:"minimum" is:"null" range:"[3,1000000]" help:"minimum of updates in a revealed sum; null: two more than may collude, at least 3"`
@@ -44,9 +44,9 @@ const maskedGrowth = 2
 func (c *Config) SecurePlan(members int) (secagg.Plan, error) {
 	s := &c.Secure
 	p, err := secagg.Choose(members, s.Colluders, s.Dropouts)
-	given := s.Neighbours > 0 || s.Threshold > 0
+	isGiven := s.Neighbours > 0 || s.Threshold > 0
 	// Where nothing can be chosen, the user may still give the parameters.
-	if err != nil && !given {
+	if err != nil && !isGiven {
 		return p, problem("secure_aggregation", nil, "%v (raise cohort, or lower secure_aggregation.colluders or "+
 			"secure_aggregation.dropouts)", err)
 	}
@@ -67,8 +67,8 @@ func (c *Config) SecurePlan(members int) (secagg.Plan, error) {
 	if s.Minimum > 0 {
 		p.Minimum = s.Minimum
 	}
-	// The probabilities of the chosen parameters no longer hold and are computed anew.
-	if given {
+	// The probabilities of the chosen parameters no longer hold and are calculated again.
+	if isGiven {
 		p.Fill()
 	}
 	if err := p.Validate(); err != nil {
@@ -84,13 +84,14 @@ func (c *Config) SecurePlan(members int) (secagg.Plan, error) {
 // SecureShift returns the exponent s of secagg.Shift for rounds of at most members clients: an
 // update of weight W enters the sum with W·2^-s.
 func (c *Config) SecureShift(members int) int {
-	return secagg.Shift(uint64(members) * c.SecureMaxWeight() * c.SecureFresh())
+	return secagg.Shift(uint64(members) * c.SecureMaxWeight() * c.NewestWeightFactor())
 }
 
-// SecureFresh returns the factor of the weight of an update whose base model is the newest, where rounds
-// overlap: one that is older counts with fewer, as the algorithm weighs it, in whole numbers. It is 1
+// NewestWeightFactor returns the factor by which the weight of an update is multiplied if its base model is the
+// newest. Where rounds overlap, an update from an older model has a smaller factor, by its staleness weight, and
+// as the weights of secure aggregation are whole numbers, the largest factor sets their resolution. It is 1
 // where all updates of a round start from one model.
-func (c *Config) SecureFresh() uint64 {
+func (c *Config) NewestWeightFactor() uint64 {
 	if !closing.Overlaps(c.Close) {
 		return 1
 	}
@@ -121,14 +122,15 @@ func (c *Config) checkSecure() error {
 		return nil
 	}
 	// These are looked up here so that the rows below stay short.
-	buffered := closing.Overlaps(c.Close)
-	n := closing.Fewest(c.Close, c.Cohort)
+	isBuffered := closing.Overlaps(c.Close)
+	bufferSize := closing.Fewest(c.Close, c.Cohort)
 	needs := registry.NeedsOf(c.Select)
+	algorithmName := algorithm.Algorithms.NameOf(c.Aggregate.Algorithm)
 	batteries := slices.ContainsFunc(c.Fleet, func(k fleet.Class) bool { return k.Battery != nil })
 	attackers := slices.ContainsFunc(c.Fleet, func(k fleet.Class) bool { return k.Attack != nil })
 	hasDevices := len(c.Devices.Names) > 0
 	// Each row is a setting that masks do not allow, with the reason and a remedy.
-	for _, x := range []struct {
+	for _, conflict := range []struct {
 		refused      bool
 		key, problem string
 	}{
@@ -141,11 +143,12 @@ func (c *Config) checkSecure() error {
 			"different parts of a sum, and privacy.distributed bounds them by one clip (set equal)"},
 		{c.Compress != nil, "compress", "sends part of an update or values of few bits, and a mask covers every word " +
 			"of 64 bits (remove it)"},
-		{buffered && n < 3, "close.n", fmt.Sprintf("%d shows single updates: a sum hides those of three or more (raise it)", n)},
-		{buffered && n > c.Cohort, "close.n", fmt.Sprintf("%d clients wait for each other, and cohort has %d at work (lower "+
-			"it, or raise cohort)", n, c.Cohort)},
-		{buffered && hasDevices, "close", "has clients that take their steps before they agree on masks, and real devices " +
-			"agree first (set all, first, deadline or quorum)"},
+		{isBuffered && bufferSize < 3, "close.n", fmt.Sprintf(
+			"%d shows single updates: a sum hides those of three or more (raise it)", bufferSize)},
+		{isBuffered && bufferSize > c.Cohort, "close.n", fmt.Sprintf("%d clients wait for each other, and cohort has "+
+			"%d at work (lower it, or raise cohort)", bufferSize, c.Cohort)},
+		{isBuffered && hasDevices, "close", "has clients that take their steps before they agree on masks, and real " +
+			"devices agree first (set all, first, deadline or quorum)"},
 		{closing.UsesLate(c.Late), "late", "counts an update in another round than that of its masks (set drop)"},
 		{c.Aggregate.Weights == TakenWeights, "aggregate.weights", "taken is not fixed before the masks are made (set " +
 			"equal or samples)"},
@@ -156,7 +159,7 @@ func (c *Config) checkSecure() error {
 		{c.Overlap() > 0, "aggregate.algorithm", "has clients compute before a round's keys are sent (use another)"},
 		{attackers, "fleet", "has attackers: what they do to masks and shares is not played (remove " +
 			"them)"},
-		{!masks(c.Aggregate.Algorithm), "aggregate.algorithm", algorithm.Algorithms.NameOf(c.Aggregate.Algorithm) +
+		{!needsOnlySum(c.Aggregate.Algorithm), "aggregate.algorithm", algorithmName +
 			" looks at more of a client than a weighted sum of updates (use fedavg, fedavgm, fedprox, fedadam, " +
 			"fedadagrad or fedyogi)"},
 		{c.Devices.KeepUpdates, "devices.keep_updates", "keeps single updates, which nobody sees (set false)"},
@@ -165,16 +168,16 @@ func (c *Config) checkSecure() error {
 		{registry.NeedsOf(c.Local).ClientState && hasDevices, "local.keep", "has devices send what they keep, which no " +
 			"mask covers (set false)"},
 	} {
-		if x.refused {
-			return problem(x.key, []string{"secure_aggregation.on"}, "%s", x.problem)
+		if conflict.refused {
+			return problem(conflict.key, []string{"secure_aggregation.on"}, "%s", conflict.problem)
 		}
 	}
 	return nil
 }
 
-// masks reports whether algorithm a needs nothing of a round but the weighted sum of its updates,
+// needsOnlySum reports whether algorithm a needs nothing of a round but the weighted sum of its updates,
 // which is all that secure aggregation shows.
-func masks(a algorithm.Algorithm) bool {
+func needsOnlySum(a algorithm.Algorithm) bool {
 	switch algorithm.Algorithms.NameOf(a) {
 	case "fedavg", "fedavgm", "fedprox", "fedadam", "fedadagrad", "fedyogi":
 		return true

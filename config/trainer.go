@@ -16,22 +16,22 @@ const TrainerData = "trainer"
 // this one.
 func (c *Config) External() bool { return c.Trainer.Command != "" }
 
-// IsTrainers reports whether the samples are the trainer's own, so that this program never reads
+// UsesTrainerData reports whether the samples are the trainer's own, so that this program never reads
 // them and knows only what the trainer tells.
-func (c *Config) IsTrainers() bool { return c.Data.Path == TrainerData && c.Data.Reader == nil }
+func (c *Config) UsesTrainerData() bool { return c.Data.Path == TrainerData && c.Data.Reader == nil }
 
-// elsewhere takes the place of the trainer's command, and of a Flower app, in the configuration that hosts are sent. Each
-// host has a command of its own, so that none runs what another machine names.
-const elsewhere = "each host has its own"
+// hostsOwn takes the place of the trainer's command, and of a Flower app, in the configuration that hosts are
+// sent. Each host has a command of its own, so that none runs what another machine names.
+const hostsOwn = "each host has its own"
 
 // NamesCommand reports whether the command is that of this machine, and not left to each host.
-func (t *Trainer) NamesCommand() bool { return t.Command != "" && t.Command != elsewhere }
+func (t *Trainer) NamesCommand() bool { return t.Command != "" && t.Command != hostsOwn }
 
 // checkTrainer refuses settings that cannot be combined with a trainer, because it does itself what
 // they are about, and data that only a trainer could bring where there is none.
 func (c *Config) checkTrainer() error {
 	if !c.External() {
-		if c.IsTrainers() {
+		if c.UsesTrainerData() {
 			return problem(
 				"data",
 				[]string{"trainer"},
@@ -49,8 +49,8 @@ func (c *Config) checkTrainer() error {
 			"goes with no task %s, whose objective is calculated here (remove it)",
 			c.Task,
 		)
-	case len(c.keysOfModel()) > 0:
-		return joined(c.keysOfModel())
+	case len(c.modelKeyProblems()) > 0:
+		return joined(c.modelKeyProblems())
 	// The trainer takes its samples itself, so a key about them would do nothing.
 	case c.Augment != "none":
 		return problem("augment", []string{"trainer"}, "%q is done here, and the trainer takes the samples itself "+
@@ -70,7 +70,7 @@ func (c *Config) checkTrainer() error {
 			"exact is known to the trainer alone, which train: false does not start (set a number)",
 		)
 	case !c.Train &&
-		c.IsTrainers() &&
+		c.UsesTrainerData() &&
 		(c.Clients == AllClients || c.ReadsData()):
 		return problem(
 			"data",
@@ -81,10 +81,10 @@ func (c *Config) checkTrainer() error {
 	return nil
 }
 
-// keysOfModel returns an error for each key that the configuration sets and that only a model of this
+// modelKeyProblems returns an error for each key that the configuration sets and that only a model of this
 // program can heed, with its remedy.
-func (c *Config) keysOfModel() (problems []*KeyError) {
-	targets, ok := c.Data.Reader.(interface{ ScalesTargets() bool })
+func (c *Config) modelKeyProblems() (problems []*KeyError) {
+	scaler, canScale := c.Data.Reader.(interface{ ScalesTargets() bool })
 	for _, key := range []struct {
 		name    string
 		isSet   bool
@@ -93,7 +93,7 @@ func (c *Config) keysOfModel() (problems []*KeyError) {
 		{"model", c.setsModel(), "is the trainer's own (remove it, or set task)"},
 		{
 			"data.target_scale",
-			ok && targets.ScalesTargets(),
+			canScale && scaler.ScalesTargets(),
 			"the trainer measures its model itself, in the unit of what it is given (remove it, or set null)",
 		},
 		{

@@ -69,7 +69,7 @@ func (c *Config) checkOptions() error {
 	isSet := func(string, *registry.Point, any) error { return nil }
 	return cmp.Or(
 		Error("", registry.Check(*c)),
-		c.choices(reflect.ValueOf(c).Elem(), "", isSet),
+		c.visitChoices(reflect.ValueOf(c).Elem(), "", isSet),
 		c.ask("privacy", c.Privacy),
 	)
 }
@@ -194,13 +194,13 @@ func (c *Config) checkPopulation() error {
 			c.Cohort,
 			len(c.Devices.Names),
 		)
-	case c.drawn() > 0 && c.Cohort > c.drawn():
+	case c.drawnFrom() > 0 && c.Cohort > c.drawnFrom():
 		return problem(
 			"cohort",
 			[]string{"clients"},
 			"%d is more than there are clients (at most %d, or set clients)",
 			c.Cohort,
-			c.drawn(),
+			c.drawnFrom(),
 		)
 	}
 	return nil
@@ -209,9 +209,9 @@ func (c *Config) checkPopulation() error {
 // checkModel refuses a model that the task or its data cannot have. Made data has the shape that
 // the task's own model expects, so only layers that fit this shape may replace that model.
 func (c *Config) checkModel() error {
-	_, layers := c.Model.(learn.Sequential)
+	_, hasLayers := c.Model.(learn.Sequential)
 	switch {
-	case c.setsModel() && !layers && c.IsSynthetic():
+	case c.setsModel() && !hasLayers && c.IsSynthetic():
 		return problem(
 			"model",
 			[]string{"data"},
@@ -225,7 +225,7 @@ func (c *Config) checkModel() error {
 		return err
 	}
 	// The shape of made data is known now; for other data the model is made once they are read.
-	if layers && c.IsSynthetic() {
+	if hasLayers && c.IsSynthetic() {
 		_, err := c.Model.Model(madeSamples[c.Task])
 		return Error("model", err)
 	}
@@ -256,20 +256,21 @@ func (c *Config) checkConvex() error {
 // accuracy, a target that is no accuracy, and settings of evaluations on the clients' own samples where none
 // takes place. A target may stand beside train: false, where nothing reaches it.
 func (c *Config) checkAccuracy() error {
-	stop := c.Stop.Metric
+	metricStop := c.Stop.Metric
 	// The name is empty where models are compared by the model's own metric.
 	comparedBy := c.Evaluate.Metric.Name
+	isAccuracy := comparedBy == "" || comparedBy == metric.Accuracy
 	target := c.Evaluate.Target
-	switch s := c.Stop.ValidationAccuracy; {
+	switch minAccuracy := c.Stop.ValidationAccuracy; {
 	// A metric without a value would never end the run, which the user may not notice.
-	case stop.Name != "" && stop.Reaches == nil:
+	case metricStop.Name != "" && metricStop.Reaches == nil:
 		return problem(
 			"stop.metric.reaches",
 			[]string{"stop.metric.name"},
 			"it is missing, so %s stops nothing (set both)",
-			stop.Name,
+			metricStop.Name,
 		)
-	case stop.Reaches != nil && !c.Train:
+	case metricStop.Reaches != nil && !c.Train:
 		return problem(
 			"stop.metric",
 			[]string{"train"},
@@ -282,9 +283,7 @@ func (c *Config) checkAccuracy() error {
 			[]string{"task"},
 			"a quadratic classifies nothing and has no validation accuracy (set evaluate.metric: loss)",
 		)
-	case target != nil &&
-		(comparedBy == "" || comparedBy == metric.Accuracy) &&
-		!(*target > 0 && *target <= 1):
+	case target != nil && isAccuracy && !(*target > 0 && *target <= 1):
 		return problem(
 			"evaluate.target",
 			[]string{"evaluate.metric"},
@@ -292,7 +291,7 @@ func (c *Config) checkAccuracy() error {
 			registry.Number(*target),
 		)
 	// A limit by accuracy needs a task with classes, as a target does.
-	case s != 0 && c.Task == TaskQuadratic:
+	case minAccuracy != 0 && c.Task == TaskQuadratic:
 		return problem(
 			"stop.validation_accuracy",
 			[]string{"task"},
@@ -305,12 +304,12 @@ func (c *Config) checkAccuracy() error {
 			"%d is for evaluations by client, and there are none (set evaluate.clients.every or rounds)",
 			c.Evaluate.Clients.Samples,
 		)
-	case s != 0 && !c.Train:
+	case minAccuracy != 0 && !c.Train:
 		return problem(
 			"stop.validation_accuracy",
 			[]string{"train"},
 			"%s is never reached with train: false, which measures no accuracy (remove it)",
-			registry.Number(s),
+			registry.Number(minAccuracy),
 		)
 	}
 	return nil
@@ -321,11 +320,11 @@ func (c *Config) checkAccuracy() error {
 // are not known before the run.
 func (c *Config) checkSchedules() error {
 	// Each schedule knows the limits of its own options.
-	if err := cmp.Or(
+	err := cmp.Or(
 		Error("schedule.k", schedule.Validate(c.Schedule.K)),
 		Error("schedule.eta", schedule.Validate(c.Schedule.Eta)),
-	); err != nil ||
-		c.Schedule.Unit != Epochs {
+	)
+	if err != nil || c.Schedule.Unit != Epochs {
 		return err
 	}
 	switch name := schedule.Ks.NameOf(c.Schedule.K); {
@@ -360,15 +359,15 @@ func (c *Config) checkOverlap() error {
 // simulated clients behind them.
 func (c *Config) checkSites() error {
 	s := c.Network.Sites
-	switch limited := s.DownloadMbps > 0 || s.UploadMbps > 0; {
+	switch isLimited := s.DownloadMbps > 0 || s.UploadMbps > 0; {
 	// The limits of sites are useless without any.
-	case s.Count == 0 && limited:
+	case s.Count == 0 && isLimited:
 		return problem("network.sites.count", nil, "it is missing, so no client is behind a site (set it)")
 	// Sites that add up updates need no limit to make a difference.
 	case c.Aggregate.SiteRounds > 0:
 		return c.checkSiteRounds()
 	// Sites without a limit slow nobody down.
-	case s.Count > 0 && !limited:
+	case s.Count > 0 && !isLimited:
 		return problem(
 			"network.sites",
 			nil,
@@ -391,16 +390,16 @@ func (c *Config) checkSites() error {
 func (c *Config) checkSiteRounds() error {
 	// These algorithms say what a site makes of its clients' updates.
 	algorithms := []string{"fedavg", "fedprox", "fedavgm", "fedadam", "fedadagrad", "fedyogi"}
-	_, all := c.Close.(closing.All)
+	_, waitsForAll := c.Close.(closing.All)
 	// Each row is a setting that sites with rounds of their own cannot have, with the reason and a
 	// remedy. The first that applies is reported.
-	for _, x := range []struct {
+	for _, conflict := range []struct {
 		refused bool
 		key     string
 		problem string
 	}{
 		{c.Network.Sites.Count == 0, "network.sites.count", "it is missing, so no client is behind a site (set it)"},
-		{!all, "close", "ends rounds before a site has all of its clients' updates (set all)"},
+		{!waitsForAll, "close", "ends rounds before a site has all of its clients' updates (set all)"},
 		{len(c.Devices.Names) > 0, "devices.names", "are behind no site: real devices send to the server (set [])"},
 		{registry.NeedsOf(c.Select).Candidates, "select", "asks candidates for their losses, whom no site asks " +
 			"(use another selection)"},
@@ -419,12 +418,12 @@ func (c *Config) checkSiteRounds() error {
 			"round, not in the same (set false)"},
 		{c.UsesTheory(), "schedule.k", "is the best K of clients that send to the server (use another schedule)"},
 	} {
-		if x.refused {
+		if conflict.refused {
 			return problem(
-				x.key,
+				conflict.key,
 				[]string{"aggregate.site_rounds"},
 				"%s, or remove aggregate.site_rounds)",
-				strings.TrimSuffix(x.problem, ")"),
+				strings.TrimSuffix(conflict.problem, ")"),
 			)
 		}
 	}
@@ -473,13 +472,13 @@ func (c *Config) checkTheory() error {
 	}
 	// Only for convex tasks can the run calculate the constants itself.
 	if !c.Task.IsConvex() {
-		for _, s := range []struct {
+		for _, constant := range []struct {
 			key   string
 			value *float64
 		}{{"theory.l", t.L}, {"theory.mu", t.Mu}, {"theory.g", t.G}} {
-			if s.value == nil {
+			if constant.value == nil {
 				return problem(
-					s.key,
+					constant.key,
 					[]string{"schedule.k"},
 					"is not set: schedule.k: theory needs it, and it cannot be calculated for task %s",
 					c.Task,
@@ -535,7 +534,7 @@ func (c *Config) ask(path string, component any) error {
 	case interface {
 		Validate(cohort, clients int) error
 	}:
-		return withOthers(Error(path, v.Validate(c.Cohort, c.drawn())), "cohort", "clients")
+		return withOthers(Error(path, v.Validate(c.Cohort, c.drawnFrom())), "cohort", "clients")
 	}
 	return nil
 }
@@ -682,15 +681,15 @@ func (c *Config) checkDevices() error {
 // simulated clients, of which it has none, and the times of K-eta-fixed, which would be calculated with
 // them. Configurations with simulated clients always pass.
 func (c *Config) checkDevicesAlone() error {
-	n := len(c.Devices.Names)
+	devices := len(c.Devices.Names)
 	switch {
 	case !c.DevicesAlone():
 	// A cohort that is smaller than all devices must be drawn, which include: every_round excludes.
 	// checkPopulation has refused a larger one.
-	case c.Devices.Include == EveryRound && c.Cohort != 0 && c.Cohort != n:
+	case c.Devices.Include == EveryRound && c.Cohort != 0 && c.Cohort != devices:
 		return problem("cohort", []string{"clients", "devices.names"}, "%d of %d devices are drawn only with "+
 			"devices.include: sampled; otherwise each takes part in every round (set that, or "+
-			"cohort: fit)", c.Cohort, n)
+			"cohort: fit)", c.Cohort, devices)
 	// The samples of devices never leave them, so the coordinator cannot measure on them.
 	case c.Evaluate.Clients.Any():
 		return problem(

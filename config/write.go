@@ -33,21 +33,21 @@ func (c Config) Part(keys ...string) []byte {
 		switch {
 		// A group is written with those of its keys that are asked for, or whole if it is itself.
 		case f.Kind() == reflect.Struct && registry.Short(f.Type()) == nil:
-			lines = slices.DeleteFunc(fields(f, false), func(line string) bool {
+			lines = slices.DeleteFunc(fieldLines(f, writeNulls), func(line string) bool {
 				key, _, _ := strings.Cut(line, ":")
 				return !named && !slices.Contains(keys, join(o.Key, key))
 			})
 		case !named:
 		// A choice that a single word does not describe has its name and options on lines of their
 		// own.
-		case f.Kind() == reflect.Interface && strings.HasPrefix(flow(&o, f), "{"):
-			lines = entryFields(f)
+		case f.Kind() == reflect.Interface && strings.HasPrefix(flowText(&o, f), "{"):
+			lines = entryLines(f)
 		case f.Kind() == reflect.Slice && f.Type().Elem().Kind() == reflect.Struct && f.Len() > 0:
 			for i := range f.Len() {
-				lines = append(lines, "- "+flow(&registry.Option{}, f.Index(i)))
+				lines = append(lines, "- "+flowText(&registry.Option{}, f.Index(i)))
 			}
 		default:
-			fmt.Fprintf(&b, "%s: %s\n", o.Key, flow(&o, f))
+			fmt.Fprintf(&b, "%s: %s\n", o.Key, flowText(&o, f))
 		}
 		if len(lines) > 0 {
 			fmt.Fprintf(&b, "%s:\n  %s\n", o.Key, strings.Join(lines, "\n  "))
@@ -56,38 +56,49 @@ func (c Config) Part(keys ...string) []byte {
 	return []byte(b.String())
 }
 
-// fields returns the options of the struct v as "key: value", with those of a flat option's entry
-// among them. With brief, options that are null are left out, because the text is read back to the
-// same without them.
-func fields(v reflect.Value, brief bool) []string {
+// nullKeys says what becomes of options that are null when a struct is written.
+type nullKeys int
+
+const (
+	// writeNulls writes them.
+	writeNulls nullKeys = iota
+	// omitNulls leaves them out, because the text is read back to the same without them.
+	omitNulls
+)
+
+// fieldLines returns the options of the struct v as "key: value", with those of a flat option's entry
+// among them. nulls says whether options that are null are among them.
+func fieldLines(v reflect.Value, nulls nullKeys) []string {
 	var list []string
 	for _, o := range registry.Options(v.Type()) {
 		// A flat entry has no key of its own: its options stand among the others.
 		if o.Flat {
-			list = append(list, entryFields(v.FieldByIndex(o.Index))...)
+			list = append(list, entryLines(v.FieldByIndex(o.Index))...)
 			continue
 		}
-		if text := flow(&o, v.FieldByIndex(o.Index)); !brief || text != "null" {
-			list = append(list, o.Key+": "+text)
+		text := flowText(&o, v.FieldByIndex(o.Index))
+		if text == "null" && nulls == omitNulls {
+			continue
 		}
+		list = append(list, o.Key+": "+text)
 	}
 	return list
 }
 
-// entryFields returns the options of the entry that the choice v holds, as "key: value". The name
+// entryLines returns the options of the entry that the choice v holds, as "key: value". The name
 // of the entry comes first, unless it is the default one, which a map without a name means.
-func entryFields(v reflect.Value) []string {
+func entryLines(v reflect.Value) []string {
 	p := registry.For(v.Type())
-	list := fields(v.Elem(), true)
+	list := fieldLines(v.Elem(), omitNulls)
 	if name := p.NameOf(v.Interface()); name != p.Default {
 		list = append([]string{p.Word + ": " + quote(name)}, list...)
 	}
 	return list
 }
 
-// flow returns a value on one line, in YAML's flow style, as a file would hold it. o is the option
+// flowText returns a value on one line, in YAML's flow style, as a file would hold it. o is the option
 // whose value it is; an empty option is for elements, which have neither null nor a word.
-func flow(o *registry.Option, v reflect.Value) string {
+func flowText(o *registry.Option, v reflect.Value) string {
 	switch {
 	// The zero value of such an option is null, which for lists is written as an empty one.
 	case o.Null && v.IsZero():
@@ -100,7 +111,7 @@ func flow(o *registry.Option, v reflect.Value) string {
 	}
 	switch v.Kind() {
 	case reflect.Pointer:
-		return flow(&registry.Option{}, v.Elem())
+		return flowText(&registry.Option{}, v.Elem())
 	case reflect.Interface:
 		p := registry.For(v.Type())
 		if v.IsNil() {
@@ -109,7 +120,7 @@ func flow(o *registry.Option, v reflect.Value) string {
 		name := p.NameOf(v.Interface())
 		// Entries in lists are maps of their name to their options, or their name alone.
 		if p.Word == "" && len(registry.Options(v.Elem().Type())) > 0 {
-			return quote(name) + ": " + flow(&registry.Option{}, v.Elem())
+			return quote(name) + ": " + flowText(&registry.Option{}, v.Elem())
 		} else if p.Word == "" {
 			return quote(name)
 		}
@@ -118,8 +129,9 @@ func flow(o *registry.Option, v reflect.Value) string {
 			return text
 		}
 		// An entry whose options all are null needs no map: its name is enough.
-		list := entryFields(v)
-		if len(list) == 1 && name != p.Default && len(fields(v.Elem(), true)) == 0 {
+		list := entryLines(v)
+		hasOptions := len(fieldLines(v.Elem(), omitNulls)) > 0
+		if len(list) == 1 && name != p.Default && !hasOptions {
 			return quote(name)
 		}
 		return "{" + strings.Join(list, ", ") + "}"
@@ -127,24 +139,23 @@ func flow(o *registry.Option, v reflect.Value) string {
 		if text, ok := shortText(v); ok {
 			return text
 		}
-		return "{" + strings.Join(fields(v, true), ", ") + "}"
+		return "{" + strings.Join(fieldLines(v, omitNulls), ", ") + "}"
 	case reflect.Slice:
 		list := make([]string, v.Len())
 		// short remains true while no element needs a map of its own.
-		short := true
+		hasOnlyShort := true
 		for i := range list {
-			list[i] = flow(&registry.Option{}, v.Index(i))
-			short = short && !strings.HasPrefix(list[i], "{")
+			list[i] = flowText(&registry.Option{}, v.Index(i))
+			hasOnlyShort = hasOnlyShort && !strings.HasPrefix(list[i], "{")
 		}
 		// A keyed list is a map from the first option of each element to the second.
-		if o.Keyed && !short {
+		if o.Keyed && !hasOnlyShort {
 			// The elements are structs of two options: an id, and what belongs to it.
 			pair := registry.Options(v.Type().Elem())
 			for i := range list {
-				list[i] = flow(
-					&pair[0],
-					v.Index(i).FieldByIndex(pair[0].Index),
-				) + ": " + flow(&pair[1], v.Index(i).FieldByIndex(pair[1].Index))
+				key := flowText(&pair[0], v.Index(i).FieldByIndex(pair[0].Index))
+				value := flowText(&pair[1], v.Index(i).FieldByIndex(pair[1].Index))
+				list[i] = key + ": " + value
 			}
 			return "{" + strings.Join(list, ", ") + "}"
 		}
@@ -169,20 +180,20 @@ func shortText(v reflect.Value) (text string, ok bool) {
 	}
 	// same is the struct that the scalar would be read back to: defaults, but for the short
 	// options.
-	same := reflect.New(v.Type()).Elem()
+	readBack := reflect.New(v.Type()).Elem()
 	var r reader
-	r.begin(same, "", "", "")
+	r.setDefaults(readBack, "", "", "")
 	for i, o := range short {
 		f := v.FieldByIndex(o.Index)
 		before := text
-		text = flow(&o, f)
+		text = flowText(&o, f)
 		// One scalar sets all short options, so it exists only if they have the same text.
 		if i > 0 && text != before {
 			return "", false
 		}
-		same.FieldByIndex(o.Index).Set(f)
+		readBack.FieldByIndex(o.Index).Set(f)
 	}
-	return text, reflect.DeepEqual(v.Interface(), same.Interface())
+	return text, reflect.DeepEqual(v.Interface(), readBack.Interface())
 }
 
 // MarshalJSON returns the resolved configuration as one JSON object, with every key of the file
@@ -195,10 +206,10 @@ func (c Config) MarshalJSON() ([]byte, error) {
 	return json.RawMessage(text), nil
 }
 
-// leaves lists the keys that hold a value, with the value in NewValue and an empty OldValue. A
+// leafValues lists the keys that hold a value, with the value in NewValue and an empty OldValue. A
 // group is represented by its keys, and a choice by the name of its entry followed by the entry's
 // options.
-func (c *Config) leaves() (list []Change) {
+func (c *Config) leafValues() (list []Change) {
 	var add func(v reflect.Value, path string)
 	add = func(v reflect.Value, path string) {
 		for _, o := range registry.Options(v.Type()) {
@@ -213,10 +224,14 @@ func (c *Config) leaves() (list []Change) {
 				if o.Flat {
 					leafPath = path
 				}
-				list = append(list, Change{Key: join(leafPath, p.Word), NewValue: quote(p.NameOf(f.Interface())), Inert: o.Inert})
+				list = append(list, Change{
+					Key:      join(leafPath, p.Word),
+					NewValue: quote(p.NameOf(f.Interface())),
+					Inert:    o.Inert,
+				})
 				add(f.Elem(), leafPath)
 			default:
-				list = append(list, Change{Key: leafPath, NewValue: flow(&o, f), Inert: o.Inert})
+				list = append(list, Change{Key: leafPath, NewValue: flowText(&o, f), Inert: o.Inert})
 			}
 		}
 	}
@@ -236,10 +251,10 @@ type Change struct {
 // their order there and then in c. An option that one of the two does not have, because it belongs
 // to an entry that only the other chose, is null there.
 func (c Config) Changes(changed Config) (list []Change) {
-	mine := c.leaves()
-	theirs := changed.leaves()
+	mine := c.leafValues()
+	theirs := changed.leafValues()
 	// text is the value of a key in one of the two configurations.
-	text := func(in []Change, key string) string {
+	valueIn := func(in []Change, key string) string {
 		if i := slices.IndexFunc(in, func(l Change) bool { return l.Key == key }); i >= 0 {
 			return in[i].NewValue
 		}
@@ -247,7 +262,7 @@ func (c Config) Changes(changed Config) (list []Change) {
 	}
 	// Keys that both have come up twice, and are listed once.
 	for _, l := range slices.Concat(theirs, mine) {
-		change := Change{l.Key, text(mine, l.Key), text(theirs, l.Key), l.Inert}
+		change := Change{l.Key, valueIn(mine, l.Key), valueIn(theirs, l.Key), l.Inert}
 		if change.OldValue != change.NewValue && !slices.Contains(list, change) {
 			list = append(list, change)
 		}
@@ -277,7 +292,7 @@ func (c Config) Differences() ([]string, error) {
 // Settings lists all keys that decide what the run computes, in the form that [Config.Differences]
 // uses, whether they have their defaults or not.
 func (c Config) Settings() (list []string) {
-	for _, l := range c.leaves() {
+	for _, l := range c.leafValues() {
 		if !l.Inert {
 			list = append(list, l.Key+"="+l.NewValue)
 		}
@@ -285,9 +300,9 @@ func (c Config) Settings() (list []string) {
 	return list
 }
 
-// plain matches words that every YAML reader takes for text without quotes, apart from those that
+// plainWord matches words that every YAML reader takes for text without quotes, apart from those that
 // quote lists by name.
-var plain = regexp.MustCompile(`^[A-Za-z_/][A-Za-z0-9_./-]*$`)
+var plainWord = regexp.MustCompile(`^[A-Za-z_/][A-Za-z0-9_./-]*$`)
 
 // quote returns a string as a YAML scalar that is read back as text: as it stands if it is a plain
 // word, and otherwise as a double-quoted JSON string, which is also YAML.
@@ -296,7 +311,7 @@ func quote(s string) string {
 	switch strings.ToLower(s) {
 	case "true", "false", "yes", "no", "on", "off", "y", "n", "null", ".nan", ".inf":
 	default:
-		if plain.MatchString(s) {
+		if plainWord.MatchString(s) {
 			return s
 		}
 	}

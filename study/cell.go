@@ -180,7 +180,7 @@ func withValuesFound(wanted config.Config, foundRun *folder.Run, source valueSou
 	}
 	wanted.Cohort = cmp.Or(wanted.Cohort, found.Cohort)
 	wanted.Batch = cmp.Or(wanted.Batch, found.Batch)
-	wanted.Theory.Take(found.Theory)
+	wanted.Theory.FillFrom(found.Theory)
 	return wanted, nil
 }
 

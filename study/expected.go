@@ -57,8 +57,7 @@ func CheckExpected(c *config.Config, schedules []string, seeds int, metrics ...s
 		if err == nil && hasOwnModel && !metricsKnown {
 			known = append(known, e.Names...)
 			for _, gain := range e.Gains {
-				measuredBy := gain[2]
-				known = append(known, measuredBy)
+				known = append(known, gain.Value)
 			}
 		}
 		if err == nil {

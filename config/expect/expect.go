@@ -20,12 +20,19 @@ type Expectation struct {
 	Text string
 	// Names are the values that the two terms use.
 	Names []string
-	// Gains are the gains that the terms use. Each consists of a schedule, the schedule that it is
-	// compared with, and the name of the value that both are measured by.
-	Gains [][3]string
+	// Gains are the gains that the terms use.
+	Gains []Gain
 
 	left, right expression.Node
 	op          string
+}
+
+// Gain names the difference of two schedules in a value, as gain('SCHEDULE', 'BASELINE', 'VALUE') does.
+type Gain struct {
+	// Schedule is the schedule that is compared, and Baseline the one that it is compared with.
+	Schedule, Baseline string
+	// Value is the name of the value that both are measured by.
+	Value string
 }
 
 // Interval is a value with the bounds between which it lies with some confidence. Both bounds of a
@@ -101,21 +108,22 @@ func (e *Expectation) read(node expression.Node) error {
 	)
 }
 
-// gainOf returns the three texts of a call gain('SCHEDULE', 'OTHER', 'VALUE'): two schedules and
+// gainOf returns the gain that a call gain('SCHEDULE', 'OTHER', 'VALUE') means: two schedules and
 // the value by which they are compared. ok is false for any other call.
-func gainOf(n *expression.Call) (gain [3]string, ok bool) {
-	if n.Function != "gain" || len(n.Arguments) != len(gain) {
+func gainOf(n *expression.Call) (gain Gain, ok bool) {
+	if n.Function != "gain" || len(n.Arguments) != 3 {
 		return gain, false
 	}
 	// All arguments must be texts, not names or numbers.
-	for i, a := range n.Arguments {
+	var texts []string
+	for _, a := range n.Arguments {
 		text, isText := a.(*expression.Text)
 		if !isText {
 			return gain, false
 		}
-		gain[i] = text.Value
+		texts = append(texts, text.Value)
 	}
-	return gain, true
+	return Gain{Schedule: texts[0], Baseline: texts[1], Value: texts[2]}, true
 }
 
 // Check returns an error for each name in the expectation that is no value, and for each schedule
@@ -134,18 +142,21 @@ func (e *Expectation) Check(values, schedules []string) error {
 		}
 		return fmt.Errorf("%q is no %s (want one of %s)", name, kind, strings.Join(list, ", "))
 	}
-	var all []error
+	var problems []error
 	for _, n := range e.Names {
-		all = append(all, check("value", n, values))
+		problems = append(problems, check("value", n, values))
 	}
-	// A gain compares two schedules, g[0] and g[1], by the value g[2].
 	for _, g := range e.Gains {
-		all = append(all, check("value", g[2], values))
+		problems = append(problems, check("value", g.Value, values))
 		if schedules != nil {
-			all = append(all, check("schedule here", g[0], schedules), check("schedule here", g[1], schedules))
+			problems = append(
+				problems,
+				check("schedule here", g.Schedule, schedules),
+				check("schedule here", g.Baseline, schedules),
+			)
 		}
 	}
-	return errors.Join(all...)
+	return errors.Join(problems...)
 }
 
 // distinct returns the words of a list in their order, each once: the same value may be known from
@@ -171,29 +182,29 @@ func (e *Expectation) Hold(
 	gain func(mine, baseline, name string) Interval,
 ) Outcome {
 	// Both terms are intervals, whose bounds are equal where a value has no uncertainty.
-	l := eval(e.left, value, gain)
-	r := eval(e.right, value, gain)
-	o := Outcome{Expression: e.Text, Cell: cell}
+	left := eval(e.left, value, gain)
+	right := eval(e.right, value, gain)
+	outcome := Outcome{Expression: e.Text, Cell: cell}
 	// The bounds that are nearest to each other decide. Comparisons with NaN are false.
 	switch e.op {
 	case "<":
-		o.Passed = l.High < r.Low
+		outcome.Passed = left.High < right.Low
 	case "<=":
-		o.Passed = l.High <= r.Low
+		outcome.Passed = left.High <= right.Low
 	case ">":
-		o.Passed = l.Low > r.High
+		outcome.Passed = left.Low > right.High
 	case ">=":
-		o.Passed = l.Low >= r.High
+		outcome.Passed = left.Low >= right.High
 	}
 	// JSON has no NaN and no infinities, so such values are left out.
-	if !math.IsNaN(l.Value) && !math.IsInf(l.Value, 0) {
-		o.Value = &l.Value
+	if !math.IsNaN(left.Value) && !math.IsInf(left.Value, 0) {
+		outcome.Value = &left.Value
 	}
-	if l.Low < l.High && !math.IsInf(l.Low, 0) && !math.IsInf(l.High, 0) {
-		o.Low = &l.Low
-		o.High = &l.High
+	if left.Low < left.High && !math.IsInf(left.Low, 0) && !math.IsInf(left.High, 0) {
+		outcome.Low = &left.Low
+		outcome.High = &left.High
 	}
-	return o
+	return outcome
 }
 
 // eval returns the interval of the term node. value and gain are those of [Expectation.Hold]. The
@@ -206,8 +217,9 @@ func eval(node expression.Node, value func(string) float64, gain func(mine, base
 	case *expression.Name:
 		return Exactly(value(n.Value))
 	case *expression.Call:
-		arguments, _ := gainOf(n)
-		return gain(arguments[0], arguments[1], arguments[2])
+		// Parse has made sure that the only calls are gains.
+		g, _ := gainOf(n)
+		return gain(g.Schedule, g.Baseline, g.Value)
 	case *expression.Unary:
 		v := eval(n.Operand, value, gain)
 		// A negative sign exchanges the two bounds.
@@ -218,23 +230,26 @@ func eval(node expression.Node, value func(string) float64, gain func(mine, base
 	}
 	// Parse has let through nothing else: this is one of the four operations.
 	n := node.(*expression.Binary)
-	a := eval(n.Left, value, gain)
-	b := eval(n.Right, value, gain)
-	do := func(x, y float64) float64 {
+	left := eval(n.Left, value, gain)
+	right := eval(n.Right, value, gain)
+	apply := func(x, y float64) float64 {
 		return map[string]float64{"+": x + y, "-": x - y, "*": x * y, "/": x / y}[n.Operator]
 	}
 	// The extremes lie where each term is at one of its bounds.
-	corners := []float64{do(a.Low, b.Low), do(a.Low, b.High), do(a.High, b.Low), do(a.High, b.High)}
-	i := Interval{slices.Min(corners), do(a.Value, b.Value), slices.Max(corners)}
-	// A divisor whose interval contains zero makes the quotient unbounded.
-	if n.Operator == "/" &&
-		b.Low <= 0 &&
-		b.High >= 0 &&
-		b.Low != b.High {
-		i.Low = math.Inf(-1)
-		i.High = math.Inf(1)
+	corners := []float64{
+		apply(left.Low, right.Low),
+		apply(left.Low, right.High),
+		apply(left.High, right.Low),
+		apply(left.High, right.High),
 	}
-	return i
+	result := Interval{slices.Min(corners), apply(left.Value, right.Value), slices.Max(corners)}
+	// A divisor whose interval contains zero makes the quotient unbounded.
+	mayBeZero := right.Low <= 0 && right.High >= 0 && right.Low != right.High
+	if n.Operator == "/" && mayBeZero {
+		result.Low = math.Inf(-1)
+		result.High = math.Inf(1)
+	}
+	return result
 }
 
 // String describes the outcome in a sentence for people: the expectation, the value of its left
@@ -260,7 +275,6 @@ func (o Outcome) String() string {
 func Missed(outcomes []Outcome) error {
 	var list []string
 	for _, o := range outcomes {
-		// Each text says what was expected and what was measured.
 		if !o.Passed {
 			list = append(list, o.String())
 		}

@@ -16,8 +16,8 @@ import (
 // help, followed by the entries of every plug point. What several keys or entries have in common is
 // explained once.
 func Page() []byte {
-	r := page{maps: map[reflect.Type]string{}, explained: map[string]string{}}
-	r.WriteString(`# Configuration
+	p := page{firstKeyOf: map[reflect.Type]string{}, tableOf: map[string]string{}}
+	p.WriteString(`# Configuration
 
 Every key of a configuration file and of ` + "`--set KEY=VALUE`" + `, as ` + "`fedpace config reference`" + ` writes
 it. Behind a key's colon is its default; without one it is null, or (task) the task's own, from the
@@ -30,17 +30,17 @@ What is chosen by a name has its options beside it: ` + "`aggregate: {algorithm:
 	// refers to them.
 	for _, o := range registry.Options(reflect.TypeFor[config.Config]()) {
 		if o.Type.Kind() == reflect.Struct && o.Help == "" {
-			r.maps[o.Type] = o.Key
+			p.firstKeyOf[o.Type] = o.Key
 		}
 	}
 	keys := config.KeysOf("", reflect.TypeFor[config.Config](), false)
-	count := map[string]int{}
+	keysInGroup := map[string]int{}
 	for _, k := range keys {
-		count[group(&k)]++
+		keysInGroup[group(&k)]++
 	}
 	// A group with seven keys or more has a table of its own; all others share one.
 	section := func(k *config.Key) string {
-		if name := group(k); count[name] >= 7 {
+		if name := group(k); keysInGroup[name] >= 7 {
 			return "`" + name + "`"
 		}
 		// The other groups share the table in which the first keys of a configuration stand.
@@ -49,73 +49,73 @@ What is chosen by a name has its options beside it: ` + "`aggregate: {algorithm:
 	// Tables come in the order of their first keys.
 	for len(keys) > 0 {
 		title := section(&keys[0])
-		r.table(title, "key")
-		r.rows(slices.DeleteFunc(slices.Clone(keys), func(k config.Key) bool { return section(&k) != title }))
+		p.writeTableHead(title, "key")
+		p.writeRows(slices.DeleteFunc(slices.Clone(keys), func(k config.Key) bool { return section(&k) != title }))
 		keys = slices.DeleteFunc(keys, func(k config.Key) bool { return section(&k) == title })
 	}
 	// The list grows while entries are described, because their options may choose from further
 	// plug points.
-	for i := 0; i < len(r.points); i++ {
-		r.entries(&r.points[i])
+	for i := 0; i < len(p.points); i++ {
+		p.writeEntries(&p.points[i])
 	}
-	return []byte(r.String())
+	return []byte(p.String())
 }
 
 // minShared is the number of options from which an entry refers to another table for them, because
 // fewer are read faster where they are.
 const minShared = 3
 
-// entries writes the table of the entries of key k's plug point, each with its options. An option
+// writeEntries writes the table of the entries of key k's plug point, each with its options. An option
 // that an earlier entry has in the same form is only named, so that the table stays short, and so
 // are options that an entry of an earlier table has.
-func (r *page) entries(k *config.Key) {
-	first := "`" + k.Point.Word + "` or option"
+func (r *page) writeEntries(k *config.Key) {
+	firstColumn := "`" + k.Point.Word + "` or option"
 	if k.Point.Word == "" {
-		first = "name or option"
+		firstColumn = "name or option"
 	}
-	r.table(heading(k), first)
-	explained := map[string]bool{}
+	r.writeTableHead(heading(k), firstColumn)
+	explainedHere := map[string]bool{}
 	for _, e := range k.Point.Entries {
 		options := config.KeysOf("", e.Type(), true)
 		earlier := r.earlierTable(options)
 		var unexplained []config.Key
-		// here lists the options that this table explains already, there those that an earlier one does.
-		var here string
-		var there string
+		// Both lists name options that need no row, because this table or an earlier one has it.
+		var inThisTable string
+		var inEarlierTable string
 		for _, o := range options {
 			// Options are the same where all that their rows say is the same.
-			row := r.row(&o)
+			row := r.rowText(&o)
 			switch {
-			case explained[row]:
-				here += ", `" + o.Name + "`"
-			case earlier != "" && r.explained[row] == earlier:
-				there += ", `" + o.Name + "`"
-				explained[row] = true
+			case explainedHere[row]:
+				inThisTable += ", `" + o.Name + "`"
+			case earlier != "" && r.tableOf[row] == earlier:
+				inEarlierTable += ", `" + o.Name + "`"
+				explainedHere[row] = true
 			default:
-				explained[row] = true
+				explainedHere[row] = true
 				unexplained = append(unexplained, o)
-				if r.explained[row] == "" {
-					r.explained[row] = anchor(heading(k))
+				if r.tableOf[row] == "" {
+					r.tableOf[row] = anchor(heading(k))
 				}
 			}
 		}
-		help := escape(e.Help) + strings.Replace(here, ", ", "; also ", 1)
-		if there != "" {
-			help += strings.Replace(there, ", ", "; also ", 1) + " [of above](#" + earlier + ")"
+		help := escape(e.Help) + strings.Replace(inThisTable, ", ", "; also ", 1)
+		if inEarlierTable != "" {
+			help += strings.Replace(inEarlierTable, ", ", "; also ", 1) + " [of above](#" + earlier + ")"
 		}
 		fmt.Fprintf(r, "**`%s`** | | %s\n", e.Name, help)
-		r.rows(unexplained)
+		r.writeRows(unexplained)
 	}
 }
 
 // earlierTable returns the anchor of a table before this one that explains at least minShared of
 // the options, or "" if there is none.
 func (r *page) earlierTable(options []config.Key) string {
-	count := map[string]int{}
+	explainedBy := map[string]int{}
 	for _, o := range options {
-		if table := r.explained[r.row(&o)]; table != "" {
-			count[table]++
-			if count[table] >= minShared {
+		if table := r.tableOf[r.rowText(&o)]; table != "" {
+			explainedBy[table]++
+			if explainedBy[table] >= minShared {
 				return table
 			}
 		}
@@ -135,11 +135,11 @@ type page struct {
 	strings.Builder
 	// points are keys whose plug points the page must list, one for each plug point.
 	points []config.Key
-	// maps holds, for each type of struct, the first key whose value has its keys. Later keys of
+	// firstKeyOf holds, for each type of struct, the first key whose value has its keys. Later keys of
 	// that type refer to it.
-	maps map[reflect.Type]string
-	// explained holds, for each row of an option, the anchor of the first table that has it.
-	explained map[string]string
+	firstKeyOf map[reflect.Type]string
+	// tableOf holds, for each row of an option, the anchor of the first table that has it.
+	tableOf map[string]string
 }
 
 // heading returns the title of the table of the entries of a key's plug point.
@@ -148,14 +148,14 @@ func heading(k *config.Key) string {
 	return fmt.Sprintf("%s: `%s`", strings.ToUpper(kind[:1])+kind[1:], k.Name)
 }
 
-// table writes a heading and the head of a table below it. first is the title of the first column.
-func (r *page) table(heading, first string) {
+// writeTableHead writes a heading and the head of a table below it. first is the title of the first column.
+func (r *page) writeTableHead(heading, first string) {
 	fmt.Fprintf(r, "\n## %s\n\n%s | value | meaning\n---|---|---\n", heading, first)
 }
 
-// rows writes a row for each key. If an earlier key has the same struct type, the keys below this one
+// writeRows writes a row for each key. If an earlier key has the same struct type, the keys below this one
 // are left out, and its row refers to the earlier key.
-func (r *page) rows(keys []config.Key) {
+func (r *page) writeRows(keys []config.Key) {
 	// below is the beginning of the names that are left out. No name begins with a line break.
 	below := "\n"
 	for _, k := range keys {
@@ -166,43 +166,43 @@ func (r *page) rows(keys []config.Key) {
 		if t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer {
 			t = t.Elem()
 		}
-		if first := r.maps[t]; first != "" && first != k.Name {
+		if first := r.firstKeyOf[t]; first != "" && first != k.Name {
 			below = k.Name
 			k.Help += "; keys as `" + first + "`"
 		} else if t.Kind() == reflect.Struct {
-			r.maps[t] = k.Name
+			r.firstKeyOf[t] = k.Name
 		}
-		r.WriteString(r.row(&k))
+		r.WriteString(r.rowText(&k))
 	}
 }
 
-// row returns the row of key k in a table: its name with the default, the values that it may hold,
+// rowText returns the row of key k in a table: its name with the default, the values that it may hold,
 // and its meaning, as Markdown with bars between them.
-func (r *page) row(k *config.Key) string {
-	value := k.Value()
-	standard := "`" + k.Name + "` (task)"
+func (r *page) rowText(k *config.Key) string {
+	valueCell := k.Value()
+	nameCell := "`" + k.Name + "` (task)"
 	if k.Unit != "" && strings.Contains(k.Name+" "+k.Help, k.Unit) {
 		// The help names the unit already, so the values need not.
-		value = strings.Replace(value, " "+k.Unit, "", 1)
+		valueCell = strings.Replace(valueCell, " "+k.Unit, "", 1)
 	}
 	// The values of a plug point's entries are in a table of their own.
 	switch {
 	case k.Point != nil && k.Type.Kind() == reflect.Slice:
-		value += " of " + r.link(k)
+		valueCell += " of " + r.link(k)
 	case k.Point != nil:
-		value = r.link(k)
-	case value == "":
-		value = "map"
+		valueCell = r.link(k)
+	case valueCell == "":
+		valueCell = "map"
 	}
 	switch {
 	case k.Default == "null":
-		standard = "`" + k.Name + "`"
+		nameCell = "`" + k.Name + "`"
 	case k.Optional:
-		standard = fmt.Sprintf("`%s: %s`", k.Name, cmp.Or(k.Default, `""`))
+		nameCell = fmt.Sprintf("`%s: %s`", k.Name, cmp.Or(k.Default, `""`))
 	case k.Required:
-		standard = "`" + k.Name + "` (required)"
+		nameCell = "`" + k.Name + "` (required)"
 	}
-	return fmt.Sprintf("%s | %s | %s\n", standard, short(escape(value)), escape(k.Help))
+	return fmt.Sprintf("%s | %s | %s\n", nameCell, abbreviate(escape(valueCell)), escape(k.Help))
 }
 
 // link returns a link to the table that lists the entries of a key's plug point, and makes sure
@@ -230,11 +230,13 @@ var (
 	number  = regexp.MustCompile(`a number \((.*?)\)`)
 )
 
-// short returns a description of a key's values in fewer words: limits become intervals such as
+// abbreviate returns a description of a key's values in fewer words: limits become intervals such as
 // 1..9, >0..9 and 0..<9, and kinds become single words.
-func short(value string) string {
-	value = below.ReplaceAllString(above.ReplaceAllString(value, ">$1 and"), "$1..<$2")
-	value = between.ReplaceAllString(upTo.ReplaceAllString(value, "$1..$2"), "$1..$2")
+func abbreviate(value string) string {
+	value = above.ReplaceAllString(value, ">$1 and")
+	value = below.ReplaceAllString(value, "$1..<$2")
+	value = upTo.ReplaceAllString(value, "$1..$2")
+	value = between.ReplaceAllString(value, "$1..$2")
 	value = number.ReplaceAllString(value, "$1")
 	return strings.NewReplacer("a list, each text", "texts", "a list, each a whole number", "integers", "a list, each ", "list of ", "a list of ", "list of ",
 		"a whole number", "integer", "a number", "number", "true or false", "boolean", "a word, ", "", "a path, or a ", "path or ", "a path", "path", ", or a ", " or ", "a list", "list").Replace(value)

@@ -72,35 +72,35 @@ func (s schema) record(complete bool, t, entry reflect.Type) object {
 // complete is as in record.
 func (s schema) option(o *registry.Option, complete bool) object {
 	forms := s.forms(o, o.Type, complete)
-	group := o.Type.Kind() == reflect.Struct || o.Type.Kind() == reflect.Interface
+	isGroup := o.Type.Kind() == reflect.Struct || o.Type.Kind() == reflect.Interface
 	// Null is allowed where it is a value, where it keeps a group as it is, and where it means the
 	// default.
-	if o.Null ||
-		!complete && group ||
-		!group && o.Optional {
+	keepsGroup := isGroup && !complete
+	meansDefault := !isGroup && o.Optional
+	if o.Null || keepsGroup || meansDefault {
 		forms = append(forms, object{"type": "null"})
 	}
-	v := object{"anyOf": forms}
+	result := object{"anyOf": forms}
 	if len(forms) == 1 {
-		v = forms[0]
+		result = forms[0]
 	}
 	if o.Help != "" {
-		v["description"] = strings.TrimSuffix(o.Help+" ("+o.Unit+")", " ()")
+		result["description"] = strings.TrimSuffix(o.Help+" ("+o.Unit+")", " ()")
 	}
 	// A default that is no JSON, such as a word, is a text.
 	if json.Valid([]byte(o.Default)) {
-		v["default"] = json.RawMessage(o.Default)
+		result["default"] = json.RawMessage(o.Default)
 	} else if o.Optional {
-		v["default"] = o.Default
+		result["default"] = o.Default
 	}
-	return v
+	return result
 }
 
 // forms returns a schema for each form that a value of type t may have as the option o, such as a
 // number and a word. complete is as in record.
 func (s schema) forms(o *registry.Option, t reflect.Type, complete bool) (list []object) {
 	// v is the schema of a scalar. The kinds that are no scalars return schemas of their own.
-	v := object{"type": "integer"}
+	scalar := object{"type": "integer"}
 	switch t.Kind() {
 	case reflect.Pointer:
 		return s.forms(o, t.Elem(), complete)
@@ -117,36 +117,36 @@ func (s schema) forms(o *registry.Option, t reflect.Type, complete bool) (list [
 		}
 		return list
 	case reflect.Interface:
-		return []object{{"$ref": "#/$defs/" + s.point(t)}}
+		return []object{{"$ref": "#/$defs/" + s.define(t)}}
 	case reflect.Struct:
-		list = s.short(t)
+		list = s.shortForms(t)
 		return append(list, s.records(complete || list != nil, t)...)
 	case reflect.Bool:
-		v["type"] = "boolean"
+		scalar["type"] = "boolean"
 	case reflect.String:
 		// A number without quotes is read as text, too.
-		v["type"] = []string{"string", "number"}
-		v["maxLength"] = registry.MaxText
+		scalar["type"] = []string{"string", "number"}
+		scalar["maxLength"] = registry.MaxText
 		if o.Words != nil {
-			v = object{"enum": o.Words}
+			scalar = object{"enum": o.Words}
 		} else if o.Path && !o.Null {
-			v["minLength"] = 1
+			scalar["minLength"] = 1
 		}
 	case reflect.Float64:
-		v["type"] = "number"
+		scalar["type"] = "number"
 	case reflect.Uint64:
-		v["minimum"] = 0
-		v["maximum"] = uint64(math.MaxUint64)
+		scalar["minimum"] = 0
+		scalar["maximum"] = uint64(math.MaxUint64)
 	}
 	// A range without an upper limit ends at infinity, which JSON cannot write.
 	if r := o.Range; o.Ranged {
-		v[bound("minimum", r.OpenLo)] = r.Lo
-		v[bound("maximum", r.OpenHi)] = r.Hi
+		scalar[bound("minimum", r.OpenLo)] = r.Lo
+		scalar[bound("maximum", r.OpenHi)] = r.Hi
 		if math.IsInf(r.Hi, 1) {
-			delete(v, "maximum")
+			delete(scalar, "maximum")
 		}
 	}
-	list = append(list, v)
+	list = append(list, scalar)
 	if o.Unit == "seconds" || o.Unit == "hours" {
 		list = append(
 			list,
@@ -165,16 +165,16 @@ func (s schema) forms(o *registry.Option, t reflect.Type, complete bool) (list [
 
 // bound returns the keyword of a limit: name itself, which is "minimum" or "maximum", or its
 // exclusive form where the limit is open, that is, not allowed itself.
-func bound(name string, open bool) string {
-	if open {
+func bound(name string, isOpen bool) string {
+	if isOpen {
 		return "exclusiveM" + name[1:]
 	}
 	return name
 }
 
-// short returns the schemas of the scalar or list that may stand in place of the map of the struct
+// shortForms returns the schemas of the scalar or list that may stand in place of the map of the struct
 // t. There are none for a struct without a short form.
-func (s schema) short(t reflect.Type) (list []object) {
+func (s schema) shortForms(t reflect.Type) (list []object) {
 	for _, o := range registry.Short(t) {
 		list = s.forms(&o, o.Type, newStruct)
 	}
@@ -212,10 +212,10 @@ func (s schema) entries(p *registry.Point, standard string, t reflect.Type) (lis
 	return list
 }
 
-// point adds the definition of the plug point of type t, unless it is there already, and returns
+// define adds the definition of the plug point of type t, unless it has one already, and returns
 // its name for references. An entry may be a word, if it requires no option, or its short form, or
 // a map.
-func (s schema) point(t reflect.Type) string {
+func (s schema) define(t reflect.Type) string {
 	key := t.String()
 	p := registry.For(t)
 	if s[key] != nil {
@@ -231,11 +231,12 @@ func (s schema) point(t reflect.Type) string {
 	entries := s.entries(p, p.Default, reflect.TypeFor[struct{}]())
 	for i, e := range p.Entries {
 		// An entry that requires no option but its name may be a word.
-		if required := entries[i]["required"].([]string); len(required) == 0 ||
-			len(required) == 1 && required[0] == p.Word {
+		required := entries[i]["required"].([]string)
+		requiresNameAlone := len(required) == 1 && required[0] == p.Word
+		if len(required) == 0 || requiresNameAlone {
 			list = append(list, object{"const": e.Name, "description": e.Help})
 		}
-		list = append(list, s.short(e.Type())...)
+		list = append(list, s.shortForms(e.Type())...)
 	}
 	s[key] = object{"oneOf": append(list, entries...)}
 	return key
@@ -250,7 +251,7 @@ func (s schema) elements(p *registry.Point) (list []object) {
 		if len(options["required"].([]string)) == 0 {
 			list = append(list, object{"const": e.Name, "description": e.Help})
 		}
-		forms := append([]object{options}, s.short(e.Type())...)
+		forms := append([]object{options}, s.shortForms(e.Type())...)
 		list = append(list, object{"type": "object", "description": e.Help, "required": []string{e.Name},
 			"properties": object{e.Name: object{"anyOf": forms}}, "additionalProperties": false})
 	}

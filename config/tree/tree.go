@@ -155,8 +155,8 @@ func plainWithColon(n ast.Node) ast.Node {
 	key, isText := pair.Key.(*ast.StringNode)
 	value := pair.Value.GetToken()
 	// The colon is a separator if the value does not follow it at once.
-	separate := pair.Start == nil || value == nil || value.Position.Offset != pair.Start.Position.Offset+1
-	if !isText || separate || key.GetToken().Type != token.StringType {
+	isSeparator := pair.Start == nil || value == nil || value.Position.Offset != pair.Start.Position.Offset+1
+	if !isText || isSeparator || key.GetToken().Type != token.StringType {
 		return n
 	}
 	text := *key
@@ -169,23 +169,22 @@ func plainWithColon(n ast.Node) ast.Node {
 // beside a map becomes the map's [Bare] value. A key that is set already is an error, because
 // nobody can tell which of the two values was meant.
 func (m *Node) Insert(prefix, path string, value *Node) error {
-	name, rest, nested := strings.Cut(path, ".")
-	if nested {
+	name, rest, isNested := strings.Cut(path, ".")
+	if isNested {
 		below := &Node{Place: value.Place, Kind: Map}
 		if err := below.Insert(prefix+name+".", rest, value); err != nil {
 			return err
 		}
 		value = below
 	}
-	// Of the old and the new value, either is missing, or both are scalars, or one or both are
-	// maps.
+	// The value that was set before may be missing. It and the new one may each be a scalar or a map.
 	old := m.Fields[name]
 	switch {
 	case old == nil || old.Kind == Null && value.Kind == Map:
 		m.Set(name, value)
 		return nil
 	case old.Kind != Map && value.Kind != Map:
-		return &KeyError{Place: value.Place, Key: prefix + strings.TrimSuffix(name, "."), Problem: Already(old)}
+		return &KeyError{Place: value.Place, Key: prefix + strings.TrimSuffix(name, "."), Problem: AlreadySet(old)}
 	// The word that was set first moves into the map, as the value of the bare key.
 	case old.Kind != Map:
 		word := old
@@ -206,8 +205,8 @@ func (m *Node) Insert(prefix, path string, value *Node) error {
 	return nil
 }
 
-// Already returns the problem of a value that was set before, with the place of the first one.
-func Already(first *Node) string {
+// AlreadySet returns the problem of a value that was set before, with the place of the first one.
+func AlreadySet(first *Node) string {
 	return fmt.Sprintf("is set already, at %s (keep one of the two)", first.Place)
 }
 
@@ -280,17 +279,17 @@ func (n *Node) Scalar(want string) (string, error) {
 	return "", fmt.Errorf("%s stands where %s is wanted", found[n.Kind], want)
 }
 
-// Instead returns the error of a node whose kind does not fit its key. path is that of the key, and
+// WrongKind returns the error of a node whose kind does not fit its key. path is that of the key, and
 // want describes what it may hold.
-func (n *Node) Instead(path, want string) error {
+func (n *Node) WrongKind(path, want string) error {
 	if _, err := n.Scalar(want); err != nil {
 		return Fail(n, path, "%v", err)
 	}
-	return Fail(n, path, "%s stands where %s is wanted", n.Shown(), want)
+	return Fail(n, path, "%s stands where %s is wanted", n.QuotedText(), want)
 }
 
-// Shown returns a scalar as messages quote it: at most 60 bytes of it, in quotes if it is text.
-func (n *Node) Shown() string {
+// QuotedText returns a scalar as messages quote it: at most 60 bytes of it, in quotes if it is text.
+func (n *Node) QuotedText() string {
 	s := n.Text
 	// A message should stay on one line.
 	if len(s) > 60 {
@@ -306,9 +305,9 @@ func (n *Node) Shown() string {
 // with the square of the depth: a megabyte of brackets would take gigabytes.
 const maxDepth = 50
 
-// deep reports whether more than maxDepth brackets of a text are open at once. Brackets within
+// nestsTooDeeply reports whether more than maxDepth brackets of a text are open at once. Brackets within
 // quoted texts count, too; no configuration has that many of them.
-func deep(text []byte) bool {
+func nestsTooDeeply(text []byte) bool {
 	depth := 0
 	for _, b := range text {
 		switch b {
@@ -332,10 +331,11 @@ func parseYAML(text []byte) (root ast.Node, err error) {
 		// The parser is a library fed with a user's bytes: a panic of its own
 		// is one more way to say that they are not YAML.
 		if p := recover(); p != nil {
-			root, err = nil, fmt.Errorf("not YAML that can be read (%v)", p)
+			root = nil
+			err = fmt.Errorf("not YAML that can be read (%v)", p)
 		}
 	}()
-	if deep(text) {
+	if nestsTooDeeply(text) {
 		return nil, fmt.Errorf(
 			"lists or maps within each other over %d times; a configuration has none of more than a few",
 			maxDepth,
@@ -362,20 +362,19 @@ func syntaxError(name string, err error) error {
 	var syntax *yaml.SyntaxError
 	if errors.As(err, &syntax) {
 		// The line helps in a file; a set has a single line.
-		if name != "" &&
-			!strings.HasPrefix(name, SetFlag) &&
-			syntax.Token != nil &&
-			syntax.Token.Position != nil {
+		isFile := name != "" && !strings.HasPrefix(name, SetFlag)
+		hasLine := syntax.Token != nil && syntax.Token.Position != nil
+		if isFile && hasLine {
 			name = fmt.Sprintf("%s:%d", name, syntax.Token.Position.Line)
 		}
-		return fmt.Errorf("%s: not YAML: %s", name, inWords(strings.ReplaceAll(syntax.Message, "\n", " ")))
+		return fmt.Errorf("%s: not YAML: %s", name, plainMessage(strings.ReplaceAll(syntax.Message, "\n", " ")))
 	}
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// inWords replaces messages that describe the inner workings of the parser by what a user should
+// plainMessage replaces messages that describe the inner workings of the parser by what a user should
 // change. Other messages are returned as they are.
-func inWords(message string) string {
+func plainMessage(message string) string {
 	switch {
 	case strings.Contains(message, `character '`+"\t"+`'`):
 		return "a tab stands before a key (YAML wants spaces)"

@@ -137,7 +137,7 @@ func (p Plan) Run(ctx context.Context, o study.Options) (*Result, error) {
 	// configured.
 	for i := range cells {
 		c := &cells[i]
-		c.Config.Theory.Take(config.Theory{
+		c.Config.Theory.FillFrom(config.Theory{
 			L:     &constants.L,
 			Mu:    &constants.Mu,
 			G:     &constants.G,

@@ -51,7 +51,7 @@ func About(c *config.Config) *metrics.Run {
 		Task:           string(c.Task),
 		Schedule:       c.Schedule.Name(),
 		Close:          closing.Rules.NameOf(c.Close),
-		Closing:        c.Closes(),
+		Closing:        c.ClosingText(),
 		Seed:           c.Seed,
 		Train:          c.Train,
 		Clients:        c.Clients,

@@ -197,7 +197,7 @@ func Make(
 func trialOf(p *problem.Problem, tasks int) *problem.Problem {
 	trial := *p
 	c := &trial.Config
-	c.Untrained()
+	c.MakeTimingOnly()
 	maxRounds := 1 + tasks/tasksOf(c)
 	if n := c.Stop.Rounds; n > 0 {
 		maxRounds = min(maxRounds, n)
@@ -327,7 +327,7 @@ func (f Forecast) Write(w io.Writer) error {
 		"# Rounds close %s. Selection: %s. Algorithm: %s.%s\n%s# %d rounds, %s virtual time%s, %d SGD steps a "+
 		"client of each round%s.\n# About %s on this machine, messages %s; results in %s: %s.\n",
 		c.YAML(), about, population(c), c.Cohort, c.Schedule.Name(),
-		c.Closes(), selection.Rules.Text(c.Select), algorithm.Algorithms.Text(c.Aggregate.Algorithm), f.extras(),
+		c.ClosingText(), selection.Rules.Text(c.Select), algorithm.Algorithms.Text(c.Aggregate.Algorithm), f.extras(),
 		text, f.Rounds, human.VirtualTime(f.Virtual), f.intervalText(), f.Steps, f.bound(), human.Duration(time.Duration(f.Wall*1e9)), messages, c.Out, strings.Join(f.Files, ", "))
 	return err
 }

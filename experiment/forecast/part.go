@@ -21,7 +21,7 @@ const maxPlayed = 1_000_000
 // estimated instead: from some of its rounds, spread evenly over the run, with each of [fewDraws] other seeds.
 func (f *Forecast) play(ctx context.Context, p *problem.Problem, limit round.Time, tasks int) error {
 	untrained := *p
-	untrained.Config.Untrained()
+	untrained.Config.MakeTimingOnly()
 	maxRounds := max(1, tasks/tasksOf(&untrained.Config))
 	if len(p.Config.Devices.Names) == 0 && !registry.NeedsOf(p.Config.Select).Losses {
 		all, _, err := playPart(ctx, &untrained, limit, 1, 0, maxRounds, 0)

@@ -44,7 +44,7 @@ type Usage struct {
 // and returns the intervals of what the draws used. done is called after each draw.
 func UsageOf(ctx context.Context, c config.Config, stop round.Limits, draws int, done func()) (u Usage, err error) {
 	u.Asks = registry.NeedsOf(c.Select).Losses
-	u.AtMost = c.Untrained()
+	u.AtMost = c.MakeTimingOnly()
 	p, err := problem.Prepare(ctx, c, true, nil, nil)
 	if err != nil {
 		return u, err

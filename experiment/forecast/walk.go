@@ -177,7 +177,7 @@ func expectation(p *problem.Problem) func(k int) expected {
 	_, alike := p.FixedRound()
 	untrained := *p
 	played := map[int]expected{}
-	untrained.Config.Untrained()
+	untrained.Config.MakeTimingOnly()
 	roundOf := func(k int) expected {
 		e, ok := played[k]
 		if !ok {

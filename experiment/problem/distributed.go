@@ -45,7 +45,7 @@ func (p *Problem) DistributedNoise(rounds int) *folder.DistributedNoise {
 	if v.Devices.Members > 0 {
 		plan = v.Devices
 	}
-	share := secagg.Share(c.SecureFresh(), v.Shift)
+	share := secagg.Share(c.NewestWeightFactor(), v.Shift)
 	values := actors.SummedParams(p.Learning())
 	sum := privacy.DiscreteSum{
 		Clients:     v.noiseClients(),

@@ -204,7 +204,7 @@ func (p *Problem) prepareTraining(ctx context.Context, info *bus.RunInfo, machin
 			)
 		}
 	}
-	if machine.Data != "" && !c.IsSynthetic() && !c.IsTrainers() {
+	if machine.Data != "" && !c.IsSynthetic() && !c.UsesTrainerData() {
 		c.Data.Path = machine.Data
 		// Prepared data were made with the run's mapping of columns, which their digest proves.
 		if data.IsPrepared(machine.Data) {

@@ -421,7 +421,7 @@ func (p *Problem) aboutDevices() string {
 	}
 	held := human.Size(p.deviceBytes())
 	// Without a robust rule the only protection is to return to the best model.
-	if reason := c.Believes(); reason != "" {
+	if reason := c.UnguardedReason(); reason != "" {
 		return fmt.Sprintf(" Devices are believed (%s): one that lies is found only where it makes the model "+
 			"diverge. The run keeps its best model to go back to, %s.", reason, held)
 	}
@@ -474,7 +474,7 @@ func (p *Problem) openData(ctx context.Context, reading *federated.Reading) (err
 	c := &p.Config
 	switch {
 	// The trainer's program brings the samples, so it must run before they can be counted.
-	case c.IsTrainers():
+	case c.UsesTrainerData():
 		err = p.startTrainer(ctx)
 		if err == nil {
 			p.Set = p.Trainer.Set()

@@ -66,7 +66,7 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 		Clients:         c.Clients,
 		Cohort:          c.Cohort,
 		Epochs:          p.epochs(),
-		Loss:            c.Schedule.Followed(),
+		Loss:            c.Schedule.FollowedLoss(),
 		Window:          schedule.WindowConfig{Size: c.Schedule.Window, FirstRound: c.Schedule.F0 == config.FromFirst},
 		Plateau:         schedule.PlateauConfig{Patience: c.Schedule.Patience, MinDelta: c.Schedule.MinDelta},
 		Train:           c.Train,

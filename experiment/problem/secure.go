@@ -60,7 +60,7 @@ func (p *Problem) settleSecure() error {
 		}
 	}
 	if c.Privacy.Distributed.On() {
-		v.Grid, err = c.Privacy.Distributed.Grid(v.noiseClients(), secagg.Share(c.SecureFresh(), v.Shift))
+		v.Grid, err = c.Privacy.Distributed.Grid(v.noiseClients(), secagg.Share(c.NewestWeightFactor(), v.Shift))
 		if err != nil {
 			return &config.KeyError{
 				Key:         "privacy.distributed",

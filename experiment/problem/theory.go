@@ -92,7 +92,7 @@ func (p *Problem) settleTheory() error {
 	}
 	// Constants of the configuration take precedence over those that are calculated.
 	k := objective.Constants(convex.Widen(p.Initial), p.Config.Cohort)
-	t.Take(config.Theory{
+	t.FillFrom(config.Theory{
 		L:     &k.L,
 		Mu:    &k.Mu,
 		G:     &k.G,

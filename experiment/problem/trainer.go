@@ -144,7 +144,7 @@ func (p *Problem) startTrainer(ctx context.Context) (err error) {
 		Notice:  p.notice,
 	}
 	// A trainer without its own samples reads the run's, which are shared with its process.
-	if !p.Config.IsTrainers() {
+	if !p.Config.UsesTrainerData() {
 		c.Data, err = external.Share(p.Set)
 		if err != nil {
 			return err

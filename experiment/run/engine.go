@@ -244,7 +244,7 @@ func (e *engine) learning() aggregate.Learning {
 		l.Secure = &aggregate.Secure{
 			Shift:     v.Shift,
 			MaxWeight: p.Config.SecureMaxWeight(),
-			Fresh:     p.Config.SecureFresh(),
+			Fresh:     p.Config.NewestWeightFactor(),
 		}
 	}
 	// Differential privacy clips updates and adds noise by the secret key.

@@ -34,7 +34,7 @@ func TestLate_Run(t *testing.T) {
 	if timed := mustRun(t, runtest.Stragglers(t, append(sets, "train=false")...), Options{}); timed.Fingerprint != use.Fingerprint {
 		t.Error("another history without training")
 	}
-	e := new(runtest.Stragglers(t, sets...)).Closes()
+	e := new(runtest.Stragglers(t, sets...)).ClosingText()
 	if want := "; late updates are used up to 3 rounds later"; !strings.HasSuffix(e, want) {
 		t.Errorf("rounds close %q, want it to end in %q", e, want)
 	}

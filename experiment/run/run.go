@@ -487,7 +487,7 @@ func (p *experiment) playFixed(ctx context.Context, n int) (round.Stop, error) {
 	fixed.Config.Schedule.K = schedule.FixedK{}
 	fixed.Config.Schedule.Eta = schedule.FixedEta{}
 	fixed.Config.Stop = config.Stop{Rounds: n, Equal: p.Config.Stop.Equal}
-	fixed.Config.Untrained()
+	fixed.Config.MakeTimingOnly()
 	// The division avoids the overflow that the product of rounds and cohort could have.
 	if n > longTiming/fixed.Config.Cohort {
 		p.options.Notify(fmt.Sprintf("Rounds are not all alike: timing %d of the fixed schedule first.", n))

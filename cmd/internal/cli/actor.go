@@ -70,18 +70,18 @@ connections, and stops at Ctrl-C or SIGTERM.`,
 					return err
 				}
 			}
-			show := NewDisplay(c)
-			defer show.Close()
-			device.Notice, device.Version = show.Notice, Version()
+			display := NewDisplay(c)
+			defer display.Close()
+			device.Notice, device.Version = display.Notice, Version()
 			// A device that trains on synthetic data by mistake should be noticed.
 			if !c.Flags().Changed("data") {
-				show.Notice("No --data: this device trains on synthetic data of the run's task.")
+				display.Notice("No --data: this device trains on synthetic data of the run's task.")
 			}
 			if err := keys.read(&device); err != nil {
 				return err
 			}
 			connection.Name = "device " + device.ID
-			connection.Notice = func(n bus.Notice) { show.Notice(n.Text) }
+			connection.Notice = func(n bus.Notice) { display.Notice(n.Text) }
 			return actor(c.Context(), connection, device)
 		},
 	}
@@ -203,9 +203,9 @@ func supervised(ctx context.Context) (stopping func(), err error) {
 		return nil, fmt.Errorf("the service manager's watchdog (WATCHDOG_USEC): %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	var telling sync.WaitGroup
+	var reports sync.WaitGroup
 	if notified && wait > 0 {
-		telling.Go(func() {
+		reports.Go(func() {
 			for range bus.Ticks(ctx, wait/2) {
 				// A message that gets lost is what the watchdog looks for, so that the error needs
 				// no check.
@@ -215,7 +215,7 @@ func supervised(ctx context.Context) (stopping func(), err error) {
 	}
 	return func() {
 		cancel()
-		telling.Wait()
+		reports.Wait()
 		// The process ends in any case, so that the error does not matter.
 		_, _ = daemon.SdNotify(false, daemon.SdNotifyStopping)
 	}, nil

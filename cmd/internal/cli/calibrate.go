@@ -81,7 +81,7 @@ gives every client this speed.`,
 			if err := f.check(); err != nil {
 				return Usage(c, err)
 			}
-			return f.do(c)
+			return f.measure(c)
 		},
 	}
 	s := c.Flags()
@@ -145,10 +145,10 @@ func CheckTimes(c *cobra.Command) {
 // check returns an error for flags that contradict each other or lack one another. It runs before
 // anything is measured, as that takes long.
 func (f *calibration) check() error {
-	named := 0
+	subjects := 0
 	for _, given := range []bool{f.task != "", f.model != "", len(f.config) > 0, f.app != ""} {
 		if given {
-			named++
+			subjects++
 		}
 	}
 	for _, batch := range f.batches {
@@ -161,10 +161,10 @@ func (f *calibration) check() error {
 	case len(f.config) > 0 && f.ofConfig == nil:
 		return errors.New("--config: this program reads no configurations; fedpace calibrate --config does, and " +
 			"with --nats the coordinator's fedpace calibrate serve --config")
-	case named > 1:
+	case subjects > 1:
 		return errors.New("--task, --model, --app and --config: want one of them")
 	case f.outPath != "" &&
-		named == 0 &&
+		subjects == 0 &&
 		f.device.Trainer == "" &&
 		f.server.URL == "":
 		return errors.New("--out needs --task, --model, --app, --config, --trainer or --nats: a class of devices is of " +
@@ -175,12 +175,12 @@ func (f *calibration) check() error {
 	return nil
 }
 
-// do measures the link to the coordinator, if a server is named, and then the local steps of each
+// measure measures the link to the coordinator, if a server is named, and then the local steps of each
 // subject, a model with its batch size. It writes the class to the file of --out and prints the
 // result.
-func (f *calibration) do(c *cobra.Command) error {
-	show := NewDisplay(c)
-	defer show.Close()
+func (f *calibration) measure(c *cobra.Command) error {
+	display := NewDisplay(c)
+	defer display.Close()
 	board := calibrate.ThisBoard()
 	meter := board.StartMeter()
 	r := calibrate.Result{Name: f.name, Date: time.Now().UTC(), Version: Version()}
@@ -188,7 +188,7 @@ func (f *calibration) do(c *cobra.Command) error {
 	// The meter of the power must stop whether or not the measuring fails.
 	err := func() (err error) {
 		if f.server.URL != "" {
-			welcome, err = f.network(c.Context(), show.Notice, meter.SetPhase, &r)
+			welcome, err = f.network(c.Context(), display.Notice, meter.SetPhase, &r)
 			if err != nil {
 				return err
 			}
@@ -210,7 +210,7 @@ func (f *calibration) do(c *cobra.Command) error {
 			timing.Pause = time.Duration(f.pause * float64(time.Second))
 		}
 		if f.secure {
-			show.Notice("Measuring secure aggregation.")
+			display.Notice("Measuring secure aggregation.")
 			measured, err := calibrate.MeasureSecure(c.Context(), f.seconds)
 			if err != nil {
 				return err
@@ -222,8 +222,8 @@ func (f *calibration) do(c *cobra.Command) error {
 			if s.Batch() > 0 {
 				name = fmt.Sprintf("%s, minibatches of %d", name, s.Batch())
 			}
-			show.Notice(fmt.Sprintf("Measuring %s.", name))
-			measured, err := calibrate.MeasureCompute(c.Context(), s, timing, show.Notice)
+			display.Notice(fmt.Sprintf("Measuring %s.", name))
+			measured, err := calibrate.MeasureCompute(c.Context(), s, timing, display.Notice)
 			if err != nil {
 				return err
 			}
@@ -232,7 +232,7 @@ func (f *calibration) do(c *cobra.Command) error {
 		return nil
 	}()
 	source, watts := meter.Stop()
-	show.Close()
+	display.Close()
 	// An interrupted measurement is worth nothing.
 	if errors.Is(err, context.Canceled) && c.Context().Err() != nil {
 		return Interrupted{Note: "nothing was written"}

@@ -32,19 +32,19 @@ func CheckRun(c *cobra.Command) {
 
 // InRange makes a flag of the command c refuse numbers below lo or above hi.
 func InRange(c *cobra.Command, flag string, lo, hi float64) {
-	limit(c, flag, func(v float64) bool { return v >= lo && v <= hi }, fmt.Sprintf("%v to %.0f", lo, hi))
+	refuseUnless(c, flag, func(v float64) bool { return v >= lo && v <= hi }, fmt.Sprintf("%v to %.0f", lo, hi))
 }
 
 // Positive makes flags of the command c refuse numbers that are 0 or less.
 func Positive(c *cobra.Command, flags ...string) {
 	for _, flag := range flags {
-		limit(c, flag, func(v float64) bool { return v > 0 }, "more than 0")
+		refuseUnless(c, flag, func(v float64) bool { return v > 0 }, "more than 0")
 	}
 }
 
-// limit makes a number flag of the command c refuse values for which allowed is false. want ends
+// refuseUnless makes a number flag of the command c refuse values for which allowed is false. want ends
 // the message and says which values are allowed.
-func limit(c *cobra.Command, flag string, allowed func(float64) bool, want string) {
+func refuseUnless(c *cobra.Command, flag string, allowed func(float64) bool, want string) {
 	f := c.Flags().Lookup(flag)
 	number := f.Value
 	f.Value = &checkedValue{number, func(string) error {

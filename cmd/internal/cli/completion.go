@@ -52,16 +52,17 @@ fi
 	}
 }
 
-// complete gives the command c what its usage says: how many arguments it takes, and what completes
-// its arguments and flags. What the command has set already stays.
-func complete(c *cobra.Command) {
+// completeFromUsage gives the command c what its usage line says: how many arguments it takes, and what
+// completes its arguments and flags. What the command has set already stays.
+func completeFromUsage(c *cobra.Command) {
 	_, arguments, _ := strings.Cut(c.Use, " ")
 	word := strings.Trim(arguments, "[].")
 	// Arguments that are folders are completed with the names of folders.
-	switch repeated := strings.HasSuffix(arguments, "..."); {
-	case word != "DIR" && word != "RUN" && word != "FOLDER" ||
-		c.ValidArgsFunction != nil:
-	case repeated:
+	takesFolder := word == "DIR" || word == "RUN" || word == "FOLDER"
+	isRepeated := strings.HasSuffix(arguments, "...")
+	switch {
+	case !takesFolder || c.ValidArgsFunction != nil:
+	case isRepeated:
 		c.ValidArgsFunction = folders
 	default:
 		c.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -83,12 +84,15 @@ func complete(c *cobra.Command) {
 	}
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		placeholder, usage := pflag.UnquoteUsage(f)
-		// At most one of the keys is true for a flag, and its completer is chosen; else it is nil.
-		completer := map[bool]cobra.CompletionFunc{
-			placeholder == "DIR":             folders,
-			strings.Contains(usage, ".svg"):  filesOf("svg"),
-			strings.HasPrefix(usage, "YAML"): filesOf("yaml", "yml"),
-		}[true]
+		var completer cobra.CompletionFunc
+		switch {
+		case placeholder == "DIR":
+			completer = folders
+		case strings.Contains(usage, ".svg"):
+			completer = filesOf("svg")
+		case strings.HasPrefix(usage, "YAML"):
+			completer = filesOf("yaml", "yml")
+		}
 		if _, given := c.GetFlagCompletionFunc(f.Name); completer != nil && !given {
 			Complete(c, f.Name, completer)
 		}

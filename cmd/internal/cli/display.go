@@ -45,9 +45,9 @@ const (
 	lineEvery = 3 * time.Second
 	// lineSeldom is the longest time between plain lines.
 	lineSeldom = time.Minute
-	// linesGrowBy is the part of the time so far that the next plain line waits: one twentieth, so
-	// that a log of hours stays short.
-	linesGrowBy = 20
+	// lineGrowthDivisor divides the time so far into the time until the next plain line: one twentieth of it,
+	// so that a log of hours stays short.
+	lineGrowthDivisor = 20
 )
 
 // NewDisplay returns the display of the command c, which shows progress on standard error. With
@@ -79,10 +79,10 @@ func (d *Display) show(s Status) {
 	}
 	// A new subject gets a new line, below that of the old one.
 	if d.current != s.Subject {
-		d.leave()
+		d.endLine()
 	}
 	// The width is asked each time, because a window may have been resized.
-	bar, text := s.drawn(d.screen.width())
+	bar, text := s.fit(d.screen.width())
 	if bar != "" {
 		bar = d.screen.paint(progressColour, bar) + " "
 	}
@@ -100,16 +100,16 @@ func (d *Display) log(s Status) {
 	if d.began.IsZero() {
 		d.began = now
 	}
-	every := min(max(lineEvery, now.Sub(d.began)/linesGrowBy), lineSeldom)
+	every := min(max(lineEvery, now.Sub(d.began)/lineGrowthDivisor), lineSeldom)
 	if now.Sub(d.printed) >= every {
 		d.printed = now
 		fmt.Fprintln(d.stream, s.Line())
 	}
 }
 
-// leave ends the line on the screen, if there is one, so that what follows stands below it. The
+// endLine ends the line on the screen, if there is one, so that what follows stands below it. The
 // caller holds the lock.
-func (d *Display) leave() {
+func (d *Display) endLine() {
 	if d.current != "" {
 		fmt.Fprintln(d.stream)
 		d.current = ""
@@ -151,7 +151,7 @@ func (d *Display) Notice(text string) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.leave()
+	d.endLine()
 	// A notice may name a file of somebody else's.
 	for line := range strings.SplitSeq(text, "\n") {
 		fmt.Fprintln(d.stream, names.Printable(line))
@@ -167,7 +167,7 @@ func (d *Display) Close() {
 		stop()
 	}
 	d.watching = nil
-	d.leave()
+	d.endLine()
 }
 
 // screen is what is known of the stream that output goes to.

@@ -44,7 +44,7 @@ func TestDisplay_LineFits(t *testing.T) {
 		{16, "", "rounds  round 1"},
 		{1, "", "r"},
 	} {
-		bar, text := s.drawn(test.columns)
+		bar, text := s.fit(test.columns)
 		if bar != test.bar || text != test.text {
 			t.Errorf("%d columns:\n got %q %q\nwant %q %q", test.columns, bar, text, test.bar, test.text)
 		}
@@ -58,7 +58,7 @@ func TestDisplay_LongLines(t *testing.T) {
 			s.parts = append(s.parts, part{rapid.StringN(0, 12, -1).Draw(t, "text"), rapid.IntRange(0, 4).Draw(t, "rank")})
 		}
 		columns := rapid.IntRange(1, 120).Draw(t, "columns")
-		bar, text := s.drawn(columns)
+		bar, text := s.fit(columns)
 		n := utf8.RuneCountInString(text)
 		if bar != "" {
 			n += utf8.RuneCountInString(bar) + 1
@@ -80,7 +80,7 @@ func TestBars(t *testing.T) {
 
 func TestDisplay_CompleteRunFillsBar(t *testing.T) {
 	s := runAt("rounds", 40)
-	if bar, text := s.drawn(120); bar != "["+strings.Repeat("=", 20)+"]" || strings.Contains(text, "left") {
+	if bar, text := s.fit(120); bar != "["+strings.Repeat("=", 20)+"]" || strings.Contains(text, "left") {
 		t.Errorf("%q %q", bar, text)
 	}
 }

@@ -63,7 +63,7 @@ func wrapped(text string, columns int) string {
 		case strings.HasPrefix(line, " ") && examples:
 			fold(&b, line, "      ", columns, ` \`)
 		case strings.HasPrefix(line, " "):
-			fold(&b, line, strings.Repeat(" ", hanging(line, columns)), columns, "")
+			fold(&b, line, strings.Repeat(" ", continuationIndent(line, columns)), columns, "")
 		// A line at the margin belongs to a paragraph, which is filled when it is complete.
 		default:
 			paragraph = append(paragraph, line)
@@ -77,10 +77,10 @@ func wrapped(text string, columns int) string {
 // spaces or more separate from that column.
 var lastColumn = regexp.MustCompile(`^ *(\S.*?\S {2,}|)`)
 
-// hanging returns the indent of the lines that continue a long line: the place where its last
+// continuationIndent returns the indent of the lines that continue a long line: the place where its last
 // column begins. Where that leaves less than half of the columns, it is four more than the indent
 // of the line.
-func hanging(line string, columns int) int {
+func continuationIndent(line string, columns int) int {
 	n := utf8.RuneCountInString(lastColumn.FindString(line))
 	// Too little room is left beside the first column.
 	if n > columns/2 {
@@ -90,10 +90,15 @@ func hanging(line string, columns int) int {
 }
 
 // fold writes a line to b in pieces of at most columns. It breaks at the last space that fits, else
-// behind the last comma that fits, else at the first space behind. The following lines begin with
+// behind the last comma that fits, else at the first space behind the margin. The following lines begin with
 // indent, and all but the last end with end, such as a backslash.
 func fold(b *strings.Builder, line, indent string, columns int, end string) {
-	for runes := []rune(line); len(runes) > columns; runes = []rune(line) {
+	for {
+		runes := []rune(line)
+		if len(runes) <= columns {
+			break
+		}
+		// start, cut and the end of a line are counted in bytes; columns are counted in characters.
 		start := len(line) - len(strings.TrimLeft(line, " "))
 		room := columns - len(end)
 		cut := strings.LastIndexByte(string(runes[:room+1]), ' ')

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/term"
 )
 
-// checked is standard output, which remembers that a write failed. A command whose output is lost
+// failureWriter is standard output, which remembers that a write failed. A command whose output is lost
 // has failed, even where the code that printed has ignored the error.
-type checked struct {
+type failureWriter struct {
 	// stream is where the output goes.
 	stream io.Writer
 	// err is the first failure; nil: none.
@@ -25,7 +25,7 @@ type checked struct {
 
 // Write writes b to the stream and remembers the first failure, so that a command whose output is
 // lost fails although its printing ignores errors.
-func (w *checked) Write(b []byte) (int, error) {
+func (w *failureWriter) Write(b []byte) (int, error) {
 	n, err := w.stream.Write(b)
 	if err != nil && w.err == nil {
 		if path := (*os.PathError)(nil); errors.As(err, &path) {
@@ -41,7 +41,7 @@ func (w *checked) Write(b []byte) (int, error) {
 // output may be wrapped in checked.
 func OnTerminal(c *cobra.Command) bool {
 	stream := c.OutOrStdout()
-	if w, ok := stream.(*checked); ok {
+	if w, ok := stream.(*failureWriter); ok {
 		stream = w.stream
 	}
 	return isTerminal(stream)
@@ -135,9 +135,9 @@ func Aligned(write func(io.Writer)) string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// Asks reports whether a person can be asked a question: both the input and the messages of the
+// CanAsk reports whether a person can be asked a question: both the input and the messages of the
 // command are those of a terminal.
-func Asks(c *cobra.Command) bool {
+func CanAsk(c *cobra.Command) bool {
 	return isTerminal(c.InOrStdin()) && isTerminal(c.ErrOrStderr())
 }
 

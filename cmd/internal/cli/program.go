@@ -58,48 +58,48 @@ func (e StatusError) Unwrap() error { return e.Problem }
 func Main(root *cobra.Command) {
 	memlimit.Set()
 	ctx, stop := signal.NotifyContext(context.Background(), stopSignals()...)
-	heeded := &heeded{Context: ctx}
+	observed := &observedContext{Context: ctx}
 	context.AfterFunc(ctx, func() {
 		// The same signal may arrive twice within this time.
-		time.Sleep(doubled)
+		time.Sleep(repeatWindow)
 		// From now on the next signal ends the process at once: a person must not wait
 		// for a clean stop that does not come.
 		stop()
 		// A command that does not even look for a signal has nothing to stop cleanly.
-		time.Sleep(unheeded - doubled)
-		if !heeded.looked.Load() {
-			complain(os.Stderr, root, "interrupted")
+		time.Sleep(signalGrace - repeatWindow)
+		if !observed.observed.Load() {
+			printProblem(os.Stderr, root, "interrupted")
 			os.Exit(ExitInterrupted)
 		}
 	})
-	status := Perform(heeded, root, os.Args[1:], os.Stdout, os.Stderr)
+	status := Perform(observed, root, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(status)
 }
 
-// doubled is the time within which a signal that comes again counts as the same one: timeout(1)
+// repeatWindow is the time within which a signal that comes again counts as the same one: timeout(1)
 // sends it to the process and to its group.
-var doubled = 200 * time.Millisecond
+var repeatWindow = 200 * time.Millisecond
 
-// unheeded is how long a command goes on after a signal if it does not look for signals.
-const unheeded = time.Second
+// signalGrace is how long a command goes on after a signal if it does not look for signals.
+const signalGrace = time.Second
 
-// heeded is a context that remembers whether anybody has looked for its end.
-type heeded struct {
+// observedContext is a context that remembers whether any code has looked for its end.
+type observedContext struct {
 	context.Context
-	// looked is set as soon as Done or Err is called.
-	looked atomic.Bool
+	// observed is true as soon as Done or Err was called.
+	observed atomic.Bool
 }
 
 // Done returns the channel of the context, and notes that somebody waits for the interruption.
-func (h *heeded) Done() <-chan struct{} {
-	h.looked.Store(true)
+func (h *observedContext) Done() <-chan struct{} {
+	h.observed.Store(true)
 	return h.Context.Done()
 }
 
 // Err returns the error of the context, and notes that somebody asked for the interruption.
-func (h *heeded) Err() error {
-	h.looked.Store(true)
+func (h *observedContext) Err() error {
+	h.observed.Store(true)
 	return h.Context.Err()
 }
 
@@ -116,7 +116,7 @@ func stopSignals() []os.Signal {
 // Perform runs the command of the program root that args name and returns its exit status. It
 // prints errors to stderr. Signals are left to the caller, who cancels ctx.
 func Perform(ctx context.Context, root *cobra.Command, args []string, stdout, stderr io.Writer) int {
-	output := &checked{stream: stdout}
+	output := &failureWriter{stream: stdout}
 	root.SetArgs(addVersion(root, args))
 	root.SetOut(output)
 	root.SetErr(stderr)
@@ -129,7 +129,8 @@ func Perform(ctx context.Context, root *cobra.Command, args []string, stdout, st
 	err := root.ExecuteContext(ctx)
 	// A command that fails after a signal for another reason was not interrupted.
 	interrupted := ctx.Err() != nil && errors.Is(err, context.Canceled)
-	if err == nil || output.err != nil && !interrupted {
+	lostOutput := output.err != nil && !interrupted
+	if err == nil || lostOutput {
 		// Lost output is the cause where a command failed because of it.
 		err = output.err
 	}
@@ -138,23 +139,23 @@ func Perform(ctx context.Context, root *cobra.Command, args []string, stdout, st
 	case err == nil:
 		return ExitOK
 	case interrupted:
-		complain(stderr, root, err.Error())
+		printProblem(stderr, root, err.Error())
 		return ExitInterrupted
 	case errors.As(err, &usage):
-		complain(stderr, root, fmt.Sprintf("%v (see %s %s--help)", err, root.Name(), usage.Command))
+		printProblem(stderr, root, fmt.Sprintf("%v (see %s %s--help)", err, root.Name(), usage.Command))
 		return ExitUsage
 	case errors.As(err, &failure):
-		complain(stderr, root, err.Error())
+		printProblem(stderr, root, err.Error())
 		return failure.Status
 	default:
-		complain(stderr, root, err.Error())
+		printProblem(stderr, root, err.Error())
 		return ExitFailure
 	}
 }
 
-// complain prints the problem in one line, whatever the text of an error holds. A part that occurs
+// printProblem prints the problem in one line, whatever the text of an error holds. A part that occurs
 // twice, as where a run and its closing fail by the same cause, is printed once.
-func complain(stderr io.Writer, root *cobra.Command, problem string) {
+func printProblem(stderr io.Writer, root *cobra.Command, problem string) {
 	var printed []string
 	for part := range strings.SplitSeq(strings.TrimSpace(problem), "\n") {
 		part = names.Printable(part)

@@ -20,7 +20,7 @@ func TestProgram_OneSignalEnds(t *testing.T) {
 	const marks = "FEDPACE_TEST_SIGNALLED" // the process that is the command
 	if kind := os.Getenv(marks); kind != "" {
 		if kind == "looks twice" {
-			doubled = time.Hour // however busy the machine is
+			repeatWindow = time.Hour // however busy the machine is
 		}
 		Main(&cobra.Command{Use: "demo", RunE: func(c *cobra.Command, _ []string) error {
 			if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {

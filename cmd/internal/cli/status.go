@@ -65,12 +65,14 @@ func join(parts []part) string {
 // percentage alone.
 var barWidths = []int{20, 10, 0}
 
-// drawn returns the bar and the text that together fit into one column less than columns, because a
+// fit returns the bar and the text that together fit into one column less than columns, because a
 // terminal breaks a line that fills its last column. The bar is narrowed before parts of the text
 // are left out.
-func (s *Status) drawn(columns int) (bar, text string) {
+func (s *Status) fit(columns int) (bar, text string) {
 	room := max(1, columns-1)
-	for parts := slices.Clone(s.parts); ; {
+	parts := slices.Clone(s.parts)
+	// Each pass tries all bars beside the parts that are left, and then leaves out one part.
+	for {
 		text = join(parts)
 		for _, cells := range barWidths {
 			bar = s.bar(cells)

@@ -41,7 +41,7 @@ func Usage(c *cobra.Command, err error) error {
 // Prepare gives the command c and all commands below it what their usage lines say of their
 // arguments, and turns what cobra finds wrong with a command line into a usage error.
 func Prepare(c *cobra.Command) {
-	complete(c)
+	completeFromUsage(c)
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return Usage(c, flagError(c, err)) })
 	if args := c.Args; args != nil {
 		c.Args = func(c *cobra.Command, given []string) error {
@@ -64,15 +64,15 @@ func flagError(c *cobra.Command, err error) error {
 	if refused := (refusedError{}); errors.As(err, &refused) {
 		return refused
 	}
-	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		kind := map[string]string{
 			"int":      "a whole number",
 			"float64":  "a number",
 			"bool":     "true or false",
 			"duration": "a time, such as 30s",
-		}[wrong.GetFlag().Value.Type()]
+		}[invalid.GetFlag().Value.Type()]
 		if kind != "" {
-			return fmt.Errorf("--%s: %q is not %s", wrong.GetFlag().Name, wrong.GetValue(), kind)
+			return fmt.Errorf("--%s: %q is not %s", invalid.GetFlag().Name, invalid.GetValue(), kind)
 		}
 		return err
 	}
@@ -88,17 +88,17 @@ func flagError(c *cobra.Command, err error) error {
 			flags = append(flags, f.Name)
 		}
 	})
-	near := names.Nearest(name, flags)
-	below, many := belowWith(c, name)
-	key := keyOf(c, name)
+	nearest := names.Nearest(name, flags)
+	withFlag, many := commandsWithFlag(c, name)
+	key := intendedKey(c, name)
 	// The guesses are tried from the surest to the vaguest.
 	switch {
-	case len(below) > 0 && !many:
-		return fmt.Errorf("%w (write %s)", err, strings.Join(below, " or "))
-	case near != "":
-		return fmt.Errorf("%w (did you mean --%s?)", err, near)
+	case len(withFlag) > 0 && !many:
+		return fmt.Errorf("%w (write %s)", err, strings.Join(withFlag, " or "))
+	case nearest != "":
+		return fmt.Errorf("%w (did you mean --%s?)", err, nearest)
 	case many:
-		return fmt.Errorf("%w (write it after a command, as %s)", err, below[0])
+		return fmt.Errorf("%w (write it after a command, as %s)", err, withFlag[0])
 	case strings.Contains(name, "epoch") && key != "":
 		return fmt.Errorf("%w (did you mean --set schedule.unit=epochs --set %s=VALUE?)", err, key)
 	case key != "":
@@ -107,10 +107,10 @@ func flagError(c *cobra.Command, err error) error {
 	return err
 }
 
-// belowWith returns the commands below group that have a flag of this name, or the one command that
+// commandsWithFlag returns the commands below group that have a flag of this name, or the one command that
 // has the name itself, as they are written on a command line. If there are more than two, which a sentence
 // should not list, many is true and the first is run if that is one of them.
-func belowWith(group *cobra.Command, flag string) (list []string, many bool) {
+func commandsWithFlag(group *cobra.Command, flag string) (list []string, many bool) {
 	for _, c := range group.Commands() {
 		if !c.IsAvailableCommand() {
 			continue
@@ -128,12 +128,12 @@ func belowWith(group *cobra.Command, flag string) (list []string, many bool) {
 	return list, len(list) > 2
 }
 
-// keyOf returns the key of the configuration that a mistyped flag may mean, out of the keys that
+// intendedKey returns the key of the configuration that a mistyped flag may mean, out of the keys that
 // the command's --set takes, as the completion of that flag knows them. It is the key of this name,
 // the one that other tools call so, the key of a group (stop and schedule first) that ends in the
 // name, or the one that is spelt most alike. It is empty if the command has no --set, or no key is
 // near.
-func keyOf(c *cobra.Command, name string) string {
+func intendedKey(c *cobra.Command, name string) string {
 	complete, ok := c.GetFlagCompletionFunc("set")
 	if !ok {
 		return ""

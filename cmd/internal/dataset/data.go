@@ -203,9 +203,10 @@ func (s *source) add(c *cobra.Command) {
 // the name of the flag for the kind of partition, which differs between commands.
 func (s *source) addPartition(c *cobra.Command, kind string) {
 	s.kindFlag = kind
-	p, f := &s.options.Partition, c.Flags()
+	p := &s.options.Partition
+	f := c.Flags()
 	f.StringVar(&p.Kind, kind, "", "deal the samples to other clients: a kind of fedpace help data partition")
-	cli.OneOf(c, kind, Dealt()...)
+	cli.OneOf(c, kind, PartitionKinds()...)
 	f.IntVar(&p.Clients, "clients", 0, "clients to deal to (default: the set's number)")
 	f.Float64Var(
 		&p.Alpha,
@@ -224,9 +225,9 @@ func (s *source) addPartition(c *cobra.Command, kind string) {
 	cli.Positive(c, "clients", "shards", "min-samples", "alpha", "beta")
 }
 
-// Dealt returns the names of the kinds of partition that deal samples to other clients: all but
+// PartitionKinds returns the names of the kinds of partition that deal samples to other clients: all but
 // natural, which keeps the clients of the set.
-func Dealt() []string {
+func PartitionKinds() []string {
 	return slices.DeleteFunc(slices.Clone(federated.PartitionKinds), func(k string) bool { return k == "natural" })
 }
 
@@ -264,7 +265,7 @@ func (s *source) check(c *cobra.Command, args []string) (err error) {
 		kinds []string
 	}{
 		{"shards", []string{"shards"}},
-		{"min-samples", Dealt()},
+		{"min-samples", PartitionKinds()},
 		{"alpha", []string{"dirichlet", "pachinko", "quantity", "dirichlet_by_class", "inner_dirichlet"}},
 		{"beta", []string{"pachinko", "inner_dirichlet"}},
 		{"labels", []string{"pathological"}},
@@ -300,9 +301,9 @@ func (s *source) open(c *cobra.Command) (federated.Set, error) {
 		return synthetic.New(task, s.options.Partition.Clients, s.options.Seed, s.heterogeneity)
 	}
 	// Large files take minutes to read.
-	show := cli.NewDisplay(c)
-	defer show.Close()
-	set, err := data.OpenWith(s.reader, s.path, s.watched(show))
+	display := cli.NewDisplay(c)
+	defer display.Close()
+	set, err := data.OpenWith(s.reader, s.path, s.optionsWithProgress(display))
 	if err != nil {
 		return nil, err
 	}
@@ -320,13 +321,13 @@ func (s *source) open(c *cobra.Command) (federated.Set, error) {
 	return set, nil
 }
 
-// watched returns the options with a counter of the bytes that are read. The display show reports
+// optionsWithProgress returns the options with a counter of the bytes that are read. The display show reports
 // its state until it is closed.
-func (s *source) watched(show *cli.Display) federated.Options {
+func (s *source) optionsWithProgress(display *cli.Display) federated.Options {
 	// The options are copied, so that each call counts the bytes of its own set.
 	o := s.options
 	o.Reading = new(federated.Reading)
-	show.Watch(cli.ReadingStatus(o.Reading.State))
+	display.Watch(cli.ReadingStatus(o.Reading.State))
 	return o
 }
 
@@ -354,10 +355,10 @@ func shellWord(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// runWith returns the command line that starts a run on the data at path. task is the task of the
+// runCommand returns the command line that starts a run on the data at path. task is the task of the
 // data, or "" for custom data, which needs settings of its own: the command has guesses to start from, and the
 // model among them is chosen by samples.
-func runWith(task, path string, samples learn.Samples) string {
+func runCommand(task, path string, samples learn.Samples) string {
 	path = shellWord(path)
 	// The settings of a task are known, so the command is short.
 	if task != "" {
@@ -371,9 +372,12 @@ func runWith(task, path string, samples learn.Samples) string {
 			continue
 		}
 		set := s.key + "=" + s.value
-		// A model other than the first setting is a list, which needs quotes in a shell.
-		if model, _ := startModel(samples); s.key == "model" && model != s.value {
-			set = "'model=" + model + "'"
+		if s.key == "model" {
+			model, _ := startModel(samples)
+			// A model other than the first setting is a list, which needs quotes in a shell.
+			if model != s.value {
+				set = "'model=" + model + "'"
+			}
 		}
 		text += " --set " + set
 	}

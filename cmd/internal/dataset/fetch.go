@@ -39,14 +39,14 @@ download goes on where it stopped. The archives:
 			if err != nil {
 				return cli.Usage(c, err)
 			}
-			show := cli.NewDisplay(c)
+			display := cli.NewDisplay(c)
 			// A copy, so that one call's display does not stay in the fetcher of the next.
 			fetcher := fetcher
-			fetcher.Progress = func(p fetch.Progress) { show.Show(statusOfFetch(p)) }
-			fetcher.Notice = show.Notice
+			fetcher.Progress = func(p fetch.Progress) { display.Show(statusOfFetch(p)) }
+			fetcher.Notice = display.Notice
 			result, err := fetcher.Fetch(c.Context(), archive, destination)
 			// The display must have ended before anything is printed.
-			show.Close()
+			display.Close()
 			// After Ctrl-C, the note says how the download can be resumed.
 			if stopped := (*fetch.IncompleteError)(nil); errors.Is(err, context.Canceled) && errors.As(err, &stopped) {
 				return cli.Interrupted{Note: stopped.Progress()}
@@ -107,13 +107,13 @@ func nextStep(name, path string) string {
 	// NIST's scans are no federated set by themselves.
 	switch name {
 	case "nist-by-class", "nist-by-write":
-		return "next: LEAF's data/femnist tools make JSON from by_class.zip and by_write.zip; " + runWith(
+		return "next: LEAF's data/femnist tools make JSON from by_class.zip and by_write.zip; " + runCommand(
 			"femnist",
 			"FOLDER",
 			learn.Samples{},
 		) + " reads that"
 	}
-	return "next: " + runWith(name, path, learn.Samples{})
+	return "next: " + runCommand(name, path, learn.Samples{})
 }
 
 // statusOfFetch returns the progress p of a download as a line for the display. Without a size from

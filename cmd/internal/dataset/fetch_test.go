@@ -31,7 +31,7 @@ func TestFetch_NextSteps(t *testing.T) {
 			t.Errorf("%s: %s", a.Name, next)
 		}
 	}
-	if got, want := runWith(taskOf(federated.Info{Name: "custom data (parquet)"}), "x", learn.Samples{}), "fedpace run --set task=custom --set data=x --set model=linear --set schedule.k0=10 --set schedule.eta0=0.1 --set compute.seconds_per_step=0.01 --set network.download_mbps=20 --set network.upload_mbps=5 --set schedule.window=10 --set evaluate.every=5 --set stop.rounds=100"; got != want {
+	if got, want := runCommand(taskOf(federated.Info{Name: "custom data (parquet)"}), "x", learn.Samples{}), "fedpace run --set task=custom --set data=x --set model=linear --set schedule.k0=10 --set schedule.eta0=0.1 --set compute.seconds_per_step=0.01 --set network.download_mbps=20 --set network.upload_mbps=5 --set schedule.window=10 --set evaluate.every=5 --set stop.rounds=100"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

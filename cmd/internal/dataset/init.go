@@ -56,7 +56,7 @@ runs as it is. The kinds: ` + strings.Join(policyNames(), ", ") + ".",
 					fmt.Errorf(
 						"%s: needs no configuration: %s",
 						s.path,
-						runWith(taskOf(set.Info()), s.path, set.Info().Samples),
+						runCommand(taskOf(set.Info()), s.path, set.Info().Samples),
 					),
 					set.Close(),
 				)
@@ -66,11 +66,11 @@ runs as it is. The kinds: ` + strings.Join(policyNames(), ", ") + ".",
 				return err
 			}
 			// The standard name is that of the table.
-			outPath = cmp.Or(outPath, nameOf(s.path)+".yaml")
+			outPath = cmp.Or(outPath, runName(s.path)+".yaml")
 			// The ending _model keeps the script from having the name of a module of Python, which
 			// it would hide.
 			script := strings.TrimSuffix(outPath, filepath.Ext(outPath)) + "_model.py"
-			return s.begin(c.OutOrStdout(), c.ErrOrStderr(), outPath, label, script, torch)
+			return s.writeFiles(c.OutOrStdout(), c.ErrOrStderr(), outPath, label, script, torch)
 		},
 	}
 	c.Flags().StringVarP(&outPath, "out", "o", "", "the `FILE` that is written (default: as PATH, with .yaml, or as the kind)")
@@ -80,10 +80,10 @@ runs as it is. The kinds: ` + strings.Join(policyNames(), ", ") + ".",
 	return c
 }
 
-// begin writes a configuration for the table to outPath and, with torch, a trainer in PyTorch to
+// writeFiles writes a configuration for the table to outPath and, with torch, a trainer in PyTorch to
 // script. label is the column to predict, or "" for a guess. It tells w which files it wrote and
 // how to go on, and warnings which numbers are in doubt. No file is overwritten.
-func (s *source) begin(w, warnings io.Writer, outPath, label, script string, torch bool) error {
+func (s *source) writeFiles(w, warnings io.Writer, outPath, label, script string, torch bool) error {
 	files := []string{outPath}
 	trainer := ""
 	// The script is a trainer, which the configuration names in the place of a model.

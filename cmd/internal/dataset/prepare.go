@@ -67,7 +67,8 @@ func keepCommand(kind string, c *cobra.Command) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		// partition without a kind would only be prepare.
 		if kind != "" && !c.Flags().Changed(kind) {
-			return cli.Usage(c, fmt.Errorf("--%s is absent: want one of %s", kind, strings.Join(Dealt(), ", ")))
+			kinds := strings.Join(PartitionKinds(), ", ")
+			return cli.Usage(c, fmt.Errorf("--%s is absent: want one of %s", kind, kinds))
 		}
 		return s.prepare(c, args, outPath)
 	}
@@ -96,14 +97,14 @@ func (s *source) prepare(c *cobra.Command, args []string, outPath string) error 
 		return fmt.Errorf("%s: is a prepared file; want the set that it was made from", s.path)
 	}
 	// The checks come before the work, which may take minutes.
-	if err := mayWrite(outPath, s.path); err != nil {
+	if err := checkDestination(outPath, s.path); err != nil {
 		return err
 	}
 	// The time includes the reading of the sources.
 	begin := time.Now()
-	show := cli.NewDisplay(c)
-	set, reason, err := data.OpenPrepared(s.reader, s.path, outPath, s.watched(show))
-	show.Close()
+	display := cli.NewDisplay(c)
+	set, reason, err := data.OpenPrepared(s.reader, s.path, outPath, s.optionsWithProgress(display))
+	display.Close()
 	if err != nil {
 		return err
 	}
@@ -132,7 +133,7 @@ func (s *source) prepare(c *cobra.Command, args []string, outPath string) error 
 		)
 	}
 	// The last line says how a run uses the file.
-	next := runWith(taskOf(stats.Info), outPath, stats.Info.Samples)
+	next := runCommand(taskOf(stats.Info), outPath, stats.Info.Samples)
 	// A configuration has the settings of its run already.
 	if s.config != "" {
 		next = "fedpace run --config " + shellWord(s.config) + " --set data=" + shellWord(outPath)
@@ -145,10 +146,10 @@ func (s *source) prepare(c *cobra.Command, args []string, outPath string) error 
 	return err
 }
 
-// mayWrite returns an error if the file outPath must not be written: something else than a prepared
+// checkDestination returns an error if the file outPath must not be written: something else than a prepared
 // file is there, which a mistyped --out would destroy, or it lies within the folder path that the
 // set is read from, and would become a part of its own source.
-func mayWrite(outPath, path string) error {
+func checkDestination(outPath, path string) error {
 	// Only an absent or a prepared file may be written.
 	switch stat, err := os.Stat(outPath); {
 	case errors.Is(err, fs.ErrNotExist):

@@ -91,40 +91,40 @@ type Proposal struct {
 }
 
 // Propose makes a configuration for the table at path. label is the column to predict, or "" for a
-// guess. instead, if not empty, replaces the line of the model, such as that of a trainer which has
-// the model itself. o are the options for reading the table. A table that cannot be read with the
+// guess. trainerLine, if not empty, is the line of a trainer that has the model itself, and replaces the line of
+// the model. o are the options for reading the table. A table that cannot be read with the
 // proposal is no error: the text says so.
-func Propose(path, label, instead string, o federated.Options) (proposal Proposal, err error) {
+func Propose(path, label, trainerLine string, o federated.Options) (proposal Proposal, err error) {
 	p, err := table.Propose(path, label)
 	if err != nil {
 		return proposal, err
 	}
-	if instead != "" {
+	if trainerLine != "" {
 		// The rate is one for scaled targets, as the script scales them itself, by the mean and
 		// deviation that are read here.
 		p.ScaleTargets()
 	}
 	var b strings.Builder
 	// The text says how much of the table the proposal is based on.
-	looked := fmt.Sprintf("%d rows", p.Rows)
+	sampleText := fmt.Sprintf("%d rows", p.Rows)
 	if !p.All {
-		looked = fmt.Sprintf("the first %d rows", p.Rows)
+		sampleText = fmt.Sprintf("the first %d rows", p.Rows)
 	}
 	fmt.Fprintf(
 		&b,
 		"# A proposal from %s of %d columns. Look at each line, correct it, then:\n#   fedpace run --config FILE\n",
-		looked,
+		sampleText,
 		p.Columns,
 	)
 	// A table that cannot be read so still has a proposal, which the user can correct.
-	values, info, err := settings(p, path, o)
+	values, info, err := dataSettings(p, path, o)
 	if err != nil {
 		fmt.Fprintf(&b, "# The table cannot be read so: %s\n", strings.ReplaceAll(err.Error(), "\n", " "))
 	}
-	if instead != "" {
+	if trainerLine != "" {
 		p.KeepTargets()
 	}
-	name := nameOf(path)
+	name := runName(path)
 	fmt.Fprintf(
 		&b,
 		"task: custom\n%-30s # of the folder with the results, runs/%s\n%s",
@@ -132,7 +132,7 @@ func Propose(path, label, instead string, o federated.Options) (proposal Proposa
 		name,
 		p.YAML(path),
 	)
-	writeFirstSettings(&b, values, instead)
+	writeFirstSettings(&b, values, trainerLine)
 	return Proposal{
 		Info:   info,
 		Text:   b.String(),
@@ -142,23 +142,23 @@ func Propose(path, label, instead string, o federated.Options) (proposal Proposa
 }
 
 // writeFirstSettings writes firstSettings, one on a line, with the reason as a comment. values are the settings
-// that follow from the samples, by key, and take precedence. instead, if not empty, is the line of a trainer
+// that follow from the samples, by key, and take precedence. trainerLine, if not empty, is that of a trainer
 // that has the model, which takes the place of the key model. Without measures, or with such a trainer, the key
 // of the measures is left out.
-func writeFirstSettings(b *strings.Builder, values map[string]setting, instead string) {
+func writeFirstSettings(b *strings.Builder, values map[string]setting, trainerLine string) {
 	for _, t := range firstSettings {
 		if known, ok := values[t.key]; ok {
 			t.value = known.value
 			t.reason = known.reason
 		}
 		// Some samples have no further measures, and a trainer measures its model itself.
-		if t.key == measuresKey && (instead != "" || t.value == "") {
+		if t.key == measuresKey && (trainerLine != "" || t.value == "") {
 			continue
 		}
 		line := t.key + ": " + t.value
 		// A trainer has the model, so the configuration names none.
-		if t.key == "model" && instead != "" {
-			line = instead
+		if t.key == "model" && trainerLine != "" {
+			line = trainerLine
 			t.reason = "has the model"
 		}
 		if t.reason != "" {
@@ -175,10 +175,10 @@ func (p *Proposal) warn(w io.Writer) {
 	}
 }
 
-// nameOf returns a name for a run on the file at path: the name of the file without its endings,
+// runName returns a name for a run on the file at path: the name of the file without its endings,
 // with a hyphen for each stretch of other signs than letters and digits, at most 32 long. If
 // nothing is left, it is "own".
-func nameOf(path string) string {
+func runName(path string) string {
 	base, _, _ := strings.Cut(filepath.Base(path), ".")
 	// Other signs are not allowed in the name of a run.
 	name := strings.Trim(regexp.MustCompile(`[^A-Za-z0-9_]+`).ReplaceAllString(base, "-"), "-")
@@ -188,10 +188,10 @@ func nameOf(path string) string {
 // setting is the value of a key, and why it is proposed.
 type setting struct{ value, reason string }
 
-// settings returns the keys whose values depend on the samples of the table, each with its value, which
+// dataSettings returns the keys whose values depend on the samples of the table, each with its value, which
 // replaces that of firstSettings, and a description of the set. If the proposal p is incomplete, both are
 // guesses from p alone. The error says why a complete proposal cannot be read from path.
-func settings(p *table.Proposal, path string, o federated.Options) (map[string]setting, federated.Info, error) {
+func dataSettings(p *table.Proposal, path string, o federated.Options) (map[string]setting, federated.Info, error) {
 	// Without reading the table, the proposal tells the form of the samples.
 	guess := federated.Info{Samples: learn.Samples{Targets: len(p.Table.Target)}}
 	switch {
@@ -234,7 +234,7 @@ func settings(p *table.Proposal, path string, o federated.Options) (map[string]s
 	}
 	// A regression may diverge with the standard rate, so the data decides it.
 	if set.Info().Targets > 0 {
-		if eta, err := rateOf(set); err == nil {
+		if eta, err := guessRate(set); err == nil {
 			// The rates of the grid lie around the guess.
 			reason := fmt.Sprintf(
 				"a guess; fedpace compare --grid schedule.eta0=%.1g,%.1g,%.1g,%.1g finds a rate",
@@ -249,12 +249,12 @@ func settings(p *table.Proposal, path string, o federated.Options) (map[string]s
 	return values, set.Info(), set.Close()
 }
 
-// rateOf returns a learning rate eta for a linear regression on the set, whose targets are scaled.
+// guessRate returns a learning rate eta for a linear regression on the set, whose targets are scaled.
 //
 // A step of least mean squares is stable if eta is below the inverse of the mean squared length of a
 // sample (Widrow and Hoff 1960), the constant 1 of the bias included. The bound is halved, to be
 // safe, and eta has one digit and is at most 0.1.
-func rateOf(set federated.Set) (eta float64, err error) {
+func guessRate(set federated.Set) (eta float64, err error) {
 	var batch learn.Batch
 	// n counts the samples, and squares is the sum of the squares of their features.
 	n := 0.0

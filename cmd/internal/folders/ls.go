@@ -43,7 +43,7 @@ terminal, tabs separate the columns, and times are in seconds.`,
   fedpace ls --json | jq -r '.runs[] | select(.state == "stopped").folder'`,
 		RunE: func(c *cobra.Command, args []string) error {
 			// Damaged runs are in the list; only a failure to look ends the command.
-			list, err := listed(c, args, tags)
+			list, err := listRuns(c, args, tags)
 			if err != nil {
 				return err
 			}
@@ -87,21 +87,21 @@ type listedRun struct {
 	Tags []string `json:"tags"`
 }
 
-// listed returns the runs below the folders dirs that have all of the given tags. Without dirs it
+// listRuns returns the runs below the folders dirs that have all of the given tags. Without dirs it
 // looks into the folder runs, which need not exist. What cannot be read is noted on standard error,
 // and the other runs are still listed.
-func listed(c *cobra.Command, dirs, tags []string) ([]listedRun, error) {
+func listRuns(c *cobra.Command, dirs, tags []string) ([]listedRun, error) {
 	var found []string
-	for _, dir := range orRuns(dirs) {
-		in, unread, err := folder.Find(dir, folder.Levels, maxListed)
+	for _, dir := range orDefault(dirs) {
+		inFolder, unread, err := folder.Find(dir, folder.Levels, maxListed)
 		if errors.Is(err, fs.ErrNotExist) && len(dirs) == 0 {
 			// Nothing has run yet, which is no error for the default folder.
 			break
 		}
-		if err := errors.Join(err, note(c, unread...)); err != nil {
+		if err := errors.Join(err, printNotes(c, unread...)); err != nil {
 			return nil, err
 		}
-		found = append(found, in...)
+		found = append(found, inFolder...)
 	}
 	// An empty list is [] in JSON, where nil would be null.
 	list := []listedRun{}
@@ -129,13 +129,16 @@ func listed(c *cobra.Command, dirs, tags []string) ([]listedRun, error) {
 		// A damaged run stays in the list, with the reason.
 		if o.Err != nil {
 			r.Reason = o.Err.Error()
-			if err := note(c, o.Err); err != nil {
+			if err := printNotes(c, o.Err); err != nil {
 				return nil, err
 			}
 		}
 		// Without a task, the configuration could not be read.
 		if o.Config.Task != "" {
-			r.Name, r.Task, r.Schedule, r.Seed = o.Config.Name, o.Config.Task, o.Config.Schedule.Name(), o.Config.Seed
+			r.Name = o.Config.Name
+			r.Task = o.Config.Task
+			r.Schedule = o.Config.Schedule.Name()
+			r.Seed = o.Config.Seed
 			r.Tags = append(r.Tags, runTags...)
 		}
 		list = append(list, r)
@@ -143,9 +146,9 @@ func listed(c *cobra.Command, dirs, tags []string) ([]listedRun, error) {
 	return list, nil
 }
 
-// note prints each problem as a line on standard error, beside the result of the command. It
+// printNotes prints each problem as a line on standard error, beside the result of the command. It
 // returns an error only if the printing fails.
-func note(c *cobra.Command, problems ...error) error {
+func printNotes(c *cobra.Command, problems ...error) error {
 	for _, problem := range problems {
 		if _, err := fmt.Fprintf(c.ErrOrStderr(), "note: %s\n", printable(problem.Error())); err != nil {
 			return err
@@ -164,25 +167,25 @@ func printable(s string) string {
 	return strconv.Quote(s)
 }
 
-// orRuns returns the folders dirs, or the folder runs if there are none.
-func orRuns(dirs []string) []string {
+// orDefault returns the folders dirs, or the folder runs if there are none.
+func orDefault(dirs []string) []string {
 	if len(dirs) == 0 {
 		return []string{"runs"}
 	}
 	return dirs
 }
 
-// writeRuns writes the list of runs to w. With person it is an aligned table that fits the width of
+// writeRuns writes the list of runs to w. With forPerson it is an aligned table that fits the width of
 // a page; otherwise tabs separate the columns and numbers are complete, for another program. What
 // is unknown is "-" or empty.
-func writeRuns(w io.Writer, list []listedRun, person bool) error {
-	if person && len(list) == 0 {
+func writeRuns(w io.Writer, list []listedRun, forPerson bool) error {
+	if forPerson && len(list) == 0 {
 		_, err := fmt.Fprintln(w, "No run is there.")
 		return err
 	}
 	// A person sees that a value is unknown; a program gets an empty field.
 	unknown := ""
-	if person {
+	if forPerson {
 		unknown = "-"
 	}
 	// The first row is the head of the table.
@@ -197,7 +200,7 @@ func writeRuns(w io.Writer, list []listedRun, person bool) error {
 		if r.State != folder.RunDamaged && r.State != folder.RunChanged {
 			rounds = strconv.Itoa(r.Rounds)
 			virtual = strconv.FormatFloat(r.Virtual, 'g', -1, 64)
-			if person {
+			if forPerson {
 				// A person reads a rounded time with its unit, a program seconds.
 				virtual = human.VirtualTime(r.Virtual)
 			}
@@ -216,7 +219,7 @@ func writeRuns(w io.Writer, list []listedRun, person bool) error {
 		}
 		rows = append(rows, append(cells, printable(strings.Join(r.Tags, " "))))
 	}
-	if person {
+	if forPerson {
 		// Wide columns are shortened in their middle until the table fits.
 		return table.WriteFitted(w, rows)
 	}

@@ -36,12 +36,12 @@ removed. On a terminal the command asks first; elsewhere it wants --force.`,
 			for _, dir := range t.runs {
 				// If one of the runs is running, none is removed.
 				if folder.Running(dir) {
-					return fmt.Errorf("%s: %w (stop it first)", t.shown(dir), folder.ErrRunning)
+					return fmt.Errorf("%s: %w (stop it first)", t.displayName(dir), folder.ErrRunning)
 				}
 			}
 			// Without agreement nothing is removed, which is no error.
-			sure, err := t.agreed(c, force)
-			if err == nil && sure {
+			agreed, err := t.confirm(c, force)
+			if err == nil && agreed {
 				err = t.remove(c)
 			}
 			return err
@@ -85,7 +85,7 @@ func targetsOf(c *cobra.Command, given []string) (t targets, err error) {
 			return t, fmt.Errorf(
 				"%s is a symbolic link to %s: nothing is removed through a link (name that folder)",
 				dir,
-				t.shown(top),
+				t.displayName(top),
 			)
 		}
 		// A folder may be a run itself, or hold several.
@@ -93,7 +93,7 @@ func targetsOf(c *cobra.Command, given []string) (t targets, err error) {
 		if err != nil {
 			return t, err
 		}
-		if err := note(c, unread...); err != nil {
+		if err := printNotes(c, unread...); err != nil {
 			return t, err
 		}
 		if len(found) == 0 {
@@ -116,23 +116,23 @@ func targetsOf(c *cobra.Command, given []string) (t targets, err error) {
 	return t, nil
 }
 
-// shown returns the name of a folder for messages: relative to the current folder if it lies within
+// displayName returns the name of a folder for messages: relative to the current folder if it lies within
 // that, otherwise in full. Signs that do not print are escaped.
-func (t *targets) shown(dir string) string {
+func (t *targets) displayName(dir string) string {
 	if name, err := filepath.Rel(t.currentDir, dir); err == nil && filepath.IsLocal(name) && name != "." {
 		dir = name
 	}
 	return printable(dir)
 }
 
-// agreed asks whether the runs are to be removed and reports the answer. With force it does not
+// confirm asks whether the runs are to be removed and reports the answer. With force it does not
 // ask. Where nobody can be asked, such as in a script, it returns an error that names the flag.
-func (t *targets) agreed(c *cobra.Command, force bool) (bool, error) {
+func (t *targets) confirm(c *cobra.Command, force bool) (bool, error) {
 	if force {
 		return true, nil
 	}
 	// A script must not wait for an answer that never comes.
-	if !cli.Asks(c) {
+	if !cli.CanAsk(c) {
 		return false, cli.Usage(
 			c,
 			errors.New("nobody can be asked here: say --force to remove runs without a question"),
@@ -144,7 +144,7 @@ func (t *targets) agreed(c *cobra.Command, force bool) (bool, error) {
 		o := folder.Inspect(t.runs[0])
 		subject = fmt.Sprintf(
 			"%s (%s, %s %s)",
-			t.shown(o.Dir),
+			t.displayName(o.Dir),
 			o.State,
 			human.Thousands(int64(o.Rounds)),
 			human.Plural(o.Rounds, "round"),
@@ -157,13 +157,13 @@ func (t *targets) agreed(c *cobra.Command, force bool) (bool, error) {
 // them. A folder with other files stays, with a note on standard error. An interruption ends it
 // between two runs.
 func (t *targets) remove(c *cobra.Command) error {
-	// stays tells the user that a folder is kept because of the files that remain in it.
-	stays := func(dir string, remaining []string) (err error) {
+	// noteRemaining notes on standard error that a folder is kept because of the files that remain in it.
+	noteRemaining := func(dir string, remaining []string) (err error) {
 		if len(remaining) > 0 {
 			_, err = fmt.Fprintf(
 				c.ErrOrStderr(),
 				"%s stays: other files are in it (%s)\n",
-				t.shown(dir),
+				t.displayName(dir),
 				printable(strings.Join(remaining[:min(3, len(remaining))], ", ")),
 			)
 		}
@@ -176,7 +176,7 @@ func (t *targets) remove(c *cobra.Command) error {
 		}
 		// Files that no run has written are never removed.
 		remaining, err := folder.Remove(dir)
-		if err := errors.Join(err, stays(dir, remaining)); err != nil {
+		if err := errors.Join(err, noteRemaining(dir, remaining)); err != nil {
 			return err
 		}
 	}
@@ -189,7 +189,7 @@ func (t *targets) remove(c *cobra.Command) error {
 			}
 		}
 		remaining, err := folder.RemoveEmpty(dir)
-		if err := errors.Join(err, stays(dir, remaining)); err != nil {
+		if err := errors.Join(err, noteRemaining(dir, remaining)); err != nil {
 			return err
 		}
 	}

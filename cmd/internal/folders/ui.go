@@ -30,7 +30,7 @@ fedpace report writes it as a file.`,
   fedpace ui runs/study --http 127.0.0.1:0`,
 		RunE: func(c *cobra.Command, args []string) error {
 			// Runs that go on are followed as long as the server runs.
-			library, err := ui.Open(cli.Version(), orRuns(args)...)
+			library, err := ui.Open(cli.Version(), orDefault(args)...)
 			// A missing default folder means that nothing has run yet.
 			if errors.Is(err, fs.ErrNotExist) && len(args) == 0 {
 				return errors.New("no run is there (fedpace run starts one)")

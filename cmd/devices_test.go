@@ -276,7 +276,7 @@ func TestDevice_Mistakes(t *testing.T) {
 func answersOf(t *testing.T, dir string) (list []*realdevices.Answer) {
 	t.Helper()
 	l, err := devicelog.Open(dir)
-	if err != nil && !errors.Is(err, devicelog.ErrBare) {
+	if err != nil && !errors.Is(err, devicelog.ErrNoUpdates) {
 		t.Fatal(err)
 	}
 	for i := range uint64(1000) {

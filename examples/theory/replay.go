@@ -146,7 +146,7 @@ func (r *replayer) measure(p *path, c int, mean []float64) {
 		r.wide[j] = float64(v)
 		mean[j] += w * r.wide[j]
 	}
-	second, noise := r.problem.Second(r.gradient, c, r.wide)
+	second, noise := r.problem.SecondMoment(r.gradient, c, r.wide)
 	r.noise[c] = max(r.noise[c], noise)
 	p.Second = max(p.Second, second)
 }

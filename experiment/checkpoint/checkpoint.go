@@ -88,9 +88,9 @@ type Checkpoint struct {
 	State coordinator.State
 }
 
-// vectors lists a state's vectors in the order of the file: those of float32, then those of float64.
-// The pointers are into the state, so that reading fills it.
-func vectors(s *coordinator.State) (floats []*[]float32, double []*[]float64) {
+// vectorsOf lists pointers to a state's vectors in the order of the file: those of float32, then those of
+// float64. Reading a file fills the state through them.
+func vectorsOf(s *coordinator.State) (floats []*[]float32, doubles []*[]float64) {
 	for i := range s.Models {
 		floats = append(floats, &s.Models[i].Params)
 	}
@@ -99,15 +99,15 @@ func vectors(s *coordinator.State) (floats []*[]float32, double []*[]float64) {
 		floats = append(floats, &s.Updates[i].Values, &s.Updates[i].Kept)
 	}
 	for i := range s.Server {
-		double = append(double, &s.Server[i])
+		doubles = append(doubles, &s.Server[i])
 	}
 	if v := s.Variates; v != nil {
-		double = append(double, &v.Server)
+		doubles = append(doubles, &v.Server)
 		for i := range v.Values {
 			floats = append(floats, &v.Values[i].Values)
 		}
 	}
-	return floats, double
+	return floats, doubles
 }
 
 // pack fills the body with the state and the lengths of its vectors, and returns the vectors as bytes,
@@ -125,7 +125,7 @@ func (c *Checkpoint) pack() (bytes [][]byte) {
 		v.Values = slices.Clone(v.Values)
 		s.Variates = &v
 	}
-	floats, double := vectors(s)
+	floats, doubles := vectorsOf(s)
 	// Each vector is taken out of the body once its length is noted, so that gob does not encode
 	// it.
 	for _, v := range floats {
@@ -133,7 +133,7 @@ func (c *Checkpoint) pack() (bytes [][]byte) {
 		bytes = append(bytes, vector.Bytes(*v))
 		*v = nil
 	}
-	for _, v := range double {
+	for _, v := range doubles {
 		c.Body.Lengths = append(c.Body.Lengths, len(*v))
 		bytes = append(bytes, vector.Bytes(*v))
 		*v = nil
@@ -185,27 +185,27 @@ func (c *Checkpoint) readValues(in *folder.Payload) error {
 // unpack takes the state from the body, and reads its vectors.
 func (c *Checkpoint) unpack(in *folder.Payload) error {
 	c.State = c.Body.State
-	floats, double := vectors(&c.State)
+	floats, doubles := vectorsOf(&c.State)
 	// A damaged body may announce more or fewer vectors than its own state has places for.
-	if n := len(c.Body.Lengths); n != len(floats)+len(double) {
-		return fmt.Errorf("lengths of %d vectors, and the state has %d", n, len(floats)+len(double))
+	if n := len(c.Body.Lengths); n != len(floats)+len(doubles) {
+		return fmt.Errorf("lengths of %d vectors, and the state has %d", n, len(floats)+len(doubles))
 	}
 	for i, v := range floats {
-		if err := read(in, v, c.Body.Lengths[i]); err != nil {
+		if err := readVector(in, v, c.Body.Lengths[i]); err != nil {
 			return err
 		}
 	}
-	for i, v := range double {
-		if err := read(in, v, c.Body.Lengths[len(floats)+i]); err != nil {
+	for i, v := range doubles {
+		if err := readVector(in, v, c.Body.Lengths[len(floats)+i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// read reads a vector of length numbers, after it has checked that the payload can hold it: a damaged
+// readVector reads a vector of length numbers, after it has checked that the payload can hold it: a damaged
 // length must not take memory.
-func read[T vector.Number](in *folder.Payload, v *[]T, length int) error {
+func readVector[T vector.Number](in *folder.Payload, v *[]T, length int) error {
 	if remaining := in.Remaining() / int64(vector.Size[T]()); length < 0 || int64(length) > remaining {
 		return fmt.Errorf("a vector of %d numbers where %d are left: %w", length, remaining, io.ErrUnexpectedEOF)
 	}

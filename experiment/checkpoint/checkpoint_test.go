@@ -231,7 +231,7 @@ func TestHead_Fits(t *testing.T) {
 		{"of another start model", Head{Config: run.Config, Data: "d1", Kernel: "avx", Files: []folder.InputFile{{Key: "init", SHA256: "b"}}}, "its file model.safetensors (init) had other content: SHA-256 b, now a (bring back"},
 		{"with keys of a later version", head(run.Config+"later: 1\n", "d1", "avx"), "its configuration cannot be read"},
 	} {
-		err := x.head.fits(run)
+		err := x.head.checkFits(run)
 		if (err == nil) != (x.want == "") || err != nil && (!folder.Refused(err) || !strings.Contains(err.Error(), x.want)) {
 			t.Errorf("a checkpoint %s: %v, want %q", x.name, err, x.want)
 		}

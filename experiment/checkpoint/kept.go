@@ -37,8 +37,9 @@ func (k *Saved) ConfigWayOut(dir string) string {
 // List are the checkpoints in a folder, the newest first.
 type List []*Saved
 
-// In reads the checkpoints in a folder, without their vectors.
-func In(dir string) (list List) {
+// ReadAll reads the heads and bodies of all checkpoints in a folder, without their vectors. A checkpoint that
+// cannot be read is in the list, too, and is not usable.
+func ReadAll(dir string) (list List) {
 	for _, name := range folder.Checkpoints {
 		k := &Saved{Name: name}
 		k.err = folder.ReadCheckpoint(dir, name, func(in *folder.Payload) error {
@@ -65,19 +66,20 @@ func (l List) Usable() List {
 // its run cannot go on from any checkpoint.
 var ErrDamaged = errors.New("too much is damaged")
 
-// Newest reads the newest checkpoint that is whole, that fits the run, and with which the outputs agree;
-// it is nil if there is none at all. newer says why a newer one cannot be used. A checkpoint of another
-// run or of other inputs is refused and not passed over: it may be all that is left of that run.
+// Newest reads the newest checkpoint that is whole, that fits the run, and with which the outputs agree.
+// c and err are nil if the folder has no checkpoint at all. newer says why a newer checkpoint cannot be used. A
+// checkpoint of another run or of other inputs is an error and not passed over: it may be all that is left of
+// that run.
 func Newest(results *folder.Results, run Head) (c *Checkpoint, newer, err error) {
 	dir := results.Path("")
-	var wrong []error
+	var problems []error
 	for _, name := range folder.Checkpoints {
 		c := &Checkpoint{}
 		err := folder.ReadCheckpoint(dir, name, func(in *folder.Payload) error {
 			if err := c.Read(in); err != nil {
 				return err
 			}
-			return c.Head.fits(run)
+			return c.Head.checkFits(run)
 		})
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -86,26 +88,26 @@ func Newest(results *folder.Results, run Head) (c *Checkpoint, newer, err error)
 			err = results.Check(c.Body.Outputs)
 		}
 		if err == nil {
-			return c, errors.Join(wrong...), nil
+			return c, errors.Join(problems...), nil
 		}
-		wrong = append(wrong, err)
+		problems = append(problems, err)
 		// An older checkpoint must not be used in place of one that belongs to another run or
 		// inputs.
 		if folder.Refused(err) {
-			return nil, nil, errors.Join(wrong...)
+			return nil, nil, errors.Join(problems...)
 		}
 	}
-	switch len(wrong) {
+	switch len(problems) {
 	case 0:
 		return nil, nil, nil
 	case 1:
-		return nil, nil, fmt.Errorf("%w: %w, and there is none before it (%s)", ErrDamaged, wrong[0], PlayAgain(dir))
+		return nil, nil, fmt.Errorf("%w: %w, and there is none before it (%s)", ErrDamaged, problems[0], PlayAgain(dir))
 	}
 	return nil, nil, fmt.Errorf(
 		"%w: %w; and the checkpoint before: %w (%s)",
 		ErrDamaged,
-		wrong[0],
-		wrong[1],
+		problems[0],
+		problems[1],
 		PlayAgain(dir),
 	)
 }
@@ -126,8 +128,8 @@ func PlayElsewhere(dir string) string {
 	return fmt.Sprintf("start the run again with run --config %s --out %s-again", filepath.Join(dir, folder.ConfigFile), dir)
 }
 
-// fits returns an error that says how a checkpoint's run differs from the given one.
-func (h Head) fits(run Head) error {
+// checkFits returns an error that says how a checkpoint's run differs from the given one.
+func (h Head) checkFits(run Head) error {
 	theirs, err := config.Parse("configuration", []byte(h.Config))
 	if err != nil {
 		return fmt.Errorf("%w: its configuration cannot be read: %w", folder.ErrForeign, err)
@@ -139,7 +141,7 @@ func (h Head) fits(run Head) error {
 	difference := h.identity(theirs).Difference(run.identity(ours))
 	// The bits are the same, but the run might still write other files than before.
 	if difference == nil {
-		return sameFiles(theirs, ours)
+		return checkSameFiles(theirs, ours)
 	}
 	switch difference.Part {
 	case identity.Configuration:
@@ -175,9 +177,9 @@ func (h Head) identity(c config.Config) *identity.Identity {
 	}
 }
 
-// sameFiles refuses changes of keys that change no bit but which files the run writes, or what
+// checkSameFiles refuses changes of keys that change no bit but which files the run writes, or what
 // stands in them: a run that goes on would leave files of two kinds.
-func sameFiles(theirs, ours config.Config) error {
+func checkSameFiles(theirs, ours config.Config) error {
 	var changed []string
 	for _, change := range theirs.Changes(ours) {
 		if change.Key == "events.sample" || strings.HasPrefix(change.Key, "outputs") {

@@ -32,17 +32,17 @@ var ErrNoDigests = errors.New("nothing says what its files held")
 // what the outputs held then. It changes nothing, and may be called while the run
 // goes on.
 func Verify(dir string) (*Verification, error) {
-	held := folder.HoldsRun(dir)
+	folderErr := folder.HoldsRun(dir)
 	summary, summaryErr := folder.ReadSummary(filepath.Join(dir, folder.SummaryFile))
-	ended := summaryErr == nil
-	saved := In(dir)
-	if held != nil && !ended && len(saved.Usable()) == 0 {
-		return nil, held
+	hasEnded := summaryErr == nil
+	saved := ReadAll(dir)
+	if folderErr != nil && !hasEnded && len(saved.Usable()) == 0 {
+		return nil, folderErr
 	}
 	// A run that has ended is judged by its summary, any other by its newest usable checkpoint.
 	digests := summary.Files
-	if sound := saved.Usable(); !ended && len(sound) > 0 {
-		digests = sound[0].Body.Outputs
+	if usable := saved.Usable(); !hasEnded && len(usable) > 0 {
+		digests = usable[0].Body.Outputs
 	}
 	if len(saved) == 0 && errors.Is(summaryErr, fs.ErrNotExist) {
 		return nil, fmt.Errorf(
@@ -58,7 +58,7 @@ func Verify(dir string) (*Verification, error) {
 	v.add(folder.ConfigFile, saved.checkConfiguration(dir, summary.Files))
 	for _, d := range digests {
 		if d.Name != folder.ConfigFile {
-			v.Files = append(v.Files, d.Examine(dir, ended))
+			v.Files = append(v.Files, d.Examine(dir, hasEnded))
 		}
 	}
 	// A summary is absent while a run goes on, which is no damage.
@@ -83,12 +83,12 @@ func Verify(dir string) (*Verification, error) {
 // add adds a file, which is intact unless err says what is wrong with it.
 func (v *Verification) add(name string, err error) {
 	s := folder.FileState{Name: name, State: folder.Intact}
-	info, none := os.Stat(filepath.Join(v.Dir, name))
-	if none == nil {
+	info, statErr := os.Stat(filepath.Join(v.Dir, name))
+	if statErr == nil {
 		s.Size = info.Size()
 	}
 	switch {
-	case err != nil && errors.Is(none, fs.ErrNotExist):
+	case err != nil && errors.Is(statErr, fs.ErrNotExist):
 		s.State = folder.Missing
 		s.Problem = err.Error()
 	case err != nil:
@@ -115,8 +115,8 @@ func (v *Verification) addOthers() {
 
 // wayOut says what to do about damage, by the same rules by which Resume chooses a checkpoint.
 func (v *Verification) wayOut(saved List) string {
-	if sound := saved.Usable(); v.Files[0].Bad() && len(sound) > 0 {
-		return sound[0].ConfigWayOut(v.Dir)
+	if usable := saved.Usable(); v.Files[0].Bad() && len(usable) > 0 {
+		return usable[0].ConfigWayOut(v.Dir)
 	}
 	if v.Files[0].Bad() {
 		return fmt.Sprintf("put %s right, then: fedpace resume %s", folder.ConfigFile, v.Dir)
@@ -125,10 +125,11 @@ func (v *Verification) wayOut(saved List) string {
 		if folder.Refused(k.err) {
 			return fmt.Sprintf("do what the line of %s says, then: fedpace resume %s", k.Name, v.Dir)
 		}
-		if k.err == nil && !slices.ContainsFunc(k.Body.Outputs, func(d folder.FileDigest) bool {
-			s := d.Examine(v.Dir, false)
+		isBad := func(d folder.FileDigest) bool {
+			s := d.Examine(v.Dir, folder.Ongoing)
 			return s.Bad()
-		}) {
+		}
+		if k.err == nil && !slices.ContainsFunc(k.Body.Outputs, isBad) {
 			return fmt.Sprintf("fedpace resume %s goes on from %s and writes again what follows it", v.Dir, k.Name)
 		}
 	}
@@ -139,29 +140,31 @@ func (v *Verification) wayOut(saved List) string {
 // no result. If it is what was written, or fits one of the checkpoints, then checkpoints that it does not
 // fit are marked as those of another run.
 func (l List) checkConfiguration(dir string, digests []folder.FileDigest) error {
-	sound := l.Usable()
+	usable := l.Usable()
 	i := slices.IndexFunc(digests, func(d folder.FileDigest) bool { return d.Name == folder.ConfigFile })
-	if len(sound) == 0 && i >= 0 {
-		return digests[i].Examine(dir, true).Err()
+	if len(usable) == 0 && i >= 0 {
+		return digests[i].Examine(dir, folder.Ended).Err()
 	}
-	now, err := config.Load(filepath.Join(dir, folder.ConfigFile), nil)
+	current, err := config.Load(filepath.Join(dir, folder.ConfigFile), nil)
 	if err != nil {
 		return err
 	}
-	var wrong []error
-	for _, k := range sound {
+	var problems []error
+	for _, k := range usable {
 		run := k.Head
-		run.Config = string(now.YAML())
-		wrong = append(wrong, k.Head.fits(run))
+		run.Config = string(current.YAML())
+		problems = append(problems, k.Head.checkFits(run))
 	}
 	// The checkpoints are blamed only if the configuration can be trusted; otherwise it is at
 	// fault.
-	asWritten := i >= 0 && digests[i].Examine(dir, true).State == folder.Intact
-	if len(wrong) > 0 && !asWritten && !slices.Contains(wrong, nil) {
-		return wrong[0]
+	isAsWritten := i >= 0 && digests[i].Examine(dir, folder.Ended).State == folder.Intact
+	// A nil among the problems is of a checkpoint that the configuration fits.
+	fitsOne := len(problems) == 0 || slices.Contains(problems, nil)
+	if !isAsWritten && !fitsOne {
+		return problems[0]
 	}
-	for i, k := range sound {
-		k.err = wrong[i]
+	for i, k := range usable {
+		k.err = problems[i]
 	}
 	return nil
 }
@@ -169,11 +172,11 @@ func (l List) checkConfiguration(dir string, digests []folder.FileDigest) error 
 // CheckComplete reads the files of a run that is complete, and returns an error that names each one
 // that is not as it was written.
 func CheckComplete(dir string, s *folder.Summary) error {
-	var wrong []error
+	var problems []error
 	for _, d := range s.Files {
-		wrong = append(wrong, d.Examine(dir, true).Err())
+		problems = append(problems, d.Examine(dir, folder.Ended).Err())
 	}
-	if err := errors.Join(wrong...); err != nil {
+	if err := errors.Join(problems...); err != nil {
 		return fmt.Errorf("the run in %s is complete, but %w: %w (%s)", dir, ErrDamaged, err, PlayAgain(dir))
 	}
 	return nil

@@ -33,7 +33,7 @@ func read(t *testing.T, of maker, spec string, batch int) (*Problem, federated.S
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := Of(set, model, batch, nil)
+	p, err := New(set, model, batch, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestConvex_AgainstModel(t *testing.T) {
 			mean, dst := make([]float64, len(x)), make([]float64, len(x))
 			value := 0.0
 			for c := range p.Clients {
-				b, err := client(set, c, test.width)
+				b, err := clientSamples(set, c, test.width)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -187,7 +187,7 @@ func TestConvex_NoiseOfAllMinibatches(t *testing.T) {
 				mean[j] /= count
 			}
 			near(t, "σ²", p.Noise(1, x), square/count-norm2(mean), 1e-5)
-			second, _ := p.Second(mean, 1, x)
+			second, _ := p.SecondMoment(mean, 1, x)
 			near(t, "E‖∇f_c(x; ξ)‖²", second, square/count, 1e-5)
 		})
 	}
@@ -224,17 +224,17 @@ func TestConvex_OthersRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Of(set, model, 1, nil); err == nil {
+	if _, err := New(set, model, 1, nil); err == nil {
 		t.Error("a network is convex")
 	}
 	wide, err := learn.Parse("logistic:784,62,1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Of(set, wide, 1, nil); err == nil {
+	if _, err := New(set, wide, 1, nil); err == nil {
 		t.Error("a model of 48,670 parameters is solved for")
 	}
-	if _, err := Of(set, wide, 0, nil); err == nil {
+	if _, err := New(set, wide, 0, nil); err == nil {
 		t.Error("empty minibatches are taken")
 	}
 }

@@ -20,8 +20,8 @@ type logistic struct {
 	// rows and labels hold the samples of each client, one behind the other.
 	rows   [][]float64
 	labels [][]int32
-	// smooth is L, a bound of the curvature of every client's objective.
-	smooth float64
+	// smoothness is L, a bound of the curvature of every client's objective.
+	smoothness float64
 }
 
 // readLogistic reads all samples of a set as the objectives of a regularised logistic
@@ -29,13 +29,13 @@ type logistic struct {
 func readLogistic(set federated.Set, kind learn.Logistic) (*logistic, error) {
 	l := &logistic{features: kind.Features, classes: kind.Classes, mu: kind.Mu}
 	for c := range set.Clients() {
-		b, err := client(set, c, l.features)
+		b, err := clientSamples(set, c, l.features)
 		if err != nil {
 			return nil, err
 		}
 		l.rows = append(l.rows, Widen(b.X))
 		l.labels = append(l.labels, b.Labels)
-		l.smooth = max(l.smooth, l.mu+float64(l.largest(c)/2))
+		l.smoothness = max(l.smoothness, l.mu+float64(l.largestEigenvalue(c)/2))
 	}
 	return l, nil
 }
@@ -44,11 +44,11 @@ func readLogistic(set federated.Set, kind learn.Logistic) (*logistic, error) {
 // beyond, the trace bounds it.
 const exactWidth = 256
 
-// largest returns the largest eigenvalue of the mean of x̃x̃ᵀ over the samples of client c, where
+// largestEigenvalue returns the largest eigenvalue of the mean of x̃x̃ᵀ over the samples of client c, where
 // x̃ is (x, 1). Half of it bounds the curvature of the cross-entropy, because diag(p) − ppᵀ has no
 // eigenvalue above ½ (Böhning 1992). It returns the trace, which is an upper bound, if there are
 // more than exactWidth features.
-func (l *logistic) largest(c int) float64 {
+func (l *logistic) largestEigenvalue(c int) float64 {
 	f := l.features
 	n := len(l.labels[c])
 	// The constant 1 in x̃ adds 1 to the trace.
@@ -78,33 +78,33 @@ func (l *logistic) largest(c int) float64 {
 			m.add(j, k, sum/float64(n))
 		}
 	}
-	return m.largest()
+	return m.largestEigenvalue()
 }
 
-// sample computes the cross-entropy of sample i of client c at the parameters x, and returns it. It
+// sampleLoss computes the cross-entropy of sample i of client c at the parameters x, and returns it. It
 // writes softmax(Wx + b) − e_y, the derivative by the logits, to d, which has one element for each
 // class. x holds the weights class by class, and then the biases.
-func (l *logistic) sample(d []float64, c, i int, x []float64) float64 {
+func (l *logistic) sampleLoss(d []float64, c, i int, x []float64) float64 {
 	f := l.features
 	k := l.classes
 	row := l.rows[c][i*f:][:f]
 	// The logits are computed first. The largest is subtracted from all of them, so that no
 	// exponential overflows.
-	top := math.Inf(-1)
+	maxLogit := math.Inf(-1)
 	for y := range k {
 		s := x[f*k+y]
 		for j, v := range row {
 			s += float64(x[y*f+j] * v)
 		}
 		d[y] = s
-		top = max(top, s)
+		maxLogit = max(maxLogit, s)
 	}
 	label := l.labels[c][i]
 	// The logit of the label is kept before the exponentials overwrite it.
-	right := d[label] - top
+	labelLogit := d[label] - maxLogit
 	sum := 0.0
 	for y := range d {
-		d[y] = portable.Exp(d[y] - top)
+		d[y] = portable.Exp(d[y] - maxLogit)
 		sum += d[y]
 	}
 	for y := range d {
@@ -112,7 +112,7 @@ func (l *logistic) sample(d []float64, c, i int, x []float64) float64 {
 	}
 	// The derivative is the softmax, less one at the label.
 	d[label]--
-	return portable.Log(sum) - right
+	return portable.Log(sum) - labelLogit
 }
 
 // value returns f_c(x): the mean cross-entropy of the samples of client c at the parameters x, plus
@@ -121,7 +121,7 @@ func (l *logistic) value(c int, x []float64) float64 {
 	d := make([]float64, l.classes)
 	sum := 0.0
 	for i := range l.labels[c] {
-		sum += l.sample(d, c, i, x)
+		sum += l.sampleLoss(d, c, i, x)
 	}
 	return sum/float64(len(l.labels[c])) + float64(l.mu/2*norm2(x))
 }
@@ -129,19 +129,19 @@ func (l *logistic) value(c int, x []float64) float64 {
 // gradient writes ∇f_c(x) into dst.
 func (l *logistic) gradient(dst []float64, c int, x []float64) {
 	clear(dst)
-	l.add(dst, c, x, 1, make([]float64, l.classes))
+	l.addGradient(dst, c, x, 1, make([]float64, l.classes))
 	addScaled(dst, l.mu, x)
 }
 
-// add adds weight times the gradient of client c's mean cross-entropy at x to dst, without that of
+// addGradient adds weight times the gradient of client c's mean cross-entropy at x to dst, without that of
 // the regularisation. d is scratch space with one element for each class.
-func (l *logistic) add(dst []float64, c int, x []float64, weight float64, d []float64) {
+func (l *logistic) addGradient(dst []float64, c int, x []float64, weight float64, d []float64) {
 	f := l.features
 	n := len(l.labels[c])
 	// The gradient is a mean over the samples of the client.
 	weight /= float64(n)
 	for i := range n {
-		l.sample(d, c, i, x)
+		l.sampleLoss(d, c, i, x)
 		row := l.rows[c][i*f:][:f]
 		// By the chain rule the gradient of row y of W is the derivative of logit y times the
 		// features, and that of its bias is the derivative alone.
@@ -165,15 +165,15 @@ func (l *logistic) variance(c int, x []float64) float64 {
 	squares := 0.0
 	mean := make([]float64, len(x))
 	for i := range n {
-		l.sample(d, c, i, x)
+		l.sampleLoss(d, c, i, x)
 		squares += float64(norm2(d) * (norm2(l.rows[c][i*f:][:f]) + 1) / float64(n))
 	}
-	l.add(mean, c, x, 1, d)
+	l.addGradient(mean, c, x, 1, d)
 	return max(0, squares-norm2(mean))
 }
 
 // curvature gives L and mu of all objectives.
-func (l *logistic) curvature() (smooth, mu float64) { return l.smooth, l.mu }
+func (l *logistic) curvature() (smooth, mu float64) { return l.smoothness, l.mu }
 
 // minimise returns the parameters at which the weighted sum of the clients' objectives is smallest,
 // and an error if it is not found in 200 steps. weights has one element for each client; clients of
@@ -187,12 +187,12 @@ func (l *logistic) minimise(weights []float64) ([]float64, error) {
 	next := make([]float64, n)
 	g := make([]float64, n)
 	d := make([]float64, k)
-	all := 0.0
+	totalWeight := 0.0
 	for _, w := range weights {
-		all += w
+		totalWeight += w
 	}
-	now := value(l, weights, x)
-	// Each step solves H · way = g with the Hessian H and the gradient g at x.
+	loss := weightedValue(l, weights, x)
+	// Each step solves H · direction = g with the Hessian H and the gradient g at x.
 	for range 200 {
 		clear(g)
 		h := newSymmetric(n)
@@ -200,37 +200,37 @@ func (l *logistic) minimise(weights []float64) ([]float64, error) {
 			if w == 0 {
 				continue
 			}
-			l.add(g, c, x, w, d)
-			l.hessian(h, c, x, w, d)
+			l.addGradient(g, c, x, w, d)
+			l.addHessian(h, c, x, w, d)
 		}
 		for j := range x {
 			// The regularisation adds all·mu·x to the gradient, and all·mu to the diagonal of the
 			// Hessian.
-			g[j] += float64(all * l.mu * x[j])
-			h.add(j, j, float64(all*l.mu))
+			g[j] += float64(totalWeight * l.mu * x[j])
+			h.add(j, j, float64(totalWeight*l.mu))
 		}
 		// The gradient vanishes at the minimum.
-		if math.Sqrt(norm2(g)) <= 1e-12*(1+all) {
+		if math.Sqrt(norm2(g)) <= 1e-12*(1+totalWeight) {
 			return x, nil
 		}
-		way, err := h.solve(g)
+		direction, err := h.solve(g)
 		if err != nil {
 			return nil, fmt.Errorf("convex: the Hessian: %w", err)
 		}
 		slope := 0.0
 		for j := range g {
-			slope += float64(g[j] * way[j])
+			slope += float64(g[j] * direction[j])
 		}
-		// The directional derivative along −way is −slope, so the objective falls along −way.
+		// The directional derivative along −direction is −slope, so the objective falls that way.
 		step := 1.0
-		then := 0.0
+		nextLoss := 0.0
 		for ; step > 1e-10; step /= 2 {
 			copy(next, x)
-			addScaled(next, -step, way)
+			addScaled(next, -step, direction)
 			// Near the minimum rounding hides the descent. Newton's own step is right there, so it
 			// is taken as it is.
-			then = value(l, weights, next)
-			if then <= now-float64(1e-4*step*slope) || slope <= 1e-12*(1+now) {
+			nextLoss = weightedValue(l, weights, next)
+			if nextLoss <= loss-float64(1e-4*step*slope) || slope <= 1e-12*(1+loss) {
 				break
 			}
 		}
@@ -238,15 +238,15 @@ func (l *logistic) minimise(weights []float64) ([]float64, error) {
 			return nil, errors.New("convex: Newton's method finds no descent")
 		}
 		copy(x, next)
-		now = then
+		loss = nextLoss
 	}
 	return nil, errors.New("convex: Newton's method has not converged in 200 steps")
 }
 
-// hessian adds weight times the Hessian of client c's mean cross-entropy at x to h: the mean of
+// addHessian adds weight times the Hessian of client c's mean cross-entropy at x to h: the mean of
 // (diag(p) − ppᵀ) ⊗ x̃x̃ᵀ over the samples, where p is the softmax and x̃ is (x, 1). The
 // regularisation is not in it. p is scratch space with one element for each class.
-func (l *logistic) hessian(h *symmetric, c int, x []float64, weight float64, p []float64) {
+func (l *logistic) addHessian(h *symmetric, c int, x []float64, weight float64, p []float64) {
 	f := l.features
 	k := l.classes
 	n := len(l.labels[c])
@@ -258,22 +258,22 @@ func (l *logistic) hessian(h *symmetric, c int, x []float64, weight float64, p [
 		}
 		return y*f + j
 	}
-	wide := make([]float64, f+1)
-	wide[f] = 1
+	extended := make([]float64, f+1)
+	extended[f] = 1
 	for i := range n {
-		l.sample(p, c, i, x)
+		l.sampleLoss(p, c, i, x)
 		// Function sample leaves p − e_y, so one at the label makes it p.
 		p[l.labels[c][i]]++
-		copy(wide, l.rows[c][i*f:][:f])
+		copy(extended, l.rows[c][i*f:][:f])
 		for y := range k {
 			for z := y; z < k; z++ {
-				// e is element (y, z) of diag(p) − ppᵀ, divided by the number of samples.
-				e := float64(-p[y] * p[z])
+				// factor is element (y, z) of diag(p) − ppᵀ, times the weight of a sample.
+				factor := float64(-p[y] * p[z])
 				if y == z {
-					e += p[y]
+					factor += p[y]
 				}
-				e *= weight / float64(n)
-				for a, u := range wide {
+				factor *= weight / float64(n)
+				for a, u := range extended {
 					// A block on the diagonal is symmetric itself, so only one of its triangles is
 					// added.
 					from := 0
@@ -282,7 +282,7 @@ func (l *logistic) hessian(h *symmetric, c int, x []float64, weight float64, p [
 						from = a
 					}
 					for b := from; b <= f; b++ {
-						h.add(row, index(z, b), float64(e*u*wide[b]))
+						h.add(row, index(z, b), float64(factor*u*extended[b]))
 					}
 				}
 			}

@@ -57,11 +57,11 @@ type Problem struct {
 // maxParameters bounds the problems whose minimum is found by Newton's method.
 const maxParameters = 2000
 
-// Of reads the convex problem of a data set and a model, and finds its minimum. batch is the number
+// New reads the convex problem of a data set and a model, and finds its minimum. batch is the number
 // of samples of a minibatch. weights are the clients' p_c of the objective; if they are nil, all
 // clients have the same one, as in Algorithm 1's mean over a uniform cohort. It is an error if the
 // model is not strongly convex or has more than maxParameters parameters.
-func Of(set federated.Set, model learn.Model, batch int, weights []float64) (*Problem, error) {
+func New(set federated.Set, model learn.Model, batch int, weights []float64) (*Problem, error) {
 	clients := set.Clients()
 	p := &Problem{
 		Clients: clients,
@@ -114,27 +114,27 @@ func (p *Problem) solve() (err error) {
 	p.FStar = p.Value(p.Star)
 	p.L, p.Mu = p.objective.curvature()
 	// The objective of one client is the weighted one with all weight on that client.
-	own := make([]float64, p.Clients)
-	mean := 0.0
+	oneClient := make([]float64, p.Clients)
+	meanMinimum := 0.0
 	for c := range p.Clients {
-		clear(own)
-		own[c] = 1
-		x, err := p.objective.minimise(own)
+		clear(oneClient)
+		oneClient[c] = 1
+		x, err := p.objective.minimise(oneClient)
 		if err != nil {
 			return fmt.Errorf("client %d: %w", c, err)
 		}
-		mean += float64(p.Weights[c] * p.objective.value(c, x))
+		meanMinimum += float64(p.Weights[c] * p.objective.value(c, x))
 	}
 	// Rounding may leave a difference slightly below zero.
-	p.Gamma = math.Max(0, p.FStar-mean)
+	p.Gamma = math.Max(0, p.FStar-meanMinimum)
 	return nil
 }
 
 // Value is F(x).
-func (p *Problem) Value(x []float64) float64 { return value(p.objective, p.Weights, x) }
+func (p *Problem) Value(x []float64) float64 { return weightedValue(p.objective, p.Weights, x) }
 
-// value is the weighted sum of the clients' objectives at x. Clients of weight 0 cost nothing.
-func value(o objective, weights, x []float64) (f float64) {
+// weightedValue is the weighted sum of the clients' objectives at x. Clients of weight 0 cost nothing.
+func weightedValue(o objective, weights, x []float64) (f float64) {
 	for c, w := range weights {
 		if w != 0 {
 			f += float64(w * o.value(c, x))
@@ -147,10 +147,10 @@ func value(o objective, weights, x []float64) (f float64) {
 // squared norm. dst and x have one element for each parameter.
 func (p *Problem) Gradient(dst, x []float64) (square float64) {
 	clear(dst)
-	own := make([]float64, len(x))
+	clientGradient := make([]float64, len(x))
 	for c, w := range p.Weights {
-		p.objective.gradient(own, c, x)
-		addScaled(dst, w, own)
+		p.objective.gradient(clientGradient, c, x)
+		addScaled(dst, w, clientGradient)
 	}
 	return norm2(dst)
 }
@@ -167,10 +167,9 @@ func (p *Problem) Noise(c int, x []float64) float64 {
 	return p.objective.variance(c, x) * (n - b) / (b * (n - 1))
 }
 
-// Second is E‖∇f_c(x; ξ)‖², the second moment of a minibatch's gradient, which
-// G² bounds, and the part of it that is noise (see [Problem.Noise]); dst is
-// overwritten by ∇f_c(x).
-func (p *Problem) Second(dst []float64, c int, x []float64) (second, noise float64) {
+// SecondMoment returns E‖∇f_c(x; ξ)‖², the second moment of the gradient of a minibatch of client c at x, which
+// G² bounds, and the part of it that is noise (see [Problem.Noise]). It overwrites dst by ∇f_c(x).
+func (p *Problem) SecondMoment(dst []float64, c int, x []float64) (second, noise float64) {
 	p.objective.gradient(dst, c, x)
 	noise = p.Noise(c, x)
 	return norm2(dst) + noise, noise
@@ -201,10 +200,10 @@ func (p *Problem) Constants(x []float64, n int) theory.Constants {
 	}
 	dst := make([]float64, len(x))
 	for client, w := range p.Weights {
-		first, noise := p.Second(dst, client, x)
-		last, noiseThere := p.Second(dst, client, p.Star)
-		c.Variance += float64(w * w * max(noise, noiseThere))
-		c.G = max(c.G, math.Sqrt(max(first, last)))
+		startMoment, startNoise := p.SecondMoment(dst, client, x)
+		starMoment, starNoise := p.SecondMoment(dst, client, p.Star)
+		c.Variance += float64(w * w * max(startNoise, starNoise))
+		c.G = max(c.G, math.Sqrt(max(startMoment, starMoment)))
 	}
 	return c
 }
@@ -242,9 +241,9 @@ func norm2(x []float64) (sum float64) {
 	return sum
 }
 
-// client returns all samples of client c of a set as one batch. width is the number of values of a
+// clientSamples returns all samples of client c of a set as one batch. width is the number of values of a
 // sample. It is an error if the samples have another number of values.
-func client(set federated.Set, c, width int) (*learn.Batch, error) {
+func clientSamples(set federated.Set, c, width int) (*learn.Batch, error) {
 	all := make([]int32, set.Samples(c))
 	for i := range all {
 		all[i] = int32(i)

@@ -30,7 +30,7 @@ func readQuadratic(set federated.Set, kind learn.Quadratic) (*quadratic, error) 
 	n := kind.Dimension
 	q := &quadratic{size: n}
 	for c := range set.Clients() {
-		batch, err := client(set, c, 3*n)
+		batch, err := clientSamples(set, c, 3*n)
 		if err != nil {
 			return nil, err
 		}
@@ -45,22 +45,25 @@ func readQuadratic(set federated.Set, kind learn.Quadratic) (*quadratic, error) 
 				b[j] += float64(row(i)[j]) / float64(batch.N)
 			}
 		}
-		q.a, q.v, q.b = append(q.a, a), append(q.v, v), append(q.b, b)
+		q.a = append(q.a, a)
+		q.v = append(q.v, v)
+		q.b = append(q.b, b)
 		// The centres of the samples scatter around b. This adds a constant, floor, to the
 		// objective and gives stochastic gradients the variance noise.
 		floor := 0.0
 		noise := 0.0
-		off := make([]float64, n)
+		offset := make([]float64, n)
 		g := make([]float64, n)
 		for i := range batch.N {
-			subtract(off, Widen(row(i)[:n]), b)
-			q.apply(g, c, off)
+			subtract(offset, Widen(row(i)[:n]), b)
+			q.apply(g, c, offset)
 			for j := range n {
-				floor += off[j] * g[j] / 2 / float64(batch.N)
+				floor += offset[j] * g[j] / 2 / float64(batch.N)
 			}
 			noise += norm2(g) / float64(batch.N)
 		}
-		q.floor, q.noise = append(q.floor, floor), append(q.noise, noise)
+		q.floor = append(q.floor, floor)
+		q.noise = append(q.noise, noise)
 	}
 	return q, nil
 }
@@ -116,9 +119,10 @@ func (q *quadratic) curvature() (l, mu float64) {
 // x = Σ w A b. weights has one element for each client. The minimum of a single client is its
 // centre b. The result must not be changed.
 func (q *quadratic) minimise(weights []float64) ([]float64, error) {
-	weighted := func(w float64) bool { return w != 0 }
+	isWeighted := func(w float64) bool { return w != 0 }
 	// With one client alone nothing has to be solved.
-	if first := slices.IndexFunc(weights, weighted); first >= 0 && !slices.ContainsFunc(weights[first+1:], weighted) {
+	first := slices.IndexFunc(weights, isWeighted)
+	if first >= 0 && !slices.ContainsFunc(weights[first+1:], isWeighted) {
 		return q.b[first], nil
 	}
 	m := newSymmetric(q.size)

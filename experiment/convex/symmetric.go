@@ -52,17 +52,17 @@ func (m *symmetric) solve(b []float64) ([]float64, error) {
 	return x, nil
 }
 
-// largest returns the largest eigenvalue of the matrix, which it overwrites. It is one of the two
+// largestEigenvalue returns the largest eigenvalue of the matrix, which it overwrites. It is one of the two
 // neighbouring numbers between which the eigenvalue of the tridiagonal matrix lies, the higher one.
-func (m *symmetric) largest() float64 {
-	diagonal, beside := m.tridiagonal()
+func (m *symmetric) largestEigenvalue() float64 {
+	diagonal, offDiagonal := m.tridiagonal()
 	// Gershgorin's discs contain all eigenvalues.
 	low := math.Inf(-1)
 	high := math.Inf(-1)
 	for i, d := range diagonal {
-		reach := math.Abs(beside[i])
+		reach := math.Abs(offDiagonal[i])
 		if i > 0 {
-			reach += math.Abs(beside[i-1])
+			reach += math.Abs(offDiagonal[i-1])
 		}
 		low = max(low, d)
 		high = max(high, d+reach)
@@ -73,7 +73,7 @@ func (m *symmetric) largest() float64 {
 		if !(low < middle && middle < high) {
 			return high
 		}
-		if isAbove(middle, diagonal, beside) {
+		if isAbove(middle, diagonal, offDiagonal) {
 			high = middle
 		} else {
 			low = middle
@@ -84,9 +84,9 @@ func (m *symmetric) largest() float64 {
 // tridiagonal returns the diagonal of a tridiagonal matrix with the eigenvalues of m, and the values
 // beside it, the last of which is 0. Householder's reflections clear one row and column after the other
 // (Golub and Van Loan 2013, section 8.3). m is overwritten.
-func (m *symmetric) tridiagonal() (diagonal, beside []float64) {
+func (m *symmetric) tridiagonal() (diagonal, offDiagonal []float64) {
 	diagonal = make([]float64, m.n)
-	beside = make([]float64, m.n)
+	offDiagonal = make([]float64, m.n)
 	v := make([]float64, m.n)
 	p := make([]float64, m.n)
 	for k := m.n - 1; k >= 0; k-- {
@@ -100,7 +100,7 @@ func (m *symmetric) tridiagonal() (diagonal, beside []float64) {
 		v := v[:k]
 		copy(v, row[:k])
 		alpha := -math.Copysign(math.Sqrt(norm2(v)), v[k-1])
-		beside[k-1] = alpha
+		offDiagonal[k-1] = alpha
 		v[k-1] -= alpha
 		square := norm2(v)
 		if square == 0 {
@@ -118,7 +118,7 @@ func (m *symmetric) tridiagonal() (diagonal, beside []float64) {
 			addScaled(m.row(i), -p[i], v[:i+1])
 		}
 	}
-	return diagonal, beside
+	return diagonal, offDiagonal
 }
 
 // times writes the product of the first rows and columns of m, as many as v has, and v to dst.
@@ -134,10 +134,10 @@ func (m *symmetric) times(dst, v []float64) {
 
 // isAbove reports whether x is above all eigenvalues of a tridiagonal matrix: whether all pivots of
 // the matrix less x on its diagonal are negative (Sylvester's law of inertia).
-func isAbove(x float64, diagonal, beside []float64) bool {
+func isAbove(x float64, diagonal, offDiagonal []float64) bool {
 	pivot := diagonal[0] - x
 	for i := 1; pivot < 0 && i < len(diagonal); i++ {
-		pivot = diagonal[i] - x - float64(beside[i-1]*beside[i-1])/pivot
+		pivot = diagonal[i] - x - float64(offDiagonal[i-1]*offDiagonal[i-1])/pivot
 	}
 	return pivot < 0
 }

@@ -47,7 +47,7 @@ func TestSymmetric_AgainstGonum(t *testing.T) {
 		values := eigen.Values(nil)
 		solved, _ := positive(r, n)
 		copy(solved.lower, m.lower)
-		near(t, fmt.Sprintf("the largest eigenvalue of %d", n), m.largest(), values[n-1], 1e-13)
+		near(t, fmt.Sprintf("the largest eigenvalue of %d", n), m.largestEigenvalue(), values[n-1], 1e-13)
 		b := random(r, n, 1)
 		var want mat.VecDense
 		var factor mat.Cholesky
@@ -74,11 +74,11 @@ func TestSymmetric_WorkedByHand(t *testing.T) {
 	}
 	near(t, "the first value", x[0], 1, 1e-15)
 	near(t, "the second value", x[1], -1, 1e-15)
-	near(t, "the largest eigenvalue", two().largest(), (7+math.Sqrt(17))/2, 1e-15)
+	near(t, "the largest eigenvalue", two().largestEigenvalue(), (7+math.Sqrt(17))/2, 1e-15)
 	// A diagonal matrix, also with eigenvalues below zero, needs no reflection.
 	diagonal := &symmetric{n: 3, lower: []float64{-3, 0, 0, 0, -1, 0, 0, 0, -2}}
-	near(t, "the largest of -3, -1 and -2", diagonal.largest(), -1, 0)
-	if got := newSymmetric(2).largest(); got != 0 {
+	near(t, "the largest of -3, -1 and -2", diagonal.largestEigenvalue(), -1, 0)
+	if got := newSymmetric(2).largestEigenvalue(); got != 0 {
 		t.Errorf("the zero matrix has the eigenvalue %g", got)
 	}
 	// (1 2; 2 1) has the eigenvalue −1.

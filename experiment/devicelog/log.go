@@ -38,9 +38,9 @@ var kinds = [...]round.EventKind{
 	record.Answer_OVERTAKEN: round.TimedOut,
 }
 
-// Bytes is by how much the log grows with a number of updates of a model of so many parameters. keep
-// says that it holds the updates' values.
-func Bytes(updates, params float64, keep bool) float64 {
+// GrowthBytes is the number of bytes by which the log grows with these updates of a model with params
+// parameters. keep says that the log holds the updates' values.
+func GrowthBytes(updates, params float64, keep bool) float64 {
 	if !keep {
 		params = 0
 	}
@@ -134,13 +134,13 @@ func checkFormat(path string) error {
 	return nil
 }
 
-// ErrBare is wrapped by the error for a log without the updates that a replay needs.
-var ErrBare = errors.New("it holds how long tasks took and no updates")
+// ErrNoUpdates is wrapped by the error for a log without the updates that a replay needs.
+var ErrNoUpdates = errors.New("it holds how long tasks took and no updates")
 
-// ErrNone is wrapped by the error for a folder without a log.
-var ErrNone = errors.New("no run with real devices is there")
+// ErrNoLog is wrapped by the error for a folder without a log.
+var ErrNoLog = errors.New("no run with real devices is there")
 
-// Open opens the log of the run in a folder, to be played again. With [ErrBare] it has all but the
+// Open opens the log of the run in a folder, to be played again. With [ErrNoUpdates] it has all but the
 // updates.
 func Open(dir string) (*Log, error) {
 	l := &Log{
@@ -151,7 +151,7 @@ func Open(dir string) (*Log, error) {
 	}
 	f, _, err := regular.Open(l.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s: %w (it holds no %s)", dir, ErrNone, File)
+		return nil, fmt.Errorf("%s: %w (it holds no %s)", dir, ErrNoLog, File)
 	}
 	if err != nil {
 		return nil, err
@@ -170,19 +170,19 @@ func (l *Log) scan(in io.Reader) (err error) {
 	if err != nil {
 		return err
 	}
-	// bare says that some update has been read without its values, so that no replay is possible.
-	bare := false
+	// lacksUpdates says that some update has been read without its values, so that no replay is possible.
+	lacksUpdates := false
 	for {
 		offset := l.records.Offset()
 		r, err := l.records.Next()
 		if err == nil {
-			if problem := check(r); problem != "" {
+			if problem := checkRecord(r); problem != "" {
 				err = l.records.Damaged(offset, problem)
 			}
 		}
 		switch {
-		case errors.Is(err, io.EOF) && bare:
-			return fmt.Errorf("%w: the run cannot be played again (a run with devices.keep_updates: true can)", ErrBare)
+		case errors.Is(err, io.EOF) && lacksUpdates:
+			return fmt.Errorf("%w: the run cannot be played again (a run with devices.keep_updates: true can)", ErrNoUpdates)
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
@@ -204,7 +204,7 @@ func (l *Log) scan(in io.Reader) (err error) {
 			}
 		}
 		if a := r.GetAnswer(); a != nil {
-			bare = bare || a.Kind == record.Answer_UPDATE && a.Values == nil
+			lacksUpdates = lacksUpdates || a.Kind == record.Answer_UPDATE && a.Values == nil
 			// Later answers to the same task replace earlier ones.
 			l.answers[a.Task] = offset
 			if a.Kind == record.Answer_UPDATE {
@@ -214,23 +214,24 @@ func (l *Log) scan(in io.Reader) (err error) {
 	}
 }
 
-// check returns what is wrong with a record, or "" if it is as a log of devices has it.
-func check(r *record.Record) string {
+// checkRecord returns what is wrong with a record, or "" if it is as a log of devices has it.
+func checkRecord(r *record.Record) string {
 	a := r.GetAnswer()
 	// The getters return zero for a record of another kind, so the checks fit all kinds.
 	samples := max(a.GetSamples(), r.GetPresence().GetSamples())
 	loss := a.GetFirstLoss()
-	switch d := []round.Time{
+	durations := []round.Time{
 		round.Time(a.GetDownloadNs()),
 		round.Time(a.GetComputeNs()),
 		round.Time(a.GetUploadNs()),
-	}; {
-	case a == nil && r.GetPresence() == nil && r.GetBan() == nil,
-		a.GetKind() < 0,
-		int(a.GetKind()) >= len(kinds):
+	}
+	isEmpty := a == nil && r.GetPresence() == nil && r.GetBan() == nil
+	isKnownAnswer := a.GetKind() >= 0 && int(a.GetKind()) < len(kinds)
+	switch {
+	case isEmpty || !isKnownAnswer:
 		return "it is of an unknown kind"
-	case slices.Min(d) < 0 || slices.Max(d) > round.MaxDuration:
-		return fmt.Sprintf("it has durations of %d ns", d)
+	case slices.Min(durations) < 0 || slices.Max(durations) > round.MaxDuration:
+		return fmt.Sprintf("it has durations of %d ns", durations)
 	case samples > bus.MaxDeviceSamples || loss < 0 || loss > bus.MaxDeviceLoss:
 		return fmt.Sprintf("it has a loss of %g and %d samples", loss, samples)
 	}
@@ -313,7 +314,7 @@ func (l *Log) Answer(task uint64) (*realdevices.Answer, error) {
 	tail := io.NewSectionReader(f, offset, framing.Size+maxRecord)
 	r, err := eventlog.RecordAt(tail, offset, maxRecord, l.records)
 	if err == nil {
-		if problem := check(r); problem != "" {
+		if problem := checkRecord(r); problem != "" {
 			err = l.records.Damaged(offset, problem)
 		} else if r.GetAnswer() == nil {
 			err = l.records.Damaged(offset, "it is no answer")

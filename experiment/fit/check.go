@@ -50,11 +50,11 @@ const (
 	drawsPerSeed = 25
 )
 
-// check plays the recorded tasks again with the fitted classes, many times, and compares tasks and
+// compareWithRun plays the recorded tasks again with the fitted classes, many times, and compares tasks and
 // rounds with what was measured. It shows how well the classes repeat the run and how far another
 // run may be from it.
-func (f *Fit) check(r *record) (*Check, error) {
-	rounds := r.comparable()
+func (f *Fit) compareWithRun(r *record) (*Check, error) {
+	rounds := r.comparableRounds()
 	c := &Check{Rounds: len(rounds)}
 	tasks := 0
 	for i := range r.devices {
@@ -69,7 +69,7 @@ func (f *Fit) check(r *record) (*Check, error) {
 	// The number of draws is bounded by the durations that are drawn.
 	draws := min(max(maxDurations/tasks, minDraws), maxDraws)
 	c.Draws = draws
-	c.DealtRoundSeconds = f.dealt(r, rounds)
+	c.DealtRoundSeconds = f.permutedSeconds(r, rounds)
 	// drawn holds, for each round, its length in each draw.
 	drawn := make([][]float64, len(rounds))
 	another := make([]float64, draws)
@@ -89,7 +89,7 @@ func (f *Fit) check(r *record) (*Check, error) {
 		}
 		var taskSeconds float64
 		var err error
-		taskSeconds, another[draw], err = f.play(fleet, r, rounds, uint64(draw), drawn)
+		taskSeconds, another[draw], err = f.drawTimes(fleet, r, rounds, uint64(draw), drawn)
 		if err != nil {
 			return nil, err
 		}
@@ -105,7 +105,9 @@ func (f *Fit) check(r *record) (*Check, error) {
 		c.RoundSeconds += rounds[i].took
 		c.FittedRoundSeconds += stat.Mean(list, nil)
 		slices.Sort(list)
-		if quantile((1-confidence)/2, list) <= rounds[i].took && rounds[i].took <= quantile((1+confidence)/2, list) {
+		low := quantile((1-confidence)/2, list)
+		high := quantile((1+confidence)/2, list)
+		if low <= rounds[i].took && rounds[i].took <= high {
 			c.RoundsInside++
 		}
 	}
@@ -117,13 +119,14 @@ func quantile(share float64, sorted []float64) float64 {
 	return stat.Quantile(share, stat.Empirical, sorted, nil)
 }
 
-// play draws the recorded tasks once with the fitted classes. It returns the seconds of all tasks,
+// drawTimes draws the recorded tasks once with the fitted classes. It returns the seconds of all tasks,
 // appends the seconds of each round to drawn, and returns the seconds of all rounds in another run,
-// in which each device has a pace of its own by its uncertainty. draw is the number of the draw.
-func (f *Fit) play(
+// in which each device has a pace of its own, drawn by its uncertainty: a factor of each phase's time beyond its
+// overhead. draw is the number of the draw.
+func (f *Fit) drawTimes(
 	fleet *fleet.Fleet,
 	r *record,
-	rounds []span,
+	rounds []roundRecord,
 	draw uint64,
 	drawn [][]float64,
 ) (all, another float64, err error) {
@@ -134,7 +137,7 @@ func (f *Fit) play(
 		}
 	}
 	// The classes have neither slowdowns nor traces: the time of the start says which tasks start together.
-	duration := func(x *task, round uint64) (seconds, shifted float64, err error) {
+	duration := func(x *task, round uint64) (seconds, paced float64, err error) {
 		d, err := fleet.Durations(x.client, x.number+draw<<40, x.steps, r.bits, int64(round<<20|draw))
 		took := [phases]float64{float64(d.Download) / 1e9, float64(d.Compute) / 1e9, float64(d.Upload) / 1e9}
 		// Without classes of links, transfers take as long as they took in the run.
@@ -144,11 +147,11 @@ func (f *Fit) play(
 		}
 		for p, t := range took {
 			// A pace changes what a phase takes beyond its overhead.
-			over := min(t, f.Devices[x.client-r.first].law.phases[p].overhead)
+			over := min(t, f.Devices[x.client-r.first].model.phases[p].overhead)
 			seconds = seconds + t
-			shifted = shifted + over + (t-over)*paces[x.client-r.first][p]
+			paced = paced + over + (t-over)*paces[x.client-r.first][p]
 		}
-		return seconds, shifted, err
+		return seconds, paced, err
 	}
 	for i := range r.devices {
 		for _, x := range r.devices[i].tasks.Kept {
@@ -162,27 +165,27 @@ func (f *Fit) play(
 	for i := range rounds {
 		// A round lasts as long as its slowest task, simulated clients included.
 		longest := rounds[i].simulated
-		longer := rounds[i].simulated
+		longestPaced := rounds[i].simulated
 		for _, x := range rounds[i].tasks {
-			seconds, shifted, err := duration(&x, uint64(i))
+			seconds, paced, err := duration(&x, uint64(i))
 			if err != nil {
 				return 0, 0, err
 			}
 			longest = max(longest, seconds)
-			longer = max(longer, shifted)
+			longestPaced = max(longestPaced, paced)
 		}
 		drawn[i] = append(drawn[i], longest)
-		another = another + longer
+		another = another + longestPaced
 	}
 	return all, another, nil
 }
 
-// dealt returns how many seconds the rounds would take together if the measured durations of each device were
-// permuted among its rounds, each phase by itself, in the mean over 50 permutations. If that differs much from
+// permutedSeconds returns how many seconds the rounds would take together if the measured durations of each device
+// were permuted among its rounds, each phase by itself, in the mean over 50 permutations. If that differs much from
 // the measured time, devices or phases are slow at the same time. The time of local steps is scaled to the
 // round's own number of them.
-func (f *Fit) dealt(r *record, rounds []span) (seconds float64) {
-	const deals = 50
+func (f *Fit) permutedSeconds(r *record, rounds []roundRecord) (seconds float64) {
+	const permutations = 50
 	type place struct {
 		round int
 		*task
@@ -196,25 +199,29 @@ func (f *Fit) dealt(r *record, rounds []span) (seconds float64) {
 		}
 	}
 	longest := make([]float64, len(rounds))
-	for deal := range deals {
+	for n := range permutations {
 		for i := range rounds {
 			longest[i] = rounds[i].simulated
 		}
 		for device, list := range places {
-			over := f.Devices[device].law.phases[compute].overhead
+			overhead := f.Devices[device].model.phases[compute].overhead
 			var permutation [phases][]int
 			for p := range permutation {
-				permutation[p] = keyed.New(uint64(deal), keyed.Dealt, uint64(device), uint64(p)).Perm(len(list))
+				permutation[p] = keyed.New(uint64(n), keyed.Dealt, uint64(device), uint64(p)).Perm(len(list))
 			}
 			for i, x := range list {
-				steps := list[permutation[compute][i]]
-				seconds := over + (steps.took[compute]-over)*float64(x.steps)/float64(steps.steps)
-				seconds = list[permutation[download][i]].took[download] + seconds + list[permutation[upload][i]].took[upload]
+				// The three phases of the task come from three other tasks of the device.
+				downloaded := list[permutation[download][i]]
+				computed := list[permutation[compute][i]]
+				uploaded := list[permutation[upload][i]]
+				stepSeconds := (computed.took[compute] - overhead) * float64(x.steps) / float64(computed.steps)
+				computing := overhead + stepSeconds
+				seconds := downloaded.took[download] + computing + uploaded.took[upload]
 				longest[x.round] = max(longest[x.round], seconds)
 			}
 		}
 		for _, l := range longest {
-			seconds += l / deals
+			seconds += l / permutations
 		}
 	}
 	return seconds

@@ -61,14 +61,14 @@ type Device struct {
 	ComputeOverhead robust.Estimate `json:"compute_overhead_seconds"`
 	StepCV          float64         `json:"step_cv"`
 
-	law law
+	model timeModel
 }
 
 // FitRun fits classes to the real devices of the run in folder dir. With pool it fits one class to
 // all devices that have one class in the run, otherwise one to every device. It is an error if no
 // device has done two tasks with known times.
 func FitRun(dir string, pool bool) (*Fit, error) {
-	r, err := read(dir)
+	r, err := readRecord(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func FitRun(dir string, pool bool) (*Fit, error) {
 		config:         r.config,
 	}
 	for i := range r.devices {
-		f.Devices = append(f.Devices, f.device(r, &r.devices[i]))
+		f.Devices = append(f.Devices, f.fitDevice(r, &r.devices[i]))
 	}
 	if !slices.ContainsFunc(f.Devices, func(d Device) bool { return d.Tasks > 0 }) {
 		return nil, fmt.Errorf(
@@ -92,13 +92,13 @@ func FitRun(dir string, pool bool) (*Fit, error) {
 	}
 	// In a class of several devices one draw of a round would be one task for all of them.
 	if !pool {
-		f.together(r, r.comparable())
+		f.correlate(r, r.comparableRounds())
 	}
-	f.fleet(r)
+	f.setClasses(r)
 	if err := f.config.Validate(); err != nil {
 		return nil, fmt.Errorf("%s: the classes: %w%s", dir, err, f.hint())
 	}
-	f.Check, err = f.check(r)
+	f.Check, err = f.compareWithRun(r)
 	if err != nil {
 		return nil, err
 	}
@@ -122,9 +122,9 @@ func (f *Fit) hint() string {
 	return " (--pool makes one class of the devices of each class in devices.names)"
 }
 
-// device fits the law of one device to its recorded tasks h. r is the record of the run. A device
-// without tasks that say how fast it is keeps its class.
-func (f *Fit) device(r *record, h *history) Device {
+// fitDevice fits the time model of one device to its recorded tasks h. r is the record of the run. A device
+// without tasks that say how fast it is keeps its class and has no model.
+func (f *Fit) fitDevice(r *record, h *deviceHistory) Device {
 	tasks := h.tasks.Kept
 	d := Device{
 		ID:       h.ID,
@@ -140,14 +140,14 @@ func (f *Fit) device(r *record, h *history) Device {
 	if k := classOf(&r.config, h.Class); k != nil {
 		classOverhead = k.Overhead
 	}
-	d.law = lawOf(tasks, classOverhead, r.bits, f.LinksMeasured)
-	d.law.takeFirst(&h.first, r.bits, f.LinksMeasured)
-	l := &d.law.phases
-	d.DownloadMbps = l[download].typical
-	d.UploadMbps = l[upload].typical
-	d.SecondsPerStep = l[compute].typical
-	d.ComputeOverhead = d.law.atNoSteps
-	d.StepCV = d.law.cv
+	d.model = fitTimeModel(tasks, classOverhead, r.bits, f.LinksMeasured)
+	d.model.setFirstTask(&h.first, r.bits, f.LinksMeasured)
+	fitted := &d.model.phases
+	d.DownloadMbps = fitted[download].typical
+	d.UploadMbps = fitted[upload].typical
+	d.SecondsPerStep = fitted[compute].typical
+	d.ComputeOverhead = d.model.stepOverhead
+	d.StepCV = d.model.cv
 	return d
 }
 
@@ -159,30 +159,34 @@ func classOf(c *config.Config, name string) *fleet.Class {
 	return nil
 }
 
-// fleet puts the fitted classes into the configuration f.config. Simulated clients keep the classes
+// setClasses puts the fitted classes into the configuration f.config. Simulated clients keep the classes
 // of the run, with their weights; where the run had no classes, one without settings of its own
 // stands for them. r is the record of the run.
-func (f *Fit) fleet(r *record) {
+func (f *Fit) setClasses(r *record) {
 	before := &r.config
 	weighted := slices.ContainsFunc(before.Fleet, func(k fleet.Class) bool { return k.Weight > 0 })
 	var classes []fleet.Class
+	hasSimulated := r.first > 0
 	for _, k := range before.Fleet {
-		if k.Weight > 0 || r.first > 0 && !weighted {
+		// Without any weight, simulated clients are spread evenly over the classes.
+		if k.Weight > 0 || hasSimulated && !weighted {
 			k.Weight = cmp.Or(k.Weight, 1)
 			classes = append(classes, k)
 		}
 	}
 	if r.first > 0 && len(before.Fleet) == 0 {
-		for f.SimulatedClass = "simulated"; slices.Contains(before.Devices.IDs(), f.SimulatedClass); {
+		f.SimulatedClass = "simulated"
+		// Fitted classes are called as their devices, so the name must be that of no device.
+		for slices.Contains(before.Devices.IDs(), f.SimulatedClass) {
 			f.SimulatedClass += "-clients"
 		}
 		classes = []fleet.Class{{Name: f.SimulatedClass, Weight: 1}}
 	}
-	place := func(name string) int {
+	indexOf := func(name string) int {
 		return slices.IndexFunc(classes, func(k fleet.Class) bool { return k.Name == name })
 	}
-	put := func(k fleet.Class) {
-		if i := place(k.Name); i < 0 {
+	setClass := func(k fleet.Class) {
+		if i := indexOf(k.Name); i < 0 {
 			classes = append(classes, k)
 		} else {
 			// Simulated clients have the class, too.
@@ -197,20 +201,24 @@ func (f *Fit) fleet(r *record) {
 		if f.pool && former != "" {
 			members = f.membersOf(former)
 		} else if d.Tasks > 0 {
-			for d.Class = d.ID; place(d.Class) >= 0 || f.pool && classOf(before, d.Class) != nil; {
+			isTaken := func(name string) bool {
+				return indexOf(name) >= 0 || f.pool && classOf(before, name) != nil
+			}
+			d.Class = d.ID
+			for isTaken(d.Class) {
 				d.Class += "-fitted"
 			}
 		}
 		if d.Tasks > 0 && members[0] == d {
-			k := f.class(before, former, members)
+			k := f.fittedClass(before, former, members)
 			k.Name = d.Class
-			put(k)
+			setClass(k)
 		}
 	}
 	names := slices.Clone(before.Devices.Names)
 	for i, d := range f.Devices {
 		// A class to which nothing was fitted stays as the run had it.
-		if place(d.Class) < 0 && d.Class != "" {
+		if indexOf(d.Class) < 0 && d.Class != "" {
 			classes = append(classes, *classOf(before, d.Class))
 		}
 		names[i].Class = d.Class
@@ -229,11 +237,11 @@ func (f *Fit) membersOf(class string) (list []*Device) {
 	return list
 }
 
-// class makes the class for some devices, members. former is the class that they had in the
+// fittedClass makes the class for some devices, members. former is the class that they had in the
 // configuration before; its settings that are not times stay. The speeds of several devices become
 // the values of one empirical distribution, of which each client of the class draws one. Overheads
 // and scatter are medians over the devices.
-func (f *Fit) class(before *config.Config, former string, members []*Device) (k fleet.Class) {
+func (f *Fit) fittedClass(before *config.Config, former string, members []*Device) (k fleet.Class) {
 	if old := classOf(before, former); old != nil {
 		k = *old
 	}
@@ -252,22 +260,22 @@ func (f *Fit) class(before *config.Config, former string, members []*Device) (k 
 	if f.LinksMeasured {
 		k.Links = fleet.Links{}
 	}
-	middle := func(value func(*law) float64) float64 {
+	medianOf := func(value func(*timeModel) float64) float64 {
 		var values []float64
 		for _, d := range members {
-			values = append(values, value(&d.law))
+			values = append(values, value(&d.model))
 		}
-		return short(robust.Median(values))
+		return fiveDigits(robust.Median(values))
 	}
-	k.StepCV = middle(func(l *law) float64 { return l.cv })
+	k.StepCV = medianOf(func(l *timeModel) float64 { return l.cv })
 	k.Vary.Together = f.Together
 	typical := [...]*fleet.Distribution{&k.DownloadMbps, &k.SecondsPerStep, &k.UploadMbps}
 	scatter := [...]*fleet.Distribution{&k.Vary.Download, &k.Vary.Compute, &k.Vary.Upload}
-	for _, p := range measured(f.LinksMeasured) {
+	for _, p := range measuredPhases(f.LinksMeasured) {
 		var values, factors []float64
 		for _, d := range members {
-			values = append(values, short(d.law.phases[p].typical.Value))
-			factors = append(factors, d.law.phases[p].factors...)
+			values = append(values, fiveDigits(d.model.phases[p].typical.Value))
+			factors = append(factors, d.model.phases[p].factors...)
 		}
 		slices.Sort(values)
 		*typical[p] = (fleet.Constant{Value: values[0]})
@@ -275,19 +283,19 @@ func (f *Fit) class(before *config.Config, former string, members []*Device) (k 
 			*typical[p] = fleet.Empirical{Values: values}
 		}
 		if f.Together {
-			*scatter[p] = inOrder(factors, p != compute)
+			*scatter[p] = empiricalOf(factors, p != compute)
 		} else {
-			*scatter[p] = vary(factors, p != compute)
+			*scatter[p] = variation(factors, p != compute)
 		}
-		*k.Overhead.Phases()[p] = middle(func(l *law) float64 { return l.phases[p].overhead })
-		*k.FirstTask.Phases()[p] = middle(func(l *law) float64 { return l.phases[p].first })
-		*k.Uncertainty.Phases()[p] = middle(func(l *law) float64 { return l.phases[p].uncertainty })
+		*k.Overhead.Phases()[p] = medianOf(func(l *timeModel) float64 { return l.phases[p].overhead })
+		*k.FirstTask.Phases()[p] = medianOf(func(l *timeModel) float64 { return l.phases[p].first })
+		*k.Uncertainty.Phases()[p] = medianOf(func(l *timeModel) float64 { return l.phases[p].uncertainty })
 	}
 	return k
 }
 
-// short rounds a number to five significant digits, so that a configuration file has it exactly.
-func short(x float64) float64 {
+// fiveDigits rounds a number to five significant digits, so that a configuration file has it exactly.
+func fiveDigits(x float64) float64 {
 	// Parsing never fails on what FormatFloat wrote.
 	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 5, 64), 64)
 	return rounded

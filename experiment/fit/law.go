@@ -14,11 +14,11 @@ import (
 // confidence is the level of all intervals.
 const confidence = 0.9
 
-// law says how long a device's tasks take.
-type law struct {
+// timeModel says how long a device's tasks take.
+type timeModel struct {
 	phases [phases]phase
-	// atNoSteps is the overhead of computing in seconds, with its interval.
-	atNoSteps robust.Estimate
+	// stepOverhead is the overhead of computing in seconds, with its interval.
+	stepOverhead robust.Estimate
 	// cv is the coefficient of variation of the time of a local step.
 	cv float64
 }
@@ -38,7 +38,8 @@ type phase struct {
 	uncertainty float64
 }
 
-// megabits is the size in megabits of the transfer in phase p: the model's for a download, else the update's.
+// megabits is the size in megabits of the transfer in phase p: the model's for a download, and otherwise the
+// update's.
 func megabits(b fleet.Bits, p int) float64 {
 	if p == download {
 		return float64(b.Down) / 1e6
@@ -48,7 +49,7 @@ func megabits(b fleet.Bits, p int) float64 {
 
 // typical is how many seconds phase p of the task x typically takes, without overhead. b has the sizes of the
 // transfers.
-func (l *law) typical(x *task, p int, b fleet.Bits) float64 {
+func (l *timeModel) typical(x *task, p int, b fleet.Bits) float64 {
 	if p == compute {
 		return float64(x.steps) * l.phases[p].typical.Value
 	}
@@ -57,23 +58,23 @@ func (l *law) typical(x *task, p int, b fleet.Bits) float64 {
 
 // factor is the time that phase p of the task x took divided by the typical time, both without overhead. It
 // may be below 0 for a task that took less than the overhead.
-func (l *law) factor(x *task, p int, b fleet.Bits) float64 {
+func (l *timeModel) factor(x *task, p int, b fleet.Bits) float64 {
 	return (x.took[p] - l.phases[p].overhead) / l.typical(x, p, b)
 }
 
-// measured lists the phases that a run measures: all or, if links is false, computing alone.
-func measured(links bool) []int {
+// measuredPhases lists the phases that a run measures: all or, if links is false, computing alone.
+func measuredPhases(links bool) []int {
 	if links {
 		return []int{download, compute, upload}
 	}
 	return []int{compute}
 }
 
-// lawOf estimates from a device's tasks how long a task takes: for each phase an overhead, a
+// fitTimeModel estimates from a device's tasks how long a task takes: for each phase an overhead, a
 // typical speed and the factors by which single tasks differ from it. classOverhead is the overhead
 // of the device's class, which is kept where the tasks cannot tell. b holds the sizes of the
-// messages in bits. links says whether transfers were measured; if not, they have no law.
-func lawOf(tasks []task, classOverhead fleet.Overhead, b fleet.Bits, links bool) (l law) {
+// messages in bits. links says whether transfers were measured; if not, their phases stay empty.
+func fitTimeModel(tasks []task, classOverhead fleet.Overhead, b fleet.Bits, links bool) (l timeModel) {
 	steps := make([]float64, len(tasks))
 	seconds := [phases][]float64{}
 	for i := range tasks {
@@ -86,29 +87,29 @@ func lawOf(tasks []task, classOverhead fleet.Overhead, b fleet.Bits, links bool)
 		l.phases[p].overhead = *overhead
 	}
 	var slope robust.Estimate
-	l.atNoSteps, slope = overheadOfSteps(steps, seconds[compute], classOverhead.Compute)
-	l.phases[compute].overhead = l.atNoSteps.Value
-	for _, p := range measured(links) {
-		ph := &l.phases[p]
+	l.stepOverhead, slope = overheadOfSteps(steps, seconds[compute], classOverhead.Compute)
+	l.phases[compute].overhead = l.stepOverhead.Value
+	for _, p := range measuredPhases(links) {
+		fitted := &l.phases[p]
 		rates := make([]float64, len(tasks))
 		if p == compute {
 			for i, s := range seconds[p] {
 				// The rate of computing is in seconds for a step.
-				rates[i] = (s - ph.overhead) / steps[i]
+				rates[i] = (s - fitted.overhead) / steps[i]
 			}
 		} else {
 			// The class's overhead is lowered where it leaves too little of the shortest transfer.
-			ph.overhead = min(ph.overhead, maxOverhead*slices.Min(seconds[p]))
+			fitted.overhead = min(fitted.overhead, maxOverhead*slices.Min(seconds[p]))
 			// The rate of a transfer is in megabits a second.
 			for i, s := range seconds[p] {
-				rates[i] = megabits(b, p) / (s - ph.overhead)
+				rates[i] = megabits(b, p) / (s - fitted.overhead)
 			}
 		}
-		ph.typical = robust.MedianOf(rates, confidence)
+		fitted.typical = robust.MedianOf(rates, confidence)
 		for i := range tasks {
-			ph.factors = append(ph.factors, max(0, l.factor(&tasks[i], p, b)))
+			fitted.factors = append(fitted.factors, max(0, l.factor(&tasks[i], p, b)))
 		}
-		ph.uncertainty = short(min(1, robust.BlocksOf(ph.factors).Next))
+		fitted.uncertainty = fiveDigits(min(1, robust.BlocksOf(fitted.factors).Next))
 	}
 	step := &l.phases[compute]
 	// An overhead elsewhere in its interval would go with another time of a step.
@@ -121,10 +122,10 @@ func lawOf(tasks []task, classOverhead fleet.Overhead, b fleet.Bits, links bool)
 	return l
 }
 
-// takeFirst sets by how much longer than typical each phase of the device's first task took, 0 if it did not.
-func (l *law) takeFirst(first *task, b fleet.Bits, links bool) {
-	for _, p := range measured(links) {
-		l.phases[p].first = short(max(0, first.took[p]-l.phases[p].overhead-l.typical(first, p, b)))
+// setFirstTask sets by how much longer than typical each phase of the device's first task took, 0 if it did not.
+func (l *timeModel) setFirstTask(first *task, b fleet.Bits, links bool) {
+	for _, p := range measuredPhases(links) {
+		l.phases[p].first = fiveDigits(max(0, first.took[p]-l.phases[p].overhead-l.typical(first, p, b)))
 	}
 }
 
@@ -154,13 +155,13 @@ const maxOverhead = 0.9
 func overheadOfSteps(steps, seconds []float64, classOverhead float64) (overhead, slope robust.Estimate) {
 	limit := maxOverhead * slices.Min(seconds)
 	classOverhead = min(classOverhead, limit)
-	stays := robust.Estimate{Value: classOverhead, Low: classOverhead, High: classOverhead}
+	unchanged := robust.Estimate{Value: classOverhead, Low: classOverhead, High: classOverhead}
 	if slices.Max(steps) < 1.5*slices.Min(steps) {
-		return stays, slope
+		return unchanged, slope
 	}
 	slope, ok := robust.Slope(steps, seconds, confidence)
 	if !ok {
-		return stays, slope
+		return unchanged, slope
 	}
 	intercept := func(slope, limit float64) float64 {
 		residuals := make([]float64, len(steps))
@@ -242,32 +243,32 @@ func scatterOfSteps(steps, factors []float64) (cv float64, taskFactors []float64
 const (
 	// maxFactors bounds the values that stand for the factors of the tasks in a class.
 	maxFactors = 40
-	// alike is the distance below which factors count as equal.
-	alike = 1e-4
+	// equalTolerance is the distance below which factors count as equal.
+	equalTolerance = 1e-4
 )
 
-// vary returns the distribution of the factors by which tasks differ from what is typical; nil if
+// variation returns the distribution of the factors by which tasks differ from what is typical; nil if
 // they do not differ or nothing is known. With enough tasks it is the factors themselves. With few
 // it is a lognormal distribution that holds the next task in its middle 90 %, by Student's t. Both
 // have the mean of the factors. speed says that the distribution is of a speed, of which a factor
 // is one over that of a time.
-func vary(factors []float64, speed bool) fleet.Distribution {
+func variation(factors []float64, isSpeed bool) fleet.Distribution {
 	n := len(factors)
 	if n < 2 {
 		return nil
 	}
 	mean := stat.Mean(factors, nil)
-	if slices.Max(factors)-slices.Min(factors) < alike {
-		if math.Abs(mean-1) < alike {
+	if slices.Max(factors)-slices.Min(factors) < equalTolerance {
+		if math.Abs(mean-1) < equalTolerance {
 			return nil
 		}
-		if speed {
+		if isSpeed {
 			mean = 1 / mean
 		}
-		return fleet.Constant{Value: short(mean)}
+		return fleet.Constant{Value: fiveDigits(mean)}
 	}
 	if n >= robust.Enough {
-		values := inOrder(robust.Condense(factors, maxFactors), speed)
+		values := empiricalOf(robust.Condense(factors, maxFactors), isSpeed)
 		slices.Sort(values.Values)
 		return values
 	}
@@ -279,21 +280,21 @@ func vary(factors []float64, speed bool) fleet.Distribution {
 	t := distuv.StudentsT{Sigma: 1, Nu: float64(n - 1)}.Quantile(0.5 + confidence/2)
 	sigma := stat.StdDev(logs, nil) * next * t / distuv.UnitNormal.Quantile(0.5+confidence/2)
 	// One over the values of this distribution has the mean of the factors.
-	if speed {
-		return fleet.Lognormal{Median: short(math.Exp(sigma*sigma/2) / mean), Sigma: short(sigma)}
+	if isSpeed {
+		return fleet.Lognormal{Median: fiveDigits(math.Exp(sigma*sigma/2) / mean), Sigma: fiveDigits(sigma)}
 	}
-	return fleet.Lognormal{Mean: short(mean), Sigma: short(sigma)}
+	return fleet.Lognormal{Mean: fiveDigits(mean), Sigma: fiveDigits(sigma)}
 }
 
-// inOrder returns the factors as an empirical distribution that keeps their order. If speed is set, the
+// empiricalOf returns the factors as an empirical distribution that keeps their order. If speed is set, the
 // distribution is one of a speed, and each value is one over the factor.
-func inOrder(factors []float64, speed bool) fleet.Empirical {
+func empiricalOf(factors []float64, isSpeed bool) fleet.Empirical {
 	values := slices.Clone(factors)
 	for i, x := range values {
-		if speed {
+		if isSpeed {
 			x = 1 / x
 		}
-		values[i] = short(x)
+		values[i] = fiveDigits(x)
 	}
 	return fleet.Empirical{Values: values}
 }

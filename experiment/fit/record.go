@@ -19,8 +19,8 @@ import (
 
 // Limits of what is kept of a long run: evenly spaced tasks of each device, and rounds.
 const (
-	maxTasks  = 1 << 10
-	maxRounds = 1 << 8
+	maxKeptTasks  = 1 << 10
+	maxKeptRounds = 1 << 8
 )
 
 // record is what a run's folder says of its devices.
@@ -32,13 +32,13 @@ type record struct {
 	bits fleet.Bits
 	// rounds is the number of logged rounds.
 	rounds  int
-	devices []history
+	devices []deviceHistory
 	// sampled holds some of the rounds, evenly spaced.
-	sampled statistics.Thinned[span]
+	sampled statistics.Thinned[roundRecord]
 }
 
-// history is a device with its tasks.
-type history struct {
+// deviceHistory is a device with its tasks.
+type deviceHistory struct {
 	config.Device
 	// tasks holds some of the tasks that say how fast the device is, evenly spaced.
 	tasks statistics.Thinned[task]
@@ -80,8 +80,8 @@ type task struct {
 // seconds is the time of the whole task.
 func (x *task) seconds() float64 { return x.took[download] + x.took[compute] + x.took[upload] }
 
-// span is a round.
-type span struct {
+// roundRecord is a round.
+type roundRecord struct {
 	// took is how long the round took, and simulated how long the longest task of a simulated client, in
 	// seconds.
 	took, simulated float64
@@ -91,21 +91,21 @@ type span struct {
 	complete bool
 }
 
-// read reads what the run in folder dir has recorded of its devices. The run may have been
+// readRecord reads what the run in folder dir has recorded of its devices. The run may have been
 // interrupted. A run without devices or without an event log is an error.
-func read(dir string) (*record, error) {
+func readRecord(dir string) (*record, error) {
 	opened, err := folder.Open(dir)
 	if err != nil {
 		return nil, err
 	}
-	r := &record{config: opened.Config, sampled: statistics.Thin[span](maxRounds)}
+	r := &record{config: opened.Config, sampled: statistics.Thin[roundRecord](maxKeptRounds)}
 	if len(r.config.Devices.Names) == 0 {
 		return nil, fmt.Errorf("%s: the run has no real devices, so there is nothing to fit", dir)
 	}
 	for _, d := range r.config.Devices.Names {
-		r.devices = append(r.devices, history{Device: d, tasks: statistics.Thin[task](maxTasks)})
+		r.devices = append(r.devices, deviceHistory{Device: d, tasks: statistics.Thin[task](maxKeptTasks)})
 	}
-	if err := r.size(dir); err != nil {
+	if err := r.setSizes(dir); err != nil {
 		return nil, err
 	}
 	log, err := eventlog.Open(dir)
@@ -124,14 +124,14 @@ func read(dir string) (*record, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.take(logged)
+		r.addRound(logged)
 	}
 	return r, nil
 }
 
-// size sets how many bits a transfer has in the run's simulation: as the configuration says, or as follows
+// setSizes sets how many bits a transfer has in the run's simulation: as the configuration says, or as follows
 // from the model that the run has left in its folder dir. Without either it returns an error.
-func (r *record) size(dir string) error {
+func (r *record) setSizes(dir string) error {
 	params := 0
 	if r.config.Network.ModelMegabits == 0 {
 		var err error
@@ -151,18 +151,18 @@ func (r *record) size(dir string) error {
 	return nil
 }
 
-// take adds a logged round: its length, the longest task of a simulated client, and the tasks of
+// addRound adds a logged round: its length, the longest task of a simulated client, and the tasks of
 // devices. A round is complete if the times of all its device tasks are known.
-func (r *record) take(logged *metrics.Round) {
+func (r *record) addRound(logged *metrics.Round) {
 	r.rounds++
-	s := span{took: (logged.End - logged.Start).Seconds(), complete: true}
+	s := roundRecord{took: (logged.End - logged.Start).Seconds(), complete: true}
 	for i := range logged.Tasks {
 		t := &logged.Tasks[i]
 		switch device := t.Client - r.first; {
 		case !t.Real:
 			s.simulated = max(s.simulated, (t.End - t.Start).Seconds())
 		case device >= 0 && device < len(r.devices) && !t.Probe:
-			x, ok := r.devices[device].take(&t.TaskReport)
+			x, ok := r.devices[device].addTask(&t.TaskReport)
 			s.tasks = append(s.tasks, x)
 			s.complete = s.complete && ok
 		}
@@ -170,37 +170,37 @@ func (r *record) take(logged *metrics.Round) {
 	r.sampled.Add(s)
 }
 
-// take adds a device's task e to its history. counts is false for a task that says nothing of the
+// addTask adds a device's task e to its history. counts is false for a task that says nothing of the
 // device's speed: it was lost, refused or broken off, or it was the device's first one, which is
 // kept apart because it includes loading.
-func (h *history) take(e *round.TaskReport) (x task, counts bool) {
-	x = task{
-		number: e.Task,
-		client: e.Client,
-		steps:  e.LocalSteps,
-		took:   [...]float64{e.Plan.Download.Seconds(), e.Plan.Compute.Seconds(), e.Plan.Upload.Seconds()},
+func (h *deviceHistory) addTask(report *round.TaskReport) (t task, isUsable bool) {
+	t = task{
+		number: report.Task,
+		client: report.Client,
+		steps:  report.LocalSteps,
+		took:   [...]float64{report.Plan.Download.Seconds(), report.Plan.Compute.Seconds(), report.Plan.Upload.Seconds()},
 	}
 	switch {
-	case e.Outcome == round.Lost:
+	case report.Outcome == round.Lost:
 		h.excluded.Lost++
-	case e.Outcome == round.Refused:
+	case report.Outcome == round.Refused:
 		h.excluded.Refused++
-	case e.Plan.Drops || x.steps < 1 || min(x.took[download], x.took[compute], x.took[upload]) <= 0:
+	case report.Plan.Drops || t.steps < 1 || min(t.took[download], t.took[compute], t.took[upload]) <= 0:
 		h.excluded.Broken++
 	case h.excluded.First == 0:
 		h.excluded.First = 1
-		h.first = x
+		h.first = t
 	default:
 		h.all++
-		h.tasks.Add(x)
-		return x, true
+		h.tasks.Add(t)
+		return t, true
 	}
-	return x, false
+	return t, false
 }
 
-// comparable returns the recorded rounds that last as long as their slowest task, which only rounds
+// comparableRounds returns the recorded rounds that last as long as their slowest task, which only rounds
 // that wait for all do, on links that clients do not share. It returns none for other runs.
-func (r *record) comparable() (list []span) {
+func (r *record) comparableRounds() (list []roundRecord) {
 	if _, all := r.config.Close.(closing.All); !all || r.config.Network.Shared() {
 		return nil
 	}

@@ -13,12 +13,12 @@ import (
 // permuted phases (dealt) from which on devices count as slow together.
 const correlationThreshold = 0.01
 
-// together makes the devices' laws those of whole rounds, where devices are slow together, because
+// correlate makes the devices' time models those of whole rounds, where devices are slow together, because
 // they share a processor, a link or the time of day: the n-th factor of each device and phase is
 // that of the n-th round, so that drawing one round for all keeps what they have in common,
 // whatever it is (the bootstrap of clusters: Davison and Hinkley 1997, Bootstrap Methods and their
 // Application, section 3.8). A device without a task in a round has one of its others' factors.
-func (f *Fit) together(r *record, rounds []span) {
+func (f *Fit) correlate(r *record, rounds []roundRecord) {
 	if len(rounds) < robust.Enough || len(f.Devices) < 2 {
 		return
 	}
@@ -26,21 +26,24 @@ func (f *Fit) together(r *record, rounds []span) {
 	for _, s := range rounds {
 		took += s.took
 	}
-	if dealt := f.dealt(r, rounds); dealt < (1+correlationThreshold)*took && dealt > (1-correlationThreshold)*took {
+	permuted := f.permutedSeconds(r, rounds)
+	isAbove := permuted >= (1+correlationThreshold)*took
+	isBelow := permuted <= (1-correlationThreshold)*took
+	if !isAbove && !isBelow {
 		return
 	}
 	for i := range f.Devices {
 		if d := &f.Devices[i]; d.Tasks > 0 {
 			f.Together = true
-			d.law.ofRounds(r.inRounds(rounds, i), r.bits, f.LinksMeasured)
-			d.StepCV = d.law.cv
+			d.model.useRoundFactors(r.tasksByRound(rounds, i), r.bits, f.LinksMeasured)
+			d.StepCV = d.model.cv
 		}
 	}
 }
 
-// inRounds returns one task of the device with this index for each round. Where the device had no
+// tasksByRound returns one task of the device with this index for each round. Where the device had no
 // task in a round, another task of it is drawn, always the same one for the same device and round.
-func (r *record) inRounds(rounds []span, number int) []task {
+func (r *record) tasksByRound(rounds []roundRecord, number int) []task {
 	tasks := make([]task, len(rounds))
 	var deviceTasks []task
 	for i := range rounds {
@@ -55,8 +58,10 @@ func (r *record) inRounds(rounds []span, number int) []task {
 		deviceTasks = r.devices[number].tasks.Kept
 	}
 	for i := range tasks {
+		// A task without steps is a round in which the device had none.
 		if tasks[i].steps == 0 {
-			tasks[i] = deviceTasks[keyed.Below(keyed.Hash(0, keyed.Dealt, uint64(number), uint64(i)), uint64(len(deviceTasks)))]
+			hash := keyed.Hash(0, keyed.Dealt, uint64(number), uint64(i))
+			tasks[i] = deviceTasks[keyed.Below(hash, uint64(len(deviceTasks)))]
 		}
 	}
 	return tasks
@@ -66,11 +71,11 @@ func (r *record) inRounds(rounds []span, number int) []task {
 // this one took.
 const minFactor = 0.05
 
-// ofRounds replaces the factors by those of these tasks, one for each round, scaled so that the mean stays. The
+// useRoundFactors replaces the factors by those of these tasks, one for each round, scaled so that the mean stays. The
 // scatter of single steps is part of them, so cv becomes 0.
-func (l *law) ofRounds(tasks []task, b fleet.Bits, links bool) {
+func (l *timeModel) useRoundFactors(tasks []task, b fleet.Bits, links bool) {
 	l.cv = 0
-	for _, p := range measured(links) {
+	for _, p := range measuredPhases(links) {
 		factors := make([]float64, len(tasks))
 		for i := range tasks {
 			factors[i] = max(minFactor, l.factor(&tasks[i], p, b))

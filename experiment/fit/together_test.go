@@ -16,10 +16,10 @@ func TestTransfer_FasterThanOverhead(t *testing.T) {
 		some = append(some, task{number: uint64(i), steps: 10, took: [...]float64{0.06 + 0.0001*float64(i), 0.1, 0.06}})
 	}
 	bits := fleet.Bits{Down: 1e6, Up: 1e6}
-	l := lawOf(some, fleet.Overhead{Download: 0.058, Upload: 0.01}, bits, true)
+	l := fitTimeModel(some, fleet.Overhead{Download: 0.058, Upload: 0.01}, bits, true)
 	all := append(slices.Clone(some), task{number: 40, steps: 10, took: [...]float64{0.01, 1e-6, 0.06}})
-	l.ofRounds(all, bits, true)
-	k := (&Fit{LinksMeasured: true, Together: true}).class(&config.Config{}, "", []*Device{{law: l}})
+	l.useRoundFactors(all, bits, true)
+	k := (&Fit{LinksMeasured: true, Together: true}).fittedClass(&config.Config{}, "", []*Device{{model: l}})
 	k.Name = "pi"
 	if least := slices.Min(l.phases[download].factors); !(least > 0) {
 		t.Errorf("a download has the factor %g", least)

@@ -33,13 +33,13 @@ func TestFit_Unknown(t *testing.T) {
 		over := 0.0
 		for i := range f.Devices {
 			classOf(&f.config, f.Devices[i].Class).Uncertainty = fleet.Uncertainty{Compute: u}
-			over = f.Devices[i].law.phases[compute].overhead
+			over = f.Devices[i].model.phases[compute].overhead
 		}
-		r, err := read(dir)
+		r, err := readRecord(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := f.check(r)
+		c, err := f.compareWithRun(r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +50,7 @@ func TestFit_Unknown(t *testing.T) {
 			slowest += max(pace(), pace(), pace()) / draws
 		}
 		want := 0.0
-		for _, s := range r.comparable() {
+		for _, s := range r.comparableRounds() {
 			work := float64(s.tasks[0].steps)*0.04 + 0.05 - over
 			want += s.took + work*(slowest-1)
 		}

@@ -51,8 +51,8 @@ func (f *Fit) remarks() string {
 		download := "not measured"
 		upload := "not measured"
 		if f.LinksMeasured {
-			download = text(d.DownloadMbps, 1)
-			upload = text(d.UploadMbps, 1)
+			download = estimateText(d.DownloadMbps, 1)
+			upload = estimateText(d.UploadMbps, 1)
 		}
 		fmt.Fprintf(
 			t,
@@ -62,8 +62,8 @@ func (f *Fit) remarks() string {
 			d.Tasks,
 			download,
 			upload,
-			text(d.SecondsPerStep, 1e3),
-			text(d.ComputeOverhead, 1e3),
+			estimateText(d.SecondsPerStep, 1e3),
+			estimateText(d.ComputeOverhead, 1e3),
 			d.StepCV,
 		)
 	}
@@ -71,7 +71,7 @@ func (f *Fit) remarks() string {
 	t.Flush()
 	b.WriteString("\n")
 	for i := range f.Devices {
-		f.leftOut(&b, &f.Devices[i])
+		f.writeLeftOut(&b, &f.Devices[i])
 	}
 	if f.LinksMeasured {
 		b.WriteString("Transfers of one size do not tell an overhead from a speed: the overheads of transfers\nare " +
@@ -97,16 +97,16 @@ func (f *Fit) remarks() string {
 	return b.String()
 }
 
-// text writes an estimate multiplied by unit, with its interval in brackets if there is one.
-func text(e robust.Estimate, unit float64) string {
+// estimateText writes an estimate multiplied by unit, with its interval in brackets if there is one.
+func estimateText(e robust.Estimate, unit float64) string {
 	if e.Low == e.High {
 		return fmt.Sprintf("%.4g", e.Value*unit)
 	}
 	return fmt.Sprintf("%.4g [%.4g, %.4g]", e.Value*unit, e.Low*unit, e.High*unit)
 }
 
-// leftOut writes which of a device's tasks were not used, and why. It writes nothing if all were.
-func (f *Fit) leftOut(w io.Writer, d *Device) {
+// writeLeftOut writes which of a device's tasks were not used, and why. It writes nothing if all were.
+func (f *Fit) writeLeftOut(w io.Writer, d *Device) {
 	var list []string
 	add := func(n int, format string) {
 		if n > 0 {

@@ -74,7 +74,7 @@ func (r *Results) Complete() error {
 		}
 	}
 	r.outputs = slices.DeleteFunc(r.outputs, func(a *appendFile) bool { return a.spool })
-	return resultsError(err)
+	return aboutResults(err)
 }
 
 // Tidy is [Results.Complete] for the folder of a run that is complete, in which a process
@@ -128,16 +128,16 @@ func decodeCheckpoint(f io.ReadSeeker, size int64, read func(*Payload) error) er
 	format := binary.LittleEndian.Uint32(fields)
 	length := binary.LittleEndian.Uint64(fields[4:])
 	// A file that is too short was cut off; any other contradiction is damage.
-	switch total := checkpointHeadLen + int64(length) + sha256.Size; {
+	switch wanted := checkpointHeadLen + int64(length) + sha256.Size; {
 	case format == 0 || length > maxCheckpoint:
 		return fmt.Errorf("%w: its head says format %d and %d bytes", ErrDamaged, format, length)
 	case format != checkpointFormat:
 		return fmt.Errorf("%w: it has format %d, and this version reads format %d (resume the run with the version "+
 			"that wrote it, or begin another with --out)", ErrFormat, format, checkpointFormat)
-	case size < total:
-		return fmt.Errorf("%w: it has %d of %d bytes", ErrTruncated, size, total)
-	case size > total:
-		return fmt.Errorf("%w: it has %d bytes, %d were written", ErrDamaged, size, total)
+	case size < wanted:
+		return fmt.Errorf("%w: it has %d of %d bytes", ErrTruncated, size, wanted)
+	case size > wanted:
+		return fmt.Errorf("%w: it has %d bytes, %d were written", ErrDamaged, size, wanted)
 	}
 	sum := sha256.New()
 	if _, err := io.CopyN(sum, f, int64(length)); err != nil {

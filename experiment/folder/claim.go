@@ -14,14 +14,14 @@ import (
 // maxClaims bounds the numbers that are tried for a folder of a free name.
 const maxClaims = 100_000
 
-// Claim makes the first folder of base, base-2, base-3, ... that is not there, and
-// returns it with the one before it, "" if there is none. No two calls make the same, in
-// whatever processes. release removes the folder again, with the folders around it that Claim made, as far
-// as nothing has come into them.
+// Claim makes the first folder of base, base-2, base-3, ... that does not exist, and returns its path, dir, with
+// that of the folder before it in this series; before is "" if dir is base. No two calls make the same folder, in
+// whatever processes. release removes the folder again, with the folders around it that Claim made, unless
+// something is in them. It is never nil.
 func Claim(base string) (dir, before string, release func(), err error) {
-	made, err := makeFolders(filepath.Dir(base))
+	madeFolders, err := makeFolders(filepath.Dir(base))
 	release = func() {
-		for _, path := range slices.Backward(made) {
+		for _, path := range slices.Backward(madeFolders) {
 			if os.Remove(path) != nil {
 				// A folder that has something in it is left.
 				return
@@ -35,7 +35,7 @@ func Claim(base string) (dir, before string, release func(), err error) {
 		}
 		err = os.Mkdir(dir, 0o777)
 		if err == nil {
-			made = append(made, dir)
+			madeFolders = append(madeFolders, dir)
 			return dir, before, release, nil
 		}
 		if errors.Is(err, fs.ErrExist) {
@@ -65,7 +65,7 @@ func Remove(dir string) (remaining []string, err error) {
 	names := slices.Concat(Files(c.Outputs...), spoolFiles(), []string{unfinishedCheckpoint, NoiseFile, NotesFile})
 	names = slices.DeleteFunc(names, func(name string) bool { return name == ConfigFile })
 	// The configuration goes last: until then the folder is still known to hold a run.
-	if err := errors.Join(r.clean(), resultsError(r.remove(append(names, ConfigFile)...)), r.Close()); err != nil {
+	if err := errors.Join(r.removeLeftovers(), aboutResults(r.remove(append(names, ConfigFile)...)), r.Close()); err != nil {
 		return nil, err
 	}
 	return RemoveEmpty(dir)
@@ -82,5 +82,5 @@ func RemoveEmpty(dir string) (remaining []string, err error) {
 	for _, e := range entries {
 		remaining = append(remaining, e.Name())
 	}
-	return remaining, resultsError(err)
+	return remaining, aboutResults(err)
 }

@@ -29,10 +29,10 @@ var (
 	errDiffer = errors.New("it does not hold what was written")
 )
 
-// read reads the bytes that the digest is of, and returns their hash, to which more can be added.
+// hashPrefix reads the bytes that the digest is of, and returns their hash, to which more can be added.
 // dir is the folder of the file. It returns an error if the file does not begin with these bytes.
 // size is the length of the whole file.
-func (d FileDigest) read(disk Disk, dir string) (sum hash.Hash, size int64, err error) {
+func (d FileDigest) hashPrefix(disk Disk, dir string) (sum hash.Hash, size int64, err error) {
 	f, err := disk.OpenFile(filepath.Join(dir, d.Name), os.O_RDONLY)
 	if err != nil {
 		return nil, 0, err
@@ -73,14 +73,14 @@ func digestOf(dir, name string) (FileDigest, error) {
 // hexadecimal is the sum so far as text.
 func hexadecimal(sum hash.Hash) string { return hex.EncodeToString(sum.Sum(nil)) }
 
-// counter takes the digest of what is written.
-type counter struct {
+// digestWriter takes the digest of what is written.
+type digestWriter struct {
 	sum  hash.Hash
 	size int64
 }
 
 // Write implements [io.Writer]. It never fails.
-func (c *counter) Write(b []byte) (int, error) {
+func (c *digestWriter) Write(b []byte) (int, error) {
 	c.size += int64(len(b))
 	return c.sum.Write(b)
 }
@@ -117,11 +117,17 @@ func (f FileState) Err() error {
 	return fmt.Errorf("%s is %s: %s", f.Name, f.State, f.Problem)
 }
 
+// Whether a run has ended, for [FileDigest.Examine].
+const (
+	Ended   = true
+	Ongoing = false
+)
+
 // Examine compares a file in the folder dir with its digest, and says whether it is intact, missing
-// or damaged. ended says that the run has ended: then the file must hold nothing more. While the
-// run goes on, or after its process died, more may follow.
+// or damaged. ended says that the run has ended ([Ended]): then the file must hold nothing more. While the
+// run continues, or after its process died ([Ongoing]), more may follow.
 func (d FileDigest) Examine(dir string, ended bool) FileState {
-	_, size, err := d.read(system{}, dir)
+	_, size, err := d.hashPrefix(system{}, dir)
 	s := FileState{Name: d.Name, State: Intact, Size: size}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -20,7 +20,7 @@ func Find(dir string, depth, limit int) (runs []string, unread []error, err erro
 		return nil, nil, fmt.Errorf("%s is a file, and no folder of a run", dir)
 	}
 	s := search{limit: limit}
-	if err := s.in(dir, depth); err != nil {
+	if err := s.searchFolder(dir, depth); err != nil {
 		return nil, nil, err
 	}
 	if len(s.runs) > limit {
@@ -37,8 +37,8 @@ type search struct {
 	unread []error
 }
 
-// in searches one folder and those in it, depth levels down. It does not look within a run.
-func (s *search) in(dir string, depth int) error {
+// searchFolder searches one folder and those in it, depth levels down. It does not look within a run.
+func (s *search) searchFolder(dir string, depth int) error {
 	if _, err := os.Stat(filepath.Join(dir, ConfigFile)); err == nil {
 		s.runs = append(s.runs, filepath.Clean(dir))
 		return nil
@@ -51,13 +51,12 @@ func (s *search) in(dir string, depth int) error {
 		return err
 	}
 	for _, e := range entries {
-		if !e.IsDir() ||
-			depth == 0 ||
-			strings.HasPrefix(e.Name(), ".") ||
-			len(s.runs) > s.limit {
+		isHidden := strings.HasPrefix(e.Name(), ".")
+		isDone := depth == 0 || len(s.runs) > s.limit
+		if !e.IsDir() || isHidden || isDone {
 			continue
 		}
-		if err := s.in(filepath.Join(dir, e.Name()), depth-1); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := s.searchFolder(filepath.Join(dir, e.Name()), depth-1); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			s.unread = append(s.unread, err)
 		}
 	}

@@ -25,7 +25,7 @@ var ErrRunning = errors.New("its run is still going on")
 // file goes while it is still locked, so that nobody locks one that is about to go.
 func lockFolder(dir string) (release func() error, err error) {
 	path := filepath.Join(dir, lockFile)
-	var asked int
+	var attempts int
 	// Each further attempt means that another process has let go in between.
 	for range 100 {
 		f, err := regular.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
@@ -36,8 +36,8 @@ func lockFolder(dir string) (release func() error, err error) {
 			// The holder's text is used for the message alone.
 			holder, _ := io.ReadAll(io.LimitReader(f, 100))
 			err = errors.Join(err, f.Close())
-			asked++
-			if asked < 4 && errors.Is(err, filelock.ErrLocked) {
+			attempts++
+			if attempts < 4 && errors.Is(err, filelock.ErrLocked) {
 				// It may be Running that holds the lock, only to ask whether anybody does.
 				time.Sleep(5 * time.Millisecond)
 				continue

@@ -35,13 +35,19 @@ func (a *appendFile) Size() int64 { return a.size }
 
 // Append implements [metrics.Folder]. Where no checkpoint holds its length, the
 // file of a resumed run is cut to nothing.
-func (s *Store) Append(name string) (metrics.File, error) { return s.open(name, false) }
+func (s *Store) Append(name string) (metrics.File, error) { return s.open(name, keptFile) }
 
 // Spool implements [metrics.Folder].
-func (s *Store) Spool(name string) (metrics.File, error) { return s.open(name, true) }
+func (s *Store) Spool(name string) (metrics.File, error) { return s.open(name, spoolFile) }
+
+// Which outputs [Store.open] opens: files that stay, or files that are needed only until the run is complete.
+const (
+	keptFile  = false
+	spoolFile = true
+)
 
 // open opens the output of this name for appending, cut to the length that the checkpoint says; a
-// new run creates it. spool says that the file is needed only until the run is complete.
+// new run creates it. spool says that the file is a spoolFile.
 func (s *Store) open(name string, spool bool) (metrics.File, error) {
 	a := &appendFile{
 		store: s,
@@ -67,14 +73,14 @@ func (s *Store) open(name string, spool bool) (metrics.File, error) {
 	s.created = append(s.created, name)
 	s.outputs = append(s.outputs, a)
 	s.namesUnsynced = true
-	if err := a.cut(); err != nil {
+	if err := a.cutToSize(); err != nil {
 		return nil, fmt.Errorf("results: %w", err)
 	}
 	return a, nil
 }
 
-// cut ends the file at the length up to which it is whole, a.size, and lets writing continue there.
-func (a *appendFile) cut() error {
+// cutToSize ends the file at the length up to which it is whole, a.size, and lets writing continue there.
+func (a *appendFile) cutToSize() error {
 	if err := a.file.Truncate(a.size); err != nil {
 		return err
 	}
@@ -91,9 +97,9 @@ func (a *appendFile) Write(b []byte) (int, error) {
 	n, err := a.file.Write(b)
 	if err != nil {
 		if n > 0 {
-			err = errors.Join(err, a.cut())
+			err = errors.Join(err, a.cutToSize())
 		}
-		a.store.failure = resultsError(err)
+		a.store.failure = aboutResults(err)
 		return 0, err
 	}
 	a.size += int64(n)
@@ -133,12 +139,12 @@ type outputState struct {
 // interrupted write has left. Files that only grow are cut to their length at the checkpoint later,
 // when they are opened. sinks are the outputs that the configuration adds.
 func (r *Results) Rewind(sinks []metrics.Sink) error {
-	if err := r.clean(); err != nil {
+	if err := r.removeLeftovers(); err != nil {
 		return err
 	}
 	d, err := digestOf(r.dir, ConfigFile)
 	if err != nil {
-		return resultsError(err)
+		return aboutResults(err)
 	}
 	r.replaced = []FileDigest{d}
 	stale := append(outputFiles(sinks), SummaryFile, unfinishedCheckpoint)
@@ -146,16 +152,16 @@ func (r *Results) Rewind(sinks []metrics.Sink) error {
 		_, ok := r.checkpointed[name]
 		return ok
 	})
-	return resultsError(r.remove(stale...))
+	return aboutResults(r.remove(stale...))
 }
 
-// clean removes the temporary files that a process left when it died. The folder is locked: nobody is writing any.
-func (r *Results) clean() error {
+// removeLeftovers removes the temporary files that a process left when it died. The folder is locked: nobody is writing any.
+func (r *Results) removeLeftovers() error {
 	entries, err := os.ReadDir(r.dir)
 	for _, e := range entries {
 		if name, ok := atomicfile.Leftover(e.Name()); ok && slices.Contains(Files(), name) {
 			err = errors.Join(err, r.remove(e.Name()))
 		}
 	}
-	return resultsError(err)
+	return aboutResults(err)
 }

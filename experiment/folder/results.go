@@ -43,11 +43,11 @@ const (
 // Files lists the names of all files that a run may write, with those of every output that is
 // registered and of those given. Any one of them shows that a folder holds a run.
 func Files(sinks ...metrics.Sink) []string {
-	return append(slices.Clone(ownFiles), outputFiles(sinks)...)
+	return append(slices.Clone(runFiles), outputFiles(sinks)...)
 }
 
-// ownFiles are the files that no output writes.
-var ownFiles = []string{
+// runFiles are the files that no output writes.
+var runFiles = []string{
 	ConfigFile, SummaryFile, PredictionFile, TraceFile, OpenMetricsFile, CheckpointFile, PreviousCheckpointFile,
 	JournalFile, MessagesFile, AppLogFile, ResultFile,
 }
@@ -69,17 +69,15 @@ func outputFiles(sinks []metrics.Sink) (list []string) {
 // another output or the run itself writes. It returns nil if there is none.
 func CheckFiles(sinks []metrics.Sink) error {
 	owner := map[string]string{}
-	for _, name := range ownFiles {
+	for _, name := range runFiles {
 		owner[name] = "the run"
 	}
 	for _, s := range sinks {
 		for _, name := range s.Files() {
 			sink := metrics.Sinks.NameOf(s)
-			// A plain name has no path, and does not begin with a dot.
-			if name == "" ||
-				name[0] == '.' ||
-				filepath.Base(name) != name ||
-				!filepath.IsLocal(name) {
+			isHidden := name == "" || name[0] == '.'
+			isPath := filepath.Base(name) != name || !filepath.IsLocal(name)
+			if isHidden || isPath {
 				return fmt.Errorf("%s: %q is not the name of a file in the run's folder", sink, name)
 			}
 			if writer := owner[name]; writer != "" {
@@ -139,7 +137,7 @@ func CreateResults(dir string, c config.Config, force bool) (_ *Results, err err
 			return nil, fmt.Errorf("results: cannot replace the run in %s: %w", dir, err)
 		}
 	}
-	if err := r.clean(); err != nil {
+	if err := r.removeLeftovers(); err != nil {
 		return nil, err
 	}
 	// The configuration is there whole or not at all: from then on the folder holds
@@ -181,11 +179,11 @@ const Levels = 3
 
 // Outside refuses a folder in which runs would lie within another run, where no list shows
 // them, or within a file.
-func Outside(dir string) error { return outside(dir, Levels+1) }
+func Outside(dir string) error { return checkOutside(dir, Levels+1) }
 
-// outside refuses a folder if it holds a run or is a file, or if that holds for one of the levels-1 folders
+// checkOutside refuses a folder if it holds a run or is a file, or if that holds for one of the levels-1 folders
 // around it.
-func outside(dir string, levels int) error {
+func checkOutside(dir string, levels int) error {
 	for range levels {
 		if info, err := os.Stat(dir); err == nil && !info.IsDir() {
 			return fmt.Errorf("results: %s is not a folder (choose another with --out)", dir)
@@ -208,17 +206,14 @@ func hasRun(dir string) bool {
 		_, err := os.Lstat(filepath.Join(dir, name))
 		return err == nil
 	}
-	return exists(ConfigFile) &&
-		slices.ContainsFunc(
-			append(Files(), lockFile),
-			func(name string) bool { return name != ConfigFile && exists(name) },
-		)
+	isOther := func(name string) bool { return name != ConfigFile && exists(name) }
+	return exists(ConfigFile) && slices.ContainsFunc(append(Files(), lockFile), isOther)
 }
 
 // checkVacant refuses a folder into which no run may be written: a file, one within another run,
 // and, unless force is set, one with files of a run. A folder that does not exist is vacant.
 func checkVacant(dir string, force bool) error {
-	if err := outside(filepath.Join(dir, ".."), Levels); err != nil {
+	if err := checkOutside(filepath.Join(dir, ".."), Levels); err != nil {
 		return err
 	}
 	info, err := os.Stat(dir)
@@ -312,12 +307,12 @@ func (r *Results) Replace(name string, write func(io.Writer) error) error {
 	}
 	// The file is noted first, so that it is removed if the run does not begin.
 	r.created = append(r.created, name)
-	digest := &counter{sum: sha256.New()}
+	digest := &digestWriter{sum: sha256.New()}
 	if err := atomicfile.Write(
 		r.Path(name),
 		func(w io.Writer) error { return write(io.MultiWriter(w, digest)) },
 	); err != nil {
-		r.failure = resultsError(err)
+		r.failure = aboutResults(err)
 		return r.failure
 	}
 	// The digest of the new content takes the place of the old one.
@@ -353,7 +348,7 @@ func (r *Results) Summary(s *Summary) error {
 		err = r.disk.SyncFolder(r.dir)
 	}
 	if err != nil {
-		r.failure = resultsError(err)
+		r.failure = aboutResults(err)
 	}
 	return r.failure
 }
@@ -366,11 +361,11 @@ func (r *Results) Close() error {
 		err = errors.Join(err, r.unlock())
 		r.unlock = nil
 	}
-	return resultsError(err)
+	return aboutResults(err)
 }
 
-// resultsError says in an error that it is about the results; nil stays nil.
-func resultsError(err error) error {
+// aboutResults says in an error that it is about the results; nil stays nil.
+func aboutResults(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -380,7 +375,7 @@ func resultsError(err error) error {
 // Discard removes what the run has written, for one that failed before it had
 // anything to keep.
 func (r *Results) Discard() error {
-	err := errors.Join(r.closeOutputs(), resultsError(r.remove(r.created...)), r.Close())
+	err := errors.Join(r.closeOutputs(), aboutResults(r.remove(r.created...)), r.Close())
 	for _, path := range slices.Backward(r.createdFolders) {
 		if os.Remove(path) != nil {
 			// Someone else's file is in the folder: then it stays, and so do the folders around it.

@@ -132,8 +132,8 @@ const maxLine = 1 << 14
 func metricsIn(columns []string) (names []string) {
 	known := columnsOf(nil)
 	for _, column := range columns {
-		name, is := strings.CutPrefix(column, metrics.Validation)
-		if is && !slices.ContainsFunc(known, func(c metrics.Column) bool { return c.Name == column }) {
+		name, isValidation := strings.CutPrefix(column, metrics.Validation)
+		if isValidation && !slices.ContainsFunc(known, func(c metrics.Column) bool { return c.Name == column }) {
 			names = append(names, name)
 		}
 	}
@@ -196,8 +196,8 @@ func wholeRows(f *os.File) (rows io.Reader, torn bool, err error) {
 	if _, err := f.ReadAt(tail, info.Size()-int64(len(tail))); err != nil {
 		return nil, false, err
 	}
-	over := int64(len(tail) - 1 - bytes.LastIndexByte(tail, '\n'))
-	return io.LimitReader(f, info.Size()-over), over > 0, nil
+	tornBytes := int64(len(tail) - 1 - bytes.LastIndexByte(tail, '\n'))
+	return io.LimitReader(f, info.Size()-tornBytes), tornBytes > 0, nil
 }
 
 // Reports yields the rounds of the rounds.csv at path in order. A report lacks what the file does
@@ -272,25 +272,26 @@ func (r *Run) Follow() iter.Seq2[Progress, error] {
 			yield(Progress{}, err)
 			return
 		}
-		now := Progress{BestLoss: math.NaN(), Best: math.NaN()}
+		progress := Progress{BestLoss: math.NaN(), Best: math.NaN()}
 		for report, err := range Reports(r.Path(RoundsFile)) {
 			if err != nil {
-				yield(now, err)
+				yield(progress, err)
 				return
 			}
-			now.Report = report
-			losses.Observe(now.TrainingLoss)
-			now.WindowLoss = losses.Mean()
+			progress.Report = report
+			losses.Observe(progress.TrainingLoss)
+			progress.WindowLoss = losses.Mean()
 			// BestLoss is NaN at first, so the comparison is negated; a window without a loss is
 			// left out.
-			if !(now.BestLoss <= now.WindowLoss) && now.WindowLoss == now.WindowLoss {
-				now.BestLoss = now.WindowLoss
+			isKnown := !math.IsNaN(progress.WindowLoss)
+			if isKnown && !(progress.BestLoss <= progress.WindowLoss) {
+				progress.BestLoss = progress.WindowLoss
 			}
-			now.Quality = quality.ValueIn(now.ValidationLoss, now.Metrics)
-			if quality.Better(now.Quality, now.Best) {
-				now.Best = now.Quality
+			progress.Quality = quality.ValueIn(progress.ValidationLoss, progress.Metrics)
+			if quality.Better(progress.Quality, progress.Best) {
+				progress.Best = progress.Quality
 			}
-			if !yield(now, nil) {
+			if !yield(progress, nil) {
 				return
 			}
 		}
@@ -301,9 +302,9 @@ func (r *Run) Follow() iter.Seq2[Progress, error] {
 type reader struct {
 	names   []string
 	columns []metrics.Column
-	// places are the indices of the columns' cells in a row; -1 means that the file has no such
+	// cellIndex holds, for each of columns, the index of its cell in a row; -1 means that the file has no such
 	// column.
-	places []int
+	cellIndex []int
 	// cells are the cells of the newest row; their memory is used again.
 	cells []string
 }
@@ -313,7 +314,7 @@ type reader struct {
 func newReader(names []string) (r reader, err error) {
 	r = reader{names: names, columns: columnsOf(metricsIn(names))}
 	for _, c := range r.columns {
-		r.places = append(r.places, slices.Index(names, c.Name))
+		r.cellIndex = append(r.cellIndex, slices.Index(names, c.Name))
 	}
 	return r, checkHeader(names)
 }
@@ -335,21 +336,22 @@ func (r *reader) parse(line string) (report round.Report, err error) {
 	report.ValidationLoss = nan
 	for i := range r.columns {
 		c := &r.columns[i]
-		at := r.places[i]
+		index := r.cellIndex[i]
 		// Columns that only follow from others, or that the file lacks, are left at their unknown
 		// value.
-		if c.Set == nil ||
-			at < 0 ||
-			cells[at] == "" && c.Optional {
+		if c.Set == nil || index < 0 {
 			continue
 		}
-		cell := cells[at]
+		cell := cells[index]
+		if cell == "" && c.Optional {
+			continue
+		}
 		var v metrics.Number
 		switch c.Kind {
 		case metrics.Real:
 			v.Float, err = strconv.ParseFloat(cell, 64)
-			if v.Float != v.Float ||
-				c.Name == trainingLoss && math.IsInf(v.Float, 0) {
+			isInfiniteLoss := c.Name == trainingLoss && math.IsInf(v.Float, 0)
+			if math.IsNaN(v.Float) || isInfiniteLoss {
 				err = fmt.Errorf("%q is not a number", cell)
 			}
 		case metrics.Time:
@@ -363,8 +365,10 @@ func (r *reader) parse(line string) (report round.Report, err error) {
 		c.Set(&report, v)
 	}
 	// The mean must lie between the smallest and the largest, or the cells contradict each other.
-	if s := &report.Steps; (s.Sum != 0 || s.Smallest != 0 || s.Largest != 0) &&
-		!(s.Mean() >= float64(s.Smallest) && s.Mean() <= float64(s.Largest)) {
+	s := &report.Steps
+	hasSteps := s.Sum != 0 || s.Smallest != 0 || s.Largest != 0
+	isBetween := s.Mean() >= float64(s.Smallest) && s.Mean() <= float64(s.Largest)
+	if hasSteps && !isBetween {
 		return report, fmt.Errorf("mean_local_steps: %v is not from %d to %d", s.Mean(), s.Smallest, s.Largest)
 	}
 	return report, nil

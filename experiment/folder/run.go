@@ -44,7 +44,7 @@ func Open(dir string) (r *Run, err error) {
 }
 
 // About returns what outputs know of the run of a configuration, as far as the configuration says
-// it. What only the model and the data tell is left out.
+// it. What follows from the model and the data, such as the metrics, is left out.
 func About(c *config.Config) *metrics.Run {
 	run := &metrics.Run{
 		Name:           c.Name,
@@ -96,18 +96,18 @@ const (
 // damaged. A folder with neither a summary nor a process that fills it is that of a run that was
 // killed.
 func (r *Run) State() (RunState, *Summary, error) {
-	s, err := ReadSummary(r.Path(SummaryFile))
-	if err == nil && s.Completed {
-		err = r.unchanged(&s)
+	summary, err := ReadSummary(r.Path(SummaryFile))
+	if err == nil && summary.Completed {
+		err = r.unchanged(&summary)
 	}
 	// The summary is written last, so a run with a whole one has ended.
 	switch {
-	case err == nil && s.Completed:
-		return RunComplete, &s, nil
-	case err == nil && s.Diverged != "":
-		return RunDiverged, &s, nil
+	case err == nil && summary.Completed:
+		return RunComplete, &summary, nil
+	case err == nil && summary.Diverged != "":
+		return RunDiverged, &summary, nil
 	case err == nil && !Running(r.Dir):
-		return RunStopped, &s, nil
+		return RunStopped, &summary, nil
 	case errors.Is(err, ErrChanged):
 		return RunChanged, nil, err
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
@@ -178,12 +178,14 @@ func (r *Run) unchanged(s *Summary) error {
 		if err == nil {
 			current = stamp{d, info.Size(), info.ModTime().UnixNano()}
 		}
-		if checked, _ := r.checkedStamps.Load(d.Name); err == nil &&
-			info.Size() == d.Size &&
-			(checked == current || d.Size > maxQuickRead && d.Name != RoundsFile) {
-			continue
+		if err == nil && info.Size() == d.Size {
+			checked, _ := r.checkedStamps.Load(d.Name)
+			isTooLarge := d.Size > maxQuickRead && d.Name != RoundsFile
+			if checked == current || isTooLarge {
+				continue
+			}
 		}
-		if err := d.Examine(r.Dir, true).Err(); err != nil {
+		if err := d.Examine(r.Dir, Ended).Err(); err != nil {
 			return fmt.Errorf("%s: %w: %w (fedpace verify %s)", r.Dir, ErrChanged, err, r.Dir)
 		}
 		// The file is not read again as long as its length and time stay.

@@ -54,24 +54,25 @@ func EncodeModel(w io.Writer, tensors []learn.Tensor, params []float32, metadata
 	if len(metadata) > 0 {
 		add("__metadata__", metadata)
 	}
-	if err := covers(tensors, len(params)); err != nil {
+	if err := checkCoverage(tensors, len(params)); err != nil {
 		return err
 	}
-	aligned := byName(tensors)
+	aligned := withAliases(tensors)
 	slices.SortStableFunc(aligned, func(x, y learn.Tensor) int { return y.ElementBytes() - x.ElementBytes() })
 	end := 0
 	// An entry says where the tensor lies in the data, from start to before end.
 	for _, t := range aligned {
 		start := end
 		end += dataBytes(t)
-		add(t.Name, entry{t.DType(), t.Shape, []int{start, end}})
+		add(t.Name, headerEntry{t.DType(), t.Shape, []int{start, end}})
 	}
 	header = append(header, '}')
 	// Spaces are allowed after JSON and align the data to 8 bytes.
 	for len(header)%8 != 0 {
 		header = append(header, ' ')
 	}
-	if _, err := w.Write(append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...)); err != nil {
+	prefix := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
+	if _, err := w.Write(append(prefix, header...)); err != nil {
 		return err
 	}
 	for _, t := range aligned {
@@ -82,9 +83,9 @@ func EncodeModel(w io.Writer, tensors []learn.Tensor, params []float32, metadata
 	return nil
 }
 
-// covers returns an error unless the tensors follow each other without gaps, as the format demands, and
+// checkCoverage returns an error unless the tensors follow each other without gaps, as the format demands, and
 // hold all parameters.
-func covers(tensors []learn.Tensor, params int) error {
+func checkCoverage(tensors []learn.Tensor, params int) error {
 	end := 0
 	for _, t := range tensors {
 		if t.Offset != end {
@@ -103,9 +104,9 @@ func covers(tensors []learn.Tensor, params int) error {
 	return nil
 }
 
-// byName lists the tensors as a file holds them: each by its name, and behind them each alias as a tensor of
+// withAliases lists the tensors as a file holds them: each by its name, and behind them each alias as a tensor of
 // its own.
-func byName(tensors []learn.Tensor) []learn.Tensor {
+func withAliases(tensors []learn.Tensor) []learn.Tensor {
 	list := slices.Clone(tensors)
 	for _, t := range tensors {
 		for _, alias := range t.Aliases {
@@ -127,8 +128,8 @@ func dataBytes(t learn.Tensor) int {
 	return n
 }
 
-// entry is a tensor in the header.
-type entry struct {
+// headerEntry is a tensor in the header.
+type headerEntry struct {
 	DType string `json:"dtype"`
 	Shape []int  `json:"shape"`
 	// Offsets are the first byte of the tensor's data and the one after its last.
@@ -237,13 +238,13 @@ func decodeModel(r io.Reader, size int64, want []learn.Tensor, base []float32) (
 // match returns the wanted tensors that a file has, in the order in which they stand there. It is an error
 // if the header's entries differ from the tensors, or do not fill the data bytes of the file without gap or
 // overlap. A file may lack aliases and, if mayLackTyped is set, buffers of other types than float32.
-func match(entries map[string]entry, want []learn.Tensor, data int64, mayLackTyped bool) ([]learn.Tensor, error) {
+func match(entries map[string]headerEntry, want []learn.Tensor, data int64, mayLackTyped bool) ([]learn.Tensor, error) {
 	isLeftOut := func(t learn.Tensor) bool {
 		_, exists := entries[t.Name]
 		isOptional := slices.Contains(t.Aliases, t.Name) || mayLackTyped && t.Type != ""
 		return !exists && isOptional
 	}
-	order := slices.DeleteFunc(byName(want), isLeftOut)
+	order := slices.DeleteFunc(withAliases(want), isLeftOut)
 	for _, t := range order {
 		e, ok := entries[t.Name]
 		switch {
@@ -287,7 +288,7 @@ func match(entries map[string]entry, want []learn.Tensor, data int64, mayLackTyp
 
 // someNames names up to four entries of a file's header in alphabetical order, for the message of
 // an error, and says how many more there are.
-func someNames(entries map[string]entry) string {
+func someNames(entries map[string]headerEntry) string {
 	names := slices.Sorted(maps.Keys(entries))
 	switch {
 	case len(names) == 0:
@@ -301,7 +302,7 @@ func someNames(entries map[string]entry) string {
 // decodeHeader reads the JSON of a file's header strictly: no name twice, no field unknown, nothing
 // behind it. It returns the entries of the tensors by their names, and checks that each is
 // consistent in itself.
-func decodeHeader(header []byte) (map[string]entry, error) {
+func decodeHeader(header []byte) (map[string]headerEntry, error) {
 	if !bytes.HasPrefix(header, []byte("{")) {
 		return nil, errors.New("does not start with {")
 	}
@@ -318,10 +319,10 @@ func decodeHeader(header []byte) (map[string]entry, error) {
 	if len(values) > maxTensors {
 		return nil, fmt.Errorf("holds more than %d tensors", maxTensors)
 	}
-	entries := map[string]entry{}
+	entries := map[string]headerEntry{}
 	// An entry has a type, a shape, and the offsets of its first byte and of its end.
 	for name, text := range values {
-		var e entry
+		var e headerEntry
 		err := json.Unmarshal(text, &e, json.RejectUnknownMembers(true))
 		switch {
 		case err != nil:

@@ -189,7 +189,7 @@ func ReadCheckpoint(dir, name string, read func(*Payload) error) error {
 func (s *Store) Check(outputs []FileDigest) error {
 	s.checkpointed = map[string]outputState{}
 	for _, o := range outputs {
-		sum, size, err := o.read(s.disk, s.dir)
+		sum, size, err := o.hashPrefix(s.disk, s.dir)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return fmt.Errorf("results: %s is gone, and the checkpoint goes on from its byte %d", o.Name, o.Size)

@@ -62,9 +62,9 @@ func taskOf(e *round.TaskReport, first int) deviceTask {
 // reported. It is nil if the folder has no such log, as one that was published.
 func reportedSamples(dir string) (map[int]devicelog.Samples, error) {
 	switch log, err := devicelog.Open(dir); {
-	case errors.Is(err, devicelog.ErrNone):
+	case errors.Is(err, devicelog.ErrNoLog):
 		return nil, nil
-	case err == nil || errors.Is(err, devicelog.ErrBare):
+	case err == nil || errors.Is(err, devicelog.ErrNoUpdates):
 		return log.Reported, nil
 	default:
 		return nil, err

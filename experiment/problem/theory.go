@@ -63,7 +63,7 @@ func (p *Problem) Convex() (*convex.Problem, error) {
 			weights[c] /= all
 		}
 	}
-	return convex.Of(p.Set, p.Model.(learn.Model), p.Config.Batch, weights)
+	return convex.New(p.Set, p.Model.(learn.Model), p.Config.Batch, weights)
 }
 
 // settleTheory calculates the constants that the schedule of Eq. 9 needs and

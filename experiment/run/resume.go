@@ -35,7 +35,7 @@ func restoreConfig(dir string, o *Callbacks) error {
 		return nil
 	}
 	// Each checkpoint holds the configuration of its run.
-	usable := checkpoint.In(dir).Usable()
+	usable := checkpoint.ReadAll(dir).Usable()
 	if len(usable) == 0 {
 		return nil
 	}
@@ -118,7 +118,7 @@ func (o *Options) resumedConfig(dir string) (c config.Config, err error) {
 	}
 	c, err = config.Load(filepath.Join(dir, folder.ConfigFile), nil)
 	if err != nil {
-		if usable := checkpoint.In(dir).Usable(); len(usable) > 0 {
+		if usable := checkpoint.ReadAll(dir).Usable(); len(usable) > 0 {
 			err = fmt.Errorf("%w (%s)", err, usable[0].ConfigWayOut(dir))
 		}
 		return c, err
@@ -145,7 +145,7 @@ func (o *Options) keepComplete(dir string, s *folder.Summary) (bool, error) {
 	if damage == nil {
 		return true, folder.Tidy(dir)
 	}
-	if len(checkpoint.In(dir)) == 0 {
+	if len(checkpoint.ReadAll(dir)) == 0 {
 		return false, damage
 	}
 	o.Notify(fmt.Sprintf("It goes on from a checkpoint that is left: %v.", damage))

@@ -83,14 +83,14 @@ func Serve(ctx context.Context, line bus.Line, models bus.Coordinator, c Config)
 	welcome.Clients = uint64(len(c.Devices))
 	welcome.HeartbeatSeconds = min(heartbeat, c.Silence.Seconds()/3)
 	s := &server{
-		config:   c,
-		line:     line,
-		welcome:  welcome,
-		turn:     make(chan struct{}, 1),
-		results:  make([]*Measured, len(c.Devices)),
-		failures: make([]error, len(c.Devices)),
+		config:    c,
+		line:      line,
+		welcome:   welcome,
+		measuring: make(chan struct{}, 1),
+		results:   make([]*Measured, len(c.Devices)),
+		failures:  make([]error, len(c.Devices)),
 	}
-	if err := s.put(ctx, models); err != nil {
+	if err := s.storeModels(ctx, models); err != nil {
 		return nil, err
 	}
 	group, inner := errgroup.WithContext(ctx)
@@ -98,7 +98,7 @@ func Serve(ctx context.Context, line bus.Line, models bus.Coordinator, c Config)
 	inner, stop := bus.Until(inner, models.Life())
 	defer stop()
 	for i := range c.Devices {
-		group.Go(func() error { return s.device(inner, i) })
+		group.Go(func() error { return s.measureDevice(inner, i) })
 	}
 	err = errors.Join(append([]error{group.Wait()}, s.failures...)...)
 	for _, m := range s.results {
@@ -118,17 +118,17 @@ type server struct {
 	// models are the models that devices download, one of each size, and digests their digests.
 	models  [][]float32
 	digests []bus.Digest
-	// turn holds a token while a device is measured.
-	turn chan struct{}
+	// measuring holds a token while a device is measured.
+	measuring chan struct{}
 	// results and failures have an entry for each device, which its goroutine alone writes. An entry is
 	// nil until the device was measured, or has failed.
 	results  []*Measured
 	failures []error
 }
 
-// put makes a model of random values for each size and stores it on the bus, where devices download
+// storeModels makes a model of random values for each size and stores it on the bus, where devices download
 // it. The values are the same each time, so that compression on a link has the same effect.
-func (s *server) put(ctx context.Context, models bus.Coordinator) error {
+func (s *server) storeModels(ctx context.Context, models bus.Coordinator) error {
 	r := keyed.New(1, keyed.Weights)
 	for _, n := range calibrate.Sizes(int(s.welcome.Params)) {
 		x := make([]float32, n)

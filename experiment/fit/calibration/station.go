@@ -13,8 +13,8 @@ import (
 	"fedpace/bus/gateway"
 )
 
-// station is a device as its goroutine knows it.
-type station struct {
+// deviceSession is the calibration of one device, as its goroutine knows it.
+type deviceSession struct {
 	*server
 	index   int
 	id      string
@@ -25,10 +25,10 @@ type station struct {
 	events []gateway.Event
 }
 
-// device measures the device with this index: it opens a gateway for it alone, measures it and ends
+// measureDevice measures the device with this index: it opens a gateway for it alone, measures it and ends
 // its run. A device that misbehaves is noted as a failure and ends nothing for the others.
-func (s *server) device(ctx context.Context, index int) (err error) {
-	d := &station{
+func (s *server) measureDevice(ctx context.Context, index int) (err error) {
+	d := &deviceSession{
 		server: s,
 		index:  index,
 		id:     s.config.Devices[index],
@@ -64,18 +64,18 @@ func (s *server) device(ctx context.Context, index int) (err error) {
 
 // serve waits until the device has joined and it is its turn, and measures it. A device that falls
 // silent is measured again from the beginning when it has joined again.
-func (d *station) serve(ctx context.Context) error {
+func (d *deviceSession) serve(ctx context.Context) error {
 	for {
 		if err := d.joined(ctx); err != nil {
 			return err
 		}
 		select {
-		case d.turn <- struct{}{}:
+		case d.measuring <- struct{}{}:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 		m, err := d.measure(ctx)
-		<-d.turn
+		<-d.measuring
 		switch {
 		case errors.Is(err, errSilent):
 			d.notice(
@@ -101,7 +101,7 @@ func (d *station) serve(ctx context.Context) error {
 }
 
 // joined waits until the device has joined.
-func (d *station) joined(ctx context.Context) error {
+func (d *deviceSession) joined(ctx context.Context) error {
 	for {
 		if err := d.take(ctx); err != nil {
 			return err
@@ -117,7 +117,7 @@ func (d *station) joined(ctx context.Context) error {
 
 // take waits for events of the device into d.events. It tells the user of messages that were
 // ignored, and returns an error if the device sends too many.
-func (d *station) take(ctx context.Context) (err error) {
+func (d *deviceSession) take(ctx context.Context) (err error) {
 	d.events, err = d.gateway.TakeEvents(ctx, d.events)
 	if err != nil {
 		return err
@@ -144,15 +144,17 @@ func (m *misbehaved) Error() string { return "calibration: device " + m.device +
 // measure lets the device transfer models of all sizes, round by round, until its speeds are known
 // well enough, and returns them with the number of transfers. Each round begins with another size,
 // so that a connection that warms up does not favour one.
-func (d *station) measure(ctx context.Context) (_ *Measured, err error) {
+func (d *deviceSession) measure(ctx context.Context) (_ *Measured, err error) {
 	params := int(d.welcome.Params)
 	sizes := strings.ReplaceAll(strings.Trim(fmt.Sprint(calibrate.Sizes(params)), "[]"), " ", ", ")
 	d.notice("Device %s is measured: models of %s values come and go.", d.id, sizes)
 	m := &Measured{Device: d.id}
-	m.Network, m.Transfers, err = calibrate.Exchange("The link of "+d.id, params, d.config.Seconds, d.config.Notice, func(round int) (all []calibrate.Transfer, err error) {
-		for i, n := 0, len(d.models); i < n; i++ {
-			// Each round begins with another size.
-			size := (i + round + n) % n
+	// transferAll lets the device transfer each model once. round is the number of the round.
+	transferAll := func(round int) (all []calibrate.Transfer, err error) {
+		sizes := len(d.models)
+		for i := range sizes {
+			// Each round begins with another size. round may be -1 for a first round that does not count.
+			size := (i + round + sizes) % sizes
 			if len(d.models[size]) > 1 {
 				if err := calibrate.Pause(ctx, d.config.Pause); err != nil {
 					return all, err
@@ -165,7 +167,9 @@ func (d *station) measure(ctx context.Context) (_ *Measured, err error) {
 			all = append(all, x)
 		}
 		return all, nil
-	})
+	}
+	link := "The link of " + d.id
+	m.Network, m.Transfers, err = calibrate.Exchange(link, params, d.config.Seconds, d.config.Notice, transferAll)
 	m.Time = time.Now()
 	return m, err
 }
@@ -173,7 +177,7 @@ func (d *station) measure(ctx context.Context) (_ *Measured, err error) {
 // once lets the device transfer one model, given by its index, and returns how long download and
 // upload took by the device's clock. It sends the task again if the device does not seem to have it, and
 // gives up with errSilent if nothing is heard of the device any more.
-func (d *station) once(ctx context.Context, model int) (x calibrate.Transfer, err error) {
+func (d *deviceSession) once(ctx context.Context, model int) (x calibrate.Transfer, err error) {
 	d.task = &bus.Task{
 		Task:        d.task.Task + 1,
 		Round:       1,
@@ -182,14 +186,15 @@ func (d *station) once(ctx context.Context, model int) (x calibrate.Transfer, er
 		ModelBits:   32 * uint64(len(d.models[model])),
 	}
 	mayBeLost := true
-	for sent := time.Now(); ; {
+	sent := time.Now()
+	for {
 		if mayBeLost {
 			if err := d.gateway.SendTask(0, d.task); err != nil {
 				return x, err
 			}
 		}
-		waiting, stop := context.WithTimeout(ctx, min(resendAfter, d.config.Silence))
-		u, err := d.answer(waiting)
+		limited, stop := context.WithTimeout(ctx, min(resendAfter, d.config.Silence))
+		u, err := d.answer(limited)
 		stop()
 		switch {
 		case err == nil && u != nil:
@@ -214,7 +219,7 @@ func (d *station) once(ctx context.Context, model int) (x calibrate.Transfer, er
 
 // answer waits for the update of the open task. It returns nil if the device may have lost the
 // task, so that it must be sent again. A refused update is an error.
-func (d *station) answer(ctx context.Context) (*bus.DeviceUpdate, error) {
+func (d *deviceSession) answer(ctx context.Context) (*bus.DeviceUpdate, error) {
 	for {
 		if err := d.take(ctx); err != nil {
 			return nil, err

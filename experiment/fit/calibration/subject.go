@@ -24,7 +24,7 @@ func OfConfig(c *config.Config, device calibrate.DeviceInput) (*calibrate.Subjec
 // algorithm, optimizer and augmentation, the mapping of its data and the heterogeneity of synthetic ones. It
 // sets no number of steps, which [OfConfig] adds.
 func subjectOf(c *config.Config, device calibrate.DeviceInput) (*calibrate.Subject, error) {
-	s, err := stepping(c, device)
+	s, err := stepSubject(c, device)
 	if err != nil {
 		return nil, err
 	}
@@ -42,9 +42,9 @@ func subjectOf(c *config.Config, device calibrate.DeviceInput) (*calibrate.Subje
 	return s, err
 }
 
-// stepping returns what takes the local steps of a run with configuration c on a device: a trainer
+// stepSubject returns what takes the local steps of a run with configuration c on a device: a trainer
 // in a process of its own, or a model of ours with its minibatches.
-func stepping(c *config.Config, device calibrate.DeviceInput) (*calibrate.Subject, error) {
+func stepSubject(c *config.Config, device calibrate.DeviceInput) (*calibrate.Subject, error) {
 	// A batch of 0 is chosen by the data, which are not on this machine.
 	batch := cmp.Or(c.Batch, 32)
 	if !c.External() {

@@ -35,7 +35,7 @@ func Compare(ctx context.Context, p *problem.Problem, dir string) (*Comparison, 
 	if c == nil || c.Unknown != nil {
 		return c, nil
 	}
-	r, err := read(dir, p.Config.Clients)
+	r, err := readRecord(dir, p.Config.Clients)
 	if err != nil || len(r.rounds) == 0 {
 		return nil, err
 	}
@@ -46,11 +46,12 @@ func Compare(ctx context.Context, p *problem.Problem, dir string) (*Comparison, 
 		}
 	}
 	if !r.hasEvents {
-		c.say("The run kept no event log (events.sample: off): nothing is known of single tasks, and devices are " +
-			"taken to be there in every round.")
+		c.addUnknown("The run kept no event log (events.sample: off): nothing is known of single tasks, and " +
+			"devices are taken to be there in every round.")
 	}
 	if r.skipped > 0 {
-		c.say("The event log lacks rounds (events.megabytes limits its size): the last %d are left out.", r.skipped)
+		c.addUnknown("The event log lacks rounds (events.megabytes limits its size): the last %d are left "+
+			"out.", r.skipped)
 	}
 	return c, c.predict(ctx, p, r)
 }
@@ -63,10 +64,10 @@ func Predict(ctx context.Context, p *problem.Problem, rounds int) (*Comparison, 
 		return c, nil
 	}
 	if n := schedule.NeedsOf(p.Config.Schedule.K, p.Config.Schedule.Setup()); n.Losses || n.Validation {
-		c.say("K_r follows what is learned: it is taken to stay at K_0.")
+		c.addUnknown("K_r follows what is learned: it is taken to stay at K_0.")
 	}
 	one := roundTimes{all: p.Config.Cohort + len(p.Config.Devices.Names)}
-	return c, c.predict(ctx, p, record{future: true, rounds: slices.Repeat([]roundTimes{one}, rounds)})
+	return c, c.predict(ctx, p, record{isFuture: true, rounds: slices.Repeat([]roundTimes{one}, rounds)})
 }
 
 // newComparison returns a comparison to which times are still to be added. If only some devices lack a class,
@@ -84,7 +85,7 @@ func newComparison(p *problem.Timing) *Comparison {
 	case len(p.Config.Devices.Names):
 		return nil
 	default:
-		c.say("%s", Lacking(missing))
+		c.addUnknown("%s", Lacking(missing))
 	}
 	return c
 }
@@ -95,17 +96,17 @@ func Lacking(devices []string) string {
 		"(fedpace fit), and name it in devices.names.", human.Some(devices))
 }
 
-// say adds a sentence about what the comparison cannot know.
-func (c *Comparison) say(format string, a ...any) {
+// addUnknown adds a sentence about what the comparison cannot know.
+func (c *Comparison) addUnknown(format string, a ...any) {
 	c.Unknown = append(c.Unknown, fmt.Sprintf(format, a...))
 }
 
 // predict plays the simulated counterpart of the run for as many rounds as can be afforded,
 // and compares the draws with what was recorded.
 func (c *Comparison) predict(ctx context.Context, p *problem.Problem, r record) error {
-	draws, rounds := effort(r.rounds)
+	draws, rounds := affordable(r.rounds)
 	if rounds < len(r.rounds) {
-		c.say("Of %d rounds the first %d are predicted.", len(r.rounds), rounds)
+		c.addUnknown("Of %d rounds the first %d are predicted.", len(r.rounds), rounds)
 		r.rounds = r.rounds[:rounds]
 	}
 	return c.compare(ctx, p, &r, draws)
@@ -119,15 +120,20 @@ const (
 	maxValues = 8_000_000
 )
 
-// effort decides how much of a run is simulated: with how many draws, and how many of its first rounds.
+// affordable decides how much of a run is simulated: with how many draws, and how many of its first rounds.
 // list holds the rounds of the run. A short run gets [manyDraws] of all its rounds, a longer one [fewDraws],
 // and a very long one only as many rounds, at least one, as the bounds on tasks and values allow.
-func effort(list []roundTimes) (draws, rounds int) {
+func affordable(list []roundTimes) (draws, rounds int) {
+	// fits returns how many of the first rounds can be simulated with this number of draws, at least one.
 	fits := func(draws int) (rounds int) {
-		all := 0
-		for rounds < len(list) &&
-			(rounds == 0 || draws*(all+list[rounds].all) <= maxTasks && draws*columns*(rounds+1) <= maxValues) {
-			all += list[rounds].all
+		tasks := 0
+		for rounds < len(list) {
+			fewTasks := draws*(tasks+list[rounds].all) <= maxTasks
+			fewValues := draws*columns*(rounds+1) <= maxValues
+			if rounds > 0 && !(fewTasks && fewValues) {
+				break
+			}
+			tasks += list[rounds].all
 			rounds++
 		}
 		return rounds
@@ -138,9 +144,9 @@ func effort(list []roundTimes) (draws, rounds int) {
 	return fewDraws, fits(fewDraws)
 }
 
-// against returns a value of the run beside the interval of the same value over the draws in list. value
+// predictedOf returns a value of the run beside the interval of the same value over the draws in list. value
 // reads it from the means of the run, m, or of a draw.
-func against(m *means, list []*means, value func(*means) float64) folder.Predicted {
+func predictedOf(m *means, list []*means, value func(*means) float64) folder.Predicted {
 	values := make([]float64, len(list))
 	for i, d := range list {
 		values[i] = value(d)
@@ -149,16 +155,17 @@ func against(m *means, list []*means, value func(*means) float64) folder.Predict
 	return folder.NewPredicted(value(m), v.P05, v.P50, v.P95)
 }
 
-// compare plays the twin of the run recorded in r, with as many draws as draws says, and fills in c: rounds,
+// compare plays the simulated counterpart of the run recorded in r, draws times, and fills in c: rounds,
 // phases and devices, each with what was measured and the interval of the draws.
 func (c *Comparison) compare(ctx context.Context, p *problem.Problem, r *record, draws int) error {
-	t, err := newTwin(p, r)
+	t, err := newCounterpart(p, r)
 	if err != nil {
 		return err
 	}
-	if needs := registry.NeedsOf(p.Config.Select); t.rounds.Devices.Sampled &&
-		(needs.Losses || needs.Samples && r.samples == nil) {
-		c.say(
+	needs := registry.NeedsOf(p.Config.Select)
+	lacksReports := needs.Losses || needs.Samples && r.samples == nil
+	if t.rounds.Devices.Sampled && lacksReports {
+		c.addUnknown(
 			"Who is drawn follows what clients tell (select: %s), which the prediction does not know: it draws others.",
 			selection.Rules.NameOf(p.Config.Select),
 		)
@@ -173,12 +180,19 @@ func (c *Comparison) compare(ctx context.Context, p *problem.Problem, r *record,
 	for i := range m.rounds {
 		// A run that is still to come has no measured times: its rounds are 0 here, and its phases, of no
 		// tasks, are NaN already.
-		if r.future {
+		if r.isFuture {
 			m.rounds[i][0] = math.NaN()
 		}
 		for n := range columns {
-			p := against(m, list, func(d *means) float64 { return d.rounds[i][n] })
-			row := Row{i + 1, wholeRound, exact(metrics.Value(p.Measured)), exact(p.P05), exact(p.P50), exact(p.P95)}
+			p := predictedOf(m, list, func(d *means) float64 { return d.rounds[i][n] })
+			row := Row{
+				Round:    i + 1,
+				Phase:    wholeRound,
+				Measured: toNanosecond(metrics.Value(p.Measured)),
+				P05:      toNanosecond(p.P05),
+				P50:      toNanosecond(p.P50),
+				P95:      toNanosecond(p.P95),
+			}
 			if n > 0 {
 				row.Phase = phases[n-1].String()
 			} else if p.Inside() {
@@ -189,9 +203,9 @@ func (c *Comparison) compare(ctx context.Context, p *problem.Problem, r *record,
 			}
 		}
 	}
-	c.Seconds = against(m, list, (*means).total)
+	c.Seconds = predictedOf(m, list, (*means).total)
 	for p, phase := range phases {
-		if v := against(m, list, func(d *means) float64 { return d.phase(p) }); !math.IsNaN(v.P50) {
+		if v := predictedOf(m, list, func(d *means) float64 { return d.phase(p) }); !math.IsNaN(v.P50) {
 			c.Phases = append(
 				c.Phases,
 				folder.Phase{Phase: phase.String(), Overhead: t.overhead(list[0], p), Predicted: v},
@@ -203,16 +217,16 @@ func (c *Comparison) compare(ctx context.Context, p *problem.Problem, r *record,
 }
 
 // class is the fleet's class of a device, numbered from 0.
-func (t *twin) class(device int) *fleet.Class {
+func (t *counterpart) class(device int) *fleet.Class {
 	return &t.problem.Config.Fleet[t.problem.Fleet.DeviceClass(t.first+device)]
 }
 
 // overhead returns the mean seconds of phase p of a task that are overhead by the devices' classes. Each
 // class counts as often as its devices have tasks in m. It is 0 if no task was answered.
-func (t *twin) overhead(m *means, p int) float64 {
+func (t *counterpart) overhead(m *means, p int) float64 {
 	var all rate
 	for i := range m.devices {
-		n := m.devices[i][p].by
+		n := m.devices[i][p].amount
 		all.add(n**t.class(i).Overhead.Phases()[p], n)
 	}
 	return all.meanOrZero()
@@ -225,16 +239,16 @@ const maxDevices = 100
 // the run, and list those of the draws. Of more than [maxDevices] devices only those stay whose time is
 // furthest from the prediction. Sentences name the devices that had tasks in the run alone, and classes
 // without scatter.
-func (c *Comparison) compareDevices(t *twin, m *means, list []*means) {
+func (c *Comparison) compareDevices(t *counterpart, m *means, list []*means) {
 	var constant, undrawn []string
 	for i, name := range t.problem.Config.Devices.IDs() {
 		phase := func(p int) folder.Predicted {
-			return against(m, list, func(d *means) float64 { return d.devices[i][p].mean() })
+			return predictedOf(m, list, func(d *means) float64 { return d.devices[i][p].mean() })
 		}
-		seconds := against(m, list, func(d *means) float64 { return d.device(i) })
+		seconds := predictedOf(m, list, func(d *means) float64 { return d.device(i) })
 		if math.IsNaN(seconds.P50) {
 			// A device without a task in the run was never present in it.
-			if m.devices[i][0].by > 0 {
+			if m.devices[i][0].amount > 0 {
 				undrawn = append(undrawn, name)
 			}
 			continue
@@ -246,7 +260,7 @@ func (c *Comparison) compareDevices(t *twin, m *means, list []*means) {
 		c.Devices = append(c.Devices, folder.Device{
 			Device:   name,
 			Class:    class,
-			Tasks:    int(m.devices[i][0].by),
+			Tasks:    int(m.devices[i][0].amount),
 			Seconds:  seconds,
 			Download: phase(0),
 			Compute:  phase(1),
@@ -254,10 +268,10 @@ func (c *Comparison) compareDevices(t *twin, m *means, list []*means) {
 		})
 	}
 	if len(undrawn) > 0 {
-		c.say("Drawn in the run alone, and not listed: %s.", human.Some(undrawn))
+		c.addUnknown("Drawn in the run alone, and not listed: %s.", human.Some(undrawn))
 	}
 	if len(constant) > 0 {
-		c.say("Without scatter (vary, step_cv) every task takes the same, and nothing measured is in such an "+
+		c.addUnknown("Without scatter (vary, step_cv) every task takes the same, and nothing measured is in such an "+
 			"interval: %s.", strings.Join(constant, ", "))
 	}
 	if len(c.Devices) > maxDevices {
@@ -268,7 +282,7 @@ func (c *Comparison) compareDevices(t *twin, m *means, list []*means) {
 			return math.Abs(math.Log(*d.Seconds.Ratio))
 		}
 		slices.SortStableFunc(c.Devices, func(a, b folder.Device) int { return cmp.Compare(off(b), off(a)) })
-		c.say("Of %d devices the %d that are furthest off are listed.", len(c.Devices), maxDevices)
+		c.addUnknown("Of %d devices the %d that are furthest off are listed.", len(c.Devices), maxDevices)
 		c.Devices = c.Devices[:maxDevices]
 	}
 }

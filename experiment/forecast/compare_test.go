@@ -60,7 +60,7 @@ func made(t *testing.T, p *problem.Problem, rounds, seed int, lost ...[2]int) re
 	for _, l := range lost {
 		r.rounds[l[0]-1].tasks[l[1]].lost = true
 	}
-	twin, err := newTwin(p, &r)
+	twin, err := newCounterpart(p, &r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +235,7 @@ func TestCompare_CohortsOfRun(t *testing.T) {
 	p := prepare(t, "devices.include=sampled", "select={rule: oort, seconds: 1}")
 	cohorts := func(told map[int]devicelog.Samples, n int) (list [][]int) {
 		r := record{rounds: slices.Repeat([]roundTimes{{steps: 2, all: 4}}, 20), samples: told}
-		twin, err := newTwin(p, &r)
+		twin, err := newCounterpart(p, &r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -285,7 +285,7 @@ func TestCompare_DevicesLog(t *testing.T) {
 // can be written.
 func TestCompare_NothingAnswered(t *testing.T) {
 	p := prepare(t, "dropout.probability=0.5", "seed=5", "cohort=1")
-	c := compared(t, p, record{future: true, rounds: []roundTimes{{steps: 1, all: 2}}}, fewDraws)
+	c := compared(t, p, record{isFuture: true, rounds: []roundTimes{{steps: 1, all: 2}}}, fewDraws)
 	if _, err := json.Marshal(c.Prediction); err != nil || len(c.Phases) != len(phases) {
 		t.Errorf("%+v: %v", c, err)
 	}
@@ -312,7 +312,7 @@ func TestCompare_EffortIsBounded(t *testing.T) {
 	for _, x := range []struct{ rounds, tasks, draws, compared int }{
 		{20, 6, manyDraws, 20}, {10_000, 10, manyDraws, 10_000}, {100_000, 6, fewDraws, 100_000}, {1000, 10_000, fewDraws, 105}, {3, 1 << 26, fewDraws, 1},
 	} {
-		if draws, rounds := effort(slices.Repeat([]roundTimes{{all: x.tasks}}, x.rounds)); draws != x.draws || rounds != x.compared {
+		if draws, rounds := affordable(slices.Repeat([]roundTimes{{all: x.tasks}}, x.rounds)); draws != x.draws || rounds != x.compared {
 			t.Errorf("%d rounds of %d tasks: %d draws of %d rounds, want %d of %d", x.rounds, x.tasks, draws, rounds, x.draws, x.compared)
 		}
 	}

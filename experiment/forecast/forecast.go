@@ -59,29 +59,29 @@ type Forecast struct {
 	Evaluating float64 `json:"evaluation_core_seconds"`
 	// Simulating is the time of messages and the clock, in seconds of one core.
 	Simulating float64 `json:"simulation_core_seconds"`
-	// Follows says that K_r depends on what a run measures, such as losses. The figures are then those of
+	// FollowsMeasures says that K_r depends on what a run measures, such as losses. The figures are then those of
 	// a K that stays at K_0.
-	Follows bool `json:"k_follows"`
-	// Upper says that Follows is set and that K_r never exceeds K_0, so that the run does at most the
+	FollowsMeasures bool `json:"k_follows"`
+	// IsUpperBound says that Follows is set and that K_r never exceeds K_0, so that the run does at most the
 	// foreseen steps.
-	Upper bool `json:"at_most"`
-	// About says that rounds are not all alike and too many to be played, so that the figures are
+	IsUpperBound bool `json:"at_most"`
+	// IsSampled says that rounds are not all alike and too many to be played, so that the figures are
 	// extrapolated from some of them.
-	About bool `json:"sampled"`
-	// Open says that a stop depends on what is learned, so that the run may end sooner.
-	Open bool `json:"may_end_sooner"`
-	// Tied says in sentences how strongly speed and availability are correlated with the data, where the
+	IsSampled bool `json:"sampled"`
+	// MayEndSooner says that a stop depends on what is learned, so that the run may end sooner.
+	MayEndSooner bool `json:"may_end_sooner"`
+	// Correlations says in sentences how strongly speed and availability are correlated with the data, where the
 	// configuration asks for that.
-	Tied []string `json:"correlations"`
+	Correlations []string `json:"correlations"`
 	// Gains say, of a fleet of classes, for whom rounds wait, and what more speed would be worth. It is
 	// nil if the fleet has one class, or if the run is too long to be played again.
 	Gains []Gain `json:"gains"`
 	// Uncounted are the classes of devices of whose tasks none would count. It is nil if Gains are, or if no
 	// update of any class would count.
 	Uncounted []metrics.ClassOutcomes `json:"classes_without_updates,omitempty"`
-	// Unlike has the heterogeneity indices of the fleet. It is nil if all clients are alike and always
+	// Heterogeneity has the heterogeneity indices of the fleet. It is nil if all clients are alike and always
 	// present.
-	Unlike *Unlike `json:"heterogeneity"`
+	Heterogeneity *Heterogeneity `json:"heterogeneity"`
 	// Attackers says who attacks and how. It is empty if nobody does.
 	Attackers string `json:"attackers,omitempty"`
 	// State says how much memory the algorithm's state takes, and the per-client updates of a round.
@@ -114,10 +114,10 @@ type Forecast struct {
 	kernel string
 	// Secure says what secure aggregation promises and adds to a round. It is empty without it.
 	Secure string `json:"secure_aggregation,omitempty"`
-	// private is Privacy in words.
-	private string
-	// noise is LocalNoise in words.
-	noise string
+	// privacyText is Privacy in words.
+	privacyText string
+	// noiseText is LocalNoise in words.
+	noiseText string
 }
 
 // Trial is the outcome of some first rounds that were played without learning.
@@ -141,40 +141,44 @@ func Make(
 	try func(context.Context, *problem.Problem) (Trial, error),
 ) (f Forecast, err error) {
 	f = Forecast{
-		kernel:    p.Kernel,
-		Config:    p.Config,
-		Open:      len(p.Targets) > 0,
-		Tied:      p.CorrelationNotes(),
-		State:     p.AboutState(),
-		Secure:    p.AboutSecure(),
-		Attackers: p.AboutAttackers(),
-		Unlike:    unlikeOf(p),
+		kernel:        p.Kernel,
+		Config:        p.Config,
+		MayEndSooner:  len(p.Targets) > 0,
+		Correlations:  p.CorrelationNotes(),
+		State:         p.AboutState(),
+		Secure:        p.AboutSecure(),
+		Attackers:     p.AboutAttackers(),
+		Heterogeneity: heterogeneityOf(p),
 	}
 	w, c, err := newWalk(p, limit)
 	if err != nil {
 		return f, err
 	}
-	f.Follows = w.follows
+	f.FollowsMeasures = w.followsMeasures
 	// A schedule that follows losses stays at K_0 here, because nothing is learned.
-	f.Upper = f.Follows && schedule.AtMostK0(c.K)
-	w.follows = false
+	f.IsUpperBound = f.FollowsMeasures && schedule.AtMostK0(c.K)
+	w.followsMeasures = false
 	// How fast samples, tokens and budgets are used up follows from which clients are drawn, so a run that
 	// they end must be played.
-	counts := c.Stop.Samples > 0 || c.Stop.Tokens > 0 || c.Stop.Budget != (round.Used{})
-	if _, alike := p.FixedRound(); alike && !counts {
-		err = f.walk(w)
-	} else if !w.open() || c.Stop.Accepted > 0 || counts {
-		err = f.play(ctx, p, limit, maxPlayed)
+	endsByUse := c.Stop.Samples > 0 || c.Stop.Tokens > 0 || c.Stop.Budget != (round.Used{})
+	if _, isAlike := p.FixedRound(); isAlike && !endsByUse {
+		err = f.walkRounds(w)
+	} else if !w.hasNoEnd() || c.Stop.Accepted > 0 || endsByUse {
+		err = f.playRounds(ctx, p, limit, maxPlayed)
 	}
 	if err != nil {
 		return f, err
 	}
 	if v := p.Privacy; v != nil {
-		f.Privacy, f.private = v.Summary(f.Rounds), v.Text(f.Rounds)
+		f.Privacy = v.Summary(f.Rounds)
+		f.privacyText = v.Text(f.Rounds)
 	}
-	f.LocalNoise, f.noise = p.LocalNoise(f.Rounds), p.AboutLocalNoise(f.Rounds)
-	if p.DistributedNoise(f.Rounds) != nil {
-		f.DistributedNoise, f.noise = p.DistributedNoise(f.Rounds), p.AboutDistributedNoise(f.Rounds)
+	f.LocalNoise = p.LocalNoise(f.Rounds)
+	f.noiseText = p.AboutLocalNoise(f.Rounds)
+	// A run has one of the two kinds of noise at most.
+	if noise := p.DistributedNoise(f.Rounds); noise != nil {
+		f.DistributedNoise = noise
+		f.noiseText = p.AboutDistributedNoise(f.Rounds)
 	}
 	// The trial is the last step, because it may take as long as the run itself.
 	t, err := try(ctx, trialOf(p, tasks))
@@ -189,7 +193,7 @@ func Make(
 	// Where the run ends within its first round, there are tasks and no round.
 	f.NoUpdates = ended > 0 && f.tried[round.Accepted] == 0
 	f.triedRounds = t.Stop.Rounds
-	return f, f.work(ctx, p, measurementsOf(&p.Data, &c), &t)
+	return f, f.addWork(ctx, p, measurementsOf(&p.Data, &c), &t)
 }
 
 // trialOf returns the problem p without training and pace, for as many first rounds as have about the given
@@ -216,23 +220,25 @@ func tasksOf(c *config.Config) int {
 	return c.Cohort
 }
 
-// walk counts rounds, virtual time and local steps of a run with rounds that are all alike, up to
+// walkRounds counts rounds, virtual time and local steps of a run with rounds that are all alike, up to
 // its end. w is at the start of the run.
-func (f *Forecast) walk(w walk) error {
-	for !w.open() {
+func (f *Forecast) walkRounds(w walk) error {
+	for !w.hasNoEnd() {
 		n, err := w.next(1)
 		if n == 0 || err != nil {
 			return err
 		}
-		f.Rounds, f.Virtual, f.Steps = w.round, w.now.Seconds(), f.Steps+int64(w.local)
+		f.Rounds = w.round
+		f.Virtual = w.now.Seconds()
+		f.Steps += int64(w.localSteps)
 	}
 	return nil
 }
 
-// work adds what the run takes of this machine's time. Messages and the clock take as long for each round as
+// addWork adds what the run takes of this machine's time. Messages and the clock take as long for each round as
 // in the trial t, and learning as long for each step and sample as a single worker needs, divided among all
 // cores. m says which samples the run evaluates.
-func (f *Forecast) work(ctx context.Context, p *problem.Problem, m measurements, t *Trial) error {
+func (f *Forecast) addWork(ctx context.Context, p *problem.Problem, m measurements, t *Trial) error {
 	// The run has this many rounds for each round of the trial.
 	rounds := float64(f.Rounds) / float64(max(1, t.Stop.Rounds))
 	f.Wall = t.Wall * rounds
@@ -294,8 +300,8 @@ func (f Forecast) Write(w io.Writer) error {
 	if f.Growth != nil {
 		notes = append(notes, fmt.Sprintf("It leaves about %s.", f.Growth))
 	}
-	if long := c.Schedule.TooLong(f.Rounds); long != "" && c.Train {
-		notes = append(notes, "The training loss is a "+long+".")
+	if windowNote := c.Schedule.TooLong(f.Rounds); windowNote != "" && c.Train {
+		notes = append(notes, "The training loss is a "+windowNote+".")
 	}
 	if f.NoUpdates {
 		tried := fmt.Sprintf("none did in the %d %s tried", f.triedRounds, human.Plural(f.triedRounds, "round"))
@@ -310,13 +316,13 @@ func (f Forecast) Write(w io.Writer) error {
 	}
 	text := ""
 	for _, note := range append(
-		append(notes, f.Tied...),
-		f.gains(),
-		f.Unlike.String(),
+		append(notes, f.Correlations...),
+		f.gainsText(),
+		f.Heterogeneity.String(),
 		f.State,
 		f.Secure,
-		f.private,
-		f.noise,
+		f.privacyText,
+		f.noiseText,
 		f.Attackers,
 	) {
 		if note != "" {
@@ -327,14 +333,15 @@ func (f Forecast) Write(w io.Writer) error {
 		"# Rounds close %s. Selection: %s. Algorithm: %s.%s\n%s# %d rounds, %s virtual time%s, %d SGD steps a "+
 		"client of each round%s.\n# About %s on this machine, messages %s; results in %s: %s.\n",
 		c.YAML(), about, population(c), c.Cohort, c.Schedule.Name(),
-		c.ClosingText(), selection.Rules.Text(c.Select), algorithm.Algorithms.Text(c.Aggregate.Algorithm), f.extras(),
-		text, f.Rounds, human.VirtualTime(f.Virtual), f.intervalText(), f.Steps, f.bound(), human.Duration(time.Duration(f.Wall*1e9)), messages, c.Out, strings.Join(f.Files, ", "))
+		c.ClosingText(), selection.Rules.Text(c.Select), algorithm.Algorithms.Text(c.Aggregate.Algorithm),
+		f.extrasText(), text, f.Rounds, human.VirtualTime(f.Virtual), f.intervalText(), f.Steps, f.conditionsText(),
+		human.Duration(time.Duration(f.Wall*1e9)), messages, c.Out, strings.Join(f.Files, ", "))
 	return err
 }
 
-// extras returns sentences on local steps that are not plain SGD, on clipping, and on a rule that combines
+// extrasText returns sentences on local steps that are not plain SGD, on clipping, and on a rule that combines
 // updates. It is empty if the run has none of these.
-func (f *Forecast) extras() (text string) {
+func (f *Forecast) extrasText() (text string) {
 	c := &f.Config
 	switch {
 	case !learn.Plain(c.Local):
@@ -365,10 +372,10 @@ func (f *Forecast) intervalText() string {
 	return ""
 }
 
-// bound returns the conditions under which the figures of the forecast hold, as the end of a
+// conditionsText returns the conditions under which the figures of the forecast hold, as the end of a
 // sentence. It is empty if they hold without any.
-func (f *Forecast) bound() (text string) {
-	if f.About {
+func (f *Forecast) conditionsText() (text string) {
+	if f.IsSampled {
 		text = ", by a sample of them"
 	}
 	switch needs := registry.NeedsOf(f.Config.Select); {
@@ -377,7 +384,7 @@ func (f *Forecast) bound() (text string) {
 	case needs.Losses:
 		text += " with clients that are drawn uniformly"
 	}
-	if f.Follows {
+	if f.FollowsMeasures {
 		text += " if K stays at K_0 (K_r follows what the run measures)"
 	}
 	return text
@@ -410,8 +417,9 @@ func timeLearning(ctx context.Context, p *problem.Problem) (step, sample float64
 	batch := p.Batch()
 	steps := 0
 	start := now()
-	for client := 0; client < p.Config.Clients &&
-		time.Since(started) < minTime; client = (client + 1) % p.Config.Clients {
+	// The clients are trained in turn, from the first one again behind the last.
+	for n := 0; p.Config.Clients > 0 && time.Since(started) < minTime; n++ {
+		client := n % p.Config.Clients
 		clear(sum)
 		work := []actors.Assignment{{
 			Task:       1,
@@ -429,7 +437,9 @@ func timeLearning(ctx context.Context, p *problem.Problem) (step, sample float64
 		steps += k0
 	}
 	trained := now()
-	n := min(p.Set.HeldOut(), 4096)
-	_, _, err = t.Evaluate(ctx, p.Initial, actors.Measured{Client: actors.HeldOut, Count: n})
-	return (trained - start) / float64(max(1, steps)), (now() - trained) / float64(max(1, n)), err
+	samples := min(p.Set.HeldOut(), 4096)
+	_, _, err = t.Evaluate(ctx, p.Initial, actors.Measured{Client: actors.HeldOut, Count: samples})
+	step = (trained - start) / float64(max(1, steps))
+	sample = (now() - trained) / float64(max(1, samples))
+	return step, sample, err
 }

@@ -43,18 +43,18 @@ const (
 	gainTasks = 200_000
 )
 
-// gain finds out for whom the rounds wait, and what would shorten them. It plays the run again,
+// findGains finds out for whom the rounds wait, and what would shorten them. It plays the run again,
 // without learning, with one class of devices or one phase faster, or with a class left out, and
 // compares the mean time of a round. It fills f.Gains and f.Uncounted. It does nothing for a run with
 // devices of one class or with too many tasks. limit is the end of the run in virtual time.
-func (f *Forecast) gain(ctx context.Context, p *problem.Problem, limit round.Time) error {
+func (f *Forecast) findGains(ctx context.Context, p *problem.Problem, limit round.Time) error {
 	classes := p.Fleet.Classes()
 	if len(classes) < 2 || f.Rounds == 0 || f.Rounds*tasksOf(&p.Config) > gainTasks {
 		return nil
 	}
-	again := &replay{problem: p, limit: limit}
+	replayed := &replay{problem: p, limit: limit}
 	waited := newWaitCounts(p, classes)
-	before, err := again.meanRound(ctx, unchanged, waited)
+	before, err := replayed.meanRound(ctx, unchanged, waited)
 	if err != nil || before == 0 {
 		return err
 	}
@@ -70,13 +70,13 @@ func (f *Forecast) gain(ctx context.Context, p *problem.Problem, limit round.Tim
 			Clients: float64(clients[class]) / float64(p.Config.Clients),
 		}
 		if waited.rounds[class] > 0 && clients[class] < p.Config.Clients {
-			without, err := again.meanRound(ctx, change{excluded: class, class: noClass, phase: noPhase}, nil)
+			without, err := replayed.meanRound(ctx, change{excluded: class, class: noClass, phase: noPhase}, nil)
 			if err != nil {
 				return err
 			}
 			g.ShorterWithout = max(0, 1-without/before)
 		}
-		after, err := again.meanRound(ctx, change{excluded: noClass, class: class, phase: noPhase}, nil)
+		after, err := replayed.meanRound(ctx, change{excluded: noClass, class: class, phase: noPhase}, nil)
 		if err != nil {
 			return err
 		}
@@ -84,7 +84,7 @@ func (f *Forecast) gain(ctx context.Context, p *problem.Problem, limit round.Tim
 		f.Gains = append(f.Gains, g)
 	}
 	for phase, name := range []string{"downloads", "computing", "uploads"} {
-		after, err := again.meanRound(ctx, change{excluded: noClass, class: noClass, phase: phase}, nil)
+		after, err := replayed.meanRound(ctx, change{excluded: noClass, class: noClass, phase: phase}, nil)
 		if err != nil {
 			return err
 		}
@@ -184,13 +184,13 @@ func (y *replay) meanRound(ctx context.Context, c change, w *waitCounts) (float6
 
 // answers returns the function that answers the tasks of the run with a change.
 func (y *replay) answers(c change) func(*round.Task) (round.Event, error) {
-	usual := answers(&y.problem.Timing)
+	answer := answers(&y.problem.Timing)
 	return func(t *round.Task) (round.Event, error) {
-		moved := *t
+		shifted := *t
 		if t.Round <= len(y.starts) {
-			moved.Start = y.starts[t.Round-1]
+			shifted.Start = y.starts[t.Round-1]
 		}
-		e, err := usual(&moved)
+		e, err := answer(&shifted)
 		inClass := c.class != noClass && y.problem.Fleet.Class(t.Client) == c.class
 		for phase, duration := range []*round.Time{&e.Plan.Download, &e.Plan.Compute, &e.Plan.Upload} {
 			if inClass || phase == c.phase {
@@ -263,10 +263,10 @@ func (w *waitCounts) longest() []int {
 // percent writes a share with one decimal.
 func percent(part float64) string { return fmt.Sprintf("%.1f %%", 100*part) }
 
-// gains puts f.Gains into sentences: for which classes rounds wait, how much shorter rounds would
+// gainsText puts f.Gains into sentences: for which classes rounds wait, how much shorter rounds would
 // be if a class or phase were a tenth faster, and how much without a class. It is empty if nothing
 // was varied.
-func (f *Forecast) gains() string {
+func (f *Forecast) gainsText() string {
 	var waits, list, exclusions []string
 	for _, g := range f.Gains {
 		if class, ok := strings.CutPrefix(g.Change, "class "); ok {

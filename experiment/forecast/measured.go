@@ -17,8 +17,8 @@ type record struct {
 	rounds []roundTimes
 	// hasEvents says that the tasks of devices are known, because the run kept an event log.
 	hasEvents bool
-	// future says that the run is to come, so that nothing is measured.
-	future bool
+	// isFuture says that the run is to come, so that nothing is measured.
+	isFuture bool
 	// skipped is the number of the last rounds that were left out, because the log lacks the first of them.
 	skipped int
 	// samples holds what devices reported of their samples, by client. It is nil if that is not known.
@@ -71,11 +71,11 @@ func reportedSamples(dir string) (map[int]devicelog.Samples, error) {
 	}
 }
 
-// read reads what was measured in the run of folder dir: rounds.csv, and the tasks of real devices
+// readRecord reads what was measured in the run of folder dir: rounds.csv, and the tasks of real devices
 // from the event log if there is one. Clients from number first on are devices. If rounds are
 // missing in the log, as because it had reached its size, only the rounds before the first missing
 // one are returned, and skipped counts the others.
-func read(dir string, first int) (r record, err error) {
+func readRecord(dir string, first int) (r record, err error) {
 	for report, err := range folder.Reports(filepath.Join(dir, folder.RoundsFile)) {
 		if err != nil {
 			return r, err
@@ -168,7 +168,7 @@ func (m *means) total() (seconds float64) {
 func (m *means) phase(p int) float64 {
 	var all rate
 	for i := range m.devices {
-		all.add(m.devices[i][p].seconds, m.devices[i][p].by)
+		all.add(m.devices[i][p].seconds, m.devices[i][p].amount)
 	}
 	return all.mean()
 }

@@ -39,7 +39,7 @@ func TestRead_MissingRounds(t *testing.T) {
 				t.Fatal(err)
 			}
 			datatest.Put(t, dir, eventlog.File, log.Bytes())
-			r, err := read(dir, 1)
+			r, err := readRecord(dir, 1)
 			if err != nil || len(r.rounds) != x.want || r.skipped != 4-x.want {
 				t.Errorf("%d rounds, %d left out, %v, want %d and %d", len(r.rounds), r.skipped, err, x.want, 4-x.want)
 			}

@@ -27,7 +27,7 @@ func decaying(t *testing.T, sets ...string) *problem.Problem {
 // foreseen is what is foreseen of a run of whose tasks so many are played.
 func foreseen(t *testing.T, p *problem.Problem, tasks int) (f Forecast) {
 	t.Helper()
-	if err := f.play(t.Context(), p, round.Time(p.Config.Stop.VirtualSeconds*1e9), tasks); err != nil {
+	if err := f.playRounds(t.Context(), p, round.Time(p.Config.Stop.VirtualSeconds*1e9), tasks); err != nil {
 		t.Fatal(err)
 	}
 	return f
@@ -56,7 +56,7 @@ func TestPart_Exact(t *testing.T) {
 			t.Fatal(err)
 		}
 		f := foreseen(t, p, maxPlayed)
-		if f.Rounds != stop.Rounds || f.Virtual != stop.EndTime.Seconds() || f.Steps != steps || f.About || f.VirtualWithin != nil {
+		if f.Rounds != stop.Rounds || f.Virtual != stop.EndTime.Seconds() || f.Steps != steps || f.IsSampled || f.VirtualWithin != nil {
 			t.Errorf("%v: %d rounds, %g s, %d steps, want %+v, %d steps", sets, f.Rounds, f.Virtual, f.Steps, stop, steps)
 		}
 		if minutes := f.Virtual / 60; len(sets) == 4 && math.Abs(minutes-48) > 0.005 {

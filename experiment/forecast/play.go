@@ -24,9 +24,9 @@ type timing struct {
 	// round machine. It is asked once for each task, in the order of their numbers
 	// within a round.
 	answer func(t *round.Task) (round.Event, error)
-	// before says which devices join and leave before a round opens: those of round 1
+	// beforeRound says which devices join and leave before a round opens: those of round 1
 	// before the run, the others' while the round before is under way. It may be nil.
-	before func(number int) []round.Event
+	beforeRound func(number int) []round.Event
 	// task is called with each task that has its outcome. It may be nil.
 	task func(e *round.TaskReport)
 	// report is called with each complete round. It may be nil.
@@ -38,12 +38,12 @@ type timing struct {
 	clock   *simclock.Clock
 	// open holds the tasks that were issued since all were answered.
 	open []round.Task
-	// taken is the number of open tasks that are answered.
-	taken int
+	// answered is the number of open tasks that are answered.
+	answered int
 	// round is the number of the round whose tasks are answered.
 	round int
-	// vain is the number of tasks that have ended since the last update that counts.
-	vain int
+	// uselessTasks is the number of tasks that have ended since the last update that counts.
+	uselessTasks int
 }
 
 // MoreUpdates says for people what makes more updates count.
@@ -108,14 +108,15 @@ const checkEvery = 1 << 12
 
 // play plays a run to its end without learning. It returns how the run stopped and the fingerprint
 // of the clock's history. Every loss is 1: schedules that follow losses stay at K_0, and of
-// candidates that would tell their losses the first are taken. Nothing is evaluated between rounds.
+// candidates that would report their losses the first are taken. Nothing is evaluated between rounds.
 func (p *timing) play(ctx context.Context) (round.Stop, uint64, error) {
 	m, err := round.New(p.rounds)
 	if err != nil {
 		return round.Stop{}, 0, err
 	}
-	p.machine, p.clock = m, simclock.New()
-	if err := p.enter(1); err != nil {
+	p.machine = m
+	p.clock = simclock.New()
+	if err := p.joinAndLeave(1); err != nil {
 		return round.Stop{}, 0, err
 	}
 	next := round.Event{Kind: round.Started}
@@ -127,7 +128,7 @@ func (p *timing) play(ctx context.Context) (round.Stop, uint64, error) {
 		if err != nil {
 			return m.Stop(), 0, err
 		}
-		if err := p.act(effects); err != nil {
+		if err := p.carryOut(effects); err != nil {
 			return m.Stop(), 0, err
 		}
 		if effects.Stopped != nil {
@@ -140,10 +141,10 @@ func (p *timing) play(ctx context.Context) (round.Stop, uint64, error) {
 	}
 }
 
-// act carries out the effects of a step: it sets and cancels timers, counts the tasks that ended,
+// carryOut carries out the effects of a step: it sets and cancels timers, counts the tasks that ended,
 // and reports a closed round. It returns errNoEnd if many tasks have ended in vain in a run that
 // ends by updates alone.
-func (p *timing) act(effects *round.Effects) error {
+func (p *timing) carryOut(effects *round.Effects) error {
 	for _, timer := range effects.Timers {
 		p.clock.Schedule(timer)
 	}
@@ -151,9 +152,9 @@ func (p *timing) act(effects *round.Effects) error {
 		p.clock.Cancel(seq)
 	}
 	for i := range effects.Ended {
-		p.vain++
+		p.uselessTasks++
 		if effects.Ended[i].Outcome == round.Accepted {
-			p.vain = 0
+			p.uselessTasks = 0
 		}
 		if p.task != nil {
 			p.task(&effects.Ended[i])
@@ -168,7 +169,7 @@ func (p *timing) act(effects *round.Effects) error {
 	// Without a limit of time only updates end the run, or its rounds where these overlap.
 	stop := &p.rounds.Stop
 	needsUpdates := stop.Time == 0 && (stop.Rounds == 0 || closing.Overlaps(p.rounds.Closing))
-	if needsUpdates && p.vain > maxPlayed {
+	if needsUpdates && p.uselessTasks > maxPlayed {
 		return errNoEnd
 	}
 	return nil
@@ -184,15 +185,15 @@ func (p *timing) next(effects *round.Effects) (round.Event, error) {
 		return round.Event{Kind: round.Trained, Loss: 1, Losses: slices.Repeat(ones, len(effects.Train))}, nil
 	case effects.Evaluate || effects.EvaluateClients > 0:
 		return round.Event{Kind: round.Evaluated, Loss: 1}, nil
-	case p.taken < len(p.open):
-		p.taken++
-		return p.answer(&p.open[p.taken-1])
+	case p.answered < len(p.open):
+		p.answered++
+		return p.answer(&p.open[p.answered-1])
 	}
 	p.open = p.open[:0]
-	p.taken = 0
+	p.answered = 0
 	if number := p.machine.Round(); number > p.round {
 		p.round = number
-		if err := p.enter(number + 1); err != nil {
+		if err := p.joinAndLeave(number + 1); err != nil {
 			return round.Event{}, err
 		}
 	}
@@ -203,13 +204,13 @@ func (p *timing) next(effects *round.Effects) (round.Event, error) {
 	return round.Event{Kind: round.Due, Timer: e}, nil
 }
 
-// enter gives the machine the events of devices that join or leave before the round with this
+// joinAndLeave gives the machine the events of devices that join or leave before the round with this
 // number opens.
-func (p *timing) enter(number int) error {
-	if p.before == nil {
+func (p *timing) joinAndLeave(number int) error {
+	if p.beforeRound == nil {
 		return nil
 	}
-	for _, e := range p.before(number) {
+	for _, e := range p.beforeRound(number) {
 		// Joining and leaving have no effects that must be carried out.
 		if _, err := p.machine.Step(e); err != nil {
 			return err
@@ -220,19 +221,19 @@ func (p *timing) enter(number int) error {
 
 // answers returns the function that answers the tasks of a problem's simulated clients as its hosts do.
 func answers(p *problem.Timing) func(*round.Task) (round.Event, error) {
-	return func(t *round.Task) (round.Event, error) { return planned(p.Fleet, t, p.Bits) }
+	return func(t *round.Task) (round.Event, error) { return planTask(p.Fleet, t, p.Bits) }
 }
 
-// drawn returns a function like that of [answers], but for clients of classes that say how uncertain their
+// drawnAnswers returns a function like that of [answers], but for clients of classes that say how uncertain their
 // speeds are: each of these clients differs from its class as the seed draws, in all of the run alike.
-func drawn(p *problem.Timing, seed uint64) func(*round.Task) (round.Event, error) {
+func drawnAnswers(p *problem.Timing, seed uint64) func(*round.Task) (round.Event, error) {
 	classes := p.Config.Fleet
-	if !slices.ContainsFunc(classes, uncertain) {
+	if !slices.ContainsFunc(classes, isUncertain) {
 		return answers(p)
 	}
 	return func(t *round.Task) (round.Event, error) {
-		e, err := planned(p.Fleet, t, p.Bits)
-		if k := classes[p.Fleet.Class(t.Client)]; uncertain(k) {
+		e, err := planTask(p.Fleet, t, p.Bits)
+		if k := classes[p.Fleet.Class(t.Client)]; isUncertain(k) {
 			d := paceOf(&k, seed, t.Client)
 			// The plan of a simulated client has the extra time of its first task already.
 			d.first = [len(phases)]round.Time{}
@@ -242,12 +243,12 @@ func drawn(p *problem.Timing, seed uint64) func(*round.Task) (round.Event, error
 	}
 }
 
-// uncertain reports whether a class says how far its speeds may be wrong.
-func uncertain(k fleet.Class) bool { return k.Uncertainty != fleet.Uncertainty{} }
+// isUncertain reports whether a class says how far its speeds may be wrong.
+func isUncertain(k fleet.Class) bool { return k.Uncertainty != fleet.Uncertainty{} }
 
-// planned returns the answer of a simulated client of fleet f to task t: how long its phases take
+// planTask returns the answer of a simulated client of fleet f to task t: how long its phases take
 // for messages of these sizes, and whether it drops out.
-func planned(f *fleet.Fleet, t *round.Task, bits fleet.Bits) (round.Event, error) {
+func planTask(f *fleet.Fleet, t *round.Task, bits fleet.Bits) (round.Event, error) {
 	c := f.Client(t.Client)
 	c.Joules = t.Joules
 	d, err := f.Plan(c, t.Task, t.LocalSteps, bits, int64(t.Start))

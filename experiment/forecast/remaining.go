@@ -32,7 +32,7 @@ type Remaining struct {
 	// samples is the number of samples that were evaluated in the rounds of measuring, with their weights.
 	samples float64
 	// seen holds some of the rounds, for the interval.
-	seen statistics.Thinned[seen]
+	seen statistics.Thinned[closedRound]
 
 	// length is the virtual time of all rounds so far, updates the number of updates that count, and steps
 	// the number of their local steps. Beside each is what was expected of it; of steps that is what K says.
@@ -40,8 +40,8 @@ type Remaining struct {
 	updates, updatesExpected, steps, stepsExpected float64
 }
 
-// seen is a round that has closed.
-type seen struct {
+// closedRound is a round that has closed.
+type closedRound struct {
 	// seconds is the wall time of the round.
 	seconds float64
 	// steps, clients and samples are what was done in it: local steps of all clients, clients whose updates
@@ -95,22 +95,22 @@ func measurementsOf(p *problem.Data, c *round.Config) measurements {
 // samples is the number of samples that are evaluated after the rounds from first+1 to last. Round first
 // closes at the virtual time begin, and round last at end.
 func (m *measurements) samples(first, last int, begin, end round.Time) float64 {
-	return m.heldOut*due(&m.evaluate, first, last, begin, end) + m.clientSamples*due(&m.clients, first, last, begin, end)
+	return m.heldOut*countDue(&m.evaluate, first, last, begin, end) +
+		m.clientSamples*countDue(&m.clients, first, last, begin, end)
 }
 
 // atEnd is the number of samples on which the final model is evaluated.
 func (m *measurements) atEnd() float64 { return m.heldOut + m.clientSamples }
 
-// due returns how often timetable t has an evaluation after round first and up to round last, which
+// countDue returns how often timetable t has an evaluation after round first and up to round last, which
 // close at begin and at end on the virtual clock.
-func due(t *metric.Timetable, first, last int, begin, end round.Time) (n float64) {
+func countDue(t *metric.Timetable, first, last int, begin, end round.Time) (n float64) {
 	if t.Every > 0 {
 		n += float64(last/t.Every - first/t.Every)
 	}
 	for _, r := range t.Rounds {
-		if r > first &&
-			r <= last &&
-			(t.Every == 0 || r%t.Every != 0) {
+		isCounted := t.Every > 0 && r%t.Every == 0
+		if r > first && r <= last && !isCounted {
 			n++
 		}
 	}
@@ -124,14 +124,16 @@ func due(t *metric.Timetable, first, last int, begin, end round.Time) (n float64
 // the run ends, 0 for none.
 func NewRemaining(p *problem.Problem, limit round.Time) (*Remaining, error) {
 	w, c, err := newWalk(p, limit)
-	return &Remaining{walk: w, measured: measurementsOf(&p.Data, &c), seen: statistics.Thin[seen](maxSeen)}, err
+	r := &Remaining{walk: w, measured: measurementsOf(&p.Data, &c)}
+	r.seen = statistics.Thin[closedRound](maxKeptRounds)
+	return r, err
 }
 
 const (
-	// maxSeen bounds the rounds that are kept for the interval.
-	maxSeen = 256
-	// unseen is the relative deviation for what the rounds so far did not have, such as a smaller K.
-	unseen = 0.03
+	// maxKeptRounds bounds the rounds that are kept for the interval.
+	maxKeptRounds = 256
+	// unseenDeviation is the relative deviation for what the rounds so far did not have, such as a smaller K.
+	unseenDeviation = 0.03
 	// stepsAClient is a guess: training a client takes as long as this number of local steps beside its own.
 	stepsAClient = 2
 	// measuredShare is a guess that holds until a sample has been evaluated: how long that takes, as a share
@@ -140,20 +142,20 @@ const (
 )
 
 // rate is a time in seconds by the amount of work that it was spent on, such as local steps.
-type rate struct{ seconds, by float64 }
+type rate struct{ seconds, amount float64 }
 
 // add takes in a time and the amount of work that it was for.
 func (r *rate) add(seconds, by float64) {
 	r.seconds = r.seconds + seconds
-	r.by = r.by + by
+	r.amount = r.amount + by
 }
 
 // mean is the time in seconds for one unit of work. It is NaN if no work was done.
-func (r *rate) mean() float64 { return r.seconds / r.by }
+func (r *rate) mean() float64 { return r.seconds / r.amount }
 
 // meanOrZero is the time in seconds for one unit of work. It is 0 if no work was done.
 func (r *rate) meanOrZero() float64 {
-	if r.by == 0 {
+	if r.amount == 0 {
 		return 0
 	}
 	return r.mean()
@@ -178,7 +180,7 @@ func (o *Remaining) Round(r *round.Report, seconds, training float64) {
 	}
 	e := o.walk.expect(r.LocalSteps)
 	length := r.End - o.last.End
-	o.seen.Add(seen{seconds, steps, clients, samples, length, e.length})
+	o.seen.Add(closedRound{seconds, steps, clients, samples, length, e.length})
 	if o.measured.devices {
 		seconds = max(0, seconds-length.Seconds())
 	}
@@ -188,7 +190,7 @@ func (o *Remaining) Round(r *round.Report, seconds, training float64) {
 	keep := 1 - 1/float64(o.rounds)
 	for _, r := range []*rate{&o.training, &o.plain, &o.measuring} {
 		r.seconds *= keep
-		r.by *= keep
+		r.amount *= keep
 	}
 	o.samples *= keep
 	o.training.add(training, steps+stepsAClient*clients)
@@ -216,20 +218,20 @@ func (o *Remaining) Resumed(r *round.Report) { o.last = *r }
 // time is not a finite number. It walks through the remaining rounds with the rates of the rounds so far, in
 // strides over which K changes little.
 func (o *Remaining) WallTime() (v Interval, ok bool) {
-	if o.rounds == 0 || o.walk.open() {
+	if o.rounds == 0 || o.walk.hasNoEnd() {
 		return v, false
 	}
 	seconds := 0.0
-	step, client, sample := o.rates()
-	counted := ratio(o.updates, o.updatesExpected)
-	trained := ratio(o.steps, o.stepsExpected)
+	stepSeconds, clientSeconds, sampleSeconds := o.rates()
+	updatesRatio := ratio(o.updates, o.updatesExpected)
+	stepsRatio := ratio(o.steps, o.stepsExpected)
 
 	w := o.walk
 	w.pace = ratio(float64(o.length), float64(o.lengthExpected))
 	w.round = o.last.Round
 	w.now = o.last.End
 	w.roundLength = o.last.End - o.last.Start
-	w.local = o.last.LocalSteps
+	w.localSteps = o.last.LocalSteps
 	w.last = schedule.Decision{
 		LocalSteps:   o.last.LocalSteps,
 		LearningRate: o.last.LearningRate,
@@ -246,11 +248,11 @@ func (o *Remaining) WallTime() (v Interval, ok bool) {
 		if n == 0 {
 			break
 		}
-		updates := float64(n) * counted * w.updates
-		seconds += updates * ((stepsAClient+trained*float64(w.local))*step + client)
-		seconds += o.measured.samples(r, w.round, now, w.now) * sample
+		updates := float64(n) * updatesRatio * w.updates
+		seconds += updates * ((stepsAClient+stepsRatio*float64(w.localSteps))*stepSeconds + clientSeconds)
+		seconds += o.measured.samples(r, w.round, now, w.now) * sampleSeconds
 	}
-	seconds += o.measured.atEnd() * sample
+	seconds += o.measured.atEnd() * sampleSeconds
 	virtual := (w.now - o.last.End).Seconds()
 	if o.measured.devices {
 		seconds += virtual
@@ -259,8 +261,8 @@ func (o *Remaining) WallTime() (v Interval, ok bool) {
 		seconds = max(seconds, virtual/o.measured.pace)
 	}
 	// A normal variable is within 1.645 deviations of its mean in 90 % of cases.
-	off := math.Exp(1.645 * o.deviation(w.pace, max(1, w.round-o.last.Round)))
-	return Interval{seconds / off, seconds, seconds * off}, !math.IsNaN(seconds) && !math.IsInf(seconds, 0)
+	spread := math.Exp(1.645 * o.deviation(w.pace, max(1, w.round-o.last.Round)))
+	return Interval{seconds / spread, seconds, seconds * spread}, !math.IsNaN(seconds) && !math.IsInf(seconds, 0)
 }
 
 // deviation returns the standard deviation of the logarithm of the remaining wall time over its
@@ -289,7 +291,7 @@ func (o *Remaining) deviation(pace float64, rounds int) float64 {
 	}
 	b := robust.BlocksOf(factors)
 	perRound := robust.Deviation(b.Rest)
-	return math.Sqrt(math.Log(1 + unseen*unseen + b.Next*b.Next + perRound*perRound/float64(rounds)))
+	return math.Sqrt(math.Log(1 + unseenDeviation*unseenDeviation + b.Next*b.Next + perRound*perRound/float64(rounds)))
 }
 
 // rates are the wall seconds of a local step, of a client beside its steps, and of a sample that is
@@ -300,10 +302,10 @@ func (o *Remaining) rates() (step, client, sample float64) {
 	client = o.plain.meanOrZero()
 	sample = step * measuredShare / max(1, o.measured.batch)
 	switch {
-	case o.samples > 0 && o.plain.by > 0:
-		sample = max(0, o.measuring.seconds-client*o.measuring.by) / o.samples
-	case o.measuring.by > 0:
-		client = max(0, o.measuring.seconds-sample*o.samples) / o.measuring.by
+	case o.samples > 0 && o.plain.amount > 0:
+		sample = max(0, o.measuring.seconds-client*o.measuring.amount) / o.samples
+	case o.measuring.amount > 0:
+		client = max(0, o.measuring.seconds-sample*o.samples) / o.measuring.amount
 	}
 	return step, client, sample
 }

@@ -14,9 +14,9 @@ func remaining(rounds int, virtual float64) *Remaining {
 	return &Remaining{
 		walk: walk{
 			setup: schedule.Setup{K0: 10, Eta0: 1}, k: schedule.FixedK{}, eta: schedule.FixedEta{}, steps: func(k int) int { return k }, rounds: rounds, limit: round.Time(virtual * 1e9),
-			expect: func(k int) expected { return expected{round.Time(1+k) * 1e9, 5} },
+			expect: func(k int) expectedRound { return expectedRound{round.Time(1+k) * 1e9, 5} },
 		},
-		seen:     statistics.Thin[seen](maxSeen),
+		seen:     statistics.Thin[closedRound](maxKeptRounds),
 		measured: measurements{batch: 10, evaluate: metric.Timetable{Every: 10}, heldOut: 300},
 	}
 }
@@ -104,7 +104,7 @@ func TestRemaining_Others(t *testing.T) {
 		t.Errorf("%v s are left at a pace of 2, want 880", left)
 	}
 	o = remaining(100, 0)
-	o.walk.setup.K0, o.walk.follows = 1000, true
+	o.walk.setup.K0, o.walk.followsMeasures = 1000, true
 	play(o, 20)
 	if left, _ := o.WallTime(); math.Abs(left.P50-338) > 3 {
 		t.Errorf("%v s are left with a K that cannot be foreseen, want 338", left)

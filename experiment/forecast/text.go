@@ -85,24 +85,24 @@ func Lines(p *folder.Prediction) (list []string) {
 				"%d %s are predicted to take %s; 90 %% of %d draws are from %s to %s.",
 				p.Rounds,
 				human.Plural(p.Rounds, "round"),
-				took(s.P50),
+				secondsText(s.P50),
 				p.Draws,
-				took(s.P05),
-				took(s.P95),
+				secondsText(s.P05),
+				secondsText(s.P95),
 			),
 		)
 	default:
 		list = append(list,
 			fmt.Sprintf("%d %s took %s, predicted were %s (90 %%: %s to %s): "+
 				"%s of it.", p.Rounds, human.Plural(p.Rounds, "round"),
-				took(*s.Measured), took(s.P50), took(s.P05), took(s.P95), ratioOf(s)),
+				secondsText(*s.Measured), secondsText(s.P50), secondsText(s.P05), secondsText(s.P95), ratioOf(s)),
 			fmt.Sprintf("%d of %d rounds are within the interval of 90 %% of %d draws.", p.Inside, p.Rounds, p.Draws))
 	}
 	return append(list, p.Unknown...)
 }
 
-// took writes a time with four digits, below ten minutes in seconds and else in minutes.
-func took(seconds float64) string {
+// secondsText writes a time with four digits, below ten minutes in seconds and else in minutes.
+func secondsText(seconds float64) string {
 	if seconds < 600 {
 		return fmt.Sprintf("%.4g s", seconds)
 	}
@@ -159,8 +159,8 @@ func RoundRows(rows []Row) []Row {
 // WriteCSV writes prediction.csv.
 func (c *Comparison) WriteCSV(w io.Writer) error { return table.Encode(w, c.Rows, -1) }
 
-// exact rounds a time in seconds to the nanosecond.
-func exact(seconds float64) float64 { return math.Round(seconds*1e9) / 1e9 }
+// toNanosecond rounds a time in seconds to the nanosecond.
+func toNanosecond(seconds float64) float64 { return math.Round(seconds*1e9) / 1e9 }
 
 // ReadRows reads the prediction of each round that the run in folder dir has left. It returns none
 // if the run left no such file.

@@ -17,8 +17,8 @@ import (
 	"fedpace/learn/metric"
 )
 
-// twin is a run with its real devices replaced by simulated clients of their classes.
-type twin struct {
+// counterpart is a run with its real devices replaced by simulated clients of their classes.
+type counterpart struct {
 	problem *problem.Problem
 	rounds  round.Config
 	// first is the client number of the first device, and devices the number of devices.
@@ -29,18 +29,18 @@ type twin struct {
 	// link returns the times of a client's transfers, in place of those of its class. It is nil if the
 	// times of the class count.
 	link func(client int) (download, upload round.Time)
-	// was says for each round, then for each device, whether it was present. It is nil if all always are.
-	was [][]presence
+	// recorded says for each round, then for each device, whether it was present. It is nil if all always are.
+	recorded [][]presence
 	// samples holds what devices reported of their samples, by client. It is nil if that is not known.
 	samples map[int]devicelog.Samples
 }
 
-// newTwin makes the twin of a run: the same run with a simulated client of its class in place of
+// newCounterpart makes the twin of a run: the same run with a simulated client of its class in place of
 // each device. p is the problem of the run, and r what was recorded of its rounds, from which the
 // twin takes K_r and who was present.
-func newTwin(p *problem.Problem, r *record) (t *twin, err error) {
+func newCounterpart(p *problem.Problem, r *record) (t *counterpart, err error) {
 	c := &p.Config
-	t = &twin{
+	t = &counterpart{
 		problem: p,
 		first:   c.Clients,
 		devices: len(c.Devices.Names),
@@ -53,7 +53,7 @@ func newTwin(p *problem.Problem, r *record) (t *twin, err error) {
 	}
 	t.rounds.Stop = round.Limits{Rounds: len(r.rounds)}
 	// A run reports K_r in local steps. Where K_r counts epochs, the schedule itself must say it.
-	if !r.future && c.Schedule.Unit != config.Epochs {
+	if !r.isFuture && c.Schedule.Unit != config.Epochs {
 		t.rounds.K = recordedK{r.rounds}
 	}
 	t.link, err = p.ModelledLink()
@@ -62,7 +62,7 @@ func newTwin(p *problem.Problem, r *record) (t *twin, err error) {
 	}
 	if r.hasEvents {
 		hasTaskEachRound := !t.rounds.Devices.Sampled && !c.CountsLater()
-		t.was = presences(r.rounds, t.devices, hasTaskEachRound)
+		t.recorded = presences(r.rounds, t.devices, hasTaskEachRound)
 	}
 	return t, nil
 }
@@ -99,36 +99,36 @@ func presences(rounds []roundTimes, devices int, hasTaskEachRound bool) [][]pres
 	list := make([][]presence, len(rounds))
 	gone := make([]bool, devices)
 	for i := range rounds {
-		was := make([]presence, devices)
+		current := make([]presence, devices)
 		for _, t := range rounds[i].tasks {
 			if t.device < devices {
-				was[t.device] = presence{true, t.lost}
+				current[t.device] = presence{true, t.lost}
 			}
 		}
-		for d := range was {
-			gone[d] = gone[d] && !was[d].present
-			was[d].present = was[d].present || !hasTaskEachRound && !gone[d]
-			gone[d] = gone[d] || was[d].lost
+		for d := range current {
+			gone[d] = gone[d] && !current[d].present
+			current[d].present = current[d].present || !hasTaskEachRound && !gone[d]
+			gone[d] = gone[d] || current[d].lost
 		}
-		list[i] = was
+		list[i] = current
 	}
 	return list
 }
 
 // presenceOf says whether a device was present in a recorded round, numbered from 1. Beyond
 // what was recorded every device is.
-func (t *twin) presenceOf(number, device int) presence {
-	if number > len(t.was) {
+func (t *counterpart) presenceOf(number, device int) presence {
+	if number > len(t.recorded) {
 		return presence{present: true}
 	}
-	return t.was[number-1][device]
+	return t.recorded[number-1][device]
 }
 
 // draw simulates the run once with its devices replaced by clients of their classes, who are there when the
 // devices were, with the n-th seed of the devices' fleet. It calls report with each round. report must not keep
 // a round's tasks, whose memory is reused. It is an error if the twin's run ends before it has as many rounds as
 // the run had.
-func (t *twin) draw(ctx context.Context, n int, report func(*roundTimes)) error {
+func (t *counterpart) draw(ctx context.Context, n int, report func(*roundTimes)) error {
 	seed := keyed.Hash(t.problem.Config.Seed, keyed.Twin, uint64(n))
 	devices := t.problem.Fleet.Reseeded(seed)
 	joined := make([]bool, t.devices)
@@ -139,37 +139,37 @@ func (t *twin) draw(ctx context.Context, n int, report func(*roundTimes)) error 
 	var tasks []deviceTask
 	played := timing{
 		rounds: t.rounds,
-		answer: func(x *round.Task) (round.Event, error) {
-			i := x.Client - t.first
+		answer: func(task *round.Task) (round.Event, error) {
+			i := task.Client - t.first
 			switch {
 			// The client was simulated in the run, too, so its plan is that of the run.
 			case i < 0:
-				return planned(t.problem.Fleet, x, t.problem.Bits)
-			case t.presenceOf(x.Round, i).lost:
+				return planTask(t.problem.Fleet, task, t.problem.Bits)
+			case t.presenceOf(task.Round, i).lost:
 				joined[i] = false
-				return round.Event{Kind: round.Silent, Task: x.Task, Client: x.Client}, nil
+				return round.Event{Kind: round.Silent, Task: task.Task, Client: task.Client}, nil
 			}
-			e, err := planned(devices, x, t.bits)
-			e.Samples = t.samples[x.Client].Answered
+			e, err := planTask(devices, task, t.bits)
+			e.Samples = t.samples[task.Client].Answered
 			paces[i].apply(&e.Plan)
 			if t.link != nil {
-				e.Plan.Download, e.Plan.Upload = t.link(x.Client)
+				e.Plan.Download, e.Plan.Upload = t.link(task.Client)
 			}
 			return e, err
 		},
-		before: func(number int) (list []round.Event) {
+		beforeRound: func(number int) (list []round.Event) {
 			for d := range joined {
-				now := t.presenceOf(number, d).present
+				isPresent := t.presenceOf(number, d).present
 				switch {
-				case now && !joined[d]:
+				case isPresent && !joined[d]:
 					list = append(
 						list,
 						round.Event{Kind: round.Joined, Client: t.first + d, Samples: t.samples[t.first+d].Joined},
 					)
-				case !now && joined[d]:
+				case !isPresent && joined[d]:
 					list = append(list, round.Event{Kind: round.Departed, Client: t.first + d})
 				}
-				joined[d] = now
+				joined[d] = isPresent
 			}
 			return list
 		},
@@ -197,7 +197,7 @@ func (t *twin) draw(ctx context.Context, n int, report func(*roundTimes)) error 
 }
 
 // play makes this number of draws of the twin, side by side, and returns the means of each.
-func (t *twin) play(ctx context.Context, draws int) ([]*means, error) {
+func (t *counterpart) play(ctx context.Context, draws int) ([]*means, error) {
 	list := make([]*means, draws)
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))

@@ -11,10 +11,10 @@ import (
 	"fedpace/internal/keyed"
 )
 
-// Unlike has the heterogeneity indices of a fleet: DevMC-R, StatMC-R and InterMC-R of FLHetBench (Zhang et
+// Heterogeneity has the heterogeneity indices of a fleet: DevMC-R, StatMC-R and InterMC-R of FLHetBench (Zhang et
 // al., CVPR 2024). They are from 0 to 1, and lower where devices are slower or more often absent. An index is
 // nil if the configuration varies nothing of it.
-type Unlike struct {
+type Heterogeneity struct {
 	// Clients is the number of clients that take part, drawn from all.
 	Clients int `json:"clients"`
 	// Max is the index that this number of clients reaches if none is ever late or absent.
@@ -29,48 +29,53 @@ type Unlike struct {
 
 // The rounds of FLHetBench. Times are in nanoseconds of virtual time.
 const (
-	unlikeRounds = 3000
-	unlikeCohort = 20
-	// unlikeDeadline is the longest that a round lasts, and unlikeBreak the time between two rounds.
-	unlikeDeadline = int64(120e9)
-	unlikeBreak    = int64(20e9)
-	// unlikeEnough is the number of tasks done in time above which more of one client count nothing.
-	unlikeEnough = 600
-	// unlikeHorizon is the latest time that the rounds can reach.
-	unlikeHorizon = unlikeRounds*(unlikeBreak+unlikeDeadline) + unlikeDeadline
+	benchRounds = 3000
+	benchCohort = 20
+	// benchDeadline is the longest that a round lasts, and unlikeBreak the time between two rounds.
+	benchDeadline = int64(120e9)
+	benchBreak    = int64(20e9)
+	// benchEnoughTasks is the number of tasks done in time above which more of one client count nothing.
+	benchEnoughTasks = 600
+	// benchHorizon is the latest time that the rounds can reach.
+	benchHorizon = benchRounds*(benchBreak+benchDeadline) + benchDeadline
 
-	// unlikeClients bounds the clients that take part.
-	unlikeClients = 1000
-	// unlikeChanges bounds how often availability is looked up, for all clients together.
-	unlikeChanges = 1_000_000
+	// maxBenchClients bounds the clients that take part.
+	maxBenchClients = 1000
+	// maxLookUps bounds how often availability is looked up, for all clients together.
+	maxLookUps = 1_000_000
 )
 
-// unlikeOf plays FLHetBench's rounds with a problem's clients: tasks of K_0 steps or, for presence
+// heterogeneityOf plays FLHetBench's rounds with a problem's clients: tasks of K_0 steps or, for presence
 // alone, tasks of 10 to 120 s. It returns nil if the configuration varies neither speeds nor availability,
 // and if availability changes so often that not even a cohort's could be looked up.
-func unlikeOf(p *problem.Problem) *Unlike {
+func heterogeneityOf(p *problem.Problem) *Heterogeneity {
 	c := &p.Config
 	steps := p.InitialSteps()
-	looks := unlikeChanges
+	lookUps := maxLookUps
 	random := func() *rand.Rand { return keyed.New(c.Seed, keyed.Unlike) }
 	clients := random().Perm(c.Clients)
-	clients = clients[:min(len(clients), unlikeClients)]
-	away := false
+	clients = clients[:min(len(clients), maxBenchClients)]
+	isSometimesAway := false
 	stays := [][]int64{}
 	for _, client := range clients {
-		if list := staysOf(p.Fleet, client, &looks); looks > 0 {
-			stays = append(stays, list)
-			away = away || len(list) != 2 || list[0] > 0
+		list := presenceTimes(p.Fleet, client, &lookUps)
+		// The list of the client with the last look-up may be incomplete.
+		if lookUps <= 0 {
+			continue
 		}
+		stays = append(stays, list)
+		// A client that is always present has one stay, from 0 on.
+		isAlwaysPresent := len(list) == 2 && list[0] == 0
+		isSometimesAway = isSometimesAway || !isAlwaysPresent
 	}
 	n := len(stays)
 	// Clients come and go too often, or there are none.
-	if n < min(unlikeCohort, len(clients)) || n == 0 {
+	if n < min(benchCohort, len(clients)) || n == 0 {
 		return nil
 	}
-	u := &Unlike{Clients: n, Max: successes(n, unlikeRounds*min(n, unlikeCohort))}
+	u := &Heterogeneity{Clients: n, Max: benchIndex(n, benchRounds*min(n, benchCohort))}
 	play := func(took func(i, round int, now int64) int64, stays [][]int64) float64 {
-		return unlikeRoundsOf(random(), n, took, stays)
+		return playBench(random(), n, took, stays)
 	}
 	clientTime := func(i, round int, now int64) int64 {
 		d, err := p.Fleet.Durations(clients[i], uint64(round), steps, p.Bits, now)
@@ -83,7 +88,7 @@ func unlikeOf(p *problem.Problem) *Unlike {
 	if len(c.Fleet) > 0 || c.Network.Links.File != "" || c.Compute.Measured != "" {
 		u.Devices = new(play(clientTime, nil))
 	}
-	if away {
+	if isSometimesAway {
 		mean := 0.
 		for seconds := int64(10); seconds <= 120; seconds += 10 {
 			mean += play(func(int, int, int64) int64 { return seconds * 1e9 }, stays) / 12
@@ -91,20 +96,20 @@ func unlikeOf(p *problem.Problem) *Unlike {
 		u.Presence = &mean
 	}
 	switch {
-	case u.Devices != nil && away:
+	case u.Devices != nil && isSometimesAway:
 		u.DevicesAndPresence = new(play(clientTime, stays))
-	case u.Devices == nil && !away:
+	case u.Devices == nil && !isSometimesAway:
 		return nil
 	}
 	return u
 }
 
-// staysOf returns when the client comes and when it goes, in turn, in nanoseconds of virtual time up to
-// unlikeHorizon. The last stay ends at [fleet.Never]. Each look at the client's availability lowers *looks by
+// presenceTimes returns when the client comes and when it goes, in turn, in nanoseconds of virtual time up to
+// benchHorizon. The last stay ends at [fleet.Never]. Each look at the client's availability lowers *looks by
 // one; at 0 the list ends early.
-func staysOf(f *fleet.Fleet, client int, looks *int) (list []int64) {
+func presenceTimes(f *fleet.Fleet, client int, looks *int) (list []int64) {
 	present := false
-	for t := int64(0); t < unlikeHorizon && *looks > 0; t = f.NextChange(client, t) {
+	for t := int64(0); t < benchHorizon && *looks > 0; t = f.NextChange(client, t) {
 		*looks--
 		if now := f.Available(client, t); now != present {
 			list = append(list, t)
@@ -117,56 +122,56 @@ func staysOf(f *fleet.Fleet, client int, looks *int) (list []int64) {
 	return list
 }
 
-// unlikeRoundsOf plays the rounds with n clients and returns their index. In each round up to [unlikeCohort]
+// playBench plays the rounds with n clients and returns their index. In each round up to [benchCohort]
 // of the clients that are present, drawn by random, work until all are done, or until the deadline. A client
 // that leaves goes on with its work when it is back. took returns how long the task of client i takes in a
-// round that begins at now, in nanoseconds. stays has the times of each client by [staysOf]; nil means that
+// round that begins at now, in nanoseconds. stays has the times of each client by [presenceTimes]; nil means that
 // all are always present.
-func unlikeRoundsOf(random *rand.Rand, n int, took func(i, round int, now int64) int64, stays [][]int64) float64 {
-	done := make([]int, n)
-	next := make([]int, n)
+func playBench(random *rand.Rand, n int, took func(i, round int, now int64) int64, stays [][]int64) float64 {
+	doneTasks := make([]int, n)
+	nextStay := make([]int, n)
 	ready := make([]int, 0, n)
 	now := int64(0)
 	sum := 0
-	for r := range unlikeRounds {
-		now += unlikeBreak
+	for r := range benchRounds {
+		now += benchBreak
 		ready = ready[:0]
 		for i := range n {
 			if stays != nil {
-				for next[i] < len(stays[i]) && stays[i][next[i]+1] <= now {
-					next[i] += 2
+				for nextStay[i] < len(stays[i]) && stays[i][nextStay[i]+1] <= now {
+					nextStay[i] += 2
 				}
-				if next[i] == len(stays[i]) || stays[i][next[i]] > now {
+				if nextStay[i] == len(stays[i]) || stays[i][nextStay[i]] > now {
 					continue
 				}
 			}
 			ready = append(ready, i)
 		}
 		end := now
-		for j := range min(unlikeCohort, len(ready)) {
+		for j := range min(benchCohort, len(ready)) {
 			swap := j + random.IntN(len(ready)-j)
 			ready[j], ready[swap] = ready[swap], ready[j]
 			i := ready[j]
 			finished := now + took(i, r, now)
 			if stays != nil {
-				finished = finish(stays[i][next[i]:], now, finished-now)
+				finished = finishTime(stays[i][nextStay[i]:], now, finished-now)
 			}
-			if finished <= now+unlikeDeadline {
-				done[i]++
+			if finished <= now+benchDeadline {
+				doneTasks[i]++
 			}
-			end = max(end, min(finished, now+unlikeDeadline))
+			end = max(end, min(finished, now+benchDeadline))
 		}
 		now = end
 	}
-	for _, s := range done {
-		sum += min(s, unlikeEnough)
+	for _, s := range doneTasks {
+		sum += min(s, benchEnoughTasks)
 	}
-	return successes(n, sum)
+	return benchIndex(n, sum)
 }
 
-// finish returns when a client has done its work, which takes the time work from now on while the client is
-// present. stays are the client's times by [staysOf]. It returns [fleet.Never] if they do not suffice.
-func finish(stays []int64, now, work int64) int64 {
+// finishTime returns when a client has done its work, which takes the time work from now on while the client is
+// present. stays are the client's times by [presenceTimes]. It returns [fleet.Never] if they do not suffice.
+func finishTime(stays []int64, now, work int64) int64 {
 	for ; len(stays) > 0; stays = stays[2:] {
 		begin := max(now, stays[0])
 		if work <= stays[1]-begin {
@@ -177,15 +182,15 @@ func finish(stays []int64, now, work int64) int64 {
 	return fleet.Never
 }
 
-// successes is the index of n clients that together did sum tasks in time: ln(1 + sum) / ln(1 + 600 n), with
+// benchIndex is the index of n clients that together did sum tasks in time: ln(1 + sum) / ln(1 + 600 n), with
 // sum at most 600 n.
-func successes(n, sum int) float64 {
-	maximum := float64(unlikeEnough * n)
+func benchIndex(n, sum int) float64 {
+	maximum := float64(benchEnoughTasks * n)
 	return math.Log1p(min(float64(sum), maximum)) / math.Log1p(maximum)
 }
 
 // String returns a sentence with the indices that are known. It is empty for nil.
-func (u *Unlike) String() string {
+func (u *Heterogeneity) String() string {
 	if u == nil {
 		return ""
 	}

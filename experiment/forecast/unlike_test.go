@@ -56,7 +56,7 @@ func TestHeterogeneity_OfClients(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		u := f.Unlike
+		u := f.Heterogeneity
 		for name, v := range map[string]struct {
 			got  *float64
 			want float64
@@ -67,7 +67,7 @@ func TestHeterogeneity_OfClients(t *testing.T) {
 		}
 	}
 	f, err := run.DryRun(t.Context(), runtest.Small(t, "train=false"), run.Options{})
-	if err != nil || f.Unlike != nil {
-		t.Errorf("%v, %v", f.Unlike, err)
+	if err != nil || f.Heterogeneity != nil {
+		t.Errorf("%v, %v", f.Heterogeneity, err)
 	}
 }

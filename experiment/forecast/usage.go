@@ -19,8 +19,8 @@ import (
 type Usage struct {
 	// Seconds is the virtual time, over the draws that Short does not count.
 	Seconds Interval
-	// Short is the number of draws that end with fewer updates than were asked for.
-	Short int
+	// TooFewUpdates is the number of draws that end with fewer updates than were asked for.
+	TooFewUpdates int
 	// Rounds is the number of complete rounds.
 	Rounds Interval
 	// Steps is the sum of K_r over these rounds.
@@ -36,14 +36,14 @@ type Usage struct {
 	// AtMost says that the schedule follows losses or validations, so that its values are taken to stay at
 	// the first ones.
 	AtMost bool
-	// Asks says that clients are selected by losses, and that the time to ask candidates for these is missing.
-	Asks bool
+	// OmitsQueries says that clients are selected by losses, and that the time to ask candidates for these is missing.
+	OmitsQueries bool
 }
 
 // UsageOf plays a configuration without learning, as often as draws says, each time up to the limits in stop,
 // and returns the intervals of what the draws used. done is called after each draw.
 func UsageOf(ctx context.Context, c config.Config, stop round.Limits, draws int, done func()) (u Usage, err error) {
-	u.Asks = registry.NeedsOf(c.Select).Losses
+	u.OmitsQueries = registry.NeedsOf(c.Select).Losses
 	u.AtMost = c.MakeTimingOnly()
 	p, err := problem.Prepare(ctx, c, true, nil, nil)
 	if err != nil {
@@ -62,7 +62,7 @@ func UsageOf(ctx context.Context, c config.Config, stop round.Limits, draws int,
 		}
 		// The first value is the seconds, which are NaN for a draw with too few updates.
 		if math.IsNaN(draw[0]) {
-			u.Short++
+			u.TooFewUpdates++
 		}
 		done()
 	}
@@ -88,7 +88,7 @@ func Budget(ctx context.Context, c config.Config, draws int, remedy string) (flo
 		}
 	}
 	u, err := UsageOf(ctx, c, round.Limits{Rounds: rounds, Accepted: c.Stop.Accepted}, draws, func() {})
-	if err == nil && u.Short == draws {
+	if err == nil && u.TooFewUpdates == draws {
 		err = &config.KeyError{
 			Key: "stop.accepted",
 			Problem: "is more than the clients ever send in time, so it is not known how long a run is " +
@@ -113,7 +113,7 @@ func usageOfDraw(ctx context.Context, p *problem.Problem, n int, stop round.Limi
 	if err != nil {
 		return values, err
 	}
-	t := timing{answer: drawn(&varied.Timing, seed), task: recorder.Task}
+	t := timing{answer: drawnAnswers(&varied.Timing, seed), task: recorder.Task}
 	t.rounds, err = roundsOf(&varied, stop.Time)
 	if err != nil {
 		return values, err

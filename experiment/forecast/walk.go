@@ -20,12 +20,12 @@ type walk struct {
 	// of samples.
 	steps func(k int) int
 	// expect returns what is expected of a round with this number of local steps.
-	expect func(k int) expected
+	expect func(k int) expectedRound
 	// pace is how long rounds are, divided by what is expected.
 	pace float64
-	// follows says that K follows losses, validations or stragglers, which cannot be foreseen. The walk then
+	// followsMeasures says that K follows losses, validations or stragglers, which cannot be foreseen. The walk then
 	// keeps K as it is.
-	follows bool
+	followsMeasures bool
 
 	// rounds is the number of rounds after which the run ends, 0 where that is not known.
 	rounds int
@@ -36,11 +36,11 @@ type walk struct {
 	// duration.
 	round            int
 	now, roundLength round.Time
-	// local is the number of local steps of that round, last what the schedules decided for it, and updates
+	// localSteps is the number of local steps of that round, last what the schedules decided for it, and updates
 	// the number of updates that are expected to count in it.
-	local   int
-	last    schedule.Decision
-	updates float64
+	localSteps int
+	last       schedule.Decision
+	updates    float64
 }
 
 // newWalk returns a walk that stands before the first round of a problem, and the problem's configuration of
@@ -59,27 +59,27 @@ func newWalk(p *problem.Problem, limit round.Time) (w walk, c round.Config, err 
 		rounds = (n + updatesPerRound - 1) / updatesPerRound
 	}
 	return walk{
-		setup:   c.Setup,
-		k:       c.K,
-		eta:     c.Eta,
-		steps:   p.Steps,
-		expect:  expectation(p),
-		pace:    1,
-		follows: needs.Losses || needs.Validation || needs.Stragglers,
-		rounds:  rounds,
-		limit:   limit,
+		setup:           c.Setup,
+		k:               c.K,
+		eta:             c.Eta,
+		steps:           p.Steps,
+		expect:          expectation(p),
+		pace:            1,
+		followsMeasures: needs.Losses || needs.Validation || needs.Stragglers,
+		rounds:          rounds,
+		limit:           limit,
 	}, c, nil
 }
 
 // maxWalked bounds the rounds of a walk.
 const maxWalked = 50_000_000
 
-// open reports whether it is not known where the run ends.
-func (w *walk) open() bool { return w.rounds == 0 && w.limit == 0 }
+// hasNoEnd reports whether nothing says where the run ends: neither a number of rounds nor a virtual time.
+func (w *walk) hasNoEnd() bool { return w.rounds == 0 && w.limit == 0 }
 
-// next goes on by stride rounds, or as many as the run still has, and returns their number. All of them are
-// taken to be like the one in their middle. A round that would end after the limit does not count, so the
-// number is 0 at the end of the run.
+// next moves the walk forward by stride rounds, or by as many as the run still has, and returns by how many. It
+// takes all of them to be like the one in their middle. A round that would end after the limit does not count,
+// so the number is 0 at the end of the run.
 func (w *walk) next(stride int) (int, error) {
 	if w.rounds > 0 {
 		stride = min(stride, w.rounds-w.round)
@@ -91,7 +91,7 @@ func (w *walk) next(stride int) (int, error) {
 	if err := w.decide(stride); err != nil {
 		return 0, err
 	}
-	e := w.expect(w.local)
+	e := w.expect(w.localSteps)
 	w.roundLength = e.length
 	w.updates = e.updates
 	if w.pace != 1 {
@@ -112,7 +112,7 @@ func (w *walk) next(stride int) (int, error) {
 // decide sets K and eta of the next stride rounds to those that the schedules decide for the round in their
 // middle. It does nothing if K follows what the run measures.
 func (w *walk) decide(stride int) error {
-	if w.follows {
+	if w.followsMeasures {
 		return nil
 	}
 	middle := (stride - 1) / 2
@@ -133,7 +133,7 @@ func (w *walk) decide(stride int) error {
 	}
 	w.last = schedule.Decision{LocalSteps: k, LearningRate: progress.LearningRate, Seconds: progress.Seconds}
 	// k may be in epochs.
-	w.local = max(1, w.steps(k))
+	w.localSteps = max(1, w.steps(k))
 	return nil
 }
 
@@ -162,9 +162,9 @@ func (w *walk) basePace() (p schedule.Pace) {
 	return p
 }
 
-// expected says how long a round is expected to take on the virtual clock, and how many updates are expected
+// expectedRound says how long a round is expected to take on the virtual clock, and how many updates are expected
 // to count in it.
-type expected struct {
+type expectedRound struct {
 	length  round.Time
 	updates float64
 }
@@ -173,12 +173,12 @@ type expected struct {
 // rounds are alike it is exact. Otherwise it is the mean of some rounds that are played without learning; in a
 // run of real devices alone, as many simulated clients take their place. Rounds are played only for values of
 // k that are powers of two, and the function is linear between two of them.
-func expectation(p *problem.Problem) func(k int) expected {
-	_, alike := p.FixedRound()
+func expectation(p *problem.Problem) func(k int) expectedRound {
+	_, isAlike := p.FixedRound()
 	untrained := *p
-	played := map[int]expected{}
+	played := map[int]expectedRound{}
 	untrained.Config.MakeTimingOnly()
-	roundOf := func(k int) expected {
+	roundOf := func(k int) expectedRound {
 		e, ok := played[k]
 		if !ok {
 			e = playedRound(&untrained, k)
@@ -186,11 +186,11 @@ func expectation(p *problem.Problem) func(k int) expected {
 		}
 		return e
 	}
-	return func(k int) expected {
-		if alike {
+	return func(k int) expectedRound {
+		if isAlike {
 			// Rounds that are all alike have the same number of updates for every k.
 			if length, err := p.MeanRound(k); err == nil {
-				return expected{length, roundOf(1).updates}
+				return expectedRound{length, roundOf(1).updates}
 			}
 		}
 		low := 1
@@ -203,7 +203,10 @@ func expectation(p *problem.Problem) func(k int) expected {
 			return a
 		}
 		b := roundOf(2 * low)
-		return expected{a.length + round.Time(part*float64(b.length-a.length)), a.updates + part*(b.updates-a.updates)}
+		return expectedRound{
+			length:  a.length + round.Time(part*float64(b.length-a.length)),
+			updates: a.updates + part*(b.updates-a.updates),
+		}
 	}
 }
 
@@ -217,7 +220,7 @@ const (
 // playedRound returns the mean of some rounds of k steps that are played without learning. If they cannot be
 // played, or take no time, a round is taken to last a second for each step and one more, and all updates of a
 // cohort to count.
-func playedRound(p *problem.Problem, k int) expected {
+func playedRound(p *problem.Problem, k int) expectedRound {
 	trial := *p
 	c := &trial.Config
 	c.Schedule.K = schedule.FixedK{}
@@ -226,7 +229,10 @@ func playedRound(p *problem.Problem, k int) expected {
 	c.Stop = config.Stop{Rounds: max(1, min(triedRounds, triedTasks/max(1, c.Cohort)))}
 	stop, _, err := Play(context.Background(), &trial)
 	if err != nil || stop.Rounds == 0 || stop.EndTime == 0 {
-		return expected{round.Time(1+k) * 1e9, float64(max(1, c.Cohort))}
+		return expectedRound{round.Time(1+k) * 1e9, float64(max(1, c.Cohort))}
 	}
-	return expected{stop.EndTime / round.Time(stop.Rounds), float64(stop.Outcomes[round.Accepted]) / float64(stop.Rounds)}
+	return expectedRound{
+		length:  stop.EndTime / round.Time(stop.Rounds),
+		updates: float64(stop.Outcomes[round.Accepted]) / float64(stop.Rounds),
+	}
 }

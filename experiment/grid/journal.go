@@ -30,14 +30,14 @@ type journal struct {
 	limit int64
 	// size is how long the file is now, in bytes.
 	size int64
-	// places tells where the record of a message lies, by the number of the message. It covers the
+	// spans says where the record of a message lies, by the number of the message. It covers the
 	// records of an earlier attempt alone, as this attempt never reads its own.
-	places map[uint64]place
+	spans map[uint64]recordSpan
 }
 
-// place is where the payload of a record lies in the journal's file: its offset from the beginning
+// recordSpan is where the payload of a record lies in the journal's file: its offset from the beginning
 // and its size, both in bytes and without the frame around the payload.
-type place struct{ offset, size int64 }
+type recordSpan struct{ offset, size int64 }
 
 // entry is a record of the journal: a message and the reply to it. [encoding/gob] encodes it.
 type entry struct {
@@ -76,11 +76,11 @@ func openJournal(path string, limit int64) (*journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The places and the size follow from what the file has, which index reads.
+	// The spans and the size follow from what the file has, which index reads.
 	j := &journal{
-		file:   file,
-		limit:  limit,
-		places: map[uint64]place{},
+		file:  file,
+		limit: limit,
+		spans: map[uint64]recordSpan{},
 	}
 	if err := j.index(); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), file.Close())
@@ -88,7 +88,7 @@ func openJournal(path string, limit int64) (*journal, error) {
 	return j, nil
 }
 
-// index reads the whole file once, notes in j.places where the record of each message lies, and
+// index reads the whole file once, notes in j.spans where the record of each message lies, and
 // sets j.size. It cuts off a torn record at the end, and leaves the file's position behind the last
 // whole one, so that the next write appends.
 func (j *journal) index() error {
@@ -106,7 +106,7 @@ func (j *journal) index() error {
 			return err
 		}
 		// The reader stands behind the payload now.
-		j.places[e.Number] = place{r.Offset - int64(len(payload)), int64(len(payload))}
+		j.spans[e.Number] = recordSpan{r.Offset - int64(len(payload)), int64(len(payload))}
 	}
 	j.size = r.Offset
 	// The reader ends before a torn record, so the offset is where the whole records end.
@@ -121,12 +121,12 @@ func (j *journal) index() error {
 // says that the earlier attempt had not served that message; a record that cannot be decoded is an
 // error that wraps errJournal.
 func (j *journal) read(number uint64) (*entry, bool, error) {
-	at, ok := j.places[number]
+	span, ok := j.spans[number]
 	if !ok {
 		return nil, false, nil
 	}
-	payload := make([]byte, at.size)
-	if _, err := j.file.ReadAt(payload, at.offset); err != nil {
+	payload := make([]byte, span.size)
+	if _, err := j.file.ReadAt(payload, span.offset); err != nil {
 		return nil, false, fmt.Errorf("%w: %w", errJournal, err)
 	}
 	e, err := decodeEntry(payload)
@@ -180,7 +180,7 @@ func (j *journal) reply(m *message, state [][]byte) (*flower.Reply, error) {
 			m.sent.Node,
 		)
 	}
-	// A client must serve the message again; keep compares the new reply with the digest.
+	// A client must serve the message again; recordReply compares the new reply with the digest.
 	if !e.Whole {
 		return nil, nil
 	}
@@ -191,10 +191,10 @@ func (j *journal) reply(m *message, state [][]byte) (*flower.Reply, error) {
 	return &e.Reply, nil
 }
 
-// keep records that a client answered message m with reply, whose sum is replied. state is what the
-// node kept before the message. If an earlier attempt has a record of the message, nothing is written, and the reply
-// must have the digest of the record: otherwise keep returns an error that wraps [ErrNotRepeated].
-func (j *journal) keep(m *message, state [][]byte, reply *flower.Reply, replied uint64) error {
+// recordReply records that a client answered message m with reply, whose digest is replied. state is what the
+// node kept before the message. If an earlier attempt has a record of the message, nothing is written, and the
+// reply must have the digest of the record: otherwise recordReply returns an error that wraps [ErrNotRepeated].
+func (j *journal) recordReply(m *message, state [][]byte, reply *flower.Reply, replied uint64) error {
 	before, ok, err := j.read(m.number)
 	if err != nil {
 		return err
@@ -230,17 +230,17 @@ func (j *journal) keep(m *message, state [][]byte, reply *flower.Reply, replied 
 		e.Replied = replied
 		return j.write(e, nil)
 	}
-	e.ContentSizes = sizes(reply.Content)
+	e.ContentSizes = blobSizes(reply.Content)
 	blobs := reply.Content
 	if !e.SameState {
-		e.StateSizes = sizes(reply.State)
+		e.StateSizes = blobSizes(reply.State)
 		blobs = slices.Concat(blobs, reply.State)
 	}
 	return j.write(e, blobs)
 }
 
-// sizes returns the sizes of blobs in bytes.
-func sizes(blobs [][]byte) []int {
+// blobSizes returns the sizes of blobs in bytes.
+func blobSizes(blobs [][]byte) []int {
 	list := make([]int, len(blobs))
 	for i, blob := range blobs {
 		list[i] = len(blob)

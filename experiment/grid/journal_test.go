@@ -28,7 +28,7 @@ func TestJournal_RoundTrip(t *testing.T) {
 	messages := make([]*message, len(replies))
 	for i, reply := range replies {
 		messages[i] = &message{number: uint64(i + 1), sent: &flower.Message{Node: 1000, Type: "train"}}
-		if err := j.keep(messages[i], before, reply, sumOfReply(reply)); err != nil {
+		if err := j.recordReply(messages[i], before, reply, sumOfReply(reply)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -48,7 +48,7 @@ func TestJournal_RoundTrip(t *testing.T) {
 		}
 	}
 	last := &message{number: 4, sent: &flower.Message{Node: 1000, Type: "train"}}
-	if err := j.keep(last, before, replies[0], 9); err != nil {
+	if err := j.recordReply(last, before, replies[0], 9); err != nil {
 		t.Fatal(err)
 	}
 	e, err := decodeRecord(j, 4)

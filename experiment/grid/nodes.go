@@ -33,7 +33,7 @@ func (p *player) serveNext(client int) error {
 			return nil
 		}
 		p.result.Replayed++
-		if err := p.place(m, reply, sumOfReply(reply)); err != nil {
+		if err := p.scheduleEnd(m, reply, sumOfReply(reply)); err != nil {
 			return err
 		}
 	}
@@ -53,10 +53,10 @@ func (p *player) task(m *message) *flower.Task {
 	}
 }
 
-// settle waits until the processes have served every message that was pushed, including those that
+// awaitServed waits until the processes have served every message that was pushed, including those that
 // wait behind another of the same client. Then each of them has a fate and a time on the clock, and
 // the clock may move on. It returns the first error of a process, or that of ctx.
-func (p *player) settle(ctx context.Context) error {
+func (p *player) awaitServed(ctx context.Context) error {
 	for p.serving > 0 {
 		// Results come in the order in which processes finish, which must not matter for the clock.
 		var r flower.Result
@@ -81,10 +81,10 @@ func (p *player) settle(ctx context.Context) error {
 			}
 		}
 		replied := sumOfReply(r.Reply)
-		if err := p.journal.keep(m, p.nodes[m.client].state, r.Reply, replied); err != nil {
+		if err := p.journal.recordReply(m, p.nodes[m.client].state, r.Reply, replied); err != nil {
 			return err
 		}
-		if err := p.place(m, r.Reply, replied); err != nil {
+		if err := p.scheduleEnd(m, r.Reply, replied); err != nil {
 			return err
 		}
 		if err := p.serveNext(m.client); err != nil {
@@ -94,25 +94,25 @@ func (p *player) settle(ctx context.Context) error {
 	return nil
 }
 
-// place decides when and how message m ends, now that a process or the journal has given its reply, whose sum is
+// scheduleEnd decides when and how message m ends, now that a process or the journal has given its reply, whose sum is
 // replied, and schedules that end on the virtual clock. It depends on when the node is free, on the laws of its
 // device, on the local steps and on the sizes alone, never on how long the process took.
-func (p *player) place(m *message, reply *flower.Reply, replied uint64) error {
+func (p *player) scheduleEnd(m *message, reply *flower.Reply, replied uint64) error {
 	m.reply = reply
-	if err := p.repeats(m, replied); err != nil {
+	if err := p.checkRepeated(m, replied); err != nil {
 		return err
 	}
 	// Its content was served, is needed no more, and may be large.
 	m.sent.Content = nil
 	n := &p.nodes[m.client]
 	// The node takes it once it is free and available, one message after the other.
-	m.begins = p.present(m.client, max(m.pushed, n.free))
+	m.begins = p.availableFrom(m.client, max(m.pushed, n.free))
 	// Unless plan finds better, the message expires: its node takes it up too late, or never.
 	m.fate = expired
 	m.ends = m.expires
 	// A message that its node takes up in time has a plan; any other simply expires.
 	if m.begins < m.expires && m.begins < round.MaxTime {
-		if err := p.plan(m, n); err != nil {
+		if err := p.planMessage(m, n); err != nil {
 			return err
 		}
 	}
@@ -134,11 +134,11 @@ func (p *player) place(m *message, reply *flower.Reply, replied uint64) error {
 	return nil
 }
 
-// plan draws how long node n takes to download message m, to compute and to upload the reply, by
+// planMessage draws how long node n takes to download message m, to compute and to upload the reply, by
 // the laws of its device, and sets the message's fate and end and the time from which on the node
 // is free. m.begins must lie before m.expires. A reply that comes too late leaves the fate as it
 // is, expired, although the node was busy with it and keeps the new state.
-func (p *player) plan(m *message, n *node) (err error) {
+func (p *player) planMessage(m *message, n *node) (err error) {
 	// An error carries no content, whatever its text: it takes a fixed size on the link.
 	size := m.reply.Size
 	if m.isError() {
@@ -174,10 +174,10 @@ func (p *player) plan(m *message, n *node) (err error) {
 // It is known once the message was placed on the clock.
 func (m *message) dropsOut() bool { return m.plan.Dropout != fleet.NoPhase }
 
-// present returns the first virtual time from t on at which the client with this index is
+// availableFrom returns the first virtual time from t on at which the client with this index is
 // available, by the availability law of its device. It returns round.MaxTime or more if the client
 // never comes back.
-func (p *player) present(client int, t round.Time) round.Time {
+func (p *player) availableFrom(client int, t round.Time) round.Time {
 	for t < round.MaxTime && !p.Fleet.Available(client, int64(t)) {
 		t = round.Time(p.Fleet.NextChange(client, int64(t)))
 	}

@@ -16,38 +16,38 @@ const longWait = 60 * round.Time(1e9)
 // and virtual time that is lost by waiting. Each kind of notice is reported once in a run, with what
 // the user can do about it.
 type notices struct {
-	// tell takes a line for the user; nil: nobody hears anything.
-	tell func(string)
-	// told has the kinds of notices that were told already; nil before the first.
-	told map[string]bool
+	// notify takes a line for the user; nil means that notices are dropped.
+	notify func(string)
+	// reported has the kinds of notices that were reported already; nil before the first.
+	reported map[string]bool
 
 	// waitingFor is how many nodes were available when the server last asked for nodes, or
-	// nobodyAsked if it has sent messages since. waitingSince is the virtual time at which it was
-	// first told that number.
+	// notWaiting if it has sent messages since. waitingSince is the virtual time at which it first got
+	// that number.
 	waitingFor   int
 	waitingSince round.Time
-	// empty is the number of rounds so far in which no message that trains got a reply without an
+	// emptyRounds is the number of rounds so far in which no message that trains got a reply without an
 	// error.
-	empty int
+	emptyRounds int
 }
 
-// once tells the user a line, formatted as by [fmt.Sprintf], unless a line of the same kind was
+// reportOnce tells the user a line, formatted as by [fmt.Sprintf], unless a line of the same kind was
 // told before in this run. kind is a short key that the user does not see.
-func (n *notices) once(kind, format string, args ...any) {
-	if n.told == nil {
-		n.told = map[string]bool{}
+func (n *notices) reportOnce(kind, format string, args ...any) {
+	if n.reported == nil {
+		n.reported = map[string]bool{}
 	}
-	if n.told[kind] || n.tell == nil {
+	if n.reported[kind] || n.notify == nil {
 		return
 	}
-	n.told[kind] = true
-	n.tell(fmt.Sprintf(format, args...))
+	n.reported[kind] = true
+	n.notify(fmt.Sprintf(format, args...))
 }
 
-// asked is called each time the server asks for nodes. now is the virtual time, and available the
+// nodesQueried is called each time the server asks for nodes. now is the virtual time, and available the
 // number of nodes that it is told. A server that is told the same number for longWait waits for
 // more nodes than there are, and the user is told.
-func (n *notices) asked(now round.Time, available int) {
+func (n *notices) nodesQueried(now round.Time, available int) {
 	// The number has changed, or the server asks for the first time: its wait begins anew.
 	if available != n.waitingFor {
 		n.waitingFor = available
@@ -55,7 +55,7 @@ func (n *notices) asked(now round.Time, available int) {
 		return
 	}
 	if now-n.waitingSince >= longWait {
-		n.once(
+		n.reportOnce(
 			"nodes",
 			"The ServerApp has asked for nodes for %g s, and %d are available: its strategy waits for more "+
 				"(lower min_available_nodes or the fraction, set more clients, or another availability).",
@@ -65,10 +65,10 @@ func (n *notices) asked(now round.Time, available int) {
 	}
 }
 
-// guessed tells the user, once in a run, that the number of local steps of message m is unknown, so
+// stepsGuessed tells the user, once in a run, that the number of local steps of message m is unknown, so
 // that its computation counts as one step on the virtual clock.
-func (n *notices) guessed(m *message) {
-	n.once(
+func (n *notices) stepsGuessed(m *message) {
+	n.reportOnce(
 		"steps",
 		"The local steps of message %d are not known, and one is counted: neither an optimizer of PyTorch nor the "+
 			"usual keys tell them (set flower.steps to a formula, as local_epochs * ceil(num_examples / 32)).",
@@ -78,10 +78,10 @@ func (n *notices) guessed(m *message) {
 
 // pushed is called when the server sends messages, which shows that it waits for nodes no longer.
 // Its next wait begins with its next question.
-func (n *notices) pushed() { n.waitingFor = nobodyAsked }
+func (n *notices) pushed() { n.waitingFor = notWaiting }
 
-// nobodyAsked says that the server has not asked for nodes since it sent its last messages.
-const nobodyAsked = -1
+// notWaiting says that the server has not asked for nodes since it sent its last messages.
+const notWaiting = -1
 
 // timedOut is called when the server's wait for replies has ended by its timeout, at virtual time
 // until. pending are the messages without a reply, and last is when the last reply came, or when
@@ -100,7 +100,7 @@ func (n *notices) timedOut(p *player, pending []*message, last, until round.Time
 	if silent == 0 || waited < longWait {
 		return
 	}
-	n.once(
+	n.reportOnce(
 		"silence",
 		"Round %d waited %g s for nothing: %d of its clients dropped out (node %d first), and the server learns of "+
 			"it by its timeout alone. Give strategy.start a shorter timeout, or set flower.dropout to reported.",
@@ -120,7 +120,7 @@ func (n *notices) waitedForExpiry(p *player, replies []*message) {
 		if m.fate != expired || m.expires-m.pushed < longWait {
 			continue
 		}
-		n.once(
+		n.reportOnce(
 			"expiry",
 			"Round %d waited %g s, a message's whole time to live, as node %d never answered: give strategy.start a "+
 				"timeout, or set flower.dropout to reported.",
@@ -137,7 +137,7 @@ func (n *notices) waitedForExpiry(p *player, replies []*message) {
 func (n *notices) round(r *Round, ended []*message) {
 	for _, m := range ended {
 		if m.reply.Known == "unknown" {
-			n.guessed(m)
+			n.stepsGuessed(m)
 		}
 	}
 	// The cohort and the outcomes count messages that train, and no others.
@@ -147,8 +147,8 @@ func (n *notices) round(r *Round, ended []*message) {
 	// A round that only evaluates has nothing to train with, and loses nothing.
 	case r.Cohort == 0:
 	case r.Outcomes[round.Refused] == r.Cohort:
-		n.empty++
-		n.once(
+		n.emptyRounds++
+		n.reportOnce(
 			"raising",
 			"Round %d: all of %d clients raised an error, and the model stays as it was. The first: %s",
 			r.Round,
@@ -156,8 +156,8 @@ func (n *notices) round(r *Round, ended []*message) {
 			firstError(ended),
 		)
 	case r.Outcomes[round.Accepted] == 0:
-		n.empty++
-		n.once(
+		n.emptyRounds++
+		n.reportOnce(
 			"empty",
 			"Round %d has no reply of %d clients (%s): the model stays as it was. A longer timeout, or dropouts that "+
 				"are rarer, would change that.",
@@ -166,8 +166,8 @@ func (n *notices) round(r *Round, ended []*message) {
 			reasons,
 		)
 	// Without scores of the training, the strategy has aggregated nothing.
-	case lost > 0 && r.Train == nil && secure(ended):
-		n.once(
+	case lost > 0 && r.Train == nil && usesSecAgg(ended):
+		n.reportOnce(
 			"secagg",
 			"Round %d is lost: SecAgg+ gave up, as %d of its messages had no reply (%s). A client that leaves before "+
 				"its keys are shared ends the round; raise num_shares or lower reconstruction_threshold for later ones.",
@@ -176,7 +176,7 @@ func (n *notices) round(r *Round, ended []*message) {
 			reasons,
 		)
 	case lost > 0:
-		n.once(
+		n.reportOnce(
 			"fewer",
 			"Round %d trained with %d of %d clients (%s): the strategy averages what came.",
 			r.Round,
@@ -210,9 +210,9 @@ func reasons(r *round.Report) string {
 	return strings.Join(list, ", ")
 }
 
-// secure reports whether any message of the list belongs to the protocol SecAgg+, which aggregates
+// usesSecAgg reports whether any message of the list belongs to the protocol SecAgg+, which aggregates
 // updates without showing the server a single one.
-func secure(list []*message) bool {
+func usesSecAgg(list []*message) bool {
 	for _, m := range list {
 		if m.secure {
 			return true
@@ -226,9 +226,10 @@ func secure(list []*message) bool {
 // had none.
 func (n *notices) finished(f *flower.Finished, r *Result) {
 	if f.Empty {
-		n.once("result", "The app has ended without a model: no round aggregated anything, and Result.arrays is empty.")
+		n.reportOnce("result", "The app has ended without a model: no round aggregated anything, and "+
+			"Result.arrays is empty.")
 	}
-	if n.empty > 1 {
-		n.once("empties", "%d of %d rounds had no reply.", n.empty, r.Rounds)
+	if n.emptyRounds > 1 {
+		n.reportOnce("empties", "%d of %d rounds had no reply.", n.emptyRounds, r.Rounds)
 	}
 }

@@ -245,7 +245,7 @@ func Play(ctx context.Context, c Config) (*Result, error) {
 		messages: map[uint64]*message{},
 		results:  make(chan flower.Result, 1<<10),
 	}
-	p.notices.tell = c.Notice
+	p.notices.notify = c.Notice
 	err := p.open(ctx)
 	if err == nil {
 		err = p.play(ctx)
@@ -325,7 +325,7 @@ func (p *player) play(ctx context.Context) error {
 			return err
 		}
 		// What the strategy said lies before the request itself, in virtual time.
-		if err := p.note(ctx, request.Notes); err != nil {
+		if err := p.takeNotes(ctx, request.Notes); err != nil {
 			return err
 		}
 		if err := p.advance(ctx, round.Time(request.Now)); err != nil {
@@ -352,7 +352,7 @@ func (p *player) play(ctx context.Context) error {
 // messages that are left, and acknowledges the end to the server's process, which then ends.
 func (p *player) finish(ctx context.Context, f *flower.Finished) error {
 	// Messages that nobody waits for any more are served, so that their nodes' times are known.
-	if err := p.settle(ctx); err != nil {
+	if err := p.awaitServed(ctx); err != nil {
 		return err
 	}
 	const last = true
@@ -374,7 +374,7 @@ func (p *player) available() []int64 {
 			list = append(list, int64(FirstNode+client))
 		}
 	}
-	p.notices.asked(p.now, len(list))
+	p.notices.nodesQueried(p.now, len(list))
 	return list
 }
 
@@ -440,7 +440,7 @@ func (p *player) after(seconds float64) round.Time {
 // has, or at the time wait.Until; messages without a reply by then are abandoned.
 func (p *player) receive(ctx context.Context, wait *flower.Receive) error {
 	// What is still being served may end before anything that the clock has now.
-	if err := p.settle(ctx); err != nil {
+	if err := p.awaitServed(ctx); err != nil {
 		return err
 	}
 	start := p.now
@@ -448,10 +448,14 @@ func (p *player) receive(ctx context.Context, wait *flower.Receive) error {
 	if wait.Until != nil {
 		until = max(p.now, round.Time(*wait.Until))
 	}
-	pending, replies := p.arrived(wait.Messages, nil)
+	pending, replies := p.arrived(p.undelivered(wait.Messages), nil)
 	last := p.now
 	// Each turn lets one message end, in the order of time, which may be one of this wait or not.
-	for len(pending) > 0 && !(wait.First && len(replies) > 0) {
+	isOver := func() bool {
+		hasFirst := wait.First && len(replies) > 0
+		return len(pending) == 0 || hasFirst
+	}
+	for !isOver() {
 		event, ok := p.clock.Peek()
 		if !ok && until == simclock.Never {
 			return errors.New("the ServerApp waits for replies that never come, without a timeout")
@@ -467,7 +471,7 @@ func (p *player) receive(ctx context.Context, wait *flower.Receive) error {
 			last = p.now
 		}
 	}
-	timedOut := len(pending) > 0 && !(wait.First && len(replies) > 0)
+	timedOut := !isOver()
 	if timedOut {
 		if err := p.advance(ctx, until); err != nil {
 			return err
@@ -489,27 +493,22 @@ func (p *player) receive(ctx context.Context, wait *flower.Receive) error {
 	return p.server.AnswerReceive(ctx, int64(p.now), list)
 }
 
-// arrived splits the messages of a wait into those without a reply yet, pending, and those whose
-// replies have arrived, which it appends to replies by the time of arrival and then by number. list
-// is a []uint64 of message numbers or a []*message of those that were pending before. Numbers that
-// are unknown or were delivered already are left out.
-func (p *player) arrived(list any, replies []*message) (pending, all []*message) {
-	var open []*message
-	switch list := list.(type) {
-	// A number without a message was delivered before, or never given.
-	case []uint64:
-		for _, number := range list {
-			if m := p.messages[number]; m != nil {
-				open = append(open, m)
-			}
+// undelivered returns the messages with these numbers. Numbers that are unknown or were delivered already are
+// left out.
+func (p *player) undelivered(numbers []uint64) (list []*message) {
+	for _, number := range numbers {
+		if m := p.messages[number]; m != nil {
+			list = append(list, m)
 		}
-	// These were pending when the wait was looked at last.
-	case []*message:
-		open = list
 	}
-	// Those that have arrived since then are told apart from the rest.
+	return list
+}
+
+// arrived splits the messages in list, for which the server waits, into those without a reply yet, pending, and
+// those whose replies have arrived, which it appends to replies by the time of arrival and then by number.
+func (p *player) arrived(list, replies []*message) (pending, all []*message) {
 	var fresh []*message
-	for _, m := range open {
+	for _, m := range list {
 		if m.arrived {
 			fresh = append(fresh, m)
 		} else {
@@ -561,7 +560,7 @@ func (p *player) advance(ctx context.Context, to round.Time) error {
 	if to > round.MaxTime {
 		return fmt.Errorf("the ServerApp waits until %g s of virtual time, 146 years", to.Seconds())
 	}
-	if err := p.settle(ctx); err != nil {
+	if err := p.awaitServed(ctx); err != nil {
 		return err
 	}
 	// Messages that end until then have arrived when the clock stands there.

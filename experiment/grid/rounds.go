@@ -67,9 +67,9 @@ func (r *rounds) delivered(m *message) {
 	}
 }
 
-// note takes what the app's strategy said since the last request, in order. The clock is moved to
+// takeNotes takes what the app's strategy said since the last request, in order. The clock is moved to
 // the time of each note first, so that a round begins and ends when the strategy said so.
-func (p *player) note(ctx context.Context, notes []flower.Note) error {
+func (p *player) takeNotes(ctx context.Context, notes []flower.Note) error {
 	for _, n := range notes {
 		if err := p.advance(ctx, round.Time(n.Now)); err != nil {
 			return err
@@ -171,7 +171,7 @@ func (p *player) closeRound(last bool) error {
 		ended = append(ended, m)
 	}
 	for _, m := range ended {
-		t := p.report(m, last)
+		t := p.taskOf(m, last)
 		// Messages that evaluate or query are probes and do not count in the cohort.
 		if m.trains() {
 			p.count(&report.Report, m, t.Outcome)
@@ -260,10 +260,10 @@ func (r *rounds) learningRate(m *message) float64 {
 	return 0
 }
 
-// report returns message m as outputs see it, once it has ended or is cut off by the end of the app
+// taskOf returns message m as outputs see it, once it has ended or is cut off by the end of the app
 // (last is true) or of its round. No time in it lies after the present: a task that is still
 // running ends now.
-func (p *player) report(m *message, last bool) *Task {
+func (p *player) taskOf(m *message, last bool) *Task {
 	t := &Task{
 		TaskReport: round.TaskReport{
 			Task:   m.number,
@@ -291,13 +291,13 @@ func (p *player) report(m *message, last bool) *Task {
 		t.Metrics = m.reply.Metrics
 	}
 	// A task that was cut off by the end of its round ends with it, in outputs.
-	t.End = max(t.Start, min(m.over(), p.now))
+	t.End = max(t.Start, min(m.nodeDone(), p.now))
 	return t
 }
 
-// over returns the virtual time at which the node has finished with the message, with the upload of
+// nodeDone returns the virtual time at which the node has finished with the message, with the upload of
 // its reply, or at which it has left during it.
-func (m *message) over() round.Time {
+func (m *message) nodeDone() round.Time {
 	if m.dropsOut() {
 		return m.begins + round.Time(m.plan.After)
 	}

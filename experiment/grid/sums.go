@@ -38,9 +38,9 @@ func sumOfReply(reply *flower.Reply) uint64 {
 	return replied.Sum64()
 }
 
-// repeats notes the sum of message m, which got a reply with the sum replied. If the run repeats an earlier one,
+// checkRepeated notes the sum of message m, which got a reply with the sum replied. If the run repeats an earlier one,
 // both must be as they were then: otherwise the error wraps [ErrNotRepeated] and names the message.
-func (p *player) repeats(m *message, replied uint64) error {
+func (p *player) checkRepeated(m *message, replied uint64) error {
 	sum := Sum{sumOfMessage(m), replied}
 	for uint64(len(p.result.Sums)) < m.number {
 		p.result.Sums = append(p.result.Sums, Sum{})

@@ -139,8 +139,8 @@ const maxScript = 1 << 20
 var imports = regexp.MustCompile(`(?m)(?:^|[;:])[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import\b|import[ \t]+([\w., \t]+))` +
 	`|\b(?:import_module|__import__)[ \t]*\([ \t]*["']([\w.]+)`)
 
-// continued joins lines of Python that a backslash continues.
-var continued = strings.NewReplacer("\\\n", " ", "\\\r\n", " ")
+// lineJoiner joins lines of Python that a backslash continues.
+var lineJoiner = strings.NewReplacer("\\\n", " ", "\\\r\n", " ")
 
 // moduleFiles digests the modules that a script in Python imports and that lie beside it, as its folder
 // is the first place where Python looks for them: files of their name, and folders with all Python that
@@ -196,7 +196,7 @@ func readScript(path string) (string, error) {
 // importedModules lists the first parts of the names of the modules that a text in Python imports, in the
 // order of the text. A name in a comment or a string may be among them.
 func importedModules(text string) (modules []string) {
-	for _, m := range imports.FindAllStringSubmatch(continued.Replace(text), -1) {
+	for _, m := range imports.FindAllStringSubmatch(lineJoiner.Replace(text), -1) {
 		for name := range strings.SplitSeq(m[1]+m[2]+m[3], ",") {
 			// The name may have another one behind it ("import numpy as np").
 			fields := strings.Fields(name)

@@ -56,8 +56,8 @@ func (l *Log) Write(line []byte) (int, error) { return l.file.Write(line) }
 const (
 	// maxLine bounds a line of the log, in bytes.
 	maxLine = 32 << 20
-	// maxKnown bounds how much of the end of a log is read for a run that goes on, in bytes.
-	maxKnown = 64 << 20
+	// maxReadBytes bounds how much of the end of a log is read for a run that goes on, in bytes.
+	maxReadBytes = 64 << 20
 )
 
 // Remember reads the decisions of the run in a folder, so that a question that was asked there
@@ -69,7 +69,7 @@ func (s *Set) Remember(dir string) error {
 		return nil
 	}
 	// Of equal questions the last answer counts.
-	err := readLog(dir, maxKnown, func(d *decision) error {
+	err := readLog(dir, maxReadBytes, func(d *decision) error {
 		s.known[d.key()] = d
 		return nil
 	})
@@ -80,9 +80,9 @@ func (s *Set) Remember(dir string) error {
 }
 
 // readLog reads the decisions in a folder's log, in the order in which they were made, and hands
-// each to visit, whose error ends the reading. Only those that lie wholly in the last `last` bytes of
+// each to visit, whose error ends the reading. Only those that lie wholly in the last tailBytes bytes of
 // the file are read. An error of [fs.ErrNotExist] says that there is no log.
-func readLog(dir string, last int64, visit func(*decision) error) error {
+func readLog(dir string, tailBytes int64, visit func(*decision) error) error {
 	path := filepath.Join(dir, File)
 	f, info, err := regular.Open(path)
 	if err != nil {
@@ -90,7 +90,7 @@ func readLog(dir string, last int64, visit func(*decision) error) error {
 	}
 	// The file is only read, so nothing can be lost when it is closed.
 	defer f.Close()
-	skipped := max(0, info.Size()-last)
+	skipped := max(0, info.Size()-tailBytes)
 	if _, err := f.Seek(skipped, io.SeekStart); err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ const maxVerified = 200_000
 // draws numbers without a seed, or goes by the clock does not.
 func Verify(ctx context.Context, dir string, c *config.Config) (v Verified, err error) {
 	var decisions []*decision
-	if err := readLog(dir, maxKnown, func(d *decision) error {
+	if err := readLog(dir, maxReadBytes, func(d *decision) error {
 		// The record has only a digest of vectors, so their question cannot be asked again.
 		if d.Vectors != "" {
 			v.Unasked++

@@ -93,7 +93,7 @@ func open(ctx context.Context, c *config.Config, notice func(string), marks ...s
 			key:      key,
 			program:  &program{policy: p, notice: notice, marks: marks},
 			answered: map[string]json.RawMessage{},
-			recorded: slices.Contains(trained, p.Kind()),
+			recorded: slices.Contains(trainingKinds, p.Kind()),
 		}
 		s.askers = append(s.askers, a)
 		// The process starts now, so that an error in the user's file is found before the run.
@@ -119,9 +119,9 @@ func (s *Set) Err() error {
 	return s.err
 }
 
-// trained are the kinds of policies that only a run asks, when it makes the next model. The others
+// trainingKinds are the kinds of policies that only a run asks, when it makes the next model. The others
 // are asked by forecasts, too.
-var trained = []string{"Aggregation", "Combination"}
+var trainingKinds = []string{"Aggregation", "Combination"}
 
 // Record has each decision of the run from now on written as a line; nil: none any more. Decisions
 // of forecasts, which are made while the run goes on, are not the run's: see [Recorded].

@@ -125,7 +125,7 @@ func TestAnyRun_OneResult(t *testing.T) {
 		}
 		same(fmt.Sprint("stopped in round ", last), s, err)
 		f, err := DryRun(t.Context(), c, Options{})
-		exact := f.VirtualWithin == nil && f.RoundsWithin == nil && !f.Follows && !f.About && !f.Upper && !f.Open
+		exact := f.VirtualWithin == nil && f.RoundsWithin == nil && !f.FollowsMeasures && !f.IsSampled && !f.IsUpperBound && !f.MayEndSooner
 		if exact {
 			foretold++
 		}

@@ -126,11 +126,11 @@ func TestTheory_TimingAndForecast(t *testing.T) {
 			if err != nil || e.Rounds != 60 {
 				t.Errorf("%s %v: %d rounds foreseen, %v", task, sets, e.Rounds, err)
 			}
-			if e.Follows != (len(sets) == 1 && strings.HasPrefix(sets[0], "schedule.k=")) {
-				t.Errorf("%s %v: K_r follows: %v", task, sets, e.Follows)
+			if e.FollowsMeasures != (len(sets) == 1 && strings.HasPrefix(sets[0], "schedule.k=")) {
+				t.Errorf("%s %v: K_r follows: %v", task, sets, e.FollowsMeasures)
 			}
-			if e.Upper != (len(sets) == 1 && sets[0] == "schedule.k=theory") {
-				t.Errorf("%s %v: upper is %v", task, sets, e.Upper)
+			if e.IsUpperBound != (len(sets) == 1 && sets[0] == "schedule.k=theory") {
+				t.Errorf("%s %v: upper is %v", task, sets, e.IsUpperBound)
 			}
 		}
 	}

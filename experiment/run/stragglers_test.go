@@ -468,7 +468,7 @@ func TestStragglers_DryRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s := mustRun(t, c, Options{}); e.Rounds != s.Rounds || e.Virtual != s.VirtualSeconds || e.Steps != s.SGDSteps || e.About {
+		if s := mustRun(t, c, Options{}); e.Rounds != s.Rounds || e.Virtual != s.VirtualSeconds || e.Steps != s.SGDSteps || e.IsSampled {
 			t.Errorf("%s: foreseen %d rounds, %g s, %d steps, came to %d rounds, %g s, %d steps", rule, e.Rounds, e.Virtual, e.Steps, s.Rounds, s.VirtualSeconds, s.SGDSteps)
 		}
 	}

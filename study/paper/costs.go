@@ -48,7 +48,7 @@ func WriteCells(ctx context.Context, w io.Writer, cells []study.Cell, o run.Opti
 			total.Training = total.Training + cost.Training
 			total.Evaluating = total.Evaluating + cost.Evaluating
 			total.Simulating = total.Simulating + cost.Simulating
-			total.Upper = total.Upper || cost.Upper
+			total.IsUpperBound = total.IsUpperBound || cost.IsUpperBound
 			hours = coreHours(&cost)
 			evaluation = fmt.Sprintf("%.3g", cost.Evaluating/3600)
 		}
@@ -72,7 +72,7 @@ func WriteCells(ctx context.Context, w io.Writer, cells []study.Cell, o run.Opti
 // exceed K_0.
 func coreHours(f *forecast.Forecast) string {
 	text := fmt.Sprintf("%.3g", (f.Training+f.Evaluating+f.Simulating)/3600)
-	if f.Upper {
+	if f.IsUpperBound {
 		return "up to " + text
 	}
 	return text

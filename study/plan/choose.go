@@ -52,10 +52,10 @@ func (p *Plan) choose() {
 func (p *Plan) reasonUpdates() string {
 	c := p.Chosen
 	// Short counts the draws of the fleet in which the setting gets too few updates.
-	if c.Short > 0 {
+	if c.TooFewUpdates > 0 {
 		return fmt.Sprintf("No setting has its updates with every draw of the fleet, "+
 			"and this one misses them least often, in %d of %d: lower stop.accepted, %s.",
-			c.Short, p.Draws, forecast.MoreUpdates)
+			c.TooFewUpdates, p.Draws, forecast.MoreUpdates)
 	}
 	energy := ""
 	if !math.IsNaN(c.Joules.P50) {
@@ -195,7 +195,7 @@ func (p *Plan) unknown() (list []string) {
 		"Schedules that follow losses: their times (at K_0) hold while K_r stays at K_0; training shows the rest.",
 	)
 	addIf(
-		anySetting(func(s *Setting) bool { return s.Asks }),
+		anySetting(func(s *Setting) bool { return s.OmitsQueries }),
 		"The time to ask candidates for their losses is in what was trained, not in the other times.",
 	)
 	addIf(!c.EverAbsent(), "Availability: clients are taken to be there always (set availability, or a class's).")

@@ -68,7 +68,7 @@ func Make(ctx context.Context, q Request, dir string, o study.Options, progress 
 	}
 	// Settings that had too few updates in some draws come last; among the others the sort key decides.
 	slices.SortStableFunc(list, func(a, b *Setting) int {
-		return cmp.Or(cmp.Compare(a.Short, b.Short), cmp.Compare(q.sortKey(a), q.sortKey(b)))
+		return cmp.Or(cmp.Compare(a.TooFewUpdates, b.TooFewUpdates), cmp.Compare(q.sortKey(a), q.sortKey(b)))
 	})
 	p.Settings = list
 	if err := p.train(ctx, dir, o); err != nil {

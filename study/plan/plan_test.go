@@ -106,11 +106,11 @@ func TestPlan_LostUpdates(t *testing.T) {
 		plan(Updates, "close=all;{rule: deadline, seconds: 0.1}", "select=fit"),
 	} {
 		s := p.Settings[1]
-		if !p.Chosen.AsConfigured || p.Chosen.Short > 0 || s.Short != 3 || p.updatesText(s) != "never" || p.updatesText(p.Chosen) == "never" {
+		if !p.Chosen.AsConfigured || p.Chosen.TooFewUpdates > 0 || s.TooFewUpdates != 3 || p.updatesText(s) != "never" || p.updatesText(p.Chosen) == "never" {
 			t.Errorf("%s is chosen, %s has its updates %s: %s", p.Chosen.Name, s.Name, p.updatesText(s), p.Reason)
 		}
 	}
-	short := &Setting{Usage: forecast.Usage{Short: 1, Seconds: forecast.Interval{P05: 2, P50: 2, P95: 2}}}
+	short := &Setting{Usage: forecast.Usage{TooFewUpdates: 1, Seconds: forecast.Interval{P05: 2, P50: 2, P95: 2}}}
 	nan := math.NaN()
 	bare := Plan{Draws: 19, Settings: []*Setting{{Usage: forecast.Usage{Seconds: forecast.Interval{P05: 1, P50: 2, P95: 3}, Joules: forecast.Interval{P05: nan, P50: nan, P95: nan}}}}, request: Request{Goal: Updates}}
 	if bare.chooseUntrained(); !strings.HasPrefix(bare.Reason, "It has its updates after 2 (1 to 3) s: ") {

@@ -234,13 +234,13 @@ func (p *Plan) Write(w io.Writer) error {
 
 // updatesText says when a setting has its updates, and in how many draws it never has them.
 func (p *Plan) updatesText(s *Setting) string {
-	switch s.Short {
+	switch s.TooFewUpdates {
 	case 0:
 		return intervalText(s.Seconds, 1)
 	case p.Draws:
 		return "never"
 	}
-	return fmt.Sprintf("%s, never in %d of %d", intervalText(s.Seconds, 1), s.Short, p.Draws)
+	return fmt.Sprintf("%s, never in %d of %d", intervalText(s.Seconds, 1), s.TooFewUpdates, p.Draws)
 }
 
 // intervalText is the median with its interval for people, all multiplied by unit, for example 1e-6 to write

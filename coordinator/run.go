@@ -152,7 +152,7 @@ func (d *driver) openDevices(ctx context.Context) (*realdevices.Devices, error) 
 		Params:    learn.Communicated(c.Learning.Model),
 		Frozen:    c.Learning.Model.Params() - learn.Communicated(c.Learning.Model),
 		Trainable: c.Learning.Model.Trainable(),
-		Summed:    aggregate.Summed(&c.Learning),
+		Summed:    aggregate.UpdateLength(&c.Learning),
 		CheckBuffers: func(values []float32) error {
 			return learn.CheckBuffers(c.Learning.Model, values)
 		},

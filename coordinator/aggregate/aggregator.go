@@ -35,9 +35,9 @@ type Aggregator struct {
 
 	// communicated is how many of the model's values clients send: the first ones.
 	communicated int
-	// judged is how many of the communicated values, from the first on, updates are judged by. The
+	// updateLength is how many of the communicated values, from the first on, updates are judged by. The
 	// rest are buffers; see parts.go.
-	judged int
+	updateLength int
 	// deviceStates holds for each client the digest of the kept state that is on the bus for its
 	// device, zero if none is.
 	deviceStates map[int]bus.Digest
@@ -46,46 +46,46 @@ type Aggregator struct {
 	sumMemory []int64
 }
 
-// New makes an aggregator for one run. channel carries its jobs and models. Without a resumed state
-// (nil) the run begins with the initial model as version 0; with one it continues with the versions
-// and the memories in it. All versions are published on the bus before New returns, so that tasks
-// can name them.
-func New(ctx context.Context, channel bus.Coordinator, c Config, resumed *State) (*Aggregator, error) {
-	instance := c.Learning.Algorithm
+// New makes an aggregator for one run. channel is the coordinator's end of the bus, over which the
+// aggregator sends jobs and publishes models. Without a resumed state (nil) the run begins with the initial
+// model as version 0; with one it continues with the versions of the model and the memories in it. All
+// versions are published on the bus before New returns, so that tasks can name them.
+func New(ctx context.Context, channel bus.Coordinator, config Config, resumed *State) (*Aggregator, error) {
+	instance := config.Learning.Algorithm
 	if instance == nil {
-		instance = c.fresh(algorithm.Default)
+		instance = config.freshInstance(algorithm.Default)
 	}
-	a := &Aggregator{
-		config:       c,
-		learning:     c.Learning,
-		devices:      c.Devices,
+	aggregator := &Aggregator{
+		config:       config,
+		learning:     config.Learning,
+		devices:      config.Devices,
 		algorithm:    instance,
 		models:       newModels(channel),
 		bestQuality:  math.NaN(),
-		clip:         combine.Clipper{Rule: c.Learning.Combine.Clip},
-		deviceClip:   combine.Clipper{Rule: c.Learning.Combine.Devices},
-		communicated: learn.Communicated(c.Learning.Model),
+		clip:         combine.Clipper{Rule: config.Learning.Combine.Clip},
+		deviceClip:   combine.Clipper{Rule: config.Learning.Combine.Devices},
+		communicated: learn.Communicated(config.Learning.Model),
 		deviceStates: map[int]bus.Digest{},
-		sumMemory:    make([]int64, algorithm.SumLength(instance.Algorithm, c.Learning.Model.Params())),
+		sumMemory:    make([]int64, algorithm.SumLength(instance.Algorithm, config.Learning.Model.Params())),
 	}
-	a.learning.Combine = c.Learning.Combine.ForAlgorithm(instance.Algorithm)
+	aggregator.learning.Combine = config.Learning.Combine.ForAlgorithm(instance.Algorithm)
 	// The number of trained values depends on the algorithm and the model, which are set above.
-	a.judged = a.countJudged()
-	a.queue = workQueue{bus: channel, learning: &a.learning, lastJob: bus.FirstNumber()}
+	aggregator.updateLength = aggregator.countJudged()
+	aggregator.queue = workQueue{bus: channel, learning: &aggregator.learning, lastJob: bus.FirstNumber()}
 	// A run that begins has one version, the initial model with number 0.
-	versions := []Version{{Params: c.Learning.Initial}}
+	versions := []Version{{Params: config.Learning.Initial}}
 	if resumed != nil {
 		versions = resumed.Models
-		if err := a.restore(resumed); err != nil {
+		if err := aggregator.restore(resumed); err != nil {
 			return nil, err
 		}
 	}
-	return a, a.publishVersions(ctx, versions)
+	return aggregator, aggregator.publishVersions(ctx, versions)
 }
 
-// publishVersions puts the models on the bus with which a run begins or continues, in ascending order of
-// their versions. If devices take part and a part of the model is frozen, it first publishes that part by
-// itself, which devices download once.
+// publishVersions publishes the models with which a run begins or continues, in ascending order of their
+// versions. If devices take part and a part of the model is frozen, it first publishes the frozen part by
+// itself, which each device downloads only once.
 func (a *Aggregator) publishVersions(ctx context.Context, versions []Version) error {
 	hasFrozen := a.communicated < a.learning.Model.Params()
 	if hasFrozen && a.config.Round.Devices.Count > 0 {
@@ -93,18 +93,20 @@ func (a *Aggregator) publishVersions(ctx context.Context, versions []Version) er
 			return err
 		}
 	}
-	for _, v := range versions {
-		x := newModel(v.Params)
-		x.doubtful = v.Doubtful
-		if err := a.models.addNewest(ctx, v.Number, x); err != nil {
+	for _, version := range versions {
+		m := newModel(version.Params)
+		m.degraded = version.Doubtful
+		if err := a.models.addNewest(ctx, version.Number, m); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// fresh returns an algorithm with the state that it has at the start of a run.
-func (c *Config) fresh(a algorithm.Algorithm) *algorithm.Instance {
+// freshInstance returns an instance of algorithm a with the state that it has at the start of a run, for
+// the run's model and clients. Its updates are not compressed, so it serves to apply updates and not to
+// send them.
+func (c *Config) freshInstance(a algorithm.Algorithm) *algorithm.Instance {
 	model := c.Learning.Model
 	return algorithm.NewPartly(a, nil, model.Params(), model.Trainable(), 0, c.Round.Clients)
 }
@@ -140,9 +142,9 @@ type Version struct {
 	Doubtful bool
 }
 
-// restore takes over a state that an aggregator with the same configuration has left: the server
-// half of the algorithm, the guard, the bounds of both clips, and the clients' states where the
-// algorithm has any. The models of the state are published by the caller.
+// restore takes over a state that an aggregator with the same configuration has left: the state of the
+// server's optimizer, the guard's memory, the memories of both clips, and the clients' states if the
+// algorithm keeps any. The caller publishes the models of the state.
 func (a *Aggregator) restore(s *State) error {
 	// Without a measured quality bestQuality stays NaN, which any value improves.
 	if s.Measured {
@@ -171,8 +173,8 @@ func (a *Aggregator) State() *State {
 	}
 	// Versions are listed in ascending order, so that equal states are equal in their bytes.
 	for _, version := range slices.Sorted(maps.Keys(a.models.versions)) {
-		x := a.models.versions[version]
-		s.Models = append(s.Models, Version{version, x.params, x.doubtful})
+		m := a.models.versions[version]
+		s.Models = append(s.Models, Version{version, m.params, m.degraded})
 	}
 	s.Measured = !math.IsNaN(a.bestQuality)
 	if s.Measured {
@@ -188,9 +190,8 @@ func (a *Aggregator) State() *State {
 // Params returns the newest model, which must not be changed.
 func (a *Aggregator) Params() []float32 { return a.models.current().params }
 
-// Digest returns the digest of a version of the model, by which trainers fetch it. It is zero for a
-// version that was released or never added. It is zero for a
-// version that was released or never added.
+// Digest returns the digest of a version of the model, by which trainers fetch it. It is zero for a version
+// that was released or never added.
 func (a *Aggregator) Digest(version uint64) bus.Digest { return a.models.versions[version].digest }
 
 // Release deletes a version of the model from which no task will start again.
@@ -198,9 +199,9 @@ func (a *Aggregator) Release(ctx context.Context, version uint64) error {
 	return a.models.release(ctx, version)
 }
 
-// Advance makes the next model from the outcome of a round that was trained, publishes it as the
-// newest version and moves all states on that follow from the round: those of clients, devices and
-// clips.
+// Advance makes the next model from the outcome o of a trained round and publishes it as the newest
+// version. It also advances all that is remembered from round to round: the clients' states, the memories
+// of both clips, and the devices' updates, which are forgotten since they are in the model now.
 func (a *Aggregator) Advance(ctx context.Context, o Outcome) error {
 	next, err := a.nextModel(o)
 	if err != nil {
@@ -209,9 +210,9 @@ func (a *Aggregator) Advance(ctx context.Context, o Outcome) error {
 	if err := a.models.addNewest(ctx, a.models.newest+1, next); err != nil {
 		return err
 	}
-	// A sum may hold more values than the model. Those behind the model belong to the clients'
-	// states.
-	a.advanceStates(o.sum.values[len(next.params):], o.sum.updates)
+	// Behind the model's values the sum may hold the changes of the clients' control variates.
+	variateSum := o.sum.values[len(next.params):]
+	a.advanceStates(variateSum, o.sum.updates)
 	// The devices' updates are in the model now, so they need not be kept any longer.
 	a.devices.Used(o.tasks)
 	a.clip.Advance(o.sum.clipMemory)
@@ -222,26 +223,26 @@ func (a *Aggregator) Advance(ctx context.Context, o Outcome) error {
 	return nil
 }
 
-// nextModel returns the model that follows round o. It applies the server half of the algorithm to
-// the round's sum. If the guard gave the round's model up (o.lost), it returns to the last good
-// model and forgets what the algorithm had gathered since. A model with a value that is not finite
-// is an error.
+// nextModel returns the model that follows round o. Normally the server's optimizer applies the round's sum
+// to the newest model. If the guard found that the round's model has diverged, it returns a copy of the
+// best model so far instead, and resets what the algorithm and the clips remember. A model with a value
+// that is NaN or infinite is an error that wraps [round.ErrDiverged].
 func (a *Aggregator) nextModel(o Outcome) (model, error) {
 	var params []float32
-	if o.lost {
+	if o.diverged {
 		// The updates since the good model led away from it, so no memory of them may stay.
 		params = slices.Clone(a.guard.Good)
 		a.devices.ModelLost(o.number, o.modelLoss, a.guard.Best)
-		if err := a.forget(); err != nil {
+		if err := a.resetMemories(); err != nil {
 			return model{}, err
 		}
 	} else {
 		params = slices.Clone(a.Params())
 		a.algorithm.After(a.models.newest)
 		a.algorithm.Apply(params, o.sum.values[:len(params)], o.sum.scale, o.sum.bufferScales)
-		copy(params[a.judged:], o.sum.buffers)
+		copy(params[a.updateLength:], o.sum.buffers)
 	}
-	if i := notFinite(params); i != allFinite {
+	if i := firstNotFinite(params); i != allFinite {
 		return model{}, fmt.Errorf(
 			"%w: parameter %d of the model (tensor %s) after round %d is %g",
 			round.ErrDiverged,
@@ -252,14 +253,14 @@ func (a *Aggregator) nextModel(o Outcome) (model, error) {
 		)
 	}
 	next := newModel(params)
-	next.doubtful = o.doubtful && !o.lost
+	next.degraded = o.degraded && !o.diverged
 	return next, nil
 }
 
-// forget puts the server half of the algorithm and the bounds of both clips into the state in which
-// a run begins.
-func (a *Aggregator) forget() error {
-	fresh := a.config.fresh(a.algorithm.Algorithm).Server.State()
+// resetMemories resets the server's optimizer and the memories of both clips to what they are at the start
+// of a run.
+func (a *Aggregator) resetMemories() error {
+	fresh := a.config.freshInstance(a.algorithm.Algorithm).Server.State()
 	return errors.Join(
 		a.algorithm.Server.Restore(fresh),
 		a.clip.Restore(nil),
@@ -267,10 +268,12 @@ func (a *Aggregator) forget() error {
 	)
 }
 
-// allFinite is the result of notFinite for a model whose parameters are all finite.
+// allFinite is the result of firstNotFinite for a model whose parameters are all finite.
 const allFinite = -1
 
-// notFinite returns the place of the first parameter that is NaN or infinite, or allFinite.
-func notFinite(params []float32) int {
+// firstNotFinite returns the index of the first parameter that is NaN or infinite, or allFinite if there is
+// none.
+func firstNotFinite(params []float32) int {
+	// x - x is 0 for each finite x, and NaN, which differs from all, for the others.
 	return slices.IndexFunc(params, func(x float32) bool { return x-x != 0 })
 }

@@ -7,16 +7,18 @@ type Attackers struct {
 	// Class returns the number of a client's class, whose attack the client does, and whether it
 	// attacks at all.
 	Class func(client int) (number int, attacks bool)
-	// Circle returns of how many of a round's attackers of a class the others know what they
-	// would have sent; 0 where the attackers of the class do not collude.
-	Circle func(class int) int
+	// Colluders returns how many attackers of a class collude in a round: each of them knows the honest
+	// updates of all of them. It is 0 if the attackers of the class do not collude.
+	Colluders func(class int) int
 }
 
 // honest is the number of a client that does not attack, as jobs have it.
 const honest = 0
 
-// number returns a client's attacker as jobs name it: the number of its class plus 1, or honest.
-func (a *Attackers) number(client int) uint32 {
+// attackerNumber returns the number by which a job message names a simulated client's attack: the number of
+// its class of attackers plus 1, or honest (0) if the client does not attack. A nil receiver has no
+// attackers.
+func (a *Attackers) attackerNumber(client int) uint32 {
 	if a == nil {
 		return honest
 	}
@@ -27,43 +29,47 @@ func (a *Attackers) number(client int) uint32 {
 	return uint32(class + 1)
 }
 
-// collude adds to each job with colluding clients the tasks of the other members of their circle,
-// because such an attacker computes its update from the updates of all of them. A circle is the
-// first tasks of the round, in task order and up to the size that the attack has, that belong to
-// one class of attackers and start from one base model. Jobs hold the round's tasks in order, so
-// circles do not depend on how the tasks were cut into jobs. A nil receiver has no attackers.
+// collude lets colluding attackers know each other's honest updates: it adds to each job with members of a
+// group of colluders the tasks of all members, since each computes its malicious update from the honest
+// updates of the group. A group has the first tasks of the round, in task order and up to the number that
+// the attack allows, that belong to one class of attackers and start from one base model. Jobs hold the
+// round's tasks in order, so the groups do not depend on how tasks were divided into jobs. A nil receiver
+// has no attackers.
 func (a *Attackers) collude(jobs []job) {
 	if a == nil {
 		return
 	}
-	type circle struct {
+	type group struct {
 		// base is the version of the model that the tasks start from.
 		base     uint64
 		attacker uint32
 	}
-	members := map[circle][]*bus.ClientWork{}
+	members := map[group][]*bus.ClientWork{}
 	for i := range jobs {
 		for _, work := range jobs[i].message.Clients {
 			if work.Attacker == honest {
 				continue
 			}
-			key := circle{jobs[i].base, work.Attacker}
-			// Attacker 0 is honest, so class i has the number i+1.
-			if len(members[key]) < a.Circle(int(work.Attacker)-1) {
-				members[key] = append(members[key], work)
+			// Number 0 is an honest client, so class i has the number i+1.
+			class := int(work.Attacker) - 1
+			attackers := group{jobs[i].base, work.Attacker}
+			if len(members[attackers]) < a.Colluders(class) {
+				members[attackers] = append(members[attackers], work)
 			}
 		}
 	}
 	for i := range jobs {
 		message := jobs[i].message
-		// A job may hold several clients of one circle, which is added once.
+		// A job may hold several clients of one group, whose members are added once. All tasks of a job
+		// start from one base model, so the attacker's number identifies the group.
 		added := map[uint32]bool{}
 		for _, work := range message.Clients {
 			if added[work.Attacker] {
 				continue
 			}
 			added[work.Attacker] = true
-			message.Colluders = append(message.Colluders, members[circle{jobs[i].base, work.Attacker}]...)
+			colluders := members[group{jobs[i].base, work.Attacker}]
+			message.Colluders = append(message.Colluders, colluders...)
 		}
 	}
 }

@@ -15,8 +15,8 @@ func TestAttackers_CollusionIgnoresJobs(t *testing.T) {
 	// Clients 0 and 1 are honest, 2 to 5 and 6 to 9 are two classes of colluders; of the
 	// second, two know each other. Task 100+c is client c's.
 	a := &Attackers{
-		Class:  func(client int) (int, bool) { return client / 4, client > 1 },
-		Circle: func(class int) int { return map[int]int{0: 0, 1: 16, 2: 2}[class] },
+		Class:     func(client int) (int, bool) { return client / 4, client > 1 },
+		Colluders: func(class int) int { return map[int]int{0: 0, 1: 16, 2: 2}[class] },
 	}
 	var tasks []round.Task
 	for _, c := range []struct {
@@ -30,7 +30,7 @@ func TestAttackers_CollusionIgnoresJobs(t *testing.T) {
 		for i, part := range cut {
 			jobs[i] = job{span: part, base: tasks[part.start].Model, message: &bus.Job{}}
 			for _, task := range tasks[part.start:part.end] {
-				jobs[i].message.Clients = append(jobs[i].message.Clients, &bus.ClientWork{Task: task.Task, Attacker: a.number(task.Client)})
+				jobs[i].message.Clients = append(jobs[i].message.Clients, &bus.ClientWork{Task: task.Task, Attacker: a.attackerNumber(task.Client)})
 			}
 		}
 		a.collude(jobs)
@@ -59,7 +59,7 @@ func TestAttackers_CollusionIgnoresJobs(t *testing.T) {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
-	if (*Attackers)(nil).number(3) != 0 || a.number(1) != 0 || a.number(8) != 3 {
+	if (*Attackers)(nil).attackerNumber(3) != 0 || a.attackerNumber(1) != 0 || a.attackerNumber(8) != 3 {
 		t.Error("attackers have other numbers")
 	}
 }

@@ -14,7 +14,7 @@ import (
 // the value before is one of them. All values that clients sent are here, as float32 of any size, and
 // are added in the order of the updates.
 
-// sentBuffers are the buffers that one client sent: those from number first on. The others are as in the
+// sentBufferCount are the buffers that one client sent: those from number first on. The others are as in the
 // model that the client began with.
 type sentBuffers struct {
 	first  int
@@ -30,12 +30,13 @@ type bufferShare struct {
 	weight float64
 }
 
-// value returns the buffer with this number as the client has it after its task: the value that it
-// sent or, if it sent none, that of its base model.
+// value returns the buffer with this number as it is at the client after its task: the value that the
+// client sent or, if it sent none for this buffer, that of its base model.
 func (s *bufferShare) value(number int) float32 {
-	k := number - s.sent.first
-	if k >= 0 && k < len(s.sent.values) {
-		return s.sent.values[k]
+	place := number - s.sent.first
+	isSent := place >= 0 && place < len(s.sent.values)
+	if isSent {
+		return s.sent.values[place]
 	}
 	return s.base[number]
 }
@@ -52,28 +53,28 @@ type bufferMix struct {
 	presentShare float64
 }
 
-// nextBuffers returns the buffers of the model that follows the model present, from what the clients
-// of the updates sent. It returns nil where clients send none beside their updates, and the buffers of
-// present where no update has a weight.
+// nextBuffers returns the buffers of the next model, made of the buffers that the clients of the updates
+// sent. present is the model before. The result is nil if clients send no buffers beside their updates, and
+// the buffers of present if no update has a positive weight.
 func (a *Aggregator) nextBuffers(present []float32, updates []clientUpdate) []float32 {
-	if a.sentBuffers() == 0 {
+	if a.sentBufferCount() == 0 {
 		return nil
 	}
 	mix := bufferMix{
 		tensors: a.bufferTensors(),
-		offset:  a.judged,
-		present: present[a.judged:a.communicated],
+		offset:  a.updateLength,
+		present: present[a.updateLength:a.communicated],
 	}
 	var shares, combined []bufferShare
-	total := 0.0
+	totalWeight := 0.0
 	for i := range updates {
 		u := &updates[i]
 		// An update without weight, which a rule may have left out, has no part in the buffers.
 		if !(u.bufferWeight > 0) {
 			continue
 		}
-		total += u.bufferWeight
-		base := a.models.versions[u.task.Model].params[a.judged:a.communicated]
+		totalWeight += u.bufferWeight
+		base := a.models.versions[u.task.Model].params[a.updateLength:a.communicated]
 		share := bufferShare{base: base, sent: u.buffers, weight: u.bufferWeight}
 		if u.combinesBuffers {
 			combined = append(combined, share)
@@ -85,50 +86,51 @@ func (a *Aggregator) nextBuffers(present []float32, updates []clientUpdate) []fl
 	if len(combined) > 0 {
 		deviceMix := mix
 		deviceMix.rule = a.learning.Combine.DeviceBuffers
-		shares = append(shares, deviceMix.combine(combined))
+		shares = append(shares, deviceMix.combineShares(combined))
 	}
 	if len(shares) == 0 {
 		return mix.present
 	}
 	const rounding = 1e-9
-	// The rest of the weight is that of the present model.
-	if a.mixesModels() && total < 1-rounding {
-		mix.presentShare = 1 - total
+	// Where the algorithm mixes models, the present model has the weight that the updates leave.
+	if a.mixesModels() && totalWeight < 1-rounding {
+		mix.presentShare = 1 - totalWeight
 	}
+	// A rule that does not work value by value leaves the rule nil: the weighted mean.
 	mix.rule, _ = a.learning.Combine.Rule.(combine.ByValue)
 	return mix.next(shares)
 }
 
-// bufferMoves returns for each tensor of buffers how far each update of a round with devices moves it: the
-// Euclidean length of the difference from the model that the update began with. The updates from number
-// first on are those of devices, and come first in the result. It returns nil where the round has no
-// devices or clients send no buffers.
-func (a *Aggregator) bufferMoves(updates []clientUpdate, first int) (moves [][]float64) {
-	if a.sentBuffers() == 0 || first == len(updates) {
+// bufferMoves returns, for each tensor of buffers, how far each update moves it: the Euclidean distance of
+// the buffers that the client has after its task from those of its base model. updates[firstDevice:] are
+// those of real devices, which come first in each list of the result. The result is nil if the round has no
+// updates of devices or clients send no buffers.
+func (a *Aggregator) bufferMoves(updates []clientUpdate, firstDevice int) (moves [][]float64) {
+	if a.sentBufferCount() == 0 || firstDevice == len(updates) {
 		return nil
 	}
-	devicesFirst := slices.Concat(updates[first:], updates[:first])
-	for _, t := range a.bufferTensors() {
+	devicesFirst := slices.Concat(updates[firstDevice:], updates[:firstDevice])
+	for _, tensor := range a.bufferTensors() {
 		lengths := make([]float64, len(devicesFirst))
 		for i := range devicesFirst {
 			u := &devicesFirst[i]
-			share := bufferShare{base: a.base(u.task.Model)[a.judged:a.communicated], sent: u.buffers}
-			start := t.Offset - a.judged
-			sum := 0.0
-			for number := start; number < start+t.Len(); number++ {
+			share := bufferShare{base: a.modelParams(u.task.Model)[a.updateLength:a.communicated], sent: u.buffers}
+			start := tensor.Offset - a.updateLength
+			squaredLength := 0.0
+			for number := start; number < start+tensor.Len(); number++ {
 				move := float64(share.value(number)) - float64(share.base[number])
-				sum += float64(move * move)
+				squaredLength += float64(move * move)
 			}
-			lengths[i] = math.Sqrt(sum)
+			lengths[i] = math.Sqrt(squaredLength)
 		}
 		moves = append(moves, lengths)
 	}
 	return moves
 }
 
-// combine makes one share of the buffers of several updates, by the mix's rule. Its weight is the
-// sum of theirs.
-func (m bufferMix) combine(shares []bufferShare) bufferShare {
+// combineShares combines the buffers of several updates into one share, by the mix's rule. The share's
+// weight is the sum of their weights.
+func (m bufferMix) combineShares(shares []bufferShare) bufferShare {
 	next := m.next(shares)
 	total := 0.0
 	for i := range shares {
@@ -137,28 +139,29 @@ func (m bufferMix) combine(shares []bufferShare) bufferShare {
 	return bufferShare{base: next, weight: total}
 }
 
-// next returns the buffers of the next model, in the order of the model's values, from the shares
-// of the updates. At least one share is needed. Each tensor says how its values are combined: by
-// the majority, by the mean, or by the largest value.
+// next returns the buffers of the next model, in the order of the model's values, from the shares of the
+// updates, at least one. Buffers of floats become the mean of the clients' values, or what the mix's rule
+// makes of them. A tensor of integers says itself how its values are combined: by a vote of the majority,
+// by the mean, or, as a counter that never falls, by the largest value.
 func (m bufferMix) next(shares []bufferShare) []float32 {
 	next := slices.Clone(m.present)
 	values := make([]float64, len(shares))
-	for _, t := range m.tensors {
-		first := t.Offset - m.offset
-		for number := first; number < first+t.Len(); number++ {
+	for _, tensor := range m.tensors {
+		first := tensor.Offset - m.offset
+		for number := first; number < first+tensor.Len(); number++ {
 			for i := range shares {
 				values[i] = float64(shares[i].value(number))
 			}
 			before := float64(m.present[number])
 			// Values that are voted on have no mean.
-			if t.Type != "" && t.Rule == learn.Majority {
+			if tensor.Type != "" && tensor.Rule == learn.Majority {
 				next[number] = float32(m.majority(shares, values, before))
 				continue
 			}
 			mean := 0.0
 			if m.rule != nil {
 				// A mean is rounded, so it is held to the range of the values.
-				mean = between(m.rule.OfValues(values), values)
+				mean = clampToRange(m.rule.OfValues(values), values)
 			} else {
 				mean = weightedMean(shares, values)
 			}
@@ -166,55 +169,59 @@ func (m bufferMix) next(shares []bufferShare) []float32 {
 			// A typed tensor counts something: its value must fit the type and, without a mean,
 			// never falls.
 			switch {
-			case t.Type == "":
+			case tensor.Type == "":
 				next[number] = float32(mixed)
-			case t.Rule == learn.Mean:
-				next[number] = t.Clamp(mixed)
+			case tensor.Rule == learn.Mean:
+				next[number] = tensor.Clamp(mixed)
 			case m.rule != nil:
-				next[number] = t.Clamp(max(before, mean))
+				next[number] = tensor.Clamp(max(before, mean))
 			default:
-				next[number] = t.Clamp(max(before, slices.Max(values)))
+				next[number] = tensor.Clamp(max(before, slices.Max(values)))
 			}
 		}
 	}
 	return next
 }
 
-// mixPresent returns the mean of a buffer's sent values mixed with before, its value in the present
-// model, which counts with presentShare. The result is held between the two despite rounding.
+// mixPresent mixes mean, the mean of the values that clients sent for a buffer, with before, the buffer's
+// value in the present model: the result is presentShare·before + (1 − presentShare)·mean. It lies
+// between the two despite rounding.
 func (m bufferMix) mixPresent(mean, before float64) float64 {
 	if m.presentShare == 0 {
 		return mean
 	}
-	return between(before+float64((1-m.presentShare)*(mean-before)), []float64{before, mean})
+	return clampToRange(before+float64((1-m.presentShare)*(mean-before)), []float64{before, mean})
 }
 
 // weightedMean returns the mean of the shares' values, added in their order. It lies between the values.
 func weightedMean(shares []bufferShare, values []float64) float64 {
-	sum, total := 0.0, 0.0
+	weightedSum := 0.0
+	totalWeight := 0.0
 	for i, v := range values {
-		sum += float64(shares[i].weight * v)
-		total += shares[i].weight
+		weightedSum += float64(shares[i].weight * v)
+		totalWeight += shares[i].weight
 	}
-	return between(sum/total, values)
+	return clampToRange(weightedSum/totalWeight, values)
 }
 
-// between returns x, or the nearest number to it that lies between the smallest and the largest value.
-func between(x float64, values []float64) float64 {
+// clampToRange returns x, or the smallest or largest of the values if x lies outside of their range.
+func clampToRange(x float64, values []float64) float64 {
 	return min(max(x, slices.Min(values)), slices.Max(values))
 }
 
-// majority returns the value for which the clients with the largest total weight vote. values holds
-// one vote for each share. The present model votes, too, for the value before, with presentShare of
-// all weight. In a tie before wins if it is among the winners, else the smallest of them.
+// majority returns the value with the largest total weight of votes. values[i] is the vote of shares[i],
+// which counts with that share's weight. The present model votes, too: for before, its value, with
+// presentShare of all weight. In a tie the result is before if that is among the winners, and otherwise the
+// smallest winner.
 func (m bufferMix) majority(shares []bufferShare, values []float64, before float64) float64 {
-	total := 0.0
+	totalWeight := 0.0
 	for i := range shares {
-		total += shares[i].weight
+		totalWeight += shares[i].weight
 	}
 	weights := map[float64]float64{}
 	if m.presentShare > 0 {
-		weights[before] = m.presentShare / (1 - m.presentShare) * total
+		// The clients' weights are 1 - presentShare of all.
+		weights[before] = m.presentShare / (1 - m.presentShare) * totalWeight
 	}
 	for i, v := range values {
 		weights[v] += shares[i].weight
@@ -225,7 +232,7 @@ func (m bufferMix) majority(shares []bufferShare, values []float64, before float
 	}
 	const rounding = 1e-9
 	// Weights that differ by rounding alone count as equal.
-	isWinner := func(v float64) bool { return weights[v] >= heaviest-float64(rounding*total) }
+	isWinner := func(v float64) bool { return weights[v] >= heaviest-float64(rounding*totalWeight) }
 	if isWinner(before) {
 		return before
 	}

@@ -16,26 +16,27 @@ import (
 // published are the states of clients that are on the bus for a round.
 type published struct {
 	models *models
-	// server is the digest of the server's control variate, zero while there is none.
-	server  bus.Digest
-	digests []bus.Digest
+	// serverVariate is the digest of the server's control variate, zero while there is none.
+	serverVariate bus.Digest
+	digests       []bus.Digest
 }
 
-// publishStates puts on the bus the states that the simulated clients of a round have kept since
-// their last task, and the server's part of these states if the algorithm has one. It notes the
-// digest of each state in the client's update, by which a job names it. The caller closes the
-// result once all jobs are answered, also after an error, which takes the states off the bus again.
+// publishStates publishes on the bus the states that the simulated clients of a round keep between tasks,
+// and the server's control variate if the algorithm has one. In each update it sets stateBefore, the digest
+// by which a job names the client's state. The result is never nil; the caller closes it once all jobs are
+// answered, also after an error, which takes the states off the bus again. It publishes nothing where
+// clients keep no state.
 func (a *Aggregator) publishStates(ctx context.Context, updates []clientUpdate) (*published, error) {
-	p := &published{models: &a.models}
+	onBus := &published{models: &a.models}
 	states := a.algorithm.ClientStates
 	if states == nil {
-		return p, nil
+		return onBus, nil
 	}
 	// The server's part is the same for all clients, so it is published once.
-	if c := states.Server(); c != nil {
-		p.server = bus.DigestOf(c)
-		if err := p.add(ctx, p.server, c); err != nil {
-			return p, err
+	if serverVariate := states.Server(); serverVariate != nil {
+		onBus.serverVariate = bus.DigestOf(serverVariate)
+		if err := onBus.add(ctx, onBus.serverVariate, serverVariate); err != nil {
+			return onBus, err
 		}
 	}
 	for i := range updates {
@@ -46,11 +47,11 @@ func (a *Aggregator) publishStates(ctx context.Context, updates []clientUpdate) 
 			continue
 		}
 		u.stateBefore = state.Digest
-		if err := p.add(ctx, u.stateBefore, state.Values); err != nil {
-			return p, err
+		if err := onBus.add(ctx, u.stateBefore, state.Values); err != nil {
+			return onBus, err
 		}
 	}
-	return p, nil
+	return onBus, nil
 }
 
 // add publishes a vector until the states are closed.
@@ -69,10 +70,11 @@ func (p *published) close(ctx context.Context) (err error) {
 	return err
 }
 
-// method returns the part of a round's job messages that describes the clients' states: how many
-// values each holds, and whether they are residuals or control variates. It is nil where clients keep
-// no state. serverState is the digest of the server's control variate, zero while there is none.
-func (a *Aggregator) method(serverState bus.Digest) *bus.Method {
+// method returns the part of a round's job messages that describes what clients keep between tasks: how
+// many values, and whether they are residuals of compressed updates or control variates. It is nil where
+// clients keep nothing. serverVariate is the digest of the server's control variate, zero while there is
+// none.
+func (a *Aggregator) method(serverVariate bus.Digest) *bus.Method {
 	states := a.algorithm.ClientStates
 	if states == nil {
 		return nil
@@ -83,14 +85,15 @@ func (a *Aggregator) method(serverState bus.Digest) *bus.Method {
 		return m
 	}
 	m.Variates = true
-	m.VariateDigest = serverState.Bytes()
+	m.VariateDigest = serverVariate.Bytes()
 	m.VariateWeight = states.Weight()
 	return m
 }
 
-// advanceStates ends a round: the clients of its updates keep what their tasks left them with. sum is
-// the exact sum of the changes of their control variates, empty where there are none.
-func (a *Aggregator) advanceStates(sum []int64, updates []clientUpdate) {
+// advanceStates stores the states with which the clients of these updates have ended their tasks, and adds
+// to the server's control variate the changes of the clients'. variateSum is the exact sum of those
+// changes, empty if the algorithm has no control variates.
+func (a *Aggregator) advanceStates(variateSum []int64, updates []clientUpdate) {
 	if a.algorithm.ClientStates == nil {
 		return
 	}
@@ -104,23 +107,24 @@ func (a *Aggregator) advanceStates(sum []int64, updates []clientUpdate) {
 			states = append(states, u.stateAfter)
 		}
 	}
-	a.algorithm.ClientStates.Update(sum, clients, states)
+	a.algorithm.ClientStates.Update(variateSum, clients, states)
 }
 
-// DeviceTask completes the message of a device's task: which model it starts from, and what the
-// device has kept, which is published for one that has lost it. It returns the values of that model
-// that the device fetches, and whether the model is doubtful.
+// DeviceTask completes message, the message of task t to a real device: it names the model that the task
+// starts from, and the state that the device keeps between tasks, which it publishes in case the device has
+// lost it. It returns the values of that model that the device downloads, and whether the model is degraded
+// (see [Guard]).
 func (a *Aggregator) DeviceTask(
 	ctx context.Context,
 	t *round.Task,
 	message *bus.Task,
-) (base []float32, doubtful bool, err error) {
+) (base []float32, degraded bool, err error) {
 	a.models.nameInTask(message, t.Model)
 	if err := a.publishDeviceState(ctx, t.Client, message); err != nil {
 		return nil, false, err
 	}
 	start := a.models.versions[t.Model]
-	return start.params[:a.communicated], start.doubtful, nil
+	return start.params[:a.communicated], start.degraded, nil
 }
 
 // publishDeviceState names in a device's task the state that the client has kept since its last

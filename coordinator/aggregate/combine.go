@@ -6,14 +6,14 @@ import (
 	"fedpace/algorithm"
 )
 
-// combine completes the sum of round number once all updates are there. What it does depends on the
-// weighing w: stale updates that were kept separate join the fresh ones; or all updates were kept
-// separate, and are clipped, moved to the round's base model and combined by a rule, with noise
-// where the run is private; or all were added up already, and nothing is left to do. It changes sum
-// in place. It returns the factor by which the server multiplies the sum, and the norms that the
-// clip remembers for the next round (nil if they do not change).
-func (a *Aggregator) combine(
-	number int,
+// completeSum completes sum, the exact sum of a round, once all updates have arrived; number is the
+// round's. How depends on the weighing w. If stale updates were kept separate, they join the sum of the
+// fresh ones. If all updates were kept separate, they are clipped, turned into differences from the newest
+// model where the algorithm mixes models, and combined by the robust rule, with noise in a private run.
+// Otherwise all updates are in the sum already. It changes sum in place. It returns the factor by which the
+// server multiplies the sum, and what the clip remembers for the next round, nil if that does not change.
+func (a *Aggregator) completeSum(
+	roundNumber int,
 	sum []int64,
 	updates []clientUpdate,
 	w weighing,
@@ -25,10 +25,10 @@ func (a *Aggregator) combine(
 	if !a.learning.Combine.PerClient() {
 		return w.scale, nil, nil
 	}
-	// Lengths and distances are measured on trained values alone, never on buffers.
+	// The clip and the rule see the values that updates move, never buffers or control variates.
 	sums := sumsOf(updates)
-	trained := a.judgedOf(sums)
-	clipMemory = a.clip.Clip(trained)
+	updateParts := a.updateValuesOf(sums)
+	clipMemory = a.clip.Clip(updateParts)
 	if err := a.rebaseEach(updates); err != nil {
 		return 0, nil, err
 	}
@@ -40,20 +40,20 @@ func (a *Aggregator) combine(
 		shares = slices.Repeat([]float64{private.Share()}, len(updates))
 	}
 	setup := a.learning.Combine
-	for i, weight := range setup.Apply(a.judgedPart(sum), trained, shares) {
+	for i, weight := range setup.Apply(a.updateValues(sum), updateParts, shares) {
 		updates[i].bufferWeight = weight
 	}
 	// An algorithm such as FedExP lengthens the step by how much the updates disagree.
 	scale = w.scale * a.algorithm.Stretch(sums, shares, sum)
 	if private != nil {
-		private.Add(number, a.judgedPart(sum))
+		private.Add(roundNumber, a.updateValues(sum))
 	}
 	return scale, clipMemory, nil
 }
 
-// joinStale adds the stale updates of a round, which are kept separate, to sum, which is that of
-// the fresh ones with freshShare of all weights. The algorithm decides how much each stale update
-// counts. It sets the weights of all updates' buffers to match.
+// joinStale adds the stale updates of a round, which were kept separate, to sum, the exact sum of the fresh
+// ones, which has the share freshShare of all weights. The algorithm, a [algorithm.StaleWeigher], decides
+// how much each stale update counts. It sets the buffers' weight of every update to match.
 func (a *Aggregator) joinStale(sum []int64, updates []clientUpdate, freshShare float64) {
 	var stale []algorithm.Stale
 	for i := range updates {
@@ -66,16 +66,18 @@ func (a *Aggregator) joinStale(sum []int64, updates []clientUpdate, freshShare f
 	// assertion holds.
 	rule := a.algorithm.Algorithm.(algorithm.StaleWeigher)
 	weights := a.algorithm.JoinStale(rule, sum, freshShare, stale)
-	fresh := weights[len(stale)]
+	staleWeights := weights[:len(stale)]
+	// The last weight is that of all fresh updates together.
+	freshWeight := weights[len(stale)]
 	for i := range updates {
 		u := &updates[i]
 		if u.separate {
-			u.bufferWeight = weights[0]
-			weights = weights[1:]
+			u.bufferWeight = staleWeights[0]
+			staleWeights = staleWeights[1:]
 			continue
 		}
 		// A fresh update's weight within the sum shrinks as the sum does.
-		u.bufferWeight *= fresh
+		u.bufferWeight *= freshWeight
 	}
 }
 

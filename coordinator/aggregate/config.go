@@ -35,21 +35,21 @@ type Learning struct {
 	Jobs int
 	// HeldOut is the number of held-out samples, at least 1.
 	HeldOut int
-	// Measured is the number of held-out samples that an evaluation takes, spread evenly; 0 means
+	// EvaluatedSamples is the number of held-out samples that an evaluation takes, spread evenly; 0 means
 	// all.
-	Measured int
+	EvaluatedSamples int
 	// Units says for each target what 1 is worth in the unit of the user's data; if it is nil, the
 	// units are the same.
 	Units []float64
-	// OwnSamples returns how many of a client's samples an evaluation by client takes, at most as
+	// EvaluationSamples returns how many of a client's samples an evaluation by client takes, at most as
 	// many as the client has; nil where the run has no such evaluations.
-	OwnSamples func(client int) int
+	EvaluationSamples func(client int) int
 	// Samples returns a client's number of training samples for sample-weighted FedAvg
 	// (Eq. 2); nil weighs the accepted updates equally (Algorithm 1).
 	Samples func(client int) int
-	// Taken returns the samples of one local step of a client, where updates weigh by the samples
+	// SamplesPerStep returns the samples of one local step of a client, where updates weigh by the samples
 	// that their steps took; nil where they do not.
-	Taken func(client int) int
+	SamplesPerStep func(client int) int
 	// Batch returns a client's minibatch size, 0 for that of Spec; nil where all clients have that
 	// of Spec.
 	Batch func(client int) int

@@ -21,31 +21,31 @@ type deviceBounds struct {
 	memory []float64
 }
 
-// base returns a version of the model, from which a device's update may have started.
-func (a *Aggregator) base(version uint64) []float32 { return a.models.versions[version].params }
+// modelParams returns a version of the model, from which a device's update may have started.
+func (a *Aggregator) modelParams(version uint64) []float32 { return a.models.versions[version].params }
 
-// addDevices clips the updates of real devices and adds them to sum. Updates before index first are
-// those of simulated clients, which sum contains already; those from first on are the devices'. A
-// device's update that must stay separate is kept in its clientUpdate instead. If a rule for
-// devices is set and there are enough of them, it combines their updates before they are added. It
-// returns the norms by which they were bounded, for the guard.
+// addDevices clips the updates of real devices and adds them to sum. updates[:first] are those of simulated
+// clients, which sum contains already, and updates[first:] are those of devices. A device's update that
+// must stay separate is stored in its clientUpdate instead of being added. If the configuration has a
+// robust rule for devices and the round has at least [combine.MinDeviceUpdates] of them, the rule combines
+// their updates first. It returns for the guard the norms of the updates before clipping.
 func (a *Aggregator) addDevices(
 	ctx context.Context,
 	sum []int64,
 	updates []clientUpdate,
-	first int,
+	firstDevice int,
 ) (deviceBounds, error) {
-	if first == len(updates) {
+	if firstDevice == len(updates) {
 		return deviceBounds{}, nil
 	}
 	if a.learning.Secure != nil {
-		return deviceBounds{}, a.addMasked(ctx, sum, updates[first:])
+		return deviceBounds{}, a.addMasked(ctx, sum, updates[firstDevice:])
 	}
-	bounds, weights, err := a.clipDevices(sum, updates, first)
+	bounds, weights, err := a.clipDevices(sum, updates, firstDevice)
 	if err != nil {
 		return bounds, err
 	}
-	devices := updates[first:]
+	devices := updates[firstDevice:]
 	// Either all updates of a round are separate, or the stale ones, which come first among the
 	// devices.
 	for len(devices) > 0 && devices[0].separate {
@@ -69,42 +69,43 @@ func (a *Aggregator) addDevices(
 	return bounds, algorithm.Merge(sum, combined)
 }
 
-// combineDevices combines devices' updates to one sum of the given length by a robust rule. weights
-// holds each update's weight after clipping. The rule gets clipped updates of weight 1 and their
-// weights before clipping, and its result counts as much as all of these updates together.
+// combineDevices combines devices' updates by a robust rule into one exact sum of the given length.
+// weights[i] is the weight of devices[i] times the factor, at most 1, by which its update is clipped. The
+// rule gets each clipped update with weight 1 and, beside it, the weight before clipping. The result counts
+// as much as all of these updates together.
 func (a *Aggregator) combineDevices(
 	rule combine.Rule,
 	devices []clientUpdate,
-	weights []float64,
+	clippedWeights []float64,
 	length int,
 ) (combined []int64, err error) {
 	sums := make([][]int64, len(devices))
-	unclipped := make([]float64, len(devices))
+	weightsBeforeClip := make([]float64, len(devices))
 	for i := range devices {
 		u := &devices[i]
 		// The rule gets updates of weight 1, so only the clip's factor is left in them.
-		unclipped[i] = u.weight
-		sums[i], err = a.deviceSum(u, weights[i]/u.weight, length)
+		weightsBeforeClip[i] = u.weight
+		sums[i], err = a.deviceSum(u, clippedWeights[i]/u.weight, length)
 		if err != nil {
 			return nil, err
 		}
 	}
 	combined = make([]int64, length)
 	setup := combine.Setup{Rule: rule}
-	shares := setup.Apply(a.judgedPart(combined), a.judgedOf(sums), unclipped)
+	shares := setup.Apply(a.updateValues(combined), a.updateValuesOf(sums), weightsBeforeClip)
 	for i := range devices {
 		devices[i].bufferWeight = shares[i]
 		if a.learning.Combine.DeviceBuffers != nil {
 			// All take part, also those that the rule has left out, since it does not judge their buffers.
-			devices[i].bufferWeight = unclipped[i]
+			devices[i].bufferWeight = weightsBeforeClip[i]
 			devices[i].combinesBuffers = true
 		}
 	}
 	return combined, nil
 }
 
-// deviceSum returns the exact sum of one device's update with a weight, length values long. It notes
-// the loss that the device reported.
+// deviceSum returns the exact sum that holds one device's update times weight, with length values. It sets
+// in u the loss that the device reported.
 func (a *Aggregator) deviceSum(u *clientUpdate, weight float64, length int) ([]int64, error) {
 	sum := make([]int64, length)
 	updates := []clientUpdate{*u}
@@ -113,11 +114,11 @@ func (a *Aggregator) deviceSum(u *clientUpdate, weight float64, length int) ([]i
 	return sum, err
 }
 
-// addUpDevices adds the updates of devices to the sum with these weights. It notes the losses that
-// the devices reported.
+// addUpDevices adds each device's update to sum, times its weight; weights[i] belongs to updates[i]. It
+// sets in each update the loss that the device reported.
 func (a *Aggregator) addUpDevices(sum []int64, updates []clientUpdate, weights []float64) error {
 	losses := make([]float64, len(updates))
-	if err := a.devices.Add(sum, tasksOf(updates), weights, losses, a.base); err != nil {
+	if err := a.devices.Add(sum, tasksOf(updates), weights, losses, a.modelParams); err != nil {
 		return err
 	}
 	for i := range updates {
@@ -126,26 +127,26 @@ func (a *Aggregator) addUpDevices(sum []int64, updates []clientUpdate, weights [
 	return nil
 }
 
-// clipDevices returns a weight for each device's update, the ones from index first on, that bounds
-// the update's length by the clip rule for devices. The bound follows from the lengths of all
-// updates of the round, so those of the simulated clients, which are updates[:first] and part of
-// sum, count as well. It also returns these norms and what the clip remembers.
+// clipDevices returns for each device's update, updates[first:], its weight times the factor by which the
+// clip for devices shortens it. The bound follows from the norms of all updates of the round, so those of
+// simulated clients, updates[:first], whose sum is sum, count as well. bounds has all these norms and what
+// the clip remembers for the next round.
 func (a *Aggregator) clipDevices(
 	sum []int64,
 	updates []clientUpdate,
-	first int,
+	firstDevice int,
 ) (bounds deviceBounds, weights []float64, err error) {
-	devices := updates[first:]
+	devices := updates[firstDevice:]
 	tasks := tasksOf(devices)
-	norms, err := a.devices.Norms(tasks, a.base)
+	deviceNorms, err := a.devices.Norms(tasks, a.modelParams)
 	if err != nil {
 		return bounds, nil, err
 	}
 	// Devices come first in the norms, as the guard expects.
-	bounds.norms = slices.Concat(norms, a.simulatedNorms(sum, updates[:first]))
+	bounds.norms = slices.Concat(deviceNorms, a.simulatedNorms(sum, updates[:firstDevice]))
 	bound, factors, memory := a.deviceClip.Factors(bounds.norms)
 	bounds.memory = memory
-	a.devices.Clipped(tasks, norms, bound)
+	a.devices.Clipped(tasks, deviceNorms, bound)
 	weights = make([]float64, len(devices))
 	for i := range devices {
 		weights[i] = devices[i].weight * factors[i]
@@ -153,25 +154,26 @@ func (a *Aggregator) clipDevices(
 	return bounds, weights, nil
 }
 
-// simulatedNorms returns the norms of the updates of simulated clients, which are separate or
-// added up in sum. Of n that were added up each counts as √n times their mean: the length that
-// it would have if the updates were orthogonal and of one length, and no less than their
-// root mean square.
+// simulatedNorms returns one norm for each update of a simulated client. An update that was kept separate
+// has its own norm. Those that were added up in sum can no longer be measured one by one: each of n counts
+// as √n times the norm of their weighted mean. That is its norm if the updates are orthogonal and equally
+// long, and more if they point in similar directions.
 func (a *Aggregator) simulatedNorms(sum []int64, updates []clientUpdate) (norms []float64) {
-	n := 0
-	weight := 0.0
+	added := 0
+	addedWeight := 0.0
 	for i := range updates {
 		u := &updates[i]
 		if u.separate {
-			norms = append(norms, combine.Norm(a.judgedPart(u.sum)))
+			norms = append(norms, combine.Norm(a.updateValues(u.sum)))
 			continue
 		}
-		n++
-		weight += u.weight
+		added++
+		addedWeight += u.weight
 	}
-	if n == 0 {
+	if added == 0 {
 		return norms
 	}
-	each := combine.Norm(a.judgedPart(sum)) / weight * math.Sqrt(float64(n))
-	return append(norms, slices.Repeat([]float64{each}, n)...)
+	meanNorm := combine.Norm(a.updateValues(sum)) / addedWeight
+	each := meanNorm * math.Sqrt(float64(added))
+	return append(norms, slices.Repeat([]float64{each}, added)...)
 }

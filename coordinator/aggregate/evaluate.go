@@ -14,26 +14,26 @@ import (
 	"fedpace/learn/metric"
 )
 
-// Evaluate measures the newest model on the held-out samples of the run, after the round with this
-// number. It returns the mean loss and the values of the run's metrics, in their order. A metric that
-// no sample has a weight for, or that has a value that it cannot have, is an error.
-func (a *Aggregator) Evaluate(ctx context.Context, number int) (loss float64, metrics []float64, err error) {
-	shards := heldOutShards(a.learning.HeldOut, a.learning.Measured)
+// Evaluate measures the newest model on the run's held-out samples. roundNumber is the round that has made
+// the model. It returns the mean loss and the values of the run's metrics, in the order of the
+// configuration. A metric with a total weight of 0, or with a value that it cannot have, is an error.
+func (a *Aggregator) Evaluate(ctx context.Context, roundNumber int) (loss float64, metrics []float64, err error) {
+	shards := heldOutShards(a.learning.HeldOut, a.learning.EvaluatedSamples)
 	// Trainers score the first metrics themselves. Where the run has others, which follow from all
 	// samples together, trainers send the model's outputs as well (Spec.Outcomes).
 	scoredByTrainers := len(a.config.Round.Metrics)
 	if a.learning.Spec.GetOutcomes() {
 		scoredByTrainers = len(a.learning.Spec.GetMetrics())
 	}
-	scored, err := a.measure(ctx, bus.Evaluate, number, a.models.current().digest, a.queue.parts(), shards)
+	shardScores, err := a.measure(ctx, bus.Evaluate, roundNumber, a.models.current().digest, a.queue.jobCount(), shards)
 	if err != nil {
 		return 0, nil, err
 	}
-	loss = meanOverShards(shards, scored)
+	loss = meanOverShards(shards, shardScores)
 	totals := make([]learn.Score, scoredByTrainers)
 	// Scores are added in the order of the shards, so the result does not depend on which trainer
 	// was first.
-	for _, s := range scored {
+	for _, s := range shardScores {
 		for k, score := range s.Scores {
 			totals[k].Sum += score.Sum
 			totals[k].Weight += score.Weight
@@ -53,7 +53,7 @@ func (a *Aggregator) Evaluate(ctx context.Context, number int) (loss float64, me
 		metrics = append(metrics, value)
 	}
 	if scoredByTrainers < len(a.config.Round.Metrics) {
-		outcomes, err := outcomesOf(a.learning.Model.Samples(), shards, scored)
+		outcomes, err := outcomesOf(a.learning.Model.Samples(), shards, shardScores)
 		if err != nil {
 			return 0, nil, err
 		}
@@ -67,7 +67,7 @@ func (a *Aggregator) Evaluate(ctx context.Context, number int) (loss float64, me
 }
 
 // reportBest reports the newest model to the observer if it is the best of the run so far, by the
-// run's measure of quality. loss and metrics are its held-out values.
+// configured measure of quality. loss and metrics are the model's values on held-out samples.
 func (a *Aggregator) reportBest(loss float64, metrics []float64) {
 	measure := a.config.Round.Quality
 	quality := measure.ValueIn(loss, metrics)
@@ -80,33 +80,35 @@ func (a *Aggregator) reportBest(loss float64, metrics []float64) {
 	}
 }
 
-// meanOverShards returns the mean loss of a sample. scored has the sum of losses of each shard, and
-// is added up in the order of the shards, so that the result is the same in each run.
+// meanOverShards returns the mean loss over all samples of the shards. scored[i] has the sum of the losses
+// of shards[i]. The sums are added in the order of the shards, so that the result does not depend on which
+// was first.
 func meanOverShards(shards []*bus.Shard, scored []*bus.ShardScore) float64 {
-	sum := 0.0
+	lossSum := 0.0
 	samples := 0
 	for i, s := range scored {
-		sum += s.LossSum
+		lossSum += s.LossSum
 		samples += int(shards[i].Count)
 	}
-	return sum / float64(samples)
+	return lossSum / float64(samples)
 }
 
-// EvaluateClients measures the newest model on each simulated client's own samples, with the client's
-// own part of the model where the model is personal. It returns a score for each client, by client.
-// number is the round that has made the model.
-func (a *Aggregator) EvaluateClients(ctx context.Context, number int) ([]metric.ClientScore, error) {
+// EvaluateClients measures the newest model on the samples of each simulated client, with the client's own
+// part of the model if the model is personal. It returns one score for each client, by its number.
+// roundNumber is the round that has made the model. A metric that only all held-out samples together have
+// is NaN.
+func (a *Aggregator) EvaluateClients(ctx context.Context, roundNumber int) ([]metric.ClientScore, error) {
 	// Shard c holds the samples of client c.
 	shards := make([]*bus.Shard, a.config.Round.Clients)
 	for client := range shards {
-		shards[client] = &bus.Shard{Index: uint32(client), Count: uint64(a.learning.OwnSamples(client))}
+		shards[client] = &bus.Shard{Index: uint32(client), Count: uint64(a.learning.EvaluationSamples(client))}
 	}
-	scored, err := a.measureClients(ctx, number, shards)
+	shardScores, err := a.measureClients(ctx, roundNumber, shards)
 	if err != nil {
 		return nil, err
 	}
-	scores := make([]metric.ClientScore, len(scored))
-	for client, s := range scored {
+	scores := make([]metric.ClientScore, len(shardScores))
+	for client, s := range shardScores {
 		samples := float64(shards[client].Count)
 		scores[client] = metric.ClientScore{Client: client, Samples: int(samples), Loss: s.LossSum / samples}
 		for i, score := range s.Scores {
@@ -118,29 +120,32 @@ func (a *Aggregator) EvaluateClients(ctx context.Context, number int) ([]metric.
 			scores[client].Metrics = append(scores[client].Metrics, value)
 		}
 		// The other metrics follow from all held-out samples together, and no client has a value of them.
-		for range len(a.config.Round.Metrics) - len(s.Scores) {
+		missing := len(a.config.Round.Metrics) - len(s.Scores)
+		for range missing {
 			scores[client].Metrics = append(scores[client].Metrics, math.NaN())
 		}
 	}
 	return scores, nil
 }
 
-// publishedClients is the number of clients with states that are on the bus at once for an evaluation.
-const publishedClients = 256
+// clientsPerChunk is the number of clients whose states are on the bus at the same time for an evaluation.
+const clientsPerChunk = 256
 
-// measureClients returns the scores of the newest model on shards that hold one client's samples each,
-// in their order. Each client of a personal model is measured with its own part of the model: the
-// clients' states hold these parts, and are on the bus for publishedClients of them at a time.
+// measureClients returns the newest model's scores on shards that hold the samples of one client each, in
+// their order. A personal model is measured with each client's own part of the model, which the client's
+// state holds; these states are published for clientsPerChunk clients at a time. roundNumber is the
+// round's.
 func (a *Aggregator) measureClients(
 	ctx context.Context,
-	number int,
+	roundNumber int,
 	shards []*bus.Shard,
 ) (scored []*bus.ShardScore, err error) {
-	if _, personal := a.learning.Model.(*learn.Personal); !personal {
-		return a.measure(ctx, bus.EvaluateClients, number, a.models.current().digest, a.queue.parts(), shards)
+	_, isPersonal := a.learning.Model.(*learn.Personal)
+	if !isPersonal {
+		return a.measure(ctx, bus.EvaluateClients, roundNumber, a.models.current().digest, a.queue.jobCount(), shards)
 	}
-	for chunk := range slices.Chunk(shards, publishedClients) {
-		scores, err := a.measurePersonal(ctx, number, chunk)
+	for chunk := range slices.Chunk(shards, clientsPerChunk) {
+		scores, err := a.measurePersonal(ctx, roundNumber, chunk)
 		if err != nil {
 			return nil, err
 		}
@@ -149,34 +154,34 @@ func (a *Aggregator) measureClients(
 	return scored, nil
 }
 
-// measurePersonal measures the newest model on the shards of some clients, each with the client's
-// own part of the model, which its state holds. number is the round's. The result is in the order
-// of the shards.
+// measurePersonal measures the newest model on the shards of some clients, each with the client's own part
+// of the model, which the client's state holds and is published for that time. roundNumber is the round's.
+// The result is in the order of the shards.
 func (a *Aggregator) measurePersonal(
 	ctx context.Context,
-	number int,
+	roundNumber int,
 	shards []*bus.Shard,
 ) (scored []*bus.ShardScore, err error) {
-	tasks := make([]round.Task, len(shards))
+	clientTasks := make([]round.Task, len(shards))
 	// Each shard names the client's state, in which its own part of the model is.
 	for i, s := range shards {
-		tasks[i].Client = int(s.Index)
+		clientTasks[i].Client = int(s.Index)
 	}
-	clients := newUpdates(tasks)
-	states, err := a.publishStates(ctx, clients)
+	updates := newUpdates(clientTasks)
+	states, err := a.publishStates(ctx, updates)
 	if err != nil {
 		return nil, err
 	}
 	for i, s := range shards {
-		s.KeptDigest = clients[i].stateBefore.Bytes()
+		s.KeptDigest = updates[i].stateBefore.Bytes()
 	}
-	scored, err = a.measure(ctx, bus.EvaluateClients, number, a.models.current().digest, a.queue.parts(), shards)
+	scored, err = a.measure(ctx, bus.EvaluateClients, roundNumber, a.models.current().digest, a.queue.jobCount(), shards)
 	return scored, errors.Join(err, states.close(ctx))
 }
 
-// metricValue returns the value of metric m from the total of its scores: their weighted mean, or
-// NaN if it was measured on nothing. A value that the metric cannot have is an error, and wraps
-// ErrDiverged if it is not finite.
+// metricValue returns the value of metric m: the mean of its scores, total.Sum / total.Weight. It is NaN if
+// the total weight is 0, so that nothing was measured. A value that the metric cannot have is an error,
+// which wraps [round.ErrDiverged] if the value is not finite.
 func metricValue(m metric.Metric, total learn.Score) (float64, error) {
 	value := total.Sum / total.Weight
 	err := m.Check(value)
@@ -192,47 +197,48 @@ func metricValue(m metric.Metric, total learn.Score) (float64, error) {
 	}
 }
 
-// outcomeBytes returns the size in bytes of the model's outputs for count samples and of the right
-// answers to them in a message. All are values of 4 bytes.
+// outcomeBytes returns the size in bytes, within a message, of the model's outputs for count samples and of
+// the right answers. All are values of 4 bytes.
 func outcomeBytes(samples learn.Samples, count int) int {
 	// The answer of a classifier's sample is its class.
 	answers := max(1, samples.Targets)
 	return 4 * count * (metric.WidthOf(samples.Classes, samples.Targets) + answers)
 }
 
-// outcomesOf joins the model's outputs for the samples of all shards, and the right answers to them, in
-// the order of the shards. A shard of the wrong length is an error, and so is a class, right or found,
-// that samples do not have.
+// outcomesOf joins the model's outputs for the samples of all shards, and the right answers, in the order
+// of the shards. scored[i] has those of shards[i]. It is an error if a shard has another number of values
+// than its samples need, or if a class, true or predicted, is not one of the model's.
 func outcomesOf(samples learn.Samples, shards []*bus.Shard, scored []*bus.ShardScore) (*metric.Outcomes, error) {
 	all := &metric.Outcomes{Width: metric.WidthOf(samples.Classes, samples.Targets)}
 	for i, s := range scored {
 		count := int(shards[i].Count)
-		if got := len(s.Outputs) + len(s.Answers); got != outcomeBytes(samples, count) ||
-			len(s.Outputs) != 4*count*all.Width {
+		got := len(s.Outputs) + len(s.Answers)
+		want := outcomeBytes(samples, count)
+		if got != want || len(s.Outputs) != 4*count*all.Width {
 			return nil, fmt.Errorf("coordinator: %d bytes of outcomes of the %d samples of shard %d, want %d",
-				got, count, s.Index, outcomeBytes(samples, count))
+				got, count, s.Index, want)
 		}
 		for b := range slices.Chunk(s.Outputs, 4) {
 			all.Outputs = append(all.Outputs, math.Float32frombits(binary.LittleEndian.Uint32(b)))
 		}
 		for b := range slices.Chunk(s.Answers, 4) {
-			bits := binary.LittleEndian.Uint32(b)
+			answer := binary.LittleEndian.Uint32(b)
+			// The answer of a regression is a float32, that of a classification the number of a class.
 			if samples.Targets > 0 {
-				all.Targets = append(all.Targets, math.Float32frombits(bits))
+				all.Targets = append(all.Targets, math.Float32frombits(answer))
 				continue
 			}
-			if bits >= uint32(samples.Classes) {
-				return nil, fmt.Errorf("coordinator: a sample of shard %d has class %d of %d", s.Index, bits, samples.Classes)
+			if answer >= uint32(samples.Classes) {
+				return nil, fmt.Errorf("coordinator: a sample of shard %d has class %d of %d", s.Index, answer, samples.Classes)
 			}
-			all.Labels = append(all.Labels, int32(bits))
+			all.Labels = append(all.Labels, int32(answer))
 		}
 	}
-	// With so many classes the outputs are not scores but the class that the model found, which is
-	// counted by its number.
+	// Beyond MaxScored classes a sample has one output: the number of the class that the model predicts.
 	if samples.Classes > metric.MaxScored {
-		for _, x := range all.Outputs {
-			if !(x >= 0 && x < float32(samples.Classes)) {
-				return nil, fmt.Errorf("coordinator: a sample is found to be of class %v of %d", x, samples.Classes)
+		for _, class := range all.Outputs {
+			if !(class >= 0 && class < float32(samples.Classes)) {
+				return nil, fmt.Errorf("coordinator: a sample is found to be of class %v of %d", class, samples.Classes)
 			}
 		}
 	}
@@ -246,34 +252,34 @@ const (
 	bytesPerScore = 20
 )
 
-// measure sends jobs of the given kind that measure the model with this digest on the shards, and
-// returns the scores in the order of the shards once all have arrived. The shards are divided into at
-// least minJobs jobs, and into more where a result would not fit one message. number is the round's.
+// measure has trainers measure the model with this digest on the shards, by jobs of the given kind, and
+// returns the scores in the order of the shards once all have arrived. The shards are divided into at least
+// minJobs jobs, and into more if the result of a job would not fit one message. roundNumber is the round's.
 func (a *Aggregator) measure(
 	ctx context.Context,
 	kind bus.JobKind,
-	number int,
+	roundNumber int,
 	digest bus.Digest,
 	minJobs int,
 	shards []*bus.Shard,
 ) ([]*bus.ShardScore, error) {
 	scores := make([]*bus.ShardScore, len(shards))
 	var jobs []job
-	perShard := bytesPerShard + bytesPerScore*len(a.config.Round.Metrics)
+	shardBytes := bytesPerShard + bytesPerScore*len(a.config.Round.Metrics)
 	if kind == bus.Evaluate && a.learning.Spec.GetOutcomes() {
-		perShard += outcomeBytes(a.learning.Model.Samples(), shardSamples)
+		shardBytes += outcomeBytes(a.learning.Model.Samples(), shardSamples)
 	}
-	perJob := max(1, min(maxShards, bus.ChunkBytes/perShard))
+	shardsPerJob := max(1, min(maxShards, bus.ChunkBytes/shardBytes))
 	// A job holds no more shards than fit a message with their scores.
-	parts := max(minJobs, (len(shards)+perJob-1)/perJob)
-	for _, part := range split(len(shards), parts) {
-		message := a.queue.newJob(kind, number, digest)
-		message.Shards = shards[part.start:part.end]
+	jobCount := max(minJobs, (len(shards)+shardsPerJob-1)/shardsPerJob)
+	for _, jobShards := range split(len(shards), jobCount) {
+		message := a.queue.newJob(kind, roundNumber, digest)
+		message.Shards = shards[jobShards.start:jobShards.end]
 		take := func(r *bus.Result) error {
-			copy(scores[part.start:], r.Shards)
+			copy(scores[jobShards.start:], r.Shards)
 			return nil
 		}
-		jobs = append(jobs, job{message: message, take: take})
+		jobs = append(jobs, job{message: message, handle: take})
 	}
 	return scores, a.queue.run(ctx, jobs)
 }
@@ -287,15 +293,17 @@ const (
 	sparseSamples = 64
 )
 
-// heldOutShards covers all held-out samples, or n of them (0 means all). Held-out samples lie client by
-// client, and neighbours in a text share all but their ends. Of n samples, sample i is therefore the one
-// at place i * heldOut / n: all clients have a part in them that is as large as their part in all
-// samples, as far as n allows.
+// heldOutShards divides held-out samples into shards for an evaluation: all of them, or n that are spread
+// evenly over them. heldOut is how many there are; an n of 0, or of heldOut and more, means all. Held-out
+// samples are sorted by client, and neighbours in a text are almost equal. Of n samples, sample i is
+// therefore the one at place i·heldOut/n, so that each client has the same part of them as of all samples,
+// as far as n allows.
 func heldOutShards(heldOut, n int) []*bus.Shard {
 	size := sparseSamples
 	spread := n
-	// All samples are measured, so a shard is a run of neighbours without gaps.
-	if n == 0 || n >= heldOut {
+	measuresAll := n == 0 || n >= heldOut
+	// With a spread of 0 a shard is a range of neighbours without gaps.
+	if measuresAll {
 		size = shardSamples
 		spread = 0
 		n = heldOut

@@ -42,23 +42,25 @@ const (
 	halfOfLearning = 2
 )
 
-// degraded reports whether a model of this loss has lost half of what the best one has learned: it
-// has twice the best loss or more, and is nearer to the first loss than to the best.
+// degraded reports whether a model with this held-out loss has lost half of what the best model so far has
+// learned: its loss is at least twice the best loss, and nearer to the first loss than to the best. It is
+// false before the first loss is known.
 func (g *Guard) degraded(loss float64) bool {
 	bound := max(halfOfLearning*g.Best, (g.First+g.Best)/2)
 	// The comparison is negated so that NaN counts as degraded, too.
 	return g.First > 0 && !(loss <= bound)
 }
 
-// diverged reports whether a model of this loss is far worse than an untrained one.
+// diverged reports whether a model with this held-out loss is far worse than the first one: its loss is
+// more than divergedTimes the first loss. It is false before the first loss is known.
 func (g *Guard) diverged(loss float64) bool {
 	// The comparison is negated so that NaN counts as diverged, too.
 	return g.First > 0 && !(loss <= divergedTimes*g.First)
 }
 
-// remember notes the held-out loss of the model params with which a round with devices begins. The
-// first loss of a run is kept as the measure of divergence, and the model with the lowest loss so
-// far as the one to return to. params must not change afterwards.
+// remember notes the held-out loss of a model with which a round with devices begins. The first loss above
+// 0 is kept as the measure of divergence, and the model with the lowest loss as the one to return to.
+// params are the model's values, and must not change afterwards.
 func (g *Guard) remember(loss float64, params []float32) {
 	if g.First == 0 && loss > 0 {
 		g.First = loss
@@ -70,14 +72,14 @@ func (g *Guard) remember(loss float64, params []float32) {
 	}
 }
 
-// vetted is a round that is up for judgement.
-type vetted struct {
-	// start is the held-out loss of the model with which the round begins.
-	start float64
-	// updates is the number of updates in the round.
-	updates int
-	// first is the place of the first update of a device; those before it are simulated clients'.
-	first int
+// vettedRound is a round that is up for judgement.
+type vettedRound struct {
+	// startLoss is the held-out loss of the model with which the round begins.
+	startLoss float64
+	// updateCount is the number of updates in the round.
+	updateCount int
+	// firstDevice is the place of the first update of a device; those before it are simulated clients'.
+	firstDevice int
 	// population is the number of clients in the run, devices included.
 	population int
 	// try sums the round up without the excluded updates and returns the loss of the model that
@@ -110,28 +112,37 @@ type verdict struct {
 	updates int
 }
 
-// harms reports whether much is lost with a model of this loss, and more than before the round.
-func (g *Guard) harms(v *vetted, loss float64) bool {
+// harms reports whether a round does harm: the model that it makes, with this held-out loss, is degraded,
+// and worse than the model with which the round began.
+func (g *Guard) harms(v *vettedRound, loss float64) bool {
 	// The second comparison is negated so that NaN counts as harm, too.
-	return g.degraded(loss) && !(loss <= v.start)
+	return g.degraded(loss) && !(loss <= v.startLoss)
 }
 
-// judge decides which updates of a round count. v is the round with the function that tries it
-// again without some updates, and all is the trial with every update. If all does no harm, every
-// update counts. Otherwise the suspects, the longest updates first, are excluded one after the
-// other until the harm ends; then those whose return does no harm are readmitted. If the harm lasts
-// when no more may be excluded, the devices are not to blame and every update counts. The trial of
-// the verdict is always the last one that was made, since trials share the memory of their sum.
-func (g *Guard) judge(v *vetted, all trial) (verdict, error) {
-	result := verdict{trial: all, loss: all.loss, divergesWith: g.diverged(all.loss), updates: len(all.norms)}
+// judge decides which updates of a round count. v is the round with a function that tries it without some
+// updates, and all is the trial with every update. If that does no harm, every update counts. Otherwise the
+// suspects, which have the longest updates, are excluded one after the other until the harm ends; then each
+// excluded one is readmitted with which the round still does no harm. If the harm lasts when no more may be
+// excluded, the devices are not its cause, and every update counts. The verdict's trial is always the
+// newest one, because trials share the memory of their sum.
+func (g *Guard) judge(v *vettedRound, all trial) (verdict, error) {
+	result := verdict{
+		trial:        all,
+		loss:         all.loss,
+		divergesWith: g.diverged(all.loss),
+		updates:      len(all.norms),
+	}
 	if !g.harms(v, all.loss) {
 		return result, nil
 	}
-	suspects := suspects(append([][]float64{all.norms}, all.moves...), v.first, v.updates)
+	measures := append([][]float64{all.norms}, all.moves...)
+	suspects := suspects(measures, v.firstDevice, v.updateCount)
 	// At most half of a round may be excluded, and at most half of the run's clients be banned over the
 	// run.
-	limit := min(maxSuspects, max(1, v.updates/2), v.population/2-g.Banned, len(suspects))
-	excluded := make([]bool, v.updates)
+	halfOfRound := max(1, v.updateCount/2)
+	bansLeft := v.population/2 - g.Banned
+	limit := min(maxSuspects, halfOfRound, bansLeft, len(suspects))
+	excluded := make([]bool, v.updateCount)
 	last := all
 	tried := 0
 	for g.harms(v, last.loss) && tried < limit {
@@ -149,7 +160,7 @@ func (g *Guard) judge(v *vetted, all trial) (verdict, error) {
 	// No exclusion helped, so the round is tried once more with all updates, whose sum counts.
 	if g.harms(v, last.loss) {
 		var err error
-		result.trial, err = v.try(make([]bool, v.updates))
+		result.trial, err = v.try(make([]bool, v.updateCount))
 		return result, err
 	}
 	last, err := g.readmit(v, last, excluded, suspects[:tried-1])
@@ -158,23 +169,25 @@ func (g *Guard) judge(v *vetted, all trial) (verdict, error) {
 	return result, err
 }
 
-// readmit tries each of some excluded updates again, since an update may be long and do no harm. It
-// ends their exclusion where it does none. last is the trial without all of them.
-func (g *Guard) readmit(v *vetted, last trial, excluded []bool, places []int) (trial, error) {
+// readmit tries to end exclusions, since a long update need not do harm: with the update at each of the
+// places counting again, it tries the round, and excludes the update anew if that does harm. last is the
+// trial without all excluded updates. It changes excluded, and returns a trial without the updates that are
+// excluded in the end.
+func (g *Guard) readmit(v *vettedRound, last trial, excluded []bool, places []int) (trial, error) {
 	var err error
-	harmful := false
+	lastHarms := false
 	for _, place := range places {
 		excluded[place] = false
 		last, err = v.try(excluded)
 		if err != nil {
 			return last, err
 		}
-		harmful = g.harms(v, last.loss)
-		if harmful {
+		lastHarms = g.harms(v, last.loss)
+		if lastHarms {
 			excluded[place] = true
 		}
 	}
-	if harmful {
+	if lastHarms {
 		// The last trial had the update of the last place, which did harm and is excluded again. The
 		// round without it is tried once more, so that the result is of the updates that count.
 		return v.try(excluded)
@@ -182,32 +195,33 @@ func (g *Guard) readmit(v *vetted, last trial, excluded []bool, places []int) (t
 	return last, nil
 }
 
-// suspects returns the places in the round of devices' updates that are far longer, by any measure, than
-// the median of the round's other updates; those that exceed it by the largest factor come first. The
-// devices' updates have the places from first to last-1. A measure has one length for each update, those of
-// devices first: the first measure is of the trained values, the others are of the moves of buffers.
-func suspects(measures [][]float64, first, last int) (places []int) {
-	devices := last - first
+// suspects returns the places in the round of devices' updates that are outliers: by at least one measure
+// they are more than outlierTimes as long as the median of the round's other updates. The largest outlier
+// comes first. The devices' updates have the places firstDevice to updateCount-1. Each measure has the
+// lengths of all updates, those of devices first: the first measure is the norm over the trained values,
+// the others are the moves of each tensor of buffers.
+func suspects(measures [][]float64, firstDevice, updateCount int) (places []int) {
+	devices := updateCount - firstDevice
 	excess := make([]float64, devices)
 	for i := range devices {
 		for _, lengths := range measures {
 			excess[i] = max(excess[i], timesOthers(lengths, i))
 		}
 		if excess[i] > outlierTimes {
-			places = append(places, first+i)
+			places = append(places, firstDevice+i)
 		}
 	}
 	norms := measures[0]
 	slices.SortStableFunc(places, func(a, b int) int {
-		i := a - first
-		j := b - first
+		i := a - firstDevice
+		j := b - firstDevice
 		return cmp.Or(cmp.Compare(excess[j], excess[i]), cmp.Compare(norms[j], norms[i]))
 	})
 	return places
 }
 
-// timesOthers returns how many times length i is the median of the others: +Inf where that is 0 and the
-// length is not, and 0 where both are 0 or there are no others.
+// timesOthers returns the ratio of lengths[i] to the lower median of the other lengths. It is 0 if
+// lengths[i] is 0 or there are no others, and +Inf if only the median is 0.
 func timesOthers(lengths []float64, i int) float64 {
 	others := slices.Sorted(slices.Values(slices.Delete(slices.Clone(lengths), i, i+1)))
 	if len(others) == 0 || lengths[i] == 0 {

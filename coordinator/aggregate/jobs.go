@@ -17,8 +17,8 @@ type job struct {
 	base uint64
 	// message is the job as it is sent.
 	message *bus.Job
-	// take receives the job's result, exactly once.
-	take     takeResult
+	// handle receives the job's result, exactly once.
+	handle   resultHandler
 	answered bool
 
 	// mayDiverge says that the job is of one client whose update the round can do without. A
@@ -27,8 +27,8 @@ type job struct {
 	failure    *bus.Failure
 }
 
-// takeResult receives the result of a job. An error ends the round.
-type takeResult func(*bus.Result) error
+// resultHandler receives the result of a job. An error ends the round.
+type resultHandler func(*bus.Result) error
 
 // workQueue sends a run's jobs to its trainers and takes their results.
 type workQueue struct {
@@ -38,14 +38,14 @@ type workQueue struct {
 	lastJob uint64
 }
 
-// newJob makes the message of a job of a round, which starts from the model with the digest base.
-// Numbers ascend within a run, so that a late result is never taken for another job's.
-func (q *workQueue) newJob(kind bus.JobKind, number int, base bus.Digest) *bus.Job {
+// newJob makes the message of a job of the given kind for a round; base is the digest of the model that it
+// starts from. Job numbers ascend within a run, so that a late result is never taken for another job's.
+func (q *workQueue) newJob(kind bus.JobKind, roundNumber int, base bus.Digest) *bus.Job {
 	q.lastJob++
 	return &bus.Job{
 		Job:         q.lastJob,
 		Kind:        kind,
-		Round:       uint32(number),
+		Round:       uint32(roundNumber),
 		ModelDigest: base.Bytes(),
 		Params:      uint32(q.learning.Model.Params()),
 		Spec:        q.learning.Spec,
@@ -53,11 +53,10 @@ func (q *workQueue) newJob(kind bus.JobKind, number int, base bus.Digest) *bus.J
 	}
 }
 
-// run sends jobs and waits until each has a result, which it hands to the job's take exactly once,
-// in whatever order results arrive. The jobs have consecutive numbers in their order. The bus has
-// checked each result against its job ([bus.Result.ValidateFor]). If the bus reports that a server
-// with open jobs was lost, the open ones are sent again; a job that is done twice has the same
-// result.
+// run sends the jobs and waits until each has a result, which it passes to the job's handler exactly once,
+// in the order in which results arrive. The jobs have consecutive numbers. The bus has checked each result
+// against its job ([bus.Result.ValidateFor]). If the bus reports that a server with open jobs was lost, the
+// unanswered jobs are sent again; a job that is done twice has the same result.
 func (q *workQueue) run(ctx context.Context, jobs []job) error {
 	if len(jobs) == 0 {
 		return nil
@@ -101,23 +100,23 @@ func (q *workQueue) sendOpen(ctx context.Context, jobs []job) error {
 	return nil
 }
 
-// answer handles one sum that was received, and reports whether it was the result of a job that was
-// open. It accepts the sum, which removes the job from the queue. Only a trainer that could not find
-// the model has its sum rejected, after the model was put again, so that the job is done once more.
-// A divergence is kept in the job if the job may diverge; any other failure is returned. The
-// bus hands over one sum of each job, so a second one is an error, as is one of no job.
+// answer handles one sum from a trainer and reports whether it has completed an open job. Accepting the sum
+// removes its job from the queue. Only if the trainer could not find the model is the sum rejected, after
+// the model was published again, so that the job is done once more. A divergence is stored in the job if
+// the job may diverge; any other failure is the error. The bus delivers one sum for each job, so a second
+// one is an error, and so is one for a job of no round so far.
 func (q *workQueue) answer(ctx context.Context, jobs []job, sum *bus.ReceivedSum) (answered bool, err error) {
-	first := jobs[0].message.Job
-	if sum.Job < first {
+	firstJob := jobs[0].message.Job
+	if sum.Job < firstJob {
 		// The sum belongs to an earlier round, which ended when another of its jobs failed.
 		sum.Accept()
 		return false, nil
 	}
-	i := sum.Job - first
-	if i >= uint64(len(jobs)) || jobs[i].answered {
+	place := sum.Job - firstJob
+	if place >= uint64(len(jobs)) || jobs[place].answered {
 		return false, fmt.Errorf("coordinator: a sum for job %d, which is not open", sum.Job)
 	}
-	j := &jobs[i]
+	j := &jobs[place]
 	failure := sum.Failure
 	// The trainer could not find the model, which a restarted server may have lost.
 	if failure != nil && failure.Kind == bus.NoModel {
@@ -134,7 +133,7 @@ func (q *workQueue) answer(ctx context.Context, jobs []job, sum *bus.ReceivedSum
 	}
 	j.failure = failure
 	if failure == nil {
-		err = j.take(sum.Result)
+		err = j.handle(sum.Result)
 	}
 	sum.Accept()
 	if err != nil {
@@ -144,22 +143,22 @@ func (q *workQueue) answer(ctx context.Context, jobs []job, sum *bus.ReceivedSum
 	return true, nil
 }
 
-// parts returns how many jobs to make of a round's work: about two for each worker that is
-// present now. No result depends on it.
-func (q *workQueue) parts() int {
+// jobCount returns into how many jobs to divide a round's work: the configured number, which is about two
+// for each worker of this process, and two for each worker that is connected now. No result depends on it.
+func (q *workQueue) jobCount() int {
 	_, workers := q.bus.Hosts()
 	return q.learning.Jobs + 2*workers
 }
 
-// stepsOfSum is about how many local steps cost what the sum of one more job does: to gather it, to send
-// it from another machine and to add it to the round's.
-const stepsOfSum = 64
+// stepsPerJob is the number of local steps that cost about as much as one more job does: its sum has to be
+// made, sent from another machine and added to the round's.
+const stepsPerJob = 64
 
-// trainingParts returns how many jobs to make of tasks with this number of local steps in all: as many as
-// of other work or, where the steps are few, one for each worker.
-func (q *workQueue) trainingParts(steps int) int {
-	parts := q.parts()
-	return min(parts, max((parts+1)/2, steps/stepsOfSum))
+// trainingJobCount returns into how many jobs to divide tasks with this number of local steps in total: as
+// many as other work or, if the steps are few, as little as half of that, one for each worker.
+func (q *workQueue) trainingJobCount(totalSteps int) int {
+	jobCount := q.jobCount()
+	return min(jobCount, max((jobCount+1)/2, totalSteps/stepsPerJob))
 }
 
 // trainerFailure is a failure that a trainer reports, as an error.
@@ -176,7 +175,8 @@ func (f trainerFailure) Is(target error) bool {
 // span is a range of places in a list: from is within, to is not.
 type span struct{ start, end int }
 
-// split cuts the places 0 to n-1 into at most parts contiguous spans of nearly equal length.
+// split divides the places 0 to n-1 into contiguous spans of nearly equal length: as many as parts, or n if
+// that is less.
 func split(n, parts int) []span {
 	parts = min(parts, n)
 	spans := make([]span, parts)
@@ -186,20 +186,20 @@ func split(n, parts int) []span {
 	return spans
 }
 
-// splitByBase cuts updates, which are in the order of their base models, into contiguous spans of
-// one base model each. Each base model gets the share of the parts that it has of the updates, at
-// least one.
+// splitByBase divides updates, which are sorted by base model, into contiguous spans of one base model
+// each, about as many as parts. Each base model gets its share of the parts, by its number of updates, and
+// at least one.
 func splitByBase(updates []clientUpdate, parts int) (spans []span) {
-	n := len(updates)
-	for start := 0; start < n; {
+	total := len(updates)
+	for start := 0; start < total; {
 		end := start + 1
-		for end < n && updates[end].task.Model == updates[start].task.Model {
+		for end < total && updates[end].task.Model == updates[start].task.Model {
 			end++
 		}
 		count := end - start
-		share := max(1, (parts*count+n-1)/n)
-		for _, s := range split(count, share) {
-			spans = append(spans, span{start + s.start, start + s.end})
+		share := max(1, (parts*count+total-1)/total)
+		for _, part := range split(count, share) {
+			spans = append(spans, span{start + part.start, start + part.end})
 		}
 		start = end
 	}

@@ -17,10 +17,10 @@ func (p presence) Hosts() (hosts, workers int) { return 1, p.workers }
 // A round of few steps has a job for each worker, and one of many steps two.
 func TestParts_ByLocalSteps(t *testing.T) {
 	for _, c := range []struct{ steps, want int }{
-		{0, 5}, {60, 5}, {5 * stepsOfSum, 5}, {6 * stepsOfSum, 6}, {1 << 20, 10},
+		{0, 5}, {60, 5}, {5 * stepsPerJob, 5}, {6 * stepsPerJob, 6}, {1 << 20, 10},
 	} {
 		q := workQueue{bus: presence{workers: 3}, learning: &Learning{Jobs: 4}}
-		if got := q.trainingParts(c.steps); got != c.want {
+		if got := q.trainingJobCount(c.steps); got != c.want {
 			t.Errorf("%d local steps are divided into %d jobs, want %d", c.steps, got, c.want)
 		}
 	}

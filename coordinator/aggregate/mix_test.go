@@ -92,7 +92,7 @@ func TestBufferMix_HugeValueCostsNoDigit(t *testing.T) {
 func TestBufferMix_DevicesByMedian(t *testing.T) {
 	devices := mixOf(0, 0, 0, 0)
 	devices.rule = combine.Median{}
-	combined := devices.combine([]bufferShare{
+	combined := devices.combineShares([]bufferShare{
 		shareOf(0.1, 2, 1, 0, 0), shareOf(0.1, 3e38, 1<<24, 127, 1), shareOf(0.1, 2, 1, 0, 0), shareOf(0.1, 2, 1, 0, 0), shareOf(0.1, 4, 2, 0, 0),
 	})
 	got := mixOf(0, 0, 0, 0).next([]bufferShare{shareOf(0.5, 4, 3, 0, 0), combined})

@@ -17,9 +17,9 @@ type model struct {
 	// communicated is the digest of the values that devices fetch; zero where they fetch the
 	// whole model.
 	communicated bus.Digest
-	// doubtful says that much of what was learned before is lost with this model: what devices make
+	// degraded says that much of what was learned before is lost with this model: what devices make
 	// of it is no evidence against them.
-	doubtful bool
+	degraded bool
 }
 
 // newModel makes a model of its parameters, which must not be changed any more.
@@ -53,7 +53,8 @@ func newModels(channel bus.Coordinator) models {
 	return models{bus: channel, versions: map[uint64]model{}, holders: map[bus.Digest]int{}}
 }
 
-// publish puts a vector on the bus for one more holder. The values must not be changed any more.
+// publish puts a vector on the bus, or counts one more holder if it is there already. The values must not
+// be changed any more.
 func (m *models) publish(ctx context.Context, digest bus.Digest, values []float32) error {
 	m.holders[digest]++
 	if m.holders[digest] > 1 {
@@ -62,7 +63,7 @@ func (m *models) publish(ctx context.Context, digest bus.Digest, values []float3
 	return m.bus.PutModel(ctx, digest, values)
 }
 
-// unpublish ends the need of one holder for a vector, which leaves the bus with its last one.
+// unpublish counts one holder less of a vector, and takes it off the bus with the last one.
 func (m *models) unpublish(ctx context.Context, digest bus.Digest) error {
 	m.holders[digest]--
 	if m.holders[digest] > 0 {
@@ -72,23 +73,23 @@ func (m *models) unpublish(ctx context.Context, digest bus.Digest) error {
 	return m.bus.DeleteModel(ctx, digest)
 }
 
-// splitFrozen has devices fetch the first values of each version by themselves, and the others,
-// which are frozen and those of params in all versions, once. It is called before any version is
-// added.
+// splitFrozen makes devices download only the first communicated values of each version, and the frozen
+// rest once. It publishes that rest, which is the same in all versions, from params, the values of one of
+// them. It is called before any version is added.
 func (m *models) splitFrozen(ctx context.Context, params []float32, communicated int) error {
 	m.communicated = communicated
 	m.frozen = bus.DigestOf(params[communicated:])
 	return m.publish(ctx, m.frozen, params[communicated:])
 }
 
-// add publishes model x and makes it the version with this number, which tasks can name from now
-// on. Where clients exchange a part of the model only, that part is published under a digest of its
-// own. A candidate that was offered before is withdrawn.
+// add publishes model x and makes it the version with this number, which tasks can name from now on. Where
+// devices download only a part of the model, that part is also published, under a digest of its own. A
+// candidate that was published before is withdrawn.
 func (m *models) add(ctx context.Context, version uint64, x model) error {
 	if err := m.publish(ctx, x.digest, x.params); err != nil {
 		return err
 	}
-	if err := m.withdraw(ctx); err != nil {
+	if err := m.withdrawCandidate(ctx); err != nil {
 		return err
 	}
 	if m.communicated > 0 {
@@ -115,31 +116,31 @@ func (m *models) addNewest(ctx context.Context, version uint64, x model) error {
 // current returns the newest version of the model.
 func (m *models) current() model { return m.versions[m.newest] }
 
-// offer puts a model on the bus that may become a version, in place of the last candidate.
-func (m *models) offer(ctx context.Context, x model) error {
+// publishCandidate publishes a model that may become a version, in place of the candidate before.
+func (m *models) publishCandidate(ctx context.Context, x model) error {
 	if x.digest == m.candidate {
 		return nil
 	}
-	if err := m.withdraw(ctx); err != nil {
+	if err := m.withdrawCandidate(ctx); err != nil {
 		return err
 	}
 	m.candidate = x.digest
 	return m.publish(ctx, x.digest, x.params)
 }
 
-// withdraw takes the model that was offered last off the bus, unless it has become a version. It
-// does nothing if no model is offered.
-func (m *models) withdraw(ctx context.Context) error {
+// withdrawCandidate takes the last candidate off the bus; a model that has also become a version stays,
+// because the version holds it. It does nothing without a candidate.
+func (m *models) withdrawCandidate(ctx context.Context) error {
 	if m.candidate.IsZero() {
 		return nil
 	}
-	last := m.candidate
+	candidate := m.candidate
 	m.candidate = bus.Digest{}
-	return m.unpublish(ctx, last)
+	return m.unpublish(ctx, candidate)
 }
 
-// release forgets a version that no task will name again and takes its vectors off the bus. A
-// version that is not kept is an error, because a task could still name it.
+// release forgets a version that no task will name again and takes its vectors off the bus. It is an error
+// if the version does not exist.
 func (m *models) release(ctx context.Context, version uint64) error {
 	x, ok := m.versions[version]
 	if !ok {
@@ -154,9 +155,9 @@ func (m *models) release(ctx context.Context, version uint64) error {
 	return m.unpublish(ctx, x.digest)
 }
 
-// nameInTask writes into a device's task t the digest of the version from which the task starts.
-// Where devices get only the communicated part of the model, it names that part and the frozen
-// rest, which a device downloads once.
+// nameInTask writes into t, a device's task, the digest of the version that the task starts from. Where
+// devices download only the communicated part of a model, these are the digests of that part and of the
+// frozen rest.
 func (m *models) nameInTask(t *bus.Task, version uint64) {
 	x := m.versions[version]
 	t.ModelDigest = x.digest.Bytes()
@@ -176,8 +177,7 @@ func siteVersion(site int) uint64 { return firstSiteVersion + uint64(site) }
 // isSiteVersion reports whether a version is the own model of a site.
 func isSiteVersion(version uint64) bool { return version >= firstSiteVersion }
 
-// releaseSites forgets the models that sites had of their own in a round, in the order of their
-// versions.
+// releaseSites releases the models of all sites at the end of a round, in the order of their versions.
 func (m *models) releaseSites(ctx context.Context) error {
 	for _, version := range slices.Sorted(maps.Keys(m.versions)) {
 		if !isSiteVersion(version) {

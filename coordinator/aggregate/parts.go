@@ -16,12 +16,12 @@ import (
 // more. So do the sums of secure aggregation, as no single client's buffers may be seen. Integers are
 // kept then.
 
-// countJudged returns the number of values of the model, from the first on, that are in the sums of
-// updates and are judged.
-func (a *Aggregator) countJudged() int { return Summed(&a.learning) }
+// countJudged returns how many of the model's values, from the first on, updates have in the exact sums.
+func (a *Aggregator) countJudged() int { return UpdateLength(&a.learning) }
 
-// Summed returns the number of values of a run's model, from the first on, that sums of updates hold.
-func Summed(l *Learning) int {
+// UpdateLength returns how many of the model's values, from the first on, updates have in the exact sums:
+// the trained values or, with differential privacy or secure aggregation, also the buffers of floats.
+func UpdateLength(l *Learning) int {
 	communicated := learn.Communicated(l.Model)
 	if l.sumsBuffers() {
 		return communicated - learn.Integers(l.Model)
@@ -29,68 +29,72 @@ func Summed(l *Learning) int {
 	return min(l.Model.Trainable(), communicated)
 }
 
-// sumsBuffers reports whether the sums of updates hold buffers of floats.
+// sumsBuffers reports whether clients' buffers of floats are part of the exact sums, instead of being sent
+// beside them.
 func (l *Learning) sumsBuffers() bool { return l.Privacy != nil || l.Secure != nil }
 
-// bufferScales returns the factors by which the server multiplies the values behind the trained ones
-// in the sum of a round's updates. A buffer of floats, which secure aggregation sums in a unit of its
-// own, has its unit over the sum of the updates' weights. The others have 1. It is nil unless the run
-// aggregates securely, and where no update has a weight.
+// bufferScales returns, for the values behind the trained ones, the factors by which the server multiplies
+// the sum of a round's updates. With secure aggregation each buffer of floats is summed in a unit of its
+// own, 2^exponent: its factor is that unit over the total weight of the updates. The other values have the
+// factor 1. The result is nil, for factors of 1, without secure aggregation and if no update has a weight.
 func (a *Aggregator) bufferScales(updates []clientUpdate) []float64 {
 	if a.learning.Secure == nil {
 		return nil
 	}
-	total := 0.0
+	totalWeight := 0.0
 	for i := range updates {
-		total += updates[i].share
+		totalWeight += updates[i].share
 	}
 	// Without updates the sum is 0.
-	if total == 0 {
+	if totalWeight == 0 {
 		return nil
 	}
-	scales := make([]float64, a.learning.Model.Params()-a.learning.Model.Trainable())
+	trainable := a.learning.Model.Trainable()
+	scales := make([]float64, a.learning.Model.Params()-trainable)
 	for i := range scales {
 		scales[i] = 1
 	}
-	for _, u := range learn.SumUnits(a.learning.Model, a.Params()) {
-		for i := u.First; i < u.End; i++ {
-			scales[i-a.learning.Model.Trainable()] = math.Ldexp(1/total, u.Exponent)
+	for _, unit := range learn.SumUnits(a.learning.Model, a.Params()) {
+		for i := unit.First; i < unit.End; i++ {
+			scales[i-trainable] = math.Ldexp(1/totalWeight, unit.Exponent)
 		}
 	}
 	return scales
 }
 
-// sentBuffers returns how many buffers each client sends beside the sums. It is 0 if buffers are
-// part of the sums.
-func (a *Aggregator) sentBuffers() int {
+// sentBufferCount returns how many buffers each client sends beside its update. It is 0 if the exact sums
+// hold the buffers.
+func (a *Aggregator) sentBufferCount() int {
 	if a.learning.sumsBuffers() {
 		return 0
 	}
-	return a.communicated - a.judged
+	return a.communicated - a.updateLength
 }
 
-// judgedPart returns the judged values of an exact sum.
-func (a *Aggregator) judgedPart(sum []int64) []int64 { return sum[:a.judged] }
+// updateValues returns the part of an exact sum that the clients' updates have: without buffers that are
+// sent beside the sums, frozen values and changes of control variates. Norms, distances and robust rules
+// see this part alone.
+func (a *Aggregator) updateValues(sum []int64) []int64 { return sum[:a.updateLength] }
 
-// judgedOf returns, for each of these sums, the values by which updates are judged. They share
-// memory with the sums.
-func (a *Aggregator) judgedOf(sums [][]int64) [][]int64 {
+// updateValuesOf returns [Aggregator.updateValues] of each of the sums. The results share memory with the
+// sums.
+func (a *Aggregator) updateValuesOf(sums [][]int64) [][]int64 {
 	parts := make([][]int64, len(sums))
 	for i, sum := range sums {
-		parts[i] = a.judgedPart(sum)
+		parts[i] = a.updateValues(sum)
 	}
 	return parts
 }
 
-// bufferTensors returns the model's tensors whose values clients send beside the sums. They are its
-// buffers: they stand behind the judged values, which are trained, and before the frozen ones, which are
-// not communicated. There are none where clients send no buffers.
+// bufferTensors returns the tensors of buffers that clients send beside their updates: they follow the
+// values of updates and precede the frozen ones, which are not communicated. It is empty if clients send no
+// buffers.
 func (a *Aggregator) bufferTensors() (tensors []learn.Tensor) {
-	if a.sentBuffers() == 0 {
+	if a.sentBufferCount() == 0 {
 		return nil
 	}
 	for _, t := range a.learning.Model.Tensors() {
-		if t.Offset >= a.judged && t.Offset < a.communicated {
+		if t.Offset >= a.updateLength && t.Offset < a.communicated {
 			tensors = append(tensors, t)
 		}
 	}

@@ -10,16 +10,16 @@ import (
 func TestFreshness_WholeNumbers(t *testing.T) {
 	rule := algorithm.FedAvg{Rate: 1, Staleness: algorithm.Staleness{Exponent: 0.5}}
 	a := &Aggregator{
-		learning:  Learning{Secure: &Secure{Shift: 14, MaxWeight: 1, Fresh: 1024}},
+		learning:  Learning{Secure: &Secure{Shift: 14, MaxWeight: 1, FreshFactor: 1024}},
 		algorithm: &algorithm.Instance{Algorithm: rule},
 	}
 	for staleness, want := range map[int]uint64{0: 1024, 1: 724, 2: 591, 3: 512, 8: 341, 5_000_000: 1} {
-		if got := a.freshness(staleness); got != want {
+		if got := a.freshnessFactor(staleness); got != want {
 			t.Errorf("%d rounds old: %d, want %d", staleness, got, want)
 		}
 	}
-	a.learning.Secure.Fresh = 1
-	if got := a.freshness(0); got != 1 {
+	a.learning.Secure.FreshFactor = 1
+	if got := a.freshnessFactor(0); got != 1 {
 		t.Errorf("without rounds that overlap the factor is %d, want 1", got)
 	}
 }

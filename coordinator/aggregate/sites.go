@@ -23,31 +23,31 @@ import (
 // The first difference is added up as that of a client that sends to the server. Where a site has
 // one round, x_s is x and the bits are the same.
 
-// site returns the site of a client.
-func (a *Aggregator) site(client int) int { return client % a.config.Round.Server.Sites }
+// siteOf returns the site of a client.
+func (a *Aggregator) siteOf(client int) int { return client % a.config.Round.Server.Sites }
 
-// trainSites trains round r in a hierarchy of two levels: in each stage the clients of a site train
-// from the site's own model, and all stages but the last move that model. The updates of the last
-// stage become the sum of the round. It returns the round's outcome with a loss for each task. The
-// sites' models leave the bus at the end, also after an error.
+// trainSites trains round r by hierarchical FedAvg, in stages: in each stage the clients of a site train
+// from the site's own model. All stages but the last move that model; the updates of the last one become
+// the sum of the round. The outcome has a loss for each task of r. The sites' models leave the bus at the
+// end, also after an error.
 func (a *Aggregator) trainSites(ctx context.Context, r Round) (o Outcome, err error) {
 	defer func() { err = errors.Join(err, a.models.releaseSites(context.WithoutCancel(ctx))) }()
 	stages := a.siteStages(r.Tasks)
 	last := len(stages) - 1
 	losses := make([]float64, len(r.Tasks))
 	var sum roundSum
-	for k, places := range stages {
-		stage := Round{Number: r.Number, Tasks: make([]round.Task, len(places))}
-		for i, place := range places {
+	for stageNumber, taskPlaces := range stages {
+		stage := Round{Number: r.Number, Tasks: make([]round.Task, len(taskPlaces))}
+		for i, place := range taskPlaces {
 			stage.Tasks[i] = r.Tasks[place]
 			// A stage before the last one needs the site's model as a base that can move.
-			if err := a.startFromSite(ctx, &stage.Tasks[i], k < last); err != nil {
+			if err := a.startFromSite(ctx, &stage.Tasks[i], stageNumber < last); err != nil {
 				return o, err
 			}
 		}
 		var stageLosses []float64
-		if k < last {
-			stageLosses, err = a.siteRound(ctx, stage)
+		if stageNumber < last {
+			stageLosses, err = a.trainSiteStage(ctx, stage)
 		} else {
 			sum, err = a.addUp(ctx, stage)
 			stageLosses = sum.losses
@@ -55,7 +55,7 @@ func (a *Aggregator) trainSites(ctx context.Context, r Round) (o Outcome, err er
 		if err != nil {
 			return o, err
 		}
-		for i, place := range places {
+		for i, place := range taskPlaces {
 			losses[place] = stageLosses[i]
 		}
 	}
@@ -65,9 +65,8 @@ func (a *Aggregator) trainSites(ctx context.Context, r Round) (o Outcome, err er
 	return o, nil
 }
 
-// firstLosses returns the loss of each client's first task, in task order. A client may have a task
-// in each stage of a round, and only its first one starts from the round's model, of which the loss
-// is reported.
+// firstLosses returns the loss of the first task of each client, in task order. A client has one task in
+// each of its site's rounds, and only the first starts from the model of the round, whose loss is reported.
 func firstLosses(tasks []round.Task, losses []float64) (first []float64) {
 	seen := map[int]bool{}
 	for i, t := range tasks {
@@ -79,16 +78,15 @@ func firstLosses(tasks []round.Task, losses []float64) (first []float64) {
 	return first
 }
 
-// startFromSite sets the base model of task t to the own model of its client's site. A site that has
-// none yet gets a copy of the round's model if create is true; else the task keeps the round's model
-// as its base.
+// startFromSite makes task t start from the own model of its client's site. If the site has none yet, it
+// gets a copy of the newest model if create is true; otherwise t keeps its base model, the newest one.
 func (a *Aggregator) startFromSite(ctx context.Context, t *round.Task, create bool) error {
-	version := siteVersion(a.site(t.Client))
-	_, exists := a.models.versions[version]
-	if !exists && !create {
+	version := siteVersion(a.siteOf(t.Client))
+	_, hasModel := a.models.versions[version]
+	if !hasModel && !create {
 		return nil
 	}
-	if !exists {
+	if !hasModel {
 		if err := a.models.add(ctx, version, a.models.current()); err != nil {
 			return err
 		}
@@ -97,11 +95,12 @@ func (a *Aggregator) startFromSite(ctx context.Context, t *round.Task, create bo
 	return nil
 }
 
-// siteStages returns the places of the tasks by stage. A stage holds one round of each site that has
-// one; a site's last round is in the last stage. Within a stage tasks are in the order of sites,
-// but those of sites with a single round, which start from the round's model, precede the others.
+// siteStages divides the tasks of a round into stages, given as the tasks' places in the list. Each stage
+// has at most one own round of each site, and the last stage has the last round of every site. Within a
+// stage tasks are sorted by site, but those of sites with a single round, which start from the newest
+// model, come first.
 func (a *Aggregator) siteStages(tasks []round.Task) (stages [][]int) {
-	site := func(place int) int { return a.site(tasks[place].Client) }
+	site := func(place int) int { return a.siteOf(tasks[place].Client) }
 	// siteRounds holds for each task the number of its site's own round.
 	siteRounds := make([]int, len(tasks))
 	// done counts the tasks of each client so far.
@@ -133,22 +132,22 @@ func (a *Aggregator) siteStages(tasks []round.Task) (stages [][]int) {
 	return stages
 }
 
-// siteRound trains one stage: it trains the tasks of r, each of which starts from its site's own
-// model, and replaces each site's model by the weighted mean of its clients' results. It returns
-// the loss of each task, in task order.
-func (a *Aggregator) siteRound(ctx context.Context, r Round) ([]float64, error) {
+// trainSiteStage trains one stage but the last: it trains the tasks of r, each from its site's own model,
+// and replaces each site's model by the weighted mean of its clients' models. It returns the loss of each
+// task, in task order.
+func (a *Aggregator) trainSiteStage(ctx context.Context, r Round) ([]float64, error) {
 	updates := newUpdates(r.Tasks)
 	// sums holds one sum for each version of a site's model.
 	sums := map[uint64][]int64{}
 	// Tasks of one site start from one version. The shares of a site's updates sum to 1.
 	sites := splitByBase(updates, 1)
-	for _, s := range sites {
-		if _, err := a.weigh(updates[s.start:s.end]); err != nil {
+	for _, site := range sites {
+		if _, err := a.weigh(updates[site.start:site.end]); err != nil {
 			return nil, err
 		}
-		sums[updates[s.start].task.Model] = make([]int64, len(a.Params()))
+		sums[updates[site.start].task.Model] = make([]int64, len(a.Params()))
 	}
-	spans := splitByBase(updates, a.queue.trainingParts(localSteps(updates)))
+	spans := splitByBase(updates, a.queue.trainingJobCount(localSteps(updates)))
 	merge := func(part span, values []int64) error {
 		return algorithm.Merge(sums[updates[part.start].task.Model], values)
 	}
@@ -156,8 +155,8 @@ func (a *Aggregator) siteRound(ctx context.Context, r Round) ([]float64, error) 
 		return nil, err
 	}
 	// Sites move in the order of their tasks, so that of several that diverge the same one is named.
-	for _, s := range sites {
-		ofSite := updates[s.start:s.end]
+	for _, site := range sites {
+		ofSite := updates[site.start:site.end]
 		version := ofSite[0].task.Model
 		buffers := a.nextBuffers(a.models.versions[version].params, ofSite)
 		if err := a.moveSite(ctx, r.Number, version, sums[version], buffers); err != nil {
@@ -167,12 +166,13 @@ func (a *Aggregator) siteRound(ctx context.Context, r Round) ([]float64, error) 
 	return lossesOf(updates), nil
 }
 
-// moveSite replaces the own model of a site, which has this version, by one that the sum of its
-// clients' updates has moved, and that has these buffers, if any. A value that is not finite is an
-// error that wraps ErrDiverged. number is the round's.
+// moveSite replaces the own model of a site, the version with this number, by the next one: sum is the
+// exact sum of its clients' weighted updates, and buffers are the next values of the buffers, nil if
+// clients send none. A value that is not finite is an error that wraps [round.ErrDiverged]. roundNumber is
+// the round's.
 func (a *Aggregator) moveSite(
 	ctx context.Context,
-	number int,
+	roundNumber int,
 	version uint64,
 	sum []int64,
 	buffers []float32,
@@ -180,14 +180,14 @@ func (a *Aggregator) moveSite(
 	// A published model is never changed, so the next one is a copy.
 	params := slices.Clone(a.models.versions[version].params)
 	algorithm.Default.Server(len(params)).Apply(params, sum, 1)
-	copy(params[a.judged:], buffers)
-	if i := notFinite(params); i != allFinite {
+	copy(params[a.updateLength:], buffers)
+	if i := firstNotFinite(params); i != allFinite {
 		return fmt.Errorf(
 			"%w: parameter %d of the model of site %d in round %d is %g",
 			round.ErrDiverged,
 			i,
 			version-firstSiteVersion,
-			number,
+			roundNumber,
 			params[i],
 		)
 	}

@@ -30,9 +30,9 @@ type Outcome struct {
 	number int
 	tasks  []round.Task
 	sum    roundSum
-	// doubtful says that much is lost with the round's model, and lost that all is: the run goes
+	// degraded says that much is lost with the round's model, and lost that all is: the run goes
 	// back to the best model that the guard knows.
-	doubtful, lost bool
+	degraded, diverged bool
 	// modelLoss is the loss of the model that the sum makes, where the guard measured it.
 	modelLoss float64
 }
@@ -66,8 +66,9 @@ type roundSum struct {
 	devices    deviceBounds
 }
 
-// Train has the tasks of a round trained and their updates added up, those of real devices only as
-// far as they do no harm. It changes nothing that a checkpoint holds.
+// Train has the tasks of a round trained and their updates added up. Updates of real devices count only as
+// far as the guard finds that they do no harm; with secure aggregation the guard cannot see them, and all
+// count. It changes nothing that a checkpoint holds.
 func (a *Aggregator) Train(ctx context.Context, r Round) (Outcome, error) {
 	if a.config.Round.SiteRounds > 0 {
 		return a.trainSites(ctx, r)
@@ -82,8 +83,8 @@ func (a *Aggregator) Train(ctx context.Context, r Round) (Outcome, error) {
 	return a.outcome(r, sum), err
 }
 
-// outcome returns the outcome of round r with this sum, as it is where the guard does not judge the
-// round: the next model is as doubtful as the present one. The caller overwrites what the guard decides.
+// outcome returns the outcome of round r with this sum as it is if the guard does not judge the round: the
+// next model counts as degraded if the present one does. The caller overwrites what the guard decides.
 func (a *Aggregator) outcome(r Round, sum roundSum) Outcome {
 	return Outcome{
 		Loss:     sum.loss,
@@ -92,73 +93,73 @@ func (a *Aggregator) outcome(r Round, sum roundSum) Outcome {
 		number:   r.Number,
 		tasks:    r.Tasks,
 		sum:      sum,
-		doubtful: a.models.current().doubtful,
+		degraded: a.models.current().degraded,
 	}
 }
 
-// emptySum returns a sum of no updates, which is all zeros. It reuses the memory of the last sum, whose
-// values are lost.
+// emptySum returns an exact sum of no updates, all zeros. It reuses the memory of the sum before, whose
+// values are overwritten.
 func (a *Aggregator) emptySum() []int64 {
 	clear(a.sumMemory)
 	return a.sumMemory
 }
 
-// addUp trains the tasks of r and returns the sum of their updates with the clients' losses.
-// Simulated clients come first in r.Tasks and are trained by jobs; devices have sent their updates
-// already. An update that is not valid is refused: the others then get the weights that they would
-// have had without it. If every update is refused, the last reason is the error.
+// addUp trains the tasks of r and returns the sum of their updates with the clients' losses. Simulated
+// clients come first in r.Tasks and are trained by jobs; devices, which come after them, have sent their
+// updates already. An update that is not valid is refused, and the others then get the weights that they
+// would have had without it. If every update is refused, the error is the reason of the last one.
 func (a *Aggregator) addUp(ctx context.Context, r Round) (roundSum, error) {
 	updates := newUpdates(r.Tasks)
 	weights, err := a.weigh(updates)
 	if err != nil {
 		return roundSum{}, err
 	}
-	s := roundSum{values: a.emptySum()}
+	result := roundSum{values: a.emptySum()}
 	// Devices follow the simulated clients, so one index divides the tasks.
 	simulated := a.devices.Split(r.Tasks)
-	spans := jobSpans(updates[:simulated], a.queue.trainingParts(localSteps(updates[:simulated])))
-	merge := func(part span, values []int64) error { return mergeSpan(s.values, updates, part, values) }
+	spans := jobSpans(updates[:simulated], a.queue.trainingJobCount(localSteps(updates[:simulated])))
+	merge := func(members span, values []int64) error { return mergeSpan(result.values, updates, members, values) }
 	if err := a.trainSimulated(ctx, r.Number, updates, spans, merge); err != nil {
-		return s, err
+		return result, err
 	}
-	s.losses = lossesOf(updates)
-	valid, refused, failure := refuse(updates)
-	s.refused = refused
+	result.losses = lossesOf(updates)
+	valid, refused, lastFailure := refuse(updates)
+	result.refused = refused
 	if len(valid) == 0 {
-		return s, failure
+		return result, lastFailure
 	}
 	if refused != nil {
 		weights, err = a.weigh(valid)
 		if err != nil {
-			return s, err
+			return result, err
 		}
 	}
-	s.updates = valid
+	result.updates = valid
 	// Only simulated clients are refused here, so devices begin this many places earlier.
-	first := simulated - len(refused)
-	s.devices, err = a.addDevices(ctx, s.values, valid, first)
+	firstDevice := simulated - len(refused)
+	result.devices, err = a.addDevices(ctx, result.values, valid, firstDevice)
 	if err != nil {
-		return s, err
+		return result, err
 	}
-	for i := first; i < len(valid); i++ {
+	for i := firstDevice; i < len(valid); i++ {
 		u := &valid[i]
-		u.buffers = sentBuffers{values: a.devices.Buffers(u.task.Task, a.base(u.task.Model))}
+		u.buffers = sentBuffers{values: a.devices.Buffers(u.task.Task, a.modelParams(u.task.Model))}
 		u.stateAfter = a.devices.StateAfter(u.task.Task)
-		s.losses[i+len(refused)] = u.loss
+		result.losses[i+len(refused)] = u.loss
 	}
-	s.scale, s.clipMemory, err = a.combine(r.Number, s.values, valid, weights)
+	result.scale, result.clipMemory, err = a.completeSum(r.Number, result.values, valid, weights)
 	if err != nil {
-		return s, err
+		return result, err
 	}
-	s.devices.moves = a.bufferMoves(valid, first)
-	s.bufferScales = a.bufferScales(valid)
-	s.buffers = a.nextBuffers(a.Params(), valid)
-	a.algorithm.Decide(s.values)
-	s.loss = meanLoss(s.losses)
-	return s, a.rebaseSum(s.values, valid)
+	result.devices.moves = a.bufferMoves(valid, firstDevice)
+	result.bufferScales = a.bufferScales(valid)
+	result.buffers = a.nextBuffers(a.Params(), valid)
+	a.algorithm.Decide(result.values)
+	result.loss = meanLoss(result.losses)
+	return result, a.rebaseStale(result.values, valid)
 }
 
-// localSteps is the number of local steps of all updates.
+// localSteps returns the total number of local steps of the updates' tasks.
 func localSteps(updates []clientUpdate) (steps int) {
 	for i := range updates {
 		steps += updates[i].task.LocalSteps
@@ -166,23 +167,24 @@ func localSteps(updates []clientUpdate) (steps int) {
 	return steps
 }
 
-// jobSpans cuts the updates of simulated clients into jobs: one for each update that is separate, and about
-// as many as parts for the others, each of one base model. Separate updates come first: they are either all of the
-// round's or its stale ones, and updates ascend by base model.
+// jobSpans divides the updates of simulated clients into jobs, as spans of places: one job for each update
+// that is kept separate, and for the others about as many as parts, each with one base model. Separate
+// updates come first, since either all of the round's are separate or only the stale ones, and updates are
+// sorted by base model.
 func jobSpans(updates []clientUpdate, parts int) (spans []span) {
-	first := 0
-	for first < len(updates) && updates[first].separate {
-		spans = append(spans, span{first, first + 1})
-		first++
+	nextUpdate := 0
+	for nextUpdate < len(updates) && updates[nextUpdate].separate {
+		spans = append(spans, span{nextUpdate, nextUpdate + 1})
+		nextUpdate++
 	}
-	for _, s := range splitByBase(updates[first:], parts) {
-		spans = append(spans, span{first + s.start, first + s.end})
+	for _, part := range splitByBase(updates[nextUpdate:], parts) {
+		spans = append(spans, span{nextUpdate + part.start, nextUpdate + part.end})
 	}
 	return spans
 }
 
-// mergeSpan adds the sum of a span of the updates to the round's sum, or keeps it where the span is
-// one update that is separate.
+// mergeSpan handles the sum, values, of the job with the updates at part: it adds it to sum, the round's,
+// or stores it in the update if that is the job's only one and is kept separate.
 func mergeSpan(sum []int64, updates []clientUpdate, part span, values []int64) error {
 	u := &updates[part.start]
 	if !u.separate {
@@ -192,13 +194,13 @@ func mergeSpan(sum []int64, updates []clientUpdate, part span, values []int64) e
 	return algorithm.Merge(u.sum, values)
 }
 
-// trainSimulated trains the updates of simulated clients. spans says which consecutive updates make
-// one job, and merge is called with each span and its sum as it arrives. It sets in updates the
-// clients' losses, their next states, and the reason where a client's training failed, whose loss
-// is then NaN. number is the round's number. It returns when all jobs are answered.
+// trainSimulated has the updates of simulated clients trained; updates may have those of devices behind
+// them. Each span is one job, and merge is called with the span and its exact sum when the job's result
+// arrives. It sets in each update the client's loss and next state, or the reason why its training failed,
+// with a loss of NaN. It returns when all jobs are answered. roundNumber is the round's.
 func (a *Aggregator) trainSimulated(
 	ctx context.Context,
-	number int,
+	roundNumber int,
 	updates []clientUpdate,
 	spans []span,
 	merge func(span, []int64) error,
@@ -212,18 +214,18 @@ func (a *Aggregator) trainSimulated(
 	if err != nil {
 		return err
 	}
-	done := 0
+	trainedClients := 0
 	simulated := a.devices.Split(tasksOf(updates))
 	report := a.config.Observer.Trained
 	if report == nil || simulated == 0 {
 		report = func(int, int) {}
 	}
 	report(0, simulated)
-	method := a.method(states.server)
+	method := a.method(states.serverVariate)
 	jobs := make([]job, len(spans))
-	for i, part := range spans {
-		members := updates[part.start:part.end]
-		jobs[i] = a.clientJob(number, part, members)
+	for i, jobSpan := range spans {
+		members := updates[jobSpan.start:jobSpan.end]
+		jobs[i] = a.clientJob(roundNumber, jobSpan, members)
 		jobs[i].message.Method = method
 		// A rule that sees updates one by one has a job for each client, and the round can do without
 		// a client that diverges. Other jobs may hold several clients, and their failure ends the run.
@@ -235,11 +237,11 @@ func (a *Aggregator) trainSimulated(
 			work.Weight = u.weight
 			work.VariateDigest = u.stateBefore.Bytes()
 		}
-		jobs[i].take = func(r *bus.Result) error {
+		jobs[i].handle = func(r *bus.Result) error {
 			a.noteResult(members, r)
-			done += len(members)
-			report(done, simulated)
-			return merge(part, r.Values)
+			trainedClients += len(members)
+			report(trainedClients, simulated)
+			return merge(jobSpan, r.Values)
 		}
 	}
 	a.learning.Attackers.collude(jobs)
@@ -256,8 +258,8 @@ func (a *Aggregator) trainSimulated(
 	return nil
 }
 
-// noteResult notes in the updates of one job what its result r says of each client: the loss, the
-// buffers, and the state that the client keeps for its next task. Both lists are in the same order.
+// noteResult stores in the updates of one job what its result r has of each client: the loss, the buffers,
+// and the state that the client keeps for its next task. r lists the clients in the order of the updates.
 func (a *Aggregator) noteResult(updates []clientUpdate, r *bus.Result) {
 	for j := range updates {
 		u := &updates[j]
@@ -270,13 +272,13 @@ func (a *Aggregator) noteResult(updates []clientUpdate, r *bus.Result) {
 	}
 }
 
-// clientJob makes the job message for updates that share one base model; part is their span. Each
-// client is asked for one local step with learning rate 0 and weight 0, which only measures its
-// loss. A caller that wants training sets steps, rate and weight.
-func (a *Aggregator) clientJob(number int, part span, updates []clientUpdate) job {
+// clientJob makes a job for updates that share one base model; part is their span in the round. As it is
+// made, each client does one local step with learning rate 0 and weight 0, which only measures its loss. A
+// caller that wants training sets the steps, the rate and the weight.
+func (a *Aggregator) clientJob(roundNumber int, part span, updates []clientUpdate) job {
 	base := updates[0].task.Model
-	message := a.queue.newJob(bus.Train, number, a.models.versions[base].digest)
-	message.Buffers = uint32(a.sentBuffers())
+	message := a.queue.newJob(bus.Train, roundNumber, a.models.versions[base].digest)
+	message.Buffers = uint32(a.sentBufferCount())
 	for i := range updates {
 		t := &updates[i].task
 		work := &bus.ClientWork{
@@ -284,7 +286,7 @@ func (a *Aggregator) clientJob(number int, part span, updates []clientUpdate) jo
 			Client:     uint64(t.Client),
 			LocalSteps: 1,
 			StepsDone:  uint64(t.StepsDone),
-			Attacker:   a.learning.Attackers.number(t.Client),
+			Attacker:   a.learning.Attackers.attackerNumber(t.Client),
 		}
 		// A client's class may have a minibatch of its own; 0 stands for the run's.
 		if batch := a.learning.Batch; batch != nil {
@@ -297,14 +299,14 @@ func (a *Aggregator) clientJob(number int, part span, updates []clientUpdate) jo
 
 // QueryLosses returns the loss of the newest model on the next minibatch of each task's client, in the
 // order of the tasks. Nothing is trained. It serves selection rules that compare candidates by their
-// losses. number is the round's.
-func (a *Aggregator) QueryLosses(ctx context.Context, number int, tasks []round.Task) ([]float64, error) {
+// losses. roundNumber is the round's.
+func (a *Aggregator) QueryLosses(ctx context.Context, roundNumber int, tasks []round.Task) ([]float64, error) {
 	updates := newUpdates(tasks)
 	var jobs []job
-	for _, part := range split(len(tasks), a.queue.parts()) {
+	for _, part := range split(len(tasks), a.queue.jobCount()) {
 		members := updates[part.start:part.end]
-		j := a.clientJob(number, part, members)
-		j.take = func(r *bus.Result) error {
+		j := a.clientJob(roundNumber, part, members)
+		j.handle = func(r *bus.Result) error {
 			for i := range members {
 				members[i].loss = r.Clients[i].FirstStepLoss
 			}

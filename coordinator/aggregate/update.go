@@ -71,8 +71,8 @@ func lossesOf(updates []clientUpdate) []float64 {
 	return losses
 }
 
-// sharesOf returns the share of each update in the round, in the same order. Shares sum to 1, or to
-// less where the algorithm damps stale updates.
+// sharesOf returns the share of each update in the round, in the same order. Shares sum to 1, or to less
+// where the algorithm gives stale updates less weight.
 func sharesOf(updates []clientUpdate) []float64 {
 	shares := make([]float64, len(updates))
 	for i := range updates {
@@ -90,23 +90,23 @@ func sumsOf(updates []clientUpdate) [][]int64 {
 	return sums
 }
 
-// meanLoss returns the mean of the losses, added in their order (the inner mean of Eq. 15),
-// without those that are NaN: of devices that do not report theirs and of refused updates. It is NaN
-// where no loss is known.
+// meanLoss returns the mean of the losses that are not NaN, added in their order (the inner mean of Eq.
+// 15). NaN stands for a device that reports no loss and for a refused update. The result is NaN if no loss
+// is known.
 func meanLoss(losses []float64) float64 {
 	sum := 0.0
-	reported := 0
+	known := 0
 	for _, loss := range losses {
 		if !math.IsNaN(loss) {
 			sum += loss
-			reported++
+			known++
 		}
 	}
-	return sum / float64(reported)
+	return sum / float64(known)
 }
 
-// refuse splits the updates into those that are valid and the tasks of those that are not. The
-// returned failure is the last one, and nil if all updates are valid.
+// refuse separates the updates that failed from the valid ones. refused has the task numbers of those that
+// failed, and failure is the error of the last of them, nil if there is none.
 func refuse(updates []clientUpdate) (valid []clientUpdate, refused []uint64, failure error) {
 	for i := range updates {
 		if f := updates[i].failure; f != nil {

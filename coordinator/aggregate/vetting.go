@@ -24,38 +24,39 @@ type guard struct {
 	scratch *algorithm.Instance
 }
 
-// trainVetted trains a round with updates of devices, which count as far as the guard lets them. It
-// carries out the guard's verdict.
+// trainVetted trains a round with updates of real devices, of which only those count that the guard lets
+// count. It bans the devices that the guard finds to blame.
 func (a *Aggregator) trainVetted(ctx context.Context, r Round) (Outcome, error) {
-	start, err := a.heldOutLoss(ctx, r.Number, a.models.current())
+	startLoss, err := a.heldOutLoss(ctx, r.Number, a.models.current())
 	if err != nil {
 		return Outcome{}, err
 	}
-	a.guard.remember(start, a.Params())
-	decided, err := a.vet(ctx, r, start)
-	if errors.Is(err, round.ErrDiverged) && start > a.guard.Best {
+	a.guard.remember(startLoss, a.Params())
+	judged, err := a.trainTrial(ctx, r, startLoss)
+	if errors.Is(err, round.ErrDiverged) && startLoss > a.guard.Best {
 		// Simulated clients diverged from a model that is worse than the best. The round counts without
 		// updates, and its loss of +Inf sends the run back to the best model.
-		decided = verdict{trial: a.emptyTrial(len(r.Tasks), start)}
-		decided.trial.loss = math.Inf(1)
+		judged = verdict{trial: a.emptyTrial(len(r.Tasks), startLoss)}
+		judged.trial.loss = math.Inf(1)
 		err = nil
 	}
 	if err != nil {
 		return Outcome{}, err
 	}
-	if err := a.carryOut(decided, r, start); err != nil {
+	if err := a.punish(judged, r, startLoss); err != nil {
 		return Outcome{}, err
 	}
-	o := a.outcome(r, decided.trial.sum)
-	o.modelLoss = decided.trial.loss
-	o.doubtful = a.guard.degraded(o.modelLoss)
-	o.lost = a.guard.diverged(o.modelLoss)
+	o := a.outcome(r, judged.trial.sum)
+	o.modelLoss = judged.trial.loss
+	o.degraded = a.guard.degraded(o.modelLoss)
+	o.diverged = a.guard.diverged(o.modelLoss)
 	return o, nil
 }
 
-// vet tries a round and has the guard judge it. start is the loss of the model that it begins with.
-func (a *Aggregator) vet(ctx context.Context, r Round, start float64) (verdict, error) {
-	all, err := a.try(ctx, r, start, make([]bool, len(r.Tasks)))
+// trainTrial trains a round with all of its updates and has the guard judge it. startLoss is the held-out
+// loss of the model with which the round begins. With differential privacy all updates count.
+func (a *Aggregator) trainTrial(ctx context.Context, r Round, startLoss float64) (verdict, error) {
+	all, err := a.try(ctx, r, startLoss, make([]bool, len(r.Tasks)))
 	if err != nil {
 		return verdict{}, err
 	}
@@ -64,32 +65,33 @@ func (a *Aggregator) vet(ctx context.Context, r Round, start float64) (verdict, 
 	if a.learning.Privacy != nil {
 		return verdict{trial: all}, nil
 	}
-	return a.guard.judge(&vetted{
-		start:      start,
-		updates:    len(r.Tasks),
-		first:      a.devices.Split(r.Tasks),
-		population: a.config.Round.Clients + a.config.Round.Devices.Count,
-		try:        func(excluded []bool) (trial, error) { return a.try(ctx, r, start, excluded) },
+	return a.guard.judge(&vettedRound{
+		startLoss:   startLoss,
+		updateCount: len(r.Tasks),
+		firstDevice: a.devices.Split(r.Tasks),
+		population:  a.config.Round.Clients + a.config.Round.Devices.Count,
+		try:         func(excluded []bool) (trial, error) { return a.try(ctx, r, startLoss, excluded) },
 	}, all)
 }
 
-// emptyTrial is a round without updates, after which the model stays. Each client counts with the
-// loss of the model that the round begins with.
-func (a *Aggregator) emptyTrial(tasks int, start float64) trial {
+// emptyTrial returns the trial of a round in which no update counts, so that the model stays. tasks is the
+// number of the round's tasks, each of which gets startLoss, the held-out loss of the model with which the
+// round begins.
+func (a *Aggregator) emptyTrial(tasks int, startLoss float64) trial {
 	sum := roundSum{
 		values: a.emptySum(),
 		scale:  1,
-		loss:   start,
-		losses: slices.Repeat([]float64{start}, tasks),
+		loss:   startLoss,
+		losses: slices.Repeat([]float64{startLoss}, tasks),
 	}
-	return trial{sum: sum, loss: start}
+	return trial{sum: sum, loss: startLoss}
 }
 
-// try trains round r without the updates that excluded marks, and measures the model that would
-// follow. start is the held-out loss of the model with which the round begins; it stands for the
-// loss of an excluded client. The result holds the round's sum with a loss for every task of r, and
-// the held-out loss of the would-be model. Nothing else changes.
-func (a *Aggregator) try(ctx context.Context, r Round, start float64, excluded []bool) (trial, error) {
+// try trains round r without the updates that excluded marks, and measures the model that would follow.
+// startLoss is the held-out loss of the model with which the round begins, and stands for the loss of an
+// excluded client. The trial has the round's sum, with a loss for every task of r, and the held-out loss of
+// the model that the sum would make. The aggregator's models and state stay as they are.
+func (a *Aggregator) try(ctx context.Context, r Round, startLoss float64, excluded []bool) (trial, error) {
 	counting := Round{Number: r.Number}
 	for i, t := range r.Tasks {
 		if !excluded[i] {
@@ -97,24 +99,24 @@ func (a *Aggregator) try(ctx context.Context, r Round, start float64, excluded [
 		}
 	}
 	if len(counting.Tasks) == 0 {
-		return a.emptyTrial(len(r.Tasks), start), nil
+		return a.emptyTrial(len(r.Tasks), startLoss), nil
 	}
 	sum, err := a.addUp(ctx, counting)
 	if err != nil {
 		return trial{}, err
 	}
-	a.devices.BoundLosses(counting.Tasks, sum.losses, start)
+	a.devices.BoundLosses(counting.Tasks, sum.losses, startLoss)
 	sum.loss = meanLoss(sum.losses)
 	// The losses of the clients that count are spread over all tasks, excluded ones between them.
-	counted := sum.losses
+	countingLosses := sum.losses
 	sum.losses = make([]float64, len(r.Tasks))
 	for i := range r.Tasks {
 		if excluded[i] {
-			sum.losses[i] = start
+			sum.losses[i] = startLoss
 			continue
 		}
-		sum.losses[i] = counted[0]
-		counted = counted[1:]
+		sum.losses[i] = countingLosses[0]
+		countingLosses = countingLosses[1:]
 	}
 	next, err := a.preview(sum)
 	if err != nil {
@@ -124,10 +126,11 @@ func (a *Aggregator) try(ctx context.Context, r Round, start float64, excluded [
 	return trial{sum: sum, loss: loss, norms: sum.devices.norms, moves: sum.devices.moves}, err
 }
 
-// preview returns the model that the server would make of a sum. The server's state stays as it is.
+// preview returns the model that the server would make of a sum, without changing the state of the server's
+// optimizer.
 func (a *Aggregator) preview(sum roundSum) (model, error) {
 	if a.guard.scratch == nil {
-		a.guard.scratch = a.config.fresh(a.algorithm.Algorithm)
+		a.guard.scratch = a.config.freshInstance(a.algorithm.Algorithm)
 	}
 	scratch := a.guard.scratch
 	if err := scratch.Server.Restore(a.algorithm.Server.State()); err != nil {
@@ -135,21 +138,21 @@ func (a *Aggregator) preview(sum roundSum) (model, error) {
 	}
 	params := slices.Clone(a.Params())
 	scratch.Apply(params, sum.values[:len(params)], sum.scale, sum.bufferScales)
-	copy(params[a.judged:], sum.buffers)
+	copy(params[a.updateLength:], sum.buffers)
 	return newModel(params), nil
 }
 
-// heldOutLoss returns the mean loss of a model on guardSamples held-out samples, +Inf if the loss or the
-// model is not finite. The last result is remembered by the model's digest: the model that a round
-// ends with is the one that the next round begins with. number is the round's.
-func (a *Aggregator) heldOutLoss(ctx context.Context, number int, x model) (float64, error) {
+// heldOutLoss returns the mean loss of model x on guardSamples held-out samples, +Inf if the loss or the
+// model is not finite. The newest result is kept by the model's digest, because the model with which one
+// round ends is the one with which the next begins. roundNumber is the round's.
+func (a *Aggregator) heldOutLoss(ctx context.Context, roundNumber int, x model) (float64, error) {
 	if x.digest == a.guard.measured {
 		return a.guard.measuredLoss, nil
 	}
 	loss := math.Inf(1)
-	if notFinite(x.params) == allFinite {
+	if firstNotFinite(x.params) == allFinite {
 		var err error
-		loss, err = a.measureLoss(ctx, number, x)
+		loss, err = a.measureLoss(ctx, roundNumber, x)
 		if err != nil {
 			return 0, err
 		}
@@ -159,16 +162,16 @@ func (a *Aggregator) heldOutLoss(ctx context.Context, number int, x model) (floa
 	return loss, nil
 }
 
-// measureLoss has trainers measure the mean loss of a model on guardSamples held-out samples. The loss
-// is +Inf where it is not finite.
-func (a *Aggregator) measureLoss(ctx context.Context, number int, x model) (float64, error) {
-	if err := a.models.offer(ctx, x); err != nil {
+// measureLoss has trainers measure the mean loss of model x, which is published for that as a candidate, on
+// guardSamples held-out samples. A loss that is not finite is +Inf. roundNumber is the round's.
+func (a *Aggregator) measureLoss(ctx context.Context, roundNumber int, x model) (float64, error) {
+	if err := a.models.publishCandidate(ctx, x); err != nil {
 		return 0, err
 	}
 	shards := heldOutShards(a.learning.HeldOut, guardSamples)
 	// A single job leaves no other one open when it fails.
 	const jobs = 1
-	scored, err := a.measure(ctx, bus.Evaluate, number, x.digest, jobs, shards)
+	scored, err := a.measure(ctx, bus.Evaluate, roundNumber, x.digest, jobs, shards)
 	if errors.Is(err, round.ErrDiverged) {
 		return math.Inf(1), nil
 	}
@@ -178,17 +181,18 @@ func (a *Aggregator) measureLoss(ctx context.Context, number int, x model) (floa
 	return meanOverShards(shards, scored), nil
 }
 
-// carryOut acts on a verdict about round r: it bans the devices that are to blame, and only reports
-// the others that were excluded. A device is to blame if the model diverges with its update, where the
-// round and the device's task both began with a model that was intact. start is the held-out loss of the
-// model with which the round began. Of fewer than minToBlame updates any could be the outlier, so none is to blame.
-func (a *Aggregator) carryOut(v verdict, r Round, start float64) error {
+// punish bans the devices that a verdict about round r blames, and informs the user of the others that were
+// excluded. A device is to blame if the model diverges with its update, although the round and the device's
+// task both began with a model that was not degraded. startLoss is the held-out loss of the model with
+// which the round began. Of fewer than minToBlame updates any could be the outlier, so no device is to
+// blame.
+func (a *Aggregator) punish(v verdict, r Round, startLoss float64) error {
 	for i, excluded := range v.excluded {
 		if !excluded {
 			continue
 		}
 		t := r.Tasks[i]
-		fromIntact := !a.guard.degraded(start) && !a.models.versions[t.Model].doubtful
+		fromIntact := !a.guard.degraded(startLoss) && !a.models.versions[t.Model].degraded
 		toBlame := v.divergesWith && v.updates >= minToBlame
 		// The device is left out of the round without a ban.
 		if !fromIntact || !toBlame {

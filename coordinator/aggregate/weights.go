@@ -21,10 +21,10 @@ type weighing struct {
 	freshShare    float64
 }
 
-// weigh sets the share, the weight and separate of every update in a round. The algorithm turns the
-// base shares into shares by the steps and the staleness of each update. An update that is kept
-// separate has weight 1 in its own sum. The result says how the sum must be completed
-// ([Aggregator.combine]).
+// weigh sets in every update of a round its share, its weight in an exact sum, and whether it is kept
+// separate. The algorithm derives the shares from the base shares and from the steps and the staleness of
+// each update. An update that is kept separate has weight 1 in its own sum. The result says how
+// [Aggregator.completeSum] goes on.
 func (a *Aggregator) weigh(updates []clientUpdate) (weighing, error) {
 	if a.learning.Secure != nil {
 		return a.weighSecurely(updates)
@@ -34,7 +34,7 @@ func (a *Aggregator) weigh(updates []clientUpdate) (weighing, error) {
 		return weighing{}, err
 	}
 	// The algorithm must see stale updates one by one, so the fresh ones alone are weighed here.
-	if a.looksAtStale(updates) {
+	if a.comparesStale(updates) {
 		return separateStale(updates, shares), nil
 	}
 	steps := make([]int, len(updates))
@@ -59,12 +59,12 @@ func (a *Aggregator) weigh(updates []clientUpdate) (weighing, error) {
 	return weighing{scale: scale}, nil
 }
 
-// baseShares returns the share of each update before the algorithm changes it. All are equal unless
-// aggregate.weights asks for the clients' samples, or for the samples that their steps took. They
-// sum to 1.
+// baseShares returns the share of each update before the algorithm changes it. The shares sum to 1. They
+// are equal unless the configuration weighs updates by the clients' samples, or by the samples that their
+// local steps took.
 func (a *Aggregator) baseShares(updates []clientUpdate) ([]float64, error) {
 	bySamples := a.learning.Samples
-	byTaken := a.learning.Taken
+	byTaken := a.learning.SamplesPerStep
 	if bySamples == nil && byTaken == nil {
 		return algorithm.Equal(len(updates)), nil
 	}
@@ -87,9 +87,9 @@ func (a *Aggregator) baseShares(updates []clientUpdate) ([]float64, error) {
 	return algorithm.BySamples(algorithm.FillUnreported(samples))
 }
 
-// looksAtStale reports whether the algorithm looks at each stale update of the round by itself: it
-// does so where some updates are fresh.
-func (a *Aggregator) looksAtStale(updates []clientUpdate) bool {
+// comparesStale reports whether the algorithm compares each stale update of this round with the fresh ones,
+// and so needs the stale ones separately: it is a [algorithm.StaleWeigher], and the round has both kinds.
+func (a *Aggregator) comparesStale(updates []clientUpdate) bool {
 	if _, ok := a.algorithm.Algorithm.(algorithm.StaleWeigher); !ok {
 		return false
 	}
@@ -98,9 +98,9 @@ func (a *Aggregator) looksAtStale(updates []clientUpdate) bool {
 	return stale && fresh
 }
 
-// separateStale marks stale updates as separate, with weight 1 in sums of their own, and weighs the
-// fresh ones by their shares among the fresh ones, so that these weights sum to 1. shares holds the
-// base share of each update.
+// separateStale marks stale updates as separate, each with weight 1 in its own sum. It weighs the fresh
+// ones by their part of the fresh ones' total share, so that their weights sum to 1. shares has the base
+// share of each update.
 func separateStale(updates []clientUpdate, shares []float64) weighing {
 	freshShare := 0.0
 	for i := range updates {
@@ -129,11 +129,11 @@ func (a *Aggregator) mixesModels() bool {
 	return registry.NeedsOf(a.algorithm.Algorithm).NewestModel
 }
 
-// rebaseSum turns a round's sum of weighted updates into one of differences from the newest model,
-// for the updates of which that is wanted: stale ones that are added up where the algorithm mixes
-// models, and those that start from the own model of a site. Updates of one base model count
-// together, in their order.
-func (a *Aggregator) rebaseSum(sum []int64, updates []clientUpdate) error {
+// rebaseStale changes the round's sum of weighted updates so that all are differences from the newest
+// model. It does so for the updates in the sum that start from another one: stale ones where the algorithm
+// mixes models, and those that start from a site's own model. Updates with one base model are rebased
+// together, by their total weight.
+func (a *Aggregator) rebaseStale(sum []int64, updates []clientUpdate) error {
 	// weights holds the total weight of the updates on each base model.
 	weights := map[uint64]float64{}
 	for i := range updates {
@@ -152,12 +152,12 @@ func (a *Aggregator) rebaseSum(sum []int64, updates []clientUpdate) error {
 	return nil
 }
 
-// rebase turns a sum of differences from an earlier version, whose weights sum to weight, into one
-// of differences from the newest model.
+// rebase turns a sum of updates that are differences from an earlier version, and whose weights total
+// weight, into one of differences from the newest model.
 func (a *Aggregator) rebase(sum []int64, version uint64, weight float64) error {
-	base := a.models.versions[version].params[:a.judged]
-	newest := a.models.current().params[:a.judged]
-	if err := algorithm.Rebase(a.judgedPart(sum), weight, base, newest); err != nil {
+	base := a.models.versions[version].params[:a.updateLength]
+	newest := a.models.current().params[:a.updateLength]
+	if err := algorithm.Rebase(a.updateValues(sum), weight, base, newest); err != nil {
 		return fmt.Errorf("%w: version %d of the model and the newest one: %w", round.ErrDiverged, version, err)
 	}
 	return nil

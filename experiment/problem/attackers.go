@@ -40,7 +40,7 @@ func (p *Timing) Attackers() *aggregate.Attackers {
 		},
 		// Colluders compute their update from the honest ones of at most this many of them. It is
 		// 0 for an attack without collusion.
-		Circle: func(class int) int { return attack.BehaviourOf(list[class]).MaxColluders },
+		Colluders: func(class int) int { return attack.BehaviourOf(list[class]).MaxColluders },
 	}
 }
 

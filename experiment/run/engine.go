@@ -218,18 +218,18 @@ func (e *engine) coordinatorConfig(ctx context.Context, limit round.Time) (c coo
 func (e *engine) learning() aggregate.Learning {
 	p := e.p
 	l := aggregate.Learning{
-		Model:      p.Model,
-		Initial:    p.Initial,
-		Kernel:     p.Kernel,
-		Jobs:       e.jobs,
-		HeldOut:    p.Set.HeldOut(),
-		Measured:   p.Config.Evaluate.Samples,
-		Units:      p.Set.Info().TargetDeviation,
-		Batch:      p.Batch(),
-		Attackers:  p.Attackers(),
-		OwnSamples: p.EvaluationSamples,
-		Spec:       p.Learning().Spec(),
-		Combine:    p.Config.Combining(),
+		Model:             p.Model,
+		Initial:           p.Initial,
+		Kernel:            p.Kernel,
+		Jobs:              e.jobs,
+		HeldOut:           p.Set.HeldOut(),
+		EvaluatedSamples:  p.Config.Evaluate.Samples,
+		Units:             p.Set.Info().TargetDeviation,
+		Batch:             p.Batch(),
+		Attackers:         p.Attackers(),
+		EvaluationSamples: p.EvaluationSamples,
+		Spec:              p.Learning().Spec(),
+		Combine:           p.Config.Combining(),
 		Algorithm: algorithm.NewPartly(
 			p.Algorithm,
 			p.Config.Compress,
@@ -244,7 +244,7 @@ func (e *engine) learning() aggregate.Learning {
 		l.Secure = &aggregate.Secure{
 			Shift:     v.Shift,
 			MaxWeight: p.Config.SecureMaxWeight(),
-			Fresh:     p.Config.NewestWeightFactor(),
+			FreshFactor: p.Config.NewestWeightFactor(),
 		}
 	}
 	// Differential privacy clips updates and adds noise by the secret key.
@@ -256,7 +256,7 @@ func (e *engine) learning() aggregate.Learning {
 	case config.SampleWeights:
 		l.Samples = p.Set.Samples
 	case config.TakenWeights:
-		l.Taken = p.StepSamples
+		l.SamplesPerStep = p.StepSamples
 	}
 	return l
 }

@@ -283,8 +283,8 @@ func (s *scenario) config(w *world) coordinator.Config {
 	if s.rounds.Train {
 		problem := s.problem(w)
 		c.Learning = aggregate.Learning{
-			Model: w.model, Initial: w.initial, Spec: problem.Spec(), Kernel: w.kernel.Class(), Jobs: s.jobs, HeldOut: w.set.HeldOut(), OwnSamples: w.set.Samples,
-			Algorithm: algorithm.NewPartly(problem.Algorithm, problem.Compression, len(w.initial), len(w.initial), problem.MemoryValues(), clients),
+			Model: w.model, Initial: w.initial, Spec: problem.Spec(), Kernel: w.kernel.Class(), Jobs: s.jobs, HeldOut: w.set.HeldOut(), EvaluationSamples: w.set.Samples,
+			Algorithm: algorithm.NewInstance(problem.Algorithm, problem.Compression, len(w.initial), len(w.initial), problem.MemoryValues(), clients),
 		}
 	}
 	return c

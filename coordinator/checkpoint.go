@@ -84,11 +84,12 @@ func (s *State) aggregator() *aggregate.State {
 	}
 }
 
-// save hands the run's state to the configured function. It does nothing if none is configured, if
-// the machine is idle or stopped, when there is no round to continue, or while masked updates of
-// devices are held.
+// save hands the run's state to the configured function Save. It saves nothing if there is none, before the
+// run has begun and after it has ended, and while masked updates of devices are held.
 func (d *driver) save() error {
-	if p := d.machine.Phase(); d.config.Checkpoint.Save == nil || p == round.Idle || p == round.Stopped {
+	phase := d.machine.Phase()
+	hasNoRound := phase == round.Idle || phase == round.Stopped
+	if d.config.Checkpoint.Save == nil || hasNoRound {
 		return nil
 	}
 	// Masks cannot be used again by a resumed run. The state saved at the round's start stays the
@@ -123,21 +124,24 @@ var ErrState = errors.New("the checkpoint holds a state that no run of this prog
 // ErrDiverged is [round.ErrDiverged], wrapped by the error of a run that diverged.
 var ErrDiverged = round.ErrDiverged
 
-// Recovered turns a panic into an error in *err that wraps [ErrState] and says where the panic was. It
-// is deferred by functions that continue a run from a saved state: a file's checksum shows damage, but
-// a file that was made up with a right checksum may hold a state that makes them panic.
+// Recovered turns a panic into the error *err, which wraps [ErrState] and says where the panic was. It is
+// deferred by functions that continue a run from a saved state. The checksum of a checkpoint's file shows
+// accidental damage, but a file that was forged with a right checksum may hold a state that makes them
+// panic.
 func Recovered(err *error) {
 	if p := recover(); p != nil {
-		*err = fmt.Errorf("%w: %v in %s", ErrState, p, panicked())
+		*err = fmt.Errorf("%w: %v in %s", ErrState, p, panicLocation())
 	}
 }
 
-// panicked names the innermost function of this module on the stack of a panic, with its line, for
-// a report to the user. It is called by [Recovered] itself, since it leaves out the frames of both.
-func panicked() string {
+// panicLocation returns the innermost function of this module on the stack of a panic, with its line, for a
+// report to the user. Only [Recovered] may call it, because it skips the stack frames of both.
+func panicLocation() string {
 	var calls [32]uintptr
-	// The first frames are those of this function and of Recovered.
-	frames := runtime.CallersFrames(calls[:runtime.Callers(3, calls[:])])
+	// Skipped are the frames of runtime.Callers, of this function and of Recovered.
+	const skipped = 3
+	n := runtime.Callers(skipped, calls[:])
+	frames := runtime.CallersFrames(calls[:n])
 	for {
 		f, more := frames.Next()
 		if strings.HasPrefix(f.Function, "fedpace/") || !more {

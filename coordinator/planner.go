@@ -11,46 +11,48 @@ import (
 	"fedpace/coordinator/round"
 )
 
-// window is how many tasks may be on the bus without a plan. It bounds the
+// maxUnplanned is how many tasks may be on the bus without a plan. It bounds the
 // messages under way to what the subscriptions' pending limits hold.
-const window = 8192
+const maxUnplanned = 8192
 
-// planner is the simulated clients' tasks that have no plan. They go out a
-// window at a time, so the bus never holds more than its pending limits.
+// planner has the simulated clients' tasks planned by the clients' hosts, over the bus. At most maxUnplanned
+// tasks are on the bus at a time, so the bus never holds more than its pending limits.
 type planner struct {
 	bus bus.Coordinator
 
-	// open lists the tasks that were issued since the last time that none waited.
-	open []round.Task
-	// sent is how many of them are sent, which are the first.
-	sent  int
+	// unplanned lists the tasks that were issued since all tasks had plans last. Some may have theirs.
+	unplanned []round.Task
+	// sent is how many of them were sent, the first ones of the list.
+	sent int
+	// plans are those that the bus returned last.
 	plans []bus.ClientPlan
-	// taken is how many of the plans that came were handed on.
-	taken int
-	task  bus.Task
-	// started is the wall time at which the first of the open tasks was sent.
-	started time.Time
+	// plansTaken is how many of plans, from the first on, were handed to the machine.
+	plansTaken int
+	// message is the memory of the message that is sent, reused for each.
+	message bus.Task
+	// firstSent is the wall time at which the first task of the list was sent.
+	firstSent time.Time
 	// lag is how many nanoseconds of wall time passed from then until the last plan was back.
 	lag atomic.Int64
 }
 
-// forgetPlanned forgets the tasks that were sent to be planned, once waiting, the number of those
-// without a plan, is 0, and notes how long the plans took in wall time.
+// forgetPlanned empties the list of tasks to plan once all of them have a plan, that is, once waiting, the
+// number of tasks without one, is 0. It notes how long the plans took in wall time.
 func (p *planner) forgetPlanned(waiting int) {
 	if waiting == 0 && p.sent > 0 {
-		p.lag.Store(int64(time.Since(p.started)))
-		p.open = p.open[:0]
+		p.lag.Store(int64(time.Since(p.firstSent)))
+		p.unplanned = p.unplanned[:0]
 		p.sent = 0
 	}
 }
 
-// plan returns the next event while tasks wait for their plans: the next plan of a simulated
-// client's task or, when only devices have open tasks, the next answer of a device. Where rounds
-// overlap, a timer that is due before any open task can end is returned first, so that many tasks
-// are planned at a time. A paced run waits for wall time anyway and does not do that.
-func (d *driver) plan(ctx context.Context) (round.Event, error) {
+// nextPlan returns the next event while tasks have no plan: the plan of a simulated client's task or, if
+// only devices have open tasks, the answer of a device. Where rounds overlap, a timer that is due before
+// any open task can end is returned before plans are awaited, so that many tasks are planned at the same
+// time. A paced run waits for wall time anyway and does not do that.
+func (d *driver) nextPlan(ctx context.Context) (round.Event, error) {
 	p := &d.planner
-	for p.taken == len(p.plans) {
+	for p.plansTaken == len(p.plans) {
 		// An event that no open plan can come before is handled while the plans are on their way.
 		if d.config.Round.Soonest > 0 && d.config.Pace == 0 {
 			if next, ok := d.clock.Peek(); ok && d.machine.RunsAhead(next) {
@@ -64,15 +66,15 @@ func (d *driver) plan(ctx context.Context) (round.Event, error) {
 			p.forgetPlanned(waiting)
 			return d.devices.Answer(ctx, d.machine.ClosesAfter)
 		}
-		if err := d.sendTasks(len(p.open) - waiting); err != nil {
+		if err := d.sendTasks(len(p.unplanned) - waiting); err != nil {
 			return round.Event{}, err
 		}
 		var err error
 		p.plans, err = p.bus.TakePlans(ctx, p.plans[:0])
-		p.taken = 0
+		p.plansTaken = 0
 		if errors.Is(err, bus.ErrInterrupted) {
 			// All that have no plan are sent again. A repeated plan is ignored.
-			p.open = slices.DeleteFunc(p.open, func(t round.Task) bool { return !d.machine.Unplanned(t.Task) })
+			p.unplanned = slices.DeleteFunc(p.unplanned, func(t round.Task) bool { return !d.machine.Unplanned(t.Task) })
 			p.sent = 0
 			p.plans = p.plans[:0]
 			continue
@@ -81,25 +83,26 @@ func (d *driver) plan(ctx context.Context) (round.Event, error) {
 			return round.Event{}, err
 		}
 	}
-	x := &p.plans[p.taken]
-	p.taken++
+	answer := &p.plans[p.plansTaken]
+	p.plansTaken++
+	plan := answer.Plan
 	return round.Event{
 		Kind:   round.Planned,
-		Task:   x.Plan.Task,
-		Client: x.Client,
-		Stages: stagesOf(x.Plan),
+		Task:   plan.Task,
+		Client: answer.Client,
+		Stages: stagesOf(plan),
 		Plan: round.Plan{
-			Download: round.Time(x.Plan.DownloadNs),
-			Compute:  round.Time(x.Plan.ComputeNs),
-			Upload:   round.Time(x.Plan.UploadNs),
-			Drops:    x.Plan.Dropout != nil,
-			Dropout:  round.Time(x.Plan.Dropout.GetAfterNs()),
+			Download: round.Time(plan.DownloadNs),
+			Compute:  round.Time(plan.ComputeNs),
+			Upload:   round.Time(plan.UploadNs),
+			Drops:    plan.Dropout != nil,
+			Dropout:  round.Time(plan.Dropout.GetAfterNs()),
 		},
 	}, nil
 }
 
-// stagesOf returns how long the stages of secure aggregation take the client of a plan, in virtual
-// time. It is nil if the plan has none.
+// stagesOf returns the durations, in virtual time, of the stages of secure aggregation in a client's plan,
+// nil if the plan has none.
 func stagesOf(p *bus.Plan) *round.Stages {
 	if len(p.StageNs) != bus.SecureStages {
 		return nil
@@ -112,17 +115,17 @@ func stagesOf(p *bus.Plan) *round.Stages {
 	}
 }
 
-// sendTasks sends open tasks to be planned until as many are without a plan as the window allows.
-// planned is the number of open tasks that have their plan already.
+// sendTasks sends further tasks to be planned, until maxUnplanned of those sent have no plan or all are
+// sent. planned is the number of tasks in the list that have their plan already.
 func (d *driver) sendTasks(planned int) error {
 	p := &d.planner
 	if p.sent == 0 {
-		p.started = time.Now()
+		p.firstSent = time.Now()
 	}
-	for ; p.sent < len(p.open) && p.sent-planned < window; p.sent++ {
-		t := &p.open[p.sent]
-		d.describe(&p.task, t)
-		if err := p.bus.SendTask(t.Client, &p.task); err != nil {
+	for ; p.sent < len(p.unplanned) && p.sent-planned < maxUnplanned; p.sent++ {
+		t := &p.unplanned[p.sent]
+		d.fillTask(&p.message, t)
+		if err := p.bus.SendTask(t.Client, &p.message); err != nil {
 			return err
 		}
 	}

@@ -29,36 +29,37 @@ type Result struct {
 	Devices   realdevices.Findings
 }
 
-// Run plays a run to its end with the configuration c, over the bus that transport opens. If ctx is
-// cancelled, or the run fails on its way, result is what was done so far and err says why. result is
-// nil if the run could not begin.
+// Run runs configuration c to its end, over the bus that transport opens. If ctx is cancelled, or the run
+// fails after it has begun, result is what was reached so far and err says why. result is nil if the run
+// could not begin.
 func Run(ctx context.Context, transport bus.Transport, c Config) (result *Result, err error) {
 	if c.Resume != nil {
 		// A panic becomes the error, and there is no result.
 		defer Recovered(&err)
 	}
 	c.Bus.Kernel = c.Learning.Kernel
-	c.Bus.PublishModels = c.Bus.PublishModels || c.Devices != nil && !c.Devices.Replay
+	hasLiveDevices := c.Devices != nil && !c.Devices.Replay
+	c.Bus.PublishModels = c.Bus.PublishModels || hasLiveDevices
 	channel, err := transport.OpenCoordinator(ctx, c.Run, c.Bus)
 	if err != nil {
 		return nil, err
 	}
-	driving, stop := bus.Until(ctx, channel.Life())
+	running, stop := bus.Until(ctx, channel.Life())
 	defer stop()
 	d := &driver{config: c, bus: channel, planner: planner{bus: channel}}
 	d.cause = func(err error) error {
 		// The loss of the bus cancels the context of every wait. Its cause says more than that.
 		if ctx.Err() == nil && errors.Is(err, context.Canceled) {
-			return context.Cause(driving)
+			return context.Cause(running)
 		}
 		return err
 	}
-	err = d.open(driving)
+	err = d.open(running)
 	if err != nil {
 		return nil, errors.Join(d.cause(err), d.close())
 	}
-	if f := c.Observer.Stats; f != nil {
-		f(&Stats{
+	if report := c.Observer.Stats; report != nil {
+		report(&Stats{
 			Stats:   channel,
 			Pacer:   d.pacer,
 			Devices: d.devices,
@@ -66,7 +67,7 @@ func Run(ctx context.Context, transport bus.Transport, c Config) (result *Result
 		})
 	}
 	// The bus is closed in any case, and what was reached is the result.
-	err = errors.Join(d.play(driving), d.close())
+	err = errors.Join(d.loop(running), d.close())
 	result = &Result{
 		Stop:        d.machine.Stop(),
 		Fingerprint: d.clock.Fingerprint(),
@@ -97,13 +98,13 @@ type driver struct {
 	cause func(error) error
 }
 
-// open makes the parts of a run: clock, machine, devices and aggregator, either for its start or,
-// with a checkpoint to resume, as they were then.
+// open makes the parts of a run (clock, machine, devices and aggregator) in their first state or, with a
+// checkpoint to resume, in the state that it holds.
 func (d *driver) open(ctx context.Context) (err error) {
 	c := &d.config
-	s := d.config.Resume
-	if s != nil {
-		err = d.restore(s)
+	checkpoint := d.config.Resume
+	if checkpoint != nil {
+		err = d.restore(checkpoint)
 	} else {
 		d.clock = simclock.New()
 		d.machine, err = round.New(c.Round)
@@ -123,8 +124,8 @@ func (d *driver) open(ctx context.Context) (err error) {
 		}
 	}
 	var resumed *aggregate.State
-	if s != nil {
-		resumed = s.aggregator()
+	if checkpoint != nil {
+		resumed = checkpoint.aggregator()
 	}
 	d.aggregator, err = aggregate.New(ctx, d.bus, aggregate.Config{
 		Learning: c.Learning,
@@ -136,23 +137,23 @@ func (d *driver) open(ctx context.Context) (err error) {
 			Model:   c.Observer.Model,
 		},
 	}, resumed)
-	if err != nil || s == nil {
+	if err != nil || checkpoint == nil {
 		return err
 	}
-	return d.devices.Resume(&s.Machine, s.Updates, s.Findings)
+	return d.devices.Resume(&checkpoint.Machine, checkpoint.Updates, checkpoint.Findings)
 }
 
-// openDevices opens the gateway for the run's real devices, which may join from then on, with what
-// the devices must know of the run: model, algorithm and kept state.
+// openDevices opens the gateway for the run's real devices, which may join from then on. It tells the
+// gateway what devices must know of the run, such as the model's size and what they keep between tasks.
 func (d *driver) openDevices(ctx context.Context) (*realdevices.Devices, error) {
 	c := &d.config
 	run := realdevices.Run{
-		Name:      c.Run,
-		First:     c.Round.Clients,
-		Params:    learn.Communicated(c.Learning.Model),
-		Frozen:    c.Learning.Model.Params() - learn.Communicated(c.Learning.Model),
-		Trainable: c.Learning.Model.Trainable(),
-		Summed:    aggregate.UpdateLength(&c.Learning),
+		Name:         c.Run,
+		First:        c.Round.Clients,
+		Params:       learn.Communicated(c.Learning.Model),
+		Frozen:       c.Learning.Model.Params() - learn.Communicated(c.Learning.Model),
+		Trainable:    c.Learning.Model.Trainable(),
+		UpdateLength: aggregate.UpdateLength(&c.Learning),
 		CheckBuffers: func(values []float32) error {
 			return learn.CheckBuffers(c.Learning.Model, values)
 		},
@@ -184,13 +185,14 @@ func (d *driver) close() error {
 // closeTimeout bounds the removal of the run's streams.
 const closeTimeout = 5 * time.Second
 
-// play runs the machine from where it stands to its last event. After act and before next the run's
-// state can be saved. What next waits for, a message of the bus, the clock or training, is not part of
-// the state: a resumed run asks for it again.
-func (d *driver) play(ctx context.Context) error {
+// loop runs the machine from its present state to its last event: it carries out the effects of a step,
+// waits for the next event, and takes the next step with that. Between carrying out and waiting the run's
+// state may be saved. What the run then waits for (a message of the bus, the clock or training) is not part
+// of the state: a resumed run asks for it again.
+func (d *driver) loop(ctx context.Context) error {
 	effects := d.machine.Pending()
 	for {
-		if err := d.act(ctx, effects); err != nil || effects.Stopped != nil {
+		if err := d.carryOut(ctx, effects); err != nil || effects.Stopped != nil {
 			return d.cause(err)
 		}
 		if due := d.config.Checkpoint.Due; d.devices.Urgent() || due != nil && due() {
@@ -198,13 +200,13 @@ func (d *driver) play(ctx context.Context) error {
 				return err
 			}
 		}
-		next, err := d.next(ctx, effects)
+		next, err := d.awaitEvent(ctx, effects)
 		if err != nil {
 			return errors.Join(d.cause(err), d.save())
 		}
 		// From here on the model may be a round ahead of the machine: no state is saved before the
 		// machine has taken the event.
-		if err := d.take(ctx, next, effects); err != nil {
+		if err := d.applyEvent(ctx, next, effects); err != nil {
 			return d.cause(err)
 		}
 		effects, err = d.machine.Step(next.event)
@@ -223,32 +225,32 @@ type occurrence struct {
 	scores []metric.ClientScore
 }
 
-// take does the work that an event causes outside of the machine: it makes the next model after
-// training, and reports losses and scores of clients to the observer. effects are those of the step
-// before, which asked for that work.
-func (d *driver) take(ctx context.Context, o occurrence, effects *round.Effects) error {
+// applyEvent does what an event causes outside of the machine: after training it makes the next model, and
+// it reports losses and clients' scores to the observer. effects are those of the step before, which asked
+// for that work.
+func (d *driver) applyEvent(ctx context.Context, next occurrence, effects *round.Effects) error {
 	switch {
 	// Without the sum the model stays as it is.
-	case o.event.Unrecovered:
-	case o.event.Kind == round.Trained:
-		if err := d.aggregator.Advance(ctx, o.outcome); err != nil {
+	case next.event.Unrecovered:
+	case next.event.Kind == round.Trained:
+		if err := d.aggregator.Advance(ctx, next.outcome); err != nil {
 			return err
 		}
 		if report := d.config.Observer.Losses; report != nil {
-			report(effects.Train, o.event.Losses)
+			report(effects.Train, next.event.Losses)
 		}
-	case o.event.Kind == round.Evaluated && effects.EvaluateClients > 0:
+	case next.event.Kind == round.Evaluated && effects.EvaluateClients > 0:
 		if report := d.config.Observer.Clients; report != nil {
-			return report(effects.EvaluateClients, o.scores)
+			return report(effects.EvaluateClients, next.scores)
 		}
 	}
 	return nil
 }
 
-// act does what a step of the machine asks for and what does not need waiting: it sets and cancels
-// timers, reports tasks and rounds to the observer, releases models that no task needs any more, and
-// issues tasks.
-func (d *driver) act(ctx context.Context, effects *round.Effects) error {
+// carryOut carries out those effects of a step of the machine for which the driver need not wait: it sets
+// and cancels timers, reports tasks and rounds to the observer, releases models that no task needs any
+// more, and issues tasks.
+func (d *driver) carryOut(ctx context.Context, effects *round.Effects) error {
 	for _, timer := range effects.Timers {
 		d.clock.Schedule(timer)
 	}
@@ -257,14 +259,14 @@ func (d *driver) act(ctx context.Context, effects *round.Effects) error {
 	}
 	// The report of a task is reused by the machine, so observers must not keep it.
 	for i := range effects.Ended {
-		e := &effects.Ended[i]
-		d.devices.Ended(e)
-		if f := d.config.Observer.Task; f != nil {
-			f(e)
+		ended := &effects.Ended[i]
+		d.devices.ForgetUnaccepted(ended)
+		if report := d.config.Observer.Task; report != nil {
+			report(ended)
 		}
 	}
-	if f := d.config.Observer.Report; f != nil && effects.Report != nil {
-		if err := f(effects.Report); err != nil {
+	if report := d.config.Observer.Report; report != nil && effects.Report != nil {
+		if err := report(effects.Report); err != nil {
 			return err
 		}
 	}
@@ -274,12 +276,12 @@ func (d *driver) act(ctx context.Context, effects *round.Effects) error {
 			return err
 		}
 	}
-	return d.issue(ctx, effects.Tasks)
+	return d.issueTasks(ctx, effects.Tasks)
 }
 
-// issue sends real devices their tasks, which take real time, and hands those of simulated clients
-// to the planner. tasks are those that the machine has issued in a step.
-func (d *driver) issue(ctx context.Context, tasks []round.Task) error {
+// issueTasks sends real devices their tasks, and hands those of simulated clients to the planner. tasks are
+// those that the machine has issued in a step; there may be none.
+func (d *driver) issueTasks(ctx context.Context, tasks []round.Task) error {
 	// A step without tasks may have brought the last plan.
 	if len(tasks) == 0 {
 		d.planner.forgetPlanned(d.machine.Waiting())
@@ -288,11 +290,11 @@ func (d *driver) issue(ctx context.Context, tasks []round.Task) error {
 	for i := range tasks {
 		t := &tasks[i]
 		if !d.devices.IsDevice(t.Client) {
-			d.planner.open = append(d.planner.open, *t)
+			d.planner.unplanned = append(d.planner.unplanned, *t)
 			continue
 		}
 		message := new(bus.Task)
-		d.describe(message, t)
+		d.fillTask(message, t)
 		base, doubtful, err := d.aggregator.DeviceTask(ctx, t, message)
 		if err != nil {
 			return err
@@ -304,9 +306,9 @@ func (d *driver) issue(ctx context.Context, tasks []round.Task) error {
 	return nil
 }
 
-// describe fills in message m for task t, as a planner or a device gets it: steps, rate, sizes in
-// bits, start in virtual time, and the digest of the model to start from.
-func (d *driver) describe(m *bus.Task, t *round.Task) {
+// fillTask fills message m for task t as a client's host or a device gets it: local steps, learning rate,
+// sizes in bits, start in virtual time, and the digest of the model to start from.
+func (d *driver) fillTask(m *bus.Task, t *round.Task) {
 	*m = bus.Task{
 		Task:         t.Task,
 		Round:        uint32(t.Round),
@@ -329,39 +331,41 @@ func (d *driver) describe(m *bus.Task, t *round.Task) {
 	}
 }
 
-// next waits for the next event, as the machine's phase and the effects of its last step demand. It
-// changes nothing that a checkpoint holds, except the clock, and that only if it returns no error.
-func (d *driver) next(ctx context.Context, effects *round.Effects) (o occurrence, err error) {
+// awaitEvent waits for the machine's next event, which depends on its phase and on the effects of its last
+// step. It changes nothing that a checkpoint holds, except the clock, and the clock only if it returns no
+// error.
+func (d *driver) awaitEvent(ctx context.Context, effects *round.Effects) (next occurrence, err error) {
 	phase := d.machine.Phase()
 	// What the last step asked for comes before what is on the clock.
 	switch {
 	case phase == round.Idle:
-		err = d.begin(ctx)
-		o.event.Kind = round.Started
+		err = d.awaitStart(ctx)
+		next.event.Kind = round.Started
 	case len(effects.Query) > 0:
-		o.event.Kind = round.Queried
-		o.event.Losses, err = d.aggregator.QueryLosses(ctx, d.machine.Round(), effects.Query)
+		next.event.Kind = round.Queried
+		next.event.Losses, err = d.aggregator.QueryLosses(ctx, d.machine.Round(), effects.Query)
 	case len(effects.Train) > 0:
 		return d.train(ctx, effects.Train)
 	case effects.Evaluate || effects.EvaluateClients > 0:
 		return d.evaluate(ctx, effects)
 	case phase == round.Planning:
-		o.event, err = d.plan(ctx)
+		next.event, err = d.nextPlan(ctx)
 	case phase == round.WaitingForClients:
 		err = d.awaitDevices(ctx)
-		o.event.Kind = round.ClientsJoined
+		next.event.Kind = round.ClientsJoined
 	default:
-		o.event, err = d.tick(ctx)
+		next.event, err = d.nextTimer(ctx)
 	}
-	return o, err
+	return next, err
 }
 
-// begin waits for the run's real devices to join, hands the machine which are present, and informs
-// the observer that the run has begun.
-func (d *driver) begin(ctx context.Context) error {
+// awaitStart waits for the run's real devices to join, reports to the machine which are present, and
+// informs the observer that the run has begun.
+func (d *driver) awaitStart(ctx context.Context) error {
 	err := d.devices.WaitForAll(ctx)
 	if err == nil {
-		err = d.reportPresence(true)
+		const begin = true
+		err = d.reportPresence(begin)
 	}
 	if report := d.config.Observer.Begun; report != nil {
 		report()
@@ -369,61 +373,61 @@ func (d *driver) begin(ctx context.Context) error {
 	return err
 }
 
-// awaitDevices waits until a real device joins or leaves, in a run that has no client to select and
-// whose virtual clock stands still, and hands the change to the machine.
+// awaitDevices waits until a real device joins or leaves, in a run that has no client to select and whose
+// virtual clock stands still, and reports the change to the machine.
 func (d *driver) awaitDevices(ctx context.Context) error {
 	events, err := d.devices.AwaitChange(ctx, d.clock.Fingerprint())
 	if err != nil {
 		return err
 	}
-	return d.note(events)
+	return d.reportToMachine(events)
 }
 
-// train has the round's accepted tasks trained and returns what the machine must learn of it: the
-// losses and the refused updates. If secure aggregation cannot recover the sum, the model stays as
-// it is and the event says so.
-func (d *driver) train(ctx context.Context, tasks []round.Task) (o occurrence, err error) {
-	o.outcome, err = d.aggregator.Train(ctx, aggregate.Round{Number: d.machine.Round(), Tasks: tasks})
+// train has the round's accepted tasks trained and returns the event for the machine, with the losses and
+// the refused updates, and the outcome that makes the next model. If secure aggregation cannot recover the
+// sum, the event says that and the model stays as it is.
+func (d *driver) train(ctx context.Context, tasks []round.Task) (trained occurrence, err error) {
+	trained.outcome, err = d.aggregator.Train(ctx, aggregate.Round{Number: d.machine.Round(), Tasks: tasks})
 	if errors.Is(err, secagg.ErrRound) {
 		d.devices.GiveUpSum(tasks, err)
-		o.event = round.Event{Kind: round.Trained, Unrecovered: true}
-		return o, nil
+		trained.event = round.Event{Kind: round.Trained, Unrecovered: true}
+		return trained, nil
 	}
-	o.event = round.Event{
+	trained.event = round.Event{
 		Kind:    round.Trained,
-		Loss:    o.outcome.Loss,
-		Losses:  o.outcome.Losses,
-		Refused: o.outcome.Refused,
+		Loss:    trained.outcome.Loss,
+		Losses:  trained.outcome.Losses,
+		Refused: trained.outcome.Refused,
 	}
-	return o, err
+	return trained, err
 }
 
-// evaluate measures the newest model as effects asks: on the clients' own samples, on the held-out
-// ones, or on both. The event has the held-out loss and metrics.
-func (d *driver) evaluate(ctx context.Context, effects *round.Effects) (o occurrence, err error) {
-	o.event.Kind = round.Evaluated
-	if number := effects.EvaluateClients; number > 0 {
-		o.scores, err = d.aggregator.EvaluateClients(ctx, number)
+// evaluate measures the newest model as effects asks: on the samples of each client, on the held-out
+// samples, or on both. The event has the held-out loss and metrics.
+func (d *driver) evaluate(ctx context.Context, effects *round.Effects) (evaluated occurrence, err error) {
+	evaluated.event.Kind = round.Evaluated
+	if roundNumber := effects.EvaluateClients; roundNumber > 0 {
+		evaluated.scores, err = d.aggregator.EvaluateClients(ctx, roundNumber)
 		if err != nil {
-			return o, err
+			return evaluated, err
 		}
 	}
 	if effects.Evaluate {
-		o.event.Loss, o.event.Metrics, err = d.aggregator.Evaluate(ctx, d.machine.Round())
+		evaluated.event.Loss, evaluated.event.Metrics, err = d.aggregator.Evaluate(ctx, d.machine.Round())
 	}
-	return o, err
+	return evaluated, err
 }
 
-// reportPresence hands the machine which devices have joined or left. begin is true before the first
-// round.
+// reportPresence reports to the machine which devices have joined or left. begin is true in the one call
+// before the first round.
 func (d *driver) reportPresence(begin bool) error {
 	events, err := d.devices.Presence(d.clock.Fingerprint(), begin)
-	return errors.Join(err, d.note(events))
+	return errors.Join(err, d.reportToMachine(events))
 }
 
-// note hands the machine the events of devices that have joined or left. They have no effects, so the
-// effects of these steps are dropped.
-func (d *driver) note(events []round.Event) error {
+// reportToMachine gives the machine events of devices that have joined or left. Such a step has no effects,
+// so nothing has to be carried out.
+func (d *driver) reportToMachine(events []round.Event) error {
 	for _, e := range events {
 		if _, err := d.machine.Step(e); err != nil {
 			return err
@@ -432,9 +436,10 @@ func (d *driver) note(events []round.Event) error {
 	return nil
 }
 
-// tick moves the virtual clock on to its next timer, which it returns as an event. In a paced run
-// it waits until the wall time for that has come. Changes of devices' presence are reported first.
-func (d *driver) tick(ctx context.Context) (round.Event, error) {
+// nextTimer advances the virtual clock to its next timer, which it returns as an event. In a paced run it
+// first waits for the wall time of that. Devices that have joined or left are reported to the machine
+// before.
+func (d *driver) nextTimer(ctx context.Context) (round.Event, error) {
 	next, ok := d.clock.Peek()
 	if !ok {
 		return round.Event{}, errors.New("coordinator: nothing left on the clock in a run that is not over")
@@ -443,7 +448,8 @@ func (d *driver) tick(ctx context.Context) (round.Event, error) {
 		return round.Event{}, err
 	}
 	if d.devices != nil {
-		if err := d.reportPresence(false); err != nil {
+		const begin = false
+		if err := d.reportPresence(begin); err != nil {
 			return round.Event{}, err
 		}
 	}

@@ -214,7 +214,7 @@ func (a *Aggregator) Advance(ctx context.Context, o Outcome) error {
 	variateSum := o.sum.values[len(next.params):]
 	a.advanceStates(variateSum, o.sum.updates)
 	// The devices' updates are in the model now, so they need not be kept any longer.
-	a.devices.Used(o.tasks)
+	a.devices.ForgetUpdates(o.tasks)
 	a.clip.Advance(o.sum.clipMemory)
 	a.deviceClip.Advance(o.sum.devices.memory)
 	if report := a.config.Observer.Model; report != nil {
@@ -232,7 +232,7 @@ func (a *Aggregator) nextModel(o Outcome) (model, error) {
 	if o.diverged {
 		// The updates since the good model led away from it, so no memory of them may stay.
 		params = slices.Clone(a.guard.Good)
-		a.devices.ModelLost(o.number, o.modelLoss, a.guard.Best)
+		a.devices.NoteDivergence(o.number, o.modelLoss, a.guard.Best)
 		if err := a.resetMemories(); err != nil {
 			return model{}, err
 		}

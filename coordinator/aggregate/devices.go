@@ -118,7 +118,7 @@ func (a *Aggregator) deviceSum(u *clientUpdate, weight float64, length int) ([]i
 // sets in each update the loss that the device reported.
 func (a *Aggregator) addUpDevices(sum []int64, updates []clientUpdate, weights []float64) error {
 	losses := make([]float64, len(updates))
-	if err := a.devices.Add(sum, tasksOf(updates), weights, losses, a.modelParams); err != nil {
+	if err := a.devices.AddUpdates(sum, tasksOf(updates), weights, losses, a.modelParams); err != nil {
 		return err
 	}
 	for i := range updates {
@@ -146,7 +146,7 @@ func (a *Aggregator) clipDevices(
 	bounds.norms = slices.Concat(deviceNorms, a.simulatedNorms(sum, updates[:firstDevice]))
 	bound, factors, memory := a.deviceClip.Factors(bounds.norms)
 	bounds.memory = memory
-	a.devices.Clipped(tasks, deviceNorms, bound)
+	a.devices.NoteClipped(tasks, deviceNorms, bound)
 	weights = make([]float64, len(devices))
 	for i := range devices {
 		weights[i] = devices[i].weight * factors[i]

@@ -196,7 +196,7 @@ func (a *Aggregator) punish(v verdict, r Round, startLoss float64) error {
 		toBlame := v.divergesWith && v.updates >= minToBlame
 		// The device is left out of the round without a ban.
 		if !fromIntact || !toBlame {
-			a.devices.LeftOut(t.Client, r.Number, v.loss, v.trial.loss)
+			a.devices.NoteExclusion(t.Client, r.Number, v.loss, v.trial.loss)
 			continue
 		}
 		reason := fmt.Sprintf(

@@ -76,15 +76,16 @@ func Overlaps(c Rule) bool {
 	return ok
 }
 
-// Fewest returns the least number of updates with which rule c closes a round of this cohort in
-// which no task fails. It is the cohort if the rule names no number, as one that waits for all.
+// Fewest returns the least number of updates with which rule c closes a round of this cohort in which no
+// task fails. It is the cohort if the rule never closes a round by itself, so that the round waits for all.
 func Fewest(c Rule, cohort int) int {
-	const never = 1 << 30
-	// A rule with a deadline may close with fewer updates after it than before.
-	for _, overdue := range []bool{c.Deadline() > 0, false} {
-		// One more update never makes a rule keep a round open, so the least number can be
-		// searched.
-		n := sort.Search(never, func(n int) bool {
+	const unreachable = 1 << 30
+	// A rule with a deadline may close with fewer updates after it than before, so that is tried first.
+	hasDeadline := c.Deadline() > 0
+	for _, overdue := range []bool{hasDeadline, false} {
+		// One more update never makes a rule keep a round open, so the least number can be found by binary
+		// search.
+		n := sort.Search(unreachable, func(n int) bool {
 			return c.Close(Standing{
 				Cohort:   cohort,
 				Tasks:    cohort,
@@ -92,30 +93,32 @@ func Fewest(c Rule, cohort int) int {
 				Overdue:  overdue,
 			})
 		})
-		if n > 0 && n < never {
+		if n > 0 && n < unreachable {
 			return n
 		}
 	}
 	return cohort
 }
 
-// After returns when a round closes under rule c, in time from the round's start. now is the
-// round's standing. ends holds the times at which its open tasks would be accepted; it is sorted in
-// place. Tasks that never end are not in ends. ok is false if the round would wait for one of
-// those.
+// After returns when a round closes under rule c, in virtual time from the round's start. now is the
+// round's present standing. ends has the times, from the round's start, at which its open tasks would be
+// accepted; it is sorted in place. Tasks that never end are not in ends. ok is false if the round would
+// wait for one of those.
 func After(c Rule, now Standing, ends []Time) (after Time, ok bool) {
 	slices.Sort(ends)
 	deadline := c.Deadline()
-	// passes reports whether the round closes at its deadline, if that comes before the time by, and notes in
-	// now that the deadline has passed.
-	passes := func(by Time) bool {
-		overdue := !now.Overdue && deadline > 0 && deadline < by
-		now.Overdue = now.Overdue || overdue
-		return overdue && c.Close(now)
+	// closesAtDeadline reports whether the deadline passes before the time by, for the first time, and the
+	// rule then closes the round. It notes in now that the deadline has passed.
+	closesAtDeadline := func(by Time) bool {
+		passes := !now.Overdue && deadline > 0 && deadline < by
+		if !passes {
+			return false
+		}
+		now.Overdue = true
+		return c.Close(now)
 	}
-	// The deadline may come before the next task ends.
 	for _, end := range ends {
-		if passes(end) {
+		if closesAtDeadline(end) {
 			return deadline, true
 		}
 		now.Accepted++
@@ -123,5 +126,6 @@ func After(c Rule, now Standing, ends []Time) (after Time, ok bool) {
 			return end, true
 		}
 	}
-	return deadline, passes(math.MaxInt64)
+	// After the last task only the deadline can close the round.
+	return deadline, closesAtDeadline(math.MaxInt64)
 }

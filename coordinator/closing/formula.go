@@ -92,8 +92,7 @@ type closingVariables struct {
 	Quantile       func(part float64) float64 `expr:"quantile"`
 }
 
-// options returns the formulas that are set, each with its key, in the order in which they are
-// settled: seconds, n, m.
+// options returns the formulas that are set, each with its configuration key, in the order seconds, n, m.
 func (f Formula) options() []struct{ key, text string } {
 	var set []struct{ key, text string }
 	for _, o := range []struct{ key, text string }{{"seconds", f.Seconds}, {"n", f.N}, {"m", f.M}} {
@@ -120,8 +119,9 @@ func program(text string) (*expression.Program, error) {
 	return p, err
 }
 
-// Validate returns an error if a formula does not compile, if the rule would close no round, or if
-// it has an m without a deadline. It needs no cohort, as numbers are limited to it later.
+// Validate returns an error if a formula does not compile, if neither a deadline nor a number of updates
+// would close a round, or if m is set without a deadline. The cohort does not matter, because [Formula.In]
+// limits numbers of updates to it.
 func (f Formula) Validate(int) error {
 	for _, o := range f.options() {
 		if _, err := program(o.text); err != nil {
@@ -138,8 +138,8 @@ func (f Formula) Validate(int) error {
 	return nil
 }
 
-// reads reports whether one of the rule's formulas, for n, m or seconds, reads one of these names
-// of variables. A formula that does not compile reads nothing.
+// reads reports whether any of the rule's formulas has one of these variables. A formula that does not
+// compile has none.
 func (f Formula) reads(names ...string) bool {
 	for _, o := range f.options() {
 		p, err := program(o.text)
@@ -189,9 +189,9 @@ func (f Formula) String() string {
 // maxSeconds is the latest deadline, that of [Deadline].
 const maxSeconds = 4e9
 
-// In returns the numbers of the round that facts describes: the deadline in nanoseconds, at least
-// one, and the numbers of updates, rounded up, from 1 to the cohort. A formula that is not set
-// gives 0. A value that is not positive, or a deadline beyond maxSeconds, is an error.
+// In evaluates the formulas for the round that facts describes. The deadline is in nanoseconds, at least 1;
+// the numbers of updates are rounded up, from 1 to the cohort. A formula that is not set gives 0. A value
+// that is not positive, or a deadline beyond maxSeconds, is an error.
 func (f Formula) In(facts Facts) (n Numbers, err error) {
 	// Formulas calculate in floating point, whatever the facts are.
 	v := closingVariables{
@@ -212,23 +212,23 @@ func (f Formula) In(facts Facts) (n Numbers, err error) {
 		if err != nil {
 			return n, fmt.Errorf("closing: %w", err)
 		}
-		x := p.Value(v)
+		value := p.Value(v)
 		isSeconds := o.key == "seconds"
 		// No more updates can be waited for than the cohort has clients.
 		limit := float64(facts.Cohort)
 		if isSeconds {
 			limit = maxSeconds
 		}
-		// Written so that NaN is refused, too.
-		if !(x > 0) || isSeconds && x > limit {
+		// The comparison is negated so that NaN is refused, too. Too many updates are only lowered.
+		if !(value > 0) || isSeconds && value > limit {
 			return n, fmt.Errorf("closing: close.%s: %s is %v in round %d, want more than 0 and at most %v",
-				o.key, o.text, x, facts.Round, limit)
+				o.key, o.text, value, facts.Round, limit)
 		}
 		// Without the tolerance, a rounding error would ask for one update more.
-		updates := int(math.Ceil(min(x-wholeTolerance*x, limit)))
+		updates := int(math.Ceil(min(value-wholeTolerance*value, limit)))
 		switch o.key {
 		case "seconds":
-			n.Deadline = Deadline{Seconds: x}.Deadline()
+			n.Deadline = Deadline{Seconds: value}.Deadline()
 		case "n":
 			n.N = updates
 		case "m":
@@ -238,6 +238,6 @@ func (f Formula) In(facts Facts) (n Numbers, err error) {
 	return n, nil
 }
 
-// wholeTolerance is by how much of itself a number of updates may be above a whole one and count as
-// that, for rounding errors of a formula: 0.1 * 30 is 3 and not 4.
+// wholeTolerance is the relative tolerance within which a number of updates above a whole number counts as
+// that, because of rounding errors of a formula: 0.1 * 30 is 3 and not 4.
 const wholeTolerance = 1e-12

@@ -34,9 +34,9 @@ func (p Python) Deadline() Time {
 	return Deadline{Seconds: p.Seconds}.Deadline()
 }
 
-// Close reports whether the round closes now, by the answer of the Python class. It does not before
-// the fewest updates have been accepted, nor if the class has failed. Without a bound class it
-// closes at once.
+// Close reports whether the round closes now, by the answer of the Python class. It is false before the
+// fewest updates have been accepted, and if the class has failed. Without a bound class the round closes as
+// soon as it has the fewest.
 func (p Python) Close(now Standing) bool {
 	if now.Accepted < p.Fewest {
 		return false
@@ -59,8 +59,8 @@ type asked struct {
 // String completes the sentence "Rounds close ...".
 func (p Python) String() string { return fmt.Sprintf("as %v says", p.Python) }
 
-// Validate returns an error if the class would be asked only with more updates than a round has
-// tasks, which never come. cohort is the number of tasks.
+// Validate returns an error if the class would first be asked with more updates than a round has tasks, and
+// so never. cohort is the number of tasks.
 func (p Python) Validate(cohort int) error {
 	if p.Fewest > cohort {
 		return registry.Errorf("updates", "%d is more than the cohort (at most %d)", p.Fewest, cohort)

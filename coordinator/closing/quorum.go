@@ -40,8 +40,8 @@ func (q Quorum) String() string {
 	return fmt.Sprintf("with the first %d updates, or after %g s with at least %d", q.N, q.Seconds, q.M)
 }
 
-// Validate returns an error if the rule would wait for more updates than there are tasks, or for
-// more after the deadline than before it. cohort is the number of tasks.
+// Validate returns an error if the rule would wait for more updates than there are tasks, cohort, or for
+// more after the deadline than before it.
 func (q Quorum) Validate(cohort int) error {
 	if err := (First{N: q.N}).Validate(cohort); err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 	"fedpace/coordinator/round"
 )
 
-// Ban is a device that has no place in the run any more.
+// Ban says that a device may not take part in the run, for some time or for good.
 type Ban struct {
 	Client int
 	Reason string
@@ -28,8 +28,8 @@ type Findings struct {
 	Returns int
 }
 
-// Findings returns the bans and corrections so far, each in the order in which they happened, and the
-// number of returns. It is zero in a run without devices.
+// Findings returns the bans and corrections so far, each in the order in which they happened, and how often
+// the run went back to an earlier model. It is zero in a run without devices, which has a nil receiver.
 func (d *Devices) Findings() (s Findings) {
 	if d != nil {
 		s = Findings{d.bans, d.corrections, int(d.returns.Load())}
@@ -37,18 +37,18 @@ func (d *Devices) Findings() (s Findings) {
 	return s
 }
 
-// Ban ends a device's part in the run for good, also when the run is resumed or replayed. Its open
-// task ends as refused, after the time for which the coordinator has waited for it.
+// Ban bans a device from the run for good, also when the run is resumed or replayed. If the device has an
+// open task, the task ends as refused. reason is for the user.
 func (d *Devices) Ban(client int, reason string) error {
 	return d.ban(Ban{Client: client, Reason: reason})
 }
 
-// ModelLost counts a round whose model has diverged, after which the run goes back to its best model,
-// and informs the user the first time and then each time the count has doubled. loss and best are the
-// held-out losses of the two models.
-func (d *Devices) ModelLost(round int, loss, best float64) {
-	// A power of two has one bit, so it shares none with the number below it.
-	if n := d.returns.Add(1); n&(n-1) == 0 {
+// NoteDivergence counts a round whose model has diverged, so that the run goes back to its best model. It
+// informs the user the first time and then whenever the count has doubled. loss and best are the losses on
+// held-out samples of the diverged model and of the best one.
+func (d *Devices) NoteDivergence(round int, loss, best float64) {
+	n := d.returns.Add(1)
+	if isPowerOfTwo(n) {
 		d.notice(
 			"The model of round %d is lost, with a loss of %.3g on held-out samples. "+
 				"The run goes back to its best one, with %.3g (time %d; times 1, 2, 4, 8 ... are told). "+
@@ -61,24 +61,28 @@ func (d *Devices) ModelLost(round int, loss, best float64) {
 	}
 }
 
-// LeftOut tells the user that the guard gave the update of a device, which is this client, no part
-// in a round. lossWith and lossWithout are the losses on held-out samples of the models with and
-// without that update. The user is informed the first time for a device and then each time its count
-// has doubled.
-func (d *Devices) LeftOut(client, round int, lossWith, lossWithout float64) {
-	i := client - d.run.First
-	d.leftOut[i]++
-	// A power of two has one bit, so it shares none with the number below it.
-	if d.leftOut[i]&(d.leftOut[i]-1) == 0 {
+// NoteExclusion counts a round in which the guard gave the update of this device no part. It informs the
+// user the first time for a device and then whenever the device's count has doubled. client is the device's
+// client number; lossWith and lossWithout are the losses on held-out samples of the models with and without
+// its update.
+func (d *Devices) NoteExclusion(client, round int, lossWith, lossWithout float64) {
+	device := client - d.run.First
+	d.exclusions[device]++
+	n := d.exclusions[device]
+	if isPowerOfTwo(int64(n)) {
 		d.notice("The update of device %s is left out of round %d: it is far longer than the others, and the loss "+
 			"on held-out samples is %.3g with it and %.3g without (time %d; times 1, 2, 4, 8 ... "+
-			"are told).", d.Names[i], round, lossWith, lossWithout, d.leftOut[i])
+			"are told).", d.Names[device], round, lossWith, lossWithout, n)
 	}
 }
 
-// suspend bans a device that is over a quota, for as many seconds as the quota says, doubled for each
-// earlier ban of the device until longestBan is reached, or for good. expel closes the run's own server
-// to it, too, where its traffic is the harm.
+// isPowerOfTwo reports whether n, which is above 0, is a power of two: it then has a single bit set, which
+// n-1 has not.
+func isPowerOfTwo(n int64) bool { return n&(n-1) == 0 }
+
+// suspend bans a device that is over a quota. The ban lasts as many seconds as the quota says, doubled for
+// each earlier ban of the device until longestBan is reached, or for good if the quota says 0. With expel
+// the run's own server also closes the device's connections, which stops traffic that does harm.
 func (d *Devices) suspend(device int, reason string, expel bool) error {
 	ban := Ban{Client: d.run.First + device, Reason: reason, Expel: expel}
 	if seconds := d.accounts.quota.BanSeconds; seconds > 0 {
@@ -103,9 +107,10 @@ const (
 	longestFlakyBan = 3600
 )
 
-// suspendFlaky bans a device that is over a quota of which a bad link may be the cause. If the quota's
-// bans are for good, this one lasts flakyBan, doubled for each ban of the device that ended in the last
-// longestFlakyBan seconds, up to that number.
+// suspendFlaky bans a device that is over a quota because it held the run up or lost tasks, for which a bad
+// link may be the cause. If the quota sets a length of bans, it is that of [Devices.suspend]. If the
+// quota's bans are for good, this one lasts flakyBan seconds, doubled for each ban of the device that ended
+// in the last longestFlakyBan seconds, up to longestFlakyBan.
 func (d *Devices) suspendFlaky(device int, reason string) error {
 	const expel = false
 	if d.accounts.quota.BanSeconds > 0 {
@@ -125,33 +130,32 @@ func (d *Devices) suspendFlaky(device int, reason string) error {
 	return d.ban(ban)
 }
 
-// countHeldTime counts the time for which the run waits for task o against the quota of its device, and
-// bans the device if it is over the quota. done says that the task has ended. For a task that is still
-// open the time is not recorded, but compared with the quota, so that the device is banned as soon as it
-// is over.
-func (d *Devices) countHeldTime(o *openTask, done bool) error {
+// countHeldTime counts how long the run has waited for task o against the quota of its device, and bans the
+// device if it is over that. For a task that has ended (ended) the time is recorded. For one that is still
+// open it is only compared with the quota, so that the device is banned as soon as it is over.
+func (d *Devices) countHeldTime(o *openTask, ended bool) error {
 	now := time.Now()
+	// The device's class may say how long such a task takes; 0 means that it is not known.
 	usual := time.Duration(0)
 	if d.Usual != nil {
 		usual = time.Duration(d.Usual(d.run.First+o.device, int(o.task.LocalSteps)))
 	}
-	reason := d.accounts.checkHeld(o.device, now.Sub(o.sent), usual, done, now)
+	reason := d.accounts.heldReason(o.device, now.Sub(o.sent), usual, ended, now)
 	if reason == "" || d.banned[o.device] {
 		return nil
 	}
 	return d.suspendFlaky(o.device, reason)
 }
 
-// ban ends a device's part in the run for the time that the ban gives, or for good. It informs the
-// user, refuses the device's open task, and records the ban, so that a replay imposes it at the
-// same place. It does nothing for a device that is banned already, unless the present ban has an end
-// and the new one has none.
+// ban bans a device for the time that the ban says, or for good. It informs the user, ends the device's
+// open task as refused, and adds the ban to the record, so that a replay imposes it at the same place. It
+// does nothing if the device is banned already, unless that ban has an end and the new one has none.
 func (d *Devices) ban(ban Ban) error {
 	device := ban.Client - d.run.First
 	if d.banned[device] && (ban.For > 0 || d.banEnds[device] == 0) {
 		return nil
 	}
-	d.urgent = true
+	d.mustSave = true
 	duration := "any more"
 	if ban.For > 0 {
 		duration = fmt.Sprintf("for %v", time.Duration(ban.For))
@@ -168,14 +172,15 @@ func (d *Devices) ban(ban Ban) error {
 	return d.Record.AddBan(ban)
 }
 
-// impose marks a device as banned until the ban ends and shuts it out: the gateway takes no message
-// of it, and a ban that expels also ends its connection. It neither records nor announces the ban.
+// impose marks a device as banned until the ban ends, and has the gateway take no message from it; a ban
+// that expels also ends the device's connections to the run's own server. It neither records nor announces
+// the ban.
 func (d *Devices) impose(ban Ban) {
 	device := ban.Client - d.run.First
 	d.bans = append(d.bans, ban)
 	d.banned[device] = true
 	d.banEnds[device] = ban.Ends
-	d.bannedCount.Store(int64(count(d.banned)))
+	d.bannedCount.Store(int64(countTrue(d.banned)))
 	if ban.Expel && d.Front != nil {
 		d.Front.Expel(d.Names[device])
 	}
@@ -184,9 +189,9 @@ func (d *Devices) impose(ban Ban) {
 	}
 }
 
-// readmit ends the bans whose time is over at now, by the wall clock. The account of such a device is
-// that of one just enrolled, but for the time by which it has held the run, which only hours forget. The
-// gateway calls the device, so that it can join again. A ban without an end stays.
+// readmit ends the bans whose time is over at now, by the wall clock; a ban for good stays. The device's
+// account for its quotas starts afresh, except for the time by which it has held the run up, which decays
+// only in hours. The gateway calls the device, so that it can join again.
 func (d *Devices) readmit(now time.Time) error {
 	for device, end := range d.banEnds {
 		if end == 0 || now.UnixNano() < end {
@@ -194,7 +199,7 @@ func (d *Devices) readmit(now time.Time) error {
 		}
 		d.banned[device] = false
 		d.banEnds[device] = 0
-		d.bannedCount.Store(int64(count(d.banned)))
+		d.bannedCount.Store(int64(countTrue(d.banned)))
 		// What the device fetched before stays counted from here, not from zero.
 		before := &d.accounts.list[device]
 		account := account{held: before.held, heldAt: before.heldAt}
@@ -214,9 +219,8 @@ func (d *Devices) readmit(now time.Time) error {
 	return nil
 }
 
-// count returns how many entries of a list are true. Each entry belongs to one device, such as
-// whether it is present or banned.
-func count(list []bool) (n int) {
+// countTrue returns how many entries of a list, which has one for each device, are true.
+func countTrue(list []bool) (n int) {
 	for _, set := range list {
 		if set {
 			n++
@@ -225,30 +229,32 @@ func count(list []bool) (n int) {
 	return n
 }
 
-// refuse answers the open task of a device that is banned: the task ends as invalid after the time
-// since it was sent, at most the limit of a task.
+// refuse ends the open task o of a banned device as invalid, after the time since the task was sent, at
+// most the limit of a task.
 func (d *Devices) refuse(o *openTask) {
-	d.answer(round.Invalid, o, round.Plan{Compute: min(o.observed(time.Now()), round.Time(d.TaskLimit))})
+	d.answerFor(round.Invalid, o, round.Plan{Compute: min(o.timeAway(time.Now()), round.Time(d.TaskLimit))})
 }
 
-// Urgent reports whether something has happened, such as a ban, that a run must save at once. It
-// reports it once: a second call returns false until something else happens. A nil receiver has no
-// devices.
-func (d *Devices) Urgent() (now bool) {
+// Urgent reports whether a checkpoint must be saved at once because something has happened that must not be
+// lost, such as a ban. It reports that once: the next call returns false until something else happens. A
+// nil receiver has no devices.
+func (d *Devices) Urgent() (urgent bool) {
 	if d != nil {
-		now = d.urgent
-		d.urgent = false
+		urgent = d.mustSave
+		d.mustSave = false
 	}
-	return now
+	return urgent
 }
 
-// takeBans imposes the bans of the checkpoint that a run is resumed from, or of the run that is
-// replayed. Bans of clients that are no devices of this run are ignored.
+// takeBans imposes bans of the checkpoint from which a run is resumed, or of the run that is replayed. Bans
+// of clients that are not devices of this run are ignored.
 func (d *Devices) takeBans(bans []Ban) {
-	for _, b := range bans {
-		if i := b.Client - d.run.First; i >= 0 && i < len(d.banned) {
-			// A ban whose time is over ends at the next look at the clock.
-			d.impose(b)
+	for _, ban := range bans {
+		device := ban.Client - d.run.First
+		isDevice := device >= 0 && device < len(d.banned)
+		if isDevice {
+			// A ban whose time is over ends when presence is checked next.
+			d.impose(ban)
 		}
 	}
 }

@@ -36,7 +36,7 @@ func TestBans_ExpelledStaysOut(t *testing.T) {
 	q := quota.Default()
 	q.BanSeconds = 60
 	first := banning(q, front{})
-	if err := first.audit(); err != nil {
+	if err := first.checkFetched(); err != nil {
 		t.Fatal(err)
 	}
 	out := front{}
@@ -49,7 +49,7 @@ func TestBans_ExpelledStaysOut(t *testing.T) {
 	if err := d.readmit(ends); err != nil || d.banned[1] || out["evil"] {
 		t.Errorf("at the end banned are %v, out are %v, %v", d.banned, out, err)
 	}
-	if why := d.accounts.fetched(1, out.Sent("evil")+1, 10, 0); why != "" {
+	if why := d.accounts.fetchedReason(1, out.Sent("evil")+1, 10, 0); why != "" {
 		t.Errorf("behind it: %s", why)
 	}
 }
@@ -121,11 +121,11 @@ func TestBans_FlakyDeviceReturns(t *testing.T) {
 func TestDevices_GatheredOnce(t *testing.T) {
 	d := banning(quota.Default(), front{})
 	d.arrived = []arrival{{device: 1}, {device: 1}}
-	if n := d.gathered(); n != 1 {
+	if n := d.settledCount(); n != 1 {
 		t.Errorf("%d devices are gathered, want 1", n)
 	}
 	d.banned[0] = true
-	if n := d.gathered(); n != 2 {
+	if n := d.settledCount(); n != 2 {
 		t.Errorf("%d devices are gathered or banned, want 2", n)
 	}
 }

@@ -19,7 +19,7 @@ func TestDevices_Buffers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := &Devices{
-				run:     Run{Params: 4, Trainable: 2, Summed: 2, Spec: &bus.Spec{Compression: x.compression}},
+				run:     Run{Params: 4, Trainable: 2, UpdateLength: 2, Spec: &bus.Spec{Compression: x.compression}},
 				updates: map[uint64]*Answer{7: {Values: x.values}},
 			}
 			if got := d.Buffers(7, base); !slices.Equal(got, []float32{11, 18}) {

@@ -40,11 +40,11 @@ type Correction struct {
 	Counted float64
 }
 
-// correct notes that a claim of a device counts with another number than the one that it reported.
-// claim names the quantity with its unit, and reason says why. A task is counted once per claim,
-// however often its round is tried; with task 0 every call counts. The user gets notice the first
-// time for each device and claim; the summary has the number of times.
-func (d *Devices) correct(client int, claim string, task uint64, reported, counted float64, reason string) {
+// noteCorrection notes that a number that a device reported of itself counts as another number. claim is
+// the quantity: seconds, samples or loss. reason says to the user why. A task is counted once per claim,
+// however often its round is tried; with task 0 every call counts. The user is informed the first time for
+// each device and claim; the run's summary has the number of times.
+func (d *Devices) noteCorrection(client int, claim string, task uint64, reported, counted float64, reason string) {
 	key := claimKey{client, claim}
 	// A round may be tried again with the same tasks, which must not count the claim twice.
 	if task > 0 && d.corrected[key] == task {
@@ -57,7 +57,13 @@ func (d *Devices) correct(client int, claim string, task uint64, reported, count
 			return
 		}
 	}
-	d.corrections = append(d.corrections, Correction{client, claim, 1, reported, counted})
+	d.corrections = append(d.corrections, Correction{
+		Client:  client,
+		Claim:   claim,
+		Times:   1,
+		Told:    reported,
+		Counted: counted,
+	})
 	// Only the first correction of a claim gets here.
 	d.notice(
 		"Device %s tells %.6g %s and counts with %.6g: %s. This is said once; the summary counts it.",
@@ -69,35 +75,36 @@ func (d *Devices) correct(client int, claim string, task uint64, reported, count
 	)
 }
 
-// observed returns how much wall time has passed at now since the task was first sent.
-func (o *openTask) observed(now time.Time) round.Time { return round.Time(max(0, now.Sub(o.sent))) }
+// timeAway returns how much wall time has passed at now since the task was first sent.
+func (o *openTask) timeAway(now time.Time) round.Time { return round.Time(max(0, now.Sub(o.sent))) }
 
-// drift is the inverse of the part by which the clocks of a device and of the coordinator may differ:
+// inverseClockDrift is 1 over the part by which the clocks of a device and of the coordinator may differ:
 // each is slewed by at most 500 parts in a million (RFC 5905, section 11.3), so both by one in 1000.
-const drift = 1000
+const inverseClockDrift = 1000
 
-// shortenTo shortens the durations of a task, all in one proportion, so that they total at most
-// observed, the time that the task was away by the coordinator's clock, and the drift of two clocks.
-// Durations that total less are not changed, since the device's message may have waited.
-func shortenTo(p round.Plan, observed round.Time) round.Plan {
-	limit := uint64(observed + observed/drift)
+// capDurations shortens the durations of a device's task, all in one proportion, so that they total at most
+// what the coordinator has observed: the time for which the task was away by its clock, plus the drift of
+// two clocks. If they total less they stay as they are, since the device's message may have waited.
+func capDurations(p round.Plan, observed round.Time) round.Plan {
+	limit := uint64(observed + observed/inverseClockDrift)
 	total := uint64(p.Total())
 	if total <= limit {
 		return p
 	}
 	for _, part := range []*round.Time{&p.Download, &p.Compute, &p.Upload} {
 		high, low := bits.Mul64(uint64(*part), limit)
-		// The result is at most limit, because a part is at most the total.
+		// part·limit/total in 128 bits. The quotient is at most limit, because a part is at most the total.
 		shortened, _ := bits.Div64(high, low, total)
 		*part = round.Time(shortened)
 	}
 	return p
 }
 
-// countedPlan returns the durations with which the task of update n counts. A device reports how
-// long its phases took. They count up to the time that the coordinator itself has waited for the
-// task, so that no device gains by claiming a longer time. On a modelled link the transfers last as
-// the link says.
+// countedPlan returns the durations with which the update in event n counts for its task; client is the
+// device's client number. A device reports how long its phases took. They count up to the time that the
+// coordinator itself has waited for the task, so that no device gains by claiming a longer time, and a
+// lower number is noted as a correction. On a modelled link the transfers take what the model says. The
+// plan is zero if the task is not open.
 func (d *Devices) countedPlan(n *gateway.Event, client int) round.Plan {
 	u := n.Update
 	reported := round.Plan{
@@ -110,11 +117,11 @@ func (d *Devices) countedPlan(n *gateway.Event, client int) round.Plan {
 	if o == nil {
 		return round.Plan{}
 	}
-	plan := shortenTo(reported, o.observed(n.Arrived))
+	plan := capDurations(reported, o.timeAway(n.Arrived))
 	// A task that was resumed may have been sent by the coordinator before this one: what its
 	// device reports may then exceed what was observed here and yet be no lie.
 	if plan != reported && !o.resumed {
-		d.correct(
+		d.noteCorrection(
 			client,
 			seconds,
 			u.Task,
@@ -134,10 +141,11 @@ func (d *Devices) countedPlan(n *gateway.Event, client int) round.Plan {
 // 4/(n+3).
 const maxRatio = 4
 
-// countedSamples returns with how many samples a device counts that reports this many: at most
-// devices.max_samples. Where that is not set, and a run of devices alone selects clients by their
-// samples, the limit is maxRatio times the median of what the other devices have reported so far. A
-// number that is lowered is noted as a correction. 0 means that the device does not report it.
+// countedSamples returns the number of samples with which a device counts that reports this number, and
+// remembers what it reported. The limit is devices.max_samples. If that is not set, and a run of devices
+// alone selects clients by their samples, the limit is maxRatio times the median of what the other devices
+// have reported. A number above the limit is lowered to it and noted as a correction. 0 means that the
+// device does not report its samples.
 func (d *Devices) countedSamples(device, reported int) int {
 	d.reportedSamples[device] = reported
 	if reported == 0 {
@@ -145,15 +153,18 @@ func (d *Devices) countedSamples(device, reported int) int {
 	}
 	limit := d.MaxSamples
 	reason := "it has no more (devices.max_samples)"
-	if limit == 0 && d.run.Selects && d.run.First == 0 {
-		known := slices.DeleteFunc(slices.Sorted(slices.Values(d.reportedSamples)), func(n int) bool { return n == 0 })
+	hasDevicesAlone := d.run.First == 0
+	if limit == 0 && d.run.Selects && hasDevicesAlone {
+		isUnknown := func(n int) bool { return n == 0 }
+		known := slices.DeleteFunc(slices.Sorted(slices.Values(d.reportedSamples)), isUnknown)
 		limit = maxRatio * medianOfOthers(known, reported)
 		reason = ratioReason
 	}
+	// A limit of 0 means that there is none.
 	if limit == 0 || reported <= limit {
 		return reported
 	}
-	d.correct(d.run.First+device, samples, 0, float64(reported), float64(limit), reason)
+	d.noteCorrection(d.run.First+device, samples, 0, float64(reported), float64(limit), reason)
 	return limit
 }
 
@@ -162,13 +173,14 @@ var ratioReason = fmt.Sprintf(
 	maxRatio,
 )
 
-// medianOfOthers returns the lower median of a sorted list without excluded, one of its values. It is
-// 0 if the list has no other value.
+// medianOfOthers returns the lower median of a sorted list without one of its values, excluded. It is 0 if
+// the list has no other value.
 func medianOfOthers(sorted []int, excluded int) int {
 	if len(sorted) < 2 {
 		return 0
 	}
 	place, _ := slices.BinarySearch(sorted, excluded)
+	// The others are len(sorted)-1 values, whose lower median has this place among them.
 	middle := (len(sorted) - 2) / 2
 	if middle >= place {
 		middle++
@@ -176,9 +188,10 @@ func medianOfOthers(sorted []int, excluded int) int {
 	return sorted[middle]
 }
 
-// CapSamples lowers counts, the number of samples by which each update of a round is weighed, in place:
-// that of a device is at most maxRatio times the median of the other updates. It does nothing where
-// devices.max_samples is set.
+// CapSamples lowers in place the numbers of samples, counts, by which the updates of a round are weighed:
+// that of a device counts up to maxRatio times the median of the other updates'. counts[i] belongs to
+// tasks[i]; 0 means that it is not known. Nothing is done where devices.max_samples is set, which has been
+// applied already.
 func (d *Devices) CapSamples(tasks []round.Task, counts []int) {
 	// The cap of the configuration, where there is one, has been applied already.
 	if d == nil || d.MaxSamples > 0 {
@@ -188,28 +201,28 @@ func (d *Devices) CapSamples(tasks []round.Task, counts []int) {
 	sorted := slices.DeleteFunc(slices.Sorted(slices.Values(counts)), func(n int) bool { return n == 0 })
 	for i := d.Split(tasks); i < len(tasks); i++ {
 		if limit := maxRatio * medianOfOthers(sorted, counts[i]); limit > 0 && counts[i] > limit {
-			d.correct(tasks[i].Client, samples, tasks[i].Task, float64(counts[i]), float64(limit), ratioReason)
+			d.noteCorrection(tasks[i].Client, samples, tasks[i].Task, float64(counts[i]), float64(limit), ratioReason)
 			counts[i] = limit
 		}
 	}
 }
 
-// BoundLosses lowers the losses that devices report for a round, in place. measured is the
-// coordinator's own loss, on samples of its own, of the model from which the tasks start. A
-// device's loss counts up to maxRatio times that, or times the median of the round's losses if that
-// is larger and at least three are known. Losses decide schedules, so no device may push them up
-// without a bound. losses holds one value for each task.
+// BoundLosses lowers in place the losses that devices report for a round, since losses decide schedules,
+// and no device may raise them without a bound. losses[i] belongs to tasks[i]; NaN means that it is not
+// known. measured is the coordinator's own loss, on held-out samples, of the model from which the tasks
+// start. A device's loss counts up to maxRatio times that, or times the median of the round's known losses
+// if that is larger and at least three are known.
 func (d *Devices) BoundLosses(tasks []round.Task, losses []float64, measured float64) {
-	reported := slices.DeleteFunc(slices.Sorted(slices.Values(losses)), math.IsNaN)
+	known := slices.DeleteFunc(slices.Sorted(slices.Values(losses)), math.IsNaN)
 	// With three or more losses no single device decides the lower median.
-	if n := len(reported); n >= 3 {
-		measured = max(measured, reported[(n-1)/2])
+	if n := len(known); n >= 3 {
+		measured = max(measured, known[(n-1)/2])
 	}
 	limit := maxRatio * measured
 	// Devices' tasks come behind those of simulated clients, whose losses need no bound.
 	for i := d.Split(tasks); i < len(tasks); i++ {
 		if losses[i] > limit {
-			d.correct(
+			d.noteCorrection(
 				tasks[i].Client,
 				loss,
 				tasks[i].Task,
@@ -233,33 +246,35 @@ type firstTasks struct {
 	seconds [3][]float64
 }
 
-// compareWithClass compares the durations of a device's first tasks with those that its class
-// predicts, and tells the user once if their medians contradict it. o is a task that has ended and
-// plan holds its durations. The first task is left out, because a device loads its data then.
+// compareWithClass compares the durations of a device's first tasks with those that its class predicts, and
+// informs the user once if their medians contradict the class. o is a task that has ended, and plan has its
+// durations. The very first task is left out, because the device loads its data then.
 func (d *Devices) compareWithClass(o *openTask, plan *round.Plan) {
-	e := &d.firstTasks[o.device]
+	first := &d.firstTasks[o.device]
 	steps := float64(o.task.LocalSteps)
-	e.tasks++
-	if d.Tasks == nil ||
-		d.Replay ||
-		e.tasks == 1 ||
-		e.tasks > 1+comparedTasks {
+	first.tasks++
+	isCompared := first.tasks > 1 && first.tasks <= 1+comparedTasks
+	if d.Tasks == nil || d.Replay || !isCompared {
 		return
 	}
-	var took [3]float64
-	for i, seconds := range [...]float64{plan.Download.Seconds(), plan.Compute.Seconds() / steps, plan.Upload.Seconds()} {
-		e.seconds[i] = append(e.seconds[i], seconds)
-		took[i] = robust.Median(e.seconds[i])
+	// The phases are download, computing and upload; those of computing are seconds a local step.
+	phases := [...]float64{plan.Download.Seconds(), plan.Compute.Seconds() / steps, plan.Upload.Seconds()}
+	var medians [3]float64
+	for i, seconds := range phases {
+		first.seconds[i] = append(first.seconds[i], seconds)
+		medians[i] = robust.Median(first.seconds[i])
 	}
 	// The class predicts computing for the steps of this task, so seconds a step are multiplied by them.
-	took[1] *= steps
-	if e.tasks == 1+comparedTasks {
-		d.noticeContradiction(o.device, "first tasks contradict", d.Tasks(d.run.First+o.device, int(steps), took))
+	medians[1] *= steps
+	isLast := first.tasks == 1+comparedTasks
+	if isLast {
+		d.noticeContradiction(o.device, "first tasks contradict", d.Tasks(d.run.First+o.device, int(steps), medians))
 	}
 }
 
-// noticeContradiction gives notice that a measurement of a device contradicts its class in
-// devices.names. An empty contradiction means that it does not, and nothing is done.
+// noticeContradiction informs the user that a measurement of a device contradicts the class that
+// devices.names gives it. contradiction says how, in words; nothing is done if it is empty. measurement is
+// the subject and the verb of the sentence, such as "calibration contradicts".
 func (d *Devices) noticeContradiction(device int, measurement, contradiction string) {
 	if contradiction != "" {
 		d.notice("Device %s: its %s devices.names: %s.", d.Names[device], measurement, contradiction)

@@ -23,7 +23,7 @@ func TestClaims_DurationsWithinObserved(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		told := round.Plan{Download: round.Time(part.Draw(t, "download")), Compute: round.Time(part.Draw(t, "compute")), Upload: round.Time(part.Draw(t, "upload"))}
 		observed := round.Time(part.Draw(t, "observed"))
-		got, most := shortenTo(told, observed), observed+observed/1000
+		got, most := capDurations(told, observed), observed+observed/1000
 		if told.Total() <= most {
 			if got != told {
 				t.Fatalf("%+v becomes %+v", told, got)
@@ -130,10 +130,10 @@ func TestClaims_BeforeResume(t *testing.T) {
 
 // A vote counts once, however loud.
 func TestClaims_VotesAreSigns(t *testing.T) {
-	d := &Devices{run: Run{Params: 3, Trainable: 3, Summed: 3, Votes: true, Spec: &bus.Spec{Compression: "sign"}}, open: map[uint64]*openTask{1: {base: make([]float32, 3)}}}
+	d := &Devices{run: Run{Params: 3, Trainable: 3, UpdateLength: 3, Votes: true, Spec: &bus.Spec{Compression: "sign"}}, open: map[uint64]*openTask{1: {base: make([]float32, 3)}}}
 	d.TaskLimit = time.Second
 	for x, want := range map[float32]bool{1: true, 0: true, -1: true, 0.5: false, 100: false, -2: false} {
-		if err := d.check(&bus.DeviceUpdate{Values: []float32{1, x, -1}, Update: &bus.Update{Task: 1}}); (err == nil) != want {
+		if err := d.checkUpdate(&bus.DeviceUpdate{Values: []float32{1, x, -1}, Update: &bus.Update{Task: 1}}); (err == nil) != want {
 			t.Errorf("a vote of %v: %v", x, err)
 		}
 	}

@@ -50,17 +50,17 @@ type Devices struct {
 	gone []bool
 	// banEnds holds for each device when its ban ends, as in [Ban].Ends.
 	banEnds []int64
-	// news is the memory in which the gateway returns events, reused each time.
-	news []gateway.Event
-	// looked is the wall time at which presence was checked last.
-	looked time.Time
+	// events is the memory in which the gateway returns events, reused each time.
+	events []gateway.Event
+	// presenceChecked is the wall time at which presence was checked last.
+	presenceChecked time.Time
 	// presence is the next change of presence in a replay, nil if no more come.
 	presence *Presence
 
 	// reportedSamples has the number of samples that each device reported last.
 	reportedSamples []int
-	// leftOut counts for each device how often its update was excluded from a round.
-	leftOut []int
+	// exclusions counts for each device how often its update was excluded from a round.
+	exclusions []int
 	// clipped is true for each device of which an update was clipped, and the user has notice of that.
 	clipped []bool
 	// firstTasks has each device's first tasks until its class was checked.
@@ -70,10 +70,10 @@ type Devices struct {
 	// accounts has each device's use of its quotas.
 	accounts accounts
 
-	// audited is when quotas were checked last.
-	audited time.Time
-	// compared is when open tasks were last compared with the end of their round.
-	compared time.Time
+	// quotasChecked is when quotas were checked last.
+	quotasChecked time.Time
+	// lateTasksChecked is when open tasks were last compared with the end of their round.
+	lateTasksChecked time.Time
 
 	// bans are all bans so far, for the record and the summary of the run.
 	bans []Ban
@@ -81,19 +81,19 @@ type Devices struct {
 	corrections []Correction
 	// corrected holds for each claim the task at which it was corrected last.
 	corrected map[claimKey]uint64
-	// urgent is true while there is a ban, or a secure session, that no checkpoint holds yet.
-	urgent bool
+	// mustSave is true while there is a ban, or a secure session, that no checkpoint holds yet.
+	mustSave bool
 
 	// versions has each device's version of the program, empty if the device has not joined or does
 	// not report one.
 	versions []string
-	// differ lists the devices that run another version than the coordinator and of which no notice
+	// otherVersions lists the devices that run another version than the coordinator and of which no notice
 	// was given yet.
-	differ []int
+	otherVersions []int
 
 	// What [Devices.Stats] reads from other goroutines.
 	// held is how long the clock has stood still for devices, in nanoseconds of wall time.
-	held        atomic.Int64
+	heldTime    atomic.Int64
 	bannedCount atomic.Int64
 	// returns counts how often the run went back to an earlier model.
 	returns atomic.Int64
@@ -112,8 +112,8 @@ type Run struct {
 	StateValues int
 	// Trainable is how many of them are trained, from the first on.
 	Trainable int
-	// Summed is how many of them sums of updates hold, from the first on. Behind them lie buffers.
-	Summed int
+	// UpdateLength is how many of them sums of updates hold, from the first on. Behind them lie buffers.
+	UpdateLength int
 	// CheckBuffers returns an error for a device's parameters with a buffer that no model can have. Nil
 	// means that there is nothing to check.
 	CheckBuffers func(values []float32) error
@@ -131,13 +131,13 @@ type arrival struct{ device, samples int }
 type openTask struct {
 	task *bus.Task
 	// base holds the values that travel of the model from which the task starts.
-	base     []float32
-	doubtful bool
-	device   int
+	base         []float32
+	baseDegraded bool
+	device       int
 	// sent is the wall time at which the task was sent first.
 	sent time.Time
-	// repeated is the wall time at which the task was sent last.
-	repeated time.Time
+	// lastSent is the wall time at which the task was sent last.
+	lastSent time.Time
 	// resumed is true if the device may have got the task before the run was resumed.
 	resumed bool
 }
@@ -174,7 +174,7 @@ func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
 		banEnds:         make([]int64, len(c.Names)),
 		reportedSamples: make([]int, len(c.Names)),
 		clipped:         make([]bool, len(c.Names)),
-		leftOut:         make([]int, len(c.Names)),
+		exclusions:      make([]int, len(c.Names)),
 		firstTasks:      make([]firstTasks, len(c.Names)),
 		resumed:         make([]bool, len(c.Names)),
 		versions:        make([]string, len(c.Names)),
@@ -201,8 +201,8 @@ func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
 		Devices: c.Names,
 		First:   run.First,
 		Welcome: w,
-		Check:   d.check,
-		Admit:   d.admit,
+		Check:   d.checkUpdate,
+		Admit:   d.admitDevice,
 		Fence:   c.Fence,
 	}
 	// A run that needs more of its devices asks for a newer protocol: the newest need is looked at
@@ -238,8 +238,8 @@ func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
 	return d, err
 }
 
-// StateAfter returns the client state that a device has sent with its update of a task. It is zero
-// where devices keep no state, and for a task without an update.
+// StateAfter returns the state that a device keeps for its next task, as it has sent it with its update of
+// this task. It is zero if the task has no update, or if devices keep nothing.
 func (d *Devices) StateAfter(task uint64) algorithm.ClientState {
 	if a := d.updates[task]; a != nil && len(a.Kept) > 0 {
 		return algorithm.ClientState{Digest: bus.DigestOf(a.Kept), Values: a.Kept}
@@ -269,7 +269,7 @@ type Stats struct {
 // result is zero in a run without devices and in a replay.
 func (d *Devices) Stats() (s Stats) {
 	if d != nil && d.gateway != nil {
-		s = Stats{d.gateway.Stats(), int(d.bannedCount.Load()), int(d.returns.Load()), time.Duration(d.held.Load())}
+		s = Stats{d.gateway.Stats(), int(d.bannedCount.Load()), int(d.returns.Load()), time.Duration(d.heldTime.Load())}
 	}
 	return s
 }
@@ -277,8 +277,8 @@ func (d *Devices) Stats() (s Stats) {
 // IsDevice reports whether a client is a real device. Devices are numbered behind the simulated clients.
 func (d *Devices) IsDevice(client int) bool { return d != nil && client >= d.run.First }
 
-// Open returns the number of tasks of devices that are open: their answers have not been handed out
-// yet. A nil receiver has no devices.
+// Open returns the number of devices' tasks that have no answer yet or one that was not returned by
+// [Devices.Answer]. It is 0 for a nil receiver, a run without devices.
 func (d *Devices) Open() int {
 	if d == nil {
 		return 0
@@ -294,21 +294,20 @@ func (d *Devices) notice(format string, args ...any) {
 	}
 }
 
-// Issue sends task t to its device. message is what the device gets, and is kept to be sent again;
-// base is the model from which the task starts. doubtful says that the guard does not trust this
-// model: a refused update then does not count against the device. A task that is open already is
-// not sent twice.
-func (d *Devices) Issue(t *round.Task, message *bus.Task, base []float32, doubtful bool) error {
+// Issue sends task t to its device. message is what the device gets, and is kept to be sent again; base is
+// the model from which the task starts. degraded says that this model is degraded, so that a refused update
+// does not count against the device. A task that is open already is not sent again.
+func (d *Devices) Issue(t *round.Task, message *bus.Task, base []float32, degraded bool) error {
 	if d.open[t.Task] != nil {
 		return nil
 	}
 	now := time.Now()
 	o := &openTask{
-		task:     message,
-		base:     base,
-		doubtful: doubtful,
-		device:   t.Client - d.run.First,
-		sent:     now,
+		task:         message,
+		base:         base,
+		baseDegraded: degraded,
+		device:       t.Client - d.run.First,
+		sent:         now,
 	}
 	o.resumed = d.resumed[o.device]
 	d.resumed[o.device] = false
@@ -333,16 +332,16 @@ func (d *Devices) send(o *openTask) error {
 	if d.gateway == nil {
 		return nil
 	}
-	o.repeated = time.Now()
+	o.lastSent = time.Now()
 	return d.gateway.SendTask(o.device, o.task)
 }
 
-// Answer waits for the next answer to an open task and returns it as an event of the round machine.
-// closes returns when the round will close without the open tasks, from the round's start; its
-// second result is false if the round waits for them. A device that needs longer than that by the
-// coordinator's clock gets no further patience: its task is answered in its place.
+// Answer waits for the next answer to an open task and returns it as an event of the round machine. closes
+// returns when the round will close without the open tasks, in virtual time from its start; its second
+// result is false if the round waits for them. The task of a device that takes longer than that by the
+// coordinator's clock is ended in the device's place.
 func (d *Devices) Answer(ctx context.Context, closes func() (round.Time, bool)) (round.Event, error) {
-	defer func(since time.Time) { d.held.Add(int64(time.Since(since))) }(time.Now())
+	defer func(since time.Time) { d.heldTime.Add(int64(time.Since(since))) }(time.Now())
 	for {
 		for len(d.answers) > 0 {
 			a := d.answers[0]
@@ -352,64 +351,71 @@ func (d *Devices) Answer(ctx context.Context, closes func() (round.Time, bool)) 
 				return d.handOut(a)
 			}
 		}
-		if err := d.awaitNews(ctx); err != nil {
+		if err := d.awaitAnswers(ctx); err != nil {
 			return round.Event{}, err
 		}
-		if now := time.Now(); d.gateway != nil && len(d.answers) == 0 && now.Sub(d.compared) >= checkInterval {
-			d.compared = now
+		if now := time.Now(); d.gateway != nil && len(d.answers) == 0 && now.Sub(d.lateTasksChecked) >= checkInterval {
+			d.lateTasksChecked = now
 			if len(d.open) > 0 {
-				d.giveUpLate(now, closes)
+				d.endLateTasks(now, closes)
 			}
 		}
 	}
 }
 
-// giveUpLate answers open tasks in place of devices that have taken longer than the round lasts, with a slack
-// for the time of messages. Such a task cannot count any more, and waiting for it would hold the run.
-// closes is that of [Devices.Answer].
-func (d *Devices) giveUpLate(now time.Time, closes func() (round.Time, bool)) {
+// endLateTasks ends open tasks of devices that have taken longer than the round lasts, plus a slack for the
+// time of messages: such a task cannot count any more, and waiting for it would hold the run. It is
+// answered as timed out. closes is that of [Devices.Answer].
+func (d *Devices) endLateTasks(now time.Time, closes func() (round.Time, bool)) {
 	closing, ok := closes()
 	if !ok {
 		return
 	}
-	limit := time.Duration(closing) + max(minSlack, time.Duration(closing)/10)
+	slack := max(minSlack, time.Duration(closing)/10)
+	limit := time.Duration(closing) + slack
 	for _, o := range d.open {
 		if took := now.Sub(o.sent); took > limit {
 			d.gateway.DropTask(o.device)
-			d.answer(round.TimedOut, o, round.Plan{Compute: round.Time(took)})
+			d.answerFor(round.TimedOut, o, round.Plan{Compute: round.Time(took)})
 		}
 	}
 }
 
-// awaitNews waits for answers of devices, at most until silent devices are looked for again. A replay reads
-// the answers from its record.
-func (d *Devices) awaitNews(ctx context.Context) error {
+// awaitAnswers waits for events of devices, among which may be answers, for at most checkInterval; it then
+// looks after open tasks. A replay reads the answers of all open tasks from its record instead.
+func (d *Devices) awaitAnswers(ctx context.Context) error {
 	if d.gateway == nil {
 		return d.replay()
 	}
 	if err := d.takeWithin(ctx, checkInterval); err != nil {
 		return err
 	}
-	if err := d.checkSilent(); err != nil {
+	if err := d.checkOpenTasks(); err != nil {
 		return err
 	}
-	d.advance()
+	d.advanceSession()
 	return nil
 }
 
-// takeWithin takes the news that arrives within a limit of time. That none arrives is no error.
+// takeWithin waits for events of devices and handles those that arrive, for at most limit. It is no error
+// if none arrives.
 func (d *Devices) takeWithin(ctx context.Context, limit time.Duration) error {
 	waiting, stop := context.WithTimeout(ctx, limit)
 	defer stop()
-	if err := d.take(waiting); err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
-		return cmp.Or(ctx.Err(), err)
+	err := d.takeEvents(waiting)
+	// That the limit has passed is no error, but that the run was cancelled is.
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
-	return ctx.Err()
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil
+	}
+	return err
 }
 
-// handOut turns an answer into an event for the round machine. It first writes the answer into the
-// record, so that a replay sees the same answers in the same order, and closes the task. It counts
-// the end of the task against the device's quotas, which may suspend the device.
+// handOut turns an answer into an event for the round machine and closes its task. It first adds the answer
+// to the record, so that a replay sees the same answers in the same order. It counts the end of the task
+// against the device's quotas, and suspends the device if it is over one.
 func (d *Devices) handOut(a *Answer) (round.Event, error) {
 	if !d.Replay {
 		if err := d.Record.AddAnswer(a); err != nil {
@@ -422,20 +428,25 @@ func (d *Devices) handOut(a *Answer) (round.Event, error) {
 	delete(d.open, a.Task)
 	d.mu.Unlock()
 	// A refused update of a model that the guard doubts does not count against the device.
-	if d.gateway != nil && !(o.doubtful && a.Kind == round.Invalid) {
-		if reason := d.accounts.ended(o.device, a.Kind, time.Since(o.sent)); reason != "" {
-			suspend := func() error { return d.suspend(o.device, reason, false) }
+	if d.gateway != nil && !(o.baseDegraded && a.Kind == round.Invalid) {
+		if reason := d.accounts.taskEnded(o.device, a.Kind, time.Since(o.sent)); reason != "" {
+			const expel = false
+			var err error
+			// A device may fall silent because of a bad link.
 			if a.Kind == round.Silent {
-				suspend = func() error { return d.suspendFlaky(o.device, reason) }
+				err = d.suspendFlaky(o.device, reason)
+			} else {
+				err = d.suspend(o.device, reason, expel)
 			}
-			if err := suspend(); err != nil {
+			if err != nil {
 				return round.Event{}, err
 			}
 		}
 	}
 	// A task that timed out did not hold the round, so its time is not counted against the device.
 	if d.gateway != nil && a.Kind != round.TimedOut {
-		if err := d.countHeldTime(o, true); err != nil {
+		const ended = true
+		if err := d.countHeldTime(o, ended); err != nil {
 			return round.Event{}, err
 		}
 	}
@@ -446,7 +457,7 @@ func (d *Devices) handOut(a *Answer) (round.Event, error) {
 	case round.Silent:
 		d.knownPresent[a.Client-d.run.First] = false
 	}
-	e := round.Event{
+	event := round.Event{
 		Kind:    a.Kind,
 		Task:    a.Task,
 		Client:  a.Client,
@@ -454,57 +465,58 @@ func (d *Devices) handOut(a *Answer) (round.Event, error) {
 		Samples: a.Samples,
 	}
 	if a.Kind == round.Planned {
-		e.Stages = d.stagesOf(a.Client)
+		event.Stages = d.stagesOf(a.Client)
 	}
-	return e, nil
+	return event, nil
 }
 
-// take waits for news from the gateway and handles all of it: devices that joined or left, answers
-// and refused updates, floods, and a connection that came back. It changes what is known of the
-// devices and appends to d.answers and d.arrived.
-func (d *Devices) take(ctx context.Context) (err error) {
-	d.news, err = d.gateway.TakeEvents(ctx, d.news)
+// takeEvents waits for events from the gateway and handles all of them: devices that joined or left,
+// answers and refused updates, floods of messages, and a connection that came back. It appends answers to
+// d.answers and devices that joined to d.arrived. Several errors are joined.
+func (d *Devices) takeEvents(ctx context.Context) (err error) {
+	d.events, err = d.gateway.TakeEvents(ctx, d.events)
 	if err != nil {
 		return err
 	}
-	for i := range d.news {
-		n := &d.news[i]
-		name := d.Names[n.Device]
-		switch n.Kind {
+	for i := range d.events {
+		event := &d.events[i]
+		name := d.Names[event.Device]
+		switch event.Kind {
 		case gateway.Joined:
-			d.notice("Device %s has joined (%s).", name, describeJoin(n.Join))
-			d.gone[n.Device] = false
-			d.arrived = append(d.arrived, arrival{n.Device, d.countedSamples(n.Device, int(n.Join.Samples))})
-			if len(n.Join.Measured) > 0 && d.Calibration != nil {
+			d.notice("Device %s has joined (%s).", name, describeJoin(event.Join))
+			d.gone[event.Device] = false
+			d.arrived = append(d.arrived, arrival{event.Device, d.countedSamples(event.Device, int(event.Join.Samples))})
+			if len(event.Join.Measured) > 0 && d.Calibration != nil {
 				d.noticeContradiction(
-					n.Device,
+					event.Device,
 					"calibration contradicts",
-					d.Calibration(d.run.First+n.Device, n.Join.Measured),
+					d.Calibration(d.run.First+event.Device, event.Join.Measured),
 				)
 			}
 			// The user is not informed twice of a device that joins again with the same version.
-			if n.Join.Version != d.versions[n.Device] && bus.VersionsDiffer(n.Join.Version, d.Welcome.Version) {
-				d.differ = append(d.differ, n.Device)
+			if event.Join.Version != d.versions[event.Device] && bus.VersionsDiffer(event.Join.Version, d.Welcome.Version) {
+				d.otherVersions = append(d.otherVersions, event.Device)
 			}
-			d.versions[n.Device] = n.Join.Version
+			d.versions[event.Device] = event.Join.Version
 			// A device that joins was restarted and may have lost its task.
-			err = errors.Join(err, d.sendOpen(n.Device))
+			err = errors.Join(err, d.sendOpen(event.Device))
 		case gateway.Rejoined:
-			err = errors.Join(err, d.sendOpen(n.Device))
+			err = errors.Join(err, d.sendOpen(event.Device))
 		// A refused update ends the device's task, too, with an answer that says so.
 		case gateway.Updated, gateway.Refused:
-			if n.Kind == gateway.Refused {
-				d.notice("An update of device %s is refused: %s.", name, n.Text)
+			if event.Kind == gateway.Refused {
+				d.notice("An update of device %s is refused: %s.", name, event.Text)
 			}
-			d.answers = append(d.answers, d.answerOf(n))
+			d.answers = append(d.answers, d.answerFromEvent(event))
 		case gateway.Secure:
-			d.takeSecure(n)
+			d.takeSecure(event)
 		case gateway.Departed:
-			d.takeLeaving(n)
+			d.takeLeaving(event)
 		case gateway.Flooded:
-			err = errors.Join(err, d.suspend(n.Device, n.Text, true))
+			const expel = true
+			err = errors.Join(err, d.suspend(event.Device, event.Text, expel))
 		case gateway.Ignored:
-			d.notice("Device %s: a message is ignored (%s).", name, n.Text)
+			d.notice("Device %s: a message is ignored (%s).", name, event.Text)
 		case gateway.Reconnected:
 			// Messages may have been lost with the connection, so every open task is sent again.
 			for _, o := range d.open {
@@ -515,19 +527,21 @@ func (d *Devices) take(ctx context.Context) (err error) {
 	return err
 }
 
-// takeLeaving handles a device's message that it leaves: its open task ends at once as one of a silent
-// device, unless an answer to it waits to be handed out.
-func (d *Devices) takeLeaving(n *gateway.Event) {
-	d.notice("Device %s leaves: %s.", d.Names[n.Device], n.Text)
-	d.arrived = slices.DeleteFunc(d.arrived, func(x arrival) bool { return x.device == n.Device })
-	d.gone[n.Device] = true
-	if o := d.taskOf(n.Device); o != nil &&
-		!slices.ContainsFunc(d.answers, func(a *Answer) bool { return a.Task == o.task.Task }) {
-		d.answer(round.Silent, o, round.Plan{Compute: max(1, o.observed(time.Now()))})
+// takeLeaving handles a device's message that it leaves: its open task ends at once as that of a silent
+// device, unless an answer to it is waiting to be returned.
+func (d *Devices) takeLeaving(event *gateway.Event) {
+	d.notice("Device %s leaves: %s.", d.Names[event.Device], event.Text)
+	isLeaving := func(a arrival) bool { return a.device == event.Device }
+	d.arrived = slices.DeleteFunc(d.arrived, isLeaving)
+	d.gone[event.Device] = true
+	o := d.taskOf(event.Device)
+	if o != nil && !d.isAnswered(o) {
+		d.answerFor(round.Silent, o, round.Plan{Compute: max(1, o.timeAway(time.Now()))})
 	}
 }
 
-// sendOpen sends a device its open task again, if it has one, since its program was restarted.
+// sendOpen sends a device its open task once more, if it has one, because the device's program was
+// restarted and may have lost the task.
 func (d *Devices) sendOpen(device int) error {
 	if o := d.taskOf(device); o != nil {
 		return d.send(o)
@@ -546,28 +560,28 @@ func (d *Devices) taskOf(device int) *openTask {
 	return nil
 }
 
-// answerOf makes an answer from what a device has sent for its task. Its durations and its number
-// of samples are those with which the update counts, which may be less than the device reported.
-// The answer to a refused update has no values and no loss.
-func (d *Devices) answerOf(n *gateway.Event) *Answer {
-	u := n.Update
+// answerFromEvent makes the answer to a device's task from the gateway's event of its update, accepted or
+// refused. Its durations and its number of samples are those with which the update counts, which may be
+// less than the device reported. The answer to a refused update has no values and a loss of 0.
+func (d *Devices) answerFromEvent(event *gateway.Event) *Answer {
+	u := event.Update
 	a := &Answer{
 		Kind:   round.Planned,
 		Task:   u.Task,
-		Client: d.run.First + n.Device,
+		Client: d.run.First + event.Device,
 		Loss:   u.FirstStepLoss,
 		Values: u.Values,
-		Plan:   d.countedPlan(n, d.run.First+n.Device),
+		Plan:   d.countedPlan(event, d.run.First+event.Device),
 	}
 	if a.Loss == bus.UnreportedLoss {
 		a.Loss = math.NaN()
 	}
-	if n.Kind == gateway.Refused {
+	if event.Kind == gateway.Refused {
 		a.Kind = round.Invalid
 		a.Loss = 0
 		return a
 	}
-	a.Samples = d.countedSamples(n.Device, int(u.Samples))
+	a.Samples = d.countedSamples(event.Device, int(u.Samples))
 	// An algorithm with client states has the next state behind the update's values.
 	if d.run.StateValues > 0 {
 		a.Values = u.Values[:d.run.Params:d.run.Params]
@@ -576,15 +590,15 @@ func (d *Devices) answerOf(n *gateway.Event) *Answer {
 	return a
 }
 
-// checkSilent looks for devices that do not finish their open task: one beyond the limit of time is
-// suspended, or given up where only devices take part; one that was not heard of for d.Liveness is
-// given up as lost; and a task that its device does not seem to have got is sent again. It also
-// audits, now and then, how much devices fetch.
-func (d *Devices) checkSilent() error {
+// checkOpenTasks looks after devices that have not finished their open task. A task beyond the limit of
+// time ends with a ban or, where only devices take part, as lost. That of a device that was not heard of
+// for d.Liveness ends as lost. A task that seems not to have reached its device is sent again. It also
+// checks, at most once in auditEvery, how much devices have fetched.
+func (d *Devices) checkOpenTasks() error {
 	now := time.Now()
-	if now.Sub(d.audited) >= auditEvery {
-		d.audited = now
-		if err := d.audit(); err != nil {
+	if now.Sub(d.quotasChecked) >= auditEvery {
+		d.quotasChecked = now
+		if err := d.checkFetched(); err != nil {
 			return err
 		}
 	}
@@ -592,7 +606,8 @@ func (d *Devices) checkSilent() error {
 		name := d.Names[o.device]
 		// A task that is still open may already have held the run for longer than the device's
 		// quota.
-		if err := d.countHeldTime(o, false); err != nil {
+		const ended = false
+		if err := d.countHeldTime(o, ended); err != nil {
 			return err
 		}
 		switch {
@@ -602,7 +617,7 @@ func (d *Devices) checkSilent() error {
 			d.notice("Device %s is lost: it has worked on one task for more than %v (devices.task_seconds). It may "+
 				"join again.", name, d.TaskLimit)
 			d.gateway.GiveUp(o.device)
-			d.answer(round.Silent, o, round.Plan{})
+			d.answerFor(round.Silent, o, round.Plan{})
 		// Where there are simulated clients, a device that is too slow is suspended.
 		case now.Sub(o.sent) > d.TaskLimit:
 			if err := d.suspendFlaky(
@@ -614,9 +629,9 @@ func (d *Devices) checkSilent() error {
 		case now.Sub(o.sent) > d.Liveness && now.Sub(d.gateway.LastHeard(o.device)) > d.Liveness:
 			d.notice("Device %s is lost: nothing was heard of it for %v.", name, d.Liveness)
 			d.gateway.GiveUp(o.device)
-			d.answer(round.Silent, o, round.Plan{})
+			d.answerFor(round.Silent, o, round.Plan{})
 		// The device may not have got the task, because a message can be lost.
-		case now.Sub(o.repeated) > resendAfter && !d.gateway.WorksOnTask(o.device):
+		case now.Sub(o.lastSent) > resendAfter && !d.gateway.WorksOnTask(o.device):
 			if err := d.send(o); err != nil {
 				return err
 			}
@@ -625,9 +640,9 @@ func (d *Devices) checkSilent() error {
 	return nil
 }
 
-// answer answers task o in the place of its device, with an outcome of this kind. plan is zero, or
-// says how long the device took before it left.
-func (d *Devices) answer(kind round.EventKind, o *openTask, plan round.Plan) {
+// answerFor answers task o in the place of its device, with an outcome of this kind. plan is zero, or says
+// how long the device took before the task ended.
+func (d *Devices) answerFor(kind round.EventKind, o *openTask, plan round.Plan) {
 	d.answers = append(d.answers, &Answer{
 		Kind:   kind,
 		Task:   o.task.Task,

@@ -10,7 +10,7 @@ func TestGathered_LeftAndBannedDevices(t *testing.T) {
 		gone:    []bool{false, true, false, false},
 		arrived: []arrival{{device: 2}, {device: 2}},
 	}
-	if got := d.gathered(); got != 3 {
+	if got := d.settledCount(); got != 3 {
 		t.Errorf("%d of 4 devices are gathered, want 3: one banned, one gone, one joined", got)
 	}
 }

@@ -14,9 +14,9 @@ import (
 	"fedpace/simclock"
 )
 
-// WaitForAll waits until every device has joined or is banned, for at most d.Liveness, the time for
-// which a device may be silent. The run then starts without those that are missing, which take part
-// once they join. It does nothing in a replay and in a run without devices.
+// WaitForAll waits, before the run starts, until each device has joined or is banned, for at most
+// d.Liveness, the time for which a device may be silent. The run then starts without the missing ones,
+// which take part once they join. It does nothing in a replay and in a run without devices (nil).
 func (d *Devices) WaitForAll(ctx context.Context) error {
 	if d == nil || d.gateway == nil {
 		return nil
@@ -30,8 +30,8 @@ func (d *Devices) WaitForAll(ctx context.Context) error {
 	)
 	waiting, stop := context.WithTimeout(ctx, d.Liveness)
 	defer stop()
-	for d.gathered() < len(d.Names) {
-		err := d.take(waiting)
+	for d.settledCount() < len(d.Names) {
+		err := d.takeEvents(waiting)
 		// The error is the end of the waiting time, not that of the run.
 		if err != nil && ctx.Err() == nil && waiting.Err() != nil {
 			break
@@ -40,27 +40,29 @@ func (d *Devices) WaitForAll(ctx context.Context) error {
 			return err
 		}
 	}
-	if missing := len(d.Names) - d.gathered(); missing > 0 {
+	if missing := len(d.Names) - d.settledCount(); missing > 0 {
 		d.notice("The run starts without %d of %d devices; they can still join.", missing, len(d.Names))
 	}
 	d.reportVersions()
 	return nil
 }
 
-// gathered returns how many devices the run need not wait for before it starts: those that have joined, that
-// joined and left again, or that are banned. A device that joined twice counts once.
-func (d *Devices) gathered() (n int) {
-	counted := slices.Clone(d.banned)
+// settledCount returns the number of devices for which the start of the run need not wait any longer: those
+// that have joined, those that joined and left again, and those that are banned. A device that joined twice
+// counts once.
+func (d *Devices) settledCount() (n int) {
+	settled := slices.Clone(d.banned)
 	for device, gone := range d.gone {
-		counted[device] = counted[device] || gone
+		settled[device] = settled[device] || gone
 	}
-	for _, x := range d.arrived {
-		counted[x.device] = true
+	for _, a := range d.arrived {
+		settled[a.device] = true
 	}
-	return count(counted)
+	return countTrue(settled)
 }
 
-// checkAnyLeft returns an error if every device is banned for good, so that none can join any more.
+// checkAnyLeft returns an error if each device is banned for good, so that none can join any more. A replay
+// has no such check.
 func (d *Devices) checkAnyLeft() error {
 	if d.gateway == nil {
 		return nil
@@ -79,28 +81,29 @@ func (d *Devices) checkAnyLeft() error {
 	)
 }
 
-// Presence returns the events of the devices that have joined or left since the last call. It
-// is called between two events of the virtual clock, and clock is the clock's fingerprint there, by
-// which a replay finds the same place. begin is true in the call before the first round. Calls between
-// that one and the clock's first event would have the same fingerprint, so they return nothing.
+// Presence returns the events of the devices that have joined or left since the last call. It is called
+// between two events of the virtual clock; clock is the clock's fingerprint, by which a replay finds the
+// same place. begin is true in the one call before the first round. Before the clock's first event later
+// calls have the same fingerprint as that one, and a replay could not tell them apart, so they return
+// nothing.
 func (d *Devices) Presence(clock uint64, begin bool) (events []round.Event, err error) {
-	if d == nil || clock == origin && !begin {
+	if d == nil || clock == emptyClock && !begin {
 		return nil, nil
 	}
-	return d.changes(clock, begin)
+	return d.presenceChanges(clock, begin)
 }
 
-// AwaitChange waits until a device joins or leaves, while the run has no client that it could select and
-// the virtual clock stands still. clock is the clock's fingerprint. It returns the events for the round
-// machine. It is an error if no device can ever join.
+// AwaitChange waits until a device joins or leaves, in a run that has no client to select and whose virtual
+// clock stands still. clock is the clock's fingerprint. It returns the events for the round machine. It is
+// an error if no device can ever join.
 func (d *Devices) AwaitChange(ctx context.Context, clock uint64) (events []round.Event, err error) {
 	if d.gateway != nil {
 		d.notice("No device is there that can be asked: the run waits for one to join.")
 	}
-	defer func(since time.Time) { d.held.Add(int64(time.Since(since))) }(time.Now())
+	defer func(since time.Time) { d.heldTime.Add(int64(time.Since(since))) }(time.Now())
 	// Each turn looks for changes, makes sure that one can still come, and then waits for messages.
 	for {
-		events, err = d.changes(clock, false)
+		events, err = d.presenceChanges(clock, false)
 		if len(events) > 0 || err != nil {
 			return events, err
 		}
@@ -118,18 +121,17 @@ func (d *Devices) AwaitChange(ctx context.Context, clock uint64) (events []round
 	}
 }
 
-// changes returns the events of devices that have joined or left since the last call, at this
-// reading of the virtual clock. begin is set for the first call of a run, when only those that have
-// joined are of interest. A device counts as gone when it has announced that it leaves, when it is
-// banned, or when it was silent for d.Liveness. In a replay the events are those that the record has for
-// this reading.
-func (d *Devices) changes(clock uint64, begin bool) (events []round.Event, err error) {
+// presenceChanges returns the events of devices that have joined or left since the last call. clock is the
+// fingerprint of the virtual clock. begin is true before the run's first round, when only those that have
+// joined count. A device has left if it has announced that, if it is banned, or if it was silent for
+// d.Liveness. In a replay the events are those that the record has for this fingerprint.
+func (d *Devices) presenceChanges(clock uint64, begin bool) (events []round.Event, err error) {
 	// The record has each coming and leaving with the reading of the clock at which the run learnt
 	// of it.
 	if d.gateway == nil {
 		for err == nil && d.presence != nil && d.presence.Clock == clock {
 			// A replay records nothing, so this cannot fail.
-			events, _ = d.present(events, *d.presence)
+			events, _ = d.recordPresence(events, *d.presence)
 			err = d.nextPresence()
 		}
 		return events, err
@@ -137,22 +139,22 @@ func (d *Devices) changes(clock uint64, begin bool) (events []round.Event, err e
 	if !begin {
 		// Looking at the network takes time, so it happens at most once in checkInterval.
 		now := time.Now()
-		if now.Sub(d.looked) < checkInterval {
+		if now.Sub(d.presenceChecked) < checkInterval {
 			return nil, nil
 		}
-		d.looked = now
+		d.presenceChecked = now
 		if err := d.takeWithin(context.Background(), 0); err != nil {
 			return nil, err
 		}
-		for i, present := range d.knownPresent {
-			heard := d.gateway.LastHeard(i)
+		for device, present := range d.knownPresent {
+			heard := d.gateway.LastHeard(device)
 			if heard.IsZero() {
 				heard = d.opened
 			}
 			if present &&
-				(d.banned[i] || d.gone[i] || now.Sub(heard) > d.Liveness) {
-				d.gateway.GiveUp(i)
-				events, err = d.present(events, Presence{Clock: clock, Client: d.run.First + i})
+				(d.banned[device] || d.gone[device] || now.Sub(heard) > d.Liveness) {
+				d.gateway.GiveUp(device)
+				events, err = d.recordPresence(events, Presence{Clock: clock, Client: d.run.First + device})
 				if err != nil {
 					return nil, err
 				}
@@ -163,13 +165,13 @@ func (d *Devices) changes(clock uint64, begin bool) (events []round.Event, err e
 			return nil, err
 		}
 	}
-	for _, x := range d.arrived {
-		if i := x.device; !d.knownPresent[i] && !d.banned[i] {
-			events, err = d.present(events, Presence{
+	for _, a := range d.arrived {
+		if device := a.device; !d.knownPresent[device] && !d.banned[device] {
+			events, err = d.recordPresence(events, Presence{
 				Clock:   clock,
-				Client:  d.run.First + i,
+				Client:  d.run.First + device,
 				Joined:  true,
-				Samples: x.samples,
+				Samples: a.samples,
 			})
 			if err != nil {
 				return nil, err
@@ -181,9 +183,9 @@ func (d *Devices) changes(clock uint64, begin bool) (events []round.Event, err e
 	return events, nil
 }
 
-// present records that a device has joined or left, updates what is known of it, and returns events
-// with the event added. A replay records nothing.
-func (d *Devices) present(events []round.Event, p Presence) ([]round.Event, error) {
+// recordPresence adds to the record that a device has joined or left (nothing in a replay), updates what is
+// known of the device, and returns events with the event added.
+func (d *Devices) recordPresence(events []round.Event, p Presence) ([]round.Event, error) {
 	if !d.Replay {
 		if err := d.Record.AddPresence(p); err != nil {
 			return nil, err
@@ -194,14 +196,14 @@ func (d *Devices) present(events []round.Event, p Presence) ([]round.Event, erro
 		kind = round.Joined
 	}
 	// The client is checked, because a record may hold anything.
-	if i := p.Client - d.run.First; i >= 0 && i < len(d.knownPresent) {
-		d.knownPresent[i] = p.Joined
+	if device := p.Client - d.run.First; device >= 0 && device < len(d.knownPresent) {
+		d.knownPresent[device] = p.Joined
 	}
 	return append(events, round.Event{Kind: kind, Client: p.Client, Samples: p.Samples}), nil
 }
 
-// nextPresence reads the next coming or leaving from the record of a replay into d.presence, which
-// is nil at the end of the record.
+// nextPresence reads the next change of presence from the record of a replay into d.presence, nil at the
+// record's end.
 func (d *Devices) nextPresence() error {
 	p, ok, err := d.Record.Presence()
 	d.presence = nil
@@ -211,37 +213,36 @@ func (d *Devices) nextPresence() error {
 	return err
 }
 
-// replay answers all open tasks with the answers that the record has for them. It is an error if an
-// answer is missing, belongs to another client, has another number of values, or would not be
-// valid.
+// replay answers all open tasks with the answers in the record. It is an error if an answer is missing, is
+// of another client, has another number of values, or has values that would not be valid.
 func (d *Devices) replay() error {
 	for task, o := range d.open {
-		a, err := d.Record.Answer(task)
+		recorded, err := d.Record.Answer(task)
 		if err != nil {
 			return err
 		}
 		switch client := d.run.First + o.device; {
-		case a == nil:
+		case recorded == nil:
 			return fmt.Errorf(
 				"realdevices: the record has no answer of device %s to task %d: the run that left it went no further",
 				d.Names[o.device],
 				task,
 			)
-		case a.Client != client || a.Kind == round.Planned && len(a.Values) != d.run.Params:
+		case recorded.Client != client || recorded.Kind == round.Planned && len(recorded.Values) != d.run.Params:
 			return fmt.Errorf(
 				"realdevices: the record's answer to task %d is of client %d with %d values, want client %d",
 				task,
-				a.Client,
-				len(a.Values),
+				recorded.Client,
+				len(recorded.Values),
 				client,
 			)
 		// The recorded update must pass the checks that a live one passes.
-		case a.Kind == round.Planned:
-			if err := d.check(&bus.DeviceUpdate{Update: &bus.Update{Task: task}, Values: a.Values}); err != nil {
+		case recorded.Kind == round.Planned:
+			if err := d.checkUpdate(&bus.DeviceUpdate{Update: &bus.Update{Task: task}, Values: recorded.Values}); err != nil {
 				return fmt.Errorf("realdevices: the record's answer to task %d: %w", task, err)
 			}
 		}
-		d.answers = append(d.answers, a)
+		d.answers = append(d.answers, recorded)
 	}
 	return nil
 }
@@ -258,10 +259,10 @@ func (d *Devices) PendingUpdates() (list []Answer) {
 	return list
 }
 
-// Resume takes over what a checkpoint holds of the devices: who is present, how many samples they
-// have, bans and corrections, and the updates that were accepted and are not yet part of a model. s
-// is the machine's state, pending are these updates, and found is what was found out about the
-// devices. A state that lacks an update that counts is an error. A nil receiver has no devices.
+// Resume takes over the devices' part of a checkpoint. s is the round machine's state, with who is present
+// and how many samples each device has. pending are the updates that were accepted and are not yet in a
+// model, and found are the bans and corrections. It is an error if an update is missing that counts. A nil
+// receiver has no devices.
 func (d *Devices) Resume(s *round.State, pending []Answer, found Findings) error {
 	if d == nil {
 		return nil
@@ -294,19 +295,19 @@ func (d *Devices) Resume(s *round.State, pending []Answer, found Findings) error
 	return nil
 }
 
-// origin is the fingerprint of a clock without any event so far.
-var origin = simclock.New().Fingerprint()
+// emptyClock is the fingerprint of a clock without any event so far.
+var emptyClock = simclock.New().Fingerprint()
 
 // reportVersions gives notice of the devices that run another version of the program than the
 // coordinator, once for each device.
 func (d *Devices) reportVersions() {
-	if len(d.differ) == 0 {
+	if len(d.otherVersions) == 0 {
 		return
 	}
 	var list []string
-	for _, device := range d.differ {
+	for _, device := range d.otherVersions {
 		list = append(list, fmt.Sprintf("%s (%s)", d.Names[device], d.versions[device]))
 	}
-	d.differ = d.differ[:0]
+	d.otherVersions = d.otherVersions[:0]
 	d.notice("The coordinator is of version %s, and these devices of another: %s.", d.Welcome.Version, human.Some(list))
 }

@@ -55,10 +55,10 @@ const (
 // fetchSlack is what a device may be sent beside models.
 const fetchSlack = 16 << 20
 
-// ended counts how the task of a device has ended. kind is the outcome, and took is how long it was
-// away by the coordinator's clock. It returns which quota the device is now over, in words for the
-// user, or "" if it is over none.
-func (a *accounts) ended(device int, kind round.EventKind, took time.Duration) (reason string) {
+// taskEnded counts that the task of a device has ended. kind is how, and took is how long the task was away
+// by the coordinator's clock. If the device is now over a quota, the result says which, in words for the
+// user; otherwise it is empty.
+func (a *accounts) taskEnded(device int, kind round.EventKind, took time.Duration) (reason string) {
 	x := &a.list[device]
 	// A counted update ends both rows of failures. A refused one shows that the device still
 	// answers.
@@ -83,23 +83,23 @@ func (a *accounts) ended(device int, kind round.EventKind, took time.Duration) (
 	return ""
 }
 
-// checkHeld says in words for the user why a device is over its quota of time for which it holds up
-// the run, or "" if it is not. took is how long its task has been away by now, and done whether it
-// has ended. usual is how long such a task takes by the device's class; 0 if no class says. Only
-// the time beyond several times the usual one counts. It decays by one quota an hour, so that in n
-// hours a device can hold the run for at most n + 1 quotas.
-func (a *accounts) checkHeld(device int, took, usual time.Duration, done bool, now time.Time) (reason string) {
+// heldReason returns, in words for the user, why a device is over the quota of time for which it may hold
+// the run up; empty if it is not. took is how long its task has been away, and ended whether the task has
+// ended, in which case the time is recorded. usual is how long such a task takes by the device's class, 0
+// if that is not known. Only time beyond a multiple of the usual time counts. What was counted decays by
+// one quota an hour, so that in n hours a device can hold the run for at most n + 1 quotas.
+func (a *accounts) heldReason(device int, took, usual time.Duration, ended bool, now time.Time) (reason string) {
 	x := &a.list[device]
 	if len(a.list) > 1 {
 		// What all devices take protects a slow fleet from a class that promises too much.
-		usual = max(usual, a.typical())
+		usual = max(usual, a.medianTaskTime())
 	}
 	if usual == 0 {
 		return ""
 	}
 	forgotten := time.Duration(a.quota.HeldSeconds / time.Hour.Seconds() * float64(now.Sub(x.heldAt)))
 	held := max(0, x.held-forgotten) + max(0, took-max(leastPatience, patience*usual))
-	if done {
+	if ended {
 		x.held = held
 		x.heldAt = now
 	}
@@ -114,34 +114,38 @@ func (a *accounts) checkHeld(device int, took, usual time.Duration, done bool, n
 	)
 }
 
-// typical returns the lower median of the wall times of the devices' last tasks, 0 while none has
-// ended. The median is calculated again only when the number of answers since the last time exceeds
-// an eighth of the number of devices.
-func (a *accounts) typical() time.Duration {
+// medianTaskTime returns the lower median of the wall times of the devices' last tasks, 0 while none has
+// ended. It is calculated afresh only once more answers than an eighth of the number of devices have come
+// since the last time.
+func (a *accounts) medianTaskTime() time.Duration {
 	if a.answers*8 > len(a.list) {
-		var all []time.Duration
+		var times []time.Duration
 		for i := range a.list {
 			if a.list[i].took > 0 {
-				all = append(all, a.list[i].took)
+				times = append(times, a.list[i].took)
 			}
 		}
 		a.answers = 0
 		// The list is empty where the clock has not moved.
-		if len(all) > 0 {
-			slices.Sort(all)
-			a.median = all[(len(all)-1)/2]
+		if len(times) > 0 {
+			slices.Sort(times)
+			a.median = times[(len(times)-1)/2]
 		}
 	}
 	return a.median
 }
 
-// fetched returns in words for the user why a device is over its quota of bytes, "" if it is not. sent
-// is the number of bytes that were sent to the device in total, params the number of values that it
-// fetches for a task, and frozen the number of those that it fetches once.
-func (a *accounts) fetched(device int, sent int64, params, frozen int) (reason string) {
-	values := a.quota.Fetches * (float64(float64(1+a.list[device].issued)*float64(params)) + float64(frozen))
+// fetchedReason returns, in words for the user, why a device is over its quota of downloaded bytes; empty
+// if it is not. sent is the total number of bytes that were sent to the device, params the number of values
+// that it downloads for each task, and frozen the number of those that it downloads once.
+func (a *accounts) fetchedReason(device int, sent int64, params, frozen int) (reason string) {
+	// One model more than it has tasks is allowed. Values are float32, of 4 bytes.
+	models := float64(1 + a.list[device].issued)
+	values := a.quota.Fetches * (float64(models*float64(params)) + float64(frozen))
+	limit := fetchSlack + float64(4*values)
+	// What was sent before the device's last ban ended does not count.
 	sent -= a.list[device].sent
-	if limit := fetchSlack + float64(4*values); float64(sent) > limit {
+	if float64(sent) > limit {
 		return fmt.Sprintf(
 			"it has fetched %.0f MB, more than %g models for each of its tasks (devices.quota.fetches)",
 			float64(sent)/1e6,
@@ -151,18 +155,21 @@ func (a *accounts) fetched(device int, sent int64, params, frozen int) (reason s
 	return ""
 }
 
-// audit suspends each device that has fetched more bytes than its tasks explain. Without a front,
+// checkFetched suspends each device that has downloaded more bytes than its tasks explain. Without a front,
 // which counts bytes, it does nothing.
-func (d *Devices) audit() error {
+func (d *Devices) checkFetched() error {
 	if d.Front == nil {
 		return nil
 	}
-	for i, name := range d.Names {
-		if reason := d.accounts.fetched(i, d.Front.Sent(name), d.run.Params+d.run.StateValues, d.run.Frozen); reason != "" &&
-			!d.banned[i] {
-			if err := d.suspend(i, reason, true); err != nil {
-				return err
-			}
+	const expel = true
+	valuesPerTask := d.run.Params + d.run.StateValues
+	for device, name := range d.Names {
+		reason := d.accounts.fetchedReason(device, d.Front.Sent(name), valuesPerTask, d.run.Frozen)
+		if reason == "" || d.banned[device] {
+			continue
+		}
+		if err := d.suspend(device, reason, expel); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -29,17 +29,17 @@ func TestQuotas_ConsecutiveTasks(t *testing.T) {
 			if i%test.most == test.most-1 {
 				kind = round.Planned
 			}
-			if why := a.ended(1, kind, time.Second); why != "" {
+			if why := a.taskEnded(1, kind, time.Second); why != "" {
 				t.Fatalf("%v: after %d tasks: %s", test.kind, i+1, why)
 			}
 		}
 		for i := range test.most {
-			why := a.ended(1, test.kind, time.Second)
+			why := a.taskEnded(1, test.kind, time.Second)
 			if last := i == test.most-1; last != strings.Contains(why, test.want) || last != (why != "") {
 				t.Errorf("%v: after %d tasks in a row %q", test.kind, i+1, why)
 			}
 		}
-		if why := a.ended(2, test.kind, time.Second); why != "" {
+		if why := a.taskEnded(2, test.kind, time.Second); why != "" {
 			t.Errorf("another device: %s", why)
 		}
 	}
@@ -71,8 +71,8 @@ func TestQuotas_TimeHeld(t *testing.T) {
 		ban := flakyBan * time.Second
 		for hours := time.Duration(0); hours < 20*time.Hour; hours = now.Sub(start) {
 			for i := range 3 {
-				a.ended(i, round.Planned, usual)
-				if why := a.checkHeld(i, usual, 0, true, now); why != "" {
+				a.taskEnded(i, round.Planned, usual)
+				if why := a.heldReason(i, usual, 0, true, now); why != "" {
 					t.Fatal(why)
 				}
 			}
@@ -83,22 +83,22 @@ func TestQuotas_TimeHeld(t *testing.T) {
 			sent := now
 			allowed, why := patience*max(usual, x.class), ""
 			for took := allowed; why == "" && took <= x.slow; took += checkInterval { // as the run looks at what is open
-				why = a.checkHeld(3, took, x.class, false, now.Add(took))
+				why = a.heldReason(3, took, x.class, false, now.Add(took))
 				if why != "" {
 					lost, now = lost+took-allowed, now.Add(took)
 				}
 			}
 			if why == "" {
-				a.ended(3, round.Planned, x.slow)
+				a.taskEnded(3, round.Planned, x.slow)
 				lost, now = lost+max(0, x.slow-allowed), now.Add(x.slow)
-				why = a.checkHeld(3, x.slow, x.class, true, now)
+				why = a.heldReason(3, x.slow, x.class, true, now)
 			}
 			if why != "" {
 				bans++
 				until = now.Sub(start) + ban
 				ban = min(2*ban, longestFlakyBan*time.Second)
 				// The task ends by the ban, and its time counts.
-				a.checkHeld(3, now.Sub(sent), x.class, true, now)
+				a.heldReason(3, now.Sub(sent), x.class, true, now)
 			}
 		}
 		if bound := x.most + time.Duration(float64(x.most)*now.Sub(start).Hours()) + checkInterval; lost > bound || (bans > 0) != x.shutOut {
@@ -107,7 +107,7 @@ func TestQuotas_TimeHeld(t *testing.T) {
 	}
 	alone := newAccounts(1)
 	for range 1000 {
-		if why := alone.checkHeld(0, time.Hour, 0, true, time.Now()); why != "" {
+		if why := alone.heldReason(0, time.Hour, 0, true, time.Now()); why != "" {
 			t.Fatalf("a device alone: %s", why)
 		}
 	}
@@ -119,10 +119,10 @@ func TestFetches(t *testing.T) {
 	a := newAccounts(1)
 	a.list[0].issued = 3
 	most := int64(fetchSlack + 8*(1+3)*4*params)
-	if why := a.fetched(0, most, params, 0); why != "" {
+	if why := a.fetchedReason(0, most, params, 0); why != "" {
 		t.Error(why)
 	}
-	if why := a.fetched(0, most+1, params, 0); !strings.Contains(why, "devices.quota.fetches") {
+	if why := a.fetchedReason(0, most+1, params, 0); !strings.Contains(why, "devices.quota.fetches") {
 		t.Errorf("a byte more: %q", why)
 	}
 }

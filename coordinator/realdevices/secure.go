@@ -42,8 +42,8 @@ type session struct {
 	members map[int]*member
 	// survivors are the devices whose updates count, while the sum is recovered.
 	survivors map[int]bool
-	// set is the encoded set of survivors, as it is sent to devices; nil before the upload is over.
-	set []byte
+	// survivorSet is the encoded set of survivors, as it is sent to devices; nil before the upload is over.
+	survivorSet []byte
 	// signatures are the survivors' signatures of set, as they are sent to devices; nil before that
 	// stage is over.
 	signatures []byte
@@ -64,8 +64,8 @@ type member struct {
 	stages round.Stages
 }
 
-// joinSession adds the device of task t to the session of secure aggregation of the task's round,
-// and begins the session if this is the round's first such task. It does nothing in a run without
+// joinSession makes the device of task t a member of the session of secure aggregation of the task's round,
+// and begins the session if this is the round's first task of a device. It does nothing in a run without
 // secure aggregation.
 func (d *Devices) joinSession(t *round.Task) error {
 	if d.Secure == nil {
@@ -85,14 +85,14 @@ func (d *Devices) joinSession(t *round.Task) error {
 			members: map[int]*member{},
 		}
 		// A coordinator that is killed in this round must find it in its checkpoint.
-		d.urgent = true
+		d.mustSave = true
 	}
 	d.session.members[t.Client-d.run.First] = &member{task: t.Task, sent: time.Now()}
 	return nil
 }
 
-// maxWeight returns the largest weight that a device may have in secure aggregation: that of the run, and no
-// more than the samples that its credentials allow. client is its number in the run.
+// maxWeight returns the largest weight that a device may claim in secure aggregation: that of the run, or
+// the number of samples that its credentials allow if that is less. client is its number in the run.
 func (d *Devices) maxWeight(client uint32) uint64 {
 	limit := d.Welcome.Secure.MaxWeight
 	// 0 means that the credentials set no limit.
@@ -108,9 +108,8 @@ func (d *Devices) HoldsMasked() bool {
 	return d != nil && d.Secure != nil && len(d.updates) > 0
 }
 
-// SecureWeight returns the weight with which a device's masked update counts, which the device
-// reported with its keys. task is the number of the device's task. The result is 1 if the update or
-// the session is not known.
+// SecureWeight returns the weight of the masked update of this task, which the device has reported with its
+// keys. It is 1 if the task has no update or the run no session.
 func (d *Devices) SecureWeight(task uint64) uint64 {
 	a := d.updates[task]
 	if d.session == nil || a == nil {
@@ -119,8 +118,8 @@ func (d *Devices) SecureWeight(task uint64) uint64 {
 	return d.session.server.Weight(uint32(a.Client))
 }
 
-// stagesOf returns how long the stages of secure aggregation took a client's device, for the round
-// machine, or nil if the device is in no session.
+// stagesOf returns how long the stages of secure aggregation took the device that is this client, nil if
+// the device is not a member of the session.
 func (d *Devices) stagesOf(client int) *round.Stages {
 	if d.session == nil {
 		return nil
@@ -133,56 +132,56 @@ func (d *Devices) stagesOf(client int) *round.Stages {
 	return &stages
 }
 
-// takeSecure handles a device's message of one stage of secure aggregation and, once no message is
-// missing, moves the session to its next stage. n is the gateway's event with the message and with
-// Reply, which answers the device.
-func (d *Devices) takeSecure(n *gateway.Event) {
+// takeSecure handles a device's message of one stage of secure aggregation, and ends the session's stage
+// once every message of it has arrived. n is the gateway's event, with the message and with Reply, which
+// answers the device.
+func (d *Devices) takeSecure(event *gateway.Event) {
 	s := d.session
 	var m *member
 	if s != nil {
-		m = s.members[n.Device]
+		m = s.members[event.Device]
 	}
-	if m == nil || m.task != n.Message.Task {
-		n.Reply(refusal("it has no part in the round"))
+	if m == nil || m.task != event.Message.Task {
+		event.Reply(refusal("it has no part in the round"))
 		return
 	}
-	stage := n.Message.Stage
+	stage := event.Message.Stage
 	// Without a payload a message of the first stage says that the device goes no further.
-	if stage == bus.StageKeys && len(n.Message.Payload) == 0 {
+	if stage == bus.StageKeys && len(event.Message.Payload) == 0 {
 		const reason = "it has given its task up"
-		d.notice("Device %s takes no further part in round %d: %s.", d.Names[n.Device], s.round, reason)
-		d.leaveSession(n.Device, reason)
-		n.Reply(refusal(reason))
-		d.advance()
+		d.notice("Device %s takes no further part in round %d: %s.", d.Names[event.Device], s.round, reason)
+		d.leaveSession(event.Device, reason)
+		event.Reply(refusal(reason))
+		d.advanceSession()
 		return
 	}
 	// A message may belong to the session's stage, repeat an earlier one, or come from a device
 	// that has begun its task again.
 	switch {
 	case stage == s.stage || stage == bus.StageMasked && s.stage >= bus.StageMasked:
-		d.takeInStage(m, n)
+		d.takeInStage(m, event)
 	// The answers of the last two stages can be repeated to a device that has gone further, too. Earlier
 	// messages of such a device mean that it has begun its task again.
 	case stage < s.stage && stage >= bus.StageSurvivors && m.lastTaken >= stage:
-		d.repeatReply(m, n)
+		d.repeatReply(m, event)
 	case stage == m.lastTaken && m.lastTaken < s.stage:
 		// The device repeats its message, so the answer to it was lost.
-		d.repeatReply(m, n)
+		d.repeatReply(m, event)
 	// Keys for a round that has left the stage of keys mean that the device has lost what it knew.
 	case stage == bus.StageKeys:
-		d.leaveSession(n.Device, "it has begun its task again, and the round has gone on")
-		n.Reply(refusal("the round has gone on"))
+		d.leaveSession(event.Device, "it has begun its task again, and the round has gone on")
+		event.Reply(refusal("the round has gone on"))
 	// A device that sends more than keys to a session that collects keys remembers an earlier session, and
 	// must begin again.
 	case s.stage == bus.StageKeys:
-		n.Reply(&bus.DeviceReply{Status: bus.SendKeys})
+		event.Reply(&bus.DeviceReply{Status: bus.SendKeys})
 	// So does one that is ahead of the session at a later stage.
 	case m.lastTaken < stage && stage > s.stage:
-		n.Reply(&bus.DeviceReply{Status: bus.SendKeys})
+		event.Reply(&bus.DeviceReply{Status: bus.SendKeys})
 	default:
-		n.Reply(refusal("the stage is over"))
+		event.Reply(refusal("the stage is over"))
 	}
-	d.advance()
+	d.advanceSession()
 }
 
 // refusal returns the answer to a message that cannot count, with a reason for the device's log.
@@ -190,44 +189,44 @@ func refusal(reason string) *bus.DeviceReply {
 	return &bus.DeviceReply{Status: bus.Refused, Reason: reason}
 }
 
-// takeInStage gives the message of a device, n, to the server of the secure aggregation, for the
-// stage that the session is in, and notes in member m how far the device is and how long it took. A
-// message that the server does not accept is answered with a refusal. Otherwise the device is
+// takeInStage passes a device's message of the session's present stage to the server of the secure
+// aggregation, and notes in member m how far the device is and how long it took. A message that the server
+// does not accept is answered with a refusal, and the device leaves the session. Otherwise the device is
 // answered when the stage ends.
-func (d *Devices) takeInStage(m *member, n *gateway.Event) {
+func (d *Devices) takeInStage(m *member, event *gateway.Event) {
 	s := d.session
-	client := uint32(d.run.First + n.Device)
-	p := n.Message
+	client := uint32(d.run.First + event.Device)
+	message := event.Message
 	var err error
-	switch p.Stage {
+	switch message.Stage {
 	case bus.StageKeys:
-		m.stages.Keys = max(1, round.Time(n.Arrived.Sub(m.sent)))
-		err = s.server.Keys(client, p.Payload)
+		m.stages.Keys = max(1, round.Time(event.Arrived.Sub(m.sent)))
+		err = s.server.Keys(client, message.Payload)
 	case bus.StageShares:
-		m.stages.Shares = max(1, round.Time(n.Arrived.Sub(s.began)))
-		err = s.server.Shares(client, p.Payload)
+		m.stages.Shares = max(1, round.Time(event.Arrived.Sub(s.began)))
+		err = s.server.Shares(client, message.Payload)
 	case bus.StageSurvivors:
-		err = s.server.Signature(client, p.Payload)
+		err = s.server.Signature(client, message.Payload)
 	case bus.StageRecovery:
-		_, err = s.server.Reveal(client, p.Payload)
+		_, err = s.server.Reveal(client, message.Payload)
 	}
 	// A device whose message is refused ends its task, so the stage does not wait for it.
 	if err != nil {
-		n.Reply(refusal(err.Error()))
-		d.notice("Device %s: secure aggregation: %v.", d.Names[n.Device], err)
-		d.leaveSession(n.Device, err.Error())
+		event.Reply(refusal(err.Error()))
+		d.notice("Device %s: secure aggregation: %v.", d.Names[event.Device], err)
+		d.leaveSession(event.Device, err.Error())
 		return
 	}
-	m.lastTaken = max(m.lastTaken, p.Stage)
-	m.reply = n.Reply
+	m.lastTaken = max(m.lastTaken, message.Stage)
+	m.reply = event.Reply
 	// The last two stages come after the device's answer to its task, when its time has been counted.
 	// Each is taken to last as long as the stage of keys.
 	m.stages.Survivors = m.stages.Keys
 	m.stages.Recovery = m.stages.Keys
-	if p.Stage == bus.StageRecovery {
+	if message.Stage == bus.StageRecovery {
 		m.answer(&bus.DeviceReply{Status: bus.Accepted})
 	}
-	d.answerMasked(n.Device, m)
+	d.answerMasked(event.Device, m)
 }
 
 // answer answers the member's message that waits for the end of its stage, if one does, and forgets
@@ -239,18 +238,17 @@ func (m *member) answer(r *bus.DeviceReply) {
 	}
 }
 
-// repeatReply answers a message of a stage that the session has left already, with the answer that
-// member m got then: the roster, its shares, or the signatures. A device sends a message again if
-// the answer was lost.
-func (d *Devices) repeatReply(m *member, n *gateway.Event) {
+// repeatReply answers a message of a stage that is over with the reply that member m got then: the roster,
+// its shares, or the signatures. A device sends a message again if the reply was lost.
+func (d *Devices) repeatReply(m *member, event *gateway.Event) {
 	s := d.session
-	m.reply = n.Reply
-	switch n.Message.Stage {
+	m.reply = event.Reply
+	switch event.Message.Stage {
 	case bus.StageKeys:
 		m.answer(&bus.DeviceReply{Status: bus.Continue, Secure: s.roster()})
 	// The server still has the shares for this member, so its inbox can be made again.
 	case bus.StageShares:
-		inbox, err := s.server.Inbox(uint32(d.run.First + n.Device))
+		inbox, err := s.server.Inbox(uint32(d.run.First + event.Device))
 		if err != nil {
 			m.answer(refusal(err.Error()))
 			return
@@ -266,24 +264,23 @@ func (d *Devices) repeatReply(m *member, n *gateway.Event) {
 // roster returns the roster as all members got it at the end of the stage of keys.
 func (s *session) roster() []byte { return s.server.Encoded() }
 
-// answerMasked answers the member m, which is this device, after it has uploaded its masked update
-// and waits for the set of survivors. It does nothing before that set is known. A device outside
-// the set is refused.
+// answerMasked replies to member m, which is this device, with the set of survivors. It does nothing before
+// that set is known, and unless the device has uploaded its masked update and waits. A device outside the
+// set is refused.
 func (d *Devices) answerMasked(device int, m *member) {
 	s := d.session
-	if m.lastTaken != bus.StageMasked || s.set == nil {
+	if m.lastTaken != bus.StageMasked || s.survivorSet == nil {
 		return
 	}
 	if !s.survivors[device] {
 		m.answer(refusal("its update does not count"))
 		return
 	}
-	m.answer(&bus.DeviceReply{Status: bus.Continue, Secure: s.set})
+	m.answer(&bus.DeviceReply{Status: bus.Continue, Secure: s.survivorSet})
 }
 
-// leaveSession ends a device's part in the session of secure aggregation and sends the device the
-// reason. Its open task ends as one that is late, without an update. A device that has no part in
-// the session is ignored.
+// leaveSession ends a device's part in the session of secure aggregation, and sends the device the reason.
+// Its open task ends as timed out, without an update. It does nothing for a device that is no member.
 func (d *Devices) leaveSession(device int, reason string) {
 	m := d.session.members[device]
 	if m == nil {
@@ -293,7 +290,7 @@ func (d *Devices) leaveSession(device int, reason string) {
 	delete(d.session.members, device)
 	if o := d.taskOf(device); o != nil && !d.isAnswered(o) {
 		d.gateway.DropTask(device)
-		d.answer(round.TimedOut, o, round.Plan{Compute: max(1, o.observed(time.Now()))})
+		d.answerFor(round.TimedOut, o, round.Plan{Compute: max(1, o.timeAway(time.Now()))})
 	}
 }
 
@@ -302,9 +299,8 @@ func (d *Devices) isAnswered(o *openTask) bool {
 	return slices.ContainsFunc(d.answers, func(a *Answer) bool { return a.Task == o.task.Task })
 }
 
-// stageLimit returns how long a stage waits for devices that are heard of, in wall time. One that sends
-// nothing must not hold the others until their own time for the task is over, so the stages before
-// the steps take at most half of it.
+// stageLimit returns for how long a stage waits for devices, in wall time: the configured time, or a
+// quarter of the limit of a task, so that the two stages before the local steps take at most half of it.
 func (d *Devices) stageLimit() time.Duration {
 	if d.Secure.StageLimit > 0 {
 		return d.Secure.StageLimit
@@ -312,8 +308,9 @@ func (d *Devices) stageLimit() time.Duration {
 	return d.TaskLimit / 4
 }
 
-// awaits reports whether the stage still waits for a device: it has neither sent its message nor left.
-func (d *Devices) awaits(device int, m *member) bool {
+// awaitsDevice reports whether the session's stage still waits for member m, which is this device: it has
+// neither sent its message nor left.
+func (d *Devices) awaitsDevice(device int, m *member) bool {
 	if m.lastTaken >= d.session.stage {
 		return false
 	}
@@ -321,17 +318,17 @@ func (d *Devices) awaits(device int, m *member) bool {
 	return o != nil && !d.isAnswered(o)
 }
 
-// advance ends the stage of keys or of shares once no device is waited for any more or the stage's
-// limit of wall time has passed. Devices that have not finished the stage leave the session. It is
-// called whenever a device has sent a message, left, or been silent. Later stages end in recover.
-func (d *Devices) advance() {
+// advanceSession ends the stage of keys or of shares if it waits for no device any more or its limit of
+// wall time has passed. Devices that have not finished the stage leave the session. It is called whenever a
+// device may have sent a message, left, or been silent. [Devices.runRecovery] ends the later stages.
+func (d *Devices) advanceSession() {
 	s := d.session
 	if s == nil || s.failed || s.stage > bus.StageShares {
 		return
 	}
 	limited := time.Since(s.began) > d.stageLimit()
 	for device, m := range s.members {
-		if d.awaits(device, m) && !limited {
+		if d.awaitsDevice(device, m) && !limited {
 			return
 		}
 	}
@@ -359,9 +356,8 @@ func (d *Devices) advance() {
 	}
 }
 
-// endKeys ends the stage of keys: it sends the roster, which holds the public keys of all members,
-// to every member, and begins the stage of shares. An error means that too few members have sent
-// keys.
+// endKeys ends the stage of keys: it sends each member the roster, with the public keys of all members, and
+// begins the stage of shares. It is an error if too few members have sent keys.
 func (d *Devices) endKeys() error {
 	s := d.session
 	roster, err := s.server.Roster()
@@ -376,9 +372,9 @@ func (d *Devices) endKeys() error {
 	return nil
 }
 
-// endShares ends the stage of shares: it sends each member the encrypted shares of its neighbours,
-// and takes masked updates from here on. A member with too few neighbours leaves. An error means
-// that too few members remain.
+// endShares ends the stage of shares: it sends each member the encrypted shares of its neighbours, and
+// opens the gateway for its masked update. A member with too few neighbours leaves. It is an error if too
+// few members remain.
 func (d *Devices) endShares() error {
 	s := d.session
 	clients, err := s.server.Members()
@@ -404,10 +400,10 @@ func (d *Devices) endShares() error {
 	return nil
 }
 
-// RecoverSum removes the masks from the sum of the updates of some tasks. Their devices, the
-// survivors, sign their set and reveal shares for that. It returns the sum in units of 2^-44, one
-// value for each parameter that travels, and the loss that each device reported, by task. An error
-// that wraps [secagg.ErrRound] says that the sum cannot be recovered.
+// RecoverSum returns the sum of the masked updates of these tasks without the masks, which their devices,
+// the survivors, help to remove: they sign their set and reveal shares. The sum has one value in units of
+// 2^-44 for each communicated parameter; losses are those that the devices reported, by task. An error that
+// wraps [secagg.ErrRound] says that the sum cannot be recovered.
 func (d *Devices) RecoverSum(ctx context.Context, tasks []round.Task) (sum []int64, losses []float64, err error) {
 	s := d.session
 	if s == nil || d.gateway == nil {
@@ -427,7 +423,7 @@ func (d *Devices) RecoverSum(ctx context.Context, tasks []round.Task) (sum []int
 		clients = append(clients, uint32(t.Client))
 		s.survivors[t.Client-d.run.First] = true
 	}
-	if err := d.recover(ctx, clients); err != nil {
+	if err := d.runRecovery(ctx, clients); err != nil {
 		return nil, losses, err
 	}
 	recovered, err := s.server.Unmask(words)
@@ -444,7 +440,8 @@ func (d *Devices) RecoverSum(ctx context.Context, tasks []round.Task) (sum []int
 	return sum, losses, nil
 }
 
-// GiveUpSum forgets the updates of a round whose sum cannot be recovered, and says why.
+// GiveUpSum forgets the updates of a round whose sum cannot be recovered, and informs the user of the
+// reason. A [secagg.MemberError] in it names the device that is to blame.
 func (d *Devices) GiveUpSum(tasks []round.Task, reason error) {
 	if e, ok := errors.AsType[*secagg.MemberError](reason); ok {
 		name := d.Names[int(e.Client)-d.run.First]
@@ -452,7 +449,7 @@ func (d *Devices) GiveUpSum(tasks []round.Task, reason error) {
 	} else {
 		d.notice("Round %d has no updates: %v.", d.session.round, reason)
 	}
-	d.Used(tasks)
+	d.ForgetUpdates(tasks)
 }
 
 // addWords adds the little-endian words of 64 bits in b to words, modulo 2^64. b has 8 bytes for
@@ -463,16 +460,15 @@ func addWords(words []uint64, b []byte) {
 	}
 }
 
-// recover goes through the last two stages with the survivors, which are the clients with these
-// numbers: each signs the set of survivors, and with enough signatures each reveals the shares that
-// unmask the sum. It returns when the shares suffice, or when no answer is expected any more. ctx
-// ends the wait.
-func (d *Devices) recover(ctx context.Context, clients []uint32) (err error) {
+// runRecovery runs the last two stages with the survivors, which are the clients with these numbers: each
+// signs the set of survivors and, once enough have signed, each reveals shares that unmask the sum. It
+// returns when the shares suffice, or when no answer is expected any more. ctx ends the wait.
+func (d *Devices) runRecovery(ctx context.Context, clients []uint32) (err error) {
 	s := d.session
 	// A set that was sent before is kept: two sets for one round would reveal the updates in only
 	// one of them.
-	if s.set == nil {
-		s.set, err = s.server.Survivors(clients)
+	if s.survivorSet == nil {
+		s.survivorSet, err = s.server.Survivors(clients)
 		if err != nil {
 			return err
 		}
@@ -500,9 +496,8 @@ func (d *Devices) recover(ctx context.Context, clients []uint32) (err error) {
 	return d.awaitStage(ctx, func() bool { return s.server.Ready() || !d.awaitsSurvivor(bus.StageRecovery) })
 }
 
-// awaitsSurvivor reports whether a survivor that can still send its message of this stage has not sent
-// it yet. A device that is gone, banned or silent is not waited for, nor, in the stage of recovery,
-// one that has not signed.
+// awaitsSurvivor reports whether there is a survivor that has not sent its message of this stage and still
+// can. One that is gone, banned or silent cannot, nor, in the stage of recovery, one that has not signed.
 func (d *Devices) awaitsSurvivor(stage bus.SecureStage) bool {
 	for device := range d.session.survivors {
 		m := d.session.members[device]
@@ -516,11 +511,10 @@ func (d *Devices) awaitsSurvivor(stage bus.SecureStage) bool {
 	return false
 }
 
-// awaitStage handles messages of devices until over returns true, or until the limit of wall time
-// for one stage has passed, which is no error: the caller checks whether the stage has what it
-// needs.
-func (d *Devices) awaitStage(ctx context.Context, over func() bool) error {
-	for !over() {
+// awaitStage handles messages of devices until isOver returns true or the limit of wall time for a stage
+// has passed. The latter is no error: the caller checks whether the stage has what it needs.
+func (d *Devices) awaitStage(ctx context.Context, isOver func() bool) error {
+	for !isOver() {
 		if time.Since(d.session.began) > d.stageLimit() {
 			return nil
 		}

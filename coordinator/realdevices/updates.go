@@ -26,21 +26,21 @@ func describeJoin(j *bus.Join) string {
 	return samples + ", kernel " + j.Kernel
 }
 
-// admit returns an error that says why a device cannot take part, or nil if it can: a run whose
-// configuration decides by losses needs devices that report theirs. The gateway calls it from its own
-// goroutines when a device joins.
-func (d *Devices) admit(j *bus.Join) error {
+// admitDevice returns nil if the device with this message may take part, or an error that says why not: a
+// run whose configuration decides by losses needs devices that report theirs. The gateway calls it from its
+// own goroutines when a device joins.
+func (d *Devices) admitDevice(j *bus.Join) error {
 	if d.Losses == "" || !j.WithholdsLoss {
 		return nil
 	}
 	return fmt.Errorf("it withholds its losses (--withhold), by which %s decides", d.Losses)
 }
 
-// check returns why an update cannot count, or nil if it can: its task is not open, it lacks a loss
-// that is needed, its values are not finite or too far from the base model, its durations exceed
-// the limit, or its votes are no votes. The gateway calls it from its own goroutines, so it takes
-// the lock for what it reads.
-func (d *Devices) check(u *bus.DeviceUpdate) error {
+// checkUpdate returns why a device's update cannot count, or nil if it can. It cannot if its task is not
+// open, if it lacks a loss that the run needs, if its durations exceed the limit of a task, or if its
+// values are wrong: not finite, too far from the base model, a buffer that no model can have, or votes that
+// are none of -1, 0 and 1. The gateway calls it from its own goroutines, so it locks what it reads.
+func (d *Devices) checkUpdate(u *bus.DeviceUpdate) error {
 	d.mu.Lock()
 	o := d.open[u.Task]
 	d.mu.Unlock()
@@ -52,12 +52,12 @@ func (d *Devices) check(u *bus.DeviceUpdate) error {
 	}
 	if d.Secure != nil {
 		// The values are masked, so nothing but the durations can be checked.
-		return d.checkTook(u)
+		return d.checkDurations(u)
 	}
 	base := d.differenceBase(o.base)
 	// Values beyond Params are the device's kept state, which is not checked here.
 	values := u.Values[:d.run.Params]
-	if err := algorithm.Check(values[:d.run.Summed], base[:d.run.Summed]); err != nil {
+	if err := algorithm.Check(values[:d.run.UpdateLength], base[:d.run.UpdateLength]); err != nil {
 		return err
 	}
 	// The record of a replayed run has only updates that passed the checks that follow.
@@ -65,11 +65,11 @@ func (d *Devices) check(u *bus.DeviceUpdate) error {
 		return nil
 	}
 	if check := d.run.CheckBuffers; check != nil {
-		if err := check(slices.Concat(values[:d.run.Summed], d.sentBuffers(values, o.base))); err != nil {
+		if err := check(slices.Concat(values[:d.run.UpdateLength], d.sentBuffers(values, o.base))); err != nil {
 			return err
 		}
 	}
-	if err := d.checkTook(u); err != nil {
+	if err := d.checkDurations(u); err != nil {
 		return err
 	}
 	isNoVote := func(x float32) bool { return x != 0 && x != 1 && x != -1 }
@@ -86,9 +86,9 @@ func (d *Devices) check(u *bus.DeviceUpdate) error {
 	return nil
 }
 
-// checkTook returns an error if the durations that a device reports total more than the limit of a
-// task. The coordinator gives such a task up before, so the report cannot be true.
-func (d *Devices) checkTook(u *bus.DeviceUpdate) error {
+// checkDurations returns an error if the durations that a device reports total more than the limit of a
+// task. The coordinator ends a task that takes so long, so the report cannot be true.
+func (d *Devices) checkDurations(u *bus.DeviceUpdate) error {
 	took := u.DownloadNs + u.ComputeNs + u.UploadNs
 	if took <= d.TaskLimit.Nanoseconds() {
 		return nil
@@ -100,8 +100,8 @@ func (d *Devices) checkTook(u *bus.DeviceUpdate) error {
 	)
 }
 
-// differenceBase returns what is subtracted from a device's values to get its update: the model that it
-// began with, or zeros where updates are compressed and are differences already.
+// differenceBase returns the vector that is subtracted from a device's values to get its update: base, the
+// model that its task started from, or zeros if updates are compressed and so are differences already.
 func (d *Devices) differenceBase(base []float32) []float32 {
 	if d.run.Spec.Compression == "" {
 		return base
@@ -109,8 +109,8 @@ func (d *Devices) differenceBase(base []float32) []float32 {
 	return make([]float32, len(base))
 }
 
-// Split returns the place of the first task of a device. Tasks of devices follow those of simulated
-// clients; without any it is the length of the list.
+// Split returns the index of the first task of a device in tasks, in which those of devices follow those of
+// simulated clients. It is len(tasks) if there is none.
 func (d *Devices) Split(tasks []round.Task) int {
 	n := len(tasks)
 	for n > 0 && d.IsDevice(tasks[n-1].Client) {
@@ -119,10 +119,11 @@ func (d *Devices) Split(tasks []round.Task) int {
 	return n
 }
 
-// Add adds the updates of devices to sum, without their buffers, and sets the losses that they
-// reported. tasks, weights and losses have one entry for each device. base returns the model with a
-// version, from which a task started. The sum is of integers, so the order does not matter.
-func (d *Devices) Add(
+// AddUpdates adds each device's update times its weight to sum, without buffers that are sent beside the
+// sums, and stores the losses that the devices reported in losses. weights[i] and losses[i] belong to
+// tasks[i]. base returns a version of the model, from which a task started. After an error sum is as it
+// was. The sum is one of integers, so the order of the updates does not matter.
+func (d *Devices) AddUpdates(
 	sum []int64,
 	tasks []round.Task,
 	weights []float64,
@@ -139,7 +140,7 @@ func (d *Devices) Add(
 		if a == nil {
 			return fmt.Errorf("realdevices: the update of task %d is accepted and not kept", t.Task)
 		}
-		n := d.run.Summed
+		n := d.run.UpdateLength
 		start := d.differenceBase(base(t.Model)[:n])
 		if err := algorithm.Add(partial[:n], weights[i], a.Values[:n], start); err != nil {
 			return fmt.Errorf("realdevices: update of task %d: %w", t.Task, err)
@@ -149,8 +150,8 @@ func (d *Devices) Add(
 	return algorithm.Merge(sum, partial)
 }
 
-// Buffers returns the buffers that the device of an accepted task has sent, nil if there is no update
-// for the task. base is the model that the task started from.
+// Buffers returns the buffers that a device has sent with its update of this task, nil if there is no
+// update. base is the model that the task started from.
 func (d *Devices) Buffers(task uint64, base []float32) []float32 {
 	a := d.updates[task]
 	if a == nil {
@@ -159,30 +160,31 @@ func (d *Devices) Buffers(task uint64, base []float32) []float32 {
 	return d.sentBuffers(a.Values, base)
 }
 
-// sentBuffers returns the buffers among a device's values. Where updates are compressed they are
-// differences from those of base.
+// sentBuffers returns the buffers among the values of a device's update. Where updates are compressed the
+// device has sent differences, so the buffers of base, the model that its task started from, are added.
 func (d *Devices) sentBuffers(values, base []float32) []float32 {
-	buffers := values[d.run.Summed:d.run.Params]
+	buffers := values[d.run.UpdateLength:d.run.Params]
 	if d.run.Spec.Compression == "" {
 		return buffers
 	}
 	buffers = slices.Clone(buffers)
 	for i := range buffers {
-		buffers[i] += base[d.run.Summed+i]
+		buffers[i] += base[d.run.UpdateLength+i]
 	}
 	return buffers
 }
 
-// Used forgets the updates of a round's devices once they are in the model.
-func (d *Devices) Used(tasks []round.Task) {
+// ForgetUpdates forgets the updates of the devices' tasks of a round, because they are in the model or
+// cannot count any more.
+func (d *Devices) ForgetUpdates(tasks []round.Task) {
 	for _, t := range tasks[d.Split(tasks):] {
 		delete(d.updates, t.Task)
 	}
 }
 
-// Ended forgets the update of a device's task that has ended without counting. Accepted updates are
-// kept until they are part of a model.
-func (d *Devices) Ended(e *round.TaskReport) {
+// ForgetUnaccepted forgets the update of a device's task that has ended without being accepted. Accepted
+// updates are kept until they are part of a model.
+func (d *Devices) ForgetUnaccepted(e *round.TaskReport) {
 	if d.IsDevice(e.Client) && e.Outcome != round.Accepted {
 		delete(d.updates, e.Task)
 	}
@@ -197,8 +199,8 @@ func (d *Devices) Samples(task uint64) int {
 	return 0
 }
 
-// Norms returns the Euclidean norm of each task's update over the values that are trained. All tasks
-// are of devices. base returns the model of a version, from which tasks started.
+// Norms returns the Euclidean norm of each task's update over the trained values. All tasks are of devices.
+// base returns a version of the model, from which a task started.
 func (d *Devices) Norms(tasks []round.Task, base func(version uint64) []float32) ([]float64, error) {
 	norms := make([]float64, len(tasks))
 	for i, t := range tasks {
@@ -214,11 +216,12 @@ func (d *Devices) Norms(tasks []round.Task, base func(version uint64) []float32)
 	return norms, nil
 }
 
-// Clipped gives notice of the devices whose updates are clipped: those with a norm above bound. norms
-// has one value for each task. There is one notice for a device in a run.
-func (d *Devices) Clipped(tasks []round.Task, norms []float64, bound float64) {
+// NoteClipped informs the user of devices whose updates are clipped: those with a norm above bound.
+// norms[i] belongs to tasks[i]. Each device is named once in a run.
+func (d *Devices) NoteClipped(tasks []round.Task, norms []float64, bound float64) {
 	for i, t := range tasks {
-		if device := t.Client - d.run.First; norms[i] > bound && !d.clipped[device] {
+		device := t.Client - d.run.First
+		if norms[i] > bound && !d.clipped[device] {
 			d.clipped[device] = true
 			d.notice(
 				"An update of device %s is clipped: its norm is %.3g, the bound is %.3g (devices.clip).",

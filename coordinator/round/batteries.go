@@ -41,8 +41,9 @@ type batteries struct {
 	ready []Time
 }
 
-// newBatteries returns the batteries of the clients with these charges, which change with the run. nil
-// charges are those at the start of a run. It returns nil without a model, when no client has a battery.
+// newBatteries returns the batteries of the simulated clients. charges are those of a checkpoint, and
+// change with the run; nil means that the run begins, and the model says what the batteries hold. The
+// result is nil if there is no model, in a run without batteries.
 func newBatteries(model Batteries, clients int, charges []Charge) *batteries {
 	if model == nil {
 		return nil
@@ -50,6 +51,7 @@ func newBatteries(model Batteries, clients int, charges []Charge) *batteries {
 	if charges == nil {
 		charges = make([]Charge, clients)
 		for client := range charges {
+			// A negative charge stands for a client without a battery.
 			charges[client].Joules = max(-1, model.Start(client))
 		}
 	}
@@ -62,9 +64,9 @@ func newBatteries(model Batteries, clients int, charges []Charge) *batteries {
 	return b
 }
 
-// charge returns the charge of a client's battery, which the caller may change. It is nil if the
-// client has none.
-func (b *batteries) charge(client int) *Charge {
+// chargeOf returns the charge of a client's battery, which the caller may change. It is nil if the client
+// has no battery, as a real device.
+func (b *batteries) chargeOf(client int) *Charge {
 	if b == nil || client >= len(b.charges) || b.charges[client].Joules < 0 {
 		return nil
 	}
@@ -74,7 +76,7 @@ func (b *batteries) charge(client int) *Charge {
 // joules returns what a client's battery held at the start or end of its last task, whichever was
 // later; 0 if the client has no battery.
 func (b *batteries) joules(client int) float64 {
-	if x := b.charge(client); x != nil {
+	if x := b.chargeOf(client); x != nil {
 		return x.Joules
 	}
 	return 0
@@ -83,20 +85,20 @@ func (b *batteries) joules(client int) float64 {
 // allows reports whether a client's battery allows a task now.
 func (b *batteries) allows(client int, now Time) bool { return b == nil || b.ready[client] <= now }
 
-// unplug ends the charging of a client that gets a task now, and notes the charge that its battery has
-// reached. It does nothing for a client without a battery.
-func (b *batteries) unplug(client int, now Time) {
-	if x := b.charge(client); x != nil {
+// stopCharging ends the charging of a client's battery, because the client gets a task now, and notes the
+// charge that the battery has reached. It does nothing for a client without a battery.
+func (b *batteries) stopCharging(client int, now Time) {
+	if x := b.chargeOf(client); x != nil {
 		x.Joules = b.model.Charged(client, x.Joules, x.Since, now)
 		x.Since = now
 	}
 }
 
-// discharge takes what a task has used from its client's battery, which is charged from
-// now on.
+// discharge subtracts from the battery of task t's client what the task has used until now, and begins to
+// charge the battery.
 func (b *batteries) discharge(t *TaskState, now Time) {
 	client := int(t.Client)
-	if x := b.charge(client); x != nil {
+	if x := b.chargeOf(client); x != nil {
 		used := b.model.Spent(client, Plan{Download: t.Download, Compute: t.Compute, Upload: t.Upload}, now-t.Start)
 		x.Joules = max(0, x.Joules-used)
 		x.Since = now
@@ -104,8 +106,9 @@ func (b *batteries) discharge(t *TaskState, now Time) {
 	}
 }
 
-// nextReady looks at the clients that are not busy. charged reports whether the battery of any allows a
-// task now, and next is the first time after now at which another does, [simclock.Never] if none will.
+// nextReady looks at the batteries of the clients that are not busy. charged reports whether one allows a
+// task now, and next is the first time after now at which a further one does, [simclock.Never] if none
+// will.
 func (b *batteries) nextReady(now Time, busy func(client int) bool) (charged bool, next Time) {
 	next = simclock.Never
 	for client, ready := range b.ready {

@@ -266,13 +266,13 @@ func TestBatteries_Followed(t *testing.T) {
 		t.Fatalf("they start with %v", b.charges)
 	}
 	free := func(int) bool { return false }
-	if b.charge(0) == nil || b.charge(1) != nil || b.charge(7) != nil || b.allows(0, 0) || !b.allows(0, 1) || !b.allows(1, 0) || b.joules(0) != 4 || b.joules(1) != 0 {
+	if b.chargeOf(0) == nil || b.chargeOf(1) != nil || b.chargeOf(7) != nil || b.allows(0, 0) || !b.allows(0, 1) || !b.allows(1, 0) || b.joules(0) != 4 || b.joules(1) != 0 {
 		t.Errorf("at the start: %+v", b)
 	}
 	if charged, next := b.nextReady(0, func(client int) bool { return client == 1 }); charged || next != 1 {
 		t.Errorf("the next is ready at %d; one is: %v", next, charged)
 	}
-	b.unplug(0, 3) // with 7
+	b.stopCharging(0, 3) // with 7
 	b.discharge(&TaskState{Client: 0, Start: 3, Compute: 6}, 9)
 	if b.joules(0) != 1 || b.charges[0] != (Charge{1, 9}) || b.allows(0, 12) || !b.allows(0, 13) {
 		t.Errorf("after a task: %+v", b)
@@ -285,9 +285,9 @@ func TestBatteries_Followed(t *testing.T) {
 		t.Error("batteries from the same charges are others")
 	}
 	var none *batteries
-	none.unplug(0, 1)
+	none.stopCharging(0, 1)
 	none.discharge(&TaskState{}, 1)
-	if none.charge(0) != nil || !none.allows(0, 0) || none.joules(0) != 0 {
+	if none.chargeOf(0) != nil || !none.allows(0, 0) || none.joules(0) != 0 {
 		t.Error("clients without batteries have some")
 	}
 }

@@ -32,8 +32,8 @@ func (u Used) Part(parts float64) Used {
 	}
 }
 
-// budgets returns for each amount that a budget can limit how much of it is used, the limit (0 means
-// that there is none), and the unit of both in words for people.
+// budgets returns, for each amount that a budget can limit, how much of it is used, its limit (0 means
+// none), and the unit of both in words for the user.
 func (u *Used) budgets(budget *Used) [5]struct {
 	used, limit float64
 	unit        string
@@ -52,8 +52,8 @@ func (u *Used) budgets(budget *Used) [5]struct {
 	}
 }
 
-// countUse adds what the tasks have used that ended in the step and are not counted yet. A task whose
-// acceptance is revoked was counted before.
+// countUse adds to the run's totals what those tasks have used that ended in this step and are not counted
+// yet. A task whose acceptance is revoked has been counted before.
 func (m *Machine) countUse() error {
 	uses := m.config.Stop.Uses
 	if uses == nil {

@@ -25,9 +25,9 @@ type candidates struct {
 // is that of a candidate.
 func (c *candidates) underWay() bool { return len(c.list) > 0 }
 
-// start begins the work of the candidates, which all have plans. Where transfers are not shared, one
-// timer is set for the last answer, since all losses are asked for together. Where they are shared,
-// the end of each candidate follows from the transfers of the others.
+// start begins the work of the candidates, which all have plans. If transfers are not shared, one timer is
+// set for the last answer, because all losses are queried together. If they are shared, the end of each
+// candidate depends on the transfers of the others, and [transfers.beginTask] sets its timers.
 func (c *candidates) start() {
 	last := Time(0)
 	for i := range c.list {
@@ -37,28 +37,28 @@ func (c *candidates) start() {
 			c.unanswered++
 			const isCandidate = true
 			const hasModel = false
-			c.transfers.begin(t, isCandidate, hasModel)
+			c.transfers.beginTask(t, isCandidate, hasModel)
 		}
 	}
 	if c.transfers == nil {
-		c.answers = c.step.set(Timer{At: c.step.now + last, Priority: priorityTask, Kind: CandidatesAnswered})
+		c.answers = c.step.setTimer(Timer{At: c.step.now + last, Priority: priorityTask, Kind: CandidatesAnswered})
 	}
 }
 
-// dropOut takes the candidate whose timer has come off the shared link, because its client drops
-// out while it downloads. A timer that is not the candidate's current one is an error.
+// dropOut removes from the shared links the candidate whose dropout this timer marks. A timer that is not
+// the candidate's is an error.
 func (c *candidates) dropOut(timer Timer) error {
 	t := find(c.list, timer.Task)
 	if t == nil || t.Timer != timer.Seq {
 		return fmt.Errorf("round: timer %d of task %d is not set", timer.Seq, timer.Task)
 	}
 	t.Timer = 0
-	c.transfers.end(t)
+	c.transfers.endTask(t)
 	return nil
 }
 
-// removeUnavailable ends the part of candidates that cannot answer: those that dropped out, and
-// those that are not available any more by the given function. The others stay in order.
+// removeUnavailable ends the part of candidates that cannot answer: those that drop out, and those that are
+// not available any more. The others stay in their order.
 func (c *candidates) removeUnavailable(available func(client int) bool) {
 	c.list = slices.DeleteFunc(c.list, func(t TaskState) bool {
 		switch {
@@ -73,22 +73,22 @@ func (c *candidates) removeUnavailable(available func(client int) bool) {
 	})
 }
 
-// query asks the driver for the losses of all candidates, by effects that look like tasks. train says
-// whether the run trains, since only then tasks name a version of the model.
+// query asks the driver for the loss of each candidate on the newest model. train says whether the run
+// trains; if not, there is a single model, and the query names no version.
 func (c *candidates) query(train bool) {
 	for i := range c.list {
-		c.list[i].describe(grow(&c.step.effects.Query), train).Probe = true
+		c.list[i].describe(appendElement(&c.step.effects.Query), train).Probe = true
 	}
 }
 
-// choose ends the query of a round: it returns the clients of the cohort with the highest losses,
-// in the order in which they were drawn, and ends the part of all other candidates. losses has one
-// value for each candidate. Of equal losses the candidate that was drawn first is chosen. A loss
-// that is not finite is an error.
+// choose ends the query of a round: it returns the cohort, the clients with the highest losses, in the
+// order in which they were drawn, and ends the part of all other candidates. losses[i] is that of candidate
+// i. Of equal losses the candidate that was drawn first is chosen. A loss that is not finite is an error.
 func (c *candidates) choose(losses []float64, cohort int) (clients []int32, err error) {
 	if len(losses) != len(c.list) {
 		return nil, fmt.Errorf("round: %d losses of %d candidates", len(losses), len(c.list))
 	}
+	// order has the places of the candidates, those with the highest losses first.
 	order := make([]int, len(losses))
 	for i, loss := range losses {
 		if t := &c.list[i]; !finite(loss) {
@@ -102,6 +102,7 @@ func (c *candidates) choose(losses []float64, cohort int) (clients []int32, err 
 	for _, i := range order[len(chosen):] {
 		c.finish(&c.list[i], Cancelled)
 	}
+	// The chosen ones are listed in the order in which they were drawn.
 	slices.Sort(chosen)
 	for _, i := range chosen {
 		c.finish(&c.list[i], Accepted)
@@ -111,20 +112,22 @@ func (c *candidates) choose(losses []float64, cohort int) (clients []int32, err 
 	return clients, nil
 }
 
-// cancel ends the part of all candidates with the outcome Cancelled, because the run ends, and
-// takes the timer for their last answer off the clock.
+// cancel ends the part of all candidates as cancelled, because the run ends, and cancels the timer of their
+// last answer.
 func (c *candidates) cancel() {
-	c.step.cancel(&c.answers)
+	c.step.cancelTimer(&c.answers)
 	for i := range c.list {
 		c.finish(&c.list[i], Cancelled)
 	}
 	c.list = c.list[:0]
 }
 
-// finish ends a candidate's part with an outcome, and reports it with the time at which the candidate
-// was done, which may lie before now.
+// finish ends a candidate's part with an outcome, and reports when the candidate was done: now, or earlier
+// if it waited for the others.
 func (c *candidates) finish(t *TaskState, o Outcome) {
-	c.transfers.end(t)
-	c.step.cancel(&t.Timer)
-	c.step.emitOutcome(t, o, min(c.step.now, t.Start+t.duration()), t.Model, true)
+	c.transfers.endTask(t)
+	c.step.cancelTimer(&t.Timer)
+	end := min(c.step.now, t.Start+t.duration())
+	const isCandidate = true
+	c.step.emitOutcome(t, o, end, t.Model, isCandidate)
 }

@@ -27,8 +27,8 @@ func (c *clients) device(client int) (place int, ok bool) {
 	return client - c.config.Clients, client >= c.config.Clients
 }
 
-// available reports whether a client can be given a task now: it has none, and is present, and the
-// battery of a simulated client allows one.
+// available reports whether a client can be given a task now: it has none, a device is present, and for a
+// simulated client the battery and the availability model allow a task.
 func (c *clients) available(client int) bool {
 	if c.busy.Has(client) {
 		return false
@@ -42,9 +42,9 @@ func (c *clients) available(client int) bool {
 	return c.config.Available == nil || c.config.Available(client, c.step.now)
 }
 
-// nextAvailable returns the next time at which clients may become available: when the presence of any
-// changes, or when the battery of one has been charged enough. ok is false if there is no such time.
-// idle says that no client has a task.
+// nextAvailable returns the next time at which a client may become available: when the availability of any
+// client changes, or when a battery has been charged enough. ok is false if there is no such time. idle
+// says that no client has a task, so that no task's end can make a client available.
 func (c *clients) nextAvailable(idle bool) (at Time, ok bool) {
 	if c.config.NextChange != nil {
 		at, ok = c.config.NextChange(c.step.now)
@@ -68,19 +68,19 @@ func (c *clients) nextAvailable(idle bool) (at Time, ok bool) {
 // beginTask marks a client as busy. Its battery is not charged while it has a task.
 func (c *clients) beginTask(client int) {
 	c.busy.Add(client)
-	c.batteries.unplug(client, c.step.now)
+	c.batteries.stopCharging(client, c.step.now)
 }
 
-// endTask frees the client of a task that has its outcome, and takes what the task has used from its
-// battery.
+// endTask frees the client of a task that has its outcome, and subtracts what the task has used from the
+// client's battery.
 func (c *clients) endTask(t *TaskState) {
 	c.busy.Remove(int(t.Client))
 	c.batteries.discharge(t, c.step.now)
 }
 
-// presence handles the event that a device has joined or left: it notes whether the device is there
-// and how many samples it has. A client that is not one of the devices is an error.
-func (c *clients) presence(e *Event) error {
+// setPresence handles the event that a device has joined or left: it notes whether the device is present
+// and how many samples it has reported. It is an error if the client is not one of the devices.
+func (c *clients) setPresence(e *Event) error {
 	i, ok := c.device(e.Client)
 	if !ok || i >= len(c.present) {
 		return fmt.Errorf(
@@ -96,11 +96,12 @@ func (c *clients) presence(e *Event) error {
 	return nil
 }
 
-// forceOutcome records in task t an outcome that is known before the end of the task, from event e of
-// a device: an Invalid update is Refused, a task that TimedOut is Late, and a Silent device is Lost.
-// A silent device is not present any more, and gets a plan by which it drops out when it is noticed:
-// after the liveness, or earlier if it has left or if the deadline comes first. deadline is the time
-// from the round's first task to its deadline, 0 if there is none.
+// forceOutcome settles the outcome of task t before the end of its plan, by event e of its device: the task
+// of an Invalid update will be Refused, one that TimedOut will be Late, and that of a Silent device will be
+// Lost. A silent device is not present any more; in place of a plan its task gets a dropout at the time
+// when the silence is noticed: after the liveness, or earlier if the device has said that it leaves or the
+// deadline comes first. deadline is the time from the round's first task to its deadline, 0 if there is
+// none.
 func (c *clients) forceOutcome(t *TaskState, e *Event, deadline Time) error {
 	i, ok := c.device(e.Client)
 	if !ok {
@@ -129,31 +130,33 @@ func (c *clients) forceOutcome(t *TaskState, e *Event, deadline Time) error {
 	return nil
 }
 
-// learn notes what event e, a device's answer to task t, shows of the device: how long it took and
-// how many samples it has. Simulated clients are ignored.
-func (c *clients) learn(t *TaskState, e *Event) {
+// noteTask notes what event e, a device's answer to task t, shows of the device: how long its tasks take
+// and how many samples it has. It does nothing for a simulated client.
+func (c *clients) noteTask(t *TaskState, e *Event) {
 	if i, ok := c.device(int(t.Client)); ok {
-		c.devices[i].learn(t, e)
+		c.devices[i].noteTask(t, e)
 	}
 }
 
-// canLimit reports whether a selection may limit a client's local steps by its expected time: always
-// for a simulated client, and for a device if the selection draws devices and the device's speed is
-// known, from a task that it has done or from its class.
+// canLimit reports whether a selection may limit a client's local steps by its expected time. It may for a
+// simulated client. It may for a device if the selection draws devices and the device's speed is known,
+// from a task that it has done or from its class.
 func (c *clients) canLimit(client int) bool {
-	i, ok := c.device(client)
-	switch d := &c.config.Devices; {
-	case !ok:
+	i, isDevice := c.device(client)
+	devices := &c.config.Devices
+	switch {
+	case !isDevice:
 		return true
-	case !d.Sampled:
+	case !devices.Sampled:
 		return false
-	default:
-		return c.devices[i].Tasks > 0 || d.Modelled != nil && d.Modelled(i)
 	}
+	hasDoneTask := c.devices[i].Tasks > 0
+	hasClass := devices.Modelled != nil && devices.Modelled(i)
+	return hasDoneTask || hasClass
 }
 
-// expect returns how long a client is expected to take for a task with this many local steps: a device
-// by the tasks that it has done, other clients and a new device by the configuration.
+// expect returns how long a client is expected to take for a task with this many local steps: a device by
+// the tasks that it has done, a simulated client and a device without such a task by the configuration.
 func (c *clients) expect(client, steps int) Time {
 	if i, ok := c.device(client); ok && c.devices[i].Tasks > 0 {
 		return c.devices[i].expect(steps)
@@ -191,17 +194,17 @@ func (d *KnownDevice) setSamples(samples int) {
 	}
 }
 
-// learn notes what event e, the answer to task t, shows of the device. A task that timed out takes at
-// least as long as the coordinator has waited for it, so it counts only if that is longer than the
-// device was expected to take.
-func (d *KnownDevice) learn(t *TaskState, e *Event) {
+// noteTask notes what event e, the answer to task t, shows of the device. A task that timed out would have
+// taken at least as long as the coordinator has waited for it, so it counts only if that is longer than was
+// expected of the device.
+func (d *KnownDevice) noteTask(t *TaskState, e *Event) {
 	link := e.Plan.Download + e.Plan.Upload
 	compute := e.Plan.Compute
 	steps := int(t.LocalSteps)
 	switch {
 	case e.Kind == Planned:
 		d.setSamples(e.Samples)
-		d.took(link, compute, steps)
+		d.averageTimes(link, compute, steps)
 	case e.Kind == TimedOut && (d.Tasks == 0 || link+compute > d.expect(steps)):
 		d.Tasks++
 		d.Link = link
@@ -209,10 +212,10 @@ func (d *KnownDevice) learn(t *TaskState, e *Event) {
 	}
 }
 
-// took notes how long a device's task with this many local steps took: link is the time of its
-// transfers, compute that of its steps. The newest task counts for a quarter, so that a device that
-// has slowed down is soon known as slow.
-func (d *KnownDevice) took(link, compute Time, steps int) {
+// averageTimes takes the times of one more task with this many local steps into the running means: link is
+// the time of its transfers, and compute that of its local steps. The newest task counts for a quarter, so
+// that a device that has become slow is soon known to be slow.
+func (d *KnownDevice) averageTimes(link, compute Time, steps int) {
 	step := compute / Time(steps)
 	d.Tasks++
 	if d.Tasks > 1 {

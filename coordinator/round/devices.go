@@ -23,19 +23,18 @@ type Devices struct {
 // population returns the number of all clients: simulated ones and devices.
 func (c *Config) population() int { return c.Clients + c.Devices.Count }
 
-// learners returns the number of clients whose accepted steps are counted, because their next
-// minibatches follow from the count. It is 0 in a run without training, where the counts of a million
-// clients would be kept for nothing.
-func (c *Config) learners() int {
+// countedClients returns the number of clients whose accepted local steps are counted, since each client's
+// next minibatch follows from its count. It is 0 in a run without training, which needs no such counts.
+func (c *Config) countedClients() int {
 	if !c.Train {
 		return 0
 	}
 	return c.population()
 }
 
-// drawn returns the number of clients that cohorts are drawn from: the simulated ones, and the real
-// devices if the selection draws these, too.
-func (c *Config) drawn() int {
+// selectableClients returns the number of clients from which cohorts are selected: the simulated ones and,
+// if the selection draws them, too, the real devices.
+func (c *Config) selectableClients() int {
 	if c.Devices.Sampled {
 		return c.population()
 	}

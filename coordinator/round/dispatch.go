@@ -6,8 +6,8 @@ import (
 	"fedpace/coordinator/closing"
 )
 
-// Step takes one event and returns what follows from it. An error means that the
-// driver or an actor broke the protocol, or that a component failed: the run ends.
+// Step handles one event and returns its effects, which are valid until the next call. An error ends the
+// run: the driver or a client broke the protocol, or a component of the user failed.
 func (m *Machine) Step(e Event) (*Effects, error) {
 	m.effects.reset()
 	m.usesCounted = 0
@@ -26,30 +26,30 @@ func (m *Machine) Step(e Event) (*Effects, error) {
 	return &m.effects, nil
 }
 
-// handle applies one event to the machine, by its kind, and gathers its effects in m.effects. An event that
-// the current phase does not expect is an error, which ends the run. Only answers that come late or twice,
-// and the news that a round that is over was not recovered, are ignored.
+// handle handles one event by its kind, and gathers its effects in m.effects. An event that does not fit
+// the machine's phase is an error, which ends the run. Only late and repeated answers are ignored, and the
+// message that the sum of a round that is over could not be recovered.
 func (m *Machine) handle(e *Event) error {
 	switch e.Kind {
 	case Started:
 		return m.startRun()
 	case Planned, Silent, Invalid, TimedOut:
-		return m.planned(e)
+		return m.taskPlanned(e)
 	case Due:
-		return m.due(e.Timer)
+		return m.timerDue(e.Timer)
 	case Trained:
 		if e.Unrecovered {
-			return m.unrecovered()
+			return m.sumUnrecovered()
 		}
 		// Updates that the driver has refused are counted as such before the round's loss is.
-		losses := m.refuse(e.Refused, e.Losses)
-		return m.trained(e.Loss, losses)
+		losses := m.revokeRefused(e.Refused, e.Losses)
+		return m.trainingDone(e.Loss, losses)
 	case Evaluated:
-		return m.evaluated(e.Loss, e.Metrics)
+		return m.evaluationDone(e.Loss, e.Metrics)
 	case Queried:
-		return m.queried(e.Losses)
+		return m.lossesQueried(e.Losses)
 	case Joined, Departed:
-		return m.clients.presence(e)
+		return m.clients.setPresence(e)
 	case ClientsJoined:
 		// If none of the devices that have joined can be selected, the machine keeps waiting.
 		if m.phase != WaitingForClients {
@@ -60,9 +60,9 @@ func (m *Machine) handle(e *Event) error {
 	return fmt.Errorf("round: unknown event %d", e.Kind)
 }
 
-// due handles a timer that has come. It moves the machine's clock to the timer's time, which must
-// not lie before the current one, and then does what the timer was set for.
-func (m *Machine) due(t Timer) error {
+// timerDue handles a timer that has fallen due: it advances the machine's time to that of the timer, which
+// must not lie in the past, and does what the timer was set for.
+func (m *Machine) timerDue(t Timer) error {
 	// In other phases the machine waits for its driver, and time stands still.
 	if m.phase != Running && !m.RunsAhead(t) {
 		return fmt.Errorf("round: the clock moved while the machine was %v", m.phase)
@@ -82,17 +82,17 @@ func (m *Machine) due(t Timer) error {
 	case DeadlinePasses:
 		return m.deadlinePasses(t)
 	case AvailabilityChanges:
-		if err := unset(&m.change, t); err != nil {
+		if err := clearTimer(&m.change, t); err != nil {
 			return err
 		}
 		return m.fillSlots()
 	case CandidatesAnswered:
-		if err := unset(&m.candidates.answers, t); err != nil {
+		if err := clearTimer(&m.candidates.answers, t); err != nil {
 			return err
 		}
 		return m.queryLosses()
 	case RecoveryEnds:
-		return m.recovered(t)
+		return m.recoveryEnds(t)
 	case RunEnds:
 		m.stop.TimeUp = true
 		return m.stopRun(fmt.Sprintf("%g virtual seconds", m.config.Stop.Time.Seconds()))
@@ -121,19 +121,22 @@ func (m *Machine) RunsAhead(t Timer) bool {
 		tasks.unplaced == 0 {
 		return false
 	}
+	endsTask := t.Kind == TaskArrives || t.Kind == TaskDrops
+	// If the task that ends is accepted, the round must not close with it.
 	next := m.standing()
 	next.Accepted++
-	if t.Kind != TaskArrives && t.Kind != TaskDrops || m.overlapping.Close(next) {
+	if !endsTask || m.overlapping.Close(next) {
 		return false
 	}
+	// Of the tasks without a plan the first one was issued first, so it can end first.
 	first := &tasks.List[len(tasks.List)-tasks.unplaced]
 	return t.At < first.Start+m.config.Soonest
 }
 
-// ClosesAfter returns when the round closes, from its start, if none of the tasks without a plan ever
-// ends, so that the driver need not wait for devices without which the round closes. ok is false if
-// the round waits for one of these tasks. It is false as well in a run with simulated clients, with
-// rounds that overlap or with late updates that count, where every task may matter.
+// ClosesAfter returns when the round will close, in time from its start, if none of the tasks without a
+// plan ever ends, so that the driver need not wait longer for these devices. ok is false if the round waits
+// for one of them. It is also false in a run with simulated clients, with rounds that overlap, or with late
+// updates that count, where every task may matter.
 func (m *Machine) ClosesAfter() (after Time, ok bool) {
 	if m.config.Clients > 0 ||
 		m.phase != Planning ||

@@ -19,8 +19,9 @@ type losses struct {
 // seesOtherLoss reports whether the schedules see another loss than the training loss.
 func (l *losses) seesOtherLoss() bool { return l.config.Loss != (schedule.Loss{}) }
 
-// observe takes the losses of the round that has closed, and returns the mean training
-// loss of the window.
+// observe takes the losses of the round that has closed into the windows of losses. training is the round's
+// training loss, NaN if there is none; newest has the newest validation loss. It returns the mean training
+// loss over the window.
 func (l *losses) observe(training float64, r *RoundState, newest *Stop) (mean float64) {
 	l.window.Observe(training)
 	if l.seesOtherLoss() {

@@ -111,14 +111,14 @@ func New(c Config) (*Machine, error) {
 		Devices:   Tasks{Next: FirstDeviceTask},
 		NextTimer: noTimer + 1,
 		Present:   make([]bool, c.Devices.Count),
-		StepsDone: make([]int64, c.learners()),
-		LastWork:  make([]LastWork, c.workers()),
+		StepsDone: make([]int64, c.countedClients()),
+		LastWork:  make([]LastWork, c.overlappingClients()),
 		Known:     make([]KnownDevice, c.Devices.Count),
 	})
 }
 
-// newMachine makes a machine from a state, whose lists it takes over without copying. What follows from
-// the open tasks of the state, such as which clients are busy, is left to [Restore].
+// newMachine makes a machine from a state, whose lists it takes over without copying. [Restore] derives the
+// rest from the state's open tasks, such as which clients are busy.
 func newMachine(c Config, s State) (m *Machine, err error) {
 	c.Select = selection.OrUniform(c.Select)
 	m = &Machine{
@@ -145,8 +145,8 @@ func newMachine(c Config, s State) (m *Machine, err error) {
 	return m, nil
 }
 
-// makeParts makes the parts of the machine from state s: clients, tasks, transfers, candidates and
-// losses. The sampling is made afterwards, because it needs these parts.
+// makeParts makes the machine's parts from state s: clients, tasks, transfers, candidates and losses. The
+// sampling, which needs these parts, is made afterwards.
 func (m *Machine) makeParts(s *State) {
 	c := &m.config
 	m.clients = clients{
@@ -188,8 +188,8 @@ func (m *Machine) makeParts(s *State) {
 	}
 }
 
-// readRules sets what the closing rule, the rule of late updates and the schedules decide for the
-// whole run.
+// readRules derives from the closing rule, the rule for late updates and the schedules what holds for the
+// whole run: whether rounds overlap, which tasks outlive their round, and what the machine must measure.
 func (m *Machine) readRules() {
 	c := &m.config
 	m.overlapping, _ = c.Closing.(closing.Overlapping)
@@ -221,13 +221,13 @@ func (m *Machine) Waiting() int { return m.unplanned }
 
 // Unplanned reports whether a task, or a candidate, is open and has no plan yet.
 func (m *Machine) Unplanned(task uint64) bool {
-	t := m.find(task)
+	t := m.findTask(task)
 	return t != nil && t.Status == TaskIssued
 }
 
-// find returns the task with this number or, while there are candidates, the candidate. It returns nil
+// findTask returns the task with this number or, while there are candidates, the candidate. It returns nil
 // if there is none.
-func (m *Machine) find(task uint64) *TaskState {
+func (m *Machine) findTask(task uint64) *TaskState {
 	if m.candidates.underWay() {
 		return find(m.candidates.list, task)
 	}

@@ -6,11 +6,11 @@ import (
 	"fedpace/coordinator/closing"
 )
 
-// setOutcome gives task t its one outcome o and counts it in the round under way. From here on its
-// client is free. If the update does not count, the base model of the task is needed by one task
-// less, and is released with the last.
+// setOutcome gives task t its outcome o, once and for all, and counts it in the round under way. From here
+// on its client is free. If the update does not count, the task no longer needs its base model, which is
+// released with the last such task.
 func (m *Machine) setOutcome(t *TaskState, o Outcome) {
-	m.transfers.end(t)
+	m.transfers.endTask(t)
 	t.Status = TaskDone
 	late := m.isLate(t)
 	tasks := m.tasks.listOf(t.Task)
@@ -27,8 +27,9 @@ func (m *Machine) setOutcome(t *TaskState, o Outcome) {
 	if late {
 		r.Earlier++
 	}
-	m.emitOutcome(t, o, m.now, m.tasks.model, false)
-	m.sampling.ended(t, o)
+	const isCandidate = false
+	m.emitOutcome(t, o, m.now, m.tasks.model, isCandidate)
+	m.sampling.taskEnded(t, o)
 	if o == Accepted {
 		m.countAccepted(t, late)
 	}
@@ -38,21 +39,23 @@ func (m *Machine) setOutcome(t *TaskState, o Outcome) {
 	}
 }
 
-// countAccepted counts a task whose update is accepted: for the round, the closing rule, the pace and
-// the totals of the run. late says that the update is of an earlier round. If the run trains, the task
-// waits for training from then on.
+// countAccepted counts a task whose update is accepted: for the round, the closing rule, the pace and the
+// totals of the run. late says that the task was issued in an earlier round. If the run trains, the task
+// waits for its training from then on.
 func (m *Machine) countAccepted(t *TaskState, late bool) {
 	r := &m.round
+	took := m.now - t.Start
 	// Only updates that are not late say how long a task of this round takes.
 	if late {
 		r.LateUsed++
 	} else if m.needsTimes {
-		r.Times = append(r.Times, m.now-t.Start)
+		r.Times = append(r.Times, took)
 	}
-	if took := m.now - t.Start; m.needsPace && took > r.Slowest {
+	if m.needsPace && took > r.Slowest {
 		r.Slowest = took
 		r.Computing = t.Compute
 	}
+	// The list has the simulated clients if computing overlaps with transfers, and is empty otherwise.
 	if int(t.Client) < len(m.lastWork) {
 		m.lastWork[t.Client] = LastWork{Round: t.Round, End: t.Start + t.Download + t.Compute}
 	}
@@ -68,8 +71,8 @@ func (m *Machine) countAccepted(t *TaskState, late bool) {
 	}
 }
 
-// samples returns the number of samples that a task's local steps take. It is 0 where nothing needs
-// the number: the run has no limit of samples, and its samples have no tokens.
+// samples returns the number of samples that a task's local steps take. It is 0 if nothing needs the
+// number: the run has no limit of samples, and its samples have no tokens.
 func (m *Machine) samples(t *TaskState) int64 {
 	limits := &m.config.Stop
 	if limits.Samples == 0 && limits.TokensPerSample == 0 {
@@ -78,10 +81,10 @@ func (m *Machine) samples(t *TaskState) int64 {
 	return int64(t.LocalSteps) * int64(limits.SamplesPerStep(int(t.Client)))
 }
 
-// refuse revokes the acceptance of tasks whose updates turned out not to be valid, which are tasks of
-// simulated clients. losses are those of all accepted tasks in their order, simulated clients first;
-// refuse returns those of the tasks that are still accepted.
-func (m *Machine) refuse(refused []uint64, losses []float64) (remaining []float64) {
+// revokeRefused revokes the acceptance of the tasks with these numbers, because training has shown their
+// updates not to be valid. All are tasks of simulated clients. losses has one loss for each accepted task
+// in order, those of simulated clients first; the result has those of the tasks that stay accepted.
+func (m *Machine) revokeRefused(refused []uint64, losses []float64) (remaining []float64) {
 	if len(refused) == 0 {
 		return losses
 	}
@@ -100,9 +103,9 @@ func (m *Machine) refuse(refused []uint64, losses []float64) (remaining []float6
 	return append(remaining, losses...)
 }
 
-// revokeAcceptance turns an accepted task into a refused one, after training has shown that its
-// update is not valid. It takes back all that the acceptance has counted, and reports the outcome
-// again as a revision.
+// revokeAcceptance turns an accepted task into a refused one, because training has shown that its update is
+// not valid, or the round's sum could not be recovered. It takes back what the acceptance has counted, and
+// reports the new outcome as a revision.
 func (m *Machine) revokeAcceptance(t *TaskState) {
 	m.round.Outcomes[Accepted]--
 	m.round.Outcomes[Refused]++
@@ -114,20 +117,21 @@ func (m *Machine) revokeAcceptance(t *TaskState) {
 	}
 	m.stop.Samples -= m.samples(t)
 	t.Status = TaskDone
-	m.emitOutcome(t, Refused, t.Start+t.duration(), m.tasks.model, false)
+	const isCandidate = false
+	m.emitOutcome(t, Refused, t.Start+t.duration(), m.tasks.model, isCandidate)
 	m.effects.Ended[len(m.effects.Ended)-1].Revises = true
 	m.tasks.releaseTask(t.Model)
 }
 
-// endAll gives every task that is under way the outcome o, of devices as of simulated clients, and
-// takes the timer of each off the clock.
+// endAll gives every task that is under way, of simulated clients and devices, the outcome o, and cancels
+// its timer.
 func (m *Machine) endAll(o Outcome) {
 	for _, tasks := range m.tasks.lists() {
 		for i := range tasks.List {
 			t := &tasks.List[i]
 			if t.underWay() {
 				m.setOutcome(t, o)
-				m.cancel(&t.Timer)
+				m.cancelTimer(&t.Timer)
 			}
 		}
 	}
@@ -145,9 +149,9 @@ func (m *Machine) issuedInRound() int {
 	return m.round.Cohort - m.round.Earlier + m.tasks.current()
 }
 
-// endUnderWay ends the tasks that are under way when a round closes. They end as late if the
-// deadline has passed, and as cancelled otherwise. Where late updates are used, only those tasks
-// end whose base model would be too old in the next round.
+// endUnderWay ends tasks that are under way when a round closes: as late if the deadline has passed, else
+// as cancelled. If late updates count, only those tasks end, as late, whose base model would be too old in
+// the next round.
 func (m *Machine) endUnderWay() {
 	if m.lateness == nil {
 		o := Cancelled
@@ -171,14 +175,14 @@ func (m *Machine) endUnderWay() {
 			aggregations := int(nextModel - t.Model)
 			if !m.lateness.Keeps(aggregations) {
 				m.setOutcome(t, Late)
-				m.cancel(&t.Timer)
+				m.cancelTimer(&t.Timer)
 			}
 		}
 	}
 }
 
-// standing returns what the closing rule may know of the round under way. Late updates of earlier
-// rounds enter the model but do not count for closing.
+// standing returns what the closing rule may know of the round under way. Late updates of earlier rounds
+// enter the model, but do not count here.
 func (m *Machine) standing() closing.Standing {
 	r := &m.round
 	return closing.Standing{
@@ -189,9 +193,9 @@ func (m *Machine) standing() closing.Standing {
 	}
 }
 
-// stale reports whether an update that starts from this version of the model is too old to count now,
-// by the rule for late updates or that of rounds that overlap.
-func (m *Machine) stale(model uint64) bool {
+// isStale reports whether an update that starts from this version of the model is too old to count now, by
+// the rule for late updates or that of rounds that overlap.
+func (m *Machine) isStale(model uint64) bool {
 	age := int(m.tasks.model - model)
 	return age > 0 && m.lateness != nil && !m.lateness.Keeps(age)
 }

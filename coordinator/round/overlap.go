@@ -9,20 +9,20 @@ type LastWork struct {
 	End   Time
 }
 
-// workers returns the number of clients that go on computing while updates are sent: all simulated
-// ones, or 0 unless computing overlaps with transfers.
-func (c *Config) workers() int {
+// overlappingClients returns the number of clients that go on computing while updates are sent: all
+// simulated ones, or 0 if computing does not overlap with transfers.
+func (c *Config) overlappingClients() int {
 	if c.Overlap == 0 {
 		return 0
 	}
 	return c.Clients
 }
 
-// subtractAhead subtracts from a task's plan the computing that its client has done before it has the
-// model. Such a client had an accepted task in the round before, and has gone on computing since that
-// was done, for at most Overlap local steps, after which it waits for the model. The plan of a client
-// that will drop out is not changed.
-func (m *Machine) subtractAhead(t *TaskState, p *Plan) {
+// subtractOverlap subtracts from plan p of task t the computing that its client has already done before it
+// gets the model. A client with an accepted task in the round before has gone on computing since the end of
+// that, for at most Overlap local steps, after which it waits for the model. The plan of a client that
+// drops out is not changed.
+func (m *Machine) subtractOverlap(t *TaskState, p *Plan) {
 	if int(t.Client) >= len(m.lastWork) || p.Drops {
 		return
 	}
@@ -30,8 +30,10 @@ func (m *Machine) subtractAhead(t *TaskState, p *Plan) {
 	if last.Round == 0 || last.Round != t.Round-1 {
 		return
 	}
+	// The time of Overlap local steps is Compute·steps/LocalSteps, calculated with 128 bits.
 	steps := uint64(min(m.config.Overlap, int(t.LocalSteps)))
 	high, low := bits.Mul64(steps, uint64(p.Compute))
 	maxAhead, _ := bits.Div64(high, low, uint64(t.LocalSteps))
-	p.Compute -= min(Time(maxAhead), t.Start+p.Download-last.End)
+	waited := t.Start + p.Download - last.End
+	p.Compute -= min(Time(maxAhead), waited)
 }

@@ -2,13 +2,14 @@ package round
 
 import "math"
 
-// paceRounds is the number of rounds over which the pace is averaged: a newer round counts with
-// 1/paceRounds, and in the first rounds all count alike.
-const paceRounds = 10
+// paceWindow is the number of rounds over which the pace is averaged: a newer round counts with
+// 1/paceWindow, and in the first rounds all count alike.
+const paceWindow = 10
 
-// measurePace takes the round that has closed into the mean pace, if a schedule reads that and an
-// update of the round counts. The time that does not grow with K is what the round, or where rounds
-// overlap its slowest task, took beside computing.
+// measurePace takes the round that has closed into the mean pace: the seconds of a round without computing,
+// and the seconds of one local step. It does nothing unless a schedule reads the pace and an update of the
+// round counts. The time without computing is that of the round or, where rounds overlap, of its slowest
+// task, less the computing of that task.
 func (m *Machine) measurePace() {
 	r := &m.round
 	isMeasured := m.needsPace && r.Slowest > 0 && r.K > 0
@@ -23,18 +24,18 @@ func (m *Machine) measurePace() {
 	computing := min(r.Computing, length)
 	perRound := (length - computing).Seconds()
 	perStep := computing.Seconds() / float64(r.K)
-	// The mean is over all rounds until paceRounds are in it. From there on each round moves it by
+	// The mean is over all rounds until paceWindow are in it. From there on each round moves it by
 	// the same share.
-	r.Paced = min(r.Paced+1, paceRounds)
+	r.Paced = min(r.Paced+1, paceWindow)
 	weight := 1 / float64(r.Paced)
 	r.Pace.Known = true
 	r.Pace.Round += float64(weight * (perRound - r.Pace.Round))
 	r.Pace.Step += float64(weight * (perStep - r.Pace.Step))
 }
 
-// Share returns which part of a run is over at the time now, from 0 to 1, by the limit that the run is
-// nearest to. stop has the sums of the rounds so far. The result is NaN if the run has no limits, or only
-// targets, since it is not known when the run reaches those.
+// Share returns which part of a run is over at the time now, from 0 to 1, by the limit that is nearest.
+// stop has the totals of the rounds so far. The result is NaN if the run has no limit, or only targets,
+// which it may reach at any time.
 func (l *Limits) Share(now Time, stop *Stop) float64 {
 	share := math.NaN()
 	for _, x := range []struct{ done, limit int64 }{
@@ -44,17 +45,17 @@ func (l *Limits) Share(now Time, stop *Stop) float64 {
 		{stop.Samples, l.Samples},
 		{stop.Samples * l.TokensPerSample, l.Tokens},
 	} {
-		share = nearer(share, float64(x.done), float64(x.limit))
+		share = largerPart(share, float64(x.done), float64(x.limit))
 	}
 	for _, b := range stop.Used.budgets(&l.Budget) {
-		share = nearer(share, b.used, b.limit)
+		share = largerPart(share, b.used, b.limit)
 	}
 	return share
 }
 
-// nearer returns the greater one of two parts of a run that are over: share, NaN while none is known,
-// and done/limit, at most 1. A limit of 0 is not set, and leaves share.
-func nearer(share, done, limit float64) float64 {
+// largerPart returns the larger one of share, a part of the run that is over, and done/limit, at most 1.
+// share is NaN as long as no part is known. A limit of 0 is not set, and share is returned.
+func largerPart(share, done, limit float64) float64 {
 	if limit == 0 {
 		return share
 	}

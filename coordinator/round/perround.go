@@ -17,8 +17,9 @@ func (m *Machine) closingRule() closing.Rule {
 	return m.round.Closing.Rule()
 }
 
-// settleClosing calculates the numbers by which the round that opens will close, such as its deadline,
-// if the closing rule has formulas for them. p is the progress that the round's schedules were given.
+// settleClosing evaluates the formulas of the closing rule, if it has any, for the round that opens, so
+// that the round has its deadline and numbers of updates. p is the progress that the round's schedules were
+// given.
 func (m *Machine) settleClosing(p schedule.Progress) error {
 	if m.perRound == nil {
 		return nil
@@ -45,8 +46,8 @@ func (m *Machine) settleClosing(p schedule.Progress) error {
 	return nil
 }
 
-// holdToClosing sets the deadline that the sampling limits local steps by to that of the round under
-// way, if deadlines differ from round to round.
+// holdToClosing makes the deadline of the round under way the one by which the sampling limits local steps,
+// if deadlines differ from round to round.
 func (m *Machine) holdToClosing() {
 	if m.perRound != nil {
 		m.sampling.setup.Deadline = m.round.Closing.Deadline
@@ -64,9 +65,9 @@ type taskTimes struct {
 // maxExpected is how many clients stand for all in what tasks are expected to take.
 const maxExpected = 1000
 
-// expectedTimes returns how many seconds tasks with the K of the round under way are expected to
-// take, in ascending order. It asks of at most maxExpected clients, evenly spread. The result is
-// kept until K changes.
+// expectedTimes returns how many seconds tasks with the K of the round under way are expected to take, in
+// ascending order: for all clients, or for maxExpected clients that are spread evenly. The result is kept
+// until K changes.
 func (m *Machine) expectedTimes() []float64 {
 	k := m.round.K
 	// The times depend on K alone, so those of an earlier round with the same K are used again.
@@ -101,9 +102,9 @@ func (m *Machine) expectedMean() float64 {
 	return sum / float64(len(seconds))
 }
 
-// expectedQuantile returns the quantile of expectedTimes at a part from 0 to 1, in seconds: the shortest
-// of these times within which that part of the clients is expected to be done. It is NaN for another
-// part.
+// expectedQuantile returns the number of seconds within which this part of the clients, from 0 to 1, is
+// expected to do a task with the K of the round under way: a quantile of [Machine.expectedTimes]. It is NaN
+// if part is out of range.
 func (m *Machine) expectedQuantile(part float64) float64 {
 	isPart := part >= 0 && part <= 1
 	if !isPart {

@@ -7,8 +7,9 @@ import (
 	"fedpace/coordinator/fairshare"
 )
 
-// State returns a copy of what the machine remembers, from which [Restore] makes an equal one. It
-// includes what the last step asked for: see [Machine.Pending]. Tasks that are done are left out.
+// State returns a copy of what the machine remembers, from which [Restore] makes an equal machine. Tasks
+// that are done are left out. What the last step asked the driver for follows from the state, see
+// [Machine.Pending].
 func (m *Machine) State() State {
 	s := State{
 		Phase:      m.phase,
@@ -73,9 +74,9 @@ func (m *Machine) State() State {
 	return s
 }
 
-// Restore makes a machine that continues from state s: it has the same effects after the same events
-// as the machine that s was taken from. The caller makes sure that s comes from [Machine.State] under
-// an equal configuration c. A state of another number of clients or devices is refused.
+// Restore makes a machine that continues from state s: after the same events it has the same effects as the
+// machine that s was taken from. s must come from [Machine.State] under an equal configuration c. It is an
+// error if s is of another number of clients or devices.
 func Restore(c Config, s State) (*Machine, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -101,7 +102,7 @@ func Restore(c Config, s State) (*Machine, error) {
 		tasks.unplaced = 0
 		for i := range tasks.List {
 			t := &tasks.List[i]
-			if m.config.Train && !m.stale(t.Model) {
+			if m.config.Train && !m.isStale(t.Model) {
 				m.tasks.versions[t.Model]++
 			}
 			if t.underWay() {
@@ -146,11 +147,11 @@ func (s *State) fits(c *Config) error {
 		format    string
 		got, want int
 	}{
-		{"steps done of %d clients, the run has %d", len(s.StepsDone), c.learners()},
+		{"steps done of %d clients, the run has %d", len(s.StepsDone), c.countedClients()},
 		{"the presence of %d devices, the run has %d", len(s.Present), c.Devices.Count},
 		{"what is known of %d devices, the run has %d", len(s.Known), c.Devices.Count},
 		{"%d batteries, the run has %d", len(s.Charges), charges},
-		{"the ends of work of %d clients, the run has %d", len(s.LastWork), c.workers()},
+		{"the ends of work of %d clients, the run has %d", len(s.LastWork), c.overlappingClients()},
 	} {
 		if x.got != x.want {
 			return fmt.Errorf("round: state: "+x.format, x.got, x.want)
@@ -159,9 +160,9 @@ func (s *State) fits(c *Config) error {
 	return nil
 }
 
-// resume restores what follows from a task, a candidate or the transfer of a site: it counts one
-// without a plan, and puts a shared transfer that is under way back on its link. remaining[0] is the
-// work that is left of that transfer. It returns the elements of remaining for those that follow.
+// resume restores what follows from t, a task, a candidate or the transfer of a site: it counts a task
+// without a plan, and puts a shared transfer that is under way back on its link. remaining[0] is the work
+// that is left of that transfer. It returns the rest of remaining, for those that follow.
 func (m *Machine) resume(t *TaskState, remaining []fairshare.Work) []fairshare.Work {
 	if t.Status == TaskIssued {
 		m.unplanned++
@@ -173,10 +174,9 @@ func (m *Machine) resume(t *TaskState, remaining []fairshare.Work) []fairshare.W
 	return remaining[1:]
 }
 
-// Pending returns what the driver of a restored machine must do that the machine
-// asked for before: tasks without a plan, training, losses, an evaluation, or,
-// when the run is over, its end. Timers are on the clock, which has a state
-// of its own. It is valid until the next Step.
+// Pending returns what the driver of a restored machine must do that the machine had asked for before: plan
+// tasks, train, find losses, evaluate, or end the run. It is valid until the next Step. Timers are not part
+// of it, because the clock has a state of its own.
 func (m *Machine) Pending() *Effects {
 	m.effects.reset()
 	switch m.phase {
@@ -185,7 +185,7 @@ func (m *Machine) Pending() *Effects {
 		for _, list := range [][]TaskState{m.candidates.list, m.tasks.simulated.List, m.tasks.devices.List} {
 			for i := range list {
 				if t := &list[i]; t.Status == TaskIssued {
-					m.send(t)
+					m.requestPlan(t)
 				}
 			}
 		}

@@ -18,13 +18,13 @@ func (m *Machine) startRun() error {
 		return errors.New("round: started twice")
 	}
 	if m.config.Stop.Time > 0 {
-		m.set(Timer{At: m.config.Stop.Time, Priority: priorityEnd, Kind: RunEnds})
+		m.setTimer(Timer{At: m.config.Stop.Time, Priority: priorityEnd, Kind: RunEnds})
 	}
 	return m.openRound()
 }
 
-// openRound begins the next round: the schedules decide K_r and eta_r, then clients get tasks. All
-// tasks that are still under way are of earlier rounds, and count as late unless rounds overlap.
+// openRound begins the next round: the schedules decide K_r and eta_r, and then clients get tasks. Unless
+// rounds overlap, the tasks that are still under way count as late from here on.
 func (m *Machine) openRound() error {
 	r := &m.round
 	if r.Round == MaxRounds {
@@ -50,15 +50,15 @@ func (m *Machine) openRound() error {
 			tasks.late = tasks.outstanding
 		}
 	}
-	m.tasks.shrink(r.Outcomes[Accepted])
+	m.tasks.removeDone(r.Outcomes[Accepted])
 	if err := m.formGroup(); err != nil {
 		return err
 	}
 	return m.fillSlots()
 }
 
-// progress returns what the schedules may know when they decide on the next round: the decision before
-// it, the losses up to now, and how long rounds waited for stragglers.
+// progress returns what the schedules may know when they decide on the next round, such as the decision
+// before, the losses so far, and how long rounds waited for stragglers.
 func (m *Machine) progress() schedule.Progress {
 	r := &m.round
 	// The schedules see the training losses unless the configuration names another loss.
@@ -91,8 +91,8 @@ func (m *Machine) progress() schedule.Progress {
 	return p
 }
 
-// decide asks the schedules for the round's learning rate, then for its K, which may follow the
-// rate. It refuses values that no task can have.
+// decide asks the schedules for the round's learning rate, and then for its K, which may depend on the
+// rate. p is the progress. A learning rate or a number of local steps that no task can have is an error.
 func (r *RoundState) decide(c *Config, p schedule.Progress) error {
 	r.LearningRate = c.Eta.LearningRate(p)
 	p.LearningRate = r.LearningRate
@@ -132,12 +132,9 @@ func (r *RoundState) badLocalSteps(c *Config, p schedule.Progress) error {
 	)
 }
 
-// fillSlots gives tasks to clients for the slots of the cohort that are free or, where the selection
-// has candidates, asks these first. If it finds no client, or fewer than the free slots where rounds
-// overlap, awaitClients decides: it waits, closes the round, or ends the run.
-//
-// A round's first tasks go to clients in the order of its selection. Where rounds overlap that is
-// done once, at the begin of the run. Each later slot is filled by a draw of its own.
+// fillSlots gives tasks to clients for the free slots of the cohort or, if the selection has candidates,
+// queries these first. If it finds no client, or fewer than there are slots where rounds overlap,
+// [Machine.awaitClients] decides what happens.
 func (m *Machine) fillSlots() error {
 	r := &m.round
 	if m.now > MaxTime {
@@ -148,7 +145,7 @@ func (m *Machine) fillSlots() error {
 		// The round has waited for its first client until now.
 		r.Start = m.now
 	}
-	slots := m.slots()
+	slots := m.freeSlots()
 	// The first tasks follow the round's order. Later ones, where rounds overlap, are drawn one by
 	// one.
 	var issued int
@@ -173,7 +170,7 @@ func (m *Machine) fillSlots() error {
 	switch {
 	case issued > 0 && !overlaps:
 		// The timer is set if a late task has freed the round's clients.
-		m.cancel(&m.change)
+		m.cancelTimer(&m.change)
 		return nil
 	case issued == slots:
 		return nil
@@ -191,9 +188,9 @@ func (m *Machine) runBegins() bool {
 	return !devicesAlone || m.tasks.devices.Next == FirstDeviceTask
 }
 
-// awaitClients waits until there is a client to select: for a change of availability, for a task
-// that ends, or in a run of devices alone for one to join. Where no client is at work and none will
-// ever be available, the round closes with the updates that have arrived. Without any the run ends.
+// awaitClients waits until a client can be selected: for a change of availability, for the end of a task
+// or, in a run of devices alone, for a device to join. If no client is at work and none will ever be
+// available, the round closes with the updates that it has; without any the run ends.
 func (m *Machine) awaitClients() error {
 	if m.tasks.outstanding() == 0 && m.sampling.excludesAll() {
 		return m.endWithoutClients(Excluded)
@@ -213,8 +210,8 @@ func (m *Machine) awaitClients() error {
 	return m.endWithoutClients(NoClients)
 }
 
-// endWithoutClients closes a round that no client will take part in any more or, if it has no
-// update, ends the run for a reason.
+// endWithoutClients closes a round in which no further client will take part or, if the round has no
+// update, ends the run with this reason.
 func (m *Machine) endWithoutClients(reason string) error {
 	if m.round.Outcomes[Accepted] > 0 {
 		return m.closeRound()
@@ -222,10 +219,10 @@ func (m *Machine) endWithoutClients(reason string) error {
 	return m.stopRun(reason)
 }
 
-// planned records the answer of a client to its task: the plan of a simulated client, or what a
-// device measured. Once every task has a plan, their ends are placed on the clock.
-func (m *Machine) planned(e *Event) error {
-	t := m.find(e.Task)
+// taskPlanned handles a client's answer to its task: the plan of a simulated client, or what a device has
+// measured. Once every task has a plan, their ends are placed on the clock.
+func (m *Machine) taskPlanned(e *Event) error {
+	t := m.findTask(e.Task)
 	// An answer that is not expected is ignored: a driver may answer twice after a restart.
 	switch {
 	case m.phase != Planning || t == nil:
@@ -248,8 +245,8 @@ func (m *Machine) planned(e *Event) error {
 		}
 	}
 	m.adjustPlan(&e.Plan)
-	m.clients.learn(t, e)
-	m.subtractAhead(t, &e.Plan)
+	m.clients.noteTask(t, e)
+	m.subtractOverlap(t, &e.Plan)
 	if m.secure != nil && !m.candidates.underWay() {
 		m.joinSecure(t, e)
 	}
@@ -267,10 +264,9 @@ func (m *Machine) planned(e *Event) error {
 	return m.placeTasks()
 }
 
-// adjustPlan cuts a plan, in place, to what its client does. A candidate answers with a number, whose
-// upload takes no time, and a dropout after that answer does not matter. A client that was chosen from
-// the candidates has the model already, so its download and the time for it are left out. A plan
-// without dropout has Dropout 0.
+// adjustPlan removes from a plan, in place, what its client does not do. A candidate only answers with its
+// loss: it has no upload, and no dropout after the answer. A client that was chosen from the candidates has
+// the model already, so the download and its time are left out. A plan without dropout gets a Dropout of 0.
 func (m *Machine) adjustPlan(p *Plan) {
 	switch {
 	case m.candidates.underWay():
@@ -296,9 +292,9 @@ func (t *TaskState) setPlan(p *Plan) {
 	t.Dropout = p.Dropout
 }
 
-// candidateDone counts a candidate that has answered or dropped out, where transfers are shared.
-// After the last one the losses are asked for.
-func (m *Machine) candidateDone() error {
+// countAnswer counts a candidate that has answered or dropped out, where transfers are shared. After the
+// last one the losses are queried.
+func (m *Machine) countAnswer() error {
 	m.candidates.unanswered--
 	if m.candidates.unanswered == 0 {
 		return m.queryLosses()
@@ -306,8 +302,8 @@ func (m *Machine) candidateDone() error {
 	return nil
 }
 
-// queryLosses asks the driver for the losses of the candidates that have answered and are still
-// available. Without any the round closes.
+// queryLosses asks the driver for the losses of the candidates that have not dropped out and are still
+// available. If there is none, the round closes.
 func (m *Machine) queryLosses() error {
 	m.candidates.removeUnavailable(m.clients.available)
 	if !m.candidates.underWay() {
@@ -318,9 +314,9 @@ func (m *Machine) queryLosses() error {
 	return nil
 }
 
-// queried takes the losses of the candidates, in the order in which they were drawn, and gives the
-// clients with the highest losses the tasks of the round.
-func (m *Machine) queried(losses []float64) error {
+// lossesQueried handles the losses of the candidates, in the order in which they were drawn, and gives
+// tasks to the clients with the highest losses.
+func (m *Machine) lossesQueried(losses []float64) error {
 	if m.phase != Querying {
 		return fmt.Errorf("round: candidates' losses while the machine was %v", m.phase)
 	}
@@ -336,21 +332,24 @@ func (m *Machine) queried(losses []float64) error {
 	return nil
 }
 
-// placeTasks sets the timers of the tasks that are not on the clock yet: in the order of their
-// numbers, never in that of their plans, so that the history does not depend on which plan comes
-// first. Where transfers are shared a task begins its first transfer instead.
+// placeTasks places the tasks that are not on the clock yet: each gets a timer for its end or, where
+// transfers are shared, begins its first transfer. It does so in the order of the tasks' numbers, so that
+// the history of the run does not depend on the order in which plans arrive.
 func (m *Machine) placeTasks() error {
 	if m.secure != nil && m.overlapping == nil {
 		m.setUpSecure()
 	}
 	sharesTransfers := m.transfers != nil && m.config.SiteRounds == 0
+	const isCandidate = false
+	// Clients that were chosen from candidates have downloaded the model as those.
+	hasModel := m.config.asksCandidates()
 	for _, tasks := range m.tasks.lists() {
 		for i := len(tasks.List) - tasks.unplaced; i < len(tasks.List); i++ {
 			t := &tasks.List[i]
 			// A device has measured its transfers itself, so its task has a fixed end.
-			isDevices := t.Task >= FirstDeviceTask
-			if sharesTransfers && !isDevices {
-				m.transfers.begin(t, false, m.config.asksCandidates())
+			isOfDevice := t.Task >= FirstDeviceTask
+			if sharesTransfers && !isOfDevice {
+				m.transfers.beginTask(t, isCandidate, hasModel)
 				continue
 			}
 			if err := m.placeTask(t); err != nil {
@@ -364,8 +363,8 @@ func (m *Machine) placeTasks() error {
 	return nil
 }
 
-// placeTask sets the timer for the end of a task with a plan. A task cannot end before now: where
-// events may run ahead of plans, no plan is shorter than Config.Soonest.
+// placeTask sets the timer for the end of a task with a plan. It is an error if the task ends before now:
+// while events may run ahead of plans, no plan may be shorter than Config.Soonest.
 func (m *Machine) placeTask(t *TaskState) error {
 	end := t.Start + t.duration()
 	if end < m.now {
@@ -378,7 +377,7 @@ func (m *Machine) placeTask(t *TaskState) error {
 	if t.Drops {
 		kind = TaskDrops
 	}
-	t.Timer = m.set(Timer{
+	t.Timer = m.setTimer(Timer{
 		At:       end,
 		Priority: priorityTask,
 		Kind:     kind,
@@ -387,21 +386,21 @@ func (m *Machine) placeTask(t *TaskState) error {
 	return nil
 }
 
-// setDeadline sets the timer of the round's deadline, if the closing rule has one and it is neither
-// set nor past.
+// setDeadline sets the timer of the round's deadline, if the round has one whose timer is not set and which
+// has not passed.
 func (m *Machine) setDeadline() {
 	duration := m.sampling.setup.Deadline
 	isSet := m.deadline != noTimer
 	if duration == 0 || isSet || m.round.Overdue {
 		return
 	}
-	m.deadline = m.set(Timer{At: m.now + duration, Priority: priorityDeadline, Kind: DeadlinePasses})
+	m.deadline = m.setTimer(Timer{At: m.now + duration, Priority: priorityDeadline, Kind: DeadlinePasses})
 }
 
 // deadlinePasses handles the timer for the deadline of the round: it closes the round if the
 // closing rule says so. Otherwise the round stays open and counts as overdue.
 func (m *Machine) deadlinePasses(t Timer) error {
-	if err := unset(&m.deadline, t); err != nil {
+	if err := clearTimer(&m.deadline, t); err != nil {
 		return err
 	}
 	m.round.Overdue = true
@@ -411,81 +410,84 @@ func (m *Machine) deadlinePasses(t Timer) error {
 	return nil
 }
 
-// taskDue completes a task whose update arrives or whose client drops out. While there are
-// candidates it is one of those that drops out.
+// taskDue handles the timer of a task whose update arrives or whose client drops out. While candidates are
+// queried, it is the dropout of one of them.
 func (m *Machine) taskDue(timer Timer) error {
 	if m.candidates.underWay() {
 		if err := m.candidates.dropOut(timer); err != nil {
 			return err
 		}
-		return m.candidateDone()
+		return m.countAnswer()
 	}
 	t := m.tasks.find(timer.Task)
 	isSet := t != nil && t.underWay() && t.Timer == timer.Seq
 	if !isSet {
 		return fmt.Errorf("round: timer %d of task %d is not set", timer.Seq, timer.Task)
 	}
-	return m.complete(t, timer.Kind == TaskDrops)
+	drops := timer.Kind == TaskDrops
+	return m.completeTask(t, drops)
 }
 
-// transferEnds handles the timer for the end of one transfer over the server's shared bandwidth.
-// The transfer belongs to a site, a task or a candidate, which then begins its next stage.
+// transferEnds handles the timer for the end of a shared transfer. The transfer is that of a site, a task
+// or a candidate, which then begins its next stage.
 func (m *Machine) transferEnds(timer Timer) error {
 	if m.transfers == nil {
 		return fmt.Errorf("round: timer %d is not set", timer.Seq)
 	}
-	task, err := m.transfers.take(timer)
+	task, err := m.transfers.takeComplete(timer)
 	if err != nil {
 		return err
 	}
 	if m.config.SiteRounds > 0 {
 		// Transfers of sites are numbered from 1.
 		site := int32(task - 1)
-		s := &m.sites[m.site(site)]
+		s := &m.sites[m.sitePlace(site)]
 		return m.siteTransferred(s, s.Transfer.Stage)
 	}
-	t := m.find(task)
+	t := m.findTask(task)
 	if t == nil || m.transfers.link(t.Stage) == nil {
 		return fmt.Errorf("round: task %d has come to an end at the server and is not under way there", task)
 	}
-	return m.advance(t, timer)
+	return m.advanceStage(t, timer)
 }
 
-// taskComputed handles the timer for the end of a task's local steps, in a run in which transfers
-// are shared, and lets the task go on with its upload.
+// taskComputed handles the timer for the end of a task's local steps, where transfers are shared. The task
+// goes on with its upload.
 func (m *Machine) taskComputed(timer Timer) error {
-	t := m.find(timer.Task)
+	t := m.findTask(timer.Task)
 	if t == nil || t.Stage != Computing {
 		return fmt.Errorf("round: timer %d of task %d is not set", timer.Seq, timer.Task)
 	}
-	if err := unset(&t.Link, timer); err != nil {
+	if err := clearTimer(&t.Link, timer); err != nil {
 		return err
 	}
-	return m.advance(t, timer)
+	return m.advanceStage(t, timer)
 }
 
-// advance has a task or candidate, which has come to the end of a stage by a timer, begin the next
-// stage. After the last one it is complete, unless its client is to drop out: a plan may have that
-// happen later than the client is done, and the timer of that decides.
-func (m *Machine) advance(t *TaskState, timer Timer) error {
+// advanceStage begins the next stage of t, a task or candidate, after a timer has ended a stage. After the
+// last stage the task is complete, unless its plan has its client drop out later: then the timer of the
+// dropout decides.
+func (m *Machine) advanceStage(t *TaskState, timer Timer) error {
 	isCandidate := m.candidates.underWay()
 	isDone := m.transfers.advance(t, isCandidate)
 	switch {
 	case !isDone || t.Drops:
 		return nil
 	case isCandidate:
-		return m.candidateDone()
+		return m.countAnswer()
 	}
 	// The client may leave from now on, so its dropout does not matter any more.
-	m.cancel(&t.Timer)
+	m.cancelTimer(&t.Timer)
 	t.Timer = timer.Seq
-	return m.complete(t, false)
+	const drops = false
+	return m.completeTask(t, drops)
 }
 
-// complete ends a task: its update has arrived or, if drops, its client has dropped out. The task gets
-// its outcome, and the round closes if that is its last task or its closing rule says so. Where rounds
-// overlap, or a round has found no client so far, the slots that the task has freed are filled.
-func (m *Machine) complete(t *TaskState, drops bool) error {
+// completeTask handles the end of a task: its update has arrived or, with drops, its client has dropped
+// out. It settles the outcome, and closes the round if that was its last task or the closing rule says so.
+// Where rounds overlap, or if the round has not found a client yet, it fills the slots that the task has
+// freed.
+func (m *Machine) completeTask(t *TaskState, drops bool) error {
 	// With secure aggregation of rounds that overlap the local steps are done, and the client waits for
 	// a group to agree on masks with.
 	if m.isReady(t, drops) {
@@ -519,13 +521,13 @@ func (m *Machine) complete(t *TaskState, drops bool) error {
 			return err
 		}
 	}
-	m.tasks.shrink(m.round.Outcomes[Accepted])
+	m.tasks.removeDone(m.round.Outcomes[Accepted])
 	return m.fillSlots()
 }
 
-// outcomeOf returns the outcome of a task that ends now. If its client drops out, this is written into
-// the task's plan, which did not have it where transfers are shared and the client was not available
-// any longer.
+// outcomeOf returns the outcome of a task that ends now; drops says that its client drops out. The time of
+// a dropout is written into the task's plan, which does not have it if the client became unavailable during
+// shared transfers.
 func (m *Machine) outcomeOf(t *TaskState, drops bool) Outcome {
 	switch {
 	case t.Forced != Accepted:
@@ -534,14 +536,14 @@ func (m *Machine) outcomeOf(t *TaskState, drops bool) Outcome {
 		t.Drops = true
 		t.Dropout = m.now - t.Start
 		return Dropped
-	case m.stale(t.Model):
+	case m.isStale(t.Model):
 		return Late
 	}
 	return Accepted
 }
 
-// checkFruitless refuses a round in which task after task ends and no update counts, as it might
-// never close.
+// checkFruitless returns an error if so many tasks of a round have ended without an update that counts that
+// the round might never close.
 func (r *RoundState) checkFruitless() error {
 	accepted := r.Outcomes[Accepted]
 	if r.Cohort-accepted < MaxFruitless {
@@ -555,28 +557,29 @@ func (r *RoundState) checkFruitless() error {
 	)
 }
 
-// closeRound has the accepted updates trained. Unless rounds overlap, the tasks still under way end,
-// or are late from here on.
+// closeRound closes the round: unless rounds overlap, the tasks under way end or are late from here on. The
+// accepted updates are trained next or, with secure aggregation, after the time in which their sum is
+// recovered.
 func (m *Machine) closeRound() error {
 	r := &m.round
 	if m.overlapping == nil {
 		m.endUnderWay()
 	}
-	m.cancel(&m.deadline)
+	m.cancelTimer(&m.deadline)
 	if m.secure != nil && r.Outcomes[Accepted] > 0 {
 		m.beginRecovery()
 		if m.overlapping == nil {
 			return nil
 		}
 		// While the sum is recovered, other clients work on their tasks.
-		m.tasks.shrink(r.Outcomes[Accepted])
+		m.tasks.removeDone(r.Outcomes[Accepted])
 		return m.fillSlots()
 	}
 	return m.completeRound()
 }
 
-// completeRound has the accepted updates trained once the round has closed or, with secure
-// aggregation, once their sum can be recovered.
+// completeRound has the accepted updates of a round trained, after it has closed and, with secure
+// aggregation, its sum has been recovered. Without training it only counts the next version of the model.
 func (m *Machine) completeRound() error {
 	r := &m.round
 	if m.secure != nil {
@@ -593,7 +596,7 @@ func (m *Machine) completeRound() error {
 	case hasUpdates:
 		m.tasks.nextModel()
 		if m.secure != nil {
-			m.tasks.forgetAccepted()
+			m.tasks.endAccepted()
 		}
 		// The timer is set here as it is before a round is trained, so that timers have the same
 		// numbers with and without training.
@@ -611,16 +614,16 @@ func (m *Machine) requestTraining() {
 			if t.Status != TaskAccepted {
 				continue
 			}
-			x := t.describe(grow(&m.effects.Train), true)
+			x := t.describe(appendElement(&m.effects.Train), true)
 			x.Staleness = int(m.tasks.model - t.Model)
 		}
 	}
 }
 
-// trained handles the result of training: the next model exists, and versions that no task needs any
-// more are released. loss is the mean of losses, which has one loss for each accepted update. A loss
-// that is not finite is an error, but that a device reports none is not.
-func (m *Machine) trained(loss float64, losses []float64) error {
+// trainingDone handles the result of training: the next version of the model exists, and versions that no
+// task needs any more are released. losses has one loss for each accepted update, and loss is their mean. A
+// loss that is not finite is an error, except NaN where devices may withhold theirs.
+func (m *Machine) trainingDone(loss float64, losses []float64) error {
 	if m.phase != Training {
 		return fmt.Errorf("round: a training result while the machine was %v", m.phase)
 	}
@@ -630,12 +633,12 @@ func (m *Machine) trained(loss float64, losses []float64) error {
 	if !isMissing && !finite(loss) {
 		return fmt.Errorf("round: training loss of round %d is %v", m.Round(), loss)
 	}
-	if err := m.sampling.trained(&m.tasks, losses); err != nil {
+	if err := m.sampling.taskLosses(&m.tasks, losses); err != nil {
 		return err
 	}
 	m.tasks.nextModel()
-	m.tasks.forgetAccepted()
-	m.tasks.releaseStale(m.stale)
+	m.tasks.endAccepted()
+	m.tasks.releaseStale(m.isStale)
 	m.round.Trained = !isMissing
 	if m.round.Trained {
 		m.round.TrainingLoss = loss
@@ -649,8 +652,8 @@ func (m *Machine) trained(loss float64, losses []float64) error {
 	return m.evaluateIfDue()
 }
 
-// trimLosses sets the trimmed mean of the round's losses, if the schedules see that instead of the
-// plain mean. losses has one entry for each accepted update.
+// trimLosses sets the trimmed mean of the round's losses, if the schedules follow that in place of the
+// plain mean. losses has one loss for each accepted update.
 func (m *Machine) trimLosses(losses []float64) error {
 	trim := m.config.Loss.Trim
 	// The schedules see the plain mean.
@@ -672,8 +675,8 @@ func (m *Machine) trimLosses(losses []float64) error {
 	return nil
 }
 
-// evaluateIfDue has the round's model measured if that is due, after which [Machine.evaluated] ends the
-// round. Otherwise it ends the round at once.
+// evaluateIfDue has the round's model measured if an evaluation is due, and [Machine.evaluationDone] then
+// ends the round. Otherwise it ends the round at once.
 func (m *Machine) evaluateIfDue() error {
 	if m.requestEvaluation() {
 		return nil
@@ -692,10 +695,10 @@ func (m *Machine) requestEvaluation() (due bool) {
 	return due
 }
 
-// evaluation returns how the newest model is to be measured now. heldOut says whether on the held-out
-// samples. clients is the number of the round to which a measurement on the clients' own samples
-// belongs, 0 for no such measurement. After a round the timetables of the configuration decide. Once
-// the run is to stop, the final model is measured in each way in which it has not been measured yet.
+// evaluation returns how the newest model is to be measured now. heldOut says whether on held-out samples;
+// clients is the number of the round for which it is measured on the clients' samples, 0 for not at all.
+// After a round the configuration's timetables decide. Once the run is to stop, the final model is measured
+// in each way that the run has and that has not been done yet.
 func (c *Config) evaluation(r *RoundState, stop *Stop) (heldOut bool, clients int) {
 	if !c.Train {
 		return false, 0
@@ -716,10 +719,10 @@ func (c *Config) evaluation(r *RoundState, stop *Stop) (heldOut bool, clients in
 	return heldOut, clients
 }
 
-// evaluated handles the measurement of the newest model. loss and metrics are those on the held-out
-// samples, if these were measured. After a round they enter the report and the plateau, and the next
-// round begins. Once the run is to stop they are those of the final model, and the run ends.
-func (m *Machine) evaluated(loss float64, metrics []float64) error {
+// evaluationDone handles a measurement of the newest model. loss and metrics are those on held-out samples,
+// if these were measured. After a round they enter the report and the plateau, and the next round begins.
+// Once the run is to stop they are those of the final model, and the run ends.
+func (m *Machine) evaluationDone(loss float64, metrics []float64) error {
 	if m.phase != Evaluating {
 		return fmt.Errorf("round: an evaluation while the machine was %v", m.phase)
 	}
@@ -757,8 +760,8 @@ func (m *Machine) evaluated(loss float64, metrics []float64) error {
 	return m.nextRound()
 }
 
-// nextRound ends the round that has closed: it reports the round to the driver and adds it to the
-// totals of the run. Then it opens the next round or, if a limit is reached, stops the run.
+// nextRound ends the round that has closed: it reports the round and adds it to the run's totals. Then it
+// opens the next round or, if a limit is reached, stops the run.
 func (m *Machine) nextRound() error {
 	if err := m.countUse(); err != nil {
 		return err
@@ -795,9 +798,9 @@ func (r *RoundState) measureStragglers() {
 	r.StragglerShare = Straggling(r.Times) / float64(r.End-r.Start)
 }
 
-// reached reports whether a run has reached one of its limits with the round of a report. reason says
-// which, in words for people. stop sums up the run up to that round. The limit of virtual time has a
-// timer, see [RunEnds].
+// reached reports whether a run has reached one of its limits with the round of this report, and in reason
+// which, in words for the user. stop has the run's totals including the round. The limit of virtual time is
+// not among them, since it has a timer ([RunEnds]).
 func (l *Limits) reached(report *Report, stop *Stop) (reason string, ok bool) {
 	if report.Evaluated {
 		if t := metric.Reached(l.Targets, report.ValidationLoss, report.Metrics); t != nil {
@@ -838,23 +841,23 @@ func (m *Machine) report() *Report {
 	return &report
 }
 
-// stopRun ends the run for a reason. The final model is measured, unless it has been. A round under
-// way does not count, nor does any of its updates: all its tasks count as cancelled.
+// stopRun ends the run with this reason. The final model is measured unless it has been. A round under way
+// does not count: all of its tasks count as cancelled.
 func (m *Machine) stopRun(reason string) error {
 	m.stop.Reason = reason
 	if m.secure != nil {
-		m.disband()
+		m.endSecure()
 	}
 	m.endAll(Cancelled)
 	for _, n := range m.round.Outcomes {
 		m.stop.Outcomes[Cancelled] += n
 	}
 	m.round.reset()
-	m.tasks.forgetAccepted()
-	m.tasks.shrink(m.round.Outcomes[Accepted])
+	m.tasks.endAccepted()
+	m.tasks.removeDone(m.round.Outcomes[Accepted])
 	m.candidates.cancel()
 	for i := range m.sites {
-		m.transfers.end(&m.sites[i].Transfer)
+		m.transfers.endTask(&m.sites[i].Transfer)
 	}
 	m.sites = nil
 	// The run ends now, or with the measurement of the final model.
@@ -871,8 +874,8 @@ func (m *Machine) runStopped() {
 	m.effects.Stopped = &stop
 }
 
-// Stop returns how the run ended, with the sums of the rounds that were reported. Before the end of the
-// run it has the sums so far, and no reason.
+// Stop returns how the run ended, with the totals of the reported rounds. Before the run's end it has the
+// totals so far and no reason.
 func (m *Machine) Stop() Stop {
 	stop := m.stop
 	if m.phase != Stopped {

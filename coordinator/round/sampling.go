@@ -35,14 +35,14 @@ type sampling struct {
 	chosen []int32
 }
 
-// newSampling makes the order of a run's selection. The order is given expected times that follow
-// from the configuration alone, so that it is the same in each run of a seed; what devices have
-// taken counts only for the limits of their local steps.
+// newSampling makes the order of a run's selection. The order is made from expected times of the
+// configuration alone, so that it is the same in every run with one seed. Only afterwards the setup gets
+// the times that devices have taken, which limit their local steps.
 func newSampling(c *Config, clients *clients, r *RoundState) (s sampling, err error) {
 	s = sampling{config: c, clients: clients, round: r}
 	s.setup = selection.Setup{
 		Seed:           c.Seed,
-		Clients:        c.drawn(),
+		Clients:        c.selectableClients(),
 		Cohort:         c.Cohort,
 		Deadline:       c.Closing.Deadline(),
 		Samples:        clients.samples,
@@ -75,8 +75,8 @@ func newSampling(c *Config, clients *clients, r *RoundState) (s sampling, err er
 	return s, nil
 }
 
-// firstSteps returns a function that gives a client's local steps in round 1, before a selection limits
-// them. The schedules are called at most once, and only if the function is.
+// firstSteps returns a function that returns a client's number of local steps in round 1, before a
+// selection limits it. The schedules are asked at most once, and only if the function is called.
 func (c *Config) firstSteps() func(client int) int {
 	first := sync.OnceValue(func() int {
 		p := schedule.Progress{Setup: c.Setup, Round: 1, StragglerShare: math.NaN()}
@@ -91,16 +91,16 @@ func (c *Config) firstSteps() func(client int) int {
 	}
 }
 
-// stepsOf returns the number of local steps that a client takes where schedules count epochs. k is the
-// K of the schedule, in parts of an epoch of the client's samples.
+// stepsOf returns the number of local steps of a client, where schedules count epochs: k is the schedule's
+// K, in parts of an epoch of the client's samples.
 func (c *Config) stepsOf(client, k int) int {
 	return min(c.Epochs.ForClient(client).Steps(k, float64(c.Samples(client))), MaxLocalSteps)
 }
 
-// cohort returns the first available clients of the round's order, at most as many as slots. All
-// are chosen before the first has a task, so that reading what is known of one client need not
-// wait for another to be found. Clients that the selection excludes are counted.
-func (s *sampling) cohort(slots int) []int32 {
+// selectCohort returns the first available clients of the round's order, at most slots, and counts those
+// that the selection excludes. The result is valid until the next call. All clients are chosen before the
+// first gets a task.
+func (s *sampling) selectCohort(slots int) []int32 {
 	s.order.Start(s.round.Round, s.clients.step.now)
 	s.chosen = s.chosen[:0]
 	s.round.Excluded = 0
@@ -120,9 +120,9 @@ func (s *sampling) cohort(slots int) []int32 {
 	return s.chosen
 }
 
-// draw draws one of the available clients. The draw is keyed by the number of the task that the client
-// will get. ok is false if no client is available.
-func (s *sampling) draw(task uint64) (client int, ok bool) {
+// drawClient draws one of the available clients for the task with this number, which keys the draw. ok is
+// false if no client is available.
+func (s *sampling) drawClient(task uint64) (client int, ok bool) {
 	return selection.Draw(
 		s.drawing,
 		s.config.Seed,
@@ -132,9 +132,9 @@ func (s *sampling) draw(task uint64) (client int, ok bool) {
 	)
 }
 
-// setRoundDeadline sets the time within which the clients of a round are to be done, where the selection
-// limits local steps and the closing rule has no deadline. The selection derives it from the expected
-// times of these clients, without devices of which no time is known.
+// setRoundDeadline sets the time within which the clients of a round are to be done, if the selection
+// limits local steps and the closing rule has no deadline. The selection derives it from the expected times
+// of these clients; devices whose time is not known are left out.
 func (s *sampling) setRoundDeadline(clients []int32) {
 	if s.limiting == nil || s.setup.Deadline > 0 {
 		return
@@ -148,9 +148,9 @@ func (s *sampling) setRoundDeadline(clients []int32) {
 	s.round.Limit = s.limiting.Deadline(&s.setup, clients, s.scheduledSteps)
 }
 
-// steps returns the number of local steps of a client's task in the round under way: that of the
+// localSteps returns the number of local steps of a client's task in the round under way: that of the
 // schedule, lowered to the selection's limit, and at least 1.
-func (s *sampling) steps(client int) int {
+func (s *sampling) localSteps(client int) int {
 	steps := s.round.LocalSteps
 	if _, ok := s.clients.device(client); !ok {
 		steps = s.scheduledSteps(client)
@@ -162,10 +162,9 @@ func (s *sampling) steps(client int) int {
 	return steps
 }
 
-// rate returns the learning rate of a client's task with this many local steps: the round's, unless the
-// selection gives rates to clients by their expected times. A device of which no time is known has the
-// round's.
-func (s *sampling) rate(client, steps int) float64 {
+// learningRate returns the learning rate of a client's task with this many local steps: that of the round,
+// unless the selection sets one for each client. A device whose time is not known has the round's.
+func (s *sampling) learningRate(client, steps int) float64 {
 	if s.rating == nil || !s.clients.canLimit(client) {
 		return s.round.LearningRate
 	}
@@ -173,7 +172,7 @@ func (s *sampling) rate(client, steps int) float64 {
 	return s.rating.Rate(&s.limits, client, steps, s.round.LearningRate)
 }
 
-// scheduledSteps returns a simulated client's number of local steps in the round under way, before the
+// scheduledSteps returns the number of local steps of a simulated client in the round under way, before the
 // selection limits it.
 func (s *sampling) scheduledSteps(client int) int {
 	if s.config.Epochs.Batch > 0 {
@@ -182,8 +181,8 @@ func (s *sampling) scheduledSteps(client int) int {
 	return s.round.LocalSteps
 }
 
-// excludes reports whether the selection leaves a client out of the round, because the client can do
-// no local step in time.
+// excludes reports whether the selection excludes a client from the round, because it cannot do a single
+// local step in time.
 func (s *sampling) excludes(client int) bool {
 	if s.limiting == nil || !s.clients.canLimit(client) {
 		return false
@@ -191,8 +190,8 @@ func (s *sampling) excludes(client int) bool {
 	return s.limiting.Limit(&s.setup, client, s.scheduledSteps(client)) == 0
 }
 
-// excludesAll reports whether the selection leaves out every client, so that the round would wait for
-// ever. All clients are checked only if the round's order has come to one that is left out.
+// excludesAll reports whether the selection excludes every client, so that the round would wait for ever.
+// It looks at all clients only if the round's order has met one that is excluded.
 func (s *sampling) excludesAll() bool {
 	if s.round.Excluded == 0 {
 		return false
@@ -205,16 +204,16 @@ func (s *sampling) excludesAll() bool {
 	return true
 }
 
-// ended reports the outcome of a task to an order that follows its clients.
-func (s *sampling) ended(t *TaskState, o Outcome) {
+// taskEnded passes the outcome of a task on to an order that follows what its clients do.
+func (s *sampling) taskEnded(t *TaskState, o Outcome) {
 	if s.following != nil && int(t.Client) < s.setup.Clients {
 		s.following.Ended(int(t.Client), int(t.LocalSteps), s.clients.step.now-t.Start, o == Accepted)
 	}
 }
 
-// trained reports the losses of updates that have been trained to an order that decides by them.
-// losses are in the order of the accepted tasks, and one must be there for each.
-func (s *sampling) trained(all *tasks, losses []float64) error {
+// taskLosses passes the losses of trained updates on to an order that decides by them. losses has one for
+// each accepted task, in order; a missing loss, or one that is not finite, is an error.
+func (s *sampling) taskLosses(all *tasks, losses []float64) error {
 	if s.following == nil || !registry.NeedsOf(s.config.Select).Losses {
 		return nil
 	}

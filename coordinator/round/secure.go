@@ -123,10 +123,10 @@ func newSecure(c *Secure, s *State) *secure {
 	}
 }
 
-// add adds a member with its stages and with when it drops out, which the plan counts in time of work:
-// the time of the stages is part of it. The dropout is removed from the plan, since it is known only
-// after the stages have been simulated when it falls in the task. stages is nil for a device that has
-// not finished the first two stages.
+// add adds a member to the round's secure aggregation, with the durations of its stages, nil for a device
+// that has not finished the first two. p is the plan of its task. A dropout in it counts the client's work,
+// of which the stages are a part; so it is moved from the plan to the member, until the simulated stages
+// show whether it falls into the task.
 func (s *secure) add(task uint64, stages *Stages, p *Plan) {
 	x := SecureMember{
 		Task:   task,
@@ -145,9 +145,8 @@ func (s *secure) add(task uint64, stages *Stages, p *Plan) {
 	s.members = append(s.members, x)
 }
 
-// joinSecure adds the client of task t, whose plan event e has, to those that aggregate securely: to the
-// members of the round or, where rounds overlap, to the clients that take their local steps before they
-// join a group.
+// joinSecure makes the client of task t, whose plan is in event e, a member of the round's secure
+// aggregation or, where rounds overlap, one of those that do their local steps before they join a group.
 func (m *Machine) joinSecure(t *TaskState, e *Event) {
 	if m.overlapping != nil && e.Stages != nil {
 		m.secure.addWaiting(t.Task, e.Stages, &e.Plan)
@@ -176,12 +175,12 @@ func (s *secure) uploaded(task uint64) {
 	}
 }
 
-// exchange simulates one stage in which members send a message, and returns when the stage ends. It
-// starts at from and ends when the last member is done, after limit at the latest (0 means no limit).
-// takesPart reports whether the member with an index is in the stage, duration returns how long the
-// stage takes a member, and workBefore how much work the member has done before. done is called for
-// each member in the stage with the time at which it is done or, if leaves, drops out. That time may
-// lie after the end of the stage.
+// exchange simulates one stage in which members send a message, and returns when it ends: with the last
+// member's message, but at most limit after from, its start; a limit of 0 means none. takesPart reports
+// whether the member with an index is in the stage. duration is how long the stage takes a member, and
+// workBefore is how much work the member has done before, which decides whether it drops out in the stage.
+// done is called for each member of the stage with the time at which it is done or, if leaves, drops out;
+// that may lie after the stage's end.
 func (s *secure) exchange(
 	from, limit Time,
 	takesPart func(i int) bool,
@@ -210,18 +209,18 @@ func (s *secure) exchange(
 	return end
 }
 
-// setUpSecure simulates the stages of keys and shares of the round's tasks, which all have their plans
-// and start together. The work of a task begins when the stages are over, and the time until then counts
-// as part of its download. The tasks of members that leave or are late in a stage end there.
+// setUpSecure simulates the stages of keys and shares for the round's tasks, which all have plans and start
+// together. The local work of a task begins when both stages are over, and the time until then becomes part
+// of its download. Tasks of members that leave or are too late in a stage end there.
 func (m *Machine) setUpSecure() {
 	slices.SortFunc(m.secure.members, func(a, b SecureMember) int { return cmp.Compare(a.Task, b.Task) })
 	m.exchangeSecrets(m.round.Start, func(*SecureMember) Time { return 0 })
 }
 
-// exchangeSecrets simulates the stages of keys and shares of the members from the time start. done
-// returns how much work of its own a member has done before. A member's task continues when the stages
-// are over. It ends in them if the member leaves, takes longer than the limit or has too few neighbours,
-// or if the round is refused because too few members are left.
+// exchangeSecrets simulates the stages of keys and shares of the members, from the time start on; done
+// returns how much work a member has done before. A member's task goes on when the stages are over. It ends
+// in them if the member leaves, takes longer than the limit, or has too few neighbours, and if the round is
+// refused because too few members are left.
 func (m *Machine) exchangeSecrets(start Time, done func(*SecureMember) Time) {
 	s := m.secure
 	// ends holds for each member when it has done the newest stage.
@@ -263,8 +262,8 @@ func (m *Machine) exchangeSecrets(start Time, done func(*SecureMember) Time) {
 	m.startWork(start, sharesEnd)
 }
 
-// endLate ends the tasks of members that have finished the stage later than it ended, and calls finish
-// for the others in the stage. It returns their number.
+// endLate ends, as late, the tasks of members that finished the stage after end, when it was over. ends[i]
+// is when member i did. It calls finish for each other member of the stage, and returns their number.
 func (m *Machine) endLate(ends []Time, end Time, finish func(*SecureMember)) (count int) {
 	s := m.secure
 	for i := range s.members {
@@ -282,9 +281,8 @@ func (m *Machine) endLate(ends []Time, end Time, finish func(*SecureMember)) (co
 	return count
 }
 
-// dropLonely ends the tasks of members with fewer neighbours in the ring than the threshold that have
-// finished the stage of shares: their secrets could not be recovered. It returns how many members are
-// left.
+// dropLonely ends the tasks of members that have finished the stage of shares but have fewer neighbours
+// that did than the threshold: their secrets could not be recovered. It returns how many members are left.
 func (m *Machine) dropLonely(end Time) (count int) {
 	s := m.secure
 	// A member that is dropped may leave a neighbour with too few, so the search is repeated until no
@@ -310,11 +308,10 @@ func (m *Machine) dropLonely(end Time) (count int) {
 	return count
 }
 
-// inRing returns a function that counts, for the member with an index, those of its neighbours in the
-// ring for which matches is true. matches takes a member's index, too. The ring has the members that
-// sent keys, in order of their tasks, and the Neighbours members nearest to a member, half on either
-// side, are its neighbours. inRing takes time in proportion to the members, and each count takes
-// constant time.
+// inRing returns a function that counts, for the member with an index, its neighbours in the ring whose
+// index matches. The ring has the members that sent keys, in the order of their tasks; a member's
+// neighbours are the Neighbours nearest to it, half on either side. inRing takes time in proportion to the
+// members, and each count takes constant time.
 func (s *secure) inRing(matches func(i int) bool) func(i int) int {
 	place := make([]int, len(s.members))
 	// sums[k] is how many of the first k members of the ring match.
@@ -356,8 +353,8 @@ func (s *secure) inRing(matches func(i int) bool) func(i int) int {
 	}
 }
 
-// endInSetUp has a task end at the time at, in the stages of keys and shares, with outcome o, by
-// changing its plan to last until then. A client that drops out (Dropped) does so by the plan; other
+// endInSetUp makes a task end at the time at, within the stages of keys and shares, with outcome o: it
+// changes the task's plan to last until then. A client that drops out (Dropped) does so by the plan; other
 // outcomes are forced on the task.
 func (m *Machine) endInSetUp(task uint64, at Time, o Outcome) {
 	t := m.tasks.find(task)
@@ -380,8 +377,8 @@ func (m *Machine) endInSetUp(task uint64, at Time, o Outcome) {
 	t.Dropout = 0
 }
 
-// refuseSecure ends all tasks that are still in the stages at the time at, because too few clients are
-// left for a sum that hides each of them. The round then has no update.
+// refuseSecure refuses the round at the time at, because too few clients are left for a sum that hides each
+// of them: all tasks that are still in the stages end as cancelled.
 func (m *Machine) refuseSecure(at Time) {
 	s := m.secure
 	m.round.Secure.Unrecovered = 1
@@ -395,8 +392,8 @@ func (m *Machine) refuseSecure(at Time) {
 	}
 }
 
-// startWork has the tasks of the members begin at the time end, when the stages of keys and shares that
-// began at start are over. A member that leaves during its task drops out of it.
+// startWork has the tasks of the members go on at the time end, when the stages of keys and shares, which
+// began at start, are over. A member whose dropout falls into its task drops out of it.
 func (m *Machine) startWork(start, end Time) {
 	s := m.secure
 	for i := range s.members {
@@ -419,8 +416,8 @@ func (m *Machine) startWork(start, end Time) {
 	}
 }
 
-// startUpload has a member's upload begin at the time from, after the stages of keys and shares of its
-// group, where rounds overlap. The time since the end of its local steps counts as part of the upload.
+// startUpload has a member's upload begin at the time from, when the stages of keys and shares of its group
+// are over, where rounds overlap. The time since its local steps becomes part of the upload.
 func (m *Machine) startUpload(t *TaskState, x *SecureMember, from Time) {
 	t.Upload = from + x.Upload - (t.Start + t.Download + t.Compute)
 	leaves := x.Leaves - (x.Work - x.Upload) - (x.Stages.Keys + x.Stages.Shares)
@@ -430,9 +427,9 @@ func (m *Machine) startUpload(t *TaskState, x *SecureMember, from Time) {
 	}
 }
 
-// addWaiting adds a client that takes its local steps and then waits for a group, where rounds overlap.
-// Its plan is cut to the download and the local steps, with the dropout only if that falls in them. Plans
-// arrive in any order, and the clients are kept in the order of their tasks.
+// addWaiting adds a client that does its local steps and then waits for a group, where rounds overlap. Its
+// plan p is cut to the download and the local steps, and keeps its dropout only if that falls into them.
+// The list stays sorted by task.
 func (s *secure) addWaiting(task uint64, stages *Stages, p *Plan) {
 	x := SecureMember{
 		Task:      task,
@@ -454,8 +451,8 @@ func (s *secure) addWaiting(task uint64, stages *Stages, p *Plan) {
 	s.waiting = slices.Insert(s.waiting, i, x)
 }
 
-// takeWaiting removes the member with this task from those that are in no group, and returns it. ok is
-// false if it is not among them.
+// takeWaiting removes the member with this task from those that belong to no group, and returns it. ok is
+// false if there is none.
 func (s *secure) takeWaiting(task uint64) (x SecureMember, ok bool) {
 	i, ok := slices.BinarySearchFunc(s.waiting, task, byTask)
 	if !ok {
@@ -466,10 +463,9 @@ func (s *secure) takeWaiting(task uint64) (x SecureMember, ok bool) {
 	return x, true
 }
 
-// isReady reports whether a task whose timer ends now has thereby done its local steps and waits for a
-// group; it then adds the task to those that are ready. The timer of a task that has a group ends its
-// upload instead, so isReady is false. It is also false for a task whose client drops out, and where
-// rounds do not overlap or aggregation is not secure.
+// isReady reports whether the timer of task t means that its client has done its local steps and now waits
+// for a group, and if so adds the task to the ready ones. It is false for a task that has a group, whose
+// timer ends its upload, for one whose client drops out, and unless rounds overlap with secure aggregation.
 func (m *Machine) isReady(t *TaskState, drops bool) bool {
 	s := m.secure
 	if s == nil || m.overlapping == nil {
@@ -487,11 +483,10 @@ func (m *Machine) isReady(t *TaskState, drops bool) bool {
 	return true
 }
 
-// formGroup makes clients that wait the members of the round, in the order in which they became ready, if
-// as many wait as close a round and no group is under way. They go through the stages of keys and shares
-// from now on, and their tasks end with their masked uploads. The task of a waiting client whose base
-// model has become too old ends here as late. Nothing happens unless rounds overlap with secure
-// aggregation.
+// formGroup makes ready clients the members of the round, in the order in which they became ready, if no
+// group is under way and they are as many as close a round. They go through the stages of keys and shares
+// from now on, and their tasks end with their masked uploads. Before that, ready tasks whose base model has
+// become too old end as late. It does nothing unless rounds overlap with secure aggregation.
 func (m *Machine) formGroup() error {
 	s := m.secure
 	if s == nil || m.overlapping == nil || len(s.members) > 0 {
@@ -499,7 +494,7 @@ func (m *Machine) formGroup() error {
 	}
 	for _, task := range slices.Clone(s.ready) {
 		t := m.tasks.find(task)
-		if !m.stale(t.Model) {
+		if !m.isStale(t.Model) {
 			continue
 		}
 		s.ready = slices.DeleteFunc(s.ready, func(other uint64) bool { return other == task })
@@ -528,8 +523,8 @@ func (m *Machine) formGroup() error {
 	return nil
 }
 
-// groupSize returns the smallest number of updates with which the closing rule closes a round, if as many
-// clients wait; 0 if fewer do.
+// groupSize returns the smallest number of updates with which the closing rule closes a round, or 0 if
+// fewer clients are ready.
 func (m *Machine) groupSize() int {
 	waiting := len(m.secure.ready)
 	n := sort.Search(waiting+1, func(n int) bool {
@@ -541,9 +536,9 @@ func (m *Machine) groupSize() int {
 	return n
 }
 
-// groupEnds counts a task that has its outcome, if it belongs to the group under way, and reports whether
-// it was the last of the group: the round then closes. It is false unless rounds overlap with secure
-// aggregation.
+// groupEnds counts the end of a task that belongs to the group under way, and reports whether it was the
+// group's last one: the round then closes. It is false for other tasks, and unless rounds overlap with
+// secure aggregation.
 func (m *Machine) groupEnds(task uint64) bool {
 	s := m.secure
 	if s == nil || m.overlapping == nil || s.find(task) == nil {
@@ -553,9 +548,9 @@ func (m *Machine) groupEnds(task uint64) bool {
 	return s.underWay == 0
 }
 
-// disband forgets all members, at the end of the run. The timers of tasks that wait for a group have
-// fallen due already, so they must not be cancelled again.
-func (m *Machine) disband() {
+// endSecure forgets all members at the end of the run. The timers of ready tasks have fallen due already,
+// so they must not be cancelled.
+func (m *Machine) endSecure() {
 	s := m.secure
 	for _, task := range s.ready {
 		m.tasks.find(task).Timer = noTimer
@@ -567,7 +562,7 @@ func (m *Machine) disband() {
 }
 
 // beginRecovery simulates the stages of survivors and recovery of a round that has closed, and sets the
-// timer for their end. The round is marked as unrecovered if too few members have uploaded, signed or
+// timer for their end. It marks the round as unrecovered if too few members have uploaded, signed or
 // revealed shares.
 func (m *Machine) beginRecovery() {
 	s := m.secure
@@ -586,7 +581,7 @@ func (m *Machine) beginRecovery() {
 	members := s.countWhere(func(x *SecureMember) bool { return x.SentKeys })
 	uploaded := s.countWhere(func(x *SecureMember) bool { return x.Uploaded })
 	end := signedAt
-	failed := uploaded < s.config.Minimum || signers < s.config.quorum(members) || !s.holdsTogether()
+	failed := uploaded < s.config.Minimum || signers < s.config.quorum(members) || !s.isConnected()
 	// Members reveal shares only once enough of them have signed one set of survivors.
 	if !failed {
 		end, failed = s.recoverAll(signedAt, signed)
@@ -599,12 +594,12 @@ func (m *Machine) beginRecovery() {
 		r.Unrecovered = 1
 		r.Recovered = 0
 	}
-	s.timer = m.set(Timer{At: end, Priority: priorityTask, Kind: RecoveryEnds})
+	s.timer = m.setTimer(Timer{At: end, Priority: priorityTask, Kind: RecoveryEnds})
 }
 
-// holdsTogether reports whether the members would sign the set of those that have uploaded. Those that have
-// sent keys form the ring, in the order of their tasks.
-func (s *secure) holdsTogether() bool {
+// isConnected reports whether the set of members that have uploaded is connected enough that members would
+// sign it. The ring has the members that sent keys, in the order of their tasks.
+func (s *secure) isConnected() bool {
 	if s.config.Connected == nil {
 		return true
 	}
@@ -627,10 +622,10 @@ func (s *secure) countWhere(matches func(*SecureMember) bool) (n int) {
 	return n
 }
 
-// recoverAll returns when every secret that is needed has Threshold shares: that of each member that has
-// uploaded, and that of each that has shared its secrets, not uploaded, and has a neighbour that has. The
-// members that signed reveal their shares from the time from on. failed reports that the shares do not
-// suffice, and end is then when the last of these members has answered or left.
+// recoverAll returns when each needed secret has Threshold shares: the secret of each member that has
+// uploaded, and of each that has finished the stage of shares but not uploaded and has a neighbour that
+// has. The members that signed reveal their shares from the time from on. If the shares do not suffice,
+// failed is true, and end is when the last of these members has answered or left.
 func (s *secure) recoverAll(from Time, signed []bool) (end Time, failed bool) {
 	// answers holds for each member when it reveals its shares, or stays if it never does.
 	answers := make([]Time, len(s.members))
@@ -673,10 +668,10 @@ func (s *secure) recoverAll(from Time, signed []bool) (end Time, failed bool) {
 	return times[i], false
 }
 
-// recovered completes a round at the end of its recovery, which timer t marks. If the sum could not be
-// recovered, none of the round's updates counts.
-func (m *Machine) recovered(t Timer) error {
-	if err := unset(&m.secure.timer, t); err != nil {
+// recoveryEnds handles timer t, the end of a round's recovery, and completes the round. If the sum could
+// not be recovered, none of its updates counts.
+func (m *Machine) recoveryEnds(t Timer) error {
+	if err := clearTimer(&m.secure.timer, t); err != nil {
 		return err
 	}
 	if m.round.Secure.Unrecovered > 0 {
@@ -698,10 +693,10 @@ func (m *Machine) revokeAll() {
 	}
 }
 
-// unrecovered handles the driver's event that the sum of a round with real devices could not be
-// recovered: none of its updates counts, and the model stays. It is ignored unless the machine waits for
-// the round to be trained with secure aggregation.
-func (m *Machine) unrecovered() error {
+// sumUnrecovered handles the driver's event that the sum of a round with real devices could not be
+// recovered: none of its updates counts, and the model stays as it is. It is ignored unless the machine
+// waits for the training of a round with secure aggregation.
+func (m *Machine) sumUnrecovered() error {
 	if m.phase != Training || m.secure == nil {
 		return nil
 	}

@@ -47,7 +47,7 @@ func TestSelection_FairPlaces(t *testing.T) {
 				}
 			}
 			for i := range places {
-				client, ok := m.sampling.draw(uint64(i + 1))
+				client, ok := m.sampling.drawClient(uint64(i + 1))
 				if !ok || !x.free(client) || m.sampling.drawing.Weight(client) == 0 {
 					t.Fatalf("the place goes to client %d (%v)", client, ok)
 				}

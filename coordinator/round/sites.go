@@ -26,8 +26,8 @@ type SiteState struct {
 // siteOf returns the number of a simulated client's site.
 func (c *Config) siteOf(client int32) int32 { return client % int32(c.Server.Sites) }
 
-// openSites begins a round with sites: it lists the sites of the cohort's clients, in ascending
-// order, and lets each site fetch the model once for all its clients.
+// openSites begins a round with sites: it lists the sites of the cohort's clients, in ascending order, and
+// has each site download the model, once for all of its clients.
 func (m *Machine) openSites(cohort []int32) error {
 	for _, client := range slices.SortedStableFunc(slices.Values(cohort), m.bySite) {
 		site := m.config.siteOf(client)
@@ -52,9 +52,9 @@ func (m *Machine) openSites(cohort []int32) error {
 // bySite compares clients a and b by their sites, as for [slices.SortFunc].
 func (m *Machine) bySite(a, b int32) int { return cmp.Compare(m.config.siteOf(a), m.config.siteOf(b)) }
 
-// site returns the place in m.sites of the site with this number. The list is in ascending order of
+// sitePlace returns the place in m.sites of the site with this number. The list is in ascending order of
 // the numbers.
-func (m *Machine) site(number int32) int {
+func (m *Machine) sitePlace(number int32) int {
 	i, _ := slices.BinarySearchFunc(
 		m.sites,
 		number,
@@ -63,35 +63,35 @@ func (m *Machine) site(number int32) int {
 	return i
 }
 
-// transferSite begins the transfer of a site at this stage, its download or its upload. If no link
-// limits the transfer it takes no time, and the site begins its next stage at once.
+// transferSite begins a site's transfer at this stage, its download or its upload. If no shared link limits
+// the transfer it takes no time, and the site continues at once.
 func (m *Machine) transferSite(s *SiteState, stage Stage) error {
-	way := m.transfers.link(stage)
-	if way == nil {
+	link := m.transfers.link(stage)
+	if link == nil {
 		return m.siteTransferred(s, stage)
 	}
 	s.Transfer.Stage = stage
 	// A site has no speed of its own: it takes what the link gives.
 	const unshared = 0
-	s.Transfer.Link = way.Start(int64(m.now), s.Transfer.Task, int(s.Transfer.Client), unshared)
+	s.Transfer.Link = link.Start(int64(m.now), s.Transfer.Task, int(s.Transfer.Client), unshared)
 	return nil
 }
 
-// siteTransferred continues after a transfer of a site: after the download the site's first own round
-// begins, and after the upload the site's part in the round ends.
+// siteTransferred continues after a site's transfer at this stage: after the download the site's first own
+// round begins, and after the upload the site's part in the round ends.
 func (m *Machine) siteTransferred(s *SiteState, stage Stage) error {
 	s.Transfer.Stage = NoStage
 	s.Transfer.Link = 0
 	if stage == Downloading {
-		return m.siteRound(s)
+		return m.startSiteRound(s)
 	}
 	return m.endSite(s)
 }
 
-// endSite ends a site's part in the round and takes it off the list. The round closes when its last
-// site has ended.
+// endSite ends a site's part in the round and removes it from the list. With the last site the round
+// closes.
 func (m *Machine) endSite(s *SiteState) error {
-	i := m.site(s.Transfer.Client)
+	i := m.sitePlace(s.Transfer.Client)
 	m.sites = slices.Delete(m.sites, i, i+1)
 	if len(m.sites) > 0 {
 		return nil
@@ -99,10 +99,10 @@ func (m *Machine) endSite(s *SiteState) error {
 	return m.closeRound()
 }
 
-// siteRound begins the next own round of a site: it gives tasks to those of its clients that can be
-// asked. After the last own round, or if no client can be asked, the site uploads what it has, if
-// it has an update at all.
-func (m *Machine) siteRound(s *SiteState) error {
+// startSiteRound begins a site's next own round: it gives tasks to those of the site's clients that are
+// available. After the last own round, or if no client is available, the site uploads its sum, or ends its
+// part if it has no update.
+func (m *Machine) startSiteRound(s *SiteState) error {
 	clients := s.Clients
 	s.Clients = nil
 	if int(s.Round) < m.config.SiteRounds {
@@ -124,11 +124,11 @@ func (m *Machine) siteRound(s *SiteState) error {
 	return m.endSite(s)
 }
 
-// siteTaskEnds continues after task t of a client behind a site has ended with outcome o. Only a
-// client with an accepted update gets a task in the site's next own round, which begins when no
-// task of the site is open.
+// siteTaskEnds continues after task t of a client behind a site has ended with outcome o. A client whose
+// update was accepted gets a task in the site's next own round, which begins when no task of the site is
+// open.
 func (m *Machine) siteTaskEnds(t *TaskState, o Outcome) error {
-	s := &m.sites[m.site(m.config.siteOf(t.Client))]
+	s := &m.sites[m.sitePlace(m.config.siteOf(t.Client))]
 	s.Open--
 	if o == Accepted {
 		s.Clients = append(s.Clients, t.Client)
@@ -137,5 +137,5 @@ func (m *Machine) siteTaskEnds(t *TaskState, o Outcome) error {
 	if s.Open > 0 {
 		return nil
 	}
-	return m.siteRound(s)
+	return m.startSiteRound(s)
 }

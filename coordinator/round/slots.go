@@ -6,9 +6,9 @@ import (
 	"fedpace/coordinator/selection"
 )
 
-// slots returns how many clients the round needs now: as many as the cohort has free places or, where
-// the selection asks candidates for their losses, the number of candidates.
-func (m *Machine) slots() int {
+// freeSlots returns how many clients the round needs now: the number of free places in the cohort or, if
+// the selection queries candidates for their losses, the number of candidates.
+func (m *Machine) freeSlots() int {
 	if m.config.asksCandidates() {
 		return selection.QueryOf(m.config.Select)
 	}
@@ -19,16 +19,16 @@ func (m *Machine) slots() int {
 	return slots
 }
 
-// issueInOrder gives tasks to the first available clients of the round's order, at most slots. Where
-// the selection asks candidates, the clients become candidates instead. Where sites add up, the sites
-// of the clients begin with their download. It returns how many clients it has found.
+// issueInOrder gives tasks to the first available clients of the round's order, at most slots. If the
+// selection queries candidates, the clients become candidates instead; if sites add up, the clients' sites
+// begin with their download. issued is the number of clients that it has found.
 func (m *Machine) issueInOrder(slots int) (issued int, err error) {
-	cohort := m.sampling.cohort(slots)
+	cohort := m.sampling.selectCohort(slots)
 	if m.config.asksCandidates() {
 		for _, client := range cohort {
 			m.round.Candidates++
 			// A candidate computes one local step, and is numbered as a task.
-			m.issue(&m.candidates.list, &m.tasks.simulated.Next, int(client), 1)
+			m.addTask(&m.candidates.list, &m.tasks.simulated.Next, int(client), 1)
 		}
 		return len(cohort), nil
 	}
@@ -42,15 +42,16 @@ func (m *Machine) issueInOrder(slots int) (issued int, err error) {
 	return len(cohort), nil
 }
 
-// issueDrawn gives tasks to clients drawn one after the other, until slots are filled or no client
-// is left. Each draw is keyed by the number of tasks so far, so it depends on no other.
+// issueDrawn gives tasks to clients drawn one by one, until slots are filled or no client is available.
+// Each draw is keyed by the number of the next task, so it does not depend on other draws. issued is the
+// number of tasks.
 func (m *Machine) issueDrawn(slots int) (issued int) {
 	for issued < slots {
 		draw := m.tasks.simulated.Next
 		if m.config.Devices.Sampled {
 			draw += m.tasks.devices.Next - FirstDeviceTask
 		}
-		client, ok := m.sampling.draw(draw)
+		client, ok := m.sampling.drawClient(draw)
 		if !ok {
 			break
 		}
@@ -60,17 +61,17 @@ func (m *Machine) issueDrawn(slots int) (issued int) {
 	return issued
 }
 
-// issueTask gives a client, simulated or real, a task of the round under way. The task starts from
-// the newest model, and the sampling says how many local steps it has.
+// issueTask gives a client, simulated or real, a task in the round under way, which starts from the newest
+// model and has the number of local steps that the sampling says.
 func (m *Machine) issueTask(client int) {
-	steps := m.sampling.steps(client)
+	steps := m.sampling.localSteps(client)
 	list := &m.tasks.simulated
 	if _, isDevice := m.clients.device(client); isDevice {
 		list = &m.tasks.devices
 	}
 	m.tasks.begin(list)
 	m.clients.beginTask(client)
-	m.issue(&list.List, &list.Next, client, steps)
+	m.addTask(&list.List, &list.Next, client, steps)
 }
 
 // issueDevices gives a task to every device that is present and free, unless devices are drawn with
@@ -87,15 +88,15 @@ func (m *Machine) issueDevices() {
 	}
 }
 
-// issue adds a task or candidate to a list, under the number next, which it raises, and asks for
-// its plan.
-func (m *Machine) issue(list *[]TaskState, next *uint64, client, steps int) {
-	t := grow(list)
+// addTask appends a task, or the query of a candidate, to list with the number *next, which it increments,
+// and requests its plan.
+func (m *Machine) addTask(list *[]TaskState, next *uint64, client, steps int) {
+	t := appendElement(list)
 	*t = TaskState{
 		Task:         *next,
 		Model:        m.tasks.model,
 		Start:        m.now,
-		LearningRate: m.sampling.rate(client, steps),
+		LearningRate: m.sampling.learningRate(client, steps),
 		Client:       int32(client),
 		Round:        int32(m.round.Round),
 		LocalSteps:   int32(steps),
@@ -105,22 +106,21 @@ func (m *Machine) issue(list *[]TaskState, next *uint64, client, steps int) {
 	}
 	*next++
 	m.unplanned++
-	m.send(t)
+	m.requestPlan(t)
 }
 
-// send asks the driver to have a task, or the question to a candidate, planned or sent to its
+// requestPlan asks the driver to have a task or candidate planned or, if it is a device's, sent to the
 // device.
-func (m *Machine) send(t *TaskState) {
-	x := t.describe(grow(&m.effects.Tasks), m.config.Train)
+func (m *Machine) requestPlan(t *TaskState) {
+	x := t.describe(appendElement(&m.effects.Tasks), m.config.Train)
 	x.Start = t.Start
 	x.Probe = m.candidates.underWay()
 	x.Joules = m.clients.batteries.joules(x.Client)
 }
 
-// awaitAvailability sets a timer for the next change of availability, unless one
-// is set already or there will be no change. With batteries a timer that is set is
-// replaced if the change has become earlier, as when a task has ended and its
-// client's battery is charged from then on.
+// awaitAvailability sets a timer for the next time at which a client may become available, unless there is
+// no such time or the timer is set. With batteries a timer is replaced if that time has become earlier: a
+// task has ended, and its client's battery is being charged.
 func (m *Machine) awaitAvailability() error {
 	if m.change != 0 && m.clients.batteries == nil {
 		return nil
@@ -132,8 +132,8 @@ func (m *Machine) awaitAvailability() error {
 	if next <= m.now {
 		return fmt.Errorf("round: availability that next changes at %d ns, and it is %d", next, m.now)
 	}
-	m.cancel(&m.change)
+	m.cancelTimer(&m.change)
 	m.changeAt = next
-	m.change = m.set(Timer{At: next, Priority: priorityChange, Kind: AvailabilityChanges})
+	m.change = m.setTimer(Timer{At: next, Priority: priorityChange, Kind: AvailabilityChanges})
 	return nil
 }

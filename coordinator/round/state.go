@@ -108,8 +108,8 @@ type RoundState struct {
 	Paced int
 }
 
-// reset forgets all but the round's number and schedules, the steps so far, and what
-// the next round's schedules may know of it.
+// reset clears the numbers of a round that has ended. It keeps the round's number, its schedules'
+// decisions, the steps so far, and what the next decision of the schedules may need.
 func (r *RoundState) reset() {
 	*r = RoundState{
 		Report: Report{

@@ -11,26 +11,27 @@ type step struct {
 	effects   Effects
 }
 
-// set asks the driver to put timer t on the clock, and returns the number by which it can be
-// cancelled. Numbers are never used twice.
-func (s *step) set(t Timer) uint64 {
+// setTimer asks the driver to put timer t on the clock, and returns the number by which it can be
+// cancelled. No number is used twice.
+func (s *step) setTimer(t Timer) uint64 {
 	t.Seq = s.nextTimer
 	s.nextTimer++
 	s.effects.Timers = append(s.effects.Timers, t)
 	return t.Seq
 }
 
-// cancel asks the driver to take a timer off the clock, if it is set, and sets its number to 0.
-func (s *step) cancel(timer *uint64) {
+// cancelTimer asks the driver to remove a timer, if it is set, from the clock, and sets its number to
+// noTimer.
+func (s *step) cancelTimer(timer *uint64) {
 	if *timer != 0 {
 		s.effects.Cancel = append(s.effects.Cancel, *timer)
 		*timer = 0
 	}
 }
 
-// unset sets a timer to 0 because it fell due. It is an error if t is not this timer: then it was
-// cancelled or belongs to something else.
-func unset(timer *uint64, t Timer) error {
+// clearTimer sets a timer's number to noTimer because it fell due. It is an error if t has another number:
+// it then was cancelled, or is another timer.
+func clearTimer(timer *uint64, t Timer) error {
 	if *timer != t.Seq {
 		return fmt.Errorf("round: timer %d is not set", t.Seq)
 	}
@@ -38,11 +39,11 @@ func unset(timer *uint64, t Timer) error {
 	return nil
 }
 
-// emitOutcome adds the outcome o of a task or candidate, which ended at the time end, to the effects.
-// newest is the newest version of the model. The report is filled in place, without a copy, since this
-// happens once for each task of a run.
+// emitOutcome adds to the effects the report that t, a task or candidate, ended at the time end with
+// outcome o. newest is the newest version of the model. The report is filled in place, without a copy,
+// because a run has one for each task.
 func (s *step) emitOutcome(t *TaskState, o Outcome, end Time, newest uint64, candidate bool) {
-	e := grow(&s.effects.Ended)
+	e := appendElement(&s.effects.Ended)
 	e.Task = t.Task
 	e.Client = int(t.Client)
 	e.LocalSteps = int(t.LocalSteps)
@@ -60,8 +61,8 @@ func (s *step) emitOutcome(t *TaskState, o Outcome, end Time, newest uint64, can
 	e.Plan.Dropout = t.Dropout
 }
 
-// describe fills x with the task as the driver sees it, and returns x. Without training, train is
-// false, and the task's model is 0, because there is only one.
+// describe fills x with the task as the driver sees it, and returns x. train says whether the run trains;
+// without training there is a single model, number 0.
 func (t *TaskState) describe(x *Task, train bool) *Task {
 	x.Task = t.Task
 	x.Client = int(t.Client)
@@ -80,9 +81,9 @@ func (t *TaskState) describe(x *Task, train bool) *Task {
 	return x
 }
 
-// grow appends an element to a list and returns it, to be filled in place: it
-// may hold what its memory held before.
-func grow[T any](list *[]T) *T {
+// appendElement appends an element to a list and returns a pointer to it, for the caller to fill: it may
+// hold what its memory held before.
+func appendElement[T any](list *[]T) *T {
 	n := len(*list)
 	if n == cap(*list) {
 		*list = append(*list, *new(T))

@@ -17,7 +17,7 @@ const FirstDeviceTask = 1 << 52
 type Tasks struct {
 	// List are the tasks that are under way, or accepted and waiting for training. Both their
 	// numbers and the versions of their base models ascend. Tasks that are done may still be
-	// among them, see tasks.shrink.
+	// among them, see tasks.removeDone.
 	List []TaskState
 	// Next is the number of the next task.
 	Next uint64
@@ -126,8 +126,8 @@ func (t *TaskState) atWork() bool {
 	return t.Timer != noTimer || isUnderWay
 }
 
-// find returns the task with this number in a list, nil if it is not there. Numbers ascend and may
-// have gaps.
+// find returns the task with this number in a list, nil if there is none. The numbers in the list ascend
+// and may have gaps.
 func find(list []TaskState, task uint64) *TaskState {
 	if len(list) == 0 || task < list[0].Task {
 		return nil
@@ -192,10 +192,10 @@ func (x *tasks) begin(list *Tasks) {
 	}
 }
 
-// shrink removes the tasks that are done, once they are more than the others. So a task is moved
-// once in the mean, however often this is called. accepted is the number of tasks that wait for
-// training.
-func (x *tasks) shrink(accepted int) {
+// removeDone removes the tasks that are done from the lists, once they are more than the others, so that on
+// average each task is moved once, however often this is called. accepted is the number of tasks that wait
+// for training.
+func (x *tasks) removeDone(accepted int) {
 	needed := x.outstanding() + accepted
 	if len(x.simulated.List)+len(x.devices.List) <= 2*needed {
 		return
@@ -211,9 +211,8 @@ func (x *tasks) shrink(accepted int) {
 	}
 }
 
-// forgetAccepted ends the tasks that wait for training: they have been trained, or the run has
-// ended.
-func (x *tasks) forgetAccepted() {
+// endAccepted ends the tasks that wait for training, after they have been trained or when the run ends.
+func (x *tasks) endAccepted() {
 	for _, tasks := range x.lists() {
 		for i := range tasks.List {
 			t := &tasks.List[i]
@@ -234,9 +233,8 @@ func (x *tasks) nextModel() {
 	}
 }
 
-// releaseTask counts one task less that starts from a version of the model. With the last one the
-// version is released, unless it is the newest. A version that was released as stale before its
-// tasks had ended is not counted any more.
+// releaseTask counts one task less that starts from this version of the model, and releases the version
+// with the last one, unless it is the newest. It does nothing for a version that was released before.
 func (x *tasks) releaseTask(model uint64) {
 	n, isPublished := x.versions[model]
 	if !isPublished {

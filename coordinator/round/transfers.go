@@ -34,8 +34,8 @@ func newTransfers(c *Config, step *step) *transfers {
 	}
 }
 
-// link returns the shared link that a task uses at this stage. It is nil if the task computes, if
-// transfers that way are not shared, or if the receiver is nil.
+// link returns the shared link that a task uses at this stage; nil if the task does not transfer, if
+// transfers in that direction are not shared, or if the receiver is nil.
 func (x *transfers) link(stage Stage) *fairshare.Tree {
 	switch {
 	case x == nil:
@@ -47,10 +47,10 @@ func (x *transfers) link(stage Stage) *fairshare.Tree {
 	return nil
 }
 
-// begin begins task t, or a candidate, once it has a plan: with its download or, if its client has the
-// model already or downloads are not shared, with its computing. If the client will drop out, the timer
-// for that is set: when the plan has a dropout, or when the client of a task leaves.
-func (x *transfers) begin(t *TaskState, candidate, hasModel bool) {
+// beginTask begins t, a task or candidate with a plan: with its download or, if its client has the model
+// already or downloads are not shared, with its computing. If the client will drop out, because the plan
+// says so or because the client of a task leaves, it sets the timer for that.
+func (x *transfers) beginTask(t *TaskState, candidate, hasModel bool) {
 	leaves := x.step.now + t.Dropout
 	drops := t.Drops
 	// The plan knows only how long the task takes by itself, not when its client leaves.
@@ -60,7 +60,7 @@ func (x *transfers) begin(t *TaskState, candidate, hasModel bool) {
 		leaves = max(leaves, x.step.now)
 	}
 	if drops {
-		t.Timer = x.step.set(Timer{
+		t.Timer = x.step.setTimer(Timer{
 			At:       leaves,
 			Priority: priorityTask,
 			Kind:     TaskDrops,
@@ -68,23 +68,23 @@ func (x *transfers) begin(t *TaskState, candidate, hasModel bool) {
 		})
 	}
 	if x.download == nil || hasModel {
-		x.compute(t, t.Download, candidate)
+		x.startComputing(t, t.Download, candidate)
 		return
 	}
 	t.Stage = Downloading
 	t.Link = x.download.Start(int64(x.step.now), t.Task, int(t.Client), int64(t.Download))
 }
 
-// compute sets the timer for the end of a task's computing, together with the transfers before and
-// after it that are not shared. before is how long the transfer before it takes, 0 if that was shared.
-// A candidate has no upload.
-func (x *transfers) compute(t *TaskState, before Time, candidate bool) {
+// startComputing sets the timer for the end of a task's local steps, together with the transfers before and
+// after them that are not shared. before is the time of the download, 0 if that was shared. A candidate has
+// no upload.
+func (x *transfers) startComputing(t *TaskState, before Time, candidate bool) {
 	duration := before + t.Compute
 	if x.upload == nil && !candidate {
 		duration += t.Upload
 	}
 	t.Stage = Computing
-	t.Link = x.step.set(Timer{
+	t.Link = x.step.setTimer(Timer{
 		At:       x.step.now + duration,
 		Priority: priorityTask,
 		Kind:     TaskComputed,
@@ -92,16 +92,16 @@ func (x *transfers) compute(t *TaskState, before Time, candidate bool) {
 	})
 }
 
-// take removes a transfer that is complete from its link and returns the number of its task. Of several
-// that are complete, a download comes before an upload. The others get a timer of their own for the same
-// time, so that each is an event.
-func (x *transfers) take(timer Timer) (task uint64, err error) {
-	if err := unset(&x.timer, timer); err != nil {
+// takeComplete removes a complete transfer from its link, when its timer has fallen due, and returns the
+// number of its task. If several are complete, a download comes before an upload, and the others get timers
+// for the same time, so that each is an event.
+func (x *transfers) takeComplete(timer Timer) (task uint64, err error) {
+	if err := clearTimer(&x.timer, timer); err != nil {
 		return 0, err
 	}
-	for _, way := range [...]*fairshare.Tree{x.download, x.upload} {
-		if way != nil {
-			if task, ok := way.Take(int64(x.step.now)); ok {
+	for _, link := range [...]*fairshare.Tree{x.download, x.upload} {
+		if link != nil {
+			if task, ok := link.Take(int64(x.step.now)); ok {
 				return task, nil
 			}
 		}
@@ -109,14 +109,15 @@ func (x *transfers) take(timer Timer) (task uint64, err error) {
 	return 0, fmt.Errorf("round: timer %d fell due and no transfer is complete", timer.Seq)
 }
 
-// advance begins the next stage of a task whose shared transfer or computing is complete. It reports
-// whether that was the last stage. The plan's durations become those that the transfers really took.
+// advance begins the next stage of a task whose shared transfer or local steps are complete, and reports
+// whether that was the last stage. The durations in the task's plan become those that its shared transfers
+// have really taken.
 func (x *transfers) advance(t *TaskState, candidate bool) (done bool) {
 	after := x.step.now - t.Start
 	switch {
 	case t.Stage == Downloading:
 		t.Download = after
-		x.compute(t, 0, candidate)
+		x.startComputing(t, 0, candidate)
 		return false
 	case t.Stage == Computing && x.upload != nil && !candidate:
 		t.Stage = Uploading
@@ -130,43 +131,43 @@ func (x *transfers) advance(t *TaskState, candidate bool) (done bool) {
 	return true
 }
 
-// end removes a task from the shared links, whether it is complete or stops early. The duration of a
-// transfer under way is set to what it would have been at its mean pace so far: what part of it was done
-// follows from that duration and the time since its start.
-func (x *transfers) end(t *TaskState) {
+// endTask removes a task from the shared links, whether it is complete or stops early. A transfer that
+// stops early gets the duration that it would have had at its mean pace so far, so that its time until now
+// is the right part of the duration.
+func (x *transfers) endTask(t *TaskState) {
 	if t.Stage == NoStage {
 		return
 	}
 	after := x.step.now - t.Start
 	if t.Stage == Computing {
-		x.step.cancel(&t.Link)
-	} else if way := x.link(t.Stage); way != nil {
+		x.step.cancelTimer(&t.Link)
+	} else if link := x.link(t.Stage); link != nil {
 		phase := &t.Download
 		if t.Stage == Uploading {
 			phase = &t.Upload
 			after = max(0, after-t.Download-t.Compute)
 		}
 		// From the work that remains follows how much of the phase has passed.
-		remaining := way.Stop(int64(x.step.now), t.Link).Over(way.Need())
+		remaining := link.Stop(int64(x.step.now), t.Link).Over(link.Need())
 		*phase = Time(fairshare.Stretched(int64(after), int64(*phase), remaining, int64(MaxDuration)))
 	}
 	t.Stage = NoStage
 	t.Link = 0
 }
 
-// setTimer sets the timer for the transfer that is complete first, on either link, and cancels the
-// one before if it is for another time. A nil receiver shares no transfers.
+// setTimer sets the timer for the next end of a transfer, on either link, and cancels the one before if it
+// is for another time. It does nothing for a nil receiver.
 func (x *transfers) setTimer() {
 	if x == nil {
 		return
 	}
 	due := Time(0)
 	ok := false
-	for _, way := range [...]*fairshare.Tree{x.download, x.upload} {
-		if way == nil {
+	for _, link := range [...]*fairshare.Tree{x.download, x.upload} {
+		if link == nil {
 			continue
 		}
-		if end, under := way.Due(); under && (!ok || Time(end) < due) {
+		if end, isUnderWay := link.Due(); isUnderWay && (!ok || Time(end) < due) {
 			due = Time(end)
 			ok = true
 		}
@@ -175,11 +176,11 @@ func (x *transfers) setTimer() {
 	if x.timer != 0 && ok && x.timerAt == due {
 		return
 	}
-	x.step.cancel(&x.timer)
+	x.step.cancelTimer(&x.timer)
 	x.timerAt = 0
 	if ok {
 		x.timerAt = due
-		x.timer = x.step.set(Timer{At: due, Priority: priorityTransfer, Kind: TransferEnds})
+		x.timer = x.step.setTimer(Timer{At: due, Priority: priorityTransfer, Kind: TransferEnds})
 	}
 }
 

@@ -29,13 +29,13 @@ func (c *Config) Validate() error {
 	s := selection.OrUniform(c.Select)
 	return cmp.Or(
 		c.checkNeeds("closing rule", c.Closing, err),
-		c.checkNeeds("selection", s, selection.Validate(s, c.Cohort, c.drawn())),
+		c.checkNeeds("selection", s, selection.Validate(s, c.Cohort, c.selectableClients())),
 		c.validateLate(),
 	)
 }
 
-// checkNeeds returns err, a mistake in the options of a component such as the closing rule, or an error
-// if the component needs what this run does not give. name is what the user calls the component.
+// checkNeeds returns an error if a component, such as the closing rule, needs what this run does not have.
+// name is what the user calls the component. If err, a mistake in its options, is not nil, it returns that.
 func (c *Config) checkNeeds(name string, component any, err error) error {
 	var missing error
 	n := registry.NeedsOf(component)
@@ -56,7 +56,7 @@ func (c *Config) checkNeeds(name string, component any, err error) error {
 		missing = errors.New("rounds with a deadline")
 	case n.Times && c.Expect == nil:
 		missing = errors.New("the clients' expected times")
-	case n.Speeds && !c.tellsApart():
+	case n.Speeds && !c.knowsSpeeds():
 		missing = errors.New("the clients' expected times, and devices that are drawn with the others have none " +
 			"without a class")
 	case n.Samples && c.Samples == nil && c.Clients > 0:
@@ -67,10 +67,10 @@ func (c *Config) checkNeeds(name string, component any, err error) error {
 	return fmt.Errorf("round: the %s needs %w", name, missing)
 }
 
-// tellsApart reports whether Expect has an answer of its own for each client that cohorts are drawn
-// from. A real device without a class has none before its first task.
-func (c *Config) tellsApart() bool {
-	for i := range c.drawn() - c.Clients {
+// knowsSpeeds reports whether the expected time of each client from which cohorts are selected is known:
+// that of a real device only if the device has a class.
+func (c *Config) knowsSpeeds() bool {
+	for i := range c.selectableClients() - c.Clients {
 		if c.Devices.Modelled == nil || !c.Devices.Modelled(i) {
 			return false
 		}
@@ -78,9 +78,9 @@ func (c *Config) tellsApart() bool {
 	return true
 }
 
-// validateSecure returns an error if the run has rules with which secure aggregation cannot work:
-// late updates, overlapping local steps, sites, shared transfers or batteries, and real devices in
-// rounds that overlap. It returns nil in a run without secure aggregation.
+// validateSecure returns an error if secure aggregation cannot work with the other rules of the run: late
+// updates, overlapping local steps, sites, shared transfers or batteries, and real devices in rounds that
+// overlap.
 func (c *Config) validateSecure() error {
 	s := c.Secure
 	if s == nil {

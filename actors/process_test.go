@@ -245,7 +245,7 @@ func TestProcess_FrozenParameters(t *testing.T) {
 				t.Fatal(err)
 			}
 			next := slices.Clone(from)
-			instance := algorithm.NewPartly(p.Algorithm, p.Compression, len(from), len(base), 0, 200)
+			instance := algorithm.NewInstance(p.Algorithm, p.Compression, len(from), len(base), 0, 200)
 			instance.Decide(sum[:len(from)])
 			instance.Server.Apply(next, sum[:len(from)], 1)
 			if !slices.Equal(next[len(base):], from[len(base):]) {

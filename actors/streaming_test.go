@@ -23,7 +23,7 @@ func TestStreaming_IsPublished(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	instance := algorithm.NewPartly(of, nil, len(base), len(base), p.MemoryValues(), 200)
+	instance := algorithm.NewInstance(of, nil, len(base), len(base), p.MemoryValues(), 200)
 	got, kept := slices.Clone(base), map[int][]float32{}
 
 	type worker struct {
@@ -169,7 +169,7 @@ func TestStreaming_OnePiece(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		instance := algorithm.NewPartly(a, nil, len(base), len(base), p.MemoryValues(), 200)
+		instance := algorithm.NewInstance(a, nil, len(base), len(base), p.MemoryValues(), 200)
 		x, work := slices.Clone(base), slices.Clone(someWork)
 		for round := range 4 {
 			sum := make([]int64, len(base))

@@ -27,10 +27,17 @@ type adaptive struct {
 	m, v  []float64
 }
 
-// newAdaptive makes the server half for a model of params parameters, with m = 0 and v = τ². nextV
-// returns the next v of a parameter from its v and the square of its mean update.
+// newAdaptive makes the server half for a model with this number of parameters, with m = 0 and v = τ².
+// nextV returns the next v of a parameter from its present v and the square of its mean update.
 func newAdaptive(params int, rate, beta1, tau float64, nextV func(v, square float64) float64) *adaptive {
-	a := &adaptive{rate, beta1, tau, nextV, make([]float64, params), make([]float64, params)}
+	a := &adaptive{
+		rate:  rate,
+		beta1: beta1,
+		tau:   tau,
+		nextV: nextV,
+		m:     make([]float64, params),
+		v:     make([]float64, params),
+	}
 	for i := range a.v {
 		a.v[i] = float64(tau * tau)
 	}
@@ -43,10 +50,11 @@ func newAdaptive(params int, rate, beta1, tau float64, nextV func(v, square floa
 func (a *adaptive) Apply(model []float32, sum []int64, scale float64) {
 	checkLengths(len(model), len(sum), len(a.v))
 	for i, s := range sum {
-		d := Delta(s, scale)
-		a.v[i] = a.nextV(a.v[i], float64(d*d))
-		a.m[i] = float64(a.beta1*a.m[i]) + float64((1-a.beta1)*d)
-		model[i] = float32(float64(model[i]) + float64(a.rate*a.m[i])/(math.Sqrt(a.v[i])+a.tau))
+		delta := Delta(s, scale)
+		a.v[i] = a.nextV(a.v[i], float64(delta*delta))
+		a.m[i] = float64(a.beta1*a.m[i]) + float64((1-a.beta1)*delta)
+		step := float64(a.rate*a.m[i]) / (math.Sqrt(a.v[i]) + a.tau)
+		model[i] = float32(float64(model[i]) + step)
 	}
 }
 
@@ -55,7 +63,7 @@ func (a *adaptive) State() [][]float64 { return [][]float64{a.m, a.v} }
 
 // Restore implements [ServerOptimizer]: it also refuses a state whose last vector, v, has a value below 0,
 // since v is made of squares.
-func (a *adaptive) Restore(state [][]float64) error { return restore(a.State(), state, 0) }
+func (a *adaptive) Restore(state [][]float64) error { return copyState(a.State(), state, 0) }
 
 // FedAdagrad is the [adaptive] server with v ← v + Δ².
 type FedAdagrad struct {

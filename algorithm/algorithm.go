@@ -64,12 +64,12 @@ type Instance struct {
 	trainable int
 }
 
-// Apply makes the next model from a round's exact sum, in place, and updates the server's state. The
-// server half moves the trained values by the sum times scale. The values behind those, the buffers,
-// move by the sum itself times bufferScales, one factor for each buffer; nil stands for factors of 1.
-// Where clients send their buffers separately, the sum of the buffers is 0.
+// Apply makes the next model from a round's exact sum, in place, and updates the state of the server half.
+// The server half moves the trained values by the sum times scale. The values behind those, the buffers,
+// move by the sum itself times bufferScales, one factor for each; nil stands for factors of 1. Where
+// clients send their buffers beside the sum, the sum has zeros for them, and they do not move.
 func (i *Instance) Apply(model []float32, sum []int64, scale float64, bufferScales []float64) {
-	if p, ok := i.Server.(*partly); ok {
+	if p, ok := i.Server.(*partlyTrained); ok {
 		p.apply(model, sum, scale, bufferScales)
 		return
 	}
@@ -84,19 +84,19 @@ func (i *Instance) Decide(sum []int64) {
 	}
 }
 
-// JoinStale adds stale updates to sum, the exact sum of the fresh ones, by an algorithm that compares
-// them over the trained values. fresh is the fresh updates' share of all weights. It returns the weight
-// of each stale update and, last, that of all fresh ones together.
-func (i *Instance) JoinStale(rule StaleWeigher, sum []int64, fresh float64, stale []Stale) (weights []float64) {
-	return rule.Join(sum, i.trainable, fresh, stale)
+// JoinStale adds stale updates to sum, the exact sum of a round's fresh updates, by a rule that compares
+// them over the trained values. freshShare is the fresh updates' share of all weights. It returns the
+// weight of each stale update and, last, that of all fresh updates together.
+func (i *Instance) JoinStale(rule StaleWeigher, sum []int64, freshShare float64, stale []Stale) (weights []float64) {
+	return rule.Join(sum, i.trainable, freshShare, stale)
 }
 
-// NewPartly makes the state of algorithm a for a run. The model has params values, of which the
-// first trainable ones are trained; the others are averaged, and neither compressed nor seen by the
-// algorithm. local is how many values the local steps remember of each client, and population the
-// number of clients. Updates are compressed by c unless it is nil. At most one of a and c keeps
-// client state.
-func NewPartly(a Algorithm, c Compression, params, trainable, local, population int) *Instance {
+// NewInstance makes algorithm a with the state that it has at the start of a run. The model has params
+// values, of which the first trainable ones are trained; the others are averaged, and neither compressed
+// nor seen by the algorithm. localValues is the number of values that the optimizer of local steps keeps
+// for each client, and population the number of clients. c compresses updates; nil sends whole ones. At
+// most one of a and c keeps client state.
+func NewInstance(a Algorithm, c Compression, params, trainable, localValues, population int) *Instance {
 	i := &Instance{
 		Algorithm:   a,
 		Compression: c,
@@ -105,21 +105,21 @@ func NewPartly(a Algorithm, c Compression, params, trainable, local, population 
 	}
 	// The server's algorithm sees the trained values alone.
 	if trainable < params {
-		i.Server = &partly{i.Server, trainable, params}
+		i.Server = &partlyTrained{i.Server, trainable, params}
 	}
 	switch {
 	case HasControlVariates(a):
-		i.ClientStates = NewClientStates(params, local, population)
+		i.ClientStates = NewClientStates(params, localValues, population)
 	case keepsResiduals(c):
-		i.ClientStates = NewClientStates(0, params+local, population)
-	case local > 0:
-		i.ClientStates = NewClientStates(0, local, population)
+		i.ClientStates = NewClientStates(0, params+localValues, population)
+	case localValues > 0:
+		i.ClientStates = NewClientStates(0, localValues, population)
 	}
 	return i
 }
 
-// keepsResiduals reports whether each client keeps what compression c leaves out of its updates, to add
-// it to the next one. c may be nil.
+// keepsResiduals reports whether compression c has error feedback: each client keeps what is left out of
+// its update, and adds it to the next one. c may be nil.
 func keepsResiduals(c Compression) bool { return c != nil && registry.NeedsOf(c).ClientState }
 
 // SumLength returns the length of the exact sum of a round for a model with this many parameters:
@@ -132,13 +132,14 @@ func SumLength(a Algorithm, params int) int {
 	return params
 }
 
-// StateBytes returns the largest number of bytes that the state of a run can take: the vectors of
-// the server and, with client state, one vector of float32 for each client that has taken part.
-// params is the number of parameters, and clients is the population. local is how many float32 values
-// the local steps remember of each client. updates bounds how many updates of a round a [StaleWeigher]
-// holds at once, the sum of the fresh ones counted as one; it is 0 where none can be stale. The result is
-// at most math.MaxInt64.
-func StateBytes(a Algorithm, c Compression, params, local, clients, updates int) int64 {
+// StateBytes returns the largest number of bytes that the state of a run can take: the vectors of the
+// server and, with client state, one vector of float32 for each client that has taken part. params is the
+// number of parameters, clients that of all clients, and localValues the number of float32 values that the
+// optimizer of local steps keeps for each client. updates bounds how many updates of a round a
+// [StaleWeigher] holds at once, where the sum of the fresh ones counts as one; it is 0 if none can be
+// stale. The result is at most math.MaxInt64.
+func StateBytes(a Algorithm, c Compression, params, localValues, clients, updates int) int64 {
+	// The server half of a model of one parameter shows how many vectors of float64 it keeps.
 	perParameter := float64(8 * float64(len(a.Server(1).State())))
 	perClient := 0.
 	if HasControlVariates(a) {
@@ -153,21 +154,21 @@ func StateBytes(a Algorithm, c Compression, params, local, clients, updates int)
 		perParameter += float64(8 * float64(updates))
 	}
 	bytes := float64(float64(params)*(perParameter+float64(perClient*float64(clients)))) +
-		float64(4*float64(local)*float64(clients))
+		float64(4*float64(localValues)*float64(clients))
 	if bytes >= math.MaxInt64 {
 		return math.MaxInt64
 	}
 	return int64(bytes)
 }
 
-// CheckState returns a [*registry.OptionError] if the state of the algorithm and of its clients
-// could take more than limit bytes. The other parameters are those of [StateBytes].
-func CheckState(a Algorithm, c Compression, params, local, clients, updates int, limit int64) error {
-	n := StateBytes(a, c, params, local, clients, updates)
-	if n <= limit {
+// CheckState returns a [*registry.OptionError] if the state of a run could take more than limit bytes. The
+// other parameters are those of [StateBytes].
+func CheckState(a Algorithm, c Compression, params, localValues, clients, updates int, limit int64) error {
+	bytes := StateBytes(a, c, params, localValues, clients, updates)
+	if bytes <= limit {
 		return nil
 	}
-	name, kind := LargestState(a, c, local)
+	name, kind := LargestState(a, c, localValues)
 	count := clients
 	counted := "clients"
 	// The state of a StaleWeigher grows with the updates of a round, not with the clients.
@@ -177,16 +178,17 @@ func CheckState(a Algorithm, c Compression, params, local, clients, updates int,
 	}
 	return registry.Errorf("limits.state_gb", "%.3g, but %s keeps up to %.3g GB for %d parameters and %d %s (raise "+
 		"the limit, or take fewer %s or another %s)",
-		float64(limit)/1e9, name, float64(n)/1e9, params, count, counted, counted, kind)
+		float64(limit)/1e9, name, float64(bytes)/1e9, params, count, counted, counted, kind)
 }
 
-// LargestState names the part of a run that keeps most of the state, and says of what kind it is: the
-// optimizer of local steps, a compression with residuals, or else the algorithm. local is how many values
-// are remembered of each client, which for [Streaming] are copies of the model.
-func LargestState(a Algorithm, c Compression, local int) (name, kind string) {
+// LargestState returns the name of the component that keeps most of a run's state, and its kind in words:
+// the optimizer of local steps, a compression with residuals, or else the algorithm. localValues is the
+// number of values that local steps keep for each client; for [Streaming] these are copies of the model,
+// which belong to the algorithm.
+func LargestState(a Algorithm, c Compression, localValues int) (name, kind string) {
 	_, copies := a.(Streaming)
 	switch {
-	case local > 0 && !copies:
+	case localValues > 0 && !copies:
 		return "local", "optimizer"
 	case keepsResiduals(c):
 		return Compressions.NameOf(c), "compression"

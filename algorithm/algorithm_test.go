@@ -13,7 +13,7 @@ import (
 
 // whole is an algorithm for a model of which all is trained.
 func whole(a Algorithm, c Compression, params, population int) *Instance {
-	return NewPartly(a, c, params, params, 0, population)
+	return NewInstance(a, c, params, params, 0, population)
 }
 
 func TestDefaults(t *testing.T) {

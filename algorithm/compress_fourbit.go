@@ -40,8 +40,8 @@ func (f FourBit) Bits(values int64) int64 {
 // Compressor implements [Compression]: it needs no memory.
 func (f FourBit) Compressor(int) Compressor { return f }
 
-// Compress implements [Compressor]: in each block it replaces the values, in place, by the nearest
-// levels times the block's largest magnitude. A block of zeros stays as it is.
+// Compress implements [Compressor]: in each block it replaces the values, in place, by the nearest of the
+// format's levels, which are in units of the block's largest magnitude. A block of zeros stays as it is.
 func (f FourBit) Compress(update []float32, _ *rand.PCG) {
 	level := powerLevel
 	if f.Format == "int4" {
@@ -56,13 +56,15 @@ func (f FourBit) Compress(update []float32, _ *rand.PCG) {
 			continue
 		}
 		for i, x := range block {
-			block[i] = float32(math.Copysign(float64(largest*level(math.Abs(float64(x))/largest)), float64(x)))
+			share := math.Abs(float64(x)) / largest
+			magnitude := float64(largest * level(share))
+			block[i] = float32(math.Copysign(magnitude, float64(x)))
 		}
 	}
 }
 
-// powerLevel returns the level of e3m0 nearest to share, a magnitude of at most 1 in units of the block's
-// largest: one of 1, 1/2, ... 1/64 and 0.
+// powerLevel returns the level of the format e3m0 that is nearest to share: one of 1, 1/2, ... 1/64 and 0.
+// share is a magnitude divided by the largest magnitude of the block, so it is at most 1.
 func powerLevel(share float64) float64 {
 	// 1/128 is the middle between 0 and the smallest level.
 	if share < 1./128 {
@@ -76,6 +78,6 @@ func powerLevel(share float64) float64 {
 	return level
 }
 
-// equalLevel returns the level of int4 nearest to share, a magnitude of at most 1 in units of the block's
-// largest: one of 0, 1/7, ... 1.
+// equalLevel returns the level of the format int4 that is nearest to share: one of 0, 1/7, ... 1. share is
+// a magnitude divided by the largest magnitude of the block, so it is at most 1.
 func equalLevel(share float64) float64 { return math.Floor(float64(share*7)+0.5) / 7 }

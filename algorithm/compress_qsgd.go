@@ -52,8 +52,8 @@ func (q QSGD) Bits(values int64) int64 {
 // Compressor implements [Compression]: it needs no memory.
 func (q QSGD) Compressor(int) Compressor { return q }
 
-// Compress implements [Compressor]: it rounds the values of each bucket, in place, to random
-// neighbours among a few levels of the bucket's norm. draws gives the random numbers.
+// Compress implements [Compressor]: it rounds the values of each bucket, in place, at random to one of the
+// two nearest levels of the bucket's norm. draws has the random numbers.
 func (q QSGD) Compress(update []float32, draws *rand.PCG) {
 	bucket := int(q.bucket(int64(len(update))))
 	for start := 0; start < len(update); start += bucket {
@@ -61,27 +61,29 @@ func (q QSGD) Compress(update []float32, draws *rand.PCG) {
 	}
 }
 
-// quantise rounds the values of one bucket at random to levels of their norm. It draws a number for each
-// value, in order.
-func (q QSGD) quantise(v []float32, draws *rand.PCG) {
-	norm := normAbove(v)
+// quantise rounds the values of one bucket, in place, at random to one of the two nearest levels of their
+// norm, so that the mean of the result is the value. It draws one random number for each value, in order.
+func (q QSGD) quantise(values []float32, draws *rand.PCG) {
+	norm := normAbove(values)
 	if norm == 0 {
 		return
 	}
-	s := float64(q.Levels)
-	for i, x := range v {
-		scaled := float64(math.Abs(float64(x)) / norm * s)
+	levels := float64(q.Levels)
+	for i, x := range values {
+		scaled := float64(math.Abs(float64(x)) / norm * levels)
 		level := math.Floor(scaled)
-		// The draw is uniform in [0,1), so the level above is taken with the probability of the fraction.
-		if float64(draws.Uint64()>>11)*0x1p-53 < scaled-level {
+		// The upper 53 bits make a number that is uniform in [0,1), so the level above is taken with the
+		// probability of the fraction.
+		uniform := float64(draws.Uint64()>>11) * 0x1p-53
+		if uniform < scaled-level {
 			level++
 		}
-		v[i] = float32(math.Copysign(float64(norm*level)/s, float64(x)))
+		values[i] = float32(math.Copysign(float64(norm*level)/levels, float64(x)))
 	}
 }
 
-// normAbove returns the Euclidean norm of v as the least float32 that is not below it, so that no
-// value is larger than the norm that is sent.
+// normAbove returns the Euclidean norm of v, rounded up to a float32, so that no value is larger than the
+// norm that is sent.
 func normAbove(v []float32) float64 {
 	exact := math.Sqrt(portable.Square(v))
 	norm := float32(exact)

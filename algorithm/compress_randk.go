@@ -39,24 +39,27 @@ func (r RandomK) Bits(values int64) int64 { return 32 * countSent(r.Share, value
 func (r RandomK) Compressor(values int) Compressor {
 	k := uint64(countSent(r.Share, int64(values)))
 	if r.Feedback {
-		return places{k, 1}
+		return randomPlaces{k, 1}
 	}
-	return places{k, float64(values) / float64(k)}
+	return randomPlaces{k, float64(values) / float64(k)}
 }
 
-// places keeps k values by selection sampling (Knuth, The Art of Computer Programming,
+// randomPlaces keeps k values by selection sampling (Knuth, The Art of Computer Programming,
 // volume 2, Algorithm 3.4.2S).
-type places struct {
+type randomPlaces struct {
 	k      uint64
 	factor float64
 }
 
-// Compress implements [Compressor]: of n values left each is sent with the probability open/n, where
-// open is how many are still to be sent.
-func (p places) Compress(update []float32, draws *rand.PCG) {
+// Compress implements [Compressor]: it sets all but k values, which are drawn at random, to 0 and
+// multiplies those by factor. In selection sampling a value is kept with the probability open/n, where open
+// of the n values that are left are still to be kept.
+func (p randomPlaces) Compress(update []float32, draws *rand.PCG) {
 	open := p.k
 	for i, x := range update {
-		if keyed.Below(draws.Uint64(), uint64(len(update)-i)) >= open {
+		left := uint64(len(update) - i)
+		isKept := keyed.Below(draws.Uint64(), left) < open
+		if !isKept {
 			update[i] = 0
 			continue
 		}

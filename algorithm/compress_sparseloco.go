@@ -67,14 +67,15 @@ type sparse struct {
 	largest
 }
 
-// Compress implements [Compressor]: it keeps the largest values of each chunk, sets the others to 0, and
-// replaces each value that is left by the mean of its bin among four. It uses no random numbers.
+// Compress implements [Compressor]: in each chunk it keeps the largest values and sets the others to 0. It
+// then replaces each value that is left, in the whole update, by the mean of its bin among four. It uses no
+// random numbers.
 func (s *sparse) Compress(update []float32, draws *rand.PCG) {
 	for chunk := range slices.Chunk(update, s.Chunk) {
 		s.k = int(countSent(s.Share, int64(len(chunk))))
 		s.largest.Compress(chunk, draws)
 	}
-	bin, levels := bins(update)
+	bin, levels := fourBins(update)
 	for i, x := range update {
 		if x != 0 {
 			update[i] = levels[bin(x)]
@@ -82,13 +83,12 @@ func (s *sparse) Compress(update []float32, draws *rand.PCG) {
 	}
 }
 
-// bins divides the values that are not 0 into four bins by their distance from the mean, in units
-// of one and a half standard deviations. bin says which bin a value is in, and means holds the mean
+// fourBins divides the values that are not 0 into four bins by their distance from the mean, in units of
+// one and a half standard deviations. bin returns the bin of a value, from 0 to 3, and means has the mean
 // of each bin.
-func bins(values []float32) (bin func(float32) int, means [4]float32) {
+func fourBins(values []float32) (bin func(float32) int, means [4]float32) {
 	n := 0.
 	sum := 0.
-	square := 0.
 	for _, x := range values {
 		if x != 0 {
 			n = n + 1
@@ -96,13 +96,15 @@ func bins(values []float32) (bin func(float32) int, means [4]float32) {
 		}
 	}
 	mean := sum / max(1, n)
+	squares := 0.
 	for _, x := range values {
-		if d := float64(x) - mean; x != 0 {
-			square += float64(d * d)
+		if x != 0 {
+			distance := float64(x) - mean
+			squares += float64(distance * distance)
 		}
 	}
 	// Equal values have no deviation, and any width serves.
-	width := cmp.Or(float64(1.5*math.Sqrt(square/max(1, n-1))), 1)
+	width := cmp.Or(float64(1.5*math.Sqrt(squares/max(1, n-1))), 1)
 	bin = func(x float32) int {
 		return int(min(3, max(0, math.RoundToEven(float64(float64(x)-mean)/width)+2)))
 	}

@@ -30,9 +30,12 @@ type TopK struct {
 // Needs says that a residual follows its client from task to task.
 func (t TopK) Needs() registry.Needs { return withFeedback(t.Feedback) }
 
-// Bits implements [Compression]: values with their places, or all values without, whichever is less.
+// Bits implements [Compression]: 32 bits and a place for each value that is sent, or 32 bits for all values
+// without places if that is less.
 func (t TopK) Bits(values int64) int64 {
-	return min(countSent(t.Share, values)*int64(32+bits.Len64(uint64(max(0, values-1)))), 32*max(1, values))
+	placeBits := bits.Len64(uint64(max(0, values-1)))
+	withPlaces := countSent(t.Share, values) * int64(32+placeBits)
+	return min(withPlaces, 32*max(1, values))
 }
 
 // Compressor implements [Compression].
@@ -47,26 +50,30 @@ type largest struct {
 	count []int32
 }
 
-// Compress implements [Compressor]: it finds the k-th largest magnitude, sets all smaller values to 0, and
-// of the equal ones keeps the first, so that k are left.
+// Compress implements [Compressor]: it keeps the k values with the largest magnitudes and sets the others
+// to 0. Of values as large as the k-th it keeps the first ones. It finds the k-th largest magnitude by the
+// upper 16 bits and then by the lower ones.
 func (l *largest) Compress(update []float32, _ *rand.PCG) {
-	high, above := l.digit(update, l.k, func(b uint32) (int, bool) { return int(b >> 16), true })
-	low, more := l.digit(update, l.k-above, func(b uint32) (int, bool) { return int(b & 0xffff), int(b>>16) == high })
-	smallest := uint32(high)<<16 | uint32(low)
-	equal := l.k - above - more
+	upperBits := func(b uint32) (digit int, ok bool) { return int(b >> 16), true }
+	high, largerHigh := l.digit(update, l.k, upperBits)
+	lowerBits := func(b uint32) (digit int, ok bool) { return int(b & 0xffff), int(b>>16) == high }
+	low, largerLow := l.digit(update, l.k-largerHigh, lowerBits)
+	kthLargest := uint32(high)<<16 | uint32(low)
+	// This many of the values that equal the k-th largest one are kept.
+	keepEqual := l.k - largerHigh - largerLow
 	for i, x := range update {
 		switch b := magnitude(x); {
-		case b > smallest:
-		case b == smallest && equal > 0:
-			equal--
+		case b > kthLargest:
+		case b == kthLargest && keepEqual > 0:
+			keepEqual--
 		default:
 			update[i] = 0
 		}
 	}
 }
 
-// digit returns the k-th largest of the digits of 16 bits that digitOf takes from the values' magnitudes,
-// and how many digits are larger. digitOf is false for a value that does not count.
+// digit returns the k-th largest of the values' digits, and how many digits are larger than that. digitOf
+// returns the digit, of 16 bits, of a value's magnitude, and false for a value that does not count.
 func (l *largest) digit(update []float32, k int, digitOf func(magnitude uint32) (digit int, ok bool)) (digit, larger int) {
 	clear(l.count)
 	for _, x := range update {

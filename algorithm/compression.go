@@ -45,10 +45,10 @@ type Voting interface {
 	Decide(sum []int64)
 }
 
-// CheckCompression returns a [*registry.OptionError] if algorithm a does not take updates that are
-// compressed by c; nil is no compression. Updates of two vectors are not compressed. Votes say how
-// far a model moves, which an algorithm must not change by a factor, as [FedNova] does, or by
-// adding to the sum, as [Rebase] does.
+// CheckCompression returns a [*registry.OptionError] if algorithm a does not take updates that c
+// compresses; a nil c compresses nothing. Updates of two vectors cannot be compressed. Nor can the votes of
+// a [Voting] compression be used by an algorithm that multiplies the sum, as [FedNova] does, or adds to it,
+// as [Rebase] does, since votes fix how far the model moves.
 func CheckCompression(a Algorithm, c Compression) error {
 	if c == nil {
 		return nil
@@ -75,9 +75,9 @@ func CheckCompression(a Algorithm, c Compression) error {
 	return nil
 }
 
-// countSent returns how many of the values are sent: their number times share, rounded up, at least one.
-// share counts as its shortest decimal, so that 0.07 of 100 values are 7, although the float64 is a
-// little more than 0.07.
+// countSent returns the number of values that are sent: values times share, rounded up, at least one. share
+// counts as the decimal number that it was written as, so that 0.07 of 100 values are 7, although the
+// float64 is a little more than 0.07.
 func countSent(share float64, values int64) int64 {
 	n, _ := new(big.Rat).SetString(strconv.FormatFloat(share, 'g', -1, 64))
 	n.Mul(n, new(big.Rat).SetInt64(values))

@@ -31,7 +31,7 @@ func Example() {
 	one, other := together(host(0, 1), host(2, 3)), together(host(3, 0), host(2, 1))
 	fmt.Println("equal sums:", slices.Equal(one, other))
 
-	NewPartly(Default, nil, len(global), len(global), 0, len(clients)).Server.Apply(global, one, 1)
+	NewInstance(Default, nil, len(global), len(global), 0, len(clients)).Server.Apply(global, one, 1)
 	fmt.Println("next model:", global)
 	// Output:
 	// equal sums: true

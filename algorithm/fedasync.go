@@ -62,10 +62,9 @@ func (a FedAsync) fade(tau int) float64 {
 	return 1
 }
 
-// Rebase changes the model to which the updates in an exact sum are relative. sum has the terms
-// w_c (x_c − base), whose weights sum to weight. Rebase adds weight (base − model), so that they become
-// w_c (x_c − model). It returns a [*DifferenceError], and leaves the sum, where the two models are too far
-// from each other.
+// Rebase turns an exact sum of updates that are differences from base into one of differences from model:
+// it adds weight·(base − model), where weight is the total weight of the updates in the sum. If the two
+// models are too far apart it returns a [*DifferenceError] and leaves the sum as it was.
 func Rebase(sum []int64, weight float64, base, model []float32) error {
 	// The sum of weights that should be 1 may be a little more, by rounding.
 	return Add(sum, min(1, weight), base, model)

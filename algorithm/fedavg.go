@@ -41,4 +41,4 @@ func (a average) Apply(model []float32, sum []int64, scale float64) {
 func (average) State() [][]float64 { return nil }
 
 // Restore implements [ServerOptimizer]: it has no state, and refuses one with any vector.
-func (average) Restore(state [][]float64) error { return restore(nil, state, math.Inf(-1)) }
+func (average) Restore(state [][]float64) error { return copyState(nil, state, math.Inf(-1)) }

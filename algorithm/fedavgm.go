@@ -48,4 +48,4 @@ func (m *momentum) Apply(model []float32, sum []int64, scale float64) {
 func (m *momentum) State() [][]float64 { return [][]float64{m.v} }
 
 // Restore implements [ServerOptimizer]: v may have any sign.
-func (m *momentum) Restore(state [][]float64) error { return restore(m.State(), state, math.Inf(-1)) }
+func (m *momentum) Restore(state [][]float64) error { return copyState(m.State(), state, math.Inf(-1)) }

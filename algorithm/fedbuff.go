@@ -28,9 +28,9 @@ type FedBuff struct {
 // Server implements [Algorithm].
 func (a FedBuff) Server(int) ServerOptimizer { return average{a.Rate} }
 
-// Weigh implements [Algorithm]: it lowers the weight of each update by the update's staleness. Such
-// weights sum to less than 1, unless the rule is normalised. staleness is nil where no update is
-// stale.
+// Weigh implements [Algorithm]: it multiplies the weight of each update by s(τ) of its staleness τ, so
+// that the weights may sum to less than 1. With the rule normalised they are divided by their sum.
+// staleness is nil if no update is stale.
 func (a FedBuff) Weigh(weights []float64, steps, staleness []int) ([]float64, float64) {
 	switch {
 	case a.Rule == "normalised":
@@ -41,12 +41,11 @@ func (a FedBuff) Weigh(weights []float64, steps, staleness []int) ([]float64, fl
 	return damp(weights, staleness, func(tau int) float64 { return 1 / power(1+float64(tau), a.Exponent) }), 1
 }
 
-// damp multiplies each weight by s of the client's staleness, where 0 <= s <= 1.
-// Weights that sum to 1 then sum to less.
+// damp multiplies each weight by s, from 0 to 1, of the staleness of its update.
 func damp(weights []float64, staleness []int, s func(tau int) float64) []float64 {
-	list := make([]float64, len(weights))
+	damped := make([]float64, len(weights))
 	for i, w := range weights {
-		list[i] = float64(w * s(staleness[i]))
+		damped[i] = float64(w * s(staleness[i]))
 	}
-	return list
+	return damped
 }

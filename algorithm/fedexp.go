@@ -24,9 +24,8 @@ type FedExP struct {
 // Server implements [Algorithm]: η is in the factor of the sum.
 func (FedExP) Server(int) ServerOptimizer { return average{1} }
 
-// Stretch returns η, at least 1, by which the mean update is multiplied: the mean of the updates'
-// squared norms relative to twice that of their mean. It is large if the updates point in different
-// directions.
+// Stretch returns η, at least 1, the factor of the mean update: the mean of the updates' squared norms
+// over twice the squared norm of their mean. It is large if the updates point in different directions.
 func (a FedExP) Stretch(updates [][]int64, weights []float64, mean []int64) float64 {
 	squares := 0.0
 	for i, u := range updates {
@@ -45,8 +44,9 @@ type Stretching interface {
 	Stretch(updates [][]int64, weights []float64, mean []int64) float64
 }
 
-// Stretch returns the factor of a round's step: that of a [Stretching] algorithm, else 1. updates and
-// mean are of the whole model, of which the algorithm sees the trained values.
+// Stretch returns the factor of a round's step: that of a [Stretching] algorithm, else 1. updates and mean
+// have the values of the whole model, of which the algorithm gets the trained ones; weights are those of
+// the updates in mean.
 func (i *Instance) Stretch(updates [][]int64, weights []float64, mean []int64) float64 {
 	rule, ok := i.Algorithm.(Stretching)
 	if !ok {

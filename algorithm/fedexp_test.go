@@ -42,7 +42,7 @@ func TestFedExp_StretchByHand(t *testing.T) {
 		for i, u := range c.updates {
 			more[i] = append(u[:n:n], Unit<<10)
 		}
-		of := NewPartly(FedExP{Epsilon: c.epsilon}, nil, n+1, n, 0, 5)
+		of := NewInstance(FedExP{Epsilon: c.epsilon}, nil, n+1, n, 0, 5)
 		if got := of.Stretch(more, c.weights, append(c.mean[:n:n], Unit)); math.Abs(got-c.want) > 1e-12 {
 			t.Errorf("%v with a value that is not trained: %v, want %v", c.updates, got, c.want)
 		}

@@ -58,5 +58,5 @@ func Normalised(weights []float64, steps []int) (list []float64, scale float64) 
 		done[i] = float64(w * k)
 	}
 	z := normalise(list)
-	return list, float64(total(done) * z)
+	return list, float64(sumAscending(done) * z)
 }

@@ -20,7 +20,7 @@ func TestPartly_FrozenParameters(t *testing.T) {
 	for name, a := range map[string]Algorithm{
 		"fedavg": FedAvg{Rate: 3}, "fedavgm": FedAvgM{Rate: 1, Momentum: 0.5}, "fedadam": FedAdam{Rate: 0.1, Beta1: 0.9, Beta2: 0.99, Tau: 1e-3},
 	} {
-		whole, part := NewPartly(a, nil, 2, 2, 0, 4), NewPartly(a, nil, 4, 2, 0, 4)
+		whole, part := NewInstance(a, nil, 2, 2, 0, 4), NewInstance(a, nil, 4, 2, 0, 4)
 		x, y := []float32{1, 2}, []float32{1, 2, 3, -4}
 		for range 3 {
 			whole.Server.Apply(x, exact(0.25, -0.5), 2)
@@ -35,7 +35,7 @@ func TestPartly_FrozenParameters(t *testing.T) {
 				t.Errorf("%s: state %v, want %v and zeros", name, v, whole.Server.State()[i])
 			}
 		}
-		again := NewPartly(a, nil, 4, 2, 0, 4)
+		again := NewInstance(a, nil, 4, 2, 0, 4)
 		if err := again.Server.Restore(state); err != nil {
 			t.Fatal(err)
 		}
@@ -56,7 +56,7 @@ func TestPartly_FrozenParameters(t *testing.T) {
 
 // Votes and deviations are those of what is trained.
 func TestPartly_FrozenDecidesNothing(t *testing.T) {
-	sign := NewPartly(Default, Sign{Step: 0.5}, 3, 2, 0, 4)
+	sign := NewInstance(Default, Sign{Step: 0.5}, 3, 2, 0, 4)
 	sum := exact(0.01, -0.3, 0.2)
 	sign.Decide(sum)
 	if !slices.Equal(sum, exact(0.5, -0.5, 0.2)) {
@@ -66,7 +66,7 @@ func TestPartly_FrozenDecidesNothing(t *testing.T) {
 	join := func(rest float64) []int64 {
 		sum := exact(1, 2, rest)
 		stale := []Stale{{Update: exact(3, -1, rest), Share: 0.25, Staleness: 1}, {Update: exact(2, 2, -5*rest), Share: 0.25, Staleness: 2}}
-		NewPartly(refl, nil, 3, 2, 0, 4).JoinStale(refl, sum, 0.5, stale)
+		NewInstance(refl, nil, 3, 2, 0, 4).JoinStale(refl, sum, 0.5, stale)
 		return sum[:2]
 	}
 	if a, b := join(0), join(1000); !slices.Equal(a, b) {

@@ -125,4 +125,6 @@ func (s *pythonServer) Apply(model []float32, sum []int64, scale float64) {
 func (s *pythonServer) State() [][]float64 { return s.state }
 
 // Restore implements [ServerOptimizer].
-func (s *pythonServer) Restore(state [][]float64) error { return restore(s.state, state, math.Inf(-1)) }
+func (s *pythonServer) Restore(state [][]float64) error {
+	return copyState(s.state, state, math.Inf(-1))
+}

@@ -41,11 +41,11 @@ func (a REFL) Weigh(weights []float64, steps, staleness []int) ([]float64, float
 	return Staleness{1}.Weigh(weights, steps, staleness)
 }
 
-// Join implements [StaleWeigher]: a stale update counts by its age, and by how much it differs from the
-// fresh ones over the first trainable values.
-func (a REFL) Join(sum []int64, trainable int, fresh float64, stale []Stale) []float64 {
+// Join implements [StaleWeigher]: the weight of a stale update depends on its age, and on how much it
+// differs from the mean of the fresh ones over the first trainable values.
+func (a REFL) Join(sum []int64, trainable int, freshShare float64, stale []Stale) []float64 {
 	distances := make([]float64, len(stale))
-	list := make([]float64, len(stale)+1)
+	joinedWeights := make([]float64, len(stale)+1)
 	for i, s := range stale {
 		distances[i] = SquaredDistance(s.Update[:trainable], sum[:trainable])
 	}
@@ -58,20 +58,20 @@ func (a REFL) Join(sum []int64, trainable int, fresh float64, stale []Stale) []f
 			ratio = distances[i] / largest
 		}
 		age := 1 / float64(s.Staleness+1)
-		added := 1 - Fading(ratio)/a.Divisor
-		list[i] = s.Share * (float64((1-a.Beta)*age) + float64(a.Beta*added))
+		novelty := 1 - ExpMinus(ratio)/a.Divisor
+		joinedWeights[i] = s.Share * (float64((1-a.Beta)*age) + float64(a.Beta*novelty))
 	}
-	list[len(stale)] = fresh
-	normalise(list)
-	scaleSum(sum, sum, list[len(stale)])
-	part := make([]int64, len(sum))
+	joinedWeights[len(stale)] = freshShare
+	normalise(joinedWeights)
+	scaleSum(sum, sum, joinedWeights[len(stale)])
+	scaled := make([]int64, len(sum))
 	for i, s := range stale {
-		scaleSum(part, s.Update, list[i])
-		for j, x := range part {
+		scaleSum(scaled, s.Update, joinedWeights[i])
+		for j, x := range scaled {
 			sum[j] += x
 		}
 	}
-	return list
+	return joinedWeights
 }
 
 // StaleWeigher is an algorithm that weighs each stale update of a round by how it compares with the
@@ -105,16 +105,18 @@ func SquaredDistance(x, y []int64) (sum float64) {
 	return sum
 }
 
-// scaleSum sets dst to w times an exact sum, rounded to even, for 0 <= w <= 1.
+// scaleSum sets dst to w times an exact sum, for w from 0 to 1, where each product is rounded, a half to
+// the even number.
 func scaleSum(dst, sum []int64, w float64) {
 	for i, s := range sum {
 		dst[i] = int64(math.RoundToEven(w * float64(s)))
 	}
 }
 
-// Fading returns e^-r for 0 <= r <= 1 by 20 terms of its series, whose remainder is below what float64
-// resolves. Sums and products are rounded alike on every machine, which math.Exp does not promise.
-func Fading(r float64) float64 {
+// ExpMinus returns e^-r for r from 0 to 1, by 20 terms of the series, whose rest is below what float64
+// resolves. Unlike math.Exp its result is the same on every machine, since it only adds, multiplies and
+// divides.
+func ExpMinus(r float64) float64 {
 	sum := 1.0
 	for k := 20.0; k > 0; k-- {
 		sum = 1 - float64(r*sum)/k

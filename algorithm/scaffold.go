@@ -41,17 +41,17 @@ func (a Scaffold) Server(int) ServerOptimizer { return average{a.Rate} }
 func (Scaffold) Weigh(weights []float64, _, _ []int) ([]float64, float64) { return weights, 1 }
 
 // Client implements [Algorithm].
-func (Scaffold) Client(params int) Client { return &drift{drift: make([]float32, params)} }
+func (Scaffold) Client(params int) Client { return &scaffoldClient{drift: make([]float32, params)} }
 
-// drift is the client half of [Scaffold], with what Start has been given.
-type drift struct {
+// scaffoldClient is the client half of [Scaffold], with what Start has been given.
+type scaffoldClient struct {
 	base, mean, state []float32
 	// drift is c − c_i, which does not change during a task.
 	drift []float32
 }
 
 // Start implements [Client]: c − c_i stays the same during a task, so it is computed once.
-func (d *drift) Start(base, mean, state []float32) {
+func (d *scaffoldClient) Start(base, mean, state []float32) {
 	d.base = base
 	d.mean = mean
 	d.state = state
@@ -62,7 +62,7 @@ func (d *drift) Start(base, mean, state []float32) {
 
 // Correct implements [Client]: it adds the difference c − c_i of the control variates to the
 // gradient, in place, which cancels the client's own drift.
-func (d *drift) Correct(local, gradient []float32) {
+func (d *scaffoldClient) Correct(local, gradient []float32) {
 	gradient = gradient[:len(local)]
 	drift := d.drift[:len(local)]
 	for i := range local {
@@ -70,9 +70,9 @@ func (d *drift) Correct(local, gradient []float32) {
 	}
 }
 
-// End implements [Client]: it returns c_i⁺ of option II, the client's next control variate, which
-// contains (x − y)/(K η), the mean gradient of the K local steps.
-func (d *drift) End(local []float32, steps int, rate float64) []float32 {
+// End implements [Client]: it returns the client's next control variate, c_i − c + (x − y)/(K η)
+// (option II), where the last term is the mean gradient of the K local steps.
+func (d *scaffoldClient) End(local []float32, steps int, rate float64) []float32 {
 	next := make([]float32, len(d.base))
 	// The local steps use η rounded to float32.
 	stepsTimesRate := float64(float64(steps) * float64(float32(rate)))
@@ -84,4 +84,4 @@ func (d *drift) End(local []float32, steps int, rate float64) []float32 {
 }
 
 // Terms implements [Additive].
-func (d *drift) Terms() (mu float32, vector []float32) { return 0, d.drift }
+func (d *scaffoldClient) Terms() (mu float32, vector []float32) { return 0, d.drift }

@@ -39,10 +39,10 @@ func checkLengths(model, sum, vector int) {
 	}
 }
 
-// restore copies the vectors of a saved state, src, into dst. It is an error, and nothing is
-// copied, if numbers or lengths differ, a value is not finite, or one in the last vector is below
+// copyState copies the vectors of a saved state, src, into dst. It is an error, and nothing is copied, if
+// their numbers or lengths differ, if a value is not finite, or if a value of the last vector is below
 // lowest.
-func restore(dst, src [][]float64, lowest float64) error {
+func copyState(dst, src [][]float64, lowest float64) error {
 	if len(src) != len(dst) {
 		return fmt.Errorf("algorithm: a state of %d vectors, want %d", len(src), len(dst))
 	}
@@ -65,19 +65,22 @@ func restore(dst, src [][]float64, lowest float64) error {
 	return nil
 }
 
-// partly is the server half for a model of which the first parameters alone are trained.
+// partlyTrained is the server half for a model of which the first parameters alone are trained.
 // The optimiser moves those and knows no others. The values behind them, such as a batch
 // norm's running means, move by the sum itself: x + S·2^-44.
-type partly struct {
+type partlyTrained struct {
 	ServerOptimizer
 	trainable, params int
 }
 
 // Apply moves the trained values by the optimiser, and those behind them by the sum itself.
-func (p *partly) Apply(model []float32, sum []int64, scale float64) { p.apply(model, sum, scale, nil) }
+func (p *partlyTrained) Apply(model []float32, sum []int64, scale float64) {
+	p.apply(model, sum, scale, nil)
+}
 
-// apply does the same with a factor for each value behind the trained ones. Nil means that all are 1.
-func (p *partly) apply(model []float32, sum []int64, scale float64, bufferScales []float64) {
+// apply moves the trained values by the optimizer, and the values behind them by the sum times
+// bufferScales, one factor for each; nil stands for factors of 1.
+func (p *partlyTrained) apply(model []float32, sum []int64, scale float64, bufferScales []float64) {
 	checkLengths(len(model), len(sum), p.params)
 	n := p.trainable
 	p.ServerOptimizer.Apply(model[:n], sum[:n], scale)
@@ -90,18 +93,18 @@ func (p *partly) apply(model []float32, sum []int64, scale float64, bufferScales
 	}
 }
 
-// State returns the vectors of the optimiser, each with zeros for the other parameters behind its
-// values, so that all vectors of a run have one length.
-func (p *partly) State() (state [][]float64) {
+// State returns the vectors of the optimizer, each followed by zeros for the parameters that are not
+// trained, so that all vectors have the length of the model.
+func (p *partlyTrained) State() (state [][]float64) {
 	for _, v := range p.ServerOptimizer.State() {
 		state = append(state, append(v[:len(v):len(v)], make([]float64, p.params-p.trainable)...))
 	}
 	return state
 }
 
-// Restore implements [ServerOptimizer]: it takes vectors of the length of the whole model, and passes
-// their trained values to the optimiser. The values behind those are ignored.
-func (p *partly) Restore(state [][]float64) error {
+// Restore implements [ServerOptimizer]: it takes vectors of the length of the whole model, and restores the
+// optimizer from their first values. The values behind those are ignored.
+func (p *partlyTrained) Restore(state [][]float64) error {
 	trained := make([][]float64, len(state))
 	for i, v := range state {
 		if len(v) != p.params {

@@ -46,23 +46,25 @@ func ByStaleness(weights []float64, staleness []int, exponent float64) []float64
 	return list
 }
 
-// power returns base^exponent for an exponent from 0 to 16. It uses products and square roots
-// alone: those are rounded alike on every machine, which math.Pow does not promise.
+// power returns base^exponent for an exponent from 0 to 16. It uses only products and square roots, which
+// are rounded alike on every machine; math.Pow does not promise that.
 func power(base, exponent float64) float64 {
 	result := 1.0
-	integer, part := math.Modf(exponent)
+	integer, fraction := math.Modf(exponent)
 	for range int(integer) {
 		result = float64(result * base)
 	}
-	// Each turn takes one binary digit of the exponent's fraction.
-	for part > 0 {
-		base = math.Sqrt(base)
-		part *= 2
-		if part >= 1 {
-			part--
-			result = float64(result * base)
+	// Turn i takes binary digit i of the exponent's fraction, for which the factor is base^(2^-i).
+	root := base
+	for fraction > 0 {
+		root = math.Sqrt(root)
+		fraction *= 2
+		if fraction >= 1 {
+			fraction--
+			result = float64(result * root)
 		}
-		if base == 1 {
+		// All further factors are 1, too.
+		if root == 1 {
 			break
 		}
 	}

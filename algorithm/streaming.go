@@ -49,12 +49,14 @@ func (Streaming) Weigh(weights []float64, _, _ []int) ([]float64, float64) { ret
 // last, how many rounds had made the model when its latest task began.
 func (Streaming) Copy(params int) int { return params + 1 }
 
-// Span returns the part of the parameters, from start to end-1, that clients send in the round that
-// follows this many rounds: the fragments take turns.
+// Span returns the fragment of the parameters, those from start to end-1, that clients send in the round
+// after this many rounds: the fragments take turns, and are equally long up to one parameter.
 func (s Streaming) Span(rounds uint64, params int) (start, end int) {
-	f := int(rounds % uint64(s.Fragments))
-	p := s.Fragments
-	return int(int64(f) * int64(params) / int64(p)), int(int64(f+1) * int64(params) / int64(p))
+	fragment := int64(rounds % uint64(s.Fragments))
+	fragments := int64(s.Fragments)
+	start = int(fragment * int64(params) / fragments)
+	end = int((fragment + 1) * int64(params) / fragments)
+	return start, end
 }
 
 // Server implements [Algorithm].

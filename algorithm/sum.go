@@ -79,17 +79,16 @@ func Add(dst []int64, w float64, x, model []float32) error {
 	return nil
 }
 
-// Merge adds a partial sum to dst. It returns an error that names the first
-// element beyond [Limit], in the partial sum or in the result; dst is then
-// undefined. It panics when the lengths differ.
+// Merge adds a partial sum to dst. It is an error if an element, of the partial sum or of the result, is
+// beyond [Limit]; dst is then undefined. It panics if the lengths differ.
 func Merge(dst, partial []int64) error {
 	if len(dst) != len(partial) {
 		panic("algorithm: Merge of slices of different lengths")
 	}
-	// The first pass adds and, without a branch for each element, finds out whether all partial sums and
-	// results are in ±2^61, as they are in practice: adding 2^61 to such a number gives one below 2^62 as
-	// an unsigned one. The sums before were then within Limit, too. Otherwise a second pass looks at
-	// each element.
+	// The first pass adds, and finds without a branch for each element whether all partial sums and results
+	// are from -2^61 to 2^61-1, as they are in practice: such a number plus 2^61 is below 2^62 as an
+	// unsigned number. The elements of dst were then within Limit, too. Otherwise a second pass checks each
+	// element.
 	const half = 1 << 61
 	bits := uint64(0)
 	for i, p := range partial {
@@ -102,16 +101,16 @@ func Merge(dst, partial []int64) error {
 	}
 	for i, p := range partial {
 		switch before := dst[i] - p; {
-		case beyond(p):
+		case exceedsLimit(p):
 			return fmt.Errorf("algorithm: parameter %d of a partial sum is %d, beyond the limit of 2^62", i, p)
-		case beyond(before):
+		case exceedsLimit(before):
 			return fmt.Errorf("algorithm: parameter %d of a sum is %d, beyond the limit of 2^62", i, before)
-		case beyond(dst[i]):
+		case exceedsLimit(dst[i]):
 			return fmt.Errorf("algorithm: parameter %d of a sum comes to %d, beyond the limit of 2^62", i, dst[i])
 		}
 	}
 	return nil
 }
 
-// beyond reports whether an element of a sum is beyond [Limit].
-func beyond(s int64) bool { return s > Limit || s < -Limit }
+// exceedsLimit reports whether an element of a sum is beyond [Limit].
+func exceedsLimit(s int64) bool { return s > Limit || s < -Limit }

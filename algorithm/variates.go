@@ -36,13 +36,14 @@ type ClientStates struct {
 	clients map[int]ClientState
 }
 
-// NewClientStates makes the states of a population of clients, all zero. A vector has params values, of
-// which the mean is kept, and further values behind them; params is 0 if no mean is kept.
-func NewClientStates(params, further, population int) *ClientStates {
+// NewClientStates makes the states of a population of clients, all zero. A client's vector has variates
+// values, whose mean over all clients is kept at the server, followed by further values. variates is 0 if
+// no mean is kept.
+func NewClientStates(variates, further, population int) *ClientStates {
 	return &ClientStates{
-		width:      params + further,
+		width:      variates + further,
 		population: population,
-		server:     make([]float64, params),
+		server:     make([]float64, variates),
 		clients:    map[int]ClientState{},
 	}
 }
@@ -54,11 +55,11 @@ func (v *ClientStates) Width() int { return v.width }
 func (v *ClientStates) Residuals() bool { return len(v.server) == 0 }
 
 // Kind returns what the vectors are called in messages.
-func (v *ClientStates) Kind() string { return kind(v.Residuals()) }
+func (v *ClientStates) Kind() string { return stateKind(v.Residuals()) }
 
-// kind returns what a client keeps, in words for messages: residuals, which have no mean at the
-// server, or control variates, which have one.
-func kind(residuals bool) string {
+// stateKind returns in words what a client keeps: with residuals what has no mean at the server, otherwise
+// control variates.
+func stateKind(residuals bool) string {
 	if residuals {
 		return "residuals of compressed updates, or what steps remember"
 	}
@@ -75,7 +76,7 @@ func (v *ClientStates) Server() []float32 {
 	for i, x := range v.server {
 		c[i] = float32(x)
 	}
-	if zero(c) {
+	if allZero(c) {
 		return nil
 	}
 	return c
@@ -84,10 +85,10 @@ func (v *ClientStates) Server() []float32 {
 // Client returns the state of the client with this number; its values are nil while all are zero.
 func (v *ClientStates) Client(client int) ClientState { return v.clients[client] }
 
-// Update ends a round: clients are those that took part, and next their new states (control variates, residuals,
-// what steps remember), which are kept and must not be written to again. sum is the exact sum of the changes of
-// control variates, each with the weight 1/N of [ClientStates.Weight], so it is the change of the mean over all N
-// clients. It is empty where no mean is kept ([ClientStates.Residuals]). Update panics when lengths differ.
+// Update ends a round: clients are those that took part, and next[i] is the new state of clients[i], which
+// is kept and must not be written to again. sum is the exact sum of the changes of their control variates,
+// each with the weight 1/N of [ClientStates.Weight], so it is the change of the mean over all N clients; it
+// is empty if no mean is kept. Update panics if lengths differ.
 func (v *ClientStates) Update(sum []int64, clients []int, next []ClientState) {
 	if len(sum) != len(v.server) || len(clients) != len(next) {
 		panic("algorithm: Update of slices of different lengths")
@@ -101,14 +102,14 @@ func (v *ClientStates) Update(sum []int64, clients []int, next []ClientState) {
 		}
 		v.clients[clients[i]] = n
 		// A client without a vector counts as one with zeros, so that zeros need no memory.
-		if zero(n.Values) {
+		if allZero(n.Values) {
 			delete(v.clients, clients[i])
 		}
 	}
 }
 
-// zero reports whether all values are 0.
-func zero(values []float32) bool {
+// allZero reports whether all values are 0.
+func allZero(values []float32) bool {
 	return !slices.ContainsFunc(values, func(x float32) bool { return x != 0 })
 }
 
@@ -133,11 +134,11 @@ func (v *ClientStates) State() SavedStates {
 	return s
 }
 
-// Restore takes what State returned in a run with an equal configuration. The clients' values are
-// kept, not copied. It returns an error, and changes nothing, if the state does not fit.
+// Restore takes over a state that State returned in a run with an equal configuration; the clients' vectors
+// are not copied. It is an error, and changes nothing, if the state does not fit.
 func (v *ClientStates) Restore(s SavedStates) error {
 	if s.Residuals != v.Residuals() {
-		return fmt.Errorf("algorithm: a state of %s, where the clients keep %s", kind(s.Residuals), v.Kind())
+		return fmt.Errorf("algorithm: a state of %s, where the clients keep %s", stateKind(s.Residuals), v.Kind())
 	}
 	if len(s.Server) != len(v.server) || len(s.Clients) != len(s.Values) {
 		return fmt.Errorf("algorithm: a server's control variate of %d values and %d of %d clients, want %d values "+
@@ -151,26 +152,26 @@ func (v *ClientStates) Restore(s SavedStates) error {
 	}
 	// All clients are checked before the first is taken over.
 	clients := make(map[int]ClientState, len(s.Clients))
-	for i, c := range s.Clients {
-		if c < 0 ||
-			c >= v.population ||
-			i > 0 && c <= s.Clients[i-1] {
+	for i, client := range s.Clients {
+		if client < 0 ||
+			client >= v.population ||
+			i > 0 && client <= s.Clients[i-1] {
 			return fmt.Errorf(
 				"algorithm: control variate %d is of client %d, want ascending clients below %d",
 				i,
-				c,
+				client,
 				v.population,
 			)
 		}
 		if len(s.Values[i].Values) != v.width {
 			return fmt.Errorf(
 				"algorithm: what client %d keeps has %d values, want %d",
-				c,
+				client,
 				len(s.Values[i].Values),
 				v.width,
 			)
 		}
-		clients[c] = s.Values[i]
+		clients[client] = s.Values[i]
 	}
 	copy(v.server, s.Server)
 	v.clients = clients

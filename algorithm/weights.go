@@ -59,16 +59,16 @@ func FillUnreported(samples []int) []int {
 // normalise divides the values by their sum, in place, so that they sum to 1, and returns the
 // former sum, which must not be 0.
 func normalise(values []float64) (sum float64) {
-	sum = total(values)
+	sum = sumAscending(values)
 	for i := range values {
 		values[i] /= sum
 	}
 	return sum
 }
 
-// total returns the sum of the values. They are added in ascending order, so that the result does
-// not depend on the order in which they are given.
-func total(values []float64) (sum float64) {
+// sumAscending returns the sum of the values, added in ascending order, so that it does not depend on the
+// order in which they are given.
+func sumAscending(values []float64) (sum float64) {
 	for _, v := range slices.Sorted(slices.Values(values)) {
 		sum += v
 	}

@@ -76,7 +76,7 @@ func (l *lab) algorithm(t *testing.T, name string) *algorithm.Instance {
 	}
 	p, params := l.problem, l.problem.Model.Params()
 	p.Algorithm = c.Aggregate.Algorithm
-	return algorithm.NewPartly(p.Algorithm, c.Compress, params, params, p.MemoryValues(), p.Set.Clients())
+	return algorithm.NewInstance(p.Algorithm, c.Compress, params, params, p.MemoryValues(), p.Set.Clients())
 }
 
 // startServer starts a NATS server. connect makes a connection to it, which is open until the test ends.

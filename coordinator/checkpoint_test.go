@@ -82,7 +82,7 @@ func (s *scene) play(name string, rounds round.Config, called string, jobs int, 
 		problem.Algorithm, problem.Compression = defaults.Aggregate.Algorithm, defaults.Compress
 		c.Learning = aggregate.Learning{
 			Model: s.lab.problem.Model, Initial: params, Spec: problem.Spec(), Kernel: problem.Kernel.Class(), Jobs: jobs,
-			HeldOut: s.lab.problem.Set.HeldOut(), EvaluationSamples: s.lab.problem.Set.Samples, Algorithm: algorithm.NewPartly(problem.Algorithm, problem.Compression, len(params), len(params), 0, rounds.Clients),
+			HeldOut: s.lab.problem.Set.HeldOut(), EvaluationSamples: s.lab.problem.Set.Samples, Algorithm: algorithm.NewInstance(problem.Algorithm, problem.Compression, len(params), len(params), 0, rounds.Clients),
 			Combine: defaults.Combining(),
 		}
 	}

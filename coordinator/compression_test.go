@@ -87,7 +87,7 @@ func testFeedback(t *testing.T, compression algorithm.Compression, decay, rate f
 	compressed.problem.Compression = compression
 	var models [][]float32
 	params := l.problem.Model.Params()
-	instance := algorithm.NewPartly(algorithm.FedAvg{Rate: rate}, compression, params, params, 0, c.Clients)
+	instance := algorithm.NewInstance(algorithm.FedAvg{Rate: rate}, compression, params, params, 0, c.Clients)
 	ruleRunWith(t, &compressed, fleet, c, 3, 4, func(c *coordinator.Config) {
 		c.Learning.Algorithm = instance
 		c.Observer.Model = func(_ int, params []float32) { models = append(models, params) }

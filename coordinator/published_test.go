@@ -107,7 +107,7 @@ func ruleModels(t *testing.T, l *lab, a algorithm.Algorithm, play func(change fu
 	t.Helper()
 	play(func(c *coordinator.Config) {
 		params := l.problem.Model.Params()
-		c.Learning.Algorithm = algorithm.NewPartly(a, nil, params, params, 0, c.Round.Clients)
+		c.Learning.Algorithm = algorithm.NewInstance(a, nil, params, params, 0, c.Round.Clients)
 		c.Observer.Model = func(_ int, params []float32) { models = append(models, params) }
 	})
 	return models

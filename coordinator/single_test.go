@@ -159,7 +159,7 @@ func TestSingle_UnmetBound(t *testing.T) {
 		play := func(of combine.Setup) []float32 {
 			return ruleRunWith(t, l, fleet, ruleConfig(l, fleet, closing.Buffered{N: 3}, nil), 1, 2, func(c *coordinator.Config) {
 				params := l.problem.Model.Params()
-				c.Learning.Algorithm = algorithm.NewPartly(rule, nil, params, params, 0, c.Round.Clients)
+				c.Learning.Algorithm = algorithm.NewInstance(rule, nil, params, params, 0, c.Round.Clients)
 				c.Learning.Combine = of
 			}).Params
 		}

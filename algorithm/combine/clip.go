@@ -27,9 +27,9 @@ type Clipper struct {
 	memory []float64
 }
 
-// Factors returns the bound of a round whose updates have these norms, in the order of their tasks, and
-// the factor of each update, at most 1, that makes it no longer than the bound. Without a rule or an
-// update the bound is infinite. next is for [Clipper.Advance], if the round counts.
+// Factors returns the bound of a round whose updates have these norms, in the order of their tasks, and for
+// each update the factor, at most 1, that shortens it to the bound. Without a rule or without updates the
+// bound is +Inf. next is what the clip remembers if the round counts, for [Clipper.Advance].
 func (c *Clipper) Factors(norms []float64) (bound float64, factors, next []float64) {
 	factors = make([]float64, len(norms))
 	bound = math.Inf(1)
@@ -45,15 +45,15 @@ func (c *Clipper) Factors(norms []float64) (bound float64, factors, next []float
 	return bound, factors, next
 }
 
-// Clip shortens the updates of a round, in place, to the bound. It returns next for [Clipper.Advance], if
-// the round counts.
+// Clip shortens the updates of a round in place, so that none is longer than the round's bound. It returns
+// what the clip remembers if the round counts, for [Clipper.Advance].
 func (c *Clipper) Clip(updates [][]int64) (next []float64) {
 	if c.Rule == nil {
 		return nil
 	}
 	_, factors, next := c.Factors(Norms(updates))
 	for i, f := range factors {
-		scale(updates[i], f)
+		multiply(updates[i], f)
 	}
 	return next
 }
@@ -72,8 +72,8 @@ func (c *Clipper) Memory() []float64 { return c.memory }
 // maxMemory bounds the numbers that are remembered.
 const maxMemory = 1 << 20
 
-// Restore takes over what Memory returned before. It returns an error if no bound can have
-// remembered it: too many numbers, or one below 0 or not finite.
+// Restore takes over what [Clipper.Memory] returned. It is an error if no clip can have remembered it: too
+// many numbers, one that is below 0 or not finite, or any without a rule.
 func (c *Clipper) Restore(memory []float64) error {
 	if len(memory) > maxMemory || c.Rule == nil && len(memory) > 0 {
 		return fmt.Errorf("combine: a bound that remembers %d numbers", len(memory))

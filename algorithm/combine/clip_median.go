@@ -22,9 +22,8 @@ type MedianNorm struct {
 	Updates int     `key:"updates" default:"100" range:"[1,100000]" help:"accepted updates before the round that count"`
 }
 
-// Bound returns Times the lower median of the norms of this round and of those that it remembers,
-// zeros left out. norms are those of the round's updates. The next memory holds the newest norms,
-// the oldest first.
+// Bound returns Times the lower median of the norms of this round's updates and of the remembered ones,
+// zeros left out; +Inf if there are none. The next memory has the newest Updates norms, the oldest first.
 func (m MedianNorm) Bound(memory, norms []float64) (bound float64, next []float64) {
 	all := slices.Concat(memory, norms)
 	all = slices.DeleteFunc(all, func(norm float64) bool { return norm == 0 })

@@ -21,25 +21,27 @@ type Quantile struct {
 	Rate     float64 `key:"rate" default:"0.2" range:"(0,1]" help:"how fast the bound moves, eta"`
 }
 
-// Bound returns the bound of this round, which was settled by the rounds before, and remembers that
-// of the next. The bound grows if too few of the norms are below it, and shrinks otherwise, so that
-// a share of Quantile is below it in the long run.
+// Bound returns the bound of this round, which the rounds before have determined, and remembers that of the
+// next round, which is the only number in the memory. The bound grows if less than the part Quantile of the
+// norms is within it, and shrinks if more is.
 func (q Quantile) Bound(memory, norms []float64) (bound float64, next []float64) {
 	bound = q.Initial
 	if len(memory) > 0 {
 		bound = memory[0]
 	}
-	short := 0
+	within := 0
 	for _, norm := range norms {
 		if norm <= bound {
-			short++
+			within++
 		}
 	}
-	exponent := float64(q.Rate * (float64(short)/float64(len(norms)) - q.Quantile))
-	// Fading is e^-r for r of 0 to 1 alone, so e^r for a negative exponent is 1 over it.
-	moved := bound * algorithm.Fading(exponent)
+	partWithin := float64(within) / float64(len(norms))
+	// The next bound is bound·e^-exponent. algorithm.Fading takes exponents from 0 to 1 alone, so for a
+	// negative one the bound is divided.
+	exponent := float64(q.Rate * (partWithin - q.Quantile))
+	moved := bound * algorithm.ExpMinus(exponent)
 	if exponent < 0 {
-		moved = bound / algorithm.Fading(-exponent)
+		moved = bound / algorithm.ExpMinus(-exponent)
 	}
 	return bound, []float64{min(max(moved, minBound), maxBound)}
 }

@@ -29,45 +29,49 @@ type GeometricMedian struct {
 	Smoothing  float64 `key:"smoothing" default:"1e-6" range:"(0,1e6]" help:"least distance that a step divides by"`
 }
 
-// Combine implements [Rule]: it writes the weighted geometric median of the updates into dst. That is a
-// mean with the weights λ, which are small for updates that are far away. The shares are these λ.
+// Combine implements [Rule]: it writes the weighted geometric median of the updates into dst. That is their
+// mean with the weights λ of [GeometricMedian], which are small for updates that are far away, and which
+// it returns as shares.
 func (g GeometricMedian) Combine(dst []int64, updates [][]int64, weights []float64) (shares []float64) {
 	distances := squaredDistances(updates)
+	// The iteration begins at the weighted mean, and ends when no λ changes much any more.
 	shares = weights
-	moved := 1.0
-	// The iteration ends when no λ changes much any more.
-	for i := 0; i < g.Iterations && moved > convergedBelow; i++ {
-		shares, moved = g.step(distances, weights, shares)
+	change := math.Inf(1)
+	for i := 0; i < g.Iterations && change > convergedBelow; i++ {
+		shares, change = g.step(distances, weights, shares)
 	}
-	mix(dst, updates, shares)
+	weightedSum(dst, updates, shares)
 	return shares
 }
 
 // convergedBelow is the change of the shares in one step at or below which the algorithm has converged.
 const convergedBelow = 1e-13
 
-// step makes one step of Weiszfeld's algorithm: from the present λ, shares, it returns the next
-// ones and the largest change of any of them. distances are the squared distances of each two
-// updates, from which those to the mean follow.
-func (g GeometricMedian) step(distances [][]float64, weights, shares []float64) (next []float64, moved float64) {
+// step makes one step of the smoothed Weiszfeld algorithm: from shares, the present weights λ, it returns
+// the next ones and the largest change of any of them. distances[c][d] is the squared distance of updates c
+// and d, and weights are those of the algorithm.
+func (g GeometricMedian) step(distances [][]float64, weights, shares []float64) (next []float64, largestChange float64) {
 	next = make([]float64, len(shares))
-	// The spread is Σ λ_d λ_e D_de. The squared distance of update c from the mean is then Σ λ_d
-	// D_cd less half of that.
+	// meanSquares[c] is Σ λ_d D_cd, and spread is Σ λ_d λ_e D_de. The squared distance of update c from the
+	// present mean is then meanSquares[c] less half of the spread.
+	meanSquares := next
 	spread := 0.0
 	for c, row := range distances {
 		for d, square := range row {
-			next[c] += float64(shares[d] * square)
+			meanSquares[c] += float64(shares[d] * square)
 		}
-		spread += float64(shares[c] * next[c])
+		spread += float64(shares[c] * meanSquares[c])
 	}
 	total := 0.0
-	for c, mean := range next {
-		next[c] = weights[c] / max(g.Smoothing, math.Sqrt(max(0, mean-float64(spread/2))))
+	for c, meanSquare := range meanSquares {
+		distance := math.Sqrt(max(0, meanSquare-float64(spread/2)))
+		// From here on the memory has the next weights.
+		next[c] = weights[c] / max(g.Smoothing, distance)
 		total += next[c]
 	}
 	for c := range next {
 		next[c] /= total
-		moved = max(moved, math.Abs(next[c]-shares[c]))
+		largestChange = max(largestChange, math.Abs(next[c]-shares[c]))
 	}
-	return next, moved
+	return next, largestChange
 }

@@ -25,12 +25,12 @@ type Krum struct {
 
 // Validate refuses a number of updates for which Krum does not tolerate the Byzantine share: the paper
 // requires n > 2f + 2.
-func (k Krum) Validate(updates int) error { return k.check("krum", updates, 3) }
+func (k Krum) Validate(updates int) error { return k.checkUpdates("krum", updates, 3) }
 
 // Combine implements [Rule]: it copies the update with the least score into dst, and gives it the
 // share 1. Buffers are those of the same update.
 func (k Krum) Combine(dst []int64, updates [][]int64, _ []float64) (shares []float64) {
-	nearest := k.rank(updates)[0]
+	nearest := k.rankByScore(updates)[0]
 	copy(dst, updates[nearest])
 	shares = make([]float64, len(updates))
 	shares[nearest] = 1
@@ -57,11 +57,11 @@ func (k MultiKrum) Validate(updates int) error {
 			updates,
 		)
 	}
-	return k.check("multi_krum", updates, 3)
+	return k.checkUpdates("multi_krum", updates, 3)
 }
 
-// Combine implements [Rule]: it writes the weighted mean of the updates with the least scores into
-// dst. It returns their weights in that mean, 0 for the others, with which buffers are averaged.
+// Combine implements [Rule]: it writes the weighted mean of the updates with the lowest Krum scores into
+// dst. It returns the weight of each update in that mean, 0 for one that is left out.
 func (k MultiKrum) Combine(dst []int64, updates [][]int64, weights []float64) (shares []float64) {
 	n := len(updates)
 	keep := max(1, n-k.Count(n))
@@ -70,39 +70,39 @@ func (k MultiKrum) Combine(dst []int64, updates [][]int64, weights []float64) (s
 	}
 	factors := make([]float64, n)
 	total := 0.0
-	near := k.rank(updates)[:keep]
+	kept := k.rankByScore(updates)[:keep]
 	// The weights are added in the order of the updates, so that the sum does not depend on scores.
-	for _, i := range slices.Sorted(slices.Values(near)) {
+	for _, i := range slices.Sorted(slices.Values(kept)) {
 		factors[i] = weights[i]
 		total += weights[i]
 	}
-	for _, i := range near {
+	for _, i := range kept {
 		factors[i] = min(1, factors[i]/total)
 	}
-	mix(dst, updates, factors)
+	weightedSum(dst, updates, factors)
 	return factors
 }
 
-// rank returns the indices of the updates in ascending order of their scores. The score of an update is
-// the sum of the squared distances to its nearest n-f-2 others, at least one, if f of n updates may be
-// false.
-func (l Byzantine) rank(updates [][]int64) []int {
+// rankByScore returns the indices of the updates in ascending order of their Krum scores: update i has as
+// its score the sum of the squared distances to its nearest n-f-2 others, at least one, if f of n updates
+// may be false.
+func (l Byzantine) rankByScore(updates [][]int64) []int {
 	n := len(updates)
-	near := min(n-1, max(1, n-l.Count(n)-2))
+	nearest := min(n-1, max(1, n-l.Count(n)-2))
 	scores := make([]float64, n)
-	for i, d := range squaredDistances(updates) {
-		toOthers := slices.Delete(d, i, i+1)
+	for i, distances := range squaredDistances(updates) {
+		toOthers := slices.Delete(distances, i, i+1)
 		slices.Sort(toOthers)
-		for _, x := range toOthers[:near] {
-			scores[i] += x
+		for _, distance := range toOthers[:nearest] {
+			scores[i] += distance
 		}
 	}
-	return ascending(scores)
+	return ascendingOrder(scores)
 }
 
-// ascending returns the indices of values in ascending order of the values; equal ones stay in their
+// ascendingOrder returns the indices of values in ascending order of the values; equal ones stay in their
 // order.
-func ascending(values []float64) []int {
+func ascendingOrder(values []float64) []int {
 	order := make([]int, len(values))
 	for i := range order {
 		order[i] = i

@@ -13,8 +13,8 @@ func init() {
 // half of the updates move no value beyond those of the others.
 type Median struct{ perParameter }
 
-// Combine implements [Rule]: it writes the median of each parameter over all updates into dst, the
-// mean of the two middle values if their number is even. Buffers are combined likewise ([ByValue]).
+// Combine implements [Rule]: it writes the median of each parameter over all updates into dst; of an even
+// number of updates that is the mean of the two middle values, rounded to even.
 func (Median) Combine(dst []int64, updates [][]int64, _ []float64) (shares []float64) {
 	byParameter(dst, updates, func(values []int64) int64 {
 		slices.Sort(values)
@@ -29,8 +29,10 @@ func (Median) OfValues(values []float64) float64 {
 	return (values[(len(values)-1)/2] + values[len(values)/2]) / 2
 }
 
-// halve returns x/2, rounded to even.
+// halve returns x/2 rounded to the nearest whole number, and a half to the even one.
 func halve(x int64) int64 {
-	half := x >> 1
-	return half + x&half&1
+	down := x >> 1
+	// Only an odd x is rounded. It is rounded up if the number below the half is odd.
+	roundsUp := x & down & 1
+	return down + roundsUp
 }

@@ -20,9 +20,9 @@ type NNM struct {
 	Then string `key:"then" default:"trimmed_mean" words:"trimmed_mean,median,krum,multi_krum,geometric_median" help:"rule that combines the mixed updates, with the same liars"`
 }
 
-// then returns the rule that combines the mixed updates, by the option Then. It is the trimmed mean
-// if none is named.
-func (m NNM) then() Rule {
+// thenRule returns the rule of the option Then, which combines the mixed updates: the trimmed mean if none
+// is named.
+func (m NNM) thenRule() Rule {
 	switch m.Then {
 	case "median":
 		return Median{}
@@ -39,23 +39,22 @@ func (m NNM) then() Rule {
 // Validate refuses a number of updates for which the rule that combines the mixed ones does not tolerate
 // the Byzantine share.
 func (m NNM) Validate(updates int) error {
-	if v, ok := m.then().(interface{ Validate(updates int) error }); ok {
+	if v, ok := m.thenRule().(interface{ Validate(updates int) error }); ok {
 		return v.Validate(updates)
 	}
-	return m.check("nnm", updates, 1)
+	return m.checkUpdates("nnm", updates, 1)
 }
 
 // Needs says that updates count equally, that the mixed updates take memory beside them, and that
 // updates must be whole if the rule that combines the mixed ones needs that.
 func (m NNM) Needs() registry.Needs {
-	return registry.Needs{EqualWeight: true, Copy: true, Whole: registry.NeedsOf(m.then()).Whole}
+	return registry.Needs{EqualWeight: true, Copy: true, Whole: registry.NeedsOf(m.thenRule()).Whole}
 }
 
-// Combine implements [Rule]: it replaces each update by the mean of its nearest ones, itself
-// included, and combines these means by the rule of the option Then. The returned shares, one for each
-// update, are the weights with which the model's buffers are averaged. They are the weights of that rule,
-// spread over the updates in each mean: share j is the sum over i of weight i times the part of update j
-// in mean i.
+// Combine implements [Rule]: it replaces each update by the mean of the updates that are nearest to it,
+// itself included, and combines these means by the rule of the option Then. The returned shares, one for
+// each update, are the weights with which the model's buffers are averaged: those of that rule, where the
+// share of each mean is divided equally among the updates in it.
 func (m NNM) Combine(dst []int64, updates [][]int64, weights []float64) (shares []float64) {
 	n := len(updates)
 	near := max(1, n-m.Count(n))
@@ -64,19 +63,19 @@ func (m NNM) Combine(dst []int64, updates [][]int64, weights []float64) (shares 
 	mixing := make([][]float64, n)
 	for i, distances := range squaredDistances(updates) {
 		mixing[i] = make([]float64, n)
-		for _, j := range ascending(distances)[:near] {
+		for _, j := range ascendingOrder(distances)[:near] {
 			mixing[i][j] = 1 / float64(near)
 		}
 		mixed[i] = make([]int64, len(dst))
-		mix(mixed[i], updates, mixing[i])
+		weightedSum(mixed[i], updates, mixing[i])
 	}
-	ofMixed := m.then().Combine(dst, mixed, weights)
-	if ofMixed == nil {
-		ofMixed = weights
+	mixedShares := m.thenRule().Combine(dst, mixed, weights)
+	if mixedShares == nil {
+		mixedShares = weights
 	}
 	// A buffer is averaged as if it had been mixed, too: Σ_i s_i Σ_j m_ij u_j.
 	shares = make([]float64, n)
-	for i, share := range ofMixed {
+	for i, share := range mixedShares {
 		for j, factor := range mixing[i] {
 			shares[j] += float64(share * factor)
 		}

@@ -26,15 +26,16 @@ func (Python) Kind() string { return "Combination" }
 // Needs says that updates are weighted equally, and not thinned out where the class works by value.
 func (p Python) Needs() registry.Needs { return registry.Needs{EqualWeight: true, Whole: p.Whole} }
 
-// maxUnits bounds a value of an update, in units of 2^-44.
-const maxUnits = 1 << 61
+// maxValue bounds a value of an update, in units of 2^-44.
+const maxValue = 1 << 61
 
-// Combine implements [Rule]: the Python class writes the combined update into dst and returns
-// shares for the buffers, or none. Where no process is bound, dst is the weighted mean. An answer that
-// is out of range is reported as a failure, which ends the run; dst is then zero.
+// Combine implements [Rule]: the Python class gets the updates and their weights, writes the combined
+// update into dst, and returns the shares of the buffers, or none. Without a bound process dst is the
+// weighted mean. An answer that is out of range is reported as a failure, which ends the run; dst is then
+// zero.
 func (p Python) Combine(dst []int64, updates [][]int64, weights []float64) (shares []float64) {
 	if p.Asker() == nil {
-		mix(dst, updates, weights)
+		weightedSum(dst, updates, weights)
 		return nil
 	}
 	clear(dst)
@@ -64,7 +65,7 @@ func (p Python) Combine(dst []int64, updates [][]int64, weights []float64) (shar
 		return nil
 	}
 	for i, v := range dst {
-		if v >= maxUnits || v <= -maxUnits {
+		if v >= maxValue || v <= -maxValue {
 			p.Asker().Fail("combine", "value %d of the combined update is %d units, and must be below 2^61", i, v)
 			clear(dst)
 			return shares

@@ -48,9 +48,10 @@ func (l Byzantine) Count(n int) int {
 	return int(math.Ceil(float64(l.Share*float64(n)) - rounding))
 }
 
-// check returns a [*registry.OptionError] unless a round of this many updates, of which f may be false,
-// has at least the 2f + extra that the rule needs. rule is the rule's name.
-func (l Byzantine) check(rule string, updates, extra int) error {
+// checkUpdates returns a [*registry.OptionError] if a rule, which this name stands for, does not tolerate
+// the Byzantine share in a round of this many updates. If f of them may be false, the rule needs at least
+// 2f + extra updates.
+func (l Byzantine) checkUpdates(rule string, updates, extra int) error {
 	if f := l.Count(updates); updates < 2*f+extra {
 		return registry.Errorf("liars", "%g of %d updates are %d, with which %s needs %d updates or more (lower "+
 			"it, or let more updates close a round)", l.Share, updates, f, rule, 2*f+extra)
@@ -72,38 +73,40 @@ type perParameter struct{}
 // Needs says that updates are weighted equally and not thinned out.
 func (perParameter) Needs() registry.Needs { return registry.Needs{EqualWeight: true, Whole: true} }
 
-// mix sets dst to the sum of the updates, each times its factor from 0 to 1 and rounded to
-// even by itself: the sum does not depend on their order.
-func mix(dst []int64, updates [][]int64, factors []float64) {
-	parallel(len(dst), func(start, end int) {
+// weightedSum sets dst to the sum of the updates, each times its factor from 0 to 1. Each product is
+// rounded to a whole number by itself, a half to the even one, so that the sum does not depend on the order
+// of the updates.
+func weightedSum(dst []int64, updates [][]int64, factors []float64) {
+	inParallel(len(dst), func(start, end int) {
 		clear(dst[start:end])
-		for j, u := range updates {
-			if f := factors[j]; f != 0 {
+		for j, update := range updates {
+			if factor := factors[j]; factor != 0 {
 				for i := start; i < end; i++ {
-					dst[i] += int64(math.RoundToEven(f * float64(u[i])))
+					dst[i] += int64(math.RoundToEven(factor * float64(update[i])))
 				}
 			}
 		}
 	})
 }
 
-// byParameter sets each value of dst to f of the values that the updates have there. f may reorder the
-// slice that it is given.
-func byParameter(dst []int64, updates [][]int64, f func(values []int64) int64) {
-	parallel(len(dst), func(start, end int) {
+// byParameter sets dst[i] to combine of the values that the updates have for parameter i. combine may
+// reorder the slice that it gets.
+func byParameter(dst []int64, updates [][]int64, combine func(values []int64) int64) {
+	inParallel(len(dst), func(start, end int) {
 		values := make([]int64, len(updates))
 		for i := start; i < end; i++ {
-			for j, u := range updates {
-				values[j] = u[i]
+			for j, update := range updates {
+				values[j] = update[i]
 			}
-			dst[i] = f(values)
+			dst[i] = combine(values)
 		}
 	})
 }
 
-// parallel calls f for contiguous parts that together cover 0 to n-1, one part for each core, at
-// the same time. It returns when all calls have. end is the first index behind a part.
-func parallel(n int, f func(start, end int)) {
+// inParallel divides the indices 0 to n-1 into contiguous ranges, one for each core, and calls f for all of
+// them at the same time: start is the first index of a range, and end the one behind the last. It returns
+// when all calls have.
+func inParallel(n int, f func(start, end int)) {
 	var all sync.WaitGroup
 	parts := min(n, runtime.GOMAXPROCS(0))
 	for i := range parts {
@@ -119,7 +122,7 @@ func Norm(update []int64) float64 { return math.Sqrt(algorithm.SquaredNorm(updat
 // so that it is the same on every machine.
 func Norms(updates [][]int64) []float64 {
 	norms := make([]float64, len(updates))
-	parallel(len(norms), func(start, end int) {
+	inParallel(len(norms), func(start, end int) {
 		for i := start; i < end; i++ {
 			norms[i] = Norm(updates[i])
 		}
@@ -127,28 +130,30 @@ func Norms(updates [][]int64) []float64 {
 	return norms
 }
 
-// squaredDistances returns a symmetric matrix with the squared Euclidean distance of each two
-// updates. The diagonal is 0.
+// squaredDistances returns a symmetric matrix of the squared Euclidean distances between updates, with
+// zeros on the diagonal.
 func squaredDistances(updates [][]int64) [][]float64 {
 	n := len(updates)
-	d := make([][]float64, n)
-	for i := range d {
-		d[i] = make([]float64, n)
+	distances := make([][]float64, n)
+	for i := range distances {
+		distances[i] = make([]float64, n)
 	}
-	parallel(n*n, func(start, end int) {
+	inParallel(n*n, func(start, end int) {
 		for k := start; k < end; k++ {
 			i := k / n
 			j := k % n
-			// Only one of (i, j) and (j, i) is calculated. Which one alternates like the squares of a
-			// chessboard, so that each core has about as many to do.
-			calculatedAsJI := (i+j)%2 == 0 == (i > j)
-			if calculatedAsJI || i == j {
+			// Only one of (i, j) and (j, i) is calculated: above the diagonal where i+j is even, and below it
+			// where i+j is odd. So each row, and each core, has about as many to do.
+			isAbove := i < j
+			isEven := (i+j)%2 == 0
+			isCalculated := i != j && isAbove == isEven
+			if !isCalculated {
 				continue
 			}
 			square := algorithm.SquaredDistance(updates[i], updates[j])
-			d[i][j] = square
-			d[j][i] = square
+			distances[i][j] = square
+			distances[j][i] = square
 		}
 	})
-	return d
+	return distances
 }

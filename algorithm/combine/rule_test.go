@@ -477,7 +477,7 @@ func TestMixing_Needs(t *testing.T) {
 // step that leaves them is small then, so that it takes hundreds.
 func TestGeometricMedian_NearHalfByzantine(t *testing.T) {
 	const n, params = 100, 1000
-	rule := NNM{Then: "geometric_median"}.then() // which has the default steps
+	rule := NNM{Then: "geometric_median"}.thenRule() // which has the default steps
 	for _, lie := range []int64{10, 1e4, 6e4} {
 		r := rand.New(rand.NewPCG(1, 2))
 		updates := make([][]int64, n)

@@ -40,9 +40,9 @@ func (s Setup) ForAlgorithm(a algorithm.Algorithm) Setup {
 // which one is false three are left, and two of those that agree outvote the third.
 const MinDeviceUpdates = 4
 
-// Privately returns the setup for a run with differential privacy, which clips updates to norm; it returns
-// s itself if norm is 0, for a run without privacy. That fixed bound replaces the others, as those may
-// follow from updates: one client could then change how others' updates are clipped.
+// Privately returns the setup for a run with central differential privacy, which clips every update to
+// norm. The other clips and rules are removed, since they may depend on the updates, and one client could
+// then change how others' updates are clipped. It returns s itself if norm is 0, for a run without privacy.
 func (s Setup) Privately(norm float64) Setup {
 	if norm > 0 {
 		s.Clip = Fixed{Norm: norm}
@@ -57,9 +57,9 @@ func (s Setup) Privately(norm float64) Setup {
 // PerClient reports whether the run needs every client's update by itself, not only their sum.
 func (s Setup) PerClient() bool { return s.Rule != nil || s.Clip != nil || s.stretches }
 
-// Bytes returns the memory in bytes that single updates take at the coordinator in a round of this many: 8
-// for each parameter of each update, twice that for a rule that makes a copy, and 0 where only the sum is
-// needed. The result is at most math.MaxInt64.
+// Bytes returns the memory in bytes that the updates of a round take at the coordinator if they are kept
+// separately: 8 for each parameter of each update, and twice that for a rule that makes a copy. It is 0 if
+// only their sum is needed, and at most math.MaxInt64.
 func (s Setup) Bytes(params, updates int) int64 {
 	bytes := float64(8 * float64(params) * float64(updates))
 	if registry.NeedsOf(s.Rule).Copy {
@@ -80,8 +80,8 @@ func (s Setup) DeviceBytes(params, devices int) int64 {
 	return Setup{Rule: s.DeviceRule}.Bytes(params, devices)
 }
 
-// CheckBytes returns a [*registry.OptionError] if rounds of this many updates would take more than limit
-// bytes, of which other state takes up taken.
+// CheckBytes returns a [*registry.OptionError] if the separate updates of a round would take more than
+// limit bytes, of which other state takes up taken. updates is the number of updates.
 func (s Setup) CheckBytes(params, updates int, taken, limit int64) error {
 	n := s.Bytes(params, updates)
 	if n == 0 || n <= limit-taken {
@@ -95,14 +95,14 @@ func (s Setup) CheckBytes(params, updates int, taken, limit int64) error {
 // Name returns the rule's name, or that of the clipping where there is no rule.
 func (s Setup) Name() string {
 	if s.Rule == nil {
-		return s.key()
+		return s.optionKey()
 	}
 	return Rules.NameOf(s.Rule)
 }
 
-// key returns the key of the configuration to name in errors about what looks at single updates:
-// the rule's, the bound's or privacy's.
-func (s Setup) key() string {
+// optionKey returns the configuration key to name in errors about what needs separate updates: that of the
+// rule, of the bound, of privacy, or of the algorithm.
+func (s Setup) optionKey() string {
 	switch {
 	case s.Private:
 		return "privacy.clip"
@@ -114,10 +114,11 @@ func (s Setup) key() string {
 	return "aggregate.combine"
 }
 
-// Check returns a [*registry.OptionError] if algorithm a, or the compression c of its updates, does
-// not go with a rule or a bound that looks at single updates. A nil c stands for whole updates.
+// Check returns a [*registry.OptionError] if algorithm a, or the compression c of its updates, cannot be
+// combined with a rule or a bound that needs separate updates. A nil c means that updates are not
+// compressed.
 func (s Setup) Check(a algorithm.Algorithm, c algorithm.Compression) error {
-	key := s.key()
+	key := s.optionKey()
 	name := algorithm.Algorithms.NameOf(a)
 	_, separatesStale := a.(algorithm.StaleWeigher)
 	_, votes := c.(algorithm.Voting)
@@ -171,14 +172,13 @@ func (s Setup) Check(a algorithm.Algorithm, c algorithm.Compression) error {
 	return nil
 }
 
-// Apply sets dst to one update made of the trained values of a round's updates: the rule's, or their
-// weighted sum without a rule. The weights of stale updates may sum to less than 1. The rule's update is
-// then multiplied by that sum.
-//
-// It returns the weights with which the updates' buffers are averaged, whose sum is that of weights.
+// Apply sets dst to one update made of the trained values of a round's updates: by the rule, or as their
+// weighted sum without one. If weights sum to less than 1, because updates are stale, the rule's update is
+// multiplied by their sum. It returns the weights with which the updates' buffers are averaged, which have
+// the same sum.
 func (s Setup) Apply(dst []int64, updates [][]int64, weights []float64) (bufferWeights []float64) {
 	if s.Rule == nil {
-		mix(dst, updates, weights)
+		weightedSum(dst, updates, weights)
 		return weights
 	}
 	total := sumOf(weights)
@@ -188,8 +188,8 @@ func (s Setup) Apply(dst []int64, updates [][]int64, weights []float64) (bufferW
 		normalised[i] = w / total
 	}
 	shares := s.Rule.Combine(dst, updates, normalised)
-	if sumsToLess(total) {
-		scale(dst, total)
+	if isLessThanOne(total) {
+		multiply(dst, total)
 	}
 	if shares == nil {
 		return weights
@@ -210,15 +210,15 @@ func sumOf(weights []float64) (sum float64) {
 	return sum
 }
 
-// sumsToLess reports whether total, a sum of weights, is less than 1 by more than rounding.
-func sumsToLess(total float64) bool {
+// isLessThanOne reports whether total, a sum of weights, is less than 1 by more than rounding.
+func isLessThanOne(total float64) bool {
 	const rounding = 1e-9
 	return total < 1-rounding
 }
 
-// scale multiplies the values of an update, in place, by a factor from 0 to 1, and rounds halves to
-// even.
-func scale(update []int64, factor float64) {
+// multiply multiplies the values of an update, in place, by a factor from 0 to 1, and rounds them, a half
+// to the even number.
+func multiply(update []int64, factor float64) {
 	if factor == 1 {
 		return
 	}

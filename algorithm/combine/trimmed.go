@@ -24,11 +24,10 @@ type TrimmedMean struct {
 }
 
 // Validate refuses a number of updates of which none would be left without the trimmed ones.
-func (t TrimmedMean) Validate(updates int) error { return t.check("trimmed_mean", updates, 1) }
+func (t TrimmedMean) Validate(updates int) error { return t.checkUpdates("trimmed_mean", updates, 1) }
 
-// Combine implements [Rule]: for each parameter it writes the mean of the values that are left
-// without the largest and the smallest ones, as many of each as may be false. Buffers are combined
-// likewise ([ByValue]).
+// Combine implements [Rule]: for each parameter it writes into dst the mean of the updates' values without
+// the largest and the smallest ones, as many of each as updates may be false.
 func (t TrimmedMean) Combine(dst []int64, updates [][]int64, _ []float64) (shares []float64) {
 	n := len(updates)
 	trimmed := t.trimmed(n)

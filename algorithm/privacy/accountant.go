@@ -28,9 +28,8 @@ type Accountant struct {
 	divergence []float64
 }
 
-// NewAccountant returns the accountant for noise of this multiplier, above 0, and cohorts that come
-// about by draw, whose rate is in (0, 1]. It calculates the divergence of one round for every
-// order.
+// NewAccountant returns the accountant for noise with this multiplier, above 0, and cohorts drawn as draw
+// says, with a rate from above 0 to 1. It calculates the Rényi divergence of one round at each order.
 func NewAccountant(multiplier float64, draw Draw) *Accountant {
 	effective := multiplier
 	// If another client loses its place, two updates change, and the noise counts half.
@@ -57,8 +56,9 @@ var orders = func() (list []float64) {
 	return append(list, 80, 96, 128, 192, 256, 384, 512, 768, 1024)
 }()
 
-// Epsilon returns the epsilon for which this many rounds together are (epsilon, delta)-differentially
-// private, rounded up to six digits. It is 0 for no rounds.
+// Epsilon returns an epsilon for which this many rounds together are (epsilon, delta)-differentially
+// private, the smallest one that follows from the divergences, rounded up to six digits. It is 0 for no
+// rounds.
 func (a *Accountant) Epsilon(rounds int, delta float64) float64 {
 	if rounds <= 0 {
 		return 0
@@ -67,7 +67,7 @@ func (a *Accountant) Epsilon(rounds int, delta float64) float64 {
 	// the rate is 1, and a bound otherwise.
 	minEpsilon := gaussianEpsilon(math.Sqrt(float64(rounds))/a.effective, delta)
 	for i, order := range orders {
-		minEpsilon = min(minEpsilon, convert(float64(rounds)*a.divergence[i], order, delta))
+		minEpsilon = min(minEpsilon, epsilonFromDivergence(float64(rounds)*a.divergence[i], order, delta))
 	}
 	return RoundUp(minEpsilon)
 }
@@ -96,30 +96,32 @@ func (a *Accountant) Rounds(epsilon, delta float64, limit int) int {
 	return low
 }
 
-// Divergence returns the Rényi divergence of an order α above 1 of
-// (1−q) N(0, σ²) + q N(1, σ²) from N(0, σ²), that of the sampled Gaussian mechanism:
-// ln A(α) / (α−1). With q = 1 it is α/(2σ²). For a whole order
+// Divergence returns the Rényi divergence, of an order α above 1, of (1−q) N(0, σ²) + q N(1, σ²)
+// from N(0, σ²). It is that of one round of the sampled Gaussian mechanism: ln A(α) / (α−1). With q =
+// 1 it is α/(2σ²). For a whole order
 //
 //	A(α) = Σ_k C(α,k) (1−q)^(α−k) q^k e^(k(k−1)/(2σ²))
 //
-// (Mironov, Talwar, Zhang 2019, section 3.3); for any other order A(α) is an integral, see fraction.
+// (Mironov, Talwar, Zhang 2019, section 3.3); for any other order A(α) is an integral, see
+// [logMomentByIntegral].
 func Divergence(order, q, sigma float64) float64 {
 	switch {
 	case q == 1:
 		return order / (2 * sigma * sigma)
 	case order == math.Trunc(order):
-		return logMoment(int(order), q, sigma) / (order - 1)
+		return logMomentBySum(int(order), q, sigma) / (order - 1)
 	default:
-		return fraction(order, q, sigma) / (order - 1)
+		return logMomentByIntegral(order, q, sigma) / (order - 1)
 	}
 }
 
-// fraction returns ln A(α) for any order: A − 1 is the mean over z of N(0, σ²) of
-// (1+u)^α − 1 − αu, where u = q (e^((2z−1)/(2σ²)) − 1), whose own mean is 0. The integrand is
-// nowhere negative, and at most 2^(α−1) times the sum of its normal curves at 0 and at α: what is
-// more than 12 deviations from both comes to nothing. It is analytic within πσ² of the real line, so
-// that the trapezoidal rule errs by less than float64 does (Trefethen, Weideman 2014).
-func fraction(order, q, sigma float64) float64 {
+// logMomentByIntegral returns ln A(α) of [Divergence] for any order α, by the trapezoidal rule: A − 1
+// is the mean, over z of N(0, σ²), of (1+u)^α − 1 − αu, where u = q (e^((2z−1)/(2σ²)) − 1),
+// whose own mean is 0. The integrand is nowhere negative, and at most 2^(α−1) times the sum of its
+// normal curves at 0 and at α, so that what is more than 12 deviations from both is negligible. It is
+// analytic within πσ² of the real line, so that the trapezoidal rule errs by less than float64 does
+// (Trefethen, Weideman 2014).
+func logMomentByIntegral(order, q, sigma float64) float64 {
 	// Below σ = 0.02 the poles are far from both curves.
 	step := float64(sigma * max(min(1./8, sigma/4), 1./200))
 	var terms []float64
@@ -144,13 +146,13 @@ func fraction(order, q, sigma float64) float64 {
 		terms = append(terms, term)
 		largest = max(largest, term)
 	}
-	return logOfOneAnd(terms, largest)
+	return logOnePlusSum(terms, largest)
 }
 
-// logMoment returns ln A(α). The binomial terms without their last factor come to 1, so that
-// A − 1 is the sum of e^(…) − 1 in its place, without those of k = 0 and 1, which are 0:
-// nothing is lost where A is hardly above 1.
-func logMoment(order int, q, sigma float64) float64 {
+// logMomentBySum returns ln A(α) of [Divergence] for a whole order. Without their last factor the terms of
+// the sum total 1, so A − 1 is the same sum with e^(…) − 1 as the last factor, whose terms for k = 0
+// and 1 are 0. That loses nothing where A is hardly above 1.
+func logMomentBySum(order int, q, sigma float64) float64 {
 	// choose is ln C(α, k), and largest the largest term so far.
 	choose := 0.0
 	largest := math.Inf(-1)
@@ -167,11 +169,11 @@ func logMoment(order int, q, sigma float64) float64 {
 		terms = append(terms, term)
 		largest = max(largest, term)
 	}
-	return logOfOneAnd(terms, largest)
+	return logOnePlusSum(terms, largest)
 }
 
-// logOfOneAnd returns ln(1 + Σ e^term) without overflow. largest is the largest of the terms.
-func logOfOneAnd(terms []float64, largest float64) float64 {
+// logOnePlusSum returns ln(1 + Σ e^term) without overflow. largest is the largest of the terms.
+func logOnePlusSum(terms []float64, largest float64) float64 {
 	sum := 0.0
 	for _, term := range terms {
 		sum += math.Exp(term - largest)
@@ -184,14 +186,14 @@ func logOfOneAnd(terms []float64, largest float64) float64 {
 	}
 }
 
-// convert returns the epsilon at delta that follows from a Rényi divergence of an order above 1
-// (Balle et al. 2020, Theorem 21).
-func convert(divergence, order, delta float64) float64 {
+// epsilonFromDivergence returns the epsilon at delta that follows from a Rényi divergence of this order,
+// above 1 (Balle et al. 2020, Theorem 21).
+func epsilonFromDivergence(divergence, order, delta float64) float64 {
 	return max(0, divergence+math.Log1p(-1/order)-(math.Log(delta)+math.Log(order))/(order-1))
 }
 
-// RoundUp returns x rounded up to six digits, because later digits depend on the logarithm of the
-// machine. 0 and infinity stay as they are.
+// RoundUp returns x rounded up to six significant digits, since later ones depend on the machine's
+// logarithm. 0 and infinity stay as they are.
 func RoundUp(x float64) float64 {
 	if x == 0 || math.IsInf(x, 0) {
 		return x

@@ -23,7 +23,7 @@ func TestAccountant_PublishedValues(t *testing.T) {
 		t.Errorf("epsilon %.6g, want %.6g", got, want)
 	}
 	for order := 2.; order < 33; order++ { // a pure 1.1, of which the best is the largest order
-		if got, want := convert(1.1, order, 1e-5), 1.32783806176; got < want-1e-11 || order == 32 && got > want+1e-11 {
+		if got, want := epsilonFromDivergence(1.1, order, 1e-5), 1.32783806176; got < want-1e-11 || order == 32 && got > want+1e-11 {
 			t.Errorf("epsilon %.12g at order %g, want %.12g at order 32", got, order, want)
 		}
 	}
@@ -66,7 +66,7 @@ func TestAccountant_DivergenceIsIntegral(t *testing.T) {
 	for _, sigma := range []float64{0.005, 0.02, 0.04, 0.15, 0.5, 1, 20} {
 		for _, q := range []float64{1e-6, 0.01, 0.5, 0.999} {
 			for _, order := range []float64{2, 3, 9} {
-				if got, want := fraction(order, q, sigma), logMoment(int(order), q, sigma); math.Abs(got/want-1) > 1e-9 {
+				if got, want := logMomentByIntegral(order, q, sigma), logMomentBySum(int(order), q, sigma); math.Abs(got/want-1) > 1e-9 {
 					t.Errorf("order %g, q %g, sigma %g: %.12g, the sum is %.12g", order, q, sigma, got, want)
 				}
 			}

@@ -14,9 +14,9 @@ type DiscreteSum struct {
 	Values int
 }
 
-// gap bounds how far the sum of the clients' discrete Gaussians is from a discrete Gaussian, which it is
-// only nearly: it returns the τ of Kairouz, Liu and Steinke (2021), Proposition 14,
-// 10 Σ e^(−2π²σ² k/(k+1)) for k from 1 to n − 1.
+// gap returns τ, which bounds how far the sum of the clients' discrete Gaussians is from a discrete
+// Gaussian: 10 Σ e^(−2π²σ² k/(k+1)) for k from 1 to n − 1 (Kairouz, Liu and Steinke 2021,
+// Proposition 14).
 func (s DiscreteSum) gap() float64 {
 	sum := 0.0
 	const enough = 1000
@@ -67,7 +67,7 @@ func ConcentratedEpsilon(ratio float64, rounds int, delta float64) float64 {
 	rho := float64(rounds) * ratio * ratio / 2
 	at := func(logOrder float64) float64 {
 		order := 1 + math.Exp(logOrder)
-		return convert(order*rho, order, delta)
+		return epsilonFromDivergence(order*rho, order, delta)
 	}
 	// The curve falls and then rises. Any order gives a bound that holds, so the search need not be exact.
 	low := -20.0

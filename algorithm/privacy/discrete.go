@@ -35,9 +35,9 @@ const largestDeviation = 1 << 24
 // smallestDeviation is the smallest one. On a coarser grid rounding would lengthen updates too much.
 const smallestDeviation = 1 << 8
 
-// Grid returns the grid on which each client of a round rounds its update and adds its noise, such that
-// the noise of this many clients together has the deviation Noise times Clip. share is the weight of each
-// client in the sum. It is an error if the noise of one client would be too few units of sums.
+// Grid returns the grid on which each client rounds its update and adds its noise, such that the noise of
+// this many clients together has the deviation Noise·Clip. share is the weight of each client in the sum.
+// It is an error if the noise of one client would be too few units of sums.
 func (d Distributed) Grid(clients int, share float64) (Grid, error) {
 	// units is the deviation of one client's noise in units of sums.
 	units := d.Noise * d.Clip / math.Sqrt(float64(clients)) * share * algorithm.Unit
@@ -75,19 +75,19 @@ func (g Grid) Validate() error {
 	return nil
 }
 
-// Norm returns a bound on the Euclidean norm of a rounded update of this many values, in steps. Each
-// value moves by at most half a step when it is rounded. The norm is summed and the values are scaled in
-// float64, which the last factor covers.
+// Norm returns an upper bound of the Euclidean norm, in steps of the grid, of a rounded update with this
+// many values and this weight in the sum. Each value moves by at most half a step when it is rounded; the
+// last factor covers the rounding of float64.
 func (g Grid) Norm(share float64, values int) float64 {
 	n := float64(values)
 	return g.Clip*share*algorithm.Unit/float64(g.Step)*(1+float64((n+8)*0x1p-52)) + math.Sqrt(n)/2
 }
 
-// Add adds a client's weighted update to a sum modulo 2^64: the difference of after from before is
-// shortened to the clip, rounded to the grid, and gets the noise. The order matters: the clip comes before
-// the weight, and rounding before the noise, so that the noise is a whole number of steps. The key decides
-// the noise; whoever knows it can subtract it. A difference that is not finite is an error, and leaves
-// sum as it is. It panics if the lengths differ.
+// Add adds a client's update, with noise, to a sum modulo 2^64: the difference of after from before is
+// shortened to the clip, multiplied by share, rounded to the grid, and gets discrete Gaussian noise.
+// Rounding comes before the noise, so that the noise is a whole number of steps. The noise follows from
+// key; whoever knows that can subtract it. A difference that is not finite is an error, and leaves sum as
+// it is. It panics if the lengths differ.
 func (g Grid) Add(sum []int64, share float64, after, before []float32, key Secret) error {
 	if len(sum) != len(after) || len(after) != len(before) {
 		panic("privacy: Add of slices of different lengths")
@@ -99,9 +99,9 @@ func (g Grid) Add(sum []int64, share float64, after, before []float32, key Secre
 	scale := float64(factor*share) * (algorithm.Unit / float64(g.Step))
 	number := uint64(0)
 	var all sync.WaitGroup
-	for part := range slices.Chunk(sum, block) {
-		first := int(number) * block
-		source := rand.NewChaCha8(derive(key, number, nil))
+	for part := range slices.Chunk(sum, blockSize) {
+		first := int(number) * blockSize
+		source := rand.NewChaCha8(deriveKey(key, number, nil))
 		number++
 		all.Go(func() {
 			for i := range part {
@@ -142,9 +142,9 @@ func discreteGaussian(source *rand.ChaCha8, sigma uint64) int64 {
 	}
 }
 
-// laplaceSize returns a whole number x ≥ 0 with a probability in proportion to e^(−x/scale) (Canonne, Kamath,
-// Steinke 2020, Algorithm 2). ok is false if the draw is rejected or is above 200 scales: the caller then
-// draws again.
+// laplaceSize draws a whole number x ≥ 0 with a probability in proportion to e^(−x/scale) (Canonne,
+// Kamath, Steinke 2020, Algorithm 2). ok is false if the draw is rejected or is above 200 scales: the
+// caller then draws again.
 func laplaceSize(source *rand.ChaCha8, scale uint64) (x uint64, ok bool) {
 	low := uniformBelow(source, scale)
 	if !bernoulliExp(source, low, scale) {
@@ -158,7 +158,7 @@ func laplaceSize(source *rand.ChaCha8, scale uint64) (x uint64, ok bool) {
 	return low + high*scale, high < maxScales
 }
 
-// bernoulliExp returns true with the probability e^(−numerator/denominator) (Canonne, Kamath, Steinke 2020,
+// bernoulliExp draws true with the probability e^(−numerator/denominator) (Canonne, Kamath, Steinke 2020,
 // Algorithm 1). The denominator is at most 2^49, so that its product with the number of turns, which is
 // hardly ever above 20, fits 64 bits.
 func bernoulliExp(source *rand.ChaCha8, numerator, denominator uint64) bool {
@@ -186,7 +186,7 @@ func uniformBelow(source *rand.ChaCha8, n uint64) uint64 {
 	}
 	high, low := bits.Mul64(source.Uint64(), n)
 	if low < n {
-		// Rejecting the first 2^64 mod n values of low leaves as many for each result.
+		// excess is 2^64 mod n, as -n is 2^64 - n. To reject so many values of low leaves each result as many.
 		for excess := -n % n; low < excess; {
 			high, low = bits.Mul64(source.Uint64(), n)
 		}

@@ -25,10 +25,10 @@ func (l Local) Validate() error {
 	return registry.Below("local", checkNoise(l.Clip, l.Noise))
 }
 
-// Hide changes a client's model, in place, to the one that it sends: its difference from the base model
-// is shortened to the clip, and a normal number of the deviation Noise·Clip is added to each value.
-// The noise follows from the key: whoever knows it can subtract the noise. A model that is not finite
-// stays as it is, since the coordinator refuses it anyway.
+// Hide replaces a client's model, in place, by the one that it sends: its difference from base is shortened
+// to the clip, and normal noise of the deviation Noise·Clip is added to each value. The noise follows from
+// key; whoever knows that can subtract it. A model that is not finite stays as it is, since the coordinator
+// refuses it anyway.
 func (l Local) Hide(model, base []float32, key Secret) {
 	factor, err := clipFactor(model, base, l.Clip)
 	if err != nil {
@@ -37,15 +37,15 @@ func (l Local) Hide(model, base []float32, key Secret) {
 	source := rand.NewChaCha8(key)
 	deviation := l.Noise * l.Clip / math.Sqrt2
 	for i, x := range model {
-		u := float64(factor * (float64(x) - float64(base[i])))
-		// The sum of two values hides the low bits that one quantile alone would show.
-		z := portable.Normal(source.Uint64()) + portable.Normal(source.Uint64())
-		model[i] = float32(float64(base[i]) + u + float64(deviation*z))
+		clipped := float64(factor * (float64(x) - float64(base[i])))
+		// The sum of two normal numbers hides the low bits that one of them would show.
+		normal := portable.Normal(source.Uint64()) + portable.Normal(source.Uint64())
+		model[i] = float32(float64(base[i]) + clipped + float64(deviation*normal))
 	}
 }
 
-// clipFactor returns the factor, at most 1, that shortens the difference of two models to the norm clip. The
-// error says that the difference is not finite.
+// clipFactor returns the factor, at most 1, that shortens the difference of model from base to the norm
+// clip. It is an error if the difference is not finite.
 func clipFactor(model, base []float32, clip float64) (float64, error) {
 	square := portable.SquaredDistance(model, base)
 	if math.IsNaN(square) || math.IsInf(square, 0) {
@@ -95,17 +95,17 @@ func gaussianEpsilon(mu, delta float64) float64 {
 // gaussianDelta returns the δ of a Gaussian mechanism with the parameter μ at ε, by the formula of
 // [LocalEpsilon]. The second term is computed as one exponential, since e^ε alone may overflow.
 func gaussianDelta(mu, epsilon float64) float64 {
-	return upperTail(epsilon/mu-float64(mu/2)) - math.Exp(epsilon+logUpperTail(epsilon/mu+float64(mu/2)))
+	return normalUpperTail(epsilon/mu-float64(mu/2)) - math.Exp(epsilon+logNormalUpperTail(epsilon/mu+float64(mu/2)))
 }
 
-// upperTail returns 1 − Φ(x).
-func upperTail(x float64) float64 { return float64(math.Erfc(x/math.Sqrt2) / 2) }
+// normalUpperTail returns 1 − Φ(x).
+func normalUpperTail(x float64) float64 { return float64(math.Erfc(x/math.Sqrt2) / 2) }
 
-// logUpperTail returns ln(1 − Φ(x)). From x = 30 on it uses the first terms of the asymptotic series,
+// logNormalUpperTail returns ln(1 − Φ(x)). From x = 30 on it uses the first terms of the asymptotic series,
 // since 1 − Φ(x) itself becomes too small for a float64.
-func logUpperTail(x float64) float64 {
+func logNormalUpperTail(x float64) float64 {
 	if x < 30 {
-		return math.Log(upperTail(x))
+		return math.Log(normalUpperTail(x))
 	}
 	return float64(-x*x/2) - math.Log(x*math.Sqrt(2*math.Pi)) + math.Log1p(-1/(x*x)+3/(x*x*x*x))
 }

@@ -37,48 +37,47 @@ func Public(seed uint64) Secret {
 // Share returns the weight of each update in the sum, 1/m.
 func (m *Mechanism) Share() float64 { return 1 / float64(m.Updates) }
 
-// Deviation returns the standard deviation of the noise on each parameter of a sum with this many
-// parameters, in units of 2^-44: Noise times the largest norm of an update in the sum. That norm is a
-// little above the clip, since each term is rounded twice, by at most half a unit, and the norm was summed
-// in float64.
+// Deviation returns the standard deviation of the noise on each of params parameters of a sum, in units of
+// 2^-44: Noise times the largest norm of an update in the sum. That is a little above the clip: each value
+// is rounded twice, by at most half a unit, and the norm was summed in float64.
 func (m *Mechanism) Deviation(params int) float64 {
 	n := float64(params)
 	longest := float64(m.Share()*m.Clip*algorithm.Unit*(1+float64(n*0x1p-52))) + math.Sqrt(n)
 	return m.Noise * longest
 }
 
-// block is how many parameters have one stream of random numbers.
-const block = 1 << 14
+// blockSize is how many parameters have one stream of random numbers.
+const blockSize = 1 << 14
 
 // Add adds the noise of a round to its sum, each block of parameters from a stream of its own, so that cores
 // share the work.
 func (m *Mechanism) Add(round int, sum []int64) {
-	key := derive(m.Key, uint64(round), sum)
+	key := deriveKey(m.Key, uint64(round), sum)
 	scale := m.Deviation(len(sum)) / math.Sqrt2
 	number := uint64(0)
 	var all sync.WaitGroup
-	for values := range slices.Chunk(sum, block) {
-		blockKey := derive(key, number, nil)
-		all.Go(func() { noise(values, scale, rand.NewChaCha8(blockKey)) })
+	for values := range slices.Chunk(sum, blockSize) {
+		blockKey := deriveKey(key, number, nil)
+		all.Go(func() { addNoise(values, scale, rand.NewChaCha8(blockKey)) })
 		number++
 	}
 	all.Wait()
 }
 
-// noise adds a random number to each value: scale times the sum of two standard normal numbers, rounded to
-// even. One normal number would have too few different values far from 0 (see the package's documentation).
-// source gives the random bits.
-func noise(values []int64, scale float64, source *rand.ChaCha8) {
+// addNoise adds normal noise to each value, rounded to a whole number: scale times the sum of two standard
+// normal numbers. A single one would have too few different values far from 0 (see the package's
+// documentation). source has the random bits.
+func addNoise(values []int64, scale float64, source *rand.ChaCha8) {
 	for i := range values {
 		z := portable.Normal(source.Uint64()) + portable.Normal(source.Uint64())
 		values[i] += int64(math.RoundToEven(scale * z))
 	}
 }
 
-// derive returns the key that follows from another key, a number and a sum: the key of a round's noise
-// from the run's key, the number of the round and the sum before noise, and the key of a block of
-// parameters from that one, the number of the block and no sum.
-func derive(key Secret, number uint64, sum []int64) Secret {
+// deriveKey derives a key by HMAC-SHA-256: that of a round's noise from the run's key, the round's number
+// and its sum before noise, and that of a block of parameters from the round's key, the block's number and
+// no sum.
+func deriveKey(key Secret, number uint64, sum []int64) Secret {
 	h := hmac.New(sha256.New, key[:])
 	h.Write(binary.LittleEndian.AppendUint64(nil, number))
 	h.Write(vector.Bytes(sum))

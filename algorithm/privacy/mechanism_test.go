@@ -39,12 +39,12 @@ func TestNoise_Normal(t *testing.T) {
 // Neither neighbouring parameters, nor rounds, nor blocks have noise in common.
 func TestNoise_Independent(t *testing.T) {
 	m := mechanism()
-	const n = 4 * block
+	const n = 4 * blockSize
 	a, b := make([]int64, n), make([]int64, n)
 	m.Add(1, a)
 	m.Add(2, b)
 	deviation := m.Deviation(n)
-	for name, pair := range map[string][2][]int64{"neighbours": {a[1:], a}, "blocks": {a[block:], a}, "rounds": {a, b}} {
+	for name, pair := range map[string][2][]int64{"neighbours": {a[1:], a}, "blocks": {a[blockSize:], a}, "rounds": {a, b}} {
 		sum, count := 0.0, 0
 		for i, x := range pair[0] {
 			sum += float64(x) / deviation * float64(pair[1][i]) / deviation
@@ -86,7 +86,7 @@ func TestNoise_KeyRoundAndSum(t *testing.T) {
 
 // Bits that every architecture must give.
 func TestNoise_Golden(t *testing.T) {
-	sum := make([]int64, 3*block/2)
+	sum := make([]int64, 3*blockSize/2)
 	mechanism().Add(7, sum)
 	hash := uint64(0)
 	for _, x := range sum {

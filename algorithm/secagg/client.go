@@ -131,9 +131,9 @@ func (x *Client) Keys() ([]byte, error) {
 	return x.entry.append(nil, signed), nil
 }
 
-// Shares is the second stage. It takes the roster as the server sent it and, if all of it is valid,
-// splits the member's two secrets among its neighbours. It returns the shares, each encrypted for
-// its neighbour, in ascending order of the neighbours' indices.
+// Shares is the second stage. It takes the roster as the server sent it, checks it, and splits each of the
+// member's two secrets among its neighbours. It returns the shares, those for each neighbour encrypted for
+// it, in ascending order of the neighbours' indices.
 func (x *Client) Shares(roster []byte) ([]byte, error) {
 	if x.stage != stageShares {
 		return nil, errOrder
@@ -142,7 +142,7 @@ func (x *Client) Shares(roster []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := x.check(r); err != nil {
+	if err := x.checkRoster(r); err != nil {
 		return nil, err
 	}
 	neighbours := r.neighbours(x.index)
@@ -157,7 +157,7 @@ func (x *Client) Shares(roster []byte) ([]byte, error) {
 	var b []byte
 	for i, neighbour := range neighbours {
 		// Every pair of members has a key of its own for each direction, so the nonce can be zero.
-		aead, direction, err := r.sealer(x.shareKey, neighbour, x.index, neighbour)
+		aead, direction, err := r.shareCipher(x.shareKey, neighbour, x.index, neighbour)
 		if err != nil {
 			return nil, err
 		}
@@ -170,15 +170,15 @@ func (x *Client) Shares(roster []byte) ([]byte, error) {
 	return b, nil
 }
 
-// check refuses a roster of other terms, without the member's own entry unchanged, with too few
-// neighbours, with an identity twice or one that the member does not trust, or with a weight above
-// MaxWeight. It notes the member's index.
-func (x *Client) check(r *Roster) error {
+// checkRoster refuses a roster with other terms, without the member's own entry, with too few neighbours
+// for the threshold, with an identity that occurs twice or that the member does not trust, or with a weight
+// above MaxWeight. It sets the member's index.
+func (x *Client) checkRoster(r *Roster) error {
 	if r.Terms != x.terms {
 		return fmt.Errorf("secagg: the roster has the terms %+v, the round %+v", r.Terms, x.terms)
 	}
 	x.index = r.indexOf(x.entry.Client)
-	if x.index == notThere || r.Entries[x.index] != x.entry {
+	if x.index == notInRoster || r.Entries[x.index] != x.entry {
 		return errors.New("secagg: the roster does not have this member's keys")
 	}
 	// With fewer neighbours the member's secrets could never be recovered.
@@ -188,30 +188,30 @@ func (x *Client) check(r *Roster) error {
 	}
 	identities := map[[keyBytes]byte]bool{}
 	for i := range r.Entries {
-		e := &r.Entries[i]
+		entry := &r.Entries[i]
 		// One identity twice could be one party that counts as two members.
-		if identities[e.Identity] {
-			return fmt.Errorf("secagg: client %d has the identity of another member", e.Client)
+		if identities[entry.Identity] {
+			return fmt.Errorf("secagg: client %d has the identity of another member", entry.Client)
 		}
-		identities[e.Identity] = true
-		if x.MaxWeight > 0 && e.Weight > x.MaxWeight {
-			return fmt.Errorf("secagg: client %d has the weight %d, want at most %d", e.Client, e.Weight, x.MaxWeight)
+		identities[entry.Identity] = true
+		if x.MaxWeight > 0 && entry.Weight > x.MaxWeight {
+			return fmt.Errorf("secagg: client %d has the weight %d, want at most %d", entry.Client, entry.Weight, x.MaxWeight)
 		}
-		if x.Trust != nil && !x.Trust(e.Client, e.Identity[:]) {
-			return fmt.Errorf("secagg: the identity of client %d is not known", e.Client)
+		if x.Trust != nil && !x.Trust(entry.Client, entry.Identity[:]) {
+			return fmt.Errorf("secagg: the identity of client %d is not known", entry.Client)
 		}
 	}
 	return nil
 }
 
-// Mask is the third stage. inbox holds the encrypted shares of those neighbours that finished the
-// second one, which the member decrypts and keeps. words is the member's weighted update, by
-// [Encode], to which Mask adds the member's own mask and one for each such neighbour, modulo 2^64.
+// Mask is the third stage. inbox has the encrypted shares of those neighbours that finished the second
+// stage; the member decrypts and keeps them. words is the member's weighted update (see [Encode]), to which
+// Mask adds the self-mask and one mask for each of these neighbours, modulo 2^64.
 func (x *Client) Mask(inbox []byte, words []uint64) error {
 	if x.stage != stageUpload {
 		return errOrder
 	}
-	senders, sealed, err := records(inbox, shareRecord, len(x.roster.Entries))
+	senders, sealed, err := splitRecords(inbox, shareRecord, len(x.roster.Entries))
 	if err != nil {
 		return err
 	}
@@ -223,31 +223,33 @@ func (x *Client) Mask(inbox []byte, words []uint64) error {
 		return fmt.Errorf("secagg: shares of %d neighbours, want %d", len(senders), x.roster.Terms.Threshold)
 	}
 	// The self-mask hides the update even from someone who learns all masks that pairs share.
-	masks := []mask{newMask(x.roster.ownKey(x.seed), false)}
+	const subtractsSelfMask = false
+	masks := []mask{newMask(x.roster.selfMaskKey(x.seed), subtractsSelfMask)}
 	for i, sender := range senders {
 		if !isNeighbour[sender] {
 			return fmt.Errorf("secagg: shares of member %d, which is no neighbour", sender)
 		}
-		x.hold(sender, sealed[i])
+		x.openShares(sender, sealed[i])
 		x.partners[sender] = true
-		key, err := x.roster.pairKey(x.maskKey, sender)
+		key, err := x.roster.pairMaskKey(x.maskKey, sender)
 		if err != nil {
 			return err
 		}
 		// One of the two members adds this mask and the other subtracts it, so it is not in the
 		// sum.
-		masks = append(masks, newMask(key, subtracts(x.index, sender)))
+		masks = append(masks, newMask(key, subtractsPairMask(x.index, sender)))
 	}
 	addMasks(words, masks)
 	x.stage = stageSurvivors
 	return nil
 }
 
-// hold decrypts sealed, the shares that the neighbour with the index sender has sent to this member, and
-// keeps them for the recovery. Shares that do not open are dropped without an error: then fewer members
-// can help to recover the sender, but a false sender cannot force this member out of the round.
-func (x *Client) hold(sender int, sealed []byte) {
-	aead, direction, err := x.roster.sealer(x.shareKey, sender, sender, x.index)
+// openShares decrypts sealed, the shares that the neighbour with the index sender has sent to this member,
+// and keeps them for the recovery. Shares that cannot be decrypted are dropped without an error: then fewer
+// members can help to recover the sender, but a sender of false shares cannot force this member out of the
+// round.
+func (x *Client) openShares(sender int, sealed []byte) {
+	aead, direction, err := x.roster.shareCipher(x.shareKey, sender, sender, x.index)
 	if err != nil {
 		return
 	}
@@ -261,8 +263,8 @@ func (x *Client) hold(sender int, sealed []byte) {
 	x.held[sender] = h
 }
 
-// Clients returns the client numbers, ascending, of the survivors in set, a bitmap over the roster
-// as [Server.Survivors] sends it. The roster must be known already.
+// Clients returns the client numbers, ascending, of the survivors in set, a bitmap over the roster as
+// [Server.Survivors] returns it. It is an error before the member has the roster.
 func (x *Client) Clients(set []byte) ([]uint32, error) {
 	if x.roster == nil {
 		return nil, errOrder
@@ -272,17 +274,17 @@ func (x *Client) Clients(set []byte) ([]uint32, error) {
 		return nil, err
 	}
 	var list []uint32
-	for i, is := range survives {
-		if is {
+	for i, isSurvivor := range survives {
+		if isSurvivor {
 			list = append(list, x.roster.Entries[i].Client)
 		}
 	}
 	return list, nil
 }
 
-// Sign takes the set of survivors and returns the member's signature of it. It refuses a set without
-// the member, one below the minimum, one with a neighbour whose shares the coordinator has not passed on,
-// and one that may fall apart: a coordinator that lies about who left could see the sums of parts.
+// Sign takes the set of survivors and returns the member's signature of it. It refuses a set without the
+// member, one with too few members, one with a neighbour whose shares the coordinator has not passed on,
+// and one that may fall apart: a coordinator that lies about who left could then see the sums of its parts.
 func (x *Client) Sign(set []byte) ([]byte, error) {
 	if x.stage != stageSurvivors {
 		return nil, errOrder
@@ -291,7 +293,7 @@ func (x *Client) Sign(set []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n := count(survives); n < x.roster.Terms.Minimum {
+	if n := countTrue(survives); n < x.roster.Terms.Minimum {
 		return nil, fmt.Errorf("secagg: %d survivors, want at least %d", n, x.roster.Terms.Minimum)
 	}
 	if !survives[x.index] {
@@ -318,16 +320,16 @@ const (
 	revealKey
 )
 
-// Reveal is the last stage. signatures are those of the set of survivors that the member has signed
-// itself. If enough survivors signed the same set, Reveal returns the shares that the member holds:
-// of the seed of each neighbour that survives, and of the mask key of each other one. It never
-// reveals both for one neighbour, since the two together would unmask that neighbour's update.
+// Reveal is the last stage. signatures are those of the set of survivors that the member has signed itself.
+// If enough survivors have signed it, Reveal returns the shares that the member holds: that of the seed of
+// each neighbour that survives, and that of the mask secret of each other neighbour. It never reveals both
+// for one neighbour, since the two together would unmask that neighbour's update.
 func (x *Client) Reveal(signatures []byte) ([]byte, error) {
 	if x.stage != stageRecovery {
 		return nil, errOrder
 	}
 	n := len(x.roster.Entries)
-	signers, list, err := records(signatures, signatureBytes, n)
+	signers, list, err := splitRecords(signatures, signatureBytes, n)
 	if err != nil {
 		return nil, err
 	}

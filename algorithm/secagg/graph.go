@@ -8,10 +8,10 @@ import (
 	"slices"
 )
 
-// arrange sets the digest of the roster, whose bytes are encoded, and the ring: the members in ascending
-// order of SHA-256(ringText, digest, index). Nobody can choose a member's place, since the digest depends
-// on the keys of all members.
-func (r *Roster) arrange(encoded []byte) {
+// arrangeRing sets the digest of the roster, whose bytes are encoded, and the ring: the members in
+// ascending order of SHA-256(ringText, digest, index). Nobody can choose a member's place, since the digest
+// depends on the keys of all members.
+func (r *Roster) arrangeRing(encoded []byte) {
 	r.digest = sha256.Sum256(encoded)
 	n := len(r.Entries)
 	keys := make([][digestBytes]byte, n)
@@ -28,12 +28,12 @@ func (r *Roster) arrange(encoded []byte) {
 	}
 }
 
-// neighbours returns the neighbours of a member in ascending order: the members up to half of
-// Neighbours places before and behind it on the ring, or all others where there are no more.
+// neighbours returns the indices of a member's neighbours, ascending: the members up to half of Neighbours
+// places before and behind it on the ring, or all others on a small ring.
 func (r *Roster) neighbours(member int) []int {
 	var list []int
 	n := len(r.Entries)
-	half := r.Terms.run()
+	half := r.Terms.runLength()
 	// On so small a ring the two sides would meet, and a member could be listed twice.
 	if 2*half >= n-1 {
 		for i := range n {
@@ -52,10 +52,10 @@ func (r *Roster) neighbours(member int) []int {
 	return list
 }
 
-// fewestInRuns returns the smallest number of survivors that any two runs of a ring have together. survives
-// is in the order of the ring. A run is this many members that follow each other, and the two runs have no
-// member in common. The ring must have at least 2·run members.
-func fewestInRuns(survives []bool, run int) int {
+// fewestSurvivorsInRuns returns the smallest number of survivors that two disjoint runs of the ring have
+// together, where a run is this many members in a row. survives[place] says whether the member at that
+// place of the ring survives. The ring must have at least 2·run members.
+func fewestSurvivorsInRuns(survives []bool, run int) int {
 	n := len(survives)
 	// inRun has for each place, twice around the ring, the survivors in the run that begins there.
 	inRun := make([]int, 2*n)
@@ -101,7 +101,7 @@ func (t Terms) CheckConnected(survives []bool) error {
 	if want == 0 {
 		return nil
 	}
-	if got := fewestInRuns(survives, t.run()); got < want {
+	if got := fewestSurvivorsInRuns(survives, t.runLength()); got < want {
 		return fmt.Errorf("secagg: two runs of the ring have %d survivors together, want %d: the set may fall apart",
 			got, want)
 	}
@@ -118,17 +118,17 @@ func (r *Roster) inRingOrder(survives []bool) []bool {
 	return ordered
 }
 
-// indexOf returns the index in the roster of the client with this number, or notThere if it is no
+// indexOf returns the index in the roster of the client with this number, or notInRoster if it is no
 // member. The entries are in ascending order of client numbers.
 func (r *Roster) indexOf(client uint32) int {
 	i, ok := slices.BinarySearchFunc(r.Entries, client, func(e Entry, client uint32) int {
 		return int(int64(e.Client) - int64(client))
 	})
 	if !ok {
-		return notThere
+		return notInRoster
 	}
 	return i
 }
 
-// notThere is the index of a client that is not in the roster.
-const notThere = -1
+// notInRoster is the index of a client that is not in the roster.
+const notInRoster = -1

@@ -33,9 +33,9 @@ func newMask(key []byte, subtracts bool) mask {
 	return mask{cipher.NewCTR(block, make([]byte, aes.BlockSize)), subtracts}
 }
 
-// addMasks adds masks to words modulo 2^64, or subtracts them. It goes through the words once: all masks
-// of a block come before the next block. Masks that are added enter in groups, and so do those that are
-// subtracted, since additions modulo 2^64 may be in any order.
+// addMasks adds masks to words modulo 2^64, or subtracts those that are to be subtracted. It goes through
+// the words once, block by block, and in each block handles the masks in groups, since additions modulo
+// 2^64 may be in any order.
 func addMasks(words []uint64, masks []mask) {
 	var added, subtracted []cipher.Stream
 	for _, m := range masks {
@@ -49,10 +49,10 @@ func addMasks(words []uint64, masks []mask) {
 	for len(words) > 0 {
 		n := min(len(words), maskBlock/8)
 		for group := range slices.Chunk(added, maskGroup) {
-			addWords(words[:n], buffers.fill(group, 8*n), false)
+			addWords(words[:n], buffers.fill(group, 8*n))
 		}
 		for group := range slices.Chunk(subtracted, maskGroup) {
-			addWords(words[:n], buffers.fill(group, 8*n), true)
+			subtractWords(words[:n], buffers.fill(group, 8*n))
 		}
 		words = words[n:]
 	}
@@ -66,8 +66,8 @@ type maskBuffers struct {
 	used   int
 }
 
-// fill writes the next n bytes of each stream of a group, of at most maskGroup, into a block. Blocks
-// without a stream are zero.
+// fill returns blocks with the next n bytes of each stream of a group, which has at most maskGroup streams.
+// Blocks without a stream are zero, so that the caller can add all of them.
 func (b *maskBuffers) fill(group []cipher.Stream, n int) *[maskGroup][maskBlock]byte {
 	for i, stream := range group {
 		stream.XORKeyStream(b.blocks[i][:n], b.zeros[:n])
@@ -84,37 +84,41 @@ func addMask(words []uint64, key []byte, subtract bool) {
 	addMasks(words, []mask{newMask(key, subtract)})
 }
 
-// addWords adds the sum of the little-endian words of 64 bits in the blocks to words, modulo 2^64, or
-// subtracts it if subtract is true. There are at most maskBlock/8 words.
-func addWords(words []uint64, blocks *[maskGroup][maskBlock]byte, subtract bool) {
+// addWords adds to words[i], modulo 2^64, word i of each of the blocks, whose words are little-endian and
+// have 64 bits. There are at most maskBlock/8 words.
+func addWords(words []uint64, blocks *[maskGroup][maskBlock]byte) {
 	word := func(block int, i uint) uint64 {
 		return binary.LittleEndian.Uint64(blocks[block][8*i:][:8])
-	}
-	if subtract {
-		for i := range uint(min(len(words), maskBlock/8)) {
-			words[i] -= word(0, i) + word(1, i) + word(2, i) + word(3, i)
-		}
-		return
 	}
 	for i := range uint(min(len(words), maskBlock/8)) {
 		words[i] += word(0, i) + word(1, i) + word(2, i) + word(3, i)
 	}
 }
 
-// ownKey returns the key of a member's self-mask, which follows from the member's secret seed.
-func (r *Roster) ownKey(seed secret) []byte { return derive(seed[:], r.digest[:], seedText) }
+// subtractWords subtracts from words[i], modulo 2^64, word i of each of the blocks, as [addWords] adds them.
+func subtractWords(words []uint64, blocks *[maskGroup][maskBlock]byte) {
+	word := func(block int, i uint) uint64 {
+		return binary.LittleEndian.Uint64(blocks[block][8*i:][:8])
+	}
+	for i := range uint(min(len(words), maskBlock/8)) {
+		words[i] -= word(0, i) + word(1, i) + word(2, i) + word(3, i)
+	}
+}
 
-// pairKey returns the key of 32 bytes for the mask that a member shares with the neighbour of this
+// selfMaskKey returns the key of a member's self-mask, which follows from the member's secret seed.
+func (r *Roster) selfMaskKey(seed secret) []byte { return deriveKey(seed[:], r.digest[:], seedText) }
+
+// pairMaskKey returns the key of 32 bytes for the mask that a member shares with the neighbour of this
 // index. private is the member's mask key. Both members derive the same key, which also depends on
 // the roster, so that no two rounds share a mask.
-func (r *Roster) pairKey(private *ecdh.PrivateKey, neighbour int) ([]byte, error) {
-	shared, err := agree(private, r.Entries[neighbour].MaskKey)
+func (r *Roster) pairMaskKey(private *ecdh.PrivateKey, neighbour int) ([]byte, error) {
+	shared, err := agreeOnSecret(private, r.Entries[neighbour].MaskKey)
 	if err != nil {
 		return nil, err
 	}
-	return derive(shared, r.digest[:], pairText), nil
+	return deriveKey(shared, r.digest[:], pairText), nil
 }
 
-// subtracts reports whether a member subtracts the mask that it shares with a neighbour: the one of
+// subtractsPairMask reports whether a member subtracts the mask that it shares with a neighbour: the one of
 // the higher index does.
-func subtracts(member, neighbour int) bool { return member > neighbour }
+func subtractsPairMask(member, neighbour int) bool { return member > neighbour }

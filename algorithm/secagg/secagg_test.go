@@ -452,7 +452,7 @@ func TestClient_RefusesIsolation(t *testing.T) {
 		for _, i := range neighbours {
 			set[i] = false
 		}
-		if n := count(set); n < plan.Quorum(60) || n < plan.Minimum {
+		if n := countTrue(set); n < plan.Quorum(60) || n < plan.Minimum {
 			t.Fatalf("%d survivors are refused for their number", n)
 		}
 		for i, x := range r.clients {
@@ -512,9 +512,9 @@ func TestServer_ReplayedMessages(t *testing.T) {
 		t.Error("a signature of another round is taken")
 	}
 	// What the first round sealed for a neighbour cannot be opened in the second one.
-	sealed := first.server.sealed[2][3]
+	sealed := first.server.encryptedShares[2][3]
 	delete(second.clients[3].held, 2)
-	second.clients[3].hold(2, sealed)
+	second.clients[3].openShares(2, sealed)
 	if _, held := second.clients[3].held[2]; held {
 		t.Error("shares of another round are opened")
 	}

@@ -64,9 +64,9 @@ func scalarOf(s secret) (group.Scalar, error) {
 	return x, nil
 }
 
-// split returns the shares of a secret for members, of which threshold recover it: the values, at i+1
-// for member i, of a polynomial of one degree less with the secret as its constant term. random is
-// what its coefficients are drawn from.
+// split returns one share of the secret for each of these members, any threshold of which recover it: the
+// values, at i+1 for member i, of a random polynomial of degree threshold-1 with the secret as its constant
+// term (Shamir's scheme). random has the bits for its coefficients.
 func (s secret) split(random io.Reader, threshold int, members []int) ([]secret, error) {
 	x, err := scalarOf(s)
 	if err != nil {
@@ -95,10 +95,10 @@ type share struct {
 	value  secret
 }
 
-// recoverSecret returns the secret that at least threshold shares give and for which matches is true.
-// Wrong shares give a wrong secret without an error, so matches compares each result with what is known
-// of the secret. If the first shares give no match and there are more than needed, each share is left out
-// in turn, so that one false share does no harm.
+// recoverSecret returns the secret that threshold of the shares give and that matches accepts, which
+// compares it with what is known of the secret: false shares give a false secret without an error. If the
+// first shares give no match and there are more than needed, each of the first is left out in turn, so that
+// one false share does no harm.
 func recoverSecret(shares []share, threshold int, matches func(secret) bool) (secret, error) {
 	if len(shares) < threshold {
 		return secret{}, fmt.Errorf("%d shares, want %d", len(shares), threshold)
@@ -123,9 +123,9 @@ func recoverSecret(shares []share, threshold int, matches func(secret) bool) (se
 	return secret{}, fmt.Errorf("%d shares do not give the secret: some are false", len(shares))
 }
 
-// interpolate returns the secret of Shamir's scheme for exactly threshold shares, each at the point
-// of its holder's index plus 1. It is an error if the value of a share is no number of the field.
-// False shares give a false secret, not an error.
+// interpolate returns the secret that exactly threshold shares give, each at the point of its holder's
+// index plus 1. It is an error if the value of a share is no number of the field. False shares give a false
+// secret, not an error.
 func interpolate(shares []share, threshold int) (secret, error) {
 	list := make([]secretsharing.Share, len(shares))
 	for i, x := range shares {
@@ -151,16 +151,16 @@ func (s secret) commitment() [digestBytes]byte { return sha256.Sum256(s[:]) }
 // maskKey derives the X25519 key of a secret. Members share the secret in place of the key, because
 // shares are those of a number of field, which an X25519 key need not be.
 func (s secret) maskKey() *ecdh.PrivateKey {
-	key, err := ecdh.X25519().NewPrivateKey(derive(s[:], nil, keyText))
+	key, err := ecdh.X25519().NewPrivateKey(deriveKey(s[:], nil, keyText))
 	if err != nil {
 		panic("secagg: 32 bytes are no X25519 key")
 	}
 	return key
 }
 
-// derive returns a key of 32 bytes by HKDF-SHA-256 from a secret. salt and info separate the keys
+// deriveKey returns a key of 32 bytes by HKDF-SHA-256 from a secret. salt and info separate the keys
 // of different rosters and of different uses.
-func derive(secret, salt []byte, info string) []byte {
+func deriveKey(secret, salt []byte, info string) []byte {
 	b, err := hkdf.Key(sha256.New, secret, salt, info, keyBytes)
 	if err != nil {
 		panic("secagg: HKDF of 32 bytes fails")
@@ -168,9 +168,9 @@ func derive(secret, salt []byte, info string) []byte {
 	return b
 }
 
-// agree returns the secret that two members share by X25519: one knows its private key and the
-// public key of the other. A public key that is not valid, or of low order, is an error.
-func agree(private *ecdh.PrivateKey, public [keyBytes]byte) ([]byte, error) {
+// agreeOnSecret returns the secret that two members share by X25519: each computes it from its own private
+// key and the public key of the other. A public key that is not valid, or of low order, is an error.
+func agreeOnSecret(private *ecdh.PrivateKey, public [keyBytes]byte) ([]byte, error) {
 	key, err := ecdh.X25519().NewPublicKey(public[:])
 	if err != nil {
 		return nil, fmt.Errorf("secagg: a key of X25519: %w", err)
@@ -182,17 +182,17 @@ func agree(private *ecdh.PrivateKey, public [keyBytes]byte) ([]byte, error) {
 	return shared, nil
 }
 
-// sealer returns the cipher for the shares that member from sends to member to, and the data that it
-// authenticates. private is the share key of one of the two, and peer the index of the other. Each key is
-// used for one message, so the nonce is zero.
-func (r *Roster) sealer(private *ecdh.PrivateKey, peer, from, to int) (cipher.AEAD, []byte, error) {
-	shared, err := agree(private, r.Entries[peer].ShareKey)
+// shareCipher returns the cipher for the shares that member from sends to member to, and the data, these
+// two indices, that it authenticates. private is the share key of one of the two, and peer the index of the
+// other. Each key encrypts one message, so the nonce is zero.
+func (r *Roster) shareCipher(private *ecdh.PrivateKey, peer, from, to int) (cipher.AEAD, []byte, error) {
+	shared, err := agreeOnSecret(private, r.Entries[peer].ShareKey)
 	if err != nil {
 		return nil, nil, err
 	}
 	direction := binary.LittleEndian.AppendUint32(nil, uint32(from))
 	direction = binary.LittleEndian.AppendUint32(direction, uint32(to))
-	block, err := aes.NewCipher(derive(shared, r.digest[:], sealText+string(direction)))
+	block, err := aes.NewCipher(deriveKey(shared, r.digest[:], sealText+string(direction)))
 	if err != nil {
 		return nil, nil, err
 	}

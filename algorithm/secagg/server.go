@@ -29,8 +29,8 @@ type Server struct {
 	entries map[uint32]Entry
 	roster  *Roster
 	encoded []byte
-	// sealed has, for each member that sent shares, the encrypted shares for each of its neighbours.
-	sealed map[int]map[int][]byte
+	// encryptedShares has, for each member that sent shares, the encrypted shares for each of its neighbours.
+	encryptedShares map[int]map[int][]byte
 	// finished says of each member whether it may upload: it has sent shares, and enough of its
 	// neighbours have.
 	finished []bool
@@ -41,17 +41,17 @@ type Server struct {
 	signatures map[int][]byte
 	// revealed has, for each member, the shares of the secret that is wanted of it.
 	revealed map[int][]share
-	// found has the secrets that were recovered, by member. tried has, for each member whose secret could
+	// recoveredSecrets has the secrets that were recovered, by member. tried has, for each member whose secret could
 	// not be recovered, the number of shares at the last attempt.
-	found map[int]secret
-	tried map[int]int
+	recoveredSecrets map[int]secret
+	failedShares     map[int]int
 	// answered says of each member whether it has revealed its shares.
 	answered []bool
 }
 
-// probe is a private X25519 key that everybody knows, with which the server checks that members' public
+// knownPrivateKey is a private X25519 key that everybody knows, with which the server checks that members' public
 // keys are valid.
-var probe = secret{}.maskKey()
+var knownPrivateKey = secret{}.maskKey()
 
 // ErrRound is wrapped by the errors of a round that cannot be completed.
 var ErrRound = errors.New("secagg: the round cannot be recovered")
@@ -77,19 +77,19 @@ func NewServer(c Context, terms Terms) (*Server, error) {
 		return nil, err
 	}
 	return &Server{
-		context:    c,
-		terms:      terms,
-		entries:    map[uint32]Entry{},
-		sealed:     map[int]map[int][]byte{},
-		signatures: map[int][]byte{},
-		revealed:   map[int][]share{},
-		found:      map[int]secret{},
-		tried:      map[int]int{},
+		context:          c,
+		terms:            terms,
+		entries:          map[uint32]Entry{},
+		encryptedShares:  map[int]map[int][]byte{},
+		signatures:       map[int][]byte{},
+		revealed:         map[int][]share{},
+		recoveredSecrets: map[int]secret{},
+		failedShares:     map[int]int{},
 	}, nil
 }
 
-// Keys takes the entry that a client sends. It replaces an earlier one of a client that was started again:
-// no other member has seen that, since the roster is sent when the stage is over.
+// Keys takes a client's entry for the roster. It replaces an earlier one of a client that was restarted,
+// which no other member has seen, because the roster is sent when the stage is over.
 func (s *Server) Keys(client uint32, entry []byte) error {
 	if s.stage != stageKeys {
 		return errOrder
@@ -106,7 +106,7 @@ func (s *Server) Keys(client uint32, entry []byte) error {
 	}
 	// With a key of low order no neighbour could agree on a secret, so that all of them would leave.
 	for _, key := range [][keyBytes]byte{e.MaskKey, e.ShareKey} {
-		if _, err := agree(probe, key); err != nil {
+		if _, err := agreeOnSecret(knownPrivateKey, key); err != nil {
 			return fmt.Errorf("secagg: client %d: %w", client, err)
 		}
 	}
@@ -131,7 +131,7 @@ func (s *Server) Roster() ([]byte, error) {
 	}
 	slices.SortFunc(r.Entries, func(a, b Entry) int { return int(int64(a.Client) - int64(b.Client)) })
 	s.encoded = r.encode()
-	r.arrange(s.encoded)
+	r.arrangeRing(s.encoded)
 	s.roster = r
 	s.stage = stageShares
 	return s.encoded, nil
@@ -140,32 +140,31 @@ func (s *Server) Roster() ([]byte, error) {
 // Encoded returns the roster as Roster has returned it; nil before.
 func (s *Server) Encoded() []byte { return s.encoded }
 
-// member returns the index in the roster of the client with this number. It is an error if the
+// memberIndex returns the index in the roster of the client with this number. It is an error if the
 // client is no member, or if there is no roster yet.
-func (s *Server) member(client uint32) (int, error) {
+func (s *Server) memberIndex(client uint32) (int, error) {
 	if s.roster == nil {
-		return notThere, errOrder
+		return notInRoster, errOrder
 	}
 	i := s.roster.indexOf(client)
-	if i == notThere {
-		return notThere, fmt.Errorf("secagg: client %d is no member of the round", client)
+	if i == notInRoster {
+		return notInRoster, fmt.Errorf("secagg: client %d is no member of the round", client)
 	}
 	return i, nil
 }
 
-// Shares takes the message with the encrypted shares of a client in the second stage. The message
-// must have one share for each neighbour in the ring, in ascending order. The server cannot read
-// the shares: it keeps them until it hands them on by Inbox. Shares that are sent again replace the
-// earlier ones.
+// Shares takes the message with a client's encrypted shares in the second stage. It must have one share for
+// each neighbour in the ring, in ascending order. The server cannot read the shares; [Server.Inbox] passes
+// them on. Shares that are sent again replace the earlier ones.
 func (s *Server) Shares(client uint32, message []byte) error {
-	member, err := s.member(client)
+	member, err := s.memberIndex(client)
 	if err != nil {
 		return err
 	}
 	if s.stage != stageShares {
 		return errOrder
 	}
-	recipients, sealed, err := records(message, shareRecord, len(s.roster.Entries))
+	recipients, sealed, err := splitRecords(message, shareRecord, len(s.roster.Entries))
 	if err != nil {
 		return err
 	}
@@ -176,20 +175,20 @@ func (s *Server) Shares(client uint32, message []byte) error {
 	for i, recipient := range recipients {
 		byNeighbour[recipient] = sealed[i]
 	}
-	s.sealed[member] = byNeighbour
+	s.encryptedShares[member] = byNeighbour
 	return nil
 }
 
-// Members ends the stage of shares and returns the clients that go on to the upload. A member with
-// fewer than Threshold neighbours that sent shares cannot be recovered, so it is left out, which may
-// leave others with too few.
+// Members ends the stage of shares and returns the clients that may upload. A member with fewer than
+// Threshold neighbours that have sent shares could not be recovered, so it is left out, which may leave
+// others with too few.
 func (s *Server) Members() ([]uint32, error) {
 	if s.stage != stageShares {
 		return nil, errOrder
 	}
 	n := len(s.roster.Entries)
 	s.finished = make([]bool, n)
-	for member := range s.sealed {
+	for member := range s.encryptedShares {
 		s.finished[member] = true
 	}
 	// Leaving one member out may bring its neighbours below the threshold, so the loop repeats until
@@ -197,17 +196,18 @@ func (s *Server) Members() ([]uint32, error) {
 	for changed := true; changed; {
 		changed = false
 		for member := range n {
-			if s.finished[member] && s.finishedNeighbours(member) < s.terms.Threshold {
+			hasTooFew := s.finishedNeighbours(member) < s.terms.Threshold
+			if s.finished[member] && hasTooFew {
 				s.finished[member] = false
 				changed = true
 			}
 		}
 	}
-	if left := count(s.finished); left < s.terms.Minimum {
+	if left := countTrue(s.finished); left < s.terms.Minimum {
 		return nil, fmt.Errorf("%w: %d members have sent shares to enough others, want %d", ErrRound, left, s.terms.Minimum)
 	}
 	s.stage = stageUpload
-	return s.clients(s.finished), nil
+	return s.clientNumbers(s.finished), nil
 }
 
 // finishedNeighbours returns how many neighbours in the ring of the member with this index have
@@ -221,9 +221,9 @@ func (s *Server) finishedNeighbours(member int) (n int) {
 	return n
 }
 
-// clients returns the client numbers, ascending, of the members in a set. set has one entry for
+// clientNumbers returns the client numbers, ascending, of the members in a set. set has one entry for
 // each index in the roster.
-func (s *Server) clients(set []bool) (list []uint32) {
+func (s *Server) clientNumbers(set []bool) (list []uint32) {
 	for i, is := range set {
 		if is {
 			list = append(list, s.roster.Entries[i].Client)
@@ -236,7 +236,7 @@ func (s *Server) clients(set []bool) (list []uint32) {
 // finished the stage of shares, in ascending order. The stage must be over, and the client must
 // have finished it.
 func (s *Server) Inbox(client uint32) ([]byte, error) {
-	member, err := s.member(client)
+	member, err := s.memberIndex(client)
 	if err != nil {
 		return nil, err
 	}
@@ -247,7 +247,7 @@ func (s *Server) Inbox(client uint32) ([]byte, error) {
 	for _, neighbour := range s.roster.neighbours(member) {
 		if s.finished[neighbour] {
 			b = binary.LittleEndian.AppendUint32(b, uint32(neighbour))
-			b = append(b, s.sealed[neighbour][member]...)
+			b = append(b, s.encryptedShares[neighbour][member]...)
 		}
 	}
 	return b, nil
@@ -266,7 +266,7 @@ func (s *Server) Survivors(clients []uint32) ([]byte, error) {
 	n := len(s.roster.Entries)
 	s.survives = make([]bool, n)
 	for _, client := range clients {
-		member, err := s.member(client)
+		member, err := s.memberIndex(client)
 		if err != nil {
 			return nil, err
 		}
@@ -275,7 +275,7 @@ func (s *Server) Survivors(clients []uint32) ([]byte, error) {
 		}
 		s.survives[member] = true
 	}
-	survivors := count(s.survives)
+	survivors := countTrue(s.survives)
 	// A sum of fewer updates would hide too little, and a set that too few can sign is never
 	// accepted.
 	if survivors < s.terms.Minimum || survivors < s.terms.Quorum(n) {
@@ -294,7 +294,7 @@ func (s *Server) Survivors(clients []uint32) ([]byte, error) {
 // Signature takes the signature of a survivor, the client with this number, under the set of
 // survivors. A signature that is not valid, or of another set, is an error.
 func (s *Server) Signature(client uint32, signature []byte) error {
-	member, err := s.member(client)
+	member, err := s.memberIndex(client)
 	if err != nil {
 		return err
 	}
@@ -333,7 +333,7 @@ func (s *Server) Signatures() ([]byte, error) {
 // secrets. ready reports whether there are now enough of them to recover the sum. A message that a
 // client repeats changes nothing.
 func (s *Server) Reveal(client uint32, message []byte) (ready bool, err error) {
-	member, err := s.member(client)
+	member, err := s.memberIndex(client)
 	if err != nil {
 		return false, err
 	}
@@ -343,7 +343,7 @@ func (s *Server) Reveal(client uint32, message []byte) (ready bool, err error) {
 	if s.answered[member] {
 		return s.Ready(), nil
 	}
-	owners, bodies, err := records(message, revealBytes, len(s.roster.Entries))
+	owners, bodies, err := splitRecords(message, revealBytes, len(s.roster.Entries))
 	if err != nil {
 		return false, err
 	}
@@ -359,10 +359,9 @@ func (s *Server) Reveal(client uint32, message []byte) (ready bool, err error) {
 	return s.Ready(), nil
 }
 
-// checkReveal refuses shares that a member must not reveal. owners are the indices of the members
-// whose secrets the shares belong to, and bodies the shares, each behind a byte for its kind. An
-// owner must be a neighbour of the member, and the kind must be the seed of a survivor or the mask
-// key of a member that left.
+// checkReveal refuses shares that a member must not reveal. owners[i] is the index of the member whose
+// secret the share bodies[i] is of; the share follows a byte for its kind. An owner must be a neighbour of
+// the member, and the kind must be the seed of a survivor or the mask secret of a member that left.
 func (s *Server) checkReveal(member int, owners []int, bodies [][]byte) error {
 	client := s.roster.Entries[member].Client
 	neighbours := s.roster.neighbours(member)
@@ -379,9 +378,9 @@ func (s *Server) checkReveal(member int, owners []int, bodies [][]byte) error {
 	return nil
 }
 
-// wanted reports whether a secret of a member is wanted: the seed of a survivor, or the key of a
-// member that shared, left, and has a neighbour that survives.
-func (s *Server) wanted(member int) bool {
+// needsSecret reports whether a secret of this member is needed to recover the sum: the seed of a survivor,
+// or the mask secret of a member that has shared its secrets, has left, and has a neighbour that survives.
+func (s *Server) needsSecret(member int) bool {
 	if s.survives[member] {
 		return true
 	}
@@ -396,38 +395,38 @@ func (s *Server) wanted(member int) bool {
 	return false
 }
 
-// Ready reports whether the sum can be recovered: every secret that it needs follows from the shares
-// that were revealed, of which it tries to recover them. Where some shares are false, more than the
-// threshold are needed. It is false before the stage of recovery.
+// Ready reports whether the sum can be recovered: whether each secret that it needs follows from the
+// revealed shares. It tries to recover them; if some shares are false, more than the threshold are needed.
+// It is false before the stage of recovery.
 func (s *Server) Ready() bool {
 	if s.stage != stageRecovery {
 		return false
 	}
 	for member := range s.roster.Entries {
-		if len(s.revealed[member]) < s.terms.Threshold && s.wanted(member) {
+		if len(s.revealed[member]) < s.terms.Threshold && s.needsSecret(member) {
 			return false
 		}
 	}
 	for member := range s.roster.Entries {
-		if !s.wanted(member) {
+		if !s.needsSecret(member) {
 			continue
 		}
 		// The last attempt failed with the same shares.
-		if s.tried[member] == len(s.revealed[member]) {
+		if s.failedShares[member] == len(s.revealed[member]) {
 			return false
 		}
-		if _, err := s.secretOf(member); err != nil {
+		if _, err := s.recoverSecretOf(member); err != nil {
 			return false
 		}
 	}
 	return true
 }
 
-// secretOf recovers, from the shares that were revealed, the secret that is wanted of the member with this
-// index: the seed of a survivor, which must match its commitment in the roster, or the mask secret of
-// another member, which must match its public mask key.
-func (s *Server) secretOf(member int) (secret, error) {
-	if x, ok := s.found[member]; ok {
+// recoverSecretOf recovers, from the revealed shares, the secret that is needed of the member with this
+// index: the seed of a survivor, which must match its commitment in the roster, or the mask secret of a
+// member that left, which must match its public mask key.
+func (s *Server) recoverSecretOf(member int) (secret, error) {
+	if x, ok := s.recoveredSecrets[member]; ok {
 		return x, nil
 	}
 	e := &s.roster.Entries[member]
@@ -437,32 +436,32 @@ func (s *Server) secretOf(member int) (secret, error) {
 	}
 	x, err := recoverSecret(s.revealed[member], s.terms.Threshold, matches)
 	if err != nil {
-		s.tried[member] = len(s.revealed[member])
+		s.failedShares[member] = len(s.revealed[member])
 		return secret{}, err
 	}
-	s.found[member] = x
-	delete(s.tried, member)
+	s.recoveredSecrets[member] = x
+	delete(s.failedShares, member)
 	return x, nil
 }
 
-// Unmask removes all masks from words, which is the sum of the survivors' uploads modulo 2^64, so
-// that it becomes the sum of their updates. recovered is the number of members that had left after
-// they shared. If a secret cannot be recovered, the error wraps ErrRound and words are of no use.
+// Unmask removes all masks from words, the sum of the survivors' uploads modulo 2^64, which so becomes the
+// sum of their updates. recovered is the number of members that left after they had shared their secrets.
+// If a secret cannot be recovered, the error wraps ErrRound and words are of no use.
 func (s *Server) Unmask(words []uint64) (recovered int, err error) {
 	if s.stage != stageRecovery {
 		return 0, errOrder
 	}
 	for member := range s.roster.Entries {
-		if !s.wanted(member) {
+		if !s.needsSecret(member) {
 			continue
 		}
 		// A survivor's masks of pairs cancel, except those with members that left before their
 		// upload.
 		if s.survives[member] {
-			err = s.removeOwn(words, member)
+			err = s.removeSelfMask(words, member)
 		} else {
 			recovered++
-			err = s.removePairs(words, member)
+			err = s.removePairMasks(words, member)
 		}
 		if err != nil {
 			return recovered, fmt.Errorf("%w: %w", ErrRound, &MemberError{s.roster.Entries[member].Client, err})
@@ -472,23 +471,23 @@ func (s *Server) Unmask(words []uint64) (recovered int, err error) {
 	return recovered, nil
 }
 
-// removeOwn subtracts the self-mask of a survivor from words. member is its index. The mask follows
-// from the survivor's seed, which is recovered from the shares that its neighbours revealed and
-// compared with the commitment in the roster.
-func (s *Server) removeOwn(words []uint64, member int) error {
-	seed, err := s.secretOf(member)
+// removeSelfMask subtracts the self-mask of a survivor, the member with this index, from words. The mask
+// follows from the survivor's seed, which is recovered from the revealed shares.
+func (s *Server) removeSelfMask(words []uint64, member int) error {
+	seed, err := s.recoverSecretOf(member)
 	if err != nil {
 		return err
 	}
-	addMask(words, s.roster.ownKey(seed), true)
+	const subtract = true
+	addMask(words, s.roster.selfMaskKey(seed), subtract)
 	return nil
 }
 
-// removePairs removes from words the masks that survivors share with a member that left before its
-// upload, which nothing else cancels. member is its index. Its mask key is recovered from the
-// revealed shares and compared with the public key in the roster.
-func (s *Server) removePairs(words []uint64, member int) error {
-	found, err := s.secretOf(member)
+// removePairMasks removes from words the masks that survivors share with a member that left before its
+// upload, which nothing else cancels. member is its index. Its mask key follows from its mask secret, which
+// is recovered from the revealed shares.
+func (s *Server) removePairMasks(words []uint64, member int) error {
+	found, err := s.recoverSecretOf(member)
 	if err != nil {
 		return err
 	}
@@ -498,11 +497,13 @@ func (s *Server) removePairs(words []uint64, member int) error {
 		if !s.survives[neighbour] {
 			continue
 		}
-		pair, err := s.roster.pairKey(key, neighbour)
+		pair, err := s.roster.pairMaskKey(key, neighbour)
 		if err != nil {
 			return err
 		}
-		addMask(words, pair, !subtracts(neighbour, member))
+		// What the neighbour has added is subtracted, and the other way round.
+		subtract := !subtractsPairMask(neighbour, member)
+		addMask(words, pair, subtract)
 	}
 	return nil
 }

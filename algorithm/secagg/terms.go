@@ -91,9 +91,9 @@ const (
 	maxRecoveryFailure = 1.0 / (1 << 30)
 )
 
-// Choose returns the plan with the smallest number of neighbours that holds both promises for n
-// members, of which the share colluders collude and the share dropouts leaves. The error says which
-// shares n members cannot bear.
+// Choose returns the plan with the smallest number of neighbours that keeps both promises, privacy and
+// recovery, for n members of which the share colluders collude and the share dropouts leaves. The error
+// says which shares n members cannot bear.
 func Choose(n int, colluders, dropouts float64) (Plan, error) {
 	p := Plan{
 		Members:  n,
@@ -126,16 +126,16 @@ func Choose(n int, colluders, dropouts float64) (Plan, error) {
 		n, p.Colluders, p.Dropouts)
 }
 
-// chooseThreshold sets the threshold for the plan's number of neighbours: the middle one of those with
-// which both promises hold, so that both have room. It sets the probabilities of failure, too. It returns
-// false if no threshold keeps both promises.
+// chooseThreshold sets the threshold for the plan's number of neighbours, and the probabilities of failure
+// that follow. It takes the middle one of those that keep both promises, so that both have room. It returns
+// false if no threshold keeps both.
 func (p *Plan) chooseThreshold() bool {
 	const none = 0
 	lowest := none
 	highest := none
 	// These do not depend on the threshold.
-	disconnected := p.disconnected()
-	unsigned := p.unsigned()
+	disconnected := p.disconnectedProbability()
+	unsigned := p.unsignedProbability()
 	if disconnected > maxPrivacyFailure || unsigned > maxRecoveryFailure {
 		return false
 	}
@@ -166,8 +166,8 @@ func (p *Plan) chooseThreshold() bool {
 // Fill sets the probabilities of failure that follow from the plan's other fields, after one of these was
 // changed.
 func (p *Plan) Fill() {
-	p.PrivacyFails = p.privacyFailure(p.disconnected())
-	p.RecoveryFails = p.recoveryFailure(p.unsigned())
+	p.PrivacyFails = p.privacyFailure(p.disconnectedProbability())
+	p.RecoveryFails = p.recoveryFailure(p.unsignedProbability())
 }
 
 // privacyFailure returns PrivacyFails, a union bound over the members: the neighbours of a member are k
@@ -175,7 +175,7 @@ func (p *Plan) Fill() {
 // not collude. disconnected is the probability that p.disconnected returns.
 func (p *Plan) privacyFailure(disconnected float64) float64 {
 	n := p.Members
-	captured := float64(n) * upperTail(n-1, p.Colluders, p.Neighbours, p.Threshold)
+	captured := float64(n) * hypergeometricTail(n-1, p.Colluders, p.Neighbours, p.Threshold)
 	return math.Min(1, captured+disconnected)
 }
 
@@ -186,12 +186,12 @@ func (p *Plan) recoveryFailure(unsigned float64) float64 {
 	n := p.Members
 	// Recovery fails if this many of a member's neighbours leave.
 	tooFew := p.Neighbours - p.Threshold + 1
-	return math.Min(1, float64(n)*upperTail(n-1, p.Dropouts, p.Neighbours, tooFew)+unsigned)
+	return math.Min(1, float64(n)*hypergeometricTail(n-1, p.Dropouts, p.Neighbours, tooFew)+unsigned)
 }
 
-// run returns the length of a run: the number of members in a row whose absence leaves no connection
+// runLength returns the length of a run: the number of members in a row whose absence leaves no connection
 // between the members on both sides of them, since neighbours are at most this many places apart.
-func (t Terms) run() int { return (t.Neighbours + 1) / 2 }
+func (t Terms) runLength() int { return (t.Neighbours + 1) / 2 }
 
 // Cut returns the smallest number of survivors that any two runs of the ring of n members must have
 // together, where a run is half of Neighbours members in a row. The ring falls apart if all members of two
@@ -200,47 +200,49 @@ func (t Terms) run() int { return (t.Neighbours + 1) / 2 }
 // than Cut. Cut is so large that the probability that all of these survivors collude is at most half of
 // maxPrivacyFailure. It is 0 where all members are neighbours, since such a graph cannot fall apart.
 func (t Terms) Cut(n int) int {
-	run := t.run()
+	run := t.runLength()
 	if 2*run >= n-1 {
 		return 0
 	}
 	// Two runs have 2·run members, so at most as many colluders: the search ends there.
 	return 1 + sort.Search(2*run, func(i int) bool {
-		return t.pairs(n)*upperTail(n, t.Colluders, 2*run, 1+i) <= maxPrivacyFailure/2
+		return t.runPairs(n)*hypergeometricTail(n, t.Colluders, 2*run, 1+i) <= maxPrivacyFailure/2
 	})
 }
 
-// pairs returns the number of pairs of runs without a member in common on a ring of n members.
-func (t Terms) pairs(n int) float64 { return float64(n) * float64(n-2*t.run()+1) / 2 }
+// runPairs returns the number of pairs of runs without a member in common on a ring of n members.
+func (t Terms) runPairs(n int) float64 { return float64(n) * float64(n-2*t.runLength()+1) / 2 }
 
-// disconnected returns an upper bound of the probability that some two runs have at least Cut colluders, so
-// that a set that members sign could still fall apart. It is 0 where all members are neighbours.
-func (p *Plan) disconnected() float64 {
+// disconnectedProbability returns an upper bound of the probability that two disjoint runs have at least
+// Cut colluders, so that a set that members sign could still fall apart. It is 0 if all members are
+// neighbours.
+func (p *Plan) disconnectedProbability() float64 {
 	fewest := p.Cut(p.Members)
 	if fewest == 0 {
 		return 0
 	}
-	return p.pairs(p.Members) * upperTail(p.Members, p.Colluders, 2*p.run(), fewest)
+	return p.runPairs(p.Members) * hypergeometricTail(p.Members, p.Colluders, 2*p.runLength(), fewest)
 }
 
-// unsigned returns an upper bound of the probability that some two runs have fewer survivors than Cut. Then
-// no member signs the set of survivors, and the round fails. The bound is the sum over all pairs of runs.
-func (p *Plan) unsigned() float64 {
+// unsignedProbability returns an upper bound of the probability that two disjoint runs have fewer survivors
+// than Cut, so that no member signs the set of survivors and the round fails. The bound is the sum over all
+// pairs of runs.
+func (p *Plan) unsignedProbability() float64 {
 	fewest := p.Cut(p.Members)
 	// Two runs have 2·run members. If this many of them leave, fewer than Cut remain.
-	tooMany := 2*p.run() - fewest + 1
+	tooMany := 2*p.runLength() - fewest + 1
 	switch {
 	case fewest == 0:
 		return 0
 	case tooMany <= 0:
 		return 1
 	}
-	return p.pairs(p.Members) * upperTail(p.Members, p.Dropouts, 2*p.run(), tooMany)
+	return p.runPairs(p.Members) * hypergeometricTail(p.Members, p.Dropouts, 2*p.runLength(), tooMany)
 }
 
-// upperTail returns the probability that at least x of k members are marked, if the k are drawn without
-// replacement from n members, of which marked are marked (the hypergeometric distribution).
-func upperTail(n, marked, k, x int) float64 {
+// hypergeometricTail returns the probability that at least x of k members are marked, if the k are drawn
+// without replacement from n members, of which marked ones are marked.
+func hypergeometricTail(n, marked, k, x int) float64 {
 	sum := 0.0
 	for i := max(x, k-(n-marked), 0); i <= min(k, marked); i++ {
 		log := logChoose(marked, i) + logChoose(n-marked, k-i) - logChoose(n, k)

@@ -176,7 +176,7 @@ func TestFewestInRuns_AllPairs(t *testing.T) {
 				want = min(want, inRun(a)+inRun(b))
 			}
 		}
-		if got := fewestInRuns(r.inRingOrder(survives), run); got != want {
+		if got := fewestSurvivorsInRuns(r.inRingOrder(survives), run); got != want {
 			t.Fatalf("%d members, runs of %d: %d, want %d", n, run, got, want)
 		}
 	}
@@ -184,13 +184,13 @@ func TestFewestInRuns_AllPairs(t *testing.T) {
 
 func TestUpperTail_SmallCases(t *testing.T) {
 	// Of 10 with 4 marked, 3 drawn: P(X >= 2) = (6·6 + 4·1)/120 = 1/3.
-	if got := upperTail(10, 4, 3, 2); math.Abs(got-1.0/3) > 1e-12 {
+	if got := hypergeometricTail(10, 4, 3, 2); math.Abs(got-1.0/3) > 1e-12 {
 		t.Errorf("%v, want 1/3", got)
 	}
-	if got := upperTail(9, 2, 9, 2); math.Abs(got-1) > 1e-12 {
+	if got := hypergeometricTail(9, 2, 9, 2); math.Abs(got-1) > 1e-12 {
 		t.Errorf("all drawn: %v, want 1", got)
 	}
-	if got := upperTail(9, 2, 9, 3); got != 0 {
+	if got := hypergeometricTail(9, 2, 9, 3); got != 0 {
 		t.Errorf("three of two marked: %v, want 0", got)
 	}
 }

@@ -62,8 +62,8 @@ type Entry struct {
 	Signature [ed25519.SignatureSize]byte
 }
 
-// append appends the entry as it is on the wire to b and returns the result. With signed the
-// signature is last. Without it the bytes are those that the signature covers.
+// append appends the entry as it is sent to b and returns the result. With signed the signature follows;
+// without it the bytes are those that the signature covers.
 func (e *Entry) append(b []byte, signed bool) []byte {
 	b = binary.LittleEndian.AppendUint32(b, e.Client)
 	b = binary.LittleEndian.AppendUint64(b, e.Weight)
@@ -80,7 +80,8 @@ func (e *Entry) append(b []byte, signed bool) []byte {
 // message returns the bytes that the signature of an entry covers, in the round of context c.
 func (e *Entry) message(c Context) []byte {
 	b := append([]byte(keysText), c[:]...)
-	return e.append(b, false)
+	const signed = false
+	return e.append(b, signed)
 }
 
 // maxWeight is the smallest weight that is refused: all whole numbers below it are exact in float64.
@@ -134,8 +135,9 @@ func (r *Roster) encode() []byte {
 		b = binary.LittleEndian.AppendUint32(b, uint32(term))
 	}
 	b = append(b, r.Context[:]...)
+	const signed = true
 	for i := range r.Entries {
-		b = r.Entries[i].append(b, true)
+		b = r.Entries[i].append(b, signed)
 	}
 	return b
 }
@@ -175,14 +177,14 @@ func ParseRoster(b []byte, c Context) (*Roster, error) {
 		}
 		r.Entries = append(r.Entries, e)
 	}
-	r.arrange(b)
+	r.arrangeRing(b)
 	return r, nil
 }
 
-// records cuts a message into records of length bytes. Each begins with four bytes, the index of a member,
-// which must be below n and larger than that of the record before. It returns these indices, and the rest
-// of each record.
-func records(b []byte, length, n int) (indices []int, bodies [][]byte, err error) {
+// splitRecords splits a message into records of length bytes. Each begins with four bytes, the index of a
+// member, which must be below n and larger than that of the record before. It returns these indices and, as
+// bodies, the rest of each record.
+func splitRecords(b []byte, length, n int) (indices []int, bodies [][]byte, err error) {
 	if len(b)%length != 0 {
 		return nil, nil, fmt.Errorf("secagg: %d bytes are no records of %d", len(b), length)
 	}
@@ -201,28 +203,27 @@ func records(b []byte, length, n int) (indices []int, bodies [][]byte, err error
 // encodeSet encodes a set of members as a bitmap: member i is bit i mod 8 of byte i/8.
 func encodeSet(member []bool) []byte {
 	b := make([]byte, (len(member)+7)/8)
-	for i, is := range member {
-		if is {
+	for i, isMember := range member {
+		if isMember {
 			b[i/8] |= 1 << (i % 8)
 		}
 	}
 	return b
 }
 
-// parseSet reads a set of members from its bitmap b, in which bit i%8 of byte i/8 stands for the
-// member with index i. n is the number of members. Bits beyond n must be 0, so that a set has one
-// encoding.
+// parseSet decodes a set of n members from its bitmap b, in which bit i%8 of byte i/8 stands for the member
+// with index i. Bits beyond n must be 0, so that each set has one encoding.
 func parseSet(b []byte, n int) ([]bool, error) {
 	if len(b) != (n+7)/8 {
 		return nil, fmt.Errorf("secagg: a set of %d bytes for %d members", len(b), n)
 	}
 	set := make([]bool, n)
 	for i := range 8 * len(b) {
-		is := b[i/8]>>(i%8)&1 == 1
-		if is && i >= n {
+		isMember := b[i/8]>>(i%8)&1 == 1
+		if isMember && i >= n {
 			return nil, fmt.Errorf("secagg: a set with member %d of %d", i, n)
 		}
-		if is {
+		if isMember {
 			set[i] = true
 		}
 	}
@@ -235,9 +236,8 @@ func (r *Roster) survivorsMessage(set []byte) []byte {
 	return append(b, set...)
 }
 
-// count returns how many entries of a set are true. A set has one entry for each member of the
-// roster.
-func count(set []bool) (n int) {
+// countTrue returns how many members a set has: the number of its entries that are true.
+func countTrue(set []bool) (n int) {
 	for _, is := range set {
 		if is {
 			n++

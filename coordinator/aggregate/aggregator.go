@@ -108,7 +108,7 @@ func (a *Aggregator) publishVersions(ctx context.Context, versions []Version) er
 // send them.
 func (c *Config) freshInstance(a algorithm.Algorithm) *algorithm.Instance {
 	model := c.Learning.Model
-	return algorithm.NewPartly(a, nil, model.Params(), model.Trainable(), 0, c.Round.Clients)
+	return algorithm.NewInstance(a, nil, model.Params(), model.Trainable(), 0, c.Round.Clients)
 }
 
 // State returns what a run needs to continue from here: all versions that tasks may still name, the

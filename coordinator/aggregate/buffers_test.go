@@ -127,7 +127,7 @@ func newBuffered(t *rapid.T, c *config.Config) (*Aggregator, *trainers) {
 			Jobs:      2,
 			HeldOut:   10,
 			Combine:   combine.Setup{Rule: c.Aggregate.Combine, Clip: c.Aggregate.Clip},
-			Algorithm: algorithm.NewPartly(c.Aggregate.Algorithm, nil, modelValues, trainedValues, 0, 100),
+			Algorithm: algorithm.NewInstance(c.Aggregate.Algorithm, nil, modelValues, trainedValues, 0, 100),
 		},
 	}, nil)
 	if err != nil {

@@ -230,7 +230,7 @@ func (e *engine) learning() aggregate.Learning {
 		EvaluationSamples: p.EvaluationSamples,
 		Spec:              p.Learning().Spec(),
 		Combine:           p.Config.Combining(),
-		Algorithm: algorithm.NewPartly(
+		Algorithm: algorithm.NewInstance(
 			p.Algorithm,
 			p.Config.Compress,
 			p.Model.Params(),

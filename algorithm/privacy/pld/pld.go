@@ -58,13 +58,14 @@ type direction struct {
 	adds bool
 }
 
-// upper returns the probability of more than x under the standard normal distribution.
-func upper(x float64) float64 { return math.Erfc(x/math.Sqrt2) / 2 }
+// normalUpperTail returns the probability of more than x under the standard normal distribution.
+func normalUpperTail(x float64) float64 { return math.Erfc(x/math.Sqrt2) / 2 }
 
 // delta returns the exact delta of one round at epsilon, which may be negative: the most by which the
 // probability of an event under the first distribution exceeds e^epsilon times that under the second. The
-// set with the additional client has the output (1 − q) N(0, σ²) + q N(1, σ²), the other one N(0, σ²). The
-// event is that of outputs on one side of x, where the densities have the ratio e^epsilon.
+// output of the set with the additional client is (1 − q) N(0, σ²) + q N(1, σ²), that of the other
+// set N(0, σ²). The event is that of outputs on one side of the point at which the densities have the
+// ratio e^epsilon.
 func (d direction) delta(epsilon float64) float64 {
 	q := d.Rate
 	s := d.Sigma
@@ -83,16 +84,16 @@ func (d direction) delta(epsilon float64) float64 {
 		if !ok {
 			return 0
 		}
-		mixture := float64((1-q)*upper(-x/s)) + float64(q*upper((1-x)/s))
-		return max(0, upper(-x/s)-math.Exp(epsilon)*mixture)
+		mixture := float64((1-q)*normalUpperTail(-x/s)) + float64(q*normalUpperTail((1-x)/s))
+		return max(0, normalUpperTail(-x/s)-math.Exp(epsilon)*mixture)
 	}
 	x, ok := outputOf(epsilon)
 	// Every loss is above epsilon, so the event is certain: delta is 1 − e^epsilon.
 	if !ok {
 		return -math.Expm1(epsilon)
 	}
-	mixture := float64((1-q)*upper(x/s)) + float64(q*upper((x-1)/s))
-	return max(0, mixture-math.Exp(epsilon)*upper(x/s))
+	mixture := float64((1-q)*normalUpperTail(x/s)) + float64(q*normalUpperTail((x-1)/s))
+	return max(0, mixture-math.Exp(epsilon)*normalUpperTail(x/s))
 }
 
 // distribution is a privacy loss distribution on a grid: probability i is of the loss (first + i)·step,
@@ -104,9 +105,9 @@ type distribution struct {
 	infinite      float64
 }
 
-// discretise returns the distribution of the privacy loss of one round on a grid: the multiples of
-// step from low to high. It connects the exact curve of delta over e^epsilon by lines between the
-// points of the grid, which never lie below the curve, so epsilon is not understated.
+// discretise returns the distribution of one round's privacy loss on a grid, the multiples of step from low
+// to high. Its curve of delta over e^epsilon connects the exact curve at the points of the grid by lines.
+// The exact curve is convex, so the lines are never below it, and epsilon is not understated.
 func (d direction) discretise(step, low, high float64) distribution {
 	first := int(math.Floor(low / step))
 	last := int(math.Ceil(high / step))
@@ -136,9 +137,9 @@ func (d direction) discretise(step, low, high float64) distribution {
 	return r
 }
 
-// bounds returns two losses, low and high. The loss of one round is outside of them with so small a
-// probability that it comes to a hundredth of tail over all rounds.
-func (d direction) bounds(rounds int) (low, high float64, err error) {
+// lossBounds returns two losses between which the loss of one round lies, except with a probability so
+// small that over all rounds it is a hundredth of tail.
+func (d direction) lossBounds(rounds int) (low, high float64, err error) {
 	limit := tail / 100 / float64(rounds)
 	high = 1.0 / 64
 	for d.delta(high) > limit {
@@ -159,25 +160,24 @@ func (d direction) bounds(rounds int) (low, high float64, err error) {
 	return low, high, nil
 }
 
-// epsilon returns the epsilon of this number of rounds at delta, in one direction: with a client
-// added, or with one taken away.
+// epsilon returns the epsilon of this number of rounds at delta, for one order of the neighbouring sets.
 func (d direction) epsilon(rounds int, delta float64) (float64, error) {
-	low, high, err := d.bounds(rounds)
+	low, high, err := d.lossBounds(rounds)
 	if err != nil {
 		return 0, err
 	}
 	// A coarse grid tells where the sum of all rounds lies, and so how fine the real grid can be.
 	coarse := d.discretise((high-low)/(1<<12), low, high)
-	lowest, highest := coarse.window(rounds)
+	lowest, highest := coarse.sumBounds(rounds)
 	step := max(interval, (highest-lowest)/(maxPoints/2), (high-low)/(maxPoints/2))
 	single := d.discretise(step, low, high)
 	all := single.compose(rounds, lowest, highest)
 	return all.epsilon(delta), nil
 }
 
-// window bounds the sum of the losses of all rounds from both sides, each but for the probability
-// tail (Chernoff's bound, the best of some orders).
-func (p *distribution) window(rounds int) (low, high float64) {
+// sumBounds returns bounds between which the sum of the losses of all rounds lies; the probability to be
+// beyond either is at most tail (Chernoff's bound, the best of some orders).
+func (p *distribution) sumBounds(rounds int) (low, high float64) {
 	low = math.Inf(-1)
 	high = math.Inf(1)
 	bound := math.Log(1 / tail)
@@ -209,40 +209,40 @@ func (p *distribution) logMoment(order float64) float64 {
 	return largest + math.Log(sum)
 }
 
-// compose returns the distribution of the sum of the losses of all rounds, within the window from low to high,
-// beyond which the probability is at most tail on each side.
+// compose returns the distribution of the sum of the losses of all rounds, between the bounds low and high,
+// which it exceeds on either side with a probability of at most tail.
 func (p *distribution) compose(rounds int, low, high float64) distribution {
 	first := int(math.Floor(low / p.step))
 	last := int(math.Ceil(high / p.step))
-	n := 1
-	for n < max(last-first+1, len(p.probabilities)) {
-		n *= 2
+	points := 1
+	for points < max(last-first+1, len(p.probabilities)) {
+		points *= 2
 	}
 	// The Fourier transform adds losses modulo n points. Each sum is taken to be the one in the window.
-	ring := make([]float64, n)
-	for i, x := range p.probabilities {
-		ring[((p.first+i)%n+n)%n] += x
+	ring := make([]float64, points)
+	for i, probability := range p.probabilities {
+		ring[((p.first+i)%points+points)%points] += probability
 	}
-	transform := fourier.NewFFT(n)
+	transform := fourier.NewFFT(points)
 	coefficients := transform.Coefficients(nil, ring)
 	for i, c := range coefficients {
-		coefficients[i] = power(c, rounds)
+		coefficients[i] = complexPower(c, rounds)
 	}
 	ring = transform.Sequence(ring, coefficients)
 	sum := distribution{
 		step:          p.step,
 		first:         first,
-		probabilities: make([]float64, n),
+		probabilities: make([]float64, points),
 		infinite:      -math.Expm1(float64(rounds)*math.Log1p(-p.infinite)) + 2*tail,
 	}
-	for i := range n {
-		sum.probabilities[i] = max(0, ring[((first+i)%n+n)%n]/float64(n))
+	for i := range points {
+		sum.probabilities[i] = max(0, ring[((first+i)%points+points)%points]/float64(points))
 	}
 	return sum
 }
 
-// power returns c to the power n, a whole number of at least 1, by repeated squaring.
-func power(c complex128, n int) complex128 {
+// complexPower returns c to the power n, a whole number of at least 1, by repeated squaring.
+func complexPower(c complex128, n int) complex128 {
 	result := complex(1, 0)
 	for ; n > 0; n /= 2 {
 		if n%2 == 1 {
@@ -253,9 +253,9 @@ func power(c complex128, n int) complex128 {
 	return result
 }
 
-// epsilon returns the smallest epsilon, not below 0, at which the distribution's delta is at most delta.
-// The delta of an ε is mass − e^ε · weighted, where mass is the probability of the losses above ε, the
-// infinite one included, and weighted is the sum of e^-loss over these, each times its probability.
+// epsilon returns the smallest epsilon, at least 0, at which the distribution's delta is at most delta. The
+// delta at ε is mass − e^ε·weighted, where mass is the probability of losses above ε, infinite ones
+// included, and weighted is the sum of e^-loss over the finite ones, each times its probability.
 func (p *distribution) epsilon(delta float64) float64 {
 	mass := p.infinite
 	weighted := 0.0

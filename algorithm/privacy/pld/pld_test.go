@@ -24,7 +24,7 @@ func TestEpsilon_GaussianMechanism(t *testing.T) {
 		}
 		s := c.sigma / math.Sqrt(float64(c.rounds))
 		curve := func(e float64) float64 {
-			return upper(e*s-1/(2*s)) - math.Exp(e)*upper(e*s+1/(2*s))
+			return normalUpperTail(e*s-1/(2*s)) - math.Exp(e)*normalUpperTail(e*s+1/(2*s))
 		}
 		low, high := 0.0, 100.0
 		for range 100 {

@@ -194,7 +194,7 @@ func (s *Schedule) Setup() schedule.Setup {
 	// parts.
 	if s.Unit == Epochs {
 		setup.K0 = s.K0 * schedule.Parts
-		setup.Scale = schedule.Parts
+		setup.PartsPerUnit = schedule.Parts
 	}
 	return setup
 }

@@ -103,17 +103,21 @@ func (a *adam) Load(src []float32) {
 	unread := src[copy(a.mean, src):]
 	unread = unread[copy(a.square, unread):]
 	for i, power := range []*float64{&a.power1, &a.power2} {
-		*power = math.Float64frombits(uint64(math.Float32bits(unread[2*i])) | uint64(math.Float32bits(unread[2*i+1]))<<32)
+		low := uint64(math.Float32bits(unread[2*i]))
+		high := uint64(math.Float32bits(unread[2*i+1]))
+		*power = math.Float64frombits(low | high<<32)
 	}
 }
 
-// Step moves params against gradient. Every product is rounded to float32 by itself, because a
-// processor that fuses a multiplication and an addition would give other bits.
+// Step implements [Stepper]: it takes one step of Adam or AdamW by the formulas of [Moments] and changes
+// params. Each product is rounded to float32 by itself, because a processor that fuses a multiplication and
+// an addition would give other bits.
 func (a *adam) Step(params, gradient []float32, rate float32) {
 	a.clip(gradient)
 	a.power1 = float64(a.power1 * a.Beta1)
 	a.power2 = float64(a.power2 * a.Beta2)
-	// The corrections of both moments for their start at zero are the same for all parameters.
+	// The corrections of both moments for their start at zero are the same for all parameters. length is
+	// η/(1 − β1^t), and inverse is 1/sqrt(1 − β2^t).
 	length := float32(float64(rate) / (1 - a.power1))
 	inverse := float32(1 / math.Sqrt(1-a.power2))
 	decay := float32(a.decay)

@@ -15,9 +15,9 @@ type Arranged struct {
 	*network.Arranged
 }
 
-// NewArranged allocates the scratch memory of one worker for batches of up to maxBatch samples. It
-// returns nil for a model of another kind than it is for: one whose first layer is dense, and all of
-// whose parameters train.
+// NewArranged returns an [Arranged] with the scratch memory of one worker for batches of up to maxBatch
+// samples. It returns nil if the model cannot be arranged: only one can whose first layer is dense and all
+// of whose parameters train.
 func NewArranged(info ModelInfo, maxBatch int, k Kernel) *Arranged {
 	m, ok := info.(*model)
 	if !ok || m.arranged == nil {
@@ -53,7 +53,8 @@ func (a *Arranged) AddTo(sum, arranged []int64) {
 	a.Arranged.AddTo(sum, arranged)
 }
 
-// Changed yields the runs of arranged values that steps may have changed since it last came to its end.
+// Changed yields ranges of arranged values, each from its first index to before its second, that steps may
+// have changed since the last complete iteration.
 func (a *Arranged) Changed() iter.Seq2[int, int] { return a.Arranged.Changed() }
 
 // Step is [Workspace.Step] on arranged values.
@@ -63,7 +64,7 @@ func (a *Arranged) Step(values []float32, b *Batch, rate float32) (float64, erro
 		return 0, err
 	}
 	loss := a.Arranged.Step(values, b, -rate)
-	return loss, finite(loss)
+	return loss, checkFinite(loss)
 }
 
 // Evaluate is [Workspace.Evaluate] on arranged values.
@@ -73,5 +74,5 @@ func (a *Arranged) Evaluate(values []float32, b *Batch, scores []Score) (float64
 		return 0, err
 	}
 	loss := a.Arranged.Evaluate(values, b, scores)
-	return loss, finite(loss)
+	return loss, checkFinite(loss)
 }

@@ -7,9 +7,9 @@ import (
 )
 
 // Augment changes the images of a dense batch in place for training, as is usual for CIFAR: it mirrors them
-// from left to right or not, and shifts them by up to padding rows and columns, with zeros in the places
-// that have no value then. All images of the batch are changed alike, by numbers drawn from r. A sample is
-// channels × height × width. It is an error if the batch or the padding does not fit these sizes.
+// from left to right or not, and shifts them by up to padding rows and columns, with zeros where no value
+// is left. All images of the batch are changed in the same way, by numbers drawn from r. A sample has
+// channels × height × width values. It is an error if the batch or the padding does not fit these sizes.
 func Augment(b *Batch, channels, height, width, padding int, r *rand.Rand) error {
 	if channels < 1 ||
 		height < 1 ||
@@ -40,19 +40,19 @@ func Augment(b *Batch, channels, height, width, padding int, r *rand.Rand) error
 			}
 		}
 		// Moving by whole rows moves the plane as one run of memory.
-		shift(plane, dy*width)
+		shiftValues(plane, dy*width)
 		if dx != 0 {
 			for row := range slices.Chunk(plane, width) {
-				shift(row, dx)
+				shiftValues(row, dx)
 			}
 		}
 	}
 	return nil
 }
 
-// shift moves the values of x by n places towards its beginning, or by -n towards its end, and fills
-// the places that become free with zeros.
-func shift(x []float32, n int) {
+// shiftValues moves the values of x by n places towards its beginning, or by -n places towards its end, and
+// fills the free places with zeros.
+func shiftValues(x []float32, n int) {
 	if n >= 0 {
 		copy(x, x[n:])
 		clear(x[len(x)-n:])

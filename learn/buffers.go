@@ -105,7 +105,8 @@ func (t Tensor) ElementBytes() int {
 // IsSentInteger reports whether the tensor holds integers or booleans that clients send.
 func (t Tensor) IsSentInteger() bool { return t.Type != "" && t.Rule != Kept }
 
-// words returns how many values of a flat model hold an element.
+// words returns the number of values of a flat model that hold one element of the tensor: one for each two
+// bytes of a kept element, and one for an element of any other tensor.
 func (t Tensor) words() int {
 	if t.Rule != Kept {
 		return 1
@@ -113,9 +114,9 @@ func (t Tensor) words() int {
 	return max(1, t.ElementBytes()/2)
 }
 
-// CheckValues returns an error for the first value that cannot be one of this tensor in a flat model: one
-// that is not finite, or in an integer tensor one that is not whole or beyond its type or [MaxInteger], or
-// in a kept tensor one that does not stand for bytes. values are those of the tensor alone.
+// CheckValues returns an error for the first of a tensor's values in a flat model that the tensor cannot
+// have: one that is not finite; in an integer tensor one that is not whole, or beyond its type or
+// [MaxInteger]; in a kept tensor one that does not stand for bytes.
 func (t Tensor) CheckValues(values []float32) error {
 	lowest, highest := math.Inf(-1), math.Inf(1)
 	switch {
@@ -166,9 +167,8 @@ func (t Tensor) Encode(values []float32) []byte {
 	return bytes
 }
 
-// Decode sets a tensor's values in the flat model from its bytes in a model's file, which are
-// little-endian. It returns an error for an integer that cannot travel; float32 numbers are not
-// checked.
+// Decode sets a tensor's values in the flat model from its little-endian bytes in a model's file. An
+// integer that a client cannot send is an error; float32 values are not checked.
 func (t Tensor) Decode(values []float32, bytes []byte) error {
 	size := t.ElementBytes()
 	switch {
@@ -203,8 +203,8 @@ func (t Tensor) Decode(values []float32, bytes []byte) error {
 	return t.CheckValues(values)
 }
 
-// wordsToBytes returns the bytes that words of size 1 or 2 bytes stand for, the lower byte of a
-// word first. Each word is a float32 with an integer value.
+// wordsToBytes returns the bytes that words stand for, size of them for each word: 1, or 2 with the lower
+// byte first. A word is a whole number in a float32.
 func wordsToBytes(words []float32, size int) []byte {
 	bytes := make([]byte, 0, size*len(words))
 	for _, w := range words {
@@ -216,8 +216,8 @@ func wordsToBytes(words []float32, size int) []byte {
 	return bytes
 }
 
-// bytesToWords writes bytes to words of size 1 or 2 bytes, each a float32 with an integer value. It
-// is the inverse of wordsToBytes.
+// bytesToWords is the inverse of [wordsToBytes]: it sets each word to the whole number that the next size
+// bytes stand for.
 func bytesToWords(words []float32, bytes []byte, size int) {
 	for i := range words {
 		if size == 1 {

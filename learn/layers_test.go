@@ -312,7 +312,7 @@ func TestLayers_CheckedWithoutSamples(t *testing.T) {
 		"embedding(3),gru(3,1,last),gru(3,1,last)":                   "layer 3 (gru: 3): it reads a sequence, and is given a vector of 3 values",
 	} {
 		var a Sequential
-		if err := read(&a.Layers, list); err != nil {
+		if err := parseField(&a.Layers, list); err != nil {
 			t.Fatal(err)
 		}
 		if err := a.Validate(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

@@ -37,17 +37,17 @@ func (a Logistic) Model(Samples) (Model, error) {
 	}
 	m := newModel(fmt.Sprintf("logistic:%d,%d,%v", a.Features, a.Classes, mu), samples)
 	m.convex = Logistic{a.Features, a.Classes, float64(mu)}
-	m.add(0, "weight", nil, a.Classes, a.Features)
-	m.add(1, "bias", nil, a.Classes)
+	m.addTensor(0, "weight", nil, a.Classes, a.Features)
+	m.addTensor(1, "bias", nil, a.Classes)
 	m.arithmetic = func(int, kernel.ISA) network.Arithmetic {
-		return &logisticWork{flat{kernel.Go, make([]float32, m.params)}, a.Features, mu, make([]float32, a.Classes)}
+		return &logisticWork{flatGradient{kernel.Go, make([]float32, m.params)}, a.Features, mu, make([]float32, a.Classes)}
 	}
 	return m, nil
 }
 
 // logisticWork computes a [Logistic] in plain Go whatever the kernel, because the models are small.
 type logisticWork struct {
-	flat
+	flatGradient
 	// features is the number of values of a sample.
 	features int
 	// mu is the factor μ of the squared norm.
@@ -56,7 +56,8 @@ type logisticWork struct {
 	z []float32
 }
 
-// forward writes the logits of sample i of the batch into w.z, and returns the sample's features.
+// forward writes the logits of sample i of the batch into w.z, and returns the sample's features, which
+// share memory with the batch.
 func (w *logisticWork) forward(params []float32, b *Batch, i int) (row []float32) {
 	f := w.features
 	row = b.X[i*f:][:f]
@@ -78,7 +79,8 @@ func (w *logisticWork) penalty(params []float32) float64 {
 	return float64(float64(w.mu) / 2 * portable.Square(params))
 }
 
-// Gradients returns the batch's mean loss with the penalty, and leaves its gradient in w.grad.
+// Gradients implements [network.Arithmetic]: it returns the batch's mean loss, with the penalty, and stores
+// its gradient in w.grad.
 func (w *logisticWork) Gradients(params []float32, b *Batch) (loss float64) {
 	clear(w.grad)
 	f := w.features
@@ -103,8 +105,8 @@ func (w *logisticWork) Gradients(params []float32, b *Batch) (loss float64) {
 	return loss/float64(b.N) + w.penalty(params)
 }
 
-// Evaluate returns the sum of the samples' losses, each with the penalty, and counts those that are
-// classified correctly.
+// Evaluate implements [network.Arithmetic]: it returns the sum of the samples' losses, each with the
+// penalty, and adds the number of correctly classified samples to the first score.
 func (w *logisticWork) Evaluate(params []float32, b *Batch, scores []Score) (loss float64) {
 	correct := 0
 	// The loss of every sample has the penalty, which is the same for all and is added at the end.

@@ -144,10 +144,10 @@ type model struct {
 	arranged func(maxBatch int, isa kernel.ISA) *network.Arranged
 }
 
-// add appends a tensor. i is its number in the order of the layers, from which its stream of random numbers
-// follows: freezing a layer moves its tensors, and must not change their initial values. initial draws
-// these values; nil leaves the tensor zero.
-func (m *model) add(i int, name string, initial network.Init, shape ...int) {
+// addTensor appends a tensor to the model. i is its number in the order of the layers, by which its stream
+// of random numbers is chosen: freezing a layer moves its tensors, and must not change their initial
+// values. initial draws these values; nil leaves the tensor zero.
+func (m *model) addTensor(i int, name string, initial network.Init, shape ...int) {
 	t := Tensor{Name: name, Shape: shape, Offset: m.params}
 	m.tensors = append(m.tensors, t)
 	m.initials = append(m.initials, initial)

@@ -23,13 +23,13 @@ const maxName = registry.MaxText
 // NameOf returns the name of an architecture that leaves no size open. Its fields are numbers, words, and
 // lists of numbers or of layers.
 func NameOf(a Architecture) string {
-	return Models.NameOf(a) + ":" + strings.Join(words(a), ",")
+	return Models.NameOf(a) + ":" + strings.Join(nameWords(a), ",")
 }
 
 // Parse makes the model of a name. It accepts only the form that [ModelInfo.String] writes, so that
 // equal models have equal names.
 func Parse(name string) (m Model, err error) {
-	a, samples, err := architecture(name)
+	a, samples, err := parseArchitecture(name)
 	if err == nil {
 		m, err = a.Model(samples)
 	}
@@ -43,9 +43,9 @@ func Parse(name string) (m Model, err error) {
 	return m, nil
 }
 
-// architecture reads the name of a model. It returns the architecture and, for a list of layers, the
-// samples that stand before the list; other architectures have no samples in their names.
-func architecture(name string) (_ Architecture, samples Samples, err error) {
+// parseArchitecture parses the name of a model. It returns the architecture and, for a list of layers, the
+// samples that precede the list; the names of other architectures have no samples.
+func parseArchitecture(name string) (_ Architecture, samples Samples, err error) {
 	kind, text, _ := strings.Cut(name, ":")
 	entry, ok := Models.Entry(kind)
 	if !ok {
@@ -57,22 +57,22 @@ func architecture(name string) (_ Architecture, samples Samples, err error) {
 	}
 	// Only a list of layers has its samples in its name, before a semicolon.
 	if before, list, ok := strings.Cut(text, ";"); ok {
-		samples, err = samplesOf(before)
+		samples, err = parseSamples(before)
 		if err != nil {
 			return nil, samples, err
 		}
 		text = "[" + list + "]"
 	}
-	a, err := component(entry, text)
+	a, err := parseComponent(entry, text)
 	if err != nil {
 		return nil, samples, err
 	}
 	return a.(Architecture), samples, nil
 }
 
-// fields lists the fields of a component that its name holds, in their order: all exported ones but the
+// nameFields returns the fields of a component that its name has, in their order: all exported ones but the
 // option frozen.
-func fields(component reflect.Type) (list []reflect.StructField) {
+func nameFields(component reflect.Type) (list []reflect.StructField) {
 	for _, f := range reflect.VisibleFields(component) {
 		if f.IsExported() && !f.Anonymous && f.Name != frozenField {
 			list = append(list, f)
@@ -87,9 +87,9 @@ const frozenField, frozen = "Frozen", "frozen"
 
 var numbers = reflect.TypeFor[[]int]()
 
-// takesSeveralWords reports whether the first of the fields is a list of numbers of which each is a word of
-// the name, as in 784,200,62: so it is for the last list of numbers among the fields. Any other list of
-// numbers is one word with x between the numbers, as in 3x32x32.
+// takesSeveralWords reports whether fields[0] is a list of numbers of which each is a word of the name, as
+// in 784,200,62. That is so for the last list of numbers among the fields; any other one is a single word
+// with x between its numbers, as in 3x32x32.
 func takesSeveralWords(fields []reflect.StructField) bool {
 	if fields[0].Type != numbers {
 		return false
@@ -102,10 +102,10 @@ func takesSeveralWords(fields []reflect.StructField) bool {
 	return true
 }
 
-// words lists the fields of a component as its name has them.
-func words(component any) (list []string) {
+// nameWords returns the words that stand for a component's options in a name.
+func nameWords(component any) (list []string) {
 	v := reflect.ValueOf(component)
-	all := fields(v.Type())
+	all := nameFields(v.Type())
 	for i, f := range all {
 		text := fmt.Sprint(v.FieldByIndex(f.Index))
 		switch x := v.FieldByIndex(f.Index).Interface().(type) {
@@ -133,7 +133,7 @@ func layersText(layers []network.Layer) string {
 	var list []string
 	for _, l := range layers {
 		text := network.Layers.NameOf(l)
-		if options := words(l); len(options) > 0 {
+		if options := nameWords(l); len(options) > 0 {
 			text += "(" + strings.Join(options, ",") + ")"
 		}
 		list = append(list, text)
@@ -141,12 +141,12 @@ func layersText(layers []network.Layer) string {
 	return strings.Join(list, ",")
 }
 
-// component reads the fields of an entry of a registry, such as of a layer, from the words of text, and
-// checks the result. It returns a value of the entry's type.
-func component(entry any, text string) (any, error) {
+// parseComponent parses the words of text into the fields of a component, such as a layer, and checks them.
+// It returns a value of the type of entry, the component as it is registered.
+func parseComponent(entry any, text string) (any, error) {
 	v := reflect.New(reflect.TypeOf(entry)).Elem()
-	all := fields(v.Type())
-	unread := split(text)
+	all := nameFields(v.Type())
+	unread := splitOutsideBrackets(text)
 	if f := v.FieldByName(frozenField); f.IsValid() && len(unread) > 0 && unread[len(unread)-1] == frozen {
 		f.SetBool(true)
 		unread = unread[:len(unread)-1]
@@ -158,56 +158,56 @@ func component(entry any, text string) (any, error) {
 			n = len(unread) - len(all[i+1:])
 		}
 		if n < 1 || n > len(unread) {
-			return nil, wanted(text, all)
+			return nil, wordCountError(text, all)
 		}
-		if err := read(v.FieldByIndex(f.Index).Addr().Interface(), strings.Join(unread[:n], ",")); err != nil {
-			return nil, registry.Below(key(f), err)
+		if err := parseField(v.FieldByIndex(f.Index).Addr().Interface(), strings.Join(unread[:n], ",")); err != nil {
+			return nil, registry.Below(fieldName(f), err)
 		}
 		unread = unread[n:]
 	}
 	// All words must be used, or two names would stand for one model.
 	if len(unread) > 0 {
-		return nil, wanted(text, all)
+		return nil, wordCountError(text, all)
 	}
 	return v.Interface(), registry.Check(v.Interface())
 }
 
-// wanted returns the error for a text that has too few or too many words for the fields of a component. It
-// names the fields.
-func wanted(text string, fields []reflect.StructField) error {
+// wordCountError returns the error for a text with too few or too many words for the fields of a component,
+// which it names.
+func wordCountError(text string, fields []reflect.StructField) error {
 	var names []string
 	for _, f := range fields {
-		names = append(names, key(f))
+		names = append(names, fieldName(f))
 	}
 	return fmt.Errorf("%.40q is not (%s)", text, strings.Join(names, ","))
 }
 
-// key names a field in messages.
-func key(f reflect.StructField) string {
+// fieldName returns the name of a field in messages: its configuration key, if it has one.
+func fieldName(f reflect.StructField) string {
 	return cmp.Or(f.Tag.Get("key"), strings.ToLower(f.Name))
 }
 
-// read sets the value that field points to from a part of a name. Numbers and words are accepted in their
-// shortest form alone.
-func read(field any, text string) error {
+// parseField sets the variable that field points to from its part of a name. A number or word is accepted
+// only in its shortest form.
+func parseField(field any, text string) error {
 	switch to := field.(type) {
 	case *[]int:
 		for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' || r == 'x' }) {
 			var n int
-			if err := read(&n, word); err != nil {
+			if err := parseField(&n, word); err != nil {
 				return err
 			}
 			*to = append(*to, n)
 		}
 	// A layer may hold a list of layers, whose brackets are not part of its words.
 	case *[]network.Layer:
-		for _, word := range split(strings.TrimSuffix(strings.TrimPrefix(text, "["), "]")) {
+		for _, word := range splitOutsideBrackets(strings.TrimSuffix(strings.TrimPrefix(text, "["), "]")) {
 			name, options, _ := strings.Cut(word, "(")
 			entry, ok := network.Layers.Entry(name)
 			if !ok {
 				return fmt.Errorf("%.40q is not a layer (%s)", name, strings.Join(network.Layers.Names(), ", "))
 			}
-			l, err := component(entry, strings.TrimSuffix(options, ")"))
+			l, err := parseComponent(entry, strings.TrimSuffix(options, ")"))
 			if err != nil {
 				return registry.Below(name, err)
 			}
@@ -223,9 +223,9 @@ func read(field any, text string) error {
 	return nil
 }
 
-// split cuts a text at the commas that are not within round or square brackets, and returns the
-// pieces; nil for an empty text.
-func split(text string) (words []string) {
+// splitOutsideBrackets splits a text at the commas that are not within round or square brackets; an empty
+// text has no parts.
+func splitOutsideBrackets(text string) (words []string) {
 	if text == "" {
 		return nil
 	}
@@ -266,9 +266,8 @@ func samplesText(samples Samples) string {
 	return fmt.Sprintf("%s,classes=%d", text, samples.Classes)
 }
 
-// samplesOf reads the text that samplesText writes, and returns the samples that it describes. It
-// does not check the sizes.
-func samplesOf(text string) (samples Samples, err error) {
+// parseSamples returns the samples that a text of [samplesText] describes. It does not check the sizes.
+func parseSamples(text string) (samples Samples, err error) {
 	// matches reads numbers at the beginning of the text.
 	matches := func(format string, fields ...any) bool {
 		_, err := fmt.Sscanf(text, format, fields...)

@@ -48,16 +48,16 @@ func (k Keeping) Needs() registry.Needs {
 	return registry.Needs{ClientState: k.Keep, Rounds: k.Keep}
 }
 
-// MemoryOf returns the number of float32 values that a client carries from task to task for a model of
-// params parameters. A memory has the same number of values for each parameter and a constant, so
-// steppers of 0 and of 1 parameter tell both without allocating a large one.
+// MemoryOf returns the number of float32 values that a client keeps from task to task for the optimizer,
+// with a model of params parameters. A memory has the same number of values for each parameter and some in
+// addition, so steppers for 0 and 1 parameters show both numbers without allocating a large memory.
 func MemoryOf(o Optimizer, params int) int {
 	if o == nil || !registry.NeedsOf(o).ClientState {
 		return 0
 	}
 	// A stepper of no parameters has the constant part of the memory alone.
-	all := o.Stepper(0).(StatefulStepper).Memory()
-	return all + params*(o.Stepper(1).(StatefulStepper).Memory()-all)
+	constantPart := o.Stepper(0).(StatefulStepper).Memory()
+	return constantPart + params*(o.Stepper(1).(StatefulStepper).Memory()-constantPart)
 }
 
 // Plain reports whether an optimizer takes plain steps of SGD, x ← x − η g. So does nil.
@@ -70,8 +70,8 @@ type Clipping struct {
 	Clip float64 `key:"clip" default:"0" range:"[0,1e9]" help:"largest Euclidean norm of a minibatch's gradient; 0: any"`
 }
 
-// clip shrinks a gradient whose norm is above the bound to the bound; a bound of 0 means no clipping. A gradient
-// that is not finite stays so, and the step then diverges visibly.
+// clip shortens a gradient, in place, whose norm is above the bound; a bound of 0 means none. A gradient
+// that is not finite stays as it is, and the step then diverges visibly.
 func (c Clipping) clip(gradient []float32) {
 	if c.Clip == 0 {
 		return

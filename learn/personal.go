@@ -29,10 +29,9 @@ type Personal struct {
 	personal int
 }
 
-// NewPersonal makes a model in which the tensors that match one of the patterns are personal. A
-// pattern is the name of a tensor, a prefix of it that ends before a dot, or a pattern of
-// [path.Match] for either. headSteps is the number of local steps in which only personal tensors
-// train; it is a part of the model's name.
+// NewPersonal returns a model in which the tensors that match a pattern are personal. A pattern is matched
+// by [path.Match] against a tensor's name and against each prefix of it that ends before a dot. headSteps
+// is the number of local steps in which only personal tensors train; it is a part of the model's name.
 func NewPersonal(m ModelInfo, patterns []string, headSteps int) (*Personal, error) {
 	p := &Personal{ModelInfo: m, name: fmt.Sprintf("%s;personal=%s", m, strings.Join(patterns, ","))}
 	if headSteps > 0 {
@@ -76,8 +75,8 @@ func NewPersonal(m ModelInfo, patterns []string, headSteps int) (*Personal, erro
 	return p, nil
 }
 
-// personalParts sorts a model's tensors into four lists: shared and trained, shared and not trained,
-// personal, and frozen. It refuses a pattern that matches none.
+// personalParts divides a model's tensors into four lists: shared ones that train, shared ones that do not,
+// personal ones, and frozen ones. It is an error if a pattern matches no tensor.
 func personalParts(m ModelInfo, patterns []string) (parts [4][]Tensor, err error) {
 	found := make([]bool, len(patterns))
 	var trainedNames []string

@@ -38,24 +38,25 @@ func (a Quadratic) Model(Samples) (Model, error) {
 		return nil, fmt.Errorf("width %d is not a number from 1 to %d (DIMENSIONS)", n, maxWidth/3)
 	}
 	m := &model{name: NameOf(a), convex: a, samples: Samples{Input: Dense, Features: 3 * n, Classes: 1}}
-	m.add(0, "x", nil, n)
+	m.addTensor(0, "x", nil, n)
 	m.arithmetic = func(int, kernel.ISA) network.Arithmetic {
-		return &quadraticWork{flat{kernel.Go, make([]float32, n)}, make([]float64, n), make([]float64, n)}
+		return &quadraticWork{flatGradient{kernel.Go, make([]float32, n)}, make([]float64, n), make([]float64, n)}
 	}
 	return m, nil
 }
 
 // quadraticWork computes a [Quadratic] in float64 with every product rounded by itself.
 type quadraticWork struct {
-	flat
+	flatGradient
 	// u is the vector A (x − b) before the second reflection.
 	u []float64
 	// sum is the gradient, summed over the batch.
 	sum []float64
 }
 
-// sample returns the loss of sample i and adds its gradient A (x − b) to w.sum. With H = I − 2vvᵀ the
-// product is H (a ∘ (H (x − b))): reflect, scale each coordinate by its eigenvalue, and reflect back.
+// sample returns the loss of sample i, and adds its gradient A (x − b) to w.sum. With H = I − 2vvᵀ
+// the gradient is H (a ∘ (H (x − b))): reflect, multiply each coordinate by its eigenvalue, and reflect
+// back.
 func (w *quadraticWork) sample(params []float32, b *Batch, i int) (loss float64) {
 	n := len(w.sum)
 	row := b.X[i*3*n:][:3*n]

@@ -118,7 +118,7 @@ func referenceLogits(m Model, params []float64, b *Batch) [][]float64 {
 			}
 		}
 		m := m.(*model)
-		a, _, err := architecture(m.name)
+		a, _, err := parseArchitecture(m.name)
 		if err != nil {
 			panic(err)
 		}

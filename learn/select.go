@@ -65,11 +65,11 @@ func SelectKernel(class string) (Kernel, error) {
 const KernelVariable = "FEDPACE_KERNEL"
 
 // usable lists the instruction sets that this process may use, the fastest last. It is found out once.
-var usable = sync.OnceValues(func() ([]kernel.ISA, error) { return limited(os.Getenv(KernelVariable)) })
+var usable = sync.OnceValues(func() ([]kernel.ISA, error) { return allowedSets(os.Getenv(KernelVariable)) })
 
-// limited lists the machine's instruction sets of a name or a class, and plain Go, which comes first;
-// the fastest is last. An empty limit allows all. With an error the list is plain Go alone.
-func limited(limit string) ([]kernel.ISA, error) {
+// allowedSets returns the machine's instruction sets that a limit allows, the fastest last: plain Go and
+// those with this name or class, or all if limit is empty. With an error only plain Go is allowed.
+func allowedSets(limit string) ([]kernel.ISA, error) {
 	all := kernel.Available()
 	if limit == "" {
 		return all, nil

@@ -48,15 +48,15 @@ func TestSelectKernel_Classes(t *testing.T) {
 func TestSelectKernel_LimitedInstructions(t *testing.T) {
 	for _, isa := range kernel.Available() {
 		want := slices.Compact([]kernel.ISA{kernel.Go, isa})
-		if got, err := limited(isa.String()); err != nil || !slices.Equal(got, want) {
+		if got, err := allowedSets(isa.String()); err != nil || !slices.Equal(got, want) {
 			t.Errorf("limited to %v there are %v, %v", isa, got, err)
 		}
-		got, err := limited(isa.Class())
+		got, err := allowedSets(isa.Class())
 		if err != nil || got[0] != kernel.Go || !slices.Contains(got, isa) {
 			t.Errorf("limited to class %s there are %v, %v", isa.Class(), got, err)
 		}
 	}
-	if got, err := limited("sse9"); err == nil || !strings.Contains(err.Error(), `FEDPACE_KERNEL: this machine has no instructions "sse9" (here: go`) || !slices.Equal(got, []kernel.ISA{kernel.Go}) {
+	if got, err := allowedSets("sse9"); err == nil || !strings.Contains(err.Error(), `FEDPACE_KERNEL: this machine has no instructions "sse9" (here: go`) || !slices.Equal(got, []kernel.ISA{kernel.Go}) {
 		t.Errorf("limited to what is not there: %v, %v", got, err)
 	}
 }

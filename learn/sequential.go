@@ -43,9 +43,9 @@ func (a Sequential) Model(samples Samples) (Model, error) {
 	return sequential(name, samples, list)
 }
 
-// sequential makes a model of layers, which must fit each other and the samples. names are prefixes of
-// the layers' parameters, one for each layer; without names these are the layers' numbers and a dot.
-// Parameters lie region by region, each in the order of the layers.
+// sequential makes a model of layers, which must fit each other and the samples. names has a prefix for the
+// names of each layer's parameters; without it that is the layer's number and a dot. The parameters lie
+// region by region (see [network.Region]), and within a region in the order of the layers.
 func sequential(name string, samples Samples, list []network.Layer, names ...string) (Model, error) {
 	if _, err := network.Fit(list, samples); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func sequential(name string, samples Samples, list []network.Layer, names ...str
 			if p.Region() != region {
 				continue
 			}
-			m.add(i, p.Name, p.Init, p.Shape...)
+			m.addTensor(i, p.Name, p.Init, p.Shape...)
 			// Steps count batches, in whole numbers.
 			if p.Integer {
 				t := &m.tensors[len(m.tensors)-1]

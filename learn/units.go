@@ -13,11 +13,11 @@ type SumUnit struct {
 // of 2^17 and their unit of 2^-44 it leaves 2^-26 of the value as the precision of an update.
 const unitRange = 18
 
-// SumUnits returns the units of the float buffers of a model, neighbours of one unit together. The unit of
-// each value follows from the model that a round begins with, base, which all clients have: a batch norm's
-// running variance of raw features is large, and moves far. For a value of magnitude m it is 2^(e+18) with
-// the smallest e for which m < 2^e, and never below 1; the magnitude of 0 counts as 1. So differences
-// below 2^35 m fit.
+// SumUnits returns the units of the float buffers of a model in sums of updates; neighbours with one unit
+// are together. A value's unit depends on its magnitude m in base, the model with which the round begins
+// and which all clients have, because a batch norm's running variance of raw features may be large and move
+// far. It is 2^(e+18) for the smallest e with m < 2^e, and at least 1; for a value of 0, m is 1. So
+// differences below 2^35 m fit into a sum.
 func SumUnits(m ModelInfo, base []float32) (units []SumUnit) {
 	for _, t := range m.Tensors() {
 		isBuffer := t.Offset >= m.Trainable() && t.Offset < Communicated(m)

@@ -45,7 +45,7 @@ func (w *workspace) Step(params []float32, b *Batch, rate float32) (float64, err
 	}
 	// The step goes against the gradient, so the factor is negative.
 	loss := network.Step(w.Arithmetic, params, b, -rate)
-	return loss, finite(loss)
+	return loss, checkFinite(loss)
 }
 
 // Gradient implements [Workspace]: it writes the gradient of the mean loss on batch b at params to
@@ -58,7 +58,7 @@ func (w *workspace) Gradient(grad, params []float32, b *Batch) (float64, error) 
 	}
 	loss := w.Gradients(params, b)
 	w.Update(grad, b, kernel.Store, 1)
-	return loss, finite(loss)
+	return loss, checkFinite(loss)
 }
 
 // Evaluate implements [Workspace]: it returns the sum of the losses on batch b at params, and adds
@@ -72,7 +72,7 @@ func (w *workspace) Evaluate(params []float32, b *Batch, scores []Score) (float6
 		return 0, err
 	}
 	loss := w.Arithmetic.Evaluate(params, b, scores)
-	return loss, finite(loss)
+	return loss, checkFinite(loss)
 }
 
 // checkTraining refuses a batch on which the model cannot be trained.
@@ -93,16 +93,16 @@ func (w *workspace) checkBatch(b *Batch) error {
 	return b.Check(w.samples)
 }
 
-// finite is [ErrNotFinite] for a loss that is no finite number.
-func finite(loss float64) error {
+// checkFinite returns [ErrNotFinite] if the loss is NaN or infinite.
+func checkFinite(loss float64) error {
 	if math.IsNaN(loss) || math.IsInf(loss, 0) {
 		return ErrNotFinite
 	}
 	return nil
 }
 
-// flat is the gradient of a batch, in the order of the parameters.
-type flat struct {
+// flatGradient is the gradient of a batch, in the order of the parameters.
+type flatGradient struct {
 	// isa selects the kernels.
 	isa kernel.ISA
 	// grad has one value for each parameter.
@@ -110,7 +110,7 @@ type flat struct {
 }
 
 // Update adds alpha times the gradient to dst, or with [kernel.Store] stores the gradient as it is.
-func (f *flat) Update(dst []float32, _ *Batch, op kernel.Op, alpha float32) {
+func (f *flatGradient) Update(dst []float32, _ *Batch, op kernel.Op, alpha float32) {
 	if op == kernel.Store {
 		copy(dst, f.grad)
 		return

@@ -86,9 +86,8 @@ func Bind(v reflect.Value, start func(key string, p Policy) (Asker, error)) erro
 	return err
 }
 
-// bind is [Bind] for the value v at a key of the configuration; the key is empty for the
-// configuration itself. It calls start for each policy in v, at any depth, and gives it the asker
-// that start returns. changed reports whether there is such a policy; without one v is only read.
+// bind is [Bind] for the value v, which stands at this key of the configuration; the key of the
+// configuration itself is empty. It reports whether v has a policy, at any depth. If not, v is only read.
 func bind(v reflect.Value, key string, start func(string, Policy) (Asker, error)) (changed bool, err error) {
 	switch v.Kind() {
 	case reflect.Slice:
@@ -126,7 +125,8 @@ func bind(v reflect.Value, key string, start func(string, Policy) (Asker, error)
 	return changed, nil
 }
 
-// bindElements is bind for a slice, which it replaces by a copy if a policy is in one of its elements.
+// bindElements is bind for a slice. If an element has a policy, the slice is replaced by a copy, because
+// other configurations may share it.
 func bindElements(v reflect.Value, key string, start func(string, Policy) (Asker, error)) (changed bool, err error) {
 	for i := range v.Len() {
 		element := reflect.New(v.Type().Elem()).Elem()
@@ -150,8 +150,8 @@ func bindElements(v reflect.Value, key string, start func(string, Policy) (Asker
 	return changed, nil
 }
 
-// bindComponent is bind for an interface, such as a closing rule, which may hold a policy or have some in
-// its options.
+// bindComponent is bind for an interface value, such as a closing rule, which may be a policy or have
+// policies among its options.
 func bindComponent(v reflect.Value, key string, start func(string, Policy) (Asker, error)) (changed bool, err error) {
 	// Only structs have options, and so policies.
 	if v.IsNil() || v.Elem().Kind() != reflect.Struct {
@@ -179,25 +179,24 @@ func bindComponent(v reflect.Value, key string, start func(string, Policy) (Aske
 	return changed, nil
 }
 
-// Rebound returns a copy of component whose policies, at any depth, ask another asker: other is
-// given the present one and returns its replacement. Where no asker is bound the component stays as
-// it is.
-func Rebound[T any](component T, other func(Asker) Asker) T {
-	v := reflect.New(reflect.TypeFor[T]()).Elem()
+// Rebound returns a copy of component in which each policy, at any depth, has another asker: replace
+// returns it for the present one. A policy without an asker stays as it is.
+func Rebound[T any](component T, replace func(Asker) Asker) T {
+	copied := reflect.New(reflect.TypeFor[T]()).Elem()
 	value := reflect.ValueOf(component)
 	// A nil interface holds no component.
 	if !value.IsValid() {
 		return component
 	}
-	v.Set(value)
+	copied.Set(value)
 	// The function returns no error, so neither does bind.
-	_, _ = bind(v, "", func(_ string, p Policy) (Asker, error) {
+	_, _ = bind(copied, "", func(_ string, p Policy) (Asker, error) {
 		if p.Source().asker == nil {
 			return nil, nil
 		}
-		return other(p.Source().asker), nil
+		return replace(p.Source().asker), nil
 	})
-	return v.Interface().(T)
+	return copied.Interface().(T)
 }
 
 // In returns the policies of a configuration v, each with its key, in the order of the keys. The

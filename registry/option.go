@@ -53,66 +53,65 @@ type Option struct {
 	Flat bool
 }
 
-// Options returns the options of the struct type t in the order of its fields. The
-// options of an embedded struct are among them. It panics on a tag that cannot be
-// read, which is a fault of the program.
+// Options returns the options of the struct type t, in the order of its fields, with those of embedded
+// structs among them. It panics on a tag that cannot be read, which is a fault of the program.
 func Options(t reflect.Type) []Option {
 	if list, ok := known.Load(t); ok {
 		return slices.Clone(list.([]Option))
 	}
 	var list []Option
-	for _, f := range reflect.VisibleFields(t) {
-		key, ok := f.Tag.Lookup("key")
+	for _, field := range reflect.VisibleFields(t) {
+		key, ok := field.Tag.Lookup("key")
 		if !ok {
 			continue
 		}
-		o := Option{
+		option := Option{
 			Key:   key,
-			Help:  f.Tag.Get("help"),
-			Unit:  f.Tag.Get("unit"),
-			Index: f.Index,
-			Type:  f.Type,
+			Help:  field.Tag.Get("help"),
+			Unit:  field.Tag.Get("unit"),
+			Index: field.Index,
+			Type:  field.Type,
 		}
-		o.Default, o.Optional = f.Tag.Lookup("default")
-		if words := f.Tag.Get("words"); words != "" {
-			o.Words = strings.Split(words, ",")
+		option.Default, option.Optional = field.Tag.Lookup("default")
+		if words := field.Tag.Get("words"); words != "" {
+			option.Words = strings.Split(words, ",")
 		}
 		var err error
-		if word, number, ok := strings.Cut(f.Tag.Get("word"), "="); ok {
-			o.Word = word
-			o.WordIs, err = strconv.Atoi(number)
+		if word, number, ok := strings.Cut(field.Tag.Get("word"), "="); ok {
+			option.Word = word
+			option.WordIs, err = strconv.Atoi(number)
 		}
-		if text, ok := f.Tag.Lookup("range"); ok && err == nil {
-			o.Ranged = true
-			o.Range, err = ParseRange(text)
+		if text, ok := field.Tag.Lookup("range"); ok && err == nil {
+			option.Ranged = true
+			option.Range, err = ParseRange(text)
 		}
 		attributes := map[string]*bool{
-			"null":   &o.Null,
-			"path":   &o.Path,
-			"inert":  &o.Inert,
-			"short":  &o.Short,
-			"keyed":  &o.Keyed,
-			"merged": &o.Merged,
-			"flat":   &o.Flat,
+			"null":   &option.Null,
+			"path":   &option.Path,
+			"inert":  &option.Inert,
+			"short":  &option.Short,
+			"keyed":  &option.Keyed,
+			"merged": &option.Merged,
+			"flat":   &option.Flat,
 		}
-		for _, name := range strings.FieldsFunc(f.Tag.Get("is"), func(r rune) bool { return r == ',' }) {
+		for _, name := range strings.FieldsFunc(field.Tag.Get("is"), func(r rune) bool { return r == ',' }) {
 			if attributes[name] == nil {
 				err = fmt.Errorf("%q is not an attribute", name)
 				break
 			}
 			*attributes[name] = true
 		}
-		if o.Null {
-			o.Default = cmp.Or(o.Default, "null")
-			o.Optional = true
+		if option.Null {
+			option.Default = cmp.Or(option.Default, "null")
+			option.Optional = true
 		}
-		if err == nil && !f.IsExported() {
+		if err == nil && !field.IsExported() {
 			err = fmt.Errorf("the field is not exported")
 		}
 		if err != nil {
-			panic(fmt.Sprintf("registry: %v.%s: %v", t, f.Name, err))
+			panic(fmt.Sprintf("registry: %v.%s: %v", t, field.Name, err))
 		}
-		list = append(list, o)
+		list = append(list, option)
 	}
 	known.Store(t, slices.Clone(list))
 	return list
@@ -256,8 +255,8 @@ func Check(options any) error {
 	return nil
 }
 
-// Check checks that the option's tags allow the value v, or each element if v is a list. It
-// returns an [*OptionError] if they do not. A nil pointer is no error: no value is there.
+// Check returns an [*OptionError] if the option's tags do not allow the value v or, for a list, one of its
+// elements. A nil pointer is allowed: it holds no value.
 func (o *Option) Check(v reflect.Value) error {
 	if o.Null && v.IsZero() {
 		return nil
@@ -271,8 +270,8 @@ func (o *Option) Check(v reflect.Value) error {
 	if o.Word != "" && v.Equal(reflect.ValueOf(o.WordIs).Convert(v.Type())) {
 		return nil
 	}
-	x := 0.0
-	whole := "a whole number "
+	number := 0.0
+	kind := "a whole number "
 	switch {
 	case v.Kind() == reflect.Struct:
 		if o.Flat {
@@ -291,19 +290,19 @@ func (o *Option) Check(v reflect.Value) error {
 	case v.Kind() == reflect.String:
 		return o.checkText(v.String())
 	case v.CanInt():
-		x = float64(v.Int())
+		number = float64(v.Int())
 	case v.CanUint():
-		x = float64(v.Uint())
+		number = float64(v.Uint())
 	case v.CanFloat():
-		x = v.Float()
-		whole = ""
+		number = v.Float()
+		kind = ""
 	}
-	if o.Ranged && !o.Range.Contains(x) {
+	if o.Ranged && !o.Range.Contains(number) {
 		return Errorf(
 			o.Key,
 			"%s is out of range (%s)",
-			Number(x),
-			strings.TrimRight(whole+o.Range.String()+" "+o.Unit, " "),
+			Number(number),
+			strings.TrimRight(kind+o.Range.String()+" "+o.Unit, " "),
 		)
 	}
 	return nil

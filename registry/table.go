@@ -116,8 +116,8 @@ func (t *Table[T]) Encode(value T) (string, error) {
 	return string(text), err
 }
 
-// Decode reads what Encode wrote, and checks the options by their tags. Every option
-// must be there, and no other.
+// Decode returns the entry that [Table.Encode] wrote as text, and checks its options by their tags. Each
+// option must be there, and no other.
 func (t *Table[T]) Decode(text string) (value T, err error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &fields); err != nil {
@@ -153,9 +153,8 @@ func (t *Table[T]) Entry(name string) (value T, ok bool) {
 	return value, ok
 }
 
-// Text returns a short description of an entry for a summary. It is the entry's String
-// method if it has one; otherwise it is its name with the options that are not zero, as
-// in "deadline(seconds 5)".
+// Text returns a short description of an entry, for a summary: that of the entry's String method if it has
+// one, otherwise its name with the options that are not zero, as in "deadline(seconds 5)".
 func (t *Table[T]) Text(value T) string {
 	if s, ok := any(value).(fmt.Stringer); ok {
 		return s.String()

@@ -47,63 +47,66 @@ func (c *Clock) Schedule(e Event) {
 	c.queue.push(pack(&e))
 }
 
-// Cancel removes the pending event with this sequence number and reports whether it was pending: false
-// for one that was popped or cancelled already, or never scheduled.
+// Cancel removes the pending event with this sequence number. It reports false, and changes nothing, if the
+// event is not pending: it was popped or cancelled, or never scheduled.
 func (c *Clock) Cancel(seq uint64) bool {
 	if !c.pending.remove(seq) {
 		return false
 	}
 	c.live--
-	if c.dead() > c.live+deadAllowance {
-		c.sweep()
+	if c.cancelledCount() > c.live+deadAllowance {
+		c.dropCancelled()
 	}
 	return true
 }
 
-// dead is the number of cancelled events in the queue.
-func (c *Clock) dead() int { return len(c.queue) - c.live }
+// cancelledCount returns the number of cancelled events that are still in the queue.
+func (c *Clock) cancelledCount() int { return len(c.queue) - c.live }
 
-// Peek returns the event that Pop would return. It reports false when no event is pending.
+// Peek returns the event that [Clock.Pop] would return, and false if no event is pending. It drops
+// cancelled events that come first in the queue.
 func (c *Clock) Peek() (Event, bool) {
 	for c.live > 0 {
-		if c.dead() == 0 || c.pending.has(c.queue[0].seq) {
-			return c.queue[0].event(), true
+		first := c.queue[0]
+		isPending := c.cancelledCount() == 0 || c.pending.has(first.seq)
+		if isPending {
+			return first.event(), true
 		}
 		c.queue.pop()
 	}
 	return Event{}, false
 }
 
-// Pop removes the first event in the order (time, priority, sequence), moves
-// the clock to its time and adds it to the fingerprint. It reports false, and
-// changes nothing, when no event is pending.
+// Pop removes the first pending event in the order (time, priority, sequence), advances the clock to its
+// time and adds it to the fingerprint. It reports false, and changes nothing, if no event is pending.
 func (c *Clock) Pop() (Event, bool) {
 	for c.live > 0 {
-		t := c.queue.pop()
-		if !c.pending.remove(t.seq) {
+		event := c.queue.pop()
+		if !c.pending.remove(event.seq) {
 			continue
 		}
 		c.live--
-		c.now = t.at
-		c.hash = absorb(c.hash, t)
-		if c.live == 0 || c.roomy() {
-			c.sweep()
+		c.now = event.at
+		c.hash = hashEvent(c.hash, event)
+		if c.live == 0 || c.hasSpareMemory() {
+			c.dropCancelled()
 		}
-		return t.event(), true
+		return event.event(), true
 	}
 	return Event{}, false
 }
 
-// roomy reports whether the queue holds memory for many more events than it has.
-func (c *Clock) roomy() bool { return cap(c.queue) > max(spareRoom, 8*len(c.queue)) }
+// hasSpareMemory reports whether the queue has memory for many more events than it holds.
+func (c *Clock) hasSpareMemory() bool { return cap(c.queue) > max(spareRoom, 8*len(c.queue)) }
 
-// sweep throws out cancelled events, and gives back memory that a longer queue needed.
-func (c *Clock) sweep() {
+// dropCancelled removes the cancelled events from the queue, and releases memory that a longer queue has
+// needed.
+func (c *Clock) dropCancelled() {
 	c.queue = slices.DeleteFunc(c.queue, func(t item) bool { return !c.pending.has(t.seq) })
-	if c.roomy() {
+	if c.hasSpareMemory() {
 		c.queue = append(make(heap, 0, 2*len(c.queue)), c.queue...)
 	}
-	c.queue.order()
+	c.queue.build()
 }
 
 // Fingerprint returns a hash over all events popped so far and their order: over their times, kinds and
@@ -119,8 +122,8 @@ const (
 	hashMix   = 0xbb67ae8584caa73b
 )
 
-// absorb adds an event to the running hash by folded 128-bit products.
-func absorb(h uint64, t item) uint64 {
+// hashEvent returns the running hash h after an event, by folded 128-bit products.
+func hashEvent(h uint64, t item) uint64 {
 	x := fold(uint64(t.at)^hashAt, t.seq+hashTask)
 	y := fold(t.task^hashTask, t.rankKind^hashAt)
 	return fold(h^x, hashMix) + bits.RotateLeft64(h, 23) + y
@@ -143,17 +146,17 @@ type State struct {
 
 // State returns a copy of what the clock remembers.
 func (c *Clock) State() State {
-	items := slices.DeleteFunc(slices.Clone(c.queue), func(t item) bool { return !c.pending.has(t.seq) })
+	items := slices.DeleteFunc(slices.Clone(c.queue), func(a item) bool { return !c.pending.has(a.seq) })
 	// No two items are equal, because their sequence numbers differ.
-	slices.SortFunc(items, func(t, u item) int {
-		if t.before(u) {
+	slices.SortFunc(items, func(a, b item) int {
+		if a.before(b) {
 			return -1
 		}
 		return 1
 	})
 	s := State{c.now, c.hash, make([]Event, len(items))}
-	for i, t := range items {
-		s.Events[i] = t.event()
+	for i, a := range items {
+		s.Events[i] = a.event()
 	}
 	return s
 }

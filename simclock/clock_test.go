@@ -52,8 +52,8 @@ func check(t interface {
 	if c.Now() != m.now || c.live != len(m.pending) {
 		t.Fatalf("now %d len %d, want %d and %d", c.Now(), c.live, m.now, len(m.pending))
 	}
-	if c.dead() > c.live+deadAllowance {
-		t.Fatalf("%d cancelled events are kept beside %d live ones", c.dead(), c.live)
+	if c.cancelledCount() > c.live+deadAllowance {
+		t.Fatalf("%d cancelled events are kept beside %d live ones", c.cancelledCount(), c.live)
 	}
 	for i := 1; i < len(c.queue); i++ {
 		if c.queue[i].before(c.queue[(i-1)/4]) {

@@ -34,8 +34,8 @@ type item struct {
 	rankKind uint64
 }
 
-// pack returns event e as the heap keeps it. Flipping the sign bit of the priority keeps its order in an unsigned
-// number.
+// pack returns event e as the heap keeps it. With its sign bit flipped a priority keeps its order as an
+// unsigned number.
 func pack(e *Event) item {
 	rank := uint32(e.Priority) ^ 1<<31
 	return item{e.At, e.Seq, e.Task, uint64(rank)<<32 | uint64(e.Kind)}

@@ -8,47 +8,50 @@ type heap []item
 func (h *heap) push(e item) {
 	a := append(*h, e)
 	*h = a
-	a.up(len(a)-1, 0, e)
+	a.siftUp(len(a)-1, 0, e)
 }
 
-// up places e at index i, whose place is free, or at an ancestor of it, but not above index top. Items that come
-// after e move down.
-func (h heap) up(i, top int, e item) {
+// siftUp places item e at index i, which is free, or at an ancestor of it, but not above index top.
+// Ancestors that come after e move down.
+func (h heap) siftUp(i, top int, e item) {
 	for i > top {
-		p := (i - 1) / 4
-		if !e.before(h[p]) {
+		parent := (i - 1) / 4
+		if !e.before(h[parent]) {
 			break
 		}
-		h[i] = h[p]
-		i = p
+		h[i] = h[parent]
+		i = parent
 	}
 	h[i] = e
 }
 
-// least returns the index of the item that comes first among the up to four siblings from index c on.
-func (h heap) least(c int) int {
-	if c+3 >= len(h) {
-		m := c
+// firstSibling returns the index of the item that comes first among the up to four siblings that begin at
+// index c.
+func (h heap) firstSibling(c int) int {
+	hasAllFour := c+3 < len(h)
+	if !hasAllFour {
+		first := c
 		for j := c + 1; j < len(h); j++ {
-			if h[j].before(h[m]) {
-				m = j
+			if h[j].before(h[first]) {
+				first = j
 			}
 		}
-		return m
+		return first
 	}
-	k := h[c : c+4 : c+4]
-	m := 0
-	n := 2
-	if k[1].before(k[0]) {
-		m = 1
+	siblings := h[c : c+4 : c+4]
+	// The first of each pair is found, and then the first of these two.
+	first := 0
+	second := 2
+	if siblings[1].before(siblings[0]) {
+		first = 1
 	}
-	if k[3].before(k[2]) {
-		n = 3
+	if siblings[3].before(siblings[2]) {
+		second = 3
 	}
-	if k[n].before(k[m]) {
-		m = n
+	if siblings[second].before(siblings[first]) {
+		first = second
 	}
-	return c + m
+	return c + first
 }
 
 // pop removes the first event. The heap must not be empty.
@@ -59,27 +62,27 @@ func (h *heap) pop() item {
 	a = a[:len(a)-1]
 	*h = a
 	if len(a) > 0 {
-		a.sink(0, last)
+		a.siftDown(0, last)
 	}
 	return first
 }
 
-// sink places e at index i, whose place is free, or at a descendant of it. The last item of a heap nearly always
-// belongs at the bottom again, so the free place sinks to the bottom without a comparison with e, and rises from
-// there.
-func (h heap) sink(i int, e item) {
+// siftDown places item e at index i, which is free, or at a descendant of it. An item from the end of the
+// heap nearly always belongs at the bottom again, so the free place first sinks to the bottom, without
+// comparisons with e, and then rises to where e belongs.
+func (h heap) siftDown(i int, e item) {
 	top := i
-	for c := 4*i + 1; c < len(h); c = 4*i + 1 {
-		m := h.least(c)
-		h[i] = h[m]
-		i = m
+	for child := 4*i + 1; child < len(h); child = 4*i + 1 {
+		first := h.firstSibling(child)
+		h[i] = h[first]
+		i = first
 	}
-	h.up(i, top, e)
+	h.siftUp(i, top, e)
 }
 
-// order makes a heap of items that are in any order (Floyd, 1964).
-func (h heap) order() {
+// build makes a heap of items that are in any order (Floyd, 1964).
+func (h heap) build() {
 	for i := (len(h) - 2) / 4; i >= 0 && len(h) > 1; i-- {
-		h.sink(i, h[i])
+		h.siftDown(i, h[i])
 	}
 }

@@ -33,7 +33,7 @@ func (p *Pacer) Wait(ctx context.Context, t Time) error {
 	if err := ctx.Err(); err != nil || p.pace == 0 {
 		return err
 	}
-	ahead := p.due(t) - time.Since(p.start)
+	ahead := p.wallTimeOf(t) - time.Since(p.start)
 	p.lag.Store(int64(max(0, -ahead)))
 	if ahead <= 0 {
 		return nil
@@ -48,8 +48,9 @@ func (p *Pacer) Wait(ctx context.Context, t Time) error {
 	}
 }
 
-// due is the wall time from the start to the virtual time t, at least 0, and at most what a Duration can hold.
-func (p *Pacer) due(t Time) time.Duration {
+// wallTimeOf returns the wall time from the pacer's start to the virtual time t, at least 0 and at most the
+// largest Duration.
+func (p *Pacer) wallTimeOf(t Time) time.Duration {
 	ns := float64(t-p.origin) / p.pace
 	if ns >= math.MaxInt64 {
 		return math.MaxInt64

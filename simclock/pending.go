@@ -11,7 +11,7 @@ const chunkBits = 10
 // chunk has a bit for each of the numbers seq with the same seq >> chunkBits. It is set if the number is pending.
 type chunk [1 << chunkBits / 64]uint64
 
-// bit returns the word of the chunk in which the bit of a number is, and that bit alone.
+// bit returns the word of the chunk that has the bit of this number, and a mask with that bit alone.
 func (c *chunk) bit(seq uint64) (word *uint64, bit uint64) {
 	return &c[seq>>6%uint64(len(c))], 1 << (seq & 63)
 }

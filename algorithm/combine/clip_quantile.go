@@ -36,7 +36,7 @@ func (q Quantile) Bound(memory, norms []float64) (bound float64, next []float64)
 		}
 	}
 	partWithin := float64(within) / float64(len(norms))
-	// The next bound is bound·e^-exponent. algorithm.Fading takes exponents from 0 to 1 alone, so for a
+	// The next bound is bound·e^-exponent. algorithm.ExpMinus takes exponents from 0 to 1 alone, so for a
 	// negative one the bound is divided.
 	exponent := float64(q.Rate * (partWithin - q.Quantile))
 	moved := bound * algorithm.ExpMinus(exponent)

@@ -7,23 +7,26 @@ import "math"
 type FairLink struct {
 	// need is what every transfer needs.
 	need Work
-	// All rates together are at most cap, and each is at most bound.
-	cap, bound uint64
+	// capacity is the most that all rates come to together, and maxRate the most that each is.
+	capacity, maxRate uint64
 	// now is the time up to which the link has been advanced.
 	now int64
 
-	// level is the rate of each transfer that the link slows down, and slow how many there are.
-	// clock is the service that such a transfer would have had since the start.
-	level uint64
-	clock Work
-	slow  int
-	// free is the rate of all other transfers together. They have their own speeds.
-	free uint64
+	// level is the rate of each transfer that the link slows down, and slowCount the number of these.
+	// clock is the work that such a transfer would have had done since the start of the link.
+	level     uint64
+	clock     Work
+	slowCount int
+	// freeTotal is the sum of the rates of all other transfers. Each goes at its own rate.
+	freeTotal uint64
 
+	// Flows and groups are known by their indices in these lists. freeFlows and freeGroups are the
+	// indices that are not in use.
 	flows      []flow
 	freeFlows  []int32
 	groups     []group
 	freeGroups []int32
+	// byUnshared has the group of each own time, in nanoseconds.
 	byUnshared map[int64]int32
 
 	// slowByRate and slowByDue hold the groups that the server slows down, by their rate and by
@@ -31,8 +34,8 @@ type FairLink struct {
 	slowByRate, slowByDue heap
 	// freeByRate and freeByDue hold the other groups in the same way.
 	freeByRate, freeByDue heap
-	// done holds the flows that are complete and have not been taken.
-	done heap
+	// completed holds the flows that are complete and have not been taken.
+	completed heap
 }
 
 // flow is one transfer.
@@ -43,25 +46,29 @@ type flow struct {
 	group int32
 	// prev and next are its neighbours in the ring of its group.
 	prev, next int32
-	done       bool
+	completed  bool
 }
 
 // group are the transfers with one own time, in the order in which they will
 // be complete. All of them are always equally fast.
 type group struct {
+	// unshared is how many nanoseconds a whole transfer of the group takes that nothing slows down.
 	unshared int64
 	// rate is the speed of a flow of the group that the link does not slow down.
 	rate uint64
-	n    int32
-	// head is the first flow of the ring, if n is not 0.
-	head   int32
+	// members is the number of flows in the group's ring.
+	members int32
+	// firstFlow is the index of the first flow of the ring, if there is any.
+	firstFlow int32
+	// slowed is true if the link slows the group down.
 	slowed bool
-	// base is the group's service at the time since or, for a slowed group, at the clock's reading.
-	base Work
-	// since is the time to which base belongs, for a group that is not slowed.
-	since int64
-	// reading is the clock's reading to which base belongs, for a slowed group.
-	reading Work
+	// baseService is the group's service at baseTime or, for a slowed group, when the clock was at
+	// baseClock.
+	baseService Work
+	// baseTime is the time to which baseService belongs, for a group that is not slowed.
+	baseTime int64
+	// baseClock is the clock's reading to which baseService belongs, for a slowed group.
+	baseClock Work
 	// dueAt is when the first flow of a group that is not slowed is complete.
 	dueAt int64
 	// dueClock is the clock's reading when the first flow of a slowed group is complete.
@@ -71,102 +78,105 @@ type group struct {
 // New returns a server without transfers at the time now, in nanoseconds. need is the work of each
 // transfer that it will have.
 func New(need Work, now int64) *FairLink {
-	s := &FairLink{
+	link := &FairLink{
 		need:       need,
-		cap:        fullRate,
-		bound:      fullRate,
+		capacity:   fullRate,
+		maxRate:    fullRate,
 		now:        now,
 		byUnshared: map[int64]int32{},
 	}
 	// Groups that are due at one time are ordered by a number that does not depend on the history of the
 	// link, so that a resumed run takes their transfers in the same order.
-	s.slowByRate.before = func(a, b int32) bool { return s.groups[a].rate < s.groups[b].rate }
-	s.freeByRate.before = func(a, b int32) bool { return s.groups[a].rate > s.groups[b].rate }
-	s.slowByDue.before = func(a, b int32) bool {
-		x := &s.groups[a]
-		y := &s.groups[b]
-		return x.dueClock.Less(y.dueClock) || x.dueClock == y.dueClock && x.unshared < y.unshared
+	link.slowByRate.before = func(a, b int32) bool { return link.groups[a].rate < link.groups[b].rate }
+	link.freeByRate.before = func(a, b int32) bool { return link.groups[a].rate > link.groups[b].rate }
+	link.slowByDue.before = func(a, b int32) bool {
+		groupA := &link.groups[a]
+		groupB := &link.groups[b]
+		if groupA.dueClock == groupB.dueClock {
+			return groupA.unshared < groupB.unshared
+		}
+		return groupA.dueClock.Less(groupB.dueClock)
 	}
-	s.freeByDue.before = func(a, b int32) bool {
-		x := &s.groups[a]
-		y := &s.groups[b]
-		return x.dueAt < y.dueAt || x.dueAt == y.dueAt && x.unshared < y.unshared
+	link.freeByDue.before = func(a, b int32) bool {
+		groupA := &link.groups[a]
+		groupB := &link.groups[b]
+		return groupA.dueAt < groupB.dueAt || groupA.dueAt == groupB.dueAt && groupA.unshared < groupB.unshared
 	}
-	s.done.before = func(a, b int32) bool { return s.flows[a].id < s.flows[b].id }
-	return s
+	link.completed.before = func(a, b int32) bool { return link.flows[a].id < link.flows[b].id }
+	return link
 }
 
 // Resume adds a transfer and returns the handle by which it can be stopped. now is the time in
 // nanoseconds, never before that of another call. unshared is how long the whole transfer takes
 // where it has the link alone, and remaining is the part of its work that is still to be done. ids
 // are unique among the transfers under way.
-func (s *FairLink) Resume(now int64, id uint64, unshared int64, remaining Work) (handle int32) {
-	s.advance(now)
-	x := place(&s.flows, &s.freeFlows, flow{id: id})
+func (link *FairLink) Resume(now int64, id uint64, unshared int64, remaining Work) (handle int32) {
+	link.advance(now)
+	flowIndex := store(&link.flows, &link.freeFlows, flow{id: id})
 	// A transfer without work is complete at once and needs no rate.
 	if remaining.IsZero() {
-		s.flows[x].done = true
-		s.done.add(x)
-		return x
+		link.flows[flowIndex].completed = true
+		link.completed.add(flowIndex)
+		return flowIndex
 	}
-	i := s.groupOf(unshared)
-	g := &s.groups[i]
-	s.flows[x].group = i
-	s.flows[x].mark = s.service(g).add(remaining)
-	s.enqueue(g, x)
-	s.count(g, 1)
+	groupIndex := link.groupFor(unshared)
+	group := &link.groups[groupIndex]
+	link.flows[flowIndex].group = groupIndex
+	link.flows[flowIndex].mark = link.service(group).add(remaining)
+	link.enqueue(group, flowIndex)
+	link.addToTotals(group, 1)
 	// A transfer that becomes the first of its group changes when the group is due next.
-	if g.head == x {
-		s.setDue(i)
+	if group.firstFlow == flowIndex {
+		link.updateDue(groupIndex)
 	}
-	s.relevel()
-	return x
+	link.relevel()
+	return flowIndex
 }
 
 // Stop takes a transfer away and returns what was left of it: nothing where it
 // was complete and had not been taken.
-func (s *FairLink) Stop(now int64, handle int32) (remaining Work) {
-	s.advance(now)
-	remaining = s.Remaining(now, handle)
-	if s.flows[handle].done {
-		s.done.remove(handle)
+func (link *FairLink) Stop(now int64, handle int32) (remaining Work) {
+	link.advance(now)
+	remaining = link.Remaining(now, handle)
+	if link.flows[handle].completed {
+		link.completed.remove(handle)
 	} else {
-		s.remove(handle)
-		s.relevel()
+		link.remove(handle)
+		link.relevel()
 	}
-	s.freeFlows = append(s.freeFlows, handle)
+	link.freeFlows = append(link.freeFlows, handle)
 	return remaining
 }
 
 // Remaining returns the work that is left of a transfer at the time now, zero once it is complete. No
 // transfer may have become complete between the last change of the link and now, since the others
 // are faster from then on.
-func (s *FairLink) Remaining(now int64, handle int32) Work {
-	f := &s.flows[handle]
-	if f.done {
+func (link *FairLink) Remaining(now int64, handle int32) Work {
+	flow := &link.flows[handle]
+	if flow.completed {
 		return Work{}
 	}
-	g := &s.groups[f.group]
-	service := s.service(g).add(served(s.rate(g), now-s.now))
-	if f.mark.Less(service) {
+	group := &link.groups[flow.group]
+	service := link.service(group).add(workAt(link.rate(group), now-link.now))
+	if flow.mark.Less(service) {
 		return Work{}
 	}
-	return f.mark.sub(service)
+	return flow.mark.sub(service)
 }
 
 // Due returns when the next transfer is complete if none is added or stopped before. ok is false
 // when there is no transfer. One that is complete and not taken is due at once.
-func (s *FairLink) Due() (due int64, ok bool) {
-	if !s.done.empty() {
-		return s.now, true
+func (link *FairLink) Due() (due int64, ok bool) {
+	if !link.completed.empty() {
+		return link.now, true
 	}
 	due = never
-	if !s.freeByDue.empty() {
-		due = s.groups[s.freeByDue.first()].dueAt
+	if !link.freeByDue.empty() {
+		due = link.groups[link.freeByDue.first()].dueAt
 		ok = true
 	}
-	if !s.slowByDue.empty() {
-		due = min(due, s.now+s.groups[s.slowByDue.first()].dueClock.sub(s.clock).duration(s.level))
+	if !link.slowByDue.empty() {
+		due = min(due, link.now+link.groups[link.slowByDue.first()].dueClock.sub(link.clock).durationAt(link.level))
 		ok = true
 	}
 	return due, ok
@@ -174,155 +184,160 @@ func (s *FairLink) Due() (due int64, ok bool) {
 
 // Take removes a transfer that is complete at the time now, of several that with the smallest id, and
 // returns its id. ok is false if none is complete.
-func (s *FairLink) Take(now int64) (id uint64, ok bool) {
-	s.advance(now)
-	if s.done.empty() {
+func (link *FairLink) Take(now int64) (id uint64, ok bool) {
+	link.advance(now)
+	if link.completed.empty() {
 		return 0, false
 	}
-	x := s.done.first()
-	s.done.remove(x)
-	s.freeFlows = append(s.freeFlows, x)
-	return s.flows[x].id, true
+	first := link.completed.first()
+	link.completed.remove(first)
+	link.freeFlows = append(link.freeFlows, first)
+	return link.flows[first].id, true
 }
 
-// collect moves the transfers that are complete at the current time to the list of those that are
-// done. Groups at their own full rate are due at a time, groups that share the link are due at a
-// reading of the fair clock. If any transfer ended, the rates of the others are computed again.
-func (s *FairLink) collect() {
-	before := len(s.done.list)
-	for !s.freeByDue.empty() && s.groups[s.freeByDue.first()].dueAt <= s.now {
-		s.finish(s.groups[s.freeByDue.first()].head)
+// finishDue moves the transfers that are complete at the link's present time, link.now, to those that are
+// completed and wait to be taken. A group at its own rate is due at a time; a group that the link slows
+// down is due at a reading of the link's clock of service. If any transfer was moved, the rates of the
+// others are computed again.
+func (link *FairLink) finishDue() {
+	completedBefore := len(link.completed.list)
+	for !link.freeByDue.empty() && link.groups[link.freeByDue.first()].dueAt <= link.now {
+		link.finish(link.groups[link.freeByDue.first()].firstFlow)
 	}
-	for !s.slowByDue.empty() && !s.clock.Less(s.groups[s.slowByDue.first()].dueClock) {
-		s.finish(s.groups[s.slowByDue.first()].head)
+	for !link.slowByDue.empty() && !link.clock.Less(link.groups[link.slowByDue.first()].dueClock) {
+		link.finish(link.groups[link.slowByDue.first()].firstFlow)
 	}
-	if len(s.done.list) > before {
-		s.relevel()
+	if len(link.completed.list) > completedBefore {
+		link.relevel()
 	}
 }
 
-// finish moves flow x, which is complete, from its group to the flows that are done and wait to be
-// taken.
-func (s *FairLink) finish(x int32) {
-	s.remove(x)
-	s.flows[x].done = true
-	s.done.add(x)
+// finish moves a complete flow, given by its index, from its group to the flows that are completed and wait
+// to be taken. It leaves the rates of the others to the caller.
+func (link *FairLink) finish(flowIndex int32) {
+	link.remove(flowIndex)
+	link.flows[flowIndex].completed = true
+	link.completed.add(flowIndex)
 }
 
-// advance moves the server on to a time, at most that at which the next
-// transfer is due.
-func (s *FairLink) advance(now int64) {
-	if now < s.now {
+// advance moves the link's present time on to now, in nanoseconds, and finishes the transfers that are
+// complete then. The caller must not skip the completion of a transfer, since the others are faster from
+// then on: now is at most what Due returns. It panics if now is before the present time.
+func (link *FairLink) advance(now int64) {
+	if now < link.now {
 		panic("fairshare: time goes back")
 	}
-	if s.slow > 0 {
-		s.clock = s.clock.add(served(s.level, now-s.now))
+	if link.slowCount > 0 {
+		link.clock = link.clock.add(workAt(link.level, now-link.now))
 	}
-	s.now = now
-	s.collect()
+	link.now = now
+	link.finishDue()
 }
 
-// service returns the work that a transfer would have had by now if it had been in the group since
-// the group was made. A flow is complete when this reaches its mark.
-func (s *FairLink) service(g *group) Work {
+// service returns the work that each transfer of a group would have had done by now if it had been in the
+// group since the group was made. A flow is complete when this reaches its mark.
+func (link *FairLink) service(g *group) Work {
 	if g.slowed {
-		return g.base.add(s.clock.sub(g.reading))
+		return g.baseService.add(link.clock.sub(g.baseClock))
 	}
-	return g.base.add(served(g.rate, s.now-g.since))
+	return g.baseService.add(workAt(g.rate, link.now-g.baseTime))
 }
 
 // rate returns how fast each transfer of a group is now: as fast as the level of the link if the
 // group is slowed down, otherwise as fast as it would be alone.
-func (s *FairLink) rate(g *group) uint64 {
+func (link *FairLink) rate(g *group) uint64 {
 	if g.slowed {
-		return s.level
+		return link.level
 	}
 	return g.rate
 }
 
-// place stores x in list and returns its index. It reuses an index from free, a list of unused
-// ones, if there is any, so that indices of stored values never move.
-func place[T any](list *[]T, free *[]int32, x T) int32 {
-	if n := len(*free); n > 0 {
-		i := (*free)[n-1]
-		*free = (*free)[:n-1]
-		(*list)[i] = x
-		return i
+// store stores a value in list and returns its index. It takes an index from free, the indices whose values
+// are no longer needed, if there is any. A stored value therefore keeps its index for as long as it is
+// needed.
+func store[T any](list *[]T, free *[]int32, value T) int32 {
+	if unused := len(*free); unused > 0 {
+		index := (*free)[unused-1]
+		*free = (*free)[:unused-1]
+		(*list)[index] = value
+		return index
 	}
-	*list = append(*list, x)
+	*list = append(*list, value)
 	return int32(len(*list) - 1)
 }
 
-// groupOf returns the index of the group of transfers that take unshared nanoseconds where nothing
-// slows them down, and makes the group if there is none. All transfers that are faster than the
-// server form one group. A new group counts as slowed down; the caller's relevel corrects that.
-func (s *FairLink) groupOf(unshared int64) int32 {
-	rate := s.need.rate(unshared)
+// groupFor returns the index of the group of transfers that take unshared nanoseconds where nothing slows
+// them down, and makes the group if there is none. All transfers that would be faster than the whole link
+// form one group. A new group counts as slowed down; the caller's relevel corrects that.
+func (link *FairLink) groupFor(unshared int64) int32 {
+	rate := link.need.rateWithin(unshared)
 	if rate == fullRate {
 		// All flows that are faster than the server are alike.
 		unshared = 0
 	}
-	if i, ok := s.byUnshared[unshared]; ok {
-		return i
+	if index, ok := link.byUnshared[unshared]; ok {
+		return index
 	}
-	i := place(&s.groups, &s.freeGroups, group{
-		unshared: unshared,
-		rate:     rate,
-		slowed:   true,
-		reading:  s.clock,
+	index := store(&link.groups, &link.freeGroups, group{
+		unshared:  unshared,
+		rate:      rate,
+		slowed:    true,
+		baseClock: link.clock,
 	})
-	s.byUnshared[unshared] = i
-	s.slowByRate.add(i)
-	s.slowByDue.add(i)
-	return i
+	link.byUnshared[unshared] = index
+	link.slowByRate.add(index)
+	link.slowByDue.add(index)
+	return index
 }
 
-// enqueue puts flow x into the ring of group g, which is sorted by mark, the service at which a
-// flow is complete. A flow that starts now has the largest mark and goes last; only a resumed flow
-// can come before others.
-func (s *FairLink) enqueue(g *group, x int32) {
-	f := &s.flows[x]
-	f.prev = x
-	f.next = x
+// enqueue inserts a flow, given by its index, into the ring of a group. The ring is sorted by mark, the
+// service at which a flow is complete. A flow that starts now has the largest mark and goes last; only a
+// resumed one, part of which was done before, can come before others.
+func (link *FairLink) enqueue(g *group, flowIndex int32) {
+	flow := &link.flows[flowIndex]
+	flow.prev = flowIndex
+	flow.next = flowIndex
 	passed := int32(0)
 	// The search begins at the end of the ring, where a flow that starts now belongs.
-	if g.n > 0 {
-		f.next = g.head
-		for f.prev = s.flows[g.head].prev; passed < g.n && f.mark.Less(s.flows[f.prev].mark); passed++ {
-			f.next = f.prev
-			f.prev = s.flows[f.prev].prev
+	if g.members > 0 {
+		flow.next = g.firstFlow
+		flow.prev = link.flows[g.firstFlow].prev
+		for passed < g.members && flow.mark.Less(link.flows[flow.prev].mark) {
+			flow.next = flow.prev
+			flow.prev = link.flows[flow.prev].prev
+			passed++
 		}
-		s.flows[f.prev].next = x
-		s.flows[f.next].prev = x
+		link.flows[flow.prev].next = flowIndex
+		link.flows[flow.next].prev = flowIndex
 	}
-	if passed == g.n {
-		g.head = x
+	if passed == g.members {
+		g.firstFlow = flowIndex
 	}
-	g.n++
+	g.members++
 }
 
-// remove takes flow x out of its group, whatever is left of it. A group that is empty then is taken
-// off the link, too.
-func (s *FairLink) remove(x int32) {
-	f := &s.flows[x]
-	i := f.group
-	g := &s.groups[i]
-	s.flows[f.prev].next = f.next
-	s.flows[f.next].prev = f.prev
-	first := g.head == x
-	if first {
-		g.head = f.next
+// remove takes a flow, given by its index, out of its group, whatever is left of it. A group that is empty
+// then is removed from the link, too. The caller has to call relevel.
+func (link *FairLink) remove(flowIndex int32) {
+	flow := &link.flows[flowIndex]
+	groupIndex := flow.group
+	g := &link.groups[groupIndex]
+	link.flows[flow.prev].next = flow.next
+	link.flows[flow.next].prev = flow.prev
+	wasFirst := g.firstFlow == flowIndex
+	if wasFirst {
+		g.firstFlow = flow.next
 	}
-	g.n--
-	s.count(g, -1)
+	g.members--
+	link.addToTotals(g, -1)
 	switch {
-	case g.n == 0:
-		s.leave(i)
-		delete(s.byUnshared, g.unshared)
-		s.freeGroups = append(s.freeGroups, i)
+	case g.members == 0:
+		link.removeFromHeaps(groupIndex)
+		delete(link.byUnshared, g.unshared)
+		link.freeGroups = append(link.freeGroups, groupIndex)
 	// The group's next completion is that of another flow now.
-	case first:
-		s.setDue(i)
+	case wasFirst:
+		link.updateDue(groupIndex)
 	}
 }
 

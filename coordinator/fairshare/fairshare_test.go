@@ -124,7 +124,7 @@ func TestNeed_ImpossibleSpeeds(t *testing.T) {
 			t.Errorf("%d bits at %v Mbit/s need %v", x.bits, x.mbps, w)
 		}
 	}
-	if w := need(t, 1e6, 0.0078125); w != served(fullRate, 128e6*second) {
+	if w := need(t, 1e6, 0.0078125); w != workAt(fullRate, 128e6*second) {
 		t.Errorf("10^6 Mbit at 2^-7 Mbit/s need %v", w)
 	}
 }
@@ -132,7 +132,7 @@ func TestNeed_ImpossibleSpeeds(t *testing.T) {
 // A transfer that nobody slows down takes its own time to the nanosecond.
 func TestShares_SingleTransferExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := served(fullRate, rapid.Int64Range(1e6, 1e9).Draw(t, "alone"))
+		w := workAt(fullRate, rapid.Int64Range(1e6, 1e9).Draw(t, "alone"))
 		own := rapid.SliceOfN(rapid.Int64Range(1e10, 1e12), 1, 9).Draw(t, "own") // nine at most a tenth each
 		s := New(w, 0)
 		start := int64(0)
@@ -220,7 +220,7 @@ func (p *plain) remove(id uint64) (left float64) {
 func TestShares_FluidSimulation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		alone := rapid.Int64Range(1e5, 1e7).Draw(t, "alone")
-		s := New(served(fullRate, alone), 0)
+		s := New(workAt(fullRate, alone), 0)
 		p := &plain{need: float64(alone)}
 		classes := rapid.SliceOfN(rapid.Int64Range(0, 40*alone), 1, 6).Draw(t, "own times")
 		handles := map[uint64]int32{}

@@ -8,126 +8,133 @@ import "math/bits"
 // the wrong side moves to the other: the slowest of the slowed ones or the fastest of the free ones.
 // Adding a transfer only lowers the level and removing one only raises it, so that all groups move
 // one way, except the one just added.
-func (s *FairLink) relevel() {
+func (link *FairLink) relevel() {
 	for {
 		switch {
-		case s.slow == 0 &&
-			s.free <= s.cap &&
-			(s.freeByRate.empty() || s.groups[s.freeByRate.first()].rate <= s.bound):
+		case link.slowCount == 0 &&
+			link.freeTotal <= link.capacity &&
+			(link.freeByRate.empty() || link.groups[link.freeByRate.first()].rate <= link.maxRate):
 			return
-		case s.slow == 0:
-			s.move(s.freeByRate.first())
-		case !s.slowByRate.empty() && s.below(s.groups[s.slowByRate.first()].rate):
-			s.move(s.slowByRate.first())
-		case !s.freeByRate.empty() && !s.below(s.groups[s.freeByRate.first()].rate):
-			s.move(s.freeByRate.first())
+		case link.slowCount == 0:
+			link.switchSides(link.freeByRate.first())
+		case !link.slowByRate.empty() && link.runsAtOwnRate(link.groups[link.slowByRate.first()].rate):
+			link.switchSides(link.slowByRate.first())
+		case !link.freeByRate.empty() && !link.runsAtOwnRate(link.groups[link.freeByRate.first()].rate):
+			link.switchSides(link.freeByRate.first())
 		default:
 			// Rounded up, so that a transfer that takes a whole number of nanoseconds takes
 			// no more; n transfers so have at most n·2^-63 of a server too much.
-			n := uint64(s.slow)
-			s.level = min(s.bound, (s.cap-s.free+n-1)/n)
+			slow := uint64(link.slowCount)
+			link.level = min(link.maxRate, (link.capacity-link.freeTotal+slow-1)/slow)
 			return
 		}
 	}
 }
 
-// below reports whether a rate is less than the bound and than the share of hasShare, so that a group
-// of this rate is not slowed down.
-func (s *FairLink) below(rate uint64) bool { return rate < s.bound && s.hasShare(rate) }
+// runsAtOwnRate reports whether a group whose own rate is this one is not slowed down: the rate is less
+// than the largest that the link allows, and less than the level that [FairLink.relevel] would set.
+func (link *FairLink) runsAtOwnRate(rate uint64) bool {
+	return rate < link.maxRate && link.levelExceeds(rate)
+}
 
-// hasShare reports whether the capacity that the free groups leave is more than this rate for each of
-// the transfers that are slowed down.
-func (s *FairLink) hasShare(rate uint64) bool {
-	if s.free >= s.cap {
+// levelExceeds reports whether an equal share, for each of the transfers that are slowed down, of the
+// capacity that the others leave is more than this rate. The comparison is of rate · slowCount with that
+// capacity, without a division, in 128 bits.
+func (link *FairLink) levelExceeds(rate uint64) bool {
+	if link.freeTotal >= link.capacity {
 		return false
 	}
-	hi, lo := bits.Mul64(rate, uint64(s.slow))
-	return hi == 0 && lo < s.cap-s.free
+	hi, lo := bits.Mul64(rate, uint64(link.slowCount))
+	return hi == 0 && lo < link.capacity-link.freeTotal
 }
 
-// setBound sets the largest rate of a transfer on this link from the time now on, and finds which
-// groups are slowed down by it. A tree bounds the links of its sites by the level of its server.
-func (s *FairLink) setBound(now int64, bound uint64) {
-	if bound == s.bound {
+// setBound sets the largest rate that any transfer may have on this link from the time now on, and computes
+// again which groups are slowed down. In a [Tree] the level of the server bounds the rates on the sites'
+// links.
+func (link *FairLink) setBound(now int64, maxRate uint64) {
+	if maxRate == link.maxRate {
 		return
 	}
-	s.advance(now)
-	s.bound = bound
-	s.relevel()
+	link.advance(now)
+	link.maxRate = maxRate
+	link.relevel()
 }
 
-// demand returns the total rate of the link's transfers near the present bound, as a linear function
-// of the bound: fixed + slow·bound. slow is the number of transfers that go at the bound. It is 0
-// where the link itself slows its transfers down, whose total is its capacity at any bound.
-func (s *FairLink) demand() (fixed, slow uint64) {
+// demand returns the total rate of the link's transfers as a linear function of the largest rate b that the
+// link allows them, valid near the present one: fixedRate + atBound·b. atBound is the number of transfers
+// that go at b. It is 0 where none is slowed down, and where the link itself slows its transfers down to
+// less than b, so that their total is its capacity.
+func (link *FairLink) demand() (fixedRate, atBound uint64) {
 	switch {
-	case s.slow == 0:
-		return s.free, 0
-	case s.hasShare(s.bound):
-		return s.free, uint64(s.slow)
+	case link.slowCount == 0:
+		return link.freeTotal, 0
+	case link.levelExceeds(link.maxRate):
+		return link.freeTotal, uint64(link.slowCount)
 	}
-	return s.cap, 0
+	return link.capacity, 0
 }
 
-// move moves group i from those that are slowed down to the others, or back. What the group has
-// been served until now is kept, and both heaps follow.
-func (s *FairLink) move(i int32) {
-	g := &s.groups[i]
-	g.base = s.service(g)
-	s.leave(i)
-	s.count(g, -int(g.n))
+// switchSides moves a group, given by its index, from the slowed ones to those at their own rates, or back.
+// What the group has been served until now is kept, and both pairs of heaps follow.
+func (link *FairLink) switchSides(groupIndex int32) {
+	g := &link.groups[groupIndex]
+	g.baseService = link.service(g)
+	link.removeFromHeaps(groupIndex)
+	link.addToTotals(g, -int(g.members))
 	g.slowed = !g.slowed
-	g.since = s.now
-	g.reading = s.clock
-	s.count(g, int(g.n))
-	s.findDue(g)
-	byRate, byDue := s.heaps(g.slowed)
-	byRate.add(i)
-	byDue.add(i)
+	g.baseTime = link.now
+	g.baseClock = link.clock
+	link.addToTotals(g, int(g.members))
+	link.computeDue(g)
+	byRate, byDue := link.heaps(g.slowed)
+	byRate.add(groupIndex)
+	byDue.add(groupIndex)
 }
 
-// leave takes group i out of the two heaps in which it is, those of the slowed groups or of the
-// others.
-func (s *FairLink) leave(i int32) {
-	byRate, byDue := s.heaps(s.groups[i].slowed)
-	byRate.remove(i)
-	byDue.remove(i)
+// removeFromHeaps takes a group, given by its index, out of the two heaps in which it is: those of the
+// slowed groups or those of the others.
+func (link *FairLink) removeFromHeaps(groupIndex int32) {
+	byRate, byDue := link.heaps(link.groups[groupIndex].slowed)
+	byRate.remove(groupIndex)
+	byDue.remove(groupIndex)
 }
 
-// count adds n transfers of a group to the link's totals, or takes them away if n is negative.
-// Slowed transfers are counted, and the rates of the others are added up.
-func (s *FairLink) count(g *group, n int) {
+// addToTotals adds n transfers of a group to the link's totals, or takes them away if n is negative: to
+// slowCount, their number, if the group is slowed down, otherwise to freeTotal, the sum of their rates.
+func (link *FairLink) addToTotals(g *group, n int) {
 	if g.slowed {
-		s.slow += n
+		link.slowCount += n
 	} else {
-		s.free += uint64(n) * g.rate
+		link.freeTotal += uint64(n) * g.rate
 	}
 }
 
-// heaps returns the heaps of the groups that are slowed down, or of the others.
-func (s *FairLink) heaps(slowed bool) (byRate, byDue *heap) {
+// heaps returns the two heaps of the groups that are slowed down, or the two of the others: one by the
+// groups' own rates and one by when their first transfer is complete.
+func (link *FairLink) heaps(slowed bool) (byRate, byDue *heap) {
 	if slowed {
-		return &s.slowByRate, &s.slowByDue
+		return &link.slowByRate, &link.slowByDue
 	}
-	return &s.freeByRate, &s.freeByDue
+	return &link.freeByRate, &link.freeByDue
 }
 
-// findDue sets when the first transfer of a group is complete: a reading of the link's clock if the
-// group is slowed down, otherwise a time in nanoseconds.
-func (s *FairLink) findDue(g *group) {
-	remaining := s.flows[g.head].mark.sub(g.base)
+// computeDue sets when the first transfer of a group is complete: a reading of the link's clock of service
+// if the group is slowed down, otherwise a time in nanoseconds. The group's base must be up to date. The
+// heap by due times does not follow; see updateDue.
+func (link *FairLink) computeDue(g *group) {
+	remaining := link.flows[g.firstFlow].mark.sub(g.baseService)
 	if g.slowed {
-		g.dueClock = g.reading.add(remaining)
+		g.dueClock = g.baseClock.add(remaining)
 	} else {
-		g.dueAt = min(never, g.since+remaining.duration(g.rate))
+		g.dueAt = min(never, g.baseTime+remaining.durationAt(g.rate))
 	}
 }
 
-// setDue finds when the first transfer of group i is complete, and moves the group to its place in
-// the heap of such times.
-func (s *FairLink) setDue(i int32) {
-	g := &s.groups[i]
-	s.findDue(g)
-	_, byDue := s.heaps(g.slowed)
-	byDue.moved(i)
+// updateDue computes when the first transfer of a group, given by its index, is complete, and moves the
+// group to its place in the heap of such times.
+func (link *FairLink) updateDue(groupIndex int32) {
+	g := &link.groups[groupIndex]
+	link.computeDue(g)
+	_, byDue := link.heaps(g.slowed)
+	byDue.reorder(groupIndex)
 }

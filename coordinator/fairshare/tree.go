@@ -20,28 +20,28 @@ type Tree struct {
 	// links holds the link of each site, nil for one that has had no transfer.
 	links []*FairLink
 	need  Work
-	// cap is the rate of a site's link.
-	cap uint64
-	// meet is true if the server holds transfers up beside the sites' links.
-	meet bool
+	// siteCapacity is the capacity of each site's link, as a rate at the server.
+	siteCapacity uint64
+	// twoLevels is true if both the sites' links and the server's are shared, so that a transfer crosses two.
+	twoLevels bool
 	// level is the rate at the server that no transfer is faster than, if the transfers meet there.
 	level uint64
 
 	// due holds the sites with transfers, by when the next one is complete.
 	due   heap
 	dueAt []int64
-	// first holds for each site the transfer that is complete and has the least id, 0 if none is
+	// firstCompleted holds for each site the transfer that is complete and has the least id, 0 if none is
 	// known.
-	first []uint64
-	// order is memory that is used again.
-	order []int32
+	firstCompleted []uint64
+	// scratch is memory that relevel uses again, for the sites whose links it visits.
+	scratch []int32
 }
 
 // NewTree returns a tree without transfers, of a server and the links of this many sites. server
 // and site are the work of one transfer at each of them. The zero value means that nothing is
 // shared there, and if both are zero, the tree is nil.
 func NewTree(server, site Work, sites int) *Tree {
-	t := &Tree{need: server, cap: fullRate, level: fullRate}
+	t := &Tree{need: server, siteCapacity: fullRate, level: fullRate}
 	// If only one of the two is shared, the tree has a single level: each site's link by itself, or one
 	// link, that of the server, which all sites share.
 	switch {
@@ -52,28 +52,29 @@ func NewTree(server, site Work, sites int) *Tree {
 	case site.IsZero():
 		sites = 1
 	default:
-		t.meet = true
-		t.cap = server.rateOf(site)
+		t.twoLevels = true
+		t.siteCapacity = server.siteRate(site)
 	}
 	t.links = make([]*FairLink, sites)
 	t.dueAt = make([]int64, sites)
-	t.first = make([]uint64, sites)
+	t.firstCompleted = make([]uint64, sites)
 	t.due.before = func(a, b int32) bool {
-		return t.dueAt[a] < t.dueAt[b] || t.dueAt[a] == t.dueAt[b] && t.first[a] < t.first[b]
+		return t.dueAt[a] < t.dueAt[b] || t.dueAt[a] == t.dueAt[b] && t.firstCompleted[a] < t.firstCompleted[b]
 	}
 	return t
 }
 
-// rateOf returns the capacity of a site's link as a rate at the server. A transfer is the work w of the
-// server and the work site of the link, so the link has w/site of the server's capacity, rounded up in
-// units of 2^-63 of it. It is at most the full rate.
-func (w Work) rateOf(site Work) uint64 {
-	n := new(big.Int).Lsh(w.big(), 63)
-	n.Add(n, site.big()).Sub(n, big.NewInt(1)).Quo(n, site.big())
-	if !n.IsUint64() {
+// siteRate returns the capacity of a site's link as a rate at the server. One transfer is the work w at the
+// server and the work site at the link, so the link serves w/site times as much of the server's work in a
+// nanosecond as the whole server does. That ratio is rounded up to a multiple of 2^-63, the unit of rates,
+// and is at most the full rate, 1.
+func (w Work) siteRate(site Work) uint64 {
+	rate := new(big.Int).Lsh(w.big(), 63)
+	rate.Add(rate, site.big()).Sub(rate, big.NewInt(1)).Quo(rate, site.big())
+	if !rate.IsUint64() {
 		return fullRate
 	}
-	return min(n.Uint64(), fullRate)
+	return min(rate.Uint64(), fullRate)
 }
 
 // big returns the work as a big integer.
@@ -96,17 +97,17 @@ func (t *Tree) Start(now int64, id uint64, client int, unshared int64) (handle u
 // identifies the transfer on the tree.
 func (t *Tree) Resume(now int64, id uint64, client int, unshared int64, remaining Work) (handle uint64) {
 	site := client % len(t.links)
-	s := t.links[site]
-	if s == nil {
-		s = New(t.need, now)
-		s.cap = t.cap
-		t.links[site] = s
+	link := t.links[site]
+	if link == nil {
+		link = New(t.need, now)
+		link.capacity = t.siteCapacity
+		t.links[site] = link
 	}
 	// The site may have had no transfer for a while, and so have missed changes of the level.
-	s.setBound(now, t.level)
-	x := s.Resume(now, id, unshared, remaining)
-	t.settle(now, int32(site))
-	return uint64(site)<<32 | uint64(uint32(x))
+	link.setBound(now, t.level)
+	linkHandle := link.Resume(now, id, unshared, remaining)
+	t.update(now, int32(site))
+	return uint64(site)<<32 | uint64(uint32(linkHandle))
 }
 
 // Stop takes a transfer off the tree at the time now, in nanoseconds, and returns the work that was
@@ -114,7 +115,7 @@ func (t *Tree) Resume(now int64, id uint64, client int, unshared int64, remainin
 func (t *Tree) Stop(now int64, handle uint64) (remaining Work) {
 	site := int32(handle >> 32)
 	remaining = t.links[site].Stop(now, int32(uint32(handle)))
-	t.settle(now, site)
+	t.update(now, site)
 	return remaining
 }
 
@@ -137,43 +138,44 @@ func (t *Tree) Due() (due int64, ok bool) {
 func (t *Tree) Take(now int64) (id uint64, ok bool) {
 	for !t.due.empty() && t.dueAt[t.due.first()] <= now {
 		site := t.due.first()
-		s := t.links[site]
+		link := t.links[site]
 		// The site's complete transfers are known, and no other site has an earlier or smaller one.
-		if t.first[site] != 0 {
-			id, ok = s.Take(now)
-			t.settle(now, site)
+		if t.firstCompleted[site] != 0 {
+			id, ok = link.Take(now)
+			t.update(now, site)
 			return id, ok
 		}
 		// The site's link moves on to now, which shows which of its transfers are complete. The site
 		// takes its place among the others by them, and the first is looked up again.
-		s.advance(now)
-		t.place(site)
+		link.advance(now)
+		t.placeSite(site)
 	}
 	return 0, false
 }
 
-// settle finds speeds and times again after a transfer of a site has come or gone.
-func (t *Tree) settle(now int64, site int32) {
-	t.place(site)
-	if t.meet {
+// update computes the speeds and the completion times again after a transfer of a site was added or taken
+// away.
+func (t *Tree) update(now int64, site int32) {
+	t.placeSite(site)
+	if t.twoLevels {
 		t.relevel(now)
 	}
 }
 
-// place puts a site where it belongs in the heap of sites with transfers, by when its next one is
+// placeSite puts a site where it belongs in the heap of sites with transfers, by when its next one is
 // complete, or takes it out if it has none.
-func (t *Tree) place(site int32) {
-	s := t.links[site]
-	due, ok := s.Due()
+func (t *Tree) placeSite(site int32) {
+	link := t.links[site]
+	due, hasTransfer := link.Due()
 	t.dueAt[site] = due
-	t.first[site] = 0
-	if !s.done.empty() {
-		t.first[site] = s.flows[s.done.first()].id
+	t.firstCompleted[site] = 0
+	if !link.completed.empty() {
+		t.firstCompleted[site] = link.flows[link.completed.first()].id
 	}
 	switch isListed := t.due.contains(site); {
-	case ok && isListed:
-		t.due.moved(site)
-	case ok:
+	case hasTransfer && isListed:
+		t.due.reorder(site)
+	case hasTransfer:
 		t.due.add(site)
 	case isListed:
 		t.due.remove(site)
@@ -187,28 +189,29 @@ func (t *Tree) place(site int32) {
 // search ends when one does not.
 func (t *Tree) relevel(now int64) {
 	for rising := false; ; rising = true {
-		next := t.improved()
+		next := t.nextLevel()
 		if next == t.level || rising && next < t.level {
 			return
 		}
 		t.level = next
-		t.order = append(t.order[:0], t.due.list...)
-		for _, site := range t.order {
+		t.scratch = append(t.scratch[:0], t.due.list...)
+		for _, site := range t.scratch {
 			t.links[site].setBound(now, next)
-			t.place(site)
+			t.placeSite(site)
 		}
 	}
 }
 
-// improved returns the next level in the search of [Tree.relevel]: the one at which the rates would
-// total the capacity if exactly those transfers went at the level that do so now.
-func (t *Tree) improved() uint64 {
+// nextLevel returns the next value of the server's level in the search of [Tree.relevel]: the one at which
+// the rates of all transfers would total the server's capacity if exactly those transfers went at the level
+// that do so now.
+func (t *Tree) nextLevel() uint64 {
 	var fixed Work
 	slow := uint64(0)
 	for _, site := range t.due.list {
-		f, n := t.links[site].demand()
-		fixed = fixed.add(Work{Lo: f})
-		slow += n
+		siteFixed, siteSlow := t.links[site].demand()
+		fixed = fixed.add(Work{Lo: siteFixed})
+		slow += siteSlow
 	}
 	switch {
 	// The transfers that are below the level take more than the capacity already, so more of them must

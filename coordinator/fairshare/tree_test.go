@@ -114,11 +114,11 @@ func TestTree_ProgressiveFilling(t *testing.T) {
 		limits := rapid.IntRange(1, 3).Draw(t, "limits: 1 sites, 2 server, 3 both")
 		if limits&1 != 0 {
 			ns := rapid.Int64Range(least, most).Draw(t, "alone on a site's link")
-			site, p.site = served(fullRate, ns), 1/float64(ns)
+			site, p.site = workAt(fullRate, ns), 1/float64(ns)
 		}
 		if limits&2 != 0 {
 			ns := rapid.Int64Range(least, most/10).Draw(t, "alone on the server")
-			server, p.server = served(fullRate, ns), 1/float64(ns)
+			server, p.server = workAt(fullRate, ns), 1/float64(ns)
 		}
 		tree := NewTree(server, site, sites)
 		owns := rapid.SliceOfN(rapid.Int64Range(least/10, 10*most), 1, 6).Draw(t, "own times")

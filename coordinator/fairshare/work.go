@@ -31,16 +31,20 @@ func Need(size int64, mbps float64) (Work, error) {
 		)
 	}
 	// size·10^9 / (mbps·10^6) ns, in 2^-63 ns.
-	r := new(big.Rat).SetFloat64(mbps)
-	n := new(big.Int).Mul(big.NewInt(size), big.NewInt(1000))
-	n.Lsh(n, 63)
-	n.Mul(n, r.Denom())
-	n.Quo(n, r.Num())
-	w := Work{new(big.Int).Rsh(n, 64).Uint64(), new(big.Int).And(n, new(big.Int).SetUint64(math.MaxUint64)).Uint64()}
-	if n.BitLen() > 128 || served(fullRate, maxAlone).Less(w) {
+	speed := new(big.Rat).SetFloat64(mbps)
+	work := new(big.Int).Mul(big.NewInt(size), big.NewInt(1000))
+	work.Lsh(work, 63)
+	work.Mul(work, speed.Denom())
+	work.Quo(work, speed.Num())
+	low64 := new(big.Int).SetUint64(math.MaxUint64)
+	result := Work{
+		Hi: new(big.Int).Rsh(work, 64).Uint64(),
+		Lo: new(big.Int).And(work, low64).Uint64(),
+	}
+	if work.BitLen() > 128 || workAt(fullRate, maxAlone).Less(result) {
 		return Work{}, errors.New("fairshare: one transfer takes the server longer than 9 years")
 	}
-	return w, nil
+	return result, nil
 }
 
 // IsZero reports whether no work is left.
@@ -69,40 +73,40 @@ func (w Work) sub(v Work) Work {
 	return Work{hi, lo}
 }
 
-// served returns the work that a rate does in this many nanoseconds.
-func served(rate uint64, ns int64) Work {
+// workAt returns the work that is done in this many nanoseconds at a rate.
+func workAt(rate uint64, ns int64) Work {
 	hi, lo := bits.Mul64(rate, uint64(ns))
 	return Work{hi, lo}
 }
 
-// duration returns how many whole nanoseconds the work takes at this rate, rounded up. It is at
-// most never, which stands for work that does not end.
-func (w Work) duration(rate uint64) int64 {
+// durationAt returns how many whole nanoseconds the work takes at this rate, rounded up. It is at most
+// never, which stands for work that does not end.
+func (w Work) durationAt(rate uint64) int64 {
 	if w.Hi >= rate {
 		if w.IsZero() {
 			return 0
 		}
 		return never
 	}
-	q, remainder := bits.Div64(w.Hi, w.Lo, rate)
+	quotient, remainder := bits.Div64(w.Hi, w.Lo, rate)
 	if remainder > 0 {
-		q++
+		quotient++
 	}
-	return int64(min(q, uint64(never)))
+	return int64(min(quotient, uint64(never)))
 }
 
 // never is later than any time that is waited for.
 const never = int64(1) << 62
 
-// rate returns the least rate at which the work takes no more than this many nanoseconds, and the
-// full rate if even that takes longer.
-func (w Work) rate(ns int64) uint64 {
+// rateWithin returns the least rate at which the work takes no more than this many nanoseconds. It is the
+// full rate if even that takes longer, or if ns is not positive.
+func (w Work) rateWithin(ns int64) uint64 {
 	if ns <= 0 || w.Hi >= uint64(ns) {
 		return fullRate
 	}
-	q, remainder := bits.Div64(w.Hi, w.Lo, uint64(ns))
-	if remainder > 0 && q < fullRate {
-		q++
+	quotient, remainder := bits.Div64(w.Hi, w.Lo, uint64(ns))
+	if remainder > 0 && quotient < fullRate {
+		quotient++
 	}
-	return min(q, fullRate)
+	return min(quotient, fullRate)
 }

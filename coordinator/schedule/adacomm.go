@@ -35,20 +35,22 @@ func (AdaComm) AtMostK0() {}
 // LocalSteps changes K in the first round of an interval. It compares squares, as
 // [ErrorK] compares cubes, so that K is the same on every architecture.
 func (s AdaComm) LocalSteps(p Progress) int {
-	switch last := p.Previous; {
+	interval := math.Floor(p.Seconds / s.Seconds)
+	lastInterval := math.Floor(p.Previous.Seconds / s.Seconds)
+	switch {
 	case p.Round == 1:
 		return p.K0
 	// K stays while the loss is unknown, and within an interval of time.
-	case !p.HasLoss || math.Floor(p.Seconds/s.Seconds) == math.Floor(last.Seconds/s.Seconds):
-		return last.LocalSteps
+	case !p.HasLoss || interval == lastInterval:
+		return p.Previous.LocalSteps
 	}
 	square := func(k int) float64 { return float64(k) * float64(k) }
 	bound := p.LossRatio * square(p.K0)
 	// This is the least K with K² >= (F_l/F_0)·K_0².
 	k := 1 + sort.Search(MaxK0, func(i int) bool { return square(i+1) >= bound })
 	// The loss does not lower K, so gamma does.
-	if last := p.Previous.LocalSteps; k >= last {
-		return steps(s.Gamma*float64(last), float64(last))
+	if lastK := p.Previous.LocalSteps; k >= lastK {
+		return wholeSteps(s.Gamma*float64(lastK), float64(lastK))
 	}
 	return k
 }

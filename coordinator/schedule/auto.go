@@ -49,9 +49,9 @@ func (a Auto) LocalSteps(p Progress) int {
 	if !p.Pace.Known {
 		return p.K0
 	}
-	top := a.top(&p)
+	first := a.firstSteps(&p)
 	if math.IsNaN(p.Share) {
-		return steps(top/exact.Cbrt(float64(p.Round)), top)
+		return wholeSteps(first/exact.Cbrt(float64(p.Round)), first)
 	}
 	left := max(0, 1-p.Share/a.Until)
 	// [exact.Pow] takes longer than all the rest of a round without training, so it is called only if
@@ -59,7 +59,7 @@ func (a Auto) LocalSteps(p Progress) int {
 	if a.Power != 1 {
 		left = exact.Pow(left, a.Power)
 	}
-	return steps(float64(top*left), top)
+	return wholeSteps(float64(first*left), first)
 }
 
 // Reason returns what the decision for the round of p rests on, for the user: the measured pace, K*, and
@@ -69,22 +69,23 @@ func (a Auto) Reason(p Progress) (r Reason) {
 		return r
 	}
 	r.Pace = p.Pace
-	r.Top = a.top(&p)
+	r.Top = a.firstSteps(&p)
 	if !math.IsNaN(p.Share) {
 		r.Share = p.Share
 	}
 	return r
 }
 
-// top returns K*, the number of local steps with which the wanted part of a round is computing,
-// limited to 1 to K_0. p has the pace, which must be known.
-func (a Auto) top(p *Progress) float64 {
+// firstSteps returns K*, the real number of local steps with which the run begins: that at which the part
+// Start of a round's time is computing, limited to 1 to K_0. The pace of p must be known.
+func (a Auto) firstSteps(p *Progress) float64 {
 	k0 := float64(p.K0)
 	if p.Pace.Step == 0 {
 		// Computing takes no time, so more steps cost nothing.
 		return k0
 	}
-	ratio := p.Pace.Round / p.Pace.Step
-	wanted := float64(a.Start / (1 - a.Start) * ratio)
+	// A round without computing takes as long as this many local steps.
+	roundInSteps := p.Pace.Round / p.Pace.Step
+	wanted := float64(a.Start / (1 - a.Start) * roundInSteps)
 	return min(max(1, wanted), k0)
 }

@@ -26,9 +26,10 @@ func (s Span) Validate() error {
 	return nil
 }
 
-// progress returns how far a round is on the way to the final value, and how long the whole way is,
-// both in rounds or both in virtual seconds.
-func (s Span) progress(p Progress) (elapsed, all float64) {
+// progress returns how much of the way to the final value has passed as a round starts, and how long the
+// whole way is: both in rounds, of which none has passed in round 1, or both in seconds of virtual time.
+// elapsed is at most total.
+func (s Span) progress(p Progress) (elapsed, total float64) {
 	if s.Rounds > 0 {
 		return float64(min(p.Round-1, s.Rounds)), float64(s.Rounds)
 	}
@@ -42,7 +43,8 @@ func init() {
 	register[exponential]("exponential", "by equal factors in equal times")
 }
 
-// register registers the schedules of K and of eta on a curve.
+// register registers, under one name, the schedule of K and the one of eta that follow a curve. way says in
+// words how the value changes, for the list of schedules.
 func register[C curve](name, way string) {
 	Ks.Register(name, "goes from K_0 to another K "+way, curveK[C]{})
 	Etas.Register(name, "goes from eta_0 to another rate "+way, curveEta[C]{})
@@ -50,34 +52,35 @@ func register[C curve](name, way string) {
 
 // curve is a way from one value to another.
 type curve interface {
-	// between returns the value after elapsed of all rounds or seconds on the way from start to end.
-	between(start, end, elapsed, all float64) float64
+	// interpolate returns the value on the way from start to end after elapsed of all total rounds, or
+	// of all total seconds.
+	interpolate(start, end, elapsed, total float64) float64
 }
 
 // linear goes from one value to the other in a straight line.
 type linear struct{}
 
-// between returns the value after elapsed of all on the line from start to end.
-func (linear) between(start, end, elapsed, all float64) float64 {
-	return (float64(start*(all-elapsed)) + float64(end*elapsed)) / all
+// interpolate returns the value at the part elapsed/total of a straight line from start to end.
+func (linear) interpolate(start, end, elapsed, total float64) float64 {
+	return (float64(start*(total-elapsed)) + float64(end*elapsed)) / total
 }
 
 // cosine is the curve of Loshchilov and Hutter, ICLR 2017, Eq. 5, without restarts.
 type cosine struct{}
 
-// between returns the value after elapsed of all on the cosine from start to end, end + (start −
-// end)(1 + cos(π elapsed/all))/2, with the cosine rounded once.
-func (cosine) between(start, end, elapsed, all float64) float64 {
-	return end + float64(float64((start-end)*(1+exact.CosPi(elapsed/all)))/2)
+// interpolate returns the value at the part elapsed/total of half a cosine from start to end,
+// end + (start − end)(1 + cos(π elapsed/total))/2, with the cosine rounded once.
+func (cosine) interpolate(start, end, elapsed, total float64) float64 {
+	return end + float64(float64((start-end)*(1+exact.CosPi(elapsed/total)))/2)
 }
 
 // exponential changes by equal factors in equal times.
 type exponential struct{}
 
-// between returns the value after elapsed of all on the exponential from start to end, start
-// (end/start)^(elapsed/all), with the power rounded once.
-func (exponential) between(start, end, elapsed, all float64) float64 {
-	return float64(start * exact.Pow(end/start, elapsed/all))
+// interpolate returns the value at the part elapsed/total of an exponential from start to end,
+// start (end/start)^(elapsed/total), with the power rounded once.
+func (exponential) interpolate(start, end, elapsed, total float64) float64 {
+	return float64(start * exact.Pow(end/start, elapsed/total))
 }
 
 // curveK goes from K_0 to To on a curve, rounded up.
@@ -89,17 +92,17 @@ type curveK[C curve] struct {
 // LocalSteps returns K_0 at the start of the span, the final K from its end on, and the curve's
 // value, rounded up, between them.
 func (s curveK[C]) LocalSteps(p Progress) int {
-	to := s.End * p.scale()
-	switch elapsed, all := s.progress(p); {
+	end := s.End * p.partsPerUnit()
+	switch elapsed, total := s.progress(p); {
 	case elapsed <= 0:
 		return p.K0
-	case elapsed >= all:
-		return to
+	case elapsed >= total:
+		return end
 	default:
-		var c C
-		from := float64(p.K0)
-		to := float64(to)
-		return steps(c.between(from, to, elapsed, all), max(from, to))
+		var way C
+		first := float64(p.K0)
+		last := float64(end)
+		return wholeSteps(way.interpolate(first, last, elapsed, total), max(first, last))
 	}
 }
 
@@ -112,14 +115,14 @@ type curveEta[C curve] struct {
 // LearningRate returns eta_0 at the start of the span, the final rate from its end on, and the
 // curve's value between them.
 func (s curveEta[C]) LearningRate(p Progress) float64 {
-	switch elapsed, all := s.progress(p); {
+	switch elapsed, total := s.progress(p); {
 	case elapsed <= 0:
 		return p.Eta0
-	case elapsed >= all:
+	case elapsed >= total:
 		return s.End
 	default:
-		var c C
-		return c.between(p.Eta0, s.End, elapsed, all)
+		var way C
+		return way.interpolate(p.Eta0, s.End, elapsed, total)
 	}
 }
 
@@ -127,11 +130,11 @@ func (s curveEta[C]) LearningRate(p Progress) float64 {
 // Each rounds to 2^-53, several times.
 const tolerance = 1e-12
 
-// steps converts a real number x to a number of local steps: x rounded up, at least 1, and MaxK0 +
-// 1 for whatever exceeds MaxK0. It is 0, which no round takes, if x is not a number or minus
-// infinity. Where x is above a whole number by no more than the errors of float64, it is that
-// number; largest is the largest number that x was made of.
-func steps(x, largest float64) int {
+// wholeSteps converts a real number x to a number of local steps (or of parts of an epoch): x rounded up,
+// at least 1, and MaxK0 + 1 for whatever exceeds MaxK0. It is 0, which no round takes, if x is not a number
+// or minus infinity. Where x is above a whole number by no more than the errors of float64, it is that
+// number; largest is the largest number that x was calculated from, which bounds these errors.
+func wholeSteps(x, largest float64) int {
 	switch {
 	case x != x || math.IsInf(x, -1):
 		return 0

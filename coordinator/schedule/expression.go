@@ -20,39 +20,39 @@ type ExpressionK struct {
 
 // Validate compiles the formula, and returns what is wrong with its text.
 func (s ExpressionK) Validate() error {
-	_, err := compiled(s.Formula)
+	_, err := compileOnce(s.Formula)
 	return err
 }
 
 // Needs asks for what the variables of the formula need.
-func (s ExpressionK) Needs() Needs { return valid(s.Formula).needs() }
+func (s ExpressionK) Needs() Needs { return checkedFormula(s.Formula).needs() }
 
 // LocalSteps returns the value of the user's formula for the next round, rounded up to a whole number
 // from 1 on (see steps): in local steps, or in thousandths of an epoch where the run counts epochs. It
 // is K_0 as long as the formula reads something that is not known yet.
 func (s ExpressionK) LocalSteps(p Progress) int {
-	x, ok := valid(s.Formula).value(&p)
+	value, ok := checkedFormula(s.Formula).value(&p)
 	if !ok {
 		return p.K0
 	}
 	// Where the run counts epochs, the formula gives epochs, and a schedule returns thousandths.
-	x *= float64(p.scale())
-	return steps(x, math.Abs(x))
+	value *= float64(p.partsPerUnit())
+	return wholeSteps(value, math.Abs(value))
 }
 
 // Check returns why no round can take the value that the formula gives, or nil if one can: it must
 // be a number of at most [MaxK0] local steps.
 func (s ExpressionK) Check(p Progress) error {
-	maxK := MaxK0 / p.scale()
-	switch x, _ := valid(s.Formula).value(&p); {
-	case x != x:
+	maxK := MaxK0 / p.partsPerUnit()
+	switch value, _ := checkedFormula(s.Formula).value(&p); {
+	case value != value:
 		return fmt.Errorf("the formula %s is not a number, want 1 to %d", s.Formula, maxK)
-	case math.IsInf(x, 1):
+	case math.IsInf(value, 1):
 		return fmt.Errorf("the formula %s is infinite, want 1 to %d", s.Formula, maxK)
-	case math.IsInf(x, -1):
+	case math.IsInf(value, -1):
 		return fmt.Errorf("the formula %s is minus infinity, want 1 to %d", s.Formula, maxK)
-	case x > float64(maxK):
-		return fmt.Errorf("the formula %s is %v, want 1 to %d", s.Formula, x, maxK)
+	case value > float64(maxK):
+		return fmt.Errorf("the formula %s is %v, want 1 to %d", s.Formula, value, maxK)
 	}
 	return nil
 }
@@ -73,12 +73,12 @@ func (s ExpressionEta) Needs() Needs { return ExpressionK(s).Needs() }
 // the formula reads something that is not known yet. In the formula, eta is the rate of the round
 // before.
 func (s ExpressionEta) LearningRate(p Progress) float64 {
-	f := valid(s.Formula)
+	formula := checkedFormula(s.Formula)
 	p.LearningRate = p.Previous.LearningRate
-	x, ok := f.value(&p)
+	value, ok := formula.value(&p)
 	// In the first round there is no last rate.
-	if !ok || f.Reads["eta"] && p.Previous.LocalSteps == 0 {
+	if !ok || formula.Reads["eta"] && p.Previous.LocalSteps == 0 {
 		return p.Eta0
 	}
-	return x
+	return value
 }

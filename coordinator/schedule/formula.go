@@ -49,31 +49,31 @@ var Functions = map[string]expression.Function{
 
 // largest returns the largest of some numbers, NaN if one is NaN. Those of package slices may return another number
 // where one is NaN.
-func largest(x []float64) float64 {
-	m := x[0]
-	for _, y := range x {
-		m = max(m, y)
+func largest(numbers []float64) float64 {
+	result := numbers[0]
+	for _, number := range numbers {
+		result = max(result, number)
 	}
-	return m
+	return result
 }
 
 // smallest returns the smallest of some numbers, NaN if one is NaN.
-func smallest(x []float64) float64 {
-	m := x[0]
-	for _, y := range x {
-		m = min(m, y)
+func smallest(numbers []float64) float64 {
+	result := numbers[0]
+	for _, number := range numbers {
+		result = min(result, number)
 	}
-	return m
+	return result
 }
 
 // compile reads a formula of a schedule. An error is a *[registry.OptionError] that names the character
 // at which it is wrong.
 func compile(text string) (*formula, error) {
-	p, err := Compile(text, environment{})
+	program, err := Compile(text, environment{})
 	if err != nil {
 		return nil, registry.Errorf("formula", "%v", err)
 	}
-	return &formula{p}, nil
+	return &formula{program}, nil
 }
 
 // Compile reads a formula whose variables are the fields of a struct with tags expr (see [expression.Compile]), and
@@ -93,25 +93,26 @@ func Compile(text string, variables any) (*expression.Program, error) {
 	return expression.Compile(tree, variables, Functions)
 }
 
-// formulas are the formulas compiled so far, by their text, since a schedule asks once a round.
-var formulas sync.Map
+// compiledFormulas are the formulas compiled so far, by their text, since a schedule asks once a round.
+var compiledFormulas sync.Map
 
-// compiled returns the compiled formula of a text. Formulas are kept, so each text is compiled
-// once. A text that is no formula gives the same error each time.
-func compiled(text string) (*formula, error) {
-	if f, ok := formulas.Load(text); ok {
+// compileOnce returns the compiled formula of a text. It keeps formulas, so each text is compiled once. A
+// text that is no formula gives the same error each time.
+func compileOnce(text string) (*formula, error) {
+	if f, ok := compiledFormulas.Load(text); ok {
 		return f.(*formula), nil
 	}
 	f, err := compile(text)
 	if err == nil {
-		formulas.Store(text, f)
+		compiledFormulas.Store(text, f)
 	}
 	return f, err
 }
 
-// valid returns the formula of a text that Validate has checked before, or nil if the text is none.
-func valid(text string) *formula {
-	f, _ := compiled(text)
+// checkedFormula returns the compiled formula of a text that Validate has found to be one. It returns nil
+// if the text is none.
+func checkedFormula(text string) *formula {
+	f, _ := compileOnce(text)
 	return f
 }
 
@@ -128,19 +129,21 @@ func (f *formula) needs() Needs {
 	}
 }
 
-// value returns the value of the formula in the round of p. ok is false as long as a variable that the
-// formula reads is not known: the window has no loss, the model was not evaluated, no round had a
-// straggler share, or there was no round before that had a K. Where the run counts epochs, K is in
-// epochs.
+// value returns the value of the formula in the round of p. Where the run counts epochs, the K's that the
+// formula reads are in epochs, as its result then is.
+//
+// ok is false as long as a variable that the formula reads is not known: the window has no loss, the model
+// was not evaluated, no round had a straggler share, or there was no round before that had a K.
 func (f *formula) value(p *Progress) (x float64, ok bool) {
 	reads := f.Reads
-	if (reads["F"] || reads["F0"]) && !p.HasLoss ||
-		reads["accuracy"] && !p.HasAccuracy ||
-		reads["straggler_share"] && p.StragglerShare != p.StragglerShare ||
-		reads["k"] && p.Previous.LocalSteps == 0 {
+	lacksLoss := (reads["F"] || reads["F0"]) && !p.HasLoss
+	lacksAccuracy := reads["accuracy"] && !p.HasAccuracy
+	lacksStragglers := reads["straggler_share"] && math.IsNaN(p.StragglerShare)
+	lacksLastK := reads["k"] && p.Previous.LocalSteps == 0
+	if lacksLoss || lacksAccuracy || lacksStragglers || lacksLastK {
 		return 0, false
 	}
-	scale := float64(p.scale())
+	partsPerUnit := float64(p.partsPerUnit())
 	now := environment{}
 	now.Round = float64(p.Round)
 	now.Seconds = p.Seconds
@@ -148,9 +151,9 @@ func (f *formula) value(p *Progress) (x float64, ok bool) {
 	now.F0 = p.F0
 	now.Accuracy = p.Accuracy
 	now.Converged = p.Converged
-	now.K0 = float64(p.K0) / scale
+	now.K0 = float64(p.K0) / partsPerUnit
 	now.Eta0 = p.Eta0
-	now.K = float64(p.Previous.LocalSteps) / scale
+	now.K = float64(p.Previous.LocalSteps) / partsPerUnit
 	now.Eta = p.LearningRate
 	now.StragglerShare = p.StragglerShare
 	now.Pi = math.Pi

@@ -44,81 +44,83 @@ type ListEta struct {
 	Values []RateFrom `key:"values" is:"short" help:"rates, as [0.1, 0.05] or [{from_seconds: 60, value: 0.05}]"`
 }
 
-// from returns where the value begins to hold. Values of both lists have it.
-func (f From) from() From { return f }
+// start returns where the value begins to hold. The values of both kinds of lists have this method by
+// embedding From.
+func (f From) start() From { return f }
 
-// froms returns for each value of a list where it begins to hold: at a round or at a time, or the zero
-// value where the place in the list says it.
-func froms[V interface{ from() From }](values []V) (list []From) {
+// starts returns for each value of a list where it begins to hold: at a round or at a time, or the zero
+// value where the value's place in the list is its round.
+func starts[V interface{ start() From }](values []V) (starts []From) {
 	for _, v := range values {
-		list = append(list, v.from())
+		starts = append(starts, v.start())
 	}
-	return list
+	return starts
 }
 
-// checkFroms returns an error for an empty list, for a list that mixes values with a round, with a time
-// and with neither, and for a value that does not begin after the one before it.
-func checkFroms(list []From) error {
-	if len(list) == 0 {
+// checkStarts returns an error if a list of values is empty, if some of them begin at a round and others at
+// a time or at neither, and if a value does not begin after the one before it. starts says where each value
+// begins to hold.
+func checkStarts(starts []From) error {
+	if len(starts) == 0 {
 		return registry.Errorf("values", "is empty (at least one value is wanted)")
 	}
-	first := list[0]
-	for i, f := range list {
+	firstStart := starts[0]
+	for i, start := range starts {
 		at := fmt.Sprintf("values[%d]", i)
 		switch {
-		case f.Round != 0 && f.Seconds != 0:
+		case start.Round != 0 && start.Seconds != 0:
 			return registry.Errorf(at+".from_seconds", "goes with no from_round (keep one of the two)")
 		// The first entry settles whether values begin at rounds, at times, or at neither.
-		case (f.Round != 0) != (first.Round != 0) || (f.Seconds != 0) != (first.Seconds != 0):
+		case (start.Round != 0) != (firstStart.Round != 0) || (start.Seconds != 0) != (firstStart.Seconds != 0):
 			return registry.Errorf(
 				at,
 				"is not of the form of the first (give all a from_round, all a from_seconds, or none anything)",
 			)
 		case i > 0 &&
-			f != (From{}) &&
-			f.Round <= list[i-1].Round &&
-			f.Seconds <= list[i-1].Seconds:
+			start != (From{}) &&
+			start.Round <= starts[i-1].Round &&
+			start.Seconds <= starts[i-1].Seconds:
 			return registry.Errorf(at, "does not begin after the one before it (list the values in their order)")
 		}
 	}
 	return nil
 }
 
-// inForce returns the index of the value that holds in the round of p, or -1 before the first value
-// begins to hold. The list must have passed checkFroms, so its values either all have a place alone, all
-// a round or all a time.
-func inForce(list []From, p Progress) int {
-	if list[0] == (From{}) {
-		return min(p.Round, len(list)) - 1
+// indexInForce returns the index of the value that holds in the round of p, or -1 before the first value
+// begins to hold. starts says where each value begins; it must have passed checkStarts, so either all
+// values begin at a round, all at a time, or all at their places in the list.
+func indexInForce(starts []From, p Progress) int {
+	if starts[0] == (From{}) {
+		return min(p.Round, len(starts)) - 1
 	}
-	i := 0
-	for i < len(list) &&
-		(list[i].Round > 0 && list[i].Round <= p.Round ||
-			list[i].Seconds > 0 && list[i].Seconds <= p.Seconds) {
-		i++
+	index := 0
+	for index < len(starts) &&
+		(starts[index].Round > 0 && starts[index].Round <= p.Round ||
+			starts[index].Seconds > 0 && starts[index].Seconds <= p.Seconds) {
+		index++
 	}
-	return i - 1
+	return index - 1
 }
 
-// Validate returns an error if the values do not begin one after the other, see checkFroms.
-func (s ListK) Validate() error { return checkFroms(froms(s.Values)) }
+// Validate returns an error if the values do not begin one after the other, see checkStarts.
+func (s ListK) Validate() error { return checkStarts(starts(s.Values)) }
 
 // LocalSteps returns the value of the list that is in force, in the unit of the schedule, or K_0
 // before the first value begins to hold.
 func (s ListK) LocalSteps(p Progress) int {
-	if i := inForce(froms(s.Values), p); i >= 0 {
-		return s.Values[i].Value * p.scale()
+	if i := indexInForce(starts(s.Values), p); i >= 0 {
+		return s.Values[i].Value * p.partsPerUnit()
 	}
 	return p.K0
 }
 
-// Validate returns an error if the values do not begin one after the other, see checkFroms.
-func (s ListEta) Validate() error { return checkFroms(froms(s.Values)) }
+// Validate returns an error if the values do not begin one after the other, see checkStarts.
+func (s ListEta) Validate() error { return checkStarts(starts(s.Values)) }
 
 // LearningRate returns the value of the list that is in force, or eta_0 before the first value
 // begins to hold.
 func (s ListEta) LearningRate(p Progress) float64 {
-	if i := inForce(froms(s.Values), p); i >= 0 {
+	if i := indexInForce(starts(s.Values), p); i >= 0 {
 		return s.Values[i].Value
 	}
 	return p.Eta0

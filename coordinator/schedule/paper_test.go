@@ -12,7 +12,7 @@ import (
 )
 
 // Table 3, dSGD: K_r = 1, eta_r = eta_0.
-// maxRounds is as far as cubeTimes has room for.
+// maxRounds is as far as cubedTimes has room for.
 const maxRounds = 1 << 37
 
 func TestTable3_DSGD(t *testing.T) {

@@ -31,25 +31,25 @@ func NewPlateau(c PlateauConfig) Plateau { return RestorePlateau(c, Plateau{}) }
 
 // RestorePlateau returns a copy of plateau s, as a checkpoint holds it, that follows configuration
 // c from here on.
-func RestorePlateau(c PlateauConfig, s Plateau) Plateau {
-	s.Best = slices.Clone(s.Best)
-	s.config = c
-	return s
+func RestorePlateau(config PlateauConfig, plateau Plateau) Plateau {
+	plateau.Best = slices.Clone(plateau.Best)
+	plateau.config = config
+	return plateau
 }
 
 // Observe takes the validation error of the next evaluation, for example 1 minus the accuracy. The
 // error has converged once the best value has improved by no more than MinDelta over Patience
 // evaluations, and stays so.
 func (p *Plateau) Observe(validationError float64) {
-	if n := len(p.Best); n > 0 {
-		validationError = min(validationError, p.Best[n-1])
+	if observed := len(p.Best); observed > 0 {
+		validationError = min(validationError, p.Best[observed-1])
 	}
 	// The list of best values so far has at most Patience + 1 entries.
 	if len(p.Best) > p.config.Patience {
 		p.Best = p.Best[1:]
 	}
 	p.Best = append(p.Best, validationError)
-	n := len(p.Best)
-	flat := n > p.config.Patience && p.Best[0]-p.Best[n-1] <= p.config.MinDelta
+	observed := len(p.Best)
+	flat := observed > p.config.Patience && p.Best[0]-p.Best[observed-1] <= p.config.MinDelta
 	p.Converged = p.Converged || flat
 }

@@ -36,16 +36,18 @@ const (
 // parsePower reads an exponent from the configuration: a number, or a fraction such as 1/3, which
 // is kept exactly. The error names the limits.
 func parsePower(text string) (*big.Rat, error) {
-	p := new(big.Rat)
+	power := new(big.Rat)
 	ok := len(text) <= 20
 	if ok {
-		_, ok = p.SetString(text)
+		_, ok = power.SetString(text)
 	}
-	if !ok || new(big.Rat).Abs(p).Cmp(big.NewRat(maxPower, 1)) > 0 || p.Denom().Cmp(big.NewInt(maxDenominator)) > 0 {
+	if !ok ||
+		new(big.Rat).Abs(power).Cmp(big.NewRat(maxPower, 1)) > 0 ||
+		power.Denom().Cmp(big.NewInt(maxDenominator)) > 0 {
 		return nil, registry.Errorf("power", "%.40q is not a power (a number or a fraction such as 1/3, from -%d "+
 			"to %d, with a denominator of at most %d)", text, maxPower, maxPower, maxDenominator)
 	}
-	return p, nil
+	return power, nil
 }
 
 // checkPower returns an error if power is no valid exponent, or if the bounds contradict each other:
@@ -67,24 +69,25 @@ func (s PowerK) Validate() error { return checkPower(s.Power, s.Min, s.Max) }
 func (s PowerK) LocalSteps(p Progress) int {
 	// Validate has found the exponent to be one.
 	exponent, _ := parsePower(s.Power)
-	a := exponent.Num()
-	b := exponent.Denom()
-	factor := new(big.Int).Exp(big.NewInt(int64(p.Round)), new(big.Int).Abs(a), nil)
-	bound := new(big.Int).Exp(big.NewInt(int64(p.K0)), b, nil)
+	numerator := exponent.Num()
+	denominator := exponent.Denom()
+	factor := new(big.Int).Exp(big.NewInt(int64(p.Round)), new(big.Int).Abs(numerator), nil)
+	bound := new(big.Int).Exp(big.NewInt(int64(p.K0)), denominator, nil)
 	// A negative power multiplies the other side of the comparison.
-	if a.Sign() < 0 {
+	if numerator.Sign() < 0 {
 		bound.Mul(bound, factor)
 		factor.SetInt64(1)
 	}
 	k := 1 + sort.Search(MaxK0, func(i int) bool {
-		x := new(big.Int).Exp(big.NewInt(int64(i+1)), b, nil)
-		return x.Mul(x, factor).Cmp(bound) >= 0
+		product := new(big.Int).Exp(big.NewInt(int64(i+1)), denominator, nil)
+		return product.Mul(product, factor).Cmp(bound) >= 0
 	})
-	return between(s.Min*p.scale(), k, s.Max*p.scale())
+	return withinBounds(s.Min*p.partsPerUnit(), k, s.Max*p.partsPerUnit())
 }
 
-// between returns x, but at least low and, unless high is 0, at most high.
-func between[T int | float64](low, x, high T) T {
+// withinBounds returns x if it is from low to high, and otherwise the bound that it passes. A high of 0
+// means that there is no upper bound. If high is less than low, it returns low.
+func withinBounds[T int | float64](low, x, high T) T {
 	if high != 0 {
 		x = min(x, high)
 	}
@@ -106,5 +109,5 @@ func (s PowerEta) Validate() error { return checkPower(s.Power, s.Min, s.Max) }
 func (s PowerEta) LearningRate(p Progress) float64 {
 	exponent, _ := parsePower(s.Power)
 	power, _ := exponent.Float64()
-	return between(s.Min, p.Eta0/exact.Pow(float64(p.Round), power), s.Max)
+	return withinBounds(s.Min, p.Eta0/exact.Pow(float64(p.Round), power), s.Max)
 }

@@ -74,7 +74,7 @@ func TestQuadratic_Published(t *testing.T) {
 			t.Errorf("alpha %g, eta %g: H = %d, want 9", x[0], x[1], got)
 		}
 	}
-	tiny := schedule.Progress{Setup: schedule.Setup{K0: 2, Eta0: 1, Scale: schedule.Parts}, Round: 1, LearningRate: 5e-324}
+	tiny := schedule.Progress{Setup: schedule.Setup{K0: 2, Eta0: 1, PartsPerUnit: schedule.Parts}, Round: 1, LearningRate: 5e-324}
 	if got := rule.LocalSteps(tiny); got != schedule.MaxK0+1 {
 		t.Errorf("a rate of next to nothing: H = %d", got)
 	}

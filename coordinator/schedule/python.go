@@ -65,13 +65,13 @@ func (s PythonK) LocalSteps(p Progress) int {
 		return p.K0
 	}
 	var answer float64
-	if !s.Asker().Ask("local_steps", question(&p), &answer) {
+	if !s.Asker().Ask("local_steps", newQuestion(&p), &answer) {
 		return p.K0
 	}
 	// Where the run counts epochs, the class answers in epochs, and a schedule returns thousandths.
-	k := math.Ceil(float64(answer * float64(p.scale())))
+	k := math.Ceil(float64(answer * float64(p.partsPerUnit())))
 	if !(k >= 1 && k <= MaxK0) {
-		s.Asker().Fail("local_steps", "%g is no number of local steps (1 to %d)", answer, MaxK0/p.scale())
+		s.Asker().Fail("local_steps", "%g is no number of local steps (1 to %d)", answer, MaxK0/p.partsPerUnit())
 		return p.K0
 	}
 	return int(k)
@@ -94,7 +94,7 @@ func (s PythonEta) LearningRate(p Progress) float64 {
 		return p.Eta0
 	}
 	var answer float64
-	if !s.Asker().Ask("learning_rate", question(&p), &answer) {
+	if !s.Asker().Ask("learning_rate", newQuestion(&p), &answer) {
 		return p.Eta0
 	}
 	if !(answer >= 0) || math.IsInf(answer, 0) {
@@ -104,44 +104,46 @@ func (s PythonEta) LearningRate(p Progress) float64 {
 	return answer
 }
 
-// asked is [Progress] as a policy is asked about it. A value that is not known is nil.
-type asked struct {
+// progressQuestion is the question to a policy in Python: [Progress] as the class gets it. A value that is not
+// known is nil.
+type progressQuestion struct {
 	Round   int     `json:"round"`
 	Seconds float64 `json:"seconds"`
 	// K0 is the initial number of local steps, or of epochs.
-	K0             float64       `json:"k0"`
-	Eta0           float64       `json:"eta0"`
-	Loss           *float64      `json:"loss"`
-	InitialLoss    *float64      `json:"initial_loss"`
-	LossRatio      *float64      `json:"loss_ratio"`
-	Accuracy       *float64      `json:"accuracy"`
-	Converged      bool          `json:"converged"`
-	StragglerShare *float64      `json:"straggler_share"`
-	LearningRate   *float64      `json:"learning_rate"`
-	Previous       *askedDecided `json:"previous"`
+	K0             float64           `json:"k0"`
+	Eta0           float64           `json:"eta0"`
+	Loss           *float64          `json:"loss"`
+	InitialLoss    *float64          `json:"initial_loss"`
+	LossRatio      *float64          `json:"loss_ratio"`
+	Accuracy       *float64          `json:"accuracy"`
+	Converged      bool              `json:"converged"`
+	StragglerShare *float64          `json:"straggler_share"`
+	LearningRate   *float64          `json:"learning_rate"`
+	Previous       *previousDecision `json:"previous"`
 }
 
-// askedDecided is the decision about the round before, nil in the first round.
-type askedDecided struct {
+// previousDecision is the decision about the round before, nil in the first round.
+type previousDecision struct {
 	LocalSteps   float64 `json:"local_steps"`
 	LearningRate float64 `json:"learning_rate"`
 	Seconds      float64 `json:"seconds"`
 }
 
-// question returns what is known when a round starts, as the question to a policy in Python. A value
-// that is not known, or not finite, is left out. Steps are in the unit of K: local steps or epochs.
-func question(p *Progress) *asked {
+// newQuestion returns what is known when a round starts, as the question to a policy in Python. A value
+// that is not known, or not finite, is nil. Steps are in the unit in which the options count K: local steps
+// or epochs.
+func newQuestion(p *Progress) *progressQuestion {
 	known := func(x float64, ok bool) *float64 {
 		if !ok || math.IsNaN(x) || math.IsInf(x, 0) {
 			return nil
 		}
 		return &x
 	}
-	scale := float64(p.scale())
-	q := &asked{
+	partsPerUnit := float64(p.partsPerUnit())
+	question := &progressQuestion{
 		Round:          p.Round,
 		Seconds:        p.Seconds,
-		K0:             float64(p.K0) / scale,
+		K0:             float64(p.K0) / partsPerUnit,
 		Eta0:           p.Eta0,
 		Loss:           known(p.Loss, p.HasLoss),
 		InitialLoss:    known(p.F0, p.HasLoss),
@@ -152,11 +154,11 @@ func question(p *Progress) *asked {
 		LearningRate:   known(p.LearningRate, p.LearningRate != 0),
 	}
 	if p.Previous.LocalSteps > 0 {
-		q.Previous = &askedDecided{
-			LocalSteps:   float64(p.Previous.LocalSteps) / scale,
+		question.Previous = &previousDecision{
+			LocalSteps:   float64(p.Previous.LocalSteps) / partsPerUnit,
 			LearningRate: p.Previous.LearningRate,
 			Seconds:      p.Previous.Seconds,
 		}
 	}
-	return q
+	return question
 }

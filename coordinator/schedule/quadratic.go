@@ -18,7 +18,8 @@ type QuadraticK struct {
 // LocalSteps returns max(K_0, floor((alpha/eta_r)²)), at most Max.
 func (s QuadraticK) LocalSteps(p Progress) int {
 	ratio := s.Alpha / p.LearningRate
-	// A rounding error must not decide the whole number, as in [steps]: (0.3/0.1)² counts as 9.
-	steps := min(math.Floor(float64(ratio*ratio)*(1+tolerance)), MaxK0) * float64(p.scale())
-	return between(p.K0, int(min(steps, MaxK0+1)), s.Max*p.scale())
+	// A rounding error must not decide the whole number, as in [wholeSteps]: (0.3/0.1)² counts as 9.
+	whole := math.Floor(float64(ratio*ratio) * (1 + tolerance))
+	k := min(whole, MaxK0) * float64(p.partsPerUnit())
+	return withinBounds(p.K0, int(min(k, MaxK0+1)), s.Max*p.partsPerUnit())
 }

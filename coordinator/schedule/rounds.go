@@ -20,18 +20,18 @@ type RoundsK struct{}
 // LocalSteps returns the least K with K³·r >= K_0³, which is ceil(K_0/cbrt(r)). It is found in integers,
 // since floating point could be one off where cbrt(r) is a whole number.
 func (RoundsK) LocalSteps(p Progress) int {
-	high, low := cubeTimes(p.K0, 1)
+	boundHigh, boundLow := cubedTimes(p.K0, 1)
 	return 1 + sort.Search(p.K0-1, func(i int) bool {
-		h, l := cubeTimes(i+1, uint64(p.Round))
-		return h > high || h == high && l >= low
+		high, low := cubedTimes(i+1, uint64(p.Round))
+		return high > boundHigh || high == boundHigh && low >= boundLow
 	})
 }
 
-// cubeTimes returns k³·r as a number of 128 bits, in two halves. It cannot overflow, because k has
+// cubedTimes returns k³·r as a number of 128 bits, in two halves. It cannot overflow, because k has
 // at most 30 bits and r at most 37.
-func cubeTimes(k int, r uint64) (high, low uint64) {
-	u := uint64(k)
-	high, low = bits.Mul64(u*u, u)
+func cubedTimes(k int, r uint64) (high, low uint64) {
+	wide := uint64(k)
+	high, low = bits.Mul64(wide*wide, wide)
 	carry, low := bits.Mul64(low, r)
 	return high*r + carry, low
 }

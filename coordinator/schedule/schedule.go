@@ -107,17 +107,19 @@ type Setup struct {
 	// converged.
 	DecayRound int
 	Theory     Theory
-	// Scale is how many of what a schedule of K counts are one of what its options
-	// count: 0 or 1 where both count local steps, [Parts] where options count epochs.
-	Scale int
+	// PartsPerUnit is into how many parts the unit is divided in which the options of a schedule of K count:
+	// [Parts] if options count epochs, since K_0 and what a schedule returns then count parts of an
+	// epoch. 0 or 1 means that all of them count local steps.
+	PartsPerUnit int
 }
 
 // Parts is into how many parts an epoch is divided, so that K can decay by less than
 // one of them.
 const Parts = 1000
 
-// scale returns how many of what a schedule counts are one of what its options count, at least 1.
-func (s *Setup) scale() int { return max(1, s.Scale) }
+// partsPerUnit returns how many of what a schedule of K returns make one unit of its options, at least 1: 1
+// if both count local steps, [Parts] if options count epochs and K counts parts of an epoch.
+func (s *Setup) partsPerUnit() int { return max(1, s.PartsPerUnit) }
 
 // Theory holds the constants of [TheoryK].
 type Theory struct {
@@ -220,26 +222,27 @@ const Fixed = "fixed"
 // Pair names a schedule of K and one of eta, by their names in [Ks] and [Etas].
 type Pair struct{ K, Eta string }
 
-// known are the rows of Table 3, and Eq. 9 itself: a schedule of K has its name alone, one of eta
+// tableNames are the rows of Table 3, and Eq. 9 itself: a schedule of K has its name alone, one of eta
 // has "eta-" before it.
-var known = []string{"dsgd", Fixed, "rounds", "error", "step", "eta-rounds", "eta-error", "eta-step", "theory"}
+var tableNames = []string{"dsgd", Fixed, "rounds", "error", "step", "eta-rounds", "eta-error", "eta-step", "theory"}
 
 // Names lists what Parse understands: the rows of Table 3 in their order,
 // theory, and the other schedules for which a name is enough, because no option of
 // theirs is required.
 func Names() []string {
-	list := slices.Clone(known)
-	for _, more := range []struct {
+	list := slices.Clone(tableNames)
+	for _, rules := range []struct {
 		prefix  string
 		entries []registry.Entry
 	}{{"", Ks.Entries}, {"eta-", Etas.Entries}} {
-		for _, e := range more.entries {
-			required := slices.ContainsFunc(
-				registry.Options(e.Type()),
+		for _, rule := range rules.entries {
+			name := rules.prefix + rule.Name
+			needsOptions := slices.ContainsFunc(
+				registry.Options(rule.Type()),
 				func(o registry.Option) bool { return !o.Optional },
 			)
-			if all := more.prefix + e.Name; !required && e.Name != Fixed && !slices.Contains(list, all) {
-				list = append(list, all)
+			if !needsOptions && rule.Name != Fixed && !slices.Contains(list, name) {
+				list = append(list, name)
 			}
 		}
 	}

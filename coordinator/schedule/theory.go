@@ -25,18 +25,18 @@ func (TheoryK) AtMostK0() {}
 // LocalSteps returns the least K with K³ W >= Factor (F_r − Offset), without a cube root, so that it is
 // the same on every architecture (as in [ErrorK]). It is at most K_0, and K_0 while no loss is known.
 func (TheoryK) LocalSteps(p Progress) int {
-	t := &p.Theory
+	constants := &p.Theory
 	if !p.HasLoss {
 		return p.K0
 	}
 	// W is the time elapsed or, where the end of the run is known, the time ahead.
-	w := p.Seconds
-	if t.Until > 0 {
-		w = max(0, t.Until-p.Seconds)
+	seconds := p.Seconds
+	if constants.Until > 0 {
+		seconds = max(0, constants.Until-p.Seconds)
 	}
-	bound := float64(t.Factor * (p.Loss - t.Offset))
+	bound := float64(constants.Factor * (p.Loss - constants.Offset))
 	if bound <= 0 {
 		return 1
 	}
-	return 1 + sort.Search(p.K0-1, func(i int) bool { return float64(cube(i+1)*w) >= bound })
+	return 1 + sort.Search(p.K0-1, func(i int) bool { return float64(cube(i+1)*seconds) >= bound })
 }

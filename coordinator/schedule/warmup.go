@@ -24,12 +24,13 @@ func (s Warmup) NeedsWith(run Setup) Needs { return NeedsOf(s.Then, run) }
 
 // LearningRate returns the rate of the schedule that follows, times the part of it that the warm-up
 // allows in this round. The part grows from round to round up to 1.
-func (s Warmup) LearningRate(p Progress) float64 {
-	// Then expects the last rate as it has returned it, without this schedule's part.
+func (warmup Warmup) LearningRate(p Progress) float64 {
+	// The schedule that follows expects the last rate as it has returned it, so this schedule's part is
+	// divided out.
 	if p.Round > 1 {
-		p.Previous.LearningRate /= s.part(p.Round - 1)
+		p.Previous.LearningRate /= warmup.part(p.Round - 1)
 	}
-	return s.Then.LearningRate(p) * s.part(p.Round)
+	return warmup.Then.LearningRate(p) * warmup.part(p.Round)
 }
 
 // part returns the part of the learning rate that the warm-up allows in a round: from StartFactor
@@ -38,5 +39,5 @@ func (s Warmup) part(round int) float64 {
 	if round > s.Rounds {
 		return 1
 	}
-	return linear{}.between(s.StartFactor, 1, float64(round-1), float64(s.Rounds))
+	return linear{}.interpolate(s.StartFactor, 1, float64(round-1), float64(s.Rounds))
 }

@@ -53,10 +53,10 @@ func NewWindow(c WindowConfig) Window { return RestoreWindow(c, Window{}) }
 
 // RestoreWindow returns a copy of window s, as a checkpoint holds it, that follows configuration c
 // from here on.
-func RestoreWindow(c WindowConfig, s Window) Window {
-	s.Recent = slices.Clone(s.Recent)
-	s.config = c
-	return s
+func RestoreWindow(config WindowConfig, window Window) Window {
+	window.Recent = slices.Clone(window.Recent)
+	window.config = config
+	return window
 }
 
 // Observe takes the loss of the next round, NaN for a round without one. The window then spans the
@@ -82,8 +82,8 @@ func (w *Window) Observe(loss float64) {
 // Mean returns F_r for the round r that comes next: the mean loss of the last s rounds, or of all
 // rounds while they are fewer. It is NaN if none of them has a loss.
 func (w *Window) Mean() (loss float64) {
-	for _, r := range w.Recent {
-		loss += r.Loss
+	for _, round := range w.Recent {
+		loss += round.Loss
 	}
 	return loss / float64(len(w.Recent))
 }
@@ -111,16 +111,16 @@ type Loss struct {
 	Trim float64
 }
 
-// TrimmedMean returns the mean of a list without its lowest and its highest values: at
-// each end this share of the list, rounded down to a whole number of values, is left out
-// (Yin et al., ICML 2018, Definition 2). A few clients with absurd losses do not move it.
-// It does not depend on the list's order, and is NaN if the list is empty.
-func TrimmedMean(list []float64, share float64) (mean float64) {
-	sorted := slices.Sorted(slices.Values(list))
-	cut := int(math.Floor(share * float64(len(list))))
+// TrimmedMean returns the mean of the values without the lowest and the highest ones: at each end the part
+// trimmedShare of them, from 0 to less than 1/2, is left out, rounded down to a whole number of values (Yin
+// et al., ICML 2018, Definition 2). A few clients with absurd losses therefore do not move it. It does not
+// depend on the order of the values, and is NaN if there are none.
+func TrimmedMean(values []float64, trimmedShare float64) (mean float64) {
+	sorted := slices.Sorted(slices.Values(values))
+	cut := int(math.Floor(trimmedShare * float64(len(values))))
 	sorted = sorted[cut : len(sorted)-cut]
-	for _, x := range sorted {
-		mean += x
+	for _, value := range sorted {
+		mean += value
 	}
 	return mean / float64(len(sorted))
 }

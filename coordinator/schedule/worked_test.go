@@ -66,7 +66,7 @@ func TestSchedules_KWorked(t *testing.T) {
 		{"formula that is too much", ExpressionK{Formula: "1 / (r - 1)"}, []at{r(1, MaxK0+1), r(2, 1)}},
 	} {
 		k := kIn(c.k, Setup{K0: 80, Eta0: 0.4})
-		parts := kIn(c.k, Setup{K0: 80 * Parts, Eta0: 0.4, Scale: Parts})
+		parts := kIn(c.k, Setup{K0: 80 * Parts, Eta0: 0.4, PartsPerUnit: Parts})
 		for _, at := range c.at {
 			if got := k.LocalSteps(at.p); got != at.want {
 				t.Errorf("%s: K = %d in round %d at %v s, want %d", c.name, got, at.p.Round, at.p.Seconds, at.want)

@@ -42,8 +42,8 @@ func (p ClientSchedule) DrawsBy() Rule {
 	return p
 }
 
-// client is what a policy is asked about: a client with up to local_steps steps.
-type client struct {
+// clientQuestion is what a policy is asked about: a client with up to local_steps steps.
+type clientQuestion struct {
 	Number     int  `json:"number"`
 	Samples    *int `json:"samples"`
 	LocalSteps int  `json:"local_steps"`
@@ -56,24 +56,24 @@ type client struct {
 	LearningRate *float64 `json:"learning_rate"`
 }
 
-// about makes the question about one client that the Python class is asked: its number, its samples
-// if known, the round's deadline in seconds if there is one, and how many seconds 1, 2, ... up to k
-// local steps are expected to take it.
-func about(s *Setup, number, k int) client {
-	question := client{Number: number, LocalSteps: k}
-	if s.Samples != nil {
-		samples := s.Samples(number)
+// questionAbout makes the question that the Python class is asked about one client: its number, its samples
+// if they are known, the round's deadline in seconds if there is one, and how many seconds 1, 2, ... up to
+// maxSteps local steps are expected to take it, if that is known.
+func questionAbout(setup *Setup, number, maxSteps int) clientQuestion {
+	question := clientQuestion{Number: number, LocalSteps: maxSteps}
+	if setup.Samples != nil {
+		samples := setup.Samples(number)
 		question.Samples = &samples
 	}
-	if s.Deadline > 0 {
-		deadline := s.Deadline.Seconds()
+	if setup.Deadline > 0 {
+		deadline := setup.Deadline.Seconds()
 		question.Deadline = &deadline
 	}
-	if s.Expect == nil {
+	if setup.Expect == nil {
 		return question
 	}
-	for steps := range min(k, maxTimes) {
-		question.Seconds = append(question.Seconds, s.Expect(number, steps+1).Seconds())
+	for steps := range min(maxSteps, maxTimes) {
+		question.Seconds = append(question.Seconds, setup.Expect(number, steps+1).Seconds())
 	}
 	return question
 }
@@ -81,32 +81,33 @@ func about(s *Setup, number, k int) client {
 // maxTimes bounds the times that a policy is given.
 const maxTimes = 1000
 
-// Limit returns how many local steps a client takes in a round, from 0 to k, by the answer of the
-// Python class. 0 leaves the client out. An answer out of range is reported as a failure, and the
-// client takes k.
-func (p ClientSchedule) Limit(s *Setup, number, k int) int {
-	k = LimitOf(p.Base, s, number, k)
-	if p.Asker() == nil || k == 0 || !p.Asker().Has("local_steps") {
-		return k
+// Limit implements [Limiting]: it returns how many local steps a client takes in a round, from 0 to
+// maxSteps, by the answer of the Python class. 0 leaves the client out. An answer out of range is reported
+// as a failure. The client then takes as many as the rule that draws the clients allows.
+func (p ClientSchedule) Limit(setup *Setup, number, maxSteps int) int {
+	maxSteps = LimitOf(p.Base, setup, number, maxSteps)
+	if p.Asker() == nil || maxSteps == 0 || !p.Asker().Has("local_steps") {
+		return maxSteps
 	}
 	var steps int
-	if !p.Asker().Ask("local_steps", about(s, number, k), &steps) {
-		return k
+	if !p.Asker().Ask("local_steps", questionAbout(setup, number, maxSteps), &steps) {
+		return maxSteps
 	}
-	if steps < 0 || steps > k {
-		p.Asker().Fail("local_steps", "%d local steps of client %d are not from 0 to %d", steps, number, k)
-		return k
+	if steps < 0 || steps > maxSteps {
+		p.Asker().Fail("local_steps", "%d local steps of client %d are not from 0 to %d", steps, number, maxSteps)
+		return maxSteps
 	}
 	return steps
 }
 
-// Rate returns the learning rate of one client's task, by the answer of the Python class. k is the
-// task's local steps, and rate that of the round, which counts if the class says nothing or fails.
-func (p ClientSchedule) Rate(s *Setup, number, k int, rate float64) float64 {
+// Rate implements [Rating]: it returns the learning rate of one client's task by the answer of the Python
+// class. steps are the task's local steps. rate is that of the round; it holds if the class has no such
+// method or fails.
+func (p ClientSchedule) Rate(setup *Setup, number, steps int, rate float64) float64 {
 	if p.Asker() == nil || !p.Asker().Has("learning_rate") {
 		return rate
 	}
-	question := about(s, number, k)
+	question := questionAbout(setup, number, steps)
 	question.LearningRate = &rate
 	var answer float64
 	if !p.Asker().Ask("learning_rate", question, &answer) {
@@ -124,9 +125,9 @@ const maxRate = 1e9
 
 // Deadline returns the deadline that the base rule sets for a round with these clients, 0 if it
 // sets none. steps returns the local steps of a client.
-func (p ClientSchedule) Deadline(s *Setup, clients []int32, steps func(client int) int) Time {
-	if l := LimitingOf(p.Base); l != nil {
-		return l.Deadline(s, clients, steps)
+func (p ClientSchedule) Deadline(setup *Setup, clients []int32, steps func(client int) int) Time {
+	if limiting := LimitingOf(p.Base); limiting != nil {
+		return limiting.Deadline(setup, clients, steps)
 	}
 	return 0
 }

@@ -45,24 +45,25 @@ func (f Fit) DrawsBy() Rule {
 	return f
 }
 
-// Limit returns the largest number of local steps, up to k, with which the client's task is
-// expected to end by the round's deadline. It is 0, and the client is left out, if even the fewest
-// steps that the rule allows do not fit.
-func (f Fit) Limit(s *Setup, client, k int) int {
-	k = LimitOf(f.Base, s, client, k)
-	if s.Deadline == 0 || s.Expect(client, k) <= s.Deadline {
-		return k
+// Limit implements [Limiting]: it returns the largest number of local steps, up to maxSteps, with which
+// the client's task is expected to end by the round's deadline. If even the fewest steps that the rule
+// allows do not fit, it is 0 and the client is left out, or 1 if the option least is 0.
+func (f Fit) Limit(setup *Setup, client, maxSteps int) int {
+	maxSteps = LimitOf(f.Base, setup, client, maxSteps)
+	if setup.Deadline == 0 || setup.Expect(client, maxSteps) <= setup.Deadline {
+		return maxSteps
 	}
-	fewest := f.fewest(k)
-	if f.MinSteps > 0 && s.Expect(client, fewest) > s.Deadline {
+	fewest := f.fewest(maxSteps)
+	if f.MinSteps > 0 && setup.Expect(client, fewest) > setup.Deadline {
 		return 0
 	}
 	// More steps take longer, so the first number that is too late can be searched.
-	return fewest + sort.Search(k-fewest, func(more int) bool { return s.Expect(client, fewest+more+1) > s.Deadline })
+	isTooLate := func(more int) bool { return setup.Expect(client, fewest+more+1) > setup.Deadline }
+	return fewest + sort.Search(maxSteps-fewest, isTooLate)
 }
 
-// fewest returns the smallest number of steps to which a client is limited that does k steps without a
-// limit. It is at least 1.
+// fewest returns to how many local steps, at least 1, the rule lowers those of a client at most, where k is
+// their number without a limit.
 func (f Fit) fewest(k int) int { return max(min(f.MinSteps, k), 1) }
 
 // Deadline returns by when the clients of a round are to arrive together: when the fastest has done all
@@ -87,10 +88,10 @@ func (f Fit) Needs() Needs {
 // timedRounds returns the needs of a rule that draws as base does, and that must know the clients' times in
 // rounds that do not overlap.
 func timedRounds(base Rule) Needs {
-	n := registry.NeedsOf(base)
-	n.Rounds = true
-	n.Times = true
-	return n
+	needs := registry.NeedsOf(base)
+	needs.Rounds = true
+	needs.Times = true
+	return needs
 }
 
 // Validate returns an error if the rule that draws the clients has a wrong option.

@@ -35,17 +35,17 @@ type Flanp struct {
 // Order returns the order of a run: it sorts the clients by the time that they are expected to
 // take, the fastest first, of equal ones the smaller number first, and begins with the first stage.
 func (f Flanp) Order(s Setup) (Order, error) {
-	o := &growing{Flanp: f, seed: s.Seed, fastest: make([]int32, s.Clients)}
+	order := &growing{Flanp: f, seed: s.Seed, fastest: make([]int32, s.Clients)}
 	times := expectedTimes(&s)
-	for i := range o.fastest {
-		o.fastest[i] = int32(i)
+	for client := range order.fastest {
+		order.fastest[client] = int32(client)
 	}
 	slices.SortFunc(
-		o.fastest,
+		order.fastest,
 		func(a, b int32) int { return cmp.Or(cmp.Compare(times[a], times[b]), cmp.Compare(a, b)) },
 	)
-	o.enter(min(f.Begin, s.Clients))
-	return o, nil
+	order.enterStage(min(f.Begin, s.Clients))
+	return order, nil
 }
 
 // Needs says what the rule must be given: rounds that do not overlap, and the clients' times and
@@ -102,8 +102,8 @@ type flanpStage struct {
 	Better bool
 }
 
-// enter begins a stage in which this many of the fastest clients take part.
-func (o *growing) enter(clients int) {
+// enterStage begins a stage in which this many of the fastest clients take part.
+func (o *growing) enterStage(clients int) {
 	o.stage = newCohort(o.seed, clients)
 	o.flanpStage = flanpStage{Among: clients}
 }
@@ -128,8 +128,8 @@ func (o *growing) Trained(int, float64) {}
 // or, without one, when the loss has not improved for as long as the patience lasts. The last stage,
 // of all clients, does not end.
 func (o *growing) Closed(_ int, loss float64) {
-	clients := o.Among
-	if clients == len(o.fastest) {
+	among := o.Among
+	if among == len(o.fastest) {
 		return
 	}
 	length := o.Rounds
@@ -141,7 +141,7 @@ func (o *growing) Closed(_ int, loss float64) {
 	}
 	o.Past++
 	if o.Past >= length {
-		o.enter(min(2*clients, len(o.fastest)))
+		o.enterStage(min(2*among, len(o.fastest)))
 	}
 }
 
@@ -168,7 +168,7 @@ func (o *growing) Restore(memory []byte) error {
 	if err := Recall(memory, &stage); err != nil {
 		return err
 	}
-	o.enter(stage.Among)
+	o.enterStage(stage.Among)
 	o.flanpStage = stage
 	return nil
 }

@@ -63,33 +63,35 @@ type forecasts struct {
 	list        []forecast
 }
 
+// forecast is what is forecast of one client in a round.
 type forecast struct {
-	// available is the forecast share of the window in which the client is there.
+	// available is the share of the window, from 0 to 1, in which the client is expected to be available.
 	available float64
 	// place decides at random among clients with equal shares.
 	place  uint64
 	client int32
 }
 
-// Start makes the forecasts of round number, which begins at the virtual time now: for each client
-// the share of the time from now + window to now + 2 window in which it is available. With the
-// probability randomShare a forecast is a random share instead. Equal forecasts are in a random order.
-func (f *forecasts) Start(number int, now Time) {
-	f.list = f.list[:0]
+// Start makes the forecasts of round number, which begins at the virtual time now: for each client the
+// share of the time from now + window to now + 2 window in which it is available. With the probability
+// randomShare a forecast is a random share instead. Equal forecasts are in a random order. A device, or a
+// client of which nothing is known, counts as always available.
+func (forecasts *forecasts) Start(number int, now Time) {
+	forecasts.list = forecasts.list[:0]
 	// The window ends by the largest time.
-	windowStart := min(now+f.window, MaxTime-f.window)
-	for client := range f.setup.Clients {
-		h := keyed.Hash(f.setup.Seed, keyed.Forecast, uint64(number), uint64(client))
-		x := forecast{available: 1, place: h, client: int32(client)}
+	windowStart := min(now+forecasts.window, MaxTime-forecasts.window)
+	for client := range forecasts.setup.Clients {
+		hash := keyed.Hash(forecasts.setup.Seed, keyed.Forecast, uint64(number), uint64(client))
+		entry := forecast{available: 1, place: hash, client: int32(client)}
 		switch {
-		case f.randomShare > 0 && keyed.Float64(keyed.Nth(h, 0)) < f.randomShare:
-			x.available = keyed.Float64(keyed.Nth(h, 1))
-		case f.setup.AvailableShare != nil && client < f.setup.Simulated:
-			x.available = f.setup.AvailableShare(client, windowStart, windowStart+f.window)
+		case forecasts.randomShare > 0 && keyed.Float64(keyed.Nth(hash, 0)) < forecasts.randomShare:
+			entry.available = keyed.Float64(keyed.Nth(hash, 1))
+		case forecasts.setup.AvailableShare != nil && client < forecasts.setup.Simulated:
+			entry.available = forecasts.setup.AvailableShare(client, windowStart, windowStart+forecasts.window)
 		}
-		f.list = append(f.list, x)
+		forecasts.list = append(forecasts.list, entry)
 	}
-	heap.Init(f)
+	heap.Init(forecasts)
 }
 
 // Next returns the client with the least forecast availability of those that are left in this
@@ -121,7 +123,7 @@ func (f *forecasts) Push(any) {}
 // Pop implements [heap.Interface]: it takes the last forecast off the list.
 func (f *forecasts) Pop() any {
 	last := len(f.list) - 1
-	x := f.list[last]
+	popped := f.list[last]
 	f.list = f.list[:last]
-	return x
+	return popped
 }

@@ -71,7 +71,7 @@ func (o Oort) Order(s Setup) (Order, error) {
 			Preferred: step,
 			Epsilon:   o.Explore,
 		},
-		given: bitset.New(s.Clients),
+		returned: bitset.New(s.Clients),
 	}, nil
 }
 

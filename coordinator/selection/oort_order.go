@@ -21,13 +21,13 @@ type oortOrder struct {
 
 	oortMemory
 
-	// The order of the round under way: the cohort first, then what is left of the new clients
-	// and after them the reserve. A client may stand in several of these; given has the
-	// clients that Next has returned.
-	cohort  []int32
-	fresh   *clientDraw
-	reserve []int32
-	given   bitset.Set
+	// The order of the round under way: the cohort first, then the draw of what is left of the fresh
+	// clients and after them the reserve. A client may stand in several of these, so given has the
+	// clients that Next has returned in this round.
+	cohort     []int32
+	newClients *clientDraw
+	reserve    []int32
+	returned   bitset.Set
 }
 
 // oortMemory is what the order remembers between two steps of a run.
@@ -70,10 +70,10 @@ type clientDraw struct {
 // weightResolution is how many steps the weights of a draw have: the greatest weight is one more.
 const weightResolution = 1 << 32
 
-// drawFrom makes a draw from a list of clients with probabilities in proportion to their
+// newDraw makes a draw from a list of clients with probabilities in proportion to their
 // weights, which are at least 0. A weight is rounded to 2^-32 of the greatest, and one unit is
 // added, so that each client of the list is drawn at last.
-func (o *oortOrder) drawFrom(
+func (o *oortOrder) newDraw(
 	list []int32,
 	weight func(client int32) float64,
 	purpose keyed.Purpose,
@@ -106,8 +106,8 @@ func (d *clientDraw) next() (client int32, ok bool) {
 	if d == nil {
 		return 0, false
 	}
-	i, ok := d.weightedOrder.next()
-	return d.list[i], ok
+	index, ok := d.weightedOrder.next()
+	return d.list[index], ok
 }
 
 // take draws n clients, of whom the list must have as many left, and appends them to another
@@ -124,8 +124,8 @@ func (d *clientDraw) take(n int, list []int32) []int32 {
 // clients by their utility and of new ones by their speed, then the remaining clients in reserve, in
 // case some of the cohort cannot be asked.
 func (o *oortOrder) Start(round int, _ Time) {
-	clear(o.given)
-	familiar, fresh, tired := o.freeClients()
+	clear(o.returned)
+	familiar, fresh, tired := o.listFreeClients()
 	utility := o.utilities(int64(round), familiar)
 	byUtility := familiar
 	slices.SortFunc(byUtility, func(a, b int32) int {
@@ -133,14 +133,14 @@ func (o *oortOrder) Start(round int, _ Time) {
 	})
 
 	// The cohort is divided between clients whose utility is known and new ones.
-	exploited, explored := o.shares(len(familiar), len(fresh))
-	admitted := o.admitted(byUtility, utility, exploited)
+	exploited, explored := o.divideCohort(len(familiar), len(fresh))
+	admitted := o.aboveCutOff(byUtility, utility, exploited)
 	utilityOf := func(client int32) float64 { return utility[client] }
-	o.cohort = o.drawFrom(admitted, utilityOf, keyed.Cohort, round).take(exploited, o.cohort[:0])
+	o.cohort = o.newDraw(admitted, utilityOf, keyed.Cohort, round).take(exploited, o.cohort[:0])
 
 	speedOf := func(client int32) float64 { return 1 / float64(max(1, o.expected[client])) }
-	o.fresh = o.drawFrom(fresh, speedOf, keyed.Explore, round)
-	o.cohort = o.fresh.take(explored, o.cohort)
+	o.newClients = o.newDraw(fresh, speedOf, keyed.Explore, round)
+	o.cohort = o.newClients.take(explored, o.cohort)
 
 	// Clients that had many tasks come last of all, the least used first.
 	slices.SortStableFunc(tired, func(a, b int32) int {
@@ -149,38 +149,40 @@ func (o *oortOrder) Start(round int, _ Time) {
 	o.reserve = slices.Concat(byUtility, tired)
 }
 
-// freeClients lists the clients that are free by what they are, each list by client: known
-// ones, of whom an update was accepted; fresh ones, of whom none was; and tired ones, which
-// have had as many tasks as they may.
-func (o *oortOrder) freeClients() (familiar, fresh, tired []int32) {
-	for i := range o.Clients {
-		c := &o.Clients[i]
-		isTired := o.Picks > 0 && c.Picks >= int64(o.Picks)
+// listFreeClients divides the clients that can be given a task now into three lists, each in the order of
+// their numbers: familiar ones, of whom an update was accepted; fresh ones, of whom none was; and tired
+// ones, which have had as many tasks as the option picks allows.
+func (o *oortOrder) listFreeClients() (familiar, fresh, tired []int32) {
+	for number := range o.Clients {
+		client := &o.Clients[number]
+		isTired := o.Picks > 0 && client.Picks >= int64(o.Picks)
 		switch {
-		case !o.setup.Free(i):
+		case !o.setup.Free(number):
 		case isTired:
-			tired = append(tired, int32(i))
-		case c.Last != noUpdate:
-			familiar = append(familiar, int32(i))
+			tired = append(tired, int32(number))
+		case client.Last != noUpdate:
+			familiar = append(familiar, int32(number))
 		default:
-			fresh = append(fresh, int32(i))
+			fresh = append(fresh, int32(number))
 		}
 	}
 	return familiar, fresh, tired
 }
 
-// shares splits the cohort between clients that are exploited, of the given number of known
-// ones, and clients that are explored, of the given number of fresh ones. A part epsilon is
-// explored, and more where the known ones are too few.
-func (o *oortOrder) shares(familiar, fresh int) (exploited, explored int) {
+// divideCohort returns how many of the cohort are exploited, that is familiar clients, and how many are
+// explored, that is fresh ones. familiar and fresh are how many of each there are. The part epsilon is
+// explored, and more where the familiar ones are too few. Both together are fewer than the cohort if there
+// are too few clients.
+func (o *oortOrder) divideCohort(familiar, fresh int) (exploited, explored int) {
 	cohort := o.setup.Cohort
 	explored = min(int(o.Epsilon*float64(cohort)), fresh)
 	exploited = min(cohort-explored, familiar)
 	return exploited, min(cohort-exploited, fresh)
 }
 
-// utilities returns the utility of each of the known clients in a round, by the formula at
-// [Oort].
+// utilities returns the utility of each of the familiar clients in this round, by the formula at [Oort]:
+// the statistical utility scaled to about 0 to 1, plus the uncertainty that grows with the time since the
+// last accepted update, times the factor for slowness.
 func (o *oortOrder) utilities(round int64, familiar []int32) map[int32]float64 {
 	utility := make(map[int32]float64, len(familiar))
 	if len(familiar) == 0 {
@@ -207,9 +209,9 @@ func (o *oortOrder) utilities(round int64, familiar []int32) map[int32]float64 {
 	return utility
 }
 
-// admitted returns the clients from whom n are drawn: those with at least a part CutOff of
-// the utility of the n-th. byUtility are at least n clients, in falling order of utility.
-func (o *oortOrder) admitted(byUtility []int32, utility map[int32]float64, n int) []int32 {
+// aboveCutOff returns the clients from whom n are drawn: those with at least the part CutOff of the utility
+// of the n-th best. byUtility has at least n clients, those with the highest utility first.
+func (o *oortOrder) aboveCutOff(byUtility []int32, utility map[int32]float64, n int) []int32 {
 	if n == 0 {
 		return nil
 	}
@@ -225,11 +227,11 @@ func (o *oortOrder) admitted(byUtility []int32, utility map[int32]float64, n int
 // false if there is none.
 func (o *oortOrder) Next() (client int, ok bool) {
 	next, ok := o.nextListed()
-	for ok && o.given.Has(int(next)) {
+	for ok && o.returned.Has(int(next)) {
 		next, ok = o.nextListed()
 	}
 	if ok {
-		o.given.Add(int(next))
+		o.returned.Add(int(next))
 	}
 	return int(next), ok
 }
@@ -242,7 +244,7 @@ func (o *oortOrder) nextListed() (client int32, ok bool) {
 		o.cohort = o.cohort[1:]
 		return client, true
 	}
-	client, ok = o.fresh.next()
+	client, ok = o.newClients.next()
 	if ok {
 		return client, true
 	}

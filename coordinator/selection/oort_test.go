@@ -56,7 +56,7 @@ func TestOort_Utilities(t *testing.T) {
 	for c, clients := range map[float64][]int32{0.95: {0, 3}, 0.9: {0, 3, 2}, 0.3: {0, 3, 2, 1}} {
 		o.CutOff = c
 		utility := o.utilities(50, known)
-		if got := o.admitted([]int32{0, 3, 2, 1}, utility, 2); !slices.Equal(got, clients) {
+		if got := o.aboveCutOff([]int32{0, 3, 2, 1}, utility, 2); !slices.Equal(got, clients) {
 			t.Errorf("c = %g admits %v of %v, want %v", c, got, utility, clients)
 		}
 	}
@@ -73,7 +73,7 @@ func TestOort_Shares(t *testing.T) {
 		{3, 20, 3, 7},  // 0.2
 		{20, 20, 8, 2}, // 0.2
 	} {
-		if old, tried := o.shares(x.known, x.fresh); old != x.old || tried != x.tried {
+		if old, tried := o.divideCohort(x.known, x.fresh); old != x.old || tried != x.tried {
 			t.Errorf("round %d: %d known and %d new of %d and %d, want %d and %d", i+1, old, tried, x.known, x.fresh, x.old, x.tried)
 		}
 		o.Closed(0, math.NaN())

@@ -66,9 +66,9 @@ func (p Python) Order(s Setup) (Order, error) {
 	if p.Asker() == nil {
 		return Uniform{}.Order(s)
 	}
-	o := &answered{policy: p, setup: s}
+	o := &pythonOrder{policy: p, setup: s}
 	o.Past.Memory = "{}"
-	o.next = o.Past.Memory
+	o.nextMemory = o.Past.Memory
 	if p.reads("samples") && s.Samples != nil {
 		o.samples = make([]int, s.Clients)
 		for client := range o.samples {
@@ -78,18 +78,18 @@ func (p Python) Order(s Setup) (Order, error) {
 	return o, nil
 }
 
-// answered is the order that a class in Python gives. The class has a memory, which goes out with each
+// pythonOrder is the order that a class in Python gives. The class has a memory, which goes out with each
 // question and comes back changed with the answer. A round that is begun again, as in a run that is
 // resumed, must ask with the memory that its first question had, so that is what a checkpoint holds.
-type answered struct {
+type pythonOrder struct {
 	policy  Python
 	setup   Setup
 	samples []int
 
 	// Past is what the question of the round under way follows from.
 	Past past
-	// next is the memory after that question.
-	next string
+	// nextMemory is the memory after that question.
+	nextMemory string
 	// clients are those of the round under way that have not been given yet.
 	clients []int
 }
@@ -117,49 +117,49 @@ type event struct {
 // Start asks the Python class for the clients of a round, which begins at the virtual time now. The
 // question has the tasks that have ended since the last round's, and the memory that the class returned
 // then. If the class fails or lists a client twice, the round has no clients and the run ends.
-func (o *answered) Start(round int, now Time) {
-	o.clients = nil
+func (order *pythonOrder) Start(round int, now Time) {
+	order.clients = nil
 	// A round that is started again, after a restart, is asked the same question.
-	if round != o.Past.Round {
-		o.Past = past{Round: round, Memory: o.next, Told: o.Past.News}
+	if round != order.Past.Round {
+		order.Past = past{Round: round, Memory: order.nextMemory, Told: order.Past.News}
 	}
 	question := struct {
-		Now    selecting `json:"now"`
-		Memory string    `json:"memory"`
+		Now    roundQuestion `json:"now"`
+		Memory string        `json:"memory"`
 	}{
-		Now: selecting{
+		Now: roundQuestion{
 			Round:   round,
 			Seconds: now.Seconds(),
-			Seed:    o.setup.Seed,
-			Clients: o.setup.Clients,
-			Cohort:  o.setup.Cohort,
-			Samples: o.samples,
-			Ended:   append([]event{}, o.Past.Told...),
+			Seed:    order.setup.Seed,
+			Clients: order.setup.Clients,
+			Cohort:  order.setup.Cohort,
+			Samples: order.samples,
+			Ended:   append([]event{}, order.Past.Told...),
 		},
-		Memory: o.Past.Memory,
+		Memory: order.Past.Memory,
 	}
 	var answer struct {
 		Clients []int  `json:"clients"`
 		Memory  string `json:"memory"`
 	}
-	if !o.policy.Asker().Ask("select", question, &answer) {
+	if !order.policy.Asker().Ask("select", question, &answer) {
 		return
 	}
 	chosen := map[int]bool{}
 	// A wrong client makes the whole answer invalid.
 	for _, client := range answer.Clients {
-		if client < 0 || client >= o.setup.Clients || chosen[client] {
-			o.policy.Asker().Fail("select", "client %d is listed twice, or is none of 0 to %d", client, o.setup.Clients-1)
+		if client < 0 || client >= order.setup.Clients || chosen[client] {
+			order.policy.Asker().Fail("select", "client %d is listed twice, or is none of 0 to %d", client, order.setup.Clients-1)
 			return
 		}
 		chosen[client] = true
 	}
-	o.clients = answer.Clients
-	o.next = answer.Memory
+	order.clients = answer.Clients
+	order.nextMemory = answer.Memory
 }
 
-// selecting is a round as a policy is asked about it.
-type selecting struct {
+// roundQuestion is a round as a policy is asked about it.
+type roundQuestion struct {
 	Round   int     `json:"round"`
 	Seconds float64 `json:"seconds"`
 	Seed    uint64  `json:"seed"`
@@ -171,7 +171,7 @@ type selecting struct {
 
 // Next returns the next client of the list that the class has answered with. ok is false at the end
 // of the list.
-func (o *answered) Next() (client int, ok bool) {
+func (o *pythonOrder) Next() (client int, ok bool) {
 	if len(o.clients) == 0 {
 		return 0, false
 	}
@@ -182,7 +182,7 @@ func (o *answered) Next() (client int, ok bool) {
 
 // Ended keeps how a task has ended, with its local steps and its virtual time, for the question
 // about the next round.
-func (o *answered) Ended(client, steps int, took Time, accepted bool) {
+func (o *pythonOrder) Ended(client, steps int, took Time, accepted bool) {
 	o.Past.News = append(o.Past.News, event{
 		Client:   client,
 		Steps:    steps,
@@ -193,9 +193,9 @@ func (o *answered) Ended(client, steps int, took Time, accepted bool) {
 
 // Trained adds the loss of an accepted update to what is kept of its task: the newest one of this
 // client that has no loss yet.
-func (o *answered) Trained(client int, loss float64) {
-	for i := len(o.Past.News) - 1; i >= 0; i-- {
-		if e := &o.Past.News[i]; e.Client == client && e.Accepted && e.Loss == nil {
+func (order *pythonOrder) Trained(client int, loss float64) {
+	for place := len(order.Past.News) - 1; place >= 0; place-- {
+		if e := &order.Past.News[place]; e.Client == client && e.Accepted && e.Loss == nil {
 			e.Loss = &loss
 			return
 		}
@@ -203,21 +203,21 @@ func (o *answered) Trained(client int, loss float64) {
 }
 
 // Closed does nothing: the next question, with the number of its round, shows that this one is over.
-func (o *answered) Closed(int, float64) {}
+func (o *pythonOrder) Closed(int, float64) {}
 
 // Memory returns, encoded, what the question of the round under way was made from, and what has
 // come in since, so that a restored run asks the same.
-func (o *answered) Memory() []byte {
+func (o *pythonOrder) Memory() []byte {
 	saved := struct {
 		Past past
 		Next string
-	}{o.Past, o.next}
+	}{o.Past, o.nextMemory}
 	return Remember(&saved)
 }
 
 // Restore takes over what Memory returned in the run before. It is an error if the memory cannot be
 // read.
-func (o *answered) Restore(memory []byte) error {
+func (o *pythonOrder) Restore(memory []byte) error {
 	var saved struct {
 		Past past
 		Next string
@@ -226,6 +226,6 @@ func (o *answered) Restore(memory []byte) error {
 		return err
 	}
 	o.Past = saved.Past
-	o.next = saved.Next
+	o.nextMemory = saved.Next
 	return nil
 }

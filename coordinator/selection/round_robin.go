@@ -28,24 +28,24 @@ type circle struct {
 	cohort  int64
 	// next is the client that comes next.
 	next int64
-	// given is the number of clients that Next has returned in the round.
-	given int64
+	// returned is the number of clients that Next has returned in the round.
+	returned int64
 }
 
 // Start places the circle at the round's first client.
 func (c *circle) Start(round int, _ Time) {
 	c.next = int64(round-1) * c.cohort % c.clients
-	c.given = 0
+	c.returned = 0
 }
 
 // Next returns the client after the one that was given last, in the order of their numbers, and 0
 // after the last number. ok is false once all clients have been given in this round.
 func (c *circle) Next() (client int, ok bool) {
-	if c.given == c.clients {
+	if c.returned == c.clients {
 		return 0, false
 	}
 	client = int(c.next)
 	c.next = (c.next + 1) % c.clients
-	c.given++
+	c.returned++
 	return client, true
 }

@@ -89,24 +89,24 @@ type Following interface {
 	Restore(memory []byte) error
 }
 
-// Remember encodes the exported fields of v, which is what an order remembers from round to round,
-// for a checkpoint. [Recall] decodes the result.
-func Remember[T any](v *T) []byte {
-	var b bytes.Buffer
-	if err := gob.NewEncoder(&b).Encode(v); err != nil {
-		panic(fmt.Sprintf("selection: a memory of %T: %v", v, err))
+// Remember encodes the exported fields of what an order remembers from round to round, for a checkpoint.
+// [Recall] decodes the result.
+func Remember[T any](memory *T) []byte {
+	var encoded bytes.Buffer
+	if err := gob.NewEncoder(&encoded).Encode(memory); err != nil {
+		panic(fmt.Sprintf("selection: a memory of %T: %v", memory, err))
 	}
-	return b.Bytes()
+	return encoded.Bytes()
 }
 
-// Recall decodes into v what [Remember] has encoded from a value of the same type. If the memory
-// cannot be read, it returns an error and leaves v as it was.
-func Recall[T any](memory []byte, v *T) error {
+// Recall decodes into result what [Remember] has encoded from a value of the same type. If the memory
+// cannot be read, it returns an error and leaves result as it was.
+func Recall[T any](memory []byte, result *T) error {
 	// A new value is read, because gob does not write zeros over what is there.
 	var read T
 	err := gob.NewDecoder(bytes.NewReader(memory)).Decode(&read)
 	if err == nil {
-		*v = read
+		*result = read
 	}
 	return err
 }
@@ -185,53 +185,54 @@ func atMost(key string, n, clients int) error {
 
 // QueryOf returns how many candidates a rule asks for their losses in each round. It is 0 for a
 // rule that asks none.
-func QueryOf(r Rule) int {
-	if q, ok := r.(ByLosses); ok {
-		return q.Query()
+func QueryOf(rule Rule) int {
+	if byLosses, ok := rule.(ByLosses); ok {
+		return byLosses.Query()
 	}
 	return 0
 }
 
-// OrUniform returns rule r, or the uniform selection, which is the default, if r is nil.
-func OrUniform(r Rule) Rule {
-	if r == nil {
+// OrUniform returns the rule or, if it is nil, the default, which is the uniform selection.
+func OrUniform(rule Rule) Rule {
+	if rule == nil {
 		return Uniform{}
 	}
-	return r
+	return rule
 }
 
-// LimitingOf returns the rule itself if it limits the clients' local steps, or else the rule that draws
-// its candidates if that does. It is nil if neither does.
-func LimitingOf(r Rule) Limiting {
-	l, limits := r.(Limiting)
-	if q, asks := r.(ByLosses); asks && !limits {
-		return LimitingOf(q.DrawsBy())
+// LimitingOf returns what limits the clients' local steps under a rule: the rule itself if it is
+// [Limiting], or else the rule that draws its candidates, if that is. It is nil if neither is.
+func LimitingOf(rule Rule) Limiting {
+	limiting, limits := rule.(Limiting)
+	if byLosses, asks := rule.(ByLosses); asks && !limits {
+		return LimitingOf(byLosses.DrawsBy())
 	}
-	return l
+	return limiting
 }
 
-// LimitOf returns a client's number of local steps by rule r, where k is what its schedule gives: k if
-// the rule sets no limits, 0 if it leaves the client out.
-func LimitOf(r Rule, s *Setup, client, k int) int {
-	if l := LimitingOf(r); l != nil {
-		return l.Limit(s, client, k)
+// LimitOf returns a client's number of local steps by a rule, where steps is what its schedule gives: steps
+// itself if the rule sets no limits, 0 if the rule leaves the client out.
+func LimitOf(rule Rule, setup *Setup, client, steps int) int {
+	if limiting := LimitingOf(rule); limiting != nil {
+		return limiting.Limit(setup, client, steps)
 	}
-	return k
+	return steps
 }
 
-// Validate returns an error if an option of rule r is out of its range, or does not fit the cohort
-// and the number of clients. A nil rule is valid.
-func Validate(r Rule, cohort, clients int) error {
-	if r == nil {
+// Validate returns an error if an option of a rule is out of its range, or does not fit the cohort, the
+// number of clients of a round, or clients, the number of all clients, which is 0 if it is not known yet. A
+// nil rule is valid.
+func Validate(rule Rule, cohort, clients int) error {
+	if rule == nil {
 		return nil
 	}
-	if err := registry.Check(r); err != nil {
+	if err := registry.Check(rule); err != nil {
 		return err
 	}
-	if v, ok := r.(interface {
+	if validated, ok := rule.(interface {
 		Validate(cohort, clients int) error
 	}); ok {
-		return v.Validate(cohort, clients)
+		return validated.Validate(cohort, clients)
 	}
 	return nil
 }
@@ -241,14 +242,14 @@ func Validate(r Rule, cohort, clients int) error {
 const tries = 64
 
 // Draw draws an available client for the task with this number, with probabilities in proportion to the
-// clients' weights. It draws among all clients until one is available or, after some tries, among a list
-// of the available ones; each calls its argument for every client without a task. The draws are keyed by
-// the task and the try. ok is false if no client is available.
+// clients' weights. It draws among all clients until one is available or, after some tries, among a list of
+// the available ones. forEachIdle calls its argument for every client without a task. The draws are
+// functions of the seed, the task and the number of the try. ok is false if no client is available.
 func Draw(
 	order SingleOrder,
 	seed, task uint64,
 	available func(client int) bool,
-	each func(func(client int)),
+	forEachIdle func(func(client int)),
 ) (client int, ok bool) {
 	// A few tries find a client quickly as long as many are free.
 	for try := range uint64(tries) {
@@ -258,23 +259,23 @@ func Draw(
 	}
 	total := uint64(0)
 	var free []int32
-	each(func(client int) {
-		if w := order.Weight(client); w > 0 && available(client) {
+	forEachIdle(func(client int) {
+		if weight := order.Weight(client); weight > 0 && available(client) {
 			free = append(free, int32(client))
-			total += w
+			total += weight
 		}
 	})
 	if total == 0 {
 		return 0, false
 	}
 	// The draw falls into one client's part of the total weight.
-	x := keyed.Below(keyed.Hash(seed, keyed.Replacement, task, tries), total)
-	for _, c := range free {
-		w := order.Weight(int(c))
-		if x < w {
-			return int(c), true
+	position := keyed.Below(keyed.Hash(seed, keyed.Replacement, task, tries), total)
+	for _, client := range free {
+		weight := order.Weight(int(client))
+		if position < weight {
+			return int(client), true
 		}
-		x -= w
+		position -= weight
 	}
 	panic("selection: weights that do not add up")
 }

@@ -51,7 +51,7 @@ func (t Tifl) Order(s Setup) (Order, error) {
 	t.Tiers = min(t.Tiers, s.Clients)
 	o := &tiered{
 		Tifl:       t,
-		s:          s,
+		setup:      s,
 		expected:   expectedTimes(&s),
 		tierMemory: tierMemory{Clients: make([]tieredClient, s.Clients), Groups: make([]tier, t.Tiers)},
 	}
@@ -59,7 +59,7 @@ func (t Tifl) Order(s Setup) (Order, error) {
 		o.Groups[i].Remaining = int64(t.Credits)
 		o.Groups[i].Weight = 1
 	}
-	o.sort()
+	o.assignTiers()
 	return o, nil
 }
 
@@ -117,41 +117,45 @@ type tier struct {
 // tiered is the order of a round of [Tifl].
 type tiered struct {
 	Tifl
-	s        Setup
+	setup    Setup
 	expected []Time
 
 	tierMemory
 	round uint64
-	// drawn are the tiers of this round's order whose clients are not in queue yet.
-	drawn []int
+	// remainingTiers are the tiers of this round's order whose clients are not in queue yet.
+	remainingTiers []int
 	// queue are the clients of the current tier that Next has not returned yet.
 	queue []int32
 	// draws is the number of clients drawn in this round, which is part of the key of the next draw.
 	draws uint64
 }
 
-// sort divides the clients into tiers of equal size, the fastest in the first. A client's time is its
-// expected time for the local steps of round 1, times the mean ratio of the times of its accepted tasks
-// to their expected times.
-func (o *tiered) sort() {
-	list := make([]int32, len(o.Clients))
+// assignTiers divides the clients into tiers of equal size, the fastest in tier 0. A client's time is its
+// expected time for the local steps of round 1, times the mean ratio of the times of its accepted tasks to
+// their expected times.
+func (o *tiered) assignTiers() {
+	fastestFirst := make([]int32, len(o.Clients))
 	times := make([]float64, len(o.Clients))
-	for i := range list {
-		list[i] = int32(i)
-		times[i] = float64(o.expected[i])
-		if c := &o.Clients[i]; c.Tasks > 0 {
-			times[i] *= c.Ratio / float64(c.Tasks)
+	for number := range o.Clients {
+		client := &o.Clients[number]
+		fastestFirst[number] = int32(number)
+		times[number] = float64(o.expected[number])
+		if client.Tasks > 0 {
+			times[number] *= client.Ratio / float64(client.Tasks)
 		}
 	}
-	slices.SortFunc(list, func(a, b int32) int { return cmp.Or(cmp.Compare(times[a], times[b]), cmp.Compare(a, b)) })
-	for place, client := range list {
-		o.Clients[client].Tier = int32(place * len(o.Groups) / len(list))
+	slices.SortFunc(fastestFirst, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(times[a], times[b]), cmp.Compare(a, b))
+	})
+	for place, client := range fastestFirst {
+		o.Clients[client].Tier = int32(place * len(o.Groups) / len(fastestFirst))
 	}
-	o.collect()
+	o.listMembers()
 }
 
-// collect lists the members of each tier, ascending, by the tier that each client is in.
-func (o *tiered) collect() {
+// listMembers makes the lists of the tiers' members, in the order of their numbers, from the tier that each
+// client is in.
+func (o *tiered) listMembers() {
 	for i := range o.Groups {
 		o.Groups[i].members = o.Groups[i].members[:0]
 	}
@@ -161,58 +165,65 @@ func (o *tiered) collect() {
 	}
 }
 
-// Start draws the order of the tiers in a round: those with credits by their weights, without
-// replacement, then those without, by number. The first tier with a free client becomes the current
-// one, and those before it are left out.
+// Start draws the order of the tiers in a round: those with credits by their weights, without replacement,
+// then those without, by number. The first tier with a free client becomes the current one, which pays for
+// the round, and the tiers before it are left out.
 func (o *tiered) Start(round int, _ Time) {
 	o.round = uint64(round)
 	o.draws = 0
 	o.queue = nil
-	o.drawn = o.drawn[:0]
+	o.remainingTiers = o.remainingTiers[:0]
 	var eligible, spent []int
-	total := uint64(0)
-	for i := range o.Groups {
-		if t := &o.Groups[i]; o.Credits > 0 && t.Remaining == 0 {
-			spent = append(spent, i)
+	totalWeight := uint64(0)
+	for number := range o.Groups {
+		if t := &o.Groups[number]; o.Credits > 0 && t.Remaining == 0 {
+			spent = append(spent, number)
 		} else {
-			eligible = append(eligible, i)
-			total += uint64(t.Weight)
+			eligible = append(eligible, number)
+			totalWeight += uint64(t.Weight)
 		}
 	}
 	// Each turn draws one tier by its weight and takes it out of the rest.
 	for len(eligible) > 0 {
-		x := keyed.Below(keyed.Hash(o.s.Seed, keyed.Tier, o.round, uint64(len(o.drawn))), total)
-		i := 0
-		for ; x >= uint64(o.Groups[eligible[i]].Weight); i++ {
-			x -= uint64(o.Groups[eligible[i]].Weight)
+		hash := keyed.Hash(o.setup.Seed, keyed.Tier, o.round, uint64(len(o.remainingTiers)))
+		// The tiers' weights lie side by side, and the draw falls into the part of one of them.
+		position := keyed.Below(hash, totalWeight)
+		place := 0
+		weight := uint64(o.Groups[eligible[place]].Weight)
+		for position >= weight {
+			position -= weight
+			place++
+			weight = uint64(o.Groups[eligible[place]].Weight)
 		}
-		total -= uint64(o.Groups[eligible[i]].Weight)
-		o.drawn = append(o.drawn, eligible[i])
-		eligible = slices.Delete(eligible, i, i+1)
+		totalWeight -= weight
+		o.remainingTiers = append(o.remainingTiers, eligible[place])
+		eligible = slices.Delete(eligible, place, place+1)
 	}
-	o.drawn = append(o.drawn, spent...)
-	i := slices.IndexFunc(o.drawn, func(i int) bool {
-		return slices.ContainsFunc(o.Groups[i].members, func(client int32) bool { return o.s.Free(int(client)) })
+	o.remainingTiers = append(o.remainingTiers, spent...)
+	isFree := func(client int32) bool { return o.setup.Free(int(client)) }
+	firstWithFree := slices.IndexFunc(o.remainingTiers, func(tier int) bool {
+		return slices.ContainsFunc(o.Groups[tier].members, isFree)
 	})
-	o.drawn = o.drawn[max(i, 0):]
-	o.Current = o.drawn[0]
+	// If no client at all is free, nothing is left out.
+	o.remainingTiers = o.remainingTiers[max(firstWithFree, 0):]
+	o.Current = o.remainingTiers[0]
 }
 
 // Next draws a client uniformly from those of the current tier that are left. If none is, it takes the
 // next tier of the round's order. ok is false after the last client of the last tier.
 func (o *tiered) Next() (client int, ok bool) {
 	for len(o.queue) == 0 {
-		if len(o.drawn) == 0 {
+		if len(o.remainingTiers) == 0 {
 			return 0, false
 		}
-		o.queue = slices.Clone(o.Groups[o.drawn[0]].members)
-		o.drawn = o.drawn[1:]
+		o.queue = slices.Clone(o.Groups[o.remainingTiers[0]].members)
+		o.remainingTiers = o.remainingTiers[1:]
 	}
-	i := keyed.Below(keyed.Hash(o.s.Seed, keyed.Cohort, o.round, o.draws), uint64(len(o.queue)))
+	place := keyed.Below(keyed.Hash(o.setup.Seed, keyed.Cohort, o.round, o.draws), uint64(len(o.queue)))
 	o.draws++
-	chosen := o.queue[i]
+	chosen := o.queue[place]
 	last := len(o.queue) - 1
-	o.queue[i] = o.queue[last]
+	o.queue[place] = o.queue[last]
 	o.queue = o.queue[:last]
 	return int(chosen), true
 }
@@ -220,7 +231,7 @@ func (o *tiered) Next() (client int, ok bool) {
 // Ended adds to what is known of a client's speed: how the time that its task took compares with
 // what was expected of that many local steps. Only accepted updates count.
 func (o *tiered) Ended(client, steps int, took Time, accepted bool) {
-	if expected := o.s.Expect(client, steps); accepted && expected > 0 {
+	if expected := o.setup.Expect(client, steps); accepted && expected > 0 {
 		c := &o.Clients[client]
 		c.Ratio += float64(took) / float64(expected)
 		c.Tasks++
@@ -238,18 +249,18 @@ func (o *tiered) Trained(client int, loss float64) {
 // better than Interval rounds before.
 func (o *tiered) Closed(round int, _ float64) {
 	if o.Credits > 0 {
-		o.pay()
+		o.spendCredit()
 	}
 	if round%o.Interval != 0 {
 		return
 	}
-	losses := o.losses()
+	losses := o.meanLosses()
 	if o.Before && !o.isBetter(losses[o.Current]) {
-		o.weigh(losses)
+		o.setWeights(losses)
 	}
-	o.sort()
+	o.assignTiers()
 	// The next adaptation compares the tiers with their losses of now.
-	for i, t := range o.losses() {
+	for i, t := range o.meanLosses() {
 		o.Groups[i].Loss = t.Loss
 		o.Groups[i].LossCount = t.LossCount
 	}
@@ -264,8 +275,9 @@ func (o *tiered) isBetter(now tier) bool {
 	return areKnown && now.Loss < before.Loss
 }
 
-// pay takes a credit from the round's tier, if it has one. When no tier has any left, all get theirs.
-func (o *tiered) pay() {
+// spendCredit takes a credit from the tier of the round, if it has one left. When no tier has any left, all
+// get the number of credits with which they began.
+func (o *tiered) spendCredit() {
 	current := &o.Groups[o.Current]
 	if current.Remaining > 0 {
 		current.Remaining--
@@ -279,9 +291,9 @@ func (o *tiered) pay() {
 	}
 }
 
-// losses returns the tiers' mean losses: for each tier the mean over its members of the newest loss
-// of each. A tier without any loss has the count 0.
-func (o *tiered) losses() []tier {
+// meanLosses returns for each tier, in the fields Loss and LossCount alone, the mean of its members' newest
+// losses. A tier of which no member has a loss has the count 0.
+func (o *tiered) meanLosses() []tier {
 	list := make([]tier, len(o.Groups))
 	for i := range o.Groups {
 		n := 0
@@ -299,19 +311,22 @@ func (o *tiered) losses() []tier {
 	return list
 }
 
-// weigh sets the weights by which tiers are drawn: the tier with the highest loss has the greatest,
-// and the others follow by their rank. now holds the tiers' losses. A tier without a loss comes
-// first.
-func (o *tiered) weigh(now []tier) {
+// setWeights sets the weights by which tiers are drawn: of n tiers the one with the highest mean loss gets
+// n, the next one n-1, and so on. now holds the tiers' mean losses. Tiers without a loss come before all
+// others.
+func (o *tiered) setWeights(now []tier) {
 	order := make([]int, len(now))
-	for i := range order {
-		order[i] = i
+	for tierA := range order {
+		order[tierA] = tierA
 	}
-	slices.SortStableFunc(order, func(i, j int) int {
-		return cmp.Or(cmp.Compare(now[i].LossCount, now[j].LossCount), cmp.Compare(now[j].Loss, now[i].Loss))
+	slices.SortStableFunc(order, func(tierA, tierB int) int {
+		return cmp.Or(
+			cmp.Compare(now[tierA].LossCount, now[tierB].LossCount),
+			cmp.Compare(now[tierB].Loss, now[tierA].Loss),
+		)
 	})
-	for rank, i := range order {
-		o.Groups[i].Weight = int64(len(order) - rank)
+	for rank, tierA := range order {
+		o.Groups[tierA].Weight = int64(len(order) - rank)
 	}
 }
 
@@ -322,6 +337,6 @@ func (o *tiered) Memory() []byte { return Remember(&o.tierMemory) }
 // again. It is an error if the memory cannot be read.
 func (o *tiered) Restore(memory []byte) error {
 	err := Recall(memory, &o.tierMemory)
-	o.collect()
+	o.listMembers()
 	return err
 }

@@ -19,7 +19,7 @@ func (o *tiered) listed() (list [][]int32) {
 // nothing.
 func TestTifl_MeasuredTimes(t *testing.T) {
 	o := orderOf[*tiered](t, Tifl{Tiers: 3, Interval: 2}, 2, 50, 20, 75, 30, 10, 40)
-	o.s.Expect = func(client, steps int) Time { return o.expected[client] * Time(steps) / 8 }
+	o.setup.Expect = func(client, steps int) Time { return o.expected[client] * Time(steps) / 8 }
 	if got, want := o.listed(), [][]int32{{1, 4}, {3, 5}, {0, 2}}; !slices.EqualFunc(got, want, slices.Equal) {
 		t.Fatalf("tiers %v, want %v", got, want)
 	}
@@ -92,13 +92,13 @@ func TestTifl_Credits(t *testing.T) {
 // one gives the others. An order has every client once.
 func TestTifl_AsksFreeClients(t *testing.T) {
 	o := orderOf[*tiered](t, Tifl{Tiers: 3, Interval: 1000}, 2, 1, 2, 3, 4, 5, 6)
-	o.s.Free = func(client int) bool { return client > 1 }
+	o.setup.Free = func(client int) bool { return client > 1 }
 	for r := range 100 {
 		if all := cohortOf(o, r+1, 9); o.Current == 0 || o.Clients[all[0]].Tier != int32(o.Current) {
 			t.Fatalf("round %d is of tier %d and asks %v", r, o.Current, all)
 		}
 	}
-	o.s.Free = func(int) bool { return true }
+	o.setup.Free = func(int) bool { return true }
 	all := cohortOf(o, 1, 9)
 	if !slices.Equal(slices.Sorted(slices.Values(all)), []int{0, 1, 2, 3, 4, 5}) {
 		t.Errorf("the order is %v", all)

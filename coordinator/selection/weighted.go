@@ -61,28 +61,28 @@ func (o *weightedOrder) next() (item int, ok bool) {
 	return item, true
 }
 
-// itemAt returns the item that owns position x of the total, when the weights of the items
-// that are left lie side by side in the order of their numbers.
-func (o *weightedOrder) itemAt(x uint64) int {
-	i := 0
-	for l := len(o.levels) - 2; l >= 0; l-- {
-		level := o.levels[l]
-		i <<= fanOutBits
-		for x >= level[i] {
-			x -= level[i]
-			i++
+// itemAt returns the item that owns a position, from 0 to less than the total weight, when the weights of
+// the items that are left lie side by side in the order of their numbers.
+func (o *weightedOrder) itemAt(position uint64) int {
+	node := 0
+	for depth := len(o.levels) - 2; depth >= 0; depth-- {
+		level := o.levels[depth]
+		node <<= fanOutBits
+		for position >= level[node] {
+			position -= level[node]
+			node++
 		}
 	}
-	return i
+	return node
 }
 
 // remove takes an item out of the draw: it sets the item's weight to 0 and subtracts it from all
 // sums above it in the tree.
 func (o *weightedOrder) remove(item int) {
 	weight := o.levels[0][item]
-	i := item
+	node := item
 	for _, level := range o.levels {
-		level[i] -= weight
-		i >>= fanOutBits
+		level[node] -= weight
+		node >>= fanOutBits
 	}
 }

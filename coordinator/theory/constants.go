@@ -86,17 +86,17 @@ func (c Constants) Kappa() float64 { return c.L / c.Mu }
 // length²/loss.
 func (c Constants) MaxRate() float64 { return 1 / (4 * c.L) }
 
-// Gap returns how far a loss F is from the optimum, in the constants' Form, as a loss.
-// Eq. 9 to 12 and the convexity of Eq. 8 in K (Eq. 25) and in eta (Eq. 28) need
-// it positive, which only Shifted and Appendix promise.
-func (c Constants) Gap(f float64) float64 {
+// Gap returns how far a loss is from the optimum, in the constants' Form, as a loss. Eq. 9 to 12 and the
+// convexity of Eq. 8 in K (Eq. 25) and in eta (Eq. 28) need it positive, which only Shifted and Appendix
+// promise.
+func (c Constants) Gap(loss float64) float64 {
 	switch c.Form {
 	case Statement:
-		return float64(c.Kappa()*f) - c.FStar
+		return float64(c.Kappa()*loss) - c.FStar
 	case Appendix:
-		return f - c.FStar
+		return loss - c.FStar
 	}
-	return c.Kappa() * (f - c.FStar)
+	return c.Kappa() * (loss - c.FStar)
 }
 
 // Spread returns σ² + 6LΓ, the part of the second term of Theorem 1 that does not depend on K, in

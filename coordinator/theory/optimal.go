@@ -6,29 +6,29 @@ import (
 	"fedpace/internal/portable/exact"
 )
 
-// AtTime returns the bound of Eq. 8 on ‖∇F‖², in loss²/length², after w more seconds with k local steps
-// a round at the rate eta, from a model of loss f. w is the time ahead; the schedules of the paper put
-// the time elapsed in its place.
-func (c Constants) AtTime(r Runtime, f, k, eta, w float64) float64 {
-	return 2*c.Kappa()*c.Gap(f)/(eta*r.Iterations(w, k)) + float64(eta*c.Kappa()*c.L*c.Z(k))
+// AtTime returns the bound of Eq. 8 on ‖∇F‖², in loss²/length², after so many more seconds of
+// virtual time with k local steps a round at the rate eta, from a model of this loss. seconds is W, the
+// time ahead; the schedules of the paper put the time elapsed in its place.
+func (c Constants) AtTime(runtime Runtime, loss, k, eta, seconds float64) float64 {
+	return 2*c.Kappa()*c.Gap(loss)/(eta*runtime.Iterations(seconds, k)) + float64(eta*c.Kappa()*c.L*c.Z(k))
 }
 
-// OptimalK returns the K of Theorem 2 (Eq. 9), which minimises Eq. 8,
+// OptimalK returns the K of Theorem 2 (Eq. 9), which minimises Eq. 8 for a model of this loss, the rate eta
+// and W seconds ahead,
 //
 //	K*³ = gap · (|x|/D + |x|/U) / (8 η² L G² (1 + 1/(2N)) W).
 //
-// The paper prints it without G², and then its units do not cancel. The result
-// is a real number, and may be below 1, where one step is best; it is 0 where
-// the gap is not positive, and infinite at W = 0.
-func (c Constants) OptimalK(r Runtime, f, eta, w float64) float64 {
-	return exact.Cbrt(c.cubedK(f, eta) * r.Communication() / w)
+// The paper prints it without G², and then its units do not cancel. The result is a real number, and may
+// be below 1, where one step is best; it is 0 where the gap is not positive, and infinite at W = 0.
+func (c Constants) OptimalK(runtime Runtime, loss, eta, seconds float64) float64 {
+	return exact.Cbrt(c.cubedK(loss, eta) * runtime.Communication() / seconds)
 }
 
-// Steps3 returns the cube of OptimalK as a function of the loss F and the time W alone, which is
-// factor · (F − offset) / W, for rounds with this many seconds of communication. The factor is in
-// seconds by loss, and the offset is a loss. A schedule, which knows no more than F and W, is given
-// these two.
-func (c Constants) Steps3(communication, eta float64) (factor, offset float64) {
+// CubedSteps returns what the cube of [Constants.OptimalK] is made of as a function of the loss F and the
+// time W alone, factor · (F − offset) / W, for rounds with this many seconds of communication. The
+// factor is in seconds by loss, and the offset is a loss. A schedule, which knows no more than F and W, is
+// given these two.
+func (c Constants) CubedSteps(communication, eta float64) (factor, offset float64) {
 	factor = communication / (8 * eta * eta * c.L * c.G * c.G * (1 + 1/(2*float64(c.N))))
 	switch c.Form {
 	case Statement:
@@ -41,26 +41,26 @@ func (c Constants) Steps3(communication, eta float64) (factor, offset float64) {
 
 // cubedK returns gap / (8 η² L G² (1 + 1/(2N))) for the loss f and the rate eta: the cube of OptimalK for
 // a second of communication and a second ahead. It is 0 where the gap is not positive.
-func (c Constants) cubedK(f, eta float64) float64 {
-	factor, offset := c.Steps3(1, eta)
-	return factor * max(0, f-offset)
+func (c Constants) cubedK(loss, eta float64) float64 {
+	factor, offset := c.CubedSteps(1, eta)
+	return factor * max(0, loss-offset)
 }
 
-// Steps returns OptimalK as a client can do it: the whole number from 1 to limit at which Eq. 8 has its
-// minimum.
-func (c Constants) Steps(r Runtime, f, eta, w float64, limit int) int {
-	k := c.OptimalK(r, f, eta, w)
+// Steps returns [Constants.OptimalK] as a client can do it: the whole number from 1 to limit at which Eq. 8
+// has its minimum. seconds is W, the time ahead, and loss that of the present model.
+func (c Constants) Steps(runtime Runtime, loss, eta, seconds float64, limit int) int {
+	k := c.OptimalK(runtime, loss, eta, seconds)
 	// The comparison is negated so that NaN gives the limit, too.
 	if !(k < float64(limit)) {
 		return limit
 	}
 	// Eq. 8 is convex in K, so its whole minimum is a neighbour of the real one.
-	low := max(1, math.Floor(k))
-	high := min(low+1, float64(limit))
-	if c.AtTime(r, f, high, eta, w) < c.AtTime(r, f, low, eta, w) {
-		return int(high)
+	lower := max(1, math.Floor(k))
+	upper := min(lower+1, float64(limit))
+	if c.AtTime(runtime, loss, upper, eta, seconds) < c.AtTime(runtime, loss, lower, eta, seconds) {
+		return int(upper)
 	}
-	return int(low)
+	return int(lower)
 }
 
 // OptimalEta returns the rate of Corollary 2.1 (Eq. 11), which minimises Eq. 8,
@@ -69,6 +69,6 @@ func (c Constants) Steps(r Runtime, f, eta, w float64, limit int) int {
 //
 // The paper prints it without 1/K. The result may be above MaxRate, to which
 // the analysis holds.
-func (c Constants) OptimalEta(r Runtime, f, k, w float64) float64 {
-	return math.Sqrt(2 * max(0, c.Gap(f)) * r.Round(k) / (c.L * c.Z(k) * w * k))
+func (c Constants) OptimalEta(runtime Runtime, loss, k, seconds float64) float64 {
+	return math.Sqrt(2 * max(0, c.Gap(loss)) * runtime.Round(k) / (c.L * c.Z(k) * seconds * k))
 }

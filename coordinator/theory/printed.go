@@ -8,19 +8,19 @@ import (
 
 // PrintedK returns Eq. 9 as the paper prints it, without G²: its units are not those of a number, and it
 // is not the minimum of Eq. 8 unless G is 1.
-func (c Constants) PrintedK(r Runtime, f, eta, w float64) float64 {
-	return exact.Cbrt(c.printedCube(f, eta) * r.Communication() / w)
+func (c Constants) PrintedK(runtime Runtime, loss, eta, seconds float64) float64 {
+	return exact.Cbrt(c.printedCube(loss, eta) * runtime.Communication() / seconds)
 }
 
 // printedCube returns the cube of PrintedK for a second of communication and a second ahead, 0 where the
 // gap is not positive.
-func (c Constants) printedCube(f, eta float64) float64 {
-	return max(0, c.Gap(f)) / (8 * eta * eta * c.L * (1 + 1/(2*float64(c.N))))
+func (c Constants) printedCube(loss, eta float64) float64 {
+	return max(0, c.Gap(loss)) / (8 * eta * eta * c.L * (1 + 1/(2*float64(c.N))))
 }
 
 // PrintedEta returns Eq. 11 as the paper prints it, without 1/K, and so √K times too large.
-func (c Constants) PrintedEta(r Runtime, f, k, w float64) float64 {
-	return math.Sqrt(2 * max(0, c.Gap(f)) * r.Round(k) / (c.L * c.Z(k) * w))
+func (c Constants) PrintedEta(runtime Runtime, loss, k, seconds float64) float64 {
+	return math.Sqrt(2 * max(0, c.Gap(loss)) * runtime.Round(k) / (c.L * c.Z(k) * seconds))
 }
 
 // Erratum is a place where the paper prints something else than what holds.

@@ -23,62 +23,62 @@ func (b Bound) Total() float64 { return b.Start + b.Noise + b.Gamma + b.Drift }
 // on K_r; the bracket belongs inside of the sum, as in the next step. Theorem1Rates panics if
 // there is no step.
 func (c Constants) Theorem1Rates(f0 float64, rates []float64, steps []int) Bound {
-	way, square, cube := sums(rates, steps)
-	factor := c.Kappa() * c.L / way
+	sumEtaK, sumEta2K, sumEta2K3 := rateSums(rates, steps)
+	factor := c.Kappa() * c.L / sumEtaK
 	return Bound{
-		Start: 2 * c.Kappa() * c.Gap(f0) / way,
-		Noise: factor * c.Variance * square,
-		Gamma: factor * 6 * c.L * c.Gamma * square,
-		Drift: factor * c.Drift() * cube,
+		Start: 2 * c.Kappa() * c.Gap(f0) / sumEtaK,
+		Noise: factor * c.Variance * sumEta2K,
+		Gamma: factor * 6 * c.L * c.Gamma * sumEta2K,
+		Drift: factor * c.Drift() * sumEta2K3,
 	}
 }
 
-// sums returns the sums over all rounds of ηK, η²K and η²K³, from which the terms of Theorem 1
-// follow. rates and steps hold η and K of each round. It panics if their lengths differ, or if no
-// round has a step.
-func sums(rates []float64, steps []int) (way, square, cube float64) {
+// rateSums returns the sums over all rounds of ηK, η²K and η²K³, from which the terms of Theorem 1
+// follow. rates and steps hold η and K of each round. It panics if their lengths differ, if there are
+// none, or if no round has a step.
+func rateSums(rates []float64, steps []int) (sumEtaK, sumEta2K, sumEta2K3 float64) {
 	if len(steps) == 0 || len(rates) != len(steps) {
 		panic("theory: no rounds, or another number of rates")
 	}
 	for i, n := range steps {
 		eta := rates[i]
 		k := float64(n)
-		way += float64(eta * k)
-		square += float64(eta * eta * k)
-		cube += float64(eta * eta * k * k * k)
+		sumEtaK += float64(eta * k)
+		sumEta2K += float64(eta * eta * k)
+		sumEta2K3 += float64(eta * eta * k * k * k)
 	}
-	if !(way > 0) {
+	if !(sumEtaK > 0) {
 		panic("theory: no step in any round")
 	}
-	return way, square, cube
+	return sumEtaK, sumEta2K, sumEta2K3
 }
 
 // Lemma1 returns D, the bracket of Lemma 1 for a round of K local steps:
 // σ² + 6LΓ + 8(K − 1)²G² + (C − N)/(C − 1)·(4/N)K²G², loss²/length². The paper
 // prints (C − N)/(N − 1), "x²" for x*, and in Lemma 2's proof (K − 2)².
 func (c Constants) Lemma1(k int) float64 {
-	g2 := c.G * c.G
-	n := float64(c.N)
-	sampled := 1.0
+	gSquared := c.G * c.G
+	cohort := float64(c.N)
+	sampledPart := 1.0
 	if c.Clients > 1 {
-		sampled = float64(c.Clients-c.N) / float64(c.Clients-1)
+		sampledPart = float64(c.Clients-c.N) / float64(c.Clients-1)
 	} else if c.Clients == 1 {
 		// With all clients in each round nothing is sampled.
-		sampled = 0
+		sampledPart = 0
 	}
-	started := float64(8 * float64(k-1) * float64(k-1) * g2)
-	drawn := float64(sampled * 4 / n * float64(k) * float64(k) * g2)
-	return c.Spread() + (started + drawn)
+	driftTerm := float64(8 * float64(k-1) * float64(k-1) * gSquared)
+	samplingTerm := float64(sampledPart * 4 / cohort * float64(k) * float64(k) * gSquared)
+	return c.Spread() + (driftTerm + samplingTerm)
 }
 
 // Lemma2Rates returns a bound on what Theorem1Rates bounds, from the same arguments.
 // It has Lemma 1's D in place of σ² + 6LΓ + (8 + 4/N)G²K², and so is never above
 // that bound.
 func (c Constants) Lemma2Rates(f0 float64, rates []float64, steps []int) float64 {
-	way, _, _ := sums(rates, steps)
-	d := 0.0
+	sumEtaK, _, _ := rateSums(rates, steps)
+	noise := 0.0
 	for i, k := range steps {
-		d += float64(rates[i] * rates[i] * float64(k) * c.Lemma1(k))
+		noise += float64(rates[i] * rates[i] * float64(k) * c.Lemma1(k))
 	}
-	return 2*c.Kappa()*c.Gap(f0)/way + c.Kappa()*c.L*d/way
+	return 2*c.Kappa()*c.Gap(f0)/sumEtaK + c.Kappa()*c.L*noise/sumEtaK
 }

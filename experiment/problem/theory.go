@@ -120,7 +120,7 @@ func (p *Timing) theory(limit round.Time) (s schedule.Theory, err error) {
 	if err != nil {
 		return s, err
 	}
-	s.Factor, s.Offset = k.Steps3(communication.Seconds(), p.Config.Schedule.Eta0)
+	s.Factor, s.Offset = k.CubedSteps(communication.Seconds(), p.Config.Schedule.Eta0)
 	// The schedule may follow the time that is left instead of the time that has passed.
 	if t.Time == config.AheadTime {
 		s.Until = limit.Seconds()

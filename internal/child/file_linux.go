@@ -7,9 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memoryFile makes the file of a process's shared memory, which has no name and lies in no folder.
-// It is sealed against being made smaller: this process would crash where it reads memory that is
-// gone.
+// memoryFile returns the file of a process's shared memory. It has no name and lies in no folder, and it
+// cannot be made smaller, because this process would crash if it read mapped memory that is gone.
 func memoryFile() (*os.File, error) {
 	fd, err := unix.MemfdCreate("fedpace memory", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {

@@ -37,13 +37,13 @@ type Output struct {
 	shown     int
 }
 
-// read reads what a process prints from r, line by line, until the end of its pipe. The part of a
+// readLines reads what a process prints from r, line by line, until the end of its pipe. The part of a
 // line beyond maxLine bytes is dropped.
-func (o *Output) read(r io.Reader) {
+func (o *Output) readLines(r io.Reader) {
 	lines := bufio.NewReaderSize(r, maxLine)
 	for {
 		line, err := lines.ReadSlice('\n')
-		o.add(string(line))
+		o.addLine(string(line))
 		// The rest of a long line is read and dropped.
 		for errors.Is(err, bufio.ErrBufferFull) {
 			_, err = lines.ReadSlice('\n')
@@ -54,9 +54,9 @@ func (o *Output) read(r io.Reader) {
 	}
 }
 
-// add takes one printed line: it is shown, unless lines are held back, and kept as one of the last.
-// Lines without content are dropped.
-func (o *Output) add(line string) {
+// addLine handles one printed line: it is shown, unless lines are held back, and kept as one of the last
+// lines. Lines without content are dropped.
+func (o *Output) addLine(line string) {
 	line = Printable(strings.TrimRight(line, "\r\n"))
 	if strings.TrimSpace(line) == "" {
 		return

@@ -54,8 +54,8 @@ type Process struct {
 	requests *os.File
 	// replies are the lines of the process; closed at the end of its pipe.
 	replies chan []byte
-	// leave is closed when nobody takes replies any more.
-	leave chan struct{}
+	// closing is closed when nobody takes replies any more.
+	closing chan struct{}
 	// dead is closed when the process has ended.
 	dead chan struct{}
 	// printed is closed when everything that the process printed was read.
@@ -104,14 +104,14 @@ func Words(command string) ([]string, error) {
 // Supported reports whether this system can hand descriptors and memory to a child.
 func Supported() bool { return supported }
 
-// Start starts a process with its pipes and its shared memory, which is empty. The process runs in
-// a group of its own. Close it after use.
+// Start starts a process, as the leader of a process group, with pipes for requests, replies and output,
+// and with shared memory, which is empty at first. Call [Process.Close] after use.
 func Start(o Options) (_ *Process, err error) {
 	p := &Process{
 		Output:  &Output{notice: o.Notice, held: o.HoldOutput},
 		options: o,
 		replies: make(chan []byte),
-		leave:   make(chan struct{}),
+		closing: make(chan struct{}),
 		dead:    make(chan struct{}),
 		printed: make(chan struct{}),
 	}
@@ -120,17 +120,18 @@ func Start(o Options) (_ *Process, err error) {
 			err = errors.Join(err, p.release())
 		}
 	}()
-	// After one pipe has failed, the next calls do nothing; err is looked at once, after the last.
+	// pipe opens a pipe. After one has failed, the next calls do nothing; err is checked after the last.
 	pipe := func() (r, w *os.File) {
+		if err != nil {
+			return nil, nil
+		}
+		r, w, err = os.Pipe()
 		if err == nil {
-			r, w, err = os.Pipe()
-			if err == nil {
-				p.files = append(p.files, r, w)
-			}
+			p.files = append(p.files, r, w)
 		}
 		return r, w
 	}
-	asked, requests := pipe()
+	requestReader, requests := pipe()
 	replies, replyWriter := pipe()
 	printed, printWriter := pipe()
 	if err != nil {
@@ -145,28 +146,28 @@ func Start(o Options) (_ *Process, err error) {
 	command := exec.Command(o.Words[0], o.Words[1:]...)
 	command.Stdout = printWriter
 	command.Stderr = printWriter
-	command.ExtraFiles = append([]*os.File{asked, replyWriter, p.Memory.File()}, o.Files...)
+	command.ExtraFiles = append([]*os.File{requestReader, replyWriter, p.Memory.File()}, o.Files...)
 	command.Env = o.Environment
 	command.SysProcAttr = OwnGroup()
 	if err := command.Start(); err != nil {
 		return nil, fmt.Errorf("%s cannot be started: %w", o.Words[0], err)
 	}
 	// The process has its own copies of these ends. Without ours, a pipe ends with the process.
-	for _, f := range []*os.File{asked, replyWriter, printWriter} {
+	for _, f := range []*os.File{requestReader, replyWriter, printWriter} {
 		_ = f.Close()
 	}
 	p.command = command
 	p.readers.Go(func() {
 		defer close(p.printed)
-		p.Output.read(printed)
+		p.Output.readLines(printed)
 	})
-	p.readers.Go(func() { p.read(replies) })
+	p.readers.Go(func() { p.readReplies(replies) })
 	go p.wait()
 	return p, nil
 }
 
-// wait waits for the end of the process, not for the end of its pipes, which its children may hold.
-// The children are killed, and what the process said before is still read, for up to drainWait.
+// wait waits for the end of the process itself, since its children may keep its pipes open. It then kills
+// the children, and lets the readers read for up to drainWait what is left in the pipes.
 func (p *Process) wait() {
 	// How the process ended stands in its ProcessState.
 	_ = p.command.Wait()
@@ -178,10 +179,10 @@ func (p *Process) wait() {
 	close(p.dead)
 }
 
-// read passes complete lines of replies to p.replies until the end of the pipe, or until nobody
+// readReplies passes complete lines of replies to p.replies until the end of the pipe, or until nobody
 // takes them any more. A line that is longer than MaxReply is passed on cut, which the receiver
 // sees by its length.
-func (p *Process) read(r io.Reader) {
+func (p *Process) readReplies(r io.Reader) {
 	defer close(p.replies)
 	lines := bufio.NewReaderSize(r, 64<<10)
 	for {
@@ -197,15 +198,15 @@ func (p *Process) read(r io.Reader) {
 		}
 		select {
 		case p.replies <- reply:
-		case <-p.leave:
+		case <-p.closing:
 			return
 		}
 	}
 }
 
-// Send writes a line, to which it adds the end of line. A process that does not read it within the
-// patience is killed, and the error is an [EndedError] with unread as its cause. When ctx ends, the
-// write is broken off, and the process can take no further request.
+// Send writes a line, with an end of line added. A process that does not read it within patience is killed,
+// and the error is an [EndedError] whose cause is unread. If ctx ends, the write is broken off, and the
+// process can take no further request.
 func (p *Process) Send(ctx context.Context, line []byte, patience time.Duration, unread string) error {
 	if err := p.requests.SetWriteDeadline(time.Now().Add(patience)); err != nil {
 		return err
@@ -224,7 +225,7 @@ func (p *Process) Send(ctx context.Context, line []byte, patience time.Duration,
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return p.Kill(unread)
 	}
-	return p.died()
+	return p.endedError()
 }
 
 // Receive waits for the next line of the process and returns it, with its end of line. The error is
@@ -241,7 +242,7 @@ func (p *Process) Receive(ctx context.Context, patience time.Duration) ([]byte, 
 	case line, open := <-p.replies:
 		// The pipe has ended, and so has the process, or it soon will be killed.
 		if !open {
-			return nil, p.died()
+			return nil, p.endedError()
 		}
 		return line, nil
 	}
@@ -276,9 +277,9 @@ func (p *Process) Kill(cause string) error {
 	return &EndedError{cause}
 }
 
-// died is called when a process has closed its pipes. It waits for the end of the process, kills it
-// if it goes on without them for drainWait, and returns how it ended as an [EndedError].
-func (p *Process) died() error {
+// endedError is called when a process has closed its pipes. It waits for the end of the process, and kills
+// it if it goes on for more than drainWait. It returns how the process ended as an [EndedError].
+func (p *Process) endedError() error {
 	p.broken = true
 	select {
 	case <-p.dead:
@@ -303,7 +304,7 @@ func (p *Process) Close(farewell []byte) error {
 		done()
 	}
 	_ = p.Kill("")
-	close(p.leave)
+	close(p.closing)
 	p.readers.Wait()
 	return p.release()
 }

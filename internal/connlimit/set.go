@@ -38,16 +38,16 @@ func New(waiting, admitted int) *Set {
 // Conn is a connection of a set, which it leaves when it is closed.
 type Conn struct {
 	net.Conn
-	set  *Set
-	from netip.Prefix
+	set    *Set
+	origin netip.Prefix
 	// waits and admitted are never both true. If neither is, the connection is closed.
 	waits, admitted bool
 }
 
-// Add takes a new connection into the set, in which it waits. If as many wait already as may, it closes the
-// oldest one of the address that has the most.
+// Add adds a new connection to the set, in which it waits. If as many wait already as may, it first closes
+// the connection that has waited longest from the address that has the most.
 func (s *Set) Add(nc net.Conn) *Conn {
-	c := &Conn{Conn: nc, set: s, from: Origin(nc.RemoteAddr())}
+	c := &Conn{Conn: nc, set: s, origin: Origin(nc.RemoteAddr())}
 	s.mu.Lock()
 	var evicted *Conn
 	if s.count.Waiting >= s.waiting {
@@ -85,7 +85,7 @@ func (c *Conn) Admit() bool {
 	return true
 }
 
-// Release takes the connection's place away: it waits again.
+// Release takes back the place of an admitted connection, which then waits again.
 func (c *Conn) Release() {
 	s := c.set
 	s.mu.Lock()
@@ -121,23 +121,23 @@ func (s *Set) Counts() Counts {
 
 // enqueue lets a connection wait. The caller holds the lock, as of the two functions below.
 func (s *Set) enqueue(c *Conn) {
-	s.queue[c.from] = append(s.queue[c.from], c)
+	s.queue[c.origin] = append(s.queue[c.origin], c)
 	c.waits = true
 	s.count.Waiting++
 }
 
 // dequeue takes a connection out of those that wait.
 func (s *Set) dequeue(c *Conn) {
-	s.queue[c.from] = slices.DeleteFunc(s.queue[c.from], func(x *Conn) bool { return x == c })
-	if len(s.queue[c.from]) == 0 {
-		delete(s.queue, c.from)
+	s.queue[c.origin] = slices.DeleteFunc(s.queue[c.origin], func(x *Conn) bool { return x == c })
+	if len(s.queue[c.origin]) == 0 {
+		delete(s.queue, c.origin)
 	}
 	c.waits = false
 	s.count.Waiting--
 }
 
-// takeOldest takes one connection out of those that wait and returns it: of the connections of the address that
-// has the most, the one that has waited longest. At least one must wait.
+// takeOldest removes one waiting connection and returns it: of the connections from the address that has
+// the most, the one that has waited longest. At least one must wait.
 func (s *Set) takeOldest() *Conn {
 	var most []*Conn
 	for _, list := range s.queue {

@@ -44,8 +44,9 @@ type frame struct {
 	truths  []bool
 }
 
-// set stores the value of the n-th let variable of a type.
-func set[T any](values []T, n int, value T) []T {
+// storeAt stores the value of a let variable at index n of values, which it extends as needed, and returns
+// values.
+func storeAt[T any](values []T, n int, value T) []T {
 	for len(values) <= n {
 		var none T
 		values = append(values, none)
@@ -112,7 +113,7 @@ func Compile(tree Node, variables any, functions map[string]Function) (*Program,
 func (c *compiler) number(n Node) (numeric, *Error) {
 	p, err := c.part(n)
 	if err == nil && p.number == nil {
-		err = wrong(n.Position(), "want a number, not a condition")
+		err = errorAt(n.Position(), "want a number, not a condition")
 	}
 	return p.number, err
 }
@@ -121,7 +122,7 @@ func (c *compiler) number(n Node) (numeric, *Error) {
 func (c *compiler) truth(n Node) (logical, *Error) {
 	p, err := c.part(n)
 	if err == nil && p.truth == nil {
-		err = wrong(n.Position(), "want a condition, not a number")
+		err = errorAt(n.Position(), "want a condition, not a number")
 	}
 	return p.truth, err
 }
@@ -146,7 +147,7 @@ func (c *compiler) part(n Node) (part, *Error) {
 	case *Call:
 		return c.call(n)
 	}
-	return part{}, wrong(n.Position(), "a formula has numbers, variables, operators and functions alone")
+	return part{}, errorAt(n.Position(), "a formula has numbers, variables, operators and functions alone")
 }
 
 // name compiles the name of a variable: of let, or a field.
@@ -165,10 +166,10 @@ func (c *compiler) name(n *Name) (part, *Error) {
 	case reflect.Bool:
 		return part{truth: func(f *frame) bool { return f.fields.FieldByIndex(field.Index).Bool() }}, nil
 	}
-	return part{}, wrong(n.Position(), "%s is a function: write %s(x)", n.Value, n.Value)
+	return part{}, errorAt(n.Position(), "%s is a function: write %s(x)", n.Value, n.Value)
 }
 
-// unknown is the error of a name that an expression may not have.
+// unknown returns the error for a name that is neither a variable nor a function. It lists the known names.
 func (c *compiler) unknown(position int, name string) *Error {
 	var known []string
 	for name := range c.fields {
@@ -178,7 +179,7 @@ func (c *compiler) unknown(position int, name string) *Error {
 		known = append(known, name)
 	}
 	slices.Sort(known)
-	return wrong(position, "unknown name %s (a formula may name %s)", name, strings.Join(known, ", "))
+	return errorAt(position, "unknown name %s (a formula may name %s)", name, strings.Join(known, ", "))
 }
 
 // unary compiles an operator before an operand.
@@ -194,7 +195,7 @@ func (c *compiler) unary(n *Unary) (part, *Error) {
 	return part{number: func(f *frame) float64 { return -x(f) }}, err
 }
 
-// binary compiles an operator between two operands, which both have the operator's type.
+// binary compiles an operator between two operands, which must both be numbers or both be conditions.
 func (c *compiler) binary(n *Binary) (part, *Error) {
 	left, err := c.part(n.Left)
 	if err != nil {
@@ -214,7 +215,7 @@ func (c *compiler) binary(n *Binary) (part, *Error) {
 		p = logicalOperation(n.Operator, left.truth, right.truth)
 	}
 	if p.number == nil && p.truth == nil {
-		return part{}, wrong(
+		return part{}, errorAt(
 			n.Position(),
 			"invalid operation: %s between %s and %s",
 			n.Operator,
@@ -225,7 +226,8 @@ func (c *compiler) binary(n *Binary) (part, *Error) {
 	return p, nil
 }
 
-// numericOperation returns an operation on numbers. The part is empty where the operator is none.
+// numericOperation returns the part for an operator on two numbers. It is empty if there is no such
+// operator.
 func numericOperation(operator string, a, b numeric) part {
 	switch operator {
 	case "+":
@@ -254,7 +256,8 @@ func numericOperation(operator string, a, b numeric) part {
 	return part{}
 }
 
-// logicalOperation returns an operation on conditions. The part is empty where the operator is none.
+// logicalOperation returns the part for an operator on two conditions. It is empty if there is no such
+// operator.
 func logicalOperation(operator string, a, b logical) part {
 	switch operator {
 	case "and":
@@ -297,18 +300,20 @@ func (c *compiler) conditional(n *Conditional) (part, *Error) {
 	}}, err
 }
 
-// let compiles a variable and the expression in which it has its value. It may not hide another name.
+// let compiles a let variable and the expression in which it is defined. The variable may not have the name
+// of another variable or function.
 func (c *compiler) let(n *Let) (part, *Error) {
 	_, isLet := c.variables[n.Variable]
 	_, isField := c.fields[n.Variable]
 	_, isFunction := c.functions[n.Variable]
 	if isLet || isField || isFunction {
-		return part{}, wrong(n.Position(), "%s has a meaning already", n.Variable)
+		return part{}, errorAt(n.Position(), "%s has a meaning already", n.Variable)
 	}
 	value, err := c.part(n.Value)
 	if err != nil {
 		return part{}, err
 	}
+	// At evaluation the variable's value is in this slot of the frame.
 	slot := c.lets
 	c.lets++
 	if value.number != nil {
@@ -321,17 +326,17 @@ func (c *compiler) let(n *Let) (part, *Error) {
 	if err != nil {
 		return part{}, err
 	}
-	return body.after(func(f *frame) {
+	return body.runAfter(func(f *frame) {
 		if value.number != nil {
-			f.numbers = set(f.numbers, slot, value.number(f))
+			f.numbers = storeAt(f.numbers, slot, value.number(f))
 			return
 		}
-		f.truths = set(f.truths, slot, value.truth(f))
+		f.truths = storeAt(f.truths, slot, value.truth(f))
 	}), nil
 }
 
-// after returns the part with something to do before it.
-func (p part) after(do func(*frame)) part {
+// runAfter returns a part that first calls do and then evaluates p.
+func (p part) runAfter(do func(*frame)) part {
 	if p.number != nil {
 		return part{number: func(f *frame) float64 {
 			do(f)
@@ -344,7 +349,7 @@ func (p part) after(do func(*frame)) part {
 	}}
 }
 
-// call compiles a call of a function, or of a field that is one.
+// call compiles a call of a function, or of a field of the variables that is a function.
 func (c *compiler) call(n *Call) (part, *Error) {
 	function, isFunction := c.functions[n.Function]
 	field, isField := c.fields[n.Function]
@@ -353,12 +358,12 @@ func (c *compiler) call(n *Call) (part, *Error) {
 		c.reads[n.Function] = true
 		function = Function{From: 1, To: 1}
 	case isField:
-		return part{}, wrong(n.Position(), "%s is no function", n.Function)
+		return part{}, errorAt(n.Position(), "%s is no function", n.Function)
 	case !isFunction:
 		return part{}, c.unknown(n.Position(), n.Function)
 	}
 	if len(n.Arguments) < function.From || len(n.Arguments) > function.To {
-		return part{}, wrong(n.Position(), "%s takes %s", n.Function, function.counts())
+		return part{}, errorAt(n.Position(), "%s takes %s", n.Function, function.counts())
 	}
 	arguments := make([]numeric, len(n.Arguments))
 	for i, argument := range n.Arguments {

@@ -37,7 +37,7 @@ func Parse(expression string) (Node, error) {
 		return nil, err
 	}
 	p := &parser{tokens: tokens}
-	tree := p.whole()
+	tree := p.expression()
 	if p.peek().kind != end {
 		p.unexpected()
 	}
@@ -54,8 +54,10 @@ type parser struct {
 	err    *Error
 }
 
+// peek returns the next token and leaves it.
 func (p *parser) peek() token { return p.tokens[0] }
 
+// next takes the next token. The last one, of the kind end, stays.
 func (p *parser) next() token {
 	t := p.tokens[0]
 	if len(p.tokens) > 1 {
@@ -64,7 +66,8 @@ func (p *parser) next() token {
 	return t
 }
 
-// take takes the next token if it is this operator or word.
+// take takes the next token, and returns true, if it is this operator or word. Otherwise it leaves the
+// token.
 func (p *parser) take(text string) bool {
 	t := p.peek()
 	isSame := (t.kind == operator || t.kind == word) && t.text == text
@@ -85,10 +88,10 @@ func (p *parser) expect(text string) {
 func (p *parser) unexpected() {
 	t := p.peek()
 	if t.kind == end {
-		p.fail(wrong(t.position, "unexpected end"))
+		p.fail(errorAt(t.position, "unexpected end"))
 		return
 	}
-	p.fail(wrong(t.position, "unexpected %s", t.text))
+	p.fail(errorAt(t.position, "unexpected %s", t.text))
 }
 
 // fail notes the first error, after which nothing is read.
@@ -99,8 +102,8 @@ func (p *parser) fail(err *Error) {
 	p.tokens = p.tokens[len(p.tokens)-1:]
 }
 
-// whole reads an expression up to what cannot belong to it.
-func (p *parser) whole() Node {
+// expression reads an expression, as far as the tokens belong to it, and returns its tree.
+func (p *parser) expression() Node {
 	start := place(p.peek().position)
 	if p.take("let") {
 		return p.let(start)
@@ -108,33 +111,34 @@ func (p *parser) whole() Node {
 	if p.take("if") {
 		return p.ifElse(start)
 	}
-	condition := p.operation(1)
+	condition := p.operands(1)
 	question := place(p.peek().position)
 	if !p.take("?") {
 		return condition
 	}
-	then := p.whole()
+	then := p.expression()
 	p.expect(":")
-	return &Conditional{question, condition, then, p.whole()}
+	return &Conditional{question, condition, then, p.expression()}
 }
 
 // let reads what follows let.
 func (p *parser) let(start place) Node {
 	name := p.next()
 	if name.kind != word {
-		p.fail(wrong(name.position, "want let name = value; expression"))
+		p.fail(errorAt(name.position, "want let name = value; expression"))
 	}
 	p.expect("=")
-	value := p.whole()
+	value := p.expression()
 	p.expect(";")
-	return &Let{start, name.text, value, p.whole()}
+	return &Let{start, name.text, value, p.expression()}
 }
 
-// ifElse reads what follows if.
+// ifElse reads what follows the word if, whose position is start: a condition and two expressions in
+// braces. The second may be another if.
 func (p *parser) ifElse(start place) Node {
-	condition := p.whole()
+	condition := p.expression()
 	p.expect("{")
-	then := p.whole()
+	then := p.expression()
 	p.expect("}")
 	p.expect("else")
 	elseStart := place(p.peek().position)
@@ -142,31 +146,34 @@ func (p *parser) ifElse(start place) Node {
 		return &Conditional{start, condition, then, p.ifElse(elseStart)}
 	}
 	p.expect("{")
-	otherwise := p.whole()
+	otherwise := p.expression()
 	p.expect("}")
 	return &Conditional{start, condition, then, otherwise}
 }
 
-// operation reads operands with operators between them that bind at least this closely.
-func (p *parser) operation(least int) Node {
+// operands reads operands with operators between them that bind at least as closely as minPrecedence, and
+// returns their tree (precedence climbing).
+func (p *parser) operands(minPrecedence int) Node {
 	left := p.operand()
 	for {
-		t := p.peek()
-		precedence := precedences[t.text]
-		isOperator := t.kind == operator && precedence > 0
-		if !isOperator || precedence < least {
+		next := p.peek()
+		precedence := precedences[next.text]
+		isOperator := next.kind == operator && precedence > 0
+		if !isOperator || precedence < minPrecedence {
 			return left
 		}
 		p.next()
-		// What follows on the right binds closer, but for powers.
-		if t.text != "**" {
+		// The right operand has only operators that bind closer, as operators are left-associative; powers
+		// are right-associative.
+		if next.text != "**" {
 			precedence++
 		}
-		left = &Binary{place(t.position), t.text, left, p.operation(precedence)}
+		left = &Binary{place(next.position), next.text, left, p.operands(precedence)}
 	}
 }
 
-// operand reads a number, text, name, call, an expression in parentheses, or an operator before one of these.
+// operand reads one operand: a number, a text, a name, a call, an expression in parentheses, or an operator
+// before one of these.
 func (p *parser) operand() Node {
 	t := p.next()
 	start := place(t.position)
@@ -176,13 +183,13 @@ func (p *parser) operand() Node {
 	case t.kind == text:
 		return &Text{start, t.text}
 	case t.kind == word:
-		return p.named(t)
+		return p.wordOrCall(t)
 	case t.text == "not":
-		return &Unary{start, t.text, p.operation(notPrecedence)}
+		return &Unary{start, t.text, p.operands(notPrecedence)}
 	case t.text == "-" || t.text == "+":
-		return &Unary{start, t.text, p.operation(signPrecedence)}
+		return &Unary{start, t.text, p.operands(signPrecedence)}
 	case t.text == "(":
-		inner := p.whole()
+		inner := p.expression()
 		p.expect(")")
 		return inner
 	}
@@ -191,8 +198,8 @@ func (p *parser) operand() Node {
 	return nil
 }
 
-// named reads what begins with a word: a call, true, false, or the name of a variable.
-func (p *parser) named(t token) Node {
+// wordOrCall reads what begins with the word t: a call, true, false, or the name of a variable.
+func (p *parser) wordOrCall(t token) Node {
 	start := place(t.position)
 	if p.take("(") {
 		return &Call{start, t.text, p.arguments()}
@@ -210,7 +217,7 @@ func (p *parser) arguments() (arguments []Node) {
 		return nil
 	}
 	for {
-		arguments = append(arguments, p.whole())
+		arguments = append(arguments, p.expression())
 		if !p.take(",") {
 			p.expect(")")
 			return arguments

@@ -52,7 +52,7 @@ func scan(expression string) ([]token, *Error) {
 		if rest == "" {
 			return append(tokens, token{kind: end, position: max(0, len(expression)-1)}), nil
 		}
-		next, length, err := first(rest, position)
+		next, length, err := firstToken(rest, position)
 		if err != nil {
 			return nil, err
 		}
@@ -62,16 +62,16 @@ func scan(expression string) ([]token, *Error) {
 	}
 }
 
-// first returns the token at the beginning of rest, and how many bytes it takes. rest is not empty and begins with
-// no space.
-func first(rest string, position int) (t token, length int, err *Error) {
+// firstToken returns the token at the beginning of rest, and the number of bytes that it takes. position is
+// the place of rest in the expression, for errors. rest is not empty and does not begin with a space.
+func firstToken(rest string, position int) (t token, length int, err *Error) {
 	letter, _ := utf8.DecodeRuneInString(rest)
 	beginsFraction := letter == '.' && len(rest) > 1 && isDigit(rune(rest[1]))
 	switch {
 	case isDigit(letter) || beginsFraction:
 		return firstNumber(rest, position)
 	case isLetter(letter):
-		name := leading(rest, func(c rune) bool { return isLetter(c) || isDigit(c) })
+		name := prefixWhile(rest, func(c rune) bool { return isLetter(c) || isDigit(c) })
 		if wordOperators[name] {
 			return token{kind: operator, text: name}, len(name), nil
 		}
@@ -79,7 +79,7 @@ func first(rest string, position int) (t token, length int, err *Error) {
 	case letter == '\'' || letter == '"':
 		closing := strings.IndexRune(rest[1:], letter)
 		if closing < 0 {
-			return t, 0, wrong(position, "the text has no end")
+			return t, 0, errorAt(position, "the text has no end")
 		}
 		return token{kind: text, text: rest[1 : 1+closing]}, closing + 2, nil
 	}
@@ -93,40 +93,43 @@ func first(rest string, position int) (t token, length int, err *Error) {
 		}
 		return t, len(symbol), nil
 	}
-	return t, 0, wrong(position, "unexpected %c", letter)
+	return t, 0, errorAt(position, "unexpected %c", letter)
 }
 
-// firstNumber returns the number at the beginning of rest: decimal, with an exponent or none, or a whole one with
-// the prefix 0x, 0o or 0b. Digits may have _ between them.
+// firstNumber returns the number at the beginning of rest, and the number of bytes that it takes: a decimal
+// one, with or without an exponent, or a whole one with the prefix 0x, 0o or 0b. Digits may have _ between
+// them. position is the place of rest in the expression, for errors.
 func firstNumber(rest string, position int) (token, int, *Error) {
 	// A sign belongs to a number only after the e of an exponent, and 0xe has none.
 	before := rune(0)
 	isHex := strings.HasPrefix(rest, "0x") || strings.HasPrefix(rest, "0X")
-	digits := leading(rest, func(c rune) bool {
+	digits := prefixWhile(rest, func(c rune) bool {
 		isSign := (c == '+' || c == '-') && (before == 'e' || before == 'E') && !isHex
 		before = c
 		return isDigit(c) || isLetter(c) || c == '.' || isSign
 	})
 	value, err := parseNumber(digits)
 	if err != nil {
-		return token{}, 0, wrong(position, "%s is no number", digits)
+		return token{}, 0, errorAt(position, "%s is no number", digits)
 	}
 	return token{kind: number, text: digits, value: value}, len(digits), nil
 }
 
-// parseNumber returns the value of a number's text. It fails for one that is infinite in float64.
+// parseNumber returns the value of a number's text. It is an error if the number is infinite as a float64.
 func parseNumber(digits string) (float64, error) {
-	if len(digits) > 1 && digits[0] == '0' && isLetter(rune(digits[1])) && digits[1] != 'e' && digits[1] != 'E' {
+	// A letter behind a leading 0 is the prefix of a whole number, unless it begins an exponent.
+	hasLetter := len(digits) > 1 && digits[0] == '0' && isLetter(rune(digits[1]))
+	if hasLetter && digits[1] != 'e' && digits[1] != 'E' {
 		whole, err := strconv.ParseInt(digits, 0, 64)
 		return float64(whole), err
 	}
 	return strconv.ParseFloat(strings.ReplaceAll(digits, "_", ""), 64)
 }
 
-// leading returns the beginning of s, as far as its characters are in a set.
-func leading(s string, in func(rune) bool) string {
+// prefixWhile returns the longest prefix of s whose characters all belong to a set.
+func prefixWhile(s string, belongs func(rune) bool) string {
 	for i, c := range s {
-		if !in(c) {
+		if !belongs(c) {
 			return s[:i]
 		}
 	}

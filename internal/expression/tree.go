@@ -75,7 +75,7 @@ type Error struct {
 // Error implements error. It counts characters from 1.
 func (e *Error) Error() string { return fmt.Sprintf("character %d: %s", e.Position+1, e.Message) }
 
-// wrong returns an [Error] at a place.
-func wrong(position int, format string, arguments ...any) *Error {
+// errorAt returns an [Error] at a place.
+func errorAt(position int, format string, arguments ...any) *Error {
 	return &Error{position, fmt.Sprintf(format, arguments...)}
 }

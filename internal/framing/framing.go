@@ -21,8 +21,8 @@ func Begin(b []byte) []byte { return append(b, make([]byte, Size)...) }
 // Seal fills in the frame of a record that [Begin] began in an empty slice, and returns the record.
 func Seal(record []byte) []byte { return SealWith(record, nil) }
 
-// SealWith is like [Seal] for a record whose payload goes on with the bytes of rest, which the
-// caller writes behind it one after another. They are not copied.
+// SealWith is [Seal] for a record whose payload continues with the parts of rest, which the caller writes
+// after the record one by one. They are not copied.
 func SealWith(record []byte, rest [][]byte) []byte {
 	payload := record[Size:]
 	size := len(payload)
@@ -61,16 +61,16 @@ func NewReader(in *bufio.Reader, offset, maxPayload int64, wrong error) *Reader 
 	}
 }
 
-// Next returns the next payload, which is valid until the next call. The error is io.EOF at the end of the log,
-// torn or not, and that of [Reader.Damaged] for a record that is damaged.
+// Next returns the next payload, which is valid until the next call. The error is io.EOF at the end of the
+// log, whether the log is torn or not. For a damaged record it is that of [Reader.Damaged].
 func (r *Reader) Next() ([]byte, error) {
 	var frame [Size]byte
 	if n, err := io.ReadFull(r.in, frame[:]); err != nil {
-		return nil, r.ends(err, n > 0)
+		return nil, r.endOfLog(err, n > 0)
 	}
 	// A file system may leave zeros at the end of a log when the power fails.
-	if frame == [Size]byte{} && r.zeros() {
-		return nil, r.ends(io.EOF, true)
+	if frame == [Size]byte{} && r.onlyZerosLeft() {
+		return nil, r.endOfLog(io.EOF, true)
 	}
 	size := binary.LittleEndian.Uint32(frame[:])
 	sum := binary.LittleEndian.Uint32(frame[4:])
@@ -87,7 +87,7 @@ func (r *Reader) Next() ([]byte, error) {
 	// Memory grows with what is there, not with what a length promises.
 	r.buffer.Reset()
 	if _, err := io.CopyN(&r.buffer, r.in, int64(size)); err != nil {
-		return nil, r.ends(err, true)
+		return nil, r.endOfLog(err, true)
 	}
 	if got := crc32.Checksum(r.buffer.Bytes(), castagnoli); got != sum {
 		return nil, r.Damaged(r.Offset, fmt.Sprintf("a record's checksum is %08x, its bytes give %08x", sum, got))
@@ -101,9 +101,9 @@ func (r *Reader) Damaged(offset int64, problem string) error {
 	return fmt.Errorf("%w at byte %d: %s", r.wrong, offset, problem)
 }
 
-// ends returns io.EOF if err says that the log has ended, and notes whether it ends within a record. Any other
-// error is returned as it is.
-func (r *Reader) ends(err error, withinRecord bool) error {
+// endOfLog returns io.EOF if err says that the log has ended, and notes in Torn if it ends within a record.
+// Any other error is returned unchanged.
+func (r *Reader) endOfLog(err error, withinRecord bool) error {
 	if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return err
 	}
@@ -111,8 +111,9 @@ func (r *Reader) ends(err error, withinRecord bool) error {
 	return io.EOF
 }
 
-// zeros reads up to the first byte that is not zero, and reports whether there is none before the end.
-func (r *Reader) zeros() bool {
+// onlyZerosLeft reports whether all bytes up to the end of the log are zero. It reads up to the first other
+// byte.
+func (r *Reader) onlyZerosLeft() bool {
 	for {
 		b, err := r.in.ReadByte()
 		if err != nil {

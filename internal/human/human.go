@@ -44,7 +44,8 @@ func Size(bytes int64) string {
 	return fmt.Sprintf("%d bytes", bytes)
 }
 
-// Some lists names, of many only the first eight.
+// Some returns the names with commas between them; of more than eight only the first eight, followed by
+// "...".
 func Some(names []string) string {
 	const limit = 8
 	if len(names) > limit {
@@ -61,8 +62,8 @@ func Known(layout string, v float64) string {
 	return fmt.Sprintf(layout, v)
 }
 
-// Fixed writes a number with four decimals, or with four digits if it is too small or too large for that. A
-// number that is not known, NaN, is "-".
+// Fixed writes a number with four decimals, or with four digits if it is too small or too large for that.
+// NaN, which stands for a number that is not known, is "-".
 func Fixed(v float64) string {
 	if size := math.Abs(v); v != 0 && size < 1e-4 || size >= 1e6 {
 		return fmt.Sprintf("%.4g", v)

@@ -51,11 +51,9 @@ func begin(seed uint64, purpose Purpose, parts int) uint64 {
 	return absorb(seed^m3, uint64(purpose)<<8|uint64(parts))
 }
 
-// Nth returns the i-th of a key's further numbers, given the key's Hash, where a
-// few numbers are wanted and time counts: it is as good as a Hash with i as one
-// more part and takes a third of the time. It is output i+1 of the SplitMix64
-// generator with h as its state (Steele, Lea, Flood, 2014); h itself is not
-// among them.
+// Nth returns a further number of a key, with index i, given h, the key's Hash. It is as good as a Hash
+// with i as one more part, and takes a third of the time. It is output i+1 of the SplitMix64 generator with
+// h as its state (Steele, Lea, Flood, 2014); h itself is not among the outputs.
 func Nth(h, i uint64) uint64 { return finish(h + (i+1)*0x9e3779b97f4a7c15) }
 
 // Below maps 64 random bits to 0..n-1 by the high half of a product (Lemire,

@@ -31,7 +31,8 @@ func NewShuffle(seed uint64, purpose Purpose, n int) *Shuffle {
 // Len is how many numbers there are.
 func (s *Shuffle) Len() int { return len(s.list) }
 
-// Start begins the order of a round. It first undoes the swaps of the round before.
+// Start begins the order of a round. It first undoes the swaps of the round before, so that each order is
+// made from 0, 1, ... n-1.
 func (s *Shuffle) Start(round int) {
 	for i, j := range s.swapped {
 		s.list[i] = uint32(i)
@@ -54,7 +55,8 @@ func (s *Shuffle) Next() (x int, ok bool) {
 	return int(s.list[s.next-1]), true
 }
 
-// swap makes the next swaps, as many as ahead says or are left.
+// swap makes the next swaps: ahead of them, or those that are left. Swap i exchanges place i with a random
+// place from i on.
 func (s *Shuffle) swap() {
 	// The hashes of all swaps of the round begin with this state (see Hash).
 	key := absorb(begin(s.Seed, s.purpose, 2), s.round)

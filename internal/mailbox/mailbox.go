@@ -15,9 +15,9 @@ type Mailbox[T any] struct {
 	items []T
 	// err is the error of every take once items is empty.
 	err error
-	// once is the error of one take once items is empty.
-	once  error
-	limit int
+	// nextError is the error of one take once items is empty.
+	nextError error
+	limit     int
 	// ready holds at most one token, which makes a waiting take look again.
 	ready chan struct{}
 
@@ -33,11 +33,11 @@ func New[T any](limit int) *Mailbox[T] {
 // Put adds an item for the next take.
 func (b *Mailbox[T]) Put(item T) { b.PutAll([]T{item}) }
 
-// PutAll adds items for the next take. If they are more than the limit leaves room for, none is added, and the
-// mailbox fails.
+// PutAll adds items for the next take. If there is no room for all of them, none is added, and every take
+// fails from then on, once the items before are taken.
 func (b *Mailbox[T]) PutAll(items []T) {
 	b.mu.Lock()
-	first := len(b.items) == 0
+	wasEmpty := len(b.items) == 0
 	if len(b.items)+len(items) > b.limit {
 		if b.err == nil {
 			b.err = fmt.Errorf("bus: over %d messages wait to be taken", b.limit)
@@ -46,7 +46,7 @@ func (b *Mailbox[T]) PutAll(items []T) {
 		b.items = append(b.items, items...)
 	}
 	b.mu.Unlock()
-	if first {
+	if wasEmpty {
 		b.wake()
 	}
 }
@@ -64,7 +64,7 @@ func (b *Mailbox[T]) Fail(err error) {
 // Signal makes one take fail with err, once the items that came before are taken.
 func (b *Mailbox[T]) Signal(err error) {
 	b.mu.Lock()
-	b.once = err
+	b.nextError = err
 	b.mu.Unlock()
 	b.wake()
 }
@@ -84,8 +84,9 @@ func (b *Mailbox[T]) wake() {
 	}
 }
 
-// Take waits for items and returns all that are there. The mailbox then fills buffer, whose content is lost, so
-// that two lists serve all takes. The error is that of Fail, Signal or ctx.
+// Take waits for items and returns all that are there. The mailbox stores later items in the memory of
+// buffer, whose content is lost, so that two lists serve all takes. The error is that of Fail, Signal or
+// ctx.
 func (b *Mailbox[T]) Take(ctx context.Context, buffer []T) ([]T, error) {
 	b.waiting.Add(1)
 	defer b.waiting.Add(-1)
@@ -99,8 +100,8 @@ func (b *Mailbox[T]) Take(ctx context.Context, buffer []T) ([]T, error) {
 			return items, nil
 		}
 		if err == nil {
-			err = b.once
-			b.once = nil
+			err = b.nextError
+			b.nextError = nil
 		}
 		b.mu.Unlock()
 		if err != nil {

@@ -49,8 +49,9 @@ func cgroupLimit(root fs.FS) int64 {
 	return limit
 }
 
-// ownGroup returns the path of the process's control group below the mount of all groups of a hierarchy, "." for the
-// mount itself and if there is none. prefix is what stands before the path in the hierarchy's line.
+// ownGroup returns the path of the process's control group relative to the mount of its hierarchy; "." for
+// the mount itself, or if there is no group. prefix identifies the hierarchy: it is the text before the
+// path in the hierarchy's line of /proc/self/cgroup.
 func ownGroup(root fs.FS, prefix string) string {
 	text, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {

@@ -135,24 +135,24 @@ func CheckTag(s string) error {
 	return nil
 }
 
-// Nearest returns the known word that a mistyped one most likely meant, or "" when none
-// is near. A word that begins almost as the mistyped one, which was cut short then, is nearer than
-// its missing letters make it. Ties go to the first.
+// Nearest returns the known word that a mistyped one most likely means, by edit distance, or "" if none is
+// near. A mistyped word that is almost the beginning of a known one counts as near, whatever is missing. Of
+// equally near words the first is returned.
 func Nearest(mistyped string, known []string) string {
 	mistyped = strings.ToLower(mistyped)
 	best := ""
 	bestDistance := 1 + max(1, len(mistyped)/3)
-	for _, k := range known {
-		d := editDistance(mistyped, strings.ToLower(k))
-		if n := len(mistyped); n >= minPrefix && n < len(k) {
-			start := editDistance(mistyped, strings.ToLower(k[:n]))
-			if start <= 1 {
-				d = min(d, start+1)
+	for _, word := range known {
+		distance := editDistance(mistyped, strings.ToLower(word))
+		if n := len(mistyped); n >= minPrefix && n < len(word) {
+			prefixDistance := editDistance(mistyped, strings.ToLower(word[:n]))
+			if prefixDistance <= 1 {
+				distance = min(distance, prefixDistance+1)
 			}
 		}
-		if d < bestDistance {
-			best = k
-			bestDistance = d
+		if distance < bestDistance {
+			best = word
+			bestDistance = distance
 		}
 	}
 	return best
@@ -161,8 +161,9 @@ func Nearest(mistyped string, known []string) string {
 // minPrefix is how long a mistyped word is at least to count as the beginning of a known one.
 const minPrefix = 4
 
-// editDistance is the number of letters to insert, delete, replace or swap
-// with their neighbour (optimal string alignment).
+// editDistance returns the number of single-letter edits that turn a into b: insertions, deletions,
+// replacements, and swaps of neighbours (optimal string alignment). It is 64 for words of more than 64
+// letters.
 func editDistance(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {
 		// No known word is as long, so nothing is near.

@@ -10,9 +10,9 @@ const (
 	minBlockValues = 2
 )
 
-// spread is the quantile of Student's t over that of the normal distribution, at the ends of a 90 % interval. The
+// studentFactor is the quantile of Student's t over that of the normal distribution, at the ends of a 90 % interval. The
 // index is the number of degrees of freedom.
-var spread = [maxBlocks]float64{2: 2.919986 / 1.644854, 3: 2.353363 / 1.644854, 4: 2.131847 / 1.644854}
+var studentFactor = [maxBlocks]float64{2: 2.919986 / 1.644854, 3: 2.353363 / 1.644854, 4: 2.131847 / 1.644854}
 
 // Blocks says how values scatter of which those that are near in time have something in common.
 type Blocks struct {
@@ -24,23 +24,22 @@ type Blocks struct {
 	Rest []float64
 }
 
-// BlocksOf tells apart how values above zero, in the order of time, scatter, by the one-way
-// random-effects model
+// BlocksOf separates how values above zero, in the order of time, scatter between blocks of time from how
+// they scatter within them, by the one-way random-effects model
 //
 //	value = typical value + effect of its block + error
 //
-// Up to five blocks are equal parts of the time. With s² the variance of the k block medians,
-// and w² the mean variance of such a median by the errors alone, the variance of the effects
-// is b² = s² - w², or 0 (the analysis of variance's estimate: Searle, Casella and McCulloch
-// 1992, Variance Components, section 3.5; of medians in the place of means, so that a few
-// values that are far off decide nothing). The typical value of another block deviates from
-// that of all by
+// Up to five blocks are equal parts of the time. With s² the variance of the k block medians, and w² the
+// mean variance of such a median by the errors alone, the variance of the effects is b² = s² - w², or 0
+// (the analysis of variance's estimate: Searle, Casella and McCulloch 1992, Variance Components, section
+// 3.5; of medians in the place of means, so that a few outliers decide nothing). The typical value of
+// another block deviates from that of all by
 //
 //	t² b² (1 + 1/k) + w²/k
 //
-// t being Student's over the normal law's quantile, as b rests on few blocks. Effects that are as
-// small as a block's w are overlooked in half of the cases: an interval of 90 % then holds in some
-// 82 %. Of fewer than six values nothing is known of blocks.
+// t being Student's over the normal distribution's quantile, as b rests on few blocks. Effects that are as
+// small as a block's w are overlooked in half of the cases: an interval of 90 % then holds in some 82 %.
+// With fewer than six values nothing is known of blocks.
 func BlocksOf(values []float64) Blocks {
 	n := len(values)
 	k := min(maxBlocks, n/minBlockValues)
@@ -48,45 +47,48 @@ func BlocksOf(values []float64) Blocks {
 		if n < 2 {
 			return Blocks{Rest: values}
 		}
-		return Blocks{Next: math.Sqrt(ofMedian(n)/float64(n)) * Deviation(values), Rest: values}
+		return Blocks{Next: math.Sqrt(medianVarianceFactor(n)/float64(n)) * Deviation(values), Rest: values}
 	}
 	medians := make([]float64, k)
 	rest := make([]float64, 0, n)
-	// share is the variance of a block's median divided by that of an error, in the mean over the blocks.
-	share := 0.0
+	// medianShare is the variance of a block's median divided by that of an error, in the mean over the blocks.
+	medianShare := 0.0
 	for i := range k {
 		block := values[i*n/k : (i+1)*n/k]
 		medians[i] = Median(block)
-		share += ofMedian(len(block)) / float64(len(block)) / float64(k)
+		medianShare += medianVarianceFactor(len(block)) / float64(len(block)) / float64(k)
 		for _, x := range block {
 			rest = append(rest, x-medians[i])
 		}
 	}
-	// What is left has lost a degree of freedom for each block.
-	errors := Deviation(rest) * math.Sqrt(float64(n)/float64(n-k))
-	w := float64(share * errors * errors)
+	// The differences from the medians have lost a degree of freedom for each block.
+	errorDeviation := Deviation(rest) * math.Sqrt(float64(n)/float64(n-k))
+	errorVariance := float64(medianShare * errorDeviation * errorDeviation)
 	mean := 0.0
-	s := 0.0
+	medianVariance := 0.0
 	for _, m := range medians {
 		mean += m / float64(k)
 	}
 	for _, m := range medians {
-		s += float64((m - mean) * (m - mean) / float64(k-1))
+		medianVariance += float64((m - mean) * (m - mean) / float64(k-1))
 	}
-	b := max(0, s-w)
-	t := spread[k-1]
-	found := Blocks{Next: math.Sqrt(float64(t*t*b*(1+1/float64(k))) + float64(w/float64(k))), Rest: values}
-	if b == 0 {
+	// These are w², s² and b² of the formulas above.
+	effectVariance := max(0, medianVariance-errorVariance)
+	t := studentFactor[k-1]
+	effects := float64(t * t * effectVariance * (1 + 1/float64(k)))
+	found := Blocks{Next: math.Sqrt(effects + float64(errorVariance/float64(k))), Rest: values}
+	if effectVariance == 0 {
 		return found
 	}
-	found.Rest = without(values, medians, mean, b/s)
+	found.Rest = removeEffects(values, medians, mean, effectVariance/medianVariance)
 	return found
 }
 
-// without returns the values without the given share of their blocks' effects. A block whose median is
-// m is divided by 1 + share (m - mean)/mean, so that its median moves towards mean, the mean of all
-// medians, by about that share. All values are then scaled so that their mean stays.
-func without(values, medians []float64, mean, share float64) []float64 {
+// removeEffects returns the values without the given share of their blocks' effects. medians are those of
+// the blocks, and mean is their mean. A block whose median is m is divided by 1 + share (m - mean)/mean, so
+// that its median moves towards mean by about that share. All values are then scaled so that their mean
+// stays.
+func removeEffects(values, medians []float64, mean, share float64) []float64 {
 	n := len(values)
 	k := len(medians)
 	rest := make([]float64, 0, n)
@@ -105,9 +107,9 @@ func without(values, medians []float64, mean, share float64) []float64 {
 	return rest
 }
 
-// ofMedian is n times the variance of the median of n normal values, divided by the variance of one: pi/2 for
-// many values, and 1 for one or two, whose median is their mean.
-func ofMedian(n int) float64 {
+// medianVarianceFactor returns n times the variance of the median of n normal values, divided by the
+// variance of one value: pi/2 for many values, and 1 for one or two, whose median is their mean.
+func medianVarianceFactor(n int) float64 {
 	if n <= 2 {
 		return 1
 	}

@@ -33,11 +33,11 @@ func (e Estimate) Times(x float64) Estimate {
 
 // Median is the middle one of the values in their order, or the mean of the middle two. It is NaN for none.
 func Median(values []float64) float64 {
-	return middle(slices.Sorted(slices.Values(values)))
+	return sortedMedian(slices.Sorted(slices.Values(values)))
 }
 
-// middle is the median of values in ascending order; NaN of none.
-func middle(x []float64) float64 {
+// sortedMedian returns the median of values in ascending order, NaN for none.
+func sortedMedian(x []float64) float64 {
 	n := len(x)
 	if n == 0 {
 		return math.NaN()
@@ -45,14 +45,15 @@ func middle(x []float64) float64 {
 	return (x[(n-1)/2] + x[n/2]) / 2
 }
 
-// MedianOf is the median with an interval of this confidence, from 0 to 1, that assumes nothing about the
-// distribution of the values. It is from the k-th smallest value to the k-th largest, with the largest k for
-// which 2 P(B < k) is at most 1 - confidence, where B is binomial with n trials of probability one half (David
-// and Nagaraja, Order Statistics, 3rd ed., section 7.1); for more than 100 values k follows from the normal
-// approximation of B. The interval is from the smallest value to the largest if even that has less confidence.
+// MedianOf returns the median with an interval of this confidence, from 0 to 1, that assumes nothing about
+// the distribution of the values. The interval is from the k-th smallest value to the k-th largest, for the
+// largest k with 2 P(B < k) of at most 1 - confidence, where B is binomial with n trials of probability one
+// half (David and Nagaraja, Order Statistics, 3rd ed., section 7.1); for more than 100 values k follows
+// from the normal approximation of B. If even k = 1 has less confidence, the interval is from the smallest
+// value to the largest.
 func MedianOf(values []float64, confidence float64) Estimate {
-	x := slices.Sorted(slices.Values(values))
-	n := len(x)
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
 	if n == 0 {
 		return Estimate{math.NaN(), math.NaN(), math.NaN()}
 	}
@@ -60,17 +61,17 @@ func MedianOf(values []float64, confidence float64) Estimate {
 	if n > 100 {
 		k = int((float64(n) - float64(deviations(confidence)*math.Sqrt(float64(n)))) / 2)
 	} else {
-		// below is P(B < k), and next is P(B = k).
-		below := 0.0
-		next := math.Ldexp(1, -n)
-		for k < n/2 && below+next <= (1-confidence)/2 {
-			below += next
+		// fewer is P(B < k), and equal is P(B = k).
+		fewer := 0.0
+		equal := math.Ldexp(1, -n)
+		for k < n/2 && fewer+equal <= (1-confidence)/2 {
+			fewer += equal
 			k++
-			next *= float64(n-k+1) / float64(k)
+			equal *= float64(n-k+1) / float64(k)
 		}
 	}
 	k = max(k, 1)
-	return Estimate{middle(x), x[k-1], x[n-k]}
+	return Estimate{sortedMedian(sorted), sorted[k-1], sorted[n-k]}
 }
 
 // Deviation is a robust standard deviation: 1.4826 times the median distance of the values from their median.
@@ -89,23 +90,23 @@ func Deviation(values []float64) float64 {
 // confidence.
 func deviations(confidence float64) float64 { return math.Sqrt2 * math.Erfinv(confidence) }
 
-// Condense returns at most limit values, ascending, with the mean of all. Each is the mean of an equal share of
-// the sorted values; a value on the border of two shares counts in both, in proportion.
+// Condense returns at most limit values, ascending, that have the same mean as values. Each is the mean of
+// an equal share of the sorted values; a value on the border of two shares counts in both, in proportion.
 func Condense(values []float64, limit int) []float64 {
-	x := slices.Sorted(slices.Values(values))
-	n := len(x)
-	shares := min(limit, len(x))
-	out := make([]float64, shares)
-	for i := range out {
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	shares := min(limit, len(sorted))
+	condensed := make([]float64, shares)
+	for i := range condensed {
 		// Each value has as many parts as there are shares, so that each share has n whole parts.
 		from := i * n
 		to := (i + 1) * n
 		for k := from / shares; k*shares < to; k++ {
 			parts := min(to, (k+1)*shares) - max(from, k*shares)
-			out[i] += x[k] * float64(parts) / float64(n)
+			condensed[i] += sorted[k] * float64(parts) / float64(n)
 		}
 	}
-	return out
+	return condensed
 }
 
 // Enough is the number of values from which on they are used as an empirical distribution themselves: the next
@@ -113,7 +114,7 @@ func Condense(values []float64, limit int) []float64 {
 // Determination of sample sizes for setting tolerance limits, Ann. Math. Statist. 12), which is 0.9 for 19.
 const Enough = 19
 
-// wider holds the factor by which n values are moved away from their mean, at the index n:
+// wideningFactor holds the factor by which n values are moved away from their mean, at the index n:
 //
 //	t · sqrt(1 + 1/n) / z
 //
@@ -121,14 +122,14 @@ const Enough = 19
 // cases of ten, t being Student's quantile at 0.95 with n-1 degrees of freedom. The greatest of n values is
 // expected z deviations above the mean, z being the normal quantile of (n - 3/8) / (n + 1/4) (Blom 1958,
 // Statistical Estimates and Transformed Beta-Variables).
-var wider = [Enough]float64{
+var wideningFactor = [Enough]float64{
 	3: 3.8781, 2.5079, 1.9795, 1.6983, 1.5224, 1.4011, 1.3119, 1.2431, 1.1882, 1.1432, 1.1056, 1.0735, 1.0458, 1.0216, 1.0002, 1,
 }
 
-// Widen moves fewer than [Enough] values away from their mean, so that of normal values the next one is between
-// the least and the greatest nine times in ten. Without that, few values make an empirical distribution that is
-// too narrow. Their mean stays. If all values are above zero, none is moved below a twentieth of the mean. Fewer
-// than three values say too little of their distribution and stay.
+// Widen moves fewer than [Enough] values away from their mean, such that of normal values the next one lies
+// between the smallest and the largest nine times in ten: without that, the empirical distribution of few
+// values is too narrow. The mean stays. If all values are above zero, none is moved below a twentieth of
+// the mean. Fewer than three values stay as they are.
 func Widen(values []float64) []float64 {
 	n := len(values)
 	if n < 3 || n >= Enough {
@@ -138,35 +139,35 @@ func Widen(values []float64) []float64 {
 	for _, x := range values {
 		mean += x / float64(n)
 	}
-	factor := wider[n]
-	if least := slices.Min(values); least > 0 && least < mean {
-		factor = max(1, min(factor, 0.95*mean/(mean-least)))
+	factor := wideningFactor[n]
+	if smallest := slices.Min(values); smallest > 0 && smallest < mean {
+		factor = max(1, min(factor, 0.95*mean/(mean-smallest)))
 	}
-	wide := make([]float64, n)
+	widened := make([]float64, n)
 	for i, x := range values {
-		wide[i] = mean + float64(factor*(x-mean))
+		widened[i] = mean + float64(factor*(x-mean))
 	}
-	return wide
+	return widened
 }
 
 // maxPoints bounds the points of a line: a million pairs are sorted.
 const maxPoints = 1500
 
-// Slope is the slope of the line through points: the median of the slopes of all pairs
-// (Theil 1950, A rank-invariant method of linear regression analysis). The ends of its interval are two of these
-// slopes, as far from the middle one as follows from the deviation of Kendall's statistic, with equal x as ties
-// (Sen 1968, Estimates of the regression coefficient based on Kendall's tau, JASA
-// 63, eq. 2.6 and section 4). Of more than 1,500 points only every second, third or so counts.
-// The result false says that no two points have different x.
+// Slope returns the slope of the line through points (x[i], y[i]): the median of the slopes of all pairs
+// (Theil 1950, A rank-invariant method of linear regression analysis). The ends of its interval are two of
+// these slopes, as far from the middle one as follows from the standard deviation of Kendall's statistic,
+// with equal x as ties (Sen 1968, Estimates of the regression coefficient based on Kendall's tau, JASA 63,
+// eq. 2.6 and section 4). Of more than 1,500 points only every second, third or so counts. The second
+// result is false if no two points have different x.
 func Slope(x, y []float64, confidence float64) (Estimate, bool) {
-	each := (len(x) + maxPoints - 1) / maxPoints
+	step := (len(x) + maxPoints - 1) / maxPoints
 	var slopes []float64
 	ties := map[float64]int{}
 	n := 0
-	for i := 0; i < len(x); i += each {
+	for i := 0; i < len(x); i += step {
 		n++
 		ties[x[i]]++
-		for j := 0; j < i; j += each {
+		for j := 0; j < i; j += step {
 			if x[i] != x[j] {
 				slopes = append(slopes, (y[i]-y[j])/(x[i]-x[j]))
 			}
@@ -181,10 +182,10 @@ func Slope(x, y []float64, confidence float64) (Estimate, bool) {
 	for _, t := range ties {
 		variance -= kendall(t)
 	}
-	apart := float64(deviations(confidence) * math.Sqrt(float64(variance)/18))
+	deviation := float64(deviations(confidence) * math.Sqrt(float64(variance)/18))
 	pairs := float64(len(slopes))
-	low := int((pairs - apart) / 2)
-	high := int(math.Ceil((pairs + apart) / 2))
+	low := int((pairs - deviation) / 2)
+	high := int(math.Ceil((pairs + deviation) / 2))
 	last := len(slopes) - 1
-	return Estimate{middle(slopes), slopes[min(max(low-1, 0), last)], slopes[min(max(high, 0), last)]}, true
+	return Estimate{sortedMedian(slopes), slopes[min(max(low-1, 0), last)], slopes[min(max(high, 0), last)]}, true
 }

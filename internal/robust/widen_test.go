@@ -15,8 +15,8 @@ func TestWiden_Table(t *testing.T) {
 		size := float64(n)
 		student := distuv.StudentsT{Sigma: 1, Nu: size - 1}.Quantile(0.95)
 		want := max(1, student*math.Sqrt(1+1/size)/distuv.UnitNormal.Quantile((size-0.375)/(size+0.25)))
-		if math.Abs(wider[n]-want) > 1e-4 {
-			t.Errorf("%d values are moved to %g times their distance, want %g", n, wider[n], want)
+		if math.Abs(wideningFactor[n]-want) > 1e-4 {
+			t.Errorf("%d values are moved to %g times their distance, want %g", n, wideningFactor[n], want)
 		}
 	}
 }

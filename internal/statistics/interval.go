@@ -32,7 +32,7 @@ func EstimateMean(values []float64) Estimated {
 		e.Mean = mean(known)
 	}
 	if e.N > 1 {
-		e.Half = quantile(e.N) * Deviation(known) / math.Sqrt(float64(e.N))
+		e.Half = studentQuantile(e.N) * Deviation(known) / math.Sqrt(float64(e.N))
 		// Values that differ by their rounding alone count as equal.
 		if e.Half < 1e-12*math.Abs(e.Mean) {
 			e.Half = 0
@@ -41,9 +41,9 @@ func EstimateMean(values []float64) Estimated {
 	return e
 }
 
-// TwoStage returns the mean of values, the number of which was decided by the deviation of the first ones
-// (Stein 1945). The interval follows from the deviation of these first alone, and so keeps its level for
-// normal values however many were added. Where first is below 2, the first values are all equal, or a value
+// TwoStage returns the mean of values whose number was chosen by the deviation of the first ones (Stein
+// 1945). The interval follows from the deviation of these first ones alone, and so keeps its level for
+// normal values however many were added. If first is below 2, or the first values are all equal, or a value
 // is NaN, it is the interval of [EstimateMean].
 func TwoStage(values []float64, first int) Estimated {
 	e := EstimateMean(values)
@@ -56,16 +56,16 @@ func TwoStage(values []float64, first int) Estimated {
 	return e
 }
 
-// Enough is the number of values, those of the first stage included, with which half of the interval of
-// [TwoStage] is at most half wide. first holds the values of the first stage, at least two.
-func Enough(first []float64, half float64) int {
-	wanted := quantile(len(first)) * Deviation(first) / half
+// Enough returns the number of values, those of the first stage included, for which half of the width of
+// [TwoStage]'s interval is at most halfWidth. first has the values of the first stage, at least two.
+func Enough(first []float64, halfWidth float64) int {
+	wanted := studentQuantile(len(first)) * Deviation(first) / halfWidth
 	return max(len(first), int(min(math.Ceil(wanted*wanted), math.MaxInt32)))
 }
 
-// quantile is the quantile of Student's t for a 95 % interval whose deviation comes from n values, to ten
-// digits, so that the machine's logarithm does not show.
-func quantile(n int) float64 {
+// studentQuantile returns Student's quantile of a two-sided 95 % interval for a deviation estimated from n
+// values. It has ten digits, so that the machine's logarithm does not show.
+func studentQuantile(n int) float64 {
 	return tenDigits(distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(n - 1)}.Quantile(0.975))
 }
 
@@ -144,9 +144,9 @@ func Holm(p []float64) []float64 {
 // String writes the mean with five digits.
 func (e Estimated) String() string { return e.Digits(5) }
 
-// Digits writes the mean and half of its interval, as in 0.7312 ± 0.0041. The half has two digits, and the
-// mean is written to the same decimal, but with at most n digits. Without an interval, for one value or equal
-// ones, it is the mean with n digits, and without a value "-".
+// Digits writes the mean and half of its interval's width, as in 0.7312 ± 0.0041. The half has two digits,
+// and the mean ends at the same decimal place, but has at most n digits. Without an interval, for a single
+// value or equal ones, it is the mean with n digits; without a value it is "-".
 func (e Estimated) Digits(n int) string {
 	switch {
 	case e.N == 0:
@@ -170,17 +170,17 @@ func (e Estimated) Digits(n int) string {
 // maxSigns bounds the values all of whose signs are tried.
 const maxSigns = 20
 
-// SignFlip is the exact two-sided p-value of the sign-flip test (Fisher, 1935). Its null hypothesis is that
-// the distribution of differences is symmetric about from. The p-value is the share of all 2^n ways to choose
-// the signs of the n values difference - from in which their sum is at least as far from zero as it is. The test
-// assumes no distribution, and its p-value is at least 2^(1-n). A difference of NaN is left out. The result
-// is NaN without values, and for more than 20 of them.
-func SignFlip(differences []float64, from float64) float64 {
+// SignFlip returns the exact two-sided p-value of the sign-flip test (Fisher, 1935), whose null hypothesis
+// is that the distribution of differences is symmetric about center. It is the share of all 2^n choices of
+// the signs of the n values difference - center for which the sum of these is at least as far from zero as
+// it is. The test assumes no distribution, and the p-value is at least 2^(1-n). A difference of NaN is left
+// out. The result is NaN without values, and for more than maxSigns of them.
+func SignFlip(differences []float64, center float64) float64 {
 	var known []float64
 	sum := 0.0
 	size := 0.0
 	for _, d := range differences {
-		d -= from
+		d -= center
 		if !math.IsNaN(d) {
 			known = append(known, d)
 			sum = sum + d
@@ -211,10 +211,10 @@ func SignFlip(differences []float64, from float64) float64 {
 // maxDecisive bounds the number of values that [Decisive] asks for.
 const maxDecisive = 100_000
 
-// Decisive is the smallest number of values with which the 95 % interval of their mean would exclude zero
-// if mean and deviation stayed as they are in these differences. It is at least 2. It is 0 if the
-// differences say nothing about it: fewer than two are known, or their mean is zero; and [maxDecisive] if
-// more would be needed.
+// Decisive returns the smallest number of values with which the 95 % interval of their mean would exclude
+// zero, if mean and deviation stayed as they are in these differences; at least 2, and at most
+// [maxDecisive], which stands for more. It is 0 if that cannot be estimated: fewer than two differences are
+// known, or their mean is zero.
 func Decisive(differences []float64) int {
 	known := slices.DeleteFunc(slices.Clone(differences), math.IsNaN)
 	if len(known) < 2 {
@@ -225,7 +225,7 @@ func Decisive(differences []float64) int {
 		return 0
 	}
 	deviation := Deviation(known)
-	excludesZero := func(n int) bool { return quantile(n)*deviation/math.Sqrt(float64(n)) < distance }
+	excludesZero := func(n int) bool { return studentQuantile(n)*deviation/math.Sqrt(float64(n)) < distance }
 	// The half width falls with n, so the smallest number is found by bisection.
 	below := 1
 	enough := maxDecisive

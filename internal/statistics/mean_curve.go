@@ -15,21 +15,22 @@ type MeanPoint struct {
 	Estimated
 }
 
-// MeanCurve is the mean over runs that were each sampled at times of their own. The curve has [CurvePoints]
-// points of time, evenly from where the last run begins to where the first ends; at each, a run counts with its
-// last sample until then. A run's samples are in the order of time, and read returns the time of a sample and
-// its value, NaN if that is not known. There is no curve without runs, or if a run has no sample.
+// MeanCurve returns the mean over runs that were each sampled at times of their own. The curve has
+// [CurvePoints] points, evenly from the time at which the last run begins to that at which the first one
+// ends; at each point a run counts with its latest sample until then. A run's samples are in the order of
+// time; read returns the time of a sample and its value, NaN if that is not known. The result is nil
+// without runs, or if a run has no sample.
 func MeanCurve[S any](runs [][]S, read func(*S) (seconds, value float64)) []MeanPoint {
-	first := 0.0
-	last := math.Inf(1)
+	start := 0.0
+	stop := math.Inf(1)
 	for _, samples := range runs {
 		if len(samples) == 0 {
 			return nil
 		}
 		begin, _ := read(&samples[0])
 		end, _ := read(&samples[len(samples)-1])
-		first = max(first, begin)
-		last = min(last, end)
+		start = max(start, begin)
+		stop = min(stop, end)
 	}
 	if len(runs) == 0 {
 		return nil
@@ -37,22 +38,22 @@ func MeanCurve[S any](runs [][]S, read func(*S) (seconds, value float64)) []Mean
 	curve := make([]MeanPoint, CurvePoints)
 	values := make([]float64, len(runs))
 	for i := range curve {
-		at := first + (last-first)*float64(i)/(CurvePoints-1)
+		now := start + (stop-start)*float64(i)/(CurvePoints-1)
 		// The last point is exactly the end: a rounding before it would miss the last samples.
 		if i == CurvePoints-1 {
-			at = last
+			now = stop
 		}
 		for j, samples := range runs {
 			next := sort.Search(len(samples), func(k int) bool {
 				seconds, _ := read(&samples[k])
-				return seconds > at
+				return seconds > now
 			})
 			values[j] = math.NaN()
 			if next > 0 {
 				_, values[j] = read(&samples[next-1])
 			}
 		}
-		curve[i] = MeanPoint{at, EstimateMean(values)}
+		curve[i] = MeanPoint{now, EstimateMean(values)}
 	}
 	return curve
 }

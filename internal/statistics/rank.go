@@ -39,7 +39,7 @@ func Kendall(x, y []float64) Correlation {
 		}
 	}
 	tau := (same - opposite) / math.Sqrt(float64(untiedX*untiedY))
-	return fisher(tau, len(x), math.Sqrt(0.437/float64(len(x)-4)))
+	return withInterval(tau, len(x), math.Sqrt(0.437/float64(len(x)-4)))
 }
 
 // Spearman returns Spearman's ρ of pairs (x[i], y[i]): Pearson's correlation of their ranks, where
@@ -59,7 +59,7 @@ func Spearman(x, y []float64) Correlation {
 		squaresB += float64(v * v)
 	}
 	rho := products / math.Sqrt(float64(squaresA*squaresB))
-	return fisher(rho, len(x), math.Sqrt((1+float64(rho*rho)/2)/float64(len(x)-3)))
+	return withInterval(rho, len(x), math.Sqrt((1+float64(rho*rho)/2)/float64(len(x)-3)))
 }
 
 // ranks returns the rank of each value, from 1; equal values share the mean of their ranks.
@@ -85,20 +85,20 @@ func ranks(values []float64) []float64 {
 	return list
 }
 
-// fisher adds the interval to a correlation of n pairs, whose Fisher's z has this standard error. A
-// correlation of 1 or -1 has no z: for the interval it is moved by half a pair of pairs, as if one of
-// them were tied.
-func fisher(value float64, n int, standardError float64) Correlation {
-	c := Correlation{value, math.NaN(), math.NaN()}
+// withInterval returns the correlation value of n pairs with its interval, for which Fisher's z of the
+// value has this standard error. A correlation of 1 or -1 has no z: for the interval it is moved by half a
+// pair of pairs, as if one of them were tied. The interval is NaN for fewer than five pairs.
+func withInterval(value float64, n int, standardError float64) Correlation {
+	correlation := Correlation{value, math.NaN(), math.NaN()}
 	if n < 5 || math.IsNaN(value) {
-		return c
+		return correlation
 	}
-	most := 1 - 2/float64(n*(n-1))
-	z := math.Atanh(max(-most, min(most, value)))
-	c.Low = tenDigits(math.Tanh(z - float64(z95*standardError)))
-	c.High = tenDigits(math.Tanh(z + float64(z95*standardError)))
+	largest := 1 - 2/float64(n*(n-1))
+	z := math.Atanh(max(-largest, min(largest, value)))
+	correlation.Low = tenDigits(math.Tanh(z - float64(z95*standardError)))
+	correlation.High = tenDigits(math.Tanh(z + float64(z95*standardError)))
 	// The interval of a moved correlation still holds the correlation itself.
-	c.Low = min(c.Low, value)
-	c.High = max(c.High, value)
-	return c
+	correlation.Low = min(correlation.Low, value)
+	correlation.High = max(correlation.High, value)
+	return correlation
 }

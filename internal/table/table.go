@@ -80,7 +80,8 @@ func (c Columns[R]) Records(rows []R, digits int) [][]string {
 	return list
 }
 
-// cells returns the cells that a value has in a file: one, or one for each of its [Parts].
+// cells returns the cells of a value in a file: a single one, or one for each number of [Parts]. digits is
+// as for [Columns.Records].
 func cells(value any, digits int) (list []string) {
 	if p, ok := value.(Parts); ok {
 		_, numbers := p.Parts()
@@ -165,17 +166,17 @@ func widths(rows [][]string) []int {
 	return list
 }
 
-// WriteFolded writes rows for people, aligned to the right, in several tables if one would be wider than a
-// terminal. The first keys columns, which say what a row is, are in each of the tables.
+// WriteFolded writes rows for people, aligned to the right. If the table would be wider than a terminal, it
+// is divided into several tables, each with the first keys columns, which identify the row.
 func WriteFolded(w io.Writer, rows [][]string, keys int) error {
-	wide := widths(rows)
-	for from, to := keys, 0; from < len(wide); from = to {
-		left := terminal - wide[from]
-		for _, key := range wide[:keys] {
-			left -= key
+	columnWidths := widths(rows)
+	for from, to := keys, 0; from < len(columnWidths); from = to {
+		room := terminal - columnWidths[from]
+		for _, key := range columnWidths[:keys] {
+			room -= key
 		}
-		for to = from + 1; to < len(wide) && wide[to] <= left; to++ {
-			left -= wide[to]
+		for to = from + 1; to < len(columnWidths) && columnWidths[to] <= room; to++ {
+			room -= columnWidths[to]
 		}
 		part := make([][]string, len(rows))
 		for i, r := range rows {
@@ -191,21 +192,21 @@ func WriteFolded(w io.Writer, rows [][]string, keys int) error {
 	return nil
 }
 
-// WriteFitted writes rows for people, aligned to the left. If they would be wider than a terminal, long cells of
-// the widest columns lose their middle, also in rows itself.
+// WriteFitted writes rows for people, aligned to the left. If the table would be wider than a terminal,
+// long cells of the widest columns lose their middle; rows is changed.
 func WriteFitted(w io.Writer, rows [][]string) error {
-	wide := widths(rows)
-	sum := 0
-	for _, width := range wide {
-		sum += width
+	columnWidths := widths(rows)
+	total := 0
+	for _, width := range columnWidths {
+		total += width
 	}
-	for ; sum > terminal; sum-- {
-		wide[slices.Index(wide, slices.Max(wide))]--
+	for ; total > terminal; total-- {
+		columnWidths[slices.Index(columnWidths, slices.Max(columnWidths))]--
 	}
 	for _, r := range rows {
 		for i, cell := range r {
 			text := []rune(cell)
-			limit := wide[i] - 2
+			limit := columnWidths[i] - 2
 			if len(text) > limit {
 				r[i] = string(text[:(limit-1)/2]) + "…" + string(text[len(text)-limit/2:])
 			}
@@ -244,8 +245,8 @@ func Of[T any]() (list Columns[T]) {
 	return list
 }
 
-// Read reads a file as Write writes it, with exactly its header. Errors name the file
-// and the line.
+// Read reads the rows of a file that [Write] has written, which must have exactly the header of T. Errors
+// name the file and the line.
 func Read[T any](path string) (rows []T, err error) {
 	f, _, err := regular.Open(path)
 	if err != nil {
@@ -301,7 +302,7 @@ var wanted = map[reflect.Kind]string{
 	reflect.Bool:    "true or false",
 }
 
-// parse sets a field of a row to the value in a cell. An empty cell of a number is NaN.
+// parse sets v, a field of a row, to the value of a cell. An empty cell of a floating-point number is NaN.
 func parse(v reflect.Value, s string) (err error) {
 	switch v.Kind() {
 	case reflect.Float64:

@@ -27,11 +27,11 @@ func Size[T Number]() int { return int(unsafe.Sizeof(*new(T))) }
 // Bytes returns the bytes of v: its own memory where the machine is
 // little-endian, else a copy. They must not be written to.
 func Bytes[T Number](v []T) []byte {
-	b := memory(v)
+	b := bytesOf(v)
 	if littleEndian {
 		return b
 	}
-	return swapped(append([]byte(nil), b...), Size[T]())
+	return reverseNumbers(append([]byte(nil), b...), Size[T]())
 }
 
 // Append decodes b and appends its numbers to dst. The length of b must be a
@@ -41,31 +41,31 @@ func Append[T Number](dst []T, b []byte) []T {
 	more := len(b) / Size[T]()
 	// Memory that dst has already is not cleared first.
 	dst = slices.Grow(dst, more)[:n+more]
-	copy(memory(dst[n:]), b)
+	copy(bytesOf(dst[n:]), b)
 	if !littleEndian {
-		swapped(memory(dst[n:]), Size[T]())
+		reverseNumbers(bytesOf(dst[n:]), Size[T]())
 	}
 	return dst
 }
 
 // Read fills dst with numbers from r, little-endian bytes. It is an error if r has fewer.
 func Read[T Number](r io.Reader, dst []T) error {
-	if _, err := io.ReadFull(r, memory(dst)); err != nil {
+	if _, err := io.ReadFull(r, bytesOf(dst)); err != nil {
 		return fmt.Errorf("a vector of %d numbers: %w", len(dst), err)
 	}
 	if !littleEndian {
-		swapped(memory(dst), Size[T]())
+		reverseNumbers(bytesOf(dst), Size[T]())
 	}
 	return nil
 }
 
-// memory returns the memory of v as bytes.
-func memory[T Number](v []T) []byte {
+// bytesOf returns the memory of v as bytes.
+func bytesOf[T Number](v []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), Size[T]()*len(v))
 }
 
-// swapped reverses the bytes of each number of size bytes, in place, and returns b.
-func swapped(b []byte, size int) []byte {
+// reverseNumbers reverses the bytes of each number, of size bytes, in place, and returns b.
+func reverseNumbers(b []byte, size int) []byte {
 	for i := 0; i < len(b); i += size {
 		for l, r := i, i+size-1; l < r; l, r = l+1, r-1 {
 			b[l], b[r] = b[r], b[l]
@@ -105,19 +105,19 @@ func packBlock(v []float32) []byte {
 	}
 	table := slices.Compact(slices.Sorted(slices.Values(bits)))
 	if len(table) > maxTable {
-		return append([]byte{0}, planes(Bytes(v), len(v))...)
+		return append([]byte{0}, transposeBytes(Bytes(v), len(v))...)
 	}
 	b := append([]byte{byte(len(table))}, Bytes(table)...)
 	for _, x := range bits {
-		at, _ := slices.BinarySearch(table, x)
-		b = append(b, byte(at))
+		place, _ := slices.BinarySearch(table, x)
+		b = append(b, byte(place))
 	}
 	return b
 }
 
-// planes returns the bytes of b in another order: b is n groups of equal length, and the result has the first
-// byte of each group, then the second of each, and so on.
-func planes(b []byte, n int) []byte {
+// transposeBytes returns the bytes of b in another order: b is n groups of equal length, and the result has
+// the first byte of each group, then the second of each, and so on.
+func transposeBytes(b []byte, n int) []byte {
 	out := make([]byte, 0, len(b))
 	for i := range len(b) / n {
 		for j := i; j < len(b); j += len(b) / n {
@@ -130,8 +130,8 @@ func planes(b []byte, n int) []byte {
 // MostPacked is the largest number of bytes that this number of packed numbers takes.
 func MostPacked(numbers int) int { return 4*numbers + numbers/128 + 64 }
 
-// Unpack reads numbers that Pack wrote. It is an error if b has fewer or more of them than the argument numbers
-// says. It takes no more memory than they do, whatever b holds.
+// Unpack returns the numbers that Pack has written. It is an error if b does not have exactly as many as
+// the argument numbers says. It takes no more memory than they do, whatever b has.
 func Unpack(b []byte, numbers int) ([]float32, error) {
 	r := bufio.NewReader(flate.NewReader(bytes.NewReader(b)))
 	v := make([]float32, 0, numbers)
@@ -157,7 +157,7 @@ func unpackBlock(r *bufio.Reader, v []float32, n int) ([]float32, error) {
 	if size == 0 {
 		b := make([]byte, 4*n)
 		_, err = io.ReadFull(r, b)
-		return Append(v, planes(b, 4)), err
+		return Append(v, transposeBytes(b, 4)), err
 	}
 	table := make([]float32, size)
 	places := make([]byte, n)
@@ -165,11 +165,11 @@ func unpackBlock(r *bufio.Reader, v []float32, n int) ([]float32, error) {
 	if err == nil {
 		_, err = io.ReadFull(r, places)
 	}
-	for _, at := range places {
-		if int(at) >= len(table) {
+	for _, place := range places {
+		if int(place) >= len(table) {
 			return v, errors.New("a place beyond the numbers of its block")
 		}
-		v = append(v, table[at])
+		v = append(v, table[place])
 	}
 	return v, err
 }

@@ -47,7 +47,7 @@ func TestVector_EndsEarly(t *testing.T) {
 }
 
 func TestBytes_OtherOrder(t *testing.T) {
-	if got := swapped([]byte{1, 2, 3, 4, 5, 6, 7, 8}, 4); !bytes.Equal(got, []byte{4, 3, 2, 1, 8, 7, 6, 5}) {
+	if got := reverseNumbers([]byte{1, 2, 3, 4, 5, 6, 7, 8}, 4); !bytes.Equal(got, []byte{4, 3, 2, 1, 8, 7, 6, 5}) {
 		t.Errorf("%v", got)
 	}
 }

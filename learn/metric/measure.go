@@ -106,12 +106,16 @@ func ValueAt(metrics []float64, i int) float64 {
 	return metrics[i]
 }
 
-// Better reports whether a is better than b. Any number is better than NaN.
+// Better reports whether value a is better than value b. Any number is better than NaN, and NaN is not
+// better than anything.
 func (m Metric) Better(a, b float64) bool {
-	return a == a &&
-		(b != b ||
-			m.Lower && a < b ||
-			!m.Lower && a > b)
+	if math.IsNaN(a) || math.IsNaN(b) {
+		return !math.IsNaN(a)
+	}
+	if m.Lower {
+		return a < b
+	}
+	return a > b
 }
 
 // Reaches reports whether v is at least as good as a target.

@@ -80,20 +80,20 @@ func (o *Outcomes) predicted(i int) int {
 // those for which it is predicted, and those of both.
 type classCounts struct{ samples, predicted, right []int }
 
-// count returns the counts over all samples. They are integers, so that their order does not matter.
-func (o *Outcomes) count() classCounts {
+// confusionCounts returns the counts, over all samples, of the confusion matrix that the measures need.
+func (o *Outcomes) confusionCounts() classCounts {
 	var c classCounts
-	for i, y := range o.Labels {
-		p := o.predicted(i)
-		for len(c.samples) <= max(int(y), p) {
+	for i, label := range o.Labels {
+		predicted := o.predicted(i)
+		for len(c.samples) <= max(int(label), predicted) {
 			c.samples = append(c.samples, 0)
 			c.predicted = append(c.predicted, 0)
 			c.right = append(c.right, 0)
 		}
-		c.samples[y]++
-		c.predicted[p]++
-		if p == int(y) {
-			c.right[p]++
+		c.samples[label]++
+		c.predicted[predicted]++
+		if predicted == int(label) {
+			c.right[predicted]++
 		}
 	}
 	return c
@@ -102,14 +102,14 @@ func (o *Outcomes) count() classCounts {
 // MajorityShareOf returns the share of the most frequent class among the samples: the accuracy of a
 // model that always finds that class.
 func (o *Outcomes) MajorityShareOf() float64 {
-	return float64(slices.Max(o.count().samples)) / float64(len(o.Labels))
+	return float64(slices.Max(o.confusionCounts().samples)) / float64(len(o.Labels))
 }
 
 // BalancedAccuracyOf returns the mean over the classes of the share of their samples that are
 // found, the recall (Brodersen et al. 2010, for any number of classes). Classes without a sample do
 // not count. It is scikit-learn's balanced_accuracy_score.
 func (o *Outcomes) BalancedAccuracyOf() float64 {
-	c := o.count()
+	c := o.confusionCounts()
 	sum := 0.0
 	classes := 0
 	for class, n := range c.samples {
@@ -125,7 +125,7 @@ func (o *Outcomes) BalancedAccuracyOf() float64 {
 // precision and recall (van Rijsbergen 1979). Classes that neither occur nor are predicted do
 // not count. It is scikit-learn's f1_score with average="macro".
 func (o *Outcomes) F1Of() float64 {
-	c := o.count()
+	c := o.confusionCounts()
 	sum := 0.0
 	classes := 0
 	for class, n := range c.samples {
@@ -157,7 +157,7 @@ func (o *Outcomes) AUROCOf() float64 {
 	sum := 0.0
 	counted := 0
 	for class := range classes {
-		if area, ok := o.area(class, scores); ok {
+		if area, ok := o.rocArea(class, scores); ok {
 			sum += area
 			counted++
 		}
@@ -168,37 +168,38 @@ func (o *Outcomes) AUROCOf() float64 {
 	return sum / float64(counted)
 }
 
-// classScores returns numbers that grow with the probability of each class, Width for each sample:
-// the logarithms of the softmax. Of two classes they are the differences of the logits, of which
-// the softmax is a function, so that nothing is rounded.
+// classScores returns scores that grow with the probability of a class, Width for each sample: the
+// logarithms of the softmax. With two classes they are the differences of the logits, which need no
+// rounding.
 func (o *Outcomes) classScores() []float64 {
 	scores := make([]float64, len(o.Outputs))
 	for i := range o.Labels {
-		z := o.Outputs[i*o.Width:][:o.Width]
-		to := scores[i*o.Width:][:o.Width]
+		logits := o.Outputs[i*o.Width:][:o.Width]
+		sampleScores := scores[i*o.Width:][:o.Width]
 		if o.Width == 2 {
-			to[0] = float64(z[0]) - float64(z[1])
-			to[1] = -to[0]
+			sampleScores[0] = float64(logits[0]) - float64(logits[1])
+			sampleScores[1] = -sampleScores[0]
 			continue
 		}
 		// The terms are added in the order of their size, so that samples with the same logits in another
 		// order, or shifted by a number, have the same probabilities, which tie.
-		top := float64(slices.Max(z))
-		terms := make([]float64, len(z))
-		for k, x := range z {
+		top := float64(slices.Max(logits))
+		terms := make([]float64, len(logits))
+		for k, x := range logits {
 			terms[k] = portable.Exp(max(float64(x)-top, -700))
 		}
 		log := portable.Log(sortedSum(terms))
-		for k, x := range z {
-			to[k] = float64(x) - top - log
+		for k, x := range logits {
+			sampleScores[k] = float64(x) - top - log
 		}
 	}
 	return scores
 }
 
-// area returns the area under the curve of one class against all others, by the ranks of the
-// samples (Mann and Whitney 1947). ok is false if the samples are of one kind alone.
-func (o *Outcomes) area(class int, scores []float64) (area float64, ok bool) {
+// rocArea returns the area under the ROC curve of one class against all others, computed from the ranks of
+// the samples (Mann and Whitney 1947). scores has a score of each class for each sample. ok is false if all
+// samples are of the class, or none.
+func (o *Outcomes) rocArea(class int, scores []float64) (area float64, ok bool) {
 	order := make([]int, len(o.Labels))
 	for i := range order {
 		order[i] = i
@@ -213,11 +214,11 @@ func (o *Outcomes) area(class int, scores []float64) (area float64, ok bool) {
 		}
 		return 0
 	})
-	// below counts the samples of other classes that lie lower; twice is twice the number of ordered
-	// pairs, so that it is whole although ties count half.
-	below := 0
+	// othersBelow counts the samples of other classes with a lower score; doubledPairs is twice the number
+	// of ordered pairs, so that it is whole although ties count half.
+	othersBelow := 0
 	members := 0
-	twice := 0
+	doubledPairs := 0
 	for start := 0; start < len(order); {
 		end := start
 		tied, tiedOthers := 0, 0
@@ -229,15 +230,15 @@ func (o *Outcomes) area(class int, scores []float64) (area float64, ok bool) {
 			}
 			end++
 		}
-		twice += tied * (2*below + tiedOthers)
+		doubledPairs += tied * (2*othersBelow + tiedOthers)
 		members += tied
-		below += tiedOthers
+		othersBelow += tiedOthers
 		start = end
 	}
-	if members == 0 || below == 0 {
+	if members == 0 || othersBelow == 0 {
 		return 0, false
 	}
-	return float64(twice) / (2 * float64(members) * float64(below)), true
+	return float64(doubledPairs) / (2 * float64(members) * float64(othersBelow)), true
 }
 
 // targetSums are the sums that the measures of one target need, in the unit of the user's data.
@@ -247,9 +248,9 @@ type targetSums struct {
 	errors, spread, distances float64
 }
 
-// sumsOf returns the sums of target t. Numbers are added in the order of their size, so that the
-// order of the samples does not matter.
-func (o *Outcomes) sumsOf(t int) (s targetSums) {
+// targetSumsOf returns the sums of target t, in the unit of the user's data. Numbers are added in the order
+// of their size, so that the order of the samples does not matter.
+func (o *Outcomes) targetSumsOf(t int) (s targetSums) {
 	unit := 1.0
 	if o.Units != nil {
 		unit = o.Units[t]
@@ -291,7 +292,7 @@ func sortedSum(values []float64) (sum float64) {
 func (o *Outcomes) R2Of() float64 {
 	sum := 0.0
 	for t := range o.Width {
-		switch s := o.sumsOf(t); {
+		switch s := o.targetSumsOf(t); {
 		case s.spread > 0:
 			sum += 1 - s.errors/s.spread
 		case s.errors == 0:
@@ -306,7 +307,7 @@ func (o *Outcomes) R2Of() float64 {
 func (o *Outcomes) MeanBaselineOf() float64 {
 	sum := 0.0
 	for t := range o.Width {
-		sum += o.sumsOf(t).distances / float64(o.Len())
+		sum += o.targetSumsOf(t).distances / float64(o.Len())
 	}
 	return sum / float64(o.Width)
 }
@@ -373,9 +374,9 @@ func Constant(name string) bool {
 	return m.constant
 }
 
-// Measure returns the metric of the measure with this name, for samples with this many classes or targets,
-// of which the other is 0. It is an error if the name is no measure of such samples, or if there are more
-// classes or targets than it can be computed for.
+// Measure returns the metric with this name for samples with this many classes or targets, of which the
+// other is 0. It is an error if the name is no measure of such samples, or if there are more classes or
+// targets than it can be computed for.
 func Measure(name string, classes, targets int) (Metric, error) {
 	m, ok := findMeasure(name)
 	switch {

@@ -59,9 +59,9 @@ func (a *Activation) width() int { return (a.Width + 2*a.border) * a.Channels }
 // size returns the length of a block of x.
 func (a *Activation) size() int { return (a.Height + 2*a.border) * a.width() * Lanes }
 
-// allocate reserves the memory that the stages on both sides have asked for, for up to blocks blocks of
-// together maxBatch samples. An activation that shares memory takes it from the owner, which is
-// allocated first. Calling it again does nothing.
+// allocate allocates the memory for which the stages on both sides have asked, for up to blocks blocks with
+// maxBatch samples in total. An activation that shares memory takes it from its owner, which is allocated
+// first. A second call does nothing.
 func (a *Activation) allocate(blocks, maxBatch int) {
 	if a.x != nil || a.Form == Text || a.Form == Words {
 		return
@@ -95,12 +95,12 @@ func (a *Activation) allocate(blocks, maxBatch int) {
 	case a.last:
 		a.keepX = a.keepDX
 	}
-	a.x = aligned(times(a.keepX) * a.size())
+	a.x = alignedFloats(times(a.keepX) * a.size())
 	// Only inputs of a dense layer that are the batch's own rows are searched for zeros.
 	if a.borrowed && a.needRows {
 		a.used = make([][]kernel.Segment, blocks)
 		for i := range a.used {
-			a.used[i] = make([]kernel.Segment, 0, a.Channels/together)
+			a.used[i] = make([]kernel.Segment, 0, a.Channels/featureGroup)
 		}
 	}
 	switch {
@@ -108,7 +108,7 @@ func (a *Activation) allocate(blocks, maxBatch int) {
 	case a.last:
 		a.dx = a.x
 	case a.wanted:
-		a.dx = aligned(times(a.keepDX) * a.Size() * Lanes)
+		a.dx = alignedFloats(times(a.keepDX) * a.Size() * Lanes)
 	}
 	if !a.needRows || a.borrowed {
 		return
@@ -118,7 +118,7 @@ func (a *Activation) allocate(blocks, maxBatch int) {
 	if a.keepX {
 		samples = (maxBatch + 7) &^ 7
 	}
-	a.rows = aligned(a.Height * samples * a.width())
+	a.rows = alignedFloats(a.Height * samples * a.width())
 }
 
 // values returns the values of the block of a pass.
@@ -131,16 +131,16 @@ func (a *Activation) gradient(p *Pass) []float32 {
 	return blockOf(a.dx, a.Size()*Lanes, a.keepDX, p)
 }
 
-// usedIn returns the features of the block that are not left out; nil: all are computed.
-func (a *Activation) usedIn(p *Pass) []kernel.Segment {
+// usedFeatures returns the features of the block that are not left out; nil: all are computed.
+func (a *Activation) usedFeatures(p *Pass) []kernel.Segment {
 	if a.used == nil {
 		return nil
 	}
 	return a.used[p.block]
 }
 
-// blockOf returns the n values of the pass's block, from memory that has either a place for each block
-// of the batch (perBlock) or one place for all.
+// blockOf returns the n values of the pass's block in x. With perBlock x has n values for each block of the
+// batch, otherwise n values that all blocks use in turn.
 func blockOf(x []float32, n int, perBlock bool, p *Pass) []float32 {
 	if perBlock {
 		return x[p.block*n:][:n]
@@ -148,18 +148,18 @@ func blockOf(x []float32, n int, perBlock bool, p *Pass) []float32 {
 	return x[:n]
 }
 
-// samples returns the part of rows that begins with the first sample of the pass's block. Without keepX,
-// rows has one block, and the result is all of it.
-func (a *Activation) samples(p *Pass) []float32 {
+// sampleRows returns the rows, one for each sample, from the first sample of the pass's block on. Without
+// keepX there is memory for one block only, which is returned whole.
+func (a *Activation) sampleRows(p *Pass) []float32 {
 	if a.keepX {
 		return a.rows[p.first*a.width():]
 	}
 	return a.rows
 }
 
-// steps returns the distances in floats between rows, columns and channels of x, and where its first
-// position begins behind the border.
-func (a *Activation) steps() (first, row, column, channel int) {
+// strides returns the distances in floats between neighbouring rows, columns and channels of x, and the
+// index first of its first position, which lies behind the border.
+func (a *Activation) strides() (first, row, column, channel int) {
 	if a.planar {
 		return 0, a.Width * Lanes, Lanes, a.Height * a.Width * Lanes
 	}
@@ -168,9 +168,9 @@ func (a *Activation) steps() (first, row, column, channel int) {
 	return a.border * (row + column), row, column, Lanes
 }
 
-// gradientSteps returns the distances in floats between rows, columns and channels of dx, which has no
-// border.
-func (a *Activation) gradientSteps() (row, column, channel int) {
+// gradientStrides returns the distances in floats between neighbouring rows, columns and channels of dx,
+// which has no border.
+func (a *Activation) gradientStrides() (row, column, channel int) {
 	if a.planar {
 		return a.Width * Lanes, Lanes, a.Height * a.Width * Lanes
 	}
@@ -185,7 +185,7 @@ func (a *Activation) transpose(p *Pass, isa kernel.ISA) {
 	}
 	ld := a.width()
 	x := a.values(p)
-	rows := a.samples(p)
+	rows := a.sampleRows(p)
 	for y := range a.Height {
 		isa.Transpose(
 			kernel.Matrix{Data: rows[y*Lanes*ld:], LD: ld},
@@ -196,24 +196,28 @@ func (a *Activation) transpose(p *Pass, isa kernel.ISA) {
 	}
 }
 
-// Row returns value i of every sample of the block. Values are counted position by position: channels
-// within columns within rows.
+// Row returns value number i of every sample of the block, [Lanes] floats. Values are numbered position by
+// position: channels within columns within rows.
 func (a *Activation) Row(p *Pass, i int) []float32 {
-	first, row, column, channel := a.steps()
+	first, row, column, channel := a.strides()
 	position := i / a.Channels
-	return a.values(p)[first+position/a.Width*row+position%a.Width*column+i%a.Channels*channel:][:Lanes]
+	y := position / a.Width
+	x := position % a.Width
+	return a.values(p)[first+y*row+x*column+i%a.Channels*channel:][:Lanes]
 }
 
 // GradientRow returns the gradient of the values that Row returns.
 func (a *Activation) GradientRow(p *Pass, i int) []float32 {
-	row, column, channel := a.gradientSteps()
+	row, column, channel := a.gradientStrides()
 	position := i / a.Channels
-	return a.gradient(p)[position/a.Width*row+position%a.Width*column+i%a.Channels*channel:][:Lanes]
+	y := position / a.Width
+	x := position % a.Width
+	return a.gradient(p)[y*row+x*column+i%a.Channels*channel:][:Lanes]
 }
 
-// runs says how two activations of one shape are walked together: in count runs of length values, each
-// of which is one piece of memory in both.
-func runs(a, b *Activation) (count, length int) {
+// commonRuns returns into how many runs, of how many floats each, the values of two activations of one
+// shape are divided so that each run is contiguous memory in both.
+func commonRuns(a, b *Activation) (count, length int) {
 	if a.planar != b.planar {
 		return a.Size(), Lanes
 	}
@@ -223,8 +227,8 @@ func runs(a, b *Activation) (count, length int) {
 	return a.Height, a.Width * a.Channels * Lanes
 }
 
-// run returns the i-th of count runs of the values of the pass's block, each of length floats.
-// count and length are those that [runs] returned for this activation and one of its shape, itself or another.
+// run returns run number i of the values of the pass's block. count and length are those of [commonRuns]
+// for this activation and one of the same shape.
 func (a *Activation) run(p *Pass, i, count, length int) []float32 {
 	switch {
 	// As many runs as values are one for each value, as where two layouts differ.
@@ -233,13 +237,12 @@ func (a *Activation) run(p *Pass, i, count, length int) []float32 {
 	case a.planar:
 		return a.values(p)
 	}
-	first, row, _, _ := a.steps()
+	first, row, _, _ := a.strides()
 	return a.values(p)[first+i*row:][:length]
 }
 
-// gradientRun returns the i-th of count runs of the gradient of the pass's block, each of length
-// floats. count and length are those that [runs] returned for this activation and one of its shape, itself or
-// another.
+// gradientRun returns run number i of the gradient of the pass's block. count and length are those of
+// [commonRuns] for this activation and one of the same shape.
 func (a *Activation) gradientRun(p *Pass, i, count, length int) []float32 {
 	// As many runs as values are one for each value, as where two layouts differ.
 	if count == a.Size() {
@@ -248,17 +251,18 @@ func (a *Activation) gradientRun(p *Pass, i, count, length int) []float32 {
 	return a.gradient(p)[i*length:][:length]
 }
 
-// mask sets the gradient to zero where the value is not above zero.
-func (a *Activation) mask(p *Pass, isa kernel.ISA) {
-	count, length := runs(a, a)
+// maskGradient sets the gradient of the pass's block to zero where the value is not above zero, as the
+// gradient of a ReLU.
+func (a *Activation) maskGradient(p *Pass, isa kernel.ISA) {
+	count, length := commonRuns(a, a)
 	for i := range count {
 		isa.Mask(a.gradientRun(p, i, count, length), a.run(p, i, count, length))
 	}
 }
 
-// aligned allocates n floats, all zero, that start on a cache line of 64 bytes, where vector
+// alignedFloats allocates n floats, all zero, that start on a cache line of 64 bytes, where vector
 // instructions load and store them fastest.
-func aligned(n int) []float32 {
+func alignedFloats(n int) []float32 {
 	const line = 64 / 4
 	s := make([]float32, n+line)
 	// The slice starts at the first float behind the next boundary of 64 bytes.

@@ -17,9 +17,9 @@ type Arranged struct {
 	params int
 }
 
-// NewArranged makes the arithmetic of layers that fit each other and the samples. It returns nil where
-// the first layer is not dense or not wide enough, where some parameters do not train, or where the
-// instructions lack the products.
+// NewArranged returns the arithmetic of layers, which fit each other and the samples, for batches of up to
+// maxBatch samples. It returns nil if the layers cannot be arranged: the first one must be dense and wide
+// enough, all parameters must train, and the instruction set must have the products.
 func NewArranged(list []Layer, samples Samples, maxBatch int, isa kernel.ISA) *Arranged {
 	if samples.Input != Dense || !isa.Arranges() {
 		return nil
@@ -58,7 +58,8 @@ func (a *Arranged) Step(values []float32, b *Batch, alpha float32) (loss float64
 	return Step(a.network, values, b, alpha)
 }
 
-// Arrange writes the parameters in the arithmetic's order to dst, which has Len values.
+// Arrange writes params, in the model's order, to dst in the arranged order: the first weight transposed,
+// with each row padded by zeros, and the bias padded likewise. dst has Len values.
 func (a *Arranged) Arrange(dst, params []float32) {
 	in, outputs := a.first.sizes()
 	padded := a.first.padded
@@ -88,7 +89,8 @@ func (a *Arranged) Place(i int) int {
 	return i - (in+1)*(padded-outputs)
 }
 
-// AddTo adds a sum of arranged values to one in the order of the parameters, and sets the former to zero.
+// AddTo adds a sum of arranged values to sum, which has the order of the model's parameters, and clears
+// arranged.
 func (a *Arranged) AddTo(sum, arranged []int64) {
 	in, outputs := a.first.sizes()
 	padded := a.first.padded
@@ -168,8 +170,8 @@ func (l arrangedLayer) Stage(place *Place) Stage {
 	return &arrangedStage{
 		Place:   place,
 		padded:  padded,
-		rows:    aligned(Lanes * padded),
-		dy:      aligned(Lanes * padded),
+		rows:    alignedFloats(Lanes * padded),
+		dy:      alignedFloats(Lanes * padded),
 		changed: make([]bool, in),
 	}
 }
@@ -220,10 +222,10 @@ func (s *arrangedStage) Forward(p *Pass) {
 	}
 	x := p.batch.X[p.first*in:][:p.Samples*in]
 	present := &s.present[p.block]
-	present.find(isa, x, in, p.Samples, p.Training)
+	present.scan(isa, x, in, p.Samples, p.Training)
 	weight := kernel.Matrix{Data: p.Parameters, LD: s.padded}
 	bias := p.Parameters[in*s.padded:]
-	if present.most {
+	if present.mostNonZero {
 		op := kernel.Bias
 		if s.Y.relu {
 			op = kernel.BiasReLU
@@ -249,8 +251,8 @@ func (s *arrangedStage) Forward(p *Pass) {
 // Backward leaves all to Update: samples have no gradient.
 func (s *arrangedStage) Backward(*Pass) {}
 
-// Update adds alpha times the gradient of the whole batch to dst. An arranged network takes steps alone,
-// so nothing else is asked for.
+// Update adds alpha times the gradient of the whole batch to dst; op is always [kernel.Add], because an
+// arranged network only takes steps. It notes the inputs whose weights it changes.
 func (s *arrangedStage) Update(dst []float32, b *Batch, op kernel.Op, alpha float32) {
 	in, outputs := s.sizes()
 	isa := s.network.isa
@@ -262,7 +264,7 @@ func (s *arrangedStage) Update(dst []float32, b *Batch, op kernel.Op, alpha floa
 		n := min(Lanes, b.N-p.first)
 		x := kernel.Matrix{Data: b.X[p.first*in:][:n*in], LD: in}
 		isa.Transpose(gradients, kernel.Block(dy), outputs, isa.Columns(n))
-		if present := &s.present[p.block]; present.most {
+		if present := &s.present[p.block]; present.mostNonZero {
 			isa.Gemm(in, s.padded, n, kernel.Operand{Data: x.Data, Row: 1, Col: in}, gradients, weight, op, nil, alpha)
 			for i := range s.changed {
 				s.changed[i] = true
@@ -279,9 +281,9 @@ func (s *arrangedStage) Update(dst []float32, b *Batch, op kernel.Op, alpha floa
 
 // nonZeros lists which inputs of a block of samples are not 0.
 type nonZeros struct {
-	// most says that more than half of the inputs are not 0. Then a product of all inputs costs less, and
+	// mostNonZero says that more than half of the inputs are not 0. Then a product of all inputs costs less, and
 	// the list of columns is empty.
-	most bool
+	mostNonZero bool
 	// pairs lists the inputs that one of two neighbouring samples has, pair after pair, and ends where
 	// each pair's inputs end.
 	pairs []int32
@@ -295,16 +297,17 @@ type nonZeros struct {
 	mask []uint16
 }
 
-// find looks through the samples x, each of in inputs.
-func (z *nonZeros) find(isa kernel.ISA, x []float32, in, samples int, training bool) {
-	words := (in + 15) / 16
+// scan finds the inputs that are not 0 in x, which has in inputs of each sample. The columns are listed
+// only for training.
+func (z *nonZeros) scan(isa kernel.ISA, x []float32, inputs, samples int, training bool) {
+	words := (inputs + 15) / 16
 	if z.mask == nil {
 		z.mask = make([]uint16, Lanes*words)
 		z.pairs = make([]int32, Lanes/2*16*words+kernel.PackedRoom)
 		z.columns = make([]kernel.Column, 16*words+kernel.PackedRoom)
 	}
 	for s := range samples {
-		isa.NonZeros(z.mask[s*words:], x[s*in:][:in])
+		isa.NonZeros(z.mask[s*words:], x[s*inputs:][:inputs])
 	}
 	z.ends = z.ends[:0]
 	end := 0
@@ -313,9 +316,9 @@ func (z *nonZeros) find(isa kernel.ISA, x []float32, in, samples int, training b
 		end += isa.Present(z.pairs[end:], z.mask[s*words:][:words], z.mask[second*words:][:words])
 		z.ends = append(z.ends, end)
 	}
-	z.most = end > in*len(z.ends)/2
+	z.mostNonZero = end > inputs*len(z.ends)/2
 	z.used = 0
-	if !z.most && training {
+	if !z.mostNonZero && training {
 		z.used = isa.ListColumns(z.columns, z.mask, words, samples)
 	}
 }

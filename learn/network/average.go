@@ -31,7 +31,7 @@ func (AverageLayer) Parameters(Shape) []Parameter { return nil }
 
 // Stage makes the layer's arithmetic.
 func (AverageLayer) Stage(place *Place) Stage {
-	return &averageStage{place, aligned(place.X.Channels * Lanes)}
+	return &averageStage{place, alignedFloats(place.X.Channels * Lanes)}
 }
 
 // averageStage adds up whole positions, all channels and samples at once.
@@ -45,7 +45,7 @@ type averageStage struct {
 // their order, and multiplies by one over their number.
 func (s *averageStage) Forward(p *Pass) {
 	clear(s.part)
-	first, row, column, _ := s.X.steps()
+	first, row, column, _ := s.X.strides()
 	x := s.X.values(p)
 	for y := range s.X.Height {
 		for c := range s.X.Width {
@@ -72,7 +72,7 @@ func (s *averageStage) Backward(p *Pass) {
 		}
 	}
 	// The share of all channels is prepared once, and copied to every position.
-	row, column, _ := s.X.gradientSteps()
+	row, column, _ := s.X.gradientStrides()
 	dx := s.X.gradient(p)
 	for y := range s.X.Height {
 		for c := range s.X.Width {

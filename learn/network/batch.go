@@ -62,8 +62,8 @@ type Batch struct {
 // whole returns the number of samples of the minibatch that b is, or of which b is a part.
 func (b *Batch) whole() int { return max(b.total, b.N) }
 
-// part returns the n samples of the minibatch from number first on, in the memory of b, for a model
-// that reads such samples.
+// part returns n samples of the minibatch, from number first on, as a batch that shares memory with b.
+// samples says what the model reads.
 func (b *Batch) part(samples Samples, first, n int) Batch {
 	p := Batch{
 		N:     n,

@@ -127,13 +127,13 @@ type batchNormStage struct {
 	centred []float32
 }
 
-// lay allocates what depends on the size of a sample.
-func (s *batchNormStage) lay() { s.centred = aligned(s.X.Size() * Lanes) }
+// layOut allocates what depends on the size of a sample.
+func (s *batchNormStage) layOut() { s.centred = alignedFloats(s.X.Size() * Lanes) }
 
-// together returns when the networks of all blocks of the minibatch have called it, each after it has added
-// its values to the sums. The last one to call it runs finish, which makes of the sums what the next step
-// needs.
-func (s *batchNormStage) together(finish func()) {
+// awaitBlocks waits until the networks of all blocks of the minibatch have called it, each after it has
+// added its values to the sums. The last one calls finish, which turns the sums into what the blocks need
+// next.
+func (s *batchNormStage) awaitBlocks(finish func()) {
 	s.sums.arrived++
 	if s.sums.arrived == s.network.meeting.blocks {
 		s.sums.arrived = 0
@@ -161,7 +161,7 @@ func (s *batchNormStage) Forward(p *Pass) {
 	if p.Training && !s.frozen {
 		s.measure(p)
 	} else {
-		s.centre(p, s.recall(p))
+		s.centre(p, s.useRunning(p))
 	}
 	channels := s.X.Channels
 	for i := range s.X.Size() {
@@ -178,9 +178,9 @@ func (s *batchNormStage) Forward(p *Pass) {
 	}
 }
 
-// recall sets the mean, and 1/sqrt(σ² + ε), of each channel to those of the running values. It returns the
+// useRunning makes the running values the mean and 1/sqrt(σ² + ε) of each channel, and returns the
 // means.
-func (s *batchNormStage) recall(p *Pass) []float64 {
+func (s *batchNormStage) useRunning(p *Pass) []float64 {
 	mean, variance, _ := s.running(p)
 	for c, v := range variance {
 		s.sums.mean[c] = float64(mean[c])
@@ -189,7 +189,7 @@ func (s *batchNormStage) recall(p *Pass) []float64 {
 	return s.sums.mean
 }
 
-// centre fills in s.centred, the differences of the block's values from the mean.
+// centre writes the differences of the block's values from the means of their channels to s.centred.
 func (s *batchNormStage) centre(p *Pass, mean []float64) {
 	for i := range s.X.Size() {
 		m := mean[i%s.X.Channels]
@@ -200,7 +200,7 @@ func (s *batchNormStage) centre(p *Pass, mean []float64) {
 	}
 }
 
-// measure computes the mean and the variance of each channel over the minibatch, and moves the running
+// measure computes the mean and the variance of each channel over the minibatch, and updates the running
 // values, which are among the parameters of the pass.
 func (s *batchNormStage) measure(p *Pass) {
 	sums := s.sums
@@ -212,7 +212,7 @@ func (s *batchNormStage) measure(p *Pass) {
 		}
 	}
 	sums.values += p.Samples * s.X.Height * s.X.Width
-	s.together(func() {
+	s.awaitBlocks(func() {
 		for c, total := range sums.first {
 			sums.mean[c] = total / float64(sums.values)
 		}
@@ -227,29 +227,29 @@ func (s *batchNormStage) measure(p *Pass) {
 			sums.second[c] += float64(difference * difference)
 		}
 	}
-	s.together(func() {
-		s.track(p)
+	s.awaitBlocks(func() {
+		s.updateRunning(p)
 		clear(sums.second)
 	})
 }
 
-// track sets 1/sqrt(σ² + ε) by the sums of squares, and moves the running values. Their variance is the
-// unbiased one.
-func (s *batchNormStage) track(p *Pass) {
+// updateRunning computes 1/sqrt(σ² + ε) of each channel from the sums of squares, and updates the
+// running values, with the unbiased variance.
+func (s *batchNormStage) updateRunning(p *Pass) {
 	sums := s.sums
 	mean, variance, batches := s.running(p)
 	n := float64(sums.values)
 	for c, squares := range sums.second {
 		sums.inverse[c] = 1 / math.Sqrt(squares/n+normEpsilon)
-		mean[c] = moved(mean[c], sums.mean[c])
-		variance[c] = moved(variance[c], squares/(n-1))
+		mean[c] = runningAverage(mean[c], sums.mean[c])
+		variance[c] = runningAverage(variance[c], squares/(n-1))
 	}
 	batches[0] = min(batches[0]+1, maxCount)
 }
 
-// moved returns a running mean or variance after a step: running is the one before, and value that of the
-// step's samples.
-func moved(running float32, value float64) float32 {
+// runningAverage returns a running mean or variance after a step: running is the value before it, and value
+// that of the step's samples.
+func runningAverage(running float32, value float64) float32 {
 	return float32(float64((1-batchMomentum)*float64(running)) + float64(batchMomentum*value))
 }
 
@@ -263,7 +263,7 @@ func (s *batchNormStage) Backward(p *Pass) {
 	sums := s.sums
 	channels := s.X.Channels
 	if s.frozen {
-		s.inputs(p)
+		s.inputGradient(p)
 		return
 	}
 	for i := range s.X.Size() {
@@ -276,7 +276,7 @@ func (s *batchNormStage) Backward(p *Pass) {
 	}
 	// The gradients of γ and β are sums over the whole minibatch, which the last block adds. The sums
 	// become the means of the formula.
-	s.together(func() {
+	s.awaitBlocks(func() {
 		for c := range channels {
 			p.Gradient[c] += float32(sums.second[c] * sums.inverse[c])
 			p.Gradient[channels+c] += float32(sums.first[c])
@@ -286,19 +286,19 @@ func (s *batchNormStage) Backward(p *Pass) {
 	})
 	// The first layer of a network needs no gradient of its inputs.
 	if s.Gradient {
-		s.inputs(p)
+		s.inputGradient(p)
 	}
 	// The sums are zero again when all blocks have read them.
-	s.together(func() {
+	s.awaitBlocks(func() {
 		clear(sums.first)
 		clear(sums.second)
 		sums.values = 0
 	})
 }
 
-// inputs writes the gradient of the block's inputs. The sums hold the means of dy and dy c, or zero in a
-// frozen layer.
-func (s *batchNormStage) inputs(p *Pass) {
+// inputGradient writes the gradient of the block's inputs. At this point the sums hold the means of dy and
+// dy c, or zeros in a frozen layer.
+func (s *batchNormStage) inputGradient(p *Pass) {
 	for i := range s.X.Size() {
 		c := i % s.X.Channels
 		scale := s.sums.inverse[c]

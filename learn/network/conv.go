@@ -76,7 +76,7 @@ func (l ConvLayer) Shape(in Shape) (Shape, error) {
 
 // Parameters are PyTorch's weight and bias.
 func (l ConvLayer) Parameters(in Shape) []Parameter {
-	return affine(l.Size*l.Size*in.Channels, l.Maps, in.Channels, l.Size, l.Size)
+	return weightAndBias(l.Size*l.Size*in.Channels, l.Maps, in.Channels, l.Size, l.Size)
 }
 
 // Stage makes the layer's arithmetic, and asks for a border of zeros around its input.
@@ -128,13 +128,13 @@ type convStage struct {
 	gradientRuns [][]kernel.Segment
 }
 
-// prepare lists the runs of all products, once the activations are laid out. height and width are those
-// of the convolution's own output, and dy returns the distances in its gradient.
+// prepare lists the runs of all products, when the layout of the activations is known. height and width are
+// the sizes of the convolution's own output, and dy returns the strides of its gradient.
 func (s *convStage) prepare(height, width int, dy func() (row, column, channel int)) {
 	in := s.X.Channels
 	taps := s.Size * s.Size
 	n := s.Maps * taps * in
-	s.weight, s.grad = aligned(n), aligned(n)
+	s.weight, s.grad = alignedFloats(n), alignedFloats(n)
 	s.order = make([]int32, n)
 	// PyTorch's order is [out, in, row, column]; here the inputs of a tap are neighbours.
 	for i := range n {
@@ -143,16 +143,16 @@ func (s *convStage) prepare(height, width int, dy func() (row, column, channel i
 		k := i % taps
 		s.order[i] = int32((o*taps+k)*in + c)
 	}
-	s.bias, s.dbias = aligned(s.Maps), aligned(s.Maps)
+	s.bias, s.dbias = alignedFloats(s.Maps), alignedFloats(s.Maps)
 	s.height, s.width = height, width
 	s.dyRow, s.dyColumn, _ = dy()
-	_, row, _, _ := s.X.steps()
+	_, row, _, _ := s.X.strides()
 	// The inputs that a row of a kernel reads are neighbours in memory, so the row is one segment.
 	for ky := range s.Size {
 		s.forwardRuns = append(s.forwardRuns, kernel.Segment{A: ky * s.Size * in, B: ky * row})
 	}
 	s.keep = (s.rows-1)*s.Stride + s.Size
-	s.recent = aligned(s.keep * Lanes * s.X.width())
+	s.recent = alignedFloats(s.keep * Lanes * s.X.width())
 	s.weightRuns = make([][]kernel.Segment, s.keep)
 	// recent is a ring of rows, so there is a list for each row with which it may begin.
 	for firstRow := range s.weightRuns {
@@ -192,8 +192,8 @@ func (s *convStage) prepare(height, width int, dy func() (row, column, channel i
 	}
 }
 
-// lay prepares the runs for the layout that the activations have.
-func (s *convStage) lay() { s.prepare(s.Y.Height, s.Y.Width, s.Y.gradientSteps) }
+// layOut prepares the runs for the layout that the activations have.
+func (s *convStage) layOut() { s.prepare(s.Y.Height, s.Y.Width, s.Y.gradientStrides) }
 
 // begin copies the parameters of a step into the order of the products and forgets the gradients of the
 // last.
@@ -221,10 +221,11 @@ func (s *convStage) Update(dst []float32, _ *Batch, op kernel.Op, alpha float32)
 	}
 }
 
-// outputAt computes all channels of the output at row y and column x into dst, with op applied to them.
+// outputAt computes all channels of the output at row y and column x from input into dst, and applies op to
+// them. samples is the number of samples of the block.
 func (s *convStage) outputAt(y, x int, input []float32, dst kernel.Matrix, op kernel.Op, samples int) {
 	in := s.X.Channels
-	first, row, column, _ := s.X.steps()
+	first, row, column, _ := s.X.strides()
 	s.network.isa.GemmSum(s.Maps, s.network.isa.Columns(samples), s.Size*in, s.forwardRuns,
 		kernel.Operand{Data: s.weight, Row: s.Size * s.Size * in, Col: 1},
 		kernel.Block(input[first+(y*s.Stride-s.Pad)*row+(x*s.Stride-s.Pad)*column:]), dst, op, s.bias, 0)
@@ -237,13 +238,13 @@ func (s *convStage) Forward(p *Pass) {
 	if s.Y.relu {
 		op = kernel.BiasReLU
 	}
-	if k := s.outputs(p.Samples); k.positions > 1 {
+	if k := s.outputPacking(p.Samples); k.positions > 1 {
 		s.forwardPacked(k, p, op)
 		return
 	}
 	input := s.X.values(p)
 	output := s.Y.values(p)
-	first, row, column, channel := s.Y.steps()
+	first, row, column, channel := s.Y.strides()
 	for y := range s.Y.Height {
 		for x := range s.Y.Width {
 			s.outputAt(y, x, input, kernel.Matrix{Data: output[first+y*row+x*column:], LD: channel}, op, p.Samples)
@@ -255,21 +256,21 @@ func (s *convStage) Forward(p *Pass) {
 // inputs if a stage before needs it.
 func (s *convStage) Backward(p *Pass) {
 	dy := s.Y.gradient(p)
-	row, column, channel := s.Y.gradientSteps()
+	row, column, channel := s.Y.gradientStrides()
 	for y := range s.Y.Height {
 		for x := range s.Y.Width {
-			s.biases(dy[y*row+x*column:], channel, p.Samples)
+			s.addBiasGradient(dy[y*row+x*column:], channel, p.Samples)
 		}
-		s.weights(dy[y*row:], channel, y, p)
+		s.addWeightGradient(dy[y*row:], channel, y, p)
 	}
 	if s.Gradient {
-		s.inputs(dy, channel, p)
+		s.inputGradient(dy, channel, p)
 	}
 }
 
-// biases adds the gradient at one position of the outputs, of n samples, to that of the bias. channel
-// is the distance of its channels.
-func (s *convStage) biases(dy []float32, channel, n int) {
+// addBiasGradient adds the gradient of the outputs at one position, dy, to that of the bias. channel is the
+// distance between the channels of dy, and n the number of samples.
+func (s *convStage) addBiasGradient(dy []float32, channel, n int) {
 	// The channels are contiguous, so that one call sums them all.
 	if channel == Lanes {
 		s.network.isa.AddRowSums(s.dbias, dy, n, kernel.Add, 1)
@@ -280,10 +281,10 @@ func (s *convStage) biases(dy []float32, channel, n int) {
 	}
 }
 
-// weights adds the part of s.rows rows of outputs, from row y on, to the weight's gradient. dy is the
-// gradient from that row on. What these rows read stays in a near cache from its transposition to its
-// products, and rows that the call before has transposed are not transposed again.
-func (s *convStage) weights(dy []float32, channel, y int, p *Pass) {
+// addWeightGradient adds the part of s.rows rows of outputs, from row y on, to the weight's gradient. dy is
+// the gradient of these rows, and channel the distance between its channels. The input rows are transposed
+// into a ring, s.recent, so that a row that the call before has transposed is not transposed again.
+func (s *convStage) addWeightGradient(dy []float32, channel, y int, p *Pass) {
 	in, ld, x := s.X.Channels, s.X.width(), s.X.values(p)
 	// The first row of the input, with its border, that these outputs read.
 	first := y*s.Stride + s.X.border - s.Pad
@@ -305,18 +306,18 @@ func (s *convStage) weights(dy []float32, channel, y int, p *Pass) {
 	}
 }
 
-// inputs writes the gradient of the inputs, or adds it to what is there ([convStage.gradientOp]).
-// dy is the gradient of the outputs, and dyChannel the distance between its channels, in floats.
-func (s *convStage) inputs(dy []float32, dyChannel int, p *Pass) {
-	if k := s.gradients(p.Samples); k.positions > 1 {
+// inputGradient writes the gradient of the inputs, or adds it to what is there ([convStage.gradientOp]). dy
+// is the gradient of the outputs, and dyChannel the distance between its channels, in floats.
+func (s *convStage) inputGradient(dy []float32, dyChannel int, p *Pass) {
+	if k := s.gradientPacking(p.Samples); k.positions > 1 {
 		s.inputsPacked(k, dy, dyChannel, p)
 		return
 	}
 	in, n := s.X.Channels, s.network.isa.Columns(p.Samples)
 	x := s.X.values(p)
 	dx := s.X.gradient(p)
-	first, xRow, xColumn, _ := s.X.steps()
-	row, column, channel := s.X.gradientSteps()
+	first, xRow, xColumn, _ := s.X.strides()
+	row, column, channel := s.X.gradientStrides()
 	weight := kernel.Operand{Data: s.weight, Row: 1, Col: s.Size * s.Size * in}
 	op := s.gradientOp()
 	// Each position of the inputs sums over the outputs that read it.
@@ -339,8 +340,8 @@ func (s *convStage) inputs(dy []float32, dyChannel int, p *Pass) {
 	}
 }
 
-// gradientOp returns how the gradient of the inputs is stored: added, or set to zero where a ReLU left zero,
-// or as it is.
+// gradientOp returns how the gradient of the inputs is stored: added to what is there, set to zero where a
+// ReLU left zero, or as it is.
 func (s *convStage) gradientOp() kernel.Op {
 	switch {
 	case s.add:
@@ -368,28 +369,28 @@ type pooledStage struct {
 	dy []float32
 }
 
-// lay reserves the convolution's own output, two rows and two columns for each pooled one, and prepares
+// layOut reserves the convolution's own output, two rows and two columns for each pooled one, and prepares
 // its runs.
-func (s *pooledStage) lay() {
+func (s *pooledStage) layOut() {
 	height := 2 * s.Y.Height
 	width := 2 * s.Y.Width
 	s.rows = 2
-	s.y = aligned(4 * s.Maps * Lanes)
+	s.y = alignedFloats(4 * s.Maps * Lanes)
 	s.code = make([]int32, s.Y.Size()*Lanes)
-	s.dy = aligned(height * width * s.Maps * Lanes)
+	s.dy = alignedFloats(height * width * s.Maps * Lanes)
 	s.prepare(height, width, func() (row, column, channel int) { return width * s.Maps * Lanes, s.Maps * Lanes, Lanes })
 }
 
 // Forward computes four positions of the convolution, with a ReLU, for each position of the output,
 // and writes the largest of them.
 func (s *pooledStage) Forward(p *Pass) {
-	if k := s.outputs(p.Samples); k.positions > 1 {
+	if k := s.outputPacking(p.Samples); k.positions > 1 {
 		s.forwardPacked(k, p)
 		return
 	}
 	input := s.X.values(p)
 	output := s.Y.values(p)
-	first, row, column, channel := s.Y.steps()
+	first, row, column, channel := s.Y.strides()
 	part := s.Maps * Lanes
 	for position := range s.Y.Height * s.Y.Width {
 		y := position / s.Y.Width
@@ -412,11 +413,11 @@ func (s *pooledStage) Forward(p *Pass) {
 	}
 }
 
-// Backward gives each output's gradient to the position that was the largest, and then works as a
-// convolution does, two rows at a time.
+// Backward gives the gradient of each output to the one of its four positions that was the largest, and
+// then continues as a convolution does, two rows at a time.
 func (s *pooledStage) Backward(p *Pass) {
 	g := s.Y.gradient(p)
-	row, column, channel := s.Y.gradientSteps()
+	row, column, channel := s.Y.gradientStrides()
 	part := s.Maps * Lanes
 	// A row of dy has two positions for each position of the pooled output.
 	width := 2 * s.Y.Width * part
@@ -434,11 +435,11 @@ func (s *pooledStage) Backward(p *Pass) {
 				part,
 				width,
 			)
-			s.biases(outputGradient, channel, p.Samples)
+			s.addBiasGradient(outputGradient, channel, p.Samples)
 		}
-		s.weights(dy, Lanes, 2*y, p)
+		s.addWeightGradient(dy, Lanes, 2*y, p)
 	}
 	if s.Gradient {
-		s.inputs(s.dy, Lanes, p)
+		s.inputGradient(s.dy, Lanes, p)
 	}
 }

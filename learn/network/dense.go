@@ -38,7 +38,7 @@ func (l DenseLayer) Shape(in Shape) (Shape, error) {
 
 // Parameters are PyTorch's weight and bias.
 func (l DenseLayer) Parameters(in Shape) []Parameter {
-	return affine(in.Channels, l.Width, in.Channels)
+	return weightAndBias(in.Channels, l.Width, in.Channels)
 }
 
 // Stage makes the layer's arithmetic on words or on vectors. On vectors it asks for the inputs sample by
@@ -103,8 +103,8 @@ func (s *denseStage) Forward(p *Pass) {
 	segments := kernel.FullDepth
 	// Features that are 0 in all samples are no part of the sum: the product takes the others in runs
 	// of together.
-	if used := s.X.usedIn(p); len(used) > 0 {
-		depth = together
+	if used := s.X.usedFeatures(p); len(used) > 0 {
+		depth = featureGroup
 		segments = used
 	}
 	s.network.isa.GemmSum(outputs, s.network.isa.Columns(p.Samples), depth, segments,
@@ -122,24 +122,24 @@ func (s *denseStage) Backward(p *Pass) {
 	switch {
 	// The gradient of the parameters is added to that of the network at once.
 	case s.network.collects:
-		s.multiply(p.Gradient, dy, s.X.samples(p), 0, in, p.Samples, kernel.Add, 1)
+		s.weightGradient(p.Gradient, dy, s.X.sampleRows(p), 0, in, p.Samples, kernel.Add, 1)
 		s.network.isa.AddRowSums(p.Gradient[in*outputs:][:outputs], dy, p.Samples, kernel.Add, 1)
 	// In a step of one block the update and the gradient of the inputs read the weights only once.
 	case s.network.alpha != 0 &&
 		s.Gradient &&
 		!s.frozen &&
 		p.Samples <= s.network.isa.StepSamples():
-		s.step(p, dy)
+		s.stepInOnePass(p, dy)
 		return
 	}
 	if s.Gradient {
-		s.inputs(p, dy, 0, in)
+		s.inputGradient(p, dy, 0, in)
 	}
 }
 
-// inputs computes the gradient of the inputs from number start to before end, for the block of the
+// inputGradient computes the gradient of the inputs from number start to before end, for the block of the
 // pass. dy is the gradient of the outputs.
-func (s *denseStage) inputs(p *Pass, dy []float32, start, end int) {
+func (s *denseStage) inputGradient(p *Pass, dy []float32, start, end int) {
 	in, outputs := s.sizes()
 	op := kernel.Store
 	x := []float32(nil)
@@ -153,31 +153,31 @@ func (s *denseStage) inputs(p *Pass, dy []float32, start, end int) {
 		kernel.Block(dy), kernel.Block(s.X.gradient(p)[start*Lanes:]), op, x, 0)
 }
 
-// step computes the gradient of the inputs and updates the weight in one pass over it, for a step
-// of one block. The kernel may leave out the last inputs, which are then computed by separate
+// stepInOnePass computes the gradient of the inputs and updates the weight in one pass over it, in a step
+// with one block of samples. The kernel may leave out the last inputs, which are then computed by separate
 // products.
-func (s *denseStage) step(p *Pass, dy []float32) {
+func (s *denseStage) stepInOnePass(p *Pass, dy []float32) {
 	in, outputs := s.sizes()
-	isa, alpha, rows := s.network.isa, s.network.alpha, s.X.samples(p)
+	isa, alpha, rows := s.network.isa, s.network.alpha, s.X.sampleRows(p)
 	// Only stages that take such steps need this memory.
 	if s.dx == nil {
-		s.dx = aligned(in * isa.Columns(isa.StepSamples()))
+		s.dx = alignedFloats(in * isa.Columns(isa.StepSamples()))
 	}
 	stepped := isa.DenseStep(outputs, in, p.Samples, p.Parameters, dy, rows, s.dx, alpha, s.X.relu)
 	isa.Transpose(kernel.Block(s.X.gradient(p)), kernel.Matrix{Data: s.dx, LD: in}, isa.Columns(p.Samples), stepped)
 	// The inputs that the kernel left out are computed by plain products, before their weights
 	// change.
 	if stepped < in {
-		s.inputs(p, dy, stepped, in)
-		s.multiply(p.Parameters, dy, rows, stepped, in, p.Samples, kernel.Add, alpha)
+		s.inputGradient(p, dy, stepped, in)
+		s.weightGradient(p.Parameters, dy, rows, stepped, in, p.Samples, kernel.Add, alpha)
 	}
 	isa.AddRowSums(p.Parameters[in*outputs:][:outputs], dy, p.Samples, kernel.Add, alpha)
 	s.updated = true
 }
 
-// multiply adds alpha times the weight's gradient dy·xᵀ to dst, or stores it, as op says. It
-// computes the columns of the inputs from start to before end, summed over n samples.
-func (s *denseStage) multiply(dst, dy, rows []float32, start, end, n int, op kernel.Op, alpha float32) {
+// weightGradient adds alpha times the weight's gradient dy·xᵀ to dst, or stores it, as op says. It does
+// so for the columns of the inputs from start to before end; rows has the inputs x of n samples.
+func (s *denseStage) weightGradient(dst, dy, rows []float32, start, end, n int, op kernel.Op, alpha float32) {
 	in, outputs := s.sizes()
 	s.network.isa.Gemm(outputs, end-start, n, kernel.Operand{Data: dy, Row: Lanes, Col: 1},
 		kernel.Matrix{Data: rows[start:], LD: in}, kernel.Matrix{Data: dst[start:], LD: in}, op, nil, alpha)
@@ -196,7 +196,7 @@ func (s *denseStage) Update(dst []float32, b *Batch, op kernel.Op, alpha float32
 	for ; p.first < b.N; p.block, p.first = p.block+1, p.first+Lanes {
 		dy := s.Y.gradient(&p)
 		n := min(Lanes, b.N-p.first)
-		parts := s.X.usedIn(&p)
+		parts := s.X.usedFeatures(&p)
 		// Features that are left out have a gradient of 0, which nobody else would store.
 		if op == kernel.Store && len(parts) > 0 {
 			clear(dst[:in*outputs])
@@ -204,12 +204,12 @@ func (s *denseStage) Update(dst []float32, b *Batch, op kernel.Op, alpha float32
 		// Where a ReLU has stopped many gradients, addActive does the first inputs, and the product the rest.
 		first := 0
 		if s.Y.relu && op == kernel.Add && len(parts) == 0 {
-			first = s.addActive(dst, dy, s.X.samples(&p), n, alpha)
+			first = s.addActive(dst, dy, s.X.sampleRows(&p), n, alpha)
 		}
-		for start, end := range spans(parts, in) {
+		for start, end := range featureRanges(parts, in) {
 			start = max(start, first)
 			if start < end {
-				s.multiply(dst, dy, s.X.samples(&p), start, end, n, op, alpha)
+				s.weightGradient(dst, dy, s.X.sampleRows(&p), start, end, n, op, alpha)
 			}
 		}
 		s.network.isa.AddRowSums(dst[in*outputs:][:outputs], dy, n, op, alpha)
@@ -222,10 +222,10 @@ func (s *denseStage) Update(dst []float32, b *Batch, op kernel.Op, alpha float32
 // stay in a near cache, and the product walks through it better.
 const maxActive = 1 << 17
 
-// addActive adds alpha times the weight's gradient dy·xᵀ to dst for the first inputs, as multiply does and to
-// the same bits, and returns their number. It leaves out, output by output, the samples in which a ReLU has
-// stopped the gradient. It returns 0 where few are stopped or the product does better.
-func (s *denseStage) addActive(dst, dy, rows []float32, n int, alpha float32) (inputs int) {
+// addActive adds alpha times the weight's gradient dy·xᵀ to dst for the first inputs, to the same bits
+// as [denseStage.weightGradient], and returns the number of these inputs. For each output it skips the
+// samples in which a ReLU has stopped the gradient. It returns 0 if too few are stopped to save time.
+func (s *denseStage) addActive(dst, dy, rows []float32, sampleCount int, alpha float32) (inputs int) {
 	in, outputs := s.sizes()
 	isa := s.network.isa
 	inputs = in / kernel.Vector * kernel.Vector
@@ -236,12 +236,12 @@ func (s *denseStage) addActive(dst, dy, rows []float32, n int, alpha float32) (i
 	if a.mask == nil {
 		a.mask = make([]uint16, 2*outputs)
 		a.outputs = make([]kernel.Column, 0, outputs)
-		a.dy = aligned(Lanes * outputs)
+		a.dy = alignedFloats(Lanes * outputs)
 	}
 	isa.NonZeros(a.mask, dy[:outputs*Lanes])
 	a.outputs = a.outputs[:0]
 	// Lanes behind the last sample hold anything.
-	block := uint32(1<<n - 1)
+	block := uint32(1<<sampleCount - 1)
 	count := 0
 	for o := range outputs {
 		samples := (uint32(a.mask[2*o]) | uint32(a.mask[2*o+1])<<16) & block
@@ -250,10 +250,10 @@ func (s *denseStage) addActive(dst, dy, rows []float32, n int, alpha float32) (i
 			count += bits.OnesCount32(samples)
 		}
 	}
-	if count > n*outputs*7/8 {
+	if count > sampleCount*outputs*7/8 {
 		return 0
 	}
-	isa.Transpose(kernel.Matrix{Data: a.dy, LD: outputs}, kernel.Block(dy), outputs, isa.Columns(n))
+	isa.Transpose(kernel.Matrix{Data: a.dy, LD: outputs}, kernel.Block(dy), outputs, isa.Columns(sampleCount))
 	isa.AddColumns(kernel.Matrix{Data: dst, LD: in}, a.outputs, kernel.Matrix{Data: a.dy, LD: outputs},
 		kernel.Matrix{Data: rows, LD: in}, inputs, alpha)
 	return inputs
@@ -277,8 +277,7 @@ func newColumns(features, outputs int) columns {
 	return columns{features, make([]float32, outputs), make([]float32, (features+1)*outputs)}
 }
 
-// forward writes the outputs of sample i into w.z. It returns the sample's words and how often each
-// occurs.
+// forward writes the outputs of sample i into w.z. It returns the sample's words and how often each occurs.
 func (w *columns) forward(params []float32, b *Batch, i int) (index []int32, value []float32) {
 	f := w.features
 	index, value = b.row(i)
@@ -295,8 +294,8 @@ func (w *columns) forward(params []float32, b *Batch, i int) (index []int32, val
 	return index, value
 }
 
-// add adds the gradient of the parameters of one sample, given that of its outputs in w.z.
-func (w *columns) add(index []int32, value []float32) {
+// addGradient adds one sample's gradient of the parameters to w.sum; the gradient of its outputs is in w.z.
+func (w *columns) addGradient(index []int32, value []float32) {
 	f := w.features
 	// Only the columns of the sample's words have a gradient.
 	for k, d := range w.z {
@@ -365,6 +364,6 @@ func (s *bagStage) Backward(p *Pass) {
 		for k := range s.z {
 			s.z[k] = dy[k*Lanes+i]
 		}
-		s.add(p.batch.row(p.first + i))
+		s.addGradient(p.batch.row(p.first + i))
 	}
 }

@@ -45,8 +45,8 @@ type dropoutStage struct {
 	factor []float32
 }
 
-// lay allocates the factors.
-func (s *dropoutStage) lay() { s.factor = aligned(s.X.Size() * Lanes) }
+// layOut allocates the factors.
+func (s *dropoutStage) layOut() { s.factor = alignedFloats(s.X.Size() * Lanes) }
 
 // draw sets the factors of a block's values: 0 with the probability of the rate, else 1/(1 − rate).
 // Each follows from the batch's seed, the layer's number, and the value's index in the batch, so that

@@ -68,8 +68,8 @@ func (l GRULayer) Parameters(in Shape) (list []Parameter) {
 // many passes over the weights' gradient.
 const groupSteps = 4
 
-// Stage allocates the arithmetic of the layer for one worker, and lays out the parameters of the
-// stacked layers one behind the other.
+// Stage allocates the arithmetic of the layer for one worker. The parameters of the stacked layers follow
+// each other.
 func (l GRULayer) Stage(place *Place) Stage {
 	place.X.needRows = true
 	h := l.Width * Lanes
@@ -79,18 +79,18 @@ func (l GRULayer) Stage(place *Place) Stage {
 		GRULayer: l,
 		isa:      place.network.isa,
 		length:   length,
-		zero:     aligned(h),
-		in:       aligned(3 * h),
-		state:    aligned(3 * h),
+		zero:     alignedFloats(h),
+		in:       alignedFloats(3 * h),
+		state:    alignedFloats(3 * h),
 	}
 	// The parameters of a layer follow each other in PyTorch's order: two weights, then two biases.
 	offset := 0
 	for k := range l.Layers {
 		g := gruLayer{in: place.X.Channels,
-			saved: aligned(length * 5 * h),
-			rows:  aligned((length + 1) * h),
-			da:    aligned(groupSteps * 4 * h),
-			dh:    aligned(h),
+			saved: alignedFloats(length * 5 * h),
+			rows:  alignedFloats((length + 1) * h),
+			da:    alignedFloats(groupSteps * 4 * h),
+			dh:    alignedFloats(h),
 		}
 		// Layers above the first read the states of the layer below.
 		if k > 0 {
@@ -269,14 +269,14 @@ func (s *gruStage) Backward(p *Pass) {
 		}
 		// Steps go backwards, so slot 0 completes a group.
 		if slot == 0 {
-			s.weights(p, t, min(groupSteps, s.length-t))
+			s.addWeightGradient(p, t, min(groupSteps, s.length-t))
 		}
 	}
 }
 
-// weights adds to the gradient the products of the gates' gradients with what the gates read, for steps
-// time steps from t on.
-func (s *gruStage) weights(p *Pass, t, steps int) {
+// addWeightGradient adds to the weights' gradient the products of the gates' gradients with the inputs and
+// states that the gates have read, for this number of time steps from step t on.
+func (s *gruStage) addWeightGradient(p *Pass, t, steps int) {
 	c := s.isa
 	grad := p.Gradient
 	n := p.Samples

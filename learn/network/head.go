@@ -22,7 +22,7 @@ type head interface {
 // for targets.
 func newHead(samples Samples, isa kernel.ISA) head {
 	if samples.Targets > 0 {
-		return squares(samples.Targets)
+		return squaredErrors(samples.Targets)
 	}
 	return &crossEntropies{isa: isa}
 }
@@ -66,13 +66,13 @@ func (h *crossEntropies) gradient(z []float32, p *Pass, scale float32) (loss flo
 	for s, y := range labels {
 		z[int(y)*Lanes+s] -= scale
 	}
-	blank(z, p.Samples)
+	clearUnusedLanes(z, p.Samples)
 	return loss
 }
 
-// blank clears the lanes behind the n samples up to those that vector instructions compute with them,
-// so that they add nothing to a gradient.
-func blank(z []float32, n int) {
+// clearUnusedLanes clears the lanes behind the n samples that vector instructions compute together with
+// them, so that they add nothing to a gradient.
+func clearUnusedLanes(z []float32, n int) {
 	// A full vector has no lanes behind the samples.
 	if n%kernel.Vector != 0 {
 		for row := range slices.Chunk(z, Lanes) {
@@ -115,13 +115,13 @@ func (h *crossEntropies) evaluate(z []float32, p *Pass, scores []Score) (loss fl
 // absoluteError is the metrics of a network with targets.
 var absoluteError = []metric.Metric{{Name: "mean_absolute_error", Lower: true}}
 
-// squares is the mean squared error of that number of outputs: a sample's loss is the mean of (z − y)²
+// squaredErrors is the mean squared error of that number of outputs: a sample's loss is the mean of (z − y)²
 // over them.
-type squares int
+type squaredErrors int
 
 // gradient writes scale · 2 (z − y)/n, the gradient of the mean squared error of n outputs, in the
 // place of the outputs z. It returns the sum of the samples' losses.
-func (n squares) gradient(z []float32, p *Pass, scale float32) (loss float64) {
+func (n squaredErrors) gradient(z []float32, p *Pass, scale float32) (loss float64) {
 	for t := range int(n) {
 		row := z[t*Lanes:][:p.Samples]
 		for s, v := range row {
@@ -131,13 +131,13 @@ func (n squares) gradient(z []float32, p *Pass, scale float32) (loss float64) {
 			row[s] = float32(2 * scale / float32(n) * d)
 		}
 	}
-	blank(z, p.Samples)
+	clearUnusedLanes(z, p.Samples)
 	return loss / float64(n)
 }
 
 // evaluate adds the samples' mean absolute errors, in the units of the user's data, to the score, and
 // returns the sum of the losses, which are in the model's units.
-func (n squares) evaluate(z []float32, p *Pass, scores []Score) (loss float64) {
+func (n squaredErrors) evaluate(z []float32, p *Pass, scores []Score) (loss float64) {
 	absolute := 0.0
 	p.batch.keepOutputs(z, p.Samples)
 	for t := range int(n) {

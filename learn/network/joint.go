@@ -13,8 +13,8 @@ import (
 type joint struct {
 	// parts are the networks of blocks. They are made when a minibatch first needs them.
 	parts []*network
-	// add makes the network of another block.
-	add func() *network
+	// newPart makes the network of another block.
+	newPart func() *network
 	// blocks are the samples of each network, and losses the sums of their losses.
 	blocks []Batch
 	losses []float64
@@ -32,7 +32,7 @@ type meeting struct {
 // newJoint makes the arithmetic of layers, the parameters of which have the given sizes by region.
 func newJoint(list []Layer, samples Samples, sizes [Regions]int, isa kernel.ISA) *joint {
 	j := &joint{}
-	j.add = func() *network { return newNetwork(list, samples, sizes, Lanes, isa, &j.meeting) }
+	j.newPart = func() *network { return newNetwork(list, samples, sizes, Lanes, isa, &j.meeting) }
 	j.grow(1)
 	return j
 }
@@ -40,19 +40,19 @@ func newJoint(list []Layer, samples Samples, sizes [Regions]int, isa kernel.ISA)
 // grow makes networks until there are n.
 func (j *joint) grow(n int) {
 	for len(j.parts) < n {
-		j.parts = append(j.parts, j.add())
+		j.parts = append(j.parts, j.newPart())
 	}
 }
 
-// alone returns the first network, prepared for blocks that do not wait for others: a minibatch of a single
-// block, or the blocks of an evaluation one by one.
-func (j *joint) alone() *network {
+// singleNetwork returns the first network, prepared to run without waiting for others: for a minibatch of a
+// single block, or for an evaluation block by block.
+func (j *joint) singleNetwork() *network {
 	j.meeting.blocks = 1
 	j.parts[0].wait = nil
 	return j.parts[0]
 }
 
-// divide sets the blocks of a minibatch.
+// divide sets j.blocks to the blocks of a minibatch, of up to [Lanes] samples each.
 func (j *joint) divide(b *Batch) {
 	samples := j.parts[0].samples
 	j.blocks = j.blocks[:0]
@@ -65,14 +65,14 @@ func (j *joint) divide(b *Batch) {
 func (j *joint) Gradients(params []float32, b *Batch) (loss float64) {
 	j.divide(b)
 	if len(j.blocks) == 1 {
-		return j.alone().Gradients(params, &j.blocks[0])
+		return j.singleNetwork().Gradients(params, &j.blocks[0])
 	}
 	j.grow(len(j.blocks))
 	j.meeting.blocks = len(j.blocks)
 	j.losses = append(j.losses[:0], make([]float64, len(j.blocks))...)
 	resume := make([]func() (struct{}, bool), len(j.blocks))
 	for k := range j.blocks {
-		next, stop := iter.Pull(j.pass(k, params))
+		next, stop := iter.Pull(j.blockPass(k, params))
 		// A coroutine that has ended is not affected. One still waits only where another panicked.
 		defer stop()
 		resume[k] = next
@@ -89,9 +89,9 @@ func (j *joint) Gradients(params []float32, b *Batch) (loss float64) {
 	return loss / float64(b.N)
 }
 
-// pass returns the pass of block k through its network and back, which yields wherever it waits for the
-// other blocks.
-func (j *joint) pass(k int, params []float32) iter.Seq[struct{}] {
+// blockPass returns a coroutine that takes block k through its network, forward and back. It yields
+// wherever it waits for the other blocks.
+func (j *joint) blockPass(k int, params []float32) iter.Seq[struct{}] {
 	return func(yield func(struct{}) bool) {
 		part := j.parts[k]
 		part.wait = func() {
@@ -117,7 +117,7 @@ func (j *joint) Update(dst []float32, _ *Batch, op kernel.Op, alpha float32) {
 // depend on each other.
 func (j *joint) Evaluate(params []float32, b *Batch, scores []Score) (loss float64) {
 	j.divide(b)
-	n := j.alone()
+	n := j.singleNetwork()
 	for k := range j.blocks {
 		loss += n.Evaluate(params, &j.blocks[k], scores)
 	}

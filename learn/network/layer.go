@@ -122,9 +122,9 @@ func constant(v float32) Init {
 	}
 }
 
-// affine returns a weight of a shape and a bias for its first dimension, both drawn within PyTorch's
+// weightAndBias returns a weight of a shape and a bias for its first dimension, both drawn within PyTorch's
 // default bound for fan inputs.
-func affine(fan int, shape ...int) []Parameter {
+func weightAndBias(fan int, shape ...int) []Parameter {
 	return []Parameter{
 		{Name: "weight", Shape: shape, Init: fanIn(fan)},
 		{Name: "bias", Shape: shape[:1], Init: fanIn(fan)},

@@ -73,16 +73,16 @@ type layerNormStage struct {
 	first, second [Lanes]float64
 }
 
-// lay allocates what depends on the size of a sample.
-func (s *layerNormStage) lay() {
+// layOut allocates what depends on the size of a sample.
+func (s *layerNormStage) layOut() {
 	s.values = normedValues(s.X.Shape)
-	s.centred = aligned(s.X.Size() * Lanes)
-	s.inverse = aligned(s.X.Size() / s.values * Lanes)
+	s.centred = alignedFloats(s.X.Size() * Lanes)
+	s.inverse = alignedFloats(s.X.Size() / s.values * Lanes)
 }
 
-// parameter returns the place of the γ of a value, which is number i of its sample: rows hold channels within
-// columns within rows, and PyTorch's parameters rows and columns within channels.
-func (s *layerNormStage) parameter(i int) int {
+// parameterIndex returns the index of the γ for value number i of a sample. Values are numbered with
+// channels innermost, while PyTorch's parameters of an image have them outermost.
+func (s *layerNormStage) parameterIndex(i int) int {
 	channels := s.X.Channels
 	if s.X.Form != Image {
 		return i % channels
@@ -97,7 +97,7 @@ func (s *layerNormStage) Forward(p *Pass) {
 		s.centre(p, start)
 		inverse := s.inverse[start/s.values*Lanes:][:Lanes]
 		for i := start; i < start+s.values; i++ {
-			place := s.parameter(i)
+			place := s.parameterIndex(i)
 			weight := p.Parameters[place]
 			bias := p.Parameters[s.values+place]
 			centred := s.centred[i*Lanes:][:Lanes]
@@ -108,8 +108,8 @@ func (s *layerNormStage) Forward(p *Pass) {
 	}
 }
 
-// centre fills in s.centred, the differences from the mean of the group of values that begins at
-// number start, and s.inverse, one over their deviation, for each sample of the block.
+// centre computes, for the group of values that begins at number start and for each sample: the differences
+// from the group's mean, into s.centred, and 1/sqrt(σ² + ε), into s.inverse.
 func (s *layerNormStage) centre(p *Pass, start int) {
 	count := float64(s.values)
 	clear(s.first[:])
@@ -141,7 +141,7 @@ func (s *layerNormStage) Backward(p *Pass) {
 		clear(s.first[:])
 		clear(s.second[:])
 		for i := start; i < start+s.values; i++ {
-			place := s.parameter(i)
+			place := s.parameterIndex(i)
 			weight := float64(p.Parameters[place])
 			centred := s.centred[i*Lanes:][:Lanes]
 			total := 0.0
@@ -160,18 +160,18 @@ func (s *layerNormStage) Backward(p *Pass) {
 		}
 		// The first layer of a network needs no gradient of its inputs.
 		if s.Gradient {
-			s.inputs(p, start)
+			s.inputGradient(p, start)
 		}
 	}
 }
 
-// inputs writes the gradient of the inputs of the group of values that begins at number start. first and
-// second are the sums of γ dy and of γ dy c over the group.
-func (s *layerNormStage) inputs(p *Pass, start int) {
+// inputGradient writes the gradient of the inputs in the group of values that begins at number start.
+// s.first and s.second hold the sums of γ dy and of γ dy c over the group.
+func (s *layerNormStage) inputGradient(p *Pass, start int) {
 	count := float64(s.values)
 	inverse := s.inverse[start/s.values*Lanes:][:Lanes]
 	for i := start; i < start+s.values; i++ {
-		weight := float64(p.Parameters[s.parameter(i)])
+		weight := float64(p.Parameters[s.parameterIndex(i)])
 		centred := s.centred[i*Lanes:][:Lanes]
 		dy := s.Y.GradientRow(p, i)
 		for l, dx := 0, s.X.GradientRow(p, i); l < Lanes; l++ {

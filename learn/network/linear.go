@@ -12,7 +12,7 @@ func (w *linearWork) Gradients(params []float32, b *Batch) (loss float64) {
 	for i := range b.N {
 		index, value := w.forward(params, b, i)
 		loss += Softmax(w.z, int(b.Labels[i]), 1/float32(b.N))
-		w.add(index, value)
+		w.addGradient(index, value)
 	}
 	return loss / float64(b.N)
 }
@@ -32,17 +32,17 @@ func (w *linearWork) Evaluate(params []float32, b *Batch, scores []Score) (loss 
 	return loss
 }
 
-// CrossEntropy is one sample's cross-entropy, and 1 where its label is the first largest logit, else 0.
-// It overwrites the logits.
+// CrossEntropy returns one sample's cross-entropy, and whether it is classified correctly: 1 if label is
+// the first largest logit, otherwise 0. It overwrites the logits z.
 func CrossEntropy(z []float32, label int) (loss float64, correct int) {
-	if first(z) == label {
+	if firstLargest(z) == label {
 		correct = 1
 	}
 	return Softmax(z, label, 1), correct
 }
 
-// first returns the index of the largest value; of equal ones it is the first. z must not be empty.
-func first(z []float32) int {
+// firstLargest returns the index of the largest value, the first one of equal ones. z must not be empty.
+func firstLargest(z []float32) int {
 	index := 0
 	for k, v := range z {
 		if v > z[index] {
@@ -55,7 +55,7 @@ func first(z []float32) int {
 // Softmax replaces one sample's logits by the gradient of its cross-entropy
 // times scale, and returns the cross-entropy.
 func Softmax(z []float32, label int, scale float32) float64 {
-	top := z[first(z)]
+	top := z[firstLargest(z)]
 	right := float64(z[label]) - float64(top)
 	var sum float32
 	for k, v := range z {

@@ -26,7 +26,7 @@ func Check(list []Layer) error {
 	if err := checkList(list, 1); err != nil {
 		return err
 	}
-	_, err := shapes(list, Shape{Unknown: true})
+	_, err := outputShape(list, Shape{Unknown: true})
 	return err
 }
 
@@ -61,7 +61,7 @@ func Fit(list []Layer, samples Samples) ([]Layer, error) {
 	// The width of the last layer follows from the samples, so that shapes can be computed.
 	list = withOpenWidth(list, outputs)
 	in := ShapeOf(samples)
-	output, err := shapes(list, in)
+	output, err := outputShape(list, in)
 	if err != nil {
 		return nil, err
 	}
@@ -73,12 +73,12 @@ func Fit(list []Layer, samples Samples) ([]Layer, error) {
 		}
 		return nil, fmt.Errorf("the last layer makes %v; the samples have %s (end with dense)", output, wanted)
 	}
-	if volume(list, in) > maxActivations {
+	if activationVolume(list, in) > maxActivations {
 		return nil, fmt.Errorf("the layers make more than %d values of one sample", maxActivations)
 	}
 	// A model has parameters, some of which train.
 	parameters := ParametersOf(list, in)
-	switch n := count(parameters); {
+	switch n := countValues(parameters); {
 	case n < 1:
 		return nil, fmt.Errorf("0 parameters; a model has at least 1")
 	case !trains(parameters):
@@ -89,8 +89,9 @@ func Fit(list []Layer, samples Samples) ([]Layer, error) {
 	return list, nil
 }
 
-// checkList refuses lists that nest deeper than MaxNesting, and dense layers without a width that are
-// not the model's last layer. depth counts the lists around, this one included.
+// checkList returns an error for lists that nest deeper than MaxNesting, and for a dense layer without a
+// width that is not the model's last layer. depth is the number of lists around the layers, this one
+// included.
 func checkList(list []Layer, depth int) error {
 	if depth > MaxNesting {
 		return fmt.Errorf("residual layers within each other over %d times", MaxNesting)
@@ -129,10 +130,10 @@ func withOpenWidth(list []Layer, outputs int) []Layer {
 	return append(list[:last:last], d)
 }
 
-// volume returns how many numbers layers hold for one sample: the values between layers, the gates and
-// states of all steps, and one for each tap of a convolution at each of its inputs. It stops counting
+// activationVolume returns how many values the layers hold for one sample: those between layers, the gates
+// and states of all steps, and one for each tap of a convolution at each of its inputs. It stops counting
 // beyond maxActivations.
-func volume(list []Layer, in Shape) (n int64) {
+func activationVolume(list []Layer, in Shape) (n int64) {
 	n = Product(in.Height, in.Width, in.Channels)
 	// Tokens and words are read from the batch in place, so they take no memory of their own.
 	if in.Form == Text || in.Form == Words {
@@ -146,7 +147,7 @@ func volume(list []Layer, in Shape) (n int64) {
 		case GRULayer:
 			n += 5 * Product(in.Height, l.Width, l.Layers)
 		case ResidualLayer:
-			n += volume(l.Layers, in)
+			n += activationVolume(l.Layers, in)
 		}
 		in, _ = l.Shape(in)
 		n += Product(in.Height, in.Width, in.Channels)
@@ -168,9 +169,9 @@ func layerName(l Layer) string {
 	return text
 }
 
-// shapes returns the shape of the outputs of a list of layers for inputs of the shape in. An error
-// names the first layer that does not fit. A shape may be unknown, as long as the samples are.
-func shapes(list []Layer, in Shape) (Shape, error) {
+// outputShape returns the shape of the outputs of a list of layers for inputs of shape in. The error names
+// the first layer that does not fit. in may be unknown, as long as the samples are.
+func outputShape(list []Layer, in Shape) (Shape, error) {
 	if len(list) == 0 {
 		return in, fmt.Errorf("a list without layers")
 	}
@@ -226,8 +227,9 @@ func trains(parameters []Parameter) bool {
 	return slices.ContainsFunc(parameters, func(p Parameter) bool { return p.Region() == Trained })
 }
 
-// count returns the number of values of the parameters, or MaxParams + 1 if there are more than MaxParams.
-func count(parameters []Parameter) (n int64) {
+// countValues returns the total number of values of the parameters, or MaxParams + 1 if there are more than
+// MaxParams.
+func countValues(parameters []Parameter) (n int64) {
 	for _, p := range parameters {
 		n = min(n+Product(p.Shape...), MaxParams+1)
 	}

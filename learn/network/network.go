@@ -20,7 +20,7 @@ type Arithmetic interface {
 func Step(a Arithmetic, params []float32, b *Batch, alpha float32) (loss float64) {
 	// A batch of one block reads the parameters once, so that they may be updated on the way back.
 	if j, ok := a.(*joint); ok && b.N <= Lanes {
-		a = j.alone()
+		a = j.singleNetwork()
 	}
 	if n, ok := a.(*network); ok && b.N <= Lanes {
 		n.alpha = alpha
@@ -124,8 +124,8 @@ func New(list []Layer, samples Samples, maxBatch int, isa kernel.ISA) Arithmetic
 	return newNetwork(list, samples, sizes, maxBatch, isa, nil)
 }
 
-// newNetwork makes a network of the layers, the parameters of which have the given sizes by region. m is
-// what it shares with the networks of other blocks, nil if it computes all blocks of a minibatch itself.
+// newNetwork makes a network of the layers, whose parameters have the given sizes by region. m is what it
+// shares with the networks of the minibatch's other blocks, nil if it computes all blocks itself.
 func newNetwork(
 	list []Layer,
 	samples Samples,
@@ -148,7 +148,7 @@ func newNetwork(
 	}
 	n.input = &Activation{Shape: ShapeOf(samples)}
 	n.activations = append(n.activations, n.input)
-	n.links = n.chain(list, n.input, nil, false, false)
+	n.links = n.makeStages(list, n.input, nil, false, false)
 	// A flatten at the end leaves the outputs in the vector behind the last stage's activation.
 	for a := n.links[len(n.links)-1].Y; n.z == nil; a = a.flat {
 		if a.flat == nil {
@@ -156,7 +156,7 @@ func newNetwork(
 			a.last = true
 		}
 	}
-	n.trim()
+	n.trimInputs()
 	// A flatten at the beginning makes the vector the input: samples are read into it.
 	for n.input.flat != nil {
 		n.input = n.input.flat
@@ -167,10 +167,10 @@ func newNetwork(
 		a.allocate(blocks, maxBatch)
 	}
 	if n.input.Form == Image {
-		n.row = aligned(Lanes * n.input.width())
+		n.row = alignedFloats(Lanes * n.input.width())
 	}
 	n.head = newHead(samples, isa)
-	n.lay(n.links)
+	n.layOut(n.links)
 	for _, l := range n.leaves {
 		// Stages that keep their gradient themselves need no part of grad.
 		if l.updater != nil {
@@ -184,26 +184,26 @@ func newNetwork(
 		}
 	}
 	if len(n.ranges) > 0 {
-		n.grad = aligned(params)
+		n.grad = alignedFloats(params)
 	}
 	return n
 }
 
-// lay lets the stages of the links prepare what depends on the layout of their activations, which
+// layOut lets the stages of the links prepare what depends on the layout of their activations, which
 // is known only when the whole network is made.
-func (n *network) lay(list []*link) {
+func (n *network) layOut(list []*link) {
 	for _, l := range list {
-		if s, ok := l.Stage.(interface{ lay() }); ok {
-			s.lay()
+		if s, ok := l.Stage.(interface{ layOut() }); ok {
+			s.layOut()
 		}
 	}
 }
 
-// chain makes the stages of a list of layers that reads x. If frozen is set, no parameter of the
-// list trains; gradient says that the gradient of x is wanted. The last stage writes y or, if y is
-// nil, an activation of its own. Layers that are fused become one stage, and a flatten becomes
-// another view of an activation.
-func (n *network) chain(list []Layer, x, y *Activation, frozen, gradient bool) (links []*link) {
+// makeStages makes the stages of a list of layers that reads x. With frozen no parameter of the list
+// trains; with gradient the gradient of x is needed. The last stage writes to y or, if y is nil, to an
+// activation of its own. Layers that are fused become one stage, and a flatten becomes another view of an
+// activation.
+func (n *network) makeStages(list []Layer, x, y *Activation, frozen, gradient bool) (links []*link) {
 	for i := 0; i < len(list); {
 		l := list[i]
 		in := x.Shape
@@ -246,7 +246,7 @@ func (n *network) chain(list []Layer, x, y *Activation, frozen, gradient bool) (
 		if fused == 3 {
 			stage = &pooledStage{convStage: *stage.(*convStage)}
 		}
-		links = append(links, n.link(stage, place, parameters))
+		links = append(links, n.addLink(stage, place, parameters))
 		i += fused
 		x = target
 	}
@@ -272,9 +272,9 @@ func fuse(list []Layer) (layers int, relu bool) {
 	return 1, false
 }
 
-// link makes the link of a stage, and gives its parameters their places among the parameters of the
-// network. In a frozen residual layer it marks them as frozen.
-func (n *network) link(stage Stage, place *Place, parameters []Parameter) *link {
+// addLink makes the link of a stage, and assigns its parameters their places among those of the network. In
+// a frozen residual layer it marks them as frozen.
+func (n *network) addLink(stage Stage, place *Place, parameters []Parameter) *link {
 	// Within a frozen residual layer all parameters are frozen.
 	if place.frozen {
 		for i := range parameters {
@@ -315,10 +315,10 @@ func (n *network) link(stage Stage, place *Place, parameters []Parameter) *link 
 	return l
 }
 
-// trim reduces the inputs of convolutions to the rows and columns that are read. With a stride, or a
-// pooling that leaves out what fills no square, no output may read the last ones: then the convolution
-// before need not compute them, and the network's own input is read without them.
-func (n *network) trim() {
+// trimInputs reduces the inputs of convolutions to the rows and columns that are read. With a stride, or
+// with a pooling that leaves out what fills no square, the last ones may not be read; then the convolution
+// before need not compute them, or the network's input is read without them.
+func (n *network) trimInputs() {
 	// A link's input is the output of the link before, so the last link comes first.
 	for i := len(n.links) - 1; i >= 0; i-- {
 		var height, width int
@@ -364,9 +364,9 @@ func (n *network) begin(params []float32, b *Batch) {
 	}
 }
 
-// block prepares the pass for block k of the batch and returns it. first is the index of the
-// block's first sample in the batch, and training says that a backward pass follows.
-func (n *network) block(k, first int, training bool) *Pass {
+// startBlock prepares the pass for block k of the batch and returns it. first is the index of the block's
+// first sample in the batch; training says that a backward pass follows.
+func (n *network) startBlock(k, first int, training bool) *Pass {
 	p := &n.pass
 	p.block = k
 	p.first = first
@@ -387,8 +387,8 @@ func (n *network) sumGradients(params []float32, b *Batch) (loss float64) {
 	n.begin(params, b)
 	// The gradient is summed over the blocks of the batch.
 	for k, first := 0, 0; first < b.N; k, first = k+1, first+Lanes {
-		p := n.block(k, first, true)
-		n.read(p)
+		p := n.startBlock(k, first, true)
+		n.readSamples(p)
 		n.forward(n.links, p)
 		loss += n.head.gradient(n.z.values(p), p, 1/float32(b.whole()))
 		n.backward(n.links, p)
@@ -401,8 +401,8 @@ func (n *network) sumGradients(params []float32, b *Batch) (loss float64) {
 func (n *network) Evaluate(params []float32, b *Batch, scores []Score) (loss float64) {
 	n.begin(params, b)
 	for first := 0; first < b.N; first += Lanes {
-		p := n.block(0, first, false)
-		n.read(p)
+		p := n.startBlock(0, first, false)
+		n.readSamples(p)
 		n.forward(n.links, p)
 		loss += n.head.evaluate(n.z.values(p), p, scores)
 	}
@@ -442,9 +442,9 @@ func (n *network) backward(list []*link, p *Pass) {
 	}
 }
 
-// use sets the parameters of the pass to those of the stage. If the network collects the gradient
-// of the stage, it also sets the place for that gradient; otherwise the place is nil.
-func (l *link) use(p *Pass) {
+// selectParameters makes the stage's parameters those of the pass. It also sets the pass's gradient to the
+// stage's part of the network's gradient, or to nil if the stage keeps its gradient itself.
+func (l *link) selectParameters(p *Pass) {
 	p.Parameters = p.all[l.offset:][:l.params]
 	p.Gradient = nil
 	// Stages that keep their gradient themselves write nothing here.
@@ -455,7 +455,7 @@ func (l *link) use(p *Pass) {
 
 // forward runs the stage on the pass's block.
 func (l *link) forward(p *Pass) {
-	l.use(p)
+	l.selectParameters(p)
 	l.Stage.Forward(p)
 }
 
@@ -465,17 +465,17 @@ func (l *link) backward(p *Pass) {
 	if !l.trains && !l.Gradient {
 		return
 	}
-	l.use(p)
+	l.selectParameters(p)
 	l.Stage.Backward(p)
 	// The inputs are outputs of a ReLU, which passes a gradient on only where they are positive.
 	if l.mask {
-		l.X.mask(p, l.network.isa)
+		l.X.maskGradient(p, l.network.isa)
 	}
 }
 
-// read writes the samples of a block into the input of the network, value by value. Texts and bags
-// of words are read by their stages from the batch itself.
-func (n *network) read(p *Pass) {
+// readSamples writes the samples of a block into the input of the network, value by value. It leaves texts
+// and bags of words, which their stages read from the batch.
+func (n *network) readSamples(p *Pass) {
 	a := n.input
 	b := p.batch
 	switch a.Form {
@@ -492,16 +492,16 @@ func (n *network) read(p *Pass) {
 		)
 		// Features that are 0 in the whole block are noted, so that products can leave them out.
 		if a.used != nil {
-			a.used[p.block] = used(a.used[p.block], a.values(p), a.Channels, p.Samples)
+			a.used[p.block] = usedFeatures(a.used[p.block], a.values(p), a.Channels, p.Samples)
 		}
 	case Image:
-		n.image(p)
+		n.readImages(p)
 	}
 }
 
-// image writes the images of a block, which lie channel by channel in the batch, into the input of
-// the network position by position, within its border of zeros.
-func (n *network) image(p *Pass) {
+// readImages writes the images of a block into the input of the network. In the batch they lie channel by
+// channel, and in the input position by position, within a border of zeros.
+func (n *network) readImages(p *Pass) {
 	a := n.input
 	height, width, in, ld := n.samples.Image[1], n.samples.Image[2], a.Channels, a.width()
 	x := a.values(p)

@@ -58,7 +58,7 @@ func (l NormLayer) Stage(place *Place) Stage {
 	n := place.X.Channels * Lanes
 	s := &normStage{Place: place, groups: l.Groups}
 	for _, part := range []*[]float32{&s.mean, &s.inverse, &s.scale, &s.shift, &s.sum, &s.dot} {
-		*part = aligned(n)
+		*part = alignedFloats(n)
 	}
 	return s
 }
@@ -79,12 +79,12 @@ type normStage struct {
 	sum, dot []float32
 }
 
-// lay allocates what depends on the number of positions, which may have been trimmed.
-func (s *normStage) lay() { s.centred = aligned(s.X.Size() * Lanes) }
+// layOut allocates what depends on the number of positions, which may have been trimmed.
+func (s *normStage) layOut() { s.centred = alignedFloats(s.X.Size() * Lanes) }
 
-// each calls f once for each position of the image, row by row: with the position's number, its row
-// y and its column x.
-func (s *normStage) each(f func(position, y, x int)) {
+// eachPosition calls f for each position of the image, row by row, with the position's number, its row y
+// and its column x.
+func (s *normStage) eachPosition(f func(position, y, x int)) {
 	for y := range s.X.Height {
 		for x := range s.X.Width {
 			f(y*s.X.Width+x, y, x)
@@ -92,9 +92,9 @@ func (s *normStage) each(f func(position, y, x int)) {
 	}
 }
 
-// share replaces the sums of each channel and sample by f of the sum over all channels of the
-// group.
-func (s *normStage) share(part []float32, f func(sum float64) float64) {
+// sumGroups replaces the numbers of each channel in part, for each sample by itself, by f of their sum over
+// all channels of the group. All channels of a group so get the same number.
+func (s *normStage) sumGroups(part []float32, f func(sum float64) float64) {
 	size := s.X.Channels / s.groups * Lanes
 	for g := range s.groups {
 		group := part[g*size:][:size]
@@ -119,19 +119,19 @@ func (s *normStage) Forward(p *Pass) {
 	n := s.X.Channels * Lanes
 	x := s.X.values(p)
 	y := s.Y.values(p)
-	first, row, column, _ := s.X.steps()
+	first, row, column, _ := s.X.strides()
 	count := float64(s.X.Size() / s.groups)
 
 	// The first pass over the positions sums the values, for the mean.
 	clear(s.mean)
-	s.each(func(_, py, px int) { isa.AddScaled(s.mean, 1, x[first+py*row+px*column:][:n]) })
-	s.share(s.mean, func(sum float64) float64 { return sum / count })
+	s.eachPosition(func(_, py, px int) { isa.AddScaled(s.mean, 1, x[first+py*row+px*column:][:n]) })
+	s.sumGroups(s.mean, func(sum float64) float64 { return sum / count })
 	// The second pass sums the squared differences from the mean, for the variance.
 	clear(s.inverse)
-	s.each(func(position, py, px int) {
+	s.eachPosition(func(position, py, px int) {
 		isa.Centre(s.centred[position*n:][:n], x[first+py*row+px*column:], s.mean, s.inverse)
 	})
-	s.share(s.inverse, func(sum float64) float64 { return 1 / math.Sqrt(sum/count+normEpsilon) })
+	s.sumGroups(s.inverse, func(sum float64) float64 { return 1 / math.Sqrt(sum/count+normEpsilon) })
 	// The weight and the division become one factor for each channel and sample.
 	for c := range s.X.Channels {
 		weight := p.Parameters[c]
@@ -140,8 +140,8 @@ func (s *normStage) Forward(p *Pass) {
 			s.scale[l], s.shift[l] = float32(weight*s.inverse[l]), bias
 		}
 	}
-	yFirst, yRow, yColumn, channel := s.Y.steps()
-	s.each(func(position, py, px int) {
+	yFirst, yRow, yColumn, channel := s.Y.strides()
+	s.eachPosition(func(position, py, px int) {
 		dst := y[yFirst+py*yRow+px*yColumn:]
 		centred := s.centred[position*n:]
 		// The channels of a position are one run of memory.
@@ -164,13 +164,13 @@ func (s *normStage) Backward(p *Pass) {
 	n := s.X.Channels * Lanes
 	channels := s.X.Channels
 	dy := s.Y.gradient(p)
-	gRow, fromColumn, channel := s.Y.gradientSteps()
+	gRow, fromColumn, channel := s.Y.gradientStrides()
 	clear(s.sum)
 	clear(s.dot)
 	// pieces calls f for each run of dy that is one piece of memory, with the offset of its values in
 	// s.centred.
 	pieces := func(f func(c int, g []float32, offset int)) {
-		s.each(func(position, py, px int) {
+		s.eachPosition(func(position, py, px int) {
 			g := dy[py*gRow+px*fromColumn:]
 			if channel == Lanes {
 				f(0, g[:n], position*n)
@@ -206,8 +206,8 @@ func (s *normStage) Backward(p *Pass) {
 		}
 	}
 	count := float64(s.X.Size() / s.groups)
-	s.share(s.sum, func(sum float64) float64 { return sum / count })
-	s.share(s.dot, func(sum float64) float64 { return sum / count })
+	s.sumGroups(s.sum, func(sum float64) float64 { return sum / count })
+	s.sumGroups(s.dot, func(sum float64) float64 { return sum / count })
 	// The factors of the formula above are prepared for each channel and sample.
 	for i, inverse := range s.inverse {
 		s.sum[i] = -float32(s.sum[i] * inverse)

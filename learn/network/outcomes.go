@@ -51,6 +51,6 @@ func (b *Batch) KeepSample(z []float32) {
 		o.Outputs = append(o.Outputs, z...)
 	default:
 		o.Width = 1
-		o.Outputs = append(o.Outputs, float32(first(z)))
+		o.Outputs = append(o.Outputs, float32(firstLargest(z)))
 	}
 }

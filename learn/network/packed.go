@@ -19,13 +19,14 @@ type packing struct {
 	lists [][]kernel.Segment
 }
 
-// slot returns where the gathered values of image row y begin. There is room for as many rows as
+// rowSlot returns where the gathered values of image row y begin. There is room for as many rows as
 // the kernels have, so row y takes the place of row y − Size.
-func (s *convStage) slot(k *packing, y int) int { return y % s.Size * k.row }
+func (s *convStage) rowSlot(k *packing, y int) int { return y % s.Size * k.row }
 
-// pack chooses the size of groups with which a row of width positions takes the least time, for blocks of
-// this many samples. products returns how many products a row needs with groups of a given size.
-func pack(isa kernel.ISA, samples, width int, products func(positions int) int) packing {
+// choosePacking chooses the size of groups with which a row of width positions takes the least time, for
+// blocks with this many samples. products returns how many products a row needs with groups of a given
+// size.
+func choosePacking(isa kernel.ISA, samples, width int, products func(positions int) int) packing {
 	// One position for each product needs no copies, so its cost has a factor of 10 and that of
 	// others 11.
 	best := 1
@@ -47,12 +48,12 @@ const behind = 16
 // smaller.
 func (k *packing) groupSize(g, width int) int { return min(k.positions, width-g*k.positions) }
 
-// reserve replaces the buffer x, without keeping its values, unless it has room for n floats and Lanes more,
-// which vector instructions may read behind them.
+// reserve makes *x a buffer for n floats, with room for Lanes more that vector instructions may read behind
+// them. A buffer that is too small is replaced, without its values.
 func reserve(x *[]float32, n int) {
 	n += Lanes
 	if len(*x) < n {
-		*x = aligned(n)
+		*x = alignedFloats(n)
 	}
 }
 
@@ -67,22 +68,22 @@ type packed struct {
 	product, aux []float32
 }
 
-// outputs returns the packing of the outputs for blocks of the given number of samples. It is
-// chosen at the first call, and kept.
-func (s *convStage) outputs(samples int) *packing {
+// outputPacking returns the packing of the outputs for blocks with this number of samples. It is chosen at
+// the first call and kept.
+func (s *convStage) outputPacking(samples int) *packing {
 	// The last block of a batch may have fewer samples, so there is a packing for each number of them.
 	p := &s.packed.forward[samples]
 	if *p != nil {
 		return *p
 	}
-	k := pack(s.network.isa, samples, s.width, func(n int) int { return (s.width + n - 1) / n })
+	k := choosePacking(s.network.isa, samples, s.width, func(n int) int { return (s.width + n - 1) / n })
 	// A run holds the inputs that one row of the kernels reads.
 	run := s.Size * s.X.Channels
 	k.row = k.groups*run*k.ld + behind
 	for y := range s.height {
 		var list []kernel.Segment
 		for ky := range s.Size {
-			list = append(list, kernel.Segment{A: ky * run, B: s.slot(&k, y*s.Stride+ky)})
+			list = append(list, kernel.Segment{A: ky * run, B: s.rowSlot(&k, y*s.Stride+ky)})
 		}
 		k.lists = append(k.lists, list)
 	}
@@ -95,11 +96,11 @@ func (s *convStage) outputs(samples int) *packing {
 	return *p
 }
 
-// gather copies the inputs that row y of the outputs reads, without those that the row before it has
-// read.
+// gather copies the inputs that row y of the outputs reads into the memory for packed products, except
+// those that are there already because the row before reads them, too.
 func (s *convStage) gather(k *packing, y int, p *Pass) {
 	in, x := s.X.Channels, s.X.values(p)
-	first, row, column, _ := s.X.steps()
+	first, row, column, _ := s.X.strides()
 	inputRow := y * s.Stride
 	end := y*s.Stride + s.Size
 	// Rows that the outputs before have read are in their slots already.
@@ -107,7 +108,7 @@ func (s *convStage) gather(k *packing, y int, p *Pass) {
 		inputRow = max(inputRow, end-s.Stride)
 	}
 	for ; inputRow < end; inputRow++ {
-		offset := s.slot(k, inputRow)
+		offset := s.rowSlot(k, inputRow)
 		for g := range k.groups {
 			source := first + (inputRow-s.Pad)*row + (g*k.positions*s.Stride-s.Pad)*column
 			// Each column of the kernels reads the inputs of a group at another offset.
@@ -124,24 +125,24 @@ func (s *convStage) gather(k *packing, y int, p *Pass) {
 	}
 }
 
-// group computes the outputs of group g of row y into dst.
-func (s *convStage) group(k *packing, y, g int, dst []float32, op kernel.Op, samples int) {
+// computeGroup computes the outputs of group g of row y into dst, and applies op to them.
+func (s *convStage) computeGroup(k *packing, y, g int, dst []float32, op kernel.Op, samples int) {
 	run := s.Size * s.X.Channels
 	s.network.isa.GemmSum(s.Maps, k.groupSize(g, s.width)*samples, run, k.lists[y], kernel.Operand{Data: s.weight,
 		Row: s.Size * run, Col: 1},
 		kernel.Matrix{Data: s.packed.x[g*run*k.ld:], LD: k.ld}, kernel.Matrix{Data: dst, LD: k.ld}, op, s.bias, 0)
 }
 
-// forwardPacked computes the outputs of a block as Forward does, but by groups of positions: each
-// group is computed into a buffer and copied to its positions. op is what is done to the products.
+// forwardPacked computes the outputs of a block as [convStage.Forward] does, but group by group: each group
+// of positions is computed into a buffer and copied to its positions. op is applied to the outputs.
 func (s *convStage) forwardPacked(k *packing, p *Pass, op kernel.Op) {
 	output := s.Y.values(p)
 	product := s.packed.product
-	first, row, column, channel := s.Y.steps()
+	first, row, column, channel := s.Y.strides()
 	for y := range s.height {
 		s.gather(k, y, p)
 		for g := range k.groups {
-			s.group(k, y, g, product, op, p.Samples)
+			s.computeGroup(k, y, g, product, op, p.Samples)
 			s.network.isa.CopyPieces(kernel.Pieces{Data: output[first+y*row+g*k.positions*column:],
 				Row: channel, Step: column},
 				kernel.Pieces{Data: product, Row: k.ld, Step: p.Samples}, s.Maps, k.groupSize(g, s.width), p.Samples)
@@ -154,7 +155,7 @@ func (s *convStage) forwardPacked(k *packing, p *Pass, op kernel.Op) {
 func (s *pooledStage) forwardPacked(k *packing, p *Pass) {
 	output := s.Y.values(p)
 	product := s.packed.product
-	first, row, column, channel := s.Y.steps()
+	first, row, column, channel := s.Y.strides()
 	group := s.Maps * k.ld
 	place := func(x int) int { return x/k.positions*group + x%k.positions*p.Samples }
 	for y := range s.Y.Height {
@@ -163,7 +164,7 @@ func (s *pooledStage) forwardPacked(k *packing, p *Pass) {
 			if i%k.groups == 0 {
 				s.gather(k, 2*y+i/k.groups, p)
 			}
-			s.group(k, 2*y+i/k.groups, i%k.groups, product[i*group:], kernel.BiasReLU, p.Samples)
+			s.computeGroup(k, 2*y+i/k.groups, i%k.groups, product[i*group:], kernel.BiasReLU, p.Samples)
 		}
 		for x := range s.Y.Width {
 			start := place(2 * x)
@@ -173,18 +174,19 @@ func (s *pooledStage) forwardPacked(k *packing, p *Pass) {
 	}
 }
 
-// reach returns which positions of group g of the inputs are read by some output through column kx of the
-// kernels: those from start to before end, counted within the group. There are none if start is not below
-// end.
-func (s *convStage) reach(positions, g, kx int) (start, end int) {
+// readRange returns which positions of group g of the inputs some output reads through column kx of the
+// kernels: those from start to before end, counted within the group. There is none if start is not below
+// end. positions is the size of a group.
+func (s *convStage) readRange(positions, g, kx int) (start, end int) {
 	// x is the output that the first position of the group reads by this column.
 	x := g*positions + s.Pad - kx
 	return max(0, -x), min(positions, s.X.Width-g*positions, s.width-x)
 }
 
-// gradients returns the packing of the gradient of the inputs for a number of samples, which is chosen
-// once. With a stride neighbouring inputs are read by different outputs, so nothing is packed.
-func (s *convStage) gradients(samples int) *packing {
+// gradientPacking returns the packing of the inputs' gradient for blocks with this number of samples. It is
+// chosen at the first call and kept. With a stride above 1 neighbouring inputs are read by different taps,
+// so nothing is packed.
+func (s *convStage) gradientPacking(samples int) *packing {
 	p := &s.packed.backward[samples]
 	if *p != nil {
 		return *p
@@ -192,9 +194,9 @@ func (s *convStage) gradients(samples int) *packing {
 	k := packing{positions: 1}
 	// With a larger stride, neighbouring inputs are read by different taps.
 	if s.Stride == 1 {
-		k = pack(s.network.isa, samples, s.X.Width, func(n int) (products int) {
+		k = choosePacking(s.network.isa, samples, s.X.Width, func(n int) (products int) {
 			for i := range (s.X.Width + n - 1) / n * s.Size {
-				if start, end := s.reach(n, i/s.Size, i%s.Size); start < end {
+				if start, end := s.readRange(n, i/s.Size, i%s.Size); start < end {
 					products++
 				}
 			}
@@ -219,8 +221,8 @@ func (s *convStage) gradients(samples int) *packing {
 		for tap := range s.Size * s.Size {
 			oy := y + s.Pad - tap/s.Size
 			kx := tap % s.Size
-			if start, end := s.reach(k.positions, g, kx); start < end && oy >= 0 && oy < s.height {
-				list = append(list, kernel.Segment{A: tap * s.X.Channels, B: s.slot(&k, oy) + (g*s.Size+kx)*part})
+			if start, end := s.readRange(k.positions, g, kx); start < end && oy >= 0 && oy < s.height {
+				list = append(list, kernel.Segment{A: tap * s.X.Channels, B: s.rowSlot(&k, oy) + (g*s.Size+kx)*part})
 			}
 		}
 		k.lists = append(k.lists, list)
@@ -231,11 +233,11 @@ func (s *convStage) gradients(samples int) *packing {
 // gatherGradients copies the gradients of row y of the outputs for all groups of inputs, with zeros
 // where a position has no output.
 func (s *convStage) gatherGradients(k *packing, y int, dy []float32, channel, samples int) {
-	offset := s.slot(k, y)
+	offset := s.rowSlot(k, y)
 	for i := range k.groups * s.Size {
 		g := i / s.Size
 		kx := i % s.Size
-		if start, end := s.reach(k.positions, g, kx); start < end {
+		if start, end := s.readRange(k.positions, g, kx); start < end {
 			part := s.packed.dy[offset:]
 			s.network.isa.CopyPieces(kernel.Pieces{Data: part[start*samples:], Row: k.ld, Step: samples},
 				kernel.Pieces{
@@ -256,8 +258,8 @@ func (s *convStage) gatherGradients(k *packing, y int, dy []float32, channel, sa
 	}
 }
 
-// inputsPacked computes the gradient of the inputs as inputs does, but by groups of positions. dy
-// is the gradient of the outputs, and dyChannel the distance between its channels.
+// inputsPacked computes the gradient of the inputs as [convStage.inputGradient] does, but group by group.
+// dy is the gradient of the outputs, and dyChannel the distance between its channels, in floats.
 func (s *convStage) inputsPacked(k *packing, dy []float32, dyChannel int, p *Pass) {
 	in := s.X.Channels
 	isa := s.network.isa
@@ -265,8 +267,8 @@ func (s *convStage) inputsPacked(k *packing, dy []float32, dyChannel int, p *Pas
 	dx := s.X.gradient(p)
 	product := s.packed.product
 	aux := s.packed.aux
-	first, xRow, xColumn, _ := s.X.steps()
-	row, column, channel := s.X.gradientSteps()
+	first, xRow, xColumn, _ := s.X.strides()
+	row, column, channel := s.X.gradientStrides()
 	group := func(data []float32) kernel.Pieces { return kernel.Pieces{Data: data, Row: k.ld, Step: p.Samples} }
 	op := s.gradientOp()
 	gathered := 0

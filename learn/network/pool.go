@@ -57,17 +57,17 @@ type poolStage struct {
 	code []int32
 }
 
-// lay allocates a code for each value of the output.
-func (s *poolStage) lay() {
+// layOut allocates a code for each value of the output.
+func (s *poolStage) layOut() {
 	s.code = make([]int32, s.Y.Size()*Lanes)
-	s.part = aligned(4 * s.X.Channels * Lanes)
+	s.part = alignedFloats(4 * s.X.Channels * Lanes)
 }
 
 // Forward writes the largest value of each window, and notes which it was. Windows of 2×2 are
 // computed by the kernel.
 func (s *poolStage) Forward(p *Pass) {
-	first, row, column, _ := s.X.steps()
-	yFirst, yRow, yColumn, channel := s.Y.steps()
+	first, row, column, _ := s.X.strides()
+	yFirst, yRow, yColumn, channel := s.Y.strides()
 	x := s.X.values(p)
 	y := s.Y.values(p)
 	n := s.X.Channels * Lanes
@@ -79,7 +79,7 @@ func (s *poolStage) Forward(p *Pass) {
 		code := s.code[position*n:][:n]
 		// Windows of other sizes are rare and computed in plain Go.
 		if s.size != 2 {
-			s.largest(source, row, column, dst, channel, code)
+			s.poolWindow(source, row, column, dst, channel, code)
 			continue
 		}
 		// The two rows of the window are copied side by side, where the kernel reads its four
@@ -90,10 +90,10 @@ func (s *poolStage) Forward(p *Pass) {
 	}
 }
 
-// largest handles one position of the output: for each channel and sample it writes the largest value
-// of the window to dst, and the index of that value in the window to code. row and column are the
-// distances between neighbours in source, and channel is that between channels in dst.
-func (s *poolStage) largest(source []float32, row, column int, dst []float32, channel int, code []int32) {
+// poolWindow pools the window of one output position: for each channel and sample it writes the largest
+// value to dst, and that value's index within the window to code. row and column are the distances between
+// neighbours in source, and channel is that between channels in dst.
+func (s *poolStage) poolWindow(source []float32, row, column int, dst []float32, channel int, code []int32) {
 	for c := range s.X.Channels {
 		maxima := dst[c*channel:][:Lanes]
 		winners := code[c*Lanes:][:Lanes]
@@ -114,8 +114,8 @@ func (s *poolStage) largest(source []float32, row, column int, dst []float32, ch
 // Backward gives each output's gradient to the value that was the largest of its window, and 0 to all
 // others.
 func (s *poolStage) Backward(p *Pass) {
-	row, column, _ := s.X.gradientSteps()
-	gRow, gColumn, channel := s.Y.gradientSteps()
+	row, column, _ := s.X.gradientStrides()
+	gRow, gColumn, channel := s.Y.gradientStrides()
 	dx := s.X.gradient(p)
 	dy := s.Y.gradient(p)
 	n := s.X.Channels * Lanes

@@ -21,7 +21,7 @@ type reluStage struct{ *Place }
 // Forward computes max(0, x) for all values of a block, in runs that are one piece of memory in
 // both activations.
 func (s reluStage) Forward(p *Pass) {
-	count, length := runs(s.X, s.Y)
+	count, length := commonRuns(s.X, s.Y)
 	for i := range count {
 		y := s.Y.run(p, i, count, length)
 		for j, v := range s.X.run(p, i, count, length) {
@@ -32,7 +32,7 @@ func (s reluStage) Forward(p *Pass) {
 
 // Backward passes the gradient on where the value is above 0, and writes zero where it is not.
 func (s reluStage) Backward(p *Pass) {
-	count, length := runs(s.X, s.Y)
+	count, length := commonRuns(s.X, s.Y)
 	for i := range count {
 		dx := s.X.gradientRun(p, i, count, length)
 		copy(dx, s.Y.gradientRun(p, i, count, length))

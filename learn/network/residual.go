@@ -18,7 +18,7 @@ type ResidualLayer struct {
 // Shape returns the shape of the list's outputs. It is an error if the input, or what a convolution
 // of 1×1 makes of it, cannot be added to them.
 func (l ResidualLayer) Shape(in Shape) (Shape, error) {
-	output, err := shapes(l.Layers, in)
+	output, err := outputShape(l.Layers, in)
 	if err != nil {
 		return in, err
 	}
@@ -65,7 +65,7 @@ func (l ResidualLayer) Parameters(in Shape) (list []Parameter) {
 		p.Name = "body." + p.Name
 		list = append(list, p)
 	}
-	output, _ := shapes(l.Layers, in)
+	output, _ := outputShape(l.Layers, in)
 	conv, _ := l.shortcut(in, output) // shapes that fit
 	if conv == nil {
 		return list
@@ -84,7 +84,7 @@ func (l ResidualLayer) Stage(place *Place) Stage {
 	s := &residualStage{Place: place}
 	body := &Activation{Shape: place.Y.Shape, shadows: place.Y}
 	n.activations = append(n.activations, body)
-	s.body = n.chain(l.Layers, place.X, body, place.frozen, place.Gradient)
+	s.body = n.makeStages(l.Layers, place.X, body, place.frozen, place.Gradient)
 	conv, _ := l.shortcut(place.X.Shape, place.Y.Shape)
 	if conv == nil {
 		return s
@@ -102,7 +102,7 @@ func (l ResidualLayer) Stage(place *Place) Stage {
 	stage := conv.Stage(shortcutPlace).(*convStage)
 	// The list has written the gradient of the input first, so that of the shortcut is added.
 	stage.add = true
-	s.shortcut = n.link(stage, shortcutPlace, conv.Parameters(place.X.Shape))
+	s.shortcut = n.addLink(stage, shortcutPlace, conv.Parameters(place.X.Shape))
 	return s
 }
 
@@ -118,11 +118,11 @@ type residualStage struct {
 	shortcutY *Activation
 }
 
-// lay prepares the stages within this one.
-func (s *residualStage) lay() {
-	s.network.lay(s.body)
+// layOut prepares the stages within this one.
+func (s *residualStage) layOut() {
+	s.network.layOut(s.body)
 	if s.shortcut != nil {
-		s.network.lay([]*link{s.shortcut})
+		s.network.layOut([]*link{s.shortcut})
 	}
 }
 
@@ -135,7 +135,7 @@ func (s *residualStage) Forward(p *Pass) {
 		s.shortcut.forward(p)
 		x = s.shortcutY
 	}
-	count, length := runs(x, s.Y)
+	count, length := commonRuns(x, s.Y)
 	for i := range count {
 		y := s.Y.run(p, i, count, length)
 		if s.Y.relu {
@@ -154,7 +154,7 @@ func (s *residualStage) Backward(p *Pass) {
 	case s.shortcut != nil:
 		s.shortcut.backward(p)
 	case s.Gradient:
-		count, length := runs(s.X, s.Y)
+		count, length := commonRuns(s.X, s.Y)
 		for i := range count {
 			s.network.isa.AddScaled(s.X.gradientRun(p, i, count, length), 1, s.Y.gradientRun(p, i, count, length))
 		}

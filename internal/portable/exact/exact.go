@@ -89,28 +89,28 @@ func number(x float64) *big.Float { return new(big.Float).SetPrec(precision).Set
 // quotient is p/q.
 func quotient(p, q float64) *big.Float { return new(big.Float).Quo(number(p), number(q)) }
 
-// series is the sum of t(0)/d(0), t(1)/d(1), ... until a summand is 0 or too small to count.
-// t(0) is first, and t(n+1) is t(n) times factor, divided by step(n+1).
-func series(first, factor *big.Float, step, d func(n float64) float64) *big.Float {
+// series returns the sum of t(n)/divisor(n) over n = 0, 1, ..., until a summand is 0 or too small to count.
+// t(0) is first, and t(n+1) is t(n)·factor/step(n+1).
+func series(first, factor *big.Float, step, divisor func(n float64) float64) *big.Float {
 	sum := number(0)
-	t := new(big.Float).Copy(first)
+	term := new(big.Float).Copy(first)
 	for n := 0.0; ; n++ {
-		summand := new(big.Float).Quo(t, number(d(n)))
+		summand := new(big.Float).Quo(term, number(divisor(n)))
 		isNegligible := sum.Sign() != 0 && summand.MantExp(nil) < sum.MantExp(nil)-precision
 		if summand.Sign() == 0 || isNegligible {
 			return sum
 		}
 		sum.Add(sum, summand)
-		t.Mul(t, factor)
-		t.Quo(t, number(step(n+1)))
+		term.Mul(term, factor)
+		term.Quo(term, number(step(n+1)))
 	}
 }
 
 // one is a divisor of a series that has none.
 func one(float64) float64 { return 1 }
 
-// oddSeries is the sum of x^(2n+1)/(2n+1), with alternating signs if sign is -1: the inverse
-// tangent of x, or with sign 1 its inverse hyperbolic tangent. |x| is less than 1.
+// oddSeries returns the sum of sign^n x^(2n+1)/(2n+1): the inverse tangent of x if sign is -1, and its
+// inverse hyperbolic tangent if sign is 1. |x| is less than 1.
 func oddSeries(x *big.Float, sign float64) *big.Float {
 	factor := new(big.Float).Mul(x, x)
 	factor.Mul(factor, number(sign))

@@ -37,7 +37,7 @@ func gemmAsm(_ ISA, m, n, k int, segments []Segment, a Operand, b, dst Matrix, o
 			h := min(rows, m-i)
 			gemmNEON(k, len(segments), &segments[0].A, &a.Data[i*a.Row], h, 4*a.Row, 4*a.Col, &b.Data[j], 4*b.LD, &tile)
 			for r := range h {
-				place(dst, tile[r*cols:][:w], i+r, j, op, aux, alpha)
+				storeRow(dst, tile[r*cols:][:w], i+r, j, op, aux, alpha)
 			}
 		}
 	}

@@ -4,13 +4,13 @@ package kernel
 // registers.
 func (isa ISA) StepSamples() int { return len(routines[isa].denseSteps) }
 
-// DenseStep updates a dense layer's weight w, outputs×in, in a step of few samples, and computes
-// the gradient of its inputs in the same pass over w: it writes Wᵀ·dy sample by sample to dx, zero
-// where mask is set and x is not above 0, and adds alpha times dy·xᵀ to w. dy is a block; x and dx
-// have a row of length in for each sample.
+// DenseStep updates a dense layer's weight w, outputs×in, in a step of few samples, and computes the
+// gradient of its inputs in the same pass over w: it adds alpha times dy·xᵀ to w, and writes Wᵀ·dy,
+// with the weight before the update, to dx; with mask that gradient is zero where x is not above 0. dy is a
+// block; x and dx have a row of length in for each sample.
 //
-// Every element is the same sum in the same order as that of Gemm. It works on the first columns of
-// w and returns their number, 0 where products do better; the caller computes the others.
+// Every element is the same sum in the same order as that of Gemm. It handles only the first columns of w
+// and returns their number, 0 if products are faster; the caller computes the others.
 func (isa ISA) DenseStep(outputs, in, samples int, w, dy, x, dx []float32, alpha float32, mask bool) (columns int) {
 	// pairs is the largest number of samples whose kernels take one row of w at a time. More
 	// samples take two rows at once; fewer take two vectors at once with AVX-512.

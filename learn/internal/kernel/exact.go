@@ -12,20 +12,22 @@ const (
 // AddExact adds roundToEven(2^44·w·(x[i]-base[i])) to each dst[i], and returns the
 // first i whose difference is not below 2^17 in magnitude, or -1.
 func (isa ISA) AddExact(dst []int64, w float64, x, base []float32) int {
-	return isa.addExact(dst, w, x, base, false)
+	const reset = false
+	return isa.addExact(dst, w, x, base, reset)
 }
 
 // AddExactAndReset adds as AddExact does, and copies base to x up to the first
 // refused element: x and base are read from memory once for both.
 func (isa ISA) AddExactAndReset(dst []int64, w float64, x, base []float32) int {
-	return isa.addExact(dst, w, x, base, true)
+	const reset = true
+	return isa.addExact(dst, w, x, base, reset)
 }
 
-// addExact adds w times the differences x − base to the fixed-point sums dst, up to the first
-// difference that is too large or not a number. It returns the index of that element, and -1 if all
-// were added. If reset is set, x becomes base as far as elements were added. Assembly takes groups
-// of 16 elements and stops before a group with a difference that may be too large for its rounding.
-// Plain Go then takes that group, or refuses an element of it.
+// addExact adds w times the differences x − base to the fixed-point sums dst, up to the first difference
+// that is too large or not a number. It returns the index of that element, or -1 if all were added. With
+// reset, base is copied to x as far as elements were added. Assembly handles groups of 16 elements, and
+// stops before a group with a difference that may be too large for its rounding; plain Go then handles that
+// group, or refuses an element of it.
 func (isa ISA) addExact(dst []int64, w float64, x, base []float32, reset bool) int {
 	if len(x) != len(dst) || len(base) != len(dst) || !(w >= -1 && w <= 1) {
 		panic("kernel: AddExact of slices of different lengths, or with a weight outside -1 to 1")

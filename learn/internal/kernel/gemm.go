@@ -122,9 +122,9 @@ func (isa ISA) GemmSum(m, n, k int, segments []Segment, a Operand, b, dst Matrix
 	routines[isa].gemm(isa, m, n, k, segments, a, b, dst, op, aux, alpha)
 }
 
-// near is how many elements of B gemmGo packs at a time, so that they fit a cache; two columns are packed
-// even if they have more.
-const near = 1 << 16
+// maxPackedElements is how many elements of B gemmGo packs at a time, so that they fit a cache; two columns
+// are packed even if they have more.
+const maxPackedElements = 1 << 16
 
 // pack holds what gemmGo multiplies: three rows of A side by side, and columns of B in pairs, each pair
 // behind the one before. Neither has strides or bounds to check.
@@ -140,8 +140,8 @@ type pack struct {
 // packs holds packs that are not in use, so that products allocate nothing.
 var packs = make(chan *pack, 64)
 
-// takePack takes a pack from the free ones in packs, or allocates a new one if none is free. The
-// caller gives it back by release.
+// takePack returns a pack from the pool packs, or a new one if the pool is empty. The caller returns it
+// with release.
 func takePack() *pack {
 	select {
 	case p := <-packs:
@@ -159,9 +159,8 @@ func (p *pack) release() {
 	}
 }
 
-// grown returns s with n elements, whose values are arbitrary, in the memory of s if that is large
-// enough.
-func grown[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
+// resized returns a slice of n elements with arbitrary values, in the memory of s if that is large enough.
+func resized[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
 
 // gemmGo is GemmSum in plain Go. It works on tiles of three rows by two columns, whose sums the
 // compiler can keep in registers, and rounds every product, so that no architecture fuses it with an
@@ -172,16 +171,16 @@ func gemmGo(m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, au
 	// A sum goes over k in each segment.
 	depth := k * len(segments)
 	// The columns that are packed together should fit a near cache. Tiles need an even number of them.
-	width := min(n, max(2, near/depth&^1))
+	width := min(n, max(2, maxPackedElements/depth&^1))
 	for r := range p.product {
-		p.product[r] = grown(p.product[r], width+1)
+		p.product[r] = resized(p.product[r], width+1)
 	}
 	// Columns are packed once for all rows, because they are read again for each group of three.
 	for j := 0; j < n; j += width {
 		w := min(width, n-j)
-		p.columns(j, w, n, k, segments, b)
+		p.packColumns(j, w, n, k, segments, b)
 		for i := 0; i < m; i += 3 {
-			p.rows(i, m, k, segments, a)
+			p.packRows(i, m, k, segments, a)
 			for c := 0; c < w; c += 2 {
 				s := multiply(p.a, p.b[c/2*depth:])
 				p.product[0][c] = s[0]
@@ -193,26 +192,26 @@ func gemmGo(m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, au
 			}
 			// Behind the last row the tile has copies, which are not written.
 			for r := range min(3, m-i) {
-				place(dst, p.product[r][:w], i+r, j, op, aux, alpha)
+				storeRow(dst, p.product[r][:w], i+r, j, op, aux, alpha)
 			}
 		}
 	}
 }
 
-// rows packs rows i to i+2 of A side by side into p.a, which then has an element for each k of each
-// segment. Behind row m-1 it repeats that row.
-func (p *pack) rows(i, m, k int, segments []Segment, a Operand) {
-	p.a = grown(p.a, k*len(segments))
+// packRows packs rows i to i+2 of A side by side into p.a, which then has an element for each k of each
+// segment. If the matrix ends before row i+2, its last row is repeated.
+func (p *pack) packRows(i, m, k int, segments []Segment, a Operand) {
+	p.a = resized(p.a, k*len(segments))
 	packedRows := p.a
 	// The segments follow each other in the packed rows, so that the product has one inner loop.
-	for _, g := range segments {
+	for _, segment := range segments {
 		// x, y and z are the three rows of A in this segment.
-		x := a.Data[g.A+i*a.Row:]
-		y := a.Data[g.A+min(i+1, m-1)*a.Row:]
-		z := a.Data[g.A+min(i+2, m-1)*a.Row:]
+		x := a.Data[segment.A+i*a.Row:]
+		y := a.Data[segment.A+min(i+1, m-1)*a.Row:]
+		z := a.Data[segment.A+min(i+2, m-1)*a.Row:]
 		next := 0
-		for l := range packedRows[:k] {
-			packedRows[l] = [3]float32{x[next], y[next], z[next]}
+		for index := range packedRows[:k] {
+			packedRows[index] = [3]float32{x[next], y[next], z[next]}
 			next += a.Col
 		}
 		// The next segment follows behind the k elements of this one.
@@ -220,18 +219,18 @@ func (p *pack) rows(i, m, k int, segments []Segment, a Operand) {
 	}
 }
 
-// columns packs w columns of B from column j on in pairs into p.b, which then has an element for
-// each k of each segment of each pair. Behind the last of the n columns it repeats the last.
-func (p *pack) columns(j, w, n, k int, segments []Segment, b Matrix) {
-	p.b = grown(p.b, (w+1)/2*k*len(segments))
+// packColumns packs w columns of B, from column j on, in pairs into p.b, which then has an element for each
+// k of each segment of each pair. If the matrix ends with the first of a pair, that column is repeated.
+func (p *pack) packColumns(j, width, n, k int, segments []Segment, b Matrix) {
+	p.b = resized(p.b, (width+1)/2*k*len(segments))
 	packedColumns := p.b
-	for c := j; c < j+w; c += 2 {
+	for c := j; c < j+width; c += 2 {
 		// Behind the last column there is none, and the last is taken twice.
 		second := min(1, n-1-c)
-		for _, g := range segments {
-			offset := g.B + c
-			for l := range packedColumns[:k] {
-				packedColumns[l] = [2]float32{b.Data[offset], b.Data[offset+second]}
+		for _, segment := range segments {
+			offset := segment.B + c
+			for index := range packedColumns[:k] {
+				packedColumns[index] = [2]float32{b.Data[offset], b.Data[offset+second]}
 				offset += b.LD
 			}
 			packedColumns = packedColumns[k:]
@@ -239,7 +238,7 @@ func (p *pack) columns(j, w, n, k int, segments []Segment, b Matrix) {
 	}
 }
 
-// multiply returns the products of three packed rows with two packed columns, row by row: elements
+// multiply returns the 3×2 product of three packed rows a and two packed columns b, row by row: elements
 // (0, 0), (0, 1), (1, 0) and so on. b must be at least as long as a.
 func multiply(a [][3]float32, b [][2]float32) [6]float32 {
 	var s0, s1, s2, s3, s4, s5 float32
@@ -258,31 +257,31 @@ func multiply(a [][3]float32, b [][2]float32) [6]float32 {
 	return [6]float32{s0, s1, s2, s3, s4, s5}
 }
 
-// place writes a piece p of row i of a product, from column j on, into the matrix dst as op says.
-// aux and alpha are those of the operation; aux may be nil for Store and Add.
-func place(dst Matrix, p []float32, i, j int, op Op, aux []float32, alpha float32) {
+// storeRow stores values, a part of row i of a product from column j on, in the matrix dst as op says. aux
+// and alpha are those of the operation; aux may be nil for Store and Add.
+func storeRow(dst Matrix, values []float32, i, j int, op Op, aux []float32, alpha float32) {
 	// aux of ReLUGrad is laid out as dst, so it has the same start.
 	start := i*dst.LD + j
-	row := dst.Data[start:][:len(p)]
+	row := dst.Data[start:][:len(values)]
 	switch op {
 	case Store:
-		copy(row, p)
+		copy(row, values)
 	case Add:
-		for l, v := range p {
+		for l, v := range values {
 			row[l] += float32(alpha * v)
 		}
 	case Bias:
-		for l, v := range p {
+		for l, v := range values {
 			row[l] = v + aux[i]
 		}
 	case BiasReLU:
-		for l, v := range p {
+		for l, v := range values {
 			row[l] = relu(v + aux[i])
 		}
 	// A NaN in aux compares false and stops the gradient, too.
 	case ReLUGrad:
-		on := aux[start:][:len(p)]
-		for l, v := range p {
+		on := aux[start:][:len(values)]
+		for l, v := range values {
 			if !(on[l] > 0) {
 				v = 0
 			}

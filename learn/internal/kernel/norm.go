@@ -5,8 +5,9 @@ import "math"
 // Passes over vectors whose length is a multiple of 8, such as parts of blocks: those of a
 // normalisation, and what a ReLU does to sums and to gradients.
 
-// groups returns the number of groups of 8 floats in a slice, and the routines, nil in plain Go.
-func (isa ISA) groups(x []float32) (v *routine, n int) {
+// vectorGroups returns the number of groups of 8 floats in a slice, and the assembly routines, nil if the
+// pass is computed in plain Go.
+func (isa ISA) vectorGroups(x []float32) (v *routine, n int) {
 	if len(x) == 0 || len(x)%8 != 0 {
 		panic("kernel: a pass over a part of a vector")
 	}
@@ -21,7 +22,7 @@ func (isa ISA) Centre(dst, x, mean, squares []float32) {
 	mean = mean[:len(dst)]
 	squares = squares[:len(dst)]
 	// The assembly works on groups of 8 values.
-	if v, n := isa.groups(dst); v != nil {
+	if v, n := isa.vectorGroups(dst); v != nil {
 		v.centre(&dst[0], &x[0], &mean[0], &squares[0], n)
 		return
 	}
@@ -44,7 +45,7 @@ func (isa ISA) Affine(dst, x, scale, shift []float32, relu bool) {
 	if relu {
 		lowerBound = 0
 	}
-	if v, n := isa.groups(dst); v != nil {
+	if v, n := isa.vectorGroups(dst); v != nil {
 		v.affine(&dst[0], &x[0], &scale[0], &shift[0], n, lowerBound)
 		return
 	}
@@ -60,7 +61,7 @@ func (isa ISA) AddDots(sum, dot, g, x []float32) {
 	dot = dot[:len(g)]
 	x = x[:len(g)]
 	// The assembly works on groups of 8 values.
-	if v, n := isa.groups(g); v != nil {
+	if v, n := isa.vectorGroups(g); v != nil {
 		v.addDots(&sum[0], &dot[0], &g[0], &x[0], n)
 		return
 	}
@@ -79,7 +80,7 @@ func (isa ISA) Combine(dst, x, a, y, b, c []float32) {
 	y = y[:len(dst)]
 	b = b[:len(dst)]
 	c = c[:len(dst)]
-	if v, n := isa.groups(dst); v != nil {
+	if v, n := isa.vectorGroups(dst); v != nil {
 		v.combine(&dst[0], &x[0], &a[0], &y[0], &b[0], &c[0], n)
 		return
 	}
@@ -92,7 +93,7 @@ func (isa ISA) Combine(dst, x, a, y, b, c []float32) {
 // its ReLU. A NaN stays a NaN.
 func (isa ISA) AddReLU(dst, x []float32) {
 	x = x[:len(dst)]
-	if v, n := isa.groups(dst); v != nil {
+	if v, n := isa.vectorGroups(dst); v != nil {
 		v.addReLU(&dst[0], &x[0], n)
 		return
 	}
@@ -105,7 +106,7 @@ func (isa ISA) AddReLU(dst, x []float32) {
 // where x is NaN dst may be anything.
 func (isa ISA) Mask(dst, x []float32) {
 	x = x[:len(dst)]
-	if v, n := isa.groups(dst); v != nil {
+	if v, n := isa.vectorGroups(dst); v != nil {
 		v.mask(&dst[0], &x[0], n)
 		return
 	}

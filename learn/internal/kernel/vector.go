@@ -92,10 +92,9 @@ func (isa ISA) Prefetch(src []byte) {
 	}
 }
 
-// Softmax works on a block of logits z, which has a row for each of rows classes, and in it the
-// first n lanes, one for each sample. It returns in top and sum each lane's largest logit and the
-// sum of exp(logit − top), and replaces the logits by softmax·scale. Lanes up to Filled(n) are
-// computed.
+// Softmax replaces the logits z of a block by softmax·scale, for the first n lanes, one for each sample. z
+// has a row of Lanes logits for each of rows classes. It writes each lane's largest logit to top, and the
+// sum of exp(logit − top) to sum. Lanes up to Filled(n) are computed.
 func (isa ISA) Softmax(z []float32, rows, n int, scale float32, top, sum *[Lanes]float32) {
 	w := Filled(n)
 	_ = z[(rows-1)*Lanes+w-1]

@@ -18,11 +18,11 @@ func (isa ISA) Arranges() bool { return isa == Go || isa.vectors() != nil }
 // Padded rounds a number of outputs up to what SumPair and AddColumns take: whole vectors.
 func Padded(outputs int) int { return (outputs + Vector - 1) &^ (Vector - 1) }
 
-// tiles yields parts of n vectors, of nearly equal size and of at most most vectors each: where each
-// begins, and before which it ends.
-func tiles(n, most int) iter.Seq2[int, int] {
+// divideVectors yields parts of n vectors, of nearly equal size and of at most maxSize vectors each: each
+// part is from its first index to before its second.
+func divideVectors(n, maxSize int) iter.Seq2[int, int] {
 	return func(yield func(start, end int) bool) {
-		count := (n + most - 1) / most
+		count := (n + maxSize - 1) / maxSize
 		for i := range count {
 			if !yield(i*n/count, (i+1)*n/count) {
 				return
@@ -60,8 +60,8 @@ func nonZerosGo(mask []uint16, x []float32) {
 // PackedRoom is how many elements behind its last one a list of Present or ListColumns has room for.
 const PackedRoom = 16
 
-// Present lists in ascending order the bits that are set in one of two masks of equal length, and returns
-// their number. list has room for them and for PackedRoom more.
+// Present writes to list, in ascending order, the numbers of the bits that are set in at least one of two
+// masks of equal length, and returns how many there are. list has room for them and for PackedRoom more.
 func (isa ISA) Present(list []int32, first, second []uint16) (n int) {
 	_ = second[len(first)-1]
 	if v := isa.vectors(); v != nil && v.present != nil {
@@ -77,20 +77,20 @@ func (isa ISA) Present(list []int32, first, second []uint16) (n int) {
 	return n
 }
 
-// ListColumns lists in ascending order the inputs that some of up to 32 samples have, with these samples,
-// and returns their number. mask has words words of each sample. list has room for a column for each bit
-// of a word, and for PackedRoom more.
-func (isa ISA) ListColumns(list []Column, mask []uint16, words, samples int) (n int) {
-	_ = mask[words*samples-1]
+// ListColumns writes to list, in ascending order, the inputs that are not 0 in some of up to 32 samples,
+// each with these samples, and returns how many there are. mask has words words for each sample, with a bit
+// for each input. list has room for a column for each bit of a word, and for PackedRoom more.
+func (isa ISA) ListColumns(list []Column, mask []uint16, wordCount, samples int) (n int) {
+	_ = mask[wordCount*samples-1]
 	if v := isa.vectors(); v != nil && v.columns != nil {
-		_ = list[16*words+PackedRoom-1]
-		return v.columns(&list[0].Input, &mask[0], words, samples)
+		_ = list[16*wordCount+PackedRoom-1]
+		return v.columns(&list[0].Input, &mask[0], wordCount, samples)
 	}
-	for i := range words {
+	for i := range wordCount {
 		// Every sample adds its bit to the inputs of the word that it has.
 		var sets [16]uint32
 		for s := range samples {
-			for left := mask[s*words+i]; left != 0; left &= left - 1 {
+			for left := mask[s*wordCount+i]; left != 0; left &= left - 1 {
 				sets[bits.TrailingZeros16(left)] |= 1 << s
 			}
 		}
@@ -131,7 +131,7 @@ func (isa ISA) SumPair(y0, y1 []float32, index []int32, w Matrix, x0, x1, bias [
 		_ = x1[last]
 		first = &index[0]
 	}
-	for start, end := range tiles(outputs/v.lanes, len(v.sumPair)) {
+	for start, end := range divideVectors(outputs/v.lanes, len(v.sumPair)) {
 		o := start * v.lanes
 		v.sumPair[end-start-1](len(index), first, &w.Data[o], 4*w.LD, &x0[0], &x1[0], &y0[o], &y1[o], &bias[o], relu)
 	}
@@ -184,7 +184,7 @@ func (isa ISA) AddColumns(w Matrix, columns []Column, x, dy Matrix, outputs int,
 	_ = w.Data[last*uint(w.LD):][outputs-1]
 	_ = x.Data[sample*uint(x.LD)+last]
 	_ = dy.Data[sample*uint(dy.LD):][outputs-1]
-	for start, end := range tiles(outputs/v.lanes, len(v.addColumns)) {
+	for start, end := range divideVectors(outputs/v.lanes, len(v.addColumns)) {
 		o := start * v.lanes
 		v.addColumns[end-start-1](len(columns), &columns[0].Input, &w.Data[o], 4*w.LD, &x.Data[0], 4*x.LD,
 			&dy.Data[o], 4*dy.LD, alpha)

@@ -133,8 +133,8 @@ func (d *Devices) stagesOf(client int) *round.Stages {
 }
 
 // takeSecure handles a device's message of one stage of secure aggregation, and ends the session's stage
-// once every message of it has arrived. n is the gateway's event, with the message and with Reply, which
-// answers the device.
+// once every message of it has arrived. event is the gateway's; it has the message, and its Reply answers
+// the device.
 func (d *Devices) takeSecure(event *gateway.Event) {
 	s := d.session
 	var m *member

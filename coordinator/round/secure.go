@@ -262,8 +262,9 @@ func (m *Machine) exchangeSecrets(start Time, done func(*SecureMember) Time) {
 	m.startWork(start, sharesEnd)
 }
 
-// endLate ends, as late, the tasks of members that finished the stage after end, when it was over. ends[i]
-// is when member i did. It calls finish for each other member of the stage, and returns their number.
+// endLate ends the tasks of members that were too late for a stage: those that finished it after end, when
+// it was over. ends[i] is when the i-th member of the stage finished it. It calls finish for each other
+// member of the stage, and returns how many these are.
 func (m *Machine) endLate(ends []Time, end Time, finish func(*SecureMember)) (count int) {
 	s := m.secure
 	for i := range s.members {

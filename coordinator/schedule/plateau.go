@@ -29,8 +29,8 @@ type Plateau struct {
 // NewPlateau returns a plateau that has observed no evaluation.
 func NewPlateau(c PlateauConfig) Plateau { return RestorePlateau(c, Plateau{}) }
 
-// RestorePlateau returns a copy of plateau s, as a checkpoint holds it, that follows configuration
-// c from here on.
+// RestorePlateau returns a copy of a plateau, as a checkpoint holds it, that follows the configuration from
+// here on.
 func RestorePlateau(config PlateauConfig, plateau Plateau) Plateau {
 	plateau.Best = slices.Clone(plateau.Best)
 	plateau.config = config

@@ -51,8 +51,8 @@ type RoundLoss struct {
 // NewWindow returns a window that has observed no round.
 func NewWindow(c WindowConfig) Window { return RestoreWindow(c, Window{}) }
 
-// RestoreWindow returns a copy of window s, as a checkpoint holds it, that follows configuration c
-// from here on.
+// RestoreWindow returns a copy of a window, as a checkpoint holds it, that follows the configuration from
+// here on.
 func RestoreWindow(config WindowConfig, window Window) Window {
 	window.Recent = slices.Clone(window.Recent)
 	window.config = config

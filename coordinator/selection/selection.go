@@ -210,8 +210,8 @@ func LimitingOf(rule Rule) Limiting {
 	return limiting
 }
 
-// LimitOf returns a client's number of local steps by a rule, where steps is what its schedule gives: steps
-// itself if the rule sets no limits, 0 if the rule leaves the client out.
+// LimitOf returns a client's number of local steps under a rule, where steps is what its schedule gives:
+// steps itself if the rule sets no limits, 0 if the rule leaves the client out.
 func LimitOf(rule Rule, setup *Setup, client, steps int) int {
 	if limiting := LimitingOf(rule); limiting != nil {
 		return limiting.Limit(setup, client, steps)

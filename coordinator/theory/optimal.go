@@ -39,8 +39,8 @@ func (c Constants) CubedSteps(communication, eta float64) (factor, offset float6
 	return factor * c.Kappa(), c.FStar
 }
 
-// cubedK returns gap / (8 η² L G² (1 + 1/(2N))) for the loss f and the rate eta: the cube of OptimalK for
-// a second of communication and a second ahead. It is 0 where the gap is not positive.
+// cubedK returns gap / (8 η² L G² (1 + 1/(2N))) for a model of this loss and the rate eta: the cube of
+// OptimalK for a second of communication and a second ahead. It is 0 where the gap is not positive.
 func (c Constants) cubedK(loss, eta float64) float64 {
 	factor, offset := c.CubedSteps(1, eta)
 	return factor * max(0, loss-offset)

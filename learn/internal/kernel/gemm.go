@@ -219,8 +219,9 @@ func (p *pack) packRows(i, m, k int, segments []Segment, a Operand) {
 	}
 }
 
-// packColumns packs w columns of B, from column j on, in pairs into p.b, which then has an element for each
-// k of each segment of each pair. If the matrix ends with the first of a pair, that column is repeated.
+// packColumns packs the columns j to j + width - 1 of B in pairs into p.b, which then has, for each pair,
+// an element of both columns for each k of each segment. If the matrix ends with the first column of a
+// pair, that column is repeated.
 func (p *pack) packColumns(j, width, n, k int, segments []Segment, b Matrix) {
 	p.b = resized(p.b, (width+1)/2*k*len(segments))
 	packedColumns := p.b

@@ -91,31 +91,35 @@ func (i *Instance) JoinStale(rule StaleWeigher, sum []int64, freshShare float64,
 	return rule.Join(sum, i.trainable, freshShare, stale)
 }
 
-// NewInstance makes algorithm a with the state that it has at the start of a run. The model has params
+// NewInstance makes an algorithm with the state that it has at the start of a run. The model has params
 // values, of which the first trainable ones are trained; the others are averaged, and neither compressed
 // nor seen by the algorithm. localValues is the number of values that the optimizer of local steps keeps
-// for each client, and population the number of clients. c compresses updates; nil sends whole ones. At
-// most one of a and c keeps client state.
-func NewInstance(a Algorithm, c Compression, params, trainable, localValues, population int) *Instance {
-	i := &Instance{
-		Algorithm:   a,
-		Compression: c,
-		Server:      a.Server(trainable),
+// for each client, and population the number of clients. A nil compression sends whole updates. At most
+// one of the algorithm and the compression keeps client state.
+func NewInstance(
+	algorithm Algorithm,
+	compression Compression,
+	params, trainable, localValues, population int,
+) *Instance {
+	instance := &Instance{
+		Algorithm:   algorithm,
+		Compression: compression,
+		Server:      algorithm.Server(trainable),
 		trainable:   trainable,
 	}
 	// The server's algorithm sees the trained values alone.
 	if trainable < params {
-		i.Server = &partlyTrained{i.Server, trainable, params}
+		instance.Server = &partlyTrained{instance.Server, trainable, params}
 	}
 	switch {
-	case HasControlVariates(a):
-		i.ClientStates = NewClientStates(params, localValues, population)
-	case keepsResiduals(c):
-		i.ClientStates = NewClientStates(0, params+localValues, population)
+	case HasControlVariates(algorithm):
+		instance.ClientStates = NewClientStates(params, localValues, population)
+	case keepsResiduals(compression):
+		instance.ClientStates = NewClientStates(0, params+localValues, population)
 	case localValues > 0:
-		i.ClientStates = NewClientStates(0, localValues, population)
+		instance.ClientStates = NewClientStates(0, localValues, population)
 	}
-	return i
+	return instance
 }
 
 // keepsResiduals reports whether compression c has error feedback: each client keeps what is left out of
@@ -138,19 +142,19 @@ func SumLength(a Algorithm, params int) int {
 // optimizer of local steps keeps for each client. updates bounds how many updates of a round a
 // [StaleWeigher] holds at once, where the sum of the fresh ones counts as one; it is 0 if none can be
 // stale. The result is at most math.MaxInt64.
-func StateBytes(a Algorithm, c Compression, params, localValues, clients, updates int) int64 {
+func StateBytes(algorithm Algorithm, compression Compression, params, localValues, clients, updates int) int64 {
 	// The server half of a model of one parameter shows how many vectors of float64 it keeps.
-	perParameter := float64(8 * float64(len(a.Server(1).State())))
+	perParameter := float64(8 * float64(len(algorithm.Server(1).State())))
 	perClient := 0.
-	if HasControlVariates(a) {
+	if HasControlVariates(algorithm) {
 		// The server's control variate takes 8 bytes in float64, and 4 in the copy for the clients.
 		perParameter = perParameter + 12
 		perClient = 4
 	}
-	if keepsResiduals(c) {
+	if keepsResiduals(compression) {
 		perClient = 4
 	}
-	if _, ok := a.(StaleWeigher); ok {
+	if _, ok := algorithm.(StaleWeigher); ok {
 		perParameter += float64(8 * float64(updates))
 	}
 	bytes := float64(float64(params)*(perParameter+float64(perClient*float64(clients)))) +
@@ -163,16 +167,16 @@ func StateBytes(a Algorithm, c Compression, params, localValues, clients, update
 
 // CheckState returns a [*registry.OptionError] if the state of a run could take more than limit bytes. The
 // other parameters are those of [StateBytes].
-func CheckState(a Algorithm, c Compression, params, localValues, clients, updates int, limit int64) error {
-	bytes := StateBytes(a, c, params, localValues, clients, updates)
+func CheckState(algorithm Algorithm, c Compression, params, localValues, clients, updates int, limit int64) error {
+	bytes := StateBytes(algorithm, c, params, localValues, clients, updates)
 	if bytes <= limit {
 		return nil
 	}
-	name, kind := LargestState(a, c, localValues)
+	name, kind := LargestState(algorithm, c, localValues)
 	count := clients
 	counted := "clients"
 	// The state of a StaleWeigher grows with the updates of a round, not with the clients.
-	if _, ok := a.(StaleWeigher); ok && kind == "algorithm" {
+	if _, ok := algorithm.(StaleWeigher); ok && kind == "algorithm" {
 		count = updates
 		counted = "updates in a round"
 	}

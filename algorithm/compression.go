@@ -45,31 +45,31 @@ type Voting interface {
 	Decide(sum []int64)
 }
 
-// CheckCompression returns a [*registry.OptionError] if algorithm a does not take updates that c
-// compresses; a nil c compresses nothing. Updates of two vectors cannot be compressed. Nor can the votes of
-// a [Voting] compression be used by an algorithm that multiplies the sum, as [FedNova] does, or adds to it,
-// as [Rebase] does, since votes fix how far the model moves.
-func CheckCompression(a Algorithm, c Compression) error {
-	if c == nil {
+// CheckCompression returns a [*registry.OptionError] if an algorithm does not take updates that are
+// compressed in this way; nil compresses nothing. Updates of two vectors cannot be compressed. Nor can the
+// votes of a [Voting] compression be used by an algorithm that multiplies the sum, as [FedNova] does, or
+// adds to it, as [Rebase] does, since votes fix how far the model moves.
+func CheckCompression(algorithm Algorithm, compression Compression) error {
+	if compression == nil {
 		return nil
 	}
-	_, votes := c.(Voting)
+	_, votes := compression.(Voting)
 	// A trial with unequal steps and staleness shows whether the algorithm scales the sum.
-	_, scale := a.Weigh(Equal(2), []int{1, 2}, []int{0, 1})
+	_, scale := algorithm.Weigh(Equal(2), []int{1, 2}, []int{0, 1})
 	switch {
-	case HasControlVariates(a):
+	case HasControlVariates(algorithm):
 		return registry.Errorf(
 			"compress",
 			"%q is for updates of one vector, and those of %s are two (remove it, or use another algorithm)",
-			Compressions.NameOf(c),
-			Algorithms.NameOf(a),
+			Compressions.NameOf(compression),
+			Algorithms.NameOf(algorithm),
 		)
-	case votes && (registry.NeedsOf(a).NewestModel || scale != 1):
+	case votes && (registry.NeedsOf(algorithm).NewestModel || scale != 1):
 		return registry.Errorf(
 			"compress",
 			"%q decides how far parameters move, which %s changes (use another method, or another algorithm)",
-			Compressions.NameOf(c),
-			Algorithms.NameOf(a),
+			Compressions.NameOf(compression),
+			Algorithms.NameOf(algorithm),
 		)
 	}
 	return nil

@@ -136,26 +136,26 @@ func (v *ClientStates) State() SavedStates {
 
 // Restore takes over a state that State returned in a run with an equal configuration; the clients' vectors
 // are not copied. It is an error, and changes nothing, if the state does not fit.
-func (v *ClientStates) Restore(s SavedStates) error {
-	if s.Residuals != v.Residuals() {
-		return fmt.Errorf("algorithm: a state of %s, where the clients keep %s", stateKind(s.Residuals), v.Kind())
+func (v *ClientStates) Restore(states SavedStates) error {
+	if states.Residuals != v.Residuals() {
+		return fmt.Errorf("algorithm: a state of %s, where the clients keep %s", stateKind(states.Residuals), v.Kind())
 	}
-	if len(s.Server) != len(v.server) || len(s.Clients) != len(s.Values) {
+	if len(states.Server) != len(v.server) || len(states.Clients) != len(states.Values) {
 		return fmt.Errorf("algorithm: a server's control variate of %d values and %d of %d clients, want %d values "+
 			"and as many variates as clients",
-			len(s.Server), len(s.Values), len(s.Clients), len(v.server))
+			len(states.Server), len(states.Values), len(states.Clients), len(v.server))
 	}
-	for i, x := range s.Server {
+	for i, x := range states.Server {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
 			return fmt.Errorf("algorithm: the server's control variate holds %v for parameter %d", x, i)
 		}
 	}
 	// All clients are checked before the first is taken over.
-	clients := make(map[int]ClientState, len(s.Clients))
-	for i, client := range s.Clients {
+	clients := make(map[int]ClientState, len(states.Clients))
+	for i, client := range states.Clients {
 		if client < 0 ||
 			client >= v.population ||
-			i > 0 && client <= s.Clients[i-1] {
+			i > 0 && client <= states.Clients[i-1] {
 			return fmt.Errorf(
 				"algorithm: control variate %d is of client %d, want ascending clients below %d",
 				i,
@@ -163,17 +163,17 @@ func (v *ClientStates) Restore(s SavedStates) error {
 				v.population,
 			)
 		}
-		if len(s.Values[i].Values) != v.width {
+		if len(states.Values[i].Values) != v.width {
 			return fmt.Errorf(
 				"algorithm: what client %d keeps has %d values, want %d",
 				client,
-				len(s.Values[i].Values),
+				len(states.Values[i].Values),
 				v.width,
 			)
 		}
-		clients[client] = s.Values[i]
+		clients[client] = states.Values[i]
 	}
-	copy(v.server, s.Server)
+	copy(v.server, states.Server)
 	v.clients = clients
 	return nil
 }

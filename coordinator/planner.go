@@ -51,8 +51,8 @@ func (p *planner) forgetPlanned(waiting int) {
 // any open task can end is returned before plans are awaited, so that many tasks are planned at the same
 // time. A paced run waits for wall time anyway and does not do that.
 func (d *driver) nextPlan(ctx context.Context) (round.Event, error) {
-	p := &d.planner
-	for p.plansTaken == len(p.plans) {
+	planner := &d.planner
+	for planner.plansTaken == len(planner.plans) {
 		// An event that no open plan can come before is handled while the plans are on their way.
 		if d.config.Round.Soonest > 0 && d.config.Pace == 0 {
 			if next, ok := d.clock.Peek(); ok && d.machine.RunsAhead(next) {
@@ -63,28 +63,31 @@ func (d *driver) nextPlan(ctx context.Context) (round.Event, error) {
 		waiting := d.machine.Waiting() - d.devices.Open()
 		// Only devices have open tasks, so the next event is an answer of one of them.
 		if waiting == 0 {
-			p.forgetPlanned(waiting)
+			planner.forgetPlanned(waiting)
 			return d.devices.Answer(ctx, d.machine.ClosesAfter)
 		}
-		if err := d.sendTasks(len(p.unplanned) - waiting); err != nil {
+		if err := d.sendTasks(len(planner.unplanned) - waiting); err != nil {
 			return round.Event{}, err
 		}
 		var err error
-		p.plans, err = p.bus.TakePlans(ctx, p.plans[:0])
-		p.plansTaken = 0
+		planner.plans, err = planner.bus.TakePlans(ctx, planner.plans[:0])
+		planner.plansTaken = 0
 		if errors.Is(err, bus.ErrInterrupted) {
 			// All that have no plan are sent again. A repeated plan is ignored.
-			p.unplanned = slices.DeleteFunc(p.unplanned, func(t round.Task) bool { return !d.machine.Unplanned(t.Task) })
-			p.sent = 0
-			p.plans = p.plans[:0]
+			planner.unplanned = slices.DeleteFunc(
+				planner.unplanned,
+				func(t round.Task) bool { return !d.machine.Unplanned(t.Task) },
+			)
+			planner.sent = 0
+			planner.plans = planner.plans[:0]
 			continue
 		}
 		if err != nil {
 			return round.Event{}, err
 		}
 	}
-	answer := &p.plans[p.plansTaken]
-	p.plansTaken++
+	answer := &planner.plans[planner.plansTaken]
+	planner.plansTaken++
 	plan := answer.Plan
 	return round.Event{
 		Kind:   round.Planned,

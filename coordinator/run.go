@@ -29,24 +29,24 @@ type Result struct {
 	Devices   realdevices.Findings
 }
 
-// Run runs configuration c to its end, over the bus that transport opens. If ctx is cancelled, or the run
+// Run runs a configuration to its end, over the bus that transport opens. If ctx is cancelled, or the run
 // fails after it has begun, result is what was reached so far and err says why. result is nil if the run
 // could not begin.
-func Run(ctx context.Context, transport bus.Transport, c Config) (result *Result, err error) {
-	if c.Resume != nil {
+func Run(ctx context.Context, transport bus.Transport, config Config) (result *Result, err error) {
+	if config.Resume != nil {
 		// A panic becomes the error, and there is no result.
 		defer Recovered(&err)
 	}
-	c.Bus.Kernel = c.Learning.Kernel
-	hasLiveDevices := c.Devices != nil && !c.Devices.Replay
-	c.Bus.PublishModels = c.Bus.PublishModels || hasLiveDevices
-	channel, err := transport.OpenCoordinator(ctx, c.Run, c.Bus)
+	config.Bus.Kernel = config.Learning.Kernel
+	hasLiveDevices := config.Devices != nil && !config.Devices.Replay
+	config.Bus.PublishModels = config.Bus.PublishModels || hasLiveDevices
+	channel, err := transport.OpenCoordinator(ctx, config.Run, config.Bus)
 	if err != nil {
 		return nil, err
 	}
 	running, stop := bus.Until(ctx, channel.Life())
 	defer stop()
-	d := &driver{config: c, bus: channel, planner: planner{bus: channel}}
+	d := &driver{config: config, bus: channel, planner: planner{bus: channel}}
 	d.cause = func(err error) error {
 		// The loss of the bus cancels the context of every wait. Its cause says more than that.
 		if ctx.Err() == nil && errors.Is(err, context.Canceled) {
@@ -58,7 +58,7 @@ func Run(ctx context.Context, transport bus.Transport, c Config) (result *Result
 	if err != nil {
 		return nil, errors.Join(d.cause(err), d.close())
 	}
-	if report := c.Observer.Stats; report != nil {
+	if report := config.Observer.Stats; report != nil {
 		report(&Stats{
 			Stats:   channel,
 			Pacer:   d.pacer,
@@ -101,23 +101,23 @@ type driver struct {
 // open makes the parts of a run (clock, machine, devices and aggregator) in their first state or, with a
 // checkpoint to resume, in the state that it holds.
 func (d *driver) open(ctx context.Context) (err error) {
-	c := &d.config
+	config := &d.config
 	checkpoint := d.config.Resume
 	if checkpoint != nil {
 		err = d.restore(checkpoint)
 	} else {
 		d.clock = simclock.New()
-		d.machine, err = round.New(c.Round)
+		d.machine, err = round.New(config.Round)
 	}
 	if err != nil {
 		return err
 	}
-	d.pacer = simclock.NewPacer(c.Pace, d.clock.Now())
+	d.pacer = simclock.NewPacer(config.Pace, d.clock.Now())
 	// A run that does not train has neither devices nor an aggregator.
-	if !c.Round.Train {
+	if !config.Round.Train {
 		return nil
 	}
-	if c.Devices != nil {
+	if config.Devices != nil {
 		d.devices, err = d.openDevices(ctx)
 		if err != nil {
 			return err
@@ -128,13 +128,13 @@ func (d *driver) open(ctx context.Context) (err error) {
 		resumed = checkpoint.aggregator()
 	}
 	d.aggregator, err = aggregate.New(ctx, d.bus, aggregate.Config{
-		Learning: c.Learning,
-		Round:    c.Round,
+		Learning: config.Learning,
+		Round:    config.Round,
 		Devices:  d.devices,
 		Observer: aggregate.Observer{
-			Trained: c.Observer.Trained,
-			Best:    c.Observer.Best,
-			Model:   c.Observer.Model,
+			Trained: config.Observer.Trained,
+			Best:    config.Observer.Best,
+			Model:   config.Observer.Model,
 		},
 	}, resumed)
 	if err != nil || checkpoint == nil {
@@ -146,28 +146,28 @@ func (d *driver) open(ctx context.Context) (err error) {
 // openDevices opens the gateway for the run's real devices, which may join from then on. It tells the
 // gateway what devices must know of the run, such as the model's size and what they keep between tasks.
 func (d *driver) openDevices(ctx context.Context) (*realdevices.Devices, error) {
-	c := &d.config
+	config := &d.config
 	run := realdevices.Run{
-		Name:         c.Run,
-		First:        c.Round.Clients,
-		Params:       learn.Communicated(c.Learning.Model),
-		Frozen:       c.Learning.Model.Params() - learn.Communicated(c.Learning.Model),
-		Trainable:    c.Learning.Model.Trainable(),
-		UpdateLength: aggregate.UpdateLength(&c.Learning),
+		Name:         config.Run,
+		First:        config.Round.Clients,
+		Params:       learn.Communicated(config.Learning.Model),
+		Frozen:       config.Learning.Model.Params() - learn.Communicated(config.Learning.Model),
+		Trainable:    config.Learning.Model.Trainable(),
+		UpdateLength: aggregate.UpdateLength(&config.Learning),
 		CheckBuffers: func(values []float32) error {
-			return learn.CheckBuffers(c.Learning.Model, values)
+			return learn.CheckBuffers(config.Learning.Model, values)
 		},
-		Spec:    c.Learning.Spec,
-		Selects: registry.NeedsOf(c.Round.Select).Samples,
+		Spec:    config.Learning.Spec,
+		Selects: registry.NeedsOf(config.Round.Select).Samples,
 	}
 	// Votes and kept state follow from the algorithm and its compression.
-	if instance := c.Learning.Algorithm; instance != nil {
+	if instance := config.Learning.Algorithm; instance != nil {
 		_, run.Votes = instance.Compression.(algorithm.Voting)
 		if instance.ClientStates != nil {
 			run.StateValues = instance.ClientStates.Width()
 		}
 	}
-	devices := *c.Devices
+	devices := *config.Devices
 	if fenced, ok := d.bus.(bus.Fenced); ok {
 		devices.Fence = fenced.Fence
 	}
@@ -288,46 +288,46 @@ func (d *driver) issueTasks(ctx context.Context, tasks []round.Task) error {
 		return nil
 	}
 	for i := range tasks {
-		t := &tasks[i]
-		if !d.devices.IsDevice(t.Client) {
-			d.planner.unplanned = append(d.planner.unplanned, *t)
+		task := &tasks[i]
+		if !d.devices.IsDevice(task.Client) {
+			d.planner.unplanned = append(d.planner.unplanned, *task)
 			continue
 		}
 		message := new(bus.Task)
-		d.fillTask(message, t)
-		base, doubtful, err := d.aggregator.DeviceTask(ctx, t, message)
+		d.fillTask(message, task)
+		base, doubtful, err := d.aggregator.DeviceTask(ctx, task, message)
 		if err != nil {
 			return err
 		}
-		if err := d.devices.Issue(t, message, base, doubtful); err != nil {
+		if err := d.devices.Issue(task, message, base, doubtful); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// fillTask fills message m for task t as a client's host or a device gets it: local steps, learning rate,
+// fillTask fills the message for a task as a client's host or a device gets it: local steps, learning rate,
 // sizes in bits, start in virtual time, and the digest of the model to start from.
-func (d *driver) fillTask(m *bus.Task, t *round.Task) {
-	*m = bus.Task{
-		Task:         t.Task,
-		Round:        uint32(t.Round),
-		LocalSteps:   uint32(t.LocalSteps),
-		LearningRate: t.LearningRate,
-		StepsDone:    uint64(t.StepsDone),
+func (d *driver) fillTask(message *bus.Task, task *round.Task) {
+	*message = bus.Task{
+		Task:         task.Task,
+		Round:        uint32(task.Round),
+		LocalSteps:   uint32(task.LocalSteps),
+		LearningRate: task.LearningRate,
+		StepsDone:    uint64(task.StepsDone),
 		ModelBits:    uint64(d.config.ModelBits),
 		UpdateBits:   uint64(d.config.UpdateBits),
-		StartNs:      int64(t.Start),
-		Joules:       t.Joules,
+		StartNs:      int64(task.Start),
+		Joules:       task.Joules,
 	}
 	// Numbers on the bus begin with 1, because 0 means that there is none.
-	if d.config.DeviceOf != nil && !d.devices.IsDevice(t.Client) {
-		device, presence := d.config.DeviceOf(t.Client)
-		m.Device = uint32(device + 1)
-		m.Presence = uint32(presence + 1)
+	if d.config.DeviceOf != nil && !d.devices.IsDevice(task.Client) {
+		device, presence := d.config.DeviceOf(task.Client)
+		message.Device = uint32(device + 1)
+		message.Presence = uint32(presence + 1)
 	}
 	if d.aggregator != nil {
-		m.ModelDigest = d.aggregator.Digest(t.Model).Bytes()
+		message.ModelDigest = d.aggregator.Digest(task.Model).Bytes()
 	}
 }
 

@@ -10,15 +10,15 @@ import (
 // from left to right or not, and shifts them by up to padding rows and columns, with zeros where no value
 // is left. All images of the batch are changed in the same way, by numbers drawn from r. A sample has
 // channels × height × width values. It is an error if the batch or the padding does not fit these sizes.
-func Augment(b *Batch, channels, height, width, padding int, r *rand.Rand) error {
+func Augment(batch *Batch, channels, height, width, padding int, r *rand.Rand) error {
 	if channels < 1 ||
 		height < 1 ||
 		width < 1 ||
-		len(b.X) != b.N*channels*height*width {
+		len(batch.X) != batch.N*channels*height*width {
 		return fmt.Errorf(
 			"batch of %d samples with %d values is not one of images of %d×%d×%d",
-			b.N,
-			len(b.X),
+			batch.N,
+			len(batch.X),
 			channels,
 			height,
 			width,
@@ -33,7 +33,7 @@ func Augment(b *Batch, channels, height, width, padding int, r *rand.Rand) error
 	dy := r.IntN(2*padding+1) - padding
 	dx := r.IntN(2*padding+1) - padding
 	// A plane holds one channel of one image.
-	for plane := range slices.Chunk(b.X, height*width) {
+	for plane := range slices.Chunk(batch.X, height*width) {
 		if flip {
 			for row := range slices.Chunk(plane, width) {
 				slices.Reverse(row)

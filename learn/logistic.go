@@ -81,14 +81,14 @@ func (w *logisticWork) penalty(params []float32) float64 {
 
 // Gradients implements [network.Arithmetic]: it returns the batch's mean loss, with the penalty, and stores
 // its gradient in w.grad.
-func (w *logisticWork) Gradients(params []float32, b *Batch) (loss float64) {
+func (w *logisticWork) Gradients(params []float32, batch *Batch) (loss float64) {
 	clear(w.grad)
 	f := w.features
-	scale := 1 / float32(b.N)
-	for i := range b.N {
-		row := w.forward(params, b, i)
+	scale := 1 / float32(batch.N)
+	for i := range batch.N {
+		row := w.forward(params, batch, i)
 		// Softmax replaces the logits by the gradient of the loss times scale.
-		loss += network.Softmax(w.z, int(b.Labels[i]), scale)
+		loss += network.Softmax(w.z, int(batch.Labels[i]), scale)
 		// The gradient of a class's row is its logit's gradient times the features.
 		for k, d := range w.z {
 			sum := w.grad[k*f:][:f]
@@ -102,7 +102,7 @@ func (w *logisticWork) Gradients(params []float32, b *Batch) (loss float64) {
 	for j, x := range params {
 		w.grad[j] += float32(w.mu * x)
 	}
-	return loss/float64(b.N) + w.penalty(params)
+	return loss/float64(batch.N) + w.penalty(params)
 }
 
 // Evaluate implements [network.Arithmetic]: it returns the sum of the samples' losses, each with the

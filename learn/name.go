@@ -28,19 +28,19 @@ func NameOf(a Architecture) string {
 
 // Parse makes the model of a name. It accepts only the form that [ModelInfo.String] writes, so that
 // equal models have equal names.
-func Parse(name string) (m Model, err error) {
+func Parse(name string) (model Model, err error) {
 	a, samples, err := parseArchitecture(name)
 	if err == nil {
-		m, err = a.Model(samples)
+		model, err = a.Model(samples)
 	}
 	// Equal models must have equal names, so only the canonical spelling is accepted.
-	if err == nil && m.String() != name {
-		err = fmt.Errorf("its shortest form is %s", m)
+	if err == nil && model.String() != name {
+		err = fmt.Errorf("its shortest form is %s", model)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("model %.80q: %w", name, err)
 	}
-	return m, nil
+	return model, nil
 }
 
 // parseArchitecture parses the name of a model. It returns the architecture and, for a list of layers, the
@@ -104,11 +104,11 @@ func takesSeveralWords(fields []reflect.StructField) bool {
 
 // nameWords returns the words that stand for a component's options in a name.
 func nameWords(component any) (list []string) {
-	v := reflect.ValueOf(component)
-	all := nameFields(v.Type())
+	value := reflect.ValueOf(component)
+	all := nameFields(value.Type())
 	for i, f := range all {
-		text := fmt.Sprint(v.FieldByIndex(f.Index))
-		switch x := v.FieldByIndex(f.Index).Interface().(type) {
+		text := fmt.Sprint(value.FieldByIndex(f.Index))
+		switch x := value.FieldByIndex(f.Index).Interface().(type) {
 		case []int:
 			between := "x"
 			if takesSeveralWords(all[i:]) {
@@ -121,7 +121,7 @@ func nameWords(component any) (list []string) {
 		list = append(list, text)
 	}
 	// The word is written only for a frozen layer, so that other names stay as they are.
-	if f := v.FieldByName(frozenField); f.IsValid() && f.Bool() {
+	if f := value.FieldByName(frozenField); f.IsValid() && f.Bool() {
 		list = append(list, frozen)
 	}
 	return list
@@ -144,14 +144,14 @@ func layersText(layers []network.Layer) string {
 // parseComponent parses the words of text into the fields of a component, such as a layer, and checks them.
 // It returns a value of the type of entry, the component as it is registered.
 func parseComponent(entry any, text string) (any, error) {
-	v := reflect.New(reflect.TypeOf(entry)).Elem()
-	all := nameFields(v.Type())
+	value := reflect.New(reflect.TypeOf(entry)).Elem()
+	all := nameFields(value.Type())
 	unread := splitOutsideBrackets(text)
-	if f := v.FieldByName(frozenField); f.IsValid() && len(unread) > 0 && unread[len(unread)-1] == frozen {
+	if f := value.FieldByName(frozenField); f.IsValid() && len(unread) > 0 && unread[len(unread)-1] == frozen {
 		f.SetBool(true)
 		unread = unread[:len(unread)-1]
 	}
-	for i, f := range all {
+	for i, field := range all {
 		// Each field behind a list of several words takes one, and the list has the others.
 		n := 1
 		if takesSeveralWords(all[i:]) {
@@ -160,8 +160,11 @@ func parseComponent(entry any, text string) (any, error) {
 		if n < 1 || n > len(unread) {
 			return nil, wordCountError(text, all)
 		}
-		if err := parseField(v.FieldByIndex(f.Index).Addr().Interface(), strings.Join(unread[:n], ",")); err != nil {
-			return nil, registry.Below(fieldName(f), err)
+		if err := parseField(
+			value.FieldByIndex(field.Index).Addr().Interface(),
+			strings.Join(unread[:n], ","),
+		); err != nil {
+			return nil, registry.Below(fieldName(field), err)
 		}
 		unread = unread[n:]
 	}
@@ -169,7 +172,7 @@ func parseComponent(entry any, text string) (any, error) {
 	if len(unread) > 0 {
 		return nil, wordCountError(text, all)
 	}
-	return v.Interface(), registry.Check(v.Interface())
+	return value.Interface(), registry.Check(value.Interface())
 }
 
 // wordCountError returns the error for a text with too few or too many words for the fields of a component,

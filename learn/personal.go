@@ -32,20 +32,20 @@ type Personal struct {
 // NewPersonal returns a model in which the tensors that match a pattern are personal. A pattern is matched
 // by [path.Match] against a tensor's name and against each prefix of it that ends before a dot. headSteps
 // is the number of local steps in which only personal tensors train; it is a part of the model's name.
-func NewPersonal(m ModelInfo, patterns []string, headSteps int) (*Personal, error) {
-	p := &Personal{ModelInfo: m, name: fmt.Sprintf("%s;personal=%s", m, strings.Join(patterns, ","))}
+func NewPersonal(model ModelInfo, patterns []string, headSteps int) (*Personal, error) {
+	personal := &Personal{ModelInfo: model, name: fmt.Sprintf("%s;personal=%s", model, strings.Join(patterns, ","))}
 	if headSteps > 0 {
-		p.name += fmt.Sprintf(";head_steps=%d", headSteps)
+		personal.name += fmt.Sprintf(";head_steps=%d", headSteps)
 	}
 	// The name travels in messages, whose texts are bounded.
-	if len(p.name) > registry.MaxText {
+	if len(personal.name) > registry.MaxText {
 		return nil, registry.Errorf(
 			"names",
 			"the names are too long (with the model's name at most %d bytes; take patterns, such as head.*)",
 			registry.MaxText,
 		)
 	}
-	parts, err := personalParts(m, patterns)
+	parts, err := personalParts(model, patterns)
 	if err != nil {
 		return nil, err
 	}
@@ -54,64 +54,64 @@ func NewPersonal(m ModelInfo, patterns []string, headSteps int) (*Personal, erro
 	// The parts follow each other in the new order; bounds[i] is where part i ends.
 	for i, part := range parts {
 		for _, t := range part {
-			p.places = append(p.places, t.Offset)
+			personal.places = append(personal.places, t.Offset)
 			t.Offset = n
-			p.tensors = append(p.tensors, t)
+			personal.tensors = append(personal.tensors, t)
 			n += t.Len()
 		}
 		bounds[i] = n
 	}
 	// The parts are the shared tensors that train, the other shared ones, the personal ones, and
 	// the frozen ones.
-	p.trainable = bounds[0]
-	p.communicated = bounds[1]
-	p.personal = bounds[2] - bounds[1]
-	if p.trainable == 0 {
+	personal.trainable = bounds[0]
+	personal.communicated = bounds[1]
+	personal.personal = bounds[2] - bounds[1]
+	if personal.trainable == 0 {
 		return nil, registry.Errorf(
 			"names",
 			"all that trains is personal, and nothing is learned together (leave some out)",
 		)
 	}
-	return p, nil
+	return personal, nil
 }
 
 // personalParts divides a model's tensors into four lists: shared ones that train, shared ones that do not,
 // personal ones, and frozen ones. It is an error if a pattern matches no tensor.
-func personalParts(m ModelInfo, patterns []string) (parts [4][]Tensor, err error) {
+func personalParts(model ModelInfo, patterns []string) (parts [4][]Tensor, err error) {
 	found := make([]bool, len(patterns))
 	var trainedNames []string
-	for _, t := range m.Tensors() {
+	for _, tensor := range model.Tensors() {
 		// A frozen tensor never changes, so it can be neither shared nor personal.
-		if t.Offset >= Communicated(m) {
-			parts[3] = append(parts[3], t)
+		if tensor.Offset >= Communicated(model) {
+			parts[3] = append(parts[3], tensor)
 			continue
 		}
 		// A tensor is shared unless a pattern matches it; one that does not train lies behind those
 		// that do.
 		part := 0
-		if t.Offset >= m.Trainable() {
+		if tensor.Offset >= model.Trainable() {
 			part = 1
 		}
 		for i, name := range patterns {
-			matchesName, err := path.Match(name, t.Name)
+			matchesName, err := path.Match(name, tensor.Name)
 			if err != nil {
 				return parts, registry.Errorf("names", "%q is no pattern (%v)", name, err)
 			}
 			// The pattern also matches a prefix of the name that ends before a dot. An error would
 			// be that of the match above.
-			if before, _ := path.Match(name+".*", t.Name); matchesName || before {
+			if before, _ := path.Match(name+".*", tensor.Name); matchesName || before {
 				found[i] = true
 				part = 2
 			}
 		}
-		parts[part] = append(parts[part], t)
+		parts[part] = append(parts[part], tensor)
 		// Every prefix that ends before a dot may be named, too, and is proposed for a mistyped one.
-		for i, r := range t.Name {
-			if prefix := t.Name[:i]; r == '.' && !slices.Contains(trainedNames, prefix) {
+		for i, r := range tensor.Name {
+			if prefix := tensor.Name[:i]; r == '.' && !slices.Contains(trainedNames, prefix) {
 				trainedNames = append(trainedNames, prefix)
 			}
 		}
-		trainedNames = append(trainedNames, t.Name)
+		trainedNames = append(trainedNames, tensor.Name)
 	}
 	if i := slices.Index(found, false); i >= 0 {
 		hint := "want one of " + strings.Join(trainedNames[:min(len(trainedNames), 12)], ", ")

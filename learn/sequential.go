@@ -50,35 +50,35 @@ func sequential(name string, samples Samples, list []network.Layer, names ...str
 	if _, err := network.Fit(list, samples); err != nil {
 		return nil, err
 	}
-	m := newModel(name, samples)
+	model := newModel(name, samples)
 	all := network.ParametersOf(list, network.ShapeOf(samples), names...)
 	for region := network.Trained; region < network.Regions; region++ {
-		before := m.params
+		before := model.params
 		for i, p := range all {
 			if p.Region() != region {
 				continue
 			}
-			m.addTensor(i, p.Name, p.Init, p.Shape...)
+			model.addTensor(i, p.Name, p.Init, p.Shape...)
 			// Steps count batches, in whole numbers.
 			if p.Integer {
-				t := &m.tensors[len(m.tensors)-1]
+				t := &model.tensors[len(model.tensors)-1]
 				t.Type = "int64"
 				t.Rule = Largest
 			}
 		}
 		switch region {
 		case network.Buffers, network.Counts:
-			m.buffers += m.params - before
+			model.buffers += model.params - before
 		case network.Frozen:
-			m.frozen = m.params - before
+			model.frozen = model.params - before
 		}
 	}
-	m.leastBatch = network.LeastBatch(list, samples)
-	m.arithmetic = func(maxBatch int, isa kernel.ISA) network.Arithmetic {
+	model.leastBatch = network.LeastBatch(list, samples)
+	model.arithmetic = func(maxBatch int, isa kernel.ISA) network.Arithmetic {
 		return network.New(list, samples, maxBatch, isa)
 	}
-	m.arranged = func(maxBatch int, isa kernel.ISA) *network.Arranged {
+	model.arranged = func(maxBatch int, isa kernel.ISA) *network.Arranged {
 		return network.NewArranged(list, samples, maxBatch, isa)
 	}
-	return m, nil
+	return model, nil
 }

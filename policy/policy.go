@@ -86,36 +86,36 @@ func Bind(v reflect.Value, start func(key string, p Policy) (Asker, error)) erro
 	return err
 }
 
-// bind is [Bind] for the value v, which stands at this key of the configuration; the key of the
-// configuration itself is empty. It reports whether v has a policy, at any depth. If not, v is only read.
-func bind(v reflect.Value, key string, start func(string, Policy) (Asker, error)) (changed bool, err error) {
-	switch v.Kind() {
+// bind is [Bind] for a value that stands at this key of the configuration; the key of the configuration
+// itself is empty. It reports whether the value has a policy, at any depth. If not, it is only read.
+func bind(value reflect.Value, key string, start func(string, Policy) (Asker, error)) (changed bool, err error) {
+	switch value.Kind() {
 	case reflect.Slice:
-		return bindElements(v, key, start)
+		return bindElements(value, key, start)
 	case reflect.Pointer:
-		if v.IsNil() {
+		if value.IsNil() {
 			return false, nil
 		}
-		target := reflect.New(v.Elem().Type())
-		target.Elem().Set(v.Elem())
+		target := reflect.New(value.Elem().Type())
+		target.Elem().Set(value.Elem())
 		changed, err = bind(target.Elem(), key, start)
 		if changed && err == nil {
-			v.Set(target)
+			value.Set(target)
 		}
 		return changed, err
 	case reflect.Interface:
-		return bindComponent(v, key, start)
+		return bindComponent(value, key, start)
 	case reflect.Struct:
-		for _, o := range registry.Options(v.Type()) {
-			below := o.Key
+		for _, option := range registry.Options(value.Type()) {
+			below := option.Key
 			if key != "" {
-				below = key + "." + o.Key
+				below = key + "." + option.Key
 			}
 			// The options of a flat field stand at the level above, without a key of its own.
-			if o.Flat {
+			if option.Flat {
 				below = key
 			}
-			fieldChanged, err := bind(v.FieldByIndex(o.Index), below, start)
+			fieldChanged, err := bind(value.FieldByIndex(option.Index), below, start)
 			if err != nil {
 				return changed, err
 			}
@@ -127,10 +127,14 @@ func bind(v reflect.Value, key string, start func(string, Policy) (Asker, error)
 
 // bindElements is bind for a slice. If an element has a policy, the slice is replaced by a copy, because
 // other configurations may share it.
-func bindElements(v reflect.Value, key string, start func(string, Policy) (Asker, error)) (changed bool, err error) {
-	for i := range v.Len() {
-		element := reflect.New(v.Type().Elem()).Elem()
-		element.Set(v.Index(i))
+func bindElements(
+	value reflect.Value,
+	key string,
+	start func(string, Policy) (Asker, error),
+) (changed bool, err error) {
+	for i := range value.Len() {
+		element := reflect.New(value.Type().Elem()).Elem()
+		element.Set(value.Index(i))
 		elementChanged, err := bind(element, fmt.Sprintf("%s[%d]", key, i), start)
 		if err != nil {
 			return changed, err
@@ -140,26 +144,30 @@ func bindElements(v reflect.Value, key string, start func(string, Policy) (Asker
 		}
 		// The first change replaces the slice, so that others who share it do not see the change.
 		if !changed {
-			copied := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
-			reflect.Copy(copied, v)
-			v.Set(copied)
+			copied := reflect.MakeSlice(value.Type(), value.Len(), value.Len())
+			reflect.Copy(copied, value)
+			value.Set(copied)
 			changed = true
 		}
-		v.Index(i).Set(element)
+		value.Index(i).Set(element)
 	}
 	return changed, nil
 }
 
 // bindComponent is bind for an interface value, such as a closing rule, which may be a policy or have
 // policies among its options.
-func bindComponent(v reflect.Value, key string, start func(string, Policy) (Asker, error)) (changed bool, err error) {
+func bindComponent(
+	value reflect.Value,
+	key string,
+	start func(string, Policy) (Asker, error),
+) (changed bool, err error) {
 	// Only structs have options, and so policies.
-	if v.IsNil() || v.Elem().Kind() != reflect.Struct {
+	if value.IsNil() || value.Elem().Kind() != reflect.Struct {
 		return false, nil
 	}
 	// What an interface holds cannot be set, so a copy takes its place.
-	component := reflect.New(v.Elem().Type()).Elem()
-	component.Set(v.Elem())
+	component := reflect.New(value.Elem().Type()).Elem()
+	component.Set(value.Elem())
 	changed, err = bind(component, key, start)
 	if err != nil {
 		return changed, err
@@ -174,7 +182,7 @@ func bindComponent(v reflect.Value, key string, start func(string, Policy) (Aske
 		changed = true
 	}
 	if changed {
-		v.Set(component)
+		value.Set(component)
 	}
 	return changed, nil
 }

@@ -255,46 +255,46 @@ func Check(options any) error {
 	return nil
 }
 
-// Check returns an [*OptionError] if the option's tags do not allow the value v or, for a list, one of its
+// Check returns an [*OptionError] if the option's tags do not allow the value or, for a list, one of its
 // elements. A nil pointer is allowed: it holds no value.
-func (o *Option) Check(v reflect.Value) error {
-	if o.Null && v.IsZero() {
+func (o *Option) Check(value reflect.Value) error {
+	if o.Null && value.IsZero() {
 		return nil
 	}
-	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
-		if v.IsNil() {
+	for value.Kind() == reflect.Pointer || value.Kind() == reflect.Interface {
+		if value.IsNil() {
 			return nil
 		}
-		v = v.Elem()
+		value = value.Elem()
 	}
-	if o.Word != "" && v.Equal(reflect.ValueOf(o.WordIs).Convert(v.Type())) {
+	if o.Word != "" && value.Equal(reflect.ValueOf(o.WordIs).Convert(value.Type())) {
 		return nil
 	}
 	number := 0.0
 	kind := "a whole number "
 	switch {
-	case v.Kind() == reflect.Struct:
+	case value.Kind() == reflect.Struct:
 		if o.Flat {
-			return Check(v.Interface())
+			return Check(value.Interface())
 		}
-		return Below(o.Key, Check(v.Interface()))
-	case v.Kind() == reflect.Slice:
-		for i := range v.Len() {
+		return Below(o.Key, Check(value.Interface()))
+	case value.Kind() == reflect.Slice:
+		for i := range value.Len() {
 			element := o.Element()
 			element.Key = fmt.Sprintf("%s[%d]", o.Key, i)
-			if err := element.Check(v.Index(i)); err != nil {
+			if err := element.Check(value.Index(i)); err != nil {
 				return err
 			}
 		}
 		return nil
-	case v.Kind() == reflect.String:
-		return o.checkText(v.String())
-	case v.CanInt():
-		number = float64(v.Int())
-	case v.CanUint():
-		number = float64(v.Uint())
-	case v.CanFloat():
-		number = v.Float()
+	case value.Kind() == reflect.String:
+		return o.checkText(value.String())
+	case value.CanInt():
+		number = float64(value.Int())
+	case value.CanUint():
+		number = float64(value.Uint())
+	case value.CanFloat():
+		number = value.Float()
 		kind = ""
 	}
 	if o.Ranged && !o.Range.Contains(number) {

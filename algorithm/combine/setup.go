@@ -114,14 +114,14 @@ func (s Setup) optionKey() string {
 	return "aggregate.combine"
 }
 
-// Check returns a [*registry.OptionError] if algorithm a, or the compression c of its updates, cannot be
-// combined with a rule or a bound that needs separate updates. A nil c means that updates are not
-// compressed.
-func (s Setup) Check(a algorithm.Algorithm, c algorithm.Compression) error {
+// Check returns a [*registry.OptionError] if an algorithm, or the compression of its updates, cannot be
+// combined with a rule or a bound that needs separate updates. A nil compression means that updates are
+// not compressed.
+func (s Setup) Check(a algorithm.Algorithm, compression algorithm.Compression) error {
 	key := s.optionKey()
 	name := algorithm.Algorithms.NameOf(a)
 	_, separatesStale := a.(algorithm.StaleWeigher)
-	_, votes := c.(algorithm.Voting)
+	_, votes := compression.(algorithm.Voting)
 	_, factor := a.Weigh(algorithm.Equal(2), []int{1, 2}, nil)
 	// The first reason that applies is reported.
 	switch {
@@ -158,15 +158,15 @@ func (s Setup) Check(a algorithm.Algorithm, c algorithm.Compression) error {
 		return registry.Errorf(
 			key,
 			"does not go with compress: %s, whose updates are votes (remove one of the two)",
-			algorithm.Compressions.NameOf(c),
+			algorithm.Compressions.NameOf(compression),
 		)
-	case registry.NeedsOf(s.Rule).Whole && c != nil:
+	case registry.NeedsOf(s.Rule).Whole && compression != nil:
 		return registry.Errorf(
 			key,
 			"%q works parameter by parameter, and updates that %s has thinned out are mostly 0 "+
 				"(remove compress, or use krum, multi_krum or geometric_median)",
 			Rules.NameOf(s.Rule),
-			algorithm.Compressions.NameOf(c),
+			algorithm.Compressions.NameOf(compression),
 		)
 	}
 	return nil

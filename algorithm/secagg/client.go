@@ -173,22 +173,22 @@ func (x *Client) Shares(roster []byte) ([]byte, error) {
 // checkRoster refuses a roster with other terms, without the member's own entry, with too few neighbours
 // for the threshold, with an identity that occurs twice or that the member does not trust, or with a weight
 // above MaxWeight. It sets the member's index.
-func (x *Client) checkRoster(r *Roster) error {
-	if r.Terms != x.terms {
-		return fmt.Errorf("secagg: the roster has the terms %+v, the round %+v", r.Terms, x.terms)
+func (x *Client) checkRoster(roster *Roster) error {
+	if roster.Terms != x.terms {
+		return fmt.Errorf("secagg: the roster has the terms %+v, the round %+v", roster.Terms, x.terms)
 	}
-	x.index = r.indexOf(x.entry.Client)
-	if x.index == notInRoster || r.Entries[x.index] != x.entry {
+	x.index = roster.indexOf(x.entry.Client)
+	if x.index == notInRoster || roster.Entries[x.index] != x.entry {
 		return errors.New("secagg: the roster does not have this member's keys")
 	}
 	// With fewer neighbours the member's secrets could never be recovered.
-	if len(r.neighbours(x.index)) < r.Terms.Threshold {
+	if len(roster.neighbours(x.index)) < roster.Terms.Threshold {
 		return fmt.Errorf("secagg: a roster of %d members, too few for a threshold of %d",
-			len(r.Entries), r.Terms.Threshold)
+			len(roster.Entries), roster.Terms.Threshold)
 	}
 	identities := map[[keyBytes]byte]bool{}
-	for i := range r.Entries {
-		entry := &r.Entries[i]
+	for i := range roster.Entries {
+		entry := &roster.Entries[i]
 		// One identity twice could be one party that counts as two members.
 		if identities[entry.Identity] {
 			return fmt.Errorf("secagg: client %d has the identity of another member", entry.Client)

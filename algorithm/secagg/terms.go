@@ -95,35 +95,35 @@ const (
 // recovery, for n members of which the share colluders collude and the share dropouts leaves. The error
 // says which shares n members cannot bear.
 func Choose(n int, colluders, dropouts float64) (Plan, error) {
-	p := Plan{
+	plan := Plan{
 		Members:  n,
 		Dropouts: int(math.Floor(dropouts * float64(n))),
 	}
-	p.Colluders = int(math.Floor(colluders * float64(n)))
-	survivors := n - p.Dropouts
-	p.Minimum = max(smallestMinimum, p.Colluders+2)
-	if n < smallestMinimum || survivors < p.Minimum {
-		return p, fmt.Errorf("secagg: of %d members %d may leave and %d may collude, which leaves fewer than %d",
-			n, p.Dropouts, p.Colluders, p.Minimum)
+	plan.Colluders = int(math.Floor(colluders * float64(n)))
+	survivors := n - plan.Dropouts
+	plan.Minimum = max(smallestMinimum, plan.Colluders+2)
+	if n < smallestMinimum || survivors < plan.Minimum {
+		return plan, fmt.Errorf("secagg: of %d members %d may leave and %d may collude, which leaves fewer than %d",
+			n, plan.Dropouts, plan.Colluders, plan.Minimum)
 	}
-	if quorum := p.Quorum(n); survivors < quorum {
-		return p, fmt.Errorf("secagg: of %d members %d may leave, and %d must sign the set of survivors",
-			n, p.Dropouts, quorum)
+	if quorum := plan.Quorum(n); survivors < quorum {
+		return plan, fmt.Errorf("secagg: of %d members %d may leave, and %d must sign the set of survivors",
+			n, plan.Dropouts, quorum)
 	}
 	// More neighbours cost every member more work, so the smallest number that is enough is taken.
 	complete := n - 1
 	for k := 2; k < complete; k += 2 {
-		p.Neighbours = k
-		if p.chooseThreshold() {
-			return p, nil
+		plan.Neighbours = k
+		if plan.chooseThreshold() {
+			return plan, nil
 		}
 	}
-	p.Neighbours = complete
-	if p.chooseThreshold() {
-		return p, nil
+	plan.Neighbours = complete
+	if plan.chooseThreshold() {
+		return plan, nil
 	}
-	return p, fmt.Errorf("secagg: no threshold fits %d members of which %d collude and %d leave",
-		n, p.Colluders, p.Dropouts)
+	return plan, fmt.Errorf("secagg: no threshold fits %d members of which %d collude and %d leave",
+		n, plan.Colluders, plan.Dropouts)
 }
 
 // chooseThreshold sets the threshold for the plan's number of neighbours, and the probabilities of failure

@@ -91,27 +91,27 @@ const maxWeight = 1 << 53
 // weight and its signature for context c. An entry of another run or round has no valid signature
 // here.
 func parseEntry(b []byte, c Context) (Entry, error) {
-	var e Entry
+	var entry Entry
 	if len(b) != entryBytes {
-		return e, fmt.Errorf("secagg: an entry of %d bytes, want %d", len(b), entryBytes)
+		return entry, fmt.Errorf("secagg: an entry of %d bytes, want %d", len(b), entryBytes)
 	}
-	e.Client = binary.LittleEndian.Uint32(b)
-	e.Weight = binary.LittleEndian.Uint64(b[4:])
+	entry.Client = binary.LittleEndian.Uint32(b)
+	entry.Weight = binary.LittleEndian.Uint64(b[4:])
 	// The number takes 4 bytes and the weight 8. Four values of 32 bytes follow, then the
 	// signature.
 	fields := b[12:]
-	for _, field := range []*[keyBytes]byte{&e.Identity, &e.MaskKey, &e.ShareKey, &e.Commitment} {
+	for _, field := range []*[keyBytes]byte{&entry.Identity, &entry.MaskKey, &entry.ShareKey, &entry.Commitment} {
 		copy(field[:], fields)
 		fields = fields[keyBytes:]
 	}
-	copy(e.Signature[:], fields)
-	if e.Weight < 1 || e.Weight >= maxWeight {
-		return e, fmt.Errorf("secagg: client %d has the weight %d, want 1 to 2^53", e.Client, e.Weight)
+	copy(entry.Signature[:], fields)
+	if entry.Weight < 1 || entry.Weight >= maxWeight {
+		return entry, fmt.Errorf("secagg: client %d has the weight %d, want 1 to 2^53", entry.Client, entry.Weight)
 	}
-	if !ed25519.Verify(e.Identity[:], e.message(c), e.Signature[:]) {
-		return e, fmt.Errorf("secagg: the signature of client %d's keys is not valid", e.Client)
+	if !ed25519.Verify(entry.Identity[:], entry.message(c), entry.Signature[:]) {
+		return entry, fmt.Errorf("secagg: the signature of client %d's keys is not valid", entry.Client)
 	}
-	return e, nil
+	return entry, nil
 }
 
 // Roster is all members of a round in ascending order of their clients' numbers. A member's index is
@@ -149,36 +149,36 @@ func ParseRoster(b []byte, c Context) (*Roster, error) {
 	if len(b) < headerBytes || (len(b)-headerBytes)%entryBytes != 0 {
 		return nil, fmt.Errorf("secagg: a roster of %d bytes", len(b))
 	}
-	r := &Roster{}
-	terms := []*int{&r.Terms.Neighbours, &r.Terms.Threshold, &r.Terms.Colluders, &r.Terms.Minimum}
+	roster := &Roster{}
+	terms := []*int{&roster.Terms.Neighbours, &roster.Terms.Threshold, &roster.Terms.Colluders, &roster.Terms.Minimum}
 	for i, term := range terms {
 		*term = int(binary.LittleEndian.Uint32(b[4*i:]))
 	}
-	copy(r.Context[:], b[16:])
-	if r.Context != c {
+	copy(roster.Context[:], b[16:])
+	if roster.Context != c {
 		return nil, fmt.Errorf("secagg: the roster is of another run or round")
 	}
-	if err := r.Terms.Validate(); err != nil {
+	if err := roster.Terms.Validate(); err != nil {
 		return nil, err
 	}
 	n := (len(b) - headerBytes) / entryBytes
-	if n < r.Terms.Minimum || n > MaxMembers {
-		return nil, fmt.Errorf("secagg: a roster of %d members, want %d to %d", n, r.Terms.Minimum, MaxMembers)
+	if n < roster.Terms.Minimum || n > MaxMembers {
+		return nil, fmt.Errorf("secagg: a roster of %d members, want %d to %d", n, roster.Terms.Minimum, MaxMembers)
 	}
 	for i := range n {
 		from := headerBytes + i*entryBytes
-		e, err := parseEntry(b[from:from+entryBytes], c)
+		entry, err := parseEntry(b[from:from+entryBytes], c)
 		if err != nil {
 			return nil, err
 		}
 		// Ascending order makes each client a member at most once.
-		if i > 0 && r.Entries[i-1].Client >= e.Client {
-			return nil, fmt.Errorf("secagg: client %d is out of order in the roster", e.Client)
+		if i > 0 && roster.Entries[i-1].Client >= entry.Client {
+			return nil, fmt.Errorf("secagg: client %d is out of order in the roster", entry.Client)
 		}
-		r.Entries = append(r.Entries, e)
+		roster.Entries = append(roster.Entries, entry)
 	}
-	r.arrangeRing(b)
-	return r, nil
+	roster.arrangeRing(b)
+	return roster, nil
 }
 
 // splitRecords splits a message into records of length bytes. Each begins with four bytes, the index of a

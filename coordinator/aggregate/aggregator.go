@@ -145,19 +145,19 @@ type Version struct {
 // restore takes over a state that an aggregator with the same configuration has left: the state of the
 // server's optimizer, the guard's memory, the memories of both clips, and the clients' states if the
 // algorithm keeps any. The caller publishes the models of the state.
-func (a *Aggregator) restore(s *State) error {
+func (a *Aggregator) restore(state *State) error {
 	// Without a measured quality bestQuality stays NaN, which any value improves.
-	if s.Measured {
-		a.bestQuality = s.Best
+	if state.Measured {
+		a.bestQuality = state.Best
 	}
-	a.guard.Guard = s.Guard
+	a.guard.Guard = state.Guard
 	err := errors.Join(
-		a.algorithm.Server.Restore(s.Server),
-		a.clip.Restore(s.Norms),
-		a.deviceClip.Restore(s.DeviceNorms),
+		a.algorithm.Server.Restore(state.Server),
+		a.clip.Restore(state.Norms),
+		a.deviceClip.Restore(state.DeviceNorms),
 	)
 	if v := a.algorithm.ClientStates; v != nil {
-		err = errors.Join(err, v.Restore(*s.Variates))
+		err = errors.Join(err, v.Restore(*state.Variates))
 	}
 	return err
 }
@@ -199,11 +199,11 @@ func (a *Aggregator) Release(ctx context.Context, version uint64) error {
 	return a.models.release(ctx, version)
 }
 
-// Advance makes the next model from the outcome o of a trained round and publishes it as the newest
+// Advance makes the next model from the outcome of a trained round and publishes it as the newest
 // version. It also advances all that is remembered from round to round: the clients' states, the memories
 // of both clips, and the devices' updates, which are forgotten since they are in the model now.
-func (a *Aggregator) Advance(ctx context.Context, o Outcome) error {
-	next, err := a.nextModel(o)
+func (a *Aggregator) Advance(ctx context.Context, outcome Outcome) error {
+	next, err := a.nextModel(outcome)
 	if err != nil {
 		return err
 	}
@@ -211,36 +211,36 @@ func (a *Aggregator) Advance(ctx context.Context, o Outcome) error {
 		return err
 	}
 	// Behind the model's values the sum may hold the changes of the clients' control variates.
-	variateSum := o.sum.values[len(next.params):]
-	a.advanceStates(variateSum, o.sum.updates)
+	variateSum := outcome.sum.values[len(next.params):]
+	a.advanceStates(variateSum, outcome.sum.updates)
 	// The devices' updates are in the model now, so they need not be kept any longer.
-	a.devices.ForgetUpdates(o.tasks)
-	a.clip.Advance(o.sum.clipMemory)
-	a.deviceClip.Advance(o.sum.devices.memory)
+	a.devices.ForgetUpdates(outcome.tasks)
+	a.clip.Advance(outcome.sum.clipMemory)
+	a.deviceClip.Advance(outcome.sum.devices.memory)
 	if report := a.config.Observer.Model; report != nil {
-		report(o.number, next.params)
+		report(outcome.number, next.params)
 	}
 	return nil
 }
 
-// nextModel returns the model that follows round o. Normally the server's optimizer applies the round's sum
-// to the newest model. If the guard found that the round's model has diverged, it returns a copy of the
-// best model so far instead, and resets what the algorithm and the clips remember. A model with a value
-// that is NaN or infinite is an error that wraps [round.ErrDiverged].
-func (a *Aggregator) nextModel(o Outcome) (model, error) {
+// nextModel returns the model that follows a round with this outcome. Normally the server's optimizer
+// applies the round's sum to the newest model. If the guard found that the round's model has diverged, it
+// returns a copy of the best model so far instead, and resets what the algorithm and the clips remember. A
+// model with a value that is NaN or infinite is an error that wraps [round.ErrDiverged].
+func (a *Aggregator) nextModel(outcome Outcome) (model, error) {
 	var params []float32
-	if o.diverged {
+	if outcome.diverged {
 		// The updates since the good model led away from it, so no memory of them may stay.
 		params = slices.Clone(a.guard.Good)
-		a.devices.NoteDivergence(o.number, o.modelLoss, a.guard.Best)
+		a.devices.NoteDivergence(outcome.number, outcome.modelLoss, a.guard.Best)
 		if err := a.resetMemories(); err != nil {
 			return model{}, err
 		}
 	} else {
 		params = slices.Clone(a.Params())
 		a.algorithm.After(a.models.newest)
-		a.algorithm.Apply(params, o.sum.values[:len(params)], o.sum.scale, o.sum.bufferScales)
-		copy(params[a.updateLength:], o.sum.buffers)
+		a.algorithm.Apply(params, outcome.sum.values[:len(params)], outcome.sum.scale, outcome.sum.bufferScales)
+		copy(params[a.updateLength:], outcome.sum.buffers)
 	}
 	if i := firstNotFinite(params); i != allFinite {
 		return model{}, fmt.Errorf(
@@ -248,12 +248,12 @@ func (a *Aggregator) nextModel(o Outcome) (model, error) {
 			round.ErrDiverged,
 			i,
 			learn.TensorAt(a.learning.Model, i),
-			o.number,
+			outcome.number,
 			params[i],
 		)
 	}
 	next := newModel(params)
-	next.degraded = o.degraded && !o.diverged
+	next.degraded = outcome.degraded && !outcome.diverged
 	return next, nil
 }
 

@@ -68,15 +68,15 @@ func (a *Aggregator) nextBuffers(present []float32, updates []clientUpdate) []fl
 	var shares, combined []bufferShare
 	totalWeight := 0.0
 	for i := range updates {
-		u := &updates[i]
+		update := &updates[i]
 		// An update without weight, which a rule may have left out, has no part in the buffers.
-		if !(u.bufferWeight > 0) {
+		if !(update.bufferWeight > 0) {
 			continue
 		}
-		totalWeight += u.bufferWeight
-		base := a.models.versions[u.task.Model].params[a.updateLength:a.communicated]
-		share := bufferShare{base: base, sent: u.buffers, weight: u.bufferWeight}
-		if u.combinesBuffers {
+		totalWeight += update.bufferWeight
+		base := a.models.versions[update.task.Model].params[a.updateLength:a.communicated]
+		share := bufferShare{base: base, sent: update.buffers, weight: update.bufferWeight}
+		if update.combinesBuffers {
 			combined = append(combined, share)
 			continue
 		}

@@ -210,18 +210,18 @@ func outcomeBytes(samples learn.Samples, count int) int {
 // than its samples need, or if a class, true or predicted, is not one of the model's.
 func outcomesOf(samples learn.Samples, shards []*bus.Shard, scored []*bus.ShardScore) (*metric.Outcomes, error) {
 	all := &metric.Outcomes{Width: metric.WidthOf(samples.Classes, samples.Targets)}
-	for i, s := range scored {
+	for i, score := range scored {
 		count := int(shards[i].Count)
-		got := len(s.Outputs) + len(s.Answers)
+		got := len(score.Outputs) + len(score.Answers)
 		want := outcomeBytes(samples, count)
-		if got != want || len(s.Outputs) != 4*count*all.Width {
+		if got != want || len(score.Outputs) != 4*count*all.Width {
 			return nil, fmt.Errorf("coordinator: %d bytes of outcomes of the %d samples of shard %d, want %d",
-				got, count, s.Index, want)
+				got, count, score.Index, want)
 		}
-		for b := range slices.Chunk(s.Outputs, 4) {
+		for b := range slices.Chunk(score.Outputs, 4) {
 			all.Outputs = append(all.Outputs, math.Float32frombits(binary.LittleEndian.Uint32(b)))
 		}
-		for b := range slices.Chunk(s.Answers, 4) {
+		for b := range slices.Chunk(score.Answers, 4) {
 			answer := binary.LittleEndian.Uint32(b)
 			// The answer of a regression is a float32, that of a classification the number of a class.
 			if samples.Targets > 0 {
@@ -229,7 +229,12 @@ func outcomesOf(samples learn.Samples, shards []*bus.Shard, scored []*bus.ShardS
 				continue
 			}
 			if answer >= uint32(samples.Classes) {
-				return nil, fmt.Errorf("coordinator: a sample of shard %d has class %d of %d", s.Index, answer, samples.Classes)
+				return nil, fmt.Errorf(
+					"coordinator: a sample of shard %d has class %d of %d",
+					score.Index,
+					answer,
+					samples.Classes,
+				)
 			}
 			all.Labels = append(all.Labels, int32(answer))
 		}

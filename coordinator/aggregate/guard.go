@@ -119,37 +119,37 @@ func (g *Guard) harms(v *vettedRound, loss float64) bool {
 	return g.degraded(loss) && !(loss <= v.startLoss)
 }
 
-// judge decides which updates of a round count. v is the round with a function that tries it without some
+// judge decides which updates of a round count. round has a function that tries it without some
 // updates, and all is the trial with every update. If that does no harm, every update counts. Otherwise the
 // suspects, which have the longest updates, are excluded one after the other until the harm ends; then each
 // excluded one is readmitted with which the round still does no harm. If the harm lasts when no more may be
 // excluded, the devices are not its cause, and every update counts. The verdict's trial is always the
 // newest one, because trials share the memory of their sum.
-func (g *Guard) judge(v *vettedRound, all trial) (verdict, error) {
+func (g *Guard) judge(round *vettedRound, all trial) (verdict, error) {
 	result := verdict{
 		trial:        all,
 		loss:         all.loss,
 		divergesWith: g.diverged(all.loss),
 		updates:      len(all.norms),
 	}
-	if !g.harms(v, all.loss) {
+	if !g.harms(round, all.loss) {
 		return result, nil
 	}
 	measures := append([][]float64{all.norms}, all.moves...)
-	suspects := suspects(measures, v.firstDevice, v.updateCount)
+	suspects := suspects(measures, round.firstDevice, round.updateCount)
 	// At most half of a round may be excluded, and at most half of the run's clients be banned over the
 	// run.
-	halfOfRound := max(1, v.updateCount/2)
-	bansLeft := v.population/2 - g.Banned
+	halfOfRound := max(1, round.updateCount/2)
+	bansLeft := round.population/2 - g.Banned
 	limit := min(maxSuspects, halfOfRound, bansLeft, len(suspects))
-	excluded := make([]bool, v.updateCount)
+	excluded := make([]bool, round.updateCount)
 	last := all
 	tried := 0
-	for g.harms(v, last.loss) && tried < limit {
+	for g.harms(round, last.loss) && tried < limit {
 		excluded[suspects[tried]] = true
 		tried++
 		var err error
-		last, err = v.try(excluded)
+		last, err = round.try(excluded)
 		if err != nil {
 			return result, err
 		}
@@ -158,12 +158,12 @@ func (g *Guard) judge(v *vettedRound, all trial) (verdict, error) {
 		return result, nil
 	}
 	// No exclusion helped, so the round is tried once more with all updates, whose sum counts.
-	if g.harms(v, last.loss) {
+	if g.harms(round, last.loss) {
 		var err error
-		result.trial, err = v.try(make([]bool, v.updateCount))
+		result.trial, err = round.try(make([]bool, round.updateCount))
 		return result, err
 	}
-	last, err := g.readmit(v, last, excluded, suspects[:tried-1])
+	last, err := g.readmit(round, last, excluded, suspects[:tried-1])
 	result.trial = last
 	result.excluded = excluded
 	return result, err
@@ -173,16 +173,16 @@ func (g *Guard) judge(v *vettedRound, all trial) (verdict, error) {
 // places counting again, it tries the round, and excludes the update anew if that does harm. last is the
 // trial without all excluded updates. It changes excluded, and returns a trial without the updates that are
 // excluded in the end.
-func (g *Guard) readmit(v *vettedRound, last trial, excluded []bool, places []int) (trial, error) {
+func (g *Guard) readmit(round *vettedRound, last trial, excluded []bool, places []int) (trial, error) {
 	var err error
 	lastHarms := false
 	for _, place := range places {
 		excluded[place] = false
-		last, err = v.try(excluded)
+		last, err = round.try(excluded)
 		if err != nil {
 			return last, err
 		}
-		lastHarms = g.harms(v, last.loss)
+		lastHarms = g.harms(round, last.loss)
 		if lastHarms {
 			excluded[place] = true
 		}
@@ -190,7 +190,7 @@ func (g *Guard) readmit(v *vettedRound, last trial, excluded []bool, places []in
 	if lastHarms {
 		// The last trial had the update of the last place, which did harm and is excluded again. The
 		// round without it is tried once more, so that the result is of the updates that count.
-		return v.try(excluded)
+		return round.try(excluded)
 	}
 	return last, nil
 }

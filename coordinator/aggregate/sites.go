@@ -30,7 +30,7 @@ func (a *Aggregator) siteOf(client int) int { return client % a.config.Round.Ser
 // from the site's own model. All stages but the last move that model; the updates of the last one become
 // the sum of the round. The outcome has a loss for each task of r. The sites' models leave the bus at the
 // end, also after an error.
-func (a *Aggregator) trainSites(ctx context.Context, r Round) (o Outcome, err error) {
+func (a *Aggregator) trainSites(ctx context.Context, r Round) (outcome Outcome, err error) {
 	defer func() { err = errors.Join(err, a.models.releaseSites(context.WithoutCancel(ctx))) }()
 	stages := a.siteStages(r.Tasks)
 	last := len(stages) - 1
@@ -42,7 +42,7 @@ func (a *Aggregator) trainSites(ctx context.Context, r Round) (o Outcome, err er
 			stage.Tasks[i] = r.Tasks[place]
 			// A stage before the last one needs the site's model as a base that can move.
 			if err := a.startFromSite(ctx, &stage.Tasks[i], stageNumber < last); err != nil {
-				return o, err
+				return outcome, err
 			}
 		}
 		var stageLosses []float64
@@ -53,16 +53,16 @@ func (a *Aggregator) trainSites(ctx context.Context, r Round) (o Outcome, err er
 			stageLosses = sum.losses
 		}
 		if err != nil {
-			return o, err
+			return outcome, err
 		}
 		for i, place := range taskPlaces {
 			losses[place] = stageLosses[i]
 		}
 	}
-	o = a.outcome(r, sum)
-	o.Losses = losses
-	o.Loss = meanLoss(firstLosses(r.Tasks, losses))
-	return o, nil
+	outcome = a.outcome(r, sum)
+	outcome.Losses = losses
+	outcome.Loss = meanLoss(firstLosses(r.Tasks, losses))
+	return outcome, nil
 }
 
 // firstLosses returns the loss of the first task of each client, in task order. A client has one task in
@@ -78,10 +78,10 @@ func firstLosses(tasks []round.Task, losses []float64) (first []float64) {
 	return first
 }
 
-// startFromSite makes task t start from the own model of its client's site. If the site has none yet, it
-// gets a copy of the newest model if create is true; otherwise t keeps its base model, the newest one.
-func (a *Aggregator) startFromSite(ctx context.Context, t *round.Task, create bool) error {
-	version := siteVersion(a.siteOf(t.Client))
+// startFromSite makes a task start from the own model of its client's site. If the site has none yet, it
+// gets a copy of the newest model if create is true; otherwise the task keeps its base model, the newest one.
+func (a *Aggregator) startFromSite(ctx context.Context, task *round.Task, create bool) error {
+	version := siteVersion(a.siteOf(task.Client))
 	_, hasModel := a.models.versions[version]
 	if !hasModel && !create {
 		return nil
@@ -91,7 +91,7 @@ func (a *Aggregator) startFromSite(ctx context.Context, t *round.Task, create bo
 			return err
 		}
 	}
-	t.Model = version
+	task.Model = version
 	return nil
 }
 
@@ -132,11 +132,11 @@ func (a *Aggregator) siteStages(tasks []round.Task) (stages [][]int) {
 	return stages
 }
 
-// trainSiteStage trains one stage but the last: it trains the tasks of r, each from its site's own model,
-// and replaces each site's model by the weighted mean of its clients' models. It returns the loss of each
-// task, in task order.
-func (a *Aggregator) trainSiteStage(ctx context.Context, r Round) ([]float64, error) {
-	updates := newUpdates(r.Tasks)
+// trainSiteStage trains one stage but the last: it trains the tasks of the round, each from its site's own
+// model, and replaces each site's model by the weighted mean of its clients' models. It returns the loss of
+// each task, in task order.
+func (a *Aggregator) trainSiteStage(ctx context.Context, round Round) ([]float64, error) {
+	updates := newUpdates(round.Tasks)
 	// sums holds one sum for each version of a site's model.
 	sums := map[uint64][]int64{}
 	// Tasks of one site start from one version. The shares of a site's updates sum to 1.
@@ -151,7 +151,7 @@ func (a *Aggregator) trainSiteStage(ctx context.Context, r Round) ([]float64, er
 	merge := func(part span, values []int64) error {
 		return algorithm.Merge(sums[updates[part.start].task.Model], values)
 	}
-	if err := a.trainSimulated(ctx, r.Number, updates, spans, merge); err != nil {
+	if err := a.trainSimulated(ctx, round.Number, updates, spans, merge); err != nil {
 		return nil, err
 	}
 	// Sites move in the order of their tasks, so that of several that diverge the same one is named.
@@ -159,7 +159,7 @@ func (a *Aggregator) trainSiteStage(ctx context.Context, r Round) ([]float64, er
 		ofSite := updates[site.start:site.end]
 		version := ofSite[0].task.Model
 		buffers := a.nextBuffers(a.models.versions[version].params, ofSite)
-		if err := a.moveSite(ctx, r.Number, version, sums[version], buffers); err != nil {
+		if err := a.moveSite(ctx, round.Number, version, sums[version], buffers); err != nil {
 			return nil, err
 		}
 	}

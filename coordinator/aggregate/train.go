@@ -104,22 +104,22 @@ func (a *Aggregator) emptySum() []int64 {
 	return a.sumMemory
 }
 
-// addUp trains the tasks of r and returns the sum of their updates with the clients' losses. Simulated
-// clients come first in r.Tasks and are trained by jobs; devices, which come after them, have sent their
+// addUp trains the tasks of a round and returns the sum of their updates with the clients' losses. Simulated
+// clients come first in round.Tasks and are trained by jobs; devices, which come after them, have sent their
 // updates already. An update that is not valid is refused, and the others then get the weights that they
 // would have had without it. If every update is refused, the error is the reason of the last one.
-func (a *Aggregator) addUp(ctx context.Context, r Round) (roundSum, error) {
-	updates := newUpdates(r.Tasks)
+func (a *Aggregator) addUp(ctx context.Context, round Round) (roundSum, error) {
+	updates := newUpdates(round.Tasks)
 	weights, err := a.weigh(updates)
 	if err != nil {
 		return roundSum{}, err
 	}
 	result := roundSum{values: a.emptySum()}
 	// Devices follow the simulated clients, so one index divides the tasks.
-	simulated := a.devices.Split(r.Tasks)
+	simulated := a.devices.Split(round.Tasks)
 	spans := jobSpans(updates[:simulated], a.queue.trainingJobCount(localSteps(updates[:simulated])))
 	merge := func(members span, values []int64) error { return mergeSpan(result.values, updates, members, values) }
-	if err := a.trainSimulated(ctx, r.Number, updates, spans, merge); err != nil {
+	if err := a.trainSimulated(ctx, round.Number, updates, spans, merge); err != nil {
 		return result, err
 	}
 	result.losses = lossesOf(updates)
@@ -147,7 +147,7 @@ func (a *Aggregator) addUp(ctx context.Context, r Round) (roundSum, error) {
 		u.stateAfter = a.devices.StateAfter(u.task.Task)
 		result.losses[i+len(refused)] = u.loss
 	}
-	result.scale, result.clipMemory, err = a.completeSum(r.Number, result.values, valid, weights)
+	result.scale, result.clipMemory, err = a.completeSum(round.Number, result.values, valid, weights)
 	if err != nil {
 		return result, err
 	}
@@ -280,17 +280,17 @@ func (a *Aggregator) clientJob(roundNumber int, part span, updates []clientUpdat
 	message := a.queue.newJob(bus.Train, roundNumber, a.models.versions[base].digest)
 	message.Buffers = uint32(a.sentBufferCount())
 	for i := range updates {
-		t := &updates[i].task
+		task := &updates[i].task
 		work := &bus.ClientWork{
-			Task:       t.Task,
-			Client:     uint64(t.Client),
+			Task:       task.Task,
+			Client:     uint64(task.Client),
 			LocalSteps: 1,
-			StepsDone:  uint64(t.StepsDone),
-			Attacker:   a.learning.Attackers.attackerNumber(t.Client),
+			StepsDone:  uint64(task.StepsDone),
+			Attacker:   a.learning.Attackers.attackerNumber(task.Client),
 		}
 		// A client's class may have a minibatch of its own; 0 stands for the run's.
 		if batch := a.learning.Batch; batch != nil {
-			work.Batch = uint32(batch(t.Client))
+			work.Batch = uint32(batch(task.Client))
 		}
 		message.Clients = append(message.Clients, work)
 	}

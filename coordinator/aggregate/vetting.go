@@ -55,8 +55,8 @@ func (a *Aggregator) trainVetted(ctx context.Context, r Round) (Outcome, error) 
 
 // trainTrial trains a round with all of its updates and has the guard judge it. startLoss is the held-out
 // loss of the model with which the round begins. With differential privacy all updates count.
-func (a *Aggregator) trainTrial(ctx context.Context, r Round, startLoss float64) (verdict, error) {
-	all, err := a.try(ctx, r, startLoss, make([]bool, len(r.Tasks)))
+func (a *Aggregator) trainTrial(ctx context.Context, round Round, startLoss float64) (verdict, error) {
+	all, err := a.try(ctx, round, startLoss, make([]bool, len(round.Tasks)))
 	if err != nil {
 		return verdict{}, err
 	}
@@ -67,10 +67,10 @@ func (a *Aggregator) trainTrial(ctx context.Context, r Round, startLoss float64)
 	}
 	return a.guard.judge(&vettedRound{
 		startLoss:   startLoss,
-		updateCount: len(r.Tasks),
-		firstDevice: a.devices.Split(r.Tasks),
+		updateCount: len(round.Tasks),
+		firstDevice: a.devices.Split(round.Tasks),
 		population:  a.config.Round.Clients + a.config.Round.Devices.Count,
-		try:         func(excluded []bool) (trial, error) { return a.try(ctx, r, startLoss, excluded) },
+		try:         func(excluded []bool) (trial, error) { return a.try(ctx, round, startLoss, excluded) },
 	}, all)
 }
 
@@ -87,19 +87,19 @@ func (a *Aggregator) emptyTrial(tasks int, startLoss float64) trial {
 	return trial{sum: sum, loss: startLoss}
 }
 
-// try trains round r without the updates that excluded marks, and measures the model that would follow.
+// try trains a round without the updates that excluded marks, and measures the model that would follow.
 // startLoss is the held-out loss of the model with which the round begins, and stands for the loss of an
-// excluded client. The trial has the round's sum, with a loss for every task of r, and the held-out loss of
+// excluded client. The trial has the round's sum, with a loss for every task, and the held-out loss of
 // the model that the sum would make. The aggregator's models and state stay as they are.
-func (a *Aggregator) try(ctx context.Context, r Round, startLoss float64, excluded []bool) (trial, error) {
-	counting := Round{Number: r.Number}
-	for i, t := range r.Tasks {
+func (a *Aggregator) try(ctx context.Context, round Round, startLoss float64, excluded []bool) (trial, error) {
+	counting := Round{Number: round.Number}
+	for i, t := range round.Tasks {
 		if !excluded[i] {
 			counting.Tasks = append(counting.Tasks, t)
 		}
 	}
 	if len(counting.Tasks) == 0 {
-		return a.emptyTrial(len(r.Tasks), startLoss), nil
+		return a.emptyTrial(len(round.Tasks), startLoss), nil
 	}
 	sum, err := a.addUp(ctx, counting)
 	if err != nil {
@@ -109,8 +109,8 @@ func (a *Aggregator) try(ctx context.Context, r Round, startLoss float64, exclud
 	sum.loss = meanLoss(sum.losses)
 	// The losses of the clients that count are spread over all tasks, excluded ones between them.
 	countingLosses := sum.losses
-	sum.losses = make([]float64, len(r.Tasks))
-	for i := range r.Tasks {
+	sum.losses = make([]float64, len(round.Tasks))
+	for i := range round.Tasks {
 		if excluded[i] {
 			sum.losses[i] = startLoss
 			continue
@@ -122,7 +122,7 @@ func (a *Aggregator) try(ctx context.Context, r Round, startLoss float64, exclud
 	if err != nil {
 		return trial{}, err
 	}
-	loss, err := a.heldOutLoss(ctx, r.Number, next)
+	loss, err := a.heldOutLoss(ctx, round.Number, next)
 	return trial{sum: sum, loss: loss, norms: sum.devices.norms, moves: sum.devices.moves}, err
 }
 
@@ -181,32 +181,32 @@ func (a *Aggregator) measureLoss(ctx context.Context, roundNumber int, x model) 
 	return meanOverShards(shards, scored), nil
 }
 
-// punish bans the devices that a verdict about round r blames, and informs the user of the others that were
+// punish bans the devices that a verdict about a round blames, and informs the user of the others that were
 // excluded. A device is to blame if the model diverges with its update, although the round and the device's
 // task both began with a model that was not degraded. startLoss is the held-out loss of the model with
 // which the round began. Of fewer than minToBlame updates any could be the outlier, so no device is to
 // blame.
-func (a *Aggregator) punish(v verdict, r Round, startLoss float64) error {
+func (a *Aggregator) punish(v verdict, round Round, startLoss float64) error {
 	for i, excluded := range v.excluded {
 		if !excluded {
 			continue
 		}
-		t := r.Tasks[i]
-		fromIntact := !a.guard.degraded(startLoss) && !a.models.versions[t.Model].degraded
+		task := round.Tasks[i]
+		fromIntact := !a.guard.degraded(startLoss) && !a.models.versions[task.Model].degraded
 		toBlame := v.divergesWith && v.updates >= minToBlame
 		// The device is left out of the round without a ban.
 		if !fromIntact || !toBlame {
-			a.devices.NoteExclusion(t.Client, r.Number, v.loss, v.trial.loss)
+			a.devices.NoteExclusion(task.Client, round.Number, v.loss, v.trial.loss)
 			continue
 		}
 		reason := fmt.Sprintf(
 			"its update of round %d made the model diverge (a loss of %.3g on held-out samples, and %.3g without it)",
-			r.Number,
+			round.Number,
 			v.loss,
 			v.trial.loss,
 		)
 		a.guard.Banned++
-		if err := a.devices.Ban(t.Client, reason); err != nil {
+		if err := a.devices.Ban(task.Client, reason); err != nil {
 			return err
 		}
 	}

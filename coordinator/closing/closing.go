@@ -76,17 +76,17 @@ func Overlaps(c Rule) bool {
 	return ok
 }
 
-// Fewest returns the least number of updates with which rule c closes a round of this cohort in which no
+// Fewest returns the least number of updates with which a rule closes a round of this cohort in which no
 // task fails. It is the cohort if the rule never closes a round by itself, so that the round waits for all.
-func Fewest(c Rule, cohort int) int {
+func Fewest(rule Rule, cohort int) int {
 	const unreachable = 1 << 30
 	// A rule with a deadline may close with fewer updates after it than before, so that is tried first.
-	hasDeadline := c.Deadline() > 0
+	hasDeadline := rule.Deadline() > 0
 	for _, overdue := range []bool{hasDeadline, false} {
 		// One more update never makes a rule keep a round open, so the least number can be found by binary
 		// search.
 		n := sort.Search(unreachable, func(n int) bool {
-			return c.Close(Standing{
+			return rule.Close(Standing{
 				Cohort:   cohort,
 				Tasks:    cohort,
 				Accepted: n,
@@ -100,13 +100,13 @@ func Fewest(c Rule, cohort int) int {
 	return cohort
 }
 
-// After returns when a round closes under rule c, in virtual time from the round's start. now is the
+// After returns when a round closes under a rule, in virtual time from the round's start. now is the
 // round's present standing. ends has the times, from the round's start, at which its open tasks would be
 // accepted; it is sorted in place. Tasks that never end are not in ends. ok is false if the round would
 // wait for one of those.
-func After(c Rule, now Standing, ends []Time) (after Time, ok bool) {
+func After(rule Rule, now Standing, ends []Time) (after Time, ok bool) {
 	slices.Sort(ends)
-	deadline := c.Deadline()
+	deadline := rule.Deadline()
 	// closesAtDeadline reports whether the deadline passes before the time by, for the first time, and the
 	// rule then closes the round. It notes in now that the deadline has passed.
 	closesAtDeadline := func(by Time) bool {
@@ -115,14 +115,14 @@ func After(c Rule, now Standing, ends []Time) (after Time, ok bool) {
 			return false
 		}
 		now.Overdue = true
-		return c.Close(now)
+		return rule.Close(now)
 	}
 	for _, end := range ends {
 		if closesAtDeadline(end) {
 			return deadline, true
 		}
 		now.Accepted++
-		if c.Close(now) {
+		if rule.Close(now) {
 			return end, true
 		}
 	}

@@ -192,9 +192,9 @@ const maxSeconds = 4e9
 // In evaluates the formulas for the round that facts describes. The deadline is in nanoseconds, at least 1;
 // the numbers of updates are rounded up, from 1 to the cohort. A formula that is not set gives 0. A value
 // that is not positive, or a deadline beyond maxSeconds, is an error.
-func (f Formula) In(facts Facts) (n Numbers, err error) {
+func (f Formula) In(facts Facts) (numbers Numbers, err error) {
 	// Formulas calculate in floating point, whatever the facts are.
-	v := closingVariables{
+	variables := closingVariables{
 		Round:          float64(facts.Round),
 		Seconds:        facts.Seconds,
 		K:              float64(facts.K),
@@ -205,14 +205,14 @@ func (f Formula) In(facts Facts) (n Numbers, err error) {
 	}
 	// The mean of expected times is costly, so it is calculated only for formulas that read it.
 	if f.reads("expected") {
-		v.Expected = facts.Mean()
+		variables.Expected = facts.Mean()
 	}
 	for _, o := range f.options() {
 		p, err := program(o.text)
 		if err != nil {
-			return n, fmt.Errorf("closing: %w", err)
+			return numbers, fmt.Errorf("closing: %w", err)
 		}
-		value := p.Value(v)
+		value := p.Value(variables)
 		isSeconds := o.key == "seconds"
 		// No more updates can be waited for than the cohort has clients.
 		limit := float64(facts.Cohort)
@@ -221,21 +221,21 @@ func (f Formula) In(facts Facts) (n Numbers, err error) {
 		}
 		// The comparison is negated so that NaN is refused, too. Too many updates are only lowered.
 		if !(value > 0) || isSeconds && value > limit {
-			return n, fmt.Errorf("closing: close.%s: %s is %v in round %d, want more than 0 and at most %v",
+			return numbers, fmt.Errorf("closing: close.%s: %s is %v in round %d, want more than 0 and at most %v",
 				o.key, o.text, value, facts.Round, limit)
 		}
 		// Without the tolerance, a rounding error would ask for one update more.
 		updates := int(math.Ceil(min(value-wholeTolerance*value, limit)))
 		switch o.key {
 		case "seconds":
-			n.Deadline = Deadline{Seconds: value}.Deadline()
+			numbers.Deadline = Deadline{Seconds: value}.Deadline()
 		case "n":
-			n.N = updates
+			numbers.N = updates
 		case "m":
-			n.M = updates
+			numbers.M = updates
 		}
 	}
-	return n, nil
+	return numbers, nil
 }
 
 // wholeTolerance is the relative tolerance within which a number of updates above a whole number counts as

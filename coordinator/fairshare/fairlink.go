@@ -321,19 +321,19 @@ func (link *FairLink) enqueue(g *group, flowIndex int32) {
 func (link *FairLink) remove(flowIndex int32) {
 	flow := &link.flows[flowIndex]
 	groupIndex := flow.group
-	g := &link.groups[groupIndex]
+	group := &link.groups[groupIndex]
 	link.flows[flow.prev].next = flow.next
 	link.flows[flow.next].prev = flow.prev
-	wasFirst := g.firstFlow == flowIndex
+	wasFirst := group.firstFlow == flowIndex
 	if wasFirst {
-		g.firstFlow = flow.next
+		group.firstFlow = flow.next
 	}
-	g.members--
-	link.addToTotals(g, -1)
+	group.members--
+	link.addToTotals(group, -1)
 	switch {
-	case g.members == 0:
+	case group.members == 0:
 		link.removeFromHeaps(groupIndex)
-		delete(link.byUnshared, g.unshared)
+		delete(link.byUnshared, group.unshared)
 		link.freeGroups = append(link.freeGroups, groupIndex)
 	// The group's next completion is that of another flow now.
 	case wasFirst:

@@ -77,16 +77,16 @@ func (link *FairLink) demand() (fixedRate, atBound uint64) {
 // switchSides moves a group, given by its index, from the slowed ones to those at their own rates, or back.
 // What the group has been served until now is kept, and both pairs of heaps follow.
 func (link *FairLink) switchSides(groupIndex int32) {
-	g := &link.groups[groupIndex]
-	g.baseService = link.service(g)
+	group := &link.groups[groupIndex]
+	group.baseService = link.service(group)
 	link.removeFromHeaps(groupIndex)
-	link.addToTotals(g, -int(g.members))
-	g.slowed = !g.slowed
-	g.baseTime = link.now
-	g.baseClock = link.clock
-	link.addToTotals(g, int(g.members))
-	link.computeDue(g)
-	byRate, byDue := link.heaps(g.slowed)
+	link.addToTotals(group, -int(group.members))
+	group.slowed = !group.slowed
+	group.baseTime = link.now
+	group.baseClock = link.clock
+	link.addToTotals(group, int(group.members))
+	link.computeDue(group)
+	byRate, byDue := link.heaps(group.slowed)
 	byRate.add(groupIndex)
 	byDue.add(groupIndex)
 }

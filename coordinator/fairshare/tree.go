@@ -41,27 +41,30 @@ type Tree struct {
 // and site are the work of one transfer at each of them. The zero value means that nothing is
 // shared there, and if both are zero, the tree is nil.
 func NewTree(server, site Work, sites int) *Tree {
-	t := &Tree{need: server, siteCapacity: fullRate, level: fullRate}
+	tree := &Tree{need: server, siteCapacity: fullRate, level: fullRate}
 	// If only one of the two is shared, the tree has a single level: each site's link by itself, or one
 	// link, that of the server, which all sites share.
 	switch {
 	case server.IsZero() && site.IsZero():
 		return nil
 	case server.IsZero():
-		t.need = site
+		tree.need = site
 	case site.IsZero():
 		sites = 1
 	default:
-		t.twoLevels = true
-		t.siteCapacity = server.siteRate(site)
+		tree.twoLevels = true
+		tree.siteCapacity = server.siteRate(site)
 	}
-	t.links = make([]*FairLink, sites)
-	t.dueAt = make([]int64, sites)
-	t.firstCompleted = make([]uint64, sites)
-	t.due.before = func(a, b int32) bool {
-		return t.dueAt[a] < t.dueAt[b] || t.dueAt[a] == t.dueAt[b] && t.firstCompleted[a] < t.firstCompleted[b]
+	tree.links = make([]*FairLink, sites)
+	tree.dueAt = make([]int64, sites)
+	tree.firstCompleted = make([]uint64, sites)
+	tree.due.before = func(a, b int32) bool {
+		if tree.dueAt[a] == tree.dueAt[b] {
+			return tree.firstCompleted[a] < tree.firstCompleted[b]
+		}
+		return tree.dueAt[a] < tree.dueAt[b]
 	}
-	return t
+	return tree
 }
 
 // siteRate returns the capacity of a site's link as a rate at the server. One transfer is the work w at the

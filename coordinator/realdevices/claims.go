@@ -85,46 +85,46 @@ const inverseClockDrift = 1000
 // capDurations shortens the durations of a device's task, all in one proportion, so that they total at most
 // what the coordinator has observed: the time for which the task was away by its clock, plus the drift of
 // two clocks. If they total less they stay as they are, since the device's message may have waited.
-func capDurations(p round.Plan, observed round.Time) round.Plan {
+func capDurations(plan round.Plan, observed round.Time) round.Plan {
 	limit := uint64(observed + observed/inverseClockDrift)
-	total := uint64(p.Total())
+	total := uint64(plan.Total())
 	if total <= limit {
-		return p
+		return plan
 	}
-	for _, part := range []*round.Time{&p.Download, &p.Compute, &p.Upload} {
+	for _, part := range []*round.Time{&plan.Download, &plan.Compute, &plan.Upload} {
 		high, low := bits.Mul64(uint64(*part), limit)
 		// part·limit/total in 128 bits. The quotient is at most limit, because a part is at most the total.
 		shortened, _ := bits.Div64(high, low, total)
 		*part = round.Time(shortened)
 	}
-	return p
+	return plan
 }
 
-// countedPlan returns the durations with which the update in event n counts for its task; client is the
+// countedPlan returns the durations with which the update in an event counts for its task; client is the
 // device's client number. A device reports how long its phases took. They count up to the time that the
 // coordinator itself has waited for the task, so that no device gains by claiming a longer time, and a
 // lower number is noted as a correction. On a modelled link the transfers take what the model says. The
 // plan is zero if the task is not open.
-func (d *Devices) countedPlan(n *gateway.Event, client int) round.Plan {
-	u := n.Update
+func (d *Devices) countedPlan(event *gateway.Event, client int) round.Plan {
+	update := event.Update
 	reported := round.Plan{
-		Download: round.Time(u.DownloadNs),
-		Compute:  round.Time(u.ComputeNs),
-		Upload:   round.Time(u.UploadNs),
+		Download: round.Time(update.DownloadNs),
+		Compute:  round.Time(update.ComputeNs),
+		Upload:   round.Time(update.UploadNs),
 	}
-	o := d.open[u.Task]
+	task := d.open[update.Task]
 	// A task that is not open has no answer that could be handed out.
-	if o == nil {
+	if task == nil {
 		return round.Plan{}
 	}
-	plan := capDurations(reported, o.timeAway(n.Arrived))
+	plan := capDurations(reported, task.timeAway(event.Arrived))
 	// A task that was resumed may have been sent by the coordinator before this one: what its
 	// device reports may then exceed what was observed here and yet be no lie.
-	if plan != reported && !o.resumed {
+	if plan != reported && !task.resumed {
 		d.noteCorrection(
 			client,
 			seconds,
-			u.Task,
+			update.Task,
 			reported.Total().Seconds(),
 			plan.Total().Seconds(),
 			"its task was away no longer by the coordinator's clock",
@@ -247,11 +247,11 @@ type firstTasks struct {
 }
 
 // compareWithClass compares the durations of a device's first tasks with those that its class predicts, and
-// informs the user once if their medians contradict the class. o is a task that has ended, and plan has its
+// informs the user once if their medians contradict the class. task is one that has ended, and plan has its
 // durations. The very first task is left out, because the device loads its data then.
-func (d *Devices) compareWithClass(o *openTask, plan *round.Plan) {
-	first := &d.firstTasks[o.device]
-	steps := float64(o.task.LocalSteps)
+func (d *Devices) compareWithClass(task *openTask, plan *round.Plan) {
+	first := &d.firstTasks[task.device]
+	steps := float64(task.task.LocalSteps)
 	first.tasks++
 	isCompared := first.tasks > 1 && first.tasks <= 1+comparedTasks
 	if d.Tasks == nil || d.Replay || !isCompared {
@@ -268,7 +268,11 @@ func (d *Devices) compareWithClass(o *openTask, plan *round.Plan) {
 	medians[1] *= steps
 	isLast := first.tasks == 1+comparedTasks
 	if isLast {
-		d.noticeContradiction(o.device, "first tasks contradict", d.Tasks(d.run.First+o.device, int(steps), medians))
+		d.noticeContradiction(
+			task.device,
+			"first tasks contradict",
+			d.Tasks(d.run.First+task.device, int(steps), medians),
+		)
 	}
 }
 

@@ -161,56 +161,59 @@ const (
 // Open lets the devices of a configuration join the run. It opens the gateway that talks to them,
 // with the oldest protocol version that can do what this run asks of a device. In a replay there is
 // no gateway: the answers, comings and bans are read from the record.
-func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
-	d := &Devices{
-		Config:          c,
+func Open(ctx context.Context, config Config, run Run) (*Devices, error) {
+	devices := &Devices{
+		Config:          config,
 		run:             run,
 		opened:          time.Now(),
 		open:            map[uint64]*openTask{},
 		updates:         map[uint64]*Answer{},
-		knownPresent:    make([]bool, len(c.Names)),
-		banned:          make([]bool, len(c.Names)),
-		gone:            make([]bool, len(c.Names)),
-		banEnds:         make([]int64, len(c.Names)),
-		reportedSamples: make([]int, len(c.Names)),
-		clipped:         make([]bool, len(c.Names)),
-		exclusions:      make([]int, len(c.Names)),
-		firstTasks:      make([]firstTasks, len(c.Names)),
-		resumed:         make([]bool, len(c.Names)),
-		versions:        make([]string, len(c.Names)),
+		knownPresent:    make([]bool, len(config.Names)),
+		banned:          make([]bool, len(config.Names)),
+		gone:            make([]bool, len(config.Names)),
+		banEnds:         make([]int64, len(config.Names)),
+		reportedSamples: make([]int, len(config.Names)),
+		clipped:         make([]bool, len(config.Names)),
+		exclusions:      make([]int, len(config.Names)),
+		firstTasks:      make([]firstTasks, len(config.Names)),
+		resumed:         make([]bool, len(config.Names)),
+		versions:        make([]string, len(config.Names)),
 		corrected:       map[claimKey]uint64{},
-		accounts:        accounts{quota: cmp.Or(c.Quota, quota.Default()), list: make([]account, len(c.Names))},
+		accounts: accounts{
+			quota: cmp.Or(config.Quota, quota.Default()),
+			list:  make([]account, len(config.Names)),
+		},
 	}
-	if c.Replay {
-		d.takeBans(c.Record.Bans())
-		return d, d.nextPresence()
+	if config.Replay {
+		devices.takeBans(config.Record.Bans())
+		return devices, devices.nextPresence()
 	}
 	// The welcome has what a device must know of the run before its first task.
-	w := c.Welcome
-	w.Kept = uint32(run.StateValues)
-	w.Clients = uint64(run.First + len(c.Names))
-	w.Params = uint32(run.Params)
-	w.Spec = run.Spec
+	welcome := config.Welcome
+	welcome.Kept = uint32(run.StateValues)
+	welcome.Clients = uint64(run.First + len(config.Names))
+	welcome.Params = uint32(run.Params)
+	welcome.Spec = run.Spec
 	// At least four heartbeats fit the time after which a silent device is lost.
-	w.HeartbeatSeconds = min(max(c.Liveness/4, 50*time.Millisecond), heartbeatEvery).Seconds()
+	welcome.HeartbeatSeconds = min(max(config.Liveness/4, 50*time.Millisecond), heartbeatEvery).Seconds()
 	algorithm, err := algorithm.Algorithms.Decode(run.Spec.Algorithm)
 	if err != nil {
 		return nil, err
 	}
 	g := gateway.Config{
-		Devices: c.Names,
+		Devices: config.Names,
 		First:   run.First,
-		Welcome: w,
-		Check:   d.checkUpdate,
-		Admit:   d.admitDevice,
-		Fence:   c.Fence,
+		Welcome: welcome,
+		Check:   devices.checkUpdate,
+		Admit:   devices.admitDevice,
+		Fence:   config.Fence,
 	}
 	// A run that needs more of its devices asks for a newer protocol: the newest need is looked at
 	// first.
 	switch {
-	case c.Secure != nil:
+	case config.Secure != nil:
 		g.Protocol = bus.ProtocolSecure
-		if w.Secure.GetNoiseDeviation() > 0 {
+		if welcome.Secure.GetNoiseDeviation() > 0 {
 			g.Protocol = bus.ProtocolDiscrete
 		}
 		g.Secure = true
@@ -223,7 +226,7 @@ func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
 		g.Protocol = bus.ProtocolFrozen
 	case run.Spec.NoiseMultiplier > 0:
 		g.Protocol = bus.ProtocolNoise
-	case w.Schema != nil:
+	case welcome.Schema != nil:
 		g.Protocol = bus.ProtocolSchema
 	case run.Spec.Local != "":
 		g.Protocol = bus.ProtocolOptimizer
@@ -231,11 +234,11 @@ func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
 		g.Protocol = bus.ProtocolAlgorithm
 	}
 	// The newest protocol of all is that of regression, which any of the needs above may go with.
-	if len(w.Schema.GetTargetMean()) > 0 {
+	if len(welcome.Schema.GetTargetMean()) > 0 {
 		g.Protocol = bus.ProtocolTargets
 	}
-	d.gateway, err = gateway.Open(ctx, c.Conn, run.Name, g)
-	return d, err
+	devices.gateway, err = gateway.Open(ctx, config.Conn, run.Name, g)
+	return devices, err
 }
 
 // StateAfter returns the state that a device keeps for its next task, as it has sent it with its update of
@@ -294,11 +297,11 @@ func (d *Devices) notice(format string, args ...any) {
 	}
 }
 
-// Issue sends task t to its device. message is what the device gets, and is kept to be sent again; base is
+// Issue sends a task to its device. message is what the device gets, and is kept to be sent again; base is
 // the model from which the task starts. degraded says that this model is degraded, so that a refused update
 // does not count against the device. A task that is open already is not sent again.
-func (d *Devices) Issue(t *round.Task, message *bus.Task, base []float32, degraded bool) error {
-	if d.open[t.Task] != nil {
+func (d *Devices) Issue(task *round.Task, message *bus.Task, base []float32, degraded bool) error {
+	if d.open[task.Task] != nil {
 		return nil
 	}
 	now := time.Now()
@@ -306,16 +309,16 @@ func (d *Devices) Issue(t *round.Task, message *bus.Task, base []float32, degrad
 		task:         message,
 		base:         base,
 		baseDegraded: degraded,
-		device:       t.Client - d.run.First,
+		device:       task.Client - d.run.First,
 		sent:         now,
 	}
 	o.resumed = d.resumed[o.device]
 	d.resumed[o.device] = false
-	if err := d.joinSession(t); err != nil {
+	if err := d.joinSession(task); err != nil {
 		return err
 	}
 	d.mu.Lock()
-	d.open[t.Task] = o
+	d.open[task.Task] = o
 	d.mu.Unlock()
 	// The round machine learns of a ban only between two events, and may select a banned device until
 	// then.
@@ -416,27 +419,27 @@ func (d *Devices) takeWithin(ctx context.Context, limit time.Duration) error {
 // handOut turns an answer into an event for the round machine and closes its task. It first adds the answer
 // to the record, so that a replay sees the same answers in the same order. It counts the end of the task
 // against the device's quotas, and suspends the device if it is over one.
-func (d *Devices) handOut(a *Answer) (round.Event, error) {
+func (d *Devices) handOut(answer *Answer) (round.Event, error) {
 	if !d.Replay {
-		if err := d.Record.AddAnswer(a); err != nil {
+		if err := d.Record.AddAnswer(answer); err != nil {
 			return round.Event{}, err
 		}
 	}
-	o := d.open[a.Task]
+	task := d.open[answer.Task]
 	d.mu.Lock()
 	// The gateway's goroutines read the open tasks in check, so the lock is held here.
-	delete(d.open, a.Task)
+	delete(d.open, answer.Task)
 	d.mu.Unlock()
 	// A refused update of a model that the guard doubts does not count against the device.
-	if d.gateway != nil && !(o.baseDegraded && a.Kind == round.Invalid) {
-		if reason := d.accounts.taskEnded(o.device, a.Kind, time.Since(o.sent)); reason != "" {
+	if d.gateway != nil && !(task.baseDegraded && answer.Kind == round.Invalid) {
+		if reason := d.accounts.taskEnded(task.device, answer.Kind, time.Since(task.sent)); reason != "" {
 			const expel = false
 			var err error
 			// A device may fall silent because of a bad link.
-			if a.Kind == round.Silent {
-				err = d.suspendFlaky(o.device, reason)
+			if answer.Kind == round.Silent {
+				err = d.suspendFlaky(task.device, reason)
 			} else {
-				err = d.suspend(o.device, reason, expel)
+				err = d.suspend(task.device, reason, expel)
 			}
 			if err != nil {
 				return round.Event{}, err
@@ -444,28 +447,28 @@ func (d *Devices) handOut(a *Answer) (round.Event, error) {
 		}
 	}
 	// A task that timed out did not hold the round, so its time is not counted against the device.
-	if d.gateway != nil && a.Kind != round.TimedOut {
+	if d.gateway != nil && answer.Kind != round.TimedOut {
 		const ended = true
-		if err := d.countHeldTime(o, ended); err != nil {
+		if err := d.countHeldTime(task, ended); err != nil {
 			return round.Event{}, err
 		}
 	}
-	switch a.Kind {
+	switch answer.Kind {
 	case round.Planned:
-		d.updates[a.Task] = a
-		d.compareWithClass(o, &a.Plan)
+		d.updates[answer.Task] = answer
+		d.compareWithClass(task, &answer.Plan)
 	case round.Silent:
-		d.knownPresent[a.Client-d.run.First] = false
+		d.knownPresent[answer.Client-d.run.First] = false
 	}
 	event := round.Event{
-		Kind:    a.Kind,
-		Task:    a.Task,
-		Client:  a.Client,
-		Plan:    a.Plan,
-		Samples: a.Samples,
+		Kind:    answer.Kind,
+		Task:    answer.Task,
+		Client:  answer.Client,
+		Plan:    answer.Plan,
+		Samples: answer.Samples,
 	}
-	if a.Kind == round.Planned {
-		event.Stages = d.stagesOf(a.Client)
+	if answer.Kind == round.Planned {
+		event.Stages = d.stagesOf(answer.Client)
 	}
 	return event, nil
 }
@@ -564,30 +567,30 @@ func (d *Devices) taskOf(device int) *openTask {
 // refused. Its durations and its number of samples are those with which the update counts, which may be
 // less than the device reported. The answer to a refused update has no values and a loss of 0.
 func (d *Devices) answerFromEvent(event *gateway.Event) *Answer {
-	u := event.Update
-	a := &Answer{
+	update := event.Update
+	answer := &Answer{
 		Kind:   round.Planned,
-		Task:   u.Task,
+		Task:   update.Task,
 		Client: d.run.First + event.Device,
-		Loss:   u.FirstStepLoss,
-		Values: u.Values,
+		Loss:   update.FirstStepLoss,
+		Values: update.Values,
 		Plan:   d.countedPlan(event, d.run.First+event.Device),
 	}
-	if a.Loss == bus.UnreportedLoss {
-		a.Loss = math.NaN()
+	if answer.Loss == bus.UnreportedLoss {
+		answer.Loss = math.NaN()
 	}
 	if event.Kind == gateway.Refused {
-		a.Kind = round.Invalid
-		a.Loss = 0
-		return a
+		answer.Kind = round.Invalid
+		answer.Loss = 0
+		return answer
 	}
-	a.Samples = d.countedSamples(event.Device, int(u.Samples))
+	answer.Samples = d.countedSamples(event.Device, int(update.Samples))
 	// An algorithm with client states has the next state behind the update's values.
 	if d.run.StateValues > 0 {
-		a.Values = u.Values[:d.run.Params:d.run.Params]
-		a.Kept = u.Values[d.run.Params:]
+		answer.Values = update.Values[:d.run.Params:d.run.Params]
+		answer.Kept = update.Values[d.run.Params:]
 	}
-	return a
+	return answer
 }
 
 // checkOpenTasks looks after devices that have not finished their open task. A task beyond the limit of
@@ -602,37 +605,37 @@ func (d *Devices) checkOpenTasks() error {
 			return err
 		}
 	}
-	for _, o := range d.open {
-		name := d.Names[o.device]
+	for _, task := range d.open {
+		name := d.Names[task.device]
 		// A task that is still open may already have held the run for longer than the device's
 		// quota.
 		const ended = false
-		if err := d.countHeldTime(o, ended); err != nil {
+		if err := d.countHeldTime(task, ended); err != nil {
 			return err
 		}
 		switch {
 		// Where only devices take part, a slow device may come back, so it is lost and not
 		// suspended.
-		case now.Sub(o.sent) > d.TaskLimit && d.run.First == 0:
+		case now.Sub(task.sent) > d.TaskLimit && d.run.First == 0:
 			d.notice("Device %s is lost: it has worked on one task for more than %v (devices.task_seconds). It may "+
 				"join again.", name, d.TaskLimit)
-			d.gateway.GiveUp(o.device)
-			d.answerFor(round.Silent, o, round.Plan{})
+			d.gateway.GiveUp(task.device)
+			d.answerFor(round.Silent, task, round.Plan{})
 		// Where there are simulated clients, a device that is too slow is suspended.
-		case now.Sub(o.sent) > d.TaskLimit:
+		case now.Sub(task.sent) > d.TaskLimit:
 			if err := d.suspendFlaky(
-				o.device,
+				task.device,
 				fmt.Sprintf("it has worked on one task for more than %v (devices.task_seconds)", d.TaskLimit),
 			); err != nil {
 				return err
 			}
-		case now.Sub(o.sent) > d.Liveness && now.Sub(d.gateway.LastHeard(o.device)) > d.Liveness:
+		case now.Sub(task.sent) > d.Liveness && now.Sub(d.gateway.LastHeard(task.device)) > d.Liveness:
 			d.notice("Device %s is lost: nothing was heard of it for %v.", name, d.Liveness)
-			d.gateway.GiveUp(o.device)
-			d.answerFor(round.Silent, o, round.Plan{})
+			d.gateway.GiveUp(task.device)
+			d.answerFor(round.Silent, task, round.Plan{})
 		// The device may not have got the task, because a message can be lost.
-		case now.Sub(o.lastSent) > resendAfter && !d.gateway.WorksOnTask(o.device):
-			if err := d.send(o); err != nil {
+		case now.Sub(task.lastSent) > resendAfter && !d.gateway.WorksOnTask(task.device):
+			if err := d.send(task); err != nil {
 				return err
 			}
 		}

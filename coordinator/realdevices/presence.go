@@ -185,21 +185,21 @@ func (d *Devices) presenceChanges(clock uint64, begin bool) (events []round.Even
 
 // recordPresence adds to the record that a device has joined or left (nothing in a replay), updates what is
 // known of the device, and returns events with the event added.
-func (d *Devices) recordPresence(events []round.Event, p Presence) ([]round.Event, error) {
+func (d *Devices) recordPresence(events []round.Event, presence Presence) ([]round.Event, error) {
 	if !d.Replay {
-		if err := d.Record.AddPresence(p); err != nil {
+		if err := d.Record.AddPresence(presence); err != nil {
 			return nil, err
 		}
 	}
 	kind := round.Departed
-	if p.Joined {
+	if presence.Joined {
 		kind = round.Joined
 	}
 	// The client is checked, because a record may hold anything.
-	if device := p.Client - d.run.First; device >= 0 && device < len(d.knownPresent) {
-		d.knownPresent[device] = p.Joined
+	if device := presence.Client - d.run.First; device >= 0 && device < len(d.knownPresent) {
+		d.knownPresent[device] = presence.Joined
 	}
-	return append(events, round.Event{Kind: kind, Client: p.Client, Samples: p.Samples}), nil
+	return append(events, round.Event{Kind: kind, Client: presence.Client, Samples: presence.Samples}), nil
 }
 
 // nextPresence reads the next change of presence from the record of a replay into d.presence, nil at the
@@ -259,19 +259,19 @@ func (d *Devices) PendingUpdates() (list []Answer) {
 	return list
 }
 
-// Resume takes over the devices' part of a checkpoint. s is the round machine's state, with who is present
+// Resume takes over the devices' part of a checkpoint. state is the round machine's, with who is present
 // and how many samples each device has. pending are the updates that were accepted and are not yet in a
 // model, and found are the bans and corrections. It is an error if an update is missing that counts. A nil
 // receiver has no devices.
-func (d *Devices) Resume(s *round.State, pending []Answer, found Findings) error {
+func (d *Devices) Resume(state *round.State, pending []Answer, found Findings) error {
 	if d == nil {
 		return nil
 	}
-	copy(d.knownPresent, s.Present)
+	copy(d.knownPresent, state.Present)
 	for i := range d.resumed {
 		d.resumed[i] = true
 	}
-	for i, k := range s.Known {
+	for i, k := range state.Known {
 		d.reportedSamples[i] = k.Samples
 	}
 	d.takeBans(found.Bans)
@@ -281,16 +281,16 @@ func (d *Devices) Resume(s *round.State, pending []Answer, found Findings) error
 	for i := range pending {
 		updates[pending[i].Task] = &pending[i]
 	}
-	for _, t := range s.Devices.List {
+	for _, task := range state.Devices.List {
 		// A task without an answer, or one that ends without a counting update, needs no update.
-		if t.Status == round.TaskIssued || t.Forced != round.Accepted {
+		if task.Status == round.TaskIssued || task.Forced != round.Accepted {
 			continue
 		}
-		a := updates[t.Task]
+		a := updates[task.Task]
 		if a == nil || a.Kind != round.Planned || len(a.Values) != d.run.Params {
-			return fmt.Errorf("realdevices: the state does not hold the update of task %d, which counts", t.Task)
+			return fmt.Errorf("realdevices: the state does not hold the update of task %d, which counts", task.Task)
 		}
-		d.updates[t.Task] = a
+		d.updates[task.Task] = a
 	}
 	return nil
 }

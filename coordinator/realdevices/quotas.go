@@ -59,26 +59,29 @@ const fetchSlack = 16 << 20
 // by the coordinator's clock. If the device is now over a quota, the result says which, in words for the
 // user; otherwise it is empty.
 func (a *accounts) taskEnded(device int, kind round.EventKind, took time.Duration) (reason string) {
-	x := &a.list[device]
+	account := &a.list[device]
 	// A counted update ends both rows of failures. A refused one shows that the device still
 	// answers.
 	switch kind {
 	case round.Planned:
-		x.refused = 0
-		x.lost = 0
-		x.took = took
+		account.refused = 0
+		account.lost = 0
+		account.took = took
 		a.answers++
 	case round.Invalid:
-		x.lost = 0
-		x.refused++
+		account.lost = 0
+		account.refused++
 	case round.Silent:
-		x.lost++
+		account.lost++
 	}
 	switch {
-	case x.refused >= a.quota.Refused:
-		return fmt.Sprintf("its updates of %d tasks in a row were refused (devices.quota.refused_tasks)", x.refused)
-	case x.lost >= a.quota.Lost:
-		return fmt.Sprintf("%d of its tasks in a row were lost (devices.quota.lost_tasks)", x.lost)
+	case account.refused >= a.quota.Refused:
+		return fmt.Sprintf(
+			"its updates of %d tasks in a row were refused (devices.quota.refused_tasks)",
+			account.refused,
+		)
+	case account.lost >= a.quota.Lost:
+		return fmt.Sprintf("%d of its tasks in a row were lost (devices.quota.lost_tasks)", account.lost)
 	}
 	return ""
 }
@@ -89,7 +92,7 @@ func (a *accounts) taskEnded(device int, kind round.EventKind, took time.Duratio
 // if that is not known. Only time beyond a multiple of the usual time counts. What was counted decays by
 // one quota an hour, so that in n hours a device can hold the run for at most n + 1 quotas.
 func (a *accounts) heldReason(device int, took, usual time.Duration, ended bool, now time.Time) (reason string) {
-	x := &a.list[device]
+	account := &a.list[device]
 	if len(a.list) > 1 {
 		// What all devices take protects a slow fleet from a class that promises too much.
 		usual = max(usual, a.medianTaskTime())
@@ -97,11 +100,11 @@ func (a *accounts) heldReason(device int, took, usual time.Duration, ended bool,
 	if usual == 0 {
 		return ""
 	}
-	forgotten := time.Duration(a.quota.HeldSeconds / time.Hour.Seconds() * float64(now.Sub(x.heldAt)))
-	held := max(0, x.held-forgotten) + max(0, took-max(leastPatience, patience*usual))
+	forgotten := time.Duration(a.quota.HeldSeconds / time.Hour.Seconds() * float64(now.Sub(account.heldAt)))
+	held := max(0, account.held-forgotten) + max(0, took-max(leastPatience, patience*usual))
 	if ended {
-		x.held = held
-		x.heldAt = now
+		account.held = held
+		account.heldAt = now
 	}
 	if held.Seconds() <= a.quota.HeldSeconds {
 		return ""

@@ -64,21 +64,21 @@ type member struct {
 	stages round.Stages
 }
 
-// joinSession makes the device of task t a member of the session of secure aggregation of the task's round,
+// joinSession makes the device of a task a member of the session of secure aggregation of the task's round,
 // and begins the session if this is the round's first task of a device. It does nothing in a run without
 // secure aggregation.
-func (d *Devices) joinSession(t *round.Task) error {
+func (d *Devices) joinSession(task *round.Task) error {
 	if d.Secure == nil {
 		return nil
 	}
-	if d.session == nil || d.session.round != t.Round {
-		server, err := secagg.NewServer(secagg.NewContext(d.run.Name, uint32(t.Round)), d.Secure.Terms)
+	if d.session == nil || d.session.round != task.Round {
+		server, err := secagg.NewServer(secagg.NewContext(d.run.Name, uint32(task.Round)), d.Secure.Terms)
 		if err != nil {
 			return err
 		}
 		server.MaxWeight = d.maxWeight
 		d.session = &session{
-			round:   t.Round,
+			round:   task.Round,
 			stage:   bus.StageKeys,
 			server:  server,
 			began:   time.Now(),
@@ -87,7 +87,7 @@ func (d *Devices) joinSession(t *round.Task) error {
 		// A coordinator that is killed in this round must find it in its checkpoint.
 		d.mustSave = true
 	}
-	d.session.members[t.Client-d.run.First] = &member{task: t.Task, sent: time.Now()}
+	d.session.members[task.Client-d.run.First] = &member{task: task.Task, sent: time.Now()}
 	return nil
 }
 
@@ -136,10 +136,10 @@ func (d *Devices) stagesOf(client int) *round.Stages {
 // once every message of it has arrived. event is the gateway's; it has the message, and its Reply answers
 // the device.
 func (d *Devices) takeSecure(event *gateway.Event) {
-	s := d.session
+	session := d.session
 	var m *member
-	if s != nil {
-		m = s.members[event.Device]
+	if session != nil {
+		m = session.members[event.Device]
 	}
 	if m == nil || m.task != event.Message.Task {
 		event.Reply(refusal("it has no part in the round"))
@@ -149,7 +149,7 @@ func (d *Devices) takeSecure(event *gateway.Event) {
 	// Without a payload a message of the first stage says that the device goes no further.
 	if stage == bus.StageKeys && len(event.Message.Payload) == 0 {
 		const reason = "it has given its task up"
-		d.notice("Device %s takes no further part in round %d: %s.", d.Names[event.Device], s.round, reason)
+		d.notice("Device %s takes no further part in round %d: %s.", d.Names[event.Device], session.round, reason)
 		d.leaveSession(event.Device, reason)
 		event.Reply(refusal(reason))
 		d.advanceSession()
@@ -158,13 +158,13 @@ func (d *Devices) takeSecure(event *gateway.Event) {
 	// A message may belong to the session's stage, repeat an earlier one, or come from a device
 	// that has begun its task again.
 	switch {
-	case stage == s.stage || stage == bus.StageMasked && s.stage >= bus.StageMasked:
+	case stage == session.stage || stage == bus.StageMasked && session.stage >= bus.StageMasked:
 		d.takeInStage(m, event)
 	// The answers of the last two stages can be repeated to a device that has gone further, too. Earlier
 	// messages of such a device mean that it has begun its task again.
-	case stage < s.stage && stage >= bus.StageSurvivors && m.lastTaken >= stage:
+	case stage < session.stage && stage >= bus.StageSurvivors && m.lastTaken >= stage:
 		d.repeatReply(m, event)
-	case stage == m.lastTaken && m.lastTaken < s.stage:
+	case stage == m.lastTaken && m.lastTaken < session.stage:
 		// The device repeats its message, so the answer to it was lost.
 		d.repeatReply(m, event)
 	// Keys for a round that has left the stage of keys mean that the device has lost what it knew.
@@ -173,10 +173,10 @@ func (d *Devices) takeSecure(event *gateway.Event) {
 		event.Reply(refusal("the round has gone on"))
 	// A device that sends more than keys to a session that collects keys remembers an earlier session, and
 	// must begin again.
-	case s.stage == bus.StageKeys:
+	case session.stage == bus.StageKeys:
 		event.Reply(&bus.DeviceReply{Status: bus.SendKeys})
 	// So does one that is ahead of the session at a later stage.
-	case m.lastTaken < stage && stage > s.stage:
+	case m.lastTaken < stage && stage > session.stage:
 		event.Reply(&bus.DeviceReply{Status: bus.SendKeys})
 	default:
 		event.Reply(refusal("the stage is over"))
@@ -194,21 +194,21 @@ func refusal(reason string) *bus.DeviceReply {
 // does not accept is answered with a refusal, and the device leaves the session. Otherwise the device is
 // answered when the stage ends.
 func (d *Devices) takeInStage(m *member, event *gateway.Event) {
-	s := d.session
+	session := d.session
 	client := uint32(d.run.First + event.Device)
 	message := event.Message
 	var err error
 	switch message.Stage {
 	case bus.StageKeys:
 		m.stages.Keys = max(1, round.Time(event.Arrived.Sub(m.sent)))
-		err = s.server.Keys(client, message.Payload)
+		err = session.server.Keys(client, message.Payload)
 	case bus.StageShares:
-		m.stages.Shares = max(1, round.Time(event.Arrived.Sub(s.began)))
-		err = s.server.Shares(client, message.Payload)
+		m.stages.Shares = max(1, round.Time(event.Arrived.Sub(session.began)))
+		err = session.server.Shares(client, message.Payload)
 	case bus.StageSurvivors:
-		err = s.server.Signature(client, message.Payload)
+		err = session.server.Signature(client, message.Payload)
 	case bus.StageRecovery:
-		_, err = s.server.Reveal(client, message.Payload)
+		_, err = session.server.Reveal(client, message.Payload)
 	}
 	// A device whose message is refused ends its task, so the stage does not wait for it.
 	if err != nil {
@@ -241,21 +241,21 @@ func (m *member) answer(r *bus.DeviceReply) {
 // repeatReply answers a message of a stage that is over with the reply that member m got then: the roster,
 // its shares, or the signatures. A device sends a message again if the reply was lost.
 func (d *Devices) repeatReply(m *member, event *gateway.Event) {
-	s := d.session
+	session := d.session
 	m.reply = event.Reply
 	switch event.Message.Stage {
 	case bus.StageKeys:
-		m.answer(&bus.DeviceReply{Status: bus.Continue, Secure: s.roster()})
+		m.answer(&bus.DeviceReply{Status: bus.Continue, Secure: session.roster()})
 	// The server still has the shares for this member, so its inbox can be made again.
 	case bus.StageShares:
-		inbox, err := s.server.Inbox(uint32(d.run.First + event.Device))
+		inbox, err := session.server.Inbox(uint32(d.run.First + event.Device))
 		if err != nil {
 			m.answer(refusal(err.Error()))
 			return
 		}
 		m.answer(&bus.DeviceReply{Status: bus.Continue, Secure: inbox})
 	case bus.StageSurvivors:
-		m.answer(&bus.DeviceReply{Status: bus.Continue, Secure: s.signatures})
+		m.answer(&bus.DeviceReply{Status: bus.Continue, Secure: session.signatures})
 	default:
 		m.answer(&bus.DeviceReply{Status: bus.Accepted})
 	}
@@ -322,25 +322,25 @@ func (d *Devices) awaitsDevice(device int, m *member) bool {
 // wall time has passed. Devices that have not finished the stage leave the session. It is called whenever a
 // device may have sent a message, left, or been silent. [Devices.runRecovery] ends the later stages.
 func (d *Devices) advanceSession() {
-	s := d.session
-	if s == nil || s.failed || s.stage > bus.StageShares {
+	session := d.session
+	if session == nil || session.failed || session.stage > bus.StageShares {
 		return
 	}
-	limited := time.Since(s.began) > d.stageLimit()
-	for device, m := range s.members {
+	limited := time.Since(session.began) > d.stageLimit()
+	for device, m := range session.members {
 		if d.awaitsDevice(device, m) && !limited {
 			return
 		}
 	}
 	// The order of devices is fixed, so that a record of the run does not depend on the order of a
 	// map.
-	for _, device := range slices.Sorted(maps.Keys(s.members)) {
-		if s.members[device].lastTaken < s.stage {
+	for _, device := range slices.Sorted(maps.Keys(session.members)) {
+		if session.members[device].lastTaken < session.stage {
 			d.leaveSession(device, "the stage is over")
 		}
 	}
 	var err error
-	if s.stage == bus.StageKeys {
+	if session.stage == bus.StageKeys {
 		err = d.endKeys()
 	} else {
 		err = d.endShares()
@@ -349,9 +349,9 @@ func (d *Devices) advanceSession() {
 		return
 	}
 	// Too few members are left for a sum that hides single updates, so all of them leave.
-	s.failed = true
-	d.notice("Round %d has no updates of devices: %v.", s.round, err)
-	for _, device := range slices.Sorted(maps.Keys(s.members)) {
+	session.failed = true
+	d.notice("Round %d has no updates of devices: %v.", session.round, err)
+	for _, device := range slices.Sorted(maps.Keys(session.members)) {
 		d.leaveSession(device, err.Error())
 	}
 }
@@ -376,26 +376,26 @@ func (d *Devices) endKeys() error {
 // opens the gateway for its masked update. A member with too few neighbours leaves. It is an error if too
 // few members remain.
 func (d *Devices) endShares() error {
-	s := d.session
-	clients, err := s.server.Members()
+	session := d.session
+	clients, err := session.server.Members()
 	if err != nil {
 		return err
 	}
-	s.stage = bus.StageMasked
-	s.began = time.Now()
-	for _, device := range slices.Sorted(maps.Keys(s.members)) {
+	session.stage = bus.StageMasked
+	session.began = time.Now()
+	for _, device := range slices.Sorted(maps.Keys(session.members)) {
 		client := uint32(d.run.First + device)
 		if !slices.Contains(clients, client) {
 			d.leaveSession(device, "too few of its neighbours have sent shares")
 			continue
 		}
-		inbox, err := s.server.Inbox(client)
+		inbox, err := session.server.Inbox(client)
 		if err != nil {
 			return err
 		}
 		// Before this the gateway refuses updates of the device.
 		d.gateway.OpenUpload(device)
-		s.members[device].answer(&bus.DeviceReply{Status: bus.Continue, Secure: inbox})
+		session.members[device].answer(&bus.DeviceReply{Status: bus.Continue, Secure: inbox})
 	}
 	return nil
 }
@@ -405,33 +405,33 @@ func (d *Devices) endShares() error {
 // 2^-44 for each communicated parameter; losses are those that the devices reported, by task. An error that
 // wraps [secagg.ErrRound] says that the sum cannot be recovered.
 func (d *Devices) RecoverSum(ctx context.Context, tasks []round.Task) (sum []int64, losses []float64, err error) {
-	s := d.session
-	if s == nil || d.gateway == nil {
+	session := d.session
+	if session == nil || d.gateway == nil {
 		return nil, nil, errors.New("realdevices: masked updates without their session")
 	}
 	words := make([]uint64, d.run.Params)
-	s.survivors = map[int]bool{}
+	session.survivors = map[int]bool{}
 	var clients []uint32
 	// Words are added modulo 2^64, so that masks of pairs cancel in the sum.
-	for _, t := range tasks {
-		a := d.updates[t.Task]
+	for _, task := range tasks {
+		a := d.updates[task.Task]
 		if a == nil {
-			return nil, nil, fmt.Errorf("realdevices: the update of task %d is accepted and not kept", t.Task)
+			return nil, nil, fmt.Errorf("realdevices: the update of task %d is accepted and not kept", task.Task)
 		}
 		addWords(words, vector.Bytes(a.Values))
 		losses = append(losses, a.Loss)
-		clients = append(clients, uint32(t.Client))
-		s.survivors[t.Client-d.run.First] = true
+		clients = append(clients, uint32(task.Client))
+		session.survivors[task.Client-d.run.First] = true
 	}
 	if err := d.runRecovery(ctx, clients); err != nil {
 		return nil, losses, err
 	}
-	recovered, err := s.server.Unmask(words)
+	recovered, err := session.server.Unmask(words)
 	if err != nil {
 		return nil, losses, err
 	}
 	if recovered > 0 {
-		d.notice("Round %d: the sum was recovered without %d of its devices.", s.round, recovered)
+		d.notice("Round %d: the sum was recovered without %d of its devices.", session.round, recovered)
 	}
 	sum = make([]int64, len(words))
 	for i, w := range words {
@@ -464,36 +464,36 @@ func addWords(words []uint64, b []byte) {
 // signs the set of survivors and, once enough have signed, each reveals shares that unmask the sum. It
 // returns when the shares suffice, or when no answer is expected any more. ctx ends the wait.
 func (d *Devices) runRecovery(ctx context.Context, clients []uint32) (err error) {
-	s := d.session
+	session := d.session
 	// A set that was sent before is kept: two sets for one round would reveal the updates in only
 	// one of them.
-	if s.survivorSet == nil {
-		s.survivorSet, err = s.server.Survivors(clients)
+	if session.survivorSet == nil {
+		session.survivorSet, err = session.server.Survivors(clients)
 		if err != nil {
 			return err
 		}
-		s.stage = bus.StageSurvivors
-		s.began = time.Now()
+		session.stage = bus.StageSurvivors
+		session.began = time.Now()
 	}
-	for device, m := range s.members {
+	for device, m := range session.members {
 		d.answerMasked(device, m)
 	}
 	err = d.awaitStage(ctx, func() bool { return !d.awaitsSurvivor(bus.StageSurvivors) })
 	if err != nil {
 		return err
 	}
-	s.signatures, err = s.server.Signatures()
+	session.signatures, err = session.server.Signatures()
 	if err != nil {
 		return err
 	}
-	s.stage = bus.StageRecovery
-	s.began = time.Now()
-	for _, m := range s.members {
+	session.stage = bus.StageRecovery
+	session.began = time.Now()
+	for _, m := range session.members {
 		if m.lastTaken == bus.StageSurvivors {
-			m.answer(&bus.DeviceReply{Status: bus.Continue, Secure: s.signatures})
+			m.answer(&bus.DeviceReply{Status: bus.Continue, Secure: session.signatures})
 		}
 	}
-	return d.awaitStage(ctx, func() bool { return s.server.Ready() || !d.awaitsSurvivor(bus.StageRecovery) })
+	return d.awaitStage(ctx, func() bool { return session.server.Ready() || !d.awaitsSurvivor(bus.StageRecovery) })
 }
 
 // awaitsSurvivor reports whether there is a survivor that has not sent its message of this stage and still

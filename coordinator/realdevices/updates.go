@@ -40,23 +40,23 @@ func (d *Devices) admitDevice(j *bus.Join) error {
 // open, if it lacks a loss that the run needs, if its durations exceed the limit of a task, or if its
 // values are wrong: not finite, too far from the base model, a buffer that no model can have, or votes that
 // are none of -1, 0 and 1. The gateway calls it from its own goroutines, so it locks what it reads.
-func (d *Devices) checkUpdate(u *bus.DeviceUpdate) error {
+func (d *Devices) checkUpdate(update *bus.DeviceUpdate) error {
 	d.mu.Lock()
-	o := d.open[u.Task]
+	task := d.open[update.Task]
 	d.mu.Unlock()
-	if o == nil {
-		return fmt.Errorf("task %d is not open", u.Task)
+	if task == nil {
+		return fmt.Errorf("task %d is not open", update.Task)
 	}
-	if u.FirstStepLoss == bus.UnreportedLoss && d.Losses != "" {
+	if update.FirstStepLoss == bus.UnreportedLoss && d.Losses != "" {
 		return fmt.Errorf("it does not tell its loss, by which %s decides", d.Losses)
 	}
 	if d.Secure != nil {
 		// The values are masked, so nothing but the durations can be checked.
-		return d.checkDurations(u)
+		return d.checkDurations(update)
 	}
-	base := d.differenceBase(o.base)
+	base := d.differenceBase(task.base)
 	// Values beyond Params are the device's kept state, which is not checked here.
-	values := u.Values[:d.run.Params]
+	values := update.Values[:d.run.Params]
 	if err := algorithm.Check(values[:d.run.UpdateLength], base[:d.run.UpdateLength]); err != nil {
 		return err
 	}
@@ -65,11 +65,11 @@ func (d *Devices) checkUpdate(u *bus.DeviceUpdate) error {
 		return nil
 	}
 	if check := d.run.CheckBuffers; check != nil {
-		if err := check(slices.Concat(values[:d.run.UpdateLength], d.sentBuffers(values, o.base))); err != nil {
+		if err := check(slices.Concat(values[:d.run.UpdateLength], d.sentBuffers(values, task.base))); err != nil {
 			return err
 		}
 	}
-	if err := d.checkDurations(u); err != nil {
+	if err := d.checkDurations(update); err != nil {
 		return err
 	}
 	isNoVote := func(x float32) bool { return x != 0 && x != 1 && x != -1 }
@@ -135,17 +135,17 @@ func (d *Devices) AddUpdates(
 	}
 	// The updates are added up on their own, so that an error leaves sum as it was.
 	partial := make([]int64, len(sum))
-	for i, t := range tasks {
-		a := d.updates[t.Task]
-		if a == nil {
-			return fmt.Errorf("realdevices: the update of task %d is accepted and not kept", t.Task)
+	for i, task := range tasks {
+		answer := d.updates[task.Task]
+		if answer == nil {
+			return fmt.Errorf("realdevices: the update of task %d is accepted and not kept", task.Task)
 		}
 		n := d.run.UpdateLength
-		start := d.differenceBase(base(t.Model)[:n])
-		if err := algorithm.Add(partial[:n], weights[i], a.Values[:n], start); err != nil {
-			return fmt.Errorf("realdevices: update of task %d: %w", t.Task, err)
+		start := d.differenceBase(base(task.Model)[:n])
+		if err := algorithm.Add(partial[:n], weights[i], answer.Values[:n], start); err != nil {
+			return fmt.Errorf("realdevices: update of task %d: %w", task.Task, err)
 		}
-		losses[i] = a.Loss
+		losses[i] = answer.Loss
 	}
 	return algorithm.Merge(sum, partial)
 }

@@ -80,57 +80,57 @@ func (c *clients) endTask(t *TaskState) {
 
 // setPresence handles the event that a device has joined or left: it notes whether the device is present
 // and how many samples it has reported. It is an error if the client is not one of the devices.
-func (c *clients) setPresence(e *Event) error {
-	i, ok := c.device(e.Client)
+func (c *clients) setPresence(event *Event) error {
+	i, ok := c.device(event.Client)
 	if !ok || i >= len(c.present) {
 		return fmt.Errorf(
 			"round: client %d has %v and is none of the %d devices from %d on",
-			e.Client,
-			e.Kind,
+			event.Client,
+			event.Kind,
 			len(c.present),
 			c.config.Clients,
 		)
 	}
-	c.present[i] = e.Kind == Joined
-	c.devices[i].setSamples(e.Samples)
+	c.present[i] = event.Kind == Joined
+	c.devices[i].setSamples(event.Samples)
 	return nil
 }
 
-// forceOutcome settles the outcome of task t before the end of its plan, by event e of its device: the task
+// forceOutcome settles the outcome of a task before the end of its plan, by an event of its device: the task
 // of an Invalid update will be Refused, one that TimedOut will be Late, and that of a Silent device will be
 // Lost. A silent device is not present any more; in place of a plan its task gets a dropout at the time
 // when the silence is noticed: after the liveness, or earlier if the device has said that it leaves or the
 // deadline comes first. deadline is the time from the round's first task to its deadline, 0 if there is
 // none.
-func (c *clients) forceOutcome(t *TaskState, e *Event, deadline Time) error {
-	i, ok := c.device(e.Client)
+func (c *clients) forceOutcome(task *TaskState, event *Event, deadline Time) error {
+	i, ok := c.device(event.Client)
 	if !ok {
-		return fmt.Errorf("round: client %d is simulated, and its task is %v", e.Client, e.Kind)
+		return fmt.Errorf("round: client %d is simulated, and its task is %v", event.Client, event.Kind)
 	}
-	switch e.Kind {
+	switch event.Kind {
 	case Invalid:
-		t.Forced = Refused
+		task.Forced = Refused
 		return nil
 	case TimedOut:
-		t.Forced = Late
+		task.Forced = Late
 		return nil
 	}
 	c.present[i] = false
-	t.Forced = Lost
+	task.Forced = Lost
 	// The plan of a device that has announced its leave has the time that it took until then.
-	took := e.Plan.Total()
-	e.Plan = Plan{Drops: true, Dropout: c.config.Devices.Liveness}
+	took := event.Plan.Total()
+	event.Plan = Plan{Drops: true, Dropout: c.config.Devices.Liveness}
 	if took > 0 {
-		e.Plan.Dropout = min(e.Plan.Dropout, took)
+		event.Plan.Dropout = min(event.Plan.Dropout, took)
 	}
 	// No later dropout than the deadline matters to the round.
 	if deadline > 0 {
-		e.Plan.Dropout = min(e.Plan.Dropout, deadline)
+		event.Plan.Dropout = min(event.Plan.Dropout, deadline)
 	}
 	return nil
 }
 
-// noteTask notes what event e, a device's answer to task t, shows of the device: how long its tasks take
+// noteTask notes what an event, a device's answer to a task, shows of the device: how long its tasks take
 // and how many samples it has. It does nothing for a simulated client.
 func (c *clients) noteTask(t *TaskState, e *Event) {
 	if i, ok := c.device(int(t.Client)); ok {
@@ -194,18 +194,18 @@ func (d *KnownDevice) setSamples(samples int) {
 	}
 }
 
-// noteTask notes what event e, the answer to task t, shows of the device. A task that timed out would have
+// noteTask notes what an event, the answer to a task, shows of the device. A task that timed out would have
 // taken at least as long as the coordinator has waited for it, so it counts only if that is longer than was
 // expected of the device.
-func (d *KnownDevice) noteTask(t *TaskState, e *Event) {
-	link := e.Plan.Download + e.Plan.Upload
-	compute := e.Plan.Compute
+func (d *KnownDevice) noteTask(t *TaskState, event *Event) {
+	link := event.Plan.Download + event.Plan.Upload
+	compute := event.Plan.Compute
 	steps := int(t.LocalSteps)
 	switch {
-	case e.Kind == Planned:
-		d.setSamples(e.Samples)
+	case event.Kind == Planned:
+		d.setSamples(event.Samples)
 		d.averageTimes(link, compute, steps)
-	case e.Kind == TimedOut && (d.Tasks == 0 || link+compute > d.expect(steps)):
+	case event.Kind == TimedOut && (d.Tasks == 0 || link+compute > d.expect(steps)):
 		d.Tasks++
 		d.Link = link
 		d.Step = compute / Time(steps)

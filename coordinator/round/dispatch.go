@@ -29,27 +29,27 @@ func (m *Machine) Step(e Event) (*Effects, error) {
 // handle handles one event by its kind, and gathers its effects in m.effects. An event that does not fit
 // the machine's phase is an error, which ends the run. Only late and repeated answers are ignored, and the
 // message that the sum of a round that is over could not be recovered.
-func (m *Machine) handle(e *Event) error {
-	switch e.Kind {
+func (m *Machine) handle(event *Event) error {
+	switch event.Kind {
 	case Started:
 		return m.startRun()
 	case Planned, Silent, Invalid, TimedOut:
-		return m.taskPlanned(e)
+		return m.taskPlanned(event)
 	case Due:
-		return m.timerDue(e.Timer)
+		return m.timerDue(event.Timer)
 	case Trained:
-		if e.Unrecovered {
+		if event.Unrecovered {
 			return m.sumUnrecovered()
 		}
 		// Updates that the driver has refused are counted as such before the round's loss is.
-		losses := m.revokeRefused(e.Refused, e.Losses)
-		return m.trainingDone(e.Loss, losses)
+		losses := m.revokeRefused(event.Refused, event.Losses)
+		return m.trainingDone(event.Loss, losses)
 	case Evaluated:
-		return m.evaluationDone(e.Loss, e.Metrics)
+		return m.evaluationDone(event.Loss, event.Metrics)
 	case Queried:
-		return m.lossesQueried(e.Losses)
+		return m.lossesQueried(event.Losses)
 	case Joined, Departed:
-		return m.clients.setPresence(e)
+		return m.clients.setPresence(event)
 	case ClientsJoined:
 		// If none of the devices that have joined can be selected, the machine keeps waiting.
 		if m.phase != WaitingForClients {
@@ -57,50 +57,50 @@ func (m *Machine) handle(e *Event) error {
 		}
 		return m.fillSlots()
 	}
-	return fmt.Errorf("round: unknown event %d", e.Kind)
+	return fmt.Errorf("round: unknown event %d", event.Kind)
 }
 
 // timerDue handles a timer that has fallen due: it advances the machine's time to that of the timer, which
 // must not lie in the past, and does what the timer was set for.
-func (m *Machine) timerDue(t Timer) error {
+func (m *Machine) timerDue(timer Timer) error {
 	// In other phases the machine waits for its driver, and time stands still.
-	if m.phase != Running && !m.RunsAhead(t) {
+	if m.phase != Running && !m.RunsAhead(timer) {
 		return fmt.Errorf("round: the clock moved while the machine was %v", m.phase)
 	}
-	if t.At < m.now {
-		return fmt.Errorf("round: the clock went back from %d to %d ns", m.now, t.At)
+	if timer.At < m.now {
+		return fmt.Errorf("round: the clock went back from %d to %d ns", m.now, timer.At)
 	}
-	m.now = t.At
+	m.now = timer.At
 	// Timers that belong to a task or a transfer are checked by what they are handed to.
-	switch t.Kind {
+	switch timer.Kind {
 	case TaskArrives, TaskDrops:
-		return m.taskDue(t)
+		return m.taskDue(timer)
 	case TransferEnds:
-		return m.transferEnds(t)
+		return m.transferEnds(timer)
 	case TaskComputed:
-		return m.taskComputed(t)
+		return m.taskComputed(timer)
 	case DeadlinePasses:
-		return m.deadlinePasses(t)
+		return m.deadlinePasses(timer)
 	case AvailabilityChanges:
-		if err := clearTimer(&m.change, t); err != nil {
+		if err := clearTimer(&m.change, timer); err != nil {
 			return err
 		}
 		return m.fillSlots()
 	case CandidatesAnswered:
-		if err := clearTimer(&m.candidates.answers, t); err != nil {
+		if err := clearTimer(&m.candidates.answers, timer); err != nil {
 			return err
 		}
 		return m.queryLosses()
 	case RecoveryEnds:
-		return m.recoveryEnds(t)
+		return m.recoveryEnds(timer)
 	case RunEnds:
 		m.stop.TimeUp = true
 		return m.stopRun(fmt.Sprintf("%g virtual seconds", m.config.Stop.Time.Seconds()))
 	}
-	return fmt.Errorf("round: unknown timer %d", t.Kind)
+	return fmt.Errorf("round: unknown timer %d", timer.Kind)
 }
 
-// RunsAhead reports whether timer t, the next on the clock, may fall due while
+// RunsAhead reports whether a timer, the next on the clock, may fall due while
 // tasks have no plan yet. Where rounds overlap every task that completes is
 // followed by a new one, and to wait for each plan would take a message there
 // and back for each. An event before the new task can complete does not depend
@@ -110,7 +110,7 @@ func (m *Machine) timerDue(t Timer) error {
 // A driver that calls RunsAhead every time before it waits for plans has the
 // same history whenever plans arrive. A driver that never calls it has that
 // history, too, except for the numbers of timers for changes of availability.
-func (m *Machine) RunsAhead(t Timer) bool {
+func (m *Machine) RunsAhead(timer Timer) bool {
 	tasks := &m.tasks.simulated
 	if m.phase != Planning ||
 		m.overlapping == nil ||
@@ -121,7 +121,7 @@ func (m *Machine) RunsAhead(t Timer) bool {
 		tasks.unplaced == 0 {
 		return false
 	}
-	endsTask := t.Kind == TaskArrives || t.Kind == TaskDrops
+	endsTask := timer.Kind == TaskArrives || timer.Kind == TaskDrops
 	// If the task that ends is accepted, the round must not close with it.
 	next := m.standing()
 	next.Accepted++
@@ -130,7 +130,7 @@ func (m *Machine) RunsAhead(t Timer) bool {
 	}
 	// Of the tasks without a plan the first one was issued first, so it can end first.
 	first := &tasks.List[len(tasks.List)-tasks.unplaced]
-	return t.At < first.Start+m.config.Soonest
+	return timer.At < first.Start+m.config.Soonest
 }
 
 // ClosesAfter returns when the round will close, in time from its start, if none of the tasks without a

@@ -22,7 +22,7 @@ func (l *losses) seesOtherLoss() bool { return l.config.Loss != (schedule.Loss{}
 // observe takes the losses of the round that has closed into the windows of losses. training is the round's
 // training loss, NaN if there is none; newest has the newest validation loss. It returns the mean training
 // loss over the window.
-func (l *losses) observe(training float64, r *RoundState, newest *Stop) (mean float64) {
+func (l *losses) observe(training float64, round *RoundState, newest *Stop) (mean float64) {
 	l.window.Observe(training)
 	if l.seesOtherLoss() {
 		loss := noLoss
@@ -30,8 +30,8 @@ func (l *losses) observe(training float64, r *RoundState, newest *Stop) (mean fl
 		// Before the first evaluation there is no validation loss.
 		case l.config.Loss.Validation && len(l.plateau.Best) > 0:
 			loss = newest.ValidationLoss
-		case l.config.Loss.Trim > 0 && r.Trained:
-			loss = r.Trimmed
+		case l.config.Loss.Trim > 0 && round.Trained:
+			loss = round.Trimmed
 		}
 		l.followed.Observe(loss)
 	}

@@ -100,111 +100,111 @@ var phaseNames = [...]string{
 // String returns the phase in words, for errors.
 func (p Phase) String() string { return phaseNames[p] }
 
-// New returns the machine of a run with configuration c that has not started. The first event it
+// New returns the machine of a run with this configuration that has not started. The first event it
 // expects is [Started].
-func New(c Config) (*Machine, error) {
-	if err := c.Validate(); err != nil {
+func New(config Config) (*Machine, error) {
+	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	return newMachine(c, State{
+	return newMachine(config, State{
 		Simulated: Tasks{Next: 1},
 		Devices:   Tasks{Next: FirstDeviceTask},
 		NextTimer: noTimer + 1,
-		Present:   make([]bool, c.Devices.Count),
-		StepsDone: make([]int64, c.countedClients()),
-		LastWork:  make([]LastWork, c.overlappingClients()),
-		Known:     make([]KnownDevice, c.Devices.Count),
+		Present:   make([]bool, config.Devices.Count),
+		StepsDone: make([]int64, config.countedClients()),
+		LastWork:  make([]LastWork, config.overlappingClients()),
+		Known:     make([]KnownDevice, config.Devices.Count),
 	})
 }
 
 // newMachine makes a machine from a state, whose lists it takes over without copying. [Restore] derives the
 // rest from the state's open tasks, such as which clients are busy.
-func newMachine(c Config, s State) (m *Machine, err error) {
+func newMachine(c Config, state State) (machine *Machine, err error) {
 	c.Select = selection.OrUniform(c.Select)
-	m = &Machine{
+	machine = &Machine{
 		config:    c,
-		step:      step{now: s.Now, nextTimer: s.NextTimer},
-		phase:     s.Phase,
-		round:     s.Round,
-		stop:      s.Stop,
-		sites:     s.Sites,
-		stepsDone: s.StepsDone,
-		lastWork:  s.LastWork,
-		deadline:  s.Deadline,
-		change:    s.Change,
-		changeAt:  s.ChangeAt,
+		step:      step{now: state.Now, nextTimer: state.NextTimer},
+		phase:     state.Phase,
+		round:     state.Round,
+		stop:      state.Stop,
+		sites:     state.Sites,
+		stepsDone: state.StepsDone,
+		lastWork:  state.LastWork,
+		deadline:  state.Deadline,
+		change:    state.Change,
+		changeAt:  state.ChangeAt,
 	}
 	// The sampling needs the parts of the machine, so it is made after them.
-	m.makeParts(&s)
-	m.sampling, err = newSampling(&m.config, &m.clients, &m.round)
+	machine.makeParts(&state)
+	machine.sampling, err = newSampling(&machine.config, &machine.clients, &machine.round)
 	if err != nil {
 		return nil, err
 	}
-	m.readRules()
-	m.holdToClosing()
-	return m, nil
+	machine.readRules()
+	machine.holdToClosing()
+	return machine, nil
 }
 
-// makeParts makes the machine's parts from state s: clients, tasks, transfers, candidates and losses. The
+// makeParts makes the machine's parts from a state: clients, tasks, transfers, candidates and losses. The
 // sampling, which needs these parts, is made afterwards.
-func (m *Machine) makeParts(s *State) {
-	c := &m.config
+func (m *Machine) makeParts(state *State) {
+	config := &m.config
 	m.clients = clients{
-		config:    c,
+		config:    config,
 		step:      &m.step,
-		busy:      bitset.New(c.population()),
-		present:   s.Present,
-		devices:   s.Known,
-		batteries: newBatteries(c.Batteries, c.Clients, s.Charges),
+		busy:      bitset.New(config.population()),
+		present:   state.Present,
+		devices:   state.Known,
+		batteries: newBatteries(config.Batteries, config.Clients, state.Charges),
 	}
 	m.tasks = tasks{
 		step:      &m.step,
-		simulated: s.Simulated,
-		devices:   s.Devices,
-		model:     s.Model,
+		simulated: state.Simulated,
+		devices:   state.Devices,
+		model:     state.Model,
 	}
 	// Without training there is one model, of which no versions are kept.
-	if c.Train {
-		m.tasks.versions = map[uint64]int{s.Model: 0}
+	if config.Train {
+		m.tasks.versions = map[uint64]int{state.Model: 0}
 	}
-	m.transfers = newTransfers(c, &m.step)
+	m.transfers = newTransfers(config, &m.step)
 	// The transfers themselves are put back on their links later, by Restore.
 	if m.transfers != nil {
-		m.transfers.timer = s.Transfer
-		m.transfers.timerAt = s.TransferAt
+		m.transfers.timer = state.Transfer
+		m.transfers.timerAt = state.TransferAt
 	}
 	m.candidates = candidates{
 		step:      &m.step,
 		transfers: m.transfers,
-		list:      s.Candidates,
-		answers:   s.Answers,
+		list:      state.Candidates,
+		answers:   state.Answers,
 	}
-	m.secure = newSecure(c.Secure, s)
+	m.secure = newSecure(config.Secure, state)
 	m.losses = losses{
-		config:   c,
-		window:   schedule.RestoreWindow(c.Window, s.Window),
-		followed: schedule.RestoreWindow(c.Window, s.Followed),
-		plateau:  schedule.RestorePlateau(c.Plateau, s.Plateau),
+		config:   config,
+		window:   schedule.RestoreWindow(config.Window, state.Window),
+		followed: schedule.RestoreWindow(config.Window, state.Followed),
+		plateau:  schedule.RestorePlateau(config.Plateau, state.Plateau),
 	}
 }
 
 // readRules derives from the closing rule, the rule for late updates and the schedules what holds for the
 // whole run: whether rounds overlap, which tasks outlive their round, and what the machine must measure.
 func (m *Machine) readRules() {
-	c := &m.config
-	m.overlapping, _ = c.Closing.(closing.Overlapping)
+	config := &m.config
+	m.overlapping, _ = config.Closing.(closing.Overlapping)
 	switch {
 	case m.overlapping != nil:
 		m.lateness = m.overlapping
-	case closing.UsesLate(c.Late):
-		m.lateness = c.Late
+	case closing.UsesLate(config.Late):
+		m.lateness = config.Late
 	}
-	needsOfK := schedule.NeedsOf(c.K, c.Setup)
-	needsOfEta := schedule.NeedsOf(c.Eta, c.Setup)
+	needsOfK := schedule.NeedsOf(config.K, config.Setup)
+	needsOfEta := schedule.NeedsOf(config.Eta, config.Setup)
 	// Rounds that overlap wait for no straggler.
 	waits := m.overlapping == nil
-	m.perRound, _ = c.Closing.(closing.PerRound)
-	needsOfClosing := registry.NeedsOf(c.Closing)
+	m.perRound, _ = config.Closing.(closing.PerRound)
+	needsOfClosing := registry.NeedsOf(config.Closing)
 	readsStragglers := needsOfK.Stragglers || needsOfEta.Stragglers || needsOfClosing.Stragglers
 	m.needsTimes = waits && readsStragglers
 	m.needsPace = needsOfK.Pace || needsOfEta.Pace

@@ -6,68 +6,68 @@ import (
 	"fedpace/coordinator/closing"
 )
 
-// setOutcome gives task t its outcome o, once and for all, and counts it in the round under way. From here
+// setOutcome gives a task its outcome, once and for all, and counts it in the round under way. From here
 // on its client is free. If the update does not count, the task no longer needs its base model, which is
 // released with the last such task.
-func (m *Machine) setOutcome(t *TaskState, o Outcome) {
-	m.transfers.endTask(t)
-	t.Status = TaskDone
-	late := m.isLate(t)
-	tasks := m.tasks.listOf(t.Task)
+func (m *Machine) setOutcome(task *TaskState, o Outcome) {
+	m.transfers.endTask(task)
+	task.Status = TaskDone
+	late := m.isLate(task)
+	tasks := m.tasks.listOf(task.Task)
 	tasks.outstanding--
 	// A task of an earlier round is counted in the round in which it ends.
 	if late {
 		tasks.late--
 	}
-	m.clients.endTask(t)
+	m.clients.endTask(task)
 	r := &m.round
 	r.Cohort++
 	r.Outcomes[o]++
-	r.Steps.Add(int(t.LocalSteps))
+	r.Steps.Add(int(task.LocalSteps))
 	if late {
 		r.Earlier++
 	}
 	const isCandidate = false
-	m.emitOutcome(t, o, m.now, m.tasks.model, isCandidate)
-	m.sampling.taskEnded(t, o)
+	m.emitOutcome(task, o, m.now, m.tasks.model, isCandidate)
+	m.sampling.taskEnded(task, o)
 	if o == Accepted {
-		m.countAccepted(t, late)
+		m.countAccepted(task, late)
 	}
 	// An accepted task still needs its base model for the training.
-	if t.Status == TaskDone {
-		m.tasks.releaseTask(t.Model)
+	if task.Status == TaskDone {
+		m.tasks.releaseTask(task.Model)
 	}
 }
 
 // countAccepted counts a task whose update is accepted: for the round, the closing rule, the pace and the
 // totals of the run. late says that the task was issued in an earlier round. If the run trains, the task
 // waits for its training from then on.
-func (m *Machine) countAccepted(t *TaskState, late bool) {
-	r := &m.round
-	took := m.now - t.Start
+func (m *Machine) countAccepted(task *TaskState, late bool) {
+	round := &m.round
+	took := m.now - task.Start
 	// Only updates that are not late say how long a task of this round takes.
 	if late {
-		r.LateUsed++
+		round.LateUsed++
 	} else if m.needsTimes {
-		r.Times = append(r.Times, took)
+		round.Times = append(round.Times, took)
 	}
-	if m.needsPace && took > r.Slowest {
-		r.Slowest = took
-		r.Computing = t.Compute
+	if m.needsPace && took > round.Slowest {
+		round.Slowest = took
+		round.Computing = task.Compute
 	}
 	// The list has the simulated clients if computing overlaps with transfers, and is empty otherwise.
-	if int(t.Client) < len(m.lastWork) {
-		m.lastWork[t.Client] = LastWork{Round: t.Round, End: t.Start + t.Download + t.Compute}
+	if int(task.Client) < len(m.lastWork) {
+		m.lastWork[task.Client] = LastWork{Round: task.Round, End: task.Start + task.Download + task.Compute}
 	}
-	m.stop.Samples += m.samples(t)
+	m.stop.Samples += m.samples(task)
 	if m.config.Train {
-		m.stepsDone[t.Client] += int64(t.LocalSteps)
-		t.Status = TaskAccepted
+		m.stepsDone[task.Client] += int64(task.LocalSteps)
+		task.Status = TaskAccepted
 	}
 	if m.secure != nil {
-		m.secure.uploaded(t.Task)
+		m.secure.uploaded(task.Task)
 		// The task stays accepted also without training, because the round may yet be refused.
-		t.Status = TaskAccepted
+		task.Status = TaskAccepted
 	}
 }
 
@@ -106,21 +106,21 @@ func (m *Machine) revokeRefused(refused []uint64, losses []float64) (remaining [
 // revokeAcceptance turns an accepted task into a refused one, because training has shown that its update is
 // not valid, or the round's sum could not be recovered. It takes back what the acceptance has counted, and
 // reports the new outcome as a revision.
-func (m *Machine) revokeAcceptance(t *TaskState) {
+func (m *Machine) revokeAcceptance(task *TaskState) {
 	m.round.Outcomes[Accepted]--
 	m.round.Outcomes[Refused]++
-	if m.isLate(t) {
+	if m.isLate(task) {
 		m.round.LateUsed--
 	}
 	if m.config.Train {
-		m.stepsDone[t.Client] -= int64(t.LocalSteps)
+		m.stepsDone[task.Client] -= int64(task.LocalSteps)
 	}
-	m.stop.Samples -= m.samples(t)
-	t.Status = TaskDone
+	m.stop.Samples -= m.samples(task)
+	task.Status = TaskDone
 	const isCandidate = false
-	m.emitOutcome(t, Refused, t.Start+t.duration(), m.tasks.model, isCandidate)
+	m.emitOutcome(task, Refused, task.Start+task.duration(), m.tasks.model, isCandidate)
 	m.effects.Ended[len(m.effects.Ended)-1].Revises = true
-	m.tasks.releaseTask(t.Model)
+	m.tasks.releaseTask(task.Model)
 }
 
 // endAll gives every task that is under way, of simulated clients and devices, the outcome o, and cancels
@@ -167,15 +167,15 @@ func (m *Machine) endUnderWay() {
 	}
 	for _, tasks := range m.tasks.lists() {
 		for i := range tasks.List {
-			t := &tasks.List[i]
-			if !t.underWay() {
+			task := &tasks.List[i]
+			if !task.underWay() {
 				continue
 			}
 			// The staleness that the update would have in the next round at the earliest.
-			aggregations := int(nextModel - t.Model)
+			aggregations := int(nextModel - task.Model)
 			if !m.lateness.Keeps(aggregations) {
-				m.setOutcome(t, Late)
-				m.cancelTimer(&t.Timer)
+				m.setOutcome(task, Late)
+				m.cancelTimer(&task.Timer)
 			}
 		}
 	}

@@ -18,22 +18,22 @@ func (c *Config) overlappingClients() int {
 	return c.Clients
 }
 
-// subtractOverlap subtracts from plan p of task t the computing that its client has already done before it
+// subtractOverlap subtracts from the plan of a task the computing that its client has already done before it
 // gets the model. A client with an accepted task in the round before has gone on computing since the end of
 // that, for at most Overlap local steps, after which it waits for the model. The plan of a client that
 // drops out is not changed.
-func (m *Machine) subtractOverlap(t *TaskState, p *Plan) {
-	if int(t.Client) >= len(m.lastWork) || p.Drops {
+func (m *Machine) subtractOverlap(task *TaskState, plan *Plan) {
+	if int(task.Client) >= len(m.lastWork) || plan.Drops {
 		return
 	}
-	last := m.lastWork[t.Client]
-	if last.Round == 0 || last.Round != t.Round-1 {
+	last := m.lastWork[task.Client]
+	if last.Round == 0 || last.Round != task.Round-1 {
 		return
 	}
 	// The time of Overlap local steps is Compute·steps/LocalSteps, calculated with 128 bits.
-	steps := uint64(min(m.config.Overlap, int(t.LocalSteps)))
-	high, low := bits.Mul64(steps, uint64(p.Compute))
-	maxAhead, _ := bits.Div64(high, low, uint64(t.LocalSteps))
-	waited := t.Start + p.Download - last.End
-	p.Compute -= min(Time(maxAhead), waited)
+	steps := uint64(min(m.config.Overlap, int(task.LocalSteps)))
+	high, low := bits.Mul64(steps, uint64(plan.Compute))
+	maxAhead, _ := bits.Div64(high, low, uint64(task.LocalSteps))
+	waited := task.Start + plan.Download - last.End
+	plan.Compute -= min(Time(maxAhead), waited)
 }

@@ -11,26 +11,26 @@ const paceWindow = 10
 // round counts. The time without computing is that of the round or, where rounds overlap, of its slowest
 // task, less the computing of that task.
 func (m *Machine) measurePace() {
-	r := &m.round
-	isMeasured := m.needsPace && r.Slowest > 0 && r.K > 0
+	round := &m.round
+	isMeasured := m.needsPace && round.Slowest > 0 && round.K > 0
 	if !isMeasured {
 		return
 	}
-	length := r.Slowest
+	length := round.Slowest
 	if m.overlapping == nil {
 		// The deadline may be later than the slowest update.
-		length = max(length, r.End-r.Start)
+		length = max(length, round.End-round.Start)
 	}
-	computing := min(r.Computing, length)
+	computing := min(round.Computing, length)
 	perRound := (length - computing).Seconds()
-	perStep := computing.Seconds() / float64(r.K)
+	perStep := computing.Seconds() / float64(round.K)
 	// The mean is over all rounds until paceWindow are in it. From there on each round moves it by
 	// the same share.
-	r.Paced = min(r.Paced+1, paceWindow)
-	weight := 1 / float64(r.Paced)
-	r.Pace.Known = true
-	r.Pace.Round += float64(weight * (perRound - r.Pace.Round))
-	r.Pace.Step += float64(weight * (perStep - r.Pace.Step))
+	round.Paced = min(round.Paced+1, paceWindow)
+	weight := 1 / float64(round.Paced)
+	round.Pace.Known = true
+	round.Pace.Round += float64(weight * (perRound - round.Pace.Round))
+	round.Pace.Step += float64(weight * (perStep - round.Pace.Step))
 }
 
 // Share returns which part of a run is over at the time now, from 0 to 1, by the limit that is nearest.

@@ -18,24 +18,24 @@ func (m *Machine) closingRule() closing.Rule {
 }
 
 // settleClosing evaluates the formulas of the closing rule, if it has any, for the round that opens, so
-// that the round has its deadline and numbers of updates. p is the progress that the round's schedules were
-// given.
-func (m *Machine) settleClosing(p schedule.Progress) error {
+// that the round has its deadline and numbers of updates. progress is what the round's schedules
+// were given.
+func (m *Machine) settleClosing(progress schedule.Progress) error {
 	if m.perRound == nil {
 		return nil
 	}
 	facts := closing.Facts{
-		Round:    p.Round,
-		Seconds:  p.Seconds,
+		Round:    progress.Round,
+		Seconds:  progress.Seconds,
 		K:        m.round.LocalSteps,
-		K0:       p.K0,
+		K0:       progress.K0,
 		Cohort:   m.config.Cohort,
 		Quantile: m.expectedQuantile,
 		Mean:     m.expectedMean,
 	}
 	// A formula sees 0 where the share of stragglers is not known yet.
-	if !math.IsNaN(p.StragglerShare) {
-		facts.StragglerShare = p.StragglerShare
+	if !math.IsNaN(progress.StragglerShare) {
+		facts.StragglerShare = progress.StragglerShare
 	}
 	numbers, err := m.perRound.In(facts)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 // that are done are left out. What the last step asked the driver for follows from the state, see
 // [Machine.Pending].
 func (m *Machine) State() State {
-	s := State{
+	state := State{
 		Phase:      m.phase,
 		Now:        m.now,
 		Round:      m.round,
@@ -35,108 +35,108 @@ func (m *Machine) State() State {
 		Sites:      m.sites,
 	}
 	if m.clients.batteries != nil {
-		s.Charges = m.clients.batteries.charges
+		state.Charges = m.clients.batteries.charges
 	}
 	if m.secure != nil {
-		s.Secure = m.secure.members
-		s.Recovery = m.secure.timer
-		s.Waiting = m.secure.waiting
-		s.Ready = m.secure.ready
-		s.InGroup = m.secure.underWay
+		state.Secure = m.secure.members
+		state.Recovery = m.secure.timer
+		state.Waiting = m.secure.waiting
+		state.Ready = m.secure.ready
+		state.InGroup = m.secure.underWay
 	}
 	if m.transfers != nil {
-		s.Transfer = m.transfers.timer
-		s.TransferAt = m.transfers.timerAt
+		state.Transfer = m.transfers.timer
+		state.TransferAt = m.transfers.timerAt
 	}
 	if m.sampling.following != nil {
-		s.Order = m.sampling.following.Memory()
+		state.Order = m.sampling.following.Memory()
 	}
 	// From here on the state shares no memory with the machine, and may be changed.
-	s = s.clone()
-	for _, list := range []*[]TaskState{&s.Simulated.List, &s.Devices.List, &s.Candidates} {
+	state = state.clone()
+	for _, list := range []*[]TaskState{&state.Simulated.List, &state.Devices.List, &state.Candidates} {
 		*list = slices.DeleteFunc(*list, func(t TaskState) bool { return t.Status == TaskDone })
 		for i := range *list {
 			// A transfer on a shared link is kept as the work that remains, because its rate
 			// depends on all others.
 			if work, ok := m.transfers.remaining(&(*list)[i]); ok {
-				s.Remaining = append(s.Remaining, work)
+				state.Remaining = append(state.Remaining, work)
 				(*list)[i].Link = 0
 			}
 		}
 	}
-	for i := range s.Sites {
-		t := &s.Sites[i].Transfer
+	for i := range state.Sites {
+		t := &state.Sites[i].Transfer
 		if work, ok := m.transfers.remaining(t); ok {
-			s.Remaining = append(s.Remaining, work)
+			state.Remaining = append(state.Remaining, work)
 			t.Link = 0
 		}
 	}
-	return s
+	return state
 }
 
-// Restore makes a machine that continues from state s: after the same events it has the same effects as the
-// machine that s was taken from. s must come from [Machine.State] under an equal configuration c. It is an
-// error if s is of another number of clients or devices.
-func Restore(c Config, s State) (*Machine, error) {
+// Restore makes a machine that continues from a state: after the same events it has the same effects as the
+// machine from which the state was taken. The state must come from [Machine.State] under an equal
+// configuration. It is an error if it is of another number of clients or devices.
+func Restore(c Config, state State) (*Machine, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	if err := s.fits(&c); err != nil {
+	if err := state.fits(&c); err != nil {
 		return nil, err
 	}
-	m, err := newMachine(c, s.clone())
+	machine, err := newMachine(c, state.clone())
 	if err != nil {
 		return nil, err
 	}
-	if m.sampling.following != nil {
-		if err := m.sampling.following.Restore(s.Order); err != nil {
+	if machine.sampling.following != nil {
+		if err := machine.sampling.following.Restore(state.Order); err != nil {
 			return nil, fmt.Errorf("round: state: what the selection remembers: %w", err)
 		}
 	}
 	// What follows from the open tasks is not in the state, and is counted here: versions in use,
 	// busy clients, and transfers.
-	remaining := s.Remaining
-	for _, tasks := range m.tasks.lists() {
+	remaining := state.Remaining
+	for _, tasks := range machine.tasks.lists() {
 		tasks.outstanding = 0
 		tasks.late = 0
 		tasks.unplaced = 0
 		for i := range tasks.List {
-			t := &tasks.List[i]
-			if m.config.Train && !m.isStale(t.Model) {
-				m.tasks.versions[t.Model]++
+			task := &tasks.List[i]
+			if machine.config.Train && !machine.isStale(task.Model) {
+				machine.tasks.versions[task.Model]++
 			}
-			if t.underWay() {
+			if task.underWay() {
 				tasks.outstanding++
-				if m.isLate(t) {
+				if machine.isLate(task) {
 					tasks.late++
 				}
-				m.clients.busy.Add(int(t.Client))
-				if !t.onClock() {
+				machine.clients.busy.Add(int(task.Client))
+				if !task.onClock() {
 					tasks.unplaced++
 				}
-				remaining = m.resume(t, remaining)
+				remaining = machine.resume(task, remaining)
 			}
 		}
 	}
 	// Candidates and sites may have transfers of their own under way.
-	for i := range m.candidates.list {
-		t := &m.candidates.list[i]
-		remaining = m.resume(t, remaining)
+	for i := range machine.candidates.list {
+		t := &machine.candidates.list[i]
+		remaining = machine.resume(t, remaining)
 		if t.atWork() {
-			m.candidates.unanswered++
+			machine.candidates.unanswered++
 		}
 	}
-	for i := range m.sites {
-		remaining = m.resume(&m.sites[i].Transfer, remaining)
+	for i := range machine.sites {
+		remaining = machine.resume(&machine.sites[i].Transfer, remaining)
 	}
-	return m, nil
+	return machine, nil
 }
 
-// fits returns an error if the state cannot be one of a run with configuration c: if its round is
+// fits returns an error if the state cannot be one of a run with this configuration: if its round is
 // out of range, or if it is of another number of clients, devices or batteries.
-func (s *State) fits(c *Config) error {
-	charges := c.Clients
-	if c.Batteries == nil {
+func (s *State) fits(config *Config) error {
+	charges := config.Clients
+	if config.Batteries == nil {
 		charges = 0
 	}
 	if s.Round.Round < 0 || s.Round.Round > MaxRounds {
@@ -147,11 +147,11 @@ func (s *State) fits(c *Config) error {
 		format    string
 		got, want int
 	}{
-		{"steps done of %d clients, the run has %d", len(s.StepsDone), c.countedClients()},
-		{"the presence of %d devices, the run has %d", len(s.Present), c.Devices.Count},
-		{"what is known of %d devices, the run has %d", len(s.Known), c.Devices.Count},
+		{"steps done of %d clients, the run has %d", len(s.StepsDone), config.countedClients()},
+		{"the presence of %d devices, the run has %d", len(s.Present), config.Devices.Count},
+		{"what is known of %d devices, the run has %d", len(s.Known), config.Devices.Count},
 		{"%d batteries, the run has %d", len(s.Charges), charges},
-		{"the ends of work of %d clients, the run has %d", len(s.LastWork), c.overlappingClients()},
+		{"the ends of work of %d clients, the run has %d", len(s.LastWork), config.overlappingClients()},
 	} {
 		if x.got != x.want {
 			return fmt.Errorf("round: state: "+x.format, x.got, x.want)

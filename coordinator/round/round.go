@@ -26,16 +26,16 @@ func (m *Machine) startRun() error {
 // openRound begins the next round: the schedules decide K_r and eta_r, and then clients get tasks. Unless
 // rounds overlap, the tasks that are still under way count as late from here on.
 func (m *Machine) openRound() error {
-	r := &m.round
-	if r.Round == MaxRounds {
+	round := &m.round
+	if round.Round == MaxRounds {
 		return fmt.Errorf("round: more than %d rounds", MaxRounds)
 	}
 	progress := m.progress()
 	// What the schedules may know was read above, before the round's numbers are cleared.
-	r.reset()
-	r.Round++
-	r.Start = m.now
-	if err := r.decide(&m.config, progress); err != nil {
+	round.reset()
+	round.Round++
+	round.Start = m.now
+	if err := round.decide(&m.config, progress); err != nil {
 		return err
 	}
 	if err := m.settleClosing(progress); err != nil {
@@ -50,7 +50,7 @@ func (m *Machine) openRound() error {
 			tasks.late = tasks.outstanding
 		}
 	}
-	m.tasks.removeDone(r.Outcomes[Accepted])
+	m.tasks.removeDone(round.Outcomes[Accepted])
 	if err := m.formGroup(); err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (m *Machine) openRound() error {
 // progress returns what the schedules may know when they decide on the next round, such as the decision
 // before, the losses so far, and how long rounds waited for stragglers.
 func (m *Machine) progress() schedule.Progress {
-	r := &m.round
+	round := &m.round
 	// The schedules see the training losses unless the configuration names another loss.
 	seen := &m.losses.window
 	if m.losses.seesOtherLoss() {
@@ -68,7 +68,7 @@ func (m *Machine) progress() schedule.Progress {
 	}
 	p := schedule.Progress{
 		Setup:     m.config.Setup,
-		Round:     r.Round + 1,
+		Round:     round.Round + 1,
 		Seconds:   m.now.Seconds(),
 		Converged: m.losses.plateau.Converged,
 		Loss:      seen.Mean(),
@@ -76,15 +76,15 @@ func (m *Machine) progress() schedule.Progress {
 		// NaN stands for a share that is not known, because no round has measured it.
 		StragglerShare: math.NaN(),
 		Previous: schedule.Decision{
-			LocalSteps:   r.K,
-			LearningRate: r.LearningRate,
-			Seconds:      r.Decided.Seconds(),
+			LocalSteps:   round.K,
+			LearningRate: round.LearningRate,
+			Seconds:      round.Decided.Seconds(),
 		},
 	}
-	if r.Straggled {
-		p.StragglerShare = r.StragglerShare
+	if round.Straggled {
+		p.StragglerShare = round.StragglerShare
 	}
-	p.Pace = r.Pace
+	p.Pace = round.Pace
 	p.Share = m.config.Stop.Share(m.now, &m.stop)
 	p.LossRatio, p.HasLoss = seen.Ratio()
 	p.Accuracy, p.HasAccuracy = metric.AccuracyOf(m.config.Metrics, m.stop.Metrics)
@@ -92,23 +92,23 @@ func (m *Machine) progress() schedule.Progress {
 }
 
 // decide asks the schedules for the round's learning rate, and then for its K, which may depend on the
-// rate. p is the progress. A learning rate or a number of local steps that no task can have is an error.
-func (r *RoundState) decide(c *Config, p schedule.Progress) error {
-	r.LearningRate = c.Eta.LearningRate(p)
-	p.LearningRate = r.LearningRate
-	r.K = c.K.LocalSteps(p)
+// rate. A learning rate or a number of local steps that no task can have is an error.
+func (r *RoundState) decide(config *Config, progress schedule.Progress) error {
+	r.LearningRate = config.Eta.LearningRate(progress)
+	progress.LearningRate = r.LearningRate
+	r.K = config.K.LocalSteps(progress)
 	r.Decided = r.Start
-	if k, ok := c.K.(schedule.Reasoning); ok {
-		r.Reason = k.Reason(p)
+	if k, ok := config.K.(schedule.Reasoning); ok {
+		r.Reason = k.Reason(progress)
 	}
 	r.LocalSteps = r.K
-	countsEpochs := c.Epochs.Batch > 0
+	countsEpochs := config.Epochs.Batch > 0
 	// Where K counts epochs, a client with the mean number of samples stands for the round.
 	if countsEpochs && r.K > 0 {
-		r.LocalSteps = c.Epochs.Steps(r.K, c.Epochs.Samples)
+		r.LocalSteps = config.Epochs.Steps(r.K, config.Epochs.Samples)
 	}
 	if r.LocalSteps < 1 || r.LocalSteps > MaxLocalSteps {
-		return r.badLocalSteps(c, p)
+		return r.badLocalSteps(config, progress)
 	}
 	if !(r.LearningRate >= 0) || math.IsInf(r.LearningRate, 0) {
 		return fmt.Errorf("round: schedule gives learning rate %v in round %d, want 0 or more", r.LearningRate, r.Round)
@@ -221,36 +221,36 @@ func (m *Machine) endWithoutClients(reason string) error {
 
 // taskPlanned handles a client's answer to its task: the plan of a simulated client, or what a device has
 // measured. Once every task has a plan, their ends are placed on the clock.
-func (m *Machine) taskPlanned(e *Event) error {
-	t := m.findTask(e.Task)
+func (m *Machine) taskPlanned(event *Event) error {
+	task := m.findTask(event.Task)
 	// An answer that is not expected is ignored: a driver may answer twice after a restart.
 	switch {
-	case m.phase != Planning || t == nil:
+	case m.phase != Planning || task == nil:
 		m.effects.Ignored = "stale plan"
 		return nil
-	case int(t.Client) != e.Client:
+	case int(task.Client) != event.Client:
 		m.effects.Ignored = "plan for another client's task"
 		return nil
-	case t.Status != TaskIssued:
+	case task.Status != TaskIssued:
 		m.effects.Ignored = "repeated plan"
 		return nil
 	}
-	if err := e.Plan.validate(); err != nil {
-		return fmt.Errorf("round: task %d, client %d: %w", e.Task, e.Client, err)
+	if err := event.Plan.validate(); err != nil {
+		return fmt.Errorf("round: task %d, client %d: %w", event.Task, event.Client, err)
 	}
 	// Any other kind of event settles the task's outcome before its time.
-	if e.Kind != Planned {
-		if err := m.clients.forceOutcome(t, e, m.closingRule().Deadline()); err != nil {
+	if event.Kind != Planned {
+		if err := m.clients.forceOutcome(task, event, m.closingRule().Deadline()); err != nil {
 			return err
 		}
 	}
-	m.adjustPlan(&e.Plan)
-	m.clients.noteTask(t, e)
-	m.subtractOverlap(t, &e.Plan)
+	m.adjustPlan(&event.Plan)
+	m.clients.noteTask(task, event)
+	m.subtractOverlap(task, &event.Plan)
 	if m.secure != nil && !m.candidates.underWay() {
-		m.joinSecure(t, e)
+		m.joinSecure(task, event)
 	}
-	t.setPlan(&e.Plan)
+	task.setPlan(&event.Plan)
 	// The round continues when the last of the expected plans has arrived.
 	m.unplanned--
 	switch {
@@ -365,23 +365,23 @@ func (m *Machine) placeTasks() error {
 
 // placeTask sets the timer for the end of a task with a plan. It is an error if the task ends before now:
 // while events may run ahead of plans, no plan may be shorter than Config.Soonest.
-func (m *Machine) placeTask(t *TaskState) error {
-	end := t.Start + t.duration()
+func (m *Machine) placeTask(task *TaskState) error {
+	end := task.Start + task.duration()
 	if end < m.now {
 		return fmt.Errorf("round: task %d of client %d takes %d ns, less than the least there should be: it is %d "+
 			"ns after its start",
-			t.Task, t.Client, t.duration(), m.now-t.Start)
+			task.Task, task.Client, task.duration(), m.now-task.Start)
 	}
 	// A task ends with its update's arrival or with the client's dropout.
 	kind := TaskArrives
-	if t.Drops {
+	if task.Drops {
 		kind = TaskDrops
 	}
-	t.Timer = m.setTimer(Timer{
+	task.Timer = m.setTimer(Timer{
 		At:       end,
 		Priority: priorityTask,
 		Kind:     kind,
-		Task:     t.Task,
+		Task:     task.Task,
 	})
 	return nil
 }
@@ -464,44 +464,44 @@ func (m *Machine) taskComputed(timer Timer) error {
 	return m.advanceStage(t, timer)
 }
 
-// advanceStage begins the next stage of t, a task or candidate, after a timer has ended a stage. After the
+// advanceStage begins the next stage of a task or candidate after its timer has ended a stage. After the
 // last stage the task is complete, unless its plan has its client drop out later: then the timer of the
 // dropout decides.
-func (m *Machine) advanceStage(t *TaskState, timer Timer) error {
+func (m *Machine) advanceStage(task *TaskState, timer Timer) error {
 	isCandidate := m.candidates.underWay()
-	isDone := m.transfers.advance(t, isCandidate)
+	isDone := m.transfers.advance(task, isCandidate)
 	switch {
-	case !isDone || t.Drops:
+	case !isDone || task.Drops:
 		return nil
 	case isCandidate:
 		return m.countAnswer()
 	}
 	// The client may leave from now on, so its dropout does not matter any more.
-	m.cancelTimer(&t.Timer)
-	t.Timer = timer.Seq
+	m.cancelTimer(&task.Timer)
+	task.Timer = timer.Seq
 	const drops = false
-	return m.completeTask(t, drops)
+	return m.completeTask(task, drops)
 }
 
 // completeTask handles the end of a task: its update has arrived or, with drops, its client has dropped
 // out. It settles the outcome, and closes the round if that was its last task or the closing rule says so.
 // Where rounds overlap, or if the round has not found a client yet, it fills the slots that the task has
 // freed.
-func (m *Machine) completeTask(t *TaskState, drops bool) error {
+func (m *Machine) completeTask(task *TaskState, drops bool) error {
 	// With secure aggregation of rounds that overlap the local steps are done, and the client waits for
 	// a group to agree on masks with.
-	if m.isReady(t, drops) {
+	if m.isReady(task, drops) {
 		return m.formGroup()
 	}
-	late := m.isLate(t)
-	o := m.outcomeOf(t, drops)
-	m.setOutcome(t, o)
+	late := m.isLate(task)
+	o := m.outcomeOf(task, drops)
+	m.setOutcome(task, o)
 	switch {
 	// A group of secure aggregation makes one round.
-	case m.groupEnds(t.Task):
+	case m.groupEnds(task.Task):
 		return m.closeRound()
 	case m.config.SiteRounds > 0:
-		return m.siteTaskEnds(t, o)
+		return m.siteTaskEnds(task, o)
 	case late:
 		// A late task closes no round. Its client may take part in a round that has found no client.
 		if m.issuedInRound() > 0 {
@@ -561,18 +561,18 @@ func (r *RoundState) checkFruitless() error {
 // accepted updates are trained next or, with secure aggregation, after the time in which their sum is
 // recovered.
 func (m *Machine) closeRound() error {
-	r := &m.round
+	round := &m.round
 	if m.overlapping == nil {
 		m.endUnderWay()
 	}
 	m.cancelTimer(&m.deadline)
-	if m.secure != nil && r.Outcomes[Accepted] > 0 {
+	if m.secure != nil && round.Outcomes[Accepted] > 0 {
 		m.beginRecovery()
 		if m.overlapping == nil {
 			return nil
 		}
 		// While the sum is recovered, other clients work on their tasks.
-		m.tasks.removeDone(r.Outcomes[Accepted])
+		m.tasks.removeDone(round.Outcomes[Accepted])
 		return m.fillSlots()
 	}
 	return m.completeRound()

@@ -38,39 +38,42 @@ type sampling struct {
 // newSampling makes the order of a run's selection. The order is made from expected times of the
 // configuration alone, so that it is the same in every run with one seed. Only afterwards the setup gets
 // the times that devices have taken, which limit their local steps.
-func newSampling(c *Config, clients *clients, r *RoundState) (s sampling, err error) {
-	s = sampling{config: c, clients: clients, round: r}
+func newSampling(config *Config, clients *clients, r *RoundState) (s sampling, err error) {
+	s = sampling{config: config, clients: clients, round: r}
 	s.setup = selection.Setup{
-		Seed:           c.Seed,
-		Clients:        c.selectableClients(),
-		Cohort:         c.Cohort,
-		Deadline:       c.Closing.Deadline(),
+		Seed:           config.Seed,
+		Clients:        config.selectableClients(),
+		Cohort:         config.Cohort,
+		Deadline:       config.Closing.Deadline(),
 		Samples:        clients.samples,
-		Expect:         c.Expect,
-		Steps:          c.firstSteps(),
+		Expect:         config.Expect,
+		Steps:          config.firstSteps(),
 		Free:           clients.available,
-		AvailableShare: c.AvailableShare,
-		Simulated:      c.Clients,
+		AvailableShare: config.AvailableShare,
+		Simulated:      config.Clients,
 	}
 	// Without known numbers of samples a selection must not ask for them.
-	if c.Samples == nil && c.Clients > 0 {
+	if config.Samples == nil && config.Clients > 0 {
 		s.setup.Samples = nil
 	}
-	s.order, err = c.Select.Order(s.setup)
+	s.order, err = config.Select.Order(s.setup)
 	if err != nil {
 		return s, err
 	}
 	// The order is made. From here on devices' measured times may count.
-	if c.Expect != nil {
+	if config.Expect != nil {
 		s.setup.Expect = clients.expect
 	}
 	s.limits = s.setup
 	s.drawing, _ = s.order.(selection.SingleOrder)
 	s.following, _ = s.order.(selection.Following)
-	s.limiting = selection.LimitingOf(c.Select)
-	s.rating, _ = c.Select.(selection.Rating)
-	if closing.Overlaps(c.Closing) && s.drawing == nil {
-		return s, fmt.Errorf("round: the order of %T draws no single clients, which rounds that overlap need", c.Select)
+	s.limiting = selection.LimitingOf(config.Select)
+	s.rating, _ = config.Select.(selection.Rating)
+	if closing.Overlaps(config.Closing) && s.drawing == nil {
+		return s, fmt.Errorf(
+			"round: the order of %T draws no single clients, which rounds that overlap need",
+			config.Select,
+		)
 	}
 	return s, nil
 }
@@ -220,20 +223,20 @@ func (s *sampling) taskLosses(all *tasks, losses []float64) error {
 	reported := 0
 	for _, tasks := range all.lists() {
 		for i := range tasks.List {
-			t := &tasks.List[i]
-			if t.Status != TaskAccepted {
+			task := &tasks.List[i]
+			if task.Status != TaskAccepted {
 				continue
 			}
 			if reported == len(losses) || !finite(losses[reported]) {
 				return fmt.Errorf(
 					"round: no loss, or none that is finite, of client %d in round %d",
-					t.Client,
+					task.Client,
 					s.round.Round,
 				)
 			}
 			// The selection knows nothing of devices that it does not draw.
-			if int(t.Client) < s.setup.Clients {
-				s.following.Trained(int(t.Client), losses[reported])
+			if int(task.Client) < s.setup.Clients {
+				s.following.Trained(int(task.Client), losses[reported])
 			}
 			reported++
 		}

@@ -124,25 +124,25 @@ func newSecure(c *Secure, s *State) *secure {
 }
 
 // add adds a member to the round's secure aggregation, with the durations of its stages, nil for a device
-// that has not finished the first two. p is the plan of its task. A dropout in it counts the client's work,
+// that has not finished the first two. plan is that of its task. A dropout in it counts the client's work,
 // of which the stages are a part; so it is moved from the plan to the member, until the simulated stages
 // show whether it falls into the task.
-func (s *secure) add(task uint64, stages *Stages, p *Plan) {
-	x := SecureMember{
+func (s *secure) add(task uint64, stages *Stages, plan *Plan) {
+	member := SecureMember{
 		Task:   task,
 		Leaves: stays,
-		Work:   p.Total(),
+		Work:   plan.Total(),
 	}
 	if stages != nil {
-		x.HasStages = true
-		x.Stages = *stages
-		if p.Drops {
-			x.Leaves = p.Dropout
+		member.HasStages = true
+		member.Stages = *stages
+		if plan.Drops {
+			member.Leaves = plan.Dropout
 		}
-		p.Drops = false
-		p.Dropout = 0
+		plan.Drops = false
+		plan.Dropout = 0
 	}
-	s.members = append(s.members, x)
+	s.members = append(s.members, member)
 }
 
 // joinSecure makes the client of task t, whose plan is in event e, a member of the round's secure
@@ -222,11 +222,11 @@ func (m *Machine) setUpSecure() {
 // in them if the member leaves, takes longer than the limit, or has too few neighbours, and if the round is
 // refused because too few members are left.
 func (m *Machine) exchangeSecrets(start Time, done func(*SecureMember) Time) {
-	s := m.secure
+	secure := m.secure
 	// ends holds for each member when it has done the newest stage.
-	ends := make([]Time, len(s.members))
+	ends := make([]Time, len(secure.members))
 	leave := func(i int, at Time, leaves bool) {
-		x := &s.members[i]
+		x := &secure.members[i]
 		if leaves {
 			m.endInSetUp(x.Task, at, Dropped)
 			x.HasStages = false
@@ -234,14 +234,14 @@ func (m *Machine) exchangeSecrets(start Time, done func(*SecureMember) Time) {
 		}
 		ends[i] = at
 	}
-	takesPart := func(i int) bool { return s.members[i].HasStages }
+	takesPart := func(i int) bool { return secure.members[i].HasStages }
 	keys := func(x *SecureMember) Time { return x.Stages.Keys }
 	// The first stage: each member sends its keys.
-	keysEnd := s.exchange(start, s.config.Limit, takesPart, keys, done, leave)
+	keysEnd := secure.exchange(start, secure.config.Limit, takesPart, keys, done, leave)
 	count := m.endLate(ends, keysEnd, func(x *SecureMember) { x.SentKeys = true })
-	m.round.Secure.Bytes += int64(count) * s.config.Bytes[0]
+	m.round.Secure.Bytes += int64(count) * secure.config.Bytes[0]
 	// With too few members the round cannot hide single updates, so it is refused.
-	if count < s.config.Minimum || count-1 < s.config.Threshold {
+	if count < secure.config.Minimum || count-1 < secure.config.Threshold {
 		m.refuseSecure(keysEnd)
 		m.round.Secure.Setup = keysEnd - start
 		return
@@ -249,13 +249,13 @@ func (m *Machine) exchangeSecrets(start Time, done func(*SecureMember) Time) {
 	shares := func(x *SecureMember) Time { return x.Stages.Shares }
 	// The second stage: each member sends shares to its neighbours.
 	afterKeys := func(x *SecureMember) Time { return done(x) + keys(x) }
-	sharesEnd := s.exchange(keysEnd, s.config.Limit, takesPart, shares, afterKeys, leave)
+	sharesEnd := secure.exchange(keysEnd, secure.config.Limit, takesPart, shares, afterKeys, leave)
 	count = m.endLate(ends, sharesEnd, func(x *SecureMember) { x.Finished = true })
-	m.round.Secure.Bytes += int64(count) * s.config.Bytes[1]
+	m.round.Secure.Bytes += int64(count) * secure.config.Bytes[1]
 	m.round.Secure.Setup = sharesEnd - start
 	count = m.dropLonely(sharesEnd)
 	m.round.Secure.Members = count
-	if count < s.config.Minimum {
+	if count < secure.config.Minimum {
 		m.refuseSecure(sharesEnd)
 		return
 	}
@@ -285,18 +285,18 @@ func (m *Machine) endLate(ends []Time, end Time, finish func(*SecureMember)) (co
 // dropLonely ends the tasks of members that have finished the stage of shares but have fewer neighbours
 // that did than the threshold: their secrets could not be recovered. It returns how many members are left.
 func (m *Machine) dropLonely(end Time) (count int) {
-	s := m.secure
+	secure := m.secure
 	// A member that is dropped may leave a neighbour with too few, so the search is repeated until no
 	// member is dropped.
 	for changed := true; changed; {
 		changed = false
 		count = 0
-		neighbours := s.inRing(func(i int) bool { return s.members[i].Finished })
-		for i := range s.members {
-			x := &s.members[i]
+		neighbours := secure.inRing(func(i int) bool { return secure.members[i].Finished })
+		for i := range secure.members {
+			x := &secure.members[i]
 			switch {
 			case !x.Finished:
-			case neighbours(i) < s.config.Threshold:
+			case neighbours(i) < secure.config.Threshold:
 				x.Finished = false
 				x.HasStages = false
 				m.endInSetUp(x.Task, end, Cancelled)
@@ -398,21 +398,21 @@ func (m *Machine) refuseSecure(at Time) {
 func (m *Machine) startWork(start, end Time) {
 	s := m.secure
 	for i := range s.members {
-		x := &s.members[i]
-		if !x.Finished {
+		member := &s.members[i]
+		if !member.Finished {
 			continue
 		}
 		m.round.Secure.Bytes += s.config.Upload
-		t := m.tasks.find(x.Task)
+		task := m.tasks.find(member.Task)
 		if m.overlapping != nil {
-			m.startUpload(t, x, end)
+			m.startUpload(task, member, end)
 			continue
 		}
-		t.Download += end - start
-		leaves := x.Leaves - (x.Stages.Keys + x.Stages.Shares)
-		if x.Leaves != stays && leaves < x.Work {
-			t.Drops = true
-			t.Dropout = end - start + leaves
+		task.Download += end - start
+		leaves := member.Leaves - (member.Stages.Keys + member.Stages.Shares)
+		if member.Leaves != stays && leaves < member.Work {
+			task.Drops = true
+			task.Dropout = end - start + leaves
 		}
 	}
 }
@@ -429,27 +429,27 @@ func (m *Machine) startUpload(t *TaskState, x *SecureMember, from Time) {
 }
 
 // addWaiting adds a client that does its local steps and then waits for a group, where rounds overlap. Its
-// plan p is cut to the download and the local steps, and keeps its dropout only if that falls into them.
+// plan is cut to the download and the local steps, and keeps its dropout only if that falls into them.
 // The list stays sorted by task.
-func (s *secure) addWaiting(task uint64, stages *Stages, p *Plan) {
-	x := SecureMember{
+func (s *secure) addWaiting(task uint64, stages *Stages, plan *Plan) {
+	member := SecureMember{
 		Task:      task,
 		Leaves:    stays,
-		Work:      p.Total(),
-		Upload:    p.Upload,
+		Work:      plan.Total(),
+		Upload:    plan.Upload,
 		Stages:    *stages,
 		HasStages: true,
 	}
-	if p.Drops {
-		x.Leaves = p.Dropout
+	if plan.Drops {
+		member.Leaves = plan.Dropout
 	}
-	p.Upload = 0
-	p.Drops = p.Drops && p.Dropout < p.Total()
-	if !p.Drops {
-		p.Dropout = 0
+	plan.Upload = 0
+	plan.Drops = plan.Drops && plan.Dropout < plan.Total()
+	if !plan.Drops {
+		plan.Dropout = 0
 	}
 	i, _ := slices.BinarySearchFunc(s.waiting, task, byTask)
-	s.waiting = slices.Insert(s.waiting, i, x)
+	s.waiting = slices.Insert(s.waiting, i, member)
 }
 
 // takeWaiting removes the member with this task from those that belong to no group, and returns it. ok is
@@ -464,23 +464,23 @@ func (s *secure) takeWaiting(task uint64) (x SecureMember, ok bool) {
 	return x, true
 }
 
-// isReady reports whether the timer of task t means that its client has done its local steps and now waits
+// isReady reports whether the timer of a task means that its client has done its local steps and now waits
 // for a group, and if so adds the task to the ready ones. It is false for a task that has a group, whose
 // timer ends its upload, for one whose client drops out, and unless rounds overlap with secure aggregation.
-func (m *Machine) isReady(t *TaskState, drops bool) bool {
-	s := m.secure
-	if s == nil || m.overlapping == nil {
+func (m *Machine) isReady(task *TaskState, drops bool) bool {
+	secure := m.secure
+	if secure == nil || m.overlapping == nil {
 		return false
 	}
-	if _, waits := slices.BinarySearchFunc(s.waiting, t.Task, byTask); !waits {
+	if _, waits := slices.BinarySearchFunc(secure.waiting, task.Task, byTask); !waits {
 		return false
 	}
 	// A client that drops out during its local steps joins no group.
 	if drops {
-		s.takeWaiting(t.Task)
+		secure.takeWaiting(task.Task)
 		return false
 	}
-	s.ready = append(s.ready, t.Task)
+	secure.ready = append(secure.ready, task.Task)
 	return true
 }
 
@@ -489,17 +489,17 @@ func (m *Machine) isReady(t *TaskState, drops bool) bool {
 // from now on, and their tasks end with their masked uploads. Before that, ready tasks whose base model has
 // become too old end as late. It does nothing unless rounds overlap with secure aggregation.
 func (m *Machine) formGroup() error {
-	s := m.secure
-	if s == nil || m.overlapping == nil || len(s.members) > 0 {
+	secure := m.secure
+	if secure == nil || m.overlapping == nil || len(secure.members) > 0 {
 		return nil
 	}
-	for _, task := range slices.Clone(s.ready) {
+	for _, task := range slices.Clone(secure.ready) {
 		t := m.tasks.find(task)
 		if !m.isStale(t.Model) {
 			continue
 		}
-		s.ready = slices.DeleteFunc(s.ready, func(other uint64) bool { return other == task })
-		s.takeWaiting(task)
+		secure.ready = slices.DeleteFunc(secure.ready, func(other uint64) bool { return other == task })
+		secure.takeWaiting(task)
 		t.Timer = noTimer
 		t.Upload = m.now - (t.Start + t.Download + t.Compute)
 		m.setOutcome(t, Late)
@@ -508,13 +508,13 @@ func (m *Machine) formGroup() error {
 	if n == 0 {
 		return nil
 	}
-	chosen := slices.Sorted(slices.Values(s.ready[:n]))
-	s.ready = slices.Clone(s.ready[n:])
+	chosen := slices.Sorted(slices.Values(secure.ready[:n]))
+	secure.ready = slices.Clone(secure.ready[n:])
 	for _, task := range chosen {
-		x, _ := s.takeWaiting(task)
-		s.members = append(s.members, x)
+		x, _ := secure.takeWaiting(task)
+		secure.members = append(secure.members, x)
 	}
-	s.underWay = n
+	secure.underWay = n
 	m.exchangeSecrets(m.now, func(x *SecureMember) Time { return x.Work - x.Upload })
 	for _, task := range chosen {
 		if err := m.placeTask(m.tasks.find(task)); err != nil {
@@ -566,10 +566,10 @@ func (m *Machine) endSecure() {
 // timer for their end. It marks the round as unrecovered if too few members have uploaded, signed or
 // revealed shares.
 func (m *Machine) beginRecovery() {
-	s := m.secure
-	survives := func(i int) bool { return s.members[i].Uploaded }
+	secure := m.secure
+	survives := func(i int) bool { return secure.members[i].Uploaded }
 	worked := func(x *SecureMember) Time { return x.Stages.Keys + x.Stages.Shares + x.Work }
-	signed := make([]bool, len(s.members))
+	signed := make([]bool, len(secure.members))
 	signers := 0
 	sign := func(i int, _ Time, leaves bool) {
 		if !leaves {
@@ -578,24 +578,24 @@ func (m *Machine) beginRecovery() {
 		}
 	}
 	survivors := func(x *SecureMember) Time { return x.Stages.Survivors }
-	signedAt := s.exchange(m.now, 0, survives, survivors, worked, sign)
-	members := s.countWhere(func(x *SecureMember) bool { return x.SentKeys })
-	uploaded := s.countWhere(func(x *SecureMember) bool { return x.Uploaded })
+	signedAt := secure.exchange(m.now, 0, survives, survivors, worked, sign)
+	members := secure.countWhere(func(x *SecureMember) bool { return x.SentKeys })
+	uploaded := secure.countWhere(func(x *SecureMember) bool { return x.Uploaded })
 	end := signedAt
-	failed := uploaded < s.config.Minimum || signers < s.config.quorum(members) || !s.isConnected()
+	failed := uploaded < secure.config.Minimum || signers < secure.config.quorum(members) || !secure.isConnected()
 	// Members reveal shares only once enough of them have signed one set of survivors.
 	if !failed {
-		end, failed = s.recoverAll(signedAt, signed)
+		end, failed = secure.recoverAll(signedAt, signed)
 	}
 	r := &m.round.Secure
-	r.Recovered = s.countWhere(func(x *SecureMember) bool { return x.Finished && !x.Uploaded })
+	r.Recovered = secure.countWhere(func(x *SecureMember) bool { return x.Finished && !x.Uploaded })
 	r.Recovery = end - m.now
-	r.Bytes += int64(uploaded)*s.config.Bytes[2] + int64(signers)*s.config.Bytes[3]
+	r.Bytes += int64(uploaded)*secure.config.Bytes[2] + int64(signers)*secure.config.Bytes[3]
 	if failed {
 		r.Unrecovered = 1
 		r.Recovered = 0
 	}
-	s.timer = m.setTimer(Timer{At: end, Priority: priorityTask, Kind: RecoveryEnds})
+	secure.timer = m.setTimer(Timer{At: end, Priority: priorityTask, Kind: RecoveryEnds})
 }
 
 // isConnected reports whether the set of members that have uploaded is connected enough that members would
@@ -633,18 +633,18 @@ func (s *secure) recoverAll(from Time, signed []bool) (end Time, failed bool) {
 	var times []Time
 	end = from
 	for i := range s.members {
-		x := &s.members[i]
+		member := &s.members[i]
 		answers[i] = stays
 		if !signed[i] {
 			continue
 		}
-		before := x.Stages.Keys + x.Stages.Shares + x.Work + x.Stages.Survivors
+		before := member.Stages.Keys + member.Stages.Shares + member.Work + member.Stages.Survivors
 		// A member that leaves before it has answered reveals nothing.
-		if x.Leaves != stays && x.Leaves-before < x.Stages.Recovery {
-			end = max(end, from+x.Leaves-before)
+		if member.Leaves != stays && member.Leaves-before < member.Stages.Recovery {
+			end = max(end, from+member.Leaves-before)
 			continue
 		}
-		answers[i] = from + x.Stages.Recovery
+		answers[i] = from + member.Stages.Recovery
 		end = max(end, answers[i])
 		times = append(times, answers[i])
 	}

@@ -102,26 +102,26 @@ func (m *Machine) endSite(s *SiteState) error {
 // startSiteRound begins a site's next own round: it gives tasks to those of the site's clients that are
 // available. After the last own round, or if no client is available, the site uploads its sum, or ends its
 // part if it has no update.
-func (m *Machine) startSiteRound(s *SiteState) error {
-	clients := s.Clients
-	s.Clients = nil
-	if int(s.Round) < m.config.SiteRounds {
+func (m *Machine) startSiteRound(state *SiteState) error {
+	clients := state.Clients
+	state.Clients = nil
+	if int(state.Round) < m.config.SiteRounds {
 		for _, client := range clients {
 			if m.clients.available(int(client)) {
 				m.issueTask(int(client))
-				s.Open++
+				state.Open++
 			}
 		}
 	}
 	switch {
-	case s.Open > 0:
-		s.Round++
+	case state.Open > 0:
+		state.Round++
 		m.phase = Planning
 		return nil
-	case s.Counts:
-		return m.transferSite(s, Uploading)
+	case state.Counts:
+		return m.transferSite(state, Uploading)
 	}
-	return m.endSite(s)
+	return m.endSite(state)
 }
 
 // siteTaskEnds continues after task t of a client behind a site has ended with outcome o. A client whose

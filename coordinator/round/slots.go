@@ -91,8 +91,8 @@ func (m *Machine) issueDevices() {
 // addTask appends a task, or the query of a candidate, to list with the number *next, which it increments,
 // and requests its plan.
 func (m *Machine) addTask(list *[]TaskState, next *uint64, client, steps int) {
-	t := appendElement(list)
-	*t = TaskState{
+	task := appendElement(list)
+	*task = TaskState{
 		Task:         *next,
 		Model:        m.tasks.model,
 		Start:        m.now,
@@ -102,11 +102,11 @@ func (m *Machine) addTask(list *[]TaskState, next *uint64, client, steps int) {
 		LocalSteps:   int32(steps),
 	}
 	if m.config.Train {
-		t.StepsDone = m.stepsDone[client]
+		task.StepsDone = m.stepsDone[client]
 	}
 	*next++
 	m.unplanned++
-	m.requestPlan(t)
+	m.requestPlan(task)
 }
 
 // requestPlan asks the driver to have a task or candidate planned or, if it is a device's, sent to the

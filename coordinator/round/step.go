@@ -39,46 +39,46 @@ func clearTimer(timer *uint64, t Timer) error {
 	return nil
 }
 
-// emitOutcome adds to the effects the report that t, a task or candidate, ended at the time end with
-// outcome o. newest is the newest version of the model. The report is filled in place, without a copy,
+// emitOutcome adds to the effects the report that a task or candidate ended at the time end with an
+// outcome. newest is the newest version of the model. The report is filled in place, without a copy,
 // because a run has one for each task.
-func (s *step) emitOutcome(t *TaskState, o Outcome, end Time, newest uint64, candidate bool) {
-	e := appendElement(&s.effects.Ended)
-	e.Task = t.Task
-	e.Client = int(t.Client)
-	e.LocalSteps = int(t.LocalSteps)
-	e.Probe = candidate
-	e.Outcome = o
-	e.Revises = false
-	e.Model = t.Model
-	e.Staleness = int(newest - t.Model)
-	e.Start = t.Start
-	e.End = end
-	e.Plan.Download = t.Download
-	e.Plan.Compute = t.Compute
-	e.Plan.Upload = t.Upload
-	e.Plan.Drops = t.Drops
-	e.Plan.Dropout = t.Dropout
+func (s *step) emitOutcome(task *TaskState, o Outcome, end Time, newest uint64, candidate bool) {
+	report := appendElement(&s.effects.Ended)
+	report.Task = task.Task
+	report.Client = int(task.Client)
+	report.LocalSteps = int(task.LocalSteps)
+	report.Probe = candidate
+	report.Outcome = o
+	report.Revises = false
+	report.Model = task.Model
+	report.Staleness = int(newest - task.Model)
+	report.Start = task.Start
+	report.End = end
+	report.Plan.Download = task.Download
+	report.Plan.Compute = task.Compute
+	report.Plan.Upload = task.Upload
+	report.Plan.Drops = task.Drops
+	report.Plan.Dropout = task.Dropout
 }
 
-// describe fills x with the task as the driver sees it, and returns x. train says whether the run trains;
+// describe fills task with the task as the driver sees it, and returns that. train says whether the run trains;
 // without training there is a single model, number 0.
-func (t *TaskState) describe(x *Task, train bool) *Task {
-	x.Task = t.Task
-	x.Client = int(t.Client)
-	x.Round = int(t.Round)
-	x.Model = 0
-	x.LocalSteps = int(t.LocalSteps)
-	x.LearningRate = t.LearningRate
-	x.StepsDone = t.StepsDone
-	x.Start = 0
-	x.Staleness = 0
-	x.Probe = false
-	x.Joules = 0
+func (t *TaskState) describe(task *Task, train bool) *Task {
+	task.Task = t.Task
+	task.Client = int(t.Client)
+	task.Round = int(t.Round)
+	task.Model = 0
+	task.LocalSteps = int(t.LocalSteps)
+	task.LearningRate = t.LearningRate
+	task.StepsDone = t.StepsDone
+	task.Start = 0
+	task.Staleness = 0
+	task.Probe = false
+	task.Joules = 0
 	if train {
-		x.Model = t.Model
+		task.Model = t.Model
 	}
-	return x
+	return task
 }
 
 // appendElement appends an element to a list and returns a pointer to it, for the caller to fill: it may

@@ -47,32 +47,32 @@ func (x *transfers) link(stage Stage) *fairshare.Tree {
 	return nil
 }
 
-// beginTask begins t, a task or candidate with a plan: with its download or, if its client has the model
+// beginTask begins a task or candidate that has a plan: with its download or, if its client has the model
 // already or downloads are not shared, with its computing. If the client will drop out, because the plan
 // says so or because the client of a task leaves, it sets the timer for that.
-func (x *transfers) beginTask(t *TaskState, candidate, hasModel bool) {
-	leaves := x.step.now + t.Dropout
-	drops := t.Drops
+func (x *transfers) beginTask(task *TaskState, candidate, hasModel bool) {
+	leaves := x.step.now + task.Dropout
+	drops := task.Drops
 	// The plan knows only how long the task takes by itself, not when its client leaves.
 	if !drops && x.leaves != nil && !candidate {
-		leaves, drops = x.leaves(int(t.Client), x.step.now)
+		leaves, drops = x.leaves(int(task.Client), x.step.now)
 		drops = drops && leaves <= MaxTime
 		leaves = max(leaves, x.step.now)
 	}
 	if drops {
-		t.Timer = x.step.setTimer(Timer{
+		task.Timer = x.step.setTimer(Timer{
 			At:       leaves,
 			Priority: priorityTask,
 			Kind:     TaskDrops,
-			Task:     t.Task,
+			Task:     task.Task,
 		})
 	}
 	if x.download == nil || hasModel {
-		x.startComputing(t, t.Download, candidate)
+		x.startComputing(task, task.Download, candidate)
 		return
 	}
-	t.Stage = Downloading
-	t.Link = x.download.Start(int64(x.step.now), t.Task, int(t.Client), int64(t.Download))
+	task.Stage = Downloading
+	task.Link = x.download.Start(int64(x.step.now), task.Task, int(task.Client), int64(task.Download))
 }
 
 // startComputing sets the timer for the end of a task's local steps, together with the transfers before and
@@ -112,47 +112,47 @@ func (x *transfers) takeComplete(timer Timer) (task uint64, err error) {
 // advance begins the next stage of a task whose shared transfer or local steps are complete, and reports
 // whether that was the last stage. The durations in the task's plan become those that its shared transfers
 // have really taken.
-func (x *transfers) advance(t *TaskState, candidate bool) (done bool) {
-	after := x.step.now - t.Start
+func (x *transfers) advance(task *TaskState, candidate bool) (done bool) {
+	after := x.step.now - task.Start
 	switch {
-	case t.Stage == Downloading:
-		t.Download = after
-		x.startComputing(t, 0, candidate)
+	case task.Stage == Downloading:
+		task.Download = after
+		x.startComputing(task, 0, candidate)
 		return false
-	case t.Stage == Computing && x.upload != nil && !candidate:
-		t.Stage = Uploading
-		t.Link = x.upload.Start(int64(x.step.now), t.Task, int(t.Client), int64(t.Upload))
+	case task.Stage == Computing && x.upload != nil && !candidate:
+		task.Stage = Uploading
+		task.Link = x.upload.Start(int64(x.step.now), task.Task, int(task.Client), int64(task.Upload))
 		return false
-	case t.Stage == Uploading:
-		t.Upload = after - t.Download - t.Compute
+	case task.Stage == Uploading:
+		task.Upload = after - task.Download - task.Compute
 	}
-	t.Stage = Finished
-	t.Link = 0
+	task.Stage = Finished
+	task.Link = 0
 	return true
 }
 
 // endTask removes a task from the shared links, whether it is complete or stops early. A transfer that
 // stops early gets the duration that it would have had at its mean pace so far, so that its time until now
 // is the right part of the duration.
-func (x *transfers) endTask(t *TaskState) {
-	if t.Stage == NoStage {
+func (x *transfers) endTask(task *TaskState) {
+	if task.Stage == NoStage {
 		return
 	}
-	after := x.step.now - t.Start
-	if t.Stage == Computing {
-		x.step.cancelTimer(&t.Link)
-	} else if link := x.link(t.Stage); link != nil {
-		phase := &t.Download
-		if t.Stage == Uploading {
-			phase = &t.Upload
-			after = max(0, after-t.Download-t.Compute)
+	after := x.step.now - task.Start
+	if task.Stage == Computing {
+		x.step.cancelTimer(&task.Link)
+	} else if link := x.link(task.Stage); link != nil {
+		phase := &task.Download
+		if task.Stage == Uploading {
+			phase = &task.Upload
+			after = max(0, after-task.Download-task.Compute)
 		}
 		// From the work that remains follows how much of the phase has passed.
-		remaining := link.Stop(int64(x.step.now), t.Link).Over(link.Need())
+		remaining := link.Stop(int64(x.step.now), task.Link).Over(link.Need())
 		*phase = Time(fairshare.Stretched(int64(after), int64(*phase), remaining, int64(MaxDuration)))
 	}
-	t.Stage = NoStage
-	t.Link = 0
+	task.Stage = NoStage
+	task.Link = 0
 }
 
 // setTimer sets the timer for the next end of a transfer, on either link, and cancels the one before if it

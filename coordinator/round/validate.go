@@ -38,28 +38,28 @@ func (c *Config) Validate() error {
 // name is what the user calls the component. If err, a mistake in its options, is not nil, it returns that.
 func (c *Config) checkNeeds(name string, component any, err error) error {
 	var missing error
-	n := registry.NeedsOf(component)
+	needs := registry.NeedsOf(component)
 	if s, ok := component.(selection.Rule); ok && selection.LimitingOf(s) != nil {
 		// Limits of local steps follow the one deadline that a round has.
-		n.Rounds = true
+		needs.Rounds = true
 	}
 	switch {
 	case err != nil:
 		return fmt.Errorf("round: %s: %w", name, err)
-	case (n.Losses || n.Validation) && !c.Train:
+	case (needs.Losses || needs.Validation) && !c.Train:
 		missing = errors.New("training")
-	case n.Candidates && c.Devices.Count > 0:
+	case needs.Candidates && c.Devices.Count > 0:
 		missing = errors.New("losses of clients without a task, which devices do not tell")
-	case n.Rounds && closing.Overlaps(c.Closing):
+	case needs.Rounds && closing.Overlaps(c.Closing):
 		missing = errors.New("rounds that do not overlap")
-	case n.Deadline && c.Closing.Deadline() == 0:
+	case needs.Deadline && c.Closing.Deadline() == 0:
 		missing = errors.New("rounds with a deadline")
-	case n.Times && c.Expect == nil:
+	case needs.Times && c.Expect == nil:
 		missing = errors.New("the clients' expected times")
-	case n.Speeds && !c.knowsSpeeds():
+	case needs.Speeds && !c.knowsSpeeds():
 		missing = errors.New("the clients' expected times, and devices that are drawn with the others have none " +
 			"without a class")
-	case n.Samples && c.Samples == nil && c.Clients > 0:
+	case needs.Samples && c.Samples == nil && c.Clients > 0:
 		missing = errors.New("the clients' numbers of samples")
 	default:
 		return nil
@@ -82,8 +82,8 @@ func (c *Config) knowsSpeeds() bool {
 // updates, overlapping local steps, sites, shared transfers or batteries, and real devices in rounds that
 // overlap.
 func (c *Config) validateSecure() error {
-	s := c.Secure
-	if s == nil {
+	secure := c.Secure
+	if secure == nil {
 		return nil
 	}
 	switch {
@@ -93,8 +93,8 @@ func (c *Config) validateSecure() error {
 		return errors.New("round: secure aggregation of rounds that overlap goes without devices")
 	case c.SiteRounds > 0, c.Server.shared(), c.Batteries != nil:
 		return errors.New("round: the stages of secure aggregation go with neither sites, shared transfers nor batteries")
-	case s.Minimum < 2, s.Threshold < 1, s.Neighbours < s.Threshold:
-		return fmt.Errorf("round: secure aggregation with %+v", *s)
+	case secure.Minimum < 2, secure.Threshold < 1, secure.Neighbours < secure.Threshold:
+		return fmt.Errorf("round: secure aggregation with %+v", *secure)
 	}
 	return nil
 }

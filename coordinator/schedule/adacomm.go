@@ -34,22 +34,22 @@ func (AdaComm) AtMostK0() {}
 
 // LocalSteps changes K in the first round of an interval. It compares squares, as
 // [ErrorK] compares cubes, so that K is the same on every architecture.
-func (s AdaComm) LocalSteps(p Progress) int {
-	interval := math.Floor(p.Seconds / s.Seconds)
-	lastInterval := math.Floor(p.Previous.Seconds / s.Seconds)
+func (s AdaComm) LocalSteps(progress Progress) int {
+	interval := math.Floor(progress.Seconds / s.Seconds)
+	lastInterval := math.Floor(progress.Previous.Seconds / s.Seconds)
 	switch {
-	case p.Round == 1:
-		return p.K0
+	case progress.Round == 1:
+		return progress.K0
 	// K stays while the loss is unknown, and within an interval of time.
-	case !p.HasLoss || interval == lastInterval:
-		return p.Previous.LocalSteps
+	case !progress.HasLoss || interval == lastInterval:
+		return progress.Previous.LocalSteps
 	}
 	square := func(k int) float64 { return float64(k) * float64(k) }
-	bound := p.LossRatio * square(p.K0)
+	bound := progress.LossRatio * square(progress.K0)
 	// This is the least K with K² >= (F_l/F_0)·K_0².
 	k := 1 + sort.Search(MaxK0, func(i int) bool { return square(i+1) >= bound })
 	// The loss does not lower K, so gamma does.
-	if lastK := p.Previous.LocalSteps; k >= lastK {
+	if lastK := progress.Previous.LocalSteps; k >= lastK {
 		return wholeSteps(s.Gamma*float64(lastK), float64(lastK))
 	}
 	return k

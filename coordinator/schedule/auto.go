@@ -45,15 +45,15 @@ func (Auto) AtMostK0() {}
 // LocalSteps returns K_r: K_0 while no pace is measured, K* over the cube root of r in a run without a
 // limit, and otherwise K* times a power of the part of the run that is left. Powers are rounded once
 // ([exact.Pow]), so that K is the same on every architecture.
-func (a Auto) LocalSteps(p Progress) int {
-	if !p.Pace.Known {
-		return p.K0
+func (a Auto) LocalSteps(progress Progress) int {
+	if !progress.Pace.Known {
+		return progress.K0
 	}
-	first := a.firstSteps(&p)
-	if math.IsNaN(p.Share) {
-		return wholeSteps(first/exact.Cbrt(float64(p.Round)), first)
+	first := a.firstSteps(&progress)
+	if math.IsNaN(progress.Share) {
+		return wholeSteps(first/exact.Cbrt(float64(progress.Round)), first)
 	}
-	left := max(0, 1-p.Share/a.Until)
+	left := max(0, 1-progress.Share/a.Until)
 	// [exact.Pow] takes longer than all the rest of a round without training, so it is called only if
 	// the power changes something.
 	if a.Power != 1 {

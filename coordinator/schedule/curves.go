@@ -91,16 +91,16 @@ type curveK[C curve] struct {
 
 // LocalSteps returns K_0 at the start of the span, the final K from its end on, and the curve's
 // value, rounded up, between them.
-func (s curveK[C]) LocalSteps(p Progress) int {
-	end := s.End * p.partsPerUnit()
-	switch elapsed, total := s.progress(p); {
+func (s curveK[C]) LocalSteps(progress Progress) int {
+	end := s.End * progress.partsPerUnit()
+	switch elapsed, total := s.progress(progress); {
 	case elapsed <= 0:
-		return p.K0
+		return progress.K0
 	case elapsed >= total:
 		return end
 	default:
 		var way C
-		first := float64(p.K0)
+		first := float64(progress.K0)
 		last := float64(end)
 		return wholeSteps(way.interpolate(first, last, elapsed, total), max(first, last))
 	}

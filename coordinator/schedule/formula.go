@@ -47,8 +47,8 @@ var Functions = map[string]expression.Function{
 	"sqrt":  expression.OneNumber(math.Sqrt),
 }
 
-// largest returns the largest of some numbers, NaN if one is NaN. Those of package slices may return another number
-// where one is NaN.
+// largest returns the largest of some numbers, NaN if one is NaN. Those of package slices may return
+// another number where one is NaN.
 func largest(numbers []float64) float64 {
 	result := numbers[0]
 	for _, number := range numbers {
@@ -76,8 +76,9 @@ func compile(text string) (*formula, error) {
 	return &formula{program}, nil
 }
 
-// Compile reads a formula whose variables are the fields of a struct with tags expr (see [expression.Compile]), and
-// which may call [Functions]. An error says at which character the formula is wrong.
+// Compile reads a formula whose variables are the fields of a struct with tags expr (see
+// [expression.Compile]), and which may call [Functions]. An error says at which character the formula is
+// wrong.
 func Compile(text string, variables any) (*expression.Program, error) {
 	// Python's division with a rounded quotient is not in the language.
 	if position := strings.Index(text, "//"); position >= 0 {
@@ -129,33 +130,33 @@ func (f *formula) needs() Needs {
 	}
 }
 
-// value returns the value of the formula in the round of p. Where the run counts epochs, the K's that the
-// formula reads are in epochs, as its result then is.
+// value returns the value of the formula in the round that starts. Where the run counts epochs, the K's
+// that the formula reads are in epochs, as its result then is.
 //
 // ok is false as long as a variable that the formula reads is not known: the window has no loss, the model
 // was not evaluated, no round had a straggler share, or there was no round before that had a K.
-func (f *formula) value(p *Progress) (x float64, ok bool) {
+func (f *formula) value(progress *Progress) (x float64, ok bool) {
 	reads := f.Reads
-	lacksLoss := (reads["F"] || reads["F0"]) && !p.HasLoss
-	lacksAccuracy := reads["accuracy"] && !p.HasAccuracy
-	lacksStragglers := reads["straggler_share"] && math.IsNaN(p.StragglerShare)
-	lacksLastK := reads["k"] && p.Previous.LocalSteps == 0
+	lacksLoss := (reads["F"] || reads["F0"]) && !progress.HasLoss
+	lacksAccuracy := reads["accuracy"] && !progress.HasAccuracy
+	lacksStragglers := reads["straggler_share"] && math.IsNaN(progress.StragglerShare)
+	lacksLastK := reads["k"] && progress.Previous.LocalSteps == 0
 	if lacksLoss || lacksAccuracy || lacksStragglers || lacksLastK {
 		return 0, false
 	}
-	partsPerUnit := float64(p.partsPerUnit())
+	partsPerUnit := float64(progress.partsPerUnit())
 	now := environment{}
-	now.Round = float64(p.Round)
-	now.Seconds = p.Seconds
-	now.Loss = p.Loss
-	now.F0 = p.F0
-	now.Accuracy = p.Accuracy
-	now.Converged = p.Converged
-	now.K0 = float64(p.K0) / partsPerUnit
-	now.Eta0 = p.Eta0
-	now.K = float64(p.Previous.LocalSteps) / partsPerUnit
-	now.Eta = p.LearningRate
-	now.StragglerShare = p.StragglerShare
+	now.Round = float64(progress.Round)
+	now.Seconds = progress.Seconds
+	now.Loss = progress.Loss
+	now.F0 = progress.F0
+	now.Accuracy = progress.Accuracy
+	now.Converged = progress.Converged
+	now.K0 = float64(progress.K0) / partsPerUnit
+	now.Eta0 = progress.Eta0
+	now.K = float64(progress.Previous.LocalSteps) / partsPerUnit
+	now.Eta = progress.LearningRate
+	now.StragglerShare = progress.StragglerShare
 	now.Pi = math.Pi
 	return f.Value(now), true
 }

@@ -66,13 +66,13 @@ func (s PowerK) Validate() error { return checkPower(s.Power, s.Min, s.Max) }
 // LocalSteps returns ceil(K_0/r^p), held to the bounds Min and Max. For p = a/b that is the least K with
 // K^b·r^a >= K_0^b, which is found in whole numbers of any size, so that it is the same on every
 // architecture.
-func (s PowerK) LocalSteps(p Progress) int {
+func (s PowerK) LocalSteps(progress Progress) int {
 	// Validate has found the exponent to be one.
 	exponent, _ := parsePower(s.Power)
 	numerator := exponent.Num()
 	denominator := exponent.Denom()
-	factor := new(big.Int).Exp(big.NewInt(int64(p.Round)), new(big.Int).Abs(numerator), nil)
-	bound := new(big.Int).Exp(big.NewInt(int64(p.K0)), denominator, nil)
+	factor := new(big.Int).Exp(big.NewInt(int64(progress.Round)), new(big.Int).Abs(numerator), nil)
+	bound := new(big.Int).Exp(big.NewInt(int64(progress.K0)), denominator, nil)
 	// A negative power multiplies the other side of the comparison.
 	if numerator.Sign() < 0 {
 		bound.Mul(bound, factor)
@@ -82,7 +82,7 @@ func (s PowerK) LocalSteps(p Progress) int {
 		product := new(big.Int).Exp(big.NewInt(int64(i+1)), denominator, nil)
 		return product.Mul(product, factor).Cmp(bound) >= 0
 	})
-	return withinBounds(s.Min*p.partsPerUnit(), k, s.Max*p.partsPerUnit())
+	return withinBounds(s.Min*progress.partsPerUnit(), k, s.Max*progress.partsPerUnit())
 }
 
 // withinBounds returns x if it is from low to high, and otherwise the bound that it passes. A high of 0

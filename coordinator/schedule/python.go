@@ -60,19 +60,19 @@ func (PythonK) Kind() string { return "LocalSteps" }
 // LocalSteps returns the local steps of the next round by the answer of the user's class, rounded up. It
 // is K_0 if no process is bound, and if the class fails or its answer is no number of steps, which ends
 // the run.
-func (s PythonK) LocalSteps(p Progress) int {
+func (s PythonK) LocalSteps(progress Progress) int {
 	if s.Asker() == nil {
-		return p.K0
+		return progress.K0
 	}
 	var answer float64
-	if !s.Asker().Ask("local_steps", newQuestion(&p), &answer) {
-		return p.K0
+	if !s.Asker().Ask("local_steps", newQuestion(&progress), &answer) {
+		return progress.K0
 	}
 	// Where the run counts epochs, the class answers in epochs, and a schedule returns thousandths.
-	k := math.Ceil(float64(answer * float64(p.partsPerUnit())))
+	k := math.Ceil(float64(answer * float64(progress.partsPerUnit())))
 	if !(k >= 1 && k <= MaxK0) {
-		s.Asker().Fail("local_steps", "%g is no number of local steps (1 to %d)", answer, MaxK0/p.partsPerUnit())
-		return p.K0
+		s.Asker().Fail("local_steps", "%g is no number of local steps (1 to %d)", answer, MaxK0/progress.partsPerUnit())
+		return progress.K0
 	}
 	return int(k)
 }
@@ -89,17 +89,17 @@ func (PythonEta) Kind() string { return "LearningRate" }
 
 // LearningRate returns the learning rate of the next round by the answer of the user's class. It is
 // eta_0 if no process is bound, and if the class fails or its answer is no rate, which ends the run.
-func (s PythonEta) LearningRate(p Progress) float64 {
+func (s PythonEta) LearningRate(progress Progress) float64 {
 	if s.Asker() == nil {
-		return p.Eta0
+		return progress.Eta0
 	}
 	var answer float64
-	if !s.Asker().Ask("learning_rate", newQuestion(&p), &answer) {
-		return p.Eta0
+	if !s.Asker().Ask("learning_rate", newQuestion(&progress), &answer) {
+		return progress.Eta0
 	}
 	if !(answer >= 0) || math.IsInf(answer, 0) {
 		s.Asker().Fail("learning_rate", "%g is no learning rate (0 or more)", answer)
-		return p.Eta0
+		return progress.Eta0
 	}
 	return answer
 }
@@ -132,32 +132,32 @@ type previousDecision struct {
 // newQuestion returns what is known when a round starts, as the question to a policy in Python. A value
 // that is not known, or not finite, is nil. Steps are in the unit in which the options count K: local steps
 // or epochs.
-func newQuestion(p *Progress) *progressQuestion {
+func newQuestion(progress *Progress) *progressQuestion {
 	known := func(x float64, ok bool) *float64 {
 		if !ok || math.IsNaN(x) || math.IsInf(x, 0) {
 			return nil
 		}
 		return &x
 	}
-	partsPerUnit := float64(p.partsPerUnit())
+	partsPerUnit := float64(progress.partsPerUnit())
 	question := &progressQuestion{
-		Round:          p.Round,
-		Seconds:        p.Seconds,
-		K0:             float64(p.K0) / partsPerUnit,
-		Eta0:           p.Eta0,
-		Loss:           known(p.Loss, p.HasLoss),
-		InitialLoss:    known(p.F0, p.HasLoss),
-		LossRatio:      known(p.LossRatio, p.HasLoss),
-		Accuracy:       known(p.Accuracy, p.HasAccuracy),
-		Converged:      p.Converged,
-		StragglerShare: known(p.StragglerShare, true),
-		LearningRate:   known(p.LearningRate, p.LearningRate != 0),
+		Round:          progress.Round,
+		Seconds:        progress.Seconds,
+		K0:             float64(progress.K0) / partsPerUnit,
+		Eta0:           progress.Eta0,
+		Loss:           known(progress.Loss, progress.HasLoss),
+		InitialLoss:    known(progress.F0, progress.HasLoss),
+		LossRatio:      known(progress.LossRatio, progress.HasLoss),
+		Accuracy:       known(progress.Accuracy, progress.HasAccuracy),
+		Converged:      progress.Converged,
+		StragglerShare: known(progress.StragglerShare, true),
+		LearningRate:   known(progress.LearningRate, progress.LearningRate != 0),
 	}
-	if p.Previous.LocalSteps > 0 {
+	if progress.Previous.LocalSteps > 0 {
 		question.Previous = &previousDecision{
-			LocalSteps:   float64(p.Previous.LocalSteps) / partsPerUnit,
-			LearningRate: p.Previous.LearningRate,
-			Seconds:      p.Previous.Seconds,
+			LocalSteps:   float64(progress.Previous.LocalSteps) / partsPerUnit,
+			LearningRate: progress.Previous.LearningRate,
+			Seconds:      progress.Previous.Seconds,
 		}
 	}
 	return question

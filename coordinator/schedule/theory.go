@@ -24,19 +24,19 @@ func (TheoryK) AtMostK0() {}
 
 // LocalSteps returns the least K with K³ W >= Factor (F_r − Offset), without a cube root, so that it is
 // the same on every architecture (as in [ErrorK]). It is at most K_0, and K_0 while no loss is known.
-func (TheoryK) LocalSteps(p Progress) int {
-	constants := &p.Theory
-	if !p.HasLoss {
-		return p.K0
+func (TheoryK) LocalSteps(progress Progress) int {
+	constants := &progress.Theory
+	if !progress.HasLoss {
+		return progress.K0
 	}
 	// W is the time elapsed or, where the end of the run is known, the time ahead.
-	seconds := p.Seconds
+	seconds := progress.Seconds
 	if constants.Until > 0 {
-		seconds = max(0, constants.Until-p.Seconds)
+		seconds = max(0, constants.Until-progress.Seconds)
 	}
-	bound := float64(constants.Factor * (p.Loss - constants.Offset))
+	bound := float64(constants.Factor * (progress.Loss - constants.Offset))
 	if bound <= 0 {
 		return 1
 	}
-	return 1 + sort.Search(p.K0-1, func(i int) bool { return float64(cube(i+1)*seconds) >= bound })
+	return 1 + sort.Search(progress.K0-1, func(i int) bool { return float64(cube(i+1)*seconds) >= bound })
 }

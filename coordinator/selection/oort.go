@@ -59,19 +59,19 @@ type Oort struct {
 
 // Order returns the order of a run that begins: no client has had a task, so all of them are new. The
 // rule's seconds are the first preferred time, and what the pacer adds to it each time.
-func (o Oort) Order(s Setup) (Order, error) {
+func (o Oort) Order(setup Setup) (Order, error) {
 	step := closing.Deadline{Seconds: o.Seconds}.Deadline().Seconds()
 	return &oortOrder{
 		Oort:      o,
-		setup:     s,
-		expected:  expectedTimes(&s),
+		setup:     setup,
+		expected:  expectedTimes(&setup),
 		pacerStep: step,
 		oortMemory: oortMemory{
-			Clients:   make([]oortClient, s.Clients),
+			Clients:   make([]oortClient, setup.Clients),
 			Preferred: step,
 			Epsilon:   o.Explore,
 		},
-		returned: bitset.New(s.Clients),
+		returned: bitset.New(setup.Clients),
 	}, nil
 }
 

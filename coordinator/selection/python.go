@@ -62,20 +62,20 @@ func (p Python) String() string { return fmt.Sprintf("as %v says", p.Python) }
 
 // Order returns the order of a run, which calls the class when a round starts. It is uniform where no
 // process is bound, as on a host.
-func (p Python) Order(s Setup) (Order, error) {
+func (p Python) Order(setup Setup) (Order, error) {
 	if p.Asker() == nil {
-		return Uniform{}.Order(s)
+		return Uniform{}.Order(setup)
 	}
-	o := &pythonOrder{policy: p, setup: s}
-	o.Past.Memory = "{}"
-	o.nextMemory = o.Past.Memory
-	if p.reads("samples") && s.Samples != nil {
-		o.samples = make([]int, s.Clients)
-		for client := range o.samples {
-			o.samples[client] = s.Samples(client)
+	order := &pythonOrder{policy: p, setup: setup}
+	order.Past.Memory = "{}"
+	order.nextMemory = order.Past.Memory
+	if p.reads("samples") && setup.Samples != nil {
+		order.samples = make([]int, setup.Clients)
+		for client := range order.samples {
+			order.samples[client] = setup.Samples(client)
 		}
 	}
-	return o, nil
+	return order, nil
 }
 
 // pythonOrder is the order that a class in Python gives. The class has a memory, which goes out with each

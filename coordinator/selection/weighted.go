@@ -29,7 +29,7 @@ const (
 // len(weights)-1; their sum must be less than 2^64. The order takes the slice over. Draw i is
 // keyed by seed, purpose, round and i, so an order that is made again is the same.
 func newWeightedOrder(seed uint64, purpose keyed.Purpose, round int, weights []uint64) *weightedOrder {
-	o := &weightedOrder{
+	order := &weightedOrder{
 		seed:    seed,
 		purpose: purpose,
 		round:   uint64(round),
@@ -42,9 +42,9 @@ func newWeightedOrder(seed uint64, purpose keyed.Purpose, round int, weights []u
 			sums[i>>fanOutBits] += weight
 		}
 		level = sums
-		o.levels = append(o.levels, level)
+		order.levels = append(order.levels, level)
 	}
-	return o
+	return order
 }
 
 // next draws an item and takes it out of the draw. ok is false if no item of positive weight is left.

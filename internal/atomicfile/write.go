@@ -28,21 +28,21 @@ func Bytes(b []byte) func(io.Writer) error {
 
 // put is [Write] for a file with the given permissions.
 func put(path string, mode os.FileMode, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return fmt.Errorf("%s cannot be written: %w", path, cause(err))
 	}
-	err = write(unnamed{f})
+	err = write(unnamed{file})
 	if err == nil {
 		// CreateTemp makes a file that its owner alone may read.
-		err = cause(cmp.Or(f.Sync(), f.Chmod(mode)))
+		err = cause(cmp.Or(file.Sync(), file.Chmod(mode)))
 	}
-	err = errors.Join(err, cause(f.Close()))
+	err = errors.Join(err, cause(file.Close()))
 	if err == nil {
-		err = cause(os.Rename(f.Name(), path))
+		err = cause(os.Rename(file.Name(), path))
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("%s cannot be written: %w", path, err), os.Remove(f.Name()))
+		return errors.Join(fmt.Errorf("%s cannot be written: %w", path, err), os.Remove(file.Name()))
 	}
 	return nil
 }

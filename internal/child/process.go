@@ -83,17 +83,17 @@ var ErrSilent = errors.New("no line in time")
 // Words splits a command into words as a shell would. There is no shell, so nothing is expanded,
 // and characters that only a shell understands are errors.
 func Words(command string) ([]string, error) {
-	p := shellwords.NewParser()
-	list, err := p.Parse(command)
+	parser := shellwords.NewParser()
+	list, err := parser.Parse(command)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%q cannot be split into words: %w", command, err)
 	// The parser stops at characters such as pipes and redirections.
-	case p.Position >= 0:
+	case parser.Position >= 0:
 		return nil, fmt.Errorf(
 			"%q holds %q, which means nothing without a shell: quote it, or give a script",
 			command,
-			command[p.Position:],
+			command[parser.Position:],
 		)
 	case len(list) == 0:
 		return nil, errors.New("the command is empty")
@@ -106,10 +106,10 @@ func Supported() bool { return supported }
 
 // Start starts a process, as the leader of a process group, with pipes for requests, replies and output,
 // and with shared memory, which is empty at first. Call [Process.Close] after use.
-func Start(o Options) (_ *Process, err error) {
-	p := &Process{
-		Output:  &Output{notice: o.Notice, held: o.HoldOutput},
-		options: o,
+func Start(options Options) (_ *Process, err error) {
+	process := &Process{
+		Output:  &Output{notice: options.Notice, held: options.HoldOutput},
+		options: options,
 		replies: make(chan []byte),
 		closing: make(chan struct{}),
 		dead:    make(chan struct{}),
@@ -117,19 +117,19 @@ func Start(o Options) (_ *Process, err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, p.release())
+			err = errors.Join(err, process.release())
 		}
 	}()
 	// pipe opens a pipe. After one has failed, the next calls do nothing; err is checked after the last.
-	pipe := func() (r, w *os.File) {
+	pipe := func() (reader, writer *os.File) {
 		if err != nil {
 			return nil, nil
 		}
-		r, w, err = os.Pipe()
+		reader, writer, err = os.Pipe()
 		if err == nil {
-			p.files = append(p.files, r, w)
+			process.files = append(process.files, reader, writer)
 		}
-		return r, w
+		return reader, writer
 	}
 	requestReader, requests := pipe()
 	replies, replyWriter := pipe()
@@ -137,33 +137,33 @@ func Start(o Options) (_ *Process, err error) {
 	if err != nil {
 		return nil, err
 	}
-	p.requests = requests
-	p.pipes = []*os.File{replies, printed}
-	p.Memory, err = NewMemory()
+	process.requests = requests
+	process.pipes = []*os.File{replies, printed}
+	process.Memory, err = NewMemory()
 	if err != nil {
 		return nil, err
 	}
-	command := exec.Command(o.Words[0], o.Words[1:]...)
+	command := exec.Command(options.Words[0], options.Words[1:]...)
 	command.Stdout = printWriter
 	command.Stderr = printWriter
-	command.ExtraFiles = append([]*os.File{requestReader, replyWriter, p.Memory.File()}, o.Files...)
-	command.Env = o.Environment
+	command.ExtraFiles = append([]*os.File{requestReader, replyWriter, process.Memory.File()}, options.Files...)
+	command.Env = options.Environment
 	command.SysProcAttr = OwnGroup()
 	if err := command.Start(); err != nil {
-		return nil, fmt.Errorf("%s cannot be started: %w", o.Words[0], err)
+		return nil, fmt.Errorf("%s cannot be started: %w", options.Words[0], err)
 	}
 	// The process has its own copies of these ends. Without ours, a pipe ends with the process.
 	for _, f := range []*os.File{requestReader, replyWriter, printWriter} {
 		_ = f.Close()
 	}
-	p.command = command
-	p.readers.Go(func() {
-		defer close(p.printed)
-		p.Output.readLines(printed)
+	process.command = command
+	process.readers.Go(func() {
+		defer close(process.printed)
+		process.Output.readLines(printed)
 	})
-	p.readers.Go(func() { p.readReplies(replies) })
-	go p.wait()
-	return p, nil
+	process.readers.Go(func() { process.readReplies(replies) })
+	go process.wait()
+	return process, nil
 }
 
 // wait waits for the end of the process itself, since its children may keep its pipes open. It then kills

@@ -47,41 +47,41 @@ type Conn struct {
 // Add adds a new connection to the set, in which it waits. If as many wait already as may, it first closes
 // the connection that has waited longest from the address that has the most.
 func (s *Set) Add(nc net.Conn) *Conn {
-	c := &Conn{Conn: nc, set: s, origin: Origin(nc.RemoteAddr())}
+	conn := &Conn{Conn: nc, set: s, origin: Origin(nc.RemoteAddr())}
 	s.mu.Lock()
 	var evicted *Conn
 	if s.count.Waiting >= s.waiting {
 		evicted = s.takeOldest()
 		s.count.Evicted++
 	}
-	s.enqueue(c)
+	s.enqueue(conn)
 	s.mu.Unlock()
 	if evicted != nil {
 		// Nobody needs the error of a connection that is given up.
 		_ = evicted.Close()
 	}
-	return c
+	return conn
 }
 
 // Admit gives the connection a place among the admitted ones and reports whether it has one. It has none if
 // all places are taken or if the connection is closed.
 func (c *Conn) Admit() bool {
-	s := c.set
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	set := c.set
+	set.mu.Lock()
+	defer set.mu.Unlock()
 	switch {
 	case c.admitted:
 		return true
 	// The connection is closed.
 	case !c.waits:
 		return false
-	case s.count.Admitted >= s.admitted:
-		s.count.Refused++
+	case set.count.Admitted >= set.admitted:
+		set.count.Refused++
 		return false
 	}
-	s.dequeue(c)
+	set.dequeue(c)
 	c.admitted = true
-	s.count.Admitted++
+	set.count.Admitted++
 	return true
 }
 

@@ -32,7 +32,8 @@ type Program struct {
 	Reads map[string]bool
 }
 
-// Value returns the value of the expression with these variables, a struct of the type with which it was compiled.
+// Value returns the value of the expression with these variables, a struct of the type with which it was
+// compiled.
 func (p *Program) Value(variables any) float64 {
 	return p.value(&frame{fields: reflect.ValueOf(variables)})
 }
@@ -87,9 +88,10 @@ type compiler struct {
 	reads map[string]bool
 }
 
-// Compile checks the types of a tree and returns its program. variables is a struct: an expression may name its
-// fields with the tag expr:"name", which are float64, bool, or a func(float64) float64 that it may call. functions
-// are by their names. The value of the whole expression must be a number. An error is an [Error].
+// Compile checks the types of a tree and returns its program. variables is a struct: an expression may name
+// its fields with the tag expr:"name", which are float64, bool, or a func(float64) float64 that it may
+// call. functions are by their names. The value of the whole expression must be a number. An error is an
+// [Error].
 func Compile(tree Node, variables any, functions map[string]Function) (*Program, error) {
 	c := &compiler{
 		fields:    map[string]reflect.StructField{},
@@ -128,8 +130,8 @@ func (c *compiler) truth(n Node) (logical, *Error) {
 }
 
 // part compiles a node of any type.
-func (c *compiler) part(n Node) (part, *Error) {
-	switch n := n.(type) {
+func (c *compiler) part(node Node) (part, *Error) {
+	switch n := node.(type) {
 	case *Number:
 		return part{number: func(*frame) float64 { return n.Value }}, nil
 	case *Truth:
@@ -147,7 +149,7 @@ func (c *compiler) part(n Node) (part, *Error) {
 	case *Call:
 		return c.call(n)
 	}
-	return part{}, errorAt(n.Position(), "a formula has numbers, variables, operators and functions alone")
+	return part{}, errorAt(node.Position(), "a formula has numbers, variables, operators and functions alone")
 }
 
 // name compiles the name of a variable: of let, or a field.

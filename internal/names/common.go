@@ -38,16 +38,16 @@ func Printable(text string) string {
 	if strings.IndexFunc(text, unprintable) < 0 {
 		return text
 	}
-	var b strings.Builder
+	var builder strings.Builder
 	for _, r := range text {
 		if !unprintable(r) {
-			b.WriteRune(r)
+			builder.WriteRune(r)
 			continue
 		}
 		quoted := strconv.QuoteRune(r)
-		b.WriteString(quoted[1 : len(quoted)-1])
+		builder.WriteString(quoted[1 : len(quoted)-1])
 	}
-	return b.String()
+	return builder.String()
 }
 
 // unprintable reports whether a rune moves, colours or hides text. A tab stands in tables.

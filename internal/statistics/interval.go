@@ -27,18 +27,18 @@ type Estimated struct {
 // EstimateMean returns the mean of values with its interval. Values that are NaN are left out.
 func EstimateMean(values []float64) Estimated {
 	known := slices.DeleteFunc(slices.Clone(values), math.IsNaN)
-	e := Estimated{Mean: math.NaN(), Half: math.NaN(), N: len(known)}
-	if e.N > 0 {
-		e.Mean = mean(known)
+	estimated := Estimated{Mean: math.NaN(), Half: math.NaN(), N: len(known)}
+	if estimated.N > 0 {
+		estimated.Mean = mean(known)
 	}
-	if e.N > 1 {
-		e.Half = studentQuantile(e.N) * Deviation(known) / math.Sqrt(float64(e.N))
+	if estimated.N > 1 {
+		estimated.Half = studentQuantile(estimated.N) * Deviation(known) / math.Sqrt(float64(estimated.N))
 		// Values that differ by their rounding alone count as equal.
-		if e.Half < 1e-12*math.Abs(e.Mean) {
-			e.Half = 0
+		if estimated.Half < 1e-12*math.Abs(estimated.Mean) {
+			estimated.Half = 0
 		}
 	}
-	return e
+	return estimated
 }
 
 // TwoStage returns the mean of values whose number was chosen by the deviation of the first ones (Stein

@@ -114,8 +114,8 @@ func (c Columns[R]) Objects(rows []R) []map[string]any {
 	return list
 }
 
-// Object returns a value as JSON has it: nil for NaN, and for [Parts] an object of their numbers by name, in which
-// the number without a name is called mean.
+// Object returns a value as JSON has it: nil for NaN, and for [Parts] an object of their numbers by name,
+// in which the number without a name is called mean.
 func Object(value any) any {
 	switch v := value.(type) {
 	case Parts:
@@ -302,19 +302,20 @@ var wanted = map[reflect.Kind]string{
 	reflect.Bool:    "true or false",
 }
 
-// parse sets v, a field of a row, to the value of a cell. An empty cell of a floating-point number is NaN.
-func parse(v reflect.Value, s string) (err error) {
-	switch v.Kind() {
+// parse sets value, a field of a row, to what the text of a cell says. An empty cell of a floating-point
+// number is NaN.
+func parse(value reflect.Value, s string) (err error) {
+	switch value.Kind() {
 	case reflect.Float64:
 		x := math.NaN()
 		if s != "" {
 			x, err = strconv.ParseFloat(s, 64)
 		}
-		v.SetFloat(x)
+		value.SetFloat(x)
 	case reflect.String:
-		v.SetString(s)
+		value.SetString(s)
 	default:
-		err = json.Unmarshal([]byte(s), v.Addr().Interface())
+		err = json.Unmarshal([]byte(s), value.Addr().Interface())
 	}
 	return err
 }

@@ -231,16 +231,16 @@ const maxName = 40
 // CheckNames returns an error for the first metric whose name cannot be part of a column's name, belongs
 // to another column, or occurs before in the list.
 func CheckNames(list []Metric) error {
-	for i, m := range list {
+	for i, metric := range list {
 		switch {
-		case m.Name == "" ||
-			len(m.Name) > maxName ||
-			strings.Trim(m.Name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "":
-			return fmt.Errorf("metric %.60q is not 1 to %d letters, digits and _", m.Name, maxName)
-		case slices.Contains(reserved, m.Name):
-			return fmt.Errorf("a metric has the name %q, which results have already", m.Name)
-		case Find(list, m.Name) < i:
-			return fmt.Errorf("two metrics have the name %q", m.Name)
+		case metric.Name == "" ||
+			len(metric.Name) > maxName ||
+			strings.Trim(metric.Name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "":
+			return fmt.Errorf("metric %.60q is not 1 to %d letters, digits and _", metric.Name, maxName)
+		case slices.Contains(reserved, metric.Name):
+			return fmt.Errorf("a metric has the name %q, which results have already", metric.Name)
+		case Find(list, metric.Name) < i:
+			return fmt.Errorf("two metrics have the name %q", metric.Name)
 		}
 	}
 	return nil

@@ -82,21 +82,21 @@ type classCounts struct{ samples, predicted, right []int }
 
 // confusionCounts returns the counts, over all samples, of the confusion matrix that the measures need.
 func (o *Outcomes) confusionCounts() classCounts {
-	var c classCounts
+	var counts classCounts
 	for i, label := range o.Labels {
 		predicted := o.predicted(i)
-		for len(c.samples) <= max(int(label), predicted) {
-			c.samples = append(c.samples, 0)
-			c.predicted = append(c.predicted, 0)
-			c.right = append(c.right, 0)
+		for len(counts.samples) <= max(int(label), predicted) {
+			counts.samples = append(counts.samples, 0)
+			counts.predicted = append(counts.predicted, 0)
+			counts.right = append(counts.right, 0)
 		}
-		c.samples[label]++
-		c.predicted[predicted]++
+		counts.samples[label]++
+		counts.predicted[predicted]++
 		if predicted == int(label) {
-			c.right[predicted]++
+			counts.right[predicted]++
 		}
 	}
-	return c
+	return counts
 }
 
 // MajorityShareOf returns the share of the most frequent class among the samples: the accuracy of a
@@ -250,7 +250,7 @@ type targetSums struct {
 
 // targetSumsOf returns the sums of target t, in the unit of the user's data. Numbers are added in the order
 // of their size, so that the order of the samples does not matter.
-func (o *Outcomes) targetSumsOf(t int) (s targetSums) {
+func (o *Outcomes) targetSumsOf(t int) (sums targetSums) {
 	unit := 1.0
 	if o.Units != nil {
 		unit = o.Units[t]
@@ -267,13 +267,13 @@ func (o *Outcomes) targetSumsOf(t int) (s targetSums) {
 	for i, y := range values {
 		values[i] = math.Abs(y - mean)
 	}
-	s.errors = sortedSum(errors)
-	s.distances = sortedSum(values)
+	sums.errors = sortedSum(errors)
+	sums.distances = sortedSum(values)
 	for i, d := range values {
 		values[i] = float64(d * d)
 	}
-	s.spread = sortedSum(values)
-	return s
+	sums.spread = sortedSum(values)
+	return sums
 }
 
 // sortedSum puts numbers into ascending order, in place, and returns their sum in this order, so that the
@@ -378,9 +378,9 @@ func Constant(name string) bool {
 // other is 0. It is an error if the name is no measure of such samples, or if there are more classes or
 // targets than it can be computed for.
 func Measure(name string, classes, targets int) (Metric, error) {
-	m, ok := findMeasure(name)
+	measure, ok := findMeasure(name)
 	switch {
-	case !ok || m.targets != (targets > 0):
+	case !ok || measure.targets != (targets > 0):
 		kind := "classes"
 		if targets > 0 {
 			kind = "numbers"
@@ -391,7 +391,7 @@ func Measure(name string, classes, targets int) (Metric, error) {
 	case name == "auroc" && classes > MaxScored:
 		return Metric{}, fmt.Errorf("auroc of %d classes; want at most %d", classes, MaxScored)
 	}
-	return m.Metric, nil
+	return measure.Metric, nil
 }
 
 // Value returns the value of a measure, which Measure knows, for these outcomes; NaN where they do not

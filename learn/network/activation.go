@@ -179,19 +179,19 @@ func (a *Activation) gradientStrides() (row, column, channel int) {
 
 // transpose writes the block's values into rows, sample by sample. It does nothing where rows are those
 // of the batch, or are not needed.
-func (a *Activation) transpose(p *Pass, isa kernel.ISA) {
+func (a *Activation) transpose(pass *Pass, isa kernel.ISA) {
 	if a.borrowed || a.rows == nil {
 		return
 	}
 	ld := a.width()
-	x := a.values(p)
-	rows := a.sampleRows(p)
+	x := a.values(pass)
+	rows := a.sampleRows(pass)
 	for y := range a.Height {
 		isa.Transpose(
 			kernel.Matrix{Data: rows[y*Lanes*ld:], LD: ld},
 			kernel.Block(x[y*ld*Lanes:]),
 			ld,
-			isa.Columns(p.Samples),
+			isa.Columns(pass.Samples),
 		)
 	}
 }

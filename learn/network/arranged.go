@@ -130,12 +130,12 @@ func (a *Arranged) AddTo(sum, arranged []int64) {
 // it was last called to its end. All others are as they were.
 func (a *Arranged) Changed() iter.Seq2[int, int] {
 	return func(yield func(start, end int) bool) {
-		s := a.first
-		in, _ := s.sizes()
-		padded := s.padded
+		stage := a.first
+		in, _ := stage.sizes()
+		padded := stage.padded
 		end := 0
-		for start := s.nextChanged(0); start < in; start = s.nextChanged(end) {
-			end = s.nextUnchanged(start)
+		for start := stage.nextChanged(0); start < in; start = stage.nextChanged(end) {
+			end = stage.nextUnchanged(start)
 			if !yield(start*padded, end*padded) {
 				return
 			}
@@ -143,7 +143,7 @@ func (a *Arranged) Changed() iter.Seq2[int, int] {
 		if !yield(in*padded, a.Len()) {
 			return
 		}
-		clear(s.changed)
+		clear(stage.changed)
 	}
 }
 
@@ -214,38 +214,43 @@ func (s *arrangedStage) nextUnchanged(input int) int {
 func (s *arrangedStage) begin([]float32) {}
 
 // Forward computes W x + b, with a ReLU if one follows, for two samples at a time.
-func (s *arrangedStage) Forward(p *Pass) {
+func (s *arrangedStage) Forward(pass *Pass) {
 	in, outputs := s.sizes()
 	isa := s.network.isa
-	for len(s.present) <= p.block {
+	for len(s.present) <= pass.block {
 		s.present = append(s.present, nonZeros{})
 	}
-	x := p.batch.X[p.first*in:][:p.Samples*in]
-	present := &s.present[p.block]
-	present.scan(isa, x, in, p.Samples, p.Training)
-	weight := kernel.Matrix{Data: p.Parameters, LD: s.padded}
-	bias := p.Parameters[in*s.padded:]
+	x := pass.batch.X[pass.first*in:][:pass.Samples*in]
+	present := &s.present[pass.block]
+	present.scan(isa, x, in, pass.Samples, pass.Training)
+	weight := kernel.Matrix{Data: pass.Parameters, LD: s.padded}
+	bias := pass.Parameters[in*s.padded:]
 	if present.mostNonZero {
 		op := kernel.Bias
 		if s.Y.relu {
 			op = kernel.BiasReLU
 		}
-		isa.Transpose(kernel.Block(s.X.values(p)), kernel.Matrix{Data: x, LD: in}, p.Samples, in)
-		isa.Gemm(outputs, isa.Columns(p.Samples), in, kernel.Operand{Data: weight.Data, Row: 1, Col: s.padded},
-			kernel.Block(s.X.values(p)), kernel.Block(s.Y.values(p)), op, bias, 0)
+		isa.Transpose(kernel.Block(s.X.values(pass)), kernel.Matrix{Data: x, LD: in}, pass.Samples, in)
+		isa.Gemm(outputs, isa.Columns(pass.Samples), in, kernel.Operand{Data: weight.Data, Row: 1, Col: s.padded},
+			kernel.Block(s.X.values(pass)), kernel.Block(s.Y.values(pass)), op, bias, 0)
 		return
 	}
 	start := 0
 	for pair, end := range present.ends {
 		// The last of an odd number of samples is computed twice, of which the second is not used.
 		first := 2 * pair
-		second := min(first+1, p.Samples-1)
+		second := min(first+1, pass.Samples-1)
 		y := s.rows[first*s.padded:]
 		isa.SumPair(y[:s.padded], y[s.padded:2*s.padded], present.pairs[start:end], weight, x[first*in:][:in],
 			x[second*in:][:in], bias[:s.padded], s.Y.relu)
 		start = end
 	}
-	isa.Transpose(kernel.Block(s.Y.values(p)), kernel.Matrix{Data: s.rows, LD: s.padded}, isa.Columns(p.Samples), outputs)
+	isa.Transpose(
+		kernel.Block(s.Y.values(pass)),
+		kernel.Matrix{Data: s.rows, LD: s.padded},
+		isa.Columns(pass.Samples),
+		outputs,
+	)
 }
 
 // Backward leaves all to Update: samples have no gradient.
@@ -253,16 +258,16 @@ func (s *arrangedStage) Backward(*Pass) {}
 
 // Update adds alpha times the gradient of the whole batch to dst; op is always [kernel.Add], because an
 // arranged network only takes steps. It notes the inputs whose weights it changes.
-func (s *arrangedStage) Update(dst []float32, b *Batch, op kernel.Op, alpha float32) {
+func (s *arrangedStage) Update(dst []float32, batch *Batch, op kernel.Op, alpha float32) {
 	in, outputs := s.sizes()
 	isa := s.network.isa
 	weight := kernel.Matrix{Data: dst[:in*s.padded], LD: s.padded}
 	gradients := kernel.Matrix{Data: s.dy, LD: s.padded}
 	var p Pass
-	for ; p.first < b.N; p.block, p.first = p.block+1, p.first+Lanes {
+	for ; p.first < batch.N; p.block, p.first = p.block+1, p.first+Lanes {
 		dy := s.Y.gradient(&p)
-		n := min(Lanes, b.N-p.first)
-		x := kernel.Matrix{Data: b.X[p.first*in:][:n*in], LD: in}
+		n := min(Lanes, batch.N-p.first)
+		x := kernel.Matrix{Data: batch.X[p.first*in:][:n*in], LD: in}
 		isa.Transpose(gradients, kernel.Block(dy), outputs, isa.Columns(n))
 		if present := &s.present[p.block]; present.mostNonZero {
 			isa.Gemm(in, s.padded, n, kernel.Operand{Data: x.Data, Row: 1, Col: in}, gradients, weight, op, nil, alpha)

@@ -43,10 +43,10 @@ type averageStage struct {
 
 // Forward writes the mean over all positions for each channel and sample: it adds the positions in
 // their order, and multiplies by one over their number.
-func (s *averageStage) Forward(p *Pass) {
+func (s *averageStage) Forward(pass *Pass) {
 	clear(s.part)
 	first, row, column, _ := s.X.strides()
-	x := s.X.values(p)
+	x := s.X.values(pass)
 	for y := range s.X.Height {
 		for c := range s.X.Width {
 			s.network.isa.AddScaled(s.part, 1, x[first+y*row+c*column:][:len(s.part)])
@@ -57,23 +57,23 @@ func (s *averageStage) Forward(p *Pass) {
 		s.part[i] = float32(scale * v)
 	}
 	for c := range s.X.Channels {
-		copy(s.Y.Row(p, c), s.part[c*Lanes:][:Lanes])
+		copy(s.Y.Row(pass, c), s.part[c*Lanes:][:Lanes])
 	}
 }
 
 // Backward gives each position the same share of the output's gradient, as each has the same weight
 // in the mean.
-func (s *averageStage) Backward(p *Pass) {
+func (s *averageStage) Backward(pass *Pass) {
 	scale := 1 / float32(s.X.Height*s.X.Width)
 	for c := range s.X.Channels {
 		part := s.part[c*Lanes:][:Lanes]
-		for i, v := range s.Y.GradientRow(p, c) {
+		for i, v := range s.Y.GradientRow(pass, c) {
 			part[i] = float32(scale * v)
 		}
 	}
 	// The share of all channels is prepared once, and copied to every position.
 	row, column, _ := s.X.gradientStrides()
-	dx := s.X.gradient(p)
+	dx := s.X.gradient(pass)
 	for y := range s.X.Height {
 		for c := range s.X.Width {
 			copy(dx[y*row+c*column:], s.part)

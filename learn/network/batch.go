@@ -65,29 +65,29 @@ func (b *Batch) whole() int { return max(b.total, b.N) }
 // part returns n samples of the minibatch, from number first on, as a batch that shares memory with b.
 // samples says what the model reads.
 func (b *Batch) part(samples Samples, first, n int) Batch {
-	p := Batch{
+	batch := Batch{
 		N:     n,
 		Seed:  b.Seed,
 		first: first,
 		total: b.N,
 	}
 	if samples.Targets > 0 {
-		p.Targets = b.Targets[first*samples.Targets:][:n*samples.Targets]
+		batch.Targets = b.Targets[first*samples.Targets:][:n*samples.Targets]
 	} else {
-		p.Labels = b.Labels[first:][:n]
+		batch.Labels = b.Labels[first:][:n]
 	}
 	switch samples.Input {
 	case Dense:
-		p.X = b.X[first*samples.Features:][:n*samples.Features]
+		batch.X = b.X[first*samples.Features:][:n*samples.Features]
 	case Tokens:
-		p.Tokens = b.Tokens[first*samples.Features:][:n*samples.Features]
+		batch.Tokens = b.Tokens[first*samples.Features:][:n*samples.Features]
 	// The rows of a bag of words say where they begin in the index of the whole minibatch.
 	case Sparse:
-		p.RowStart = b.RowStart[first:][:n+1]
-		p.Index = b.Index
-		p.Value = b.Value
+		batch.RowStart = b.RowStart[first:][:n+1]
+		batch.Index = b.Index
+		batch.Value = b.Value
 	}
-	return p
+	return batch
 }
 
 // Reset empties the batch and keeps the memory of its slices, so that the next minibatch allocates

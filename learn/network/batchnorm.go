@@ -66,8 +66,8 @@ func LeastBatch(list []Layer, samples Samples) int { return leastBatch(list, Sha
 // leastBatch is [LeastBatch] of a list that reads the shape in.
 func leastBatch(list []Layer, in Shape) int {
 	least := 1
-	for _, l := range list {
-		switch l := l.(type) {
+	for _, layer := range list {
+		switch l := layer.(type) {
 		case BatchNormLayer:
 			least = max(least, l.leastBatch(in))
 		case ResidualLayer:
@@ -75,25 +75,25 @@ func leastBatch(list []Layer, in Shape) int {
 				least = max(least, leastBatch(l.Layers, in))
 			}
 		}
-		in, _ = l.Shape(in)
+		in, _ = layer.Shape(in)
 	}
 	return least
 }
 
 // Stage makes the layer's arithmetic. Networks of other blocks of a minibatch find the same sums.
 func (BatchNormLayer) Stage(place *Place) Stage {
-	s := &batchNormStage{Place: place}
+	stage := &batchNormStage{Place: place}
 	if place.frozen {
-		s.sums = newBatchSums(place.X.Channels)
-		return s
+		stage.sums = newBatchSums(place.X.Channels)
+		return stage
 	}
 	n := place.network
 	if n.norms == len(n.meeting.norms) {
 		n.meeting.norms = append(n.meeting.norms, newBatchSums(place.X.Channels))
 	}
-	s.sums = n.meeting.norms[n.norms]
+	stage.sums = n.meeting.norms[n.norms]
 	n.norms++
-	return s
+	return stage
 }
 
 // batchSums are what the blocks of a minibatch add up, for each channel.
@@ -157,24 +157,24 @@ func (s *batchNormStage) running(p *Pass) (mean, variance, batches []float32) {
 }
 
 // Forward writes y = γ (x − μ)/sqrt(σ² + ε) + β, and zero in the lanes beside the samples.
-func (s *batchNormStage) Forward(p *Pass) {
-	if p.Training && !s.frozen {
-		s.measure(p)
+func (s *batchNormStage) Forward(pass *Pass) {
+	if pass.Training && !s.frozen {
+		s.measure(pass)
 	} else {
-		s.centre(p, s.useRunning(p))
+		s.centre(pass, s.useRunning(pass))
 	}
 	channels := s.X.Channels
 	for i := range s.X.Size() {
 		c := i % channels
 		inverse := float32(s.sums.inverse[c])
-		weight := p.Parameters[c]
-		bias := p.Parameters[channels+c]
-		y := s.Y.Row(p, i)
-		centred := s.centred[i*Lanes:][:p.Samples]
+		weight := pass.Parameters[c]
+		bias := pass.Parameters[channels+c]
+		y := s.Y.Row(pass, i)
+		centred := s.centred[i*Lanes:][:pass.Samples]
 		for l, x := range centred {
 			y[l] = float32(float32(x*inverse)*weight) + bias
 		}
-		clear(y[p.Samples:])
+		clear(y[pass.Samples:])
 	}
 }
 
@@ -202,16 +202,16 @@ func (s *batchNormStage) centre(p *Pass, mean []float64) {
 
 // measure computes the mean and the variance of each channel over the minibatch, and updates the running
 // values, which are among the parameters of the pass.
-func (s *batchNormStage) measure(p *Pass) {
+func (s *batchNormStage) measure(pass *Pass) {
 	sums := s.sums
 	channels := s.X.Channels
 	for i := range s.X.Size() {
 		total := &sums.first[i%channels]
-		for _, x := range s.X.Row(p, i)[:p.Samples] {
+		for _, x := range s.X.Row(pass, i)[:pass.Samples] {
 			*total += float64(x)
 		}
 	}
-	sums.values += p.Samples * s.X.Height * s.X.Width
+	sums.values += pass.Samples * s.X.Height * s.X.Width
 	s.awaitBlocks(func() {
 		for c, total := range sums.first {
 			sums.mean[c] = total / float64(sums.values)
@@ -219,16 +219,16 @@ func (s *batchNormStage) measure(p *Pass) {
 		clear(sums.first)
 	})
 	// The variance takes a second pass over the values, as the mean must be known first.
-	s.centre(p, sums.mean)
+	s.centre(pass, sums.mean)
 	for i := range s.X.Size() {
 		c := i % channels
-		for _, x := range s.X.Row(p, i)[:p.Samples] {
+		for _, x := range s.X.Row(pass, i)[:pass.Samples] {
 			difference := float64(x) - sums.mean[c]
 			sums.second[c] += float64(difference * difference)
 		}
 	}
 	s.awaitBlocks(func() {
-		s.updateRunning(p)
+		s.updateRunning(pass)
 		clear(sums.second)
 	})
 }
@@ -259,17 +259,17 @@ func runningAverage(running float32, value float64) float32 {
 //	dx = γ (dy − mean(dy) − c mean(dy c)/(σ² + ε)) / sqrt(σ² + ε).
 //
 // In a frozen layer μ and σ² do not depend on x, and only the first term is left.
-func (s *batchNormStage) Backward(p *Pass) {
+func (s *batchNormStage) Backward(pass *Pass) {
 	sums := s.sums
 	channels := s.X.Channels
 	if s.frozen {
-		s.inputGradient(p)
+		s.inputGradient(pass)
 		return
 	}
 	for i := range s.X.Size() {
 		c := i % channels
 		centred := s.centred[i*Lanes:]
-		for l, dy := range s.Y.GradientRow(p, i)[:p.Samples] {
+		for l, dy := range s.Y.GradientRow(pass, i)[:pass.Samples] {
 			sums.first[c] += float64(dy)
 			sums.second[c] += float64(float64(dy) * float64(centred[l]))
 		}
@@ -278,15 +278,15 @@ func (s *batchNormStage) Backward(p *Pass) {
 	// become the means of the formula.
 	s.awaitBlocks(func() {
 		for c := range channels {
-			p.Gradient[c] += float32(sums.second[c] * sums.inverse[c])
-			p.Gradient[channels+c] += float32(sums.first[c])
+			pass.Gradient[c] += float32(sums.second[c] * sums.inverse[c])
+			pass.Gradient[channels+c] += float32(sums.first[c])
 			sums.first[c] /= float64(sums.values)
 			sums.second[c] /= float64(sums.values)
 		}
 	})
 	// The first layer of a network needs no gradient of its inputs.
 	if s.Gradient {
-		s.inputGradient(p)
+		s.inputGradient(pass)
 	}
 	// The sums are zero again when all blocks have read them.
 	s.awaitBlocks(func() {
@@ -298,19 +298,19 @@ func (s *batchNormStage) Backward(p *Pass) {
 
 // inputGradient writes the gradient of the block's inputs. At this point the sums hold the means of dy and
 // dy c, or zeros in a frozen layer.
-func (s *batchNormStage) inputGradient(p *Pass) {
+func (s *batchNormStage) inputGradient(pass *Pass) {
 	for i := range s.X.Size() {
 		c := i % s.X.Channels
 		scale := s.sums.inverse[c]
-		weight := float64(float64(p.Parameters[c]) * scale)
+		weight := float64(float64(pass.Parameters[c]) * scale)
 		mean := s.sums.first[c]
 		slope := float64(s.sums.second[c] * float64(scale*scale))
 		centred := s.centred[i*Lanes:]
-		dy := s.Y.GradientRow(p, i)
-		dx := s.X.GradientRow(p, i)
-		for l := range p.Samples {
+		dy := s.Y.GradientRow(pass, i)
+		dx := s.X.GradientRow(pass, i)
+		for l := range pass.Samples {
 			dx[l] = float32(weight * (float64(dy[l]) - mean - float64(float64(centred[l])*slope)))
 		}
-		clear(dx[p.Samples:])
+		clear(dx[pass.Samples:])
 	}
 }

@@ -233,21 +233,21 @@ func (s *convStage) outputAt(y, x int, input []float32, dst kernel.Matrix, op ke
 
 // Forward computes the outputs position by position or, for few samples, several positions in one
 // product.
-func (s *convStage) Forward(p *Pass) {
+func (s *convStage) Forward(pass *Pass) {
 	op := kernel.Bias
 	if s.Y.relu {
 		op = kernel.BiasReLU
 	}
-	if k := s.outputPacking(p.Samples); k.positions > 1 {
-		s.forwardPacked(k, p, op)
+	if k := s.outputPacking(pass.Samples); k.positions > 1 {
+		s.forwardPacked(k, pass, op)
 		return
 	}
-	input := s.X.values(p)
-	output := s.Y.values(p)
+	input := s.X.values(pass)
+	output := s.Y.values(pass)
 	first, row, column, channel := s.Y.strides()
 	for y := range s.Y.Height {
 		for x := range s.Y.Width {
-			s.outputAt(y, x, input, kernel.Matrix{Data: output[first+y*row+x*column:], LD: channel}, op, p.Samples)
+			s.outputAt(y, x, input, kernel.Matrix{Data: output[first+y*row+x*column:], LD: channel}, op, pass.Samples)
 		}
 	}
 }
@@ -284,8 +284,8 @@ func (s *convStage) addBiasGradient(dy []float32, channel, n int) {
 // addWeightGradient adds the part of s.rows rows of outputs, from row y on, to the weight's gradient. dy is
 // the gradient of these rows, and channel the distance between its channels. The input rows are transposed
 // into a ring, s.recent, so that a row that the call before has transposed is not transposed again.
-func (s *convStage) addWeightGradient(dy []float32, channel, y int, p *Pass) {
-	in, ld, x := s.X.Channels, s.X.width(), s.X.values(p)
+func (s *convStage) addWeightGradient(dy []float32, channel, y int, pass *Pass) {
+	in, ld, x := s.X.Channels, s.X.width(), s.X.values(pass)
 	// The first row of the input, with its border, that these outputs read.
 	first := y*s.Stride + s.X.border - s.Pad
 	inputRow := first
@@ -295,11 +295,11 @@ func (s *convStage) addWeightGradient(dy []float32, channel, y int, p *Pass) {
 	}
 	for ; inputRow < first+s.keep; inputRow++ {
 		s.network.isa.Transpose(kernel.Matrix{Data: s.recent[inputRow%s.keep*Lanes*ld:], LD: ld},
-			kernel.Block(x[inputRow*ld*Lanes:]), ld, s.network.isa.Columns(p.Samples))
+			kernel.Block(x[inputRow*ld*Lanes:]), ld, s.network.isa.Columns(pass.Samples))
 	}
 	// Each row of the kernels gets its part of the gradient from one product over all positions.
 	for ky := range s.Size {
-		s.network.isa.GemmSum(s.Maps, s.Size*in, p.Samples, s.weightRuns[(first+ky)%s.keep],
+		s.network.isa.GemmSum(s.Maps, s.Size*in, pass.Samples, s.weightRuns[(first+ky)%s.keep],
 			kernel.Operand{Data: dy, Row: channel, Col: 1},
 			kernel.Matrix{Data: s.recent[(s.X.border-s.Pad)*in:], LD: ld},
 			kernel.Matrix{Data: s.grad[ky*s.Size*in:], LD: s.Size * s.Size * in}, kernel.Add, nil, 1)
@@ -383,13 +383,13 @@ func (s *pooledStage) layOut() {
 
 // Forward computes four positions of the convolution, with a ReLU, for each position of the output,
 // and writes the largest of them.
-func (s *pooledStage) Forward(p *Pass) {
-	if k := s.outputPacking(p.Samples); k.positions > 1 {
-		s.forwardPacked(k, p)
+func (s *pooledStage) Forward(pass *Pass) {
+	if k := s.outputPacking(pass.Samples); k.positions > 1 {
+		s.forwardPacked(k, pass)
 		return
 	}
-	input := s.X.values(p)
-	output := s.Y.values(p)
+	input := s.X.values(pass)
+	output := s.Y.values(pass)
 	first, row, column, channel := s.Y.strides()
 	part := s.Maps * Lanes
 	for position := range s.Y.Height * s.Y.Width {
@@ -397,11 +397,11 @@ func (s *pooledStage) Forward(p *Pass) {
 		x := position % s.Y.Width
 		// The four positions are the corners of the square that the pooling reads.
 		for j := range 4 {
-			s.outputAt(2*y+j/2, 2*x+j%2, input, kernel.Block(s.y[j*part:]), kernel.BiasReLU, p.Samples)
+			s.outputAt(2*y+j/2, 2*x+j%2, input, kernel.Block(s.y[j*part:]), kernel.BiasReLU, pass.Samples)
 		}
 		s.network.isa.MaxPool(
 			s.Maps,
-			p.Samples,
+			pass.Samples,
 			s.y,
 			Lanes,
 			part,
@@ -415,8 +415,8 @@ func (s *pooledStage) Forward(p *Pass) {
 
 // Backward gives the gradient of each output to the one of its four positions that was the largest, and
 // then continues as a convolution does, two rows at a time.
-func (s *pooledStage) Backward(p *Pass) {
-	g := s.Y.gradient(p)
+func (s *pooledStage) Backward(pass *Pass) {
+	g := s.Y.gradient(pass)
 	row, column, channel := s.Y.gradientStrides()
 	part := s.Maps * Lanes
 	// A row of dy has two positions for each position of the pooled output.
@@ -427,7 +427,7 @@ func (s *pooledStage) Backward(p *Pass) {
 			outputGradient := g[y*row+x*column:]
 			s.network.isa.MaxUnpool(
 				s.Maps,
-				p.Samples,
+				pass.Samples,
 				outputGradient,
 				channel,
 				s.code[(y*s.Y.Width+x)*part:],
@@ -435,11 +435,11 @@ func (s *pooledStage) Backward(p *Pass) {
 				part,
 				width,
 			)
-			s.addBiasGradient(outputGradient, channel, p.Samples)
+			s.addBiasGradient(outputGradient, channel, pass.Samples)
 		}
-		s.addWeightGradient(dy, Lanes, 2*y, p)
+		s.addWeightGradient(dy, Lanes, 2*y, pass)
 	}
 	if s.Gradient {
-		s.inputGradient(s.dy, Lanes, p)
+		s.inputGradient(s.dy, Lanes, pass)
 	}
 }

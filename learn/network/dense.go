@@ -46,21 +46,21 @@ func (l DenseLayer) Parameters(in Shape) []Parameter {
 // the network to keep both for every block of [Lanes] samples of the batch, and not only for the present one. A
 // network that collects its gradient needs neither, as it adds up the gradient block by block.
 func (l DenseLayer) Stage(place *Place) Stage {
-	x := place.X
+	activation := place.X
 	y := place.Y
-	if x.Form == Words {
-		return &bagStage{Place: place, columns: newColumns(x.Channels, l.Width)}
+	if activation.Form == Words {
+		return &bagStage{Place: place, columns: newColumns(activation.Channels, l.Width)}
 	}
-	s := &denseStage{Place: place}
-	x.needRows = true
+	stage := &denseStage{Place: place}
+	activation.needRows = true
 	if !place.network.collects {
-		x.keepX = true
+		activation.keepX = true
 		// The outputs may share the memory of another activation, which must keep its gradients, too.
 		for ; y != nil; y = y.shadows {
 			y.keepDX = true
 		}
 	}
-	return s
+	return stage
 }
 
 // denseStage keeps the inputs and the gradients of its outputs for all blocks of a batch, and
@@ -93,7 +93,7 @@ func (s *denseStage) sizes() (in, outputs int) { return s.X.Channels, s.Y.Channe
 
 // Forward computes W x + b, with a ReLU if one follows. Inputs that are 0 in the whole block are left
 // out.
-func (s *denseStage) Forward(p *Pass) {
+func (s *denseStage) Forward(pass *Pass) {
 	in, outputs := s.sizes()
 	op := kernel.Bias
 	if s.Y.relu {
@@ -103,37 +103,37 @@ func (s *denseStage) Forward(p *Pass) {
 	segments := kernel.FullDepth
 	// Features that are 0 in all samples are no part of the sum: the product takes the others in runs
 	// of together.
-	if used := s.X.usedFeatures(p); len(used) > 0 {
+	if used := s.X.usedFeatures(pass); len(used) > 0 {
 		depth = featureGroup
 		segments = used
 	}
-	s.network.isa.GemmSum(outputs, s.network.isa.Columns(p.Samples), depth, segments,
-		kernel.Operand{Data: p.Parameters, Row: in, Col: 1},
-		kernel.Block(s.X.values(p)), kernel.Block(s.Y.values(p)), op, p.Parameters[in*outputs:], 0)
+	s.network.isa.GemmSum(outputs, s.network.isa.Columns(pass.Samples), depth, segments,
+		kernel.Operand{Data: pass.Parameters, Row: in, Col: 1},
+		kernel.Block(s.X.values(pass)), kernel.Block(s.Y.values(pass)), op, pass.Parameters[in*outputs:], 0)
 }
 
 // Backward computes the gradient of the inputs, dx = Wᵀ dy. Where the inputs are the outputs of a
 // ReLU, the gradient is zero unless they are positive. In a step of one block it may also update
 // the parameters.
-func (s *denseStage) Backward(p *Pass) {
+func (s *denseStage) Backward(pass *Pass) {
 	in, outputs := s.sizes()
-	dy := s.Y.gradient(p)
-	s.X.transpose(p, s.network.isa)
+	dy := s.Y.gradient(pass)
+	s.X.transpose(pass, s.network.isa)
 	switch {
 	// The gradient of the parameters is added to that of the network at once.
 	case s.network.collects:
-		s.weightGradient(p.Gradient, dy, s.X.sampleRows(p), 0, in, p.Samples, kernel.Add, 1)
-		s.network.isa.AddRowSums(p.Gradient[in*outputs:][:outputs], dy, p.Samples, kernel.Add, 1)
+		s.weightGradient(pass.Gradient, dy, s.X.sampleRows(pass), 0, in, pass.Samples, kernel.Add, 1)
+		s.network.isa.AddRowSums(pass.Gradient[in*outputs:][:outputs], dy, pass.Samples, kernel.Add, 1)
 	// In a step of one block the update and the gradient of the inputs read the weights only once.
 	case s.network.alpha != 0 &&
 		s.Gradient &&
 		!s.frozen &&
-		p.Samples <= s.network.isa.StepSamples():
-		s.stepInOnePass(p, dy)
+		pass.Samples <= s.network.isa.StepSamples():
+		s.stepInOnePass(pass, dy)
 		return
 	}
 	if s.Gradient {
-		s.inputGradient(p, dy, 0, in)
+		s.inputGradient(pass, dy, 0, in)
 	}
 }
 
@@ -156,22 +156,27 @@ func (s *denseStage) inputGradient(p *Pass, dy []float32, start, end int) {
 // stepInOnePass computes the gradient of the inputs and updates the weight in one pass over it, in a step
 // with one block of samples. The kernel may leave out the last inputs, which are then computed by separate
 // products.
-func (s *denseStage) stepInOnePass(p *Pass, dy []float32) {
+func (s *denseStage) stepInOnePass(pass *Pass, dy []float32) {
 	in, outputs := s.sizes()
-	isa, alpha, rows := s.network.isa, s.network.alpha, s.X.sampleRows(p)
+	isa, alpha, rows := s.network.isa, s.network.alpha, s.X.sampleRows(pass)
 	// Only stages that take such steps need this memory.
 	if s.dx == nil {
 		s.dx = alignedFloats(in * isa.Columns(isa.StepSamples()))
 	}
-	stepped := isa.DenseStep(outputs, in, p.Samples, p.Parameters, dy, rows, s.dx, alpha, s.X.relu)
-	isa.Transpose(kernel.Block(s.X.gradient(p)), kernel.Matrix{Data: s.dx, LD: in}, isa.Columns(p.Samples), stepped)
+	stepped := isa.DenseStep(outputs, in, pass.Samples, pass.Parameters, dy, rows, s.dx, alpha, s.X.relu)
+	isa.Transpose(
+		kernel.Block(s.X.gradient(pass)),
+		kernel.Matrix{Data: s.dx, LD: in},
+		isa.Columns(pass.Samples),
+		stepped,
+	)
 	// The inputs that the kernel left out are computed by plain products, before their weights
 	// change.
 	if stepped < in {
-		s.inputGradient(p, dy, stepped, in)
-		s.weightGradient(p.Parameters, dy, rows, stepped, in, p.Samples, kernel.Add, alpha)
+		s.inputGradient(pass, dy, stepped, in)
+		s.weightGradient(pass.Parameters, dy, rows, stepped, in, pass.Samples, kernel.Add, alpha)
 	}
-	isa.AddRowSums(p.Parameters[in*outputs:][:outputs], dy, p.Samples, kernel.Add, alpha)
+	isa.AddRowSums(pass.Parameters[in*outputs:][:outputs], dy, pass.Samples, kernel.Add, alpha)
 	s.updated = true
 }
 
@@ -185,18 +190,18 @@ func (s *denseStage) weightGradient(dst, dy, rows []float32, start, end, n int, 
 
 // Update adds alpha times the gradient of the whole batch to dst, or stores it. Parameters that
 // Backward has updated are left as they are.
-func (s *denseStage) Update(dst []float32, b *Batch, op kernel.Op, alpha float32) {
+func (s *denseStage) Update(dst []float32, batch *Batch, op kernel.Op, alpha float32) {
 	if s.updated {
 		s.updated = false
 		return
 	}
 	in, outputs := s.sizes()
-	var p Pass
+	var pass Pass
 	// Each block of the batch has kept its inputs and gradients since Backward.
-	for ; p.first < b.N; p.block, p.first = p.block+1, p.first+Lanes {
-		dy := s.Y.gradient(&p)
-		n := min(Lanes, b.N-p.first)
-		parts := s.X.usedFeatures(&p)
+	for ; pass.first < batch.N; pass.block, pass.first = pass.block+1, pass.first+Lanes {
+		dy := s.Y.gradient(&pass)
+		n := min(Lanes, batch.N-pass.first)
+		parts := s.X.usedFeatures(&pass)
 		// Features that are left out have a gradient of 0, which nobody else would store.
 		if op == kernel.Store && len(parts) > 0 {
 			clear(dst[:in*outputs])
@@ -204,12 +209,12 @@ func (s *denseStage) Update(dst []float32, b *Batch, op kernel.Op, alpha float32
 		// Where a ReLU has stopped many gradients, addActive does the first inputs, and the product the rest.
 		first := 0
 		if s.Y.relu && op == kernel.Add && len(parts) == 0 {
-			first = s.addActive(dst, dy, s.X.sampleRows(&p), n, alpha)
+			first = s.addActive(dst, dy, s.X.sampleRows(&pass), n, alpha)
 		}
 		for start, end := range featureRanges(parts, in) {
 			start = max(start, first)
 			if start < end {
-				s.weightGradient(dst, dy, s.X.sampleRows(&p), start, end, n, op, alpha)
+				s.weightGradient(dst, dy, s.X.sampleRows(&pass), start, end, n, op, alpha)
 			}
 		}
 		s.network.isa.AddRowSums(dst[in*outputs:][:outputs], dy, n, op, alpha)
@@ -309,7 +314,7 @@ func (w *columns) addGradient(index []int32, value []float32) {
 
 // Update adds alpha times the gradient to dst, or stores it, and leaves the sums zero again. It visits
 // the columns of the batch's words alone.
-func (w *columns) Update(dst []float32, b *Batch, op kernel.Op, alpha float32) {
+func (w *columns) Update(dst []float32, batch *Batch, op kernel.Op, alpha float32) {
 	// Storing needs the zeros of all other columns, too.
 	if op == kernel.Store {
 		copy(dst, w.sum)
@@ -322,7 +327,7 @@ func (w *columns) Update(dst []float32, b *Batch, op kernel.Op, alpha float32) {
 		row := dst[k*f:][:f]
 		sum := w.sum[k*f:][:f]
 		// A word that several samples have is applied once: its sum is zero after.
-		for _, x := range b.Index {
+		for _, x := range batch.Index {
 			row[x] += float32(alpha * sum[x])
 			sum[x] = 0
 		}

@@ -51,16 +51,16 @@ func (s *dropoutStage) layOut() { s.factor = alignedFloats(s.X.Size() * Lanes) }
 // draw sets the factors of a block's values: 0 with the probability of the rate, else 1/(1 − rate).
 // Each follows from the batch's seed, the layer's number, and the value's index in the batch, so that
 // blocks do not matter.
-func (s *dropoutStage) draw(p *Pass) {
-	key := keyed.Hash(p.batch.Seed, keyed.DropValues, s.number)
+func (s *dropoutStage) draw(pass *Pass) {
+	key := keyed.Hash(pass.batch.Seed, keyed.DropValues, s.number)
 	limit := uint64(s.rate * (1 << 32))
 	keep := float32(1 / (1 - s.rate))
 	size := s.X.Size()
 	for i := range size {
-		row := s.factor[i*Lanes:][:p.Samples]
+		row := s.factor[i*Lanes:][:pass.Samples]
 		for l := range row {
 			row[l] = keep
-			if keyed.Nth(key, uint64((p.batch.first+p.first+l)*size+i))>>32 < limit {
+			if keyed.Nth(key, uint64((pass.batch.first+pass.first+l)*size+i))>>32 < limit {
 				row[l] = 0
 			}
 		}
@@ -69,15 +69,15 @@ func (s *dropoutStage) draw(p *Pass) {
 
 // Forward draws a factor for each value and multiplies by it in training. In an evaluation it
 // copies the values.
-func (s *dropoutStage) Forward(p *Pass) {
-	if p.Training {
-		s.draw(p)
+func (s *dropoutStage) Forward(pass *Pass) {
+	if pass.Training {
+		s.draw(pass)
 	}
 	for i := range s.X.Size() {
-		y := s.Y.Row(p, i)
+		y := s.Y.Row(pass, i)
 		factor := s.factor[i*Lanes:][:Lanes]
-		copy(y, s.X.Row(p, i))
-		if p.Training {
+		copy(y, s.X.Row(pass, i))
+		if pass.Training {
 			for l := range y {
 				y[l] *= factor[l]
 			}

@@ -46,15 +46,15 @@ type embeddingStage struct{ *Place }
 
 // Forward copies, for each sample and each of its tokens, the row of the weight that belongs to the
 // token.
-func (s embeddingStage) Forward(p *Pass) {
+func (s embeddingStage) Forward(pass *Pass) {
 	length := s.Y.Height
 	e := s.Y.Channels
-	tokens, x := p.batch.Tokens[p.first*length:], s.Y.values(p)
+	tokens, x := pass.batch.Tokens[pass.first*length:], s.Y.values(pass)
 	for t := range length {
 		x := x[t*e*Lanes:][:e*Lanes]
-		for l := range p.Samples {
+		for l := range pass.Samples {
 			// A token is the index of its row in the weight.
-			row := p.Parameters[int(tokens[l*length+t])*e:][:e]
+			row := pass.Parameters[int(tokens[l*length+t])*e:][:e]
 			for i, v := range row {
 				x[i*Lanes+l] = v
 			}

@@ -74,7 +74,7 @@ func (l GRULayer) Stage(place *Place) Stage {
 	place.X.needRows = true
 	h := l.Width * Lanes
 	length := place.X.Height
-	s := &gruStage{
+	stage := &gruStage{
 		Place:    place,
 		GRULayer: l,
 		isa:      place.network.isa,
@@ -86,7 +86,7 @@ func (l GRULayer) Stage(place *Place) Stage {
 	// The parameters of a layer follow each other in PyTorch's order: two weights, then two biases.
 	offset := 0
 	for k := range l.Layers {
-		g := gruLayer{in: place.X.Channels,
+		layer := gruLayer{in: place.X.Channels,
 			saved: alignedFloats(length * 5 * h),
 			rows:  alignedFloats((length + 1) * h),
 			da:    alignedFloats(groupSteps * 4 * h),
@@ -94,16 +94,16 @@ func (l GRULayer) Stage(place *Place) Stage {
 		}
 		// Layers above the first read the states of the layer below.
 		if k > 0 {
-			g.in = l.Width
+			layer.in = l.Width
 		}
-		g.wih = offset
-		g.whh = g.wih + 3*l.Width*g.in
-		g.bih = g.whh + 3*l.Width*l.Width
-		g.bhh = g.bih + 3*l.Width
-		offset = g.bhh + 3*l.Width
-		s.layers = append(s.layers, g)
+		layer.wih = offset
+		layer.whh = layer.wih + 3*l.Width*layer.in
+		layer.bih = layer.whh + 3*l.Width*l.Width
+		layer.bhh = layer.bih + 3*l.Width
+		offset = layer.bhh + 3*l.Width
+		stage.layers = append(stage.layers, layer)
 	}
-	return s
+	return stage
 }
 
 // gruStage takes one block of samples at a time through all time steps and stacked layers.
@@ -156,29 +156,29 @@ func (s *gruStage) output(l, t int) []float32 {
 
 // Forward computes step by step, and within a step layer by layer: the input's and the state's shares
 // of the gates (one product each), and the gates and the new state from them.
-func (s *gruStage) Forward(p *Pass) {
+func (s *gruStage) Forward(pass *Pass) {
 	c := s.isa
-	params := p.Parameters
-	n := p.Samples
+	params := pass.Parameters
+	n := pass.Samples
 	h := s.Width * Lanes
 	e := s.X.Channels
-	in := s.X.values(p)
-	output := s.Y.values(p)
+	in := s.X.values(pass)
+	output := s.Y.values(pass)
 	for t := range s.length {
 		x := in[t*e*Lanes:][:e*Lanes]
 		for l := range s.layers {
-			g := &s.layers[l]
+			layer := &s.layers[l]
 			// The layer's own state after the step before is its second input.
 			before := s.output(l, t-1)
-			c.Gemm(3*s.Width, c.Columns(n), g.in, kernel.Operand{Data: params[g.wih:], Row: g.in, Col: 1},
-				kernel.Block(x), kernel.Block(s.in), kernel.Bias, params[g.bih:], 0)
-			c.Gemm(3*s.Width, c.Columns(n), s.Width, kernel.Operand{Data: params[g.whh:], Row: s.Width, Col: 1},
-				kernel.Block(before), kernel.Block(s.state), kernel.Bias, params[g.bhh:], 0)
-			c.GRUForward(h, s.in, s.state, before, g.saved[5*t*h:][:5*h])
+			c.Gemm(3*s.Width, c.Columns(n), layer.in, kernel.Operand{Data: params[layer.wih:], Row: layer.in, Col: 1},
+				kernel.Block(x), kernel.Block(s.in), kernel.Bias, params[layer.bih:], 0)
+			c.Gemm(3*s.Width, c.Columns(n), s.Width, kernel.Operand{Data: params[layer.whh:], Row: s.Width, Col: 1},
+				kernel.Block(before), kernel.Block(s.state), kernel.Bias, params[layer.bhh:], 0)
+			c.GRUForward(h, s.in, s.state, before, layer.saved[5*t*h:][:5*h])
 			x = s.output(l, t)
 			// Only the way back reads the states sample by sample.
-			if p.Training {
-				c.Transpose(kernel.Matrix{Data: g.rows[(t+1)*h:], LD: s.Width}, kernel.Block(x), s.Width, n)
+			if pass.Training {
+				c.Transpose(kernel.Matrix{Data: layer.rows[(t+1)*h:], LD: s.Width}, kernel.Block(x), s.Width, n)
 			}
 		}
 		if s.Y.Form == Sequence {
@@ -194,12 +194,12 @@ func (s *gruStage) Forward(p *Pass) {
 // Backward goes through the steps from the last to the first (backpropagation through time). The
 // gradients of the gates of groupSteps steps are collected before they are multiplied into that of the
 // weights.
-func (s *gruStage) Backward(p *Pass) {
+func (s *gruStage) Backward(pass *Pass) {
 	c := s.isa
-	params := p.Parameters
-	grad := p.Gradient
-	n := p.Samples
-	s.X.transpose(p, c)
+	params := pass.Parameters
+	grad := pass.Gradient
+	n := pass.Samples
+	s.X.transpose(pass, c)
 	columns := c.Columns(n)
 	h := s.Width * Lanes
 	e := s.X.Channels
@@ -208,7 +208,7 @@ func (s *gruStage) Backward(p *Pass) {
 	for l := range s.layers {
 		clear(s.layers[l].dh)
 	}
-	dy := s.Y.gradient(p)
+	dy := s.Y.gradient(pass)
 	if s.Y.Form == Vector {
 		copy(s.layers[top].dh, dy)
 	}
@@ -224,21 +224,21 @@ func (s *gruStage) Backward(p *Pass) {
 		}
 		slot := t % groupSteps
 		for l := top; l >= 0; l-- {
-			g := &s.layers[l]
-			da := g.da[slot*4*h:][:4*h]
-			c.GRUBackward(h, g.dh, g.saved[5*t*h:][:4*h], s.output(l, t-1), da)
+			layer := &s.layers[l]
+			da := layer.da[slot*4*h:][:4*h]
+			c.GRUBackward(h, layer.dh, layer.saved[5*t*h:][:4*h], s.output(l, t-1), da)
 			// The state before the first step is constant, so its gradient is of no use.
 			if t > 0 {
-				c.Gemm(s.Width, columns, 3*s.Width, kernel.Operand{Data: params[g.whh:], Row: 1, Col: s.Width},
-					kernel.Block(da), kernel.Block(g.dh), kernel.Add, nil, 1)
+				c.Gemm(s.Width, columns, 3*s.Width, kernel.Operand{Data: params[layer.whh:], Row: 1, Col: s.Width},
+					kernel.Block(da), kernel.Block(layer.dh), kernel.Add, nil, 1)
 			}
-			shares[1].A, shares[2].A = s.Width*g.in, 2*s.Width*g.in
-			weight := kernel.Operand{Data: params[g.wih:], Row: 1, Col: g.in}
+			shares[1].A, shares[2].A = s.Width*layer.in, 2*s.Width*layer.in
+			weight := kernel.Operand{Data: params[layer.wih:], Row: 1, Col: layer.in}
 			// The gradient of a layer's input is added to that of the state below, or stored for
 			// the layer before.
 			if l > 0 {
 				c.GemmSum(
-					g.in,
+					layer.in,
 					columns,
 					s.Width,
 					shares,
@@ -257,19 +257,19 @@ func (s *gruStage) Backward(p *Pass) {
 					shares,
 					weight,
 					kernel.Block(da),
-					kernel.Block(s.X.gradient(p)[t*e*Lanes:]),
+					kernel.Block(s.X.gradient(pass)[t*e*Lanes:]),
 					kernel.Store,
 					nil,
 					0,
 				)
 			}
-			c.AddRowSums(grad[g.bih:][:2*s.Width], da, n, kernel.Add, 1)
-			c.AddRowSums(grad[g.bih+2*s.Width:][:s.Width], da[3*h:], n, kernel.Add, 1)
-			c.AddRowSums(grad[g.bhh:][:3*s.Width], da, n, kernel.Add, 1)
+			c.AddRowSums(grad[layer.bih:][:2*s.Width], da, n, kernel.Add, 1)
+			c.AddRowSums(grad[layer.bih+2*s.Width:][:s.Width], da[3*h:], n, kernel.Add, 1)
+			c.AddRowSums(grad[layer.bhh:][:3*s.Width], da, n, kernel.Add, 1)
 		}
 		// Steps go backwards, so slot 0 completes a group.
 		if slot == 0 {
-			s.addWeightGradient(p, t, min(groupSteps, s.length-t))
+			s.addWeightGradient(pass, t, min(groupSteps, s.length-t))
 		}
 	}
 }
@@ -283,7 +283,7 @@ func (s *gruStage) addWeightGradient(p *Pass, t, steps int) {
 	h := s.Width * Lanes
 	e := s.X.Channels
 	for l := range s.layers {
-		g := &s.layers[l]
+		layer := &s.layers[l]
 		x := s.X.rows[t*Lanes*e:]
 		width := Lanes * e
 		// The input of an upper layer is the state of the layer below after the same step.
@@ -295,26 +295,36 @@ func (s *gruStage) addWeightGradient(p *Pass, t, steps int) {
 		for i := range groups {
 			groups[i] = kernel.Segment{A: i * 4 * h, B: i * width}
 		}
-		in := kernel.Matrix{Data: x, LD: g.in}
+		in := kernel.Matrix{Data: x, LD: layer.in}
 		// The input's shares are parts 0, 1 and 3 of da, so they take two products.
 		for _, part := range [2]struct{ row, gradient, rows int }{{0, 0, 2 * s.Width}, {2 * s.Width, 3 * h, s.Width}} {
-			c.GemmSum(part.rows, g.in, n, groups, kernel.Operand{Data: g.da[part.gradient:], Row: Lanes, Col: 1},
-				in, kernel.Matrix{Data: grad[g.wih+part.row*g.in:], LD: g.in}, kernel.Add, nil, 1)
+			c.GemmSum(
+				part.rows,
+				layer.in,
+				n,
+				groups,
+				kernel.Operand{Data: layer.da[part.gradient:], Row: Lanes, Col: 1},
+				in,
+				kernel.Matrix{Data: grad[layer.wih+part.row*layer.in:], LD: layer.in},
+				kernel.Add,
+				nil,
+				1,
+			)
 		}
 		// The state before the first step is zero: its product adds nothing.
 		for i := range groups {
 			groups[i].B = i * h
 		}
-		rows := g.rows[t*h:]
+		rows := layer.rows[t*h:]
 		if t == 0 {
 			groups = groups[1:]
 		}
 		if len(groups) > 0 {
-			c.GemmSum(3*s.Width, s.Width, n, groups, kernel.Operand{Data: g.da, Row: Lanes, Col: 1},
+			c.GemmSum(3*s.Width, s.Width, n, groups, kernel.Operand{Data: layer.da, Row: Lanes, Col: 1},
 				kernel.Matrix{
 					Data: rows,
 					LD:   s.Width,
-				}, kernel.Matrix{Data: grad[g.whh:], LD: s.Width}, kernel.Add, nil, 1)
+				}, kernel.Matrix{Data: grad[layer.whh:], LD: s.Width}, kernel.Add, nil, 1)
 		}
 	}
 }

@@ -137,21 +137,21 @@ func (n squaredErrors) gradient(z []float32, p *Pass, scale float32) (loss float
 
 // evaluate adds the samples' mean absolute errors, in the units of the user's data, to the score, and
 // returns the sum of the losses, which are in the model's units.
-func (n squaredErrors) evaluate(z []float32, p *Pass, scores []Score) (loss float64) {
+func (n squaredErrors) evaluate(z []float32, pass *Pass, scores []Score) (loss float64) {
 	absolute := 0.0
-	p.batch.keepOutputs(z, p.Samples)
+	pass.batch.keepOutputs(z, pass.Samples)
 	for t := range int(n) {
 		unit := 1.0
-		if p.batch.Units != nil {
-			unit = p.batch.Units[t]
+		if pass.batch.Units != nil {
+			unit = pass.batch.Units[t]
 		}
-		for s, v := range z[t*Lanes:][:p.Samples] {
-			d := float64(v) - float64(p.batch.Targets[(p.first+s)*int(n)+t])
+		for s, v := range z[t*Lanes:][:pass.Samples] {
+			d := float64(v) - float64(pass.batch.Targets[(pass.first+s)*int(n)+t])
 			loss += float64(d * d)
 			absolute += float64(math.Abs(d) * unit)
 		}
 	}
 	scores[0].Sum += absolute / float64(n)
-	scores[0].Weight += float64(p.Samples)
+	scores[0].Weight += float64(pass.Samples)
 	return loss / float64(n)
 }

@@ -62,8 +62,8 @@ func (j *joint) divide(b *Batch) {
 }
 
 // Gradients implements [Arithmetic]. The networks are coroutines, of which one runs at a time.
-func (j *joint) Gradients(params []float32, b *Batch) (loss float64) {
-	j.divide(b)
+func (j *joint) Gradients(params []float32, batch *Batch) (loss float64) {
+	j.divide(batch)
 	if len(j.blocks) == 1 {
 		return j.singleNetwork().Gradients(params, &j.blocks[0])
 	}
@@ -86,7 +86,7 @@ func (j *joint) Gradients(params []float32, b *Batch) (loss float64) {
 	for _, sum := range j.losses {
 		loss += sum
 	}
-	return loss / float64(b.N)
+	return loss / float64(batch.N)
 }
 
 // blockPass returns a coroutine that takes block k through its network, forward and back. It yields

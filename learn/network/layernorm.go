@@ -92,16 +92,16 @@ func (s *layerNormStage) parameterIndex(i int) int {
 
 // Forward finds each group's mean, the mean square of the differences from it, and then the outputs
 // y = γ (x − μ)/sqrt(σ² + ε) + β.
-func (s *layerNormStage) Forward(p *Pass) {
+func (s *layerNormStage) Forward(pass *Pass) {
 	for start := 0; start < s.X.Size(); start += s.values {
-		s.centre(p, start)
+		s.centre(pass, start)
 		inverse := s.inverse[start/s.values*Lanes:][:Lanes]
 		for i := start; i < start+s.values; i++ {
 			place := s.parameterIndex(i)
-			weight := p.Parameters[place]
-			bias := p.Parameters[s.values+place]
+			weight := pass.Parameters[place]
+			bias := pass.Parameters[s.values+place]
 			centred := s.centred[i*Lanes:][:Lanes]
-			for l, y := 0, s.Y.Row(p, i); l < Lanes; l++ {
+			for l, y := 0, s.Y.Row(pass, i); l < Lanes; l++ {
 				y[l] = float32(float32(centred[l]*inverse[l])*weight) + bias
 			}
 		}
@@ -110,11 +110,11 @@ func (s *layerNormStage) Forward(p *Pass) {
 
 // centre computes, for the group of values that begins at number start and for each sample: the differences
 // from the group's mean, into s.centred, and 1/sqrt(σ² + ε), into s.inverse.
-func (s *layerNormStage) centre(p *Pass, start int) {
+func (s *layerNormStage) centre(pass *Pass, start int) {
 	count := float64(s.values)
 	clear(s.first[:])
 	for i := start; i < start+s.values; i++ {
-		for l, x := range s.X.Row(p, i) {
+		for l, x := range s.X.Row(pass, i) {
 			s.first[l] += float64(x)
 		}
 	}
@@ -122,7 +122,7 @@ func (s *layerNormStage) centre(p *Pass, start int) {
 	clear(s.second[:])
 	for i := start; i < start+s.values; i++ {
 		centred := s.centred[i*Lanes:][:Lanes]
-		for l, x := range s.X.Row(p, i) {
+		for l, x := range s.X.Row(pass, i) {
 			difference := float64(x) - s.first[l]/count
 			centred[l] = float32(difference)
 			s.second[l] += float64(difference * difference)
@@ -135,32 +135,32 @@ func (s *layerNormStage) centre(p *Pass, start int) {
 }
 
 // Backward follows from y = γ c/sqrt(σ² + ε) + β with c = x − μ, as [normStage.Backward] does.
-func (s *layerNormStage) Backward(p *Pass) {
+func (s *layerNormStage) Backward(pass *Pass) {
 	for start := 0; start < s.X.Size(); start += s.values {
 		inverse := s.inverse[start/s.values*Lanes:][:Lanes]
 		clear(s.first[:])
 		clear(s.second[:])
 		for i := start; i < start+s.values; i++ {
 			place := s.parameterIndex(i)
-			weight := float64(p.Parameters[place])
+			weight := float64(pass.Parameters[place])
 			centred := s.centred[i*Lanes:][:Lanes]
 			total := 0.0
 			dot := 0.0
-			for l, g := range s.Y.GradientRow(p, i) {
+			for l, g := range s.Y.GradientRow(pass, i) {
 				dy := float64(g)
-				if l < p.Samples {
+				if l < pass.Samples {
 					total += dy
 					dot += float64(dy * float64(float64(centred[l])*float64(inverse[l])))
 				}
 				s.first[l] += float64(weight * dy)
 				s.second[l] += float64(float64(weight*dy) * float64(centred[l]))
 			}
-			p.Gradient[place] += float32(dot)
-			p.Gradient[s.values+place] += float32(total)
+			pass.Gradient[place] += float32(dot)
+			pass.Gradient[s.values+place] += float32(total)
 		}
 		// The first layer of a network needs no gradient of its inputs.
 		if s.Gradient {
-			s.inputGradient(p, start)
+			s.inputGradient(pass, start)
 		}
 	}
 }

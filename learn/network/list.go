@@ -139,8 +139,8 @@ func activationVolume(list []Layer, in Shape) (n int64) {
 	if in.Form == Text || in.Form == Words {
 		n = 0
 	}
-	for _, l := range list {
-		switch l := l.(type) {
+	for _, layer := range list {
+		switch l := layer.(type) {
 		case ConvLayer:
 			n += Product(in.Height, in.Width, l.Size, l.Size)
 		// Each step of a GRU keeps five values of each unit: its gates and states.
@@ -149,7 +149,7 @@ func activationVolume(list []Layer, in Shape) (n int64) {
 		case ResidualLayer:
 			n += activationVolume(l.Layers, in)
 		}
-		in, _ = l.Shape(in)
+		in, _ = layer.Shape(in)
 		n += Product(in.Height, in.Width, in.Channels)
 		// More would not change the answer, and the sum must not overflow.
 		if n > maxActivations {
@@ -178,25 +178,25 @@ func outputShape(list []Layer, in Shape) (Shape, error) {
 	if len(list) > maxList {
 		return in, fmt.Errorf("%d layers are more than %d", len(list), maxList)
 	}
-	for i, l := range list {
-		output, err := l.Shape(in)
+	for i, layer := range list {
+		output, err := layer.Shape(in)
 		if err != nil {
-			return in, fmt.Errorf("layer %d (%s): %w", i+1, layerName(l), err)
+			return in, fmt.Errorf("layer %d (%s): %w", i+1, layerName(layer), err)
 		}
 		// Tokens and words are not values: only a layer that turns them into values can read them.
-		if _, dense := l.(DenseLayer); output.Form != Sequence &&
+		if _, dense := layer.(DenseLayer); output.Form != Sequence &&
 			!dense &&
 			(in.Form == Text || in.Form == Words) {
 			return in, fmt.Errorf(
 				"layer %d (%s): it is given %v (put embedding or dense before it)",
 				i+1,
-				layerName(l),
+				layerName(layer),
 				in,
 			)
 		}
 		for _, n := range []int{output.Height, output.Width, output.Channels} {
 			if n < 0 || n > MaxWidth {
-				return in, fmt.Errorf("layer %d (%s): %v is more than %d wide", i+1, layerName(l), output, MaxWidth)
+				return in, fmt.Errorf("layer %d (%s): %v is more than %d wide", i+1, layerName(layer), output, MaxWidth)
 			}
 		}
 		// Each layer reads what the layer before it makes.
@@ -208,16 +208,16 @@ func outputShape(list []Layer, in Shape) (Shape, error) {
 // ParametersOf returns the parameters of a list whose shapes are known to fit. A parameter is named by the
 // layer's number, as in PyTorch's Sequential, or by the prefix in names for its layer.
 func ParametersOf(list []Layer, in Shape, names ...string) (all []Parameter) {
-	for i, l := range list {
+	for i, layer := range list {
 		prefix := fmt.Sprintf("%d.", i)
 		if names != nil {
 			prefix = names[i]
 		}
-		for _, p := range parametersOf(l, in) {
+		for _, p := range parametersOf(layer, in) {
 			p.Name = prefix + p.Name
 			all = append(all, p)
 		}
-		in, _ = l.Shape(in)
+		in, _ = layer.Shape(in)
 	}
 	return all
 }

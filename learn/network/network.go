@@ -171,16 +171,16 @@ func newNetwork(
 	}
 	n.head = newHead(samples, isa)
 	n.layOut(n.links)
-	for _, l := range n.leaves {
+	for _, link := range n.leaves {
 		// Stages that keep their gradient themselves need no part of grad.
-		if l.updater != nil {
+		if link.updater != nil {
 			continue
 		}
 		// Ranges of neighbouring layers become one.
-		if last := len(n.ranges) - 1; last >= 0 && n.ranges[last].end == l.offset {
-			n.ranges[last].end += l.params
+		if last := len(n.ranges) - 1; last >= 0 && n.ranges[last].end == link.offset {
+			n.ranges[last].end += link.params
 		} else {
-			n.ranges = append(n.ranges, span{l.offset, l.offset + l.params})
+			n.ranges = append(n.ranges, span{link.offset, link.offset + link.params})
 		}
 	}
 	if len(n.ranges) > 0 {
@@ -199,23 +199,23 @@ func (n *network) layOut(list []*link) {
 	}
 }
 
-// makeStages makes the stages of a list of layers that reads x. With frozen no parameter of the list
-// trains; with gradient the gradient of x is needed. The last stage writes to y or, if y is nil, to an
-// activation of its own. Layers that are fused become one stage, and a flatten becomes another view of an
+// makeStages makes the stages of a list of layers that reads input. With frozen no parameter of the list
+// trains; with gradient the gradient of input is needed. The last stage writes to final or, if that is nil,
+// to an activation of its own. Layers that are fused become one stage, and a flatten becomes another view of an
 // activation.
-func (n *network) makeStages(list []Layer, x, y *Activation, frozen, gradient bool) (links []*link) {
+func (n *network) makeStages(list []Layer, input, final *Activation, frozen, gradient bool) (links []*link) {
 	for i := 0; i < len(list); {
-		l := list[i]
-		in := x.Shape
+		layer := list[i]
+		in := input.Shape
 		// The shapes are known to fit, because the list was checked.
-		output, _ := l.Shape(in)
-		if _, ok := l.(FlattenLayer); ok {
+		output, _ := layer.Shape(in)
+		if _, ok := layer.(FlattenLayer); ok {
 			i++
 			// A flatten moves no value: it is a second view of the same activation.
 			if in.Form != Vector {
-				x.flat = &Activation{Shape: output, relu: x.relu, wanted: x.wanted}
-				n.activations = append(n.activations, x.flat)
-				x = x.flat
+				input.flat = &Activation{Shape: output, relu: input.relu, wanted: input.wanted}
+				n.activations = append(n.activations, input.flat)
+				input = input.flat
 			}
 			continue
 		}
@@ -225,30 +225,30 @@ func (n *network) makeStages(list []Layer, x, y *Activation, frozen, gradient bo
 		if fused == 3 {
 			output, _ = list[i+2].Shape(output)
 		}
-		target := y
-		if i+fused < len(list) || y == nil {
+		target := final
+		if i+fused < len(list) || final == nil {
 			target = &Activation{Shape: output, relu: relu}
 			n.activations = append(n.activations, target)
 		}
 		place := &Place{
-			X:        x,
+			X:        input,
 			Y:        target,
 			Gradient: gradient,
 			network:  n,
-			frozen:   frozen || freezes(l),
+			frozen:   frozen || freezes(layer),
 		}
 		// From the first layer that trains on, every activation needs its gradient.
-		x.wanted = x.wanted || gradient
-		parameters := parametersOf(l, in)
+		input.wanted = input.wanted || gradient
+		parameters := parametersOf(layer, in)
 		gradient = gradient || !frozen && trains(parameters)
 		target.wanted = target.wanted || gradient
-		stage := l.Stage(place)
+		stage := layer.Stage(place)
 		if fused == 3 {
 			stage = &pooledStage{convStage: *stage.(*convStage)}
 		}
 		links = append(links, n.addLink(stage, place, parameters))
 		i += fused
-		x = target
+		input = target
 	}
 	return links
 }
@@ -322,17 +322,17 @@ func (n *network) trimInputs() {
 	// A link's input is the output of the link before, so the last link comes first.
 	for i := len(n.links) - 1; i >= 0; i-- {
 		var height, width int
-		var c *convStage
-		switch s := n.links[i].Stage.(type) {
+		var conv *convStage
+		switch stage := n.links[i].Stage.(type) {
 		case *convStage:
-			c = s
-			height = s.Y.Height
-			width = s.Y.Width
+			conv = stage
+			height = stage.Y.Height
+			width = stage.Y.Width
 		// A pooled stage has two rows and two columns of the convolution for each of its own.
 		case *pooledStage:
-			c = &s.convStage
-			height = 2 * s.Y.Height
-			width = 2 * s.Y.Width
+			conv = &stage.convStage
+			height = 2 * stage.Y.Height
+			width = 2 * stage.Y.Width
 		default:
 			continue
 		}
@@ -344,8 +344,8 @@ func (n *network) trimInputs() {
 				continue
 			}
 		}
-		c.X.Height = min(c.X.Height, (height-1)*c.Stride+c.Size-c.Pad)
-		c.X.Width = min(c.X.Width, (width-1)*c.Stride+c.Size-c.Pad)
+		conv.X.Height = min(conv.X.Height, (height-1)*conv.Stride+conv.Size-conv.Pad)
+		conv.X.Width = min(conv.X.Width, (width-1)*conv.Stride+conv.Size-conv.Pad)
 	}
 }
 
@@ -475,54 +475,59 @@ func (l *link) backward(p *Pass) {
 
 // readSamples writes the samples of a block into the input of the network, value by value. It leaves texts
 // and bags of words, which their stages read from the batch.
-func (n *network) readSamples(p *Pass) {
-	a := n.input
-	b := p.batch
-	switch a.Form {
+func (n *network) readSamples(pass *Pass) {
+	activation := n.input
+	batch := pass.batch
+	switch activation.Form {
 	case Vector:
-		a.rows = b.X
-		if a.rowsOnly {
+		activation.rows = batch.X
+		if activation.rowsOnly {
 			return
 		}
 		n.isa.Transpose(
-			kernel.Block(a.values(p)),
-			kernel.Matrix{Data: b.X[p.first*a.Channels:], LD: a.Channels},
-			p.Samples,
-			a.Channels,
+			kernel.Block(activation.values(pass)),
+			kernel.Matrix{Data: batch.X[pass.first*activation.Channels:], LD: activation.Channels},
+			pass.Samples,
+			activation.Channels,
 		)
 		// Features that are 0 in the whole block are noted, so that products can leave them out.
-		if a.used != nil {
-			a.used[p.block] = usedFeatures(a.used[p.block], a.values(p), a.Channels, p.Samples)
+		if activation.used != nil {
+			activation.used[pass.block] = usedFeatures(
+				activation.used[pass.block],
+				activation.values(pass),
+				activation.Channels,
+				pass.Samples,
+			)
 		}
 	case Image:
-		n.readImages(p)
+		n.readImages(pass)
 	}
 }
 
 // readImages writes the images of a block into the input of the network. In the batch they lie channel by
 // channel, and in the input position by position, within a border of zeros.
-func (n *network) readImages(p *Pass) {
-	a := n.input
-	height, width, in, ld := n.samples.Image[1], n.samples.Image[2], a.Channels, a.width()
-	x := a.values(p)
-	all := p.batch.X[p.first*in*height*width:]
-	for y := range a.Height {
-		for s := range p.Samples {
+func (n *network) readImages(pass *Pass) {
+	activation := n.input
+	height, width, in, ld := n.samples.Image[1], n.samples.Image[2], activation.Channels, activation.width()
+	x := activation.values(pass)
+	all := pass.batch.X[pass.first*in*height*width:]
+	for y := range activation.Height {
+		for s := range pass.Samples {
 			// n.row holds one row of the image for each sample, with the channels of a position
 			// side by side.
-			row := n.row[s*ld+a.border*in:][:a.Width*in]
+			row := n.row[s*ld+activation.border*in:][:activation.Width*in]
 			for c := range in {
 				index := c
-				for _, v := range all[((s*in+c)*height+y)*width:][:a.Width] {
+				for _, v := range all[((s*in+c)*height+y)*width:][:activation.Width] {
 					row[index] = v
 					index += in
 				}
 			}
 		}
 		n.isa.Transpose(
-			kernel.Block(x[(y+a.border)*ld*Lanes:]),
+			kernel.Block(x[(y+activation.border)*ld*Lanes:]),
 			kernel.Matrix{Data: n.row, LD: ld},
-			n.isa.Columns(p.Samples),
+			n.isa.Columns(pass.Samples),
 			ld,
 		)
 	}

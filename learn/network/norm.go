@@ -114,11 +114,11 @@ func (s *normStage) sumGroups(part []float32, f func(sum float64) float64) {
 
 // Forward finds each group's mean, the mean square of the differences from it, and then the outputs
 // y = γ (x − μ)/sqrt(σ² + ε) + β.
-func (s *normStage) Forward(p *Pass) {
+func (s *normStage) Forward(pass *Pass) {
 	isa := s.network.isa
 	n := s.X.Channels * Lanes
-	x := s.X.values(p)
-	y := s.Y.values(p)
+	x := s.X.values(pass)
+	y := s.Y.values(pass)
 	first, row, column, _ := s.X.strides()
 	count := float64(s.X.Size() / s.groups)
 
@@ -134,8 +134,8 @@ func (s *normStage) Forward(p *Pass) {
 	s.sumGroups(s.inverse, func(sum float64) float64 { return 1 / math.Sqrt(sum/count+normEpsilon) })
 	// The weight and the division become one factor for each channel and sample.
 	for c := range s.X.Channels {
-		weight := p.Parameters[c]
-		bias := p.Parameters[s.X.Channels+c]
+		weight := pass.Parameters[c]
+		bias := pass.Parameters[s.X.Channels+c]
 		for l := c * Lanes; l < (c+1)*Lanes; l++ {
 			s.scale[l], s.shift[l] = float32(weight*s.inverse[l]), bias
 		}
@@ -159,11 +159,11 @@ func (s *normStage) Forward(p *Pass) {
 // group's values,
 //
 //	dx = (γ dy − mean(γ dy) − c mean(γ dy c)/(σ² + ε)) / sqrt(σ² + ε).
-func (s *normStage) Backward(p *Pass) {
+func (s *normStage) Backward(pass *Pass) {
 	isa := s.network.isa
 	n := s.X.Channels * Lanes
 	channels := s.X.Channels
-	dy := s.Y.gradient(p)
+	dy := s.Y.gradient(pass)
 	gRow, fromColumn, channel := s.Y.gradientStrides()
 	clear(s.sum)
 	clear(s.dot)
@@ -186,12 +186,12 @@ func (s *normStage) Backward(p *Pass) {
 	for c := range channels {
 		total := 0.0
 		dot := 0.0
-		for l := c * Lanes; l < c*Lanes+p.Samples; l++ {
+		for l := c * Lanes; l < c*Lanes+pass.Samples; l++ {
 			total += float64(s.sum[l])
 			dot += float64(float64(s.dot[l]) * float64(s.inverse[l]))
 		}
-		p.Gradient[c] += float32(dot)
-		p.Gradient[channels+c] += float32(total)
+		pass.Gradient[c] += float32(dot)
+		pass.Gradient[channels+c] += float32(total)
 	}
 	// Nobody needs the gradient of the inputs.
 	if !s.Gradient {
@@ -199,7 +199,7 @@ func (s *normStage) Backward(p *Pass) {
 	}
 	// From here on, sum and dot are those of γ dy.
 	for c := range channels {
-		weight := p.Parameters[c]
+		weight := pass.Parameters[c]
 		for l := c * Lanes; l < (c+1)*Lanes; l++ {
 			s.sum[l] *= weight
 			s.dot[l] *= weight
@@ -214,7 +214,7 @@ func (s *normStage) Backward(p *Pass) {
 		s.dot[i] = -float32(float32(s.dot[i]*inverse) * float32(inverse*inverse))
 	}
 	// s.scale is γ/sqrt(σ² + ε), from Forward.
-	dx := s.X.gradient(p)
+	dx := s.X.gradient(pass)
 	pieces(func(c int, g []float32, offset int) {
 		isa.Combine(dx[offset:][:len(g)], g, s.scale[c:], s.centred[offset:], s.dot[c:], s.sum[c:])
 	})

@@ -25,11 +25,11 @@ func (b *Batch) keepLogits(z []float32, n int) {
 		b.keepOutputs(z, n)
 		return
 	}
-	o := b.Outcomes
-	if o == nil {
+	outcomes := b.Outcomes
+	if outcomes == nil {
 		return
 	}
-	o.Width = 1
+	outcomes.Width = 1
 	for s := range n {
 		best := 0
 		for k := range width {
@@ -37,7 +37,7 @@ func (b *Batch) keepLogits(z []float32, n int) {
 				best = k
 			}
 		}
-		o.Outputs = append(o.Outputs, float32(best))
+		outcomes.Outputs = append(outcomes.Outputs, float32(best))
 	}
 }
 

@@ -98,8 +98,8 @@ func (s *convStage) outputPacking(samples int) *packing {
 
 // gather copies the inputs that row y of the outputs reads into the memory for packed products, except
 // those that are there already because the row before reads them, too.
-func (s *convStage) gather(k *packing, y int, p *Pass) {
-	in, x := s.X.Channels, s.X.values(p)
+func (s *convStage) gather(k *packing, y int, pass *Pass) {
+	in, x := s.X.Channels, s.X.values(pass)
 	first, row, column, _ := s.X.strides()
 	inputRow := y * s.Stride
 	end := y*s.Stride + s.Size
@@ -113,12 +113,12 @@ func (s *convStage) gather(k *packing, y int, p *Pass) {
 			source := first + (inputRow-s.Pad)*row + (g*k.positions*s.Stride-s.Pad)*column
 			// Each column of the kernels reads the inputs of a group at another offset.
 			for kx := range s.Size {
-				s.network.isa.CopyPieces(kernel.Pieces{Data: s.packed.x[offset:], Row: k.ld, Step: p.Samples},
+				s.network.isa.CopyPieces(kernel.Pieces{Data: s.packed.x[offset:], Row: k.ld, Step: pass.Samples},
 					kernel.Pieces{
 						Data: x[source+kx*column:],
 						Row:  Lanes,
 						Step: s.Stride * column,
-					}, in, k.groupSize(g, s.width), p.Samples)
+					}, in, k.groupSize(g, s.width), pass.Samples)
 				offset += in * k.ld
 			}
 		}
@@ -135,40 +135,43 @@ func (s *convStage) computeGroup(k *packing, y, g int, dst []float32, op kernel.
 
 // forwardPacked computes the outputs of a block as [convStage.Forward] does, but group by group: each group
 // of positions is computed into a buffer and copied to its positions. op is applied to the outputs.
-func (s *convStage) forwardPacked(k *packing, p *Pass, op kernel.Op) {
-	output := s.Y.values(p)
+func (s *convStage) forwardPacked(k *packing, pass *Pass, op kernel.Op) {
+	output := s.Y.values(pass)
 	product := s.packed.product
 	first, row, column, channel := s.Y.strides()
 	for y := range s.height {
-		s.gather(k, y, p)
+		s.gather(k, y, pass)
 		for g := range k.groups {
-			s.computeGroup(k, y, g, product, op, p.Samples)
+			s.computeGroup(k, y, g, product, op, pass.Samples)
 			s.network.isa.CopyPieces(kernel.Pieces{Data: output[first+y*row+g*k.positions*column:],
 				Row: channel, Step: column},
-				kernel.Pieces{Data: product, Row: k.ld, Step: p.Samples}, s.Maps, k.groupSize(g, s.width), p.Samples)
+				kernel.Pieces{Data: product, Row: k.ld, Step: pass.Samples}, s.Maps, k.groupSize(
+					g,
+					s.width,
+				), pass.Samples)
 		}
 	}
 }
 
 // forwardPacked is Forward by groups: two rows of the convolution are computed, and each pooling reads
 // its four positions where they lie in their groups.
-func (s *pooledStage) forwardPacked(k *packing, p *Pass) {
-	output := s.Y.values(p)
+func (s *pooledStage) forwardPacked(k *packing, pass *Pass) {
+	output := s.Y.values(pass)
 	product := s.packed.product
 	first, row, column, channel := s.Y.strides()
 	group := s.Maps * k.ld
-	place := func(x int) int { return x/k.positions*group + x%k.positions*p.Samples }
+	place := func(x int) int { return x/k.positions*group + x%k.positions*pass.Samples }
 	for y := range s.Y.Height {
 		for i := range 2 * k.groups {
 			// At the first group of a row, the inputs of the whole row are gathered.
 			if i%k.groups == 0 {
-				s.gather(k, 2*y+i/k.groups, p)
+				s.gather(k, 2*y+i/k.groups, pass)
 			}
-			s.computeGroup(k, 2*y+i/k.groups, i%k.groups, product[i*group:], kernel.BiasReLU, p.Samples)
+			s.computeGroup(k, 2*y+i/k.groups, i%k.groups, product[i*group:], kernel.BiasReLU, pass.Samples)
 		}
 		for x := range s.Y.Width {
 			start := place(2 * x)
-			s.network.isa.MaxPool(s.Maps, p.Samples, product[start:], k.ld, place(2*x+1)-start, k.groups*group,
+			s.network.isa.MaxPool(s.Maps, pass.Samples, product[start:], k.ld, place(2*x+1)-start, k.groups*group,
 				output[first+y*row+x*column:], channel, s.code[(y*s.Y.Width+x)*s.Maps*Lanes:])
 		}
 	}
@@ -260,16 +263,16 @@ func (s *convStage) gatherGradients(k *packing, y int, dy []float32, channel, sa
 
 // inputsPacked computes the gradient of the inputs as [convStage.inputGradient] does, but group by group.
 // dy is the gradient of the outputs, and dyChannel the distance between its channels, in floats.
-func (s *convStage) inputsPacked(k *packing, dy []float32, dyChannel int, p *Pass) {
+func (s *convStage) inputsPacked(k *packing, dy []float32, dyChannel int, pass *Pass) {
 	in := s.X.Channels
 	isa := s.network.isa
-	x := s.X.values(p)
-	dx := s.X.gradient(p)
+	x := s.X.values(pass)
+	dx := s.X.gradient(pass)
 	product := s.packed.product
 	aux := s.packed.aux
 	first, xRow, xColumn, _ := s.X.strides()
 	row, column, channel := s.X.gradientStrides()
-	group := func(data []float32) kernel.Pieces { return kernel.Pieces{Data: data, Row: k.ld, Step: p.Samples} }
+	group := func(data []float32) kernel.Pieces { return kernel.Pieces{Data: data, Row: k.ld, Step: pass.Samples} }
 	op := s.gradientOp()
 	gathered := 0
 	for i, list := range k.lists {
@@ -277,7 +280,7 @@ func (s *convStage) inputsPacked(k *packing, dy []float32, dyChannel int, p *Pas
 		g := i % k.groups
 		// The rows of outputs that this row of inputs needs are gathered once, in order.
 		for ; gathered < min(y+s.Pad+1, s.height); gathered++ {
-			s.gatherGradients(k, gathered, dy, dyChannel, p.Samples)
+			s.gatherGradients(k, gathered, dy, dyChannel, pass.Samples)
 		}
 		from, n := g*k.positions, k.groupSize(g, s.X.Width)
 		target := kernel.Pieces{Data: dx[y*row+from*column:], Row: channel, Step: column}
@@ -287,7 +290,7 @@ func (s *convStage) inputsPacked(k *packing, dy []float32, dyChannel int, p *Pas
 			clear(product[:in*k.ld])
 		// The product is added to the gradient that is there.
 		case op == kernel.Add:
-			isa.CopyPieces(group(product), target, in, n, p.Samples)
+			isa.CopyPieces(group(product), target, in, n, pass.Samples)
 		// The kernel reads the values themselves to see where the ReLU left zero.
 		case op == kernel.ReLUGrad:
 			isa.CopyPieces(
@@ -295,17 +298,17 @@ func (s *convStage) inputsPacked(k *packing, dy []float32, dyChannel int, p *Pas
 				kernel.Pieces{Data: x[first+y*xRow+from*xColumn:], Row: Lanes, Step: xColumn},
 				in,
 				n,
-				p.Samples,
+				pass.Samples,
 			)
 		}
 		switch {
 		case len(list) > 0:
-			isa.GemmSum(in, n*p.Samples, s.Maps, list, kernel.Operand{Data: s.weight, Row: 1,
+			isa.GemmSum(in, n*pass.Samples, s.Maps, list, kernel.Operand{Data: s.weight, Row: 1,
 				Col: s.Size * s.Size * in},
 				kernel.Matrix{Data: s.packed.dy, LD: k.ld}, kernel.Matrix{Data: product, LD: k.ld}, op, aux, 1)
 		case op == kernel.Add:
 			continue
 		}
-		isa.CopyPieces(target, group(product), in, n, p.Samples)
+		isa.CopyPieces(target, group(product), in, n, pass.Samples)
 	}
 }

@@ -65,11 +65,11 @@ func (s *poolStage) layOut() {
 
 // Forward writes the largest value of each window, and notes which it was. Windows of 2×2 are
 // computed by the kernel.
-func (s *poolStage) Forward(p *Pass) {
+func (s *poolStage) Forward(pass *Pass) {
 	first, row, column, _ := s.X.strides()
 	yFirst, yRow, yColumn, channel := s.Y.strides()
-	x := s.X.values(p)
-	y := s.Y.values(p)
+	x := s.X.values(pass)
+	y := s.Y.values(pass)
 	n := s.X.Channels * Lanes
 	for position := range s.Y.Height * s.Y.Width {
 		ay := position / s.Y.Width
@@ -86,7 +86,7 @@ func (s *poolStage) Forward(p *Pass) {
 		// values.
 		copy(s.part[:2*n], source)
 		copy(s.part[2*n:], source[row:][:2*n])
-		s.network.isa.MaxPool(s.X.Channels, p.Samples, s.part, Lanes, n, 2*n, dst, channel, code)
+		s.network.isa.MaxPool(s.X.Channels, pass.Samples, s.part, Lanes, n, 2*n, dst, channel, code)
 	}
 }
 
@@ -113,11 +113,11 @@ func (s *poolStage) poolWindow(source []float32, row, column int, dst []float32,
 
 // Backward gives each output's gradient to the value that was the largest of its window, and 0 to all
 // others.
-func (s *poolStage) Backward(p *Pass) {
+func (s *poolStage) Backward(pass *Pass) {
 	row, column, _ := s.X.gradientStrides()
 	gRow, gColumn, channel := s.Y.gradientStrides()
-	dx := s.X.gradient(p)
-	dy := s.Y.gradient(p)
+	dx := s.X.gradient(pass)
+	dy := s.Y.gradient(pass)
 	n := s.X.Channels * Lanes
 	// Positions that no window covers, or that were not the largest, have no gradient.
 	if s.size != 2 || s.X.Height%2+s.X.Width%2 > 0 {
@@ -130,7 +130,7 @@ func (s *poolStage) Backward(p *Pass) {
 		code := s.code[position*n:][:n]
 		dst := dx[ay*s.size*row+ax*s.size*column:]
 		if s.size == 2 {
-			s.network.isa.MaxUnpool(s.X.Channels, p.Samples, g, channel, code, dst, column, row)
+			s.network.isa.MaxUnpool(s.X.Channels, pass.Samples, g, channel, code, dst, column, row)
 			continue
 		}
 		for i, k := range code {

@@ -80,29 +80,29 @@ func (l ResidualLayer) Parameters(in Shape) (list []Parameter) {
 // Stage makes the stages of the list and of the shortcut. The list's last layer writes where the
 // sum will be, so that the input is added to it in place.
 func (l ResidualLayer) Stage(place *Place) Stage {
-	n := place.network
+	network := place.network
 	s := &residualStage{Place: place}
 	body := &Activation{Shape: place.Y.Shape, shadows: place.Y}
-	n.activations = append(n.activations, body)
-	s.body = n.makeStages(l.Layers, place.X, body, place.frozen, place.Gradient)
+	network.activations = append(network.activations, body)
+	s.body = network.makeStages(l.Layers, place.X, body, place.frozen, place.Gradient)
 	conv, _ := l.shortcut(place.X.Shape, place.Y.Shape)
 	if conv == nil {
 		return s
 	}
 	// The gradient of the sum is also that of the shortcut's outputs.
 	s.shortcutY = &Activation{Shape: place.Y.Shape, gradientOf: place.Y}
-	n.activations = append(n.activations, s.shortcutY)
+	network.activations = append(network.activations, s.shortcutY)
 	shortcutPlace := &Place{
 		X:        place.X,
 		Y:        s.shortcutY,
 		Gradient: place.Gradient,
-		network:  n,
+		network:  network,
 		frozen:   place.frozen,
 	}
 	stage := conv.Stage(shortcutPlace).(*convStage)
 	// The list has written the gradient of the input first, so that of the shortcut is added.
 	stage.add = true
-	s.shortcut = n.addLink(stage, shortcutPlace, conv.Parameters(place.X.Shape))
+	s.shortcut = network.addLink(stage, shortcutPlace, conv.Parameters(place.X.Shape))
 	return s
 }
 
@@ -128,20 +128,20 @@ func (s *residualStage) layOut() {
 
 // Forward runs the list, and adds the input or what the shortcut makes of it, with a ReLU if one
 // follows.
-func (s *residualStage) Forward(p *Pass) {
-	s.network.forward(s.body, p)
-	x := s.X
+func (s *residualStage) Forward(pass *Pass) {
+	s.network.forward(s.body, pass)
+	activation := s.X
 	if s.shortcut != nil {
-		s.shortcut.forward(p)
-		x = s.shortcutY
+		s.shortcut.forward(pass)
+		activation = s.shortcutY
 	}
-	count, length := commonRuns(x, s.Y)
+	count, length := commonRuns(activation, s.Y)
 	for i := range count {
-		y := s.Y.run(p, i, count, length)
+		y := s.Y.run(pass, i, count, length)
 		if s.Y.relu {
-			s.network.isa.AddReLU(y, x.run(p, i, count, length))
+			s.network.isa.AddReLU(y, activation.run(pass, i, count, length))
 		} else {
-			s.network.isa.AddScaled(y, 1, x.run(p, i, count, length))
+			s.network.isa.AddScaled(y, 1, activation.run(pass, i, count, length))
 		}
 	}
 }

@@ -96,31 +96,31 @@ func Open(t testing.TB, width, height int64, dark bool) *Tab {
 	}
 	ctx, stop := context.WithTimeout(ctx, slow.Patience(t))
 	t.Cleanup(stop)
-	b := &Tab{Context: ctx, t: t}
+	tab := &Tab{Context: ctx, t: t}
 	err = chromedp.Listen(ctx, func(event any) {
-		b.mu.Lock()
-		defer b.mu.Unlock()
+		tab.mu.Lock()
+		defer tab.mu.Unlock()
 		switch e := event.(type) {
 		case *network.EventRequestWillBeSent:
-			b.asked = append(b.asked, e.Request.URL)
+			tab.asked = append(tab.asked, e.Request.URL)
 		case *runtime.EventExceptionThrown:
-			b.problems = append(b.problems, e.ExceptionDetails.Text)
+			tab.problems = append(tab.problems, e.ExceptionDetails.Text)
 		case *runtime.EventConsoleAPICalled:
-			b.problems = append(b.problems, fmt.Sprintf("console.%s", e.Type))
+			tab.problems = append(tab.problems, fmt.Sprintf("console.%s", e.Type))
 		case *cdplog.EventEntryAdded:
-			b.problems = append(b.problems, e.Entry.Text+" "+e.Entry.URL)
+			tab.problems = append(tab.problems, e.Entry.Text+" "+e.Entry.URL)
 		}
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.Do(
+	tab.Do(
 		Command(network.Enable, network.EnableParams{}),
 		Command(cdplog.Enable, cdp.Empty{}),
 		Command(runtime.Enable, cdp.Empty{}),
 	)
-	b.Look(width, height, dark)
-	return b
+	tab.Look(width, height, dark)
+	return tab
 }
 
 // Look gives the tab a screen of this size in CSS pixels, in a light or a dark scheme. A screen narrower

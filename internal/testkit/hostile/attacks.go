@@ -152,20 +152,20 @@ func connects(ctx context.Context, t *Target) error {
 
 // enter opens a connection with the credentials of one of the target's devices, whose id it returns. The
 // devices take turns: turn chooses one.
-func (t *Target) enter(ctx context.Context, turn int) (c *Client, device string, err error) {
+func (t *Target) enter(ctx context.Context, turn int) (client *Client, device string, err error) {
 	if len(t.Creds) == 0 {
 		return nil, "", errors.New("hostile: this attack needs credentials")
 	}
 	i := turn % len(t.Creds)
-	c, err = Dial(ctx, t.Address, t.From)
+	client, err = Dial(ctx, t.Address, t.From)
 	if err != nil {
 		return nil, "", err
 	}
-	err = c.Connect(ctx, t.Creds[i])
+	err = client.Connect(ctx, t.Creds[i])
 	if err != nil {
-		return nil, "", errors.Join(err, c.Close())
+		return nil, "", errors.Join(err, client.Close())
 	}
-	return c, t.Devices[i], nil
+	return client, t.Devices[i], nil
 }
 
 // within keeps t.Count connections with credentials, at least one, until ctx ends. It calls use for each
@@ -216,15 +216,15 @@ func unread(ctx context.Context, t *Target) error {
 
 // slow asks for models without end and reads one byte for each request.
 func slow(ctx context.Context, t *Target) error {
-	return t.within(ctx, func(ctx context.Context, c *Client, device string) error {
-		if err := c.Subscribe("_INBOX_"+device+".>", 1); err != nil {
+	return t.within(ctx, func(ctx context.Context, client *Client, device string) error {
+		if err := client.Subscribe("_INBOX_"+device+".>", 1); err != nil {
 			return err
 		}
 		one := make([]byte, 1)
 		for n := 0; ; n++ {
-			err := t.fetch(c, device, n)
+			err := t.fetch(client, device, n)
 			if err == nil {
-				_, err = c.Read(one)
+				_, err = client.Read(one)
 			}
 			if err != nil {
 				return err

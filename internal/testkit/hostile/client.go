@@ -36,22 +36,22 @@ type Info struct {
 
 // Dial connects from an address of this machine ("": any) and reads the server's INFO.
 func Dial(ctx context.Context, address, from string) (*Client, error) {
-	c, err := open(ctx, address, from)
+	conn, err := open(ctx, address, from)
 	if err != nil {
 		return nil, err
 	}
-	x := &Client{Conn: c, read: bufio.NewReader(c)}
-	verb, rest, err := x.line(ctx)
+	client := &Client{Conn: conn, read: bufio.NewReader(conn)}
+	verb, rest, err := client.line(ctx)
 	if err == nil && verb != "INFO" {
 		err = fmt.Errorf("hostile: the server says %s in place of INFO", verb)
 	}
 	if err == nil {
-		err = json.Unmarshal([]byte(rest), &x.Info)
+		err = json.Unmarshal([]byte(rest), &client.Info)
 	}
 	if err != nil {
-		return nil, errors.Join(err, c.Close())
+		return nil, errors.Join(err, conn.Close())
 	}
-	return x, nil
+	return client, nil
 }
 
 // open connects from an address of this machine ("": any) and sends nothing.

@@ -120,17 +120,17 @@ func (p Page) Check(t *testing.T, sentences []Sentence, given []string, names *r
 }
 
 // hold fails unless the page says the sentence, and each of its figures is the value's.
-func (p Page) hold(t *testing.T, s Sentence) {
+func (p Page) hold(t *testing.T, sentence Sentence) {
 	t.Helper()
-	if !strings.Contains(p.Text, s.Says) {
-		t.Errorf("%s does not say %q", p.Path, s.Says)
+	if !strings.Contains(p.Text, sentence.Says) {
+		t.Errorf("%s does not say %q", p.Path, sentence.Says)
 	}
-	for _, f := range s.Figures {
-		if !strings.Contains(s.Says, f.Text) {
-			t.Errorf("%q does not have the figure %q", s.Says, f.Text)
+	for _, f := range sentence.Figures {
+		if !strings.Contains(sentence.Says, f.Text) {
+			t.Errorf("%q does not have the figure %q", sentence.Says, f.Text)
 		}
 		if !f.holds() {
-			t.Errorf("%q: %s is %v by the results", s.Says, f.Text, f.Value)
+			t.Errorf("%q: %s is %v by the results", sentence.Says, f.Text, f.Value)
 		}
 	}
 }

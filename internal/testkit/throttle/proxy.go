@@ -35,20 +35,20 @@ type Proxy struct {
 }
 
 // Start begins to listen.
-func Start(c Config) (*Proxy, error) {
-	if c.Listen == "" {
-		c.Listen = "127.0.0.1:0"
+func Start(config Config) (*Proxy, error) {
+	if config.Listen == "" {
+		config.Listen = "127.0.0.1:0"
 	}
-	for name, mbps := range map[string]float64{"download": c.Download, "upload": c.Upload} {
+	for name, mbps := range map[string]float64{"download": config.Download, "upload": config.Upload} {
 		if !(mbps >= 0) {
 			return nil, fmt.Errorf("throttle: %s of %g Mbit/s, want 0 for no limit, or more", name, mbps)
 		}
 	}
-	listener, err := net.Listen("tcp", c.Listen)
+	listener, err := net.Listen("tcp", config.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("throttle: %w", err)
 	}
-	p := &Proxy{config: c, listener: listener, down: pipe{mbps: c.Download}, up: pipe{mbps: c.Upload}}
+	p := &Proxy{config: config, listener: listener, down: pipe{mbps: config.Download}, up: pipe{mbps: config.Upload}}
 	p.life, p.end = context.WithCancel(context.Background())
 	p.all.Go(p.accept)
 	return p, nil

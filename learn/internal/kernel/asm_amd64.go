@@ -128,7 +128,16 @@ var alongRows = 1 << 17
 // vectors, of which the last one may be narrower, and the m rows into tiles: as few as possible,
 // and of heights that differ by at most one row. Each kernel computes one tile of one panel;
 // strides for kernels are in bytes.
-func gemmAsm(isa ISA, m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32) {
+func gemmAsm(
+	isa ISA,
+	m, n, k int,
+	segments []Segment,
+	a Operand,
+	b, dst Matrix,
+	op Op,
+	aux []float32,
+	alpha float32,
+) {
 	lanes := 16
 	narrow := narrow512[:]
 	broad := broad512[:]
@@ -213,9 +222,27 @@ func gemmAsm(isa ISA, m, n, k int, segments []Segment, a Operand, b, dst Matrix,
 				calls = panels
 				step = [4]int{0, 4 * width, 4 * width, 4 * width * auxCol}
 			}
-			kernels[rows-1](calls, k, len(segments), &segments[0].A, &a.Data[i*a.Row], 4*a.Row, 4*a.Col,
-				&b.Data[j], 4*b.LD, &dst.Data[i*dst.LD+j], 4*dst.LD, x, alpha, int(op), mask,
-				step[0], step[1], step[2], step[3])
+			kernels[rows-1](
+				calls,
+				k,
+				len(segments),
+				&segments[0].A,
+				&a.Data[i*a.Row],
+				4*a.Row,
+				4*a.Col,
+				&b.Data[j],
+				4*b.LD,
+				&dst.Data[i*dst.LD+j],
+				4*dst.LD,
+				x,
+				alpha,
+				int(op),
+				mask,
+				step[0],
+				step[1],
+				step[2],
+				step[3],
+			)
 			i += count * rows
 		}
 		j += panels * width

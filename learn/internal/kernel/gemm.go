@@ -91,7 +91,15 @@ func (isa ISA) Gemm(m, n, k int, a Operand, b, dst Matrix, op Op, aux []float32,
 
 // GemmSum is Gemm for the sum, in order, of one product of depth k for each segment. It panics if a
 // size is not positive, if there is no segment, or if an operand is too short.
-func (isa ISA) GemmSum(m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32) {
+func (isa ISA) GemmSum(
+	m, n, k int,
+	segments []Segment,
+	a Operand,
+	b, dst Matrix,
+	op Op,
+	aux []float32,
+	alpha float32,
+) {
 	if m <= 0 ||
 		n <= 0 ||
 		k <= 0 ||
@@ -166,33 +174,33 @@ func resized[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
 // compiler can keep in registers, and rounds every product, so that no architecture fuses it with an
 // addition.
 func gemmGo(m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32) {
-	p := takePack()
-	defer p.release()
+	pack := takePack()
+	defer pack.release()
 	// A sum goes over k in each segment.
 	depth := k * len(segments)
 	// The columns that are packed together should fit a near cache. Tiles need an even number of them.
 	width := min(n, max(2, maxPackedElements/depth&^1))
-	for r := range p.product {
-		p.product[r] = resized(p.product[r], width+1)
+	for r := range pack.product {
+		pack.product[r] = resized(pack.product[r], width+1)
 	}
 	// Columns are packed once for all rows, because they are read again for each group of three.
 	for j := 0; j < n; j += width {
 		w := min(width, n-j)
-		p.packColumns(j, w, n, k, segments, b)
+		pack.packColumns(j, w, n, k, segments, b)
 		for i := 0; i < m; i += 3 {
-			p.packRows(i, m, k, segments, a)
+			pack.packRows(i, m, k, segments, a)
 			for c := 0; c < w; c += 2 {
-				s := multiply(p.a, p.b[c/2*depth:])
-				p.product[0][c] = s[0]
-				p.product[0][c+1] = s[1]
-				p.product[1][c] = s[2]
-				p.product[1][c+1] = s[3]
-				p.product[2][c] = s[4]
-				p.product[2][c+1] = s[5]
+				s := multiply(pack.a, pack.b[c/2*depth:])
+				pack.product[0][c] = s[0]
+				pack.product[0][c+1] = s[1]
+				pack.product[1][c] = s[2]
+				pack.product[1][c+1] = s[3]
+				pack.product[2][c] = s[4]
+				pack.product[2][c+1] = s[5]
 			}
 			// Behind the last row the tile has copies, which are not written.
 			for r := range min(3, m-i) {
-				storeRow(dst, p.product[r][:w], i+r, j, op, aux, alpha)
+				storeRow(dst, pack.product[r][:w], i+r, j, op, aux, alpha)
 			}
 		}
 	}

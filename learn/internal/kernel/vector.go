@@ -151,7 +151,7 @@ var firstLanes, otherLanes = func() (first, second [2 * Lanes]int32) {
 // the first.
 func (isa ISA) AddRowSums(dst, x []float32, n int, op Op, alpha float32) {
 	_ = x[(len(dst)-1)*Lanes+n-1]
-	if v := isa.vectors(); v != nil {
+	if routine := isa.vectors(); routine != nil {
 		// In mode 0 the sum is stored.
 		mode := 0
 		switch {
@@ -162,7 +162,7 @@ func (isa ISA) AddRowSums(dst, x []float32, n int, op Op, alpha float32) {
 			// In mode 2 alpha times the sum is added in one step.
 			mode = 2
 		}
-		v.rowSums(&dst[0], &x[0], len(dst), alpha, mode, &firstLanes[Lanes-n], &otherLanes[Lanes-n])
+		routine.rowSums(&dst[0], &x[0], len(dst), alpha, mode, &firstLanes[Lanes-n], &otherLanes[Lanes-n])
 		return
 	}
 	// Plain Go adds in the same order as the assembly. It always rounds the product with alpha, so that

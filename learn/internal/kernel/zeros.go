@@ -116,8 +116,8 @@ func (isa ISA) SumPair(y0, y1 []float32, index []int32, w Matrix, x0, x1, bias [
 	if len(y1) != outputs || len(bias) != outputs || outputs == 0 || outputs%Vector != 0 {
 		panic("kernel: SumPair of slices of different lengths, or of no whole vectors")
 	}
-	v := isa.vectors()
-	if v == nil {
+	routine := isa.vectors()
+	if routine == nil {
 		sumGo(y0, index, w, x0, bias, relu)
 		sumGo(y1, index, w, x1, bias, relu)
 		return
@@ -131,9 +131,20 @@ func (isa ISA) SumPair(y0, y1 []float32, index []int32, w Matrix, x0, x1, bias [
 		_ = x1[last]
 		first = &index[0]
 	}
-	for start, end := range divideVectors(outputs/v.lanes, len(v.sumPair)) {
-		o := start * v.lanes
-		v.sumPair[end-start-1](len(index), first, &w.Data[o], 4*w.LD, &x0[0], &x1[0], &y0[o], &y1[o], &bias[o], relu)
+	for start, end := range divideVectors(outputs/routine.lanes, len(routine.sumPair)) {
+		o := start * routine.lanes
+		routine.sumPair[end-start-1](
+			len(index),
+			first,
+			&w.Data[o],
+			4*w.LD,
+			&x0[0],
+			&x1[0],
+			&y0[o],
+			&y1[o],
+			&bias[o],
+			relu,
+		)
 	}
 }
 
@@ -169,8 +180,8 @@ func (isa ISA) AddColumns(w Matrix, columns []Column, x, dy Matrix, outputs int,
 	if outputs <= 0 || outputs%Vector != 0 {
 		panic("kernel: AddColumns of no whole vectors")
 	}
-	v := isa.vectors()
-	if v == nil {
+	routine := isa.vectors()
+	if routine == nil {
 		addColumnsGo(w, columns, x, dy, outputs, alpha)
 		return
 	}
@@ -184,9 +195,9 @@ func (isa ISA) AddColumns(w Matrix, columns []Column, x, dy Matrix, outputs int,
 	_ = w.Data[last*uint(w.LD):][outputs-1]
 	_ = x.Data[sample*uint(x.LD)+last]
 	_ = dy.Data[sample*uint(dy.LD):][outputs-1]
-	for start, end := range divideVectors(outputs/v.lanes, len(v.addColumns)) {
-		o := start * v.lanes
-		v.addColumns[end-start-1](len(columns), &columns[0].Input, &w.Data[o], 4*w.LD, &x.Data[0], 4*x.LD,
+	for start, end := range divideVectors(outputs/routine.lanes, len(routine.addColumns)) {
+		o := start * routine.lanes
+		routine.addColumns[end-start-1](len(columns), &columns[0].Input, &w.Data[o], 4*w.LD, &x.Data[0], 4*x.LD,
 			&dy.Data[o], 4*dy.LD, alpha)
 	}
 }

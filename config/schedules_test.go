@@ -88,7 +88,7 @@ func TestSchedules_UnitAndLoss(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := c.Schedule.Setup()
-		if got := fmt.Sprint(struct{ K0, Scale int }{s.K0, s.Scale}, c.Schedule.FollowedLoss()); got != want {
+		if got := fmt.Sprint(struct{ K0, Scale int }{s.K0, s.PartsPerUnit}, c.Schedule.FollowedLoss()); got != want {
 			t.Errorf("%s: %s, want %s", text, got, want)
 		}
 	}

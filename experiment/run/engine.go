@@ -242,8 +242,8 @@ func (e *engine) learning() aggregate.Learning {
 	// Secure aggregation adds masked integers, whose scale is set here.
 	if v := p.Secure; v != nil {
 		l.Secure = &aggregate.Secure{
-			Shift:     v.Shift,
-			MaxWeight: p.Config.SecureMaxWeight(),
+			Shift:       v.Shift,
+			MaxWeight:   p.Config.SecureMaxWeight(),
 			FreshFactor: p.Config.NewestWeightFactor(),
 		}
 	}

@@ -399,7 +399,7 @@ func (a *Advice) add(elapsed, loss float64, usedK int) {
 	// bound is then the one at that loss.
 	boundLoss := loss
 	if theorem1.Gap(loss) < 0 {
-		_, zeroGapLoss := theorem1.Steps3(1, eta)
+		_, zeroGapLoss := theorem1.CubedSteps(1, eta)
 		boundLoss = zeroGapLoss
 	}
 	row := Advised{

@@ -130,7 +130,7 @@ func TestDocs_Tables(t *testing.T) {
 		rows, _ := readRows(t, filepath.Join(docs, table.file))
 		var b strings.Builder
 		for _, r := range table.rows(rows) {
-			fmt.Fprintf(&b, "| %s |\n", strings.Join(r, " | "))
+			fmt.Fprintf(&b, "\n%s", strings.Join(r, " | "))
 		}
 		page, err := os.ReadFile(filepath.Join(docs, "study.md"))
 		if err != nil {

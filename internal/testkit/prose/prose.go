@@ -77,7 +77,7 @@ type Page struct {
 }
 
 // notProse finds the blocks, commands, tables and headings of a page.
-var notProse = regexp.MustCompile(`(?sm)<!-- .*?<!-- end -->|^    [^\n]*$|^\|[^\n]*$|^#[^\n]*$`)
+var notProse = regexp.MustCompile(`(?sm)<!-- .*?<!-- end -->|^    [^\n]*$|^\|[^\n]*$|^[^\n]* \| [^\n]*$|^#[^\n]*$`)
 
 // Read returns the sentences of a Markdown page.
 func Read(t *testing.T, path string) Page {

@@ -20,11 +20,11 @@ func Page() []byte {
 	p.WriteString(`# Configuration
 
 Every key of a configuration file and of ` + "`--set KEY=VALUE`" + `, as ` + "`fedpace config reference`" + ` writes
-it. Behind a key's colon is its default; without one it is null, or (task) the task's own, from the
-paper's Tables 1 and 2. ` + "`fedpace run --dry-run`" + ` prints the values in use, ` + "`fedpace help KEY`" + ` says
-what one is, and ` + "`fedpace config schema`" + ` lets an editor complete and check a file. ` + "`1..9`" + ` is 1 to 9,
-` + "`>0..9`" + ` above 0, ` + "`0..<9`" + ` below 9. Seconds and hours may be written as ` + "`90s`, `10m`, `1h30m` or `2d`" + `.
-What is chosen by a name has its options beside it: ` + "`aggregate: {algorithm: fedprox, mu: 0.1}`" + `.
+it. Behind a colon is the default; without one it is null, (task) the task's own, from the paper's
+Tables 1 and 2, or * required. ` + "`fedpace run --dry-run`" + ` prints the values in use, ` + "`fedpace help KEY`" + `
+explains one, and ` + "`fedpace config schema`" + ` lets an editor complete and check a file. ` + "`1..9`" + ` is 1 to
+9, ` + "`>0..9`" + ` above 0, ` + "`0..<9`" + ` below 9. Times may be ` + "`90s`, `10m`, `1h30m` or `2d`" + `. What is chosen by a
+name has its options beside it: ` + "`aggregate: {algorithm: fedprox, mu: 0.1}`" + `.
 `)
 	// Groups at the top have their keys in tables of their own, so a later key with the same struct
 	// refers to them.
@@ -200,7 +200,7 @@ func (r *page) rowText(k *config.Key) string {
 	case k.Optional:
 		nameCell = fmt.Sprintf("`%s: %s`", k.Name, cmp.Or(k.Default, `""`))
 	case k.Required:
-		nameCell = "`" + k.Name + "` (required)"
+		nameCell = "`" + k.Name + "`*"
 	}
 	return fmt.Sprintf("%s | %s | %s\n", nameCell, abbreviate(escape(valueCell)), escape(k.Help))
 }

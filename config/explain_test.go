@@ -12,7 +12,7 @@ func TestExplain(t *testing.T) {
 		"deadline":        "seconds: virtual time from a round's first task until it closes",
 		"select.from.fit": "local steps are lowered",
 		"model.mlp":       "model.mlp: dense layers with ReLU between them\n",
-		"stop":            "stop.virtual_seconds: stop at this virtual time",
+		"stop":            "stop.virtual_seconds: virtual time to run",
 	} {
 		if text, ok := Explain(path); !ok || !strings.Contains(text, want) {
 			t.Errorf("%s: %q, want it to say %q", path, text, want)

@@ -193,7 +193,7 @@ func TestPrepare(t *testing.T) {
 	if diff := cmp.Diff(info, success(t, "info", "t.fedpace")); diff != "" {
 		t.Error(diff)
 	}
-	has(t, success(t, "prepare", "tweets.csv", "--out", "t.fedpace", "--seed", "2"), "(t.fedpace: stale: sources or options have changed)")
+	has(t, success(t, "prepare", "tweets.csv", "--out", "t.fedpace", "--seed", "2"), "(t.fedpace: stale: seed was 1, is 2)")
 	damaged := []byte(read(t, "t.fedpace"))
 	damaged[len(damaged)/2] ^= 1
 	putFile(t, "t.fedpace", damaged)

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/edsrzf/mmap-go"
 
@@ -21,6 +22,7 @@ import (
 	"fedpace/internal/atomicfile"
 	"fedpace/internal/vector"
 	"fedpace/learn"
+	"fedpace/registry"
 )
 
 // preparedMagic begins a prepared file, which holds a set as it is used, so that its samples are
@@ -44,8 +46,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // prepared is a prepared file in memory. Its JSON form is the header of the file.
 type prepared struct {
-	// Source identifies the sources and the options; see sourceKey.
-	Source string
+	// Inputs are what the file was made of; see [inputsOf].
+	Inputs registry.Inputs
 	// Task is the task that the set belongs to; empty for custom data.
 	Task string
 	// Info describes the set.
@@ -82,12 +84,12 @@ func OpenPrepared(
 	path, cache string,
 	opt federated.Options,
 ) (set federated.Set, rebuilt string, err error) {
-	key, err := sourceKey(r, path, opt)
+	wanted, err := inputsOf(r, path, opt)
 	if err != nil {
 		return nil, "", fmt.Errorf("data: %w", err)
 	}
 	// An up-to-date file is used as it is.
-	s, err := readPrepared(cache, key)
+	s, err := readPrepared(cache, wanted)
 	if err == nil {
 		// A file that is up to date may still be of another task than is wanted.
 		if err := fitsTask(s, opt); err != nil {
@@ -104,22 +106,24 @@ func OpenPrepared(
 	if err != nil {
 		return nil, rebuilt, err
 	}
-	if err := errors.Join(writePrepared(cache, key, set), set.Close()); err != nil {
+	if err := errors.Join(writePrepared(cache, wanted, set), set.Close()); err != nil {
 		return nil, rebuilt, fmt.Errorf("data: %s: %w", path, err)
 	}
 	// The file that was just written is read again, so that the set is always the mapped one.
-	s, err = readPrepared(cache, key)
+	s, err = readPrepared(cache, wanted)
 	if err != nil {
 		return nil, rebuilt, fmt.Errorf("data: %s was just written: %w", cache, err)
 	}
 	return s, rebuilt, nil
 }
 
-// sourceKey returns a hash of what a set is made of: the name and content of every file at path,
-// the options that choose among samples, and the mapping that the reader r has. A prepared file
-// with another key is stale. A test of the partition's identity holds that no field can be
-// forgotten.
-func sourceKey(r federated.Reader, path string, opt federated.Options) (string, error) {
+// readingVersion counts the ways to read what one mapping, or one layout, says.
+const readingVersion = "3"
+
+// inputsOf returns what a set is made of: the name and content of every file at path, the options
+// that choose among samples, and the mapping that the reader r has. A prepared file with others is
+// stale.
+func inputsOf(r federated.Reader, path string, opt federated.Options) (*registry.Inputs, error) {
 	var files []string
 	// Links are followed, as readers follow them: Hugging Face's cache is a folder of links.
 	err := federated.Below(path, nil, func(file string) error {
@@ -136,29 +140,57 @@ func sourceKey(r federated.Reader, path string, opt federated.Options) (string, 
 		}
 	}
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	sums, err := federated.Hash(files)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
+	// A folder may have a file for each of very many clients, so one digest stands for all.
 	h := sha256.New()
-	// The text is that of an earlier release, so that prepared files keep their key.
-	fmt.Fprintf(h, "%s{Task:%s Seed:%d MinTweets:%d Classes:%d Partition:%s HeldOutOnly:%t}\n",
-		preparedMagic, opt.Task, opt.Seed, opt.MinTweets, opt.Classes, opt.Partition.Identity(), opt.HeldOutOnly)
-	if r != nil {
-		// The number 2 counts the ways to read what one mapping says.
-		fmt.Fprintln(h, federated.Readers.Text(r), "2")
-	}
 	for i, name := range files {
 		rel, err := filepath.Rel(path, name)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		fmt.Fprintf(h, "%q\n", filepath.ToSlash(rel))
 		h.Write(sums[i][:])
 	}
-	return fmt.Sprintf("%x", h.Sum(nil)), nil
+	settings := append(registry.SettingsOf(opt), registry.Setting{Key: "reading", Value: readingVersion})
+	if r != nil {
+		settings = append(settings, registry.Setting{Key: "mapping", Value: federated.Readers.Text(r)})
+	}
+	return &registry.Inputs{Settings: settings, Data: fmt.Sprintf("%x", h.Sum(nil))}, nil
+}
+
+// errStale is the error of a prepared file that is whole and is not what is wanted.
+var errStale = errors.New("stale")
+
+// checkInputs returns an error that names what has changed since a prepared file was made of before,
+// if that is not what is wanted now.
+func checkInputs(before, wanted *registry.Inputs) error {
+	d := before.Difference(wanted)
+	switch {
+	case d == nil:
+		return nil
+	case before.Settings == nil:
+		return fmt.Errorf("%w: an earlier version made it", errStale)
+	case d.Part != registry.SettingsPart:
+		return fmt.Errorf("%w: its sources have changed", errStale)
+	}
+	var changed []string
+	for _, c := range d.Changes {
+		name := strings.ToLower(c.Key)
+		switch {
+		case c.HadNone:
+			changed = append(changed, "no "+name+" before")
+		case c.HasNone:
+			changed = append(changed, "no "+name+" now")
+		default:
+			changed = append(changed, fmt.Sprintf("%s was %s, is %s", name, c.Before, c.Now))
+		}
+	}
+	return fmt.Errorf("%w: %s", errStale, strings.Join(changed, "; "))
 }
 
 // add appends a section with this name and content. Its place in the file is decided when the file
@@ -193,10 +225,10 @@ func numbers[T int32 | uint32 | float32](p *prepared, name string) []T {
 	return vector.Append[T](nil, p.section(name).bytes)
 }
 
-// writePrepared writes a set and its key to the file called name, which replaces an earlier one
-// only once it is complete. Only a Grouped set can be written.
-func writePrepared(name, key string, set federated.Set) error {
-	p := &prepared{Source: key, Info: set.Info()}
+// writePrepared writes a set, and what it was made of, to the file called name, which replaces an
+// earlier one only once it is complete. Only a Grouped set can be written.
+func writePrepared(name string, from *registry.Inputs, set federated.Set) error {
+	p := &prepared{Inputs: *from, Info: set.Info()}
 	s, ok := set.(*federated.Grouped)
 	if !ok {
 		return fmt.Errorf("a set of this reader cannot be prepared: it is a %T", set)
@@ -320,10 +352,10 @@ type mapped struct {
 // Close unmaps the file; no batch may be under way.
 func (m *mapped) Close() error { return errors.Join(m.content.Unmap(), m.file.Close()) }
 
-// readPrepared maps the prepared file called name and checks all of it, its key included; with an
-// empty key, any source will do. A file that someone truncates while it is mapped ends the process,
+// readPrepared maps the prepared file called name and checks all of it, also that it was made of
+// what is wanted; nil stands for anything. A file that someone truncates while it is mapped ends the process,
 // so a prepared file is only ever replaced by renaming.
-func readPrepared(name, key string) (_ *mapped, err error) {
+func readPrepared(name string, wanted *registry.Inputs) (_ *mapped, err error) {
 	f, err := federated.OpenSource(name)
 	if err != nil {
 		return nil, err
@@ -340,7 +372,7 @@ func readPrepared(name, key string) (_ *mapped, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("mapping it: %w", err)
 	}
-	s, err := parsePrepared(content, key)
+	s, err := parsePrepared(content, wanted)
 	if err != nil {
 		return nil, errors.Join(err, content.Unmap())
 	}
@@ -352,9 +384,9 @@ func readPrepared(name, key string) (_ *mapped, err error) {
 }
 
 // parsePrepared returns the set that the bytes b of a prepared file hold; the set keeps b. It
-// returns an error if a checksum or a length is wrong, or if the file has another key; with an
-// empty key, any source will do.
-func parsePrepared(b []byte, key string) (*federated.Grouped, error) {
+// returns an error if a checksum or a length is wrong, or if the file was made of other things than
+// are wanted; nil stands for anything.
+func parsePrepared(b []byte, wanted *registry.Inputs) (*federated.Grouped, error) {
 	if len(b) < preparedHead || string(b[:16]) != preparedMagic {
 		return nil, errors.New("no prepared file of this version")
 	}
@@ -372,8 +404,10 @@ func parsePrepared(b []byte, key string) (*federated.Grouped, error) {
 		return nil, fmt.Errorf("damaged: %w", err)
 	}
 	// A file of other sources is whole, but not the one that is wanted.
-	if key != "" && p.Source != key {
-		return nil, errors.New("stale: sources or options have changed")
+	if wanted != nil {
+		if err := checkInputs(&p.Inputs, wanted); err != nil {
+			return nil, err
+		}
 	}
 	for i, s := range p.Sections {
 		if s.Offset < 0 ||
@@ -592,7 +626,7 @@ func (Prepared) Open(s *federated.Source, o federated.Options) (federated.Set, e
 		return nil, errors.New("a prepared file holds its clients; want the set that it was made from to deal " +
 			"samples anew")
 	}
-	set, err := readPrepared(s.Path, "")
+	set, err := readPrepared(s.Path, nil)
 	if err != nil {
 		return nil, fmt.Errorf("%w; prepare it again", err)
 	}

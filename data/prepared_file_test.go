@@ -10,6 +10,7 @@ import (
 
 	"fedpace/data/federated"
 	"fedpace/learn"
+	"fedpace/registry"
 )
 
 // The bytes of a prepared set's samples lie in its file where the set says, so that
@@ -27,10 +28,10 @@ func TestPrepared_BytesLieInFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "set.fedpace")
-	if err := writePrepared(path, "key", set); err != nil {
+	if err := writePrepared(path, &registry.Inputs{Data: "made"}, set); err != nil {
 		t.Fatal(err)
 	}
-	read, err := readPrepared(path, "key")
+	read, err := readPrepared(path, &registry.Inputs{Data: "made"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +78,7 @@ func TestPrepared_MismatchedMeanings(t *testing.T) {
 		}
 		change(set)
 		path := filepath.Join(t.TempDir(), "set.fedpace")
-		if err := writePrepared(path, "key", set); err != nil {
+		if err := writePrepared(path, &registry.Inputs{Data: "made"}, set); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := Open(path, federated.Options{}); err == nil || !strings.Contains(err.Error(), "damaged: ") {

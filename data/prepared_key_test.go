@@ -1,52 +1,60 @@
 package data
 
 import (
-	"reflect"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"fedpace/data/datatest"
 	"fedpace/data/federated"
+	"fedpace/data/table"
+	"fedpace/registry"
 )
 
-// TestSourceKey_CoversEveryOption changes each option of reading, and those that a later version adds, too:
-// a prepared file that was made with another value is stale.
-func TestSourceKey_CoversEveryOption(t *testing.T) {
+// TestInputsOf_Changes changes what a prepared file is made of: the options, the mapping, a file's content,
+// its name, and the number of files. That each option counts is a promise of [registry.SettingsOf].
+func TestInputsOf_Changes(t *testing.T) {
 	dir := t.TempDir()
 	datatest.Put(t, dir, "own.csv", []byte("c,x,y\na,1,0\n"))
-	key := func(opt federated.Options) string {
-		k, err := sourceKey(nil, dir, opt)
+	made := func(r federated.Reader, opt federated.Options) *registry.Inputs {
+		found, err := inputsOf(r, dir, opt)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return k
+		return found
 	}
-	begun := key(federated.Options{})
-	for i := range reflect.TypeFor[federated.Options]().NumField() {
-		var changed federated.Options
-		name := reflect.TypeFor[federated.Options]().Field(i).Name
-		inert := false
-		switch field := reflect.ValueOf(&changed).Elem().Field(i); name {
-		case "Reading": // it only shows the progress
-			field.Set(reflect.ValueOf(new(federated.Reading)))
-			inert = true
-		case "Partition": // of whose fields TestPartition_IdentityCoversEveryField changes each
-			changed.Partition.Kind = "iid"
-		default:
-			switch field.Kind() {
-			case reflect.String:
-				field.SetString("femnist")
-			case reflect.Int:
-				field.SetInt(3)
-			case reflect.Uint64:
-				field.SetUint(3)
-			case reflect.Bool:
-				field.SetBool(true)
-			default:
-				t.Fatalf("option %s is of a kind that this test does not change", name)
-			}
-		}
-		if same := key(changed) == begun; same != inert {
-			t.Errorf("option %s changed: the key is the same: %v", name, same)
+	mapping := table.Table{Client: "c", Label: "y"}
+	opt := federated.Options{Seed: 3, Partition: federated.Partition{Kind: "iid", Clients: 5}}
+	begun := made(mapping, opt)
+	if err := checkInputs(begun, made(mapping, opt)); err != nil {
+		t.Errorf("nothing changed: %v", err)
+	}
+	watched := opt
+	watched.Reading = new(federated.Reading)
+	if err := checkInputs(begun, made(mapping, watched)); err != nil {
+		t.Errorf("only the progress is watched: %v", err)
+	}
+	expect := func(want string, now *registry.Inputs) {
+		t.Helper()
+		err := checkInputs(begun, now)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
 		}
 	}
+	nine := opt
+	nine.Partition.Clients = 9
+	expect("Clients:5", made(mapping, nine))
+	expect("Clients:9", made(mapping, nine))
+	expect("no mapping now", made(nil, opt))
+	other := mapping
+	other.Label = "x"
+	expect("mapping was", made(other, opt))
+	begun, earlier := new(registry.Inputs), begun
+	expect("an earlier version made it", earlier)
+	begun = earlier
+	datatest.Put(t, dir, "own.csv", []byte("c,x,y\na,2,0\n"))
+	expect("sources have changed", made(mapping, opt))
+	datatest.Put(t, dir, "own.csv", []byte("c,x,y\na,1,0\n"))
+	datatest.Put(t, dir, filepath.Join("more", "own.csv"), []byte("c,x,y\na,1,0\n"))
+	expect("sources have changed", made(mapping, opt))
 }

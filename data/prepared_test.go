@@ -14,6 +14,7 @@ import (
 	"fedpace/data/federated"
 	"fedpace/internal/testkit/realdata"
 	"fedpace/internal/testkit/slow"
+	"fedpace/registry"
 )
 
 // sources makes one source of every kind of store.
@@ -97,10 +98,10 @@ func TestPrepared_NeverTrusted(t *testing.T) {
 		}
 	}
 	expect("not prepared yet", federated.Options{})
-	expect("stale: sources or options have changed", federated.Options{Seed: 1})
+	expect("stale: seed was 0, is 1", federated.Options{Seed: 1})
 	expect("", federated.Options{Seed: 1})
 	datatest.Put(t, dir, "f.parquet", datatest.Parquet(t, datatest.RawImages([]string{"b", "a"}, 10)))
-	expect("stale", federated.Options{Seed: 1})
+	expect("stale: its sources have changed", federated.Options{Seed: 1})
 	good, err := os.ReadFile(cache)
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +134,7 @@ func FuzzPrepared(f *testing.F) {
 			f.Fatal(err)
 		}
 		name := filepath.Join(f.TempDir(), "set")
-		if err := writePrepared(name, "key", s); err != nil {
+		if err := writePrepared(name, &registry.Inputs{Data: "made"}, s); err != nil {
 			f.Fatal(err)
 		}
 		content, err := os.ReadFile(name)
@@ -152,7 +153,7 @@ func FuzzPrepared(f *testing.F) {
 			if len(header) > 0 {
 				content = sealed(content, header)
 			}
-			s, err := parsePrepared(content, "")
+			s, err := parsePrepared(content, nil)
 			if err != nil {
 				return
 			}

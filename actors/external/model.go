@@ -125,20 +125,6 @@ func CompareModels(run, mine string) error {
 	return fmt.Errorf("the run's trainer is named %s, this one %s", displayName(run), displayName(mine))
 }
 
-// CompareTrainers returns an error that says how the caller's trainer differs from those of a run; nil if
-// the run would get the same bits from it. run and mine are the names of their models, runClass and myClass
-// the classes of their arithmetic.
-func CompareTrainers(run, runClass, mine, myClass string) error {
-	if err := CompareModels(run, mine); err != nil || runClass == myClass {
-		return err
-	}
-	return fmt.Errorf(
-		"the run's trainer calculates in class %s, this one in %s: their bits would differ",
-		runClass,
-		myClass,
-	)
-}
-
 // displayName returns the name of a trainer's model for people: the script's name and the first 12
 // digits of its digest. A name without a digest is returned as it is.
 func displayName(model string) string {

@@ -39,6 +39,9 @@ func anyAvailability(t *rapid.T, recorded string) Availability {
 		Daily{FromHour: 22.5, ToHour: 6, JitterHours: 1.5, Probability: 0.8, StartHour: 13},
 		Daily{FromHour: 1, ToHour: 22, JitterHours: 1.4, Probability: 1, Zones: []Zone{{-5, 2}, {5.5, 1}}},
 		Daily{FromHour: 8, ToHour: 9, Probability: 0.5},
+		Markov{OnSeconds: 0.01, OffSeconds: 5000},
+		Markov{OnSeconds: 1e5, OffSeconds: 1},
+		Share{Share: Uniform{Min: 1e-6, Max: 0.1}, CycleSeconds: 300},
 		Trace{Sessions: recorded},
 		Trace{Sessions: recorded, Spread: true},
 	}).Draw(t, "availability")
@@ -278,7 +281,7 @@ func TestNextAny_FindsShortStays(t *testing.T) {
 // caller can heed an interruption before it goes on from there.
 func TestNextAny_IsBounded(t *testing.T) {
 	const clients = 1000
-	f := present(t, Markov{OnSeconds: 0.001, OffSeconds: 1e8})
+	f := present(t, Bernoulli{Probability: 1e-12, PeriodSeconds: 0.001})
 	next := f.NextAny(clients, 5)
 	if next <= 5 || next > 10*second {
 		t.Errorf("%d clients are searched up to %d ns", clients, next)
@@ -286,6 +289,29 @@ func TestNextAny_IsBounded(t *testing.T) {
 	for client := range clients {
 		if f.Available(client, next) {
 			t.Errorf("client %d is available, which would be a rare chance", client)
+		}
+	}
+}
+
+// Stays of a hundred-millionth of the time are found at once, not one search after the other: the first
+// stay of any of 1,000 clients is 1e5 s away in the mean, and 1e6 s with a probability of e^-10.
+func TestNextAny_StepsToStay(t *testing.T) {
+	const clients = 1000
+	for _, a := range []Availability{
+		Markov{OnSeconds: 0.001, OffSeconds: 1e8},
+		Share{Share: Constant{Value: 1e-11}, CycleSeconds: 1e8},
+	} {
+		f := present(t, a)
+		at := int64(5)
+		for range 100 {
+			next := f.NextAny(clients, at)
+			if !slices.ContainsFunc(numbers(clients), func(c int) bool { return f.Available(c, next) }) {
+				t.Fatalf("%s: nobody is available at %d ns, after %d", a, next, at)
+			}
+			at = f.NextAnyChange(clients, next)
+		}
+		if mean := float64(at) / 100 / second; mean < 0.6e5 || mean > 1.5e5 {
+			t.Errorf("%s: a stay each %g s", a, mean)
 		}
 	}
 }
@@ -342,7 +368,7 @@ func TestAvailability_FarChanges(t *testing.T) {
 		at := int64(0)
 		for range 3 {
 			next := f.NextChange(1, at)
-			if next <= at || f.Available(1, next-1) {
+			if next <= at || f.Available(1, next-1) != f.Available(1, at) {
 				t.Errorf("%s: at %d the next change is %d", a, at, next)
 			}
 			at = next

@@ -79,3 +79,22 @@ func (p *periods) Change(seed uint64, client int, t int64) int64 {
 	}
 	return n*p.length - phase
 }
+
+// ChangeBy implements boundedPresence: it returns the first time after from, and at most to, at which
+// the client's presence differs from present, its presence at from. It returns Never if there is none.
+func (p *periods) ChangeBy(seed uint64, client int, present bool, from, to int64) int64 {
+	n, phase := p.index(seed, client, from)
+	for {
+		n++
+		start := n*p.length - phase
+		switch {
+		case start > to:
+			return Never
+		case p.draw(seed, client, n) != present:
+			return start
+		}
+	}
+}
+
+// Interval implements boundedPresence: it returns the length of a period.
+func (p *periods) Interval() int64 { return p.length }

@@ -21,8 +21,7 @@ type Markov struct {
 
 // Presence prepares the model.
 func (m Markov) Presence(*Files) (Presence, error) {
-	chain := newOnOff(keyed.Availability, m.OnSeconds, m.OffSeconds)
-	return &chain, nil
+	return newPresenceChain(m.OnSeconds, m.OffSeconds), nil
 }
 
 // String describes the model for people: the mean lengths of stays and absences in seconds, and the
@@ -48,16 +47,22 @@ func (m Markov) String() string {
 // 1/(a+b) long: one point each in the mean, and about 0.6 windows to look back.
 type onOff struct {
 	purpose keyed.Purpose
-	// windowKey is the length of a window in nanoseconds.
+	// window is the length of a window in nanoseconds.
 	window int64
 	// onBelow is the value below which a point's random bits mean the state on.
 	onBelow uint64
+	// kind tells the points of two processes of one purpose apart; 0 where there is one.
+	kind uint64
 }
 
 // newOnOff returns the chain with these mean lengths of the states on and off, in seconds. purpose
 // separates its draws from those of other chains.
 func newOnOff(purpose keyed.Purpose, meanOn, meanOff float64) onOff {
-	return onOff{purpose, nanoseconds(meanOn * meanOff / (meanOn + meanOff)), threshold(meanOn / (meanOn + meanOff))}
+	return onOff{
+		purpose: purpose,
+		window:  nanoseconds(meanOn * meanOff / (meanOn + meanOff)),
+		onBelow: threshold(meanOn / (meanOn + meanOff)),
+	}
 }
 
 // threshold returns the value that 64 uniform random bits are below with probability p.
@@ -134,6 +139,9 @@ func (m *onOff) point(seed uint64, client int, t, direction int64) point {
 
 // key returns the random bits of a client's window w.
 func (m *onOff) key(seed uint64, client int, w int64) uint64 {
+	if m.kind != 0 {
+		return keyed.Hash(seed, m.purpose, uint64(client), uint64(w), m.kind)
+	}
 	return keyed.Hash(seed, m.purpose, uint64(client), uint64(w))
 }
 
@@ -150,7 +158,7 @@ func countPoints(window uint64) uint64 {
 }
 
 // draw returns whether the chain is in its state "on" from a point until the next one: it is with a
-// probability of m.on/2^64.
+// probability of m.onBelow/2^64.
 func (m *onOff) draw(p point) bool { return keyed.Nth(p.windowKey, drawState+p.number) < m.onBelow }
 
 // Present implements [Presence]: it reports whether the client is available at time t, by the state that

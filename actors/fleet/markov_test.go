@@ -13,8 +13,16 @@ import (
 // The chain's law: in equilibrium at any time, and P(on at t+s | state at t) =
 // pi + (1 - pi) e^{-(a+b)s} after on, pi - pi e^{-(a+b)s} after off.
 func TestMarkov_ChainTransitions(t *testing.T) {
-	const on, off, clients = 3.0, 7.0, 200_000
-	m := newOnOff(keyed.Availability, on, off)
+	for _, mean := range [][2]float64{{3, 7}, {7, 500}, {500, 7}} {
+		checkTransitions(t, mean[0], mean[1])
+	}
+}
+
+// checkTransitions holds a chain with these mean stays and absences to its law.
+func checkTransitions(t *testing.T, on, off float64) {
+	t.Helper()
+	const clients = 200_000
+	m := newPresenceChain(on, off)
 	pi, rate := on/(on+off), 1/on+1/off
 	for _, lag := range []float64{0.01, 0.5, 2, 10} {
 		var after [2]struct{ n, on float64 }
@@ -31,6 +39,10 @@ func TestMarkov_ChainTransitions(t *testing.T) {
 		}
 		stays := math.Exp(-rate * lag)
 		for i, p := range []float64{pi - pi*stays, pi + (1-pi)*stays} {
+			// The normal law is that of enough of both outcomes.
+			if after[i].n*min(p, 1-p) < 30 {
+				continue
+			}
 			if z := (after[i].on/after[i].n - p) / math.Sqrt(p*(1-p)/after[i].n); math.Abs(z) > 5 {
 				t.Errorf("%g s after state %d: on with %.5f, want %.5f (%.1f sd)", lag, i, after[i].on/after[i].n, p, z)
 			}
@@ -43,8 +55,16 @@ func TestMarkov_ChainTransitions(t *testing.T) {
 
 // Stays and absences of one client are exponential with their means.
 func TestMarkov_ChainStays(t *testing.T) {
-	const on, off, n = 30.0, 70.0, 30_000
-	m := newOnOff(keyed.Availability, on, off)
+	for _, mean := range [][2]float64{{30, 70}, {1, 100}, {100, 1}, {0.01, 5000}} {
+		checkStays(t, mean[0], mean[1])
+	}
+}
+
+// checkStays holds the lengths of stays and absences of a chain with these means to their law.
+func checkStays(t *testing.T, on, off float64) {
+	t.Helper()
+	const n = 30_000
+	m := newPresenceChain(on, off)
 	var stays, absences []float64
 	at := m.Change(1, 7, 0)
 	for len(stays) < n {

@@ -67,13 +67,16 @@ func (p *personal) Share(seed uint64, client int) float64 {
 // chain returns the client's chain. canLeave is false, and there is no chain, if the client is never
 // absent. The points of the chain are at least a millisecond apart in the mean: a client with a share
 // so near to 0 or 1 that they would be closer has a longer cycle instead.
-func (p *personal) chain(seed uint64, client int) (chain onOff, canLeave bool) {
+func (p *personal) chain(seed uint64, client int) (chain boundedPresence, canLeave bool) {
 	share := p.Share(seed, client)
 	if share >= 1 {
-		return onOff{}, false
+		return nil, false
 	}
 	window := max(1_000_000, nanoseconds(float64(p.cycle*share)*(1-share)))
-	return onOff{keyed.Availability, window, threshold(share)}, true
+	if isRare(share) {
+		return newArrivals(window, share), true
+	}
+	return &onOff{purpose: keyed.Availability, window: window, onBelow: threshold(share)}, true
 }
 
 // Present implements [Presence]: it reports whether the client is available at time t, by its chain.
@@ -90,4 +93,19 @@ func (p *personal) Change(seed uint64, client int, t int64) int64 {
 		return Never
 	}
 	return chain.Change(seed, client, t)
+}
+
+// ChangeBy implements boundedPresence, by the client's chain.
+func (p *personal) ChangeBy(seed uint64, client int, present bool, from, to int64) int64 {
+	chain, canLeave := p.chain(seed, client)
+	if !canLeave {
+		return Never
+	}
+	return chain.ChangeBy(seed, client, present, from, to)
+}
+
+// Interval implements boundedPresence: it returns a time that is at most the mean one between two points
+// of any client's chain that is not one of [arrivals].
+func (p *personal) Interval() int64 {
+	return max(1_000_000, nanoseconds(p.cycle*rareShare*(1-rareShare)))
 }

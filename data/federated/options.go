@@ -30,7 +30,7 @@ type Options struct {
 	// may have no others: the set has no client then.
 	HeldOutOnly bool
 	// Reading receives how much has been read; it may be nil, and does not change the set.
-	Reading *Reading
+	Reading *Reading `is:"inert"`
 }
 
 // MaxClasses bounds the labels of custom data.

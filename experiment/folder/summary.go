@@ -18,6 +18,7 @@ import (
 	"fedpace/internal/regular"
 	"fedpace/learn/metric"
 	"fedpace/metrics"
+	"fedpace/registry"
 )
 
 // Summary is what a run comes to: the file summary.json. A nil pointer is
@@ -143,13 +144,7 @@ type Summary struct {
 }
 
 // InputFile is a file that a configuration names, by its content.
-type InputFile struct {
-	// Key is the key of the configuration that names the file, such as network.links.
-	Key string `json:"key"`
-	// Path is the path as the configuration writes it.
-	Path   string `json:"path"`
-	SHA256 string `json:"sha256"`
-}
+type InputFile = registry.InputFile
 
 // Ban is a real device that lost its place in the run.
 type Ban struct {

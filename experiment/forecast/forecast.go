@@ -150,7 +150,7 @@ func Make(
 		Attackers:     p.AboutAttackers(),
 		Heterogeneity: heterogeneityOf(p),
 	}
-	w, c, err := newWalk(p, limit)
+	w, c, err := newWalk(ctx, p, limit)
 	if err != nil {
 		return f, err
 	}

@@ -71,7 +71,7 @@ func checkLeft(t *testing.T, c config.Config, overhead float64) (asked, inside i
 		t.Fatal(err)
 	}
 
-	remaining, err := NewRemaining(p, limit)
+	remaining, err := NewRemaining(t.Context(), p, limit)
 	if err != nil {
 		t.Fatal(err)
 	}

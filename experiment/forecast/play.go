@@ -103,9 +103,6 @@ func Play(ctx context.Context, p *problem.Problem) (round.Stop, uint64, error) {
 // ones is the list of one loss, 1.
 var ones = []float64{1}
 
-// checkEvery is how many steps of the machine are taken between two looks at the context.
-const checkEvery = 1 << 12
-
 // play plays a run to its end without learning. It returns how the run stopped and the fingerprint
 // of the clock's history. Every loss is 1: schedules that follow losses stay at K_0, and of
 // candidates that would report their losses the first are taken. Nothing is evaluated between rounds.
@@ -120,9 +117,10 @@ func (p *timing) play(ctx context.Context) (round.Stop, uint64, error) {
 		return round.Stop{}, 0, err
 	}
 	next := round.Event{Kind: round.Started}
-	for n := 0; ; n++ {
-		if n%checkEvery == 0 && ctx.Err() != nil {
-			return m.Stop(), 0, ctx.Err()
+	for {
+		// One step may search for a client for half a second, so each looks at the context.
+		if err := ctx.Err(); err != nil {
+			return m.Stop(), 0, err
 		}
 		effects, err := m.Step(next)
 		if err != nil {

@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"context"
 	"math"
 
 	"fedpace/coordinator/round"
@@ -121,9 +122,9 @@ func countDue(t *metric.Timetable, first, last int, begin, end round.Time) (n fl
 }
 
 // NewRemaining returns what follows a run of problem p from its beginning. limit is the virtual time at which
-// the run ends, 0 for none.
-func NewRemaining(p *problem.Problem, limit round.Time) (*Remaining, error) {
-	w, c, err := newWalk(p, limit)
+// the run ends, 0 for none. Rounds that it plays to know how long such rounds are end with ctx.
+func NewRemaining(ctx context.Context, p *problem.Problem, limit round.Time) (*Remaining, error) {
+	w, c, err := newWalk(ctx, p, limit)
 	r := &Remaining{walk: w, measured: measurementsOf(&p.Data, &c)}
 	r.seen = statistics.Thin[closedRound](maxKeptRounds)
 	return r, err

@@ -35,7 +35,7 @@ func TestRounds_Expected(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer p.Close()
-		if e := expectation(p)(x.k); math.Abs(e.length.Seconds()-x.seconds) > 0.01 || math.Abs(e.updates-x.updates) > 1.5 {
+		if e := expectation(t.Context(), p)(x.k); math.Abs(e.length.Seconds()-x.seconds) > 0.01 || math.Abs(e.updates-x.updates) > 1.5 {
 			t.Errorf("%s: %v s and %v updates, want %v and %v", x.name, e.length.Seconds(), e.updates, x.seconds, x.updates)
 		}
 	}
@@ -45,7 +45,7 @@ func TestRounds_Expected(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	if e := playedRound(p, 1<<30); e.length != (1+1<<30)*1e9 { // decades: only steps count
+	if e := playedRound(t.Context(), p, 1<<30); e.length != (1+1<<30)*1e9 { // decades: only steps count
 		t.Errorf("%+v", e)
 	}
 }

@@ -45,7 +45,7 @@ type walk struct {
 
 // newWalk returns a walk that stands before the first round of a problem, and the problem's configuration of
 // the round machine. limit is the virtual time at which the run ends, 0 for none.
-func newWalk(p *problem.Problem, limit round.Time) (w walk, c round.Config, err error) {
+func newWalk(ctx context.Context, p *problem.Problem, limit round.Time) (w walk, c round.Config, err error) {
 	c, err = p.Rounds(limit)
 	if err != nil {
 		return w, c, err
@@ -63,7 +63,7 @@ func newWalk(p *problem.Problem, limit round.Time) (w walk, c round.Config, err 
 		k:               c.K,
 		eta:             c.Eta,
 		steps:           p.Steps,
-		expect:          expectation(p),
+		expect:          expectation(ctx, p),
 		pace:            1,
 		followsMeasures: needs.Losses || needs.Validation || needs.Stragglers,
 		rounds:          rounds,
@@ -173,7 +173,7 @@ type expectedRound struct {
 // rounds are alike it is exact. Otherwise it is the mean of some rounds that are played without learning; in a
 // run of real devices alone, as many simulated clients take their place. Rounds are played only for values of
 // k that are powers of two, and the function is linear between two of them.
-func expectation(p *problem.Problem) func(k int) expectedRound {
+func expectation(ctx context.Context, p *problem.Problem) func(k int) expectedRound {
 	_, isAlike := p.FixedRound()
 	untrained := *p
 	played := map[int]expectedRound{}
@@ -181,7 +181,7 @@ func expectation(p *problem.Problem) func(k int) expectedRound {
 	roundOf := func(k int) expectedRound {
 		e, ok := played[k]
 		if !ok {
-			e = playedRound(&untrained, k)
+			e = playedRound(ctx, &untrained, k)
 			played[k] = e
 		}
 		return e
@@ -218,16 +218,16 @@ const (
 )
 
 // playedRound returns the mean of some rounds of k steps that are played without learning. If they cannot be
-// played, or take no time, a round is taken to last a second for each step and one more, and all updates of a
-// cohort to count.
-func playedRound(p *problem.Problem, k int) expectedRound {
+// played before ctx ends, or take no time, a round is taken to last a second for each step and one more, and
+// all updates of a cohort to count.
+func playedRound(ctx context.Context, p *problem.Problem, k int) expectedRound {
 	trial := *p
 	c := &trial.Config
 	c.Schedule.K = schedule.FixedK{}
 	c.Schedule.Unit = ""
 	c.Schedule.K0 = k
 	c.Stop = config.Stop{Rounds: max(1, min(triedRounds, triedTasks/max(1, c.Cohort)))}
-	stop, _, err := Play(context.Background(), &trial)
+	stop, _, err := Play(ctx, &trial)
 	if err != nil || stop.Rounds == 0 || stop.EndTime == 0 {
 		return expectedRound{round.Time(1+k) * 1e9, float64(max(1, c.Cohort))}
 	}

@@ -8,6 +8,7 @@ import (
 	"fedpace/actors/external"
 	"fedpace/config"
 	"fedpace/experiment/folder"
+	"fedpace/registry"
 )
 
 // Identity is all that a run's bits follow from. A digest that is empty is not known, or
@@ -39,22 +40,18 @@ func OfSummary(c config.Config, s *folder.Summary) *Identity {
 	return id
 }
 
-// Part is the kind of input in which two identities differ.
-type Part int
-
 // The parts of an identity, in the order in which they are compared.
 const (
-	Configuration Part = iota
-	File
-	Data
-	Trainer
-	Kernel
+	Configuration = registry.SettingsPart
+	File          = registry.FilesPart
+	Data          = registry.DataPart
+	Trainer       = registry.TrainerPart
+	Kernel        = registry.KernelPart
 )
 
 // Difference is the first part in which two identities differ.
 type Difference struct {
-	// Part is the kind of input that differs.
-	Part Part
+	registry.Difference
 	// Text names the key or the file that differs, with both values.
 	Text string
 }
@@ -66,18 +63,24 @@ func (d *Difference) Error() string { return d.Text }
 // both compute the same bits, else the first part that differs. What is not known by its
 // content on both sides is compared as the configuration writes it.
 func (begun *Identity) Difference(now *Identity) *Difference {
-	for _, compare := range []func(begun, now *Identity) *Difference{
-		compareSettings,
-		compareFiles,
-		compareData,
-		compareTrainers,
-		compareKernels,
-	} {
-		if d := compare(begun, now); d != nil {
-			return d
-		}
+	before := begun.inputs()
+	after := now.inputs()
+	before.Settings, after.Settings = settings(begun, now)
+	d := before.Difference(after)
+	if d == nil {
+		return nil
 	}
-	return nil
+	return &Difference{*d, text(d, now)}
+}
+
+// inputs returns all inputs but the settings.
+func (i *Identity) inputs() *registry.Inputs {
+	return &registry.Inputs{
+		Files:   i.Files,
+		Data:    i.Data,
+		Trainer: i.Trainer,
+		Kernel:  i.Kernel,
+	}
 }
 
 // Settings lists the keys in which two configurations compute something else, with the value
@@ -89,89 +92,79 @@ func Settings(begun, now config.Config) []config.Change {
 	return slices.DeleteFunc(begun.Changes(now), func(c config.Change) bool { return c.Inert })
 }
 
-// compareSettings compares the configurations, without the keys whose content is compared.
-func compareSettings(begun, now *Identity) *Difference {
-	// These keys are left to the comparisons of digests that follow: data and kernel where both sides
-	// have a digest, the trainer where any side has one. A run that does not train uses no trainer.
+// settings returns the settings in which two identities differ, without the keys whose content is
+// compared.
+func settings(begun, now *Identity) (before, after []registry.Setting) {
+	// These keys are left to the comparisons of digests: data and kernel where both sides have a
+	// digest, the trainer where any side has one. A run that does not train uses no trainer.
 	byContent := map[string]bool{
 		"data":    begun.Data != "" && now.Data != "",
 		"kernel":  begun.Kernel != "" && now.Kernel != "",
 		"trainer": begun.Trainer != "" || now.Trainer != "" || !now.Config.Train,
 	}
-	var differences []string
 	for _, change := range Settings(begun.Config, now.Config) {
 		if !byContent[change.Key] {
-			differences = append(differences, fmt.Sprintf("%s is %s, the run's %s", change.Key, change.OldValue, change.NewValue))
+			before = append(before, registry.Setting{Key: change.Key, Value: change.OldValue})
+			after = append(after, registry.Setting{Key: change.Key, Value: change.NewValue})
 		}
 	}
-	if differences == nil {
-		return nil
-	}
-	return &Difference{Configuration, "it is of another configuration: " + strings.Join(differences, "; ")}
+	return before, after
 }
 
-// compareFiles compares each file of the work now with the earlier work's file of the same key, by their
-// digests.
-func compareFiles(begun, now *Identity) *Difference {
-	for _, file := range now.Files {
-		i := slices.IndexFunc(begun.Files, func(f folder.InputFile) bool { return f.Key == file.Key })
-		if i < 0 {
-			return &Difference{File, fmt.Sprintf("it keeps no digest of its file %s (%s)", file.Path, file.Key)}
+// text says for people what differs from the work now.
+func text(d *registry.Difference, now *Identity) string {
+	c := d.Changes[0]
+	switch d.Part {
+	case registry.SettingsPart:
+		var list []string
+		for _, c := range d.Changes {
+			list = append(list, fmt.Sprintf("%s is %s, the run's %s", c.Key, c.Before, c.Now))
 		}
-		if earlier := begun.Files[i]; earlier.SHA256 != file.SHA256 {
-			return &Difference{File, fmt.Sprintf(
-				"its file %s (%s) had other content: SHA-256 %.12s, now %.12s",
-				file.Path,
-				file.Key,
-				earlier.SHA256,
-				file.SHA256,
-			)}
+		return "it is of another configuration: " + strings.Join(list, "; ")
+	case registry.FilesPart:
+		switch {
+		case c.HadNone:
+			return fmt.Sprintf("it keeps no digest of its file %s (%s)", c.Path, c.Key)
+		// A module or a file of an app may have gone, without which the rest does something else.
+		case c.HasNone:
+			return fmt.Sprintf("its file %s (%s) is no longer one of them", c.Path, c.Key)
 		}
+		return fmt.Sprintf(
+			"its file %s (%s) had other content: SHA-256 %.12s, now %.12s",
+			c.Path,
+			c.Key,
+			c.Before,
+			c.Now,
+		)
+	case registry.DataPart:
+		return fmt.Sprintf(
+			"its data have changed: %s held other samples, or split them otherwise (digest %s, now %s)",
+			now.Config.Data,
+			digestText(c.Before),
+			digestText(c.Now),
+		)
+	case registry.TrainerPart:
+		return external.CompareModels(c.Before, c.Now).Error()
+	default:
+		if now.Trainer != "" {
+			return fmt.Sprintf(
+				"the run's trainer calculates in class %s, this one in %s: their bits would differ",
+				c.Before,
+				c.Now,
+			)
+		}
+		return fmt.Sprintf(
+			"it is of the kernel class %s, and the run would go on in %s: the bits would change",
+			c.Before,
+			c.Now,
+		)
 	}
-	// A module or a file of an app may have gone, without which the rest does something else.
-	for _, file := range begun.Files {
-		if !slices.ContainsFunc(now.Files, func(f folder.InputFile) bool { return f.Key == file.Key }) {
-			return &Difference{File, fmt.Sprintf("its file %s (%s) is no longer one of them", file.Path, file.Key)}
-		}
-	}
-	return nil
 }
 
-// compareData compares the digests of samples and split.
-func compareData(begun, now *Identity) *Difference {
-	if begun.Data == now.Data {
-		return nil
+// digestText returns the first digits of a digest.
+func digestText(digest string) string {
+	if digest == "" {
+		return "none"
 	}
-	digest := func(s string) string {
-		if s == "" {
-			return "none"
-		}
-		return fmt.Sprintf("%.12s", s)
-	}
-	return &Difference{Data, fmt.Sprintf(
-		"its data have changed: %s held other samples, or split them otherwise (digest %s, now %s)",
-		now.Config.Data,
-		digest(begun.Data),
-		digest(now.Data),
-	)}
-}
-
-// compareTrainers compares the models of trainers, which hold the digests of their scripts.
-func compareTrainers(begun, now *Identity) *Difference {
-	if err := external.CompareModels(begun.Trainer, now.Trainer); err != nil {
-		return &Difference{Trainer, err.Error()}
-	}
-	return nil
-}
-
-// compareKernels compares the classes of arithmetic.
-func compareKernels(begun, now *Identity) *Difference {
-	if begun.Kernel == now.Kernel {
-		return nil
-	}
-	return &Difference{Kernel, fmt.Sprintf(
-		"it is of the kernel class %s, and the run would go on in %s: the bits would change",
-		begun.Kernel,
-		now.Kernel,
-	)}
+	return fmt.Sprintf("%.12s", digest)
 }

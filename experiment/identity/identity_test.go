@@ -169,7 +169,7 @@ func TestDifference_EveryInput(t *testing.T) {
 	}
 	for name, x := range map[string]struct {
 		change func(*Identity)
-		part   Part
+		part   registry.Part
 	}{
 		"a file's content": {func(i *Identity) { i.Files = []folder.InputFile{{Key: "network.links", SHA256: "b"}} }, File},
 		"another file":     {func(i *Identity) { i.Files = append(i.Files, folder.InputFile{Key: "init"}) }, File},

@@ -82,23 +82,27 @@ func checkFiles(c *config.Config, coordinators []*bus.File) error {
 	if err != nil {
 		return err
 	}
+	// The bus has paths and no keys. The paths are as in the run's configuration, on both machines.
+	run := identity.Identity{Config: *c}
+	for _, f := range coordinators {
+		run.Files = append(run.Files, folder.InputFile{
+			Key:    f.Path,
+			Path:   f.Path,
+			SHA256: hex.EncodeToString(f.Digest),
+		})
+	}
+	here := identity.Identity{Config: *c}
 	for _, f := range files {
-		// Both the path and the content must agree with one of the coordinator's files.
-		same := func(theirs *bus.File) bool {
-			return theirs.Path == f.Path && hex.EncodeToString(theirs.Digest) == f.SHA256
-		}
-		if !slices.ContainsFunc(coordinators, same) {
-			return fmt.Errorf("%s, which it is configured by, is another file on this machine", f.Path)
-		}
+		here.Files = append(here.Files, folder.InputFile{Key: f.Path, Path: f.Path, SHA256: f.SHA256})
 	}
-	// An app imports what is there, so that a file which is missing here is another app.
-	for _, theirs := range coordinators {
-		here := func(f folder.InputFile) bool { return f.Path == theirs.Path }
-		if identity.IsApp(&folder.InputFile{Key: theirs.Path}) && !slices.ContainsFunc(files, here) {
-			return fmt.Errorf("%s, which it is configured by, is not on this machine", theirs.Path)
-		}
+	d := run.Difference(&here)
+	switch {
+	case d == nil:
+		return nil
+	case d.Changes[0].HasNone:
+		return fmt.Errorf("%s, which it is configured by, is not on this machine", d.Changes[0].Path)
 	}
-	return nil
+	return fmt.Errorf("%s, which it is configured by, is another file on this machine", d.Changes[0].Path)
 }
 
 // AppForHost returns the configuration of a run that plays a Flower app, as this machine plays its clients; nil if
@@ -215,7 +219,9 @@ func (p *Problem) prepareTraining(ctx context.Context, info *bus.RunInfo, machin
 		return err
 	}
 	// Updates on other samples would change the result without any error.
-	if got := p.Set.Info().Digest; got != info.Spec.GetDataDigest() {
+	run := identity.Identity{Config: *c, Data: info.Spec.GetDataDigest()}
+	here := identity.Identity{Config: *c, Data: p.Set.Info().Digest}
+	if run.Difference(&here) != nil {
 		name := c.Data.String()
 		if c.IsSynthetic() {
 			name = "this version's synthetic set"
@@ -223,8 +229,8 @@ func (p *Problem) prepareTraining(ctx context.Context, info *bus.RunInfo, machin
 		return fmt.Errorf(
 			"%s holds other data than the run's (digest %.12s, the run's is %.12s)",
 			name,
-			got,
-			info.Spec.GetDataDigest(),
+			here.Data,
+			run.Data,
 		)
 	}
 	if err := p.makeModel(ctx); err != nil {
@@ -233,12 +239,15 @@ func (p *Problem) prepareTraining(ctx context.Context, info *bus.RunInfo, machin
 	mine := p.Learning().Spec()
 	// Two trainers may name one model and still measure or calculate differently.
 	if p.Trainer != nil {
-		run := info.Spec
-		if run.GetModel() == mine.Model && !slices.Equal(run.GetMetrics(), mine.Metrics) {
-			return fmt.Errorf("the run's trainer measures %q, this one %q", run.GetMetrics(), mine.Metrics)
+		if info.Spec.GetModel() == mine.Model && !slices.Equal(info.Spec.GetMetrics(), mine.Metrics) {
+			return fmt.Errorf("the run's trainer measures %q, this one %q", info.Spec.GetMetrics(), mine.Metrics)
 		}
-		if err := external.CompareTrainers(run.GetModel(), info.Kernel, mine.Model, p.Trainer.Class); err != nil {
-			return err
+		run.Trainer = info.Spec.GetModel()
+		run.Kernel = info.Kernel
+		here.Trainer = mine.Model
+		here.Kernel = p.Trainer.Class
+		if d := run.Difference(&here); d != nil {
+			return d
 		}
 	}
 	// The last comparison catches all that the more precise messages above do not.

@@ -56,9 +56,8 @@ func (in *Inputs) Difference(
 		if err != nil {
 			return nil, err
 		}
-		if err := external.CompareTrainers(begun.Trainer, begun.Kernel, program.model, program.kernel); err != nil {
-			return err, nil
-		}
+		now.Trainer = program.model
+		now.Kernel = program.kernel
 		now.Data = program.data
 	// Made data follow from the configuration, which is the same; all others are read again.
 	case begun.Data != "" && !c.IsSynthetic():

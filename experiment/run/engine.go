@@ -113,13 +113,13 @@ func startEngine(ctx context.Context, p *experiment) (_ *engine, err error) {
 
 // recorder returns a new recorder of the engine's run, which ends at the virtual time limit, 0 for none.
 // started is when this attempt began. Close the recorder's outputs after use.
-func (e *engine) recorder(limit round.Time, started time.Time) (*recorder, error) {
+func (e *engine) recorder(ctx context.Context, limit round.Time, started time.Time) (*recorder, error) {
 	// waiting says for which operation of the server the coordinator waits, and since when.
 	var waiting func() (operation string, since time.Time)
 	if len(e.conns) > 0 {
 		waiting = e.conns[0].Waiting
 	}
-	r, err := newRecorder(e.p, waiting, limit, started)
+	r, err := newRecorder(ctx, e.p, waiting, limit, started)
 	if err != nil {
 		return nil, err
 	}

@@ -294,7 +294,7 @@ func TestEventLog_Devices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err := newRecorder(p, nil, 0, time.Time{})
+	k, err := newRecorder(t.Context(), p, nil, 0, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -92,6 +93,7 @@ type recorder struct {
 // coordinator waits for a server to do, and since when; it may be nil. limit is the virtual time at
 // which the run ends, 0 for none. started is when this attempt began. Close the outputs after use.
 func newRecorder(
+	ctx context.Context,
 	p *experiment,
 	waiting func() (string, time.Time),
 	limit round.Time,
@@ -117,7 +119,7 @@ func newRecorder(
 	for range r.qualities {
 		r.saved.Best = append(r.saved.Best, nan)
 	}
-	remaining, err := forecast.NewRemaining(&p.Problem, limit)
+	remaining, err := forecast.NewRemaining(ctx, &p.Problem, limit)
 	if err != nil {
 		return nil, err
 	}

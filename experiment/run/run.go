@@ -221,7 +221,7 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 	}
 	defer e.Close()
 	p.noticeBeginning()
-	r, err := e.recorder(limit, started)
+	r, err := e.recorder(ctx, limit, started)
 	if err != nil {
 		return s, err
 	}

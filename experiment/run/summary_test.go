@@ -26,7 +26,7 @@ func TestSummary_KeepsNoRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	r, err := newRecorder(p, nil, 0, time.Now())
+	r, err := newRecorder(t.Context(), p, nil, 0, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

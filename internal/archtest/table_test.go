@@ -58,7 +58,7 @@ data/parquetfile: data/federated
 data/synthetic: internal/keyed data/federated learn
 data/table: internal/names registry data/federated data/parquetfile learn time
 	github.com/go-json-experiment/json/... github.com/parquet-go/parquet-go/...
-data: internal/atomicfile internal/vector data/federated data/parquetfile data/table learn net/http os
+data: internal/atomicfile internal/vector registry data/federated data/parquetfile data/table learn net/http os
 	github.com/edsrzf/mmap-go github.com/go-json-experiment/json/... github.com/parquet-go/parquet-go/...
 data/fetch: internal/filelock net net/http os time
 algorithm: internal/keyed internal/portable registry policy
@@ -127,7 +127,7 @@ config: config/expect internal/regular bus/quota config/tree internal/tasks inte
 	coordinator/schedule metrics/carbon github.com/goccy/go-yaml/... os time
 config/reference: config registry
 experiment/fit/calibration: internal/keyed algorithm actors/calibrate learn bus bus/gateway config time golang.org/x/sync/... google.golang.org/protobuf/proto
-experiment/folder: config/expect internal/names internal/regular learn learn/metric coordinator/closing coordinator/round coordinator/schedule config internal/atomicfile internal/filelock internal/human internal/vector metrics os time github.com/go-json-experiment/json/...
+experiment/folder: config/expect registry internal/names internal/regular learn learn/metric coordinator/closing coordinator/round coordinator/schedule config internal/atomicfile internal/filelock internal/human internal/vector metrics os time github.com/go-json-experiment/json/...
 experiment/identity: internal/regular internal/child registry data/federated actors/external config experiment/folder os
 experiment/policies: internal/child internal/regular policy config experiment/folder metrics os time
 experiment/checkpoint: coordinator coordinator/round config experiment/folder experiment/identity internal/vector metrics os time

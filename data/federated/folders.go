@@ -51,7 +51,7 @@ func TableFiles(dir string, suffixes ...string) ([]TableFile, error) {
 			for i, path := range files {
 				list[i].Path = path
 			}
-			return withHeldOut(list), nil
+			return withHeldOut(list)
 		}
 	}
 	w := folderWalk{suffixes: suffixes}
@@ -81,7 +81,7 @@ func TableFiles(dir string, suffixes ...string) ([]TableFile, error) {
 			)
 		}
 	}
-	return withHeldOut(w.files), nil
+	return withHeldOut(w.files)
 }
 
 // OtherFolders lists the folders in a folder that hold files with such names and are neither called
@@ -165,16 +165,23 @@ func unescaped(text string) string {
 }
 
 // withHeldOut marks the files that are held out by their names, where no folder says to which part they
-// belong.
-func withHeldOut(files []TableFile) []TableFile {
+// belong. Beside files that train, those of a part that is neither trained on nor held out are an error.
+func withHeldOut(files []TableFile) ([]TableFile, error) {
+	paths := names.Of(files, func(f TableFile) string { return f.Path })
+	if without := filesWithoutPart(paths); without != nil {
+		return nil, fmt.Errorf(
+			"%s: the name says that the samples have no label, and are neither for training nor for a test "+
+				"(move such files elsewhere, or give others' path)",
+			ShortList(without),
+		)
+	}
 	if slices.ContainsFunc(files, func(f TableFile) bool { return f.partNamed }) {
-		return files
+		return files, nil
 	}
-	heldOut := HeldOutFiles(names.Of(files, func(f TableFile) string { return f.Path }))
-	for i := range files {
-		files[i].HeldOut = heldOut[i]
+	for i, heldOut := range HeldOutFiles(paths) {
+		files[i].HeldOut = heldOut
 	}
-	return files
+	return files, nil
 }
 
 // filesWith lists a folder's files with names that end in one of the suffixes, in lexical order; nil if

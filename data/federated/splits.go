@@ -16,6 +16,26 @@ var (
 	}
 )
 
+// unlabelledWords name a part of a set whose samples have no label, as the Hub's IMDB has one.
+var unlabelledWords = []string{"unsupervised", "unlabeled", "unlabelled"}
+
+// filesWithoutPart lists the names of files that are of neither part, beside others that train.
+func filesWithoutPart(files []string) (without []string) {
+	hasTrain := false
+	for _, file := range files {
+		for _, word := range nameWords(file) {
+			hasTrain = hasTrain || slices.Contains(TrainWords, word)
+			if slices.Contains(unlabelledWords, word) {
+				without = append(without, filepath.Base(file))
+			}
+		}
+	}
+	if !hasTrain {
+		return nil
+	}
+	return without
+}
+
 // PartOf reports whether a word, in whatever case, names the rows to train on or those that are held out.
 // Both are false for any other word.
 func PartOf(word string) (trains, heldOut bool) {

@@ -1,6 +1,8 @@
 package federated_test
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -33,6 +35,31 @@ func TestHeldOutFiles_NamesOfParts(t *testing.T) {
 				t.Errorf("%v of %v, want %v", got, c.files, c.want)
 			}
 		})
+	}
+}
+
+// IMDB's files on the Hub are called so; its unsupervised rows all have the label -1.
+func TestTableFiles_WithoutPart(t *testing.T) {
+	for _, c := range []struct {
+		files  string
+		wanted bool
+	}{
+		{"train-0.csv test-0.csv unsupervised-0.csv", false},
+		{"train.csv unlabeled.csv", false},
+		{"train_unlabelled.csv train_labelled.csv", false},
+		{"unsupervised-0.csv unsupervised-1.csv", true},
+		{"train-0.csv test-0.csv", true},
+	} {
+		dir := t.TempDir()
+		for name := range strings.FieldsSeq(c.files) {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte("x\n1\n"), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		files, err := TableFiles(dir, ".csv")
+		if (err == nil) != c.wanted || err != nil && !strings.Contains(err.Error(), "unlabel") && !strings.Contains(err.Error(), "unsupervised-0.csv: the name says") {
+			t.Errorf("%s: %d files, %v", c.files, len(files), err)
+		}
 	}
 }
 

@@ -91,6 +91,40 @@ func (n *nameColumn) missingRows() (rows []int) {
 	return rows
 }
 
+// truthNumbers has the numbers that mean the same as the words for truths.
+var truthNumbers = map[string]string{"true": "1", "false": "0"}
+
+// joinTruths gives true the name 1, and false the name 0, where the column has these words and these
+// numbers and nothing else: files of one set differ so, as programs write a column of truths as numbers
+// once a row lacks its value. It reports whether it has changed any name.
+func (n *nameColumn) joinTruths() bool {
+	words := 0
+	for _, name := range n.List {
+		_, isWord := truthNumbers[strings.ToLower(name)]
+		switch {
+		case isWord:
+			words++
+		case name != "0" && name != "1":
+			return false
+		}
+	}
+	if n.closed || words == 0 || words == len(n.List) {
+		return false
+	}
+	var joined federated.Names
+	renumbered := make([]int32, len(n.List))
+	for i, name := range n.List {
+		renumbered[i] = int32(joined.Number(cmp.Or(truthNumbers[strings.ToLower(name)], name)))
+	}
+	for row, i := range n.index {
+		if i >= 0 {
+			n.index[row] = renumbered[i]
+		}
+	}
+	n.Names = joined
+	return true
+}
+
 // wordsLikeMissing lists, in their order, the names that programs write for a missing value, and that are names
 // here because the others are words. "none" in lower case is left out, which may well be meant.
 func (n *nameColumn) wordsLikeMissing() (list []string) {

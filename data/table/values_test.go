@@ -252,6 +252,8 @@ func TestNames_OfSeveralWriters(t *testing.T) {
 			2,
 		},
 		"booleans":         {[]string{"a"}, []string{"True", "false", "TRUE", "False"}, []string{"false", "true"}, 1},
+		"both spellings":   {[]string{"a"}, []string{"True", "0", "1", "FALSE"}, []string{"0", "1"}, 1},
+		"truths and more":  {[]string{"a"}, []string{"True", "0", "1", "2"}, []string{"0", "1", "2", "true"}, 1},
 		"hashes":           {[]string{"1e3", "1000", "12e4", "120000"}, []string{"0", "1"}, []string{"0", "1"}, 4},
 		"fractions":        {[]string{"1.5e+00", "1"}, []string{"0", "1"}, []string{"0", "1"}, 2},
 		"beyond float64":   {[]string{"9.007199254740993e+15", "9.007199254740992e+15"}, []string{"0", "1"}, []string{"0", "1"}, 2},

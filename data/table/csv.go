@@ -66,6 +66,10 @@ func openCSV(file place) (*csvTable, error) {
 	// A zero byte occurs in binary files only.
 	case bytes.IndexByte(line, 0) >= 0:
 		return nil, errors.New("line 1 is no text; want the names of the columns")
+	// Old programs of the Macintosh end lines so.
+	case bytes.IndexByte(bytes.TrimSuffix(line, []byte("\r")), '\r') >= 0:
+		return nil, errors.New(`line 1 has a carriage return within it; want lines that end in a line feed ` +
+			`(tr '\r' '\n' < old.csv > new.csv mends a file whose lines end in it alone)`)
 	case !more && !complete:
 		return nil, fmt.Errorf("line 1 is longer than %d bytes; want the names of the columns", csvWindow)
 	default:

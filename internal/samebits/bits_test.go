@@ -25,6 +25,7 @@ import (
 	"golang.org/x/sys/cpu"
 
 	"fedpace/cmd"
+	"fedpace/internal/testkit/installed"
 	"fedpace/internal/testkit/slow"
 )
 
@@ -112,12 +113,14 @@ type workshop struct {
 	inputs string // where the program runs
 	trains bool   // this machine has the instructions
 	by     string // the instructions
+
+	program []string // the command of the program
 }
 
 func newWorkshop(t *testing.T) *workshop {
 	t.Helper()
 	dir := t.TempDir()
-	w := &workshop{inputs: filepath.Join(dir, "inputs"), by: instructions}
+	w := &workshop{inputs: filepath.Join(dir, "inputs"), by: instructions, program: os.Args[:1]}
 	if err := os.CopyFS(dir, os.DirFS("testdata")); err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +135,8 @@ func newWorkshop(t *testing.T) *workshop {
 // decides what it computes.
 func (w *workshop) command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	c := exec.CommandContext(t.Context(), os.Args[0], args...)
+	words := slices.Concat(w.program, args)
+	c := exec.CommandContext(t.Context(), words[0], words[1:]...)
 	c.Dir = w.inputs
 	c.Env = append(os.Environ(), asProgram+"=1")
 	if w.trains {
@@ -368,6 +372,48 @@ func TestBits_OtherInstructions(t *testing.T) {
 			args := r.arguments(out)
 			w.finish(t, args...)
 			w.compare(t, digestsOf(t, out), want, args)
+		})
+	}
+}
+
+// Plain Go gives the same bits on arm64, in every run that learns: its compiler could fuse a multiplication with
+// an addition. All columns of rounds.csv are compared, and what is known of each client.
+func TestBits_OtherArchitecture(t *testing.T) {
+	slow.Test(t, "it plays all runs in an emulator")
+	qemu := installed.Program(t, "qemu-aarch64-static", "qemu-user-static")
+	here := newWorkshop(t)
+	here.by = "go"
+	here.makeInputs(t)
+	there := *here
+	there.program = []string{qemu, filepath.Join(t.TempDir(), "fedpace")}
+	build := exec.Command("go", "build", "-o", there.program[1], "../../cmd/fedpace")
+	build.Env = append(os.Environ(), "GOOS=linux", "GOARCH=arm64", "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, r := range runs {
+		if _, want := runNamed(t, r.name); want.model == "" {
+			continue
+		}
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			var rounds [2]string
+			var made [2]digests
+			var commands [2][]string
+			for i, w := range []*workshop{here, &there} {
+				out := filepath.Join(t.TempDir(), "run")
+				commands[i] = append(r.arguments(out), "--set", "kernel=go")
+				w.finish(t, commands[i]...)
+				made[i] = digestsOf(t, out)
+				rounds[i] = hashOf(slices.Concat(
+					fileOf(t, filepath.Join(out, "rounds.csv")),
+					fileOf(t, filepath.Join(out, "clients.parquet")),
+				))
+			}
+			here.compare(t, made[1], made[0], commands[:]...)
+			if rounds[0] != rounds[1] {
+				t.Errorf("rounds.csv differs: %s", shell(commands[1]))
+			}
 		})
 	}
 }

@@ -97,6 +97,25 @@ func UnusedParts(files []string, heldOut []bool) (unused []string) {
 	return unused
 }
 
+// UnnamedParts lists the names of files that train though their names do not say so, beside files whose
+// names say that they train or are held out. heldOut says of each file whether its samples are held out.
+func UnnamedParts(files []string, heldOut []bool) (unnamed []string) {
+	hasTrain := false
+	for i, file := range files {
+		isTrain := slices.ContainsFunc(nameWords(file), func(word string) bool {
+			return slices.Contains(TrainWords, word) || strings.HasPrefix(word, "train")
+		})
+		hasTrain = hasTrain || isTrain
+		if !isTrain && !heldOut[i] {
+			unnamed = append(unnamed, filepath.Base(file))
+		}
+	}
+	if !hasTrain || !slices.Contains(heldOut, true) {
+		return nil
+	}
+	return unnamed
+}
+
 // nameWords returns the runs of letters in a file's name, in lower case. "Held out" and "hold out" are one word.
 func nameWords(file string) (words []string) {
 	name := strings.ToLower(filepath.Base(file))

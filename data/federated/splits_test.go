@@ -63,6 +63,21 @@ func TestTableFiles_WithoutPart(t *testing.T) {
 	}
 }
 
+func TestUnnamedParts_BesideTraining(t *testing.T) {
+	for _, c := range []struct{ files, want string }{
+		{"train.csv test.csv challenge.csv", "challenge.csv"},
+		{"train-0.csv train-1.csv test-0.csv", ""},
+		{"trainset.csv testset.csv", ""},
+		{"a.csv b.csv test.csv", ""},
+		{"train.csv a.csv", ""},
+	} {
+		files := strings.Fields(c.files)
+		if got := strings.Join(UnnamedParts(files, HeldOutFiles(files)), " "); got != c.want {
+			t.Errorf("%s: %q, want %q", c.files, got, c.want)
+		}
+	}
+}
+
 func TestPartOf_Words(t *testing.T) {
 	for _, c := range []struct {
 		words           string

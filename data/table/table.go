@@ -458,6 +458,10 @@ func (t *Table) noteUnused(about *federated.Info, files []tableFile) {
 	if unused := federated.UnusedParts(names.Of(files, tableFile.path), heldOut); len(files) > 1 && unused != nil {
 		about.AddWarning("%s: read like all other files, although the name looks like a split", federated.ShortList(unused))
 	}
+	if unnamed := federated.UnnamedParts(names.Of(files, tableFile.path), heldOut); unnamed != nil && t.Split == "" {
+		about.AddWarning("%s: read for training, although the name does not say so, as those of others do",
+			federated.ShortList(unnamed))
+	}
 	// With a split column, the user has said which rows are held out.
 	if t.Split != "" {
 		return

@@ -100,6 +100,11 @@ func (Parquet) Open(s *federated.Source, opt federated.Options) (set federated.S
 	}
 	// The layout keeps its former name here, so that digests stay the same.
 	layoutName := strings.Replace(g.About.Name, "custom", "own", 1)
+	// The sums alone do not tell a second training file from a first test file. Sets of one training file
+	// keep the digest that they had.
+	if len(names[0]) > 1 && len(names[1]) > 0 {
+		layoutName += fmt.Sprintf(" %d %d", len(names[0]), len(names[1]))
+	}
 	g.About.Digest = opt.Digest("parquet "+layoutName, sums...)
 	return g, nil
 }

@@ -6,6 +6,7 @@ import (
 	"image"
 	"image/color"
 	"image/png"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -65,6 +66,25 @@ func TestOpen_CIFARParquet(t *testing.T) {
 }
 
 // Shards of a folder are one set; a writer may be in two of them.
+// A training file that is called a test file is held out, though no byte has changed: the data are others.
+func TestOpen_CIFARParquetParts(t *testing.T) {
+	dir := t.TempDir()
+	for name, pictures := range map[string]int{"a-train.parquet": 150, "b-train.parquet": 50, "c-test.parquet": 20} {
+		datatest.Put(t, dir, name, datatest.Parquet(t, hubPictures(t, pictures)))
+	}
+	before := mustOpen(t, dir, federated.Options{})
+	if err := os.Rename(filepath.Join(dir, "b-train.parquet"), filepath.Join(dir, "b-test.parquet")); err != nil {
+		t.Fatal(err)
+	}
+	after := mustOpen(t, dir, federated.Options{})
+	if before.HeldOut() != 20 || after.HeldOut() != 70 {
+		t.Errorf("%d and %d samples are held out, want 20 and 70", before.HeldOut(), after.HeldOut())
+	}
+	if before.Info().Digest == after.Info().Digest {
+		t.Error("both splits have one digest")
+	}
+}
+
 func TestOpen_ParquetFolder(t *testing.T) {
 	dir := t.TempDir()
 	datatest.Put(t, dir, "b.parquet", datatest.Parquet(t, datatest.RawImages([]string{"y", "z"}, 5)))

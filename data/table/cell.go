@@ -193,9 +193,16 @@ func isNumber(text string) bool {
 	return err == nil
 }
 
-// areWords splits a text that holds a list of numbers, such as [1, 2], [1,2] or 1 2, into its parts,
-// without brackets. It returns nil for a cell that is no text. The error says that a comma may be a
-// decimal sign, as in 2,34 without brackets; the list is returned with it.
+// groupedByBlanks matches a number whose blanks can only separate thousands, as in 1 050: in a list whose
+// numbers all have three digits, the first would have them, too.
+var groupedByBlanks = regexp.MustCompile(`^[+-]?[1-9]\d?(?: \d{3})* 0\d{2}(?: \d{3})*$`)
+
+// negative matches a number in parentheses, as accountants write negative ones.
+var negative = regexp.MustCompile(`^\(\s*[^\s,;()]+\s*\)$`)
+
+// words splits a text that holds a list of numbers, such as [1, 2], [1,2] or 1 2, into its parts,
+// without brackets. It returns nil for a cell that is no text. The error says that the text may be one
+// number, as 2,34 and 1 050 without brackets, and (5); the list is returned with it.
 func (c *cell) words() (list []string, err error) {
 	if c.kind != textCell {
 		return nil, nil
@@ -203,6 +210,12 @@ func (c *cell) words() (list []string, err error) {
 	text := strings.TrimSpace(c.text)
 	inner := strings.Trim(text, "[](){}")
 	list = strings.FieldsFunc(inner, func(r rune) bool { return strings.ContainsRune(", ;\t\n", r) })
+	switch {
+	case groupedByBlanks.MatchString(text):
+		return list, fmt.Errorf("%.40q has blanks between thousands; want a number without them, or a list such as [1, 2]", text)
+	case negative.MatchString(text):
+		return list, fmt.Errorf("%.40q may be a negative number; want a minus sign, or a list such as [1, 2]", text)
+	}
 	// A comma with no blank behind it is doubtful if the text has no brackets, or other separators as
 	// well: it may be a decimal comma.
 	hasBrackets := inner != text

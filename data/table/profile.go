@@ -111,7 +111,7 @@ func (p *profile) take(row int, c cell) error {
 	name := c.name()
 	words, err := c.words()
 	areParts := words != nil && !slices.ContainsFunc(words, func(word string) bool { return !isPart(word) })
-	if err != nil && areParts {
+	if err != nil && strings.Contains(c.text, ",") && areParts {
 		p.commas++
 		text := strings.TrimSpace(c.text)
 		if grouped.MatchString(text) {

@@ -293,6 +293,41 @@ func TestNames_LikeMissing(t *testing.T) {
 	}
 }
 
+// TestFeatures_OneNumberIsNoList has single features that are no lists: thousands with blanks, as in French,
+// and negative numbers of accountants. Lists that look alike are read.
+func TestFeatures_OneNumberIsNoList(t *testing.T) {
+	for name, c := range map[string]struct {
+		values [2]string
+		want   string
+		width  int
+	}{
+		"thousands":      {[2]string{"1 250", "2 050"}, `"2 050" has blanks between thousands`, 0},
+		"millions":       {[2]string{"1 000 250", "2 050 375"}, `"1 000 250" has blanks between thousands`, 0},
+		"accountants":    {[2]string{"5", "(5)"}, `"(5)" may be a negative number`, 0},
+		"padded":         {[2]string{"255 000", "010 128"}, "", 2},
+		"pixels":         {[2]string{"5 128", "12 255"}, "", 2},
+		"small numbers":  {[2]string{"1 0", "2 5"}, "", 2},
+		"tuples":         {[2]string{"(1; 0)", "(2; 5)"}, "", 2},
+		"tuples of one":  {[2]string{"[5]", "[6]"}, "", 1},
+		"four of digits": {[2]string{"1 0250", "2 0375"}, "", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rows := "c,x,y\n" + strings.Repeat(fmt.Sprintf("a,%s,0\na,%s,1\n", c.values[0], c.values[1]), 8)
+			s, err := openMapped(t, rows, "rows.csv", Table{Client: "c", Features: []string{"x"}, Label: "y"})
+			switch {
+			case c.want != "":
+				if err == nil || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("%v, want %q", err, c.want)
+				}
+			case err != nil:
+				t.Error(err)
+			case s.Info().Features != c.width:
+				t.Errorf("%d features, want %d", s.Info().Features, c.width)
+			}
+		})
+	}
+}
+
 // TestFeatures_RoundingIsTold has two features from 2^24 on, where float32 knows even numbers alone: of the
 // numbers 0 to 9 above it every second is off by 1, and their deviation is sqrt((10^2-1)/12) = 2.87.
 func TestFeatures_RoundingIsTold(t *testing.T) {

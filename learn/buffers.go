@@ -86,7 +86,8 @@ func (t Tensor) CheckType() error {
 	return nil
 }
 
-// DType returns the tensor's type in the safetensors format.
+// DType returns the name of the tensor's type in the safetensors format: F32 for a tensor without a type,
+// which holds plain float32 values.
 func (t Tensor) DType() string {
 	if t.Type == "" {
 		return "F32"
@@ -94,7 +95,8 @@ func (t Tensor) DType() string {
 	return bufferTypes[t.Type].dtype
 }
 
-// ElementBytes returns the size of an element in the safetensors format.
+// ElementBytes returns how many bytes an element has in the safetensors format: 4 for a tensor without a
+// type, which holds plain float32 values.
 func (t Tensor) ElementBytes() int {
 	if t.Type == "" {
 		return 4
@@ -154,14 +156,16 @@ func (t Tensor) Clamp(x float64) float32 {
 func (t Tensor) Encode(values []float32) []byte {
 	size := t.ElementBytes()
 	switch {
+	// A tensor without a type has plain float32 values.
 	case t.Type == "":
 		return vector.Bytes(values)
+	// Each value of a kept tensor stands for a byte, or for two bytes of a larger element.
 	case t.Rule == Kept:
 		return wordsToBytes(values, min(2, size))
 	}
 	bytes := make([]byte, 0, size*len(values))
-	for _, x := range values {
-		integer := binary.LittleEndian.AppendUint64(nil, uint64(int64(x)))
+	for _, value := range values {
+		integer := binary.LittleEndian.AppendUint64(nil, uint64(int64(value)))
 		bytes = append(bytes, integer[:size]...)
 	}
 	return bytes

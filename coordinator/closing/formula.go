@@ -207,13 +207,13 @@ func (f Formula) In(facts Facts) (numbers Numbers, err error) {
 	if f.reads("expected") {
 		variables.Expected = facts.Mean()
 	}
-	for _, o := range f.options() {
-		p, err := program(o.text)
+	for _, option := range f.options() {
+		compiled, err := program(option.text)
 		if err != nil {
 			return numbers, fmt.Errorf("closing: %w", err)
 		}
-		value := p.Value(variables)
-		isSeconds := o.key == "seconds"
+		value := compiled.Value(variables)
+		isSeconds := option.key == "seconds"
 		// No more updates can be waited for than the cohort has clients.
 		limit := float64(facts.Cohort)
 		if isSeconds {
@@ -222,11 +222,11 @@ func (f Formula) In(facts Facts) (numbers Numbers, err error) {
 		// The comparison is negated so that NaN is refused, too. Too many updates are only lowered.
 		if !(value > 0) || isSeconds && value > limit {
 			return numbers, fmt.Errorf("closing: close.%s: %s is %v in round %d, want more than 0 and at most %v",
-				o.key, o.text, value, facts.Round, limit)
+				option.key, option.text, value, facts.Round, limit)
 		}
 		// Without the tolerance, a rounding error would ask for one update more.
 		updates := int(math.Ceil(min(value-wholeTolerance*value, limit)))
-		switch o.key {
+		switch option.key {
 		case "seconds":
 			numbers.Deadline = Deadline{Seconds: value}.Deadline()
 		case "n":

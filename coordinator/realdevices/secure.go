@@ -137,11 +137,11 @@ func (d *Devices) stagesOf(client int) *round.Stages {
 // the device.
 func (d *Devices) takeSecure(event *gateway.Event) {
 	session := d.session
-	var m *member
+	var sender *member
 	if session != nil {
-		m = session.members[event.Device]
+		sender = session.members[event.Device]
 	}
-	if m == nil || m.task != event.Message.Task {
+	if sender == nil || sender.task != event.Message.Task {
 		event.Reply(refusal("it has no part in the round"))
 		return
 	}
@@ -159,14 +159,14 @@ func (d *Devices) takeSecure(event *gateway.Event) {
 	// that has begun its task again.
 	switch {
 	case stage == session.stage || stage == bus.StageMasked && session.stage >= bus.StageMasked:
-		d.takeInStage(m, event)
+		d.takeInStage(sender, event)
 	// The answers of the last two stages can be repeated to a device that has gone further, too. Earlier
 	// messages of such a device mean that it has begun its task again.
-	case stage < session.stage && stage >= bus.StageSurvivors && m.lastTaken >= stage:
-		d.repeatReply(m, event)
-	case stage == m.lastTaken && m.lastTaken < session.stage:
+	case stage < session.stage && stage >= bus.StageSurvivors && sender.lastTaken >= stage:
+		d.repeatReply(sender, event)
+	case stage == sender.lastTaken && sender.lastTaken < session.stage:
 		// The device repeats its message, so the answer to it was lost.
-		d.repeatReply(m, event)
+		d.repeatReply(sender, event)
 	// Keys for a round that has left the stage of keys mean that the device has lost what it knew.
 	case stage == bus.StageKeys:
 		d.leaveSession(event.Device, "it has begun its task again, and the round has gone on")
@@ -176,7 +176,7 @@ func (d *Devices) takeSecure(event *gateway.Event) {
 	case session.stage == bus.StageKeys:
 		event.Reply(&bus.DeviceReply{Status: bus.SendKeys})
 	// So does one that is ahead of the session at a later stage.
-	case m.lastTaken < stage && stage > session.stage:
+	case sender.lastTaken < stage && stage > session.stage:
 		event.Reply(&bus.DeviceReply{Status: bus.SendKeys})
 	default:
 		event.Reply(refusal("the stage is over"))
@@ -193,17 +193,17 @@ func refusal(reason string) *bus.DeviceReply {
 // aggregation, and notes in member m how far the device is and how long it took. A message that the server
 // does not accept is answered with a refusal, and the device leaves the session. Otherwise the device is
 // answered when the stage ends.
-func (d *Devices) takeInStage(m *member, event *gateway.Event) {
+func (d *Devices) takeInStage(sender *member, event *gateway.Event) {
 	session := d.session
 	client := uint32(d.run.First + event.Device)
 	message := event.Message
 	var err error
 	switch message.Stage {
 	case bus.StageKeys:
-		m.stages.Keys = max(1, round.Time(event.Arrived.Sub(m.sent)))
+		sender.stages.Keys = max(1, round.Time(event.Arrived.Sub(sender.sent)))
 		err = session.server.Keys(client, message.Payload)
 	case bus.StageShares:
-		m.stages.Shares = max(1, round.Time(event.Arrived.Sub(session.began)))
+		sender.stages.Shares = max(1, round.Time(event.Arrived.Sub(session.began)))
 		err = session.server.Shares(client, message.Payload)
 	case bus.StageSurvivors:
 		err = session.server.Signature(client, message.Payload)
@@ -217,16 +217,16 @@ func (d *Devices) takeInStage(m *member, event *gateway.Event) {
 		d.leaveSession(event.Device, err.Error())
 		return
 	}
-	m.lastTaken = max(m.lastTaken, message.Stage)
-	m.reply = event.Reply
+	sender.lastTaken = max(sender.lastTaken, message.Stage)
+	sender.reply = event.Reply
 	// The last two stages come after the device's answer to its task, when its time has been counted.
 	// Each is taken to last as long as the stage of keys.
-	m.stages.Survivors = m.stages.Keys
-	m.stages.Recovery = m.stages.Keys
+	sender.stages.Survivors = sender.stages.Keys
+	sender.stages.Recovery = sender.stages.Keys
 	if message.Stage == bus.StageRecovery {
-		m.answer(&bus.DeviceReply{Status: bus.Accepted})
+		sender.answer(&bus.DeviceReply{Status: bus.Accepted})
 	}
-	d.answerMasked(event.Device, m)
+	d.answerMasked(event.Device, sender)
 }
 
 // answer answers the member's message that waits for the end of its stage, if one does, and forgets

@@ -66,7 +66,7 @@ func (m *Machine) progress() schedule.Progress {
 	if m.losses.seesOtherLoss() {
 		seen = &m.losses.followed
 	}
-	p := schedule.Progress{
+	known := schedule.Progress{
 		Setup:     m.config.Setup,
 		Round:     round.Round + 1,
 		Seconds:   m.now.Seconds(),
@@ -82,13 +82,13 @@ func (m *Machine) progress() schedule.Progress {
 		},
 	}
 	if round.Straggled {
-		p.StragglerShare = round.StragglerShare
+		known.StragglerShare = round.StragglerShare
 	}
-	p.Pace = round.Pace
-	p.Share = m.config.Stop.Share(m.now, &m.stop)
-	p.LossRatio, p.HasLoss = seen.Ratio()
-	p.Accuracy, p.HasAccuracy = metric.AccuracyOf(m.config.Metrics, m.stop.Metrics)
-	return p
+	known.Pace = round.Pace
+	known.Share = m.config.Stop.Share(m.now, &m.stop)
+	known.LossRatio, known.HasLoss = seen.Ratio()
+	known.Accuracy, known.HasAccuracy = metric.AccuracyOf(m.config.Metrics, m.stop.Metrics)
+	return known
 }
 
 // decide asks the schedules for the round's learning rate, and then for its K, which may depend on the

@@ -226,19 +226,19 @@ func (m *Machine) exchangeSecrets(start Time, done func(*SecureMember) Time) {
 	// ends holds for each member when it has done the newest stage.
 	ends := make([]Time, len(secure.members))
 	leave := func(i int, at Time, leaves bool) {
-		x := &secure.members[i]
+		member := &secure.members[i]
 		if leaves {
-			m.endInSetUp(x.Task, at, Dropped)
-			x.HasStages = false
+			m.endInSetUp(member.Task, at, Dropped)
+			member.HasStages = false
 			return
 		}
 		ends[i] = at
 	}
 	takesPart := func(i int) bool { return secure.members[i].HasStages }
-	keys := func(x *SecureMember) Time { return x.Stages.Keys }
+	keys := func(member *SecureMember) Time { return member.Stages.Keys }
 	// The first stage: each member sends its keys.
 	keysEnd := secure.exchange(start, secure.config.Limit, takesPart, keys, done, leave)
-	count := m.endLate(ends, keysEnd, func(x *SecureMember) { x.SentKeys = true })
+	count := m.endLate(ends, keysEnd, func(member *SecureMember) { member.SentKeys = true })
 	m.round.Secure.Bytes += int64(count) * secure.config.Bytes[0]
 	// With too few members the round cannot hide single updates, so it is refused.
 	if count < secure.config.Minimum || count-1 < secure.config.Threshold {
@@ -246,11 +246,11 @@ func (m *Machine) exchangeSecrets(start Time, done func(*SecureMember) Time) {
 		m.round.Secure.Setup = keysEnd - start
 		return
 	}
-	shares := func(x *SecureMember) Time { return x.Stages.Shares }
+	shares := func(member *SecureMember) Time { return member.Stages.Shares }
 	// The second stage: each member sends shares to its neighbours.
-	afterKeys := func(x *SecureMember) Time { return done(x) + keys(x) }
+	afterKeys := func(member *SecureMember) Time { return done(member) + keys(member) }
 	sharesEnd := secure.exchange(keysEnd, secure.config.Limit, takesPart, shares, afterKeys, leave)
-	count = m.endLate(ends, sharesEnd, func(x *SecureMember) { x.Finished = true })
+	count = m.endLate(ends, sharesEnd, func(member *SecureMember) { member.Finished = true })
 	m.round.Secure.Bytes += int64(count) * secure.config.Bytes[1]
 	m.round.Secure.Setup = sharesEnd - start
 	count = m.dropLonely(sharesEnd)
@@ -268,14 +268,14 @@ func (m *Machine) exchangeSecrets(start Time, done func(*SecureMember) Time) {
 func (m *Machine) endLate(ends []Time, end Time, finish func(*SecureMember)) (count int) {
 	s := m.secure
 	for i := range s.members {
-		x := &s.members[i]
+		member := &s.members[i]
 		switch {
-		case !x.HasStages:
+		case !member.HasStages:
 		case ends[i] > end:
-			m.endInSetUp(x.Task, end, Late)
-			x.HasStages = false
+			m.endInSetUp(member.Task, end, Late)
+			member.HasStages = false
 		default:
-			finish(x)
+			finish(member)
 			count++
 		}
 	}

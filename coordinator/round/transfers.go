@@ -192,12 +192,12 @@ func (x *transfers) remaining(t *TaskState) (work fairshare.Work, ok bool) {
 	return x.link(t.Stage).Remaining(int64(x.step.now), t.Link), true
 }
 
-// resume puts the transfer of task t back on its shared link after a restart. work is what remains
-// of it, relative to the link.
-func (x *transfers) resume(t *TaskState, work fairshare.Work) {
-	phase := t.Download
-	if t.Stage == Uploading {
-		phase = t.Upload
+// resume puts the transfer of a task back on its shared link after a restart. work is what remains of it,
+// in the unit of the link's whole transfers ([fairshare.Tree.Need]).
+func (x *transfers) resume(task *TaskState, work fairshare.Work) {
+	phase := task.Download
+	if task.Stage == Uploading {
+		phase = task.Upload
 	}
-	t.Link = x.link(t.Stage).Resume(int64(x.step.now), t.Task, int(t.Client), int64(phase), work)
+	task.Link = x.link(task.Stage).Resume(int64(x.step.now), task.Task, int(task.Client), int64(phase), work)
 }

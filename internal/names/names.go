@@ -169,27 +169,27 @@ func editDistance(a, b string) int {
 		// No known word is as long, so nothing is near.
 		return 64
 	}
-	// d[i][j] is the distance of the first i letters of a from the first j letters of b.
-	var d [65][65]int
+	// distances[i][j] is the distance of the first i letters of a from the first j letters of b.
+	var distances [65][65]int
 	for i := range len(a) + 1 {
 		for j := range len(b) + 1 {
 			if i == 0 || j == 0 {
-				d[i][j] = i + j
+				distances[i][j] = i + j
 				continue
 			}
-			d[i][j] = min(d[i-1][j]+1, d[i][j-1]+1, d[i-1][j-1]+1)
+			distances[i][j] = min(distances[i-1][j]+1, distances[i][j-1]+1, distances[i-1][j-1]+1)
 			if a[i-1] == b[j-1] {
-				d[i][j] = d[i-1][j-1]
+				distances[i][j] = distances[i-1][j-1]
 			}
 			if i > 1 &&
 				j > 1 &&
 				a[i-1] == b[j-2] &&
 				a[i-2] == b[j-1] {
-				d[i][j] = min(d[i][j], d[i-2][j-2]+1)
+				distances[i][j] = min(distances[i][j], distances[i-2][j-2]+1)
 			}
 		}
 	}
-	return d[len(a)][len(b)]
+	return distances[len(a)][len(b)]
 }
 
 // Of returns a text of each element of a list, such as its name.

@@ -72,25 +72,25 @@ const groupSteps = 4
 // each other.
 func (l GRULayer) Stage(place *Place) Stage {
 	place.X.needRows = true
-	h := l.Width * Lanes
+	stateSize := l.Width * Lanes
 	length := place.X.Height
 	stage := &gruStage{
 		Place:    place,
 		GRULayer: l,
 		isa:      place.network.isa,
 		length:   length,
-		zero:     alignedFloats(h),
-		in:       alignedFloats(3 * h),
-		state:    alignedFloats(3 * h),
+		zero:     alignedFloats(stateSize),
+		in:       alignedFloats(3 * stateSize),
+		state:    alignedFloats(3 * stateSize),
 	}
 	// The parameters of a layer follow each other in PyTorch's order: two weights, then two biases.
 	offset := 0
 	for k := range l.Layers {
 		layer := gruLayer{in: place.X.Channels,
-			saved: alignedFloats(length * 5 * h),
-			rows:  alignedFloats((length + 1) * h),
-			da:    alignedFloats(groupSteps * 4 * h),
-			dh:    alignedFloats(h),
+			saved: alignedFloats(length * 5 * stateSize),
+			rows:  alignedFloats((length + 1) * stateSize),
+			da:    alignedFloats(groupSteps * 4 * stateSize),
+			dh:    alignedFloats(stateSize),
 		}
 		// Layers above the first read the states of the layer below.
 		if k > 0 {
@@ -144,45 +144,68 @@ type gruLayer struct {
 	dh []float32
 }
 
-// output returns layer l's state after step t, the last of the five vectors that saved has for each step.
-// For t = -1, before the first step, the state is zero.
-func (s *gruStage) output(l, t int) []float32 {
-	h := s.Width * Lanes
-	if t < 0 {
+// output returns the state of the layer with this index after a time step, the last of the five vectors
+// that saved has for each step. For step -1, before the first step, the state is zero.
+func (s *gruStage) output(index, step int) []float32 {
+	stateSize := s.Width * Lanes
+	if step < 0 {
 		return s.zero
 	}
-	return s.layers[l].saved[(5*t+4)*h:][:h]
+	return s.layers[index].saved[(5*step+4)*stateSize:][:stateSize]
 }
 
 // Forward computes step by step, and within a step layer by layer: the input's and the state's shares
 // of the gates (one product each), and the gates and the new state from them.
 func (s *gruStage) Forward(pass *Pass) {
-	c := s.isa
+	isa := s.isa
 	params := pass.Parameters
-	n := pass.Samples
-	h := s.Width * Lanes
-	e := s.X.Channels
-	in := s.X.values(pass)
+	samples := pass.Samples
+	stateSize := s.Width * Lanes
+	inputChannels := s.X.Channels
+	inputs := s.X.values(pass)
 	output := s.Y.values(pass)
-	for t := range s.length {
-		x := in[t*e*Lanes:][:e*Lanes]
-		for l := range s.layers {
-			layer := &s.layers[l]
+	for step := range s.length {
+		input := inputs[step*inputChannels*Lanes:][:inputChannels*Lanes]
+		for index := range s.layers {
+			layer := &s.layers[index]
 			// The layer's own state after the step before is its second input.
-			before := s.output(l, t-1)
-			c.Gemm(3*s.Width, c.Columns(n), layer.in, kernel.Operand{Data: params[layer.wih:], Row: layer.in, Col: 1},
-				kernel.Block(x), kernel.Block(s.in), kernel.Bias, params[layer.bih:], 0)
-			c.Gemm(3*s.Width, c.Columns(n), s.Width, kernel.Operand{Data: params[layer.whh:], Row: s.Width, Col: 1},
-				kernel.Block(before), kernel.Block(s.state), kernel.Bias, params[layer.bhh:], 0)
-			c.GRUForward(h, s.in, s.state, before, layer.saved[5*t*h:][:5*h])
-			x = s.output(l, t)
+			before := s.output(index, step-1)
+			isa.Gemm(
+				3*s.Width,
+				isa.Columns(samples),
+				layer.in,
+				kernel.Operand{Data: params[layer.wih:], Row: layer.in, Col: 1},
+				kernel.Block(input),
+				kernel.Block(s.in),
+				kernel.Bias,
+				params[layer.bih:],
+				0,
+			)
+			isa.Gemm(
+				3*s.Width,
+				isa.Columns(samples),
+				s.Width,
+				kernel.Operand{Data: params[layer.whh:], Row: s.Width, Col: 1},
+				kernel.Block(before),
+				kernel.Block(s.state),
+				kernel.Bias,
+				params[layer.bhh:],
+				0,
+			)
+			isa.GRUForward(stateSize, s.in, s.state, before, layer.saved[5*step*stateSize:][:5*stateSize])
+			input = s.output(index, step)
 			// Only the way back reads the states sample by sample.
 			if pass.Training {
-				c.Transpose(kernel.Matrix{Data: layer.rows[(t+1)*h:], LD: s.Width}, kernel.Block(x), s.Width, n)
+				isa.Transpose(
+					kernel.Matrix{Data: layer.rows[(step+1)*stateSize:], LD: s.Width},
+					kernel.Block(input),
+					s.Width,
+					samples,
+				)
 			}
 		}
 		if s.Y.Form == Sequence {
-			copy(output[t*h:], x)
+			copy(output[step*stateSize:], input)
 		}
 	}
 	// The output is the top layer's state after the last step.
@@ -195,18 +218,18 @@ func (s *gruStage) Forward(pass *Pass) {
 // gradients of the gates of groupSteps steps are collected before they are multiplied into that of the
 // weights.
 func (s *gruStage) Backward(pass *Pass) {
-	c := s.isa
+	isa := s.isa
 	params := pass.Parameters
-	grad := pass.Gradient
-	n := pass.Samples
-	s.X.transpose(pass, c)
-	columns := c.Columns(n)
-	h := s.Width * Lanes
-	e := s.X.Channels
+	gradient := pass.Gradient
+	samples := pass.Samples
+	s.X.transpose(pass, isa)
+	columns := isa.Columns(samples)
+	stateSize := s.Width * Lanes
+	inputChannels := s.X.Channels
 	top := len(s.layers) - 1
 	// No gradient reaches the last step from a later one.
-	for l := range s.layers {
-		clear(s.layers[l].dh)
+	for index := range s.layers {
+		clear(s.layers[index].dh)
 	}
 	dy := s.Y.gradient(pass)
 	if s.Y.Form == Vector {
@@ -215,97 +238,106 @@ func (s *gruStage) Backward(pass *Pass) {
 
 	// The gradients of the input's shares are parts 0, 1 and 3 of da.
 	shares := s.shares[:]
-	shares[1].B = h
-	shares[2].B = 3 * h
-	for t := s.length - 1; t >= 0; t-- {
+	shares[1].B = stateSize
+	shares[2].B = 3 * stateSize
+	for step := s.length - 1; step >= 0; step-- {
 		// If the states of all steps are outputs, each step has a gradient of its own to add.
 		if s.Y.Form == Sequence {
-			c.AddScaled(s.layers[top].dh, 1, dy[t*h:][:h])
+			isa.AddScaled(s.layers[top].dh, 1, dy[step*stateSize:][:stateSize])
 		}
-		slot := t % groupSteps
-		for l := top; l >= 0; l-- {
-			layer := &s.layers[l]
-			da := layer.da[slot*4*h:][:4*h]
-			c.GRUBackward(h, layer.dh, layer.saved[5*t*h:][:4*h], s.output(l, t-1), da)
+		slot := step % groupSteps
+		for index := top; index >= 0; index-- {
+			layer := &s.layers[index]
+			da := layer.da[slot*4*stateSize:][:4*stateSize]
+			isa.GRUBackward(
+				stateSize,
+				layer.dh,
+				layer.saved[5*step*stateSize:][:4*stateSize],
+				s.output(index, step-1),
+				da,
+			)
 			// The state before the first step is constant, so its gradient is of no use.
-			if t > 0 {
-				c.Gemm(s.Width, columns, 3*s.Width, kernel.Operand{Data: params[layer.whh:], Row: 1, Col: s.Width},
+			if step > 0 {
+				isa.Gemm(s.Width, columns, 3*s.Width, kernel.Operand{Data: params[layer.whh:], Row: 1, Col: s.Width},
 					kernel.Block(da), kernel.Block(layer.dh), kernel.Add, nil, 1)
 			}
 			shares[1].A, shares[2].A = s.Width*layer.in, 2*s.Width*layer.in
 			weight := kernel.Operand{Data: params[layer.wih:], Row: 1, Col: layer.in}
 			// The gradient of a layer's input is added to that of the state below, or stored for
 			// the layer before.
-			if l > 0 {
-				c.GemmSum(
+			if index > 0 {
+				isa.GemmSum(
 					layer.in,
 					columns,
 					s.Width,
 					shares,
 					weight,
 					kernel.Block(da),
-					kernel.Block(s.layers[l-1].dh),
+					kernel.Block(s.layers[index-1].dh),
 					kernel.Add,
 					nil,
 					1,
 				)
 			} else if s.Gradient {
-				c.GemmSum(
-					e,
+				isa.GemmSum(
+					inputChannels,
 					columns,
 					s.Width,
 					shares,
 					weight,
 					kernel.Block(da),
-					kernel.Block(s.X.gradient(pass)[t*e*Lanes:]),
+					kernel.Block(s.X.gradient(pass)[step*inputChannels*Lanes:]),
 					kernel.Store,
 					nil,
 					0,
 				)
 			}
-			c.AddRowSums(grad[layer.bih:][:2*s.Width], da, n, kernel.Add, 1)
-			c.AddRowSums(grad[layer.bih+2*s.Width:][:s.Width], da[3*h:], n, kernel.Add, 1)
-			c.AddRowSums(grad[layer.bhh:][:3*s.Width], da, n, kernel.Add, 1)
+			isa.AddRowSums(gradient[layer.bih:][:2*s.Width], da, samples, kernel.Add, 1)
+			isa.AddRowSums(gradient[layer.bih+2*s.Width:][:s.Width], da[3*stateSize:], samples, kernel.Add, 1)
+			isa.AddRowSums(gradient[layer.bhh:][:3*s.Width], da, samples, kernel.Add, 1)
 		}
 		// Steps go backwards, so slot 0 completes a group.
 		if slot == 0 {
-			s.addWeightGradient(pass, t, min(groupSteps, s.length-t))
+			s.addWeightGradient(pass, step, min(groupSteps, s.length-step))
 		}
 	}
 }
 
 // addWeightGradient adds to the weights' gradient the products of the gates' gradients with the inputs and
-// states that the gates have read, for this number of time steps from step t on.
-func (s *gruStage) addWeightGradient(p *Pass, t, steps int) {
-	c := s.isa
-	grad := p.Gradient
-	n := p.Samples
-	h := s.Width * Lanes
-	e := s.X.Channels
-	for l := range s.layers {
-		layer := &s.layers[l]
-		x := s.X.rows[t*Lanes*e:]
-		width := Lanes * e
+// states that the gates have read, for this number of time steps from firstStep on.
+func (s *gruStage) addWeightGradient(pass *Pass, firstStep, steps int) {
+	isa := s.isa
+	gradient := pass.Gradient
+	samples := pass.Samples
+	stateSize := s.Width * Lanes
+	inputChannels := s.X.Channels
+	for index := range s.layers {
+		layer := &s.layers[index]
+		input := s.X.rows[firstStep*Lanes*inputChannels:]
+		width := Lanes * inputChannels
 		// The input of an upper layer is the state of the layer below after the same step.
-		if l > 0 {
-			x = s.layers[l-1].rows[(t+1)*h:]
-			width = h
+		if index > 0 {
+			input = s.layers[index-1].rows[(firstStep+1)*stateSize:]
+			width = stateSize
 		}
 		groups := s.groups[:steps]
 		for i := range groups {
-			groups[i] = kernel.Segment{A: i * 4 * h, B: i * width}
+			groups[i] = kernel.Segment{A: i * 4 * stateSize, B: i * width}
 		}
-		in := kernel.Matrix{Data: x, LD: layer.in}
+		inputs := kernel.Matrix{Data: input, LD: layer.in}
 		// The input's shares are parts 0, 1 and 3 of da, so they take two products.
-		for _, part := range [2]struct{ row, gradient, rows int }{{0, 0, 2 * s.Width}, {2 * s.Width, 3 * h, s.Width}} {
-			c.GemmSum(
+		for _, part := range [2]struct{ row, gradient, rows int }{
+			{0, 0, 2 * s.Width},
+			{2 * s.Width, 3 * stateSize, s.Width},
+		} {
+			isa.GemmSum(
 				part.rows,
 				layer.in,
-				n,
+				samples,
 				groups,
 				kernel.Operand{Data: layer.da[part.gradient:], Row: Lanes, Col: 1},
-				in,
-				kernel.Matrix{Data: grad[layer.wih+part.row*layer.in:], LD: layer.in},
+				inputs,
+				kernel.Matrix{Data: gradient[layer.wih+part.row*layer.in:], LD: layer.in},
 				kernel.Add,
 				nil,
 				1,
@@ -313,18 +345,18 @@ func (s *gruStage) addWeightGradient(p *Pass, t, steps int) {
 		}
 		// The state before the first step is zero: its product adds nothing.
 		for i := range groups {
-			groups[i].B = i * h
+			groups[i].B = i * stateSize
 		}
-		rows := layer.rows[t*h:]
-		if t == 0 {
+		rows := layer.rows[firstStep*stateSize:]
+		if firstStep == 0 {
 			groups = groups[1:]
 		}
 		if len(groups) > 0 {
-			c.GemmSum(3*s.Width, s.Width, n, groups, kernel.Operand{Data: layer.da, Row: Lanes, Col: 1},
+			isa.GemmSum(3*s.Width, s.Width, samples, groups, kernel.Operand{Data: layer.da, Row: Lanes, Col: 1},
 				kernel.Matrix{
 					Data: rows,
 					LD:   s.Width,
-				}, kernel.Matrix{Data: grad[layer.whh:], LD: s.Width}, kernel.Add, nil, 1)
+				}, kernel.Matrix{Data: gradient[layer.whh:], LD: s.Width}, kernel.Add, nil, 1)
 		}
 	}
 }

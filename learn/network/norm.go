@@ -92,21 +92,21 @@ func (s *normStage) eachPosition(f func(position, y, x int)) {
 	}
 }
 
-// sumGroups replaces the numbers of each channel in part, for each sample by itself, by f of their sum over
-// all channels of the group. All channels of a group so get the same number.
-func (s *normStage) sumGroups(part []float32, f func(sum float64) float64) {
+// sumGroups replaces the numbers in part, which has one for each channel and sample: for each sample by
+// itself, those of all channels of a group become what replace returns for their sum.
+func (s *normStage) sumGroups(part []float32, replace func(sum float64) float64) {
 	size := s.X.Channels / s.groups * Lanes
 	for g := range s.groups {
 		group := part[g*size:][:size]
 		// Each sample of the block has sums of its own.
-		for l := range Lanes {
+		for lane := range Lanes {
 			sum := 0.0
-			for i := l; i < size; i += Lanes {
+			for i := lane; i < size; i += Lanes {
 				sum += float64(group[i])
 			}
-			v := float32(f(sum))
-			for i := l; i < size; i += Lanes {
-				group[i] = v
+			result := float32(replace(sum))
+			for i := lane; i < size; i += Lanes {
+				group[i] = result
 			}
 		}
 	}
@@ -116,40 +116,40 @@ func (s *normStage) sumGroups(part []float32, f func(sum float64) float64) {
 // y = γ (x − μ)/sqrt(σ² + ε) + β.
 func (s *normStage) Forward(pass *Pass) {
 	isa := s.network.isa
-	n := s.X.Channels * Lanes
-	x := s.X.values(pass)
-	y := s.Y.values(pass)
+	positionSize := s.X.Channels * Lanes
+	input := s.X.values(pass)
+	output := s.Y.values(pass)
 	first, row, column, _ := s.X.strides()
 	count := float64(s.X.Size() / s.groups)
 
 	// The first pass over the positions sums the values, for the mean.
 	clear(s.mean)
-	s.eachPosition(func(_, py, px int) { isa.AddScaled(s.mean, 1, x[first+py*row+px*column:][:n]) })
+	s.eachPosition(func(_, py, px int) { isa.AddScaled(s.mean, 1, input[first+py*row+px*column:][:positionSize]) })
 	s.sumGroups(s.mean, func(sum float64) float64 { return sum / count })
 	// The second pass sums the squared differences from the mean, for the variance.
 	clear(s.inverse)
 	s.eachPosition(func(position, py, px int) {
-		isa.Centre(s.centred[position*n:][:n], x[first+py*row+px*column:], s.mean, s.inverse)
+		isa.Centre(s.centred[position*positionSize:][:positionSize], input[first+py*row+px*column:], s.mean, s.inverse)
 	})
 	s.sumGroups(s.inverse, func(sum float64) float64 { return 1 / math.Sqrt(sum/count+normEpsilon) })
 	// The weight and the division become one factor for each channel and sample.
 	for c := range s.X.Channels {
 		weight := pass.Parameters[c]
 		bias := pass.Parameters[s.X.Channels+c]
-		for l := c * Lanes; l < (c+1)*Lanes; l++ {
-			s.scale[l], s.shift[l] = float32(weight*s.inverse[l]), bias
+		for index := c * Lanes; index < (c+1)*Lanes; index++ {
+			s.scale[index], s.shift[index] = float32(weight*s.inverse[index]), bias
 		}
 	}
 	yFirst, yRow, yColumn, channel := s.Y.strides()
 	s.eachPosition(func(position, py, px int) {
-		dst := y[yFirst+py*yRow+px*yColumn:]
-		centred := s.centred[position*n:]
+		dst := output[yFirst+py*yRow+px*yColumn:]
+		centred := s.centred[position*positionSize:]
 		// The channels of a position are one run of memory.
 		if channel == Lanes {
-			isa.Affine(dst[:n], centred, s.scale, s.shift, s.Y.relu)
+			isa.Affine(dst[:positionSize], centred, s.scale, s.shift, s.Y.relu)
 			return
 		}
-		for c := 0; c < n; c += Lanes {
+		for c := 0; c < positionSize; c += Lanes {
 			isa.Affine(dst[c/Lanes*channel:][:Lanes], centred[c:], s.scale[c:], s.shift[c:], s.Y.relu)
 		}
 	})
@@ -161,7 +161,7 @@ func (s *normStage) Forward(pass *Pass) {
 //	dx = (γ dy − mean(γ dy) − c mean(γ dy c)/(σ² + ε)) / sqrt(σ² + ε).
 func (s *normStage) Backward(pass *Pass) {
 	isa := s.network.isa
-	n := s.X.Channels * Lanes
+	positionSize := s.X.Channels * Lanes
 	channels := s.X.Channels
 	dy := s.Y.gradient(pass)
 	gRow, fromColumn, channel := s.Y.gradientStrides()
@@ -173,11 +173,11 @@ func (s *normStage) Backward(pass *Pass) {
 		s.eachPosition(func(position, py, px int) {
 			g := dy[py*gRow+px*fromColumn:]
 			if channel == Lanes {
-				f(0, g[:n], position*n)
+				f(0, g[:positionSize], position*positionSize)
 				return
 			}
-			for c := 0; c < n; c += Lanes {
-				f(c, g[c/Lanes*channel:][:Lanes], position*n+c)
+			for c := 0; c < positionSize; c += Lanes {
+				f(c, g[c/Lanes*channel:][:Lanes], position*positionSize+c)
 			}
 		})
 	}
@@ -186,9 +186,9 @@ func (s *normStage) Backward(pass *Pass) {
 	for c := range channels {
 		total := 0.0
 		dot := 0.0
-		for l := c * Lanes; l < c*Lanes+pass.Samples; l++ {
-			total += float64(s.sum[l])
-			dot += float64(float64(s.dot[l]) * float64(s.inverse[l]))
+		for index := c * Lanes; index < c*Lanes+pass.Samples; index++ {
+			total += float64(s.sum[index])
+			dot += float64(float64(s.dot[index]) * float64(s.inverse[index]))
 		}
 		pass.Gradient[c] += float32(dot)
 		pass.Gradient[channels+c] += float32(total)
@@ -200,9 +200,9 @@ func (s *normStage) Backward(pass *Pass) {
 	// From here on, sum and dot are those of γ dy.
 	for c := range channels {
 		weight := pass.Parameters[c]
-		for l := c * Lanes; l < (c+1)*Lanes; l++ {
-			s.sum[l] *= weight
-			s.dot[l] *= weight
+		for index := c * Lanes; index < (c+1)*Lanes; index++ {
+			s.sum[index] *= weight
+			s.dot[index] *= weight
 		}
 	}
 	count := float64(s.X.Size() / s.groups)

@@ -21,7 +21,7 @@ type packing struct {
 
 // rowSlot returns where the gathered values of image row y begin. There is room for as many rows as
 // the kernels have, so row y takes the place of row y − Size.
-func (s *convStage) rowSlot(k *packing, y int) int { return y % s.Size * k.row }
+func (s *convStage) rowSlot(layout *packing, y int) int { return y % s.Size * layout.row }
 
 // choosePacking chooses the size of groups with which a row of width positions takes the least time, for
 // blocks with this many samples. products returns how many products a row needs with groups of a given
@@ -31,10 +31,12 @@ func choosePacking(isa kernel.ISA, samples, width int, products func(positions i
 	// others 11.
 	best := 1
 	lowest := 10 * products(1) * isa.Cost(samples)
-	for n := 2; n <= min(width, 2*Lanes/samples); n++ {
+	// A product has at most 2·Lanes columns, one for each sample of each position.
+	mostPositions := min(width, 2*Lanes/samples)
+	for positions := 2; positions <= mostPositions; positions++ {
 		// What is copied takes about a tenth of the time.
-		if cost := 11 * products(n) * isa.Cost(n*samples); cost < lowest {
-			best = n
+		if cost := 11 * products(positions) * isa.Cost(positions*samples); cost < lowest {
+			best = positions
 			lowest = cost
 		}
 	}
@@ -76,29 +78,29 @@ func (s *convStage) outputPacking(samples int) *packing {
 	if *p != nil {
 		return *p
 	}
-	k := choosePacking(s.network.isa, samples, s.width, func(n int) int { return (s.width + n - 1) / n })
+	layout := choosePacking(s.network.isa, samples, s.width, func(n int) int { return (s.width + n - 1) / n })
 	// A run holds the inputs that one row of the kernels reads.
 	run := s.Size * s.X.Channels
-	k.row = k.groups*run*k.ld + behind
+	layout.row = layout.groups*run*layout.ld + behind
 	for y := range s.height {
 		var list []kernel.Segment
 		for ky := range s.Size {
-			list = append(list, kernel.Segment{A: ky * run, B: s.rowSlot(&k, y*s.Stride+ky)})
+			list = append(list, kernel.Segment{A: ky * run, B: s.rowSlot(&layout, y*s.Stride+ky)})
 		}
-		k.lists = append(k.lists, list)
+		layout.lists = append(layout.lists, list)
 	}
 	// Only packed products need the memory.
-	if k.positions > 1 {
-		reserve(&s.packed.x, s.Size*k.row)
-		reserve(&s.packed.product, 2*k.groups*s.Maps*k.ld)
+	if layout.positions > 1 {
+		reserve(&s.packed.x, s.Size*layout.row)
+		reserve(&s.packed.product, 2*layout.groups*s.Maps*layout.ld)
 	}
-	*p = &k
+	*p = &layout
 	return *p
 }
 
 // gather copies the inputs that row y of the outputs reads into the memory for packed products, except
 // those that are there already because the row before reads them, too.
-func (s *convStage) gather(k *packing, y int, pass *Pass) {
+func (s *convStage) gather(layout *packing, y int, pass *Pass) {
 	in, x := s.X.Channels, s.X.values(pass)
 	first, row, column, _ := s.X.strides()
 	inputRow := y * s.Stride
@@ -108,71 +110,97 @@ func (s *convStage) gather(k *packing, y int, pass *Pass) {
 		inputRow = max(inputRow, end-s.Stride)
 	}
 	for ; inputRow < end; inputRow++ {
-		offset := s.rowSlot(k, inputRow)
-		for g := range k.groups {
-			source := first + (inputRow-s.Pad)*row + (g*k.positions*s.Stride-s.Pad)*column
+		offset := s.rowSlot(layout, inputRow)
+		for g := range layout.groups {
+			source := first + (inputRow-s.Pad)*row + (g*layout.positions*s.Stride-s.Pad)*column
 			// Each column of the kernels reads the inputs of a group at another offset.
 			for kx := range s.Size {
-				s.network.isa.CopyPieces(kernel.Pieces{Data: s.packed.x[offset:], Row: k.ld, Step: pass.Samples},
+				s.network.isa.CopyPieces(kernel.Pieces{Data: s.packed.x[offset:], Row: layout.ld, Step: pass.Samples},
 					kernel.Pieces{
 						Data: x[source+kx*column:],
 						Row:  Lanes,
 						Step: s.Stride * column,
-					}, in, k.groupSize(g, s.width), pass.Samples)
-				offset += in * k.ld
+					}, in, layout.groupSize(g, s.width), pass.Samples)
+				offset += in * layout.ld
 			}
 		}
 	}
 }
 
 // computeGroup computes the outputs of group g of row y into dst, and applies op to them.
-func (s *convStage) computeGroup(k *packing, y, g int, dst []float32, op kernel.Op, samples int) {
+func (s *convStage) computeGroup(layout *packing, y, g int, dst []float32, op kernel.Op, samples int) {
 	run := s.Size * s.X.Channels
-	s.network.isa.GemmSum(s.Maps, k.groupSize(g, s.width)*samples, run, k.lists[y], kernel.Operand{Data: s.weight,
-		Row: s.Size * run, Col: 1},
-		kernel.Matrix{Data: s.packed.x[g*run*k.ld:], LD: k.ld}, kernel.Matrix{Data: dst, LD: k.ld}, op, s.bias, 0)
+	s.network.isa.GemmSum(
+		s.Maps,
+		layout.groupSize(g, s.width)*samples,
+		run,
+		layout.lists[y],
+		kernel.Operand{Data: s.weight, Row: s.Size * run, Col: 1},
+		kernel.Matrix{Data: s.packed.x[g*run*layout.ld:], LD: layout.ld},
+		kernel.Matrix{Data: dst, LD: layout.ld},
+		op,
+		s.bias,
+		0,
+	)
 }
 
 // forwardPacked computes the outputs of a block as [convStage.Forward] does, but group by group: each group
 // of positions is computed into a buffer and copied to its positions. op is applied to the outputs.
-func (s *convStage) forwardPacked(k *packing, pass *Pass, op kernel.Op) {
+func (s *convStage) forwardPacked(layout *packing, pass *Pass, op kernel.Op) {
 	output := s.Y.values(pass)
 	product := s.packed.product
 	first, row, column, channel := s.Y.strides()
 	for y := range s.height {
-		s.gather(k, y, pass)
-		for g := range k.groups {
-			s.computeGroup(k, y, g, product, op, pass.Samples)
-			s.network.isa.CopyPieces(kernel.Pieces{Data: output[first+y*row+g*k.positions*column:],
-				Row: channel, Step: column},
-				kernel.Pieces{Data: product, Row: k.ld, Step: pass.Samples}, s.Maps, k.groupSize(
-					g,
-					s.width,
-				), pass.Samples)
+		s.gather(layout, y, pass)
+		for g := range layout.groups {
+			s.computeGroup(layout, y, g, product, op, pass.Samples)
+			s.network.isa.CopyPieces(
+				kernel.Pieces{Data: output[first+y*row+g*layout.positions*column:], Row: channel, Step: column},
+				kernel.Pieces{Data: product, Row: layout.ld, Step: pass.Samples},
+				s.Maps,
+				layout.groupSize(g, s.width),
+				pass.Samples,
+			)
 		}
 	}
 }
 
 // forwardPacked is Forward by groups: two rows of the convolution are computed, and each pooling reads
 // its four positions where they lie in their groups.
-func (s *pooledStage) forwardPacked(k *packing, pass *Pass) {
+func (s *pooledStage) forwardPacked(layout *packing, pass *Pass) {
 	output := s.Y.values(pass)
 	product := s.packed.product
 	first, row, column, channel := s.Y.strides()
-	group := s.Maps * k.ld
-	place := func(x int) int { return x/k.positions*group + x%k.positions*pass.Samples }
+	group := s.Maps * layout.ld
+	place := func(x int) int { return x/layout.positions*group + x%layout.positions*pass.Samples }
 	for y := range s.Y.Height {
-		for i := range 2 * k.groups {
+		for i := range 2 * layout.groups {
 			// At the first group of a row, the inputs of the whole row are gathered.
-			if i%k.groups == 0 {
-				s.gather(k, 2*y+i/k.groups, pass)
+			if i%layout.groups == 0 {
+				s.gather(layout, 2*y+i/layout.groups, pass)
 			}
-			s.computeGroup(k, 2*y+i/k.groups, i%k.groups, product[i*group:], kernel.BiasReLU, pass.Samples)
+			s.computeGroup(
+				layout,
+				2*y+i/layout.groups,
+				i%layout.groups,
+				product[i*group:],
+				kernel.BiasReLU,
+				pass.Samples,
+			)
 		}
 		for x := range s.Y.Width {
 			start := place(2 * x)
-			s.network.isa.MaxPool(s.Maps, pass.Samples, product[start:], k.ld, place(2*x+1)-start, k.groups*group,
-				output[first+y*row+x*column:], channel, s.code[(y*s.Y.Width+x)*s.Maps*Lanes:])
+			s.network.isa.MaxPool(
+				s.Maps,
+				pass.Samples,
+				product[start:],
+				layout.ld,
+				place(2*x+1)-start,
+				layout.groups*group,
+				output[first+y*row+x*column:],
+				channel,
+				s.code[(y*s.Y.Width+x)*s.Maps*Lanes:],
+			)
 		}
 	}
 }
@@ -194,10 +222,10 @@ func (s *convStage) gradientPacking(samples int) *packing {
 	if *p != nil {
 		return *p
 	}
-	k := packing{positions: 1}
+	layout := packing{positions: 1}
 	// With a larger stride, neighbouring inputs are read by different taps.
 	if s.Stride == 1 {
-		k = choosePacking(s.network.isa, samples, s.X.Width, func(n int) (products int) {
+		layout = choosePacking(s.network.isa, samples, s.X.Width, func(n int) (products int) {
 			for i := range (s.X.Width + n - 1) / n * s.Size {
 				if start, end := s.readRange(n, i/s.Size, i%s.Size); start < end {
 					products++
@@ -206,64 +234,67 @@ func (s *convStage) gradientPacking(samples int) *packing {
 			return products
 		})
 	}
-	*p = &k
+	*p = &layout
 	// Every position is then a product of its own, and nothing is gathered.
-	if k.positions == 1 {
+	if layout.positions == 1 {
 		return *p
 	}
-	part := s.Maps * k.ld
-	k.row = k.groups*s.Size*part + behind
-	reserve(&s.packed.dy, s.Size*k.row)
-	reserve(&s.packed.product, s.X.Channels*k.ld)
-	reserve(&s.packed.aux, s.X.Channels*k.ld)
-	for i := range s.X.Height * k.groups {
-		y := i / k.groups
-		g := i % k.groups
+	part := s.Maps * layout.ld
+	layout.row = layout.groups*s.Size*part + behind
+	reserve(&s.packed.dy, s.Size*layout.row)
+	reserve(&s.packed.product, s.X.Channels*layout.ld)
+	reserve(&s.packed.aux, s.X.Channels*layout.ld)
+	for i := range s.X.Height * layout.groups {
+		y := i / layout.groups
+		g := i % layout.groups
 		var list []kernel.Segment
 		// Taps whose outputs lie outside the image contribute nothing.
 		for tap := range s.Size * s.Size {
 			oy := y + s.Pad - tap/s.Size
 			kx := tap % s.Size
-			if start, end := s.readRange(k.positions, g, kx); start < end && oy >= 0 && oy < s.height {
-				list = append(list, kernel.Segment{A: tap * s.X.Channels, B: s.rowSlot(&k, oy) + (g*s.Size+kx)*part})
+			if start, end := s.readRange(layout.positions, g, kx); start < end && oy >= 0 && oy < s.height {
+				list = append(
+					list,
+					kernel.Segment{A: tap * s.X.Channels, B: s.rowSlot(&layout, oy) + (g*s.Size+kx)*part},
+				)
 			}
 		}
-		k.lists = append(k.lists, list)
+		layout.lists = append(layout.lists, list)
 	}
 	return *p
 }
 
 // gatherGradients copies the gradients of row y of the outputs for all groups of inputs, with zeros
 // where a position has no output.
-func (s *convStage) gatherGradients(k *packing, y int, dy []float32, channel, samples int) {
-	offset := s.rowSlot(k, y)
-	for i := range k.groups * s.Size {
+func (s *convStage) gatherGradients(layout *packing, y int, dy []float32, channel, samples int) {
+	offset := s.rowSlot(layout, y)
+	for i := range layout.groups * s.Size {
 		g := i / s.Size
 		kx := i % s.Size
-		if start, end := s.readRange(k.positions, g, kx); start < end {
+		if start, end := s.readRange(layout.positions, g, kx); start < end {
 			part := s.packed.dy[offset:]
-			s.network.isa.CopyPieces(kernel.Pieces{Data: part[start*samples:], Row: k.ld, Step: samples},
+			s.network.isa.CopyPieces(kernel.Pieces{Data: part[start*samples:], Row: layout.ld, Step: samples},
 				kernel.Pieces{
-					Data: dy[y*s.dyRow+(g*k.positions+start+s.Pad-kx)*s.dyColumn:],
+					Data: dy[y*s.dyRow+(g*layout.positions+start+s.Pad-kx)*s.dyColumn:],
 					Row:  channel,
 					Step: s.dyColumn,
 				},
 				s.Maps, end-start, samples)
 			// Positions of the group without an output read zeros.
-			if n := k.groupSize(g, s.X.Width); end-start < n {
+			if n := layout.groupSize(g, s.X.Width); end-start < n {
 				for o := range s.Maps {
-					clear(part[o*k.ld:][:start*samples])
-					clear(part[o*k.ld+end*samples:][:(n-end)*samples])
+					clear(part[o*layout.ld:][:start*samples])
+					clear(part[o*layout.ld+end*samples:][:(n-end)*samples])
 				}
 			}
 		}
-		offset += s.Maps * k.ld
+		offset += s.Maps * layout.ld
 	}
 }
 
 // inputsPacked computes the gradient of the inputs as [convStage.inputGradient] does, but group by group.
 // dy is the gradient of the outputs, and dyChannel the distance between its channels, in floats.
-func (s *convStage) inputsPacked(k *packing, dy []float32, dyChannel int, pass *Pass) {
+func (s *convStage) inputsPacked(layout *packing, dy []float32, dyChannel int, pass *Pass) {
 	in := s.X.Channels
 	isa := s.network.isa
 	x := s.X.values(pass)
@@ -272,22 +303,24 @@ func (s *convStage) inputsPacked(k *packing, dy []float32, dyChannel int, pass *
 	aux := s.packed.aux
 	first, xRow, xColumn, _ := s.X.strides()
 	row, column, channel := s.X.gradientStrides()
-	group := func(data []float32) kernel.Pieces { return kernel.Pieces{Data: data, Row: k.ld, Step: pass.Samples} }
+	group := func(data []float32) kernel.Pieces {
+		return kernel.Pieces{Data: data, Row: layout.ld, Step: pass.Samples}
+	}
 	op := s.gradientOp()
 	gathered := 0
-	for i, list := range k.lists {
-		y := i / k.groups
-		g := i % k.groups
+	for i, list := range layout.lists {
+		y := i / layout.groups
+		g := i % layout.groups
 		// The rows of outputs that this row of inputs needs are gathered once, in order.
 		for ; gathered < min(y+s.Pad+1, s.height); gathered++ {
-			s.gatherGradients(k, gathered, dy, dyChannel, pass.Samples)
+			s.gatherGradients(layout, gathered, dy, dyChannel, pass.Samples)
 		}
-		from, n := g*k.positions, k.groupSize(g, s.X.Width)
+		from, n := g*layout.positions, layout.groupSize(g, s.X.Width)
 		target := kernel.Pieces{Data: dx[y*row+from*column:], Row: channel, Step: column}
 		switch {
 		// No output reads these inputs, so their gradient is zero.
 		case len(list) == 0:
-			clear(product[:in*k.ld])
+			clear(product[:in*layout.ld])
 		// The product is added to the gradient that is there.
 		case op == kernel.Add:
 			isa.CopyPieces(group(product), target, in, n, pass.Samples)
@@ -303,9 +336,18 @@ func (s *convStage) inputsPacked(k *packing, dy []float32, dyChannel int, pass *
 		}
 		switch {
 		case len(list) > 0:
-			isa.GemmSum(in, n*pass.Samples, s.Maps, list, kernel.Operand{Data: s.weight, Row: 1,
-				Col: s.Size * s.Size * in},
-				kernel.Matrix{Data: s.packed.dy, LD: k.ld}, kernel.Matrix{Data: product, LD: k.ld}, op, aux, 1)
+			isa.GemmSum(
+				in,
+				n*pass.Samples,
+				s.Maps,
+				list,
+				kernel.Operand{Data: s.weight, Row: 1, Col: s.Size * s.Size * in},
+				kernel.Matrix{Data: s.packed.dy, LD: layout.ld},
+				kernel.Matrix{Data: product, LD: layout.ld},
+				op,
+				aux,
+				1,
+			)
 		case op == kernel.Add:
 			continue
 		}

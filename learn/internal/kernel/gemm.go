@@ -180,27 +180,27 @@ func gemmGo(m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, au
 	depth := k * len(segments)
 	// The columns that are packed together should fit a near cache. Tiles need an even number of them.
 	width := min(n, max(2, maxPackedElements/depth&^1))
-	for r := range pack.product {
-		pack.product[r] = resized(pack.product[r], width+1)
+	for row := range pack.product {
+		pack.product[row] = resized(pack.product[row], width+1)
 	}
 	// Columns are packed once for all rows, because they are read again for each group of three.
 	for j := 0; j < n; j += width {
-		w := min(width, n-j)
-		pack.packColumns(j, w, n, k, segments, b)
+		columns := min(width, n-j)
+		pack.packColumns(j, columns, n, k, segments, b)
 		for i := 0; i < m; i += 3 {
 			pack.packRows(i, m, k, segments, a)
-			for c := 0; c < w; c += 2 {
-				s := multiply(pack.a, pack.b[c/2*depth:])
-				pack.product[0][c] = s[0]
-				pack.product[0][c+1] = s[1]
-				pack.product[1][c] = s[2]
-				pack.product[1][c+1] = s[3]
-				pack.product[2][c] = s[4]
-				pack.product[2][c+1] = s[5]
+			for column := 0; column < columns; column += 2 {
+				products := multiply(pack.a, pack.b[column/2*depth:])
+				pack.product[0][column] = products[0]
+				pack.product[0][column+1] = products[1]
+				pack.product[1][column] = products[2]
+				pack.product[1][column+1] = products[3]
+				pack.product[2][column] = products[4]
+				pack.product[2][column+1] = products[5]
 			}
 			// Behind the last row the tile has copies, which are not written.
-			for r := range min(3, m-i) {
-				storeRow(dst, pack.product[r][:w], i+r, j, op, aux, alpha)
+			for row := range min(3, m-i) {
+				storeRow(dst, pack.product[row][:columns], i+row, j, op, aux, alpha)
 			}
 		}
 	}

@@ -28,12 +28,12 @@ func (isa ISA) GRUForward(n int, in, state, h, saved []float32) {
 	}
 	for i := range n {
 		// Both gates are sigmoids, 1/(1 + exp(−x)).
-		a := 1 + Exp(-min(max(in[i]+state[i], -gateLimit), gateLimit))
-		b := 1 + Exp(-min(max(in[n+i]+state[n+i], -gateLimit), gateLimit))
+		resetDivisor := 1 + Exp(-min(max(in[i]+state[i], -gateLimit), gateLimit))
+		updateDivisor := 1 + Exp(-min(max(in[n+i]+state[n+i], -gateLimit), gateLimit))
 		// One division serves two gates, because divisions are slow.
-		inverse := 1 / float32(a*b)
-		r := float32(b * inverse)
-		z := float32(a * inverse)
+		inverse := 1 / float32(resetDivisor*updateDivisor)
+		r := float32(updateDivisor * inverse)
+		z := float32(resetDivisor * inverse)
 		g := state[2*n+i]
 		x := in[2*n+i] + float32(r*g)
 		// The tangent of x is (1 − e)/(1 + e) with e = exp(−2x).

@@ -171,6 +171,7 @@ func (w *Device) Work(ctx context.Context, conn bus.Line) (err error) {
 	if c.Run == "" {
 		w.bus.Notice(fmt.Sprintf("Device %s waits for a run that names it.", c.ID))
 	}
+	var missing missingModel
 	for {
 		task, err := w.bus.Next(ctx)
 		switch {
@@ -194,6 +195,10 @@ func (w *Device) Work(ctx context.Context, conn bus.Line) (err error) {
 				w.bus.Notice(fmt.Sprintf("Task %d: the run goes on without it.", task.Task.Task))
 			case isRecoverable(err, conn):
 				w.bus.Notice(fmt.Sprintf("Task %d: %v.", task.Task.Task, err))
+				// The run need not wait for the device. It calls it again.
+				if errors.Is(err, errDownload) && missing.again(task.Task.Task) {
+					w.bus.Leave(err.Error())
+				}
 			default:
 				return err
 			}
@@ -219,6 +224,26 @@ func (w *Device) Join() *bus.Join {
 // errDownload is wrapped by errors of models that could not be fetched. The run sends such a task
 // again.
 var errDownload = errors.New("the model does not arrive")
+
+// missingModel counts how often in a row the model of a task could not be fetched.
+type missingModel struct {
+	task  uint64
+	times int
+}
+
+// maxMissing is how often the run sends a task whose model does not arrive, such as behind a server that passes no
+// requests for models. A model that was lost with its server is there again by then.
+const maxMissing = 3
+
+// again notes that the model of a task could not be fetched once more, and reports whether the device is to leave the
+// run.
+func (m *missingModel) again(task uint64) bool {
+	if m.task != task {
+		*m = missingModel{task: task}
+	}
+	m.times++
+	return m.times%maxMissing == 0
+}
 
 // Device is a real device. It is not safe for concurrent use.
 type Device struct {

@@ -24,6 +24,10 @@ var headlessPatience = 20 * time.Second
 // have been started with it.
 const startingPatience = 25 * time.Second
 
+// openingPatience is how long a cluster may have no leader before a run has been opened, however few servers are up:
+// nothing is lost then if the run ends.
+const openingPatience = 40 * time.Second
+
 // headlessMemory is how long a server counts as up after it was last found without a leader of its cluster. The
 // connection goes from server to server with pauses of 10 seconds.
 const headlessMemory = time.Minute
@@ -42,6 +46,8 @@ type headless struct {
 	found map[string]time.Time
 	// last is when the latest of them was.
 	last time.Time
+	// first is when the first request was not answered since the cluster's leader answered last; zero if there is none.
+	first time.Time
 	// since is when found has come to a majority of the servers; zero if it has not.
 	since time.Time
 }
@@ -78,16 +84,21 @@ func (h *headless) answered() {
 // forget begins anew. The caller holds the lock.
 func (h *headless) forget() {
 	h.found = map[string]time.Time{}
+	h.first = time.Time{}
 	h.since = time.Time{}
 }
 
 // silent notes that the leader of the cluster did not answer this server at the time now. It returns an error, which is
-// not transient, if a majority of the cluster has been up without a leader for headlessPatience.
+// not transient, if a majority of the cluster has been up without a leader for headlessPatience. Before the run has been
+// opened, the time is startingPatience, and openingPatience without a majority.
 func (h *headless) silent(server string, now time.Time) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if now.Sub(h.last) > headlessGap {
 		h.forget()
+	}
+	if h.first.IsZero() {
+		h.first = now
 	}
 	h.last = now
 	h.found[server] = now
@@ -96,22 +107,34 @@ func (h *headless) silent(server string, now time.Time) error {
 	majority := max(h.size/2+1, 2)
 	if len(h.found) < majority {
 		h.since = time.Time{}
+		without := now.Sub(h.first)
+		if !h.begun && without >= openingPatience {
+			return h.leaderless(without, "; up is")
+		}
 		return nil
 	}
 	if h.since.IsZero() {
 		h.since = now
 	}
 	patience := headlessPatience
-	next := "resume the run"
 	if !h.begun {
 		patience = startingPatience
-		next = "start or resume the run"
 	}
-	if now.Sub(h.since) < patience {
+	without := now.Sub(h.since)
+	if without < patience {
 		return nil
 	}
+	return h.leaderless(without, " although a majority of its servers is up:")
+}
+
+// leaderless returns the error that the cluster has had no leader for a time, with the servers that are up behind the
+// words intro. The caller holds the lock.
+func (h *headless) leaderless(without time.Duration, intro string) error {
 	up := slices.Sorted(maps.Keys(h.found))
-	return fmt.Errorf("the cluster has elected no leader for %v although a majority of its servers is up (%s): start "+
-		"the others, and look whether the disk of one is full or was emptied; then %s",
-		now.Sub(h.since).Round(time.Second), strings.Join(up, ", "), next)
+	next := "resume the run"
+	if !h.begun {
+		next = "start or resume the run"
+	}
+	return fmt.Errorf("the cluster has elected no leader for %v%s %s (start the others, and look whether the disk of one "+
+		"is full or was emptied; then %s)", without.Round(time.Second), intro, strings.Join(up, ", "), next)
 }

@@ -72,7 +72,7 @@ func TestHeadless_NamesServers(t *testing.T) {
 			continue
 		}
 		// The second server is found after 1 s, and a majority has been up since.
-		if i != 21 || !strings.Contains(err.Error(), "no leader for 20s although a majority of its servers is up (s1, s2)") {
+		if i != 21 || !strings.Contains(err.Error(), "no leader for 20s although a majority of its servers is up: s1, s2 (start") {
 			t.Errorf("after %d s: %v", i, err)
 		}
 		return
@@ -107,10 +107,27 @@ func TestHeadless_BeforeRun(t *testing.T) {
 		if err == nil {
 			continue
 		}
-		if second != 57 || !strings.Contains(err.Error(), "then start or resume the run") {
+		if second != 57 || !strings.Contains(err.Error(), "then start or resume the run)") {
 			t.Errorf("after %d s: %v", second, err)
 		}
 		return
 	}
 	t.Error("the cluster counts as having a leader")
+}
+
+// Where too few servers are up before the run is opened, it ends within a minute, too.
+func TestHeadless_MinorityBeforeRun(t *testing.T) {
+	h := headless{size: 3}
+	begin := time.Now()
+	for second := 12; second < 60; second++ {
+		err := h.silent("s1", begin.Add(time.Duration(second)*time.Second))
+		if err == nil {
+			continue
+		}
+		if second != 52 || !strings.Contains(err.Error(), "no leader for 40s; up is s1 (start the others") {
+			t.Errorf("after %d s: %v", second, err)
+		}
+		return
+	}
+	t.Error("the run waits for more than a minute")
 }

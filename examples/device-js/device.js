@@ -259,37 +259,53 @@ async function work(mine, task, arrived) {
   if (job === mine) working = { task: 0, phase: "PHASE_UNSPECIFIED" };
 }
 
-for await (const message of nats.subscribe(subject("*", "task"))) {
-  const arrived = now();
-  if (message.headers) continue; // a server's answer to somebody else
-  const name = message.subject.split(".")[1];
-  const task = decode("Task", message.data);
-  if (!admits(name, task.fence)) continue; // of a coordinator whose run another has taken over
-  if (run?.name === name) run.unechoed = 0;
-  if (task.echo) continue;
-  try {
-    if (task.task === 0 && task.over) {
-      declined.delete(name);
-      fences.delete(name);
-      if (run?.name !== name) continue;
-      leave();
-      console.log("the run is over");
-      if (flags.once) break;
-    } else if (task.task === 0) {
-      await join(name);
-    } else {
-      if (run?.name !== name) await join(name);
-      if (run?.name !== name) continue;
-      run.arrived = task.task;
-      const asked = `${task.task} ${Buffer.from(task.digest).toString("hex")}`;
-      const repeated = job?.name === name && job.asked === asked;
-      if (repeated && !job.ended) continue;
-      job = { name, asked, done: repeated ? job.done : undefined, signed: repeated ? job.signed : undefined };
-      work(job, task, arrived); // which ends by itself, also when job is another
-      heartbeat();
+// listen takes the messages on the device's task subject until the first run is over, with --once, or the server ends
+// the subscription.
+async function listen() {
+  for await (const message of nats.subscribe(subject("*", "task"))) {
+    const arrived = now();
+    if (message.headers) continue; // a server's answer to somebody else
+    const name = message.subject.split(".")[1];
+    const task = decode("Task", message.data);
+    if (!admits(name, task.fence)) continue; // of a coordinator whose run another has taken over
+    if (run?.name === name) run.unechoed = 0;
+    if (task.echo) continue;
+    try {
+      if (task.task === 0 && task.over) {
+        declined.delete(name);
+        fences.delete(name);
+        if (run?.name !== name) continue;
+        leave();
+        console.log("the run is over");
+        if (flags.once) return;
+      } else if (task.task === 0) {
+        await join(name);
+      } else {
+        if (run?.name !== name) await join(name);
+        if (run?.name !== name) continue;
+        run.arrived = task.task;
+        const asked = `${task.task} ${Buffer.from(task.digest).toString("hex")}`;
+        const repeated = job?.name === name && job.asked === asked;
+        if (repeated && !job.ended) continue;
+        job = { name, asked, done: repeated ? job.done : undefined, signed: repeated ? job.signed : undefined };
+        work(job, task, arrived); // which ends by itself, also when job is another
+        heartbeat();
+      }
+    } catch (problem) {
+      console.error(problem.message);
     }
+  }
+}
+
+for (let listens = true; listens;) {
+  try {
+    await listen();
+    listens = false;
   } catch (problem) {
-    console.error(problem.message);
+    if (problem.operation !== "subscription") throw problem;
+    // The permission may be given back, and the server does not begin the subscription again.
+    console.error(`${problem.message}; trying again`);
+    await new Promise((wake) => setTimeout(wake, 2 * ECHO));
   }
 }
 await nats.drain();

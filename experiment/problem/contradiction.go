@@ -18,7 +18,8 @@ const maxDeviation = 0.25
 // run, and measured is what it has measured; measurements of another model or minibatch are
 // ignored.
 func (p *Problem) CalibrationContradiction(client int, measured []*bus.Measured) string {
-	c, bits := &p.Config, p.DeviceBits()
+	c := &p.Config
+	bits := p.DeviceBits()
 	// A phase that was not measured stays NaN and is left out of the comparison.
 	took := [3]float64{math.NaN(), math.NaN(), math.NaN()}
 	for _, m := range measured {
@@ -45,30 +46,33 @@ func (p *Problem) TaskContradiction(client, steps int, took [3]float64) string {
 	if class == fleet.NoClass {
 		return ""
 	}
-	off, _, description := p.classMismatch(class, steps, took)
-	// The comparison is negated so that NaN, when nothing was measured, is no contradiction.
-	if !(off > maxDeviation) {
+	deviation, _, description := p.classMismatch(class, steps, took)
+	// The deviation is NaN when nothing was measured, which is no contradiction.
+	if math.IsNaN(deviation) || deviation <= maxDeviation {
 		return ""
 	}
 	fits := "no class of the fleet fits"
 	closest := math.Inf(1)
 	for number, name := range p.Fleet.Classes() {
-		// Of the classes that fit, the one whose middle is closest is named.
-		if off, middle, _ := p.classMismatch(number, steps, took); off <= maxDeviation && middle < closest {
+		// Of the classes that fit, the one whose usual time is closest to the measured one is named.
+		deviation, distance, _ := p.classMismatch(number, steps, took)
+		if deviation <= maxDeviation && distance < closest {
 			fits = "class " + name + " fits"
-			closest = middle
+			closest = distance
 		}
 	}
 	return description + "; " + fits
 }
 
 // classMismatch compares a task with those of a class, which is given by its index in the fleet, number.
-// took are the seconds of the task's download, computing and upload; NaN: not measured. off is how far the
-// measured phases are outside of what 90 % of the class's tasks take, as a share of the time measured or of
-// the time usual in the class, whichever is less. It is 0 inside, and NaN if nothing was measured. middle is
-// the size of the logarithm of measured over usual time. description says in words which phase is furthest
-// outside; it is empty if none is.
-func (p *Problem) classMismatch(number, steps int, took [3]float64) (off, middle float64, description string) {
+// took are the seconds of the task's download, computing and upload; NaN: not measured. deviation is how far
+// the measured phases are outside of what 90 % of the class's tasks take, as a share of the time measured or
+// of the time usual in the class, whichever is less. It is 0 inside, and NaN if nothing was measured. distance
+// is |ln(measured time / usual time)|. description says in words which phase is furthest outside; it is empty
+// if none is.
+func (p *Problem) classMismatch(number, steps int, took [3]float64) (
+	deviation, distance float64, description string,
+) {
 	low, high, err := p.Fleet.Interval90(number, steps, p.DeviceBits())
 	if err != nil {
 		return math.Inf(1), 0, "no task of class " + p.Config.Fleet[number].Name + " is possible"
@@ -84,9 +88,10 @@ func (p *Problem) classMismatch(number, steps int, took [3]float64) (off, middle
 			continue
 		}
 		// The interval is widened by twice the uncertainty that the class states for this phase.
-		u := 1 + 2**class.Uncertainty.Phases()[i]
-		shortest := low[i] / u
-		longest := high[i] * u
+		uncertainty := *class.Uncertainty.Phases()[i]
+		widening := 1 + 2*uncertainty
+		shortest := low[i] / widening
+		longest := high[i] * widening
 		// The gap is 0 inside the interval, and otherwise the distance in seconds to its nearer
 		// end.
 		gap := max(0, shortest-seconds, seconds-longest)

@@ -37,8 +37,9 @@ func (p *Timing) correlateDevices() error {
 	return err
 }
 
-// clientProperties is a property of each of the first clients' data: the number of samples or of
-// labels, or the entropy of the labels.
+// clientProperties returns one value for each client from 0 to clients-1, which describes its data by the
+// property of that name: its number of samples ("samples"), its number of different labels ("labels"), or
+// the entropy of its labels ("entropy").
 func clientProperties(set federated.Set, clients int, property string) ([]float64, error) {
 	values := make([]float64, clients)
 	var batch learn.Batch

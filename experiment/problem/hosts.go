@@ -269,11 +269,9 @@ func (p *Data) Welcome() (*bus.Welcome, error) {
 	}
 	s := p.Set.Info().Schema
 	// A schema is sent only if it says something that a device has to follow.
-	if s.Labels != nil ||
-		s.Columns != nil ||
-		s.Mean != nil ||
-		s.TargetMean != nil ||
-		s.Alphabet != nil {
+	meansSomething := s.Labels != nil || s.Columns != nil || s.Alphabet != nil
+	isScaled := s.Mean != nil || s.TargetMean != nil
+	if meansSomething || isScaled {
 		w.Schema = &bus.Schema{
 			Labels:    s.Labels,
 			Columns:   s.Columns,

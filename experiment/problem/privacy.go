@@ -179,9 +179,8 @@ func (p *Data) changesOthers() bool {
 	c := &p.Config
 	_, uniform := c.Select.(selection.Uniform)
 	battery := slices.ContainsFunc(c.Fleet, func(k fleet.Class) bool { return k.Battery != nil })
-	return !uniform && !p.selectsAll() ||
-		battery ||
-		c.EverAbsent()
+	choosesByOthers := !uniform && !p.selectsAll()
+	return choosesByOthers || battery || c.EverAbsent()
 }
 
 // uncovered lists, in sentences, what the run reveals of clients that the guarantee of epsilon does
@@ -191,34 +190,35 @@ func (p *Problem) uncovered() (list []string) {
 	c := &p.Config
 	// The list is not nil, so that summary.json has an empty list and not null.
 	list = []string{}
-	for _, follows := range []struct {
+	for _, setting := range []struct {
 		key      string
 		schedule any
 	}{{"schedule.k", c.Schedule.K}, {"schedule.eta", c.Schedule.Eta}} {
-		needs := registry.NeedsOf(follows.schedule)
+		needs := registry.NeedsOf(setting.schedule)
 		if needs.Losses {
 			list = append(
 				list,
-				follows.key+" follows the clients' training losses, which have no noise, and the models follow it",
+				setting.key+" follows the clients' training losses, which have no noise, and the models follow it",
 			)
 		}
 		if needs.Validation {
 			list = append(
 				list,
-				follows.key+" follows validations, which are covered only where no client's samples are held out",
+				setting.key+" follows validations, which are covered only where no client's samples are held out",
 			)
 		}
 		if needs.Stragglers {
-			list = append(list, follows.key+" follows how long the clients take, and the models follow it")
+			list = append(list, setting.key+" follows how long the clients take, and the models follow it")
 		}
 	}
-	stateful := len(c.Personal.Names) > 0 || p.Trainer != nil && p.Trainer.State > 0 ||
-		slices.ContainsFunc(
-			[]any{c.Compress, c.Local, c.Aggregate.Algorithm},
-			func(part any) bool { return registry.NeedsOf(part).ClientState },
-		)
+	trainerKeepsState := p.Trainer != nil && p.Trainer.State > 0
+	policyKeepsState := slices.ContainsFunc(
+		[]any{c.Compress, c.Local, c.Aggregate.Algorithm},
+		func(policy any) bool { return registry.NeedsOf(policy).ClientState },
+	)
+	clientsKeepState := len(c.Personal.Names) > 0 || trainerKeepsState || policyKeepsState
 	// State that a client keeps depends on which rounds it was in, and so on who took its place.
-	if stateful && p.cohortDraw().Displaces {
+	if clientsKeepState && p.cohortDraw().Displaces {
 		list = append(list, "clients keep something from task to task: one that loses its place to another keeps "+
 			"something else, which its later updates follow")
 	}

@@ -128,7 +128,7 @@ func Prepare(
 		// What the configuration says by itself is checked first, because that is quick.
 		{true, c.Validate},
 		{true, func() error { return folder.CheckSecrets(*c) }},
-		// The class of arithmetic is part of the identity of a run that trains.
+		// The class of arithmetic is part of what identifies a run that trains.
 		{c.Train, func() error { return p.selectKernel(remote) }},
 		{true, func() (err error) {
 			// The fleet follows from the configuration alone.
@@ -282,8 +282,9 @@ func Kernel(c config.Config) (string, error) {
 		return c.Kernel, nil
 	}
 	p := newProblem(c, nil)
-	// Remote training is assumed, so that a class which this machine lacks is no error.
-	err := p.selectKernel(true)
+	// With remote training, a class which this machine lacks is no error.
+	const remote = true
+	err := p.selectKernel(remote)
 	return p.Config.Kernel, err
 }
 
@@ -370,7 +371,7 @@ func (p *Problem) checkMemory() error {
 	params := p.Model.Params()
 	limit := int64(c.Limits.StateGB * 1e9)
 	local := p.Learning().MemoryValues()
-	// Each check names the setting that the user can change, so the first that fails is reported.
+	// Each check names another setting that the user can change; the first that fails is reported.
 	err := algorithm.CheckState(p.Algorithm, c.Compress, params, local, p.Population(), p.maxUpdatesIfStale(), limit)
 	if err != nil && len(c.Personal.Names) > 0 {
 		err = registry.Errorf("limits.state_gb", "%.3g, but clients keep up to %.3g GB of personal parameters "+
@@ -385,14 +386,17 @@ func (p *Problem) checkMemory() error {
 		)
 	}
 	// Each site holds a model and the sum of its updates, 12 bytes for each parameter in all.
-	if n := 12 * int64(params) * int64(min(c.Network.Sites.Count, c.Cohort)); err == nil &&
-		c.Aggregate.SiteRounds > 1 &&
-		n > limit {
+	siteBytes := int64(0)
+	if c.Aggregate.SiteRounds > 1 {
+		sitesInRound := min(c.Network.Sites.Count, c.Cohort)
+		siteBytes = 12 * int64(params) * int64(sitesInRound)
+	}
+	if err == nil && siteBytes > limit {
 		err = registry.Errorf(
 			"limits.state_gb",
 			"%.3g, but the sites' models and sums take %.3g GB (raise the limit, or take fewer sites)",
 			c.Limits.StateGB,
-			float64(n)/1e9,
+			float64(siteBytes)/1e9,
 		)
 	}
 	if err == nil {
@@ -449,9 +453,11 @@ func (p *Data) maxUpdates() int {
 }
 
 // maxUpdatesIfStale bounds the updates that an algorithm may hold one by one in a round that can have
-// stale updates, the sum of the fresh ones counted as one. It is 0 where none can be stale. A client has one task at a time, and one whose update is in the newest model has no task
-// from an older one; so where a client counts twice in a round, late and again, one of the two is
-// fresh.
+// stale updates, which are those of tasks that began from an older model than the newest. The sum of
+// the fresh updates counts as one. The result is 0 where no update can be stale.
+//
+// A client has one task at a time, so at most one of its updates in a round is stale: where it counts
+// twice, with a late update and with that of its next task, the second one is fresh.
 func (p *Data) maxUpdatesIfStale() int {
 	c := &p.Config
 	// A buffer closes the round with its N updates, fresh or stale.
@@ -704,8 +710,8 @@ const triedClients = 1000
 // at the first triedClients: a longer phase, as of a heavy tail, is found when its task comes.
 func (p *Timing) checkPhases() error {
 	c := &p.Config
-	e := p.epochs()
-	if err := p.checkSteps(e); err != nil {
+	epochs := p.epochs()
+	if err := p.checkSteps(epochs); err != nil {
 		return err
 	}
 	for client := range min(triedClients, c.Clients) {
@@ -715,15 +721,15 @@ func (p *Timing) checkPhases() error {
 		// A fleet of classes has its own devices, so the message names the key of the client's
 		// class.
 		if len(c.Fleet) > 0 {
-			k := p.Fleet.Class(client)
-			compute = fmt.Sprintf("fleet[%d].", k)
-			class = " of class " + c.Fleet[k].Name
+			number := p.Fleet.Class(client)
+			compute = fmt.Sprintf("fleet[%d].", number)
+			class = " of class " + c.Fleet[number].Name
 			network = compute
 		}
 		steps := c.Schedule.K0
 		// The schedule counts epochs, which become local steps by the client's number of samples.
-		if e.Batch > 0 {
-			steps = e.ForClient(client).Steps(steps*schedule.Parts, float64(p.Set.Samples(client)))
+		if epochs.Batch > 0 {
+			steps = epochs.ForClient(client).Steps(steps*schedule.Parts, float64(p.Set.Samples(client)))
 		}
 		// Computing is looked at first, with a task that transfers nothing.
 		if _, err := p.Fleet.Expect(client, steps, fleet.SameBits(0)); err != nil {
@@ -757,16 +763,18 @@ func (p *Timing) checkPhases() error {
 }
 
 // checkSteps refuses a schedule in epochs that would give some client more local steps than a task
-// may have. e turns a client's epochs into steps, and does nothing if its batch is 0.
-func (p *Timing) checkSteps(e schedule.Epochs) error {
-	if e.Batch == 0 {
+// may have. epochs turns a client's epochs into steps; its batch is 0 where the schedule counts steps
+// itself, of which no client has too many.
+func (p *Timing) checkSteps(epochs schedule.Epochs) error {
+	if epochs.Batch == 0 {
 		return nil
 	}
 	// Every client counts, since the one with the most samples takes the most steps.
 	for client := range p.Config.Clients {
 		k0 := p.Config.Schedule.K0
 		samples := p.Set.Samples(client)
-		if e.ForClient(client).Steps(k0*schedule.Parts, float64(samples)) > round.MaxLocalSteps {
+		steps := epochs.ForClient(client).Steps(k0*schedule.Parts, float64(samples))
+		if steps > round.MaxLocalSteps {
 			return &config.KeyError{
 				Key: "schedule.k0",
 				Problem: fmt.Sprintf(

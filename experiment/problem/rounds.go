@@ -268,17 +268,17 @@ func (p *Timing) expectations() func(client, steps int) round.Time {
 // from 0 to 1. begin must be before end. It looks at 64 changes at most: the share is then that of the time
 // up to the last of them.
 func (p *Timing) availableShare(client int, begin, end round.Time) float64 {
-	var in round.Time
+	var available round.Time
 	now := begin
-	for look := 0; now < end && look < 64; look++ {
+	for changes := 0; now < end && changes < 64; changes++ {
 		// Between two changes the client is either available all the time or not at all.
 		next := min(end, round.Time(p.Fleet.NextChange(client, int64(now))))
 		if p.Fleet.Available(client, int64(now)) {
-			in += next - now
+			available += next - now
 		}
 		now = next
 	}
-	return float64(in) / float64(now-begin)
+	return float64(available) / float64(now-begin)
 }
 
 // nextChange returns the next time after t at which some simulated client becomes available or, if some are
@@ -288,31 +288,26 @@ func (p *Timing) availableShare(client int, begin, end round.Time) float64 {
 func (p *Timing) nextChange(t round.Time) (round.Time, bool) {
 	clients := p.Config.Clients
 	next := p.Fleet.NextAny(clients, int64(t))
-	// A client may be available at t already, so the next change of any client is meant.
+	// If a client is available at t already, the next change of any client is meant.
 	if next <= int64(t) {
 		next = p.Fleet.NextAnyChange(clients, int64(t))
 	}
 	return round.Time(next), next != fleet.Never
 }
 
-// FixedRound returns the virtual time of one round of fixed K, by Eq. 3 with K_0. alike is false if
+// FixedRound returns the virtual time of one round of fixed K, by Eq. 3 with K_0. allEqual is false if
 // rounds differ, because of the clients' devices or because a rule changes rounds; the duration is
 // then 0.
-func (p *Timing) FixedRound() (duration round.Time, alike bool) {
+func (p *Timing) FixedRound() (duration round.Time, allEqual bool) {
 	c := &p.Config
+	devicesDiffer := c.DevicesAlone() || !p.Fleet.Constant()
 	_, closesByFormula := c.Close.(closing.PerRound)
-	varies := closesByFormula ||
-		c.Close.Deadline() > 0 ||
-		closing.Overlaps(c.Close) ||
-		c.Secure.On ||
-		c.Schedule.Unit == config.Epochs ||
-		// Without an overlap all updates of equal clients arrive at the same time.
-		c.Overlap() > 0
-	if c.DevicesAlone() ||
-		!p.Fleet.Constant() ||
-		varies ||
-		c.Network.Shared() ||
-		registry.NeedsOf(c.Select).Candidates {
+	// Without an overlap all updates of equal clients arrive at the same time.
+	closingVaries := closesByFormula || c.Close.Deadline() > 0 || closing.Overlaps(c.Close) || c.Overlap() > 0
+	// Tasks of one round differ where samples decide the steps, or where clients share a link.
+	tasksDiffer := c.Schedule.Unit == config.Epochs || c.Network.Shared()
+	hasMoreMessages := c.Secure.On || registry.NeedsOf(c.Select).Candidates
+	if devicesDiffer || closingVaries || tasksDiffer || hasMoreMessages {
 		return 0, false
 	}
 	duration, err := p.MeanRound(c.Schedule.K0)

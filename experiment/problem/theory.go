@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"fedpace/config"
 	"fedpace/coordinator/round"
@@ -79,10 +80,7 @@ func (p *Problem) settleTheory() error {
 		return nil
 	}
 	// Nothing is left to calculate where the configuration gives all four constants.
-	if t.L != nil &&
-		t.Mu != nil &&
-		t.G != nil &&
-		t.FStar != nil {
+	if !slices.Contains([]*float64{t.L, t.Mu, t.G, t.FStar}, nil) {
 		return nil
 	}
 	// Constants that are missing are calculated from the objective, which costs time.
@@ -91,12 +89,12 @@ func (p *Problem) settleTheory() error {
 		return fmt.Errorf("schedule.k: theory: %w (set theory.l, mu, g and f_star)", err)
 	}
 	// Constants of the configuration take precedence over those that are calculated.
-	k := objective.Constants(convex.Widen(p.Initial), p.Config.Cohort)
+	calculated := objective.Constants(convex.Widen(p.Initial), p.Config.Cohort)
 	t.FillFrom(config.Theory{
-		L:     &k.L,
-		Mu:    &k.Mu,
-		G:     &k.G,
-		FStar: &k.FStar,
+		L:     &calculated.L,
+		Mu:    &calculated.Mu,
+		G:     &calculated.G,
+		FStar: &calculated.FStar,
 	})
 	return nil
 }
@@ -105,14 +103,14 @@ func (p *Problem) settleTheory() error {
 // the virtual time limit. They must be settled already.
 func (p *Timing) theory(limit round.Time) (s schedule.Theory, err error) {
 	t := p.Config.Theory
-	k := theory.Constants{
+	constants := theory.Constants{
 		L:     *t.L,
 		Mu:    *t.Mu,
 		G:     *t.G,
 		FStar: *t.FStar,
 		N:     p.Config.Cohort,
 	}
-	if err := k.Validate(); err != nil {
+	if err := constants.Validate(); err != nil {
 		return s, err
 	}
 	// A round of no local steps lasts as long as its communication alone.
@@ -120,7 +118,7 @@ func (p *Timing) theory(limit round.Time) (s schedule.Theory, err error) {
 	if err != nil {
 		return s, err
 	}
-	s.Factor, s.Offset = k.CubedSteps(communication.Seconds(), p.Config.Schedule.Eta0)
+	s.Factor, s.Offset = constants.CubedSteps(communication.Seconds(), p.Config.Schedule.Eta0)
 	// The schedule may follow the time that is left instead of the time that has passed.
 	if t.Time == config.AheadTime {
 		s.Until = limit.Seconds()
@@ -145,7 +143,9 @@ func Runtime(c config.Config, parameters int) theory.Runtime {
 // cohort and batch, the constants of the theory that follow from its data, and the kernel of this
 // machine. A kernel that the machine does not have stays.
 func Resolve(c config.Config) (config.Config, error) {
-	p, err := Prepare(context.Background(), c, true, nil, nil)
+	// Preparing as for remote hosts accepts a kernel that this machine does not have.
+	const remote = true
+	p, err := Prepare(context.Background(), c, remote, nil, nil)
 	if err != nil {
 		return c, err
 	}

@@ -42,9 +42,10 @@ func (in *Inputs) Difference(
 	c config.Config,
 	run *folder.Summary,
 ) (difference, err error) {
-	begun := identity.OfSummary(c, run)
+	// recorded is what the run had when it began, and now what this machine has.
+	recorded := identity.OfSummary(c, run)
 	// What cannot have changed is copied; the parts that are read again replace it below.
-	now := *begun
+	now := *recorded
 	now.Files, err = identity.Files(&c)
 	if err != nil {
 		return nil, err
@@ -60,13 +61,14 @@ func (in *Inputs) Difference(
 		now.Kernel = program.kernel
 		now.Data = program.data
 	// Made data follow from the configuration, which is the same; all others are read again.
-	case begun.Data != "" && !c.IsSynthetic():
+	case recorded.Data != "" && !c.IsSynthetic():
 		now.Data, err = in.dataDigest(ctx, c)
 		if err != nil {
 			return nil, err
 		}
 	}
-	if d := begun.Difference(&now); d != nil {
+	// A nil *Difference would become an error that is not nil.
+	if d := recorded.Difference(&now); d != nil {
 		return d, nil
 	}
 	return nil, nil

@@ -72,6 +72,7 @@ func (p *Timing) uses() func(*round.TaskReport) (round.Used, error) {
 		downloaded, uploaded := power.Bytes(e, &parts, e.Outcome == round.Accepted)
 		used.Time = e.End - e.Start
 		used.Bytes = downloaded + uploaded
+		// A class below 0 is that of a real device without one.
 		class := -1
 		if e.Client < clients {
 			class = p.Fleet.Class(e.Client)

@@ -61,7 +61,8 @@ func ExportOpenMetrics(dir string, w io.Writer, epoch time.Time) (e Exported, er
 	}
 	end := rounds[len(rounds)-1].End
 	if epoch.IsZero() {
-		epoch = time.Now().Truncate(time.Second).Add(-time.Duration(math.Ceil(end.Seconds())) * time.Second)
+		wholeSeconds := time.Duration(math.Ceil(end.Seconds())) * time.Second
+		epoch = time.Now().Truncate(time.Second).Add(-wholeSeconds)
 	}
 	e = Exported{len(rounds), epoch, epoch.Add(time.Duration(end))}
 	list, err := r.Metrics()

@@ -59,11 +59,19 @@ func (s section) Panels() []figure.Panel {
 	}
 	list = append(list, s.distribution(task+": how long rounds take"))
 	list = append(list, s.predictions()...)
-	return slices.DeleteFunc(list, func(p figure.Panel) bool {
-		return !slices.ContainsFunc(p.Lines, func(l figure.Line) bool {
-			return slices.ContainsFunc(l.Points, func(q figure.Point) bool { return !math.IsNaN(q.Y) })
-		})
-	})
+	return slices.DeleteFunc(list, isEmpty)
+}
+
+// isEmpty reports whether no line of a panel has a point with a value.
+func isEmpty(p figure.Panel) bool {
+	for _, line := range p.Lines {
+		for _, point := range line.Points {
+			if !math.IsNaN(point.Y) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // maxPredictions bounds the runs that have a figure of their prediction.

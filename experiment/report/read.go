@@ -201,18 +201,22 @@ func Groups(runs []Run) (list []Group, err error) {
 	// Names that several groups of a task would have get what tells them apart.
 	for i := range list {
 		g := &list[i]
-		sameName := slices.DeleteFunc(slices.Clone(list), func(o Group) bool {
-			return o.task != g.task ||
-				o.Runs[0].Config.Schedule.Name() != g.Runs[0].Config.Schedule.Name() ||
-				o.Runs[0] == g.Runs[0]
-		})
+		name := g.Runs[0].Config.Schedule.Name()
+		var sameName []Group
+		for j, other := range list {
+			if j != i && other.task == g.task && other.Runs[0].Config.Schedule.Name() == name {
+				sameName = append(sameName, other)
+			}
+		}
 		if len(sameName) == 0 {
 			continue
 		}
-		shared := func(d string) bool {
-			return !slices.ContainsFunc(sameName, func(o Group) bool { return !slices.Contains(o.differences, d) })
+		// isShared reports whether all groups of the same name have this setting.
+		isShared := func(setting string) bool {
+			lacks := func(other Group) bool { return !slices.Contains(other.differences, setting) }
+			return !slices.ContainsFunc(sameName, lacks)
 		}
-		text := strings.Join(slices.DeleteFunc(slices.Clone(g.differences), shared), ", ")
+		text := strings.Join(slices.DeleteFunc(slices.Clone(g.differences), isShared), ", ")
 		// The other groups set all that this one does, and more.
 		if text == "" {
 			continue
@@ -245,14 +249,15 @@ func (g *Group) takes(r *Run, differences []string) bool {
 		if member.identity == nil || r.identity == nil {
 			continue
 		}
-		begun := *member.identity
-		now := *r.identity
+		expected := *member.identity
+		found := *r.identity
 		// The settings were compared above, without the seed.
-		begun.Config = now.Config
+		expected.Config = found.Config
 		if member.Config.Seed != r.Config.Seed {
-			begun.Data = now.Data
+			expected.Data = found.Data
 		}
-		if d := begun.Difference(&now); d != nil && d.Part <= identity.Data {
+		// Trainers and kernels, the parts behind the data, may differ within a group.
+		if d := expected.Difference(&found); d != nil && d.Part <= identity.Data {
 			return false
 		}
 	}

@@ -18,8 +18,10 @@ import (
 // meanwhile, so checkpoints that take long are written less often: see maxShare.
 type checkpointer struct {
 	recorder *recorder
-	every    time.Duration
+	// every is the wall time from one checkpoint to the next, where writing is fast enough.
+	every time.Duration
 
+	// due says that the next round to end writes a checkpoint; alarm sets it when the time has come.
 	due   atomic.Bool
 	alarm *time.Timer
 	// stop ends the goroutine that listens for requests of a checkpoint.

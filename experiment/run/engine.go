@@ -77,11 +77,11 @@ func startEngine(ctx context.Context, p *experiment) (_ *engine, err error) {
 	if err := e.open(ctx); err != nil {
 		return nil, err
 	}
-	// Real devices are in other processes, so they need a server that listens.
-	if c := &p.Config; c.Train &&
-		len(c.Devices.Names) > 0 &&
-		!e.external &&
-		p.options.Replay == "" {
+	// Real devices are in other processes, so they need a server that listens. A replay reads their answers
+	// from a log.
+	c := &p.Config
+	waitsForDevices := c.Train && len(c.Devices.Names) > 0 && p.options.Replay == ""
+	if waitsForDevices && !e.external {
 		return nil, errors.New("devices.names: the devices cannot reach the embedded server (set nats.listen, or " +
 			"nats.url to another server)")
 	}

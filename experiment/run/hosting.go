@@ -203,14 +203,15 @@ type service struct {
 // hostCounts returns what the host has done so far, for its page of metrics: runs, tasks, jobs and
 // its traffic. It is safe for concurrent use.
 func (s *service) hostCounts() prometheus.HostCounts {
-	c, passed := &s.counts, s.conn.NATS().Stats()
+	done := &s.counts
+	passed := s.conn.NATS().Stats()
 	// Times are in nanoseconds, and traffic is that of the one connection for all runs.
 	return prometheus.HostCounts{
 		Runs:  int(s.serving.Load()),
-		Tasks: c.Tasks.Load(),
-		Jobs:  c.Jobs.Load(),
-		Fails: c.Fails.Load(),
-		Busy:  time.Duration(c.Busy.Load()),
+		Tasks: done.Tasks.Load(),
+		Jobs:  done.Jobs.Load(),
+		Fails: done.Fails.Load(),
+		Busy:  time.Duration(done.Busy.Load()),
 		Traffic: metrics.Traffic{
 			InMessages:  float64(passed.InMsgs),
 			OutMessages: float64(passed.OutMsgs),
@@ -249,11 +250,12 @@ type served struct {
 // name. Announcements are repeated every second, so anything missed comes again.
 func (s *service) handleAnnouncement(ctx context.Context, a *bus.Announcement) {
 	r := s.runs[a.Run]
+	// A run that this machine can never serve is not tried again.
+	mayRetry := r != nil && r.done && !r.refused && time.Since(r.ended) > retryAfter
+	goesOn := r != nil && r.stamp == a.Stamp && !a.Over
 	switch {
-	case r != nil &&
-		r.stamp == a.Stamp &&
-		!a.Over &&
-		!(r.done && !r.refused && time.Since(r.ended) > retryAfter):
+	// The run is known already: it is being served, or has failed and is not to be tried again yet.
+	case goesOn && !mayRetry:
 		r.last = time.Now()
 		r.moves = 0
 	// The known run is over, or another run of its name has taken its place.
@@ -310,11 +312,12 @@ func (s *service) finished(r *served) bool {
 // Of runs that are not served any more it forgets that they existed.
 func (s *service) dropSilent() {
 	for name, r := range s.runs {
-		back := s.back.Load()
-		missed := back != nil && r.last.Before(*back) && time.Since(*back) > reconnectGrace
+		reconnected := s.back.Load()
+		// The end of the run may have been announced while the connection was lost.
+		mayHaveEnded := reconnected != nil && r.last.Before(*reconnected) && time.Since(*reconnected) > reconnectGrace
 		switch {
 		// A run that was heard of lately stays.
-		case time.Since(r.last) < forgetTime && !missed:
+		case time.Since(r.last) < forgetTime && !mayHaveEnded:
 		case r.done:
 			delete(s.runs, name)
 		case !r.over:
@@ -324,7 +327,7 @@ func (s *service) dropSilent() {
 				time.Since(r.last).Round(time.Second),
 			))
 			// A run that ended unnoticed counts as over, so that a host with Once ends.
-			r.over = r.over || missed
+			r.over = r.over || mayHaveEnded
 			r.stop()
 		}
 	}
@@ -336,7 +339,9 @@ func (s *service) dropSilent() {
 func (s *service) moveOn() {
 	for name, r := range s.runs {
 		silent := time.Since(r.last)
-		if r.done || silent < time.Duration(r.moves+1)*silenceBeforeMove || r.moves >= maxMoves {
+		// Each reconnection gives the run as much time again to be heard.
+		untilMove := time.Duration(r.moves+1) * silenceBeforeMove
+		if r.done || silent < untilMove || r.moves >= maxMoves {
 			continue
 		}
 		r.moves++

@@ -326,9 +326,8 @@ func (r *recorder) conclude(
 		err = r.results.Complete()
 	}
 	err = errors.Join(err, r.results.Close())
-	if err != nil &&
-		!errors.Is(err, context.Canceled) &&
-		!errors.Is(err, coordinator.ErrDiverged) {
+	isExpected := errors.Is(err, context.Canceled) || errors.Is(err, coordinator.ErrDiverged)
+	if err != nil && !isExpected {
 		err = errors.Join(err, fmt.Errorf("what was done is in %s", r.p.options.NextStep(r.p.Config.Out)))
 	}
 	return s, err
@@ -437,7 +436,7 @@ func (p *experiment) setGrid(ctx context.Context) (err error) {
 // rounds take equally long. Otherwise they are played without learning, with the run's seed, devices
 // and closing rule.
 func (p *experiment) fixedRuntime(ctx context.Context, n int) (round.Time, error) {
-	if duration, alike := p.FixedRound(); alike {
+	if duration, allEqual := p.FixedRound(); allEqual {
 		// The product below must not overflow the clock.
 		if duration > 0 && round.Time(n) > round.MaxTime/duration {
 			return 0, fmt.Errorf("%d rounds of %g s are too long", n, duration.Seconds())
@@ -525,7 +524,7 @@ func (p *experiment) relativeSteps(steps int64, stop *round.Stop) float64 {
 // such rounds take equally long. Otherwise, and with real devices, whose times are measured, it
 // returns 0.
 func (p *experiment) comparedRound() round.Time {
-	if duration, alike := p.FixedRound(); alike && len(p.Config.Devices.Names) == 0 {
+	if duration, allEqual := p.FixedRound(); allEqual && len(p.Config.Devices.Names) == 0 {
 		return duration
 	}
 	return 0

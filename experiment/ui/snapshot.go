@@ -39,16 +39,15 @@ func (r *run) snapshot() ([]byte, error) {
 	hub := live.New(about)
 	next, stop := iter.Pull2(r.Follow())
 	defer stop()
-	// show shows the rounds up to one, and that with what the log has of it; 0 stands for all that are left.
-	// more is false once there are no further rounds.
+	// show shows the rounds up to round number upTo, and that one with its tasks in the log; 0 stands for all
+	// that are left. more is false once there are no further rounds.
 	show := func(upTo int, logged *metrics.Round) (more bool, err error) {
 		for {
 			now, err, ok := next()
 			// The last line of a run that goes on may be torn.
-			if !ok ||
-				errors.Is(err, fs.ErrNotExist) ||
-				errors.Is(err, io.EOF) ||
-				errors.Is(err, folder.ErrTorn) && state != folder.RunComplete {
+			isTorn := errors.Is(err, folder.ErrTorn) && state != folder.RunComplete
+			hasNoRounds := errors.Is(err, fs.ErrNotExist) || errors.Is(err, io.EOF)
+			if !ok || isTorn || hasNoRounds {
 				return false, nil
 			}
 			if err != nil {

@@ -51,8 +51,8 @@ type flowerRun struct {
 	// notices hands each line for the user to the outputs as well, once they are open.
 	notices *noticeBuffer
 
-	// outputs are the run's outputs; nil until its scores are known. waiting are the messages and
-	// rounds until then, in order, and rounds the number of rounds among them.
+	// outputs are the run's outputs; nil until its scores are known. waiting are the messages and rounds until
+	// then, each a *grid.Task or a *grid.Round, in order, and rounds is the number of rounds among them.
 	outputs *metrics.Recorder
 	waiting []any
 	rounds  int
@@ -123,7 +123,7 @@ func (o *Options) playFlower(
 		clients:  map[string]map[int]float64{},
 		last:     unmeasured(),
 	}
-	r.options.Callbacks = r.notices.tap(o.Callbacks)
+	r.options.Callbacks = r.notices.withBuffer(o.Callbacks)
 	// Mistakes in the configuration are found before any file is made.
 	r.fleet, err = c.NewFleet()
 	if err != nil {
@@ -218,8 +218,8 @@ func (r *flowerRun) play(ctx context.Context) (*grid.Result, error) {
 		err = nil
 	}
 	// The output of an app that failed by itself says why. Where an input was refused, the error does.
-	var refused *flower.Failed
-	if errors.As(err, &refused) && !refused.Refused {
+	var failed *flower.Failed
+	if errors.As(err, &failed) && !failed.Refused {
 		err = fmt.Errorf("the Flower app failed: %w (%s has its output)", err, r.results.Path(folder.AppLogFile))
 	}
 	return result, errors.Join(err, log.Close())
@@ -242,12 +242,12 @@ func (r *flowerRun) settings(log io.Writer) (*grid.Config, error) {
 		return nil, err
 	}
 	// The app runs in a folder of its own below the results, unless the user names another.
-	where := cmp.Or(f.Folder, filepath.Join(out, folder.AppFolder))
-	where, err = filepath.Abs(where)
+	workFolder := cmp.Or(f.Folder, filepath.Join(out, folder.AppFolder))
+	workFolder, err = filepath.Abs(workFolder)
 	if err != nil {
 		return nil, err
 	}
-	processes := *appConfig(c, where, log)
+	processes := *appConfig(c, workFolder, log)
 	processes.Hello.App = app
 	processes.Hello.Out = out
 	// One process for each core serves clients, unless the user says how many, or hosts elsewhere do it.
@@ -273,8 +273,8 @@ func (r *flowerRun) settings(log io.Writer) (*grid.Config, error) {
 }
 
 // appConfig returns how the processes of the Flower app of configuration c are started, in the folder
-// where. log takes what they print; it may be nil.
-func appConfig(c *config.Config, where string, log io.Writer) *flower.Config {
+// workFolder. log takes what they print; it may be nil.
+func appConfig(c *config.Config, workFolder string, log io.Writer) *flower.Config {
 	f := &c.Flower
 	return &flower.Config{
 		Python:  f.Python,
@@ -285,7 +285,7 @@ func appConfig(c *config.Config, where string, log io.Writer) *flower.Config {
 			Run:           f.Values(),
 			Seed:          c.Seed,
 			Nodes:         c.Clients,
-			Folder:        where,
+			Folder:        workFolder,
 			Steps:         f.Steps,
 			EvaluateSteps: f.EvaluateSteps,
 			AtOnce:        f.AtOnce,
@@ -456,8 +456,8 @@ func (r *flowerRun) sinks() ([]metrics.Sink, error) {
 	p.Config = r.config
 	list, err := p.sinks()
 	return slices.DeleteFunc(list, func(s metrics.Sink) bool {
-		_, models := s.(outputs.Models)
-		return models
+		_, storesModels := s.(outputs.Models)
+		return storesModels
 	}), err
 }
 
@@ -527,7 +527,8 @@ func (r *flowerRun) report(next *grid.Round) error {
 	if err := r.outputs.Round(report); err != nil {
 		return err
 	}
-	r.showProgress(false)
+	const done = false
+	r.showProgress(done)
 	// A round may end past the limit; it still counts, and is the last one.
 	limit := r.config.Stop.VirtualSeconds
 	if limit > 0 && report.End.Seconds() >= limit {
@@ -663,8 +664,8 @@ func (r *flowerRun) summary(result *grid.Result, completed bool) folder.Summary 
 		TimeToTarget:     metrics.Measured(r.reached),
 	}
 	// The file has a count for each outcome, in the order of their numbers.
-	for o, n := range result.Outcomes {
-		s.Outcomes[o] = int64(n)
+	for outcome, count := range result.Outcomes {
+		s.Outcomes[outcome] = int64(count)
 	}
 	// Accuracy also has fields of its own, which all kinds of runs share.
 	for i, q := range r.qualities {
@@ -786,10 +787,10 @@ func (s *scores) decide() {
 		s.validationLoss = lossAmong(s.evaluate, "eval")
 	}
 	for _, key := range s.central {
-		s.addMetric(key, true)
+		s.addMetric(source{central: true, key: key})
 	}
 	for _, key := range s.evaluate {
-		s.addMetric(key, false)
+		s.addMetric(source{central: false, key: key})
 	}
 	// The accuracy is what models are compared by unless the user names another metric, so it is
 	// first.
@@ -799,15 +800,14 @@ func (s *scores) decide() {
 	}
 }
 
-// addMetric adds the score with this key to the metrics of validation, unless it is the validation
-// loss. central says that the server has computed the score, and not the clients. The first score with
-// acc in its name becomes the accuracy. A name that is taken already, or is loss, gets the prefix
-// clients_.
-func (s *scores) addMetric(key string, central bool) {
-	if key == s.validationLoss && central == s.centralLoss {
+// addMetric adds the score of a source to the metrics of validation, unless it is the validation loss. The
+// first score with acc in its name becomes the accuracy. A name that is taken already, or is loss, gets
+// the prefix clients_.
+func (s *scores) addMetric(from source) {
+	if from == (source{central: s.centralLoss, key: s.validationLoss}) {
 		return
 	}
-	name := columnName(key)
+	name := columnName(from.key)
 	// Only the first one can have the name; later ones keep their own.
 	isAccuracy := strings.Contains(name, "acc") && metric.Find(s.metrics, metric.Accuracy) < 0
 	if isAccuracy {
@@ -819,7 +819,7 @@ func (s *scores) addMetric(key string, central bool) {
 		name = "clients_" + name
 	}
 	s.metrics = append(s.metrics, metric.Metric{Name: name, Lower: fallsWithError(name)})
-	s.sources = append(s.sources, source{central, key})
+	s.sources = append(s.sources, from)
 }
 
 // columnName returns key as the name of a column: capitals become small letters, and everything but

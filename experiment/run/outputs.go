@@ -212,9 +212,9 @@ type noticeBuffer struct {
 	lines []string
 }
 
-// tap returns the callbacks o, changed so that their notices also come to this buffer. Callbacks of
+// withBuffer returns the callbacks o, changed so that their notices also come to this buffer. Callbacks of
 // the caller that are nil stay without effect.
-func (n *noticeBuffer) tap(o Callbacks) Callbacks {
+func (n *noticeBuffer) withBuffer(o Callbacks) Callbacks {
 	notify := o.Notice
 	notifyOfHosts := o.HostNotice
 	// A line goes to the buffer first, and then to the caller.

@@ -35,7 +35,7 @@ const maxEmptyRounds = 1000
 // keeps the values that the summary needs and that nobody else knows, and reports progress.
 //
 // Its methods are called by the coordinator, all from the run's goroutine, and so need no lock.
-// The exceptions are stats, seen and remainingTime, which pages and scrapes call from others;
+// The exceptions are stats, deviceStates and remainingTime, which pages and scrapes call from others;
 // what they read is atomic or behind the lock of remaining.
 type recorder struct {
 	// p is the experiment that the recorder follows.
@@ -129,7 +129,7 @@ func newRecorder(
 	// Outputs ask for these values while the run goes on, from other goroutines.
 	about.Remaining = r.remainingTime
 	about.Stats = r.stats
-	about.Seen = r.seen
+	about.Seen = r.deviceStates
 	about.Waiting = waiting
 	sinks, err := p.sinks()
 	if err != nil {
@@ -206,8 +206,8 @@ func (r *recorder) stats() (s metrics.Stats, ok bool) {
 		Due:                *r.due.Load(),
 	}
 	// Hosts in other processes have reported how many trainers they have.
-	_, workers := v.Hosts()
-	s.Workers = r.workers + workers
+	_, remoteTrainers := v.Hosts()
+	s.Workers = r.workers + remoteTrainers
 	if written := r.checkpoint.Load(); written != nil {
 		s.Checkpoint = *written
 	}
@@ -263,9 +263,9 @@ func deviceStats(s realdevices.Stats) metrics.DeviceStats {
 	}
 }
 
-// seen returns the state of each real device as outputs show it; nil before the coordinator has begun.
+// deviceStates returns the state of each real device as outputs show it; nil before the coordinator has begun.
 // It is safe for concurrent use.
-func (r *recorder) seen() []metrics.Device {
+func (r *recorder) deviceStates() []metrics.Device {
 	reported := r.reported.Load()
 	if reported == nil {
 		return nil
@@ -349,7 +349,7 @@ func (r *recorder) report(report *round.Report) error {
 	if updates > 0 {
 		r.emptyRounds = 0
 	}
-	// The comparison is for equality, so that the user is told only once in a row of empty rounds.
+	// It is == and not >=, so that the user is told only once in a row of empty rounds.
 	if r.emptyRounds == maxEmptyRounds {
 		r.p.options.Notify(fmt.Sprintf(
 			"No update has counted for %d rounds: a run that stops at a number of updates would never end (%s).",
@@ -399,8 +399,12 @@ func (r *recorder) noteBest(loss float64, values []float64, at round.Time) {
 			r.saved.Best[i] = now
 		}
 	}
-	q := r.p.Quality
-	if target, ok := r.p.Target(); ok && q.Reaches(q.ValueIn(loss, values), target) && math.IsNaN(r.saved.Reached) {
+	target, hasTarget := r.p.Target()
+	// The first time at which the target was reached stays.
+	if !hasTarget || !math.IsNaN(r.saved.Reached) {
+		return
+	}
+	if q := r.p.Quality; q.Reaches(q.ValueIn(loss, values), target) {
 		r.saved.Reached = at.Seconds()
 	}
 }
@@ -498,8 +502,8 @@ func (r *recorder) summarizeUse(s *folder.Summary, result *coordinator.Result) {
 			s.EnergyCost = &used.Cost
 		}
 	}
-	for o, n := range result.Stop.Outcomes {
-		s.Outcomes[o] = int64(n)
+	for outcome, count := range result.Stop.Outcomes {
+		s.Outcomes[outcome] = int64(count)
 	}
 }
 
@@ -540,8 +544,8 @@ func (r *recorder) summarizeQuality(s *folder.Summary, stop *round.Stop) {
 // versions, which were banned or corrected, and how many came back.
 func (r *recorder) summarizeDevices(s *folder.Summary, devices realdevices.Findings) {
 	c := &r.p.Config
-	s.DevicesMissing = metrics.NeverJoined(r.seen())
-	s.DeviceVersions = metrics.ByVersion(r.seen())
+	s.DevicesMissing = metrics.NeverJoined(r.deviceStates())
+	s.DeviceVersions = metrics.ByVersion(r.deviceStates())
 	// The numbers of real devices follow those of the simulated clients.
 	device := func(client int) string { return c.Devices.Names[client-c.Clients].ID }
 	for _, b := range devices.Bans {
@@ -551,13 +555,13 @@ func (r *recorder) summarizeDevices(s *folder.Summary, devices realdevices.Findi
 		)
 	}
 	s.Returns = devices.Returns
-	for _, x := range devices.Corrections {
+	for _, correction := range devices.Corrections {
 		s.Corrected = append(s.Corrected, folder.Correction{
-			Device:   device(x.Client),
-			Claim:    x.Claim,
-			Times:    x.Times,
-			Reported: x.Told,
-			Counted:  x.Counted,
+			Device:   device(correction.Client),
+			Claim:    correction.Claim,
+			Times:    correction.Times,
+			Reported: correction.Told,
+			Counted:  correction.Counted,
 		})
 	}
 }

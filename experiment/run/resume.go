@@ -155,15 +155,15 @@ func (o *Options) keepComplete(dir string, s *folder.Summary) (bool, error) {
 // lastAttempt returns the attempt from which the run in results, the folder dir, continues, and tells the
 // user where that is. summaryErr is the error of reading the folder's summary, nil if it could be read.
 func (p *experiment) lastAttempt(results *folder.Results, dir string, summaryErr error) (attempt, error) {
-	// c is the newest usable checkpoint, nil without one. newer is the error for which the newest one
+	// c is the newest usable checkpoint, nil without one. damage is the error for which the newest one
 	// cannot be used, nil if it can.
-	c, newer, err := checkpoint.Newest(results, p.identity(""))
+	c, damage, err := checkpoint.Newest(results, p.identity(""))
 	if err != nil {
 		return attempt{}, err
 	}
 	notify := p.options.Notify
-	if newer != nil {
-		notify(fmt.Sprintf("The newest checkpoint cannot be used (%v): the run goes on from the one before.", newer))
+	if damage != nil {
+		notify(fmt.Sprintf("The newest checkpoint cannot be used (%v): the run goes on from the one before.", damage))
 	}
 	// The run writes its summary again, so a damaged one matters only where no checkpoint is left.
 	if summaryErr != nil && !errors.Is(summaryErr, fs.ErrNotExist) {
@@ -177,7 +177,7 @@ func (p *experiment) lastAttempt(results *folder.Results, dir string, summaryErr
 		}
 		notify(fmt.Sprintf("The summary is written again (%v).", summaryErr))
 	}
-	previous := attempt{results: results, checkpoint: c, newestDamaged: newer != nil}
+	previous := attempt{results: results, checkpoint: c, newestDamaged: damage != nil}
 	if c == nil {
 		notify("The run has no checkpoint yet and starts again.")
 		return previous, nil
@@ -242,13 +242,11 @@ func (a attempt) abandon(r *folder.Results) error {
 // can do. Any error but an interruption and a diverged model comes from the checkpoint or from outside,
 // such as a full disk.
 func (a attempt) explain(err error, dir string) error {
+	isExpected := err == nil || errors.Is(err, context.Canceled) || errors.Is(err, coordinator.ErrDiverged)
 	switch {
 	case errors.Is(err, coordinator.ErrState):
 		return fmt.Errorf("%w: %w (%s)", checkpoint.ErrDamaged, err, checkpoint.PlayElsewhere(dir))
-	case err == nil,
-		a.checkpoint == nil,
-		errors.Is(err, context.Canceled),
-		errors.Is(err, coordinator.ErrDiverged):
+	case isExpected || a.checkpoint == nil:
 		return err
 	}
 	return fmt.Errorf("%w (if it ends so again and nothing else is wrong, %s)", err, checkpoint.PlayElsewhere(dir))

@@ -204,7 +204,7 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 	// Lines for the user go to the outputs as well, once these are open.
 	buffered := &noticeBuffer{}
 	notify := p.options.Notice
-	p.options.Callbacks = buffered.tap(p.options.Callbacks)
+	p.options.Callbacks = buffered.withBuffer(p.options.Callbacks)
 	for _, line := range append(p.CorrelationNotes(), p.AboutAttackers()) {
 		p.options.Notify(line)
 	}

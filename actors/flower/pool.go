@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -20,7 +21,8 @@ const (
 // Pool serves the messages to the clients of an app: by processes of its ClientApp on this machine, and by those
 // of hosts that have joined it. Each of them is a seat, which serves one message at a time. A message waits for the
 // seat of its node's partition, partition modulo the number of seats, so an app that keeps data of its partition in
-// memory mostly reads it once; a seat that has nothing to do takes the newest message of the longest queue.
+// memory mostly reads it once; a seat that has nothing to do takes a message of the longest queue, the newest one
+// whose partition it knows or, if it knows none, the newest one.
 type Pool struct {
 	// config says how a process is started.
 	config *Config
@@ -61,6 +63,8 @@ type seat struct {
 	left  bool
 	// sent is the first job of the queue, if the seat's process has got it already; no other seat serves it then.
 	sent *job
+	// known are the partitions of the tasks that the seat has served; an app may keep their data in memory.
+	known map[int]bool
 }
 
 // open returns how many jobs of the queue other seats may take.
@@ -213,6 +217,7 @@ func firstError(list []error) error {
 // called. The first seat takes the jobs that have waited while there was none. The caller holds the lock.
 func (p *Pool) add(s *seat, afterwards func()) {
 	s.life, s.end = context.WithCancel(p.ctx)
+	s.known = map[int]bool{}
 	p.seats = append(p.seats, s)
 	s.queue = p.homeless
 	p.homeless = nil
@@ -261,7 +266,7 @@ func (p *Pool) next(s *seat) *job {
 			s.busy = true
 			return j
 		}
-		if j := p.steal(); j != nil {
+		if j := p.steal(s); j != nil {
 			s.busy = true
 			return j
 		}
@@ -272,9 +277,10 @@ func (p *Pool) next(s *seat) *job {
 	}
 }
 
-// steal removes the newest job from the longest queue of a busy seat, which would serve it last, and returns it. It is
-// nil if no busy seat has a queue. The caller holds the lock.
-func (p *Pool) steal() *job {
+// steal removes a job for seat thief from the longest queue of a busy seat and returns it: the newest one, which would
+// be served last, of a partition that the thief knows, or of any. It is nil if no busy seat has a queue. The caller
+// holds the lock.
+func (p *Pool) steal(thief *seat) *job {
 	var longest *seat
 	for _, s := range p.seats {
 		hasQueue := s.busy && s.open() > 0
@@ -285,9 +291,15 @@ func (p *Pool) steal() *job {
 	if longest == nil {
 		return nil
 	}
-	last := len(longest.queue) - 1
-	j := longest.queue[last]
-	longest.queue = longest.queue[:last]
+	place := len(longest.queue) - 1
+	for i := place; i >= len(longest.queue)-longest.open(); i-- {
+		if thief.known[longest.queue[i].task.Partition] {
+			place = i
+			break
+		}
+	}
+	j := longest.queue[place]
+	longest.queue = slices.Delete(longest.queue, place, place+1)
 	return j
 }
 
@@ -311,6 +323,7 @@ func (p *Pool) run(s *seat) {
 		if j == nil {
 			return
 		}
+		s.known[j.task.Partition] = true
 		reply, err := s.serve(s.life, j.task)
 		hostFailed := err != nil && s.host != "" && p.ctx.Err() == nil
 		if hostFailed && p.requeue(s, j) {

@@ -80,6 +80,13 @@ func (c *Config) addUnmetRounds(list *unmetNeeds) {
 		"another closing rule",
 		"close",
 	)
+	list.add(
+		c.Schedule.Cohort != "",
+		func(n registry.Needs) bool { return n.Cohort },
+		"counts on the same cohort in each round, and schedule.cohort gives each its own",
+		"no schedule.cohort",
+		"schedule.cohort",
+	)
 	// A late update answers the model of an earlier round, which candidates' losses and clients'
 	// states do not fit.
 	late := closing.UsesLate(c.Late)

@@ -38,6 +38,7 @@ func (c Config) Validate() error {
 		c.checkPersonal,
 		c.checkConvex,
 		c.checkSchedules,
+		c.checkFormulas,
 		c.checkNeeds,
 		c.checkTheory,
 		c.checkOverlap,
@@ -508,7 +509,12 @@ func (c *Config) checkChoices() error {
 		return nil
 	}
 	// The first objection is returned; a later one may follow from it.
-	return cmp.Or(c.ask("close", c.Close), c.ask("select", c.Select), c.CheckUpdates(closing.Fewest(c.Close, c.Cohort)))
+	return cmp.Or(
+		c.ask("close", c.Close),
+		c.ask("late", c.Late),
+		c.ask("select", c.Select),
+		c.CheckUpdates(closing.Fewest(c.Close, c.Cohort)),
+	)
 }
 
 // CheckUpdates asks the combining rule whether a round with this number of updates is enough for

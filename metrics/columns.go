@@ -276,6 +276,29 @@ var Columns = []Column{
 		Set:      func(r *round.Report, v Number) { r.Closing.N = int(v.Int) },
 	},
 	{
+		Name:     wantedClients,
+		Help:     "clients that the round selects, where a formula gives them",
+		Unit:     "clients",
+		Kind:     Count,
+		Optional: true,
+		AtStart:  true,
+		Tag:      "schedule/" + wantedClients,
+		Title:    "Clients of a round",
+		Get:      func(r *round.Report) Number { return optional(r.Wanted > 0, integer(int64(r.Wanted))) },
+		Set:      func(r *round.Report, v Number) { r.Wanted = int(v.Int) },
+	},
+	{
+		Name:     lateLimit,
+		Help:     "rounds that a late update may be behind at the round's close, where a formula gives them",
+		Unit:     "rounds",
+		Kind:     Count,
+		Optional: true,
+		AtStart:  true,
+		Tag:      "round/" + lateLimit,
+		Get:      func(r *round.Report) Number { return optional(r.LateLimit > 0, integer(int64(r.LateLimit))) },
+		Set:      func(r *round.Report, v Number) { r.LateLimit = int(v.Int) },
+	},
+	{
 		Name:  "late_used",
 		Help:  "late updates of earlier rounds that count in the round",
 		Unit:  "tasks",
@@ -335,6 +358,13 @@ const validationLoss = "validation_loss"
 
 // Closes is the prefix of the names of columns that only runs have whose rounds close by formulas.
 const Closes = "close_"
+
+// wantedClients and lateLimit are the columns of numbers that formulas give a round besides those by
+// which it closes.
+const (
+	wantedClients = "wanted_clients"
+	lateLimit     = "late_limit"
+)
 
 // Tokens is the name of a column that only runs have whose samples consist of tokens.
 const Tokens = "tokens"
@@ -512,9 +542,11 @@ func (r *Run) WithValues(list []Column) []Column {
 		lacksTokens := c.Name == Tokens && !r.Tokens
 		lacksReasons := c.Steered && !r.Steered
 		lacksClosing := strings.HasPrefix(c.Name, Closes) && !r.ClosesByFormula
+		lacksCohort := c.Name == wantedClients && !r.CohortByFormula
+		lacksLimit := c.Name == lateLimit && !r.LateByFormula
 		lacksUse := strings.HasPrefix(c.Name, Uses) && !r.CountsUse
 		lacksSecure := strings.HasPrefix(c.Name, Secure) && !r.Secure
-		return lacksTokens || lacksReasons || lacksClosing || lacksUse || lacksSecure
+		return lacksTokens || lacksReasons || lacksClosing || lacksCohort || lacksLimit || lacksUse || lacksSecure
 	})
 }
 

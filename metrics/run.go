@@ -44,6 +44,9 @@ type Run struct {
 	CountsUse bool
 	// ClosesByFormula says that formulas give the numbers by which rounds close.
 	ClosesByFormula bool
+	// CohortByFormula says that a formula gives the number of clients of each round, and LateByFormula
+	// that one gives the limit of late updates.
+	CohortByFormula, LateByFormula bool
 	// Steered says that the schedule of K gives reasons.
 	Steered bool
 	// Clients is the number of simulated clients, which are numbered from 0.

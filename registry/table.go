@@ -230,6 +230,7 @@ type Needs struct {
 	PlainSteps  bool // local steps of plain SGD, which other optimizers do not take
 	Pace        bool // how long rounds and their local steps take
 	Stragglers  bool // rounds that wait for their slowest client, which those that overlap do not
+	Cohort      bool // the same cohort in each round, which a formula of it does not give
 }
 
 // NeedsOf returns the result of the component's method Needs, or no needs if it has no

@@ -2,12 +2,8 @@ package closing
 
 import (
 	"fmt"
-	"math"
 	"strings"
-	"sync"
 
-	"fedpace/coordinator/schedule"
-	"fedpace/internal/expression"
 	"fedpace/registry"
 )
 
@@ -24,26 +20,6 @@ type Formula struct {
 	Seconds string `key:"seconds" is:"null" help:"deadline in seconds, such as 1.2 * expected; null: none"`
 	N       string `key:"n" is:"null" help:"updates that close a round before it, such as 0.8 * cohort; null: all"`
 	M       string `key:"m" is:"null" help:"updates that are enough from the deadline on; null: any number"`
-}
-
-// Facts are what a formula may read of a round that opens. They are known before any of its tasks
-// is issued.
-type Facts struct {
-	// Round is the number of the round, from 1, and Seconds the virtual time at which it opens.
-	Round   int
-	Seconds float64
-	// K is the number of local steps of a mean client, and K0 the schedule's K_0, in the schedule's
-	// unit. Cohort is the run's.
-	K      int
-	K0     int
-	Cohort int
-	// StragglerShare is that of the last round that has one, 0 before.
-	StragglerShare float64
-	// Quantile returns the time in seconds within which this part of the clients, 0 to 1, is
-	// expected to do a task of K local steps, and Mean the mean of these times. They are asked only
-	// where a formula reads them.
-	Quantile func(part float64) float64
-	Mean     func() float64
 }
 
 // Numbers are those of one round: 0 stands for a number that is not set.
@@ -79,52 +55,32 @@ func (s settled) Close(now Standing) bool {
 	return hasAll || hasEnough
 }
 
-// closingVariables holds the values of the variables of a closing rule's formula, by their names in
-// it.
-type closingVariables struct {
-	Round          float64                    `expr:"r"`
-	Seconds        float64                    `expr:"t"`
-	K              float64                    `expr:"k"`
-	K0             float64                    `expr:"k0"`
-	Cohort         float64                    `expr:"cohort"`
-	StragglerShare float64                    `expr:"straggler_share"`
-	Expected       float64                    `expr:"expected"`
-	Quantile       func(part float64) float64 `expr:"quantile"`
+// formulaOption is one of the formulas of a [Formula], with its key.
+type formulaOption struct {
+	key     string
+	formula RoundFormula
 }
 
-// options returns the formulas that are set, each with its configuration key, in the order seconds, n, m.
-func (f Formula) options() []struct{ key, text string } {
-	var set []struct{ key, text string }
-	for _, o := range []struct{ key, text string }{{"seconds", f.Seconds}, {"n", f.N}, {"m", f.M}} {
-		if o.text != "" {
+// options returns the formulas that are set, in the order in which they are settled: seconds, n, m.
+func (f Formula) options() []formulaOption {
+	var set []formulaOption
+	for _, o := range []formulaOption{
+		{"seconds", RoundFormula(f.Seconds)},
+		{"n", RoundFormula(f.N)},
+		{"m", RoundFormula(f.M)},
+	} {
+		if o.formula != "" {
 			set = append(set, o)
 		}
 	}
 	return set
 }
 
-// programs are the formulas compiled so far, by their text, since a round asks once each.
-var programs sync.Map
-
-// program returns the compiled formula of a text. Programs are kept, so each text is compiled once.
-// A text that is no formula is an error.
-func program(text string) (*expression.Program, error) {
-	if p, ok := programs.Load(text); ok {
-		return p.(*expression.Program), nil
-	}
-	p, err := schedule.Compile(text, closingVariables{})
-	if err == nil {
-		programs.Store(text, p)
-	}
-	return p, err
-}
-
-// Validate returns an error if a formula does not compile, if neither a deadline nor a number of updates
-// would close a round, or if m is set without a deadline. The cohort does not matter, because [Formula.In]
-// limits numbers of updates to it.
+// Validate returns an error if a formula does not compile, if the rule would close no round, or if
+// it has an m without a deadline. It needs no cohort, as numbers are limited to it later.
 func (f Formula) Validate(int) error {
 	for _, o := range f.options() {
-		if _, err := program(o.text); err != nil {
+		if err := o.formula.Validate(); err != nil {
 			return registry.Errorf(o.key, "%v", err)
 		}
 	}
@@ -138,28 +94,15 @@ func (f Formula) Validate(int) error {
 	return nil
 }
 
-// reads reports whether any of the rule's formulas has one of these variables. A formula that does not
-// compile has none.
-func (f Formula) reads(names ...string) bool {
-	for _, o := range f.options() {
-		p, err := program(o.text)
-		// Validate reports what is wrong with the formula.
-		if err != nil {
-			continue
-		}
-		for _, name := range names {
-			if p.Reads[name] {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // Needs asks the run for the facts that the formulas read: the clients' expected times, and the
 // straggler share.
-func (f Formula) Needs() registry.Needs {
-	return registry.Needs{Times: f.reads("expected", "quantile"), Stragglers: f.reads("straggler_share")}
+func (f Formula) Needs() (needs registry.Needs) {
+	for _, o := range f.options() {
+		n := o.formula.Needs()
+		needs.Times = needs.Times || n.Times
+		needs.Stragglers = needs.Stragglers || n.Stragglers
+	}
+	return needs
 }
 
 // Deadline returns 0: a round's deadline is known only when it opens, and [Formula.In] returns it.
@@ -189,55 +132,38 @@ func (f Formula) String() string {
 // maxSeconds is the latest deadline, that of [Deadline].
 const maxSeconds = 4e9
 
-// In evaluates the formulas for the round that facts describes. The deadline is in nanoseconds, at least 1;
-// the numbers of updates are rounded up, from 1 to the cohort. A formula that is not set gives 0. A value
-// that is not positive, or a deadline beyond maxSeconds, is an error.
-func (f Formula) In(facts Facts) (numbers Numbers, err error) {
-	// Formulas calculate in floating point, whatever the facts are.
-	variables := closingVariables{
-		Round:          float64(facts.Round),
-		Seconds:        facts.Seconds,
-		K:              float64(facts.K),
-		K0:             float64(facts.K0),
-		Cohort:         float64(facts.Cohort),
-		StragglerShare: facts.StragglerShare,
-		Quantile:       facts.Quantile,
-	}
-	// The mean of expected times is costly, so it is calculated only for formulas that read it.
-	if f.reads("expected") {
-		variables.Expected = facts.Mean()
-	}
-	for _, option := range f.options() {
-		compiled, err := program(option.text)
-		if err != nil {
-			return numbers, fmt.Errorf("closing: %w", err)
-		}
-		value := compiled.Value(variables)
-		isSeconds := option.key == "seconds"
-		// No more updates can be waited for than the cohort has clients.
-		limit := float64(facts.Cohort)
-		if isSeconds {
-			limit = maxSeconds
-		}
-		// The comparison is negated so that NaN is refused, too. Too many updates are only lowered.
-		if !(value > 0) || isSeconds && value > limit {
-			return numbers, fmt.Errorf("closing: close.%s: %s is %v in round %d, want more than 0 and at most %v",
-				option.key, option.text, value, facts.Round, limit)
-		}
-		// Without the tolerance, a rounding error would ask for one update more.
-		updates := int(math.Ceil(min(value-wholeTolerance*value, limit)))
-		switch option.key {
+// In returns the numbers of the round that facts describes: the deadline in nanoseconds, at least
+// one, and the numbers of updates, rounded up, from 1 to the cohort. A formula that is not set
+// gives 0. A value that is not positive, or a deadline beyond maxSeconds, is an error.
+func (f Formula) In(facts Facts) (n Numbers, err error) {
+	for _, o := range f.options() {
+		key := "close." + o.key
+		switch o.key {
 		case "seconds":
-			numbers.Deadline = Deadline{Seconds: value}.Deadline()
+			n.Deadline, err = deadlineIn(o.formula, facts)
 		case "n":
-			numbers.N = updates
+			// No more updates can be waited for than the cohort has clients.
+			n.N, err = o.formula.Whole(key, facts, facts.Cohort)
 		case "m":
-			numbers.M = updates
+			n.M, err = o.formula.Whole(key, facts, facts.Cohort)
+		}
+		if err != nil {
+			return n, err
 		}
 	}
-	return numbers, nil
+	return n, nil
 }
 
-// wholeTolerance is the relative tolerance within which a number of updates above a whole number counts as
-// that, because of rounding errors of a formula: 0.1 * 30 is 3 and not 4.
-const wholeTolerance = 1e-12
+// deadlineIn returns the deadline in nanoseconds that the formula seconds gives a round. One beyond
+// maxSeconds is an error.
+func deadlineIn(f RoundFormula, facts Facts) (Time, error) {
+	seconds, err := f.Value("close.seconds", facts)
+	if err != nil {
+		return 0, err
+	}
+	if seconds > maxSeconds {
+		return 0, fmt.Errorf("closing: close.seconds: %s is %v in round %d, want at most %v",
+			f, seconds, facts.Round, float64(maxSeconds))
+	}
+	return Deadline{Seconds: seconds}.Deadline(), nil
+}

@@ -23,6 +23,7 @@ var Lates = registry.New[Lateness]("treatment of late updates", "rule")
 func init() {
 	Lates.Register("drop", "a round's tasks end with it: late after a deadline, else cancelled", Drop{})
 	Lates.Register("use", "tasks go on, and their updates count in a later round", Use{})
+	Lates.Register("formula", "as use, with a limit that follows each round's K", LateFormula{})
 }
 
 // Drop ends a round's tasks with the round: their updates are lost, and their clients are free.
@@ -47,6 +48,52 @@ func (u Use) Keeps(aggregations int) bool { return aggregations <= u.Limit }
 // String completes the sentence "late updates are ..." of a summary.
 func (u Use) String() string {
 	return fmt.Sprintf("used up to %d rounds later", u.Limit)
+}
+
+// LateFormula is [Use] with a limit of each round's own. That of the round that closes decides which
+// of its tasks go on.
+type LateFormula struct {
+	Limit string `key:"limit" help:"late updates are given up when more rounds made a model, such as 5 * k0 / k; rounded up"`
+}
+
+// maxLateRounds is the largest limit of late updates, that of [Use].
+const maxLateRounds = 1_000_000
+
+// PerRoundLateness is a treatment of late updates whose limit follows the round. The run settles it
+// when a round opens.
+type PerRoundLateness interface {
+	Lateness
+	// LimitIn returns how many rounds old the base model of a late update may be, at least 1. An
+	// error says why the formula has no value that a round can take.
+	LimitIn(Facts) (int, error)
+}
+
+// Keeps reports true: a task may continue for as long as the limit of some round allows, which
+// [LateFormula.LimitIn] returns.
+func (LateFormula) Keeps(int) bool { return true }
+
+// LimitIn returns the limit of the round that facts describes, rounded up to a whole number.
+func (l LateFormula) LimitIn(facts Facts) (int, error) {
+	return RoundFormula(l.Limit).Whole("late.limit", facts, maxLateRounds)
+}
+
+// Validate returns an error if the formula does not compile.
+func (l LateFormula) Validate() error {
+	if l.Limit == "" {
+		return registry.Errorf("limit", "is not set")
+	}
+	if err := RoundFormula(l.Limit).Validate(); err != nil {
+		return registry.Errorf("limit", "%v", err)
+	}
+	return nil
+}
+
+// Needs asks the run for the facts that the formula reads.
+func (l LateFormula) Needs() registry.Needs { return RoundFormula(l.Limit).Needs() }
+
+// String completes the sentence "late updates are ..." of a summary.
+func (l LateFormula) String() string {
+	return fmt.Sprintf("used up to %s rounds later", l.Limit)
 }
 
 // UsesLate reports whether tasks may go on when their round has closed, so that their updates count

@@ -14,8 +14,11 @@ type Config struct {
 	// Clients is the number of simulated clients, 0 if devices alone take part.
 	Clients int
 	// Cohort is how many clients are selected in a round or, with Buffered, are at work at a time.
-	Cohort  int
-	Closing closing.Rule
+	Cohort int
+	// CohortFormula gives each round a cohort of its own, at most Cohort. It is empty where all rounds
+	// have Cohort, as rounds that overlap must.
+	CohortFormula closing.RoundFormula
+	Closing       closing.Rule
 	// Late says what becomes of late updates, nil for Drop.
 	Late closing.Lateness
 	// Select chooses the clients of a round, nil for Uniform.

@@ -157,6 +157,11 @@ type Report struct {
 	Reason schedule.Reason
 	// Closing are the numbers by which the round closed, where a formula gave them.
 	Closing closing.Numbers
+	// Wanted is the number of clients that the round selects, where a formula gave it, else 0.
+	Wanted int
+	// LateLimit is how many rounds old the base model of a late update may be, where a formula gave it,
+	// else 0.
+	LateLimit int
 	// Cohort is the number of tasks that ended in the round: those issued in it, unless rounds
 	// overlap or late updates are used.
 	Cohort int

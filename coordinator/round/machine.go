@@ -204,8 +204,10 @@ func (m *Machine) readRules() {
 	// Rounds that overlap wait for no straggler.
 	waits := m.overlapping == nil
 	m.perRound, _ = config.Closing.(closing.PerRound)
-	needsOfClosing := registry.NeedsOf(config.Closing)
-	readsStragglers := needsOfK.Stragglers || needsOfEta.Stragglers || needsOfClosing.Stragglers
+	readsStragglers := needsOfK.Stragglers || needsOfEta.Stragglers
+	for _, component := range []any{config.Closing, config.Late, config.CohortFormula} {
+		readsStragglers = readsStragglers || registry.NeedsOf(component).Stragglers
+	}
 	m.needsTimes = waits && readsStragglers
 	m.needsPace = needsOfK.Pace || needsOfEta.Pace
 }

@@ -173,7 +173,7 @@ func (m *Machine) endUnderWay() {
 			}
 			// The staleness that the update would have in the next round at the earliest.
 			aggregations := int(nextModel - task.Model)
-			if !m.lateness.Keeps(aggregations) {
+			if !m.goesOn(aggregations) {
 				m.setOutcome(task, Late)
 				m.cancelTimer(&task.Timer)
 			}
@@ -186,7 +186,7 @@ func (m *Machine) endUnderWay() {
 func (m *Machine) standing() closing.Standing {
 	r := &m.round
 	return closing.Standing{
-		Cohort:   m.config.Cohort,
+		Cohort:   m.cohort(),
 		Tasks:    m.issuedInRound(),
 		Accepted: r.Outcomes[Accepted] - r.LateUsed,
 		Overdue:  r.Overdue,

@@ -1,6 +1,7 @@
 package round
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -17,11 +18,13 @@ func (m *Machine) closingRule() closing.Rule {
 	return m.round.Closing.Rule()
 }
 
-// settleClosing evaluates the formulas of the closing rule, if it has any, for the round that opens, so
-// that the round has its deadline and numbers of updates. progress is what the round's schedules
-// were given.
-func (m *Machine) settleClosing(progress schedule.Progress) error {
-	if m.perRound == nil {
+// settleFormulas calculates the numbers that formulas give the round that opens, each from those before
+// it: its cohort, the limit of its late updates, and by what it closes. progress is what the round's
+// schedules were given.
+func (m *Machine) settleFormulas(progress schedule.Progress) (err error) {
+	cohort := m.config.CohortFormula
+	late, _ := m.config.Late.(closing.PerRoundLateness)
+	if cohort == "" && late == nil && m.perRound == nil {
 		return nil
 	}
 	facts := closing.Facts{
@@ -37,17 +40,44 @@ func (m *Machine) settleClosing(progress schedule.Progress) error {
 	if !math.IsNaN(progress.StragglerShare) {
 		facts.StragglerShare = progress.StragglerShare
 	}
-	numbers, err := m.perRound.In(facts)
-	if err != nil {
-		return err
+	if cohort != "" {
+		m.round.Wanted, err = cohort.Whole("schedule.cohort", facts, m.config.Cohort)
+		if err != nil {
+			return err
+		}
+		facts.Cohort = m.round.Wanted
 	}
-	m.round.Closing = numbers
-	m.holdToClosing()
+	if late != nil {
+		m.round.LateLimit, err = late.LimitIn(facts)
+		if err != nil {
+			return err
+		}
+	}
+	if m.perRound != nil {
+		m.round.Closing, err = m.perRound.In(facts)
+		if err != nil {
+			return err
+		}
+		m.holdToClosing()
+	}
 	return nil
 }
 
-// holdToClosing makes the deadline of the round under way the one by which the sampling limits local steps,
-// if deadlines differ from round to round.
+// cohort returns the number of clients that the round under way selects: the run's, or that which a
+// formula gave the round.
+func (m *Machine) cohort() int { return cmp.Or(m.round.Wanted, m.config.Cohort) }
+
+// goesOn reports whether a task may go on after the close of the round under way, if its base model will
+// then be this many aggregations old. There must be a rule by which late updates count.
+func (m *Machine) goesOn(aggregations int) bool {
+	if m.round.LateLimit > 0 {
+		return aggregations <= m.round.LateLimit
+	}
+	return m.lateness.Keeps(aggregations)
+}
+
+// holdToClosing sets the deadline that the sampling limits local steps by to that of the round under
+// way, if deadlines differ from round to round.
 func (m *Machine) holdToClosing() {
 	if m.perRound != nil {
 		m.sampling.setup.Deadline = m.round.Closing.Deadline

@@ -119,8 +119,10 @@ func playedOut(k int, deadline float64, updates, enough int) (took float64, acce
 }
 
 // A run goes on from a state between two events of a round to the same end.
-func TestMachine_RestoresClosingOfRound(t *testing.T) {
+func TestMachine_RestoresFormulasOfRound(t *testing.T) {
 	c := shrinking(closing.Formula{Seconds: "1.2 * expected"})
+	c.CohortFormula = "5 - r"
+	c.Late = closing.LateFormula{Limit: "r"}
 	whole, _, _ := play(t, c, rand.New(rand.NewPCG(1, 1)), linearPlan)
 	p := newPlayer(t, c, rand.New(rand.NewPCG(1, 1)), linearPlan)
 	for p.machine.Phase() != Stopped {
@@ -145,4 +147,121 @@ func TestMachine_RestoresClosingOfRound(t *testing.T) {
 			t.Errorf("round %d ends after %d ns, want %d", i+1, p.reports[i].End, whole[i].End)
 		}
 	}
+}
+
+// A cohort that follows K: with all of its tasks waited for, each round lasts as long as the slowest of the clients that
+// it selects, and has as many updates.
+func TestMachine_CohortFollowsK(t *testing.T) {
+	c := shrinking(closing.All{})
+	c.CohortFormula = "cohort * k / k0"
+	ended := map[int][]int{} // by round, the clients whose tasks ended in it
+	reports, _, _ := play(t, c, rand.New(rand.NewPCG(1, 1)), func(x Task) Plan {
+		ended[x.Round] = append(ended[x.Round], x.Client)
+		return linearPlan(x)
+	})
+	if len(reports) != 3 {
+		t.Fatalf("%d rounds, want 3", len(reports))
+	}
+	for i, r := range reports {
+		// Of K = 8, 4 and 2 these are 4, 2 and 1.
+		clients := 4 >> i
+		slowest := slices.Max(ended[r.Round])
+		if r.Wanted != clients || r.Outcomes[Accepted] != clients || r.Cohort != clients {
+			t.Errorf("round %d: %d wanted, %d of %d tasks accepted, want %d",
+				r.Round, r.Wanted, r.Outcomes[Accepted], r.Cohort, clients)
+		}
+		if took := r.End - r.Start; took != linear(slowest, 8>>i) {
+			t.Errorf("round %d: %v s, want %v s", r.Round, took.Seconds(), linear(slowest, 8>>i).Seconds())
+		}
+	}
+}
+
+// The numbers of a closing rule are of the round's own cohort, and a selection by losses takes as many.
+func TestMachine_ClosingFollowsCohort(t *testing.T) {
+	c := shrinking(closing.Formula{N: "cohort - 1"})
+	c.K = schedule.ExpressionK{Formula: "k0"}
+	c.CohortFormula = "5 - r"
+	reports, _, _ := play(t, c, rand.New(rand.NewPCG(1, 1)), linearPlan)
+	for i, r := range reports {
+		if want := 3 - i; r.Closing.N != want || r.Outcomes[Accepted] != want {
+			t.Errorf("round %d closes with %d updates and has %d, want %d", r.Round, r.Closing.N, r.Outcomes[Accepted], want)
+		}
+	}
+}
+
+// Late updates whose limit follows the round, against a simulation that is written out.
+func TestMachine_LateLimitFollowsRound(t *testing.T) {
+	for _, test := range []struct {
+		formula string
+		rounds  int
+		limit   func(round int) int
+	}{
+		{"1", 6, func(int) int { return 1 }},
+		{"2", 6, func(int) int { return 2 }},
+		{"r", 6, func(round int) int { return round }},
+		{"4 - r", 3, func(round int) int { return 4 - round }},
+		{"0.5 * k", 6, func(int) int { return 2 }},
+	} {
+		c := shrinking(closing.Deadline{Seconds: 12})
+		c.K = schedule.FixedK{}
+		c.Setup.K0 = 4
+		c.Late = closing.LateFormula{Limit: test.formula}
+		c.Stop = Limits{Rounds: test.rounds}
+		reports, _, _ := play(t, c, rand.New(rand.NewPCG(1, 1)), crawling)
+		for i, want := range playedLate(test.rounds, test.limit) {
+			r := reports[i]
+			got := lateRound{r.Outcomes[Accepted], r.LateUsed, r.Outcomes[Late], r.LateLimit}
+			if got != want {
+				t.Errorf("limit %s, round %d: %+v, want %+v", test.formula, r.Round, got, want)
+			}
+		}
+	}
+}
+
+// crawling is the plan of a fleet of four clients in which client c takes 10 + 9 c seconds for a task.
+func crawling(x Task) Plan { return Plan{Compute: Time(10+9*x.Client) * 1e9} }
+
+// lateRound is what a round comes to: updates accepted, of them of earlier rounds, tasks given up, and the limit.
+type lateRound struct{ accepted, used, givenUp, limit int }
+
+// playedLate plays rounds of 12 s in the fleet of crawling, in which every free client has a task: a task that has not
+// ended by the close goes on unless its base model would be older than the limit.
+func playedLate(rounds int, limit func(round int) int) (list []lateRound) {
+	const close = 12.0
+	type task struct {
+		end   float64
+		model int
+		round int
+	}
+	open := map[int]task{}
+	model := 0
+	for round := 1; round <= rounds; round++ {
+		start := close * float64(round-1)
+		for client := range 4 {
+			if _, busy := open[client]; !busy {
+				open[client] = task{start + 10 + 9*float64(client), model, round}
+			}
+		}
+		r := lateRound{limit: limit(round)}
+		for client := range 4 {
+			if x := open[client]; x.end <= start+close {
+				r.accepted++
+				if x.round < round {
+					r.used++
+				}
+				delete(open, client)
+			}
+		}
+		if r.accepted > 0 {
+			model++
+		}
+		for client := range 4 {
+			if x, busy := open[client]; busy && model-x.model > r.limit {
+				r.givenUp++
+				delete(open, client)
+			}
+		}
+		list = append(list, r)
+	}
+	return list
 }

@@ -38,7 +38,7 @@ func (m *Machine) openRound() error {
 	if err := round.decide(&m.config, progress); err != nil {
 		return err
 	}
-	if err := m.settleClosing(progress); err != nil {
+	if err := m.settleFormulas(progress); err != nil {
 		return err
 	}
 	if m.overlapping != nil {
@@ -320,7 +320,7 @@ func (m *Machine) lossesQueried(losses []float64) error {
 	if m.phase != Querying {
 		return fmt.Errorf("round: candidates' losses while the machine was %v", m.phase)
 	}
-	chosen, err := m.candidates.choose(losses, m.config.Cohort)
+	chosen, err := m.candidates.choose(losses, m.cohort())
 	if err != nil {
 		return err
 	}

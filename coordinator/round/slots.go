@@ -12,7 +12,7 @@ func (m *Machine) freeSlots() int {
 	if m.config.asksCandidates() {
 		return selection.QueryOf(m.config.Select)
 	}
-	slots := m.config.Cohort - m.tasks.simulated.current()
+	slots := m.cohort() - m.tasks.simulated.current()
 	if m.config.Devices.Sampled {
 		slots -= m.tasks.devices.current()
 	}

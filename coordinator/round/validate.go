@@ -18,7 +18,7 @@ func (c *Config) Validate() error {
 		(!isAll(c.Closing) || c.Devices.Count > 0 || c.asksCandidates()) {
 		return errors.New("round: sites that add up need a round that waits for all, without devices and candidates")
 	}
-	if err := c.validateSecure(); err != nil {
+	if err := cmp.Or(c.validateSecure(), c.validateCohort()); err != nil {
 		return err
 	}
 	err := registry.Check(c.Closing)
@@ -99,6 +99,23 @@ func (c *Config) validateSecure() error {
 	return nil
 }
 
+// validateCohort returns an error if a formula of the cohort does not compile, or does not fit the
+// other rules of the run.
+func (c *Config) validateCohort() error {
+	if c.CohortFormula == "" {
+		return nil
+	}
+	if err := c.CohortFormula.Validate(); err != nil {
+		return fmt.Errorf("round: formula of the cohort: %w", err)
+	}
+	switch {
+	case closing.Overlaps(c.Closing), c.Secure != nil, registry.NeedsOf(c.Select).Cohort:
+		return errors.New("round: rounds that overlap, secure aggregation and a selection that counts on one cohort " +
+			"go without a formula of the cohort")
+	}
+	return c.checkNeeds("cohort", c.CohortFormula, nil)
+}
+
 // isAll reports whether the closing rule waits for all tasks of a round.
 func isAll(r closing.Rule) bool {
 	_, all := r.(closing.All)
@@ -111,8 +128,12 @@ func (c *Config) validateLate() error {
 	if c.Late == nil {
 		return nil
 	}
-	if err := registry.Check(c.Late); err != nil {
-		return fmt.Errorf("round: late updates: %w", err)
+	err := registry.Check(c.Late)
+	if v, ok := c.Late.(interface{ Validate() error }); ok && err == nil {
+		err = v.Validate()
+	}
+	if err := c.checkNeeds("rule for late updates", c.Late, err); err != nil {
+		return err
 	}
 	switch {
 	case !closing.UsesLate(c.Late):

@@ -75,11 +75,12 @@ func (o Oort) Order(setup Setup) (Order, error) {
 	}, nil
 }
 
-// Needs says what the rule must be given: rounds that do not overlap, the clients' times and
-// numbers of samples, and their losses.
+// Needs says what the rule must be given: rounds that do not overlap and have one cohort, the clients'
+// times and numbers of samples, and their losses.
 func (Oort) Needs() Needs {
 	return Needs{
 		Rounds:  true,
+		Cohort:  true,
 		Times:   true,
 		Samples: true,
 		Losses:  true,

@@ -25,11 +25,12 @@ type Python struct {
 // Kind names the base class in Python.
 func (Python) Kind() string { return "Selection" }
 
-// Needs says what the rule must be given: rounds that do not overlap, and losses or samples if the
-// option reads names them.
+// Needs says what the rule must be given: rounds that do not overlap and have one cohort, and losses or
+// samples if the option reads names them.
 func (p Python) Needs() Needs {
 	return Needs{
 		Rounds:  true,
+		Cohort:  true,
 		Losses:  p.reads("losses"),
 		Samples: p.reads("samples"),
 	}

@@ -16,8 +16,9 @@ func (RoundRobin) Order(s Setup) (Order, error) {
 	return &circle{clients: int64(s.Clients), cohort: int64(s.Cohort)}, nil
 }
 
-// Needs says that rounds must not overlap: the order draws no single clients.
-func (RoundRobin) Needs() Needs { return Needs{Rounds: true} }
+// Needs says that rounds must not overlap, as the order draws no single clients, and that all have
+// one cohort, by which the first client of a round is known.
+func (RoundRobin) Needs() Needs { return Needs{Rounds: true, Cohort: true} }
 
 // String returns the rule in words, which complete a dry run's sentence about the cohort.
 func (RoundRobin) String() string { return "in turn" }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
@@ -329,14 +330,22 @@ func (f Forecast) Write(w io.Writer) error {
 			text += "# " + note + "\n"
 		}
 	}
-	_, err := fmt.Fprintf(w, "%s\n# This run would be: %s, %s, %d a round, schedule %s.\n"+
+	_, err := fmt.Fprintf(w, "%s\n# This run would be: %s, %s, %s a round, schedule %s.\n"+
 		"# Rounds close %s. Selection: %s. Algorithm: %s.%s\n%s# %d rounds, %s virtual time%s, %d SGD steps a "+
 		"client of each round%s.\n# About %s on this machine, messages %s; results in %s: %s.\n",
-		c.YAML(), about, population(c), c.Cohort, c.Schedule.Name(),
+		c.YAML(), about, population(c), cohortText(c), c.Schedule.Name(),
 		c.ClosingText(), selection.Rules.Text(c.Select), algorithm.Algorithms.Text(c.Aggregate.Algorithm),
 		f.extrasText(), text, f.Rounds, human.VirtualTime(f.Virtual), f.intervalText(), f.Steps, f.conditionsText(),
 		human.Duration(time.Duration(f.Wall*1e9)), messages, c.Out, strings.Join(f.Files, ", "))
 	return err
+}
+
+// cohortText says how many clients a round has: a number, or the formula that gives it, with its limit.
+func cohortText(c *config.Config) string {
+	if c.Schedule.Cohort == "" {
+		return strconv.Itoa(c.Cohort)
+	}
+	return fmt.Sprintf("%s (at most %d)", c.Schedule.Cohort, c.Cohort)
 }
 
 // extrasText returns sentences on local steps that are not plain SGD, on clipping, and on a rule that combines

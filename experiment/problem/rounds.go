@@ -65,6 +65,7 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 		Seed:            c.Seed,
 		Clients:         c.Clients,
 		Cohort:          c.Cohort,
+		CohortFormula:   closing.RoundFormula(c.Schedule.Cohort),
 		Epochs:          p.epochs(),
 		Loss:            c.Schedule.FollowedLoss(),
 		Window:          schedule.WindowConfig{Size: c.Schedule.Window, FirstRound: c.Schedule.F0 == config.FromFirst},
@@ -307,7 +308,8 @@ func (p *Timing) FixedRound() (duration round.Time, allEqual bool) {
 	// Tasks of one round differ where samples decide the steps, or where clients share a link.
 	tasksDiffer := c.Schedule.Unit == config.Epochs || c.Network.Shared()
 	hasMoreMessages := c.Secure.On || registry.NeedsOf(c.Select).Candidates
-	if devicesDiffer || closingVaries || tasksDiffer || hasMoreMessages {
+	cohortVaries := c.Schedule.Cohort != ""
+	if devicesDiffer || closingVaries || cohortVaries || tasksDiffer || hasMoreMessages {
 		return 0, false
 	}
 	duration, err := p.MeanRound(c.Schedule.K0)

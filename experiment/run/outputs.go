@@ -100,6 +100,8 @@ func (p *experiment) about(limit round.Time, started time.Time) *metrics.Run {
 	run.Secure = c.Secure.On
 	run.CountsUse = c.CountsUse()
 	_, run.ClosesByFormula = p.Config.Close.(closing.PerRound)
+	run.CohortByFormula = c.Schedule.Cohort != ""
+	_, run.LateByFormula = p.Config.Late.(closing.PerRoundLateness)
 	_, run.Steered = p.Config.Schedule.K.(schedule.Reasoning)
 	run.Classes = p.Fleet.Classes()
 	run.Class = p.Fleet.Class

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"fedpace/internal/keyed"
+	"fedpace/internal/utc"
 	"fedpace/registry"
 )
 
@@ -14,6 +15,10 @@ func init() {
 
 // Daily makes a client available in one window of each local day. The window passes midnight if
 // ToHour is the smaller hour. The jitter moves each end independently from day to day.
+//
+// With Places the hours are those of their clocks, with summer time. An hour that the clock leaves out
+// comes when it is set forward. Of one that it shows twice the window begins with the first, and ends
+// with the second.
 type Daily struct {
 	FromHour    float64 `key:"from_hour" default:"0" range:"[0,24]" unit:"hours" help:"local time from which a client is there"`
 	ToHour      float64 `key:"to_hour" default:"0" range:"[0,24]" unit:"hours" help:"local time until which it is"`
@@ -21,6 +26,8 @@ type Daily struct {
 	Probability float64 `key:"probability" default:"1" range:"(0,1]" help:"of being there on a day"`
 	Zones       []Zone  `key:"zones" is:"null" help:"time zones, [{hours: 1, weight: 2}, ...]; null: 24 equal ones"`
 	StartHour   float64 `key:"start_hour" default:"0" range:"[0,24]" unit:"hours" help:"time of day (UTC) at virtual time 0"`
+	Places      []Place `key:"places" is:"null" help:"places whose local time has summer time, [{name: Europe/Berlin, weight: 2}, ...], in place of zones"`
+	Start       string  `key:"start" default:"" help:"with places: time of virtual time 0, such as 2024-03-01T10:00:00Z"`
 }
 
 // Zone is a time zone and its share of the clients.
@@ -48,16 +55,43 @@ func (a Daily) Presence(*Files) (Presence, error) {
 		presentBelow: threshold(a.Probability),
 		start:        hours(a.StartHour),
 	}
-	// Without zones clients are spread evenly over 24 of them, one for each hour.
+	if len(a.Places) > 0 || a.Start != "" {
+		return d, a.setPlaces(d)
+	}
+	// zones are the offsets of the time zones from UTC, by which clients draw theirs.
 	zones := a.Zones
 	if len(zones) == 0 {
 		for offset := -11; offset <= 12; offset++ {
 			zones = append(zones, Zone{Hours: float64(offset), Weight: 1})
 		}
 	}
-	var err error
-	d.zones, d.shares, err = zonesOf(zones)
+	offsets, limits, err := zonesOf(zones)
+	for _, ahead := range offsets {
+		d.clocks = append(d.clocks, steady(ahead))
+	}
+	d.shares = limits
 	return d, err
+}
+
+// setPlaces gives the windows the clocks of the places, and the time of day at which virtual time starts.
+// Windows of neighbouring days must not touch when a clock is set back between them.
+func (a Daily) setPlaces(d *windows) error {
+	start, err := utc.Nanoseconds(a.Start)
+	switch {
+	case len(a.Places) == 0:
+		return registry.Errorf("start", "is for places, which are not set (use start_hour with zones)")
+	case len(a.Zones) > 0 || a.StartHour > 0:
+		return registry.Errorf("places", "are set, and zones or start_hour, too (choose one, and start with places)")
+	case err != nil:
+		return registry.Errorf("start", "%v", err)
+	case d.length > day-2*d.jitter-maxBack:
+		return registry.Errorf("to_hour", "leaves less than %d hours from one day to the next, and clocks are set back",
+			maxBack/hour)
+	}
+	d.start = start - floorDiv(start, day)*day
+	d.back = maxBack
+	d.clocks, d.shares, err = clocksOf(a.Places, start)
+	return err
 }
 
 // zonesOf returns the offsets of time zones from UTC in nanoseconds, and the limits by which
@@ -79,6 +113,9 @@ func (a Daily) String() string {
 	if n := len(a.Zones); n > 0 {
 		zones = fmt.Sprintf("%d time zone(s)", n)
 	}
+	if n := len(a.Places); n > 0 {
+		zones = fmt.Sprintf("%d place(s)", n)
+	}
 	return fmt.Sprintf(
 		"daily (%g h to %g h local time, jitter %g h, on %g of the days, %s)",
 		a.FromHour,
@@ -90,18 +127,20 @@ func (a Daily) String() string {
 }
 
 // windows is a Daily ready for use. Windows of neighbouring days never touch. All times are
-// nanoseconds.
+// nanoseconds. Times of windows are counted on the client's own clock, from the nominal opening on day 0.
 type windows struct {
 	// opens is the local time of day at which a window opens nominally, length its nominal length, and
 	// jitter the largest shift of its opening and of its closing.
 	opens, length, jitter int64
-	// taskDraw is the threshold of a day's random draw: below it the client is present on that day.
+	// presentBelow is the threshold of a day's random draw: below it the client is present on that day.
 	presentBelow uint64
 	// start is the time of day at virtual time 0, in UTC.
 	start int64
-	// zones are the offsets of time zones from UTC, and shares the limits by which clients draw theirs.
-	zones  []int64
+	// clocks are those of the time zones or places, and shares the limits by which clients draw theirs.
+	clocks []localClock
 	shares []uint64
+	// back is the furthest that a clock may be set back, 0 where none is.
+	back int64
 }
 
 // Lengths in nanoseconds.
@@ -113,44 +152,63 @@ const (
 // hours converts hours to nanoseconds.
 func hours(h float64) int64 { return nanoseconds(h * 3600) }
 
-// local returns time t counted from the nominal opening of the client's window on day 0, and the
-// shift that was added to t.
-func (d *windows) local(seed uint64, client int, t int64) (since, shift int64) {
-	zone := d.zones[pick(d.shares, keyed.Hash(seed, keyed.Availability, uint64(client)))]
-	shift = d.start + zone - d.opens
-	return t + shift, shift
+// clientWindows are the windows of one client.
+type clientWindows struct {
+	*windows
+	seed   uint64
+	client int
+	// clock is that of the client's zone or place, to which shift is added.
+	clock localClock
+	shift int64
 }
 
-// windowKey returns when the client's window of day n opens and closes, in nanoseconds of the client's local
-// time (see [windows.local]). ok is false if the client is absent that day.
-func (d *windows) window(seed uint64, client int, n int64) (opens, closes int64, ok bool) {
-	h := keyed.Hash(seed, keyed.Availability, uint64(client), uint64(n))
-	if keyed.Nth(h, 0) >= d.presentBelow {
+// of returns the windows of a client.
+func (d *windows) of(seed uint64, client int) clientWindows {
+	return clientWindows{
+		windows: d,
+		seed:    seed,
+		client:  client,
+		clock:   d.clocks[pick(d.shares, keyed.Hash(seed, keyed.Availability, uint64(client)))],
+		shift:   d.start - d.opens,
+	}
+}
+
+// since returns what the client's clock shows at time t, counted from the nominal opening on day 0.
+func (w *clientWindows) since(t int64) int64 { return t + w.clock.ahead(t) + w.shift }
+
+// window returns when the client's window of day n opens and closes, in virtual time. ok is false if
+// the client is absent that day.
+func (w *clientWindows) window(n int64) (opens, closes int64, ok bool) {
+	h := keyed.Hash(w.seed, keyed.Availability, uint64(w.client), uint64(n))
+	if keyed.Nth(h, 0) >= w.presentBelow {
 		return 0, 0, false
 	}
 	opens = n * day
-	closes = n*day + d.length
-	if d.jitter > 0 {
-		// Each shift is one of the nanoseconds from -jitter to jitter.
-		shifts := uint64(2*d.jitter + 1)
-		opens += int64(keyed.Below(keyed.Nth(h, 1), shifts)) - d.jitter
-		closes += int64(keyed.Below(keyed.Nth(h, 2), shifts)) - d.jitter
+	closes = n*day + w.length
+	if w.jitter > 0 {
+		spread := uint64(2*w.jitter + 1)
+		opens += int64(keyed.Below(keyed.Nth(h, 1), spread)) - w.jitter
+		closes += int64(keyed.Below(keyed.Nth(h, 2), spread)) - w.jitter
 	}
-	return opens, closes, true
+	opens = w.clock.first(opens - w.shift)
+	closes = w.clock.last(closes - w.shift)
+	// A clock that is set forward may leave out the whole of a window.
+	return opens, closes, opens < closes
 }
 
 // Present implements [Presence]: it reports whether time t lies within a window of the client that
 // occurs.
 func (d *windows) Present(seed uint64, client int, t int64) bool {
-	since, _ := d.local(seed, client, t)
+	w := d.of(seed, client)
+	since := w.since(t)
 	// The window of the day before is over by now, however long its jitter; that
 	// of the day after may have opened early.
 	n := floorDiv(since, day)
 	for i := n; i <= n+1; i++ {
-		if opens, closes, ok := d.window(seed, client, i); ok && since >= opens && since < closes {
+		if opens, closes, ok := w.window(i); ok && t >= opens && t < closes {
 			return true
 		}
-		if since < (i+1)*day-d.jitter {
+		if since < (i+1)*day-d.jitter-d.back {
 			break
 		}
 	}
@@ -159,20 +217,20 @@ func (d *windows) Present(seed uint64, client int, t int64) bool {
 
 // Change implements [Presence]: it returns when the client's presence next differs from that at
 // time t: the end of the window under way, or the start of the next one. After maxLook days without a
-// windowKey it returns the earliest time at which the next one could start.
+// window it returns the earliest time at which the next one could start.
 func (d *windows) Change(seed uint64, client int, t int64) int64 {
-	since, shift := d.local(seed, client, t)
-	n := floorDiv(since, day)
+	w := d.of(seed, client)
+	n := floorDiv(w.since(t), day)
 	for i := n; i < n+maxLook; i++ {
-		opens, closes, ok := d.window(seed, client, i)
+		opens, closes, ok := w.window(i)
 		switch {
 		// The client is away on that day, or its window is over.
-		case !ok || since >= closes:
-		case since >= opens:
-			return closes - shift
+		case !ok || t >= closes:
+		case t >= opens:
+			return closes
 		default:
-			return opens - shift
+			return opens
 		}
 	}
-	return (n+maxLook)*day - d.jitter - shift
+	return w.clock.first((n+maxLook)*day - d.jitter - w.shift)
 }

@@ -29,17 +29,27 @@ func Offsets(place string, from, until int64) ([]Offset, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%.40q is no place of the time-zone database (such as Europe/Berlin)", place)
 	}
-	var list []Offset
+	last := time.Unix(0, until)
 	begin := int64(math.MinInt64)
-	for now := time.Unix(0, from).In(location); ; {
+	var list []Offset
+	for now := time.Unix(0, from).In(location); now.Before(last); {
 		_, seconds := now.Zone()
-		list = append(list, Offset{begin, int64(seconds) * int64(time.Second)})
+		ahead := int64(seconds) * int64(time.Second)
+		// A name may change without the offset.
+		if n := len(list); n == 0 || list[n-1].Ahead != ahead {
+			list = append(list, Offset{begin, ahead})
+		}
 		_, end := now.ZoneBounds()
+		switch {
 		// A zero end stands for none.
-		if end.IsZero() || !end.Before(time.Unix(0, until)) {
+		case end.IsZero():
 			return list, nil
+		// On the last day of a leap year beyond the database's table, Go gives an end that is past.
+		case !end.After(now):
+			end = now.Add(time.Hour)
 		}
 		now = end
-		begin = end.UnixNano()
+		begin = now.UnixNano()
 	}
+	return list, nil
 }

@@ -35,6 +35,11 @@ func TestOffsets_SummerTime(t *testing.T) {
 	if err != nil || len(got) != 3 || got[2].From != at(t, "2099-10-25 01:00:00") {
 		t.Errorf("in 2099: %v, %v", got, err)
 	}
+	// Two changes a year, through leap years.
+	got, err = Offsets("Europe/Berlin", at(t, "2024-01-01 00:00:00"), at(t, "2100-01-01 00:00:00"))
+	if err != nil || len(got) != 1+2*76 {
+		t.Errorf("until 2100: %d offsets, %v, want %d", len(got), err, 1+2*76)
+	}
 	if got, err := Offsets("Asia/Kolkata", 0, 1<<62); err != nil || len(got) != 1 || got[0].Ahead != 5*hour+hour/2 {
 		t.Errorf("in India: %v, %v", got, err)
 	}

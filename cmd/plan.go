@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -11,6 +12,7 @@ import (
 	"fedpace/cmd/internal/cli"
 	"fedpace/config"
 	"fedpace/internal/atomicfile"
+	"fedpace/internal/cputime"
 	"fedpace/metrics/figure"
 	"fedpace/study"
 	"fedpace/study/plan"
@@ -86,9 +88,14 @@ interrupted plan.`,
 		"the most local steps and rounds; 0: none")
 	s.IntVar(&f.base.Seeds, "seeds", 3, seedsUsage)
 	addSearch(c, &f.base.Limits)
+	s.DurationVar(&f.race, "race", 0, "processor time, such as 10m, within which settings race for parts of the virtual "+
+		"time; prints what to set for K, deadline and cohort, and how sure that is (default no race)")
 	s.StringVar(&f.base.Goal, "for", "", "rank by the time to stop.accepted (updates), its energy (energy) or the "+
 		"time to evaluate.target (target) (default the best model at the end)")
 	cli.OneOf(c, "for", plan.Updates, plan.Energy, plan.Target)
+	for _, other := range []string{"learn", "for", "most-seeds", "fresh"} {
+		c.MarkFlagsMutuallyExclusive("race", other)
+	}
 	cli.Complete(c, "grid", assignments)
 	cli.InRange(c, "hours", 0, 1e6)
 	cli.InRange(c, "draws", 1, 1000)
@@ -103,6 +110,8 @@ type planFlags struct {
 	flags
 	// schedules are those to compare; empty: the plan's own choice.
 	schedules scheduleFlag
+	// race is the processor time of a race, 0 for none.
+	race time.Duration
 	// grids holds each --grid as it was written.
 	grids []string
 	// base holds the flags that the request takes as they are.
@@ -113,6 +122,9 @@ type planFlags struct {
 // configuration's own schedule, from which the listed schedules take their options.
 func (f *planFlags) request(c *cobra.Command, base config.Schedule) (q plan.Request, err error) {
 	q = f.base
+	started := time.Now()
+	q.Race = f.race.Seconds()
+	q.Used = func() float64 { return cputime.Since(started).Seconds() }
 	// The plan loads the configuration again, with other sets for each setting.
 	q.ConfigFiles = f.config
 	q.Sets = f.setsOf(c)

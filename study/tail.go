@@ -116,6 +116,28 @@ func (t *Tail) firstReaching(span float64, reaches func(mean float64) bool) floa
 	return math.NaN()
 }
 
+// TailAt returns the mean quality of a played run over the last tenth of the virtual time from 0 to until, in
+// seconds, and how many local steps one client of each round had taken by the first round that ended then or
+// later. The mean is NaN if the model was not evaluated by then.
+func (c *Cell) TailAt(until float64) (mean float64, steps int64, err error) {
+	var tail Tail
+	// A run may have gone on beyond this time.
+	for p, err := range c.Run().Follow() {
+		if err != nil {
+			return math.NaN(), 0, err
+		}
+		seconds := p.End.Seconds()
+		steps = p.SGDSteps
+		if seconds <= until {
+			tail.Observe(seconds, p.Quality)
+		}
+		if seconds >= until {
+			break
+		}
+	}
+	return tail.Mean(until), steps, nil
+}
+
 // EndTail returns the mean quality of a played run over the last tenth of its virtual time, as a comparison
 // measures it, and the metric that it is. If the run diverged, the mean is NaN and the metric has no name.
 func (c *Cell) EndTail() (tail float64, quality metric.Quality, err error) {

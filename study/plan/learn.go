@@ -169,6 +169,9 @@ func (p *Plan) cell(s *Setting, n int, dir string) study.Cell {
 		// As often as the configuration as it is would be evaluated in its rounds.
 		configured := p.configuredSetting()
 		evaluations := configured.Rounds.P50 / float64(configured.config.Evaluate.Every)
+		if p.request.Race > 0 {
+			evaluations = raceEvaluations
+		}
 		c.Evaluate.EverySeconds = p.Seconds / max(1, evaluations)
 	}
 	name := fmt.Sprintf("%s, seed=%d", s.Name, c.Seed)

@@ -36,6 +36,9 @@ type Plan struct {
 	Chosen *Setting
 	// Reason says in a sentence why Chosen is recommended.
 	Reason string
+	// Answer says in five lines what a race found: K, the deadline, the cohort, how sure that is, and what
+	// it took. Without a race there is none.
+	Answer []string
 	// Unknown lists in sentences what the plan does not know.
 	Unknown []string
 
@@ -53,6 +56,10 @@ type Plan struct {
 // runs lie in dir, where another Make finds them. progress is told how many draws of the total are done,
 // before anything is trained.
 func Make(ctx context.Context, q Request, dir string, o study.Options, progress func(done, total int)) (*Plan, error) {
+	began := 0.0
+	if q.Race > 0 {
+		began = q.Used()
+	}
 	list, impossible, err := q.settings(ctx)
 	if err != nil {
 		return nil, err
@@ -71,17 +78,30 @@ func Make(ctx context.Context, q Request, dir string, o study.Options, progress 
 		return cmp.Or(cmp.Compare(a.TooFewUpdates, b.TooFewUpdates), cmp.Compare(q.sortKey(a), q.sortKey(b)))
 	})
 	p.Settings = list
-	if err := p.train(ctx, dir, o); err != nil {
-		return nil, err
-	}
-	if p.outcome == nil {
-		p.chooseUntrained()
+	if q.Race > 0 {
+		err = p.race(ctx, dir, o, began)
 	} else {
-		p.sortByTraining()
-		p.choose()
+		err = p.trainSome(ctx, dir, o)
+	}
+	if err != nil {
+		return nil, err
 	}
 	p.Unknown = p.unknown()
 	return p, nil
+}
+
+// trainSome trains as many settings as the request says, and recommends one.
+func (p *Plan) trainSome(ctx context.Context, dir string, o study.Options) error {
+	if err := p.train(ctx, dir, o); err != nil {
+		return err
+	}
+	if p.outcome == nil {
+		p.chooseUntrained()
+		return nil
+	}
+	p.sortByTraining()
+	p.choose()
+	return nil
 }
 
 // configuredSetting is the configuration as it is, which is always among the settings.

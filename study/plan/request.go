@@ -44,6 +44,12 @@ type Request struct {
 	// are ranked by their models at the end of equal time.
 	Goal string
 
+	// Race is a budget of processor time in seconds. Settings then race in heats within it, in place of
+	// the trainings that Learn and the limits but Seeds speak of. 0 means no race.
+	Race float64
+	// Used returns what the process has used of processor time, in seconds. A race needs it.
+	Used func() float64
+
 	// seconds is the virtual time of each setting, as Hours or the configuration says.
 	seconds float64
 }
@@ -92,6 +98,9 @@ func (q *Request) check(c *config.Config) error {
 // Schedules are those that a plan compares unless it is told others.
 var Schedules = []string{schedule.Fixed, "rounds", "error"}
 
+// RaceSchedules are those that a race compares besides the configuration's own, unless it is told others.
+var RaceSchedules = []string{schedule.Fixed, "rounds", "auto"}
+
 // Setting is a point of the grid.
 type Setting struct {
 	// Name names the setting for people, by its schedule and its values.
@@ -117,9 +126,10 @@ type Setting struct {
 const maxSettings = 2000
 
 // defaultGrids are the grids of a request without any. They vary K_0, the cohort and the closing rule
-// around those of the setting s. The cohort is not varied if all clients are devices that take part in every
-// round. The closing rule is varied only if it is all and the cohort has at least three clients.
-func (s *Setting) defaultGrids() []study.Grid {
+// around the configuration's. The cohort stays as it is where all clients are devices that take part in
+// every round, and the closing rule where it is not all, or a cohort has fewer than three clients. races
+// says that a deadline is wanted, in place of the first updates.
+func (s *Setting) defaultGrids(races bool) []study.Grid {
 	c := &s.real
 	// around returns shares of n as whole numbers of at least 1, each once.
 	sharesOf := func(n int, shares ...float64) (list []string) {
@@ -137,7 +147,11 @@ func (s *Setting) defaultGrids() []study.Grid {
 	}
 	_, waitsForAll := c.Close.(closing.All)
 	if waitsForAll && s.config.Cohort > 2 {
-		grids = append(grids, study.Grid{Key: "close", Values: []string{"all", "{rule: first, n: 80%}"}})
+		closes := "{rule: first, n: 80%}"
+		if races {
+			closes = "{rule: formula, seconds: 1.2 * expected}"
+		}
+		grids = append(grids, study.Grid{Key: "close", Values: []string{"all", closes}})
 	}
 	return grids
 }
@@ -223,10 +237,13 @@ func (q *Request) settings(ctx context.Context) (list []*Setting, impossible []s
 // configured, which is the configuration as it is. Its own schedule is always among them.
 func (q *Request) fillDefaults(configured *Setting) {
 	if len(q.Grids) == 0 {
-		q.Grids = configured.defaultGrids()
+		q.Grids = configured.defaultGrids(q.Race > 0)
 	}
 	if len(q.Schedules) == 0 {
 		q.Schedules = slices.Clone(Schedules)
+		if q.Race > 0 {
+			q.Schedules = slices.Clone(RaceSchedules)
+		}
 		if name := configured.Schedule; !slices.Contains(q.Schedules, name) {
 			q.Schedules = append([]string{name}, q.Schedules...)
 		}

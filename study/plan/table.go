@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 
 	"fedpace/experiment/forecast"
 	"fedpace/internal/human"
@@ -204,6 +205,10 @@ func (p *Plan) notes(hidden int) (omitted, about string) {
 
 // Write writes the plan for people: a table, the recommendation, and what is not known.
 func (p *Plan) Write(w io.Writer) error {
+	if len(p.Answer) > 0 {
+		_, err := fmt.Fprintln(w, strings.Join(p.Answer, "\n"))
+		return err
+	}
 	rows, hidden := p.table()
 	if err := table.WriteText(w, rows); err != nil {
 		return err

@@ -232,24 +232,12 @@ func (r *Result) measure(s *Setting, until float64) (err error) {
 		if err != nil {
 			return err
 		}
-		var tail study.Tail
-		// The rounds are read until the rung's time. A reused run may go further.
-		var steps int64
-		for p, err := range c.Run().Follow() {
-			if err != nil {
-				return err
-			}
-			seconds := p.End.Seconds()
-			steps = p.SGDSteps
-			if seconds <= until {
-				tail.Observe(seconds, p.Quality)
-			}
-			if seconds >= until {
-				break
-			}
+		tail, steps, err := c.TailAt(until)
+		if err != nil {
+			return err
 		}
 		s.Steps += steps
-		tails[i] = tail.Mean(until)
+		tails[i] = tail
 		// A run that diverged has no result at any rung.
 		if c.Diverged != "" {
 			tails[i] = math.NaN()

@@ -1,0 +1,354 @@
+package plan
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fedpace/internal/human"
+	"fedpace/internal/statistics"
+	"fedpace/study"
+	"fedpace/study/choice"
+)
+
+// heats are the parts of the virtual time to which the settings of a race are played, as one over each.
+var heats = []float64{9, 3, 1}
+
+// keptInHeat is one over the part of a heat's settings that go on to the next, at least two of them.
+const keptInHeat = 3
+
+// raceEvaluations is how often models are measured in the virtual time of a plan that races, unless the
+// configuration says: ten times in the first heat.
+const raceEvaluations = 90
+
+// race plays settings against each other in heats, within a budget of processor time.
+type race struct {
+	plan *Plan
+	dir  string
+	o    study.Options
+
+	// began is what the process had used when the plan began, in seconds of processor time.
+	began float64
+	// training is the processor time that the heats took, and steps are the local steps of all clients
+	// in them, from which the cost of more is foretold.
+	training, steps float64
+	// fields holds, by heat, the settings that were played to it, the best first.
+	fields [][]*Setting
+	// cells holds a setting's runs, one for each seed, and tails, by heat, their quality at its end, NaN
+	// where a run diverged.
+	cells map[*Setting][]study.Cell
+	tails map[*Setting][][]float64
+}
+
+// race plays the settings against each other within the request's budget, and recommends the one that is
+// ahead in the last heat. began is the processor time of the process when the plan began.
+func (p *Plan) race(ctx context.Context, dir string, o study.Options, began float64) error {
+	if !p.configuredSetting().config.Train {
+		return errors.New("plan: a race compares models, and train: false makes none")
+	}
+	if len(p.Settings) < 2 {
+		return errors.New("plan: a race needs two settings (give a --grid)")
+	}
+	r := &race{
+		plan:  p,
+		dir:   dir,
+		o:     o,
+		began: began,
+		cells: map[*Setting][]study.Cell{},
+		tails: map[*Setting][][]float64{},
+	}
+	// The configuration is what others must beat, so it is raced in any case.
+	field := slices.Clone(p.Settings)
+	slices.SortStableFunc(field, func(a, b *Setting) int {
+		switch {
+		case a.AsConfigured:
+			return -1
+		case b.AsConfigured:
+			return 1
+		}
+		return 0
+	})
+	for heat := range heats {
+		var err error
+		field, err = r.run(ctx, field, heat)
+		if err != nil {
+			return fmt.Errorf("plan: %w", err)
+		}
+		if len(field) == 0 {
+			break
+		}
+		r.fields = append(r.fields, field)
+		kept := max(2, len(field)/keptInHeat)
+		field = r.distinct(field, heat)
+		field = field[:min(len(field), kept)]
+	}
+	return r.conclude()
+}
+
+// run plays a heat of as many of the first settings of field as the budget has time for, and returns them,
+// the best first. Half of what is left is for a heat that others follow. In the first heat two settings are
+// played whatever they cost; a later one that has no time for two has none.
+func (r *race) run(ctx context.Context, field []*Setting, heat int) ([]*Setting, error) {
+	isFirst := heat == 0
+	isLast := heat == len(heats)-1
+	if isFirst {
+		// What a step costs is known from the first setting's heat.
+		if err := r.play(ctx, field[:1], heat); err != nil {
+			return nil, err
+		}
+	}
+	allowance := r.plan.request.Race - r.used()
+	if !isLast {
+		allowance /= 2
+	}
+	n := r.affordable(field, heat, allowance)
+	if isFirst {
+		n = max(2, n)
+	}
+	if n < 2 {
+		return nil, nil
+	}
+	field = field[:n]
+	behind := field
+	if isFirst {
+		behind = field[1:]
+	}
+	if err := r.play(ctx, behind, heat); err != nil {
+		return nil, err
+	}
+	sorted := slices.Clone(field)
+	slices.SortStableFunc(sorted, func(a, b *Setting) int { return cmp.Compare(r.error(a, heat), r.error(b, heat)) })
+	return sorted, nil
+}
+
+// distinct returns the settings of field without those that had the same results in a heat as one before
+// them: a deadline that nobody misses changes nothing.
+func (r *race) distinct(field []*Setting, heat int) (list []*Setting) {
+	for _, s := range field {
+		twice := slices.ContainsFunc(list, func(other *Setting) bool {
+			return slices.Equal(r.tails[other][heat], r.tails[s][heat])
+		})
+		if !twice {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// used returns the processor time that the plan has taken so far, in seconds.
+func (r *race) used() float64 { return r.plan.request.Used() - r.began }
+
+// affordable returns how many of the first settings of field can be played in a heat within so many
+// seconds of processor time, by what local steps have cost so far.
+func (r *race) affordable(field []*Setting, heat int, allowance float64) int {
+	perStep := r.training / max(1, r.steps)
+	cost := 0.0
+	for i, s := range field {
+		cost += float64(perStep * r.stepsIn(s, heat))
+		if cost > allowance {
+			return i
+		}
+	}
+	return len(field)
+}
+
+// stepsIn returns about how many local steps all clients of a setting take in a heat, over all seeds: those
+// since the heat before it.
+func (r *race) stepsIn(s *Setting, heat int) float64 {
+	part := 1 / heats[heat]
+	if heat > 0 {
+		part -= 1 / heats[heat-1]
+	}
+	return float64(part*s.Work.P50) * float64(r.plan.request.Seeds)
+}
+
+// play plays settings to the end of a heat, with every seed, and measures them.
+func (r *race) play(ctx context.Context, settings []*Setting, heat int) error {
+	p := r.plan
+	until := p.Seconds / heats[heat]
+	o := r.o
+	// The last heat goes to the end of the runs.
+	if heat+1 < len(heats) {
+		o.Until = until
+	}
+	var cells []study.Cell
+	for _, s := range settings {
+		for n := range p.request.Seeds {
+			cells = append(cells, p.cell(s, n, r.dir))
+		}
+	}
+	before := p.request.Used()
+	if err := study.Play(ctx, r.dir, cells, o); err != nil {
+		return err
+	}
+	r.training += p.request.Used() - before
+	var err error
+	p.quality, err = cells[0].Run().Quality()
+	if err != nil {
+		return err
+	}
+	for i, s := range settings {
+		r.steps += r.stepsIn(s, heat)
+		r.cells[s] = cells[i*p.request.Seeds : (i+1)*p.request.Seeds]
+		tails, err := r.measure(s, heat)
+		if err != nil {
+			return err
+		}
+		r.tails[s] = append(r.tails[s], tails)
+	}
+	return nil
+}
+
+// measure returns the quality of a setting's runs in the last tenth of the virtual time up to the end of a
+// heat, one for each seed. It is NaN for a run that diverged.
+func (r *race) measure(s *Setting, heat int) (tails []float64, err error) {
+	for i := range r.cells[s] {
+		c := &r.cells[s][i]
+		tail := math.NaN()
+		switch {
+		case c.Diverged != "":
+		// The final model is evaluated, too.
+		case heat == len(heats)-1:
+			tail, _, err = c.EndTail()
+		default:
+			tail, _, err = c.TailAt(r.plan.Seconds / heats[heat])
+		}
+		if err != nil {
+			return nil, err
+		}
+		tails = append(tails, tail)
+	}
+	return tails, nil
+}
+
+// error returns the mean error of a setting at the end of a heat, the lower the better. It is infinite if a
+// seed has no value.
+func (r *race) error(s *Setting, heat int) float64 {
+	tails := r.tails[s][heat]
+	e := statistics.EstimateMean(tails)
+	if e.N < len(tails) {
+		return math.Inf(1)
+	}
+	return r.plan.quality.Error(e.Mean)
+}
+
+// conclude recommends the setting that is ahead in the last heat, and says in five lines what to set and how
+// sure that is.
+func (r *race) conclude() error {
+	p := r.plan
+	heat := len(r.fields) - 1
+	p.trainedSettings = r.fields[heat]
+	if math.IsInf(r.error(p.trainedSettings[0], heat), 1) {
+		return errors.New("plan: no setting of the race has a result with every seed: one run of each has diverged, " +
+			"or was not evaluated (evaluate.every_seconds)")
+	}
+	known := func(settings []int, first, count int) (errors [][]float64, err error) {
+		for _, i := range settings {
+			var list []float64
+			for _, tail := range r.tails[p.trainedSettings[i]][heat][first : first+count] {
+				list = append(list, p.quality.Error(tail))
+			}
+			errors = append(errors, list)
+		}
+		return errors, nil
+	}
+	var err error
+	p.outcome, err = choice.Search(len(p.trainedSettings), nil, choice.Limits{Seeds: p.request.Seeds}, known)
+	if err != nil {
+		return err
+	}
+	for _, standing := range p.outcome.Standings {
+		s := p.trainedSettings[standing.Setting]
+		s.Trained = s.outcome()
+		s.Trained.Seeds = p.request.Seeds
+		s.Trained.cells = r.cells[s]
+		s.Trained.tails = r.tails[s][heat]
+		s.Trained.Tail = statistics.EstimateMean(s.Trained.tails)
+		s.Trained.Diverged = s.Trained.Seeds - s.Trained.Tail.N
+		s.Trained.Standing = standing
+	}
+	p.sortByTraining()
+	p.Chosen = p.Settings[0]
+	p.Answer = r.answer()
+	p.Reason = strings.Join(p.Answer, " ")
+	return nil
+}
+
+// question is something that a race decides: K, the deadline or the cohort.
+type question struct {
+	name string
+	// value says in words what a setting has.
+	value func(*Setting) string
+}
+
+// questions are what a race answers, one line each.
+var questions = []question{
+	{"K", func(s *Setting) string {
+		return s.Schedule + " with schedule.k0 = " + strconv.Itoa(s.config.Schedule.K0)
+	}},
+	{"Deadline", func(s *Setting) string { return "rounds close " + s.config.ClosingText() }},
+	{"Cohort", func(s *Setting) string { return strconv.Itoa(s.config.Cohort) + " clients" }},
+}
+
+// answer returns the five lines: what to set for each question, how sure that is, and what it took.
+func (r *race) answer() (lines []string) {
+	for _, q := range questions {
+		lines = append(lines, fmt.Sprintf("%s: %s. %s", q.name, q.value(r.plan.Chosen), r.nextBest(q)))
+	}
+	return append(lines, r.sureness(), r.cost())
+}
+
+// nextBest says in a sentence how far the best setting with another answer to a question is behind the
+// chosen one, in the last heat that it was in.
+func (r *race) nextBest(q question) string {
+	chosen := r.plan.Chosen
+	for heat := len(r.fields) - 1; heat >= 0; heat-- {
+		for _, s := range r.fields[heat] {
+			if q.value(s) == q.value(chosen) {
+				continue
+			}
+			behind := make([]float64, r.plan.request.Seeds)
+			for n := range behind {
+				mine := r.plan.quality.Error(r.tails[s][heat][n])
+				behind[n] = mine - r.plan.quality.Error(r.tails[chosen][heat][n])
+			}
+			e := statistics.EstimateMean(behind)
+			verdict := "not told apart"
+			if e.Mean > e.Half {
+				verdict = "told apart"
+			}
+			return fmt.Sprintf("Next best is %s, behind by %s after %s: %s.",
+				q.value(s), e.Digits(3), human.VirtualTime(r.plan.Seconds/heats[heat]), verdict)
+		}
+	}
+	return "Nothing else was raced."
+}
+
+// sureness says in a sentence of how many seeds and how much of the time the answer is.
+func (r *race) sureness() string {
+	p := r.plan
+	heat := len(r.fields) - 1
+	text := fmt.Sprintf("How sure: by %d %s, with 95 %% intervals, and favoured by the choice",
+		p.request.Seeds, human.Plural(p.request.Seeds, "seed"))
+	if heat == len(heats)-1 {
+		return text + "; the last two or more were played to the end."
+	}
+	return text + fmt.Sprintf("; after %s of %s, so who is ahead at the end is not known (a larger --race).",
+		human.VirtualTime(p.Seconds/heats[heat]), human.VirtualTime(p.Seconds))
+}
+
+// cost says in a sentence what was played, and what processor time it took of the budget.
+func (r *race) cost() string {
+	p := r.plan
+	var played []string
+	for heat, field := range r.fields {
+		played = append(played, fmt.Sprintf("%d to %s", len(field), human.VirtualTime(p.Seconds/heats[heat])))
+	}
+	return fmt.Sprintf("Spent: %.3g s of %.3g s of processor time; of %d settings, all of them timed, %s.",
+		r.used(), p.request.Race, len(p.Settings), strings.Join(played, ", "))
+}

@@ -201,10 +201,10 @@ func (r *RunInfo) computeStamp() (uint64, error) {
 	return max(binary.LittleEndian.Uint64(sum[:]), noStamp+1), err
 }
 
-// Seal sets the digest of a device's task, so that equal digests mean equal tasks, and leaves the task
-// without a fencing token. The task's number alone does not: a run that continues after its coordinator
-// died may give a number a second time, to another task. The token is no part of the digest, because a
-// coordinator that resumes the run sends the same task with another one.
+// Seal sets the digest of a device's task, so that equal digests mean equal tasks. Equal numbers do not
+// mean equal tasks: a run that continues after its coordinator died may give a number a second time, to
+// another task. Seal also clears the task's fencing token, which is no part of the digest, because a
+// coordinator that resumes the run sends the same task with another token.
 func (t *Task) Seal() error {
 	t.Digest = nil
 	t.Fence = 0

@@ -40,8 +40,8 @@ func TestUntil_AddsSeeds(t *testing.T) {
 			t.Fatal(err)
 		}
 		wide := r.Table().Differences()[0]
-		if wide.N != enough || wide.Half > want*(1+1e-12) || wide.First != 5 {
-			t.Errorf("%d seeds, ±%g of %d: want %d and ±%g at most", wide.N, wide.Half, wide.First, enough, want)
+		if wide.N != enough || wide.Half > want*(1+1e-12) || wide.FirstStage != 5 {
+			t.Errorf("%d seeds, ±%g of %d: want %d and ±%g at most", wide.N, wide.Half, wide.FirstStage, enough, want)
 		}
 		if text := strings.Join(said, "\n"); !strings.Contains(text, "until the difference of rounds is known to ±") || again > 0 && strings.Contains(text, "run ") && !strings.Contains(text, "were done before") {
 			t.Errorf("said %s", text)

@@ -59,7 +59,9 @@ func load[T any](f *Files, path, key string, read func(io.Reader) (T, error)) (v
 
 // links reads the link traces of a configuration, all of the file or the named ones in their order.
 func (f *Files) links(l Links) (linkTraces, error) {
-	all, err := load(f, l.File, fmt.Sprint("links ", l.Columns, l.UnitMbps, l.UploadFactor), l.read)
+	// The key has all options that decide how the file is read.
+	key := fmt.Sprint("links ", l.Columns, l.UnitMbps, l.UploadFactor)
+	all, err := load(f, l.File, key, l.read)
 	if err != nil || len(l.Traces) == 0 {
 		return all, err
 	}
@@ -73,12 +75,10 @@ func (f *Files) links(l Links) (linkTraces, error) {
 // steps returns the distribution of a local step's time over the measured devices of c, scaled so
 // that the reference device takes c.SecondsPerStep. It reads the file only once.
 func (f *Files) steps(c Compute) (Distribution, error) {
-	measured, err := load(
-		f,
-		c.Measured,
-		fmt.Sprint("measured ", c.Columns),
-		func(in io.Reader) (measurements, error) { return readMeasurements(in, c.Columns) },
-	)
+	// The key has all options that decide how the file is read.
+	key := fmt.Sprint("measured ", c.Columns)
+	read := func(in io.Reader) (measurements, error) { return readMeasurements(in, c.Columns) }
+	measured, err := load(f, c.Measured, key, read)
 	if err != nil {
 		return nil, registry.Below("compute.measured", err)
 	}

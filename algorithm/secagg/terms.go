@@ -101,6 +101,7 @@ func Choose(n int, colluders, dropouts float64) (Plan, error) {
 	}
 	plan.Colluders = int(math.Floor(colluders * float64(n)))
 	survivors := n - plan.Dropouts
+	// A sum must hold two honest members at least: of one, it would be that member's update.
 	plan.Minimum = max(smallestMinimum, plan.Colluders+2)
 	if n < smallestMinimum || survivors < plan.Minimum {
 		return plan, fmt.Errorf("secagg: of %d members %d may leave and %d may collude, which leaves fewer than %d",
@@ -110,7 +111,8 @@ func Choose(n int, colluders, dropouts float64) (Plan, error) {
 		return plan, fmt.Errorf("secagg: of %d members %d may leave, and %d must sign the set of survivors",
 			n, plan.Dropouts, quorum)
 	}
-	// More neighbours cost every member more work, so the smallest number that is enough is taken.
+	// More neighbours cost every member more work, so the smallest number that is enough is taken. A member
+	// has as many neighbours on one side of the ring as on the other, so their number is even.
 	complete := n - 1
 	for k := 2; k < complete; k += 2 {
 		plan.Neighbours = k

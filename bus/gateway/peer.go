@@ -453,7 +453,7 @@ func (x *peer) limit(j *bus.Join) {
 }
 
 // onHeartbeat handles a heartbeat. The first one after a task confirms that the task has arrived, so it
-// is expected and takes nothing from the budget.
+// is expected and takes nothing from the budget. Only one heartbeat a task is free, even if it is refused.
 func (x *peer) onHeartbeat(m *bus.RawMessage) {
 	confirms := x.task != noTask && !x.taskReported
 	expected := confirms && !x.flooded && len(m.Data) < deviceBudgetBytes
@@ -488,10 +488,11 @@ func (x *peer) onHeartbeat(m *bus.RawMessage) {
 		x.departed = true
 		x.gateway.events.Put(Event{Device: x.index, Kind: Departed, Text: h.Leaves})
 	}
+	// The device sends a message again and again that was answered, so answers do not reach it.
 	if x.answered.isStuck && x.joined {
 		x.lose(noAnswers)
 	}
-	// Other devices do not say which task has arrived before they work on it.
+	// A device that heeds fences also says which task has arrived before it works on it; others do not.
 	if x.join.GetHeedsFences() && h.Task == noTask {
 		x.checkTask()
 	}

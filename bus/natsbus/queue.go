@@ -673,7 +673,8 @@ func (c *Coordinator) onExhausted(m *nats.Msg) {
 // onTerminated handles the advisory MSG_TERMINATED, of a job that was removed from the queue without an
 // acknowledgement. A job that was damaged on its way is sent again, a few times, and one that a host refused
 // for its fencing token, too; one that cannot be read for another reason ends the run. A message that this
-// coordinator removed itself is ignored.
+// coordinator removed itself is ignored. Where it calls signalLoss, all jobs that are out of the queue are
+// sent again.
 func (c *Coordinator) onTerminated(m *nats.Msg) {
 	a, reason := readAdvisory(m.Data)
 	if c.hosts != nil && c.hosts.jobs.Removed(a.Sequence) {
@@ -692,7 +693,7 @@ func (c *Coordinator) onTerminated(m *nats.Msg) {
 		)
 		return
 	}
-	if job, times := c.sums.damaged(a.Sequence); times >= natsconn.MaxDamaged {
+	if job, times := c.sums.unqueueDamaged(a.Sequence); times >= natsconn.MaxDamaged {
 		c.failedUnlessTakenOver(
 			context.Background(),
 			fmt.Errorf("bus: run %s: job %d arrived damaged at trainers %d times: look at the memory and the network of "+

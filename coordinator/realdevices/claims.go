@@ -118,9 +118,9 @@ func (d *Devices) countedPlan(event *gateway.Event, client int) round.Plan {
 		return round.Plan{}
 	}
 	plan := capDurations(reported, task.timeAway(event.Arrived))
-	// A task that was resumed may have been sent by the coordinator before this one: what its
-	// device reports may then exceed what was observed here and yet be no lie.
-	if plan != reported && !task.resumed {
+	// The device may have got the task from the coordinator before this one. What it reports may then
+	// exceed what was observed here and yet be no lie.
+	if plan != reported && !task.maybeEarlier {
 		d.noteCorrection(
 			client,
 			seconds,

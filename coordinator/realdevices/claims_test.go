@@ -109,7 +109,7 @@ func TestClaims_CorrectedOnce(t *testing.T) {
 func TestClaims_BeforeResume(t *testing.T) {
 	d := &Devices{
 		Config: Config{Names: []string{"a"}, Notice: func(string) {}}, open: map[uint64]*openTask{}, corrected: map[claimKey]uint64{},
-		resumed: make([]bool, 1), accounts: accounts{list: make([]account, 1)},
+		firstSinceResume: make([]bool, 1), accounts: accounts{list: make([]account, 1)},
 	}
 	if err := d.Resume(&round.State{}, nil, Findings{}); err != nil {
 		t.Fatal(err)

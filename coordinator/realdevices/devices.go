@@ -65,8 +65,8 @@ type Devices struct {
 	clipped []bool
 	// firstTasks has each device's first tasks until its class was checked.
 	firstTasks []firstTasks
-	// resumed is true for each device whose next task is its first since the run was resumed.
-	resumed []bool
+	// firstSinceResume is true for each device whose next task is its first since the run was resumed.
+	firstSinceResume []bool
 	// accounts has each device's use of its quotas.
 	accounts accounts
 
@@ -138,8 +138,9 @@ type openTask struct {
 	sent time.Time
 	// lastSent is the wall time at which the task was sent last.
 	lastSent time.Time
-	// resumed is true if the device may have got the task before the run was resumed.
-	resumed bool
+	// maybeEarlier is true if the device may have got the task before the run was resumed, from the
+	// coordinator before this one.
+	maybeEarlier bool
 }
 
 const (
@@ -163,22 +164,22 @@ const (
 // no gateway: the answers, comings and bans are read from the record.
 func Open(ctx context.Context, config Config, run Run) (*Devices, error) {
 	devices := &Devices{
-		Config:          config,
-		run:             run,
-		opened:          time.Now(),
-		open:            map[uint64]*openTask{},
-		updates:         map[uint64]*Answer{},
-		knownPresent:    make([]bool, len(config.Names)),
-		banned:          make([]bool, len(config.Names)),
-		gone:            make([]bool, len(config.Names)),
-		banEnds:         make([]int64, len(config.Names)),
-		reportedSamples: make([]int, len(config.Names)),
-		clipped:         make([]bool, len(config.Names)),
-		exclusions:      make([]int, len(config.Names)),
-		firstTasks:      make([]firstTasks, len(config.Names)),
-		resumed:         make([]bool, len(config.Names)),
-		versions:        make([]string, len(config.Names)),
-		corrected:       map[claimKey]uint64{},
+		Config:           config,
+		run:              run,
+		opened:           time.Now(),
+		open:             map[uint64]*openTask{},
+		updates:          map[uint64]*Answer{},
+		knownPresent:     make([]bool, len(config.Names)),
+		banned:           make([]bool, len(config.Names)),
+		gone:             make([]bool, len(config.Names)),
+		banEnds:          make([]int64, len(config.Names)),
+		reportedSamples:  make([]int, len(config.Names)),
+		clipped:          make([]bool, len(config.Names)),
+		exclusions:       make([]int, len(config.Names)),
+		firstTasks:       make([]firstTasks, len(config.Names)),
+		firstSinceResume: make([]bool, len(config.Names)),
+		versions:         make([]string, len(config.Names)),
+		corrected:        map[claimKey]uint64{},
 		accounts: accounts{
 			quota: cmp.Or(config.Quota, quota.Default()),
 			list:  make([]account, len(config.Names)),
@@ -312,9 +313,9 @@ func (d *Devices) Issue(task *round.Task, message *bus.Task, base []float32, deg
 		device:       task.Client - d.run.First,
 		sent:         now,
 	}
-	o.resumed = d.resumed[o.device]
-	d.resumed[o.device] = false
-	if err := d.joinSession(task); err != nil {
+	o.maybeEarlier = d.firstSinceResume[o.device]
+	d.firstSinceResume[o.device] = false
+	if err := d.joinSecureSession(task); err != nil {
 		return err
 	}
 	d.mu.Lock()

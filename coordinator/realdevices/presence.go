@@ -268,8 +268,8 @@ func (d *Devices) Resume(state *round.State, pending []Answer, found Findings) e
 		return nil
 	}
 	copy(d.knownPresent, state.Present)
-	for i := range d.resumed {
-		d.resumed[i] = true
+	for i := range d.firstSinceResume {
+		d.firstSinceResume[i] = true
 	}
 	for i, k := range state.Known {
 		d.reportedSamples[i] = k.Samples

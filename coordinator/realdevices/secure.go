@@ -64,10 +64,10 @@ type member struct {
 	stages round.Stages
 }
 
-// joinSession makes the device of a task a member of the session of secure aggregation of the task's round,
+// joinSecureSession makes the device of a task a member of the session of secure aggregation of the task's round,
 // and begins the session if this is the round's first task of a device. It does nothing in a run without
 // secure aggregation.
-func (d *Devices) joinSession(task *round.Task) error {
+func (d *Devices) joinSecureSession(task *round.Task) error {
 	if d.Secure == nil {
 		return nil
 	}

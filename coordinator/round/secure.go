@@ -32,10 +32,10 @@ type Secure struct {
 	// Limit is the longest time of the stage of keys and of that of shares; with 0 they wait for all
 	// clients. A client that takes longer is late.
 	Limit Time
-	// Bytes are those of one member in each stage, both ways together, and Upload those by which a
-	// masked update is larger than a plain one.
-	Bytes  [4]int64
-	Upload int64
+	// Bytes are those of one member in each stage, both ways together.
+	Bytes [4]int64
+	// ExtraUpload is by how many bytes a masked update is larger than a plain one.
+	ExtraUpload int64
 	// Connected reports whether members sign a set of survivors, which is in the order of the ring: none
 	// signs one that could fall apart (secagg.Terms.CheckConnected). Nil means that they sign any.
 	Connected func(survives []bool) bool
@@ -402,7 +402,7 @@ func (m *Machine) startWork(start, end Time) {
 		if !member.Finished {
 			continue
 		}
-		m.round.Secure.Bytes += s.config.Upload
+		m.round.Secure.Bytes += s.config.ExtraUpload
 		task := m.tasks.find(member.Task)
 		if m.overlapping != nil {
 			m.startUpload(task, member, end)

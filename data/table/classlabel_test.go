@@ -65,6 +65,25 @@ func TestClassLabel_NamesOfMetadata(t *testing.T) {
 	}
 }
 
+// TestClassLabel_TextBeyondNames has labels that are text: "7" is no class of three either.
+func TestClassLabel_TextBeyondNames(t *testing.T) {
+	type row struct {
+		Client string  `parquet:"client"`
+		X      float32 `parquet:"x"`
+		Label  string  `parquet:"label"`
+	}
+	var list []row
+	for i := range 20 {
+		list = append(list, row{"a", float32(i), []string{"0", "7"}[i%2]})
+	}
+	file := string(datatest.Parquet(t, list, parquet.KeyValueMetadata("huggingface", hubNote)))
+	mapping := Table{Client: "client", Features: []string{"x"}, Label: "label"}
+	_, err := openMapped(t, file, "own.parquet", mapping)
+	if err == nil || !strings.Contains(err.Error(), "labels from 0 to 7 are outside the 3 classes") {
+		t.Error(err)
+	}
+}
+
 // TestClassLabel_OtherMetadata has metadata that name no classes of the label: its numbers are the classes.
 func TestClassLabel_OtherMetadata(t *testing.T) {
 	type row struct {

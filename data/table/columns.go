@@ -212,8 +212,8 @@ func (l *classNames) take(row int, c cell) error {
 // for any.
 //
 // The mapping's list of classes comes first, then the list in the file's metadata. Otherwise whole
-// areNumbers from 0 on are the classes themselves, and named is nil. All other labels are sorted,
-// areNumbers by their value and words by their letters, and numbered in that order.
+// numbers from 0 on are the classes themselves, and named is nil. All other labels are sorted,
+// numbers by their value and words by their letters, and numbered in that order.
 func (l *classNames) labels(classes int) (labels []int32, count int, named []string, err error) {
 	// classOf translates the number of a label in order of appearance into its class.
 	numbers, allWhole := l.wholeNumbers()
@@ -230,6 +230,11 @@ func (l *classNames) labels(classes int) (labels []int32, count int, named []str
 	case l.noted != nil && allWhole:
 		count = len(l.noted)
 		named = l.noted
+		// Text cells that look like numbers were not held against the names when they were read.
+		if low, high := slices.Min(numbers), slices.Max(numbers); low < 0 || high >= int64(count) {
+			return nil, 0, nil, fmt.Errorf("labels from %d to %d are outside the %d classes that the file's metadata names",
+				low, high, count)
+		}
 		for i, n := range numbers {
 			classOf[i] = int32(n)
 		}
@@ -326,7 +331,7 @@ func (p *parts) take(_ int, c cell) error {
 type matrix struct {
 	// width is the number of columns.
 	width int
-	// areNumbers holds the values row by row.
+	// numbers holds the values row by row.
 	numbers
 	// losses has what each column loses by the rounding to float32; nil where nobody asks for it.
 	losses []*roundingLoss

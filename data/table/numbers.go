@@ -6,7 +6,7 @@ import (
 	"fedpace/data/federated"
 )
 
-// areNumbers are the values of features or targets, row by row. They are held as float32, as models
+// numbers are the values of features or targets, row by row. They are held as float32, as models
 // take them, or as float64 where they are to be scaled first: times since 1970 differ in places that
 // float32 does not have.
 type numbers struct {

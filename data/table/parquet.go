@@ -73,13 +73,14 @@ func (p *parquetTable) each(wanted column, firstRow int) error {
 	}
 	// last is the row of the value before; -1 means that there was none.
 	last := -1
-	lists := nestedLengths{counts: make([]int, f.Lists()+1)}
-	// endRow passes the lengths of the nested lists of the row that has ended to wanted.nested, if that is set.
+	lengths := nestedLengths{counts: make([]int, f.Lists()+1)}
+	// endRow passes the lengths of the nested lists of the row that has ended to wanted.nested, if that is
+	// set. Before the first row the counts are zero, and it passes nothing.
 	endRow := func() error {
 		if wanted.nested == nil || f.Lists() < 2 {
 			return nil
 		}
-		return lists.end(wanted.nested)
+		return lengths.end(wanted.nested)
 	}
 	err := p.Values(wanted.name, parquetfile.AnyValues, func(row int, v parquet.Value) error {
 		if row != last {
@@ -89,7 +90,7 @@ func (p *parquetTable) each(wanted column, firstRow int) error {
 		}
 		// Empty and missing lists have a value that is no element, and are not counted.
 		if f.IsElement(v) {
-			lists.counts[v.RepetitionLevel()]++
+			lengths.counts[v.RepetitionLevel()]++
 		}
 		if row == last && !wanted.lists {
 			return errors.New("a list of several values; want one value in a row (a list may be the only column of " +
@@ -105,7 +106,10 @@ func (p *parquetTable) each(wanted column, firstRow int) error {
 	if errors.Is(err, errStop) {
 		return nil
 	}
-	return cmp.Or(err, endRow())
+	if err != nil {
+		return err
+	}
+	return endRow()
 }
 
 // nestedLengths counts the values of one row by their repetition level, from which the lengths of

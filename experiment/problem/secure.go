@@ -129,8 +129,9 @@ func (p *Problem) secureRounds() *round.Secure {
 		Colluders:  v.Plan.Colluders,
 		Minimum:    v.Plan.Minimum,
 		Limit:      round.Time(math.Round(p.Config.Secure.StageSeconds * 1e9)),
-		Upload:     (p.Bits.Up - p.Bits.Down) / 8,
-		Connected:  func(survives []bool) bool { return v.Plan.CheckConnected(survives) == nil },
+		// A plain update is as large as the model.
+		ExtraUpload: (p.Bits.Up - p.Bits.Down) / 8,
+		Connected:   func(survives []bool) bool { return v.Plan.CheckConnected(survives) == nil },
 	}
 	// The machine counts bytes of both directions, for each member that finishes the stage.
 	for i, x := range v.Stages.Exchanges {

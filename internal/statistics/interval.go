@@ -19,9 +19,9 @@ type Estimated struct {
 	Half float64
 	// N is the number of seeds that have a value.
 	N int
-	// First is the number of values whose deviation decided how many there are (see [TwoStage]). It is
+	// FirstStage is the number of values whose deviation decided how many there are (see [TwoStage]). It is
 	// 0 if none did.
-	First int
+	FirstStage int
 }
 
 // EstimateMean returns the mean of values with its interval. Values that are NaN are left out.
@@ -49,7 +49,7 @@ func TwoStage(values []float64, first int) Estimated {
 	e := EstimateMean(values)
 	if first >= 2 && e.N > first && e.N == len(values) {
 		if half := EstimateMean(values[:first]).Half; half > 0 {
-			e.First = first
+			e.FirstStage = first
 			e.Half = half * math.Sqrt(float64(first)/float64(e.N))
 		}
 	}
@@ -117,7 +117,9 @@ func (e Estimated) P() float64 {
 	if e.N < 2 || e.Half == 0 {
 		return math.NaN()
 	}
-	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(cmp.Or(e.First, e.N) - 1)}
+	// The deviation was estimated from the values of the first stage alone, if there were two stages.
+	values := cmp.Or(e.FirstStage, e.N)
+	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(values - 1)}
 	return tenDigits(2 * t.Survival(math.Abs(e.Mean)/e.Half*t.Quantile(0.975)))
 }
 

@@ -29,8 +29,8 @@ type Coordinator struct {
 	config bus.CoordinatorConfig
 	// term is the term of the lease; later leases have higher terms. The server's lock guards it.
 	term int64
-	// first is the placement of the coordinator's tasks.
-	first uint64
+	// placement is the placement of the coordinator's tasks.
+	placement uint64
 
 	// life ends when the coordinator is closed or has failed.
 	life context.Context
@@ -57,7 +57,7 @@ func openCoordinator(ctx context.Context, conn *Conn, run string, config bus.Coo
 	config.AckWait = cmp.Or(config.AckWait, 30*time.Second)
 	config.PlanPatience = cmp.Or(config.PlanPatience, 10*time.Second)
 	c := &Coordinator{
-		conn: conn, server: conn.bus.server(run), run: run, config: config, first: bus.FirstNumber(),
+		conn: conn, server: conn.bus.server(run), run: run, config: config, placement: bus.FirstNumber(),
 		plans: mailbox.New[bus.ClientPlan](maxPlans), sums: mailbox.New[*bus.ReceivedSum](maxSums),
 		models: map[bus.Digest][]float32{}, jobs: map[uint64]*openJob{},
 	}

@@ -20,7 +20,7 @@ func (c *Coordinator) SendTask(client int, t *bus.Task) error {
 	if c.config.Info != nil {
 		t.Stamp = c.config.Info.Stamp
 	}
-	t.Placement = c.first
+	t.Placement = c.placement
 	sent := proto.CloneOf(t)
 	c.conn.send("task", func() { c.server.dispatch(c, client, sent) })
 	return nil
@@ -57,7 +57,7 @@ func (h *Host) answer(client int, t *bus.Task) {
 // takePlan takes a plan that has arrived. A plan for a task of another coordinator of the run has
 // another placement and is counted as ignored.
 func (c *Coordinator) takePlan(p bus.ClientPlan) {
-	if p.Plan.Placement == c.first {
+	if p.Plan.Placement == c.placement {
 		c.plans.Put(p)
 	} else {
 		c.ignored.Add(1)

@@ -43,20 +43,20 @@ func (t *Table) answer(differences []Difference) answer {
 	}
 	result := answer{Headline: headline(tails)}
 	significant := slices.DeleteFunc(slices.Clone(tails), func(d Difference) bool { return d.directionWord() == "" })
+	undecided := slices.DeleteFunc(slices.Clone(tails), func(d Difference) bool { return !d.mayBeChance() })
 	// One significant difference is the answer, and a sentence about the others follows it.
 	if len(significant) == 1 {
 		result.Headline = significant[0].sentence(t.Grids)
 		significant = nil
-		others := len(tails) - 1
-		result.Details = append(result.Details, fmt.Sprintf("%d other %s with %s %s no difference in %s.",
-			others, verb(others, "comparison", "comparisons"), tails[0].Against,
-			verb(others, "shows", "show"), tails[0].title))
+		others := len(tails) - 1 - len(undecided)
+		if others > 0 {
+			result.Details = append(result.Details, fmt.Sprintf("%d other %s with %s %s no difference in %s.",
+				others, verb(others, "comparison", "comparisons"), tails[0].Against,
+				verb(others, "shows", "show"), tails[0].title))
+		}
 	}
-	// The headline has all that can be said of differences that were not seen. Those that may be chance, whose
-	// interval excludes zero though Holm's p is too large, stand behind the significant ones.
-	undecided := slices.DeleteFunc(tails, func(d Difference) bool {
-		return d.directionWord() != "" || intervalSign(d.Estimated) == 0
-	})
+	// The headline has all that can be said of differences that were not seen. Those that may be chance stand
+	// behind the significant ones.
 	shown := append(significant, undecided...)
 	for _, d := range shown[:min(len(shown), maxDetails)] {
 		result.Details = append(result.Details, d.sentence(t.Grids))
@@ -68,13 +68,14 @@ func (t *Table) answer(differences []Difference) answer {
 }
 
 // headline returns the sentence above the differences in list, which are all in one quantity and
-// against the same schedule: how many were seen to be better, worse, or no different. Differences
+// against the same schedule: how many were seen to be better, worse, or no different, and how many may be chance. Differences
 // of one seed decide nothing.
 func headline(differences []Difference) string {
 	first := &differences[0]
 	better := 0
 	worse := 0
 	tested := 0
+	undecided := 0
 	largestEffect := 0.0
 	for i := range differences {
 		d := &differences[i]
@@ -82,6 +83,9 @@ func headline(differences []Difference) string {
 		if d.N > 1 {
 			tested++
 			largestEffect = max(largestEffect, d.farEnd())
+		}
+		if d.mayBeChance() {
+			undecided++
 		}
 		switch d.directionWord() {
 		case "better":
@@ -98,9 +102,14 @@ func headline(differences []Difference) string {
 		return fmt.Sprintf("Of %d comparisons with %s, none shows a difference in %s; effects above ±%s are unlikely.",
 			len(differences), first.Against, first.title, roundedUp(largestEffect))
 	}
-	return fmt.Sprintf("Of %d comparisons with %s in %s, %d %s better, %d worse, and %d %s no difference.",
-		len(differences), first.Against, first.title, better, verb(better, "ends", "end"), worse,
-		len(differences)-better-worse, verb(len(differences)-better-worse, "shows", "show"))
+	chance := ""
+	if undecided > 0 {
+		chance = fmt.Sprintf("%d may be chance, ", undecided)
+	}
+	others := len(differences) - better - worse - undecided
+	return fmt.Sprintf("Of %d comparisons with %s in %s, %d %s better, %d worse, %sand %d %s no difference.",
+		len(differences), first.Against, first.title, better, verb(better, "ends", "end"), worse, chance,
+		others, verb(others, "shows", "show"))
 }
 
 // verb returns the form of a word that n things take: singular for 1, and plural otherwise.
@@ -121,6 +130,12 @@ func (d *Difference) directionWord() string {
 		return d.negativeWord
 	}
 	return ""
+}
+
+// mayBeChance reports whether the difference is not significant by Holm's p although its own interval
+// excludes zero.
+func (d *Difference) mayBeChance() bool {
+	return d.directionWord() == "" && intervalSign(d.Estimated) != 0
 }
 
 // farEnd is the larger distance from zero of the two ends of the difference's interval: effects above it are

@@ -91,6 +91,18 @@ func TestAnswer_InWords(t *testing.T) {
 				"step ends 0.040 ± 0.025 below fixed in tail accuracy, which is worse (Holm's p = 0.04, 3 seeds).",
 			},
 		},
+		// a has t = 12.1 and p = 0.0067, of which Holm's is four times as much. b and c have t = 5.74 and
+		// p = 0.029, of which it is three times as much: their intervals exclude zero all the same.
+		"one seen, two by chance": {
+			endings([]string{"fixed", "a", "b", "c", "d"}, half, []float64{0.53, 0.535, 0.54}, []float64{0.53, 0.54, 0.555},
+				[]float64{0.53, 0.54, 0.555}, []float64{0.51, 0.5, 0.49}),
+			"a ends 0.035 ± 0.012 above fixed in tail accuracy, which is better (Holm's p = 0.027, 3 seeds).",
+			[]string{
+				"1 other comparison with fixed shows no difference in tail accuracy.",
+				"b ends 0.042 ± 0.031 above fixed in tail accuracy, which may be chance (Holm's p = 0.087, 3 seeds).",
+				"c ends 0.042 ± 0.031 above fixed in tail accuracy, which may be chance (Holm's p = 0.087, 3 seeds).",
+			},
+		},
 		// All three have p = 1 - t/√(t² + 2) = 0.0202 with t = 6.93, of which Holm's p is three times as much.
 		"may be chance": {
 			endings([]string{"fixed", "a", "b", "c"}, half, []float64{0.53, 0.54, 0.55}, []float64{0.53, 0.54, 0.55},

@@ -123,7 +123,7 @@ func TestRounds(t *testing.T) {
 	if run, _ := f.Lookup("run"); run != "demo" {
 		t.Errorf("run %q", run)
 	}
-	reasons := 11 // columns of a steered K, of formulas of closing and of what clients use, which the run does not have
+	reasons := 13 // columns of a steered K, of a round's formulas and of what clients use, which the run does not have
 	if got, want := len(f.Schema().Fields()), len(metrics.Columns)+1-reasons; got != want {
 		t.Errorf("%d columns, want %d", got, want)
 	}

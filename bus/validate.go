@@ -547,7 +547,8 @@ func (c *checker) identifier(field string, v uint64) {
 	}
 }
 
-// float refuses a value outside low to high, both included, and NaN.
+// float refuses the value v of the named field unless it lies from low to high, both included. NaN is
+// refused, too.
 func (c *checker) float(field string, v, low, high float64) {
 	// The negated form is true for NaN, too.
 	if !(v >= low && v <= high) {
@@ -555,7 +556,8 @@ func (c *checker) float(field string, v, low, high float64) {
 	}
 }
 
-// finite refuses NaN and infinities. It is for losses, which have no other bounds.
+// finite refuses the value v of the named field if it is NaN or infinite. It is for losses, which have no
+// other bounds.
 func (c *checker) finite(field string, v float64) {
 	// The difference is NaN, and so not 0, for NaN and both infinities.
 	if v-v != 0 {
@@ -573,8 +575,9 @@ func (c *checker) size(field, s string, limit int) {
 	}
 }
 
-// printable refuses a text that a terminal would interpret, or that is longer than limit bytes: such
-// texts come from devices and are shown to people.
+// printable refuses the text s of the named field if it has characters that are not printable, which a
+// terminal might interpret, or is longer than limit bytes: such texts come from devices and are shown to
+// people.
 func (c *checker) printable(field, s string, limit int) {
 	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		c.refuse(field, strconv.QuoteToASCII(s[:min(len(s), 64)]), "text that can be printed")

@@ -20,10 +20,10 @@ type backlogs struct {
 	size int64
 }
 
-// add counts n bytes that are put into a backlog or, with n below 0, have left it, and returns nil. If
-// there is no room for them it counts nothing and returns the longest backlog, which must be given up
+// count counts n more bytes that wait in all backlogs together or, with n below 0, so many fewer, and returns
+// nil. If there is no room for them it counts nothing and returns the longest backlog, which must be given up
 // first.
-func (all *backlogs) add(n int64) (longest *backlog) {
+func (all *backlogs) count(n int64) (longest *backlog) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if n <= 0 || all.size+n <= all.limit {
@@ -83,16 +83,20 @@ func (all *backlogs) backlog(limit int64, full func()) *backlog {
 // put adds bytes that the server has sent. While there is no room for them, backlogs are given up:
 // this one if it would hold more than its limit, and otherwise the longest of all.
 func (q *backlog) put(b []byte) {
-	for over := q.try(b); over != nil; over = q.try(b) {
+	for {
+		tooLong := q.tryPut(b)
+		if tooLong == nil {
+			return
+		}
 		// The lock of q is not held here, since the longest backlog may be another one.
-		over.full()
-		over.abandon()
+		tooLong.full()
+		tooLong.abandon()
 	}
 }
 
-// try adds bytes and returns nil, or adds nothing and returns the backlog that must be given up first. A
-// backlog that is abandoned drops the bytes.
-func (q *backlog) try(b []byte) (over *backlog) {
+// tryPut adds bytes and returns nil, or adds nothing and returns the backlog that must be given up first: q
+// itself or another one. A backlog that is abandoned drops the bytes.
+func (q *backlog) tryPut(b []byte) (tooLong *backlog) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	n := int64(len(b))
@@ -102,13 +106,13 @@ func (q *backlog) try(b []byte) (over *backlog) {
 	if q.waiting.Load()+n > q.limit {
 		return q
 	}
-	over = q.all.add(n)
-	if over == nil {
+	tooLong = q.all.count(n)
+	if tooLong == nil {
 		q.parts = append(q.parts, b...)
 		q.waiting.Add(n)
 		q.changed.Broadcast()
 	}
-	return over
+	return tooLong
 }
 
 // end notes that the server sends nothing more. What waits is still written, within flushTime.
@@ -195,7 +199,7 @@ func (q *backlog) wrote(n int) {
 	// The bytes of a backlog that was given up are no longer counted.
 	if !q.broken {
 		q.waiting.Add(-int64(n))
-		q.all.add(-int64(n))
+		q.all.count(-int64(n))
 	}
 	q.changed.Broadcast()
 }
@@ -205,7 +209,7 @@ func (q *backlog) wrote(n int) {
 func (q *backlog) abandon() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.all.add(-q.waiting.Swap(0))
+	q.all.count(-q.waiting.Swap(0))
 	q.parts = nil
 	q.broken = true
 	q.changed.Broadcast()

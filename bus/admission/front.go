@@ -199,8 +199,9 @@ func (s *Front) accept() {
 	}
 }
 
-// refused counts a connection that is not carried on. The first of a device for each reason is reported,
-// with an explanation.
+// refused counts a connection that is closed for the reason r. The first one of a device for each reason is
+// reported to the server's owner, with an explanation. device is the device's id, "" for a connection that
+// is only counted.
 func (s *Front) refused(r Reason, device, explanation string) {
 	s.closed[r].Add(1)
 	key := device + " " + r.String()

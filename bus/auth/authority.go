@@ -73,7 +73,8 @@ type key struct {
 	pair *keyPair
 }
 
-// keys lists the authority's keys.
+// keys lists the authority's keys with their names, by which their files are called, their kinds, and where
+// their pairs are in a.
 func (a *Authority) keys() []key {
 	return []key{
 		{"operator", nkeys.PrefixByteOperator, &a.operator},
@@ -494,12 +495,12 @@ func (a *Authority) accounts() (*accounts, error) {
 		return c
 	}
 	c := &accounts{account("system", a.system), account("runs", a.runs), account("devices", a.devices)}
-	all := int64(jwt.NoLimit)
+	const unlimited = int64(jwt.NoLimit)
 	c.runs.Limits.JetStreamLimits = jwt.JetStreamLimits{
-		MemoryStorage: all,
-		DiskStorage:   all,
-		Streams:       all,
-		Consumer:      all,
+		MemoryStorage: unlimited,
+		DiskStorage:   unlimited,
+		Streams:       unlimited,
+		Consumer:      unlimited,
 	}
 	// A gate is a subject that the account of runs exports to that of devices.
 	for _, g := range gates {

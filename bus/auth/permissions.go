@@ -150,7 +150,7 @@ func permissions(g Grant, devices []Grant) (publish, subscribe jwt.StringList) {
 	inbox := InboxPrefix(g.ID) + ".>"
 	switch g.Role {
 	case RoleDevice:
-		publish, subscribe = device(g)
+		publish, subscribe = devicePermissions(g)
 		models := anyModel
 		if g.Run != "" {
 			models = subject.DirectGet + subject.ModelsStream(g.Run) + "." + subject.AnyModel(g.Run)
@@ -178,7 +178,7 @@ func permissions(g Grant, devices []Grant) (publish, subscribe jwt.StringList) {
 		}
 	case RoleSite:
 		for _, g := range devices {
-			p, s := device(g)
+			p, s := devicePermissions(g)
 			publish.Add(names.Of(p, openEnded)...)
 			subscribe.Add(s...)
 		}
@@ -208,10 +208,10 @@ func openEnded(s string) string {
 	}
 }
 
-// device returns the subjects that a device may publish on and subscribe to, whether it connects directly
-// or through a site. The number of samples that it may report is part of the subject on which it may
+// devicePermissions returns the subjects that a device may publish on and subscribe to, whether it connects
+// directly or through a site. The number of samples that it may report is part of the subject on which it may
 // join, so the server checks it.
-func device(g Grant) (publish, subscribe jwt.StringList) {
+func devicePermissions(g Grant) (publish, subscribe jwt.StringList) {
 	run := "*"
 	stream := "*"
 	if g.Run != "" {

@@ -66,15 +66,16 @@ const (
 	otherDevices = "(other)"
 )
 
-// series returns the names of the classes of run r that have series of their own: those of
+// seriesClasses returns the names of the classes of run r that have series of their own: those of
 // simulated clients, one named "all" if there are no classes, and last that of the real devices. If
 // there are more than maxClasses, the one before the last counts all others.
-func series(r *metrics.Run) []string {
+func seriesClasses(r *metrics.Run) []string {
 	classes := slices.Clone(r.Classes)
-	switch n := len(classes); {
-	case n == 0 || n == 1 && classes[0] == "":
+	hasOneUnnamed := len(classes) == 1 && classes[0] == ""
+	switch {
+	case len(classes) == 0 || hasOneUnnamed:
 		classes = []string{noClass}
-	case n > maxClasses:
+	case len(classes) > maxClasses:
 		classes = append(classes[:maxClasses], manyOthers)
 	}
 	return append(classes, realClass)
@@ -193,7 +194,7 @@ func New(run *metrics.Run) *Metrics {
 		registry: client.NewRegistry(),
 		run:      run,
 		columns:  run.Columns(),
-		classes:  series(run),
+		classes:  seriesClasses(run),
 		modelled: map[answered][phases]round.Time{},
 		scrapes:  scrapes{shown: make(chan struct{})},
 		labels: client.Labels{
@@ -291,8 +292,8 @@ func (m *Metrics) Clients(e *metrics.ClientEvaluation) error {
 	return nil
 }
 
-// class returns the place of a client's class in m.classes. Real devices have the last place.
-// Classes of simulated devices that have no series of their own share the place before it.
+// class returns the index of a client's class in m.classes. Real devices have the last index.
+// Classes of simulated clients that have no series of their own share the index before it.
 func (m *Metrics) class(client int) int {
 	switch last := len(m.classes) - 1; {
 	case m.run.Real(client):
@@ -323,7 +324,13 @@ func (m *Metrics) Task(e *round.TaskReport) {
 	}
 	// The histograms exist only if the run has clients of that class.
 	if class := m.class(e.Client); m.phases[class][0] != nil {
-		b.phases = append(b.phases, observed{class, min(e.Client-m.run.Clients, MostDevices), phasesOf(&e.Plan)})
+		b.phases = append(b.phases, observed{
+			class: class,
+			// The number of a real device is counted from the last simulated client on; it is negative for
+			// simulated ones. Devices beyond MostDevices share one entry.
+			device: min(e.Client-m.run.Clients, MostDevices),
+			took:   phasesOf(&e.Plan),
+		})
 	}
 	// The round waited for the last accepted task.
 	if e.Outcome == round.Accepted && (!b.waited || e.End >= b.slowest.End) {
@@ -332,8 +339,8 @@ func (m *Metrics) Task(e *round.TaskReport) {
 	}
 }
 
-// compare counts what a real device took for the answered task e, phase by phase, beside what a
-// simulated client of mean speed in the device's class takes for it. Both sums go into the batch.
+// compare adds to the batch how long a real device took for the answered task e, phase by phase, and how
+// long a simulated client of mean speed in the device's class takes for the same task.
 func (m *Metrics) compare(e *round.TaskReport) {
 	// A client that dropped out did only a part of the task, so its times compare with nothing.
 	if e.Outcome == round.Dropped {
@@ -341,26 +348,26 @@ func (m *Metrics) compare(e *round.TaskReport) {
 	}
 	// Tasks of the same class and number of steps have the same modelled times, which are computed
 	// once.
-	device := answered{m.run.DeviceClass(e.Client), e.LocalSteps}
-	p, ok := m.modelled[device]
+	key := answered{class: m.run.DeviceClass(e.Client), steps: e.LocalSteps}
+	modelled, ok := m.modelled[key]
 	if !ok {
-		plan, err := m.run.MeanPlan(device.class, device.steps)
+		plan, err := m.run.MeanPlan(key.class, key.steps)
 		if err != nil {
 			// Virtual time cannot hold the modelled times, so there is nothing to compare with.
 			return
 		}
-		p = phasesOf(&plan)
-		m.modelled[device] = p
+		modelled = phasesOf(&plan)
+		m.modelled[key] = modelled
 	}
-	c := &m.batch.compared[m.deviceClass(e.Client)]
-	for i, took := range phasesOf(&e.Plan) {
-		c.measured[i] += took.Seconds()
-		c.modelled[i] += p[i].Seconds()
+	sums := &m.batch.compared[m.deviceClass(e.Client)]
+	for phase, took := range phasesOf(&e.Plan) {
+		sums.measured[phase] += took.Seconds()
+		sums.modelled[phase] += modelled[phase].Seconds()
 	}
 }
 
-// deviceClass returns the place in m.classes of the class of a real device, as if the device were
-// simulated. The last place stands for devices without a known class.
+// deviceClass returns the index in m.classes of the class of a real device, as if the device were a
+// simulated client. The last index stands for devices without a known class.
 func (m *Metrics) deviceClass(client int) int {
 	last := len(m.classes) - 1
 	if class := m.run.DeviceClass(client); class >= 0 {
@@ -423,7 +430,7 @@ func (m *Metrics) takeBatch(r *round.Report) {
 		}
 	}
 	b.phases = b.phases[:0]
-	// A round without an accepted task waited for nobody.
+	// A round without an accepted task waited for no client.
 	if b.waited {
 		slowest := &s.slowest[m.class(b.slowest.Client)]
 		for p, d := range phasesOf(&b.slowest.Plan) {

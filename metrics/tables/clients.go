@@ -80,16 +80,16 @@ func (c *Tables) countOpen() {
 		// The first pass touches each account, and the second one uses what the processor has
 		// fetched.
 		for i := range some {
-			e, a := &some[i], c.account(some[i].Client)
-			accounts[i] = a
-			if e.Probe {
-				a.candidates++
+			task := &some[i]
+			accounts[i] = c.account(task.Client)
+			if task.Probe {
+				accounts[i].candidates++
 			} else {
-				a.tasks[e.Outcome]++
+				accounts[i].tasks[task.Outcome]++
 			}
 		}
 		for i := range some {
-			accounts[i].use(&some[i])
+			accounts[i].addUse(&some[i])
 		}
 	}
 	c.open = c.open[:0]
@@ -115,9 +115,9 @@ func (c *Tables) Finish(end *metrics.End) error {
 	)
 }
 
-// use adds the local steps and the virtual time of task e, phase by phase, to the useful part if e was
+// addUse adds the local steps and the virtual time of task e, phase by phase, to the useful part if e was
 // accepted, as an update or as a candidate that was chosen, and to the wasted part otherwise.
-func (a *account) use(e *round.TaskReport) {
+func (a *account) addUse(e *round.TaskReport) {
 	u := &a.wasted
 	if e.Outcome == round.Accepted {
 		u = &a.useful
@@ -129,9 +129,10 @@ func (a *account) use(e *round.TaskReport) {
 	}
 }
 
-// pass calls f with each number of the account, in the order in which a checkpoint has them, and
-// replaces it by what f returns. It serves both to write and to read an account.
-func (a *account) pass(f func(int64) int64) {
+// replaceNumbers calls f with each number of the account, in the order in which a checkpoint has them, and
+// replaces it by what f returns. It serves both to write an account, where f returns its argument, and to
+// read one, where f ignores it.
+func (a *account) replaceNumbers(f func(int64) int64) {
 	// The order of the numbers is part of the checkpoints' format.
 	for o, n := range a.tasks {
 		a.tasks[o] = int32(f(int64(n)))
@@ -215,7 +216,7 @@ func (c *Tables) Save() ([]byte, error) {
 	for client, a := range c.each {
 		saved = binary.AppendVarint(saved, int64(client-last))
 		last = client
-		a.pass(func(v int64) int64 {
+		a.replaceNumbers(func(v int64) int64 {
 			saved = binary.AppendVarint(saved, v)
 			return v
 		})
@@ -232,7 +233,8 @@ func (c *Tables) Restore(saved []byte) error {
 	if err := gob.NewDecoder(bytes.NewReader(saved)).Decode(&s); err != nil {
 		return fmt.Errorf("tables: %w", err)
 	}
-	for client, in := int64(0), bytes.NewReader(s.Accounts); in.Len() > 0; {
+	client := int64(0)
+	for in := bytes.NewReader(s.Accounts); in.Len() > 0; {
 		distance, err := binary.ReadVarint(in)
 		if err != nil {
 			return fmt.Errorf("tables: an account's client: %w", err)
@@ -242,7 +244,7 @@ func (c *Tables) Restore(saved []byte) error {
 			return fmt.Errorf("tables: an account of client %d, want 0 to %d", client, round.MaxClients-1)
 		}
 		// After an error the remaining numbers are read as 0, and the error is returned below.
-		c.account(int(client)).pass(func(int64) (v int64) {
+		c.account(int(client)).replaceNumbers(func(int64) (v int64) {
 			if err == nil {
 				v, err = binary.ReadVarint(in)
 			}

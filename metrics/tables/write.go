@@ -47,19 +47,26 @@ const (
 // a few percent larger, since virtual times have hardly any pattern.
 var codec = zstd.Codec{Level: zstd.SpeedFastest}
 
-// write writes the table of the values in rows to w as Parquet, batch by batch. row is the struct
+// write writes the table of the values in rows to w as Parquet, batch by batch. rowType is the struct
 // type from which the schema follows; T is that type, or any for one made by reflection. The file's
 // metadata say what the columns mean and which run it is of. It ends at the first error that rows
 // yields.
-func write[T any](w io.Writer, run *metrics.Run, row reflect.Type, rows iter.Seq2[T, error]) error {
+func write[T any](w io.Writer, run *metrics.Run, rowType reflect.Type, rows iter.Seq2[T, error]) error {
 	metadata := parquet.KeyValueMetadata
-	p := parquet.NewGenericWriter[T](w, parquet.SchemaOf(reflect.New(row).Interface()), parquet.CreatedBy("fedpace", run.Version, ""),
-		parquet.Compression(&codec), parquet.MaxRowsPerRowGroup(groupRows), metadata("columns", columns(row)),
-		metadata("run", run.Name), metadata("task", run.Task), metadata("schedule", run.Schedule),
-		metadata(
-			"seed",
-			strconv.FormatUint(run.Seed, 10),
-		), metadata("clients", strconv.Itoa(run.Clients)), metadata("version", run.Version))
+	p := parquet.NewGenericWriter[T](
+		w,
+		parquet.SchemaOf(reflect.New(rowType).Interface()),
+		parquet.CreatedBy("fedpace", run.Version, ""),
+		parquet.Compression(&codec),
+		parquet.MaxRowsPerRowGroup(groupRows),
+		metadata("columns", columns(rowType)),
+		metadata("run", run.Name),
+		metadata("task", run.Task),
+		metadata("schedule", run.Schedule),
+		metadata("seed", strconv.FormatUint(run.Seed, 10)),
+		metadata("clients", strconv.Itoa(run.Clients)),
+		metadata("version", run.Version),
+	)
 	buffer := make([]T, 0, batch)
 	for row, err := range rows {
 		if err != nil {
@@ -91,12 +98,12 @@ func WriteRounds(w io.Writer, run *metrics.Run, rounds iter.Seq2[round.Report, e
 	columns := run.Columns()
 	row := rowType(columns)
 	return write(w, run, row, func(yield func(any, error) bool) {
-		for r, err := range rounds {
-			v := reflect.New(row).Elem()
+		for report, err := range rounds {
+			values := reflect.New(row).Elem()
 			for i := range columns {
-				set(v.Field(i), columns[i].Kind, columns[i].Get(&r))
+				setField(values.Field(i), columns[i].Kind, columns[i].Get(&report))
 			}
-			if !yield(v.Interface(), err) {
+			if !yield(values.Interface(), err) {
 				return
 			}
 		}
@@ -130,10 +137,10 @@ func rowType(columns []metrics.Column) reflect.Type {
 	return reflect.StructOf(fields)
 }
 
-// set puts the number v of a column of this kind into field, as an integer for counts and as a
+// setField puts the number v of a column of this kind into field, as an integer for counts and as a
 // float otherwise. A field of an optional column is a pointer and stays nil (null in the table)
 // where v is NaN: not measured.
-func set(field reflect.Value, kind metrics.Kind, v metrics.Number) {
+func setField(field reflect.Value, kind metrics.Kind, v metrics.Number) {
 	if field.Kind() == reflect.Pointer {
 		if math.IsNaN(v.Float) {
 			return

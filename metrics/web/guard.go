@@ -26,7 +26,7 @@ func mux(pages []Page) *http.ServeMux {
 	list.WriteString("fedpace: this run shows\n")
 	root := false
 	for _, p := range pages {
-		m.Handle(p.Path, placed(p))
+		m.Handle(p.Path, admitted(p))
 		fmt.Fprintf(&list, "  %s\n", p.Path)
 		root = root || p.Path == "/" || p.Path == "/{$}"
 	}
@@ -43,14 +43,14 @@ func mux(pages []Page) *http.ServeMux {
 // connKey is the key of the connection in a request's context.
 type connKey struct{}
 
-// placed returns the handler of page p, which holds a place of the server for each request while it
-// is answered. A connection with a place is not closed for others. If all places are taken, the
-// request is refused, unless the page is one that is always answered.
-func placed(p Page) http.Handler {
+// admitted returns the handler of page p, which admits the connection of each request while it is answered:
+// an admitted connection is not closed to make room for others. If as many connections as may be are
+// admitted already, the request is refused, unless the page is one that is always answered.
+func admitted(p Page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := r.Context().Value(connKey{}).(*connlimit.Conn)
 		switch {
-		// The place is given back when the answer is complete.
+		// The connection is released when the answer is complete.
 		case c.Admit():
 			defer c.Release()
 		case !p.Always:
@@ -96,7 +96,7 @@ func guard(addr string, edits bool, pages http.Handler) http.Handler {
 				"this server answers to an IP address, to localhost and to the name that it was told to listen on",
 				http.StatusMisdirectedRequest,
 			)
-		case edits && r.Method == http.MethodPost && plain(r):
+		case edits && r.Method == http.MethodPost && hasPlainPath(r):
 			if err := mayEdit(r); err != nil {
 				http.Error(w, err.Error(), http.StatusForbidden)
 				return
@@ -106,7 +106,7 @@ func guard(addr string, edits bool, pages http.Handler) http.Handler {
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			h.Set("Allow", "GET, HEAD")
 			http.Error(w, "there is nothing here but to read", http.StatusMethodNotAllowed)
-		case !plain(r):
+		case !hasPlainPath(r):
 			http.Error(w, "want a path without dots, backslashes and control characters", http.StatusBadRequest)
 		default:
 			// The body of a GET or HEAD request means nothing, so no page reads it.
@@ -123,10 +123,9 @@ var sameOrigin = http.NewCrossOriginProtection()
 // from another machine, through a proxy or under a name that others may have, or from a page of another
 // site.
 func mayEdit(r *http.Request) error {
-	if !names.Loopback(r.RemoteAddr) ||
-		!names.Loopback(r.Host) ||
-		r.Header.Get("X-Forwarded-For") != "" ||
-		r.Header.Get("Forwarded") != "" {
+	isLocal := names.Loopback(r.RemoteAddr) && names.Loopback(r.Host)
+	isForwarded := r.Header.Get("X-Forwarded-For") != "" || r.Header.Get("Forwarded") != ""
+	if !isLocal || isForwarded {
 		return errors.New("notes are edited on the machine of the server alone, under localhost")
 	}
 	// A form cannot send this type, and a script of another site only after the browser has asked.
@@ -152,13 +151,15 @@ func answersTo(configured, host string) bool {
 	// A name with a dot at its end is the same name in full.
 	host = strings.TrimSuffix(host, ".")
 	_, err := netip.ParseAddr(host)
-	return err == nil || strings.EqualFold(host, "localhost") ||
-		configured != "" && strings.EqualFold(host, strings.TrimSuffix(configured, "."))
+	isAddress := err == nil
+	isLocalhost := strings.EqualFold(host, "localhost")
+	isConfigured := configured != "" && strings.EqualFold(host, strings.TrimSuffix(configured, "."))
+	return isAddress || isLocalhost || isConfigured
 }
 
-// plain reports whether the path of request r is one that no file system or router reads as
+// hasPlainPath reports whether the path of request r is one that no file system or router reads as
 // another: without control characters, backslashes and the parts . and ..
-func plain(r *http.Request) bool {
+func hasPlainPath(r *http.Request) bool {
 	if strings.ContainsFunc(r.URL.Path, func(c rune) bool { return c < ' ' || c == '\\' || c == 0x7f }) {
 		return false
 	}

@@ -86,17 +86,21 @@ func openCoordinator(ctx context.Context, conn *Conn, run string, config bus.Coo
 // acquire gets the lease on the run, if need be once that of a coordinator that has
 // fallen silent has ended.
 func (c *Coordinator) acquire(ctx context.Context) error {
-	for next := uint64(0); ; {
+	// lastRenewal numbers the last renewal of the present lease that is known, 0 for none.
+	for lastRenewal := uint64(0); ; {
 		// A copy of this question may arrive late, so it carries its own value.
-		before := next
-		a, err := ask(ctx, c.conn, "open", askEvery, func(answer func(acquired)) { answer(c.server.acquire(c, before)) })
-		err = cmp.Or(err, a.err)
-		if err != nil || a.renewed == 0 {
+		known := lastRenewal
+		reply, err := ask(ctx, c.conn, "open", askEvery, func(answer func(acquired)) {
+			answer(c.server.acquire(c, known))
+		})
+		err = cmp.Or(err, reply.err)
+		// Without a renewal the lease was free, and is this coordinator's now.
+		if err != nil || reply.renewed == 0 {
 			return err
 		}
-		next = a.renewed
+		lastRenewal = reply.renewed
 		select {
-		case <-time.After(a.wait):
+		case <-time.After(reply.wait):
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

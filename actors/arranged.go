@@ -29,7 +29,7 @@ func newArranged(p *Problem) *arranged {
 	return &arranged{Arranged: work, values: make([]float32, work.Len())}
 }
 
-// sendsPlainUpdates reports whether clients send what local steps lead to as it is: neither compressed, nor with
+// plain reports whether clients send what local steps lead to as it is: neither compressed, nor with
 // noise, nor shortened, nor as an attacker would have it.
 func (p *Problem) plain() bool {
 	sent := p.Compression == nil && !p.Noise.On() && !p.Grid.On() && !p.Clips

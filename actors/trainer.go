@@ -230,7 +230,7 @@ func (s *Shared) hasControlVariates() bool { return s != nil && !s.Residuals }
 // Train runs each assignment's K local steps from base (Algorithm 1, lines 5-8, with the
 // algorithm's steps) and adds its weighted update to sum (see learn.AddExact), which must have
 // SumLength values. Without shared, as in a loss query, an algorithm with control variates takes
-// sendsPlainUpdates steps. A loss or update that is not finite is a *Diverged.
+// plain steps. A loss or update that is not finite is a *Diverged.
 func (t *Trainer) Train(
 	ctx context.Context,
 	base []float32,
@@ -389,7 +389,7 @@ func (t *Trainer) work(base []float32, shared *Shared, tasks []Assignment) *Work
 
 // add adds a client's weighted update, model − base, to the sum and returns the algorithm's part of
 // the client's next state; nil if there is none. The model equals base afterwards, so that its
-// memoryValues can be used for the next task. A value that is out of range or not finite is an error.
+// memory can be used for the next task. A value that is out of range or not finite is an error.
 func (t *Trainer) add(sum []int64, base, model []float32, shared *Shared, a *Assignment) (state []float32, err error) {
 	if t.update != nil && (shared != nil || a.Weight > 0) {
 		return t.addCompressed(sum, base, model, shared, a)

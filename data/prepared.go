@@ -343,7 +343,7 @@ func (p *prepared) write(f io.Writer) error {
 // mapped is a set whose samples lie in a file that is mapped into memory.
 type mapped struct {
 	*federated.Grouped
-	// bytesColumn is the mapped file.
+	// content is the mapped file.
 	content mmap.MMap
 	// file stays open, since samples may also be read from it.
 	file *os.File

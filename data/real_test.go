@@ -227,7 +227,7 @@ func sentence(tokens []uint8) string {
 }
 
 // The part of CIFAR-100 that is here has 100 training and 20 test images of
-// eachElement class: 100 clients of 100 by Pachinko allocation.
+// each class: 100 clients of 100 by Pachinko allocation.
 func TestRealCIFAR100(t *testing.T) {
 	slow.NotUnderRace(t)
 	s := openReal(t, "cifar100", federated.Options{Task: "cifar100", Seed: 1})

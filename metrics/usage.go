@@ -122,7 +122,7 @@ type Power struct {
 type meter struct {
 	run   *Run
 	total Usage
-	// keptTasks is the usage of the open round, which total does not include yet.
+	// open is the usage of the open round, which total does not include yet.
 	open Usage
 	// times holds the durations of the open round's accepted tasks, in virtual time.
 	times []round.Time

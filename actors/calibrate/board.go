@@ -246,7 +246,7 @@ func (b *Board) productReader(unit float64, files ...string) func(time.Duration)
 	}
 }
 
-// StartMeter measures the mean power of each phase until Stop. A nil Meter measures nothing.
+// Meter measures the mean power of each phase until Stop. A nil Meter measures nothing.
 type Meter struct {
 	gauge   *gauge
 	stop    context.CancelFunc

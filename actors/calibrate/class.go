@@ -34,7 +34,7 @@ type Result struct {
 }
 
 // ReadMeasured reads a file that calibrate --json wrote, and returns its values in the form in which a
-// deviceConfig reports them to coordinators: one entry for each size of minibatches. It is an error if
+// device reports them to coordinators: one entry for each size of minibatches. It is an error if
 // the file holds no measured local steps.
 func ReadMeasured(file string) (list []*bus.Measured, err error) {
 	result := struct {
@@ -299,7 +299,7 @@ func (m *Machine) memory() string {
 	return fmt.Sprintf("%s of memory at the peak, %s free", human.Size(m.PeakBytes), human.Size(m.FreeBytes))
 }
 
-// powerGauge describes the machine's power in watts, and where the values come from, for people. It also
+// power describes the machine's power in watts, and where the values come from, for people. It also
 // says if the power is not known.
 func (m *Machine) power() string {
 	if m.Watts == nil {

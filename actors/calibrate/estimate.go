@@ -90,7 +90,7 @@ func fitLine(main, secondary Group) Line {
 	return l
 }
 
-// SetPhase is what a phase takes besides its steps or bits, and how certain that is.
+// Phase is what a phase takes besides its steps or bits, and how certain that is.
 type Phase struct {
 	// Overhead is the time of a task besides its steps, or of a transfer besides its bits.
 	Overhead robust.Estimate `json:"overhead_seconds"`

@@ -289,7 +289,7 @@ func orConstant(d Distribution, value float64) Distribution {
 
 // shares turns weights, none negative, into ascending upper limits on 64 random bits for [pick], so
 // that index i is picked with a probability in proportion to its weight. If all weights are 0 they
-// countPoints as equal. Otherwise a weight of 0 is an error unless mayBeZero returns true for its index; such an
+// count as equal. Otherwise a weight of 0 is an error unless mayBeZero returns true for its index; such an
 // entry is never picked. mayBeZero may be nil, which allows none. key names the list in errors.
 func shares(key string, weights []float64, mayBeZero func(i int) bool) ([]uint64, error) {
 	sum := 0.0

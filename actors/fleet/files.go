@@ -254,7 +254,7 @@ func readMeasurements(r io.Reader, named []string) (measurements, error) {
 }
 
 // stepTimes returns the distribution of a local step's time over the measured devices, each with
-// allEqual probability, scaled so that the reference device takes secondsPerStep (a task's beta).
+// equal probability, scaled so that the reference device takes secondsPerStep (a task's beta).
 func (m measurements) stepTimes(secondsPerStep float64, reference string) (Empirical, error) {
 	i := slices.IndexFunc(m, func(d measurement) bool { return d.device == reference })
 	if i < 0 {

@@ -617,7 +617,7 @@ func (f *Fleet) presenceNumber(client int) int {
 }
 
 // Available reports whether a client is available at virtual time t. Times outside of 0 to 146 years
-// countPoints as the nearer one of these.
+// count as the nearer one of these.
 func (f *Fleet) Available(client int, t int64) bool {
 	p, number := f.presenceOf(client)
 	return p == nil || p.Present(f.seed, number, clamp(t))

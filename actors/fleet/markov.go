@@ -25,7 +25,7 @@ func (m Markov) Presence(*Files) (Presence, error) {
 }
 
 // String describes the model for people: the mean lengths of stays and absences in seconds, and the
-// availableShare of the time in which clients are available.
+// share of the time in which clients are available.
 func (m Markov) String() string {
 	return fmt.Sprintf(
 		"markov (on for %g s, off for %g s in the mean: %.3g available)",

@@ -54,7 +54,7 @@ func (f *Fleet) NextAnyChange(clients int, t int64) int64 {
 // a boundedPresence, or Never if there is none.
 //
 // It looks ahead for all clients by one interval, then by twice as much again, and so on. The
-// parseNumber of points that it looks at is thereby in proportion to those before the change, of all
+// number of points that it looks at is thereby in proportion to those before the change, of all
 // clients together. After maxSearch points it gives up and returns the time that it has reached, up to which
 // nothing changes.
 func (f *Fleet) searchBounded(clients int, t, first, interval int64) int64 {

@@ -53,7 +53,7 @@ func (s *Stages) masks(bits int64) int64 {
 	return int64(math.RoundToEven(s.WordNanoseconds * float64(bits) / wordBits))
 }
 
-// computeSums returns the length of the task with the stages of secure aggregation, in nanoseconds. The time in
+// total returns the length of the task with the stages of secure aggregation, in nanoseconds. The time in
 // which the client waits for others between the stages is not part of it.
 func (p *Plan) total() int64 {
 	sum := p.Durations.Total()

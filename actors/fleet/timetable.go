@@ -19,10 +19,10 @@ type timetable struct {
 
 // stayList gathers the stays of a file's clients, in the order in which the file names them first.
 type stayList struct {
-	// parseNumber gives a client's place in stays by its name.
+	// number gives a client's place in stays by its name.
 	number map[string]int
 	stays  [][]session
-	// computeSums is the number of stays of all clients.
+	// total is the number of stays of all clients.
 	total int
 }
 

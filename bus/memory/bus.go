@@ -69,15 +69,15 @@ type run struct {
 	coordinator *Coordinator
 	// hosts are the hosts that serve tasks.
 	hosts []*Host
-	// next counts batches, since the hosts get them in turn.
-	next   int
+	// turns counts batches, since the hosts get them in turn.
+	turns  int
 	models map[bus.Digest][]float32
 	// jobs holds all jobs whose sums were not accepted yet.
 	jobs map[uint64]*openJob
 	// queue holds the jobs that no host has taken, the oldest first.
 	queue []*openJob
-	// more is closed, and replaced, when the queue gets longer.
-	more chan struct{}
+	// jobsAdded is closed, and replaced, when the queue gets longer.
+	jobsAdded chan struct{}
 }
 
 // openJob is a job whose sum was not accepted yet.
@@ -102,7 +102,7 @@ func (b *Bus) run(name string) *run {
 	defer b.mu.Unlock()
 	r := b.runs[name]
 	if r == nil {
-		r = &run{name: name, more: make(chan struct{})}
+		r = &run{name: name, jobsAdded: make(chan struct{})}
 		r.clear()
 		b.runs[name] = r
 	}
@@ -119,8 +119,8 @@ func (r *run) clear() {
 // enqueue offers a job to the hosts and wakes those that wait for one. The caller holds the lock.
 func (r *run) enqueue(o *openJob) {
 	r.queue = append(r.queue, o)
-	close(r.more)
-	r.more = make(chan struct{})
+	close(r.jobsAdded)
+	r.jobsAdded = make(chan struct{})
 }
 
 // dequeue takes the oldest job of a kernel class from the queue. If there is none it returns nil, and
@@ -130,23 +130,23 @@ func (r *run) dequeue(kernel string) (o *openJob, more <-chan struct{}) {
 	defer r.mu.Unlock()
 	i := slices.IndexFunc(r.queue, func(o *openJob) bool { return o.job.Kernel == kernel })
 	if i < 0 {
-		return nil, r.more
+		return nil, r.jobsAdded
 	}
 	o = r.queue[i]
 	r.queue = slices.Delete(r.queue, i, i+1)
 	return o, nil
 }
 
-// host returns the host that gets the next batch of tasks; the hosts take turns. It is nil if the run
+// nextHost returns the host that gets the next batch of tasks; the hosts take turns. It is nil if the run
 // has no host.
-func (r *run) host() *Host {
+func (r *run) nextHost() *Host {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.hosts) == 0 {
 		return nil
 	}
-	r.next++
-	return r.hosts[r.next%len(r.hosts)]
+	r.turns++
+	return r.hosts[r.turns%len(r.hosts)]
 }
 
 // vacate removes the coordinator c of the run with its models and jobs. It does nothing if the run

@@ -36,10 +36,10 @@ type Coordinator struct {
 	plans *mailbox.Mailbox[bus.ClientPlan]
 	// patience is how long TakePlans waits for a plan.
 	patience time.Duration
-	// late is the timer that runs while plans are waited for.
-	late    *time.Timer
-	sums    *mailbox.Mailbox[*bus.ReceivedSum]
-	ignored atomic.Int64
+	// planTimer is the timer that runs while plans are waited for.
+	planTimer *time.Timer
+	sums      *mailbox.Mailbox[*bus.ReceivedSum]
+	ignored   atomic.Int64
 }
 
 // newCoordinator makes the coordinator of run r by config; a patience of 0 is 10 seconds. The timer
@@ -53,7 +53,7 @@ func newCoordinator(r *run, config bus.CoordinatorConfig) *Coordinator {
 		sums:     mailbox.New[*bus.ReceivedSum](maxSums),
 	}
 	c.life, c.end = context.WithCancelCause(context.Background())
-	c.late = time.AfterFunc(time.Hour, func() {
+	c.planTimer = time.AfterFunc(time.Hour, func() {
 		c.plans.Signal(fmt.Errorf(
 			"bus: run %s: no plan for %v, although one is waited for: %w",
 			r.name,
@@ -61,7 +61,7 @@ func newCoordinator(r *run, config bus.CoordinatorConfig) *Coordinator {
 			bus.ErrInterrupted,
 		))
 	})
-	c.late.Stop()
+	c.planTimer.Stop()
 	return c
 }
 
@@ -73,7 +73,7 @@ func (c *Coordinator) Close(context.Context) error {
 	c.plans.Fail(err)
 	c.sums.Fail(err)
 	c.end(err)
-	c.late.Stop()
+	c.planTimer.Stop()
 	return nil
 }
 
@@ -94,8 +94,8 @@ func (c *Coordinator) Hosts() (hosts, workers int) { return 0, 0 }
 // host got a task.
 func (c *Coordinator) TakePlans(ctx context.Context, buf []bus.ClientPlan) ([]bus.ClientPlan, error) {
 	c.flush()
-	c.late.Reset(c.patience)
-	defer c.late.Stop()
+	c.planTimer.Reset(c.patience)
+	defer c.planTimer.Stop()
 	return c.plans.Take(ctx, buf)
 }
 

@@ -27,9 +27,9 @@ type Host struct {
 	// work waits for the goroutine that serves tasks.
 	work sync.WaitGroup
 
-	plan    func(client int, t *bus.Task, p *bus.Plan) error
-	batches chan *batch
-	// planning is held while plan is called.
+	computePlan func(client int, t *bus.Task, p *bus.Plan) error
+	batches     chan *batch
+	// planning is held while computePlan is called.
 	planning sync.Mutex
 	plans    []bus.ClientPlan
 }
@@ -54,7 +54,7 @@ func (h *Host) Close() error {
 // ServeTasks begins to answer a share of the run's tasks with the plans that fn computes: the hosts get
 // batches in turn. It returns at once.
 func (h *Host) ServeTasks(_ context.Context, fn func(client int, t *bus.Task, p *bus.Plan) error) error {
-	h.plan = fn
+	h.computePlan = fn
 	h.batches = make(chan *batch, 32)
 	h.work.Go(h.serve)
 	h.run.mu.Lock()
@@ -119,19 +119,19 @@ func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
 	ctx, cancel := bus.Until(ctx, h.life)
 	defer cancel()
 	h.run.mu.Lock()
-	c := h.run.coordinator
+	coordinator := h.run.coordinator
 	// The coordinator is gone, and the job with it.
-	if c == nil {
+	if coordinator == nil {
 		h.run.mu.Unlock()
 		return nil
 	}
-	s, first, err := c.receive(sent)
+	decision, first, err := coordinator.receive(sent)
 	h.run.mu.Unlock()
-	if err == nil && s != nil {
+	if err == nil && decision != nil {
 		select {
-		case <-s.answered:
-			err = s.refused
-		case <-c.life.Done():
+		case <-decision.answered:
+			err = decision.refused
+		case <-coordinator.life.Done():
 			return nil
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -142,7 +142,7 @@ func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
 	}
 	// A refused or repeated sum does not count.
 	if err != nil || !first {
-		c.ignored.Add(1)
+		coordinator.ignored.Add(1)
 	}
 	return err
 }
@@ -162,7 +162,7 @@ func (d *delivery) Done(context.Context) error { return nil }
 // Release gives the job back to the queue for another host, at once or, with later, after the time
 // postponement. A job that is closed meanwhile is not queued.
 func (d *delivery) Release(later bool) error {
-	back := func() {
+	requeue := func() {
 		d.run.mu.Lock()
 		defer d.run.mu.Unlock()
 		if d.run.jobs[d.job.job.Job] == d.job {
@@ -170,9 +170,9 @@ func (d *delivery) Release(later bool) error {
 		}
 	}
 	if later {
-		time.AfterFunc(postponement, back)
+		time.AfterFunc(postponement, requeue)
 	} else {
-		back()
+		requeue()
 	}
 	return nil
 }

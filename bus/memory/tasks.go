@@ -32,9 +32,9 @@ type order struct {
 // batches reuses the memory of batches.
 var batches = sync.Pool{New: func() any { return new(batch) }}
 
-// set copies the task t of a client into the order, so that the sender may use its message again at
+// copyFrom copies the task t of a client into the order, so that the sender may use its message again at
 // once. It reuses the memory of the order's digest.
-func (o *order) set(client int, t *bus.Task) {
+func (o *order) copyFrom(client int, t *bus.Task) {
 	o.client = client
 	o.task = bus.Task{
 		Task:         t.Task,
@@ -79,7 +79,7 @@ func (c *Coordinator) SendTask(client int, t *bus.Task) error {
 		c.batch.count = 0
 	}
 	b := c.batch
-	b.tasks[b.count].set(client, t)
+	b.tasks[b.count].copyFrom(client, t)
 	b.count++
 	isFull := b.count == batchSize
 	// A full batch is taken away under the lock, so that no other sender adds to it.
@@ -88,7 +88,7 @@ func (c *Coordinator) SendTask(client int, t *bus.Task) error {
 	}
 	c.sending.Unlock()
 	if isFull {
-		c.hand(b)
+		c.handToHost(b)
 	}
 	return nil
 }
@@ -100,20 +100,20 @@ func (c *Coordinator) flush() {
 	c.batch = nil
 	c.sending.Unlock()
 	if b != nil {
-		c.hand(b)
+		c.handToHost(b)
 	}
 }
 
-// hand gives a batch of tasks to a host. Without a host the tasks are lost, as they would be on a network.
-func (c *Coordinator) hand(b *batch) {
-	if h := c.run.host(); h != nil {
-		h.take(b)
+// handToHost gives a batch of tasks to a host. Without a host the tasks are lost, as they would be on a network.
+func (c *Coordinator) handToHost(b *batch) {
+	if h := c.run.nextHost(); h != nil {
+		h.takeBatch(b)
 	}
 }
 
-// take takes a batch of tasks. A full one is left to the host's goroutine, and an incomplete one, for whose
+// takeBatch takes a batch of tasks. A full one is left to the host's goroutine, and an incomplete one, for whose
 // plans the coordinator waits, is answered at once on the caller's.
-func (h *Host) take(b *batch) {
+func (h *Host) takeBatch(b *batch) {
 	if b.count < batchSize {
 		h.answer(b)
 		return
@@ -153,7 +153,7 @@ func (h *Host) answer(b *batch) {
 		p := &memory[i]
 		p.Task = o.task.Task
 		p.Placement = o.task.Placement
-		err := h.plan(o.client, &o.task, p)
+		err := h.computePlan(o.client, &o.task, p)
 		if err == nil {
 			err = p.Validate()
 		}

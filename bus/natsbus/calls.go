@@ -22,11 +22,11 @@ import (
 // its way, and a host that starts again, cost time and nothing else.
 
 const (
-	// callAgain is the time between two announcements of a call.
-	callAgain = 2 * time.Second
-	// moreCalls is how many calls a host holds beside those that its workers serve. Their frames are fetched
+	// announceCallEvery is the time between two announcements of a call.
+	announceCallEvery = 2 * time.Second
+	// queuedCalls is how many calls a host holds beside those that its workers serve. Their frames are fetched
 	// while the workers are busy.
-	moreCalls = 8
+	queuedCalls = 8
 )
 
 // callTable is the coordinator's calls that have no reply yet.
@@ -93,7 +93,7 @@ func (c *Coordinator) Call(
 	defer c.calls.end(number)
 	ctx, cancel := bus.Until(ctx, c.life)
 	defer cancel()
-	again := time.NewTicker(callAgain)
+	again := time.NewTicker(announceCallEvery)
 	defer again.Stop()
 	for {
 		if err := c.announceCall(number, o); err != nil {
@@ -112,11 +112,11 @@ func (c *Coordinator) Call(
 // announceCall announces the open call o with this number to its host. While the connection is away the message is
 // lost without an error, since the next announcement follows.
 func (c *Coordinator) announceCall(number uint64, o *openCall) error {
-	w := &bus.Call{Call: number, Parts: uint32(len(o.parts)), Fence: c.lease.fence.token.Load()}
+	announcement := &bus.Call{Call: number, Parts: uint32(len(o.parts)), Fence: c.lease.fence.token.Load()}
 	if c.hosts != nil {
-		w.Stamp = c.hosts.Info.Stamp
+		announcement.Stamp = c.hosts.Info.Stamp
 	}
-	b, err := bus.Marshal(nil, w)
+	b, err := bus.Marshal(nil, announcement)
 	if err != nil {
 		return err
 	}
@@ -143,13 +143,13 @@ func (t *callTable) end(number uint64) {
 	delete(t.open, number)
 }
 
-// find returns the open call to which the message p of a host, on a subject of this client, belongs. It is nil if
+// find returns the open call to which the message part of a host, on a subject of this client, belongs. It is nil if
 // there is none, or if the call is for another host.
-func (t *callTable) find(p *bus.CallPart, client int) *openCall {
+func (t *callTable) find(part *bus.CallPart, client int) *openCall {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	o := t.open[p.Call]
-	if o == nil || o.client != client || o.host != p.Host {
+	o := t.open[part.Call]
+	if o == nil || o.client != client || o.host != part.Host {
 		return nil
 	}
 	return o
@@ -171,18 +171,18 @@ func (c *Coordinator) readPart(m *nats.Msg, verb string) (p *bus.CallPart, clien
 // onFetch answers a host's request for a part of a call's frame. An answer without parts says that the call is
 // over.
 func (c *Coordinator) onFetch(m *nats.Msg) {
-	p, client, ok := c.readPart(m, subject.Fetch)
+	request, client, ok := c.readPart(m, subject.Fetch)
 	if !ok {
 		return
 	}
-	answer := &bus.CallPart{Call: p.Call, Host: p.Host}
-	o := c.calls.find(p, client)
+	answer := &bus.CallPart{Call: request.Call, Host: request.Host}
+	o := c.calls.find(request, client)
 	isLast := false
-	if o != nil && int(p.Part) < len(o.parts) {
-		answer.Part = p.Part
+	if o != nil && int(request.Part) < len(o.parts) {
+		answer.Part = request.Part
 		answer.Parts = uint32(len(o.parts))
-		answer.Data = o.parts[p.Part]
-		isLast = p.Part == answer.Parts-1
+		answer.Data = o.parts[request.Part]
+		isLast = request.Part == answer.Parts-1
 	}
 	// The caller is informed before the host has the last part, and so before the call's reply.
 	if isLast && o.fetched != nil {
@@ -196,27 +196,27 @@ func (c *Coordinator) onFetch(m *nats.Msg) {
 
 // onReply takes a part of a reply and answers it. The host sends the next part when it has the answer.
 func (c *Coordinator) onReply(m *nats.Msg) {
-	p, client, ok := c.readPart(m, subject.Reply)
+	part, client, ok := c.readPart(m, subject.Reply)
 	if !ok {
 		return
 	}
-	o := c.calls.find(p, client)
+	o := c.calls.find(part, client)
 	// A call that is over has its reply, or another host has it now.
 	if o == nil {
 		c.sums.reply(m, bus.Repeated, "")
 		return
 	}
-	if err := o.add(p); err != nil {
+	if err := o.addReplyPart(part); err != nil {
 		c.sums.reply(m, bus.Refused, err.Error())
 		return
 	}
 	c.sums.reply(m, bus.Continue, "")
 }
 
-// add takes a part of the reply. Parts may arrive in any order and repeatedly; with the last that was missing the reply
-// is complete. Another number of parts than before means that the host has started over. Only the subscription to
-// replies calls add, so it needs no lock.
-func (o *openCall) add(p *bus.CallPart) error {
+// addReplyPart takes a part of the reply. Parts may arrive in any order and repeatedly; with the last that was missing
+// the reply is complete. Another number of parts than before means that the host has started over. Only the
+// subscription to replies calls addReplyPart, so it needs no lock.
+func (o *openCall) addReplyPart(p *bus.CallPart) error {
 	if p.Parts == 0 {
 		return bus.Fault("call part", "parts", p.Parts, "at least 1 in a reply")
 	}
@@ -276,21 +276,21 @@ func (h *Host) ServeCalls(
 	verb := subject.MessageFor(h.config.Name)
 	sub, err := h.conn.Listen(subject.AnyClient(h.run, verb), "", func(m *nats.Msg) {
 		client, ok := clients.Client(m.Subject, verb)
-		w := new(bus.Call)
-		if !ok || natsconn.Relayed(m) || bus.Unmarshal(m.Data, w) != nil {
+		announced := new(bus.Call)
+		if !ok || natsconn.Relayed(m) || bus.Unmarshal(m.Data, announced) != nil {
 			return
 		}
-		if h.config.Stamp != 0 && w.Stamp != h.config.Stamp {
+		if h.config.Stamp != 0 && announced.Stamp != h.config.Stamp {
 			h.end(fmt.Errorf("bus: run %s: %w", h.run, bus.ErrStale))
 			return
 		}
 		// A call beyond the limit is announced again.
-		if !h.fence.admits(w.Fence) || !h.calls.begin(w.Call, h.config.Workers+moreCalls) {
+		if !h.highestFence.admits(announced.Fence) || !h.calls.begin(announced.Call, h.config.Workers+queuedCalls) {
 			return
 		}
 		h.serving.Go(func() {
-			defer h.calls.end(w.Call)
-			if err := h.serveCall(clients, client, w, fn); err != nil {
+			defer h.calls.end(announced.Call)
+			if err := h.serveCall(clients, client, announced, fn); err != nil {
 				h.end(err)
 			}
 		})
@@ -313,20 +313,20 @@ func (h *Host) ServeCalls(
 // errCallOver is the error of a call that the coordinator does not wait for any more.
 var errCallOver = errors.New("the call is over")
 
-// serveCall serves the call w for a client: it fetches the frame, lets fn serve it, and sends the reply. It returns nil
+// serveCall serves a call for a client: it fetches the frame, lets fn serve it, and sends the reply. It returns nil
 // if the call ends meanwhile. An error ends the host.
 func (h *Host) serveCall(
 	clients subject.Clients,
 	client int,
-	w *bus.Call,
+	call *bus.Call,
 	fn func(ctx context.Context, client int, frame []byte) ([]byte, error),
 ) error {
-	frame, err := h.fetchCall(clients.Subject(client, subject.Fetch), w)
+	frame, err := h.fetchCall(clients.Subject(client, subject.Fetch), call)
 	if err == nil {
 		frame, err = fn(h.life, client, frame)
 	}
 	if err == nil {
-		err = h.sendReply(clients.Subject(client, subject.Reply), w.Call, frame)
+		err = h.sendReply(clients.Subject(client, subject.Reply), call.Call, frame)
 	}
 	// A host that ends already has an error.
 	if errors.Is(err, errCallOver) || h.life.Err() != nil {
@@ -335,22 +335,22 @@ func (h *Host) serveCall(
 	return err
 }
 
-// fetchCall requests the frame of the call w part by part, on a subject (fetch), and returns the frame. It returns
+// fetchCall requests the frame of a call part by part, on a subject (fetch), and returns the frame. It returns
 // errCallOver if the coordinator does not have the call any more.
-func (h *Host) fetchCall(fetch string, w *bus.Call) ([]byte, error) {
+func (h *Host) fetchCall(fetch string, call *bus.Call) ([]byte, error) {
 	var frame []byte
-	for part := range w.Parts {
+	for part := range call.Parts {
 		var answer bus.CallPart
 		question := &bus.CallPart{
-			Call:  w.Call,
+			Call:  call.Call,
 			Part:  part,
-			Parts: w.Parts,
+			Parts: call.Parts,
 			Host:  h.config.Name,
 		}
 		if err := h.callRequest(fetch, question, func(b []byte) error { return bus.UnmarshalSealed(b, &answer) }); err != nil {
 			return nil, err
 		}
-		if answer.Parts != w.Parts || answer.Part != part {
+		if answer.Parts != call.Parts || answer.Part != part {
 			return nil, errCallOver
 		}
 		frame = append(frame, answer.Data...)
@@ -367,14 +367,14 @@ func (h *Host) sendReply(reply string, call uint64, frame []byte) error {
 	parts := slices.Collect(slices.Chunk(frame, h.conn.partBytes()))
 	for i, data := range parts {
 		var answer bus.SumReply
-		w := &bus.CallPart{
+		message := &bus.CallPart{
 			Call:  call,
 			Part:  uint32(i),
 			Parts: uint32(len(parts)),
 			Data:  data,
 			Host:  h.config.Name,
 		}
-		if err := h.callRequest(reply, w, func(b []byte) error { return bus.UnmarshalSealed(b, &answer) }); err != nil {
+		if err := h.callRequest(reply, message, func(b []byte) error { return bus.UnmarshalSealed(b, &answer) }); err != nil {
 			return err
 		}
 		if answer.Status != bus.Continue {
@@ -384,10 +384,10 @@ func (h *Host) sendReply(reply string, call uint64, frame []byte) error {
 	return nil
 }
 
-// callRequest sends p on a subject, repeatedly until there is an answer that decode can read. It returns an error when
-// the host ends.
-func (h *Host) callRequest(subject string, p *bus.CallPart, decode func([]byte) error) error {
-	b, err := bus.MarshalSealed(p)
+// callRequest sends a part on a subject, repeatedly until there is an answer that decode can read. It returns an error
+// when the host ends.
+func (h *Host) callRequest(subject string, part *bus.CallPart, decode func([]byte) error) error {
+	b, err := bus.MarshalSealed(part)
 	if err != nil {
 		return err
 	}

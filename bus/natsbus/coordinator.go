@@ -40,8 +40,8 @@ type Coordinator struct {
 	subject subject.Clients
 	// buffer is the encoding of the last task, whose memory the next one uses.
 	buffer []byte
-	// begun says that tasks have been sent since TakePlans was called last.
-	begun bool
+	// batchBegun says that tasks have been sent since TakePlans was called last.
+	batchBegun bool
 
 	// plans holds the plans that TakePlans has not returned yet.
 	plans *mailbox.Mailbox[bus.ClientPlan]
@@ -118,28 +118,28 @@ func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.Coord
 	if config.Replicas == 0 {
 		config.Replicas = c.defaultCopies()
 	}
-	o, err := c.newCoordinator(run, withDefaults(config))
+	coordinator, err := c.newCoordinator(run, withDefaults(config))
 	if err != nil {
 		return nil, err
 	}
 	// Nothing of the run may be changed on the server before the lease is held.
-	o.lease, err = c.acquireLease(ctx, o.js, o.leaderless, run, &o.config)
+	coordinator.lease, err = c.acquireLease(ctx, coordinator.js, coordinator.leaderless, run, &coordinator.config)
 	if err != nil {
 		return nil, err
 	}
-	o.sums.hear = o.lease.fence.hear
-	if err := o.open(ctx); err != nil {
-		return nil, errors.Join(err, o.Close(context.WithoutCancel(ctx)))
+	coordinator.sums.hearFence = coordinator.lease.fence.hear
+	if err := coordinator.open(ctx); err != nil {
+		return nil, errors.Join(err, coordinator.Close(context.WithoutCancel(ctx)))
 	}
-	o.leaderless.cluster.begin()
-	return o, nil
+	coordinator.leaderless.cluster.begin()
+	return coordinator, nil
 }
 
 // withDefaults returns config with the defaults in place of zero values: how long a lease lasts,
 // how long a trainer may be silent about a job, how long no plan may arrive, and how often a job is
 // given out.
 func withDefaults(config bus.CoordinatorConfig) bus.CoordinatorConfig {
-	config.Lease = cmp.Or(config.Lease, leaseFor)
+	config.Lease = cmp.Or(config.Lease, defaultLease)
 
 	config.AckWait = cmp.Or(config.AckWait, 30*time.Second)
 	config.PlanPatience = cmp.Or(config.PlanPatience, 10*time.Second)
@@ -150,7 +150,7 @@ func withDefaults(config bus.CoordinatorConfig) bus.CoordinatorConfig {
 // newCoordinator makes a coordinator of run without lease, streams and subscriptions, which
 // Conn.OpenCoordinator adds. config has its defaults filled in.
 func (c *Conn) newCoordinator(run string, config bus.CoordinatorConfig) (*Coordinator, error) {
-	o := &Coordinator{
+	coordinator := &Coordinator{
 		run:           run,
 		config:        config,
 		conn:          c,
@@ -162,32 +162,32 @@ func (c *Conn) newCoordinator(run string, config bus.CoordinatorConfig) (*Coordi
 		unwatch:       func() {},
 		stop:          func() {},
 	}
-	o.life, o.end = context.WithCancelCause(context.Background())
+	coordinator.life, coordinator.end = context.WithCancelCause(context.Background())
 	// The hour never passes, because the timer is stopped at once.
-	o.wait.timer = time.AfterFunc(time.Hour, o.onNoPlan)
+	coordinator.wait.timer = time.AfterFunc(time.Hour, coordinator.onNoPlan)
 	// TakePlans starts the timer.
-	o.wait.timer.Stop()
+	coordinator.wait.timer.Stop()
 	var err error
-	o.js, err = jetstream.New(c.NATS(),
+	coordinator.js, err = jetstream.New(c.NATS(),
 		jetstream.WithDefaultTimeout(natsconn.RequestTimeout),
 		jetstream.WithPublishAsyncMaxPending(pendingJobs),
 		jetstream.WithPublishAsyncTimeout(natsconn.RequestTimeout),
 		// A job that the queue did not take is found by a check of the streams.
 		jetstream.WithPublishAsyncErrHandler(func(_ jetstream.JetStream, m *nats.Msg, err error) {
-			o.requestCheck(fmt.Errorf("bus: a job on %s was not taken: %w", m.Subject, err))
+			coordinator.requestCheck(fmt.Errorf("bus: a job on %s was not taken: %w", m.Subject, err))
 		}))
 	if err != nil {
 		return nil, fmt.Errorf("bus: JetStream: %w", err)
 	}
-	o.leaderless = newLeaderlessWatch(c, o.js)
+	coordinator.leaderless = newLeaderlessWatch(c, coordinator.js)
 	// A run without Info admits no hosts of other processes.
 	if config.Info != nil {
-		o.hosts, err = newHostRegistry(c, run, &o.config)
+		coordinator.hosts, err = newHostRegistry(c, run, &coordinator.config)
 		if err != nil {
 			return nil, err
 		}
 	}
-	return o, nil
+	return coordinator, nil
 }
 
 // open starts the work of a coordinator that holds the lease: it renews the lease, makes the

@@ -53,7 +53,7 @@ func Sealed(b []byte) []byte {
 }
 
 // Await sets how long a host waits for a model that the server does not have.
-func Await(h bus.Host, lag time.Duration) { h.(*Host).models.lag = lag }
+func Await(h bus.Host, lag time.Duration) { h.(*Host).models.retryFor = lag }
 
 // LimitCache sets how many bytes of models a host keeps.
 func LimitCache(h bus.Host, bytes int64) {

@@ -43,10 +43,10 @@ func (f *fence) take(revision uint64) { raise(&f.token, newFence(revision)) }
 // hear notes a token that a host has reported with a heartbeat, a plan or a sum.
 func (f *fence) hear(token uint64) { raise(&f.heard, token) }
 
-// exceed takes a token above all that were heard of, and returns false if the token is the highest already. It may be
+// raiseAboveHeard takes a token above all that were heard of, and returns false if the token is the highest already. It may be
 // called only by a coordinator that has just renewed its lease: for any other, a higher token means that the run was
 // taken over.
-func (f *fence) exceed() bool {
+func (f *fence) raiseAboveHeard() bool {
 	heard := f.heard.Load()
 	if heard <= f.token.Load() {
 		return false

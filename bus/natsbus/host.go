@@ -41,25 +41,25 @@ type Host struct {
 	// answering guards the fields below that answer tasks. Every task reuses their memory.
 	answering sync.Mutex
 	subjects  subject.Clients
-	// plan computes the plan p of a task.
-	plan   func(client int, t *bus.Task, p *bus.Plan) error
-	task   bus.Task
-	answer bus.Plan
-	// planned is how many plans the buffer holds.
-	planned int
-	// subject is the subject of the first of them, on which all are sent.
-	subject string
+	// computePlan computes the plan p of a task.
+	computePlan func(client int, t *bus.Task, p *bus.Plan) error
+	task        bus.Task
+	answer      bus.Plan
+	// bufferedPlans is how many plans the buffer holds.
+	bufferedPlans int
+	// plansSubject is the subject of the first of them, on which all are sent.
+	plansSubject string
 	// buffer is the message with these plans.
 	buffer []byte
 
-	// fence is the highest fencing token of the messages so far.
-	fence highest
+	// highestFence is the highest fencing token of the messages so far.
+	highestFence highest
 
 	holding sync.Mutex
 	// jobs are the numbers of the jobs that the host has taken and not ended.
 	jobs []uint64
-	// fences are the fencing tokens of these jobs, by job.
-	fences map[uint64]uint64
+	// jobFences are the fencing tokens of these jobs, by job.
+	jobFences map[uint64]uint64
 
 	// calls are the calls that the host serves; its lock is held for a moment only.
 	calls servedCalls
@@ -67,8 +67,8 @@ type Host struct {
 	js jetstream.JetStream
 	// consumers holds a jetstream.Consumer for each kernel class that was looked up.
 	consumers sync.Map
-	// copies says that the coordinator is in another process, so sums must be copied.
-	copies atomic.Bool
+	// copiesSums says that the coordinator is in another process, so sums must be copied.
+	copiesSums atomic.Bool
 }
 
 // OpenHost joins a run, whose coordinator need not be there yet. A host without a name gets a
@@ -83,12 +83,12 @@ func (c *Conn) OpenHost(ctx context.Context, run string, config bus.HostConfig) 
 		return nil, err
 	}
 	h := &Host{
-		run:    run,
-		config: config,
-		conn:   c,
-		models: modelCache{limit: cacheLimit, lag: replicaLag},
-		fences: map[uint64]uint64{},
-		calls:  servedCalls{open: map[uint64]bool{}},
+		run:       run,
+		config:    config,
+		conn:      c,
+		models:    modelCache{limit: cacheLimit, retryFor: replicaLag},
+		jobFences: map[uint64]uint64{},
+		calls:     servedCalls{open: map[uint64]bool{}},
 	}
 	var err error
 	h.js, err = jetstream.New(c.NATS(), jetstream.WithDefaultTimeout(natsconn.RequestTimeout))
@@ -117,7 +117,7 @@ func (h *Host) Done() <-chan struct{} { return h.life.Done() }
 // host's heartbeats begin here, and everything ends with the host.
 func (h *Host) ServeTasks(ctx context.Context, fn func(client int, t *bus.Task, p *bus.Plan) error) error {
 	h.subjects = subject.ClientSubjects(h.run)
-	h.plan = fn
+	h.computePlan = fn
 	if err := h.subscribeTasks(subject.Task, hostQueue); err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func (h *Host) presence(last bool) bus.Message {
 		Leaves:  last,
 		Local:   h.config.Local,
 		Jobs:    slices.Clone(h.jobs),
-		Fence:   h.fence.Load(),
+		Fence:   h.highestFence.Load(),
 	}
 }
 
@@ -168,13 +168,13 @@ func (h *Host) noteJob(j *bus.Job, taken bool) {
 	// The order of the list does not matter; a job may end before others that were taken earlier.
 	if taken {
 		h.jobs = append(h.jobs, j.Job)
-		h.fences[j.Job] = j.Fence
+		h.jobFences[j.Job] = j.Fence
 	} else if i := slices.Index(h.jobs, j.Job); i >= 0 {
 		h.jobs = slices.Delete(h.jobs, i, i+1)
 	}
 	// The host may have got the job a second time, and still work on that copy.
 	if !slices.Contains(h.jobs, j.Job) {
-		delete(h.fences, j.Job)
+		delete(h.jobFences, j.Job)
 	}
 	h.holding.Unlock()
 	if taken {
@@ -196,20 +196,20 @@ func (h *Host) onTask(m *nats.Msg, verb string) {
 			return
 		}
 	}
-	if h.planned == 0 {
+	if h.bufferedPlans == 0 {
 		return
 	}
 	// The count includes the message that is being handled.
 	queued, _, err := m.Sub.Pending()
 	moreWait := err == nil && queued > 1
-	if moreWait && h.planned <= bus.MaxOthers {
+	if moreWait && h.bufferedPlans <= bus.MaxOthers {
 		return
 	}
-	h.planned = 0
-	err = h.conn.Publish(h.subject, h.buffer)
+	h.bufferedPlans = 0
+	err = h.conn.Publish(h.plansSubject, h.buffer)
 	// Over a connection that is away the plans are lost, and the coordinator sends the tasks again.
 	if err != nil && !h.conn.Transient(err) {
-		h.end(fmt.Errorf("bus: plans on %s: %w", h.subject, err))
+		h.end(fmt.Errorf("bus: plans on %s: %w", h.plansSubject, err))
 	}
 }
 
@@ -225,19 +225,19 @@ func (h *Host) addPlan(m *nats.Msg, client int, verb string) (err error) {
 	}
 	h.answer.Reset()
 	// The task is of a coordinator that another has taken the run over from, and which may not know it.
-	if !h.fence.admits(h.task.Fence) {
+	if !h.highestFence.admits(h.task.Fence) {
 		return nil
 	}
 	h.answer.Task = h.task.Task
 	h.answer.Fence = h.task.Fence
 	h.answer.Placement = h.task.Placement
-	err = h.plan(client, &h.task, &h.answer)
+	err = h.computePlan(client, &h.task, &h.answer)
 	if err == nil {
 		err = h.answer.Validate()
 	}
 	// The first plan gives the message its subject, and so its client; the others name theirs.
-	if h.planned == 0 {
-		h.subject = subject.PlanSubject(m.Subject, verb)
+	if h.bufferedPlans == 0 {
+		h.plansSubject = subject.PlanSubject(m.Subject, verb)
 		h.buffer = h.buffer[:0]
 	} else {
 		h.answer.Client = uint64(client)
@@ -248,7 +248,7 @@ func (h *Host) addPlan(m *nats.Msg, client int, verb string) (err error) {
 	if err != nil {
 		return fmt.Errorf("bus: plan of client %d for task %d: %w", client, h.task.Task, err)
 	}
-	h.planned++
+	h.bufferedPlans++
 	return nil
 }
 
@@ -257,52 +257,52 @@ func (h *Host) addPlan(m *nats.Msg, client int, verb string) (err error) {
 // process can use. One in another process answers that it does not know the handle: then, and from
 // then on, the host sends the values in chunks.
 func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
-	w := proto.CloneOf(r.Sum)
-	w.Trainer = h.config.Name
-	w.Chunks = 1
-	w.Params = uint32(len(r.Values))
+	message := proto.CloneOf(r.Sum)
+	message.Trainer = h.config.Name
+	message.Chunks = 1
+	message.Params = uint32(len(r.Values))
 	h.holding.Lock()
-	w.Fence = h.fences[w.Job]
+	message.Fence = h.jobFences[message.Job]
 	h.holding.Unlock()
-	if f := w.Failure; f != nil {
+	if f := message.Failure; f != nil {
 		f.Kind = bus.Text(f.Kind)
 		f.Text = bus.Text(f.Text)
 	}
 	// A sum without values, such as a failure, is one message and needs no store.
-	hasValues := w.Params > 0
-	if hasValues && !h.copies.Load() {
+	hasValues := message.Params > 0
+	if hasValues && !h.copiesSums.Load() {
 		store := h.conn.store
-		w.Handle = &bus.Handle{Store: store.id[:], Number: store.last.Add(1)}
-		store.sums.Store(w.Handle.Number, r)
-		defer store.sums.Delete(w.Handle.Number)
+		message.Handle = &bus.Handle{Store: store.id[:], Number: store.last.Add(1)}
+		store.sums.Store(message.Handle.Number, r)
+		defer store.sums.Delete(message.Handle.Number)
 	}
 	// The handle is tried first; the coordinator's answer says whether it can use it.
-	if !hasValues || w.Handle != nil {
-		_, err := h.sumRequest(ctx, w)
+	if !hasValues || message.Handle != nil {
+		_, err := h.sumRequest(ctx, message)
 		if !errors.Is(err, errElsewhere) {
 			return err
 		}
-		h.copies.Store(true)
-		w.Handle = nil
+		h.copiesSums.Store(true)
+		message.Handle = nil
 	}
-	return h.copySum(ctx, w, r)
+	return h.copySum(ctx, message, r)
 }
 
 // copySum sends the values, the client states and the buffers of r in chunks, one after the other, until the
-// coordinator answers that it needs no more. w has the other fields of every message; only the first message has
+// coordinator answers that it needs no more. message has the other fields of every message; only the first message has
 // the clients with their losses.
-func (h *Host) copySum(ctx context.Context, w *bus.Sum, r *bus.Result) error {
+func (h *Host) copySum(ctx context.Context, message *bus.Sum, r *bus.Result) error {
 	if err := h.conn.checkPayload(); err != nil {
 		return err
 	}
 	limit := h.conn.NATS().MaxPayload()
 	// A value has 8 bytes. The elements of client states have 4, so twice as many fit into a chunk.
-	size := min(bus.ChunkBytes, int(limit)-proto.Size(w)-1024) / 8
+	size := min(bus.ChunkBytes, int(limit)-proto.Size(message)-1024) / 8
 	if size < 1 {
 		return fmt.Errorf(
 			"bus: sum of job %d: %d bytes of losses do not fit a message of %d: the job has too many clients",
-			w.Job,
-			proto.Size(w),
+			message.Job,
+			proto.Size(message),
 			limit,
 		)
 	}
@@ -311,30 +311,30 @@ func (h *Host) copySum(ctx context.Context, w *bus.Sum, r *bus.Result) error {
 	states := slices.Collect(slices.Chunk(slices.Concat(r.ClientStates...), 2*size))
 	buffers := slices.Collect(slices.Chunk(slices.Concat(r.Buffers...), 2*size))
 	chunks := len(values) + len(states) + len(buffers)
-	w.Chunks = uint32(chunks)
+	message.Chunks = uint32(chunks)
 	for i := range chunks {
-		w.Chunk = uint32(i)
-		w.Values = nil
-		w.Variates = nil
-		w.Buffers = nil
+		message.Chunk = uint32(i)
+		message.Values = nil
+		message.Variates = nil
+		message.Buffers = nil
 		switch {
 		case i < len(values):
-			w.Values = vector.Bytes(values[i])
+			message.Values = vector.Bytes(values[i])
 		case i < len(values)+len(states):
-			w.Variates = vector.Bytes(states[i-len(values)])
+			message.Variates = vector.Bytes(states[i-len(values)])
 		default:
-			w.Buffers = vector.Bytes(buffers[i-len(values)-len(states)])
+			message.Buffers = vector.Bytes(buffers[i-len(values)-len(states)])
 		}
 		// The clients and their losses are in the first message alone.
 		if i == 1 {
-			w.Clients = nil
+			message.Clients = nil
 		}
-		done, err := h.sumRequest(ctx, w)
+		done, err := h.sumRequest(ctx, message)
 		if done || err != nil {
 			return err
 		}
 	}
-	return fmt.Errorf("bus: sum of job %d: the coordinator misses chunks after all %d were sent", w.Job, chunks)
+	return fmt.Errorf("bus: sum of job %d: the coordinator misses chunks after all %d were sent", message.Job, chunks)
 }
 
 // sumPatience is how long one message of a sum may stay unanswered before it is sent again.
@@ -344,14 +344,14 @@ const sumPatience = 5 * time.Second
 // no more of the sum. If the message or its answer arrives damaged, the message is sent again a few
 // times; after that the sum counts as refused, and the job is done again. The error is errElsewhere
 // if the coordinator cannot use the handle.
-func (h *Host) sumRequest(ctx context.Context, w *bus.Sum) (done bool, err error) {
-	b, err := bus.MarshalSealed(w)
+func (h *Host) sumRequest(ctx context.Context, message *bus.Sum) (done bool, err error) {
+	b, err := bus.MarshalSealed(message)
 	if err != nil {
 		return false, err
 	}
 	ctx, cancel := bus.Until(ctx, h.life)
 	defer cancel()
-	var r bus.SumReply
+	var answer bus.SumReply
 	// damaged counts how often the message or its answer has arrived damaged.
 	damaged := 0
 	passes := func(err error) bool {
@@ -362,9 +362,9 @@ func (h *Host) sumRequest(ctx context.Context, w *bus.Sum) (done bool, err error
 		if err != nil {
 			return err
 		}
-		err = bus.UnmarshalSealed(reply.Data, &r)
+		err = bus.UnmarshalSealed(reply.Data, &answer)
 		// The message arrived damaged at the other end.
-		if err == nil && r.Status == bus.SendAgain {
+		if err == nil && answer.Status == bus.SendAgain {
 			err = bus.ErrDamaged
 		}
 		if err != nil {
@@ -374,12 +374,12 @@ func (h *Host) sumRequest(ctx context.Context, w *bus.Sum) (done bool, err error
 	})
 	// The memory or the link of a machine is broken, so another host should do the job.
 	if errors.Is(err, bus.ErrDamaged) {
-		return false, fmt.Errorf("bus: sum of job %d: %w: %d times: %w", w.Job, bus.ErrRefused, damaged, err)
+		return false, fmt.Errorf("bus: sum of job %d: %w: %d times: %w", message.Job, bus.ErrRefused, damaged, err)
 	}
 	if err != nil {
-		return false, cmp.Or(h.Err(), fmt.Errorf("bus: sum of job %d: %w", w.Job, err))
+		return false, cmp.Or(h.Err(), fmt.Errorf("bus: sum of job %d: %w", message.Job, err))
 	}
-	switch r.Status {
+	switch answer.Status {
 	case bus.Continue:
 		return false, nil
 	case bus.Accepted, bus.Repeated:
@@ -388,5 +388,5 @@ func (h *Host) sumRequest(ctx context.Context, w *bus.Sum) (done bool, err error
 	case bus.SendValues:
 		return false, errElsewhere
 	}
-	return false, fmt.Errorf("bus: sum of job %d: %w: %s", w.Job, bus.ErrRefused, r.Reason)
+	return false, fmt.Errorf("bus: sum of job %d: %w: %s", message.Job, bus.ErrRefused, answer.Reason)
 }

@@ -98,7 +98,7 @@ func (h *Host) nextJob(ctx context.Context, kernel string) (*delivery, error) {
 		return nil, errors.Join(err, m.TermWithReason(reason))
 	}
 	// The coordinator that has the run sends the job again, with its own token.
-	if !h.fence.admits(j.Fence) {
+	if !h.highestFence.admits(j.Fence) {
 		return nil, errors.Join(errFenced, m.TermWithReason(fencedReason))
 	}
 	marking, stop := context.WithCancel(h.life)

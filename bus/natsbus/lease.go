@@ -19,12 +19,12 @@ import (
 
 // These are the times of a lease.
 const (
-	// leaseFor is how long a lease lasts after it was renewed, unless the run's
+	// defaultLease is how long a lease lasts after it was renewed, unless the run's
 	// configuration says otherwise.
-	leaseFor = 5 * time.Second
-	// renewals is how often the holder renews the lease within that time. A second
+	defaultLease = 5 * time.Second
+	// renewalsPerLease is how often the holder renews the lease within that time. A second
 	// coordinator that has seen two renewals knows that the first is alive.
-	renewals = 5
+	renewalsPerLease = 5
 	// renewalAttempt bounds one attempt to renew the lease.
 	renewalAttempt = time.Second
 )
@@ -43,16 +43,16 @@ const noRevision = 0
 // The bucket lives in memory. A server that has lost it gives the lease to the first coordinator
 // that asks, which is most likely its holder.
 type lease struct {
-	conn  *Conn
-	js    jetstream.JetStream
-	run   string
-	store jetstream.KeyValueConfig
+	conn         *Conn
+	js           jetstream.JetStream
+	run          string
+	bucketConfig jetstream.KeyValueConfig
 	// kv is the bucket. It is nil while the bucket is not known to exist.
 	kv jetstream.KeyValue
 
 	// leaderless watches the bucket's stream.
 	leaderless *leaderlessWatch
-	// copies is the number of copies of a new bucket: store.Replicas at first, and 1 after a bucket without a leader
+	// copies is the number of copies of a new bucket: bucketConfig.Replicas at first, and 1 after a bucket without a leader
 	// was deleted.
 	copies int
 	// calmSince is when the bucket was last deleted or given more copies.
@@ -61,10 +61,10 @@ type lease struct {
 	// fence is the coordinator's token.
 	fence fence
 
-	// failure is why the last renewal failed; nil after one that succeeded.
-	failure atomic.Pointer[error]
-	// me is the entry's value: a random token, then words for people.
-	me string
+	// lastFailure is why the last renewal failed; nil after one that succeeded.
+	lastFailure atomic.Pointer[error]
+	// entryValue is the entry's value: a random token, then words for people.
+	entryValue string
 	// revision is the entry's last known revision, or noRevision.
 	revision uint64
 	// renewed is when the last successful renewal was requested; nil before the lease was acquired and after it was
@@ -128,7 +128,7 @@ func (c *Conn) acquireLease(
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
-		case <-time.After(config.Lease / (4 * renewals)):
+		case <-time.After(config.Lease / (4 * renewalsPerLease)):
 		}
 	}
 }
@@ -144,11 +144,11 @@ func (c *Conn) newLease(
 	// Only people read the name of the machine, so it may be empty.
 	machine, _ := os.Hostname()
 	return &lease{
-		conn: c,
-		js:   js,
-		run:  run,
-		me:   fmt.Sprintf("%s process %d on %s", rand.Text(), os.Getpid(), machine),
-		store: jetstream.KeyValueConfig{
+		conn:       c,
+		js:         js,
+		run:        run,
+		entryValue: fmt.Sprintf("%s process %d on %s", rand.Text(), os.Getpid(), machine),
+		bucketConfig: jetstream.KeyValueConfig{
 			Bucket:      subject.LeaseBucket(run),
 			Description: "who drives the run",
 			TTL:         config.Lease,
@@ -237,11 +237,11 @@ func (l *lease) renew(ctx context.Context) error {
 	started := time.Now()
 	err := l.tryRenew(ctx)
 	if err == nil {
-		l.failure.Store(nil)
+		l.lastFailure.Store(nil)
 		l.leaderless.answered(l.stream())
 		return nil
 	}
-	l.failure.Store(&err)
+	l.lastFailure.Store(&err)
 	var held *heldError
 	if errors.As(err, &held) {
 		return err
@@ -265,7 +265,7 @@ func (l *lease) renew(ctx context.Context) error {
 }
 
 // stream returns the name of the stream in which JetStream stores the bucket.
-func (l *lease) stream() string { return "KV_" + l.store.Bucket }
+func (l *lease) stream() string { return "KV_" + l.bucketConfig.Bucket }
 
 // tryRenew makes one attempt to acquire or prolong the lease. It makes the bucket first if that is not
 // known to exist. If the entry has another revision, the error is that of readEntry.
@@ -278,7 +278,7 @@ func (l *lease) tryRenew(ctx context.Context) (err error) {
 	}
 	// The lease counts from the request, not from its answer: the server may have taken it at once.
 	requested := time.Now()
-	revision, err := l.kv.Update(ctx, leaseKey, []byte(l.me), l.revision)
+	revision, err := l.kv.Update(ctx, leaseKey, []byte(l.entryValue), l.revision)
 	if err == nil {
 		// The entry was made, or taken from a rival that was silent: another coordinator may have had it.
 		if l.revision == noRevision || l.fence.token.Load() == noFence {
@@ -302,7 +302,7 @@ func (l *lease) tryRenew(ctx context.Context) (err error) {
 // has too few servers. kv is nil if that failed.
 func (l *lease) makeBucket(ctx context.Context, copies int) (kv jetstream.KeyValue, err error) {
 	err = withCopies(copies, func(copies int) error {
-		config := l.store
+		config := l.bucketConfig
 		config.Replicas = copies
 		kv, err = l.js.CreateOrUpdateKeyValue(ctx, config)
 		return err
@@ -316,14 +316,14 @@ func (l *lease) makeBucket(ctx context.Context, copies int) (kv jetstream.KeyVal
 // raiseCopies gives a bucket that was made again with fewer copies all of them, once raiseAfter has passed. If
 // the cluster cannot do that yet, a call after another raiseAfter tries again; the bucket works as it is.
 func (l *lease) raiseCopies(ctx context.Context) {
-	if l.copies >= l.store.Replicas || time.Since(l.calmSince) < raiseAfter {
+	if l.copies >= l.bucketConfig.Replicas || time.Since(l.calmSince) < raiseAfter {
 		return
 	}
 	l.calmSince = time.Now()
 	attempt, cancel := l.conn.Attempt(ctx, renewalAttempt)
 	defer cancel()
-	if _, err := l.makeBucket(attempt, l.store.Replicas); err == nil {
-		l.copies = l.store.Replicas
+	if _, err := l.makeBucket(attempt, l.bucketConfig.Replicas); err == nil {
+		l.copies = l.bucketConfig.Replicas
 	}
 }
 
@@ -350,7 +350,7 @@ func (l *lease) readEntry(ctx context.Context) error {
 // heldBy returns the error that another coordinator has the lease, or nil if the entry is this
 // coordinator's.
 func (l *lease) heldBy(entry jetstream.KeyValueEntry) *heldError {
-	if string(entry.Value()) == l.me {
+	if string(entry.Value()) == l.entryValue {
 		return nil
 	}
 	_, holder, _ := strings.Cut(string(entry.Value()), " ")
@@ -361,7 +361,7 @@ func (l *lease) heldBy(entry jetstream.KeyValueEntry) *heldError {
 // the lease is this coordinator's, and any other error if that is not known. Unlike renew it changes
 // nothing, so it may be called beside renewals.
 func (l *lease) checkHolder(ctx context.Context) error {
-	kv, err := l.js.KeyValue(ctx, l.store.Bucket)
+	kv, err := l.js.KeyValue(ctx, l.bucketConfig.Bucket)
 	if err != nil {
 		return err
 	}
@@ -413,7 +413,7 @@ func (l *lease) check() error {
 	now := time.Now()
 	byMonotonicClock := now.Sub(*renewed)
 	byWallClock := now.Round(0).Sub(renewed.Round(0))
-	if byMonotonicClock >= l.store.TTL || byWallClock >= l.store.TTL {
+	if byMonotonicClock >= l.bucketConfig.TTL || byWallClock >= l.bucketConfig.TTL {
 		return l.notHeld()
 	}
 	return nil
@@ -422,7 +422,7 @@ func (l *lease) check() error {
 // notHeld returns errNotHeld, with the reason why the lease could not be renewed if one is known: the
 // user has to learn, for example, that the server has no memory left.
 func (l *lease) notHeld() error {
-	failure := l.failure.Load()
+	failure := l.lastFailure.Load()
 	if failure == nil || errors.Is(*failure, errNotHeld) {
 		return errNotHeld
 	}
@@ -434,7 +434,7 @@ func (l *lease) notHeld() error {
 // have had the lease meanwhile: the lease is held again after it had ended, or hosts have seen a higher
 // fencing token.
 func (l *lease) renewUntil(ctx context.Context, taken, lapsed func(error)) {
-	for range bus.Ticks(ctx, l.store.TTL/renewals) {
+	for range bus.Ticks(ctx, l.bucketConfig.TTL/renewalsPerLease) {
 		ended := false
 		err := l.conn.Do(ctx, "renew the lease of run "+l.run, renewalAttempt, func(ctx context.Context) error {
 			// Several attempts may be made; the lease may have ended before any of them.
@@ -455,7 +455,7 @@ func (l *lease) renewUntil(ctx context.Context, taken, lapsed func(error)) {
 			return
 		case ended:
 			lapsed(fmt.Errorf("bus: the lease of run %s had ended and is held again: %w", l.run, bus.ErrInterrupted))
-		case l.fence.exceed():
+		case l.fence.raiseAboveHeard():
 			lapsed(fmt.Errorf("bus: run %s has had a coordinator with a higher token, which is gone: %w", l.run, bus.ErrInterrupted))
 		default:
 			l.raiseCopies(ctx)
@@ -471,6 +471,6 @@ func (l *lease) release(ctx context.Context) error {
 	}
 	l.renewed.Store(nil)
 	return l.conn.atClose(ctx, "give the lease of run "+l.run+" back", func(ctx context.Context) error {
-		return l.js.DeleteKeyValue(ctx, l.store.Bucket)
+		return l.js.DeleteKeyValue(ctx, l.bucketConfig.Bucket)
 	})
 }

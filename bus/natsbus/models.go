@@ -98,7 +98,7 @@ func (c *Coordinator) chunkSize() int { return c.conn.partBytes() / 4 }
 
 // publishModel sends a model's chunks, if models are published at all, and waits until the stream has
 // confirmed all of them.
-func (c *Coordinator) publishModel(ctx context.Context, d bus.Digest, params []float32) error {
+func (c *Coordinator) publishModel(ctx context.Context, digest bus.Digest, params []float32) error {
 	if !c.config.PublishModels {
 		return nil
 	}
@@ -114,9 +114,9 @@ func (c *Coordinator) publishModel(ctx context.Context, d bus.Digest, params []f
 		if err != nil {
 			return err
 		}
-		futures[i], err = c.js.PublishAsync(subject.Model(c.run, d, i), b)
+		futures[i], err = c.js.PublishAsync(subject.Model(c.run, digest, i), b)
 		if err != nil {
-			return fmt.Errorf("bus: send chunk %d of model %s: %w", i, d, err)
+			return fmt.Errorf("bus: send chunk %d of model %s: %w", i, digest, err)
 		}
 	}
 	// The chunks travel together; their confirmations are awaited in order.
@@ -129,7 +129,7 @@ func (c *Coordinator) publishModel(ctx context.Context, d bus.Digest, params []f
 			err = ctx.Err()
 		}
 		if err != nil {
-			return fmt.Errorf("bus: send chunk %d of model %s: %w", i, d, err)
+			return fmt.Errorf("bus: send chunk %d of model %s: %w", i, digest, err)
 		}
 	}
 	return nil
@@ -193,8 +193,8 @@ func cacheLimit(size int64) int64 { return min(max(smallCache, cachedModels*size
 type modelCache struct {
 	// limit returns how many bytes are kept, by the size of the newest model in bytes.
 	limit func(size int64) int64
-	// lag is how long a fetch tries again if the server does not have the model.
-	lag time.Duration
+	// retryFor is how long a fetch tries again if the server does not have the model.
+	retryFor time.Duration
 	// fetches lets workers that need one model share its fetch, by its digest.
 	fetches singleflight.Group
 
@@ -210,21 +210,21 @@ type cachedModel struct {
 	params []float32
 }
 
-// Model returns the model with digest d: from the coordinator's memory if the coordinator is in this
+// Model returns the model with this digest: from the coordinator's memory if the coordinator is in this
 // process, from the cache, or from the bus, with its digest checked. Workers that need one model
 // share its fetch, which therefore continues when the caller that began it gives up.
-func (h *Host) Model(ctx context.Context, d bus.Digest) ([]float32, error) {
-	if params, ok := h.conn.store.models.Load(modelKey{h.run, d}); ok {
+func (h *Host) Model(ctx context.Context, digest bus.Digest) ([]float32, error) {
+	if params, ok := h.conn.store.models.Load(modelKey{h.run, digest}); ok {
 		return params.([]float32), nil
 	}
-	fetched := h.models.fetches.DoChan(d.String(), func() (any, error) {
+	fetched := h.models.fetches.DoChan(digest.String(), func() (any, error) {
 		// Another worker may have fetched the model before this fetch began.
-		if params := h.models.find(d); params != nil {
+		if params := h.models.find(digest); params != nil {
 			return params, nil
 		}
-		params, err := h.conn.AwaitModel(h.life, h.run, d, h.models.lag)
+		params, err := h.conn.AwaitModel(h.life, h.run, digest, h.models.retryFor)
 		if err == nil {
-			h.models.put(cachedModel{d, params})
+			h.models.put(cachedModel{digest, params})
 		}
 		return params, err
 	})

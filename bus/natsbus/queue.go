@@ -63,7 +63,7 @@ func (c *Coordinator) openStreams(ctx context.Context) error {
 // deleteLeaderless deletes those of the run's streams that have no leader, or whose consumer has none, and returns
 // whether there was one. It does not wait for an election: nothing that the streams hold is needed any more.
 func (c *Coordinator) deleteLeaderless(ctx context.Context) (deleted bool, err error) {
-	checks := c.lookAtStreams(ctx, false)
+	checks := c.probeStreams(ctx, false)
 	if !c.leaderless.inCluster() {
 		return false, nil
 	}
@@ -233,7 +233,7 @@ func (c *Coordinator) SendJob(ctx context.Context, j *bus.Job) error {
 	if j.Kernel != c.config.Kernel {
 		return bus.Fault("job", "kernel", j.Kernel, fmt.Sprintf("the run's, %q", c.config.Kernel))
 	}
-	if c.sums.expect(j) {
+	if c.sums.openOrFind(j) {
 		return nil
 	}
 	if err := c.lease.check(); err != nil {
@@ -259,7 +259,7 @@ func (c *Coordinator) queueJob(j *bus.Job) error {
 	}
 	f, err := c.js.PublishAsync(subject.Jobs(c.run, j.Kernel), b)
 	if err == nil {
-		c.sums.sent(j.Job, f)
+		c.sums.noteSent(j.Job, f)
 		return nil
 	}
 	err = fmt.Errorf("bus: send job %d: %w", j.Job, err)
@@ -282,18 +282,18 @@ func (c *Coordinator) encodeJob(j *bus.Job) ([]byte, error) {
 // queueUnconfirmed puts those open jobs into the queue that the queue has refused or lost. It sends
 // them one by one, and waits until the queue has confirmed each.
 func (c *Coordinator) queueUnconfirmed(ctx context.Context) error {
-	for _, j := range c.sums.unqueued() {
-		b, err := c.encodeJob(j)
+	for _, job := range c.sums.listUnqueued() {
+		b, err := c.encodeJob(job)
 		if err != nil {
 			return err
 		}
 		attempt, cancel := c.conn.Attempt(ctx, natsconn.RequestTimeout)
-		ack, err := c.js.Publish(attempt, subject.Jobs(c.run, j.Kernel), b)
+		ack, err := c.js.Publish(attempt, subject.Jobs(c.run, job.Kernel), b)
 		cancel()
 		if err != nil {
-			return fmt.Errorf("bus: send job %d: %w", j.Job, err)
+			return fmt.Errorf("bus: send job %d: %w", job.Job, err)
 		}
-		c.sums.queuedAs(j.Job, ack.Sequence)
+		c.sums.noteQueued(job.Job, ack.Sequence)
 	}
 	return nil
 }
@@ -326,12 +326,12 @@ func (c *Coordinator) backUpJobs(ctx context.Context) {
 			done = append(done, c.sums.numbers(job)...)
 		}
 		for _, job := range slices.Concat(lost, slow) {
-			j := c.sums.job(job)
+			message := c.sums.job(job)
 			// The job's sum has arrived meanwhile.
-			if j == nil {
+			if message == nil {
 				continue
 			}
-			if err := c.queueJob(j); err != nil {
+			if err := c.queueJob(message); err != nil {
 				c.failedUnlessTakenOver(ctx, err)
 			}
 		}
@@ -386,7 +386,7 @@ func (c *Coordinator) watchStreams(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		c.conclude(ctx, cause, restored, err)
+		c.actOnCheck(ctx, cause, restored, err)
 	}
 }
 
@@ -413,11 +413,11 @@ func (c *Coordinator) checkStreams(ctx context.Context, cause error) (restored b
 	return restored, err
 }
 
-// conclude acts on the result of a check of the streams. cause is why the check was made, nil for a
+// actOnCheck acts on the result of a check of the streams. cause is why the check was made, nil for a
 // periodic one; restored says that the streams were made again, and err why the check failed.
 // Transient causes and restored streams mean that messages may be lost, so the driver sends open
 // tasks and jobs again; everything else ends the run.
-func (c *Coordinator) conclude(ctx context.Context, cause error, restored bool, err error) {
+func (c *Coordinator) actOnCheck(ctx context.Context, cause error, restored bool, err error) {
 	scarce := natsconn.NoMemory(cause)
 	switch {
 	case err != nil && scarce:
@@ -463,13 +463,13 @@ func (c *Coordinator) failedUnlessTakenOver(ctx context.Context, err error) {
 // are looked at also while the lease is not held, so that their silence is noticed as early as that of the
 // lease; nothing is changed without the lease.
 func (c *Coordinator) restore(ctx context.Context, interrupted bool) (restored bool, err error) {
-	checks := c.lookAtStreams(ctx, interrupted)
+	checks := c.probeStreams(ctx, interrupted)
 	if err := c.lease.check(); err != nil {
 		return false, err
 	}
 	intact := true
 	for _, check := range checks {
-		if check.err != nil && check.overdue == "" {
+		if check.err != nil && check.overdueName == "" {
 			return false, check.err
 		}
 		intact = intact && check.intact
@@ -500,8 +500,8 @@ func (c *Coordinator) restore(ctx context.Context, interrupted bool) (restored b
 // remake makes one stream again that is not intact. A stream that has had no leader for too long is deleted
 // first. The new stream has a single copy, which one server can hold alone; raiseCopies adds the others later.
 func (c *Coordinator) remake(ctx context.Context, check streamCheck) error {
-	if check.overdue != "" {
-		if err := c.leaderless.deleteStream(ctx, check.stream, check.overdue); err != nil {
+	if check.overdueName != "" {
+		if err := c.leaderless.deleteStream(ctx, check.stream, check.overdueName); err != nil {
 			return err
 		}
 	}
@@ -536,32 +536,32 @@ type streamCheck struct {
 	intact bool
 	// copies is how many servers are to hold the stream; 0 for a stream that does not answer.
 	copies int
-	// overdue is the name of the stream or the consumer that has been without a leader for too long. It is
+	// overdueName is the name of the stream or the consumer that has been without a leader for too long. It is
 	// empty if neither has.
-	overdue string
+	overdueName string
 	// err is why the state of the stream is not known; nil if it is known.
 	err error
 }
 
-// lookAtStreams looks at all streams at once: each may take probeTimeout to answer. interrupted says that
+// probeStreams looks at all streams at once: each may take probeTimeout to answer. interrupted says that
 // chunks of models may be missing.
-func (c *Coordinator) lookAtStreams(ctx context.Context, interrupted bool) []streamCheck {
+func (c *Coordinator) probeStreams(ctx context.Context, interrupted bool) []streamCheck {
 	names := c.streams()
 	checks := make([]streamCheck, len(names))
 	var looking sync.WaitGroup
 	for i, name := range names {
-		looking.Go(func() { checks[i] = c.checkStream(ctx, name, interrupted) })
+		looking.Go(func() { checks[i] = c.probeStream(ctx, name, interrupted) })
 	}
 	looking.Wait()
 	return checks
 }
 
-// checkStream looks whether a stream exists and holds what it should: all open jobs, or after an interruption
+// probeStream looks whether a stream exists and holds what it should: all open jobs, or after an interruption
 // all chunks of models. A stream that does not exist is not intact, which is no error.
-func (c *Coordinator) checkStream(ctx context.Context, name string, interrupted bool) streamCheck {
+func (c *Coordinator) probeStream(ctx context.Context, name string, interrupted bool) streamCheck {
 	check := streamCheck{stream: name}
 	started := time.Now()
-	_, last := c.sums.queued(0)
+	_, last := c.sums.countQueued(0)
 	attempt, cancel := c.conn.Attempt(ctx, probeTimeout)
 	defer cancel()
 	s, err := c.js.Stream(attempt, name)
@@ -569,11 +569,11 @@ func (c *Coordinator) checkStream(ctx context.Context, name string, interrupted 
 		return check
 	}
 	if err != nil {
-		return c.silent(check, name, started, fmt.Errorf("bus: look at stream %s: %w", name, err))
+		return c.failedProbe(check, name, started, fmt.Errorf("bus: look at stream %s: %w", name, err))
 	}
 	// Servers that hold copies answer also while they have no leader.
 	if !hasLeader(s.CachedInfo().Cluster) {
-		return c.silent(check, name, started, fmt.Errorf("bus: look at stream %s: %w", name, errNoLeader))
+		return c.failedProbe(check, name, started, fmt.Errorf("bus: look at stream %s: %w", name, errNoLeader))
 	}
 	c.leaderless.answered(name)
 	state := s.CachedInfo().State
@@ -585,7 +585,7 @@ func (c *Coordinator) checkStream(ctx context.Context, name string, interrupted 
 	}
 	// Jobs stay in the queue until their sums have arrived. A stream that holds fewer messages than there are
 	// queued jobs was emptied, such as by the restart of all servers.
-	waited, _ := c.sums.queued(state.LastSeq)
+	waited, _ := c.sums.countQueued(state.LastSeq)
 	emptied := state.LastSeq < last || state.Msgs < waited
 	if emptied {
 		return check
@@ -595,12 +595,12 @@ func (c *Coordinator) checkStream(ctx context.Context, name string, interrupted 
 		check.intact = true
 		return check
 	}
-	return c.checkConsumer(ctx, check, s)
+	return c.probeConsumer(ctx, check, s)
 }
 
-// checkConsumer completes the check of the stream of jobs s, which is intact but for its consumer: that of the
+// probeConsumer completes the check of the stream of jobs s, which is intact but for its consumer: that of the
 // run's kernel class.
-func (c *Coordinator) checkConsumer(ctx context.Context, check streamCheck, s jetstream.Stream) streamCheck {
+func (c *Coordinator) probeConsumer(ctx context.Context, check streamCheck, s jetstream.Stream) streamCheck {
 	attempt, cancel := c.conn.Attempt(ctx, probeTimeout)
 	defer cancel()
 	name := check.stream + " > " + c.config.Kernel
@@ -613,19 +613,19 @@ func (c *Coordinator) checkConsumer(ctx context.Context, check streamCheck, s je
 		err = errNoLeader
 	}
 	if err != nil {
-		return c.silent(check, name, started, fmt.Errorf("bus: look at consumer %s: %w", c.config.Kernel, err))
+		return c.failedProbe(check, name, started, fmt.Errorf("bus: look at consumer %s: %w", c.config.Kernel, err))
 	}
 	c.leaderless.answered(name)
 	check.intact = true
 	return check
 }
 
-// silent completes the check of a stream that failed: name is the stream or the consumer that was asked at the time
+// failedProbe completes the check of a stream that failed: name is the stream or the consumer that was asked at the time
 // started, and failure what came of it.
-func (c *Coordinator) silent(check streamCheck, name string, started time.Time, failure error) streamCheck {
+func (c *Coordinator) failedProbe(check streamCheck, name string, started time.Time, failure error) streamCheck {
 	check.err = failure
 	if c.leaderless.isOverdue(name, started, failure) {
-		check.overdue = name
+		check.overdueName = name
 	}
 	return check
 }
@@ -676,13 +676,13 @@ func (c *Coordinator) onExhausted(m *nats.Msg) {
 // coordinator removed itself is ignored. Where it calls signalLoss, all jobs that are out of the queue are
 // sent again.
 func (c *Coordinator) onTerminated(m *nats.Msg) {
-	a, reason := readAdvisory(m.Data)
-	if c.hosts != nil && c.hosts.jobs.Removed(a.Sequence) {
+	advisory, reason := readAdvisory(m.Data)
+	if c.hosts != nil && c.hosts.jobs.Removed(advisory.Sequence) {
 		return
 	}
 	// The job was sent before this coordinator took its present token, or by another coordinator.
 	if reason == fencedReason {
-		c.sums.unqueue(a.Sequence)
+		c.sums.noteUnqueued(advisory.Sequence)
 		c.signalLoss(fmt.Errorf("bus: run %s: a host knows a coordinator with a higher token: %w", c.run, bus.ErrInterrupted))
 		return
 	}
@@ -693,7 +693,7 @@ func (c *Coordinator) onTerminated(m *nats.Msg) {
 		)
 		return
 	}
-	if job, times := c.sums.unqueueDamaged(a.Sequence); times >= natsconn.MaxDamaged {
+	if job, times := c.sums.unqueueDamaged(advisory.Sequence); times >= natsconn.MaxDamaged {
 		c.failedUnlessTakenOver(
 			context.Background(),
 			fmt.Errorf("bus: run %s: job %d arrived damaged at trainers %d times: look at the memory and the network of "+

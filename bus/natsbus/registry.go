@@ -104,59 +104,59 @@ func (r *hostRegistry) onRequest(m *nats.Msg) (joined string, first bool, token 
 	if natsconn.Relayed(m) {
 		return "", false, noFence
 	}
-	var w bus.InfoRequest
-	if err := bus.Unmarshal(m.Data, &w); err != nil {
+	var request bus.InfoRequest
+	if err := bus.Unmarshal(m.Data, &request); err != nil {
 		return "", false, noFence
 	}
 	// A question without a host's name, such as that of AskRun, is only answered.
-	if w.Host != "" && names.CheckToken("host", w.Host) == nil {
-		joined, first = r.update(&w)
+	if request.Host != "" && names.CheckToken("host", request.Host) == nil {
+		joined, first = r.update(&request)
 	}
 	if m.Reply != "" {
 		// A closed connection has a handler of its own.
 		_ = m.Respond(r.answer)
 	}
-	return joined, first, w.Fence
+	return joined, first, request.Fence
 }
 
 // update takes a heartbeat, by which a host joins, stays, changes its number of workers, or leaves.
 // It returns the name of a host that has joined or changed, empty if none has, and whether no host
 // was present before. It gives notice of such hosts, and of those that leave, if they are in other
 // processes.
-func (r *hostRegistry) update(w *bus.InfoRequest) (joined string, first bool) {
-	p := presence{
-		workers:  int(min(w.Workers, maxWorkers)),
-		local:    w.Local,
+func (r *hostRegistry) update(heartbeat *bus.InfoRequest) (changed string, first bool) {
+	after := presence{
+		workers:  int(min(heartbeat.Workers, maxWorkers)),
+		local:    heartbeat.Local,
 		lastSeen: time.Now(),
 	}
 	r.mu.Lock()
-	before, present := r.hosts[w.Host]
+	before, present := r.hosts[heartbeat.Host]
 	first = len(r.hosts) == 0
 	var notice bus.Notice
 	switch {
-	case w.Leaves && present:
-		r.remove(w.Host)
-		notice = bus.Notice{Subject: w.Host, State: bus.HostLeft, Text: fmt.Sprintf("Host %s has left.", w.Host)}
-	case w.Leaves:
+	case heartbeat.Leaves && present:
+		r.remove(heartbeat.Host)
+		notice = bus.Notice{Subject: heartbeat.Host, State: bus.HostLeft, Text: fmt.Sprintf("Host %s has left.", heartbeat.Host)}
+	case heartbeat.Leaves:
 	// Hosts beyond the bound do not count, so that invented names cannot fill the memory.
 	case !present && len(r.hosts) >= maxHosts:
 	default:
-		r.hosts[w.Host] = p
-		r.jobs.UpdateHost(w.Host, p.workers, w.Jobs)
-		unchanged := present && before.workers == p.workers
+		r.hosts[heartbeat.Host] = after
+		r.jobs.UpdateHost(heartbeat.Host, after.workers, heartbeat.Jobs)
+		unchanged := present && before.workers == after.workers
 		// A host gets tasks from now on if it is new, and is reported again if its workers changed.
 		if !unchanged {
-			r.placement.Join(w.Host)
-			r.reportChange(w.Host, p)
-			joined = w.Host
-			notice = bus.HostJoined(w.Host, p.workers, r.Info.Kernel != "")
+			r.placement.Join(heartbeat.Host)
+			r.reportChange(heartbeat.Host, after)
+			changed = heartbeat.Host
+			notice = bus.HostJoined(heartbeat.Host, after.workers, r.Info.Kernel != "")
 		}
 	}
 	r.mu.Unlock()
-	if notice.Text != "" && !p.local {
+	if notice.Text != "" && !after.local {
 		r.Notice(notice)
 	}
-	return joined, first
+	return changed, first
 }
 
 // remove forgets a host: it gets no more tasks, and its jobs are queued again. The caller holds the

@@ -27,14 +27,14 @@ type sumCollector struct {
 	store   *Store
 	mailbox *mailbox.Mailbox[*bus.ReceivedSum]
 	ignored atomic.Int64
-	// hear is called with the fencing token of each sum; nil before the lease is acquired.
-	hear func(token uint64)
+	// hearFence is called with the fencing token of each sum; nil before the lease is acquired.
+	hearFence func(token uint64)
 
 	mu sync.Mutex
 	// jobs are the open jobs, by their numbers.
 	jobs map[uint64]*openJob
-	// last is the highest number that the work queue is known to have given to a message.
-	last uint64
+	// lastNumber is the highest number that the work queue is known to have given to a message.
+	lastNumber uint64
 	// spare is memory for the values of sums, which the coordinator reads until it has decided on them.
 	spare [][]int64
 }
@@ -52,29 +52,29 @@ const (
 // openJob is a job whose sum has not been accepted yet.
 type openJob struct {
 	job *bus.Job
-	// future will be the work queue's confirmation of the job's newest message; nil if no
+	// confirmation will be the work queue's confirmation of the job's newest message; nil if no
 	// confirmation is expected.
-	future jetstream.PubAckFuture
+	confirmation jetstream.PubAckFuture
 	// number is the number of the newest message in the queue; 0 until the queue has confirmed it.
 	number uint64
-	// older are the numbers of the job's earlier messages.
-	older []uint64
+	// olderNumbers are the numbers of the job's earlier messages.
+	olderNumbers []uint64
 	// damaged is how many of the job's messages a trainer found damaged.
 	damaged int
-	// taken says that a complete sum waits for the coordinator's decision.
-	taken bool
-	// waiting are repeats of that sum, which are answered together with it.
-	waiting []*nats.Msg
+	// awaitsDecision says that a complete sum waits for the coordinator's decision.
+	awaitsDecision bool
+	// repeats are repeats of that sum, which are answered together with it.
+	repeats []*nats.Msg
 	// parts are the chunks of incomplete sums, by trainer. A chunk that has not arrived is nil.
 	parts map[string][]*bus.Sum
-	// joined are the values of the sum that waits for the decision, if they came in chunks.
-	joined []int64
+	// joinedValues are the values of the sum that waits for the decision, if they came in chunks.
+	joinedValues []int64
 }
 
-// join makes one result of all chunks of a sum, whose values it writes to the memory given. It divides the
+// joinChunks makes one result of all chunks of a sum, whose values it writes to the memory given. It divides the
 // client states and the buffers among the clients; each state must have the digest that its client
 // gave. The first chunk has the clients with their losses.
-func (o *openJob) join(chunks []*bus.Sum, memory []int64) (*bus.Result, error) {
+func (o *openJob) joinChunks(chunks []*bus.Sum, memory []int64) (*bus.Result, error) {
 	s := &bus.Result{Sum: chunks[0], Values: memory}
 	j := o.job
 	var states, buffers []byte
@@ -161,10 +161,10 @@ func newSumCollector(store *Store) *sumCollector {
 	return &sumCollector{store: store, mailbox: mailbox.New[*bus.ReceivedSum](maxSumsHeld), jobs: map[uint64]*openJob{}}
 }
 
-// expect opens a job unless it is open, and returns true if the work queue has confirmed a message of
+// openOrFind opens a job unless it is open, and returns true if the work queue has confirmed a message of
 // it: such a job need not be sent again. A second copy would be harmless, but would cost a trainer's
 // time.
-func (d *sumCollector) expect(j *bus.Job) (queued bool) {
+func (d *sumCollector) openOrFind(j *bus.Job) (queued bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	o := d.jobs[j.Job]
@@ -173,7 +173,7 @@ func (d *sumCollector) expect(j *bus.Job) (queued bool) {
 		d.jobs[j.Job] = o
 	}
 	o.job = j
-	return d.confirmed(o)
+	return d.isConfirmed(o)
 }
 
 // withJob calls f with an open job while the lock is held. It does nothing if the job is not open.
@@ -197,53 +197,53 @@ func (d *sumCollector) withNumber(number uint64, f func(*openJob)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, o := range d.jobs {
-		if d.confirmed(o) && o.number == number {
+		if d.isConfirmed(o) && o.number == number {
 			f(o)
 			return
 		}
 	}
 }
 
-// sent notes that a job was sent to the work queue, which will confirm it by f.
-func (d *sumCollector) sent(job uint64, f jetstream.PubAckFuture) {
+// noteSent notes that a job was sent to the work queue, which will confirm it by f.
+func (d *sumCollector) noteSent(job uint64, f jetstream.PubAckFuture) {
 	d.withJob(job, func(o *openJob) {
-		if d.confirmed(o) {
-			o.older = append(o.older, o.number)
+		if d.isConfirmed(o) {
+			o.olderNumbers = append(o.olderNumbers, o.number)
 		}
-		o.future = f
+		o.confirmation = f
 		o.number = 0
 	})
 }
 
-// unqueued lists the open jobs that the work queue has refused or lost, by number. Jobs whose message is
+// listUnqueued lists the open jobs that the work queue has refused or lost, by number. Jobs whose message is
 // still under way are not among them.
-func (d *sumCollector) unqueued() (list []*bus.Job) {
+func (d *sumCollector) listUnqueued() (list []*bus.Job) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, number := range slices.Sorted(maps.Keys(d.jobs)) {
 		o := d.jobs[number]
-		if o.future != nil && !d.confirmed(o) {
+		if o.confirmation != nil && !d.isConfirmed(o) {
 			select {
 			// The queue has refused the message.
-			case <-o.future.Err():
-				o.future = nil
+			case <-o.confirmation.Err():
+				o.confirmation = nil
 			default:
 			}
 		}
-		if o.future == nil && o.number == 0 {
+		if o.confirmation == nil && o.number == 0 {
 			list = append(list, o.job)
 		}
 	}
 	return list
 }
 
-// queuedAs notes that the work queue has confirmed a message of a job: job is the number of the job,
+// noteQueued notes that the work queue has confirmed a message of a job: job is the number of the job,
 // and number the one that the queue has given to the message. If the job is not open any more, only
 // the queue's highest number is noted.
-func (d *sumCollector) queuedAs(job, number uint64) {
+func (d *sumCollector) noteQueued(job, number uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.last = max(d.last, number)
+	d.lastNumber = max(d.lastNumber, number)
 	if o := d.jobs[job]; o != nil {
 		o.number = number
 	}
@@ -253,39 +253,39 @@ func (d *sumCollector) queuedAs(job, number uint64) {
 // confirmed.
 func (d *sumCollector) numbers(job uint64) (list []uint64) {
 	d.withJob(job, func(o *openJob) {
-		list = slices.Clone(o.older)
-		if d.confirmed(o) {
+		list = slices.Clone(o.olderNumbers)
+		if d.isConfirmed(o) {
 			list = append(list, o.number)
 		}
 	})
 	return list
 }
 
-// confirmed reports whether the work queue has confirmed a job's newest message, and notes its number.
+// isConfirmed reports whether the work queue has confirmed a job's newest message, and notes its number.
 // The caller holds the lock.
-func (d *sumCollector) confirmed(o *openJob) bool {
-	if o.future != nil && o.number == 0 {
+func (d *sumCollector) isConfirmed(o *openJob) bool {
+	if o.confirmation != nil && o.number == 0 {
 		select {
-		case ack := <-o.future.Ok():
+		case ack := <-o.confirmation.Ok():
 			o.number = ack.Sequence
-			d.last = max(d.last, ack.Sequence)
+			d.lastNumber = max(d.lastNumber, ack.Sequence)
 		default:
 		}
 	}
 	return o.number != 0
 }
 
-// queued returns how many open jobs have a confirmed message in the work queue with a number up to
+// countQueued returns how many open jobs have a confirmed message in the work queue with a number up to
 // limit, and the highest number that the queue is known to have given.
-func (d *sumCollector) queued(limit uint64) (jobs, last uint64) {
+func (d *sumCollector) countQueued(limit uint64) (jobs, last uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, o := range d.jobs {
-		if d.confirmed(o) && o.number <= limit {
+		if d.isConfirmed(o) && o.number <= limit {
 			jobs++
 		}
 	}
-	return jobs, d.last
+	return jobs, d.lastNumber
 }
 
 // forgetSent forgets under which numbers jobs are in the work queue, because the queue was made
@@ -293,18 +293,18 @@ func (d *sumCollector) queued(limit uint64) (jobs, last uint64) {
 func (d *sumCollector) forgetSent() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.last = 0
+	d.lastNumber = 0
 	for _, o := range d.jobs {
-		o.future = nil
+		o.confirmation = nil
 		o.number = 0
-		o.older = nil
+		o.olderNumbers = nil
 	}
 }
 
-// unqueue notes that a message is not in the queue any more, although its job is open.
-func (d *sumCollector) unqueue(number uint64) {
+// noteUnqueued notes that a message is not in the queue any more, although its job is open.
+func (d *sumCollector) noteUnqueued(number uint64) {
 	d.withNumber(number, func(o *openJob) {
-		o.future = nil
+		o.confirmation = nil
 		o.number = 0
 	})
 }
@@ -314,7 +314,7 @@ func (d *sumCollector) unqueue(number uint64) {
 // often this has happened to it; both are 0 if the message is of no open job.
 func (d *sumCollector) unqueueDamaged(number uint64) (job uint64, times int) {
 	d.withNumber(number, func(o *openJob) {
-		o.future = nil
+		o.confirmation = nil
 		o.number = 0
 		o.damaged++
 		job = o.job.Job
@@ -369,37 +369,37 @@ func (d *sumCollector) receive(m *nats.Msg) (s *bus.ReceivedSum, status bus.Stat
 	refuse := func(err error) (*bus.ReceivedSum, bus.Status, string) {
 		return nil, bus.Refused, err.Error()
 	}
-	w := new(bus.Sum)
-	err := bus.UnmarshalSealed(m.Data, w)
+	message := new(bus.Sum)
+	err := bus.UnmarshalSealed(m.Data, message)
 	if errors.Is(err, bus.ErrDamaged) {
 		return nil, bus.SendAgain, err.Error()
 	}
 	if err != nil {
 		return refuse(err)
 	}
-	if d.hear != nil {
-		d.hear(w.Fence)
+	if d.hearFence != nil {
+		d.hearFence(message.Fence)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	o := d.jobs[w.Job]
+	o := d.jobs[message.Job]
 	if o == nil {
 		return nil, bus.Repeated, "the job is not open"
 	}
 	// A sum that started from another model is of an earlier attempt, and is refused with the
 	// reason.
-	if !bytes.Equal(w.ModelDigest, o.job.ModelDigest) {
-		return refuse((&bus.Result{Sum: w}).ValidateFor(o.job))
+	if !bytes.Equal(message.ModelDigest, o.job.ModelDigest) {
+		return refuse((&bus.Result{Sum: message}).ValidateFor(o.job))
 	}
 	// Another trainer has done the job, too. Its sum waits for the decision about the first.
-	if o.taken {
-		if len(o.waiting) >= maxAssemblies {
-			return refuse(fmt.Errorf("bus: sum of job %d: %d others of it wait already", w.Job, len(o.waiting)))
+	if o.awaitsDecision {
+		if len(o.repeats) >= maxAssemblies {
+			return refuse(fmt.Errorf("bus: sum of job %d: %d others of it wait already", message.Job, len(o.repeats)))
 		}
-		o.waiting = append(o.waiting, m)
+		o.repeats = append(o.repeats, m)
 		return nil, answerLater, ""
 	}
-	complete, err := d.add(o, w)
+	complete, err := d.add(o, message)
 	if errors.Is(err, errElsewhere) {
 		return nil, bus.SendValues, err.Error()
 	}
@@ -413,11 +413,11 @@ func (d *sumCollector) receive(m *nats.Msg) (s *bus.ReceivedSum, status bus.Stat
 	if err := complete.ValidateFor(o.job); err != nil {
 		return refuse(err)
 	}
-	o.joined = nil
-	if w.Handle == nil {
-		o.joined = complete.Values
+	o.joinedValues = nil
+	if message.Handle == nil {
+		o.joinedValues = complete.Values
 	}
-	o.taken = true
+	o.awaitsDecision = true
 	clear(o.parts)
 	// The coordinator may decide only once.
 	var once sync.Once
@@ -431,24 +431,24 @@ func (d *sumCollector) receive(m *nats.Msg) (s *bus.ReceivedSum, status bus.Stat
 // add takes one message of a sum of job o. It returns the sum when it is complete, and nil before.
 // Chunks may arrive in any order and repeatedly. The values of a sum with a handle are in the shared
 // store. The caller holds the lock.
-func (d *sumCollector) add(o *openJob, w *bus.Sum) (*bus.Result, error) {
+func (d *sumCollector) add(o *openJob, message *bus.Sum) (*bus.Result, error) {
 	// The trainer is in this process and sends no values.
-	if w.Handle != nil {
-		return o.addHandle(d.store, w)
+	if message.Handle != nil {
+		return o.addHandle(d.store, message)
 	}
-	if int(w.Params) > o.job.SumLength() {
-		return nil, bus.Fault("sum", "params", w.Params, fmt.Sprint("at most the job's, ", o.job.SumLength()))
+	if int(message.Params) > o.job.SumLength() {
+		return nil, bus.Fault("sum", "params", message.Params, fmt.Sprint("at most the job's, ", o.job.SumLength()))
 	}
-	chunks, started := o.parts[w.Trainer]
+	chunks, started := o.parts[message.Trainer]
 	// A trainer that divides the sum otherwise than before has started over.
-	if len(chunks) != int(w.Chunks) {
-		if !started && w.Chunks > 1 && len(o.parts) >= maxAssemblies {
-			return nil, fmt.Errorf("bus: sum of job %d: %d trainers send it in chunks already", w.Job, maxAssemblies)
+	if len(chunks) != int(message.Chunks) {
+		if !started && message.Chunks > 1 && len(o.parts) >= maxAssemblies {
+			return nil, fmt.Errorf("bus: sum of job %d: %d trainers send it in chunks already", message.Job, maxAssemblies)
 		}
-		chunks = make([]*bus.Sum, w.Chunks)
-		o.parts[w.Trainer] = chunks
+		chunks = make([]*bus.Sum, message.Chunks)
+		o.parts[message.Trainer] = chunks
 	}
-	chunks[w.Chunk] = w
+	chunks[message.Chunk] = message
 	// A value has 8 bytes. Neither values nor states may exceed what the job has.
 	values := 0
 	stateBytes := 0
@@ -458,12 +458,12 @@ func (d *sumCollector) add(o *openJob, w *bus.Sum) (*bus.Result, error) {
 		stateBytes += len(c.GetVariates())
 		bufferBytes += len(c.GetBuffers())
 	}
-	if values > int(w.Params) {
+	if values > int(message.Params) {
 		return nil, bus.Fault(
 			"sum",
 			"chunks",
 			fmt.Sprint(8*values, " bytes"),
-			fmt.Sprintf("8 for each of %d params", w.Params),
+			fmt.Sprintf("8 for each of %d params", message.Params),
 		)
 	}
 	if limit := 4 * o.job.StateLength() * len(o.job.Clients); stateBytes > limit {
@@ -476,13 +476,13 @@ func (d *sumCollector) add(o *openJob, w *bus.Sum) (*bus.Result, error) {
 	if slices.Contains(chunks, nil) {
 		return nil, nil
 	}
-	delete(o.parts, w.Trainer)
-	return o.join(chunks, d.memory(values))
+	delete(o.parts, message.Trainer)
+	return o.joinChunks(chunks, d.spareMemory(values))
 }
 
-// memory returns room for n values, which a sum that was decided on may have used before. The caller holds
+// spareMemory returns room for n values, which a sum that was decided on may have used before. The caller holds
 // the lock.
-func (d *sumCollector) memory(n int) []int64 {
+func (d *sumCollector) spareMemory(n int) []int64 {
 	last := len(d.spare) - 1
 	if last < 0 || cap(d.spare[last]) < n {
 		return make([]int64, 0, n)
@@ -493,36 +493,36 @@ func (d *sumCollector) memory(n int) []int64 {
 }
 
 // addHandle finds the values of a sum in the store that its trainer and this coordinator share.
-func (o *openJob) addHandle(store *Store, w *bus.Sum) (*bus.Result, error) {
-	if string(w.Handle.Store) != string(store.id[:]) {
+func (o *openJob) addHandle(store *Store, message *bus.Sum) (*bus.Result, error) {
+	if string(message.Handle.Store) != string(store.id[:]) {
 		return nil, errElsewhere
 	}
-	published, ok := store.sums.Load(w.Handle.Number)
+	published, ok := store.sums.Load(message.Handle.Number)
 	if !ok {
-		return nil, fmt.Errorf("bus: sum of job %d: its handle %d is gone", w.Job, w.Handle.Number)
+		return nil, fmt.Errorf("bus: sum of job %d: its handle %d is gone", message.Job, message.Handle.Number)
 	}
 	r := published.(*bus.Result)
-	return &bus.Result{Sum: w, Values: r.Values, ClientStates: r.ClientStates, Buffers: r.Buffers}, nil
+	return &bus.Result{Sum: message, Values: r.Values, ClientStates: r.ClientStates, Buffers: r.Buffers}, nil
 }
 
 // settle answers the message m that completed a sum, and the repeats of that sum, when the coordinator
 // has decided on it. An accepted sum closes its job; a refused one leaves it open.
 func (d *sumCollector) settle(o *openJob, m *nats.Msg, status bus.Status, reason string) {
 	d.mu.Lock()
-	waiting := o.waiting
+	waiting := o.repeats
 	// Repeats of an accepted sum need not be sent again; those of a refused one are refused, too.
 	repeatStatus := status
-	o.taken = false
-	o.waiting = nil
+	o.awaitsDecision = false
+	o.repeats = nil
 	// The coordinator reads the values no more.
-	if cap(o.joined) > 0 && len(d.spare) < maxSpare {
-		d.spare = append(d.spare, o.joined)
+	if cap(o.joinedValues) > 0 && len(d.spare) < maxSpare {
+		d.spare = append(d.spare, o.joinedValues)
 	}
-	o.joined = nil
+	o.joinedValues = nil
 	if status == bus.Accepted {
 		repeatStatus = bus.Repeated
 		// The queue's highest number is noted before the job is forgotten.
-		d.confirmed(o)
+		d.isConfirmed(o)
 		delete(d.jobs, o.job.Job)
 	}
 	d.mu.Unlock()
@@ -534,14 +534,14 @@ func (d *sumCollector) settle(o *openJob, m *nats.Msg, status bus.Status, reason
 
 // reply answers one message of a sum, if it asks for an answer, and adds those that are refused,
 // repeated or damaged to ignored. A trainer that gets no answer sends the message again.
-func (d *sumCollector) reply(m *nats.Msg, v bus.Status, reason string) {
-	if v == bus.Refused || v == bus.Repeated || v == bus.SendAgain {
+func (d *sumCollector) reply(m *nats.Msg, status bus.Status, reason string) {
+	if status == bus.Refused || status == bus.Repeated || status == bus.SendAgain {
 		d.ignored.Add(1)
 	}
 	if m.Reply == "" {
 		return
 	}
-	b, err := bus.MarshalSealed(&bus.SumReply{Status: v, Reason: bus.ValidText(reason)})
+	b, err := bus.MarshalSealed(&bus.SumReply{Status: status, Reason: bus.ValidText(reason)})
 	if err == nil {
 		// A closed connection has a handler of its own.
 		_ = m.Respond(b)

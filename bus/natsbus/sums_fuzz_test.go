@@ -27,7 +27,7 @@ func FuzzReceive(f *testing.F) {
 	f.Add(bytesOf(handle), bytesOf(whole))
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		d := newSumCollector(NewStore())
-		d.expect(&bus.Job{Job: 1, Kind: bus.Train, ModelDigest: digest[:], Params: 3, Clients: []*bus.ClientWork{{Task: 9}}})
+		d.openOrFind(&bus.Job{Job: 1, Kind: bus.Train, ModelDigest: digest[:], Params: 3, Clients: []*bus.ClientWork{{Task: 9}}})
 		for _, b := range [][]byte{first, second} {
 			s, status, reason := d.receive(message(Sealed(b)))
 			if status == bus.Refused && reason == "" {
@@ -77,7 +77,7 @@ func FuzzReceiveVariates(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		d := newSumCollector(NewStore())
-		d.expect(&bus.Job{Job: 1, Kind: bus.Train, ModelDigest: model[:], Params: 2, Method: &bus.Method{Variates: true}, Clients: []*bus.ClientWork{{Task: 9}}})
+		d.openOrFind(&bus.Job{Job: 1, Kind: bus.Train, ModelDigest: model[:], Params: 2, Method: &bus.Method{Variates: true}, Clients: []*bus.ClientWork{{Task: 9}}})
 		for _, m := range [][]byte{a, b} {
 			s, status, reason := d.receive(message(Sealed(m)))
 			if status == bus.Refused && reason == "" {

@@ -34,8 +34,8 @@ func (c *Coordinator) SendTask(client int, t *bus.Task) error {
 	t.Fence = c.lease.fence.token.Load()
 	// The first task after a wait for plans may begin a new batch, in which the hosts' times are
 	// compared.
-	if !c.begun {
-		c.begun = true
+	if !c.batchBegun {
+		c.batchBegun = true
 		c.hosts.placement.Begin()
 	}
 	return c.publishTask(client, t, c.hosts.placement.Place())
@@ -115,7 +115,7 @@ func (c *Coordinator) TakePlans(ctx context.Context, buf []bus.ClientPlan) ([]bu
 	step := c.config.PlanPatience
 	if c.hosts != nil {
 		c.sending.Lock()
-		c.begun = false
+		c.batchBegun = false
 		c.sending.Unlock()
 		step = min(step, stallAfter<<c.wait.stalls.Load())
 	}

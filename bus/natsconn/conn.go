@@ -66,8 +66,8 @@ type Conn struct {
 	config Config
 	// nats is the connection of the NATS library, which connects again by itself.
 	nats *nats.Conn
-	// ending gives notice that the credentials expire soon.
-	ending *time.Timer
+	// expiryTimer gives notice that the credentials expire soon.
+	expiryTimer *time.Timer
 
 	// life ends when the connection is lost for good. Its cause says why.
 	life context.Context
@@ -87,8 +87,8 @@ type Conn struct {
 	watchers []*func(interrupted error)
 	// endOutage ends the timers that run while the connection is lost.
 	endOutage func()
-	// moved is when MoveOn last broke the connection.
-	moved time.Time
+	// lastMove is when MoveOn last broke the connection.
+	lastMove time.Time
 	// moves is how often MoveOn has broken the connection since the connection was last useful.
 	moves int
 	// wasUseful says that the connection has served its purpose before.
@@ -99,9 +99,9 @@ type Conn struct {
 	// renewal ends when the connection has been lost and is back.
 	renewal context.Context
 	renew   context.CancelFunc
-	// floods holds, for each subscription with a backlog of its own, the function to call when a message
+	// dropHandlers holds, for each subscription with a backlog of its own, the function to call when a message
 	// of the subscription was dropped.
-	floods map[*nats.Subscription]func()
+	dropHandlers map[*nats.Subscription]func()
 }
 
 // Connect connects and waits until that is done. With Config.Await it tries again while no server
@@ -113,11 +113,11 @@ func Connect(ctx context.Context, c Config) (*Conn, error) {
 		c.Notice = func(bus.Notice) {}
 	}
 	conn := &Conn{
-		config:    c,
-		ending:    time.NewTimer(0),
-		endOutage: func() {},
-		floods:    map[*nats.Subscription]func(){},
-		waits:     map[*wait]bool{},
+		config:       c,
+		expiryTimer:  time.NewTimer(0),
+		endOutage:    func() {},
+		dropHandlers: map[*nats.Subscription]func(){},
+		waits:        map[*wait]bool{},
 	}
 	conn.answerPatience.Store(int64(answerPatience))
 	conn.life, conn.end = context.WithCancelCause(context.Background())
@@ -158,7 +158,7 @@ func Connect(ctx context.Context, c Config) (*Conn, error) {
 		options = append(options, nats.Timeout(time.Until(d)))
 	}
 	if err := conn.connect(ctx, options); err != nil {
-		conn.ending.Stop()
+		conn.expiryTimer.Stop()
 		return nil, err
 	}
 	return conn, nil
@@ -220,7 +220,7 @@ func (c *Conn) Notice(n bus.Notice) { c.config.Notice(n) }
 // not end, and neither the functions given to Watch nor Config.Notice are called. A second Close does
 // nothing more.
 func (c *Conn) Close() {
-	c.ending.Stop()
+	c.expiryTimer.Stop()
 	c.nats.Close()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -251,7 +251,7 @@ func (c *Conn) onError(_ *nats.Conn, s *nats.Subscription, err error) {
 	}
 	if errors.Is(err, nats.ErrSlowConsumer) {
 		c.mu.Lock()
-		reportDrop := c.floods[s]
+		reportDrop := c.dropHandlers[s]
 		c.mu.Unlock()
 		if reportDrop != nil {
 			reportDrop()

@@ -34,7 +34,7 @@ func (c *Conn) Subscribe(subject string, b *bus.Backlog, f func(*bus.RawMessage)
 		return s, err
 	}
 	c.mu.Lock()
-	c.floods[s] = b.Dropped
+	c.dropHandlers[s] = b.Dropped
 	c.mu.Unlock()
 	return s, s.SetPendingLimits(b.Messages, b.Bytes)
 }
@@ -56,9 +56,9 @@ func (c *Conn) Ask(ctx context.Context, r *bus.Request) error {
 
 // These are the times after which answers count as lost on their way.
 const (
-	// firstLook is how long a request may be without an answer before a ping finds out whether the server has
+	// pingAfter is how long a request may be without an answer before a ping finds out whether the server has
 	// read the request.
-	firstLook = 2 * time.Second
+	pingAfter = 2 * time.Second
 	// answerPatience is how long, after that ping, the answer may take at first. The time doubles with each answer
 	// that does not come, and follows those that come: behind a site's slow link, whose server answers the ping, an
 	// answer may take minutes.
@@ -78,7 +78,7 @@ func (c *Conn) ask(ctx context.Context, r *bus.Request) (*nats.Msg, error) {
 	started := time.Now()
 	asking, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	look := time.AfterFunc(firstLook, func() {
+	look := time.AfterFunc(pingAfter, func() {
 		// The server answers a ping only when it has read all that was sent before, however slow the link is.
 		if c.nats.FlushWithContext(asking) != nil {
 			return
@@ -196,29 +196,29 @@ func (damagedModel) Is(target error) bool {
 	return target == bus.ErrDamaged || target == bus.ErrNoModel
 }
 
-// fetchModel gets all chunks of the model with digest d once, joins them and checks the digest. The
+// fetchModel gets all chunks of the model with this digest once, joins them and checks the digest. The
 // first chunk says how many there are; all others must agree. If a chunk or the digest does not fit,
 // the error is a damagedModel.
-func (c *Conn) fetchModel(ctx context.Context, run string, d bus.Digest) ([]float32, error) {
+func (c *Conn) fetchModel(ctx context.Context, run string, digest bus.Digest) ([]float32, error) {
 	var params []float32
 	chunks := 1
 	for i := 0; i < chunks; i++ {
-		w, err := c.fetchChunk(ctx, run, d, i)
+		chunk, err := c.fetchChunk(ctx, run, digest, i)
 		if err != nil {
-			return nil, fmt.Errorf("bus: chunk %d of model %s: %w", i, d, err)
+			return nil, fmt.Errorf("bus: chunk %d of model %s: %w", i, digest, err)
 		}
 		// The chunks are about as large as the first, so a false count of parameters takes no more memory.
 		if i == 0 {
-			chunks = int(w.Chunks)
-			params = make([]float32, 0, min(int(w.Params), len(w.Values)/4*chunks))
+			chunks = int(chunk.Chunks)
+			params = make([]float32, 0, min(int(chunk.Params), len(chunk.Values)/4*chunks))
 		}
-		if int(w.Chunks) != chunks || len(params)+len(w.Values)/4 > int(w.Params) {
-			return nil, damagedModel{fmt.Errorf("bus: chunk %d of model %s does not fit the ones before it", i, d)}
+		if int(chunk.Chunks) != chunks || len(params)+len(chunk.Values)/4 > int(chunk.Params) {
+			return nil, damagedModel{fmt.Errorf("bus: chunk %d of model %s does not fit the ones before it", i, digest)}
 		}
-		params = vector.Append(params, w.Values)
+		params = vector.Append(params, chunk.Values)
 	}
-	if got := bus.DigestOf(params); got != d {
-		return nil, damagedModel{fmt.Errorf("bus: model %s arrived as %s", d, got)}
+	if got := bus.DigestOf(params); got != digest {
+		return nil, damagedModel{fmt.Errorf("bus: model %s arrived as %s", digest, got)}
 	}
 	return params, nil
 }
@@ -260,13 +260,13 @@ func readChunk(m *nats.Msg, i int) (*bus.ModelChunk, error) {
 	} else if status != "" {
 		return nil, fmt.Errorf("the server says %s %s", status, m.Header.Get("Description"))
 	}
-	w := new(bus.ModelChunk)
-	if err := bus.Unmarshal(m.Data, w); err != nil {
+	chunk := new(bus.ModelChunk)
+	if err := bus.Unmarshal(m.Data, chunk); err != nil {
 		return nil, damagedModel{err}
 	}
 	// The stored message is of another chunk than its subject says.
-	if int(w.Chunk) != i {
-		return nil, damagedModel{bus.Fault("model chunk", "chunk", w.Chunk, fmt.Sprint(i))}
+	if int(chunk.Chunk) != i {
+		return nil, damagedModel{bus.Fault("model chunk", "chunk", chunk.Chunk, fmt.Sprint(i))}
 	}
-	return w, nil
+	return chunk, nil
 }

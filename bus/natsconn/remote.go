@@ -78,7 +78,7 @@ func (c *Conn) remote() ([]nats.Option, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.warn(&holder)
+	c.warnOfExpiry(&holder)
 	options = append(options, nats.UserCredentials(config.Creds))
 	// Credentials may allow answers only under a prefix of their own.
 	if holder.Inbox != "" {
@@ -87,13 +87,13 @@ func (c *Conn) remote() ([]nats.Option, error) {
 	return options, nil
 }
 
-// warn starts the timer that gives notice of the expiry of holder h's credentials: auth.Soon before
+// warnOfExpiry starts the timer that gives notice of the expiry of holder h's credentials: auth.Soon before
 // the expiry, or at once if that time has passed. Credentials without an end need no notice.
-func (c *Conn) warn(h *auth.Holder) {
+func (c *Conn) warnOfExpiry(h *auth.Holder) {
 	if h.Expires.IsZero() {
 		return
 	}
-	c.ending = time.AfterFunc(time.Until(h.Expires.Add(-auth.Soon)), func() {
+	c.expiryTimer = time.AfterFunc(time.Until(h.Expires.Add(-auth.Soon)), func() {
 		expiry, renewal := h.RenewalDue(time.Now())
 		c.Notice(bus.Notice{
 			State: bus.CredentialsExpire,
@@ -218,10 +218,10 @@ func (c *Conn) mayMove() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	pause := min(moveEvery<<min(max(c.moves-1, 0), 16), maxMoveEvery)
-	if time.Since(c.moved) < pause {
+	if time.Since(c.lastMove) < pause {
 		return false
 	}
-	c.moved = time.Now()
+	c.lastMove = time.Now()
 	c.moves++
 	return true
 }
@@ -320,7 +320,7 @@ func (c *Conn) noteRefusal(err error) {
 // explain puts in front of an error of the connection what may be wrong and what to do about it, by
 // the first cause in the list that applies. Other errors are returned as they are.
 func (c *Conn) explain(err error) error {
-	for _, x := range []struct {
+	for _, known := range []struct {
 		applies bool
 		hint    string
 	}{
@@ -345,8 +345,8 @@ func (c *Conn) explain(err error) error {
 		{PayloadExceeded(err), "the server's max_payload is lower than when this program connected: raise it to 1MB, " +
 			"NATS's default"},
 	} {
-		if x.applies {
-			return fmt.Errorf("%s: %w", x.hint, err)
+		if known.applies {
+			return fmt.Errorf("%s: %w", known.hint, err)
 		}
 	}
 	return err
@@ -433,15 +433,15 @@ func (f TLSFiles) config() (*tls.Config, error) {
 // CA is given, only for clients with a certificate that the CA signed. It returns nil if no file is
 // given, and an error if the certificate is missing or has expired.
 func (f TLSFiles) Server() (*tls.Config, error) {
-	c, err := f.config()
-	if c == nil || err != nil {
+	config, err := f.config()
+	if config == nil || err != nil {
 		return nil, err
 	}
 	// Only a CA was given, with which a server cannot identify itself.
-	if len(c.Certificates) == 0 {
+	if len(config.Certificates) == 0 {
 		return nil, errors.New("bus: TLS: a server needs a certificate and its key")
 	}
-	if end := c.Certificates[0].Leaf.NotAfter; time.Now().After(end) {
+	if end := config.Certificates[0].Leaf.NotAfter; time.Now().After(end) {
 		return nil, fmt.Errorf(
 			"bus: TLS: the certificate in %s has ended on %s (fedpace certificate makes another)",
 			f.Cert,
@@ -449,9 +449,9 @@ func (f TLSFiles) Server() (*tls.Config, error) {
 		)
 	}
 	// A server uses the authority to check its clients.
-	if c.RootCAs != nil {
-		c.ClientCAs = c.RootCAs
-		c.ClientAuth = tls.RequireAndVerifyClientCert
+	if config.RootCAs != nil {
+		config.ClientCAs = config.RootCAs
+		config.ClientAuth = tls.RequireAndVerifyClientCert
 	}
-	return c, nil
+	return config, nil
 }

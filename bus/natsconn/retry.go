@@ -90,24 +90,24 @@ func (c *Conn) Do(ctx context.Context, action string, attempt time.Duration, f f
 // failure, the cause of ctx if that has ended, or the reason why the connection was lost for good.
 // The error does not wrap the context errors of single attempts, so that they are not taken for the
 // end of ctx.
-func (c *Conn) Retry(ctx context.Context, r Retry, f func(context.Context) error) error {
-	bounded := ctx
+func (c *Conn) Retry(ctx context.Context, retry Retry, f func(context.Context) error) error {
+	overall := ctx
 	cancel := context.CancelFunc(func() {})
-	if r.Timeout > 0 {
-		bounded, cancel = context.WithTimeout(ctx, r.Timeout)
+	if retry.Timeout > 0 {
+		overall, cancel = context.WithTimeout(ctx, retry.Timeout)
 	}
 	defer cancel()
-	transient := r.Transient
+	transient := retry.Transient
 	if transient == nil {
 		transient = c.Transient
 	}
-	w := c.waitFor(r.action, r.Timeout, nil)
-	defer w.end()
+	notice := c.waitFor(retry.action, retry.Timeout, nil)
+	defer notice.end()
 	var last error
 	// fullSince is when memory was first found to be full, and has been since; zero if it was not.
 	var fullSince time.Time
 	for attempt := 1; ; attempt++ {
-		err := c.attempt(bounded, r.Attempt, f)
+		err := c.attempt(overall, retry.Attempt, f)
 		if err == nil {
 			return nil
 		}
@@ -118,7 +118,7 @@ func (c *Conn) Retry(ctx context.Context, r Retry, f func(context.Context) error
 		// The decision comes before the errors of the attempt's context are replaced.
 		mayRecover := transient(err)
 		err = withoutContext(err)
-		cutShort := bounded.Err() != nil && errors.Is(err, errSilent)
+		cutShort := overall.Err() != nil && errors.Is(err, errSilent)
 		if cutShort && last != nil {
 			// The last attempt had too little time for an answer, so the failure before it says more.
 			err = last
@@ -131,28 +131,28 @@ func (c *Conn) Retry(ctx context.Context, r Retry, f func(context.Context) error
 			return c.Err()
 		}
 		if !mayRecover {
-			return r.describe(c, err)
+			return retry.describe(c, err)
 		}
 		switch {
 		case !NoMemory(err):
 			fullSince = time.Time{}
 		case fullSince.IsZero():
 			fullSince = time.Now()
-		case r.Timeout > 0 && time.Since(fullSince) > memoryPatience:
-			return r.describe(c, fmt.Errorf("%w (tried for %v)", err, memoryPatience))
+		case retry.Timeout > 0 && time.Since(fullSince) > memoryPatience:
+			return retry.describe(c, fmt.Errorf("%w (tried for %v)", err, memoryPatience))
 		}
 		// Another attempt follows, unless the time is over.
-		if bounded.Err() == nil {
-			w.failed(err)
+		if overall.Err() == nil {
+			notice.failed(err)
 			select {
-			case <-bounded.Done():
+			case <-overall.Done():
 			case <-c.life.Done():
 			case <-time.After(pause(attempt, lastPause)):
 			}
 		}
-		timeIsOver := ctx.Err() == nil && bounded.Err() != nil
+		timeIsOver := ctx.Err() == nil && overall.Err() != nil
 		if timeIsOver {
-			return r.describe(c, fmt.Errorf("%w (tried for %v)", err, r.Timeout))
+			return retry.describe(c, fmt.Errorf("%w (tried for %v)", err, retry.Timeout))
 		}
 	}
 }

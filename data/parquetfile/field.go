@@ -322,7 +322,7 @@ func (f *Field) longDecimal(b []byte) (float64, error) {
 	return quotient, nil
 }
 
-// isHalf returns the number with these bits in IEEE 754's binary16. The bits are moved to their
+// half returns the number with these bits in IEEE 754's binary16. The bits are moved to their
 // places in binary32, whose exponents are biased by 127 instead of 15, so that the result is
 // multiplied by 2^112.
 func half(bits uint16) float64 {

@@ -294,7 +294,7 @@ func (l *classNames) wholeNumbers() ([]int64, bool) {
 	return numbers, len(numbers) > 0
 }
 
-// splitRows takes the column that says which rows are held out.
+// parts takes the column that says which rows are held out.
 type parts struct {
 	// held says of each row whether it is held out.
 	held []bool
@@ -446,7 +446,7 @@ func (t *texts) row(i int32) []byte {
 // maxWords is the largest number of different words of a column, each of which becomes a feature.
 const maxWords = 1000
 
-// areWords reads a column of few different words, which become one feature each (one-hot).
+// words reads a column of few different words, which become one feature each (one-hot).
 type words struct{ nameColumn }
 
 // take appends the number of the cell's word to index. The error is errMissing for a row without a

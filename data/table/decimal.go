@@ -52,7 +52,7 @@ type decimalSigns struct {
 	mustBeNumbers bool
 }
 
-// distinctCount adds the text of one cell to the counts. A text without a comma or point says nothing and
+// count adds the text of one cell to the counts. A text without a comma or point says nothing and
 // is not counted, unless it is no number.
 func (d *decimalSigns) count(text string) {
 	text = strings.TrimSpace(text)

@@ -31,7 +31,7 @@ type Proposal struct {
 	labelled bool
 	// reasons says why each option has its value, in the order of the options.
 	reasons []reason
-	// reasonUnused lists the columns without a meaning, each with the reason.
+	// unused lists the columns without a meaning, each with the reason.
 	unused []string
 	// files is how many files the table has, and fileClients the clients that they belong to, if their
 	// names say so.
@@ -497,7 +497,7 @@ func (p *Proposal) guessFeatures(free []*profile) {
 			return
 		}
 	}
-	// matrix are the columns of numbers, few those of few words, and text is the first of long texts.
+	// numeric are the columns of numbers, wordy those of few words, and text is the first of long texts.
 	var numeric, wordy []*profile
 	var text *profile
 	for _, c := range free {

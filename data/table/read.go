@@ -30,7 +30,7 @@ type reading struct {
 	// name of their file.
 	heldOut [][2]int
 
-	// addClient reads the names of the clients.
+	// client reads the names of the clients.
 	client *nameColumn
 	// label reads the classes.
 	label *classNames
@@ -40,7 +40,7 @@ type reading struct {
 	text *texts
 	// matrix holds the features that have a column each.
 	matrix *matrix
-	// areWords holds the features that stand for words, which follow those of wide.
+	// words holds the features that stand for words, which follow those of wide.
 	words []*words
 	// vector holds the features of a table that has all of them in one column.
 	vector *vectors
@@ -425,7 +425,7 @@ func (r *reading) isHeldOut(row int32) bool {
 		slices.ContainsFunc(r.heldOut, func(span [2]int) bool { return int(row) >= span[0] && int(row) < span[1] })
 }
 
-// mayBeFeatures makes the store of samples, s.Rows, from the columns of features and describes it in
+// features makes the store of samples, s.Rows, from the columns of features and describes it in
 // s.About. train lists the rows that means and deviations are computed from, so that held-out rows
 // have no part in them. Missing values become the mean of their feature, and the features of words
 // follow behind the numbers.

@@ -55,7 +55,7 @@ const roundsFactor = 1.3
 
 // bounds calculates a schedule's bounds after numbers of rounds that grow by a constant factor, up to
 // the number that all seeds completed. Means are over seeds.
-func (r *Result) bounds(name string, k theory.Constants, seeds []*trace) []Bound {
+func (r *Result) bounds(name string, constants theory.Constants, seeds []*trace) []Bound {
 	// Bounds end where the first of the runs ends, because a mean needs all seeds.
 	rounds := len(seeds[0].Steps)
 	for _, t := range seeds {
@@ -63,7 +63,7 @@ func (r *Result) bounds(name string, k theory.Constants, seeds []*trace) []Bound
 	}
 	// The same constants give the three forms of the theorem.
 	inForm := func(f theory.Form) theory.Constants {
-		c := k
+		c := constants
 		c.Form = f
 		return c
 	}
@@ -78,8 +78,8 @@ func (r *Result) bounds(name string, k theory.Constants, seeds []*trace) []Bound
 		b := Bound{
 			Schedule: name,
 			Rounds:   n,
-			G:        k.G,
-			Variance: k.Variance,
+			G:        constants.G,
+			Variance: constants.Variance,
 		}
 		var measured []float64
 		// The bounds depend on the K and the learning rates that a run really had.
@@ -88,8 +88,8 @@ func (r *Result) bounds(name string, k theory.Constants, seeds []*trace) []Bound
 			rates := t.Rates[:n]
 			measured = append(measured, t.meanSquare(n))
 			b.Iterations += share * float64(sum(steps))
-			b.Lemma2 += share * k.Lemma2Rates(r.F0, rates, steps)
-			b.Proof += share * k.Theorem1Rates(r.F0, rates, steps).Total()
+			b.Lemma2 += share * constants.Lemma2Rates(r.F0, rates, steps)
+			b.Proof += share * constants.Theorem1Rates(r.F0, rates, steps).Total()
 			b.Statement += share * stated.Theorem1Rates(r.F0, rates, steps).Total()
 			b.Appendix += share * appendix.Theorem1Rates(r.F0, rates, steps).Total()
 			b.PrintedG += share * printed.Theorem1Rates(r.F0, rates, steps).Total()

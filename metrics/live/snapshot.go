@@ -360,7 +360,7 @@ func metricsShown(a *metrics.Run) []metricShown {
 	return list
 }
 
-// histogram returns the distribution of the durations for the page: quantiles and bars in seconds. All
+// shown returns the distribution of the durations for the page: quantiles and bars in seconds. All
 // quantiles are NaN, and there are no bars, while no round has closed.
 func (s *spread) shown() roundTimes {
 	nan := number(math.NaN())

@@ -101,7 +101,7 @@ func fasterSaves(t *metrics.Task) round.Time {
 	return max(0, took-waiting-round.Time(float64(planned)/1.1))
 }
 
-// histogram returns the sums of a run as the page has them, with the share of a round that is spent waiting from
+// shown returns the sums of a run as the page has them, with the share of a round that is spent waiting from
 // the median to the slowest client.
 func (w *waits) shown(run *metrics.Run, share number) waits {
 	mixed := run.Clients > 0 && len(run.Devices) > 0

@@ -13,22 +13,22 @@ import (
 // A job is queued a second time, while a worker is idle, in three cases: it takes much longer than
 // others; another host has finished a job that its host had; or no host has taken it for a while.
 const (
-	// straggling is how many times as long as others a job takes that is queued a second time. It must
-	// also take longer than that by tolerance.
-	straggling = 2
-	tolerance  = 10 * time.Millisecond
-	// untaken is how long a job may be in the queue before it is queued a second time. It may have been
+	// slowJobFactor is how many times as long as others a job takes that is queued a second time. It must
+	// also take longer than that by slowJobTolerance.
+	slowJobFactor    = 2
+	slowJobTolerance = 10 * time.Millisecond
+	// maxUntaken is how long a job may be in the queue before it is queued a second time. It may have been
 	// delivered to a host that has stopped.
-	untaken = 250 * time.Millisecond
+	maxUntaken = 250 * time.Millisecond
 
-	// endedLength is how many finished jobs are remembered of a host.
-	endedLength = 64
-	// removedLength is how many removed messages are remembered.
-	removedLength = 1 << 10
+	// keptEnded is how many finished jobs are remembered of a host.
+	keptEnded = 64
+	// keptRemoved is how many removed messages are remembered.
+	keptRemoved = 1 << 10
 	// maxCopies bounds the messages of one job in the queue, the first included.
 	maxCopies = 3
-	// pacesLength is how many jobs of a kind the median pace is taken of.
-	pacesLength = 15
+	// keptPaces is how many jobs of a kind the median pace is taken of.
+	keptPaces = 15
 	// pacesNeeded is how many such jobs there must be before a job can count as slow.
 	pacesNeeded = 2
 )
@@ -57,7 +57,7 @@ type Jobs struct {
 // openJob is a job whose sum was not accepted yet.
 type openJob struct {
 	kind bus.JobKind
-	// units is the amount of work, see the function units.
+	// units is the amount of work, see the function workUnits.
 	units float64
 	// copies is how often the job was put into the queue.
 	copies int
@@ -91,9 +91,9 @@ func NewJobs(now func() time.Time) *Jobs {
 	}
 }
 
-// units returns the amount of work of a job: the number of local steps on minibatches of the run's size,
+// workUnits returns the amount of work of a job: the number of local steps on minibatches of the run's size,
 // or the number of samples to be evaluated.
-func units(job *bus.Job) (n float64) {
+func workUnits(job *bus.Job) (n float64) {
 	for _, c := range job.Clients {
 		steps := float64(c.LocalSteps)
 		if c.Batch > 0 {
@@ -114,7 +114,7 @@ func (j *Jobs) Open(job *bus.Job) {
 	defer j.mu.Unlock()
 	o := j.open[job.Job]
 	if o == nil {
-		o = &openJob{kind: job.Kind, units: max(units(job), 1)}
+		o = &openJob{kind: job.Kind, units: max(workUnits(job), 1)}
 		j.open[job.Job] = o
 	}
 	o.copies++
@@ -137,7 +137,7 @@ func (j *Jobs) Close(job uint64, host string, numbers []uint64) {
 		delete(h.jobs, job)
 		h.slow = false
 		h.ended = append(h.ended, job)
-		h.ended = h.ended[max(0, len(h.ended)-endedLength):]
+		h.ended = h.ended[max(0, len(h.ended)-keptEnded):]
 	}
 	for _, h := range j.hosts {
 		// The host has not finished the job that another host has finished.
@@ -151,7 +151,7 @@ func (j *Jobs) Close(job uint64, host string, numbers []uint64) {
 // addPace notes how long a job took.
 func (j *Jobs) addPace(o *openJob, took time.Duration) {
 	paces := append(j.paces[o.kind], took.Seconds()/o.units)
-	j.paces[o.kind] = paces[max(0, len(paces)-pacesLength):]
+	j.paces[o.kind] = paces[max(0, len(paces)-keptPaces):]
 }
 
 // Remove notes that a message is removed from the queue on purpose. The server publishes an advisory of
@@ -160,7 +160,7 @@ func (j *Jobs) Remove(number uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.removed = append(j.removed, number)
-	j.removed = j.removed[max(0, len(j.removed)-removedLength):]
+	j.removed = j.removed[max(0, len(j.removed)-keptRemoved):]
 }
 
 // Removed reports whether a message was removed from the queue on purpose.
@@ -189,7 +189,7 @@ func (j *Jobs) UpdateHost(host string, workers int, jobs []uint64) {
 		h = &holder{}
 		j.hosts[host] = h
 	}
-	before := h.jobs
+	heldBefore := h.jobs
 	h.workers = workers
 	h.jobs = make(map[uint64]time.Time, len(jobs))
 	for _, job := range jobs {
@@ -197,7 +197,7 @@ func (j *Jobs) UpdateHost(host string, workers int, jobs []uint64) {
 		if slices.Contains(h.ended, job) {
 			continue
 		}
-		since, held := before[job]
+		since, held := heldBefore[job]
 		if !held {
 			since = now
 			if o := j.open[job]; o != nil {
@@ -218,15 +218,15 @@ func (j *Jobs) Leave(host string) {
 		return
 	}
 	for job := range h.jobs {
-		if held, _ := j.holders(job); j.open[job] != nil && !held {
+		if held, _ := j.isHeld(job); j.open[job] != nil && !held {
 			j.lost = append(j.lost, job)
 		}
 	}
 	j.wakeUp()
 }
 
-// holders reports whether a present host holds a job (held), and whether one that does is not slow (well).
-func (j *Jobs) holders(job uint64) (held, well bool) {
+// isHeld reports whether a present host holds a job (held), and whether one that does is not slow (well).
+func (j *Jobs) isHeld(job uint64) (held, well bool) {
 	for _, h := range j.hosts {
 		if _, holding := h.jobs[job]; holding {
 			held = true
@@ -265,11 +265,11 @@ func (j *Jobs) Due() (lost, slow, done []uint64) {
 		if o.copies >= maxCopies || slices.Contains(lost, job) {
 			continue
 		}
-		held, well := j.holders(job)
+		held, well := j.isHeld(job)
 		waits := o.taken.IsZero() || !held
 		if waits {
 			// An idle worker will take the job from the queue, unless it has waited for too long already.
-			if min(now.Sub(o.queued), now.Sub(o.taken)) > untaken {
+			if min(now.Sub(o.queued), now.Sub(o.taken)) > maxUntaken {
 				slow = append(slow, job)
 			}
 			idle--
@@ -283,8 +283,8 @@ func (j *Jobs) Due() (lost, slow, done []uint64) {
 	return lost, slow, done
 }
 
-// expected returns how long a job may take before it counts as slow: straggling times its work at the
-// median pace of the last jobs of its kind, and tolerance. With too few such jobs no job counts as slow.
+// expected returns how long a job may take before it counts as slow: slowJobFactor times its work at
+// the median pace of the last jobs of its kind, and slowJobTolerance. With too few such jobs no job counts as slow.
 func (j *Jobs) expected(o *openJob) time.Duration {
 	const forever = 1 << 62
 	paces := j.paces[o.kind]
@@ -293,5 +293,5 @@ func (j *Jobs) expected(o *openJob) time.Duration {
 	}
 	paces = slices.SortedFunc(slices.Values(paces), cmp.Compare[float64])
 	median := paces[len(paces)/2]
-	return time.Duration(straggling*o.units*median*float64(time.Second)) + tolerance
+	return time.Duration(slowJobFactor*o.units*median*float64(time.Second)) + slowJobTolerance
 }

@@ -14,14 +14,14 @@ const (
 	firstRest = 250 * time.Millisecond
 	// maxDoublings is how often that time is doubled at most.
 	maxDoublings = 8
-	// slowest is how many times as long as the quickest host another host may take. One that takes
-	// longer, and by more than tolerated, rests.
-	slowest = 4
-	// tolerated is the excess over the quickest host for which no host has to rest.
-	tolerated = time.Millisecond
-	// wellEnough is how many times the length of its last rest a host must have been without one for
+	// slowHostFactor is how many times as long as the quickest host another host may take. One that takes
+	// longer, and by more than slowHostTolerance, rests.
+	slowHostFactor = 4
+	// slowHostTolerance is the excess over the quickest host for which no host has to rest.
+	slowHostTolerance = time.Millisecond
+	// healthyFactor is how many times the length of its last rest a host must have been without one for
 	// its next rest to be firstRest again.
-	wellEnough = 10
+	healthyFactor = 10
 )
 
 // Target is the host for a task.
@@ -40,19 +40,19 @@ type Table struct {
 	verb func(host string) string
 	// now returns the monotonic time since the table was made.
 	now func() time.Duration
-	// first is the token of tasks that are for any host. All other tokens are higher.
-	first uint64
+	// anyHostToken is the token of tasks that are for any host. All other tokens are higher.
+	anyHostToken uint64
 
 	mu    sync.Mutex
 	hosts []*host
 	// tokens holds the hosts by their present token.
 	tokens map[uint64]*host
-	// next counts turns, since the hosts get tasks in rotation.
-	next int
-	// last is the last token that was given to a host.
-	last uint64
-	// started is when the present batch of tasks began.
-	started time.Duration
+	// turns counts the turns, since the hosts get tasks in rotation.
+	turns int
+	// lastToken is the last token that was given to a host.
+	lastToken uint64
+	// batchStarted is when the present batch of tasks began.
+	batchStarted time.Duration
 }
 
 // host is what the table knows of one host. Its token changes whenever what it was sent is given up.
@@ -62,15 +62,15 @@ type host struct {
 	sent int
 	// answered counts those of them that were answered.
 	answered int
-	// done is when the last of them was answered.
-	done time.Duration
+	// lastAnswer is when the last of them was answered.
+	lastAnswer time.Duration
 
 	// resting says that the host gets no tasks while others do.
 	resting bool
-	// until is when the host's rest ends.
-	until time.Duration
-	// since is when the host's last rest ended.
-	since time.Duration
+	// restsUntil is when the host's rest ends.
+	restsUntil time.Duration
+	// restEnded is when the host's last rest ended.
+	restEnded time.Duration
 	// restTime is how long the host's last rest was.
 	restTime time.Duration
 }
@@ -80,23 +80,23 @@ type host struct {
 func New(verb func(host string) string, now func() time.Duration) *Table {
 	first := bus.FirstNumber()
 	return &Table{
-		verb:   verb,
-		now:    now,
-		first:  first,
-		last:   first,
-		tokens: map[uint64]*host{},
+		verb:         verb,
+		now:          now,
+		anyHostToken: first,
+		lastToken:    first,
+		tokens:       map[uint64]*host{},
 	}
 }
 
 // open returns how many tasks of this batch the host has not answered.
 func (h *host) open() int { return h.sent - h.answered }
 
-// renew gives a host another token and forgets the tasks that were sent to it: answers that still arrive
+// renewToken gives a host another token and forgets the tasks that were sent to it: answers that still arrive
 // have the old token and are not counted for the host.
-func (t *Table) renew(h *host) {
+func (t *Table) renewToken(h *host) {
 	delete(t.tokens, h.Token)
-	t.last++
-	h.Token = t.last
+	t.lastToken++
+	h.Token = t.lastToken
 	h.sent = 0
 	h.answered = 0
 	t.tokens[h.Token] = h
@@ -108,8 +108,8 @@ func (t *Table) Join(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.find(name) < 0 {
-		h := &host{Target: Target{Host: name, Verb: t.verb(name)}, since: t.now()}
-		t.renew(h)
+		h := &host{Target: Target{Host: name, Verb: t.verb(name)}, restEnded: t.now()}
+		t.renewToken(h)
 		t.hosts = append(t.hosts, h)
 	}
 }
@@ -130,17 +130,17 @@ func (t *Table) find(name string) int {
 	return slices.IndexFunc(t.hosts, func(h *host) bool { return h.Host == name })
 }
 
-// passOver makes a host rest: for twice as long as the last time, up to firstRest<<maxDoublings, or, if that was
+// rest makes a host rest: for twice as long as the last time, up to firstRest<<maxDoublings, or, if that was
 // long ago, for firstRest.
-func (t *Table) passOver(h *host) {
+func (t *Table) rest(h *host) {
 	now := t.now()
-	if now-h.since > wellEnough*h.restTime {
+	if now-h.restEnded > healthyFactor*h.restTime {
 		h.restTime = 0
 	}
 	h.restTime = min(max(2*h.restTime, firstRest), firstRest<<maxDoublings)
-	t.renew(h)
+	t.renewToken(h)
 	h.resting = true
-	h.until = now + h.restTime
+	h.restsUntil = now + h.restTime
 }
 
 // Begin is called before the first task that follows a wait for plans. If the last batch was answered
@@ -149,7 +149,7 @@ func (t *Table) passOver(h *host) {
 func (t *Table) Begin() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	quickest := time.Duration(math.MaxInt64 / slowest)
+	quickest := time.Duration(math.MaxInt64 / slowHostFactor)
 	for _, h := range t.hosts {
 		switch {
 		case h.resting:
@@ -157,24 +157,24 @@ func (t *Table) Begin() {
 			// Some tasks are not answered yet, so the batch continues.
 			return
 		case h.sent > 0:
-			quickest = min(quickest, h.done-t.started)
+			quickest = min(quickest, h.lastAnswer-t.batchStarted)
 		}
 	}
 	now := t.now()
-	limit := max(slowest*quickest, quickest+tolerated)
+	limit := max(slowHostFactor*quickest, quickest+slowHostTolerance)
 	for _, h := range t.hosts {
-		tooSlow := h.sent > 0 && h.done-t.started > limit
+		tooSlow := h.sent > 0 && h.lastAnswer-t.batchStarted > limit
 		switch {
-		case h.resting && now >= h.until:
+		case h.resting && now >= h.restsUntil:
 			h.resting = false
-			h.since = now
+			h.restEnded = now
 		case !h.resting && tooSlow:
-			t.passOver(h)
+			t.rest(h)
 		}
 		h.sent = 0
 		h.answered = 0
 	}
-	t.started = now
+	t.batchStarted = now
 }
 
 // Place chooses the host for the next task: the hosts take turns, those that rest only if all do. It
@@ -183,10 +183,10 @@ func (t *Table) Place() Target {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.hosts) == 0 {
-		return Target{Token: t.first}
+		return Target{Token: t.anyHostToken}
 	}
 	for range t.hosts {
-		t.next++
+		t.turns++
 		if !t.turn().resting {
 			break
 		}
@@ -197,13 +197,13 @@ func (t *Table) Place() Target {
 }
 
 // turn returns the host whose turn it is.
-func (t *Table) turn() *host { return t.hosts[t.next%len(t.hosts)] }
+func (t *Table) turn() *host { return t.hosts[t.turns%len(t.hosts)] }
 
 // Answered notes a plan by its token, and reports whether the plan counts. It is false for the answer to a
 // task of another table. A late answer, whose host has another token by now, counts: it may still be the
 // first answer to its task.
 func (t *Table) Answered(token uint64) (counts bool) {
-	if !bus.SameNumbering(t.first, token) {
+	if !bus.SameNumbering(t.anyHostToken, token) {
 		return false
 	}
 	t.mu.Lock()
@@ -214,7 +214,7 @@ func (t *Table) Answered(token uint64) (counts bool) {
 	}
 	h.answered++
 	if h.answered == h.sent {
-		h.done = t.now()
+		h.lastAnswer = t.now()
 	}
 	return true
 }
@@ -240,13 +240,13 @@ func (t *Table) Stalled() (resend bool) {
 	// Some hosts have answered all their tasks, so the late ones hold the run up.
 	if len(late)+len(resting) < len(t.hosts) {
 		for _, h := range late {
-			t.passOver(h)
+			t.rest(h)
 		}
 		return true
 	}
 	for _, h := range resting {
 		h.resting = false
-		h.since = t.now()
+		h.restEnded = t.now()
 	}
 	return len(resting) > 0
 }
@@ -257,7 +257,7 @@ func (t *Table) Reset() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, h := range t.hosts {
-		t.renew(h)
+		t.renewToken(h)
 	}
-	t.started = t.now()
+	t.batchStarted = t.now()
 }

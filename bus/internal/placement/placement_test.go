@@ -129,7 +129,7 @@ func TestHosts_ShareTasks(t *testing.T) {
 
 func TestHosts_NoneIsAnyHost(t *testing.T) {
 	b := newBench()
-	if to := b.Place(); to != (Target{Token: b.first}) {
+	if to := b.Place(); to != (Target{Token: b.anyHostToken}) {
 		t.Errorf("got %v", to)
 	}
 	b.Join("a")
@@ -240,14 +240,14 @@ func TestTable_AllStandStill(t *testing.T) {
 func TestTokens(t *testing.T) {
 	b := newBench("a", "b")
 	owner := b.Place()
-	for _, token := range []uint64{b.first, b.first + 1, b.first + 2, b.first + 77, b.first + 1<<31, owner.Token + 5} {
+	for _, token := range []uint64{b.anyHostToken, b.anyHostToken + 1, b.anyHostToken + 2, b.anyHostToken + 77, b.anyHostToken + 1<<31, owner.Token + 5} {
 		if !b.Answered(token) {
 			t.Errorf("the answer with token %d does not count", token)
 		}
 	}
-	for _, token := range []uint64{b.first - 1, b.first + 1<<32, owner.Token ^ 1<<40, owner.Token ^ 1<<63} {
+	for _, token := range []uint64{b.anyHostToken - 1, b.anyHostToken + 1<<32, owner.Token ^ 1<<40, owner.Token ^ 1<<63} {
 		if b.Answered(token) {
-			t.Errorf("the answer with token %d counts, tokens are from %d on", token, b.first)
+			t.Errorf("the answer with token %d counts, tokens are from %d on", token, b.anyHostToken)
 		}
 	}
 	b.Reset()

@@ -67,11 +67,11 @@ func ClientSubjects(run string) Clients { return Clients(Root + "." + run + ".cl
 // Subject returns a simulated client's subject with a verb. It is called for every task, so it builds
 // the text in an array on the stack.
 func (s Clients) Subject(client int, verb string) string {
-	var b [3*64 + 32]byte
-	t := append(b[:0], s...)
-	t = strconv.AppendInt(t, int64(client), 10)
-	t = append(t, '.')
-	return string(append(t, verb...))
+	var array [3*64 + 32]byte
+	text := append(array[:0], s...)
+	text = strconv.AppendInt(text, int64(client), 10)
+	text = append(text, '.')
+	return string(append(text, verb...))
 }
 
 // Client returns the index of the client in a simulated client's subject with this verb. It returns false
@@ -82,21 +82,21 @@ func (s Clients) Client(subject, verb string) (int, bool) {
 	if len(subject) < len(s)+2+len(verb) || subject[:len(s)] != string(s) {
 		return 0, false
 	}
-	id := subject[len(s):]
-	dot := len(id) - len(verb) - 1
-	if id[dot] != '.' || id[dot+1:] != verb {
+	rest := subject[len(s):]
+	dot := len(rest) - len(verb) - 1
+	if rest[dot] != '.' || rest[dot+1:] != verb {
 		return 0, false
 	}
-	hasLeadingZero := id[0] == '0' && dot > 1
+	hasLeadingZero := rest[0] == '0' && dot > 1
 	if dot > maxDigits || hasLeadingZero {
 		return 0, false
 	}
 	n := 0
 	for i := range dot {
-		if id[i] < '0' || id[i] > '9' {
+		if rest[i] < '0' || rest[i] > '9' {
 			return 0, false
 		}
-		n = n*10 + int(id[i]-'0')
+		n = n*10 + int(rest[i]-'0')
 	}
 	return n, n <= bus.MaxClients
 }

@@ -79,16 +79,16 @@ type Device struct {
 	phase bus.Phase
 	// task is the last task that the device worked on in the run.
 	task *bus.Task
-	// cancel ends the work on the task.
-	cancel context.CancelFunc
-	// sent is the task's update, nil as long as it is not done.
-	sent *bus.DeviceUpdate
+	// cancelWork ends the work on the task.
+	cancelWork context.CancelFunc
+	// finished is the task's update, nil as long as it is not done.
+	finished *bus.DeviceUpdate
 	// resend interrupts the request that is under way, which is then sent again.
 	resend context.CancelFunc
 	// lastSent says that the update's last message was sent and that its answer has not arrived.
 	lastSent bool
-	// beat is the timer that sends the next heartbeat.
-	beat *time.Timer
+	// nextHeartbeat is the timer that sends the next heartbeat.
+	nextHeartbeat *time.Timer
 	// log holds the lines that no heartbeat has sent yet.
 	log []string
 	// fences are the highest fencing tokens that were heard.
@@ -147,16 +147,18 @@ type deviceArrival struct {
 }
 
 // isTask reports whether the message is a task.
-func (x deviceArrival) isTask() bool { return x.task.Task != noTask }
+func (arrival deviceArrival) isTask() bool { return arrival.task.Task != noTask }
 
 // isEcho reports whether the message is the answer to a heartbeat.
-func (x deviceArrival) isEcho() bool { return !x.isTask() && x.task.Echo != 0 }
+func (arrival deviceArrival) isEcho() bool { return !arrival.isTask() && arrival.task.Echo != 0 }
 
 // isCall reports whether the message is a call to join.
-func (x deviceArrival) isCall() bool { return !x.isTask() && !x.task.Over && !x.isEcho() }
+func (arrival deviceArrival) isCall() bool {
+	return !arrival.isTask() && !arrival.task.Over && !arrival.isEcho()
+}
 
 // isEnd reports whether the message says that the run is over.
-func (x deviceArrival) isEnd() bool { return !x.isTask() && x.task.Over }
+func (arrival deviceArrival) isEnd() bool { return !arrival.isTask() && arrival.task.Over }
 
 // decodeDeviceTask decodes b, a message on a device's task subject, into t and validates it. The
 // message may be a task, a call to join or the end of a run.
@@ -203,11 +205,11 @@ func OpenDevice(ctx context.Context, conn bus.Line, c DeviceConfig) (*Device, er
 	d.life, d.end = context.WithCancelCause(conn.Life())
 	// The timer exists from now on so that joining can set it. Its first run sends nothing, as the device has
 	// not joined.
-	d.beat = time.AfterFunc(0, d.heartbeat)
+	d.nextHeartbeat = time.AfterFunc(0, d.heartbeat)
 	var err error
 	d.sub, err = conn.Subscribe(subject.Device(cmp.Or(c.Run, "*"), c.ID, subject.Task), nil, d.onTask)
 	if err != nil {
-		d.beat.Stop()
+		d.nextHeartbeat.Stop()
 		d.end(err)
 		return nil, fmt.Errorf("bus: subscribe for device %s: %w", c.ID, err)
 	}
@@ -308,16 +310,16 @@ func (d *Device) interrupted(error) {
 	defer d.mu.Unlock()
 	if d.run != "" {
 		d.publish(subject.JoinAs(d.config.Samples), d.config.Join)
-		d.beat.Reset(0)
+		d.nextHeartbeat.Reset(0)
 	}
 }
 
-// call queues x, a call to join, for Next. However long the device is at work, at most one call of
+// queueCall queues arrival, a call to join, for Next. However long the device is at work, at most one call of
 // each run waits, and no more than maxCalls messages in all. The caller holds the lock.
-func (d *Device) call(x deviceArrival) {
-	if !d.mailbox.Holds(func(y deviceArrival) bool { return y.isCall() && y.run == x.run }) &&
-		d.mailbox.Pending() < maxCalls {
-		d.mailbox.Put(x)
+func (d *Device) queueCall(arrival deviceArrival) {
+	isWaiting := d.mailbox.Holds(func(y deviceArrival) bool { return y.isCall() && y.run == arrival.run })
+	if !isWaiting && d.mailbox.Pending() < maxCalls {
+		d.mailbox.Put(arrival)
 	}
 }
 
@@ -325,59 +327,59 @@ func (d *Device) call(x deviceArrival) {
 // own run is answered at once, and a message by which the run moves on ends the work on the open
 // task.
 func (d *Device) onTask(m *bus.RawMessage) {
-	x := deviceArrival{received: time.Now(), task: new(bus.Task)}
+	arrival := deviceArrival{received: time.Now(), task: new(bus.Task)}
 	var ok bool
-	x.run, ok = subject.RunOfTask(m.Subject, d.config.ID)
+	arrival.run, ok = subject.RunOfTask(m.Subject, d.config.ID)
 	// A relayed message is a server's answer to a request of another client, not a message of the run.
 	if !ok || m.Relayed {
 		return
 	}
 	joinsAny := d.config.Run == ""
 	// A calibration measures only devices that were started for it.
-	if joinsAny && x.run == bus.Calibration {
+	if joinsAny && arrival.run == bus.Calibration {
 		return
 	}
-	if err := decodeDeviceTask(m.Data, x.task); err != nil {
+	if err := decodeDeviceTask(m.Data, arrival.task); err != nil {
 		d.Notice("A task that cannot be read is ignored: " + err.Error())
 		return
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.fences.admits(x.run, x.task.Fence, x.received) {
+	if !d.fences.admits(arrival.run, arrival.task.Fence, arrival.received) {
 		// An earlier coordinator of the run does not know yet that it was taken over.
 		return
 	}
-	if x.run == d.run {
+	if arrival.run == d.run {
 		d.unechoed = 0
 	}
-	if x.isEcho() {
+	if arrival.isEcho() {
 		return
 	}
-	if x.isEnd() {
-		delete(d.fences, x.run)
+	if arrival.isEnd() {
+		delete(d.fences, arrival.run)
 	}
-	if x.isTask() && x.run == d.run {
-		d.arrived = x.task.Task
+	if arrival.isTask() && arrival.run == d.run {
+		d.arrived = arrival.task.Task
 	}
-	if x.isCall() {
+	if arrival.isCall() {
 		// Another process may contend for the device's place, so this one answers at once.
-		if x.run == d.run {
+		if arrival.run == d.run {
 			d.publish(subject.JoinAs(d.config.Samples), d.config.Join)
 		}
-		d.call(x)
+		d.queueCall(arrival)
 		return
 	}
-	working := d.cancel != nil
-	if x.run != d.run {
-		if working && x.isTask() {
+	working := d.cancelWork != nil
+	if arrival.run != d.run {
+		if working && arrival.isTask() {
 			// A device works for one run at a time. The other run sends its task again.
 			return
 		}
-		d.mailbox.Put(x)
+		d.mailbox.Put(arrival)
 		return
 	}
 	if working {
-		repeated := x.isTask() && sameTask(x.task, d.task)
+		repeated := arrival.isTask() && sameTask(arrival.task, d.task)
 		// The task was repeated because some of the update may have been lost.
 		if repeated {
 			d.resend()
@@ -385,7 +387,7 @@ func (d *Device) onTask(m *bus.RawMessage) {
 		}
 		d.supersede()
 	}
-	d.mailbox.Put(x)
+	d.mailbox.Put(arrival)
 }
 
 // sameTask reports whether a task is the same as an earlier one, which may be nil. Their fencing tokens may differ, as
@@ -403,10 +405,10 @@ func sameTask(t, earlier *bus.Task) bool {
 // The caller holds the lock.
 func (d *Device) supersede() {
 	if d.lastSent {
-		time.AfterFunc(answerLag, d.cancel)
+		time.AfterFunc(answerLag, d.cancelWork)
 		return
 	}
-	d.cancel()
+	d.cancelWork()
 }
 
 // maxCallers bounds how many calling runs Calls reports.

@@ -33,96 +33,96 @@ func (d *Device) Next(ctx context.Context) (*DeviceTask, error) {
 				return nil, err
 			}
 		}
-		x, err := d.mailbox.TakeOne(ctx)
+		arrival, err := d.mailbox.TakeOne(ctx)
 		if err != nil {
 			return nil, err
 		}
 		// The run has moved on meanwhile, so the task is not begun.
-		if x.isTask() && d.mailbox.Holds(x.ended) {
+		if arrival.isTask() && d.mailbox.Holds(arrival.isEndedBy) {
 			continue
 		}
-		if task, err := d.handle(ctx, x); task != nil || err != nil {
+		if task, err := d.handle(ctx, arrival); task != nil || err != nil {
 			return task, err
 		}
 	}
 }
 
-// ended reports whether the message later, of the same run, ends the task of x: it is another task,
+// isEndedBy reports whether the message later, of the same run, ends the task of arrival: it is another task,
 // or the end of the run. A call to join and a repeat of the task do not.
-func (x deviceArrival) ended(later deviceArrival) bool {
-	return later.run == x.run && !later.isCall() && !proto.Equal(later.task, x.task)
+func (arrival deviceArrival) isEndedBy(later deviceArrival) bool {
+	return later.run == arrival.run && !later.isCall() && !proto.Equal(later.task, arrival.task)
 }
 
-// handle takes one message x from the mailbox: the end of a run, a call or a task. It joins the run
-// of x if the device is in no other. It returns a task that is to be worked on, nil if there is
+// handle takes one message from the mailbox: the end of a run, a call or a task. It joins the run
+// of the message if the device is in no other. It returns a task that is to be worked on, nil if there is
 // nothing to do, and ErrOver if the device's run has ended.
-func (d *Device) handle(ctx context.Context, x deviceArrival) (*DeviceTask, error) {
+func (d *Device) handle(ctx context.Context, arrival deviceArrival) (*DeviceTask, error) {
 	d.mu.Lock()
 	current := d.run
-	if x.isEnd() {
+	if arrival.isEnd() {
 		defer d.mu.Unlock()
 		// The device takes no part in the run that has ended.
-		if current != x.run {
+		if current != arrival.run {
 			return nil, nil
 		}
 		d.leave()
 		return nil, ErrOver
 	}
 	d.mu.Unlock()
-	inOtherRun := current != "" && current != x.run
-	if inOtherRun && d.wanted(ctx, current) {
+	inOtherRun := current != "" && current != arrival.run
+	if inOtherRun && d.isWanted(ctx, current) {
 		// A device takes part in one run at a time.
 		return nil, ctx.Err()
 	}
 	// A task, too, may be of a run that this process has not joined: the device was restarted.
-	if x.isCall() || current != x.run {
-		if err := d.join(ctx, x.run); err != nil {
+	if arrival.isCall() || current != arrival.run {
+		if err := d.join(ctx, arrival.run); err != nil {
 			return nil, err
 		}
 	}
-	if x.isCall() {
+	if arrival.isCall() {
 		return nil, nil
 	}
-	return d.begin(ctx, x)
+	return d.begin(ctx, arrival)
 }
 
 // begin opens a task and returns it. A task whose update is finished already is not worked on again:
 // its update is sent once more.
-func (d *Device) begin(ctx context.Context, x deviceArrival) (*DeviceTask, error) {
+func (d *Device) begin(ctx context.Context, arrival deviceArrival) (*DeviceTask, error) {
 	life, cancel := context.WithCancel(ctx)
 	d.mu.Lock()
 	// The run did not answer the join. It will call again.
-	if d.run != x.run {
+	if d.run != arrival.run {
 		d.mu.Unlock()
 		cancel()
 		return nil, nil
 	}
 	// A repeated task keeps its finished update, and a new one has none.
-	if !sameTask(x.task, d.task) {
-		d.sent = nil
+	if !sameTask(arrival.task, d.task) {
+		d.finished = nil
 	}
 	d.phase = bus.Download
-	d.task = x.task
-	d.cancel = cancel
+	d.task = arrival.task
+	d.cancelWork = cancel
 	// The heartbeat confirms at once that the task has arrived.
-	d.beat.Reset(0)
+	d.nextHeartbeat.Reset(0)
 	// onTask ends the work on a task only once it has begun, so a message that ends it and arrived before
 	// is looked for here.
-	if d.mailbox.Holds(x.ended) {
+	if d.mailbox.Holds(arrival.isEndedBy) {
 		cancel()
 	}
-	sent := d.sent
+	sent := d.finished
 	welcome := d.welcome
 	d.mu.Unlock()
 	if sent != nil {
-		return nil, d.sendAgain(life, x.run, sent)
+		return nil, d.sendAgain(life, arrival.run, sent)
 	}
 	return &DeviceTask{
-		Run:      x.run,
+		Run:      arrival.run,
 		Welcome:  welcome,
-		Task:     x.task,
+		Task:     arrival.task,
 		Context:  life,
-		Received: x.received,
+		Received: arrival.received,
 	}, nil
 }
 
@@ -145,9 +145,9 @@ func (d *Device) sendAgain(life context.Context, run string, sent *bus.DeviceUpd
 	return nil
 }
 
-// wanted asks the run in which the device takes part, by a join, whether it still exists and knows
+// isWanted asks the run in which the device takes part, by a join, whether it still exists and knows
 // the device. It asks once: a run that does not answer counts as gone.
-func (d *Device) wanted(ctx context.Context, run string) bool {
+func (d *Device) isWanted(ctx context.Context, run string) bool {
 	r, err := d.request(ctx, run, subject.JoinAs(d.config.Samples), d.config.Join, 0, func(error) bool { return false })
 	return err == nil && r != nil && r.Status == bus.Accepted
 }
@@ -155,10 +155,10 @@ func (d *Device) wanted(ctx context.Context, run string) bool {
 // stopWork ends the work on the open task, if any: its context ends, and heartbeats report no
 // phase. The caller holds the lock.
 func (d *Device) stopWork() {
-	if d.cancel != nil {
-		d.cancel()
+	if d.cancelWork != nil {
+		d.cancelWork()
 	}
-	d.cancel = nil
+	d.cancelWork = nil
 	d.phase = bus.NoPhase
 	d.lastSent = false
 }
@@ -167,10 +167,10 @@ func (d *Device) stopWork() {
 // update that is kept for the run is dropped. The caller holds the lock.
 func (d *Device) leave() {
 	d.stopWork()
-	d.beat.Stop()
+	d.nextHeartbeat.Stop()
 	d.run = ""
 	d.task = nil
-	d.sent = nil
+	d.finished = nil
 	d.arrived = 0
 	d.unechoed = 0
 }
@@ -202,19 +202,19 @@ func (d *Device) join(ctx context.Context, run string) error {
 	}
 	d.run = run
 	d.welcome = r.Welcome
-	d.beat.Reset(d.welcome.HeartbeatEvery())
+	d.nextHeartbeat.Reset(d.welcome.HeartbeatEvery())
 	d.mu.Unlock()
 	if joined {
 		d.Notice(fmt.Sprintf("Joined run %s as client %d.", run, r.Welcome.Client))
 		deviceVersion := d.config.Join.Version
-		its := r.Welcome.Version
+		coordinatorVersion := r.Welcome.Version
 		// Different versions may work together, so that this is a notice and no error.
-		if bus.VersionsDiffer(deviceVersion, its) {
+		if bus.VersionsDiffer(deviceVersion, coordinatorVersion) {
 			d.Notice(fmt.Sprintf(
 				"This device is of version %s, and the coordinator of run %s of version %s.",
 				deviceVersion,
 				run,
-				its,
+				coordinatorVersion,
 			))
 		}
 		if d.config.Prepare != nil {
@@ -241,7 +241,7 @@ func (d *Device) heartbeat() {
 	}
 	d.log = nil
 	next := d.welcome.HeartbeatEvery()
-	if d.cancel != nil {
+	if d.cancelWork != nil {
 		h.Task = d.task.Task
 		// Messages of the update and their answers may fill the link for long.
 		d.unechoed = 0
@@ -249,7 +249,7 @@ func (d *Device) heartbeat() {
 		next = min(next, d.askEcho(h))
 	}
 	d.publish(subject.Heartbeat, h)
-	d.beat.Reset(next)
+	d.nextHeartbeat.Reset(next)
 }
 
 // maxUnechoed is how many echoes on the task subject of an idle device may be missing before the
@@ -286,14 +286,14 @@ func (d *Device) askEcho(h *bus.Heartbeat) time.Duration {
 // publish sends the run a message that may be lost: a later one repeats it, or, where the device leaves, the
 // run notices that it is silent. The caller holds the lock.
 func (d *Device) publish(verb string, m proto.Message) {
-	d.fence(d.run, m)
+	d.setFence(d.run, m)
 	if b, err := bus.Marshal(nil, m); err == nil {
 		_ = d.conn.Publish(subject.Device(d.run, d.config.ID, verb), b)
 	}
 }
 
-// fence puts the highest fencing token that was heard from a run into a message for it. The caller holds the lock.
-func (d *Device) fence(run string, m proto.Message) {
+// setFence puts the highest fencing token that was heard from a run into a message for it. The caller holds the lock.
+func (d *Device) setFence(run string, m proto.Message) {
 	token := d.fences[run].token
 	switch m := m.(type) {
 	case *bus.Join:
@@ -335,7 +335,7 @@ func (d *Device) Send(ctx context.Context, run string, u *bus.DeviceUpdate) erro
 	// A masked update is of no use once the keys are forgotten, so it is not kept.
 	isMasked := d.welcome.GetSecure() != nil
 	if d.task.GetTask() == u.Task && !isMasked {
-		d.sent = u
+		d.finished = u
 	}
 	d.mu.Unlock()
 	return d.send(ctx, run, u)
@@ -530,7 +530,7 @@ func (d *Device) request(
 	retry func(error) bool,
 ) (*bus.DeviceReply, error) {
 	d.mu.Lock()
-	d.fence(run, m)
+	d.setFence(run, m)
 	b, err := bus.Marshal(nil, m)
 	d.mu.Unlock()
 	if err != nil {

@@ -34,8 +34,8 @@ type fence struct {
 	token uint64
 	// heard is when the last message with a token arrived.
 	heard time.Time
-	// lower is since when messages with lower tokens come alone, the zero time if none do.
-	lower time.Time
+	// lowerSince is since when messages with lower tokens come alone, the zero time if none do.
+	lowerSince time.Time
 }
 
 // admits notes the token of a message that a run has sent, and reports whether the device may take the message at the
@@ -44,22 +44,22 @@ func (f fences) admits(run string, token uint64, now time.Time) bool {
 	if token == noFence {
 		return true
 	}
-	x, known := f[run]
+	highest, known := f[run]
 	if !known && len(f) >= maxFences {
 		f.forgetOldest()
 	}
-	isLower := known && token < x.token
+	isLower := known && token < highest.token
 	switch {
 	case !isLower:
-		x = fence{token: token}
-	case x.lower.IsZero() || now.Sub(x.heard) > fencePause:
-		x.lower = now
-	case now.Sub(x.lower) > fencePatience:
-		x = fence{token: token}
+		highest = fence{token: token}
+	case highest.lowerSince.IsZero() || now.Sub(highest.heard) > fencePause:
+		highest.lowerSince = now
+	case now.Sub(highest.lowerSince) > fencePatience:
+		highest = fence{token: token}
 		isLower = false
 	}
-	x.heard = now
-	f[run] = x
+	highest.heard = now
+	f[run] = highest
 	return !isLower
 }
 

@@ -150,21 +150,21 @@ func Open(ctx context.Context, conn bus.Line, run string, c Config) (*Gateway, e
 	}
 	// All records exist before the first message can arrive.
 	for i := range c.Devices {
-		x, err := g.newPeer(i)
+		p, err := g.newPeer(i)
 		if err != nil {
 			return nil, err
 		}
-		g.devices = append(g.devices, x)
+		g.devices = append(g.devices, p)
 	}
 	// A failed connection ends TakeEvents; one that is back is an event.
 	g.unwatch = conn.Watch(g.events.Fail, func(err error) {
 		for i := range g.devices {
-			g.locked(i, (*peer).restartTask)
+			g.withPeer(i, (*peer).restartTask)
 		}
 		g.events.Put(Event{Kind: Reconnected, Text: err.Error()})
 	})
-	for _, x := range g.devices {
-		if err := x.subscribe(); err != nil {
+	for _, p := range g.devices {
+		if err := p.subscribe(); err != nil {
 			return nil, errors.Join(err, g.Close())
 		}
 	}
@@ -213,13 +213,13 @@ func (g *Gateway) Close() error {
 		g.calls.Wait()
 		g.unwatch()
 		// The gateway stops listening to a device before it says that the run is over.
-		for _, x := range g.devices {
-			x.mu.Lock()
-			x.unsubscribe()
-			x.dismiss()
-			x.mu.Unlock()
+		for _, p := range g.devices {
+			p.mu.Lock()
+			p.unsubscribe()
+			p.dismiss()
+			p.mu.Unlock()
 			// If the message is lost, the device only waits for a task that does not come.
-			_ = g.publish(x, &bus.Task{Over: true})
+			_ = g.publish(p, &bus.Task{Over: true})
 		}
 		settling, stop := context.WithTimeout(context.Background(), closeTimeout)
 		defer stop()
@@ -229,13 +229,13 @@ func (g *Gateway) Close() error {
 	return nil
 }
 
-// publish sends message t to the device x, on its task subject, with the coordinator's fencing token. t
+// publish sends message t to the device p, on its task subject, with the coordinator's fencing token. t
 // has no number: it is a call, an echo or the end of the run. The message may be lost without an error.
-func (g *Gateway) publish(x *peer, t *bus.Task) error {
+func (g *Gateway) publish(p *peer, t *bus.Task) error {
 	t.Fence = g.fence()
 	b, err := bus.Marshal(nil, t)
 	if err == nil {
-		err = g.conn.Publish(x.taskSubject(), b)
+		err = g.conn.Publish(p.taskSubject(), b)
 	}
 	return err
 }
@@ -251,13 +251,13 @@ func (g *Gateway) fence() uint64 {
 // call invites every device that has not joined, and is not banned, to join. It is called at even
 // intervals, so that a lost call does not matter.
 func (g *Gateway) call() {
-	for _, x := range g.devices {
-		x.mu.Lock()
-		absent := !x.joined && !x.flooded && x.trial == nil
-		x.mu.Unlock()
+	for _, p := range g.devices {
+		p.mu.Lock()
+		absent := !p.joined && !p.flooded && p.trial == nil
+		p.mu.Unlock()
 		if absent {
 			// If the call is lost, the next one follows soon.
-			_ = g.publish(x, &bus.Task{Version: g.config.Welcome.Version})
+			_ = g.publish(p, &bus.Task{Version: g.config.Welcome.Version})
 		}
 	}
 }
@@ -272,64 +272,64 @@ func (g *Gateway) SendTask(device int, t *bus.Task) error {
 	if err := t.Seal(); err != nil {
 		return err
 	}
-	x := g.devices[device]
+	p := g.devices[device]
 	params := int(g.config.Welcome.Params + g.config.Welcome.Kept)
 	if g.config.Params != nil {
 		params = g.config.Params(t)
 	}
 	// The update may arrive as soon as the task is sent, so it is expected before.
-	x.expect(t, params)
-	if err := x.sendTask(t); err != nil {
-		return fmt.Errorf("bus: task %d to device %s: %w", t.Task, x.id, err)
+	p.expect(t, params)
+	if err := p.sendTask(t); err != nil {
+		return fmt.Errorf("bus: task %d to device %s: %w", t.Task, p.id, err)
 	}
 	return nil
 }
 
 // sendTask sends the open task t to the device. A device that does not heed fencing tokens compares all fields with
 // those of the task before, so it gets no token, which would change when the run is resumed.
-func (x *peer) sendTask(t *bus.Task) error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.join.GetHeedsFences() {
-		t.Fence = x.gateway.fence()
+func (p *peer) sendTask(t *bus.Task) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.join.GetHeedsFences() {
+		t.Fence = p.gateway.fence()
 	}
 	b, err := bus.Marshal(nil, t)
 	if err != nil {
 		return err
 	}
-	x.message = b
-	x.sends++
-	return x.gateway.conn.Publish(x.taskSubject(), b)
+	p.message = b
+	p.sendCount++
+	return p.gateway.conn.Publish(p.taskSubject(), b)
 }
 
-// locked calls f with a device's record while its lock is held.
-func (g *Gateway) locked(device int, f func(*peer)) {
-	x := g.devices[device]
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	f(x)
+// withPeer calls f with a device's record while its lock is held.
+func (g *Gateway) withPeer(device int, f func(*peer)) {
+	p := g.devices[device]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f(p)
 }
 
 // GiveUp treats a device as gone until it joins again.
-func (g *Gateway) GiveUp(device int) { g.locked(device, (*peer).leave) }
+func (g *Gateway) GiveUp(device int) { g.withPeer(device, (*peer).leave) }
 
 // Ban ends a device's part in the run and ignores its messages until Readmit. device is its index
 // in Config.Devices.
 func (g *Gateway) Ban(device int) {
-	g.locked(device, func(x *peer) {
-		x.leave()
-		x.flooded = true
-		x.unsubscribe()
+	g.withPeer(device, func(p *peer) {
+		p.leave()
+		p.flooded = true
+		p.unsubscribe()
 	})
 }
 
 // Readmit listens again to a device that was banned or had flooded; the next call invites it. For
 // any other device it does nothing. device is its index in Config.Devices.
 func (g *Gateway) Readmit(device int) (err error) {
-	g.locked(device, func(x *peer) {
-		if x.flooded {
-			x.flooded = false
-			err = x.subscribe()
+	g.withPeer(device, func(p *peer) {
+		if p.flooded {
+			p.flooded = false
+			err = p.subscribe()
 		}
 	})
 	return err
@@ -338,37 +338,37 @@ func (g *Gateway) Readmit(device int) (err error) {
 // DropTask expects no update for a device's open task any more. The device still takes part and may
 // get another task.
 func (g *Gateway) DropTask(device int) {
-	g.locked(device, func(x *peer) {
-		x.task = 0
-		x.values = nil
+	g.withPeer(device, func(p *peer) {
+		p.task = 0
+		p.values = nil
 	})
 }
 
 // OpenUpload lets a device send its masked update for its open task. Chunks that have arrived before do
 // not count.
 func (g *Gateway) OpenUpload(device int) {
-	g.locked(device, func(x *peer) {
-		x.uploads = true
-		x.next = 0
+	g.withPeer(device, func(p *peer) {
+		p.uploads = true
+		p.nextChunk = 0
 	})
 }
 
 // MaxSamples returns the largest number of samples that a device's credentials allow, 0 for any number.
 func (g *Gateway) MaxSamples(device int) (n uint64) {
-	g.locked(device, func(x *peer) { n = x.maxSamples })
+	g.withPeer(device, func(p *peer) { n = p.maxSamples })
 	return n
 }
 
 // LastHeard returns when the last valid message of a device arrived, the zero time if none did.
 func (g *Gateway) LastHeard(device int) (heard time.Time) {
-	g.locked(device, func(x *peer) { heard = x.heard })
+	g.withPeer(device, func(p *peer) { heard = p.lastHeard })
 	return heard
 }
 
 // WorksOnTask reports whether a device has shown, by a heartbeat or a part of its update, that it
 // works on its open task.
 func (g *Gateway) WorksOnTask(device int) (yes bool) {
-	g.locked(device, func(x *peer) { yes = x.works() })
+	g.withPeer(device, func(p *peer) { yes = p.worksOnTask() })
 	return yes
 }
 
@@ -416,23 +416,23 @@ type Seen struct {
 
 // status returns what is known of the device, for people and metrics. The fields from its join are
 // empty until it has joined. The caller holds the lock.
-func (x *peer) status() Seen {
+func (p *peer) status() Seen {
 	s := Seen{
-		Name:    x.id,
+		Name:    p.id,
 		State:   "not joined",
-		Heard:   x.heard,
-		Version: x.join.GetVersion(),
-		Kernel:  x.join.GetKernel(),
-		Samples: x.join.GetSamples(),
-		Log:     slices.Clone(x.log),
+		Heard:   p.lastHeard,
+		Version: p.join.GetVersion(),
+		Kernel:  p.join.GetKernel(),
+		Samples: p.join.GetSamples(),
+		Log:     slices.Clone(p.log),
 	}
 	switch {
-	case x.joined:
+	case p.joined:
 		s.State = "present"
-	case x.flooded:
+	case p.flooded:
 		s.State = "banned"
 	// The device took part before, and has left or was given up.
-	case x.join != nil:
+	case p.join != nil:
 		s.State = "gone"
 	}
 	return s
@@ -440,25 +440,25 @@ func (x *peer) status() Seen {
 
 // Stats sums up what is known of all devices. It may be called at any time, also after Close; it
 // locks one device after the other, so the sums are of slightly different moments.
-func (g *Gateway) Stats() (v Stats) {
-	for _, x := range g.devices {
-		x.mu.Lock()
-		v.Heartbeats += x.beats
-		v.Each = append(v.Each, x.status())
-		for _, n := range x.refused {
-			v.Refused += int64(n)
+func (g *Gateway) Stats() (stats Stats) {
+	for _, p := range g.devices {
+		p.mu.Lock()
+		stats.Heartbeats += p.beats
+		stats.Each = append(stats.Each, p.status())
+		for _, n := range p.refused {
+			stats.Refused += int64(n)
 		}
 		switch {
 		// The device that was silent the longest decides v.Oldest.
-		case x.joined:
-			v.Present++
-			if v.Oldest.IsZero() || x.heard.Before(v.Oldest) {
-				v.Oldest = x.heard
+		case p.joined:
+			stats.Present++
+			if stats.Oldest.IsZero() || p.lastHeard.Before(stats.Oldest) {
+				stats.Oldest = p.lastHeard
 			}
-		case !x.heard.IsZero() && !x.departed && !x.flooded:
-			v.Silent++
+		case !p.lastHeard.IsZero() && !p.departed && !p.flooded:
+			stats.Silent++
 		}
-		x.mu.Unlock()
+		p.mu.Unlock()
 	}
-	return v
+	return stats
 }

@@ -29,69 +29,69 @@ type rival struct {
 	yield *time.Timer
 }
 
-// speaks reports whether a process has the device's place. The first process of which a message
+// hasPlace reports whether a process has the device's place. The first process of which a message
 // arrives gets the place. A message of the process with the place also decides against a rival that
 // waits, which is refused.
-func (x *peer) speaks(process uint64) bool {
-	if !x.taken {
-		x.taken = true
-		x.process = process
+func (p *peer) hasPlace(process uint64) bool {
+	if !p.placeTaken {
+		p.placeTaken = true
+		p.process = process
 	}
-	if process != x.process {
+	if process != p.process {
 		return false
 	}
-	if r := x.rival; r != nil {
-		x.dismiss()
-		x.refuseTwin(r.request)
+	if r := p.rival; r != nil {
+		p.dismiss()
+		p.refuseTwin(r.request)
 	}
 	return true
 }
 
 // contend decides about the request of a second process for a device's place. It calls the process that
 // has the place. If that does not answer within Config.Yield, the place passes to the process that sent
-// the join j, and request is answered. A third process is refused. x.mu is held.
-func (x *peer) contend(j *bus.Join, request *bus.RawMessage) {
-	switch waiting := x.rival; {
+// the join, and request is answered. A third process is refused. p.mu is held.
+func (p *peer) contend(join *bus.Join, request *bus.RawMessage) {
+	switch waiting := p.rival; {
 	case waiting == nil:
 	// The same rival repeats its request.
-	case waiting.join.Process == j.Process:
+	case waiting.join.Process == join.Process:
 		waiting.request = request
 		return
 	// A third process wants the place while two already contend for it.
 	default:
-		x.refuseTwin(request)
+		p.refuseTwin(request)
 		return
 	}
-	r := &rival{join: j, request: request}
-	r.yield = time.AfterFunc(x.gateway.config.Yield, func() {
-		x.mu.Lock()
-		defer x.mu.Unlock()
+	r := &rival{join: join, request: request}
+	r.yield = time.AfterFunc(p.gateway.config.Yield, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		// The owner was silent for Config.Yield and the rival has not been dismissed.
-		if x.rival == r {
-			x.leave()
-			x.taken = true
-			x.process = j.Process
-			x.admit(j, r.request)
+		if p.rival == r {
+			p.leave()
+			p.placeTaken = true
+			p.process = join.Process
+			p.admit(join, r.request)
 		}
 	})
-	x.rival = r
+	p.rival = r
 	// An empty task is a call, which the owner answers. An owner that does not hear a lost call does not answer
 	// it and loses its place, but may join again.
-	_ = x.gateway.publish(x, &bus.Task{})
+	_ = p.gateway.publish(p, &bus.Task{})
 }
 
 // dismiss ends the wait of a rival, if there is one.
-func (x *peer) dismiss() {
-	if x.rival != nil {
-		x.rival.yield.Stop()
-		x.rival = nil
+func (p *peer) dismiss() {
+	if p.rival != nil {
+		p.rival.yield.Stop()
+		p.rival = nil
 	}
 }
 
 // refuseTwin refuses message m of a process that does not have the device's place. The answer, and a
 // notice for people at the first time, says what to do about it.
-func (x *peer) refuseTwin(m *bus.RawMessage) {
-	x.ignore(ReasonTwin, "a second process with its credentials is refused: stop it, or, if you know of none, "+
-		"renew them (fedpace enroll --renew "+x.id+")")
-	x.answer(m, bus.Refused, inUse, nil)
+func (p *peer) refuseTwin(m *bus.RawMessage) {
+	p.ignore(ReasonTwin, "a second process with its credentials is refused: stop it, or, if you know of none, "+
+		"renew them (fedpace enroll --renew "+p.id+")")
+	p.answer(m, bus.Refused, inUse, nil)
 }

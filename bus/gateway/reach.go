@@ -62,15 +62,15 @@ type answered struct {
 
 // noteChunk notes a message of the open task's update that will be answered. If the device repeats it although it was
 // answered twice, the device is not reached.
-func (x *peer) noteChunk(p *bus.Update) {
+func (p *peer) noteChunk(part *bus.Update) {
 	now := time.Now()
-	last := &x.answered
-	if last.task != p.Task || last.chunk != p.Chunk || last.at.IsZero() {
-		if last.task == p.Task && last.repeats == 0 {
-			x.pace = max(x.pace, now.Sub(last.at))
+	last := &p.answered
+	if last.task != part.Task || last.chunk != part.Chunk || last.at.IsZero() {
+		if last.task == part.Task && last.repeats == 0 {
+			p.pace = max(p.pace, now.Sub(last.at))
 		}
-		x.forgetAnswer()
-		x.answered = answered{task: p.Task, chunk: p.Chunk, at: now}
+		p.forgetAnswer()
+		p.answered = answered{task: part.Task, chunk: part.Chunk, at: now}
 		return
 	}
 	// The repeat was sent before the answer can have arrived.
@@ -81,105 +81,105 @@ func (x *peer) noteChunk(p *bus.Update) {
 	last.at = now
 	last.repeats++
 	if last.repeats > 1 {
-		x.lose(noAnswers)
+		p.dropUnreached(noAnswers)
 		return
 	}
 	// On a slow link the device would start over the message that it sends.
 	isQuick := waited < promptTime
-	if x.pace > 0 {
-		isQuick = 2*x.pace <= stuckTime
+	if p.pace > 0 {
+		isQuick = 2*p.pace <= stuckTime
 	}
 	if isQuick {
-		x.awaitProgress()
+		p.awaitProgress()
 	}
 }
 
 // awaitProgress is called when a quick device has repeated a message and was answered once more. One answer may be lost
 // with a connection. If the next message does not come, the device is asked to repeat the message, and then counts as
 // not reached.
-func (x *peer) awaitProgress() {
-	task, chunk := x.task, x.answered.chunk
+func (p *peer) awaitProgress() {
+	task, chunk := p.task, p.answered.chunk
 	waits := func() bool {
-		return x.task == task && x.answered.task == task && x.answered.chunk == chunk && x.answered.repeats > 0
+		return p.task == task && p.answered.task == task && p.answered.chunk == chunk && p.answered.repeats > 0
 	}
-	x.answered.probe = time.AfterFunc(progressTime, func() {
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		if waits() && !x.decided {
+	p.answered.probe = time.AfterFunc(progressTime, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if waits() && !p.decided {
 			// If the task is lost, the device repeats its message later by itself.
-			_ = x.gateway.conn.Publish(x.taskSubject(), x.message)
+			_ = p.gateway.conn.Publish(p.taskSubject(), p.message)
 		}
 	})
-	x.answered.stuck = time.AfterFunc(stuckTime, func() {
-		x.mu.Lock()
-		defer x.mu.Unlock()
+	p.answered.stuck = time.AfterFunc(stuckTime, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		if !waits() {
 			return
 		}
-		x.answered.isStuck = true
+		p.answered.isStuck = true
 		// A device that is silent, too, has lost its connection.
-		isHeard := x.heard.Sub(x.answered.at) > stuckTime/3
+		isHeard := p.lastHeard.Sub(p.answered.at) > stuckTime/3
 		if isHeard {
-			x.lose(noAnswers)
+			p.dropUnreached(noAnswers)
 		}
 	})
 }
 
 // forgetAnswer ends what noteChunk knows of a message.
-func (x *peer) forgetAnswer() {
-	for _, timer := range []*time.Timer{x.answered.probe, x.answered.stuck} {
+func (p *peer) forgetAnswer() {
+	for _, timer := range []*time.Timer{p.answered.probe, p.answered.stuck} {
 		if timer != nil {
 			timer.Stop()
 		}
 	}
-	x.answered = answered{}
+	p.answered = answered{}
 }
 
 // checkTask treats the device as not reached if its open task has not reached it for taskTime. It is called when the
 // device has sent something that it would not have sent with the task.
-func (x *peer) checkTask() {
-	isOpen := x.task != noTask && !x.decided
-	isOverdue := x.sends >= taskSends && time.Since(x.sent) >= taskTime
-	if isOpen && isOverdue && !x.confirmed {
-		x.lose(noTasks)
+func (p *peer) checkTask() {
+	isOpen := p.task != noTask && !p.decided
+	isOverdue := p.sendCount >= taskSends && time.Since(p.sent) >= taskTime
+	if isOpen && isOverdue && !p.confirmed {
+		p.dropUnreached(noTasks)
 	}
 }
 
-// lose ends the device's part in the run because it is not reached. reason is for people.
-func (x *peer) lose(reason string) {
-	if !x.joined {
+// dropUnreached ends the device's part in the run because it is not reached. reason is for people.
+func (p *peer) dropUnreached(reason string) {
+	if !p.joined {
 		return
 	}
-	x.leave()
-	x.departed = true
-	x.unreached = true
-	x.gateway.events.Put(Event{Device: x.index, Kind: Departed, Text: reason})
+	p.leave()
+	p.departed = true
+	p.unreached = true
+	p.gateway.events.Put(Event{Device: p.index, Kind: Departed, Text: reason})
 }
 
-// try answers the join j of a device that was not reached, m. The device takes part again unless it repeats the
+// startTrial answers the join of a device that was not reached, m. The device takes part again unless it repeats the
 // request within trialTime. A join without a reply subject shows nothing.
-func (x *peer) try(j *bus.Join, m *bus.RawMessage) {
+func (p *peer) startTrial(join *bus.Join, m *bus.RawMessage) {
 	if m.Reply == "" {
 		return
 	}
-	if x.trial != nil {
-		x.trial.Stop()
+	if p.trial != nil {
+		p.trial.Stop()
 	}
-	x.heard = time.Now()
+	p.lastHeard = time.Now()
 	var trial *time.Timer
 	trial = time.AfterFunc(trialTime, func() {
-		x.mu.Lock()
-		defer x.mu.Unlock()
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		// The device has asked once more, was banned, or left.
-		if x.trial != trial {
+		if p.trial != trial {
 			return
 		}
-		x.trial = nil
-		if x.unreached && !x.flooded {
-			x.unreached = false
-			x.take(j)
+		p.trial = nil
+		if p.unreached && !p.flooded {
+			p.unreached = false
+			p.joinRun(join)
 		}
 	})
-	x.trial = trial
-	x.answer(m, bus.Accepted, "", x.welcome)
+	p.trial = trial
+	p.answer(m, bus.Accepted, "", p.welcome)
 }

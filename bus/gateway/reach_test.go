@@ -208,7 +208,7 @@ func (b *bench) departs(text string) {
 
 // shift moves what the gateway remembers of the device into the past.
 func (b *bench) shift(by time.Duration) {
-	b.gateway.locked(0, func(x *peer) {
+	b.gateway.withPeer(0, func(x *peer) {
 		x.answered.at = x.answered.at.Add(-by)
 		x.sent = x.sent.Add(-by)
 	})
@@ -253,7 +253,7 @@ func TestReach_RepeatIsAskedFor(t *testing.T) {
 	progressTime = time.Millisecond
 	b := newBench(t, true)
 	task := b.sent(1)
-	b.gateway.locked(0, func(x *peer) { x.pace = time.Nanosecond })
+	b.gateway.withPeer(0, func(x *peer) { x.pace = time.Nanosecond })
 	b.line.next(t, "fedpace.r.client.pi.task")
 	b.chunk(task, 0)
 	b.shift(answerTime)
@@ -394,11 +394,11 @@ func TestReach_StandsStill(t *testing.T) {
 			b := newBench(t, true)
 			task := b.sent(1)
 			b.chunk(task, 0)
-			b.gateway.locked(0, func(x *peer) { x.pace = c.pace })
+			b.gateway.withPeer(0, func(x *peer) { x.pace = c.pace })
 			b.shift(c.repeat)
 			b.chunk(task, 0)
 			watched := false
-			b.gateway.locked(0, func(x *peer) { watched = x.answered.stuck != nil })
+			b.gateway.withPeer(0, func(x *peer) { watched = x.answered.stuck != nil })
 			if watched != c.quick {
 				t.Fatalf("its progress is waited for: %v, want %v", watched, c.quick)
 			}
@@ -406,7 +406,7 @@ func TestReach_StandsStill(t *testing.T) {
 				return
 			}
 			for stuck := false; !stuck; {
-				b.gateway.locked(0, func(x *peer) { stuck = x.answered.isStuck })
+				b.gateway.withPeer(0, func(x *peer) { stuck = x.answered.isStuck })
 			}
 			b.departs("")
 			b.beat(&bus.Heartbeat{Task: task.Task})

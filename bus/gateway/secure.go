@@ -11,47 +11,47 @@ import (
 // onSecure handles a message in a stage of secure aggregation: it becomes an event, which the run
 // answers when the stage is over. Every message takes from the budget: there are five in a task, and
 // repeats every few seconds while the device waits. The caller holds the lock.
-func (x *peer) onSecure(m *bus.RawMessage) {
-	if !x.spend(len(m.Data)) {
+func (p *peer) onSecure(m *bus.RawMessage) {
+	if !p.spendBudget(len(m.Data)) {
 		return
 	}
-	p := new(bus.SecureMessage)
-	if err := bus.Unmarshal(m.Data, p); err != nil {
-		x.ignore(ReasonMalformed, err.Error())
-		x.answer(m, bus.Refused, err.Error(), nil)
+	part := new(bus.SecureMessage)
+	if err := bus.Unmarshal(m.Data, part); err != nil {
+		p.ignore(ReasonMalformed, err.Error())
+		p.answer(m, bus.Refused, err.Error(), nil)
 		return
 	}
 	// Only the process that has the device's place may act for it.
-	if x.taken && p.Process != x.process {
-		x.refuseTwin(m)
+	if p.placeTaken && part.Process != p.process {
+		p.refuseTwin(m)
 		return
 	}
-	if x.outranked(p.Fence) {
+	if p.outranked(part.Fence) {
 		return
 	}
-	x.speaks(p.Process)
-	isOpen := x.gateway.config.Secure && x.task == p.Task && bytes.Equal(p.TaskDigest, x.digest)
+	p.hasPlace(part.Process)
+	isOpen := p.gateway.config.Secure && p.task == part.Task && bytes.Equal(part.TaskDigest, p.digest)
 	// The sum was recovered without this message, and the next round has begun.
-	if !isOpen && p.Stage == bus.StageRecovery {
-		x.answer(m, bus.Accepted, "", nil)
+	if !isOpen && part.Stage == bus.StageRecovery {
+		p.answer(m, bus.Accepted, "", nil)
 		return
 	}
 	// The run has moved on, or another coordinator gave out the task.
 	if !isOpen {
 		const text = "bus: secure message: its task is not open"
-		x.ignore(ReasonStale, text)
-		x.answer(m, bus.Refused, text, nil)
+		p.ignore(ReasonStale, text)
+		p.answer(m, bus.Refused, text, nil)
 		return
 	}
-	x.heard = time.Now()
-	x.reportedTask = p.Task
-	x.confirmed = true
-	x.gateway.events.Put(Event{
-		Device:  x.index,
+	p.lastHeard = time.Now()
+	p.reportedTask = part.Task
+	p.confirmed = true
+	p.gateway.events.Put(Event{
+		Device:  p.index,
 		Kind:    Secure,
-		Message: p,
-		Reply:   func(r *bus.DeviceReply) { x.gateway.reply(m, r) },
-		Arrived: x.heard,
+		Message: part,
+		Reply:   func(r *bus.DeviceReply) { p.gateway.reply(m, r) },
+		Arrived: p.lastHeard,
 	})
 }
 

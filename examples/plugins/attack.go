@@ -11,7 +11,8 @@ type Stubborn struct {
 	Part float64 `key:"part" default:"0" range:"[0,1]" help:"part of the update that is sent"`
 }
 
-// Behaviour says what its clients do otherwise than honest ones.
+// Behaviour returns what the attacking clients do otherwise than honest ones: they send the part Part of their
+// update, and tell a training loss of 1 whatever theirs is.
 func (s Stubborn) Behaviour() attack.Behaviour {
 	return attack.Behaviour{
 		Update: func(update []float32, _ uint64) {

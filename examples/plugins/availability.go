@@ -22,15 +22,16 @@ type shifts struct{ groups, length int64 }
 
 // Present reports whether it is the client's shift at t, in nanoseconds.
 func (s shifts) Present(_ uint64, client int, t int64) bool {
-	return t/s.length%s.groups == int64(client)%s.groups
+	shift := t / s.length % s.groups
+	return shift == int64(client)%s.groups
 }
 
-// Change is the next time at which At differs.
+// Change returns the next time after t, in nanoseconds, at which Present gives another result than at t.
 func (s shifts) Change(seed uint64, client int, t int64) int64 {
 	now := s.Present(seed, client, t)
-	next := (t/s.length + 1) * s.length
-	for s.Present(seed, client, next) == now {
-		next += s.length
+	shiftStart := (t/s.length + 1) * s.length
+	for s.Present(seed, client, shiftStart) == now {
+		shiftStart += s.length
 	}
-	return next
+	return shiftStart
 }

@@ -23,10 +23,11 @@ func (s ShortFloats) Bits(values int64) int64 { return values * int64(9+s.Fracti
 // Compressor makes the memory of one worker, of which this compression needs none.
 func (s ShortFloats) Compressor(int) algorithm.Compressor { return s }
 
-// Compress cuts the values; it draws nothing.
+// Compress sets the last bits of each value's fraction, which has 23 in a float32, to 0, so that Fraction bits
+// remain. It needs no random numbers.
 func (s ShortFloats) Compress(update []float32, _ *rand.PCG) {
-	cut := uint32(1)<<(23-s.Fraction) - 1
+	cutBits := uint32(1)<<(23-s.Fraction) - 1
 	for i, x := range update {
-		update[i] = math.Float32frombits(math.Float32bits(x) &^ cut)
+		update[i] = math.Float32frombits(math.Float32bits(x) &^ cutBits)
 	}
 }

@@ -17,13 +17,15 @@ type TwoPoint struct {
 	Share float64 `key:"share" default:"0.5" range:"[0,1]" help:"part of the draws that give the larger value"`
 }
 
-// Sampler prepares the distribution for drawing: 64 random bits give one draw.
+// Sampler prepares the distribution for drawing. 64 random bits give one draw: the first 53 of them make a number
+// from 0 to below 1, which is at least 1-Share for the larger value. It returns an error if High is below Low.
 func (d TwoPoint) Sampler() (fleet.Sampler, error) {
 	if d.High < d.Low {
 		return fleet.Sampler{}, registry.Errorf("high", "%g is below low, %g", d.High, d.Low)
 	}
 	return fleet.Sampler{Min: d.Low, Quantile: func(bits uint64) float64 {
-		if float64(bits>>11)/(1<<53) < 1-d.Share {
+		uniform := float64(bits>>11) / (1 << 53)
+		if uniform < 1-d.Share {
 			return d.Low
 		}
 		return d.High

@@ -20,7 +20,8 @@ type signs struct{ decay float32 }
 // Start begins a task; there is nothing to forget.
 func (signs) Start() {}
 
-// Step moves the parameters. Every product is rounded by itself.
+// Step shrinks each parameter by the weight decay, and moves it by the learning rate against the sign of its
+// gradient. The conversions round each product by itself, so that all machines get the same bits.
 func (s signs) Step(params, gradient []float32, rate float32) {
 	for i, g := range gradient {
 		params[i] -= float32(rate * float32(s.decay*params[i]))

@@ -18,7 +18,8 @@ type Proportional struct {
 // Needs says that the schedule decides by losses: train: false is refused.
 func (Proportional) Needs() schedule.Needs { return schedule.Needs{Losses: true} }
 
-// LocalSteps is K_r. No loss is known in the first rounds, before the window is full.
+// LocalSteps returns K_r, the number of local steps in round r: the first number K_0 times the ratio of the present
+// training loss to the first, rounded up. No loss is known in the first rounds, before the window of the mean is full.
 func (p Proportional) LocalSteps(now schedule.Progress) int {
 	if !now.HasLoss {
 		return now.K0

@@ -98,6 +98,8 @@ func (s *server) acquire(c *Coordinator, before uint64) acquired {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := &s.lease
+	neverEnds := l.until.IsZero()
+	renewedMeanwhile := before > 0 && l.renewed != before
 	switch {
 	case l.holder == c:
 		return acquired{}
@@ -106,7 +108,7 @@ func (s *server) acquire(c *Coordinator, before uint64) acquired {
 		c.term = max(time.Now().UnixNano(), l.term+1)
 		s.renew(c)
 		return acquired{}
-	case l.until.IsZero() || before > 0 && l.renewed != before:
+	case neverEnds || renewedMeanwhile:
 		return acquired{err: fmt.Errorf("bus: run %s has a coordinator already: let it end, or choose "+
 			"another name", s.run)}
 	}
@@ -122,7 +124,8 @@ func (s *server) free() bool {
 // renew makes c the holder of the lease from now on. A coordinator that admits hosts of other
 // processes must renew it before it ends; any other keeps it. The caller holds the lock.
 func (s *server) renew(c *Coordinator) {
-	s.lease.holder, s.lease.term = c, c.term
+	s.lease.holder = c
+	s.lease.term = c.term
 	s.lease.renewed++
 	if c.config.Info != nil {
 		s.lease.until = time.Now().Add(leaseFor)

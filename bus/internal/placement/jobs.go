@@ -225,15 +225,15 @@ func (j *Jobs) Leave(host string) {
 	j.wakeUp()
 }
 
-// isHeld reports whether a present host holds a job (held), and whether one that does is not slow (well).
-func (j *Jobs) isHeld(job uint64) (held, well bool) {
+// isHeld reports whether a present host holds a job (held), and whether a host that is not slow does (heldWell).
+func (j *Jobs) isHeld(job uint64) (held, heldWell bool) {
 	for _, h := range j.hosts {
 		if _, holding := h.jobs[job]; holding {
 			held = true
-			well = well || !h.slow
+			heldWell = heldWell || !h.slow
 		}
 	}
-	return held, well
+	return held, heldWell
 }
 
 // idle returns the number of workers without a job, over all hosts.
@@ -265,17 +265,20 @@ func (j *Jobs) Due() (lost, slow, done []uint64) {
 		if o.copies >= maxCopies || slices.Contains(lost, job) {
 			continue
 		}
-		held, well := j.isHeld(job)
+		held, heldWell := j.isHeld(job)
 		waits := o.taken.IsZero() || !held
 		if waits {
 			// An idle worker will take the job from the queue, unless it has waited for too long already.
-			if min(now.Sub(o.queued), now.Sub(o.taken)) > maxUntaken {
+			// A job that was never taken has the zero time, so only the time in the queue counts.
+			waited := min(now.Sub(o.queued), now.Sub(o.taken))
+			if waited > maxUntaken {
 				slow = append(slow, job)
 			}
 			idle--
 			continue
 		}
-		if !well || now.Sub(o.taken) > j.expected(o) {
+		isSlow := !heldWell || now.Sub(o.taken) > j.expected(o)
+		if isSlow {
 			slow = append(slow, job)
 			idle--
 		}

@@ -232,7 +232,7 @@ func TestPages_BitsOfMachines(t *testing.T) {
 		if err := json.Unmarshal([]byte(stdout), &said); err != nil || exit != 0 {
 			t.Fatalf("%v: %s", err, stderr)
 		}
-		if row := fmt.Sprintf("| %s | `%.16s…` | `%s` |", said.Kernel, said.Model, said.Fingerprint); !strings.Contains(page, row) {
+		if row := fmt.Sprintf("%s | `%.16s…` | `%s`\n", said.Kernel, said.Model, said.Fingerprint); !strings.Contains(page, row) {
 			t.Errorf("docs/machines.md does not have %s", row)
 		}
 	}

@@ -186,7 +186,8 @@ func TestRun_CtrlC(t *testing.T) {
 		t.Errorf("summary %s, %v", text, err)
 	}
 	_, again, exit := finish(t, fedpace(t, "run", "--out", out))
-	if exit != 1 || !strings.Contains(again, "--force") {
+	// A run that can go on is not to be thrown away.
+	if exit != 1 || !strings.Contains(again, "fedpace resume "+out) || strings.Contains(again, "--force") {
 		t.Errorf("a second run into the folder: exit %d, %q", exit, again)
 	}
 }

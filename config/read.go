@@ -169,7 +169,8 @@ func (r *reader) readValue(o *registry.Option, v reflect.Value, n *tree.Node, pa
 	return r.readScalar(o, v, n, path)
 }
 
-// readList reads a node into a slice, whose earlier elements are dropped. A scalar is a list of one
+// readList reads a node into a slice, whose earlier elements are dropped, unless a map sets some elements of
+// a merged option: then the others stay. A scalar is a list of one
 // element, where elements are scalars. A keyed list, such as that of devices, may also be a map
 // from the first option of its elements to the second.
 func (r *reader) readList(o *registry.Option, v reflect.Value, n *tree.Node, path string) error {

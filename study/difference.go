@@ -82,7 +82,7 @@ func (t *Table) Differences() []Difference {
 	return list
 }
 
-// difference compares the row's runs with their partners in a quantity. Than is empty if there is no
+// difference compares the row's runs with their partners in a quantity. Against is empty if there is no
 // partner, or if runs are not compared by the quantity.
 func (r *Row) difference(q quantity) (d Difference) {
 	if q.positiveWord == "" {

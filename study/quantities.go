@@ -14,13 +14,13 @@ type quantity struct {
 	// name identifies the quantity in files; title heads its column for people.
 	name, title string
 	value       func(*Cell) float64
-	// positiveWord and less say what a positive and a negative difference is called. They are empty if runs
+	// positiveWord and negativeWord say what a positive and a negative difference is called. They are empty if runs
 	// are not compared by the quantity.
 	positiveWord, negativeWord string
 	// cost marks a quantity that tells what the run took. Tables for people have these columns
 	// last.
 	cost bool
-	// swapsWords says that more and less change places where lower values of the compared metric are
+	// swapsWords says that the two words change places where lower values of the compared metric are
 	// better.
 	swapsWords bool
 }

@@ -153,7 +153,7 @@ func MeasureCompute(ctx context.Context, subject *Subject, t Timing, notice func
 }
 
 // measureSteps measures tasks of one step and of many steps in turns, and fits a line to their
-// times: its slope is the time of a step, and what remains is the overhead of a task. e decides
+// times: its slope is the time of a step, and what remains is the overhead of a task. stop decides
 // when there are enough rounds. k0 is the number of local steps with which the run that is to be predicted
 // begins, 0 if it is not known: no task has more steps than k0 or, where k0 is smaller, minLongSteps. run
 // does a task with the given number of steps and returns its seconds. subject names what is measured for

@@ -420,6 +420,7 @@ func (k *class) compute(random keys, seed uint64, client int, task uint64, steps
 	n := float64(steps)
 	hasSpread := k.std > 0 || k.cv > 0
 	if k.step.fixed && !hasSpread {
+		// All clients have the one time of a step then, Min.
 		if float64(n*k.step.client.Min) > maxSeconds {
 			return -1
 		}
@@ -430,6 +431,7 @@ func (k *class) compute(random keys, seed uint64, client int, task uint64, steps
 		seconds := float64(n * beta)
 		// The standard deviation of a sum of n steps is that of one times the root of n.
 		if hasSpread {
+			// taskFactor is the task's own factor on the time of a step, which beta has already.
 			taskFactor := k.step.factor(keyed.Nth(random.task, k.step.taskDraw))
 			std := float64(k.std*taskFactor) + float64(k.cv*beta)
 			z := portable.Normal(keyed.Hash(seed, keyed.Compute, uint64(client), task))
@@ -491,7 +493,8 @@ func (f *Fleet) sample(steps int, bits Bits, classOf func(device int) (*class, u
 	for client := range sample {
 		k, deviceKey := classOf(assignedNumber(f.devices, client))
 		start := int64(0)
-		// If one draw serves both directions, tasks that start together would all have the same draw.
+		// A class may have one draw for all tasks that start at the same time. Here each starts at another
+		// nanosecond, so that their draws differ.
 		if k.shared {
 			start = int64(client)
 		}

@@ -14,7 +14,7 @@ import (
 // the value before is one of them. All values that clients sent are here, as float32 of any size, and
 // are added in the order of the updates.
 
-// sentBufferCount are the buffers that one client sent: those from number first on. The others are as in the
+// sentBuffers are the buffers that one client sent: those from number first on. The others are as in the
 // model that the client began with.
 type sentBuffers struct {
 	first  int

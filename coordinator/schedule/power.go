@@ -82,6 +82,8 @@ func (s PowerK) LocalSteps(progress Progress) int {
 		product := new(big.Int).Exp(big.NewInt(int64(i+1)), denominator, nil)
 		return product.Mul(product, factor).Cmp(bound) >= 0
 	})
+	// Min and Max count in the unit of the options, steps or epochs, and K in its parts, such as thousandths
+	// of an epoch.
 	return withinBounds(s.Min*progress.partsPerUnit(), k, s.Max*progress.partsPerUnit())
 }
 

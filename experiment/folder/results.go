@@ -261,9 +261,9 @@ func occupiedError(dir, name string) error {
 		return &takenError{fmt.Sprintf("results: %s: wait, stop it, or choose another folder with --out", o.Sentence())}
 	}
 	advice := "choose another folder with --out"
-	// A run that can go on is not to be thrown away.
+	// A run that can go on is not to be thrown away. A replay cannot.
 	hasEnded := o.State == RunComplete || o.State == RunDiverged
-	if hasEnded {
+	if hasEnded || o.Config.Replayed() {
 		advice += ", or replace the run with --force"
 	}
 	return &takenError{fmt.Sprintf("results: %s: %s", o.Sentence(), advice)}

@@ -90,8 +90,8 @@ func (f *Forecast) setTotals(v []float64) {
 
 // playPart estimates a run that is too long to be played. It plays about one of every stride rounds and
 // multiplies their totals. draw, from 1 to [fewDraws], chooses which rounds, and their seed; draw 0, with a
-// stride of 1, plays the run itself with its own seed. limit is the run's end in virtual time, 0 for none, and
-// begin is the moment of the run whose absences and slowdown periods the part begins with.
+// stride of 1, plays the run itself with its own seed. limit is the run's end in virtual time, 0 for none.
+// begin is the virtual time of the run at which the part starts: its clients are absent or slow as from then on.
 //
 // The list has the run's rounds, virtual seconds and local steps; it is nil if more than maxRounds rounds would
 // have to be played. The time is how long the played part was.
@@ -104,6 +104,7 @@ func playPart(
 	begin round.Time,
 ) ([]float64, round.Time, error) {
 	c, err := roundsOf(p, limit)
+	// n is how many rounds to play, 0 if the run has no limit of rounds.
 	n := int(math.Ceil(float64(c.Stop.Rounds) / stride))
 	if err != nil || limit == 0 && n > maxRounds {
 		return nil, 0, err

@@ -2,6 +2,7 @@ package grid
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"fedpace/actors/flower"
@@ -88,16 +89,11 @@ const notWaiting = -1
 // the wait began if none did. The user is told if the server waited longWait or more since then
 // while at least one node of pending had dropped out.
 func (n *notices) timedOut(p *player, pending []*message, last, until round.Time) {
-	silent := 0
 	// Only nodes that have left are silent for good; others are merely slow.
-	for _, m := range pending {
-		if m.dropsOut() {
-			silent++
-		}
-	}
+	silent := slices.DeleteFunc(slices.Clone(pending), func(m *message) bool { return !m.dropsOut() })
 	waited := until - last
 	// A short wait, or one for slow nodes, is what the app has asked for.
-	if silent == 0 || waited < longWait {
+	if len(silent) == 0 || waited < longWait {
 		return
 	}
 	n.reportOnce(
@@ -106,8 +102,8 @@ func (n *notices) timedOut(p *player, pending []*message, last, until round.Time
 			"it by its timeout alone. Give strategy.start a shorter timeout, or set flower.dropout to reported.",
 		p.rounds.number,
 		waited.Seconds(),
-		silent,
-		pending[0].sent.Node,
+		len(silent),
+		silent[0].sent.Node,
 	)
 }
 

@@ -460,6 +460,20 @@ func TestPlay_Notices(t *testing.T) {
 	}
 }
 
+// TestNotices_SilentNode has a slow node before the one that dropped out: the latter is named.
+func TestNotices_SilentNode(t *testing.T) {
+	var lines []string
+	n := notices{notify: func(line string) { lines = append(lines, line) }}
+	slow := &message{sent: &flower.Message{Node: 7}}
+	slow.plan.Dropout = fleet.NoPhase
+	silent := &message{sent: &flower.Message{Node: 8}}
+	silent.plan.Dropout = fleet.NoPhase + 1
+	n.timedOut(&player{}, []*message{slow, silent}, 0, 2*longWait)
+	if len(lines) != 1 || !strings.Contains(lines[0], "1 of its clients dropped out (node 8 first)") {
+		t.Errorf("told was %q", lines)
+	}
+}
+
 // Rounds and their messages are reported with what became of each.
 func TestPlay_Reports(t *testing.T) {
 	t.Parallel()

@@ -41,7 +41,8 @@ func (b *Batch) keepLogits(z []float32, n int) {
 	}
 }
 
-// KeepSample adds the logits of one sample to the outcomes of the batch, if it has some.
+// KeepSample adds the logits z of one sample to the outcomes of the batch, if the batch collects outcomes.
+// Of more than [metric.MaxScored] classes it keeps only the number of the predicted class.
 func (b *Batch) KeepSample(z []float32) {
 	o := b.Outcomes
 	switch {

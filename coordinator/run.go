@@ -200,25 +200,25 @@ func (d *driver) loop(ctx context.Context) error {
 				return err
 			}
 		}
-		next, err := d.awaitEvent(ctx, effects)
+		event, found, err := d.awaitEvent(ctx, effects)
 		if err != nil {
 			return errors.Join(d.cause(err), d.save())
 		}
 		// From here on the model may be a round ahead of the machine: no state is saved before the
 		// machine has taken the event.
-		if err := d.applyEvent(ctx, next, effects); err != nil {
+		if err := d.applyEvent(ctx, &event, found, effects); err != nil {
 			return d.cause(err)
 		}
-		effects, err = d.machine.Step(next.event)
+		effects, err = d.machine.Step(event)
 		if err != nil {
 			return err
 		}
 	}
 }
 
-// occurrence is the machine's next event, with what the driver found beside it.
-type occurrence struct {
-	event round.Event
+// findings are what the driver found beside an event of the machine. Few events have any, so that they are
+// not copied with each.
+type findings struct {
 	// outcome is what the next model is made of, for an event of kind Trained.
 	outcome aggregate.Outcome
 	// scores says how the model did on the clients' own samples, for an event of kind Evaluated.
@@ -226,22 +226,22 @@ type occurrence struct {
 }
 
 // applyEvent does what an event causes outside of the machine: after training it makes the next model, and
-// it reports losses and clients' scores to the observer. effects are those of the step before, which asked
-// for that work.
-func (d *driver) applyEvent(ctx context.Context, next occurrence, effects *round.Effects) error {
+// it reports losses and clients' scores to the observer. found is set for events of the kinds Trained and
+// Evaluated. effects are those of the step before, which asked for that work.
+func (d *driver) applyEvent(ctx context.Context, event *round.Event, found *findings, effects *round.Effects) error {
 	switch {
 	// Without the sum the model stays as it is.
-	case next.event.Unrecovered:
-	case next.event.Kind == round.Trained:
-		if err := d.aggregator.Advance(ctx, next.outcome); err != nil {
+	case event.Unrecovered:
+	case event.Kind == round.Trained:
+		if err := d.aggregator.Advance(ctx, found.outcome); err != nil {
 			return err
 		}
 		if report := d.config.Observer.Losses; report != nil {
-			report(effects.Train, next.event.Losses)
+			report(effects.Train, event.Losses)
 		}
-	case next.event.Kind == round.Evaluated && effects.EvaluateClients > 0:
+	case event.Kind == round.Evaluated && effects.EvaluateClients > 0:
 		if report := d.config.Observer.Clients; report != nil {
-			return report(effects.EvaluateClients, next.scores)
+			return report(effects.EvaluateClients, found.scores)
 		}
 	}
 	return nil
@@ -334,29 +334,29 @@ func (d *driver) fillTask(message *bus.Task, task *round.Task) {
 // awaitEvent waits for the machine's next event, which depends on its phase and on the effects of its last
 // step. It changes nothing that a checkpoint holds, except the clock, and the clock only if it returns no
 // error.
-func (d *driver) awaitEvent(ctx context.Context, effects *round.Effects) (next occurrence, err error) {
+func (d *driver) awaitEvent(ctx context.Context, effects *round.Effects) (round.Event, *findings, error) {
 	phase := d.machine.Phase()
 	// What the last step asked for comes before what is on the clock.
 	switch {
 	case phase == round.Idle:
-		err = d.awaitStart(ctx)
-		next.event.Kind = round.Started
+		err := d.awaitStart(ctx)
+		return round.Event{Kind: round.Started}, nil, err
 	case len(effects.Query) > 0:
-		next.event.Kind = round.Queried
-		next.event.Losses, err = d.aggregator.QueryLosses(ctx, d.machine.Round(), effects.Query)
+		losses, err := d.aggregator.QueryLosses(ctx, d.machine.Round(), effects.Query)
+		return round.Event{Kind: round.Queried, Losses: losses}, nil, err
 	case len(effects.Train) > 0:
 		return d.train(ctx, effects.Train)
 	case effects.Evaluate || effects.EvaluateClients > 0:
 		return d.evaluate(ctx, effects)
 	case phase == round.Planning:
-		next.event, err = d.nextPlan(ctx)
+		event, err := d.nextPlan(ctx)
+		return event, nil, err
 	case phase == round.WaitingForClients:
-		err = d.awaitDevices(ctx)
-		next.event.Kind = round.ClientsJoined
-	default:
-		next.event, err = d.nextTimer(ctx)
+		err := d.awaitDevices(ctx)
+		return round.Event{Kind: round.ClientsJoined}, nil, err
 	}
-	return next, err
+	event, err := d.nextTimer(ctx)
+	return event, nil, err
 }
 
 // awaitStart waits for the run's real devices to join, reports to the machine which are present, and
@@ -386,36 +386,37 @@ func (d *driver) awaitDevices(ctx context.Context) error {
 // train has the round's accepted tasks trained and returns the event for the machine, with the losses and
 // the refused updates, and the outcome that makes the next model. If secure aggregation cannot recover the
 // sum, the event says that and the model stays as it is.
-func (d *driver) train(ctx context.Context, tasks []round.Task) (trained occurrence, err error) {
-	trained.outcome, err = d.aggregator.Train(ctx, aggregate.Round{Number: d.machine.Round(), Tasks: tasks})
+func (d *driver) train(ctx context.Context, tasks []round.Task) (round.Event, *findings, error) {
+	outcome, err := d.aggregator.Train(ctx, aggregate.Round{Number: d.machine.Round(), Tasks: tasks})
 	if errors.Is(err, secagg.ErrRound) {
 		d.devices.GiveUpSum(tasks, err)
-		trained.event = round.Event{Kind: round.Trained, Unrecovered: true}
-		return trained, nil
+		return round.Event{Kind: round.Trained, Unrecovered: true}, nil, nil
 	}
-	trained.event = round.Event{
+	event := round.Event{
 		Kind:    round.Trained,
-		Loss:    trained.outcome.Loss,
-		Losses:  trained.outcome.Losses,
-		Refused: trained.outcome.Refused,
+		Loss:    outcome.Loss,
+		Losses:  outcome.Losses,
+		Refused: outcome.Refused,
 	}
-	return trained, err
+	return event, &findings{outcome: outcome}, err
 }
 
 // evaluate measures the newest model as effects asks: on the samples of each client, on the held-out
 // samples, or on both. The event has the held-out loss and metrics.
-func (d *driver) evaluate(ctx context.Context, effects *round.Effects) (evaluated occurrence, err error) {
-	evaluated.event.Kind = round.Evaluated
+func (d *driver) evaluate(ctx context.Context, effects *round.Effects) (round.Event, *findings, error) {
+	event := round.Event{Kind: round.Evaluated}
+	found := new(findings)
+	var err error
 	if roundNumber := effects.EvaluateClients; roundNumber > 0 {
-		evaluated.scores, err = d.aggregator.EvaluateClients(ctx, roundNumber)
+		found.scores, err = d.aggregator.EvaluateClients(ctx, roundNumber)
 		if err != nil {
-			return evaluated, err
+			return event, nil, err
 		}
 	}
 	if effects.Evaluate {
-		evaluated.event.Loss, evaluated.event.Metrics, err = d.aggregator.Evaluate(ctx, d.machine.Round())
+		event.Loss, event.Metrics, err = d.aggregator.Evaluate(ctx, d.machine.Round())
 	}
-	return evaluated, err
+	return event, found, err
 }
 
 // reportPresence reports to the machine which devices have joined or left. begin is true in the one call

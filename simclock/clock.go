@@ -28,7 +28,7 @@ type Clock struct {
 }
 
 // New returns a clock at time 0 without events.
-func New() *Clock { return &Clock{hash: hashStart, pending: pending{}} }
+func New() *Clock { return &Clock{hash: hashStart, pending: newPending()} }
 
 // Now is the time of the event that was popped last, 0 before the first.
 func (c *Clock) Now() Time { return c.now }

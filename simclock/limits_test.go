@@ -116,8 +116,8 @@ func TestCancelled_LetGo(t *testing.T) {
 			t.Fatalf("%d events are kept for %d pending", kept, c.live)
 		}
 	}
-	if len(c.pending) > 2 || cap(c.queue) > spareRoom {
-		t.Errorf("%d chunks and room for %d events are left", len(c.pending), cap(c.queue))
+	if len(c.pending.chunks) > 2 || cap(c.queue) > spareRoom {
+		t.Errorf("%d chunks and room for %d events are left", len(c.pending.chunks), cap(c.queue))
 	}
 }
 

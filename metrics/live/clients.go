@@ -15,36 +15,33 @@ type participation struct {
 	// updates[i] is the number of accepted updates of client i. The list ends at the last client that
 	// had one.
 	updates []uint32
-	// clientsWith[n] is the number of clients that have had n accepted updates, for n of 1 and more. The
-	// entry of 0 is not used.
-	clientsWith []int
 	// since is the first round whose tasks were counted. A run that was resumed does not report the
 	// tasks of its earlier rounds again; 0: none was counted yet.
 	since int
 }
 
-// add counts one accepted update of the client with this number. It keeps both counters in step:
-// updates, the number of updates of each client, and clientsWith, the number of clients for each number
-// of updates.
+// add counts one accepted update of the client with this number. It is called for every accepted update of
+// a run, mostly for a client whose count is not in the processor's cache, so that nothing here may depend
+// on the count.
 func (p *participation) add(client int) {
 	// The slice reaches only to the largest number seen, not to the whole population.
 	for client >= len(p.updates) {
 		p.updates = append(p.updates, 0)
 	}
-	if len(p.clientsWith) == 0 {
-		p.clientsWith = []int{0}
+	p.updates[client]++
+}
+
+// clientsByUpdates returns the number of clients by their number of accepted updates, up to the largest.
+// The entry of 0 has only the clients up to the largest number seen.
+func (p *participation) clientsByUpdates() []int {
+	counts := []int{0}
+	for _, n := range p.updates {
+		for int(n) >= len(counts) {
+			counts = append(counts, 0)
+		}
+		counts[n]++
 	}
-	n := p.updates[client]
-	// A client that trains for the first time is not among those that have trained.
-	if n > 0 {
-		p.clientsWith[n]--
-	}
-	n++
-	p.updates[client] = n
-	if int(n) == len(p.clientsWith) {
-		p.clientsWith = append(p.clientsWith, 0)
-	}
-	p.clientsWith[n]++
+	return counts
 }
 
 // participationShown is a histogram of how often clients trained.
@@ -76,15 +73,12 @@ func (p *participation) histogram(run *metrics.Run) participationShown {
 	if p.since == 0 {
 		return result
 	}
-	counts := slices.Clone(p.clientsWith)
-	if len(counts) == 0 {
-		counts = []int{0}
-	}
+	counts := p.clientsByUpdates()
 	trained := 0
 	for _, n := range counts[1:] {
 		trained += n
 	}
-	// Clients that never trained are not in p.clientsWith, so their number is what remains of all.
+	// Clients behind the largest number seen never trained either, so their number is what remains of all.
 	counts[0] = max(0, run.Clients+len(run.Devices)-trained)
 	// Each bar covers equally many numbers of updates, so that at most maxBars bars result.
 	width := (len(counts) + maxBars - 1) / maxBars

@@ -13,6 +13,7 @@ import (
 
 	"fedpace/actors/flower"
 	"fedpace/internal/framing"
+	"fedpace/internal/uncached"
 )
 
 // journal holds what the clients replied to the messages of a Flower run, so that a run that was
@@ -23,7 +24,7 @@ import (
 // It is a log of records as package framing has them, each an [entry] with the blobs of its reply
 // behind it. It is written in the order in which messages are served, and read by their numbers.
 type journal struct {
-	// file is the journal's file, whose position is at its end, where the next record is appended.
+	// file is the journal's file, at the end of which the next record is written.
 	file *os.File
 	// limit is the size of the file in bytes from which on a record holds only the digest of a
 	// reply.
@@ -89,8 +90,7 @@ func openJournal(path string, limit int64) (*journal, error) {
 }
 
 // index reads the whole file once, notes in j.spans where the record of each message lies, and
-// sets j.size. It cuts off a torn record at the end, and leaves the file's position behind the last
-// whole one, so that the next write appends.
+// sets j.size. It cuts off a torn record at the end, so that the next one is written behind the last whole one.
 func (j *journal) index() error {
 	r := framing.NewReader(bufio.NewReaderSize(j.file, 1<<20), 0, maxRecord, errJournal)
 	for {
@@ -110,11 +110,7 @@ func (j *journal) index() error {
 	}
 	j.size = r.Offset
 	// The reader ends before a torn record, so the offset is where the whole records end.
-	if err := j.file.Truncate(j.size); err != nil {
-		return err
-	}
-	_, err := j.file.Seek(j.size, io.SeekStart)
-	return err
+	return j.file.Truncate(j.size)
 }
 
 // read returns the record of the message with this number from an earlier attempt. The result false
@@ -259,12 +255,11 @@ func (j *journal) write(e *entry, blobs [][]byte) error {
 		return err
 	}
 	record := framing.SealWith(head.Bytes(), blobs)
-	for _, part := range slices.Concat([][]byte{record}, blobs) {
-		n, err := j.file.Write(part)
-		j.size += int64(n)
-		if err != nil {
-			return fmt.Errorf("the journal of replies: %w", err)
-		}
+	// Nobody reads the record while this process lives.
+	n, err := uncached.WriteAt(j.file, slices.Concat([][]byte{record}, blobs), j.size)
+	j.size += n
+	if err != nil {
+		return fmt.Errorf("the journal of replies: %w", err)
 	}
 	return nil
 }

@@ -29,6 +29,7 @@ internal/vector:
 internal/connlimit: net
 internal/atomicfile: os
 internal/filelock: os golang.org/x/sys/unix
+internal/uncached: os golang.org/x/sys/unix
 internal/regular: os
 internal/memlimit: os
 internal/table: internal/regular internal/atomicfile
@@ -138,7 +139,7 @@ experiment/problem: internal/human registry actors actors/attack data data/feder
 	google.golang.org/protobuf/proto
 experiment/forecast: actors algorithm/... actors/fleet learn learn/metric coordinator/... config experiment/devicelog experiment/folder experiment/problem internal/cputime internal/table
 	internal/human internal/keyed internal/robust internal/statistics registry metrics metrics/eventlog metrics/figure simclock time golang.org/x/sync/errgroup
-experiment/grid: actors/fleet actors/flower coordinator/round internal/framing simclock os github.com/cespare/xxhash/...
+experiment/grid: actors/fleet actors/flower coordinator/round internal/framing internal/uncached simclock os github.com/cespare/xxhash/...
 experiment/run: internal/regular actors/... algorithm algorithm/privacy bus/... data/federated learn/metric coordinator/... experiment/checkpoint config experiment/devicelog experiment/folder experiment/forecast experiment/grid experiment/identity experiment/policies experiment/problem internal/atomicfile internal/cputime internal/human internal/names
 	metrics/... os time golang.org/x/sync/...
 experiment/fit: actors/fleet coordinator/closing coordinator/round config experiment/folder internal/human internal/keyed internal/robust internal/statistics

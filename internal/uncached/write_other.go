@@ -1,0 +1,13 @@
+//go:build !linux
+
+package uncached
+
+import (
+	"errors"
+	"os"
+)
+
+// writeUncached writes nothing: only Linux can.
+func writeUncached(*os.File, [][]byte, int64) (written int64, err error) {
+	return 0, errors.ErrUnsupported
+}

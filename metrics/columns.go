@@ -443,7 +443,7 @@ func metricColumn(i int, name string) Column {
 		Optional: true,
 		Metric:   "-",
 		Tag:      name + "/validation",
-		Title:    "Validation " + strings.ReplaceAll(name, "_", " "),
+		Title:    "Validation " + metric.Title(name),
 		Get: func(r *round.Report) Number {
 			return optional(r.Evaluated, Number{Float: metric.ValueAt(r.Metrics, i)})
 		},

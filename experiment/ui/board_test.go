@@ -121,3 +121,24 @@ func TestBoard_Keys(t *testing.T) {
 	}
 	b.Quiet(address)
 }
+
+// Where nothing is found the page says so, and its choices are there.
+func TestBoard_NothingFound(t *testing.T) {
+	_, address := served(t, runs(t))
+	b := browsertest.Open(t, 1024, 900, true)
+	b.Do(chromedp.Navigate(address + "#q=nowhere"))
+	b.Until("document.body.dataset.drawn === '0'")
+	if got := browsertest.JS[string](b, "document.getElementById('constants').innerText"); !strings.HasPrefix(got, "No run is found") {
+		t.Errorf("of a search that finds nothing the page says %q", got)
+	}
+	if got := browsertest.JS[string](b, "document.getElementById('axis').selectedOptions[0]?.innerText ?? ''"); got != "virtual time" {
+		t.Errorf("the axis is %q", got)
+	}
+	if got := browsertest.JS[string](b, "getComputedStyle(document.getElementById('filter'), '::placeholder').color"); got != browsertest.JS[string](b, "getComputedStyle(document.getElementById('list-note')).color") {
+		t.Errorf("the search's example is written in %s", got)
+	}
+	b.Do(chromedp.Focus("#filter"))
+	browsertest.JS[bool](b, "(f => { f.value = ''; f.dispatchEvent(new Event('input')); return true; })(document.getElementById('filter'))")
+	b.Until("document.body.dataset.drawn === '2' && document.getElementById('axis').options.length > 2 && document.getElementById('axis').value === 'virtual_seconds'")
+	b.Quiet(address)
+}

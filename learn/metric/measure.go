@@ -204,6 +204,9 @@ func Title(name string) string {
 	if name == Loss {
 		return "validation loss"
 	}
+	if title, ok := titles[name]; ok {
+		return title
+	}
 	return strings.ReplaceAll(name, "_", " ")
 }
 
@@ -221,6 +224,13 @@ const (
 	Lower  = "lower"
 	Higher = "higher"
 )
+
+// titles are the titles of metrics that the field writes in other letters than those of their names.
+var titles = map[string]string{
+	"f1_macro": "F1 (macro)",
+	"auroc":    "AUROC",
+	"r2":       "R²",
+}
 
 // reserved are names that columns of results have already.
 var reserved = []string{Loss, "round", "virtual_seconds", "each", "best"}

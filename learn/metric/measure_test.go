@@ -89,3 +89,12 @@ func TestMetric_Names(t *testing.T) {
 		}
 	}
 }
+
+// Titles are written as the field writes them.
+func TestTitle_Metrics(t *testing.T) {
+	for name, want := range map[string]string{Loss: "validation loss", "balanced_accuracy": "balanced accuracy", "f1_macro": "F1 (macro)", "auroc": "AUROC", "r2": "R²"} {
+		if got := Title(name); got != want {
+			t.Errorf("%s is called %q, want %q", name, got, want)
+		}
+	}
+}

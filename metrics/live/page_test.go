@@ -100,7 +100,7 @@ func TestPage_ShowsRun(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	b := browsertest.Open(t, 1280, 900, false)
-	c := configuration(t, "stop.rounds=31", "evaluate.clients={every: 10, samples: 10}") // no round to evaluate is the last
+	c := configuration(t, "stop.rounds=31", "evaluate.clients={every: 10, samples: 10}", "evaluate.measures=[majority_share, auroc]") // no round to evaluate is the last
 	c.Outputs = append(c.Outputs, turnstile{})
 	held = make(chan struct{})
 	release := sync.OnceFunc(func() { close(held) })
@@ -137,6 +137,13 @@ func TestPage_ShowsRun(t *testing.T) {
 	kept.Quiet(file)
 	if got := js[string](kept, "document.getElementById('run-fairness-of-accuracy').textContent"); !strings.Contains(got, "in the worst tenth") || !strings.Contains(got, "after round 31") {
 		t.Errorf("on the clients' own samples: %q", got)
+	}
+	// What has no value for one client, or one value alone, takes no room.
+	if facts := js[string](kept, "document.getElementById('run').innerText"); strings.Contains(facts, "fairness of auroc") {
+		t.Errorf("a measure that no client has is among the facts: %q", facts)
+	}
+	if titles := js[string](kept, "[...document.querySelectorAll('figure h2')].map(h => h.innerText).join()"); strings.Contains(titles, "majority") || !strings.Contains(titles, "Validation AUROC") {
+		t.Errorf("the charts are %q", titles)
 	}
 	// What was drawn last on the live page is what is drawn here.
 	for _, id := range []string{"loss", "accuracy", "local_steps", "times", "round_seconds", "participation", "clients-accuracy", "timeline"} {

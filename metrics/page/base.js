@@ -123,6 +123,14 @@ export function ticks(low, high, most, integers) {
   return out;
 }
 
+// secondsText writes ticks in seconds, in the unit in which the greatest is said.
+const unitSigns = { days: 'd', hours: 'h', minutes: 'min', seconds: 's', milliseconds: 'ms' };
+export function secondsText(list) {
+  const unit = timeUnit(Math.max(...list));
+  const text = tickText(list.map(v => v / unit.size));
+  return v => v === 0 ? '0' : `${text(v / unit.size)} ${unitSigns[unit.name]}`;
+}
+
 // tickText writes a tick with as many decimals as its neighbours need.
 export function tickText(list) {
   const step = list.length > 1 ? Math.min(...list.slice(1).map((v, i) => v - list[i])) : Math.abs(list[0]) || 1;

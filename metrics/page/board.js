@@ -3,8 +3,8 @@
 import { $, make, setText, groupBy, known, whole, fixed, short, crop, duration, percent, count } from './base.js';
 import { saveCSV, copyAddress } from './save.js';
 import { Span, LineChart, firstAfter, look, dot, isConstant } from './lines.js';
-import { decode, axesOf, chartsOf, lineOf, meanLine } from './curves.js';
-import { configOf, differing, matches, apart, besides, tails, alikeBySeed } from './find.js';
+import { decode, axesOf, chartsOf, lineOf, meanLine, titleOfMetric } from './curves.js';
+import { configOf, differing, matches, apart, besides, tails, alikeBySeed, byName, hueOrder } from './find.js';
 import { showWaiting, share } from './tasks.js';
 import { Sweep, Differing } from './sweep.js';
 import { time, take, scrub, status, stateTexts } from './run.js';
@@ -40,7 +40,7 @@ const sum = split => split ? split.useful + split.wasted : null;
 const listColumns = [
   { id: 'name', name: 'run', of: r => r.name },
   { id: 'state', name: 'state', equal: true, of: r => r.state },
-  { id: 'best', name: 'best', number: true, of: r => r.summary?.metrics?.find(m => m.name === r.quality.name)?.best, text: (r, v) => `${fixed(v, 4)}${r.quality.name === 'accuracy' ? '' : ' ' + r.quality.name.replaceAll('_', ' ')}` },
+  { id: 'best', name: 'best', number: true, of: r => r.summary?.metrics?.find(m => m.name === r.quality.name)?.best, text: (r, v) => `${fixed(v, 4)}${r.quality.name === 'accuracy' ? '' : ' ' + titleOfMetric(r.quality.name)}` },
   { id: 'loss', name: 'best training loss', number: true, of: r => r.summary && r.summary.best_training_loss, text: (_, v) => fixed(v, 4) },
   { id: 'rounds', name: 'rounds', number: true, of: r => r.rounds, text: (_, v) => whole(v) },
   { id: 'time', name: 'virtual time', number: true, of: r => r.virtual_seconds, text: (_, v) => duration(v) },
@@ -251,12 +251,9 @@ export class Board {
   looks(runs) {
     const by = this.colourChoice.value;
     const value = r => by ? String(this.valueOf(r, by) ?? '–') : r.line;
-    let lines = 0;
-    for (const group of this.groups(this.runs.filter(r => !r.why)).values()) {
-      for (const r of group) r.line = lines;
-      lines++;
-    }
-    const colours = by ? [...new Set(this.listed().map(value))].sort((a, b) => a.localeCompare(b, 'en', { numeric: true })) : null;
+    const lines = [...this.groups(this.runs.filter(r => !r.why)).values()].map(group => ({ schedule: group[0].schedule, folder: group[0].folder, group }));
+    hueOrder(lines).forEach(({ group }, place) => { for (const r of group) r.line = place; });
+    const colours = by ? [...new Set(this.listed().map(value))].sort(byName) : null;
     const used = new Map(); // by colour
     for (const r of this.runs) r.look = null;
     for (const group of [...this.groups(runs).values()].sort((a, b) => a[0].line - b[0].line)) {
@@ -407,9 +404,11 @@ export class Board {
     for (const { curves } of this.data.values()) {
       for (const c of curves.columns) if (!this.columns.some(k => k.name === c.name)) this.columns.push(c);
     }
-    if (this.columns.length === before) return;
+    if (this.columns.length === before && this.axisChoice.options.length) return;
+    // Until a run is read, its axes are not known but for the usual one.
+    const axes = this.columns.length ? axesOf(this.columns) : [{ id: this.wanted.axis, name: 'virtual time' }];
     const at = this.axisChoice.value || this.wanted.axis;
-    this.axisChoice.replaceChildren(...axesOf(this.columns).map(a => make('option', { value: a.id }, a.name)));
+    this.axisChoice.replaceChildren(...axes.map(a => make('option', { value: a.id }, a.name)));
     this.axisChoice.value = at;
     if (this.axisChoice.selectedIndex < 0) this.axisChoice.selectedIndex = 0;
   }
@@ -457,7 +456,8 @@ export class Board {
       if (flat) constant.push(`${c.title} ${[...new Set(lines.map(l => short(l.y[0], 4)))].slice(0, 6).join(', ')}`);
       this.chart(c).set(flat ? [] : lines);
     }
-    setText(this.constants, constant.length ? `Constant, and not drawn: ${constant.join('; ')}.` : '');
+    const nothing = !this.listed().length ? 'No run is found: the search finds none of these.' : !drawn.length ? 'No run is drawn: choose some in the list.' : '';
+    setText(this.constants, nothing || (constant.length ? `Constant, and not drawn: ${constant.join('; ')}.` : ''));
     this.showLegend(drawn, axis);
     this.list();
     this.showWaits();

@@ -3,12 +3,13 @@
 import { make, known, short, slide, ticks, tickText, crop, minus } from './base.js';
 import { saveMenu, openSaveMenu, standalone } from './save.js';
 import { Span, LineChart, dashes, dot } from './lines.js';
-import { axesOf, meanLine, lineOf, isShare } from './curves.js';
+import { axesOf, meanLine, lineOf, isShare, titleOfMetric } from './curves.js';
+import { byName } from './find.js';
 
 // looks gives each row its line: a hue for its schedule, and other dashes where hues are used again and for further rows
 // of that schedule in the same chart.
 export function looks(rows) {
-  const schedules = [...new Set(rows.map(r => r.schedule))];
+  const schedules = [...new Set(rows.map(r => r.schedule))].sort(byName); // as on the board
   const before = new Map(); // rows of a schedule at a point
   return rows.map(r => {
     const key = r.point + '\n' + r.schedule;
@@ -122,7 +123,7 @@ export class Comparison {
     this.looks = looks(found.rows);
     this.points = found.column ? [...new Set(found.rows.filter(r => r.folders.length).map(r => r.point))] : [];
     this.span = new Span();
-    const quantity = found.column === 'window_loss' ? 'Training loss' : found.column[0]?.toUpperCase() + found.column.slice(1).replaceAll('_', ' ');
+    const quantity = found.column === 'window_loss' ? 'Training loss' : 'Validation ' + titleOfMetric(found.column.replace('validation_', ''));
     const several = found.rows.some(r => r.folders.length > 1);
     this.charts = this.points.map((point, i) => new LineChart(this.span, 'mean-' + i, point ? `${quantity}: ${point}` : quantity,
       { sorted: true, legend: true, height: 280, waits: true, share: isShare(found.column), about: several ? 'Mean over seeds with its 95 % interval.' : 'One run of each schedule.' }));

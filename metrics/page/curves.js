@@ -1,9 +1,14 @@
 // --- the curves of a run, from what its server or its file has
 
+import { duration } from './base.js';
 import { corners, measured, valueAt } from './lines.js';
 
 // isShare says whether a column is a share of samples, from 0 to 1.
 export const isShare = name => /^(validation_)?(accuracy|balanced_accuracy|majority_share|f1_macro|auroc)$/.test(name);
+
+// How metrics are written that have a name of their own in the field.
+const written = { f1_macro: 'F1 (macro)', auroc: 'AUROC', r2: 'R²' };
+export const titleOfMetric = name => written[name] || name.replaceAll('_', ' ');
 
 export const isWhole = c => c.kind === 'count' || c.kind === 'total';
 
@@ -32,7 +37,7 @@ export const axesOf = columns => [
 const rank = c => (c.steps || c.fromZero ? 2 : /^validation_(?!loss$)/.test(c.column) ? 0 : 1);
 
 // chartsOf are the charts of columns: metrics first, then losses.
-export const chartsOf = columns => columns.filter(c => c.title).map(c => ({ column: c.name, title: c.title, help: c.help, steps: c.at_start, share: isShare(c.name), integers: isWhole(c), fromZero: isWhole(c) || c.kind === 'time' }))
+export const chartsOf = columns => columns.filter(c => c.title).map(c => ({ column: c.name, title: c.title, help: c.help, steps: c.at_start, share: isShare(c.name), integers: isWhole(c), fromZero: isWhole(c) || c.kind === 'time', seconds: c.kind === 'time', ...(c.kind === 'time' ? { text: duration } : {}) }))
   .sort((a, b) => rank(a) - rank(b));
 
 // cost is a quantity of progress.csv at each round, between its rows on a straight line; null

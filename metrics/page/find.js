@@ -57,10 +57,25 @@ export function tails(folders) {
 // longestValue is how much of a value is said in a name: a whole data={...} would fill the legend.
 const longestValue = 40;
 
+// bare is a schedule's name, of a control that of the schedule that it controls.
+const controlled = /-(constant|reversed|shuffled)$/;
+const bare = schedule => schedule.replace(controlled, '');
+
+// byName sorts names as people do: 2 before 10.
+export const byName = (a, b) => a.localeCompare(b, 'en', { numeric: true });
+
+// hueOrder puts lines { schedule, folder } in the order in which they get hues: the first line of each schedule in the order
+// of their names, then further ones, so that a schedule has one hue in a comparison and on the board of its runs.
+export function hueOrder(lines) {
+  const sorted = [...lines].sort((a, b) => byName(bare(a.schedule), bare(b.schedule)) || byName(a.schedule, b.schedule) || byName(a.folder, b.folder));
+  const bySchedule = [...groupBy(sorted, l => bare(l.schedule)).values()];
+  return [...bySchedule.map(each => each[0]), ...bySchedule.flatMap(each => each.slice(1))];
+}
+
 // alikeBySeed are the settings by which runs of several seeds are one: all but the seed and, of a control, K's, which follow
 // from the run that it controls and so differ from seed to seed.
 export function alikeBySeed(run) {
-  const control = /-(constant|reversed|shuffled)$/.test(run.schedule);
+  const control = controlled.test(run.schedule);
   return JSON.stringify([run.task, run.schedule, (run.settings || []).filter(s => !s.startsWith('seed=') && !(control && s.startsWith('schedule.k')))]);
 }
 
@@ -79,8 +94,8 @@ export function apart(runs, configs, without = []) {
       return [...parts.values()];
     });
   }
-  const bare = key => order(key) < 2;
-  return called.map(list => list.filter(([, v]) => known(v) && v !== 'null').map(([k, v]) => bare(k) ? v : `${k.replace(/^schedule\./, '')}=${crop(String(v), longestValue)}`).join(', '));
+  const isBare = key => order(key) < 2;
+  return called.map(list => list.filter(([, v]) => known(v) && v !== 'null').map(([k, v]) => isBare(k) ? v : `${k.replace(/^schedule\./, '')}=${crop(String(v), longestValue)}`).join(', '));
 }
 
 // besides is what sets a run apart and its name does not say yet.

@@ -1,6 +1,6 @@
 // --- line charts: uPlot, with a range of x that several charts share
 
-import { make, setText, fillRows, known, short, whole, count, duration, timeUnit, ticks, tickText } from './base.js';
+import { make, setText, fillRows, known, short, whole, count, duration, timeUnit, ticks, tickText, secondsText } from './base.js';
 import { frame, saveMenu, openSaveMenu } from './save.js';
 
 const uPlot = globalThis.uPlot;
@@ -246,7 +246,7 @@ export class LineChart {
     const xs = axis.log ? [low, high].map(v => v / unit.size) : ticks(low / unit.size, high / unit.size, 8, axis.integers);
     const ys = log ? [bottom, top] : ticks(bottom, top, 6);
     const out = [...xs.map(v => text(px(v * unit.size), size.foot + 18, 'middle', tickText(xs)(v))),
-      ...ys.flatMap(v => [make('svg:line', { x1: size.left, x2: size.width, y1: py(v), y2: py(v), stroke: paint('grid') }), text(size.left - 8, py(v) + 4, 'end', tickText(ys)(v))]),
+      ...ys.flatMap(v => [make('svg:line', { x1: size.left, x2: size.width, y1: py(v), y2: py(v), stroke: paint('grid') }), text(size.left - 8, py(v) + 4, 'end', this.tickText(ys)(v))]),
       text((size.left + size.width) / 2, size.foot + 38, 'middle', [axis.name, unit.name].filter(Boolean).join(', '))];
     this.lines.forEach((l, i) => {
       const [from, to] = within(l, low, high);
@@ -277,6 +277,13 @@ export class LineChart {
       }
     }
     return most >= least ? [least, most] : [0, 1];
+  }
+
+  // tickText writes the ticks of the vertical axis, times with their unit.
+  tickText(list, log) {
+    const some = list.filter(known);
+    if (log) return this.options.seconds ? duration : v => short(v, 2);
+    return this.options.seconds ? secondsText(some) : tickText(list);
   }
 
   // axisOf is the axis for values of this extent. That of a share ends at 0 and 1, however wide a band is.
@@ -335,8 +342,8 @@ export class LineChart {
           values: (_, splits) => { const { size } = unit(), text = tickText(splits.map(v => v / size)); return splits.map(v => v === null ? '' : text(v / size)); },
         }),
         axis({
-          incrs: log ? undefined : steps.filter(s => !this.options.integers || Number.isInteger(s)), space: 40,
-          values: (_, splits) => { const text = log ? v => short(v, 2) : tickText(splits); return splits.map(v => v === null ? '' : text(v)); },
+          incrs: log ? undefined : this.options.seconds ? (_, __, low, high) => steps.map(s => s * timeUnit(high).size) : steps.filter(s => !this.options.integers || Number.isInteger(s)), space: 40,
+          values: (_, splits) => { const text = this.tickText(splits, log); return splits.map(v => v === null ? '' : text(v)); },
           size: this.options.stacked ? 62 : (_, values) => 14 + 7.2 * Math.max(2, ...(values || []).map(v => v.length)),
         }),
       ],

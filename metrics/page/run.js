@@ -1,7 +1,7 @@
 // --- one run, from its snapshot
 
 import { $, make, setText, changed, fillRows, known, whole, fixed, short, duration, bytes, percent, count } from './base.js';
-import { isWhole } from './curves.js';
+import { isWhole, titleOfMetric } from './curves.js';
 import { configOf, titleOf } from './find.js';
 import { Span, LineChart, corners, isConstant, measured } from './lines.js';
 import { Timeline, showWaiting } from './tasks.js';
@@ -40,7 +40,9 @@ function showCharts(s) {
   ]);
   for (const [m, at] of firstFirst(s.run.metrics)) {
     const best = s.now.best_metrics[at];
-    show(chartOf(m.name === 'accuracy' ? m.name : 'metric-' + m.name, 'Validation ' + m.name.replaceAll('_', ' '), { text: four }), [{ ...measured(e.virtual_seconds, e[m.name]), wide: true, colour: 'green', name: m.name }],
+    const line = { ...measured(e.virtual_seconds, e[m.name]), wide: true, colour: 'green', name: m.name };
+    if (!m.first && isConstant(line)) continue; // such as the share of the majority
+    show(chartOf(m.name === 'accuracy' ? m.name : 'metric-' + m.name, 'Validation ' + titleOfMetric(m.name), { text: four }), [line],
       known(best) ? `Best so far ${four(best)}` + (known(m.target) ? `; the run ends at ${short(m.target)}` : '') : '');
   }
   for (const of of s.columns.filter(of => of.title && c[of.name] && of.name !== 'window_loss' && some(c[of.name]))) { // that is drawn above
@@ -49,7 +51,7 @@ function showCharts(s) {
     const line = { ...corners(m.x, m.y), wide: true, colour: of.at_start ? 'purple' : 'blue', name };
     // A constant series is in the tiles and the configuration; beside the loss it says that K does not change.
     if (!stacked && isConstant(line)) continue;
-    show(chartOf(of.name, of.title, { integers: isWhole(of), fromZero: true, text: v => textOf(of, v), unit: of.unit, stacked, height: stacked ? 150 : 240 }), [line]);
+    show(chartOf(of.name, of.title, { integers: isWhole(of), fromZero: true, text: v => textOf(of, v), seconds: of.kind === 'time', stacked, height: stacked ? 150 : 240 }), [line]);
   }
   showTimes(s.round_times, show);
   showClients(s, show);
@@ -89,7 +91,7 @@ function showClients(s, show) {
     const wide = list.map(b => ({ ...b, from: b.from - air, to: b.to + air }));
     span.axis = { name: `${m.name} on a client’s samples`, low: wide[0]?.from, text: x => { const b = binAt(list, x); return `${short(b.from, 3)} to ${short(b.to, 3)}`; } };
     span.most = wide.length ? wide[wide.length - 1].to : 1;
-    show(chartOf('clients-' + m.name, `${m.name[0].toUpperCase()}${m.name.slice(1).replaceAll('_', ' ')} by client`, { integers: true, fromZero: true, bare: true, text: v => count(v, 'client', 'clients') }, span),
+    show(chartOf('clients-' + m.name, `${titleOfMetric(m.name)[0].toUpperCase()}${titleOfMetric(m.name).slice(1)} by client`, { integers: true, fromZero: true, bare: true, text: v => count(v, 'client', 'clients') }, span),
       wide.length ? [{ ...bins(wide), fill: true, colour: 'green', name: '' }] : [], `After round ${whole(s.fairness.round)}: mean ${fixed(m.mean, 4)}, worst tenth ${fixed(m.worst_decile, 4)}`);
   }
 }
@@ -112,7 +114,7 @@ function showPrediction(p, show) {
   const inside = p.round.filter((_, i) => known(p.measured[i]) && p.measured[i] >= p.p05[i] && p.measured[i] <= p.p95[i]).length;
   predictedSpan.axis = { name: 'round', integers: true, low: p.round[0] };
   predictedSpan.most = p.round[p.round.length - 1];
-  show(chartOf('predicted', 'Rounds: measured and predicted', { fromZero: true, text: duration }, predictedSpan), [
+  show(chartOf('predicted', 'Rounds: measured and predicted', { fromZero: true, seconds: true, text: duration }, predictedSpan), [
     { x: p.round, y: p.p50, low: p.p05, high: p.p95, dash: [6, 4], wide: true, colour: 'blue', name: 'predicted, with the interval of 90 %' },
     { ...measured(p.round, p.measured), wide: true, colour: 'red', name: 'measured' },
   ], `${count(inside, 'round', 'rounds')} of ${whole(p.round.length)} inside their interval`);
@@ -152,7 +154,7 @@ function showTiles(s) {
     tile('validation_loss', 'Validation loss', v, fixed(v, 4));
     for (const [m, at] of firstFirst(s.run.metrics)) {
       const last = end && (end.metrics || []).find(x => x.name === m.name) || {}, v = known(last.validation) ? last.validation : now.metrics[at];
-      tile('validation_' + m.name, 'Validation ' + m.name.replaceAll('_', ' '), v, fixed(v, 4), best(known(last.best) ? last.best : now.best_metrics[at]));
+      tile('validation_' + m.name, 'Validation ' + titleOfMetric(m.name), v, fixed(v, 4), best(known(last.best) ? last.best : now.best_metrics[at]));
     }
   }
   const k = valueOf(s, 'local_steps'), took = valueOf(s, 'round_seconds');
@@ -229,7 +231,7 @@ function showTables(s) {
     ['clients', [s.actors.simulated && `${whole(s.actors.simulated)} simulated`, s.actors.real && `${whole(s.actors.real)} real`].filter(Boolean).join(', ') + `; ${whole(s.run.cohort)} a round`],
     ['a round closes', s.run.closing], ['seed', s.run.seed], ['started', new Date(s.run.started).toLocaleString('en-GB')]];
   const fairness = fairnessOf(s), privacy = end && end.privacy || { epsilon: s.now.epsilon, delta: s.run.delta };
-  for (const m of fairness.metrics) {
+  for (const m of fairness.metrics.filter(m => known(m.mean))) { // some metrics have no value for one client alone
     facts.push([`fairness of ${m.name}`, `on the clients' own samples ${fixed(m.mean, 4)} on the mean and ${fixed(m.worst_decile, 4)} in the worst tenth, Jain's index ${fixed(m.jain, 3)}, after round ${whole(fairness.round)}`]);
   }
   if (known(privacy.epsilon)) facts.push(['privacy', `epsilon ${short(privacy.epsilon, 4)} at delta ${privacy.delta}`]);

@@ -1,11 +1,11 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { duration, fixed, minus, short, ticks, tickText, timeUnit } from './base.js';
+import { duration, fixed, minus, secondsText, short, ticks, tickText, timeUnit } from './base.js';
 import { corners, firstAfter, isConstant, measured, valueAt, LineChart, Span } from './lines.js';
-import { decode, axesOf, isShare, meanLine, smoothed } from './curves.js';
-import { configOf, differing, matches, apart, besides, tails, titleOf, words, alikeBySeed } from './find.js';
-import { axisOf } from './sweep.js';
+import { decode, axesOf, chartsOf, isShare, meanLine, smoothed } from './curves.js';
+import { configOf, differing, matches, apart, besides, hueOrder, tails, titleOf, words, alikeBySeed } from './find.js';
+import { axisOf, lettersAt } from './sweep.js';
 import { csv } from './save.js';
 import { jitter, looks } from './compare.js';
 
@@ -127,6 +127,19 @@ test('numbers are said as people say them', () => {
   assert.deepEqual(timeUnit(7200).name, 'minutes');
 });
 
+test('an axis of times has their unit', () => {
+  assert.deepEqual([0, 0.02, 0.04].map(secondsText([0, 0.02, 0.04])), ['0', '20 ms', '40 ms']);
+  assert.deepEqual([0, 0.05, 0.1].map(secondsText([0, 0.05, 0.1])), ['0', '0.05 s', '0.10 s']);
+  assert.deepEqual([0, 7200, 14400].map(secondsText([0, 7200, 14400])), ['0', '2 h', '4 h']);
+  const [times, steps] = ['time', 'count'].map(kind => chartsOf([{ name: kind, kind, title: kind }])[0]);
+  assert.deepEqual([times.seconds, times.text(0.07), steps.seconds, steps.text], [true, '0.07 s', false, undefined]);
+});
+
+test('labels of the last two axes of a sweep share their gap', () => {
+  assert.deepEqual([0, 1, 2].map(i => lettersAt(i, 11, [6, 6, 3])), [11, 8, 5]);
+  assert.deepEqual([1, 2].map(i => lettersAt(i, 11, [6, 20, 20])), [5, 5], 'long labels have a half each');
+});
+
 test('a sweep places numbers by size and words in their order', () => {
   const a = axisOf({}, [10, 20, 40]), b = axisOf({}, ['fixed', 'rounds', null]);
   assert.deepEqual([a.at(20), a.at(40), a.at(null)], [1 / 3, 1, null]);
@@ -143,6 +156,15 @@ test('each schedule of a comparison has one hue, its controls other dashes', () 
   assert.equal(new Set(ten.map(l => l.colour + l.dash)).size, 10, 'no two schedules look alike');
   const places = [1, 2, 3, 4, 5].map(jitter);
   assert.ok(places.every(p => Math.abs(p) <= 1) && new Set(places).size === 5);
+});
+
+test('a schedule has the hue of the comparison on the board of its runs', () => {
+  const names = ['fixed', 'rounds', 'error', 'dsgd'];
+  const compared = looks(names.map(schedule => ({ schedule, point: '' })));
+  const lines = [...names, 'rounds', 'dsgd-shuffled'].map((schedule, i) => ({ schedule, folder: 'runs/' + i }));
+  const order = hueOrder(lines);
+  names.forEach((name, i) => assert.equal(compared[i].colour, 'line-' + order.indexOf(lines[i]), name));
+  assert.deepEqual(order.slice(4).map(l => l.schedule), ['dsgd-shuffled', 'rounds'], 'controls and further lines come behind');
 });
 
 // How far colours are apart (CIE 1976) for who sees all, and for deuteranopes and protanopes (Machado 2009).

@@ -19,6 +19,15 @@ export function axisOf(column, values) {
   return { at: v => names.includes(v) ? at(v) : null, ticks: names.map(v => [at(v), String(v)]), text: v => known(v) ? String(v) : '–' };
 }
 
+// lettersAt is how many letters a label of axis i has room for, of so many between two axes. The labels of the last two axes
+// share a gap: what one does not need, the other may take. longest are the longest labels.
+export function lettersAt(i, room, longest) {
+  const last = longest.length - 1;
+  if (i + 1 < last) return Math.max(4, room);
+  const beside = longest[i === last ? last - 1 : last] ?? 0;
+  return Math.max(4, Math.floor(room / 2), room - beside);
+}
+
 const sweepHeight = 260, head = 34, foot = 232; // pixels
 const tickHeight = 13; // of a label at an axis, in pixels
 
@@ -99,7 +108,7 @@ export class Sweep {
     list.forEach((c, i) => {
       const x = px(i), end = i === list.length - 1;
       const gap = list.length > 1 ? px(1) - px(0) : width;
-      const letters = Math.max(4, Math.floor((gap - 12) / 7 / (i + 2 < list.length ? 1 : 2))); // the labels of the last two axes share a gap
+      const letters = lettersAt(i, Math.floor((gap - 12) / 7), list.map(c => Math.max(0, ...this.axes.get(c.id).ticks.map(t => t[1].length))));
       svg.append(make('svg:line', { class: 'axis', x1: x, x2: x, y1: head, y2: foot }), make('svg:text', { class: 'name', x, y: i % 2 ? 24 : 10, 'text-anchor': i === 0 ? 'start' : end ? 'end' : 'middle' }, crop(c.name, 22)));
       this.axes.get(c.id).ticks.slice(0, 12).sort((a, b) => a[0] - b[0]).reduce((above, [at, text]) => { // what would run into the label below is left out
         const y = foot - at * (foot - head) + 4;

@@ -225,7 +225,7 @@ export class LineChart {
   rows() {
     const { axis } = this.span;
     const title = this.heading.textContent;
-    const head = ['series', axis.name + (axis.seconds ? ', s' : axis.unit ? ', ' + axis.unit : ''), title, 'low', 'high'];
+    const head = ['series', axis.name + (axis.seconds ? ', s' : axis.unit ? ', ' + axis.unit : ''), title + (this.options.seconds ? ', s' : ''), 'low', 'high'];
     return [head, ...this.lines.flatMap(l => Array.from(l.x, (x, i) => [l.name || title, x, l.y[i], l.low?.[i], l.high?.[i]]))];
   }
 
@@ -459,7 +459,7 @@ export class LineChart {
     if (!this.options.sorted) return this.lines.map(l => `${l.name || this.heading.textContent} ${text(l.y[l.y.length - 1])}`).join(', ');
     const [least, most] = this.seen || this.extent(this.span.range().low, this.span.range().high);
     const loose = this.lines.some(l => l.loose) ? '; bands of two runs go beyond the chart' : '';
-    return `${count(n, 'curve', 'curves')}, from ${short(least, 4)} to ${short(most, 4)}${loose}`;
+    return `${count(n, 'curve', 'curves')}, from ${text(least)} to ${text(most)}${loose}`;
   }
 
   fillTable() {

@@ -132,6 +132,9 @@ test('an axis of times has their unit', () => {
   assert.deepEqual([0, 0.05, 0.1].map(secondsText([0, 0.05, 0.1])), ['0', '0.05 s', '0.10 s']);
   assert.deepEqual([0, 7200, 14400].map(secondsText([0, 7200, 14400])), ['0', '2 h', '4 h']);
   const [times, steps] = ['time', 'count'].map(kind => chartsOf([{ name: kind, kind, title: kind }])[0]);
+  const chart = { options: times, span: new Span(), heading: { textContent: 'time' }, lines: [{ name: 'a', x: [1], y: [0.07] }], extent: () => [0.01, 0.07] };
+  assert.deepEqual(LineChart.prototype.rows.call(chart)[0], ['series', 'virtual time, s', 'time, s', 'low', 'high']);
+  assert.equal(LineChart.prototype.describe.call({ ...chart, options: { ...times, sorted: true } }), '1 curve, from 0.01 s to 0.07 s');
   assert.deepEqual([times.seconds, times.text(0.07), steps.seconds, steps.text], [true, '0.07 s', false, undefined]);
 });
 

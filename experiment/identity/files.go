@@ -98,9 +98,6 @@ const appKey = "flower.app"
 // maxAppFiles bounds the files with code of an app.
 const maxAppFiles = 2048
 
-// IsApp reports whether a file is one of those by which a Flower app is known.
-func IsApp(file *folder.InputFile) bool { return strings.HasPrefix(file.Key, appKey+"/") }
-
 // appCode are the endings of the files of an app that count: those that flwr takes for code.
 var appCode = []string{".py", ".toml"}
 

@@ -61,8 +61,8 @@ func ExportOpenMetrics(dir string, w io.Writer, epoch time.Time) (e Exported, er
 	}
 	end := rounds[len(rounds)-1].End
 	if epoch.IsZero() {
-		wholeSeconds := time.Duration(math.Ceil(end.Seconds())) * time.Second
-		epoch = time.Now().Truncate(time.Second).Add(-wholeSeconds)
+		wholeTime := time.Duration(math.Ceil(end.Seconds())) * time.Second
+		epoch = time.Now().Truncate(time.Second).Add(-wholeTime)
 	}
 	e = Exported{len(rounds), epoch, epoch.Add(time.Duration(end))}
 	list, err := r.Metrics()

@@ -369,7 +369,10 @@ func TestDevice_MessageTooLarge(t *testing.T) {
 	d.mu.Unlock()
 	_ = d.Send(ctx, "r", &bus.DeviceUpdate{Update: &bus.Update{Task: 1, Samples: 1}, Values: []float32{1}})
 	h := new(bus.Heartbeat)
-	err = bus.Unmarshal(line.next(t, "fedpace.r.client.pi.heartbeat"), h)
+	// Heartbeats with the phase of the task may come before.
+	for err == nil && h.Leaves == "" {
+		err = bus.Unmarshal(line.next(t, "fedpace.r.client.pi.heartbeat"), h)
+	}
 	if err != nil || h.Leaves != bus.ErrTooLarge.Error() {
 		t.Errorf("the run hears %v, %v", h, err)
 	}

@@ -10,11 +10,13 @@ import (
 // than the highest that they have seen in the run. So a coordinator that stood still, and does not know yet that another
 // has taken the run over, changes nothing on them.
 //
-// The token is the revision of the lease's entry at which the coordinator took the lease, and behind it fenceBits
-// random bits. Revisions grow from holder to holder, as long as the bucket lives. A bucket that a cluster has lost is
-// made again and counts from 1: then hosts report a higher token than that of the new holder. A holder that has
-// renewed its lease after it heard of a higher token takes the next one. The random bits make the tokens of two
-// holders differ that have the same revision of two buckets.
+// The token is the time in tenths of a second at which the server made the lease's bucket plus the revision of the lease's
+// entry at which the coordinator took the lease, and behind that sum fenceBits random bits. Revisions grow from holder to
+// holder, as long as the bucket lives. A bucket that was deleted, by a coordinator that ended or by a cluster that has
+// lost it, is made again and counts from 1, but at a later time: there are fewer renewals than tenths of a second. If the
+// servers' clocks differ, hosts may report a higher token than that of the new holder. A holder that has renewed its
+// lease after it heard of a higher token takes the next one. The random bits make the tokens of two holders differ
+// whose sums are equal. A token stays below 2^53, which devices in JavaScript hold exactly.
 
 // fenceBits is how many random bits a token has behind the revision.
 const fenceBits = 16
@@ -25,7 +27,7 @@ const noFence = 0
 // fencedReason is the reason with which a host terminates a job whose token is lower than one that the host has seen.
 const fencedReason = "fenced"
 
-// newFence returns a token for a revision of the lease's entry.
+// newFence returns a token for a revision of the lease's entry, counted from the time of the bucket.
 func newFence(revision uint64) uint64 { return revision<<fenceBits | rand.Uint64N(1<<fenceBits) }
 
 // fence has the tokens that a coordinator knows.
@@ -36,8 +38,8 @@ type fence struct {
 	heard atomic.Uint64
 }
 
-// take gives the coordinator a new token for a revision: that of the lease's entry when the lease was acquired, or a
-// higher one. The token never becomes lower.
+// take gives the coordinator a new token for a revision, counted from the time of the bucket: that of the lease's entry
+// when the lease was acquired, or a higher one. The token never becomes lower.
 func (f *fence) take(revision uint64) { raise(&f.token, newFence(revision)) }
 
 // hear notes a token that a host has reported with a heartbeat, a plan or a sum.

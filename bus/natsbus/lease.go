@@ -52,6 +52,8 @@ type lease struct {
 
 	// leaderless watches the bucket's stream.
 	leaderless *leaderlessWatch
+	// bucketMade is when the server made the bucket, in tenths of a second since 1970.
+	bucketMade uint64
 	// copies is the number of copies of a new bucket: bucketConfig.Replicas at first, and 1 after a bucket without a leader
 	// was deleted.
 	copies int
@@ -282,7 +284,7 @@ func (l *lease) tryRenew(ctx context.Context) (err error) {
 	if err == nil {
 		// The entry was made, or taken from a rival that was silent: another coordinator may have had it.
 		if l.revision == noRevision || l.fence.token.Load() == noFence {
-			l.fence.take(revision)
+			l.fence.take(l.bucketMade + revision)
 		}
 		l.revision = revision
 		l.renewed.Store(&requested)
@@ -299,7 +301,7 @@ func (l *lease) tryRenew(ctx context.Context) (err error) {
 }
 
 // makeBucket makes the bucket with a number of copies, or gives an existing one that number; fewer if the cluster
-// has too few servers. kv is nil if that failed.
+// has too few servers, and notes when the bucket was made. kv is nil if that failed.
 func (l *lease) makeBucket(ctx context.Context, copies int) (kv jetstream.KeyValue, err error) {
 	err = withCopies(copies, func(copies int) error {
 		config := l.bucketConfig
@@ -309,6 +311,13 @@ func (l *lease) makeBucket(ctx context.Context, copies int) (kv jetstream.KeyVal
 	})
 	if err != nil {
 		return nil, err
+	}
+	status, err := kv.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if bucket, ok := status.(*jetstream.KeyValueBucketStatus); ok {
+		l.bucketMade = uint64(max(0, bucket.StreamInfo().Created.UnixMilli()/100))
 	}
 	return kv, nil
 }

@@ -237,6 +237,10 @@ func TestDamage_CompleteRun(t *testing.T) {
 	for name := range runtest.Files(t, whole) {
 		for _, x := range damages {
 			dir := damaged(t, whole, other, name, x.happen)
+			// Two short runs may have had the same progress, to the millisecond of wall time.
+			if runtest.Files(t, dir)[name] == files[name] {
+				continue
+			}
 			v, err := checkpoint.Verify(dir)
 			if err == nil && (v.Damaged == 0 || v.WayOut == "") {
 				t.Errorf("%s %s: verify finds %+v", name, x.name, v)

@@ -98,7 +98,8 @@ func (p *peer) noteChunk(part *bus.Update) {
 // with a connection. If the next message does not come, the device is asked to repeat the message, and then counts as
 // not reached.
 func (p *peer) awaitProgress() {
-	task, chunk := p.task, p.answered.chunk
+	task := p.task
+	chunk := p.answered.chunk
 	waits := func() bool {
 		return p.task == task && p.answered.task == task && p.answered.chunk == chunk && p.answered.repeats > 0
 	}

@@ -170,13 +170,16 @@ func widths(rows [][]string) []int {
 // is divided into several tables, each with the first keys columns, which identify the row.
 func WriteFolded(w io.Writer, rows [][]string, keys int) error {
 	columnWidths := widths(rows)
-	for from, to := keys, 0; from < len(columnWidths); from = to {
+	for from := keys; from < len(columnWidths); {
 		room := terminal - columnWidths[from]
 		for _, key := range columnWidths[:keys] {
 			room -= key
 		}
-		for to = from + 1; to < len(columnWidths) && columnWidths[to] <= room; to++ {
+		// A part has one column at least, even if that is wider than the room.
+		to := from + 1
+		for to < len(columnWidths) && columnWidths[to] <= room {
 			room -= columnWidths[to]
+			to++
 		}
 		part := make([][]string, len(rows))
 		for i, r := range rows {
@@ -188,6 +191,7 @@ func WriteFolded(w io.Writer, rows [][]string, keys int) error {
 		if err := WriteNumbers(w, part); err != nil {
 			return err
 		}
+		from = to
 	}
 	return nil
 }

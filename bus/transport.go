@@ -28,8 +28,8 @@ type Coordinator interface {
 	SendTask(client int, t *Task) error
 	// TakePlans waits until plans have arrived and returns all of them, in order of
 	// arrival, on which no result may depend. The bus reuses the memory of buf for a
-	// later batch: pass in the result of the last call. The plans themselves may be
-	// kept.
+	// later batch: pass in the result of the last call. The plans themselves are the
+	// caller's until the next call, which may use their memory again.
 	TakePlans(ctx context.Context, buf []ClientPlan) ([]ClientPlan, error)
 
 	// PutModel makes a model available to trainers and devices until DeleteModel is

@@ -46,28 +46,31 @@ func (p *planner) forgetPlanned(waiting int) {
 	}
 }
 
-// nextPlan returns the next event while tasks have no plan: the plan of a simulated client's task or, if
+// nextPlan writes the next event while tasks have no plan: the plan of a simulated client's task or, if
 // only devices have open tasks, the answer of a device. Where rounds overlap, a timer that is due before
 // any open task can end is returned before plans are awaited, so that many tasks are planned at the same
 // time. A paced run waits for wall time anyway and does not do that.
-func (d *driver) nextPlan(ctx context.Context) (round.Event, error) {
+func (d *driver) nextPlan(ctx context.Context, event *round.Event) error {
 	planner := &d.planner
 	for planner.plansTaken == len(planner.plans) {
 		// An event that no open plan can come before is handled while the plans are on their way.
 		if d.config.Round.Soonest > 0 && d.config.Pace == 0 {
 			if next, ok := d.clock.Peek(); ok && d.machine.RunsAhead(next) {
 				d.clock.Pop()
-				return round.Event{Kind: round.Due, Timer: next}, nil
+				*event = round.Event{Kind: round.Due, Timer: next}
+				return nil
 			}
 		}
 		waiting := d.machine.Waiting() - d.devices.Open()
 		// Only devices have open tasks, so the next event is an answer of one of them.
 		if waiting == 0 {
 			planner.forgetPlanned(waiting)
-			return d.devices.Answer(ctx, d.machine.ClosesAfter)
+			var err error
+			*event, err = d.devices.Answer(ctx, d.machine.ClosesAfter)
+			return err
 		}
 		if err := d.sendTasks(len(planner.unplanned) - waiting); err != nil {
-			return round.Event{}, err
+			return err
 		}
 		var err error
 		planner.plans, err = planner.bus.TakePlans(ctx, planner.plans[:0])
@@ -83,13 +86,13 @@ func (d *driver) nextPlan(ctx context.Context) (round.Event, error) {
 			continue
 		}
 		if err != nil {
-			return round.Event{}, err
+			return err
 		}
 	}
 	answer := &planner.plans[planner.plansTaken]
 	planner.plansTaken++
 	plan := answer.Plan
-	return round.Event{
+	*event = round.Event{
 		Kind:   round.Planned,
 		Task:   plan.Task,
 		Client: answer.Client,
@@ -101,7 +104,8 @@ func (d *driver) nextPlan(ctx context.Context) (round.Event, error) {
 			Drops:    plan.Dropout != nil,
 			Dropout:  round.Time(plan.Dropout.GetAfterNs()),
 		},
-	}, nil
+	}
+	return nil
 }
 
 // stagesOf returns the durations, in virtual time, of the stages of secure aggregation in a client's plan,

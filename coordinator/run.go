@@ -191,6 +191,8 @@ const closeTimeout = 5 * time.Second
 // of the state: a resumed run asks for it again.
 func (d *driver) loop(ctx context.Context) error {
 	effects := d.machine.Pending()
+	// The event is written in place, since an event is long and there are millions of them.
+	var event round.Event
 	for {
 		if err := d.carryOut(ctx, effects); err != nil || effects.Stopped != nil {
 			return d.cause(err)
@@ -200,7 +202,7 @@ func (d *driver) loop(ctx context.Context) error {
 				return err
 			}
 		}
-		event, found, err := d.awaitEvent(ctx, effects)
+		found, err := d.awaitEvent(ctx, effects, &event)
 		if err != nil {
 			return errors.Join(d.cause(err), d.save())
 		}
@@ -332,31 +334,30 @@ func (d *driver) fillTask(message *bus.Task, task *round.Task) {
 }
 
 // awaitEvent waits for the machine's next event, which depends on its phase and on the effects of its last
-// step. It changes nothing that a checkpoint holds, except the clock, and the clock only if it returns no
-// error.
-func (d *driver) awaitEvent(ctx context.Context, effects *round.Effects) (round.Event, *findings, error) {
+// step, and writes it to event. It changes nothing that a checkpoint holds, except the clock, and the clock
+// only if it returns no error.
+func (d *driver) awaitEvent(ctx context.Context, effects *round.Effects, event *round.Event) (*findings, error) {
 	phase := d.machine.Phase()
 	// What the last step asked for comes before what is on the clock.
 	switch {
 	case phase == round.Idle:
-		err := d.awaitStart(ctx)
-		return round.Event{Kind: round.Started}, nil, err
+		*event = round.Event{Kind: round.Started}
+		return nil, d.awaitStart(ctx)
 	case len(effects.Query) > 0:
 		losses, err := d.aggregator.QueryLosses(ctx, d.machine.Round(), effects.Query)
-		return round.Event{Kind: round.Queried, Losses: losses}, nil, err
+		*event = round.Event{Kind: round.Queried, Losses: losses}
+		return nil, err
 	case len(effects.Train) > 0:
-		return d.train(ctx, effects.Train)
+		return d.train(ctx, effects.Train, event)
 	case effects.Evaluate || effects.EvaluateClients > 0:
-		return d.evaluate(ctx, effects)
+		return d.evaluate(ctx, effects, event)
 	case phase == round.Planning:
-		event, err := d.nextPlan(ctx)
-		return event, nil, err
+		return nil, d.nextPlan(ctx, event)
 	case phase == round.WaitingForClients:
-		err := d.awaitDevices(ctx)
-		return round.Event{Kind: round.ClientsJoined}, nil, err
+		*event = round.Event{Kind: round.ClientsJoined}
+		return nil, d.awaitDevices(ctx)
 	}
-	event, err := d.nextTimer(ctx)
-	return event, nil, err
+	return nil, d.nextTimer(ctx, event)
 }
 
 // awaitStart waits for the run's real devices to join, reports to the machine which are present, and
@@ -383,40 +384,41 @@ func (d *driver) awaitDevices(ctx context.Context) error {
 	return d.reportToMachine(events)
 }
 
-// train has the round's accepted tasks trained and returns the event for the machine, with the losses and
-// the refused updates, and the outcome that makes the next model. If secure aggregation cannot recover the
-// sum, the event says that and the model stays as it is.
-func (d *driver) train(ctx context.Context, tasks []round.Task) (round.Event, *findings, error) {
+// train has the round's accepted tasks trained and writes the event for the machine, with the losses and
+// the refused updates. It returns the outcome that makes the next model. If secure aggregation cannot recover
+// the sum, the event says that and the model stays as it is.
+func (d *driver) train(ctx context.Context, tasks []round.Task, event *round.Event) (*findings, error) {
 	outcome, err := d.aggregator.Train(ctx, aggregate.Round{Number: d.machine.Round(), Tasks: tasks})
 	if errors.Is(err, secagg.ErrRound) {
 		d.devices.GiveUpSum(tasks, err)
-		return round.Event{Kind: round.Trained, Unrecovered: true}, nil, nil
+		*event = round.Event{Kind: round.Trained, Unrecovered: true}
+		return nil, nil
 	}
-	event := round.Event{
+	*event = round.Event{
 		Kind:    round.Trained,
 		Loss:    outcome.Loss,
 		Losses:  outcome.Losses,
 		Refused: outcome.Refused,
 	}
-	return event, &findings{outcome: outcome}, err
+	return &findings{outcome: outcome}, err
 }
 
 // evaluate measures the newest model as effects asks: on the samples of each client, on the held-out
-// samples, or on both. The event has the held-out loss and metrics.
-func (d *driver) evaluate(ctx context.Context, effects *round.Effects) (round.Event, *findings, error) {
-	event := round.Event{Kind: round.Evaluated}
+// samples, or on both. It writes the event with the held-out loss and metrics, and returns the clients' scores.
+func (d *driver) evaluate(ctx context.Context, effects *round.Effects, event *round.Event) (*findings, error) {
+	*event = round.Event{Kind: round.Evaluated}
 	found := new(findings)
 	var err error
 	if roundNumber := effects.EvaluateClients; roundNumber > 0 {
 		found.scores, err = d.aggregator.EvaluateClients(ctx, roundNumber)
 		if err != nil {
-			return event, nil, err
+			return nil, err
 		}
 	}
 	if effects.Evaluate {
 		event.Loss, event.Metrics, err = d.aggregator.Evaluate(ctx, d.machine.Round())
 	}
-	return event, found, err
+	return found, err
 }
 
 // reportPresence reports to the machine which devices have joined or left. begin is true in the one call
@@ -437,23 +439,24 @@ func (d *driver) reportToMachine(events []round.Event) error {
 	return nil
 }
 
-// nextTimer advances the virtual clock to its next timer, which it returns as an event. In a paced run it
-// first waits for the wall time of that. Devices that have joined or left are reported to the machine
+// nextTimer advances the virtual clock to its next timer, and writes the event that says so. In a paced run
+// it first waits for the wall time of that. Devices that have joined or left are reported to the machine
 // before.
-func (d *driver) nextTimer(ctx context.Context) (round.Event, error) {
+func (d *driver) nextTimer(ctx context.Context, event *round.Event) error {
 	next, ok := d.clock.Peek()
 	if !ok {
-		return round.Event{}, errors.New("coordinator: nothing left on the clock in a run that is not over")
+		return errors.New("coordinator: nothing left on the clock in a run that is not over")
 	}
 	if err := d.pacer.Wait(ctx, next.At); err != nil {
-		return round.Event{}, err
+		return err
 	}
 	if d.devices != nil {
 		const begin = false
 		if err := d.reportPresence(begin); err != nil {
-			return round.Event{}, err
+			return err
 		}
 	}
 	d.clock.Pop()
-	return round.Event{Kind: round.Due, Timer: next}, nil
+	*event = round.Event{Kind: round.Due, Timer: next}
+	return nil
 }

@@ -33,7 +33,7 @@ type Coordinator struct {
 	// batch holds the tasks that were not handed to a host yet, nil if there are none.
 	batch *batch
 
-	plans *mailbox.Mailbox[bus.ClientPlan]
+	plans *planQueue
 	// patience is how long TakePlans waits for a plan.
 	patience time.Duration
 	// planTimer is the timer that runs while plans are waited for.
@@ -49,12 +49,12 @@ func newCoordinator(r *run, config bus.CoordinatorConfig) *Coordinator {
 		run:      r,
 		kernel:   config.Kernel,
 		patience: cmp.Or(config.PlanPatience, 10*time.Second),
-		plans:    mailbox.New[bus.ClientPlan](maxPlans),
+		plans:    newPlanQueue(maxPlans),
 		sums:     mailbox.New[*bus.ReceivedSum](maxSums),
 	}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	c.planTimer = time.AfterFunc(time.Hour, func() {
-		c.plans.Signal(fmt.Errorf(
+		c.plans.box.Signal(fmt.Errorf(
 			"bus: run %s: no plan for %v, although one is waited for: %w",
 			r.name,
 			c.patience,
@@ -70,7 +70,7 @@ func newCoordinator(r *run, config bus.CoordinatorConfig) *Coordinator {
 func (c *Coordinator) Close(context.Context) error {
 	c.run.vacate(c)
 	err := fmt.Errorf("bus: run %s: the coordinator is closed", c.run.name)
-	c.plans.Fail(err)
+	c.plans.box.Fail(err)
 	c.sums.Fail(err)
 	c.end(err)
 	c.planTimer.Stop()
@@ -81,7 +81,7 @@ func (c *Coordinator) Close(context.Context) error {
 func (c *Coordinator) Life() context.Context { return c.life }
 
 // Pending returns the number of plans and sums that were not taken yet.
-func (c *Coordinator) Pending() int { return c.plans.Pending() + c.sums.Pending() }
+func (c *Coordinator) Pending() int { return c.plans.box.Pending() + c.sums.Pending() }
 
 // Ignored returns the number of sums that were refused or repeated.
 func (c *Coordinator) Ignored() int64 { return c.ignored.Load() }
@@ -96,7 +96,7 @@ func (c *Coordinator) TakePlans(ctx context.Context, buf []bus.ClientPlan) ([]bu
 	c.flush()
 	c.planTimer.Reset(c.patience)
 	defer c.planTimer.Stop()
-	return c.plans.Take(ctx, buf)
+	return c.plans.take(ctx, buf)
 }
 
 // PutModel makes a model available to hosts under its digest. It shares the slice params with them, so

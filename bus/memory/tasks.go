@@ -145,12 +145,12 @@ func (h *Host) answer(b *batch) {
 	if h.life.Err() != nil {
 		return
 	}
-	memory := make([]bus.Plan, b.count)
-	h.plans = h.plans[:0]
 	// The plans outlive the batch, so they have memory of their own.
-	for i := range memory {
+	slab := b.coordinator.plans.slab(b.count)
+	h.plans = h.plans[:0]
+	for i := range b.count {
 		o := &b.tasks[i]
-		p := &memory[i]
+		p := &slab.plans[i]
 		p.Task = o.task.Task
 		p.Placement = o.task.Placement
 		err := h.computePlan(o.client, &o.task, p)
@@ -163,6 +163,6 @@ func (h *Host) answer(b *batch) {
 		}
 		h.plans = append(h.plans, bus.ClientPlan{Client: o.client, Plan: p})
 	}
-	b.coordinator.plans.PutAll(h.plans)
+	b.coordinator.plans.put(slab, h.plans)
 	batches.Put(b)
 }

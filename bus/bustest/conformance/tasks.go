@@ -52,9 +52,12 @@ func everyTaskIsPlannedOnceByOneOfTheHosts(t *testing.T, p *Bus) {
 			if _, twice := got[p.Client]; twice {
 				t.Fatalf("client %d planned twice", p.Client)
 			}
-			got[p.Client] = p.Plan
+			// The plan is the caller's until the next call.
+			plan := proto.CloneOf(p.Plan)
 			// These two fields are notes of the transport, not of the host.
-			p.Plan.Placement, p.Plan.Client = 0, 0
+			plan.Placement = 0
+			plan.Client = 0
+			got[p.Client] = plan
 		}
 	}
 	for i := range n {

@@ -1,0 +1,100 @@
+package memory
+
+import (
+	"context"
+	"sync"
+
+	"fedpace/bus"
+	"fedpace/internal/mailbox"
+)
+
+// planSlab is memory for the plans of one batch, with the plans of earlier batches still in it.
+type planSlab struct {
+	// count is how many of the plans are in use.
+	count int
+	plans [batchSize]bus.Plan
+}
+
+// reset makes the first count plans empty. They keep the memory of their stages.
+func (s *planSlab) reset(count int) {
+	s.count = count
+	for i := range s.plans[:count] {
+		p := &s.plans[i]
+		p.DownloadNs = 0
+		p.ComputeNs = 0
+		p.UploadNs = 0
+		p.Dropout = nil
+		p.Others = nil
+		p.Client = 0
+		p.Fence = 0
+		p.StageNs = p.StageNs[:0]
+	}
+}
+
+// planQueue hands the plans of hosts to the coordinator, and reuses their memory: a plan belongs to the
+// coordinator until it takes the next ones.
+type planQueue struct {
+	box *mailbox.Mailbox[bus.ClientPlan]
+
+	// mu guards what follows, and is held while plans are put into the box. So the slabs stand in
+	// the order of their plans in the box.
+	mu sync.Mutex
+	// filled are the slabs whose plans are in the box, or with the coordinator.
+	filled []*planSlab
+	// free are slabs that nobody uses.
+	free []*planSlab
+	// taken is how many of the filled slabs, from the front, are with the coordinator.
+	taken int
+}
+
+// newPlanQueue returns an empty queue for at most limit plans.
+func newPlanQueue(limit int) *planQueue {
+	return &planQueue{box: mailbox.New[bus.ClientPlan](limit)}
+}
+
+// slab returns memory for count empty plans, which are at most batchSize. It goes back to the queue by put.
+func (q *planQueue) slab(count int) *planSlab {
+	q.mu.Lock()
+	var s *planSlab
+	if last := len(q.free) - 1; last >= 0 {
+		s = q.free[last]
+		q.free = q.free[:last]
+	}
+	q.mu.Unlock()
+	if s == nil {
+		s = new(planSlab)
+	}
+	s.reset(count)
+	return s
+}
+
+// put adds plans, all of which lie in the slab s, for the next take.
+func (q *planQueue) put(s *planSlab, plans []bus.ClientPlan) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.filled = append(q.filled, s)
+	q.box.PutAll(plans)
+}
+
+// take waits for plans and returns all that are there. The memory of those that it returned before is used
+// again from now on. buffer is as for [mailbox.Mailbox.Take], whose errors it returns.
+func (q *planQueue) take(ctx context.Context, buffer []bus.ClientPlan) ([]bus.ClientPlan, error) {
+	q.recycle()
+	plans, err := q.box.Take(ctx, buffer)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	// A take gets whole slabs, in the order in which they were put.
+	for n := len(plans); n > 0; q.taken++ {
+		n -= q.filled[q.taken].count
+	}
+	return plans, err
+}
+
+// recycle makes the slabs of the plans that were taken last free.
+func (q *planQueue) recycle() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.free = append(q.free, q.filled[:q.taken]...)
+	q.filled = append(q.filled[:0], q.filled[q.taken:]...)
+	q.taken = 0
+}

@@ -29,18 +29,31 @@ type arrivals struct {
 	on, off onOff
 }
 
-// newArrivals returns the chain with this mean time between two points of both kinds together, in
-// nanoseconds, of which this share turns the state on.
+// The kinds of points of arrivals, which draw different random bits.
+const (
+	startsStay    = 1
+	startsAbsence = 2
+)
+
+// newArrivals returns the presence of clients that are available for this share of the time. It is made of
+// points at random times, of which a share lets a client become available and all others let it become absent.
+// window is the mean time between two points, of either kind, in nanoseconds.
 func newArrivals(window int64, share float64) *arrivals {
-	process := func(kind uint64, part float64) onOff {
-		return onOff{
-			purpose: keyed.Availability,
-			kind:    kind,
-			// A share very near to 0 has points that are further apart than virtual time is long.
-			window: int64(min(float64(window)/part, maxSeconds*second)),
-		}
+	return &arrivals{
+		on:  pointsOfKind(startsStay, window, share),
+		off: pointsOfKind(startsAbsence, window, 1-share),
 	}
-	return &arrivals{process(1, share), process(2, 1-share)}
+}
+
+// pointsOfKind returns the points of one kind, which are this share of all points. window is the mean time between
+// two points of any kind, so the points of this kind are window/share apart in the mean.
+func pointsOfKind(kind uint64, window int64, share float64) onOff {
+	return onOff{
+		purpose: keyed.Availability,
+		kind:    kind,
+		// A share very near to 0 has points that are further apart than virtual time is long.
+		window: int64(min(float64(window)/share, maxSeconds*second)),
+	}
 }
 
 // Present implements [Presence]: the later one of the last points of both kinds decides. Of two points in
@@ -49,7 +62,8 @@ func (a *arrivals) Present(seed uint64, client int, t int64) bool {
 	return a.on.point(seed, client, t, -1).time > a.off.point(seed, client, t, -1).time
 }
 
-// Change implements [Presence]: it returns when the client's presence next differs from that at time t.
+// Change implements [Presence]: it returns when the client's presence next differs from that at time t. A
+// client that is available becomes absent at the next point of that kind, and the other way round.
 func (a *arrivals) Change(seed uint64, client int, t int64) int64 {
 	if a.Present(seed, client, t) {
 		return a.off.point(seed, client, t, +1).time

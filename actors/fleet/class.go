@@ -322,8 +322,8 @@ func shares(key string, weights []float64, mayBeZero func(i int) bool) ([]uint64
 	return limits, nil
 }
 
-// pick returns the index of the share that the 64 random bits h fall into, for limits made by
-// shares.
+// pick returns the index of the share that 64 random bits fall into, for limits made by shares: entry i has the
+// bits from limits[i-1] to just below limits[i].
 func pick(limits []uint64, bits uint64) int {
 	i, found := slices.BinarySearch(limits, bits)
 	// A share ends just below its limit, so bits equal to a limit belong to the next share with a

@@ -32,27 +32,39 @@ const maxBack = 3 * hour
 func clocksOf(places []Place, start int64) (clocks []localClock, limits []uint64, err error) {
 	weights := make([]float64, len(places))
 	for i, p := range places {
-		offsets, err := utc.Offsets(p.Name, start, start+maxTime)
+		clock, err := clockOf(p.Name, start)
 		if err != nil {
-			return nil, nil, registry.Errorf("places", "%v", err)
-		}
-		var clock localClock
-		for j, o := range offsets {
-			from := o.From
-			if j > 0 {
-				from -= start
-				if o.Ahead < offsets[j-1].Ahead-maxBack {
-					return nil, nil, registry.Errorf("places", "%s sets its clocks back by more than %d hours, %g years "+
-						"after the start", p.Name, maxBack/hour, float64(from)/float64(365*day))
-				}
-			}
-			clock = append(clock, stretch{from, o.Ahead})
+			return nil, nil, err
 		}
 		clocks = append(clocks, clock)
 		weights[i] = p.Weight
 	}
 	limits, err = shares("places", weights, nil)
 	return clocks, limits, err
+}
+
+// clockOf returns the clock of the place with this name, by the changes of its offset from UTC in the time-zone
+// database. start is the moment of virtual time 0, in nanoseconds since 1970. A place that sets its clocks back by
+// more than maxBack at once is an error, as windows of neighbouring days could then overlap.
+func clockOf(place string, start int64) (clock localClock, err error) {
+	offsets, err := utc.Offsets(place, start, start+maxTime)
+	if err != nil {
+		return nil, registry.Errorf("places", "%v", err)
+	}
+	for i, offset := range offsets {
+		// The first stretch begins at math.MinInt64, before all time, and is not moved.
+		if i == 0 {
+			clock = append(clock, stretch{offset.From, offset.Ahead})
+			continue
+		}
+		from := offset.From - start
+		if offset.Ahead < offsets[i-1].Ahead-maxBack {
+			return nil, registry.Errorf("places", "%s sets its clocks back by more than %d hours, %g years "+
+				"after the start", place, maxBack/hour, float64(from)/float64(365*day))
+		}
+		clock = append(clock, stretch{from, offset.Ahead})
+	}
+	return clock, nil
 }
 
 // ahead returns how far the clock is ahead of UTC at time t.

@@ -7,6 +7,7 @@ import (
 
 	"fedpace/internal/keyed"
 	"fedpace/internal/portable"
+	"fedpace/internal/robust"
 	"fedpace/registry"
 )
 
@@ -70,77 +71,90 @@ type Sharing interface {
 // CorrelationNote.Property). It must be called before a client is asked for. Its errors are
 // [*registry.OptionError] or those of values.
 func (f *Fleet) Correlate(c Correlation, clients int, values func(property string) ([]float64, error)) error {
-	for _, target := range []struct {
-		quantity    string
-		hint        string
-		correlation RankCorrelation
-		value       func(client int) float64
-		// assignment is the list of the fleet that receives the result.
-		assignment *[]uint32
-		purpose    keyed.Purpose
-	}{
-		{
-			quantity:    "speed",
-			hint:        "give the clients one of their own, such as a distribution",
-			correlation: c.Speed.RankCorrelation,
-			value:       func(client int) float64 { return f.speed(client, c.Speed.Phase) },
-			assignment:  &f.devices,
-			purpose:     keyed.CorrelatedSpeed,
-		},
-		{
-			quantity:    "availability",
-			hint:        "use availability: share, or trace",
-			correlation: c.Availability,
-			value:       f.availableShare,
-			assignment:  &f.presences,
-			purpose:     keyed.CorrelatedAvailability,
-		},
-	} {
-		if target.correlation.Spearman == 0 {
-			continue
-		}
-		data, err := values(target.correlation.Property)
-		if err != nil {
-			return err
-		}
-		// Before the assignment, client i has device i.
-		deviceValues := make([]float64, clients)
-		for i := range deviceValues {
-			deviceValues[i] = target.value(i)
-		}
-		key := "correlation." + target.quantity
-		switch {
-		case allEqual(deviceValues):
-			return registry.Errorf(
-				key,
-				"every client has the same %s, so there is nothing to correlate (%s)",
-				target.quantity,
-				target.hint,
-			)
-		case allEqual(data):
-			return registry.Errorf(
-				key+".with",
-				"%s are the same for every client, so there is nothing to correlate",
-				target.correlation.Property,
-			)
-		}
-		assigned := assignByRank(f.seed, target.purpose, target.correlation.Spearman, data, deviceValues)
-		// The correlation that was reached is noted, as ranks with ties cannot have every value.
-		achieved := make([]float64, clients)
-		for i, device := range assigned {
-			achieved[i] = deviceValues[device]
-		}
-		*target.assignment = assigned
-		f.Correlations = append(
-			f.Correlations,
-			CorrelationNote{
-				Quantity: target.quantity,
-				Property: target.correlation.Property,
-				Wanted:   target.correlation.Spearman,
-				Achieved: spearman(data, achieved),
-			},
+	speed := correlated{
+		quantity:    "speed",
+		remedy:      "give the clients one of their own, such as a distribution",
+		correlation: c.Speed.RankCorrelation,
+		value:       func(client int) float64 { return f.speed(client, c.Speed.Phase) },
+		purpose:     keyed.CorrelatedSpeed,
+	}
+	availability := correlated{
+		quantity:    "availability",
+		remedy:      "use availability: share, or trace",
+		correlation: c.Availability,
+		value:       f.availableShare,
+		purpose:     keyed.CorrelatedAvailability,
+	}
+	if err := f.correlate(&speed, clients, values, &f.devices); err != nil {
+		return err
+	}
+	return f.correlate(&availability, clients, values, &f.presences)
+}
+
+// correlated is a quantity of the fleet that is to be correlated with the clients' data.
+type correlated struct {
+	// quantity is speed or availability, and remedy what to do where all clients have the same.
+	quantity, remedy string
+	// correlation is the wanted one.
+	correlation RankCorrelation
+	// value returns the quantity of a client that still has the device of its own number.
+	value func(client int) float64
+	// purpose keys the random draws of the assignment.
+	purpose keyed.Purpose
+}
+
+// correlate assigns devices, or availabilities, to clients 0 to clients-1 so that a quantity of theirs has the wanted
+// rank correlation with the clients' data, and notes which it has reached. values returns a property of each
+// client's data. *assignment becomes the list that gives, by client, the number of the device or availability that it
+// is assigned. Nothing happens where no correlation is wanted.
+func (f *Fleet) correlate(
+	target *correlated,
+	clients int,
+	values func(property string) ([]float64, error),
+	assignment *[]uint32,
+) error {
+	wanted := target.correlation.Spearman
+	if wanted == 0 {
+		return nil
+	}
+	data, err := values(target.correlation.Property)
+	if err != nil {
+		return err
+	}
+	// Before the assignment, client i has device i.
+	deviceValues := make([]float64, clients)
+	for i := range deviceValues {
+		deviceValues[i] = target.value(i)
+	}
+	key := "correlation." + target.quantity
+	switch {
+	case allEqual(deviceValues):
+		return registry.Errorf(
+			key,
+			"every client has the same %s, so there is nothing to correlate (%s)",
+			target.quantity,
+			target.remedy,
+		)
+	case allEqual(data):
+		return registry.Errorf(
+			key+".with",
+			"%s are the same for every client, so there is nothing to correlate",
+			target.correlation.Property,
 		)
 	}
+	assigned := assignByRank(f.seed, target.purpose, wanted, data, deviceValues)
+	*assignment = assigned
+	// The correlation that was reached is noted, as ranks with ties cannot have every value.
+	valueOfClient := make([]float64, clients)
+	for client, device := range assigned {
+		valueOfClient[client] = deviceValues[device]
+	}
+	f.Correlations = append(f.Correlations, CorrelationNote{
+		Quantity: target.quantity,
+		Property: target.correlation.Property,
+		Wanted:   wanted,
+		Achieved: robust.Spearman(data, valueOfClient),
+	})
 	return nil
 }
 
@@ -201,9 +215,9 @@ func (f *Fleet) availableShare(client int) float64 {
 }
 
 // assignByRank returns for each client the number of the device that it is assigned, so that data, a
-// property of each client, and the values of the assigned devices have about the rank correlation
-// coefficient (Spearman's). Clients are ranked by a mixture of their data and noise, a Gaussian copula (see
-// [Correlation]), and devices by deviceValues; the client and the device of equal rank belong together.
+// property of each client, and the values of the assigned devices have about this coefficient of rank
+// correlation (Spearman's). Clients are ranked by a mixture of their data and noise, a Gaussian copula (see
+// [Correlation]), and devices by deviceValues. The client of each rank is assigned the device of that rank.
 func assignByRank(seed uint64, purpose keyed.Purpose, coefficient float64, data, deviceValues []float64) []uint32 {
 	// Normal variables with Pearson's correlation rho have Spearman's correlation coefficient.
 	rho := 2 * float64(portable.Sin(float64(coefficient*(math.Pi/6))))
@@ -245,47 +259,6 @@ func ranked(seed uint64, purpose keyed.Purpose, draw uint64, values []float64) [
 		order[i] = e.index
 	}
 	return order
-}
-
-// spearman returns Spearman's rank correlation of two lists of equal length: Pearson's correlation of their
-// ranks. Equal values have the mean of their ranks. It is NaN if all values of a list are equal.
-func spearman(x, y []float64) float64 {
-	xRanks := ranks(x)
-	yRanks := ranks(y)
-	// Ranks from 0 to n-1 have this mean, with ties, too.
-	mean := float64(float64(len(x)-1) / 2)
-	var covariance, xVariance, yVariance float64
-	for i := range xRanks {
-		dx := xRanks[i] - mean
-		dy := yRanks[i] - mean
-		covariance += float64(dx * dy)
-		xVariance += float64(dx * dx)
-		yVariance += float64(dy * dy)
-	}
-	return covariance / math.Sqrt(float64(xVariance*yVariance))
-}
-
-// ranks returns the rank of each value among all, counted from 0. Equal values have the mean of
-// their ranks, as Spearman's coefficient is defined.
-func ranks(values []float64) []float64 {
-	order := make([]int, len(values))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(values[i], values[j]) })
-	meanRanks := make([]float64, len(values))
-	// Each pass takes one group of equal values, from begin to before end in the order.
-	for begin := 0; begin < len(order); {
-		end := begin + 1
-		for end < len(order) && values[order[end]] == values[order[begin]] {
-			end++
-		}
-		for _, i := range order[begin:end] {
-			meanRanks[i] = float64(begin+end-1) / 2
-		}
-		begin = end
-	}
-	return meanRanks
 }
 
 // allEqual reports whether all values are the same.

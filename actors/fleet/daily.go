@@ -58,7 +58,7 @@ func (a Daily) Presence(*Files) (Presence, error) {
 	if len(a.Places) > 0 || a.Start != "" {
 		return d, a.setPlaces(d)
 	}
-	// zones are the offsets of the time zones from UTC, by which clients draw theirs.
+	// Clients draw their time zone from these. Without any in the configuration it is one of the 24 of whole hours.
 	zones := a.Zones
 	if len(zones) == 0 {
 		for offset := -11; offset <= 12; offset++ {
@@ -88,6 +88,7 @@ func (a Daily) setPlaces(d *windows) error {
 		return registry.Errorf("to_hour", "leaves less than %d hours from one day to the next, and clocks are set back",
 			maxBack/hour)
 	}
+	// The time of day is what remains of the start, in nanoseconds since 1970, after whole days.
 	d.start = start - floorDiv(start, day)*day
 	d.back = maxBack
 	d.clocks, d.shares, err = clocksOf(a.Places, start)
@@ -176,22 +177,26 @@ func (d *windows) of(seed uint64, client int) clientWindows {
 // since returns what the client's clock shows at time t, counted from the nominal opening on day 0.
 func (w *clientWindows) since(t int64) int64 { return t + w.clock.ahead(t) + w.shift }
 
-// window returns when the client's window of day n opens and closes, in virtual time. ok is false if
-// the client is absent that day.
+// window returns when the client's window of day n opens and closes, in virtual time: each at its nominal time
+// by the client's own clock, moved by a jitter that is drawn for the day. ok is false if the client is absent
+// that day.
 func (w *clientWindows) window(n int64) (opens, closes int64, ok bool) {
-	h := keyed.Hash(w.seed, keyed.Availability, uint64(w.client), uint64(n))
-	if keyed.Nth(h, 0) >= w.presentBelow {
+	dayKey := keyed.Hash(w.seed, keyed.Availability, uint64(w.client), uint64(n))
+	isPresent := keyed.Nth(dayKey, 0) < w.presentBelow
+	if !isPresent {
 		return 0, 0, false
 	}
-	opens = n * day
-	closes = n*day + w.length
+	// Both are times of the client's clock, counted from the nominal opening on day 0.
+	localOpens := n * day
+	localCloses := localOpens + w.length
 	if w.jitter > 0 {
 		spread := uint64(2*w.jitter + 1)
-		opens += int64(keyed.Below(keyed.Nth(h, 1), spread)) - w.jitter
-		closes += int64(keyed.Below(keyed.Nth(h, 2), spread)) - w.jitter
+		localOpens += int64(keyed.Below(keyed.Nth(dayKey, 1), spread)) - w.jitter
+		localCloses += int64(keyed.Below(keyed.Nth(dayKey, 2), spread)) - w.jitter
 	}
-	opens = w.clock.first(opens - w.shift)
-	closes = w.clock.last(closes - w.shift)
+	// The clock tells when it shows these times. shift is the nominal opening on day 0, as the clock counts.
+	opens = w.clock.first(localOpens - w.shift)
+	closes = w.clock.last(localCloses - w.shift)
 	// A clock that is set forward may leave out the whole of a window.
 	return opens, closes, opens < closes
 }
@@ -200,15 +205,17 @@ func (w *clientWindows) window(n int64) (opens, closes int64, ok bool) {
 // occurs.
 func (d *windows) Present(seed uint64, client int, t int64) bool {
 	w := d.of(seed, client)
-	since := w.since(t)
+	localTime := w.since(t)
 	// The window of the day before is over by now, however long its jitter; that
 	// of the day after may have opened early.
-	n := floorDiv(since, day)
-	for i := n; i <= n+1; i++ {
-		if opens, closes, ok := w.window(i); ok && t >= opens && t < closes {
+	today := floorDiv(localTime, day)
+	for n := today; n <= today+1; n++ {
+		if opens, closes, ok := w.window(n); ok && t >= opens && t < closes {
 			return true
 		}
-		if since < (i+1)*day-d.jitter-d.back {
+		// The next window opens at its nominal time less the jitter, and earlier if the clock is set back.
+		nextMayBeOpen := localTime >= (n+1)*day-d.jitter-d.back
+		if !nextMayBeOpen {
 			break
 		}
 	}
@@ -220,9 +227,9 @@ func (d *windows) Present(seed uint64, client int, t int64) bool {
 // window it returns the earliest time at which the next one could start.
 func (d *windows) Change(seed uint64, client int, t int64) int64 {
 	w := d.of(seed, client)
-	n := floorDiv(w.since(t), day)
-	for i := n; i < n+maxLook; i++ {
-		opens, closes, ok := w.window(i)
+	today := floorDiv(w.since(t), day)
+	for n := today; n < today+maxLook; n++ {
+		opens, closes, ok := w.window(n)
 		switch {
 		// The client is away on that day, or its window is over.
 		case !ok || t >= closes:
@@ -232,5 +239,5 @@ func (d *windows) Change(seed uint64, client int, t int64) int64 {
 			return opens
 		}
 	}
-	return w.clock.first((n+maxLook)*day - d.jitter - w.shift)
+	return w.clock.first((today+maxLook)*day - d.jitter - w.shift)
 }

@@ -267,7 +267,7 @@ func (f *Fleet) Class(client int) int {
 	return f.classNumber(device, keyed.Hash(f.seed, keyed.Device, uint64(device)))
 }
 
-// classNumber returns the number of a device's class. h is the device's key. A real device has the class
+// classNumber returns the number of a device's class. deviceKey holds the device's random bits. A real device has the class
 // that is named for it, if one is. The first simulated devices belong to the classes with a count, in their
 // order, and all others draw a class by weight.
 func (f *Fleet) classNumber(device int, deviceKey uint64) int {
@@ -307,8 +307,8 @@ func (f *Fleet) Durations(client int, task uint64, steps int, bits Bits, start i
 	return f.durations(k, h, client, task, steps, bits, start)
 }
 
-// durations returns the phases of a task as Durations does, for a client with a device of class k,
-// whose key is h. task numbers the client's tasks, and start is the virtual time at which the task
+// durations returns the phases of a task as Durations does, for a client with a device of class k, whose random
+// bits are in deviceKey. task numbers the client's tasks, and start is the virtual time at which the task
 // starts, in nanoseconds. It adds the time that an attacker takes on purpose, which counts as
 // computing.
 func (f *Fleet) durations(
@@ -345,7 +345,7 @@ func (f *Fleet) durations(
 }
 
 // durations returns the phases of a task, with -1 for a phase that is out of bounds; the phases
-// after it are 0. h is the device's key. Each phase starts when the one before it ends, so
+// after it are 0. deviceKey holds the device's random bits. Each phase starts when the one before it ends, so
 // slowdowns and traces see the right time.
 func (k *class) durations(seed uint64, client int, deviceKey, task uint64, steps int, bits Bits, start int64) (d Durations) {
 	// Tasks that start together may share their random bits, as all are on one busy machine.

@@ -103,6 +103,9 @@ func (c *capacity) computeSums() {
 // transfer returns the shortest time in nanoseconds in which the given number of bits passes the link,
 // from a position in the trace on (nanoseconds from its start). It returns -1 for a time of more than
 // maxSeconds. It is exact: the integral of the capacity is calculated in integers, and rounded up once.
+//
+// c.kbps[i] is the capacity in second i of the trace, in kilobits per second, and c.sum[i] what passes before that
+// second, in kilobits; so the last element of c.sum is what the whole trace passes.
 func (c *capacity) transfer(bits, position int64) int64 {
 	if bits <= 0 {
 		return min(bits, 0)

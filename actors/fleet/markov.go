@@ -111,7 +111,9 @@ var poisson = func() (c [18]uint64) {
 }()
 
 // point returns the last point of the client's chain at or before t (direction -1) or the first
-// after t (direction +1). Of several points in the same nanosecond both directions find the same.
+// after t (direction +1). Points are the random times at which the client's state is drawn afresh. Virtual time is
+// cut into windows of m.window nanoseconds, and the points of a window, one in the mean, follow from random bits
+// keyed by the window. Of several points in the same nanosecond both directions find the same.
 func (m *onOff) point(seed uint64, client int, t, direction int64) point {
 	windowNumber := floorDiv(t, m.window)
 	// Each pass looks at the points of one window of time. They follow from its key, so that
@@ -119,8 +121,10 @@ func (m *onOff) point(seed uint64, client int, t, direction int64) point {
 	for range maxEmpty {
 		best := point{windowKey: m.key(seed, client, windowNumber)}
 		found := false
+		windowStart := windowNumber * m.window
 		for i := range countPoints(best.windowKey) {
-			time := windowNumber*m.window + int64(keyed.Below(keyed.Nth(best.windowKey, drawPosition+i), uint64(m.window)))
+			position := keyed.Below(keyed.Nth(best.windowKey, drawPosition+i), uint64(m.window))
+			time := windowStart + int64(position)
 			isOnSide := (time > t) == (direction > 0)
 			isNearer := !found || direction*time <= direction*best.time
 			if isOnSide && isNearer {

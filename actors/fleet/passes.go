@@ -150,68 +150,97 @@ const (
 // gives culminations alone of a geostationary satellite. start is the time of virtual time 0 in
 // nanoseconds since 1970.
 func readPassEvents(r io.Reader, named []string, start int64) (*timetable, error) {
-	all := newContacts()
-	// The maps are by the index of a satellite. risenAt holds when the contact under way began; a satellite
-	// below the horizon has no entry.
-	risenAt := map[int]int64{}
-	lastEvent := map[int]int64{}
-	// hasMoved says that the satellite has risen or set.
-	hasMoved := map[int]bool{}
-	err := readRows(r, "passes", []string{"satellite", "time", "event"}, named, func(_ int, row []string) error {
-		event, ok := passEvents[row[2]]
-		if !ok {
-			return fmt.Errorf("event: %.40q is none of rise, culminate and set, or 0, 1 and 2", row[2])
-		}
-		i, err := all.index(row[0])
-		if err != nil {
-			return err
-		}
-		now, err := all.virtualTime("time", row[1], start)
-		if err != nil {
-			return err
-		}
-		before, seen := lastEvent[i]
-		if seen && now < before {
-			return fmt.Errorf("time: %.40q of %.40q is before that of its last row", row[1], row[0])
-		}
-		lastEvent[i] = now
-		// A first event that is no rise belongs to a contact that was under way.
-		if !seen && event != rises {
-			risenAt[i] = math.MinInt64
-		}
-		began, isUp := risenAt[i]
-		switch {
-		case event == rises && isUp:
-			return fmt.Errorf("event: %.40q rises at %.40q without having set", row[0], row[1])
-		case event != rises && !isUp:
-			return fmt.Errorf("event: %.40q has an event at %.40q without having risen", row[0], row[1])
-		case event == rises:
-			risenAt[i] = now
-			hasMoved[i] = true
-		case event == sets:
-			delete(risenAt, i)
-			hasMoved[i] = true
-			return all.add(i, session{began, now})
-		}
-		return nil
-	})
+	events := &eventReader{
+		contacts:  newContacts(),
+		start:     start,
+		risenAt:   map[int]int64{},
+		lastEvent: map[int]int64{},
+		hasMoved:  map[int]bool{},
+	}
+	err := readRows(r, "passes", []string{"satellite", "time", "event"}, named, events.row)
+	if err == nil {
+		err = events.addUnfinished()
+	}
 	if err != nil {
 		return nil, err
 	}
-	for i := range all.stays {
-		began, isUp := risenAt[i]
+	return events.timetable(), nil
+}
+
+// eventReader makes contacts of the events of satellites. Its maps are by the index of a satellite.
+type eventReader struct {
+	*contacts
+	// start is the time of virtual time 0 in nanoseconds since 1970.
+	start int64
+	// risenAt holds when the contact under way began, in virtual time. A satellite below the horizon has no
+	// entry.
+	risenAt map[int]int64
+	// lastEvent holds the time of a satellite's last row.
+	lastEvent map[int]int64
+	// hasMoved says that the satellite has risen or set.
+	hasMoved map[int]bool
+}
+
+// row takes the event in one row of the file: a rise begins a contact, and a set ends and adds it. The fields
+// are the satellite, the time and the event. It is an error if the satellite cannot have the event now.
+func (e *eventReader) row(_ int, fields []string) error {
+	satellite := fields[0]
+	time := fields[1]
+	event, ok := passEvents[fields[2]]
+	if !ok {
+		return fmt.Errorf("event: %.40q is none of rise, culminate and set, or 0, 1 and 2", fields[2])
+	}
+	i, err := e.index(satellite)
+	if err != nil {
+		return err
+	}
+	now, err := e.virtualTime("time", time, e.start)
+	if err != nil {
+		return err
+	}
+	before, seen := e.lastEvent[i]
+	if seen && now < before {
+		return fmt.Errorf("time: %.40q of %.40q is before that of its last row", time, satellite)
+	}
+	e.lastEvent[i] = now
+	// A first event that is no rise belongs to a contact that was under way.
+	if !seen && event != rises {
+		e.risenAt[i] = math.MinInt64
+	}
+	began, isUp := e.risenAt[i]
+	switch {
+	case event == rises && isUp:
+		return fmt.Errorf("event: %.40q rises at %.40q without having set", satellite, time)
+	case event != rises && !isUp:
+		return fmt.Errorf("event: %.40q has an event at %.40q without having risen", satellite, time)
+	case event == rises:
+		e.risenAt[i] = now
+		e.hasMoved[i] = true
+	case event == sets:
+		delete(e.risenAt, i)
+		e.hasMoved[i] = true
+		return e.add(i, session{began, now})
+	}
+	return nil
+}
+
+// addUnfinished adds the contacts that are still under way after the last row. A satellite that has neither risen
+// nor set is always in contact.
+func (e *eventReader) addUnfinished() error {
+	for i := range e.stays {
+		began, isUp := e.risenAt[i]
 		if !isUp {
 			continue
 		}
-		s := session{start: began, end: unknownEnd}
-		if !hasMoved[i] {
-			s = always
+		contact := session{start: began, end: unknownEnd}
+		if !e.hasMoved[i] {
+			contact = always
 		}
-		if err := all.add(i, s); err != nil {
-			return nil, err
+		if err := e.add(i, contact); err != nil {
+			return err
 		}
 	}
-	return all.timetable(), nil
+	return nil
 }
 
 // Orbit makes a client available once in each period, from a moment of its own on, which it draws.

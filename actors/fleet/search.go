@@ -72,10 +72,11 @@ func (f *Fleet) searchBounded(clients int, t, first, interval int64) int64 {
 			if !isBounded {
 				continue
 			}
-			// Only a change before the first one that is known so far matters.
+			// Only a change before the first one that is known by now matters.
 			present := p.Present(f.seed, number, from)
 			first = min(first, p.ChangeBy(f.seed, number, present, from, min(to, first)))
 		}
+		// In the mean, each presence has at most one point in an interval.
 		looks += int64(clients) * (span/interval + 1)
 		isFound := first <= to
 		switch {

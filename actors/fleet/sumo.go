@@ -114,57 +114,76 @@ func attribute(element *xml.StartElement, name string) string {
 func (v *vehicles) element(element *xml.StartElement) error {
 	switch element.Name.Local {
 	case "timestep":
-		now, err := v.virtualTime(element, "time")
-		if err != nil {
-			return err
-		}
-		if v.step > 0 && now <= v.now {
-			return fmt.Errorf("the time step at %s is not after the one before", attribute(element, "time"))
-		}
-		if v.step > 0 {
-			v.length = now - v.now
-		}
-		// The time step before this one is complete now: vehicles that were in its predecessor and not in
-		// it left when it began.
-		v.leave(v.step-1, v.now)
-		v.step++
-		v.now = now
+		return v.beginStep(element)
 	case "vehicle":
-		if v.step == 0 {
-			return errors.New("a vehicle stands before the first time step")
-		}
-		i, err := v.vehicle(element)
-		if err != nil {
-			return err
-		}
-		// A vehicle that was not in the step before enters now.
-		if v.seen[i] != v.step-1 && v.seen[i] != v.step {
-			return v.enter(i, session{v.now, Never})
-		}
-		v.seen[i] = v.step
+		return v.inStep(element)
 	case "tripinfo":
-		i, err := v.vehicle(element)
-		if err != nil {
-			return err
-		}
-		depart, err := v.virtualTime(element, "depart")
-		if err != nil {
-			return err
-		}
-		arrival, err := v.virtualTime(element, "arrival")
-		if err != nil {
-			return err
-		}
-		// SUMO writes -1 for a vehicle that had not arrived when the simulation ended.
-		if attribute(element, "arrival") == "-1.00" || attribute(element, "arrival") == "-1" {
-			arrival = Never
-		}
-		if arrival <= depart {
-			return fmt.Errorf("vehicle %.40s arrives before it departs", attribute(element, "id"))
-		}
-		return v.enter(i, session{depart, arrival})
+		return v.trip(element)
 	}
 	return nil
+}
+
+// beginStep takes a time step of fcd-output, which lists its vehicles after it. The list of the step before is
+// complete now.
+func (v *vehicles) beginStep(element *xml.StartElement) error {
+	now, err := v.virtualTime(element, "time")
+	if err != nil {
+		return err
+	}
+	isFirst := v.step == 0
+	if !isFirst && now <= v.now {
+		return fmt.Errorf("the time step at %s is not after the one before", attribute(element, "time"))
+	}
+	if !isFirst {
+		v.length = now - v.now
+	}
+	// Vehicles that were in step v.step-1 and not in v.step left when v.step began, at v.now.
+	v.leave(v.step-1, v.now)
+	v.step++
+	v.now = now
+	return nil
+}
+
+// inStep takes a vehicle that is in the present time step. If it was not in the step before, a stay of it begins.
+func (v *vehicles) inStep(element *xml.StartElement) error {
+	if v.step == 0 {
+		return errors.New("a vehicle stands before the first time step")
+	}
+	i, err := v.vehicle(element)
+	if err != nil {
+		return err
+	}
+	wasThere := v.seen[i] == v.step-1 || v.seen[i] == v.step
+	if !wasThere {
+		return v.enter(i, session{v.now, Never})
+	}
+	v.seen[i] = v.step
+	return nil
+}
+
+// trip takes a whole trip of tripinfo-output, which is a stay of its vehicle from departure to arrival.
+func (v *vehicles) trip(element *xml.StartElement) error {
+	i, err := v.vehicle(element)
+	if err != nil {
+		return err
+	}
+	depart, err := v.virtualTime(element, "depart")
+	if err != nil {
+		return err
+	}
+	arrival, err := v.virtualTime(element, "arrival")
+	if err != nil {
+		return err
+	}
+	// SUMO writes -1 for a vehicle that had not arrived when the simulation ended.
+	text := attribute(element, "arrival")
+	if text == "-1.00" || text == "-1" {
+		arrival = Never
+	}
+	if arrival <= depart {
+		return fmt.Errorf("vehicle %.40s arrives before it departs", attribute(element, "id"))
+	}
+	return v.enter(i, session{depart, arrival})
 }
 
 // vehicle returns the index in stays of the vehicle that an element names by its id. A vehicle that the file

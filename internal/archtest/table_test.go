@@ -24,7 +24,7 @@ policy: registry
 internal/bitset:
 internal/human: time
 internal/robust:
-internal/statistics: gonum.org/v1/gonum/...
+internal/statistics: internal/robust gonum.org/v1/gonum/...
 internal/vector:
 internal/connlimit: net
 internal/atomicfile: os
@@ -50,7 +50,7 @@ learn/network: internal/keyed registry learn/internal/kernel learn/metric
 learn: internal/keyed internal/names internal/portable internal/vector registry learn/internal/kernel learn/network learn/metric os
 actors/attack: internal/keyed internal/portable registry
 actors/attack/attacktest: actors/attack internal/portable registry
-actors/fleet: internal/regular internal/utc internal/keyed internal/portable registry actors/attack
+actors/fleet: internal/regular internal/utc internal/keyed internal/portable internal/robust registry actors/attack
 data/federated: internal/keyed internal/names internal/portable registry learn os golang.org/x/sync/...
 internal/testkit/installed: os/...
 data/datatest: internal/testkit/installed data/federated learn os/... github.com/parquet-go/parquet-go/...

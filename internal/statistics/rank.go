@@ -3,7 +3,8 @@ package statistics
 import (
 	"cmp"
 	"math"
-	"slices"
+
+	"fedpace/internal/robust"
 )
 
 // Correlation is a rank correlation with its approximate 95 % interval. It is NaN if one of the two
@@ -42,47 +43,11 @@ func Kendall(x, y []float64) Correlation {
 	return withInterval(tau, len(x), math.Sqrt(0.437/float64(len(x)-4)))
 }
 
-// Spearman returns Spearman's ρ of pairs (x[i], y[i]): Pearson's correlation of their ranks, where
-// equal values share the mean of their ranks. The interval is that of Bonett and Wright (2000), with
+// Spearman returns Spearman's ρ of pairs (x[i], y[i]), as [robust.Spearman] computes it, and its interval, which is that of Bonett and Wright (2000), with
 // the variance (1 + ρ²/2)/(n - 3) of Fisher's z. x and y are equally long.
 func Spearman(x, y []float64) Correlation {
-	a := ranks(x)
-	b := ranks(y)
-	// Ranks with ties keep the mean (n + 1)/2.
-	middle := float64(len(x)+1) / 2
-	var products, squaresA, squaresB float64
-	for i := range a {
-		u := a[i] - middle
-		v := b[i] - middle
-		products += float64(u * v)
-		squaresA += float64(u * u)
-		squaresB += float64(v * v)
-	}
-	rho := products / math.Sqrt(float64(squaresA*squaresB))
+	rho := robust.Spearman(x, y)
 	return withInterval(rho, len(x), math.Sqrt((1+float64(rho*rho)/2)/float64(len(x)-3)))
-}
-
-// ranks returns the rank of each value, from 1; equal values share the mean of their ranks.
-func ranks(values []float64) []float64 {
-	order := make([]int, len(values))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(values[i], values[j]) })
-	list := make([]float64, len(values))
-	for first := 0; first < len(order); {
-		end := first + 1
-		for end < len(order) && values[order[end]] == values[order[first]] {
-			end++
-		}
-		// Places first+1 to end are shared.
-		shared := float64(first+1+end) / 2
-		for _, i := range order[first:end] {
-			list[i] = shared
-		}
-		first = end
-	}
-	return list
 }
 
 // withInterval returns the correlation value of n pairs with its interval, for which Fisher's z of the

@@ -37,8 +37,8 @@ func (p *Problem) plain() bool {
 	return sent && !buffers && len(p.Attacks) == 0
 }
 
-// start prepares for the tasks of a job: it sets base and values to the job's model, in arranged order,
-// and allocates base and sum on the first call.
+// start prepares for the tasks of a job: it sets base and values to the job's model, in the order that the
+// arranged arithmetic uses, which is not the model's, and allocates base and sum on the first call.
 func (r *arranged) start(model []float32) {
 	if r.base == nil {
 		r.base = make([]float32, r.Len())
@@ -88,8 +88,9 @@ func (r *arranged) firstOutOfRange() (index int, after, before float32) {
 }
 
 // trainArranged does the work of Train for a worker whose memory is arranged and whose clients send plain
-// updates: it trains the tasks from the model base, and adds their weighted updates to sum, which is in the
-// model's order. After an error sum is as it was.
+// updates: it trains the tasks from the model base, and adds their weighted updates to sum. Arranged memory has
+// the parameters in an order of its own and knows which of them steps have changed, so that adding an update
+// costs as much as those. base and sum are in the model's order. After an error sum is as it was.
 func (t *Trainer) trainArranged(
 	ctx context.Context,
 	s *goSteps,

@@ -70,7 +70,8 @@ func (t *Trainer) collude(ctx context.Context, base []float32, shared *Shared, t
 }
 
 // honestUpdates trains tasks of the round as honest clients would, and returns their updates of the
-// trained parameters in the order of tasks. The noise that each client adds to its own update is included.
+// trained parameters, in the order of tasks: what colluding attackers know of each other before they agree on
+// what they send. The noise that each client adds to its own update is included.
 func (t *Trainer) honestUpdates(
 	ctx context.Context,
 	base []float32,

@@ -42,7 +42,8 @@ func (s *personal) begin(shared, state []float32) {
 
 // Run implements [Steps] for models with private parameters. Each client starts from the shared
 // parameters of the base model and its own private ones, which are in its state. done gets the model
-// after the steps, of which only the shared parameters are communicated.
+// after the steps, of which only the shared parameters are communicated. A state consists of what the steps
+// remember (s.memoryValues values), the private parameters, and a 1.
 func (s *personal) Run(
 	ctx context.Context,
 	w *Work,
@@ -62,7 +63,6 @@ func (s *personal) Run(
 			return err
 		}
 		if w.Local != nil {
-			// A state holds the steps' memory, the private parameters, and a one.
 			next := make([]float32, s.memoryValues+s.model.PersonalParams()+1)
 			copy(next, memory)
 			copy(next[s.memoryValues:], s.privatePart(s.shared))

@@ -79,32 +79,30 @@ func (s *processSteps) Run(
 		return nil
 	}
 	job := &external.Job{Base: w.Base, Optimizer: s.optimizer}
-	// correction returns the vector that is added to the gradients of the task that w.Start has started
-	// last, and corrects says that the algorithm has such a vector.
-	corrects := false
-	correction := func() []float32 { return nil }
-	// The proximal coefficient is the same for all tasks; the vector is another for each.
+	// The algorithm may add terms to the gradients: a proximal one, whose coefficient is the same for all tasks,
+	// and a vector, which is another for each task.
+	var terms algorithm.Additive
+	hasVector := false
 	if w.Client != nil {
-		additive := w.Client.(algorithm.Additive)
+		terms = w.Client.(algorithm.Additive)
 		w.Start(0)
 		var vector []float32
-		job.Proximal, vector = additive.Terms()
-		corrects = vector != nil
-		correction = func() []float32 {
-			_, v := additive.Terms()
-			return v
-		}
+		job.Proximal, vector = terms.Terms()
+		hasVector = vector != nil
 	}
 	for i := range w.Tasks {
 		t, err := s.task(&w.Tasks[i])
 		if err != nil {
 			return err
 		}
-		if corrects {
-			// Values behind the trained parameters are not corrected.
+		if hasVector {
 			t.Correct = func(dst []float32) {
+				// The terms are those of the task that was started last.
 				w.Start(i)
-				clear(dst[copy(dst, correction()):])
+				_, vector := terms.Terms()
+				// Values behind the trained parameters are not corrected.
+				n := copy(dst, vector)
+				clear(dst[n:])
 			}
 		}
 		if w.Local != nil {

@@ -45,7 +45,7 @@ type Work struct {
 }
 
 // continueSteps takes a client's local steps from model, which it replaces by the result. memory is
-// what the client's steps remembered before, nil for a first task, and values is the length of that
+// what the client's steps remembered before, nil for a first task, and memoryValues is the length of that
 // memory, 0 if they remember nothing. It returns the loss before the first step and what the steps remember
 // now. If the task has no steps, the model and the memory stay, and the loss is 0.
 func continueSteps(

@@ -40,8 +40,8 @@ func (s *streaming) Run(
 		if err != nil {
 			return err
 		}
-		// Only the fragment of this round is sent. In a client's state its copy of the model follows the
-		// memory of the steps.
+		// Only the fragment of this round is sent, from index start to end of the model. In a client's state its
+		// copy of the model follows the memory of the steps.
 		start, end := s.algorithm.Span(w.Rounds, len(w.Base))
 		clientModel := w.Local[i][s.memoryValues:]
 		copy(s.sent[start:end], clientModel[start:end])
@@ -59,9 +59,9 @@ func (s *streaming) Run(
 // step.
 func (s *streaming) task(ctx context.Context, w *Work, i int) (firstStepLoss float64, err error) {
 	memoryValues := s.memoryValues
+	// A state consists of what the steps remember, the client's copy of the model, and the round of the task
+	// that made it.
 	state := w.Local[i]
-	// A state holds the steps' memory, the client's copy, and the round of the task in its last
-	// value.
 	lastTaskRound := w.Rounds
 	next := make([]float32, memoryValues+s.algorithm.Copy(len(w.Base)))
 	clientModel := next[memoryValues : memoryValues+len(w.Base)]

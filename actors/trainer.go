@@ -249,31 +249,48 @@ func (t *Trainer) Train(
 	}
 	outcomes := make([]Outcome, len(tasks))
 	w := t.work(base, shared, tasks)
-	err := t.steps.Run(ctx, w, func(i int, model []float32, firstStepLoss float64) (err error) {
-		// Parameters that are not communicated stay as they were, whatever a trainer's process has
-		// made of them.
-		copy(model[t.communicated:], base[t.communicated:])
-		t.addNoise(base, model, &tasks[i])
-		outcomes[i].FirstStepLoss = t.attack(base, model, firstStepLoss, &tasks[i])
-		if err := t.takeBuffers(&outcomes[i], base, model, &tasks[i]); err != nil {
-			return err
-		}
-		// With weight 0 AddExact adds nothing, and only looks for a difference that is too large.
-		if t.problem.Clips && learn.AddExact(sum[:len(base)], 0, model, base) >= 0 {
-			shortenUpdate(model, base)
-		}
-		state, err := t.add(sum, base, model, shared, &tasks[i])
+	err := t.steps.Run(ctx, w, func(i int, model []float32, firstStepLoss float64) error {
+		o := &outcomes[i]
+		o.FirstStepLoss = firstStepLoss
+		err := t.addUpdate(sum, base, model, shared, &tasks[i], o)
+		// In a client's state what the steps remember follows the algorithm's part, which addUpdate has set.
 		if w.Local != nil {
-			state = append(state, w.Local[i]...)
+			o.State = append(o.State, w.Local[i]...)
 		}
-		outcomes[i].State = state
 		return err
 	})
 	return outcomes, err
 }
 
-// takeBuffers moves the buffers that a client sends beside the sum from its model to the outcome of its
-// task. In the model they are those of base afterwards, so that its update, which is added to a sum next,
+// addUpdate makes of a client's model after its local steps what the client sends, and adds this weighted update
+// to sum: with the client's noise and its attack, if it has one, and cut off where it is too long for a sum. It
+// stores the loss that the client reports, its buffers and the algorithm's part of its state in the outcome o, which
+// has the loss before the first step. The model equals base afterwards, so that its memory can be used again.
+func (t *Trainer) addUpdate(
+	sum []int64,
+	base, model []float32,
+	shared *Shared,
+	a *Assignment,
+	o *Outcome,
+) (err error) {
+	// Parameters that are not communicated stay as they were, whatever a trainer's process has
+	// made of them.
+	copy(model[t.communicated:], base[t.communicated:])
+	t.addNoise(base, model, a)
+	o.FirstStepLoss = t.attack(base, model, o.FirstStepLoss, a)
+	if err := t.takeBuffers(o, base, model, a); err != nil {
+		return err
+	}
+	// With weight 0 AddExact adds nothing, and only looks for a difference that is too large.
+	if t.problem.Clips && learn.AddExact(sum[:len(base)], 0, model, base) >= 0 {
+		shortenUpdate(model, base)
+	}
+	o.State, err = t.add(sum, base, model, shared, a)
+	return err
+}
+
+// takeBuffers moves the buffers that a client sends beside the sum, such as running means of a batch
+// normalisation, from its model to the outcome of its task. They lie from t.summed to t.communicated. In the model they are those of base afterwards, so that its update, which is added to a sum next,
 // does not contain them. In a loss query nothing is sent.
 func (t *Trainer) takeBuffers(o *Outcome, base, model []float32, a *Assignment) error {
 	sent := model[t.summed:t.communicated]
@@ -354,8 +371,8 @@ func (t *Trainer) noiseKey(a *Assignment) (key privacy.Secret) {
 	return key
 }
 
-// work returns the local steps of tasks that start from the model base, in the form that t.steps takes.
-// The client half of the algorithm sees only trained parameters. shared is what all tasks of the job
+// work returns the local steps of tasks that start from the model base, in the form that t.steps takes. Its
+// Start prepares the client half of the algorithm for one task, and is called before the task's steps. The client half of the algorithm sees only trained parameters. shared is what all tasks of the job
 // share; nil where clients keep no state, and for a loss query, after which they remember nothing.
 func (t *Trainer) work(base []float32, shared *Shared, tasks []Assignment) *Work {
 	w := &Work{
@@ -540,35 +557,47 @@ func (t *Trainer) Local(
 		return nil, nil, 0, err
 	}
 	w := t.work(base, shared, []Assignment{a})
-	err = t.steps.Run(ctx, w, func(_ int, model []float32, loss float64) error {
+	err = t.steps.Run(ctx, w, func(_ int, model []float32, loss float64) (err error) {
 		firstStepLoss = loss
-		t.addNoise(base, model, &a)
-		if err := t.checkBuffers(&a, model); err != nil {
-			return err
-		}
-		// The model belongs to the steps, which use its memory again.
-		values = slices.Clone(model)
-		// Buffers that are not part of the sum are sent apart, so the update must not contain them.
-		copy(model[t.summed:], base[t.summed:])
-		// With compression the device sends differences, of which those in the sent range are
-		// compressed.
-		if t.update != nil {
-			for i, x := range base {
-				values[i] -= x
-			}
-			update, residual, start, _, err := t.compress(base, model, shared, &a)
-			if err != nil {
-				return err
-			}
-			copy(values[start:], update)
-			state = residual
-		}
-		if w.Local != nil {
+		values, state, err = t.deviceValues(base, model, shared, &a)
+		// In a device's state what the steps remember follows the compression's part.
+		if err == nil && w.Local != nil {
 			state = append(state, w.Local[0]...)
 		}
-		return nil
+		return err
 	})
 	return values, state, firstStepLoss, err
+}
+
+// deviceValues returns what a real device sends after its local steps, and the residual that its compression
+// leaves, nil if there is none. The values are the model with the device's noise or, with compression, the
+// difference to base. base is the model before the steps. model, the one after them, is changed.
+func (t *Trainer) deviceValues(
+	base, model []float32,
+	shared *Shared,
+	a *Assignment,
+) (values, residual []float32, err error) {
+	t.addNoise(base, model, a)
+	if err := t.checkBuffers(a, model); err != nil {
+		return nil, nil, err
+	}
+	// The model belongs to the steps, which use its memory again.
+	values = slices.Clone(model)
+	if t.update == nil {
+		return values, nil, nil
+	}
+	for i, x := range base {
+		values[i] -= x
+	}
+	// Buffers are sent beside the sum, so the update that is compressed must not contain them.
+	copy(model[t.summed:], base[t.summed:])
+	update, residual, start, _, err := t.compress(base, model, shared, a)
+	if err != nil {
+		return nil, nil, err
+	}
+	// Of the differences only those in the sent range, which begins at start, are compressed.
+	copy(values[start:], update)
+	return values, residual, nil
 }
 
 // check returns an error for a job that would index out of range or divide by zero. params is the

@@ -103,42 +103,21 @@ func MeasureCompute(ctx context.Context, subject *Subject, t Timing, notice func
 	if err != nil {
 		return c, err
 	}
-	task := &bus.Task{LearningRate: rate}
 	// A measurement with pauses ends by its number of rounds, because the pauses take time, too.
 	stop := stopping{seconds: t.Seconds, notice: notice}
 	if t.Pause > 0 {
 		stop.sufficientRounds = wantedRounds
 	}
+	timer := &taskTimer{
+		device:  device,
+		subject: subject,
+		initial: params,
+		pause:   t.Pause,
+		notice:  notice,
+		task:    bus.Task{LearningRate: rate},
+	}
 	c, err = measureSteps(stop, subject.Steps, subject.Name, func(steps int) (float64, error) {
-		if err := Pause(ctx, t.Pause); err != nil {
-			return 0, err
-		}
-		// Each task has a number of its own, and its minibatches follow those of the task before.
-		task.Task++
-		task.LocalSteps = uint32(steps)
-		model := params
-		// In a run a model has just been downloaded, which leaves memory to be collected.
-		if t.Pause > 0 {
-			model = slices.Clone(params)
-			_ = bus.DigestOf(model)
-		}
-		update, _, err := device.Compute(ctx, model, nil, task)
-		if err != nil {
-			return 0, err
-		}
-		// A device with fewer samples than a minibatch measures a smaller one, so the user is informed.
-		if task.Task == 1 && update.Samples < uint64(subject.Batch()) {
-			notice(fmt.Sprintf(
-				"%s: the device has %d samples, and a minibatch is all of them.",
-				subject.Name,
-				update.Samples,
-			))
-		}
-		if math.IsNaN(update.FirstStepLoss) {
-			return 0, fmt.Errorf("calibrate: %s: its steps do not stay finite", subject.Name)
-		}
-		task.StepsDone += uint64(steps)
-		return float64(update.ComputeNs) / 1e9, nil
+		return timer.run(ctx, steps)
 	})
 	c.Task = subject.Task
 	c.Model = device.Model().String()
@@ -150,6 +129,52 @@ func MeasureCompute(ctx context.Context, subject *Subject, t Timing, notice func
 		c.PaperStd = row.StdPerStep
 	}
 	return c, err
+}
+
+// taskTimer has a device do one task after the other, and measures how long their local steps take.
+type taskTimer struct {
+	device  *real.Device
+	subject *Subject
+	// initial is the model that every task starts from.
+	initial []float32
+	// pause is the rest of the device before each task.
+	pause  time.Duration
+	notice func(string)
+	// task is the last task.
+	task bus.Task
+}
+
+// run does a task with this number of local steps and returns the seconds that they take. Each task has a number
+// of its own, and its minibatches follow those of the task before.
+func (r *taskTimer) run(ctx context.Context, steps int) (seconds float64, err error) {
+	if err := Pause(ctx, r.pause); err != nil {
+		return 0, err
+	}
+	r.task.Task++
+	r.task.LocalSteps = uint32(steps)
+	model := r.initial
+	// In a run a model has just been downloaded, which leaves memory to be collected.
+	if r.pause > 0 {
+		model = slices.Clone(r.initial)
+		_ = bus.DigestOf(model)
+	}
+	update, _, err := r.device.Compute(ctx, model, nil, &r.task)
+	if err != nil {
+		return 0, err
+	}
+	// A device with fewer samples than a minibatch measures a smaller one, so the user is informed.
+	if r.task.Task == 1 && update.Samples < uint64(r.subject.Batch()) {
+		r.notice(fmt.Sprintf(
+			"%s: the device has %d samples, and a minibatch is all of them.",
+			r.subject.Name,
+			update.Samples,
+		))
+	}
+	if math.IsNaN(update.FirstStepLoss) {
+		return 0, fmt.Errorf("calibrate: %s: its steps do not stay finite", r.subject.Name)
+	}
+	r.task.StepsDone += uint64(steps)
+	return float64(update.ComputeNs) / 1e9, nil
 }
 
 // measureSteps measures tasks of one step and of many steps in turns, and fits a line to their

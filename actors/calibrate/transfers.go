@@ -69,49 +69,51 @@ type Network struct {
 // warm-up, as a connection's windows grow, and is left out.
 func fitNetwork(params int, transfers []Transfer) (n Network, ok bool) {
 	n.Params = params
-	var singleValue Group
 	downloadSeconds := func(t *Transfer) float64 { return t.Download }
 	uploadSeconds := func(t *Transfer) float64 { return t.Upload }
-	// The loop visits download and upload. A size's first transfer makes its group and adds no
-	// time.
-	for i, seconds := range []func(*Transfer) float64{downloadSeconds, uploadSeconds} {
-		group := map[int]*Group{}
-		for j := range transfers {
-			t := &transfers[j]
-			if g := group[t.Values]; g != nil {
-				g.Seconds = append(g.Seconds, seconds(t))
-			} else {
-				group[t.Values] = &Group{Size: float64(t.Values)}
-			}
-		}
-		sizes := Sizes(params)
-		isMissing := func(size int) bool { return group[size] == nil || group[size].Seconds == nil }
-		if slices.ContainsFunc(sizes, isMissing) {
+	downloads := groupsOf(transfers, downloadSeconds)
+	uploads := groupsOf(transfers, uploadSeconds)
+	for _, size := range Sizes(params) {
+		if len(downloads[size].Seconds) == 0 || len(uploads[size].Seconds) == 0 {
 			return n, false
 		}
-		singleValue = *group[1]
-		direction := &n.Download
-		if i == 1 {
-			direction = &n.Upload
-		}
-		main := *group[params]
-		secondary := *group[sizes[1]]
-		// The smallest size is that of the model itself.
-		if params == 1 {
-			main = singleValue
-		}
-		*direction = linkOf(fitLine(main, secondary))
-		// What the very first model took beyond the median is the delay of a first task.
-		if first := &transfers[0]; first.Values == params {
-			direction.FirstTask = max(0, seconds(first)-direction.ModelSeconds.Value)
-		}
 	}
-	// The last group is that of uploads: one value is sent and acknowledged, which is a round trip.
-	n.RoundTrip = robust.MedianOf(singleValue.Seconds, 0.95)
+	n.Download = fitLink(params, downloads)
+	n.Upload = fitLink(params, uploads)
+	// What the very first model took beyond the median is the delay of a first task.
+	if first := &transfers[0]; first.Values == params {
+		n.Download.FirstTask = max(0, first.Download-n.Download.ModelSeconds.Value)
+		n.Upload.FirstTask = max(0, first.Upload-n.Upload.ModelSeconds.Value)
+	}
+	// One value is sent and acknowledged, which is a round trip.
+	n.RoundTrip = robust.MedianOf(uploads[1].Seconds, 0.95)
 	return n, true
 }
 
-// linkOf makes a link of a fitted line: l gives the seconds of a transfer by its number of values, the link
+// groupsOf groups the times of transfers in one direction, which seconds returns, by the number of values
+// transferred. The first transfer of each size is left out.
+func groupsOf(transfers []Transfer, seconds func(*Transfer) float64) map[int]Group {
+	groups := map[int]Group{}
+	for i := range transfers {
+		t := &transfers[i]
+		group, isRepeated := groups[t.Values]
+		group.Size = float64(t.Values)
+		if isRepeated {
+			group.Seconds = append(group.Seconds, seconds(t))
+		}
+		groups[t.Values] = group
+	}
+	return groups
+}
+
+// fitLink fits the line of one direction to the groups of transfers of the model, of params values, and of the
+// second size (see [Sizes]).
+func fitLink(params int, groups map[int]Group) Link {
+	secondSize := Sizes(params)[1]
+	return linkOf(fitLine(groups[params], groups[secondSize]))
+}
+
+// linkOf makes a link of a fitted line: the line gives the seconds of a transfer by its number of values, the link
 // a speed in Mbit/s. The upper end of the speed's interval is at most 1e6 Mbit/s.
 func linkOf(line Line) Link {
 	// megabits is the size of a value of 32 bits, in megabits.

@@ -201,6 +201,7 @@ func (w *Worker) trainBatch(
 ) error {
 	params := len(job.Base)
 	first := *next
+	// stride is the size of a model in the shared memory, in bytes.
 	stride := child.Align(4 * params)
 	// The process writes models to slots in turn, so that it can train the next while one is read.
 	// There are at least two slots if there are two tasks.
@@ -209,11 +210,11 @@ func (w *Worker) trainBatch(
 	if err := p.reserve(ctx, bytes); err != nil {
 		return err
 	}
+	// The memory holds the base model, then the slots, and then what layOut has placed for each
+	// task.
 	for i := range slots {
 		order.Slots = append(order.Slots, stride*(1+i))
 	}
-	// The memory holds the base model, then the slots, and then what layOut has placed for each
-	// task.
 	copy(child.Numbers[float32](p.Memory, 0, params), job.Base)
 	for i, t := range order.Tasks {
 		task := &job.Tasks[first+i]
@@ -237,35 +238,22 @@ func (w *Worker) trainBatch(
 		switch {
 		case r.Task != nil:
 			// Tasks must be answered in order, and with a loss.
-			isNext := r.Task.Index == *next-first && *next < end
+			index := *next - first
+			isNext := r.Task.Index == index && *next < end
 			if !isNext || r.Task.Loss == nil {
-				return p.wrong("task %d with a loss of its own is the next one, it says %d", *next-first, r.Task.Index)
+				return p.wrong("task %d with a loss of its own is the next one, it says %d", index, r.Task.Index)
 			}
-			i := *next
-			task := &job.Tasks[i]
-			statePlace := order.Tasks[i-first].State
-			if r.Task.State < 0 || r.Task.State > task.Room {
-				return p.wrong(
-					"client %d keeps %d bytes, and there is room for %d",
-					task.Client,
-					r.Task.State,
-					task.Room,
-				)
+			// The client's next state is taken before done is called.
+			if err := keepState(p, &job.Tasks[*next], order.Tasks[index].State, r.Task.State); err != nil {
+				return err
 			}
-			// What the client keeps is taken before done is called.
-			if statePlace != nil {
-				task.Keep(p.Memory.Bytes[statePlace.Offset:][:r.Task.State])
-			}
-			if err := done(
-				i,
-				child.Numbers[float32](p.Memory, order.Slots[(i-first)%slots], params),
-				*r.Task.Loss,
-			); err != nil {
+			model := child.Numbers[float32](p.Memory, order.Slots[index%slots], params)
+			if err := done(*next, model, *r.Task.Loss); err != nil {
 				return err
 			}
 			*next++
 			// The process may now use the slot again.
-			if err := p.send(ctx, &request{Taken: &taken{Index: i - first}}); err != nil {
+			if err := p.send(ctx, &request{Taken: &taken{Index: index}}); err != nil {
 				return err
 			}
 		case r.Done != nil:
@@ -278,6 +266,18 @@ func (w *Worker) trainBatch(
 			return w.replyError(p, r, job, first)
 		}
 	}
+}
+
+// keepState hands a task's client the state that the process has left for it in the shared memory: size bytes at
+// place, nil where the client keeps nothing. A size that the client has no room for is an error.
+func keepState(p *process, task *Task, place *state, size int) error {
+	if size < 0 || size > task.Room {
+		return p.wrong("client %d keeps %d bytes, and there is room for %d", task.Client, size, task.Room)
+	}
+	if place != nil {
+		task.Keep(p.Memory.Bytes[place.Offset:][:size])
+	}
+	return nil
 }
 
 // layOut places the rows, corrections and states of a job's tasks from number first on in a

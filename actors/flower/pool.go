@@ -249,8 +249,9 @@ func (p *Pool) queue(j *job) {
 	p.changed.Broadcast()
 }
 
-// next waits for a job for seat s and returns it: the oldest of its queue, or one of another seat. It returns nil if
-// the seat has left, or if the pool is closed and there is no job left.
+// next waits for a job for seat s, a place at which one job at a time is served, and returns it: the oldest of the
+// seat's queue, or one of another seat. It returns nil if the seat has left, or if the pool is closed and there is no
+// job left.
 func (p *Pool) next(s *seat) *job {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -315,7 +316,8 @@ func (p *Pool) lookAhead(s *seat, may func(*Task) bool) *Task {
 	return s.sent.task
 }
 
-// run lets a seat serve jobs until it leaves or the pool is closed. A job whose host has gone is served by another
+// run lets a seat, which is a process of this machine or a worker of a host, serve one job after the other until it
+// leaves or the pool is closed. A job whose host has gone is served by another
 // seat, as its reply follows from the task alone.
 func (p *Pool) run(s *seat) {
 	for {
@@ -349,7 +351,7 @@ func (p *Pool) requeue(s *seat, j *job) bool {
 	return true
 }
 
-// leave removes the seats of a host, except the first keep of them. The jobs that wait for these seats are queued for
+// leave removes the seats of a host, each a worker of the host that serves jobs, except the first keep of them. The jobs that wait for these seats are queued for
 // others, and those that they serve are interrupted and then queued, too. The caller holds the lock.
 func (p *Pool) leave(host string, keep int) {
 	remaining := p.seats[:0]
@@ -525,6 +527,7 @@ func (w *worker) maySend(t *Task) bool {
 	for _, blob := range t.State {
 		size += len(blob)
 	}
+	// The process must hold the arrays already, so the request names them by their digests alone.
 	for _, a := range t.Content.Arrays {
 		size += 2 * len(a.Digest)
 	}

@@ -139,24 +139,27 @@ func (h *Host) Train(ctx context.Context) error {
 			group.Go(func() error { return err })
 			break
 		}
-		group.Go(func() (err error) {
-			defer func() { err = errors.Join(err, trainer.Close()) }()
-			w := &worker{Trainer: trainer}
-			for {
-				delivery, err := h.bus.NextJob(inner, h.config.Problem.Class())
-				if err == nil {
-					err = h.doJob(inner, delivery, w)
-				}
-				if err != nil {
-					return err
-				}
-			}
-		})
+		group.Go(func() error { return h.work(inner, &worker{Trainer: trainer}) })
 	}
 	if err := group.Wait(); err != nil && ctx.Err() == nil {
 		return err
 	}
 	return nil
+}
+
+// work lets worker w do one job of the run's queue after the other until ctx ends or one fails, and closes the
+// worker's trainer. It always returns an error, that of ctx if nothing has failed.
+func (h *Host) work(ctx context.Context, w *worker) (err error) {
+	defer func() { err = errors.Join(err, w.Close()) }()
+	for {
+		delivery, err := h.bus.NextJob(ctx, h.config.Problem.Class())
+		if err == nil {
+			err = h.doJob(ctx, delivery, w)
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // worker is a trainer with the memory for its sums, which is reused. The coordinator reads a sum

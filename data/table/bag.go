@@ -34,69 +34,92 @@ func wordsOf(text []byte) []string {
 func (r *reading) bags(s federated.Grouped, names []string, clientRows [][]int32) (*federated.Grouped, error) {
 	train := make([][]int32, len(names))
 	held := make([][]int32, len(names))
-	count := map[string]int{}
 	for c := range names {
 		train[c], held[c] = r.splitRows(c, clientRows[c])
-		for _, row := range train[c] {
+	}
+	vocabulary := r.vocabulary(train)
+	if len(vocabulary) == 0 {
+		return nil, fmt.Errorf("column %s: no training row has a word", r.t.Text)
+	}
+	bags := newBagList(vocabulary)
+	g := federated.Grouping{HeldOutOnly: r.options.HeldOutOnly, Marked: r.split != nil || r.heldOut != nil}
+	for c, name := range names {
+		trainSamples, err := r.addBags(bags, train[c], s.Labels)
+		if err != nil {
+			return nil, err
+		}
+		heldSamples, err := r.addBags(bags, held[c], s.Labels)
+		if err != nil {
+			return nil, err
+		}
+		g.Add(name, trainSamples, heldSamples)
+	}
+	s.Rows = bags.rows
+	s.Labels = bags.labels
+	s.About.Input = learn.Sparse
+	s.About.Features = len(vocabulary)
+	s.About.Columns = vocabulary
+	if bags.leftOut > 0 {
+		s.About.AddNote("%d rows without a word of the training rows' %d left out", bags.leftOut, len(vocabulary))
+	}
+	return g.Set(s)
+}
+
+// vocabulary returns the most frequent words of the texts of these rows, which are listed by client: at most
+// maxVocabulary, the most frequent first.
+func (r *reading) vocabulary(clientRows [][]int32) []string {
+	count := map[string]int{}
+	for _, rows := range clientRows {
+		for _, row := range rows {
 			for _, word := range wordsOf(r.text.row(row)) {
 				count[word]++
 			}
 		}
 	}
-	vocabulary := mostFrequent(count, maxVocabulary)
-	if len(vocabulary) == 0 {
-		return nil, fmt.Errorf("column %s: no training row has a word", r.t.Text)
-	}
+	return mostFrequent(count, maxVocabulary)
+}
+
+// bagList collects texts as bags of words, each a sample with its label.
+type bagList struct {
+	// numberOf gives the number of each word of the vocabulary. Other words are not counted.
+	numberOf map[string]uint16
+	rows     *federated.BagRows
+	labels   []int32
+	// leftOut counts the texts without a word of the vocabulary, which are no samples.
+	leftOut int
+}
+
+// newBagList returns a list without samples, for texts of which these words count.
+func newBagList(vocabulary []string) *bagList {
 	numberOf := make(map[string]uint16, len(vocabulary))
 	for i, word := range vocabulary {
 		numberOf[word] = uint16(i)
 	}
-	rows := &federated.BagRows{Starts: []uint32{0}}
-	var labels []int32
-	leftOut := 0
-	// addBags adds the bags of some rows of the table and returns the numbers of the samples.
-	addBags := func(tableRows []int32) (samples []int32, err error) {
-		for _, row := range tableRows {
-			var known []uint16
-			for _, word := range wordsOf(r.text.row(row)) {
-				if i, ok := numberOf[word]; ok {
-					known = append(known, i)
-				}
+	return &bagList{numberOf: numberOf, rows: &federated.BagRows{Starts: []uint32{0}}}
+}
+
+// addBags adds the texts of some rows of the table to the list and returns the numbers of their samples. labels has
+// the label of every row of the table.
+func (r *reading) addBags(bags *bagList, tableRows []int32, labels []int32) (samples []int32, err error) {
+	for _, row := range tableRows {
+		var known []uint16
+		for _, word := range wordsOf(r.text.row(row)) {
+			if i, ok := bags.numberOf[word]; ok {
+				known = append(known, i)
 			}
-			if len(known) > maxRowWords {
-				return nil, fmt.Errorf("column %s, row %d: %d words, want at most %d", r.t.Text, row+1, len(known), maxRowWords)
-			}
-			if len(known) == 0 {
-				leftOut++
-				continue
-			}
-			rows.Add(known)
-			samples = append(samples, int32(len(labels)))
-			labels = append(labels, s.Labels[row])
 		}
-		return samples, nil
-	}
-	g := federated.Grouping{HeldOutOnly: r.options.HeldOutOnly, Marked: r.split != nil || r.heldOut != nil}
-	for c, name := range names {
-		trainRows, err := addBags(train[c])
-		if err != nil {
-			return nil, err
+		if len(known) > maxRowWords {
+			return nil, fmt.Errorf("column %s, row %d: %d words, want at most %d", r.t.Text, row+1, len(known), maxRowWords)
 		}
-		heldRows, err := addBags(held[c])
-		if err != nil {
-			return nil, err
+		if len(known) == 0 {
+			bags.leftOut++
+			continue
 		}
-		g.Add(name, trainRows, heldRows)
+		bags.rows.Add(known)
+		samples = append(samples, int32(len(bags.labels)))
+		bags.labels = append(bags.labels, labels[row])
 	}
-	s.Rows = rows
-	s.Labels = labels
-	s.About.Input = learn.Sparse
-	s.About.Features = len(vocabulary)
-	s.About.Columns = vocabulary
-	if leftOut > 0 {
-		s.About.AddNote("%d rows without a word of the training rows' %d left out", leftOut, len(vocabulary))
-	}
-	return g.Set(s)
+	return samples, nil
 }
 
 // mostFrequent returns the n words with the highest counts, the most frequent first, and of equally

@@ -118,7 +118,7 @@ func separator(line []byte) rune {
 }
 
 // checkHeader returns an error if a mapping could not name the columns: there are too many, a name
-// is not UTF-8, or two are equal. It also clears titled where the line may be values instead of
+// is not UTF-8, or two are equal. It also clears hasTitles where the line may be values instead of
 // names: a single column, a column without a name, or a name that is a number.
 func (c *csvTable) checkHeader() error {
 	if len(c.header) > maxColumns {

@@ -35,17 +35,17 @@ var groupedByCommas = regexp.MustCompile(`^[+-]?[1-9]\d{0,2}(,\d{3})+\.\d*$`)
 type decimalSigns struct {
 	// name is the name of the column.
 	name string
-	// commas and points count the numbers that can only have such a decimal sign, each with the first
-	// example.
-	commas, points       int
-	commaText, pointText string
-	// groupCommas and groupPoints count numbers such as 1,250 and 1.250, of which the sign may separate
+	// decimalCommas and decimalPoints count the numbers of which this sign can only be the decimal sign, such as 3,25
+	// and 3.25, each with the first example.
+	decimalCommas, decimalPoints       int
+	decimalCommaText, decimalPointText string
+	// doubtfulCommas and doubtfulPoints count numbers such as 1,250 and 1.250, of which the sign may as well separate
 	// thousands.
-	groupCommas, groupPoints       int
-	groupCommaText, groupPointText string
-	// groups counts numbers such as 1.052,95 and 1.234.567, of which points can only separate thousands.
-	groups    int
-	groupText string
+	doubtfulCommas, doubtfulPoints       int
+	doubtfulCommaText, doubtfulPointText string
+	// thousandsPoints counts numbers such as 1.052,95 and 1.234.567, of which points can only separate thousands.
+	thousandsPoints    int
+	thousandsPointText string
 	// others counts the texts that are no number in either way, nor missing.
 	others int
 	// mustBeNumbers says that the mapping takes the column for numbers, whatever else it has.
@@ -67,7 +67,7 @@ func (d *decimalSigns) count(text string) {
 	hasPoint := strings.Contains(text, ".")
 	switch {
 	case grouped.MatchString(text):
-		note(&d.groups, &d.groupText)
+		note(&d.thousandsPoints, &d.thousandsPointText)
 	// Both signs in one text, or no number even with a point: other than a missing word, it is a
 	// text.
 	case hasComma && hasPoint, !isNumber(strings.Replace(text, ",", ".", 1)):
@@ -75,13 +75,13 @@ func (d *decimalSigns) count(text string) {
 			d.others++
 		}
 	case hasComma && thousands.MatchString(text):
-		note(&d.groupCommas, &d.groupCommaText)
+		note(&d.doubtfulCommas, &d.doubtfulCommaText)
 	case hasComma:
-		note(&d.commas, &d.commaText)
+		note(&d.decimalCommas, &d.decimalCommaText)
 	case hasPoint && thousands.MatchString(text):
-		note(&d.groupPoints, &d.groupPointText)
+		note(&d.doubtfulPoints, &d.doubtfulPointText)
 	case hasPoint:
-		note(&d.points, &d.pointText)
+		note(&d.decimalPoints, &d.decimalPointText)
 	}
 }
 
@@ -91,9 +91,9 @@ func (d *decimalSigns) isNumeric() bool { return d.mustBeNumbers || d.others == 
 
 // fileSigns is what the numbers of all columns of all files say about each other's decimals.
 type fileSigns struct {
-	// certainComma, groups and certainPoint say that a column has numbers with a certain decimal comma, with
+	// certainComma, thousandsPoints and certainPoint say that a column has numbers with a certain decimal comma, with
 	// points that can only separate thousands, and with a certain decimal point.
-	certainComma, groups, certainPoint bool
+	certainComma, thousandsPoints, certainPoint bool
 	// semicolons says that the fields are separated by semicolons, as programs write them in countries
 	// with a decimal comma.
 	semicolons bool
@@ -103,41 +103,45 @@ type fileSigns struct {
 // thousands. all is what the columns of all files have. It returns an error if the column has both
 // signs as decimals, or if a sign may separate thousands: a guess would read the number a thousand
 // times too large or too small.
+//
+// 3,25 and 1.052,95 have a certain decimal comma, and 3.25 a certain decimal point. 1,250 and 1.250 are doubtful:
+// the other numbers of the column decide, then those of the other columns.
 func (d *decimalSigns) decide(all fileSigns) (isComma bool, err error) {
+	certainCommas := d.decimalCommas + d.thousandsPoints
 	switch {
 	// Commas in a column of words are part of the words.
 	case !d.isNumeric():
 		return false, nil
-	case d.commas+d.groups > 0 && d.points > 0:
+	case certainCommas > 0 && d.decimalPoints > 0:
 		return false, fmt.Errorf(
 			"column %s has numbers with a comma, as %s, and with a point, as %s; want one decimal sign",
 			d.name,
-			cmp.Or(d.commaText, d.groupText),
-			d.pointText,
+			cmp.Or(d.decimalCommaText, d.thousandsPointText),
+			d.decimalPointText,
 		)
 	// 1,250 beside 1.5 has a comma between thousands, which no reader here removes.
-	case d.groupCommas > 0 && d.commas+d.groups == 0 && d.points+d.groupPoints > 0:
+	case d.doubtfulCommas > 0 && certainCommas == 0 && d.decimalPoints+d.doubtfulPoints > 0:
 		return false, fmt.Errorf(
 			"column %s has numbers with a comma, as %s, and with a point, as %s; want none between thousands",
 			d.name,
-			d.groupCommaText,
-			cmp.Or(d.pointText, d.groupPointText),
+			d.doubtfulCommaText,
+			cmp.Or(d.decimalPointText, d.doubtfulPointText),
 		)
 	// A doubtful 1,250 is a fraction where other numbers of the file have decimal commas.
-	case d.commas+d.groups > 0, d.groupCommas > 0 && all.certainComma:
+	case certainCommas > 0, d.doubtfulCommas > 0 && all.certainComma:
 		return true, nil
 	// Nothing in the files tells whether 1,250 is a thousand or a fraction, so the user decides.
-	case d.groupCommas > 0:
+	case d.doubtfulCommas > 0:
 		return false, fmt.Errorf(
 			"column %s has numbers such as %s, which may be thousands (want decimal: comma if the comma is a decimal "+
 				"sign, else numbers without it)",
 			d.name,
-			d.groupCommaText,
+			d.doubtfulCommaText,
 		)
-	case d.groupPoints == 0 || d.points > 0:
+	case d.doubtfulPoints == 0 || d.decimalPoints > 0:
 		return false, nil
 	// A doubtful 1.250 is a thousand where other columns have points between thousands alone.
-	case all.groups && !all.certainPoint:
+	case all.thousandsPoints && !all.certainPoint:
 		return true, nil
 	// Among decimal commas, 1.250 may be a thousand.
 	case all.certainComma:
@@ -145,7 +149,7 @@ func (d *decimalSigns) decide(all fileSigns) (isComma bool, err error) {
 			"column %s has numbers such as %s, which may be thousands, as other columns have decimal commas (want "+
 				"decimal: comma if the point separates thousands, else numbers with a decimal comma)",
 			d.name,
-			d.groupPointText,
+			d.doubtfulPointText,
 		)
 	}
 	return false, nil
@@ -155,8 +159,8 @@ func (d *decimalSigns) decide(all fileSigns) (isComma bool, err error) {
 // thousands: semicolons separate the fields, and nothing in any file is certain. Such points are read as decimal
 // signs, with a warning.
 func (d *decimalSigns) isDoubtful(all fileSigns) bool {
-	isCertain := all.certainComma || all.certainPoint || all.groups
-	isAmbiguous := d.isNumeric() && d.groupPoints > 0
+	isCertain := all.certainComma || all.certainPoint || all.thousandsPoints
+	isAmbiguous := d.isNumeric() && d.doubtfulPoints > 0
 	return all.semicolons && !isCertain && isAmbiguous
 }
 
@@ -190,50 +194,27 @@ func (t *Table) decimalColumns(files []tableFile, columns, numeric []string) (d 
 		return d, nil
 	}
 	// The option is not set, so the values decide.
+	candidates, semicolons, err := withDecimalCommas(files)
+	if err != nil || candidates == nil {
+		return d, err
+	}
 	signs := make([]decimalSigns, len(columns))
 	for i, name := range columns {
 		signs[i] = decimalSigns{name: name, mustBeNumbers: slices.Contains(numeric, name)}
 	}
-	var candidates []*csvTable
-	var all fileSigns
-	anySign := false
-	for _, f := range files {
-		// The columns that the path gives are no numbers to judge.
-		if p, ok := f.(*placedTable); ok {
-			f = p.tableFile
-		}
-		c, ok := f.(*csvTable)
-		if !ok || c.comma == ',' {
-			continue
-		}
-		wanted := ","
-		if c.comma == ';' {
-			wanted = ",."
-			all.semicolons = true
-		}
-		hasSign, err := c.hasAny(wanted)
-		if err != nil {
-			return d, c.withFile(err)
-		}
-		candidates = append(candidates, c)
-		anySign = anySign || hasSign
-	}
-	if !anySign {
-		return d, nil
-	}
-	// A file without a comma counts, too: its words and points decide about the commas of others.
 	for _, c := range candidates {
 		if err := c.countSigns(signs); err != nil {
 			return d, c.withFile(err)
 		}
 	}
 	// One certain column decides the doubtful numbers of the others.
+	all := fileSigns{semicolons: semicolons}
 	for i := range signs {
 		s := &signs[i]
 		if s.isNumeric() {
-			all.certainComma = all.certainComma || s.commas+s.groups > 0
-			all.groups = all.groups || s.groups > 0
-			all.certainPoint = all.certainPoint || s.points > 0
+			all.certainComma = all.certainComma || s.decimalCommas+s.thousandsPoints > 0
+			all.thousandsPoints = all.thousandsPoints || s.thousandsPoints > 0
+			all.certainPoint = all.certainPoint || s.decimalPoints > 0
 		}
 	}
 	d.points = all.certainPoint
@@ -245,7 +226,7 @@ func (t *Table) decimalColumns(files []tableFile, columns, numeric []string) (d 
 		if isComma {
 			d.commas[s.name] = true
 		}
-		if isComma && s.groups+s.groupPoints > 0 {
+		if isComma && s.thousandsPoints+s.doubtfulPoints > 0 {
 			d.thousands = append(d.thousands, s)
 		}
 		if s.isDoubtful(all) {
@@ -253,6 +234,39 @@ func (t *Table) decimalColumns(files []tableFile, columns, numeric []string) (d 
 		}
 	}
 	return d, nil
+}
+
+// withDecimalCommas returns the CSV files whose numbers may have decimal commas: those whose fields are not separated
+// by commas. It returns none if no file has a sign to decide about: a comma behind its first line or, where semicolons
+// separate the fields, a point. A file without such a sign is returned with the others, as its words and points decide
+// about the commas of those. semicolons says that semicolons separate the fields of a file.
+func withDecimalCommas(files []tableFile) (candidates []*csvTable, semicolons bool, err error) {
+	anySign := false
+	for _, f := range files {
+		// The columns that the path gives are no numbers to judge.
+		if p, ok := f.(*placedTable); ok {
+			f = p.tableFile
+		}
+		c, ok := f.(*csvTable)
+		if !ok || c.comma == ',' {
+			continue
+		}
+		signs := ","
+		if c.comma == ';' {
+			signs = ",."
+			semicolons = true
+		}
+		hasSign, err := c.hasAny(signs)
+		if err != nil {
+			return nil, false, c.withFile(err)
+		}
+		candidates = append(candidates, c)
+		anySign = anySign || hasSign
+	}
+	if !anySign {
+		return nil, semicolons, nil
+	}
+	return candidates, semicolons, nil
 }
 
 // countSigns reads all rows of a file, whose separator is no comma, and counts in signs how the
@@ -366,8 +380,8 @@ func (d *decimals) doubt() string {
 		return fmt.Sprintf(
 			"column %s has %s, or is it %s",
 			shown(s.name),
-			s.groupPointText,
-			strings.ReplaceAll(s.groupPointText, ".", ""),
+			s.doubtfulPointText,
+			strings.ReplaceAll(s.doubtfulPointText, ".", ""),
 		)
 	})
 	return "points are read as decimal signs, but may separate thousands (" + federated.ShortList(readings) +
@@ -376,5 +390,5 @@ func (d *decimals) doubt() string {
 
 // exampleOfThousands returns the name of the column with a number whose points separate thousands.
 func exampleOfThousands(s decimalSigns) string {
-	return shown(s.name) + " " + cmp.Or(s.groupText, s.groupPointText)
+	return shown(s.name) + " " + cmp.Or(s.thousandsPointText, s.doubtfulPointText)
 }

@@ -76,33 +76,7 @@ func propose(file, label string, t Table) (_ *Proposal, err error) {
 		return nil, err
 	}
 	defer closeAll(files)
-	var profiles []*profile
-	var wanted []column
-	for _, name := range files[0].columns() {
-		p := &profile{
-			name:        name,
-			noted:       namedClasses(files, name),
-			last:        -1,
-			lastMissing: -1,
-			distinct:    map[string]int{},
-			lowest:      math.Inf(1),
-			highest:     math.Inf(-1),
-		}
-		// A column of a type that no model can use is listed, but not read.
-		if field := fieldOf(files[0], name); field != nil && field.Kind == parquetfile.KindOther {
-			p.unusable = field.TypeName()
-			profiles = append(profiles, p)
-			continue
-		}
-		profiles = append(profiles, p)
-		wanted = append(wanted, column{
-			name:     name,
-			lists:    true,
-			hasNames: true,
-			take:     p.take,
-			nested:   p.takeLengths,
-		})
-	}
+	profiles, wanted := profilesOf(files)
 	columns := names.Of(profiles, func(p *profile) string { return p.name })
 	// The signs of decimals must be known before numbers are told from texts.
 	decimals, err := t.decimalColumns(files, columns, nil)
@@ -129,19 +103,8 @@ func propose(file, label string, t Table) (_ *Proposal, err error) {
 	proposal := &Proposal{Columns: len(profiles), fileClients: fileNames(files), files: len(files)}
 	for _, p := range profiles {
 		proposal.Rows = max(proposal.Rows, p.rows)
-		if p.groupText != "" {
-			return nil, fmt.Errorf("column %s has numbers such as %s with %w", shown(p.name), p.groupText, errGroups)
-		}
-		if p.groupCommaText != "" {
-			return nil, fmt.Errorf(
-				"column %s has numbers such as %s, with commas between thousands; want numbers without these",
-				shown(p.name),
-				p.groupCommaText,
-			)
-		}
-		if p.commas > 0 {
-			return nil, fmt.Errorf("column %s has numbers with a comma, as in 2,34; want decimal: comma if it is the "+
-				"decimal sign, or a decimal point, or blanks between the numbers of a list", shown(p.name))
+		if err := p.checkCommas(); err != nil {
+			return nil, err
 		}
 	}
 	if proposal.Rows == 0 {
@@ -161,6 +124,54 @@ func propose(file, label string, t Table) (_ *Proposal, err error) {
 			"commas, semicolons or tabs between them", shown(profiles[0].name))
 	}
 	return proposal, err
+}
+
+// profilesOf returns an empty profile for each column of the files, and the columns that are to be read into their
+// profiles. A column of a type that no model can use is listed, but not read.
+func profilesOf(files []tableFile) (profiles []*profile, wanted []column) {
+	for _, name := range files[0].columns() {
+		p := &profile{
+			name:        name,
+			noted:       namedClasses(files, name),
+			last:        -1,
+			lastMissing: -1,
+			distinct:    map[string]int{},
+			lowest:      math.Inf(1),
+			highest:     math.Inf(-1),
+		}
+		profiles = append(profiles, p)
+		if field := fieldOf(files[0], name); field != nil && field.Kind == parquetfile.KindOther {
+			p.unusable = field.TypeName()
+			continue
+		}
+		wanted = append(wanted, column{
+			name:     name,
+			lists:    true,
+			hasNames: true,
+			take:     p.take,
+			nested:   p.takeLengths,
+		})
+	}
+	return profiles, wanted
+}
+
+// checkCommas returns an error if the column has numbers with commas that were not read as decimal signs. It
+// wraps errGroups where points separate thousands, so that the commas can only be decimal signs.
+func (p *profile) checkCommas() error {
+	switch {
+	case p.groupText != "":
+		return fmt.Errorf("column %s has numbers such as %s with %w", shown(p.name), p.groupText, errGroups)
+	case p.groupCommaText != "":
+		return fmt.Errorf(
+			"column %s has numbers such as %s, with commas between thousands; want numbers without these",
+			shown(p.name),
+			p.groupCommaText,
+		)
+	case p.commas > 0:
+		return fmt.Errorf("column %s has numbers with a comma, as in 2,34; want decimal: comma if it is the "+
+			"decimal sign, or a decimal point, or blanks between the numbers of a list", shown(p.name))
+	}
+	return nil
 }
 
 // fieldOf returns the field of the column of this name if the file is a Parquet file, and nil
@@ -277,43 +288,7 @@ func (p *Proposal) guess(columns []*profile, named string) error {
 		client = pick((*profile).isClient)
 		hint = "; a guess, as so few may be groups of clients"
 	}
-	if client != nil {
-		p.Table.Client = client.name
-		p.add(
-			"client",
-			quoted(client.name),
-			"%s different values (%s), and its name%s",
-			distinctCount(client),
-			client.exampleValues(),
-			hint,
-		)
-	} else if p.fileClients != nil {
-		p.Table.Client = fileClient
-		p.add(
-			"client",
-			fileClient,
-			"each file is a client's, by their names: %s",
-			federated.ShortList(names.Of(p.fileClients, shown)),
-		)
-	} else {
-		// No client was found: words with eight values or more may still be clients.
-		var perhaps []string
-		// What has no meaning now is listed for the user, with the reason.
-		for _, c := range free {
-			if c.areWords() && c.mayBeClasses(maxDistinct) && len(c.distinct) >= 8 {
-				perhaps = append(perhaps, shown(c.name))
-			}
-		}
-		suggestion := ""
-		if perhaps != nil {
-			suggestion = " (" + federated.ShortList(perhaps) + "?)"
-		}
-		if p.files > 1 {
-			suggestion += fmt.Sprintf(", or file if each of the %d files is a client's", p.files)
-		}
-		p.add("client", "null", "no column called client, user or the like has a value in several rows: name "+
-			"one%s, or deal the rows with fedpace data partition", suggestion)
-	}
+	p.addClient(client, hint, free)
 	// The split is found before the label, as its words could be classes, too.
 	split := pick((*profile).isParts)
 	if label == nil {
@@ -328,6 +303,7 @@ func (p *Proposal) guess(columns []*profile, named string) error {
 		p.Table.Split = split.name
 		p.add("split", quoted(split.name), "its values are %s", split.exampleValues())
 	}
+	// What has no meaning now is listed for the user, with the reason.
 	for _, c := range free {
 		isPredicted := c.name == p.Table.Label || slices.Contains(p.Table.Target, c.name)
 		isInput := c.feature || c.name == p.Table.Text
@@ -343,6 +319,50 @@ func (p *Proposal) guess(columns []*profile, named string) error {
 // reason as fmt.Sprintf does.
 func (p *Proposal) add(option, value, format string, args ...any) {
 	p.reasons = append(p.reasons, reason{option, value, fmt.Sprintf(format, args...)})
+}
+
+// addClient enters the column of the clients, with a hint at what speaks against it or "". Without such a column
+// (nil) the files are the clients if their names say so. Otherwise nothing is entered, and the user is told which of the
+// columns without a meaning, free, could be that of the clients.
+func (p *Proposal) addClient(client *profile, hint string, free []*profile) {
+	switch {
+	case client != nil:
+		p.Table.Client = client.name
+		p.add(
+			"client",
+			quoted(client.name),
+			"%s different values (%s), and its name%s",
+			distinctCount(client),
+			client.exampleValues(),
+			hint,
+		)
+		return
+	case p.fileClients != nil:
+		p.Table.Client = fileClient
+		p.add(
+			"client",
+			fileClient,
+			"each file is a client's, by their names: %s",
+			federated.ShortList(names.Of(p.fileClients, shown)),
+		)
+		return
+	}
+	// Words with eight values or more may be the names of clients.
+	var perhaps []string
+	for _, c := range free {
+		if c.areWords() && c.mayBeClasses(maxDistinct) && len(c.distinct) >= 8 {
+			perhaps = append(perhaps, shown(c.name))
+		}
+	}
+	suggestion := ""
+	if perhaps != nil {
+		suggestion = " (" + federated.ShortList(perhaps) + "?)"
+	}
+	if p.files > 1 {
+		suggestion += fmt.Sprintf(", or file if each of the %d files is a client's", p.files)
+	}
+	p.add("client", "null", "no column called client, user or the like has a value in several rows: name "+
+		"one%s, or deal the rows with fedpace data partition", suggestion)
 }
 
 // findLabel chooses the column to predict from the columns without a meaning, free. last is the
@@ -575,13 +595,13 @@ func (p *Proposal) takeText(text *profile) {
 	p.add("window", "80", "%s", window)
 }
 
-// takeNumbers proposes the columns wide, which are numbers, as features. free has all columns without a
-// meaning, wide among them.
+// takeNumbers proposes the columns of numbers, numeric, as features: by their names, by a pattern such as x* if they
+// are numbered, or by "*" if they are all columns without a meaning, which free has.
 func (p *Proposal) takeNumbers(numeric, free []*profile) {
 	for _, c := range numeric {
 		p.Table.Features = append(p.Table.Features, c.name)
 	}
-	// Now a pattern names the features; it may match columns that were no wide ones.
+	// shorten may have put a pattern in the place of the names, which matches further columns of free.
 	if p.shorten(free) {
 		pattern := p.Table.Features[0]
 		numeric = slices.DeleteFunc(
@@ -679,7 +699,7 @@ func listed(texts []string) string {
 	return "[" + strings.Join(names.Of(texts, quoted), ", ") + "]"
 }
 
-// guessScale proposes a scale for the columns of numbers, wide. Many whole numbers from 0 to 255
+// guessScale proposes a scale for the columns of numbers, numeric. Many whole numbers from 0 to 255
 // are pixels, which become 0 to 1, and an image if their number is a square. Otherwise numbers
 // beyond -10 to 10 are standardised.
 func (p *Proposal) guessScale(numeric []*profile) {

@@ -40,7 +40,7 @@ type reading struct {
 	text *texts
 	// matrix holds the features that have a column each.
 	matrix *matrix
-	// words holds the features that stand for words, which follow those of wide.
+	// words holds the features that stand for words, which follow those of matrix.
 	words []*words
 	// vector holds the features of a table that has all of them in one column.
 	vector *vectors
@@ -56,7 +56,8 @@ type reading struct {
 }
 
 // newReading prepares the reading of a table by the mapping t, whose patterns are resolved. o are
-// the options of the run, such as the number of classes. Each column that t names gets a taker.
+// the options of the run, such as the number of classes. Each column that t names gets a taker: the method to
+// which the column's values are handed one by one when the table is read.
 func newReading(t Table, o federated.Options) *reading {
 	r := &reading{t: t, options: o, dropped: map[int]bool{}}
 	if t.Label != "" {

@@ -72,15 +72,17 @@ func (v *vectors) take(row int, c cell) error {
 	if err != nil {
 		return err
 	}
-	// The row of an open list is not in place yet, so its number is the length of place.
-	if v.open && row == len(v.place) {
+	// v.place has the rows that are complete. The list of the row behind them may still be open.
+	continuesList := v.open && row == len(v.place)
+	if continuesList {
 		return v.append(c, words)
 	}
 	if err := v.close(); err != nil {
 		return err
 	}
+	isNextRow := row == len(v.place)
 	switch {
-	case row != len(v.place):
+	case !isNextRow:
 		return errors.New("several values in a row; want one image, one text of numbers or one list of numbers")
 	case c.kind == missingCell, c.kind == textCell && len(words) == 0:
 		v.place = append(v.place, -1)
@@ -158,24 +160,10 @@ func (v *vectors) image(b []byte) error {
 		return err
 	}
 	isImage := kind != ""
-	// The first row sets the width of all: by its image, by the shape of the mapping or by its bytes.
 	if v.width == 0 {
-		if isImage && v.shape == [3]int{} {
-			shape, err := imageShape(b)
-			if err != nil {
-				return err
-			}
-			v.shape = shape
+		if err := v.setByteWidth(b, isImage); err != nil {
+			return err
 		}
-		v.width = v.shape[0] * v.shape[1] * v.shape[2]
-		if v.width == 0 {
-			v.width = len(b)
-		}
-		if v.width == 0 || v.width > maxFeatures {
-			return fmt.Errorf("samples of %d bytes, want 1 to %d", v.width, maxFeatures)
-		}
-		v.isBytes = true
-		v.widen()
 	}
 	switch {
 	case !v.isBytes:
@@ -208,6 +196,28 @@ func (v *vectors) image(b []byte) error {
 		v.bytes = append(v.bytes, b...)
 	}
 	v.keep()
+	return nil
+}
+
+// setByteWidth sets how many bytes each row has, by the first row, b: as many as the shape of the mapping has
+// values or, without one, as the image has, or else as there are bytes.
+func (v *vectors) setByteWidth(b []byte, isImage bool) error {
+	if isImage && v.shape == [3]int{} {
+		shape, err := imageShape(b)
+		if err != nil {
+			return err
+		}
+		v.shape = shape
+	}
+	v.width = v.shape[0] * v.shape[1] * v.shape[2]
+	if v.width == 0 {
+		v.width = len(b)
+	}
+	if v.width == 0 || v.width > maxFeatures {
+		return fmt.Errorf("samples of %d bytes, want 1 to %d", v.width, maxFeatures)
+	}
+	v.isBytes = true
+	v.widen()
 	return nil
 }
 

@@ -215,7 +215,8 @@ func (l *classNames) take(row int, c cell) error {
 // numbers from 0 on are the classes themselves, and named is nil. All other labels are sorted,
 // numbers by their value and words by their letters, and numbered in that order.
 func (l *classNames) labels(classes int) (labels []int32, count int, named []string, err error) {
-	// classOf translates the number of a label in order of appearance into its class.
+	// l.List has the different labels in the order in which they appeared first, and l.index the place of each
+	// row's label there. classOf gives the class of each label of the list.
 	numbers, allWhole := l.wholeNumbers()
 	classOf := make([]int32, len(l.List))
 	switch {
@@ -258,18 +259,18 @@ func (l *classNames) labels(classes int) (labels []int32, count int, named []str
 		}
 		// The order of the names must not depend on the order of the rows.
 		position := positions(l.List)
-		named = slices.SortedFunc(slices.Values(l.List), func(a, b string) int {
-			if allWhole {
-				return cmp.Compare(numbers[position[a]], numbers[position[b]])
-			}
-			return cmp.Compare(a, b)
-		})
+		byNumber := func(a, b string) int { return cmp.Compare(numbers[position[a]], numbers[position[b]]) }
+		byLetters := strings.Compare
+		order := byLetters
+		if allWhole {
+			order = byNumber
+		}
+		named = slices.SortedFunc(slices.Values(l.List), order)
 		for class, name := range named {
 			classOf[position[name]] = int32(class)
 		}
 		count = len(named)
 	}
-	// The rows still hold numbers in order of appearance, which are translated now.
 	labels = make([]int32, len(l.index))
 	for row, i := range l.index {
 		labels[row] = -1

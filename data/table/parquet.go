@@ -71,49 +71,75 @@ func (p *parquetTable) each(wanted column, firstRow int) error {
 	if f.Kind == parquetfile.KindOther {
 		return fmt.Errorf("column %s holds %s; want numbers, text or bytes", wanted.name, f.TypeName())
 	}
-	// last is the row of the value before; -1 means that there was none.
-	last := -1
-	lengths := nestedLengths{counts: make([]int, f.Lists()+1)}
-	// endRow passes the lengths of the nested lists of the row that has ended to wanted.nested, if that is
-	// set. Before the first row the counts are zero, and it passes nothing.
-	endRow := func() error {
-		if wanted.nested == nil || f.Lists() < 2 {
-			return nil
-		}
-		return lengths.end(wanted.nested)
+	values := &columnValues{
+		field:    f,
+		wanted:   wanted,
+		firstRow: firstRow,
+		row:      noRow,
+		lengths:  nestedLengths{counts: make([]int, f.Lists()+1)},
 	}
-	err := p.Values(wanted.name, parquetfile.AnyValues, func(row int, v parquet.Value) error {
-		if row != last {
-			if err := endRow(); err != nil {
-				return err
-			}
-		}
-		// Empty and missing lists have a value that is no element, and are not counted.
-		if f.IsElement(v) {
-			lengths.counts[v.RepetitionLevel()]++
-		}
-		if row == last && !wanted.lists {
-			return errors.New("a list of several values; want one value in a row (a list may be the only column of " +
-				"features)")
-		}
-		last = row
-		c, err := newCell(f, v)
-		if err != nil {
-			return err
-		}
-		return wanted.take(firstRow+row, c)
-	})
+	err := p.Values(wanted.name, parquetfile.AnyValues, values.take)
 	if errors.Is(err, errStop) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	return endRow()
+	return values.endRow()
+}
+
+// noRow stands for the row before the first.
+const noRow = -1
+
+// columnValues hands the values of one column of a Parquet file to the taker of the column.
+type columnValues struct {
+	field  *parquetfile.Field
+	wanted column
+	// firstRow is the number in the table of the file's first row.
+	firstRow int
+	// row is the row of the last value, counted in the file.
+	row int
+	// lengths are those of the nested lists of that row, as far as it was read.
+	lengths nestedLengths
+}
+
+// take takes the next value v of the column, which belongs to a row of the file. It is an error if the row has
+// one already and the column may not have lists.
+func (c *columnValues) take(row int, v parquet.Value) error {
+	if row != c.row {
+		if err := c.endRow(); err != nil {
+			return err
+		}
+	}
+	// Empty and missing lists have a value that is no element, and are not counted.
+	if c.field.IsElement(v) {
+		c.lengths.counts[v.RepetitionLevel()]++
+	}
+	if row == c.row && !c.wanted.lists {
+		return errors.New("a list of several values; want one value in a row (a list may be the only column of " +
+			"features)")
+	}
+	c.row = row
+	value, err := newCell(c.field, v)
+	if err != nil {
+		return err
+	}
+	return c.wanted.take(c.firstRow+row, value)
+}
+
+// endRow passes the lengths of the nested lists of the row that has ended to whom wants them. Before the first row
+// the counts are zero, and it passes nothing.
+func (c *columnValues) endRow() error {
+	isNested := c.field.Lists() > 1
+	if c.wanted.nested == nil || !isNested {
+		return nil
+	}
+	return c.lengths.end(c.wanted.nested)
 }
 
 // nestedLengths counts the values of one row by their repetition level, from which the lengths of
-// its nested lists follow: level 0 begins the row, level k the next element of list k.
+// its nested lists follow: a value of level 0 begins the row, and one of level k is the next element of the
+// lists of depth k, of which the outermost has depth 1.
 type nestedLengths struct{ counts []int }
 
 // end computes the lengths of the nested lists of the row that has ended, calls take with them, the
@@ -127,7 +153,8 @@ func (n *nestedLengths) end(take func([]int) error) error {
 		return nil
 	}
 	var lengths []int
-	// outer is the number of lists of the level above, over which the elements are shared equally.
+	// A value of a lower level begins an element of this level, too, so the counts add up to the number of
+	// elements of all lists of the level. outer is the number of these lists.
 	outer := 1
 	for _, count := range n.counts[1:] {
 		total += count

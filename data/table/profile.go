@@ -95,20 +95,49 @@ func (p *profile) take(row int, c cell) error {
 	}
 	p.rows = row + 1
 	p.last = row
-	// Bytes may be images, of which some kinds cannot be decoded.
 	if c.kind == bytesCell {
-		p.bytes++
-		kind, err := federated.ImageKind(c.bytes)
-		if err != nil {
-			p.unusable = kind + " files"
-		}
-		if kind != "" {
-			p.images++
-		}
+		p.takeBytes(&c)
 		return nil
 	}
-	// A text may hold a list of numbers, or a number with a comma.
+	if p.takeList(&c) {
+		return nil
+	}
+	// What is left is one number, a missing value or a text.
 	name := c.name()
+	x, err := c.number()
+	switch {
+	case err == nil:
+		p.takeNumber(row, &c, x, name)
+	case err == errMissing:
+		p.countMissing()
+		return nil
+	default:
+		p.takeText(name)
+	}
+	// Numbers and texts are counted by their names.
+	if _, ok := p.distinct[name]; ok || len(p.distinct) < maxDistinct {
+		p.distinct[name]++
+	} else {
+		p.manyDistinct = true
+	}
+	return nil
+}
+
+// takeBytes adds a row with bytes, which may be those of an image. Images of some kinds cannot be decoded.
+func (p *profile) takeBytes(c *cell) {
+	p.bytes++
+	kind, err := federated.ImageKind(c.bytes)
+	if err != nil {
+		p.unusable = kind + " files"
+	}
+	if kind != "" {
+		p.images++
+	}
+}
+
+// takeList adds a row whose text is a list of numbers, or a number with a comma, which may be a decimal one. It
+// reports false and adds nothing for another row.
+func (p *profile) takeList(c *cell) bool {
 	words, err := c.words()
 	areParts := words != nil && !slices.ContainsFunc(words, func(word string) bool { return !isPart(word) })
 	if err != nil && strings.Contains(c.text, ",") && areParts {
@@ -120,54 +149,48 @@ func (p *profile) take(row int, c cell) error {
 		if groupedByCommas.MatchString(text) {
 			p.groupCommaText = cmp.Or(p.groupCommaText, strings.Clone(text))
 		}
-		return nil
+		return true
 	}
 	isList := err == nil && len(words) > 1 && isPart(words[0]) && isPart(words[1])
-	if isList {
-		p.list = true
-		for _, word := range words {
-			if _, err := parseNumber(word); err == errMissing {
-				p.countMissing()
-			}
-		}
-		return nil
+	if !isList {
+		return false
 	}
-	// What is left is one number, a missing value or a text.
-	if x, err := c.number(); err == nil {
-		value := float64(x)
-		p.ascending = (row == 0 || p.ascending) && value > p.highest
-		p.lowest = min(p.lowest, value)
-		p.highest = max(p.highest, value)
-		p.real++
-		if c.isFraction() {
-			p.fractions++
-		}
-		// The digits decide, as float32 rounds numbers beyond 2^24.
-		if calendarNumber.MatchString(name) {
-			p.calendar++
-		}
-		if value == math.Trunc(value) {
-			p.wholes++
-		}
-	} else if err == errMissing {
-		p.countMissing()
-		return nil
-	} else {
-		p.texts++
-		p.oddText = name
-		p.length += len(name)
-		p.blanks += strings.Count(name, " ")
-		if date.MatchString(name) {
-			p.dates++
+	p.list = true
+	for _, word := range words {
+		if _, err := parseNumber(word); err == errMissing {
+			p.countMissing()
 		}
 	}
-	// Numbers and texts are counted by their names.
-	if _, ok := p.distinct[name]; ok || len(p.distinct) < maxDistinct {
-		p.distinct[name]++
-	} else {
-		p.manyDistinct = true
+	return true
+}
+
+// takeNumber adds a row with the number x, which the cell c gives in some form and whose name is its text.
+func (p *profile) takeNumber(row int, c *cell, x float64, name string) {
+	p.ascending = (row == 0 || p.ascending) && x > p.highest
+	p.lowest = min(p.lowest, x)
+	p.highest = max(p.highest, x)
+	p.real++
+	if c.isFraction() {
+		p.fractions++
 	}
-	return nil
+	// The digits decide, as float32 rounds numbers beyond 2^24.
+	if calendarNumber.MatchString(name) {
+		p.calendar++
+	}
+	if x == math.Trunc(x) {
+		p.wholes++
+	}
+}
+
+// takeText adds a row with a text that is no number.
+func (p *profile) takeText(text string) {
+	p.texts++
+	p.oddText = text
+	p.length += len(text)
+	p.blanks += strings.Count(text, " ")
+	if date.MatchString(text) {
+		p.dates++
+	}
 }
 
 // isPart reports whether a word may stand in a list of numbers: it is a number, even one too large

@@ -432,52 +432,18 @@ func (r *reading) isHeldOut(row int32) bool {
 // follow behind the numbers.
 func (r *reading) features(s *federated.Grouped, train []int32) error {
 	s.About.Input = learn.Dense
+	// given are the numbers as they were read: width for each row, one row behind the other.
 	var given *numbers
-	width := 0
+	var width int
+	var err error
 	if r.vector != nil {
-		// One column holds all values of a row.
-		v := r.vector
-		s.About.Features = v.width
-		if v.width == 0 {
-			return fmt.Errorf("column %s: no row has a value", r.t.Features[0])
-		}
-		if err := v.spread(); err != nil {
-			return fmt.Errorf("column %s: %w", r.t.Features[0], err)
-		}
-		s.About.Image = v.shape
-		if v.isBytes {
-			switch {
-			case r.t.Scale == scaleStandard:
-				return fmt.Errorf("scale: standard is for numbers, and column %s has bytes", r.t.Features[0])
-			case r.hasHoles:
-				return fmt.Errorf("missing: mean is for numbers, and column %s has bytes", r.t.Features[0])
-			}
-			// Bytes stay as they are, one for each value, and are divided by 255 when a model reads
-			// them.
-			s.Rows = &federated.ByteRows{Width: v.width, Bytes: v.bytes, Coding: federated.Fraction}
-			return nil
-		}
-		given = &v.values
-		width = v.width
-		if pixels := v.shape[0] * v.shape[1] * v.shape[2]; pixels > 0 && pixels != width {
-			return fmt.Errorf(
-				"shape: %d values of an image, and column %s has lists of %d",
-				pixels,
-				r.t.Features[0],
-				width,
-			)
-		}
+		given, width, err = r.vectorFeatures(s)
 	} else {
-		// Each feature has a column of its own.
-		given = &r.matrix.numbers
-		width = r.matrix.width
-		s.About.Columns = r.t.Features
-		if r.t.Shape != nil {
-			copy(s.About.Image[:], r.t.Shape)
-			if pixels := s.About.Image[0] * s.About.Image[1] * s.About.Image[2]; pixels != width {
-				return fmt.Errorf("shape: %d values of an image, and there are %d columns of features", pixels, width)
-			}
-		}
+		given, width, err = r.columnFeatures(s)
+	}
+	// Without numbers the samples are bytes, and ready.
+	if err != nil || given == nil {
+		return err
 	}
 	s.About.Features = width
 	r.noteCoarseFeatures(&s.About)
@@ -511,10 +477,57 @@ func (r *reading) features(s *federated.Grouped, train []int32) error {
 		mean, _ := moments(values, width, train)
 		fillHoles(values, mean)
 	}
-	values, width, err := r.addWords(s, values, width, train)
+	values, width, err = r.addWords(s, values, width, train)
 	s.About.Features = width
 	s.Rows = &federated.FloatRows{Width: width, Values: values}
 	return err
+}
+
+// vectorFeatures returns the numbers of a table whose features are one column of lists, and how many each row
+// has. If the column has bytes or images, it makes the store of samples of them, s.Rows, and returns no numbers.
+func (r *reading) vectorFeatures(s *federated.Grouped) (given *numbers, width int, err error) {
+	v := r.vector
+	s.About.Features = v.width
+	if v.width == 0 {
+		return nil, 0, fmt.Errorf("column %s: no row has a value", r.t.Features[0])
+	}
+	if err := v.spread(); err != nil {
+		return nil, 0, fmt.Errorf("column %s: %w", r.t.Features[0], err)
+	}
+	s.About.Image = v.shape
+	pixels := v.shape[0] * v.shape[1] * v.shape[2]
+	switch {
+	case !v.isBytes && pixels > 0 && pixels != v.width:
+		return nil, 0, fmt.Errorf(
+			"shape: %d values of an image, and column %s has lists of %d",
+			pixels,
+			r.t.Features[0],
+			v.width,
+		)
+	case !v.isBytes:
+		return &v.values, v.width, nil
+	case r.t.Scale == scaleStandard:
+		return nil, 0, fmt.Errorf("scale: standard is for numbers, and column %s has bytes", r.t.Features[0])
+	case r.hasHoles:
+		return nil, 0, fmt.Errorf("missing: mean is for numbers, and column %s has bytes", r.t.Features[0])
+	}
+	// Bytes stay as they are, one for each value, and are divided by 255 when a model reads them.
+	s.Rows = &federated.ByteRows{Width: v.width, Bytes: v.bytes, Coding: federated.Fraction}
+	return nil, v.width, nil
+}
+
+// columnFeatures returns the numbers of a table whose features have a column each, and how many each row has.
+func (r *reading) columnFeatures(s *federated.Grouped) (given *numbers, width int, err error) {
+	width = r.matrix.width
+	s.About.Columns = r.t.Features
+	if r.t.Shape == nil {
+		return &r.matrix.numbers, width, nil
+	}
+	copy(s.About.Image[:], r.t.Shape)
+	if pixels := s.About.Image[0] * s.About.Image[1] * s.About.Image[2]; pixels != width {
+		return nil, 0, fmt.Errorf("shape: %d values of an image, and there are %d columns of features", pixels, width)
+	}
+	return &r.matrix.numbers, width, nil
 }
 
 // pixels converts values to bytes, one for each value. It returns an error unless each value is a

@@ -58,8 +58,10 @@ func (a *Arranged) Step(values []float32, b *Batch, alpha float32) (loss float64
 	return Step(a.network, values, b, alpha)
 }
 
-// Arrange writes params, in the model's order, to dst in the arranged order: the first weight transposed,
-// with each row padded by zeros, and the bias padded likewise. dst has Len values.
+// Arrange writes params, in the model's order, to dst in the arranged order, which has Len values. The model
+// begins with the first weight, a row of the in inputs for each output. The arranged order begins with its
+// transpose, a row of the outputs for each input, each padded by zeros to whole vectors; the bias is padded
+// likewise. All other parameters follow in both.
 func (a *Arranged) Arrange(dst, params []float32) {
 	in, outputs := a.first.sizes()
 	padded := a.first.padded
@@ -75,22 +77,27 @@ func (a *Arranged) Arrange(dst, params []float32) {
 	copy(bias[padded:], params[(in+1)*outputs:])
 }
 
-// Place returns the index among the model's parameters of the value with index i in the arrangement. i
-// must not be the index of padding.
+// Place returns the index among the model's parameters of the value with index i in the arrangement (see
+// [Arranged.Arrange]). i must not be the index of padding.
 func (a *Arranged) Place(i int) int {
 	in, outputs := a.first.sizes()
 	padded := a.first.padded
-	switch input := i / padded; {
-	case input < in:
-		return i%padded*in + input
-	case input == in:
-		return in*outputs + i%padded
+	// The arrangement begins with in rows of weights and one of biases, of padded values each.
+	row := i / padded
+	output := i % padded
+	switch {
+	case row < in:
+		return output*in + row
+	case row == in:
+		return in*outputs + output
 	}
-	return i - (in+1)*(padded-outputs)
+	// Behind these rows only their padding is left out.
+	padding := (in + 1) * (padded - outputs)
+	return i - padding
 }
 
 // AddTo adds a sum of arranged values to sum, which has the order of the model's parameters, and clears
-// arranged.
+// arranged. [Arranged.Arrange] describes both orders: the first weight is transposed, in square tiles.
 func (a *Arranged) AddTo(sum, arranged []int64) {
 	in, outputs := a.first.sizes()
 	padded := a.first.padded
@@ -115,19 +122,23 @@ func (a *Arranged) AddTo(sum, arranged []int64) {
 			}
 		}
 	}
-	rest := arranged[in*padded:]
-	for i, v := range rest[:outputs] {
-		sum[in*outputs+i] += v
+	// The bias follows the weight, and all other parameters follow the bias and its padding.
+	bias := arranged[in*padded:][:outputs]
+	biasSum := sum[in*outputs:]
+	for i, v := range bias {
+		biasSum[i] += v
 	}
-	others := sum[(in+1)*outputs:]
-	for i, v := range rest[padded:] {
-		others[i] += v
+	others := arranged[(in+1)*padded:]
+	otherSums := sum[(in+1)*outputs:]
+	for i, v := range others {
+		otherSums[i] += v
 	}
 	clear(arranged)
 }
 
 // Changed yields the runs of arranged values, from start to before end, that steps may have changed since
-// it was last called to its end. All others are as they were.
+// it was last called to its end. All others are as they were. The weights of input i are the padded values
+// from i*padded on; the values behind those of all inputs always count as changed.
 func (a *Arranged) Changed() iter.Seq2[int, int] {
 	return func(yield func(start, end int) bool) {
 		stage := a.first
@@ -213,7 +224,9 @@ func (s *arrangedStage) nextUnchanged(input int) int {
 // begin has nothing to forget.
 func (s *arrangedStage) begin([]float32) {}
 
-// Forward computes W x + b, with a ReLU if one follows, for two samples at a time.
+// Forward computes W x + b, with a ReLU if one follows, for two samples at a time: a sum over the inputs that are
+// not 0 in one of the two. Where most inputs of the block are not 0, one product of all of them is computed
+// instead.
 func (s *arrangedStage) Forward(pass *Pass) {
 	in, outputs := s.sizes()
 	isa := s.network.isa
@@ -302,8 +315,8 @@ type nonZeros struct {
 	mask []uint16
 }
 
-// scan finds the inputs that are not 0 in x, which has in inputs of each sample. The columns are listed
-// only for training.
+// scan finds the inputs that are not 0 in x, which has a row of inputs for each sample, and lists them by pairs of
+// samples and, for training, by columns: which samples have each input. If most are not 0 only mostNonZero is set.
 func (z *nonZeros) scan(isa kernel.ISA, x []float32, inputs, samples int, training bool) {
 	words := (inputs + 15) / 16
 	if z.mask == nil {

@@ -129,62 +129,80 @@ type convStage struct {
 }
 
 // prepare lists the runs of all products, when the layout of the activations is known. height and width are
-// the sizes of the convolution's own output, and dy returns the strides of its gradient.
-func (s *convStage) prepare(height, width int, dy func() (row, column, channel int)) {
+// the sizes of the convolution's own output, and dyRow and dyColumn the distances between rows and between
+// columns of its gradient, in floats.
+func (s *convStage) prepare(height, width, dyRow, dyColumn int) {
+	s.height = height
+	s.width = width
+	s.dyRow = dyRow
+	s.dyColumn = dyColumn
+	s.reserveWeight()
+	// The inputs that a row of a kernel reads are neighbours in memory, so the row is one segment.
+	_, row, _, _ := s.X.strides()
+	for ky := range s.Size {
+		s.forwardRuns = append(s.forwardRuns, kernel.Segment{A: ky * s.Size * s.X.Channels, B: ky * row})
+	}
+	s.listWeightRuns()
+	// Nobody needs the gradient of the first layer's inputs.
+	if s.Gradient {
+		s.listGradientRuns()
+	}
+}
+
+// reserveWeight allocates the weight, the bias and their gradients, and sets s.order, which gives the place in
+// s.weight of each weight in PyTorch's order. That is [out, in, row, column]; in s.weight it is [out, row, column,
+// in], so that the inputs of a tap are neighbours. A tap is one of the Size × Size places of a kernel.
+func (s *convStage) reserveWeight() {
 	in := s.X.Channels
 	taps := s.Size * s.Size
 	n := s.Maps * taps * in
-	s.weight, s.grad = alignedFloats(n), alignedFloats(n)
+	s.weight = alignedFloats(n)
+	s.grad = alignedFloats(n)
 	s.order = make([]int32, n)
-	// PyTorch's order is [out, in, row, column]; here the inputs of a tap are neighbours.
 	for i := range n {
-		o := i / (taps * in)
-		c := i / taps % in
-		k := i % taps
-		s.order[i] = int32((o*taps+k)*in + c)
+		output := i / (taps * in)
+		input := i / taps % in
+		tap := i % taps
+		s.order[i] = int32((output*taps+tap)*in + input)
 	}
-	s.bias, s.dbias = alignedFloats(s.Maps), alignedFloats(s.Maps)
-	s.height, s.width = height, width
-	s.dyRow, s.dyColumn, _ = dy()
-	_, row, _, _ := s.X.strides()
-	// The inputs that a row of a kernel reads are neighbours in memory, so the row is one segment.
-	for ky := range s.Size {
-		s.forwardRuns = append(s.forwardRuns, kernel.Segment{A: ky * s.Size * in, B: ky * row})
-	}
+	s.bias = alignedFloats(s.Maps)
+	s.dbias = alignedFloats(s.Maps)
+}
+
+// listWeightRuns sets s.weightRuns and reserves s.recent. The gradient of the weight is a sum of products over the
+// positions of s.rows rows of outputs: A is the gradient of an output, and B where its inputs lie in s.recent. That is
+// a ring of s.keep rows of inputs, sample by sample, so there is a list for each row with which it may begin.
+func (s *convStage) listWeightRuns() {
 	s.keep = (s.rows-1)*s.Stride + s.Size
-	s.recent = alignedFloats(s.keep * Lanes * s.X.width())
+	rowLength := Lanes * s.X.width()
+	s.recent = alignedFloats(s.keep * rowLength)
 	s.weightRuns = make([][]kernel.Segment, s.keep)
-	// recent is a ring of rows, so there is a list for each row with which it may begin.
 	for firstRow := range s.weightRuns {
-		for i := range s.rows * width {
-			y := i / width
-			x := i % width
-			s.weightRuns[firstRow] = append(s.weightRuns[firstRow],
-				kernel.Segment{
-					A: y*s.dyRow + x*s.dyColumn,
-					B: (firstRow+y*s.Stride)%s.keep*Lanes*s.X.width() + x*s.Stride*in,
-				})
+		for i := range s.rows * s.width {
+			y := i / s.width
+			x := i % s.width
+			inputRow := (firstRow + y*s.Stride) % s.keep
+			s.weightRuns[firstRow] = append(s.weightRuns[firstRow], kernel.Segment{
+				A: y*s.dyRow + x*s.dyColumn,
+				B: inputRow*rowLength + x*s.Stride*s.X.Channels,
+			})
 		}
 	}
-	// Nobody needs the gradient of these inputs.
-	if !s.Gradient {
-		return
-	}
+}
+
+// listGradientRuns sets s.gradientRuns: for each position of the inputs, a segment for each output that reads it, with
+// the tap by which it does. A is where the tap begins in the weight, and B where the output's gradient lies.
+func (s *convStage) listGradientRuns() {
 	for y := range s.X.Height {
 		for x := range s.X.Width {
 			var list []kernel.Segment
-			for k := range taps {
-				// The output that reads this input by tap k, before it is divided by the stride.
-				oy := y + s.Pad - k/s.Size
-				ox := x + s.Pad - k%s.Size
-				// Taps that fall between strides, or outside the output, contribute nothing.
-				if oy >= 0 &&
-					ox >= 0 &&
-					oy%s.Stride == 0 &&
-					ox%s.Stride == 0 &&
-					oy/s.Stride < height &&
-					ox/s.Stride < width {
-					list = append(list, kernel.Segment{A: k * in, B: oy/s.Stride*s.dyRow + ox/s.Stride*s.dyColumn})
+			for tap := range s.Size * s.Size {
+				// The output at row and column reads the input by this tap, unless the tap falls between
+				// strides or the output lies outside.
+				row, isRow := s.reader(y, tap/s.Size, s.height)
+				column, isColumn := s.reader(x, tap%s.Size, s.width)
+				if isRow && isColumn {
+					list = append(list, kernel.Segment{A: tap * s.X.Channels, B: row*s.dyRow + column*s.dyColumn})
 				}
 			}
 			s.gradientRuns = append(s.gradientRuns, list)
@@ -192,8 +210,19 @@ func (s *convStage) prepare(height, width int, dy func() (row, column, channel i
 	}
 }
 
+// reader returns, along one side of the image, the index of the output that reads input i by place k of its kernel.
+// ok is false if there is none among the given number of outputs.
+func (s *convStage) reader(i, k, outputs int) (output int, ok bool) {
+	distance := i + s.Pad - k
+	output = distance / s.Stride
+	return output, distance >= 0 && distance%s.Stride == 0 && output < outputs
+}
+
 // layOut prepares the runs for the layout that the activations have.
-func (s *convStage) layOut() { s.prepare(s.Y.Height, s.Y.Width, s.Y.gradientStrides) }
+func (s *convStage) layOut() {
+	row, column, _ := s.Y.gradientStrides()
+	s.prepare(s.Y.Height, s.Y.Width, row, column)
+}
 
 // begin copies the parameters of a step into the order of the products and forgets the gradients of the
 // last.
@@ -283,9 +312,12 @@ func (s *convStage) addBiasGradient(dy []float32, channel, n int) {
 
 // addWeightGradient adds the part of s.rows rows of outputs, from row y on, to the weight's gradient. dy is
 // the gradient of these rows, and channel the distance between its channels. The input rows are transposed
-// into a ring, s.recent, so that a row that the call before has transposed is not transposed again.
+// into a ring, s.recent, in which row y of the input lies at y % s.keep, so that a row that the call before has
+// transposed is not transposed again.
 func (s *convStage) addWeightGradient(dy []float32, channel, y int, pass *Pass) {
-	in, ld, x := s.X.Channels, s.X.width(), s.X.values(pass)
+	in := s.X.Channels
+	ld := s.X.width()
+	x := s.X.values(pass)
 	// The first row of the input, with its border, that these outputs read.
 	first := y*s.Stride + s.X.border - s.Pad
 	inputRow := first
@@ -313,7 +345,8 @@ func (s *convStage) inputGradient(dy []float32, dyChannel int, p *Pass) {
 		s.inputsPacked(k, dy, dyChannel, p)
 		return
 	}
-	in, n := s.X.Channels, s.network.isa.Columns(p.Samples)
+	in := s.X.Channels
+	n := s.network.isa.Columns(p.Samples)
 	x := s.X.values(p)
 	dx := s.X.gradient(p)
 	first, xRow, xColumn, _ := s.X.strides()
@@ -378,11 +411,13 @@ func (s *pooledStage) layOut() {
 	s.y = alignedFloats(4 * s.Maps * Lanes)
 	s.code = make([]int32, s.Y.Size()*Lanes)
 	s.dy = alignedFloats(height * width * s.Maps * Lanes)
-	s.prepare(height, width, func() (row, column, channel int) { return width * s.Maps * Lanes, s.Maps * Lanes, Lanes })
+	// The gradient of a position is a block of all maps.
+	position := s.Maps * Lanes
+	s.prepare(height, width, width*position, position)
 }
 
-// Forward computes four positions of the convolution, with a ReLU, for each position of the output,
-// and writes the largest of them.
+// Forward computes four positions of the convolution, with a ReLU, for each position of the output, one behind the
+// other in s.y, and writes the largest of them. s.code notes which it was.
 func (s *pooledStage) Forward(pass *Pass) {
 	if k := s.outputPacking(pass.Samples); k.positions > 1 {
 		s.forwardPacked(k, pass)
@@ -413,8 +448,9 @@ func (s *pooledStage) Forward(pass *Pass) {
 	}
 }
 
-// Backward gives the gradient of each output to the one of its four positions that was the largest, and
-// then continues as a convolution does, two rows at a time.
+// Backward gives the gradient of each output to the one of its four positions that was the largest, as s.code
+// has it, and then continues as a convolution does, two rows at a time. In s.dy a position has Lanes values for
+// each map, and a row has two positions for each output.
 func (s *pooledStage) Backward(pass *Pass) {
 	g := s.Y.gradient(pass)
 	row, column, channel := s.Y.gradientStrides()

@@ -59,8 +59,9 @@ func TestFlower_HostsElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A client that works alone would be done before a host has joined.
-	for command, nap := range map[string]string{"coordinator": "0", "run": "0.1"} {
+	for command, nap := range map[string]string{"coordinator": "0", "run": "0.05"} {
 		t.Run(command, func(t *testing.T) {
+			t.Parallel()
 			dir := t.TempDir()
 			s := &site{T: t, dir: dir, keys: filepath.Join(dir, "keys")}
 			s.coordinate(append([]string{command}, plainArgs(t, s.path("run"), "--set", "nats.listen=127.0.0.1:0", "--set", "flower.run.nap="+nap)...)...)

@@ -57,7 +57,8 @@ type logisticWork struct {
 }
 
 // forward writes the logits of sample i of the batch into w.z, and returns the sample's features, which
-// share memory with the batch.
+// share memory with the batch. params has a row of weights, one for each feature, for each class, and then the bias of
+// each class.
 func (w *logisticWork) forward(params []float32, b *Batch, i int) (row []float32) {
 	f := w.features
 	row = b.X[i*f:][:f]
@@ -80,7 +81,7 @@ func (w *logisticWork) penalty(params []float32) float64 {
 }
 
 // Gradients implements [network.Arithmetic]: it returns the batch's mean loss, with the penalty, and stores
-// its gradient in w.grad.
+// its gradient in w.grad, which is laid out as the parameters: a row of features for each class, and then the biases.
 func (w *logisticWork) Gradients(params []float32, batch *Batch) (loss float64) {
 	clear(w.grad)
 	f := w.features

@@ -50,22 +50,20 @@ func NewPersonal(model ModelInfo, patterns []string, headSteps int) (*Personal, 
 		return nil, err
 	}
 	n := 0
-	bounds := [4]int{}
-	// The parts follow each other in the new order; bounds[i] is where part i ends.
-	for i, part := range parts {
-		for _, t := range part {
+	var ends [tensorParts]int
+	// The parts follow each other in the new order.
+	for part, tensors := range parts {
+		for _, t := range tensors {
 			personal.places = append(personal.places, t.Offset)
 			t.Offset = n
 			personal.tensors = append(personal.tensors, t)
 			n += t.Len()
 		}
-		bounds[i] = n
+		ends[part] = n
 	}
-	// The parts are the shared tensors that train, the other shared ones, the personal ones, and
-	// the frozen ones.
-	personal.trainable = bounds[0]
-	personal.communicated = bounds[1]
-	personal.personal = bounds[2] - bounds[1]
+	personal.trainable = ends[sharedTrained]
+	personal.communicated = ends[sharedOther]
+	personal.personal = ends[personalPart] - ends[sharedOther]
 	if personal.trainable == 0 {
 		return nil, registry.Errorf(
 			"names",
@@ -75,22 +73,32 @@ func NewPersonal(model ModelInfo, patterns []string, headSteps int) (*Personal, 
 	return personal, nil
 }
 
-// personalParts divides a model's tensors into four lists: shared ones that train, shared ones that do not,
-// personal ones, and frozen ones. It is an error if a pattern matches no tensor.
-func personalParts(model ModelInfo, patterns []string) (parts [4][]Tensor, err error) {
+// The parts of a model with personal tensors, in their order: shared tensors that train, shared ones that do not,
+// such as buffers, personal ones, and frozen ones.
+const (
+	sharedTrained = iota
+	sharedOther
+	personalPart
+	frozenPart
+	tensorParts
+)
+
+// personalParts divides a model's tensors into parts. A tensor is personal if a pattern matches its name, or a
+// prefix of the name that ends before a dot. It is an error if a pattern matches no tensor.
+func personalParts(model ModelInfo, patterns []string) (parts [tensorParts][]Tensor, err error) {
 	found := make([]bool, len(patterns))
 	var trainedNames []string
 	for _, tensor := range model.Tensors() {
 		// A frozen tensor never changes, so it can be neither shared nor personal.
 		if tensor.Offset >= Communicated(model) {
-			parts[3] = append(parts[3], tensor)
+			parts[frozenPart] = append(parts[frozenPart], tensor)
 			continue
 		}
 		// A tensor is shared unless a pattern matches it; one that does not train lies behind those
 		// that do.
-		part := 0
+		part := sharedTrained
 		if tensor.Offset >= model.Trainable() {
-			part = 1
+			part = sharedOther
 		}
 		for i, name := range patterns {
 			matchesName, err := path.Match(name, tensor.Name)
@@ -101,7 +109,7 @@ func personalParts(model ModelInfo, patterns []string) (parts [4][]Tensor, err e
 			// be that of the match above.
 			if before, _ := path.Match(name+".*", tensor.Name); matchesName || before {
 				found[i] = true
-				part = 2
+				part = personalPart
 			}
 		}
 		parts[part] = append(parts[part], tensor)

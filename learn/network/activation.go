@@ -79,18 +79,21 @@ func (a *Activation) allocate(blocks, maxBatch int) {
 	case owner != nil:
 		owner.allocate(blocks, maxBatch)
 		a.planar = a.Form == Image
-		a.x, a.dx, a.keepX, a.keepDX = owner.x, owner.dx, owner.keepX, owner.keepDX
+		a.share(owner)
 		return
 	case a.shadows != nil:
 		owner = a.shadows
 		owner.allocate(blocks, maxBatch)
-		a.x, a.dx, a.keepX, a.keepDX = owner.x, owner.dx, owner.keepX, owner.keepDX
-		a.planar, a.border = owner.planar, owner.border
+		a.share(owner)
+		a.planar = owner.planar
+		a.border = owner.border
 		return
 	case a.gradientOf != nil:
 		owner = a.gradientOf
 		owner.allocate(blocks, maxBatch)
-		a.dx, a.keepDX, a.planar = owner.dx, owner.keepDX, owner.planar
+		a.dx = owner.dx
+		a.keepDX = owner.keepDX
+		a.planar = owner.planar
 	// The gradient of the outputs takes the place of the outputs themselves.
 	case a.last:
 		a.keepX = a.keepDX
@@ -175,6 +178,14 @@ func (a *Activation) gradientStrides() (row, column, channel int) {
 		return a.Width * Lanes, Lanes, a.Height * a.Width * Lanes
 	}
 	return a.Width * a.Channels * Lanes, a.Channels * Lanes, Lanes
+}
+
+// share makes the values and the gradient of owner those of the activation, too.
+func (a *Activation) share(owner *Activation) {
+	a.x = owner.x
+	a.dx = owner.dx
+	a.keepX = owner.keepX
+	a.keepDX = owner.keepDX
 }
 
 // transpose writes the block's values into rows, sample by sample. It does nothing where rows are those

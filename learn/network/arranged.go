@@ -277,7 +277,7 @@ func (s *arrangedStage) Update(dst []float32, batch *Batch, op kernel.Op, alpha 
 	weight := kernel.Matrix{Data: dst[:in*s.padded], LD: s.padded}
 	gradients := kernel.Matrix{Data: s.dy, LD: s.padded}
 	var p Pass
-	for ; p.first < batch.N; p.block, p.first = p.block+1, p.first+Lanes {
+	for p.first < batch.N {
 		dy := s.Y.gradient(&p)
 		n := min(Lanes, batch.N-p.first)
 		x := kernel.Matrix{Data: batch.X[p.first*in:][:n*in], LD: in}
@@ -294,6 +294,8 @@ func (s *arrangedStage) Update(dst []float32, batch *Batch, op kernel.Op, alpha 
 			}
 		}
 		isa.AddRowSums(dst[in*s.padded:][:outputs], dy, n, op, alpha)
+		p.block++
+		p.first += Lanes
 	}
 }
 

@@ -132,7 +132,7 @@ func (s *batchNormStage) layOut() { s.centred = alignedFloats(s.X.Size() * Lanes
 
 // awaitBlocks waits until the networks of all blocks of the minibatch have called it, each after it has
 // added its values to the sums. The last one calls finish, which turns the sums into what the blocks need
-// next.
+// next. The networks are coroutines of [joint], so no two of them run at once.
 func (s *batchNormStage) awaitBlocks(finish func()) {
 	s.sums.arrived++
 	if s.sums.arrived == s.network.meeting.blocks {

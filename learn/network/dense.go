@@ -102,7 +102,7 @@ func (s *denseStage) Forward(pass *Pass) {
 	depth := in
 	segments := kernel.FullDepth
 	// Features that are 0 in all samples are no part of the sum: the product takes the others in runs
-	// of together.
+	// of featureGroup.
 	if used := s.X.usedFeatures(pass); len(used) > 0 {
 		depth = featureGroup
 		segments = used
@@ -158,7 +158,9 @@ func (s *denseStage) inputGradient(p *Pass, dy []float32, start, end int) {
 // products.
 func (s *denseStage) stepInOnePass(pass *Pass, dy []float32) {
 	in, outputs := s.sizes()
-	isa, alpha, rows := s.network.isa, s.network.alpha, s.X.sampleRows(pass)
+	isa := s.network.isa
+	alpha := s.network.alpha
+	rows := s.X.sampleRows(pass)
 	// Only stages that take such steps need this memory.
 	if s.dx == nil {
 		s.dx = alignedFloats(in * isa.Columns(isa.StepSamples()))
@@ -198,7 +200,7 @@ func (s *denseStage) Update(dst []float32, batch *Batch, op kernel.Op, alpha flo
 	in, outputs := s.sizes()
 	var pass Pass
 	// Each block of the batch has kept its inputs and gradients since Backward.
-	for ; pass.first < batch.N; pass.block, pass.first = pass.block+1, pass.first+Lanes {
+	for pass.first < batch.N {
 		dy := s.Y.gradient(&pass)
 		n := min(Lanes, batch.N-pass.first)
 		parts := s.X.usedFeatures(&pass)
@@ -220,6 +222,8 @@ func (s *denseStage) Update(dst []float32, batch *Batch, op kernel.Op, alpha flo
 		s.network.isa.AddRowSums(dst[in*outputs:][:outputs], dy, n, op, alpha)
 		// The first block has stored, so that the next ones add.
 		op = kernel.Add
+		pass.block++
+		pass.first += Lanes
 	}
 }
 
@@ -282,7 +286,8 @@ func newColumns(features, outputs int) columns {
 	return columns{features, make([]float32, outputs), make([]float32, (features+1)*outputs)}
 }
 
-// forward writes the outputs of sample i into w.z. It returns the sample's words and how often each occurs.
+// forward writes the outputs of sample i into w.z. It returns the sample's words and how often each occurs. params
+// has a row of weights, one for each word of the vocabulary, for each output, and then the bias of each.
 func (w *columns) forward(params []float32, b *Batch, i int) (index []int32, value []float32) {
 	f := w.features
 	index, value = b.row(i)
@@ -299,7 +304,9 @@ func (w *columns) forward(params []float32, b *Batch, i int) (index []int32, val
 	return index, value
 }
 
-// addGradient adds one sample's gradient of the parameters to w.sum; the gradient of its outputs is in w.z.
+// addGradient adds one sample's gradient of the parameters to w.sum, which is laid out as the parameters: a row of
+// words for each output, and then the biases. w.z has the gradient of the outputs. index and value are the sample's
+// words and how often each occurs.
 func (w *columns) addGradient(index []int32, value []float32) {
 	f := w.features
 	// Only the columns of the sample's words have a gradient.
@@ -313,7 +320,7 @@ func (w *columns) addGradient(index []int32, value []float32) {
 }
 
 // Update adds alpha times the gradient to dst, or stores it, and leaves the sums zero again. It visits
-// the columns of the batch's words alone.
+// the columns of the batch's words alone: dst and w.sum have a row of words for each output, and then the biases.
 func (w *columns) Update(dst []float32, batch *Batch, op kernel.Op, alpha float32) {
 	// Storing needs the zeros of all other columns, too.
 	if op == kernel.Store {

@@ -45,11 +45,13 @@ func (l EmbeddingLayer) Stage(place *Place) Stage { return embeddingStage{place}
 type embeddingStage struct{ *Place }
 
 // Forward copies, for each sample and each of its tokens, the row of the weight that belongs to the
-// token.
+// token. The tokens of a sample are neighbours in the batch. In the output each token has a row of Lanes samples for
+// each value of its vector.
 func (s embeddingStage) Forward(pass *Pass) {
 	length := s.Y.Height
 	e := s.Y.Channels
-	tokens, x := pass.batch.Tokens[pass.first*length:], s.Y.values(pass)
+	tokens := pass.batch.Tokens[pass.first*length:]
+	x := s.Y.values(pass)
 	for t := range length {
 		x := x[t*e*Lanes:][:e*Lanes]
 		for l := range pass.Samples {
@@ -62,12 +64,13 @@ func (s embeddingStage) Forward(pass *Pass) {
 	}
 }
 
-// Backward adds each output's gradient to the row of its token. Several samples may share a row, so the
-// order of samples and steps decides the bits.
+// Backward adds each output's gradient to the row of its token in the weight's gradient. Several samples may share a
+// row, so the order of samples and steps decides the bits. The layouts are those of Forward.
 func (s embeddingStage) Backward(p *Pass) {
 	length := s.Y.Height
 	e := s.Y.Channels
-	tokens, dy := p.batch.Tokens[p.first*length:], s.Y.gradient(p)
+	tokens := p.batch.Tokens[p.first*length:]
+	dy := s.Y.gradient(p)
 	for t := length - 1; t >= 0; t-- {
 		dx := dy[t*e*Lanes:][:e*Lanes]
 		for l := range p.Samples {

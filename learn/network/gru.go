@@ -155,7 +155,8 @@ func (s *gruStage) output(index, step int) []float32 {
 }
 
 // Forward computes step by step, and within a step layer by layer: the input's and the state's shares
-// of the gates (one product each), and the gates and the new state from them.
+// of the gates (one product each), and the gates and the new state from them. A state is Width × Lanes values, and
+// layer.saved has five vectors of that size for each step, of which the last is the new state.
 func (s *gruStage) Forward(pass *Pass) {
 	isa := s.isa
 	params := pass.Parameters
@@ -216,7 +217,9 @@ func (s *gruStage) Forward(pass *Pass) {
 
 // Backward goes through the steps from the last to the first (backpropagation through time). The
 // gradients of the gates of groupSteps steps are collected before they are multiplied into that of the
-// weights.
+// weights. A part is Width × Lanes values. For each step, da has four parts: the gradients of the sums in the gates r
+// and z, of the state's share of the candidate, and of the input's share of it. The state's shares are thereby parts 0
+// to 2, and the input's parts 0, 1 and 3.
 func (s *gruStage) Backward(pass *Pass) {
 	isa := s.isa
 	params := pass.Parameters
@@ -261,7 +264,8 @@ func (s *gruStage) Backward(pass *Pass) {
 				isa.Gemm(s.Width, columns, 3*s.Width, kernel.Operand{Data: params[layer.whh:], Row: 1, Col: s.Width},
 					kernel.Block(da), kernel.Block(layer.dh), kernel.Add, nil, 1)
 			}
-			shares[1].A, shares[2].A = s.Width*layer.in, 2*s.Width*layer.in
+			shares[1].A = s.Width * layer.in
+			shares[2].A = 2 * s.Width * layer.in
 			weight := kernel.Operand{Data: params[layer.wih:], Row: 1, Col: layer.in}
 			// The gradient of a layer's input is added to that of the state below, or stored for
 			// the layer before.
@@ -304,7 +308,9 @@ func (s *gruStage) Backward(pass *Pass) {
 }
 
 // addWeightGradient adds to the weights' gradient the products of the gates' gradients with the inputs and
-// states that the gates have read, for this number of time steps from firstStep on.
+// states that the gates have read, for this number of time steps from firstStep on. Inputs and states are read sample
+// by sample: a row for each sample of a step, Lanes rows for a step. The gates' gradients are those in da (see
+// [gruStage.Backward]).
 func (s *gruStage) addWeightGradient(pass *Pass, firstStep, steps int) {
 	isa := s.isa
 	gradient := pass.Gradient

@@ -43,7 +43,7 @@ type crossEntropies struct {
 }
 
 // softmax replaces the logits by their softmax times scale, and returns the sum of the samples' losses,
-// log(sum) − (z_label − top).
+// log(sum) − (z_label − top). z has a row of Lanes samples for each class, and labels has a label for each sample.
 func (h *crossEntropies) softmax(z []float32, labels []int32, scale float32) (loss float64) {
 	var right [Lanes]float32
 	// The logits of the labels are read first, because Softmax overwrites them.
@@ -58,7 +58,7 @@ func (h *crossEntropies) softmax(z []float32, labels []int32, scale float32) (lo
 }
 
 // gradient writes scale · (softmax − one-hot label), the gradient of the cross-entropy, in the
-// place of the logits z, and returns the sum of the samples' losses.
+// place of the logits z, and returns the sum of the samples' losses. z has a row of Lanes samples for each class.
 func (h *crossEntropies) gradient(z []float32, p *Pass, scale float32) (loss float64) {
 	labels := p.batch.Labels[p.first:][:p.Samples]
 	loss = h.softmax(z, labels, scale)
@@ -120,7 +120,7 @@ var absoluteError = []metric.Metric{{Name: "mean_absolute_error", Lower: true}}
 type squaredErrors int
 
 // gradient writes scale · 2 (z − y)/n, the gradient of the mean squared error of n outputs, in the
-// place of the outputs z. It returns the sum of the samples' losses.
+// place of the outputs z, which have a row of Lanes samples for each output. It returns the sum of the samples' losses.
 func (n squaredErrors) gradient(z []float32, p *Pass, scale float32) (loss float64) {
 	for t := range int(n) {
 		row := z[t*Lanes:][:p.Samples]

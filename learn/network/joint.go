@@ -61,7 +61,9 @@ func (j *joint) divide(b *Batch) {
 	}
 }
 
-// Gradients implements [Arithmetic]. The networks are coroutines, of which one runs at a time.
+// Gradients implements [Arithmetic] for models with batch norms, which need the mean and the variance of a whole
+// minibatch. The minibatch is divided into blocks, each with a network of its own. The networks are coroutines, of
+// which one runs at a time: each pauses at a batch norm until all have added their samples to its sums.
 func (j *joint) Gradients(params []float32, batch *Batch) (loss float64) {
 	j.divide(batch)
 	if len(j.blocks) == 1 {
@@ -89,8 +91,8 @@ func (j *joint) Gradients(params []float32, batch *Batch) (loss float64) {
 	return loss / float64(batch.N)
 }
 
-// blockPass returns a coroutine that takes block k through its network, forward and back. It yields
-// wherever it waits for the other blocks.
+// blockPass returns a coroutine that takes block k through its network, forward and back, and stores the sum of
+// its losses. It yields wherever a batch norm waits for the other blocks.
 func (j *joint) blockPass(k int, params []float32) iter.Seq[struct{}] {
 	return func(yield func(struct{}) bool) {
 		part := j.parts[k]

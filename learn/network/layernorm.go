@@ -91,7 +91,8 @@ func (s *layerNormStage) parameterIndex(i int) int {
 }
 
 // Forward finds each group's mean, the mean square of the differences from it, and then the outputs
-// y = γ (x − μ)/sqrt(σ² + ε) + β.
+// y = γ (x − μ)/sqrt(σ² + ε) + β. A group is s.values neighbouring values of a sample, and each sample has a mean and
+// a variance of its own.
 func (s *layerNormStage) Forward(pass *Pass) {
 	for start := 0; start < s.X.Size(); start += s.values {
 		s.centre(pass, start)

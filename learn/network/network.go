@@ -508,7 +508,10 @@ func (n *network) readSamples(pass *Pass) {
 // channel, and in the input position by position, within a border of zeros.
 func (n *network) readImages(pass *Pass) {
 	activation := n.input
-	height, width, in, ld := n.samples.Image[1], n.samples.Image[2], activation.Channels, activation.width()
+	height := n.samples.Image[1]
+	width := n.samples.Image[2]
+	in := activation.Channels
+	ld := activation.width()
 	x := activation.values(pass)
 	all := pass.batch.X[pass.first*in*height*width:]
 	for y := range activation.Height {

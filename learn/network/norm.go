@@ -113,7 +113,8 @@ func (s *normStage) sumGroups(part []float32, replace func(sum float64) float64)
 }
 
 // Forward finds each group's mean, the mean square of the differences from it, and then the outputs
-// y = γ (x − μ)/sqrt(σ² + ε) + β.
+// y = γ (x − μ)/sqrt(σ² + ε) + β. The values of a position are a row of Lanes samples for each channel, and s.mean,
+// s.inverse, s.scale and s.shift have a number for each of these.
 func (s *normStage) Forward(pass *Pass) {
 	isa := s.network.isa
 	positionSize := s.X.Channels * Lanes
@@ -137,7 +138,8 @@ func (s *normStage) Forward(pass *Pass) {
 		weight := pass.Parameters[c]
 		bias := pass.Parameters[s.X.Channels+c]
 		for index := c * Lanes; index < (c+1)*Lanes; index++ {
-			s.scale[index], s.shift[index] = float32(weight*s.inverse[index]), bias
+			s.scale[index] = float32(weight * s.inverse[index])
+			s.shift[index] = bias
 		}
 	}
 	yFirst, yRow, yColumn, channel := s.Y.strides()
@@ -159,6 +161,8 @@ func (s *normStage) Forward(pass *Pass) {
 // group's values,
 //
 //	dx = (γ dy − mean(γ dy) − c mean(γ dy c)/(σ² + ε)) / sqrt(σ² + ε).
+//
+// s.sum and s.dot are sums over the positions, of dy and of dy c, for each channel and sample.
 func (s *normStage) Backward(pass *Pass) {
 	isa := s.network.isa
 	positionSize := s.X.Channels * Lanes

@@ -63,8 +63,8 @@ func reserve(x *[]float32, n int) {
 type packed struct {
 	// forward and backward hold the packings that were chosen, by the number of samples of a block.
 	forward, backward [Lanes + 1]*packing
-	// x and dy hold some rows of [groups, size, channels, ld]: what each column of the kernels
-	// reads.
+	// x and dy hold some rows, each of [groups, size, channels, ld] values: what each column of the kernels
+	// reads for each group. In the last dimension the samples of the group's positions stand side by side.
 	x, dy []float32
 	// product and aux are scratch space of the matrix products.
 	product, aux []float32
@@ -99,9 +99,12 @@ func (s *convStage) outputPacking(samples int) *packing {
 }
 
 // gather copies the inputs that row y of the outputs reads into the memory for packed products, except
-// those that are there already because the row before reads them, too.
+// those that are there already because the row before reads them, too. A row of the image has there, for each group
+// of positions and each column kx of the kernels, a matrix: a row for each channel, with the samples of the group's
+// positions side by side.
 func (s *convStage) gather(layout *packing, y int, pass *Pass) {
-	in, x := s.X.Channels, s.X.values(pass)
+	in := s.X.Channels
+	x := s.X.values(pass)
 	first, row, column, _ := s.X.strides()
 	inputRow := y * s.Stride
 	end := y*s.Stride + s.Size
@@ -112,6 +115,7 @@ func (s *convStage) gather(layout *packing, y int, pass *Pass) {
 	for ; inputRow < end; inputRow++ {
 		offset := s.rowSlot(layout, inputRow)
 		for g := range layout.groups {
+			// source is the first input of the group's first output, in the block of the inputs.
 			source := first + (inputRow-s.Pad)*row + (g*layout.positions*s.Stride-s.Pad)*column
 			// Each column of the kernels reads the inputs of a group at another offset.
 			for kx := range s.Size {
@@ -127,7 +131,9 @@ func (s *convStage) gather(layout *packing, y int, pass *Pass) {
 	}
 }
 
-// computeGroup computes the outputs of group g of row y into dst, and applies op to them.
+// computeGroup computes the outputs of group g of row y into dst, and applies op to them: the product of the weight,
+// a row for each map, and of what gather has copied. dst has a row for each map, in which the samples of the group's
+// positions stand side by side. samples is the number of samples of the block.
 func (s *convStage) computeGroup(layout *packing, y, g int, dst []float32, op kernel.Op, samples int) {
 	run := s.Size * s.X.Channels
 	s.network.isa.GemmSum(
@@ -165,28 +171,24 @@ func (s *convStage) forwardPacked(layout *packing, pass *Pass, op kernel.Op) {
 	}
 }
 
-// forwardPacked is Forward by groups: two rows of the convolution are computed, and each pooling reads
-// its four positions where they lie in their groups.
+// forwardPacked is Forward by groups: for each row of outputs, the two rows of the convolution that it pools are
+// computed, group by group, and each pooling reads its four positions where they lie in their groups.
 func (s *pooledStage) forwardPacked(layout *packing, pass *Pass) {
 	output := s.Y.values(pass)
 	product := s.packed.product
 	first, row, column, channel := s.Y.strides()
+	// The groups of both rows lie one behind the other in product. place returns where the position with column x
+	// of the upper row begins: in its group, behind the samples of the positions before.
 	group := s.Maps * layout.ld
 	place := func(x int) int { return x/layout.positions*group + x%layout.positions*pass.Samples }
 	for y := range s.Y.Height {
-		for i := range 2 * layout.groups {
-			// At the first group of a row, the inputs of the whole row are gathered.
-			if i%layout.groups == 0 {
-				s.gather(layout, 2*y+i/layout.groups, pass)
+		for half := range 2 {
+			row := 2*y + half
+			s.gather(layout, row, pass)
+			for g := range layout.groups {
+				target := product[(half*layout.groups+g)*group:]
+				s.computeGroup(layout, row, g, target, kernel.BiasReLU, pass.Samples)
 			}
-			s.computeGroup(
-				layout,
-				2*y+i/layout.groups,
-				i%layout.groups,
-				product[i*group:],
-				kernel.BiasReLU,
-				pass.Samples,
-			)
 		}
 		for x := range s.Y.Width {
 			start := place(2 * x)
@@ -264,8 +266,10 @@ func (s *convStage) gradientPacking(samples int) *packing {
 	return *p
 }
 
-// gatherGradients copies the gradients of row y of the outputs for all groups of inputs, with zeros
-// where a position has no output.
+// gatherGradients copies the gradients of row y of the outputs for all groups of inputs, with zeros where a position
+// has no output: for each group and each column kx of the kernels a matrix, with a row for each map in which the
+// samples of the group's positions stand side by side. channel is the distance between the channels of dy, and samples
+// the number of samples of the block.
 func (s *convStage) gatherGradients(layout *packing, y int, dy []float32, channel, samples int) {
 	offset := s.rowSlot(layout, y)
 	for i := range layout.groups * s.Size {
@@ -292,8 +296,8 @@ func (s *convStage) gatherGradients(layout *packing, y int, dy []float32, channe
 	}
 }
 
-// inputsPacked computes the gradient of the inputs as [convStage.inputGradient] does, but group by group.
-// dy is the gradient of the outputs, and dyChannel the distance between its channels, in floats.
+// inputsPacked computes the gradient of the inputs as [convStage.inputGradient] does, but group by group: each group
+// of neighbouring inputs is one product, which is computed into a buffer and copied to its positions. dy is the gradient of the outputs, and dyChannel the distance between its channels, in floats.
 func (s *convStage) inputsPacked(layout *packing, dy []float32, dyChannel int, pass *Pass) {
 	in := s.X.Channels
 	isa := s.network.isa
@@ -315,7 +319,9 @@ func (s *convStage) inputsPacked(layout *packing, dy []float32, dyChannel int, p
 		for ; gathered < min(y+s.Pad+1, s.height); gathered++ {
 			s.gatherGradients(layout, gathered, dy, dyChannel, pass.Samples)
 		}
-		from, n := g*layout.positions, layout.groupSize(g, s.X.Width)
+		// The group has n inputs, from column from on.
+		from := g * layout.positions
+		n := layout.groupSize(g, s.X.Width)
 		target := kernel.Pieces{Data: dx[y*row+from*column:], Row: channel, Step: column}
 		switch {
 		// No output reads these inputs, so their gradient is zero.

@@ -112,7 +112,8 @@ func (s *poolStage) poolWindow(source []float32, row, column int, dst []float32,
 }
 
 // Backward gives each output's gradient to the value that was the largest of its window, and 0 to all
-// others.
+// others. s.code has, for each position of the outputs, each channel and each sample, the index of that value within the
+// window: row by row, from 0.
 func (s *poolStage) Backward(pass *Pass) {
 	row, column, _ := s.X.gradientStrides()
 	gRow, gColumn, channel := s.Y.gradientStrides()
@@ -133,8 +134,10 @@ func (s *poolStage) Backward(pass *Pass) {
 			s.network.isa.MaxUnpool(s.X.Channels, pass.Samples, g, channel, code, dst, column, row)
 			continue
 		}
-		for i, k := range code {
-			dst[int(k)/s.size*row+int(k)%s.size*column+i] = g[i/Lanes*channel+i%Lanes]
+		for i, winner := range code {
+			windowRow := int(winner) / s.size
+			windowColumn := int(winner) % s.size
+			dst[windowRow*row+windowColumn*column+i] = g[i/Lanes*channel+i%Lanes]
 		}
 	}
 }

@@ -114,58 +114,73 @@ func (c *collector) restore(tasks []Task, ended int) {
 	c.ended = ended
 }
 
+// keepReason is why a task was kept. The smaller one counts for a task that was kept for two.
+type keepReason uint8
+
+const (
+	// isReal is a task of a real device.
+	isReal keepReason = iota
+	// isSlow is one of the slowest tasks of its round.
+	isSlow
+	// isSampled is a task of the sample.
+	isSampled
+)
+
 // entry is a kept task in the order in which outputs see tasks.
 type entry struct {
-	start      int64
-	task       uint64
-	report     *round.TaskReport
-	real, slow bool
+	start  int64
+	task   uint64
+	report *round.TaskReport
+	reason keepReason
 }
 
-// keptTasks appends the kept tasks of the open round to list, by start and then by number, each once. It sorts
-// entries, which are much smaller than tasks.
+// entryOf returns the entry of a task that was kept for a reason.
+func entryOf(e *round.TaskReport, reason keepReason) entry {
+	return entry{
+		start:  int64(e.Start),
+		task:   e.Task,
+		report: e,
+		reason: reason,
+	}
+}
+
+// compareEntries orders entries by start and then by number. A task may be both among the slowest and in the sample:
+// of its two entries the slow one comes first.
+func compareEntries(a, b entry) int {
+	if a.start != b.start {
+		return cmp.Compare(a.start, b.start)
+	}
+	if a.task != b.task {
+		return cmp.Compare(a.task, b.task)
+	}
+	return cmp.Compare(a.reason, b.reason)
+}
+
+// keptTasks appends the kept tasks of the open round to list, by start and then by number, each once: those of real
+// devices, the slowest and the sample. It sorts entries, which are much smaller than tasks.
 func (c *collector) keptTasks(list []Task) []Task {
 	c.entries = c.entries[:0]
-	// add adds an entry for a task, and returns it to be marked. The entry is valid until the next call.
-	add := func(e *round.TaskReport) *entry {
-		c.entries = append(c.entries, entry{start: int64(e.Start), task: e.Task, report: e})
-		return &c.entries[len(c.entries)-1]
-	}
 	for i := range c.devices {
-		add(&c.devices[i]).real = true
+		c.entries = append(c.entries, entryOf(&c.devices[i], isReal))
 	}
 	for i := range c.slowest.held {
-		add(&c.slowest.held[i].TaskReport).slow = true
+		c.entries = append(c.entries, entryOf(&c.slowest.held[i].TaskReport, isSlow))
 	}
 	for i := range c.sample.held {
-		add(&c.sample.held[i].TaskReport)
+		c.entries = append(c.entries, entryOf(&c.sample.held[i].TaskReport, isSampled))
 	}
-	slices.SortFunc(c.entries, func(a, b entry) int {
-		if a.start != b.start {
-			return cmp.Compare(a.start, b.start)
-		}
-		if a.task != b.task {
-			return cmp.Compare(a.task, b.task)
-		}
-		// A task may be both among the slowest and in the sample. The slow one comes first, and that one stays.
-		switch {
-		case a.slow == b.slow:
-			return 0
-		case a.slow:
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(c.entries, compareEntries)
 	list = slices.Grow(list, len(c.entries))
 	for i, e := range c.entries {
+		// The second entry of a task that was kept for two reasons is left out.
 		if i > 0 && c.entries[i-1].task == e.task {
 			continue
 		}
-		t := Task{TaskReport: *e.report, Real: e.real, Slow: e.slow}
-		if classOf := c.run.Class; classOf != nil && !e.real {
+		t := Task{TaskReport: *e.report, Real: e.reason == isReal, Slow: e.reason == isSlow}
+		if classOf := c.run.Class; classOf != nil && !t.Real {
 			t.Class = classOf(t.Client)
 		}
-		if nameOf := c.run.Client; nameOf != nil && !e.real {
+		if nameOf := c.run.Client; nameOf != nil && !t.Real {
 			name := nameOf(t.Client)
 			// A cut within a character leaves bytes that are not UTF-8.
 			t.Name = strings.ToValidUTF8(name[:min(len(name), maxName)], "")

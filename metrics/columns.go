@@ -375,7 +375,8 @@ const Secure = "secure_"
 // Validation is the prefix of the names of the metrics' columns.
 const Validation = "validation_"
 
-// used is a column of what clients have used so far, of runs with a budget of it or a trace of the grid.
+// used returns a column of rounds.csv with what clients have used so far of a resource, such as energy. Only runs with
+// a budget of it, or with a trace of the electricity grid, have the column. get and set read and write its value.
 func used(
 	name, help, unit, axis string,
 	get func(*round.Used) float64,
@@ -396,8 +397,8 @@ func used(
 // Uses is the prefix of the names of columns that only runs have which count what clients use.
 const Uses = "used_"
 
-// reason is a column of what a steered schedule of K decided a round by. Rounds before the first
-// measurement have no value.
+// reason returns a column with a number by which a steered schedule of K, the number of local steps, decided a round.
+// field returns where a report has the number. Rounds before the first measurement have no value.
 func reason(name, help, unit string, field func(*round.Report) *float64) Column {
 	return Column{
 		Name:     name,

@@ -297,7 +297,8 @@ func (s *convStage) gatherGradients(layout *packing, y int, dy []float32, channe
 }
 
 // inputsPacked computes the gradient of the inputs as [convStage.inputGradient] does, but group by group: each group
-// of neighbouring inputs is one product, which is computed into a buffer and copied to its positions. dy is the gradient of the outputs, and dyChannel the distance between its channels, in floats.
+// of neighbouring inputs is one product, which is computed into a buffer and copied to its positions. dy is the
+// gradient of the outputs, and dyChannel the distance between its channels, in floats.
 func (s *convStage) inputsPacked(layout *packing, dy []float32, dyChannel int, pass *Pass) {
 	in := s.X.Channels
 	isa := s.network.isa

@@ -112,8 +112,8 @@ func (s *poolStage) poolWindow(source []float32, row, column int, dst []float32,
 }
 
 // Backward gives each output's gradient to the value that was the largest of its window, and 0 to all
-// others. s.code has, for each position of the outputs, each channel and each sample, the index of that value within the
-// window: row by row, from 0.
+// others. s.code has, for each position of the outputs, each channel and each sample, the index of that value
+// within the window: row by row, from 0.
 func (s *poolStage) Backward(pass *Pass) {
 	row, column, _ := s.X.gradientStrides()
 	gRow, gColumn, channel := s.Y.gradientStrides()

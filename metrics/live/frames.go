@@ -38,9 +38,10 @@ type frames struct {
 	changed chan struct{}
 }
 
-// publish makes a new frame if the state has changed since the newest one and that is at least
-// h.pace.frame old. hasEnded says that the run has ended: then the age does not matter. The JSON of the
-// frame is made only when a viewer asks for it, outside both locks.
+// publish makes a new frame, a picture of the run for viewers of the page, if the state has changed since the
+// newest frame and that is at least h.pace.frame old. hasEnded says that the run has ended: then the age does not
+// matter. A viewer gets the whole frame (full) or, if it has the frame before, only the points of the curves that
+// are new since then (more). The JSON of both is made only when a viewer asks for it, outside both locks.
 func (h *Hub) publish(hasEnded bool) {
 	f := &h.frames
 	f.mu.Lock()
@@ -62,9 +63,10 @@ func (h *Hub) publish(hasEnded bool) {
 	// released.
 	snapshot := h.snapshot(now)
 	history := &s.history
+	// start is the first point of the curves that is new since the frame before. If points were joined since, as
+	// the number of rounds in each tells, all are. The last point of that frame is sent again, as it may have grown.
 	start := 0
 	if f.newest != nil && f.each == history.each {
-		// Send the last point again, because it may have grown since.
 		start = max(0, f.points-1)
 	}
 	ended := s.end != nil
@@ -85,6 +87,7 @@ func (h *Hub) publish(hasEnded bool) {
 	})
 	f.newest = next
 	f.sent = now
+	// All viewers that wait for a frame wake up.
 	close(f.changed)
 	f.changed = make(chan struct{})
 }

@@ -94,8 +94,8 @@ func newHistory(columns []metrics.Column) history {
 // trainingLoss is the column that is drawn behind the mean of its window.
 const trainingLoss = "training_loss"
 
-// add appends a round. When maxPoints are reached neighbouring points are joined, which halves
-// their number.
+// add appends a round. Each point stands for h.each rounds. When maxPoints are reached neighbouring points are
+// joined, which halves their number and doubles h.each.
 func (h *history) add(r *round.Report) {
 	now := point{
 		rounds: 1,

@@ -79,19 +79,21 @@ func (s *spread) bars(sorted []round.Time) (bars []bar, logarithmic bool) {
 		}
 		bars = append(bars, bar{From: number(edge(i) / 1e9), To: number(edge(i+1) / 1e9)})
 	}
-	// Each duration of the sample stands for this many of all durations.
+	// Each duration of the sample stands for this many of all durations. below returns how many of all durations
+	// the first k of the sample stand for.
 	share := float64(s.total) / float64(len(sorted))
-	i := 0
+	below := func(k int) uint64 { return uint64(math.Round(share * float64(k))) }
+	// The durations ascend, so the bars are filled one after the other. first is the index of the first duration
+	// of the bar.
+	bar := 0
 	first := 0
-	// The durations ascend, so the bars are filled one after the other: first is the index of the
-	// first duration of bar i.
 	for k := range sorted {
-		for i < n-1 && sorted[k].Seconds() >= float64(bars[i].To) {
-			bars[i].Count = uint64(math.Round(share*float64(k))) - uint64(math.Round(share*float64(first)))
-			i = i + 1
+		for bar < n-1 && sorted[k].Seconds() >= float64(bars[bar].To) {
+			bars[bar].Count = below(k) - below(first)
+			bar++
 			first = k
 		}
 	}
-	bars[i].Count = s.total - uint64(math.Round(share*float64(first)))
+	bars[bar].Count = s.total - below(first)
 	return bars, logarithmic
 }

@@ -50,24 +50,7 @@ type waitedOn struct {
 // its phases to the sums of its class. Rounds that overlap do not wait for single clients, so they are
 // left out, as are rounds without an accepted or late task.
 func (w *waits) add(run *metrics.Run, tasks []metrics.Task) {
-	// lastExcept finds the task that was waited for longest among those of other classes than class.
-	lastExcept := func(class string) (last *metrics.Task) {
-		var until round.Time
-		for i := range tasks {
-			t := &tasks[i]
-			end, waits := metrics.WaitedUntil(&t.TaskReport, run.Power.Overlap)
-			if !waits || t.Probe || className(run, t) == class {
-				continue
-			}
-			if last == nil || end > until {
-				last = t
-				until = end
-			}
-		}
-		return last
-	}
-	// No class has an empty name, so this is the last task of all.
-	last := lastExcept("")
+	last := lastExcept(run, tasks, noClass)
 	if last == nil || run.Power.Overlap {
 		return
 	}
@@ -76,7 +59,7 @@ func (w *waits) add(run *metrics.Run, tasks []metrics.Task) {
 	c := w.entryOf(className(run, last))
 	c.Rounds++
 	// Without the class, the round would have waited only until runnerUp had ended.
-	if runnerUp := lastExcept(c.Class); runnerUp != nil {
+	if runnerUp := lastExcept(run, tasks, c.Class); runnerUp != nil {
 		c.Alone += (last.End - runnerUp.End).Seconds()
 	}
 	for p, counter := range [...]*float64{&c.Download, &c.Compute, &c.Upload, &c.Waiting} {
@@ -88,17 +71,40 @@ func (w *waits) add(run *metrics.Run, tasks []metrics.Task) {
 	}
 }
 
+// noClass is the name of no class of clients.
+const noClass = ""
+
+// lastExcept returns the task that a round waited for longest among its tasks of other classes than the one given,
+// nil if there is none.
+func lastExcept(run *metrics.Run, tasks []metrics.Task, class string) (last *metrics.Task) {
+	var until round.Time
+	for i := range tasks {
+		t := &tasks[i]
+		end, isAwaited := metrics.WaitedUntil(&t.TaskReport, run.Power.Overlap)
+		if !isAwaited || t.Probe || className(run, t) == class {
+			continue
+		}
+		if last == nil || end > until {
+			last = t
+			until = end
+		}
+	}
+	return last
+}
+
 // fasterSaves returns by how much a round would be shorter if the client of its slowest task t were faster by
 // a tenth, so that the task took 1/1.1 of its time. Waiting gets no shorter, and a task that would still be
 // late saves nothing.
 func fasterSaves(t *metrics.Task) round.Time {
-	took := t.End - t.Start
 	waiting := metrics.PartsOf(&t.TaskReport)[metrics.Waiting]
-	planned := took - waiting
+	worked := t.End - t.Start - waiting
+	// A late task was broken off at the deadline: its plan says how long it would have taken.
+	whole := worked
 	if t.Outcome == round.Late {
-		planned = max(planned, t.Plan.Total())
+		whole = max(worked, t.Plan.Total())
 	}
-	return max(0, took-waiting-round.Time(float64(planned)/1.1))
+	faster := round.Time(float64(whole) / 1.1)
+	return max(0, worked-faster)
 }
 
 // shown returns the sums of a run as the page has them, with the share of a round that is spent waiting from

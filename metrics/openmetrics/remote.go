@@ -226,8 +226,9 @@ func (o *sender) Close(error) error {
 	return nil
 }
 
-// sendPending sends the rounds that wait, from memory or, if there were too many, from the run's
-// folder. last says that no more rounds come, so that none has to be held back (see [sender.send]).
+// sendPending sends the rounds that wait, from memory (pending) or, if there were too many, from the run's
+// folder. It moves them to o.held, the list from which they are sent. last says that no more rounds come, so that
+// none has to be held back (see [sender.send]). The goroutine of the sender calls it every sendEvery.
 func (o *sender) sendPending(last bool) {
 	o.mu.Lock()
 	list := o.pending
@@ -279,7 +280,7 @@ func (o *sender) readAgain(err error, last bool) {
 	}
 }
 
-// send sends the held rounds, in requests of about mostSent rounds. Rounds that start or end in the same
+// send sends the held rounds, in requests of about maxPerRequest rounds. Rounds that start or end in the same
 // millisecond go into one request, which has one value of a series for a millisecond: the last. So,
 // unless last says that no more rounds come, the newest rounds stay held, because the next one may share
 // their millisecond. send returns false if the sender gave up because its context has ended.
@@ -341,13 +342,15 @@ func (m message) Size() int { return len(m) }
 // MarshalToSizedBuffer copies the bytes to b.
 func (m message) MarshalToSizedBuffer(b []byte) (int, error) { return copy(b, m), nil }
 
-// encode makes a WriteRequest of rounds, which are the next to be sent: it adds their tasks to o.outcomes. Its
-// time series are field 1; of each, labels by name are field 1 (name 1, value 2) and samples field 2 (value 1,
-// milliseconds 2).
+// field appends field number n of a protobuf message, whose value are the bytes v, to b.
+func field(b []byte, n protowire.Number, v []byte) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(b, n, protowire.BytesType), v)
+}
+
+// encode makes a WriteRequest, the protobuf message of Prometheus' remote write, of rounds, which are the next to be
+// sent: it adds their tasks to o.outcomes. Its time series are field 1; of each, labels by name are field 1 (name 1,
+// value 2) and samples field 2 (value 1, milliseconds 2).
 func (o *sender) encode(rounds []round.Report) (m message) {
-	field := func(b []byte, n protowire.Number, v []byte) []byte {
-		return protowire.AppendBytes(protowire.AppendTag(b, n, protowire.BytesType), v)
-	}
 	nameLabel := "__name__"
 	for f := range families(o.run, o.epoch, rounds, &o.outcomes) {
 		for _, x := range f.Metric {
@@ -355,16 +358,18 @@ func (o *sender) encode(rounds []round.Report) (m message) {
 			slices.SortFunc(labels, func(a, b *dto.LabelPair) int { return cmp.Compare(*a.Name, *b.Name) })
 			var series []byte
 			for _, l := range labels {
-				series = field(series, 1, field(field(nil, 1, []byte(*l.Name)), 2, []byte(*l.Value)))
+				label := field(nil, 1, []byte(*l.Name))
+				label = field(label, 2, []byte(*l.Value))
+				series = field(series, 1, label)
 			}
 			// A sample is a gauge or a counter, and the other one's value is 0.
 			v := x.GetGauge().GetValue() + x.GetCounter().GetValue()
-			sample := protowire.AppendFixed64(protowire.AppendTag(nil, 1, protowire.Fixed64Type), math.Float64bits(v))
-			sample = protowire.AppendVarint(
-				protowire.AppendTag(sample, 2, protowire.VarintType),
-				uint64(*x.TimestampMs),
-			)
-			m = field(m, 1, field(series, 2, sample))
+			sample := protowire.AppendTag(nil, 1, protowire.Fixed64Type)
+			sample = protowire.AppendFixed64(sample, math.Float64bits(v))
+			sample = protowire.AppendTag(sample, 2, protowire.VarintType)
+			sample = protowire.AppendVarint(sample, uint64(*x.TimestampMs))
+			series = field(series, 2, sample)
+			m = field(m, 1, series)
 		}
 	}
 	return m

@@ -122,6 +122,7 @@ func (a *account) addUse(e *round.TaskReport) {
 	if e.Outcome == round.Accepted {
 		u = &a.useful
 	}
+	// The steps stand before the phases.
 	parts := metrics.PartsOf(e)
 	u[0] += parts.Steps(e)
 	for p, t := range parts {
@@ -146,7 +147,8 @@ func (a *account) replaceNumbers(f func(int64) int64) {
 }
 
 // account returns the account of the client with this number, and makes it at the client's first
-// task. The pointer stays valid, because accounts are never moved.
+// task. c.place has by client the number of its account, from 1 on, and c.accounts holds account number n + 1 at
+// c.accounts[n/chunk][n%chunk]. The pointer stays valid, because accounts are never moved.
 func (c *Tables) account(client int) *account {
 	// The run does not describe the client, as when a checkpoint names one beyond its clients.
 	if client >= len(c.place) {

@@ -159,6 +159,7 @@ func TestMistakes(t *testing.T) {
 		{"verdicts of two folders", []string{"paper", "--verdicts", "--from", "a", "--from", "b"}, nil, 2, `fedpace: --verdicts: want one --from, the folder of claims.yaml (see fedpace paper --help)`},
 		{"no runs side by side", []string{"paper", "--beside", "0"}, nil, 2, `fedpace: --beside 0: want more than 0 (see fedpace paper --help)`},
 		{"an interruption before anything", []string{"run"}, fmt.Errorf("preparing: %w", context.Canceled), 130, `fedpace: interrupted: nothing was written`},
+		{"an interrupted dry run", []string{"run", "--dry-run"}, fmt.Errorf("forecast: %w", context.Canceled), 130, `fedpace: interrupted: nothing was written`},
 		{"an interrupted comparison", []string{"compare"}, fmt.Errorf("compare: fixed: %w", context.Canceled), 130, `fedpace: interrupted: what was done is in runs/demo-compare, the same command goes on`},
 	} {
 		t.Run(test.name, func(t *testing.T) {

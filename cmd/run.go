@@ -65,7 +65,7 @@ never has evaluate.target, and 5 where no update counted in any round.`,
 				predicted, err := p.dryRun(c.Context(), config, options)
 				display.Close()
 				if err != nil {
-					return err
+					return cli.Interruption(c.Context(), err, "")
 				}
 				return cli.Print(c, predicted, predicted.Write)
 			}

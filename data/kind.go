@@ -2,7 +2,9 @@ package data
 
 import (
 	"archive/zip"
+	"compress/gzip"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -34,10 +36,23 @@ var kinds = []struct{ sign, kind, want string }{
 	{"Obj\x01", "an Avro file", ""},
 	{"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Office document", " (save the sheet as CSV in UTF-8)"},
 	{"/data.pkl", "a file of PyTorch", "; a model goes into a trainer's script"},
-	{"\x80\x02", "a pickle of Python, as PyTorch's old files are", ""},
-	{"\x80\x04", "a pickle of Python", ""},
+	{"\x80\x02", "a pickle of Python (or an old file of PyTorch)", ""},
+	{"\x80\x03", "a pickle of Python", pickledTable},
+	{"\x80\x04", "a pickle of Python", pickledTable},
+	{"\x80\x05", "a pickle of Python", pickledTable},
+	{"\x00\x00\x08\x01", "labels of MNIST's layout IDX", mnistOnHub},
+	{"\x00\x00\x08\x03", "images of MNIST's layout IDX", mnistOnHub},
+	{"MATLAB 5.0 MAT-file", "a file of MATLAB", " (scipy.io.loadmat(FILE) has its arrays)"},
+	{"X\n\x00\x00\x00", "an object of R", ` (write.csv(readRDS(FILE), "own.csv", row.names = FALSE))`},
+	{"RDX2\n", "objects of R", " (load(FILE), then write.csv)"},
+	{"RDX3\n", "objects of R", " (load(FILE), then write.csv)"},
+	{"@RELATION ", "an ARFF file of Weka", " (scipy.io.arff.loadarff(FILE) has its rows)"},
+	{"@relation ", "an ARFF file of Weka", " (scipy.io.arff.loadarff(FILE) has its rows)"},
+	{duckDBSign, "a DuckDB database", ` (duckdb FILE "copy TABLE to 'own.parquet'")`},
+	{libSVMSign, "text of LIBSVM", " (sklearn.datasets.load_svmlight_file(FILE) has its features and labels)"},
 	{"/[Content_Types].xml", "an Office document", " (save the sheet as CSV in UTF-8)"},
 	{"\xfd7zXZ", "an xz archive", ", unpacked"},
+	{bzip2Sign, "a bzip2 archive", ", unpacked"},
 	{"\x28\xb5\x2f\xfd", "a zstd archive", ", unpacked"},
 	{"text/html", "an HTML page", " (a download may have been answered with a page)"},
 }
@@ -45,7 +60,10 @@ var kinds = []struct{ sign, kind, want string }{
 // The remedies for other kinds of files that have data.
 const (
 	scriptOnPage = ` (docs/data.md, "Other formats", has a script that makes one)`
+	pickledTable = ` (pandas.read_pickle(FILE).to_parquet("own.parquet") if it holds a table)`
+	mnistOnHub   = " (Hugging Face has MNIST as Parquet: ylecun/mnist)"
 	savedSet     = ` (datasets.load_from_disk(FOLDER).to_parquet("own.parquet"))`
+	savedParts   = ` (of each part in datasets.load_from_disk(FOLDER), such as ["train"], .to_parquet("own/train.parquet"))`
 	wantBinary   = "CIFAR-100's binary version (fedpace data fetch cifar100)"
 )
 
@@ -59,13 +77,11 @@ func checkKind(s *federated.Source) error {
 		return err
 	}
 	// A failure to read shows again when the reader reads.
-	head, _ := io.ReadAll(io.NewSectionReader(s.File, 0, 512))
+	head, _ := io.ReadAll(io.NewSectionReader(s.File, 0, headBytes))
 	mime, _, _ := strings.Cut(http.DetectContentType(head), ";")
-	// signs are the texts of which one may begin with a sign of the list kinds: the beginning of the file,
-	// its media type, and the names and extensions of the entries of a zip archive, as Office documents and
-	// PyTorch's files are zip archives.
-	signs := []string{string(head), mime}
+	signs := append(signsOf(string(head)), mime)
 	if z, err := zip.NewReader(s.File, s.Size); err == nil {
+		// Office documents and PyTorch's files are zip archives, known by the names and extensions of entries.
 		for _, entry := range z.File {
 			signs = append(signs, "/"+path.Base(entry.Name), "/"+path.Ext(entry.Name))
 		}
@@ -73,9 +89,16 @@ func checkKind(s *federated.Source) error {
 	if isSafetensors(string(head)) {
 		return fmt.Errorf("is a model or tensors in safetensors; want %s (a model to start from is init)", wantTable)
 	}
-	for _, kind := range kinds {
-		if slices.ContainsFunc(signs, func(sign string) bool { return strings.HasPrefix(sign, kind.sign) }) {
-			return fmt.Errorf("is %s; want %s%s", kind.kind, wantTable, kind.want)
+	if err := errKind(signs, ""); err != nil {
+		return err
+	}
+	if s.IsGzip() {
+		// Without an unpacked head there is no sign, and the reader reports the damage.
+		if z, err := gzip.NewReader(io.NewSectionReader(s.File, 0, s.Size)); err == nil {
+			unpacked, _ := io.ReadAll(io.LimitReader(z, headBytes))
+			if err := errKind(signsOf(string(unpacked)), " in gzip"); err != nil {
+				return err
+			}
 		}
 	}
 	// A table may begin with what looks like the sign of another type, as BMI,age looks like a bitmap. With a
@@ -92,6 +115,54 @@ func checkKind(s *federated.Source) error {
 	return fmt.Errorf("is a file of the kind %s; want %s", mime, wantTable)
 }
 
+// headBytes is the number of bytes by which a file's kind is known.
+const headBytes = 512
+
+// These signs stand for beginnings that are no fixed text. No file begins with one of them.
+const (
+	duckDBSign = "\x00DuckDB"
+	bzip2Sign  = "\x00bzip2"
+	libSVMSign = "\x00LIBSVM"
+)
+
+// patternSigns are the beginnings of files for which the signs that are no fixed text stand.
+var patternSigns = []struct {
+	pattern *regexp.Regexp
+	sign    string
+}{
+	// The sign of a block follows the header, in which the digit is the size of blocks.
+	{regexp.MustCompile(`^BZh[1-9]1AY&SY`), bzip2Sign},
+	// A line of LIBSVM is a label, and pairs of a feature's number and its value.
+	{regexp.MustCompile(`^[+-]?[0-9.]+(?: [0-9]+:[-+.0-9eE]+)+ ?\r?\n`), libSVMSign},
+}
+
+// signsOf returns the texts of which one may begin with a sign of the list kinds, for a file that begins
+// with head: the head, and the signs that stand for what it matches.
+func signsOf(head string) []string {
+	signs := []string{head}
+	for _, p := range patternSigns {
+		if p.pattern.MatchString(head) {
+			signs = append(signs, p.sign)
+		}
+	}
+	// A DuckDB database begins with a checksum of eight bytes, its sign, and a version in eight bytes.
+	if len(head) >= 20 && head[8:12] == "DUCK" && head[16:20] == "\x00\x00\x00\x00" {
+		signs = append(signs, duckDBSign)
+	}
+	return signs
+}
+
+// errKind returns an error that says what a file is, if one of its signs begins with one of the list kinds.
+// form is added to the kind, such as " in gzip".
+func errKind(signs []string, form string) error {
+	for _, kind := range kinds {
+		if slices.ContainsFunc(signs, func(sign string) bool { return strings.HasPrefix(sign, kind.sign) }) {
+			return fmt.Errorf("is %s%s; want %s%s", kind.kind, form, wantTable, kind.want)
+		}
+	}
+	return nil
+}
+
 // checkFolder returns an error if dir is the folder of a run, of a data set that Hugging Face's
 // datasets has saved, or of CIFAR in Python's version or with ten classes.
 func checkFolder(dir string) error {
@@ -101,11 +172,13 @@ func checkFolder(dir string) error {
 		return err == nil && info.Mode().IsRegular()
 	}
 	isRun := has("config.yaml") && has("rounds.csv")
-	isSaved := has("dataset_dict.json") || has("dataset_info.json") && has("state.json")
+	isSaved := has("dataset_info.json") && has("state.json")
 	isPython100 := has("train") && has("test") && has("meta")
 	switch {
 	case isRun:
 		return fmt.Errorf("is the folder of a run, which fedpace report draws; want %s", wantTable)
+	case has("dataset_dict.json"):
+		return fmt.Errorf("is a data set that Hugging Face's datasets saved to disk in parts; want %s%s", wantTable, savedParts)
 	case isSaved:
 		return fmt.Errorf("is a data set that Hugging Face's datasets saved to disk; want %s%s", wantTable, savedSet)
 	case has("data_batch_1.bin"):
@@ -116,6 +189,53 @@ func checkFolder(dir string) error {
 		return fmt.Errorf("is CIFAR-100's Python version; want %s", wantBinary)
 	}
 	return nil
+}
+
+// readableNames are the endings of the names of files that a folder is read for.
+var readableNames = []string{".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".json", ".bin", ".txt"}
+
+// maxFilesNamed bounds the files of a folder of which one is named in an error.
+const maxFilesNamed = 1000
+
+// explainFolder returns err, the error with which a folder failed to be read. If the folder and those below
+// hold nothing that is read, but a file or folder of a kind that is known, the error names that instead.
+func explainFolder(dir string, err error) error {
+	if checkFolder(dir) != nil {
+		return err
+	}
+	var found error
+	seen := 0
+	enough := errors.New("enough files")
+	takes := func(name string) bool { return seen < maxFilesNamed && !strings.HasPrefix(name, ".") }
+	note := func(path string, kind error) {
+		if kind != nil && found == nil {
+			name, _ := filepath.Rel(dir, path)
+			found = fmt.Errorf("holds no table; %s %w", name, kind)
+		}
+	}
+	failed := federated.Below(dir, takes, func(path string) error {
+		seen++
+		isReadable := slices.ContainsFunc(readableNames, func(suffix string) bool { return strings.HasSuffix(path, suffix) })
+		// Data sets of Hugging Face have descriptions in JSON beside them.
+		isSavedSet := checkFolder(filepath.Dir(path)) != nil
+		switch {
+		case isSavedSet:
+			note(filepath.Dir(path), checkFolder(filepath.Dir(path)))
+		case isReadable:
+			return enough
+		}
+		s, err := federated.OpenSource(path)
+		if err != nil {
+			return err
+		}
+		defer s.File.Close()
+		note(path, checkKind(s))
+		return nil
+	})
+	if found == nil || failed != nil {
+		return err
+	}
+	return found
 }
 
 // errCIFAR10 returns the error for CIFAR-10, which is not read. version is "binary" or "Python".

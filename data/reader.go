@@ -103,6 +103,13 @@ func open(r federated.Reader, path string, opt federated.Options) (set federated
 			}
 		}()
 	}
+	if source.Folder {
+		defer func() {
+			if err != nil {
+				err = explainFolder(path, err)
+			}
+		}()
+	}
 	if _, isMapping := r.(table.Table); isMapping {
 		switch {
 		case path == "":

@@ -1,9 +1,12 @@
 package federated
 
 import (
+	"archive/tar"
+	"bufio"
 	"compress/gzip"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -66,21 +69,31 @@ func (s *Source) IsGzip() bool { return strings.HasPrefix(s.Head, "\x1f\x8b") }
 // IsArchive reports whether the file is a tar archive within a gzip.
 func (s *Source) IsArchive() bool { return s.ArchiveEntry() != "" }
 
-// ArchiveEntry returns the name of the first file or folder in the tar archive within a gzip; it is empty if
-// the file is no such archive.
+// ArchiveEntry returns the name of the first file or folder in the tar archive within a gzip, without a
+// leading ./; it is empty if the file is no such archive.
 func (s *Source) ArchiveEntry() string {
 	z, err := gzip.NewReader(io.NewSectionReader(s.File, 0, s.Size))
 	if err != nil {
 		return ""
 	}
-	// A block of tar begins with the name, in 100 bytes that zeros fill up.
-	var block [512]byte
-	_, err = io.ReadFull(z, block[:])
+	// A block of tar begins with a name in 100 bytes, and has its sign at byte 257.
+	packed := bufio.NewReaderSize(z, 512)
+	block, err := packed.Peek(512)
 	if err != nil || string(block[257:262]) != "ustar" {
 		return ""
 	}
-	name, _, _ := strings.Cut(string(block[:100]), "\x00")
-	return name
+	// Python's tarfile writes times of entries in a block of their own before each, which Next skips.
+	archive := tar.NewReader(packed)
+	for {
+		entry, err := archive.Next()
+		switch {
+		case err != nil:
+			// A damaged archive is one still.
+			return strings.TrimRight(string(block[:100]), "\x00")
+		case path.Clean(entry.Name) != ".":
+			return strings.TrimPrefix(entry.Name, "./")
+		}
+	}
 }
 
 // Reading is how far the reading of a data set is, for those who wait for it. A nil

@@ -139,7 +139,12 @@ func Perform(ctx context.Context, root *cobra.Command, args []string, stdout, st
 	case err == nil:
 		return ExitOK
 	case interrupted:
-		printProblem(stderr, root, err.Error())
+		problem := err.Error()
+		// A command that adds no note has an error that says only where it was cancelled.
+		if hasNote := errors.As(err, new(Interrupted)); !hasNote {
+			problem = strings.Join(append([]string{"interrupted"}, otherProblems(err)...), "; ")
+		}
+		printProblem(stderr, root, problem)
 		return ExitInterrupted
 	case errors.As(err, &usage):
 		printProblem(stderr, root, fmt.Sprintf("%v (see %s %s--help)", err, root.Name(), usage.Command))
@@ -187,11 +192,21 @@ func Interruption(ctx context.Context, err error, savedIn string) error {
 	if savedIn != "" {
 		note = "what was done is in " + savedIn
 	}
-	for problem := range strings.Lines(err.Error()) {
-		problem = strings.TrimSpace(problem)
-		if !strings.Contains(note, problem) && !strings.HasSuffix(problem, context.Canceled.Error()) {
+	for _, problem := range otherProblems(err) {
+		if !strings.Contains(note, problem) {
 			note += "; " + problem
 		}
 	}
 	return Interrupted{Note: note}
+}
+
+// otherProblems returns the lines of err that say something else than that a context was cancelled.
+func otherProblems(err error) (problems []string) {
+	for problem := range strings.Lines(err.Error()) {
+		problem = strings.TrimSpace(problem)
+		if !strings.HasSuffix(problem, context.Canceled.Error()) {
+			problems = append(problems, problem)
+		}
+	}
+	return problems
 }

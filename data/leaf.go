@@ -263,6 +263,12 @@ func readShard(r io.Reader) (*leafShard, error) {
 	case len(s.Data) > len(s.Users):
 		return nil, fmt.Errorf(`"user_data" has %d users, "users" names %d`, len(s.Data), len(s.Users))
 	}
+	// LEAF's script counts windows of Shakespeare that it then leaves out, as they overlap, perhaps all of a
+	// user.
+	areWindows := slices.ContainsFunc(s.Users, func(name string) bool {
+		u := s.Data[name]
+		return u != nil && u.X.kind == shakespeareLEAF
+	})
 	// A name that occurs twice would count its samples twice.
 	seen := make(map[string]bool, len(s.Users))
 	for i, name := range s.Users {
@@ -278,8 +284,7 @@ func readShard(r io.Reader) (*leafShard, error) {
 			return nil, fmt.Errorf("user %q has no x or no y", name)
 		case len(u.X.end) != len(u.Labels):
 			return nil, fmt.Errorf("user %q has %d samples in x and %d labels in y", name, len(u.X.end), len(u.Labels))
-		case s.Count != nil && u.X.kind != shakespeareLEAF && s.Count[i] != float64(len(u.X.end)):
-			// LEAF's script counts windows of Shakespeare that it then leaves out, as they overlap.
+		case s.Count != nil && !areWindows && s.Count[i] != float64(len(u.X.end)):
 			return nil, fmt.Errorf("user %q has %d samples, num_samples says %v", name, len(u.X.end), s.Count[i])
 		}
 		seen[name] = true
@@ -609,22 +614,24 @@ func groupUsers(
 	g := new(federated.Grouping)
 	for _, shard := range train {
 		for _, name := range shard.Users {
-			trainSamples, err := take(shard, name)
+			samples, err := take(shard, name)
 			if err != nil {
 				return nil, err
 			}
+			if len(test) == 0 {
+				trainSamples, held := split(len(g.Names)+g.Excluded+g.Short, samples)
+				g.AddSplit(name, len(samples), trainSamples, held)
+				continue
+			}
 			var held []int32
-			switch {
-			case len(test) == 0:
-				trainSamples, held = split(len(g.Names)+g.Excluded, trainSamples)
-			// The user has test samples of its own.
-			case testShards[name] != nil:
+			// The user may have test samples of its own.
+			if testShards[name] != nil {
 				held, err = take(testShards[name], name)
 				if err != nil {
 					return nil, err
 				}
 			}
-			g.Add(name, trainSamples, held)
+			g.Add(name, samples, held)
 		}
 	}
 	// Users without training samples are no clients, but their samples are held out.

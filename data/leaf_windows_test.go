@@ -114,3 +114,42 @@ func TestLEAF_NumSamplesOfScript(t *testing.T) {
 		t.Errorf("%d clients, %d and %d samples, %d held out", s.Clients(), s.Samples(0), s.Samples(1), s.HeldOut())
 	}
 }
+
+// TestLEAF_EmptyUserOfScript reads a test file in which all windows of a user overlap training ones, so that
+// LEAF's script has left them out, but counted them.
+func TestLEAF_EmptyUserOfScript(t *testing.T) {
+	long := strings.Repeat("to be or not to be that is the question ", 4)
+	dir := t.TempDir()
+	datatest.Put(t, dir, "train/a.json", windowsLEAF(map[string]string{"anna": long, "ben": long}, 0))
+	datatest.Put(t, dir, "test/a.json", windowsLEAF(map[string]string{"anna": long[:100], "ben": long[:70]}, 12))
+	s, err := Open(dir, federated.Options{Task: "shakespeare"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// 100 characters have 20 windows; 70 have none.
+	if s.Clients() != 2 || s.Samples(1) != 80 || s.HeldOut() != 20 {
+		t.Errorf("%d clients, %d samples, %d held out", s.Clients(), s.Samples(1), s.HeldOut())
+	}
+}
+
+// TestLEAF_ShortRolesAreTold has two users, one of whose windows are too few to be split with a gap between
+// the parts, and then both.
+func TestLEAF_ShortRolesAreTold(t *testing.T) {
+	dir := t.TempDir()
+	long := strings.Repeat("abcdefghij", 100)
+	// 1,000 characters have 920 windows, and 380 have 300.
+	path := datatest.Put(t, dir, "all.json", windowsLEAF(map[string]string{"anna": long, "ben": long[:380]}, 0))
+	s, err := Open(path, federated.Options{Task: "shakespeare"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const note = "1 clients with too few samples for two parts left out, with 300 samples"
+	if s.Clients() != 1 || !strings.Contains(s.Info().Note, note) {
+		t.Errorf("%d clients, %q", s.Clients(), s.Info().Note)
+	}
+	path = datatest.Put(t, dir, "none.json", windowsLEAF(map[string]string{"anna": long[:380], "ben": long[:380]}, 0))
+	_, err = Open(path, federated.Options{Task: "shakespeare"})
+	if err == nil || !strings.Contains(err.Error(), "no client has enough samples for two parts, of 600 samples of 2 clients") {
+		t.Error(err)
+	}
+}

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -236,8 +237,8 @@ func bytesColumn(take func(row int, b []byte) error) func(row int, v parquet.Val
 	}
 }
 
-// userName returns the name of a client from a value that is a string or an integer. Other types are an
-// error.
+// userName returns the name of a client from a value that is a string or an integer, without blanks around
+// it, as tables have it. Other types are an error.
 func userName(v parquet.Value) (string, error) {
 	if kind := v.Kind(); kind == parquet.Int32 || kind == parquet.Int64 {
 		return fmt.Sprint(v), nil
@@ -245,7 +246,7 @@ func userName(v parquet.Value) (string, error) {
 	if !isBytes(v) {
 		return "", fmt.Errorf("client %.40v, want a string or an integer", v)
 	}
-	return string(v.Bytes()), nil
+	return string(bytes.TrimSpace(v.Bytes())), nil
 }
 
 // groupByClient completes the set s from the table t. It first reads the columns in values, each by its
@@ -280,7 +281,7 @@ func groupByClient(
 	var g federated.Grouping
 	for c, name := range names.List {
 		train, held := split(c, clientRows[c])
-		g.Add(name, train, held)
+		g.AddSplit(name, len(clientRows[c]), train, held)
 	}
 	return g.Set(s)
 }

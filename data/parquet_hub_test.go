@@ -132,7 +132,7 @@ func TestOpen_ShakespeareParquet(t *testing.T) {
 	}
 	path := datatest.Put(t, t.TempDir(), "s.parquet", datatest.Parquet(t, rows))
 	s := mustOpen(t, path, federated.Options{Task: "shakespeare"})
-	if s.Clients() != 1 || s.Samples(0) != 900 || s.HeldOut() != 21 || !strings.Contains(s.Info().Note, "1 clients without") {
+	if s.Clients() != 1 || s.Samples(0) != 900 || s.HeldOut() != 21 || !strings.Contains(s.Info().Note, "1 clients with too few samples for two parts left out, with 100 samples") {
 		t.Errorf("%d clients, %d training and %d held-out windows; %s", s.Clients(), s.Samples(0), s.HeldOut(), s.Info().Note)
 	}
 	b := datatest.HeldOut(t, s, 0, 1)
@@ -158,6 +158,9 @@ func TestOpen_TweetsParquet(t *testing.T) {
 	words := []string{"good", "bad day", "so  so", "", "Good grief"}
 	for i := range 30 {
 		r := tweetRow{words[i%5] + " " + words[i%4], []string{"u", "v", "w"}[i%3], int32(i % 2 * 4)}
+		if i%4 == 0 {
+			r.User = " " + r.User + "\t" // the same user
+		}
 		rows = append(rows, r)
 		lines = append(lines, tweet([]string{"0", "4"}[i%2], r.User, r.Text))
 	}

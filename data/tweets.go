@@ -262,7 +262,7 @@ type tweetTexts struct {
 	latin1 bool
 }
 
-// Add appends a tweet of a user with its class. It returns an error for a tweet or a number of
+// Add appends a tweet of a user with its class. Blanks around the user's name do not count. It returns an error for a tweet or a number of
 // tweets beyond the limits, so that a damaged file costs a message and no memory.
 func (t *tweetTexts) Add(user, text string, label int32) error {
 	if len(text) > maxTweetBytes {
@@ -271,7 +271,7 @@ func (t *tweetTexts) Add(user, text string, label int32) error {
 	if len(t.Labels) == maxTweets || int64(len(t.text)+len(text)) > math.MaxUint32 {
 		return fmt.Errorf("more than %d tweets or 4 GiB of text", maxTweets)
 	}
-	t.owner = append(t.owner, int32(t.users.Number(user)))
+	t.owner = append(t.owner, int32(t.users.Number(strings.TrimSpace(user))))
 	t.Labels = append(t.Labels, label)
 	t.latin1 = t.latin1 || !utf8.ValidString(text)
 	t.text = append(t.text, text...)

@@ -50,6 +50,9 @@ type Grouping struct {
 	Excluded int
 	// Lost is the number of samples of the excluded clients.
 	Lost int
+	// Short counts the clients that were left out because they have too few samples for two parts, and
+	// shortSamples their samples.
+	Short, shortSamples int
 
 	// HeldOutOnly says that the set keeps no client, but the held-out samples of all.
 	HeldOutOnly bool
@@ -82,11 +85,24 @@ func (g *Grouping) Add(name string, train, held []int32) {
 	g.Train = append(g.Train, train...)
 }
 
+// AddSplit appends a client with the parts into which its samples, so many, were split. A client of whose
+// samples neither part has one is left out, as one with too few.
+func (g *Grouping) AddSplit(name string, samples int, train, held []int32) {
+	if samples > 0 && len(train) == 0 && len(held) == 0 {
+		g.Short++
+		g.shortSamples += samples
+		return
+	}
+	g.Add(name, train, held)
+}
+
 // Set completes s, which has the store and the labels of all samples, with the clients of the
 // grouping and notes on what was left out. It returns an error if no client can train, or if no
 // sample is held out.
 func (g *Grouping) Set(s Grouped) (*Grouped, error) {
 	switch {
+	case len(g.Names) == 0 && g.Short > 0:
+		return nil, fmt.Errorf("no client has enough samples for two parts, of %d samples of %d clients", g.shortSamples, g.Short)
 	case len(g.Names) == 0 && !g.HeldOutOnly:
 		return nil, fmt.Errorf("no client has a sample to train on, of %d samples", len(g.Held)+g.Lost)
 	case len(g.Held) == 0 && g.Marked:
@@ -104,6 +120,9 @@ func (g *Grouping) Set(s Grouped) (*Grouped, error) {
 	s.Held = g.Held
 	if g.Excluded > 0 {
 		s.About.AddNote("%d clients without a training sample left out, with %d samples", g.Excluded, g.Lost)
+	}
+	if g.Short > 0 {
+		s.About.AddNote("%d clients with too few samples for two parts left out, with %d samples", g.Short, g.shortSamples)
 	}
 	if s.sharesNoClass() {
 		s.About.AddWarning(

@@ -60,6 +60,10 @@ func TestClassLabel_NamesOfMetadata(t *testing.T) {
 	if s := mustOpenMapped(t, rows(0, 1, -1, 2), "own.parquet", drop); s.Samples(0)+s.HeldOut() != 15 {
 		t.Errorf("%d and %d samples, want 15 of 20", s.Samples(0), s.HeldOut())
 	}
+	p, err = Propose(datatest.Put(t, t.TempDir(), "own.parquet", []byte(rows(0, 1, -1, 2))), "")
+	if err != nil || p.Table.Missing != "drop" || !strings.Contains(p.YAML(""), "column label lacks a value in 5 of 20 rows") {
+		t.Errorf("%+v, %v", p, err)
+	}
 	if _, err := openMapped(t, rows(0, 3), "own.parquet", mapping); err == nil || !strings.Contains(err.Error(), "label 3 is outside the 3 classes that the file's metadata names") {
 		t.Error(err)
 	}

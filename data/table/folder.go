@@ -173,8 +173,23 @@ func (t *Table) withFileClients(files []tableFile) ([]tableFile, error) {
 	partsByName := slices.ContainsFunc(files, tableFile.heldOut)
 	suffixes := slices.Concat(csvSuffixes, parquetSuffixes, jsonSuffixes)
 	placedFiles := make([]tableFile, len(files))
+	// trained has the file that a client trains on. A client may have several files that are held out, one
+	// for validation and one for the test.
+	trained := map[string]string{}
 	for i, f := range files {
 		name := federated.FileClient(f.path(), partsByName, suffixes)
+		if other := trained[name]; other != "" && !f.heldOut() {
+			return nil, fmt.Errorf(
+				"client: file: %s and %s would both be client %q (want a name of its own for each file, or the "+
+					"column that tells clients apart, which the name of a folder may give)",
+				other,
+				f.path(),
+				name,
+			)
+		}
+		if !f.heldOut() {
+			trained[name] = f.path()
+		}
 		placedFiles[i] = withFolderColumns(f, []federated.FolderKey{{Name: fileClient, Value: name}})
 	}
 	return placedFiles, nil

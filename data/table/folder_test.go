@@ -230,6 +230,10 @@ func TestFolder_Refused(t *testing.T) {
 			map[string]string{"client=a/0.csv": samples(0, 10), "site=b/0.csv": samples(0, 10)},
 			"give the columns site, and those of",
 		},
+		"no value": {
+			map[string]string{"client=a/0.csv": samples(0, 10), "client=__HIVE_DEFAULT_PARTITION__/0.csv": samples(0, 10)},
+			"client=__HIVE_DEFAULT_PARTITION__/0.csv: column client, of the folder's name: no value",
+		},
 		"test alone": {map[string]string{"test/a.csv": samples(0, 10), "test/b.csv": samples(0, 10)}, "only test files"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -239,7 +243,14 @@ func TestFolder_Refused(t *testing.T) {
 			}
 		})
 	}
-	dir := folderOf(t, map[string]string{"ann/0.csv": samples(0, 10)})
+	// DuckDB calls the file in each folder data_0.
+	dir := folderOf(t, map[string]string{"client=a/data_0.csv": samples(0, 10), "client=b/data_0.csv": samples(0, 10)})
+	byFile := Table{Client: "file", Features: []string{"x"}, Label: "y"}
+	_, err := data.OpenWith(byFile, dir, federated.Options{})
+	if err == nil || !strings.Contains(err.Error(), `client=b/data_0.csv would both be client "data_0"`) {
+		t.Error(err)
+	}
+	dir = folderOf(t, map[string]string{"ann/0.csv": samples(0, 10)})
 	if _, err := data.Open(dir, federated.Options{}); err == nil || !strings.Contains(err.Error(), "tables in the folders ann") {
 		t.Error(err)
 	}

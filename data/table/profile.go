@@ -105,6 +105,10 @@ func (p *profile) take(row int, c cell) error {
 	// What is left is one number, a missing value or a text.
 	name := c.name()
 	x, err := c.number()
+	// Hugging Face's datasets write -1 for a class that is missing.
+	if p.noted != nil && name == "-1" {
+		err = errMissing
+	}
 	switch {
 	case err == nil:
 		p.takeNumber(row, &c, x, name)

@@ -379,8 +379,10 @@ func findLabel(free []*profile, last *profile) (label *profile, grounds string) 
 	}
 	byName := func(words []string) {
 		for _, word := range words {
-			if word == "y" && last.areWords() && last.mayBeClasses(maxDistinct) {
-				// Beside a last column of classes in words, y is rather a coordinate, as in x and y.
+			// Beside a last column of classes in words, y is rather a coordinate, as in x and y. Words that name
+			// clients or parts are no classes.
+			isLastFree := slices.Contains(free, last)
+			if word == "y" && isLastFree && last.areWords() && last.mayBeClasses(maxDistinct) {
 				continue
 			}
 			find("its name", func(c *profile) bool {

@@ -294,3 +294,22 @@ func TestPropose_ClientNames(t *testing.T) {
 		t.Errorf("client %q\n%s", p.Table.Client, p.YAML("own.csv"))
 	}
 }
+
+// TestPropose_LabelBeforeNamedClients has the column y before one whose words name clients or parts, as the
+// folders of a table give them behind its own columns. The words are no classes.
+func TestPropose_LabelBeforeNamedClients(t *testing.T) {
+	for _, last := range []string{"client", "held"} {
+		text := "x1,x2,y," + last + "\n"
+		for i := range 120 {
+			word := map[string]string{"client": fmt.Sprint("ward ", i%8), "held": []string{"train", "test"}[i%2]}[last]
+			text += fmt.Sprintf("%d.5,%d.25,%d,%s\n", i%7, i%11, i%3, word)
+		}
+		p, err := Propose(datatest.Put(t, t.TempDir(), "own.csv", []byte(text)), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Table.Label != "y" || (last == "client") != (p.Table.Client == "client") || (last == "held") != (p.Table.Split == "held") {
+			t.Errorf("%s: %+v", last, p.Table)
+		}
+	}
+}

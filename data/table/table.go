@@ -518,6 +518,8 @@ type column struct {
 type place struct {
 	// file is the path of the file.
 	file string
+	// nameInFolder is the path from the table's folder, by which errors name the file.
+	nameInFolder string
 	// onlyFile says that the table has no other file, so that errors need not name it.
 	onlyFile bool
 
@@ -548,7 +550,7 @@ func (n *place) withFile(err error) error {
 		// The caller that opened the file names it in the error.
 		return err
 	}
-	return fmt.Errorf("%s: %w", filepath.Base(n.file), err)
+	return fmt.Errorf("%s: %w", n.nameInFolder, err)
 }
 
 // openTables opens the table at path source, a file or all files of a folder in lexical order. All
@@ -573,10 +575,11 @@ func openTables(source string, reading *federated.Reading) (list []tableFile, er
 	// The first file sets the columns. Others may have them in another order.
 	for _, found := range files {
 		location := place{
-			file:      found.Path,
-			onlyFile:  len(files) == 1,
-			isHeldOut: found.HeldOut,
-			reading:   reading,
+			file:         found.Path,
+			nameInFolder: nameIn(source, found.Path),
+			onlyFile:     len(files) == 1,
+			isHeldOut:    found.HeldOut,
+			reading:      reading,
 		}
 		file, err := openTableFile(location)
 		if err != nil {
@@ -592,7 +595,7 @@ func openTables(source string, reading *federated.Reading) (list []tableFile, er
 			return list, location.withFile(fmt.Errorf(
 				"columns %s, and those of %s are %s",
 				federated.ShortList(file.columns()),
-				filepath.Base(files[0].Path),
+				nameIn(source, files[0].Path),
 				federated.ShortList(first),
 			))
 		}
@@ -602,6 +605,16 @@ func openTables(source string, reading *federated.Reading) (list []tableFile, er
 		return list, errors.New("only test files")
 	}
 	return list, nil
+}
+
+// nameIn returns the path of a file from the folder that it lies in, or below. A file that lies elsewhere has
+// the last part of its path.
+func nameIn(folder, file string) string {
+	name, err := filepath.Rel(folder, file)
+	if err != nil || !filepath.IsLocal(name) {
+		return filepath.Base(file)
+	}
+	return name
 }
 
 // openTableFile opens the file at location. It is Parquet by its first bytes or its name, LEAF's

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/big"
 	"regexp"
 	"slices"
 	"strconv"
@@ -135,6 +136,26 @@ func (c *cell) number() (float64, error) {
 		return x, nil
 	}
 	return 0, fmt.Errorf("%v is no finite float32", x)
+}
+
+// lostIn returns by how much x, the float64 of the cell, differs from the whole number that the cell holds.
+// It is 0 for cells that hold no whole number.
+func (c *cell) lostIn(x float64) float64 {
+	exact := big.NewInt(c.integer)
+	switch c.kind {
+	case wholeCell:
+	case textCell:
+		var isWhole bool
+		exact, isWhole = new(big.Int).SetString(strings.TrimSpace(c.text), 10)
+		if !isWhole {
+			return 0
+		}
+	default:
+		return 0
+	}
+	rounded, _ := big.NewFloat(x).Int(nil)
+	lost, _ := new(big.Float).SetInt(exact.Sub(exact, rounded)).Float64()
+	return math.Abs(lost)
 }
 
 // fitsFloat32 reports whether a value is finite as float32, which models take.

@@ -334,12 +334,24 @@ type matrix struct {
 	width int
 	// numbers holds the values row by row.
 	numbers
-	// losses has what each column loses by the rounding to float32; nil where nobody asks for it.
+	// losses has what each column loses by rounding.
 	losses []*roundingLoss
 }
 
-// roundingLoss measures what rounding to float32 does to the numbers of a column.
+// newMatrix returns a matrix of width columns. precise says that its values are kept as float64.
+func newMatrix(width int, precise bool) *matrix {
+	return &matrix{
+		width:   width,
+		numbers: numbers{precise: precise},
+		losses:  make([]*roundingLoss, width),
+	}
+}
+
+// roundingLoss measures what rounding does to the numbers of a column: to float32, or to float64 where the
+// values are kept so.
 type roundingLoss struct {
+	// precise says that the values are kept as float64.
+	precise bool
 	// n counts the numbers, and origin is the first.
 	n, origin float64
 	// sum and squares are those of the differences from origin, which keep the digits that differ.
@@ -348,9 +360,9 @@ type roundingLoss struct {
 	worst float64
 }
 
-// add takes the number x of a column into account: its deviation, for which an origin near the numbers
-// keeps the sums of squares exact, and the error of rounding it to float32.
-func (l *roundingLoss) add(x float64) {
+// add takes the number in c into account, which is x as float64: its deviation, for which an origin near
+// the numbers keeps the sums of squares exact, and the error of rounding it.
+func (l *roundingLoss) add(c *cell, x float64) {
 	if l.n == 0 {
 		l.origin = x
 	}
@@ -358,10 +370,17 @@ func (l *roundingLoss) add(x float64) {
 	d := x - l.origin
 	l.sum += d
 	l.squares += float64(d * d)
-	l.worst = max(l.worst, math.Abs(x-float64(float32(x))))
+	lost := 0.0
+	if math.Abs(x) >= maxExactWhole {
+		lost = c.lostIn(x)
+	}
+	if !l.precise {
+		lost += math.Abs(x - float64(float32(x)))
+	}
+	l.worst = max(l.worst, lost)
 }
 
-// share returns the largest error of rounding a number to float32, as a fraction of the numbers' standard
+// share returns the largest error of rounding a number, as a fraction of the numbers' standard
 // deviation. It is 0 if all numbers are equal.
 func (l *roundingLoss) share() float64 {
 	mean := l.sum / l.n
@@ -384,11 +403,8 @@ func (m *matrix) reserve(rows int) {
 // the place of a value that is missing or no number, and returns the error of such a cell,
 // errMissing for a missing one.
 func (m *matrix) column(columnIndex int, missing float64) taker {
-	var loss *roundingLoss
-	if m.losses != nil {
-		loss = new(roundingLoss)
-		m.losses[columnIndex] = loss
-	}
+	loss := &roundingLoss{precise: m.precise}
+	m.losses[columnIndex] = loss
 	return func(row int, c cell) error {
 		i := row*m.width + columnIndex
 		// The rows of CSV come one by one, so that no room was made for them before.
@@ -396,11 +412,10 @@ func (m *matrix) column(columnIndex int, missing float64) taker {
 			m.reserve(row + 1)
 		}
 		x, err := c.number()
-		switch {
-		case err != nil:
+		if err == nil {
+			loss.add(&c, x)
+		} else {
 			x = missing
-		case loss != nil:
-			loss.add(x)
 		}
 		m.set(i, x)
 		return err

@@ -65,7 +65,7 @@ func newReading(t Table, o federated.Options) *reading {
 		r.add(t.Label, r.label.take)
 	}
 	if len(t.Target) > 0 {
-		r.targets = &matrix{width: len(t.Target), numbers: numbers{precise: true}}
+		r.targets = newMatrix(len(t.Target), true)
 	}
 	for i, name := range t.Target {
 		r.add(name, r.targets.column(i, 0))
@@ -99,10 +99,7 @@ func newReading(t Table, o federated.Options) *reading {
 			r.columns[len(r.columns)-1].nested = r.vector.checkLengths
 		}
 	default:
-		r.matrix = &matrix{width: len(t.Features), numbers: numbers{precise: precise}}
-		if !precise {
-			r.matrix.losses = make([]*roundingLoss, r.matrix.width)
-		}
+		r.matrix = newMatrix(len(t.Features), precise)
 		for _, name := range t.Words {
 			wordColumn := new(words)
 			r.words = append(r.words, wordColumn)
@@ -220,8 +217,8 @@ func (r *reading) set(name string) (*federated.Grouped, error) {
 		s.About.Predicted = r.t.Target
 		if r.t.TargetScale == "" {
 			s.Targets = r.targets.rounded()
-			r.noteCoarseTargets(&s.About)
 		}
+		r.noteCoarseTargets(&s.About)
 	}
 	if r.split != nil && r.split.validation != "" {
 		s.About.AddNote(
@@ -287,38 +284,62 @@ func (r *reading) noteMissingWords(about *federated.Info) {
 	}
 }
 
-// maxRoundingError is the largest error of a target or feature by rounding to float32 that needs no warning,
-// as a fraction of its standard deviation.
+// maxRoundingError is the largest error of a target or feature by rounding that needs no warning, as a fraction
+// of its standard deviation.
 const maxRoundingError = 1e-3
 
-// noteCoarseFeatures adds a warning to about for the features that lose precision by the rounding to float32,
-// because they are not scaled.
+// noteCoarseFeatures adds a warning to about for the features that lose precision by rounding: to float32,
+// because they are not scaled, or to float64.
 func (r *reading) noteCoarseFeatures(about *federated.Info) {
-	var losses []*roundingLoss
-	switch {
-	case r.matrix != nil:
-		losses = r.matrix.losses
-	case r.vector != nil && !r.vector.values.precise && r.vector.loss.n > 0:
-		losses = []*roundingLoss{&r.vector.loss}
-	}
 	var coarse []string
 	worst := 0.0
-	for i, loss := range losses {
+	note := func(feature string, loss *roundingLoss) {
 		share := loss.share()
 		if share > maxRoundingError {
-			coarse = append(coarse, r.t.Features[i])
 			worst = max(worst, share)
+			if !slices.Contains(coarse, feature) {
+				coarse = append(coarse, feature)
+			}
 		}
 	}
-	if coarse != nil {
-		about.AddWarning("features %s are rounded to float32, by up to %.2g of a deviation (scale: standard scales first)",
-			federated.ShortList(coarse), worst)
+	precise := false
+	if r.matrix != nil {
+		precise = r.matrix.precise
+		for i, loss := range r.matrix.losses {
+			note(r.t.Features[i], loss)
+		}
 	}
+	if r.vector != nil {
+		precise = r.vector.values.precise
+		for i := range r.vector.losses {
+			note(r.t.Features[0], &r.vector.losses[i])
+		}
+	}
+	if coarse == nil {
+		return
+	}
+	kept := "float32"
+	remedy := "scale: standard scales first"
+	if precise {
+		kept = "float64"
+		remedy = "want another origin or unit"
+	}
+	about.AddWarning("features %s are rounded to %s, by up to %.2g of a deviation (%s)",
+		federated.ShortList(coarse), kept, worst, remedy)
 }
 
-// noteCoarseTargets adds a warning to about for each target that loses precision by the rounding to
-// float32, such as seconds since 1970. The model learns from the rounded numbers.
+// noteCoarseTargets adds a warning to about for each target that loses precision by rounding: to float64, or,
+// without a scale, to float32, such as seconds since 1970. The model learns from the rounded numbers.
 func (r *reading) noteCoarseTargets(about *federated.Info) {
+	const warning = "target %s is rounded to %s, by up to %.2g of its deviation (want another origin or unit)"
+	for j, name := range r.t.Target {
+		if share := r.targets.losses[j].share(); share > maxRoundingError {
+			about.AddWarning(warning, name, "float64", share)
+		}
+	}
+	if r.t.TargetScale != "" {
+		return
+	}
 	rows := make([]int32, 0, r.rows)
 	for row := range r.rows {
 		if !r.dropped[row] {
@@ -335,11 +356,7 @@ func (r *reading) noteCoarseTargets(about *federated.Info) {
 	}
 	for j, name := range r.t.Target {
 		if share := worst[j] / deviation[j]; share > maxRoundingError {
-			about.AddWarning(
-				"target %s is rounded to float32, by up to %.2g of its deviation (want another origin or unit)",
-				name,
-				share,
-			)
+			about.AddWarning(warning, name, "float32", share)
 		}
 	}
 }

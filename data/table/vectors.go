@@ -3,6 +3,7 @@ package table
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"fedpace/data/federated"
@@ -39,9 +40,10 @@ type vectors struct {
 	// room returns how many rows of the given width are to come, as far as that is known; nil
 	// means that nothing is known.
 	room func(width int) int
-	// loss is what rounding takes from a column that has one number in each row. It lacks the first row,
-	// at which nobody knows yet how many numbers a row has.
-	loss roundingLoss
+	// losses is what rounding takes from each number of a row. It lacks the first row, at which nobody knows
+	// yet how many numbers a row has. Of rows of several numbers it lacks those before the first large one,
+	// from maxExactSingle on, because others, such as pixels, lose nothing that would matter.
+	losses []roundingLoss
 }
 
 // reserve makes room for the given number of further rows, and for their values once their width is
@@ -116,14 +118,35 @@ func (v *vectors) append(c cell, words []string) (missing error) {
 			return err
 		}
 		v.values.append(x)
-		if v.width == 1 {
-			v.loss.add(x)
+		if err == nil && v.width > 0 {
+			v.addLoss(&c, x)
 		}
 	}
 	if v.values.len() > maxFeatures && v.width == 0 {
 		return fmt.Errorf("a list of more than %d numbers", maxFeatures)
 	}
 	return missing
+}
+
+// maxExactSingle bounds the whole numbers that float32 tells from their neighbours.
+const maxExactSingle = 1 << 24
+
+// addLoss adds x, the number of c that was appended last, to the losses.
+func (v *vectors) addLoss(c *cell, x float64) {
+	isWatched := v.losses != nil || v.width == 1 || math.Abs(x) >= maxExactSingle
+	if !isWatched {
+		return
+	}
+	if v.losses == nil {
+		v.losses = make([]roundingLoss, v.width)
+		for i := range v.losses {
+			v.losses[i].precise = v.values.precise
+		}
+	}
+	// A row that is too long fails when it is closed.
+	if i := v.values.len() - 1 - v.full*v.width; i < v.width {
+		v.losses[i].add(c, x)
+	}
 }
 
 // close completes the list of the last row; without an open list it does nothing. The first list

@@ -57,10 +57,15 @@ func IsValidation(word string) bool {
 // called: test and valid with their endings, and val.
 var beginsHeldOut = regexp.MustCompile(`^(?:val|(?:test|valid|validation)(?:s|ing|set|data|file)?)$`)
 
+// isHeldOutBesideTraining matches a word that names a part to hold out where another file's name says that it
+// trains: one of beginsHeldOut, and test with a letter, as CoNLL's eng.testa.
+var isHeldOutBesideTraining = regexp.MustCompile(`^(?:val|(?:test|valid|validation)(?:s|ing|set|data|file|[a-z])?)$`)
+
 // HeldOutFiles reports for each file of a folder whether, by its name, all of its samples are held out. They
 // are if the first word of the name is test, valid, val or the like. If the name of another file has a word
 // for training (train.csv), a later word for a held-out part counts as well, as in mnist_test.csv, and so do
-// dev, eval and a first word that only begins with test or valid. A single file is never held out.
+// dev, eval and a first word that only begins with test or valid. Where names differ in nothing else, as
+// mnisttrain.csv and mnisttest.csv do, the words need not stand alone. A single file is never held out.
 func HeldOutFiles(files []string) []bool {
 	heldOut := make([]bool, len(files))
 	if len(files) < 2 {
@@ -70,7 +75,15 @@ func HeldOutFiles(files []string) []bool {
 		return slices.ContainsFunc(nameWords(file), func(word string) bool { return slices.Contains(words, word) })
 	}
 	hasTrain := slices.ContainsFunc(files, func(file string) bool { return hasWord(file, TrainWords) })
+	lower := make(map[string]bool, len(files))
+	for _, file := range files {
+		lower[strings.ToLower(filepath.Base(file))] = true
+	}
 	for i, file := range files {
+		if hasTrainingTwin(file, lower) {
+			heldOut[i] = true
+			continue
+		}
 		words := nameWords(file)
 		if len(words) == 0 {
 			continue
@@ -78,10 +91,24 @@ func HeldOutFiles(files []string) []bool {
 		heldOut[i] = beginsHeldOut.MatchString(words[0])
 		if hasTrain && !hasWord(file, TrainWords) {
 			begins := strings.HasPrefix(words[0], "test") || strings.HasPrefix(words[0], "valid")
-			heldOut[i] = heldOut[i] || begins || hasWord(file, HeldOutWords)
+			isNamed := slices.ContainsFunc(words, isHeldOutBesideTraining.MatchString)
+			heldOut[i] = heldOut[i] || begins || isNamed || hasWord(file, HeldOutWords)
 		}
 	}
 	return heldOut
+}
+
+// hasTrainingTwin reports whether a file's name is that of another file, with a word to hold out in place of
+// the one for training. names has those of all files in lower case.
+func hasTrainingTwin(file string, names map[string]bool) bool {
+	name := strings.ToLower(filepath.Base(file))
+	for _, heldOut := range HeldOutWords {
+		before, behind, found := strings.Cut(name, heldOut)
+		if found && slices.ContainsFunc(TrainWords, func(train string) bool { return names[before+train+behind] }) {
+			return true
+		}
+	}
+	return false
 }
 
 // UnusedParts lists the names of files that have a word for a part that is held out, but are read with

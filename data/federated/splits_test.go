@@ -26,7 +26,10 @@ func TestHeldOutFiles_NamesOfParts(t *testing.T) {
 		{"a device", []string{"dev.csv", "prod.csv"}, []bool{false, false}},
 		{"a hormone", []string{"testosterone.csv", "cortisol.csv"}, []bool{false, false}},
 		{"endings", []string{"testset.csv", "validdata.csv", "data.csv"}, []bool{true, true, false}},
-		{"CoNLL", []string{"eng.testa", "testb", "train"}, []bool{false, true, false}},
+		{"CoNLL", []string{"eng.testa", "eng.testb", "eng.train"}, []bool{true, true, false}},
+		{"joined words", []string{"MNISTtest.csv", "MNISTtrain.csv"}, []bool{true, false}},
+		{"joined words with numbers", []string{"x2test1.csv", "x2train1.csv"}, []bool{true, false}},
+		{"a word within another", []string{"contest.csv", "contrast.csv", "train.csv"}, []bool{false, false, false}},
 		{"a path", []string{"/test/a.csv", "/test/b.csv"}, []bool{false, false}},
 		{"capitals", []string{"TEST.csv", "TRAIN.csv"}, []bool{true, false}},
 	} {

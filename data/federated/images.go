@@ -10,6 +10,7 @@ import (
 	_ "image/gif"  // image.Decode reads it
 	_ "image/jpeg" // and this
 	"image/png"
+	"regexp"
 	"strings"
 )
 
@@ -36,6 +37,55 @@ var fileKinds = []struct{ prefix, name, what string }{
 	{"%PDF-", "PDF", "a PDF document, which is not read here; want numbers or PNG"},
 	{"<svg", "SVG", "an SVG drawing, which is not read here; want PNG"},
 	{"<?xml", "XML", "a text in XML, which is not read here; want numbers or PNG"},
+	{"\x89HDF\r\n\x1a\n", "HDF5", "an HDF5 file, which is not read here; want numbers or PNG"},
+	{"\x28\xb5\x2f\xfd", "zstd", "bytes packed by zstd, which are not unpacked here; want them unpacked"},
+	{"\x80\x02cnumpy", "pickle", pickled},
+	{"\x80\x03cnumpy", "pickle", pickled},
+	{"\x80\x02ctorch", "pickle", pickled},
+	{"fLaC\x00\x00\x00\x22", "FLAC", "a sound (FLAC), which is not read here; want its values as a list"},
+	{"OggS\x00\x02", "Ogg", "a sound (Ogg), which is not read here; want its values as a list"},
+	{"ID3\x03\x00", "MP3", "a sound (MP3), which is not read here; want its values as a list"},
+	{"ID3\x04\x00", "MP3", "a sound (MP3), which is not read here; want its values as a list"},
+	{"\x1a\x45\xdf\xa3", "Matroska", "a film (Matroska), which is not read here; want numbers or PNG"},
+}
+
+// pickled says what bytes of Python's pickle are.
+const pickled = "a pickle of Python, which is not read here; want the array's values as a list, or array.tobytes()"
+
+// netpbm matches the header of an image of Netpbm: its sign, width and height, perhaps with a comment.
+var netpbm = regexp.MustCompile(`^P[1-6]\s(?:#[^\n]*\n)?\d+\s+\d+\s`)
+
+// isPickle reports whether b is a pickle of protocol 4 or 5: a frame with its length in eight bytes, and the
+// sign of an end.
+func isPickle(b []byte) bool {
+	const header = 11
+	if len(b) < header+1 || b[0] != 0x80 || b[1] < 4 || b[1] > 5 || b[2] != 0x95 {
+		return false
+	}
+	frame := binary.LittleEndian.Uint64(b[3:])
+	return frame <= uint64(len(b)-header) && b[len(b)-1] == '.'
+}
+
+// isGzip reports whether b begins with a header of gzip whose flags, kind of compression and system exist.
+func isGzip(b []byte) bool {
+	const unknownSystem = 255
+	if len(b) < 18 || b[0] != 0x1f || b[1] != 0x8b || b[2] != 8 || b[3] > 31 {
+		return false
+	}
+	effort := b[8]
+	system := b[9]
+	return (effort == 0 || effort == 2 || effort == 4) && (system <= 13 || system == unknownSystem)
+}
+
+// isIcon reports whether b is an icon of Windows: a list of images, of which the first lies behind the list.
+func isIcon(b []byte) bool {
+	if len(b) < 22 || string(b[:4]) != "\x00\x00\x01\x00" {
+		return false
+	}
+	count := uint32(binary.LittleEndian.Uint16(b[4:]))
+	size := uint64(binary.LittleEndian.Uint32(b[14:]))
+	offset := binary.LittleEndian.Uint32(b[18:])
+	return count > 0 && offset == 6+16*count && uint64(offset)+size <= uint64(len(b))
 }
 
 // dicom is where a file of DICOM has its first bytes, behind a preamble of any content.
@@ -72,6 +122,16 @@ func ImageKind(b []byte) (name string, err error) {
 	// Files of the ISO base media format have their kind behind the length of their first part.
 	if len(head) == 16 && head[4:8] == "ftyp" {
 		return "HEIF", errors.New("an image of HEIF (HEIC, AVIF) or a film, which is not read here; want PNG")
+	}
+	switch {
+	case strings.HasPrefix(head, "P") && netpbm.Match(b[:min(len(b), 128)]):
+		return "Netpbm", errors.New("an image of Netpbm (PGM, PPM), which is not read here; want PNG")
+	case isIcon(b):
+		return "ICO", errors.New("an icon (ICO), which is not read here; want PNG")
+	case isPickle(b):
+		return "pickle", errors.New(pickled)
+	case isGzip(b):
+		return "gzip", errors.New("bytes packed by gzip, which are not unpacked here; want them unpacked")
 	}
 	// Pixels may begin with BM by chance, but hardly with their own length behind it.
 	if len(head) == 16 && head[:2] == "BM" && binary.LittleEndian.Uint32(b[2:]) == uint32(len(b)) {

@@ -803,6 +803,8 @@ type Join struct {
 	Measured      []*Measured            `protobuf:"bytes,9,rep,name=measured,proto3" json:"measured,omitempty"`                                 // by its calibration; none: it has none
 	Fence         uint64                 `protobuf:"varint,10,opt,name=fence,proto3" json:"fence,omitempty"`                                     // the highest fencing token that the device has heard from the run; 0: none
 	HeedsFences   bool                   `protobuf:"varint,11,opt,name=heeds_fences,json=heedsFences,proto3" json:"heeds_fences,omitempty"`      // it takes no message with a lower token, knows a repeated task by its digest, and says
+	// which task has arrived
+	ReportsEchoes bool `protobuf:"varint,12,opt,name=reports_echoes,json=reportsEchoes,proto3" json:"reports_echoes,omitempty"` // its heartbeats say which echoes and replies have arrived
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -910,6 +912,13 @@ func (x *Join) GetFence() uint64 {
 func (x *Join) GetHeedsFences() bool {
 	if x != nil {
 		return x.HeedsFences
+	}
+	return false
+}
+
+func (x *Join) GetReportsEchoes() bool {
+	if x != nil {
+		return x.ReportsEchoes
 	}
 	return false
 }
@@ -1281,23 +1290,24 @@ func (x *SecureTerms) GetNoiseDeviation() uint64 {
 
 // Welcome is what a device must know of the run that it joins.
 type Welcome struct {
-	state            protoimpl.MessageState `protogen:"open.v1"`
-	Client           uint64                 `protobuf:"varint,1,opt,name=client,proto3" json:"client,omitempty"`                                              // the device's number among the run's clients
-	Spec             *Spec                  `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`                                                   // architecture, seed and minibatch; data_digest is that of the simulated clients
-	Params           uint32                 `protobuf:"varint,3,opt,name=params,proto3" json:"params,omitempty"`                                              // float32 values of the model
-	HeartbeatSeconds float64                `protobuf:"fixed64,4,opt,name=heartbeat_seconds,json=heartbeatSeconds,proto3" json:"heartbeat_seconds,omitempty"` // wall time from one heartbeat to the next, at most
-	Task             string                 `protobuf:"bytes,5,opt,name=task,proto3" json:"task,omitempty"`                                                   // what is learned, e.g. "femnist"
-	Clients          uint64                 `protobuf:"varint,6,opt,name=clients,proto3" json:"clients,omitempty"`                                            // all clients of the run, devices included
-	Heterogeneity    float64                `protobuf:"fixed64,7,opt,name=heterogeneity,proto3" json:"heterogeneity,omitempty"`                               // of synthetic data
-	DataSeed         uint64                 `protobuf:"varint,8,opt,name=data_seed,json=dataSeed,proto3" json:"data_seed,omitempty"`                          // of synthetic data
-	Mapping          string                 `protobuf:"bytes,9,opt,name=mapping,proto3" json:"mapping,omitempty"`                                             // JSON of what the columns of a table mean, for a device whose own has the same; empty: the run reads none
-	Schema           *Schema                `protobuf:"bytes,10,opt,name=schema,proto3" json:"schema,omitempty"`                                              // what the device's samples must mean
-	Version          string                 `protobuf:"bytes,11,opt,name=version,proto3" json:"version,omitempty"`                                            // of the coordinator's program, for people; empty: it does not say
-	Kept             uint32                 `protobuf:"varint,12,opt,name=kept,proto3" json:"kept,omitempty"`                                                 // values that the device keeps from task to task, which its updates end with
-	Secure           *SecureTerms           `protobuf:"bytes,13,opt,name=secure,proto3" json:"secure,omitempty"`                                              // absent: updates are sent without masks
-	Echoes           bool                   `protobuf:"varint,14,opt,name=echoes,proto3" json:"echoes,omitempty"`                                             // the coordinator answers Heartbeat.echo
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	Client            uint64                 `protobuf:"varint,1,opt,name=client,proto3" json:"client,omitempty"`                                                 // the device's number among the run's clients
+	Spec              *Spec                  `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`                                                      // architecture, seed and minibatch; data_digest is that of the simulated clients
+	Params            uint32                 `protobuf:"varint,3,opt,name=params,proto3" json:"params,omitempty"`                                                 // float32 values of the model
+	HeartbeatSeconds  float64                `protobuf:"fixed64,4,opt,name=heartbeat_seconds,json=heartbeatSeconds,proto3" json:"heartbeat_seconds,omitempty"`    // wall time from one heartbeat to the next, at most
+	Task              string                 `protobuf:"bytes,5,opt,name=task,proto3" json:"task,omitempty"`                                                      // what is learned, e.g. "femnist"
+	Clients           uint64                 `protobuf:"varint,6,opt,name=clients,proto3" json:"clients,omitempty"`                                               // all clients of the run, devices included
+	Heterogeneity     float64                `protobuf:"fixed64,7,opt,name=heterogeneity,proto3" json:"heterogeneity,omitempty"`                                  // of synthetic data
+	DataSeed          uint64                 `protobuf:"varint,8,opt,name=data_seed,json=dataSeed,proto3" json:"data_seed,omitempty"`                             // of synthetic data
+	Mapping           string                 `protobuf:"bytes,9,opt,name=mapping,proto3" json:"mapping,omitempty"`                                                // JSON of what the columns of a table mean, for a device whose own has the same; empty: the run reads none
+	Schema            *Schema                `protobuf:"bytes,10,opt,name=schema,proto3" json:"schema,omitempty"`                                                 // what the device's samples must mean
+	Version           string                 `protobuf:"bytes,11,opt,name=version,proto3" json:"version,omitempty"`                                               // of the coordinator's program, for people; empty: it does not say
+	Kept              uint32                 `protobuf:"varint,12,opt,name=kept,proto3" json:"kept,omitempty"`                                                    // values that the device keeps from task to task, which its updates end with
+	Secure            *SecureTerms           `protobuf:"bytes,13,opt,name=secure,proto3" json:"secure,omitempty"`                                                 // absent: updates are sent without masks
+	Echoes            bool                   `protobuf:"varint,14,opt,name=echoes,proto3" json:"echoes,omitempty"`                                                // the coordinator answers Heartbeat.echo on the device's task subject
+	AnswersHeartbeats bool                   `protobuf:"varint,15,opt,name=answers_heartbeats,json=answersHeartbeats,proto3" json:"answers_heartbeats,omitempty"` // it also replies to a heartbeat that is a request
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Welcome) Reset() {
@@ -1428,6 +1438,13 @@ func (x *Welcome) GetEchoes() bool {
 	return false
 }
 
+func (x *Welcome) GetAnswersHeartbeats() bool {
+	if x != nil {
+		return x.AnswersHeartbeats
+	}
+	return false
+}
+
 // Schema is what the numbers of samples stand for.
 type Schema struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -1526,12 +1543,14 @@ type Heartbeat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Task          uint64                 `protobuf:"varint,1,opt,name=task,proto3" json:"task,omitempty"` // the task it works on; 0: none
 	Phase         Phase                  `protobuf:"varint,2,opt,name=phase,proto3,enum=fedpace.v1.Phase" json:"phase,omitempty"`
-	Process       uint64                 `protobuf:"fixed64,3,opt,name=process,proto3" json:"process,omitempty"` // as in the device's Join
-	Leaves        string                 `protobuf:"bytes,4,opt,name=leaves,proto3" json:"leaves,omitempty"`     // why the device leaves the run, for people; empty: it stays
-	Log           []string               `protobuf:"bytes,5,rep,name=log,proto3" json:"log,omitempty"`           // what it has told its owner since the last one, in lines
-	Fence         uint64                 `protobuf:"varint,6,opt,name=fence,proto3" json:"fence,omitempty"`      // as in Join
-	Echo          uint64                 `protobuf:"fixed64,7,opt,name=echo,proto3" json:"echo,omitempty"`       // a number that the coordinator is to send back on the device's task subject; 0: none
-	Arrived       uint64                 `protobuf:"varint,8,opt,name=arrived,proto3" json:"arrived,omitempty"`  // the newest task that has arrived, also before the device works on it; 0: none
+	Process       uint64                 `protobuf:"fixed64,3,opt,name=process,proto3" json:"process,omitempty"`                          // as in the device's Join
+	Leaves        string                 `protobuf:"bytes,4,opt,name=leaves,proto3" json:"leaves,omitempty"`                              // why the device leaves the run, for people; empty: it stays
+	Log           []string               `protobuf:"bytes,5,rep,name=log,proto3" json:"log,omitempty"`                                    // what it has told its owner since the last one, in lines
+	Fence         uint64                 `protobuf:"varint,6,opt,name=fence,proto3" json:"fence,omitempty"`                               // as in Join
+	Echo          uint64                 `protobuf:"fixed64,7,opt,name=echo,proto3" json:"echo,omitempty"`                                // a number that the coordinator is to send back on the device's task subject; 0: none
+	Arrived       uint64                 `protobuf:"varint,8,opt,name=arrived,proto3" json:"arrived,omitempty"`                           // the newest task that has arrived, also before the device works on it; 0: none
+	TaskEcho      uint64                 `protobuf:"fixed64,9,opt,name=task_echo,json=taskEcho,proto3" json:"task_echo,omitempty"`        // the newest echo that has arrived on the device's task subject; 0: none
+	AnswerEcho    uint64                 `protobuf:"fixed64,10,opt,name=answer_echo,json=answerEcho,proto3" json:"answer_echo,omitempty"` // the echo of the newest heartbeat to which a reply has arrived; 0: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1618,6 +1637,20 @@ func (x *Heartbeat) GetEcho() uint64 {
 func (x *Heartbeat) GetArrived() uint64 {
 	if x != nil {
 		return x.Arrived
+	}
+	return 0
+}
+
+func (x *Heartbeat) GetTaskEcho() uint64 {
+	if x != nil {
+		return x.TaskEcho
+	}
+	return 0
+}
+
+func (x *Heartbeat) GetAnswerEcho() uint64 {
+	if x != nil {
+		return x.AnswerEcho
 	}
 	return 0
 }
@@ -3332,7 +3365,7 @@ const file_fedpace_proto_rawDesc = "" +
 	"taskDigest\x12\x18\n" +
 	"\aprocess\x18\v \x01(\x06R\aprocess\x12\x16\n" +
 	"\x06packed\x18\f \x01(\fR\x06packed\x12\x14\n" +
-	"\x05fence\x18\r \x01(\x04R\x05fence\"\xc2\x02\n" +
+	"\x05fence\x18\r \x01(\x04R\x05fence\"\xe9\x02\n" +
 	"\x04Join\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06kernel\x18\x02 \x01(\tR\x06kernel\x12\x18\n" +
@@ -3345,7 +3378,8 @@ const file_fedpace_proto_rawDesc = "" +
 	"\bmeasured\x18\t \x03(\v2\x14.fedpace.v1.MeasuredR\bmeasured\x12\x14\n" +
 	"\x05fence\x18\n" +
 	" \x01(\x04R\x05fence\x12!\n" +
-	"\fheeds_fences\x18\v \x01(\bR\vheedsFences\"\xa1\x02\n" +
+	"\fheeds_fences\x18\v \x01(\bR\vheedsFences\x12%\n" +
+	"\x0ereports_echoes\x18\f \x01(\bR\rreportsEchoes\"\xa1\x02\n" +
 	"\bMeasured\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x14\n" +
 	"\x05batch\x18\x02 \x01(\rR\x05batch\x12(\n" +
@@ -3383,7 +3417,7 @@ const file_fedpace_proto_rawDesc = "" +
 	"noise_clip\x18\a \x01(\x01R\tnoiseClip\x12\x1d\n" +
 	"\n" +
 	"noise_step\x18\b \x01(\x04R\tnoiseStep\x12'\n" +
-	"\x0fnoise_deviation\x18\t \x01(\x04R\x0enoiseDeviation\"\xba\x03\n" +
+	"\x0fnoise_deviation\x18\t \x01(\x04R\x0enoiseDeviation\"\xe9\x03\n" +
 	"\aWelcome\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\x04R\x06client\x12$\n" +
 	"\x04spec\x18\x02 \x01(\v2\x10.fedpace.v1.SpecR\x04spec\x12\x16\n" +
@@ -3399,7 +3433,8 @@ const file_fedpace_proto_rawDesc = "" +
 	"\aversion\x18\v \x01(\tR\aversion\x12\x12\n" +
 	"\x04kept\x18\f \x01(\rR\x04kept\x12/\n" +
 	"\x06secure\x18\r \x01(\v2\x17.fedpace.v1.SecureTermsR\x06secure\x12\x16\n" +
-	"\x06echoes\x18\x0e \x01(\bR\x06echoes\"\xd4\x01\n" +
+	"\x06echoes\x18\x0e \x01(\bR\x06echoes\x12-\n" +
+	"\x12answers_heartbeats\x18\x0f \x01(\bR\x11answersHeartbeats\"\xd4\x01\n" +
 	"\x06Schema\x12\x16\n" +
 	"\x06labels\x18\x01 \x03(\tR\x06labels\x12\x18\n" +
 	"\acolumns\x18\x02 \x03(\tR\acolumns\x12\x12\n" +
@@ -3408,7 +3443,7 @@ const file_fedpace_proto_rawDesc = "" +
 	"\balphabet\x18\x05 \x03(\tR\balphabet\x12\x1f\n" +
 	"\vtarget_mean\x18\x06 \x03(\x02R\n" +
 	"targetMean\x12)\n" +
-	"\x10target_deviation\x18\a \x03(\x02R\x0ftargetDeviation\"\xd0\x01\n" +
+	"\x10target_deviation\x18\a \x03(\x02R\x0ftargetDeviation\"\x8e\x02\n" +
 	"\tHeartbeat\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12'\n" +
 	"\x05phase\x18\x02 \x01(\x0e2\x11.fedpace.v1.PhaseR\x05phase\x12\x18\n" +
@@ -3417,7 +3452,11 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x03log\x18\x05 \x03(\tR\x03log\x12\x14\n" +
 	"\x05fence\x18\x06 \x01(\x04R\x05fence\x12\x12\n" +
 	"\x04echo\x18\a \x01(\x06R\x04echo\x12\x18\n" +
-	"\aarrived\x18\b \x01(\x04R\aarrived\"j\n" +
+	"\aarrived\x18\b \x01(\x04R\aarrived\x12\x1b\n" +
+	"\ttask_echo\x18\t \x01(\x06R\btaskEcho\x12\x1f\n" +
+	"\vanswer_echo\x18\n" +
+	" \x01(\x06R\n" +
+	"answerEcho\"j\n" +
 	"\n" +
 	"ModelChunk\x12\x14\n" +
 	"\x05chunk\x18\x01 \x01(\rR\x05chunk\x12\x16\n" +

@@ -481,6 +481,16 @@ func (m *Join) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.ReportsEchoes {
+		i--
+		if m.ReportsEchoes {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x60
+	}
 	if m.HeedsFences {
 		i--
 		if m.HeedsFences {
@@ -888,6 +898,16 @@ func (m *Welcome) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.AnswersHeartbeats {
+		i--
+		if m.AnswersHeartbeats {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x78
+	}
 	if m.Echoes {
 		i--
 		if m.Echoes {
@@ -1118,6 +1138,18 @@ func (m *Heartbeat) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.AnswerEcho != 0 {
+		i -= 8
+		binary.LittleEndian.PutUint64(dAtA[i:], uint64(m.AnswerEcho))
+		i--
+		dAtA[i] = 0x51
+	}
+	if m.TaskEcho != 0 {
+		i -= 8
+		binary.LittleEndian.PutUint64(dAtA[i:], uint64(m.TaskEcho))
+		i--
+		dAtA[i] = 0x49
 	}
 	if m.Arrived != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Arrived))
@@ -2827,6 +2859,9 @@ func (m *Join) SizeVT() (n int) {
 	if m.HeedsFences {
 		n += 2
 	}
+	if m.ReportsEchoes {
+		n += 2
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -3012,6 +3047,9 @@ func (m *Welcome) SizeVT() (n int) {
 	if m.Echoes {
 		n += 2
 	}
+	if m.AnswersHeartbeats {
+		n += 2
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -3089,6 +3127,12 @@ func (m *Heartbeat) SizeVT() (n int) {
 	}
 	if m.Arrived != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Arrived))
+	}
+	if m.TaskEcho != 0 {
+		n += 9
+	}
+	if m.AnswerEcho != 0 {
+		n += 9
 	}
 	n += len(m.unknownFields)
 	return n
@@ -5223,6 +5267,26 @@ func (m *Join) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.HeedsFences = bool(v != 0)
+		case 12:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ReportsEchoes", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.ReportsEchoes = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -6355,6 +6419,26 @@ func (m *Welcome) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.Echoes = bool(v != 0)
+		case 15:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field AnswersHeartbeats", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.AnswersHeartbeats = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -6929,6 +7013,26 @@ func (m *Heartbeat) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
+		case 9:
+			if wireType != 1 {
+				return fmt.Errorf("proto: wrong wireType = %d for field TaskEcho", wireType)
+			}
+			m.TaskEcho = 0
+			if (iNdEx + 8) > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.TaskEcho = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
+			iNdEx += 8
+		case 10:
+			if wireType != 1 {
+				return fmt.Errorf("proto: wrong wireType = %d for field AnswerEcho", wireType)
+			}
+			m.AnswerEcho = 0
+			if (iNdEx + 8) > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.AnswerEcho = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
+			iNdEx += 8
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

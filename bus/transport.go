@@ -308,6 +308,9 @@ type Request struct {
 	// Timeout bounds all attempts together; with 0 they continue until the context
 	// ends.
 	Timeout time.Duration
+	// Probe says that the request finds out whether answers arrive: one attempt may take all of
+	// Timeout, and a missing answer changes nothing on the line.
+	Probe bool
 }
 
 // Until derives a context from ctx that also ends when life does, with the cause of life as its own.

@@ -95,12 +95,11 @@ type Device struct {
 	fences fences
 	// arrived is the newest task that has arrived from the run.
 	arrived uint64
-	// echo is the number of the last heartbeat that asked for an echo.
-	echo uint64
-	// echoAsked is when that was.
-	echoAsked time.Time
-	// unechoed counts the heartbeats that asked for an echo since the last message on the task subject.
-	unechoed int
+	// hearing is what is known of the echoes that were asked for.
+	hearing hearing
+
+	// probing waits for the requests for echoes. Close does so without the lock.
+	probing sync.WaitGroup
 }
 
 // answerLag is how long a device waits for the answer to a complete update after the run's next
@@ -192,6 +191,7 @@ func OpenDevice(ctx context.Context, conn bus.Line, c DeviceConfig) (*Device, er
 	// The join is changed below, and the caller's stays as it is.
 	c.Join = proto.CloneOf(c.Join)
 	c.Join.HeedsFences = true
+	c.Join.ReportsEchoes = true
 	if err := binary.Read(rand.Reader, binary.NativeEndian, &c.Join.Process); err != nil {
 		return nil, fmt.Errorf("bus: draw the number of a process: %w", err)
 	}
@@ -203,9 +203,9 @@ func OpenDevice(ctx context.Context, conn bus.Line, c DeviceConfig) (*Device, er
 		fences:  fences{},
 	}
 	d.life, d.end = context.WithCancelCause(conn.Life())
-	// The timer exists from now on so that joining can set it. Its first run sends nothing, as the device has
-	// not joined.
-	d.nextHeartbeat = time.AfterFunc(0, d.heartbeat)
+	// The timer exists from now on so that joining can set it.
+	d.nextHeartbeat = time.AfterFunc(time.Hour, d.heartbeat)
+	d.nextHeartbeat.Stop()
 	var err error
 	d.sub, err = conn.Subscribe(subject.Device(cmp.Or(c.Run, "*"), c.ID, subject.Task), nil, d.onTask)
 	if err != nil {
@@ -298,6 +298,7 @@ func (d *Device) Close() error {
 	d.mu.Unlock()
 	closed := fmt.Errorf("bus: device %s is closed", d.config.ID)
 	d.end(closed)
+	d.probing.Wait()
 	d.mailbox.Fail(closed)
 	return nil
 }
@@ -350,7 +351,8 @@ func (d *Device) onTask(m *bus.RawMessage) {
 		return
 	}
 	if arrival.run == d.run {
-		d.unechoed = 0
+		// Whatever arrives shows that the subject is subscribed to.
+		d.hearTask(arrival.task.Echo)
 	}
 	if arrival.isEcho() {
 		return

@@ -172,7 +172,7 @@ func (d *Device) leave() {
 	d.task = nil
 	d.finished = nil
 	d.arrived = 0
-	d.unechoed = 0
+	d.hearing.forget()
 }
 
 // join asks a run to let the device take part, and takes its welcome. The run that the device was
@@ -240,47 +240,16 @@ func (d *Device) heartbeat() {
 		Arrived: d.arrived,
 	}
 	d.log = nil
-	next := d.welcome.HeartbeatEvery()
 	if d.cancelWork != nil {
 		h.Task = d.task.Task
-		// Messages of the update and their answers may fill the link for long.
-		d.unechoed = 0
-	} else if d.welcome.Echoes {
-		next = min(next, d.askEcho(h))
 	}
-	d.publish(subject.Heartbeat, h)
-	d.nextHeartbeat.Reset(next)
-}
-
-// maxUnechoed is how many echoes on the task subject of an idle device may be missing before the
-// connection is made anew: a server on the way has lost the subscription, and would lose the next task.
-const maxUnechoed = 2
-
-// echoTime is how long an echo may be under way. Tests shorten it.
-var echoTime = 5 * time.Second
-
-// askEcho asks for an echo by the heartbeat h, and makes the connection anew if earlier ones have stayed away. It
-// returns when the next heartbeat is due at the latest. The caller holds the lock.
-func (d *Device) askEcho(h *bus.Heartbeat) time.Duration {
-	now := time.Now()
-	if now.Sub(d.echoAsked) < echoTime {
-		return d.welcome.HeartbeatEvery()
+	if d.welcome.Echoes {
+		d.askEcho(h)
 	}
-	missing := d.unechoed
-	d.echoAsked = now
-	d.echo++
-	h.Echo = d.echo
-	d.unechoed++
-	switch {
-	case missing == 0:
-		return d.welcome.HeartbeatEvery()
-	case missing < maxUnechoed:
-		return echoTime
+	if !d.welcome.AnswersHeartbeats || !d.probe(d.run, h) {
+		d.publish(subject.Heartbeat, h)
 	}
-	d.unechoed = 0
-	// The connection comes back on another goroutine, which takes the lock.
-	go d.conn.MoveOn("nothing arrives on the subject of this device's tasks")
-	return d.welcome.HeartbeatEvery()
+	d.nextHeartbeat.Reset(d.welcome.HeartbeatEvery())
 }
 
 // publish sends the run a message that may be lost: a later one repeats it, or, where the device leaves, the

@@ -193,6 +193,7 @@ func (g *Gateway) newPeer(index int) (*peer, error) {
 	w := proto.CloneOf(g.config.Welcome)
 	w.Client = uint64(g.config.First + index)
 	w.Echoes = true
+	w.AnswersHeartbeats = true
 	if err := w.Validate(); err != nil {
 		return nil, err
 	}

@@ -108,6 +108,11 @@ type peer struct {
 	trial *time.Timer
 	// pace is the longest time from an answer to the next message of an update, 0 if it is not known.
 	pace time.Duration
+	// chunkTime is how long a chunk of the last model was under way to the device, by the device's own measurement, 0
+	// if it is not known.
+	chunkTime time.Duration
+	// echoes are the paths by which the device is reached.
+	echoes echoes
 	// subscribeCount counts the calls of subscribe.
 	subscribeCount int
 
@@ -254,6 +259,7 @@ func (p *peer) leave() {
 	// A rival must join again like any other process.
 	p.dismiss()
 	p.forgetAnswer()
+	p.echoes.forget()
 	p.joined = false
 	p.placeTaken = false
 	p.task = 0
@@ -478,10 +484,8 @@ func (p *peer) onHeartbeat(m *bus.RawMessage) {
 	p.confirmed = p.confirmed || p.worksOnTask() || h.Arrived == p.task
 	p.beats++
 	p.log = appendLog(p.log, h.Log...)
-	if h.Echo != 0 {
-		// A device that misses the echo asks again.
-		_ = p.gateway.publish(p, &bus.Task{Echo: h.Echo})
-	}
+	p.takeEchoes(h)
+	p.answerEcho(h, m)
 	// The device announces that it leaves; another join brings it back.
 	if h.Leaves != "" && p.joined {
 		p.leave()
@@ -613,6 +617,7 @@ func (p *peer) receiveLast(part *bus.Update, arrived time.Time) (status bus.Stat
 			return p.refuseUpdate(part, arrived, ReasonInvalid, err.Error())
 		}
 	}
+	p.noteDownload(part)
 	p.decide(Updated, u, arrived, "")
 	return bus.Accepted, ""
 }

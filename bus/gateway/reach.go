@@ -31,6 +31,8 @@ var (
 	// trialTime is how long a device that was not reached must leave an answered join alone until it takes part
 	// again. A device without the answer repeats its join within 6 s.
 	trialTime = 8 * time.Second
+	// maxChunkTime bounds what a device's measurement of its downloads counts for.
+	maxChunkTime = time.Minute
 )
 
 // taskSends is how often a task was sent to a device that it has not reached. A coordinator that stood still after the
@@ -43,6 +45,10 @@ const (
 		"to and at its permissions, or start its program again"
 	noTasks = "it gets no tasks: it is heard, and its task was sent three times; look at the server that it connects " +
 		"to and at its permissions, or start its program again"
+	noAnswerEchoes = "it gets no answers: its heartbeats arrive, and the answers to them do not reach it; look at the " +
+		"server that it connects to and at its permissions, or start its program again"
+	noTaskEchoes = "it gets no tasks: its heartbeats arrive, and messages on the subject of its tasks do not reach it; " +
+		"look at the server that it connects to and at its permissions, or start its program again"
 )
 
 // answered is the last message of an update that was answered.
@@ -50,8 +56,8 @@ type answered struct {
 	// task and chunk identify the message.
 	task  uint64
 	chunk uint32
-	// at is when it was answered last.
-	at time.Time
+	// first is when it was answered first, and at when it was answered last.
+	first, at time.Time
 	// repeats counts the repeats that arrived answerTime and more after an answer.
 	repeats int
 	// probe sends the device its task again, and stuck ends its part in the run; both are nil if the device is slow.
@@ -70,7 +76,12 @@ func (p *peer) noteChunk(part *bus.Update) {
 			p.pace = max(p.pace, now.Sub(last.at))
 		}
 		p.forgetAnswer()
-		p.answered = answered{task: part.Task, chunk: part.Chunk, at: now}
+		p.answered = answered{
+			task:  part.Task,
+			chunk: part.Chunk,
+			first: now,
+			at:    now,
+		}
 		return
 	}
 	// The repeat was sent before the answer can have arrived.
@@ -80,18 +91,33 @@ func (p *peer) noteChunk(part *bus.Update) {
 	}
 	last.at = now
 	last.repeats++
-	if last.repeats > 1 {
+	// On a slow link a device repeats a message before the first one has arrived.
+	answersArrive := p.echoes.answers.proved.After(last.first)
+	if last.repeats > 1 && !answersArrive {
 		p.dropUnreached(noAnswers)
 		return
 	}
 	// On a slow link the device would start over the message that it sends.
-	isQuick := waited < promptTime
-	if p.pace > 0 {
-		isQuick = 2*p.pace <= stuckTime
-	}
-	if isQuick {
+	isQuick := p.pace > 0 || waited < promptTime
+	if isQuick && !p.isSlow() && last.repeats == 1 {
 		p.awaitProgress()
 	}
+}
+
+// isSlow reports whether the device's next message may take longer than stuckTime on its link.
+func (p *peer) isSlow() bool { return 2*p.linkTime() > stuckTime }
+
+// linkTime is for how long a message has lately been under way to the device or from it, so far as that is known: a
+// chunk of a model or of an update, or an echo behind one.
+func (p *peer) linkTime() time.Duration {
+	return max(p.pace, p.chunkTime, p.echoes.tasks.slowest, p.echoes.answers.slowest)
+}
+
+// noteDownload takes from the last message of an update how long a chunk of the model was under way.
+func (p *peer) noteDownload(part *bus.Update) {
+	const valueBytes = 4
+	chunks := max(1, (p.params*valueBytes+bus.ChunkBytes-1)/bus.ChunkBytes)
+	p.chunkTime = min(time.Duration(part.DownloadNs)/time.Duration(chunks), maxChunkTime)
 }
 
 // awaitProgress is called when a quick device has repeated a message and was answered once more. One answer may be lost
@@ -115,6 +141,10 @@ func (p *peer) awaitProgress() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if !waits() {
+			return
+		}
+		// An echo has shown meanwhile that the link is slow.
+		if p.isSlow() {
 			return
 		}
 		p.answered.isStuck = true
@@ -154,7 +184,17 @@ func (p *peer) dropUnreached(reason string) {
 	p.leave()
 	p.departed = true
 	p.unreached = true
+	p.echoes.forget()
 	p.gateway.events.Put(Event{Device: p.index, Kind: Departed, Text: reason})
+}
+
+// endTrial lets a device take part again that was not reached and is. The next call invites it.
+func (p *peer) endTrial() {
+	if p.trial != nil {
+		p.trial.Stop()
+		p.trial = nil
+	}
+	p.unreached = false
 }
 
 // startTrial answers the join of a device that was not reached, m. The device takes part again unless it repeats the

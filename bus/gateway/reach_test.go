@@ -125,7 +125,7 @@ func (b *bench) message(verb, reply string, m proto.Message) *bus.RawMessage {
 
 func (b *bench) join(heedsFences bool, reply string) {
 	b.Helper()
-	join := &bus.Join{Name: "pi", Process: 1, HeedsFences: heedsFences}
+	join := &bus.Join{Name: "pi", Process: 1, HeedsFences: heedsFences, ReportsEchoes: true}
 	b.line.deliver("fedpace.r.client.pi.join", b.message(subject.Join, reply, join))
 }
 
@@ -297,44 +297,6 @@ func TestReach_TasksLost(t *testing.T) {
 			}
 			b.departs(c.want)
 		})
-	}
-}
-
-// An idle device whose echoes stay away connects anew; one whose echoes come does not.
-func TestDevice_EchoesMissing(t *testing.T) {
-	for _, comes := range []bool{true, false} {
-		line := newStubLine()
-		d, err := OpenDevice(t.Context(), line, DeviceConfig{ID: "pi", Run: "r", Join: &bus.Join{Name: "pi"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		d.mu.Lock()
-		d.run = "r"
-		d.welcome = &bus.Welcome{HeartbeatSeconds: 3600, Echoes: true}
-		d.mu.Unlock()
-		for range maxUnechoed + 1 {
-			d.mu.Lock()
-			d.echoAsked = time.Time{}
-			d.mu.Unlock()
-			d.heartbeat()
-			h := new(bus.Heartbeat)
-			if err := bus.Unmarshal(line.next(t, "fedpace.r.client.pi.heartbeat"), h); err != nil || h.Echo == 0 {
-				t.Fatalf("the heartbeat is %v, %v; want one that asks for an echo", h, err)
-			}
-			if comes {
-				line.task(t, &bus.Task{Echo: h.Echo})
-			}
-		}
-		if comes {
-			d.mu.Lock()
-			if d.unechoed != 0 || d.mailbox.Pending() != 0 {
-				t.Errorf("%d echoes are missing, and %d messages wait", d.unechoed, d.mailbox.Pending())
-			}
-			d.mu.Unlock()
-		} else if reason := <-line.moved; !strings.Contains(reason, "nothing arrives") {
-			t.Errorf("it connects anew because %q", reason)
-		}
-		_ = d.Close()
 	}
 }
 

@@ -43,6 +43,9 @@ func (c *Conn) Subscribe(subject string, b *bus.Backlog, f func(*bus.RawMessage)
 // answer that r.Decode refuses counts as a failed attempt. One attempt may take RequestTimeout and,
 // in addition, the time that the request needs on the slowest link.
 func (c *Conn) Ask(ctx context.Context, r *bus.Request) error {
+	if r.Probe {
+		return c.probe(ctx, r)
+	}
 	attempt := RequestTimeout + time.Duration(len(r.Data))*time.Second/slowestLink
 	retry := Retry{Timeout: r.Timeout, Attempt: attempt, Transient: r.Retry}
 	return c.Retry(ctx, retry, func(ctx context.Context) error {
@@ -52,6 +55,20 @@ func (c *Conn) Ask(ctx context.Context, r *bus.Request) error {
 		}
 		return r.Decode(m.Data)
 	})
+}
+
+// probe sends request r once. It draws no conclusion from a missing answer.
+func (c *Conn) probe(ctx context.Context, r *bus.Request) error {
+	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
+	defer cancel()
+	m, err := c.nats.RequestWithContext(ctx, r.Subject, r.Data)
+	if errors.Is(err, nats.ErrNoResponders) {
+		return fmt.Errorf("%w: %w", bus.ErrNoListener, err)
+	}
+	if err != nil {
+		return err
+	}
+	return r.Decode(m.Data)
 }
 
 // These are the times after which answers count as lost on their way.

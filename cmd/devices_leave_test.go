@@ -16,6 +16,8 @@ func TestDevices_ReasonsToLeave(t *testing.T) {
 	own := s.path("own.csv")
 	putFile(t, own, []byte("x,label\n1,a\n2,b\n3,a\n"))
 	pi, _ := s.actor("pi")
+	// A device that is stopped before it has joined has nothing to leave.
+	s.lines.await(t, "Device pi has joined")
 	c := fedpace(t, "actor", "--nats", s.url, "--client", "unfit", "--creds", s.creds("unfit"), "--data", own)
 	said := s.listen(c)
 	s.lines.await(t, "Device unfit has joined")

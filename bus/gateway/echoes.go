@@ -38,6 +38,9 @@ type echoPath struct {
 	pending uint64
 	// since is when that echo was sent, or was asked for on the device's end.
 	since time.Time
+	// newest is the number of the newest echo, and newestSent is when it was sent.
+	newest     uint64
+	newestSent time.Time
 	// misses counts the heartbeats that have arrived since without it, and missed is when the last one that counts did.
 	misses int
 	missed time.Time
@@ -49,6 +52,8 @@ type echoPath struct {
 
 // send notes that the echo with this number is sent. Numbers rise.
 func (p *echoPath) send(number uint64, now time.Time) {
+	p.newest = number
+	p.newestSent = now
 	if p.pending == 0 {
 		p.pending = number
 		p.since = now
@@ -63,9 +68,13 @@ func (p *echoPath) returned(number uint64, delay time.Duration, now time.Time) {
 	if p.pending == 0 || number < p.pending {
 		return
 	}
-	// A later echo says nothing of how long the pending one took, which may be lost.
-	if number == p.pending {
-		took := max(0, now.Sub(p.since)-delay)
+	sent := p.since
+	if number == p.newest {
+		sent = p.newestSent
+	}
+	// Another echo says nothing of how long the pending one took, which may be lost.
+	if number == p.pending || number == p.newest {
+		took := max(0, now.Sub(sent)-delay)
 		p.slowest = max(took, p.slowest/2)
 	}
 	p.proved = p.since

@@ -76,8 +76,11 @@ type peer struct {
 	subs []bus.Subscription
 	// lastHeard is when the last valid message arrived, the zero time for never.
 	lastHeard time.Time
-	// beats counts the heartbeats that were received.
-	beats int64
+	// beats counts the heartbeats that were received, and lastBeat is when the last one was.
+	beats    int64
+	lastBeat time.Time
+	// lateBeat is when a heartbeat last came late, at least two intervals after the one before.
+	lateBeat time.Time
 	// join is the last join that was accepted, nil if none was.
 	join *bus.Join
 	// log holds the newest lines of the device's log.
@@ -482,7 +485,11 @@ func (p *peer) onHeartbeat(m *bus.RawMessage) {
 	p.lastHeard = time.Now()
 	p.reportedTask = h.Task
 	p.confirmed = p.confirmed || p.worksOnTask() || h.Arrived == p.task
+	if p.beatIsLate(p.lastHeard) {
+		p.lateBeat = p.lastHeard
+	}
 	p.beats++
+	p.lastBeat = p.lastHeard
 	p.log = appendLog(p.log, h.Log...)
 	p.takeEchoes(h)
 	p.answerEcho(h, m)

@@ -35,6 +35,9 @@ var (
 	maxChunkTime = time.Minute
 )
 
+// maxSlowRepeats is how often a device on a slow link may repeat a message. It waits twice as long each time.
+const maxSlowRepeats = 4
+
 // taskSends is how often a task was sent to a device that it has not reached. A coordinator that stood still after the
 // first time finds old messages of the device.
 const taskSends = 3
@@ -91,9 +94,10 @@ func (p *peer) noteChunk(part *bus.Update) {
 	}
 	last.at = now
 	last.repeats++
-	// On a slow link a device repeats a message before the first one has arrived.
+	// On a slow link a device repeats a message before the first one has arrived, and the answer to it.
 	answersArrive := p.echoes.answers.proved.After(last.first)
-	if last.repeats > 1 && !answersArrive {
+	isSlow := p.linkIsFull(now) && last.repeats <= maxSlowRepeats
+	if last.repeats > 1 && !answersArrive && !isSlow {
 		p.dropUnreached(noAnswers)
 		return
 	}
@@ -102,6 +106,17 @@ func (p *peer) noteChunk(part *bus.Update) {
 	if isQuick && !p.isSlow() && last.repeats == 1 {
 		p.awaitProgress()
 	}
+}
+
+// beatIsLate reports whether at the time now a heartbeat is late.
+func (p *peer) beatIsLate(now time.Time) bool {
+	return !p.lastBeat.IsZero() && now.Sub(p.lastBeat) >= 2*p.welcome.HeartbeatEvery()
+}
+
+// linkIsFull reports whether the device's link to the run was full with the message that has just arrived: heartbeats
+// are late, or have come late just now, as they may be handled before the message.
+func (p *peer) linkIsFull(now time.Time) bool {
+	return p.beatIsLate(now) || now.Sub(p.lateBeat) < p.welcome.HeartbeatEvery()
 }
 
 // isSlow reports whether the device's next message may take longer than stuckTime on its link.
@@ -132,7 +147,7 @@ func (p *peer) awaitProgress() {
 	p.answered.probe = time.AfterFunc(progressTime, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if waits() && !p.decided {
+		if waits() && !p.decided && !p.isSlow() {
 			// If the task is lost, the device repeats its message later by itself.
 			_ = p.gateway.conn.Publish(p.taskSubject(), p.message)
 		}

@@ -14,7 +14,8 @@ import (
 // A cluster as a whole has a leader, too, without which no stream can be made. A majority of the servers elects it
 // within seconds, unless disks are full or were emptied: a server does not get JetStream back before its disk has room,
 // and the vote of an empty log counts only if all servers vote. A run that waits for that would stand still for as long
-// as nobody looks. So it ends once a majority was found up for headlessPatience, and says which servers are.
+// as nobody looks. So it ends once a majority was found up for headlessPatience, or fewer servers for minorityPatience, and
+// says which servers are.
 
 // headlessPatience is how long a majority of a cluster's servers may be up without a leader. They elect one within 4
 // to 9 seconds if they can. Tests shorten the time.
@@ -24,9 +25,10 @@ var headlessPatience = 20 * time.Second
 // have been started with it.
 const startingPatience = 25 * time.Second
 
-// openingPatience is how long a cluster may have no leader before a run has been opened, however few servers are up:
-// nothing is lost then if the run ends.
-const openingPatience = 40 * time.Second
+// minorityPatience is how long a cluster may have no leader while fewer servers are up. The first request fails 12 s
+// after the last server of a majority has died, so the run ends within a minute, and servers that are back within 30 s
+// have time to elect a leader.
+const minorityPatience = 40 * time.Second
 
 // headlessMemory is how long a server counts as up after it was last found without a leader of its cluster. The
 // connection goes from server to server with pauses of 10 seconds.
@@ -90,7 +92,7 @@ func (h *headless) forget() {
 
 // silent notes that the leader of the cluster did not answer this server at the time now. It returns an error, which is
 // not transient, if a majority of the cluster has been up without a leader for headlessPatience. Before the run has been
-// opened, the time is startingPatience, and openingPatience without a majority.
+// opened, the time is startingPatience. Without a majority it is minorityPatience.
 func (h *headless) silent(server string, now time.Time) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -108,7 +110,7 @@ func (h *headless) silent(server string, now time.Time) error {
 	if len(h.found) < majority {
 		h.since = time.Time{}
 		without := now.Sub(h.first)
-		if !h.begun && without >= openingPatience {
+		if without >= minorityPatience {
 			return h.leaderless(without, "; up is")
 		}
 		return nil

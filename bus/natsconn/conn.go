@@ -39,7 +39,7 @@ type Config struct {
 	// only if URL begins with tls://.
 	TLS TLSFiles
 	// Patience is how long a lost connection may stay away before it
-	// counts as broken; 0 is two minutes, less than 0 forever.
+	// counts as broken; 0 is two minutes, of a cluster 45 s, less than 0 forever.
 	Patience time.Duration
 	// Await makes Connect wait for a server that is not up yet, for as long as Patience says.
 	Await bool

@@ -146,7 +146,8 @@ func (c *Config) Device(id string) (auth.Holder, error) {
 }
 
 // onDisconnect handles a connection that was lost because of err, which may be nil. NATS connects again by
-// itself, and a timer ends the connection if that takes longer than Config.Patience.
+// itself, and a timer ends the connection if that takes longer than Config.Patience or, on a cluster and by default,
+// clusterReconnectFor.
 func (c *Conn) onDisconnect(n *nats.Conn, err error) {
 	// The connection was closed for good, which onClosed handles.
 	if n.IsClosed() {
@@ -160,21 +161,25 @@ func (c *Conn) onDisconnect(n *nats.Conn, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.endOutage()
-	w := c.waitFor("take the connection again", c.config.Patience, err)
+	patience := c.config.Patience
+	if isCluster := len(n.Servers()) > 1; isCluster && patience == reconnectFor {
+		patience = clusterReconnectFor
+	}
+	w := c.waitFor("take the connection again", patience, err)
 	c.endOutage = w.end
 	// A Patience of 0 means forever here.
-	if c.config.Patience == 0 {
+	if patience == 0 {
 		return
 	}
 	// The library tries again without a limit, so this timer sets one.
-	giveUp := time.AfterFunc(c.config.Patience, func() {
+	giveUp := time.AfterFunc(patience, func() {
 		if n.IsConnected() {
 			return
 		}
 		c.fail(fmt.Errorf(
 			"bus: the connection to %s was lost and did not come back within %v",
 			c.Address(),
-			c.config.Patience,
+			patience,
 		))
 		n.Close()
 	})

@@ -23,7 +23,7 @@ import (
 // (transientErrors); every other failure is returned at once.
 //
 //	connecting       as long as a lost connection may stay away (Config.Await)
-//	a connection     the coordinator's 2 minutes, a host's and a device's forever
+//	a connection     the coordinator's 2 minutes, 45 s to a cluster, a host's and a device's forever
 //	opening a run    as long as a lost connection may stay away, request by request
 //	running          the same: the lease, streams, models and jobs
 //	closing a run    until the context ends that Close is given
@@ -56,6 +56,9 @@ const (
 	ChunkTimeout = RequestTimeout + bus.ChunkBytes*time.Second/slowestLink
 	// reconnectFor is how long a lost connection may stay away, unless Config says otherwise.
 	reconnectFor = 2 * time.Minute
+	// clusterReconnectFor is how long a connection to a cluster may stay away in place of reconnectFor: all its servers
+	// are down, or cut off. A single server may be started again with its machine, which takes longer.
+	clusterReconnectFor = 45 * time.Second
 	// memoryPatience is how long a server may have no memory left for JetStream. Nothing of a run becomes free by itself.
 	memoryPatience = 45 * time.Second
 	// reportAfter is how long a request may take before the user learns of it.

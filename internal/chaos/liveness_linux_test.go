@@ -291,15 +291,7 @@ func TestCluster_Liveness(t *testing.T) {
 // first server is back.
 func playFault(t *testing.T, c *course, want result, f fault, seed uint64, measured *liveness) {
 	t.Helper()
-	draws := rand.New(rand.NewPCG(seed, 65))
-	d := newDeployment(t)
-	d.begin(c, 2+draws.IntN(3), append([]string{"--set", "pace=1"}, f.flags...)...)
-	order := draws.Perm(servers)
-	for i := range order {
-		order[i]++
-	}
-	t.Logf("servers in the order %v, after %d rounds", order, d.rounds())
-	f.play(d, order)
+	d, order := disturbed(t, c, f, seed)
 	last := time.Now()
 	if !d.run.running() {
 		t.Fatalf("the run was over before the last fault: %s", d.run.lastLine())
@@ -318,6 +310,21 @@ func playFault(t *testing.T, c *course, want result, f fault, seed uint64, measu
 	}
 	d.run.finish(patience)
 	resultOf(t, d.out).equals(t, want, f.name)
+}
+
+// disturbed plays one fault against a run, by a seed, and returns the deployment and the order of the servers.
+func disturbed(t *testing.T, c *course, f fault, seed uint64) (d *deployment, order []int) {
+	t.Helper()
+	draws := rand.New(rand.NewPCG(seed, 65))
+	d = newDeployment(t)
+	d.begin(c, 2+draws.IntN(3), append([]string{"--set", "pace=1"}, f.flags...)...)
+	order = draws.Perm(servers)
+	for i := range order {
+		order[i]++
+	}
+	t.Logf("servers in the order %v, after %d rounds", order, d.rounds())
+	f.play(d, order)
+	return d, order
 }
 
 // endedSuffix follows the name of a fault in the times of trials in which the run ended with the reason.

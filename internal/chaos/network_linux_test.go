@@ -152,12 +152,7 @@ func newDeployment(t testing.TB) *deployment {
 // disk is a small file system of its own.
 func (d *deployment) disk() string {
 	d.t.Helper()
-	dir := d.t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprint("size=", storeBytes)); err != nil {
-		d.t.Skipf("a small disk cannot be mounted here, which root may: %v", err)
-	}
-	d.t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
-	return dir
+	return smallDisk(d.t)
 }
 
 // start starts a server, for the first time or again, and waits until it listens.
@@ -274,13 +269,7 @@ func (d *deployment) stepDown() {
 }
 
 // rounds is how many rounds the run has reported in its folder.
-func (d *deployment) rounds() int {
-	text, err := os.ReadFile(filepath.Join(d.out, "rounds.csv"))
-	if err != nil {
-		return 0
-	}
-	return strings.Count(string(text), "\n") - 1
-}
+func (d *deployment) rounds() int { return roundsIn(d.out) }
 
 // skipUnlessLong skips tests of deployments unless tests may take long.
 func skipUnlessLong(t testing.TB) {

@@ -379,3 +379,26 @@ func TestReach_StandsStill(t *testing.T) {
 		})
 	}
 }
+
+// A device whose heartbeats are late has a link that is full with the message that it repeats: it may do so four times.
+func TestReach_SlowLinkRepeats(t *testing.T) {
+	b := newBench(t, true)
+	b.gateway.withPeer(0, func(x *peer) { x.welcome.HeartbeatSeconds = 2 })
+	task := b.sent(1)
+	b.beat(&bus.Heartbeat{Task: task.Task})
+	b.chunk(task, 0)
+	for repeat := 1; repeat <= maxSlowRepeats+1; repeat++ {
+		b.departs("")
+		b.shift(20 * time.Second)
+		b.gateway.withPeer(0, func(x *peer) {
+			x.lastBeat = x.lastBeat.Add(-20 * time.Second)
+			x.lateBeat = time.Time{}
+		})
+		// Heartbeats may be handled before the message that they were behind.
+		if repeat%2 == 0 {
+			b.beat(&bus.Heartbeat{Task: task.Task})
+		}
+		b.chunk(task, 0)
+	}
+	b.departs("it gets no answers")
+}

@@ -14,7 +14,8 @@ import (
 )
 
 // attacks returns the attack of each class of the fleet, in the order of the classes, nil for a
-// class of honest clients. The list is nil if all are honest, or if real devices alone take part.
+// class of honest clients. The list is nil if all are honest, or if only real devices take part:
+// the fleet then has no simulated clients, and only these attack.
 func attacks(c *config.Config) (list []attack.Attack) {
 	if c.DevicesAlone() || !slices.ContainsFunc(c.Fleet, func(k fleet.Class) bool { return k.Attack != nil }) {
 		return nil
@@ -94,65 +95,66 @@ func (p *Timing) AboutAttackers() string {
 // have no labels.
 func (p *Problem) checkAttacks() error {
 	c := &p.Config
-	for i, k := range c.Fleet {
-		key := fmt.Sprintf("fleet[%d].attack", i)
-		a := k.Attack
-		if a == nil {
+	for i, class := range c.Fleet {
+		if class.Attack == nil {
 			continue
 		}
+		key := fmt.Sprintf("fleet[%d].attack", i)
 		for _, d := range c.Devices.Names {
-			if d.Class == k.Name {
+			if d.Class == class.Name {
 				return &config.KeyError{
 					Key: key,
 					Problem: fmt.Sprintf("class %s is that of device %s, and only simulated clients attack (give "+
-						"the device another class)", k.Name, d.ID),
+						"the device another class)", class.Name, d.ID),
 				}
 			}
 		}
-		// Only attacks that change labels depend on the samples; all others fit every task.
-		label := attack.BehaviourOf(a).Label
-		if label == nil || !c.Train || p.Set == nil {
-			continue
-		}
-		name := attack.Attacks.NameOf(a)
-		classes := int32(p.Set.Info().Classes)
-		switch {
-		case p.Trainer != nil:
-			return &config.KeyError{
-				Key: key,
-				Problem: fmt.Sprintf(
-					"%s learns from other labels, and trainer %s reads the samples itself (use another attack)",
-					name,
-					p.Trainer.Name,
-				),
-			}
-		case classes < 2:
-			return &config.KeyError{
-				Key: key,
-				Problem: fmt.Sprintf(
-					"%s learns from other labels, and samples of %s have none (use another attack)",
-					name,
-					p.Set.Info().Name,
-				),
-			}
-		}
-		// A label outside of the classes would break the loss, so each class is tried before the
-		// run.
-		for y := range classes {
-			if poisoned := label(y, classes); poisoned < 0 || poisoned >= classes {
-				return &config.KeyError{
-					Key: key,
-					Problem: fmt.Sprintf(
-						"%s makes label %d of %d, which is none of the %d classes (0 to %d)",
-						name,
-						poisoned,
-						y,
-						classes,
-						classes-1,
-					),
-				}
-			}
+		if problem := p.labelAttackProblem(class.Attack); problem != "" {
+			return &config.KeyError{Key: key, Problem: problem}
 		}
 	}
 	return nil
+}
+
+// labelAttackProblem says why clients cannot make an attack that changes the labels of their samples:
+// a trainer in another process reads the samples itself, the samples have no labels, or a changed label
+// is none of the data's classes. It is empty if the attack is possible, as it is for every attack that
+// leaves labels alone.
+func (p *Problem) labelAttackProblem(a attack.Attack) string {
+	changedLabel := attack.BehaviourOf(a).Label
+	readsSamples := p.Config.Train && p.Set != nil
+	if changedLabel == nil || !readsSamples {
+		return ""
+	}
+	name := attack.Attacks.NameOf(a)
+	classes := int32(p.Set.Info().Classes)
+	switch {
+	case p.Trainer != nil:
+		return fmt.Sprintf(
+			"%s learns from other labels, and trainer %s reads the samples itself (use another attack)",
+			name,
+			p.Trainer.Name,
+		)
+	case classes < 2:
+		return fmt.Sprintf(
+			"%s learns from other labels, and samples of %s have none (use another attack)",
+			name,
+			p.Set.Info().Name,
+		)
+	}
+	// A label outside of the classes would break the loss, so each label is tried before the run.
+	for label := range classes {
+		changed := changedLabel(label, classes)
+		if changed < 0 || changed >= classes {
+			return fmt.Sprintf(
+				"%s makes label %d of %d, which is none of the %d classes (0 to %d)",
+				name,
+				changed,
+				label,
+				classes,
+				classes-1,
+			)
+		}
+	}
+	return ""
 }

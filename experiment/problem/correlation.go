@@ -23,12 +23,13 @@ func (p *Timing) correlateDevices() error {
 	}
 	// The properties of the data are calculated once, because labels cost a pass over all samples.
 	cached := map[string][]float64{}
-	err := p.Fleet.Correlate(c.Correlation, c.Clients, func(property string) (values []float64, err error) {
+	properties := func(property string) (values []float64, err error) {
 		if cached[property] == nil {
 			cached[property], err = clientProperties(p.Set, c.Clients, property)
 		}
 		return cached[property], err
-	})
+	}
+	err := p.Fleet.Correlate(c.Correlation, c.Clients, properties)
 	// An error of an option names its key, and so becomes one of the configuration.
 	if option := (*registry.OptionError)(nil); errors.As(err, &option) {
 		return config.Error("", err)
@@ -93,15 +94,16 @@ func (b batteries) Charged(client int, joules float64, since, now round.Time) fl
 	return b.Fleet.Charged(client, joules, int64(since), int64(now))
 }
 
-// Spent returns the joules that a client takes from its battery in the first part of a task with
-// plan p. after is the length of that part in virtual time. The result is 0 for a client without a
-// battery.
-func (b batteries) Spent(client int, p round.Plan, after round.Time) float64 {
-	return b.Fleet.Spent(
-		client,
-		fleet.Durations{Download: int64(p.Download), Compute: int64(p.Compute), Upload: int64(p.Upload)},
-		int64(after),
-	)
+// Spent returns the joules that a client has taken from its battery for a task when the virtual time
+// elapsed has passed since the task began, which may be before the task ends. plan has the planned
+// lengths of the task's phases. The result is 0 for a client without a battery.
+func (b batteries) Spent(client int, plan round.Plan, elapsed round.Time) float64 {
+	durations := fleet.Durations{
+		Download: int64(plan.Download),
+		Compute:  int64(plan.Compute),
+		Upload:   int64(plan.Upload),
+	}
+	return b.Fleet.Spent(client, durations, int64(elapsed))
 }
 
 // Ready is when a client's battery, which held joules at since, holds enough for a task.

@@ -13,19 +13,22 @@ import (
 	"fedpace/internal/human"
 )
 
-// noiseClients returns the number of clients whose noise protects a client in any round that counts: the
-// fewest survivors less those who may tell the coordinator their noise. Where real devices mask their
-// updates among each other, their number counts.
+// noiseClients returns how many clients' noise is sure to be in the sum of a round and unknown to the
+// coordinator: the fewest updates with which a round counts, less the clients that may collude and reveal
+// their noise. Where real devices mask their updates among each other, there is a second sum, of fewer
+// members, and the smaller number of the two holds.
 func (v *Secure) noiseClients() int {
 	clients := v.Plan.Minimum - v.Plan.Colluders
-	if v.Devices.Members > 0 {
+	devicesHaveOwnSum := v.Devices.Members > 0
+	if devicesHaveOwnSum {
 		clients = min(clients, v.Devices.Minimum-v.Devices.Colluders)
 	}
 	return max(1, clients)
 }
 
-// noiseGrid returns the rounding and the noise of clients' updates under distributed noise; its zero
-// value is none.
+// noiseGrid returns how clients round their updates and which noise they add before these are summed
+// securely (distributed differential privacy). A run without such noise gets the zero value, whose method
+// On reports false.
 func (p *Problem) noiseGrid() privacy.Grid {
 	if p.Secure == nil {
 		return privacy.Grid{}
@@ -33,28 +36,35 @@ func (p *Problem) noiseGrid() privacy.Grid {
 	return p.Secure.Grid
 }
 
-// DistributedNoise returns what the noise that clients add together guarantees after this number of
-// rounds. It is nil in a run without such noise or without training.
+// DistributedNoise returns, for the summary, the epsilon that the noise which clients add to their updates
+// guarantees after this number of rounds, with the settings that it follows from. It is nil in a run without
+// such noise or without training.
 func (p *Problem) DistributedNoise(rounds int) *folder.DistributedNoise {
 	c := &p.Config
 	if !p.noiseGrid().On() || !c.Train {
 		return nil
 	}
 	v := p.Secure
+	// Real devices aggregate among themselves, so their own plan counts where there are any.
 	plan := v.Plan
 	if v.Devices.Members > 0 {
 		plan = v.Devices
 	}
+	// An update enters the sum multiplied by share. Its values are whole numbers of steps of the grid.
 	share := secagg.Share(c.NewestWeightFactor(), v.Shift)
 	values := actors.SummedParams(p.Learning())
-	sum := privacy.DiscreteSum{
+	// If a client's updates become zero, a sum changes by one clipped update at most. If its samples are
+	// replaced, one clipped update leaves the sum and another enters it, so the change is up to twice as large.
+	zeroed := privacy.DiscreteSum{
 		Clients:     v.noiseClients(),
 		Deviation:   float64(v.Grid.Deviation),
 		Sensitivity: v.Grid.Norm(share, values),
 		Values:      values,
 	}
-	twice := sum
-	twice.Sensitivity *= 2
+	replaced := zeroed
+	replaced.Sensitivity = 2 * zeroed.Sensitivity
+	// The grid counts in units of the summed words; the summary has a step in the unit of an update's values.
+	stepOfUpdate := float64(v.Grid.Step) / algorithm.Unit / share
 	return &folder.DistributedNoise{
 		Clip:       c.Privacy.Distributed.Clip,
 		Noise:      c.Privacy.Distributed.Noise,
@@ -62,17 +72,22 @@ func (p *Problem) DistributedNoise(rounds int) *folder.DistributedNoise {
 		Members:    plan.Members,
 		Survivors:  plan.Minimum,
 		Colluders:  plan.Colluders,
-		Step:       float64(v.Grid.Step) / algorithm.Unit / share,
+		Step:       stepOfUpdate,
 		Deviation:  v.Grid.Deviation,
 		Rounds:     rounds,
-		ReplaceOne: sumEpsilon(twice, rounds, c.Privacy.Delta),
-		ZeroOut:    sumEpsilon(sum, rounds, c.Privacy.Delta),
+		ReplaceOne: sumEpsilon(replaced, rounds, c.Privacy.Delta),
+		ZeroOut:    sumEpsilon(zeroed, rounds, c.Privacy.Delta),
 		Simulated:  c.Clients > 0,
 	}
 }
 
-// sumEpsilon converts what rounds of a sum cost into epsilon at delta. The accountant by distributions is
-// that of the Gaussian mechanism: what the sum's noise differs from that goes to delta.
+// sumEpsilon returns the epsilon at delta of this number of noisy sums, one a round, by up to three
+// conversions: by concentrated differential privacy, by a simple bound and, where it applies, by privacy
+// loss distributions (Tight), which gives the smallest epsilon.
+//
+// The third conversion is for continuous Gaussian noise, and clients add discrete noise. How far the two
+// are apart is bounded (s.Distance), and that bound is taken off delta. Tight stays nil where this would
+// take more than half of delta.
 func sumEpsilon(s privacy.DiscreteSum, rounds int, delta float64) folder.SumEpsilon {
 	ratio := s.Ratio()
 	e := folder.SumEpsilon{
@@ -82,14 +97,17 @@ func sumEpsilon(s privacy.DiscreteSum, rounds int, delta float64) folder.SumEpsi
 	if rounds < 1 {
 		return e
 	}
-	remaining := delta - (1+math.Exp(e.Concentrated))*float64(rounds)*s.Distance()
-	// Half of delta is the most that a figure is worth.
+	discretization := (1 + math.Exp(e.Concentrated)) * float64(rounds) * s.Distance()
+	remaining := delta - discretization
+	// The negation also covers NaN, which an infinite epsilon gives.
 	if !(remaining >= delta/2) {
 		return e
 	}
-	// Without the part of the ratio for the sum being no discrete Gaussian, which is in the distance.
-	m := pld.Mechanism{Sigma: math.Sqrt(float64(s.Clients)) * s.Deviation / s.Sensitivity, Rate: 1}
-	if tight, err := m.Epsilon(rounds, remaining); err == nil {
+	// The noise of independent clients adds up in its variance. The multiplier is that of Gaussian noise,
+	// because the remaining delta already covers what the sum's noise differs from it.
+	deviationOfSum := math.Sqrt(float64(s.Clients)) * s.Deviation
+	gaussian := pld.Mechanism{Sigma: deviationOfSum / s.Sensitivity, Rate: 1}
+	if tight, err := gaussian.Epsilon(rounds, remaining); err == nil {
 		e.Tight = &tight
 	}
 	return e

@@ -9,10 +9,10 @@ import (
 	"fedpace/learn/metric"
 )
 
-// chooseMetrics settles by which metrics models are measured, by which they are compared, and which
-// end the run. It refuses a schedule that reads an accuracy which the model does not have. Where there
-// is more or less than an accuracy, the configuration names the metric from then on, for readers of
-// the results who do not have the model.
+// chooseMetrics settles by which metrics models are measured, by which one they are compared (the run's
+// quality), and which values of them end the run. It refuses a schedule that reads an accuracy which the
+// model does not have. Unless the accuracy is the only metric, it writes the metric of the comparison into
+// the configuration, for readers of the results who do not have the model.
 func (p *Problem) chooseMetrics() (err error) {
 	c := &p.Config
 	// Nothing is measured without training, but tables still have the columns of a classifier.
@@ -37,29 +37,37 @@ func (p *Problem) chooseMetrics() (err error) {
 		// The configuration may say in which direction the metric is better.
 		p.Metrics[p.Quality.Index] = p.Quality.Metric
 	}
-	// The metric is written to the configuration unless the accuracy is the only one.
-	accurate := metric.Find(p.Metrics, metric.Accuracy) >= 0
-	if len(p.Model.Metrics()) != 1 || !accurate || p.Quality.Index != 0 {
+	hasAccuracy := metric.Find(p.Metrics, metric.Accuracy) >= 0
+	accuracyIsAll := len(p.Model.Metrics()) == 1 && hasAccuracy && p.Quality.Index == 0
+	if !accuracyIsAll {
 		c.Evaluate.Metric = config.Metric{Name: p.Quality.Name, Better: p.Quality.Direction()}
 	}
 	p.Targets, err = c.Stop.Targets(p.Quality, p.Metrics)
-	if err != nil || accurate {
+	if err != nil || hasAccuracy {
 		return err
 	}
+	return p.checkNoAccuracyRead()
+}
+
+// checkNoAccuracyRead refuses a schedule of K or of the learning rate that follows the validation accuracy.
+// It is called for a model without an accuracy, with which such a schedule could never act.
+func (p *Problem) checkNoAccuracyRead() error {
+	s := &p.Config.Schedule
 	const needsAccuracy = "%s: it reads the validation accuracy, which %s does not have"
-	// The model has no accuracy, so a schedule that reads it could never act.
-	switch run := c.Schedule.Setup(); {
-	case schedule.NeedsOf(c.Schedule.K, run).Accuracy:
+	setup := s.Setup()
+	switch {
+	case schedule.NeedsOf(s.K, setup).Accuracy:
 		return fmt.Errorf(needsAccuracy, "schedule.k", p.Model)
-	case schedule.NeedsOf(c.Schedule.Eta, run).Accuracy:
+	case schedule.NeedsOf(s.Eta, setup).Accuracy:
 		return fmt.Errorf(needsAccuracy, "schedule.eta", p.Model)
 	}
 	return nil
 }
 
-// addMeasures adds those of evaluate.measures to the run's metrics, behind the model's own. Only models
-// of this program give the outcomes of single samples, from which they follow. It also refuses a
-// prepared file of targets that are scaled for a trainer, which measures in the unit of what it is given.
+// addMeasures adds the metrics that evaluate.measures lists, such as F1, to the run's metrics, behind the
+// model's own. They are calculated from what a model predicts for single samples, so it refuses them for
+// models that give no predictions, such as those of trainers in other processes. It also refuses data with
+// scaled targets for such a trainer, which would report its errors in the scaled unit.
 func (p *Problem) addMeasures() error {
 	if p.Trainer != nil && p.Set.Info().TargetMean != nil {
 		return &config.KeyError{
@@ -75,11 +83,12 @@ func (p *Problem) addMeasures() error {
 	refuse := func(format string, args ...any) error {
 		return &config.KeyError{Key: "evaluate.measures", Problem: fmt.Sprintf(format, args...)}
 	}
-	samples := p.Model.Samples()
-	switch {
-	case len(wanted) == 0:
+	if len(wanted) == 0 {
 		return nil
-	case samples.Classes == 0 && samples.Targets == 0 || len(p.Model.Metrics()) == 0:
+	}
+	samples := p.Model.Samples()
+	predictsSamples := samples.Classes > 0 || samples.Targets > 0
+	if !predictsSamples || len(p.Model.Metrics()) == 0 {
 		return refuse("%s tells neither classes nor numbers (want null)", p.Model)
 	}
 	for i, name := range wanted {

@@ -18,12 +18,15 @@ import (
 // of a task follows from these.
 func (p *Timing) Power() metrics.Power {
 	c := &p.Config
+	// A selection that asks candidates for their loss sends them the model for that, so those that are
+	// then selected have it already.
+	candidatesGetModel := registry.NeedsOf(c.Select).Candidates
 	return metrics.Power{
 		// Sizes are configured in bits, and energy is counted by bytes.
 		ModelBytes:  p.Bits.Down / 8,
 		UpdateBytes: p.Bits.Up / 8,
 		Watts:       watts(c),
-		HoldsModel:  registry.NeedsOf(c.Select).Candidates,
+		HoldsModel:  candidatesGetModel,
 		Overlap:     c.CountsLater(),
 	}
 }
@@ -31,25 +34,29 @@ func (p *Timing) Power() metrics.Power {
 // watts returns the power of each class of the fleet, in watts by phase of a task, in the order of
 // the classes. It is nil if no class that takes part has a power, so that no energy is known.
 func watts(c *config.Config) (list []metrics.Watts) {
-	// A class counts only if it has clients: where real devices take part alone, one of them must
-	// be of it.
-	drawsPower := func(k fleet.Class) bool {
-		inClass := func(d config.Device) bool { return d.Class == k.Name }
-		return k.Watts != fleet.Watts{} && (!c.DevicesAlone() || slices.ContainsFunc(c.Devices.Names, inClass))
+	anyPower := false
+	for _, class := range c.Fleet {
+		hasWatts := class.Watts != fleet.Watts{}
+		anyPower = anyPower || hasWatts && hasMembers(c, class.Name)
+		list = append(list, metrics.Watts(class.Watts))
 	}
-	if !slices.ContainsFunc(c.Fleet, drawsPower) {
+	if !anyPower {
 		return nil
-	}
-	for _, k := range c.Fleet {
-		list = append(list, metrics.Watts(k.Watts))
 	}
 	return list
 }
 
-// DeviceBits is what a task of a real device transfers: the whole model in float32 both ways or, where
-// their transfers are modelled, what those of simulated clients do.
+// hasMembers reports whether a class of the fleet may have clients. Simulated clients may be of any class.
+// Where only real devices take part, one of them must be of the class.
+func hasMembers(c *config.Config, class string) bool {
+	inClass := func(d config.Device) bool { return d.Class == class }
+	return !c.DevicesAlone() || slices.ContainsFunc(c.Devices.Names, inClass)
+}
+
+// DeviceBits returns how many bits a task of a real device transfers in each direction. A device downloads
+// and uploads the whole model in float32. Where the run models the devices' links, or has no model, their
+// transfers count with the size that the configuration gives those of simulated clients.
 func (p *Problem) DeviceBits() fleet.Bits {
-	// The simulated size counts where there is no model, or where the links are modelled.
 	if p.Model == nil || p.Config.Devices.Link == config.ModelledLink {
 		return p.Bits
 	}
@@ -70,20 +77,23 @@ func (p *Problem) ExpectedTask(client, steps int) round.Time {
 	return round.Time(d.Download + d.Compute + d.Upload)
 }
 
-// VirtualTime is a number of virtual seconds, which must be a time that the clock can show.
+// VirtualTime converts virtual seconds into the nanoseconds of the simulation's clock. It returns an error
+// for less than a nanosecond and for more than the clock can show.
 func VirtualTime(seconds float64) (round.Time, error) {
-	// The clock counts in nanoseconds; NaN fails the comparison below as well.
 	ns := math.RoundToEven(seconds * 1e9)
-	if !(ns >= 1 && ns <= float64(round.MaxTime)) {
+	// NaN fails this comparison as well.
+	inRange := ns >= 1 && ns <= float64(round.MaxTime)
+	if !inRange {
 		return 0, fmt.Errorf("%g virtual seconds are out of range, want 1e-9 to %g", seconds, round.MaxTime.Seconds())
 	}
 	return round.Time(ns), nil
 }
 
-// ModelledLink returns a function with the times of a device's transfers that replace what the
-// device measures: what is expected of its class, or of the network if it has none. The function is
-// nil if the configuration lets measured times count. An error means that a transfer would take no
-// time, or years.
+// ModelledLink is for runs in which real devices compute, but their transfers take virtual times of the
+// model (devices.link: modelled). It returns a function that gives these times for a device: those that
+// its class is expected to take, or, for a device without a class, those of the configured network. The
+// function is nil where the times count that devices measure. An error means that a transfer would take
+// no time, or years.
 func (p *Timing) ModelledLink() (func(client int) (download, upload round.Time), error) {
 	n := &p.Config.Network
 	if p.Config.Devices.Link != config.ModelledLink {

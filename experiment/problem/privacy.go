@@ -149,19 +149,22 @@ func (p *Data) checkPrivacy(params, trainable int) error {
 // Population returns the number of all clients of the run: simulated ones and real devices.
 func (p *Data) Population() int { return p.Config.Clients + len(p.Config.Devices.Names) }
 
-// cohortDraw returns how the cohorts of rounds come about, for the accountant (see package
-// privacy). It counts on a random sample only if all clients are simulated and always available:
-// which devices take part is no secret, and if clients may be away, the number of those to draw
-// from changes.
+// cohortDraw returns what the accountant of differential privacy must know of the selection of clients.
+//
+// Displaces says that one client more takes the place of another: in a cohort of a fixed size that not all
+// clients are in, or where only the first updates of a round count. Rate is the probability that a client
+// is in a round. It is below 1, which lowers epsilon, only if the cohort is a random sample of a fixed
+// population of simulated clients: which real devices take part is no secret, and if clients may be
+// absent, the number of those to draw from changes.
 func (p *Data) cohortDraw() privacy.Draw {
 	c := &p.Config
-	_, first := c.Close.(closing.First)
-	d := privacy.Draw{Rate: 1, Displaces: first || !p.selectsAll()}
-	// Subsampling lowers the cost only where the cohort is a random sample of a fixed population.
-	if !p.selectsAll() && !p.changesOthers() && len(c.Devices.Names) == 0 {
-		d.Rate = float64(c.Cohort) / float64(c.Clients)
+	_, onlyFirstCount := c.Close.(closing.First)
+	draw := privacy.Draw{Rate: 1, Displaces: onlyFirstCount || !p.selectsAll()}
+	samplesFixedPopulation := !p.selectsAll() && !p.changesOthers()
+	if samplesFixedPopulation && len(c.Devices.Names) == 0 {
+		draw.Rate = float64(c.Cohort) / float64(c.Clients)
 	}
-	return d
+	return draw
 }
 
 // selectsAll reports whether each client that is available is selected in each round, since the
@@ -172,9 +175,9 @@ func (p *Data) selectsAll() bool {
 }
 
 // changesOthers reports whether one more client in the population may change which others are
-// selected, besides the one whose place it takes. That is so with every selection but a uniform one
-// of some clients, and if clients may be away, since the length of rounds then decides who is
-// there.
+// selected, besides the one whose place it takes. The accountant of privacy then cannot count on a random
+// sample. That is so where some clients are selected by anything but uniform chance, and where clients may be
+// absent or have a battery: a client can make a round longer, and time decides which others are available.
 func (p *Data) changesOthers() bool {
 	c := &p.Config
 	_, uniform := c.Select.(selection.Uniform)
@@ -260,34 +263,33 @@ func (v *Privacy) Epsilon(rounds int) float64 {
 	return e
 }
 
-// tightEpsilons returns two epsilons of this number of rounds by privacy loss distributions: first
-// for the run's cohorts, then for Poisson samples of the same rate. An entry is nil if that
-// accountant has no answer.
+// tightEpsilons returns two epsilons of this number of rounds by privacy loss distributions, which give
+// smaller bounds than the Rényi accountant: the first for the run's cohorts, the second for Poisson samples
+// of the same rate, as other papers report it. An entry is nil if that accountant has no answer.
 func (v *Privacy) tightEpsilons(rounds int) [2]*float64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if found, ok := v.tight[rounds]; ok {
-		return found
+	if cached, ok := v.tight[rounds]; ok {
+		return cached
 	}
-	var found [2]*float64
-	sigma := v.options.Noise
-	sigmas := [2]float64{sigma, sigma}
-	// A client that joins takes another one's place, so that two updates differ: that halves the
-	// noise in effect.
+	forPoisson := v.options.Noise
+	forCohorts := forPoisson
+	// In cohorts of a fixed size a client that joins takes another one's place, so that two updates
+	// differ: that halves the noise in effect.
 	if v.draw.Displaces {
-		sigmas[0] = sigma / 2
+		forCohorts = forPoisson / 2
 	}
-	// Entry 0 is for the run's cohorts, and entry 1 for Poisson samples.
-	for i := range found {
-		mechanism := pld.Mechanism{Sigma: sigmas[i], Rate: v.draw.Rate}
+	var epsilons [2]*float64
+	for i, sigma := range [2]float64{forCohorts, forPoisson} {
+		mechanism := pld.Mechanism{Sigma: sigma, Rate: v.draw.Rate}
 		if e, err := mechanism.Epsilon(rounds, v.options.Delta); err == nil {
 			e = privacy.RoundUp(e)
-			found[i] = &e
+			epsilons[i] = &e
 		}
 	}
 	// Only the newest number of rounds is kept, since callers ask for it again.
-	v.tight = map[int][2]*float64{rounds: found}
-	return found
+	v.tight = map[int][2]*float64{rounds: epsilons}
+	return epsilons
 }
 
 // Summary returns what this number of rounds costs in epsilon, by both accountants, with the

@@ -318,8 +318,9 @@ func (p *Problem) stateBytes() int64 {
 	)
 }
 
-// AboutState says in a sentence what the algorithm will keep and how much memory that takes; it is
-// empty where the algorithm keeps nothing.
+// AboutState tells the user in sentences how much memory the coordinator will need for what it keeps
+// between rounds, by which component, and for the updates that a robust rule compares. It is empty where
+// nothing is kept.
 func (p *Problem) AboutState() string {
 	if !p.Config.Train {
 		return ""
@@ -336,77 +337,106 @@ func (p *Problem) AboutState() string {
 			p.maxUpdates(),
 		)
 	}
-	local := p.Learning().MemoryValues()
 	bytes := p.stateBytes()
 	// Nothing is kept; the text about updates then stands alone.
 	if bytes == 0 {
 		return strings.TrimPrefix(updatesText, " ")
 	}
+	// localValues is how many values the optimizer of local steps keeps for each client between its tasks.
+	localValues := p.Learning().MemoryValues()
+	policyKeepsClients := registry.NeedsOf(p.Algorithm).ClientState || registry.NeedsOf(p.Config.Compress).ClientState
+	_, holdsStaleUpdates := p.Algorithm.(algorithm.StaleWeigher)
 	// The state grows with the clients, or with the updates of a round, or with neither of them.
 	scope := ""
-	if local > 0 || registry.NeedsOf(p.Algorithm).ClientState || registry.NeedsOf(p.Config.Compress).ClientState {
+	switch {
+	case localValues > 0 || policyKeepsClients:
 		scope = fmt.Sprintf(" and %d clients", p.Population())
-	} else if _, perClient := p.Algorithm.(algorithm.StaleWeigher); perClient {
+	case holdsStaleUpdates:
 		scope = fmt.Sprintf(" and %d updates in a round", p.maxUpdatesIfStale())
 	}
-	keeper, _ := algorithm.LargestState(p.Algorithm, p.Config.Compress, local)
+	keeper, _ := algorithm.LargestState(p.Algorithm, p.Config.Compress, localValues)
 	// Personal parameters are named after the key by which they are configured.
 	if len(p.Config.Personal.Names) > 0 {
 		keeper = "personal"
 	}
-	return fmt.Sprintf(
+	stateText := fmt.Sprintf(
 		"%s keeps up to %s of state for %d parameters%s.",
 		keeper,
 		human.Size(bytes),
 		params,
 		scope,
-	) + updatesText
+	)
+	return stateText + updatesText
 }
 
-// checkMemory returns an error if the memory that the coordinator needs could pass limits.state_gb:
-// for the state of the algorithm and its clients, for real devices, for sites, and for the updates
-// that a round holds one by one.
+// checkMemory returns an error if what the coordinator keeps in memory could pass limits.state_gb: the
+// state of the algorithm and its clients, what is held for real devices, the models of sites, or the
+// updates that a round holds one by one. Each part by itself may fill the limit; the first that passes it
+// is reported, with the settings that would help.
 func (p *Problem) checkMemory() error {
 	c := &p.Config
 	params := p.Model.Params()
 	limit := int64(c.Limits.StateGB * 1e9)
-	local := p.Learning().MemoryValues()
-	// Each check names another setting that the user can change; the first that fails is reported.
-	err := algorithm.CheckState(p.Algorithm, c.Compress, params, local, p.Population(), p.maxUpdatesIfStale(), limit)
-	if err != nil && len(c.Personal.Names) > 0 {
-		err = registry.Errorf("limits.state_gb", "%.3g, but clients keep up to %.3g GB of personal parameters "+
-			"(raise the limit, or take fewer clients or names)", c.Limits.StateGB, float64(p.stateBytes())/1e9)
+	if err := p.checkStateMemory(limit); err != nil {
+		return config.Error("", err)
 	}
-	if deviceBytes := p.deviceBytes(); err == nil && deviceBytes > limit {
-		err = registry.Errorf(
+	if deviceBytes := p.deviceBytes(); deviceBytes > limit {
+		return config.Error("", registry.Errorf(
 			"limits.state_gb",
 			"%.3g, but what is held for devices takes %.3g GB (raise the limit, or set devices.robust: false)",
 			c.Limits.StateGB,
 			float64(deviceBytes)/1e9,
-		)
+		))
 	}
-	// Each site holds a model and the sum of its updates, 12 bytes for each parameter in all.
-	siteBytes := int64(0)
-	if c.Aggregate.SiteRounds > 1 {
-		sitesInRound := min(c.Network.Sites.Count, c.Cohort)
-		siteBytes = 12 * int64(params) * int64(sitesInRound)
-	}
-	if err == nil && siteBytes > limit {
-		err = registry.Errorf(
+	if siteBytes := p.siteBytes(); siteBytes > limit {
+		return config.Error("", registry.Errorf(
 			"limits.state_gb",
 			"%.3g, but the sites' models and sums take %.3g GB (raise the limit, or take fewer sites)",
 			c.Limits.StateGB,
 			float64(siteBytes)/1e9,
-		)
+		))
 	}
-	if err == nil {
-		err = c.Combining().CheckBytes(params, p.maxUpdates(), p.deviceBytes()+p.stateBytes(), limit)
-	}
+	err := c.Combining().CheckBytes(params, p.maxUpdates(), p.deviceBytes()+p.stateBytes(), limit)
 	return config.Error("", err)
 }
 
-// deviceBytes returns how many bytes of memory are held for real devices: the best model so far,
-// with 4 bytes a parameter, and the updates of a round if a robust rule combines them.
+// checkStateMemory returns an error if the state of the algorithm's server and of all clients could take
+// more than limit bytes. Its message speaks of personal parameters where the run has them, since they
+// are most of that state.
+func (p *Problem) checkStateMemory(limit int64) error {
+	c := &p.Config
+	err := algorithm.CheckState(
+		p.Algorithm,
+		c.Compress,
+		p.Model.Params(),
+		p.Learning().MemoryValues(),
+		p.Population(),
+		p.maxUpdatesIfStale(),
+		limit,
+	)
+	if err != nil && len(c.Personal.Names) > 0 {
+		return registry.Errorf("limits.state_gb", "%.3g, but clients keep up to %.3g GB of personal parameters "+
+			"(raise the limit, or take fewer clients or names)", c.Limits.StateGB, float64(p.stateBytes())/1e9)
+	}
+	return err
+}
+
+// siteBytes returns how many bytes of memory the coordinator needs for sites that train several rounds by
+// themselves between two rounds of the run; it is 0 in a run without such sites. Each site of a cohort
+// holds a model of its own, of float32, and the sum of its updates, of 8 bytes for each parameter.
+func (p *Problem) siteBytes() int64 {
+	c := &p.Config
+	if c.Aggregate.SiteRounds <= 1 {
+		return 0
+	}
+	const bytesPerParameter = 4 + 8
+	sitesInRound := min(c.Network.Sites.Count, c.Cohort)
+	return bytesPerParameter * int64(p.Model.Params()) * int64(sitesInRound)
+}
+
+// deviceBytes returns how many bytes of memory the coordinator needs because real devices take part, any of
+// which may send false updates: for the best model so far, to which the run can return, with 4 bytes a
+// parameter, and for the updates of a round if a robust rule combines them.
 func (p *Problem) deviceBytes() int64 {
 	params := p.Model.Params()
 	n := len(p.Config.Devices.Names)
@@ -437,13 +467,14 @@ func (p *Problem) aboutDevices() string {
 // closing rule, its cohort and its real devices.
 func (p *Data) maxUpdates() int {
 	c := &p.Config
-	first, closes := c.Close.(closing.First)
-	switch n := p.maxUpdatesIfStale(); {
+	maxWithStale := p.maxUpdatesIfStale()
+	first, closesWithFirst := c.Close.(closing.First)
+	switch {
 	// Where stale updates count, their bound is also that of all updates in a round.
-	case n > 0:
-		return n
+	case maxWithStale > 0:
+		return maxWithStale
 	// The round closes with the first N updates, so it has no more than these.
-	case closes:
+	case closesWithFirst:
 		return first.N
 	// Real devices are drawn into the cohort and add nothing to it.
 	case c.DrawsDevices():
@@ -476,7 +507,37 @@ const maxModelBits = 8e12
 
 // openData reads or makes the data, and settles the population: clients, cohort and batch where the
 // configuration leaves them to the data. The data are closed again where only their numbers counted.
-func (p *Problem) openData(ctx context.Context, reading *federated.Reading) (err error) {
+func (p *Problem) openData(ctx context.Context, reading *federated.Reading) error {
+	c := &p.Config
+	err := p.openSet(ctx, reading)
+	if err != nil {
+		return err
+	}
+	// From here on config.Clients is a number.
+	if c.Clients == config.AllClients {
+		c.Clients = p.Set.Clients()
+	}
+	if err := p.checkPopulation(); err != nil {
+		return err
+	}
+	samples := make([]int, c.Clients)
+	for client := range samples {
+		samples[client] = p.Set.Samples(client)
+	}
+	// The samples decide the sizes of cohort and minibatch that the configuration leaves open.
+	c.Fit(samples)
+	// Only the number of clients counted. A run of its config.yaml, which names that number, opens
+	// no data; closing them here makes this run the same.
+	if !c.Train && !c.ReadsData() {
+		err = p.Set.Close()
+		p.Set = nil
+	}
+	return errors.Join(err, c.Validate())
+}
+
+// openSet opens the samples of the run: those that a trainer in another process brings, synthetic ones,
+// which are made here, or those of a file or folder. reading is told how far a file is read; it may be nil.
+func (p *Problem) openSet(ctx context.Context, reading *federated.Reading) (err error) {
 	c := &p.Config
 	switch {
 	// The trainer's program brings the samples, so it must run before they can be counted.
@@ -503,16 +564,17 @@ func (p *Problem) openData(ctx context.Context, reading *federated.Reading) (err
 			Reading:     reading,
 		})
 	}
-	if err != nil {
-		return err
-	}
-	// From here on config.Clients is a number.
-	if c.Clients == config.AllClients {
-		c.Clients = p.Set.Clients()
-	}
+	return err
+}
+
+// checkPopulation refuses data that do not have the clients which the configuration asks for: samples that
+// belong to no client, fewer clients than the run has, or fewer than a cohort.
+func (p *Data) checkPopulation() error {
+	c := &p.Config
 	switch {
-	// Where devices alone take part, only the held-out samples of the set are used.
+	// Real devices bring their own samples; of the set, only the samples for evaluation are used.
 	case c.DevicesAlone():
+		return nil
 	case p.Set.Info().Undealt:
 		return fmt.Errorf("data: the samples of %s belong to no clients: name the column that says whose a row is "+
 			"(data.client), or deal them with fedpace data partition", c.Data)
@@ -521,23 +583,11 @@ func (p *Problem) openData(ctx context.Context, reading *federated.Reading) (err
 	case c.Cohort > c.Clients && !c.DrawsDevices():
 		return fmt.Errorf("cohort: %d of %d clients in %s; set cohort to at most that", c.Cohort, c.Clients, c.Data)
 	}
-	samples := make([]int, c.Clients)
-	for client := range samples {
-		samples[client] = p.Set.Samples(client)
-	}
-	// The samples decide the sizes of cohort and minibatch that the configuration leaves open.
-	c.Fit(samples)
-	// Only the number of clients counted. A run of its config.yaml, which names that number, opens
-	// no data; closing them here makes this run the same.
-	if !c.Train && !c.ReadsData() {
-		err = p.Set.Close()
-		p.Set = nil
-	}
-	return errors.Join(err, c.Validate())
+	return nil
 }
 
-// syntheticClients is how many clients made data are for. Where devices alone take part it is their
-// number: they make theirs of the same set.
+// syntheticClients returns for how many clients synthetic data are made. Where only real devices take
+// part it is their number: each device makes the samples of one client of the same set.
 func syntheticClients(c *config.Config) int {
 	if c.DevicesAlone() {
 		return len(c.Devices.Names)
@@ -575,30 +625,34 @@ func (p *Data) convexSet() (federated.Set, error) {
 	}.Set()
 }
 
-// makeModel makes the model. One whose sizes follow from the data takes them there, and that of a
-// trainer is asked for.
+// makeModel makes the description of the model that the run trains, without values of its parameters, and
+// checks that model, data and algorithm go together. A model of this program takes its sizes from the
+// samples; an external trainer says what model it has.
 func (p *Problem) makeModel(ctx context.Context) (err error) {
-	if p.Config.External() {
+	c := &p.Config
+	if c.External() {
 		err = p.startTrainer(ctx)
 	} else {
 		var info federated.Info
 		if p.Set != nil {
 			info = p.Set.Info()
 		}
-		p.Model, err = p.Config.NewModel(info.Samples)
+		p.Model, err = c.NewModel(info.Samples)
+	}
+	if err != nil {
+		return err
 	}
 	// Personal parameters stay with each client, so the model is split in two.
-	if personal := p.Config.Personal; err == nil && len(personal.Names) > 0 {
-		p.Model, err = learn.NewPersonal(p.Model, personal.Names, personal.HeadSteps)
+	if len(c.Personal.Names) > 0 {
+		p.Model, err = learn.NewPersonal(p.Model, c.Personal.Names, c.Personal.HeadSteps)
 		if err != nil {
 			return config.Error("personal", err)
 		}
 	}
-	if err != nil || !p.Config.Train {
-		return err
+	if !c.Train {
+		return nil
 	}
-	// A run that trains must have a model, data and algorithm that go together.
-	p.Algorithm = p.Config.Aggregate.Algorithm
+	p.Algorithm = c.Aggregate.Algorithm
 	return p.Learning().Check()
 }
 
@@ -606,13 +660,15 @@ func (p *Problem) makeModel(ctx context.Context) (err error) {
 // algorithm, optimizer, noise and attacks of this configuration.
 func (p *Problem) Learning() *actors.Problem {
 	c := &p.Config
-	// Memory is sized by the largest minibatch of any class of the fleet.
+	// Classes of the fleet may have a minibatch size of their own; 0 means that the class has none. Trainers
+	// size their memory by the largest.
 	largest := 0
 	smallest := 0
-	for _, k := range c.Fleet {
-		largest = max(largest, k.Batch)
-		if k.Batch > 0 && (smallest == 0 || k.Batch < smallest) {
-			smallest = k.Batch
+	for _, class := range c.Fleet {
+		largest = max(largest, class.Batch)
+		isSmallest := smallest == 0 || class.Batch < smallest
+		if class.Batch > 0 && isSmallest {
+			smallest = class.Batch
 		}
 	}
 	return &actors.Problem{
@@ -634,15 +690,15 @@ func (p *Problem) Learning() *actors.Problem {
 		Noise:         c.Privacy.Local,
 		Grid:          p.noiseGrid(),
 		Clips:         c.Combining().Clip != nil,
-		// Noise must cover buffers, and secure aggregation hides them, so both have them in the sum.
-		SumsBuffers: c.Combining().Private || c.Secure.On,
-		// Noise has no units: models with buffers have none.
+		// Buffers are values that are not trained, such as running means. Clients may not send them beside
+		// the sum where noise must cover all that they send, or secure aggregation must hide it.
+		SumsBuffers:   c.Combining().Private || c.Secure.On,
 		ScalesBuffers: c.Secure.On,
 	}
 }
 
-// Batch gives the size of a client's minibatches by its class, 0 where the class has none of its own.
-// It is nil where no class has.
+// Batch returns a function that gives the minibatch size of a client's class of the fleet, in samples. It
+// gives 0 for a class that has the size of the configuration. The function is nil if all classes have that.
 func (p *Timing) Batch() func(client int) int {
 	if !p.Config.HasOwnBatches() {
 		return nil
@@ -654,30 +710,37 @@ func (p *Timing) Batch() func(client int) int {
 // of the trainer, or those that follow from the seed. They are in the order of the run, in which
 // personal parameters stand behind the shared ones.
 func (p *Problem) initialize(ctx context.Context) (err error) {
-	// A file of parameters takes precedence over the trainer and over the seed.
-	if p.Config.Init != "" {
-		var base []float32
-		if p.Trainer != nil {
-			base, err = p.trainersInitial(ctx)
-			if err != nil {
-				return err
-			}
+	var made []float32
+	if p.Trainer != nil {
+		made, err = p.trainersInitial(ctx)
+		if err != nil {
+			return err
 		}
-		p.Initial, err = folder.ReadModelOnto(p.Config.Init, p.Model.Tensors(), base)
+	}
+	switch {
+	// A file takes precedence. Values that it lacks are those that the trainer makes.
+	case p.Config.Init != "":
+		p.Initial, err = folder.ReadModelOnto(p.Config.Init, p.Model.Tensors(), made)
 		if err != nil {
 			return fmt.Errorf("init: %w", err)
 		}
-		return nil
+	case p.Trainer != nil:
+		p.Initial = made
+	default:
+		p.Initial = p.seededInitial()
 	}
-	if p.Trainer != nil {
-		p.Initial, err = p.trainersInitial(ctx)
-		return err
-	}
-	// A model of ours is initialized as a whole, and then put into the order of the run.
-	initial := make([]float32, p.Model.Params())
-	learn.Stepped(p.Model).(learn.Model).Init(initial, p.Config.Seed)
-	p.Initial = p.inRunsOrder(initial)
 	return nil
+}
+
+// seededInitial returns initial parameters that follow from the run's seed, for a model of this program.
+// A model with personal parameters is initialized in the order of the model that it splits, so that it
+// begins with the same values, and then put into the order of the run.
+func (p *Problem) seededInitial() []float32 {
+	initial := make([]float32, p.Model.Params())
+	// Models of this program, unlike those of trainers, can initialize themselves.
+	whole := learn.Stepped(p.Model).(learn.Model)
+	whole.Init(initial, p.Config.Seed)
+	return p.inRunsOrder(initial)
 }
 
 // trainersInitial returns the initial model that the external trainer makes for the run's seed. Its
@@ -706,57 +769,73 @@ func (p *Problem) inRunsOrder(model []float32) []float32 {
 // triedClients is the number of clients whose task durations are checked before a run.
 const triedClients = 1000
 
-// checkPhases refuses devices so slow that a phase of a task would take longer than any may. It looks
-// at the first triedClients: a longer phase, as of a heavy tail, is found when its task comes.
+// checkPhases refuses devices so slow that downloading, computing or uploading in a client's first task
+// would take longer than the clock allows for a phase, which is over three years. It looks at the first
+// triedClients only: a client with an even slower device is found in the run, when its task comes.
 func (p *Timing) checkPhases() error {
-	c := &p.Config
 	epochs := p.epochs()
 	if err := p.checkSteps(epochs); err != nil {
 		return err
 	}
-	for client := range min(triedClients, c.Clients) {
-		compute := "compute."
-		network := "network."
-		class := ""
-		// A fleet of classes has its own devices, so the message names the key of the client's
-		// class.
-		if len(c.Fleet) > 0 {
-			number := p.Fleet.Class(client)
-			compute = fmt.Sprintf("fleet[%d].", number)
-			class = " of class " + c.Fleet[number].Name
-			network = compute
+	for client := range min(triedClients, p.Config.Clients) {
+		if err := p.checkClientPhases(client, p.firstSteps(epochs, client)); err != nil {
+			return err
 		}
-		steps := c.Schedule.K0
-		// The schedule counts epochs, which become local steps by the client's number of samples.
-		if epochs.Batch > 0 {
-			steps = epochs.ForClient(client).Steps(steps*schedule.Parts, float64(p.Set.Samples(client)))
+	}
+	return nil
+}
+
+// firstSteps returns the number of local steps in a client's first task, which is K_0 or, where the
+// schedule counts epochs, what K_0 epochs are for the client's number of samples. epochs is that of
+// [Timing.epochs], with a batch of 0 where the schedule counts steps.
+func (p *Timing) firstSteps(epochs schedule.Epochs, client int) int {
+	k0 := p.Config.Schedule.K0
+	if epochs.Batch == 0 {
+		return k0
+	}
+	partsOfEpochs := k0 * schedule.Parts
+	return epochs.ForClient(client).Steps(partsOfEpochs, float64(p.Set.Samples(client)))
+}
+
+// checkClientPhases returns an error that names the key to change if a phase of a client's task with this
+// number of local steps would take longer than the clock allows.
+func (p *Timing) checkClientPhases(client, steps int) error {
+	c := &p.Config
+	computeKeys := "compute."
+	networkKeys := "network."
+	class := ""
+	// A fleet of classes has its own devices, so the message names the key of the client's class.
+	if len(c.Fleet) > 0 {
+		number := p.Fleet.Class(client)
+		computeKeys = fmt.Sprintf("fleet[%d].", number)
+		networkKeys = computeKeys
+		class = " of class " + c.Fleet[number].Name
+	}
+	// Computing is looked at first, with a task that transfers nothing.
+	if _, err := p.Fleet.Expect(client, steps, fleet.SameBits(0)); err != nil {
+		return &config.KeyError{
+			Key: computeKeys + "seconds_per_step",
+			Problem: fmt.Sprintf("client %d%s would take over three years for %d local steps (lower it or "+
+				"schedule.k0, or set at_most)", client, class, steps),
 		}
-		// Computing is looked at first, with a task that transfers nothing.
-		if _, err := p.Fleet.Expect(client, steps, fleet.SameBits(0)); err != nil {
-			return &config.KeyError{
-				Key: compute + "seconds_per_step",
-				Problem: fmt.Sprintf("client %d%s would take over three years for %d local steps (lower it or "+
-					"schedule.k0, or set at_most)", client, class, steps),
-			}
+	}
+	// Then the transfers, with a task without local steps.
+	if d, err := p.Fleet.Expect(client, 0, p.Bits); err != nil {
+		name := "upload_mbps"
+		bits := p.Bits.Up
+		// A download below zero says that it is the phase that takes too long.
+		if d.Download < 0 {
+			name = "download_mbps"
+			bits = p.Bits.Down
 		}
-		// Then the transfers, with a task without local steps.
-		if d, err := p.Fleet.Expect(client, 0, p.Bits); err != nil {
-			name := "upload_mbps"
-			bits := p.Bits.Up
-			// A download below zero says that it is the phase that takes too long.
-			if d.Download < 0 {
-				name = "download_mbps"
-				bits = p.Bits.Down
-			}
-			return &config.KeyError{
-				Key: network + name,
-				Problem: fmt.Sprintf(
-					"client %d%s would take over three years for a transfer of %g Mbit (raise it, or set at_least)",
-					client,
-					class,
-					float64(bits)/1e6,
-				),
-			}
+		return &config.KeyError{
+			Key: networkKeys + name,
+			Problem: fmt.Sprintf(
+				"client %d%s would take over three years for a transfer of %g Mbit (raise it, or set at_least)",
+				client,
+				class,
+				float64(bits)/1e6,
+			),
 		}
 	}
 	return nil
@@ -773,8 +852,7 @@ func (p *Timing) checkSteps(epochs schedule.Epochs) error {
 	for client := range p.Config.Clients {
 		k0 := p.Config.Schedule.K0
 		samples := p.Set.Samples(client)
-		steps := epochs.ForClient(client).Steps(k0*schedule.Parts, float64(samples))
-		if steps > round.MaxLocalSteps {
+		if p.firstSteps(epochs, client) > round.MaxLocalSteps {
 			return &config.KeyError{
 				Key: "schedule.k0",
 				Problem: fmt.Sprintf(

@@ -75,37 +75,16 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 		EvaluateClients: metric.Timetable{Every: c.Evaluate.Clients.Every, Rounds: c.Evaluate.Clients.Rounds},
 		Metrics:         p.Metrics,
 		Quality:         p.Quality,
-		Stop: round.Limits{
-			Rounds:          c.Stop.Rounds,
-			Time:            limit,
-			Accepted:        c.Stop.Accepted,
-			Targets:         p.Targets,
-			Samples:         int64(c.Stop.Samples),
-			Tokens:          int64(c.Stop.Tokens),
-			TokensPerSample: p.Tokens(),
-			SamplesPerStep:  p.StepSamples,
-			Budget:          p.budget(),
-			Uses:            p.uses(),
-		},
-		Select:     c.Select,
-		Overlap:    c.Overlap(),
-		Failed:     p.Policies.Err,
-		SiteRounds: c.Aggregate.SiteRounds,
+		Stop:            p.limits(limit),
+		Select:          c.Select,
+		Overlap:         c.Overlap(),
+		Failed:          p.Policies.Err,
+		SiteRounds:      c.Aggregate.SiteRounds,
+		Devices:         roundDevices(c.Devices, c.DrawsDevices()),
 	}
 	// Evaluation by virtual time takes the place of evaluation by rounds.
 	if p.Grid > 0 {
 		r.Evaluate.Every = 0
-	}
-	// A device that falls silent counts as lost after the shorter of the two limits, here in
-	// nanoseconds.
-	if n := len(c.Devices.Names); n > 0 {
-		r.Devices = round.Devices{
-			Count:    n,
-			Sampled:  c.DrawsDevices(),
-			Liveness: round.Time(math.Round(min(c.Devices.LivenessSeconds, c.Devices.TaskSeconds) * 1e9)),
-		}
-		// A device with a class has an expected duration of its own even before its first task.
-		r.Devices.Modelled = func(device int) bool { return c.Devices.Names[device].Class != "" }
 	}
 	// Schedules know K_0, eta_0 and, for some of them, the constants of the theory.
 	r.Setup = c.Schedule.Setup()
@@ -152,6 +131,44 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 	return r, p.shareServer(&r)
 }
 
+// limits returns what ends the run: the virtual time limit, 0 for none, and the configured numbers of
+// rounds, updates, samples and tokens, targets of metrics and the budget of clients. The round machine
+// counts local steps; the functions turn these into samples, tokens and what clients use.
+func (p *Problem) limits(limit round.Time) round.Limits {
+	s := &p.Config.Stop
+	return round.Limits{
+		Rounds:          s.Rounds,
+		Time:            limit,
+		Accepted:        s.Accepted,
+		Targets:         p.Targets,
+		Samples:         int64(s.Samples),
+		Tokens:          int64(s.Tokens),
+		TokensPerSample: p.Tokens(),
+		SamplesPerStep:  p.StepSamples,
+		Budget:          p.budget(),
+		Uses:            p.uses(),
+	}
+}
+
+// roundDevices returns what the round machine must know of the real devices of a configuration; the zero
+// value if it has none. sampled says that devices are drawn into cohorts like simulated clients; otherwise
+// every device takes part in every round.
+func roundDevices(d config.Devices, sampled bool) round.Devices {
+	n := len(d.Names)
+	if n == 0 {
+		return round.Devices{}
+	}
+	// A device that falls silent counts as lost after the shorter of the two limits.
+	silenceSeconds := min(d.LivenessSeconds, d.TaskSeconds)
+	return round.Devices{
+		Count:    n,
+		Sampled:  sampled,
+		Liveness: round.Time(math.Round(silenceSeconds * 1e9)),
+		// A device with a class has an expected duration of its own even before its first task.
+		Modelled: func(device int) bool { return d.Names[device].Class != "" },
+	}
+}
+
 // EvaluationSamples returns on how many of its own samples a client is evaluated: all of them, or
 // at most the limit in the configuration.
 func (p *Data) EvaluationSamples(client int) int {
@@ -164,18 +181,23 @@ func (p *Data) EvaluationSamples(client int) int {
 }
 
 // epochs returns how epochs become local steps: the size of a minibatch, the mean number of
-// samples, and the minibatches of particular clients. It is the zero value if K counts local steps.
-func (p *Timing) epochs() (e schedule.Epochs) {
+// samples of a client, and the minibatch sizes of particular clients. Where schedules count local steps,
+// nothing is converted: the result is then the zero value, which callers know by its Batch of 0.
+func (p *Timing) epochs() schedule.Epochs {
 	c := &p.Config
 	if c.Schedule.Unit != config.Epochs {
-		return e
+		return schedule.Epochs{}
 	}
 	// The mean number of samples turns epochs into steps where no particular client is meant.
-	all := 0
+	total := 0
 	for client := range c.Clients {
-		all += p.Set.Samples(client)
+		total += p.Set.Samples(client)
 	}
-	return schedule.Epochs{Batch: c.Batch, Samples: float64(all) / float64(c.Clients), PerClient: p.Batch()}
+	return schedule.Epochs{
+		Batch:     c.Batch,
+		Samples:   float64(total) / float64(c.Clients),
+		PerClient: p.Batch(),
+	}
 }
 
 // InitialSteps returns K_0 in local steps. Where K counts epochs, these are the steps of a client
@@ -184,22 +206,27 @@ func (p *Timing) InitialSteps() int {
 	return p.Steps(p.Config.Schedule.Setup().K0)
 }
 
-// Steps turns a value of a schedule of K, k, into local steps. Where K counts epochs, these are the
-// steps of a client with the mean number of samples.
+// Steps returns for how many local steps a value k of the schedule of K stands. Where the schedule counts
+// local steps, that is k itself. Where it counts parts of an epoch, it is the steps that a client with the
+// mean number of samples takes.
 func (p *Timing) Steps(k int) int {
-	if e := p.epochs(); e.Batch > 0 {
-		return e.Steps(k, e.Samples)
+	epochs := p.epochs()
+	countsSteps := epochs.Batch == 0
+	if countsSteps {
+		return k
 	}
-	return k
+	return epochs.Steps(k, epochs.Samples)
 }
 
-// shareServer sets in a round's configuration what the sharing of bandwidth needs: for each shared link of the
-// server and of sites the work of one transfer (see package fairshare), the number of sites, and when clients
-// leave.
+// shareServer sets in r what the round machine needs where transfers share the bandwidth of the server or
+// of sites (such as base stations): for each shared link the work of one transfer (see package fairshare),
+// the number of sites, and a function that says when clients leave.
 func (p *Timing) shareServer(r *round.Config) error {
 	n := p.Config.Network
 	r.Server.Sites = n.Sites.Count
 	for _, way := range []struct {
+		// key names the link's rate in the configuration, mbps is that rate, bits the size of a transfer,
+		// and need where its work is written.
 		key  string
 		mbps float64
 		bits int64
@@ -236,42 +263,57 @@ func (p *Timing) shareServer(r *round.Config) error {
 	return nil
 }
 
-// expectations returns a function that says how long a client's task of some local steps is
-// expected to take, in virtual time: for a simulated client by its own device, and for a real one
-// by the mean of its class, or of all classes if it has none.
+// expectedTasks says how long clients' tasks are expected to take. It keeps the mean duration of tasks of a
+// class and a number of local steps, because that is asked for again for each device of the class.
+type expectedTasks struct {
+	timing     *Timing
+	classMeans map[classSteps]round.Time
+}
+
+// classSteps is a class of the fleet, by its index, and the number of a task's local steps.
+type classSteps struct{ class, steps int }
+
+// expectations returns a function that says how long a client's task with a number of local steps is
+// expected to take, in virtual time (see [expectedTasks.duration]).
 func (p *Timing) expectations() func(client, steps int) round.Time {
-	type classSteps struct{ class, steps int }
-	classMeans := map[classSteps]round.Time{}
-	return func(client, steps int) round.Time {
-		// The numbers of simulated clients come first; real devices follow them.
-		if client < p.Config.Clients {
-			d, err := p.Fleet.Expect(client, steps, p.Bits)
-			if err != nil {
-				// The task would take longer than any round waits.
-				return round.MaxDuration
-			}
-			return round.Time(d.Total())
+	expected := &expectedTasks{timing: p, classMeans: map[classSteps]round.Time{}}
+	return expected.duration
+}
+
+// duration returns how long a client's task is expected to take, in virtual time: for a simulated client by
+// its own device, and for a real device by the mean of its class, or of all classes if it has none. A task
+// that would take longer than any round waits counts as that long.
+func (x *expectedTasks) duration(client, steps int) round.Time {
+	p := x.timing
+	// The numbers of simulated clients come first; real devices follow them.
+	isSimulated := client < p.Config.Clients
+	if isSimulated {
+		d, err := p.Fleet.Expect(client, steps, p.Bits)
+		if err != nil {
+			return round.MaxDuration
 		}
-		// The mean of a class is asked for again for each of its devices, so it is kept.
-		key := classSteps{p.Fleet.DeviceClass(client), steps}
-		if _, ok := classMeans[key]; !ok {
-			// Where the class has no mean, the task counts as longer than any round waits.
-			classMeans[key] = round.MaxDuration
-			if d, err := p.Fleet.MeanOf(key.class, steps, p.Bits); err == nil {
-				classMeans[key] = round.Time(d.Total())
-			}
-		}
-		return classMeans[key]
+		return round.Time(d.Total())
 	}
+	key := classSteps{class: p.Fleet.DeviceClass(client), steps: steps}
+	if mean, ok := x.classMeans[key]; ok {
+		return mean
+	}
+	mean := round.MaxDuration
+	if d, err := p.Fleet.MeanOf(key.class, steps, p.Bits); err == nil {
+		mean = round.Time(d.Total())
+	}
+	x.classMeans[key] = mean
+	return mean
 }
 
 // availableShare returns the share of the time from begin to end in which a client is available,
-// from 0 to 1. begin must be before end. It looks at 64 changes at most: the share is then that of the time
-// up to the last of them.
+// from 0 to 1. begin must be before end. It looks at 64 changes between available and absent at most; if
+// there are more, the share is that of the time up to the 64th.
 func (p *Timing) availableShare(client int, begin, end round.Time) float64 {
+	const maxChanges = 64
 	var available round.Time
 	now := begin
-	for changes := 0; now < end && changes < 64; changes++ {
+	for changes := 0; now < end && changes < maxChanges; changes++ {
 		// Between two changes the client is either available all the time or not at all.
 		next := min(end, round.Time(p.Fleet.NextChange(client, int64(now))))
 		if p.Fleet.Available(client, int64(now)) {
@@ -282,23 +324,24 @@ func (p *Timing) availableShare(client int, begin, end round.Time) float64 {
 	return float64(available) / float64(now-begin)
 }
 
-// nextChange returns the next time after t at which some simulated client becomes available or, if some are
-// available at t, at which any becomes available or absent. It may return an earlier time up to which
-// nothing changes. The result false says that nothing changes any more. The machine asks if it found no free
-// client, which mostly means that none is available at all.
-func (p *Timing) nextChange(t round.Time) (round.Time, bool) {
+// nextChange returns the next time after now at which it is worth looking for a free client again. The round
+// machine calls it when it found none, which mostly means that none is available at all. The result is when
+// some simulated client becomes available or, if some are available now but busy, when any client becomes
+// available or absent. It may be an earlier time, up to which nothing changes. false says that nothing
+// changes any more.
+func (p *Timing) nextChange(now round.Time) (round.Time, bool) {
 	clients := p.Config.Clients
-	next := p.Fleet.NextAny(clients, int64(t))
-	// If a client is available at t already, the next change of any client is meant.
-	if next <= int64(t) {
-		next = p.Fleet.NextAnyChange(clients, int64(t))
+	next := p.Fleet.NextAny(clients, int64(now))
+	someAvailableNow := next <= int64(now)
+	if someAvailableNow {
+		next = p.Fleet.NextAnyChange(clients, int64(now))
 	}
 	return round.Time(next), next != fleet.Never
 }
 
-// FixedRound returns the virtual time of one round of fixed K, by Eq. 3 with K_0. allEqual is false if
-// rounds differ, because of the clients' devices or because a rule changes rounds; the duration is
-// then 0.
+// FixedRound returns the virtual time of one round of FedAvg with K fixed at K_0, where all rounds take the
+// same time, which Eq. 3 of the paper gives. allEqual is false if rounds differ, because devices differ or
+// because a rule of the configuration changes rounds; the duration is then 0.
 func (p *Timing) FixedRound() (duration round.Time, allEqual bool) {
 	c := &p.Config
 	devicesDiffer := c.DevicesAlone() || !p.Fleet.Constant()

@@ -28,9 +28,11 @@ type Secure struct {
 	Grid privacy.Grid
 }
 
-// settleSecure chooses the parameters of secure aggregation for the run's largest round, and for its real
-// devices alone, with the grid of the noise that clients add, and lets the fleet count the time of the stages
-// in each task. It refuses rounds that overlap where the model has values that are not trained.
+// settleSecure chooses the parameters of secure aggregation: how many neighbours a client shares secrets
+// with, how many of them recover a sum, and the scale and noise of updates. There is one plan for the run's
+// largest round, and one for its real devices, which aggregate among themselves. It also has the fleet count
+// the time of the protocol's stages in each task. It refuses rounds that overlap where the model has values
+// that are not trained.
 func (p *Problem) settleSecure() error {
 	c := &p.Config
 	// A model's buffers, such as running means, are means in a sum only where all updates begin with one model.
@@ -88,31 +90,36 @@ func (p *Data) secureMembers() int {
 	return c.Cohort + len(c.Devices.Names)
 }
 
-// stagesOf returns what a client does in each stage of secure aggregation: the bits that it
-// receives and sends, and its computing in nanoseconds by the measured constants in s. plan has the
-// number of members and of neighbours.
+// stagesOf returns what secure aggregation costs a client (a member) in each of the protocol's four stages,
+// keys, shares, survivors and recovery: the bits that it receives and sends, and its computing in
+// nanoseconds. s has measured seconds for each neighbour and signature, and for a mask of a million words of
+// 64 bits; plan has the number of members and of neighbours.
 func stagesOf(s *config.SecureAggregation, plan secagg.Plan) (stages fleet.Stages) {
-	n := float64(plan.Members)
-	k := float64(plan.Neighbours)
+	members := float64(plan.Members)
+	neighbours := float64(plan.Neighbours)
 	sizes := secagg.Sizes(plan.Members, plan.Neighbours)
 	seconds := [fleet.SecureStages]float64{
 		// A member makes its own keys, and signs them.
 		s.NeighbourSeconds + s.SignatureSeconds,
-		// It checks the roster's signatures, and makes and seals the shares.
-		float64(n*s.SignatureSeconds) + float64(k*s.NeighbourSeconds),
+		// It checks the roster's signatures, and makes and seals a share for each neighbour.
+		float64(members*s.SignatureSeconds) + float64(neighbours*s.NeighbourSeconds),
+		// It signs the list of the members whose updates have arrived.
 		s.SignatureSeconds,
-		float64(n * s.SignatureSeconds),
+		// It checks that all others have signed the same list, before it reveals any share.
+		float64(members * s.SignatureSeconds),
 	}
-	for i, size := range sizes {
-		stages.Exchanges[i] = fleet.Exchange{
+	for stage, size := range sizes {
+		stages.Exchanges[stage] = fleet.Exchange{
+			// Sizes are in bytes.
 			Bits:    fleet.Bits{Down: 8 * int64(size.Down), Up: 8 * int64(size.Up)},
-			Compute: int64(math.RoundToEven(seconds[i] * 1e9)),
+			Compute: int64(math.RoundToEven(seconds[stage] * 1e9)),
 		}
 	}
-	const million = 1e6
 	// Every word of the update gets one mask for each neighbour and the member's own.
-	perWord := float64((k + 1) * s.MaskSeconds / million)
-	stages.WordNanoseconds = perWord * 1e9
+	masks := neighbours + 1
+	const million = 1e6
+	secondsPerWord := float64(masks * s.MaskSeconds / million)
+	stages.WordNanoseconds = secondsPerWord * 1e9
 	return stages
 }
 
@@ -178,38 +185,47 @@ func (p *Problem) AboutSecure() string {
 		probability(v.Plan.RecoveryFails),
 		v.Plan.Minimum,
 	)
-	// Means over the fleet say what a typical client pays. Real devices alone have no fleet.
+	return text + p.secureCosts()
+}
+
+// secureCosts says in sentences how many seconds and bytes each part of secure aggregation adds to a
+// client's task, on the mean over the fleet, beside what the task takes without it. It is empty where only
+// real devices take part, of whose links nothing is known.
+func (p *Problem) secureCosts() string {
+	stages := &p.Secure.Stages
+	// A plain update is as large as the model; a masked one has 64 bits for each value.
 	plain, err := p.Fleet.Mean(p.InitialSteps(), fleet.SameBits(p.Bits.Down))
 	masked, maskedErr := p.Fleet.Mean(0, p.Bits)
 	if err != nil || maskedErr != nil || p.Config.DevicesAlone() {
-		return text
+		return ""
 	}
 	const second = 1e9
-	added := 0.0
-	bytes := int64(0)
-	part := func(name string, ns float64, n int64) {
-		added += ns
-		bytes += n
-		text += fmt.Sprintf("%s %.3g s and %s", name, ns/second, human.Size(n))
+	totalNs := 0.0
+	totalBytes := int64(0)
+	text := " It adds to a client with a mean link: "
+	add := func(name string, ns float64, bytes int64) {
+		totalNs += ns
+		totalBytes += bytes
+		text += fmt.Sprintf("%s %.3g s and %s", name, ns/second, human.Size(bytes))
 	}
-	text += " It adds to a client with a mean link: "
 	names := [fleet.SecureStages]string{"keys", ", shares", ", survivors", ", recovery"}
-	for i, x := range v.Stages.Exchanges {
+	for i, exchange := range stages.Exchanges {
 		// The masked upload comes between the first two stages and the last two.
 		if i == fleet.SecureStages/2 {
 			words := float64(p.Bits.Up) / 64
-			part(", masks", words*v.Stages.WordNanoseconds, 0)
-			part(", words of 64 bits", float64(masked.Upload-plain.Upload), (p.Bits.Up-p.Bits.Down)/8)
+			add(", masks", words*stages.WordNanoseconds, 0)
+			add(", words of 64 bits", float64(masked.Upload-plain.Upload), (p.Bits.Up-p.Bits.Down)/8)
 		}
-		d, err := p.Fleet.Mean(0, x.Bits)
+		d, err := p.Fleet.Mean(0, exchange.Bits)
 		if err != nil {
 			return text
 		}
-		part(names[i], float64(d.Download+d.Upload+x.Compute), (x.Bits.Down+x.Bits.Up)/8)
+		bytes := (exchange.Bits.Down + exchange.Bits.Up) / 8
+		add(names[i], float64(d.Download+d.Upload+exchange.Compute), bytes)
 	}
-	task := float64(plain.Total())
+	taskNs := float64(plain.Total())
 	return text + fmt.Sprintf(". That is %.3g s and %s beside the %.3g s of a task of %d steps, and does not shrink "+
-		"with K.", added/second, human.Size(bytes), task/second, p.InitialSteps())
+		"with K.", totalNs/second, human.Size(totalBytes), taskNs/second, p.InitialSteps())
 }
 
 // probability returns a small probability in words, as a power of two, rounded up.

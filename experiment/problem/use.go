@@ -36,8 +36,8 @@ func (p *Timing) readCarbon() (err error) {
 	return nil
 }
 
-// budget returns the limits on what clients may use in the run: time, bytes, joules, grams of CO2
-// and cost. An entry of 0 has no limit.
+// budget returns the limits on what all clients together may use before the run ends: time at work, bytes,
+// joules, grams of CO2 and cost. An entry of 0 has no limit.
 func (p *Timing) budget() round.Used {
 	s := &p.Config.Stop
 	// hour is an hour in nanoseconds.
@@ -57,51 +57,53 @@ func (p *Timing) budget() round.Used {
 	return used
 }
 
-// uses returns a function that says what a task has used, as far as it is known: time and bytes,
-// energy for clients of a class with watts, and what that emits and costs if there is a trace of
-// the grid. It is nil if nobody asks for the use.
+// uses returns a function that says what a finished task has used of the run's budget (see
+// [Timing.taskUse]). It is nil if the run has no budget and nobody asks for the use.
 func (p *Timing) uses() func(*round.TaskReport) (round.Used, error) {
 	if !p.Config.CountsUse() {
 		return nil
 	}
 	power := p.Power()
-	clients := p.Config.Clients
 	start := p.Config.Carbon.StartTime()
-	return func(e *round.TaskReport) (used round.Used, err error) {
-		parts := metrics.PartsOf(e)
-		downloaded, uploaded := power.Bytes(e, &parts, e.Outcome == round.Accepted)
-		used.Time = e.End - e.Start
-		used.Bytes = downloaded + uploaded
-		// A class below 0 is that of a real device without one.
-		class := -1
-		if e.Client < clients {
-			class = p.Fleet.Class(e.Client)
-		} else {
-			class = p.Fleet.DeviceClass(e.Client)
-		}
-		// Without a class with watts only time and bytes are known.
-		if class < 0 || power.Watts == nil {
-			return used, nil
-		}
-		watts := power.Watts[class]
-		used.Joules = watts.Joules(&parts)
-		if p.Carbon == nil {
-			return used, nil
-		}
-		zone := p.Config.ZoneOf(class)
-		at := start.Add(time.Duration(e.Start))
-		// The phases follow each other in time, and each is charged at the grid's values of that
-		// time.
-		for i, drawn := range [...]float64{watts.Download, watts.Compute, watts.Upload} {
-			duration := time.Duration(parts[i])
-			grams, cost, err := p.Carbon.Draw(zone, drawn, at, duration)
-			if err != nil {
-				return used, err
-			}
-			used.Grams += grams
-			used.Cost += cost
-			at = at.Add(duration)
-		}
+	return func(e *round.TaskReport) (round.Used, error) { return p.taskUse(e, &power, start) }
+}
+
+// taskUse returns what a task has used, as far as it is known: time and bytes, energy if the client's class
+// of the fleet has watts, and what that energy emits and costs if there is a trace of the electrical grid.
+// power is that of [Timing.Power], and start the time in the trace at which virtual time is 0.
+func (p *Timing) taskUse(e *round.TaskReport, power *metrics.Power, start time.Time) (used round.Used, err error) {
+	parts := metrics.PartsOf(e)
+	downloaded, uploaded := power.Bytes(e, &parts, e.Outcome == round.Accepted)
+	used.Time = e.End - e.Start
+	used.Bytes = downloaded + uploaded
+	// The class is negative for a real device without one.
+	class := -1
+	isSimulated := e.Client < p.Config.Clients
+	if isSimulated {
+		class = p.Fleet.Class(e.Client)
+	} else {
+		class = p.Fleet.DeviceClass(e.Client)
+	}
+	if class < 0 || power.Watts == nil {
 		return used, nil
 	}
+	watts := power.Watts[class]
+	used.Joules = watts.Joules(&parts)
+	if p.Carbon == nil {
+		return used, nil
+	}
+	zone := p.Config.ZoneOf(class)
+	begin := start.Add(time.Duration(e.Start))
+	// The phases follow each other in time, and each is charged at the grid's values of that time.
+	for phase, drawn := range [...]float64{watts.Download, watts.Compute, watts.Upload} {
+		duration := time.Duration(parts[phase])
+		grams, cost, err := p.Carbon.Draw(zone, drawn, begin, duration)
+		if err != nil {
+			return used, err
+		}
+		used.Grams += grams
+		used.Cost += cost
+		begin = begin.Add(duration)
+	}
+	return used, nil
 }

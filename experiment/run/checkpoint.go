@@ -40,9 +40,9 @@ type checkpointer struct {
 // maxShare is the largest share of a run's wall time that checkpoints may take.
 const maxShare = 1. / 20
 
-// keepCheckpoints starts the timer of a run's checkpoints, and listens to the caller's requests for
-// one. limit is the virtual time at which the run ends, and previous the attempt that the run
-// continues. The caller ends it with close.
+// keepCheckpoints begins to make checkpoints due: by a timer, and whenever the caller of the run asks for
+// one. A due checkpoint is written at the end of the round, by save. limit is the virtual time at which the
+// run ends, and previous the attempt that the run continues. The caller ends it with close.
 func (r *recorder) keepCheckpoints(limit round.Time, previous attempt) *checkpointer {
 	k := &checkpointer{
 		recorder:      r,
@@ -54,21 +54,25 @@ func (r *recorder) keepCheckpoints(limit round.Time, previous attempt) *checkpoi
 	// rounds of fixed K, which a resumed run must not repeat.
 	k.next.Head = r.p.identity(r.p.options.Version)
 	k.next.Body.Limit = int64(limit)
-	due := time.Now().Add(k.every)
-	r.due.Store(&due)
+	// The recorder shows the time of the next checkpoint to the user.
+	nextDue := time.Now().Add(k.every)
+	r.due.Store(&nextDue)
 	k.alarm = time.AfterFunc(k.every, func() { k.due.Store(true) })
-	// A request makes a checkpoint due at once; it is written at the end of the round.
-	k.listen.Go(func() {
-		for {
-			select {
-			case <-r.p.options.Checkpoint:
-				k.due.Store(true)
-			case <-k.stop:
-				return
-			}
-		}
-	})
+	k.listen.Go(k.listenForRequests)
 	return k
+}
+
+// listenForRequests makes a checkpoint due each time that the caller of the run asks for one, until close
+// is called.
+func (k *checkpointer) listenForRequests() {
+	for {
+		select {
+		case <-k.recorder.p.options.Checkpoint:
+			k.due.Store(true)
+		case <-k.stop:
+			return
+		}
+	}
 }
 
 // close stops the timer and the listener. No checkpoint is being written then.
@@ -78,8 +82,9 @@ func (k *checkpointer) close() {
 	k.listen.Wait()
 }
 
-// save writes a checkpoint with this state. A checkpoint that cannot be written does not end the
-// run, which keeps the one before; the error returned is that of an output, which does end it.
+// save writes a checkpoint with the coordinator's state. The coordinator calls it at the end of a round if
+// a checkpoint is due. A checkpoint that cannot be written does not end the run, which keeps the one before;
+// the error returned is that of an output, which does end it.
 func (k *checkpointer) save(s *coordinator.State) error {
 	started := time.Now()
 	k.due.Store(false)
@@ -90,7 +95,6 @@ func (k *checkpointer) save(s *coordinator.State) error {
 		return err
 	}
 	c := &k.next
-	results := r.results
 	var err error
 	c.Body.Recorder = checkpoint.Recorder{Elapsed: time.Since(r.started), Summary: r.saved}
 	c.Body.Recorder.Summary.Restarts = r.restarts()
@@ -105,7 +109,9 @@ func (k *checkpointer) save(s *coordinator.State) error {
 		c.Body.State = coordinator.State{}
 		c.Body.Recorder = checkpoint.Recorder{}
 	}()
-	err = results.Checkpoint(!k.newestDamaged, c.WriteWith)
+	// The newest checkpoint so far is kept as the previous one, unless it cannot be used.
+	keepNewest := !k.newestDamaged
+	err = r.results.Checkpoint(keepNewest, c.WriteWith)
 	if errors.Is(err, folder.ErrUnsynced) {
 		return err
 	}
@@ -113,11 +119,13 @@ func (k *checkpointer) save(s *coordinator.State) error {
 	k.report(err)
 	now := time.Now()
 	// The pause is long enough that writing takes at most maxShare of the time.
-	pause := max(k.every, time.Duration(float64(now.Sub(started))/maxShare))
-	if due := now.Add(pause); err == nil {
+	writing := now.Sub(started)
+	pause := max(k.every, time.Duration(float64(writing)/maxShare))
+	if err == nil {
 		k.newestDamaged = false
 		r.checkpoint.Store(&now)
-		r.due.Store(&due)
+		nextDue := now.Add(pause)
+		r.due.Store(&nextDue)
 	}
 	k.alarm.Reset(pause)
 	return nil

@@ -81,8 +81,10 @@ func folderCertificate(listen string, keys certificate.Folder) (files natsconn.T
 	files.Key = keys.Key()
 	if _, err := os.Stat(files.Key); errors.Is(err, fs.ErrNotExist) {
 		host := names.Host(listen)
-		// An address that stands for all interfaces cannot be the name in a certificate.
-		if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+		// An address that stands for all interfaces, such as 0.0.0.0, cannot be the name in a certificate.
+		ip, err := netip.ParseAddr(host)
+		isUnspecified := err == nil && ip.IsUnspecified()
+		if host == "" || isUnspecified {
 			host = "NAME"
 		}
 		return files, fmt.Errorf("nats.listen: other machines reach %s, and models and updates would cross the "+

@@ -64,8 +64,9 @@ type engine struct {
 	noise privacy.Secret
 }
 
-// startEngine opens the transport and connects the coordinator and this process's hosts. Trainers
-// are started by play. Close the engine after use.
+// startEngine opens the transport and connects the coordinator and the hosts of this process, which work
+// for its simulated clients. It also decides how many trainers each host will have; play starts them. Close
+// the engine after use.
 func startEngine(ctx context.Context, p *experiment) (_ *engine, err error) {
 	e := &engine{p: p, store: natsbus.NewStore()}
 	defer func() {
@@ -105,8 +106,10 @@ func startEngine(ctx context.Context, p *experiment) (_ *engine, err error) {
 			return nil, err
 		}
 		e.hosts = append(e.hosts, conn)
-		// The trainers are dealt to the hosts so that the numbers differ by one at most.
-		e.workers = append(e.workers, (i+1)*workers/hosts-i*workers/hosts)
+		// Host i has the trainers from number first to below end, so that hosts differ by one at most.
+		first := i * workers / hosts
+		end := (i + 1) * workers / hosts
+		e.workers = append(e.workers, end-first)
 	}
 	return e, nil
 }
@@ -149,8 +152,8 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 			h.Close()
 		}
 	}()
-	// The first report of the coordinator says that it holds the run's name, so the hosts may
-	// start.
+	// The coordinator calls this once, when it holds the run's name and before the first round. Only then
+	// may the hosts start.
 	c.Observer.Stats = func(s *coordinator.Stats) {
 		if watch.Stats != nil {
 			watch.Stats(s)

@@ -148,11 +148,11 @@ func (o *Options) playFlower(
 		return s, err
 	}
 	result, playErr := r.play(ctx)
-	// An app that failed by itself leaves its output to be read.
-	var failed *flower.Failed
-	failedItself := errors.As(playErr, &failed) && !failed.Refused
-	// Nothing was played: the folder is removed, so that the same command can be given again.
-	if playErr != nil && result.Messages == 0 && previous.results == nil && !failedItself {
+	// If nothing was played, the folder is removed, so that the same command can be given again. An app
+	// that failed by itself leaves its output in the folder to be read.
+	isNewFolder := previous.results == nil
+	neverBegan := playErr != nil && result.Messages == 0 && !appFailed(playErr)
+	if neverBegan && isNewFolder {
 		return s, errors.Join(playErr, r.close(playErr), r.discard())
 	}
 	defer func() { err = errors.Join(err, r.close(err)) }()
@@ -190,6 +190,14 @@ func (r *flowerRun) checkApp() error {
 	return nil
 }
 
+// appFailed reports whether err means that the Flower app ended with an error of its own, such as an
+// exception, whose cause its output shows. It is false if fedpace refused one of the app's inputs, which
+// err then names.
+func appFailed(err error) bool {
+	var failed *flower.Failed
+	return errors.As(err, &failed) && !failed.Refused
+}
+
 // play lets package grid play the app, with all that the app prints in a log file of the results'
 // folder. It returns what grid counted, also with an error. Reaching the run's limit of virtual
 // time is the end of the run and no error.
@@ -211,15 +219,14 @@ func (r *flowerRun) play(ctx context.Context) (*grid.Result, error) {
 		return r.join(ctx, pool, ready, end)
 	}
 	result, err := grid.Play(playing, *settings)
-	if ctx.Err() == nil && playing.Err() != nil {
+	runWasLost := ctx.Err() == nil && playing.Err() != nil
+	if runWasLost {
 		err = context.Cause(playing)
 	}
 	if errors.Is(err, errTimeUp) {
 		err = nil
 	}
-	// The output of an app that failed by itself says why. Where an input was refused, the error does.
-	var failed *flower.Failed
-	if errors.As(err, &failed) && !failed.Refused {
+	if appFailed(err) {
 		err = fmt.Errorf("the Flower app failed: %w (%s has its output)", err, r.results.Path(folder.AppLogFile))
 	}
 	return result, errors.Join(err, log.Close())
@@ -387,8 +394,35 @@ func (r *flowerRun) round(next *grid.Round) error {
 }
 
 // open decides which scores are which metrics, opens the outputs with these as columns, and hands
-// them the messages and rounds that were kept until now, in their order.
-func (r *flowerRun) open() (err error) {
+// them the messages and rounds that were kept until now, in their order. It is called once, when enough
+// rounds have been played to know the scores.
+func (r *flowerRun) open() error {
+	if err := r.decideMetrics(); err != nil {
+		return err
+	}
+	if err := r.openOutputs(); err != nil {
+		return err
+	}
+	// From now on rounds go to the outputs at once, and waiting stays empty.
+	waiting := r.waiting
+	r.waiting = nil
+	for _, item := range waiting {
+		switch item := item.(type) {
+		case *grid.Task:
+			r.outputs.Task(&item.TaskReport)
+		case *grid.Round:
+			if err := r.report(item); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// decideMetrics settles from the scores that the app has computed so far which are the run's metrics, and by
+// which one models are compared. It writes the name of that one into the configuration, also into the
+// folder's copy of it, from which the run would be resumed.
+func (r *flowerRun) decideMetrics() (err error) {
 	r.scores.decide()
 	r.metrics = r.scores.metrics
 	// An unknown metric in the configuration is found here, as only the app knows its metrics.
@@ -400,16 +434,16 @@ func (r *flowerRun) open() (err error) {
 	for range r.qualities {
 		r.best = append(r.best, math.NaN())
 	}
-	// As in other runs, the configuration names the metric by which models are compared.
 	r.config.Evaluate.Metric = config.Metric{Name: r.quality.Name, Better: r.quality.Direction()}
-	// The folder's copy of the configuration must name that metric, too, in case the run is resumed.
-	err = r.results.Replace(folder.ConfigFile, func(w io.Writer) error {
+	return r.results.Replace(folder.ConfigFile, func(w io.Writer) error {
 		_, err := w.Write(r.config.YAML())
 		return err
 	})
-	if err != nil {
-		return err
-	}
+}
+
+// openOutputs opens the run's outputs, with its metrics as columns, and their web pages if the configuration
+// has an address for them.
+func (r *flowerRun) openOutputs() error {
 	sinks, err := r.sinks()
 	if err != nil {
 		return err
@@ -430,23 +464,7 @@ func (r *flowerRun) open() (err error) {
 	p.Config = r.config
 	// Outputs that continue may read the rounds that the folder has from an earlier attempt.
 	start := &metrics.Start{Folder: r.results, Rounds: p.roundsSoFar(r.results.Path(""))}
-	if err := r.outputs.Start(start, nil); err != nil {
-		return err
-	}
-	// From now on rounds go to the outputs at once, and waiting stays empty.
-	waiting := r.waiting
-	r.waiting = nil
-	for _, item := range waiting {
-		switch item := item.(type) {
-		case *grid.Task:
-			r.outputs.Task(&item.TaskReport)
-		case *grid.Round:
-			if err := r.report(item); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return r.outputs.Start(start, nil)
 }
 
 // sinks returns the outputs of any run that trains by this configuration, except those that store

@@ -29,10 +29,11 @@ type flowerBus struct {
 	coordinator bus.Caller
 }
 
-// join opens the run's bus and adds the hosts that join there to pool, whose processes serve the clients.
-// ready has the libraries that the app's server has loaded, which hosts must have, too. lost is called
-// with the cause if another coordinator takes over the run or the connection is lost for good. The caller
-// calls leave to end the run on the bus. Where no other process can reach the run, no host joins.
+// join lets hosts in other processes help to play the app. It opens the run's bus and, until the caller
+// calls leave, adds each host that joins there to pool, the processes that serve messages to clients. ready
+// has the libraries that the app's server has loaded, which hosts must have, too. lost is called with the
+// cause if another coordinator takes over the run or the connection is lost for good. Where no other process
+// can reach the run, no host joins.
 func (r *flowerRun) join(
 	ctx context.Context,
 	pool *flower.Pool,
@@ -50,15 +51,19 @@ func (r *flowerRun) join(
 	// A coordinator whose run another has taken over, or whose connection is lost for good, ends the run.
 	life := b.coordinator.Life()
 	unwatch := context.AfterFunc(life, func() { lost(context.Cause(life)) })
+	// A host that joins or leaves changes how many workers it has in the pool. The pool sends a message (a
+	// frame) for a client to the host by a call over the bus, whose result is the client's reply.
 	b.coordinator.WatchHosts(func(host string, workers int) {
-		pool.SetHost(host, workers, func(ctx context.Context, client int, frame []byte, fetched func()) ([]byte, error) {
+		call := func(ctx context.Context, client int, frame []byte, fetched func()) ([]byte, error) {
 			return b.coordinator.Call(ctx, host, client, frame, fetched)
-		})
+		}
+		pool.SetHost(host, workers, call)
 	})
-	return func() error {
+	leave = func() error {
 		unwatch()
 		return b.close()
-	}, nil
+	}
+	return leave, nil
 }
 
 // open starts the embedded server or connects to another one, and opens the coordinator's end. If no
@@ -205,12 +210,12 @@ func playAside(
 	processes := *appConfig(c, scratch, nil)
 	processes.Hello.App = app
 	processes.Hello.Out = scratch
-	processes.Hello.MeasureAll = expected == nil
+	isMeasured := expected == nil
+	processes.Hello.MeasureAll = isMeasured
 	workers := runtime.GOMAXPROCS(0)
-	if expected == nil {
+	if isMeasured {
 		workers = 1
 	}
-	done := 0
 	result, err = grid.Play(ctx, grid.Config{
 		App:       processes,
 		Workers:   workers,
@@ -220,18 +225,25 @@ func playAside(
 		InOrder:   c.Flower.Order == config.SentOrder,
 		Journal:   filepath.Join(scratch, folder.JournalFile),
 		Expected:  expected,
-		Observer: grid.Observer{Notice: notice, Round: func(*grid.Round) error {
-			done++
-			if done == rounds {
-				return errTimeUp
-			}
-			return nil
-		}},
+		Observer:  grid.Observer{Notice: notice, Round: stopAfter(rounds)},
 	})
 	if errors.Is(err, errTimeUp) {
 		err = nil
 	}
 	return result, err
+}
+
+// stopAfter returns a function to be called after each round of an app, whose error errTimeUp ends the app
+// after this number of rounds. With 0 rounds it never ends the app.
+func stopAfter(rounds int) func(*grid.Round) error {
+	done := 0
+	return func(*grid.Round) error {
+		done++
+		if done == rounds {
+			return errTimeUp
+		}
+		return nil
+	}
 }
 
 // closingTime bounds how long the end of a run may take on the bus, in wall time.
@@ -276,16 +288,17 @@ func (s *service) serveApp(ctx context.Context, r *served, info *bus.RunInfo, c 
 	))
 	s.serving.Add(1)
 	defer s.serving.Add(-1)
+	// Each call is a message of the app to one client; its processes answer it, and it counts as one job.
 	desk := flower.NewDesk(pool)
-	err = hostEnd.(bus.Callee).ServeCalls(ctx, func(ctx context.Context, _ int, frame []byte) ([]byte, error) {
+	answer := func(ctx context.Context, _ int, frame []byte) ([]byte, error) {
 		began := time.Now()
 		defer func() {
 			s.counts.Jobs.Add(1)
 			s.counts.Busy.Add(int64(time.Since(began)))
 		}()
 		return desk.Serve(ctx, frame)
-	})
-	if err != nil {
+	}
+	if err := hostEnd.(bus.Callee).ServeCalls(ctx, answer); err != nil {
 		return err
 	}
 	select {

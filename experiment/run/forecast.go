@@ -43,10 +43,13 @@ func DryRun(ctx context.Context, c config.Config, o Options) (f forecast.Forecas
 	if err != nil {
 		return f, err
 	}
-	// Only a small number of tasks is played, with the messages of the run.
-	f, err = forecast.Make(ctx, &p.Problem, limit, trialTasks, func(ctx context.Context, p *problem.Problem) (forecast.Trial, error) {
-		return (&experiment{*p, o}).tryTasks(ctx, limit)
-	})
+	// The forecast plays a trial of a small number of tasks, with the messages of the run. short is a copy
+	// of the problem that stops after them.
+	try := func(ctx context.Context, short *problem.Problem) (forecast.Trial, error) {
+		trial := &experiment{*short, o}
+		return trial.tryTasks(ctx, limit)
+	}
+	f, err = forecast.Make(ctx, &p.Problem, limit, trialTasks, try)
 	if err != nil {
 		return f, err
 	}
@@ -54,11 +57,12 @@ func DryRun(ctx context.Context, c config.Config, o Options) (f forecast.Forecas
 	f.Files = []string{folder.ConfigFile}
 	for _, s := range sinks {
 		// Spools are removed at the end of the run, so they are not among its files.
-		results := slices.DeleteFunc(
-			slices.Clone(s.Files()),
-			func(name string) bool { return slices.Contains(metrics.Spools(s), name) },
-		)
-		f.Files = append(f.Files, results...)
+		spools := metrics.Spools(s)
+		for _, name := range s.Files() {
+			if !slices.Contains(spools, name) {
+				f.Files = append(f.Files, name)
+			}
+		}
 	}
 	f.Files = append(f.Files, folder.SummaryFile)
 	// Real devices make the folder grow with the updates that they send.

@@ -103,7 +103,9 @@ func Host(ctx context.Context, o HostOptions) (err error) {
 	return err
 }
 
-// serveRuns is Host on one connection, with all options set. waiting says, for people, which runs the host waits for.
+// serveRuns connects to the server, and serves the runs that are announced there until ctx is cancelled, the
+// connection is lost for good or, with Once, a run is over. It returns why it ended. All options must be set.
+// waiting tells the user which runs the host waits for.
 func serveRuns(ctx context.Context, o HostOptions, waiting string) (err error) {
 	// The host waits for the server as long as it takes.
 	settings := o.NATS
@@ -152,9 +154,15 @@ func serveRuns(ctx context.Context, o HostOptions, waiting string) (err error) {
 	// A run may have ended while the connection was lost, so it is noted when it came back.
 	unwatch := conn.Watch(func(error) {}, func(error) { s.back.Store(new(time.Now())) })
 	defer unwatch()
+	return s.handleEvents(ctx, heard)
+}
+
+// handleEvents is the loop of a host: it handles the announcements of runs in heard, services of runs that
+// have ended and, four times in silenceBeforeMove, runs of which nothing is heard any more. It returns why
+// the host ends. It alone changes the table of runs, so the table needs no lock.
+func (s *service) handleEvents(ctx context.Context, heard <-chan *bus.Announcement) error {
 	tick := time.NewTicker(silenceBeforeMove / 4)
 	defer tick.Stop()
-	// This loop alone changes the table of runs, so the table needs no lock.
 	for {
 		select {
 		case <-ctx.Done():
@@ -169,8 +177,8 @@ func serveRuns(ctx context.Context, o HostOptions, waiting string) (err error) {
 		case <-tick.C:
 			s.dropSilent()
 			s.moveOn()
-		case <-conn.Life().Done():
-			return conn.Err()
+		case <-s.conn.Life().Done():
+			return s.conn.Err()
 		}
 	}
 }
@@ -249,41 +257,50 @@ type served struct {
 // service failed some time ago, and stops one that is over or has been replaced by another of its
 // name. Announcements are repeated every second, so anything missed comes again.
 func (s *service) handleAnnouncement(ctx context.Context, a *bus.Announcement) {
-	r := s.runs[a.Run]
+	r, isKnown := s.runs[a.Run]
+	if !isKnown {
+		if !a.Over {
+			s.startService(ctx, a)
+		}
+		return
+	}
+	isSameRun := r.stamp == a.Stamp && !a.Over
 	// A run that this machine can never serve is not tried again.
-	mayRetry := r != nil && r.done && !r.refused && time.Since(r.ended) > retryAfter
-	goesOn := r != nil && r.stamp == a.Stamp && !a.Over
+	mayRetry := r.done && !r.refused && time.Since(r.ended) > retryAfter
 	switch {
-	// The run is known already: it is being served, or has failed and is not to be tried again yet.
-	case goesOn && !mayRetry:
+	// The run is being served, or has failed and is not to be tried again yet.
+	case isSameRun && !mayRetry:
 		r.last = time.Now()
 		r.moves = 0
-	// The known run is over, or another run of its name has taken its place.
-	case r != nil && (a.Over || !r.done):
+	// The run is over, or another run of its name has taken its place. In the latter case the next
+	// announcement starts the other run, once this one has stopped.
+	case !r.done:
 		r.over = a.Over
-		if r.done {
-			delete(s.runs, a.Run)
-		} else {
-			// The next announcement starts the other run, once this one has stopped.
-			r.stop()
-		}
-	case !a.Over:
-		inner, stop := context.WithCancel(ctx)
-		r = &served{
-			run:   a.Run,
-			stamp: a.Stamp,
-			last:  time.Now(),
-			stop:  stop,
-		}
-		s.runs[a.Run] = r
-		// The service runs on its own; its end is handled by the loop of Host, which owns the
-		// table.
-		go func() {
-			r.err = s.serveRun(inner, r)
-			stop()
-			s.ended <- r
-		}()
+		r.stop()
+	case a.Over:
+		r.over = true
+		delete(s.runs, a.Run)
+	default:
+		s.startService(ctx, a)
 	}
+}
+
+// startService begins to serve the run that is announced, in a goroutine, and puts it into the table of
+// runs. The end of the service is sent to s.ended, for the loop that owns the table.
+func (s *service) startService(ctx context.Context, a *bus.Announcement) {
+	inner, stop := context.WithCancel(ctx)
+	r := &served{
+		run:   a.Run,
+		stamp: a.Stamp,
+		last:  time.Now(),
+		stop:  stop,
+	}
+	s.runs[a.Run] = r
+	go func() {
+		r.err = s.serveRun(inner, r)
+		stop()
+		s.ended <- r
+	}()
 }
 
 // finished notes that the service of a run has ended, and reports whether the host ends, too: with the
@@ -297,8 +314,9 @@ func (s *service) finished(r *served) bool {
 	}
 	// These errors are no failure: the service was stopped, or the run has ended or was replaced
 	// meanwhile.
-	gone := []error{context.Canceled, bus.ErrStale, natsbus.ErrNoRun}
-	if r.err == nil || slices.ContainsFunc(gone, func(e error) bool { return errors.Is(r.err, e) }) {
+	harmless := []error{context.Canceled, bus.ErrStale, natsbus.ErrNoRun}
+	isHarmless := slices.ContainsFunc(harmless, func(e error) bool { return errors.Is(r.err, e) })
+	if r.err == nil || isHarmless {
 		delete(s.runs, r.run)
 		r.err = nil
 		return s.options.Once && r.over
@@ -327,7 +345,7 @@ func (s *service) dropSilent() {
 				time.Since(r.last).Round(time.Second),
 			))
 			// A run that ended unnoticed counts as over, so that a host with Once ends.
-			r.over = r.over || mayHaveEnded
+			r.over = mayHaveEnded
 			r.stop()
 		}
 	}
@@ -417,16 +435,15 @@ func (s *service) serveRun(ctx context.Context, r *served) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
-	workers := s.options.Workers
+	// A host that cannot train, or need not, still answers tasks, with no trainers.
+	workers := 0
 	switch {
-	// A host that cannot train still answers tasks, with no trainers.
 	case lacks != nil:
-		workers = 0
 		s.options.Notice(fmt.Sprintf("Run %s: this host answers tasks alone, it cannot train: %v.", r.run, lacks))
 	case !p.Config.Train:
-		workers = 0
 		s.options.Notice(fmt.Sprintf("Run %s: here, answering tasks; it does not train.", r.run))
 	default:
+		workers = s.options.Workers
 		s.options.Notice(fmt.Sprintf(
 			"Run %s: here, with %d %s (%s).",
 			r.run,

@@ -62,16 +62,18 @@ func (p *experiment) sinks() ([]metrics.Sink, error) {
 	for i, s := range c.Outputs {
 		name := metrics.Sinks.NameOf(s)
 		// Outputs are the same if they have the same name, whatever their options.
-		same := func(sink metrics.Sink) bool { return metrics.Sinks.NameOf(sink) == name }
-		if slices.ContainsFunc(c.Outputs[:i], same) {
+		isSame := func(other metrics.Sink) bool { return metrics.Sinks.NameOf(other) == name }
+		if slices.ContainsFunc(c.Outputs[:i], isSame) {
 			return nil, fmt.Errorf("outputs[%d]: %q is there already", i, name)
 		}
-		if _, log := s.(eventlog.Sink); log && c.Events.Sample == config.NoEvents {
+		_, isEventLog := s.(eventlog.Sink)
+		if isEventLog && c.Events.Sample == config.NoEvents {
 			return nil, fmt.Errorf("outputs[%d]: events.sample is off (set it to a number)", i)
 		}
-		// An output that the configuration names may be among the usual ones already.
-		_, page := s.(live.Sink)
-		if !page && !slices.ContainsFunc(list, same) {
+		// An output that the configuration names may be among the usual ones already. The page, which every
+		// run has, is added below.
+		_, isPage := s.(live.Sink)
+		if !isPage && !slices.ContainsFunc(list, isSame) {
 			list = append(list, s)
 		}
 	}

@@ -169,12 +169,13 @@ func (r *recorder) timeRound(report *round.Report) {
 	r.remaining.trained = 0
 }
 
-// trainingProgress is called by the coordinator when done of the total clients of a round have been
-// trained, and with done = 0 when training begins. It measures how long training takes, and shows
-// progress at most every progressEvery.
+// trainingProgress is called by the coordinator during a round each time that some more of its clients have
+// been trained: done of total so far, and with done = 0 when training begins. It measures how long training
+// takes, for the forecast of the remaining time, and shows progress at most every progressEvery.
 func (r *recorder) trainingProgress(done, total int) {
 	r.remaining.Lock()
-	switch now := time.Now(); {
+	now := time.Now()
+	switch {
 	case done == 0:
 		r.remaining.training = now
 	case done == total:
@@ -190,63 +191,78 @@ func (r *recorder) trainingProgress(done, total int) {
 }
 
 // stats returns how well the run keeps up with its clock, its messages and its checkpoints, and the
-// counts of its embedded server. ok is false before the coordinator has begun. It is safe for concurrent
-// use.
+// counts of its embedded server, for the run's page and metrics. ok is false before the coordinator has
+// begun. It is safe for concurrent use.
 func (r *recorder) stats() (s metrics.Stats, ok bool) {
-	v := r.reported.Load()
-	if v == nil {
+	reported := r.reported.Load()
+	if reported == nil {
 		return s, false
 	}
 	s = metrics.Stats{
-		PacingLag:          v.Pacer.Lag(),
-		BusLag:             v.BusLag(),
-		Pending:            v.Pending(),
-		Ignored:            v.Ignored(),
+		PacingLag:          reported.Pacer.Lag(),
+		BusLag:             reported.BusLag(),
+		Pending:            reported.Pending(),
+		Ignored:            reported.Ignored(),
 		CheckpointFailures: r.checkpointFailures.Load(),
 		Due:                *r.due.Load(),
+		Devices:            deviceStats(reported.Devices.Stats()),
 	}
 	// Hosts in other processes have reported how many trainers they have.
-	_, remoteTrainers := v.Hosts()
+	_, remoteTrainers := reported.Hosts()
 	s.Workers = r.workers + remoteTrainers
 	if written := r.checkpoint.Load(); written != nil {
 		s.Checkpoint = *written
 	}
-	s.Devices = deviceStats(v.Devices.Stats())
 	// The admissions and the traffic are known of an embedded server alone.
-	if r.server == nil {
-		return s, true
-	}
-	// Only a server that listens has a front, which admits connections.
-	if front := r.server.Front(); front != nil {
-		now := front.Stats()
-		s.Server = &metrics.ServerStats{
-			Admitted: now.Admitted,
-			Waiting:  now.Waiting,
-			Pending:  now.Pending,
-			Closed:   map[string]int64{},
-		}
-		for reason, n := range now.Closed {
-			s.Server.Closed[admission.Reason(reason).String()] = n
-		}
-	}
-	if v, err := r.server.Varz(); err == nil {
-		s.NATS = &metrics.NATSStats{
-			Traffic: metrics.Traffic{
-				InMessages:  float64(v.InMsgs),
-				OutMessages: float64(v.OutMsgs),
-				InBytes:     float64(v.InBytes),
-				OutBytes:    float64(v.OutBytes),
-			},
-			Connections:   float64(v.Connections),
-			Subscriptions: float64(v.Subscriptions),
-			SlowConsumers: float64(v.SlowConsumers),
-		}
-		// The store of messages is counted over memory and disk.
-		if stored := v.JetStream.Stats; stored != nil {
-			s.NATS.Stored = float64(stored.Memory + stored.Store)
-		}
+	if r.server != nil {
+		s.Server = admissionStats(r.server.Front())
+		s.NATS = natsStats(r.server)
 	}
 	return s, true
+}
+
+// admissionStats returns how many connections the front of an embedded server has admitted, and how many it
+// has closed for which reason. It is nil for a server that does not listen, which has no front.
+func admissionStats(front *admission.Front) *metrics.ServerStats {
+	if front == nil {
+		return nil
+	}
+	now := front.Stats()
+	closed := map[string]int64{}
+	for reason, n := range now.Closed {
+		closed[admission.Reason(reason).String()] = n
+	}
+	return &metrics.ServerStats{
+		Admitted: now.Admitted,
+		Waiting:  now.Waiting,
+		Pending:  now.Pending,
+		Closed:   closed,
+	}
+}
+
+// natsStats returns the traffic, connections and stored bytes of an embedded NATS server; nil if it does not
+// tell them.
+func natsStats(server *embedded.Embedded) *metrics.NATSStats {
+	v, err := server.Varz()
+	if err != nil {
+		return nil
+	}
+	s := &metrics.NATSStats{
+		Traffic: metrics.Traffic{
+			InMessages:  float64(v.InMsgs),
+			OutMessages: float64(v.OutMsgs),
+			InBytes:     float64(v.InBytes),
+			OutBytes:    float64(v.OutBytes),
+		},
+		Connections:   float64(v.Connections),
+		Subscriptions: float64(v.Subscriptions),
+		SlowConsumers: float64(v.SlowConsumers),
+	}
+	// The store of messages is counted over memory and disk.
+	if stored := v.JetStream.Stats; stored != nil {
+		s.Stored = float64(stored.Memory + stored.Store)
+	}
+	return s
 }
 
 // deviceStats returns the counts of the run's real devices in the form in which outputs show them.

@@ -506,18 +506,21 @@ var longTiming = 5_000_000
 // summed, over those of fixed K in the same virtual time (Table 4). It is NaN where there is
 // nothing to compare with.
 func (p *experiment) relativeSteps(steps int64, stop *round.Stop) float64 {
-	k0 := float64(p.InitialSteps() * max(1, p.Config.Aggregate.SiteRounds))
-	end := stop.EndTime
+	// A client takes this many local steps in a round of fixed K. Sites may train several times in a round.
+	stepsOfFixed := float64(p.InitialSteps() * max(1, p.Config.Aggregate.SiteRounds))
 	// A run that ended with the time of n rounds of fixed K is compared with these exactly.
-	if n := p.Config.Stop.EqualRuntimeRounds; n > 0 && p.Config.Stop.VirtualSeconds == 0 && stop.TimeUp {
-		return float64(steps) / (float64(n) * k0)
+	n := p.Config.Stop.EqualRuntimeRounds
+	onlyEqualTime := n > 0 && p.Config.Stop.VirtualSeconds == 0
+	if onlyEqualTime && stop.TimeUp {
+		return float64(steps) / (float64(n) * stepsOfFixed)
 	}
 	duration := p.comparedRound()
 	// Without such a round, or before any time has passed, there is no ratio.
-	if duration == 0 || end == 0 {
+	if duration == 0 || stop.EndTime == 0 {
 		return math.NaN()
 	}
-	return float64(steps) / (end.Seconds() / duration.Seconds() * k0)
+	roundsOfFixed := stop.EndTime.Seconds() / duration.Seconds()
+	return float64(steps) / (roundsOfFixed * stepsOfFixed)
 }
 
 // comparedRound returns the virtual time of a round of fixed K, with which any run is compared, if all
@@ -545,5 +548,7 @@ func boundGarbage(data federated.Set) {
 	runtime.GC()
 	// A mapped file is data, too, but lies outside the heap and does not count.
 	runtime.ReadMemStats(&m)
-	debug.SetGCPercent(max(10, min(400, int(100*maxGarbage/m.HeapAlloc))))
+	// The collector takes its bound as a percentage of the live heap.
+	percent := int(100 * maxGarbage / m.HeapAlloc)
+	debug.SetGCPercent(max(10, min(400, percent)))
 }

@@ -850,16 +850,14 @@ func (p *Timing) checkSteps(epochs schedule.Epochs) error {
 	}
 	// Every client counts, since the one with the most samples takes the most steps.
 	for client := range p.Config.Clients {
-		k0 := p.Config.Schedule.K0
-		samples := p.Set.Samples(client)
 		if p.firstSteps(epochs, client) > round.MaxLocalSteps {
 			return &config.KeyError{
 				Key: "schedule.k0",
 				Problem: fmt.Sprintf(
 					"%d epochs of client %d, who has %d samples, are more than %d local steps (lower it)",
-					k0,
+					p.Config.Schedule.K0,
 					client,
-					samples,
+					p.Set.Samples(client),
 					round.MaxLocalSteps,
 				),
 			}

@@ -46,21 +46,26 @@ func (p *planner) forgetPlanned(waiting int) {
 	}
 }
 
-// nextPlan writes the next event while tasks have no plan: the plan of a simulated client's task or, if
-// only devices have open tasks, the answer of a device. Where rounds overlap, a timer that is due before
-// any open task can end is returned before plans are awaited, so that many tasks are planned at the same
-// time. A paced run waits for wall time anyway and does not do that.
+// nextPlan writes the machine's next event while tasks have no plan: a client's host, on the other side of
+// the bus, first says how long each task will take (its plan). The event is such a plan or, if only real
+// devices have open tasks, the answer of a device. Plans come from the bus in batches, and are handed to the
+// machine one by one.
+//
+// Where rounds overlap, a timer that is due before any open task can end is returned before plans are
+// awaited, so that many tasks are planned at the same time. A paced run waits for wall time anyway and does
+// not do that.
 func (d *driver) nextPlan(ctx context.Context, event *round.Event) error {
 	planner := &d.planner
 	for planner.plansTaken == len(planner.plans) {
-		// An event that no open plan can come before is handled while the plans are on their way.
-		if d.config.Round.Soonest > 0 && d.config.Pace == 0 {
+		mayRunAhead := d.config.Round.Soonest > 0 && d.config.Pace == 0
+		if mayRunAhead {
 			if next, ok := d.clock.Peek(); ok && d.machine.RunsAhead(next) {
 				d.clock.Pop()
 				*event = round.Event{Kind: round.Due, Timer: next}
 				return nil
 			}
 		}
+		// waiting is the number of simulated clients' tasks without a plan.
 		waiting := d.machine.Waiting() - d.devices.Open()
 		// Only devices have open tasks, so the next event is an answer of one of them.
 		if waiting == 0 {
@@ -69,28 +74,40 @@ func (d *driver) nextPlan(ctx context.Context, event *round.Event) error {
 			*event, err = d.devices.Answer(ctx, d.machine.ClosesAfter)
 			return err
 		}
-		if err := d.sendTasks(len(planner.unplanned) - waiting); err != nil {
+		planned := len(planner.unplanned) - waiting
+		if err := d.sendTasks(planned); err != nil {
 			return err
 		}
-		var err error
-		planner.plans, err = planner.bus.TakePlans(ctx, planner.plans[:0])
-		planner.plansTaken = 0
-		if errors.Is(err, bus.ErrInterrupted) {
-			// All that have no plan are sent again. A repeated plan is ignored.
-			planner.unplanned = slices.DeleteFunc(
-				planner.unplanned,
-				func(t round.Task) bool { return !d.machine.Unplanned(t.Task) },
-			)
-			planner.sent = 0
-			planner.plans = planner.plans[:0]
-			continue
-		}
-		if err != nil {
+		if err := d.takePlans(ctx); err != nil {
 			return err
 		}
 	}
 	answer := &planner.plans[planner.plansTaken]
 	planner.plansTaken++
+	setPlanEvent(event, answer)
+	return nil
+}
+
+// takePlans waits for the next batch of plans from the bus. If a server was lost, messages may be lost with
+// it: then the batch is empty, and all tasks without a plan count as not sent. Hosts plan such a task again,
+// and the machine ignores a repeated plan.
+func (d *driver) takePlans(ctx context.Context) (err error) {
+	planner := &d.planner
+	planner.plans, err = planner.bus.TakePlans(ctx, planner.plans[:0])
+	planner.plansTaken = 0
+	if !errors.Is(err, bus.ErrInterrupted) {
+		return err
+	}
+	hasPlan := func(t round.Task) bool { return !d.machine.Unplanned(t.Task) }
+	planner.unplanned = slices.DeleteFunc(planner.unplanned, hasPlan)
+	planner.sent = 0
+	planner.plans = planner.plans[:0]
+	return nil
+}
+
+// setPlanEvent writes the machine's event for a plan from the bus: how many nanoseconds of virtual time each
+// phase of the task takes its client, and whether and when the client drops out.
+func setPlanEvent(event *round.Event, answer *bus.ClientPlan) {
 	plan := answer.Plan
 	*event = round.Event{
 		Kind:   round.Planned,
@@ -105,7 +122,6 @@ func (d *driver) nextPlan(ctx context.Context, event *round.Event) error {
 			Dropout:  round.Time(plan.Dropout.GetAfterNs()),
 		},
 	}
-	return nil
 }
 
 // stagesOf returns the durations, in virtual time, of the stages of secure aggregation in a client's plan,

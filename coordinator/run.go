@@ -47,9 +47,10 @@ func Run(ctx context.Context, transport bus.Transport, config Config) (result *R
 	running, stop := bus.Until(ctx, channel.Life())
 	defer stop()
 	d := &driver{config: config, bus: channel, planner: planner{bus: channel}}
+	// The loss of the bus cancels the context of every wait. Its cause says more than that.
 	d.cause = func(err error) error {
-		// The loss of the bus cancels the context of every wait. Its cause says more than that.
-		if ctx.Err() == nil && errors.Is(err, context.Canceled) {
+		busWasLost := ctx.Err() == nil && errors.Is(err, context.Canceled)
+		if busWasLost {
 			return context.Cause(running)
 		}
 		return err
@@ -197,7 +198,9 @@ func (d *driver) loop(ctx context.Context) error {
 		if err := d.carryOut(ctx, effects); err != nil || effects.Stopped != nil {
 			return d.cause(err)
 		}
-		if due := d.config.Checkpoint.Due; d.devices.Urgent() || due != nil && due() {
+		due := d.config.Checkpoint.Due
+		isDue := d.devices.Urgent() || due != nil && due()
+		if isDue {
 			if err := d.save(); err != nil {
 				return err
 			}

@@ -31,7 +31,8 @@ type bufferShare struct {
 }
 
 // value returns the buffer with this number as it is at the client after its task: the value that the
-// client sent or, if it sent none for this buffer, that of its base model.
+// client sent or, if it sent none for this buffer, that of its base model. A client sends one range of
+// buffers, without gaps, from number sent.first on.
 func (s *bufferShare) value(number int) float32 {
 	place := number - s.sent.first
 	isSent := place >= 0 && place < len(s.sent.values)
@@ -53,9 +54,13 @@ type bufferMix struct {
 	presentShare float64
 }
 
-// nextBuffers returns the buffers of the next model, made of the buffers that the clients of the updates
-// sent. present is the model before. The result is nil if clients send no buffers beside their updates, and
-// the buffers of present if no update has a positive weight.
+// nextBuffers returns the buffers of the next model, such as running means, which are not trained but mixed
+// from the buffers that the clients of the updates sent. present is the model before. The result is nil if
+// clients send no buffers beside their updates, and the buffers of present if no update has a positive
+// weight.
+//
+// In a model the updates' values come first, updateLength of them; then the buffers, up to communicated; then
+// frozen values.
 func (a *Aggregator) nextBuffers(present []float32, updates []clientUpdate) []float32 {
 	if a.sentBufferCount() == 0 {
 		return nil
@@ -65,6 +70,7 @@ func (a *Aggregator) nextBuffers(present []float32, updates []clientUpdate) []fl
 		offset:  a.updateLength,
 		present: present[a.updateLength:a.communicated],
 	}
+	// shares has the buffers of each update, but combined those that a rule makes one share of.
 	var shares, combined []bufferShare
 	totalWeight := 0.0
 	for i := range updates {
@@ -111,13 +117,15 @@ func (a *Aggregator) bufferMoves(updates []clientUpdate, firstDevice int) (moves
 	}
 	devicesFirst := slices.Concat(updates[firstDevice:], updates[:firstDevice])
 	for _, tensor := range a.bufferTensors() {
+		// Buffers are numbered from 0; in the model they lie behind the updateLength values of updates.
+		first := tensor.Offset - a.updateLength
+		end := first + tensor.Len()
 		lengths := make([]float64, len(devicesFirst))
 		for i := range devicesFirst {
 			u := &devicesFirst[i]
 			share := bufferShare{base: a.modelParams(u.task.Model)[a.updateLength:a.communicated], sent: u.buffers}
-			start := tensor.Offset - a.updateLength
 			squaredLength := 0.0
-			for number := start; number < start+tensor.Len(); number++ {
+			for number := first; number < end; number++ {
 				move := float64(share.value(number)) - float64(share.base[number])
 				squaredLength += float64(move * move)
 			}
@@ -146,41 +154,49 @@ func (m bufferMix) combineShares(shares []bufferShare) bufferShare {
 func (m bufferMix) next(shares []bufferShare) []float32 {
 	next := slices.Clone(m.present)
 	values := make([]float64, len(shares))
-	for _, tensor := range m.tensors {
+	for i := range m.tensors {
+		tensor := &m.tensors[i]
+		// Buffers are numbered from 0, and the first of them is the model's value number m.offset.
 		first := tensor.Offset - m.offset
-		for number := first; number < first+tensor.Len(); number++ {
+		end := first + tensor.Len()
+		for number := first; number < end; number++ {
 			for i := range shares {
 				values[i] = float64(shares[i].value(number))
 			}
-			before := float64(m.present[number])
-			// Values that are voted on have no mean.
-			if tensor.Type != "" && tensor.Rule == learn.Majority {
-				next[number] = float32(m.majority(shares, values, before))
-				continue
-			}
-			mean := 0.0
-			if m.rule != nil {
-				// A mean is rounded, so it is held to the range of the values.
-				mean = clampToRange(m.rule.OfValues(values), values)
-			} else {
-				mean = weightedMean(shares, values)
-			}
-			mixed := m.mixPresent(mean, before)
-			// A typed tensor counts something: its value must fit the type and, without a mean,
-			// never falls.
-			switch {
-			case tensor.Type == "":
-				next[number] = float32(mixed)
-			case tensor.Rule == learn.Mean:
-				next[number] = tensor.Clamp(mixed)
-			case m.rule != nil:
-				next[number] = tensor.Clamp(max(before, mean))
-			default:
-				next[number] = tensor.Clamp(max(before, slices.Max(values)))
-			}
+			next[number] = m.nextValue(tensor, shares, values, float64(m.present[number]))
 		}
 	}
 	return next
+}
+
+// nextValue returns the next value of one buffer, which belongs to tensor. values[i] is its value in
+// shares[i], and before is its value in the present model.
+func (m *bufferMix) nextValue(tensor *learn.Tensor, shares []bufferShare, values []float64, before float64) float32 {
+	// Tensors of floats have no type; a typed one has integers.
+	isInteger := tensor.Type != ""
+	// Values that are voted on have no mean.
+	if isInteger && tensor.Rule == learn.Majority {
+		return float32(m.majority(shares, values, before))
+	}
+	mean := 0.0
+	if m.rule != nil {
+		// A mean is rounded, so it is held to the range of the values.
+		mean = clampToRange(m.rule.OfValues(values), values)
+	} else {
+		mean = weightedMean(shares, values)
+	}
+	mixed := m.mixPresent(mean, before)
+	// The value of an integer must fit its type. One that has no mean is a counter, and never falls.
+	switch {
+	case !isInteger:
+		return float32(mixed)
+	case tensor.Rule == learn.Mean:
+		return tensor.Clamp(mixed)
+	case m.rule != nil:
+		return tensor.Clamp(max(before, mean))
+	default:
+		return tensor.Clamp(max(before, slices.Max(values)))
+	}
 }
 
 // mixPresent mixes mean, the mean of the values that clients sent for a buffer, with before, the buffer's

@@ -127,9 +127,10 @@ func (a *Aggregator) DeviceTask(
 	return start.params[:a.communicated], start.degraded, nil
 }
 
-// publishDeviceState names in a device's task the state that the client has kept since its last
-// task. It publishes the state if it differs from the one on the bus for this client, and takes the
-// older one off the bus. A state with the zero digest is empty, and nothing is published for it.
+// publishDeviceState names, in the message of a real device's task, the state that the device keeps between
+// tasks (a control variate or residual), by its digest. Since the device may have lost it, the state is put
+// on the bus in place of the one before, if it differs from that. A state with the zero digest is empty, and
+// nothing is published for it.
 func (a *Aggregator) publishDeviceState(ctx context.Context, client int, message *bus.Task) error {
 	if a.algorithm.ClientStates == nil {
 		return nil

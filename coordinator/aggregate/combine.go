@@ -6,12 +6,16 @@ import (
 	"fedpace/algorithm"
 )
 
-// completeSum completes sum, the exact sum of a round, once all updates have arrived; number is the
-// round's. How depends on the weighing w. If stale updates were kept separate, they join the sum of the
-// fresh ones. If all updates were kept separate, they are clipped, turned into differences from the newest
-// model where the algorithm mixes models, and combined by the robust rule, with noise in a private run.
-// Otherwise all updates are in the sum already. It changes sum in place. It returns the factor by which the
-// server multiplies the sum, and what the clip remembers for the next round, nil if that does not change.
+// completeSum completes sum, the exact sum of a round's weighted updates, once all of them have arrived. It
+// changes sum in place, in one of three ways:
+//   - Mostly all updates have been added to the sum as they arrived, and nothing is left to do.
+//   - If stale updates were kept separate (by w), they join the sum of the fresh ones.
+//   - If all updates were kept separate, for a robust rule, a clip or noise, they are clipped, turned into
+//     differences from the newest model where the algorithm mixes models, and combined by the rule, with
+//     noise in a private run.
+//
+// It returns the factor by which the server multiplies the sum, and what the clip remembers for the next
+// round, nil if that does not change.
 func (a *Aggregator) completeSum(
 	roundNumber int,
 	sum []int64,

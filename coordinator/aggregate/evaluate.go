@@ -19,51 +19,63 @@ import (
 // configuration. A metric with a total weight of 0, or with a value that it cannot have, is an error.
 func (a *Aggregator) Evaluate(ctx context.Context, roundNumber int) (loss float64, metrics []float64, err error) {
 	shards := heldOutShards(a.learning.HeldOut, a.learning.EvaluatedSamples)
-	// Trainers score the first metrics themselves. Where the run has others, which follow from all
-	// samples together, trainers send the model's outputs as well (Spec.Outcomes).
-	scoredByTrainers := len(a.config.Round.Metrics)
-	if a.learning.Spec.GetOutcomes() {
-		scoredByTrainers = len(a.learning.Spec.GetMetrics())
-	}
 	shardScores, err := a.measure(ctx, bus.Evaluate, roundNumber, a.models.current().digest, a.queue.jobCount(), shards)
 	if err != nil {
 		return 0, nil, err
 	}
 	loss = meanOverShards(shards, shardScores)
-	totals := make([]learn.Score, scoredByTrainers)
-	// Scores are added in the order of the shards, so the result does not depend on which trainer
-	// was first.
-	for _, s := range shardScores {
-		for k, score := range s.Scores {
-			totals[k].Sum += score.Sum
-			totals[k].Weight += score.Weight
+	// Trainers score the first metrics themselves. Where the run has others, which follow from all
+	// samples together, trainers send the model's outputs as well (Spec.Outcomes).
+	scored := a.config.Round.Metrics
+	var fromOutputs []metric.Metric
+	if a.learning.Spec.GetOutcomes() {
+		n := len(a.learning.Spec.GetMetrics())
+		fromOutputs = scored[n:]
+		scored = scored[:n]
+	}
+	metrics, err = heldOutMetrics(scored, shardScores)
+	if err != nil {
+		return 0, nil, err
+	}
+	if len(fromOutputs) > 0 {
+		outcomes, err := outcomesOf(a.learning.Model.Samples(), shards, shardScores)
+		if err != nil {
+			return 0, nil, err
+		}
+		outcomes.Units = a.learning.Units
+		for _, m := range fromOutputs {
+			metrics = append(metrics, outcomes.Value(m.Name))
 		}
 	}
-	for i, m := range a.config.Round.Metrics[:scoredByTrainers] {
+	a.reportBest(loss, metrics)
+	return loss, metrics, nil
+}
+
+// heldOutMetrics returns the values of metrics that trainers have scored, each as the weighted mean over all
+// shards. Each shard has a score for each metric, in the same order. Scores are added in the order of the
+// shards, so the result does not depend on which trainer was first.
+func heldOutMetrics(scored []metric.Metric, shardScores []*bus.ShardScore) (values []float64, err error) {
+	totals := make([]learn.Score, len(scored))
+	for _, shard := range shardScores {
+		for i, score := range shard.Scores {
+			totals[i].Sum += score.Sum
+			totals[i].Weight += score.Weight
+		}
+	}
+	for i, m := range scored {
 		if totals[i].Weight == 0 {
-			return 0, nil, fmt.Errorf(
+			return nil, fmt.Errorf(
 				"coordinator: %s is measured on none of the held-out samples: its weights are 0",
 				m.Name,
 			)
 		}
 		value, err := metricValue(m, totals[i])
 		if err != nil {
-			return 0, nil, fmt.Errorf("on the held-out samples: %w", err)
+			return nil, fmt.Errorf("on the held-out samples: %w", err)
 		}
-		metrics = append(metrics, value)
+		values = append(values, value)
 	}
-	if scoredByTrainers < len(a.config.Round.Metrics) {
-		outcomes, err := outcomesOf(a.learning.Model.Samples(), shards, shardScores)
-		if err != nil {
-			return 0, nil, err
-		}
-		outcomes.Units = a.learning.Units
-		for _, m := range a.config.Round.Metrics[scoredByTrainers:] {
-			metrics = append(metrics, outcomes.Value(m.Name))
-		}
-	}
-	a.reportBest(loss, metrics)
-	return loss, metrics, nil
+	return values, nil
 }
 
 // reportBest reports the newest model to the observer if it is the best of the run so far, by the
@@ -270,13 +282,15 @@ func (a *Aggregator) measure(
 ) ([]*bus.ShardScore, error) {
 	scores := make([]*bus.ShardScore, len(shards))
 	var jobs []job
+	// A job holds no more shards than fit a message with their scores and, if asked for, the model's outputs.
 	shardBytes := bytesPerShard + bytesPerScore*len(a.config.Round.Metrics)
 	if kind == bus.Evaluate && a.learning.Spec.GetOutcomes() {
 		shardBytes += outcomeBytes(a.learning.Model.Samples(), shardSamples)
 	}
 	shardsPerJob := max(1, min(maxShards, bus.ChunkBytes/shardBytes))
-	// A job holds no more shards than fit a message with their scores.
-	jobCount := max(minJobs, (len(shards)+shardsPerJob-1)/shardsPerJob)
+	// The division rounds up.
+	jobsThatFit := (len(shards) + shardsPerJob - 1) / shardsPerJob
+	jobCount := max(minJobs, jobsThatFit)
 	for _, jobShards := range split(len(shards), jobCount) {
 		message := a.queue.newJob(kind, roundNumber, digest)
 		message.Shards = shards[jobShards.start:jobShards.end]

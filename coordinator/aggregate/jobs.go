@@ -126,8 +126,9 @@ func (q *workQueue) answer(ctx context.Context, jobs []job, sum *bus.ReceivedSum
 		sum.Reject("the model has been put again")
 		return false, nil
 	}
-	// No trainer can do better with this job.
-	if failure != nil && !(failure.Kind == bus.Diverged && j.mayDiverge) {
+	// Unless the round can do without a client that diverges, no trainer can do better with this job.
+	isTolerated := failure != nil && failure.Kind == bus.Diverged && j.mayDiverge
+	if failure != nil && !isTolerated {
 		sum.Accept()
 		return false, trainerFailure{failure}
 	}

@@ -95,29 +95,33 @@ func (a *Aggregator) startFromSite(ctx context.Context, task *round.Task, create
 	return nil
 }
 
-// siteStages divides the tasks of a round into stages, given as the tasks' places in the list. Each stage
-// has at most one own round of each site, and the last stage has the last round of every site. Within a
-// stage tasks are sorted by site, but those of sites with a single round, which start from the newest
-// model, come first.
+// siteStages divides the tasks of a round of hierarchical FedAvg into stages that can be trained one after
+// the other. A site, such as a base station, has several own rounds within the round, in each of which its
+// clients have one task. A stage has at most one own round of each site, and the last stage has the last own
+// round of every site.
+//
+// A stage is given as the places of its tasks in the list. Within it tasks are sorted by site, but those of
+// sites with a single own round, which start from the newest model, come first.
 func (a *Aggregator) siteStages(tasks []round.Task) (stages [][]int) {
 	site := func(place int) int { return a.siteOf(tasks[place].Client) }
-	// siteRounds holds for each task the number of its site's own round.
+	// siteRounds holds for each task the number of its site's own round, from 0.
 	siteRounds := make([]int, len(tasks))
 	// done counts the tasks of each client so far.
 	done := map[int]int{}
-	// lastRound holds the newest round of each site.
+	// lastRound holds the newest own round of each site.
 	lastRound := map[int]int{}
-	for i, t := range tasks {
-		siteRounds[i] = done[t.Client]
+	for place, t := range tasks {
+		siteRounds[place] = done[t.Client]
 		done[t.Client]++
-		lastRound[site(i)] = max(lastRound[site(i)], siteRounds[i])
+		lastRound[site(place)] = max(lastRound[site(place)], siteRounds[place])
 	}
 	stages = make([][]int, 1+slices.Max(siteRounds))
-	for i, k := range siteRounds {
-		if k == lastRound[site(i)] {
-			k = len(stages) - 1
+	for place, siteRound := range siteRounds {
+		stage := siteRound
+		if siteRound == lastRound[site(place)] {
+			stage = len(stages) - 1
 		}
-		stages[k] = append(stages[k], i)
+		stages[stage] = append(stages[stage], place)
 	}
 	// order is 0 for all sites with a single round, whose tasks stay in their order.
 	order := func(place int) int {

@@ -141,10 +141,12 @@ func (a *Aggregator) addUp(ctx context.Context, round Round) (roundSum, error) {
 	if err != nil {
 		return result, err
 	}
+	// Beside its update a device has sent buffers, its state and its loss.
 	for i := firstDevice; i < len(valid); i++ {
 		u := &valid[i]
 		u.buffers = sentBuffers{values: a.devices.Buffers(u.task.Task, a.modelParams(u.task.Model))}
 		u.stateAfter = a.devices.StateAfter(u.task.Task)
+		// The losses are those of all tasks, refused ones included.
 		result.losses[i+len(refused)] = u.loss
 	}
 	result.scale, result.clipMemory, err = a.completeSum(round.Number, result.values, valid, weights)
@@ -194,10 +196,11 @@ func mergeSpan(sum []int64, updates []clientUpdate, part span, values []int64) e
 	return algorithm.Merge(u.sum, values)
 }
 
-// trainSimulated has the updates of simulated clients trained; updates may have those of devices behind
-// them. Each span is one job, and merge is called with the span and its exact sum when the job's result
-// arrives. It sets in each update the client's loss and next state, or the reason why its training failed,
-// with a loss of NaN. It returns when all jobs are answered. roundNumber is the round's.
+// trainSimulated has the updates of simulated clients trained by the trainers that take jobs from the bus;
+// updates may have those of devices behind them. Each span of places in updates is one job, whose result is
+// one exact sum of its weighted updates: merge is called with the span and that sum when it arrives. It sets
+// in each update the client's loss and next state, or the reason why its training failed, with a loss of NaN.
+// It returns when all jobs are answered.
 func (a *Aggregator) trainSimulated(
 	ctx context.Context,
 	roundNumber int,
@@ -225,18 +228,8 @@ func (a *Aggregator) trainSimulated(
 	jobs := make([]job, len(spans))
 	for i, jobSpan := range spans {
 		members := updates[jobSpan.start:jobSpan.end]
-		jobs[i] = a.clientJob(roundNumber, jobSpan, members)
+		jobs[i] = a.trainingJob(roundNumber, jobSpan, members)
 		jobs[i].message.Method = method
-		// A rule that sees updates one by one has a job for each client, and the round can do without
-		// a client that diverges. Other jobs may hold several clients, and their failure ends the run.
-		jobs[i].mayDiverge = a.learning.Combine.PerClient()
-		for j, work := range jobs[i].message.Clients {
-			u := &members[j]
-			work.LocalSteps = uint32(u.task.LocalSteps)
-			work.LearningRate = u.task.LearningRate
-			work.Weight = u.weight
-			work.VariateDigest = u.stateBefore.Bytes()
-		}
 		jobs[i].handle = func(r *bus.Result) error {
 			a.noteResult(members, r)
 			trainedClients += len(members)
@@ -256,6 +249,23 @@ func (a *Aggregator) trainSimulated(
 		}
 	}
 	return nil
+}
+
+// trainingJob makes the job that trains these updates, which share one base model and lie at part in the
+// round: with the local steps, learning rate, weight and kept state of each client.
+func (a *Aggregator) trainingJob(roundNumber int, part span, updates []clientUpdate) job {
+	training := a.clientJob(roundNumber, part, updates)
+	// A rule that sees updates one by one has a job for each client, and the round can do without
+	// a client that diverges. Other jobs may hold several clients, and their failure ends the run.
+	training.mayDiverge = a.learning.Combine.PerClient()
+	for i, work := range training.message.Clients {
+		u := &updates[i]
+		work.LocalSteps = uint32(u.task.LocalSteps)
+		work.LearningRate = u.task.LearningRate
+		work.Weight = u.weight
+		work.VariateDigest = u.stateBefore.Bytes()
+	}
+	return training
 }
 
 // noteResult stores in the updates of one job what its result r has of each client: the loss, the buffers,

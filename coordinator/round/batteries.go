@@ -55,10 +55,15 @@ func newBatteries(model Batteries, clients int, charges []Charge) *batteries {
 			charges[client].Joules = max(-1, model.Start(client))
 		}
 	}
-	b := &batteries{model, charges, make([]Time, len(charges))}
-	for client, x := range charges {
-		if x.Joules >= 0 {
-			b.ready[client] = b.model.Ready(client, x.Joules, x.Since)
+	b := &batteries{
+		model:   model,
+		charges: charges,
+		ready:   make([]Time, len(charges)),
+	}
+	for client, charge := range charges {
+		hasBattery := charge.Joules >= 0
+		if hasBattery {
+			b.ready[client] = model.Ready(client, charge.Joules, charge.Since)
 		}
 	}
 	return b
@@ -76,8 +81,8 @@ func (b *batteries) chargeOf(client int) *Charge {
 // joules returns what a client's battery held at the start or end of its last task, whichever was
 // later; 0 if the client has no battery.
 func (b *batteries) joules(client int) float64 {
-	if x := b.chargeOf(client); x != nil {
-		return x.Joules
+	if charge := b.chargeOf(client); charge != nil {
+		return charge.Joules
 	}
 	return 0
 }
@@ -88,27 +93,32 @@ func (b *batteries) allows(client int, now Time) bool { return b == nil || b.rea
 // stopCharging ends the charging of a client's battery, because the client gets a task now, and notes the
 // charge that the battery has reached. It does nothing for a client without a battery.
 func (b *batteries) stopCharging(client int, now Time) {
-	if x := b.chargeOf(client); x != nil {
-		x.Joules = b.model.Charged(client, x.Joules, x.Since, now)
-		x.Since = now
+	charge := b.chargeOf(client)
+	if charge == nil {
+		return
 	}
+	charge.Joules = b.model.Charged(client, charge.Joules, charge.Since, now)
+	charge.Since = now
 }
 
-// discharge subtracts from the battery of task t's client what the task has used until now, and begins to
-// charge the battery.
+// discharge subtracts from the battery of task t's client what the task has used until it ended now, and
+// begins to charge the battery. It does nothing for a client without a battery.
 func (b *batteries) discharge(t *TaskState, now Time) {
 	client := int(t.Client)
-	if x := b.chargeOf(client); x != nil {
-		used := b.model.Spent(client, Plan{Download: t.Download, Compute: t.Compute, Upload: t.Upload}, now-t.Start)
-		x.Joules = max(0, x.Joules-used)
-		x.Since = now
-		b.ready[client] = b.model.Ready(client, x.Joules, x.Since)
+	charge := b.chargeOf(client)
+	if charge == nil {
+		return
 	}
+	plan := Plan{Download: t.Download, Compute: t.Compute, Upload: t.Upload}
+	used := b.model.Spent(client, plan, now-t.Start)
+	charge.Joules = max(0, charge.Joules-used)
+	charge.Since = now
+	b.ready[client] = b.model.Ready(client, charge.Joules, charge.Since)
 }
 
-// nextReady looks at the batteries of the clients that are not busy. charged reports whether one allows a
-// task now, and next is the first time after now at which a further one does, [simclock.Never] if none
-// will.
+// nextReady looks at the clients that are not busy, for a round that waits for one. charged reports whether
+// the battery of one allows a task now, and next is the first time after now at which a further one does,
+// [simclock.Never] if none will. A client without a battery counts as charged.
 func (b *batteries) nextReady(now Time, busy func(client int) bool) (charged bool, next Time) {
 	next = simclock.Never
 	for client, ready := range b.ready {

@@ -25,23 +25,26 @@ type candidates struct {
 // is that of a candidate.
 func (c *candidates) underWay() bool { return len(c.list) > 0 }
 
-// start begins the work of the candidates, which all have plans. If transfers are not shared, one timer is
-// set for the last answer, because all losses are queried together. If they are shared, the end of each
-// candidate depends on the transfers of the others, and [transfers.beginTask] sets its timers.
+// start has the candidates begin: clients that download the model and compute a loss, by which the round
+// then selects its cohort among them. It is called when all have a plan, which says how long that takes them.
+//
+// If clients do not share bandwidth, one timer is set for the last answer, because all losses are queried
+// together. If they do, the end of each candidate depends on the transfers of the others, and
+// [transfers.beginTask] sets its timers.
 func (c *candidates) start() {
-	last := Time(0)
-	for i := range c.list {
-		t := &c.list[i]
-		last = max(last, t.duration())
-		if c.transfers != nil {
-			c.unanswered++
-			const isCandidate = true
-			const hasModel = false
-			c.transfers.beginTask(t, isCandidate, hasModel)
-		}
-	}
 	if c.transfers == nil {
+		last := Time(0)
+		for i := range c.list {
+			last = max(last, c.list[i].duration())
+		}
 		c.answers = c.step.setTimer(Timer{At: c.step.now + last, Priority: priorityTask, Kind: CandidatesAnswered})
+		return
+	}
+	const isCandidate = true
+	const hasModel = false
+	for i := range c.list {
+		c.unanswered++
+		c.transfers.beginTask(&c.list[i], isCandidate, hasModel)
 	}
 }
 
@@ -57,8 +60,8 @@ func (c *candidates) dropOut(timer Timer) error {
 	return nil
 }
 
-// removeUnavailable ends the part of candidates that cannot answer: those that drop out, and those that are
-// not available any more. The others stay in their order.
+// removeUnavailable is called when all candidates should have answered. It ends the part of those that
+// cannot be selected: that have dropped out, or are not available any more. The others stay in their order.
 func (c *candidates) removeUnavailable(available func(client int) bool) {
 	c.list = slices.DeleteFunc(c.list, func(t TaskState) bool {
 		switch {
@@ -91,7 +94,8 @@ func (c *candidates) choose(losses []float64, cohort int) (clients []int32, err 
 	// order has the places of the candidates, those with the highest losses first.
 	order := make([]int, len(losses))
 	for i, loss := range losses {
-		if t := &c.list[i]; !finite(loss) {
+		if !finite(loss) {
+			t := &c.list[i]
 			return nil, fmt.Errorf("round: the loss of candidate %d in round %d is %v", t.Client, t.Round, loss)
 		}
 		order[i] = i
@@ -122,8 +126,8 @@ func (c *candidates) cancel() {
 	c.list = c.list[:0]
 }
 
-// finish ends a candidate's part with an outcome, and reports when the candidate was done: now, or earlier
-// if it waited for the others.
+// finish ends a candidate's part with an outcome, and reports it to the driver. The report says when the
+// candidate was done: now, or earlier if it has waited for the others.
 func (c *candidates) finish(t *TaskState, o Outcome) {
 	c.transfers.endTask(t)
 	c.step.cancelTimer(&t.Timer)

@@ -52,15 +52,15 @@ func (c *clients) nextAvailable(idle bool) (at Time, ok bool) {
 	if c.batteries == nil {
 		return at, ok
 	}
-	charged, next := c.batteries.nextReady(c.step.now, c.busy.Has)
+	charged, nextCharged := c.batteries.nextReady(c.step.now, c.busy.Has)
 	// No battery allows a task, and none will be freed by a task that ends, so a change of presence
 	// makes no client available.
 	if !charged && idle {
 		ok = false
 	}
-	if next < simclock.Never && (!ok || next < at) {
-		at = next
-		ok = true
+	someWillBeCharged := nextCharged < simclock.Never
+	if someWillBeCharged && (!ok || nextCharged < at) {
+		return nextCharged, true
 	}
 	return at, ok
 }
@@ -96,12 +96,14 @@ func (c *clients) setPresence(event *Event) error {
 	return nil
 }
 
-// forceOutcome settles the outcome of a task before the end of its plan, by an event of its device: the task
-// of an Invalid update will be Refused, one that TimedOut will be Late, and that of a Silent device will be
-// Lost. A silent device is not present any more; in place of a plan its task gets a dropout at the time
-// when the silence is noticed: after the liveness, or earlier if the device has said that it leaves or the
-// deadline comes first. deadline is the time from the round's first task to its deadline, 0 if there is
-// none.
+// forceOutcome settles how the task of a real device will end, by an event that came in place of an update
+// that counts: an Invalid update will be Refused, a task that TimedOut will be Late, and that of a Silent
+// device will be Lost.
+//
+// A silent device is not present any more, and has measured no plan. The event gets a plan with a dropout at
+// the time when the silence is noticed: after the liveness, or earlier if the device has said that it leaves
+// or the deadline comes first. deadline is the time from the round's first task to its deadline, 0 if there
+// is none.
 func (c *clients) forceOutcome(task *TaskState, event *Event, deadline Time) error {
 	i, ok := c.device(event.Client)
 	if !ok {
@@ -117,16 +119,17 @@ func (c *clients) forceOutcome(task *TaskState, event *Event, deadline Time) err
 	}
 	c.present[i] = false
 	task.Forced = Lost
-	// The plan of a device that has announced its leave has the time that it took until then.
-	took := event.Plan.Total()
-	event.Plan = Plan{Drops: true, Dropout: c.config.Devices.Liveness}
-	if took > 0 {
-		event.Plan.Dropout = min(event.Plan.Dropout, took)
+	dropout := c.config.Devices.Liveness
+	// The plan of a device that has announced its leave has the time that it took until then, else 0.
+	untilLeave := event.Plan.Total()
+	if untilLeave > 0 {
+		dropout = min(dropout, untilLeave)
 	}
 	// No later dropout than the deadline matters to the round.
 	if deadline > 0 {
-		event.Plan.Dropout = min(event.Plan.Dropout, deadline)
+		dropout = min(dropout, deadline)
 	}
+	event.Plan = Plan{Drops: true, Dropout: dropout}
 	return nil
 }
 
@@ -194,21 +197,24 @@ func (d *KnownDevice) setSamples(samples int) {
 	}
 }
 
-// noteTask notes what an event, the answer to a task, shows of the device. A task that timed out would have
-// taken at least as long as the coordinator has waited for it, so it counts only if that is longer than was
-// expected of the device.
+// noteTask learns from the answer to a task, an event, how fast a real device is: how long its transfers
+// take (Link) and how long a local step (Step). A task that timed out would have taken at least as long as
+// the coordinator has waited for it, so it counts only if that is longer than was expected of the device.
 func (d *KnownDevice) noteTask(t *TaskState, event *Event) {
 	link := event.Plan.Download + event.Plan.Upload
 	compute := event.Plan.Compute
 	steps := int(t.LocalSteps)
-	switch {
-	case event.Kind == Planned:
+	switch event.Kind {
+	case Planned:
 		d.setSamples(event.Samples)
 		d.averageTimes(link, compute, steps)
-	case event.Kind == TimedOut && (d.Tasks == 0 || link+compute > d.expect(steps)):
-		d.Tasks++
-		d.Link = link
-		d.Step = compute / Time(steps)
+	case TimedOut:
+		isSlower := d.Tasks == 0 || link+compute > d.expect(steps)
+		if isSlower {
+			d.Tasks++
+			d.Link = link
+			d.Step = compute / Time(steps)
+		}
 	}
 }
 

@@ -123,14 +123,16 @@ func (m *Machine) RunsAhead(timer Timer) bool {
 	}
 	endsTask := timer.Kind == TaskArrives || timer.Kind == TaskDrops
 	// If the task that ends is accepted, the round must not close with it.
-	next := m.standing()
-	next.Accepted++
-	if !endsTask || m.overlapping.Close(next) {
+	standingAfter := m.standing()
+	standingAfter.Accepted++
+	if !endsTask || m.overlapping.Close(standingAfter) {
 		return false
 	}
-	// Of the tasks without a plan the first one was issued first, so it can end first.
-	first := &tasks.List[len(tasks.List)-tasks.unplaced]
-	return timer.At < first.Start+m.config.Soonest
+	// Tasks that are not on the clock yet are the last ones of the list, in the order in which they were
+	// issued. The first of them can end first, Soonest after its start at the earliest.
+	firstUnplaced := &tasks.List[len(tasks.List)-tasks.unplaced]
+	earliestEnd := firstUnplaced.Start + m.config.Soonest
+	return timer.At < earliestEnd
 }
 
 // ClosesAfter returns when the round will close, in time from its start, if none of the tasks without a
@@ -146,7 +148,10 @@ func (m *Machine) ClosesAfter() (after Time, ok bool) {
 	}
 	var arrivals []Time
 	for i := range m.tasks.devices.List {
-		if t := &m.tasks.devices.List[i]; t.Status == TaskPlanned && t.Forced == Accepted {
+		t := &m.tasks.devices.List[i]
+		// Forced is Accepted unless an event has settled that the update will not count.
+		willArrive := t.Status == TaskPlanned && t.Forced == Accepted
+		if willArrive {
 			arrivals = append(arrivals, t.duration())
 		}
 	}

@@ -19,21 +19,22 @@ type losses struct {
 // seesOtherLoss reports whether the schedules see another loss than the training loss.
 func (l *losses) seesOtherLoss() bool { return l.config.Loss != (schedule.Loss{}) }
 
-// observe takes the losses of the round that has closed into the windows of losses. training is the round's
-// training loss, NaN if there is none; newest has the newest validation loss. It returns the mean training
-// loss over the window.
+// observe adds the losses of the round that has closed to the windows of recent losses, from which the
+// schedules decide: always the training loss and, if the schedules follow another loss (the validation loss
+// or a trimmed mean over the clients), that as well. training is the round's training loss, NaN if there is
+// none; newest has the newest validation loss. The result is the mean training loss over the window.
 func (l *losses) observe(training float64, round *RoundState, newest *Stop) (mean float64) {
 	l.window.Observe(training)
 	if l.seesOtherLoss() {
-		loss := noLoss
+		followed := noLoss
+		hasValidation := len(l.plateau.Best) > 0
 		switch {
-		// Before the first evaluation there is no validation loss.
-		case l.config.Loss.Validation && len(l.plateau.Best) > 0:
-			loss = newest.ValidationLoss
+		case l.config.Loss.Validation && hasValidation:
+			followed = newest.ValidationLoss
 		case l.config.Loss.Trim > 0 && round.Trained:
-			loss = round.Trimmed
+			followed = round.Trimmed
 		}
-		l.followed.Observe(loss)
+		l.followed.Observe(followed)
 	}
 	return l.window.Mean()
 }

@@ -6,9 +6,9 @@ import (
 	"fedpace/coordinator/closing"
 )
 
-// setOutcome gives a task its outcome, once and for all, and counts it in the round under way. From here
-// on its client is free. If the update does not count, the task no longer needs its base model, which is
-// released with the last such task.
+// setOutcome ends a task with an outcome, such as Accepted, Late or Dropped, and counts it in the round under
+// way. From here on its client is free for another task. If the update does not count, the task no longer
+// needs its base model, the version from which it started, which is released with the last such task.
 func (m *Machine) setOutcome(task *TaskState, o Outcome) {
 	m.transfers.endTask(task)
 	task.Status = TaskDone
@@ -46,11 +46,13 @@ func (m *Machine) countAccepted(task *TaskState, late bool) {
 	round := &m.round
 	took := m.now - task.Start
 	// Only updates that are not late say how long a task of this round takes.
-	if late {
+	switch {
+	case late:
 		round.LateUsed++
-	} else if m.needsTimes {
+	case m.needsTimes:
 		round.Times = append(round.Times, took)
 	}
+	// The pace of a round is that of its slowest task.
 	if m.needsPace && took > round.Slowest {
 		round.Slowest = took
 		round.Computing = task.Compute

@@ -18,22 +18,25 @@ func (c *Config) overlappingClients() int {
 	return c.Clients
 }
 
-// subtractOverlap subtracts from the plan of a task the computing that its client has already done before it
-// gets the model. A client with an accepted task in the round before has gone on computing since the end of
-// that, for at most Overlap local steps, after which it waits for the model. The plan of a client that
-// drops out is not changed.
+// subtractOverlap shortens the computing in the plan of a task, where clients compute while they wait for
+// the next model (Config.Overlap is how many local steps they may be ahead). A client with an accepted task
+// in the round before has gone on computing since it finished that task's steps. What it has done until its
+// new model has arrived need not be done again. The plan of a client that drops out is not changed.
 func (m *Machine) subtractOverlap(task *TaskState, plan *Plan) {
 	if int(task.Client) >= len(m.lastWork) || plan.Drops {
 		return
 	}
 	last := m.lastWork[task.Client]
-	if last.Round == 0 || last.Round != task.Round-1 {
+	// Round is 0 for a client that has no accepted task yet.
+	tookPartBefore := last.Round > 0 && last.Round == task.Round-1
+	if !tookPartBefore {
 		return
 	}
-	// The time of Overlap local steps is Compute·steps/LocalSteps, calculated with 128 bits.
-	steps := uint64(min(m.config.Overlap, int(task.LocalSteps)))
-	high, low := bits.Mul64(steps, uint64(plan.Compute))
+	// The time of the steps ahead is Compute·stepsAhead/LocalSteps, calculated with 128 bits.
+	stepsAhead := uint64(min(m.config.Overlap, int(task.LocalSteps)))
+	high, low := bits.Mul64(stepsAhead, uint64(plan.Compute))
 	maxAhead, _ := bits.Div64(high, low, uint64(task.LocalSteps))
-	waited := task.Start + plan.Download - last.End
+	modelArrives := task.Start + plan.Download
+	waited := modelArrives - last.End
 	plan.Compute -= min(Time(maxAhead), waited)
 }

@@ -142,8 +142,10 @@ func (m *Machine) expectedQuantile(part float64) float64 {
 	}
 	seconds := m.expectedTimes()
 	n := float64(len(seconds))
-	within := int(math.Ceil(float64(part*n) - partTolerance*n))
-	return seconds[max(0, within-1)]
+	// The part, times the clients, is rounded up to a whole number of clients. The tolerance keeps rounding
+	// errors of the part from adding a client.
+	clients := int(math.Ceil(float64(part*n) - partTolerance*n))
+	return seconds[max(0, clients-1)]
 }
 
 // partTolerance is how much a part may exceed a whole number of clients and still count as that number,

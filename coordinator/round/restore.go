@@ -93,43 +93,48 @@ func Restore(c Config, state State) (*Machine, error) {
 			return nil, fmt.Errorf("round: state: what the selection remembers: %w", err)
 		}
 	}
-	// What follows from the open tasks is not in the state, and is counted here: versions in use,
-	// busy clients, and transfers.
-	remaining := state.Remaining
-	for _, tasks := range machine.tasks.lists() {
+	machine.deriveFromTasks(state.Remaining)
+	return machine, nil
+}
+
+// deriveFromTasks restores what is not in a state, because it follows from the tasks that are open there:
+// how many tasks use each version of the model, which clients are busy, and the transfers that are under way
+// on shared links. remaining is the work that is left of each of these transfers, in the order in which
+// [Machine.State] has listed them: of tasks, then of candidates, then of sites.
+func (m *Machine) deriveFromTasks(remaining []fairshare.Work) {
+	for _, tasks := range m.tasks.lists() {
 		tasks.outstanding = 0
 		tasks.late = 0
 		tasks.unplaced = 0
 		for i := range tasks.List {
 			task := &tasks.List[i]
-			if machine.config.Train && !machine.isStale(task.Model) {
-				machine.tasks.versions[task.Model]++
+			if m.config.Train && !m.isStale(task.Model) {
+				m.tasks.versions[task.Model]++
 			}
-			if task.underWay() {
-				tasks.outstanding++
-				if machine.isLate(task) {
-					tasks.late++
-				}
-				machine.clients.busy.Add(int(task.Client))
-				if !task.onClock() {
-					tasks.unplaced++
-				}
-				remaining = machine.resume(task, remaining)
+			if !task.underWay() {
+				continue
 			}
+			tasks.outstanding++
+			if m.isLate(task) {
+				tasks.late++
+			}
+			m.clients.busy.Add(int(task.Client))
+			if !task.onClock() {
+				tasks.unplaced++
+			}
+			remaining = m.resume(task, remaining)
 		}
 	}
-	// Candidates and sites may have transfers of their own under way.
-	for i := range machine.candidates.list {
-		t := &machine.candidates.list[i]
-		remaining = machine.resume(t, remaining)
+	for i := range m.candidates.list {
+		t := &m.candidates.list[i]
+		remaining = m.resume(t, remaining)
 		if t.atWork() {
-			machine.candidates.unanswered++
+			m.candidates.unanswered++
 		}
 	}
-	for i := range machine.sites {
-		remaining = machine.resume(&machine.sites[i].Transfer, remaining)
+	for i := range m.sites {
+		remaining = m.resume(&m.sites[i].Transfer, remaining)
 	}
-	return machine, nil
 }
 
 // fits returns an error if the state cannot be one of a run with this configuration: if its round is

@@ -140,16 +140,17 @@ func (m *Machine) fillSlots() error {
 	if m.now > MaxTime {
 		return fmt.Errorf("round: virtual time passes %g years in round %d", MaxTime.Seconds()/(365.25*86400), r.Round)
 	}
+	// Where rounds overlap, a client that has finished is replaced at once. Otherwise a round has one cohort.
 	overlaps := m.overlapping != nil
 	if !overlaps && m.issuedInRound() == 0 {
 		// The round has waited for its first client until now.
 		r.Start = m.now
 	}
 	slots := m.freeSlots()
-	// The first tasks follow the round's order. Later ones, where rounds overlap, are drawn one by
-	// one.
+	// A cohort follows the round's order. Single clients that replace others are drawn one by one.
 	var issued int
-	if !overlaps || m.runBegins() {
+	takesCohort := !overlaps || m.runBegins()
+	if takesCohort {
 		var err error
 		issued, err = m.issueInOrder(slots)
 		if err != nil {
@@ -332,9 +333,9 @@ func (m *Machine) lossesQueried(losses []float64) error {
 	return nil
 }
 
-// placeTasks places the tasks that are not on the clock yet: each gets a timer for its end or, where
-// transfers are shared, begins its first transfer. It does so in the order of the tasks' numbers, so that
-// the history of the run does not depend on the order in which plans arrive.
+// placeTasks is called when all tasks that were issued have a plan, and places them on the clock: each gets
+// a timer for its end or, where clients share bandwidth, begins its first transfer. It does so in the order
+// of the tasks' numbers, so that the history of the run does not depend on the order in which plans arrive.
 func (m *Machine) placeTasks() error {
 	if m.secure != nil && m.overlapping == nil {
 		m.setUpSecure()
@@ -344,7 +345,9 @@ func (m *Machine) placeTasks() error {
 	// Clients that were chosen from candidates have downloaded the model as those.
 	hasModel := m.config.asksCandidates()
 	for _, tasks := range m.tasks.lists() {
-		for i := len(tasks.List) - tasks.unplaced; i < len(tasks.List); i++ {
+		// Tasks that are not on the clock yet are the last ones of their list.
+		first := len(tasks.List) - tasks.unplaced
+		for i := first; i < len(tasks.List); i++ {
 			t := &tasks.List[i]
 			// A device has measured its transfers itself, so its task has a fixed end.
 			isOfDevice := t.Task >= FirstDeviceTask
@@ -530,6 +533,7 @@ func (m *Machine) completeTask(task *TaskState, drops bool) error {
 // shared transfers.
 func (m *Machine) outcomeOf(t *TaskState, drops bool) Outcome {
 	switch {
+	// Forced is Accepted unless an event has settled another outcome before.
 	case t.Forced != Accepted:
 		return t.Forced
 	case drops:

@@ -100,19 +100,19 @@ func (c *Config) stepsOf(client, k int) int {
 	return min(c.Epochs.ForClient(client).Steps(k, float64(c.Samples(client))), MaxLocalSteps)
 }
 
-// selectCohort returns the first available clients of the round's order, at most slots, and counts those
-// that the selection excludes. The result is valid until the next call. All clients are chosen before the
-// first gets a task.
+// selectCohort selects the clients of a round: the first available ones in the order that the selection rule
+// gives for the round, at most slots. It counts those that the selection excludes, as too slow. The result is
+// valid until the next call. All clients are chosen before the first gets a task.
 func (s *sampling) selectCohort(slots int) []int32 {
 	s.order.Start(s.round.Round, s.clients.step.now)
 	s.chosen = s.chosen[:0]
 	s.round.Excluded = 0
 	for len(s.chosen) < slots {
 		client, ok := s.order.Next()
+		if !ok {
+			break
+		}
 		switch {
-		// The order has no more clients, so the loop ends.
-		case !ok:
-			slots = 0
 		case !s.clients.available(client):
 		case s.excludes(client):
 			s.round.Excluded++
@@ -126,27 +126,22 @@ func (s *sampling) selectCohort(slots int) []int32 {
 // drawClient draws one of the available clients for the task with this number, which keys the draw. ok is
 // false if no client is available.
 func (s *sampling) drawClient(task uint64) (client int, ok bool) {
-	return selection.Draw(
-		s.drawing,
-		s.config.Seed,
-		task,
-		s.clients.available,
-		func(each func(int)) { s.clients.busy.Absent(s.setup.Clients, each) },
-	)
+	// eachIdle calls visit with each client that has no task.
+	eachIdle := func(visit func(client int)) { s.clients.busy.Absent(s.setup.Clients, visit) }
+	return selection.Draw(s.drawing, s.config.Seed, task, s.clients.available, eachIdle)
 }
 
-// setRoundDeadline sets the time within which the clients of a round are to be done, if the selection
-// limits local steps and the closing rule has no deadline. The selection derives it from the expected times
-// of these clients; devices whose time is not known are left out.
+// setRoundDeadline sets the time within which the clients of a round are to be done, for a selection that
+// gives slow clients fewer local steps so that they meet it. It does nothing with other selections, or if the
+// closing rule has a deadline, which then counts. The selection derives the time from the expected times of
+// these clients; devices whose time is not known are left out.
 func (s *sampling) setRoundDeadline(clients []int32) {
 	if s.limiting == nil || s.setup.Deadline > 0 {
 		return
 	}
 	if s.config.Devices.Count > 0 {
-		clients = slices.DeleteFunc(
-			slices.Clone(clients),
-			func(client int32) bool { return !s.clients.canLimit(int(client)) },
-		)
+		hasUnknownTime := func(client int32) bool { return !s.clients.canLimit(int(client)) }
+		clients = slices.DeleteFunc(slices.Clone(clients), hasUnknownTime)
 	}
 	s.round.Limit = s.limiting.Deadline(&s.setup, clients, s.scheduledSteps)
 }
@@ -154,11 +149,13 @@ func (s *sampling) setRoundDeadline(clients []int32) {
 // localSteps returns the number of local steps of a client's task in the round under way: that of the
 // schedule, lowered to the selection's limit, and at least 1.
 func (s *sampling) localSteps(client int) int {
+	// A real device's number of samples is not known before it joins, so it has the steps of the round.
 	steps := s.round.LocalSteps
-	if _, ok := s.clients.device(client); !ok {
+	if _, isDevice := s.clients.device(client); !isDevice {
 		steps = s.scheduledSteps(client)
 	}
 	if s.limiting != nil && s.clients.canLimit(client) {
+		// The deadline is that of the closing rule or, without one, that of the round.
 		s.limits.Deadline = cmp.Or(s.setup.Deadline, s.round.Limit)
 		steps = max(1, s.limiting.Limit(&s.limits, client, steps))
 	}

@@ -123,10 +123,13 @@ func newSecure(c *Secure, s *State) *secure {
 	}
 }
 
-// add adds a member to the round's secure aggregation, with the durations of its stages, nil for a device
-// that has not finished the first two. plan is that of its task. A dropout in it counts the client's work,
-// of which the stages are a part; so it is moved from the plan to the member, until the simulated stages
-// show whether it falls into the task.
+// add makes the client of a task a member of the round's secure aggregation. stages are how long each stage
+// of the protocol takes the client; nil for a real device that has not finished the first two stages, which
+// then takes part in none.
+//
+// plan is that of the task. If the client will drop out, the time of that counts from the beginning of all
+// its work, of which the stages are a part. It is moved from the plan to the member, until the simulated
+// stages show whether it falls into the task or into a stage.
 func (s *secure) add(task uint64, stages *Stages, plan *Plan) {
 	member := SecureMember{
 		Task:   task,
@@ -175,36 +178,44 @@ func (s *secure) uploaded(task uint64) {
 	}
 }
 
-// exchange simulates one stage in which members send a message, and returns when it ends: with the last
-// member's message, but at most limit after from, its start; a limit of 0 means none. takesPart reports
-// whether the member with an index is in the stage. duration is how long the stage takes a member, and
-// workBefore is how much work the member has done before, which decides whether it drops out in the stage.
-// done is called for each member of the stage with the time at which it is done or, if leaves, drops out;
-// that may lie after the stage's end.
-func (s *secure) exchange(
-	from, limit Time,
-	takesPart func(i int) bool,
-	duration, workBefore func(*SecureMember) Time,
-	done func(i int, at Time, leaves bool),
-) Time {
-	end := from
+// secureStage is one stage of secure aggregation, in which each member sends a message.
+type secureStage struct {
+	// start is when the stage begins, and limit how long it may last, 0 for any time.
+	start Time
+	limit Time
+	// takesPart reports whether the member with this index is in the stage.
+	takesPart func(i int) bool
+	// duration returns how long the stage takes a member, and workBefore how much work of its own the
+	// member has done before it, in its task and in earlier stages.
+	duration   func(*SecureMember) Time
+	workBefore func(*SecureMember) Time
+	// done is called for each member of the stage, by its index, with the time at which it is done or,
+	// if leaves, drops out. That may lie after the stage's end.
+	done func(i int, at Time, leaves bool)
+}
+
+// simulate simulates a stage, and returns when it ends: with the last member's message, but no later than
+// its limit allows.
+func (s *secure) simulate(stage *secureStage) (end Time) {
+	end = stage.start
 	for i := range s.members {
-		if !takesPart(i) {
+		if !stage.takesPart(i) {
 			continue
 		}
-		x := &s.members[i]
-		took := duration(x)
+		member := &s.members[i]
+		took := stage.duration(member)
 		// Leaves is measured in the member's own work, so what it did before is subtracted.
-		leaves := x.Leaves-workBefore(x) < took
+		untilLeave := member.Leaves - stage.workBefore(member)
+		leaves := untilLeave < took
 		if leaves {
-			took = max(0, x.Leaves-workBefore(x))
+			took = max(0, untilLeave)
 		}
-		at := from + took
-		done(i, at, leaves)
+		at := stage.start + took
+		stage.done(i, at, leaves)
 		end = max(end, at)
 	}
-	if limit > 0 {
-		end = min(end, from+limit)
+	if stage.limit > 0 {
+		end = min(end, stage.start+stage.limit)
 	}
 	return end
 }
@@ -217,15 +228,16 @@ func (m *Machine) setUpSecure() {
 	m.exchangeSecrets(m.round.Start, func(*SecureMember) Time { return 0 })
 }
 
-// exchangeSecrets simulates the stages of keys and shares of the members, from the time start on; done
-// returns how much work a member has done before. A member's task goes on when the stages are over. It ends
-// in them if the member leaves, takes longer than the limit, or has too few neighbours, and if the round is
-// refused because too few members are left.
+// exchangeSecrets simulates the first two stages of secure aggregation, from the time start on: members send
+// their keys, and then shares of their secrets to their neighbours. done returns how much work a member has
+// done before. A member's task goes on when the stages are over. It ends in them if the member leaves, takes
+// longer than the limit, or has too few neighbours, and if the round is refused because too few members are
+// left.
 func (m *Machine) exchangeSecrets(start Time, done func(*SecureMember) Time) {
 	secure := m.secure
 	// ends holds for each member when it has done the newest stage.
 	ends := make([]Time, len(secure.members))
-	leave := func(i int, at Time, leaves bool) {
+	note := func(i int, at Time, leaves bool) {
 		member := &secure.members[i]
 		if leaves {
 			m.endInSetUp(member.Task, at, Dropped)
@@ -235,21 +247,32 @@ func (m *Machine) exchangeSecrets(start Time, done func(*SecureMember) Time) {
 		ends[i] = at
 	}
 	takesPart := func(i int) bool { return secure.members[i].HasStages }
-	keys := func(member *SecureMember) Time { return member.Stages.Keys }
-	// The first stage: each member sends its keys.
-	keysEnd := secure.exchange(start, secure.config.Limit, takesPart, keys, done, leave)
+	keysEnd := secure.simulate(&secureStage{
+		start:      start,
+		limit:      secure.config.Limit,
+		takesPart:  takesPart,
+		duration:   func(member *SecureMember) Time { return member.Stages.Keys },
+		workBefore: done,
+		done:       note,
+	})
 	count := m.endLate(ends, keysEnd, func(member *SecureMember) { member.SentKeys = true })
 	m.round.Secure.Bytes += int64(count) * secure.config.Bytes[0]
-	// With too few members the round cannot hide single updates, so it is refused.
-	if count < secure.config.Minimum || count-1 < secure.config.Threshold {
+	// With too few members the round cannot hide single updates, or a member has too few others to recover
+	// its secrets, so the round is refused.
+	neighbours := count - 1
+	if count < secure.config.Minimum || neighbours < secure.config.Threshold {
 		m.refuseSecure(keysEnd)
 		m.round.Secure.Setup = keysEnd - start
 		return
 	}
-	shares := func(member *SecureMember) Time { return member.Stages.Shares }
-	// The second stage: each member sends shares to its neighbours.
-	afterKeys := func(member *SecureMember) Time { return done(member) + keys(member) }
-	sharesEnd := secure.exchange(keysEnd, secure.config.Limit, takesPart, shares, afterKeys, leave)
+	sharesEnd := secure.simulate(&secureStage{
+		start:      keysEnd,
+		limit:      secure.config.Limit,
+		takesPart:  takesPart,
+		duration:   func(member *SecureMember) Time { return member.Stages.Shares },
+		workBefore: func(member *SecureMember) Time { return done(member) + member.Stages.Keys },
+		done:       note,
+	})
 	count = m.endLate(ends, sharesEnd, func(member *SecureMember) { member.Finished = true })
 	m.round.Secure.Bytes += int64(count) * secure.config.Bytes[1]
 	m.round.Secure.Setup = sharesEnd - start
@@ -309,11 +332,12 @@ func (m *Machine) dropLonely(end Time) (count int) {
 	return count
 }
 
-// inRing returns a function that counts, for the member with an index, its neighbours in the ring whose
-// index matches. The ring has the members that sent keys, in the order of their tasks; a member's
-// neighbours are the Neighbours nearest to it, half on either side. inRing takes time in proportion to the
-// members, and each count takes constant time.
+// inRing returns a function that counts, for the member with an index in s.members, its neighbours in the
+// ring whose index matches. The ring has the members that sent keys, in the order of their tasks, and the
+// last is followed by the first. A member's neighbours are the Neighbours nearest to it, half on either side.
+// inRing takes time in proportion to the members, and each count takes constant time.
 func (s *secure) inRing(matches func(i int) bool) func(i int) int {
+	// place holds for each member its place in the ring, from 0.
 	place := make([]int, len(s.members))
 	// sums[k] is how many of the first k members of the ring match.
 	sums := []int{0}
@@ -328,9 +352,9 @@ func (s *secure) inRing(matches func(i int) bool) func(i int) int {
 		}
 		sums = append(sums, sum)
 	}
-	n := len(sums) - 1
-	all := sums[n]
-	half := (s.config.Neighbours + 1) / 2
+	ringSize := len(sums) - 1
+	perSide := (s.config.Neighbours + 1) / 2
+	// between counts the members that match from one place in the ring to below another.
 	between := func(from, to int) int { return sums[to] - sums[from] }
 	return func(i int) int {
 		itself := 0
@@ -338,17 +362,17 @@ func (s *secure) inRing(matches func(i int) bool) func(i int) int {
 			itself = 1
 		}
 		// In so small a ring all other members are neighbours.
-		if 2*half >= n-1 {
-			return all - itself
+		if 2*perSide >= ringSize-1 {
+			return between(0, ringSize) - itself
 		}
-		from := place[i] - half
-		to := place[i] + half + 1
+		from := place[i] - perSide
+		to := place[i] + perSide + 1
 		// The neighbours may reach over the end of the list, where the ring closes.
 		switch {
 		case from < 0:
-			return between(0, to) + between(from+n, n) - itself
-		case to > n:
-			return between(from, n) + between(0, to-n) - itself
+			return between(0, to) + between(from+ringSize, ringSize) - itself
+		case to > ringSize:
+			return between(from, ringSize) + between(0, to-ringSize) - itself
 		}
 		return between(from, to) - itself
 	}
@@ -408,23 +432,29 @@ func (m *Machine) startWork(start, end Time) {
 			m.startUpload(task, member, end)
 			continue
 		}
-		task.Download += end - start
-		leaves := member.Leaves - (member.Stages.Keys + member.Stages.Shares)
-		if member.Leaves != stays && leaves < member.Work {
+		// The time of the stages counts as part of the download.
+		inStages := end - start
+		task.Download += inStages
+		// Leaves counts all of the member's work, in the stages and in the task.
+		untilLeave := member.Leaves - (member.Stages.Keys + member.Stages.Shares)
+		if member.Leaves != stays && untilLeave < member.Work {
 			task.Drops = true
-			task.Dropout = end - start + leaves
+			task.Dropout = inStages + untilLeave
 		}
 	}
 }
 
 // startUpload has a member's upload begin at the time from, when the stages of keys and shares of its group
 // are over, where rounds overlap. The time since its local steps becomes part of the upload.
-func (m *Machine) startUpload(t *TaskState, x *SecureMember, from Time) {
-	t.Upload = from + x.Upload - (t.Start + t.Download + t.Compute)
-	leaves := x.Leaves - (x.Work - x.Upload) - (x.Stages.Keys + x.Stages.Shares)
-	if x.Leaves != stays && leaves < x.Upload {
+func (m *Machine) startUpload(t *TaskState, member *SecureMember, from Time) {
+	stepsDone := t.Start + t.Download + t.Compute
+	t.Upload = from + member.Upload - stepsDone
+	// Leaves counts all of the member's work: its local steps, the stages and then the upload.
+	workBefore := (member.Work - member.Upload) + (member.Stages.Keys + member.Stages.Shares)
+	untilLeave := member.Leaves - workBefore
+	if member.Leaves != stays && untilLeave < member.Upload {
 		t.Drops = true
-		t.Dropout = from + leaves - t.Start
+		t.Dropout = from + untilLeave - t.Start
 	}
 }
 
@@ -493,17 +523,7 @@ func (m *Machine) formGroup() error {
 	if secure == nil || m.overlapping == nil || len(secure.members) > 0 {
 		return nil
 	}
-	for _, task := range slices.Clone(secure.ready) {
-		t := m.tasks.find(task)
-		if !m.isStale(t.Model) {
-			continue
-		}
-		secure.ready = slices.DeleteFunc(secure.ready, func(other uint64) bool { return other == task })
-		secure.takeWaiting(task)
-		t.Timer = noTimer
-		t.Upload = m.now - (t.Start + t.Download + t.Compute)
-		m.setOutcome(t, Late)
-	}
+	m.endStaleReady()
 	n := m.groupSize()
 	if n == 0 {
 		return nil
@@ -524,8 +544,26 @@ func (m *Machine) formGroup() error {
 	return nil
 }
 
+// endStaleReady ends as late the tasks of clients that have done their local steps and wait for a group, if
+// their base model has meanwhile become too old. The time that they have waited counts as their upload.
+func (m *Machine) endStaleReady() {
+	secure := m.secure
+	for _, task := range slices.Clone(secure.ready) {
+		t := m.tasks.find(task)
+		if !m.isStale(t.Model) {
+			continue
+		}
+		secure.ready = slices.DeleteFunc(secure.ready, func(other uint64) bool { return other == task })
+		secure.takeWaiting(task)
+		t.Timer = noTimer
+		t.Upload = m.now - (t.Start + t.Download + t.Compute)
+		m.setOutcome(t, Late)
+	}
+}
+
 // groupSize returns the smallest number of updates with which the closing rule closes a round, or 0 if
-// fewer clients are ready.
+// fewer clients are ready. A rule that closes with some number also closes with more, so the number can be
+// searched by halves.
 func (m *Machine) groupSize() int {
 	waiting := len(m.secure.ready)
 	n := sort.Search(waiting+1, func(n int) bool {
@@ -562,13 +600,12 @@ func (m *Machine) endSecure() {
 	s.underWay = 0
 }
 
-// beginRecovery simulates the stages of survivors and recovery of a round that has closed, and sets the
-// timer for their end. It marks the round as unrecovered if too few members have uploaded, signed or
-// revealed shares.
+// beginRecovery simulates the last two stages of secure aggregation for a round that has closed, and sets the
+// timer for their end: the members that have uploaded (survivors) sign the set of survivors, and then reveal
+// the shares from which the masks of all are recovered. It marks the round as unrecovered if too few members
+// have uploaded, signed or revealed shares.
 func (m *Machine) beginRecovery() {
 	secure := m.secure
-	survives := func(i int) bool { return secure.members[i].Uploaded }
-	worked := func(x *SecureMember) Time { return x.Stages.Keys + x.Stages.Shares + x.Work }
 	signed := make([]bool, len(secure.members))
 	signers := 0
 	sign := func(i int, _ Time, leaves bool) {
@@ -577,13 +614,20 @@ func (m *Machine) beginRecovery() {
 			signers++
 		}
 	}
-	survivors := func(x *SecureMember) Time { return x.Stages.Survivors }
-	signedAt := secure.exchange(m.now, 0, survives, survivors, worked, sign)
+	signedAt := secure.simulate(&secureStage{
+		start:      m.now,
+		limit:      0,
+		takesPart:  func(i int) bool { return secure.members[i].Uploaded },
+		duration:   func(x *SecureMember) Time { return x.Stages.Survivors },
+		workBefore: func(x *SecureMember) Time { return x.Stages.Keys + x.Stages.Shares + x.Work },
+		done:       sign,
+	})
 	members := secure.countWhere(func(x *SecureMember) bool { return x.SentKeys })
 	uploaded := secure.countWhere(func(x *SecureMember) bool { return x.Uploaded })
 	end := signedAt
-	failed := uploaded < secure.config.Minimum || signers < secure.config.quorum(members) || !secure.isConnected()
 	// Members reveal shares only once enough of them have signed one set of survivors.
+	hasQuorum := signers >= secure.config.quorum(members)
+	failed := uploaded < secure.config.Minimum || !hasQuorum || !secure.isConnected()
 	if !failed {
 		end, failed = secure.recoverAll(signedAt, signed)
 	}
@@ -623,25 +667,29 @@ func (s *secure) countWhere(matches func(*SecureMember) bool) (n int) {
 	return n
 }
 
-// recoverAll returns when each needed secret has Threshold shares: the secret of each member that has
-// uploaded, and of each that has finished the stage of shares but not uploaded and has a neighbour that
-// has. The members that signed reveal their shares from the time from on. If the shares do not suffice,
-// failed is true, and end is when the last of these members has answered or left.
+// recoverAll simulates the stage of recovery, and returns when the coordinator can recover all masks: when
+// each secret that it needs has Threshold shares. Neighbours hold the shares of a member's secret, and those
+// that signed (by their index) reveal them from the time from on. Needed are the secrets of members that have
+// uploaded, and of those that have finished the stage of shares but not uploaded, if a neighbour has uploaded:
+// its update then has a mask in common with them. If the shares do not suffice, failed is true, and end is
+// when the last of the members that signed has answered or left.
 func (s *secure) recoverAll(from Time, signed []bool) (end Time, failed bool) {
-	// answers holds for each member when it reveals its shares, or stays if it never does.
+	const never = stays
+	// answers holds for each member when it reveals its shares.
 	answers := make([]Time, len(s.members))
 	var times []Time
 	end = from
 	for i := range s.members {
 		member := &s.members[i]
-		answers[i] = stays
+		answers[i] = never
 		if !signed[i] {
 			continue
 		}
-		before := member.Stages.Keys + member.Stages.Shares + member.Work + member.Stages.Survivors
+		workBefore := member.Stages.Keys + member.Stages.Shares + member.Work + member.Stages.Survivors
+		untilLeave := member.Leaves - workBefore
 		// A member that leaves before it has answered reveals nothing.
-		if member.Leaves != stays && member.Leaves-before < member.Stages.Recovery {
-			end = max(end, from+member.Leaves-before)
+		if member.Leaves != stays && untilLeave < member.Stages.Recovery {
+			end = max(end, from+untilLeave)
 			continue
 		}
 		answers[i] = from + member.Stages.Recovery

@@ -88,8 +88,9 @@ func (m *Machine) issueDevices() {
 	}
 }
 
-// addTask appends a task, or the query of a candidate, to list with the number *next, which it increments,
-// and requests its plan.
+// addTask appends a new task of a client, or the query of a candidate, to list and asks the driver for its
+// plan. The task starts from the newest model. Its number is *next, which is incremented for the task after
+// it.
 func (m *Machine) addTask(list *[]TaskState, next *uint64, client, steps int) {
 	task := appendElement(list)
 	*task = TaskState{

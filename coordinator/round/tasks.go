@@ -192,9 +192,9 @@ func (x *tasks) begin(list *Tasks) {
 	}
 }
 
-// removeDone removes the tasks that are done from the lists, once they are more than the others, so that on
-// average each task is moved once, however often this is called. accepted is the number of tasks that wait
-// for training.
+// removeDone removes the tasks that are done from the lists. It does so only once they are more than the
+// others, so that on average each task is moved once, however often this is called. accepted is the number of
+// tasks that wait for training, which are still needed.
 func (x *tasks) removeDone(accepted int) {
 	needed := x.outstanding() + accepted
 	if len(x.simulated.List)+len(x.devices.List) <= 2*needed {

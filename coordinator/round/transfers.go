@@ -47,21 +47,13 @@ func (x *transfers) link(stage Stage) *fairshare.Tree {
 	return nil
 }
 
-// beginTask begins a task or candidate that has a plan: with its download or, if its client has the model
-// already or downloads are not shared, with its computing. If the client will drop out, because the plan
-// says so or because the client of a task leaves, it sets the timer for that.
+// beginTask begins a task or candidate that has a plan, where clients share the bandwidth of the server: with
+// its download or, if its client has the model already or downloads are not shared, with its computing. If
+// the client will drop out, it sets the timer for that.
 func (x *transfers) beginTask(task *TaskState, candidate, hasModel bool) {
-	leaves := x.step.now + task.Dropout
-	drops := task.Drops
-	// The plan knows only how long the task takes by itself, not when its client leaves.
-	if !drops && x.leaves != nil && !candidate {
-		leaves, drops = x.leaves(int(task.Client), x.step.now)
-		drops = drops && leaves <= MaxTime
-		leaves = max(leaves, x.step.now)
-	}
-	if drops {
+	if at, drops := x.dropout(task, candidate); drops {
 		task.Timer = x.step.setTimer(Timer{
-			At:       leaves,
+			At:       at,
 			Priority: priorityTask,
 			Kind:     TaskDrops,
 			Task:     task.Task,
@@ -73,6 +65,21 @@ func (x *transfers) beginTask(task *TaskState, candidate, hasModel bool) {
 	}
 	task.Stage = Downloading
 	task.Link = x.download.Start(int64(x.step.now), task.Task, int(task.Client), int64(task.Download))
+}
+
+// dropout returns when the client of a task that begins now will drop out; false if it will not. The task's
+// plan says so or, since a plan does not know how long shared transfers will take, the client becomes
+// unavailable at that time.
+func (x *transfers) dropout(task *TaskState, candidate bool) (at Time, drops bool) {
+	now := x.step.now
+	switch {
+	case task.Drops:
+		return now + task.Dropout, true
+	case x.leaves == nil || candidate:
+		return 0, false
+	}
+	at, drops = x.leaves(int(task.Client), now)
+	return max(at, now), drops && at <= MaxTime
 }
 
 // startComputing sets the timer for the end of a task's local steps, together with the transfers before and
@@ -131,28 +138,33 @@ func (x *transfers) advance(task *TaskState, candidate bool) (done bool) {
 	return true
 }
 
-// endTask removes a task from the shared links, whether it is complete or stops early. A transfer that
-// stops early gets the duration that it would have had at its mean pace so far, so that its time until now
-// is the right part of the duration.
+// endTask removes a task from the shared links, whether it is complete or stops early.
 func (x *transfers) endTask(task *TaskState) {
 	if task.Stage == NoStage {
 		return
 	}
-	after := x.step.now - task.Start
 	if task.Stage == Computing {
 		x.step.cancelTimer(&task.Link)
 	} else if link := x.link(task.Stage); link != nil {
-		phase := &task.Download
-		if task.Stage == Uploading {
-			phase = &task.Upload
-			after = max(0, after-task.Download-task.Compute)
-		}
-		// From the work that remains follows how much of the phase has passed.
-		remaining := link.Stop(int64(x.step.now), task.Link).Over(link.Need())
-		*phase = Time(fairshare.Stretched(int64(after), int64(*phase), remaining, int64(MaxDuration)))
+		x.stopTransfer(task, link)
 	}
 	task.Stage = NoStage
 	task.Link = 0
+}
+
+// stopTransfer takes a task's transfer, which has not been completed, off its link. In the task, the length
+// of the transfer's phase becomes what the whole transfer would have taken at its mean pace so far: reports
+// count a transfer that was broken off in proportion to the part of its phase that has passed.
+func (x *transfers) stopTransfer(task *TaskState, link *fairshare.Tree) {
+	elapsed := x.step.now - task.Start
+	phase := &task.Download
+	if task.Stage == Uploading {
+		phase = &task.Upload
+		elapsed = max(0, elapsed-task.Download-task.Compute)
+	}
+	work := link.Stop(int64(x.step.now), task.Link)
+	remaining := work.Over(link.Need())
+	*phase = Time(fairshare.Stretched(int64(elapsed), int64(*phase), remaining, int64(MaxDuration)))
 }
 
 // setTimer sets the timer for the next end of a transfer, on either link, and cancels the one before if it
@@ -162,23 +174,25 @@ func (x *transfers) setTimer() {
 		return
 	}
 	due := Time(0)
-	ok := false
+	anyUnderWay := false
 	for _, link := range [...]*fairshare.Tree{x.download, x.upload} {
 		if link == nil {
 			continue
 		}
-		if end, isUnderWay := link.Due(); isUnderWay && (!ok || Time(end) < due) {
+		end, isUnderWay := link.Due()
+		isEarlier := !anyUnderWay || Time(end) < due
+		if isUnderWay && isEarlier {
 			due = Time(end)
-			ok = true
+			anyUnderWay = true
 		}
 	}
 	// The timer is right already, so no event is spent on it.
-	if x.timer != 0 && ok && x.timerAt == due {
+	if x.timer != 0 && anyUnderWay && x.timerAt == due {
 		return
 	}
 	x.step.cancelTimer(&x.timer)
 	x.timerAt = 0
-	if ok {
+	if anyUnderWay {
 		x.timerAt = due
 		x.timer = x.step.setTimer(Timer{At: due, Priority: priorityTransfer, Kind: TransferEnds})
 	}

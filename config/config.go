@@ -366,12 +366,14 @@ func (c *Config) Bits(parameters, trainable int) (model, update float64) {
 		// The parameters that are not trained are sent uncompressed, in proportion to their number.
 		untrainedBits := 0.0
 		if trainable < parameters {
-			untrainedBits = float64(model * (float64(parameters-trainable) / float64(parameters)))
+			untrainedShare := float64(parameters-trainable) / float64(parameters)
+			untrainedBits = float64(model * untrainedShare)
 		}
-		// Compression takes a number of float32 values, at least one.
-		values := max(1, int64(math.RoundToEven((model-untrainedBits)/32)))
-		return model, float64(c.Compress.Bits(values)) + untrainedBits
+		// Compression takes a number of float32 values of 32 bits, at least one.
+		trainedValues := max(1, int64(math.RoundToEven((model-untrainedBits)/32)))
+		return model, float64(c.Compress.Bits(trainedValues)) + untrainedBits
 	}
+	// An update without compression is as large as the model.
 	return model, model
 }
 
@@ -617,7 +619,7 @@ func (c *Config) MakeTimingOnly() (replaced bool) {
 	}
 	c.Train = false
 	c.Devices.Names = nil
-	// measured reports whether a schedule follows what a run without training does not measure.
+	// needsTraining reports whether a schedule follows what a run without training does not measure.
 	needsTraining := func(component any) bool {
 		n := c.needs(component)
 		return n.Losses || n.Validation

@@ -27,10 +27,11 @@ type Key struct {
 	Entries []string
 }
 
-// KeysOf lists the keys of the struct type t, whose own path in the configuration is path, and of
-// all structs within it, in the order of their fields. With required, keys without a default are
-// marked as required: those of a struct that is always made anew. The options of the entries of choices are
-// not among them.
+// KeysOf lists the keys of the configuration that the struct type t stands for, such as close or
+// devices.names, and those of all structs within it, in the order of their fields. path is the struct's own
+// path in the configuration, empty for the whole. With required, keys without a default are marked as
+// required: those of a struct that is always made anew. A key that chooses an entry, such as a closing rule,
+// is listed without the options of the entries.
 func KeysOf(path string, t reflect.Type, required bool) (list []Key) {
 	for _, o := range registry.Options(t) {
 		// Whether the key is required depends on what contains it, and on its own default.
@@ -92,9 +93,10 @@ var KnownKeys = sync.OnceValue(func() (list []Key) {
 	return list
 })
 
-// optionsPath returns the path below which the options of the entries of a choice stand: the key's
-// own, its elements' where it is a list, and that of the surrounding struct where the options are
-// flat.
+// optionsPath returns the path in the configuration below which the options of a chosen entry stand, for a
+// key that chooses one: the key's own, as in close.seconds; its elements', as in outputs[], where it is a
+// list; and that of the surrounding group where the options stand among the group's keys (they are flat), as
+// those of a data reader do.
 func (k *Key) optionsPath() string {
 	switch {
 	case k.Flat:

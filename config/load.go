@@ -282,9 +282,10 @@ func parseFile(name string, text []byte) (*tree.Node, error) {
 	return tree.Parse(name, text)
 }
 
-// orderSets returns the sets in the order in which they can be applied. The first set that names an
-// entry, such as close=first, goes before those of its options, such as close.n=3, because naming
-// an entry gives all its options their defaults. Otherwise the order stays.
+// orderSets returns the sets of a command line ("key=value") in the order in which they can be applied. The
+// first set that chooses an entry, such as close=first, goes before those of its options, such as close.n=3,
+// wherever the user has put it, because choosing an entry gives all its options their defaults. Otherwise
+// the order stays.
 func orderSets(sets []string) (list []string) {
 	named := map[string]bool{}
 	for _, s := range sets {

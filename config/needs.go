@@ -167,39 +167,46 @@ func (c *Config) addUnmetDevices(list *unmetNeeds) {
 // message proposes entries of the same plug point that could be used, and changes of other keys.
 func (c *Config) checkNeeds() error {
 	unmet := c.unmetNeeds()
-	return c.visitChoices(reflect.ValueOf(c).Elem(), "", func(path string, p *registry.Point, component any) error {
+	check := func(path string, p *registry.Point, component any) error {
 		for _, missing := range unmet {
-			if !missing.needed(c.needs(component)) {
-				continue
+			if missing.needed(c.needs(component)) {
+				remedy := c.remedyFor(missing, unmet, p, component)
+				return problem(path, missing.relatedKeys, "%q %s (%s)", p.NameOf(component), missing.reason, remedy)
 			}
-			var usable []string
-			name := p.NameOf(component)
-			// An entry can be proposed if it has none of the requirements that are not met. The
-			// component's own entry may be among them, with options other than those it has now.
-			for _, e := range p.Entries {
-				if e.Name == name {
-					e.Name += " with other options"
-				}
-				if !slices.ContainsFunc(unmet, func(missing need) bool { return missing.needed(c.needs(e.Value)) }) {
-					usable = append(usable, e.Name)
-				}
-			}
-			instead := "use " + orList(usable)
-			if missing.instead != "" {
-				instead += ", or " + missing.instead
-			}
-			// A component that waits for convergence may need nothing if the round of the decay is set.
-			decaying := *c
-			decaying.Schedule.DecayRound = 1
-			if !missing.needed(decaying.needs(component)) {
-				instead += ", or set schedule.decay_round"
-			}
-			// Without a usable entry, the message begins with the change of other keys.
-			remedy := strings.TrimPrefix(instead, "use , or ")
-			return problem(path, missing.relatedKeys, "%q %s (%s)", name, missing.reason, remedy)
 		}
 		return nil
-	})
+	}
+	return c.visitChoices(reflect.ValueOf(c).Elem(), "", check)
+}
+
+// remedyFor says how a user can mend a configuration in which a component, such as a closing rule, has a
+// requirement that is missing: by which entries of the plug point p to use in its place, and by which changes
+// of other keys. unmet are all requirements that the configuration does not meet.
+func (c *Config) remedyFor(missing need, unmet []need, p *registry.Point, component any) string {
+	var usable []string
+	name := p.NameOf(component)
+	for _, e := range p.Entries {
+		// The component's own entry may be usable with options other than those it has now.
+		if e.Name == name {
+			e.Name += " with other options"
+		}
+		needsUnmet := func(n need) bool { return n.needed(c.needs(e.Value)) }
+		if !slices.ContainsFunc(unmet, needsUnmet) {
+			usable = append(usable, e.Name)
+		}
+	}
+	instead := "use " + orList(usable)
+	if missing.instead != "" {
+		instead += ", or " + missing.instead
+	}
+	// A component that waits for convergence may need nothing if the round of the decay is set.
+	decaying := *c
+	decaying.Schedule.DecayRound = 1
+	if !missing.needed(decaying.needs(component)) {
+		instead += ", or set schedule.decay_round"
+	}
+	// Without a usable entry, the message begins with the change of other keys.
+	return strings.TrimPrefix(instead, "use , or ")
 }
 
 // needs returns what a component requires of the run. A schedule's requirements may depend on the
@@ -224,7 +231,8 @@ func (c *Config) DecidesByLosses() string {
 		{"schedule.eta", c.Schedule.Eta, schedule.Etas.NameOf(c.Schedule.Eta), true},
 		{"select", c.Select, selection.Rules.NameOf(c.Select), false},
 	} {
-		if c.needs(part.component).Losses && !(part.follows && c.Schedule.Loss == ValidationLoss) {
+		seesValidation := part.follows && c.Schedule.Loss == ValidationLoss
+		if c.needs(part.component).Losses && !seesValidation {
 			return part.key + ": " + part.name
 		}
 	}
@@ -234,9 +242,10 @@ func (c *Config) DecidesByLosses() string {
 	return ""
 }
 
-// visitChoices calls visit for every component that the value v holds, with the component's path and its
-// plug point, and stops at the first error. path is that of v. A choice without a component is an
-// error unless it may be null.
+// visitChoices calls visit for every component that is chosen in a part of the configuration, such as its
+// closing rule or the layers of its model, with the component's path and the plug point that it was chosen
+// from. It stops at the first error. v is the part, which may be any kind of value, and path is its path. A
+// choice without a component is an error unless it may be null.
 func (c *Config) visitChoices(
 	v reflect.Value,
 	path string,

@@ -169,10 +169,12 @@ func (r *reader) readValue(o *registry.Option, v reflect.Value, n *tree.Node, pa
 	return r.readScalar(o, v, n, path)
 }
 
-// readList reads a node into a slice, whose earlier elements are dropped, unless a map sets some elements of
-// a merged option: then the others stay. A scalar is a list of one
-// element, where elements are scalars. A keyed list, such as that of devices, may also be a map
-// from the first option of its elements to the second.
+// readList reads a node of YAML into a slice, the field of option o, and drops the elements that it had. path
+// is that of the option. Three forms are read:
+//   - a list;
+//   - a scalar, as a list of one element, where elements are scalars;
+//   - for a keyed option, such as devices.names, a map from the first option of each element to its second.
+//     If the option is merged, too, elements stay whose keys the map does not have.
 func (r *reader) readList(o *registry.Option, v reflect.Value, n *tree.Node, path string) error {
 	elementKind := v.Type().Elem().Kind()
 	hasScalars := elementKind != reflect.Struct && elementKind != reflect.Interface
@@ -254,30 +256,16 @@ func mergesInto(v reflect.Value, n *tree.Node) bool {
 	return len(n.Keys) == 1 || !slices.ContainsFunc(n.Keys, isOfStruct)
 }
 
-// readOptions sets options of the struct v, which may be an entry of the plug point p; p is nil for
-// other structs. A map sets the options that it names and keeps the rest. Any other value sets the
-// options that are marked short.
+// readOptions sets options of the struct v by a node of YAML. path is that of the struct. A map sets the
+// options that it names and keeps the rest; for any other value see readShort. The struct may be an entry of
+// the plug point p, such as one closing rule; p is nil for other structs.
+//
+// An option of the struct may be flat: it chooses an entry of a plug point, whose own options then stand in
+// the same map as those of the struct.
 func (r *reader) readOptions(p *registry.Point, v reflect.Value, n *tree.Node, path string) error {
 	list := registry.Options(v.Type())
-	short := registry.Short(v.Type())
-	// A value that is no map is possible only where the struct has short options.
-	switch keys := orList(keysOf(list)); {
-	case n.Kind == tree.Map:
-		short = nil
-	case short != nil:
-	case p != nil:
-		return n.WrongKind(path, "nothing, or a map of options")
-	case strings.Contains(path, "["):
-		return n.WrongKind(path, "a map of "+keys)
-	default:
-		return tree.Fail(n, path, "this is a group of keys: %s", keys)
-	}
-	// One scalar sets all the short options of a struct.
-	for _, o := range short {
-		if err := r.readValue(&o, v.FieldByIndex(o.Index), n, path); err != nil {
-			return err
-		}
-		r.clearMissing(join(path, o.Key))
+	if n.Kind != tree.Map {
+		return r.readShort(p, v, n, path)
 	}
 	flat := slices.IndexFunc(list, func(o registry.Option) bool { return o.Flat })
 	// Keys that are no options of the struct belong to the entry that its flat option holds. They
@@ -303,6 +291,30 @@ func (r *reader) readOptions(p *registry.Point, v reflect.Value, n *tree.Node, p
 		return nil
 	}
 	return r.readValue(&list[flat], v.FieldByIndex(list[flat].Index), entryOptions, path)
+}
+
+// readShort sets the struct v from a node that is no map: all options of the struct that are marked short
+// take its value, as in `trainer: COMMAND` for `trainer: {command: COMMAND}`. It is an error if the struct
+// has no short options. p is the plug point of which the struct is an entry, nil for other structs.
+func (r *reader) readShort(p *registry.Point, v reflect.Value, n *tree.Node, path string) error {
+	short := registry.Short(v.Type())
+	keys := orList(keysOf(registry.Options(v.Type())))
+	switch {
+	case short != nil:
+	case p != nil:
+		return n.WrongKind(path, "nothing, or a map of options")
+	case strings.Contains(path, "["):
+		return n.WrongKind(path, "a map of "+keys)
+	default:
+		return tree.Fail(n, path, "this is a group of keys: %s", keys)
+	}
+	for _, o := range short {
+		if err := r.readValue(&o, v.FieldByIndex(o.Index), n, path); err != nil {
+			return err
+		}
+		r.clearMissing(join(path, o.Key))
+	}
+	return nil
 }
 
 // unknownOption returns the error about a key that a struct, or an entry of the plug point p, does not
@@ -338,9 +350,10 @@ func unknownOption(p *registry.Point, v reflect.Value, key string, child *tree.N
 	return tree.Fail(child, join(path, key), "%s", unknownKey(join(path, key), keys))
 }
 
-// readEntry sets v, a choice of the plug point p, to the entry that a node describes: by the entry's
-// name, by its short form, or by a map of the name and the options. A map without a name changes
-// options of the entry that v holds already.
+// readEntry sets v, the field of a choice such as close, to the entry of the plug point p that a node of YAML
+// describes: by the entry's name (`close: all`), by its short form, or by a map of the name and the options
+// (`close: {rule: deadline, seconds: 60}`). A map without a name changes options of the entry that v holds
+// already.
 func (r *reader) readEntry(p *registry.Point, v reflect.Value, n *tree.Node, path string) error {
 	// Entries of lists, such as layers, have no word for their name: it is the only key of their
 	// map.
@@ -551,7 +564,7 @@ func (r *reader) readScalar(o *registry.Option, v reflect.Value, n *tree.Node, p
 	if err != nil {
 		return tree.Fail(n, path, "%v", err)
 	}
-	// bad is the error of a value that cannot be read as one of this kind.
+	// wrongKind returns the error of a value that cannot be read as one of this kind.
 	wrongKind := func() error {
 		want := valueText(o, v.Type())
 		if _, isTime := timeOf(o, "1s"); isTime {
@@ -644,45 +657,54 @@ func parseNumber(s string) (float64, bool) {
 	return v, err == nil || errors.Is(err, strconv.ErrRange)
 }
 
-// unknownKey returns the problem of a key that does not exist, and proposes one that does: a key of
-// the same group (siblings), a full path that is spelt like it, or a key of the same name in
-// another group.
+// unknownKey returns the problem of a key that does not exist, with a proposal of one that does, if one is
+// near, or else with a list of keys. path is that of the key, and siblings are the keys of its group.
 func unknownKey(path string, siblings []string) string {
 	last := path[strings.LastIndex(path, ".")+1:]
-	nearest := names.Nearest(last, siblings)
-	hint := orList(siblings)
+	nearest := nearestKey(path, last)
+	hint := "fedpace help configuration lists all"
 	// Elements of a list have no full paths to compare with: only the siblings are near.
-	if !strings.Contains(path, "[") {
-		var paths []string
-		elsewhere := ""
-		for _, k := range KnownKeys() {
-			if group, _, ok := strings.Cut(k.Name, "."); ok && !slices.Contains(paths, group) {
-				paths = append(paths, group)
-			}
-			paths = append(paths, k.Name)
-			if k.Point != nil {
-				paths = append(paths, join(k.optionsPath(), k.Point.Word))
-			}
-		}
-		nearest = names.Nearest(path, paths)
-		hint = "fedpace help configuration lists all"
-		for _, k := range paths {
-			// Of several groups with such a key, stop and schedule are those most often meant.
-			isUsual := k == "stop."+last || k == "schedule."+last
-			if isUsual || elsewhere == "" && strings.HasSuffix(k, "."+last) {
-				elsewhere = k
-			}
-		}
-		nearest = cmp.Or(nearest, elsewhere)
-		if known := names.CommonKey(path); known != "" {
-			nearest = known
-			// The user left out the group, so the same name elsewhere is the better guess.
-		} else if path == last {
-			nearest = cmp.Or(elsewhere, nearest)
-		}
+	isInList := strings.Contains(path, "[")
+	if isInList {
+		nearest = names.Nearest(last, siblings)
+		hint = orList(siblings)
 	}
 	if nearest != "" {
 		hint = fmt.Sprintf("did you mean %q?", nearest)
 	}
 	return "unknown key (" + hint + ")"
+}
+
+// nearestKey returns the key of the configuration that a user most likely means by a path that is none:
+// one that other programs call so, one that is spelt like it, or one of the same name in another group. last
+// is the part of the path behind its last dot. It is empty if no key is near.
+func nearestKey(path, last string) string {
+	if known := names.CommonKey(path); known != "" {
+		return known
+	}
+	var paths []string
+	for _, k := range KnownKeys() {
+		if group, _, ok := strings.Cut(k.Name, "."); ok && !slices.Contains(paths, group) {
+			paths = append(paths, group)
+		}
+		paths = append(paths, k.Name)
+		if k.Point != nil {
+			paths = append(paths, join(k.optionsPath(), k.Point.Word))
+		}
+	}
+	elsewhere := ""
+	for _, k := range paths {
+		// Of several groups with such a key, stop and schedule are those most often meant.
+		isUsual := k == "stop."+last || k == "schedule."+last
+		if isUsual || elsewhere == "" && strings.HasSuffix(k, "."+last) {
+			elsewhere = k
+		}
+	}
+	nearest := names.Nearest(path, paths)
+	// Where the user left out the group, the same name elsewhere is the better guess.
+	leftOutGroup := path == last
+	if leftOutGroup {
+		return cmp.Or(elsewhere, nearest)
+	}
+	return cmp.Or(nearest, elsewhere)
 }

@@ -96,8 +96,9 @@ func entryLines(v reflect.Value) []string {
 	return list
 }
 
-// flowText returns a value on one line, in YAML's flow style, as a file would hold it. o is the option
-// whose value it is; an empty option is for elements, which have neither null nor a word.
+// flowText returns a value of the configuration on one line of YAML (in its flow style), as config.yaml has
+// it: read back, the text gives the same value. o is the option whose value it is; an empty option is for
+// elements, which have neither null nor a word.
 func flowText(o *registry.Option, v reflect.Value) string {
 	switch {
 	// The zero value of such an option is null, which for lists is written as an empty one.
@@ -113,53 +114,14 @@ func flowText(o *registry.Option, v reflect.Value) string {
 	case reflect.Pointer:
 		return flowText(&registry.Option{}, v.Elem())
 	case reflect.Interface:
-		p := registry.For(v.Type())
-		if v.IsNil() {
-			return "null"
-		}
-		name := p.NameOf(v.Interface())
-		// Entries in lists are maps of their name to their options, or their name alone.
-		if p.Word == "" && len(registry.Options(v.Elem().Type())) > 0 {
-			return quote(name) + ": " + flowText(&registry.Option{}, v.Elem())
-		} else if p.Word == "" {
-			return quote(name)
-		}
-		// A short form that reads like the name of an entry would be taken for that entry.
-		if text, ok := shortText(v.Elem()); ok && !slices.Contains(p.Names(), text) {
-			return text
-		}
-		// An entry whose options all are null needs no map: its name is enough.
-		list := entryLines(v)
-		hasOptions := len(fieldLines(v.Elem(), omitNulls)) > 0
-		if len(list) == 1 && name != p.Default && !hasOptions {
-			return quote(name)
-		}
-		return "{" + strings.Join(list, ", ") + "}"
+		return choiceText(v)
 	case reflect.Struct:
 		if text, ok := shortText(v); ok {
 			return text
 		}
 		return "{" + strings.Join(fieldLines(v, omitNulls), ", ") + "}"
 	case reflect.Slice:
-		list := make([]string, v.Len())
-		// short remains true while no element needs a map of its own.
-		hasOnlyShort := true
-		for i := range list {
-			list[i] = flowText(&registry.Option{}, v.Index(i))
-			hasOnlyShort = hasOnlyShort && !strings.HasPrefix(list[i], "{")
-		}
-		// A keyed list is a map from the first option of each element to the second.
-		if o.Keyed && !hasOnlyShort {
-			// The elements are structs of two options: an id, and what belongs to it.
-			pair := registry.Options(v.Type().Elem())
-			for i := range list {
-				key := flowText(&pair[0], v.Index(i).FieldByIndex(pair[0].Index))
-				value := flowText(&pair[1], v.Index(i).FieldByIndex(pair[1].Index))
-				list[i] = key + ": " + value
-			}
-			return "{" + strings.Join(list, ", ") + "}"
-		}
-		return "[" + strings.Join(list, ", ") + "]"
+		return listText(o, v)
 	case reflect.String:
 		return quote(v.String())
 	case reflect.Bool, reflect.Int, reflect.Uint64:
@@ -170,15 +132,67 @@ func flowText(o *registry.Option, v reflect.Value) string {
 	panic(fmt.Sprintf("config: a %v cannot be written", v.Type()))
 }
 
-// shortText returns the scalar that may stand in place of the map of the struct v. The result is
-// false if the struct has no such form, or if the scalar would not be read back to the same struct
-// because another option is set, too.
+// choiceText returns the entry that the choice v holds, such as a closing rule, on one line: its short form,
+// its name alone if it has no options that are set, or a map of the name and the options.
+func choiceText(v reflect.Value) string {
+	if v.IsNil() {
+		return "null"
+	}
+	p := registry.For(v.Type())
+	name := p.NameOf(v.Interface())
+	// Entries of lists, such as layers, have no word for their name: they are maps of the name to the
+	// options, or the name alone.
+	isListElement := p.Word == ""
+	switch {
+	case isListElement && len(registry.Options(v.Elem().Type())) > 0:
+		return quote(name) + ": " + flowText(&registry.Option{}, v.Elem())
+	case isListElement:
+		return quote(name)
+	}
+	// A short form that reads like the name of an entry would be taken for that entry.
+	if text, ok := shortText(v.Elem()); ok && !slices.Contains(p.Names(), text) {
+		return text
+	}
+	// An entry whose options all are null needs no map: its name is enough.
+	list := entryLines(v)
+	hasOptions := len(fieldLines(v.Elem(), omitNulls)) > 0
+	if len(list) == 1 && name != p.Default && !hasOptions {
+		return quote(name)
+	}
+	return "{" + strings.Join(list, ", ") + "}"
+}
+
+// listText returns a list, the value of option o, on one line. A keyed list, such as devices.names, is
+// written as a map from the first option of each element to its second, unless each element has a short form.
+func listText(o *registry.Option, v reflect.Value) string {
+	list := make([]string, v.Len())
+	hasOnlyShort := true
+	for i := range list {
+		list[i] = flowText(&registry.Option{}, v.Index(i))
+		hasOnlyShort = hasOnlyShort && !strings.HasPrefix(list[i], "{")
+	}
+	if !o.Keyed || hasOnlyShort {
+		return "[" + strings.Join(list, ", ") + "]"
+	}
+	// The elements are structs of two options: an id, and what belongs to it.
+	pair := registry.Options(v.Type().Elem())
+	for i := range list {
+		key := flowText(&pair[0], v.Index(i).FieldByIndex(pair[0].Index))
+		value := flowText(&pair[1], v.Index(i).FieldByIndex(pair[1].Index))
+		list[i] = key + ": " + value
+	}
+	return "{" + strings.Join(list, ", ") + "}"
+}
+
+// shortText returns the scalar that may stand in place of the map of the struct v, as in `trainer: COMMAND`
+// for `trainer: {command: COMMAND}`. The result is false if the struct has no such form, or if the scalar
+// would not be read back to the same struct because another option is set, too.
 func shortText(v reflect.Value) (text string, ok bool) {
 	short := registry.Short(v.Type())
 	if short == nil {
 		return "", false
 	}
-	// same is the struct that the scalar would be read back to: defaults, but for the short
+	// readBack is the struct that the scalar would be read back to: it has the defaults, but for the short
 	// options.
 	readBack := reflect.New(v.Type()).Elem()
 	var r reader
@@ -209,33 +223,37 @@ func (c Config) MarshalJSON() ([]byte, error) {
 // leafValues lists the keys that hold a value, with the value in NewValue and an empty OldValue. A
 // group is represented by its keys, and a choice by the name of its entry followed by the entry's
 // options.
-func (c *Config) leafValues() (list []Change) {
-	var add func(v reflect.Value, path string)
-	add = func(v reflect.Value, path string) {
-		for _, o := range registry.Options(v.Type()) {
-			f := v.FieldByIndex(o.Index)
-			leafPath := join(path, o.Key)
-			switch {
-			case f.Kind() == reflect.Struct && registry.Short(f.Type()) == nil:
-				add(f, leafPath)
-			case f.Kind() == reflect.Interface && !f.IsNil():
-				p := registry.For(f.Type())
-				// The options of a flat entry stand beside those of the surrounding struct.
-				if o.Flat {
-					leafPath = path
-				}
-				list = append(list, Change{
-					Key:      join(leafPath, p.Word),
-					NewValue: quote(p.NameOf(f.Interface())),
-					Inert:    o.Inert,
-				})
-				add(f.Elem(), leafPath)
-			default:
-				list = append(list, Change{Key: leafPath, NewValue: flowText(&o, f), Inert: o.Inert})
+func (c *Config) leafValues() []Change {
+	return appendLeaves(nil, reflect.ValueOf(c).Elem(), "")
+}
+
+// appendLeaves appends to list the keys of the struct v that hold a value, as in [Config.leafValues]. path is
+// the path of the struct in the configuration.
+func appendLeaves(list []Change, v reflect.Value, path string) []Change {
+	for _, o := range registry.Options(v.Type()) {
+		f := v.FieldByIndex(o.Index)
+		leafPath := join(path, o.Key)
+		isGroup := f.Kind() == reflect.Struct && registry.Short(f.Type()) == nil
+		isChoice := f.Kind() == reflect.Interface && !f.IsNil()
+		switch {
+		case isGroup:
+			list = appendLeaves(list, f, leafPath)
+		case isChoice:
+			p := registry.For(f.Type())
+			// The options of a flat entry stand beside those of the surrounding struct.
+			if o.Flat {
+				leafPath = path
 			}
+			list = append(list, Change{
+				Key:      join(leafPath, p.Word),
+				NewValue: quote(p.NameOf(f.Interface())),
+				Inert:    o.Inert,
+			})
+			list = appendLeaves(list, f.Elem(), leafPath)
+		default:
+			list = append(list, Change{Key: leafPath, NewValue: flowText(&o, f), Inert: o.Inert})
 		}
 	}
-	add(reflect.ValueOf(c).Elem(), "")
 	return list
 }
 
@@ -253,7 +271,7 @@ type Change struct {
 func (c Config) Changes(changed Config) (list []Change) {
 	mine := c.leafValues()
 	theirs := changed.leafValues()
-	// text is the value of a key in one of the two configurations.
+	// valueIn returns the value of a key in one of the two configurations.
 	valueIn := func(in []Change, key string) string {
 		if i := slices.IndexFunc(in, func(l Change) bool { return l.Key == key }); i >= 0 {
 			return in[i].NewValue

@@ -75,8 +75,10 @@ type group struct {
 	dueClock Work
 }
 
-// New returns a server without transfers at the time now, in nanoseconds. need is the work of each
-// transfer that it will have.
+// New returns a link that transfers share fairly, as yet without any, at the time now, in nanoseconds. need
+// is the work of each transfer that it will have. Transfers with the same speed form a group; groups are in
+// heaps by their own rates and by when their next transfer is complete, one pair of heaps for those that the
+// link slows down and one for the others, which are free.
 func New(need Work, now int64) *FairLink {
 	link := &FairLink{
 		need:       need,
@@ -148,9 +150,10 @@ func (link *FairLink) Stop(now int64, handle int32) (remaining Work) {
 	return remaining
 }
 
-// Remaining returns the work that is left of a transfer at the time now, zero once it is complete. No
-// transfer may have become complete between the last change of the link and now, since the others
-// are faster from then on.
+// Remaining returns the work that is left of a transfer at the time now, zero once it is complete. That is
+// the transfer's mark, the work that its group will have done for each member when the transfer is complete,
+// less what the group has done until now (its service). No transfer may have become complete between the last
+// change of the link and now, since the others are faster from then on.
 func (link *FairLink) Remaining(now int64, handle int32) Work {
 	flow := &link.flows[handle]
 	if flow.completed {
@@ -172,11 +175,15 @@ func (link *FairLink) Due() (due int64, ok bool) {
 	}
 	due = never
 	if !link.freeByDue.empty() {
-		due = link.groups[link.freeByDue.first()].dueAt
+		firstFree := &link.groups[link.freeByDue.first()]
+		due = firstFree.dueAt
 		ok = true
 	}
+	// A group that is slowed down is due at a reading of the clock of service, which goes on at the level.
 	if !link.slowByDue.empty() {
-		due = min(due, link.now+link.groups[link.slowByDue.first()].dueClock.sub(link.clock).durationAt(link.level))
+		firstSlow := &link.groups[link.slowByDue.first()]
+		untilDue := firstSlow.dueClock.sub(link.clock)
+		due = min(due, link.now+untilDue.durationAt(link.level))
 		ok = true
 	}
 	return due, ok
@@ -196,16 +203,26 @@ func (link *FairLink) Take(now int64) (id uint64, ok bool) {
 }
 
 // finishDue moves the transfers that are complete at the link's present time, link.now, to those that are
-// completed and wait to be taken. A group at its own rate is due at a time; a group that the link slows
-// down is due at a reading of the link's clock of service. If any transfer was moved, the rates of the
-// others are computed again.
+// completed and wait to be taken. A group at its own rate (a free one) is due at a time; a group that the
+// link slows down is due when the link's clock of service, the work that each such group has been served,
+// reaches a reading. If any transfer was moved, the rates of the others are computed again.
 func (link *FairLink) finishDue() {
 	completedBefore := len(link.completed.list)
-	for !link.freeByDue.empty() && link.groups[link.freeByDue.first()].dueAt <= link.now {
-		link.finish(link.groups[link.freeByDue.first()].firstFlow)
+	for !link.freeByDue.empty() {
+		group := &link.groups[link.freeByDue.first()]
+		isDue := group.dueAt <= link.now
+		if !isDue {
+			break
+		}
+		link.finish(group.firstFlow)
 	}
-	for !link.slowByDue.empty() && !link.clock.Less(link.groups[link.slowByDue.first()].dueClock) {
-		link.finish(link.groups[link.slowByDue.first()].firstFlow)
+	for !link.slowByDue.empty() {
+		group := &link.groups[link.slowByDue.first()]
+		isDue := !link.clock.Less(group.dueClock)
+		if !isDue {
+			break
+		}
+		link.finish(group.firstFlow)
 	}
 	if len(link.completed.list) > completedBefore {
 		link.relevel()
@@ -290,16 +307,18 @@ func (link *FairLink) groupFor(unshared int64) int32 {
 	return index
 }
 
-// enqueue inserts a flow, given by its index, into the ring of a group. The ring is sorted by mark, the
+// enqueue inserts a flow, given by its index, into the ring of a group: a doubly linked list, in the order in
+// which its flows will be complete, whose last flow is followed by the first. It is sorted by mark, the
 // service at which a flow is complete. A flow that starts now has the largest mark and goes last; only a
 // resumed one, part of which was done before, can come before others.
 func (link *FairLink) enqueue(g *group, flowIndex int32) {
 	flow := &link.flows[flowIndex]
 	flow.prev = flowIndex
 	flow.next = flowIndex
+	// passed counts the flows that will be complete after this one.
 	passed := int32(0)
-	// The search begins at the end of the ring, where a flow that starts now belongs.
 	if g.members > 0 {
+		// The search begins at the end of the ring, where a flow that starts now belongs.
 		flow.next = g.firstFlow
 		flow.prev = link.flows[g.firstFlow].prev
 		for passed < g.members && flow.mark.Less(link.flows[flow.prev].mark) {
@@ -310,7 +329,8 @@ func (link *FairLink) enqueue(g *group, flowIndex int32) {
 		link.flows[flow.prev].next = flowIndex
 		link.flows[flow.next].prev = flowIndex
 	}
-	if passed == g.members {
+	isFirst := passed == g.members
+	if isFirst {
 		g.firstFlow = flowIndex
 	}
 	g.members++

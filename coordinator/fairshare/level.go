@@ -2,18 +2,18 @@ package fairshare
 
 import "math/bits"
 
-// relevel finds which groups are slowed down and the level, their common rate, after transfers or the
-// bound have changed. A group is slowed down unless its own rate is below both the bound and an equal
-// share of the capacity that the groups at their own rates leave. In each turn one group that is on
-// the wrong side moves to the other: the slowest of the slowed ones or the fastest of the free ones.
-// Adding a transfer only lowers the level and removing one only raises it, so that all groups move
-// one way, except the one just added.
+// relevel finds which groups of transfers the link slows down, and the level, their common rate, after
+// transfers or the bound have changed. The others are free: they go at their own rates. A group is slowed
+// down unless its own rate is below both the bound (maxRate) and an equal share of the capacity that the free
+// groups leave.
+//
+// In each turn one group that is on the wrong side moves to the other: the slowest of the slowed ones or the
+// fastest of the free ones. Adding a transfer only lowers the level and removing one only raises it, so that
+// all groups move one way, except the one just added.
 func (link *FairLink) relevel() {
 	for {
 		switch {
-		case link.slowCount == 0 &&
-			link.freeTotal <= link.capacity &&
-			(link.freeByRate.empty() || link.groups[link.freeByRate.first()].rate <= link.maxRate):
+		case link.slowCount == 0 && link.allCanBeFree():
 			return
 		case link.slowCount == 0:
 			link.switchSides(link.freeByRate.first())
@@ -25,10 +25,20 @@ func (link *FairLink) relevel() {
 			// Rounded up, so that a transfer that takes a whole number of nanoseconds takes
 			// no more; n transfers so have at most n·2^-63 of a server too much.
 			slow := uint64(link.slowCount)
-			link.level = min(link.maxRate, (link.capacity-link.freeTotal+slow-1)/slow)
+			equalShare := (link.capacity - link.freeTotal + slow - 1) / slow
+			link.level = min(link.maxRate, equalShare)
 			return
 		}
 	}
+}
+
+// allCanBeFree reports whether the free groups need not be slowed down: their rates total no more than the
+// capacity, and the fastest of them is within the bound.
+func (link *FairLink) allCanBeFree() bool {
+	if link.freeTotal > link.capacity {
+		return false
+	}
+	return link.freeByRate.empty() || link.groups[link.freeByRate.first()].rate <= link.maxRate
 }
 
 // runsAtOwnRate reports whether a group whose own rate is this one is not slowed down: the rate is less
@@ -60,10 +70,11 @@ func (link *FairLink) setBound(now int64, maxRate uint64) {
 	link.relevel()
 }
 
-// demand returns the total rate of the link's transfers as a linear function of the largest rate b that the
-// link allows them, valid near the present one: fixedRate + atBound·b. atBound is the number of transfers
-// that go at b. It is 0 where none is slowed down, and where the link itself slows its transfers down to
-// less than b, so that their total is its capacity.
+// demand returns, for the search of the server's level in [Tree.relevel], the total rate of the link's
+// transfers as a linear function of the bound b, the largest rate that each may have: fixedRate + atBound·b,
+// valid near the present bound. atBound is the number of transfers that go at b. It is 0 where none is slowed
+// down, and where the link itself slows its transfers down to less than b, so that their total is its
+// capacity.
 func (link *FairLink) demand() (fixedRate, atBound uint64) {
 	switch {
 	case link.slowCount == 0:
@@ -74,8 +85,9 @@ func (link *FairLink) demand() (fixedRate, atBound uint64) {
 	return link.capacity, 0
 }
 
-// switchSides moves a group, given by its index, from the slowed ones to those at their own rates, or back.
-// What the group has been served until now is kept, and both pairs of heaps follow.
+// switchSides moves a group, given by its index, from those that the link slows down to the free ones, which
+// go at their own rates, or back. What the group has been served until now becomes the base from which its
+// service counts on, since that depends on the side, and the group moves to the heaps of the other side.
 func (link *FairLink) switchSides(groupIndex int32) {
 	group := &link.groups[groupIndex]
 	group.baseService = link.service(group)

@@ -165,8 +165,9 @@ func (t *Tree) update(now int64, site int32) {
 	}
 }
 
-// placeSite puts a site where it belongs in the heap of sites with transfers, by when its next one is
-// complete, or takes it out if it has none.
+// placeSite puts a site where it belongs in the heap of sites with transfers, after its transfers or their
+// speeds have changed, or takes it out if it has none. Sites are sorted by when their next transfer is
+// complete, and of equal ones by the smallest id of their transfers that are complete.
 func (t *Tree) placeSite(site int32) {
 	link := t.links[site]
 	due, hasTransfer := link.Due()
@@ -224,5 +225,7 @@ func (t *Tree) nextLevel() uint64 {
 	case slow == 0:
 		return fullRate
 	}
-	return max(1, (fullRate-fixed.Lo+slow-1)/slow)
+	// The capacity that is left, in equal shares that are rounded up.
+	equalShare := (fullRate - fixed.Lo + slow - 1) / slow
+	return max(1, equalShare)
 }

@@ -257,15 +257,20 @@ func (d *Devices) compareWithClass(task *openTask, plan *round.Plan) {
 	if d.Tasks == nil || d.Replay || !isCompared {
 		return
 	}
-	// The phases are download, computing and upload; those of computing are seconds a local step.
-	phases := [...]float64{plan.Download.Seconds(), plan.Compute.Seconds() / steps, plan.Upload.Seconds()}
-	var medians [3]float64
-	for i, seconds := range phases {
-		first.seconds[i] = append(first.seconds[i], seconds)
-		medians[i] = robust.Median(first.seconds[i])
+	// Tasks may have different numbers of local steps, so computing is compared by the seconds of one step.
+	const computing = 1
+	phases := [...]float64{
+		plan.Download.Seconds(),
+		computing: plan.Compute.Seconds() / steps,
+		2:         plan.Upload.Seconds(),
 	}
-	// The class predicts computing for the steps of this task, so seconds a step are multiplied by them.
-	medians[1] *= steps
+	var medians [3]float64
+	for phase, seconds := range phases {
+		first.seconds[phase] = append(first.seconds[phase], seconds)
+		medians[phase] = robust.Median(first.seconds[phase])
+	}
+	// The class predicts computing for all steps of this task.
+	medians[computing] *= steps
 	isLast := first.tasks == 1+comparedTasks
 	if isLast {
 		d.noticeContradiction(

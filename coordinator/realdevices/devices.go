@@ -209,37 +209,45 @@ func Open(ctx context.Context, config Config, run Run) (*Devices, error) {
 		Admit:   devices.admitDevice,
 		Fence:   config.Fence,
 	}
-	// A run that needs more of its devices asks for a newer protocol: the newest need is looked at
-	// first.
-	switch {
-	case config.Secure != nil:
-		g.Protocol = bus.ProtocolSecure
-		if welcome.Secure.GetNoiseDeviation() > 0 {
-			g.Protocol = bus.ProtocolDiscrete
-		}
+	if config.Secure != nil {
 		g.Secure = true
 		// A masked value is a word of 64 bits, which takes the place of two values of 32.
 		const halves = 2
 		g.Params = func(*bus.Task) int { return halves * run.Params }
-	case run.StateValues > 0 || run.Spec.Compression != "":
-		g.Protocol = bus.ProtocolState
-	case run.Frozen > 0:
-		g.Protocol = bus.ProtocolFrozen
-	case run.Spec.NoiseMultiplier > 0:
-		g.Protocol = bus.ProtocolNoise
-	case welcome.Schema != nil:
-		g.Protocol = bus.ProtocolSchema
-	case run.Spec.Local != "":
-		g.Protocol = bus.ProtocolOptimizer
-	case algorithm.Client(run.Params) != nil:
-		g.Protocol = bus.ProtocolAlgorithm
 	}
-	// The newest protocol of all is that of regression, which any of the needs above may go with.
-	if len(welcome.Schema.GetTargetMean()) > 0 {
-		g.Protocol = bus.ProtocolTargets
-	}
+	changesSteps := algorithm.Client(run.Params) != nil
+	g.Protocol = protocolFor(&config, &run, changesSteps)
 	devices.gateway, err = gateway.Open(ctx, config.Conn, run.Name, g)
 	return devices, err
+}
+
+// protocolFor returns the oldest version of the protocol that can do what a run asks of a device; devices
+// with an older one are refused. It is 0 if any version will do. changesSteps says that the algorithm changes
+// the clients' local steps.
+func protocolFor(config *Config, run *Run, changesSteps bool) uint32 {
+	welcome := config.Welcome
+	// The needs are in the order of their versions, the newest first.
+	switch {
+	case len(welcome.Schema.GetTargetMean()) > 0:
+		return bus.ProtocolTargets
+	case config.Secure != nil && welcome.Secure.GetNoiseDeviation() > 0:
+		return bus.ProtocolDiscrete
+	case config.Secure != nil:
+		return bus.ProtocolSecure
+	case run.StateValues > 0 || run.Spec.Compression != "":
+		return bus.ProtocolState
+	case run.Frozen > 0:
+		return bus.ProtocolFrozen
+	case run.Spec.NoiseMultiplier > 0:
+		return bus.ProtocolNoise
+	case welcome.Schema != nil:
+		return bus.ProtocolSchema
+	case run.Spec.Local != "":
+		return bus.ProtocolOptimizer
+	case changesSteps:
+		return bus.ProtocolAlgorithm
+	}
+	return 0
 }
 
 // StateAfter returns the state that a device keeps for its next task, as it has sent it with its update of
@@ -345,7 +353,9 @@ func (d *Devices) send(o *openTask) error {
 // result is false if the round waits for them. The task of a device that takes longer than that by the
 // coordinator's clock is ended in the device's place.
 func (d *Devices) Answer(ctx context.Context, closes func() (round.Time, bool)) (round.Event, error) {
-	defer func(since time.Time) { d.heldTime.Add(int64(time.Since(since))) }(time.Now())
+	// The wall time for which the run waits for devices is shown to the user.
+	began := time.Now()
+	defer func() { d.heldTime.Add(int64(time.Since(began))) }()
 	for {
 		for len(d.answers) > 0 {
 			a := d.answers[0]
@@ -358,7 +368,9 @@ func (d *Devices) Answer(ctx context.Context, closes func() (round.Time, bool)) 
 		if err := d.awaitAnswers(ctx); err != nil {
 			return round.Event{}, err
 		}
-		if now := time.Now(); d.gateway != nil && len(d.answers) == 0 && now.Sub(d.lateTasksChecked) >= checkInterval {
+		now := time.Now()
+		isCheckDue := d.gateway != nil && now.Sub(d.lateTasksChecked) >= checkInterval
+		if isCheckDue && len(d.answers) == 0 {
 			d.lateTasksChecked = now
 			if len(d.open) > 0 {
 				d.endLateTasks(now, closes)
@@ -417,9 +429,9 @@ func (d *Devices) takeWithin(ctx context.Context, limit time.Duration) error {
 	return err
 }
 
-// handOut turns an answer into an event for the round machine and closes its task. It first adds the answer
-// to the record, so that a replay sees the same answers in the same order. It counts the end of the task
-// against the device's quotas, and suspends the device if it is over one.
+// handOut closes the task of an answer, and returns the answer as an event for the round machine. It first
+// adds the answer to the record of the run, so that a replay sees the same answers in the same order. It
+// also counts the end of the task against the device's quotas, which may ban the device.
 func (d *Devices) handOut(answer *Answer) (round.Event, error) {
 	if !d.Replay {
 		if err := d.Record.AddAnswer(answer); err != nil {
@@ -431,26 +443,9 @@ func (d *Devices) handOut(answer *Answer) (round.Event, error) {
 	// The gateway's goroutines read the open tasks in check, so the lock is held here.
 	delete(d.open, answer.Task)
 	d.mu.Unlock()
-	// A refused update of a model that the guard doubts does not count against the device.
-	if d.gateway != nil && !(task.baseDegraded && answer.Kind == round.Invalid) {
-		if reason := d.accounts.taskEnded(task.device, answer.Kind, time.Since(task.sent)); reason != "" {
-			const expel = false
-			var err error
-			// A device may fall silent because of a bad link.
-			if answer.Kind == round.Silent {
-				err = d.suspendFlaky(task.device, reason)
-			} else {
-				err = d.suspend(task.device, reason, expel)
-			}
-			if err != nil {
-				return round.Event{}, err
-			}
-		}
-	}
-	// A task that timed out did not hold the round, so its time is not counted against the device.
-	if d.gateway != nil && answer.Kind != round.TimedOut {
-		const ended = true
-		if err := d.countHeldTime(task, ended); err != nil {
+	// A replay has no gateway, and takes its bans from the record.
+	if d.gateway != nil {
+		if err := d.countEnd(task, answer.Kind); err != nil {
 			return round.Event{}, err
 		}
 	}
@@ -474,6 +469,34 @@ func (d *Devices) handOut(answer *Answer) (round.Event, error) {
 	return event, nil
 }
 
+// countEnd counts that a device's task has ended, in which way (kind) and how long it has held the run up,
+// against the quotas of the device, and bans the device if it is over one.
+func (d *Devices) countEnd(task *openTask, kind round.EventKind) error {
+	// A refused update of a model that the guard doubts does not count against the device.
+	isExcused := task.baseDegraded && kind == round.Invalid
+	if !isExcused {
+		if reason := d.accounts.taskEnded(task.device, kind, time.Since(task.sent)); reason != "" {
+			const expel = false
+			var err error
+			// A device may fall silent because of a bad link.
+			if kind == round.Silent {
+				err = d.suspendFlaky(task.device, reason)
+			} else {
+				err = d.suspend(task.device, reason, expel)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	// A task that timed out did not hold the round, so its time is not counted against the device.
+	if kind == round.TimedOut {
+		return nil
+	}
+	const ended = true
+	return d.countHeldTime(task, ended)
+}
+
 // takeEvents waits for events from the gateway and handles all of them: devices that joined or left,
 // answers and refused updates, floods of messages, and a connection that came back. It appends answers to
 // d.answers and devices that joined to d.arrived. Several errors are joined.
@@ -487,23 +510,7 @@ func (d *Devices) takeEvents(ctx context.Context) (err error) {
 		name := d.Names[event.Device]
 		switch event.Kind {
 		case gateway.Joined:
-			d.notice("Device %s has joined (%s).", name, describeJoin(event.Join))
-			d.gone[event.Device] = false
-			d.arrived = append(d.arrived, arrival{event.Device, d.countedSamples(event.Device, int(event.Join.Samples))})
-			if len(event.Join.Measured) > 0 && d.Calibration != nil {
-				d.noticeContradiction(
-					event.Device,
-					"calibration contradicts",
-					d.Calibration(d.run.First+event.Device, event.Join.Measured),
-				)
-			}
-			// The user is not informed twice of a device that joins again with the same version.
-			if event.Join.Version != d.versions[event.Device] && bus.VersionsDiffer(event.Join.Version, d.Welcome.Version) {
-				d.otherVersions = append(d.otherVersions, event.Device)
-			}
-			d.versions[event.Device] = event.Join.Version
-			// A device that joins was restarted and may have lost its task.
-			err = errors.Join(err, d.sendOpen(event.Device))
+			err = errors.Join(err, d.takeJoin(event.Device, event.Join))
 		case gateway.Rejoined:
 			err = errors.Join(err, d.sendOpen(event.Device))
 		// A refused update ends the device's task, too, with an answer that says so.
@@ -529,6 +536,30 @@ func (d *Devices) takeEvents(ctx context.Context) (err error) {
 		}
 	}
 	return err
+}
+
+// takeJoin handles a device's message that it joins the run. The device is noted as arrived; the round machine
+// learns of it between two events. The user is told of the device, of measurements of its speed that
+// contradict its class, and later of its version, if that is not the coordinator's.
+func (d *Devices) takeJoin(device int, join *bus.Join) error {
+	d.notice("Device %s has joined (%s).", d.Names[device], describeJoin(join))
+	d.gone[device] = false
+	d.arrived = append(d.arrived, arrival{device, d.countedSamples(device, int(join.Samples))})
+	if len(join.Measured) > 0 && d.Calibration != nil {
+		d.noticeContradiction(
+			device,
+			"calibration contradicts",
+			d.Calibration(d.run.First+device, join.Measured),
+		)
+	}
+	// The user is not informed twice of a device that joins again with the same version.
+	isKnownVersion := join.Version == d.versions[device]
+	if !isKnownVersion && bus.VersionsDiffer(join.Version, d.Welcome.Version) {
+		d.otherVersions = append(d.otherVersions, device)
+	}
+	d.versions[device] = join.Version
+	// A device that joins was restarted and may have lost its task.
+	return d.sendOpen(device)
 }
 
 // takeLeaving handles a device's message that it leaves: its open task ends at once as that of a silent

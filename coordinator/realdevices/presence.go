@@ -100,7 +100,9 @@ func (d *Devices) AwaitChange(ctx context.Context, clock uint64) (events []round
 	if d.gateway != nil {
 		d.notice("No device is there that can be asked: the run waits for one to join.")
 	}
-	defer func(since time.Time) { d.heldTime.Add(int64(time.Since(since))) }(time.Now())
+	// The wall time for which the run waits for devices is shown to the user.
+	began := time.Now()
+	defer func() { d.heldTime.Add(int64(time.Since(began))) }()
 	// Each turn looks for changes, makes sure that one can still come, and then waits for messages.
 	for {
 		events, err = d.presenceChanges(clock, false)
@@ -122,19 +124,12 @@ func (d *Devices) AwaitChange(ctx context.Context, clock uint64) (events []round
 }
 
 // presenceChanges returns the events of devices that have joined or left since the last call. clock is the
-// fingerprint of the virtual clock. begin is true before the run's first round, when only those that have
-// joined count. A device has left if it has announced that, if it is banned, or if it was silent for
-// d.Liveness. In a replay the events are those that the record has for this fingerprint.
+// fingerprint of the virtual clock, with which the record of the run notes each of them. begin is true before
+// the run's first round, when only those that have joined count. In a replay the events are those that the
+// record has for this fingerprint.
 func (d *Devices) presenceChanges(clock uint64, begin bool) (events []round.Event, err error) {
-	// The record has each coming and leaving with the reading of the clock at which the run learnt
-	// of it.
 	if d.gateway == nil {
-		for err == nil && d.presence != nil && d.presence.Clock == clock {
-			// A replay records nothing, so this cannot fail.
-			events, _ = d.recordPresence(events, *d.presence)
-			err = d.nextPresence()
-		}
-		return events, err
+		return d.replayPresence(clock)
 	}
 	if !begin {
 		// Looking at the network takes time, so it happens at most once in checkInterval.
@@ -146,19 +141,9 @@ func (d *Devices) presenceChanges(clock uint64, begin bool) (events []round.Even
 		if err := d.takeWithin(context.Background(), 0); err != nil {
 			return nil, err
 		}
-		for device, present := range d.knownPresent {
-			heard := d.gateway.LastHeard(device)
-			if heard.IsZero() {
-				heard = d.opened
-			}
-			if present &&
-				(d.banned[device] || d.gone[device] || now.Sub(heard) > d.Liveness) {
-				d.gateway.GiveUp(device)
-				events, err = d.recordPresence(events, Presence{Clock: clock, Client: d.run.First + device})
-				if err != nil {
-					return nil, err
-				}
-			}
+		events, err = d.recordLeavings(clock, now)
+		if err != nil {
+			return nil, err
 		}
 		// A device is readmitted only after the event that says that it left.
 		if err := d.readmit(now); err != nil {
@@ -166,20 +151,58 @@ func (d *Devices) presenceChanges(clock uint64, begin bool) (events []round.Even
 		}
 	}
 	for _, a := range d.arrived {
-		if device := a.device; !d.knownPresent[device] && !d.banned[device] {
-			events, err = d.recordPresence(events, Presence{
-				Clock:   clock,
-				Client:  d.run.First + device,
-				Joined:  true,
-				Samples: a.samples,
-			})
-			if err != nil {
-				return nil, err
-			}
+		mayJoin := !d.knownPresent[a.device] && !d.banned[a.device]
+		if !mayJoin {
+			continue
+		}
+		events, err = d.recordPresence(events, Presence{
+			Clock:   clock,
+			Client:  d.run.First + a.device,
+			Joined:  true,
+			Samples: a.samples,
+		})
+		if err != nil {
+			return nil, err
 		}
 	}
 	d.arrived = d.arrived[:0]
 	d.reportVersions()
+	return events, nil
+}
+
+// replayPresence returns the events of devices that joined or left the run that is replayed when its virtual
+// clock had this fingerprint.
+func (d *Devices) replayPresence(clock uint64) (events []round.Event, err error) {
+	for err == nil && d.presence != nil && d.presence.Clock == clock {
+		// A replay records nothing, so this cannot fail.
+		events, _ = d.recordPresence(events, *d.presence)
+		err = d.nextPresence()
+	}
+	return events, err
+}
+
+// recordLeavings records which of the present devices have left, and returns the events of that. A device has
+// left if it has announced that, if it is banned, or if nothing was heard of it for d.Liveness.
+func (d *Devices) recordLeavings(clock uint64, now time.Time) (events []round.Event, err error) {
+	for device, present := range d.knownPresent {
+		if !present {
+			continue
+		}
+		lastHeard := d.gateway.LastHeard(device)
+		if lastHeard.IsZero() {
+			lastHeard = d.opened
+		}
+		isSilent := now.Sub(lastHeard) > d.Liveness
+		hasLeft := d.banned[device] || d.gone[device] || isSilent
+		if !hasLeft {
+			continue
+		}
+		d.gateway.GiveUp(device)
+		events, err = d.recordPresence(events, Presence{Clock: clock, Client: d.run.First + device})
+		if err != nil {
+			return nil, err
+		}
+	}
 	return events, nil
 }
 

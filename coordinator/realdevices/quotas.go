@@ -100,8 +100,11 @@ func (a *accounts) heldReason(device int, took, usual time.Duration, ended bool,
 	if usual == 0 {
 		return ""
 	}
-	forgotten := time.Duration(a.quota.HeldSeconds / time.Hour.Seconds() * float64(now.Sub(account.heldAt)))
-	held := max(0, account.held-forgotten) + max(0, took-max(leastPatience, patience*usual))
+	decayPerNanosecond := a.quota.HeldSeconds / time.Hour.Seconds()
+	forgotten := time.Duration(decayPerNanosecond * float64(now.Sub(account.heldAt)))
+	heldBefore := max(0, account.held-forgotten)
+	heldNow := max(0, took-max(leastPatience, patience*usual))
+	held := heldBefore + heldNow
 	if ended {
 		account.held = held
 		account.heldAt = now
@@ -142,10 +145,11 @@ func (a *accounts) medianTaskTime() time.Duration {
 // if it is not. sent is the total number of bytes that were sent to the device, params the number of values
 // that it downloads for each task, and frozen the number of those that it downloads once.
 func (a *accounts) fetchedReason(device int, sent int64, params, frozen int) (reason string) {
-	// One model more than it has tasks is allowed. Values are float32, of 4 bytes.
-	models := float64(1 + a.list[device].issued)
-	values := a.quota.Fetches * (float64(models*float64(params)) + float64(frozen))
-	limit := fetchSlack + float64(4*values)
+	// A device downloads the model for each task. One download more is allowed, all times the quota.
+	downloads := float64(1 + a.list[device].issued)
+	values := a.quota.Fetches * (float64(downloads*float64(params)) + float64(frozen))
+	const bytesPerValue = 4
+	limit := fetchSlack + float64(bytesPerValue*values)
 	// What was sent before the device's last ban ended does not count.
 	sent -= a.list[device].sent
 	if float64(sent) > limit {

@@ -157,15 +157,17 @@ func (d *Devices) takeSecure(event *gateway.Event) {
 	}
 	// A message may belong to the session's stage, repeat an earlier one, or come from a device
 	// that has begun its task again.
+	isOfThisStage := stage == session.stage || stage == bus.StageMasked && session.stage >= bus.StageMasked
+	isOfEarlierStage := stage < session.stage
+	repeatsLast := isOfEarlierStage && stage == sender.lastTaken
+	repeatsLateStage := isOfEarlierStage && stage >= bus.StageSurvivors && sender.lastTaken >= stage
 	switch {
-	case stage == session.stage || stage == bus.StageMasked && session.stage >= bus.StageMasked:
+	case isOfThisStage:
 		d.takeInStage(sender, event)
-	// The answers of the last two stages can be repeated to a device that has gone further, too. Earlier
-	// messages of such a device mean that it has begun its task again.
-	case stage < session.stage && stage >= bus.StageSurvivors && sender.lastTaken >= stage:
-		d.repeatReply(sender, event)
-	case stage == sender.lastTaken && sender.lastTaken < session.stage:
-		// The device repeats its message, so the answer to it was lost.
+	// The device repeats its message, so the answer to it was lost. The answers of the last two stages can be
+	// repeated to a device that has gone further, too. Earlier messages of such a device mean that it has begun
+	// its task again.
+	case repeatsLast || repeatsLateStage:
 		d.repeatReply(sender, event)
 	// Keys for a round that has left the stage of keys mean that the device has lost what it knew.
 	case stage == bus.StageKeys:

@@ -40,6 +40,9 @@ func (d *Devices) admitDevice(j *bus.Join) error {
 // open, if it lacks a loss that the run needs, if its durations exceed the limit of a task, or if its
 // values are wrong: not finite, too far from the base model, a buffer that no model can have, or votes that
 // are none of -1, 0 and 1. The gateway calls it from its own goroutines, so it locks what it reads.
+//
+// An update's values are those of the model first, in its order: UpdateLength of them, of which the first
+// Trainable are trained, then buffers up to Params. What the device keeps for its next task comes behind.
 func (d *Devices) checkUpdate(update *bus.DeviceUpdate) error {
 	d.mu.Lock()
 	task := d.open[update.Task]

@@ -57,9 +57,11 @@ func (f Fit) Limit(setup *Setup, client, maxSteps int) int {
 	if f.MinSteps > 0 && setup.Expect(client, fewest) > setup.Deadline {
 		return 0
 	}
-	// More steps take longer, so the first number that is too late can be searched.
-	isTooLate := func(more int) bool { return setup.Expect(client, fewest+more+1) > setup.Deadline }
-	return fewest + sort.Search(maxSteps-fewest, isTooLate)
+	// Beyond the fewest, each further step takes longer. The first that is too late is searched by halves,
+	// counted from 0; its number is that of the further steps that fit.
+	isTooLate := func(further int) bool { return setup.Expect(client, fewest+further+1) > setup.Deadline }
+	furtherSteps := sort.Search(maxSteps-fewest, isTooLate)
+	return fewest + furtherSteps
 }
 
 // fewest returns to how many local steps, at least 1, the rule lowers those of a client at most, where k is

@@ -188,16 +188,17 @@ func (o *oortOrder) utilities(round int64, familiar []int32) map[int32]float64 {
 	if len(familiar) == 0 {
 		return utility
 	}
-	statistical := make([]float64, 0, len(familiar))
+	sorted := make([]float64, 0, len(familiar))
 	for _, client := range familiar {
-		statistical = append(statistical, o.Clients[client].Utility)
+		sorted = append(sorted, o.Clients[client].Utility)
 	}
-	slices.Sort(statistical)
+	slices.Sort(sorted)
 	// Utilities above their quantile Clip count as that quantile, and are then scaled to lie from about 0 to 1.
-	rank := int(math.Ceil(o.Clip*float64(len(statistical)))) - 1
-	bound := statistical[max(0, rank)]
-	lowest := float64(0.999 * statistical[0])
-	extent := max(statistical[len(statistical)-1]-lowest, 1e-4)
+	rank := int(math.Ceil(o.Clip*float64(len(sorted)))) - 1
+	bound := sorted[max(0, rank)]
+	lowest := float64(0.999 * sorted[0])
+	highest := sorted[len(sorted)-1]
+	extent := max(highest-lowest, 1e-4)
 	logRound := exact.Log(float64(round))
 	for _, client := range familiar {
 		c := &o.Clients[client]
@@ -276,15 +277,18 @@ func (o *oortOrder) Trained(client int, loss float64) {
 	o.Sums[1] += c.Utility
 }
 
-// Closed lowers epsilon. At the end of a window the pacer raises the preferred time if the
-// utilities of the window add up to less than those of the one before.
+// Closed is called after each round. It lowers epsilon, the share of new clients in a cohort. At the end of a
+// window of rounds the pacer raises the preferred time of tasks, so that slower clients are chosen again, if
+// the utilities of the window (Sums[1]) add up to less than those of the one before (Sums[0]).
 func (o *oortOrder) Closed(int, float64) {
 	o.Rounds++
 	o.Epsilon = max(o.MinEpsilon, float64(o.Epsilon*o.Decay))
-	if o.Rounds%int64(o.Window) != 0 {
+	windowEnds := o.Rounds%int64(o.Window) == 0
+	if !windowEnds {
 		return
 	}
-	if o.Compared && o.Sums[0] > o.Sums[1] {
+	utilityFell := o.Compared && o.Sums[0] > o.Sums[1]
+	if utilityFell {
 		o.Preferred += o.pacerStep
 	}
 	o.Sums = [2]float64{o.Sums[1], 0}

@@ -174,16 +174,31 @@ func (o *tiered) Start(round int, _ Time) {
 	o.queue = nil
 	o.remainingTiers = o.remainingTiers[:0]
 	var eligible, spent []int
-	totalWeight := uint64(0)
 	for number := range o.Groups {
-		if t := &o.Groups[number]; o.Credits > 0 && t.Remaining == 0 {
+		hasNoCredit := o.Credits > 0 && o.Groups[number].Remaining == 0
+		if hasNoCredit {
 			spent = append(spent, number)
 		} else {
 			eligible = append(eligible, number)
-			totalWeight += uint64(t.Weight)
 		}
 	}
-	// Each turn draws one tier by its weight and takes it out of the rest.
+	o.drawTiers(eligible)
+	o.remainingTiers = append(o.remainingTiers, spent...)
+	isFree := func(client int32) bool { return o.setup.Free(int(client)) }
+	hasFree := func(tier int) bool { return slices.ContainsFunc(o.Groups[tier].members, isFree) }
+	firstWithFree := slices.IndexFunc(o.remainingTiers, hasFree)
+	// If no client at all is free, nothing is left out.
+	o.remainingTiers = o.remainingTiers[max(firstWithFree, 0):]
+	o.Current = o.remainingTiers[0]
+}
+
+// drawTiers appends these tiers, given by their numbers, to o.remainingTiers in a random order: each draw
+// takes one of those that are left, with a probability in proportion to its weight. It changes the list.
+func (o *tiered) drawTiers(eligible []int) {
+	totalWeight := uint64(0)
+	for _, number := range eligible {
+		totalWeight += uint64(o.Groups[number].Weight)
+	}
 	for len(eligible) > 0 {
 		hash := keyed.Hash(o.setup.Seed, keyed.Tier, o.round, uint64(len(o.remainingTiers)))
 		// The tiers' weights lie side by side, and the draw falls into the part of one of them.
@@ -199,14 +214,6 @@ func (o *tiered) Start(round int, _ Time) {
 		o.remainingTiers = append(o.remainingTiers, eligible[place])
 		eligible = slices.Delete(eligible, place, place+1)
 	}
-	o.remainingTiers = append(o.remainingTiers, spent...)
-	isFree := func(client int32) bool { return o.setup.Free(int(client)) }
-	firstWithFree := slices.IndexFunc(o.remainingTiers, func(tier int) bool {
-		return slices.ContainsFunc(o.Groups[tier].members, isFree)
-	})
-	// If no client at all is free, nothing is left out.
-	o.remainingTiers = o.remainingTiers[max(firstWithFree, 0):]
-	o.Current = o.remainingTiers[0]
 }
 
 // Next draws a client uniformly from those of the current tier that are left. If none is, it takes the

@@ -25,9 +25,12 @@ const (
 	fanOut     = 1 << fanOutBits
 )
 
-// newWeightedOrder makes the order of one round. weights are those of items 0 to
-// len(weights)-1; their sum must be less than 2^64. The order takes the slice over. Draw i is
-// keyed by seed, purpose, round and i, so an order that is made again is the same.
+// newWeightedOrder makes the random order of one round, in which items with larger weights tend to come
+// first. weights are those of items 0 to len(weights)-1; their sum must be less than 2^64. The order takes
+// the slice over. Draw i is keyed by seed, purpose, round and i, so an order that is made again is the same.
+//
+// The weights are the lowest level of a tree of sums: entry k of a level is the sum of the entries fanOut·k
+// to fanOut·k + fanOut-1 of the level below, and the highest level has the total alone.
 func newWeightedOrder(seed uint64, purpose keyed.Purpose, round int, weights []uint64) *weightedOrder {
 	order := &weightedOrder{
 		seed:    seed,
@@ -64,9 +67,11 @@ func (o *weightedOrder) next() (item int, ok bool) {
 // itemAt returns the item that owns a position, from 0 to less than the total weight, when the weights of
 // the items that are left lie side by side in the order of their numbers.
 func (o *weightedOrder) itemAt(position uint64) int {
+	// The search goes down the tree of sums from the total, which is in the last of the levels.
 	node := 0
 	for depth := len(o.levels) - 2; depth >= 0; depth-- {
 		level := o.levels[depth]
+		// The first child of a node has its number times the fan-out.
 		node <<= fanOutBits
 		for position >= level[node] {
 			position -= level[node]

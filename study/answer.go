@@ -3,7 +3,6 @@ package study
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"fedpace/internal/portable"
@@ -23,8 +22,10 @@ type answer struct {
 // maxDetails bounds the differences that a page has sentences for; the table has the others.
 const maxDetails = 8
 
-// answer says what the differences from the reference show in the quantity by which runs are compared
-// first. Controls are no part of the answer: they only say what made a difference.
+// answer says in sentences what a comparison of schedules has shown: a headline, and details below it. It
+// looks at the differences of the rows from the reference schedule in the quantity by which runs are compared
+// first, the mean of the metric over the runs' ends (their tails). Controls are no part of the answer: they
+// only say what made a difference.
 func (t *Table) answer(differences []Difference) answer {
 	var tails []Difference
 	for _, d := range differences {
@@ -42,8 +43,15 @@ func (t *Table) answer(differences []Difference) answer {
 		return answer{Headline: tails[0].sentence(t.Grids)}
 	}
 	result := answer{Headline: headline(tails)}
-	significant := slices.DeleteFunc(slices.Clone(tails), func(d Difference) bool { return d.directionWord() == "" })
-	undecided := slices.DeleteFunc(slices.Clone(tails), func(d Difference) bool { return !d.mayBeChance() })
+	var significant, undecided []Difference
+	for _, d := range tails {
+		if d.directionWord() != "" {
+			significant = append(significant, d)
+		}
+		if d.mayBeChance() {
+			undecided = append(undecided, d)
+		}
+	}
 	// One significant difference is the answer, and a sentence about the others follows it.
 	if len(significant) == 1 {
 		result.Headline = significant[0].sentence(t.Grids)
@@ -67,8 +75,8 @@ func (t *Table) answer(differences []Difference) answer {
 	return result
 }
 
-// headline returns the sentence above the differences in list, which are all in one quantity and
-// against the same schedule: how many were seen to be better, worse, or no different, and how many may be chance. Differences
+// headline returns the sentence above these differences, which are all in one quantity and against the same
+// schedule: how many were seen to be better, worse, or no different, and how many may be chance. Differences
 // of one seed decide nothing.
 func headline(differences []Difference) string {
 	first := &differences[0]

@@ -139,9 +139,11 @@ const (
 	fromData
 )
 
-// withValuesFound returns the configuration wanted with the values that the found run took from its data and
-// its machine, so that the two configurations can be compared key by key. source says whether values of data
-// are those of the found run or are read from the data again.
+// withValuesFound prepares the configuration of a planned run, wanted, for a comparison key by key with that
+// of a run that was found in a folder. A run fills in what its configuration leaves open: the kernel of its
+// machine, the metric of its model, and the population and the constants of the theory from its data. The
+// result has these values, too. source says whether those of the data are copied from the found run, or are
+// read from the data again.
 func withValuesFound(wanted config.Config, foundRun *folder.Run, source valueSource) (_ config.Config, err error) {
 	found := &foundRun.Config
 	// Without training no kernel computes anything, so that any kernel gives the same results.
@@ -221,12 +223,17 @@ func (c *Cell) takeMetric() error {
 	return err
 }
 
-// findRuns searches the folders below dir for the runs of the cells and marks each cell as begun or
-// reused. Another command may have played the same run into another folder. done is the number of
-// cells that need not be played: those that are complete, and those that have reached o.Until. keptTags is
-// the number of cells whose folders have other tags than their configurations, and keep them.
+// findRuns searches the folders below dir for runs of a study that were played before, and marks each cell (a
+// run of the study) as begun, if its run is to be resumed, or reused, if it need not be played. Another
+// command may have played the same run into another folder. done is the number of cells that need not be
+// played: those that are complete, and those that have reached the virtual time o.Until. keptTags is the
+// number of cells whose folders have other tags than their configurations, and keep them.
 func findRuns(ctx context.Context, dir string, cells []Cell, o *Options) (done, keptTags int, err error) {
-	f := finder{index: sync.OnceValues(func() (map[string][]string, error) { return index(dir) }), force: o.Run.Force}
+	f := finder{
+		// The folders are read once, and only if a cell's own folder does not have its run.
+		index: sync.OnceValues(func() (map[string][]string, error) { return index(dir) }),
+		force: o.Run.Force,
+	}
 	for i := range cells {
 		c := &cells[i]
 		// The marks may be those of an earlier call.
@@ -262,9 +269,9 @@ func findRuns(ctx context.Context, dir string, cells []Cell, o *Options) (done, 
 			c.Reused = true
 			done++
 		}
-		if len(c.Config.Tags) > 0 &&
-			(c.Begun || c.Reused) &&
-			!slices.Equal(c.tags, c.Config.Tags) {
+		wasFound := c.Begun || c.Reused
+		hasOtherTags := len(c.Config.Tags) > 0 && !slices.Equal(c.tags, c.Config.Tags)
+		if wasFound && hasOtherTags {
 			keptTags++
 		}
 	}
@@ -317,9 +324,9 @@ type finder struct {
 	force bool
 }
 
-// find looks for the run of a cell. found says that the run exists, and summary is nil unless it is
-// complete. If the run is in another folder of the study, that folder becomes the cell's. Another
-// run in the cell's own folder is an error unless force is set.
+// find looks for the run of a cell, first in the cell's own folder and then in all folders of the study.
+// found says that the run exists, and summary is nil unless it is complete. If the run is in another folder,
+// that becomes the cell's. Another run in the cell's own folder is an error unless force is set.
 func (f *finder) find(ctx context.Context, c *Cell) (found bool, summary *folder.Summary, err error) {
 	if folder.HoldsRun(c.Config.Out) == nil {
 		summary, difference, err := f.compareWith(ctx, c, c.Config.Out, fromFoundRun)

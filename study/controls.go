@@ -108,6 +108,8 @@ func constantSchedule(steps []int) schedule.K {
 	for _, k := range steps {
 		sum += k
 	}
+	// By the end of round r, floor(r·sum/rounds) steps are to be done. K is how many more these are than by
+	// the end of the round before.
 	return schedule.ExpressionK{Formula: fmt.Sprintf(
 		"floor(r * %[1]d / %[2]d) - floor((r - 1) * %[1]d / %[2]d)",
 		sum,

@@ -169,7 +169,7 @@ const notDecided = "not decided"
 // further from the reference than that control. Decided stays empty where no difference is seen, or where
 // the control of constant K is missing.
 func (d *Difference) decide(all []Difference) {
-	// exceeds says for each kind of control whether the schedule is further from the reference than
+	// isFurther says for each kind of control whether the schedule is further from the reference than
 	// the control, in the direction of d.
 	isFurther := map[string]bool{}
 	var constant *Difference
@@ -293,9 +293,12 @@ func (t *Table) writeDifferences(w io.Writer) error {
 		return err
 	}
 	for _, q := range t.quantities {
-		// compared are the differences in this quantity.
-		isOther := func(d Difference) bool { return d.Quantity != q.name }
-		compared := slices.DeleteFunc(slices.Clone(differences), isOther)
+		var compared []Difference
+		for _, d := range differences {
+			if d.Quantity == q.name {
+				compared = append(compared, d)
+			}
+		}
 		if len(compared) == 0 {
 			continue
 		}

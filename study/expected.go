@@ -27,27 +27,7 @@ func shortName(name string) string { return strings.Replace(name, "validation_",
 // are compared. Without any, the metrics are those of a user's own model, which are not known yet.
 func CheckExpected(c *config.Config, schedules []string, seeds int, metrics ...string) error {
 	metricsKnown := len(metrics) > 0
-	metricLists := [][]string{append(metrics, metric.Loss)}
-	// Either of the two may turn out to be the metric by which models are compared.
-	if !metricsKnown {
-		metricLists = [][]string{{metric.Accuracy, metric.Loss}, {metric.Loss, metric.Accuracy}}
-	}
-	// full is a run that has everything that a run may have, so that all names are known.
-	fullCell := Cell{Summary: folder.Summary{
-		ClientEvaluation: &folder.ClientEvaluation{},
-		CarbonGrams:      new(float64),
-		EnergyCost:       new(float64),
-	}}
-	var known []string
-	for _, list := range metricLists {
-		for _, q := range append(quantities(list), optionalQuantities(list, []Cell{fullCell})...) {
-			known = append(known, q.name, shortName(q.name))
-		}
-	}
-	for name := range counts {
-		known = append(known, name)
-	}
-	slices.Sort(known)
+	known := knownNames(metrics)
 	var problems []error
 	// All mistakes are reported together, each with the index of its expectation.
 	for i, text := range c.Expect {
@@ -93,6 +73,32 @@ var counts = map[string]func(c *Cell) (float64, error){
 		}
 		return float64(empty), nil
 	},
+}
+
+// knownNames returns, in order, the names of all quantities that an expectation may be about, for a model with
+// these metrics, or with an accuracy or not if none is given.
+func knownNames(metrics []string) (known []string) {
+	metricLists := [][]string{append(metrics, metric.Loss)}
+	// Either of the two may turn out to be the metric by which models are compared.
+	if len(metrics) == 0 {
+		metricLists = [][]string{{metric.Accuracy, metric.Loss}, {metric.Loss, metric.Accuracy}}
+	}
+	// This run has everything that a run may have, so that all names are known.
+	fullCell := Cell{Summary: folder.Summary{
+		ClientEvaluation: &folder.ClientEvaluation{},
+		CarbonGrams:      new(float64),
+		EnergyCost:       new(float64),
+	}}
+	for _, list := range metricLists {
+		for _, q := range append(quantities(list), optionalQuantities(list, []Cell{fullCell})...) {
+			known = append(known, q.name, shortName(q.name))
+		}
+	}
+	for name := range counts {
+		known = append(known, name)
+	}
+	slices.Sort(known)
+	return known
 }
 
 // meanCount returns the mean of a count over the runs of a row. It is NaN if one of the runs cannot be
@@ -203,29 +209,35 @@ func (r *Row) point() []string {
 	return r.Cells[0].Point
 }
 
+// runsAt returns the complete runs of a schedule at one point of the grids, in the order of their seeds, and
+// those of them whose seeds are of the first stage, which stand first.
+func (t *Table) runsAt(schedule string, point []string) (runs, firstStage []Cell) {
+	for _, row := range t.Rows {
+		if row.Schedule == schedule && slices.Equal(row.point(), point) {
+			runs = append(runs, row.Cells...)
+			firstStage = append(firstStage, row.Cells[:row.firstStageSeeds]...)
+		}
+	}
+	return runs, firstStage
+}
+
 // gain is by how much a quantity of the schedule mine is above that of the schedule theirs, at one point of
 // the grids: the mean over the seeds that both have, with its 95 % interval. With one seed the interval is
 // infinite. The gain is NaN where a run has no value, and where no quantity has the name.
 func (t *Table) gain(point []string, mine, theirs, name string) expect.Interval {
 	q := indexOfQuantity(t.quantities, name)
-	firstStageSeeds := 0
-	// cells returns the runs of a schedule at the point, and notes how many seeds their first stage had.
-	cells := func(schedule string) (list []Cell) {
-		for _, row := range t.Rows {
-			if row.Schedule == schedule && slices.Equal(row.point(), point) {
-				list = append(list, row.Cells...)
-				firstStageSeeds = row.firstStageSeeds
-			}
-		}
-		return list
-	}
 	// NaN meets no expectation.
 	if q < 0 {
 		return expect.Exactly(math.NaN())
 	}
+	mineCells, mineFirst := t.runsAt(mine, point)
+	theirCells, _ := t.runsAt(theirs, point)
 	seed := func(c *Cell) uint64 { return c.Config.Seed }
-	bySeed := Paired(cells(mine), cells(theirs), seed, t.quantities[q].value)
-	d := statistics.TwoStage(bySeed, firstStageSeeds)
+	value := t.quantities[q].value
+	bySeed := Paired(mineCells, theirCells, seed, value)
+	// The pairs of the first stage stand first. They are fewer than its seeds if a run of them diverged.
+	firstStagePairs := len(Paired(mineFirst, theirCells, seed, value))
+	d := statistics.TwoStage(bySeed, firstStagePairs)
 	switch {
 	// A difference is missing where a run has no value, so the gain is not known.
 	case d.N < len(bySeed):

@@ -54,7 +54,8 @@ type Row struct {
 	Means []statistics.Estimated
 }
 
-// Table gathers the runs over their seeds. Runs of one schedule at one point follow each other.
+// Table returns the comparison's table, in which a row is one schedule at one point of the grids, with the
+// mean of each quantity over the seeds. The runs of a row follow each other in r.Runs.
 func (r *Comparison) Table() *Table {
 	names := metricNames(r.Runs)
 	// Where nothing was trained, no run has a metric, and the columns are those of the accuracy.
@@ -68,44 +69,53 @@ func (r *Comparison) Table() *Table {
 		cells:         r.Runs,
 	}
 	for i := range t.quantities {
-		if q := &t.quantities[i]; q.name == toLevel {
+		q := &t.quantities[i]
+		switch {
+		case q.name == toLevel:
 			q.title = "s to " + levelName(r.Runs)
-		} else if q.name == "level" && math.IsNaN(level(r.Runs)) {
+		// Where the level differs from point to point, the table shows it in a column of its own.
+		case q.name == "level" && math.IsNaN(level(r.Runs)):
 			q.title = q.name
 		}
 	}
-	// Each pass takes the runs from index from up to end, which have the same schedule and grid
-	// values.
-	for from := 0; from < len(r.Runs); {
-		firstCell := &r.Runs[from]
-		sameRow := func(c *Cell) bool {
-			return c.Schedule == firstCell.Schedule && slices.Equal(c.Values, firstCell.Values)
+	for start := 0; start < len(r.Runs); {
+		first := &r.Runs[start]
+		isOfRow := func(c *Cell) bool {
+			return c.Schedule == first.Schedule && slices.Equal(c.Values, first.Values)
 		}
-		end := from
-		for end < len(r.Runs) && sameRow(&r.Runs[end]) {
+		end := start
+		for end < len(r.Runs) && isOfRow(&r.Runs[end]) {
 			end++
 		}
-		completed := slices.DeleteFunc(slices.Clone(r.Runs[from:end]), func(c Cell) bool { return c.Diverged != "" })
-		row := &Row{
-			Values:   firstCell.Values,
-			Schedule: firstCell.Schedule,
-			Seeds:    end - from,
-			Diverged: end - from - len(completed),
-			Cells:    completed,
-		}
-		// Seeds of the first stage decided how many others were added, and their deviation counts.
-		for _, c := range completed {
-			if c.Config.Seed < r.Runs[0].Config.Seed+uint64(r.Plan.Until.firstStageSeeds) {
-				row.firstStageSeeds++
-			}
-		}
-		for _, q := range t.quantities {
-			row.Means = append(row.Means, MeanOf(completed, q.value))
-		}
-		t.Rows = append(t.Rows, row)
-		from = end
+		t.Rows = append(t.Rows, r.newRow(t.quantities, r.Runs[start:end]))
+		start = end
 	}
 	return t
+}
+
+// newRow makes the row of a table from the runs of one schedule at one point of the grids, one for each seed.
+// Runs that diverged are counted, and are in no mean.
+func (r *Comparison) newRow(quantities []quantity, runs []Cell) *Row {
+	completed := slices.DeleteFunc(slices.Clone(runs), func(c Cell) bool { return c.Diverged != "" })
+	row := &Row{
+		Values:   runs[0].Values,
+		Schedule: runs[0].Schedule,
+		Seeds:    len(runs),
+		Diverged: len(runs) - len(completed),
+		Cells:    completed,
+	}
+	// The seeds of the first stage are the lowest. They decided how many others were added, and their
+	// deviation counts.
+	secondStageSeed := r.Runs[0].Config.Seed + uint64(r.Plan.Until.firstStageSeeds)
+	for _, c := range completed {
+		if c.Config.Seed < secondStageSeed {
+			row.firstStageSeeds++
+		}
+	}
+	for _, q := range quantities {
+		row.Means = append(row.Means, MeanOf(completed, q.value))
+	}
+	return row
 }
 
 // MeanOf is the mean of a quantity over runs, with its interval. NaN values are left out.

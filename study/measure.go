@@ -43,13 +43,12 @@ type measured struct {
 	controlled *Cell
 }
 
-// measure reads the runs, and then compares those at one point of the grids that do not choose a
-// schedule, and among these those with one seed.
+// measure reads the runs and sets what they are compared by: at each point of the grids (leaving out grids
+// that choose a schedule) the level, the value of the metric that all runs are to reach, and for each run the
+// time to that level and its partner, the run of the reference schedule with the same seed.
 func (r *Comparison) measure() error {
-	// Runs at one point of the grids share a level; those of one seed share their draws and are
-	// compared in pairs.
-	// points holds the cells of each point, and pairs those cells of a point that also share a
-	// seed.
+	// points holds the cells of each point, which share a level, and pairs those cells of a point that
+	// also share a seed, and with it their random draws.
 	points := map[string][]*Cell{}
 	pairs := map[string][]*Cell{}
 	for i := range r.Runs {
@@ -128,11 +127,12 @@ func (c *Cell) timedValues() *Tail {
 // trainingLoss stands for the metric of runs that are timed by their training loss.
 var trainingLoss = metric.Metric{Name: "training loss", Lower: true}
 
-// setLevel sets the level that all runs at one point, cells, are to reach. It is evaluate.target or,
-// without one, the worst of the values at which the reference's runs ended, after each was made
-// worse by the standard deviation of its last values, rounded to the easier side. So every run of the
-// reference reaches that level, and none by its best moment alone. Where a run was never evaluated, the
-// level is one of the training loss, and the target does not count. It is NaN without a run of the reference.
+// setLevel sets the level that all runs at one point of the grids, cells, are to reach: the value of the
+// metric for which the time is compared. It is evaluate.target or, without one, the worst of the values at
+// which the runs of the reference schedule ended, after each was made worse by the standard deviation of its
+// last values, rounded to the easier side. So every run of the reference reaches that level, and none by its
+// best moment alone. Where a run was never evaluated, the level is one of the training loss, and the target
+// does not count. It is NaN without a run of the reference.
 func (r *Comparison) setLevel(cells []*Cell) {
 	target := cells[0].Config.Evaluate.Target
 	if slices.ContainsFunc(cells, func(c *Cell) bool { return math.IsNaN(c.Tail) }) {
@@ -246,7 +246,6 @@ func levelName(runs []Cell) string {
 	if math.IsNaN(value) {
 		return "the level"
 	}
-	// A level follows from a run that did not diverge, so there is one.
 	// A level follows from a run that did not diverge, so there is one.
 	completed := slices.IndexFunc(runs, func(c Cell) bool { return c.Diverged == "" })
 	return fmt.Sprintf("%s %.4g", metric.Title(runs[completed].quality.Name), value)

@@ -122,13 +122,16 @@ var rangeForm = regexp.MustCompile(`^([0-9.]+(?:e-?[0-9]+)?)\.\.([0-9.]+(?:e-?[0
 // one before, to three digits, or a whole number where both ends are whole. Text that is no range is a
 // value by itself.
 func expandRange(value string) (values []string, err error) {
-	m := rangeForm.FindStringSubmatch(value)
-	if m == nil {
+	parts := rangeForm.FindStringSubmatch(value)
+	if parts == nil {
 		return []string{value}, nil
 	}
-	low, err := strconv.ParseFloat(m[1], 64)
-	high, highErr := strconv.ParseFloat(m[2], 64)
-	n, countErr := strconv.Atoi(cmp.Or(m[3], strconv.Itoa(rangeValues)))
+	lowText := parts[1]
+	highText := parts[2]
+	countText := parts[3]
+	low, err := strconv.ParseFloat(lowText, 64)
+	high, highErr := strconv.ParseFloat(highText, 64)
+	n, countErr := strconv.Atoi(cmp.Or(countText, strconv.Itoa(rangeValues)))
 	isAscending := 0 < low && low < high && high <= math.MaxFloat64
 	if errors.Join(err, highErr, countErr) != nil ||
 		!isAscending ||
@@ -147,8 +150,10 @@ func expandRange(value string) (values []string, err error) {
 		text := strconv.FormatFloat(v, 'g', 3, 64)
 		switch {
 		// The ends are kept as they were written.
-		case i == 0 || i == n-1:
-			text = m[1+min(i, 1)]
+		case i == 0:
+			text = lowText
+		case i == n-1:
+			text = highText
 		case isWhole:
 			text = strconv.FormatFloat(math.Round(v), 'f', 0, 64)
 		}
@@ -218,7 +223,7 @@ func (p Plan) Cells() ([]Cell, error) {
 		return nil, err
 	}
 	var cells []Cell
-	// names holds the names of the cells seen so far, both by cell identity and by cell name.
+	// nameBy holds the names of the cells seen so far, both by cell identity and by cell name.
 	nameBy := map[string]string{}
 	for cell, err := range p.Each(base, maxCells) {
 		if err != nil {
@@ -239,7 +244,7 @@ func (p Plan) Cells() ([]Cell, error) {
 // times. Where stop.equal_runtime_rounds ends the runs, each lasts as long as that many rounds with its
 // own K_0, so that runs which differ in k0 or in its unit end at different times.
 func SameTime(cells []Cell) error {
-	// first holds the first cell of each point. All others at the point are compared with it.
+	// firstAt holds the first cell of each point. All others at the point are compared with it.
 	firstAt := map[string]*Cell{}
 	for i := range cells {
 		c := &cells[i]
@@ -249,7 +254,8 @@ func SameTime(cells []Cell) error {
 		}
 		mine := c.Config.Schedule
 		theirs := firstAt[point].Config.Schedule
-		if c.Config.Stop.EqualRuntimeRounds > 0 && (mine.K0 != theirs.K0 || mine.Unit != theirs.Unit) {
+		hasOtherRounds := mine.K0 != theirs.K0 || mine.Unit != theirs.Unit
+		if c.Config.Stop.EqualRuntimeRounds > 0 && hasOtherRounds {
 			return &config.KeyError{
 				Key: "stop.rounds",
 				Problem: fmt.Sprintf("rounds of fixed K take another time with the schedule.k0 or unit of %s "+
@@ -261,8 +267,9 @@ func SameTime(cells []Cell) error {
 	return nil
 }
 
-// Each yields the plan's runs, at most limit of them, each with the error that prevents it. base is the
-// configuration without the grids.
+// Each yields the plan's runs, at most limit of them, each with the error that prevents it: all combinations
+// of the grids' values, with each schedule and each seed. base is the configuration without the grids. A value
+// that makes no valid configuration is reported for each schedule and seed, and does not end the list.
 func (p *Plan) Each(base config.Config, limit int) iter.Seq2[Cell, error] {
 	return func(yield func(Cell, error) bool) {
 		schedules := p.Schedules
@@ -270,39 +277,43 @@ func (p *Plan) Each(base config.Config, limit int) iter.Seq2[Cell, error] {
 			// An empty name stands for the schedule that the configuration has itself.
 			schedules = []string{""}
 		}
-		points, err := gridPoints(p.Grids, max(1, p.Seeds)*len(schedules), limit)
+		seeds := max(1, p.Seeds)
+		points, err := gridPoints(p.Grids, seeds*len(schedules), limit)
 		if err != nil {
 			yield(Cell{}, err)
 			return
 		}
+		dir := cmp.Or(p.Folder, base.Out)
 		for _, values := range points {
-			c := base
-			// A value that makes no valid configuration is reported for each schedule and seed, and
-			// does not end the list.
-			err := error(nil)
-			if len(values) > 0 {
-				c, err = p.Load(Sets(p.Grids, values)...)
-				err = p.gridError(err)
-			}
+			atPoint, pointErr := p.configAt(base, values)
 			for _, name := range schedules {
-				// Each schedule starts from the point's configuration and error, not from those of
-				// the schedule before.
-				c := c
-				err := err
+				c := atPoint
+				err := pointErr
 				// Keys of a schedule's own need another load. The grids follow them and so take
 				// precedence.
-				if scheduleSets := p.BySchedule[scheduleName(name)]; len(scheduleSets) > 0 && err == nil {
+				scheduleSets := p.BySchedule[scheduleName(name)]
+				if len(scheduleSets) > 0 && err == nil {
 					c, err = p.Load(slices.Concat(scheduleSets, Sets(p.Grids, values))...)
 				}
-				for n := range max(1, p.Seeds) {
+				for n := range seeds {
 					c.Seed = base.Seed + uint64(n)
-					if !yield(p.cell(c, err, name, values, cmp.Or(p.Folder, base.Out))) {
+					if !yield(p.cell(c, err, name, values, dir)) {
 						return
 					}
 				}
 			}
 		}
 	}
+}
+
+// configAt returns the configuration at a point of the grids: values[i] is the value of grid i. Without grids
+// it is base.
+func (p *Plan) configAt(base config.Config, values []string) (config.Config, error) {
+	if len(values) == 0 {
+		return base, nil
+	}
+	c, err := p.Load(Sets(p.Grids, values)...)
+	return c, p.gridError(err)
 }
 
 // cell makes one run of the plan from the configuration c, with the named schedule or, for an empty

@@ -62,14 +62,8 @@ func Play(ctx context.Context, dir string, cells []Cell, o Options) error {
 	if err != nil {
 		return err
 	}
-	// A file of an earlier study must not be overwritten by one that has nothing to do with it.
-	if !o.Run.Force && !slices.ContainsFunc(cells, func(c Cell) bool { return c.Begun || c.Reused }) {
-		for _, name := range o.outputFiles {
-			if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
-				return fmt.Errorf("%s is there, and none of these runs is (choose another folder with --out, or "+
-					"replace the file with --force)", filepath.Join(dir, name))
-			}
-		}
+	if err := o.checkOutputFiles(dir, cells); err != nil {
+		return err
 	}
 	// The user should know that these runs are not played again.
 	if done > 0 {
@@ -88,15 +82,8 @@ func Play(ctx context.Context, dir string, cells []Cell, o Options) error {
 	if remote {
 		nameUniquely(cells)
 	}
-	switch {
-	case o.Parallel > 0:
-	case remote:
-		o.Parallel = parallelWithHosts
-	// One run with a trainer of its own already uses all cores.
-	case slices.ContainsFunc(cells, func(c Cell) bool { return c.Config.External() }):
-		o.Parallel = 1
-	default:
-		o.Parallel = runtime.GOMAXPROCS(0)
+	if o.Parallel <= 0 {
+		o.Parallel = defaultParallel(cells, remote)
 	}
 	p := &player{
 		Options: o, state: Progress{Cells: len(cells), Done: done},
@@ -145,8 +132,39 @@ type player struct {
 	state Progress
 }
 
+// checkOutputFiles returns an error if the folder dir of a study has a file that the study would write, but
+// none of its runs: the file is that of an earlier study, which has nothing to do with this one. With force it
+// may be replaced.
+func (o *Options) checkOutputFiles(dir string, cells []Cell) error {
+	wasFound := func(c Cell) bool { return c.Begun || c.Reused }
+	if o.Run.Force || slices.ContainsFunc(cells, wasFound) {
+		return nil
+	}
+	for _, name := range o.outputFiles {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			return fmt.Errorf("%s is there, and none of these runs is (choose another folder with --out, or "+
+				"replace the file with --force)", filepath.Join(dir, name))
+		}
+	}
+	return nil
+}
+
+// defaultParallel returns how many of the cells are played side by side if the caller does not say. remote
+// says that hosts in other processes do the work.
+func defaultParallel(cells []Cell, remote bool) int {
+	isExternal := func(c Cell) bool { return c.Config.External() }
+	switch {
+	case remote:
+		return parallelWithHosts
+	// One run with a trainer of its own already uses all cores.
+	case slices.ContainsFunc(cells, isExternal):
+		return 1
+	}
+	return runtime.GOMAXPROCS(0)
+}
+
 // play plays one cell unless it is complete, and reads the run's metric. It then calls Played, unless the
-// run diverged, and reports a run that was played now by a notice and by Done.
+// run diverged, and reports a run that was played now by a notice and by CellDone.
 func (p *player) play(ctx context.Context, c *Cell) error {
 	started := time.Now()
 	if !c.Reused {

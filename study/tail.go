@@ -85,9 +85,9 @@ func (t *Tail) lastTenth(end float64) (values []float64) {
 	return values
 }
 
-// MeanOver is the mean over the last span virtual seconds before the end of value i, weighted by time, so that it
-// does not matter how the time is divided into values. Time for which no value stands has no weight. Over is
-// NaN where the span would begin before the run.
+// MeanOver is the mean of the values over the last span virtual seconds before the end of value i, weighted by
+// the time for which each value stands, so that it does not matter how the time is divided into values. Time
+// for which no value stands has no weight. The mean is NaN where the span would begin before the run.
 func (t *Tail) MeanOver(span float64, i int) float64 {
 	spanStart := t.ends[i] - span
 	if spanStart < 0 {

@@ -25,9 +25,10 @@ type Until struct {
 // that of more seeds.
 const firstStage = 5
 
-// seedsNeeded is the number of seeds, those that were played included, with which all differences in
-// how runs end are known to ±Half. It is at most MaxSeeds; if more seeds are needed than were played, notice
-// is called with a sentence that says how many. Differences without a value for some seed are left out.
+// seedsNeeded estimates, from the seeds played so far, how many seeds it takes in all until every difference
+// between schedules in how runs end is known to ±Half, the half width of its interval. The result is at most
+// MaxSeeds; if more seeds are needed than were played, notice is called with a sentence that says how many.
+// Differences without a value for some seed are left out.
 func (r *Comparison) seedsNeeded(notice func(string)) int {
 	u := r.Plan.Until
 	seeds := r.Plan.Seeds
@@ -39,7 +40,8 @@ func (r *Comparison) seedsNeeded(notice func(string)) int {
 	// Times to the level may have no value, so differences in how runs end decide alone.
 	for _, d := range r.Table().Differences() {
 		// The number of seeds cannot be told from differences that are missing.
-		if d.Quantity == toLevel || slices.ContainsFunc(d.BySeed, math.IsNaN) || len(d.BySeed) < 2 {
+		isIncomplete := len(d.BySeed) < 2 || slices.ContainsFunc(d.BySeed, math.IsNaN)
+		if d.Quantity == toLevel || isIncomplete {
 			continue
 		}
 		// The difference that needs the most seeds decides.

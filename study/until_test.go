@@ -67,3 +67,26 @@ func TestUntil_FirstStage(t *testing.T) {
 		t.Errorf("%d of %d runs are of the first stage, want 2 of 4", row.firstStageSeeds, len(row.Cells))
 	}
 }
+
+// The interval of a gain follows from the pairs of the first stage alone. A pair of which one run diverged is
+// none of them, and no later pair takes its place.
+func TestUntil_GainOfFirstStage(t *testing.T) {
+	rounds := map[string][]int{"fixed": {10, 10, 10, 10, 10}, "rounds": {11, 13, 14, 90, 15}}
+	var cells []Cell
+	for _, schedule := range []string{"fixed", "rounds"} {
+		for i, n := range rounds[schedule] {
+			c := Cell{Schedule: schedule}
+			c.Config.Seed = uint64(7 + i)
+			c.Summary.Rounds = n
+			cells = append(cells, c)
+		}
+	}
+	const secondSeedOfRounds = 6
+	cells[secondSeedOfRounds].Diverged = "early"
+	r := &Comparison{Plan: Plan{Until: Until{firstStageSeeds: 3}}, Runs: cells}
+	got := r.Table().gain(nil, "rounds", "fixed", "rounds")
+	want := statistics.TwoStage([]float64{1, 4, 80, 5}, 2)
+	if half := got.High - got.Value; got.Value != want.Mean || math.Abs(half-want.Half) > 1e-9*want.Half {
+		t.Errorf("gain %g ± %g, want %g ± %g", got.Value, half, want.Mean, want.Half)
+	}
+}

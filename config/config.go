@@ -38,7 +38,7 @@ type Config struct {
 	Model learn.Architecture `key:"model" default:"task" help:"architecture: the task's, or one for custom data"`
 	// Clients is the number of simulated clients: [AllClients] for as many as the data has, and 0
 	// for a deployment, whose clients are real devices.
-	Clients int `key:"clients" range:"[0,10000000]" word:"all=-1" help:"simulated clients; all: the data's; 0: devices.names alone"`
+	Clients int `key:"clients" range:"[0,100000000]" word:"all=-1" help:"simulated clients; all: the data's; 0: devices.names alone"`
 	// Cohort is the number of clients that a round selects. It is 0 until [Config.Fit] settles it.
 	Cohort int `key:"cohort" range:"[1,1000000]" word:"fit=0" help:"clients a round; fit: a tenth, but 10 to 100, or all devices if clients is 0"`
 	// Batch is the number of samples in a minibatch. It is 0 until [Config.Fit] settles it.

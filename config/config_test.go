@@ -166,7 +166,7 @@ func TestLoad_MistakesAreNamed(t *testing.T) {
 		{"not a number", "network: {upload_mbps: .nan}", nil, `config.yaml:1: network.upload_mbps: NaN is out of range (more than 0 and at most 1000000 Mbit/s)`},
 		{"infinite rate", "schedule: {eta0: .inf}", nil, `config.yaml:1: schedule.eta0: +Inf is out of range (more than 0 and at most 1000000)`},
 		{"beyond float64", "pace: 1e999", nil, `config.yaml:1: pace: +Inf is out of range (from 0 to 1000000000)`},
-		{"too many clients", "clients: 100000000", nil, `config.yaml:1: clients: 100000000 is out of range (a whole number from 0 to 10000000)`},
+		{"too many clients", "clients: 1000000000", nil, `config.yaml:1: clients: 1000000000 is out of range (a whole number from 0 to 100000000)`},
 		{"no round", "stop: {rounds: 0}", nil, `config.yaml:1: stop.rounds: 0 is out of range (a whole number from 1 to 1000000000)`},
 		{"no end", "stop: {rounds: null}", nil, `config.yaml:1: stop: nothing is set, so the run would not end (set rounds, virtual_seconds, equal_runtime_rounds, accepted, samples, tokens, energy_joules, bytes, carbon_grams, energy_cost, client_hours, validation_accuracy, metric or privacy.epsilon)`},
 		{"a slow link", "network: {upload_mbps: 1e-9}", nil, `config.yaml:1: network: one round would take 6.71e+09 virtual seconds (at most 4000000000: raise the speeds or lower schedule.k0)`},

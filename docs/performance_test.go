@@ -420,7 +420,7 @@ func (p *performance) many() string {
 	for _, g := range p.all["clients"] {
 		rows = append(rows, []string{human.Thousands(int64(g.Value)), bytes(g.Peak), bytes(memory.y(g.at()))})
 	}
-	return markdown(append(rows, []string{human.Thousands(1e8), "-", "**" + bytes(memory.y(1e8)) + "**"})...)
+	return markdown(rows...)
 }
 
 // What grows, in a picture: points, and the lines of the page through them.

@@ -29,7 +29,7 @@ func TestBoard_Groups(t *testing.T) {
 	b := browsertest.Open(t, 1600, 1000, false)
 	b.Do(chromedp.Navigate(address))
 	b.Until("document.body.dataset.drawn === '2' && document.querySelectorAll('#board-waits .who').length === 2")
-	legend := "[...document.querySelectorAll('#legend span')].map(s => s.innerText)"
+	legend := "[...document.querySelectorAll('#legend .series')].map(s => s.innerText)"
 	if got := browsertest.JS[[]string](b, legend); got[0] != "rounds (2)" || got[1] != "fixed (2)" { // in the order of their folders
 		t.Errorf("two schedules with two seeds each are drawn as %q", got)
 	}

@@ -2,6 +2,7 @@ package ui_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -65,7 +66,7 @@ func TestComparison_Page(t *testing.T) {
 	phone := browsertest.Open(t, 390, 844, true)
 	phone.Do(chromedp.Navigate(browsertest.FileURL(file)))
 	phone.Until("document.querySelector('#mean-0 .plot canvas') || (document.querySelector('#mean-0').scrollIntoView(), false)")
-	phone.Until("document.querySelectorAll('#mean-0 .legend span').length === 3")
+	phone.Until("document.querySelectorAll('#mean-0 .legend .series').length === 3")
 	if got := browsertest.JS[string](phone, "document.getElementById('answer-title').innerText"); got != want.Headline {
 		t.Errorf("the page says %q, want %q", got, want.Headline)
 	}
@@ -93,6 +94,11 @@ func TestComparison_Page(t *testing.T) {
 	slices.Sort(colours)
 	if len(slices.Compact(colours)) != 3 {
 		t.Errorf("three schedules have the colours %q", colours)
+	}
+	// A name in the legend hides its line, and shows it again.
+	for _, curves := range []int{2, 3} {
+		phone.Do(chromedp.Click("#mean-0 .legend .series"))
+		phone.Until(fmt.Sprintf("document.querySelector('#mean-0 .reading').innerText.startsWith('%d curves')", curves))
 	}
 	// The drawing of the differences is read by keys, in the colours of the page's own scheme.
 	phone.Do(chromedp.Focus("#differences-0 svg"))

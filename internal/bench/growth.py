@@ -24,7 +24,7 @@ FULL = "a million clients, cohort 10,000, deadline"
 
 def timed(scaled):
     """Rounds that are timed only: clients, cohorts, and the length of a run."""
-    for clients in (10_000, 100_000, 1_000_000, 10_000_000):
+    for clients in (10_000, 100_000, 1_000_000, 10_000_000, 100_000_000):
         yield "clients", clients, scaled(300), dict(TIMED, **UNEVEN, clients=clients, cohort=1000)
     for cohort in (100, 300, 1000, 3000, 10_000):
         yield "cohort, timed only", cohort, scaled(300_000 // cohort), dict(TIMED, **UNEVEN, clients=1_000_000, cohort=cohort)

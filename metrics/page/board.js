@@ -2,7 +2,7 @@
 
 import { $, make, setText, groupBy, known, whole, fixed, short, crop, duration, percent, count } from './base.js';
 import { saveCSV, copyAddress } from './save.js';
-import { Span, LineChart, firstAfter, look, dot, isConstant } from './lines.js';
+import { Span, LineChart, firstAfter, legendOf, look, dot, isConstant } from './lines.js';
 import { decode, axesOf, chartsOf, lineOf, meanLine, titleOfMetric } from './curves.js';
 import { configOf, differing, matches, apart, besides, tails, alikeBySeed, byName, hueOrder } from './find.js';
 import { showWaiting, share } from './tasks.js';
@@ -496,7 +496,7 @@ export class Board {
     const kinds = [['checkpoint', '▲ checkpoint'], ['device', '✕ device lost'], ['decay', '■ K_r changes']].filter(k => this.span.marks.some(m => m.kind === k[0])).map(k => k[1]);
     const unknown = parts.filter(p => p.runs.every(r => !axis.of(this.data.get(r.id).curves)));
     const thinned = parts.some(p => p.runs.some(r => this.data.get(r.id).curves.thinned));
-    this.legend.replaceChildren(...(parts.length > maxLines ? [] : parts).map(p => make('span', {}, dot(p), p.name)), ...kinds.map(k => make('span', {}, k)),
+    this.legend.replaceChildren(...legendOf(this.span, parts.length > maxLines ? [] : parts), ...kinds.map(k => make('span', {}, k)),
       ...(unknown.length ? [make('span', {}, `Not known of ${unknown.map(p => p.name).slice(0, 4).join(', ')}${unknown.length > 4 ? ' …' : ''}: ${axis.name}.`)] : []),
       ...(thinned ? [make('span', {}, 'Long curves are thinned in this file.')] : []));
   }

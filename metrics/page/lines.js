@@ -5,6 +5,8 @@ import { frame, saveMenu, openSaveMenu } from './save.js';
 
 const uPlot = globalThis.uPlot;
 const mostValues = 12; // that stand beside the pointer
+const mostNarrow = 5; // on a phone
+const narrow = 480; // pixels
 const frameTime = 8; // milliseconds that charts may take of a frame
 const mostDashed = 6000; // points of a chart with wide and dashed lines
 
@@ -74,6 +76,17 @@ export const look = n => ({ colour: 'line-' + n % 8, dash: dashes[Math.floor(n /
 export const dot = line => make('svg:svg', { width: 18, height: 8, 'aria-hidden': 'true', class: 'dot-line' },
   make('svg:line', { x1: 0, x2: 18, y1: 4, y2: 4, 'stroke-width': line.thin ? 1 : 2.5, stroke: `var(--${line.colour})`, 'stroke-dasharray': line.dash && line.dash.length ? line.dash.join(' ') : null }));
 
+// legendOf are buttons, one a line: each hides its line in all charts of the span, and shows it again.
+export const legendOf = (span, lines) => lines.map(l => {
+  const b = make('button', { type: 'button', class: 'series', 'aria-pressed': String(!span.off.has(l.name)), title: 'Hide or show' }, dot(l), l.name);
+  b.addEventListener('click', () => {
+    const box = b.parentNode; // a chart makes its own legend anew
+    span.toggle(l.name, lines.map(other => other.name));
+    [...box.querySelectorAll('.series')].forEach((other, i) => other.setAttribute('aria-pressed', String(!span.off.has(lines[i].name))));
+  });
+  return b;
+});
+
 const all = new Set(); // charts
 globalThis.matchMedia?.('(prefers-color-scheme: dark)').addEventListener('change', () => { painted = new Map(); for (const c of all) c.draw(); });
 globalThis.addEventListener?.('beforeprint', () => { // paper shows what was out of sight, too
@@ -89,6 +102,7 @@ export class Span {
     this.cursor = null; // a value of x
     this.places = null; // where alone the cursor stands, and the rounds that end there
     this.changed = () => {};
+    this.off = new Set(); // names of lines that the reader has hidden
     this.charts = new Set();
     this.waiting = new Set(); // those to draw
   }
@@ -112,6 +126,13 @@ export class Span {
   move(from, by) {
     const length = from.high - from.low, low = Math.max(this.axis.low || 0, Math.min((this.most || 1) - length, from.low + by));
     this.zoom(low, low + length);
+  }
+
+  // toggle hides the line of that name, or shows it again. names are those of all lines: who hides the last one sees all.
+  toggle(name, names) {
+    if (!this.off.delete(name)) this.off.add(name);
+    if (names.every(n => this.off.has(n))) this.off.clear();
+    for (const c of this.charts) c.show();
   }
 
   // redraw draws all charts: the one that is read in each frame, the others in turn, as many as a frame has time for.
@@ -173,7 +194,7 @@ export class Span {
 // low and high make a band. Its drawing is a slider for those who use keys.
 export class LineChart {
   constructor(span, id, title, options = {}) {
-    Object.assign(this, { span, id, options, lines: [], at: [], log: !!options.log, visible: false });
+    Object.assign(this, { span, id, options, given: [], lines: [], at: [], log: !!options.log, visible: false });
     this.heading = make('h2', { id: id + '-title', title: options.help }, title);
     this.scale = make('button', { type: 'button', class: 'toggle', tabindex: -1, 'aria-pressed': String(this.log), title: 'Logarithmic scale (L)' }, 'log');
     this.legend = make('div', { class: 'legend' });
@@ -205,12 +226,20 @@ export class LineChart {
 
   // set gives it lines, and what is said below them; null: nothing is known.
   set(lines, note) {
-    this.lines = (lines || []).filter(l => l.x.length);
-    this.figure.hidden = !this.lines.length;
+    this.given = (lines || []).filter(l => l.x.length);
+    this.figure.hidden = !this.given.length;
     this.note = note;
+    this.show();
+  }
+
+  // show draws the lines that are not hidden. If all of this chart's are, it shows them.
+  show() {
+    const { off } = this.span;
+    const some = this.given.filter(l => !off.has(l.name));
+    this.lines = some.length ? some : this.given;
     this.fresh = true;
     this.seen = null;
-    this.name(this.lines);
+    this.name(this.given);
     this.draw();
     this.fillTable();
   }
@@ -218,7 +247,12 @@ export class LineChart {
   // name fills the legend, if the chart has its own and more than one of the lines has a name.
   name(lines) {
     const named = this.options.legend ? lines.filter(l => l.name) : [];
-    if (named.length > 1) this.legend.replaceChildren(...named.map(l => make('span', {}, dot(l), l.name)));
+    const key = named.map(l => [l.name, l.colour, l.dash, this.span.off.has(l.name)]).join('\n');
+    if (named.length < 2 || key === this.named) return; // a button that has the focus stays
+    this.named = key;
+    const focus = [...this.legend.children].indexOf(document.activeElement);
+    this.legend.replaceChildren(...legendOf(this.span, named));
+    if (focus >= 0) this.legend.children[focus]?.focus();
   }
 
   // rows are all points of all lines, for a file.
@@ -226,7 +260,7 @@ export class LineChart {
     const { axis } = this.span;
     const title = this.heading.textContent;
     const head = ['series', axis.name + (axis.seconds ? ', s' : axis.unit ? ', ' + axis.unit : ''), title + (this.options.seconds ? ', s' : ''), 'low', 'high'];
-    return [head, ...this.lines.flatMap(l => Array.from(l.x, (x, i) => [l.name || title, x, l.y[i], l.low?.[i], l.high?.[i]]))];
+    return [head, ...this.given.flatMap(l => Array.from(l.x, (x, i) => [l.name || title, x, l.y[i], l.low?.[i], l.high?.[i]]))];
   }
 
   // svg is the chart as a file's text: what is in sight, as vectors.
@@ -438,10 +472,11 @@ export class LineChart {
     }
     const { low, high } = this.span.range(), own = this.options.text || (v => short(v, 4)), base = this.lines.findIndex(l => l.base), than = base < 0 ? undefined : this.lines[base].y[this.at[base]];
     const text = (v, line) => own(v) + (than === undefined || !line || line.base ? '' : ` (${v < than ? '−' : '+'}${short(Number(Math.abs(v - than).toPrecision(3)), 3)})`);
-    let values = this.lines.map((line, i) => ({ line, y: line.y[this.at[i]] })).filter(v => v.y !== undefined), more = values.length - mostValues;
+    let values = this.lines.map((line, i) => ({ line, y: line.y[this.at[i]] })).filter(v => v.y !== undefined);
+    const most = this.width < narrow ? mostNarrow : mostValues, more = values.length - most;
     if (this.options.sorted) {
       const near = u && known(height) ? u.posToVal(height, 'y') : Infinity;
-      if (more > 0) values = values.sort((a, b) => near === Infinity ? b.y - a.y : Math.abs(a.y - near) - Math.abs(b.y - near)).slice(0, mostValues);
+      if (more > 0) values = values.sort((a, b) => near === Infinity ? b.y - a.y : Math.abs(a.y - near) - Math.abs(b.y - near)).slice(0, most);
       values.sort((a, b) => b.y - a.y);
     }
     const words = [this.span.text(x), ...values.map(v => `${v.line.name || this.heading.textContent} ${text(v.y, v.line)}`), ...(more > 0 && this.options.sorted ? [`and ${more} more`] : [])];

@@ -127,12 +127,32 @@ test('numbers are said as people say them', () => {
   assert.deepEqual(timeUnit(7200).name, 'minutes');
 });
 
+test('a name in the legend hides its line in all charts, and the last one shows all', () => {
+  const span = new Span();
+  const names = ['fixed', 'rounds'];
+  const nothing = () => {};
+  const chart = given => {
+    const c = { span, given: given.map(name => ({ name })), name: nothing, draw: nothing, fillTable: nothing, show: LineChart.prototype.show };
+    span.charts.add(c);
+    return c;
+  };
+  const both = chart(names);
+  const one = chart(['fixed']);
+  const drawn = c => c.lines.map(l => l.name);
+  span.toggle('fixed', names);
+  assert.deepEqual([drawn(both), drawn(one)], [['rounds'], ['fixed']]); // a chart without any line would be empty
+  span.toggle('fixed', names);
+  assert.deepEqual(drawn(both), names);
+  for (const name of names) span.toggle(name, names);
+  assert.deepEqual(drawn(both), names);
+});
+
 test('an axis of times has their unit', () => {
   assert.deepEqual([0, 0.02, 0.04].map(secondsText([0, 0.02, 0.04])), ['0', '20 ms', '40 ms']);
   assert.deepEqual([0, 0.05, 0.1].map(secondsText([0, 0.05, 0.1])), ['0', '0.05 s', '0.10 s']);
   assert.deepEqual([0, 7200, 14400].map(secondsText([0, 7200, 14400])), ['0', '2 h', '4 h']);
   const [times, steps] = ['time', 'count'].map(kind => chartsOf([{ name: kind, kind, title: kind }])[0]);
-  const chart = { options: times, span: new Span(), heading: { textContent: 'time' }, lines: [{ name: 'a', x: [1], y: [0.07] }], extent: () => [0.01, 0.07] };
+  const chart = { options: times, span: new Span(), heading: { textContent: 'time' }, given: [], lines: [{ name: 'a', x: [1], y: [0.07] }], extent: () => [0.01, 0.07] };
   assert.deepEqual(LineChart.prototype.rows.call(chart)[0], ['series', 'virtual time, s', 'time, s', 'low', 'high']);
   assert.equal(LineChart.prototype.describe.call({ ...chart, options: { ...times, sorted: true } }), '1 curve, from 0.01 s to 0.07 s');
   assert.deepEqual([times.seconds, times.text(0.07), steps.seconds, steps.text], [true, '0.07 s', false, undefined]);

@@ -44,7 +44,7 @@ coordinator/selection: internal/bitset internal/keyed internal/portable/exact re
 coordinator/round: coordinator/selection internal/bitset registry coordinator/closing coordinator/fairshare learn/metric coordinator/schedule simclock
 
 # What both ends of a run stand on: models, data, algorithms; and how long a task takes a client.
-learn/internal/kernel: golang.org/x/sys/cpu
+learn/internal/kernel: golang.org/x/sys/cpu golang.org/x/sys/unix
 learn/internal/kernel/gen: github.com/mmcloughlin/avo/...
 learn/network: internal/keyed registry learn/internal/kernel learn/metric
 learn: internal/keyed internal/names internal/portable internal/vector registry learn/internal/kernel learn/network learn/metric os

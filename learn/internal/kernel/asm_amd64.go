@@ -57,6 +57,21 @@ var routines = func() (r [isas]routine) {
 		v.columns = columns512
 		r[AVX512] = v
 	}
+	// All but the products is that of the class avx. Steps of dense layers are products in one, so they
+	// are left out.
+	v.denseSteps = nil
+	v.gemm = gemmEmulated
+	r[AMXEmulated] = v
+	r[AMX3Emulated] = v
+	if r[AVX512].lanes > 0 &&
+		x.HasAVX512BF16 &&
+		x.HasBMI2 &&
+		x.HasAMXTile &&
+		x.HasAMXBF16 {
+		v.gemm = gemmTiles
+		r[AMX] = v
+		r[AMX3] = v
+	}
 	return r
 }()
 

@@ -35,6 +35,10 @@ func (isa ISA) Cost(n int) int {
 	case NEON:
 		return (n + 15) / 16 * 16
 	}
+	// A tile has 16 columns.
+	if isa.Tiles() {
+		return (n + 15) / 16 * 16
+	}
 	return n/32*32 + [...]int{0, 11, 17, 27, 32}[(n%32+7)/8]
 }
 

@@ -13,14 +13,27 @@ const (
 	AVX2
 	// AVX512 needs an amd64 processor with AVX-512 F, BW, DQ and VL.
 	AVX512
+	// AMXEmulated computes what AMX does, slowly, on an amd64 processor with AVX2 and FMA.
+	AMXEmulated
+	// AMX needs an amd64 processor with AVX-512 and tiles for bfloat16, and a system that permits tiles.
+	// Products round their operands to bfloat16.
+	AMX
+	// AMX3Emulated computes what AMX3 does, as AMXEmulated.
+	AMX3Emulated
+	// AMX3 needs what AMX needs. Products split each operand into two values of bfloat16.
+	AMX3
 	isas
 )
+
+// named is the first of the instruction sets that no machine chooses by itself: they round what they
+// multiply.
+const named = AMXEmulated
 
 var (
 	// names are those of the environment and of messages; classes name the sets that give the same
 	// bits.
-	names   = [isas]string{"go", "neon", "avx2", "avx512"}
-	classes = [isas]string{"go", "neon", "avx", "avx"}
+	names   = [isas]string{"go", "neon", "avx2", "avx512", "amx-emulated", "amx", "amx3-emulated", "amx3"}
+	classes = [isas]string{"go", "neon", "avx", "avx", "amx", "amx", "amx3", "amx3"}
 )
 
 // String names the instruction set as messages do.
@@ -105,10 +118,30 @@ func (isa ISA) vectors() *routine {
 	return nil
 }
 
-// Available lists the instruction sets that this machine can run, plain Go first and the fastest last.
+// Tiles reports whether products are computed by the arithmetic of AMX (tiles.go).
+func (isa ISA) Tiles() bool { return isa >= named }
+
+// Emulated reports whether plain Go computes what the instructions of the class do. No machine chooses
+// that unless it is named.
+func (isa ISA) Emulated() bool { return isa == AMXEmulated || isa == AMX3Emulated }
+
+// Named lists the instruction sets that this machine can run beside those of [Available], and that it uses
+// only where they are named. The first call asks the system for the permission to use tiles.
+func Named() []ISA {
+	var list []ISA
+	for isa := named; isa < isas; isa++ {
+		if routines[isa].gemm != nil && (isa.Emulated() || tilesPermitted()) {
+			list = append(list, isa)
+		}
+	}
+	return list
+}
+
+// Available lists the instruction sets of float32 that this machine can run, plain Go first and the fastest
+// last. [Named] lists others.
 func Available() []ISA {
 	var list []ISA
-	for isa := range isas {
+	for isa := range named {
 		// An instruction set without products cannot be run on this machine.
 		if isa == Go || routines[isa].gemm != nil {
 			list = append(list, isa)

@@ -863,3 +863,38 @@ func prefetch(src *uint8, lines int)
 //
 //go:noescape
 func cpuid(leaf uint32) (a uint32, b uint32, c uint32, d uint32)
+
+// packRows makes left tiles of up to 32 rows of k values: a tile for 16 rows and each 32 values, padded with zeros to whole ones. The tiles of the second 16 rows lie span bytes behind those of the first.
+//
+//go:noescape
+func packRows(dst *uint16, src *float32, ld int, rows int, k int, span int)
+
+// packPairs makes right tiles of k rows of n values: a tile for 16 columns and each 32 rows, padded with zeros to whole ones. The tiles of the next 16 columns lie span bytes behind.
+//
+//go:noescape
+func packPairs(dst *uint16, src *float32, ld int, k int, n int, span int)
+
+// tileProducts multiplies up to 32 rows of left tiles with the columns of right tiles; strides are in bytes, and scratch has room for 32×32 values.
+//
+//go:noescape
+func tileProducts(left *uint16, right *uint16, chunks int, rows int, columns int, c *float32, ldc int, aux *float32, auxrow int, alpha float32, op int, config *uint8, scratch *float32)
+
+// packRows3 makes left tiles of up to 32 rows of k values: a tile for 16 rows and each 32 values, padded with zeros to whole ones. The tiles of the second 16 rows lie span bytes behind those of the first.
+//
+//go:noescape
+func packRows3(dst *uint16, src *float32, ld int, rows int, k int, span int)
+
+// packPairs3 makes right tiles of k rows of n values: a tile for 16 columns and each 32 rows, padded with zeros to whole ones. The tiles of the next 16 columns lie span bytes behind.
+//
+//go:noescape
+func packPairs3(dst *uint16, src *float32, ld int, k int, n int, span int)
+
+// tileProducts3 multiplies up to 32 rows of left tiles with the columns of right tiles; strides are in bytes, and scratch has room for 32×32 values.
+//
+//go:noescape
+func tileProducts3(left *uint16, right *uint16, chunks int, rows int, columns int, c *float32, ldc int, aux *float32, auxrow int, alpha float32, op int, config *uint8, scratch *float32)
+
+// transposeTiles transposes tiles in place as 16×16 pairs of values.
+//
+//go:noescape
+func transposeTiles(tile *uint16, count int)

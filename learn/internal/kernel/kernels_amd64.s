@@ -31001,3 +31001,1272 @@ TEXT ·cpuid(SB), NOSPLIT, $0-24
 	MOVL CX, c+16(FP)
 	MOVL DX, d+20(FP)
 	RET
+
+// func packRows(dst *uint16, src *float32, ld int, rows int, k int, span int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·packRows(SB), NOSPLIT, $0-48
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  ld+16(FP), DX
+	MOVQ  rows+24(FP), BX
+	MOVQ  span+40(FP), SI
+	MOVQ  k+32(FP), DI
+	DECQ  DI
+	MOVQ  DI, R8
+	SHRQ  $0x05, DI
+	ANDQ  $0x1f, R8
+	INCQ  R8
+	MOVL  $-1, R9
+	BZHIL R8, R9, R9
+	KMOVW R9, K1
+	SHRL  $0x10, R9
+	KMOVW R9, K2
+	XORQ  R8, R8
+
+row:
+	MOVQ  CX, R9
+	MOVQ  AX, R10
+	MOVQ  DI, R11
+	TESTQ R11, R11
+	JZ    rest
+
+chunk:
+	VMOVUPS (R9), Z0
+	VMOVUPS 64(R9), Z1
+
+	// VCVTNE2PS2BF16 Z0, Z1, Z2
+	LONG    $0x4877f262
+	WORD    $0xd072
+	VMOVUPS Z2, (R10)
+	ADDQ    $0x80, R9
+	ADDQ    $0x00000400, R10
+	DECQ    R11
+	JNZ     chunk
+
+rest:
+	VMOVUPS.Z (R9), K1, Z0
+	VMOVUPS.Z 64(R9), K2, Z1
+
+	// VCVTNE2PS2BF16 Z0, Z1, Z2
+	LONG    $0x4877f262
+	WORD    $0xd072
+	VMOVUPS Z2, (R10)
+	ADDQ    DX, CX
+	ADDQ    $0x40, AX
+	INCQ    R8
+	CMPQ    R8, $0x10
+	JNE     next
+	SUBQ    $0x00000400, AX
+	ADDQ    SI, AX
+
+next:
+	DECQ BX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+DATA interleave<>+0(SB)/4, $0x00100000
+DATA interleave<>+4(SB)/4, $0x00110001
+DATA interleave<>+8(SB)/4, $0x00120002
+DATA interleave<>+12(SB)/4, $0x00130003
+DATA interleave<>+16(SB)/4, $0x00140004
+DATA interleave<>+20(SB)/4, $0x00150005
+DATA interleave<>+24(SB)/4, $0x00160006
+DATA interleave<>+28(SB)/4, $0x00170007
+DATA interleave<>+32(SB)/4, $0x00180008
+DATA interleave<>+36(SB)/4, $0x00190009
+DATA interleave<>+40(SB)/4, $0x001a000a
+DATA interleave<>+44(SB)/4, $0x001b000b
+DATA interleave<>+48(SB)/4, $0x001c000c
+DATA interleave<>+52(SB)/4, $0x001d000d
+DATA interleave<>+56(SB)/4, $0x001e000e
+DATA interleave<>+60(SB)/4, $0x001f000f
+GLOBL interleave<>(SB), RODATA|NOPTR, $64
+
+// func packPairs(dst *uint16, src *float32, ld int, k int, n int, span int)
+// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV
+TEXT ·packPairs(SB), NOSPLIT, $0-48
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    ld+16(FP), DX
+	MOVQ    n+32(FP), BX
+	VMOVUPS interleave<>+0(SB), Z31
+
+columns:
+	MOVQ    $0x00000010, SI
+	CMPQ    BX, SI
+	CMOVQLT BX, SI
+	MOVL    $-1, DI
+	BZHIL   SI, DI, DI
+	KMOVW   DI, K1
+	MOVQ    CX, SI
+	MOVQ    AX, DI
+	MOVQ    k+24(FP), R8
+
+chunk:
+	MOVQ $0x00000010, R9
+
+pair:
+	CMPQ      R8, $0x01
+	JLE       end
+	VMOVUPS.Z (SI), K1, Z0
+	VMOVUPS.Z (SI)(DX*1), K1, Z1
+	LEAQ      (SI)(DX*2), SI
+
+store:
+	// VCVTNE2PS2BF16 Z0, Z1, Z2
+	LONG    $0x4877f262
+	WORD    $0xd072
+	VPERMW  Z2, Z31, Z2
+	VMOVUPS Z2, (DI)
+	ADDQ    $0x40, DI
+	SUBQ    $0x02, R8
+	DECQ    R9
+	JNZ     pair
+	CMPQ    R8, $0x00
+	JG      chunk
+	JMP     next
+
+end:
+	VPXORD    Z0, Z0, Z0
+	VPXORD    Z1, Z1, Z1
+	JNE       store
+	VMOVUPS.Z (SI), K1, Z0
+	JMP       store
+
+next:
+	ADDQ $0x40, CX
+	ADDQ span+40(FP), AX
+	SUBQ $0x10, BX
+	JG   columns
+	VZEROUPPER
+	RET
+
+// func tileProducts(left *uint16, right *uint16, chunks int, rows int, columns int, c *float32, ldc int, aux *float32, auxrow int, alpha float32, op int, config *uint8, scratch *float32)
+// Requires: AVX, AVX512F, BMI2, CMOV
+TEXT ·tileProducts(SB), NOSPLIT, $0-104
+	MOVQ config+88(FP), AX
+
+	// LDTILECFG (AX)
+	LONG         $0x4978e2c4
+	LONG         $0x00000080
+	BYTE         $0x00
+	MOVQ         chunks+16(FP), SI
+	SHLQ         $0x0a, SI
+	MOVQ         right+8(FP), DI
+	MOVQ         c+40(FP), R8
+	MOVQ         ldc+48(FP), R9
+	MOVQ         aux+56(FP), R10
+	MOVQ         auxrow+64(FP), R11
+	MOVQ         scratch+96(FP), R12
+	MOVQ         columns+32(FP), R13
+	VBROADCASTSS alpha+72(FP), Z31
+	VPXORD       Z30, Z30, Z30
+
+columns:
+	MOVQ left+0(FP), AX
+	LEAQ (AX)(SI*1), R14
+	MOVQ DI, BX
+	LEAQ (BX)(SI*1), R15
+	MOVQ chunks+16(FP), DX
+	MOVQ $0x00000040, CX
+	CMPQ rows+24(FP), $0x10
+	JLE  low
+	CMPQ R13, $0x10
+	JLE  block21
+	JMP  block22
+
+low:
+	CMPQ R13, $0x10
+	JLE  block11
+
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+block12chunk:
+	// TILELOADD 0(AX)(CX*1), TMM4
+	LONG $0x4b7be2c4
+	LONG $0x000008a4
+	WORD $0x0000
+
+	// TILELOADD 0(BX)(CX*1), TMM6
+	LONG $0x4b7be2c4
+	LONG $0x00000bb4
+	WORD $0x0000
+
+	// TILELOADD 0(R15)(CX*1), TMM7
+	LONG $0x4b7bc2c4
+	LONG $0x00000fbc
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TDPBF16PS TMM7, TMM4, TMM1
+	LONG $0x5c42e2c4
+	BYTE $0xcc
+	ADDQ $0x00000400, AX
+	ADDQ $0x00000400, BX
+	ADDQ $0x00000400, R15
+	DECQ DX
+	JNZ  block12chunk
+	MOVQ $0x00000080, CX
+
+	// TILESTORED TMM0, 0(R12)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x00000c84
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R12)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x00400c8c
+	WORD $0x0000
+	JMP  finish
+
+block11:
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+block11chunk:
+	// TILELOADD 0(AX)(CX*1), TMM4
+	LONG $0x4b7be2c4
+	LONG $0x000008a4
+	WORD $0x0000
+
+	// TILELOADD 0(BX)(CX*1), TMM6
+	LONG $0x4b7be2c4
+	LONG $0x00000bb4
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+	ADDQ $0x00000400, AX
+	ADDQ $0x00000400, BX
+	DECQ DX
+	JNZ  block11chunk
+	MOVQ $0x00000080, CX
+
+	// TILESTORED TMM0, 0(R12)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x00000c84
+	WORD $0x0000
+	JMP  finish
+
+block21:
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TILEZERO TMM2
+	LONG $0x497be2c4
+	BYTE $0xd0
+
+block21chunk:
+	// TILELOADD 0(AX)(CX*1), TMM4
+	LONG $0x4b7be2c4
+	LONG $0x000008a4
+	WORD $0x0000
+
+	// TILELOADD 0(R14)(CX*1), TMM5
+	LONG $0x4b7bc2c4
+	LONG $0x00000eac
+	WORD $0x0000
+
+	// TILELOADD 0(BX)(CX*1), TMM6
+	LONG $0x4b7be2c4
+	LONG $0x00000bb4
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TDPBF16PS TMM6, TMM5, TMM2
+	LONG $0x5c4ae2c4
+	BYTE $0xd5
+	ADDQ $0x00000400, AX
+	ADDQ $0x00000400, BX
+	ADDQ $0x00000400, R14
+	DECQ DX
+	JNZ  block21chunk
+	MOVQ $0x00000080, CX
+
+	// TILESTORED TMM0, 0(R12)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x00000c84
+	WORD $0x0000
+
+	// TILESTORED TMM2, 2048(R12)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x08000c94
+	WORD $0x0000
+	JMP  finish
+
+block22:
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+	// TILEZERO TMM2
+	LONG $0x497be2c4
+	BYTE $0xd0
+
+	// TILEZERO TMM3
+	LONG $0x497be2c4
+	BYTE $0xd8
+
+block22chunk:
+	// TILELOADD 0(AX)(CX*1), TMM4
+	LONG $0x4b7be2c4
+	LONG $0x000008a4
+	WORD $0x0000
+
+	// TILELOADD 0(R14)(CX*1), TMM5
+	LONG $0x4b7bc2c4
+	LONG $0x00000eac
+	WORD $0x0000
+
+	// TILELOADD 0(BX)(CX*1), TMM6
+	LONG $0x4b7be2c4
+	LONG $0x00000bb4
+	WORD $0x0000
+
+	// TILELOADD 0(R15)(CX*1), TMM7
+	LONG $0x4b7bc2c4
+	LONG $0x00000fbc
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TDPBF16PS TMM7, TMM4, TMM1
+	LONG $0x5c42e2c4
+	BYTE $0xcc
+
+	// TDPBF16PS TMM6, TMM5, TMM2
+	LONG $0x5c4ae2c4
+	BYTE $0xd5
+
+	// TDPBF16PS TMM7, TMM5, TMM3
+	LONG $0x5c42e2c4
+	BYTE $0xdd
+	ADDQ $0x00000400, AX
+	ADDQ $0x00000400, BX
+	ADDQ $0x00000400, R14
+	ADDQ $0x00000400, R15
+	DECQ DX
+	JNZ  block22chunk
+	MOVQ $0x00000080, CX
+
+	// TILESTORED TMM0, 0(R12)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x00000c84
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R12)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x00400c8c
+	WORD $0x0000
+
+	// TILESTORED TMM2, 2048(R12)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x08000c94
+	WORD $0x0000
+
+	// TILESTORED TMM3, 2112(R12)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x08400c9c
+	WORD $0x0000
+
+finish:
+	MOVQ    $0x00000020, AX
+	CMPQ    R13, AX
+	CMOVQLT R13, AX
+	MOVL    $-1, BX
+	BZHIL   AX, BX, BX
+	KMOVW   BX, K1
+	SHRL    $0x10, BX
+	KMOVW   BX, K2
+	MOVQ    R12, AX
+	MOVQ    R8, BX
+	MOVQ    R10, R14
+	MOVQ    rows+24(FP), DX
+	MOVQ    op+80(FP), R15
+	CMPQ    R15, $0x01
+	JEQ     add
+	CMPQ    R15, $0x02
+	JEQ     bias
+	CMPQ    R15, $0x03
+	JEQ     biasrelu
+	CMPQ    R15, $0x04
+	JEQ     relugrad
+
+store:
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	VMOVUPS Z0, K1, (BX)
+	VMOVUPS Z1, K2, 64(BX)
+	ADDQ    $0x80, AX
+	ADDQ    R9, BX
+	ADDQ    R11, R14
+	DECQ    DX
+	JNZ     store
+	JMP     next
+
+add:
+	VMOVUPS     (AX), Z0
+	VMOVUPS     64(AX), Z1
+	VMOVUPS.Z   (BX), K1, Z2
+	VFMADD213PS Z2, Z31, Z0
+	VMOVUPS     Z0, K1, (BX)
+	VMOVUPS.Z   64(BX), K2, Z3
+	VFMADD213PS Z3, Z31, Z1
+	VMOVUPS     Z1, K2, 64(BX)
+	ADDQ        $0x80, AX
+	ADDQ        R9, BX
+	ADDQ        R11, R14
+	DECQ        DX
+	JNZ         add
+	JMP         next
+
+bias:
+	VMOVUPS      (AX), Z0
+	VMOVUPS      64(AX), Z1
+	VBROADCASTSS (R14), Z4
+	VADDPS       Z4, Z0, Z0
+	VMOVUPS      Z0, K1, (BX)
+	VADDPS       Z4, Z1, Z1
+	VMOVUPS      Z1, K2, 64(BX)
+	ADDQ         $0x80, AX
+	ADDQ         R9, BX
+	ADDQ         R11, R14
+	DECQ         DX
+	JNZ          bias
+	JMP          next
+
+biasrelu:
+	VMOVUPS      (AX), Z0
+	VMOVUPS      64(AX), Z1
+	VBROADCASTSS (R14), Z4
+	VADDPS       Z4, Z0, Z0
+	VMAXPS       Z0, Z30, Z0
+	VMOVUPS      Z0, K1, (BX)
+	VADDPS       Z4, Z1, Z1
+	VMAXPS       Z1, Z30, Z1
+	VMOVUPS      Z1, K2, 64(BX)
+	ADDQ         $0x80, AX
+	ADDQ         R9, BX
+	ADDQ         R11, R14
+	DECQ         DX
+	JNZ          biasrelu
+	JMP          next
+
+relugrad:
+	VMOVUPS   (AX), Z0
+	VMOVUPS   64(AX), Z1
+	VCMPPS    $0x11, (R14), Z30, K1, K3
+	VMOVAPS.Z Z0, K3, Z0
+	VMOVUPS   Z0, K1, (BX)
+	VCMPPS    $0x11, 64(R14), Z30, K2, K3
+	VMOVAPS.Z Z1, K3, Z1
+	VMOVUPS   Z1, K2, 64(BX)
+	ADDQ      $0x80, AX
+	ADDQ      R9, BX
+	ADDQ      R11, R14
+	DECQ      DX
+	JNZ       relugrad
+
+next:
+	ADDQ $0x80, R8
+	CMPQ R15, $0x04
+	JNE  moved
+	ADDQ $0x80, R10
+
+moved:
+	LEAQ (DI)(SI*2), DI
+	SUBQ $0x20, R13
+	JG   columns
+
+	// TILERELEASE
+	LONG $0x4978e2c4
+	BYTE $0xc0
+	VZEROUPPER
+	RET
+
+// func packRows3(dst *uint16, src *float32, ld int, rows int, k int, span int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·packRows3(SB), NOSPLIT, $0-48
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  ld+16(FP), DX
+	MOVQ  rows+24(FP), BX
+	MOVQ  span+40(FP), SI
+	MOVQ  k+32(FP), DI
+	DECQ  DI
+	MOVQ  DI, R8
+	SHRQ  $0x05, DI
+	ANDQ  $0x1f, R8
+	INCQ  R8
+	MOVL  $-1, R9
+	BZHIL R8, R9, R9
+	KMOVW R9, K1
+	SHRL  $0x10, R9
+	KMOVW R9, K2
+	XORQ  R8, R8
+
+row:
+	MOVQ  CX, R9
+	MOVQ  AX, R10
+	MOVQ  DI, R11
+	TESTQ R11, R11
+	JZ    rest
+
+chunk:
+	VMOVUPS (R9), Z0
+	VMOVUPS 64(R9), Z1
+
+	// VCVTNE2PS2BF16 Z0, Z1, Z2
+	LONG          $0x4877f262
+	WORD          $0xd072
+	VPMOVZXWD     Y2, Z28
+	VEXTRACTI64X4 $0x01, Z2, Y29
+	VPMOVZXWD     Y29, Z29
+	VPSLLD        $0x10, Z28, Z28
+	VPSLLD        $0x10, Z29, Z29
+	VSUBPS        Z28, Z0, Z0
+	VSUBPS        Z29, Z1, Z1
+
+	// VCVTNE2PS2BF16 Z0, Z1, Z3
+	LONG    $0x4877f262
+	WORD    $0xd872
+	VMOVUPS Z2, (R10)
+	VMOVUPS Z3, 1024(R10)
+	ADDQ    $0x80, R9
+	ADDQ    $0x00000800, R10
+	DECQ    R11
+	JNZ     chunk
+
+rest:
+	VMOVUPS.Z (R9), K1, Z0
+	VMOVUPS.Z 64(R9), K2, Z1
+
+	// VCVTNE2PS2BF16 Z0, Z1, Z2
+	LONG          $0x4877f262
+	WORD          $0xd072
+	VPMOVZXWD     Y2, Z28
+	VEXTRACTI64X4 $0x01, Z2, Y29
+	VPMOVZXWD     Y29, Z29
+	VPSLLD        $0x10, Z28, Z28
+	VPSLLD        $0x10, Z29, Z29
+	VSUBPS        Z28, Z0, Z0
+	VSUBPS        Z29, Z1, Z1
+
+	// VCVTNE2PS2BF16 Z0, Z1, Z3
+	LONG    $0x4877f262
+	WORD    $0xd872
+	VMOVUPS Z2, (R10)
+	VMOVUPS Z3, 1024(R10)
+	ADDQ    DX, CX
+	ADDQ    $0x40, AX
+	INCQ    R8
+	CMPQ    R8, $0x10
+	JNE     next
+	SUBQ    $0x00000400, AX
+	ADDQ    SI, AX
+
+next:
+	DECQ BX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func packPairs3(dst *uint16, src *float32, ld int, k int, n int, span int)
+// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV
+TEXT ·packPairs3(SB), NOSPLIT, $0-48
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    ld+16(FP), DX
+	MOVQ    n+32(FP), BX
+	VMOVUPS interleave<>+0(SB), Z31
+
+columns:
+	MOVQ    $0x00000010, SI
+	CMPQ    BX, SI
+	CMOVQLT BX, SI
+	MOVL    $-1, DI
+	BZHIL   SI, DI, DI
+	KMOVW   DI, K1
+	MOVQ    CX, SI
+	MOVQ    AX, DI
+	MOVQ    k+24(FP), R8
+
+chunk:
+	MOVQ $0x00000010, R9
+
+pair:
+	CMPQ      R8, $0x01
+	JLE       end
+	VMOVUPS.Z (SI), K1, Z0
+	VMOVUPS.Z (SI)(DX*1), K1, Z1
+	LEAQ      (SI)(DX*2), SI
+
+store:
+	// VCVTNE2PS2BF16 Z0, Z1, Z2
+	LONG          $0x4877f262
+	WORD          $0xd072
+	VPMOVZXWD     Y2, Z28
+	VEXTRACTI64X4 $0x01, Z2, Y29
+	VPMOVZXWD     Y29, Z29
+	VPSLLD        $0x10, Z28, Z28
+	VPSLLD        $0x10, Z29, Z29
+	VSUBPS        Z28, Z0, Z0
+	VSUBPS        Z29, Z1, Z1
+
+	// VCVTNE2PS2BF16 Z0, Z1, Z3
+	LONG    $0x4877f262
+	WORD    $0xd872
+	VPERMW  Z2, Z31, Z2
+	VMOVUPS Z2, (DI)
+	VPERMW  Z3, Z31, Z3
+	VMOVUPS Z3, 1024(DI)
+	ADDQ    $0x40, DI
+	SUBQ    $0x02, R8
+	DECQ    R9
+	JNZ     pair
+	ADDQ    $0x00000400, DI
+	CMPQ    R8, $0x00
+	JG      chunk
+	JMP     next
+
+end:
+	VPXORD    Z0, Z0, Z0
+	VPXORD    Z1, Z1, Z1
+	JNE       store
+	VMOVUPS.Z (SI), K1, Z0
+	JMP       store
+
+next:
+	ADDQ $0x40, CX
+	ADDQ span+40(FP), AX
+	SUBQ $0x10, BX
+	JG   columns
+	VZEROUPPER
+	RET
+
+// func tileProducts3(left *uint16, right *uint16, chunks int, rows int, columns int, c *float32, ldc int, aux *float32, auxrow int, alpha float32, op int, config *uint8, scratch *float32)
+// Requires: AVX, AVX512F, BMI2, CMOV
+TEXT ·tileProducts3(SB), NOSPLIT, $0-104
+	MOVQ config+88(FP), AX
+
+	// LDTILECFG (AX)
+	LONG         $0x4978e2c4
+	LONG         $0x00000080
+	BYTE         $0x00
+	MOVQ         chunks+16(FP), SI
+	SHLQ         $0x0b, SI
+	MOVQ         right+8(FP), DI
+	MOVQ         c+40(FP), R8
+	MOVQ         ldc+48(FP), R9
+	MOVQ         aux+56(FP), R10
+	MOVQ         auxrow+64(FP), R11
+	MOVQ         scratch+96(FP), R12
+	MOVQ         columns+32(FP), R13
+	VBROADCASTSS alpha+72(FP), Z31
+	VPXORD       Z30, Z30, Z30
+
+columns:
+	MOVQ left+0(FP), AX
+	LEAQ (AX)(SI*1), R14
+	MOVQ DI, BX
+	LEAQ (BX)(SI*1), R15
+	MOVQ chunks+16(FP), DX
+	MOVQ $0x00000040, CX
+	CMPQ rows+24(FP), $0x10
+	JLE  low
+	CMPQ R13, $0x10
+	JLE  block21
+	JMP  block22
+
+low:
+	CMPQ R13, $0x10
+	JLE  block11
+
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+block12chunk:
+	// TILELOADD 0(AX)(CX*1), TMM4
+	LONG $0x4b7be2c4
+	LONG $0x000008a4
+	WORD $0x0000
+
+	// TILELOADD 1024(BX)(CX*1), TMM6
+	LONG $0x4b7be2c4
+	LONG $0x04000bb4
+	WORD $0x0000
+
+	// TILELOADD 1024(R15)(CX*1), TMM7
+	LONG $0x4b7bc2c4
+	LONG $0x04000fbc
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TDPBF16PS TMM7, TMM4, TMM1
+	LONG $0x5c42e2c4
+	BYTE $0xcc
+
+	// TILELOADD 0(BX)(CX*1), TMM6
+	LONG $0x4b7be2c4
+	LONG $0x00000bb4
+	WORD $0x0000
+
+	// TILELOADD 0(R15)(CX*1), TMM7
+	LONG $0x4b7bc2c4
+	LONG $0x00000fbc
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TDPBF16PS TMM7, TMM4, TMM1
+	LONG $0x5c42e2c4
+	BYTE $0xcc
+
+	// TILELOADD 1024(AX)(CX*1), TMM4
+	LONG $0x4b7be2c4
+	LONG $0x040008a4
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TDPBF16PS TMM7, TMM4, TMM1
+	LONG $0x5c42e2c4
+	BYTE $0xcc
+	ADDQ $0x00000800, AX
+	ADDQ $0x00000800, BX
+	ADDQ $0x00000800, R15
+	DECQ DX
+	JNZ  block12chunk
+	MOVQ $0x00000080, CX
+
+	// TILESTORED TMM0, 0(R12)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x00000c84
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R12)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x00400c8c
+	WORD $0x0000
+	JMP  finish
+
+block11:
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+block11chunk:
+	// TILELOADD 0(AX)(CX*1), TMM4
+	LONG $0x4b7be2c4
+	LONG $0x000008a4
+	WORD $0x0000
+
+	// TILELOADD 1024(BX)(CX*1), TMM6
+	LONG $0x4b7be2c4
+	LONG $0x04000bb4
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TILELOADD 0(BX)(CX*1), TMM6
+	LONG $0x4b7be2c4
+	LONG $0x00000bb4
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TILELOADD 1024(AX)(CX*1), TMM4
+	LONG $0x4b7be2c4
+	LONG $0x040008a4
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+	ADDQ $0x00000800, AX
+	ADDQ $0x00000800, BX
+	DECQ DX
+	JNZ  block11chunk
+	MOVQ $0x00000080, CX
+
+	// TILESTORED TMM0, 0(R12)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x00000c84
+	WORD $0x0000
+	JMP  finish
+
+block21:
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TILEZERO TMM2
+	LONG $0x497be2c4
+	BYTE $0xd0
+
+block21chunk:
+	// TILELOADD 0(AX)(CX*1), TMM4
+	LONG $0x4b7be2c4
+	LONG $0x000008a4
+	WORD $0x0000
+
+	// TILELOADD 0(R14)(CX*1), TMM5
+	LONG $0x4b7bc2c4
+	LONG $0x00000eac
+	WORD $0x0000
+
+	// TILELOADD 1024(BX)(CX*1), TMM6
+	LONG $0x4b7be2c4
+	LONG $0x04000bb4
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TDPBF16PS TMM6, TMM5, TMM2
+	LONG $0x5c4ae2c4
+	BYTE $0xd5
+
+	// TILELOADD 0(BX)(CX*1), TMM6
+	LONG $0x4b7be2c4
+	LONG $0x00000bb4
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TDPBF16PS TMM6, TMM5, TMM2
+	LONG $0x5c4ae2c4
+	BYTE $0xd5
+
+	// TILELOADD 1024(AX)(CX*1), TMM4
+	LONG $0x4b7be2c4
+	LONG $0x040008a4
+	WORD $0x0000
+
+	// TILELOADD 1024(R14)(CX*1), TMM5
+	LONG $0x4b7bc2c4
+	LONG $0x04000eac
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TDPBF16PS TMM6, TMM5, TMM2
+	LONG $0x5c4ae2c4
+	BYTE $0xd5
+	ADDQ $0x00000800, AX
+	ADDQ $0x00000800, BX
+	ADDQ $0x00000800, R14
+	DECQ DX
+	JNZ  block21chunk
+	MOVQ $0x00000080, CX
+
+	// TILESTORED TMM0, 0(R12)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x00000c84
+	WORD $0x0000
+
+	// TILESTORED TMM2, 2048(R12)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x08000c94
+	WORD $0x0000
+	JMP  finish
+
+block22:
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+	// TILEZERO TMM2
+	LONG $0x497be2c4
+	BYTE $0xd0
+
+	// TILEZERO TMM3
+	LONG $0x497be2c4
+	BYTE $0xd8
+
+block22chunk:
+	// TILELOADD 0(AX)(CX*1), TMM4
+	LONG $0x4b7be2c4
+	LONG $0x000008a4
+	WORD $0x0000
+
+	// TILELOADD 0(R14)(CX*1), TMM5
+	LONG $0x4b7bc2c4
+	LONG $0x00000eac
+	WORD $0x0000
+
+	// TILELOADD 1024(BX)(CX*1), TMM6
+	LONG $0x4b7be2c4
+	LONG $0x04000bb4
+	WORD $0x0000
+
+	// TILELOADD 1024(R15)(CX*1), TMM7
+	LONG $0x4b7bc2c4
+	LONG $0x04000fbc
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TDPBF16PS TMM7, TMM4, TMM1
+	LONG $0x5c42e2c4
+	BYTE $0xcc
+
+	// TDPBF16PS TMM6, TMM5, TMM2
+	LONG $0x5c4ae2c4
+	BYTE $0xd5
+
+	// TDPBF16PS TMM7, TMM5, TMM3
+	LONG $0x5c42e2c4
+	BYTE $0xdd
+
+	// TILELOADD 0(BX)(CX*1), TMM6
+	LONG $0x4b7be2c4
+	LONG $0x00000bb4
+	WORD $0x0000
+
+	// TILELOADD 0(R15)(CX*1), TMM7
+	LONG $0x4b7bc2c4
+	LONG $0x00000fbc
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TDPBF16PS TMM7, TMM4, TMM1
+	LONG $0x5c42e2c4
+	BYTE $0xcc
+
+	// TDPBF16PS TMM6, TMM5, TMM2
+	LONG $0x5c4ae2c4
+	BYTE $0xd5
+
+	// TDPBF16PS TMM7, TMM5, TMM3
+	LONG $0x5c42e2c4
+	BYTE $0xdd
+
+	// TILELOADD 1024(AX)(CX*1), TMM4
+	LONG $0x4b7be2c4
+	LONG $0x040008a4
+	WORD $0x0000
+
+	// TILELOADD 1024(R14)(CX*1), TMM5
+	LONG $0x4b7bc2c4
+	LONG $0x04000eac
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TDPBF16PS TMM7, TMM4, TMM1
+	LONG $0x5c42e2c4
+	BYTE $0xcc
+
+	// TDPBF16PS TMM6, TMM5, TMM2
+	LONG $0x5c4ae2c4
+	BYTE $0xd5
+
+	// TDPBF16PS TMM7, TMM5, TMM3
+	LONG $0x5c42e2c4
+	BYTE $0xdd
+	ADDQ $0x00000800, AX
+	ADDQ $0x00000800, BX
+	ADDQ $0x00000800, R14
+	ADDQ $0x00000800, R15
+	DECQ DX
+	JNZ  block22chunk
+	MOVQ $0x00000080, CX
+
+	// TILESTORED TMM0, 0(R12)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x00000c84
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R12)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x00400c8c
+	WORD $0x0000
+
+	// TILESTORED TMM2, 2048(R12)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x08000c94
+	WORD $0x0000
+
+	// TILESTORED TMM3, 2112(R12)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x08400c9c
+	WORD $0x0000
+
+finish:
+	MOVQ    $0x00000020, AX
+	CMPQ    R13, AX
+	CMOVQLT R13, AX
+	MOVL    $-1, BX
+	BZHIL   AX, BX, BX
+	KMOVW   BX, K1
+	SHRL    $0x10, BX
+	KMOVW   BX, K2
+	MOVQ    R12, AX
+	MOVQ    R8, BX
+	MOVQ    R10, R14
+	MOVQ    rows+24(FP), DX
+	MOVQ    op+80(FP), R15
+	CMPQ    R15, $0x01
+	JEQ     add
+	CMPQ    R15, $0x02
+	JEQ     bias
+	CMPQ    R15, $0x03
+	JEQ     biasrelu
+	CMPQ    R15, $0x04
+	JEQ     relugrad
+
+store:
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	VMOVUPS Z0, K1, (BX)
+	VMOVUPS Z1, K2, 64(BX)
+	ADDQ    $0x80, AX
+	ADDQ    R9, BX
+	ADDQ    R11, R14
+	DECQ    DX
+	JNZ     store
+	JMP     next
+
+add:
+	VMOVUPS     (AX), Z0
+	VMOVUPS     64(AX), Z1
+	VMOVUPS.Z   (BX), K1, Z2
+	VFMADD213PS Z2, Z31, Z0
+	VMOVUPS     Z0, K1, (BX)
+	VMOVUPS.Z   64(BX), K2, Z3
+	VFMADD213PS Z3, Z31, Z1
+	VMOVUPS     Z1, K2, 64(BX)
+	ADDQ        $0x80, AX
+	ADDQ        R9, BX
+	ADDQ        R11, R14
+	DECQ        DX
+	JNZ         add
+	JMP         next
+
+bias:
+	VMOVUPS      (AX), Z0
+	VMOVUPS      64(AX), Z1
+	VBROADCASTSS (R14), Z4
+	VADDPS       Z4, Z0, Z0
+	VMOVUPS      Z0, K1, (BX)
+	VADDPS       Z4, Z1, Z1
+	VMOVUPS      Z1, K2, 64(BX)
+	ADDQ         $0x80, AX
+	ADDQ         R9, BX
+	ADDQ         R11, R14
+	DECQ         DX
+	JNZ          bias
+	JMP          next
+
+biasrelu:
+	VMOVUPS      (AX), Z0
+	VMOVUPS      64(AX), Z1
+	VBROADCASTSS (R14), Z4
+	VADDPS       Z4, Z0, Z0
+	VMAXPS       Z0, Z30, Z0
+	VMOVUPS      Z0, K1, (BX)
+	VADDPS       Z4, Z1, Z1
+	VMAXPS       Z1, Z30, Z1
+	VMOVUPS      Z1, K2, 64(BX)
+	ADDQ         $0x80, AX
+	ADDQ         R9, BX
+	ADDQ         R11, R14
+	DECQ         DX
+	JNZ          biasrelu
+	JMP          next
+
+relugrad:
+	VMOVUPS   (AX), Z0
+	VMOVUPS   64(AX), Z1
+	VCMPPS    $0x11, (R14), Z30, K1, K3
+	VMOVAPS.Z Z0, K3, Z0
+	VMOVUPS   Z0, K1, (BX)
+	VCMPPS    $0x11, 64(R14), Z30, K2, K3
+	VMOVAPS.Z Z1, K3, Z1
+	VMOVUPS   Z1, K2, 64(BX)
+	ADDQ      $0x80, AX
+	ADDQ      R9, BX
+	ADDQ      R11, R14
+	DECQ      DX
+	JNZ       relugrad
+
+next:
+	ADDQ $0x80, R8
+	CMPQ R15, $0x04
+	JNE  moved
+	ADDQ $0x80, R10
+
+moved:
+	LEAQ (DI)(SI*2), DI
+	SUBQ $0x20, R13
+	JG   columns
+
+	// TILERELEASE
+	LONG $0x4978e2c4
+	BYTE $0xc0
+	VZEROUPPER
+	RET
+
+// func transposeTiles(tile *uint16, count int)
+// Requires: AVX, AVX512F
+TEXT ·transposeTiles(SB), NOSPLIT, $0-16
+	MOVQ tile+0(FP), AX
+	MOVQ count+8(FP), CX
+
+tile:
+	VMOVUPS     (AX), Z0
+	VMOVUPS     64(AX), Z1
+	VMOVUPS     128(AX), Z2
+	VMOVUPS     192(AX), Z3
+	VMOVUPS     256(AX), Z4
+	VMOVUPS     320(AX), Z5
+	VMOVUPS     384(AX), Z6
+	VMOVUPS     448(AX), Z7
+	VMOVUPS     512(AX), Z8
+	VMOVUPS     576(AX), Z9
+	VMOVUPS     640(AX), Z10
+	VMOVUPS     704(AX), Z11
+	VMOVUPS     768(AX), Z12
+	VMOVUPS     832(AX), Z13
+	VMOVUPS     896(AX), Z14
+	VMOVUPS     960(AX), Z15
+	VPUNPCKLDQ  Z1, Z0, Z16
+	VPUNPCKHDQ  Z1, Z0, Z17
+	VPUNPCKLDQ  Z3, Z2, Z18
+	VPUNPCKHDQ  Z3, Z2, Z19
+	VPUNPCKLDQ  Z5, Z4, Z20
+	VPUNPCKHDQ  Z5, Z4, Z21
+	VPUNPCKLDQ  Z7, Z6, Z22
+	VPUNPCKHDQ  Z7, Z6, Z23
+	VPUNPCKLDQ  Z9, Z8, Z24
+	VPUNPCKHDQ  Z9, Z8, Z25
+	VPUNPCKLDQ  Z11, Z10, Z26
+	VPUNPCKHDQ  Z11, Z10, Z27
+	VPUNPCKLDQ  Z13, Z12, Z28
+	VPUNPCKHDQ  Z13, Z12, Z29
+	VPUNPCKLDQ  Z15, Z14, Z30
+	VPUNPCKHDQ  Z15, Z14, Z31
+	VPUNPCKLQDQ Z18, Z16, Z0
+	VPUNPCKHQDQ Z18, Z16, Z1
+	VPUNPCKLQDQ Z19, Z17, Z2
+	VPUNPCKHQDQ Z19, Z17, Z3
+	VPUNPCKLQDQ Z22, Z20, Z4
+	VPUNPCKHQDQ Z22, Z20, Z5
+	VPUNPCKLQDQ Z23, Z21, Z6
+	VPUNPCKHQDQ Z23, Z21, Z7
+	VPUNPCKLQDQ Z26, Z24, Z8
+	VPUNPCKHQDQ Z26, Z24, Z9
+	VPUNPCKLQDQ Z27, Z25, Z10
+	VPUNPCKHQDQ Z27, Z25, Z11
+	VPUNPCKLQDQ Z30, Z28, Z12
+	VPUNPCKHQDQ Z30, Z28, Z13
+	VPUNPCKLQDQ Z31, Z29, Z14
+	VPUNPCKHQDQ Z31, Z29, Z15
+	VSHUFI32X4  $0x88, Z4, Z0, Z16
+	VSHUFI32X4  $0xdd, Z4, Z0, Z20
+	VSHUFI32X4  $0x88, Z12, Z8, Z24
+	VSHUFI32X4  $0xdd, Z12, Z8, Z28
+	VSHUFI32X4  $0x88, Z5, Z1, Z17
+	VSHUFI32X4  $0xdd, Z5, Z1, Z21
+	VSHUFI32X4  $0x88, Z13, Z9, Z25
+	VSHUFI32X4  $0xdd, Z13, Z9, Z29
+	VSHUFI32X4  $0x88, Z6, Z2, Z18
+	VSHUFI32X4  $0xdd, Z6, Z2, Z22
+	VSHUFI32X4  $0x88, Z14, Z10, Z26
+	VSHUFI32X4  $0xdd, Z14, Z10, Z30
+	VSHUFI32X4  $0x88, Z7, Z3, Z19
+	VSHUFI32X4  $0xdd, Z7, Z3, Z23
+	VSHUFI32X4  $0x88, Z15, Z11, Z27
+	VSHUFI32X4  $0xdd, Z15, Z11, Z31
+	VSHUFI32X4  $0x88, Z24, Z16, Z0
+	VSHUFI32X4  $0x88, Z28, Z20, Z4
+	VSHUFI32X4  $0xdd, Z24, Z16, Z8
+	VSHUFI32X4  $0xdd, Z28, Z20, Z12
+	VSHUFI32X4  $0x88, Z25, Z17, Z1
+	VSHUFI32X4  $0x88, Z29, Z21, Z5
+	VSHUFI32X4  $0xdd, Z25, Z17, Z9
+	VSHUFI32X4  $0xdd, Z29, Z21, Z13
+	VSHUFI32X4  $0x88, Z26, Z18, Z2
+	VSHUFI32X4  $0x88, Z30, Z22, Z6
+	VSHUFI32X4  $0xdd, Z26, Z18, Z10
+	VSHUFI32X4  $0xdd, Z30, Z22, Z14
+	VSHUFI32X4  $0x88, Z27, Z19, Z3
+	VSHUFI32X4  $0x88, Z31, Z23, Z7
+	VSHUFI32X4  $0xdd, Z27, Z19, Z11
+	VSHUFI32X4  $0xdd, Z31, Z23, Z15
+	VMOVUPS     Z0, (AX)
+	VMOVUPS     Z1, 64(AX)
+	VMOVUPS     Z2, 128(AX)
+	VMOVUPS     Z3, 192(AX)
+	VMOVUPS     Z4, 256(AX)
+	VMOVUPS     Z5, 320(AX)
+	VMOVUPS     Z6, 384(AX)
+	VMOVUPS     Z7, 448(AX)
+	VMOVUPS     Z8, 512(AX)
+	VMOVUPS     Z9, 576(AX)
+	VMOVUPS     Z10, 640(AX)
+	VMOVUPS     Z11, 704(AX)
+	VMOVUPS     Z12, 768(AX)
+	VMOVUPS     Z13, 832(AX)
+	VMOVUPS     Z14, 896(AX)
+	VMOVUPS     Z15, 960(AX)
+	ADDQ        $0x00000400, AX
+	DECQ        CX
+	JNZ         tile
+	VZEROUPPER
+	RET

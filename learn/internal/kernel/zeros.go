@@ -13,7 +13,7 @@ type Column struct {
 }
 
 // Arranges reports whether SumPair and AddColumns give the bits of Gemm with these instructions.
-func (isa ISA) Arranges() bool { return isa == Go || isa.vectors() != nil }
+func (isa ISA) Arranges() bool { return isa == Go || isa.vectors() != nil && !isa.Tiles() }
 
 // Padded rounds a number of outputs up to what SumPair and AddColumns take: whole vectors.
 func Padded(outputs int) int { return (outputs + Vector - 1) &^ (Vector - 1) }

@@ -43,5 +43,6 @@ func main() {
 	normalisation()
 	prefetch()
 	cpuid()
+	amx()
 	Generate()
 }

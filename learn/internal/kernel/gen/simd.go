@@ -78,8 +78,16 @@ func argument(name string) Mem {
 // advance moves each of the pointers on by the given number of bytes.
 func advance(bytes int, pointers ...reg.Register) {
 	for _, p := range pointers {
-		ADDQ(Imm(uint64(bytes)), p)
+		ADDQ(immediate(bytes), p)
 	}
+}
+
+// immediate is a constant operand: avo has it in 8 or 32 bits.
+func immediate(x int) Op {
+	if x < 1<<8 {
+		return Imm(uint64(x))
+	}
+	return U32(uint32(x))
 }
 
 // repeat counts count down by one, and goes back to label until nothing is left.

@@ -1,0 +1,461 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+const (
+	// tileBytes is the size of a tile: 16 rows of 64 bytes.
+	tileBytes = 1024
+	// tileRow is the length in bytes of a tile's row: 32 values of bfloat16 or 16 of float32.
+	tileRow = 64
+)
+
+// variants says how the values of products are split: one part is the value rounded to bfloat16, and of two
+// the second is what the rounding left, rounded again.
+var variants = []struct {
+	suffix string
+	parts  int
+}{{"", 1}, {"3", 2}}
+
+// amx writes the kernels of products by tiles.
+func amx() {
+	for _, v := range variants {
+		packRows(v.suffix, v.parts)
+		packPairs(v.suffix, v.parts)
+		tileProducts(v.suffix, v.parts)
+	}
+	transposeTiles()
+}
+
+// split turns 32 values of float32 in the vectors low and high into 32 of bfloat16 in parts, and overwrites
+// low and high where there are two parts. It uses the vectors 28 to 31.
+func split(low, high reg.VecPhysical, parts []reg.VecPhysical) {
+	emit(toBF16(number(parts[0]), number(low), number(high)), "VCVTNE2PS2BF16 %s, %s, %s",
+		low.Asm(), high.Asm(), parts[0].Asm())
+	if len(parts) == 1 {
+		return
+	}
+	// A value of bfloat16 is the upper half of one of float32. The differences are exact.
+	VPMOVZXWD(parts[0].AsY(), reg.Z28)
+	VEXTRACTI64X4(Imm(1), parts[0], reg.Y29)
+	VPMOVZXWD(reg.Y29, reg.Z29)
+	VPSLLD(Imm(16), reg.Z28, reg.Z28)
+	VPSLLD(Imm(16), reg.Z29, reg.Z29)
+	VSUBPS(reg.Z28, low, low)
+	VSUBPS(reg.Z29, high, high)
+	emit(toBF16(number(parts[1]), number(low), number(high)), "VCVTNE2PS2BF16 %s, %s, %s",
+		low.Asm(), high.Asm(), parts[1].Asm())
+}
+
+// parted are the vectors that hold the parts of 32 values.
+func parted(parts int) []reg.VecPhysical { return []reg.VecPhysical{reg.Z2, reg.Z3}[:parts] }
+
+// lowBits sets the mask k to as many low bits as the register n says, at most 16.
+func lowBits(n reg.GPVirtual, k reg.OpmaskVirtual) {
+	bits := GP64()
+	MOVQ(U32(16), bits)
+	CMPQ(n, bits)
+	CMOVQLT(n, bits)
+	ones := GP32()
+	MOVL(I32(-1), ones)
+	BZHIL(bits.As32(), ones, ones)
+	KMOVW(ones, k)
+}
+
+// packRows writes the kernel that makes the left tiles of a product from rows of values that are neighbours.
+func packRows(suffix string, parts int) {
+	function("packRows"+suffix, "func(dst *uint16, src *float32, ld, rows, k, span int)",
+		" makes left tiles of up to 32 rows of k values: a tile for 16 rows and each 32 values, padded with "+
+			"zeros to whole ones. The tiles of the second 16 rows lie span bytes behind those of the first.")
+	dst := load("dst")
+	src := load("src")
+	ld := load("ld")
+	rows := load("rows")
+	span := load("span")
+	// The last chunk of a row has 1 to 32 values, of which the masks select those of each half.
+	whole := GP64()
+	rest := GP64()
+	Load(Param("k"), whole)
+	DECQ(whole)
+	MOVQ(whole, rest)
+	SHRQ(Imm(5), whole)
+	ANDQ(Imm(31), rest)
+	INCQ(rest)
+	ones := GP32()
+	MOVL(I32(-1), ones)
+	BZHIL(rest.As32(), ones, ones)
+	first, second := K(), K()
+	KMOVW(ones, first)
+	SHRL(Imm(16), ones)
+	KMOVW(ones, second)
+	done16 := GP64()
+	XORQ(done16, done16)
+
+	Label("row")
+	from := GP64()
+	to := GP64()
+	chunks := GP64()
+	MOVQ(src, from)
+	MOVQ(dst, to)
+	MOVQ(whole, chunks)
+	low, high := reg.Z0, reg.Z1
+	values := parted(parts)
+	store := func() {
+		split(low, high, values)
+		for i, v := range values {
+			VMOVUPS(v, Mem{Base: to, Disp: i * tileBytes})
+		}
+	}
+	TESTQ(chunks, chunks)
+	JZ(LabelRef("rest"))
+
+	Label("chunk")
+	VMOVUPS(Mem{Base: from}, low)
+	VMOVUPS(Mem{Base: from, Disp: 64}, high)
+	store()
+	advance(128, from)
+	advance(parts*tileBytes, to)
+	repeat("chunk", chunks)
+
+	Label("rest")
+	VMOVUPS_Z(Mem{Base: from}, first, low)
+	VMOVUPS_Z(Mem{Base: from, Disp: 64}, second, high)
+	store()
+
+	ADDQ(ld, src)
+	advance(tileRow, dst)
+	INCQ(done16)
+	CMPQ(done16, Imm(16))
+	JNE(LabelRef("next"))
+	// Row 16 is the first of the next tiles.
+	SUBQ(immediate(tileBytes), dst)
+	ADDQ(span, dst)
+	Label("next")
+	repeat("row", rows)
+	done()
+}
+
+// interleave is the order in which VPERMW lays the 16 values of two rows side by side, pair by pair.
+func interleave() Mem {
+	m := GLOBL("interleave", 8|16) // RODATA|NOPTR
+	for i := range 16 {
+		DATA(4*i, U32(uint32(16+i)<<16|uint32(i)))
+	}
+	return m
+}
+
+var interleaved *Mem
+
+// packPairs writes the kernel that makes the right tiles of a product: each of a tile's rows holds the
+// values of two neighbouring k, column by column.
+func packPairs(suffix string, parts int) {
+	if interleaved == nil {
+		m := interleave()
+		interleaved = &m
+	}
+	function("packPairs"+suffix, "func(dst *uint16, src *float32, ld, k, n, span int)",
+		" makes right tiles of k rows of n values: a tile for 16 columns and each 32 rows, padded with zeros to "+
+			"whole ones. The tiles of the next 16 columns lie span bytes behind.")
+	dst := load("dst")
+	src := load("src")
+	ld := load("ld")
+	n := load("n")
+	order := reg.Z31
+	VMOVUPS(*interleaved, order)
+	low, high := reg.Z0, reg.Z1
+	values := parted(parts)
+
+	Label("columns")
+	mask := K()
+	lowBits(n, mask)
+	from := GP64()
+	to := GP64()
+	k := GP64()
+	MOVQ(src, from)
+	MOVQ(dst, to)
+	Load(Param("k"), k)
+
+	Label("chunk")
+	pairs := GP64()
+	MOVQ(U32(16), pairs)
+
+	Label("pair")
+	CMPQ(k, Imm(1))
+	JLE(LabelRef("end"))
+	VMOVUPS_Z(Mem{Base: from}, mask, low)
+	VMOVUPS_Z(Mem{Base: from, Index: ld, Scale: 1}, mask, high)
+	LEAQ(Mem{Base: from, Index: ld, Scale: 2}, from)
+	Label("store")
+	split(low, high, values)
+	for i, v := range values {
+		VPERMW(v, order, v)
+		VMOVUPS(v, Mem{Base: to, Disp: i * tileBytes})
+	}
+	advance(tileRow, to)
+	SUBQ(Imm(2), k)
+	repeat("pair", pairs)
+	if parts > 1 {
+		advance((parts-1)*tileBytes, to)
+	}
+	CMPQ(k, Imm(0))
+	JG(LabelRef("chunk"))
+	JMP(LabelRef("next"))
+
+	// The last row of an odd number has no second, and behind the last row are zeros.
+	Label("end")
+	VPXORD(low, low, low)
+	VPXORD(high, high, high)
+	JNE(LabelRef("store"))
+	VMOVUPS_Z(Mem{Base: from}, mask, low)
+	JMP(LabelRef("store"))
+
+	Label("next")
+	advance(64, src)
+	ADDQ(argument("span"), dst)
+	SUBQ(Imm(16), n)
+	JG(LabelRef("columns"))
+	done()
+}
+
+// transposeTiles writes the kernel that makes left tiles of a matrix from the right tiles of its transpose:
+// both differ in the order of their 16×16 pairs alone.
+func transposeTiles() {
+	function("transposeTiles", "func(tile *uint16, count int)", " transposes tiles in place as 16×16 pairs of values.")
+	tile := load("tile")
+	count := load("count")
+	z := func(i int) reg.VecPhysical {
+		return []reg.VecPhysical{
+			reg.Z0, reg.Z1, reg.Z2, reg.Z3, reg.Z4, reg.Z5, reg.Z6, reg.Z7,
+			reg.Z8, reg.Z9, reg.Z10, reg.Z11, reg.Z12, reg.Z13, reg.Z14, reg.Z15,
+			reg.Z16, reg.Z17, reg.Z18, reg.Z19, reg.Z20, reg.Z21, reg.Z22, reg.Z23,
+			reg.Z24, reg.Z25, reg.Z26, reg.Z27, reg.Z28, reg.Z29, reg.Z30, reg.Z31,
+		}[i]
+	}
+	Label("tile")
+	for i := range 16 {
+		VMOVUPS(Mem{Base: tile, Disp: tileRow * i}, z(i))
+	}
+	// Each of four passes exchanges one bit of the row's number with the same bit of the column's: bits 0
+	// and 1 within 128 bits, and bits 2 and 3 by moving 128 bits.
+	for i := 0; i < 16; i += 2 {
+		VPUNPCKLDQ(z(i+1), z(i), z(16+i))
+		VPUNPCKHDQ(z(i+1), z(i), z(17+i))
+	}
+	for i := 0; i < 16; i += 4 {
+		VPUNPCKLQDQ(z(18+i), z(16+i), z(i))
+		VPUNPCKHQDQ(z(18+i), z(16+i), z(i+1))
+		VPUNPCKLQDQ(z(19+i), z(17+i), z(i+2))
+		VPUNPCKHQDQ(z(19+i), z(17+i), z(i+3))
+	}
+	for c := range 4 {
+		VSHUFI32X4(Imm(0x88), z(4+c), z(c), z(16+c))
+		VSHUFI32X4(Imm(0xdd), z(4+c), z(c), z(20+c))
+		VSHUFI32X4(Imm(0x88), z(12+c), z(8+c), z(24+c))
+		VSHUFI32X4(Imm(0xdd), z(12+c), z(8+c), z(28+c))
+	}
+	for c := range 4 {
+		VSHUFI32X4(Imm(0x88), z(24+c), z(16+c), z(c))
+		VSHUFI32X4(Imm(0x88), z(28+c), z(20+c), z(4+c))
+		VSHUFI32X4(Imm(0xdd), z(24+c), z(16+c), z(8+c))
+		VSHUFI32X4(Imm(0xdd), z(28+c), z(20+c), z(12+c))
+	}
+	for i := range 16 {
+		VMOVUPS(z(i), Mem{Base: tile, Disp: tileRow * i})
+	}
+	advance(tileBytes, tile)
+	repeat("tile", count)
+	done()
+}
+
+// tileProducts writes the kernel that multiplies up to 32 rows of left tiles with all columns of right tiles,
+// two by two tiles at a time. The tiles of AMX are configured and released within the call: Go never
+// preempts assembly, and the system saves the tiles of a thread that it interrupts, for a signal or
+// another thread.
+func tileProducts(suffix string, parts int) {
+	function("tileProducts"+suffix, "func(left, right *uint16, chunks, rows, columns int, c *float32, ldc int, "+
+		"aux *float32, auxrow int, alpha float32, op int, config *uint8, scratch *float32)",
+		" multiplies up to 32 rows of left tiles with the columns of right tiles; strides are in bytes, and "+
+			"scratch has room for 32×32 values.")
+	const step = tileBytes
+	var (
+		left, right     = reg.RAX, reg.RBX
+		left2, right2   = reg.R14, reg.R15
+		stride, chunks  = reg.RCX, reg.RDX
+		span, panel     = reg.RSI, reg.RDI
+		c, ldc          = reg.R8, reg.R9
+		aux, auxrow     = reg.R10, reg.R11
+		scratch, column = reg.R12, reg.R13
+	)
+	Load(Param("config"), left)
+	emit(tileConfigure(number(left)), "LDTILECFG (AX)")
+	Load(Param("chunks"), span)
+	SHLQ(Imm(uint64(10+parts-1)), span)
+	Load(Param("right"), panel)
+	Load(Param("c"), c)
+	Load(Param("ldc"), ldc)
+	Load(Param("aux"), aux)
+	Load(Param("auxrow"), auxrow)
+	Load(Param("scratch"), scratch)
+	Load(Param("columns"), column)
+	alpha := reg.Z31
+	VBROADCASTSS(argument("alpha"), alpha)
+	zero := reg.Z30
+	VPXORD(zero, zero, zero)
+
+	Label("columns")
+	Load(Param("left"), left)
+	LEAQ(Mem{Base: left, Index: span, Scale: 1}, left2)
+	MOVQ(panel, right)
+	LEAQ(Mem{Base: right, Index: span, Scale: 1}, right2)
+	Load(Param("chunks"), chunks)
+	MOVQ(U32(tileRow), stride)
+	CMPQ(argument("rows"), Imm(16))
+	JLE(LabelRef("low"))
+	CMPQ(column, Imm(16))
+	JLE(LabelRef("block21"))
+	JMP(LabelRef("block22"))
+	Label("low")
+	CMPQ(column, Imm(16))
+	JLE(LabelRef("block11"))
+
+	// Tiles 0 to 3 are sums, 4 and 5 left and 6 and 7 right.
+	for _, size := range [][2]int{{1, 2}, {1, 1}, {2, 1}, {2, 2}} {
+		name := fmt.Sprintf("block%d%d", size[0], size[1])
+		Label(name)
+		sums := func(f func(sum, i, j int)) {
+			for i := range size[0] {
+				for j := range size[1] {
+					f(2*i+j, i, j)
+				}
+			}
+		}
+		loadTiles := func(first, count int, base [2]reg.GPPhysical, part int) {
+			for i := range count {
+				emit(tileLoad(first+i, number(base[i]), number(stride), part*step), "TILELOADD %d(%s)(CX*1), TMM%d",
+					part*step, base[i].Asm(), first+i)
+			}
+		}
+		products := func() {
+			sums(func(sum, i, j int) {
+				emit(tileProduct(sum, 4+i, 6+j), "TDPBF16PS TMM%d, TMM%d, TMM%d", 6+j, 4+i, sum)
+			})
+		}
+		lefts := [2]reg.GPPhysical{left, left2}
+		rights := [2]reg.GPPhysical{right, right2}
+		sums(func(sum, _, _ int) { emit(tileZero(sum), "TILEZERO TMM%d", sum) })
+		Label(name + "chunk")
+		loadTiles(4, size[0], lefts, 0)
+		if parts > 1 {
+			// The product of what both roundings left is too small to count.
+			loadTiles(6, size[1], rights, 1)
+			products()
+		}
+		loadTiles(6, size[1], rights, 0)
+		products()
+		if parts > 1 {
+			loadTiles(4, size[0], lefts, 1)
+			products()
+		}
+		advance(parts*step, left, right)
+		if size[0] > 1 {
+			advance(parts*step, left2)
+		}
+		if size[1] > 1 {
+			advance(parts*step, right2)
+		}
+		repeat(name+"chunk", chunks)
+		MOVQ(U32(2*tileRow), stride)
+		sums(func(sum, i, j int) {
+			at := i*16*2*tileRow + j*tileRow
+			emit(tileStore(sum, number(scratch), number(stride), at), "TILESTORED TMM%d, %d(R12)(CX*1)", sum, at)
+		})
+		if size != [2]int{2, 2} {
+			JMP(LabelRef("finish"))
+		}
+	}
+
+	// What becomes of the block: the masks select its columns.
+	Label("finish")
+	n := reg.RAX
+	MOVQ(U32(32), n)
+	CMPQ(column, n)
+	CMOVQLT(column, n)
+	ones := reg.EBX
+	MOVL(I32(-1), ones)
+	BZHIL(n.As32(), ones, ones)
+	KMOVW(ones, reg.K1)
+	SHRL(Imm(16), ones)
+	KMOVW(ones, reg.K2)
+	from, to, beside, rows, op := reg.RAX, reg.RBX, reg.R14, reg.RDX, reg.R15
+	MOVQ(scratch, from)
+	MOVQ(c, to)
+	MOVQ(aux, beside)
+	Load(Param("rows"), rows)
+	Load(Param("op"), op)
+	for _, o := range []struct {
+		op    int
+		label string
+	}{{opAdd, "add"}, {opBias, "bias"}, {opBiasReLU, "biasrelu"}, {opReLUGrad, "relugrad"}} {
+		CMPQ(op, Imm(uint64(o.op)))
+		JEQ(LabelRef(o.label))
+	}
+	masks := []reg.OpmaskPhysical{reg.K1, reg.K2}
+	values := []reg.VecPhysical{reg.Z0, reg.Z1}
+	others := []reg.VecPhysical{reg.Z2, reg.Z3}
+	// each makes the loop over the rows for an operation: f works on a vector of the product.
+	each := func(label string, perRow func(), f func(v int)) {
+		Label(label)
+		for v, x := range values {
+			VMOVUPS(Mem{Base: from, Disp: 64 * v}, x)
+		}
+		perRow()
+		for v, x := range values {
+			f(v)
+			VMOVUPS(x, masks[v], Mem{Base: to, Disp: 64 * v})
+		}
+		advance(2*tileRow, from)
+		ADDQ(ldc, to)
+		ADDQ(auxrow, beside)
+		repeat(label, rows)
+		JMP(LabelRef("next"))
+	}
+	nothing := func() {}
+	each("store", nothing, func(int) {})
+	each("add", nothing, func(v int) {
+		// C + alpha·P has one rounding.
+		VMOVUPS_Z(Mem{Base: to, Disp: 64 * v}, masks[v], others[v])
+		VFMADD213PS(others[v], alpha, values[v])
+	})
+	bias := reg.Z4
+	spreadBias := func() { VBROADCASTSS(Mem{Base: beside}, bias) }
+	each("bias", spreadBias, func(v int) { VADDPS(bias, values[v], values[v]) })
+	each("biasrelu", spreadBias, func(v int) {
+		VADDPS(bias, values[v], values[v])
+		// Of two operands of which one is NaN, the first written here stays.
+		VMAXPS(values[v], zero, values[v])
+	})
+	each("relugrad", nothing, func(v int) {
+		// less is the predicate "less than" that is false for a NaN and raises no exception.
+		const less = 0x11
+		VCMPPS(Imm(less), Mem{Base: beside, Disp: 64 * v}, zero, masks[v], reg.K3)
+		VMOVAPS_Z(values[v], reg.K3, values[v])
+	})
+
+	Label("next")
+	advance(128, c)
+	// The matrix that ReLUGrad reads moves along with C.
+	CMPQ(op, Imm(opReLUGrad))
+	JNE(LabelRef("moved"))
+	advance(128, aux)
+	Label("moved")
+	LEAQ(Mem{Base: panel, Index: span, Scale: 2}, panel)
+	SUBQ(Imm(32), column)
+	JG(LabelRef("columns"))
+	emit(tileRelease(), "TILERELEASE")
+	done()
+}

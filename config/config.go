@@ -79,7 +79,7 @@ type Config struct {
 	Devices     Devices           `key:"devices"`
 	// Train is false for a run that measures virtual time alone and trains no model.
 	Train    bool     `key:"train" default:"true" help:"false: time only, no learning"`
-	Kernel   string   `key:"kernel" default:"auto" words:"auto,go,neon,avx" help:"arithmetic, which decides a model's last bits; auto: the fastest; go: the same on every machine"`
+	Kernel   string   `key:"kernel" default:"auto" words:"auto,go,neon,avx,amx,amx3" help:"arithmetic, which decides a model's last bits; auto: the fastest of float32; go: the same on every machine; amx: products of bfloat16; amx3: of pairs of them"`
 	Evaluate Evaluate `key:"evaluate"`
 	// Init is the file of the parameters that the run starts from; empty takes the task's own.
 	Init       string     `key:"init" is:"null,path" help:"model.safetensors to start from; null: fresh parameters"`

@@ -35,11 +35,14 @@ const resnet8 = "conv(16,3,1,1),norm(8),relu," +
 	"residual([conv(32,3,1,2),norm(8),relu,conv(32,3,1,1),norm(8)]),relu," +
 	"residual([conv(64,3,1,2),norm(8),relu,conv(64,3,1,1),norm(8)]),relu,average,flatten,dense(100)"
 
+// instructions lists the instruction sets that are used where they are named, without what emulates them.
+func instructions() []kernel.ISA { return slices.DeleteFunc(kernel.Named(), kernel.ISA.Emulated) }
+
 // BenchmarkStep measures whole SGD steps on one core. GFLOP/s counts the matrix
 // products alone.
 func BenchmarkStep(b *testing.B) {
 	for _, k := range tasks {
-		for _, c := range kernel.Available() {
+		for _, c := range slices.Concat(kernel.Available(), instructions()) {
 			b.Run(k.name+"/"+c.String(), func(b *testing.B) {
 				m := parse(b, k.spec)
 				params := make([]float32, m.Params())
@@ -82,7 +85,7 @@ func BenchmarkBatches(b *testing.B) {
 	const whole = 32
 	for _, k := range []task{tasks[1], tasks[2], tasks[3],
 		{name: "padded", spec: "layers:image=3x32x32,classes=10;conv(32,3,1,1),relu,pool(2),conv(64,3,1,1),relu,pool(2),flatten,dense(128),relu,dense(10)"}} {
-		for _, c := range kernel.Available() {
+		for _, c := range slices.Concat(kernel.Available(), instructions()) {
 			b.Run(k.name+"/"+c.String(), func(b *testing.B) {
 				m := parse(b, k.spec)
 				params, r := make([]float32, m.Params()), rand.New(rand.NewPCG(1, 1))

@@ -15,20 +15,26 @@ import (
 // plain Go.
 type Kernel struct{ isa kernel.ISA }
 
-// Class names the class: "go", "neon" or "avx".
+// Class names the class: "go", "neon", "avx", "amx" or "amx3".
 func (k Kernel) Class() string { return k.isa.Class() }
 
-// Instructions names what computes it: "go", "neon", "avx2" or "avx512".
+// Instructions names what computes it: "go", "neon", "avx2", "avx512", "amx", "amx3", or one of the latter
+// two as emulated.
 func (k Kernel) Instructions() string { return k.isa.String() }
 
-// AutoKernel stands for the class of the fastest instructions that there are.
+// AutoKernel stands for the class of the fastest instructions of float32 that there are.
 const AutoKernel = "auto"
 
 // needs says, for each class but plain Go, what a machine must have for it.
 var needs = map[string]string{
 	kernel.NEON.Class(): "an arm64 processor",
 	kernel.AVX2.Class(): "an amd64 processor with AVX2 and FMA",
+	kernel.AMX.Class():  needsOfTiles,
+	kernel.AMX3.Class(): needsOfTiles,
 }
+
+// needsOfTiles is what a machine must have for the classes amx and amx3.
+const needsOfTiles = "an amd64 processor with AVX-512, AVX512_BF16, AMX_TILE and AMX_BF16, and Linux 5.16"
 
 // SelectKernel returns the kernel of a class, or with [AutoKernel] the fastest one. The error of a
 // class that this machine lacks says which ones it has.
@@ -39,8 +45,19 @@ func SelectKernel(class string) (Kernel, error) {
 	}
 	// The fastest instructions are the last, so the first match from behind is the best.
 	for _, isa := range slices.Backward(list) {
-		if class == AutoKernel || isa.Class() == class {
+		isFastest := class == AutoKernel && !isa.Tiles()
+		if isFastest || isa.Class() == class {
 			return Kernel{isa}, nil
+		}
+	}
+	limit := os.Getenv(KernelVariable)
+	// Classes that round what they multiply are used where they are named, and not emulated unless the
+	// limit says so.
+	if _, isClass := needs[class]; isClass && limit == "" {
+		for _, isa := range kernel.Named() {
+			if isa.Class() == class && !isa.Emulated() {
+				return Kernel{isa}, nil
+			}
 		}
 	}
 	var classes []string
@@ -54,8 +71,11 @@ func SelectKernel(class string) (Kernel, error) {
 		return Kernel{}, fmt.Errorf("%q is not a kernel class (here: %s)", class, available)
 	}
 	// The limit may be the reason, so the message names it.
-	if limit := os.Getenv(KernelVariable); limit != "" {
+	if limit != "" {
 		available += ", to which " + KernelVariable + "=" + limit + " limits it"
+	}
+	if requirement == needsOfTiles {
+		available += fmt.Sprintf("; with %s=%s-emulated a process computes it slowly on AVX2", KernelVariable, class)
 	}
 	return Kernel{}, fmt.Errorf("%s needs %s, and this machine has %s", class, requirement, available)
 }
@@ -68,14 +88,17 @@ const KernelVariable = "FEDPACE_KERNEL"
 var usable = sync.OnceValues(func() ([]kernel.ISA, error) { return allowedSets(os.Getenv(KernelVariable)) })
 
 // allowedSets returns the machine's instruction sets that a limit allows, the fastest last: plain Go and
-// those with this name or class, or all if limit is empty. With an error only plain Go is allowed.
+// those with this name or class, or all of float32 if limit is empty. What emulates another set is allowed by
+// its name alone. With an error only plain Go is allowed.
 func allowedSets(limit string) ([]kernel.ISA, error) {
 	all := kernel.Available()
 	if limit == "" {
 		return all, nil
 	}
+	all = append(all, kernel.Named()...)
 	allowed := slices.DeleteFunc(slices.Clone(all), func(isa kernel.ISA) bool {
-		return isa != kernel.Go && isa.String() != limit && isa.Class() != limit
+		isClass := isa.Class() == limit && !isa.Emulated()
+		return isa != kernel.Go && isa.String() != limit && !isClass
 	})
 	// Only plain Go is left, although something else was asked for.
 	if len(allowed) == 1 && limit != kernel.Go.String() {

@@ -44,6 +44,27 @@ func TestSelectKernel_Classes(t *testing.T) {
 	}
 }
 
+// Classes that round what they multiply are found by their names alone.
+func TestSelectKernel_NamedClasses(t *testing.T) {
+	if k, err := SelectKernel(AutoKernel); err != nil || k.isa.Tiles() {
+		t.Errorf("the fastest kernel is %v, %v", k.isa, err)
+	}
+	for _, isa := range kernel.Named() {
+		k, err := SelectKernel(isa.Class())
+		if isa.Emulated() {
+			if err == nil && k.isa == isa {
+				t.Errorf("class %s is emulated, although nothing limits it to that", isa.Class())
+			}
+		} else if err != nil || k.isa != isa {
+			t.Errorf("class %s is %v, %v, want %v", isa.Class(), k.isa, err, isa)
+		}
+		want := []kernel.ISA{kernel.Go, isa}
+		if got, err := allowedSets(isa.String()); err != nil || !slices.Equal(got, want) {
+			t.Errorf("limited to %v there are %v, %v", isa, got, err)
+		}
+	}
+}
+
 // What FEDPACE_KERNEL may hold: instructions, or a class of them.
 func TestSelectKernel_LimitedInstructions(t *testing.T) {
 	for _, isa := range kernel.Available() {
@@ -69,6 +90,17 @@ func TestKernel_SameBitsInClass(t *testing.T) {
 		byClass[isa.Class()] = append(byClass[isa.Class()], isa)
 	}
 	compared := false
+	// What emulates others is slow, so only small models are compared.
+	for _, emulated := range []kernel.ISA{kernel.AMXEmulated, kernel.AMX3Emulated} {
+		if !slices.Contains(kernel.Named(), emulated+1) {
+			continue
+		}
+		for _, spec := range small {
+			if !slices.Equal(bitsOf(t, spec, emulated), bitsOf(t, spec, emulated+1)) {
+				t.Errorf("%s: %v and %v differ", spec, emulated, emulated+1)
+			}
+		}
+	}
 	for class, list := range byClass {
 		if len(list) == 1 {
 			continue

@@ -67,7 +67,7 @@ func TestKernels(t *testing.T) {
 func TestKernels_Missing(t *testing.T) {
 	t.Parallel()
 	lacking := 0
-	for _, class := range []string{"go", "neon", "avx"} {
+	for _, class := range []string{"go", "neon", "avx", "amx", "amx3"} {
 		if _, err := learn.SelectKernel(class); err == nil {
 			continue
 		}

@@ -26,8 +26,10 @@ type Activation struct {
 	// borrowed says that rows are those of the batch, which are not copied.
 	borrowed bool
 	// used lists, by block, the features that are computed. Features that are 0 in the whole block
-	// are left out (zeros.go).
+	// are left out (zeros.go). It is nil if allFeatures is set.
 	used [][]kernel.Segment
+	// allFeatures says that products take all features, because parts of them cost more than zeros.
+	allFeatures bool
 
 	// planar says that the values lie channel by channel, as a flatten reads them.
 	planar bool
@@ -100,7 +102,7 @@ func (a *Activation) allocate(blocks, maxBatch int) {
 	}
 	a.x = alignedFloats(times(a.keepX) * a.size())
 	// Only inputs of a dense layer that are the batch's own rows are searched for zeros.
-	if a.borrowed && a.needRows {
+	if a.borrowed && a.needRows && !a.allFeatures {
 		a.used = make([][]kernel.Segment, blocks)
 		for i := range a.used {
 			a.used[i] = make([]kernel.Segment, 0, a.Channels/featureGroup)

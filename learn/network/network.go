@@ -162,6 +162,7 @@ func newNetwork(
 		n.input = n.input.flat
 	}
 	n.input.borrowed = n.input.Form == Vector
+	n.input.allFeatures = isa.Tiles()
 	blocks := (maxBatch + Lanes - 1) / Lanes
 	for _, a := range n.activations {
 		a.allocate(blocks, maxBatch)

@@ -3,6 +3,7 @@ package kernel
 import (
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"testing"
 )
 
@@ -25,7 +26,7 @@ var shapes = []struct {
 // BenchmarkGemm reports the best turn's rate, in processor time.
 func BenchmarkGemm(b *testing.B) {
 	for _, s := range shapes {
-		for _, c := range Available()[1:] {
+		for _, c := range slices.Concat(Available()[1:], slices.DeleteFunc(Named(), ISA.Emulated)) {
 			b.Run(s.name+"/"+c.String(), func(b *testing.B) {
 				r := rand.New(rand.NewPCG(1, 1))
 				a := Operand{fill(make([]float32, s.m*s.k), r), s.k, 1}

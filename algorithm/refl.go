@@ -41,16 +41,22 @@ func (a REFL) Weigh(weights []float64, steps, staleness []int) ([]float64, float
 	return Staleness{1}.Weigh(weights, steps, staleness)
 }
 
-// Join implements [StaleWeigher]: the weight of a stale update depends on its age, and on how much it
-// differs from the mean of the fresh ones over the first trainable values.
+// Join implements [StaleWeigher]. The weight of a stale update is its share of the weights, times
+//
+//	(1 − β)/(age + 1) + β (1 − e^(−distance/largest)/d)
+//
+// divided by the sum of all weights. distance is its squared distance from the mean of the fresh updates,
+// over the first trainable values, and largest is the largest such distance of the round. At the call sum
+// is the mean of the fresh updates; at the end it is the weighted mean of all.
 func (a REFL) Join(sum []int64, trainable int, freshShare float64, stale []Stale) []float64 {
 	distances := make([]float64, len(stale))
 	joinedWeights := make([]float64, len(stale)+1)
 	for i, s := range stale {
 		distances[i] = SquaredDistance(s.Update[:trainable], sum[:trainable])
 	}
-	// The mean with u_s differs from û by (û − u_s)/(n + 1). In Λ_s/Λ_max all factors but this distance
-	// cancel.
+	// The paper's Λ_s compares the mean of the n fresh updates with what it would be with the stale one.
+	// These differ by the distance of the two, times a factor that is the same for all stale updates. So
+	// Λ_s/Λ_max is the ratio of the distances.
 	largest := slices.Max(distances)
 	for i, s := range stale {
 		ratio := 0.0

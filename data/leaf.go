@@ -376,59 +376,73 @@ func (s *leafSamples) sample(d *jsontext.Decoder) (leafKind, error) {
 	if d.PeekKind() == '0' {
 		return "", fmt.Errorf("a sample is one number, which %w", errNumbers)
 	}
-	// A list is an image of numbers or a tweet of strings; pixels and texts count both.
-	pixels := 0
-	texts := 0
-	var tweet string
-	err := eachElement(d, func() error {
-		if d.PeekKind() == '[' {
-			return fmt.Errorf("a sample is a list of lists, which %w", errNumbers)
-		}
-		t, err := d.ReadToken()
-		switch {
-		case err != nil:
-			return err
-		case t.Kind() == '"':
-			// id, date, query, user, tweet, ...: the fifth is the tweet, or the
-			// only one where a tool has kept the tweet alone.
-			texts++
-			if texts == 1 || texts == 5 {
-				tweet = t.String()
-			}
-			return nil
-		case t.Kind() != '0':
-			return fmt.Errorf("found '%v', want a number or a string", t.Kind())
-		}
-		v := t.Float()
-		// LEAF divides bytes by 255, so the byte can be restored exactly.
-		b := math.Round(v * 255)
-		if !(b >= 0 && b <= 255) || math.Abs(float64(v*255)-b) > 0.01 {
-			return fmt.Errorf("pixel %v, want a byte divided by 255, 0 to 1: it %w", v, errNumbers)
-		}
-		pixels++
-		if pixels > federated.FEMNISTPixels {
-			return fmt.Errorf("more than %d pixels: it %w", federated.FEMNISTPixels, errNumbers)
-		}
-		s.all = append(s.all, byte(b))
-		return nil
-	})
+	// A list is an image of numbers or a tweet of strings.
+	list := &leafList{samples: s}
+	err := eachElement(d, func() error { return list.take(d) })
 	switch {
 	case err != nil:
 		return "", err
 	// Only the text of the tweet is kept.
-	case texts > 0 && pixels == 0:
-		s.all = append(s.all, tweet...)
+	case list.texts > 0 && list.pixels == 0:
+		s.all = append(s.all, list.tweet...)
 		return sent140LEAF, nil
-	case pixels == federated.FEMNISTPixels && texts == 0:
+	case list.pixels == federated.FEMNISTPixels && list.texts == 0:
 		return femnistLEAF, nil
 	}
-	err = fmt.Errorf("found %d numbers and %d strings, want %d numbers (femnist), strings (sent140) or a "+
-		"string of %d characters (shakespeare)", pixels, texts, federated.FEMNISTPixels, federated.ShakespeareWindow)
+	err = fmt.Errorf(
+		"found %d numbers and %d strings, want %d numbers (femnist), strings (sent140) or a "+
+			"string of %d characters (shakespeare)",
+		list.pixels, list.texts, federated.FEMNISTPixels, federated.ShakespeareWindow,
+	)
 	// Another number of pixels is an image of no task.
-	if texts == 0 && pixels > 0 {
+	if list.texts == 0 && list.pixels > 0 {
 		err = fmt.Errorf("%w: it %w", err, errNumbers)
 	}
 	return "", err
+}
+
+// leafList is a sample that is a list, as far as it was read.
+type leafList struct {
+	// samples gets the pixels.
+	samples *leafSamples
+	// pixels and texts count the numbers and the strings of the list.
+	pixels, texts int
+	// tweet is the string that is the text of the tweet, if the list is one.
+	tweet string
+}
+
+// take decodes the next element of the list: a pixel of an image, from 0 to 1, or a string of a tweet.
+func (l *leafList) take(d *jsontext.Decoder) error {
+	if d.PeekKind() == '[' {
+		return fmt.Errorf("a sample is a list of lists, which %w", errNumbers)
+	}
+	t, err := d.ReadToken()
+	switch {
+	case err != nil:
+		return err
+	case t.Kind() == '"':
+		// id, date, query, user, tweet, ...: the fifth is the tweet, or the
+		// only one where a tool has kept the tweet alone.
+		l.texts++
+		if l.texts == 1 || l.texts == 5 {
+			l.tweet = t.String()
+		}
+		return nil
+	case t.Kind() != '0':
+		return fmt.Errorf("found '%v', want a number or a string", t.Kind())
+	}
+	v := t.Float()
+	// LEAF divides bytes by 255, so the byte can be restored exactly.
+	b := math.Round(v * 255)
+	if !(b >= 0 && b <= 255) || math.Abs(float64(v*255)-b) > 0.01 {
+		return fmt.Errorf("pixel %v, want a byte divided by 255, 0 to 1: it %w", v, errNumbers)
+	}
+	l.pixels++
+	if l.pixels > federated.FEMNISTPixels {
+		return fmt.Errorf("more than %d pixels: it %w", federated.FEMNISTPixels, errNumbers)
+	}
+	l.samples.all = append(l.samples.all, byte(b))
+	return nil
 }
 
 // leafLabel is a label as far as it can be judged without the samples, which may come after it: a

@@ -289,7 +289,8 @@ func groupByClient(
 // femnist makes the set of a table with the columns writer_id, image (784 bytes, or a PNG) and
 // character. opt says how each writer's images are split.
 func femnist(sheet *parquetfile.Sheet, opt federated.Options) (*federated.Grouped, error) {
-	labels, images := make([]int32, sheet.Rows), federated.NewInkRows(sheet.Rows)
+	labels := make([]int32, sheet.Rows)
+	images := federated.NewInkRows(sheet.Rows)
 	s := federated.Grouped{
 		Task:   "femnist",
 		Labels: labels,

@@ -337,49 +337,51 @@ func (t *tweetTexts) Bags(grouping *federated.Grouping, name string) (*federated
 			}
 		}
 	})
-	bags := &federated.BagRows{Starts: []uint32{0}}
-	var labels []int32
-	// addBags adds the bags of some tweets and returns the numbers of their rows.
-	addBags := func(tweets []int32) (rows []int32, err error) {
-		for _, i := range tweets {
-			hasKnown, err := addBag(bags, index, t.words(i))
-			if err != nil {
-				return nil, fmt.Errorf("tweet %d: %w", i+1, err)
-			}
-			if hasKnown {
-				rows = append(rows, int32(len(labels)))
-				labels = append(labels, t.Labels[i])
-			}
-		}
-		return rows, nil
+	set := federated.Grouped{
+		Task:  "sent140",
+		About: federated.Sent140Info,
 	}
+	set.About.Name = name
+	bags := &federated.BagRows{Starts: []uint32{0}}
+	set.Rows = bags
 	// Tweets without a known word have no row, so the rows have other numbers than the tweets.
 	g := federated.Grouping{Excluded: grouping.Excluded, Lost: grouping.Lost}
 	// The training tweets of client c lie between starts c and c+1.
 	starts := append(grouping.Starts, len(grouping.Train))
 	for c, name := range grouping.Names {
-		train, err := addBags(grouping.Train[starts[c]:starts[c+1]])
+		train, err := t.addBags(&set, bags, index, grouping.Train[starts[c]:starts[c+1]])
 		if err != nil {
 			return nil, err
 		}
 		g.Add(name, train, nil)
 	}
 	var err error
-	g.Held, err = addBags(grouping.Held)
+	g.Held, err = t.addBags(&set, bags, index, grouping.Held)
 	if err != nil {
 		return nil, err
 	}
-	s := federated.Grouped{
-		Task:   "sent140",
-		Labels: labels,
-		Rows:   bags,
-		About:  federated.Sent140Info,
+	if dropped := len(grouping.Train) + len(grouping.Held) - len(set.Labels); dropped > 0 {
+		set.About.AddNote("%d tweets without a known token dropped", dropped)
 	}
-	s.About.Name = name
-	if dropped := len(grouping.Train) + len(grouping.Held) - len(labels); dropped > 0 {
-		s.About.AddNote("%d tweets without a known token dropped", dropped)
+	return g.Set(set)
+}
+
+// addBags adds some tweets to the set, their bags of words to bags, and returns the numbers of their rows.
+// A tweet without a word of the vocabulary index is left out.
+func (t *tweetTexts) addBags(
+	set *federated.Grouped, bags *federated.BagRows, index map[string]uint16, tweets []int32,
+) (rows []int32, err error) {
+	for _, i := range tweets {
+		hasKnown, err := addBag(bags, index, t.words(i))
+		if err != nil {
+			return nil, fmt.Errorf("tweet %d: %w", i+1, err)
+		}
+		if hasKnown {
+			rows = append(rows, int32(len(set.Labels)))
+			set.Labels = append(set.Labels, t.Labels[i])
+		}
 	}
-	return g.Set(s)
+	return rows, nil
 }
 
 // addBag appends to r the bag of those words that are in the vocabulary index: each with its count, in the

@@ -122,7 +122,9 @@ func (s Setup) Check(a algorithm.Algorithm, compression algorithm.Compression) e
 	name := algorithm.Algorithms.NameOf(a)
 	_, separatesStale := a.(algorithm.StaleWeigher)
 	_, votes := compression.(algorithm.Voting)
-	_, factor := a.Weigh(algorithm.Equal(2), []int{1, 2}, nil)
+	// An algorithm that divides updates by their local steps is found by a trial of two updates with 1 and 2 steps: it
+	// multiplies their sum by a factor other than 1.
+	_, sumFactor := a.Weigh(algorithm.Equal(2), []int{1, 2}, nil)
 	// The first reason that applies is reported.
 	switch {
 	case !s.PerClient():
@@ -139,7 +141,7 @@ func (s Setup) Check(a algorithm.Algorithm, compression algorithm.Compression) e
 			"does not go with %s, which weighs stale updates by how they differ (remove it, or use another algorithm)",
 			name,
 		)
-	case (s.Rule != nil || s.Private) && factor != 1:
+	case (s.Rule != nil || s.Private) && sumFactor != 1:
 		return registry.Errorf(
 			key,
 			"%q takes updates as they are, and %s divides each by its local steps (remove it, or use another "+

@@ -132,21 +132,25 @@ func logMomentByIntegral(order, q, sigma float64) float64 {
 			z = order - float64(12*sigma)
 		}
 		x := (float64(2*z) - 1) / (2 * sigma * sigma)
-		// term is the logarithm of the integrand.
-		term := 0.0
-		if u := q * math.Expm1(x); x < 30 {
-			term = math.Log(max(0, math.Expm1(order*math.Log1p(u))-float64(order*u)))
-		} else { // ln u, where 1 − q is lost or nearly so
-			u := math.Log(q) + x + math.Log1p((1-q)/q*math.Exp(-x))
-			power := float64(order * u)
-			second := 1 - float64((1-1/order)*math.Exp(-u))
-			term = power + math.Log1p(-math.Exp(math.Log(order)+u-power)*second)
-		}
+		term := logExcess(order, q, x)
 		term += float64(-z*z/(2*sigma*sigma)) + math.Log(step/sigma) - float64(math.Log(2*math.Pi)/2)
 		terms = append(terms, term)
 		largest = max(largest, term)
 	}
 	return logOnePlusSum(terms, largest)
+}
+
+// logExcess returns ln((1+u)^α − 1 − αu) for u = q (e^x − 1), where α is order. Beyond x = 30, u is so large that it
+// is computed as a logarithm, in which 1 − q is lost or nearly so.
+func logExcess(order, q, x float64) float64 {
+	if x < 30 {
+		u := q * math.Expm1(x)
+		return math.Log(max(0, math.Expm1(order*math.Log1p(u))-float64(order*u)))
+	}
+	logU := math.Log(q) + x + math.Log1p((1-q)/q*math.Exp(-x))
+	power := float64(order * logU)
+	second := 1 - float64((1-1/order)*math.Exp(-logU))
+	return power + math.Log1p(-math.Exp(math.Log(order)+logU-power)*second)
 }
 
 // logMomentBySum returns ln A(α) of [Divergence] for a whole order. Without their last factor the terms of

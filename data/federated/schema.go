@@ -193,24 +193,12 @@ func (s *Grouped) adoptColumns(names []string) error {
 	if bags, ok := s.Rows.(*BagRows); ok {
 		return s.adoptWords(bags, names)
 	}
-	// The feature of a word has the name of its column, WordOf and the word. Other features are columns.
-	columnOf := func(feature string) string {
-		column, _, _ := strings.Cut(feature, WordOf)
-		return column
-	}
-	// hasWords reports whether a column of the set has features of words.
-	hasWords := func(column string) bool {
-		return slices.ContainsFunc(schema.Columns, func(feature string) bool {
-			isWord := feature != columnOf(feature)
-			return isWord && columnOf(feature) == column
-		})
-	}
 	// sourceColumn gives the index here of each of the other set's features. It is -1 for a word of a
 	// column that has words here as well, but not this one: such a feature is 0 in every row.
 	sourceColumn := make([]int, len(names))
 	for i, name := range names {
 		sourceColumn[i] = slices.Index(schema.Columns, name)
-		if sourceColumn[i] < 0 && !hasWords(columnOf(name)) {
+		if sourceColumn[i] < 0 && !schema.hasWords(columnOf(name)) {
 			return fmt.Errorf("no feature is called %s, as one of the run's %d is", name, len(names))
 		}
 	}
@@ -224,14 +212,7 @@ func (s *Grouped) adoptColumns(names []string) error {
 	if !ok {
 		return fmt.Errorf("its features have another order than the run's, of which the first is %s", names[0])
 	}
-	// The rows are copied, because the number of features may change.
-	reordered := &FloatRows{Width: len(names), Values: make([]float32, len(rows.Values)/rows.Width*len(names))}
-	for i := range reordered.Values {
-		row := i / reordered.Width
-		if j := sourceColumn[i%reordered.Width]; j >= 0 {
-			reordered.Values[i] = rows.Values[row*rows.Width+j]
-		}
-	}
+	s.Rows = rows.reordered(sourceColumn)
 	mean := schema.Mean
 	deviation := schema.Deviation
 	if mean != nil {
@@ -245,10 +226,38 @@ func (s *Grouped) adoptColumns(names []string) error {
 			}
 		}
 	}
-	s.Rows = reordered
 	s.About.Features = len(names)
 	schema.Columns = names
 	return nil
+}
+
+// columnOf returns the column that a feature stands for. The feature of a word has the name of its column, WordOf and
+// the word; any other feature is a column.
+func columnOf(feature string) string {
+	column, _, _ := strings.Cut(feature, WordOf)
+	return column
+}
+
+// hasWords reports whether a column has features of words.
+func (s *Schema) hasWords(column string) bool {
+	return slices.ContainsFunc(s.Columns, func(feature string) bool {
+		isWord := feature != columnOf(feature)
+		return isWord && columnOf(feature) == column
+	})
+}
+
+// reordered returns the same rows with other features: feature i is the former feature source[i], or 0 in all rows
+// where source[i] is -1.
+func (r *FloatRows) reordered(source []int) *FloatRows {
+	width := len(source)
+	result := &FloatRows{Width: width, Values: make([]float32, len(r.Values)/r.Width*width)}
+	for i := range result.Values {
+		row := i / width
+		if j := source[i%width]; j >= 0 {
+			result.Values[i] = r.Values[row*r.Width+j]
+		}
+	}
+	return result
 }
 
 // adoptWords gives the words of bags the numbers that they have among names, those of another set.

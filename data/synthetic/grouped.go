@@ -10,39 +10,42 @@ import (
 // ones behind them.
 func (s *synthetic) InMemory() (_ *federated.Grouped, isCopy bool) {
 	g := &federated.Grouped{About: s.info, Starts: []int{0}}
-	var add func(record []byte)
+	// A sample without a coding is a tweet, and every other is bytes as they are.
 	if s.coding == nil {
-		rows := &federated.BagRows{Starts: []uint32{0}}
-		g.Rows = rows
-		add = func(record []byte) { addTweet(rows, record) }
+		g.Rows = &federated.BagRows{Starts: []uint32{0}}
 	} else {
-		rows := &federated.ByteRows{
+		g.Rows = &federated.ByteRows{
 			Width:  s.record,
 			Coding: &federated.Coding{Name: s.coding.Name, Planes: s.coding.Planes},
 		}
-		g.Rows = rows
-		add = func(record []byte) { rows.Bytes = append(rows.Bytes, record...) }
-	}
-	// addSample adds sample i of a store and returns its number in the set.
-	addSample := func(client *store, i int) int32 {
-		add(client.record(i, s.record))
-		g.Labels = append(g.Labels, int32(client.labels[i]))
-		return int32(len(g.Labels) - 1)
 	}
 	for c := range s.n {
 		clientStore := s.open(c)
 		for i := range clientStore.labels {
 			s.complete(clientStore, c, i)
-			g.Train = append(g.Train, addSample(clientStore, i))
+			g.Train = append(g.Train, s.addSample(g, clientStore, i))
 		}
 		g.Names = append(g.Names, s.Client(c))
 		g.Starts = append(g.Starts, len(g.Train))
 	}
 	s.once.Do(s.makeHeldOut)
 	for i := range s.held {
-		g.Held = append(g.Held, addSample(s.heldOut, i))
+		g.Held = append(g.Held, s.addSample(g, s.heldOut, i))
 	}
 	return g, true
+}
+
+// addSample adds sample i of a store to the set and returns its number there.
+func (s *synthetic) addSample(g *federated.Grouped, client *store, i int) int32 {
+	record := client.record(i, s.record)
+	switch rows := g.Rows.(type) {
+	case *federated.BagRows:
+		addTweet(rows, record)
+	case *federated.ByteRows:
+		rows.Bytes = append(rows.Bytes, record...)
+	}
+	g.Labels = append(g.Labels, int32(client.labels[i]))
+	return int32(len(g.Labels) - 1)
 }
 
 // addTweet adds the tweet of a record, as write makes it, to r.

@@ -29,8 +29,9 @@ func tones(row []tone) (even, odd uint64) {
 	return v & (lane * 0xff), v >> 8 & (lane * 0xff)
 }
 
-// clamp returns min(max(v-floor, 0), 255) for each lane of v, whose numbers are below 2^15. All four lanes
-// are computed at once: no sum below exceeds 16 bits, so none carries into the next lane.
+// clamp returns min(max(v-floor, 0), 255) for each of the four numbers in v, which are below 2^15. Each is in
+// a lane of 16 bits of the word, so all four are computed at once: no sum below exceeds 16 bits, so none
+// carries into the next lane. lane*x has the number x in each lane.
 func clamp(v, floor uint64) uint64 {
 	// maskOf sets all bits of each lane whose highest bit is set, and clears the other lanes.
 	maskOf := func(v uint64) uint64 {

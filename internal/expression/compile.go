@@ -111,7 +111,7 @@ func Compile(tree Node, variables any, functions map[string]Function) (*Program,
 	return &Program{value, c.reads}, nil
 }
 
-// number compiles a part that must be a number.
+// number compiles a node that must be a number, to a function that evaluates it.
 func (c *compiler) number(n Node) (numeric, *Error) {
 	p, err := c.part(n)
 	if err == nil && p.number == nil {
@@ -120,7 +120,7 @@ func (c *compiler) number(n Node) (numeric, *Error) {
 	return p.number, err
 }
 
-// truth compiles a part that must be a condition.
+// truth compiles a node that must be a condition, to a function that evaluates it.
 func (c *compiler) truth(n Node) (logical, *Error) {
 	p, err := c.part(n)
 	if err == nil && p.truth == nil {
@@ -129,7 +129,8 @@ func (c *compiler) truth(n Node) (logical, *Error) {
 	return p.truth, err
 }
 
-// part compiles a node of any type.
+// part compiles a node of any type: to a function that evaluates it, given the values of the variables
+// (the frame).
 func (c *compiler) part(node Node) (part, *Error) {
 	switch n := node.(type) {
 	case *Number:
@@ -184,7 +185,7 @@ func (c *compiler) unknown(position int, name string) *Error {
 	return errorAt(position, "unknown name %s (a formula may name %s)", name, strings.Join(known, ", "))
 }
 
-// unary compiles an operator before an operand.
+// unary compiles an operator before an operand: not, + or -.
 func (c *compiler) unary(n *Unary) (part, *Error) {
 	if n.Operator == "not" {
 		x, err := c.truth(n.Operand)
@@ -302,8 +303,9 @@ func (c *compiler) conditional(n *Conditional) (part, *Error) {
 	}}, err
 }
 
-// let compiles a let variable and the expression in which it is defined. The variable may not have the name
-// of another variable or function.
+// let compiles "let variable = value; body". An evaluation first stores the value in the frame, in a slot
+// that is the variable's own, and then evaluates the body, which reads that slot. The variable may not have
+// the name of another variable or function.
 func (c *compiler) let(n *Let) (part, *Error) {
 	_, isLet := c.variables[n.Variable]
 	_, isField := c.fields[n.Variable]
@@ -315,7 +317,6 @@ func (c *compiler) let(n *Let) (part, *Error) {
 	if err != nil {
 		return part{}, err
 	}
-	// At evaluation the variable's value is in this slot of the frame.
 	slot := c.lets
 	c.lets++
 	if value.number != nil {
@@ -324,6 +325,7 @@ func (c *compiler) let(n *Let) (part, *Error) {
 		c.variables[n.Variable] = part{truth: func(f *frame) bool { return f.truths[slot] }}
 	}
 	body, err := c.part(n.Body)
+	// The variable is known in the body alone.
 	delete(c.variables, n.Variable)
 	if err != nil {
 		return part{}, err

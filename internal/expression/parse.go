@@ -193,6 +193,7 @@ func (p *parser) operand() Node {
 		p.expect(")")
 		return inner
 	}
+	// No operand begins with t. It is put back, as the error is about the next token.
 	p.tokens = append([]token{t}, p.tokens...)
 	p.unexpected()
 	return nil

@@ -97,7 +97,10 @@ func Pack(v []float32) []byte {
 	return packed.Bytes()
 }
 
-// packBlock returns a block with the numbers v.
+// packBlock returns a block with the numbers v, one of the two kinds: the number of different ones, these
+// (the table), and for each of v a byte, its index in the table. Where they are too many for a table, it is
+// a 0 and all first bytes of the numbers, all second ones, and so on, which compresses better than number
+// by number.
 func packBlock(v []float32) []byte {
 	bits := make([]uint32, len(v))
 	for i, x := range v {
@@ -148,12 +151,13 @@ func Unpack(b []byte, numbers int) ([]float32, error) {
 	return v, nil
 }
 
-// unpackBlock reads a block of n numbers and appends them to v.
+// unpackBlock reads a block of n numbers, of either kind that [packBlock] writes, and appends them to v.
 func unpackBlock(r *bufio.Reader, v []float32, n int) ([]float32, error) {
 	size, err := r.ReadByte()
 	if err != nil {
 		return v, err
 	}
+	// The block has no table but the bytes of the numbers, all first bytes first.
 	if size == 0 {
 		b := make([]byte, 4*n)
 		_, err = io.ReadFull(r, b)

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -42,6 +43,10 @@ const csvWindow = 1 << 20
 // toUTF8 is the advice that errors give for a text that is not UTF-8.
 const toUTF8 = "iconv -f WINDOWS-1252 -t UTF-8 mends a file of Western Europe"
 
+// excelNote matches a first line that is no row, but tells Excel how fields are separated. A byte order mark may
+// stand before it.
+var excelNote = regexp.MustCompile(`(?i)^(?:\x{feff})?"?sep=.?"?\r?$`)
+
 // openCSV reads the beginning of a file and finds its separator and the names of its columns. It
 // returns an error if the first line cannot be a line of names: the file is empty, UTF-16 or
 // binary, the line is longer than csvWindow bytes, or a name stands there twice.
@@ -70,6 +75,9 @@ func openCSV(file place) (*csvTable, error) {
 	case bytes.IndexByte(bytes.TrimSuffix(line, []byte("\r")), '\r') >= 0:
 		return nil, errors.New(`line 1 has a carriage return within it; want lines that end in a line feed ` +
 			`(tr '\r' '\n' < old.csv > new.csv mends a file whose lines end in it alone)`)
+	case excelNote.Match(line):
+		return nil, fmt.Errorf("line 1 is %q, which tells Excel the separator; want the names of the columns "+
+			"(tail -n +2 old.csv > new.csv takes it away)", bytes.TrimRight(line, "\r"))
 	case !more && !complete:
 		return nil, fmt.Errorf("line 1 is longer than %d bytes; want the names of the columns", csvWindow)
 	default:

@@ -156,6 +156,7 @@ func TestTable_Errors(t *testing.T) {
 		{"no rows", "c,x,z,y\n", wide, "no row; want at least one sample"},
 		{"empty", "", wide, "is empty; want a line with the names of the columns"},
 		{"UTF-16", "\xff\xfec\x00,\x00", wide, "the text is UTF-16; want UTF-8"},
+		{"a note for Excel", "sep=;\r\nc;x;y\r\na;1;0\r\n", wide, `line 1 is "sep=;", which tells Excel the separator`},
 		{"carriage returns alone", "c,x,y\ra,1,0\ra,2,1\r", wide, "line 1 has a carriage return within it"},
 		{"two columns of a name", "c,x,x,y\na,1,1,q\n", wide, `line 1, column 3: "x" is the name of an earlier column, too`},
 		{"no such column", rows, Table{Client: "c", Features: []string{"w"}, Label: "y"}, `features: no column is called "w", or matches it; the columns are c, x, z, y`},

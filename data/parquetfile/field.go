@@ -2,6 +2,7 @@ package parquetfile
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -80,6 +81,26 @@ func newFields(prefix string, columns []*parquet.Column, level int, schema *sche
 		}
 	}
 	return list
+}
+
+// markGeometry makes columns of bytes that hold shapes unreadable, as those of the type GEOMETRY are. geo is what
+// GeoParquet notes of a file, as GeoPandas and DuckDB do: JSON that names the columns. Without such a note
+// nothing changes.
+func markGeometry(fields []Field, geo string) {
+	var noted struct {
+		Columns map[string]struct{} `json:"columns"`
+	}
+	// A note of another form names no columns.
+	if json.Unmarshal([]byte(geo), &noted) != nil {
+		return
+	}
+	for i := range fields {
+		f := &fields[i]
+		if _, isShape := noted.Columns[f.Name]; isShape && f.Kind == KindBytes {
+			f.Kind = KindOther
+			f.typeName = "GEOMETRY"
+		}
+	}
 }
 
 // schemaNames is what newFields needs to know of a schema beside its columns.

@@ -176,6 +176,7 @@ func (t *File) openSchema(schema []format.SchemaElement) error {
 	}
 	t.chunks = file.RowGroups()[0].ColumnChunks()
 	t.fields = newFields("", file.Root().Columns(), 0, newSchemaNames(schema))
+	markGeometry(t.fields, t.Metadata("geo"))
 	t.byName = map[string]*Field{}
 	for i := range t.fields {
 		name := t.fields[i].Name

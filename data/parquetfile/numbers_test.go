@@ -142,7 +142,8 @@ func TestCountLevel_AsDecoded(t *testing.T) {
 	}
 }
 
-// TestFields_OfNoUse has columns of the logical types VARIANT, GEOMETRY and GEOGRAPHY, which hold bytes:
+// TestFields_OfNoUse has columns of the logical types VARIANT, GEOMETRY and GEOGRAPHY, and one that the note of
+// GeoParquet names, which hold bytes:
 // they are neither pixels nor text, and reading one as a number is an error.
 func TestFields_OfNoUse(t *testing.T) {
 	element := func(name string, kind format.Type, logical any) format.SchemaElement {
@@ -164,7 +165,8 @@ func TestFields_OfNoUse(t *testing.T) {
 	footer, err := thrift.Marshal(&protocol, format.FileMetaData{
 		Version: 1,
 		Schema: []format.SchemaElement{
-			{Name: "schema", NumChildren: thrift.New(int32(4))},
+			{Name: "schema", NumChildren: thrift.New(int32(5))},
+			element("noted", format.ByteArray, nil),
 			element("geometry", format.ByteArray, &format.GeometryType{}),
 			element("geography", format.ByteArray, &format.GeographyType{}),
 			variant,
@@ -172,6 +174,9 @@ func TestFields_OfNoUse(t *testing.T) {
 			element("value", format.ByteArray, nil),
 			element("pixels", format.ByteArray, nil),
 		},
+		// GeoParquet names its columns so.
+		KeyValueMetadata: []format.KeyValue{{Key: "geo", Value: `{"version": "1.0.0", "primary_column": "noted", ` +
+			`"columns": {"noted": {"encoding": "WKB", "geometry_types": ["Point"]}}}`}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -182,7 +187,7 @@ func TestFields_OfNoUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]Kind{"geometry": KindOther, "geography": KindOther, "variant": KindOther, "pixels": KindBytes} {
+	for name, want := range map[string]Kind{"noted": KindOther, "geometry": KindOther, "geography": KindOther, "variant": KindOther, "pixels": KindBytes} {
 		field := Join(f).Field(name)
 		if field == nil || field.Kind != want {
 			t.Errorf("%s: %+v", name, field)

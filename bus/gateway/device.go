@@ -324,24 +324,32 @@ func (d *Device) queueCall(arrival deviceArrival) {
 	}
 }
 
-// onTask handles a message on the device's task subject. It runs beside Next: a call from the device's
-// own run is answered at once, and a message by which the run moves on ends the work on the open
-// task.
-func (d *Device) onTask(m *bus.RawMessage) {
-	arrival := deviceArrival{received: time.Now(), task: new(bus.Task)}
-	var ok bool
+// readArrival reads a message on the device's task subject. It returns false for one that is to be ignored.
+func (d *Device) readArrival(m *bus.RawMessage) (arrival deviceArrival, ok bool) {
+	arrival = deviceArrival{received: time.Now(), task: new(bus.Task)}
 	arrival.run, ok = subject.RunOfTask(m.Subject, d.config.ID)
 	// A relayed message is a server's answer to a request of another client, not a message of the run.
 	if !ok || m.Relayed {
-		return
+		return arrival, false
 	}
 	joinsAny := d.config.Run == ""
 	// A calibration measures only devices that were started for it.
 	if joinsAny && arrival.run == bus.Calibration {
-		return
+		return arrival, false
 	}
 	if err := decodeDeviceTask(m.Data, arrival.task); err != nil {
 		d.Notice("A task that cannot be read is ignored: " + err.Error())
+		return arrival, false
+	}
+	return arrival, true
+}
+
+// onTask handles a message on the device's task subject: an echo, a call, a task, or the end of a run. It runs
+// beside Next, to which it leaves what is to be done by queueing the message. By itself it answers a call from
+// the device's own run, and ends the work on the open task when the run moves on.
+func (d *Device) onTask(m *bus.RawMessage) {
+	arrival, ok := d.readArrival(m)
+	if !ok {
 		return
 	}
 	d.mu.Lock()
@@ -350,7 +358,8 @@ func (d *Device) onTask(m *bus.RawMessage) {
 		// An earlier coordinator of the run does not know yet that it was taken over.
 		return
 	}
-	if arrival.run == d.run {
+	fromOwnRun := arrival.run == d.run
+	if fromOwnRun {
 		// Whatever arrives shows that the subject is subscribed to.
 		d.hearTask(arrival.task.Echo)
 	}
@@ -360,30 +369,34 @@ func (d *Device) onTask(m *bus.RawMessage) {
 	if arrival.isEnd() {
 		delete(d.fences, arrival.run)
 	}
-	if arrival.isTask() && arrival.run == d.run {
-		d.arrived = arrival.task.Task
-	}
-	if arrival.isCall() {
+	working := d.cancelWork != nil
+	switch {
+	case arrival.isCall():
 		// Another process may contend for the device's place, so this one answers at once.
-		if arrival.run == d.run {
+		if fromOwnRun {
 			d.publish(subject.JoinAs(d.config.Samples), d.config.Join)
 		}
 		d.queueCall(arrival)
-		return
+	case fromOwnRun:
+		d.moveOn(arrival)
+	// A device works for one run at a time. The other run sends its task again.
+	case working && arrival.isTask():
+	default:
+		d.mailbox.Put(arrival)
+	}
+}
+
+// moveOn handles a task from the device's own run, or the end of that run: it ends the work on the open task, and
+// queues the message for Next. A repeat of the open task has the update sent again instead, as some of it may
+// have been lost. The caller holds the lock.
+func (d *Device) moveOn(arrival deviceArrival) {
+	if arrival.isTask() {
+		d.arrived = arrival.task.Task
 	}
 	working := d.cancelWork != nil
-	if arrival.run != d.run {
-		if working && arrival.isTask() {
-			// A device works for one run at a time. The other run sends its task again.
-			return
-		}
-		d.mailbox.Put(arrival)
-		return
-	}
 	if working {
-		repeated := arrival.isTask() && sameTask(arrival.task, d.task)
-		// The task was repeated because some of the update may have been lost.
-		if repeated {
+		isRepeat := arrival.isTask() && sameTask(arrival.task, d.task)
+		if isRepeat {
 			d.resend()
 			return
 		}

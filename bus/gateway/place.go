@@ -47,7 +47,8 @@ func (p *peer) hasPlace(process uint64) bool {
 	return true
 }
 
-// contend decides about the request of a second process for a device's place. It calls the process that
+// contend decides about the request of a second process for a device's place in the run, which belongs to one process
+// at a time: the device's credentials were copied, or its program was started again. It calls the process that
 // has the place. If that does not answer within Config.Yield, the place passes to the process that sent
 // the join, and request is answered. A third process is refused. p.mu is held.
 func (p *peer) contend(join *bus.Join, request *bus.RawMessage) {

@@ -69,12 +69,16 @@ type answered struct {
 	isStuck bool
 }
 
-// noteChunk notes a message of the open task's update that will be answered. If the device repeats it although it was
-// answered twice, the device is not reached.
+// noteChunk notes a message of the open task's update that will be answered. A device repeats a message until it has
+// the answer. So if it repeats one that was answered twice, the answers do not reach it, unless its link is slow: then
+// a repeat may have been sent before the answer to the first. After the first repeat on a quick link awaitProgress
+// finds out whether the answer to that arrives.
 func (p *peer) noteChunk(part *bus.Update) {
 	now := time.Now()
 	last := &p.answered
-	if last.task != part.Task || last.chunk != part.Chunk || last.at.IsZero() {
+	isNew := last.task != part.Task || last.chunk != part.Chunk || last.at.IsZero()
+	if isNew {
+		// The device had the answer to the message before, so the time since is what a message takes.
 		if last.task == part.Task && last.repeats == 0 {
 			p.pace = max(p.pace, now.Sub(last.at))
 		}
@@ -136,18 +140,19 @@ func (p *peer) noteDownload(part *bus.Update) {
 }
 
 // awaitProgress is called when a quick device has repeated a message and was answered once more. One answer may be lost
-// with a connection. If the next message does not come, the device is asked to repeat the message, and then counts as
-// not reached.
+// with a connection. If the device sends no further message within progressTime, it is asked to repeat the last one,
+// and after stuckTime it counts as not reached.
 func (p *peer) awaitProgress() {
 	task := p.task
 	chunk := p.answered.chunk
-	waits := func() bool {
+	// stillWaits reports whether the device has sent no further message.
+	stillWaits := func() bool {
 		return p.task == task && p.answered.task == task && p.answered.chunk == chunk && p.answered.repeats > 0
 	}
 	p.answered.probe = time.AfterFunc(progressTime, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if waits() && !p.decided && !p.isSlow() {
+		if stillWaits() && !p.decided && !p.isSlow() {
 			// If the task is lost, the device repeats its message later by itself.
 			_ = p.gateway.conn.Publish(p.taskSubject(), p.message)
 		}
@@ -155,7 +160,7 @@ func (p *peer) awaitProgress() {
 	p.answered.stuck = time.AfterFunc(stuckTime, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if !waits() {
+		if !stillWaits() {
 			return
 		}
 		// An echo has shown meanwhile that the link is slow.

@@ -162,17 +162,19 @@ func (d *delivery) Done(context.Context) error { return nil }
 // Release gives the job back to the queue for another host, at once or, with later, after the time
 // postponement. A job that is closed meanwhile is not queued.
 func (d *delivery) Release(later bool) error {
-	requeue := func() {
-		d.run.mu.Lock()
-		defer d.run.mu.Unlock()
-		if d.run.jobs[d.job.job.Job] == d.job {
-			d.run.enqueue(d.job)
-		}
-	}
 	if later {
-		time.AfterFunc(postponement, requeue)
+		time.AfterFunc(postponement, d.requeue)
 	} else {
-		requeue()
+		d.requeue()
 	}
 	return nil
+}
+
+// requeue puts the job into the queue again if it is still open.
+func (d *delivery) requeue() {
+	d.run.mu.Lock()
+	defer d.run.mu.Unlock()
+	if d.run.jobs[d.job.job.Job] == d.job {
+		d.run.enqueue(d.job)
+	}
 }

@@ -76,14 +76,16 @@ func (q *planQueue) put(s *planSlab, plans []bus.ClientPlan) {
 	q.box.PutAll(plans)
 }
 
-// take waits for plans and returns all that are there. The memory of those that it returned before is used
-// again from now on. buffer is as for [mailbox.Mailbox.Take], whose errors it returns.
+// take waits for plans and returns all that are there. The memory of those that it returned before, in their
+// slabs, is used again from now on, so the caller must not read them any more. buffer is as for [mailbox.Mailbox.Take],
+// whose errors it returns.
 func (q *planQueue) take(ctx context.Context, buffer []bus.ClientPlan) ([]bus.ClientPlan, error) {
 	q.recycle()
 	plans, err := q.box.Take(ctx, buffer)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	// A take gets whole slabs, in the order in which they were put.
+	// The box gives out the plans of whole slabs, in the order in which they were put. These slabs are with the
+	// coordinator until the next take.
 	for n := len(plans); n > 0; q.taken++ {
 		n -= q.filled[q.taken].count
 	}

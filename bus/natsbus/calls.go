@@ -272,29 +272,9 @@ func (h *Host) ServeCalls(
 	ctx context.Context,
 	fn func(ctx context.Context, client int, frame []byte) ([]byte, error),
 ) error {
-	clients := subject.ClientSubjects(h.run)
-	verb := subject.MessageFor(h.config.Name)
-	sub, err := h.conn.Listen(subject.AnyClient(h.run, verb), "", func(m *nats.Msg) {
-		client, ok := clients.Client(m.Subject, verb)
-		announced := new(bus.Call)
-		if !ok || natsconn.Relayed(m) || bus.Unmarshal(m.Data, announced) != nil {
-			return
-		}
-		if h.config.Stamp != 0 && announced.Stamp != h.config.Stamp {
-			h.end(fmt.Errorf("bus: run %s: %w", h.run, bus.ErrStale))
-			return
-		}
-		// A call beyond the limit is announced again.
-		if !h.highestFence.admits(announced.Fence) || !h.calls.begin(announced.Call, h.config.Workers+queuedCalls) {
-			return
-		}
-		h.serving.Go(func() {
-			defer h.calls.end(announced.Call)
-			if err := h.serveCall(clients, client, announced, fn); err != nil {
-				h.end(err)
-			}
-		})
-	})
+	server := &callServer{host: h, clients: subject.ClientSubjects(h.run), serve: fn}
+	announcements := subject.AnyClient(h.run, subject.MessageFor(h.config.Name))
+	sub, err := h.conn.Listen(announcements, "", server.onCall)
 	if err != nil {
 		return err
 	}
@@ -310,23 +290,54 @@ func (h *Host) ServeCalls(
 	return nil
 }
 
+// callServer serves the calls for a host.
+type callServer struct {
+	host *Host
+	// clients makes the subjects of the run's clients.
+	clients subject.Clients
+	// serve returns the frame of the reply to a frame for a client.
+	serve func(ctx context.Context, client int, frame []byte) ([]byte, error)
+}
+
+// onCall handles the announcement of a call for the host, and begins to serve the call on a goroutine of its own. The
+// coordinator repeats the announcement until it has the reply, so onCall does nothing for a call that the host
+// serves already, and leaves one that is too many to a later announcement.
+func (s *callServer) onCall(m *nats.Msg) {
+	h := s.host
+	client, ok := s.clients.Client(m.Subject, subject.MessageFor(h.config.Name))
+	announced := new(bus.Call)
+	if !ok || natsconn.Relayed(m) || bus.Unmarshal(m.Data, announced) != nil {
+		return
+	}
+	// The host joined an earlier attempt of the run, with another configuration.
+	if h.config.Stamp != 0 && announced.Stamp != h.config.Stamp {
+		h.end(fmt.Errorf("bus: run %s: %w", h.run, bus.ErrStale))
+		return
+	}
+	if !h.highestFence.admits(announced.Fence) || !h.calls.begin(announced.Call, h.config.Workers+queuedCalls) {
+		return
+	}
+	h.serving.Go(func() {
+		defer h.calls.end(announced.Call)
+		if err := s.answer(client, announced); err != nil {
+			h.end(err)
+		}
+	})
+}
+
 // errCallOver is the error of a call that the coordinator does not wait for any more.
 var errCallOver = errors.New("the call is over")
 
-// serveCall serves a call for a client: it fetches the frame, lets fn serve it, and sends the reply. It returns nil
-// if the call ends meanwhile. An error ends the host.
-func (h *Host) serveCall(
-	clients subject.Clients,
-	client int,
-	call *bus.Call,
-	fn func(ctx context.Context, client int, frame []byte) ([]byte, error),
-) error {
-	frame, err := h.fetchCall(clients.Subject(client, subject.Fetch), call)
+// answer answers a call for a client: it fetches the frame, serves it, and sends the frame of the reply. It returns
+// nil if the call ends meanwhile. An error ends the host.
+func (s *callServer) answer(client int, call *bus.Call) error {
+	h := s.host
+	frame, err := h.fetchCall(s.clients.Subject(client, subject.Fetch), call)
 	if err == nil {
-		frame, err = fn(h.life, client, frame)
+		frame, err = s.serve(h.life, client, frame)
 	}
 	if err == nil {
-		err = h.sendReply(clients.Subject(client, subject.Reply), call.Call, frame)
+		err = h.sendReply(s.clients.Subject(client, subject.Reply), call.Call, frame)
 	}
 	// A host that ends already has an error.
 	if errors.Is(err, errCallOver) || h.life.Err() != nil {
@@ -391,22 +402,7 @@ func (h *Host) callRequest(subject string, part *bus.CallPart, decode func([]byt
 	if err != nil {
 		return err
 	}
-	damaged := 0
-	passes := func(err error) bool {
-		return h.conn.Transient(err) || errors.Is(err, bus.ErrDamaged) && damaged < natsconn.MaxDamaged
-	}
-	err = h.conn.Retry(h.life, natsconn.Retry{Attempt: sumPatience, Transient: passes}, func(ctx context.Context) error {
-		reply, err := h.conn.NATS().RequestWithContext(ctx, subject, b)
-		if err != nil {
-			return err
-		}
-		err = decode(reply.Data)
-		if err != nil {
-			damaged++
-		}
-		return err
-	})
-	if err != nil {
+	if _, err := h.repeatRequest(h.life, subject, b, decode); err != nil {
 		return fmt.Errorf("bus: call on %s: %w", subject, err)
 	}
 	return nil

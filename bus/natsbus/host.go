@@ -337,8 +337,35 @@ func (h *Host) copySum(ctx context.Context, message *bus.Sum, r *bus.Result) err
 	return fmt.Errorf("bus: sum of job %d: the coordinator misses chunks after all %d were sent", message.Job, chunks)
 }
 
-// sumPatience is how long one message of a sum may stay unanswered before it is sent again.
+// sumPatience is how long a request to the coordinator, such as a message of a sum, may stay unanswered before it is
+// sent again.
 const sumPatience = 5 * time.Second
+
+// repeatRequest sends a message to the coordinator on a subject until there is an answer that decode can read. It
+// gives up when ctx ends, or with [bus.ErrDamaged] when the message or its answer has arrived damaged
+// natsconn.MaxDamaged times. damaged counts the answers that decode could not read.
+func (h *Host) repeatRequest(
+	ctx context.Context, subject string, message []byte, decode func(answer []byte) error,
+) (damaged int, err error) {
+	retry := natsconn.Retry{
+		Attempt: sumPatience,
+		Transient: func(err error) bool {
+			return h.conn.Transient(err) || errors.Is(err, bus.ErrDamaged) && damaged < natsconn.MaxDamaged
+		},
+	}
+	err = h.conn.Retry(ctx, retry, func(ctx context.Context) error {
+		reply, err := h.conn.NATS().RequestWithContext(ctx, subject, message)
+		if err != nil {
+			return err
+		}
+		err = decode(reply.Data)
+		if err != nil {
+			damaged++
+		}
+		return err
+	})
+	return damaged, err
+}
 
 // sumRequest sends one message of a sum until it is answered. done is true if the coordinator needs
 // no more of the sum. If the message or its answer arrives damaged, the message is sent again a few
@@ -352,23 +379,11 @@ func (h *Host) sumRequest(ctx context.Context, message *bus.Sum) (done bool, err
 	ctx, cancel := bus.Until(ctx, h.life)
 	defer cancel()
 	var answer bus.SumReply
-	// damaged counts how often the message or its answer has arrived damaged.
-	damaged := 0
-	passes := func(err error) bool {
-		return h.conn.Transient(err) || errors.Is(err, bus.ErrDamaged) && damaged < natsconn.MaxDamaged
-	}
-	err = h.conn.Retry(ctx, natsconn.Retry{Attempt: sumPatience, Transient: passes}, func(ctx context.Context) error {
-		reply, err := h.conn.NATS().RequestWithContext(ctx, subject.Sums(h.run), b)
-		if err != nil {
-			return err
-		}
-		err = bus.UnmarshalSealed(reply.Data, &answer)
+	damaged, err := h.repeatRequest(ctx, subject.Sums(h.run), b, func(reply []byte) error {
+		err := bus.UnmarshalSealed(reply, &answer)
 		// The message arrived damaged at the other end.
 		if err == nil && answer.Status == bus.SendAgain {
 			err = bus.ErrDamaged
-		}
-		if err != nil {
-			damaged++
 		}
 		return err
 	})

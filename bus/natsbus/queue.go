@@ -561,7 +561,8 @@ func (c *Coordinator) probeStreams(ctx context.Context, interrupted bool) []stre
 func (c *Coordinator) probeStream(ctx context.Context, name string, interrupted bool) streamCheck {
 	check := streamCheck{stream: name}
 	started := time.Now()
-	_, last := c.sums.countQueued(0)
+	// The number is taken before the stream is asked: jobs that are sent meanwhile are not missed.
+	_, lastNumber := c.sums.countQueued(0)
 	attempt, cancel := c.conn.Attempt(ctx, probeTimeout)
 	defer cancel()
 	s, err := c.js.Stream(attempt, name)
@@ -584,10 +585,10 @@ func (c *Coordinator) probeStream(ctx context.Context, name string, interrupted 
 		return check
 	}
 	// Jobs stay in the queue until their sums have arrived. A stream that holds fewer messages than there are
-	// queued jobs was emptied, such as by the restart of all servers.
-	waited, _ := c.sums.countQueued(state.LastSeq)
-	emptied := state.LastSeq < last || state.Msgs < waited
-	if emptied {
+	// queued jobs, or has never had the last of them, was emptied, such as by the restart of all servers.
+	queuedJobs, _ := c.sums.countQueued(state.LastSeq)
+	wasEmptied := state.LastSeq < lastNumber || state.Msgs < queuedJobs
+	if wasEmptied {
 		return check
 	}
 	// A run without a kernel class needs no consumer.

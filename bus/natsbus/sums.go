@@ -72,11 +72,9 @@ type openJob struct {
 }
 
 // joinChunks makes one result of all chunks of a sum, whose values it writes to the memory given. It divides the
-// client states and the buffers among the clients; each state must have the digest that its client
-// gave. The first chunk has the clients with their losses.
+// client states and the buffers among the clients. The first chunk has the clients with their losses.
 func (o *openJob) joinChunks(chunks []*bus.Sum, memory []int64) (*bus.Result, error) {
 	s := &bus.Result{Sum: chunks[0], Values: memory}
-	j := o.job
 	var states, buffers []byte
 	// Each chunk continues the lists where the one before ended.
 	for _, c := range chunks {
@@ -92,23 +90,34 @@ func (o *openJob) joinChunks(chunks []*bus.Sum, memory []int64) (*bus.Result, er
 	if err != nil {
 		return nil, err
 	}
-	// If states are missing, the comparison with the job finds it.
-	if len(states) == 0 {
-		return s, nil
+	s.ClientStates, err = o.divideStates(s.Sum, states)
+	if err != nil {
+		return nil, err
 	}
+	return s, nil
+}
+
+// divideStates divides bytes, the float32 values of all clients' states in a row, among the clients of a sum:
+// each state has the length that the job says, and must have the digest that its client gave. Without bytes
+// it returns nil; if states are missing, the comparison of the sum with its job finds it.
+func (o *openJob) divideStates(s *bus.Sum, bytes []byte) (states [][]float32, err error) {
+	if len(bytes) == 0 {
+		return nil, nil
+	}
+	j := o.job
 	// A parameter of a state has 4 bytes.
 	bytesEach := 4 * j.StateLength()
 	hasAllClients := len(s.Clients) == len(j.Clients)
-	if !j.Method.Stateful() || !hasAllClients || len(states) != bytesEach*len(s.Clients) {
+	if !j.Method.Stateful() || !hasAllClients || len(bytes) != bytesEach*len(s.Clients) {
 		return nil, bus.Fault(
 			"sum",
 			"variates",
-			fmt.Sprint(len(states), " bytes"),
+			fmt.Sprint(len(bytes), " bytes"),
 			fmt.Sprintf("%d for each client of a job that has them", bytesEach),
 		)
 	}
 	for i, c := range s.Clients {
-		state := vector.Append(make([]float32, 0, j.StateLength()), states[i*bytesEach:(i+1)*bytesEach])
+		state := vector.Append(make([]float32, 0, j.StateLength()), bytes[i*bytesEach:(i+1)*bytesEach])
 		if got := bus.DigestOf(state); got != bus.DigestFrom(c.VariateDigest) {
 			return nil, fmt.Errorf(
 				"bus: sum of job %d: the client state of task %d arrived as %s, want %s",
@@ -118,9 +127,9 @@ func (o *openJob) joinChunks(chunks []*bus.Sum, memory []int64) (*bus.Result, er
 				bus.DigestFrom(c.VariateDigest),
 			)
 		}
-		s.ClientStates = append(s.ClientStates, state)
+		states = append(states, state)
 	}
-	return s, nil
+	return states, nil
 }
 
 // divideBuffers divides bytes, the float32 values of all clients' buffers in a row, among the clients
@@ -363,8 +372,9 @@ func (d *sumCollector) onSum(m *nats.Msg) {
 // answerLater stands for the status of a message that settle answers.
 const answerLater = bus.Status_STATUS_UNSPECIFIED
 
-// receive takes one message of a sum. It returns the sum if the message completes it and it fits its
-// job. Otherwise s is nil, and status and reason are the answer to the message, or answerLater.
+// receive takes one message of a sum, which a trainer sends in one message or in chunks. It returns the sum if
+// the message completes it and it fits its job: the coordinator then accepts or rejects it, which answers the
+// message. Otherwise s is nil, and status and reason are the answer to the message, or answerLater.
 func (d *sumCollector) receive(m *nats.Msg) (s *bus.ReceivedSum, status bus.Status, reason string) {
 	refuse := func(err error) (*bus.ReceivedSum, bus.Status, string) {
 		return nil, bus.Refused, err.Error()
@@ -413,19 +423,25 @@ func (d *sumCollector) receive(m *nats.Msg) (s *bus.ReceivedSum, status bus.Stat
 	if err := complete.ValidateFor(o.job); err != nil {
 		return refuse(err)
 	}
+	o.awaitsDecision = true
+	clear(o.parts)
+	// The values that a handle stands for are the trainer's own memory, which is not used again.
 	o.joinedValues = nil
 	if message.Handle == nil {
 		o.joinedValues = complete.Values
 	}
-	o.awaitsDecision = true
-	clear(o.parts)
-	// The coordinator may decide only once.
+	return d.undecided(o, complete, m), answerLater, ""
+}
+
+// undecided returns a complete sum of job o with the functions by which the coordinator decides on it. m is the
+// message that completed the sum, which the decision answers. Only the first decision counts.
+func (d *sumCollector) undecided(o *openJob, complete *bus.Result, m *nats.Msg) *bus.ReceivedSum {
 	var once sync.Once
 	return &bus.ReceivedSum{
 		Result: complete,
 		Accept: func() { once.Do(func() { d.settle(o, m, bus.Accepted, "") }) },
 		Reject: func(reason string) { once.Do(func() { d.settle(o, m, bus.Refused, reason) }) },
-	}, answerLater, ""
+	}
 }
 
 // add takes one message of a sum of job o. It returns the sum when it is complete, and nil before.
@@ -449,28 +465,9 @@ func (d *sumCollector) add(o *openJob, message *bus.Sum) (*bus.Result, error) {
 		o.parts[message.Trainer] = chunks
 	}
 	chunks[message.Chunk] = message
-	// A value has 8 bytes. Neither values nor states may exceed what the job has.
-	values := 0
-	stateBytes := 0
-	bufferBytes := 0
-	for _, c := range chunks {
-		values += len(c.GetValues()) / 8
-		stateBytes += len(c.GetVariates())
-		bufferBytes += len(c.GetBuffers())
-	}
-	if values > int(message.Params) {
-		return nil, bus.Fault(
-			"sum",
-			"chunks",
-			fmt.Sprint(8*values, " bytes"),
-			fmt.Sprintf("8 for each of %d params", message.Params),
-		)
-	}
-	if limit := 4 * o.job.StateLength() * len(o.job.Clients); stateBytes > limit {
-		return nil, bus.Fault("sum", "variates", fmt.Sprint(stateBytes, " bytes"), fmt.Sprint("at most ", limit))
-	}
-	if limit := 4 * int(o.job.Buffers) * len(o.job.Clients); bufferBytes > limit {
-		return nil, bus.Fault("sum", "buffers", fmt.Sprint(bufferBytes, " bytes"), fmt.Sprint("at most ", limit))
+	values, err := o.checkSizes(chunks, int(message.Params))
+	if err != nil {
+		return nil, err
 	}
 	// Some chunks have not arrived yet.
 	if slices.Contains(chunks, nil) {
@@ -478,6 +475,36 @@ func (d *sumCollector) add(o *openJob, message *bus.Sum) (*bus.Result, error) {
 	}
 	delete(o.parts, message.Trainer)
 	return o.joinChunks(chunks, d.spareMemory(values))
+}
+
+// checkSizes returns the number of values in the chunks of a sum that have arrived, the others being nil. It is
+// an error if they are more than params, which the trainer says that the sum has, or if the chunks have
+// more bytes of client states or of buffers than the clients of the job can have.
+func (o *openJob) checkSizes(chunks []*bus.Sum, params int) (values int, err error) {
+	stateBytes := 0
+	bufferBytes := 0
+	for _, c := range chunks {
+		// A value has 8 bytes.
+		values += len(c.GetValues()) / 8
+		stateBytes += len(c.GetVariates())
+		bufferBytes += len(c.GetBuffers())
+	}
+	if values > params {
+		return 0, bus.Fault(
+			"sum",
+			"chunks",
+			fmt.Sprint(8*values, " bytes"),
+			fmt.Sprintf("8 for each of %d params", params),
+		)
+	}
+	// A number of a state or of a buffer has 4 bytes.
+	if limit := 4 * o.job.StateLength() * len(o.job.Clients); stateBytes > limit {
+		return 0, bus.Fault("sum", "variates", fmt.Sprint(stateBytes, " bytes"), fmt.Sprint("at most ", limit))
+	}
+	if limit := 4 * int(o.job.Buffers) * len(o.job.Clients); bufferBytes > limit {
+		return 0, bus.Fault("sum", "buffers", fmt.Sprint(bufferBytes, " bytes"), fmt.Sprint("at most ", limit))
+	}
+	return values, nil
 }
 
 // spareMemory returns room for n values, which a sum that was decided on may have used before. The caller holds

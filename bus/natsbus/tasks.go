@@ -56,7 +56,8 @@ func (c *Coordinator) publishTask(client int, t *bus.Task, target placement.Targ
 	return nil
 }
 
-// onPlan handles a message with plans. Plans come from hosts, never from devices, so an invalid one is
+// onPlan handles a message with plans: that of the client in the subject, and in its field Others those of further
+// clients. Plans come from hosts, never from devices, so an invalid one is
 // the fault of a broken host: it ends the run, since the virtual clock would wait for that plan forever.
 func (c *Coordinator) onPlan(m *nats.Msg) {
 	client, ok := c.subject.Client(m.Subject, subject.Plan)
@@ -110,7 +111,9 @@ type planWait struct {
 // TakePlans waits for plans and returns all that have arrived; buf becomes the buffer of a later
 // result. It fails with the cause: a dropped message, a lost connection, or an invalid plan. Its
 // error wraps [bus.ErrInterrupted] when hosts are passed over, and when no plan arrives for
-// CoordinatorConfig.PlanPatience: a task that no host gets leaves no trace on the bus.
+// CoordinatorConfig.PlanPatience: a task that no host gets leaves no trace on the bus. With hosts in other
+// processes onNoPlan looks after a shorter time, its step, which hosts hold the run up: after stallAfter, which
+// doubles each time that hosts are passed over before a plan arrives.
 func (c *Coordinator) TakePlans(ctx context.Context, buf []bus.ClientPlan) ([]bus.ClientPlan, error) {
 	step := c.config.PlanPatience
 	if c.hosts != nil {

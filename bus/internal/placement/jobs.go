@@ -244,9 +244,10 @@ func (j *Jobs) idle() (n int) {
 	return n
 }
 
-// Due returns what is to be done now: jobs to be queued in the place of their earlier messages (lost),
-// jobs to be queued in addition to these, for idle workers (slow), and numbers of messages to be removed
-// from the queue (done). lost and done are returned once.
+// Due returns what is to be done now: jobs to be queued in the place of their earlier messages, since all hosts that
+// held them are gone (lost), jobs to be queued in addition to these, for idle workers (slow), and numbers of
+// messages to be removed from the queue (done). lost and done are returned once. Jobs that wait in the queue or are
+// slow each need one of the idle workers, so the search for slow ones ends when there is one for each.
 func (j *Jobs) Due() (lost, slow, done []uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -266,8 +267,9 @@ func (j *Jobs) Due() (lost, slow, done []uint64) {
 			continue
 		}
 		held, heldWell := j.isHeld(job)
-		waits := o.taken.IsZero() || !held
-		if waits {
+		// No host has taken the job from the queue, or the one that did has it no longer.
+		waitsInQueue := o.taken.IsZero() || !held
+		if waitsInQueue {
 			// An idle worker will take the job from the queue, unless it has waited for too long already.
 			// A job that was never taken has the zero time, so only the time in the queue counts.
 			waited := min(now.Sub(o.queued), now.Sub(o.taken))

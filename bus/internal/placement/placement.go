@@ -145,10 +145,11 @@ func (t *Table) rest(h *host) {
 
 // Begin is called before the first task that follows a wait for plans. If the last batch was answered
 // in full, a new batch begins: hosts that were much slower than the quickest rest from now on, and
-// those that have rested get tasks again.
+// those that have rested get tasks again. A host's time is that from the start of the batch to its last answer.
 func (t *Table) Begin() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	// Where no host had a task this stays so long that no time exceeds the limit, which does not overflow.
 	quickest := time.Duration(math.MaxInt64 / slowHostFactor)
 	for _, h := range t.hosts {
 		switch {

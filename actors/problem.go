@@ -115,8 +115,8 @@ func (p *Problem) Spec() *bus.Spec {
 // to task: the optimizer's memory, and the client's copy of the model (streaming) or its private
 // part (personal).
 func (p *Problem) MemoryValues() int {
-	if s, ok := p.Algorithm.(algorithm.Streaming); ok {
-		return p.stepMemoryValues() + s.Copy(p.Model.Params())
+	if copied := algorithm.CopyLength(p.Algorithm, p.Model.Params()); copied > 0 {
+		return p.stepMemoryValues() + copied
 	}
 	if m, ok := p.Model.(*learn.Personal); ok {
 		return p.stepMemoryValues() + m.PersonalParams() + 1
@@ -162,7 +162,7 @@ func (p *Problem) Check() error {
 		return fmt.Errorf("local: a client keeps up to %d values, at most %d travel", n, bus.MaxParams)
 	}
 	// Streaming sends fragments of the whole model, and a client's steps continue across tasks.
-	if s, ok := p.Algorithm.(algorithm.Streaming); ok {
+	if s, ok := algorithm.Streams(p.Algorithm); ok {
 		if forgets(p.Optimizer) {
 			return errors.New("local: with streaming a client's steps go on from task to task; " +
 				"want plain SGD, or an optimizer with keep: true")
@@ -257,7 +257,7 @@ func (p *Problem) checkTrainer() error {
 	}
 	// A script with an optimizer of its own takes other steps than the algorithm may assume.
 	steps := p.Trainer.Steps
-	if _, streams := p.Algorithm.(algorithm.Streaming); streams && !steps.ArePlain() {
+	if _, streams := algorithm.Streams(p.Algorithm); streams && !steps.ArePlain() {
 		return fmt.Errorf(
 			"aggregate.algorithm: with streaming a client's steps go on from task to task, and trainer %s makes its own "+
 				"optimizer anew for each, %s (leave out optimizer= in the script, or take another algorithm)",

@@ -53,7 +53,7 @@ type Shared struct {
 	// Residuals says that client states are residuals: there is no server variate and no sum of
 	// changes.
 	Residuals bool
-	// Rounds is the number of rounds that have made the model.
+	// Rounds is the number of rounds that have made the model of the tasks.
 	Rounds uint64
 }
 
@@ -187,8 +187,11 @@ func NewTrainer(p Problem) (*Trainer, error) {
 			full:         make([]float32, t.params),
 		}
 	}
-	if streamed, ok := p.Algorithm.(algorithm.Streaming); ok {
-		t.steps = &streaming{Steps: t.steps, algorithm: streamed, memoryValues: p.stepMemoryValues()}
+	switch a := p.Algorithm.(type) {
+	case algorithm.Streaming:
+		t.steps = &streaming{Steps: t.steps, algorithm: a, memoryValues: p.stepMemoryValues()}
+	case algorithm.Decoupled:
+		t.steps = &decoupled{Steps: t.steps, algorithm: a, memoryValues: p.stepMemoryValues()}
 	}
 	return t, nil
 }
@@ -471,7 +474,7 @@ func (t *Trainer) compress(
 	if err := t.checkUpdate(a, model, base); err != nil {
 		return nil, nil, 0, 0, err
 	}
-	start, end = t.sentRange(shared)
+	start, end = t.sentRange(shared, a)
 	update = t.update[:end-start]
 	for i := range update {
 		update[i] = model[start+i] - base[start+i]
@@ -524,11 +527,18 @@ func (t *Trainer) addCompressed(
 	return residual, nil
 }
 
-// sentRange returns the range of parameters that a round compresses and sends: all trained ones, or
-// one fragment with streaming.
-func (t *Trainer) sentRange(shared *Shared) (start, end int) {
-	if streamed, ok := t.problem.Algorithm.(algorithm.Streaming); ok && shared != nil {
-		return streamed.Span(shared.Rounds, t.trainable)
+// sentRange returns the range of parameters that a client compresses and sends: all trained ones, or
+// one fragment with streaming, that of the round or of the client's turn.
+func (t *Trainer) sentRange(shared *Shared, task *Assignment) (start, end int) {
+	switch a := t.problem.Algorithm.(type) {
+	case algorithm.Streaming:
+		if shared != nil {
+			return a.Span(shared.Rounds, t.trainable)
+		}
+	case algorithm.Decoupled:
+		if shared != nil {
+			return a.Span(a.Turn(task.State), t.trainable)
+		}
 	}
 	return 0, t.trainable
 }

@@ -187,10 +187,10 @@ func CheckState(algorithm Algorithm, c Compression, params, localValues, clients
 
 // LargestState returns the name of the component that keeps most of a run's state, and its kind in words:
 // the optimizer of local steps, a compression with residuals, or else the algorithm. localValues is the
-// number of values that local steps keep for each client; for [Streaming] these are copies of the model,
-// which belong to the algorithm.
+// number of values that local steps keep for each client; where clients stream (see [Streams]) these are
+// copies of the model, which belong to the algorithm.
 func LargestState(a Algorithm, c Compression, localValues int) (name, kind string) {
-	_, copies := a.(Streaming)
+	_, copies := Streams(a)
 	switch {
 	case localValues > 0 && !copies:
 		return "local", "optimizer"

@@ -88,8 +88,8 @@ func (s *streamed) Apply(model []float32, sum []int64, scale float64) {
 // HasControlVariates reports whether an algorithm's clients keep control variates, and send the change of
 // theirs behind the update.
 func HasControlVariates(a Algorithm) bool {
-	// The clients of Streaming keep a copy of the model instead, which they do not send.
-	_, copies := a.(Streaming)
+	// Clients that stream keep a copy of the model instead, which they do not send.
+	_, copies := Streams(a)
 	return registry.NeedsOf(a).ClientState && !copies
 }
 

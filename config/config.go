@@ -352,7 +352,7 @@ func (n Network) ModelBits(parameters int) float64 {
 func (c *Config) Bits(parameters, trainable int) (model, update float64) {
 	model = c.Network.ModelBits(parameters)
 	// Streaming algorithms send one fragment of the model in each round.
-	if s, ok := c.Aggregate.Algorithm.(algorithm.Streaming); ok {
+	if s, ok := algorithm.Streams(c.Aggregate.Algorithm); ok {
 		model /= float64(s.Fragments)
 	}
 	// A size that the configuration gives for updates takes precedence over what compression would
@@ -380,8 +380,15 @@ func (c *Config) Bits(parameters, trainable int) (model, update float64) {
 // Overlap returns how many local steps a client takes while the model of its task is still being
 // made and sent. Only streaming algorithms have such steps; it is 0 for all others.
 func (c *Config) Overlap() int {
-	s, _ := c.Aggregate.Algorithm.(algorithm.Streaming)
+	s, _ := algorithm.Streams(c.Aggregate.Algorithm)
 	return s.Overlap
+}
+
+// HoldsClients reports whether a client waits with its next task until its last update is in the model,
+// also where rounds overlap.
+func (c *Config) HoldsClients() bool {
+	_, holds := c.Aggregate.Algorithm.(algorithm.Decoupled)
+	return holds
 }
 
 // Shared reports whether transfers of different clients slow each other down, because the server or

@@ -212,7 +212,12 @@ func (c *Config) remedyFor(missing need, unmet []need, p *registry.Point, compon
 // needs returns what a component requires of the run. A schedule's requirements may depend on the
 // constants of the schedules, such as the round of its decay.
 func (c *Config) needs(component any) registry.Needs {
-	return schedule.NeedsOf(component, c.Schedule.Setup())
+	needs := schedule.NeedsOf(component, c.Schedule.Setup())
+	// A client that is held has no second task before what it keeps of the first one is known.
+	if needs.ClientState && c.HoldsClients() {
+		needs.Rounds = false
+	}
+	return needs
 }
 
 // DecidesByLosses returns the first part of the configuration that depends on the losses which

@@ -23,7 +23,7 @@ func (c *Config) checkPersonal() error {
 	a := c.Aggregate.Algorithm
 	// An algorithm that changes the clients' local steps would also change how personal parameters
 	// are trained; these algorithms are refused below.
-	_, streams := a.(algorithm.Streaming)
+	_, streams := algorithm.Streams(a)
 	const localParameters = "each client keeps its personal parameters, which "
 	switch hasHeadSteps := c.Personal.HeadSteps > 0; {
 	// Steps of the head alone need a head, that is, personal parameters.

@@ -149,6 +149,8 @@ func (c *Config) checkSecure() error {
 			"%d at work (lower it, or raise cohort)", bufferSize, c.Cohort)},
 		{isBuffered && hasDevices, "close", "has clients that take their steps before they agree on masks, and real " +
 			"devices agree first (set all, first, deadline or quorum)"},
+		{closing.HasGrace(c.Close), "close.grace", "keeps a round open for updates whose number is not known when " +
+			"masks are made (remove it)"},
 		{closing.UsesLate(c.Late), "late", "counts an update in another round than that of its masks (set drop)"},
 		{c.Aggregate.Weights == TakenWeights, "aggregate.weights", "taken is not fixed before the masks are made (set " +
 			"equal or samples)"},

@@ -42,6 +42,7 @@ func (c Config) Validate() error {
 		c.checkNeeds,
 		c.checkTheory,
 		c.checkOverlap,
+		c.checkDecoupled,
 		c.checkSites,
 		c.checkAccuracy,
 		c.checkChoices,

@@ -70,16 +70,20 @@ func (p *published) close(ctx context.Context) (err error) {
 	return err
 }
 
-// method returns the part of a round's job messages that describes what clients keep between tasks: how
-// many values, and whether they are residuals of compressed updates or control variates. It is nil where
-// clients keep nothing. serverVariate is the digest of the server's control variate, zero while there is
-// none.
-func (a *Aggregator) method(serverVariate bus.Digest) *bus.Method {
+// method returns the part of a job message that describes what clients keep between tasks: how many values,
+// and whether they are residuals of compressed updates or control variates. It is nil where clients keep
+// nothing. serverVariate is the digest of the server's control variate, zero while there is none. base is
+// the version of the model from which the job's tasks start.
+func (a *Aggregator) method(serverVariate bus.Digest, base uint64) *bus.Method {
 	states := a.algorithm.ClientStates
 	if states == nil {
 		return nil
 	}
 	m := &bus.Method{Kept: uint32(states.Width()), Rounds: a.models.newest}
+	// The own models of sites are made of the newest one.
+	if !isSiteVersion(base) {
+		m.Rounds = base
+	}
 	if states.Residuals() {
 		m.Residuals = true
 		return m

@@ -224,12 +224,11 @@ func (a *Aggregator) trainSimulated(
 		report = func(int, int) {}
 	}
 	report(0, simulated)
-	method := a.method(states.serverVariate)
 	jobs := make([]job, len(spans))
 	for i, jobSpan := range spans {
 		members := updates[jobSpan.start:jobSpan.end]
 		jobs[i] = a.trainingJob(roundNumber, jobSpan, members)
-		jobs[i].message.Method = method
+		jobs[i].message.Method = a.method(states.serverVariate, jobs[i].base)
 		jobs[i].handle = func(r *bus.Result) error {
 			a.noteResult(members, r)
 			trainedClients += len(members)

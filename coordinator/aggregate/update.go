@@ -61,6 +61,15 @@ func tasksOf(updates []clientUpdate) []round.Task {
 	return tasks
 }
 
+// clientsOf returns the client of each update, in the same order.
+func clientsOf(updates []clientUpdate) []int {
+	clients := make([]int, len(updates))
+	for i := range updates {
+		clients[i] = updates[i].task.Client
+	}
+	return clients
+}
+
 // lossesOf returns the loss of each update before its first local step, in the same order. A loss
 // is NaN where a device does not report it or training failed.
 func lossesOf(updates []clientUpdate) []float64 {

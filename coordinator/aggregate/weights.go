@@ -40,8 +40,9 @@ func (a *Aggregator) weigh(updates []clientUpdate) (weighing, error) {
 	steps := make([]int, len(updates))
 	staleness := make([]int, len(updates))
 	for i := range updates {
-		steps[i] = updates[i].task.LocalSteps
-		staleness[i] = updates[i].task.Staleness
+		task := &updates[i].task
+		steps[i] = task.LocalSteps
+		staleness[i] = a.algorithm.Staleness(task.Client, task.Model, task.Staleness)
 	}
 	shares, scale := a.algorithm.Weigh(shares, steps, staleness)
 	separate := a.learning.Combine.PerClient()

@@ -69,6 +69,22 @@ type Overlapping interface {
 	Lateness
 }
 
+// Graceful is an [Overlapping] rule by which a round stays open for a while once it has the updates that
+// it needs.
+type Graceful interface {
+	Overlapping
+	// Grace returns how long a round stays open from now on, because an update has just brought it to what
+	// it needs; 0 if it has not. When that time is over the machine asks the rule again, with
+	// [Standing].Overdue.
+	Grace(now Standing) Time
+}
+
+// HasGrace reports whether a round stays open once it has the updates that it needs.
+func HasGrace(c Rule) bool {
+	rule, ok := c.(Graceful)
+	return ok && rule.Grace(Standing{Accepted: math.MaxInt}) > 0
+}
+
 // Overlaps reports whether rounds overlap under closing rule c: tasks then outlive the round in
 // which they were issued.
 func Overlaps(c Rule) bool {
@@ -81,7 +97,8 @@ func Overlaps(c Rule) bool {
 func Fewest(rule Rule, cohort int) int {
 	const unreachable = 1 << 30
 	// A rule with a deadline may close with fewer updates after it than before, so that is tried first.
-	hasDeadline := rule.Deadline() > 0
+	_, isGraceful := rule.(Graceful)
+	hasDeadline := rule.Deadline() > 0 || isGraceful
 	for _, overdue := range []bool{hasDeadline, false} {
 		// One more update never makes a rule keep a round open, so the least number can be found by binary
 		// search.

@@ -71,11 +71,21 @@ func (c *clients) beginTask(client int) {
 	c.batteries.stopCharging(client, c.step.now)
 }
 
-// endTask frees the client of a task that has its outcome, and subtracts what the task has used from the
-// client's battery.
-func (c *clients) endTask(t *TaskState) {
-	c.busy.Remove(int(t.Client))
+// endTask frees the client of a task that has this outcome, and subtracts what the task has used from the
+// client's battery. A client that is held stays busy if its update counts, until release is called.
+func (c *clients) endTask(t *TaskState, o Outcome) {
+	if !c.config.Holds || o != Accepted {
+		c.busy.Remove(int(t.Client))
+	}
 	c.batteries.discharge(t, c.step.now)
+}
+
+// release frees the client of an accepted task, whose update is in the model now or does not count after
+// all.
+func (c *clients) release(t *TaskState) {
+	if c.config.Holds {
+		c.busy.Remove(int(t.Client))
+	}
 }
 
 // setPresence handles the event that a device has joined or left: it notes whether the device is present

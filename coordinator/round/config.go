@@ -66,6 +66,10 @@ type Config struct {
 	// made. 0 means that it waits for the model.
 	Overlap int
 
+	// Holds says that a simulated client gets no task while its last update waits for a round to take it:
+	// its next task continues from what comes of that update. It matters only where rounds overlap.
+	Holds bool
+
 	// Batteries are what clients run on; nil if they have none. They cannot be combined with
 	// Server or Soonest.
 	Batteries Batteries

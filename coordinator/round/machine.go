@@ -159,6 +159,7 @@ func (m *Machine) makeParts(state *State) {
 	}
 	m.tasks = tasks{
 		step:      &m.step,
+		clients:   &m.clients,
 		simulated: state.Simulated,
 		devices:   state.Devices,
 		model:     state.Model,

@@ -19,7 +19,7 @@ func (m *Machine) setOutcome(task *TaskState, o Outcome) {
 	if late {
 		tasks.late--
 	}
-	m.clients.endTask(task)
+	m.clients.endTask(task, o)
 	r := &m.round
 	r.Cohort++
 	r.Outcomes[o]++
@@ -59,7 +59,7 @@ func (m *Machine) countAccepted(task *TaskState, late bool) {
 	}
 	// The list has the simulated clients if computing overlaps with transfers, and is empty otherwise.
 	if int(task.Client) < len(m.lastWork) {
-		m.lastWork[task.Client] = LastWork{Round: task.Round, End: task.Start + task.Download + task.Compute}
+		m.lastWork[task.Client] = LastWork{Round: int32(m.round.Round), End: task.Start + task.Download + task.Compute}
 	}
 	m.stop.Samples += m.samples(task)
 	if m.config.Train {
@@ -68,7 +68,10 @@ func (m *Machine) countAccepted(task *TaskState, late bool) {
 	}
 	if m.secure != nil {
 		m.secure.uploaded(task.Task)
-		// The task stays accepted also without training, because the round may yet be refused.
+	}
+	// The task stays accepted also without training where the round may yet be refused, or the client waits
+	// for the round.
+	if m.secure != nil || m.config.Holds {
 		task.Status = TaskAccepted
 	}
 }
@@ -119,6 +122,7 @@ func (m *Machine) revokeAcceptance(task *TaskState) {
 	}
 	m.stop.Samples -= m.samples(task)
 	task.Status = TaskDone
+	m.clients.release(task)
 	const isCandidate = false
 	m.emitOutcome(task, Refused, task.Start+task.duration(), m.tasks.model, isCandidate)
 	m.effects.Ended[len(m.effects.Ended)-1].Revises = true

@@ -111,6 +111,9 @@ func (m *Machine) deriveFromTasks(remaining []fairshare.Work) {
 			if m.config.Train && !m.isStale(task.Model) {
 				m.tasks.versions[task.Model]++
 			}
+			if m.config.Holds && task.Status == TaskAccepted {
+				m.clients.busy.Add(int(task.Client))
+			}
 			if !task.underWay() {
 				continue
 			}

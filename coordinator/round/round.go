@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
 	"fedpace/learn/metric"
 )
@@ -45,6 +46,7 @@ func (m *Machine) openRound() error {
 		// The round begins at once, with tasks of earlier rounds. Other rounds have their deadline set
 		// when their tasks are placed on the clock.
 		m.setDeadline()
+		m.sampling.setRoundDeadline(nil)
 	} else {
 		for _, tasks := range m.tasks.lists() {
 			tasks.late = tasks.outstanding
@@ -520,12 +522,25 @@ func (m *Machine) completeTask(task *TaskState, drops bool) error {
 	case m.secure == nil && m.overlapping.Close(m.standing()):
 		return m.closeRound()
 	default:
+		m.beginGrace()
 		if err := m.round.checkFruitless(); err != nil {
 			return err
 		}
 	}
 	m.tasks.removeDone(m.round.Outcomes[Accepted])
 	return m.fillSlots()
+}
+
+// beginGrace sets the timer for the end of a round that has the updates that it needs and stays open for
+// those that come soon. It does nothing if the timer is set, or if the closing rule has no such time.
+func (m *Machine) beginGrace() {
+	rule, ok := m.overlapping.(closing.Graceful)
+	if !ok || m.deadline != noTimer || m.round.Overdue {
+		return
+	}
+	if grace := rule.Grace(m.standing()); grace > 0 {
+		m.deadline = m.setTimer(Timer{At: m.now + grace, Priority: priorityDeadline, Kind: DeadlinePasses})
+	}
 }
 
 // outcomeOf returns the outcome of a task that ends now; drops says that its client drops out. The time of
@@ -599,7 +614,7 @@ func (m *Machine) completeRound() error {
 		return nil
 	case hasUpdates:
 		m.tasks.nextModel()
-		if m.secure != nil {
+		if m.secure != nil || m.config.Holds {
 			m.tasks.endAccepted()
 		}
 		// The timer is set here as it is before a round is trained, so that timers have the same

@@ -29,10 +29,18 @@ type sampling struct {
 	limiting  selection.Limiting
 	rating    selection.Rating
 
+	// paced is the limit of tasks where rounds overlap, for the K that was asked for last.
+	paced pacedLimit
 	// limits is the setup with the deadline of the round under way.
 	limits selection.Setup
 	// chosen is the last cohort. Its memory is used again.
 	chosen []int32
+}
+
+// pacedLimit is how long tasks of one K are to take.
+type pacedLimit struct {
+	k     int
+	limit Time
 }
 
 // newSampling makes the order of a run's selection. The order is made from expected times of the
@@ -134,9 +142,14 @@ func (s *sampling) drawClient(task uint64) (client int, ok bool) {
 // setRoundDeadline sets the time within which the clients of a round are to be done, for a selection that
 // gives slow clients fewer local steps so that they meet it. It does nothing with other selections, or if the
 // closing rule has a deadline, which then counts. The selection derives the time from the expected times of
-// these clients; devices whose time is not known are left out.
+// these clients; devices whose time is not known are left out. Where
+// rounds overlap, it is derived from those of all simulated clients, or of maxExpected that are spread evenly.
 func (s *sampling) setRoundDeadline(clients []int32) {
 	if s.limiting == nil || s.setup.Deadline > 0 {
+		return
+	}
+	if closing.Overlaps(s.config.Closing) {
+		s.round.Limit = s.overlappingLimit()
 		return
 	}
 	if s.config.Devices.Count > 0 {
@@ -144,6 +157,26 @@ func (s *sampling) setRoundDeadline(clients []int32) {
 		clients = slices.DeleteFunc(slices.Clone(clients), hasUnknownTime)
 	}
 	s.round.Limit = s.limiting.Deadline(&s.setup, clients, s.scheduledSteps)
+}
+
+// overlappingLimit returns how long tasks of the round's K are to take where rounds overlap. It is kept
+// until K changes.
+func (s *sampling) overlappingLimit() Time {
+	// The limit depends on K alone.
+	if s.paced.k != s.round.K {
+		clients := spread(s.config.Clients, maxExpected)
+		s.paced = pacedLimit{k: s.round.K, limit: s.limiting.Deadline(&s.setup, clients, s.scheduledSteps)}
+	}
+	return s.paced.limit
+}
+
+// spread returns at most limit of the clients from 0 to clients-1, spread evenly.
+func spread(clients, limit int) []int32 {
+	list := make([]int32, min(clients, limit))
+	for i := range list {
+		list[i] = int32(int64(i) * int64(clients) / int64(len(list)))
+	}
+	return list
 }
 
 // localSteps returns the number of local steps of a client's task in the round under way: that of the

@@ -151,6 +151,7 @@ func find(list []TaskState, task uint64) *TaskState {
 // of the model that they start from.
 type tasks struct {
 	step      *step
+	clients   *clients
 	simulated Tasks
 	devices   Tasks
 
@@ -218,6 +219,7 @@ func (x *tasks) endAccepted() {
 			t := &tasks.List[i]
 			if t.Status == TaskAccepted {
 				t.Status = TaskDone
+				x.clients.release(t)
 				x.releaseTask(t.Model)
 			}
 		}

@@ -39,7 +39,7 @@ func (c *Config) Validate() error {
 func (c *Config) checkNeeds(name string, component any, err error) error {
 	var missing error
 	needs := registry.NeedsOf(component)
-	if s, ok := component.(selection.Rule); ok && selection.LimitingOf(s) != nil {
+	if s, ok := component.(selection.Rule); ok && selection.LimitingOf(s) != nil && !selection.FitsOverlapping(s) {
 		// Limits of local steps follow the one deadline that a round has.
 		needs.Rounds = true
 	}
@@ -91,6 +91,8 @@ func (c *Config) validateSecure() error {
 		return errors.New("round: secure aggregation needs updates that count in the round of their masks")
 	case closing.Overlaps(c.Closing) && c.Devices.Count > 0:
 		return errors.New("round: secure aggregation of rounds that overlap goes without devices")
+	case closing.HasGrace(c.Closing):
+		return errors.New("round: secure aggregation needs rounds that close with their last update, without grace")
 	case c.SiteRounds > 0, c.Server.shared(), c.Batteries != nil:
 		return errors.New("round: the stages of secure aggregation go with neither sites, shared transfers nor batteries")
 	case secure.Minimum < 2, secure.Threshold < 1, secure.Neighbours < secure.Threshold:

@@ -21,6 +21,9 @@ func init() {
 // fewer local steps from slow clients instead of none (the trade-off of Remark
 // 1.4). A client that is too slow even for the fewest steps is left out.
 //
+// Where rounds overlap, it is all clients of the run that are to take equally long for a task: each takes
+// local steps by its speed (dynamic local updates, Liu et al. 2024).
+//
 // Without a deadline all clients of a round are to arrive at once, as those of one
 // group of FedCompass (Li et al. 2024, whose Q_max is here K_r and whose Q_min is
 // Least): at the time at which the fastest has done K_r steps, or later, when the
@@ -81,10 +84,18 @@ func (f Fit) Deadline(s *Setup, clients []int32, steps func(client int) int) Tim
 	return max(min(fastest, MaxTime), slowest, 1)
 }
 
-// Needs says what the rule must be given: what its base needs and, beyond that, rounds that do not
-// overlap and the clients' times.
+// Needs says what the rule must be given: what its base needs and, beyond that, the clients' times.
 func (f Fit) Needs() Needs {
-	return timedRounds(f.Base)
+	needs := registry.NeedsOf(f.Base)
+	needs.Times = true
+	return needs
+}
+
+// FitsOverlapping reports whether a rule that limits local steps does so also where rounds overlap. It
+// then has all clients of a run arrive at about the same time, not those of one round.
+func FitsOverlapping(rule Rule) bool {
+	_, fits := rule.(Fit)
+	return fits
 }
 
 // timedRounds returns the needs of a rule that draws as base does, and that must know the clients' times in

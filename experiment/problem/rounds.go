@@ -78,6 +78,7 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 		Stop:            p.limits(limit),
 		Select:          c.Select,
 		Overlap:         c.Overlap(),
+		Holds:           c.HoldsClients(),
 		Failed:          p.Policies.Err,
 		SiteRounds:      c.Aggregate.SiteRounds,
 		Devices:         roundDevices(c.Devices, c.DrawsDevices()),
@@ -111,7 +112,8 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 		}
 	}
 	// Soonest is a lower bound on the duration of any task, which rounds that overlap make use of.
-	if closing.Overlaps(c.Close) {
+	// Clients that compute while updates are sent may take less.
+	if closing.Overlaps(c.Close) && c.Overlap() == 0 {
 		r.Soonest = round.Time(p.Fleet.Soonest(p.Bits))
 	}
 	// The fleet decides nothing about real devices.

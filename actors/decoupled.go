@@ -1,0 +1,138 @@
+package actors
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	"fedpace/algorithm"
+)
+
+// decoupled takes the steps of clients that continue with their own copy of the model, each at its own
+// pace ([algorithm.Decoupled]). As with [streaming], the steps of a task have two parts: before and after
+// the fragment that the client sent last is mixed into its copy.
+type decoupled struct {
+	Steps
+	// algorithm is the algorithm with its options.
+	algorithm algorithm.Decoupled
+	// memoryValues is the number of values that the steps remember. The parts of a copiedModel follow them
+	// in a client's state.
+	memoryValues int
+	// sent is the model passed to done.
+	sent []float32
+}
+
+// copiedModel is what a client keeps from task to task beside the memory of its steps. Its parts lie in
+// the client's state, in this order.
+type copiedModel struct {
+	// model is the client's copy.
+	model []float32
+	// received is each parameter as the client got it last.
+	received []float32
+	// versions holds for each fragment the version of the model of which it was received, as bits, and
+	// then the number of tasks that the client has done.
+	versions []float32
+}
+
+// cut returns the parts of state, what a client keeps beside the memory of its steps, for a model of
+// this many parameters.
+func cut(state []float32, params int) copiedModel {
+	return copiedModel{
+		model:    state[:params],
+		received: state[params : 2*params],
+		versions: state[2*params:],
+	}
+}
+
+// Run implements [Steps]. A job without states wants only losses, and its steps run as without streaming.
+func (d *decoupled) Run(
+	ctx context.Context,
+	w *Work,
+	done func(i int, model []float32, firstStepLoss float64) error,
+) error {
+	if w.Local == nil {
+		return d.Steps.Run(ctx, w, done)
+	}
+	d.sent = slices.Clone(w.Base)
+	for i := range w.Tasks {
+		turn := d.algorithm.Turn(w.Local[i])
+		first, err := d.task(ctx, w, i)
+		if err != nil {
+			return err
+		}
+		// The update is how far the client has moved since it got the fragment. The receiver takes it
+		// relative to the base model, in which the fragment may have moved since.
+		client := cut(w.Local[i][d.memoryValues:], len(w.Base))
+		start, end := d.algorithm.Span(turn, len(w.Base))
+		for j := start; j < end; j++ {
+			moved := float64(client.model[j]) - float64(client.received[j])
+			d.sent[j] = float32(float64(w.Base[j]) + moved)
+		}
+		if err := done(i, d.sent, first); err != nil {
+			return err
+		}
+		copy(d.sent, w.Base)
+	}
+	return nil
+}
+
+// task takes the steps of task i and replaces the client's state. A client's first task starts from the
+// base model. Later ones start from the client's copy: Overlap steps are taken before the fragment that
+// the client sent last arrives, and the others after. It returns the loss before the first step.
+func (d *decoupled) task(ctx context.Context, w *Work, i int) (firstStepLoss float64, err error) {
+	params := len(w.Base)
+	next := make([]float32, d.memoryValues+d.algorithm.Copy(params))
+	client := cut(next[d.memoryValues:], params)
+	state := w.Local[i]
+	turn := d.algorithm.Turn(state)
+	version := math.Float32frombits(uint32(w.Rounds))
+	var memory []float32
+	if state == nil {
+		copy(client.model, w.Base)
+		copy(client.received, w.Base)
+		for fragment := range d.algorithm.Fragments {
+			client.versions[fragment] = version
+		}
+	} else {
+		memory = state[:d.memoryValues]
+		copy(next[d.memoryValues:], state[d.memoryValues:])
+	}
+	// The task is split where the fragment arrives.
+	before := w.Tasks[i]
+	after := w.Tasks[i]
+	before.LocalSteps = min(d.algorithm.Overlap, before.LocalSteps)
+	after.LocalSteps -= before.LocalSteps
+	after.StepsDone += int64(before.LocalSteps)
+	firstStepLoss, memory, err = continueSteps(ctx, d.Steps, client.model, before, memory, d.memoryValues)
+	if err != nil {
+		return 0, err
+	}
+	if turn > 0 {
+		sent := int((turn - 1) % uint64(d.algorithm.Fragments))
+		start, end := d.algorithm.Span(uint64(sent), params)
+		d.mix(client.model[start:end], w.Base[start:end])
+		copy(client.received[start:end], w.Base[start:end])
+		client.versions[sent] = version
+	}
+	loss, memory, err := continueSteps(ctx, d.Steps, client.model, after, memory, d.memoryValues)
+	if err != nil {
+		return 0, err
+	}
+	// Without steps before the mixing, the first loss is that after it.
+	if before.LocalSteps == 0 {
+		firstStepLoss = loss
+	}
+	copy(next, memory)
+	client.versions[d.algorithm.Fragments] = math.Float32frombits(uint32(turn + 1))
+	w.Local[i] = next
+	return firstStepLoss, nil
+}
+
+// mix mixes a fragment of the model into the same fragment of a client's copy.
+func (d *decoupled) mix(clientModel, globalModel []float32) {
+	clientShare := float32(d.algorithm.Mix)
+	globalShare := float32(1 - d.algorithm.Mix)
+	for i, x := range globalModel {
+		clientModel[i] = float32(clientShare*clientModel[i]) + float32(globalShare*x)
+	}
+}

@@ -467,6 +467,7 @@ func TestProblem_AlgorithmsOfPlainSteps(t *testing.T) {
 	refused := map[string]string{
 		"fednova":   "fednova" + counts,
 		"scaffold":  "scaffold" + counts,
+		"decoupled": "and trainer test.go makes its own optimizer anew for each, SGD with momentum 0.9",
 		"streaming": "and trainer test.go makes its own optimizer anew for each, SGD with momentum 0.9",
 	}
 	for _, name := range algorithm.Algorithms.Names() {

@@ -37,7 +37,7 @@ func fromText(t *testing.T, text string, sets ...string) (Config, error) {
 }
 
 // shipped are the plug-ins that the lists of the messages below are held to.
-const shipped = " adacomm adam adamw always bernoulli constant cosine daily dsgd empirical error exponential expression fedadagrad fedadam fedasync fedavg fedavgm fedbuff fedexp fednova fedprox fedyogi fit fixed flanp four_bit last_losses least_available linear list lognormal markov normal oort pareto power power_of_choice qsgd quadratic refl round_robin rounds scaffold sgd share shifted_exponential sign size step streaming theory tifl top_k trace uniform warmup weibull "
+const shipped = " adacomm adam adamw always bernoulli constant cosine daily decoupled dsgd empirical error exponential expression fedadagrad fedadam fedasync fedavg fedavgm fedbuff fedexp fednova fedprox fedyogi fit fixed flanp four_bit last_losses least_available linear list lognormal markov normal oort pareto power power_of_choice qsgd quadratic refl round_robin rounds scaffold sgd share shifted_exponential sign size step streaming theory tifl top_k trace uniform warmup weibull "
 
 var lists = regexp.MustCompile(`(\(use |is not a (schedule|distribution|model of availability) \(|a distribution \(|its dist \()[a-z_]+(, [a-z_]+)* or [a-z_]+`)
 

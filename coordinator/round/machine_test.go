@@ -67,7 +67,6 @@ func TestConfig_CannotRun(t *testing.T) {
 			c.Select = chosen("power_of_choice", "candidates", 4, "from", chosen("power_of_choice", "candidates", 5))
 		}, "from: candidates cannot be drawn by asking"},
 		{"no deadline to need", func(c *Config) { c.Select = hasty{} }, "rounds with a deadline"},
-		{"fit in rounds that overlap", func(c *Config) { c.Closing, c.Select = closing.Buffered{N: 2}, chosen("fit") }, "rounds that do not overlap"},
 		{"rounds that overlap and gather", func(c *Config) { c.Closing, c.Select = closing.Buffered{N: 2}, gathering{} }, "the selection needs rounds that do not overlap"},
 		{"tiers of nobody knows what", func(c *Config) { c.Select = chosen("tifl", "tiers", 2, "interval", 1) }, "the clients' expected times"},
 		{"more tiers than clients", func(c *Config) { c.Select, c.Expect = chosen("tifl", "tiers", 11, "interval", 1), expectAny }, "tiers: 11 is more than there are clients (at most 10)"},

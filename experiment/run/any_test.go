@@ -28,7 +28,7 @@ var choices = []struct {
 	{"clients", []string{"7", "60"}},
 	{"cohort", []string{"1", "6"}},
 	{"batch", []string{"1", "7"}},
-	{"close", []string{"{rule: deadline, seconds: 1}", "{rule: first, n: 3}", "{rule: formula, seconds: 1.1 * expected}", "{rule: formula, n: cohort * (1 - straggler_share), seconds: quantile(0.7), m: 2}", "{rule: buffered, n: 2}", "{rule: buffered, n: 2, staleness_limit: 2}", "{rule: quorum, n: 4, m: 2, seconds: 1}"}},
+	{"close", []string{"{rule: deadline, seconds: 1}", "{rule: first, n: 3}", "{rule: formula, seconds: 1.1 * expected}", "{rule: formula, n: cohort * (1 - straggler_share), seconds: quantile(0.7), m: 2}", "{rule: buffered, n: 2}", "{rule: buffered, n: 2, grace: 0.5}", "{rule: buffered, n: 2, staleness_limit: 2}", "{rule: quorum, n: 4, m: 2, seconds: 1}"}},
 	{"late", []string{"{rule: use, limit: 2}"}},
 	{"schedule.k", []string{"fixed", "error", "step", "dsgd", "{rule: adacomm, seconds: 2}", "auto", "{rule: expression, formula: k0 / cbrt(r) + straggler_share}", "{rule: power, power: -1/2, max: 30}"}},
 	{"schedule.eta", []string{"rounds", "error", "{rule: warmup, rounds: 4, then: rounds}"}},
@@ -36,7 +36,7 @@ var choices = []struct {
 	{"schedule.loss", []string{"validation", "trimmed"}},
 	{"aggregate", []string{
 		"{algorithm: fedprox}", "{algorithm: scaffold}", "{algorithm: fednova}", "{algorithm: fedadam}", "{algorithm: fedavgm, nesterov: true}", "{algorithm: fedexp}", "{algorithm: fedbuff}",
-		"{algorithm: fedasync}", "{algorithm: refl}", "{algorithm: streaming, fragments: 2, overlap: 2}", "{weights: samples}", "{clip: median}", "{clip: quantile}", "{combine: trimmed_mean}", "{combine: {rule: multi_krum, liars: 0}}",
+		"{algorithm: fedasync}", "{algorithm: refl}", "{algorithm: streaming, fragments: 2, overlap: 2}", "{algorithm: decoupled, fragments: 2, overlap: 2}", "{weights: samples}", "{clip: median}", "{clip: quantile}", "{combine: trimmed_mean}", "{combine: {rule: multi_krum, liars: 0}}",
 	}},
 	{"network.sites", []string{"{count: 2, upload_mbps: 3}"}},
 	{"aggregate.site_rounds", []string{"2"}},

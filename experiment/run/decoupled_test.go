@@ -254,3 +254,32 @@ func playDecoupled(t *testing.T, fit bool, grace float64, n int) {
 		t.Errorf("ages %v, updates in a round %v: the test says little", late, alone)
 	}
 }
+
+// Where all clients are equally fast, and a round takes the updates of all, each sends the same fragment
+// at the same time: the models are those of streaming to the bits, on the same clock.
+func TestDecoupled_EqualSpeedIsStreaming(t *testing.T) {
+	t.Parallel()
+	play := func(sets ...string) (models [][]float32, seconds float64) {
+		c, err := config.Load("", append([]string{
+			"task=sent140", "clients=3", "cohort=3", "batch=4", "stop.rounds=8", "schedule.k0=5", "schedule.k=fixed",
+			"local={optimizer: adamw, keep: true}", "compress={method: four_bit}", "network.download_mbps=1",
+			"network.upload_mbps=1", "compute.seconds_per_step=0.05", "out=" + filepath.Join(t.TempDir(), "run"),
+		}, sets...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		options := run.Options{Callbacks: run.Callbacks{
+			Model: func(_ int, params []float32) { models = append(models, params) },
+		}}
+		summary, err := run.Run(t.Context(), c, options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return models, summary.VirtualSeconds
+	}
+	want, wantSeconds := play("aggregate={algorithm: streaming, fragments: 3, overlap: 2, mix: 0.25}")
+	got, seconds := play("aggregate={algorithm: decoupled, fragments: 3, overlap: 2, mix: 0.25}", "close={rule: buffered, n: 3}")
+	if seconds != wantSeconds || !slices.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("decoupled takes %g s, streaming %g s, and the models differ", seconds, wantSeconds)
+	}
+}

@@ -142,8 +142,8 @@ func (s *sampling) drawClient(task uint64) (client int, ok bool) {
 // setRoundDeadline sets the time within which the clients of a round are to be done, for a selection that
 // gives slow clients fewer local steps so that they meet it. It does nothing with other selections, or if the
 // closing rule has a deadline, which then counts. The selection derives the time from the expected times of
-// these clients; devices whose time is not known are left out. Where
-// rounds overlap, it is derived from those of all simulated clients, or of maxExpected that are spread evenly.
+// these clients; devices whose time is not known are left out. Where rounds overlap, it is derived from
+// those of all simulated clients, or of maxExpected that are spread evenly.
 func (s *sampling) setRoundDeadline(clients []int32) {
 	if s.limiting == nil || s.setup.Deadline > 0 {
 		return

@@ -7,7 +7,9 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"fedpace/data"
 	"fedpace/data/datatest"
+	"fedpace/data/federated"
 	. "fedpace/data/table"
 )
 
@@ -112,6 +114,50 @@ func TestClassLabel_OtherMetadata(t *testing.T) {
 				t.Errorf("%d classes %q", info.Classes, info.Labels)
 			}
 		})
+	}
+}
+
+// TestClassLabel_FilesDisagree has two files whose metadata name classes: the same ones, more in one of them, or
+// others by the same numbers, of which the rows would be mixed up.
+func TestClassLabel_FilesDisagree(t *testing.T) {
+	type row struct {
+		Client string  `parquet:"client"`
+		X      float32 `parquet:"x"`
+		Label  int64   `parquet:"label"`
+	}
+	file := func(names string) string {
+		var list []row
+		for i := range 20 {
+			list = append(list, row{"a", float32(i), int64(i % 2)})
+		}
+		note := strings.ReplaceAll(hubNote, `"cat", "dog", "eel"`, names)
+		return string(datatest.Parquet(t, list, parquet.KeyValueMetadata("huggingface", note)))
+	}
+	mapping := Table{Client: "client", Features: []string{"x"}, Label: "label"}
+	named := mapping
+	named.Classes = []string{"0", "1"}
+	for second, want := range map[string]string{
+		`"cat", "dog", "eel"`:          "",
+		`"cat", "dog", "eel", "fox"`:   "",
+		`"cat", "dog"`:                 "",
+		`"dog", "cat", "eel"`:          `column label: class 0 is "cat" in a.parquet and "dog" in test_b.parquet`,
+		`"cat", "dog", "frog", "newt"`: `column label: class 2 is "eel" in a.parquet and "frog" in test_b.parquet`,
+	} {
+		dir := folderOf(t, map[string]string{"a.parquet": file(`"cat", "dog", "eel"`), "test_b.parquet": file(second)})
+		s, err := data.OpenWith(mapping, dir, federated.Options{})
+		if want == "" {
+			if err != nil || s.Info().Labels[2] != "eel" {
+				t.Errorf("%s: %v", second, err)
+			}
+			continue
+		}
+		_, namedErr := data.OpenWith(named, dir, federated.Options{})
+		_, proposeErr := Propose(dir, "")
+		for _, err := range []error{err, namedErr, proposeErr} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %s", second, err, want)
+			}
+		}
 	}
 }
 

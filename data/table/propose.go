@@ -76,7 +76,10 @@ func propose(file, label string, t Table) (_ *Proposal, err error) {
 		return nil, err
 	}
 	defer closeAll(files)
-	profiles, wanted := profilesOf(files)
+	profiles, wanted, err := profilesOf(files)
+	if err != nil {
+		return nil, err
+	}
 	columns := names.Of(profiles, func(p *profile) string { return p.name })
 	// The signs of decimals must be known before numbers are told from texts.
 	decimals, err := t.decimalColumns(files, columns, nil)
@@ -127,12 +130,17 @@ func propose(file, label string, t Table) (_ *Proposal, err error) {
 }
 
 // profilesOf returns an empty profile for each column of the files, and the columns that are to be read into their
-// profiles. A column of a type that no model can use is listed, but not read.
-func profilesOf(files []tableFile) (profiles []*profile, wanted []column) {
+// profiles. A column of a type that no model can use is listed, but not read. It is an error if the files name the
+// classes of a column differently.
+func profilesOf(files []tableFile) (profiles []*profile, wanted []column, err error) {
 	for _, name := range files[0].columns() {
+		noted, err := namedClasses(files, name)
+		if err != nil {
+			return nil, nil, err
+		}
 		p := &profile{
 			name:        name,
-			noted:       namedClasses(files, name),
+			noted:       noted,
 			last:        -1,
 			lastMissing: -1,
 			distinct:    map[string]int{},
@@ -152,7 +160,7 @@ func profilesOf(files []tableFile) (profiles []*profile, wanted []column) {
 			nested:   p.takeLengths,
 		})
 	}
-	return profiles, wanted
+	return profiles, wanted, nil
 }
 
 // checkCommas returns an error if the column has numbers with commas that were not read as decimal signs. It

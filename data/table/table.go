@@ -285,8 +285,15 @@ func (t Table) read(files []tableFile, o federated.Options) (*federated.Grouped,
 		return nil, err
 	}
 	r := newReading(t, o)
-	if t.Label != "" && t.Classes == nil {
-		r.label.noted = namedClasses(files, t.Label)
+	if t.Label != "" {
+		noted, err := namedClasses(files, t.Label)
+		if err != nil {
+			return nil, err
+		}
+		// The mapping's own names go before.
+		if t.Classes == nil {
+			r.label.noted = noted
+		}
 	}
 	for i := range r.columns {
 		// Numbers with decimal commas are rewritten before their taker sees them.

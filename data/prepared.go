@@ -118,7 +118,7 @@ func OpenPrepared(
 }
 
 // readingVersion counts the ways to read what one mapping, or one layout, says.
-const readingVersion = "3"
+const readingVersion = "4"
 
 // inputsOf returns what a set is made of: the name and content of every file at path, the options
 // that choose among samples, and the mapping that the reader r has. A prepared file with others is

@@ -299,21 +299,35 @@ func (l *classNames) wholeNumbers() ([]int64, bool) {
 type parts struct {
 	// held says of each row whether it is held out.
 	held []bool
+	// onesTrain says that 1 and true are for training, by the name of the column, such as is_train.
+	onesTrain bool
 	// validation is the word by which rows are called a validation part, as distinct from a test
 	// part; empty where no row is called so. Such rows are held out, too.
 	validation string
 }
 
 // take notes whether the row is held out, by the word of the cell: train, test or validation in
-// their usual spellings, or 0 and 1. Validation rows are held out like test rows. A row without a
-// word counts as training and gives errMissing; any other word is an error.
+// their usual spellings, or 0 and 1, of which 1 is held out unless onesTrain is set. Validation rows are
+// held out like test rows. A row without a word counts as training and gives errMissing; any other word is
+// an error.
 func (p *parts) take(_ int, c cell) error {
 	word := strings.ToLower(c.name())
 	trains, heldOut := federated.PartOf(word)
+	isZero := word == "0" || word == "false"
+	isOne := word == "1" || word == "true"
 	switch {
-	case trains || word == "0" || word == "false":
+	case trains || heldOut:
+	case p.onesTrain:
+		trains = isOne
+		heldOut = isZero
+	default:
+		trains = isZero
+		heldOut = isOne
+	}
+	switch {
+	case trains:
 		p.held = append(p.held, false)
-	case heldOut || word == "1" || word == "true":
+	case heldOut:
 		p.held = append(p.held, true)
 		if federated.IsValidation(word) {
 			p.validation = word

@@ -256,6 +256,49 @@ func TestFolder_Refused(t *testing.T) {
 	}
 }
 
+// TestSplit_FlagsByName has columns of 0 and 1, or of false and true, whose names say which of them trains: of 40
+// rows the last 10 are held out. All but train, which may be a way to travel, are proposed as splits.
+func TestSplit_FlagsByName(t *testing.T) {
+	for _, c := range []struct {
+		column       string
+		train, held  string
+		isNotPlanned bool
+	}{
+		{"is_test", "0", "1", false},
+		{"is_train", "1", "0", false},
+		{"Is Train", "True", "False", false},
+		{"is_validation", "False", "True", false},
+		{"held-out", "0.0", "1.0", false},
+		{"split", "0", "1", false},
+		{"split", "train", "test", false},
+		{"is_train", "train", "test", false},
+		{"train", "1", "0", true},
+		{"train", "train", "val", false},
+	} {
+		text := "client,x,y," + c.column + "\n"
+		for i := range 40 {
+			part := c.train
+			if i >= 30 {
+				part = c.held
+			}
+			text += fmt.Sprintf("c%d,%d.5,%d,%s\n", i%2, i, i%3, part)
+		}
+		mapping := Table{Client: "client", Features: []string{"x"}, Label: "y", Split: c.column}
+		s := mustOpenMapped(t, text, "own.csv", mapping)
+		held := datatest.HeldOut(t, s, 0, s.HeldOut())
+		if s.HeldOut() != 10 || slices.Min(held.X) != 30.5 {
+			t.Errorf("%s: %s, %s: held out %v", c.column, c.train, c.held, held.X)
+		}
+		p, err := Propose(datatest.Put(t, t.TempDir(), "own.csv", []byte(text)), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if isProposed := p.Table.Split == c.column; isProposed == c.isNotPlanned {
+			t.Errorf("%s: %s, %s: split %q and features %v are proposed", c.column, c.train, c.held, p.Table.Split, p.Table.Features)
+		}
+	}
+}
+
 // TestSplit_UnusedNamesAreTold has names that look like a split and hold nothing out.
 func TestSplit_UnusedNamesAreTold(t *testing.T) {
 	mapping := Table{Features: []string{"x"}, Label: "y"}

@@ -195,7 +195,20 @@ func fieldOf(file tableFile, name string) *parquetfile.Field {
 }
 
 // splitNames are names of columns that can only mean a split into training and held-out rows.
-var splitNames = []string{"split", "is_test", "is_train", "is_validation", "held_out", "train_test"}
+var splitNames = slices.Concat(
+	[]string{"split", "train_test"},
+	heldOutFlags,
+	[]string{"is_train", "is_training", "istrain"},
+)
+
+// heldOutFlags are names of columns whose value says that a row is held out.
+var heldOutFlags = []string{
+	"is_test", "is_testing", "istest", "is_validation", "is_valid_set", "is_val", "is_eval", "held_out", "heldout",
+	"holdout", "hold_out", "is_held_out", "is_heldout", "is_holdout",
+}
+
+// trainFlags are names of columns whose value says that a row is for training, where 1 and 0 are the values.
+var trainFlags = []string{"is_train", "is_training", "istrain", "train", "training", "in_train", "train_set", "trainset"}
 
 // The words that columns are called by.
 var (
@@ -223,9 +236,7 @@ var (
 		"category", "character", "kind", "type", "grade", "status", "quality", "score", "rating", "stars",
 		"result",
 	}
-	splitWords = []string{
-		"split", "part", "subset", "partition", "is_test", "test", "held_out",
-	}
+	splitWords = append([]string{"part", "subset", "partition", "test"}, splitNames...)
 )
 
 // wordBreaks replaces the signs between the words of a column's name by underscores.

@@ -71,7 +71,7 @@ func newReading(t Table, o federated.Options) *reading {
 		r.add(name, r.targets.column(i, 0))
 	}
 	if t.Split != "" {
-		r.split = new(parts)
+		r.split = &parts{onesTrain: hasWord(t.Split, trainFlags)}
 		r.add(t.Split, r.split.take)
 	}
 	if t.Client != "" {

@@ -48,7 +48,7 @@ type Table struct {
 	// TargetScale says how targets are changed before a model learns them; empty: not at all.
 	TargetScale string `key:"target_scale" is:"null" words:"standard" help:"standard: mean 0 and deviation 1 over the training rows; measures keep the table's unit"`
 	// Split is the column that says which rows are held out; empty: a part of each client's.
-	Split string `key:"split" is:"null" help:"column of held-out rows, as train and test or 0 and 1; null: a fifth of each client's"`
+	Split string `key:"split" is:"null" help:"column of held-out rows, as train and test or 0 and 1 (in is_train 1 and 0); null: a fifth of each client's"`
 	// Shape has the channels, the height and the width of an image; nil: the features are no image.
 	Shape []int `key:"shape" is:"null" range:"[1,65536]" help:"channels, height and width of an image"`
 	// Channels is the order of an image's values in the table; empty: channels first.
@@ -265,6 +265,10 @@ func (t Table) Open(s *federated.Source, o federated.Options) (_ federated.Set, 
 	// theirs.
 	if set.About.HeldOutClients > 0 {
 		layout += " held-out clients"
+	}
+	// They held out the rows with 1 in such columns, which train now.
+	if hasWord(t.Split, trainFlags) {
+		layout += " ones train"
 	}
 	set.About.Digest = o.Digest(layout, h...)
 	return set, nil

@@ -21,6 +21,14 @@ class Steps(unittest.TestCase):
         self.assertEqual(client.usual_steps({"local-steps": 7, "num-examples": 1}), 7)
         self.assertIsNone(client.usual_steps({"local-epochs": 3}))
 
+    def test_passes(self):
+        """A run's three and five epochs, as local steps of minibatches of at most 10 and 32 samples."""
+        for samples, batch, epochs in ((13, 10, 5), (35, 10, 3), (10, 10, 3), (100, 32, 5), (1, 1, 5)):
+            steps = epochs * -(-samples // batch)
+            self.assertEqual(client.passes(steps, batch, samples), epochs)
+        self.assertEqual(client.passes(1, 10, 100), 1)
+        self.assertEqual(client.passes(8, 10, 33), 2)
+
     def test_forward(self):
         """A third of a step a minibatch, rounded up: 7 minibatches are 7/3."""
         self.assertEqual(client.forward_steps({"num-examples": 70, "batch-size": 10}), 3)

@@ -110,6 +110,14 @@ def usual_steps(values):
     return int(math.ceil((1 if epochs is None else epochs) * _minibatches(values, examples)))
 
 
+def passes(steps, batch, samples):
+    """Returns how many passes over a client's samples some local steps are, rounded to at least one.
+
+    A pass is ceil(samples / batch) steps, the last of which may have fewer samples.
+    """
+    return max(1, round(steps / math.ceil(samples / batch)))
+
+
 def forward_steps(values):
     """Returns what the forward passes of an evaluation cost, in local steps, rounded up."""
     examples = _first(values, "num-examples", "num_examples")

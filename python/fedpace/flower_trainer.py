@@ -23,7 +23,7 @@ os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
 
 import numpy as np
 
-from fedpace import flower_app, flower_arrays, flower_wire
+from fedpace import flower_app, flower_arrays, flower_client, flower_wire
 from fedpace.trainer import Data, Metric, Tensor, Trainer, run
 
 # RESERVED are the words that are no keys of the app.
@@ -199,8 +199,8 @@ class FlowerTrainer(Trainer):
     def _config(self, task):
         """Returns what the message's configuration tells of K and the learning rate."""
         steps = len(task.steps)
-        batch = len(task.steps[0])
-        epochs = max(1, round(steps * batch / self.data.samples(task.client)))
+        batch = max(len(rows) for rows in task.steps)
+        epochs = flower_client.passes(steps, batch, self.data.samples(task.client))
         values = {"k": steps, "eta": float(task.rate), "epochs": epochs}
         return {key: values[word] for key, word in self.maps.items()}
 

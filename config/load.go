@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"fedpace/actors/fleet"
 	"fedpace/config/tree"
 	"fedpace/internal/regular"
 	"fedpace/registry"
@@ -262,6 +263,17 @@ func (c *Config) derive(given places) {
 	if c.Network.Links.File != "" {
 		c.Network.DownloadMbps = cmp.Or(c.Network.DownloadMbps, paperDownload)
 		c.Network.UploadMbps = cmp.Or(c.Network.UploadMbps, paperUpload)
+	}
+	// So do those of a fleet whose classes all have their own, unless a device without a class is modelled.
+	if len(c.Fleet) > 0 && c.Devices.Link != ModelledLink {
+		lacksDownload := func(k fleet.Class) bool { return k.DownloadMbps == nil && k.Links.File == "" }
+		lacksUpload := func(k fleet.Class) bool { return k.UploadMbps == nil && k.Links.File == "" }
+		if !slices.ContainsFunc(c.Fleet, lacksDownload) {
+			c.Network.DownloadMbps = cmp.Or(c.Network.DownloadMbps, paperDownload)
+		}
+		if !slices.ContainsFunc(c.Fleet, lacksUpload) {
+			c.Network.UploadMbps = cmp.Or(c.Network.UploadMbps, paperUpload)
+		}
 	}
 	// Clients of made data are alike, so the sizes that follow from them need no data.
 	if c.IsSynthetic() {

@@ -69,7 +69,7 @@ func (a *adaptive) Restore(state [][]float64) error { return copyState(a.State()
 type FedAdagrad struct {
 	Rate  float64 `key:"server_rate" default:"0.1" range:"(0,1e6]" help:"learning rate at the server"`
 	Beta1 float64 `key:"beta1" default:"0" range:"[0,1)" help:"decay of the mean update"`
-	Tau   float64 `key:"tau" default:"1e-3" range:"(0,1e6]" help:"degree of adaptivity: the least divisor of a step"`
+	Tau   float64 `key:"tau" default:"1e-3" range:"(0,1e6]" help:"adaptivity: the least divisor of a step"`
 	Uncorrected
 	Staleness
 }
@@ -84,7 +84,7 @@ type FedAdam struct {
 	Rate  float64 `key:"server_rate" default:"0.01" range:"(0,1e6]" help:"learning rate at the server"`
 	Beta1 float64 `key:"beta1" default:"0.9" range:"[0,1)" help:"decay of the mean update"`
 	Beta2 float64 `key:"beta2" default:"0.99" range:"[0,1)" help:"decay of its square"`
-	Tau   float64 `key:"tau" default:"1e-3" range:"(0,1e6]" help:"degree of adaptivity: the least divisor of a step"`
+	Tau   float64 `key:"tau" default:"1e-3" range:"(0,1e6]" help:"adaptivity: the least divisor of a step"`
 	Uncorrected
 	Staleness
 }

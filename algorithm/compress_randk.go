@@ -12,7 +12,7 @@ import (
 func init() {
 	Compressions.Register(
 		"random_k",
-		"values of an update at random places (Stich et al. 2018)",
+		"random values of an update (Stich et al. 2018)",
 		RandomK{Feedback: true},
 	)
 }

@@ -26,11 +26,11 @@ func init() {
 // x ← x + Σ w_c α_τ (x_c − x). Mu > 0 is the paper's option II, local steps that are
 // pulled towards the model that they started from.
 type FedAsync struct {
-	Mixing   float64 `key:"mixing" default:"0.6" range:"(0,1]" help:"a fresh client's share in the next model, alpha"`
-	Rule     string  `key:"staleness" default:"polynomial" words:"constant,polynomial,hinge" help:"how the share shrinks with an update's lateness"`
-	Exponent float64 `key:"staleness_exponent" default:"0.5" range:"[0,16]" help:"polynomial: an update s rounds late counts (1+s)^-x"`
-	Slope    float64 `key:"hinge_slope" default:"10" range:"[0,1e6]" help:"hinge: an update s rounds too late counts 1/(slope s + 1)"`
-	After    int     `key:"hinge_after" default:"4" range:"[0,1000000]" unit:"rounds" help:"hinge: lateness that does not matter yet"`
+	Mixing   float64 `key:"mixing" default:"0.6" range:"(0,1]" help:"alpha, weight of a fresh client's model"`
+	Rule     string  `key:"staleness" default:"polynomial" words:"constant,polynomial,hinge" help:"function of staleness"`
+	Exponent float64 `key:"staleness_exponent" default:"0.5" range:"[0,16]" help:"x: polynomial is (1+s)^-x after s rounds"`
+	Slope    float64 `key:"hinge_slope" default:"10" range:"[0,1e6]" help:"hinge: 1/(slope s + 1) after s rounds too many"`
+	After    int     `key:"hinge_after" default:"4" range:"[0,1000000]" unit:"rounds" help:"hinge: staleness that counts as fresh"`
 	Mu       float64 `key:"mu" default:"0" range:"[0,1e6]" help:"pull of local steps towards the global model"`
 }
 

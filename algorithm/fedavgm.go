@@ -12,7 +12,7 @@ func init() { Algorithms.Register("fedavgm", "momentum at the server (Hsu et al.
 // step of DiLoCo (Douillard et al. 2023: η = 0.7, β = 0.9), it is x ← x + η (Δ + β v).
 type FedAvgM struct {
 	Rate     float64 `key:"server_rate" default:"1" range:"(0,1e6]" help:"learning rate at the server"`
-	Momentum float64 `key:"momentum" default:"0.9" range:"[0,1)" help:"share of the last move that is kept"`
+	Momentum float64 `key:"momentum" default:"0.9" range:"[0,1)" help:"momentum"`
 	Nesterov bool    `key:"nesterov" default:"false" help:"look ahead (DiLoCo, Douillard et al. 2023)"`
 	Uncorrected
 	Staleness

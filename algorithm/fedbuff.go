@@ -20,8 +20,8 @@ func init() {
 // and changes nothing where all are equally stale, as a single one is.
 type FedBuff struct {
 	Rate     float64 `key:"server_rate" default:"1" range:"(0,1e6]" help:"learning rate at the server"`
-	Exponent float64 `key:"staleness_exponent" default:"0.5" range:"[0,16]" help:"an update s rounds late weighs (1+s)^-x"`
-	Rule     string  `key:"staleness" default:"damped" words:"damped,normalised" help:"stale updates make the step smaller, or the others weigh more"`
+	Exponent float64 `key:"staleness_exponent" default:"0.5" range:"[0,16]" help:"x: an update s rounds late weighs (1+s)^-x"`
+	Rule     string  `key:"staleness" default:"damped" words:"damped,normalised" help:"stale updates shorten the step, or weigh less than others"`
 	Uncorrected
 }
 

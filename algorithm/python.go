@@ -13,7 +13,7 @@ import (
 func init() {
 	Algorithms.Register(
 		"python",
-		"weights and the server's step by a class in Python, of the base class fedpace.Aggregation",
+		"weights and the server's step by a Python subclass of fedpace.Aggregation",
 		Python{},
 	)
 }

@@ -28,8 +28,8 @@ func init() {
 // factor of its weight.
 type REFL struct {
 	Rate    float64 `key:"server_rate" default:"1" range:"(0,1e6]" help:"learning rate at the server"`
-	Beta    float64 `key:"beta" default:"0.35" range:"[0,1]" help:"part of a stale update's weight by what it adds, not by its age"`
-	Divisor float64 `key:"boost_divisor" default:"1" range:"[1,1e6]" help:"d in 1 - exp(-deviation)/d, the weight by what a stale update adds"`
+	Beta    float64 `key:"beta" default:"0.35" range:"[0,1]" help:"part of a stale update's weight by what it adds"`
+	Divisor float64 `key:"boost_divisor" default:"1" range:"[1,1e6]" help:"d in 1 - exp(-deviation)/d, the weight by what it adds"`
 	Uncorrected
 }
 

@@ -8,7 +8,7 @@ import (
 // Staleness is how algorithms weigh down updates of old base models, where
 // rounds overlap, see [ByStaleness].
 type Staleness struct {
-	Exponent float64 `key:"staleness_exponent" default:"0.5" range:"[0,16]" help:"an update s rounds late weighs (1+s)^-x"`
+	Exponent float64 `key:"staleness_exponent" default:"0.5" range:"[0,16]" help:"x: an update s rounds late weighs (1+s)^-x"`
 }
 
 // Weigh implements [Algorithm]: it lowers the weights of stale updates, and returns weights that

@@ -29,11 +29,11 @@ func init() {
 // sent, too. The paper cuts between layers; here fragments are equal parts of the parameters in
 // their order.
 type Streaming struct {
-	Rate      float64 `key:"server_rate" default:"0.7" range:"(0,1e6]" help:"learning rate at the server, of the outer step"`
-	Momentum  float64 `key:"momentum" default:"0.9" range:"[0,1)" help:"share of the last move that is kept"`
-	Fragments int     `key:"fragments" default:"3" range:"[1,10000]" help:"parts of the model, P; a round sends one"`
-	Overlap   int     `key:"overlap" default:"5" range:"[0,1000000]" unit:"steps" help:"local steps before a client needs what the last round sent, τ"`
-	Mix       float64 `key:"mix" default:"0.5" range:"[0,1]" help:"share of its own copy in what a client goes on with, α"`
+	Rate      float64 `key:"server_rate" default:"0.7" range:"(0,1e6]" help:"learning rate of the outer step"`
+	Momentum  float64 `key:"momentum" default:"0.9" range:"[0,1)" help:"momentum"`
+	Fragments int     `key:"fragments" default:"3" range:"[1,10000]" help:"P, parts of the model"`
+	Overlap   int     `key:"overlap" default:"5" range:"[0,1000000]" unit:"steps" help:"τ, local steps before a client needs the last round's fragment"`
+	Mix       float64 `key:"mix" default:"0.5" range:"[0,1]" help:"α, weight of a client's own copy"`
 	Uncorrected
 }
 

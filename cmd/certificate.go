@@ -23,12 +23,10 @@ func certificateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "certificate --host NAME",
 		Short: "Make a server's TLS certificate, and the authority that signs it",
-		Long: `Make a server's certificate for TLS: server.pem and server.key in the folder of the
-keys, where a server of fedpace's own (nats.listen) finds them; another is given
-both.
-
-Everybody who connects is given ca.pem (--tls-ca), which is no secret; ca.key
-stays. The same command renews the certificate; a server takes it when it starts.`,
+		Long: `Make a server's TLS certificate: server.pem and server.key in the folder of the
+keys, where fedpace's own server (nats.listen) finds them; give another server
+both. Whoever connects needs ca.pem (--tls-ca); ca.key is secret. Repeat the
+command to renew the certificate, and restart the server.`,
 		Example: `  fedpace certificate --host 192.168.1.10
   fedpace certificate --host lab.example --host 192.168.1.10 --out ca.pem`,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -23,10 +23,9 @@ func coordinatorCommand(p program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "coordinator",
 		Short: "Run one experiment whose work hosts elsewhere do",
-		Long: `Run one experiment as fedpace run does, with the same results bit for bit,
-while hosts in other processes (fedpace host) answer for its clients and train.
-They come and go at any time; real devices alone (clients: 0) need none. Its
-own server (nats.listen) asks for credentials (fedpace enroll).`,
+		Long: `Run one experiment as fedpace run does, to the same bits, while hosts (fedpace
+host) simulate its clients and train. Real devices alone (clients: 0) need no
+host. Its own server (nats.listen) asks for credentials (fedpace enroll).`,
 		Example: `  fedpace coordinator --nats nats://server:4222 --config exp.yaml
   fedpace coordinator --set nats.listen=0.0.0.0:4222 --out runs/lab
   fedpace coordinator --nats tls://a:4222,tls://b:4222 --creds coordinator.creds --tls-ca ca.pem`,
@@ -56,7 +55,7 @@ own server (nats.listen) asks for credentials (fedpace enroll).`,
 	}
 	f.flags.add(c)
 	f.add(c, "")
-	c.Flags().BoolVar(&resume, "resume", false, "go on with the run that the folder holds, if it holds one")
+	c.Flags().BoolVar(&resume, "resume", false, "continue the folder's run, if it has one")
 	return c
 }
 
@@ -69,10 +68,10 @@ func hostCommand(p program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "host",
 		Short: "Work for runs that coordinators elsewhere drive",
-		Long: `Simulate clients of runs and train for them. A host gets configurations from
-coordinators, and comes and goes at any time. Without the run's data or kernel
-class it leaves training to others. With --app it serves runs of this Flower
-app, of equal code and libraries.`,
+		Long: `Simulate clients of runs and train for them, as coordinators say. A host may
+start and stop at any time. Without the run's data or kernel class it leaves
+training to others. With --app it serves runs of this Flower app, of equal code
+and libraries.`,
 		Example: `  fedpace host --nats nats://server:4222
   fedpace host --nats nats://server:4222 --run demo --workers 4 --once
   fedpace host --nats nats://server:4222 --app my-app --python venv/bin/python

@@ -56,17 +56,13 @@ func enrollCommand() *cobra.Command {
 		Use:   "enroll ID | --host NAME | --coordinator | --site NAME",
 		Short: "Issue or revoke credentials for a device, a host or a coordinator",
 		Long: `Issue credentials for a device, host or coordinator, into NAME.creds in the
-folder of the keys. A device can take its own tasks, fetch models and return
-its own updates, nothing else. Whoever can read the keys, made the first time,
-can be anyone. A server of fedpace's own (nats.listen) with the same keys heeds
-a revocation within seconds; another includes what --server-config prints,
-reloaded after a revocation.
+folder of the keys. Whoever can read the keys can be anyone. fedpace's own
+server (nats.listen) with the same keys heeds a revocation within seconds;
+another includes what --server-config prints, and is reloaded after a
+revocation. --renew keeps what credentials allow unless a flag changes it.
 
-Holders warn before credentials end; --renew keeps what they allow unless it is
-given. Devices of a site may come through a leaf node of their own.
-
---list makes an archive for each device of a CSV file (name, platform, class, data)
-that has none yet.`,
+--list makes an archive for each new device of a CSV file (name, platform,
+class, data).`,
 		Example: `  fedpace enroll pi-1 --expires 8760h
   fedpace enroll --host box --out /etc/fedpace/box.creds
   fedpace enroll --list boards.csv --server tls://lab:4222 --out boards
@@ -101,13 +97,13 @@ that has none yet.`,
 	s.StringSliceVar(&e.devices, "devices", nil, "enrolled devices of --site, separated by commas")
 	s.BoolVar(&e.renew, "renew", false, "end present credentials, and issue new ones")
 	s.BoolVar(&e.revoke, "revoke", false, "end present credentials")
-	s.BoolVar(&e.configuration, "server-config", false, "print the configuration that another nats-server must include")
+	s.BoolVar(&e.configuration, "server-config", false, "print what another nats-server's configuration must include")
 	s.StringVar(&e.site, "site", "", "enroll a site's own server of this name")
 	s.StringVar(
 		&e.siteServer,
 		"site-config",
 		"",
-		"print the configuration of a site's server that joins the leaf nodes' port of this URL",
+		"print the configuration of a site's server that joins this URL of leaf nodes",
 	)
 	s.StringVarP(&e.outPath, "out", "o", "", "file to write the credentials to, or folder of archives")
 	return c

@@ -38,10 +38,9 @@ func exportCommand() *cobra.Command {
 // that are embedded in the program into a folder. Existing files of the same names are replaced.
 func exportDashboardsCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "dashboards DIR",
-		Short: "Write the dashboards for Grafana into a folder",
-		Long: `Write dashboards of runs with an address (http), for Grafana to import
-(Dashboards, New, Import).`,
+		Use:     "dashboards DIR",
+		Short:   "Write the dashboards for Grafana into a folder",
+		Long:    `Write dashboards for Grafana (Dashboards, New, Import).`,
 		Example: "  fedpace export dashboards dashboards",
 		Args:    cli.OneArgument("the folder for the dashboards"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -75,11 +74,10 @@ func exportPerfettoCommand() *cobra.Command {
 	c := exportTo(folder.TraceFile, &cobra.Command{
 		Use:   "perfetto DIR",
 		Short: "Write a run's timelines as a trace for Perfetto's viewer",
-		Long: `Write the timelines that a run kept in events.log as a trace for Perfetto
-(ui.perfetto.dev, which uploads nothing), on virtual time: a track for each client, one
-of rounds, counters for K_r, eta_r, losses and accuracy, and arrows from tasks over
-updates to aggregations. events.sample says which clients are kept; of rounds beyond
-the first 1023 only some are.`,
+		Long: `Write the timelines in events.log as a trace for Perfetto (ui.perfetto.dev,
+which uploads nothing), on virtual time: a track for each client and for rounds,
+K_r, eta_r, losses and accuracy. events.sample says which clients are kept; of
+rounds beyond 1023 only some are.`,
 		Example: `  fedpace export perfetto runs/demo
   fedpace export perfetto runs/demo --rounds 100-200 -o trace.pftrace`,
 		// Flags are checked before the run is read or a file is made.
@@ -119,9 +117,8 @@ func exportOpenMetricsCommand() *cobra.Command {
 	c := exportTo(folder.OpenMetricsFile, &cobra.Command{
 		Use:   "openmetrics DIR",
 		Short: "Write a run at its virtual time, for Prometheus to load",
-		Long: `Write a run's rounds as OpenMetrics text (fedpace_virtual_..., clock="virtual")
-for promtool to load into Prometheus: Grafana shows curves against virtual
-time. With Prometheus' data folder DATA:
+		Long: `Write a run's rounds as OpenMetrics text, so that Grafana shows curves against
+virtual time. Load it into Prometheus' data folder DATA:
 
   promtool tsdb create-blocks-from openmetrics DIR/openmetrics.txt DATA
 

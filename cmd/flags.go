@@ -33,11 +33,11 @@ type scheduleFlag struct {
 }
 
 // schedulesUsage is the help of --schedules.
-const schedulesUsage = "`SCHEDULES` to run, separated by commas: names, or one's own as 'mine=max(5,k0/(1+t/5))'"
+const schedulesUsage = "`SCHEDULES` to run, separated by commas: names, or formulas as 'mine=max(5,k0/(1+t/5))'"
 
 // controlsUsage is the help of --controls.
-const controlsUsage = "play controls of each schedule whose K decays, too: a constant K of as much work, and its K " +
-	"reversed and shuffled"
+const controlsUsage = "also run controls of decaying schedules: a constant K of as much work, and K reversed " +
+	"and shuffled"
 
 // add defines --schedules on the command c. standard is the list without the flag; nil lets the
 // command choose. more ends the flag's help.
@@ -138,9 +138,9 @@ func (f *flags) add(c *cobra.Command) {
 		"out",
 		"o",
 		"",
-		"`DIR` for the results, as --set out= (default runs/NAME, followed by -compare, -tune or -plan)",
+		"`DIR` for the results (default runs/NAME, followed by -compare, -tune or -plan)",
 	)
-	s.StringVar(&f.name, "name", "", "`NAME` of the run, as --set name=")
+	s.StringVar(&f.name, "name", "", "`NAME` of the run")
 	s.StringArrayVar(&f.tags, "tag", nil, "`TAG` by which ls and ui find the run; may be repeated")
 	s.StringArrayVar(&f.expect, "expect", nil, expectUsage)
 	s.StringVar(&f.trainer, "trainer", "", cli.TrainerUsage)
@@ -155,10 +155,10 @@ func (f *flags) add(c *cobra.Command) {
 const maxSeeds = 1000
 
 // seedsUsage is the help of --seeds.
-const seedsUsage = "seeds that each is run with, for means with 95% confidence intervals"
+const seedsUsage = "seeds of each, for means with 95% confidence intervals"
 
 // expectUsage is the help of --expect.
-const expectUsage = "what must hold in the end, an `EXPRESSION` as 'tail_accuracy >= 0.75'; may be repeated"
+const expectUsage = "`EXPRESSION` that must hold in the end, as 'tail_accuracy >= 0.75'; may be repeated"
 
 // load returns the configuration that the flags of the command c ask for. An expectation that
 // cannot be evaluated for it is an error of usage, so that it is found before the run.
@@ -368,7 +368,7 @@ func withServer(f *natsconn.Config, sets []string) []string {
 // addSearch adds the flags of a search among settings: how many seeds it may take, and how many confirm it.
 func addSearch(c *cobra.Command, limits *choice.Limits) {
 	s := c.Flags()
-	s.IntVar(&limits.MaxSeeds, "most-seeds", 12, "maximum seeds for settings that fewer do not tell apart")
+	s.IntVar(&limits.MaxSeeds, "most-seeds", 12, "maximum seeds of settings that are not told apart")
 	s.IntVar(&limits.Fresh, "fresh", 5, "fresh seeds that confirm the choice; 0: none")
 	cli.InRange(c, "most-seeds", 1, maxSeeds)
 	cli.InRange(c, "fresh", 0, maxSeeds)

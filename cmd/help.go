@@ -147,6 +147,12 @@ func writeCommands(w io.Writer, root *cobra.Command) error {
 		// The usage line is in the title already.
 		usage := "Usage:\n  " + c.UseLine() + "\n\n"
 		help = strings.Replace(help, usage, "", 1)
+		// The commands of a group have sections of their own.
+		if before, rest, isGroup := strings.Cut(help, "Usage:\n"); isGroup {
+			if _, flags, hasFlags := strings.Cut(rest, "\nFlags:\n"); hasFlags {
+				help = before + "Flags:\n" + flags
+			}
+		}
 		// A command without flags ends with its usage line.
 		help = strings.TrimSuffix(help, "\n"+strings.TrimSuffix(usage, "\n"))
 		fmt.Fprintf(&b, "## %s\n\n```text\n%s", title, strings.TrimSuffix(help, "\n\n"))

@@ -83,7 +83,6 @@ var onPage = map[string][]handling{
 	"docs/watching.md":   {{holds: "runs/study", first: "cp -r runs/demo runs/study", serves: true, more: "--http 127.0.0.1:0"}},
 	"docs/results.md":    {{holds: "--expect", reason: "it has a configuration of the reader's, or takes five seeds; TestExpected plays it"}, {holds: "rm runs/demo-2", first: "cp -r runs/demo runs/demo-2", more: "--force"}},
 	"docs/privacy.md":    {{holds: "--dry-run"}, {holds: "fedpace run", more: short + " --set clients=all --set cohort=2 --set privacy.noise_multiplier=1"}},
-	"docs/schedules.md":  {{holds: "k0 * loss", fails: true}},
 	"docs/stragglers.md": {{holds: "phones.yaml", reason: "it needs the phones' traces; experiment/run plays it"}},
 	"docs/plan.md":       {{holds: "--hours 1", more: "--hours 0.001 --learn 0"}, {holds: "--learn 2"}},
 	"docs/deploy.md":     {{holds: "fedpace plan", more: "--learn 0"}, {holds: "fedpace run", reason: device}},

@@ -53,12 +53,10 @@ func paperCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "paper",
 		Short: "Do the paper's tables and figures again",
-		Long: `Repeat the paper's evaluation: Tables 1 to 4 and Figures 1 and 2. Every
-schedule runs to the virtual time of 10,000 rounds of fixed K. Runs are kept in
---out: the same command continues. All of it takes days on two cores; take some
-tasks, one seed, or --scale.
-
-With --nats hosts (fedpace host) do the runs, to the same bits.`,
+		Long: `Repeat the paper's evaluation: Tables 1 to 4 and Figures 1 and 2. Every schedule
+runs to the virtual time of 10,000 rounds of fixed K. All of it takes days on
+two cores; take some tasks, one seed, or --scale. Repeat the command to
+continue. With --nats hosts (fedpace host) do the runs.`,
 		Example: `  fedpace paper --timing
   fedpace paper --tasks femnist --data femnist=femnist.fedpace --schedules fixed,rounds,error,step --seeds 1
   fedpace paper --tasks sent140 --data sent140=tweets.csv.gz --schedules 'rounds,k3=3,k10=10' --controls

@@ -28,13 +28,11 @@ func planCommand(p program) *cobra.Command {
 		Short: "Find the schedule, closing rule, K_0 and cohort for a fleet before it is deployed",
 		Long: `Compare settings of a deployment at equal virtual time and recommend one. Every
 setting is timed, for many draws of the fleet; some, and the configuration's
-own, are trained and ranked by the tails of their runs. Settings that seeds do
-not tell apart get more seeds, and fresh seeds confirm the choice. Simulated
-clients stand for real devices.
+own, are trained and ranked by how their runs end. Fresh seeds confirm the
+choice.
 
-The folder gets the table (plan.csv), the figure (plan.svg), both on a page
-(plan.html), and the best setting (plan.yaml). The same command continues an
-interrupted plan.`,
+The folder gets a table (plan.csv), a figure (plan.svg), a page (plan.html) and
+the best setting (plan.yaml). Repeat the command to continue.`,
 		Example: `  fedpace plan
   fedpace plan --config exp.yaml --learn 0
   fedpace plan --grid 'close=all,{rule: first, n: 80%}'`,
@@ -84,12 +82,11 @@ interrupted plan.`,
 		"over-selection)")
 	s.Float64Var(&f.base.Hours, "hours", 0, "virtual time of every setting (default the configuration's own)")
 	s.IntVar(&f.base.Draws, "draws", 19, "fleet draws for each setting's time")
-	s.IntVar(&f.base.Learn, "learn", 3, "settings trained besides the configuration's own, those with "+
-		"the most local steps and rounds; 0: none")
+	s.IntVar(&f.base.Learn, "learn", 3, "settings trained besides the configuration's own; 0: none")
 	s.IntVar(&f.base.Seeds, "seeds", 3, seedsUsage)
 	addSearch(c, &f.base.Limits)
-	s.DurationVar(&f.race, "race", 0, "processor time, such as 10m, within which settings race for parts of the virtual "+
-		"time; prints what to set for K, deadline and cohort, and how sure that is (default no race)")
+	s.DurationVar(&f.race, "race", 0, "recommend within this processor time, such as 10m, by a race over parts "+
+		"of the virtual time (default no race)")
 	s.StringVar(&f.base.Goal, "for", "", "rank by the time to stop.accepted (updates), its energy (energy) or the "+
 		"time to evaluate.target (target) (default the best model at the end)")
 	cli.OneOf(c, "for", plan.Updates, plan.Energy, plan.Target)

@@ -19,12 +19,12 @@ func predictCommand(p program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "predict [DIR]",
 		Short: "Predict a run with real devices, or compare what one took with its prediction",
-		Long: `Predict the run in a folder by its simulated counterpart, with a client of its class in place
-of each real device, and compare: the time of the run, each round, phase and device.
-A run whose devices have classes ends with this; --config tries another fleet.
+		Long: `Compare the run in a folder with its prediction, a simulation with a client of
+its class in place of each real device: the time of the run, each round, phase
+and device. --config tries another fleet. Intervals hold 90 % of the draws.
 
-Intervals hold 90 % of the draws. Without a folder the run of --config and
---set is predicted; where K_r follows losses, it stays at K_0.`,
+Without a folder the run of --config and --set is predicted; where K_r follows
+losses, it stays at K_0.`,
 		Example: `  fedpace predict --config exp.yaml
   fedpace predict runs/pis
   fedpace predict runs/pis --config fleet.yaml --figure pis.svg

@@ -25,12 +25,10 @@ func reportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "report DIR...",
 		Short: "Show one or several runs as one HTML file, or as figures",
-		Long: `Write the page of fedpace ui as one HTML file. A folder without a run is
-searched for runs.
-
-With --format svg figures are drawn for print: lowest training loss
-and best validation against virtual time, K_r, how long rounds take. Runs that
-differ in their seed alone are one curve, with 95% confidence intervals.`,
+		Long: `Write the page of fedpace ui as one HTML file, or with --format svg figures for
+print: lowest training loss and best validation against virtual time, K_r, how
+long rounds take. A folder without a run is searched for runs. Runs that differ
+in their seed alone are one curve, with 95% confidence intervals.`,
 		Example: `  fedpace report runs/demo
   fedpace report runs/fixed runs/rounds -o comparison.html
   fedpace report runs/demo --format svg`,

@@ -17,11 +17,10 @@ func resumeCommand(p program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "resume DIR",
 		Short: "Go on with a run that was stopped or died",
-		Long: `Go on with the run in a folder from its last checkpoint, to the results of a run
-that was never stopped, bit for bit. Checkpoints are written every
-checkpoint.seconds, at an interruption and at the signal SIGUSR1. The
-configuration is the folder's, but for its trainer's command, which --trainer
-gives again or --trust allows.`,
+		Long: `Continue the run in a folder from its last checkpoint, to the bits of a run that
+was never stopped. Checkpoints are written every checkpoint.seconds, at an
+interruption and at the signal SIGUSR1. The configuration is the folder's, but
+for its trainer's command, which --trainer gives again or --trust allows.`,
 		Example: `  fedpace resume runs/demo`,
 
 		RunE: func(c *cobra.Command, args []string) error {
@@ -58,7 +57,7 @@ func trustFlag(c *cobra.Command, trust *bool) {
 		trust,
 		"trust",
 		false,
-		"execute the trainer and policies that the folder names: trust who made it",
+		"execute the trainer and policies that the folder names",
 	)
 }
 

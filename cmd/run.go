@@ -34,10 +34,9 @@ func runCommand(p program) *cobra.Command {
 		Short: "Run one experiment",
 		Long: `Run one experiment and leave its results in a folder: runs/NAME, or the first of
 runs/NAME-2, runs/NAME-3, ... that is free. Without arguments it is the
-demonstration: FedAvg with the schedule rounds on FEMNIST with synthetic data.
+demonstration: FedAvg with the schedule rounds on synthetic FEMNIST.
 
-A run with real devices keeps what they said in devices.log; --replay plays it
-again without them, to the same bits.
+--replay plays a run with real devices again without them, from devices.log.
 
 The exit status is 3 where --expect or the key expect is missed, 4 where the run
 never has evaluate.target, and 5 where no update counted in any round.`,

@@ -70,9 +70,8 @@ func adviseCommand() *cobra.Command {
 best at each time by the paper's theory, corrected, and beside them as printed.
 
 Constants come from a convex problem (quadratic, the default here, or logistic),
-from the configuration's theory keys, from flags, or from a finished run (--run),
-whose loss curve is F_w, and at whose models L, mu, sigma and G are estimated
-roughly. W is the time since the start, or with theory.time: ahead to the end.`,
+from the configuration's theory keys, from flags, or roughly from a finished run
+(--run). W is the time since the start, or with theory.time: ahead to the end.`,
 		Example: `  fedpace theory advise
   fedpace theory advise --set task=femnist --l 4 --mu 0.1 --g 2 --loss 4.1 --figure k.svg
   fedpace theory advise --run runs/demo`,

@@ -24,14 +24,13 @@ func tuneCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tune",
 		Short: "Find the K_0, learning rate or other keys with which schedules end best",
-		Long: `Find the values of keys with which schedules end best, at equal virtual time
-and with the same seeds. Every setting runs to a ninth of the time, the best
-third to a third, and the best third of these to the end. Those that seeds do
-not tell apart get more, and fresh seeds confirm the choice. Each schedule is
-tuned by itself.
+		Long: `Find the values of keys with which each schedule ends best, at equal virtual
+time and with the same seeds. Every setting runs to a ninth of the time, the
+best third to a third, and the best third of these to the end. Fresh seeds
+confirm the choice.
 
 The folder gets the best setting (best.yaml), every setting (tune.json) and a
-picture (tune.svg). The same command continues an interrupted tuning.`,
+picture (tune.svg). Repeat the command to continue.`,
 		Example: `  fedpace tune --grid schedule.k0=5,10,20,40,80
   fedpace tune --schedules fixed,rounds --grid schedule.k0=5..80 --grid schedule.eta0=0.01..1 --out runs/tuned`,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -25,16 +25,13 @@ func verifyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify DIR",
 		Short: "Check that the files of a run are those that it wrote",
-		Long: `Compare the files of a run with the digests in summary.json or, if it was killed or
-goes on, in its newest checkpoint, and list each as ok, damaged, missing, or unchecked
-(an export, of which there is no digest). It changes nothing. If a file is damaged or
-missing, or there are no digests, the command says what to do, and exits with 1.
+		Long: `Compare the files of a run with the digests in summary.json or, if it was killed
+or is running, in its newest checkpoint, and list each as ok, damaged, missing,
+or unchecked (an export, which has no digest). If a file is damaged or missing,
+or there are no digests, the command says what to do, and exits with 1.
 
-With --trust a run of a Flower app is repeated. An app that does not repeat
-itself is named, with the message, and the command exits with 1.
-
-So are a run's policies in Python asked every question again. One that answers
-otherwise is not deterministic, and the command exits with 1.`,
+With --trust a run of a Flower app is played again, and a run's policies in
+Python are asked again. The command exits with 1 if one is not deterministic.`,
 		Example: `  fedpace verify runs/demo
   fedpace verify runs/demo --json | jq '.files[] | select(.state != "ok")'`,
 		RunE: func(c *cobra.Command, args []string) error {

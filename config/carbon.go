@@ -11,15 +11,15 @@ import (
 // Carbon names a trace of what the grid emits, and costs, hour by hour. Nothing of it has a
 // default, so that no run counts with numbers of another place or year.
 type Carbon struct {
-	File string `key:"file" is:"null,path" help:"CSV of CO2 and cost of a kWh by hour and zone"`
+	File string `key:"file" is:"null,path" help:"CSV of CO2 and cost of energy by hour and zone"`
 	// Columns are those of the time, the zone, the grams of CO2 per kWh and, where there is a
 	// fourth, the price per kWh.
-	Columns []string `key:"columns" is:"null" help:"its columns: time, zone, grams of CO2 a kWh and, optionally, price a kWh"`
+	Columns []string `key:"columns" is:"null" help:"its columns: time, zone, grams of CO2 a kWh and, if any, price a kWh"`
 	Start   string   `key:"start" is:"null" help:"time of virtual time 0, such as 2024-03-01T10:00:00Z"`
-	Zone    string   `key:"zone" is:"null" help:"default zone, three letters such as DEU"`
+	Zone    string   `key:"zone" is:"null" help:"default zone, such as DEU"`
 	// Source and Year say where the numbers come from. Results show them.
-	Source string `key:"source" is:"null" help:"who publishes the file"`
-	Year   int    `key:"year" is:"null" range:"[1990,2200]" help:"year that the numbers are of"`
+	Source string `key:"source" is:"null" help:"publisher of the file"`
+	Year   int    `key:"year" is:"null" range:"[1990,2200]" help:"year of the numbers"`
 }
 
 // StartTime returns the time on the calendar of virtual time 0, in UTC. It is the zero time if the

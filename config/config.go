@@ -25,53 +25,53 @@ import (
 // null, the zero value means that the key is not set.
 type Config struct {
 	Name string   `key:"name" default:"demo" is:"inert" help:"name of the run, in subjects and metrics"`
-	Tags []string `key:"tags" is:"null,inert" help:"words by which to find the run"`
+	Tags []string `key:"tags" is:"null,inert" help:"words to find the run by"`
 	// Seed is the root of all random numbers of the run: two runs with the same seed and the same
 	// other keys compute the same.
 	Seed uint64 `key:"seed" default:"1" help:"seed of all randomness"`
-	Task Task   `key:"task" words:"sent140,femnist,cifar100,shakespeare,quadratic,logistic,custom,flower" help:"learning task; custom: own data; flower: a Flower app"`
+	Task Task   `key:"task" words:"sent140,femnist,cifar100,shakespeare,quadratic,logistic,custom,flower" help:"custom: own data; flower: a Flower app"`
 	// Data names the samples: made ones, the path of a data set, or a path and its reader.
-	Data      Data      `key:"data" default:"synthetic" help:"synthetic, a data set's path, or path and reader"`
+	Data      Data      `key:"data" default:"synthetic" help:"synthetic, or the data's path, alone or with its reader"`
 	Synthetic Synthetic `key:"synthetic"`
 	Sent140   Sent140   `key:"sent140"`
 	// Model is the architecture that is trained, [TaskModel] for the task's own.
-	Model learn.Architecture `key:"model" default:"task" help:"architecture: the task's, or one for custom data"`
+	Model learn.Architecture `key:"model" default:"task" help:"architecture"`
 	// Clients is the number of simulated clients: [AllClients] for as many as the data has, and 0
 	// for a deployment, whose clients are real devices.
-	Clients int `key:"clients" range:"[0,100000000]" word:"all=-1" help:"simulated clients; all: the data's; 0: devices.names alone"`
+	Clients int `key:"clients" range:"[0,100000000]" word:"all=-1" help:"simulated clients; all: the data's; 0: real devices alone"`
 	// Cohort is the number of clients that a round selects. It is 0 until [Config.Fit] settles it.
-	Cohort int `key:"cohort" range:"[1,1000000]" word:"fit=0" help:"clients a round; fit: a tenth, but 10 to 100, or all devices if clients is 0"`
+	Cohort int `key:"cohort" range:"[1,1000000]" word:"fit=0" help:"clients a round; fit: a tenth, but 10 to 100; all devices if clients is 0"`
 	// Batch is the number of samples in a minibatch. It is 0 until [Config.Fit] settles it.
 	Batch   int     `key:"batch" range:"[1,100000]" word:"fit=0" help:"minibatch size; fit: 32, or a quarter of most clients' samples if less"`
-	Augment string  `key:"augment" default:"none" words:"none,flip_crop" help:"change of training images, anew for each minibatch"`
+	Augment string  `key:"augment" default:"none" words:"none,flip_crop" help:"random change of each training image"`
 	Flower  Flower  `key:"flower"`
-	Trainer Trainer `key:"trainer" default:"" help:"program that takes the local steps"`
+	Trainer Trainer `key:"trainer" default:"" help:"program of the local steps"`
 	// Local turns the gradients of a client's local steps into changes of the model.
 	Local     learn.Optimizer `key:"local" default:"sgd" help:"how local steps follow from gradients"`
-	Personal  Personal        `key:"personal" default:"null" help:"parameters that each client keeps to itself"`
+	Personal  Personal        `key:"personal" default:"null" help:"parameters that stay with each client"`
 	Quadratic Quadratic       `key:"quadratic"`
 	Logistic  Logistic        `key:"logistic"`
 	// Select chooses the clients of each round.
-	Select       selection.Rule     `key:"select" default:"uniform" help:"how a round's clients are chosen"`
+	Select       selection.Rule     `key:"select" default:"uniform" help:"selection of a round's clients"`
 	Availability fleet.Availability `key:"availability" default:"always" help:"when clients can be chosen"`
 	Dropout      fleet.Dropout      `key:"dropout"`
 	Schedule     Schedule           `key:"schedule"`
 	Theory       Theory             `key:"theory"`
 	// Close decides when a round ends, and Late what becomes of tasks that are then unfinished.
 	Close     closing.Rule     `key:"close" default:"all" help:"what closes a round"`
-	Late      closing.Lateness `key:"late" default:"drop" help:"what becomes of tasks when their round closes"`
+	Late      closing.Lateness `key:"late" default:"drop" help:"tasks that run when their round closes"`
 	Aggregate Aggregate        `key:"aggregate"`
 	Privacy   privacy.Options  `key:"privacy"`
 	// Secure hides single updates from the coordinator.
 	Secure SecureAggregation `key:"secure_aggregation"`
 	// Compress shrinks updates for their upload; nil sends them whole.
-	Compress algorithm.Compression `key:"compress" is:"null" help:"how updates shrink for their upload"`
+	Compress algorithm.Compression `key:"compress" is:"null" help:"compression of updates"`
 	Limits   Limits                `key:"limits"`
 	Stop     Stop                  `key:"stop"`
 	Network  Network               `key:"network"`
 	Compute  fleet.Compute         `key:"compute"`
 	// Slowdown makes clients slow for a while; nil never does.
-	Slowdown fleet.Slowdown `key:"slowdown" is:"null" help:"how clients become slow for a while"`
+	Slowdown fleet.Slowdown `key:"slowdown" is:"null" help:"slow periods of clients"`
 	// Fleet lists the classes of devices; without any, all clients have the same device.
 	Fleet       []fleet.Class     `key:"fleet" is:"null" help:"classes of devices, [{name: phone, weight: 3, ...}, ...]; []: all clients alike"`
 	Correlation fleet.Correlation `key:"correlation"`
@@ -79,20 +79,20 @@ type Config struct {
 	Devices     Devices           `key:"devices"`
 	// Train is false for a run that measures virtual time alone and trains no model.
 	Train    bool     `key:"train" default:"true" help:"false: time only, no learning"`
-	Kernel   string   `key:"kernel" default:"auto" words:"auto,go,neon,avx,amx,amx3" help:"arithmetic, which decides a model's last bits; auto: the fastest of float32; go: the same on every machine; amx: products of bfloat16; amx3: of pairs of them"`
+	Kernel   string   `key:"kernel" default:"auto" words:"auto,go,neon,avx,amx,amx3" help:"arithmetic, which decides a model's last bits; auto: the fastest of float32; go: equal on all machines; amx: products of bfloat16; amx3: of pairs of them"`
 	Evaluate Evaluate `key:"evaluate"`
 	// Init is the file of the parameters that the run starts from; empty takes the task's own.
-	Init       string     `key:"init" is:"null,path" help:"model.safetensors to start from; null: fresh parameters"`
+	Init       string     `key:"init" is:"null,path" help:"model.safetensors to start from"`
 	Checkpoint Checkpoint `key:"checkpoint"`
 	NATS       NATS       `key:"nats"`
-	HTTP       string     `key:"http" default:"" is:"inert" help:"address of page and metrics, e.g. localhost:9090; empty: none"`
+	HTTP       string     `key:"http" default:"" is:"inert" help:"address of page and metrics, e.g. localhost:9090"`
 	// Pace is the number of virtual seconds in a second of wall time; 0 runs as fast as possible.
 	Pace   float64 `key:"pace" default:"0" range:"[0,1e9]" is:"inert" help:"virtual seconds a second of wall time; 0: as fast as possible"`
 	Out    string  `key:"out" is:"inert,path" help:"folder of the results; runs/<name> unless set"`
 	Events Events  `key:"events"`
 	// Expect lists conditions on the results. The run fails if one of them does not hold.
 	Expect  []string       `key:"expect" is:"null,inert" help:"conditions, as [tail_accuracy >= 0.75]; a miss is exit status 3"`
-	Outputs []metrics.Sink `key:"outputs" is:"null,inert" help:"outputs beside the usual ones, [NAME, {sink: NAME, ...}, ...]"`
+	Outputs []metrics.Sink `key:"outputs" is:"null,inert" help:"further outputs, [NAME, {sink: NAME, ...}, ...]"`
 }
 
 // AutoKernel is the value of Config.Kernel that chooses the fastest arithmetic of the machine. Runs
@@ -102,14 +102,14 @@ const AutoKernel = learn.AutoKernel
 // Synthetic says how the samples of a task are made where no data set is read: how far the clients'
 // distributions differ, and from which seed all of it follows.
 type Synthetic struct {
-	Heterogeneity float64 `key:"heterogeneity" default:"1" range:"[0,100]" help:"how far clients differ; 0: not at all"`
+	Heterogeneity float64 `key:"heterogeneity" default:"1" range:"[0,100]" help:"how far clients differ"`
 	Seed          int     `key:"seed" is:"null" range:"[1,1000000000]" help:"seed of the data; null: the run's"`
 }
 
 // Sent140 says how the tweets of task sent140 become clients: each user is one, and users with
 // fewer than MinTweets tweets are left out.
 type Sent140 struct {
-	MinTweets int `key:"min_tweets" default:"10" range:"[1,1000000]" help:"users with fewer tweets are left out"`
+	MinTweets int `key:"min_tweets" default:"10" range:"[1,1000000]" help:"minimum tweets of a user"`
 }
 
 // Quadratic shapes the federated quadratics of task quadratic. Each client has a quadratic
@@ -120,22 +120,22 @@ type Quadratic struct {
 	Samples   int     `key:"samples" default:"50" range:"[1,1000000]" help:"samples of each client"`
 	Mu        float64 `key:"mu" default:"0.1" range:"(0,1e6]" help:"strong convexity of each client's objective"`
 	L         float64 `key:"l" default:"1" range:"(0,1e6]" help:"smoothness of each client's objective, L"`
-	Noise     float64 `key:"noise" default:"1" range:"[0,1e6]" help:"deviation of samples from their client's mean"`
+	Noise     float64 `key:"noise" default:"1" range:"[0,1e6]" help:"samples' deviation from their client's mean"`
 }
 
 // Logistic shapes the regularised logistic regression of task logistic (see data.Mixtures).
 // Features, Classes and Samples apply to made data alone; data that is read has its own sizes.
 type Logistic struct {
-	Features int     `key:"features" default:"20" range:"[1,100000]" help:"features of made samples"`
-	Classes  int     `key:"classes" default:"5" range:"[2,10000]" help:"classes of made samples"`
-	Samples  int     `key:"samples" default:"50" range:"[1,1000000]" help:"made samples of each client"`
-	Mu       float64 `key:"mu" default:"0.05" range:"[1e-6,1e6]" help:"regularisation, mu/2 times the parameters' squared norm"`
+	Features int     `key:"features" default:"20" range:"[1,100000]" help:"features of a sample"`
+	Classes  int     `key:"classes" default:"5" range:"[2,10000]" help:"classes"`
+	Samples  int     `key:"samples" default:"50" range:"[1,1000000]" help:"samples of each client"`
+	Mu       float64 `key:"mu" default:"0.05" range:"[1e-6,1e6]" help:"regularisation: mu/2 times the parameters' squared norm"`
 }
 
 // Schedule decides, for every round r, the number of local steps K_r and the learning rate eta_r
 // (Table 3 of the paper), and which losses both follow.
 type Schedule struct {
-	Label string     `key:"name" default:"" is:"inert" help:"name in results; empty: after its rules"`
+	Label string     `key:"name" default:"" is:"inert" help:"name in results; empty: its rules"`
 	K     schedule.K `key:"k" default:"rounds" help:"decay of the number of local steps"`
 	K0    int        `key:"k0" range:"[1,1000000]" help:"local steps at the start, K_0"`
 	// Unit is what K counts: local steps, or [Epochs] of each client's own samples.
@@ -143,21 +143,21 @@ type Schedule struct {
 	Eta  schedule.Eta `key:"eta" default:"fixed" help:"decay of the learning rate"`
 	Eta0 float64      `key:"eta0" range:"(0,1e6]" help:"learning rate at the start"`
 	// Cohort is a formula of the clients of each round; empty takes Config.Cohort in all rounds.
-	Cohort string `key:"cohort" is:"null" help:"formula of a round's clients, at most cohort, such as cohort * k / k0; null: cohort"`
+	Cohort string `key:"cohort" is:"null" help:"formula of a round's clients, such as cohort * k / k0, at most cohort"`
 	// Loss is which loss the schedules follow, and Trim the share of clients' losses that a trimmed
 	// mean leaves out at each end.
-	Loss string  `key:"loss" default:"training" words:"training,validation,trimmed" help:"loss of schedules: the mean of clients' first-step losses, the newest validation loss, or a trimmed mean"`
-	Trim float64 `key:"trim" default:"0.1" range:"(0,0.5)" help:"share of losses that trimmed leaves out at each end"`
+	Loss string  `key:"loss" default:"training" words:"training,validation,trimmed" help:"loss of schedules: the clients' mean first-step loss, the newest validation loss, or a trimmed mean"`
+	Trim float64 `key:"trim" default:"0.1" range:"(0,0.5)" help:"share that trimmed leaves out at each end"`
 	// Window is the number of rounds over which the training loss is averaged, s in Eq. 15.
 	Window int `key:"window" default:"100" range:"[1,1000000]" unit:"rounds" help:"rounds that average the training loss, s in Eq. 15"`
 	// F0 says which loss is F_0, to which schedules compare the present one.
-	F0 string `key:"f0" default:"window" words:"window,first" help:"F_0: the first full window's loss or the first round's"`
+	F0 string `key:"f0" default:"window" words:"window,first" help:"F_0: loss of the first full window or round"`
 	// Patience is the number of evaluations without an improvement of more than MinDelta after
 	// which the run counts as converged.
-	Patience int     `key:"patience" default:"10" range:"[1,1000000]" unit:"evaluations" help:"evaluations without improvement that count as converged"`
-	MinDelta float64 `key:"min_delta" default:"0" range:"[0,1e12]" help:"minimum gain in validation accuracy, or evaluate.metric, that counts"`
+	Patience int     `key:"patience" default:"10" range:"[1,1000000]" unit:"evaluations" help:"evaluations without improvement until convergence"`
+	MinDelta float64 `key:"min_delta" default:"0" range:"[0,1e12]" help:"minimum improvement of evaluate.metric"`
 	// DecayRound is the last round before step schedules decay; 0 lets them wait for convergence.
-	DecayRound int `key:"decay_round" is:"null" range:"[1,1000000000]" help:"last round before step decays; null: when converged"`
+	DecayRound int `key:"decay_round" is:"null" range:"[1,1000000000]" help:"last round before step decays; null: convergence"`
 }
 
 // TooLong returns a warning if the window of the training loss is longer than a tenth of a run of
@@ -217,11 +217,11 @@ func (s *Schedule) FollowedLoss() (l schedule.Loss) {
 // the task is convex. For other tasks L, Mu and G must be set, and F* may be left out: it is then
 // 0, as in Eq. 13 of the paper.
 type Theory struct {
-	L     *float64 `key:"l" is:"null" range:"(0,1e30]" help:"smoothness L of clients' objectives; null: calculated"`
-	Mu    *float64 `key:"mu" is:"null" range:"(0,1e30]" help:"their strong convexity; null: calculated"`
-	G     *float64 `key:"g" is:"null" range:"(0,1e30]" help:"bound on their gradients' norm, G; null: calculated"`
+	L     *float64 `key:"l" is:"null" range:"(0,1e30]" help:"smoothness L; null: calculated"`
+	Mu    *float64 `key:"mu" is:"null" range:"(0,1e30]" help:"strong convexity; null: calculated"`
+	G     *float64 `key:"g" is:"null" range:"(0,1e30]" help:"bound on gradients' norm, G; null: calculated"`
 	FStar *float64 `key:"f_star" is:"null" range:"[-1e30,1e30]" help:"least training loss F*; null: calculated, or 0"`
-	Time  string   `key:"time" default:"elapsed" words:"elapsed,ahead" help:"what stands for W in Eq. 9"`
+	Time  string   `key:"time" default:"elapsed" words:"elapsed,ahead" help:"W in Eq. 9"`
 }
 
 // AheadTime is the value of Theory.Time by which W in Eq. 9 is the time that remains until the end
@@ -246,7 +246,7 @@ func (t *Theory) FillFrom(found Theory) {
 
 // Limits bound what a run may use of the machine; they change nothing that it computes.
 type Limits struct {
-	StateGB float64 `key:"state_gb" default:"8" range:"[0,1e6]" unit:"GB" is:"inert" help:"maximum of an algorithm's state, in 10^9 bytes"`
+	StateGB float64 `key:"state_gb" default:"8" range:"[0,1e6]" unit:"GB" is:"inert" help:"maximum of an algorithm's state"`
 }
 
 // Stop says when a run ends: as soon as it reaches any limit that is set. A zero limit is not set.
@@ -257,12 +257,12 @@ type Stop struct {
 	VirtualSeconds float64 `key:"virtual_seconds" is:"null" range:"(0,4e9]" unit:"seconds" help:"virtual time to run"`
 	// EqualRuntimeRounds ends the run at the virtual time that this number of rounds with
 	// K-eta-fixed takes, so that schedules are compared over the same time.
-	EqualRuntimeRounds int `key:"equal_runtime_rounds" is:"null" range:"[1,1000000000]" help:"stop at the virtual time of this many rounds of fixed K"`
+	EqualRuntimeRounds int `key:"equal_runtime_rounds" is:"null" range:"[1,1000000000]" help:"virtual time of this many rounds of fixed K"`
 	// Accepted is the number of updates that have entered the model when the run ends.
-	Accepted int `key:"accepted" is:"null" range:"[1,1000000000000]" help:"updates in the model (or that would be)"`
+	Accepted int `key:"accepted" is:"null" range:"[1,1000000000000]" help:"updates in the model"`
 	// Samples and Tokens bound the training data that the local steps of accepted updates took.
 	Samples int `key:"samples" is:"null" range:"[1,4000000000000000]" help:"samples of local steps that count, over all clients"`
-	Tokens  int `key:"tokens" is:"null" range:"[1,4000000000000000]" help:"the same in tokens, where samples are windows of a text"`
+	Tokens  int `key:"tokens" is:"null" range:"[1,4000000000000000]" help:"the same in tokens of a text"`
 	// EnergyJoules, Bytes, CarbonGrams, EnergyCost and ClientHours end the run after the round with
 	// which clients have used as much on tasks that have ended, whether their updates count or not.
 	EnergyJoules float64 `key:"energy_joules" is:"null" range:"(0,1e18]" help:"energy of all clients' tasks"`
@@ -272,9 +272,9 @@ type Stop struct {
 	ClientHours  float64 `key:"client_hours" is:"null" range:"(0,1e6]" help:"hours of clients on tasks, together"`
 	// Equal is what equal_runtime_rounds holds equal: the run ends when it has used as much of it
 	// as these rounds of fixed K.
-	Equal string `key:"equal" is:"null" words:"energy,bytes,carbon,client_time" help:"what equal_runtime_rounds is about; null: time"`
+	Equal string `key:"equal" is:"null" words:"energy,bytes,carbon,client_time" help:"what equal_runtime_rounds counts; null: time"`
 	// ValidationAccuracy ends the run when a validation reaches this share of right answers.
-	ValidationAccuracy float64 `key:"validation_accuracy" is:"null" range:"(0,1]" help:"accuracy of a validation"`
+	ValidationAccuracy float64 `key:"validation_accuracy" is:"null" range:"(0,1]" help:"validation accuracy"`
 
 	// Metric ends the run at a value of any metric of the model, or of the loss.
 	Metric MetricStop `key:"metric" default:"null" help:"value of a metric, or of the loss"`
@@ -322,8 +322,8 @@ const maxSeconds = 4e9
 type Network struct {
 	fleet.Network
 	ModelMegabits      float64 `key:"model_megabits" range:"[1e-6,8e6]" unit:"megabits" word:"exact=0" help:"size of a model; exact: 32 bits a parameter"`
-	UpdateMegabits     float64 `key:"update_megabits" is:"null" range:"[1e-6,8e6]" unit:"megabits" help:"size of an update; null: the model's, by compress"`
-	ServerDownloadMbps float64 `key:"server_download_mbps" is:"null" range:"(0,1e9]" unit:"Mbit/s" help:"server's capacity, shared by all downloads; null: no limit"`
+	UpdateMegabits     float64 `key:"update_megabits" is:"null" range:"[1e-6,8e6]" unit:"megabits" help:"size of an update; null: the model's, compressed"`
+	ServerDownloadMbps float64 `key:"server_download_mbps" is:"null" range:"(0,1e9]" unit:"Mbit/s" help:"server's capacity for all downloads"`
 	ServerUploadMbps   float64 `key:"server_upload_mbps" is:"null" range:"(0,1e9]" unit:"Mbit/s" help:"the same for uploads"`
 	Sites              Sites   `key:"sites"`
 }
@@ -331,8 +331,8 @@ type Network struct {
 // Sites are access points, or places, where many clients share one link to the server. Client c is
 // behind site c modulo Count; with a Count of 0 each client has its link alone.
 type Sites struct {
-	Count        int     `key:"count" is:"null" range:"[1,1000000]" help:"number of sites; client c is behind site c modulo count; null: none"`
-	DownloadMbps float64 `key:"download_mbps" is:"null" range:"(0,1e9]" unit:"Mbit/s" help:"site's capacity, shared by its downloads; null: no limit"`
+	Count        int     `key:"count" is:"null" range:"[1,1000000]" help:"sites; client c is behind site c modulo count"`
+	DownloadMbps float64 `key:"download_mbps" is:"null" range:"(0,1e9]" unit:"Mbit/s" help:"site's capacity for its downloads"`
 	UploadMbps   float64 `key:"upload_mbps" is:"null" range:"(0,1e9]" unit:"Mbit/s" help:"the same for uploads"`
 }
 
@@ -400,24 +400,24 @@ func (n Network) Shared() bool {
 // Devices says which real devices take part in a run, how long the run waits for them, and how far
 // it trusts their updates. Real devices hold their own samples and train outside the simulation.
 type Devices struct {
-	Names   []Device `key:"names" is:"null,keyed" help:"real devices by id, or with classes, {pi1: pi4, ...}; []: none"`
-	Include string   `key:"include" default:"every_round" words:"every_round,sampled" help:"devices beside each cohort, or drawn with the others; if clients is 0: all each round, or a cohort"`
+	Names   []Device `key:"names" is:"null,keyed" help:"real devices by id, or with classes, {pi1: pi4, ...}"`
+	Include string   `key:"include" default:"every_round" words:"every_round,sampled" help:"devices join each cohort, or are drawn with the others; if clients is 0: all each round, or a cohort"`
 	// LivenessSeconds is the wall time of silence after which a device is taken for lost.
 	LivenessSeconds float64 `key:"liveness_seconds" default:"120" range:"[0.1,1e6]" unit:"seconds" help:"wall time of silence after which a device is lost; a run waits for devices as long"`
 	// TaskSeconds is the wall time after which a device that still works at one task is taken for
 	// lost.
-	TaskSeconds float64 `key:"task_seconds" default:"600" range:"[0.1,1e6]" unit:"seconds" help:"wall time of one task after which a device is lost"`
+	TaskSeconds float64 `key:"task_seconds" default:"600" range:"[0.1,1e6]" unit:"seconds" help:"wall time of a task after which a device is lost"`
 	// NormLimit is the largest Euclidean norm that a device's update may have; 0 is no limit.
 	NormLimit float64 `key:"norm_limit" default:"0" range:"[0,1e12]" help:"largest Euclidean norm of a device's update; 0: none"`
 	// MaxSamples bounds the samples that a device reports, by which updates may be weighted.
-	MaxSamples  int    `key:"max_samples" default:"0" range:"[0,16777216]" help:"maximum samples of a device; 0: four times the median of a round's other updates"`
-	KeepUpdates bool   `key:"keep_updates" default:"false" is:"inert" help:"keep updates in devices.log for a replay without devices"`
+	MaxSamples  int    `key:"max_samples" default:"0" range:"[0,16777216]" help:"maximum samples that count; 0: four times the median of a round's other updates"`
+	KeepUpdates bool   `key:"keep_updates" default:"false" is:"inert" help:"keep updates in devices.log for a replay"`
 	Link        string `key:"link" default:"measured" words:"measured,modelled" help:"transfer times: measured, or modelled by class or network"`
 
 	// Clip bounds the norm of devices' updates; nil is no bound.
-	Clip combine.Clip `key:"clip" default:"median" is:"null" help:"bound on devices' updates; null: none"`
+	Clip combine.Clip `key:"clip" default:"median" is:"null" help:"bound on devices' updates"`
 	// Robust combines the updates of devices so that false ones, up to one in five, do little harm.
-	Robust bool `key:"robust" default:"true" help:"combine four or more devices so that one in five may be false; false: weighted mean"`
+	Robust bool `key:"robust" default:"true" help:"four or more devices are combined so that one in five may be false"`
 	// Quota bounds what each device may use of the server, and how many of its tasks may fail.
 	Quota quota.Device `key:"quota"`
 }
@@ -479,10 +479,10 @@ const (
 type Evaluate struct {
 	Every        int      `key:"every" default:"50" range:"[1,1000000000]" unit:"rounds" help:"rounds between validations"`
 	EverySeconds float64  `key:"every_seconds" is:"null" range:"(0,4e9]" unit:"seconds" word:"fixed=-1" help:"virtual time between validations; fixed: that of every rounds of fixed K"`
-	Samples      int      `key:"samples" is:"null" range:"[1,1000000000]" help:"held-out samples of a validation, at even distances; null: all"`
-	Metric       Metric   `key:"metric" default:"null" help:"what models are compared by"`
-	Measures     []string `key:"measures" is:"null" help:"further measures: majority_share, balanced_accuracy, f1_macro, auroc of classes; mean_baseline, r2 of numbers"`
-	Target       *float64 `key:"target" is:"null" range:"[-1e12,1e12]" help:"value of the metric whose time the summary gives; null: stop's"`
+	Samples      int      `key:"samples" is:"null" range:"[1,1000000000]" help:"held-out samples of a validation; null: all"`
+	Metric       Metric   `key:"metric" default:"null" help:"what compares models"`
+	Measures     []string `key:"measures" is:"null" help:"further metrics: majority_share, balanced_accuracy, f1_macro, auroc of classes; mean_baseline, r2 of numbers"`
+	Target       *float64 `key:"target" is:"null" range:"[-1e12,1e12]" help:"value whose time the summary gives; null: stop's"`
 
 	// Clients says when the model is measured on each client's own samples; the zero value is
 	// never.
@@ -496,8 +496,8 @@ const AsFixed = -1
 // Metric says by which quantity models are compared. Both fields may be empty: the model's first
 // metric is taken, or else the loss, and the model says which values are better.
 type Metric struct {
-	Name   string `key:"name" is:"short,null" help:"metric or loss that compares models; null: the model's first, else the loss"`
-	Better string `key:"better" is:"null" words:"higher,lower" help:"which values are better; null: as the model says"`
+	Name   string `key:"name" is:"short,null" help:"metric or loss; null: the model's first, else the loss"`
+	Better string `key:"better" is:"null" words:"higher,lower" help:"better values; null: as the model says"`
 }
 
 // QualityOf finds the quantity by which models are compared among the metrics that a model reports.
@@ -517,9 +517,9 @@ func (m Metric) QualityOf(list []metric.Metric) (metric.Quality, error) {
 // ClientEvaluation says when the global model is measured on the samples of each client, which
 // shows how fair it is. If any such evaluation is asked for, the final model has one, too.
 type ClientEvaluation struct {
-	Every   int   `key:"every" is:"null" range:"[1,1000000000]" unit:"rounds" help:"rounds between evaluations on clients' samples; null: only those in rounds"`
-	Rounds  []int `key:"rounds" is:"null" range:"[1,1000000000]" help:"rounds that have one"`
-	Samples int   `key:"samples" is:"null" range:"[1,1000000000]" help:"maximum samples of each client, spread evenly; null: all"`
+	Every   int   `key:"every" is:"null" range:"[1,1000000000]" unit:"rounds" help:"rounds between evaluations on clients' samples"`
+	Rounds  []int `key:"rounds" is:"null" range:"[1,1000000000]" help:"rounds with one"`
+	Samples int   `key:"samples" is:"null" range:"[1,1000000000]" help:"maximum samples of each client; null: all"`
 }
 
 // Any reports whether at least one evaluation on the clients' own samples is asked for.
@@ -534,12 +534,12 @@ type Checkpoint struct {
 // NATS describes the server that carries the messages between the coordinator, its hosts and
 // devices. Nothing here changes what a run computes.
 type NATS struct {
-	URL        string  `key:"url" default:"embedded" is:"inert" help:"embedded, URLs separated by commas, or none: one process's memory"`
-	Listen     string  `key:"listen" default:"" is:"inert" help:"address of the embedded server, e.g. 127.0.0.1:4222; empty: none"`
-	Insecure   bool    `key:"insecure" default:"false" is:"inert" help:"other machines may connect without TLS, unless a certificate is given"`
+	URL        string  `key:"url" default:"embedded" is:"inert" help:"embedded, URLs separated by commas, or none (one process)"`
+	Listen     string  `key:"listen" default:"" is:"inert" help:"address of the embedded server, e.g. 127.0.0.1:4222"`
+	Insecure   bool    `key:"insecure" default:"false" is:"inert" help:"other machines may connect without TLS"`
 	Replicas   int     `key:"replicas" default:"0" range:"[0,5]" is:"inert" help:"copies of the work queue in a cluster; 0: three, or all of fewer"`
-	AckSeconds float64 `key:"ack_seconds" default:"10" range:"(0,3600]" unit:"seconds" is:"inert" help:"wall time of silence before another trainer gets a job"`
-	MaxDeliver int     `key:"max_deliver" default:"5" range:"[1,1000]" is:"inert" help:"trainers that may fail at a job; hosts that left do not count"`
+	AckSeconds float64 `key:"ack_seconds" default:"10" range:"(0,3600]" unit:"seconds" is:"inert" help:"wall time before another trainer gets a silent one's job"`
+	MaxDeliver int     `key:"max_deliver" default:"5" range:"[1,1000]" is:"inert" help:"trainers that may fail at a job"`
 }
 
 // These are the values of NATS.URL that are no URL.
@@ -563,7 +563,7 @@ type Events struct {
 	Sample int `key:"sample" default:"32" range:"[0,10000]" word:"off=-1" is:"inert" help:"clients in events.log, beside the slowest and real devices"`
 	// Megabytes is the size of the log, in 10^6 bytes, beyond which it thins out its rounds, so
 	// that the log of a run of weeks stays readable.
-	Megabytes float64 `key:"megabytes" default:"256" range:"[0.01,1e6]" unit:"MB" is:"inert" help:"size of events.log beyond which it keeps 512 rounds of each doubling"`
+	Megabytes float64 `key:"megabytes" default:"256" range:"[0.01,1e6]" unit:"MB" is:"inert" help:"size of events.log beyond which it keeps fewer rounds"`
 }
 
 // KeptSlowest is the number of a round's slowest tasks that the outputs always see, however small

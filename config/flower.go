@@ -11,24 +11,24 @@ import (
 type Flower struct {
 	App string `key:"app" is:"null,path" help:"folder of the Flower app, with its pyproject.toml"`
 	// Run holds values of the app's run config in place of those in its pyproject.toml.
-	Run    []RunValue `key:"run" is:"null,keyed,merged" help:"values of the app's run config, {learning-rate: 0.05, ...}"`
-	Python string     `key:"python" default:"python3" is:"inert" help:"command of a Python that has flwr"`
+	Run    []RunValue `key:"run" is:"null,keyed,merged" help:"the app's run config, {learning-rate: 0.05, ...}"`
+	Python string     `key:"python" default:"python3" is:"inert" help:"Python with flwr"`
 
 	// Steps and EvaluateSteps are formulas for the local steps that a message takes; empty is the
 	// usual rule.
-	Steps         string `key:"steps" is:"null" help:"local steps of a training message, as local_epochs * ceil(num_examples / batch_size); null: counted by PyTorch, else by the usual keys"`
-	EvaluateSteps string `key:"evaluate_steps" is:"null" help:"local steps that an evaluation costs; null: a third for each minibatch"`
+	Steps         string `key:"steps" is:"null" help:"local steps of a message, as local_epochs * ceil(num_examples / batch_size); null: counted by PyTorch, else by the usual keys"`
+	EvaluateSteps string `key:"evaluate_steps" is:"null" help:"the same of an evaluation; null: a third for each minibatch"`
 
 	// Dropout says whether the server hears of a client that has left, and Heartbeat after how
 	// long.
-	Dropout   string  `key:"dropout" default:"silent" words:"silent,reported" help:"clients that leave: silent until a timeout, or reported after heartbeat_seconds"`
-	Heartbeat float64 `key:"heartbeat_seconds" default:"60" range:"[0,1e6]" unit:"seconds" help:"time after which a client that has left is reported"`
+	Dropout   string  `key:"dropout" default:"silent" words:"silent,reported" help:"clients that leave: silent, or reported after heartbeat_seconds"`
+	Heartbeat float64 `key:"heartbeat_seconds" default:"60" range:"[0,1e6]" unit:"seconds" help:"time until a client that left is reported"`
 
-	Order      string  `key:"order" default:"arrival" words:"arrival,sent" help:"order of replies: by arrival, or as their messages were sent"`
-	AtOnce     int     `key:"at_once" default:"0" range:"[0,1000000]" help:"concurrent messages of the older API, as flwr's thread pool; 0: all"`
+	Order      string  `key:"order" default:"arrival" words:"arrival,sent" help:"order of replies: by arrival, or as messages were sent"`
+	AtOnce     int     `key:"at_once" default:"0" range:"[0,1000000]" help:"concurrent messages of the older API; 0: all"`
 	AnyVersion bool    `key:"any_version" default:"false" is:"inert" help:"allow untested versions of flwr"`
-	Folder     string  `key:"folder" is:"null,path,inert" help:"folder in which the app runs; null: files, in the run's folder"`
-	Journal    float64 `key:"journal_megabytes" default:"1000" range:"[0,1e9]" unit:"MB" is:"inert" help:"size beyond which journal.log has digests alone, and a resumed run trains again"`
+	Folder     string  `key:"folder" is:"null,path,inert" help:"folder in which the app runs; null: files in the run's folder"`
+	Journal    float64 `key:"journal_megabytes" default:"1000" range:"[0,1e9]" unit:"MB" is:"inert" help:"size beyond which journal.log has digests alone, and resumed runs train again"`
 }
 
 // RunValue is a value of an app's run config, as text: the app's own value says of which type it

@@ -85,7 +85,7 @@ func TestLayers_DoNotFit(t *testing.T) {
 // Help knows the layers and their options.
 func TestLayers_Explained(t *testing.T) {
 	text, ok := Explain("model.layers")
-	for _, want := range []string{"conv: a convolution", "stride: step between positions", "output: output states"} {
+	for _, want := range []string{"conv: a convolution", "stride: step between positions", "output: the last step's state"} {
 		if !ok || !strings.Contains(text, want) {
 			t.Errorf("help does not say %q:\n%s", want, text)
 		}

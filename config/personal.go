@@ -10,8 +10,8 @@ import (
 // Personal names the parameters of the model that each client trains and keeps to itself, while the
 // others are shared (FedPer, FedRep). Without names, all parameters are shared.
 type Personal struct {
-	Names     []string `key:"names" is:"short,null" help:"layers or tensors, or patterns, e.g. [head, 4.*], of each client's own (FedPer)"`
-	HeadSteps int      `key:"head_steps" default:"0" range:"[0,1000000]" unit:"steps" help:"first steps of a task, at most K - 1, that train these alone, the others the rest (FedRep); 0: all train both"`
+	Names     []string `key:"names" is:"short,null" help:"layers, tensors or patterns, e.g. [head, 4.*] (FedPer)"`
+	HeadSteps int      `key:"head_steps" default:"0" range:"[0,1000000]" unit:"steps" help:"first steps of a task, at most K - 1, that train these alone; the others train the rest (FedRep); 0: all train both"`
 }
 
 // checkPersonal refuses settings that cannot be combined with personal parameters, of which each

@@ -3,9 +3,9 @@ package config
 // Trainer is a program of the user's that takes the local steps in place of this one, for models
 // and data of its own (docs/trainers.md). It is used if Command is not empty.
 type Trainer struct {
-	Command string  `key:"command" default:"" is:"short" help:"its command, e.g. python3 my_model.py; empty: none"`
-	Threads int     `key:"threads" default:"1" range:"[1,1024]" help:"threads of its arithmetic, for each worker"`
-	Device  string  `key:"device" default:"cpu" help:"device to train on, as cuda"`
+	Command string  `key:"command" default:"" is:"short" help:"its command, e.g. python3 my_model.py"`
+	Threads int     `key:"threads" default:"1" range:"[1,1024]" help:"threads of each worker"`
+	Device  string  `key:"device" default:"cpu" help:"device, as cuda"`
 	Silence float64 `key:"silence_seconds" default:"120" range:"[0.1,1e6]" unit:"seconds" is:"inert" help:"wall time of silence before a restart"`
 }
 

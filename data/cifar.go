@@ -18,7 +18,7 @@ import (
 )
 
 func init() {
-	federated.Readers.Register("cifar100", "CIFAR-100's binary version as a folder or tar.gz", CIFAR100{})
+	federated.Readers.Register("cifar100", "CIFAR-100's binary version, a folder or tar.gz", CIFAR100{})
 }
 
 // CIFAR100 reads the binary version of CIFAR-100 (Krizhevsky 2009).

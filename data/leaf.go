@@ -21,7 +21,7 @@ import (
 )
 
 func init() {
-	federated.Readers.Register("leaf", "a folder of LEAF JSON files, or one", LEAF{})
+	federated.Readers.Register("leaf", "LEAF JSON, a folder or a file", LEAF{})
 }
 
 // LEAF reads the JSON of LEAF (Caldas et al. 2018).

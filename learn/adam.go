@@ -5,7 +5,7 @@ import "math"
 func init() {
 	Optimizers.Register(
 		"adam",
-		"steps scaled by the gradients' moments; weight decay in the gradient (Kingma and Ba 2015)",
+		"Adam, weight decay in the gradient (Kingma and Ba 2015)",
 		Adam{},
 	)
 	Optimizers.Register("adamw", "Adam with weight decay beside the gradient (Loshchilov and Hutter 2019)", AdamW{})
@@ -29,7 +29,7 @@ func (a Adam) Stepper(params int) Stepper {
 // before the step of [Moments] (Loshchilov and Hutter 2019, Algorithm 2).
 type AdamW struct {
 	Moments
-	WeightDecay float64 `key:"weight_decay" default:"0.01" range:"[0,1e6]" help:"part by which a step shrinks parameters, times its rate"`
+	WeightDecay float64 `key:"weight_decay" default:"0.01" range:"[0,1e6]" help:"part of the parameters that a step subtracts, times its rate"`
 	Clipping
 	Keeping
 }
@@ -45,9 +45,9 @@ func (a AdamW) Stepper(params int) Stepper {
 //	m ← β1 m + (1 − β1) g,  v ← β2 v + (1 − β2) g²,
 //	x ← x − η m/(1 − β1^t) / (sqrt(v/(1 − β2^t)) + ε).
 type Moments struct {
-	Beta1 float64 `key:"beta1" default:"0.9" range:"[0,1)" help:"decay of the gradients' mean, PyTorch's first beta"`
-	Beta2 float64 `key:"beta2" default:"0.999" range:"[0,1)" help:"decay of their mean square, the second beta"`
-	Eps   float64 `key:"eps" default:"1e-8" range:"(0,1e6]" help:"what is added to its root"`
+	Beta1 float64 `key:"beta1" default:"0.9" range:"[0,1)" help:"decay of the gradients' mean"`
+	Beta2 float64 `key:"beta2" default:"0.999" range:"[0,1)" help:"decay of their mean square"`
+	Eps   float64 `key:"eps" default:"1e-8" range:"(0,1e6]" help:"added to its root"`
 }
 
 // stepper completes a with these options and moments for a model of params parameters.

@@ -7,7 +7,7 @@ import (
 )
 
 func init() {
-	Models.Register("cnn", "two convolutions with pooling and two dense layers, on images", CNN{})
+	Models.Register("cnn", "two convolutions with pooling, two dense layers", CNN{})
 }
 
 // CNN is two 3×3 convolutions, each with ReLU and 2×2 max pooling, a dense layer

@@ -3,7 +3,7 @@ package learn
 import "fedpace/learn/network"
 
 func init() {
-	Models.Register("gru", "stacked gated recurrent units that predict the next character", GRU{})
+	Models.Register("gru", "gated recurrent units that predict the next character", GRU{})
 }
 
 // GRU predicts the character after a sequence (Shakespeare's is 80,79,8,128,2): an
@@ -11,7 +11,7 @@ func init() {
 // order r, z, n) and a linear layer on the last step's state.
 type GRU struct {
 	Length     int `key:"length" range:"[1,1048576]" help:"characters of a sample"`
-	Vocabulary int `key:"vocabulary" range:"[2,256]" help:"characters, which are the classes"`
+	Vocabulary int `key:"vocabulary" range:"[2,256]" help:"characters, the classes"`
 	Embedding  int `key:"embedding" range:"[1,1048576]" help:"width of a character's embedding"`
 	State      int `key:"state" range:"[1,1048576]" help:"width of a layer's state"`
 	Layers     int `key:"layers" range:"[1,64]" help:"layers"`

@@ -9,7 +9,7 @@ import (
 )
 
 func init() {
-	Models.Register("logistic", "multinomial logistic regression with a squared norm added", Logistic{})
+	Models.Register("logistic", "multinomial logistic regression", Logistic{})
 }
 
 // Logistic is multinomial logistic regression on dense rows. (μ/2)‖params‖² is added
@@ -18,7 +18,7 @@ func init() {
 type Logistic struct {
 	Features int     `key:"features" range:"[1,1048576]" help:"values of a sample"`
 	Classes  int     `key:"classes" range:"[2,1048576]" help:"classes"`
-	Mu       float64 `key:"mu" range:"(0,1e6]" help:"strength of the squared norm"`
+	Mu       float64 `key:"mu" range:"(0,1e6]" help:"weight of the parameters' squared norm"`
 }
 
 // Model makes the model. mu is rounded to float32, so that the name, which holds it, says what is

@@ -3,7 +3,7 @@ package learn
 import "fedpace/registry"
 
 func init() {
-	Optimizers.Register("sgd", "stochastic gradient descent, with or without momentum", SGD{})
+	Optimizers.Register("sgd", "stochastic gradient descent", SGD{})
 }
 
 // SGD is PyTorch's SGD with dampening 0, after clipping: with the momentum μ, the weight
@@ -13,8 +13,8 @@ func init() {
 //
 // or x ← x − η (g + μ v) with Nesterov's momentum.
 type SGD struct {
-	Momentum    float64 `key:"momentum" default:"0" range:"[0,1)" help:"part of a step's direction that the next keeps"`
-	Nesterov    bool    `key:"nesterov" default:"false" help:"Nesterov's momentum, which looks a step ahead"`
+	Momentum    float64 `key:"momentum" default:"0" range:"[0,1)" help:"momentum"`
+	Nesterov    bool    `key:"nesterov" default:"false" help:"Nesterov's momentum"`
 	WeightDecay float64 `key:"weight_decay" default:"0" range:"[0,1e6]" help:"L2 penalty added to gradients"`
 	Clipping
 	Keeping

@@ -202,7 +202,6 @@ var given = []string{
 	"At 0.05 nearly all of a client's tweets have one label, at 5 nearly all clients have both.",
 	"50 clients a round, K_0 = 60, the time of 2,500 rounds with fixed K, 50 evaluations.",
 	"at 0.05 K = 1 (dSGD) gains",
-	"At the paper's full length `rounds` loses 0.4 points where clients are alike", // paper.md's, held there
 	"(9,314, 50 a round, K_0 = 60, median 2 training tweets)",
 	"the time of 10,000 rounds with fixed K",
 	"Table 4, 0.68, lie within the interval of 20",

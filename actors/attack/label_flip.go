@@ -11,9 +11,9 @@ func init() {
 // al. 2020, Data poisoning attacks against federated learning systems). A language model's
 // labels are the tokens that come next. Its loss is that on the wrong labels.
 type LabelFlip struct {
-	Map    string  `key:"map" default:"reverse" words:"reverse,next,one" help:"labels of C classes: C-1-y, y+1, or one of them for another"`
-	Source int     `key:"from" default:"0" range:"[0,1e9]" help:"map one: class that is learned as another"`
-	Target int     `key:"to" default:"1" range:"[0,1e9]" help:"map one: that other class"`
+	Map    string  `key:"map" default:"reverse" words:"reverse,next,one" help:"labels of C classes: C-1-y, y+1, or one for another"`
+	Source int     `key:"from" default:"0" range:"[0,1e9]" help:"map one: class"`
+	Target int     `key:"to" default:"1" range:"[0,1e9]" help:"map one: class that it is learned as"`
 	Factor float64 `key:"factor" default:"1" range:"[1,1e6]" help:"factor of the update"`
 }
 

@@ -8,7 +8,7 @@ import (
 
 // init registers the attack under the name by which a configuration chooses it.
 func init() {
-	Attacks.Register("min_max", "colludes: as wrong as an update can be within the honest ones' distances", MinMax{})
+	Attacks.Register("min_max", "colludes: as wrong as possible within honest updates' distances", MinMax{})
 }
 
 // MinMax is the min-max attack of colluders that know only their own honest updates
@@ -24,7 +24,7 @@ func init() {
 // A colluder that is alone in a round sends its honest update: there is no distance between honest
 // updates that its own could stay within.
 type MinMax struct {
-	Direction string `key:"direction" default:"std" words:"unit,std,sign" help:"direction of updates: their mean, deviations, or the mean's signs"`
+	Direction string `key:"direction" default:"std" words:"unit,std,sign" help:"direction: mean, deviations, or the mean's signs"`
 	Known     int    `key:"knows" default:"16" range:"[2,256]" help:"colluders whose honest updates are known"`
 }
 

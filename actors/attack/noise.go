@@ -18,7 +18,7 @@ func init() {
 // the update; by value it is the size itself.
 type Noise struct {
 	Size float64 `key:"size" default:"3" range:"(0,1e9]" help:"of the noise"`
-	By   string  `key:"by" default:"update" words:"update,value" help:"size is relative to the update's length, or each value's standard deviation"`
+	By   string  `key:"by" default:"update" words:"update,value" help:"size is over the update's length, or each value's deviation"`
 }
 
 // Behaviour implements [Attack]: the client adds noise to its honest update. Draw i of the task's key

@@ -29,7 +29,7 @@ type Presence interface {
 const maxLook = 4096
 
 // init registers the model under the name by which a configuration chooses it.
-func init() { Availabilities.Register("always", "every client is there at any time", Always{}) }
+func init() { Availabilities.Register("always", "at any time", Always{}) }
 
 // Always is the availability of clients that are never absent.
 type Always struct{}

@@ -10,7 +10,7 @@ import (
 func init() {
 	Availabilities.Register(
 		"bernoulli",
-		"in each period a client is there with this probability, independently",
+		"independently in each period",
 		Bernoulli{},
 	)
 }
@@ -18,7 +18,7 @@ func init() {
 // Bernoulli draws each client's presence independently for every period. Each client's periods are
 // shifted by a random phase, so that clients do not all change at once.
 type Bernoulli struct {
-	Probability   float64 `key:"probability" range:"(0,1]" help:"of being there in a period"`
+	Probability   float64 `key:"probability" range:"(0,1]" help:"of being available in a period"`
 	PeriodSeconds float64 `key:"period_seconds" range:"[1e-3,1e8]" unit:"seconds" help:"time between draws"`
 }
 

@@ -11,7 +11,7 @@ import (
 // Place is a place whose clocks some clients live by, and its share of the clients.
 type Place struct {
 	Name   string  `key:"name" help:"in the time-zone database, such as Europe/Berlin"`
-	Weight float64 `key:"weight" is:"null" range:"[0,1e12]" help:"share of the clients, relative to others'; null in all: equal"`
+	Weight float64 `key:"weight" is:"null" range:"[0,1e12]" help:"share of clients; null in all: equal"`
 }
 
 // localClock is the clock of a time zone: how far it is ahead of the clock of UTC, in nanoseconds, in

@@ -32,7 +32,7 @@ type Correlation struct {
 
 // RankCorrelation is a wanted rank correlation of devices with a property of the clients' data.
 type RankCorrelation struct {
-	Spearman float64 `key:"spearman" default:"0" range:"[-1,1]" help:"Spearman's rank correlation with clients' data; 0: independent"`
+	Spearman float64 `key:"spearman" default:"0" range:"[-1,1]" help:"Spearman's rank correlation with clients' data"`
 	// Property is samples, labels or entropy.
 	Property string `key:"with" default:"samples" words:"samples,labels,entropy" help:"samples, distinct labels, or entropy of labels"`
 }
@@ -41,7 +41,7 @@ type RankCorrelation struct {
 // devices to clients with more of the property.
 type SpeedCorrelation struct {
 	RankCorrelation
-	Phase string `key:"of" default:"compute" words:"compute,download,upload" help:"speed that ranks devices; others stay"`
+	Phase string `key:"of" default:"compute" words:"compute,download,upload" help:"speed that ranks devices"`
 }
 
 // Given reports whether a correlation of devices with the data is configured.

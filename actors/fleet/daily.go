@@ -10,7 +10,7 @@ import (
 
 // init registers the model under the name by which a configuration chooses it.
 func init() {
-	Availabilities.Register("daily", "a client is there between two local hours, on some days", Daily{})
+	Availabilities.Register("daily", "between two local hours, on some days", Daily{})
 }
 
 // Daily makes a client available in one window of each local day. The window passes midnight if
@@ -20,20 +20,20 @@ func init() {
 // comes when it is set forward. Of one that it shows twice the window begins with the first, and ends
 // with the second.
 type Daily struct {
-	FromHour    float64 `key:"from_hour" default:"0" range:"[0,24]" unit:"hours" help:"local time from which a client is there"`
+	FromHour    float64 `key:"from_hour" default:"0" range:"[0,24]" unit:"hours" help:"local time from which a client is available"`
 	ToHour      float64 `key:"to_hour" default:"0" range:"[0,24]" unit:"hours" help:"local time until which it is"`
-	JitterHours float64 `key:"jitter_hours" default:"0" range:"[0,12]" unit:"hours" help:"by which both may move each day"`
-	Probability float64 `key:"probability" default:"1" range:"(0,1]" help:"of being there on a day"`
-	Zones       []Zone  `key:"zones" is:"null" help:"time zones, [{hours: 1, weight: 2}, ...]; null: 24 equal ones"`
-	StartHour   float64 `key:"start_hour" default:"0" range:"[0,24]" unit:"hours" help:"time of day (UTC) at virtual time 0"`
-	Places      []Place `key:"places" is:"null" help:"places whose local time has summer time, [{name: Europe/Berlin, weight: 2}, ...], in place of zones"`
+	JitterHours float64 `key:"jitter_hours" default:"0" range:"[0,12]" unit:"hours" help:"deviation of both each day"`
+	Probability float64 `key:"probability" default:"1" range:"(0,1]" help:"of being available on a day"`
+	Zones       []Zone  `key:"zones" is:"null" help:"time zones, [{hours: 1, weight: 2}, ...]; null: all 24"`
+	StartHour   float64 `key:"start_hour" default:"0" range:"[0,24]" unit:"hours" help:"UTC hour at virtual time 0"`
+	Places      []Place `key:"places" is:"null" help:"places with summer time, [{name: Europe/Berlin, weight: 2}, ...], in place of zones"`
 	Start       string  `key:"start" default:"" help:"with places: time of virtual time 0, such as 2024-03-01T10:00:00Z"`
 }
 
 // Zone is a time zone and its share of the clients.
 type Zone struct {
 	Hours  float64 `key:"hours" range:"[-14,14]" unit:"hours" help:"ahead of UTC"`
-	Weight float64 `key:"weight" is:"null" range:"[0,1e12]" help:"relative share of clients; null in all: equal"`
+	Weight float64 `key:"weight" is:"null" range:"[0,1e12]" help:"share of clients; null in all: equal"`
 }
 
 // Presence prepares the model. The jitter must be so small that the windows of neighbouring days

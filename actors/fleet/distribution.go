@@ -61,8 +61,8 @@ func (l *Sampler) isSet() bool { return l.Quantile != nil }
 // Bounds are the options that all distributions share. A draw beyond a bound is replaced by the
 // bound.
 type Bounds struct {
-	AtLeast float64 `key:"at_least" is:"null" range:"[0,1e12]" help:"smaller draws are set to it"`
-	AtMost  float64 `key:"at_most" is:"null" range:"[0,1e12]" help:"larger draws are set to it"`
+	AtLeast float64 `key:"at_least" is:"null" range:"[0,1e12]" help:"minimum, to which smaller draws are set"`
+	AtMost  float64 `key:"at_most" is:"null" range:"[0,1e12]" help:"maximum"`
 }
 
 // Cut returns the sampler l with its draws clamped to the bounds, and with Min, Max and Median

@@ -14,17 +14,17 @@ import (
 func init() {
 	Distributions.Register("constant", "one value", Constant{})
 	Distributions.Register("uniform", "equally likely between two values", Uniform{})
-	Distributions.Register("normal", "a bell; draws below zero are set to zero", Normal{})
+	Distributions.Register("normal", "normal; draws below zero are set to zero", Normal{})
 	Distributions.Register("lognormal", "its logarithm is normal; needs mean or median", Lognormal{})
 	Distributions.Register("shifted_exponential", "a least value and an exponential beyond it", ShiftedExponential{})
-	Distributions.Register("weibull", "a stretched (shape below 1) or compressed exponential", Weibull{})
+	Distributions.Register("weibull", "stretched (shape below 1) or compressed exponential", Weibull{})
 	Distributions.Register("pareto", "a heavy tail; needs mean or min", Pareto{})
 	Distributions.Register("empirical", "measured values, each equally likely", Empirical{})
 }
 
 // Constant is one value.
 type Constant struct {
-	Value float64 `key:"value" is:"short" range:"[0,1e12]" help:"the value; the number alone is the same"`
+	Value float64 `key:"value" is:"short" range:"[0,1e12]" help:"the value, as the number alone"`
 	Bounds
 }
 
@@ -72,8 +72,8 @@ func (d Normal) Sampler() (Sampler, error) {
 
 // Lognormal is the lognormal distribution, by its mean or its median.
 type Lognormal struct {
-	Mean   float64 `key:"mean" is:"null" range:"[1e-12,1e12]" help:"mean, before at_least and at_most"`
-	Median float64 `key:"median" is:"null" range:"[1e-12,1e12]" help:"median, in place of mean"`
+	Mean   float64 `key:"mean" is:"null" range:"[1e-12,1e12]" help:"mean, before bounds"`
+	Median float64 `key:"median" is:"null" range:"[1e-12,1e12]" help:"median in place of mean"`
 	Sigma  float64 `key:"sigma" range:"[0,10]" help:"standard deviation of the logarithm"`
 	Bounds
 }

@@ -11,8 +11,8 @@ import (
 
 // init registers the model under the name by which a configuration chooses it.
 func init() {
-	Availabilities.Register("passes", "contacts of satellites in UTC, as skyfield writes them", Passes{})
-	Availabilities.Register("orbit", "a contact in each period, at a time of each client's own", Orbit{})
+	Availabilities.Register("passes", "contacts of satellites, as of skyfield", Passes{})
+	Availabilities.Register("orbit", "a contact in each period, at each client's own time", Orbit{})
 }
 
 // Passes makes a client available while its satellite is in contact with a ground station. The file's
@@ -20,8 +20,8 @@ func init() {
 // overlap, which makes them one.
 type Passes struct {
 	File    string   `key:"file" is:"path" help:"CSV file of contacts in UTC (satellite,rise,set, or satellite,time,event)"`
-	Events  bool     `key:"events" default:"false" help:"rows are events: rise, culminate or set, or skyfield's 0, 1 or 2"`
-	Columns []string `key:"columns" is:"null" help:"names of the file's columns, in this order"`
+	Events  bool     `key:"events" default:"false" help:"rows are events: rise, culminate, set, or 0, 1, 2"`
+	Columns []string `key:"columns" is:"null" help:"names of its columns, in this order"`
 	Start   string   `key:"start" default:"" help:"time of virtual time 0, such as 2024-03-01T10:00:00Z"`
 }
 

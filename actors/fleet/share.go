@@ -11,7 +11,7 @@ import (
 func init() {
 	Availabilities.Register(
 		"share",
-		"stays and absences as markov's, each client with its own share of the time",
+		"as markov, each client with its own share of time",
 		Share{},
 	)
 }

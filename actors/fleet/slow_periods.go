@@ -27,16 +27,16 @@ type Slowing interface {
 
 // init registers the model under the name by which a configuration chooses it.
 func init() {
-	Slowdowns.Register("spells", "now and then a client is slower for a while", SlowPeriods{})
+	Slowdowns.Register("spells", "periods in which a client is slow", SlowPeriods{})
 }
 
 // SlowPeriods slow a client down for periods of exponentially distributed length, by a two-state
 // Markov chain of its own in continuous time. Work under way when a period begins or ends changes
 // its pace at that moment. Without EverySeconds there are none.
 type SlowPeriods struct {
-	EverySeconds float64      `key:"every_seconds" is:"null" range:"[2e-3,1e8]" unit:"seconds" help:"mean time between the starts of spells; null: no spells"`
-	ForSeconds   float64      `key:"for_seconds" is:"null" range:"[1e-3,1e8]" unit:"seconds" help:"mean length of a spell"`
-	Factor       Distribution `key:"factor" is:"null" help:"factor of a step's time, at least 1; may vary within a spell"`
+	EverySeconds float64      `key:"every_seconds" is:"null" range:"[2e-3,1e8]" unit:"seconds" help:"mean time between the starts of such periods"`
+	ForSeconds   float64      `key:"for_seconds" is:"null" range:"[1e-3,1e8]" unit:"seconds" help:"mean length of such a period"`
+	Factor       Distribution `key:"factor" is:"null" help:"factor of a step's time, at least 1"`
 	Links        bool         `key:"links" default:"false" help:"transfers slow down, too, except on link traces"`
 }
 

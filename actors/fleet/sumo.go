@@ -11,7 +11,7 @@ import (
 
 // init registers the model under the name by which a configuration chooses it.
 func init() {
-	Availabilities.Register("sumo", "vehicles of a traffic simulation, while they are on the road", SUMO{})
+	Availabilities.Register("sumo", "vehicles while they are on the road", SUMO{})
 }
 
 // SUMO makes a client available while its vehicle is on the road, by what the traffic simulation SUMO

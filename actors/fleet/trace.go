@@ -17,12 +17,12 @@ func init() { Availabilities.Register("trace", "recorded stays, repeated", Trace
 // Trace replays recorded stays as the availability of clients.
 type Trace struct {
 	Sessions      string   `key:"sessions" is:"path" help:"CSV file of recorded stays (trace,from_second,to_second)"`
-	Columns       []string `key:"columns" is:"null" help:"names of the file's columns, in this order"`
-	PeriodSeconds float64  `key:"period_seconds" is:"null" range:"(0,1e8]" unit:"seconds" help:"length after which stays repeat and are cut off; null: the latest end"`
-	Drawn         bool     `key:"drawn" default:"false" help:"each client draws its trace; else they are dealt in order"`
-	Spread        bool     `key:"spread" default:"false" help:"each client starts at its own place"`
-	Zones         []Zone   `key:"zones" is:"null" help:"clients' time zones, where second 0 is local midnight; null: one for all"`
-	StartHour     float64  `key:"start_hour" default:"0" range:"[0,24]" unit:"hours" help:"time of day (UTC) at virtual time 0"`
+	Columns       []string `key:"columns" is:"null" help:"names of its columns, in this order"`
+	PeriodSeconds float64  `key:"period_seconds" is:"null" range:"(0,1e8]" unit:"seconds" help:"length after which stays repeat; null: the latest end"`
+	Drawn         bool     `key:"drawn" default:"false" help:"clients draw traces; else they are dealt in order"`
+	Spread        bool     `key:"spread" default:"false" help:"clients start at places of their own"`
+	Zones         []Zone   `key:"zones" is:"null" help:"time zones, where second 0 is local midnight; null: one for all"`
+	StartHour     float64  `key:"start_hour" default:"0" range:"[0,24]" unit:"hours" help:"UTC hour at virtual time 0"`
 }
 
 // Presence reads the recorded stays and prepares the model. Without files (nil) it only checks the

@@ -18,8 +18,8 @@ func init() {
 // where Times is 1. Byzantine clients can move the median beyond the honest norms only if at least half
 // of the norms are theirs.
 type MedianNorm struct {
-	Times   float64 `key:"times" default:"10" range:"[1,1e6]" help:"multiple of the median norm that an update may have"`
-	Updates int     `key:"updates" default:"100" range:"[1,100000]" help:"accepted updates before the round that count"`
+	Times   float64 `key:"times" default:"10" range:"[1,1e6]" help:"multiple of the median norm"`
+	Updates int     `key:"updates" default:"100" range:"[1,100000]" help:"accepted updates that count"`
 }
 
 // Bound returns Times the lower median of the norms of this round's updates and of the remembered ones,

@@ -5,7 +5,7 @@ import "fedpace/algorithm"
 // init registers the bound under the name by which a configuration chooses it. The text is its line
 // in the list of such components.
 func init() {
-	Clips.Register("quantile", "a bound that follows a quantile of the norms (Andrew et al. 2021)", Quantile{})
+	Clips.Register("quantile", "follows a quantile of the norms (Andrew et al. 2021)", Quantile{})
 }
 
 // Quantile follows a quantile γ of the updates' norms (Andrew et al. 2021, Algorithm 1
@@ -18,7 +18,7 @@ func init() {
 type Quantile struct {
 	Quantile float64 `key:"quantile" default:"0.5" range:"[0,1]" help:"part of the updates within the bound, gamma"`
 	Initial  float64 `key:"initial" default:"0.1" range:"(0,1e12]" help:"bound of the first round"`
-	Rate     float64 `key:"rate" default:"0.2" range:"(0,1]" help:"how fast the bound moves, eta"`
+	Rate     float64 `key:"rate" default:"0.2" range:"(0,1]" help:"eta, rate of the bound"`
 }
 
 // Bound returns the bound of this round, which the rounds before have determined, and remembers that of the

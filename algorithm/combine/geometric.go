@@ -26,7 +26,7 @@ func init() {
 // so that a step takes as many products as there are pairs, however large the model is.
 type GeometricMedian struct {
 	Iterations int     `key:"iterations" default:"1000" range:"[1,100000]" help:"most steps of the Weiszfeld algorithm"`
-	Smoothing  float64 `key:"smoothing" default:"1e-6" range:"(0,1e6]" help:"least distance that a step divides by"`
+	Smoothing  float64 `key:"smoothing" default:"1e-6" range:"(0,1e6]" help:"least divisor of a step"`
 }
 
 // Combine implements [Rule]: it writes the weighted geometric median of the updates into dst. That is their

@@ -42,7 +42,7 @@ func (k Krum) Combine(dst []int64, updates [][]int64, _ []float64) (shares []flo
 // averaged with the weights of the algorithm.
 type MultiKrum struct {
 	Byzantine
-	Keep int `key:"keep" is:"null" range:"[1,1000000]" unit:"updates" help:"updates that are averaged; null: all but those that may be false"`
+	Keep int `key:"keep" is:"null" range:"[1,1000000]" unit:"updates" help:"updates that are averaged; null: all but those that may be Byzantine"`
 	countsOnce
 }
 

@@ -17,7 +17,7 @@ func init() {
 // behind has less room to be misled in. They are held beside the updates.
 type NNM struct {
 	Byzantine
-	Then string `key:"then" default:"trimmed_mean" words:"trimmed_mean,median,krum,multi_krum,geometric_median" help:"rule that combines the mixed updates, with the same liars"`
+	Then string `key:"then" default:"trimmed_mean" words:"trimmed_mean,median,krum,multi_krum,geometric_median" help:"rule for the mixed updates"`
 }
 
 // thenRule returns the rule of the option Then, which combines the mixed updates: the trimmed mean if none

@@ -11,7 +11,7 @@ import (
 // init registers the rule under the name by which a configuration chooses it. The text is its line
 // in the list of such components.
 func init() {
-	Rules.Register("python", "a class in Python, of the base class fedpace.Combination", Python{})
+	Rules.Register("python", "a Python subclass of fedpace.Combination", Python{})
 }
 
 // Python makes one update of a round's by a class in Python.

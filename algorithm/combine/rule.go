@@ -38,7 +38,7 @@ var Rules = registry.New[Rule]("combining rule", "rule")
 
 // Byzantine is the option that says how many of a round's updates may be false, which a rule tolerates.
 type Byzantine struct {
-	Share float64 `key:"liars" default:"0.2" range:"[0,0.5)" help:"share of updates that may be false"`
+	Share float64 `key:"liars" default:"0.2" range:"[0,0.5)" help:"share of updates that may be Byzantine"`
 }
 
 // Count returns how many of n updates may be false: the share of them, rounded up.

@@ -16,8 +16,8 @@ import (
 // little, and that of all hides any single update in their sum, of which secure aggregation shows no part
 // (Kairouz, Liu, Steinke 2021). Its zero value is no noise.
 type Distributed struct {
-	Clip  float64 `key:"clip" is:"null" range:"(0,1e4]" help:"clipping norm at clients, before their part of the noise; null: none"`
-	Noise float64 `key:"noise_multiplier" is:"null" range:"[0.01,1e4]" help:"deviation of the noise on the sum of the minimum of survivors, in clips"`
+	Clip  float64 `key:"clip" is:"null" range:"(0,1e4]" help:"clipping norm at clients"`
+	Noise float64 `key:"noise_multiplier" is:"null" range:"[0.01,1e4]" help:"deviation of the noise of the minimum of survivors, in clips"`
 }
 
 // On reports whether clients add noise.

@@ -13,8 +13,8 @@ import (
 // sees the update without noise: neither the coordinator nor who reads what is sent. Its zero
 // value is no noise.
 type Local struct {
-	Clip  float64 `key:"clip" is:"null" range:"(0,1e4]" help:"clipping norm at clients, before their noise; null: none"`
-	Noise float64 `key:"noise_multiplier" is:"null" range:"[0.01,1e4]" help:"deviation of that noise on each value, in clips"`
+	Clip  float64 `key:"clip" is:"null" range:"(0,1e4]" help:"clipping norm at clients"`
+	Noise float64 `key:"noise_multiplier" is:"null" range:"[0.01,1e4]" help:"deviation of each value's noise, in clips"`
 }
 
 // On reports whether clients add noise.

@@ -87,10 +87,10 @@ func deriveKey(key Secret, number uint64, sum []int64) Secret {
 // Options are the section privacy of a configuration. A run whose Clip and Noise are 0 has no central
 // differential privacy.
 type Options struct {
-	Clip    float64 `key:"clip" is:"null" range:"(0,1e4]" help:"clipping norm of updates; null: no differential privacy"`
-	Noise   float64 `key:"noise_multiplier" is:"null" range:"[0.01,1e4]" help:"deviation of the noise on a round's sum, in clips"`
-	Delta   float64 `key:"delta" default:"1e-5" range:"[1e-15,0.1]" help:"probability that epsilon does not hold; below 1 over the number of clients"`
-	Epsilon float64 `key:"epsilon" is:"null" range:"(0,1e6]" help:"budget: the run stops with the last round within it; null: none"`
+	Clip    float64 `key:"clip" is:"null" range:"(0,1e4]" help:"clipping norm of updates"`
+	Noise   float64 `key:"noise_multiplier" is:"null" range:"[0.01,1e4]" help:"deviation of the noise on a sum, in clips"`
+	Delta   float64 `key:"delta" default:"1e-5" range:"[1e-15,0.1]" help:"probability that epsilon does not hold; below 1 over clients"`
+	Epsilon float64 `key:"epsilon" is:"null" range:"(0,1e6]" help:"budget: the run stops with the last round within it"`
 
 	Local       Local       `key:"local"`
 	Distributed Distributed `key:"distributed"`

@@ -19,12 +19,12 @@ func Page() []byte {
 	p := page{firstKeyOf: map[reflect.Type]string{}, tableOf: map[string]string{}}
 	p.WriteString(`# Configuration
 
-Every key of a configuration file and of ` + "`--set KEY=VALUE`" + `, as ` + "`fedpace config reference`" + ` writes
-it. Behind a colon is the default; without one it is null, (task) the task's own, from the paper's
-Tables 1 and 2, or * required. ` + "`fedpace run --dry-run`" + ` prints the values in use, ` + "`fedpace help KEY`" + `
-explains one, and ` + "`fedpace config schema`" + ` lets an editor complete and check a file. ` + "`1..9`" + ` is 1 to
-9, ` + "`>0..9`" + ` above 0, ` + "`0..<9`" + ` below 9. Times may be ` + "`90s`, `10m`, `1h30m` or `2d`" + `. What is chosen by a
-name has its options beside it: ` + "`aggregate: {algorithm: fedprox, mu: 0.1}`" + `.
+Every key of a configuration file and of ` + "`--set KEY=VALUE`" + `. Behind a colon is the default;
+without one it is null (none or no limit, unless the text says otherwise), (task) the task's own,
+from the paper's Tables 1 and 2, or * required. ` + "`fedpace run --dry-run`" + ` prints the values in use,
+` + "`fedpace help KEY`" + ` explains one, and ` + "`fedpace config schema`" + ` lets an editor complete and check a
+file. ` + "`>0..9`" + ` excludes 0, ` + "`0..<9`" + ` excludes 9. Times may be ` + "`90s`, `10m`, `1h30m` or `2d`" + `. What a
+name chooses has its options beside it: ` + "`aggregate: {algorithm: fedprox, mu: 0.1}`" + `.
 `)
 	// Groups at the top have their keys in tables of their own, so a later key with the same struct
 	// refers to them.

@@ -8,7 +8,7 @@ import (
 // init registers the rule under the name by which a configuration chooses it. The text is its line
 // in the list of closing rules.
 func init() {
-	Rules.Register("buffered", "rounds overlap: every n updates make one, from whatever models", Buffered{})
+	Rules.Register("buffered", "rounds overlap: every n updates make one", Buffered{})
 }
 
 // Buffered closes a round with every N updates, from whatever base models they
@@ -17,8 +17,8 @@ func init() {
 // into its weight.
 type Buffered struct {
 	N              int     `key:"n" range:"[1,1000000]" help:"updates that make a round; FedBuff's buffer size"`
-	GraceSeconds   float64 `key:"grace" is:"null" range:"[1e-6,1e9]" unit:"seconds" help:"virtual time for which a round stays open when it has n updates; null: none"`
-	StalenessLimit int     `key:"staleness_limit" is:"null" range:"[1,1000000]" unit:"rounds" help:"staleness in rounds above which updates are late; null: never"`
+	GraceSeconds   float64 `key:"grace" is:"null" range:"[1e-6,1e9]" unit:"seconds" help:"virtual time that a round stays open after n updates"`
+	StalenessLimit int     `key:"staleness_limit" is:"null" range:"[1,1000000]" unit:"rounds" help:"staleness in rounds above which updates are late"`
 }
 
 // Deadline returns 0: rounds have no deadline.

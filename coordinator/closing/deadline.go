@@ -8,7 +8,7 @@ import (
 // init registers the rule under the name by which a configuration chooses it. The text is its line
 // in the list of closing rules.
 func init() {
-	Rules.Register("deadline", "a round closes a fixed time after its first tasks; tasks not done are late", Deadline{})
+	Rules.Register("deadline", "a round closes a fixed time after its first task", Deadline{})
 }
 
 // Deadline closes a round a fixed time after its first tasks were issued, which

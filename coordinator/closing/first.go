@@ -9,7 +9,7 @@ import (
 // init registers the rule under the name by which a configuration chooses it. The text is its line
 // in the list of closing rules.
 func init() {
-	Rules.Register("first", "a round closes with its first n updates; other tasks are cancelled", First{})
+	Rules.Register("first", "a round closes with its first n updates", First{})
 }
 
 // First closes a round with its first N updates and cancels the other tasks

@@ -10,14 +10,14 @@ import (
 // init registers the rule under the name by which a configuration chooses it. The text is its line
 // in the list of closing rules.
 func init() {
-	Rules.Register("formula", "a quorum with numbers that follow each round's K", Formula{})
+	Rules.Register("formula", "a quorum by formulas of each round's K", Formula{})
 }
 
 // Formula is a quorum whose deadline and numbers of updates are formulas of the round: of its K, of
 // how long tasks of that K are expected to take, and so on (see [Facts]). With `seconds` alone it
 // is a deadline, with `n` alone the first n updates, with all three a quorum ([Quorum]).
 type Formula struct {
-	Seconds string `key:"seconds" is:"null" help:"deadline in seconds, such as 1.2 * expected; null: none"`
+	Seconds string `key:"seconds" is:"null" help:"deadline in seconds, such as 1.2 * expected"`
 	N       string `key:"n" is:"null" help:"updates that close a round before it, such as 0.8 * cohort; null: all"`
 	M       string `key:"m" is:"null" help:"updates that are enough from the deadline on; null: any number"`
 }

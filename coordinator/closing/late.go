@@ -21,7 +21,7 @@ var Lates = registry.New[Lateness]("treatment of late updates", "rule")
 // init registers the rule under the name by which a configuration chooses it. The text is its line
 // in the list of closing rules.
 func init() {
-	Lates.Register("drop", "a round's tasks end with it: late after a deadline, else cancelled", Drop{})
+	Lates.Register("drop", "tasks end with their round: late after a deadline, else cancelled", Drop{})
 	Lates.Register("use", "tasks go on, and their updates count in a later round", Use{})
 	Lates.Register("formula", "as use, with a limit that follows each round's K", LateFormula{})
 }
@@ -38,7 +38,7 @@ func (Drop) Keeps(int) bool { return false }
 // the round's own tasks. A client is busy until its late task ends. A task ends as
 // late when a round closes and its base model is older than Limit from then on.
 type Use struct {
-	Limit int `key:"limit" default:"5" range:"[1,1000000]" unit:"rounds" help:"staleness in rounds above which a late update is given up"`
+	Limit int `key:"limit" default:"5" range:"[1,1000000]" unit:"rounds" help:"limit of staleness in rounds"`
 }
 
 // Keeps reports whether a base model that is this many aggregations old is at most Limit rounds
@@ -53,7 +53,7 @@ func (u Use) String() string {
 // LateFormula is [Use] with a limit of each round's own. That of the round that closes decides which
 // of its tasks go on.
 type LateFormula struct {
-	Limit string `key:"limit" help:"late updates are given up when more rounds made a model, such as 5 * k0 / k; rounded up"`
+	Limit string `key:"limit" help:"limit of staleness in rounds, such as 5 * k0 / k; rounded up"`
 }
 
 // maxLateRounds is the largest limit of late updates, that of [Use].

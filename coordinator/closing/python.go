@@ -10,7 +10,7 @@ import (
 // init registers the rule under the name by which a configuration chooses it. The text is its line
 // in the list of closing rules.
 func init() {
-	Rules.Register("python", "a class in Python, of the base class fedpace.Closing", Python{})
+	Rules.Register("python", "a Python subclass of fedpace.Closing", Python{})
 }
 
 // Python closes a round when a class in Python says so. A host, which closes no rounds, has no
@@ -18,8 +18,8 @@ func init() {
 // updates.
 type Python struct {
 	policy.Python
-	Seconds float64 `key:"deadline_seconds" default:"0" range:"[0,4e9]" unit:"seconds" help:"virtual time from a round's first task to its deadline; 0: none"`
-	Fewest  int     `key:"updates" default:"1" range:"[1,1000000]" help:"fewest updates with which the class is asked"`
+	Seconds float64 `key:"deadline_seconds" default:"0" range:"[0,4e9]" unit:"seconds" help:"deadline from a round's first task; 0: none"`
+	Fewest  int     `key:"updates" default:"1" range:"[1,1000000]" help:"minimum of updates"`
 }
 
 // Kind returns the name of the base class in Python that the user's class must have.

@@ -24,7 +24,7 @@ func init() {
 type Quorum struct {
 	N       int     `key:"n" range:"[1,1000000]" help:"updates that close a round before its deadline"`
 	M       int     `key:"m" range:"[1,1000000]" help:"updates that are enough from the deadline on"`
-	Seconds float64 `key:"seconds" range:"(0,4e9]" unit:"seconds" help:"virtual time from a round's first task to its deadline"`
+	Seconds float64 `key:"seconds" range:"(0,4e9]" unit:"seconds" help:"deadline from a round's first task"`
 }
 
 // Deadline returns Seconds as virtual time in nanoseconds, from a round's first task.

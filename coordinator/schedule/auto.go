@@ -9,7 +9,7 @@ import (
 // init registers the schedule under the name by which a configuration chooses it. The text is its line
 // in the list of schedules.
 func init() {
-	Ks.Register("auto", "steered by how long rounds and steps take, and by how much of the run is left", Auto{})
+	Ks.Register("auto", "steered by times of rounds and steps, and what is left of the run", Auto{})
 }
 
 // Auto steers K by what the run itself measures (docs/auto.md). It begins with the K at which a share
@@ -33,7 +33,7 @@ func init() {
 type Auto struct {
 	Start float64 `key:"start" default:"0.8" range:"(0,1)" help:"share of a round that computes at the start"`
 	Until float64 `key:"until" default:"0.9" range:"(0,1]" help:"part of the run after which K is 1"`
-	Power float64 `key:"power" default:"1" range:"[0,100]" help:"how K falls until then; 1: in a straight line"`
+	Power float64 `key:"power" default:"1" range:"[0,100]" help:"power by which K falls until then"`
 }
 
 // Needs asks for what rounds take and how much of the run is over.

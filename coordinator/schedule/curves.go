@@ -11,7 +11,7 @@ import (
 // stays: a number of rounds, or a virtual time.
 type Span struct {
 	Rounds  int     `key:"rounds" is:"null" range:"[1,1000000000]" unit:"rounds" help:"rounds until to is reached"`
-	Seconds float64 `key:"seconds" is:"null" range:"(0,4e9]" unit:"seconds" help:"virtual time at which to is reached, in place of rounds"`
+	Seconds float64 `key:"seconds" is:"null" range:"(0,4e9]" unit:"seconds" help:"virtual time in place of rounds"`
 }
 
 // Validate returns an error unless the span is given in exactly one of rounds and seconds of

@@ -9,15 +9,15 @@ import (
 // init registers the schedule under the name by which a configuration chooses it. The text is its line
 // in the list of schedules.
 func init() {
-	Ks.Register("list", "a list of values, one a round, or each from a round or time on", ListK{})
-	Etas.Register("list", "a list of values, one a round, or each from a round or time on", ListEta{})
+	Ks.Register("list", "a list of values, by round or time", ListK{})
+	Etas.Register("list", "a list of values, by round or time", ListEta{})
 }
 
 // From is where a value of a list begins to hold. If neither field is set, that is the round of the
 // value's place in the list, which counts from 1.
 type From struct {
-	Round   int     `key:"from_round" is:"null" range:"[1,1000000000]" help:"first round in which it holds; null: its place in the list"`
-	Seconds float64 `key:"from_seconds" is:"null" range:"(0,4e9]" unit:"seconds" help:"virtual time from which it holds, in place of from_round"`
+	Round   int     `key:"from_round" is:"null" range:"[1,1000000000]" help:"first round; null: its place in the list"`
+	Seconds float64 `key:"from_seconds" is:"null" range:"(0,4e9]" unit:"seconds" help:"virtual time in place of from_round"`
 }
 
 // StepsFrom is one value of [ListK], with where it begins to hold.

@@ -12,13 +12,13 @@ import (
 // init registers the schedule under the name by which a configuration chooses it. The text is its line
 // in the list of schedules.
 func init() {
-	Ks.Register("python", "a class in Python, of the base class fedpace.LocalSteps", PythonK{})
-	Etas.Register("python", "a class in Python, of the base class fedpace.LearningRate", PythonEta{})
+	Ks.Register("python", "a Python subclass of fedpace.LocalSteps", PythonK{})
+	Etas.Register("python", "a Python subclass of fedpace.LearningRate", PythonEta{})
 }
 
 // reads is the option of schedules in Python that says which measured values the class reads.
 type reads struct {
-	Reads string `key:"reads" default:"" help:"measured values that it needs: losses, validation, stragglers; the others may be None"`
+	Reads string `key:"reads" default:"" help:"measured values that it needs: losses, validation, stragglers"`
 }
 
 // Validate returns an error if the option reads has a word that stands for no measured value. The

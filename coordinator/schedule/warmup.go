@@ -5,13 +5,13 @@ import "fedpace/registry"
 // init registers the schedule under the name by which a configuration chooses it. The text is its line
 // in the list of schedules.
 func init() {
-	Etas.Register("warmup", "grows in a straight line to another schedule's rate", Warmup{})
+	Etas.Register("warmup", "grows in a line to another schedule's rate", Warmup{})
 }
 
 // Warmup lets the rate grow over the first rounds from a part of what another
 // schedule gives to all of it (Goyal et al., 2017, Section 2.2: gradual warmup).
 type Warmup struct {
-	Rounds      int     `key:"rounds" range:"[1,1000000000]" unit:"rounds" help:"rounds until the rate is then's"`
+	Rounds      int     `key:"rounds" range:"[1,1000000000]" unit:"rounds" help:"rounds of growth"`
 	StartFactor float64 `key:"from" default:"0.1" range:"(0,1)" help:"part of the rate in round 1"`
 	Then        Eta     `key:"then" default:"fixed" help:"schedule to whose rate it grows"`
 }

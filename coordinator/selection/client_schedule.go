@@ -12,7 +12,7 @@ import (
 func init() {
 	Rules.Register(
 		"client_schedule",
-		"each client's local steps and learning rate, by a class in Python, of the base class fedpace.ClientSchedule",
+		"each client's local steps and learning rate, by a Python subclass of fedpace.ClientSchedule",
 		ClientSchedule{},
 	)
 }

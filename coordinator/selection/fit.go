@@ -30,7 +30,7 @@ func init() {
 // slowest has done the fewest.
 type Fit struct {
 	Base     Rule `key:"from" is:"null" help:"how clients are drawn; null: uniform"`
-	MinSteps int  `key:"least" default:"1" range:"[0,1000000]" help:"minimum local steps; slower clients are left out; 0: they take one"`
+	MinSteps int  `key:"least" default:"1" range:"[0,1000000]" help:"minimum local steps; slower clients are left out (0: take one)"`
 }
 
 // Order returns the order of the rule that draws the clients.

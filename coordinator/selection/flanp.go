@@ -26,10 +26,10 @@ func init() {
 // In each stage a cohort is drawn uniformly among the stage's clients; if these
 // are no more than the cohort all are asked, as in the paper.
 type Flanp struct {
-	Begin    int     `key:"begin" range:"[1,1000000]" help:"n_0, fastest clients, who make the first cohorts"`
+	Begin    int     `key:"begin" range:"[1,1000000]" help:"n_0, clients of the first cohorts"`
 	Rounds   int     `key:"rounds" is:"null" range:"[1,1000000]" unit:"rounds" help:"length of a stage; null: by patience"`
-	Patience int     `key:"patience" default:"5" range:"[1,1000000]" unit:"rounds" help:"rounds without a better training loss that end a stage"`
-	MinDelta float64 `key:"min_delta" default:"0.01" range:"[0,1]" help:"minimum relative improvement of that loss"`
+	Patience int     `key:"patience" default:"5" range:"[1,1000000]" unit:"rounds" help:"rounds without better training loss that end a stage"`
+	MinDelta float64 `key:"min_delta" default:"0.01" range:"[0,1]" help:"minimum relative improvement"`
 }
 
 // Order returns the order of a run: it sorts the clients by the time that they are expected to

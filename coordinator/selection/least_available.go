@@ -25,7 +25,7 @@ func init() {
 // The forecast follows from the client's availability. With the probability Error it
 // is a random number instead, each one as likely.
 type LeastAvailable struct {
-	Seconds float64 `key:"seconds" is:"null" range:"(0,4e9]" unit:"seconds" help:"virtual time to the forecast window, and its length; null: the deadline"`
+	Seconds float64 `key:"seconds" is:"null" range:"(0,4e9]" unit:"seconds" help:"virtual time to the forecast's window, and its length; null: the deadline"`
 	Error   float64 `key:"error" default:"0" range:"[0,1]" help:"part of the forecasts that is random"`
 }
 

@@ -11,7 +11,7 @@ import (
 // init registers the rule under the name by which a configuration chooses it. The text is its line
 // in the list of selections.
 func init() {
-	Rules.Register("oort", "those with high losses and short times, and some new ones", Oort{})
+	Rules.Register("oort", "high losses and short times, and some new clients", Oort{})
 }
 
 // Oort prefers clients from whom much is to be learned in a short time (Lai et al.
@@ -46,15 +46,15 @@ func init() {
 // the earlier one, and falls where they differ by five times it or more: where the later is at
 // least six times the earlier. Its sums are over rounds, of the mean U of the exploited clients.
 type Oort struct {
-	Seconds    float64 `key:"seconds" range:"(0,4e9]" unit:"seconds" help:"preferred time of a task at first, and the pacer's step"`
-	Window     int     `key:"window" default:"20" range:"[1,1000000]" unit:"rounds" help:"rounds over which the pacer adds up utilities"`
+	Seconds    float64 `key:"seconds" range:"(0,4e9]" unit:"seconds" help:"preferred time of a task at first, and pacer's step"`
+	Window     int     `key:"window" default:"20" range:"[1,1000000]" unit:"rounds" help:"rounds of the pacer"`
 	Penalty    int     `key:"penalty" default:"2" range:"[0,100]" help:"alpha: power by which longer tasks count less"`
 	Explore    float64 `key:"explore" default:"0.9" range:"[0,1]" help:"epsilon: part of the first cohort that is new clients"`
 	Decay      float64 `key:"decay" default:"0.98" range:"[0,1]" help:"factor on epsilon after each round"`
 	MinEpsilon float64 `key:"least" default:"0.2" range:"[0,1]" help:"least epsilon"`
-	CutOff     float64 `key:"cut_off" default:"0.95" range:"[0,1]" help:"c: part of the last utility that fits the cohort, from which clients may be drawn"`
+	CutOff     float64 `key:"cut_off" default:"0.95" range:"[0,1]" help:"c: part of the cohort's last utility from which clients may be drawn"`
 	Clip       float64 `key:"clip" default:"0.95" range:"[0,1]" help:"quantile at which higher utilities are cut"`
-	Picks      int     `key:"picks" is:"null" range:"[1,1000000000]" help:"tasks after which a client is selected only if no other can be; null: never"`
+	Picks      int     `key:"picks" is:"null" range:"[1,1000000000]" help:"tasks after which a client is selected only if no other can be"`
 }
 
 // Order returns the order of a run that begins: no client has had a task, so all of them are new. The

@@ -12,7 +12,7 @@ import (
 // init registers the rule under the name by which a configuration chooses it. The text is its line
 // in the list of selections.
 func init() {
-	Rules.Register("python", "a class in Python, of the base class fedpace.Selection", Python{})
+	Rules.Register("python", "a Python subclass of fedpace.Selection", Python{})
 }
 
 // Python selects the clients that a class in Python lists for each round, in the order of the list. It

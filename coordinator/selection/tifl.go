@@ -13,7 +13,7 @@ import (
 func init() {
 	Rules.Register(
 		"tifl",
-		"from one tier of equally fast clients at a time, more often from those with high losses",
+		"one tier of equally fast clients, more often those with high losses",
 		Tifl{},
 	)
 }
@@ -40,7 +40,7 @@ func init() {
 // If a tier has fewer free clients than the cohort, the next one that is drawn gives
 // the others, and pays nothing.
 type Tifl struct {
-	Tiers    int `key:"tiers" default:"5" range:"[1,1000]" help:"groups of clients with similar response times"`
+	Tiers    int `key:"tiers" default:"5" range:"[1,1000]" help:"tiers"`
 	Interval int `key:"interval" default:"20" range:"[1,1000000]" unit:"rounds" help:"I, rounds between new probabilities and tiers"`
 	Credits  int `key:"credits" is:"null" range:"[1,1000000000]" unit:"rounds" help:"maximum rounds of a tier; null: any number"`
 }

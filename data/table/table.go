@@ -16,7 +16,7 @@ import (
 )
 
 // tableHelp says what the reader "table" reads, for help and errors.
-const tableHelp = "CSV or Parquet of your own, by a mapping of its columns"
+const tableHelp = "your own CSV or Parquet, by a mapping of columns"
 
 func init() { federated.Readers.Register("table", tableHelp, Table{}) }
 
@@ -27,38 +27,38 @@ func init() { federated.Readers.Register("table", tableHelp, Table{}) }
 type Table struct {
 	// Client is the column that says whose a row is; "file" makes each file a client's; empty: the
 	// rows are nobody's, and a partition deals them.
-	Client string `key:"client" is:"null" help:"column of clients; file: each file of a folder; null: none, which needs a partition"`
+	Client string `key:"client" is:"null" help:"column of clients; file: each file is one; null: needs a partition"`
 	// Features are the columns of the inputs, as names or patterns, or one column of lists or
 	// images.
-	Features []string `key:"features" is:"null" help:"input columns: names, patterns as px_*, * for the rest; or one of lists or images"`
+	Features []string `key:"features" is:"null" help:"input columns: names, patterns as px_*, * for the rest; or one column of lists or images"`
 	// Words are columns of few different words, each word of which is a feature of 0 or 1.
-	Words []string `key:"words" is:"null" help:"categorical columns, one-hot"`
+	Words []string `key:"words" is:"null" help:"columns to one-hot encode"`
 	// Text is the column of texts, in the place of features.
-	Text string `key:"text" is:"null" help:"column of texts, in place of features"`
+	Text string `key:"text" is:"null" help:"column of texts"`
 	// Window is the number of tokens of a sample of text.
 	Window int `key:"window" is:"null" range:"[1,65536]" unit:"tokens" help:"tokens of a sample"`
 	// Tokens says what a token is: a character, a byte, or a word, whose order is not read.
-	Tokens string `key:"tokens" default:"characters" words:"characters,bytes,words" help:"what a token is; words: a labelled text as a bag of words"`
+	Tokens string `key:"tokens" default:"characters" words:"characters,bytes,words" help:"tokens; words: a bag of words"`
 	// Label is the column of the class; empty: a text predicts its next token.
-	Label string `key:"label" is:"null" help:"column of classes, words or whole numbers; null: text predicts its next token"`
+	Label string `key:"label" is:"null" help:"column of classes; null: text predicts its next token"`
 	// Classes are the names of the classes in their order; nil: those of the label column, sorted.
 	Classes []string `key:"classes" is:"null" help:"classes in order; null: sorted"`
 	// Target are the columns of numbers to predict, in the place of a label.
-	Target []string `key:"target" is:"null" help:"numeric columns to predict (regression)"`
+	Target []string `key:"target" is:"null" help:"columns to predict (regression)"`
 	// TargetScale says how targets are changed before a model learns them; empty: not at all.
-	TargetScale string `key:"target_scale" is:"null" words:"standard" help:"standard: mean 0 and deviation 1 over the training rows; measures keep the table's unit"`
+	TargetScale string `key:"target_scale" is:"null" words:"standard" help:"standard: mean 0 and deviation 1 over training rows"`
 	// Split is the column that says which rows are held out; empty: a part of each client's.
-	Split string `key:"split" is:"null" help:"column of held-out rows, as train and test or 0 and 1 (in is_train 1 and 0); null: a fifth of each client's"`
+	Split string `key:"split" is:"null" help:"column of the split, as train and test or 0 and 1 (in is_train 1 and 0); null: a fifth of each client's rows"`
 	// Shape has the channels, the height and the width of an image; nil: the features are no image.
 	Shape []int `key:"shape" is:"null" range:"[1,65536]" help:"channels, height and width of an image"`
 	// Channels is the order of an image's values in the table; empty: channels first.
-	Channels string `key:"channels" is:"null" words:"first,last" help:"order of an image's values; last: height, width, channel, as NumPy; null: first"`
+	Channels string `key:"channels" is:"null" words:"first,last" help:"order of an image's values; null: first"`
 	// Scale says how features are changed before a model reads them.
-	Scale string `key:"scale" default:"none" words:"none,standard,pixels" help:"standard: mean 0 and deviation 1 over the training rows; pixels: 0..255 to 0..1"`
+	Scale string `key:"scale" default:"none" words:"none,standard,pixels" help:"standard: mean 0 and deviation 1 over training rows; pixels: 0..255 to 0..1"`
 	// Decimal is the decimal sign of numbers in texts; empty: each column tells it.
-	Decimal string `key:"decimal" is:"null" words:"point,comma" help:"decimal sign; null: each column's, where commas do not separate fields"`
+	Decimal string `key:"decimal" is:"null" words:"point,comma" help:"decimal sign; null: by column, where commas do not separate fields"`
 	// Missing says what happens where a value is missing: an error, no row, or the mean.
-	Missing string `key:"missing" default:"refuse" words:"refuse,drop,mean" help:"missing values: an error, drop the row, or the training rows' mean"`
+	Missing string `key:"missing" default:"refuse" words:"refuse,drop,mean" help:"missing values: an error, drop the row, or the mean of training rows"`
 
 	// plain says that labels are whole numbers from 0, as in a table with the columns client, x
 	// and y.

@@ -8,7 +8,7 @@ import (
 )
 
 func init() {
-	Layers.Register("dense", "every output is a weighted sum of all inputs (PyTorch's Linear)", DenseLayer{})
+	Layers.Register("dense", "a dense layer (PyTorch's Linear)", DenseLayer{})
 }
 
 // DenseLayer is y = W x + b, with the weight [outputs, inputs].

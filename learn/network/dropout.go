@@ -7,7 +7,7 @@ import (
 )
 
 func init() {
-	Layers.Register("dropout", "in training, some values are zero and the others larger", DropoutLayer{})
+	Layers.Register("dropout", "zeroes values in training (PyTorch's Dropout)", DropoutLayer{})
 }
 
 // DropoutLayer is PyTorch's Dropout: in training a value is zero with the probability of

@@ -1,7 +1,7 @@
 package network
 
 func init() {
-	Layers.Register("flatten", "all values as one vector, as PyTorch has them", FlattenLayer{})
+	Layers.Register("flatten", "all values as one vector", FlattenLayer{})
 }
 
 // FlattenLayer makes a vector. It computes nothing: what comes before it writes the values

@@ -7,7 +7,7 @@ import (
 )
 
 func init() {
-	Layers.Register("gru", "gated recurrent units that read a sequence (PyTorch's GRU)", GRULayer{})
+	Layers.Register("gru", "gated recurrent units (PyTorch's GRU)", GRULayer{})
 }
 
 // GRULayer is one or more layers of gated recurrent units in PyTorch's form (two bias
@@ -15,7 +15,7 @@ func init() {
 type GRULayer struct {
 	Width  int    `key:"width" is:"short" range:"[1,1048576]" help:"width of a layer's state"`
 	Layers int    `key:"layers" default:"1" range:"[1,64]" help:"layers, each on the states before"`
-	Output string `key:"output" default:"last" words:"last,all" help:"output states: the last step's, or all as a sequence"`
+	Output string `key:"output" default:"last" words:"last,all" help:"the last step's state, or all as a sequence"`
 	Freezing
 }
 

@@ -87,7 +87,7 @@ func regionSizes(parameters []Parameter) (sizes [Regions]int) {
 
 // Freezing is the option of layers that have parameters: whether they train.
 type Freezing struct {
-	Frozen bool `key:"frozen" default:"false" help:"parameters do not train, nor travel with tasks"`
+	Frozen bool `key:"frozen" default:"false" help:"parameters are not trained, nor sent with tasks"`
 }
 
 // freezes marks a layer that can be frozen, and reports whether it is.

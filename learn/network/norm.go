@@ -6,7 +6,7 @@ import (
 )
 
 func init() {
-	Layers.Register("norm", "groups of channels are set to mean 0 and variance 1 (PyTorch's GroupNorm)", NormLayer{})
+	Layers.Register("norm", "groups of channels set to mean 0 and variance 1 (PyTorch's GroupNorm)", NormLayer{})
 }
 
 // NormLayer is group normalisation (Wu and He 2018, Eq. 1 and 7): within each sample and

@@ -18,7 +18,7 @@ import (
 const File = "page.html"
 
 func init() {
-	metrics.Sinks.Register("page", "the run on one page for a browser: page.html, and live where http is set", Sink{})
+	metrics.Sinks.Register("page", "the run on one page: page.html, and live at http", Sink{})
 }
 
 // Sink is the output that shows a run on a page. It leaves the page in the run's folder.

@@ -26,7 +26,7 @@ import (
 func init() {
 	metrics.Sinks.Register(
 		"remote_write",
-		"rounds against virtual time for a Prometheus, while the run goes on",
+		"rounds against virtual time for Prometheus, during the run",
 		Remote{},
 	)
 }
@@ -38,7 +38,7 @@ type Remote struct {
 	URL string `key:"url" is:"inert" help:"a Prometheus with --web.enable-remote-write-receiver, such as http://localhost:9090"`
 	// Credentials keeps the user and the password out of the configuration, which is written to the
 	// run's folder and sent to hosts.
-	Credentials string `key:"credentials_file" is:"null,inert,path" help:"file with USER:PASSWORD for the url; null: none"`
+	Credentials string `key:"credentials_file" is:"null,inert,path" help:"file with USER:PASSWORD for the url"`
 	Epoch       string `key:"epoch" is:"inert" help:"time of virtual time 0, as 2026-01-01T00:00:00Z"`
 }
 

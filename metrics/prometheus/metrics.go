@@ -15,7 +15,7 @@ import (
 )
 
 func init() {
-	metrics.Sinks.Register("prometheus", "metrics for Prometheus on /metrics, where http is set", Sink{})
+	metrics.Sinks.Register("prometheus", "metrics for Prometheus on /metrics at http", Sink{})
 }
 
 // Sink is the output that serves a run's metrics to Prometheus. It has no options and no file.

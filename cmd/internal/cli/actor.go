@@ -21,11 +21,10 @@ import (
 )
 
 // TrainerUsage is the help of the flag --trainer of all commands that have it.
-const TrainerUsage = "`COMMAND` of a program that takes the local steps, such as 'python3 my_model.py' or flower:APP " +
-	"(docs/trainers.md)"
+const TrainerUsage = "`COMMAND` of a trainer, such as 'python3 my_model.py' or flower:APP (docs/trainers.md)"
 
 // ConfigUsage is the help of the flag --config of all commands that have it.
-const ConfigUsage = "YAML `FILE` to read; may be repeated, later ones over earlier ones"
+const ConfigUsage = "YAML `FILE` to read; may be repeated, later files override"
 
 // MapHelp is the help of the flag --map of all commands that have it.
 const MapHelp = "what a column of your own CSV or Parquet means, as `OPTION=VALUE`: label=species, features=a,b or " +
@@ -43,12 +42,9 @@ func ActorCommand(program string) *cobra.Command {
 		Use:   "actor",
 		Short: "Take part in runs as a real device",
 		Long: `Take part in runs as a real device: fetch each task's model, run local steps on
-this machine's data and send the model back. A run names its devices in
-devices.names; without --run the device waits for such runs.
-
-CSV or Parquet is read by the run's mapping, changed by --map. The device
-reports the number of samples and each first minibatch's loss. It survives lost
-connections, and stops at Ctrl-C or SIGTERM.`,
+this machine's data and send the model back. The device waits for runs that name
+it in devices.names, and reports its number of samples and each first
+minibatch's loss.`,
 		Example: "  " + program + ` actor --nats nats://lab:4222 --client pi1 --creds pi1.creds
   ` + program + ` actor --nats nats://lab:4222 --client pi1 --creds pi1.creds --data my.parquet --run demo --once`,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -91,10 +87,10 @@ connections, and stops at Ctrl-C or SIGTERM.`,
 	s.StringVar(&device.Run, "run", "", "take part in this run alone")
 	CheckRun(c)
 	s.BoolVar(&device.Once, "once", false, "end with the first run")
-	s.IntVar(&device.Survivors, "secure", 0, "take part only in runs with secure aggregation whose sums are of `N` updates "+
-		"or more (at least 3); 0: in any run")
-	s.StringVar(&keys.identity, "identity", "", "`FILE` of this device's key in secure aggregation, which is made if it is not there")
-	s.StringVar(&keys.peers, "peers", "", "`FILE` of the keys of all devices, one a line: this device shares secrets with no other key")
+	s.IntVar(&device.Survivors, "secure", 0, "take part only in runs with secure aggregation of `N` updates or "+
+		"more, at least 3; 0: in any run")
+	s.StringVar(&keys.identity, "identity", "", "`FILE` of this device's key in secure aggregation, made if missing")
+	s.StringVar(&keys.peers, "peers", "", "`FILE` of the keys with which this device shares secrets, one a line")
 	Check(c, "secure", func(text string) error {
 		n, err := strconv.Atoi(text)
 		if err != nil || n != 0 && (n < 3 || n > secagg.MaxMembers) {
@@ -106,7 +102,7 @@ connections, and stops at Ctrl-C or SIGTERM.`,
 		&calibration,
 		"calibration",
 		"",
-		"`FILE` that calibrate --json wrote: a run that gives this device a class that contradicts it says so first",
+		"`FILE` of calibrate --json, by which a run notices a wrong class of this device",
 	)
 	QuietFlag(c)
 	return c
@@ -116,9 +112,8 @@ connections, and stops at Ctrl-C or SIGTERM.`,
 // it brings itself. Their values go to device.
 func addDevice(c *cobra.Command, device *real.Config) {
 	addClient(c, &device.ID)
-	c.Flags().StringSliceVar(&device.Withhold, "withhold", nil, "what this device does not tell of its data: "+
-		"samples (their number), loss (of a task's first minibatch), log (what it tells its owner), or several of "+
-		"them with commas")
+	c.Flags().StringSliceVar(&device.Withhold, "withhold", nil, "what this device withholds, separated by "+
+		"commas: samples (their number), loss (of a task's first minibatch), log (what it prints)")
 	Check(c, "withhold", func(text string) error {
 		// A service file that withholds nothing has an empty value.
 		if text == "" {

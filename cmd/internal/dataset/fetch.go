@@ -26,8 +26,8 @@ func dataFetchCommand(archives []fetch.Archive, fetcher fetch.Fetcher) *cobra.Co
 	c := &cobra.Command{
 		Use:   "fetch NAME",
 		Short: "Download a public archive",
-		Long: `Download a public archive and check it against its published checksum. A broken
-download goes on where it stopped. The archives:
+		Long: `Download a public archive and check its published checksum. Repeat the command
+to continue a broken download. The archives:
 
 ` + archiveTable(archives),
 		Example: `  fedpace data fetch shakespeare

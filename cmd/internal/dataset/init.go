@@ -26,11 +26,8 @@ func InitCommand() *cobra.Command {
 		Use:   "init [PATH]",
 		Short: "Begin an experiment with a table of your own, or a policy in Python",
 		Long: `Write a configuration that trains on a CSV or Parquet file, each line with its reason,
-and with --torch a script in PyTorch that has the model. Both run as they are, and are
-yours to change. No file is overwritten.
-
-With --policy write instead a policy in Python (docs/policies.md) with comments, which
-runs as it is. The kinds: ` + strings.Join(policyNames(), ", ") + ".",
+and with --torch a script in PyTorch that has the model. No file is overwritten.
+With --policy write instead a policy in Python (docs/policies.md). The kinds: ` + strings.Join(policyNames(), ", ") + ".",
 		Example: `  fedpace init own.csv
   fedpace init own.csv --torch
   fedpace init --policy closing

@@ -23,9 +23,9 @@ func RmCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rm RUN...",
 		Short: "Remove runs",
-		Long: `Remove the runs in folders: their files, and the folders if nothing else is in them; of
-a folder of several runs, all. A run that goes on is refused, and then nothing is
-removed. On a terminal the command asks first; elsewhere it wants --force.`,
+		Long: `Remove the runs in folders, and the folders if nothing else is in them. If one
+is running, nothing is removed. On a terminal the command asks first; elsewhere
+it needs --force.`,
 		Example: `  fedpace rm runs/demo-2
   fedpace rm --force runs/compare`,
 		RunE: func(c *cobra.Command, args []string) error {

@@ -113,12 +113,12 @@ coordinator's machine. --config gives devices, server and model of a run. Else
 	s.StringVar(&f.keys, "keys", "", "folder of the keys (default this user's)")
 	s.BoolVar(&f.insecure, "insecure", false, "that server needs no TLS (default nats.insecure of --config)")
 	cli.AddServer(c, &f.server)
-	s.StringVar(&f.serve.Run, "run", calibrate.Run, "name under which devices are calibrated, with --nats")
+	s.StringVar(&f.serve.Run, "run", calibrate.Run, "name of the calibration, with --nats")
 	s.Float64Var(
 		&f.serve.Seconds,
 		"seconds",
 		30,
-		"measuring time of each device; up to three times that where noisy",
+		"measuring time of each device; longer where noisy",
 	)
 	// More than the 0.2 s after which Linux takes a connection over a short link for idle.
 	s.Float64Var(

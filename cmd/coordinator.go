@@ -54,7 +54,7 @@ host. Its own server (nats.listen) asks for credentials (fedpace enroll).`,
 		},
 	}
 	f.flags.add(c)
-	f.add(c, "")
+	f.add(c)
 	c.Flags().BoolVar(&resume, "resume", false, "continue the folder's run, if it has one")
 	return c
 }
@@ -104,7 +104,7 @@ and libraries.`,
 	s.IntVar(&o.Workers, "workers", 0, "trainers for each run (default one a core)")
 	s.StringVar(&o.Data, "data", "", "path of the run's data here (default the configuration's)")
 	s.StringVar(&o.Trainer, "trainer", "", cli.TrainerUsage)
-	s.StringVar(&o.App, "app", "", "`FOLDER` of the Flower app whose clients it serves, the same as the coordinator's")
+	s.StringVar(&o.App, "app", "", "`FOLDER` of the coordinator's Flower app")
 	s.StringVar(&o.Python, "python", "", "`COMMAND` of a Python for the app (default FEDPACE_PYTHON, else python3)")
 	s.StringVar(&o.Name, "name", "", "name of this host (default made of the machine's)")
 	s.StringVar(&o.HTTP, "http", "", "serve metrics at this `ADDRESS`, on /metrics, for Prometheus")

@@ -86,14 +86,14 @@ class, data).`,
 	s.StringVar(&e.list, "list", "", "CSV file of devices to enroll")
 	s.StringVar(&e.server, "server", "", "URL that they join")
 	s.StringVar(&e.dist, "dist", "dist", "folder of their programs (make dist)")
-	s.StringVar(&e.run, "run", "", "only run that it may join (default any)")
+	s.StringVar(&e.run, "run", "", "the only run that it may join")
 	s.DurationVar(
 		&e.expires,
 		"expires",
 		0,
-		"validity of the credentials, such as 720h (default until revoked)",
+		"validity, such as 720h (default until revoked)",
 	)
-	s.Uint64Var(&e.samples, "samples", 0, "maximum samples of the device (default any number)")
+	s.Uint64Var(&e.samples, "samples", 0, "maximum samples of the device")
 	s.StringSliceVar(&e.devices, "devices", nil, "enrolled devices of --site, separated by commas")
 	s.BoolVar(&e.renew, "renew", false, "end present credentials, and issue new ones")
 	s.BoolVar(&e.revoke, "revoke", false, "end present credentials")

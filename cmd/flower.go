@@ -39,7 +39,7 @@ continues a stopped run.`,
 		},
 	}
 	f.flags.add(c)
-	f.add(c, "")
+	f.add(c)
 	return c
 }
 

@@ -70,13 +70,13 @@ continue. With --nats hosts (fedpace host) do the runs.`,
 	s.IntVar(&f.plan.Seeds, "seeds", f.plan.Seeds, seedsUsage)
 	s.Uint64Var(&f.plan.Seed, "seed", f.plan.Seed, "the first seed")
 	s.IntVar(&f.plan.Rounds, "rounds", f.plan.Rounds, "rounds of fixed K, whose virtual time every schedule gets")
-	s.Float64Var(&f.plan.Scale, "scale", f.plan.Scale, "shorten the rounds, as in 0.1; every figure says so")
-	s.StringArrayVar(&f.data, "data", nil, "data of a task, as in femnist=PATH; may be repeated (else synthetic)")
+	s.Float64Var(&f.plan.Scale, "scale", f.plan.Scale, "factor on the rounds, as 0.1")
+	s.StringArrayVar(&f.data, "data", nil, "data of a task, as femnist=PATH; may be repeated (default synthetic)")
 	s.StringArrayVar(
 		&f.files,
 		"config",
 		nil,
-		"`FILE` that its task's runs start from, as of calibrate; may be repeated",
+		"`FILE` that its task's runs start from; may be repeated",
 	)
 	s.StringArrayVar(&f.plan.Sets, "set", nil, "set `KEY=VALUE` of every run; may be repeated")
 	s.BoolVar(&f.plan.Controls, "controls", false, controlsUsage)
@@ -84,18 +84,17 @@ continue. With --nats hosts (fedpace host) do the runs.`,
 		&f.plan.Timing,
 		"timing",
 		false,
-		"train nothing: Table 4's cells that need no loss, in less than a minute",
+		"only Table 4's cells that need no training",
 	)
 	s.StringVarP(&f.plan.Folder, "out", "o", f.plan.Folder, "folder of the runs, tables and figures")
-	s.StringArrayVar(&f.curveDirs, "from", nil, "only print tables and draw figures from the CSV files in this "+
-		"`DIR`; repeated, from all")
+	s.StringArrayVar(&f.curveDirs, "from", nil, "only print tables and draw figures of this `DIR`; may be repeated")
 	s.BoolVar(
 		&f.verdicts,
 		"verdicts",
 		false,
-		"only decide the claims in claims.yaml of --from (else docs/paper) by the curves there, and draw gains.svg",
+		"only decide the claims in claims.yaml of --from (else docs/paper), and draw gains.svg",
 	)
-	s.BoolVar(&f.dry, "dry-run", false, "only list the runs, whether they are done and what core-hours the others cost")
+	s.BoolVar(&f.dry, "dry-run", false, "only list the runs, and the core-hours of those that are not done")
 	// The bounds keep a mistyped number from starting a run of weeks.
 	cli.InRange(c, "seeds", 1, maxSeeds)
 	cli.InRange(c, "rounds", 1, 1e6)

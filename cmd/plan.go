@@ -87,8 +87,8 @@ the best setting (plan.yaml). Repeat the command to continue.`,
 	addSearch(c, &f.base.Limits)
 	s.DurationVar(&f.race, "race", 0, "recommend within this processor time, such as 10m, by a race over parts "+
 		"of the virtual time (default no race)")
-	s.StringVar(&f.base.Goal, "for", "", "rank by the time to stop.accepted (updates), its energy (energy) or the "+
-		"time to evaluate.target (target) (default the best model at the end)")
+	s.StringVar(&f.base.Goal, "for", "", "rank by the time to stop.accepted (updates), its energy (energy) or "+
+		"the time to evaluate.target (target) (default the best model at the end)")
 	cli.OneOf(c, "for", plan.Updates, plan.Energy, plan.Target)
 	for _, other := range []string{"learn", "for", "most-seeds", "fresh"} {
 		c.MarkFlagsMutuallyExclusive("race", other)

@@ -55,7 +55,7 @@ losses, it stays at K_0.`,
 	s.StringVar(&f.figure, "figure", "", "draw the rounds, as .svg")
 	cli.Check(c, "figure", figure.Check)
 	trustFlag(c, &f.trust)
-	cli.JSONFlag(c, "the comparison, as in summary.json")
+	cli.JSONFlag(c, "")
 	return c
 }
 

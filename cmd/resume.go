@@ -41,7 +41,7 @@ for its trainer's command, which --trainer gives again or --trust allows.`,
 			return f.resume(c, p, args[0], o, display)
 		},
 	}
-	f.add(c, "")
+	f.add(c)
 	c.Flags().StringArrayVar(&f.expect, "expect", nil, expectUsage)
 	cli.QuietFlag(c)
 	c.Flags().StringVar(&f.trainer, "trainer", "", cli.TrainerUsage)

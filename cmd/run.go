@@ -72,7 +72,7 @@ never has evaluate.target, and 5 where no update counted in any round.`,
 		},
 	}
 	f.flags.add(c)
-	f.add(c, "; with --dry-run the configuration and what to expect")
+	f.add(c)
 	c.Flags().StringVar(&replay, "replay", "", "play the run in `DIR` again, into DIR-replay or --out")
 	trustFlag(c, &f.trust)
 	c.Flags().BoolVar(&dry, "dry-run", false, "only print the resolved configuration and what to expect")
@@ -127,12 +127,11 @@ type runFlags struct {
 	stream bool
 }
 
-// add defines the flags of a single run on the command c. extra ends the help of --json: it says
-// what the command prints beside the summary.
-func (f *runFlags) add(c *cobra.Command, extra string) {
+// add defines the flags of a single run on the command c.
+func (f *runFlags) add(c *cobra.Command) {
 	cli.AddServer(c, &f.server)
 	c.Flags().StringVar(&f.keys, "keys", "", "folder of the keys (default this user's)")
-	cli.JSONFlag(c, "the run's summary.json and out, its folder"+extra)
+	cli.JSONFlag(c, "")
 	c.Flags().BoolVar(&f.stream, "stream", false, "with --json: a line for each round before it, as in rounds.csv")
 }
 

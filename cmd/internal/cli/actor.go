@@ -224,7 +224,7 @@ func AddServer(c *cobra.Command, server *natsconn.Config) {
 		&server.URL,
 		"nats",
 		"",
-		"URL of the NATS server, e.g. nats://host:4222; those of a cluster separated by commas",
+		"URL of the NATS server, e.g. nats://host:4222; of a cluster several, separated by commas",
 	)
 	s.StringVar(&server.Creds, "creds", "", "file of credentials for it (fedpace enroll)")
 	s.StringVar(&server.TLS.CA, "tls-ca", "", "PEM file of the authority of the other end's certificate")

@@ -88,7 +88,7 @@ gives every client this speed.`,
 	// The flag exists in any case, so that an error can say which program reads it.
 	s.Lookup("config").Hidden = ofConfig == nil
 	if ofConfig != nil {
-		s.StringVar(&f.app, "app", "", "measure the clients of the Flower app in this `FOLDER`, by playing it")
+		s.StringVar(&f.app, "app", "", "measure the clients of the Flower app in this `FOLDER`")
 		s.StringVar(&f.python, "python", "", "`COMMAND` of a Python for the app (default FEDPACE_PYTHON, else python3)")
 	}
 	s.IntSliceVar(
@@ -101,14 +101,14 @@ gives every client this speed.`,
 		&f.seconds,
 		"seconds",
 		5,
-		"measuring time of each model and batch; up to three times that where noisy",
+		"measuring time of each model and batch; longer where noisy",
 	)
-	s.BoolVar(&f.secure, "secure", false, "measure secure aggregation, too: keys, shares and masks")
+	s.BoolVar(&f.secure, "secure", false, "also measure secure aggregation")
 	s.Float64Var(&f.pause, "pause", 0.5, "seconds of rest before each task, with --nats")
 	addOwn(c, &f.device)
 	AddServer(c, &f.server)
 	addClient(c, &f.id)
-	s.StringVar(&f.run, "run", calibrate.Run, "name under which devices are calibrated, with --nats")
+	s.StringVar(&f.run, "run", calibrate.Run, "name of the calibration, with --nats")
 	s.StringVar(&f.name, "name", "device", "name of the class")
 	s.StringVarP(&f.outPath, "out", "o", "", "`FILE` to write the class to")
 	OneOf(c, "task", names.Of(tasks.Paper(), func(p tasks.Row) string { return string(p.Task) })...)
@@ -126,8 +126,8 @@ func addOwn(c *cobra.Command, device *real.Config) {
 	s := c.Flags()
 	s.StringVar(&device.Trainer, "trainer", "", TrainerUsage)
 	s.StringArrayVar(&device.Map, "map", nil, MapHelp)
-	s.StringVar(&device.Owner, "owner", "", "client whose samples are this device's: a name or a number")
-	s.StringVar(&device.Data, "data", device.Data, "path of this device's data, synthetic, or trainer (its own)")
+	s.StringVar(&device.Owner, "owner", "", "client whose samples are this device's, by name or number")
+	s.StringVar(&device.Data, "data", device.Data, "path of this device's data, synthetic, or trainer")
 }
 
 // maxBatch is the largest number of samples in a minibatch that is measured.

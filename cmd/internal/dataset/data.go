@@ -192,7 +192,7 @@ func (s *source) add(c *cobra.Command) {
 	cli.OneOf(c, "task", synthetic.Tasks()...)
 	f.Uint64Var(&s.options.Seed, "seed", 1, "seed of the split and of whatever is drawn")
 	f.IntVar(&s.options.MinTweets, "min-tweets", 10, "tweets that a Sentiment140 user must have")
-	f.StringVar(&s.config, "config", "", "configuration `FILE` whose key data has path and mapping")
+	f.StringVar(&s.config, "config", "", "configuration `FILE` with the data's mapping")
 	f.StringArrayVar(&s.columns, "map", nil, cli.MapHelp)
 	f.IntVar(&s.options.Classes, "classes", 0, "labels of custom data (default: the largest and one)")
 	// A flag that is given must be above 0, since 0 stands for the default.
@@ -205,7 +205,7 @@ func (s *source) addPartition(c *cobra.Command, kind string) {
 	s.kindFlag = kind
 	p := &s.options.Partition
 	f := c.Flags()
-	f.StringVar(&p.Kind, kind, "", "deal the samples to other clients: a kind of fedpace help data partition")
+	f.StringVar(&p.Kind, kind, "", "kind of partition (fedpace help data partition)")
 	cli.OneOf(c, kind, PartitionKinds()...)
 	f.IntVar(&p.Clients, "clients", 0, "clients to deal to (default: the set's number)")
 	f.Float64Var(

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -143,25 +144,60 @@ func newNode(n ast.Node, where string, place func(ast.Node) string) (*Node, erro
 	return node, nil
 }
 
-// plainWithColon repairs texts with a colon in a list in brackets, such as [a:b], where the parser
+// plainWithColon repairs texts with colons in a list in brackets, such as [a:b] and [1:30], where the parser
 // finds a map of a to b. YAML 1.2 (7.3.3) reads a colon within a plain text as a part of it unless
 // a space follows. The result is the text, or the value n itself if it is anything else.
 func plainWithColon(n ast.Node) ast.Node {
 	m, isMap := n.(*ast.MappingNode)
-	if !isMap || m.IsFlowStyle || len(m.Values) != 1 {
+	if !isMap {
 		return n
 	}
-	pair := m.Values[0]
-	key, isText := pair.Key.(*ast.StringNode)
-	value := pair.Value.GetToken()
-	// The colon is a separator if the value does not follow it at once.
-	isSeparator := pair.Start == nil || value == nil || value.Position.Offset != pair.Start.Position.Offset+1
-	if !isText || isSeparator || key.GetToken().Type != token.StringType {
+	text, isPlain := plainText(m)
+	if !isPlain {
 		return n
 	}
-	text := *key
-	text.Value = key.Value + ":" + value.Value
-	return &text
+	return ast.String(token.New(text, text, m.Values[0].Key.GetToken().Position))
+}
+
+// plainText returns the text that n stands for, if n is a text or number without quotes, or a map of one such
+// key to a value that stands directly behind the colon.
+func plainText(n ast.Node) (text string, isPlain bool) {
+	if n == nil {
+		return "", false
+	}
+	switch n := n.(type) {
+	case *ast.StringNode:
+		return n.Value, n.GetToken().Type == token.StringType
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
+		return n.GetToken().Value, true
+	case *ast.MappingNode:
+		if n.IsFlowStyle || len(n.Values) != 1 {
+			return "", false
+		}
+		pair := n.Values[0]
+		key, isKeyPlain := plainText(pair.Key)
+		value, isValuePlain := plainText(pair.Value)
+		if !isKeyPlain || !isValuePlain || pair.Start == nil {
+			return "", false
+		}
+		colon := pair.Start.Position.Offset
+		// The colon is a separator if the value does not follow it at once.
+		if firstToken(pair.Value).Position.Offset != colon+1 {
+			return "", false
+		}
+		// Spaces before the colon belong to the text.
+		gap := colon - pair.Key.GetToken().Position.Offset - utf8.RuneCountInString(key)
+		return key + strings.Repeat(" ", max(0, gap)) + ":" + value, true
+	}
+	return "", false
+}
+
+// firstToken returns the token at which a value begins: of a map, that of its first key.
+func firstToken(n ast.Node) *token.Token {
+	if m, isMap := n.(*ast.MappingNode); isMap {
+		return firstToken(m.Values[0].Key)
+	}
+	return n.GetToken()
 }
 
 // Insert adds a value to the map m, at a path whose dots separate the keys of nested maps. prefix

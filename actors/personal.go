@@ -30,9 +30,9 @@ func (s *personal) privatePart(model []float32) []float32 {
 	return model[start : start+s.model.PersonalParams()]
 }
 
-// begin builds a client's model in s.shared from the round's model, shared, and the client's state. A
-// nil state means that the client has not trained before: its private values are those of the round's
-// model.
+// begin builds a client's model in s.shared from the round's model, shared, and the client's private values. These are
+// in its state, behind what the steps remember. A nil state means that the client has not trained before: its private
+// values are those of the round's model.
 func (s *personal) begin(shared, state []float32) {
 	copy(s.shared, shared)
 	if state != nil {

@@ -408,8 +408,10 @@ func (t *Trainer) work(base []float32, shared *Shared, tasks []Assignment) *Work
 }
 
 // add adds a client's weighted update, model − base, to the sum and returns the algorithm's part of
-// the client's next state; nil if there is none. The model equals base afterwards, so that its
-// memory can be used for the next task. A value that is out of range or not finite is an error.
+// the client's next state; nil if there is none. An update is added compressed, with noise on a grid, or as it is;
+// only then there may be control variates (SCAFFOLD), whose change follows the update in the sum. The model equals
+// base afterwards, so that its memory can be used for the next task. A value that is out of range or not finite is
+// an error.
 func (t *Trainer) add(sum []int64, base, model []float32, shared *Shared, a *Assignment) (state []float32, err error) {
 	if t.update != nil && (shared != nil || a.Weight > 0) {
 		return t.addCompressed(sum, base, model, shared, a)

@@ -382,6 +382,10 @@ func (s *leafSamples) sample(d *jsontext.Decoder) (leafKind, error) {
 	switch {
 	case err != nil:
 		return "", err
+	// Any of these strings may be an id or a date.
+	case list.texts > 1 && list.texts < tweetPlace && list.pixels == 0:
+		return "", fmt.Errorf("found %d strings, want the text of a tweet alone, or as number %d of its fields (sent140)",
+			list.texts, tweetPlace)
 	// Only the text of the tweet is kept.
 	case list.texts > 0 && list.pixels == 0:
 		s.all = append(s.all, list.tweet...)
@@ -400,6 +404,9 @@ func (s *leafSamples) sample(d *jsontext.Decoder) (leafKind, error) {
 	}
 	return "", err
 }
+
+// tweetPlace says which of the strings of a tweet is its text, counted from 1: id, date, query, user, text, and more.
+const tweetPlace = 5
 
 // leafList is a sample that is a list, as far as it was read.
 type leafList struct {
@@ -421,10 +428,9 @@ func (l *leafList) take(d *jsontext.Decoder) error {
 	case err != nil:
 		return err
 	case t.Kind() == '"':
-		// id, date, query, user, tweet, ...: the fifth is the tweet, or the
-		// only one where a tool has kept the tweet alone.
+		// It may be the only one, where a tool has kept the tweet alone.
 		l.texts++
-		if l.texts == 1 || l.texts == 5 {
+		if l.texts == 1 || l.texts == tweetPlace {
 			l.tweet = t.String()
 		}
 		return nil

@@ -317,6 +317,7 @@ func TestOpen_Errors(t *testing.T) {
 		{"num_samples", "x.json", []byte(`{"users": ["a"], "num_samples": [2], "user_data": {"a": {"x": [` + image + `], "y": [1]}}}`), federated.Options{}, `user "a" has 1 samples, num_samples says 2`},
 		{"LEAF label", "x.json", []byte(`{"users": ["a"], "user_data": {"a": {"x": [` + image + `], "y": [62]}}}`), federated.Options{}, `x.json: user "a": y[0]: byte 3988: label 62 is outside the 62 classes, want 0 to 61`},
 		{"short image", "x.json", []byte(`{"users": ["a"], "user_data": {"a": {"x": [[1.0, 0.0]], "y": [2]}}}`), federated.Options{}, `user "a": x[0]: byte 53: found 2 numbers and 0 strings, want 784 numbers`},
+		{"id and date of a tweet", "x.json", []byte(`{"users": ["a"], "user_data": {"a": {"x": [["4", "Mon"]], "y": [0]}}}`), federated.Options{}, `user "a": x[0]: byte 55: found 2 strings, want the text of a tweet alone, or as number 5 of its fields`},
 		{"pixel", "x.json", []byte(`{"users": ["a"], "user_data": {"a": {"x": [[1.5]], "y": [2]}}}`), federated.Options{}, `pixel 1.5, want a byte divided by 255, 0 to 1`},
 		{"truncated JSON", "x.json", leafFile(twoUsers)[:5000], federated.Options{}, `x.json: user "u": x[0]: byte 5000: the file ends in the middle: it is truncated`},
 		{"other JSON", "x.json", []byte(`{"a": 1}`), federated.Options{}, `x.json: is JSON (want a table of your own as CSV or Parquet): x.json: no "users" or no "user_data"; want LEAF's JSON`},

@@ -81,7 +81,8 @@ func (p *periods) Change(seed uint64, client int, t int64) int64 {
 }
 
 // ChangeBy implements boundedPresence: it returns the first time after from, and at most to, at which
-// the client's presence differs from present, its presence at from. It returns Never if there is none.
+// the client's presence differs from present, its presence at from. It returns Never if there is none. The
+// presence can change only where a period begins, so the search goes from one to the next.
 func (p *periods) ChangeBy(seed uint64, client int, present bool, from, to int64) int64 {
 	n, phase := p.index(seed, client, from)
 	for {

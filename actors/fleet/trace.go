@@ -177,61 +177,71 @@ func (r *replay) Change(seed uint64, client int, t int64) int64 {
 // to nanoseconds, and sessions of length 0 are dropped. Traces repeat after periodSeconds, or after
 // the latest end of all if that is 0.
 func readSessions(r io.Reader, named []string, periodSeconds float64) (*sessions, error) {
-	all := &sessions{}
-	period := nanoseconds(periodSeconds)
-	total := 0
+	reader := &sessionReader{period: nanoseconds(periodSeconds), read: &sessions{}}
 	columns := []string{"trace", "from_second", "to_second"}
-	err := readTraces(r, "sessions", columns, named, maxSessionTraces, func(_ string, begins bool, row []string) error {
-		if begins {
-			all.traces = append(all.traces, nil)
-		}
-		start, err := parseNumber("from_second", row[0], 0, maxSeconds)
-		if err != nil {
-			return err
-		}
-		end, err := parseNumber("to_second", row[1], 0, maxSeconds)
-		if err != nil {
-			return err
-		}
-		// The row is added to the trace under way, after it has been checked against the session
-		// before.
-		s := session{start: nanoseconds(start), end: nanoseconds(end)}
-		t := &all.traces[len(all.traces)-1]
-		// previous is the index of the session before, -1 if this is the trace's first.
-		previous := len(*t) - 1
-		overlaps := previous >= 0 && s.start < (*t)[previous].end
-		isBeyondPeriod := period > 0 && s.start >= period
-		total++
-		switch {
-		case s.end < s.start || overlaps:
-			return fmt.Errorf(
-				"a session from %s to %s s, want its end behind its beginning, and both behind the trace's one before",
-				row[0],
-				row[1],
-			)
-		case total > maxSessions:
-			return fmt.Errorf("more than %d sessions", maxSessions)
-		// A session of length 0, or behind the period, is left out.
-		case s.end == s.start || isBeyondPeriod:
-			return nil
-		// A session that begins where the one before ends is part of the same stay.
-		case previous >= 0 && s.start == (*t)[previous].end:
-			(*t)[previous].end = s.end
-		default:
-			*t = append(*t, s)
-		}
-		if period > 0 {
-			latest := &(*t)[len(*t)-1]
-			latest.end = min(latest.end, period)
-		}
-		all.period = max(all.period, s.end)
-		return nil
-	})
-	if err == nil && all.period == 0 {
+	err := readTraces(r, "sessions", columns, named, maxSessionTraces, reader.row)
+	if err == nil && reader.read.period == 0 {
 		err = errors.New("sessions: no session is longer than 0 s")
 	}
-	if period > 0 {
-		all.period = period
+	if reader.period > 0 {
+		reader.read.period = reader.period
 	}
-	return all, err
+	return reader.read, err
+}
+
+// sessionReader reads sessions, row by row.
+type sessionReader struct {
+	// period is the time after which traces repeat, as far as it is given: 0 for the latest end.
+	period int64
+	// rows counts the rows.
+	rows int
+	// read has what was read so far; its period is the latest end.
+	read *sessions
+}
+
+// row takes a row with the beginning and the end of a session: times is their text. begins says that the row is the
+// first of its trace.
+func (r *sessionReader) row(_ string, begins bool, times []string) error {
+	if begins {
+		r.read.traces = append(r.read.traces, nil)
+	}
+	start, err := parseNumber("from_second", times[0], 0, maxSeconds)
+	if err != nil {
+		return err
+	}
+	end, err := parseNumber("to_second", times[1], 0, maxSeconds)
+	if err != nil {
+		return err
+	}
+	s := session{start: nanoseconds(start), end: nanoseconds(end)}
+	trace := &r.read.traces[len(r.read.traces)-1]
+	// previous is the index of the session before, -1 if this is the trace's first.
+	previous := len(*trace) - 1
+	overlaps := previous >= 0 && s.start < (*trace)[previous].end
+	isBeyondPeriod := r.period > 0 && s.start >= r.period
+	r.rows++
+	switch {
+	case s.end < s.start || overlaps:
+		return fmt.Errorf(
+			"a session from %s to %s s, want its end behind its beginning, and both behind the trace's one before",
+			times[0],
+			times[1],
+		)
+	case r.rows > maxSessions:
+		return fmt.Errorf("more than %d sessions", maxSessions)
+	// A session of length 0, or behind the period, is left out.
+	case s.end == s.start || isBeyondPeriod:
+		return nil
+	// A session that begins where the one before ends is part of the same stay.
+	case previous >= 0 && s.start == (*trace)[previous].end:
+		(*trace)[previous].end = s.end
+	default:
+		*trace = append(*trace, s)
+	}
+	if r.period > 0 {
+		latest := &(*trace)[len(*trace)-1]
+		latest.end = min(latest.end, r.period)
+	}
+	r.read.period = max(r.read.period, s.end)
+	return nil
 }

@@ -227,8 +227,9 @@ func (p *Plan) disconnectedProbability() float64 {
 }
 
 // unsignedProbability returns an upper bound of the probability that two disjoint runs have fewer survivors
-// than Cut, so that no member signs the set of survivors and the round fails. The bound is the sum over all
-// pairs of runs.
+// than Cut, so that no member signs the set of survivors and the round fails: see Cut for runs, which are stretches of
+// the ring of members. Dropouts of the Members leave, all sets of so many being equally likely. The bound is the sum
+// over all pairs of runs.
 func (p *Plan) unsignedProbability() float64 {
 	fewest := p.Cut(p.Members)
 	// Two runs have 2·run members. If this many of them leave, fewer than Cut remain.

@@ -145,7 +145,8 @@ func (h *Host) answer(b *batch) {
 	if h.life.Err() != nil {
 		return
 	}
-	// The plans outlive the batch, so they have memory of their own.
+	// The plans outlive the batch, so they have memory of their own, a slab: the coordinator gives it back when it
+	// takes the next plans.
 	slab := b.coordinator.plans.slab(b.count)
 	h.plans = h.plans[:0]
 	for i := range b.count {

@@ -171,6 +171,7 @@ func (w *leaderlessWatch) deleteStream(ctx context.Context, stream, name string)
 	defer cancel()
 	// The leader of the cluster answers this request.
 	if _, err := w.js.AccountInfo(asking); err != nil {
+		// If a majority of the servers is up and has no leader all the same, waiting does not help.
 		w.cluster.known(clusterSize(w.conn.NATS()))
 		hopeless := w.cluster.silent(w.conn.NATS().ConnectedServerName(), time.Now())
 		if hopeless != nil {

@@ -213,7 +213,8 @@ func (h *Host) onTask(m *nats.Msg, verb string) {
 	}
 }
 
-// addPlan computes the plan of a task and adds it to the buffer. It ignores a message that is no
+// addPlan computes the plan of a task and adds it to the buffer: the message with the plans of all tasks that have
+// arrived together. It ignores a message that is no
 // valid task, and a task with a lower fencing token than a message before. A task of another
 // configuration than the host's is an error that wraps [bus.ErrStale]. The host ends with any error.
 func (h *Host) addPlan(m *nats.Msg, client int, verb string) (err error) {

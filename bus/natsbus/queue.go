@@ -418,9 +418,10 @@ func (c *Coordinator) checkStreams(ctx context.Context, cause error) (restored b
 // Transient causes and restored streams mean that messages may be lost, so the driver sends open
 // tasks and jobs again; everything else ends the run.
 func (c *Coordinator) actOnCheck(ctx context.Context, cause error, restored bool, err error) {
-	scarce := natsconn.NoMemory(cause)
+	// The queue has refused jobs for lack of memory; the check has waited until it took them.
+	lackedMemory := natsconn.NoMemory(cause)
 	switch {
-	case err != nil && scarce:
+	case err != nil && lackedMemory:
 		c.failedUnlessTakenOver(ctx, err)
 	case err != nil && cause == nil && c.conn.Transient(err):
 		// The connection's own handlers report its end.
@@ -435,7 +436,7 @@ func (c *Coordinator) actOnCheck(ctx context.Context, cause error, restored bool
 	case errors.Is(cause, bus.ErrInterrupted):
 		c.signalLoss(cause)
 	// The queue has taken all jobs by now, so nothing is lost.
-	case scarce:
+	case lackedMemory:
 	case cause != nil && c.conn.Transient(cause):
 		c.signalLoss(fmt.Errorf("%w: %w", cause, bus.ErrInterrupted))
 	case cause != nil:

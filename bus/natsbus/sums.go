@@ -519,7 +519,9 @@ func (d *sumCollector) spareMemory(n int) []int64 {
 	return memory
 }
 
-// addHandle finds the values of a sum in the store that its trainer and this coordinator share.
+// addHandle returns a sum whose message has a handle in the place of the values: the number under which its trainer
+// has put the result into a store in memory. If the trainer is in another process, the store is not this one, and the
+// error is errElsewhere.
 func (o *openJob) addHandle(store *Store, message *bus.Sum) (*bus.Result, error) {
 	if string(message.Handle.Store) != string(store.id[:]) {
 		return nil, errElsewhere

@@ -305,7 +305,7 @@ func (p *Partition) dealGroups(starts []int) (clients [][]int32) {
 }
 
 // firstTargets returns the first target of each training sample, by which the kind continuous sorts;
-// nil if the samples have labels.
+// nil if the samples have labels. s.Targets has the targets of each sample side by side.
 func (s *Grouped) firstTargets() []float64 {
 	if s.Targets == nil {
 		return nil

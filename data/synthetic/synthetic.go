@@ -323,7 +323,8 @@ func (s *synthetic) HeldOutBatch(dst *learn.Batch, first, n int) error {
 }
 
 // makeHeldOut makes all held-out samples: they are few, and every evaluation reads all of them. Each client
-// has about equally many, which follow its own distribution.
+// has about equally many, which follow its own distribution. The samples of a task with text (s.write) are
+// windows of a text that the client writes; those of other tasks are made one by one, each for a label.
 func (s *synthetic) makeHeldOut() {
 	s.heldOut = s.empty(s.held)
 	for first := 0; first < s.held; {

@@ -168,7 +168,7 @@ func (p *profile) takeList(c *cell) bool {
 	return true
 }
 
-// takeNumber adds a row with the number x, which the cell c gives in some form and whose name is its text.
+// takeNumber counts a row whose cell c holds the number x. name is the number as the file writes it.
 func (p *profile) takeNumber(row int, c *cell, x float64, name string) {
 	p.ascending = (row == 0 || p.ascending) && x > p.highest
 	p.lowest = min(p.lowest, x)
@@ -177,7 +177,7 @@ func (p *profile) takeNumber(row int, c *cell, x float64, name string) {
 	if c.isFraction() {
 		p.fractions++
 	}
-	// The digits decide, as float32 rounds numbers beyond 2^24.
+	// A date such as 20240131 is told by its digits in the file, as float32 rounds numbers beyond 2^24.
 	if calendarNumber.MatchString(name) {
 		p.calendar++
 	}

@@ -616,8 +616,9 @@ func (p *Proposal) takeText(text *profile) {
 	p.add("window", "80", "%s", window)
 }
 
-// takeNumbers proposes the columns of numbers, numeric, as features: by their names, by a pattern such as x* if they
-// are numbered, or by "*" if they are all columns without a meaning, which free has.
+// takeNumbers proposes the columns of numbers, numeric, as features. free has all columns whose meaning is not known
+// yet, those of numeric included. The proposal lists the columns by their names, by a pattern such as x* if they are
+// numbered, or by "*" if they are all of free.
 func (p *Proposal) takeNumbers(numeric, free []*profile) {
 	for _, c := range numeric {
 		p.Table.Features = append(p.Table.Features, c.name)

@@ -197,8 +197,9 @@ func (o *Outcomes) classScores() []float64 {
 }
 
 // rocArea returns the area under the ROC curve of one class against all others, computed from the ranks of
-// the samples (Mann and Whitney 1947). scores has a score of each class for each sample. ok is false if all
-// samples are of the class, or none.
+// the samples (Mann and Whitney 1947): the share of all pairs of a sample of the class and one of another
+// class in which the first has the higher score. Pairs with equal scores count half. scores has a score of
+// each class for each sample. ok is false if all samples are of the class, or none.
 func (o *Outcomes) rocArea(class int, scores []float64) (area float64, ok bool) {
 	order := make([]int, len(o.Labels))
 	for i := range order {
@@ -214,8 +215,9 @@ func (o *Outcomes) rocArea(class int, scores []float64) (area float64, ok bool) 
 		}
 		return 0
 	})
-	// othersBelow counts the samples of other classes with a lower score; doubledPairs is twice the number
-	// of ordered pairs, so that it is whole although ties count half.
+	// Samples with equal scores are looked at together, in ascending order. othersBelow counts the samples of
+	// other classes with a lower score; doubledPairs is twice the number of ordered pairs, so that it is whole
+	// although ties count half.
 	othersBelow := 0
 	members := 0
 	doubledPairs := 0

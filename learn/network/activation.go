@@ -190,20 +190,21 @@ func (a *Activation) share(owner *Activation) {
 	a.keepDX = owner.keepDX
 }
 
-// transpose writes the block's values into rows, sample by sample. It does nothing where rows are those
-// of the batch, or are not needed.
+// transpose writes the block's values into rows, which have the values of one sample after the other. In x each value
+// has the Lanes samples side by side, so it is a matrix that is transposed: one for each row of an image. It does
+// nothing where rows are those of the batch, or are not needed.
 func (a *Activation) transpose(pass *Pass, isa kernel.ISA) {
 	if a.borrowed || a.rows == nil {
 		return
 	}
-	ld := a.width()
+	width := a.width()
 	x := a.values(pass)
 	rows := a.sampleRows(pass)
 	for y := range a.Height {
 		isa.Transpose(
-			kernel.Matrix{Data: rows[y*Lanes*ld:], LD: ld},
-			kernel.Block(x[y*ld*Lanes:]),
-			ld,
+			kernel.Matrix{Data: rows[y*Lanes*width:], LD: width},
+			kernel.Block(x[y*width*Lanes:]),
+			width,
 			isa.Columns(pass.Samples),
 		)
 	}

@@ -225,8 +225,8 @@ func (s *arrangedStage) nextUnchanged(input int) int {
 func (s *arrangedStage) begin([]float32) {}
 
 // Forward computes W x + b, with a ReLU if one follows, for two samples at a time: a sum over the inputs that are
-// not 0 in one of the two. Where most inputs of the block are not 0, one product of all of them is computed
-// instead.
+// not 0 in one of the two, which present.pairs lists, pair after pair. Where most inputs of the block are not 0, one
+// product of all of them is computed instead. The weight has a row of outputs for each input, padded to s.padded.
 func (s *arrangedStage) Forward(pass *Pass) {
 	in, outputs := s.sizes()
 	isa := s.network.isa

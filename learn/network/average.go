@@ -42,7 +42,8 @@ type averageStage struct {
 }
 
 // Forward writes the mean over all positions for each channel and sample: it adds the positions in
-// their order, and multiplies by one over their number.
+// their order, and multiplies by one over their number. s.part is one position: a row of Lanes floats for each
+// channel, one float for each sample of the block.
 func (s *averageStage) Forward(pass *Pass) {
 	clear(s.part)
 	first, row, column, _ := s.X.strides()
@@ -62,7 +63,7 @@ func (s *averageStage) Forward(pass *Pass) {
 }
 
 // Backward gives each position the same share of the output's gradient, as each has the same weight
-// in the mean.
+// in the mean. s.part is one position: a row of Lanes floats for each channel, one float for each sample.
 func (s *averageStage) Backward(pass *Pass) {
 	scale := 1 / float32(s.X.Height*s.X.Width)
 	for c := range s.X.Channels {

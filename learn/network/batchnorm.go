@@ -80,19 +80,23 @@ func leastBatch(list []Layer, in Shape) int {
 	return least
 }
 
-// Stage makes the layer's arithmetic. Networks of other blocks of a minibatch find the same sums.
+// Stage makes the layer's arithmetic. The blocks of a minibatch are computed by a network each, and all of them
+// normalise by the same sums: layer number n of every network uses number n of the sums where the networks meet. The
+// first network that is made makes these. A frozen layer has a mean and variance that are given, so its sums are its
+// own.
 func (BatchNormLayer) Stage(place *Place) Stage {
 	stage := &batchNormStage{Place: place}
 	if place.frozen {
 		stage.sums = newBatchSums(place.X.Channels)
 		return stage
 	}
-	n := place.network
-	if n.norms == len(n.meeting.norms) {
-		n.meeting.norms = append(n.meeting.norms, newBatchSums(place.X.Channels))
+	network := place.network
+	number := network.norms
+	if number == len(network.meeting.norms) {
+		network.meeting.norms = append(network.meeting.norms, newBatchSums(place.X.Channels))
 	}
-	stage.sums = n.meeting.norms[n.norms]
-	n.norms++
+	stage.sums = network.meeting.norms[number]
+	network.norms++
 	return stage
 }
 
@@ -156,7 +160,9 @@ func (s *batchNormStage) running(p *Pass) (mean, variance, batches []float32) {
 	return buffers[:c], buffers[c : 2*c], p.all[s.starts[Counts]:][:1]
 }
 
-// Forward writes y = γ (x − μ)/sqrt(σ² + ε) + β, and zero in the lanes beside the samples.
+// Forward writes y = γ (x − μ)/sqrt(σ² + ε) + β, with the mean and variance of the minibatch in training, else with the
+// running ones. Memory has a row of Lanes floats for each value, one float for each sample of the block, and zeros
+// where the block has fewer samples.
 func (s *batchNormStage) Forward(pass *Pass) {
 	if pass.Training && !s.frozen {
 		s.measure(pass)

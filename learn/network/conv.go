@@ -236,7 +236,8 @@ func (s *convStage) begin(params []float32) {
 }
 
 // Update adds alpha times the gradient to dst, or stores it if op is Store. dst has the layer's
-// parameters in PyTorch's order: the weight, and then the bias.
+// parameters in PyTorch's order: the weight, and then the bias. s.grad has the gradient of the weight in the order in
+// which it is computed: that of parameter i is at s.order[i].
 func (s *convStage) Update(dst []float32, _ *Batch, op kernel.Op, alpha float32) {
 	// The loops below add, so storing starts from zeros.
 	if op == kernel.Store {

@@ -50,7 +50,7 @@ func (s *dropoutStage) layOut() { s.factor = alignedFloats(s.X.Size() * Lanes) }
 
 // draw sets the factors of a block's values: 0 with the probability of the rate, else 1/(1 − rate).
 // Each follows from the batch's seed, the layer's number, and the value's index in the batch, so that
-// blocks do not matter.
+// blocks do not matter. s.factor has a row of Lanes floats for each value, one float for each sample of the block.
 func (s *dropoutStage) draw(pass *Pass) {
 	key := keyed.Hash(pass.batch.Seed, keyed.DropValues, s.number)
 	limit := uint64(s.rate * (1 << 32))

@@ -136,7 +136,8 @@ func (n squaredErrors) gradient(z []float32, p *Pass, scale float32) (loss float
 }
 
 // evaluate adds the samples' mean absolute errors, in the units of the user's data, to the score, and
-// returns the sum of the losses, which are in the model's units.
+// returns the sum of the losses, which are in the model's units. z has a row of Lanes samples for each of the n
+// targets, and the batch the targets of each sample side by side.
 func (n squaredErrors) evaluate(z []float32, pass *Pass, scores []Score) (loss float64) {
 	absolute := 0.0
 	pass.batch.keepOutputs(z, pass.Samples)

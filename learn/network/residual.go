@@ -127,7 +127,7 @@ func (s *residualStage) layOut() {
 }
 
 // Forward runs the list, and adds the input or what the shortcut makes of it, with a ReLU if one
-// follows.
+// follows. It adds in runs: pieces that are contiguous memory in both activations, whose layouts may differ.
 func (s *residualStage) Forward(pass *Pass) {
 	s.network.forward(s.body, pass)
 	activation := s.X

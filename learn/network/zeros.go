@@ -18,8 +18,9 @@ const (
 )
 
 // usedFeatures returns the features of a block that are not 0 in all samples, as segments of a product, in
-// the memory of list. An empty result stands for all features: if nearly all are used, leaving out the
-// others saves nothing.
+// the memory of list. A segment is featureGroup neighbouring features, given by where it begins in a row of
+// weights (A) and in x (B), which has a row of Lanes samples for each feature. An empty result stands for all
+// features: if nearly all are used, leaving out the others saves nothing.
 func usedFeatures(list []kernel.Segment, x []float32, features, samples int) []kernel.Segment {
 	list = list[:0]
 	// Features that cannot be divided into groups of equal size are all used.

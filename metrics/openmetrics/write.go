@@ -85,24 +85,8 @@ func families(
 	rounds []round.Report,
 	outcomes *[round.Outcomes]float64,
 ) iter.Seq[*dto.MetricFamily] {
+	of := &familyMaker{run, epoch, rounds}
 	return func(yield func(*dto.MetricFamily) bool) {
-		// add yields a metric, to which fill adds the samples, and returns false when no more are wanted.
-		add := func(name, help string, fill func(*dto.MetricFamily)) bool {
-			f := &dto.MetricFamily{
-				Name: proto.String("fedpace_virtual_" + name),
-				Help: &help,
-				Type: dto.MetricType_GAUGE.Enum(),
-			}
-			// OpenMetrics wants a metric's unit to be the end of its name.
-			if strings.HasSuffix(name, "_seconds") {
-				f.Unit = proto.String("seconds")
-			}
-			if strings.HasSuffix(name, "_total") {
-				f.Type = dto.MetricType_COUNTER.Enum()
-			}
-			fill(f)
-			return yield(f)
-		}
 		columns := run.Columns()
 		for i := range columns {
 			c := &columns[i]
@@ -111,38 +95,76 @@ func families(
 			if c.Name == metrics.Validation+metric.Accuracy {
 				name = c.Name
 			}
-			fill := func(f *dto.MetricFamily) { series(f, labels(run), epoch, rounds, c.AtStart, c.Of) }
-			if name != "-" && !add(name, c.Sentence(), fill) {
+			// The values of other columns without a name are in the metrics below.
+			if name != "-" && !yield(of.column(name, c)) {
 				return
 			}
 		}
-		const atEnd = false
-		addMetrics := func(f *dto.MetricFamily) {
-			for i, m := range run.Metrics {
-				series(
-					f,
-					labels(run, "metric", m.Name),
-					epoch,
-					rounds,
-					atEnd,
-					func(r *round.Report) float64 { return metric.ValueAt(r.Metrics, i) },
-				)
-			}
-		}
-		if !add("validation_metric", "A metric of the model, by its name, on held-out samples.", addMetrics) {
+		if !yield(of.modelMetrics()) {
 			return
 		}
-		addOutcomes := func(f *dto.MetricFamily) {
-			for o := range round.Outcome(round.Outcomes) {
-				series(f, labels(run, "outcome", o.String()), epoch, rounds, atEnd, func(r *round.Report) float64 {
-					outcomes[o] += float64(r.Outcomes[o])
-					return outcomes[o]
-				})
-			}
-		}
 		// This is the last metric, so it does not matter whether more are wanted.
-		_ = add("updates_total", "Tasks by how they ended.", addOutcomes)
+		_ = yield(of.outcomes(outcomes))
 	}
+}
+
+// familyMaker makes metrics of a run, each with a sample for each of the rounds.
+type familyMaker struct {
+	run *metrics.Run
+	// epoch is the wall time that stands for virtual time 0.
+	epoch  time.Time
+	rounds []round.Report
+}
+
+// newFamily returns a metric without samples. Its name says what it is: OpenMetrics wants a unit, and total for a
+// counter, to be the end of it.
+func newFamily(name, help string) *dto.MetricFamily {
+	f := &dto.MetricFamily{
+		Name: proto.String("fedpace_virtual_" + name),
+		Help: &help,
+		Type: dto.MetricType_GAUGE.Enum(),
+	}
+	if strings.HasSuffix(name, "_seconds") {
+		f.Unit = proto.String("seconds")
+	}
+	if strings.HasSuffix(name, "_total") {
+		f.Type = dto.MetricType_COUNTER.Enum()
+	}
+	return f
+}
+
+// column returns the metric with this name that has the values of a column of the rounds.
+func (m *familyMaker) column(name string, c *metrics.Column) *dto.MetricFamily {
+	f := newFamily(name, c.Sentence())
+	m.addSeries(f, labels(m.run), c.AtStart, c.Of)
+	return f
+}
+
+// atEnd is the argument atStart for values that hold at the end of their round.
+const atEnd = false
+
+// modelMetrics returns the metric that has a series for each metric of the model.
+func (m *familyMaker) modelMetrics() *dto.MetricFamily {
+	f := newFamily("validation_metric", "A metric of the model, by its name, on held-out samples.")
+	for i, modelMetric := range m.run.Metrics {
+		value := func(r *round.Report) float64 { return metric.ValueAt(r.Metrics, i) }
+		m.addSeries(f, labels(m.run, "metric", modelMetric.Name), atEnd, value)
+	}
+	return f
+}
+
+// outcomes returns the metric that counts tasks by outcome. counts has the tasks before these rounds, and afterwards
+// includes them.
+func (m *familyMaker) outcomes(counts *[round.Outcomes]float64) *dto.MetricFamily {
+	f := newFamily("updates_total", "Tasks by how they ended.")
+	for o := range round.Outcome(round.Outcomes) {
+		value := func(r *round.Report) float64 {
+			counts[o] += float64(r.Outcomes[o])
+			return counts[o]
+		}
+		m.addSeries(f, labels(m.run, "outcome", o.String()), atEnd, value)
+	}
+	return f
 }
 
 // labels are the labels of a run's series. More labels are given as names and values in turn.
@@ -158,20 +180,18 @@ func labels(r *metrics.Run, more ...string) []*dto.LabelPair {
 	return list
 }
 
-// series adds the samples of one series to f: the value of each round at the time of its start, if atStart is
+// addSeries adds the samples of one series to f: the value of each round at the time of its start, if atStart is
 // true, or else of its end. Values that were not measured are left out. Of samples in the same millisecond
 // only the last stays, since a series has one value at a time.
-func series(
+func (m *familyMaker) addSeries(
 	f *dto.MetricFamily,
 	labels []*dto.LabelPair,
-	epoch time.Time,
-	rounds []round.Report,
 	atStart bool,
 	value func(*round.Report) float64,
 ) {
 	first := len(f.Metric)
-	for i := range rounds {
-		r := &rounds[i]
+	for i := range m.rounds {
+		r := &m.rounds[i]
 		v := value(r)
 		if math.IsNaN(v) {
 			continue
@@ -180,19 +200,19 @@ func series(
 		if atStart {
 			t = r.Start
 		}
-		ms := Milliseconds(epoch, t)
+		ms := Milliseconds(m.epoch, t)
 		// The sample before is of the same series and the same millisecond, so this one replaces
 		// it.
 		if n := len(f.Metric); n > first && *f.Metric[n-1].TimestampMs == ms {
 			f.Metric = f.Metric[:n-1]
 		}
-		m := &dto.Metric{Label: labels, TimestampMs: &ms}
+		sample := &dto.Metric{Label: labels, TimestampMs: &ms}
 		if *f.Type == dto.MetricType_COUNTER {
-			m.Counter = &dto.Counter{Value: &v}
+			sample.Counter = &dto.Counter{Value: &v}
 		} else {
-			m.Gauge = &dto.Gauge{Value: &v}
+			sample.Gauge = &dto.Gauge{Value: &v}
 		}
-		f.Metric = append(f.Metric, m)
+		f.Metric = append(f.Metric, sample)
 	}
 }
 

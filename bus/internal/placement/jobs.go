@@ -96,6 +96,7 @@ func NewJobs(now func() time.Time) *Jobs {
 func workUnits(job *bus.Job) (n float64) {
 	for _, c := range job.Clients {
 		steps := float64(c.LocalSteps)
+		// A client may have minibatches of its own size; 0 stands for the run's.
 		if c.Batch > 0 {
 			steps *= float64(c.Batch) / float64(max(1, job.GetSpec().GetBatch()))
 		}

@@ -2,9 +2,12 @@ package grafana
 
 import (
 	"fmt"
+	"io"
 	"maps"
+	"net/http"
 	"net/url"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"syscall"
 	"testing"
@@ -123,4 +126,40 @@ func await(t *testing.T, base, expr string, answer bool) {
 			t.Fatalf("%s: has an answer: %v, to the end", expr, !answer)
 		}
 	}
+}
+
+// atOnce is a run that diverges in its first round, before any Prometheus knows of it.
+const atOnce = `
+name: at-once
+clients: 30
+cohort: 4
+schedule: {k: fixed, k0: 4, eta0: 1e6}
+stop: {rounds: 10}
+http: %s
+`
+
+// A run that has diverged before it was scraped first still raises its alert: it serves its end until it is scraped.
+func TestAlerts_DivergedBeforeScrape(t *testing.T) {
+	t.Parallel()
+	prometheus := installed.Program(t, "prometheus", "prometheus")
+	at := testport.Held(t)
+	run := startRun(t, fmt.Sprintf(atOnce, at), t.TempDir(), "run")
+	run.code = 1
+	// Its end is there to be read before a Prometheus is.
+	for ; ; time.Sleep(50 * time.Millisecond) {
+		response, err := http.Get("http://" + at + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if regexp.MustCompile(`fedpace_run_state\{.*state="diverged".*\} 1`).Match(page) {
+			break
+		}
+	}
+	base := startPrometheus(t, prometheus, []string{at}, nil)
+	await(t, base, `ALERTS{alertname="FedpaceRunDiverged", run="at-once", alertstate="firing"}`, true)
 }

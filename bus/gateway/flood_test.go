@@ -24,7 +24,7 @@ func TestGateway_DropAfterFlood(t *testing.T) {
 	}
 	t.Cleanup(conn.Close)
 	x := &peer{
-		gateway: &Gateway{run: "r", conn: conn, events: mailbox.New[Event](8)}, id: "evil", refused: map[string]int{},
+		gateway: &Gateway{run: "r", conn: conn, events: mailbox.New[Event](8)}, id: "evil", traffic: traffic{refused: map[string]int{}},
 	}
 	if err := x.subscribe(); err != nil {
 		t.Fatal(err)

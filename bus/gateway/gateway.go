@@ -202,7 +202,7 @@ func (g *Gateway) newPeer(index int) (*peer, error) {
 		index:   index,
 		id:      id,
 		welcome: w,
-		refused: map[string]int{},
+		traffic: traffic{refused: map[string]int{}},
 	}, nil
 }
 

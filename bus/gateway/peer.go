@@ -58,8 +58,8 @@ const (
 // noTask stands for no task where a task's number is expected.
 const noTask = 0
 
-// peer is what the gateway knows of one device. The lock guards all fields below it. The callers of
-// the methods hold it, except those of expect, and of subscribe for a new peer.
+// peer is what the gateway knows of one device. The callers of the methods hold the lock, except those of expect,
+// sendTask, and subscribe for a new peer.
 type peer struct {
 	// gateway is the gateway that the device belongs to.
 	gateway *Gateway
@@ -72,8 +72,22 @@ type peer struct {
 
 	// mu guards all fields below.
 	mu sync.Mutex
-	// subs are the subscriptions to the device's messages, none if its messages are not taken.
-	subs []bus.Subscription
+	presence
+	traffic
+	place
+	reach
+	openTask
+	receivedUpdate
+}
+
+// presence is whether a device takes part, and what was heard of it.
+type presence struct {
+	// joined says that the device takes part.
+	joined bool
+	// departed says that the device has announced that it leaves.
+	departed bool
+	// join is the last join that was accepted, nil if none was.
+	join *bus.Join
 	// lastHeard is when the last valid message arrived, the zero time for never.
 	lastHeard time.Time
 	// beats counts the heartbeats that were received, and lastBeat is when the last one was.
@@ -81,21 +95,26 @@ type peer struct {
 	lastBeat time.Time
 	// lateBeat is when a heartbeat last came late, at least two intervals after the one before.
 	lateBeat time.Time
-	// join is the last join that was accepted, nil if none was.
-	join *bus.Join
 	// log holds the newest lines of the device's log.
 	log []string
-	// joined says that the device takes part.
-	joined bool
-	// departed says that the device has announced that it leaves.
-	departed bool
+}
+
+// traffic is what limits a device's messages.
+type traffic struct {
+	// subs are the subscriptions to the device's messages, none if its messages are not taken.
+	subs []bus.Subscription
+	// subscribeCount counts the calls of subscribe.
+	subscribeCount int
+	// budget limits the messages that the device may send beyond what is expected of it.
+	budget *rate.Limiter
 	// flooded says that the device is banned, or has sent too much: no message of it counts.
 	flooded bool
 	// refused counts the refused messages by reason.
 	refused map[string]int
-	// budget limits the messages that the device may send beyond what is expected of it.
-	budget *rate.Limiter
+}
 
+// place is which process takes part as a device.
+type place struct {
 	// placeTaken says that a process has the device's place.
 	placeTaken bool
 	// process is the random number of the process with the place, 0 if the process has not sent one.
@@ -105,55 +124,46 @@ type peer struct {
 	// maxSamples is the largest number of samples that the device's credentials allow, 0 for any
 	// number.
 	maxSamples uint64
-	// unreached says that the device was heard and not reached, and has not yet shown that it is again.
-	unreached bool
-	// trial ends the time within which such a device must not repeat its join, nil if none has begun.
-	trial *time.Timer
-	// pace is the longest time from an answer to the next message of an update, 0 if it is not known.
-	pace time.Duration
-	// chunkTime is how long a chunk of the last model was under way to the device, by the device's own measurement, 0
-	// if it is not known.
-	chunkTime time.Duration
-	// echoes are the paths by which the device is reached.
-	echoes echoes
-	// subscribeCount counts the calls of subscribe.
-	subscribeCount int
+}
 
-	// The open task and the state of its update.
+// openTask is the task on which a device is to work.
+type openTask struct {
 	// task is the number of the open task, or noTask.
 	task uint64
-	// reportedTask is the task on which the device works by its own last report.
-	reportedTask uint64
-	// taskReported says that a heartbeat has arrived since the task was opened.
-	taskReported bool
 	// digest is the digest of the task.
 	digest []byte
+	// params is the number of values that the task's update must have.
+	params int
+	// uploads says that a masked update for the open task is taken, see Config.Secure.
+	uploads bool
 	// message is the message with the task, as it was sent last.
 	message []byte
 	// sent is when the task was sent first, since the device last joined and the connection last came back.
 	sent time.Time
 	// sendCount counts how often it was sent since then.
 	sendCount int
+	// reportedTask is the task on which the device works by its own last report.
+	reportedTask uint64
+	// taskReported says that a heartbeat has arrived since the task was opened.
+	taskReported bool
 	// confirmed says that the device has shown that the task has reached it.
 	confirmed bool
-	// answered is the last message of the update that was answered.
-	answered answered
-	// params is the number of values that the task's update must have.
-	params int
-	// decided says that the update was accepted or refused.
-	decided bool
-	// refusedBecause is why the update was refused, empty if it was accepted.
-	refusedBecause string
+}
+
+// receivedUpdate is what has arrived of the update of the open task.
+type receivedUpdate struct {
 	// chunkCount is the number of the update's chunks, as its first chunk gives it.
 	chunkCount uint32
 	// nextChunk is the number of the next chunk.
 	nextChunk uint32
 	// values are the update's values so far, if the run does not compress updates.
 	values []float32
-	// uploads says that a masked update for the open task is taken, see Config.Secure.
-	uploads bool
 	// packed is the compressed form of the update so far, if the run compresses updates.
 	packed []byte
+	// decided says that the update was accepted or refused.
+	decided bool
+	// refusedBecause is why the update was refused, empty if it was accepted.
+	refusedBecause string
 }
 
 // packs reports whether updates arrive packed, as they do in a run that compresses them.
@@ -221,18 +231,14 @@ func (p *peer) expect(t *bus.Task, params int) {
 	defer p.mu.Unlock()
 	// Nothing has arrived for a new task.
 	if p.task != t.Task {
-		p.params = params
-		p.task = t.Task
-		p.digest = t.Digest
-		p.decided = false
-		p.refusedBecause = ""
-		p.nextChunk = 0
-		p.values = nil
-		p.packed = nil
-		p.taskReported = false
-		p.uploads = false
+		p.openTask = openTask{
+			task:         t.Task,
+			digest:       t.Digest,
+			params:       params,
+			reportedTask: p.reportedTask,
+		}
+		p.receivedUpdate = receivedUpdate{}
 		p.restartTask()
-		p.confirmed = false
 		p.forgetAnswer()
 	}
 }

@@ -54,6 +54,23 @@ const (
 		"look at the server that it connects to and at its permissions, or start its program again"
 )
 
+// reach is whether a device is reached.
+type reach struct {
+	// unreached says that the device was heard and not reached, and has not yet shown that it is again.
+	unreached bool
+	// trial ends the time within which such a device must not repeat its join, nil if none has begun.
+	trial *time.Timer
+	// pace is the longest time from an answer to the next message of an update, 0 if it is not known.
+	pace time.Duration
+	// chunkTime is how long a chunk of the last model was under way to the device, by the device's own measurement, 0
+	// if it is not known.
+	chunkTime time.Duration
+	// answered is the last message of the update that was answered.
+	answered answered
+	// echoes are the paths by which the device is reached.
+	echoes echoes
+}
+
 // answered is the last message of an update that was answered.
 type answered struct {
 	// task and chunk identify the message.

@@ -123,26 +123,6 @@ func (b *branch) reload() {
 	signal(b.t, b.hub.process, syscall.SIGHUP)
 }
 
-// fill fills the disk of the run, and returns a function that makes room again.
-func (b *branch) fill() (free func()) {
-	b.t.Helper()
-	path := filepath.Join(filepath.Dir(b.out), "filler")
-	f, err := os.Create(path)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	defer f.Close()
-	block := make([]byte, 4<<10)
-	for err == nil {
-		_, err = f.Write(block)
-	}
-	return func() {
-		if err := os.Remove(path); err != nil {
-			b.t.Fatal(err)
-		}
-	}
-}
-
 // rounds is how many rounds the run has reported in its folder.
 func (b *branch) rounds() int { return roundsIn(b.out) }
 
@@ -203,7 +183,7 @@ var pairs = map[string]func(b *branch){
 		b.resume()
 	},
 	"disk full, host killed": func(b *branch) {
-		free := b.fill()
+		free := fillDisk(b.t, filepath.Dir(b.out))
 		b.host.kill()
 		b.startHost()
 		b.run.fails("no space left on device", patience)

@@ -217,3 +217,58 @@ func buildWithClocks(t *testing.T) built {
 	}
 	return b
 }
+
+// The wall clock of a device runs ahead. With credentials that have no end it takes part, and so does one whose clock
+// jumps past their end in the middle; one that starts beyond their end is told to set its clock. The run comes to the
+// model that it comes to with a right clock.
+//
+//	FEDPACE_LONG=1 go test -v -run Clock_DeviceAhead -timeout 30m ./internal/chaos
+func TestClock_DeviceAhead(t *testing.T) {
+	slow.Test(t, "it builds the program anew from the standard library on")
+	t.Parallel()
+	b := buildWithClocks(t)
+	models := map[string]string{}
+	for _, c := range []struct {
+		name string
+		// enroll are further flags of the device's credentials.
+		enroll []string
+		// start and jump are by how many days the clock is ahead at first, and after two rounds.
+		start, jump int64
+	}{
+		{name: "right"},
+		{name: "ahead", start: 10, jump: 10},
+		{name: "jumps past the end of its credentials", enroll: []string{"--expires", "720h"}, jump: 60},
+	} {
+		x := &clock{t: t, path: filepath.Join(t.TempDir(), "clock")}
+		x.write(0, 0)
+		k := newKeys(t)
+		k.enroll(append([]string{"pi"}, c.enroll...)...)
+		address := testport.Held(t)
+		out := filepath.Join(t.TempDir(), "run")
+		args := []string{
+			"run", "--keys", k.dir, "--set", "nats.listen=" + address, "--set", "pace=2", "--set", "http=127.0.0.1:0",
+			"--set", "devices={names: [pi], include: every_round, liveness_seconds: 300, link: modelled}",
+		}
+		run := newPacer(t, fedpace(t, append(args, courses[0].flags(out)...)...))
+		device := func() *process {
+			cmd := exec.Command(b.program, "actor", "--nats", "nats://"+address, "--client", "pi", "--creds", k.creds("pi"), "--data", data)
+			cmd.Env = append(os.Environ(), clockVariable+"="+x.path)
+			return start(t, "fedpace actor", cmd)
+		}
+		x.write(0, c.start*86_400)
+		device()
+		run.rounds(2)
+		x.jump(c.jump)
+		run.finish(patience)
+		models[c.name] = resultOf(t, out).Model
+		if c.jump > c.start {
+			const advice = "set the clock if it is wrong, else renew them (fedpace enroll --renew pi)"
+			device().fails(advice, patience)
+		}
+	}
+	for name, model := range models {
+		if model != models["right"] {
+			t.Errorf("with a clock that %s the model is %s, else %s", name, model, models["right"])
+		}
+	}
+}

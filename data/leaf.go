@@ -437,7 +437,8 @@ func (l *leafList) take(d *jsontext.Decoder) error {
 	case t.Kind() != '0':
 		return fmt.Errorf("found '%v', want a number or a string", t.Kind())
 	}
-	v := t.Float()
+	// A number beyond the range of float64 is infinite, and no pixel.
+	v, _ := t.Float()
 	// LEAF divides bytes by 255, so the byte can be restored exactly.
 	b := math.Round(v * 255)
 	if !(b >= 0 && b <= 255) || math.Abs(float64(v*255)-b) > 0.01 {
@@ -465,10 +466,15 @@ func (l *leafLabel) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	text := t.String()
 	// A token of kind '0' is a number, of kind '"' a string.
 	isNumber := t.Kind() == '0'
+	number := 0.0
+	if isNumber {
+		// A number beyond the range of float64 is infinite, and no class.
+		number, _ = t.Float()
+	}
 	isCharacter := t.Kind() == '"' && len(text) == 1 && federated.ShakespeareIndex[text[0]] != 0xff
 	switch {
 	// A number must be a whole one among the classes, of which FEMNIST has the most.
-	case isNumber && !isWholeBelow(t.Float(), federated.FEMNISTClasses):
+	case isNumber && !isWholeBelow(number, federated.FEMNISTClasses):
 		return fmt.Errorf(
 			"label %s is outside the %d classes, want 0 to %d",
 			text,
@@ -476,7 +482,7 @@ func (l *leafLabel) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 			federated.FEMNISTClasses-1,
 		)
 	case isNumber:
-		*l = leafLabel(t.Float())
+		*l = leafLabel(number)
 	// A character is told from a number by adding leafCharacter, because its meaning depends on the task.
 	case isCharacter:
 		*l = leafCharacter + leafLabel(federated.ShakespeareIndex[text[0]])

@@ -249,7 +249,8 @@ func leafCell(token jsontext.Token) (cell, error) {
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 			return cell{kind: wholeCell, integer: n}, nil
 		}
-		return cell{kind: realCell, real: token.Float()}, nil
+		n, err := token.Float()
+		return cell{kind: realCell, real: n}, err
 	}
 	return cell{}, fmt.Errorf("found '%v', want a number, a text or a list", token.Kind())
 }

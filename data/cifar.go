@@ -147,7 +147,7 @@ func newCIFAR(parts [2][]byte, opt federated.Options) (*federated.Grouped, error
 		Rows:  &federated.ByteRows{Width: federated.CIFARRecord, Bytes: records, Coding: federated.Colours},
 	}
 	s.About.Name = "cifar100 (binary)"
-	s.About.Digest = opt.Digest("cifar100", sha256.Sum256(parts[0]), sha256.Sum256(parts[1]))
+	s.About.Identify(opt, "cifar100", sha256.Sum256(parts[0]), sha256.Sum256(parts[1]))
 	// coarseLabels gives the coarse label of each fine label; -1 means that no image has shown it yet.
 	coarseLabels := slices.Repeat([]int32{-1}, federated.CIFARClasses)
 	for i := range len(records) / federated.CIFARRecord {

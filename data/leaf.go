@@ -68,7 +68,7 @@ func (LEAF) Open(s *federated.Source, o federated.Options) (federated.Set, error
 	if err != nil {
 		return nil, err
 	}
-	set.About.Digest = o.Digest(fmt.Sprintf("leaf %d %d", len(train), len(test)), sums...)
+	set.About.Identify(o, fmt.Sprintf("leaf %d %d", len(train), len(test)), sums...)
 	return set, nil
 }
 

@@ -106,7 +106,7 @@ func (Parquet) Open(s *federated.Source, opt federated.Options) (set federated.S
 	if len(names[0]) > 1 && len(names[1]) > 0 {
 		layoutName += fmt.Sprintf(" %d %d", len(names[0]), len(names[1]))
 	}
-	g.About.Digest = opt.Digest("parquet "+layoutName, sums...)
+	g.About.Identify(opt, "parquet "+layoutName, sums...)
 	return g, nil
 }
 

@@ -58,3 +58,47 @@ func TestInputsOf_Changes(t *testing.T) {
 	datatest.Put(t, dir, filepath.Join("more", "own.csv"), []byte("c,x,y\na,1,0\n"))
 	expect("sources have changed", made(mapping, opt))
 }
+
+// TestSource_SameForSeeds splits a table by two seeds: the sets differ, and come from the same source, as does a
+// prepared file. Another content, mapping or partition is another source.
+func TestSource_SameForSeeds(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "own.csv")
+	rows := "c,x,y\n" + strings.Repeat("a,1,0\nb,2,1\nb,3,0\na,5,1\n", 10)
+	open := func(mapping table.Table, opt federated.Options) federated.Info {
+		s, err := OpenWith(mapping, path, opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		return s.Info()
+	}
+	mapping := table.Table{Client: "c", Features: []string{"x"}, Label: "y"}
+	datatest.Put(t, dir, "own.csv", []byte(rows))
+	first := open(mapping, federated.Options{Seed: 1})
+	second := open(mapping, federated.Options{Seed: 2})
+	if first.Source == "" || first.Source != second.Source || first.Digest == second.Digest {
+		t.Errorf("sources %q and %q, digests %q and %q", first.Source, second.Source, first.Digest, second.Digest)
+	}
+	prepared, _, err := OpenPrepared(mapping, path, filepath.Join(dir, "own.fedpace"), federated.Options{Seed: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer prepared.Close()
+	if found := prepared.Info().Source; found != first.Source {
+		t.Errorf("a prepared file has the source %q, want %q", found, first.Source)
+	}
+	others := map[string]string{}
+	scaled := mapping
+	scaled.Scale = "standard"
+	others["mapping"] = open(scaled, federated.Options{Seed: 1}).Source
+	dealt := federated.Options{Seed: 1, Partition: federated.Partition{Kind: "iid", Clients: 3}}
+	others["partition"] = open(mapping, dealt).Source
+	datatest.Put(t, dir, "own.csv", []byte(rows+"a,7,0\n"))
+	others["content"] = open(mapping, federated.Options{Seed: 1}).Source
+	for what, source := range others {
+		if source == first.Source {
+			t.Errorf("another %s has the same source", what)
+		}
+	}
+}

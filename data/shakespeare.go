@@ -48,7 +48,7 @@ func (Shakespeare) Open(s *federated.Source, o federated.Options) (federated.Set
 	if err != nil {
 		return nil, err
 	}
-	set.About.Digest = o.Digest("shakespeare", sha256.Sum256(text))
+	set.About.Identify(o, "shakespeare", sha256.Sum256(text))
 	return set, nil
 }
 

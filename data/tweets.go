@@ -117,7 +117,7 @@ func openTweets(r io.Reader, opt federated.Options) (*federated.Grouped, error) 
 	if _, err := io.Copy(io.Discard, tee); err != nil {
 		return nil, err
 	}
-	s.About.Digest = opt.Digest("sent140", [sha256.Size]byte(hash.Sum(nil)))
+	s.About.Identify(opt, "sent140", [sha256.Size]byte(hash.Sum(nil)))
 	return s, nil
 }
 

@@ -1,6 +1,7 @@
 package federated
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"math"
 	"slices"
@@ -28,8 +29,19 @@ type Info struct {
 	HeldOutClients int `json:",omitempty"`
 	// Digest is a SHA-256 in hexadecimal digits that identifies the samples and their split.
 	Digest string
+	// Source is such a digest of the files and of how they are read, which is the same for all seeds. It is
+	// empty where no file was read, and in prepared files of earlier versions.
+	Source string `json:",omitempty"`
 	learn.Samples
 	Schema
+}
+
+// Identify sets Digest and Source for a set that was read with the options o. layout and sources are those of
+// [Options.Digest].
+func (i *Info) Identify(o Options, layout string, sources ...[sha256.Size]byte) {
+	i.Digest = o.Digest(layout, sources...)
+	o.Seed = 0
+	i.Source = o.Digest(layout, sources...)
 }
 
 // AddNote adds a remark for people on how the set was read.

@@ -270,7 +270,7 @@ func (t Table) Open(s *federated.Source, o federated.Options) (_ federated.Set, 
 	if hasWord(t.Split, trainFlags) {
 		layout += " ones train"
 	}
-	set.About.Digest = o.Digest(layout, h...)
+	set.About.Identify(o, layout, h...)
 	return set, nil
 }
 

@@ -119,6 +119,9 @@ type Summary struct {
 	Kernel string `json:"kernel"`
 	// DataDigest is the digest of the samples and their split; it is empty where none were read.
 	DataDigest string `json:"data_digest,omitempty"`
+	// DataSource is the digest of the files that the samples are from, and of how they were read; runs of
+	// other seeds have the same one. It is empty where no file was read, and in runs of earlier versions.
+	DataSource string `json:"data_source,omitempty"`
 	// Inputs are the files that the configuration names, such as links and a start model, as they
 	// were when the run was prepared.
 	Inputs []InputFile `json:"inputs,omitempty"`

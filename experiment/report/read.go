@@ -45,6 +45,8 @@ type Run struct {
 	// identity is what the run's bits follow from. It is nil for a run without a summary, of
 	// which only the configuration is known.
 	identity *identity.Identity
+	// dataSource is the digest of the files that its data are from; it is empty if that is not known.
+	dataSource string
 }
 
 // point is a state of the run at the end of a round.
@@ -133,6 +135,7 @@ func Read(dir string) (r Run, err error) {
 	}
 	if summary != nil {
 		r.identity = identity.OfSummary(r.Config, summary)
+		r.dataSource = summary.DataSource
 	}
 	r.complete = state == folder.RunComplete
 	r.quality, err = r.Quality()
@@ -239,8 +242,8 @@ func Groups(runs []Run) (list []Group, err error) {
 }
 
 // takes reports whether a run belongs to the group: it has the group's settings, its files have
-// the same content, and a run of its own seed in the group has the same data. Digests of data
-// cover the split, which follows from the seed, so those of other seeds say nothing.
+// the same content, a run of its own seed in the group has the same data, and those of other seeds have data of
+// the same files. Digests of data cover the split, which follows from the seed.
 func (g *Group) takes(r *Run, differences []string) bool {
 	if g.task != r.Config.Task || !slices.Equal(g.differences, differences) {
 		return false
@@ -255,6 +258,10 @@ func (g *Group) takes(r *Run, differences []string) bool {
 		expected.Config = found.Config
 		if member.Config.Seed != r.Config.Seed {
 			expected.Data = found.Data
+			areKnown := member.dataSource != "" && r.dataSource != ""
+			if areKnown && member.dataSource != r.dataSource {
+				return false
+			}
 		}
 		// Trainers and kernels, the parts behind the data, may differ within a group.
 		if d := expected.Difference(&found); d != nil && d.Part <= identity.Data {

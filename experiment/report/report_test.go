@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +18,7 @@ import (
 
 	"fedpace/config"
 	"fedpace/experiment/folder"
+	"fedpace/experiment/identity"
 	"fedpace/experiment/run"
 	"fedpace/experiment/runtest"
 	"fedpace/internal/statistics"
@@ -114,6 +116,36 @@ func TestGroups(t *testing.T) {
 		"femnist: fixed, close.rule=deadline, close.seconds=3 [1]",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestGroups_DataOfSeeds has runs of other seeds, whose data are split anew: those of one file are a group, and
+// those of a file that has changed since are another. A run that does not know its files is in the first.
+func TestGroups_DataOfSeeds(t *testing.T) {
+	var runs []Run
+	for seed, source := range map[int]string{1: "a", 2: "a", 3: "b", 4: "b", 5: ""} {
+		c, err := config.Load("", []string{"task=femnist", fmt.Sprint("seed=", seed), fmt.Sprint("out=", seed)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		known := &identity.Identity{Config: c, Data: fmt.Sprint("split ", seed)}
+		runs = append(runs, Run{Run: &folder.Run{Dir: fmt.Sprint("runs/", seed), Config: c}, identity: known, dataSource: source})
+	}
+	slices.SortFunc(runs, func(a, b Run) int { return int(a.Config.Seed) - int(b.Config.Seed) })
+	list, err := Groups(runs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, g := range list {
+		var seeds []uint64
+		for _, r := range g.Runs {
+			seeds = append(seeds, r.Config.Seed)
+		}
+		got = append(got, fmt.Sprint(seeds))
+	}
+	if diff := cmp.Diff([]string{"[1 2 5]", "[3 4]"}, got); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -477,6 +477,7 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 	}
 	if r.p.Set != nil {
 		s.DataDigest = r.p.Set.Info().Digest
+		s.DataSource = r.p.Set.Info().Source
 	}
 	if r.p.Trainer != nil {
 		s.Trainer = &folder.Trainer{Model: r.p.Model.String(), Restarts: r.restarts()}

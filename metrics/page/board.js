@@ -4,7 +4,7 @@ import { $, make, setText, groupBy, known, whole, fixed, short, crop, duration, 
 import { saveCSV, copyAddress } from './save.js';
 import { Span, LineChart, firstAfter, legendOf, look, dot, isConstant } from './lines.js';
 import { decode, axesOf, chartsOf, lineOf, meanLine, titleOfMetric } from './curves.js';
-import { configOf, differing, matches, apart, besides, tails, alikeBySeed, byName, hueOrder } from './find.js';
+import { configOf, differing, matches, apart, besides, tails, groupsBySeed, byName, hueOrder } from './find.js';
 import { showWaiting, share } from './tasks.js';
 import { Sweep, Differing } from './sweep.js';
 import { time, take, scrub, status, stateTexts } from './run.js';
@@ -236,7 +236,8 @@ export class Board {
   // groups gathers the runs that become one line.
   groups(runs) {
     const by = this.groupChoice.value;
-    return groupBy(runs, by === eachRun ? r => r.id : by === bySeeds ? alikeBySeed : r => String(this.valueOf(r, by) ?? '–'));
+    if (by === bySeeds) return groupsBySeed(runs);
+    return groupBy(runs, by === eachRun ? r => r.id : r => String(this.valueOf(r, by) ?? '–'));
   }
 
   // distinct leaves one run of each seed in a group: a run that was started twice is one, unless real devices make each

@@ -79,6 +79,30 @@ export function alikeBySeed(run) {
   return JSON.stringify([run.task, run.schedule, (run.settings || []).filter(s => !s.startsWith('seed=') && !(control && s.startsWith('schedule.k')))]);
 }
 
+// inputsOf is what a run followed from besides its settings: the content of the files that they name, and of those that its
+// data are from. It is null while that is not known, as a run has no summary before its end.
+function inputsOf(run) {
+  if (!run.summary) return null;
+  return JSON.stringify([(run.summary.inputs || []).map(file => [file.key, file.sha256]), run.summary.data_source || '']);
+}
+
+// groupsBySeed gathers the runs that differ in nothing but their seed, as reports do: runs of other files are no group, though
+// their settings are the same. A run whose files are not known yet is in the largest group of its settings.
+export function groupsBySeed(runs) {
+  const groups = new Map();
+  for (const [settings, alike] of groupBy(runs, alikeBySeed)) {
+    const parts = groupBy(alike, inputsOf);
+    const unknown = parts.get(null);
+    if (unknown && parts.size > 1) {
+      parts.delete(null);
+      const largest = [...parts.values()].reduce((a, b) => b.length > a.length ? b : a);
+      largest.push(...unknown);
+    }
+    [...parts.values()].forEach((part, i) => groups.set(i > 0 ? `${settings} ${i}` : settings, part));
+  }
+  return groups;
+}
+
 // apart says of each run what sets it apart from the others, as far as that takes, its schedule first; nothing where all
 // are alike. configs are their configurations, and without are keys that do not count.
 export function apart(runs, configs, without = []) {

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { duration, fixed, minus, secondsText, short, ticks, tickText, timeUnit } from './base.js';
 import { corners, firstAfter, isConstant, measured, valueAt, LineChart, Span } from './lines.js';
 import { decode, axesOf, chartsOf, isShare, meanLine, smoothed } from './curves.js';
-import { configOf, differing, matches, apart, besides, hueOrder, tails, titleOf, words, alikeBySeed } from './find.js';
+import { configOf, differing, matches, apart, besides, hueOrder, tails, titleOf, words, alikeBySeed, groupsBySeed } from './find.js';
 import { axisOf, lettersAt } from './sweep.js';
 import { csv } from './save.js';
 import { jitter, looks } from './compare.js';
@@ -205,6 +205,17 @@ test('eight curves have colours that the colour-blind tell apart', () => {
     const seen = scheme.map(c => lab(times(eye, linear(c))));
     seen.forEach((a, i) => seen.slice(0, i).forEach((b, j) => assert.ok(Math.hypot(...a.map((v, k) => v - b[k])) > 8, `${scheme[i]} and ${scheme[j]}`)));
   }
+});
+
+test('seeds are one line only if their files are the same', () => {
+  const seed = (id, summary) => run(String(id), { id, settings: [`seed=${id}`], summary });
+  const links = (content, source) => ({ inputs: [{ key: 'network.links', path: 'links.csv', sha256: content }], data_source: source });
+  const runs = [seed(1, links('a', 'x')), seed(2, links('b', 'x')), seed(3, null), seed(4, links('b', 'x')), seed(5, links('b', 'y'))];
+  const ids = list => [...groupsBySeed(list).values()].map(group => group.map(r => r.id));
+  assert.deepEqual(ids(runs), [[1], [2, 4, 3], [5]]);
+  assert.equal(groupsBySeed(runs).size, 3, 'each group has a key of its own');
+  assert.deepEqual(ids([seed(1, null), seed(2, null)]), [[1, 2]]);
+  assert.deepEqual(ids([seed(1, {}), run('other', { id: 9, schedule: 'rounds', summary: {} }), seed(2, {})]), [[1, 2], [9]]);
 });
 
 test('controls of several seeds are one line, and long values are cut', () => {

@@ -293,8 +293,9 @@ func (t *Trainer) addUpdate(
 }
 
 // takeBuffers moves the buffers that a client sends beside the sum, such as running means of a batch
-// normalisation, from its model to the outcome of its task. They lie from t.summed to t.communicated. In the model they are those of base afterwards, so that its update, which is added to a sum next,
-// does not contain them. In a loss query nothing is sent.
+// normalisation, from its model to the outcome of its task. They lie from t.summed to t.communicated. In the model
+// they are those of base afterwards, so that its update, which is added to a sum next, does not contain them. In a
+// loss query nothing is sent.
 func (t *Trainer) takeBuffers(o *Outcome, base, model []float32, a *Assignment) error {
 	sent := model[t.summed:t.communicated]
 	before := base[t.summed:t.communicated]
@@ -375,8 +376,9 @@ func (t *Trainer) noiseKey(a *Assignment) (key privacy.Secret) {
 }
 
 // work returns the local steps of tasks that start from the model base, in the form that t.steps takes. Its
-// Start prepares the client half of the algorithm for one task, and is called before the task's steps. The client half of the algorithm sees only trained parameters. shared is what all tasks of the job
-// share; nil where clients keep no state, and for a loss query, after which they remember nothing.
+// Start prepares the client half of the algorithm for one task, and is called before the task's steps. The client
+// half of the algorithm sees only trained parameters. shared is what all tasks of the job share; nil where clients
+// keep no state, and for a loss query, after which they remember nothing.
 func (t *Trainer) work(base []float32, shared *Shared, tasks []Assignment) *Work {
 	w := &Work{
 		Base:   base,

@@ -262,8 +262,8 @@ type tweetTexts struct {
 	latin1 bool
 }
 
-// Add appends a tweet of a user with its class. Blanks around the user's name do not count. It returns an error for a tweet or a number of
-// tweets beyond the limits, so that a damaged file costs a message and no memory.
+// Add appends a tweet of a user with its class. Blanks around the user's name do not count. It returns an error for
+// a tweet or a number of tweets beyond the limits, so that a damaged file costs a message and no memory.
 func (t *tweetTexts) Add(user, text string, label int32) error {
 	if len(text) > maxTweetBytes {
 		return fmt.Errorf("a tweet of %d bytes, want at most %d: is a quote missing?", len(text), maxTweetBytes)

@@ -109,8 +109,17 @@ func (p *Program) start(ctx context.Context, worker int) (_ *process, _ *Greetin
 			err = errors.Join(err, process.close())
 		}
 	}()
+	greeting, err := p.greet(ctx, process, worker)
+	if err != nil {
+		return nil, nil, err
+	}
+	return process, greeting, nil
+}
+
+// greet greets a process that was just started for a worker, and returns its checked greeting. The run's greeting says
+// how many threads the process may use, and where the run's data is.
+func (p *Program) greet(ctx context.Context, process *process, worker int) (*Greeting, error) {
 	c := &p.config
-	// The greeting says how many threads the process may use, and where the run's data is.
 	h := &hello{
 		Protocol: version,
 		Threads:  max(1, c.Threads),
@@ -120,9 +129,8 @@ func (p *Program) start(ctx context.Context, worker int) (_ *process, _ *Greetin
 	if c.Data != nil {
 		h.Data = &c.Data.about
 	}
-	err = process.send(ctx, &request{Hello: h})
-	if err != nil {
-		return nil, nil, p.withLastOutput(process, err)
+	if err := process.send(ctx, &request{Hello: h}); err != nil {
+		return nil, p.withLastOutput(process, err)
 	}
 	// Signs of life must not keep the start waiting forever.
 	greeted, done := context.WithTimeoutCause(ctx, maxStart*c.silence(), errNoGreeting)
@@ -134,30 +142,29 @@ func (p *Program) start(ctx context.Context, worker int) (_ *process, _ *Greetin
 		ctx.Err() == nil &&
 		context.Cause(greeted) == errNoGreeting &&
 		!process.Broken():
-		return nil, nil, process.wrong(
+		return nil, process.wrong(
 			"it has said for %v that it is alive, and no greeting (%d times trainer.silence_seconds)",
 			maxStart*c.silence(),
 			maxStart,
 		)
 	case err != nil:
-		return nil, nil, p.withLastOutput(process, err)
+		return nil, p.withLastOutput(process, err)
 	case r.Error != nil:
-		return nil, nil, r.Error.asError(c.Command, "")
+		return nil, r.Error.asError(c.Command, "")
 	case r.Hello == nil:
-		return nil, nil, process.wrong("its first reply is no greeting")
+		return nil, process.wrong("its first reply is no greeting")
 	}
-	err = r.Hello.check()
-	if err != nil {
-		return nil, nil, process.wrong("%v", err)
+	if err := r.Hello.check(); err != nil {
+		return nil, process.wrong("%v", err)
 	}
 	// Exactly one of the run and the trainer brings the data.
 	switch owned := r.Hello.Data != nil; {
 	case owned && c.Data != nil:
-		err = fmt.Errorf("trainer: %s brings its own data, and the run gives it other (set data: trainer)", c.Command)
+		return nil, fmt.Errorf("trainer: %s brings its own data, and the run gives it other (set data: trainer)", c.Command)
 	case !owned && c.Data == nil:
-		err = fmt.Errorf("trainer: %s brings no data of its own (set data to what it is to learn from)", c.Command)
+		return nil, fmt.Errorf("trainer: %s brings no data of its own (set data to what it is to learn from)", c.Command)
 	}
-	return process, r.Hello, err
+	return r.Hello, nil
 }
 
 // withLastOutput adds the last printed lines to the error of a process that ended. Other errors stay as

@@ -267,9 +267,9 @@ func (f *Fleet) Class(client int) int {
 	return f.classNumber(device, keyed.Hash(f.seed, keyed.Device, uint64(device)))
 }
 
-// classNumber returns the number of a device's class. deviceKey holds the device's random bits. A real device has the class
-// that is named for it, if one is. The first simulated devices belong to the classes with a count, in their
-// order, and all others draw a class by weight.
+// classNumber returns the number of a device's class. deviceKey holds the device's random bits. A real device has
+// the class that is named for it, if one is. The first simulated devices belong to the classes with a count, in
+// their order, and all others draw a class by weight.
 func (f *Fleet) classNumber(device int, deviceKey uint64) int {
 	if device >= f.firstReal {
 		if k := f.DeviceClass(device); k != NoClass {

@@ -36,7 +36,8 @@ type Pool struct {
 	// their host had gone.
 	restarts, moved atomic.Int64
 
-	// mu guards the fields below, and the queues of seats. changed is broadcast when there is a new job, and at the end.
+	// mu guards the fields below, and the queues of seats. changed is broadcast when there is a new job, and at the
+	// end.
 	mu      sync.Mutex
 	changed *sync.Cond
 	// seats are those that serve, in the order in which they were added, and homeless are the jobs that arrived while
@@ -292,8 +293,10 @@ func (p *Pool) steal(thief *seat) *job {
 	if longest == nil {
 		return nil
 	}
+	// The newest jobs stand last. The first one stays if its seat's process has got it already.
 	place := len(longest.queue) - 1
-	for i := place; i >= len(longest.queue)-longest.open(); i-- {
+	firstOpen := len(longest.queue) - longest.open()
+	for i := place; i >= firstOpen; i-- {
 		if thief.known[longest.queue[i].task.Partition] {
 			place = i
 			break
@@ -351,8 +354,9 @@ func (p *Pool) requeue(s *seat, j *job) bool {
 	return true
 }
 
-// leave removes the seats of a host, each a worker of the host that serves jobs, except the first keep of them. The jobs that wait for these seats are queued for
-// others, and those that they serve are interrupted and then queued, too. The caller holds the lock.
+// leave removes the seats of a host, each a worker of the host that serves jobs, except the first keep of them. The
+// jobs that wait for these seats are queued for others, and those that they serve are interrupted and then queued,
+// too. The caller holds the lock.
 func (p *Pool) leave(host string, keep int) {
 	remaining := p.seats[:0]
 	var waiting []*job

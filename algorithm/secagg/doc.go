@@ -39,8 +39,8 @@
 // and 2^-30 for recovery. [Plan] has the bounds. A coordinator that tells members different
 // sets of survivors gets no shares: more than half of all members and the colluders must have signed
 // one set ([Terms.Quorum]). One that says that the neighbours of a member have left, to see its update
-// alone, gets no signatures: each member looks whether the set holds together ([Terms.Cut]). A coordinator that invents members is outside the promise, unless members
-// know each other's signing keys ([Client.Trust]).
+// alone, gets no signatures: each member looks whether the set holds together ([Terms.Cut]). A coordinator that
+// invents members is outside the promise, unless members know each other's signing keys ([Client.Trust]).
 //
 // The package knows no bus, clock, model or file. [Client] and [Server] are state machines: they take
 // messages as bytes and return messages as bytes.

@@ -18,8 +18,8 @@ import (
 
 // A call is a message of a Flower app to a simulated client, which a host serves. The coordinator announces the call
 // on the client's subject repeatedly until it has the reply. The host fetches the frame of the message in parts, and
-// sends the frame of the reply in parts; both are requests of the host, which repeats them. So a message that is lost on
-// its way, and a host that starts again, cost time and nothing else.
+// sends the frame of the reply in parts; both are requests of the host, which repeats them. So a message that is
+// lost on its way, and a host that starts again, cost time and nothing else.
 
 const (
 	// announceCallEvery is the time between two announcements of a call.
@@ -358,7 +358,8 @@ func (h *Host) fetchCall(fetch string, call *bus.Call) ([]byte, error) {
 			Parts: call.Parts,
 			Host:  h.config.Name,
 		}
-		if err := h.callRequest(fetch, question, func(b []byte) error { return bus.UnmarshalSealed(b, &answer) }); err != nil {
+		err := h.callRequest(fetch, question, func(b []byte) error { return bus.UnmarshalSealed(b, &answer) })
+		if err != nil {
 			return nil, err
 		}
 		if answer.Parts != call.Parts || answer.Part != part {
@@ -385,7 +386,8 @@ func (h *Host) sendReply(reply string, call uint64, frame []byte) error {
 			Data:  data,
 			Host:  h.config.Name,
 		}
-		if err := h.callRequest(reply, message, func(b []byte) error { return bus.UnmarshalSealed(b, &answer) }); err != nil {
+		err := h.callRequest(reply, message, func(b []byte) error { return bus.UnmarshalSealed(b, &answer) })
+		if err != nil {
 			return err
 		}
 		if answer.Status != bus.Continue {

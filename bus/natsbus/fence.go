@@ -7,16 +7,17 @@ import (
 
 // By their fencing token, the messages of a coordinator can be distinguished from those of another that had the lease
 // before (Burrows, The Chubby lock service, OSDI 2006, section 2.4: sequencers). Hosts take nothing with a lower token
-// than the highest that they have seen in the run. So a coordinator that stood still, and does not know yet that another
-// has taken the run over, changes nothing on them.
+// than the highest that they have seen in the run. So a coordinator that stood still, and does not know yet that
+// another has taken the run over, changes nothing on them.
 //
-// The token is the time in tenths of a second at which the server made the lease's bucket plus the revision of the lease's
-// entry at which the coordinator took the lease, and behind that sum fenceBits random bits. Revisions grow from holder to
-// holder, as long as the bucket lives. A bucket that was deleted, by a coordinator that ended or by a cluster that has
-// lost it, is made again and counts from 1, but at a later time: there are fewer renewals than tenths of a second. If the
-// servers' clocks differ, hosts may report a higher token than that of the new holder. A holder that has renewed its
-// lease after it heard of a higher token takes the next one. The random bits make the tokens of two holders differ
-// whose sums are equal. A token stays below 2^53, which devices in JavaScript hold exactly.
+// The token is the time in tenths of a second at which the server made the lease's bucket plus the revision of the
+// lease's entry at which the coordinator took the lease, and behind that sum fenceBits random bits. Revisions grow
+// from holder to holder, as long as the bucket lives. A bucket that was deleted, by a coordinator that ended or by
+// a cluster that has lost it, is made again and counts from 1, but at a later time: there are fewer renewals than
+// tenths of a second. If the servers' clocks differ, hosts may report a higher token than that of the new holder. A
+// holder that has renewed its lease after it heard of a higher token takes the next one. The random bits make the
+// tokens of two holders differ whose sums are equal. A token stays below 2^53, which devices in JavaScript hold
+// exactly.
 
 // fenceBits is how many random bits a token has behind the revision.
 const fenceBits = 16
@@ -45,9 +46,9 @@ func (f *fence) take(revision uint64) { raise(&f.token, newFence(revision)) }
 // hear notes a token that a host has reported with a heartbeat, a plan or a sum.
 func (f *fence) hear(token uint64) { raise(&f.heard, token) }
 
-// raiseAboveHeard takes a token above all that were heard of, and returns false if the token is the highest already. It may be
-// called only by a coordinator that has just renewed its lease: for any other, a higher token means that the run was
-// taken over.
+// raiseAboveHeard takes a token above all that were heard of, and returns false if the token is the highest
+// already. It may be called only by a coordinator that has just renewed its lease: for any other, a higher token
+// means that the run was taken over.
 func (f *fence) raiseAboveHeard() bool {
 	heard := f.heard.Load()
 	if heard <= f.token.Load() {

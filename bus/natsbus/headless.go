@@ -14,8 +14,8 @@ import (
 // A cluster as a whole has a leader, too, without which no stream can be made. A majority of the servers elects it
 // within seconds, unless disks are full or were emptied: a server does not get JetStream back before its disk has room,
 // and the vote of an empty log counts only if all servers vote. A run that waits for that would stand still for as long
-// as nobody looks. So it ends once a majority was found up for headlessPatience, or fewer servers for minorityPatience, and
-// says which servers are.
+// as nobody looks. So it ends once a majority was found up for headlessPatience, or fewer servers for
+// minorityPatience, and says which servers are.
 
 // headlessPatience is how long a majority of a cluster's servers may be up without a leader. They elect one within 4
 // to 9 seconds if they can. Tests shorten the time.
@@ -91,8 +91,8 @@ func (h *headless) forget() {
 }
 
 // silent notes that the leader of the cluster did not answer this server at the time now. It returns an error, which is
-// not transient, if a majority of the cluster has been up without a leader for headlessPatience. Before the run has been
-// opened, the time is startingPatience. Without a majority it is minorityPatience.
+// not transient, if a majority of the cluster has been up without a leader for headlessPatience. Before the run has
+// been opened, the time is startingPatience. Without a majority it is minorityPatience.
 func (h *headless) silent(server string, now time.Time) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -54,8 +54,8 @@ type lease struct {
 	leaderless *leaderlessWatch
 	// bucketMade is when the server made the bucket, in tenths of a second since 1970.
 	bucketMade uint64
-	// copies is the number of copies of a new bucket: bucketConfig.Replicas at first, and 1 after a bucket without a leader
-	// was deleted.
+	// copies is the number of copies of a new bucket: bucketConfig.Replicas at first, and 1 after a bucket without
+	// a leader was deleted.
 	copies int
 	// calmSince is when the bucket was last deleted or given more copies.
 	calmSince time.Time

@@ -622,8 +622,8 @@ func (c *Coordinator) probeConsumer(ctx context.Context, check streamCheck, s je
 	return check
 }
 
-// failedProbe completes the check of a stream that failed: name is the stream or the consumer that was asked at the time
-// started, and failure what came of it.
+// failedProbe completes the check of a stream that failed: name is the stream or the consumer that was asked at the
+// time started, and failure what came of it.
 func (c *Coordinator) failedProbe(check streamCheck, name string, started time.Time, failure error) streamCheck {
 	check.err = failure
 	if c.leaderless.isOverdue(name, started, failure) {

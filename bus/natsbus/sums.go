@@ -319,8 +319,8 @@ func (d *sumCollector) noteUnqueued(number uint64) {
 }
 
 // unqueueDamaged notes that a host has terminated a message, given by its number in the queue, since it
-// arrived damaged. The message's job is out of the queue, so that it is sent again. It returns the number of that job and how
-// often this has happened to it; both are 0 if the message is of no open job.
+// arrived damaged. The message's job is out of the queue, so that it is sent again. It returns the number of that
+// job and how often this has happened to it; both are 0 if the message is of no open job.
 func (d *sumCollector) unqueueDamaged(number uint64) (job uint64, times int) {
 	d.withNumber(number, func(o *openJob) {
 		o.confirmation = nil

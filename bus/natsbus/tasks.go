@@ -138,7 +138,7 @@ func (c *Coordinator) TakePlans(ctx context.Context, buf []bus.ClientPlan) ([]bu
 // Otherwise the wait continues with a longer step, until PlanPatience is over: then TakePlans returns
 // an error after which all open tasks are sent again.
 func (c *Coordinator) onNoPlan() {
-	// A plan has just arrived.
+	// A plan has just arrived, so TakePlans does not wait any more.
 	if c.plans.Waiting() == 0 {
 		return
 	}

@@ -208,68 +208,20 @@ func (l *classNames) take(row int, c cell) error {
 }
 
 // labels returns the class of each row, with -1 for a row without one, the number of classes, and
-// their names in the order of the classes. classes is the number of classes that is wanted, or 0
-// for any.
-//
-// The mapping's list of classes comes first, then the list in the file's metadata. Otherwise whole
-// numbers from 0 on are the classes themselves, and named is nil. All other labels are sorted,
-// numbers by their value and words by their letters, and numbered in that order.
-func (l *classNames) labels(classes int) (labels []int32, count int, named []string, err error) {
-	// l.List has the different labels in the order in which they appeared first, and l.index the place of each
-	// row's label there. classOf gives the class of each label of the list.
-	numbers, allWhole := l.wholeNumbers()
-	classOf := make([]int32, len(l.List))
-	switch {
-	case l.closed && classes != 0 && classes != len(l.List):
-		return nil, 0, nil, fmt.Errorf("the mapping names %d classes, want %d", len(l.List), classes)
-	// The names were numbered in the order of the mapping before the first row, so index has
-	// classes.
-	case l.closed:
+// their names in the order of the classes; nil if the labels are the classes themselves. wanted is the number of
+// classes that is wanted, or 0 for any. The mapping's list of classes comes first.
+func (l *classNames) labels(wanted int) (labels []int32, count int, named []string, err error) {
+	if l.closed {
+		if wanted != 0 && wanted != len(l.List) {
+			return nil, 0, nil, fmt.Errorf("the mapping names %d classes, want %d", len(l.List), wanted)
+		}
+		// The names were numbered in the order of the mapping before the first row, so index has
+		// classes.
 		return l.index, len(l.List), l.List, nil
-	case l.noted != nil && classes != 0 && classes != len(l.noted):
-		return nil, 0, nil, fmt.Errorf("the file's metadata names %d classes, want %d", len(l.noted), classes)
-	case l.noted != nil && allWhole:
-		count = len(l.noted)
-		named = l.noted
-		// Text cells that look like numbers were not held against the names when they were read.
-		if low, high := slices.Min(numbers), slices.Max(numbers); low < 0 || high >= int64(count) {
-			return nil, 0, nil, fmt.Errorf("labels from %d to %d are outside the %d classes that the file's metadata names",
-				low, high, count)
-		}
-		for i, n := range numbers {
-			classOf[i] = int32(n)
-		}
-	case allWhole && slices.Min(numbers) >= 0 && slices.Max(numbers) < federated.MaxClasses:
-		// Without a wanted number of classes, the largest label decides.
-		count = cmp.Or(classes, int(slices.Max(numbers))+1)
-		if largest := slices.Max(numbers); largest >= int64(count) {
-			return nil, 0, nil, fmt.Errorf("label %d is outside the %d classes, want 0 to %d", largest, count, count-1)
-		}
-		for i, n := range numbers {
-			classOf[i] = int32(n)
-		}
-	default:
-		if classes != 0 && classes != len(l.List) {
-			return nil, 0, nil, fmt.Errorf(
-				"%d different labels (%s), want %d classes",
-				len(l.List),
-				federated.ShortList(l.List),
-				classes,
-			)
-		}
-		// The order of the names must not depend on the order of the rows.
-		position := positions(l.List)
-		byNumber := func(a, b string) int { return cmp.Compare(numbers[position[a]], numbers[position[b]]) }
-		byLetters := strings.Compare
-		order := byLetters
-		if allWhole {
-			order = byNumber
-		}
-		named = slices.SortedFunc(slices.Values(l.List), order)
-		for class, name := range named {
-			classOf[position[name]] = int32(class)
-		}
-		count = len(named)
+	}
+	classOf, count, named, err := l.classes(wanted)
+	if err != nil {
+		return nil, 0, nil, err
 	}
 	labels = make([]int32, len(l.index))
 	for row, i := range l.index {
@@ -279,6 +231,63 @@ func (l *classNames) labels(classes int) (labels []int32, count int, named []str
 		}
 	}
 	return labels, count, named, nil
+}
+
+// classes returns the class of each of the different labels, in the order of l.List, that in which they appeared
+// first. The other results and wanted are as those of labels. If the file's metadata has a list of classes, the
+// labels are places in it. Otherwise whole numbers from 0 on are the classes themselves, and named is nil. All
+// other labels are sorted, numbers by their value and words by their letters, and numbered in that order.
+func (l *classNames) classes(wanted int) (classOf []int32, count int, named []string, err error) {
+	numbers, allWhole := l.wholeNumbers()
+	if l.noted != nil && wanted != 0 && wanted != len(l.noted) {
+		return nil, 0, nil, fmt.Errorf("the file's metadata names %d classes, want %d", len(l.noted), wanted)
+	}
+	if l.noted != nil && allWhole {
+		// Text cells that look like numbers were not held against the names when they were read.
+		count = len(l.noted)
+		if low, high := slices.Min(numbers), slices.Max(numbers); low < 0 || high >= int64(count) {
+			return nil, 0, nil, fmt.Errorf("labels from %d to %d are outside the %d classes that the file's metadata names",
+				low, high, count)
+		}
+		return asClasses(numbers), count, l.noted, nil
+	}
+	if allWhole && slices.Min(numbers) >= 0 && slices.Max(numbers) < federated.MaxClasses {
+		// Without a wanted number of classes, the largest label decides.
+		count = cmp.Or(wanted, int(slices.Max(numbers))+1)
+		if largest := slices.Max(numbers); largest >= int64(count) {
+			return nil, 0, nil, fmt.Errorf("label %d is outside the %d classes, want 0 to %d", largest, count, count-1)
+		}
+		return asClasses(numbers), count, nil, nil
+	}
+	if wanted != 0 && wanted != len(l.List) {
+		return nil, 0, nil, fmt.Errorf(
+			"%d different labels (%s), want %d classes",
+			len(l.List),
+			federated.ShortList(l.List),
+			wanted,
+		)
+	}
+	// The order of the names must not depend on the order of the rows.
+	position := positions(l.List)
+	order := strings.Compare
+	if allWhole {
+		order = func(a, b string) int { return cmp.Compare(numbers[position[a]], numbers[position[b]]) }
+	}
+	named = slices.SortedFunc(slices.Values(l.List), order)
+	classOf = make([]int32, len(l.List))
+	for class, name := range named {
+		classOf[position[name]] = int32(class)
+	}
+	return classOf, len(named), named, nil
+}
+
+// asClasses returns labels that are the numbers of their classes as such.
+func asClasses(numbers []int64) []int32 {
+	classes := make([]int32, len(numbers))
+	for i, n := range numbers {
+		classes[i] = int32(n)
+	}
+	return classes
 }
 
 // wholeNumbers returns the different labels as whole numbers, in the order in which they first

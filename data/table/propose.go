@@ -341,8 +341,8 @@ func (p *Proposal) add(option, value, format string, args ...any) {
 }
 
 // addClient enters the column of the clients, with a hint at what speaks against it or "". Without such a column
-// (nil) the files are the clients if their names say so. Otherwise nothing is entered, and the user is told which of the
-// columns without a meaning, free, could be that of the clients.
+// (nil) the files are the clients if their names say so. Otherwise nothing is entered, and the user is told which
+// of the columns without a meaning, free, could be that of the clients.
 func (p *Proposal) addClient(client *profile, hint string, free []*profile) {
 	switch {
 	case client != nil:

@@ -10,8 +10,8 @@ const (
 	minBlockValues = 2
 )
 
-// studentFactor is the quantile of Student's t over that of the normal distribution, at the ends of a 90 % interval. The
-// index is the number of degrees of freedom.
+// studentFactor is the quantile of Student's t over that of the normal distribution, at the ends of a 90 %
+// interval. The index is the number of degrees of freedom.
 var studentFactor = [maxBlocks]float64{2: 2.919986 / 1.644854, 3: 2.353363 / 1.644854, 4: 2.131847 / 1.644854}
 
 // Blocks says how values scatter of which those that are near in time have something in common.

@@ -43,8 +43,8 @@ func Kendall(x, y []float64) Correlation {
 	return withInterval(tau, len(x), math.Sqrt(0.437/float64(len(x)-4)))
 }
 
-// Spearman returns Spearman's ρ of pairs (x[i], y[i]), as [robust.Spearman] computes it, and its interval, which is that of Bonett and Wright (2000), with
-// the variance (1 + ρ²/2)/(n - 3) of Fisher's z. x and y are equally long.
+// Spearman returns Spearman's ρ of pairs (x[i], y[i]), as [robust.Spearman] computes it, and its interval, which is
+// that of Bonett and Wright (2000), with the variance (1 + ρ²/2)/(n - 3) of Fisher's z. x and y are equally long.
 func Spearman(x, y []float64) Correlation {
 	rho := robust.Spearman(x, y)
 	return withInterval(rho, len(x), math.Sqrt((1+float64(rho*rho)/2)/float64(len(x)-3)))

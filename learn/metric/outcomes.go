@@ -223,7 +223,8 @@ func (o *Outcomes) rocArea(class int, scores []float64) (area float64, ok bool) 
 	doubledPairs := 0
 	for start := 0; start < len(order); {
 		end := start
-		tied, tiedOthers := 0, 0
+		tied := 0
+		tiedOthers := 0
 		for end < len(order) && score(order[end]) == score(order[start]) {
 			if int(o.Labels[order[end]]) == class {
 				tied++

@@ -62,8 +62,9 @@ func (a *Activation) width() int { return (a.Width + 2*a.border) * a.Channels }
 func (a *Activation) size() int { return (a.Height + 2*a.border) * a.width() * Lanes }
 
 // allocate allocates the memory for which the stages on both sides have asked, for up to blocks blocks with
-// maxBatch samples in total. An activation that shares memory takes it from its owner, which is allocated
-// first. A second call does nothing.
+// maxBatch samples in total: x for the values, dx for their gradient if a stage reads it, and rows for the values
+// sample by sample if a stage reads them so. An activation that shares memory takes it from its owner, which is
+// allocated first: all of it (flat, shadows), or the gradient alone (gradientOf). A second call does nothing.
 func (a *Activation) allocate(blocks, maxBatch int) {
 	if a.x != nil || a.Form == Text || a.Form == Words {
 		return

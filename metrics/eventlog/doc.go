@@ -7,11 +7,10 @@
 // records as package framing has them, each a Record of eventlog.proto. The
 // first is the run. Whatever bytes they read, [Records] and a [Reader] never panic.
 //
-// In events.log all others are rounds, in ascending order. Its size is bounded: of a round at most Slowest+Sample tasks, and all of real
-// devices, are written, and in long runs the tasks of fewer and fewer rounds
-// ([Detailed]); the slowest task and those of real devices are always there. A log
-// that has reached the size that its [Sink] gives holds no other round than these any
-// more: it then grows with the logarithm of the number of rounds.
+// In events.log all others are rounds, in ascending order. Its size is bounded: of a round at most Slowest+Sample
+// tasks, and all of real devices, are written, and in long runs the tasks of fewer and fewer rounds ([Detailed]);
+// the slowest task and those of real devices are always there. A log that has reached the size that its [Sink]
+// gives holds no other round than these any more: it then grows with the logarithm of the number of rounds.
 //
 // The package knows neither the bus nor the clock, and not who writes or reads.
 package eventlog

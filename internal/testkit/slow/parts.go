@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// NextSeed returns the seed from which a test that is played in parts goes on: what the file at path says, or 0 if there
-// is no such file or path is empty.
+// NextSeed returns the seed from which a test that is played in parts goes on: what the file at path says, or 0 if
+// there is no such file or path is empty.
 func NextSeed(t testing.TB, path string) uint64 {
 	t.Helper()
 	if path == "" {

@@ -20,10 +20,10 @@ type backlogs struct {
 	size int64
 }
 
-// count counts n more bytes that wait in all backlogs together or, with n below 0, so many fewer, and returns
+// add counts n more bytes that wait in all backlogs together or, with n below 0, so many fewer, and returns
 // nil. If there is no room for them it counts nothing and returns the longest backlog, which must be given up
 // first.
-func (all *backlogs) count(n int64) (longest *backlog) {
+func (all *backlogs) add(n int64) (longest *backlog) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if n <= 0 || all.size+n <= all.limit {
@@ -106,7 +106,7 @@ func (q *backlog) tryPut(b []byte) (tooLong *backlog) {
 	if q.waiting.Load()+n > q.limit {
 		return q
 	}
-	tooLong = q.all.count(n)
+	tooLong = q.all.add(n)
 	if tooLong == nil {
 		q.parts = append(q.parts, b...)
 		q.waiting.Add(n)
@@ -199,7 +199,7 @@ func (q *backlog) wrote(n int) {
 	// The bytes of a backlog that was given up are no longer counted.
 	if !q.broken {
 		q.waiting.Add(-int64(n))
-		q.all.count(-int64(n))
+		q.all.add(-int64(n))
 	}
 	q.changed.Broadcast()
 }
@@ -209,7 +209,7 @@ func (q *backlog) wrote(n int) {
 func (q *backlog) abandon() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.all.count(-q.waiting.Swap(0))
+	q.all.add(-q.waiting.Swap(0))
 	q.parts = nil
 	q.broken = true
 	q.changed.Broadcast()

@@ -34,29 +34,29 @@ type session struct {
 // them ends.
 func (s *Front) serve(c *connlimit.Conn) {
 	defer c.Close()
-	behind, err := s.config.Dial()
+	server, err := s.config.Dial()
 	if err != nil {
 		// The server behind is closing.
 		return
 	}
-	defer behind.Close()
+	defer server.Close()
 	stop := context.AfterFunc(s.life, func() {
 		// Both ends notice that their connections are closed.
 		_ = c.Close()
-		_ = behind.Close()
+		_ = server.Close()
 	})
 	defer stop()
 	x := &session{
 		front:      s,
 		conn:       c,
 		client:     c,
-		nats:       behind,
-		natsReader: bufio.NewReaderSize(behind, maxLine),
+		nats:       server,
+		natsReader: bufio.NewReaderSize(server, maxLine),
 	}
-	until := time.Now().Add(loginTime)
+	loginDeadline := time.Now().Add(loginTime)
 	// Setting a deadline fails only on a closed connection, which its next use reports.
-	_ = c.SetDeadline(until)
-	_ = behind.SetDeadline(until)
+	_ = c.SetDeadline(loginDeadline)
+	_ = server.SetDeadline(loginDeadline)
 	id, err := x.login()
 	if err != nil {
 		s.closed[Anonymous].Add(1)
@@ -79,7 +79,7 @@ func (s *Front) serve(c *connlimit.Conn) {
 		return
 	}
 	_ = x.client.SetDeadline(time.Time{})
-	_ = behind.SetDeadline(time.Time{})
+	_ = server.SetDeadline(time.Time{})
 	if d != nil {
 		x.carryLimited(id, d)
 	} else {
@@ -146,11 +146,11 @@ func (x *session) login() (id string, err error) {
 	if err != nil {
 		return "", err
 	}
-	options, ok := cutVerb(line, "CONNECT")
+	options, isConnect := cutVerb(line, "CONNECT")
 	var connect struct {
 		JWT string `json:"jwt"`
 	}
-	if !ok || json.Unmarshal(options, &connect) != nil {
+	if !isConnect || json.Unmarshal(options, &connect) != nil {
 		x.sendError(unknown)
 		return "", fmt.Errorf("admission: %.20q in place of CONNECT", line)
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // wait observes a request to the server that may take long, of which the user then gets notice. The
-// connection's mutex waiting guards reason and over. The methods of a nil wait do nothing.
+// connection's mutex waiting guards reason and ended. The methods of a nil wait do nothing.
 type wait struct {
 	// conn is the connection that the request uses.
 	conn *Conn
@@ -27,8 +27,8 @@ type wait struct {
 
 	// reason is why the last attempt failed; nil before the first failure.
 	reason error
-	// over says that end was called.
-	over bool
+	// ended says that end was called.
+	ended bool
 }
 
 // waitFor begins to observe a request until end is called: after reportAfter it gives notice of the wait.
@@ -72,12 +72,12 @@ func (w *wait) report() {
 	c := w.conn
 	c.waiting.Lock()
 	reason := w.reason
-	over := w.over
-	if !over {
+	ended := w.ended
+	if !ended {
 		c.waits[w] = true
 	}
 	c.waiting.Unlock()
-	if over {
+	if ended {
 		return
 	}
 	// No attempt has failed so far, so the server has not answered.
@@ -113,7 +113,7 @@ func (w *wait) end() {
 	w.timer.Stop()
 	w.conn.waiting.Lock()
 	defer w.conn.waiting.Unlock()
-	w.over = true
+	w.ended = true
 	delete(w.conn.waits, w)
 }
 

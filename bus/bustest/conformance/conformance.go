@@ -11,34 +11,34 @@ type test struct {
 // Test checks that a [bus.Transport] keeps its promises. open returns a new bus for each of them.
 func Test(t *testing.T, open func(t testing.TB) *Bus) {
 	play(t, open, []test{
-		{"EveryTaskIsPlannedOnceByOneOfTheHosts", everyTaskIsPlannedOnceByOneOfTheHosts},
-		{"AFloodOfTasksIsAnsweredInFull", aFloodOfTasksIsAnsweredInFull},
-		{"AHostThatCannotAnswerSaysSo", aHostThatCannotAnswerSaysSo},
-		{"TasksThatNoHostGetsAreASignal", tasksThatNoHostGetsAreASignal},
-		{"AJobBecomesASum", aJobBecomesASum},
-		{"ARepeatedSumIsDiscardedByItsJob", aRepeatedSumIsDiscardedByItsJob},
-		{"TheTrainerMayAcknowledgeOnlyWhatTheCoordinatorHas", theTrainerMayAcknowledgeOnlyWhatTheCoordinatorHas},
-		{"ASumThatIsNotItsJobsIsRefused", aSumThatIsNotItsJobsIsRefused},
-		{"AFailureReachesTheCoordinator", aFailureReachesTheCoordinator},
-		{"EvaluationReturnsScoresOfItsShards", evaluationReturnsScoresOfItsShards},
-		{"ModelsAreThereUntilDeleted", modelsAreThereUntilDeleted},
-		{"ControlVariatesTravelWithJobsAndSums", controlVariatesTravelWithJobsAndSums},
-		{"ControlVariatesAreChecked", controlVariatesAreChecked},
-		{"BuffersTravelWithSums", buffersTravelWithSums},
-		{"MethodsAreChecked", methodsAreChecked},
-		{"WaitingHonoursItsContext", waitingHonoursItsContext},
-		{"WhatCannotBeSentIsRefused", whatCannotBeSentIsRefused},
+		{"TasksPlannedOnce", tasksPlannedOnce},
+		{"ManyTasksAnswered", manyTasksAnswered},
+		{"HostsReportFailedPlans", hostsReportFailedPlans},
+		{"TasksWithoutHostsReported", tasksWithoutHostsReported},
+		{"JobsBecomeSums", jobsBecomeSums},
+		{"RepeatedSumsDiscarded", repeatedSumsDiscarded},
+		{"SumsTakenBeforeAcknowledged", sumsTakenBeforeAcknowledged},
+		{"SumsOfOtherJobsRefused", sumsOfOtherJobsRefused},
+		{"FailuresReachCoordinator", failuresReachCoordinator},
+		{"EvaluationsReturnScores", evaluationsReturnScores},
+		{"ModelsStoredUntilDeleted", modelsStoredUntilDeleted},
+		{"ControlVariatesCarried", controlVariatesCarried},
+		{"ControlVariatesChecked", controlVariatesChecked},
+		{"BuffersCarried", buffersCarried},
+		{"MethodsChecked", methodsChecked},
+		{"WaitsEndWithContext", waitsEndWithContext},
+		{"InvalidMessagesRefused", invalidMessagesRefused},
 	})
 }
 
 // TestLines checks the promises of a [bus.Line], for a bus whose connections are each one.
 func TestLines(t *testing.T, open func(t testing.TB) *Bus) {
 	play(t, open, []test{
-		{"MessagesGoToWhoSubscribes", messagesGoToWhoSubscribes},
-		{"AFloodIsItsSubscriptionsAlone", aFloodIsItsSubscriptionsAlone},
-		{"RequestsAreAskedUntilAnswered", requestsAreAskedUntilAnswered},
-		{"AModelIsFetched", aModelIsFetched},
-		{"ADeviceDoesATask", aDeviceDoesATask},
+		{"MessagesReachSubscribers", messagesReachSubscribers},
+		{"FloodsDropOwnMessages", floodsDropOwnMessages},
+		{"RequestsRepeatedUntilAnswered", requestsRepeatedUntilAnswered},
+		{"ModelsFetched", modelsFetched},
+		{"DevicesDoTasks", devicesDoTasks},
 	})
 }
 

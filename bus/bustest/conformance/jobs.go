@@ -14,9 +14,9 @@ import (
 	"fedpace/bus"
 )
 
-// aJobBecomesASum sends a job with a model of several chunks and takes its sum: job, model and sum arrive
+// jobsBecomeSums sends a job with a model of several chunks and takes its sum: job, model and sum arrive
 // as they were sent, and the trainer may change its values once the sum is accepted.
-func aJobBecomesASum(t *testing.T, p *Bus) {
+func jobsBecomeSums(t *testing.T, p *Bus) {
 	ctx := t.Context()
 	c, h := p.Coordinator(t, "r"), p.Host(t, "r")
 	// The model takes three chunks, and its sum takes six.
@@ -81,9 +81,9 @@ func aJobBecomesASum(t *testing.T, p *Bus) {
 	}
 }
 
-// aRepeatedSumIsDiscardedByItsJob sends a sum three times: the coordinator gets it once, and every repeat is
+// repeatedSumsDiscarded sends a sum three times: the coordinator gets it once, and every repeat is
 // answered as the first one.
-func aRepeatedSumIsDiscardedByItsJob(t *testing.T, p *Bus) {
+func repeatedSumsDiscarded(t *testing.T, p *Bus) {
 	d := p.Ends(t, bus.CoordinatorConfig{})
 	d.Send(1)
 	x := d.Next()
@@ -103,10 +103,10 @@ func aRepeatedSumIsDiscardedByItsJob(t *testing.T, p *Bus) {
 	}
 }
 
-// theTrainerMayAcknowledgeOnlyWhatTheCoordinatorHas checks that the host's SendSum, after which a trainer may
+// sumsTakenBeforeAcknowledged checks that the host's SendSum, after which a trainer may
 // acknowledge the job, returns only when the coordinator has decided, with the reason of a rejection, and that a
 // rejected job can be done again.
-func theTrainerMayAcknowledgeOnlyWhatTheCoordinatorHas(t *testing.T, p *Bus) {
+func sumsTakenBeforeAcknowledged(t *testing.T, p *Bus) {
 	d := p.Ends(t, bus.CoordinatorConfig{})
 	d.Send(1)
 	x := d.Next()
@@ -130,9 +130,9 @@ func theTrainerMayAcknowledgeOnlyWhatTheCoordinatorHas(t *testing.T, p *Bus) {
 	d.OK(x.Done(t.Context()))
 }
 
-// aSumThatIsNotItsJobsIsRefused sends sums that do not answer their job. Each is refused with a reason, and the
+// sumsOfOtherJobsRefused sends sums that do not answer their job. Each is refused with a reason, and the
 // job stays open.
-func aSumThatIsNotItsJobsIsRefused(t *testing.T, p *Bus) {
+func sumsOfOtherJobsRefused(t *testing.T, p *Bus) {
 	other := bus.DigestOf([]float32{7})
 	for _, c := range []struct {
 		name  string
@@ -164,8 +164,8 @@ func aSumThatIsNotItsJobsIsRefused(t *testing.T, p *Bus) {
 	}
 }
 
-// aFailureReachesTheCoordinator sends a failure in place of a sum, which arrives as it was sent.
-func aFailureReachesTheCoordinator(t *testing.T, p *Bus) {
+// failuresReachCoordinator sends a failure in place of a sum, which arrives as it was sent.
+func failuresReachCoordinator(t *testing.T, p *Bus) {
 	d := p.Ends(t, bus.CoordinatorConfig{})
 	d.Send(1)
 	want := &bus.Failure{Kind: "diverged", Task: 9, Client: 4, Text: "diverged: task 9, client 4"}
@@ -180,8 +180,8 @@ func aFailureReachesTheCoordinator(t *testing.T, p *Bus) {
 	d.OK(<-done)
 }
 
-// evaluationReturnsScoresOfItsShards sends a job of evaluation and takes the losses and scores of its shards.
-func evaluationReturnsScoresOfItsShards(t *testing.T, p *Bus) {
+// evaluationsReturnScores sends a job of evaluation and takes the losses and scores of its shards.
+func evaluationsReturnScores(t *testing.T, p *Bus) {
 	d := p.Ends(t, bus.CoordinatorConfig{})
 	j := Job(1, d.Digest, len(Model))
 	j.Kind, j.Clients = bus.Evaluate, nil
@@ -205,9 +205,9 @@ func evaluationReturnsScoresOfItsShards(t *testing.T, p *Bus) {
 	d.OK(x.Done(t.Context()))
 }
 
-// modelsAreThereUntilDeleted checks that a host gets a model after PutModel and before DeleteModel, and
+// modelsStoredUntilDeleted checks that a host gets a model after PutModel and before DeleteModel, and
 // otherwise an error that wraps ErrNoModel.
-func modelsAreThereUntilDeleted(t *testing.T, p *Bus) {
+func modelsStoredUntilDeleted(t *testing.T, p *Bus) {
 	d := p.Ends(t, bus.CoordinatorConfig{})
 	next := []float32{4, 5, 6}
 	if _, err := d.H.Model(t.Context(), bus.DigestOf(next)); !errors.Is(err, bus.ErrNoModel) {

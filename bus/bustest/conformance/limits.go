@@ -11,8 +11,8 @@ import (
 	"fedpace/bus"
 )
 
-// waitingHonoursItsContext checks that every call that waits ends with its context, and returns its error.
-func waitingHonoursItsContext(t *testing.T, p *Bus) {
+// waitsEndWithContext checks that every call that waits ends with its context, and returns its error.
+func waitsEndWithContext(t *testing.T, p *Bus) {
 	c, h := p.Coordinator(t, "r"), p.Host(t, "r")
 	for _, x := range []struct {
 		name string
@@ -36,9 +36,9 @@ func waitingHonoursItsContext(t *testing.T, p *Bus) {
 	}
 }
 
-// whatCannotBeSentIsRefused sends invalid tasks and jobs and opens runs with invalid names. Each is refused with an
+// invalidMessagesRefused sends invalid tasks and jobs and opens runs with invalid names. Each is refused with an
 // error that names the field.
-func whatCannotBeSentIsRefused(t *testing.T, p *Bus) {
+func invalidMessagesRefused(t *testing.T, p *Bus) {
 	c := p.Coordinator(t, "r")
 	task := func(f func(*bus.Task)) error { x := Task(1); f(x); return c.SendTask(1, x) }
 	job := func(f func(*bus.Job)) error {

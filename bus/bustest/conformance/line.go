@@ -50,9 +50,9 @@ func take(t testing.TB, c <-chan *bus.RawMessage) *bus.RawMessage {
 	}
 }
 
-// messagesGoToWhoSubscribes checks that a message reaches the subscriptions to its subject, also those with a "*",
+// messagesReachSubscribers checks that a message reaches the subscriptions to its subject, also those with a "*",
 // and no others, and none that has ended.
-func messagesGoToWhoSubscribes(t *testing.T, p *Bus) {
+func messagesReachSubscribers(t *testing.T, p *Bus) {
 	here, there := p.line(t), p.line(t)
 	one, _ := subscribe(t, here, "a.b.c")
 	all, s := subscribe(t, here, "a.*.c")
@@ -91,9 +91,9 @@ func messagesGoToWhoSubscribes(t *testing.T, p *Bus) {
 	}
 }
 
-// aFloodIsItsSubscriptionsAlone sends more messages than a backlog holds: the drop is reported to that subscription,
+// floodsDropOwnMessages sends more messages than a backlog holds: the drop is reported to that subscription,
 // and the line and its other subscriptions work as before.
-func aFloodIsItsSubscriptionsAlone(t *testing.T, p *Bus) {
+func floodsDropOwnMessages(t *testing.T, p *Bus) {
 	here, there := p.line(t), p.line(t)
 	busy, dropped := make(chan struct{}), make(chan struct{}, 1)
 	t.Cleanup(func() { close(busy) })
@@ -121,9 +121,9 @@ func aFloodIsItsSubscriptionsAlone(t *testing.T, p *Bus) {
 	}
 }
 
-// requestsAreAskedUntilAnswered checks that Ask repeats a request for as long as Retry allows it, and returns the
+// requestsRepeatedUntilAnswered checks that Ask repeats a request for as long as Retry allows it, and returns the
 // error of Decode, of the timeout or of its context.
-func requestsAreAskedUntilAnswered(t *testing.T, p *Bus) {
+func requestsRepeatedUntilAnswered(t *testing.T, p *Bus) {
 	here, there := p.line(t), p.line(t)
 	asked := 0
 	_, err := here.Subscribe("ask", nil, func(m *bus.RawMessage) {
@@ -165,9 +165,9 @@ func requestsAreAskedUntilAnswered(t *testing.T, p *Bus) {
 	}
 }
 
-// aModelIsFetched checks that AwaitModel returns a copy of a model that was put, and before that an error that wraps
+// modelsFetched checks that AwaitModel returns a copy of a model that was put, and before that an error that wraps
 // ErrNoModel.
-func aModelIsFetched(t *testing.T, p *Bus) {
+func modelsFetched(t *testing.T, p *Bus) {
 	c, there := p.CoordinatorWith(t, "fetch", bus.CoordinatorConfig{PublishModels: true}), p.line(t)
 	model := []float32{1, 2, 3}
 	if _, err := there.AwaitModel(t.Context(), "fetch", bus.DigestOf(model), 0); !errors.Is(err, bus.ErrNoModel) {
@@ -182,9 +182,9 @@ func aModelIsFetched(t *testing.T, p *Bus) {
 	}
 }
 
-// aDeviceDoesATask opens a gateway and a device on two lines: the device joins, gets a task, sends its update and
+// devicesDoTasks opens a gateway and a device on two lines: the device joins, gets a task, sends its update and
 // learns the end of the run.
-func aDeviceDoesATask(t *testing.T, p *Bus) {
+func devicesDoTasks(t *testing.T, p *Bus) {
 	g, err := gateway.Open(t.Context(), p.line(t), "r", gateway.Config{
 		Devices: []string{"pi"}, First: 10, Calls: 10 * time.Millisecond,
 		Welcome: &bus.Welcome{Clients: 12, Params: 3, HeartbeatSeconds: 0.1, Spec: &bus.Spec{Model: "linear:2,2", Batch: 1}},

@@ -14,9 +14,9 @@ import (
 	"fedpace/bus"
 )
 
-// everyTaskIsPlannedOnceByOneOfTheHosts sends tasks to three hosts: each arrives as it was sent, and exactly one plan
+// tasksPlannedOnce sends tasks to three hosts: each arrives as it was sent, and exactly one plan
 // of each comes back, as the host made it.
-func everyTaskIsPlannedOnceByOneOfTheHosts(t *testing.T, p *Bus) {
+func tasksPlannedOnce(t *testing.T, p *Bus) {
 	c := p.Coordinator(t, "r")
 	for range 3 {
 		h := p.Host(t, "r")
@@ -71,9 +71,9 @@ func everyTaskIsPlannedOnceByOneOfTheHosts(t *testing.T, p *Bus) {
 	}
 }
 
-// aFloodOfTasksIsAnsweredInFull sends far more tasks at once than a transport holds: the sender is slowed
+// manyTasksAnswered sends far more tasks at once than a transport holds: the sender is slowed
 // down, and none is lost.
-func aFloodOfTasksIsAnsweredInFull(t *testing.T, p *Bus) {
+func manyTasksAnswered(t *testing.T, p *Bus) {
 	c, h := p.Coordinator(t, "r"), p.Host(t, "r")
 	if err := h.ServeTasks(t.Context(), Answer); err != nil {
 		t.Fatal(err)
@@ -94,9 +94,9 @@ func aFloodOfTasksIsAnsweredInFull(t *testing.T, p *Bus) {
 	}
 }
 
-// aHostThatCannotAnswerSaysSo checks that a host ends if it has no plan for a task, or one that is not valid, with an
+// hostsReportFailedPlans checks that a host ends if it has no plan for a task, or one that is not valid, with an
 // error that names client and task.
-func aHostThatCannotAnswerSaysSo(t *testing.T, p *Bus) {
+func hostsReportFailedPlans(t *testing.T, p *Bus) {
 	for name, fn := range map[string]func(int, *bus.Task, *bus.Plan) error{
 		"error":   func(int, *bus.Task, *bus.Plan) error { return errors.New("no such client") },
 		"invalid": func(_ int, _ *bus.Task, p *bus.Plan) error { p.UploadNs = -1; return nil },
@@ -124,9 +124,9 @@ func aHostThatCannotAnswerSaysSo(t *testing.T, p *Bus) {
 	}
 }
 
-// tasksThatNoHostGetsAreASignal checks that TakePlans returns ErrInterrupted when no plan arrives for PlanPatience,
+// tasksWithoutHostsReported checks that TakePlans returns ErrInterrupted when no plan arrives for PlanPatience,
 // and that a task which is then sent again is planned.
-func tasksThatNoHostGetsAreASignal(t *testing.T, p *Bus) {
+func tasksWithoutHostsReported(t *testing.T, p *Bus) {
 	c := p.CoordinatorWith(t, "r", bus.CoordinatorConfig{PlanPatience: 100 * time.Millisecond})
 	if err := c.SendTask(3, Task(1)); err != nil {
 		t.Fatal(err)

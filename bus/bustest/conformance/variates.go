@@ -31,9 +31,9 @@ func variatesJob(digest bus.Digest, params int, server, client bus.Digest) *bus.
 	return j
 }
 
-// controlVariatesTravelWithJobsAndSums sends control variates that take several chunks: to the trainer
+// controlVariatesCarried sends control variates that take several chunks: to the trainer
 // each has a message of its own, as a model, and back they are behind the sum, cut at other places.
-func controlVariatesTravelWithJobsAndSums(t *testing.T, p *Bus) {
+func controlVariatesCarried(t *testing.T, p *Bus) {
 	ctx := t.Context()
 	c, h := p.Coordinator(t, "r"), p.Host(t, "r")
 	vector := func(from float32) []float32 {
@@ -96,9 +96,9 @@ func controlVariatesTravelWithJobsAndSums(t *testing.T, p *Bus) {
 	}
 }
 
-// controlVariatesAreChecked sends sums whose control variates cannot be those of their job: they are
+// controlVariatesChecked sends sums whose control variates cannot be those of their job: they are
 // refused.
-func controlVariatesAreChecked(t *testing.T, p *Bus) {
+func controlVariatesChecked(t *testing.T, p *Bus) {
 	d := p.Ends(t, bus.CoordinatorConfig{})
 	d.OK(d.C.SendJob(t.Context(), variatesJob(d.Digest, 3, bus.Digest{}, bus.Digest{})))
 	x := d.Next()
@@ -129,8 +129,8 @@ func controlVariatesAreChecked(t *testing.T, p *Bus) {
 	d.OK(x.Done(t.Context()))
 }
 
-// methodsAreChecked sends jobs whose methods have numbers outside their ranges, which are refused.
-func methodsAreChecked(t *testing.T, p *Bus) {
+// methodsChecked sends jobs whose methods have numbers outside their ranges, which are refused.
+func methodsChecked(t *testing.T, p *Bus) {
 	d := p.Ends(t, bus.CoordinatorConfig{})
 	for want, m := range map[string]*bus.Method{
 		"method.variate_weight is 1.5": {Variates: true, VariateWeight: 1.5},
@@ -144,9 +144,9 @@ func methodsAreChecked(t *testing.T, p *Bus) {
 	}
 }
 
-// buffersTravelWithSums sends buffers beside a sum, each client's with its own place and length, in chunks of
+// buffersCarried sends buffers beside a sum, each client's with its own place and length, in chunks of
 // their own where a bus cuts them. Buffers that cannot be those of the job are refused.
-func buffersTravelWithSums(t *testing.T, p *Bus) {
+func buffersCarried(t *testing.T, p *Bus) {
 	d := p.Ends(t, bus.CoordinatorConfig{})
 	job := variatesJob(d.Digest, 3, bus.Digest{}, bus.Digest{})
 	job.Method = nil

@@ -54,8 +54,8 @@ func (s *server) measureDevice(ctx context.Context, index int) (err error) {
 	defer func() { err = errors.Join(err, d.gateway.Close()) }()
 	err = d.serve(ctx)
 	// Other devices are measured all the same.
-	if m := (*misbehaved)(nil); errors.As(err, &m) {
-		s.notice("Device %s is not measured: %s.", m.device, m.problem)
+	if fault := (*misbehaved)(nil); errors.As(err, &fault) {
+		s.notice("Device %s is not measured: %s.", fault.device, fault.problem)
 		s.failures[index] = err
 		err = nil
 	}
@@ -66,7 +66,7 @@ func (s *server) measureDevice(ctx context.Context, index int) (err error) {
 // silent is measured again from the beginning when it has joined again.
 func (d *deviceSession) serve(ctx context.Context) error {
 	for {
-		if err := d.joined(ctx); err != nil {
+		if err := d.awaitJoin(ctx); err != nil {
 			return err
 		}
 		select {
@@ -74,36 +74,36 @@ func (d *deviceSession) serve(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		m, err := d.measure(ctx)
+		measured, err := d.measure(ctx)
 		<-d.measuring
 		switch {
 		case errors.Is(err, errSilent):
 			d.notice(
 				"Device %s fell silent after %d transfers; it is measured anew when it joins again.",
 				d.id,
-				m.Transfers,
+				measured.Transfers,
 			)
 			d.gateway.GiveUp(0)
 		case err != nil:
 			return err
 		default:
-			d.results[d.index] = m
+			d.results[d.index] = measured
 			d.notice(
 				"Device %s is measured: %d transfers, download %s, upload %s.",
 				d.id,
-				m.Transfers,
-				m.Network.Download.Speed(),
-				m.Network.Upload.Speed(),
+				measured.Transfers,
+				measured.Network.Download.Speed(),
+				measured.Network.Upload.Speed(),
 			)
 			return nil
 		}
 	}
 }
 
-// joined waits until the device has joined.
-func (d *deviceSession) joined(ctx context.Context) error {
+// awaitJoin waits until the device has joined.
+func (d *deviceSession) awaitJoin(ctx context.Context) error {
 	for {
-		if err := d.take(ctx); err != nil {
+		if err := d.takeEvents(ctx); err != nil {
 			return err
 		}
 		for _, e := range d.events {
@@ -115,9 +115,9 @@ func (d *deviceSession) joined(ctx context.Context) error {
 	}
 }
 
-// take waits for events of the device into d.events. It tells the user of messages that were
-// ignored, and returns an error if the device sends too many.
-func (d *deviceSession) take(ctx context.Context) (err error) {
+// takeEvents waits for events of the device into d.events. It reports messages that were
+// ignored to the user, and returns an error if the device sends too many.
+func (d *deviceSession) takeEvents(ctx context.Context) (err error) {
 	d.events, err = d.gateway.TakeEvents(ctx, d.events)
 	if err != nil {
 		return err
@@ -148,7 +148,7 @@ func (d *deviceSession) measure(ctx context.Context) (_ *Measured, err error) {
 	params := int(d.welcome.Params)
 	sizes := strings.ReplaceAll(strings.Trim(fmt.Sprint(calibrate.Sizes(params)), "[]"), " ", ", ")
 	d.notice("Device %s is measured: models of %s values come and go.", d.id, sizes)
-	m := &Measured{Device: d.id}
+	measured := &Measured{Device: d.id}
 	// transferAll lets the device transfer each model once. round is the number of the round.
 	transferAll := func(round int) (all []calibrate.Transfer, err error) {
 		sizes := len(d.models)
@@ -160,24 +160,24 @@ func (d *deviceSession) measure(ctx context.Context) (_ *Measured, err error) {
 					return all, err
 				}
 			}
-			x, err := d.once(ctx, size)
+			transfer, err := d.transfer(ctx, size)
 			if err != nil {
 				return all, err
 			}
-			all = append(all, x)
+			all = append(all, transfer)
 		}
 		return all, nil
 	}
 	link := "The link of " + d.id
-	m.Network, m.Transfers, err = calibrate.Exchange(link, params, d.config.Seconds, d.config.Notice, transferAll)
-	m.Time = time.Now()
-	return m, err
+	measured.Network, measured.Transfers, err = calibrate.Exchange(link, params, d.config.Seconds, d.config.Notice, transferAll)
+	measured.Time = time.Now()
+	return measured, err
 }
 
-// once lets the device transfer one model, given by its index, and returns how long download and
+// transfer lets the device transfer one model, given by its index, and returns how long download and
 // upload took by the device's clock. It sends the task again if the device does not seem to have it, and
 // gives up with errSilent if nothing is heard of the device any more.
-func (d *deviceSession) once(ctx context.Context, model int) (x calibrate.Transfer, err error) {
+func (d *deviceSession) transfer(ctx context.Context, model int) (measured calibrate.Transfer, err error) {
 	d.task = &bus.Task{
 		Task:        d.task.Task + 1,
 		Round:       1,
@@ -190,25 +190,25 @@ func (d *deviceSession) once(ctx context.Context, model int) (x calibrate.Transf
 	for {
 		if mayBeLost {
 			if err := d.gateway.SendTask(0, d.task); err != nil {
-				return x, err
+				return measured, err
 			}
 		}
 		limited, stop := context.WithTimeout(ctx, min(resendAfter, d.config.Silence))
-		u, err := d.answer(limited)
+		update, err := d.awaitUpdate(limited)
 		stop()
 		switch {
-		case err == nil && u != nil:
+		case err == nil && update != nil:
 			return calibrate.Transfer{
 				Values:   len(d.models[model]),
-				Download: float64(u.DownloadNs) / 1e9,
-				Upload:   float64(u.UploadNs) / 1e9,
+				Download: float64(update.DownloadNs) / 1e9,
+				Upload:   float64(update.UploadNs) / 1e9,
 			}, nil
 		case ctx.Err() != nil:
-			return x, context.Cause(ctx)
+			return measured, context.Cause(ctx)
 		case err != nil && !errors.Is(err, context.DeadlineExceeded):
-			return x, err
+			return measured, err
 		case time.Since(d.gateway.LastHeard(0)) > d.config.Silence, time.Since(sent) > taskLimit:
-			return x, errSilent
+			return measured, errSilent
 		}
 		// A device that works on the task would send its message over, and its upload would look slower
 		// than those of a run, in which such a task is not sent again either.
@@ -217,11 +217,11 @@ func (d *deviceSession) once(ctx context.Context, model int) (x calibrate.Transf
 	}
 }
 
-// answer waits for the update of the open task. It returns nil if the device may have lost the
+// awaitUpdate waits for the update of the open task. It returns nil if the device may have lost the
 // task, so that it must be sent again. A refused update is an error.
-func (d *deviceSession) answer(ctx context.Context) (*bus.DeviceUpdate, error) {
+func (d *deviceSession) awaitUpdate(ctx context.Context) (*bus.DeviceUpdate, error) {
 	for {
-		if err := d.take(ctx); err != nil {
+		if err := d.takeEvents(ctx); err != nil {
 			return nil, err
 		}
 		for _, e := range d.events {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"slices"
 
 	"github.com/cespare/xxhash/v2"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -61,8 +62,11 @@ var ErrDamaged = errors.New("bus: the message was damaged on its way: its digest
 
 // MarshalSealed encodes message m and appends the checksum of its bytes, by which UnmarshalSealed
 // finds out whether any bit has changed on the way.
-func MarshalSealed[M Sealed](m M) ([]byte, error) {
-	b, err := Marshal(make([]byte, 0, proto.Size(m)+digestLength), m)
+func MarshalSealed[M Sealed](m M) ([]byte, error) { return MarshalSealedIn(nil, m) }
+
+// MarshalSealedIn is MarshalSealed in the memory given, as far as that suffices.
+func MarshalSealedIn[M Sealed](memory []byte, m M) ([]byte, error) {
+	b, err := Marshal(slices.Grow(memory[:0], proto.Size(m)+digestLength), m)
 	if err != nil {
 		return nil, err
 	}
@@ -72,9 +76,63 @@ func MarshalSealed[M Sealed](m M) ([]byte, error) {
 // UnmarshalSealed checks the checksum at the end of b and decodes what precedes it, as [Unmarshal]
 // does. If the checksum is missing or wrong it returns ErrDamaged and leaves m unchanged.
 func UnmarshalSealed[M Sealed](b []byte, m M) error {
+	message, err := unseal(b)
+	if err != nil {
+		return err
+	}
+	return Unmarshal(message, m)
+}
+
+// UnmarshalSealedSum is UnmarshalSealed for a sum whose values are not copied: they lie in b, which must not
+// change while they are read.
+func UnmarshalSealedSum(b []byte, s *Sum) error {
+	message, err := unseal(b)
+	if err != nil {
+		return err
+	}
+	rest, values := cutBytes(message, sumValuesField)
+	if err := Unmarshal(rest, s); err != nil {
+		return err
+	}
+	// Of a field that is there twice the last one counts, as everywhere in protobuf.
+	if len(s.Values) == 0 {
+		s.Values = values
+	}
+	return s.Validate()
+}
+
+// sumValuesField is the number of Sum.values.
+const sumValuesField = 7
+
+// unseal returns what precedes the checksum at the end of b, or ErrDamaged if the checksum is missing or wrong.
+func unseal(b []byte) ([]byte, error) {
 	end := len(b) - digestLength
 	if end < 0 || b[end] != digestTag || binary.LittleEndian.Uint64(b[end+1:]) != xxhash.Sum64(b[:end]) {
-		return ErrDamaged
+		return nil, ErrDamaged
 	}
-	return Unmarshal(b[:end], m)
+	return b[:end], nil
+}
+
+// cutBytes cuts the first field with this number, of type bytes, out of an encoded message, which it leaves as it
+// is. It returns the rest of the message and the field's content, which lies in the message's memory; nil if there
+// is no such field. If the message cannot be decoded so far, the rest is the whole message.
+func cutBytes(message []byte, field protowire.Number) (rest, content []byte) {
+	for start := 0; start < len(message); {
+		number, kind, n := protowire.ConsumeTag(message[start:])
+		if n < 0 {
+			break
+		}
+		value := start + n
+		size := protowire.ConsumeFieldValue(number, kind, message[value:])
+		if size < 0 {
+			break
+		}
+		end := value + size
+		if number == field && kind == protowire.BytesType {
+			content, _ = protowire.ConsumeBytes(message[value:end])
+			return append(message[:start:start], message[end:]...), content
+		}
+		start = end
+	}
+	return message, nil
 }

@@ -2,9 +2,13 @@ package bus
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	_ "fedpace/internal/testkit/testseed"
 )
 
 // Whatever bit of a sealed message is turned, and wherever it is cut off, it is told
@@ -51,4 +55,46 @@ func damaged[M Sealed](t *testing.T, sent M) {
 			t.Errorf("the first %d of %d bytes: %v", n, len(b), err)
 		}
 	}
+}
+
+// A sum whose values lie in the message is the one that is decoded otherwise, or neither is a sum.
+func TestUnmarshalSealedSum_EqualsUnmarshalSealed(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		sent := &Sum{
+			Job:         rapid.Uint64Range(0, 3).Draw(rt, "job"),
+			Trainer:     rapid.SampledFrom([]string{"", "box"}).Draw(rt, "trainer"),
+			ModelDigest: DigestOf([]float32{1}).Bytes(),
+			Chunks:      1,
+			Params:      3,
+			Values:      make([]byte, rapid.IntRange(0, 40).Draw(rt, "bytes")),
+			Variates:    make([]byte, rapid.IntRange(0, 9).Draw(rt, "bytes of states")),
+			Fence:       rapid.Uint64().Draw(rt, "fence"),
+		}
+		for i := range sent.Values {
+			sent.Values[i] = byte(i + 1)
+		}
+		for i := range rapid.IntRange(0, 3).Draw(rt, "clients") {
+			sent.Clients = append(sent.Clients, &ClientLoss{Task: uint64(i + 1), FirstStepLoss: 0.5})
+		}
+		b, err := MarshalSealedIn(make([]byte, 3, 10), sent)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		before := slices.Clone(b)
+		want, got := new(Sum), new(Sum)
+		failure := UnmarshalSealed(b, want)
+		if err := UnmarshalSealedSum(b, got); (err == nil) != (failure == nil) {
+			rt.Fatalf("the error is %v, want %v", err, failure)
+		}
+		if failure == nil && !proto.Equal(got, want) {
+			rt.Fatalf("%v is decoded, want %v", got, want)
+		}
+		if !slices.Equal(b, before) {
+			rt.Fatal("the message has changed")
+		}
+		b[len(b)/2] ^= 1
+		if err := UnmarshalSealedSum(b, got); !errors.Is(err, ErrDamaged) {
+			rt.Fatalf("a damaged message: %v", err)
+		}
+	})
 }

@@ -69,6 +69,8 @@ type Host struct {
 	consumers sync.Map
 	// copiesSums says that the coordinator is in another process, so sums must be copied.
 	copiesSums atomic.Bool
+	// sumMemory has []byte in which messages of sums are made.
+	sumMemory sync.Pool
 }
 
 // OpenHost joins a run, whose coordinator need not be there yet. A host without a name gets a
@@ -298,7 +300,7 @@ func (h *Host) copySum(ctx context.Context, message *bus.Sum, r *bus.Result) err
 	}
 	limit := h.conn.NATS().MaxPayload()
 	// A value has 8 bytes. The elements of client states have 4, so twice as many fit into a chunk.
-	size := min(bus.ChunkBytes, int(limit)-proto.Size(message)-1024) / 8
+	size := min(sumChunkBytes, int(limit)-proto.Size(message)-1024) / 8
 	if size < 1 {
 		return fmt.Errorf(
 			"bus: sum of job %d: %d bytes of losses do not fit a message of %d: the job has too many clients",
@@ -338,9 +340,14 @@ func (h *Host) copySum(ctx context.Context, message *bus.Sum, r *bus.Result) err
 	return fmt.Errorf("bus: sum of job %d: the coordinator misses chunks after all %d were sent", message.Job, chunks)
 }
 
-// sumPatience is how long a request to the coordinator, such as a message of a sum, may stay unanswered before it is
-// sent again.
-const sumPatience = 5 * time.Second
+const (
+	// sumChunkBytes is the largest part of a sum in one message, in bytes, where the server takes messages that
+	// long: a message more costs both ends as much as the transfer of many values.
+	sumChunkBytes = 8 * bus.ChunkBytes
+	// sumPatience is how long a request to the coordinator of up to bus.ChunkBytes, such as a message of a sum, may
+	// stay unanswered before it is sent again. A longer one has as much time for each such part.
+	sumPatience = 5 * time.Second
+)
 
 // repeatRequest sends a message to the coordinator on a subject until there is an answer that decode can read. It
 // gives up when ctx ends, or with [bus.ErrDamaged] when the message or its answer has arrived damaged
@@ -349,7 +356,7 @@ func (h *Host) repeatRequest(
 	ctx context.Context, subject string, message []byte, decode func(answer []byte) error,
 ) (damaged int, err error) {
 	retry := natsconn.Retry{
-		Attempt: sumPatience,
+		Attempt: sumPatience * time.Duration(1+len(message)/bus.ChunkBytes),
 		Transient: func(err error) bool {
 			return h.conn.Transient(err) || errors.Is(err, bus.ErrDamaged) && damaged < natsconn.MaxDamaged
 		},
@@ -373,10 +380,13 @@ func (h *Host) repeatRequest(
 // times; after that the sum counts as refused, and the job is done again. The error is errElsewhere
 // if the coordinator cannot use the handle.
 func (h *Host) sumRequest(ctx context.Context, message *bus.Sum) (done bool, err error) {
-	b, err := bus.MarshalSealed(message)
+	// The connection copies the message before an attempt ends.
+	memory, _ := h.sumMemory.Get().([]byte)
+	b, err := bus.MarshalSealedIn(memory, message)
 	if err != nil {
 		return false, err
 	}
+	defer h.sumMemory.Put(b)
 	ctx, cancel := bus.Until(ctx, h.life)
 	defer cancel()
 	var answer bus.SumReply

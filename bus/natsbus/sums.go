@@ -380,7 +380,7 @@ func (d *sumCollector) receive(m *nats.Msg) (s *bus.ReceivedSum, status bus.Stat
 		return nil, bus.Refused, err.Error()
 	}
 	message := new(bus.Sum)
-	err := bus.UnmarshalSealed(m.Data, message)
+	err := bus.UnmarshalSealedSum(m.Data, message)
 	if errors.Is(err, bus.ErrDamaged) {
 		return nil, bus.SendAgain, err.Error()
 	}

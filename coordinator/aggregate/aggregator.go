@@ -275,6 +275,18 @@ const allFinite = -1
 // firstNotFinite returns the index of the first parameter that is NaN or infinite, or allFinite if there is
 // none.
 func firstNotFinite(params []float32) int {
+	// Of such a number all bits of the exponent are set: one more carries into the sign, which is cleared before.
+	const (
+		sign        = 1 << 31
+		exponentOne = 1 << 23
+	)
+	carries := uint32(0)
+	for _, x := range params {
+		carries |= math.Float32bits(x)&^sign + exponentOne
+	}
+	if carries&sign == 0 {
+		return allFinite
+	}
 	// x - x is 0 for each finite x, and NaN, which differs from all, for the others.
 	return slices.IndexFunc(params, func(x float32) bool { return x-x != 0 })
 }

@@ -145,10 +145,11 @@ func (q *workQueue) answer(ctx context.Context, jobs []job, sum *bus.ReceivedSum
 }
 
 // jobCount returns into how many jobs to divide a round's work: the configured number, which is about two
-// for each worker of this process, and two for each worker that is connected now. No result depends on it.
+// for each worker of this process, and two for each worker that is connected now. Without any worker yet it is
+// two. No result depends on it.
 func (q *workQueue) jobCount() int {
 	_, workers := q.bus.Hosts()
-	return q.learning.Jobs + 2*workers
+	return max(2, q.learning.Jobs+2*workers)
 }
 
 // stepsPerJob is the number of local steps that cost about as much as one more job does: its sum has to be

@@ -25,3 +25,13 @@ func TestParts_ByLocalSteps(t *testing.T) {
 		}
 	}
 }
+
+// Where all trainers are in other processes, they alone count, and a round can wait for them.
+func TestParts_RemoteWorkers(t *testing.T) {
+	for _, c := range []struct{ workers, want int }{{0, 1}, {1, 1}, {2, 2}, {5, 5}} {
+		q := workQueue{bus: presence{workers: c.workers}, learning: &Learning{}}
+		if got := q.trainingJobCount(60); got != c.want {
+			t.Errorf("60 steps for %d workers are divided into %d jobs, want %d", c.workers, got, c.want)
+		}
+	}
+}

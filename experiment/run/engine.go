@@ -32,8 +32,8 @@ import (
 // the hosts of simulated clients in this process, and the server where the run has its own.
 type engine struct {
 	p *experiment
-	// jobs is the least number of jobs that the training of a round is split into; the coordinator adds
-	// some for the trainers of hosts that join from other processes.
+	// jobs is the number of jobs that the training of a round is split into for the trainers of this process;
+	// the coordinator adds some for those of hosts that join from other processes.
 	jobs int
 	// conn is the coordinator's connection.
 	conn bus.Transport
@@ -93,7 +93,6 @@ func startEngine(ctx context.Context, p *experiment) (_ *engine, err error) {
 	}
 	// Hosts in other processes do the work, so none is connected here.
 	if p.options.RemoteHosts {
-		e.jobs = 2
 		return e, nil
 	}
 	hosts := max(1, p.options.Hosts)

@@ -57,9 +57,9 @@ func (r *arranged) evaluation(model []float32) func(b *learn.Batch, scores []lea
 	return func(b *learn.Batch, scores []learn.Score) (float64, error) { return r.Evaluate(r.values, b, scores) }
 }
 
-// add adds a client's update, the difference of values from base times weight, to the sum, and sets
-// values back to base. It reads only the values that the client's steps have changed. It returns false
-// if a value is not finite or too large to be added.
+// add adds what is left in values of a client's update, the difference of values from base times weight, to the
+// sum, and sets values back to base. It reads only the values that the client's steps have changed. It returns
+// false if a value is not finite or too large to be added.
 func (r *arranged) add(weight float64) bool {
 	for start, end := range r.Changed() {
 		// AddExactAndReset returns the index of a value that cannot be added, -1 if there is none.
@@ -71,8 +71,8 @@ func (r *arranged) add(weight float64) bool {
 }
 
 // firstOutOfRange returns the first parameter, in the model's order, whose change is too large for an
-// exact sum or not finite, and its values after and before the steps. It is called after add has failed,
-// so there is one.
+// exact sum or not finite, and its values after and before the steps. It is called after an update was not
+// added, so there is one.
 func (r *arranged) firstOutOfRange() (index int, after, before float32) {
 	index = math.MaxInt
 	for i, x := range r.values {
@@ -101,14 +101,22 @@ func (t *Trainer) trainArranged(
 	memory := s.arranged
 	memory.start(base)
 	outcomes := make([]Outcome, len(tasks))
-	step := func(rate float32) (float64, error) { return memory.Step(memory.values, &s.batch, rate) }
 	for i := range tasks {
 		a := &tasks[i]
+		added := true
+		step := func(rate float32, isLast bool) (loss float64, err error) {
+			if !isLast {
+				return memory.Step(memory.values, &s.batch, rate)
+			}
+			// Much of the update is added on the way.
+			loss, added, err = memory.LastStep(memory.values, memory.base, &s.batch, rate, memory.sum, a.Weight)
+			return loss, err
+		}
 		err := ctx.Err()
 		if err == nil {
 			outcomes[i].FirstStepLoss, err = s.task(ctx, a, step)
 		}
-		if err == nil && !memory.add(a.Weight) {
+		if err == nil && !(added && memory.add(a.Weight)) {
 			index, after, before := memory.firstOutOfRange()
 			err = t.outOfRange(a, index, after, before)
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"fedpace/data/federated"
 	_ "fedpace/internal/testkit/testseed"
 	"fedpace/learn"
 )
@@ -15,7 +16,14 @@ import (
 // adds whole models, job after job, and however a job's clients are grouped.
 func TestTrainer_ArrangedSums(t *testing.T) {
 	_, set, _ := world(t)
-	model, err := learn.Parse("mlp:784,14,62")
+	for _, layers := range []string{"mlp:784,14,62", "mlp:784,16,24,62"} {
+		t.Run(layers, func(t *testing.T) { sameSums(t, layers, set) })
+	}
+}
+
+// sameSums compares trainers of a model that is arranged and one that is not.
+func sameSums(t *testing.T, layers string, set federated.Set) {
+	model, err := learn.Parse(layers)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -208,7 +208,7 @@ func (s *goSteps) Run(
 		} else if s.stepper != nil {
 			s.stepper.Start()
 		}
-		loss, err := s.task(ctx, &w.Tasks[i], func(rate float32) (float64, error) { return s.step(w.Client, rate) })
+		loss, err := s.task(ctx, &w.Tasks[i], func(rate float32, _ bool) (float64, error) { return s.step(w.Client, rate) })
 		if err == nil && hasMemory {
 			w.Local[i] = make([]float32, keeper.Memory())
 			keeper.Save(w.Local[i])
@@ -224,12 +224,12 @@ func (s *goSteps) Run(
 }
 
 // task runs one client's local steps and returns the loss before the first one. Each is taken by step, on
-// s.batch at the learning rate. Every source of randomness is keyed by (seed, client, step), so any host
+// s.batch at the learning rate; isLast says that it is the task's last one. Every source of randomness is keyed by (seed, client, step), so any host
 // takes the same steps.
 func (s *goSteps) task(
 	ctx context.Context,
 	a *Assignment,
-	step func(rate float32) (loss float64, err error),
+	step func(rate float32, isLast bool) (loss float64, err error),
 ) (firstStepLoss float64, err error) {
 	label := s.problem.behaviour(a).Label
 	s.order.Reset(
@@ -263,7 +263,7 @@ func (s *goSteps) task(
 			}
 		}
 		s.batch.Seed = keyed.Hash(s.problem.Seed, keyed.LocalStep, uint64(a.Client), uint64(a.StepsDone)+uint64(k))
-		loss, err := step(float32(a.Rate))
+		loss, err := step(float32(a.Rate), k == a.LocalSteps-1)
 		if errors.Is(err, learn.ErrNotFinite) {
 			return 0, &Diverged{
 				Task:   a.Task,

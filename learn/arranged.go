@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 
+	"fedpace/learn/internal/kernel"
 	"fedpace/learn/network"
 )
 
@@ -65,6 +66,27 @@ func (a *Arranged) Step(values []float32, b *Batch, rate float32) (float64, erro
 	}
 	loss := a.Arranged.Step(values, b, -rate)
 	return loss, checkFinite(loss)
+}
+
+// LastStep is Step where a client's update is all that counts afterwards: weight times the difference of the
+// values from base, as [AddExact] adds it to sum. Only a part of the update is added at once, and is no longer in
+// the values; the rest is where Changed says. It returns false if an update cannot be added: then values have
+// taken the step, and sum is undefined.
+func (a *Arranged) LastStep(
+	values, base []float32,
+	b *Batch,
+	rate float32,
+	sum []int64,
+	weight float64,
+) (loss float64, added bool, err error) {
+	a.check(values)
+	a.check(base)
+	if err := a.work.checkTraining(b); err != nil {
+		return 0, false, err
+	}
+	target := kernel.ExactTarget{Base: base, Sum: sum, Weight: weight}
+	loss, added = a.Arranged.LastStep(values, b, -rate, target)
+	return loss, added, checkFinite(loss)
 }
 
 // Evaluate is [Workspace.Evaluate] on arranged values.

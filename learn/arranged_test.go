@@ -79,6 +79,70 @@ func TestArranged_SameBits(t *testing.T) {
 	})
 }
 
+// The update of a client whose last step adds it in part is the difference of its values, whether it is its only
+// step or not.
+func TestArranged_LastStep(t *testing.T) {
+	everyISA(t, func(t *testing.T, isa kernel.ISA) {
+		if !isa.Arranges() {
+			t.Log("products alone are in assembly: nothing is arranged")
+			return
+		}
+		rapid.Check(t, func(rt *rapid.T) {
+			const most = 70
+			// Between a step in one pass and two blocks there are few sizes.
+			samples := rapid.OneOf(rapid.IntRange(1, most), rapid.IntRange(25, 32))
+			m := parse(t, rapid.SampledFrom(append(arrangedModels,
+				"mlp:30,40,24,32,5", "layers:values=40,classes=4;dense(48),relu,dense(48),layer_norm,relu,dense(4)",
+			)).Draw(rt, "model"))
+			r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
+			params := make([]float32, m.Params())
+			m.Init(params, 1)
+			plain, arranged := NewArranged(m, most, Kernel{isa}), NewArranged(m, most, Kernel{isa})
+			base := make([]float32, arranged.Len())
+			arranged.Arrange(base, params)
+			values := slices.Clone(base)
+			sum, want := make([]int64, len(base)), make([]int64, len(base))
+			for range 3 { // clients
+				stepped := slices.Clone(base)
+				rate := rapid.SampledFrom([]float32{0.3, 0.3, 30, 1e6, 1e8}).Draw(rt, "rate")
+				steps := rapid.IntRange(1, 3).Draw(rt, "steps")
+				added := true
+				for k := range steps {
+					batch := randomBatch(m, samples.Draw(rt, "samples"), r)
+					percent := rapid.SampledFrom([]int{0, 10, 40, 100}).Draw(rt, "percent of values that are not 0")
+					for i := range batch.X {
+						if r.IntN(100) >= percent {
+							batch.X[i] = 0
+						}
+					}
+					wantLoss, _ := plain.Step(stepped, batch, rate)
+					var loss float64
+					if k < steps-1 {
+						loss, _ = arranged.Step(values, batch, rate)
+					} else {
+						loss, added, _ = arranged.LastStep(values, base, batch, rate, sum, 0.3)
+					}
+					if math.Float64bits(loss) != math.Float64bits(wantLoss) {
+						rt.Fatalf("%v: a step from %v, want %v", m, loss, wantLoss)
+					}
+				}
+				for start, end := range arranged.Changed() {
+					added = added && AddExactAndReset(sum[start:end], 0.3, values[start:end], base[start:end]) < 0
+				}
+				if bad := AddExact(want, 0.3, stepped, base); (bad < 0) != added {
+					rt.Fatalf("%v: the update is added: %v, and value %d is refused", m, added, bad)
+				}
+				if !added {
+					return
+				}
+				if !slices.Equal(sum, want) || !slices.Equal(values, base) {
+					rt.Fatalf("%v: another sum, or values that are not those of the base", m)
+				}
+			}
+		})
+	})
+}
+
 // A sum of arranged values is that of the parameters in their places, and places lead back.
 func TestArranged_Sums(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {

@@ -15,6 +15,10 @@ type Arranged struct {
 	first *arrangedStage
 	// params is the number of the model's parameters.
 	params int
+	// stepped says that a step was taken since Changed was last called to its end.
+	stepped bool
+	// added are the leaves behind the first layer whose weights LastStep has left, and which Changed leaves out.
+	added []*link
 }
 
 // NewArranged returns the arithmetic of layers, which fit each other and the samples, for batches of up to
@@ -55,7 +59,37 @@ func (a *Arranged) Len() int { return a.network.trainable }
 
 // Step takes a step of plain SGD on arranged values; see [Step].
 func (a *Arranged) Step(values []float32, b *Batch, alpha float32) (loss float64) {
+	a.stepped = true
 	return Step(a.network, values, b, alpha)
+}
+
+// LastStep takes the last step of a client whose update is the difference of values from to.Base. Where that step
+// alone changes weights of the first layer, it does not write them: it adds the weights' update to to.Sum, and the
+// values are those of to.Base afterwards. If it is the only step, weights of other layers may be left as well. All
+// other values take the step as in [Arranged.Step], and Changed yields those that are not added yet. It returns
+// false if an update cannot be added: then the values have taken the step, and the sum is undefined.
+func (a *Arranged) LastStep(values []float32, b *Batch, alpha float32, to kernel.ExactTarget) (loss float64, added bool) {
+	if b.N <= Lanes {
+		a.network.alpha = alpha
+		defer func() { a.network.alpha = 0 }()
+	}
+	loss = a.Gradients(values, b)
+	// The first layer is the first one that has parameters.
+	added = a.first.lastUpdate(values, b, alpha, to)
+	for i, l := range a.leaves[1:] {
+		dense, isDense := l.Stage.(*denseStage)
+		if a.stepped || !isDense {
+			a.updateLeaves(a.leaves[1+i:2+i], values, b, kernel.Add, alpha)
+			continue
+		}
+		weightsAdded, ok := dense.onlyUpdate(values[l.offset:], b, alpha, to.Sum[l.offset:], to.Weight)
+		if weightsAdded {
+			a.added = append(a.added, l)
+		}
+		added = added && ok
+	}
+	a.updateCollected(values, kernel.Add, alpha)
+	return loss, added
 }
 
 // Arrange writes params, in the model's order, to dst in the arranged order, which has Len values. The model
@@ -97,48 +131,29 @@ func (a *Arranged) Place(i int) int {
 }
 
 // AddTo adds a sum of arranged values to sum, which has the order of the model's parameters, and clears
-// arranged. [Arranged.Arrange] describes both orders: the first weight is transposed, in square tiles.
+// arranged. [Arranged.Arrange] describes both orders: the first weight is transposed.
 func (a *Arranged) AddTo(sum, arranged []int64) {
 	in, outputs := a.first.sizes()
 	padded := a.first.padded
-	// A tile is a cache line long in both directions, so that lines are read and written whole.
-	const tile = 64 / 8
-	var block [tile][tile]int64
-	for o := 0; o < outputs; o += tile {
-		columns := min(tile, outputs-o)
-		for i := 0; i < in; i += tile {
-			inputs := min(tile, in-i)
-			for r := range inputs {
-				row := (*[tile]int64)(arranged[(i+r)*padded+o:])
-				for c, v := range row {
-					block[c][r] = v
-				}
-			}
-			for c := range columns {
-				row := sum[(o+c)*in+i:][:inputs]
-				for r := range row {
-					row[r] += block[c][r]
-				}
-			}
-		}
-	}
+	weights := in * padded
+	a.isa.AddTransposed(kernel.Sums{Data: sum, LD: in}, kernel.Sums{Data: arranged[:weights], LD: padded}, in, outputs)
 	// The bias follows the weight, and all other parameters follow the bias and its padding.
-	bias := arranged[in*padded:][:outputs]
+	bias := arranged[weights:][:outputs]
 	biasSum := sum[in*outputs:]
 	for i, v := range bias {
 		biasSum[i] += v
 	}
-	others := arranged[(in+1)*padded:]
+	others := arranged[weights+padded:]
 	otherSums := sum[(in+1)*outputs:]
 	for i, v := range others {
 		otherSums[i] += v
 	}
-	clear(arranged)
+	clear(arranged[weights:])
 }
 
 // Changed yields the runs of arranged values, from start to before end, that steps may have changed since
 // it was last called to its end. All others are as they were. The weights of input i are the padded values
-// from i*padded on; the values behind those of all inputs always count as changed.
+// from i*padded on; the values behind those of all inputs count as changed, but for weights that LastStep has left.
 func (a *Arranged) Changed() iter.Seq2[int, int] {
 	return func(yield func(start, end int) bool) {
 		stage := a.first
@@ -151,10 +166,20 @@ func (a *Arranged) Changed() iter.Seq2[int, int] {
 				return
 			}
 		}
-		if !yield(in*padded, a.Len()) {
+		rest := in * padded
+		for _, l := range a.added {
+			if !yield(rest, l.offset) {
+				return
+			}
+			// The bias follows the weights.
+			rest = l.offset + l.params - l.Y.Channels
+		}
+		if !yield(rest, a.Len()) {
 			return
 		}
 		clear(stage.changed)
+		a.added = a.added[:0]
+		a.stepped = false
 	}
 }
 
@@ -225,8 +250,8 @@ func (s *arrangedStage) nextUnchanged(input int) int {
 func (s *arrangedStage) begin([]float32) {}
 
 // Forward computes W x + b, with a ReLU if one follows, for two samples at a time: a sum over the inputs that are
-// not 0 in one of the two, which present.pairs lists, pair after pair. Where most inputs of the block are not 0, one
-// product of all of them is computed instead. The weight has a row of outputs for each input, padded to s.padded.
+// not 0 in one of the two. Where most inputs of the block are not 0, one product of all of them is computed
+// instead.
 func (s *arrangedStage) Forward(pass *Pass) {
 	in, outputs := s.sizes()
 	isa := s.network.isa
@@ -271,31 +296,115 @@ func (s *arrangedStage) Backward(*Pass) {}
 
 // Update adds alpha times the gradient of the whole batch to dst; op is always [kernel.Add], because an
 // arranged network only takes steps. It notes the inputs whose weights it changes.
-func (s *arrangedStage) Update(dst []float32, batch *Batch, op kernel.Op, alpha float32) {
-	in, outputs := s.sizes()
-	isa := s.network.isa
-	weight := kernel.Matrix{Data: dst[:in*s.padded], LD: s.padded}
-	gradients := kernel.Matrix{Data: s.dy, LD: s.padded}
-	var p Pass
-	for p.first < batch.N {
-		dy := s.Y.gradient(&p)
-		n := min(Lanes, batch.N-p.first)
-		x := kernel.Matrix{Data: batch.X[p.first*in:][:n*in], LD: in}
-		isa.Transpose(gradients, kernel.Block(dy), outputs, isa.Columns(n))
-		if present := &s.present[p.block]; present.mostNonZero {
-			isa.Gemm(in, s.padded, n, kernel.Operand{Data: x.Data, Row: 1, Col: in}, gradients, weight, op, nil, alpha)
-			for i := range s.changed {
-				s.changed[i] = true
-			}
-		} else {
-			isa.AddColumns(weight, present.columns[:present.used], x, gradients, s.padded, alpha)
-			for _, c := range present.columns[:present.used] {
-				s.changed[c.Input] = true
+func (s *arrangedStage) Update(dst []float32, batch *Batch, _ kernel.Op, alpha float32) {
+	for pass := range blocksOf(batch) {
+		s.updateBlock(dst, s.newBlockUpdate(pass), alpha)
+	}
+}
+
+// blocksOf yields a pass for each block of a batch, without parameters.
+func blocksOf(batch *Batch) iter.Seq[*Pass] {
+	return func(yield func(*Pass) bool) {
+		for block, first := 0, 0; first < batch.N; block, first = block+1, first+Lanes {
+			pass := &Pass{batch: batch, block: block, first: first, Samples: min(Lanes, batch.N-first)}
+			if !yield(pass) {
+				return
 			}
 		}
-		isa.AddRowSums(dst[in*s.padded:][:outputs], dy, n, op, alpha)
-		p.block++
-		p.first += Lanes
+	}
+}
+
+// blockUpdate is what a block's update of the layer needs.
+type blockUpdate struct {
+	// present lists the inputs that are not 0.
+	present *nonZeros
+	samples int
+	// x has the inputs, and gradients those of the outputs with their padding, a row for each sample.
+	x, gradients kernel.Matrix
+	// dy has the gradients of the outputs, a row for each output.
+	dy []float32
+}
+
+// newBlockUpdate prepares the update of the pass's block, in memory that the next one takes over.
+func (s *arrangedStage) newBlockUpdate(pass *Pass) blockUpdate {
+	in, outputs := s.sizes()
+	isa := s.network.isa
+	u := blockUpdate{
+		present:   &s.present[pass.block],
+		samples:   pass.Samples,
+		x:         kernel.Matrix{Data: pass.batch.X[pass.first*in:][:pass.Samples*in], LD: in},
+		gradients: kernel.Matrix{Data: s.dy, LD: s.padded},
+		dy:        s.Y.gradient(pass),
+	}
+	isa.Transpose(u.gradients, kernel.Block(u.dy), outputs, isa.Columns(pass.Samples))
+	return u
+}
+
+// updateBlock adds alpha times the gradient of a block to dst.
+func (s *arrangedStage) updateBlock(dst []float32, u blockUpdate, alpha float32) {
+	in, _ := s.sizes()
+	isa := s.network.isa
+	weight := kernel.Matrix{Data: dst[:in*s.padded], LD: s.padded}
+	if u.present.mostNonZero {
+		x := kernel.Operand{Data: u.x.Data, Row: 1, Col: in}
+		isa.Gemm(in, s.padded, u.samples, x, u.gradients, weight, kernel.Add, nil, alpha)
+		for i := range s.changed {
+			s.changed[i] = true
+		}
+	} else {
+		isa.AddColumns(weight, u.present.list(), u.x, u.gradients, s.padded, alpha)
+		for _, c := range u.present.list() {
+			s.changed[c.Input] = true
+		}
+	}
+	s.updateBias(dst, u, alpha)
+}
+
+// updateBias adds alpha times the gradient of a block to the bias in dst.
+func (s *arrangedStage) updateBias(dst []float32, u blockUpdate, alpha float32) {
+	in, outputs := s.sizes()
+	s.network.isa.AddRowSums(dst[in*s.padded:][:outputs], u.dy, u.samples, kernel.Add, alpha)
+}
+
+// lastUpdate is Update in a client's last step, after which only the difference of the values from to.Base is
+// needed; see [Arranged.LastStep]. The last block's update of weights is added to the sum as it is computed, if
+// most inputs are 0.
+func (s *arrangedStage) lastUpdate(values []float32, batch *Batch, alpha float32, to kernel.ExactTarget) (added bool) {
+	in, _ := s.sizes()
+	added = true
+	for pass := range blocksOf(batch) {
+		u := s.newBlockUpdate(pass)
+		isLast := pass.first+pass.Samples == batch.N
+		if !isLast || u.present.mostNonZero {
+			s.updateBlock(values, u, alpha)
+			continue
+		}
+		weights := in * s.padded
+		weight := kernel.Matrix{Data: values[:weights], LD: s.padded}
+		base := to.Base[:weights]
+		target := kernel.ExactTarget{Base: base, Sum: to.Sum[:weights], Weight: to.Weight}
+		// Before any change the values are those of the base, and lie in a nearer cache.
+		if s.nextChanged(0) == in {
+			target.Base = weight.Data
+		}
+		if !s.network.isa.AddColumnsExact(target, weight, u.present.list(), u.x, u.gradients, s.padded, alpha) {
+			s.updateBlock(values, u, alpha)
+			return false
+		}
+		s.reset(values, base, u.present.list())
+		s.updateBias(values, u, alpha)
+	}
+	return added
+}
+
+// reset sets the weights of the inputs of columns back to those of base where steps have changed them.
+func (s *arrangedStage) reset(values, base []float32, columns []kernel.Column) {
+	for _, c := range columns {
+		if s.changed[c.Input] {
+			row := int(c.Input) * s.padded
+			copy(values[row:row+s.padded], base[row:])
+			s.changed[c.Input] = false
+		}
 	}
 }
 
@@ -316,6 +425,9 @@ type nonZeros struct {
 	// mask has a bit for each value, sample after sample, in as many words each.
 	mask []uint16
 }
+
+// list returns the columns that count.
+func (z *nonZeros) list() []kernel.Column { return z.columns[:z.used] }
 
 // scan finds the inputs that are not 0 in x, which has a row of inputs for each sample, and lists them by pairs of
 // samples and, for training, by columns: which samples have each input. If most are not 0 only mostNonZero is set.

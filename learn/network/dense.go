@@ -236,10 +236,23 @@ const maxActive = 1 << 17
 // samples in which a ReLU has stopped the gradient. It returns 0 if too few are stopped to save time.
 func (s *denseStage) addActive(dst, dy, rows []float32, sampleCount int, alpha float32) (inputs int) {
 	in, outputs := s.sizes()
-	isa := s.network.isa
-	inputs = in / kernel.Vector * kernel.Vector
-	if inputs == 0 || in*outputs > maxActive || !isa.Arranges() {
+	inputs = in / kernel.HalfVector * kernel.HalfVector
+	if inputs == 0 || !s.listActive(dy, sampleCount) {
 		return 0
+	}
+	a := &s.active
+	s.network.isa.AddColumns(kernel.Matrix{Data: dst, LD: in}, a.outputs, kernel.Matrix{Data: a.dy, LD: outputs},
+		kernel.Matrix{Data: rows, LD: in}, inputs, alpha)
+	return inputs
+}
+
+// listActive lists in s.active the outputs that have a gradient in some sample of a block, with dy, the gradients.
+// It returns false if too few gradients are 0 to save time by leaving them out, or where nothing can be left out.
+func (s *denseStage) listActive(dy []float32, sampleCount int) bool {
+	in, outputs := s.sizes()
+	isa := s.network.isa
+	if in*outputs > maxActive || !isa.Arranges() {
+		return false
 	}
 	a := &s.active
 	if a.mask == nil {
@@ -260,12 +273,42 @@ func (s *denseStage) addActive(dst, dy, rows []float32, sampleCount int, alpha f
 		}
 	}
 	if count > sampleCount*outputs*7/8 {
-		return 0
+		return false
 	}
 	isa.Transpose(kernel.Matrix{Data: a.dy, LD: outputs}, kernel.Block(dy), outputs, isa.Columns(sampleCount))
-	isa.AddColumns(kernel.Matrix{Data: dst, LD: in}, a.outputs, kernel.Matrix{Data: a.dy, LD: outputs},
-		kernel.Matrix{Data: rows, LD: in}, inputs, alpha)
-	return inputs
+	return true
+}
+
+// onlyUpdate is Update in a client's only step, from values that are those of the base. If weightsAdded is true the
+// weights are not written: their update is in sum, which has a value for each of values, times weight. It returns
+// false for ok, and leaves sum undefined, if the update cannot be added; then values have taken the step.
+func (s *denseStage) onlyUpdate(
+	values []float32,
+	batch *Batch,
+	alpha float32,
+	sum []int64,
+	weight float64,
+) (weightsAdded, ok bool) {
+	in, outputs := s.sizes()
+	isa := s.network.isa
+	pass := Pass{batch: batch, Samples: batch.N}
+	dy := s.Y.gradient(&pass)
+	isPlain := !s.updated && batch.N <= Lanes && in%kernel.HalfVector == 0 && len(s.X.usedFeatures(&pass)) == 0
+	if !isPlain || !s.Y.relu || !s.listActive(dy, batch.N) {
+		s.Update(values, batch, kernel.Add, alpha)
+		return false, true
+	}
+	a := &s.active
+	weights := kernel.Matrix{Data: values[:in*outputs], LD: in}
+	target := kernel.ExactTarget{Base: weights.Data, Sum: sum[:in*outputs], Weight: weight}
+	rows := kernel.Matrix{Data: s.X.sampleRows(&pass), LD: in}
+	gradients := kernel.Matrix{Data: a.dy, LD: outputs}
+	if !isa.AddColumnsExact(target, weights, a.outputs, gradients, rows, in, alpha) {
+		s.Update(values, batch, kernel.Add, alpha)
+		return false, false
+	}
+	isa.AddRowSums(values[in*outputs:][:outputs], dy, batch.N, kernel.Add, alpha)
+	return true, true
 }
 
 // begin has nothing to forget.

@@ -413,11 +413,21 @@ func (n *network) Evaluate(params []float32, b *Batch, scores []Score) (loss flo
 // Update implements [Arithmetic]: it adds alpha times the gradient of the last batch to dst, or
 // stores it. Frozen parameters are left as they are.
 func (n *network) Update(dst []float32, b *Batch, op kernel.Op, alpha float32) {
-	for _, l := range n.leaves {
+	n.updateLeaves(n.leaves, dst, b, op, alpha)
+	n.updateCollected(dst, op, alpha)
+}
+
+// updateLeaves is Update for the stages of these leaves that keep their gradient themselves.
+func (n *network) updateLeaves(leaves []*link, dst []float32, b *Batch, op kernel.Op, alpha float32) {
+	for _, l := range leaves {
 		if l.updater != nil && l.trains {
 			l.updater.Update(dst[l.offset:][:l.params], b, op, alpha)
 		}
 	}
+}
+
+// updateCollected is Update for the parameters whose gradient the network collects.
+func (n *network) updateCollected(dst []float32, op kernel.Op, alpha float32) {
 	for _, r := range n.ranges {
 		// Frozen parameters lie behind trainable, and are left out.
 		r.end = max(r.start, min(r.end, n.trainable))

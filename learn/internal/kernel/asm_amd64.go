@@ -9,12 +9,13 @@ var routines = func() (r [isas]routine) {
 		return r
 	}
 	v := routine{
-		gemm:       gemmAsm,
-		transpose:  transpose8,
-		rowSums:    rowSums,
-		addScaled:  addScaled,
-		prefetch:   prefetch,
-		copyPieces: copyPieces,
+		gemm:          gemmAsm,
+		transpose:     transpose8,
+		addTransposed: addTransposed,
+		rowSums:       rowSums,
+		addScaled:     addScaled,
+		prefetch:      prefetch,
+		copyPieces:    copyPieces,
 	}
 	v.lanes = 8
 	v.softmax = softmax256
@@ -35,6 +36,7 @@ var routines = func() (r [isas]routine) {
 	v.nonZeros = nonZeros256
 	v.sumPair = sumPairs256[:]
 	v.addColumns = addColumnsOf256[:]
+	v.addColumnsExact = addColumnsExactOf256[:]
 	r[AVX2] = v
 	if x.HasAVX512F &&
 		x.HasAVX512BW &&
@@ -53,6 +55,7 @@ var routines = func() (r [isas]routine) {
 		v.nonZeros = nonZeros512
 		v.sumPair = sumPairs512[:]
 		v.addColumns = addColumnsOf512[:]
+		v.addColumnsExact = addColumnsExactOf512[:]
 		v.present = present512
 		v.columns = columns512
 		r[AVX512] = v
@@ -117,10 +120,12 @@ var (
 
 // Kernels for inputs that are mostly zero, by vectors of outputs less one.
 var (
-	sumPairs512     = [...]sumPair{sumPair512x1, sumPair512x2, sumPair512x3, sumPair512x4, sumPair512x5, sumPair512x6, sumPair512x7, sumPair512x8, sumPair512x9, sumPair512x10, sumPair512x11, sumPair512x12, sumPair512x13}
-	sumPairs256     = [...]sumPair{sumPair256x1, sumPair256x2, sumPair256x3, sumPair256x4, sumPair256x5, sumPair256x6}
-	addColumnsOf512 = [...]addColumns{addColumns512x1, addColumns512x2, addColumns512x3, addColumns512x4, addColumns512x5, addColumns512x6, addColumns512x7, addColumns512x8, addColumns512x9, addColumns512x10, addColumns512x11, addColumns512x12, addColumns512x13}
-	addColumnsOf256 = [...]addColumns{addColumns256x1, addColumns256x2, addColumns256x3, addColumns256x4, addColumns256x5, addColumns256x6}
+	sumPairs512          = [...]sumPair{sumPair512x1, sumPair512x2, sumPair512x3, sumPair512x4, sumPair512x5, sumPair512x6, sumPair512x7, sumPair512x8, sumPair512x9, sumPair512x10, sumPair512x11, sumPair512x12, sumPair512x13}
+	sumPairs256          = [...]sumPair{sumPair256x1, sumPair256x2, sumPair256x3, sumPair256x4, sumPair256x5, sumPair256x6}
+	addColumnsOf512      = [...]addColumns{addColumns512x1, addColumns512x2, addColumns512x3, addColumns512x4, addColumns512x5, addColumns512x6, addColumns512x7, addColumns512x8, addColumns512x9, addColumns512x10, addColumns512x11, addColumns512x12, addColumns512x13}
+	addColumnsExactOf512 = [...]addColumnsExact{addColumnsExact512x1, addColumnsExact512x2, addColumnsExact512x3, addColumnsExact512x4, addColumnsExact512x5, addColumnsExact512x6, addColumnsExact512x7, addColumnsExact512x8, addColumnsExact512x9, addColumnsExact512x10, addColumnsExact512x11, addColumnsExact512x12, addColumnsExact512x13}
+	addColumnsExactOf256 = [...]addColumnsExact{addColumnsExact256x1, addColumnsExact256x2, addColumnsExact256x3, addColumnsExact256x4, addColumnsExact256x5, addColumnsExact256x6}
+	addColumnsOf256      = [...]addColumns{addColumns256x1, addColumns256x2, addColumns256x3, addColumns256x4, addColumns256x5, addColumns256x6}
 )
 
 // mask512[w] has w bits set; mask256[8-w:] starts with w lanes set.

@@ -88,3 +88,16 @@ func BenchmarkLookup(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkAddTransposed moves the sum of the first layer of FEMNIST's model.
+func BenchmarkAddTransposed(b *testing.B) {
+	const inputs, outputs, padded = 784, 200, 208
+	src, dst := Sums{make([]int64, inputs*padded), padded}, Sums{make([]int64, inputs*outputs), inputs}
+	for _, c := range Available() {
+		b.Run(c.String(), func(b *testing.B) {
+			for b.Loop() {
+				c.AddTransposed(dst, src, inputs, outputs)
+			}
+		})
+	}
+}

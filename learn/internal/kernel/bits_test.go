@@ -41,6 +41,14 @@ func (d *drawn) values(n int) []float32 {
 	return x
 }
 
+func (d *drawn) sums(n int) []int64 {
+	x := make([]int64, n)
+	for i := range x {
+		x[i] = int64(d.r.Uint64())
+	}
+	return x
+}
+
 // bitsOf are the bits of several results. A NaN is a NaN: the model of a run that has one
 // has diverged.
 func bitsOf(results ...[]float32) (all []uint64) {
@@ -158,6 +166,18 @@ var operations = map[string]func(d *drawn) func(isa ISA) []uint64{
 			return bitsOf(y)
 		}
 	},
+	"addTransposed": func(d *drawn) func(isa ISA) []uint64 {
+		rows, cols := d.size("rows", 40), d.size("columns", 40)
+		start, values := d.sums(rows*cols), d.sums(rows*cols)
+		return func(isa ISA) (all []uint64) {
+			dst, src := slices.Clone(start), slices.Clone(values)
+			isa.AddTransposed(Sums{dst, rows}, Sums{src, cols}, rows, cols)
+			for _, v := range slices.Concat(dst, src) {
+				all = append(all, uint64(v))
+			}
+			return all
+		}
+	},
 	"addExact":         exact(ISA.AddExact),
 	"addExactAndReset": exact(ISA.AddExactAndReset),
 	"gruForward": func(d *drawn) func(isa ISA) []uint64 {
@@ -245,7 +265,7 @@ var operations = map[string]func(d *drawn) func(isa ISA) []uint64{
 		}
 	},
 	"sumPair": func(d *drawn) func(isa ISA) []uint64 {
-		m := drawMostlyZero(d)
+		m := drawMostlyZero(d, Vector)
 		return func(isa ISA) []uint64 {
 			y := make([]float32, 2*m.outputs)
 			isa.SumPair(y[:m.outputs], y[m.outputs:], m.index, m.w, m.x.Data, m.x.Data[m.x.LD:], m.bias, m.relu)
@@ -253,11 +273,25 @@ var operations = map[string]func(d *drawn) func(isa ISA) []uint64{
 		}
 	},
 	"addColumns": func(d *drawn) func(isa ISA) []uint64 {
-		m := drawMostlyZero(d)
+		m := drawMostlyZero(d, HalfVector)
 		return func(isa ISA) []uint64 {
 			w := Matrix{slices.Clone(m.w.Data), m.w.LD}
 			isa.AddColumns(w, m.columns, m.x, m.dy, m.outputs, -0.3)
 			return bitsOf(w.Data)
+		}
+	},
+	"addColumnsExact": func(d *drawn) func(isa ISA) []uint64 {
+		m := drawMostlyZero(d, HalfVector)
+		base := d.values(len(m.w.Data))
+		return func(isa ISA) (all []uint64) {
+			sum := make([]int64, len(base))
+			if !isa.AddColumnsExact(ExactTarget{base, sum, 0.3}, m.w, m.columns, m.x, m.dy, m.outputs, -0.3) {
+				return nil // then the sum is undefined
+			}
+			for _, v := range sum {
+				all = append(all, uint64(v))
+			}
+			return all
 		}
 	},
 }

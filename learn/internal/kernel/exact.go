@@ -76,3 +76,51 @@ func addExactGo(dst []int64, w float64, x, base []float32) int {
 	}
 	return len(dst)
 }
+
+// Sums are the values of an exact sum in rows, LD values apart.
+type Sums struct {
+	Data []int64
+	LD   int
+}
+
+// AddTransposed adds the transpose of the rows×cols sums src to dst, which must not overlap with src, and clears
+// them in src.
+func (isa ISA) AddTransposed(dst, src Sums, rows, cols int) {
+	if rows <= 0 || cols <= 0 {
+		return
+	}
+	// Assembly checks no bounds, so the last element of both is checked here.
+	_ = src.Data[(rows-1)*src.LD+cols-1]
+	_ = dst.Data[(cols-1)*dst.LD+rows-1]
+	// Assembly takes the first wholeRows of the first wholeCols, and plain Go all others.
+	wholeRows := 0
+	wholeCols := 0
+	if v := isa.vectors(); v != nil && rows >= 4 {
+		wholeRows = rows &^ 3
+		wholeCols = cols &^ 7
+		for c := 0; c < wholeCols; c += 8 {
+			v.addTransposed(&dst.Data[c*dst.LD], 8*dst.LD, &src.Data[c], 8*src.LD, wholeRows/4)
+		}
+	}
+	addTransposedGo(dst, src, span{wholeRows, rows}, span{0, cols})
+	addTransposedGo(dst, src, span{0, wholeRows}, span{wholeCols, cols})
+}
+
+// span is a range of places: start is in it, end is not.
+type span struct{ start, end int }
+
+// addTransposedGo is AddTransposed for some rows and columns of src, in plain Go. It goes down strips of columns
+// that are a cache line wide, so that lines are read and written whole.
+func addTransposedGo(dst, src Sums, rows, cols span) {
+	const strip = 64 / 8
+	for first := cols.start; first < cols.end; first += strip {
+		end := min(first+strip, cols.end)
+		for r := rows.start; r < rows.end; r++ {
+			row := src.Data[r*src.LD:]
+			for c := first; c < end; c++ {
+				dst.Data[c*dst.LD+r] += row[c]
+				row[c] = 0
+			}
+		}
+	}
+}

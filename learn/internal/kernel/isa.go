@@ -77,15 +77,18 @@ type routine struct {
 	maxPool   func(rows int, x *float32, lx, right, down int, dst *float32, ld int, code *int32, fullBlock bool)
 	maxUnpool func(rows int, gradient *float32, ld int, code *int32, dst *float32, right, down int, fullBlock bool)
 
+	// addTransposed works on strips of 8 columns, 4 rows in a step.
+	addTransposed func(dst *int64, ldd int, src *int64, lds int, steps int)
 	// addExact and addExactAndReset work on groups of 16 values, and return the number of groups
 	// that are left.
 	addExact, addExactAndReset func(dst *int64, x, base *float32, groups int, w float64) int
 
-	// nonZeros works on groups of 16 values. sumPair and addColumns have a kernel for each number of
-	// vectors of outputs less one.
-	nonZeros   func(bits *uint16, x *float32, groups int)
-	sumPair    []sumPair
-	addColumns []addColumns
+	// nonZeros works on groups of 16 values. sumPair, addColumns and addColumnsExact have a kernel for each
+	// number of vectors of outputs less one.
+	nonZeros        func(bits *uint16, x *float32, groups int)
+	sumPair         []sumPair
+	addColumns      []addColumns
+	addColumnsExact []addColumnsExact
 	// present and columns work on words of 16 bits. They are nil where the instructions cannot pack.
 	present func(list *int32, first, second *uint16, words int) (n int)
 	columns func(list *int32, mask *uint16, words, samples int) (n int)
@@ -102,12 +105,16 @@ type routine struct {
 type denseStep func(strips, outputs int, w *float32, ldw int, dy, x *float32, ldx int, dx *float32, lddx int,
 	alpha float32, mask bool, strip *float32)
 
-// sumPair computes SumPair for vectors of outputs, and addColumns AddColumns (gen/zeros.go).
+// sumPair computes SumPair for vectors of outputs, addColumns AddColumns, and addColumnsExact AddColumnsExact
+// (gen/zeros.go).
 type (
 	sumPair func(n int, index *int32, w *float32, ldw int, x0, x1, y0, y1, bias *float32, relu bool)
 
-	addColumns func(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int,
-		alpha float32)
+	addColumns func(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32,
+		ldw int)
+
+	addColumnsExact func(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32,
+		ldw int, base *float32, sum *int64, weight float64) int
 )
 
 // vectors returns the routines of the instruction set, or nil where not everything is in assembly.

@@ -422,6 +422,42 @@ func TestAddExactAndReset_Terms(t *testing.T) {
 	})
 }
 
+// Each sum goes to its place, and nothing beside the rows and columns is read or written.
+func TestAddTransposed_Places(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		d := &drawn{T: rt, r: rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))}
+		rows, cols := d.size("rows", 40), d.size("columns", 40)
+		src, dst := Sums{LD: cols + d.r.IntN(4)}, Sums{LD: rows + d.r.IntN(4)}
+		values, start := d.sums(rows*src.LD), d.sums(cols*dst.LD)
+		scoped(t, func(t testing.TB) {
+			for _, c := range Available() {
+				src.Data, dst.Data = guarded[int64](t, len(values), false), guarded[int64](t, len(start), false)
+				copy(src.Data, values)
+				copy(dst.Data, start)
+				c.AddTransposed(dst, src, rows, cols)
+				for i, v := range values {
+					want := v
+					if i%src.LD < cols {
+						want = 0
+					}
+					if src.Data[i] != want {
+						rt.Fatalf("%v leaves %d in row %d, column %d", c, src.Data[i], i/src.LD, i%src.LD)
+					}
+				}
+				for i, v := range start {
+					want := v
+					if i%dst.LD < rows {
+						want += values[i%dst.LD*src.LD+i/dst.LD]
+					}
+					if dst.Data[i] != want {
+						rt.Fatalf("%v gives %d for row %d, column %d, want %d", c, dst.Data[i], i%dst.LD, i/dst.LD, want)
+					}
+				}
+			}
+		})
+	})
+}
+
 func TestMath_ExpAndLog(t *testing.T) {
 	for x := float32(0); x > -64; x -= 0.0137 {
 		if got, want := float64(Exp(x)), math.Exp(float64(x)); math.Abs(got/want-1) > 3e-7 {

@@ -507,7 +507,12 @@ func sumPair512x1(n int, index *int32, w *float32, ldw int, x0 *float32, x1 *flo
 // addColumns512x1 is AddColumns for vectors of outputs; strides are in bytes.
 //
 //go:noescape
-func addColumns512x1(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+func addColumns512x1(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int)
+
+// addColumnsExact512x1 is AddColumnsExact for vectors of outputs, and returns how many columns are left; strides are in bytes.
+//
+//go:noescape
+func addColumnsExact512x1(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int, base *float32, sum *int64, weight float64) int
 
 // sumPair512x2 is SumPair for vectors of outputs; strides are in bytes.
 //
@@ -517,7 +522,12 @@ func sumPair512x2(n int, index *int32, w *float32, ldw int, x0 *float32, x1 *flo
 // addColumns512x2 is AddColumns for vectors of outputs; strides are in bytes.
 //
 //go:noescape
-func addColumns512x2(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+func addColumns512x2(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int)
+
+// addColumnsExact512x2 is AddColumnsExact for vectors of outputs, and returns how many columns are left; strides are in bytes.
+//
+//go:noescape
+func addColumnsExact512x2(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int, base *float32, sum *int64, weight float64) int
 
 // sumPair512x3 is SumPair for vectors of outputs; strides are in bytes.
 //
@@ -527,7 +537,12 @@ func sumPair512x3(n int, index *int32, w *float32, ldw int, x0 *float32, x1 *flo
 // addColumns512x3 is AddColumns for vectors of outputs; strides are in bytes.
 //
 //go:noescape
-func addColumns512x3(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+func addColumns512x3(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int)
+
+// addColumnsExact512x3 is AddColumnsExact for vectors of outputs, and returns how many columns are left; strides are in bytes.
+//
+//go:noescape
+func addColumnsExact512x3(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int, base *float32, sum *int64, weight float64) int
 
 // sumPair512x4 is SumPair for vectors of outputs; strides are in bytes.
 //
@@ -537,7 +552,12 @@ func sumPair512x4(n int, index *int32, w *float32, ldw int, x0 *float32, x1 *flo
 // addColumns512x4 is AddColumns for vectors of outputs; strides are in bytes.
 //
 //go:noescape
-func addColumns512x4(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+func addColumns512x4(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int)
+
+// addColumnsExact512x4 is AddColumnsExact for vectors of outputs, and returns how many columns are left; strides are in bytes.
+//
+//go:noescape
+func addColumnsExact512x4(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int, base *float32, sum *int64, weight float64) int
 
 // sumPair512x5 is SumPair for vectors of outputs; strides are in bytes.
 //
@@ -547,7 +567,12 @@ func sumPair512x5(n int, index *int32, w *float32, ldw int, x0 *float32, x1 *flo
 // addColumns512x5 is AddColumns for vectors of outputs; strides are in bytes.
 //
 //go:noescape
-func addColumns512x5(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+func addColumns512x5(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int)
+
+// addColumnsExact512x5 is AddColumnsExact for vectors of outputs, and returns how many columns are left; strides are in bytes.
+//
+//go:noescape
+func addColumnsExact512x5(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int, base *float32, sum *int64, weight float64) int
 
 // sumPair512x6 is SumPair for vectors of outputs; strides are in bytes.
 //
@@ -557,7 +582,12 @@ func sumPair512x6(n int, index *int32, w *float32, ldw int, x0 *float32, x1 *flo
 // addColumns512x6 is AddColumns for vectors of outputs; strides are in bytes.
 //
 //go:noescape
-func addColumns512x6(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+func addColumns512x6(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int)
+
+// addColumnsExact512x6 is AddColumnsExact for vectors of outputs, and returns how many columns are left; strides are in bytes.
+//
+//go:noescape
+func addColumnsExact512x6(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int, base *float32, sum *int64, weight float64) int
 
 // sumPair512x7 is SumPair for vectors of outputs; strides are in bytes.
 //
@@ -567,7 +597,12 @@ func sumPair512x7(n int, index *int32, w *float32, ldw int, x0 *float32, x1 *flo
 // addColumns512x7 is AddColumns for vectors of outputs; strides are in bytes.
 //
 //go:noescape
-func addColumns512x7(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+func addColumns512x7(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int)
+
+// addColumnsExact512x7 is AddColumnsExact for vectors of outputs, and returns how many columns are left; strides are in bytes.
+//
+//go:noescape
+func addColumnsExact512x7(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int, base *float32, sum *int64, weight float64) int
 
 // sumPair512x8 is SumPair for vectors of outputs; strides are in bytes.
 //
@@ -577,7 +612,12 @@ func sumPair512x8(n int, index *int32, w *float32, ldw int, x0 *float32, x1 *flo
 // addColumns512x8 is AddColumns for vectors of outputs; strides are in bytes.
 //
 //go:noescape
-func addColumns512x8(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+func addColumns512x8(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int)
+
+// addColumnsExact512x8 is AddColumnsExact for vectors of outputs, and returns how many columns are left; strides are in bytes.
+//
+//go:noescape
+func addColumnsExact512x8(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int, base *float32, sum *int64, weight float64) int
 
 // sumPair512x9 is SumPair for vectors of outputs; strides are in bytes.
 //
@@ -587,7 +627,12 @@ func sumPair512x9(n int, index *int32, w *float32, ldw int, x0 *float32, x1 *flo
 // addColumns512x9 is AddColumns for vectors of outputs; strides are in bytes.
 //
 //go:noescape
-func addColumns512x9(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+func addColumns512x9(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int)
+
+// addColumnsExact512x9 is AddColumnsExact for vectors of outputs, and returns how many columns are left; strides are in bytes.
+//
+//go:noescape
+func addColumnsExact512x9(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int, base *float32, sum *int64, weight float64) int
 
 // sumPair512x10 is SumPair for vectors of outputs; strides are in bytes.
 //
@@ -597,7 +642,12 @@ func sumPair512x10(n int, index *int32, w *float32, ldw int, x0 *float32, x1 *fl
 // addColumns512x10 is AddColumns for vectors of outputs; strides are in bytes.
 //
 //go:noescape
-func addColumns512x10(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+func addColumns512x10(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int)
+
+// addColumnsExact512x10 is AddColumnsExact for vectors of outputs, and returns how many columns are left; strides are in bytes.
+//
+//go:noescape
+func addColumnsExact512x10(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int, base *float32, sum *int64, weight float64) int
 
 // sumPair512x11 is SumPair for vectors of outputs; strides are in bytes.
 //
@@ -607,7 +657,12 @@ func sumPair512x11(n int, index *int32, w *float32, ldw int, x0 *float32, x1 *fl
 // addColumns512x11 is AddColumns for vectors of outputs; strides are in bytes.
 //
 //go:noescape
-func addColumns512x11(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+func addColumns512x11(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int)
+
+// addColumnsExact512x11 is AddColumnsExact for vectors of outputs, and returns how many columns are left; strides are in bytes.
+//
+//go:noescape
+func addColumnsExact512x11(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int, base *float32, sum *int64, weight float64) int
 
 // sumPair512x12 is SumPair for vectors of outputs; strides are in bytes.
 //
@@ -617,7 +672,12 @@ func sumPair512x12(n int, index *int32, w *float32, ldw int, x0 *float32, x1 *fl
 // addColumns512x12 is AddColumns for vectors of outputs; strides are in bytes.
 //
 //go:noescape
-func addColumns512x12(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+func addColumns512x12(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int)
+
+// addColumnsExact512x12 is AddColumnsExact for vectors of outputs, and returns how many columns are left; strides are in bytes.
+//
+//go:noescape
+func addColumnsExact512x12(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int, base *float32, sum *int64, weight float64) int
 
 // sumPair512x13 is SumPair for vectors of outputs; strides are in bytes.
 //
@@ -627,7 +687,12 @@ func sumPair512x13(n int, index *int32, w *float32, ldw int, x0 *float32, x1 *fl
 // addColumns512x13 is AddColumns for vectors of outputs; strides are in bytes.
 //
 //go:noescape
-func addColumns512x13(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+func addColumns512x13(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int)
+
+// addColumnsExact512x13 is AddColumnsExact for vectors of outputs, and returns how many columns are left; strides are in bytes.
+//
+//go:noescape
+func addColumnsExact512x13(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int, base *float32, sum *int64, weight float64) int
 
 // denseStep256x1 is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.
 //
@@ -742,7 +807,12 @@ func sumPair256x1(n int, index *int32, w *float32, ldw int, x0 *float32, x1 *flo
 // addColumns256x1 is AddColumns for vectors of outputs; strides are in bytes.
 //
 //go:noescape
-func addColumns256x1(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+func addColumns256x1(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int)
+
+// addColumnsExact256x1 is AddColumnsExact for vectors of outputs, and returns how many columns are left; strides are in bytes.
+//
+//go:noescape
+func addColumnsExact256x1(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int, base *float32, sum *int64, weight float64) int
 
 // sumPair256x2 is SumPair for vectors of outputs; strides are in bytes.
 //
@@ -752,7 +822,12 @@ func sumPair256x2(n int, index *int32, w *float32, ldw int, x0 *float32, x1 *flo
 // addColumns256x2 is AddColumns for vectors of outputs; strides are in bytes.
 //
 //go:noescape
-func addColumns256x2(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+func addColumns256x2(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int)
+
+// addColumnsExact256x2 is AddColumnsExact for vectors of outputs, and returns how many columns are left; strides are in bytes.
+//
+//go:noescape
+func addColumnsExact256x2(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int, base *float32, sum *int64, weight float64) int
 
 // sumPair256x3 is SumPair for vectors of outputs; strides are in bytes.
 //
@@ -762,7 +837,12 @@ func sumPair256x3(n int, index *int32, w *float32, ldw int, x0 *float32, x1 *flo
 // addColumns256x3 is AddColumns for vectors of outputs; strides are in bytes.
 //
 //go:noescape
-func addColumns256x3(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+func addColumns256x3(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int)
+
+// addColumnsExact256x3 is AddColumnsExact for vectors of outputs, and returns how many columns are left; strides are in bytes.
+//
+//go:noescape
+func addColumnsExact256x3(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int, base *float32, sum *int64, weight float64) int
 
 // sumPair256x4 is SumPair for vectors of outputs; strides are in bytes.
 //
@@ -772,7 +852,12 @@ func sumPair256x4(n int, index *int32, w *float32, ldw int, x0 *float32, x1 *flo
 // addColumns256x4 is AddColumns for vectors of outputs; strides are in bytes.
 //
 //go:noescape
-func addColumns256x4(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+func addColumns256x4(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int)
+
+// addColumnsExact256x4 is AddColumnsExact for vectors of outputs, and returns how many columns are left; strides are in bytes.
+//
+//go:noescape
+func addColumnsExact256x4(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int, base *float32, sum *int64, weight float64) int
 
 // sumPair256x5 is SumPair for vectors of outputs; strides are in bytes.
 //
@@ -782,7 +867,12 @@ func sumPair256x5(n int, index *int32, w *float32, ldw int, x0 *float32, x1 *flo
 // addColumns256x5 is AddColumns for vectors of outputs; strides are in bytes.
 //
 //go:noescape
-func addColumns256x5(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+func addColumns256x5(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int)
+
+// addColumnsExact256x5 is AddColumnsExact for vectors of outputs, and returns how many columns are left; strides are in bytes.
+//
+//go:noescape
+func addColumnsExact256x5(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int, base *float32, sum *int64, weight float64) int
 
 // sumPair256x6 is SumPair for vectors of outputs; strides are in bytes.
 //
@@ -792,7 +882,12 @@ func sumPair256x6(n int, index *int32, w *float32, ldw int, x0 *float32, x1 *flo
 // addColumns256x6 is AddColumns for vectors of outputs; strides are in bytes.
 //
 //go:noescape
-func addColumns256x6(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+func addColumns256x6(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int)
+
+// addColumnsExact256x6 is AddColumnsExact for vectors of outputs, and returns how many columns are left; strides are in bytes.
+//
+//go:noescape
+func addColumnsExact256x6(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int, base *float32, sum *int64, weight float64) int
 
 // present512 lists the bits that are set in one of two masks; see Present. It writes 16 numbers a word, of which the next word's take the place of those that do not count.
 //
@@ -808,6 +903,11 @@ func columns512(list *int32, mask *uint16, words int, samples int) (n int)
 //
 //go:noescape
 func transpose8(dst *float32, ldd int, src *float32, lds int, down int, right int)
+
+// addTransposed is AddTransposed for a strip of 8 columns of src, 4 rows in a step; strides are in bytes.
+//
+//go:noescape
+func addTransposed(dst *int64, ldd int, src *int64, lds int, steps int)
 
 // copyPieces copies pieces of 1 to 4 chunks of 8 floats; distances are in bytes. See CopyPieces.
 //

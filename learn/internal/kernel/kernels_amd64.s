@@ -25124,7 +25124,6 @@ TEXT ·addExact512(SB), NOSPLIT, $0-48
 	MOVQ         base+16(FP), DX
 	MOVQ         groups+24(FP), BX
 	VBROADCASTSD w+32(FP), Z0
-	VBROADCASTSD addExact512Magic<>+0(SB), Z1
 
 group:
 	VMOVUPS   (DX), Y1
@@ -25135,7 +25134,7 @@ group:
 	VSUBPS    Y1, Y3, Y3
 	VORPS     Y3, Y2, Y2
 	VPTESTMD  constant40000000<>+0(SB), Y2, K1
-	KTESTB    K1, K1
+	KTESTW    K1, K1
 	JNZ       end
 	VCVTPS2PD (CX), Z1
 	VCVTPS2PD (DX), Z2
@@ -25161,9 +25160,6 @@ end:
 	MOVQ BX, ret+40(FP)
 	VZEROUPPER
 	RET
-
-DATA addExact512Magic<>+0(SB)/8, $0x4338000000000000
-GLOBL addExact512Magic<>(SB), RODATA|NOPTR, $8
 
 DATA constant40000000<>+0(SB)/4, $0x40000000
 DATA constant40000000<>+4(SB)/4, $0x40000000
@@ -25191,7 +25187,6 @@ TEXT ·addExactAndReset512(SB), NOSPLIT, $0-48
 	MOVQ         base+16(FP), DX
 	MOVQ         groups+24(FP), BX
 	VBROADCASTSD w+32(FP), Z0
-	VBROADCASTSD addExactAndReset512Magic<>+0(SB), Z1
 
 group:
 	VMOVUPS   (DX), Y1
@@ -25202,7 +25197,7 @@ group:
 	VSUBPS    Y2, Y4, Y4
 	VORPS     Y4, Y3, Y3
 	VPTESTMD  constant40000000<>+0(SB), Y3, K1
-	KTESTB    K1, K1
+	KTESTW    K1, K1
 	JNZ       end
 	VCVTPS2PD (CX), Z3
 	VCVTPS2PD (DX), Z4
@@ -25230,9 +25225,6 @@ end:
 	MOVQ BX, ret+40(FP)
 	VZEROUPPER
 	RET
-
-DATA addExactAndReset512Magic<>+0(SB)/8, $0x4338000000000000
-GLOBL addExactAndReset512Magic<>(SB), RODATA|NOPTR, $8
 
 // func nonZeros512(bits *uint16, x *float32, groups int)
 // Requires: AVX, AVX512F
@@ -25301,43 +25293,109 @@ store:
 	VZEROUPPER
 	RET
 
-// func addColumns512x1(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+// func addColumns512x1(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·addColumns512x1(SB), NOSPLIT, $0-68
+TEXT ·addColumns512x1(SB), NOSPLIT, $0-72
 	MOVQ         n+0(FP), AX
 	MOVQ         column+8(FP), CX
-	MOVQ         w+16(FP), DX
-	MOVQ         x+32(FP), BX
-	MOVQ         ldx+40(FP), SI
-	MOVQ         dy+48(FP), DI
-	MOVQ         lddy+56(FP), R8
-	VBROADCASTSS alpha+64(FP), Z0
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	MOVQ         dy+32(FP), SI
+	MOVQ         lddy+40(FP), DI
+	VBROADCASTSS alpha+48(FP), Z0
+	MOVQ         w+56(FP), R9
 
 column:
-	MOVLQSX (CX), R9
+	MOVLQSX (CX), R10
 	MOVL    4(CX), R11
-	MOVQ    R9, R10
-	IMULQ   ldw+24(FP), R10
-	ADDQ    DX, R10
-	LEAQ    (BX)(R9*4), R9
+	MOVQ    R10, R8
+	IMULQ   ldw+64(FP), R8
+	LEAQ    (DX)(R10*4), R10
 	VXORPS  Z1, Z1, Z1
 
 sample:
 	BSFQ         R11, R12
 	MOVQ         R12, R13
-	IMULQ        R8, R13
-	IMULQ        SI, R12
-	VBROADCASTSS (R9)(R12*1), Z2
-	ADDQ         DI, R13
+	IMULQ        DI, R13
+	IMULQ        BX, R12
+	VBROADCASTSS (R10)(R12*1), Z2
+	ADDQ         SI, R13
 	VFMADD231PS  (R13), Z2, Z1
 	LEAQ         -1(R11), R13
 	ANDQ         R13, R11
 	JNZ          sample
-	VFMADD213PS  (R10), Z0, Z1
-	VMOVUPS      Z1, (R10)
+	ADDQ         R9, R8
+	VFMADD213PS  (R8), Z0, Z1
+	VMOVUPS      Z1, (R8)
 	ADDQ         $0x08, CX
 	DECQ         AX
 	JNZ          column
+	VZEROUPPER
+	RET
+
+// func addColumnsExact512x1(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int, base *float32, sum *int64, weight float64) int
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·addColumnsExact512x1(SB), NOSPLIT, $0-104
+	MOVQ         n+0(FP), AX
+	MOVQ         column+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	MOVQ         dy+32(FP), SI
+	MOVQ         lddy+40(FP), DI
+	VBROADCASTSS alpha+48(FP), Z0
+	VBROADCASTSD weight+88(FP), Z2
+
+column:
+	MOVLQSX (CX), R9
+	MOVL    4(CX), R10
+	MOVQ    R9, R8
+	IMULQ   ldw+64(FP), R8
+	LEAQ    (DX)(R9*4), R9
+	VXORPS  Z1, Z1, Z1
+
+sample:
+	BSFQ          R10, R11
+	MOVQ          R11, R12
+	IMULQ         DI, R12
+	IMULQ         BX, R11
+	VBROADCASTSS  (R9)(R11*1), Z3
+	ADDQ          SI, R12
+	VFMADD231PS   (R12), Z3, Z1
+	LEAQ          -1(R10), R12
+	ANDQ          R12, R10
+	JNZ           sample
+	MOVQ          w+56(FP), R9
+	MOVQ          base+72(FP), R10
+	MOVQ          sum+80(FP), R12
+	ADDQ          R8, R9
+	ADDQ          R8, R10
+	LEAQ          (R12)(R8*2), R12
+	VFMADD213PS   (R9), Z0, Z1
+	VSUBPS        (R10), Z1, Z3
+	VPTESTMD      constant40000000<>+0(SB), Z3, K1
+	KTESTW        K1, K1
+	JNZ           end
+	VCVTPS2PD     Y1, Z3
+	VCVTPS2PD     (R10), Z4
+	VSUBPD        Z4, Z3, Z3
+	VMULPD        Z2, Z3, Z3
+	VCVTPD2QQ     Z3, Z3
+	VPADDQ        (R12), Z3, Z3
+	VMOVUPD       Z3, (R12)
+	VEXTRACTF32X8 $0x01, Z1, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     32(R10), Z3
+	VSUBPD        Z3, Z1, Z1
+	VMULPD        Z2, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        64(R12), Z1, Z1
+	VMOVUPD       Z1, 64(R12)
+	ADDQ          $0x08, CX
+	DECQ          AX
+	JNZ           column
+
+end:
+	MOVQ AX, ret+96(FP)
 	VZEROUPPER
 	RET
 
@@ -25400,47 +25458,133 @@ store:
 	VZEROUPPER
 	RET
 
-// func addColumns512x2(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+// func addColumns512x2(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·addColumns512x2(SB), NOSPLIT, $0-68
+TEXT ·addColumns512x2(SB), NOSPLIT, $0-72
 	MOVQ         n+0(FP), AX
 	MOVQ         column+8(FP), CX
-	MOVQ         w+16(FP), DX
-	MOVQ         x+32(FP), BX
-	MOVQ         ldx+40(FP), SI
-	MOVQ         dy+48(FP), DI
-	MOVQ         lddy+56(FP), R8
-	VBROADCASTSS alpha+64(FP), Z0
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	MOVQ         dy+32(FP), SI
+	MOVQ         lddy+40(FP), DI
+	VBROADCASTSS alpha+48(FP), Z0
+	MOVQ         w+56(FP), R9
 
 column:
-	MOVLQSX (CX), R9
+	MOVLQSX (CX), R10
 	MOVL    4(CX), R11
-	MOVQ    R9, R10
-	IMULQ   ldw+24(FP), R10
-	ADDQ    DX, R10
-	LEAQ    (BX)(R9*4), R9
+	MOVQ    R10, R8
+	IMULQ   ldw+64(FP), R8
+	LEAQ    (DX)(R10*4), R10
 	VXORPS  Z1, Z1, Z1
 	VXORPS  Z2, Z2, Z2
 
 sample:
 	BSFQ         R11, R12
 	MOVQ         R12, R13
-	IMULQ        R8, R13
-	IMULQ        SI, R12
-	VBROADCASTSS (R9)(R12*1), Z3
-	ADDQ         DI, R13
+	IMULQ        DI, R13
+	IMULQ        BX, R12
+	VBROADCASTSS (R10)(R12*1), Z3
+	ADDQ         SI, R13
 	VFMADD231PS  (R13), Z3, Z1
 	VFMADD231PS  64(R13), Z3, Z2
 	LEAQ         -1(R11), R13
 	ANDQ         R13, R11
 	JNZ          sample
-	VFMADD213PS  (R10), Z0, Z1
-	VMOVUPS      Z1, (R10)
-	VFMADD213PS  64(R10), Z0, Z2
-	VMOVUPS      Z2, 64(R10)
+	ADDQ         R9, R8
+	VFMADD213PS  (R8), Z0, Z1
+	VMOVUPS      Z1, (R8)
+	VFMADD213PS  64(R8), Z0, Z2
+	VMOVUPS      Z2, 64(R8)
 	ADDQ         $0x08, CX
 	DECQ         AX
 	JNZ          column
+	VZEROUPPER
+	RET
+
+// func addColumnsExact512x2(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int, base *float32, sum *int64, weight float64) int
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·addColumnsExact512x2(SB), NOSPLIT, $0-104
+	MOVQ         n+0(FP), AX
+	MOVQ         column+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	MOVQ         dy+32(FP), SI
+	MOVQ         lddy+40(FP), DI
+	VBROADCASTSS alpha+48(FP), Z0
+	VBROADCASTSD weight+88(FP), Z3
+
+column:
+	MOVLQSX (CX), R9
+	MOVL    4(CX), R10
+	MOVQ    R9, R8
+	IMULQ   ldw+64(FP), R8
+	LEAQ    (DX)(R9*4), R9
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+
+sample:
+	BSFQ          R10, R11
+	MOVQ          R11, R12
+	IMULQ         DI, R12
+	IMULQ         BX, R11
+	VBROADCASTSS  (R9)(R11*1), Z4
+	ADDQ          SI, R12
+	VFMADD231PS   (R12), Z4, Z1
+	VFMADD231PS   64(R12), Z4, Z2
+	LEAQ          -1(R10), R12
+	ANDQ          R12, R10
+	JNZ           sample
+	MOVQ          w+56(FP), R9
+	MOVQ          base+72(FP), R10
+	MOVQ          sum+80(FP), R12
+	ADDQ          R8, R9
+	ADDQ          R8, R10
+	LEAQ          (R12)(R8*2), R12
+	VFMADD213PS   (R9), Z0, Z1
+	VSUBPS        (R10), Z1, Z4
+	VFMADD213PS   64(R9), Z0, Z2
+	VSUBPS        64(R10), Z2, Z5
+	VORPS         Z5, Z4, Z4
+	VPTESTMD      constant40000000<>+0(SB), Z4, K1
+	KTESTW        K1, K1
+	JNZ           end
+	VCVTPS2PD     Y1, Z4
+	VCVTPS2PD     (R10), Z5
+	VSUBPD        Z5, Z4, Z4
+	VMULPD        Z3, Z4, Z4
+	VCVTPD2QQ     Z4, Z4
+	VPADDQ        (R12), Z4, Z4
+	VMOVUPD       Z4, (R12)
+	VEXTRACTF32X8 $0x01, Z1, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     32(R10), Z4
+	VSUBPD        Z4, Z1, Z1
+	VMULPD        Z3, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        64(R12), Z1, Z1
+	VMOVUPD       Z1, 64(R12)
+	VCVTPS2PD     Y2, Z1
+	VCVTPS2PD     64(R10), Z4
+	VSUBPD        Z4, Z1, Z1
+	VMULPD        Z3, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        128(R12), Z1, Z1
+	VMOVUPD       Z1, 128(R12)
+	VEXTRACTF32X8 $0x01, Z2, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     96(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z3, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        192(R12), Z1, Z1
+	VMOVUPD       Z1, 192(R12)
+	ADDQ          $0x08, CX
+	DECQ          AX
+	JNZ           column
+
+end:
+	MOVQ AX, ret+96(FP)
 	VZEROUPPER
 	RET
 
@@ -25515,25 +25659,24 @@ store:
 	VZEROUPPER
 	RET
 
-// func addColumns512x3(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+// func addColumns512x3(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·addColumns512x3(SB), NOSPLIT, $0-68
+TEXT ·addColumns512x3(SB), NOSPLIT, $0-72
 	MOVQ         n+0(FP), AX
 	MOVQ         column+8(FP), CX
-	MOVQ         w+16(FP), DX
-	MOVQ         x+32(FP), BX
-	MOVQ         ldx+40(FP), SI
-	MOVQ         dy+48(FP), DI
-	MOVQ         lddy+56(FP), R8
-	VBROADCASTSS alpha+64(FP), Z0
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	MOVQ         dy+32(FP), SI
+	MOVQ         lddy+40(FP), DI
+	VBROADCASTSS alpha+48(FP), Z0
+	MOVQ         w+56(FP), R9
 
 column:
-	MOVLQSX (CX), R9
+	MOVLQSX (CX), R10
 	MOVL    4(CX), R11
-	MOVQ    R9, R10
-	IMULQ   ldw+24(FP), R10
-	ADDQ    DX, R10
-	LEAQ    (BX)(R9*4), R9
+	MOVQ    R10, R8
+	IMULQ   ldw+64(FP), R8
+	LEAQ    (DX)(R10*4), R10
 	VXORPS  Z1, Z1, Z1
 	VXORPS  Z2, Z2, Z2
 	VXORPS  Z3, Z3, Z3
@@ -25541,25 +25684,132 @@ column:
 sample:
 	BSFQ         R11, R12
 	MOVQ         R12, R13
-	IMULQ        R8, R13
-	IMULQ        SI, R12
-	VBROADCASTSS (R9)(R12*1), Z4
-	ADDQ         DI, R13
+	IMULQ        DI, R13
+	IMULQ        BX, R12
+	VBROADCASTSS (R10)(R12*1), Z4
+	ADDQ         SI, R13
 	VFMADD231PS  (R13), Z4, Z1
 	VFMADD231PS  64(R13), Z4, Z2
 	VFMADD231PS  128(R13), Z4, Z3
 	LEAQ         -1(R11), R13
 	ANDQ         R13, R11
 	JNZ          sample
-	VFMADD213PS  (R10), Z0, Z1
-	VMOVUPS      Z1, (R10)
-	VFMADD213PS  64(R10), Z0, Z2
-	VMOVUPS      Z2, 64(R10)
-	VFMADD213PS  128(R10), Z0, Z3
-	VMOVUPS      Z3, 128(R10)
+	ADDQ         R9, R8
+	VFMADD213PS  (R8), Z0, Z1
+	VMOVUPS      Z1, (R8)
+	VFMADD213PS  64(R8), Z0, Z2
+	VMOVUPS      Z2, 64(R8)
+	VFMADD213PS  128(R8), Z0, Z3
+	VMOVUPS      Z3, 128(R8)
 	ADDQ         $0x08, CX
 	DECQ         AX
 	JNZ          column
+	VZEROUPPER
+	RET
+
+// func addColumnsExact512x3(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int, base *float32, sum *int64, weight float64) int
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·addColumnsExact512x3(SB), NOSPLIT, $0-104
+	MOVQ         n+0(FP), AX
+	MOVQ         column+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	MOVQ         dy+32(FP), SI
+	MOVQ         lddy+40(FP), DI
+	VBROADCASTSS alpha+48(FP), Z0
+	VBROADCASTSD weight+88(FP), Z4
+
+column:
+	MOVLQSX (CX), R9
+	MOVL    4(CX), R10
+	MOVQ    R9, R8
+	IMULQ   ldw+64(FP), R8
+	LEAQ    (DX)(R9*4), R9
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+
+sample:
+	BSFQ          R10, R11
+	MOVQ          R11, R12
+	IMULQ         DI, R12
+	IMULQ         BX, R11
+	VBROADCASTSS  (R9)(R11*1), Z5
+	ADDQ          SI, R12
+	VFMADD231PS   (R12), Z5, Z1
+	VFMADD231PS   64(R12), Z5, Z2
+	VFMADD231PS   128(R12), Z5, Z3
+	LEAQ          -1(R10), R12
+	ANDQ          R12, R10
+	JNZ           sample
+	MOVQ          w+56(FP), R9
+	MOVQ          base+72(FP), R10
+	MOVQ          sum+80(FP), R12
+	ADDQ          R8, R9
+	ADDQ          R8, R10
+	LEAQ          (R12)(R8*2), R12
+	VFMADD213PS   (R9), Z0, Z1
+	VSUBPS        (R10), Z1, Z5
+	VFMADD213PS   64(R9), Z0, Z2
+	VSUBPS        64(R10), Z2, Z6
+	VORPS         Z6, Z5, Z5
+	VFMADD213PS   128(R9), Z0, Z3
+	VSUBPS        128(R10), Z3, Z6
+	VORPS         Z6, Z5, Z5
+	VPTESTMD      constant40000000<>+0(SB), Z5, K1
+	KTESTW        K1, K1
+	JNZ           end
+	VCVTPS2PD     Y1, Z5
+	VCVTPS2PD     (R10), Z6
+	VSUBPD        Z6, Z5, Z5
+	VMULPD        Z4, Z5, Z5
+	VCVTPD2QQ     Z5, Z5
+	VPADDQ        (R12), Z5, Z5
+	VMOVUPD       Z5, (R12)
+	VEXTRACTF32X8 $0x01, Z1, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     32(R10), Z5
+	VSUBPD        Z5, Z1, Z1
+	VMULPD        Z4, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        64(R12), Z1, Z1
+	VMOVUPD       Z1, 64(R12)
+	VCVTPS2PD     Y2, Z1
+	VCVTPS2PD     64(R10), Z5
+	VSUBPD        Z5, Z1, Z1
+	VMULPD        Z4, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        128(R12), Z1, Z1
+	VMOVUPD       Z1, 128(R12)
+	VEXTRACTF32X8 $0x01, Z2, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     96(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z4, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        192(R12), Z1, Z1
+	VMOVUPD       Z1, 192(R12)
+	VCVTPS2PD     Y3, Z1
+	VCVTPS2PD     128(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z4, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        256(R12), Z1, Z1
+	VMOVUPD       Z1, 256(R12)
+	VEXTRACTF32X8 $0x01, Z3, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     160(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z4, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        320(R12), Z1, Z1
+	VMOVUPD       Z1, 320(R12)
+	ADDQ          $0x08, CX
+	DECQ          AX
+	JNZ           column
+
+end:
+	MOVQ AX, ret+96(FP)
 	VZEROUPPER
 	RET
 
@@ -25646,25 +25896,24 @@ store:
 	VZEROUPPER
 	RET
 
-// func addColumns512x4(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+// func addColumns512x4(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·addColumns512x4(SB), NOSPLIT, $0-68
+TEXT ·addColumns512x4(SB), NOSPLIT, $0-72
 	MOVQ         n+0(FP), AX
 	MOVQ         column+8(FP), CX
-	MOVQ         w+16(FP), DX
-	MOVQ         x+32(FP), BX
-	MOVQ         ldx+40(FP), SI
-	MOVQ         dy+48(FP), DI
-	MOVQ         lddy+56(FP), R8
-	VBROADCASTSS alpha+64(FP), Z0
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	MOVQ         dy+32(FP), SI
+	MOVQ         lddy+40(FP), DI
+	VBROADCASTSS alpha+48(FP), Z0
+	MOVQ         w+56(FP), R9
 
 column:
-	MOVLQSX (CX), R9
+	MOVLQSX (CX), R10
 	MOVL    4(CX), R11
-	MOVQ    R9, R10
-	IMULQ   ldw+24(FP), R10
-	ADDQ    DX, R10
-	LEAQ    (BX)(R9*4), R9
+	MOVQ    R10, R8
+	IMULQ   ldw+64(FP), R8
+	LEAQ    (DX)(R10*4), R10
 	VXORPS  Z1, Z1, Z1
 	VXORPS  Z2, Z2, Z2
 	VXORPS  Z3, Z3, Z3
@@ -25673,10 +25922,10 @@ column:
 sample:
 	BSFQ         R11, R12
 	MOVQ         R12, R13
-	IMULQ        R8, R13
-	IMULQ        SI, R12
-	VBROADCASTSS (R9)(R12*1), Z5
-	ADDQ         DI, R13
+	IMULQ        DI, R13
+	IMULQ        BX, R12
+	VBROADCASTSS (R10)(R12*1), Z5
+	ADDQ         SI, R13
 	VFMADD231PS  (R13), Z5, Z1
 	VFMADD231PS  64(R13), Z5, Z2
 	VFMADD231PS  128(R13), Z5, Z3
@@ -25684,17 +25933,144 @@ sample:
 	LEAQ         -1(R11), R13
 	ANDQ         R13, R11
 	JNZ          sample
-	VFMADD213PS  (R10), Z0, Z1
-	VMOVUPS      Z1, (R10)
-	VFMADD213PS  64(R10), Z0, Z2
-	VMOVUPS      Z2, 64(R10)
-	VFMADD213PS  128(R10), Z0, Z3
-	VMOVUPS      Z3, 128(R10)
-	VFMADD213PS  192(R10), Z0, Z4
-	VMOVUPS      Z4, 192(R10)
+	ADDQ         R9, R8
+	VFMADD213PS  (R8), Z0, Z1
+	VMOVUPS      Z1, (R8)
+	VFMADD213PS  64(R8), Z0, Z2
+	VMOVUPS      Z2, 64(R8)
+	VFMADD213PS  128(R8), Z0, Z3
+	VMOVUPS      Z3, 128(R8)
+	VFMADD213PS  192(R8), Z0, Z4
+	VMOVUPS      Z4, 192(R8)
 	ADDQ         $0x08, CX
 	DECQ         AX
 	JNZ          column
+	VZEROUPPER
+	RET
+
+// func addColumnsExact512x4(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int, base *float32, sum *int64, weight float64) int
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·addColumnsExact512x4(SB), NOSPLIT, $0-104
+	MOVQ         n+0(FP), AX
+	MOVQ         column+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	MOVQ         dy+32(FP), SI
+	MOVQ         lddy+40(FP), DI
+	VBROADCASTSS alpha+48(FP), Z0
+	VBROADCASTSD weight+88(FP), Z5
+
+column:
+	MOVLQSX (CX), R9
+	MOVL    4(CX), R10
+	MOVQ    R9, R8
+	IMULQ   ldw+64(FP), R8
+	LEAQ    (DX)(R9*4), R9
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+	VXORPS  Z4, Z4, Z4
+
+sample:
+	BSFQ          R10, R11
+	MOVQ          R11, R12
+	IMULQ         DI, R12
+	IMULQ         BX, R11
+	VBROADCASTSS  (R9)(R11*1), Z6
+	ADDQ          SI, R12
+	VFMADD231PS   (R12), Z6, Z1
+	VFMADD231PS   64(R12), Z6, Z2
+	VFMADD231PS   128(R12), Z6, Z3
+	VFMADD231PS   192(R12), Z6, Z4
+	LEAQ          -1(R10), R12
+	ANDQ          R12, R10
+	JNZ           sample
+	MOVQ          w+56(FP), R9
+	MOVQ          base+72(FP), R10
+	MOVQ          sum+80(FP), R12
+	ADDQ          R8, R9
+	ADDQ          R8, R10
+	LEAQ          (R12)(R8*2), R12
+	VFMADD213PS   (R9), Z0, Z1
+	VSUBPS        (R10), Z1, Z6
+	VFMADD213PS   64(R9), Z0, Z2
+	VSUBPS        64(R10), Z2, Z7
+	VORPS         Z7, Z6, Z6
+	VFMADD213PS   128(R9), Z0, Z3
+	VSUBPS        128(R10), Z3, Z7
+	VORPS         Z7, Z6, Z6
+	VFMADD213PS   192(R9), Z0, Z4
+	VSUBPS        192(R10), Z4, Z7
+	VORPS         Z7, Z6, Z6
+	VPTESTMD      constant40000000<>+0(SB), Z6, K1
+	KTESTW        K1, K1
+	JNZ           end
+	VCVTPS2PD     Y1, Z6
+	VCVTPS2PD     (R10), Z7
+	VSUBPD        Z7, Z6, Z6
+	VMULPD        Z5, Z6, Z6
+	VCVTPD2QQ     Z6, Z6
+	VPADDQ        (R12), Z6, Z6
+	VMOVUPD       Z6, (R12)
+	VEXTRACTF32X8 $0x01, Z1, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     32(R10), Z6
+	VSUBPD        Z6, Z1, Z1
+	VMULPD        Z5, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        64(R12), Z1, Z1
+	VMOVUPD       Z1, 64(R12)
+	VCVTPS2PD     Y2, Z1
+	VCVTPS2PD     64(R10), Z6
+	VSUBPD        Z6, Z1, Z1
+	VMULPD        Z5, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        128(R12), Z1, Z1
+	VMOVUPD       Z1, 128(R12)
+	VEXTRACTF32X8 $0x01, Z2, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     96(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z5, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        192(R12), Z1, Z1
+	VMOVUPD       Z1, 192(R12)
+	VCVTPS2PD     Y3, Z1
+	VCVTPS2PD     128(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z5, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        256(R12), Z1, Z1
+	VMOVUPD       Z1, 256(R12)
+	VEXTRACTF32X8 $0x01, Z3, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     160(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z5, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        320(R12), Z1, Z1
+	VMOVUPD       Z1, 320(R12)
+	VCVTPS2PD     Y4, Z1
+	VCVTPS2PD     192(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z5, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        384(R12), Z1, Z1
+	VMOVUPD       Z1, 384(R12)
+	VEXTRACTF32X8 $0x01, Z4, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     224(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z5, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        448(R12), Z1, Z1
+	VMOVUPD       Z1, 448(R12)
+	ADDQ          $0x08, CX
+	DECQ          AX
+	JNZ           column
+
+end:
+	MOVQ AX, ret+96(FP)
 	VZEROUPPER
 	RET
 
@@ -25793,25 +26169,24 @@ store:
 	VZEROUPPER
 	RET
 
-// func addColumns512x5(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+// func addColumns512x5(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·addColumns512x5(SB), NOSPLIT, $0-68
+TEXT ·addColumns512x5(SB), NOSPLIT, $0-72
 	MOVQ         n+0(FP), AX
 	MOVQ         column+8(FP), CX
-	MOVQ         w+16(FP), DX
-	MOVQ         x+32(FP), BX
-	MOVQ         ldx+40(FP), SI
-	MOVQ         dy+48(FP), DI
-	MOVQ         lddy+56(FP), R8
-	VBROADCASTSS alpha+64(FP), Z0
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	MOVQ         dy+32(FP), SI
+	MOVQ         lddy+40(FP), DI
+	VBROADCASTSS alpha+48(FP), Z0
+	MOVQ         w+56(FP), R9
 
 column:
-	MOVLQSX (CX), R9
+	MOVLQSX (CX), R10
 	MOVL    4(CX), R11
-	MOVQ    R9, R10
-	IMULQ   ldw+24(FP), R10
-	ADDQ    DX, R10
-	LEAQ    (BX)(R9*4), R9
+	MOVQ    R10, R8
+	IMULQ   ldw+64(FP), R8
+	LEAQ    (DX)(R10*4), R10
 	VXORPS  Z1, Z1, Z1
 	VXORPS  Z2, Z2, Z2
 	VXORPS  Z3, Z3, Z3
@@ -25821,10 +26196,10 @@ column:
 sample:
 	BSFQ         R11, R12
 	MOVQ         R12, R13
-	IMULQ        R8, R13
-	IMULQ        SI, R12
-	VBROADCASTSS (R9)(R12*1), Z6
-	ADDQ         DI, R13
+	IMULQ        DI, R13
+	IMULQ        BX, R12
+	VBROADCASTSS (R10)(R12*1), Z6
+	ADDQ         SI, R13
 	VFMADD231PS  (R13), Z6, Z1
 	VFMADD231PS  64(R13), Z6, Z2
 	VFMADD231PS  128(R13), Z6, Z3
@@ -25833,19 +26208,166 @@ sample:
 	LEAQ         -1(R11), R13
 	ANDQ         R13, R11
 	JNZ          sample
-	VFMADD213PS  (R10), Z0, Z1
-	VMOVUPS      Z1, (R10)
-	VFMADD213PS  64(R10), Z0, Z2
-	VMOVUPS      Z2, 64(R10)
-	VFMADD213PS  128(R10), Z0, Z3
-	VMOVUPS      Z3, 128(R10)
-	VFMADD213PS  192(R10), Z0, Z4
-	VMOVUPS      Z4, 192(R10)
-	VFMADD213PS  256(R10), Z0, Z5
-	VMOVUPS      Z5, 256(R10)
+	ADDQ         R9, R8
+	VFMADD213PS  (R8), Z0, Z1
+	VMOVUPS      Z1, (R8)
+	VFMADD213PS  64(R8), Z0, Z2
+	VMOVUPS      Z2, 64(R8)
+	VFMADD213PS  128(R8), Z0, Z3
+	VMOVUPS      Z3, 128(R8)
+	VFMADD213PS  192(R8), Z0, Z4
+	VMOVUPS      Z4, 192(R8)
+	VFMADD213PS  256(R8), Z0, Z5
+	VMOVUPS      Z5, 256(R8)
 	ADDQ         $0x08, CX
 	DECQ         AX
 	JNZ          column
+	VZEROUPPER
+	RET
+
+// func addColumnsExact512x5(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int, base *float32, sum *int64, weight float64) int
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·addColumnsExact512x5(SB), NOSPLIT, $0-104
+	MOVQ         n+0(FP), AX
+	MOVQ         column+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	MOVQ         dy+32(FP), SI
+	MOVQ         lddy+40(FP), DI
+	VBROADCASTSS alpha+48(FP), Z0
+	VBROADCASTSD weight+88(FP), Z6
+
+column:
+	MOVLQSX (CX), R9
+	MOVL    4(CX), R10
+	MOVQ    R9, R8
+	IMULQ   ldw+64(FP), R8
+	LEAQ    (DX)(R9*4), R9
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z5, Z5, Z5
+
+sample:
+	BSFQ          R10, R11
+	MOVQ          R11, R12
+	IMULQ         DI, R12
+	IMULQ         BX, R11
+	VBROADCASTSS  (R9)(R11*1), Z7
+	ADDQ          SI, R12
+	VFMADD231PS   (R12), Z7, Z1
+	VFMADD231PS   64(R12), Z7, Z2
+	VFMADD231PS   128(R12), Z7, Z3
+	VFMADD231PS   192(R12), Z7, Z4
+	VFMADD231PS   256(R12), Z7, Z5
+	LEAQ          -1(R10), R12
+	ANDQ          R12, R10
+	JNZ           sample
+	MOVQ          w+56(FP), R9
+	MOVQ          base+72(FP), R10
+	MOVQ          sum+80(FP), R12
+	ADDQ          R8, R9
+	ADDQ          R8, R10
+	LEAQ          (R12)(R8*2), R12
+	VFMADD213PS   (R9), Z0, Z1
+	VSUBPS        (R10), Z1, Z7
+	VFMADD213PS   64(R9), Z0, Z2
+	VSUBPS        64(R10), Z2, Z8
+	VORPS         Z8, Z7, Z7
+	VFMADD213PS   128(R9), Z0, Z3
+	VSUBPS        128(R10), Z3, Z8
+	VORPS         Z8, Z7, Z7
+	VFMADD213PS   192(R9), Z0, Z4
+	VSUBPS        192(R10), Z4, Z8
+	VORPS         Z8, Z7, Z7
+	VFMADD213PS   256(R9), Z0, Z5
+	VSUBPS        256(R10), Z5, Z8
+	VORPS         Z8, Z7, Z7
+	VPTESTMD      constant40000000<>+0(SB), Z7, K1
+	KTESTW        K1, K1
+	JNZ           end
+	VCVTPS2PD     Y1, Z7
+	VCVTPS2PD     (R10), Z8
+	VSUBPD        Z8, Z7, Z7
+	VMULPD        Z6, Z7, Z7
+	VCVTPD2QQ     Z7, Z7
+	VPADDQ        (R12), Z7, Z7
+	VMOVUPD       Z7, (R12)
+	VEXTRACTF32X8 $0x01, Z1, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     32(R10), Z7
+	VSUBPD        Z7, Z1, Z1
+	VMULPD        Z6, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        64(R12), Z1, Z1
+	VMOVUPD       Z1, 64(R12)
+	VCVTPS2PD     Y2, Z1
+	VCVTPS2PD     64(R10), Z7
+	VSUBPD        Z7, Z1, Z1
+	VMULPD        Z6, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        128(R12), Z1, Z1
+	VMOVUPD       Z1, 128(R12)
+	VEXTRACTF32X8 $0x01, Z2, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     96(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z6, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        192(R12), Z1, Z1
+	VMOVUPD       Z1, 192(R12)
+	VCVTPS2PD     Y3, Z1
+	VCVTPS2PD     128(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z6, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        256(R12), Z1, Z1
+	VMOVUPD       Z1, 256(R12)
+	VEXTRACTF32X8 $0x01, Z3, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     160(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z6, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        320(R12), Z1, Z1
+	VMOVUPD       Z1, 320(R12)
+	VCVTPS2PD     Y4, Z1
+	VCVTPS2PD     192(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z6, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        384(R12), Z1, Z1
+	VMOVUPD       Z1, 384(R12)
+	VEXTRACTF32X8 $0x01, Z4, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     224(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z6, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        448(R12), Z1, Z1
+	VMOVUPD       Z1, 448(R12)
+	VCVTPS2PD     Y5, Z1
+	VCVTPS2PD     256(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z6, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        512(R12), Z1, Z1
+	VMOVUPD       Z1, 512(R12)
+	VEXTRACTF32X8 $0x01, Z5, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     288(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z6, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        576(R12), Z1, Z1
+	VMOVUPD       Z1, 576(R12)
+	ADDQ          $0x08, CX
+	DECQ          AX
+	JNZ           column
+
+end:
+	MOVQ AX, ret+96(FP)
 	VZEROUPPER
 	RET
 
@@ -25956,25 +26478,24 @@ store:
 	VZEROUPPER
 	RET
 
-// func addColumns512x6(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+// func addColumns512x6(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·addColumns512x6(SB), NOSPLIT, $0-68
+TEXT ·addColumns512x6(SB), NOSPLIT, $0-72
 	MOVQ         n+0(FP), AX
 	MOVQ         column+8(FP), CX
-	MOVQ         w+16(FP), DX
-	MOVQ         x+32(FP), BX
-	MOVQ         ldx+40(FP), SI
-	MOVQ         dy+48(FP), DI
-	MOVQ         lddy+56(FP), R8
-	VBROADCASTSS alpha+64(FP), Z0
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	MOVQ         dy+32(FP), SI
+	MOVQ         lddy+40(FP), DI
+	VBROADCASTSS alpha+48(FP), Z0
+	MOVQ         w+56(FP), R9
 
 column:
-	MOVLQSX (CX), R9
+	MOVLQSX (CX), R10
 	MOVL    4(CX), R11
-	MOVQ    R9, R10
-	IMULQ   ldw+24(FP), R10
-	ADDQ    DX, R10
-	LEAQ    (BX)(R9*4), R9
+	MOVQ    R10, R8
+	IMULQ   ldw+64(FP), R8
+	LEAQ    (DX)(R10*4), R10
 	VXORPS  Z1, Z1, Z1
 	VXORPS  Z2, Z2, Z2
 	VXORPS  Z3, Z3, Z3
@@ -25985,10 +26506,10 @@ column:
 sample:
 	BSFQ         R11, R12
 	MOVQ         R12, R13
-	IMULQ        R8, R13
-	IMULQ        SI, R12
-	VBROADCASTSS (R9)(R12*1), Z7
-	ADDQ         DI, R13
+	IMULQ        DI, R13
+	IMULQ        BX, R12
+	VBROADCASTSS (R10)(R12*1), Z7
+	ADDQ         SI, R13
 	VFMADD231PS  (R13), Z7, Z1
 	VFMADD231PS  64(R13), Z7, Z2
 	VFMADD231PS  128(R13), Z7, Z3
@@ -25998,21 +26519,188 @@ sample:
 	LEAQ         -1(R11), R13
 	ANDQ         R13, R11
 	JNZ          sample
-	VFMADD213PS  (R10), Z0, Z1
-	VMOVUPS      Z1, (R10)
-	VFMADD213PS  64(R10), Z0, Z2
-	VMOVUPS      Z2, 64(R10)
-	VFMADD213PS  128(R10), Z0, Z3
-	VMOVUPS      Z3, 128(R10)
-	VFMADD213PS  192(R10), Z0, Z4
-	VMOVUPS      Z4, 192(R10)
-	VFMADD213PS  256(R10), Z0, Z5
-	VMOVUPS      Z5, 256(R10)
-	VFMADD213PS  320(R10), Z0, Z6
-	VMOVUPS      Z6, 320(R10)
+	ADDQ         R9, R8
+	VFMADD213PS  (R8), Z0, Z1
+	VMOVUPS      Z1, (R8)
+	VFMADD213PS  64(R8), Z0, Z2
+	VMOVUPS      Z2, 64(R8)
+	VFMADD213PS  128(R8), Z0, Z3
+	VMOVUPS      Z3, 128(R8)
+	VFMADD213PS  192(R8), Z0, Z4
+	VMOVUPS      Z4, 192(R8)
+	VFMADD213PS  256(R8), Z0, Z5
+	VMOVUPS      Z5, 256(R8)
+	VFMADD213PS  320(R8), Z0, Z6
+	VMOVUPS      Z6, 320(R8)
 	ADDQ         $0x08, CX
 	DECQ         AX
 	JNZ          column
+	VZEROUPPER
+	RET
+
+// func addColumnsExact512x6(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int, base *float32, sum *int64, weight float64) int
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·addColumnsExact512x6(SB), NOSPLIT, $0-104
+	MOVQ         n+0(FP), AX
+	MOVQ         column+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	MOVQ         dy+32(FP), SI
+	MOVQ         lddy+40(FP), DI
+	VBROADCASTSS alpha+48(FP), Z0
+	VBROADCASTSD weight+88(FP), Z7
+
+column:
+	MOVLQSX (CX), R9
+	MOVL    4(CX), R10
+	MOVQ    R9, R8
+	IMULQ   ldw+64(FP), R8
+	LEAQ    (DX)(R9*4), R9
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z5, Z5, Z5
+	VXORPS  Z6, Z6, Z6
+
+sample:
+	BSFQ          R10, R11
+	MOVQ          R11, R12
+	IMULQ         DI, R12
+	IMULQ         BX, R11
+	VBROADCASTSS  (R9)(R11*1), Z8
+	ADDQ          SI, R12
+	VFMADD231PS   (R12), Z8, Z1
+	VFMADD231PS   64(R12), Z8, Z2
+	VFMADD231PS   128(R12), Z8, Z3
+	VFMADD231PS   192(R12), Z8, Z4
+	VFMADD231PS   256(R12), Z8, Z5
+	VFMADD231PS   320(R12), Z8, Z6
+	LEAQ          -1(R10), R12
+	ANDQ          R12, R10
+	JNZ           sample
+	MOVQ          w+56(FP), R9
+	MOVQ          base+72(FP), R10
+	MOVQ          sum+80(FP), R12
+	ADDQ          R8, R9
+	ADDQ          R8, R10
+	LEAQ          (R12)(R8*2), R12
+	VFMADD213PS   (R9), Z0, Z1
+	VSUBPS        (R10), Z1, Z8
+	VFMADD213PS   64(R9), Z0, Z2
+	VSUBPS        64(R10), Z2, Z9
+	VORPS         Z9, Z8, Z8
+	VFMADD213PS   128(R9), Z0, Z3
+	VSUBPS        128(R10), Z3, Z9
+	VORPS         Z9, Z8, Z8
+	VFMADD213PS   192(R9), Z0, Z4
+	VSUBPS        192(R10), Z4, Z9
+	VORPS         Z9, Z8, Z8
+	VFMADD213PS   256(R9), Z0, Z5
+	VSUBPS        256(R10), Z5, Z9
+	VORPS         Z9, Z8, Z8
+	VFMADD213PS   320(R9), Z0, Z6
+	VSUBPS        320(R10), Z6, Z9
+	VORPS         Z9, Z8, Z8
+	VPTESTMD      constant40000000<>+0(SB), Z8, K1
+	KTESTW        K1, K1
+	JNZ           end
+	VCVTPS2PD     Y1, Z8
+	VCVTPS2PD     (R10), Z9
+	VSUBPD        Z9, Z8, Z8
+	VMULPD        Z7, Z8, Z8
+	VCVTPD2QQ     Z8, Z8
+	VPADDQ        (R12), Z8, Z8
+	VMOVUPD       Z8, (R12)
+	VEXTRACTF32X8 $0x01, Z1, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     32(R10), Z8
+	VSUBPD        Z8, Z1, Z1
+	VMULPD        Z7, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        64(R12), Z1, Z1
+	VMOVUPD       Z1, 64(R12)
+	VCVTPS2PD     Y2, Z1
+	VCVTPS2PD     64(R10), Z8
+	VSUBPD        Z8, Z1, Z1
+	VMULPD        Z7, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        128(R12), Z1, Z1
+	VMOVUPD       Z1, 128(R12)
+	VEXTRACTF32X8 $0x01, Z2, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     96(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z7, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        192(R12), Z1, Z1
+	VMOVUPD       Z1, 192(R12)
+	VCVTPS2PD     Y3, Z1
+	VCVTPS2PD     128(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z7, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        256(R12), Z1, Z1
+	VMOVUPD       Z1, 256(R12)
+	VEXTRACTF32X8 $0x01, Z3, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     160(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z7, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        320(R12), Z1, Z1
+	VMOVUPD       Z1, 320(R12)
+	VCVTPS2PD     Y4, Z1
+	VCVTPS2PD     192(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z7, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        384(R12), Z1, Z1
+	VMOVUPD       Z1, 384(R12)
+	VEXTRACTF32X8 $0x01, Z4, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     224(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z7, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        448(R12), Z1, Z1
+	VMOVUPD       Z1, 448(R12)
+	VCVTPS2PD     Y5, Z1
+	VCVTPS2PD     256(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z7, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        512(R12), Z1, Z1
+	VMOVUPD       Z1, 512(R12)
+	VEXTRACTF32X8 $0x01, Z5, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     288(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z7, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        576(R12), Z1, Z1
+	VMOVUPD       Z1, 576(R12)
+	VCVTPS2PD     Y6, Z1
+	VCVTPS2PD     320(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z7, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        640(R12), Z1, Z1
+	VMOVUPD       Z1, 640(R12)
+	VEXTRACTF32X8 $0x01, Z6, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     352(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z7, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        704(R12), Z1, Z1
+	VMOVUPD       Z1, 704(R12)
+	ADDQ          $0x08, CX
+	DECQ          AX
+	JNZ           column
+
+end:
+	MOVQ AX, ret+96(FP)
 	VZEROUPPER
 	RET
 
@@ -26135,25 +26823,24 @@ store:
 	VZEROUPPER
 	RET
 
-// func addColumns512x7(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+// func addColumns512x7(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·addColumns512x7(SB), NOSPLIT, $0-68
+TEXT ·addColumns512x7(SB), NOSPLIT, $0-72
 	MOVQ         n+0(FP), AX
 	MOVQ         column+8(FP), CX
-	MOVQ         w+16(FP), DX
-	MOVQ         x+32(FP), BX
-	MOVQ         ldx+40(FP), SI
-	MOVQ         dy+48(FP), DI
-	MOVQ         lddy+56(FP), R8
-	VBROADCASTSS alpha+64(FP), Z0
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	MOVQ         dy+32(FP), SI
+	MOVQ         lddy+40(FP), DI
+	VBROADCASTSS alpha+48(FP), Z0
+	MOVQ         w+56(FP), R9
 
 column:
-	MOVLQSX (CX), R9
+	MOVLQSX (CX), R10
 	MOVL    4(CX), R11
-	MOVQ    R9, R10
-	IMULQ   ldw+24(FP), R10
-	ADDQ    DX, R10
-	LEAQ    (BX)(R9*4), R9
+	MOVQ    R10, R8
+	IMULQ   ldw+64(FP), R8
+	LEAQ    (DX)(R10*4), R10
 	VXORPS  Z1, Z1, Z1
 	VXORPS  Z2, Z2, Z2
 	VXORPS  Z3, Z3, Z3
@@ -26165,10 +26852,10 @@ column:
 sample:
 	BSFQ         R11, R12
 	MOVQ         R12, R13
-	IMULQ        R8, R13
-	IMULQ        SI, R12
-	VBROADCASTSS (R9)(R12*1), Z8
-	ADDQ         DI, R13
+	IMULQ        DI, R13
+	IMULQ        BX, R12
+	VBROADCASTSS (R10)(R12*1), Z8
+	ADDQ         SI, R13
 	VFMADD231PS  (R13), Z8, Z1
 	VFMADD231PS  64(R13), Z8, Z2
 	VFMADD231PS  128(R13), Z8, Z3
@@ -26179,23 +26866,210 @@ sample:
 	LEAQ         -1(R11), R13
 	ANDQ         R13, R11
 	JNZ          sample
-	VFMADD213PS  (R10), Z0, Z1
-	VMOVUPS      Z1, (R10)
-	VFMADD213PS  64(R10), Z0, Z2
-	VMOVUPS      Z2, 64(R10)
-	VFMADD213PS  128(R10), Z0, Z3
-	VMOVUPS      Z3, 128(R10)
-	VFMADD213PS  192(R10), Z0, Z4
-	VMOVUPS      Z4, 192(R10)
-	VFMADD213PS  256(R10), Z0, Z5
-	VMOVUPS      Z5, 256(R10)
-	VFMADD213PS  320(R10), Z0, Z6
-	VMOVUPS      Z6, 320(R10)
-	VFMADD213PS  384(R10), Z0, Z7
-	VMOVUPS      Z7, 384(R10)
+	ADDQ         R9, R8
+	VFMADD213PS  (R8), Z0, Z1
+	VMOVUPS      Z1, (R8)
+	VFMADD213PS  64(R8), Z0, Z2
+	VMOVUPS      Z2, 64(R8)
+	VFMADD213PS  128(R8), Z0, Z3
+	VMOVUPS      Z3, 128(R8)
+	VFMADD213PS  192(R8), Z0, Z4
+	VMOVUPS      Z4, 192(R8)
+	VFMADD213PS  256(R8), Z0, Z5
+	VMOVUPS      Z5, 256(R8)
+	VFMADD213PS  320(R8), Z0, Z6
+	VMOVUPS      Z6, 320(R8)
+	VFMADD213PS  384(R8), Z0, Z7
+	VMOVUPS      Z7, 384(R8)
 	ADDQ         $0x08, CX
 	DECQ         AX
 	JNZ          column
+	VZEROUPPER
+	RET
+
+// func addColumnsExact512x7(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int, base *float32, sum *int64, weight float64) int
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·addColumnsExact512x7(SB), NOSPLIT, $0-104
+	MOVQ         n+0(FP), AX
+	MOVQ         column+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	MOVQ         dy+32(FP), SI
+	MOVQ         lddy+40(FP), DI
+	VBROADCASTSS alpha+48(FP), Z0
+	VBROADCASTSD weight+88(FP), Z8
+
+column:
+	MOVLQSX (CX), R9
+	MOVL    4(CX), R10
+	MOVQ    R9, R8
+	IMULQ   ldw+64(FP), R8
+	LEAQ    (DX)(R9*4), R9
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z5, Z5, Z5
+	VXORPS  Z6, Z6, Z6
+	VXORPS  Z7, Z7, Z7
+
+sample:
+	BSFQ          R10, R11
+	MOVQ          R11, R12
+	IMULQ         DI, R12
+	IMULQ         BX, R11
+	VBROADCASTSS  (R9)(R11*1), Z9
+	ADDQ          SI, R12
+	VFMADD231PS   (R12), Z9, Z1
+	VFMADD231PS   64(R12), Z9, Z2
+	VFMADD231PS   128(R12), Z9, Z3
+	VFMADD231PS   192(R12), Z9, Z4
+	VFMADD231PS   256(R12), Z9, Z5
+	VFMADD231PS   320(R12), Z9, Z6
+	VFMADD231PS   384(R12), Z9, Z7
+	LEAQ          -1(R10), R12
+	ANDQ          R12, R10
+	JNZ           sample
+	MOVQ          w+56(FP), R9
+	MOVQ          base+72(FP), R10
+	MOVQ          sum+80(FP), R12
+	ADDQ          R8, R9
+	ADDQ          R8, R10
+	LEAQ          (R12)(R8*2), R12
+	VFMADD213PS   (R9), Z0, Z1
+	VSUBPS        (R10), Z1, Z9
+	VFMADD213PS   64(R9), Z0, Z2
+	VSUBPS        64(R10), Z2, Z10
+	VORPS         Z10, Z9, Z9
+	VFMADD213PS   128(R9), Z0, Z3
+	VSUBPS        128(R10), Z3, Z10
+	VORPS         Z10, Z9, Z9
+	VFMADD213PS   192(R9), Z0, Z4
+	VSUBPS        192(R10), Z4, Z10
+	VORPS         Z10, Z9, Z9
+	VFMADD213PS   256(R9), Z0, Z5
+	VSUBPS        256(R10), Z5, Z10
+	VORPS         Z10, Z9, Z9
+	VFMADD213PS   320(R9), Z0, Z6
+	VSUBPS        320(R10), Z6, Z10
+	VORPS         Z10, Z9, Z9
+	VFMADD213PS   384(R9), Z0, Z7
+	VSUBPS        384(R10), Z7, Z10
+	VORPS         Z10, Z9, Z9
+	VPTESTMD      constant40000000<>+0(SB), Z9, K1
+	KTESTW        K1, K1
+	JNZ           end
+	VCVTPS2PD     Y1, Z9
+	VCVTPS2PD     (R10), Z10
+	VSUBPD        Z10, Z9, Z9
+	VMULPD        Z8, Z9, Z9
+	VCVTPD2QQ     Z9, Z9
+	VPADDQ        (R12), Z9, Z9
+	VMOVUPD       Z9, (R12)
+	VEXTRACTF32X8 $0x01, Z1, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     32(R10), Z9
+	VSUBPD        Z9, Z1, Z1
+	VMULPD        Z8, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        64(R12), Z1, Z1
+	VMOVUPD       Z1, 64(R12)
+	VCVTPS2PD     Y2, Z1
+	VCVTPS2PD     64(R10), Z9
+	VSUBPD        Z9, Z1, Z1
+	VMULPD        Z8, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        128(R12), Z1, Z1
+	VMOVUPD       Z1, 128(R12)
+	VEXTRACTF32X8 $0x01, Z2, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     96(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z8, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        192(R12), Z1, Z1
+	VMOVUPD       Z1, 192(R12)
+	VCVTPS2PD     Y3, Z1
+	VCVTPS2PD     128(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z8, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        256(R12), Z1, Z1
+	VMOVUPD       Z1, 256(R12)
+	VEXTRACTF32X8 $0x01, Z3, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     160(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z8, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        320(R12), Z1, Z1
+	VMOVUPD       Z1, 320(R12)
+	VCVTPS2PD     Y4, Z1
+	VCVTPS2PD     192(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z8, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        384(R12), Z1, Z1
+	VMOVUPD       Z1, 384(R12)
+	VEXTRACTF32X8 $0x01, Z4, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     224(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z8, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        448(R12), Z1, Z1
+	VMOVUPD       Z1, 448(R12)
+	VCVTPS2PD     Y5, Z1
+	VCVTPS2PD     256(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z8, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        512(R12), Z1, Z1
+	VMOVUPD       Z1, 512(R12)
+	VEXTRACTF32X8 $0x01, Z5, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     288(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z8, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        576(R12), Z1, Z1
+	VMOVUPD       Z1, 576(R12)
+	VCVTPS2PD     Y6, Z1
+	VCVTPS2PD     320(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z8, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        640(R12), Z1, Z1
+	VMOVUPD       Z1, 640(R12)
+	VEXTRACTF32X8 $0x01, Z6, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     352(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z8, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        704(R12), Z1, Z1
+	VMOVUPD       Z1, 704(R12)
+	VCVTPS2PD     Y7, Z1
+	VCVTPS2PD     384(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z8, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        768(R12), Z1, Z1
+	VMOVUPD       Z1, 768(R12)
+	VEXTRACTF32X8 $0x01, Z7, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     416(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z8, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        832(R12), Z1, Z1
+	VMOVUPD       Z1, 832(R12)
+	ADDQ          $0x08, CX
+	DECQ          AX
+	JNZ           column
+
+end:
+	MOVQ AX, ret+96(FP)
 	VZEROUPPER
 	RET
 
@@ -26330,25 +27204,24 @@ store:
 	VZEROUPPER
 	RET
 
-// func addColumns512x8(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+// func addColumns512x8(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·addColumns512x8(SB), NOSPLIT, $0-68
+TEXT ·addColumns512x8(SB), NOSPLIT, $0-72
 	MOVQ         n+0(FP), AX
 	MOVQ         column+8(FP), CX
-	MOVQ         w+16(FP), DX
-	MOVQ         x+32(FP), BX
-	MOVQ         ldx+40(FP), SI
-	MOVQ         dy+48(FP), DI
-	MOVQ         lddy+56(FP), R8
-	VBROADCASTSS alpha+64(FP), Z0
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	MOVQ         dy+32(FP), SI
+	MOVQ         lddy+40(FP), DI
+	VBROADCASTSS alpha+48(FP), Z0
+	MOVQ         w+56(FP), R9
 
 column:
-	MOVLQSX (CX), R9
+	MOVLQSX (CX), R10
 	MOVL    4(CX), R11
-	MOVQ    R9, R10
-	IMULQ   ldw+24(FP), R10
-	ADDQ    DX, R10
-	LEAQ    (BX)(R9*4), R9
+	MOVQ    R10, R8
+	IMULQ   ldw+64(FP), R8
+	LEAQ    (DX)(R10*4), R10
 	VXORPS  Z1, Z1, Z1
 	VXORPS  Z2, Z2, Z2
 	VXORPS  Z3, Z3, Z3
@@ -26361,10 +27234,10 @@ column:
 sample:
 	BSFQ         R11, R12
 	MOVQ         R12, R13
-	IMULQ        R8, R13
-	IMULQ        SI, R12
-	VBROADCASTSS (R9)(R12*1), Z9
-	ADDQ         DI, R13
+	IMULQ        DI, R13
+	IMULQ        BX, R12
+	VBROADCASTSS (R10)(R12*1), Z9
+	ADDQ         SI, R13
 	VFMADD231PS  (R13), Z9, Z1
 	VFMADD231PS  64(R13), Z9, Z2
 	VFMADD231PS  128(R13), Z9, Z3
@@ -26376,25 +27249,232 @@ sample:
 	LEAQ         -1(R11), R13
 	ANDQ         R13, R11
 	JNZ          sample
-	VFMADD213PS  (R10), Z0, Z1
-	VMOVUPS      Z1, (R10)
-	VFMADD213PS  64(R10), Z0, Z2
-	VMOVUPS      Z2, 64(R10)
-	VFMADD213PS  128(R10), Z0, Z3
-	VMOVUPS      Z3, 128(R10)
-	VFMADD213PS  192(R10), Z0, Z4
-	VMOVUPS      Z4, 192(R10)
-	VFMADD213PS  256(R10), Z0, Z5
-	VMOVUPS      Z5, 256(R10)
-	VFMADD213PS  320(R10), Z0, Z6
-	VMOVUPS      Z6, 320(R10)
-	VFMADD213PS  384(R10), Z0, Z7
-	VMOVUPS      Z7, 384(R10)
-	VFMADD213PS  448(R10), Z0, Z8
-	VMOVUPS      Z8, 448(R10)
+	ADDQ         R9, R8
+	VFMADD213PS  (R8), Z0, Z1
+	VMOVUPS      Z1, (R8)
+	VFMADD213PS  64(R8), Z0, Z2
+	VMOVUPS      Z2, 64(R8)
+	VFMADD213PS  128(R8), Z0, Z3
+	VMOVUPS      Z3, 128(R8)
+	VFMADD213PS  192(R8), Z0, Z4
+	VMOVUPS      Z4, 192(R8)
+	VFMADD213PS  256(R8), Z0, Z5
+	VMOVUPS      Z5, 256(R8)
+	VFMADD213PS  320(R8), Z0, Z6
+	VMOVUPS      Z6, 320(R8)
+	VFMADD213PS  384(R8), Z0, Z7
+	VMOVUPS      Z7, 384(R8)
+	VFMADD213PS  448(R8), Z0, Z8
+	VMOVUPS      Z8, 448(R8)
 	ADDQ         $0x08, CX
 	DECQ         AX
 	JNZ          column
+	VZEROUPPER
+	RET
+
+// func addColumnsExact512x8(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int, base *float32, sum *int64, weight float64) int
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·addColumnsExact512x8(SB), NOSPLIT, $0-104
+	MOVQ         n+0(FP), AX
+	MOVQ         column+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	MOVQ         dy+32(FP), SI
+	MOVQ         lddy+40(FP), DI
+	VBROADCASTSS alpha+48(FP), Z0
+	VBROADCASTSD weight+88(FP), Z9
+
+column:
+	MOVLQSX (CX), R9
+	MOVL    4(CX), R10
+	MOVQ    R9, R8
+	IMULQ   ldw+64(FP), R8
+	LEAQ    (DX)(R9*4), R9
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z5, Z5, Z5
+	VXORPS  Z6, Z6, Z6
+	VXORPS  Z7, Z7, Z7
+	VXORPS  Z8, Z8, Z8
+
+sample:
+	BSFQ          R10, R11
+	MOVQ          R11, R12
+	IMULQ         DI, R12
+	IMULQ         BX, R11
+	VBROADCASTSS  (R9)(R11*1), Z10
+	ADDQ          SI, R12
+	VFMADD231PS   (R12), Z10, Z1
+	VFMADD231PS   64(R12), Z10, Z2
+	VFMADD231PS   128(R12), Z10, Z3
+	VFMADD231PS   192(R12), Z10, Z4
+	VFMADD231PS   256(R12), Z10, Z5
+	VFMADD231PS   320(R12), Z10, Z6
+	VFMADD231PS   384(R12), Z10, Z7
+	VFMADD231PS   448(R12), Z10, Z8
+	LEAQ          -1(R10), R12
+	ANDQ          R12, R10
+	JNZ           sample
+	MOVQ          w+56(FP), R9
+	MOVQ          base+72(FP), R10
+	MOVQ          sum+80(FP), R12
+	ADDQ          R8, R9
+	ADDQ          R8, R10
+	LEAQ          (R12)(R8*2), R12
+	VFMADD213PS   (R9), Z0, Z1
+	VSUBPS        (R10), Z1, Z10
+	VFMADD213PS   64(R9), Z0, Z2
+	VSUBPS        64(R10), Z2, Z11
+	VORPS         Z11, Z10, Z10
+	VFMADD213PS   128(R9), Z0, Z3
+	VSUBPS        128(R10), Z3, Z11
+	VORPS         Z11, Z10, Z10
+	VFMADD213PS   192(R9), Z0, Z4
+	VSUBPS        192(R10), Z4, Z11
+	VORPS         Z11, Z10, Z10
+	VFMADD213PS   256(R9), Z0, Z5
+	VSUBPS        256(R10), Z5, Z11
+	VORPS         Z11, Z10, Z10
+	VFMADD213PS   320(R9), Z0, Z6
+	VSUBPS        320(R10), Z6, Z11
+	VORPS         Z11, Z10, Z10
+	VFMADD213PS   384(R9), Z0, Z7
+	VSUBPS        384(R10), Z7, Z11
+	VORPS         Z11, Z10, Z10
+	VFMADD213PS   448(R9), Z0, Z8
+	VSUBPS        448(R10), Z8, Z11
+	VORPS         Z11, Z10, Z10
+	VPTESTMD      constant40000000<>+0(SB), Z10, K1
+	KTESTW        K1, K1
+	JNZ           end
+	VCVTPS2PD     Y1, Z10
+	VCVTPS2PD     (R10), Z11
+	VSUBPD        Z11, Z10, Z10
+	VMULPD        Z9, Z10, Z10
+	VCVTPD2QQ     Z10, Z10
+	VPADDQ        (R12), Z10, Z10
+	VMOVUPD       Z10, (R12)
+	VEXTRACTF32X8 $0x01, Z1, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     32(R10), Z10
+	VSUBPD        Z10, Z1, Z1
+	VMULPD        Z9, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        64(R12), Z1, Z1
+	VMOVUPD       Z1, 64(R12)
+	VCVTPS2PD     Y2, Z1
+	VCVTPS2PD     64(R10), Z10
+	VSUBPD        Z10, Z1, Z1
+	VMULPD        Z9, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        128(R12), Z1, Z1
+	VMOVUPD       Z1, 128(R12)
+	VEXTRACTF32X8 $0x01, Z2, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     96(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z9, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        192(R12), Z1, Z1
+	VMOVUPD       Z1, 192(R12)
+	VCVTPS2PD     Y3, Z1
+	VCVTPS2PD     128(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z9, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        256(R12), Z1, Z1
+	VMOVUPD       Z1, 256(R12)
+	VEXTRACTF32X8 $0x01, Z3, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     160(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z9, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        320(R12), Z1, Z1
+	VMOVUPD       Z1, 320(R12)
+	VCVTPS2PD     Y4, Z1
+	VCVTPS2PD     192(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z9, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        384(R12), Z1, Z1
+	VMOVUPD       Z1, 384(R12)
+	VEXTRACTF32X8 $0x01, Z4, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     224(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z9, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        448(R12), Z1, Z1
+	VMOVUPD       Z1, 448(R12)
+	VCVTPS2PD     Y5, Z1
+	VCVTPS2PD     256(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z9, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        512(R12), Z1, Z1
+	VMOVUPD       Z1, 512(R12)
+	VEXTRACTF32X8 $0x01, Z5, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     288(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z9, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        576(R12), Z1, Z1
+	VMOVUPD       Z1, 576(R12)
+	VCVTPS2PD     Y6, Z1
+	VCVTPS2PD     320(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z9, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        640(R12), Z1, Z1
+	VMOVUPD       Z1, 640(R12)
+	VEXTRACTF32X8 $0x01, Z6, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     352(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z9, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        704(R12), Z1, Z1
+	VMOVUPD       Z1, 704(R12)
+	VCVTPS2PD     Y7, Z1
+	VCVTPS2PD     384(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z9, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        768(R12), Z1, Z1
+	VMOVUPD       Z1, 768(R12)
+	VEXTRACTF32X8 $0x01, Z7, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     416(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z9, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        832(R12), Z1, Z1
+	VMOVUPD       Z1, 832(R12)
+	VCVTPS2PD     Y8, Z1
+	VCVTPS2PD     448(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z9, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        896(R12), Z1, Z1
+	VMOVUPD       Z1, 896(R12)
+	VEXTRACTF32X8 $0x01, Z8, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     480(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z9, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        960(R12), Z1, Z1
+	VMOVUPD       Z1, 960(R12)
+	ADDQ          $0x08, CX
+	DECQ          AX
+	JNZ           column
+
+end:
+	MOVQ AX, ret+96(FP)
 	VZEROUPPER
 	RET
 
@@ -26541,25 +27621,24 @@ store:
 	VZEROUPPER
 	RET
 
-// func addColumns512x9(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+// func addColumns512x9(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·addColumns512x9(SB), NOSPLIT, $0-68
+TEXT ·addColumns512x9(SB), NOSPLIT, $0-72
 	MOVQ         n+0(FP), AX
 	MOVQ         column+8(FP), CX
-	MOVQ         w+16(FP), DX
-	MOVQ         x+32(FP), BX
-	MOVQ         ldx+40(FP), SI
-	MOVQ         dy+48(FP), DI
-	MOVQ         lddy+56(FP), R8
-	VBROADCASTSS alpha+64(FP), Z0
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	MOVQ         dy+32(FP), SI
+	MOVQ         lddy+40(FP), DI
+	VBROADCASTSS alpha+48(FP), Z0
+	MOVQ         w+56(FP), R9
 
 column:
-	MOVLQSX (CX), R9
+	MOVLQSX (CX), R10
 	MOVL    4(CX), R11
-	MOVQ    R9, R10
-	IMULQ   ldw+24(FP), R10
-	ADDQ    DX, R10
-	LEAQ    (BX)(R9*4), R9
+	MOVQ    R10, R8
+	IMULQ   ldw+64(FP), R8
+	LEAQ    (DX)(R10*4), R10
 	VXORPS  Z1, Z1, Z1
 	VXORPS  Z2, Z2, Z2
 	VXORPS  Z3, Z3, Z3
@@ -26573,10 +27652,10 @@ column:
 sample:
 	BSFQ         R11, R12
 	MOVQ         R12, R13
-	IMULQ        R8, R13
-	IMULQ        SI, R12
-	VBROADCASTSS (R9)(R12*1), Z10
-	ADDQ         DI, R13
+	IMULQ        DI, R13
+	IMULQ        BX, R12
+	VBROADCASTSS (R10)(R12*1), Z10
+	ADDQ         SI, R13
 	VFMADD231PS  (R13), Z10, Z1
 	VFMADD231PS  64(R13), Z10, Z2
 	VFMADD231PS  128(R13), Z10, Z3
@@ -26589,27 +27668,254 @@ sample:
 	LEAQ         -1(R11), R13
 	ANDQ         R13, R11
 	JNZ          sample
-	VFMADD213PS  (R10), Z0, Z1
-	VMOVUPS      Z1, (R10)
-	VFMADD213PS  64(R10), Z0, Z2
-	VMOVUPS      Z2, 64(R10)
-	VFMADD213PS  128(R10), Z0, Z3
-	VMOVUPS      Z3, 128(R10)
-	VFMADD213PS  192(R10), Z0, Z4
-	VMOVUPS      Z4, 192(R10)
-	VFMADD213PS  256(R10), Z0, Z5
-	VMOVUPS      Z5, 256(R10)
-	VFMADD213PS  320(R10), Z0, Z6
-	VMOVUPS      Z6, 320(R10)
-	VFMADD213PS  384(R10), Z0, Z7
-	VMOVUPS      Z7, 384(R10)
-	VFMADD213PS  448(R10), Z0, Z8
-	VMOVUPS      Z8, 448(R10)
-	VFMADD213PS  512(R10), Z0, Z9
-	VMOVUPS      Z9, 512(R10)
+	ADDQ         R9, R8
+	VFMADD213PS  (R8), Z0, Z1
+	VMOVUPS      Z1, (R8)
+	VFMADD213PS  64(R8), Z0, Z2
+	VMOVUPS      Z2, 64(R8)
+	VFMADD213PS  128(R8), Z0, Z3
+	VMOVUPS      Z3, 128(R8)
+	VFMADD213PS  192(R8), Z0, Z4
+	VMOVUPS      Z4, 192(R8)
+	VFMADD213PS  256(R8), Z0, Z5
+	VMOVUPS      Z5, 256(R8)
+	VFMADD213PS  320(R8), Z0, Z6
+	VMOVUPS      Z6, 320(R8)
+	VFMADD213PS  384(R8), Z0, Z7
+	VMOVUPS      Z7, 384(R8)
+	VFMADD213PS  448(R8), Z0, Z8
+	VMOVUPS      Z8, 448(R8)
+	VFMADD213PS  512(R8), Z0, Z9
+	VMOVUPS      Z9, 512(R8)
 	ADDQ         $0x08, CX
 	DECQ         AX
 	JNZ          column
+	VZEROUPPER
+	RET
+
+// func addColumnsExact512x9(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int, base *float32, sum *int64, weight float64) int
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·addColumnsExact512x9(SB), NOSPLIT, $0-104
+	MOVQ         n+0(FP), AX
+	MOVQ         column+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	MOVQ         dy+32(FP), SI
+	MOVQ         lddy+40(FP), DI
+	VBROADCASTSS alpha+48(FP), Z0
+	VBROADCASTSD weight+88(FP), Z10
+
+column:
+	MOVLQSX (CX), R9
+	MOVL    4(CX), R10
+	MOVQ    R9, R8
+	IMULQ   ldw+64(FP), R8
+	LEAQ    (DX)(R9*4), R9
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z5, Z5, Z5
+	VXORPS  Z6, Z6, Z6
+	VXORPS  Z7, Z7, Z7
+	VXORPS  Z8, Z8, Z8
+	VXORPS  Z9, Z9, Z9
+
+sample:
+	BSFQ          R10, R11
+	MOVQ          R11, R12
+	IMULQ         DI, R12
+	IMULQ         BX, R11
+	VBROADCASTSS  (R9)(R11*1), Z11
+	ADDQ          SI, R12
+	VFMADD231PS   (R12), Z11, Z1
+	VFMADD231PS   64(R12), Z11, Z2
+	VFMADD231PS   128(R12), Z11, Z3
+	VFMADD231PS   192(R12), Z11, Z4
+	VFMADD231PS   256(R12), Z11, Z5
+	VFMADD231PS   320(R12), Z11, Z6
+	VFMADD231PS   384(R12), Z11, Z7
+	VFMADD231PS   448(R12), Z11, Z8
+	VFMADD231PS   512(R12), Z11, Z9
+	LEAQ          -1(R10), R12
+	ANDQ          R12, R10
+	JNZ           sample
+	MOVQ          w+56(FP), R9
+	MOVQ          base+72(FP), R10
+	MOVQ          sum+80(FP), R12
+	ADDQ          R8, R9
+	ADDQ          R8, R10
+	LEAQ          (R12)(R8*2), R12
+	VFMADD213PS   (R9), Z0, Z1
+	VSUBPS        (R10), Z1, Z11
+	VFMADD213PS   64(R9), Z0, Z2
+	VSUBPS        64(R10), Z2, Z12
+	VORPS         Z12, Z11, Z11
+	VFMADD213PS   128(R9), Z0, Z3
+	VSUBPS        128(R10), Z3, Z12
+	VORPS         Z12, Z11, Z11
+	VFMADD213PS   192(R9), Z0, Z4
+	VSUBPS        192(R10), Z4, Z12
+	VORPS         Z12, Z11, Z11
+	VFMADD213PS   256(R9), Z0, Z5
+	VSUBPS        256(R10), Z5, Z12
+	VORPS         Z12, Z11, Z11
+	VFMADD213PS   320(R9), Z0, Z6
+	VSUBPS        320(R10), Z6, Z12
+	VORPS         Z12, Z11, Z11
+	VFMADD213PS   384(R9), Z0, Z7
+	VSUBPS        384(R10), Z7, Z12
+	VORPS         Z12, Z11, Z11
+	VFMADD213PS   448(R9), Z0, Z8
+	VSUBPS        448(R10), Z8, Z12
+	VORPS         Z12, Z11, Z11
+	VFMADD213PS   512(R9), Z0, Z9
+	VSUBPS        512(R10), Z9, Z12
+	VORPS         Z12, Z11, Z11
+	VPTESTMD      constant40000000<>+0(SB), Z11, K1
+	KTESTW        K1, K1
+	JNZ           end
+	VCVTPS2PD     Y1, Z11
+	VCVTPS2PD     (R10), Z12
+	VSUBPD        Z12, Z11, Z11
+	VMULPD        Z10, Z11, Z11
+	VCVTPD2QQ     Z11, Z11
+	VPADDQ        (R12), Z11, Z11
+	VMOVUPD       Z11, (R12)
+	VEXTRACTF32X8 $0x01, Z1, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     32(R10), Z11
+	VSUBPD        Z11, Z1, Z1
+	VMULPD        Z10, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        64(R12), Z1, Z1
+	VMOVUPD       Z1, 64(R12)
+	VCVTPS2PD     Y2, Z1
+	VCVTPS2PD     64(R10), Z11
+	VSUBPD        Z11, Z1, Z1
+	VMULPD        Z10, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        128(R12), Z1, Z1
+	VMOVUPD       Z1, 128(R12)
+	VEXTRACTF32X8 $0x01, Z2, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     96(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z10, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        192(R12), Z1, Z1
+	VMOVUPD       Z1, 192(R12)
+	VCVTPS2PD     Y3, Z1
+	VCVTPS2PD     128(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z10, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        256(R12), Z1, Z1
+	VMOVUPD       Z1, 256(R12)
+	VEXTRACTF32X8 $0x01, Z3, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     160(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z10, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        320(R12), Z1, Z1
+	VMOVUPD       Z1, 320(R12)
+	VCVTPS2PD     Y4, Z1
+	VCVTPS2PD     192(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z10, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        384(R12), Z1, Z1
+	VMOVUPD       Z1, 384(R12)
+	VEXTRACTF32X8 $0x01, Z4, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     224(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z10, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        448(R12), Z1, Z1
+	VMOVUPD       Z1, 448(R12)
+	VCVTPS2PD     Y5, Z1
+	VCVTPS2PD     256(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z10, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        512(R12), Z1, Z1
+	VMOVUPD       Z1, 512(R12)
+	VEXTRACTF32X8 $0x01, Z5, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     288(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z10, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        576(R12), Z1, Z1
+	VMOVUPD       Z1, 576(R12)
+	VCVTPS2PD     Y6, Z1
+	VCVTPS2PD     320(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z10, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        640(R12), Z1, Z1
+	VMOVUPD       Z1, 640(R12)
+	VEXTRACTF32X8 $0x01, Z6, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     352(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z10, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        704(R12), Z1, Z1
+	VMOVUPD       Z1, 704(R12)
+	VCVTPS2PD     Y7, Z1
+	VCVTPS2PD     384(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z10, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        768(R12), Z1, Z1
+	VMOVUPD       Z1, 768(R12)
+	VEXTRACTF32X8 $0x01, Z7, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     416(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z10, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        832(R12), Z1, Z1
+	VMOVUPD       Z1, 832(R12)
+	VCVTPS2PD     Y8, Z1
+	VCVTPS2PD     448(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z10, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        896(R12), Z1, Z1
+	VMOVUPD       Z1, 896(R12)
+	VEXTRACTF32X8 $0x01, Z8, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     480(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z10, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        960(R12), Z1, Z1
+	VMOVUPD       Z1, 960(R12)
+	VCVTPS2PD     Y9, Z1
+	VCVTPS2PD     512(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z10, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        1024(R12), Z1, Z1
+	VMOVUPD       Z1, 1024(R12)
+	VEXTRACTF32X8 $0x01, Z9, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     544(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z10, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        1088(R12), Z1, Z1
+	VMOVUPD       Z1, 1088(R12)
+	ADDQ          $0x08, CX
+	DECQ          AX
+	JNZ           column
+
+end:
+	MOVQ AX, ret+96(FP)
 	VZEROUPPER
 	RET
 
@@ -26768,25 +28074,24 @@ store:
 	VZEROUPPER
 	RET
 
-// func addColumns512x10(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+// func addColumns512x10(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·addColumns512x10(SB), NOSPLIT, $0-68
+TEXT ·addColumns512x10(SB), NOSPLIT, $0-72
 	MOVQ         n+0(FP), AX
 	MOVQ         column+8(FP), CX
-	MOVQ         w+16(FP), DX
-	MOVQ         x+32(FP), BX
-	MOVQ         ldx+40(FP), SI
-	MOVQ         dy+48(FP), DI
-	MOVQ         lddy+56(FP), R8
-	VBROADCASTSS alpha+64(FP), Z0
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	MOVQ         dy+32(FP), SI
+	MOVQ         lddy+40(FP), DI
+	VBROADCASTSS alpha+48(FP), Z0
+	MOVQ         w+56(FP), R9
 
 column:
-	MOVLQSX (CX), R9
+	MOVLQSX (CX), R10
 	MOVL    4(CX), R11
-	MOVQ    R9, R10
-	IMULQ   ldw+24(FP), R10
-	ADDQ    DX, R10
-	LEAQ    (BX)(R9*4), R9
+	MOVQ    R10, R8
+	IMULQ   ldw+64(FP), R8
+	LEAQ    (DX)(R10*4), R10
 	VXORPS  Z1, Z1, Z1
 	VXORPS  Z2, Z2, Z2
 	VXORPS  Z3, Z3, Z3
@@ -26801,10 +28106,10 @@ column:
 sample:
 	BSFQ         R11, R12
 	MOVQ         R12, R13
-	IMULQ        R8, R13
-	IMULQ        SI, R12
-	VBROADCASTSS (R9)(R12*1), Z11
-	ADDQ         DI, R13
+	IMULQ        DI, R13
+	IMULQ        BX, R12
+	VBROADCASTSS (R10)(R12*1), Z11
+	ADDQ         SI, R13
 	VFMADD231PS  (R13), Z11, Z1
 	VFMADD231PS  64(R13), Z11, Z2
 	VFMADD231PS  128(R13), Z11, Z3
@@ -26818,29 +28123,276 @@ sample:
 	LEAQ         -1(R11), R13
 	ANDQ         R13, R11
 	JNZ          sample
-	VFMADD213PS  (R10), Z0, Z1
-	VMOVUPS      Z1, (R10)
-	VFMADD213PS  64(R10), Z0, Z2
-	VMOVUPS      Z2, 64(R10)
-	VFMADD213PS  128(R10), Z0, Z3
-	VMOVUPS      Z3, 128(R10)
-	VFMADD213PS  192(R10), Z0, Z4
-	VMOVUPS      Z4, 192(R10)
-	VFMADD213PS  256(R10), Z0, Z5
-	VMOVUPS      Z5, 256(R10)
-	VFMADD213PS  320(R10), Z0, Z6
-	VMOVUPS      Z6, 320(R10)
-	VFMADD213PS  384(R10), Z0, Z7
-	VMOVUPS      Z7, 384(R10)
-	VFMADD213PS  448(R10), Z0, Z8
-	VMOVUPS      Z8, 448(R10)
-	VFMADD213PS  512(R10), Z0, Z9
-	VMOVUPS      Z9, 512(R10)
-	VFMADD213PS  576(R10), Z0, Z10
-	VMOVUPS      Z10, 576(R10)
+	ADDQ         R9, R8
+	VFMADD213PS  (R8), Z0, Z1
+	VMOVUPS      Z1, (R8)
+	VFMADD213PS  64(R8), Z0, Z2
+	VMOVUPS      Z2, 64(R8)
+	VFMADD213PS  128(R8), Z0, Z3
+	VMOVUPS      Z3, 128(R8)
+	VFMADD213PS  192(R8), Z0, Z4
+	VMOVUPS      Z4, 192(R8)
+	VFMADD213PS  256(R8), Z0, Z5
+	VMOVUPS      Z5, 256(R8)
+	VFMADD213PS  320(R8), Z0, Z6
+	VMOVUPS      Z6, 320(R8)
+	VFMADD213PS  384(R8), Z0, Z7
+	VMOVUPS      Z7, 384(R8)
+	VFMADD213PS  448(R8), Z0, Z8
+	VMOVUPS      Z8, 448(R8)
+	VFMADD213PS  512(R8), Z0, Z9
+	VMOVUPS      Z9, 512(R8)
+	VFMADD213PS  576(R8), Z0, Z10
+	VMOVUPS      Z10, 576(R8)
 	ADDQ         $0x08, CX
 	DECQ         AX
 	JNZ          column
+	VZEROUPPER
+	RET
+
+// func addColumnsExact512x10(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int, base *float32, sum *int64, weight float64) int
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·addColumnsExact512x10(SB), NOSPLIT, $0-104
+	MOVQ         n+0(FP), AX
+	MOVQ         column+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	MOVQ         dy+32(FP), SI
+	MOVQ         lddy+40(FP), DI
+	VBROADCASTSS alpha+48(FP), Z0
+	VBROADCASTSD weight+88(FP), Z11
+
+column:
+	MOVLQSX (CX), R9
+	MOVL    4(CX), R10
+	MOVQ    R9, R8
+	IMULQ   ldw+64(FP), R8
+	LEAQ    (DX)(R9*4), R9
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z5, Z5, Z5
+	VXORPS  Z6, Z6, Z6
+	VXORPS  Z7, Z7, Z7
+	VXORPS  Z8, Z8, Z8
+	VXORPS  Z9, Z9, Z9
+	VXORPS  Z10, Z10, Z10
+
+sample:
+	BSFQ          R10, R11
+	MOVQ          R11, R12
+	IMULQ         DI, R12
+	IMULQ         BX, R11
+	VBROADCASTSS  (R9)(R11*1), Z12
+	ADDQ          SI, R12
+	VFMADD231PS   (R12), Z12, Z1
+	VFMADD231PS   64(R12), Z12, Z2
+	VFMADD231PS   128(R12), Z12, Z3
+	VFMADD231PS   192(R12), Z12, Z4
+	VFMADD231PS   256(R12), Z12, Z5
+	VFMADD231PS   320(R12), Z12, Z6
+	VFMADD231PS   384(R12), Z12, Z7
+	VFMADD231PS   448(R12), Z12, Z8
+	VFMADD231PS   512(R12), Z12, Z9
+	VFMADD231PS   576(R12), Z12, Z10
+	LEAQ          -1(R10), R12
+	ANDQ          R12, R10
+	JNZ           sample
+	MOVQ          w+56(FP), R9
+	MOVQ          base+72(FP), R10
+	MOVQ          sum+80(FP), R12
+	ADDQ          R8, R9
+	ADDQ          R8, R10
+	LEAQ          (R12)(R8*2), R12
+	VFMADD213PS   (R9), Z0, Z1
+	VSUBPS        (R10), Z1, Z12
+	VFMADD213PS   64(R9), Z0, Z2
+	VSUBPS        64(R10), Z2, Z13
+	VORPS         Z13, Z12, Z12
+	VFMADD213PS   128(R9), Z0, Z3
+	VSUBPS        128(R10), Z3, Z13
+	VORPS         Z13, Z12, Z12
+	VFMADD213PS   192(R9), Z0, Z4
+	VSUBPS        192(R10), Z4, Z13
+	VORPS         Z13, Z12, Z12
+	VFMADD213PS   256(R9), Z0, Z5
+	VSUBPS        256(R10), Z5, Z13
+	VORPS         Z13, Z12, Z12
+	VFMADD213PS   320(R9), Z0, Z6
+	VSUBPS        320(R10), Z6, Z13
+	VORPS         Z13, Z12, Z12
+	VFMADD213PS   384(R9), Z0, Z7
+	VSUBPS        384(R10), Z7, Z13
+	VORPS         Z13, Z12, Z12
+	VFMADD213PS   448(R9), Z0, Z8
+	VSUBPS        448(R10), Z8, Z13
+	VORPS         Z13, Z12, Z12
+	VFMADD213PS   512(R9), Z0, Z9
+	VSUBPS        512(R10), Z9, Z13
+	VORPS         Z13, Z12, Z12
+	VFMADD213PS   576(R9), Z0, Z10
+	VSUBPS        576(R10), Z10, Z13
+	VORPS         Z13, Z12, Z12
+	VPTESTMD      constant40000000<>+0(SB), Z12, K1
+	KTESTW        K1, K1
+	JNZ           end
+	VCVTPS2PD     Y1, Z12
+	VCVTPS2PD     (R10), Z13
+	VSUBPD        Z13, Z12, Z12
+	VMULPD        Z11, Z12, Z12
+	VCVTPD2QQ     Z12, Z12
+	VPADDQ        (R12), Z12, Z12
+	VMOVUPD       Z12, (R12)
+	VEXTRACTF32X8 $0x01, Z1, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     32(R10), Z12
+	VSUBPD        Z12, Z1, Z1
+	VMULPD        Z11, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        64(R12), Z1, Z1
+	VMOVUPD       Z1, 64(R12)
+	VCVTPS2PD     Y2, Z1
+	VCVTPS2PD     64(R10), Z12
+	VSUBPD        Z12, Z1, Z1
+	VMULPD        Z11, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        128(R12), Z1, Z1
+	VMOVUPD       Z1, 128(R12)
+	VEXTRACTF32X8 $0x01, Z2, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     96(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z11, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        192(R12), Z1, Z1
+	VMOVUPD       Z1, 192(R12)
+	VCVTPS2PD     Y3, Z1
+	VCVTPS2PD     128(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z11, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        256(R12), Z1, Z1
+	VMOVUPD       Z1, 256(R12)
+	VEXTRACTF32X8 $0x01, Z3, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     160(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z11, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        320(R12), Z1, Z1
+	VMOVUPD       Z1, 320(R12)
+	VCVTPS2PD     Y4, Z1
+	VCVTPS2PD     192(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z11, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        384(R12), Z1, Z1
+	VMOVUPD       Z1, 384(R12)
+	VEXTRACTF32X8 $0x01, Z4, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     224(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z11, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        448(R12), Z1, Z1
+	VMOVUPD       Z1, 448(R12)
+	VCVTPS2PD     Y5, Z1
+	VCVTPS2PD     256(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z11, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        512(R12), Z1, Z1
+	VMOVUPD       Z1, 512(R12)
+	VEXTRACTF32X8 $0x01, Z5, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     288(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z11, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        576(R12), Z1, Z1
+	VMOVUPD       Z1, 576(R12)
+	VCVTPS2PD     Y6, Z1
+	VCVTPS2PD     320(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z11, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        640(R12), Z1, Z1
+	VMOVUPD       Z1, 640(R12)
+	VEXTRACTF32X8 $0x01, Z6, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     352(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z11, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        704(R12), Z1, Z1
+	VMOVUPD       Z1, 704(R12)
+	VCVTPS2PD     Y7, Z1
+	VCVTPS2PD     384(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z11, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        768(R12), Z1, Z1
+	VMOVUPD       Z1, 768(R12)
+	VEXTRACTF32X8 $0x01, Z7, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     416(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z11, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        832(R12), Z1, Z1
+	VMOVUPD       Z1, 832(R12)
+	VCVTPS2PD     Y8, Z1
+	VCVTPS2PD     448(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z11, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        896(R12), Z1, Z1
+	VMOVUPD       Z1, 896(R12)
+	VEXTRACTF32X8 $0x01, Z8, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     480(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z11, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        960(R12), Z1, Z1
+	VMOVUPD       Z1, 960(R12)
+	VCVTPS2PD     Y9, Z1
+	VCVTPS2PD     512(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z11, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        1024(R12), Z1, Z1
+	VMOVUPD       Z1, 1024(R12)
+	VEXTRACTF32X8 $0x01, Z9, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     544(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z11, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        1088(R12), Z1, Z1
+	VMOVUPD       Z1, 1088(R12)
+	VCVTPS2PD     Y10, Z1
+	VCVTPS2PD     576(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z11, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        1152(R12), Z1, Z1
+	VMOVUPD       Z1, 1152(R12)
+	VEXTRACTF32X8 $0x01, Z10, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     608(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z11, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        1216(R12), Z1, Z1
+	VMOVUPD       Z1, 1216(R12)
+	ADDQ          $0x08, CX
+	DECQ          AX
+	JNZ           column
+
+end:
+	MOVQ AX, ret+96(FP)
 	VZEROUPPER
 	RET
 
@@ -27011,25 +28563,24 @@ store:
 	VZEROUPPER
 	RET
 
-// func addColumns512x11(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+// func addColumns512x11(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·addColumns512x11(SB), NOSPLIT, $0-68
+TEXT ·addColumns512x11(SB), NOSPLIT, $0-72
 	MOVQ         n+0(FP), AX
 	MOVQ         column+8(FP), CX
-	MOVQ         w+16(FP), DX
-	MOVQ         x+32(FP), BX
-	MOVQ         ldx+40(FP), SI
-	MOVQ         dy+48(FP), DI
-	MOVQ         lddy+56(FP), R8
-	VBROADCASTSS alpha+64(FP), Z0
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	MOVQ         dy+32(FP), SI
+	MOVQ         lddy+40(FP), DI
+	VBROADCASTSS alpha+48(FP), Z0
+	MOVQ         w+56(FP), R9
 
 column:
-	MOVLQSX (CX), R9
+	MOVLQSX (CX), R10
 	MOVL    4(CX), R11
-	MOVQ    R9, R10
-	IMULQ   ldw+24(FP), R10
-	ADDQ    DX, R10
-	LEAQ    (BX)(R9*4), R9
+	MOVQ    R10, R8
+	IMULQ   ldw+64(FP), R8
+	LEAQ    (DX)(R10*4), R10
 	VXORPS  Z1, Z1, Z1
 	VXORPS  Z2, Z2, Z2
 	VXORPS  Z3, Z3, Z3
@@ -27045,10 +28596,10 @@ column:
 sample:
 	BSFQ         R11, R12
 	MOVQ         R12, R13
-	IMULQ        R8, R13
-	IMULQ        SI, R12
-	VBROADCASTSS (R9)(R12*1), Z12
-	ADDQ         DI, R13
+	IMULQ        DI, R13
+	IMULQ        BX, R12
+	VBROADCASTSS (R10)(R12*1), Z12
+	ADDQ         SI, R13
 	VFMADD231PS  (R13), Z12, Z1
 	VFMADD231PS  64(R13), Z12, Z2
 	VFMADD231PS  128(R13), Z12, Z3
@@ -27063,31 +28614,298 @@ sample:
 	LEAQ         -1(R11), R13
 	ANDQ         R13, R11
 	JNZ          sample
-	VFMADD213PS  (R10), Z0, Z1
-	VMOVUPS      Z1, (R10)
-	VFMADD213PS  64(R10), Z0, Z2
-	VMOVUPS      Z2, 64(R10)
-	VFMADD213PS  128(R10), Z0, Z3
-	VMOVUPS      Z3, 128(R10)
-	VFMADD213PS  192(R10), Z0, Z4
-	VMOVUPS      Z4, 192(R10)
-	VFMADD213PS  256(R10), Z0, Z5
-	VMOVUPS      Z5, 256(R10)
-	VFMADD213PS  320(R10), Z0, Z6
-	VMOVUPS      Z6, 320(R10)
-	VFMADD213PS  384(R10), Z0, Z7
-	VMOVUPS      Z7, 384(R10)
-	VFMADD213PS  448(R10), Z0, Z8
-	VMOVUPS      Z8, 448(R10)
-	VFMADD213PS  512(R10), Z0, Z9
-	VMOVUPS      Z9, 512(R10)
-	VFMADD213PS  576(R10), Z0, Z10
-	VMOVUPS      Z10, 576(R10)
-	VFMADD213PS  640(R10), Z0, Z11
-	VMOVUPS      Z11, 640(R10)
+	ADDQ         R9, R8
+	VFMADD213PS  (R8), Z0, Z1
+	VMOVUPS      Z1, (R8)
+	VFMADD213PS  64(R8), Z0, Z2
+	VMOVUPS      Z2, 64(R8)
+	VFMADD213PS  128(R8), Z0, Z3
+	VMOVUPS      Z3, 128(R8)
+	VFMADD213PS  192(R8), Z0, Z4
+	VMOVUPS      Z4, 192(R8)
+	VFMADD213PS  256(R8), Z0, Z5
+	VMOVUPS      Z5, 256(R8)
+	VFMADD213PS  320(R8), Z0, Z6
+	VMOVUPS      Z6, 320(R8)
+	VFMADD213PS  384(R8), Z0, Z7
+	VMOVUPS      Z7, 384(R8)
+	VFMADD213PS  448(R8), Z0, Z8
+	VMOVUPS      Z8, 448(R8)
+	VFMADD213PS  512(R8), Z0, Z9
+	VMOVUPS      Z9, 512(R8)
+	VFMADD213PS  576(R8), Z0, Z10
+	VMOVUPS      Z10, 576(R8)
+	VFMADD213PS  640(R8), Z0, Z11
+	VMOVUPS      Z11, 640(R8)
 	ADDQ         $0x08, CX
 	DECQ         AX
 	JNZ          column
+	VZEROUPPER
+	RET
+
+// func addColumnsExact512x11(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int, base *float32, sum *int64, weight float64) int
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·addColumnsExact512x11(SB), NOSPLIT, $0-104
+	MOVQ         n+0(FP), AX
+	MOVQ         column+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	MOVQ         dy+32(FP), SI
+	MOVQ         lddy+40(FP), DI
+	VBROADCASTSS alpha+48(FP), Z0
+	VBROADCASTSD weight+88(FP), Z12
+
+column:
+	MOVLQSX (CX), R9
+	MOVL    4(CX), R10
+	MOVQ    R9, R8
+	IMULQ   ldw+64(FP), R8
+	LEAQ    (DX)(R9*4), R9
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z5, Z5, Z5
+	VXORPS  Z6, Z6, Z6
+	VXORPS  Z7, Z7, Z7
+	VXORPS  Z8, Z8, Z8
+	VXORPS  Z9, Z9, Z9
+	VXORPS  Z10, Z10, Z10
+	VXORPS  Z11, Z11, Z11
+
+sample:
+	BSFQ          R10, R11
+	MOVQ          R11, R12
+	IMULQ         DI, R12
+	IMULQ         BX, R11
+	VBROADCASTSS  (R9)(R11*1), Z13
+	ADDQ          SI, R12
+	VFMADD231PS   (R12), Z13, Z1
+	VFMADD231PS   64(R12), Z13, Z2
+	VFMADD231PS   128(R12), Z13, Z3
+	VFMADD231PS   192(R12), Z13, Z4
+	VFMADD231PS   256(R12), Z13, Z5
+	VFMADD231PS   320(R12), Z13, Z6
+	VFMADD231PS   384(R12), Z13, Z7
+	VFMADD231PS   448(R12), Z13, Z8
+	VFMADD231PS   512(R12), Z13, Z9
+	VFMADD231PS   576(R12), Z13, Z10
+	VFMADD231PS   640(R12), Z13, Z11
+	LEAQ          -1(R10), R12
+	ANDQ          R12, R10
+	JNZ           sample
+	MOVQ          w+56(FP), R9
+	MOVQ          base+72(FP), R10
+	MOVQ          sum+80(FP), R12
+	ADDQ          R8, R9
+	ADDQ          R8, R10
+	LEAQ          (R12)(R8*2), R12
+	VFMADD213PS   (R9), Z0, Z1
+	VSUBPS        (R10), Z1, Z13
+	VFMADD213PS   64(R9), Z0, Z2
+	VSUBPS        64(R10), Z2, Z14
+	VORPS         Z14, Z13, Z13
+	VFMADD213PS   128(R9), Z0, Z3
+	VSUBPS        128(R10), Z3, Z14
+	VORPS         Z14, Z13, Z13
+	VFMADD213PS   192(R9), Z0, Z4
+	VSUBPS        192(R10), Z4, Z14
+	VORPS         Z14, Z13, Z13
+	VFMADD213PS   256(R9), Z0, Z5
+	VSUBPS        256(R10), Z5, Z14
+	VORPS         Z14, Z13, Z13
+	VFMADD213PS   320(R9), Z0, Z6
+	VSUBPS        320(R10), Z6, Z14
+	VORPS         Z14, Z13, Z13
+	VFMADD213PS   384(R9), Z0, Z7
+	VSUBPS        384(R10), Z7, Z14
+	VORPS         Z14, Z13, Z13
+	VFMADD213PS   448(R9), Z0, Z8
+	VSUBPS        448(R10), Z8, Z14
+	VORPS         Z14, Z13, Z13
+	VFMADD213PS   512(R9), Z0, Z9
+	VSUBPS        512(R10), Z9, Z14
+	VORPS         Z14, Z13, Z13
+	VFMADD213PS   576(R9), Z0, Z10
+	VSUBPS        576(R10), Z10, Z14
+	VORPS         Z14, Z13, Z13
+	VFMADD213PS   640(R9), Z0, Z11
+	VSUBPS        640(R10), Z11, Z14
+	VORPS         Z14, Z13, Z13
+	VPTESTMD      constant40000000<>+0(SB), Z13, K1
+	KTESTW        K1, K1
+	JNZ           end
+	VCVTPS2PD     Y1, Z13
+	VCVTPS2PD     (R10), Z14
+	VSUBPD        Z14, Z13, Z13
+	VMULPD        Z12, Z13, Z13
+	VCVTPD2QQ     Z13, Z13
+	VPADDQ        (R12), Z13, Z13
+	VMOVUPD       Z13, (R12)
+	VEXTRACTF32X8 $0x01, Z1, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     32(R10), Z13
+	VSUBPD        Z13, Z1, Z1
+	VMULPD        Z12, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        64(R12), Z1, Z1
+	VMOVUPD       Z1, 64(R12)
+	VCVTPS2PD     Y2, Z1
+	VCVTPS2PD     64(R10), Z13
+	VSUBPD        Z13, Z1, Z1
+	VMULPD        Z12, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        128(R12), Z1, Z1
+	VMOVUPD       Z1, 128(R12)
+	VEXTRACTF32X8 $0x01, Z2, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     96(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z12, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        192(R12), Z1, Z1
+	VMOVUPD       Z1, 192(R12)
+	VCVTPS2PD     Y3, Z1
+	VCVTPS2PD     128(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z12, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        256(R12), Z1, Z1
+	VMOVUPD       Z1, 256(R12)
+	VEXTRACTF32X8 $0x01, Z3, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     160(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z12, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        320(R12), Z1, Z1
+	VMOVUPD       Z1, 320(R12)
+	VCVTPS2PD     Y4, Z1
+	VCVTPS2PD     192(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z12, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        384(R12), Z1, Z1
+	VMOVUPD       Z1, 384(R12)
+	VEXTRACTF32X8 $0x01, Z4, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     224(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z12, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        448(R12), Z1, Z1
+	VMOVUPD       Z1, 448(R12)
+	VCVTPS2PD     Y5, Z1
+	VCVTPS2PD     256(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z12, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        512(R12), Z1, Z1
+	VMOVUPD       Z1, 512(R12)
+	VEXTRACTF32X8 $0x01, Z5, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     288(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z12, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        576(R12), Z1, Z1
+	VMOVUPD       Z1, 576(R12)
+	VCVTPS2PD     Y6, Z1
+	VCVTPS2PD     320(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z12, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        640(R12), Z1, Z1
+	VMOVUPD       Z1, 640(R12)
+	VEXTRACTF32X8 $0x01, Z6, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     352(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z12, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        704(R12), Z1, Z1
+	VMOVUPD       Z1, 704(R12)
+	VCVTPS2PD     Y7, Z1
+	VCVTPS2PD     384(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z12, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        768(R12), Z1, Z1
+	VMOVUPD       Z1, 768(R12)
+	VEXTRACTF32X8 $0x01, Z7, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     416(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z12, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        832(R12), Z1, Z1
+	VMOVUPD       Z1, 832(R12)
+	VCVTPS2PD     Y8, Z1
+	VCVTPS2PD     448(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z12, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        896(R12), Z1, Z1
+	VMOVUPD       Z1, 896(R12)
+	VEXTRACTF32X8 $0x01, Z8, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     480(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z12, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        960(R12), Z1, Z1
+	VMOVUPD       Z1, 960(R12)
+	VCVTPS2PD     Y9, Z1
+	VCVTPS2PD     512(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z12, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        1024(R12), Z1, Z1
+	VMOVUPD       Z1, 1024(R12)
+	VEXTRACTF32X8 $0x01, Z9, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     544(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z12, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        1088(R12), Z1, Z1
+	VMOVUPD       Z1, 1088(R12)
+	VCVTPS2PD     Y10, Z1
+	VCVTPS2PD     576(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z12, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        1152(R12), Z1, Z1
+	VMOVUPD       Z1, 1152(R12)
+	VEXTRACTF32X8 $0x01, Z10, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     608(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z12, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        1216(R12), Z1, Z1
+	VMOVUPD       Z1, 1216(R12)
+	VCVTPS2PD     Y11, Z1
+	VCVTPS2PD     640(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z12, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        1280(R12), Z1, Z1
+	VMOVUPD       Z1, 1280(R12)
+	VEXTRACTF32X8 $0x01, Z11, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     672(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z12, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        1344(R12), Z1, Z1
+	VMOVUPD       Z1, 1344(R12)
+	ADDQ          $0x08, CX
+	DECQ          AX
+	JNZ           column
+
+end:
+	MOVQ AX, ret+96(FP)
 	VZEROUPPER
 	RET
 
@@ -27270,25 +29088,24 @@ store:
 	VZEROUPPER
 	RET
 
-// func addColumns512x12(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+// func addColumns512x12(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·addColumns512x12(SB), NOSPLIT, $0-68
+TEXT ·addColumns512x12(SB), NOSPLIT, $0-72
 	MOVQ         n+0(FP), AX
 	MOVQ         column+8(FP), CX
-	MOVQ         w+16(FP), DX
-	MOVQ         x+32(FP), BX
-	MOVQ         ldx+40(FP), SI
-	MOVQ         dy+48(FP), DI
-	MOVQ         lddy+56(FP), R8
-	VBROADCASTSS alpha+64(FP), Z0
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	MOVQ         dy+32(FP), SI
+	MOVQ         lddy+40(FP), DI
+	VBROADCASTSS alpha+48(FP), Z0
+	MOVQ         w+56(FP), R9
 
 column:
-	MOVLQSX (CX), R9
+	MOVLQSX (CX), R10
 	MOVL    4(CX), R11
-	MOVQ    R9, R10
-	IMULQ   ldw+24(FP), R10
-	ADDQ    DX, R10
-	LEAQ    (BX)(R9*4), R9
+	MOVQ    R10, R8
+	IMULQ   ldw+64(FP), R8
+	LEAQ    (DX)(R10*4), R10
 	VXORPS  Z1, Z1, Z1
 	VXORPS  Z2, Z2, Z2
 	VXORPS  Z3, Z3, Z3
@@ -27305,10 +29122,10 @@ column:
 sample:
 	BSFQ         R11, R12
 	MOVQ         R12, R13
-	IMULQ        R8, R13
-	IMULQ        SI, R12
-	VBROADCASTSS (R9)(R12*1), Z13
-	ADDQ         DI, R13
+	IMULQ        DI, R13
+	IMULQ        BX, R12
+	VBROADCASTSS (R10)(R12*1), Z13
+	ADDQ         SI, R13
 	VFMADD231PS  (R13), Z13, Z1
 	VFMADD231PS  64(R13), Z13, Z2
 	VFMADD231PS  128(R13), Z13, Z3
@@ -27324,33 +29141,320 @@ sample:
 	LEAQ         -1(R11), R13
 	ANDQ         R13, R11
 	JNZ          sample
-	VFMADD213PS  (R10), Z0, Z1
-	VMOVUPS      Z1, (R10)
-	VFMADD213PS  64(R10), Z0, Z2
-	VMOVUPS      Z2, 64(R10)
-	VFMADD213PS  128(R10), Z0, Z3
-	VMOVUPS      Z3, 128(R10)
-	VFMADD213PS  192(R10), Z0, Z4
-	VMOVUPS      Z4, 192(R10)
-	VFMADD213PS  256(R10), Z0, Z5
-	VMOVUPS      Z5, 256(R10)
-	VFMADD213PS  320(R10), Z0, Z6
-	VMOVUPS      Z6, 320(R10)
-	VFMADD213PS  384(R10), Z0, Z7
-	VMOVUPS      Z7, 384(R10)
-	VFMADD213PS  448(R10), Z0, Z8
-	VMOVUPS      Z8, 448(R10)
-	VFMADD213PS  512(R10), Z0, Z9
-	VMOVUPS      Z9, 512(R10)
-	VFMADD213PS  576(R10), Z0, Z10
-	VMOVUPS      Z10, 576(R10)
-	VFMADD213PS  640(R10), Z0, Z11
-	VMOVUPS      Z11, 640(R10)
-	VFMADD213PS  704(R10), Z0, Z12
-	VMOVUPS      Z12, 704(R10)
+	ADDQ         R9, R8
+	VFMADD213PS  (R8), Z0, Z1
+	VMOVUPS      Z1, (R8)
+	VFMADD213PS  64(R8), Z0, Z2
+	VMOVUPS      Z2, 64(R8)
+	VFMADD213PS  128(R8), Z0, Z3
+	VMOVUPS      Z3, 128(R8)
+	VFMADD213PS  192(R8), Z0, Z4
+	VMOVUPS      Z4, 192(R8)
+	VFMADD213PS  256(R8), Z0, Z5
+	VMOVUPS      Z5, 256(R8)
+	VFMADD213PS  320(R8), Z0, Z6
+	VMOVUPS      Z6, 320(R8)
+	VFMADD213PS  384(R8), Z0, Z7
+	VMOVUPS      Z7, 384(R8)
+	VFMADD213PS  448(R8), Z0, Z8
+	VMOVUPS      Z8, 448(R8)
+	VFMADD213PS  512(R8), Z0, Z9
+	VMOVUPS      Z9, 512(R8)
+	VFMADD213PS  576(R8), Z0, Z10
+	VMOVUPS      Z10, 576(R8)
+	VFMADD213PS  640(R8), Z0, Z11
+	VMOVUPS      Z11, 640(R8)
+	VFMADD213PS  704(R8), Z0, Z12
+	VMOVUPS      Z12, 704(R8)
 	ADDQ         $0x08, CX
 	DECQ         AX
 	JNZ          column
+	VZEROUPPER
+	RET
+
+// func addColumnsExact512x12(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int, base *float32, sum *int64, weight float64) int
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·addColumnsExact512x12(SB), NOSPLIT, $0-104
+	MOVQ         n+0(FP), AX
+	MOVQ         column+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	MOVQ         dy+32(FP), SI
+	MOVQ         lddy+40(FP), DI
+	VBROADCASTSS alpha+48(FP), Z0
+	VBROADCASTSD weight+88(FP), Z13
+
+column:
+	MOVLQSX (CX), R9
+	MOVL    4(CX), R10
+	MOVQ    R9, R8
+	IMULQ   ldw+64(FP), R8
+	LEAQ    (DX)(R9*4), R9
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z5, Z5, Z5
+	VXORPS  Z6, Z6, Z6
+	VXORPS  Z7, Z7, Z7
+	VXORPS  Z8, Z8, Z8
+	VXORPS  Z9, Z9, Z9
+	VXORPS  Z10, Z10, Z10
+	VXORPS  Z11, Z11, Z11
+	VXORPS  Z12, Z12, Z12
+
+sample:
+	BSFQ          R10, R11
+	MOVQ          R11, R12
+	IMULQ         DI, R12
+	IMULQ         BX, R11
+	VBROADCASTSS  (R9)(R11*1), Z14
+	ADDQ          SI, R12
+	VFMADD231PS   (R12), Z14, Z1
+	VFMADD231PS   64(R12), Z14, Z2
+	VFMADD231PS   128(R12), Z14, Z3
+	VFMADD231PS   192(R12), Z14, Z4
+	VFMADD231PS   256(R12), Z14, Z5
+	VFMADD231PS   320(R12), Z14, Z6
+	VFMADD231PS   384(R12), Z14, Z7
+	VFMADD231PS   448(R12), Z14, Z8
+	VFMADD231PS   512(R12), Z14, Z9
+	VFMADD231PS   576(R12), Z14, Z10
+	VFMADD231PS   640(R12), Z14, Z11
+	VFMADD231PS   704(R12), Z14, Z12
+	LEAQ          -1(R10), R12
+	ANDQ          R12, R10
+	JNZ           sample
+	MOVQ          w+56(FP), R9
+	MOVQ          base+72(FP), R10
+	MOVQ          sum+80(FP), R12
+	ADDQ          R8, R9
+	ADDQ          R8, R10
+	LEAQ          (R12)(R8*2), R12
+	VFMADD213PS   (R9), Z0, Z1
+	VSUBPS        (R10), Z1, Z14
+	VFMADD213PS   64(R9), Z0, Z2
+	VSUBPS        64(R10), Z2, Z15
+	VORPS         Z15, Z14, Z14
+	VFMADD213PS   128(R9), Z0, Z3
+	VSUBPS        128(R10), Z3, Z15
+	VORPS         Z15, Z14, Z14
+	VFMADD213PS   192(R9), Z0, Z4
+	VSUBPS        192(R10), Z4, Z15
+	VORPS         Z15, Z14, Z14
+	VFMADD213PS   256(R9), Z0, Z5
+	VSUBPS        256(R10), Z5, Z15
+	VORPS         Z15, Z14, Z14
+	VFMADD213PS   320(R9), Z0, Z6
+	VSUBPS        320(R10), Z6, Z15
+	VORPS         Z15, Z14, Z14
+	VFMADD213PS   384(R9), Z0, Z7
+	VSUBPS        384(R10), Z7, Z15
+	VORPS         Z15, Z14, Z14
+	VFMADD213PS   448(R9), Z0, Z8
+	VSUBPS        448(R10), Z8, Z15
+	VORPS         Z15, Z14, Z14
+	VFMADD213PS   512(R9), Z0, Z9
+	VSUBPS        512(R10), Z9, Z15
+	VORPS         Z15, Z14, Z14
+	VFMADD213PS   576(R9), Z0, Z10
+	VSUBPS        576(R10), Z10, Z15
+	VORPS         Z15, Z14, Z14
+	VFMADD213PS   640(R9), Z0, Z11
+	VSUBPS        640(R10), Z11, Z15
+	VORPS         Z15, Z14, Z14
+	VFMADD213PS   704(R9), Z0, Z12
+	VSUBPS        704(R10), Z12, Z15
+	VORPS         Z15, Z14, Z14
+	VPTESTMD      constant40000000<>+0(SB), Z14, K1
+	KTESTW        K1, K1
+	JNZ           end
+	VCVTPS2PD     Y1, Z14
+	VCVTPS2PD     (R10), Z15
+	VSUBPD        Z15, Z14, Z14
+	VMULPD        Z13, Z14, Z14
+	VCVTPD2QQ     Z14, Z14
+	VPADDQ        (R12), Z14, Z14
+	VMOVUPD       Z14, (R12)
+	VEXTRACTF32X8 $0x01, Z1, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     32(R10), Z14
+	VSUBPD        Z14, Z1, Z1
+	VMULPD        Z13, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        64(R12), Z1, Z1
+	VMOVUPD       Z1, 64(R12)
+	VCVTPS2PD     Y2, Z1
+	VCVTPS2PD     64(R10), Z14
+	VSUBPD        Z14, Z1, Z1
+	VMULPD        Z13, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        128(R12), Z1, Z1
+	VMOVUPD       Z1, 128(R12)
+	VEXTRACTF32X8 $0x01, Z2, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     96(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z13, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        192(R12), Z1, Z1
+	VMOVUPD       Z1, 192(R12)
+	VCVTPS2PD     Y3, Z1
+	VCVTPS2PD     128(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z13, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        256(R12), Z1, Z1
+	VMOVUPD       Z1, 256(R12)
+	VEXTRACTF32X8 $0x01, Z3, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     160(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z13, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        320(R12), Z1, Z1
+	VMOVUPD       Z1, 320(R12)
+	VCVTPS2PD     Y4, Z1
+	VCVTPS2PD     192(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z13, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        384(R12), Z1, Z1
+	VMOVUPD       Z1, 384(R12)
+	VEXTRACTF32X8 $0x01, Z4, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     224(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z13, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        448(R12), Z1, Z1
+	VMOVUPD       Z1, 448(R12)
+	VCVTPS2PD     Y5, Z1
+	VCVTPS2PD     256(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z13, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        512(R12), Z1, Z1
+	VMOVUPD       Z1, 512(R12)
+	VEXTRACTF32X8 $0x01, Z5, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     288(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z13, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        576(R12), Z1, Z1
+	VMOVUPD       Z1, 576(R12)
+	VCVTPS2PD     Y6, Z1
+	VCVTPS2PD     320(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z13, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        640(R12), Z1, Z1
+	VMOVUPD       Z1, 640(R12)
+	VEXTRACTF32X8 $0x01, Z6, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     352(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z13, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        704(R12), Z1, Z1
+	VMOVUPD       Z1, 704(R12)
+	VCVTPS2PD     Y7, Z1
+	VCVTPS2PD     384(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z13, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        768(R12), Z1, Z1
+	VMOVUPD       Z1, 768(R12)
+	VEXTRACTF32X8 $0x01, Z7, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     416(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z13, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        832(R12), Z1, Z1
+	VMOVUPD       Z1, 832(R12)
+	VCVTPS2PD     Y8, Z1
+	VCVTPS2PD     448(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z13, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        896(R12), Z1, Z1
+	VMOVUPD       Z1, 896(R12)
+	VEXTRACTF32X8 $0x01, Z8, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     480(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z13, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        960(R12), Z1, Z1
+	VMOVUPD       Z1, 960(R12)
+	VCVTPS2PD     Y9, Z1
+	VCVTPS2PD     512(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z13, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        1024(R12), Z1, Z1
+	VMOVUPD       Z1, 1024(R12)
+	VEXTRACTF32X8 $0x01, Z9, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     544(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z13, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        1088(R12), Z1, Z1
+	VMOVUPD       Z1, 1088(R12)
+	VCVTPS2PD     Y10, Z1
+	VCVTPS2PD     576(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z13, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        1152(R12), Z1, Z1
+	VMOVUPD       Z1, 1152(R12)
+	VEXTRACTF32X8 $0x01, Z10, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     608(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z13, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        1216(R12), Z1, Z1
+	VMOVUPD       Z1, 1216(R12)
+	VCVTPS2PD     Y11, Z1
+	VCVTPS2PD     640(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z13, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        1280(R12), Z1, Z1
+	VMOVUPD       Z1, 1280(R12)
+	VEXTRACTF32X8 $0x01, Z11, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     672(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z13, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        1344(R12), Z1, Z1
+	VMOVUPD       Z1, 1344(R12)
+	VCVTPS2PD     Y12, Z1
+	VCVTPS2PD     704(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z13, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        1408(R12), Z1, Z1
+	VMOVUPD       Z1, 1408(R12)
+	VEXTRACTF32X8 $0x01, Z12, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     736(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z13, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        1472(R12), Z1, Z1
+	VMOVUPD       Z1, 1472(R12)
+	ADDQ          $0x08, CX
+	DECQ          AX
+	JNZ           column
+
+end:
+	MOVQ AX, ret+96(FP)
 	VZEROUPPER
 	RET
 
@@ -27545,25 +29649,24 @@ store:
 	VZEROUPPER
 	RET
 
-// func addColumns512x13(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+// func addColumns512x13(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·addColumns512x13(SB), NOSPLIT, $0-68
+TEXT ·addColumns512x13(SB), NOSPLIT, $0-72
 	MOVQ         n+0(FP), AX
 	MOVQ         column+8(FP), CX
-	MOVQ         w+16(FP), DX
-	MOVQ         x+32(FP), BX
-	MOVQ         ldx+40(FP), SI
-	MOVQ         dy+48(FP), DI
-	MOVQ         lddy+56(FP), R8
-	VBROADCASTSS alpha+64(FP), Z0
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	MOVQ         dy+32(FP), SI
+	MOVQ         lddy+40(FP), DI
+	VBROADCASTSS alpha+48(FP), Z0
+	MOVQ         w+56(FP), R9
 
 column:
-	MOVLQSX (CX), R9
+	MOVLQSX (CX), R10
 	MOVL    4(CX), R11
-	MOVQ    R9, R10
-	IMULQ   ldw+24(FP), R10
-	ADDQ    DX, R10
-	LEAQ    (BX)(R9*4), R9
+	MOVQ    R10, R8
+	IMULQ   ldw+64(FP), R8
+	LEAQ    (DX)(R10*4), R10
 	VXORPS  Z1, Z1, Z1
 	VXORPS  Z2, Z2, Z2
 	VXORPS  Z3, Z3, Z3
@@ -27581,10 +29684,10 @@ column:
 sample:
 	BSFQ         R11, R12
 	MOVQ         R12, R13
-	IMULQ        R8, R13
-	IMULQ        SI, R12
-	VBROADCASTSS (R9)(R12*1), Z14
-	ADDQ         DI, R13
+	IMULQ        DI, R13
+	IMULQ        BX, R12
+	VBROADCASTSS (R10)(R12*1), Z14
+	ADDQ         SI, R13
 	VFMADD231PS  (R13), Z14, Z1
 	VFMADD231PS  64(R13), Z14, Z2
 	VFMADD231PS  128(R13), Z14, Z3
@@ -27601,35 +29704,342 @@ sample:
 	LEAQ         -1(R11), R13
 	ANDQ         R13, R11
 	JNZ          sample
-	VFMADD213PS  (R10), Z0, Z1
-	VMOVUPS      Z1, (R10)
-	VFMADD213PS  64(R10), Z0, Z2
-	VMOVUPS      Z2, 64(R10)
-	VFMADD213PS  128(R10), Z0, Z3
-	VMOVUPS      Z3, 128(R10)
-	VFMADD213PS  192(R10), Z0, Z4
-	VMOVUPS      Z4, 192(R10)
-	VFMADD213PS  256(R10), Z0, Z5
-	VMOVUPS      Z5, 256(R10)
-	VFMADD213PS  320(R10), Z0, Z6
-	VMOVUPS      Z6, 320(R10)
-	VFMADD213PS  384(R10), Z0, Z7
-	VMOVUPS      Z7, 384(R10)
-	VFMADD213PS  448(R10), Z0, Z8
-	VMOVUPS      Z8, 448(R10)
-	VFMADD213PS  512(R10), Z0, Z9
-	VMOVUPS      Z9, 512(R10)
-	VFMADD213PS  576(R10), Z0, Z10
-	VMOVUPS      Z10, 576(R10)
-	VFMADD213PS  640(R10), Z0, Z11
-	VMOVUPS      Z11, 640(R10)
-	VFMADD213PS  704(R10), Z0, Z12
-	VMOVUPS      Z12, 704(R10)
-	VFMADD213PS  768(R10), Z0, Z13
-	VMOVUPS      Z13, 768(R10)
+	ADDQ         R9, R8
+	VFMADD213PS  (R8), Z0, Z1
+	VMOVUPS      Z1, (R8)
+	VFMADD213PS  64(R8), Z0, Z2
+	VMOVUPS      Z2, 64(R8)
+	VFMADD213PS  128(R8), Z0, Z3
+	VMOVUPS      Z3, 128(R8)
+	VFMADD213PS  192(R8), Z0, Z4
+	VMOVUPS      Z4, 192(R8)
+	VFMADD213PS  256(R8), Z0, Z5
+	VMOVUPS      Z5, 256(R8)
+	VFMADD213PS  320(R8), Z0, Z6
+	VMOVUPS      Z6, 320(R8)
+	VFMADD213PS  384(R8), Z0, Z7
+	VMOVUPS      Z7, 384(R8)
+	VFMADD213PS  448(R8), Z0, Z8
+	VMOVUPS      Z8, 448(R8)
+	VFMADD213PS  512(R8), Z0, Z9
+	VMOVUPS      Z9, 512(R8)
+	VFMADD213PS  576(R8), Z0, Z10
+	VMOVUPS      Z10, 576(R8)
+	VFMADD213PS  640(R8), Z0, Z11
+	VMOVUPS      Z11, 640(R8)
+	VFMADD213PS  704(R8), Z0, Z12
+	VMOVUPS      Z12, 704(R8)
+	VFMADD213PS  768(R8), Z0, Z13
+	VMOVUPS      Z13, 768(R8)
 	ADDQ         $0x08, CX
 	DECQ         AX
 	JNZ          column
+	VZEROUPPER
+	RET
+
+// func addColumnsExact512x13(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int, base *float32, sum *int64, weight float64) int
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·addColumnsExact512x13(SB), NOSPLIT, $0-104
+	MOVQ         n+0(FP), AX
+	MOVQ         column+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	MOVQ         dy+32(FP), SI
+	MOVQ         lddy+40(FP), DI
+	VBROADCASTSS alpha+48(FP), Z0
+	VBROADCASTSD weight+88(FP), Z14
+
+column:
+	MOVLQSX (CX), R9
+	MOVL    4(CX), R10
+	MOVQ    R9, R8
+	IMULQ   ldw+64(FP), R8
+	LEAQ    (DX)(R9*4), R9
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z5, Z5, Z5
+	VXORPS  Z6, Z6, Z6
+	VXORPS  Z7, Z7, Z7
+	VXORPS  Z8, Z8, Z8
+	VXORPS  Z9, Z9, Z9
+	VXORPS  Z10, Z10, Z10
+	VXORPS  Z11, Z11, Z11
+	VXORPS  Z12, Z12, Z12
+	VXORPS  Z13, Z13, Z13
+
+sample:
+	BSFQ          R10, R11
+	MOVQ          R11, R12
+	IMULQ         DI, R12
+	IMULQ         BX, R11
+	VBROADCASTSS  (R9)(R11*1), Z15
+	ADDQ          SI, R12
+	VFMADD231PS   (R12), Z15, Z1
+	VFMADD231PS   64(R12), Z15, Z2
+	VFMADD231PS   128(R12), Z15, Z3
+	VFMADD231PS   192(R12), Z15, Z4
+	VFMADD231PS   256(R12), Z15, Z5
+	VFMADD231PS   320(R12), Z15, Z6
+	VFMADD231PS   384(R12), Z15, Z7
+	VFMADD231PS   448(R12), Z15, Z8
+	VFMADD231PS   512(R12), Z15, Z9
+	VFMADD231PS   576(R12), Z15, Z10
+	VFMADD231PS   640(R12), Z15, Z11
+	VFMADD231PS   704(R12), Z15, Z12
+	VFMADD231PS   768(R12), Z15, Z13
+	LEAQ          -1(R10), R12
+	ANDQ          R12, R10
+	JNZ           sample
+	MOVQ          w+56(FP), R9
+	MOVQ          base+72(FP), R10
+	MOVQ          sum+80(FP), R12
+	ADDQ          R8, R9
+	ADDQ          R8, R10
+	LEAQ          (R12)(R8*2), R12
+	VFMADD213PS   (R9), Z0, Z1
+	VSUBPS        (R10), Z1, Z15
+	VFMADD213PS   64(R9), Z0, Z2
+	VSUBPS        64(R10), Z2, Z16
+	VORPS         Z16, Z15, Z15
+	VFMADD213PS   128(R9), Z0, Z3
+	VSUBPS        128(R10), Z3, Z16
+	VORPS         Z16, Z15, Z15
+	VFMADD213PS   192(R9), Z0, Z4
+	VSUBPS        192(R10), Z4, Z16
+	VORPS         Z16, Z15, Z15
+	VFMADD213PS   256(R9), Z0, Z5
+	VSUBPS        256(R10), Z5, Z16
+	VORPS         Z16, Z15, Z15
+	VFMADD213PS   320(R9), Z0, Z6
+	VSUBPS        320(R10), Z6, Z16
+	VORPS         Z16, Z15, Z15
+	VFMADD213PS   384(R9), Z0, Z7
+	VSUBPS        384(R10), Z7, Z16
+	VORPS         Z16, Z15, Z15
+	VFMADD213PS   448(R9), Z0, Z8
+	VSUBPS        448(R10), Z8, Z16
+	VORPS         Z16, Z15, Z15
+	VFMADD213PS   512(R9), Z0, Z9
+	VSUBPS        512(R10), Z9, Z16
+	VORPS         Z16, Z15, Z15
+	VFMADD213PS   576(R9), Z0, Z10
+	VSUBPS        576(R10), Z10, Z16
+	VORPS         Z16, Z15, Z15
+	VFMADD213PS   640(R9), Z0, Z11
+	VSUBPS        640(R10), Z11, Z16
+	VORPS         Z16, Z15, Z15
+	VFMADD213PS   704(R9), Z0, Z12
+	VSUBPS        704(R10), Z12, Z16
+	VORPS         Z16, Z15, Z15
+	VFMADD213PS   768(R9), Z0, Z13
+	VSUBPS        768(R10), Z13, Z16
+	VORPS         Z16, Z15, Z15
+	VPTESTMD      constant40000000<>+0(SB), Z15, K1
+	KTESTW        K1, K1
+	JNZ           end
+	VCVTPS2PD     Y1, Z15
+	VCVTPS2PD     (R10), Z16
+	VSUBPD        Z16, Z15, Z15
+	VMULPD        Z14, Z15, Z15
+	VCVTPD2QQ     Z15, Z15
+	VPADDQ        (R12), Z15, Z15
+	VMOVUPD       Z15, (R12)
+	VEXTRACTF32X8 $0x01, Z1, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     32(R10), Z15
+	VSUBPD        Z15, Z1, Z1
+	VMULPD        Z14, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        64(R12), Z1, Z1
+	VMOVUPD       Z1, 64(R12)
+	VCVTPS2PD     Y2, Z1
+	VCVTPS2PD     64(R10), Z15
+	VSUBPD        Z15, Z1, Z1
+	VMULPD        Z14, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        128(R12), Z1, Z1
+	VMOVUPD       Z1, 128(R12)
+	VEXTRACTF32X8 $0x01, Z2, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     96(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z14, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        192(R12), Z1, Z1
+	VMOVUPD       Z1, 192(R12)
+	VCVTPS2PD     Y3, Z1
+	VCVTPS2PD     128(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z14, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        256(R12), Z1, Z1
+	VMOVUPD       Z1, 256(R12)
+	VEXTRACTF32X8 $0x01, Z3, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     160(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z14, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        320(R12), Z1, Z1
+	VMOVUPD       Z1, 320(R12)
+	VCVTPS2PD     Y4, Z1
+	VCVTPS2PD     192(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z14, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        384(R12), Z1, Z1
+	VMOVUPD       Z1, 384(R12)
+	VEXTRACTF32X8 $0x01, Z4, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     224(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z14, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        448(R12), Z1, Z1
+	VMOVUPD       Z1, 448(R12)
+	VCVTPS2PD     Y5, Z1
+	VCVTPS2PD     256(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z14, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        512(R12), Z1, Z1
+	VMOVUPD       Z1, 512(R12)
+	VEXTRACTF32X8 $0x01, Z5, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     288(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z14, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        576(R12), Z1, Z1
+	VMOVUPD       Z1, 576(R12)
+	VCVTPS2PD     Y6, Z1
+	VCVTPS2PD     320(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z14, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        640(R12), Z1, Z1
+	VMOVUPD       Z1, 640(R12)
+	VEXTRACTF32X8 $0x01, Z6, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     352(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z14, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        704(R12), Z1, Z1
+	VMOVUPD       Z1, 704(R12)
+	VCVTPS2PD     Y7, Z1
+	VCVTPS2PD     384(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z14, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        768(R12), Z1, Z1
+	VMOVUPD       Z1, 768(R12)
+	VEXTRACTF32X8 $0x01, Z7, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     416(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z14, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        832(R12), Z1, Z1
+	VMOVUPD       Z1, 832(R12)
+	VCVTPS2PD     Y8, Z1
+	VCVTPS2PD     448(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z14, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        896(R12), Z1, Z1
+	VMOVUPD       Z1, 896(R12)
+	VEXTRACTF32X8 $0x01, Z8, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     480(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z14, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        960(R12), Z1, Z1
+	VMOVUPD       Z1, 960(R12)
+	VCVTPS2PD     Y9, Z1
+	VCVTPS2PD     512(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z14, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        1024(R12), Z1, Z1
+	VMOVUPD       Z1, 1024(R12)
+	VEXTRACTF32X8 $0x01, Z9, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     544(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z14, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        1088(R12), Z1, Z1
+	VMOVUPD       Z1, 1088(R12)
+	VCVTPS2PD     Y10, Z1
+	VCVTPS2PD     576(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z14, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        1152(R12), Z1, Z1
+	VMOVUPD       Z1, 1152(R12)
+	VEXTRACTF32X8 $0x01, Z10, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     608(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z14, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        1216(R12), Z1, Z1
+	VMOVUPD       Z1, 1216(R12)
+	VCVTPS2PD     Y11, Z1
+	VCVTPS2PD     640(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z14, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        1280(R12), Z1, Z1
+	VMOVUPD       Z1, 1280(R12)
+	VEXTRACTF32X8 $0x01, Z11, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     672(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z14, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        1344(R12), Z1, Z1
+	VMOVUPD       Z1, 1344(R12)
+	VCVTPS2PD     Y12, Z1
+	VCVTPS2PD     704(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z14, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        1408(R12), Z1, Z1
+	VMOVUPD       Z1, 1408(R12)
+	VEXTRACTF32X8 $0x01, Z12, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     736(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z14, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        1472(R12), Z1, Z1
+	VMOVUPD       Z1, 1472(R12)
+	VCVTPS2PD     Y13, Z1
+	VCVTPS2PD     768(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z14, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        1536(R12), Z1, Z1
+	VMOVUPD       Z1, 1536(R12)
+	VEXTRACTF32X8 $0x01, Z13, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     800(R10), Z2
+	VSUBPD        Z2, Z1, Z1
+	VMULPD        Z14, Z1, Z1
+	VCVTPD2QQ     Z1, Z1
+	VPADDQ        1600(R12), Z1, Z1
+	VMOVUPD       Z1, 1600(R12)
+	ADDQ          $0x08, CX
+	DECQ          AX
+	JNZ           column
+
+end:
+	MOVQ AX, ret+96(FP)
 	VZEROUPPER
 	RET
 
@@ -29539,7 +31949,7 @@ TEXT ·addExact256(SB), NOSPLIT, $0-48
 	MOVQ         base+16(FP), DX
 	MOVQ         groups+24(FP), BX
 	VBROADCASTSD w+32(FP), Y0
-	VBROADCASTSD addExact256Magic<>+0(SB), Y1
+	VBROADCASTSD exactMagic<>+0(SB), Y1
 
 group:
 	VMOVUPS   (DX), Y2
@@ -29594,8 +32004,8 @@ end:
 	VZEROUPPER
 	RET
 
-DATA addExact256Magic<>+0(SB)/8, $0x4338000000000000
-GLOBL addExact256Magic<>(SB), RODATA|NOPTR, $8
+DATA exactMagic<>+0(SB)/8, $0x4338000000000000
+GLOBL exactMagic<>(SB), RODATA|NOPTR, $8
 
 // func addExactAndReset256(dst *int64, x *float32, base *float32, groups int, w float64) int
 // Requires: AVX, AVX2
@@ -29605,7 +32015,7 @@ TEXT ·addExactAndReset256(SB), NOSPLIT, $0-48
 	MOVQ         base+16(FP), DX
 	MOVQ         groups+24(FP), BX
 	VBROADCASTSD w+32(FP), Y0
-	VBROADCASTSD addExactAndReset256Magic<>+0(SB), Y1
+	VBROADCASTSD exactMagic<>+0(SB), Y1
 
 group:
 	VMOVUPS   (DX), Y2
@@ -29661,9 +32071,6 @@ end:
 	MOVQ BX, ret+40(FP)
 	VZEROUPPER
 	RET
-
-DATA addExactAndReset256Magic<>+0(SB)/8, $0x4338000000000000
-GLOBL addExactAndReset256Magic<>(SB), RODATA|NOPTR, $8
 
 // func nonZeros256(bits *uint16, x *float32, groups int)
 // Requires: AVX, AVX2
@@ -29736,43 +32143,111 @@ store:
 	VZEROUPPER
 	RET
 
-// func addColumns256x1(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+// func addColumns256x1(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int)
 // Requires: AVX, FMA3
-TEXT ·addColumns256x1(SB), NOSPLIT, $0-68
+TEXT ·addColumns256x1(SB), NOSPLIT, $0-72
 	MOVQ         n+0(FP), AX
 	MOVQ         column+8(FP), CX
-	MOVQ         w+16(FP), DX
-	MOVQ         x+32(FP), BX
-	MOVQ         ldx+40(FP), SI
-	MOVQ         dy+48(FP), DI
-	MOVQ         lddy+56(FP), R8
-	VBROADCASTSS alpha+64(FP), Y0
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	MOVQ         dy+32(FP), SI
+	MOVQ         lddy+40(FP), DI
+	VBROADCASTSS alpha+48(FP), Y0
+	MOVQ         w+56(FP), R9
 
 column:
-	MOVLQSX (CX), R9
+	MOVLQSX (CX), R10
 	MOVL    4(CX), R11
-	MOVQ    R9, R10
-	IMULQ   ldw+24(FP), R10
-	ADDQ    DX, R10
-	LEAQ    (BX)(R9*4), R9
+	MOVQ    R10, R8
+	IMULQ   ldw+64(FP), R8
+	LEAQ    (DX)(R10*4), R10
 	VXORPS  Y1, Y1, Y1
 
 sample:
 	BSFQ         R11, R12
 	MOVQ         R12, R13
-	IMULQ        R8, R13
-	IMULQ        SI, R12
-	VBROADCASTSS (R9)(R12*1), Y2
-	ADDQ         DI, R13
+	IMULQ        DI, R13
+	IMULQ        BX, R12
+	VBROADCASTSS (R10)(R12*1), Y2
+	ADDQ         SI, R13
 	VFMADD231PS  (R13), Y2, Y1
 	LEAQ         -1(R11), R13
 	ANDQ         R13, R11
 	JNZ          sample
-	VFMADD213PS  (R10), Y0, Y1
-	VMOVUPS      Y1, (R10)
+	ADDQ         R9, R8
+	VFMADD213PS  (R8), Y0, Y1
+	VMOVUPS      Y1, (R8)
 	ADDQ         $0x08, CX
 	DECQ         AX
 	JNZ          column
+	VZEROUPPER
+	RET
+
+// func addColumnsExact256x1(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int, base *float32, sum *int64, weight float64) int
+// Requires: AVX, AVX2, FMA3
+TEXT ·addColumnsExact256x1(SB), NOSPLIT, $0-104
+	MOVQ         n+0(FP), AX
+	MOVQ         column+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	MOVQ         dy+32(FP), SI
+	MOVQ         lddy+40(FP), DI
+	VBROADCASTSS alpha+48(FP), Y0
+	VBROADCASTSD weight+88(FP), Y2
+	VBROADCASTSD exactMagic<>+0(SB), Y3
+
+column:
+	MOVLQSX (CX), R9
+	MOVL    4(CX), R10
+	MOVQ    R9, R8
+	IMULQ   ldw+64(FP), R8
+	LEAQ    (DX)(R9*4), R9
+	VXORPS  Y1, Y1, Y1
+
+sample:
+	BSFQ         R10, R11
+	MOVQ         R11, R12
+	IMULQ        DI, R12
+	IMULQ        BX, R11
+	VBROADCASTSS (R9)(R11*1), Y4
+	ADDQ         SI, R12
+	VFMADD231PS  (R12), Y4, Y1
+	LEAQ         -1(R10), R12
+	ANDQ         R12, R10
+	JNZ          sample
+	MOVQ         w+56(FP), R9
+	MOVQ         base+72(FP), R10
+	MOVQ         sum+80(FP), R12
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	LEAQ         (R12)(R8*2), R12
+	VFMADD213PS  (R9), Y0, Y1
+	VSUBPS       (R10), Y1, Y4
+	VPTEST       constant40000000<>+0(SB), Y4
+	JNZ          end
+	VCVTPS2PD    X1, Y4
+	VCVTPS2PD    (R10), Y5
+	VSUBPD       Y5, Y4, Y4
+	VMULPD       Y2, Y4, Y4
+	VADDPD       Y3, Y4, Y4
+	VPSUBQ       Y3, Y4, Y4
+	VPADDQ       (R12), Y4, Y4
+	VMOVUPD      Y4, (R12)
+	VEXTRACTF128 $0x01, Y1, X1
+	VCVTPS2PD    X1, Y1
+	VCVTPS2PD    16(R10), Y4
+	VSUBPD       Y4, Y1, Y1
+	VMULPD       Y2, Y1, Y1
+	VADDPD       Y3, Y1, Y1
+	VPSUBQ       Y3, Y1, Y1
+	VPADDQ       32(R12), Y1, Y1
+	VMOVUPD      Y1, 32(R12)
+	ADDQ         $0x08, CX
+	DECQ         AX
+	JNZ          column
+
+end:
+	MOVQ AX, ret+96(FP)
 	VZEROUPPER
 	RET
 
@@ -29835,47 +32310,137 @@ store:
 	VZEROUPPER
 	RET
 
-// func addColumns256x2(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+// func addColumns256x2(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int)
 // Requires: AVX, FMA3
-TEXT ·addColumns256x2(SB), NOSPLIT, $0-68
+TEXT ·addColumns256x2(SB), NOSPLIT, $0-72
 	MOVQ         n+0(FP), AX
 	MOVQ         column+8(FP), CX
-	MOVQ         w+16(FP), DX
-	MOVQ         x+32(FP), BX
-	MOVQ         ldx+40(FP), SI
-	MOVQ         dy+48(FP), DI
-	MOVQ         lddy+56(FP), R8
-	VBROADCASTSS alpha+64(FP), Y0
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	MOVQ         dy+32(FP), SI
+	MOVQ         lddy+40(FP), DI
+	VBROADCASTSS alpha+48(FP), Y0
+	MOVQ         w+56(FP), R9
 
 column:
-	MOVLQSX (CX), R9
+	MOVLQSX (CX), R10
 	MOVL    4(CX), R11
-	MOVQ    R9, R10
-	IMULQ   ldw+24(FP), R10
-	ADDQ    DX, R10
-	LEAQ    (BX)(R9*4), R9
+	MOVQ    R10, R8
+	IMULQ   ldw+64(FP), R8
+	LEAQ    (DX)(R10*4), R10
 	VXORPS  Y1, Y1, Y1
 	VXORPS  Y2, Y2, Y2
 
 sample:
 	BSFQ         R11, R12
 	MOVQ         R12, R13
-	IMULQ        R8, R13
-	IMULQ        SI, R12
-	VBROADCASTSS (R9)(R12*1), Y3
-	ADDQ         DI, R13
+	IMULQ        DI, R13
+	IMULQ        BX, R12
+	VBROADCASTSS (R10)(R12*1), Y3
+	ADDQ         SI, R13
 	VFMADD231PS  (R13), Y3, Y1
 	VFMADD231PS  32(R13), Y3, Y2
 	LEAQ         -1(R11), R13
 	ANDQ         R13, R11
 	JNZ          sample
-	VFMADD213PS  (R10), Y0, Y1
-	VMOVUPS      Y1, (R10)
-	VFMADD213PS  32(R10), Y0, Y2
-	VMOVUPS      Y2, 32(R10)
+	ADDQ         R9, R8
+	VFMADD213PS  (R8), Y0, Y1
+	VMOVUPS      Y1, (R8)
+	VFMADD213PS  32(R8), Y0, Y2
+	VMOVUPS      Y2, 32(R8)
 	ADDQ         $0x08, CX
 	DECQ         AX
 	JNZ          column
+	VZEROUPPER
+	RET
+
+// func addColumnsExact256x2(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int, base *float32, sum *int64, weight float64) int
+// Requires: AVX, AVX2, FMA3
+TEXT ·addColumnsExact256x2(SB), NOSPLIT, $0-104
+	MOVQ         n+0(FP), AX
+	MOVQ         column+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	MOVQ         dy+32(FP), SI
+	MOVQ         lddy+40(FP), DI
+	VBROADCASTSS alpha+48(FP), Y0
+	VBROADCASTSD weight+88(FP), Y3
+	VBROADCASTSD exactMagic<>+0(SB), Y4
+
+column:
+	MOVLQSX (CX), R9
+	MOVL    4(CX), R10
+	MOVQ    R9, R8
+	IMULQ   ldw+64(FP), R8
+	LEAQ    (DX)(R9*4), R9
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+
+sample:
+	BSFQ         R10, R11
+	MOVQ         R11, R12
+	IMULQ        DI, R12
+	IMULQ        BX, R11
+	VBROADCASTSS (R9)(R11*1), Y5
+	ADDQ         SI, R12
+	VFMADD231PS  (R12), Y5, Y1
+	VFMADD231PS  32(R12), Y5, Y2
+	LEAQ         -1(R10), R12
+	ANDQ         R12, R10
+	JNZ          sample
+	MOVQ         w+56(FP), R9
+	MOVQ         base+72(FP), R10
+	MOVQ         sum+80(FP), R12
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	LEAQ         (R12)(R8*2), R12
+	VFMADD213PS  (R9), Y0, Y1
+	VSUBPS       (R10), Y1, Y5
+	VFMADD213PS  32(R9), Y0, Y2
+	VSUBPS       32(R10), Y2, Y6
+	VORPS        Y6, Y5, Y5
+	VPTEST       constant40000000<>+0(SB), Y5
+	JNZ          end
+	VCVTPS2PD    X1, Y5
+	VCVTPS2PD    (R10), Y6
+	VSUBPD       Y6, Y5, Y5
+	VMULPD       Y3, Y5, Y5
+	VADDPD       Y4, Y5, Y5
+	VPSUBQ       Y4, Y5, Y5
+	VPADDQ       (R12), Y5, Y5
+	VMOVUPD      Y5, (R12)
+	VEXTRACTF128 $0x01, Y1, X1
+	VCVTPS2PD    X1, Y1
+	VCVTPS2PD    16(R10), Y5
+	VSUBPD       Y5, Y1, Y1
+	VMULPD       Y3, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VPSUBQ       Y4, Y1, Y1
+	VPADDQ       32(R12), Y1, Y1
+	VMOVUPD      Y1, 32(R12)
+	VCVTPS2PD    X2, Y1
+	VCVTPS2PD    32(R10), Y5
+	VSUBPD       Y5, Y1, Y1
+	VMULPD       Y3, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VPSUBQ       Y4, Y1, Y1
+	VPADDQ       64(R12), Y1, Y1
+	VMOVUPD      Y1, 64(R12)
+	VEXTRACTF128 $0x01, Y2, X1
+	VCVTPS2PD    X1, Y1
+	VCVTPS2PD    48(R10), Y2
+	VSUBPD       Y2, Y1, Y1
+	VMULPD       Y3, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VPSUBQ       Y4, Y1, Y1
+	VPADDQ       96(R12), Y1, Y1
+	VMOVUPD      Y1, 96(R12)
+	ADDQ         $0x08, CX
+	DECQ         AX
+	JNZ          column
+
+end:
+	MOVQ AX, ret+96(FP)
 	VZEROUPPER
 	RET
 
@@ -29950,25 +32515,24 @@ store:
 	VZEROUPPER
 	RET
 
-// func addColumns256x3(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+// func addColumns256x3(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int)
 // Requires: AVX, FMA3
-TEXT ·addColumns256x3(SB), NOSPLIT, $0-68
+TEXT ·addColumns256x3(SB), NOSPLIT, $0-72
 	MOVQ         n+0(FP), AX
 	MOVQ         column+8(FP), CX
-	MOVQ         w+16(FP), DX
-	MOVQ         x+32(FP), BX
-	MOVQ         ldx+40(FP), SI
-	MOVQ         dy+48(FP), DI
-	MOVQ         lddy+56(FP), R8
-	VBROADCASTSS alpha+64(FP), Y0
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	MOVQ         dy+32(FP), SI
+	MOVQ         lddy+40(FP), DI
+	VBROADCASTSS alpha+48(FP), Y0
+	MOVQ         w+56(FP), R9
 
 column:
-	MOVLQSX (CX), R9
+	MOVLQSX (CX), R10
 	MOVL    4(CX), R11
-	MOVQ    R9, R10
-	IMULQ   ldw+24(FP), R10
-	ADDQ    DX, R10
-	LEAQ    (BX)(R9*4), R9
+	MOVQ    R10, R8
+	IMULQ   ldw+64(FP), R8
+	LEAQ    (DX)(R10*4), R10
 	VXORPS  Y1, Y1, Y1
 	VXORPS  Y2, Y2, Y2
 	VXORPS  Y3, Y3, Y3
@@ -29976,25 +32540,138 @@ column:
 sample:
 	BSFQ         R11, R12
 	MOVQ         R12, R13
-	IMULQ        R8, R13
-	IMULQ        SI, R12
-	VBROADCASTSS (R9)(R12*1), Y4
-	ADDQ         DI, R13
+	IMULQ        DI, R13
+	IMULQ        BX, R12
+	VBROADCASTSS (R10)(R12*1), Y4
+	ADDQ         SI, R13
 	VFMADD231PS  (R13), Y4, Y1
 	VFMADD231PS  32(R13), Y4, Y2
 	VFMADD231PS  64(R13), Y4, Y3
 	LEAQ         -1(R11), R13
 	ANDQ         R13, R11
 	JNZ          sample
-	VFMADD213PS  (R10), Y0, Y1
-	VMOVUPS      Y1, (R10)
-	VFMADD213PS  32(R10), Y0, Y2
-	VMOVUPS      Y2, 32(R10)
-	VFMADD213PS  64(R10), Y0, Y3
-	VMOVUPS      Y3, 64(R10)
+	ADDQ         R9, R8
+	VFMADD213PS  (R8), Y0, Y1
+	VMOVUPS      Y1, (R8)
+	VFMADD213PS  32(R8), Y0, Y2
+	VMOVUPS      Y2, 32(R8)
+	VFMADD213PS  64(R8), Y0, Y3
+	VMOVUPS      Y3, 64(R8)
 	ADDQ         $0x08, CX
 	DECQ         AX
 	JNZ          column
+	VZEROUPPER
+	RET
+
+// func addColumnsExact256x3(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int, base *float32, sum *int64, weight float64) int
+// Requires: AVX, AVX2, FMA3
+TEXT ·addColumnsExact256x3(SB), NOSPLIT, $0-104
+	MOVQ         n+0(FP), AX
+	MOVQ         column+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	MOVQ         dy+32(FP), SI
+	MOVQ         lddy+40(FP), DI
+	VBROADCASTSS alpha+48(FP), Y0
+	VBROADCASTSD weight+88(FP), Y4
+	VBROADCASTSD exactMagic<>+0(SB), Y5
+
+column:
+	MOVLQSX (CX), R9
+	MOVL    4(CX), R10
+	MOVQ    R9, R8
+	IMULQ   ldw+64(FP), R8
+	LEAQ    (DX)(R9*4), R9
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+
+sample:
+	BSFQ         R10, R11
+	MOVQ         R11, R12
+	IMULQ        DI, R12
+	IMULQ        BX, R11
+	VBROADCASTSS (R9)(R11*1), Y6
+	ADDQ         SI, R12
+	VFMADD231PS  (R12), Y6, Y1
+	VFMADD231PS  32(R12), Y6, Y2
+	VFMADD231PS  64(R12), Y6, Y3
+	LEAQ         -1(R10), R12
+	ANDQ         R12, R10
+	JNZ          sample
+	MOVQ         w+56(FP), R9
+	MOVQ         base+72(FP), R10
+	MOVQ         sum+80(FP), R12
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	LEAQ         (R12)(R8*2), R12
+	VFMADD213PS  (R9), Y0, Y1
+	VSUBPS       (R10), Y1, Y6
+	VFMADD213PS  32(R9), Y0, Y2
+	VSUBPS       32(R10), Y2, Y7
+	VORPS        Y7, Y6, Y6
+	VFMADD213PS  64(R9), Y0, Y3
+	VSUBPS       64(R10), Y3, Y7
+	VORPS        Y7, Y6, Y6
+	VPTEST       constant40000000<>+0(SB), Y6
+	JNZ          end
+	VCVTPS2PD    X1, Y6
+	VCVTPS2PD    (R10), Y7
+	VSUBPD       Y7, Y6, Y6
+	VMULPD       Y4, Y6, Y6
+	VADDPD       Y5, Y6, Y6
+	VPSUBQ       Y5, Y6, Y6
+	VPADDQ       (R12), Y6, Y6
+	VMOVUPD      Y6, (R12)
+	VEXTRACTF128 $0x01, Y1, X1
+	VCVTPS2PD    X1, Y1
+	VCVTPS2PD    16(R10), Y6
+	VSUBPD       Y6, Y1, Y1
+	VMULPD       Y4, Y1, Y1
+	VADDPD       Y5, Y1, Y1
+	VPSUBQ       Y5, Y1, Y1
+	VPADDQ       32(R12), Y1, Y1
+	VMOVUPD      Y1, 32(R12)
+	VCVTPS2PD    X2, Y1
+	VCVTPS2PD    32(R10), Y6
+	VSUBPD       Y6, Y1, Y1
+	VMULPD       Y4, Y1, Y1
+	VADDPD       Y5, Y1, Y1
+	VPSUBQ       Y5, Y1, Y1
+	VPADDQ       64(R12), Y1, Y1
+	VMOVUPD      Y1, 64(R12)
+	VEXTRACTF128 $0x01, Y2, X1
+	VCVTPS2PD    X1, Y1
+	VCVTPS2PD    48(R10), Y2
+	VSUBPD       Y2, Y1, Y1
+	VMULPD       Y4, Y1, Y1
+	VADDPD       Y5, Y1, Y1
+	VPSUBQ       Y5, Y1, Y1
+	VPADDQ       96(R12), Y1, Y1
+	VMOVUPD      Y1, 96(R12)
+	VCVTPS2PD    X3, Y1
+	VCVTPS2PD    64(R10), Y2
+	VSUBPD       Y2, Y1, Y1
+	VMULPD       Y4, Y1, Y1
+	VADDPD       Y5, Y1, Y1
+	VPSUBQ       Y5, Y1, Y1
+	VPADDQ       128(R12), Y1, Y1
+	VMOVUPD      Y1, 128(R12)
+	VEXTRACTF128 $0x01, Y3, X1
+	VCVTPS2PD    X1, Y1
+	VCVTPS2PD    80(R10), Y2
+	VSUBPD       Y2, Y1, Y1
+	VMULPD       Y4, Y1, Y1
+	VADDPD       Y5, Y1, Y1
+	VPSUBQ       Y5, Y1, Y1
+	VPADDQ       160(R12), Y1, Y1
+	VMOVUPD      Y1, 160(R12)
+	ADDQ         $0x08, CX
+	DECQ         AX
+	JNZ          column
+
+end:
+	MOVQ AX, ret+96(FP)
 	VZEROUPPER
 	RET
 
@@ -30081,25 +32758,24 @@ store:
 	VZEROUPPER
 	RET
 
-// func addColumns256x4(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+// func addColumns256x4(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int)
 // Requires: AVX, FMA3
-TEXT ·addColumns256x4(SB), NOSPLIT, $0-68
+TEXT ·addColumns256x4(SB), NOSPLIT, $0-72
 	MOVQ         n+0(FP), AX
 	MOVQ         column+8(FP), CX
-	MOVQ         w+16(FP), DX
-	MOVQ         x+32(FP), BX
-	MOVQ         ldx+40(FP), SI
-	MOVQ         dy+48(FP), DI
-	MOVQ         lddy+56(FP), R8
-	VBROADCASTSS alpha+64(FP), Y0
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	MOVQ         dy+32(FP), SI
+	MOVQ         lddy+40(FP), DI
+	VBROADCASTSS alpha+48(FP), Y0
+	MOVQ         w+56(FP), R9
 
 column:
-	MOVLQSX (CX), R9
+	MOVLQSX (CX), R10
 	MOVL    4(CX), R11
-	MOVQ    R9, R10
-	IMULQ   ldw+24(FP), R10
-	ADDQ    DX, R10
-	LEAQ    (BX)(R9*4), R9
+	MOVQ    R10, R8
+	IMULQ   ldw+64(FP), R8
+	LEAQ    (DX)(R10*4), R10
 	VXORPS  Y1, Y1, Y1
 	VXORPS  Y2, Y2, Y2
 	VXORPS  Y3, Y3, Y3
@@ -30108,10 +32784,10 @@ column:
 sample:
 	BSFQ         R11, R12
 	MOVQ         R12, R13
-	IMULQ        R8, R13
-	IMULQ        SI, R12
-	VBROADCASTSS (R9)(R12*1), Y5
-	ADDQ         DI, R13
+	IMULQ        DI, R13
+	IMULQ        BX, R12
+	VBROADCASTSS (R10)(R12*1), Y5
+	ADDQ         SI, R13
 	VFMADD231PS  (R13), Y5, Y1
 	VFMADD231PS  32(R13), Y5, Y2
 	VFMADD231PS  64(R13), Y5, Y3
@@ -30119,17 +32795,152 @@ sample:
 	LEAQ         -1(R11), R13
 	ANDQ         R13, R11
 	JNZ          sample
-	VFMADD213PS  (R10), Y0, Y1
-	VMOVUPS      Y1, (R10)
-	VFMADD213PS  32(R10), Y0, Y2
-	VMOVUPS      Y2, 32(R10)
-	VFMADD213PS  64(R10), Y0, Y3
-	VMOVUPS      Y3, 64(R10)
-	VFMADD213PS  96(R10), Y0, Y4
-	VMOVUPS      Y4, 96(R10)
+	ADDQ         R9, R8
+	VFMADD213PS  (R8), Y0, Y1
+	VMOVUPS      Y1, (R8)
+	VFMADD213PS  32(R8), Y0, Y2
+	VMOVUPS      Y2, 32(R8)
+	VFMADD213PS  64(R8), Y0, Y3
+	VMOVUPS      Y3, 64(R8)
+	VFMADD213PS  96(R8), Y0, Y4
+	VMOVUPS      Y4, 96(R8)
 	ADDQ         $0x08, CX
 	DECQ         AX
 	JNZ          column
+	VZEROUPPER
+	RET
+
+// func addColumnsExact256x4(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int, base *float32, sum *int64, weight float64) int
+// Requires: AVX, AVX2, FMA3
+TEXT ·addColumnsExact256x4(SB), NOSPLIT, $0-104
+	MOVQ         n+0(FP), AX
+	MOVQ         column+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	MOVQ         dy+32(FP), SI
+	MOVQ         lddy+40(FP), DI
+	VBROADCASTSS alpha+48(FP), Y0
+	VBROADCASTSD weight+88(FP), Y5
+	VBROADCASTSD exactMagic<>+0(SB), Y6
+
+column:
+	MOVLQSX (CX), R9
+	MOVL    4(CX), R10
+	MOVQ    R9, R8
+	IMULQ   ldw+64(FP), R8
+	LEAQ    (DX)(R9*4), R9
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+
+sample:
+	BSFQ         R10, R11
+	MOVQ         R11, R12
+	IMULQ        DI, R12
+	IMULQ        BX, R11
+	VBROADCASTSS (R9)(R11*1), Y7
+	ADDQ         SI, R12
+	VFMADD231PS  (R12), Y7, Y1
+	VFMADD231PS  32(R12), Y7, Y2
+	VFMADD231PS  64(R12), Y7, Y3
+	VFMADD231PS  96(R12), Y7, Y4
+	LEAQ         -1(R10), R12
+	ANDQ         R12, R10
+	JNZ          sample
+	MOVQ         w+56(FP), R9
+	MOVQ         base+72(FP), R10
+	MOVQ         sum+80(FP), R12
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	LEAQ         (R12)(R8*2), R12
+	VFMADD213PS  (R9), Y0, Y1
+	VSUBPS       (R10), Y1, Y7
+	VFMADD213PS  32(R9), Y0, Y2
+	VSUBPS       32(R10), Y2, Y8
+	VORPS        Y8, Y7, Y7
+	VFMADD213PS  64(R9), Y0, Y3
+	VSUBPS       64(R10), Y3, Y8
+	VORPS        Y8, Y7, Y7
+	VFMADD213PS  96(R9), Y0, Y4
+	VSUBPS       96(R10), Y4, Y8
+	VORPS        Y8, Y7, Y7
+	VPTEST       constant40000000<>+0(SB), Y7
+	JNZ          end
+	VCVTPS2PD    X1, Y7
+	VCVTPS2PD    (R10), Y8
+	VSUBPD       Y8, Y7, Y7
+	VMULPD       Y5, Y7, Y7
+	VADDPD       Y6, Y7, Y7
+	VPSUBQ       Y6, Y7, Y7
+	VPADDQ       (R12), Y7, Y7
+	VMOVUPD      Y7, (R12)
+	VEXTRACTF128 $0x01, Y1, X1
+	VCVTPS2PD    X1, Y1
+	VCVTPS2PD    16(R10), Y7
+	VSUBPD       Y7, Y1, Y1
+	VMULPD       Y5, Y1, Y1
+	VADDPD       Y6, Y1, Y1
+	VPSUBQ       Y6, Y1, Y1
+	VPADDQ       32(R12), Y1, Y1
+	VMOVUPD      Y1, 32(R12)
+	VCVTPS2PD    X2, Y1
+	VCVTPS2PD    32(R10), Y7
+	VSUBPD       Y7, Y1, Y1
+	VMULPD       Y5, Y1, Y1
+	VADDPD       Y6, Y1, Y1
+	VPSUBQ       Y6, Y1, Y1
+	VPADDQ       64(R12), Y1, Y1
+	VMOVUPD      Y1, 64(R12)
+	VEXTRACTF128 $0x01, Y2, X1
+	VCVTPS2PD    X1, Y1
+	VCVTPS2PD    48(R10), Y2
+	VSUBPD       Y2, Y1, Y1
+	VMULPD       Y5, Y1, Y1
+	VADDPD       Y6, Y1, Y1
+	VPSUBQ       Y6, Y1, Y1
+	VPADDQ       96(R12), Y1, Y1
+	VMOVUPD      Y1, 96(R12)
+	VCVTPS2PD    X3, Y1
+	VCVTPS2PD    64(R10), Y2
+	VSUBPD       Y2, Y1, Y1
+	VMULPD       Y5, Y1, Y1
+	VADDPD       Y6, Y1, Y1
+	VPSUBQ       Y6, Y1, Y1
+	VPADDQ       128(R12), Y1, Y1
+	VMOVUPD      Y1, 128(R12)
+	VEXTRACTF128 $0x01, Y3, X1
+	VCVTPS2PD    X1, Y1
+	VCVTPS2PD    80(R10), Y2
+	VSUBPD       Y2, Y1, Y1
+	VMULPD       Y5, Y1, Y1
+	VADDPD       Y6, Y1, Y1
+	VPSUBQ       Y6, Y1, Y1
+	VPADDQ       160(R12), Y1, Y1
+	VMOVUPD      Y1, 160(R12)
+	VCVTPS2PD    X4, Y1
+	VCVTPS2PD    96(R10), Y2
+	VSUBPD       Y2, Y1, Y1
+	VMULPD       Y5, Y1, Y1
+	VADDPD       Y6, Y1, Y1
+	VPSUBQ       Y6, Y1, Y1
+	VPADDQ       192(R12), Y1, Y1
+	VMOVUPD      Y1, 192(R12)
+	VEXTRACTF128 $0x01, Y4, X1
+	VCVTPS2PD    X1, Y1
+	VCVTPS2PD    112(R10), Y2
+	VSUBPD       Y2, Y1, Y1
+	VMULPD       Y5, Y1, Y1
+	VADDPD       Y6, Y1, Y1
+	VPSUBQ       Y6, Y1, Y1
+	VPADDQ       224(R12), Y1, Y1
+	VMOVUPD      Y1, 224(R12)
+	ADDQ         $0x08, CX
+	DECQ         AX
+	JNZ          column
+
+end:
+	MOVQ AX, ret+96(FP)
 	VZEROUPPER
 	RET
 
@@ -30228,25 +33039,24 @@ store:
 	VZEROUPPER
 	RET
 
-// func addColumns256x5(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+// func addColumns256x5(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int)
 // Requires: AVX, FMA3
-TEXT ·addColumns256x5(SB), NOSPLIT, $0-68
+TEXT ·addColumns256x5(SB), NOSPLIT, $0-72
 	MOVQ         n+0(FP), AX
 	MOVQ         column+8(FP), CX
-	MOVQ         w+16(FP), DX
-	MOVQ         x+32(FP), BX
-	MOVQ         ldx+40(FP), SI
-	MOVQ         dy+48(FP), DI
-	MOVQ         lddy+56(FP), R8
-	VBROADCASTSS alpha+64(FP), Y0
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	MOVQ         dy+32(FP), SI
+	MOVQ         lddy+40(FP), DI
+	VBROADCASTSS alpha+48(FP), Y0
+	MOVQ         w+56(FP), R9
 
 column:
-	MOVLQSX (CX), R9
+	MOVLQSX (CX), R10
 	MOVL    4(CX), R11
-	MOVQ    R9, R10
-	IMULQ   ldw+24(FP), R10
-	ADDQ    DX, R10
-	LEAQ    (BX)(R9*4), R9
+	MOVQ    R10, R8
+	IMULQ   ldw+64(FP), R8
+	LEAQ    (DX)(R10*4), R10
 	VXORPS  Y1, Y1, Y1
 	VXORPS  Y2, Y2, Y2
 	VXORPS  Y3, Y3, Y3
@@ -30256,10 +33066,10 @@ column:
 sample:
 	BSFQ         R11, R12
 	MOVQ         R12, R13
-	IMULQ        R8, R13
-	IMULQ        SI, R12
-	VBROADCASTSS (R9)(R12*1), Y6
-	ADDQ         DI, R13
+	IMULQ        DI, R13
+	IMULQ        BX, R12
+	VBROADCASTSS (R10)(R12*1), Y6
+	ADDQ         SI, R13
 	VFMADD231PS  (R13), Y6, Y1
 	VFMADD231PS  32(R13), Y6, Y2
 	VFMADD231PS  64(R13), Y6, Y3
@@ -30268,19 +33078,176 @@ sample:
 	LEAQ         -1(R11), R13
 	ANDQ         R13, R11
 	JNZ          sample
-	VFMADD213PS  (R10), Y0, Y1
-	VMOVUPS      Y1, (R10)
-	VFMADD213PS  32(R10), Y0, Y2
-	VMOVUPS      Y2, 32(R10)
-	VFMADD213PS  64(R10), Y0, Y3
-	VMOVUPS      Y3, 64(R10)
-	VFMADD213PS  96(R10), Y0, Y4
-	VMOVUPS      Y4, 96(R10)
-	VFMADD213PS  128(R10), Y0, Y5
-	VMOVUPS      Y5, 128(R10)
+	ADDQ         R9, R8
+	VFMADD213PS  (R8), Y0, Y1
+	VMOVUPS      Y1, (R8)
+	VFMADD213PS  32(R8), Y0, Y2
+	VMOVUPS      Y2, 32(R8)
+	VFMADD213PS  64(R8), Y0, Y3
+	VMOVUPS      Y3, 64(R8)
+	VFMADD213PS  96(R8), Y0, Y4
+	VMOVUPS      Y4, 96(R8)
+	VFMADD213PS  128(R8), Y0, Y5
+	VMOVUPS      Y5, 128(R8)
 	ADDQ         $0x08, CX
 	DECQ         AX
 	JNZ          column
+	VZEROUPPER
+	RET
+
+// func addColumnsExact256x5(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int, base *float32, sum *int64, weight float64) int
+// Requires: AVX, AVX2, FMA3
+TEXT ·addColumnsExact256x5(SB), NOSPLIT, $0-104
+	MOVQ         n+0(FP), AX
+	MOVQ         column+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	MOVQ         dy+32(FP), SI
+	MOVQ         lddy+40(FP), DI
+	VBROADCASTSS alpha+48(FP), Y0
+	VBROADCASTSD weight+88(FP), Y6
+	VBROADCASTSD exactMagic<>+0(SB), Y7
+
+column:
+	MOVLQSX (CX), R9
+	MOVL    4(CX), R10
+	MOVQ    R9, R8
+	IMULQ   ldw+64(FP), R8
+	LEAQ    (DX)(R9*4), R9
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+
+sample:
+	BSFQ         R10, R11
+	MOVQ         R11, R12
+	IMULQ        DI, R12
+	IMULQ        BX, R11
+	VBROADCASTSS (R9)(R11*1), Y8
+	ADDQ         SI, R12
+	VFMADD231PS  (R12), Y8, Y1
+	VFMADD231PS  32(R12), Y8, Y2
+	VFMADD231PS  64(R12), Y8, Y3
+	VFMADD231PS  96(R12), Y8, Y4
+	VFMADD231PS  128(R12), Y8, Y5
+	LEAQ         -1(R10), R12
+	ANDQ         R12, R10
+	JNZ          sample
+	MOVQ         w+56(FP), R9
+	MOVQ         base+72(FP), R10
+	MOVQ         sum+80(FP), R12
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	LEAQ         (R12)(R8*2), R12
+	VFMADD213PS  (R9), Y0, Y1
+	VSUBPS       (R10), Y1, Y8
+	VFMADD213PS  32(R9), Y0, Y2
+	VSUBPS       32(R10), Y2, Y9
+	VORPS        Y9, Y8, Y8
+	VFMADD213PS  64(R9), Y0, Y3
+	VSUBPS       64(R10), Y3, Y9
+	VORPS        Y9, Y8, Y8
+	VFMADD213PS  96(R9), Y0, Y4
+	VSUBPS       96(R10), Y4, Y9
+	VORPS        Y9, Y8, Y8
+	VFMADD213PS  128(R9), Y0, Y5
+	VSUBPS       128(R10), Y5, Y9
+	VORPS        Y9, Y8, Y8
+	VPTEST       constant40000000<>+0(SB), Y8
+	JNZ          end
+	VCVTPS2PD    X1, Y8
+	VCVTPS2PD    (R10), Y9
+	VSUBPD       Y9, Y8, Y8
+	VMULPD       Y6, Y8, Y8
+	VADDPD       Y7, Y8, Y8
+	VPSUBQ       Y7, Y8, Y8
+	VPADDQ       (R12), Y8, Y8
+	VMOVUPD      Y8, (R12)
+	VEXTRACTF128 $0x01, Y1, X1
+	VCVTPS2PD    X1, Y1
+	VCVTPS2PD    16(R10), Y8
+	VSUBPD       Y8, Y1, Y1
+	VMULPD       Y6, Y1, Y1
+	VADDPD       Y7, Y1, Y1
+	VPSUBQ       Y7, Y1, Y1
+	VPADDQ       32(R12), Y1, Y1
+	VMOVUPD      Y1, 32(R12)
+	VCVTPS2PD    X2, Y1
+	VCVTPS2PD    32(R10), Y8
+	VSUBPD       Y8, Y1, Y1
+	VMULPD       Y6, Y1, Y1
+	VADDPD       Y7, Y1, Y1
+	VPSUBQ       Y7, Y1, Y1
+	VPADDQ       64(R12), Y1, Y1
+	VMOVUPD      Y1, 64(R12)
+	VEXTRACTF128 $0x01, Y2, X1
+	VCVTPS2PD    X1, Y1
+	VCVTPS2PD    48(R10), Y2
+	VSUBPD       Y2, Y1, Y1
+	VMULPD       Y6, Y1, Y1
+	VADDPD       Y7, Y1, Y1
+	VPSUBQ       Y7, Y1, Y1
+	VPADDQ       96(R12), Y1, Y1
+	VMOVUPD      Y1, 96(R12)
+	VCVTPS2PD    X3, Y1
+	VCVTPS2PD    64(R10), Y2
+	VSUBPD       Y2, Y1, Y1
+	VMULPD       Y6, Y1, Y1
+	VADDPD       Y7, Y1, Y1
+	VPSUBQ       Y7, Y1, Y1
+	VPADDQ       128(R12), Y1, Y1
+	VMOVUPD      Y1, 128(R12)
+	VEXTRACTF128 $0x01, Y3, X1
+	VCVTPS2PD    X1, Y1
+	VCVTPS2PD    80(R10), Y2
+	VSUBPD       Y2, Y1, Y1
+	VMULPD       Y6, Y1, Y1
+	VADDPD       Y7, Y1, Y1
+	VPSUBQ       Y7, Y1, Y1
+	VPADDQ       160(R12), Y1, Y1
+	VMOVUPD      Y1, 160(R12)
+	VCVTPS2PD    X4, Y1
+	VCVTPS2PD    96(R10), Y2
+	VSUBPD       Y2, Y1, Y1
+	VMULPD       Y6, Y1, Y1
+	VADDPD       Y7, Y1, Y1
+	VPSUBQ       Y7, Y1, Y1
+	VPADDQ       192(R12), Y1, Y1
+	VMOVUPD      Y1, 192(R12)
+	VEXTRACTF128 $0x01, Y4, X1
+	VCVTPS2PD    X1, Y1
+	VCVTPS2PD    112(R10), Y2
+	VSUBPD       Y2, Y1, Y1
+	VMULPD       Y6, Y1, Y1
+	VADDPD       Y7, Y1, Y1
+	VPSUBQ       Y7, Y1, Y1
+	VPADDQ       224(R12), Y1, Y1
+	VMOVUPD      Y1, 224(R12)
+	VCVTPS2PD    X5, Y1
+	VCVTPS2PD    128(R10), Y2
+	VSUBPD       Y2, Y1, Y1
+	VMULPD       Y6, Y1, Y1
+	VADDPD       Y7, Y1, Y1
+	VPSUBQ       Y7, Y1, Y1
+	VPADDQ       256(R12), Y1, Y1
+	VMOVUPD      Y1, 256(R12)
+	VEXTRACTF128 $0x01, Y5, X1
+	VCVTPS2PD    X1, Y1
+	VCVTPS2PD    144(R10), Y2
+	VSUBPD       Y2, Y1, Y1
+	VMULPD       Y6, Y1, Y1
+	VADDPD       Y7, Y1, Y1
+	VPSUBQ       Y7, Y1, Y1
+	VPADDQ       288(R12), Y1, Y1
+	VMOVUPD      Y1, 288(R12)
+	ADDQ         $0x08, CX
+	DECQ         AX
+	JNZ          column
+
+end:
+	MOVQ AX, ret+96(FP)
 	VZEROUPPER
 	RET
 
@@ -30391,25 +33358,24 @@ store:
 	VZEROUPPER
 	RET
 
-// func addColumns256x6(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)
+// func addColumns256x6(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int)
 // Requires: AVX, FMA3
-TEXT ·addColumns256x6(SB), NOSPLIT, $0-68
+TEXT ·addColumns256x6(SB), NOSPLIT, $0-72
 	MOVQ         n+0(FP), AX
 	MOVQ         column+8(FP), CX
-	MOVQ         w+16(FP), DX
-	MOVQ         x+32(FP), BX
-	MOVQ         ldx+40(FP), SI
-	MOVQ         dy+48(FP), DI
-	MOVQ         lddy+56(FP), R8
-	VBROADCASTSS alpha+64(FP), Y0
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	MOVQ         dy+32(FP), SI
+	MOVQ         lddy+40(FP), DI
+	VBROADCASTSS alpha+48(FP), Y0
+	MOVQ         w+56(FP), R9
 
 column:
-	MOVLQSX (CX), R9
+	MOVLQSX (CX), R10
 	MOVL    4(CX), R11
-	MOVQ    R9, R10
-	IMULQ   ldw+24(FP), R10
-	ADDQ    DX, R10
-	LEAQ    (BX)(R9*4), R9
+	MOVQ    R10, R8
+	IMULQ   ldw+64(FP), R8
+	LEAQ    (DX)(R10*4), R10
 	VXORPS  Y1, Y1, Y1
 	VXORPS  Y2, Y2, Y2
 	VXORPS  Y3, Y3, Y3
@@ -30420,10 +33386,10 @@ column:
 sample:
 	BSFQ         R11, R12
 	MOVQ         R12, R13
-	IMULQ        R8, R13
-	IMULQ        SI, R12
-	VBROADCASTSS (R9)(R12*1), Y7
-	ADDQ         DI, R13
+	IMULQ        DI, R13
+	IMULQ        BX, R12
+	VBROADCASTSS (R10)(R12*1), Y7
+	ADDQ         SI, R13
 	VFMADD231PS  (R13), Y7, Y1
 	VFMADD231PS  32(R13), Y7, Y2
 	VFMADD231PS  64(R13), Y7, Y3
@@ -30433,21 +33399,200 @@ sample:
 	LEAQ         -1(R11), R13
 	ANDQ         R13, R11
 	JNZ          sample
-	VFMADD213PS  (R10), Y0, Y1
-	VMOVUPS      Y1, (R10)
-	VFMADD213PS  32(R10), Y0, Y2
-	VMOVUPS      Y2, 32(R10)
-	VFMADD213PS  64(R10), Y0, Y3
-	VMOVUPS      Y3, 64(R10)
-	VFMADD213PS  96(R10), Y0, Y4
-	VMOVUPS      Y4, 96(R10)
-	VFMADD213PS  128(R10), Y0, Y5
-	VMOVUPS      Y5, 128(R10)
-	VFMADD213PS  160(R10), Y0, Y6
-	VMOVUPS      Y6, 160(R10)
+	ADDQ         R9, R8
+	VFMADD213PS  (R8), Y0, Y1
+	VMOVUPS      Y1, (R8)
+	VFMADD213PS  32(R8), Y0, Y2
+	VMOVUPS      Y2, 32(R8)
+	VFMADD213PS  64(R8), Y0, Y3
+	VMOVUPS      Y3, 64(R8)
+	VFMADD213PS  96(R8), Y0, Y4
+	VMOVUPS      Y4, 96(R8)
+	VFMADD213PS  128(R8), Y0, Y5
+	VMOVUPS      Y5, 128(R8)
+	VFMADD213PS  160(R8), Y0, Y6
+	VMOVUPS      Y6, 160(R8)
 	ADDQ         $0x08, CX
 	DECQ         AX
 	JNZ          column
+	VZEROUPPER
+	RET
+
+// func addColumnsExact256x6(n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, w *float32, ldw int, base *float32, sum *int64, weight float64) int
+// Requires: AVX, AVX2, FMA3
+TEXT ·addColumnsExact256x6(SB), NOSPLIT, $0-104
+	MOVQ         n+0(FP), AX
+	MOVQ         column+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	MOVQ         dy+32(FP), SI
+	MOVQ         lddy+40(FP), DI
+	VBROADCASTSS alpha+48(FP), Y0
+	VBROADCASTSD weight+88(FP), Y7
+	VBROADCASTSD exactMagic<>+0(SB), Y8
+
+column:
+	MOVLQSX (CX), R9
+	MOVL    4(CX), R10
+	MOVQ    R9, R8
+	IMULQ   ldw+64(FP), R8
+	LEAQ    (DX)(R9*4), R9
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+
+sample:
+	BSFQ         R10, R11
+	MOVQ         R11, R12
+	IMULQ        DI, R12
+	IMULQ        BX, R11
+	VBROADCASTSS (R9)(R11*1), Y9
+	ADDQ         SI, R12
+	VFMADD231PS  (R12), Y9, Y1
+	VFMADD231PS  32(R12), Y9, Y2
+	VFMADD231PS  64(R12), Y9, Y3
+	VFMADD231PS  96(R12), Y9, Y4
+	VFMADD231PS  128(R12), Y9, Y5
+	VFMADD231PS  160(R12), Y9, Y6
+	LEAQ         -1(R10), R12
+	ANDQ         R12, R10
+	JNZ          sample
+	MOVQ         w+56(FP), R9
+	MOVQ         base+72(FP), R10
+	MOVQ         sum+80(FP), R12
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	LEAQ         (R12)(R8*2), R12
+	VFMADD213PS  (R9), Y0, Y1
+	VSUBPS       (R10), Y1, Y9
+	VFMADD213PS  32(R9), Y0, Y2
+	VSUBPS       32(R10), Y2, Y10
+	VORPS        Y10, Y9, Y9
+	VFMADD213PS  64(R9), Y0, Y3
+	VSUBPS       64(R10), Y3, Y10
+	VORPS        Y10, Y9, Y9
+	VFMADD213PS  96(R9), Y0, Y4
+	VSUBPS       96(R10), Y4, Y10
+	VORPS        Y10, Y9, Y9
+	VFMADD213PS  128(R9), Y0, Y5
+	VSUBPS       128(R10), Y5, Y10
+	VORPS        Y10, Y9, Y9
+	VFMADD213PS  160(R9), Y0, Y6
+	VSUBPS       160(R10), Y6, Y10
+	VORPS        Y10, Y9, Y9
+	VPTEST       constant40000000<>+0(SB), Y9
+	JNZ          end
+	VCVTPS2PD    X1, Y9
+	VCVTPS2PD    (R10), Y10
+	VSUBPD       Y10, Y9, Y9
+	VMULPD       Y7, Y9, Y9
+	VADDPD       Y8, Y9, Y9
+	VPSUBQ       Y8, Y9, Y9
+	VPADDQ       (R12), Y9, Y9
+	VMOVUPD      Y9, (R12)
+	VEXTRACTF128 $0x01, Y1, X1
+	VCVTPS2PD    X1, Y1
+	VCVTPS2PD    16(R10), Y9
+	VSUBPD       Y9, Y1, Y1
+	VMULPD       Y7, Y1, Y1
+	VADDPD       Y8, Y1, Y1
+	VPSUBQ       Y8, Y1, Y1
+	VPADDQ       32(R12), Y1, Y1
+	VMOVUPD      Y1, 32(R12)
+	VCVTPS2PD    X2, Y1
+	VCVTPS2PD    32(R10), Y9
+	VSUBPD       Y9, Y1, Y1
+	VMULPD       Y7, Y1, Y1
+	VADDPD       Y8, Y1, Y1
+	VPSUBQ       Y8, Y1, Y1
+	VPADDQ       64(R12), Y1, Y1
+	VMOVUPD      Y1, 64(R12)
+	VEXTRACTF128 $0x01, Y2, X1
+	VCVTPS2PD    X1, Y1
+	VCVTPS2PD    48(R10), Y2
+	VSUBPD       Y2, Y1, Y1
+	VMULPD       Y7, Y1, Y1
+	VADDPD       Y8, Y1, Y1
+	VPSUBQ       Y8, Y1, Y1
+	VPADDQ       96(R12), Y1, Y1
+	VMOVUPD      Y1, 96(R12)
+	VCVTPS2PD    X3, Y1
+	VCVTPS2PD    64(R10), Y2
+	VSUBPD       Y2, Y1, Y1
+	VMULPD       Y7, Y1, Y1
+	VADDPD       Y8, Y1, Y1
+	VPSUBQ       Y8, Y1, Y1
+	VPADDQ       128(R12), Y1, Y1
+	VMOVUPD      Y1, 128(R12)
+	VEXTRACTF128 $0x01, Y3, X1
+	VCVTPS2PD    X1, Y1
+	VCVTPS2PD    80(R10), Y2
+	VSUBPD       Y2, Y1, Y1
+	VMULPD       Y7, Y1, Y1
+	VADDPD       Y8, Y1, Y1
+	VPSUBQ       Y8, Y1, Y1
+	VPADDQ       160(R12), Y1, Y1
+	VMOVUPD      Y1, 160(R12)
+	VCVTPS2PD    X4, Y1
+	VCVTPS2PD    96(R10), Y2
+	VSUBPD       Y2, Y1, Y1
+	VMULPD       Y7, Y1, Y1
+	VADDPD       Y8, Y1, Y1
+	VPSUBQ       Y8, Y1, Y1
+	VPADDQ       192(R12), Y1, Y1
+	VMOVUPD      Y1, 192(R12)
+	VEXTRACTF128 $0x01, Y4, X1
+	VCVTPS2PD    X1, Y1
+	VCVTPS2PD    112(R10), Y2
+	VSUBPD       Y2, Y1, Y1
+	VMULPD       Y7, Y1, Y1
+	VADDPD       Y8, Y1, Y1
+	VPSUBQ       Y8, Y1, Y1
+	VPADDQ       224(R12), Y1, Y1
+	VMOVUPD      Y1, 224(R12)
+	VCVTPS2PD    X5, Y1
+	VCVTPS2PD    128(R10), Y2
+	VSUBPD       Y2, Y1, Y1
+	VMULPD       Y7, Y1, Y1
+	VADDPD       Y8, Y1, Y1
+	VPSUBQ       Y8, Y1, Y1
+	VPADDQ       256(R12), Y1, Y1
+	VMOVUPD      Y1, 256(R12)
+	VEXTRACTF128 $0x01, Y5, X1
+	VCVTPS2PD    X1, Y1
+	VCVTPS2PD    144(R10), Y2
+	VSUBPD       Y2, Y1, Y1
+	VMULPD       Y7, Y1, Y1
+	VADDPD       Y8, Y1, Y1
+	VPSUBQ       Y8, Y1, Y1
+	VPADDQ       288(R12), Y1, Y1
+	VMOVUPD      Y1, 288(R12)
+	VCVTPS2PD    X6, Y1
+	VCVTPS2PD    160(R10), Y2
+	VSUBPD       Y2, Y1, Y1
+	VMULPD       Y7, Y1, Y1
+	VADDPD       Y8, Y1, Y1
+	VPSUBQ       Y8, Y1, Y1
+	VPADDQ       320(R12), Y1, Y1
+	VMOVUPD      Y1, 320(R12)
+	VEXTRACTF128 $0x01, Y6, X1
+	VCVTPS2PD    X1, Y1
+	VCVTPS2PD    176(R10), Y2
+	VSUBPD       Y2, Y1, Y1
+	VMULPD       Y7, Y1, Y1
+	VADDPD       Y8, Y1, Y1
+	VPSUBQ       Y8, Y1, Y1
+	VPADDQ       352(R12), Y1, Y1
+	VMOVUPD      Y1, 352(R12)
+	ADDQ         $0x08, CX
+	DECQ         AX
+	JNZ          column
+
+end:
+	MOVQ AX, ret+96(FP)
 	VZEROUPPER
 	RET
 
@@ -30686,6 +33831,75 @@ tile:
 	LEAQ        (AX)(CX*8), AX
 	DECQ        SI
 	JNZ         column
+	VZEROUPPER
+	RET
+
+// func addTransposed(dst *int64, ldd int, src *int64, lds int, steps int)
+// Requires: AVX, AVX2
+TEXT ·addTransposed(SB), NOSPLIT, $0-40
+	MOVQ  dst+0(FP), AX
+	MOVQ  ldd+8(FP), CX
+	MOVQ  src+16(FP), DX
+	MOVQ  lds+24(FP), BX
+	MOVQ  steps+32(FP), SI
+	LEAQ  (BX)(BX*2), DI
+	LEAQ  (CX)(CX*2), R8
+	VPXOR Y0, Y0, Y0
+
+step:
+	LEAQ        (AX)(CX*4), R9
+	VMOVDQU     (DX), Y1
+	VMOVDQU     Y0, (DX)
+	VMOVDQU     (DX)(BX*1), Y3
+	VMOVDQU     Y0, (DX)(BX*1)
+	VMOVDQU     (DX)(BX*2), Y4
+	VMOVDQU     Y0, (DX)(BX*2)
+	VMOVDQU     (DX)(DI*1), Y5
+	VMOVDQU     Y0, (DX)(DI*1)
+	VPUNPCKLQDQ Y3, Y1, Y2
+	VPUNPCKHQDQ Y3, Y1, Y1
+	VPUNPCKLQDQ Y5, Y4, Y3
+	VPUNPCKHQDQ Y5, Y4, Y5
+	VPERM2I128  $0x20, Y3, Y2, Y4
+	VPERM2I128  $0x31, Y3, Y2, Y3
+	VPERM2I128  $0x20, Y5, Y1, Y2
+	VPERM2I128  $0x31, Y5, Y1, Y1
+	VPADDQ      (AX), Y4, Y4
+	VMOVDQU     Y4, (AX)
+	VPADDQ      (AX)(CX*1), Y2, Y2
+	VMOVDQU     Y2, (AX)(CX*1)
+	VPADDQ      (AX)(CX*2), Y3, Y3
+	VMOVDQU     Y3, (AX)(CX*2)
+	VPADDQ      (AX)(R8*1), Y1, Y1
+	VMOVDQU     Y1, (AX)(R8*1)
+	VMOVDQU     32(DX), Y1
+	VMOVDQU     Y0, 32(DX)
+	VMOVDQU     32(DX)(BX*1), Y3
+	VMOVDQU     Y0, 32(DX)(BX*1)
+	VMOVDQU     32(DX)(BX*2), Y4
+	VMOVDQU     Y0, 32(DX)(BX*2)
+	VMOVDQU     32(DX)(DI*1), Y5
+	VMOVDQU     Y0, 32(DX)(DI*1)
+	VPUNPCKLQDQ Y3, Y1, Y2
+	VPUNPCKHQDQ Y3, Y1, Y1
+	VPUNPCKLQDQ Y5, Y4, Y3
+	VPUNPCKHQDQ Y5, Y4, Y5
+	VPERM2I128  $0x20, Y3, Y2, Y4
+	VPERM2I128  $0x31, Y3, Y2, Y3
+	VPERM2I128  $0x20, Y5, Y1, Y2
+	VPERM2I128  $0x31, Y5, Y1, Y1
+	VPADDQ      (R9), Y4, Y4
+	VMOVDQU     Y4, (R9)
+	VPADDQ      (R9)(CX*1), Y2, Y2
+	VMOVDQU     Y2, (R9)(CX*1)
+	VPADDQ      (R9)(CX*2), Y3, Y3
+	VMOVDQU     Y3, (R9)(CX*2)
+	VPADDQ      (R9)(R8*1), Y1, Y1
+	VMOVDQU     Y1, (R9)(R8*1)
+	ADDQ        $0x20, AX
+	LEAQ        (DX)(BX*4), DX
+	DECQ        SI
+	JNZ         step
 	VZEROUPPER
 	RET
 

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"math"
 	"math/bits"
+	"slices"
 )
 
 // Column is an input that some samples of a block have: its number, and a bit for each such sample.
@@ -27,6 +28,36 @@ func divideVectors(n, maxSize int) iter.Seq2[int, int] {
 			if !yield(i*n/count, (i+1)*n/count) {
 				return
 			}
+		}
+	}
+}
+
+// HalfVector is the granularity in outputs of AddColumns and AddColumnsExact.
+const HalfVector = 8
+
+// columnPart is a part of a column that one call of a kernel computes: some vectors of a routine, from output first
+// on.
+type columnPart struct {
+	routine        *routine
+	first, vectors int
+}
+
+// width returns the number of outputs.
+func (p columnPart) width() int { return p.vectors * p.routine.lanes }
+
+// columnParts yields the parts of columns of outputs values, which are whole half vectors, for an instruction set
+// with everything in assembly. Half a vector of AVX-512 is a vector of AVX2, whose kernels give the same bits.
+func (isa ISA) columnParts(outputs int) iter.Seq[columnPart] {
+	return func(yield func(columnPart) bool) {
+		routine := isa.vectors()
+		whole := outputs / routine.lanes
+		for start, end := range divideVectors(whole, len(routine.addColumns)) {
+			if !yield(columnPart{routine, start * routine.lanes, end - start}) {
+				return
+			}
+		}
+		if done := whole * routine.lanes; done < outputs {
+			yield(columnPart{&routines[AVX2], done, 1})
 		}
 	}
 }
@@ -169,7 +200,7 @@ func sumGo(y []float32, index []int32, w Matrix, x, bias []float32, hasReLU bool
 // AddColumns adds alpha times the gradient of a dense layer's weights to w, which has a row for each
 // input with a weight for each output, in the rows of the inputs of columns. These must ascend, and each
 // have a sample. x has a row of inputs for each sample, and dy a row of the gradients of outputs, whose
-// number is a multiple of 16.
+// number is a multiple of HalfVector.
 //
 // A gradient is the sum over its column's samples in order, as in Gemm, which adds a product with 0 for
 // each other sample.
@@ -177,15 +208,24 @@ func (isa ISA) AddColumns(w Matrix, columns []Column, x, dy Matrix, outputs int,
 	if len(columns) == 0 {
 		return
 	}
-	if outputs <= 0 || outputs%Vector != 0 {
-		panic("kernel: AddColumns of no whole vectors")
+	if outputs <= 0 || outputs%HalfVector != 0 {
+		panic("kernel: AddColumns of no whole half vectors")
 	}
-	routine := isa.vectors()
-	if routine == nil {
+	if isa.vectors() == nil {
 		addColumnsGo(w, columns, x, dy, outputs, alpha)
 		return
 	}
-	// Assembly checks no bounds. The last column is the largest, and some column has the last sample.
+	checkColumns(w, columns, x, dy, outputs)
+	for part := range isa.columnParts(outputs) {
+		add := part.routine.addColumns[part.vectors-1]
+		add(len(columns), &columns[0].Input, &x.Data[0], 4*x.LD, &dy.Data[part.first], 4*dy.LD, alpha,
+			&w.Data[part.first], 4*w.LD)
+	}
+}
+
+// checkColumns panics if AddColumns would read or write beyond the end of an operand: assembly checks no
+// bounds. The last column is the largest, and some column has the last sample.
+func checkColumns(w Matrix, columns []Column, x, dy Matrix, outputs int) {
 	last := uint(uint32(columns[len(columns)-1].Input))
 	samples := uint32(0)
 	for _, c := range columns {
@@ -195,24 +235,19 @@ func (isa ISA) AddColumns(w Matrix, columns []Column, x, dy Matrix, outputs int,
 	_ = w.Data[last*uint(w.LD):][outputs-1]
 	_ = x.Data[sample*uint(x.LD)+last]
 	_ = dy.Data[sample*uint(dy.LD):][outputs-1]
-	for start, end := range divideVectors(outputs/routine.lanes, len(routine.addColumns)) {
-		o := start * routine.lanes
-		routine.addColumns[end-start-1](len(columns), &columns[0].Input, &w.Data[o], 4*w.LD, &x.Data[0], 4*x.LD,
-			&dy.Data[o], 4*dy.LD, alpha)
-	}
 }
 
 // addColumnsGo is AddColumns in plain Go. Every product is rounded before it is added.
 func addColumnsGo(w Matrix, columns []Column, x, dy Matrix, outputs int, alpha float32) {
-	var gradient [Vector]float32
+	var gradient [HalfVector]float32
 	for _, c := range columns {
 		row := w.Data[int(c.Input)*w.LD:][:outputs]
-		for first := 0; first < outputs; first += Vector {
+		for first := 0; first < outputs; first += HalfVector {
 			clear(gradient[:])
 			for left := c.Samples; left != 0; left &= left - 1 {
 				s := bits.TrailingZeros32(left)
 				value := x.Data[s*x.LD+int(c.Input)]
-				for i, d := range dy.Data[s*dy.LD+first:][:Vector] {
+				for i, d := range dy.Data[s*dy.LD+first:][:HalfVector] {
 					gradient[i] += float32(value * d)
 				}
 			}
@@ -221,4 +256,94 @@ func addColumnsGo(w Matrix, columns []Column, x, dy Matrix, outputs int, alpha f
 			}
 		}
 	}
+}
+
+// ExactTarget is the sum to which AddColumnsExact adds, with what it needs for that. Base and Sum lie as the
+// weights do, row by row in as many values.
+type ExactTarget struct {
+	// Base is the model from which a client's update is the difference.
+	Base []float32
+	// Sum is the exact sum of updates, and Weight the factor of the client's.
+	Sum    []int64
+	Weight float64
+}
+
+// AddColumnsExact adds the update of a client whose last step AddColumns would take, in the rows of the inputs of
+// columns: the difference between the weights after that step and to.Base, as AddExact adds it. The weights w are
+// only read. It returns false, and leaves the sum undefined, if a difference is not finite or too large.
+func (isa ISA) AddColumnsExact(
+	to ExactTarget,
+	w Matrix,
+	columns []Column,
+	x, dy Matrix,
+	outputs int,
+	alpha float32,
+) bool {
+	if len(columns) == 0 {
+		return true
+	}
+	if outputs <= 0 || outputs%HalfVector != 0 {
+		panic("kernel: AddColumnsExact of no whole half vectors")
+	}
+	if len(to.Base) != len(w.Data) || len(to.Sum) != len(w.Data) {
+		panic("kernel: AddColumnsExact with a base or a sum of another length than the weights")
+	}
+	if isa.vectors() == nil {
+		return addColumnsExactGo(to, w, columns, x, dy, outputs, alpha)
+	}
+	checkColumns(w, columns, x, dy, outputs)
+	for part := range isa.columnParts(outputs) {
+		if !part.addExact(isa, to, w, columns, x, Matrix{dy.Data[part.first:], dy.LD}, alpha) {
+			return false
+		}
+	}
+	return true
+}
+
+// addExact is AddColumnsExact for the outputs of the part. dy begins with its first one.
+func (p columnPart) addExact(isa ISA, to ExactTarget, w Matrix, columns []Column, x, dy Matrix, alpha float32) bool {
+	add := p.routine.addColumns[p.vectors-1]
+	addExact := p.routine.addColumnsExact[p.vectors-1]
+	// The sums count units of 1/exactUnit.
+	weight := to.Weight * exactUnit
+	for len(columns) > 0 {
+		left := addExact(len(columns), &columns[0].Input, &x.Data[0], 4*x.LD, &dy.Data[0], 4*dy.LD, alpha,
+			&w.Data[p.first], 4*w.LD, &to.Base[p.first], &to.Sum[p.first], weight)
+		if left == 0 {
+			return true
+		}
+		// The assembly has stopped before a column with a large difference, of which a copy takes the step. With a
+		// stride of 0 the copy is the row of every input.
+		columns = columns[len(columns)-left:]
+		row := int(columns[0].Input)*w.LD + p.first
+		stepped := slices.Clone(w.Data[row:][:p.width()])
+		add(1, &columns[0].Input, &x.Data[0], 4*x.LD, &dy.Data[0], 4*dy.LD, alpha, &stepped[0], 0)
+		if !to.addRow(isa, row, stepped) {
+			return false
+		}
+		columns = columns[1:]
+	}
+	return true
+}
+
+// addColumnsExactGo is AddColumnsExact in plain Go: a copy of each row takes the step.
+func addColumnsExactGo(to ExactTarget, w Matrix, columns []Column, x, dy Matrix, outputs int, alpha float32) bool {
+	stepped := make([]float32, outputs)
+	for i, c := range columns {
+		row := int(c.Input) * w.LD
+		copy(stepped, w.Data[row:])
+		// With a stride of 0 the copy is the row of every input.
+		addColumnsGo(Matrix{stepped, 0}, columns[i:i+1], x, dy, outputs, alpha)
+		if !to.addRow(Go, row, stepped) {
+			return false
+		}
+	}
+	return true
+}
+
+// addRow adds the update of a part of a row, which begins at index first: the difference of the values from the
+// base. It returns false if it is refused.
+func (to ExactTarget) addRow(isa ISA, first int, values []float32) bool {
+	n := len(values)
+	return isa.AddExact(to.Sum[first:][:n], to.Weight, values, to.Base[first:][:n]) < 0
 }

@@ -21,11 +21,11 @@ type mostlyZero struct {
 	columns []Column
 }
 
-// drawMostlyZero draws the operands of two to 32 samples.
-func drawMostlyZero(d *drawn) *mostlyZero {
+// drawMostlyZero draws the operands of two to 32 samples, whose outputs are a multiple of unit.
+func drawMostlyZero(d *drawn, unit int) *mostlyZero {
 	m := &mostlyZero{
 		inputs:  d.size("inputs", 70),
-		outputs: 16 * rapid.IntRange(1, 30).Draw(d.T, "vectors of outputs"),
+		outputs: unit * rapid.IntRange(1, 480/unit).Draw(d.T, "outputs"),
 		samples: rapid.IntRange(2, Lanes).Draw(d.T, "samples"),
 		relu:    rapid.Bool().Draw(d.T, "relu"),
 	}
@@ -85,7 +85,7 @@ func within(t testing.TB, m Matrix) Matrix {
 // Without the inputs that are 0 the sums of two samples have the bits of the whole product.
 func TestSumPair_EqualsGemm(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		m := drawMostlyZero(&drawn{T: rt, r: rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))})
+		m := drawMostlyZero(&drawn{T: rt, r: rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))}, Vector)
 		scoped(t, func(t testing.TB) {
 			w, x := within(t, m.w), within(t, Matrix{m.x.Data[:2*m.inputs], m.inputs})
 			for _, c := range Available() {
@@ -114,7 +114,7 @@ func TestSumPair_EqualsGemm(t *testing.T) {
 // Without the samples that lack an input the gradient of its weights has the bits of the whole product.
 func TestAddColumns_EqualsGemm(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		m := drawMostlyZero(&drawn{T: rt, r: rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))})
+		m := drawMostlyZero(&drawn{T: rt, r: rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))}, HalfVector)
 		scoped(t, func(t testing.TB) {
 			x, dy := within(t, m.x), within(t, m.dy)
 			for _, c := range Available() {
@@ -128,6 +128,45 @@ func TestAddColumns_EqualsGemm(t *testing.T) {
 					if got.Data[i] != v {
 						rt.Fatalf("%v: weight %d of input %d is %v, want %v", c, i%want.LD, i/want.LD, got.Data[i], v)
 					}
+				}
+			}
+		})
+	})
+}
+
+// The update that is added is that of AddColumns, whether differences are small, large or refused.
+func TestAddColumnsExact_EqualsSteps(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		d := &drawn{T: rt, r: rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))}
+		m := drawMostlyZero(d, HalfVector)
+		alpha := rapid.SampledFrom([]float32{-0.3, -0.3, -30, -1e6}).Draw(rt, "alpha")
+		base := d.values(len(m.w.Data))
+		scoped(t, func(t testing.TB) {
+			w, x, dy := within(t, m.w), within(t, m.x), within(t, m.dy)
+			start := within(t, Matrix{base, m.w.LD})
+			for _, c := range Available() {
+				if !c.Arranges() {
+					continue
+				}
+				stepped := slices.Clone(m.w.Data)
+				c.AddColumns(Matrix{stepped, m.w.LD}, m.columns, x, dy, m.outputs, alpha)
+				want, added := make([]int64, len(stepped)), true
+				for _, column := range m.columns {
+					row := int(column.Input) * m.w.LD
+					bad := c.AddExact(want[row:][:m.outputs], 0.3, stepped[row:][:m.outputs], base[row:][:m.outputs])
+					added = added && bad < 0
+				}
+				got := guarded[int64](t, len(want), false)
+				clear(got)
+				ok := c.AddColumnsExact(ExactTarget{start.Data, got, 0.3}, w, m.columns, x, dy, m.outputs, alpha)
+				if ok != added {
+					rt.Fatalf("%v: the update is added: %v, want %v", c, ok, added)
+				}
+				if ok && !slices.Equal(got, want) {
+					rt.Fatalf("%v: another sum", c)
+				}
+				if !slices.Equal(bitsOf(w.Data), bitsOf(m.w.Data)) {
+					rt.Fatalf("%v: the weights have changed", c)
 				}
 			}
 		})
@@ -203,6 +242,7 @@ func BenchmarkZeros(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 1))
 	x, w := Matrix{make([]float32, Lanes*inputs), inputs}, Matrix{fill(make([]float32, inputs*outputs), r), outputs}
 	y, bias := fill(make([]float32, Lanes*outputs), r), make([]float32, outputs)
+	base, sum := slices.Clone(w.Data), make([]int64, len(w.Data))
 	var index [Lanes / 2][]int32
 	var columns []Column
 	for i := range inputs {
@@ -233,6 +273,13 @@ func BenchmarkZeros(b *testing.B) {
 				}
 			},
 			"update": func() { c.AddColumns(w, columns, x, Matrix{y, outputs}, outputs, -1e-9) },
+			"update and sum": func() {
+				c.AddColumns(w, columns, x, Matrix{y, outputs}, outputs, -1e-9)
+				c.AddExactAndReset(sum, 0.1, w.Data, base)
+			},
+			"update in sum": func() {
+				c.AddColumnsExact(ExactTarget{w.Data, sum, 0.1}, w, columns, x, Matrix{y, outputs}, outputs, -1e-9)
+			},
 			"product": func() {
 				c.Gemm(inputs, outputs, Lanes, Operand{x.Data, 1, inputs}, Matrix{y, outputs}, w, Add, nil, -1e-9)
 			},

@@ -2,18 +2,19 @@ package main
 
 import (
 	"math"
+	"sync"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// double puts a float64 into the program's data and returns its place.
-func double(name string, x float64) Mem {
-	m := GLOBL(name, 8|16) // RODATA|NOPTR
-	DATA(0, U64(math.Float64bits(x)))
+// exactMagic returns the place in the program's data of 1.5*2^52. Adding and taking it away rounds a float64.
+var exactMagic = sync.OnceValue(func() Mem {
+	m := GLOBL("exactMagic", 8|16) // RODATA|NOPTR
+	DATA(0, U64(math.Float64bits(0x1.8p52)))
 	return m
-}
+})
 
 // spread broadcasts a float64 from memory to all elements of a register.
 func spread(s simd, m Mem) reg.VecVirtual {
@@ -22,10 +23,58 @@ func spread(s simd, m Mem) reg.VecVirtual {
 	return v
 }
 
-// addExact writes the kernel of AddExact or, with reset, of AddExactAndReset. The kernel looks at
-// 16 differences in float32 before it changes anything: where bit 30 of none is set, all are
-// numbers below 2 in magnitude. Their terms are then below 2^51, and are rounded by adding 1.5*2^52
-// where there is no conversion to int64.
+// exactTerms holds what the kernels of exact sums compute terms with. A kernel looks at differences in float32
+// before it adds any: where bit 30 of none is set, all are numbers below 2 in magnitude. Their terms are then
+// below 2^51, and are rounded by adding 1.5*2^52 where there is no conversion to int64.
+type exactTerms struct {
+	s simd
+	// weight is the factor of all terms; magic is 1.5*2^52, which is not needed with AVX-512.
+	weight, magic reg.VecVirtual
+}
+
+// newExactTerms loads the constants of terms whose weight, a float64, is in memory.
+func newExactTerms(s simd, weight Mem) exactTerms {
+	t := exactTerms{s: s, weight: spread(s, weight)}
+	if !s.masks {
+		t.magic = spread(s, exactMagic())
+	}
+	return t
+}
+
+// jumpIfLarge jumps to label unless all differences whose bits large joins by OR are below 2 in magnitude. A
+// float32 has bit 30 set exactly if it is at least 2 in magnitude, or not a number.
+func (t exactTerms) jumpIfLarge(large reg.VecVirtual, label string) {
+	if bit30 := bits(1 << 30); t.s.masks {
+		found := K()
+		VPTESTMD(bit30, large, found)
+		KTESTW(found, found)
+	} else {
+		VPTEST(bit30, large)
+	}
+	JNZ(LabelRef(label))
+}
+
+// add adds the terms of the values in x, which it overwrites, to the sums in memory. base has a float32 for each
+// value.
+func (t exactTerms) add(x reg.VecVirtual, base, sum Mem) {
+	b := t.s.vec()
+	VCVTPS2PD(base, b)
+	VSUBPD(b, x, x)
+	VMULPD(t.weight, x, x)
+	if t.s.masks {
+		VCVTPD2QQ(x, x)
+	} else {
+		// Adding and taking away 1.5·2^52 rounds a float64 to an integer, whose bits are then those of
+		// an int64.
+		VADDPD(t.magic, x, x)
+		VPSUBQ(t.magic, x, x)
+	}
+	VPADDQ(sum, x, x)
+	VMOVUPD(x, sum)
+}
+
+// addExact writes the kernel of AddExact or, with reset, of AddExactAndReset. It looks at 16 differences before
+// it adds them.
 func addExact(s simd, reset bool) {
 	name := "addExact" + s.name
 	if reset {
@@ -38,10 +87,7 @@ func addExact(s simd, reset bool) {
 	x := load("x")
 	base := load("base")
 	groups := load("groups")
-	w := spread(s, argument("w"))
-	// Adding and taking away 1.5·2^52 rounds a float64 to an integer, whose bits are then those of
-	// an int64.
-	magic := spread(s, double(name+"Magic", 0x1.8p52))
+	terms := newExactTerms(s, argument("w"))
 	Label("group")
 	// The bits of all 16 differences are joined by OR, so that one test sees bit 30 of any.
 	large := YMM()
@@ -58,33 +104,13 @@ func addExact(s simd, reset bool) {
 			VORPS(d, large, large)
 		}
 	}
-	// A float32 has bit 30 set exactly if it is at least 2 in magnitude, or not a number.
-	if bit30 := bits(1 << 30); s.masks {
-		found := K()
-		VPTESTMD(bit30, large, found)
-		KTESTB(found, found)
-	} else {
-		VPTEST(bit30, large)
-	}
 	// A group with a large difference ends the kernel before anything of it is added.
-	JNZ(LabelRef("end"))
+	terms.jumpIfLarge(large, "end")
 	// The terms are computed in float64 and added as integers.
 	for part := 0; part < 16; part += s.bytes / 8 {
 		d := s.vec()
-		b := s.vec()
-		sum := Mem{Base: dst, Disp: 8 * part}
 		VCVTPS2PD(Mem{Base: x, Disp: 4 * part}, d)
-		VCVTPS2PD(Mem{Base: base, Disp: 4 * part}, b)
-		VSUBPD(b, d, d)
-		VMULPD(w, d, d)
-		if s.masks {
-			VCVTPD2QQ(d, d)
-		} else {
-			VADDPD(magic, d, d)
-			VPSUBQ(magic, d, d)
-		}
-		VPADDQ(sum, d, d)
-		VMOVUPD(d, sum)
+		terms.add(d, Mem{Base: base, Disp: 4 * part}, Mem{Base: dst, Disp: 8 * part})
 	}
 	for half, b := range loaded {
 		if reset {
@@ -97,5 +123,62 @@ func addExact(s simd, reset bool) {
 	repeat("group", groups)
 	Label("end")
 	Store(groups, ReturnIndex(0))
+	done()
+}
+
+// addTransposed writes the kernel of AddTransposed for a strip of 8 columns of src, which is a cache line wide. A
+// step takes 4 of its rows, as two tiles of 4×4.
+func addTransposed() {
+	function("addTransposed", "func(dst *int64, ldd int, src *int64, lds int, steps int)",
+		" is AddTransposed for a strip of 8 columns of src, 4 rows in a step; strides are in bytes.")
+	dst := load("dst")
+	ldd := load("ldd")
+	src := load("src")
+	lds := load("lds")
+	steps := load("steps")
+	lds3 := GP64()
+	ldd3 := GP64()
+	LEAQ(Mem{Base: lds, Index: lds, Scale: 2}, lds3)
+	LEAQ(Mem{Base: ldd, Index: ldd, Scale: 2}, ldd3)
+	zero := YMM()
+	VPXOR(zero, zero, zero)
+	// rowsOf returns the places of 4 rows that begin at a pointer.
+	rowsOf := func(base, stride, stride3 reg.Register, disp int) [4]Mem {
+		return [4]Mem{
+			{Base: base, Disp: disp},
+			{Base: base, Index: stride, Scale: 1, Disp: disp},
+			{Base: base, Index: stride, Scale: 2, Disp: disp},
+			{Base: base, Index: stride3, Scale: 1, Disp: disp},
+		}
+	}
+	Label("step")
+	down := GP64()
+	LEAQ(Mem{Base: dst, Index: ldd, Scale: 4}, down)
+	for tile, to := range []reg.Register{dst, down} {
+		var row, pair, column [4]reg.VecVirtual
+		for i, m := range rowsOf(src, lds, lds3, 32*tile) {
+			row[i] = YMM()
+			pair[i] = YMM()
+			column[i] = YMM()
+			VMOVDQU(m, row[i])
+			VMOVDQU(zero, m)
+		}
+		// Pairs of rows are interleaved, and then the halves of the pairs exchanged.
+		for i := range 2 {
+			VPUNPCKLQDQ(row[2*i+1], row[2*i], pair[2*i])
+			VPUNPCKHQDQ(row[2*i+1], row[2*i], pair[2*i+1])
+		}
+		for i := range 2 {
+			VPERM2I128(Imm(0x20), pair[2+i], pair[i], column[i])
+			VPERM2I128(Imm(0x31), pair[2+i], pair[i], column[2+i])
+		}
+		for i, m := range rowsOf(to, ldd, ldd3, 0) {
+			VPADDQ(m, column[i], column[i])
+			VMOVDQU(column[i], m)
+		}
+	}
+	advance(32, dst)
+	LEAQ(Mem{Base: src, Index: lds, Scale: 4}, src)
+	repeat("step", steps)
 	done()
 }

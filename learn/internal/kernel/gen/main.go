@@ -31,12 +31,14 @@ func main() {
 		for vectors := 1; vectors <= mostVectors(s); vectors++ {
 			sumPair(s, vectors)
 			addColumns(s, vectors)
+			addColumnsExact(s, vectors)
 		}
 	}
 	present()
 	columns()
 	// These kernels are bound by memory, so the length of vectors does not matter.
 	transpose()
+	addTransposed()
 	copyPieces()
 	rowSums()
 	addScaled()

@@ -124,65 +124,163 @@ func sumPair(s simd, vectors int) {
 	done()
 }
 
-// addColumns writes the kernel of AddColumns for a number of vectors of outputs. The gradient of one
-// input's weights stays in registers while the samples that have the input are walked through.
-func addColumns(s simd, vectors int) {
-	function(fmt.Sprintf("addColumns%sx%d", s.name, vectors),
-		"func(n int, column *int32, w *float32, ldw int, x *float32, ldx int, dy *float32, lddy int, alpha float32)",
-		" is AddColumns for vectors of outputs; strides are in bytes.")
-	n := load("n")
-	column := load("column")
-	w := load("w")
-	x := load("x")
-	ldx := load("ldx")
-	dy := load("dy")
-	lddy := load("lddy")
-	alpha := s.vec()
-	VBROADCASTSS(argument("alpha"), alpha)
-	sum := make([]reg.VecVirtual, vectors)
-	for v := range sum {
-		sum[v] = s.vec()
-	}
+// columnWalk is the walk of a kernel through columns: its registers, of which row holds how far the row of the
+// present column lies behind the first one, in bytes.
+type columnWalk struct {
+	s                     simd
+	n, column             reg.GPVirtual
+	x, ldx, dy, lddy, row reg.GPVirtual
+	alpha                 reg.VecVirtual
+	// gradient holds the gradient of the present column, a vector of outputs in each register.
+	gradient []reg.VecVirtual
+}
 
+// columnArguments are the arguments of a kernel that walks through columns.
+const columnArguments = "n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, " +
+	"w *float32, ldw int"
+
+// newColumnWalk loads the arguments of a kernel that walks through columns, for a number of vectors of outputs.
+func newColumnWalk(s simd, vectors int) *columnWalk {
+	walk := &columnWalk{
+		s:      s,
+		n:      load("n"),
+		column: load("column"),
+		x:      load("x"),
+		ldx:    load("ldx"),
+		dy:     load("dy"),
+		lddy:   load("lddy"),
+		row:    GP64(),
+		alpha:  s.vec(),
+	}
+	VBROADCASTSS(argument("alpha"), walk.alpha)
+	for range vectors {
+		walk.gradient = append(walk.gradient, s.vec())
+	}
+	return walk
+}
+
+// sumSamples begins the walk through a column at the label "column". It computes the gradient of the column's
+// weights, which stays in registers while the samples that have the input are walked through.
+func (walk *columnWalk) sumSamples() {
 	Label("column")
 	input := GP64()
-	row := GP64()
 	samples := GP64()
-	MOVLQSX(Mem{Base: column}, input)
-	MOVL(Mem{Base: column, Disp: 4}, samples.As32())
-	MOVQ(input, row)
-	IMULQ(argument("ldw"), row)
-	ADDQ(w, row)
-	LEAQ(Mem{Base: x, Index: input, Scale: 4}, input)
-	for _, v := range sum {
-		s.zero(v)
+	MOVLQSX(Mem{Base: walk.column}, input)
+	MOVL(Mem{Base: walk.column, Disp: 4}, samples.As32())
+	MOVQ(input, walk.row)
+	IMULQ(argument("ldw"), walk.row)
+	LEAQ(Mem{Base: walk.x, Index: input, Scale: 4}, input)
+	for _, v := range walk.gradient {
+		walk.s.zero(v)
 	}
 	Label("sample")
 	sample := GP64()
 	gradient := GP64()
-	value := s.vec()
+	value := walk.s.vec()
 	BSFQ(samples, sample)
 	MOVQ(sample, gradient)
-	IMULQ(lddy, gradient)
-	IMULQ(ldx, sample)
+	IMULQ(walk.lddy, gradient)
+	IMULQ(walk.ldx, sample)
 	VBROADCASTSS(Mem{Base: input, Index: sample, Scale: 1}, value)
-	ADDQ(dy, gradient)
-	for v := range sum {
-		VFMADD231PS(Mem{Base: gradient, Disp: v * s.bytes}, value, sum[v])
+	ADDQ(walk.dy, gradient)
+	for v := range walk.gradient {
+		VFMADD231PS(Mem{Base: gradient, Disp: v * walk.s.bytes}, value, walk.gradient[v])
 	}
 	// The lowest bit that is set is taken away.
 	less := GP64()
 	LEAQ(Mem{Base: samples, Disp: -1}, less)
 	ANDQ(less, samples)
 	JNZ(LabelRef("sample"))
-	for v := range sum {
-		m := Mem{Base: row, Disp: v * s.bytes}
-		VFMADD213PS(m, alpha, sum[v])
-		VMOVUPS(sum[v], m)
+}
+
+// next ends the walk through a column, and goes back for the next one.
+func (walk *columnWalk) next() {
+	advance(8, walk.column)
+	repeat("column", walk.n)
+}
+
+// addColumns writes the kernel of AddColumns for a number of vectors of outputs.
+func addColumns(s simd, vectors int) {
+	function(fmt.Sprintf("addColumns%sx%d", s.name, vectors), "func("+columnArguments+")",
+		" is AddColumns for vectors of outputs; strides are in bytes.")
+	walk := newColumnWalk(s, vectors)
+	w := load("w")
+	walk.sumSamples()
+	ADDQ(w, walk.row)
+	for v, gradient := range walk.gradient {
+		m := Mem{Base: walk.row, Disp: v * s.bytes}
+		VFMADD213PS(m, walk.alpha, gradient)
+		VMOVUPS(gradient, m)
 	}
-	advance(8, column)
-	repeat("column", n)
+	walk.next()
 	done()
+}
+
+// addColumnsExact writes the kernel of AddColumnsExact for a number of vectors of outputs. As that of AddExact
+// does, it looks at all differences of a column before it adds one, and stops before a column of which one may
+// be 2 or more in magnitude.
+func addColumnsExact(s simd, vectors int) {
+	name := fmt.Sprintf("addColumnsExact%sx%d", s.name, vectors)
+	function(name, "func("+columnArguments+", base *float32, sum *int64, weight float64) int",
+		" is AddColumnsExact for vectors of outputs, and returns how many columns are left; strides are in bytes.")
+	walk := newColumnWalk(s, vectors)
+	terms := newExactTerms(s, argument("weight"))
+	walk.sumSamples()
+	w := load("w")
+	base := load("base")
+	sum := load("sum")
+	ADDQ(walk.row, w)
+	ADDQ(walk.row, base)
+	// A sum has twice the bytes of its weight.
+	LEAQ(Mem{Base: sum, Index: walk.row, Scale: 2}, sum)
+	large := s.vec()
+	for v, weights := range walk.gradient {
+		// The gradient becomes the weights after the step.
+		VFMADD213PS(Mem{Base: w, Disp: v * s.bytes}, walk.alpha, weights)
+		difference := s.vec()
+		VSUBPS(Mem{Base: base, Disp: v * s.bytes}, weights, difference)
+		if v == 0 {
+			large = difference
+		} else {
+			VORPS(difference, large, large)
+		}
+	}
+	terms.jumpIfLarge(large, "end")
+	for v, weights := range walk.gradient {
+		for part := range 2 {
+			half := weights
+			if part == 1 {
+				half = upperHalf(s, weights)
+			}
+			d := s.vec()
+			VCVTPS2PD(lowerHalf(s, half), d)
+			disp := (2*v + part) * s.bytes
+			terms.add(d, Mem{Base: base, Disp: disp / 2}, Mem{Base: sum, Disp: disp})
+		}
+	}
+	walk.next()
+	Label("end")
+	Store(walk.n, ReturnIndex(0))
+	done()
+}
+
+// upperHalf returns a register whose lower half is the upper half of v.
+func upperHalf(s simd, v reg.VecVirtual) reg.VecVirtual {
+	upper := s.vec()
+	if s.wide() {
+		VEXTRACTF32X8(Imm(1), v, upper.AsY())
+	} else {
+		VEXTRACTF128(Imm(1), v, upper.AsX())
+	}
+	return upper
+}
+
+// lowerHalf returns the lower half of a register.
+func lowerHalf(s simd, v reg.VecVirtual) reg.Register {
+	if s.wide() {
+		return v.AsY()
+	}
+	return v.AsX()
 }
 
 // words16 returns 64 bytes of the program's data that hold the values of f at 0 to 15.

@@ -235,7 +235,7 @@ func (s *goSteps) task(
 	s.order.Reset(
 		s.problem.Seed,
 		a.Client,
-		s.problem.Set.Samples(a.Client),
+		cmp.Or(a.Samples, s.problem.Set.Samples(a.Client)),
 		cmp.Or(a.Batch, s.problem.Batch),
 		a.StepsDone,
 	)
@@ -245,7 +245,14 @@ func (s *goSteps) task(
 			return 0, ctx.Err()
 		}
 		s.batch.Reset()
-		if err := s.problem.Set.Batch(&s.batch, a.Client, s.order.Next()); err != nil {
+		samples := s.order.Next()
+		// The samples of the task may be some of the client's, from FirstSample on.
+		if a.FirstSample > 0 {
+			for i := range samples {
+				samples[i] += int32(a.FirstSample)
+			}
+		}
+		if err := s.problem.Set.Batch(&s.batch, a.Client, samples); err != nil {
 			return 0, fmt.Errorf("actors: data of client %d (%s): %w", a.Client, s.problem.Set.Client(a.Client), err)
 		}
 		if label != nil {

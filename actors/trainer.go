@@ -29,6 +29,9 @@ type Assignment struct {
 	Rate float64
 	// Batch is the number of samples of a minibatch. 0 means the problem's.
 	Batch int
+	// Samples is how many of the client's samples the task trains on, neighbours from FirstSample on. 0 means
+	// all.
+	FirstSample, Samples int
 	// Weight is the update's weight in the aggregate. The weights of a round sum to at most 1. 0 means
 	// that only the loss is wanted (a loss query).
 	Weight float64
@@ -614,6 +617,23 @@ func (t *Trainer) deviceValues(
 	return values, residual, nil
 }
 
+// checkSamples returns an error if a task is to train on samples that its client does not have.
+func (t *Trainer) checkSamples(a *Assignment) error {
+	if a.Samples == 0 {
+		return nil
+	}
+	if t.problem.Trainer != nil {
+		return fmt.Errorf("actors: task %d: an external trainer takes all samples of a client", a.Task)
+	}
+	set := t.problem.Set
+	isClient := a.Client >= 0 && a.Client < set.Clients()
+	if !isClient || a.FirstSample < 0 || a.Samples < 0 || a.FirstSample > set.Samples(a.Client)-a.Samples {
+		return fmt.Errorf("actors: task %d: %d samples of client %d from %d on, which it does not have",
+			a.Task, a.Samples, a.Client, a.FirstSample)
+	}
+	return nil
+}
+
 // check returns an error for a job that would index out of range or divide by zero. params is the
 // number of parameters of the job's model, shared what its tasks share (nil where clients keep no state),
 // and sumLength the length of the sum that the tasks' updates are added to.
@@ -638,6 +658,9 @@ func (t *Trainer) check(params int, shared *Shared, tasks []Assignment, sumLengt
 	for _, a := range all {
 		if maxBatch := max(t.problem.Batch, t.problem.LargestBatch); a.Batch < 0 || a.Batch > maxBatch {
 			return fmt.Errorf("actors: task %d: minibatches of %d samples, at most %d", a.Task, a.Batch, maxBatch)
+		}
+		if err := t.checkSamples(&a); err != nil {
+			return err
 		}
 		if attacks := len(t.problem.Attacks); a.Attacker < 0 || a.Attacker > attacks {
 			return fmt.Errorf("actors: task %d: attacker of class %d of %d", a.Task, a.Attacker, attacks)

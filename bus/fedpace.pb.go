@@ -2106,6 +2106,9 @@ type ClientWork struct {
 	VariateDigest []byte                 `protobuf:"bytes,7,opt,name=variate_digest,json=variateDigest,proto3" json:"variate_digest,omitempty"` // c_i, found as a model is; empty: zero
 	Batch         uint32                 `protobuf:"varint,8,opt,name=batch,proto3" json:"batch,omitempty"`                                     // samples of the client's minibatches; 0: Spec.batch
 	Attacker      uint32                 `protobuf:"varint,9,opt,name=attacker,proto3" json:"attacker,omitempty"`                               // 1 + the number of the client's class in the fleet, whose attack it does; 0: it is honest
+	FirstSample   uint64                 `protobuf:"varint,10,opt,name=first_sample,json=firstSample,proto3" json:"first_sample,omitempty"`     // where samples arrive over time: the first of the client's that the task trains on, in
+	// the order of their times
+	Samples       uint64 `protobuf:"varint,11,opt,name=samples,proto3" json:"samples,omitempty"` // how many it trains on; 0: all of the client's
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2199,6 +2202,20 @@ func (x *ClientWork) GetBatch() uint32 {
 func (x *ClientWork) GetAttacker() uint32 {
 	if x != nil {
 		return x.Attacker
+	}
+	return 0
+}
+
+func (x *ClientWork) GetFirstSample() uint64 {
+	if x != nil {
+		return x.FirstSample
+	}
+	return 0
+}
+
+func (x *ClientWork) GetSamples() uint64 {
+	if x != nil {
+		return x.Samples
 	}
 	return 0
 }
@@ -3501,7 +3518,7 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x0evariate_weight\x18\x04 \x01(\x01R\rvariateWeight\x12\x1c\n" +
 	"\tresiduals\x18\x05 \x01(\bR\tresiduals\x12\x12\n" +
 	"\x04kept\x18\x06 \x01(\rR\x04kept\x12\x16\n" +
-	"\x06rounds\x18\a \x01(\x04R\x06roundsJ\x04\b\x01\x10\x02\"\x8e\x02\n" +
+	"\x06rounds\x18\a \x01(\x04R\x06roundsJ\x04\b\x01\x10\x02\"\xcb\x02\n" +
 	"\n" +
 	"ClientWork\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12\x16\n" +
@@ -3514,7 +3531,10 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x06weight\x18\x06 \x01(\x01R\x06weight\x12%\n" +
 	"\x0evariate_digest\x18\a \x01(\fR\rvariateDigest\x12\x14\n" +
 	"\x05batch\x18\b \x01(\rR\x05batch\x12\x1a\n" +
-	"\battacker\x18\t \x01(\rR\battacker\"\x80\x01\n" +
+	"\battacker\x18\t \x01(\rR\battacker\x12!\n" +
+	"\ffirst_sample\x18\n" +
+	" \x01(\x04R\vfirstSample\x12\x18\n" +
+	"\asamples\x18\v \x01(\x04R\asamples\"\x80\x01\n" +
 	"\x05Shard\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\x04R\x04from\x12\x14\n" +

@@ -1618,6 +1618,16 @@ func (m *ClientWork) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Samples != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Samples))
+		i--
+		dAtA[i] = 0x58
+	}
+	if m.FirstSample != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.FirstSample))
+		i--
+		dAtA[i] = 0x50
+	}
 	if m.Attacker != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Attacker))
 		i--
@@ -3343,6 +3353,12 @@ func (m *ClientWork) SizeVT() (n int) {
 	}
 	if m.Attacker != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Attacker))
+	}
+	if m.FirstSample != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.FirstSample))
+	}
+	if m.Samples != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Samples))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -8336,6 +8352,44 @@ func (m *ClientWork) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.Attacker |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 10:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field FirstSample", wireType)
+			}
+			m.FirstSample = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.FirstSample |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 11:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Samples", wireType)
+			}
+			m.Samples = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Samples |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}

@@ -94,6 +94,8 @@ func (j *Job) Validate() error {
 		c.float("clients.learning_rate", w.LearningRate, 0, MaxLearningRate)
 		c.float("clients.weight", w.Weight, 0, 1)
 		c.number("clients.batch", int64(w.Batch), 0, MaxBatch)
+		c.number("clients.first_sample", long(w.FirstSample), 0, MaxSamples)
+		c.number("clients.samples", long(w.Samples), 0, MaxSamples)
 		c.optionalDigest("clients.variate_digest", w.VariateDigest)
 		c.number("clients.attacker", int64(w.Attacker), 0, maxClasses)
 	}

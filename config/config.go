@@ -582,7 +582,8 @@ func (c *Config) ReadsData() bool {
 	// paper's own models, and for a trainer, which reports it.
 	isPaperModel := isPaper && c.UsesTaskModel()
 	sizeIsKnown := c.Network.ModelMegabits != 0 || c.IsSynthetic() || isPaperModel || c.External()
-	return registry.NeedsOf(c.Select).Samples ||
+	return c.Arrives() ||
+		registry.NeedsOf(c.Select).Samples ||
 		c.Schedule.Unit == Epochs ||
 		c.Correlation.Given() ||
 		c.Stop.Samples > 0 ||

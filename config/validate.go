@@ -43,6 +43,7 @@ func (c Config) Validate() error {
 		c.checkTheory,
 		c.checkOverlap,
 		c.checkDecoupled,
+		c.checkArrivals,
 		c.checkSites,
 		c.checkAccuracy,
 		c.checkChoices,

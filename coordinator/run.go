@@ -419,7 +419,7 @@ func (d *driver) evaluate(ctx context.Context, effects *round.Effects, event *ro
 		}
 	}
 	if effects.Evaluate {
-		event.Loss, event.Metrics, err = d.aggregator.Evaluate(ctx, d.machine.Round())
+		event.Loss, event.Metrics, err = d.aggregator.Evaluate(ctx, d.machine.Round(), d.clock.Now())
 	}
 	return found, err
 }

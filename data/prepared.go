@@ -233,6 +233,9 @@ func writePrepared(name string, from *registry.Inputs, set federated.Set) error 
 	if !ok {
 		return fmt.Errorf("a set of this reader cannot be prepared: it is a %T", set)
 	}
+	if s.Times != nil {
+		return errors.New("samples that arrive over time cannot be prepared (leave arrival out, or read the source)")
+	}
 	p.Task = s.Task
 	p.Names = convert[[]byte](s.Names)
 	p.add("start", vector.Bytes(integersAs[uint32](s.Starts)))

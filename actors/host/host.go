@@ -338,15 +338,17 @@ func (h *Host) assignments(ctx context.Context, job *bus.Job) ([]actors.Assignme
 			return nil, err
 		}
 		list[i] = actors.Assignment{
-			Task:       c.Task,
-			Client:     int(c.Client),
-			LocalSteps: int(c.LocalSteps),
-			StepsDone:  int64(c.StepsDone),
-			Rate:       c.LearningRate,
-			Batch:      int(c.Batch),
-			Weight:     c.Weight,
-			State:      v,
-			Attacker:   int(c.Attacker),
+			Task:        c.Task,
+			Client:      int(c.Client),
+			LocalSteps:  int(c.LocalSteps),
+			StepsDone:   int64(c.StepsDone),
+			Rate:        c.LearningRate,
+			Batch:       int(c.Batch),
+			FirstSample: int(c.FirstSample),
+			Samples:     int(c.Samples),
+			Weight:      c.Weight,
+			State:       v,
+			Attacker:    int(c.Attacker),
 		}
 	}
 	tasks := list[:len(job.Clients)]

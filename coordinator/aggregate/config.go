@@ -35,6 +35,11 @@ type Learning struct {
 	Jobs int
 	// HeldOut is the number of held-out samples, at least 1.
 	HeldOut int
+	// Arrived returns which of a client's samples a task trains on that starts at a time, and MeasuredAt which
+	// held-out samples an evaluation at a time takes: so many from the first on. They are pure, and nil
+	// where all samples are there from the beginning.
+	Arrived    func(client int, start round.Time) (first, count int)
+	MeasuredAt func(at round.Time) (first, count int)
 	// EvaluatedSamples is the number of held-out samples that an evaluation takes, spread evenly; 0 means
 	// all.
 	EvaluatedSamples int

@@ -14,11 +14,15 @@ import (
 	"fedpace/learn/metric"
 )
 
-// Evaluate measures the newest model on the run's held-out samples. roundNumber is the round that has made
-// the model. It returns the mean loss and the values of the run's metrics, in the order of the
+// Evaluate measures the newest model on the run's held-out samples, those that are there at the virtual time
+// at. roundNumber is the round that has made the model. It returns the mean loss and the values of the run's metrics, in the order of the
 // configuration. A metric with a total weight of 0, or with a value that it cannot have, is an error.
-func (a *Aggregator) Evaluate(ctx context.Context, roundNumber int) (loss float64, metrics []float64, err error) {
-	shards := heldOutShards(a.learning.HeldOut, a.learning.EvaluatedSamples)
+func (a *Aggregator) Evaluate(
+	ctx context.Context,
+	roundNumber int,
+	at round.Time,
+) (loss float64, metrics []float64, err error) {
+	shards := a.heldOutShardsAt(at)
 	shardScores, err := a.measure(ctx, bus.Evaluate, roundNumber, a.models.current().digest, a.queue.jobCount(), shards)
 	if err != nil {
 		return 0, nil, err
@@ -311,6 +315,20 @@ const (
 	// sparseSamples is the size of a shard where some samples are measured.
 	sparseSamples = 64
 )
+
+// heldOutShardsAt divides the held-out samples that an evaluation at a virtual time takes into shards.
+func (a *Aggregator) heldOutShardsAt(at round.Time) []*bus.Shard {
+	if a.learning.MeasuredAt == nil {
+		return heldOutShards(a.learning.HeldOut, a.learning.EvaluatedSamples)
+	}
+	const all = 0
+	first, count := a.learning.MeasuredAt(at)
+	shards := heldOutShards(count, all)
+	for _, shard := range shards {
+		shard.From += uint64(first)
+	}
+	return shards
+}
 
 // heldOutShards divides held-out samples into shards for an evaluation: all of them, or n that are spread
 // evenly over them. heldOut is how many there are; an n of 0, or of heldOut and more, means all. Held-out

@@ -301,6 +301,11 @@ func (a *Aggregator) clientJob(roundNumber int, part span, updates []clientUpdat
 		if batch := a.learning.Batch; batch != nil {
 			work.Batch = uint32(batch(task.Client))
 		}
+		if arrived := a.learning.Arrived; arrived != nil {
+			first, count := arrived(task.Client, task.Start)
+			work.FirstSample = uint64(first)
+			work.Samples = uint64(count)
+		}
 		message.Clients = append(message.Clients, work)
 	}
 	return job{span: part, base: base, message: message}

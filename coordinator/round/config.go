@@ -105,6 +105,10 @@ type Config struct {
 	// Train is false in a run that is only timed: no updates are trained and no loss is known.
 	Train bool
 
+	// Measurable reports whether a held-out sample is there at a time, where samples arrive over time. It is
+	// pure, and nil where all are there from the beginning. While there is none, nothing is measured.
+	Measurable func(t Time) bool
+
 	// Evaluate is when models are measured on the held-out samples, besides the final one.
 	// EvaluateClients is when they are measured on the samples of each client, which decides
 	// nothing in a run; if it has any, the final model is, too.

@@ -77,7 +77,7 @@ type Task struct {
 	// StepsDone is the number of local steps of this client that were accepted when the task was
 	// issued. It is 0 unless the run trains.
 	StepsDone int64
-	// Start is when the task is issued. It is set in Effects.Tasks alone.
+	// Start is when the task is issued.
 	Start Time
 	// Staleness is the number of aggregations since the base model. It is set in Effects.Train
 	// alone, and is 0 unless rounds overlap or late updates are used.

@@ -706,7 +706,7 @@ func (m *Machine) evaluateIfDue() error {
 // requestEvaluation asks the driver to measure the newest model, if an evaluation is due now. It
 // reports whether it has asked, and the machine then waits for the result.
 func (m *Machine) requestEvaluation() (due bool) {
-	m.effects.Evaluate, m.effects.EvaluateClients = m.config.evaluation(&m.round, &m.stop)
+	m.effects.Evaluate, m.effects.EvaluateClients = m.config.evaluation(&m.round, &m.stop, m.now)
 	due = m.effects.Evaluate || m.effects.EvaluateClients > 0
 	if due {
 		m.phase = Evaluating
@@ -714,11 +714,11 @@ func (m *Machine) requestEvaluation() (due bool) {
 	return due
 }
 
-// evaluation returns how the newest model is to be measured now. heldOut says whether on held-out samples;
+// evaluation returns how the newest model is to be measured at the time now. heldOut says whether on held-out samples;
 // clients is the number of the round for which it is measured on the clients' samples, 0 for not at all.
 // After a round the configuration's timetables decide. Once the run is to stop, the final model is measured
 // in each way that the run has and that has not been done yet.
-func (c *Config) evaluation(r *RoundState, stop *Stop) (heldOut bool, clients int) {
+func (c *Config) evaluation(r *RoundState, stop *Stop, now Time) (heldOut bool, clients int) {
 	if !c.Train {
 		return false, 0
 	}
@@ -735,7 +735,8 @@ func (c *Config) evaluation(r *RoundState, stop *Stop) (heldOut bool, clients in
 	if byClient {
 		clients = number
 	}
-	return heldOut, clients
+	isMeasurable := c.Measurable == nil || c.Measurable(now)
+	return heldOut && isMeasurable, clients
 }
 
 // evaluationDone handles a measurement of the newest model. loss and metrics are those on held-out samples,
@@ -745,7 +746,7 @@ func (m *Machine) evaluationDone(loss float64, metrics []float64) error {
 	if m.phase != Evaluating {
 		return fmt.Errorf("round: an evaluation while the machine was %v", m.phase)
 	}
-	heldOut, clients := m.config.evaluation(&m.round, &m.stop)
+	heldOut, clients := m.config.evaluation(&m.round, &m.stop, m.now)
 	isValid := finite(loss) && metric.Check(m.config.Metrics, metrics) == nil
 	if heldOut && !isValid {
 		return fmt.Errorf(

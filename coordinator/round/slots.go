@@ -114,7 +114,6 @@ func (m *Machine) addTask(list *[]TaskState, next *uint64, client, steps int) {
 // device.
 func (m *Machine) requestPlan(t *TaskState) {
 	x := t.describe(appendElement(&m.effects.Tasks), m.config.Train)
-	x.Start = t.Start
 	x.Probe = m.candidates.underWay()
 	x.Joules = m.clients.batteries.joules(x.Client)
 }

@@ -71,7 +71,7 @@ func (t *TaskState) describe(task *Task, train bool) *Task {
 	task.LocalSteps = int(t.LocalSteps)
 	task.LearningRate = t.LearningRate
 	task.StepsDone = t.StepsDone
-	task.Start = 0
+	task.Start = t.Start
 	task.Staleness = 0
 	task.Probe = false
 	task.Joules = 0

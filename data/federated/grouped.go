@@ -30,6 +30,9 @@ type Grouped struct {
 	Labels []int32
 	// Targets has About.Targets numbers for each sample; nil means that samples have labels.
 	Targets []float32
+	// Times is the time of each sample, as its source has it; nil means that all are there from the
+	// beginning.
+	Times []float64
 	// Rows stores the inputs of all samples.
 	Rows Rows
 }

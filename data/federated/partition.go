@@ -2,6 +2,7 @@ package federated
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -517,6 +518,9 @@ func (s *Grouped) Partitioned(p Partition, coarse []int32, seed uint64) (*Groupe
 	clients, err := p.dealSet(s, labels, coarse, seed)
 	if err != nil {
 		return nil, err
+	}
+	if s.Times != nil {
+		return nil, errors.New("samples that arrive over time are not dealt to made clients (set data.client)")
 	}
 	// The names of the clients begin with the kind of the partition.
 	g := Grouping{Held: s.Held}

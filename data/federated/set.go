@@ -27,6 +27,8 @@ type Info struct {
 	// HeldOutClients is the number of clients that have held-out samples and no training sample.
 	// They are not counted among the clients of the set.
 	HeldOutClients int `json:",omitempty"`
+	// Arrival says when samples arrive; nil means that all are there from the beginning.
+	Arrival *Arrival `json:",omitempty"`
 	// Digest is a SHA-256 in hexadecimal digits that identifies the samples and their split.
 	Digest string
 	// Source is such a digest of the files and of how they are read, which is the same for all seeds. It is

@@ -46,6 +46,8 @@ type reading struct {
 	vector *vectors
 	// targets reads the numbers to predict.
 	targets *matrix
+	// times reads the times of the samples.
+	times *matrix
 
 	// mu guards dropped and holes.
 	mu sync.Mutex
@@ -69,6 +71,10 @@ func newReading(t Table, o federated.Options) *reading {
 	}
 	for i, name := range t.Target {
 		r.add(name, r.targets.column(i, 0))
+	}
+	if t.Arrival != "" {
+		r.times = newMatrix(1, true)
+		r.add(t.Arrival, r.times.column(0, 0))
 	}
 	if t.Split != "" {
 		r.split = &parts{onesTrain: hasWord(t.Split, trainFlags)}
@@ -182,7 +188,7 @@ func (r *reading) reserve(rows int, room func(width int) int) error {
 	if r.vector != nil {
 		r.vector.reserve(rows, room)
 	}
-	for _, m := range []*matrix{r.matrix, r.targets} {
+	for _, m := range []*matrix{r.matrix, r.targets, r.times} {
 		if m != nil {
 			m.reserve(r.rows + rows)
 		}
@@ -264,7 +270,21 @@ func (r *reading) set(name string) (*federated.Grouped, error) {
 	if err := r.features(&s, scaleRows); err != nil {
 		return nil, err
 	}
-	return g.Set(s)
+	return r.inTime(g.Set(s))
+}
+
+// inTime gives the samples of a set, which are the table's rows, the times of the rows, if they have any. An
+// error of the set's making is returned as it is.
+func (r *reading) inTime(s *federated.Grouped, err error) (*federated.Grouped, error) {
+	if err != nil || r.times == nil {
+		return s, err
+	}
+	return s, s.SetTimes(r.times.double[:r.rows], federated.Arrival{
+		Column: r.t.Arrival,
+		Start:  r.t.ArrivalStart,
+		Speed:  r.t.ArrivalSpeed,
+		Window: r.t.ArrivalWindow,
+	})
 }
 
 // noteMissingWords adds a warning to about for clients and for classes of words among which there is a text that

@@ -49,6 +49,14 @@ type Table struct {
 	TargetScale string `key:"target_scale" is:"null" words:"standard" help:"standard: mean 0 and deviation 1 over training rows"`
 	// Split is the column that says which rows are held out; empty: a part of each client's.
 	Split string `key:"split" is:"null" help:"column of the split, as train and test or 0 and 1 (in is_train 1 and 0); null: a fifth of each client's rows"`
+	// Arrival is the column of the samples' times; empty: all samples are there from the beginning.
+	Arrival string `key:"arrival" is:"null" help:"column of numbers that say when a row arrives on the virtual clock; null: all rows are there"`
+	// ArrivalStart is the time, as the column has it, at which a run begins.
+	ArrivalStart float64 `key:"arrival_start" is:"null" range:"[-1e15,1e15]" help:"what the column has when the run begins; null: 0"`
+	// ArrivalSpeed is by how much the column's times grow in a virtual second.
+	ArrivalSpeed float64 `key:"arrival_speed" is:"null" range:"[1e-9,1e15]" help:"what a virtual second is in the column; null: 1"`
+	// ArrivalWindow is for how many virtual seconds a row is there.
+	ArrivalWindow float64 `key:"arrival_window" is:"null" range:"[1e-9,1e9]" unit:"seconds" help:"virtual time for which a row is there; null: for ever"`
 	// Shape has the channels, the height and the width of an image; nil: the features are no image.
 	Shape []int `key:"shape" is:"null" range:"[1,65536]" help:"channels, height and width of an image"`
 	// Channels is the order of an image's values in the table; empty: channels first.
@@ -162,6 +170,9 @@ func (t Table) Validate() error {
 			maxFeatures,
 		)
 	}
+	if err := t.validateArrival(); err != nil {
+		return err
+	}
 	// A class has one name, and a name one class.
 	for i, name := range t.Classes {
 		if slices.Contains(t.Classes[:i], name) {
@@ -176,6 +187,23 @@ func (t Table) Validate() error {
 	}
 	return nil
 }
+
+// validateArrival returns an error for options of arrivals without a column of times, and for samples that
+// are not rows, whose times would not be known.
+func (t *Table) validateArrival() error {
+	isSet := t.ArrivalStart != 0 || t.ArrivalSpeed != 0 || t.ArrivalWindow != 0
+	switch {
+	case t.Arrival == "" && isSet:
+		return registry.Errorf("arrival", "is not set: the column of times, of which start, speed and window are given")
+	case t.Arrival != "" && t.Text != "" && (t.Label == "" || t.Tokens == wordTokens):
+		return registry.Errorf("arrival", "needs samples that are rows, and these are windows of text or bags of words "+
+			"(set a label, and tokens: characters or bytes)")
+	}
+	return nil
+}
+
+// Arrives reports whether samples arrive over the time of a run.
+func (t Table) Arrives() bool { return t.Arrival != "" }
 
 // ScalesTargets reports whether targets are scaled before a model learns them.
 func (t Table) ScalesTargets() bool { return t.TargetScale != "" }
@@ -284,7 +312,7 @@ func (t Table) read(files []tableFile, o federated.Options) (*federated.Grouped,
 	if err := t.resolve(files[0].columns()); err != nil {
 		return nil, err
 	}
-	decimals, err := t.decimalColumns(files, t.columns(), slices.Concat(t.numericFeatures(), t.Target))
+	decimals, err := t.decimalColumns(files, t.columns(), slices.Concat(t.numericFeatures(), t.Target, t.times()))
 	if err != nil {
 		return nil, err
 	}
@@ -361,7 +389,7 @@ func (t *Table) resolve(columns []string) error {
 		return nil
 	}
 	type named struct{ option, name string }
-	list := []named{{"client", t.Client}, {"label", t.Label}, {"split", t.Split}, {"text", t.Text}}
+	list := []named{{"client", t.Client}, {"label", t.Label}, {"split", t.Split}, {"text", t.Text}, {"arrival", t.Arrival}}
 	list = slices.DeleteFunc(list, func(n named) bool { return n.name == "" })
 	for _, name := range t.Target {
 		list = append(list, named{"target", name})
@@ -420,12 +448,20 @@ func imageColumn(name string, position map[string]int) string {
 // text.
 func (t *Table) columns() []string {
 	list := slices.Concat(t.Features, t.Words, t.Target)
-	for _, name := range []string{t.Client, t.Label, t.Split} {
+	for _, name := range []string{t.Client, t.Label, t.Split, t.Arrival} {
 		if name != "" {
 			list = append(list, name)
 		}
 	}
 	return list
+}
+
+// times returns the column of times, if there is one.
+func (t *Table) times() []string {
+	if t.Arrival == "" {
+		return nil
+	}
+	return []string{t.Arrival}
 }
 
 // numericFeatures returns the columns of features that have one number in each row. It is nil for a

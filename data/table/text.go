@@ -46,7 +46,7 @@ func (r *reading) tokens(s federated.Grouped, names []string, clientRows [][]int
 			g.Add(name, train, held)
 		}
 		s.Rows = rows
-		return g.Set(s)
+		return r.inTime(g.Set(s))
 	}
 	// Without a label, samples are windows of a text, which overlap and are not stored one by one.
 	s.Rows = &federated.TextRows{Window: r.t.Window}

@@ -148,7 +148,9 @@ func (y *replay) meanRound(ctx context.Context, c change, w *waitCounts) (float6
 		rounds.Stop.Time = cmp.Or(rounds.Stop.Time, 2*y.length)
 	}
 	first := y.length == 0
-	keepsStarts := first && !y.problem.Config.EverAbsent() && !closing.Overlaps(y.problem.Config.Close)
+	settings := &y.problem.Config
+	isAlwaysThere := !settings.EverAbsent() && !settings.Arrives()
+	keepsStarts := first && isAlwaysThere && !closing.Overlaps(settings.Close)
 	t := timing{
 		rounds: rounds,
 		answer: y.answers(c),

@@ -35,6 +35,8 @@ type Data struct {
 	// Set is the samples of the clients; it is there only if the run trains or chooses clients by
 	// them.
 	Set federated.Set
+	// Arrivals says which samples are there at which time; nil if all are there from the beginning.
+	Arrivals *federated.Arrivals
 	// Files are those that the configuration names, by content, as they were when the run was
 	// prepared.
 	Files []folder.InputFile
@@ -532,6 +534,7 @@ func (p *Problem) openData(ctx context.Context, reading *federated.Reading) erro
 		err = p.Set.Close()
 		p.Set = nil
 	}
+	p.readArrivals()
 	return errors.Join(err, c.Validate())
 }
 

@@ -126,6 +126,7 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 		r.NextChange = p.nextChange
 		r.AvailableShare = p.availableShare
 	}
+	p.awaitSamples(&r)
 	// Clients with a battery stop taking part once it is empty.
 	if p.Fleet.Batteries() {
 		r.Batteries = batteries{p.Fleet}

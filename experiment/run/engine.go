@@ -241,6 +241,13 @@ func (e *engine) learning() aggregate.Learning {
 			p.Population(),
 		),
 	}
+	// Tasks and evaluations take the samples that are there at their time.
+	if arrivals := p.Arrivals; arrivals != nil {
+		l.Arrived = func(client int, start round.Time) (first, count int) {
+			return arrivals.Samples(client, int64(start))
+		}
+		l.MeasuredAt = func(at round.Time) (first, count int) { return arrivals.HeldOut(int64(at)) }
+	}
 	// Secure aggregation adds masked integers, whose scale is set here.
 	if v := p.Secure; v != nil {
 		l.Secure = &aggregate.Secure{

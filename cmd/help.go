@@ -148,9 +148,11 @@ func writeCommands(w io.Writer, root *cobra.Command) error {
 		usage := "Usage:\n  " + c.UseLine() + "\n\n"
 		help = strings.Replace(help, usage, "", 1)
 		// The commands of a group have sections of their own.
-		if before, rest, isGroup := strings.Cut(help, "Usage:\n"); isGroup {
-			if _, flags, hasFlags := strings.Cut(rest, "\nFlags:\n"); hasFlags {
-				help = before + "Flags:\n" + flags
+		if before, rest, found := strings.Cut(help, "\nUsage:\n"); found && c.HasAvailableSubCommands() {
+			_, flags, hasFlags := strings.Cut(rest, "\nFlags:\n")
+			help = before
+			if hasFlags {
+				help += "\nFlags:\n" + flags
 			}
 		}
 		// A command without flags ends with its usage line.

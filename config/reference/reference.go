@@ -17,7 +17,7 @@ import (
 // explained once.
 func Page() []byte {
 	p := page{firstKeyOf: map[reflect.Type]string{}, tableOf: map[string]string{}}
-	p.WriteString(`# Configuration
+	p.WriteString(`# Configuration reference: keys, values, defaults
 
 Every key of a configuration file and of ` + "`--set KEY=VALUE`" + `. Behind a colon is the default;
 without one it is null (none or no limit, unless the text says otherwise), (task) the task's own,

@@ -43,13 +43,10 @@ func dataInfoCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "info PATH",
 		Short: "Say what a set is like",
-		Long: `Show a data set: clients, samples, samples per client, classes, label skew
-(mean Jensen-Shannon divergence), and size in memory. PATH is a file or a
-folder that run reads, or synthetic:TASK.
-
-For your own CSV or Parquet info prints a configuration that proposes a
-mapping, for --config here and of run. --partition shows a partition without
-writing it.`,
+		Long: `Show a data set: clients, samples, classes, label skew (mean Jensen-Shannon
+divergence), and size in memory. PATH is a file or a folder that run reads, or
+synthetic:TASK. For your own CSV or Parquet info proposes a configuration.
+--partition shows a partition without writing it.`,
 		Example: `  fedpace data info femnist.parquet
   fedpace data info own.csv > exp.yaml
   fedpace data info --config exp.yaml

@@ -24,8 +24,8 @@ func dataPrepareCommand() *cobra.Command {
 		Use:   "prepare PATH --out FILE",
 		Short: "Keep a set in a file that opens at once",
 		Long: `Write the set at PATH to a file that is mapped into memory: run --set data=FILE
-starts at once. prepare rebuilds it when sources or options have changed or it
-is damaged.`,
+starts at once. A file is rebuilt when sources or options have changed or it is
+damaged.`,
 		Example: `  fedpace data prepare femnist.parquet --out femnist.fedpace
   fedpace run --set task=femnist --set data=femnist.fedpace`,
 	})
@@ -37,8 +37,8 @@ func dataPartitionCommand() *cobra.Command {
 	return keepCommand("kind", &cobra.Command{
 		Use:   "partition PATH --kind KIND --out FILE",
 		Short: "Deal a set's samples to other clients",
-		Long: `Deal the training samples of the set at PATH to made clients, and keep the result
-as prepare does. The kinds:
+		Long: `Deal the training samples of the set at PATH to synthetic clients, into a
+prepared file. The kinds:
 
   iid        equal parts of all samples, shuffled
   dirichlet  clients of equal size, their labels by Dir(alpha)
@@ -46,11 +46,10 @@ as prepare does. The kinds:
   pachinko   labels by Dir(alpha) over CIFAR-100's coarse and Dir(beta) over its fine ones
   quantity   sizes by Dir(alpha), labels alike
 
-and, as Flower Datasets calls them, dirichlet_by_class (each label over the clients
-by Dir(alpha)), inner_dirichlet (sizes by Dir(beta), labels by Dir(alpha)),
-pathological (--labels to a client), size (--sizes), linear, square, exponential
-(sizes that grow), continuous (by the target) and grouped_natural_id (--group
-natural clients in one).`,
+and, as in Flower Datasets, dirichlet_by_class, inner_dirichlet (sizes by
+Dir(beta)), pathological (--labels to a client), size (--sizes), linear, square,
+exponential (growing sizes), continuous (by the target) and grouped_natural_id
+(--group natural clients in one).`,
 		Example: `  fedpace data partition cifar-100-binary.tar.gz --kind dirichlet --alpha 0.3 --clients 100 --out cifar.fedpace
   fedpace data partition femnist.parquet --kind shards --shards 2 --out shards.fedpace
   fedpace run --set task=femnist --set data=shards.fedpace`,

@@ -290,9 +290,10 @@ type Task struct {
 	Version      string                 `protobuf:"bytes,18,opt,name=version,proto3" json:"version,omitempty"`                                // to devices, in a call to join: of the coordinator's program, for people
 	FrozenDigest []byte                 `protobuf:"bytes,19,opt,name=frozen_digest,json=frozenDigest,proto3" json:"frozen_digest,omitempty"`  // to devices: of what the model has behind the part that model_digest names, and that
 	// never changes, so that it is fetched once; empty: nothing
-	KeptDigest    []byte `protobuf:"bytes,20,opt,name=kept_digest,json=keptDigest,proto3" json:"kept_digest,omitempty"` // to devices: of what the device keeps from its last task that counted; empty: nothing yet
-	Fence         uint64 `protobuf:"varint,21,opt,name=fence,proto3" json:"fence,omitempty"`                            // the fencing token of the coordinator that sends it; 0: it has none
-	Echo          uint64 `protobuf:"fixed64,22,opt,name=echo,proto3" json:"echo,omitempty"`                             // to devices, with task 0: the number of a heartbeat that asked for it; 0: it is no echo
+	KeptDigest    []byte  `protobuf:"bytes,20,opt,name=kept_digest,json=keptDigest,proto3" json:"kept_digest,omitempty"` // to devices: of what the device keeps from its last task that counted; empty: nothing yet
+	Fence         uint64  `protobuf:"varint,21,opt,name=fence,proto3" json:"fence,omitempty"`                            // the fencing token of the coordinator that sends it; 0: it has none
+	Echo          uint64  `protobuf:"fixed64,22,opt,name=echo,proto3" json:"echo,omitempty"`                             // to devices, with task 0: the number of a heartbeat that asked for it; 0: it is no echo
+	BatchPart     float64 `protobuf:"fixed64,23,opt,name=batch_part,json=batchPart,proto3" json:"batch_part,omitempty"`  // part of its minibatch that a local step takes and is timed by, below 1; 0: all of it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -470,6 +471,13 @@ func (x *Task) GetFence() uint64 {
 func (x *Task) GetEcho() uint64 {
 	if x != nil {
 		return x.Echo
+	}
+	return 0
+}
+
+func (x *Task) GetBatchPart() float64 {
+	if x != nil {
+		return x.BatchPart
 	}
 	return 0
 }
@@ -3318,7 +3326,7 @@ var File_fedpace_proto protoreflect.FileDescriptor
 const file_fedpace_proto_rawDesc = "" +
 	"\n" +
 	"\rfedpace.proto\x12\n" +
-	"fedpace.v1\"\xcf\x04\n" +
+	"fedpace.v1\"\xee\x04\n" +
 	"\x04Task\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\rR\x05round\x12\x1f\n" +
@@ -3346,7 +3354,9 @@ const file_fedpace_proto_rawDesc = "" +
 	"\vkept_digest\x18\x14 \x01(\fR\n" +
 	"keptDigest\x12\x14\n" +
 	"\x05fence\x18\x15 \x01(\x04R\x05fence\x12\x12\n" +
-	"\x04echo\x18\x16 \x01(\x06R\x04echoJ\x04\b\t\x10\n" +
+	"\x04echo\x18\x16 \x01(\x06R\x04echo\x12\x1d\n" +
+	"\n" +
+	"batch_part\x18\x17 \x01(\x01R\tbatchPartJ\x04\b\t\x10\n" +
 	"\"M\n" +
 	"\aDropout\x12'\n" +
 	"\x05phase\x18\x01 \x01(\x0e2\x11.fedpace.v1.PhaseR\x05phase\x12\x19\n" +

@@ -50,6 +50,14 @@ func (m *Task) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.BatchPart != 0 {
+		i -= 8
+		binary.LittleEndian.PutUint64(dAtA[i:], uint64(math.Float64bits(float64(m.BatchPart))))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xb9
+	}
 	if m.Echo != 0 {
 		i -= 8
 		binary.LittleEndian.PutUint64(dAtA[i:], uint64(m.Echo))
@@ -2704,6 +2712,9 @@ func (m *Task) SizeVT() (n int) {
 	if m.Echo != 0 {
 		n += 10
 	}
+	if m.BatchPart != 0 {
+		n += 10
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -4230,6 +4241,17 @@ func (m *Task) UnmarshalVT(dAtA []byte) error {
 			}
 			m.Echo = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
 			iNdEx += 8
+		case 23:
+			if wireType != 1 {
+				return fmt.Errorf("proto: wrong wireType = %d for field BatchPart", wireType)
+			}
+			var v uint64
+			if (iNdEx + 8) > l {
+				return io.ErrUnexpectedEOF
+			}
+			v = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
+			iNdEx += 8
+			m.BatchPart = float64(math.Float64frombits(v))
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

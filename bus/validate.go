@@ -29,6 +29,7 @@ func (t *Task) Validate() error {
 	c.number("update_bits", long(t.UpdateBits), 0, MaxModelBits)
 	c.number("start_ns", t.StartNs, 0, MaxStartNs)
 	c.float("joules", t.Joules, 0, MaxJoules)
+	c.float("batch_part", t.BatchPart, 0, 1)
 	c.number("device", int64(t.Device), 0, MaxClients)
 	c.number("presence", int64(t.Presence), 0, MaxClients)
 	return c.err

@@ -142,6 +142,8 @@ type Schedule struct {
 	Unit string       `key:"unit" default:"steps" words:"steps,epochs" help:"unit of K: local steps, or epochs of a client's samples"`
 	Eta  schedule.Eta `key:"eta" default:"fixed" help:"decay of the learning rate"`
 	Eta0 float64      `key:"eta0" range:"(0,1e6]" help:"learning rate at the start"`
+	// Batch is a formula of the minibatches of each round; empty takes Config.Batch in all rounds.
+	Batch string `key:"batch" is:"null" help:"formula of a round's minibatch size, such as 32 * k / k0, at most batch"`
 	// Cohort is a formula of the clients of each round; empty takes Config.Cohort in all rounds.
 	Cohort string `key:"cohort" is:"null" help:"formula of a round's clients, such as cohort * k / k0, at most cohort"`
 	// Loss is which loss the schedules follow, and Trim the share of clients' losses that a trimmed

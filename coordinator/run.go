@@ -324,6 +324,7 @@ func (d *driver) fillTask(message *bus.Task, task *round.Task) {
 		UpdateBits:   uint64(d.config.UpdateBits),
 		StartNs:      int64(task.Start),
 		Joules:       task.Joules,
+		BatchPart:    task.BatchPart,
 	}
 	// Numbers on the bus begin with 1, because 0 means that there is none.
 	if d.config.DeviceOf != nil && !d.devices.IsDevice(task.Client) {

@@ -304,12 +304,16 @@ func (f *Fleet) Classes() []string {
 // zero.
 func (f *Fleet) Durations(client int, task uint64, steps int, bits Bits, start int64) (Durations, error) {
 	k, h := f.class(client)
-	return f.durations(k, h, client, task, steps, bits, start)
+	return f.durations(k, h, client, task, steps, wholeBatch, bits, start)
 }
+
+// wholeBatch is the part of a minibatch that a local step takes where no formula gives it another size.
+const wholeBatch = 1
 
 // durations returns the phases of a task as Durations does, for a client with a device of class k, whose random
 // bits are in deviceKey. task numbers the client's tasks, and start is the virtual time at which the task
-// starts, in nanoseconds. It adds the time that an attacker takes on purpose, which counts as
+// starts, in nanoseconds. A local step takes this part of a minibatch, above 0 and at most wholeBatch, and of
+// its time. It adds the time that an attacker takes on purpose, which counts as
 // computing.
 func (f *Fleet) durations(
 	k *class,
@@ -317,6 +321,7 @@ func (f *Fleet) durations(
 	client int,
 	task uint64,
 	steps int,
+	part float64,
 	bits Bits,
 	start int64,
 ) (Durations, error) {
@@ -329,7 +334,7 @@ func (f *Fleet) durations(
 			int64(maxTime),
 		)
 	}
-	d := k.durations(f.seed, client, deviceKey, task, steps, bits, start)
+	d := k.durations(f.seed, client, deviceKey, task, steps, part, bits, start)
 	err := d.check(steps, bits)
 	// An attacker may delay its answer up to the deadline of the round.
 	if err == nil && k.delay != nil {
@@ -347,7 +352,15 @@ func (f *Fleet) durations(
 // durations returns the phases of a task, with -1 for a phase that is out of bounds; the phases
 // after it are 0. deviceKey holds the device's random bits. Each phase starts when the one before it ends, so
 // slowdowns and traces see the right time.
-func (k *class) durations(seed uint64, client int, deviceKey, task uint64, steps int, bits Bits, start int64) (d Durations) {
+func (k *class) durations(
+	seed uint64,
+	client int,
+	deviceKey, task uint64,
+	steps int,
+	part float64,
+	bits Bits,
+	start int64,
+) (d Durations) {
 	// Tasks that start together may share their random bits, as all are on one busy machine.
 	random := keys{client: deviceKey}
 	switch {
@@ -370,7 +383,7 @@ func (k *class) durations(seed uint64, client int, deviceKey, task uint64, steps
 		return d
 	}
 	d.Download += overheadOf(k.overhead.Download, bits.Down)
-	d.Compute = k.compute(random, seed, client, task, steps, start+d.Download)
+	d.Compute = k.compute(random, seed, client, task, steps, part, start+d.Download)
 	if d.Compute < 0 {
 		return d
 	}
@@ -415,9 +428,18 @@ func (k *class) transfer(q *quantity, random keys, seed uint64, client int, bits
 // compute returns the time in nanoseconds that local steps take from time start on, -1 if it is out
 // of bounds. A fixed step time without spread is multiplied exactly; otherwise the sum of the steps
 // is one normal draw (see Durations).
-func (k *class) compute(random keys, seed uint64, client int, task uint64, steps int, start int64) int64 {
+func (k *class) compute(
+	random keys,
+	seed uint64,
+	client int,
+	task uint64,
+	steps int,
+	part float64,
+	start int64,
+) int64 {
 	var ns int64
-	n := float64(steps)
+	// n is the number of whole minibatches that take as long.
+	n := float64(float64(steps) * part)
 	hasSpread := k.std > 0 || k.cv > 0
 	if k.step.fixed && !hasSpread {
 		// All clients have the one time of a step then, Min.
@@ -425,6 +447,9 @@ func (k *class) compute(random keys, seed uint64, client int, task uint64, steps
 			return -1
 		}
 		ns = int64(steps) * k.stepNs
+		if part < wholeBatch {
+			ns = roundDuration(float64(n * float64(k.stepNs)))
+		}
 	} else {
 		// beta is the mean time of a step in this task, in seconds.
 		beta := k.step.draw(random)
@@ -478,7 +503,7 @@ func (k class) mean(seed uint64, steps int, bits Bits) (Durations, error) {
 	k.std = 0
 	k.slow = nil
 	k.overhead = Durations{}
-	d := inLongRun(slow, k.durations(seed, 0, 0, 0, steps, bits, 0), true)
+	d := inLongRun(slow, k.durations(seed, 0, 0, 0, steps, wholeBatch, bits, 0), true)
 	if err := d.check(steps, bits); err != nil {
 		return d, err
 	}
@@ -498,7 +523,7 @@ func (f *Fleet) sample(steps int, bits Bits, classOf func(device int) (*class, u
 		if k.shared {
 			start = int64(client)
 		}
-		d, err := f.durations(k, deviceKey, client, 0, steps, bits, start)
+		d, err := f.durations(k, deviceKey, client, 0, steps, wholeBatch, bits, start)
 		if err != nil {
 			return Durations{}, err
 		}
@@ -522,6 +547,7 @@ func (f *Fleet) Interval90(number, steps int, bits Bits) (low, high [3]float64, 
 			client,
 			0,
 			steps,
+			wholeBatch,
 			bits,
 			int64(client)*3600*second,
 		)

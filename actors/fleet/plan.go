@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 
 	"fedpace/internal/keyed"
@@ -17,6 +18,8 @@ type Client struct {
 	Presence int
 	// Joules is the charge of its battery. 0 means that it has none.
 	Joules float64
+	// BatchPart is the part of its minibatch that a local step takes, below 1; 0 means all of it.
+	BatchPart float64
 }
 
 // Client returns the client with a number, without its battery's charge.
@@ -69,7 +72,7 @@ type Plan struct {
 // and bits are the sizes of the transfers.
 func (f *Fleet) Plan(c Client, task uint64, steps int, bits Bits, start int64) (Plan, error) {
 	k, deviceKey := f.classOf(c.Device)
-	d, err := f.durations(k, deviceKey, c.Number, task, steps, bits, start)
+	d, err := f.durations(k, deviceKey, c.Number, task, steps, cmp.Or(c.BatchPart, wholeBatch), bits, start)
 	if err != nil {
 		return Plan{}, err
 	}

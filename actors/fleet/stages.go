@@ -39,7 +39,7 @@ func (f *Fleet) stageDurations(k *class, deviceKey uint64, client int, task uint
 	for i := range f.stages.Exchanges {
 		exchange := &f.stages.Exchanges[i]
 		const noSteps = 0
-		d := k.durations(f.seed, client, deviceKey, task, noSteps, exchange.Bits, start)
+		d := k.durations(f.seed, client, deviceKey, task, noSteps, wholeBatch, exchange.Bits, start)
 		if d.check(noSteps, exchange.Bits) != nil {
 			return ns, false
 		}

@@ -114,10 +114,11 @@ func (h *Host) plan(client int, t *bus.Task, p *bus.Plan) error {
 // numbers in the task begin with 1, and 0 stands for the client's own.
 func clientOf(number int, t *bus.Task) fleet.Client {
 	c := fleet.Client{
-		Number:   number,
-		Device:   number,
-		Presence: number,
-		Joules:   t.Joules,
+		Number:    number,
+		Device:    number,
+		Presence:  number,
+		Joules:    t.Joules,
+		BatchPart: t.BatchPart,
 	}
 	if t.Device > 0 {
 		c.Device = int(t.Device) - 1

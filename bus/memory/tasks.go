@@ -46,6 +46,7 @@ func (o *order) copyFrom(client int, t *bus.Task) {
 		UpdateBits:   t.UpdateBits,
 		StartNs:      t.StartNs,
 		Joules:       t.Joules,
+		BatchPart:    t.BatchPart,
 		Device:       t.Device,
 		Presence:     t.Presence,
 		Stamp:        t.Stamp,

@@ -301,6 +301,10 @@ func (a *Aggregator) clientJob(roundNumber int, part span, updates []clientUpdat
 		if batch := a.learning.Batch; batch != nil {
 			work.Batch = uint32(batch(task.Client))
 		}
+		// A formula gives the tasks of each round their own, which classes then have not.
+		if task.Batch > 0 {
+			work.Batch = uint32(task.Batch)
+		}
 		if arrived := a.learning.Arrived; arrived != nil {
 			first, count := arrived(task.Client, task.Start)
 			work.FirstSample = uint64(first)

@@ -18,7 +18,12 @@ type Config struct {
 	// CohortFormula gives each round a cohort of its own, at most Cohort. It is empty where all rounds
 	// have Cohort, as rounds that overlap must.
 	CohortFormula closing.RoundFormula
-	Closing       closing.Rule
+	// BatchFormula gives the tasks of each round minibatches of their own, of at most Batch samples. It is
+	// empty where all rounds have the configured ones.
+	BatchFormula closing.RoundFormula
+	// Batch is the number of samples of a minibatch, set with BatchFormula.
+	Batch   int
+	Closing closing.Rule
 	// Late says what becomes of late updates, nil for Drop.
 	Late closing.Lateness
 	// Select chooses the clients of a round, nil for Uniform.

@@ -77,6 +77,10 @@ type Task struct {
 	// StepsDone is the number of local steps of this client that were accepted when the task was
 	// issued. It is 0 unless the run trains.
 	StepsDone int64
+	// Batch is the number of samples of a minibatch where a formula gives it, else 0. BatchPart is then its
+	// part of the configured one, 0 where it is the same.
+	Batch     int
+	BatchPart float64
 	// Start is when the task is issued.
 	Start Time
 	// Staleness is the number of aggregations since the base model. It is set in Effects.Train
@@ -159,6 +163,8 @@ type Report struct {
 	Closing closing.Numbers
 	// Wanted is the number of clients that the round selects, where a formula gave it, else 0.
 	Wanted int
+	// Batch is the number of samples of a minibatch, where a formula gave it, else 0.
+	Batch int
 	// LateLimit is how many rounds old the base model of a late update may be, where a formula gave it,
 	// else 0.
 	LateLimit int

@@ -206,7 +206,7 @@ func (m *Machine) readRules() {
 	waits := m.overlapping == nil
 	m.perRound, _ = config.Closing.(closing.PerRound)
 	readsStragglers := needsOfK.Stragglers || needsOfEta.Stragglers
-	for _, component := range []any{config.Closing, config.Late, config.CohortFormula} {
+	for _, component := range []any{config.Closing, config.Late, config.CohortFormula, config.BatchFormula} {
 		readsStragglers = readsStragglers || registry.NeedsOf(component).Stragglers
 	}
 	m.needsTimes = waits && readsStragglers

@@ -19,12 +19,13 @@ func (m *Machine) closingRule() closing.Rule {
 }
 
 // settleFormulas calculates the numbers that formulas give the round that opens, each from those before
-// it: its cohort, the limit of its late updates, and by what it closes. progress is what the round's
+// it: its cohort, its minibatches, the limit of its late updates, and by what it closes. progress is what the round's
 // schedules were given.
 func (m *Machine) settleFormulas(progress schedule.Progress) (err error) {
 	cohort := m.config.CohortFormula
 	late, _ := m.config.Late.(closing.PerRoundLateness)
-	if cohort == "" && late == nil && m.perRound == nil {
+	batch := m.config.BatchFormula
+	if cohort == "" && batch == "" && late == nil && m.perRound == nil {
 		return nil
 	}
 	facts := closing.Facts{
@@ -46,6 +47,12 @@ func (m *Machine) settleFormulas(progress schedule.Progress) (err error) {
 			return err
 		}
 		facts.Cohort = m.round.Wanted
+	}
+	if batch != "" {
+		m.round.Batch, err = batch.Whole("schedule.batch", facts, m.config.Batch)
+		if err != nil {
+			return err
+		}
 	}
 	if late != nil {
 		m.round.LateLimit, err = late.LimitIn(facts)

@@ -101,6 +101,7 @@ func (m *Machine) addTask(list *[]TaskState, next *uint64, client, steps int) {
 		Client:       int32(client),
 		Round:        int32(m.round.Round),
 		LocalSteps:   int32(steps),
+		Batch:        int32(m.round.Batch),
 	}
 	if m.config.Train {
 		task.StepsDone = m.stepsDone[client]
@@ -115,6 +116,9 @@ func (m *Machine) addTask(list *[]TaskState, next *uint64, client, steps int) {
 func (m *Machine) requestPlan(t *TaskState) {
 	x := t.describe(appendElement(&m.effects.Tasks), m.config.Train)
 	x.Probe = m.candidates.underWay()
+	if t.Batch > 0 && int(t.Batch) < m.config.Batch {
+		x.BatchPart = float64(t.Batch) / float64(m.config.Batch)
+	}
 	x.Joules = m.clients.batteries.joules(x.Client)
 }
 

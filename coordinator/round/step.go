@@ -73,6 +73,8 @@ func (t *TaskState) describe(task *Task, train bool) *Task {
 	task.StepsDone = t.StepsDone
 	task.Start = t.Start
 	task.Staleness = 0
+	task.Batch = int(t.Batch)
+	task.BatchPart = 0
 	task.Probe = false
 	task.Joules = 0
 	if train {

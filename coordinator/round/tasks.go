@@ -63,7 +63,9 @@ type TaskState struct {
 	Round  int32
 	// LocalSteps is the client's number of local steps.
 	LocalSteps int32
-	Status     Status
+	// Batch is the number of samples of a minibatch where a formula gives it, else 0.
+	Batch  int32
+	Status Status
 	// Stage is how far the task is, where transfers are shared.
 	Stage Stage
 	// Drops is true if the plan says that the client drops out.

@@ -18,7 +18,7 @@ func (c *Config) Validate() error {
 		(!isAll(c.Closing) || c.Devices.Count > 0 || c.asksCandidates()) {
 		return errors.New("round: sites that add up need a round that waits for all, without devices and candidates")
 	}
-	if err := cmp.Or(c.validateSecure(), c.validateCohort()); err != nil {
+	if err := cmp.Or(c.validateSecure(), c.validateCohort(), c.validateBatch()); err != nil {
 		return err
 	}
 	err := registry.Check(c.Closing)
@@ -116,6 +116,22 @@ func (c *Config) validateCohort() error {
 			"go without a formula of the cohort")
 	}
 	return c.checkNeeds("cohort", c.CohortFormula, nil)
+}
+
+// validateBatch returns an error if a formula of the minibatches does not compile, or does not fit the
+// other rules of the run.
+func (c *Config) validateBatch() error {
+	if c.BatchFormula == "" {
+		return nil
+	}
+	if err := c.BatchFormula.Validate(); err != nil {
+		return fmt.Errorf("round: formula of the minibatches: %w", err)
+	}
+	if c.Batch < 1 || c.Devices.Count > 0 || selection.LimitingOf(c.Select) != nil {
+		return errors.New("round: a formula of the minibatches needs their largest size, and goes without devices and " +
+			"selections that limit local steps")
+	}
+	return c.checkNeeds("minibatch", c.BatchFormula, nil)
 }
 
 // isAll reports whether the closing rule waits for all tasks of a round.

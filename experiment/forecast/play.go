@@ -249,6 +249,7 @@ func isUncertain(k fleet.Class) bool { return k.Uncertainty != fleet.Uncertainty
 func planTask(f *fleet.Fleet, t *round.Task, bits fleet.Bits) (round.Event, error) {
 	c := f.Client(t.Client)
 	c.Joules = t.Joules
+	c.BatchPart = t.BatchPart
 	d, err := f.Plan(c, t.Task, t.LocalSteps, bits, int64(t.Start))
 	return round.Event{
 		Kind:   round.Planned,

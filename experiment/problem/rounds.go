@@ -66,6 +66,8 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 		Clients:         c.Clients,
 		Cohort:          c.Cohort,
 		CohortFormula:   closing.RoundFormula(c.Schedule.Cohort),
+		BatchFormula:    closing.RoundFormula(c.Schedule.Batch),
+		Batch:           c.Batch,
 		Epochs:          p.epochs(),
 		Loss:            c.Schedule.FollowedLoss(),
 		Window:          schedule.WindowConfig{Size: c.Schedule.Window, FirstRound: c.Schedule.F0 == config.FromFirst},
@@ -113,7 +115,7 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 	}
 	// Soonest is a lower bound on the duration of any task, which rounds that overlap make use of.
 	// Clients that compute while updates are sent may take less.
-	if closing.Overlaps(c.Close) && c.Overlap() == 0 {
+	if closing.Overlaps(c.Close) && c.Overlap() == 0 && c.Schedule.Batch == "" {
 		r.Soonest = round.Time(p.Fleet.Soonest(p.Bits))
 	}
 	// The fleet decides nothing about real devices.
@@ -354,7 +356,7 @@ func (p *Timing) FixedRound() (duration round.Time, allEqual bool) {
 	// Tasks of one round differ where samples decide the steps, or where clients share a link.
 	tasksDiffer := c.Schedule.Unit == config.Epochs || c.Network.Shared()
 	hasMoreMessages := c.Secure.On || registry.NeedsOf(c.Select).Candidates
-	cohortVaries := c.Schedule.Cohort != ""
+	cohortVaries := c.Schedule.Cohort != "" || c.Schedule.Batch != ""
 	if devicesDiffer || closingVaries || cohortVaries || tasksDiffer || hasMoreMessages {
 		return 0, false
 	}

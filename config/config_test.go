@@ -157,7 +157,7 @@ func TestLoad_MistakesAreNamed(t *testing.T) {
 		{"fraction of a client", "cohort: 2.5", nil, `config.yaml:1: cohort: 2.5 is not a whole number from 1 to 1000000, or fit`},
 		{"list for a number", "cohort:\n  - 1\n", nil, `config.yaml:1: cohort: a list stands where a whole number is wanted`},
 		{"nothing for a number", "cohort:", nil, `config.yaml:1: cohort: nothing stands where a whole number is wanted`},
-		{"number for a group", "schedule: 3", nil, `config.yaml:1: schedule: this is a group of keys: name, k, k0, unit, eta, eta0, cohort, loss, trim, window, f0, patience, min_delta or decay_round`},
+		{"number for a group", "schedule: 3", nil, `config.yaml:1: schedule: this is a group of keys: name, k, k0, unit, eta, eta0, batch, cohort, loss, trim, window, f0, patience, min_delta or decay_round`},
 		{"word for a flag", "train: yes", nil, `config.yaml:1: train: "yes" is not true or false`},
 		{"cohort above clients", "clients: 10\ncohort: 11", nil, `config.yaml:2: cohort: 11 is more than there are clients (at most 10, or set clients)`},
 		{"cohort above clients, by clients", "clients: 10", nil, `config.yaml:1: clients: 10 are fewer than the cohort, 60 (set cohort, too)`},

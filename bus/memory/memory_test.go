@@ -85,7 +85,7 @@ func TestSendTask_CopiesEveryField(t *testing.T) {
 		case f.CanInt():
 			f.SetInt(3)
 		case f.CanFloat():
-			f.SetFloat(3)
+			f.SetFloat(0.5)
 		case f.Kind() == reflect.Bool:
 			f.SetBool(true)
 		case f.Kind() == reflect.String:

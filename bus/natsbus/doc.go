@@ -114,9 +114,9 @@
 // elements, values, then variates, then buffers, into chunks, sent one after the other. All repeat job,
 // trainer, model_digest, chunks, params and fence; the first alone has clients and shards. A failure in
 // the place of all ends the run with its text. The trainer sends a message again without a reply for
-// 5 s, without a responder, and after SEND_AGAIN or a damaged reply, five times at most. After REPEATED
-// it acknowledges the job at whatever chunk; after REFUSED it gives the job back with a delay of one
-// second. SEND_VALUES says that the handle is of another process.
+// 5 s (and 5 s more for each full 512 KiB of it), without a responder, and after SEND_AGAIN or a damaged
+// reply, five times at most. After REPEATED it acknowledges the job at whatever chunk; after REFUSED it
+// gives the job back with a delay of one second. SEND_VALUES says that the handle is of another process.
 //
 // A trainer ends a job that arrives damaged (+TERM damaged), and the coordinator sends it again; after
 // five times the run ends. The run fails, too, and names the job, when it was handed out

@@ -368,10 +368,9 @@ func (s *arrangedStage) updateBias(dst []float32, u blockUpdate, alpha float32) 
 
 // lastUpdate is Update in a client's last step, after which only the difference of the values from to.Base is
 // needed; see [Arranged.LastStep]. The last block's update of weights is added to the sum as it is computed, if
-// most inputs are 0.
-func (s *arrangedStage) lastUpdate(values []float32, batch *Batch, alpha float32, to kernel.ExactTarget) (added bool) {
+// most inputs are 0. It returns false if that cannot be added, and then writes it to values.
+func (s *arrangedStage) lastUpdate(values []float32, batch *Batch, alpha float32, to kernel.ExactTarget) bool {
 	in, _ := s.sizes()
-	added = true
 	for pass := range blocksOf(batch) {
 		u := s.newBlockUpdate(pass)
 		isLast := pass.first+pass.Samples == batch.N
@@ -394,7 +393,7 @@ func (s *arrangedStage) lastUpdate(values []float32, batch *Batch, alpha float32
 		s.reset(values, base, u.present.list())
 		s.updateBias(values, u, alpha)
 	}
-	return added
+	return true
 }
 
 // reset sets the weights of the inputs of columns back to those of base where steps have changed them.

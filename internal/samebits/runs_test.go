@@ -105,6 +105,7 @@ var runs = []run{
 		"schedule.k={rule:quadratic,alpha:0.003} schedule.eta0=0.001 schedule.eta={rule:cosine,to:1e-4,rounds:12} compress=four_bit select=fit close={rule:deadline,seconds:0.5}"},
 	{name: "streaming", sets: tweets + spread + "local={optimizer:adamw,keep:true} aggregate={algorithm:streaming,fragments:3,overlap:2,mix:0.3} compress={method:four_bit,format:int4} schedule.eta0=0.001"},
 	{name: "decoupled", sets: tweets + spread + "cohort=8 close={rule:buffered,n:3,grace:0.05} select=fit local={optimizer:adamw,keep:true} aggregate={algorithm:decoupled,weights:taken,fragments:3,overlap:2,mix:0.3} schedule.eta0=0.001"},
+	{name: "minibatch-formula", sets: tweets + spread + "schedule.batch=ceil(8*k/k0)"},
 	{name: "sparseloco", sets: tweets + spread + "local={optimizer:adamw,keep:true} aggregate.algorithm=fedavg compress={method:sparseloco,share:0.05,chunk:64} schedule.eta0=0.001"},
 	{name: "frozen", sets: images + "model=[flatten,{dense:{width:20,frozen:true}},relu,dense] schedule.k=fixed network.model_megabits=exact"},
 	{name: "personal", sets: images + "clients=6 stop.rounds=3 personal={names:[4],head_steps:1}"},

@@ -114,6 +114,8 @@ type convStage struct {
 	// gradient.
 	dyRow, dyColumn int
 	packed          packed
+	// tiles computes all products instead, if the instructions have tiles. It is nil otherwise.
+	tiles *convTiles
 	// recent holds the inputs that the present rows of outputs read, sample by sample. Row y of the
 	// input lies at y % keep.
 	recent []float32
@@ -146,6 +148,9 @@ func (s *convStage) prepare(height, width, dyRow, dyColumn int) {
 	// Nobody needs the gradient of the first layer's inputs.
 	if s.Gradient {
 		s.listGradientRuns()
+	}
+	if s.network.isa.PacksTiles() {
+		s.tiles = newConvTiles(s)
 	}
 }
 
@@ -231,6 +236,9 @@ func (s *convStage) begin(params []float32) {
 		s.weight[index] = params[i]
 	}
 	copy(s.bias, params[len(s.order):])
+	if s.tiles != nil {
+		s.tiles.packWeights(s)
+	}
 	clear(s.grad)
 	clear(s.dbias)
 }
@@ -267,6 +275,10 @@ func (s *convStage) Forward(pass *Pass) {
 	op := kernel.Bias
 	if s.Y.relu {
 		op = kernel.BiasReLU
+	}
+	if s.tiles != nil {
+		s.tiles.forward(s, pass, op)
+		return
 	}
 	if k := s.outputPacking(pass.Samples); k.positions > 1 {
 		s.forwardPacked(k, pass, op)
@@ -316,6 +328,10 @@ func (s *convStage) addBiasGradient(dy []float32, channel, n int) {
 // into a ring, s.recent, in which row y of the input lies at y % s.keep, so that a row that the call before has
 // transposed is not transposed again.
 func (s *convStage) addWeightGradient(dy []float32, channel, y int, pass *Pass) {
+	if s.tiles != nil {
+		s.tiles.addWeightGradient(s, dy, channel, y, pass)
+		return
+	}
 	in := s.X.Channels
 	ld := s.X.width()
 	x := s.X.values(pass)
@@ -342,6 +358,10 @@ func (s *convStage) addWeightGradient(dy []float32, channel, y int, pass *Pass) 
 // inputGradient writes the gradient of the inputs, or adds it to what is there ([convStage.gradientOp]). dy
 // is the gradient of the outputs, and dyChannel the distance between its channels, in floats.
 func (s *convStage) inputGradient(dy []float32, dyChannel int, p *Pass) {
+	if s.tiles != nil {
+		s.tiles.inputGradient(s, dy, dyChannel, p)
+		return
+	}
 	if k := s.gradientPacking(p.Samples); k.positions > 1 {
 		s.inputsPacked(k, dy, dyChannel, p)
 		return
@@ -420,6 +440,10 @@ func (s *pooledStage) layOut() {
 // Forward computes four positions of the convolution, with a ReLU, for each position of the output, one behind the
 // other in s.y, and writes the largest of them. s.code notes which it was.
 func (s *pooledStage) Forward(pass *Pass) {
+	if s.tiles != nil {
+		s.forwardTiles(pass)
+		return
+	}
 	if k := s.outputPacking(pass.Samples); k.positions > 1 {
 		s.forwardPacked(k, pass)
 		return
@@ -434,6 +458,37 @@ func (s *pooledStage) Forward(pass *Pass) {
 		// The four positions are the corners of the square that the pooling reads.
 		for j := range 4 {
 			s.outputAt(2*y+j/2, 2*x+j%2, input, kernel.Block(s.y[j*part:]), kernel.BiasReLU, pass.Samples)
+		}
+		s.network.isa.MaxPool(
+			s.Maps,
+			pass.Samples,
+			s.y,
+			Lanes,
+			part,
+			2*part,
+			output[first+y*row+x*column:],
+			channel,
+			s.code[position*part:],
+		)
+	}
+}
+
+// forwardTiles is Forward by tiles: two neighbouring positions at a time.
+func (s *pooledStage) forwardTiles(pass *Pass) {
+	output := s.Y.values(pass)
+	first, row, column, channel := s.Y.strides()
+	part := s.Maps * Lanes
+	for position := range s.Y.Height * s.Y.Width {
+		y := position / s.Y.Width
+		x := position % s.Y.Width
+		for j := range 2 {
+			// At the beginning of a row, the inputs of the whole row are packed.
+			if x == 0 {
+				s.tiles.packInputs(&s.convStage, 2*y+j, pass)
+			}
+		}
+		for j := range 2 {
+			s.tiles.outputsAt(&s.convStage, 2*y+j, 2*x, 2, s.y[2*j*part:], Lanes, part, kernel.BiasReLU, pass.Samples)
 		}
 		s.network.isa.MaxPool(
 			s.Maps,

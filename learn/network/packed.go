@@ -27,6 +27,10 @@ func (s *convStage) rowSlot(layout *packing, y int) int { return y % s.Size * la
 // blocks with this many samples. products returns how many products a row needs with groups of a given
 // size.
 func choosePacking(isa kernel.ISA, samples, width int, products func(positions int) int) packing {
+	// By tiles, products of several positions would gain too little.
+	if isa.Tiles() {
+		return packing{positions: 1, groups: width, ld: (samples + 15) &^ 15}
+	}
 	// One position for each product needs no copies, so its cost has a factor of 10 and that of
 	// others 11.
 	best := 1

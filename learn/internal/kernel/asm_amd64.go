@@ -78,6 +78,22 @@ var routines = func() (r [isas]routine) {
 	return r
 }()
 
+// tileRoutines holds the routines of instruction sets with tiles.
+var tileRoutines = [isas]tileRoutine{
+	AMX: {
+		packRows:  packRows,
+		packPairs: packPairs,
+		transpose: transposeTiles,
+		multiply:  tileProducts,
+	},
+	AMX3: {
+		packRows:  packRows3,
+		packPairs: packPairs3,
+		transpose: transposeTiles,
+		multiply:  tileProducts3,
+	},
+}
+
 // inHalves says that the processor computes a vector of 512 bits in two steps, as AMD's
 // Zen 4 does. Two vectors of 256 bits then cost as much as one of 512, so a product takes only as many of
 // them as its columns need.

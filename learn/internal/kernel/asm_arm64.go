@@ -52,3 +52,6 @@ func gemmAsm(_ ISA, m, n, k int, segments []Segment, a Operand, b, dst Matrix, o
 	dst.Data = dst.Data[j:]
 	gemmGo(m, n-j, k, segments, a, b, dst, op, aux, alpha)
 }
+
+// tileRoutines is empty: only amd64 has tiles.
+var tileRoutines [isas]tileRoutine

@@ -964,7 +964,7 @@ func prefetch(src *uint8, lines int)
 //go:noescape
 func cpuid(leaf uint32) (a uint32, b uint32, c uint32, d uint32)
 
-// packRows makes left tiles of up to 32 rows of k values: a tile for 16 rows and each 32 values, padded with zeros to whole ones. The tiles of the second 16 rows lie span bytes behind those of the first.
+// packRows makes left tiles of rows of k values: a tile for 16 rows and each 32 values, padded with zeros to whole ones. The tiles of the next 16 rows lie span bytes behind.
 //
 //go:noescape
 func packRows(dst *uint16, src *float32, ld int, rows int, k int, span int)
@@ -974,12 +974,12 @@ func packRows(dst *uint16, src *float32, ld int, rows int, k int, span int)
 //go:noescape
 func packPairs(dst *uint16, src *float32, ld int, k int, n int, span int)
 
-// tileProducts multiplies up to 32 rows of left tiles with the columns of right tiles; strides are in bytes, and scratch has room for 32×32 values.
+// tileProducts multiplies m rows of left tiles with n columns of right tiles; strides are in bytes, list has the offsets of each chunk's left and right tiles, and sums has room for 32×32 values. It repeats itself count times, with the right tiles and C moved on by a step.
 //
 //go:noescape
-func tileProducts(left *uint16, right *uint16, chunks int, rows int, columns int, c *float32, ldc int, aux *float32, auxrow int, alpha float32, op int, config *uint8, scratch *float32)
+func tileProducts(left *uint16, right *uint16, leftspan int, rightspan int, list *int, chunks int, m int, n int, c *float32, ldc int, aux *float32, auxrow int, alpha float32, op int, count int, rightstep int, cstep int, config *uint8, sums *float32)
 
-// packRows3 makes left tiles of up to 32 rows of k values: a tile for 16 rows and each 32 values, padded with zeros to whole ones. The tiles of the second 16 rows lie span bytes behind those of the first.
+// packRows3 makes left tiles of rows of k values: a tile for 16 rows and each 32 values, padded with zeros to whole ones. The tiles of the next 16 rows lie span bytes behind.
 //
 //go:noescape
 func packRows3(dst *uint16, src *float32, ld int, rows int, k int, span int)
@@ -989,10 +989,10 @@ func packRows3(dst *uint16, src *float32, ld int, rows int, k int, span int)
 //go:noescape
 func packPairs3(dst *uint16, src *float32, ld int, k int, n int, span int)
 
-// tileProducts3 multiplies up to 32 rows of left tiles with the columns of right tiles; strides are in bytes, and scratch has room for 32×32 values.
+// tileProducts3 multiplies m rows of left tiles with n columns of right tiles; strides are in bytes, list has the offsets of each chunk's left and right tiles, and sums has room for 32×32 values. It repeats itself count times, with the right tiles and C moved on by a step.
 //
 //go:noescape
-func tileProducts3(left *uint16, right *uint16, chunks int, rows int, columns int, c *float32, ldc int, aux *float32, auxrow int, alpha float32, op int, config *uint8, scratch *float32)
+func tileProducts3(left *uint16, right *uint16, leftspan int, rightspan int, list *int, chunks int, m int, n int, c *float32, ldc int, aux *float32, auxrow int, alpha float32, op int, count int, rightstep int, cstep int, config *uint8, sums *float32)
 
 // transposeTiles transposes tiles in place as 16×16 pairs of values.
 //

@@ -34235,7 +34235,7 @@ TEXT ·packRows(SB), NOSPLIT, $0-48
 	KMOVW R9, K1
 	SHRL  $0x10, R9
 	KMOVW R9, K2
-	XORQ  R8, R8
+	MOVQ  $0x00000010, R8
 
 row:
 	MOVQ  CX, R9
@@ -34267,9 +34267,9 @@ rest:
 	VMOVUPS Z2, (R10)
 	ADDQ    DX, CX
 	ADDQ    $0x40, AX
-	INCQ    R8
-	CMPQ    R8, $0x10
-	JNE     next
+	DECQ    R8
+	JNZ     next
+	MOVQ    $0x00000010, R8
 	SUBQ    $0x00000400, AX
 	ADDQ    SI, AX
 
@@ -34356,42 +34356,49 @@ next:
 	VZEROUPPER
 	RET
 
-// func tileProducts(left *uint16, right *uint16, chunks int, rows int, columns int, c *float32, ldc int, aux *float32, auxrow int, alpha float32, op int, config *uint8, scratch *float32)
+// func tileProducts(left *uint16, right *uint16, leftspan int, rightspan int, list *int, chunks int, m int, n int, c *float32, ldc int, aux *float32, auxrow int, alpha float32, op int, count int, rightstep int, cstep int, config *uint8, sums *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·tileProducts(SB), NOSPLIT, $0-104
-	MOVQ config+88(FP), AX
+TEXT ·tileProducts(SB), NOSPLIT, $32-152
+	MOVQ config+136(FP), AX
 
 	// LDTILECFG (AX)
 	LONG         $0x4978e2c4
 	LONG         $0x00000080
 	BYTE         $0x00
-	MOVQ         chunks+16(FP), SI
-	SHLQ         $0x0a, SI
-	MOVQ         right+8(FP), DI
-	MOVQ         c+40(FP), R8
-	MOVQ         ldc+48(FP), R9
-	MOVQ         aux+56(FP), R10
-	MOVQ         auxrow+64(FP), R11
-	MOVQ         scratch+96(FP), R12
-	MOVQ         columns+32(FP), R13
-	VBROADCASTSS alpha+72(FP), Z31
+	MOVQ         leftspan+16(FP), R11
+	MOVQ         rightspan+24(FP), R13
+	MOVQ         sums+144(FP), R12
+	VBROADCASTSS alpha+96(FP), Z31
 	VPXORD       Z30, Z30, Z30
 
+product:
+	MOVQ left+0(FP), R9
+	MOVQ m+48(FP), DX
+	MOVQ DX, (SP)
+	MOVQ c+64(FP), R8
+	MOVQ R8, 16(SP)
+	MOVQ aux+80(FP), R10
+	MOVQ R10, 24(SP)
+
+rows:
+	MOVQ 16(SP), R8
+	MOVQ 24(SP), R10
+	MOVQ right+8(FP), DI
+	MOVQ n+56(FP), DX
+	MOVQ DX, 8(SP)
+
 columns:
-	MOVQ left+0(FP), AX
-	LEAQ (AX)(SI*1), R14
-	MOVQ DI, BX
-	LEAQ (BX)(SI*1), R15
-	MOVQ chunks+16(FP), DX
+	MOVQ list+32(FP), SI
+	MOVQ chunks+40(FP), DX
 	MOVQ $0x00000040, CX
-	CMPQ rows+24(FP), $0x10
+	CMPQ (SP), $0x10
 	JLE  low
-	CMPQ R13, $0x10
+	CMPQ 8(SP), $0x10
 	JLE  block21
 	JMP  block22
 
 low:
-	CMPQ R13, $0x10
+	CMPQ 8(SP), $0x10
 	JLE  block11
 
 	// TILEZERO TMM0
@@ -34403,6 +34410,13 @@ low:
 	BYTE $0xc8
 
 block12chunk:
+	MOVQ (SI), AX
+	MOVQ 8(SI), BX
+	ADDQ $0x10, SI
+	ADDQ R9, AX
+	ADDQ DI, BX
+	LEAQ (BX)(R13*1), R15
+
 	// TILELOADD 0(AX)(CX*1), TMM4
 	LONG $0x4b7be2c4
 	LONG $0x000008a4
@@ -34425,9 +34439,6 @@ block12chunk:
 	// TDPBF16PS TMM7, TMM4, TMM1
 	LONG $0x5c42e2c4
 	BYTE $0xcc
-	ADDQ $0x00000400, AX
-	ADDQ $0x00000400, BX
-	ADDQ $0x00000400, R15
 	DECQ DX
 	JNZ  block12chunk
 	MOVQ $0x00000080, CX
@@ -34449,6 +34460,12 @@ block11:
 	BYTE $0xc0
 
 block11chunk:
+	MOVQ (SI), AX
+	MOVQ 8(SI), BX
+	ADDQ $0x10, SI
+	ADDQ R9, AX
+	ADDQ DI, BX
+
 	// TILELOADD 0(AX)(CX*1), TMM4
 	LONG $0x4b7be2c4
 	LONG $0x000008a4
@@ -34462,8 +34479,6 @@ block11chunk:
 	// TDPBF16PS TMM6, TMM4, TMM0
 	LONG $0x5c4ae2c4
 	BYTE $0xc4
-	ADDQ $0x00000400, AX
-	ADDQ $0x00000400, BX
 	DECQ DX
 	JNZ  block11chunk
 	MOVQ $0x00000080, CX
@@ -34484,6 +34499,13 @@ block21:
 	BYTE $0xd0
 
 block21chunk:
+	MOVQ (SI), AX
+	MOVQ 8(SI), BX
+	ADDQ $0x10, SI
+	ADDQ R9, AX
+	ADDQ DI, BX
+	LEAQ (AX)(R11*1), R14
+
 	// TILELOADD 0(AX)(CX*1), TMM4
 	LONG $0x4b7be2c4
 	LONG $0x000008a4
@@ -34506,9 +34528,6 @@ block21chunk:
 	// TDPBF16PS TMM6, TMM5, TMM2
 	LONG $0x5c4ae2c4
 	BYTE $0xd5
-	ADDQ $0x00000400, AX
-	ADDQ $0x00000400, BX
-	ADDQ $0x00000400, R14
 	DECQ DX
 	JNZ  block21chunk
 	MOVQ $0x00000080, CX
@@ -34542,6 +34561,14 @@ block22:
 	BYTE $0xd8
 
 block22chunk:
+	MOVQ (SI), AX
+	MOVQ 8(SI), BX
+	ADDQ $0x10, SI
+	ADDQ R9, AX
+	ADDQ DI, BX
+	LEAQ (AX)(R11*1), R14
+	LEAQ (BX)(R13*1), R15
+
 	// TILELOADD 0(AX)(CX*1), TMM4
 	LONG $0x4b7be2c4
 	LONG $0x000008a4
@@ -34577,10 +34604,6 @@ block22chunk:
 	// TDPBF16PS TMM7, TMM5, TMM3
 	LONG $0x5c42e2c4
 	BYTE $0xdd
-	ADDQ $0x00000400, AX
-	ADDQ $0x00000400, BX
-	ADDQ $0x00000400, R14
-	ADDQ $0x00000400, R15
 	DECQ DX
 	JNZ  block22chunk
 	MOVQ $0x00000080, CX
@@ -34607,18 +34630,22 @@ block22chunk:
 
 finish:
 	MOVQ    $0x00000020, AX
-	CMPQ    R13, AX
-	CMOVQLT R13, AX
+	CMPQ    AX, 8(SP)
+	CMOVQGT 8(SP), AX
 	MOVL    $-1, BX
 	BZHIL   AX, BX, BX
 	KMOVW   BX, K1
 	SHRL    $0x10, BX
 	KMOVW   BX, K2
+	MOVQ    $0x00000020, DX
+	CMPQ    DX, (SP)
+	CMOVQGT (SP), DX
 	MOVQ    R12, AX
 	MOVQ    R8, BX
 	MOVQ    R10, R14
-	MOVQ    rows+24(FP), DX
-	MOVQ    op+80(FP), R15
+	MOVQ    ldc+72(FP), SI
+	MOVQ    auxrow+88(FP), CX
+	MOVQ    op+104(FP), R15
 	CMPQ    R15, $0x01
 	JEQ     add
 	CMPQ    R15, $0x02
@@ -34634,8 +34661,8 @@ store:
 	VMOVUPS Z0, K1, (BX)
 	VMOVUPS Z1, K2, 64(BX)
 	ADDQ    $0x80, AX
-	ADDQ    R9, BX
-	ADDQ    R11, R14
+	ADDQ    SI, BX
+	ADDQ    CX, R14
 	DECQ    DX
 	JNZ     store
 	JMP     next
@@ -34650,8 +34677,8 @@ add:
 	VFMADD213PS Z3, Z31, Z1
 	VMOVUPS     Z1, K2, 64(BX)
 	ADDQ        $0x80, AX
-	ADDQ        R9, BX
-	ADDQ        R11, R14
+	ADDQ        SI, BX
+	ADDQ        CX, R14
 	DECQ        DX
 	JNZ         add
 	JMP         next
@@ -34665,8 +34692,8 @@ bias:
 	VADDPS       Z4, Z1, Z1
 	VMOVUPS      Z1, K2, 64(BX)
 	ADDQ         $0x80, AX
-	ADDQ         R9, BX
-	ADDQ         R11, R14
+	ADDQ         SI, BX
+	ADDQ         CX, R14
 	DECQ         DX
 	JNZ          bias
 	JMP          next
@@ -34682,8 +34709,8 @@ biasrelu:
 	VMAXPS       Z1, Z30, Z1
 	VMOVUPS      Z1, K2, 64(BX)
 	ADDQ         $0x80, AX
-	ADDQ         R9, BX
-	ADDQ         R11, R14
+	ADDQ         SI, BX
+	ADDQ         CX, R14
 	DECQ         DX
 	JNZ          biasrelu
 	JMP          next
@@ -34698,8 +34725,8 @@ relugrad:
 	VMOVAPS.Z Z1, K3, Z1
 	VMOVUPS   Z1, K2, 64(BX)
 	ADDQ      $0x80, AX
-	ADDQ      R9, BX
-	ADDQ      R11, R14
+	ADDQ      SI, BX
+	ADDQ      CX, R14
 	DECQ      DX
 	JNZ       relugrad
 
@@ -34710,9 +34737,22 @@ next:
 	ADDQ $0x80, R10
 
 moved:
-	LEAQ (DI)(SI*2), DI
-	SUBQ $0x20, R13
+	LEAQ (DI)(R13*2), DI
+	SUBQ $0x20, 8(SP)
 	JG   columns
+	LEAQ (R9)(R11*2), R9
+	SHLQ $0x05, SI
+	ADDQ SI, 16(SP)
+	SHLQ $0x05, CX
+	ADDQ CX, 24(SP)
+	SUBQ $0x20, (SP)
+	JG   rows
+	MOVQ rightstep+120(FP), AX
+	ADDQ AX, right+8(FP)
+	MOVQ cstep+128(FP), AX
+	ADDQ AX, c+64(FP)
+	DECQ count+112(FP)
+	JNZ  product
 
 	// TILERELEASE
 	LONG $0x4978e2c4
@@ -34739,7 +34779,7 @@ TEXT ·packRows3(SB), NOSPLIT, $0-48
 	KMOVW R9, K1
 	SHRL  $0x10, R9
 	KMOVW R9, K2
-	XORQ  R8, R8
+	MOVQ  $0x00000010, R8
 
 row:
 	MOVQ  CX, R9
@@ -34795,9 +34835,9 @@ rest:
 	VMOVUPS Z3, 1024(R10)
 	ADDQ    DX, CX
 	ADDQ    $0x40, AX
-	INCQ    R8
-	CMPQ    R8, $0x10
-	JNE     next
+	DECQ    R8
+	JNZ     next
+	MOVQ    $0x00000010, R8
 	SUBQ    $0x00000400, AX
 	ADDQ    SI, AX
 
@@ -34880,42 +34920,49 @@ next:
 	VZEROUPPER
 	RET
 
-// func tileProducts3(left *uint16, right *uint16, chunks int, rows int, columns int, c *float32, ldc int, aux *float32, auxrow int, alpha float32, op int, config *uint8, scratch *float32)
+// func tileProducts3(left *uint16, right *uint16, leftspan int, rightspan int, list *int, chunks int, m int, n int, c *float32, ldc int, aux *float32, auxrow int, alpha float32, op int, count int, rightstep int, cstep int, config *uint8, sums *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·tileProducts3(SB), NOSPLIT, $0-104
-	MOVQ config+88(FP), AX
+TEXT ·tileProducts3(SB), NOSPLIT, $32-152
+	MOVQ config+136(FP), AX
 
 	// LDTILECFG (AX)
 	LONG         $0x4978e2c4
 	LONG         $0x00000080
 	BYTE         $0x00
-	MOVQ         chunks+16(FP), SI
-	SHLQ         $0x0b, SI
-	MOVQ         right+8(FP), DI
-	MOVQ         c+40(FP), R8
-	MOVQ         ldc+48(FP), R9
-	MOVQ         aux+56(FP), R10
-	MOVQ         auxrow+64(FP), R11
-	MOVQ         scratch+96(FP), R12
-	MOVQ         columns+32(FP), R13
-	VBROADCASTSS alpha+72(FP), Z31
+	MOVQ         leftspan+16(FP), R11
+	MOVQ         rightspan+24(FP), R13
+	MOVQ         sums+144(FP), R12
+	VBROADCASTSS alpha+96(FP), Z31
 	VPXORD       Z30, Z30, Z30
 
+product:
+	MOVQ left+0(FP), R9
+	MOVQ m+48(FP), DX
+	MOVQ DX, (SP)
+	MOVQ c+64(FP), R8
+	MOVQ R8, 16(SP)
+	MOVQ aux+80(FP), R10
+	MOVQ R10, 24(SP)
+
+rows:
+	MOVQ 16(SP), R8
+	MOVQ 24(SP), R10
+	MOVQ right+8(FP), DI
+	MOVQ n+56(FP), DX
+	MOVQ DX, 8(SP)
+
 columns:
-	MOVQ left+0(FP), AX
-	LEAQ (AX)(SI*1), R14
-	MOVQ DI, BX
-	LEAQ (BX)(SI*1), R15
-	MOVQ chunks+16(FP), DX
+	MOVQ list+32(FP), SI
+	MOVQ chunks+40(FP), DX
 	MOVQ $0x00000040, CX
-	CMPQ rows+24(FP), $0x10
+	CMPQ (SP), $0x10
 	JLE  low
-	CMPQ R13, $0x10
+	CMPQ 8(SP), $0x10
 	JLE  block21
 	JMP  block22
 
 low:
-	CMPQ R13, $0x10
+	CMPQ 8(SP), $0x10
 	JLE  block11
 
 	// TILEZERO TMM0
@@ -34927,6 +34974,13 @@ low:
 	BYTE $0xc8
 
 block12chunk:
+	MOVQ (SI), AX
+	MOVQ 8(SI), BX
+	ADDQ $0x10, SI
+	ADDQ R9, AX
+	ADDQ DI, BX
+	LEAQ (BX)(R13*1), R15
+
 	// TILELOADD 0(AX)(CX*1), TMM4
 	LONG $0x4b7be2c4
 	LONG $0x000008a4
@@ -34980,9 +35034,6 @@ block12chunk:
 	// TDPBF16PS TMM7, TMM4, TMM1
 	LONG $0x5c42e2c4
 	BYTE $0xcc
-	ADDQ $0x00000800, AX
-	ADDQ $0x00000800, BX
-	ADDQ $0x00000800, R15
 	DECQ DX
 	JNZ  block12chunk
 	MOVQ $0x00000080, CX
@@ -35004,6 +35055,12 @@ block11:
 	BYTE $0xc0
 
 block11chunk:
+	MOVQ (SI), AX
+	MOVQ 8(SI), BX
+	ADDQ $0x10, SI
+	ADDQ R9, AX
+	ADDQ DI, BX
+
 	// TILELOADD 0(AX)(CX*1), TMM4
 	LONG $0x4b7be2c4
 	LONG $0x000008a4
@@ -35035,8 +35092,6 @@ block11chunk:
 	// TDPBF16PS TMM6, TMM4, TMM0
 	LONG $0x5c4ae2c4
 	BYTE $0xc4
-	ADDQ $0x00000800, AX
-	ADDQ $0x00000800, BX
 	DECQ DX
 	JNZ  block11chunk
 	MOVQ $0x00000080, CX
@@ -35057,6 +35112,13 @@ block21:
 	BYTE $0xd0
 
 block21chunk:
+	MOVQ (SI), AX
+	MOVQ 8(SI), BX
+	ADDQ $0x10, SI
+	ADDQ R9, AX
+	ADDQ DI, BX
+	LEAQ (AX)(R11*1), R14
+
 	// TILELOADD 0(AX)(CX*1), TMM4
 	LONG $0x4b7be2c4
 	LONG $0x000008a4
@@ -35110,9 +35172,6 @@ block21chunk:
 	// TDPBF16PS TMM6, TMM5, TMM2
 	LONG $0x5c4ae2c4
 	BYTE $0xd5
-	ADDQ $0x00000800, AX
-	ADDQ $0x00000800, BX
-	ADDQ $0x00000800, R14
 	DECQ DX
 	JNZ  block21chunk
 	MOVQ $0x00000080, CX
@@ -35146,6 +35205,14 @@ block22:
 	BYTE $0xd8
 
 block22chunk:
+	MOVQ (SI), AX
+	MOVQ 8(SI), BX
+	ADDQ $0x10, SI
+	ADDQ R9, AX
+	ADDQ DI, BX
+	LEAQ (AX)(R11*1), R14
+	LEAQ (BX)(R13*1), R15
+
 	// TILELOADD 0(AX)(CX*1), TMM4
 	LONG $0x4b7be2c4
 	LONG $0x000008a4
@@ -35233,10 +35300,6 @@ block22chunk:
 	// TDPBF16PS TMM7, TMM5, TMM3
 	LONG $0x5c42e2c4
 	BYTE $0xdd
-	ADDQ $0x00000800, AX
-	ADDQ $0x00000800, BX
-	ADDQ $0x00000800, R14
-	ADDQ $0x00000800, R15
 	DECQ DX
 	JNZ  block22chunk
 	MOVQ $0x00000080, CX
@@ -35263,18 +35326,22 @@ block22chunk:
 
 finish:
 	MOVQ    $0x00000020, AX
-	CMPQ    R13, AX
-	CMOVQLT R13, AX
+	CMPQ    AX, 8(SP)
+	CMOVQGT 8(SP), AX
 	MOVL    $-1, BX
 	BZHIL   AX, BX, BX
 	KMOVW   BX, K1
 	SHRL    $0x10, BX
 	KMOVW   BX, K2
+	MOVQ    $0x00000020, DX
+	CMPQ    DX, (SP)
+	CMOVQGT (SP), DX
 	MOVQ    R12, AX
 	MOVQ    R8, BX
 	MOVQ    R10, R14
-	MOVQ    rows+24(FP), DX
-	MOVQ    op+80(FP), R15
+	MOVQ    ldc+72(FP), SI
+	MOVQ    auxrow+88(FP), CX
+	MOVQ    op+104(FP), R15
 	CMPQ    R15, $0x01
 	JEQ     add
 	CMPQ    R15, $0x02
@@ -35290,8 +35357,8 @@ store:
 	VMOVUPS Z0, K1, (BX)
 	VMOVUPS Z1, K2, 64(BX)
 	ADDQ    $0x80, AX
-	ADDQ    R9, BX
-	ADDQ    R11, R14
+	ADDQ    SI, BX
+	ADDQ    CX, R14
 	DECQ    DX
 	JNZ     store
 	JMP     next
@@ -35306,8 +35373,8 @@ add:
 	VFMADD213PS Z3, Z31, Z1
 	VMOVUPS     Z1, K2, 64(BX)
 	ADDQ        $0x80, AX
-	ADDQ        R9, BX
-	ADDQ        R11, R14
+	ADDQ        SI, BX
+	ADDQ        CX, R14
 	DECQ        DX
 	JNZ         add
 	JMP         next
@@ -35321,8 +35388,8 @@ bias:
 	VADDPS       Z4, Z1, Z1
 	VMOVUPS      Z1, K2, 64(BX)
 	ADDQ         $0x80, AX
-	ADDQ         R9, BX
-	ADDQ         R11, R14
+	ADDQ         SI, BX
+	ADDQ         CX, R14
 	DECQ         DX
 	JNZ          bias
 	JMP          next
@@ -35338,8 +35405,8 @@ biasrelu:
 	VMAXPS       Z1, Z30, Z1
 	VMOVUPS      Z1, K2, 64(BX)
 	ADDQ         $0x80, AX
-	ADDQ         R9, BX
-	ADDQ         R11, R14
+	ADDQ         SI, BX
+	ADDQ         CX, R14
 	DECQ         DX
 	JNZ          biasrelu
 	JMP          next
@@ -35354,8 +35421,8 @@ relugrad:
 	VMOVAPS.Z Z1, K3, Z1
 	VMOVUPS   Z1, K2, 64(BX)
 	ADDQ      $0x80, AX
-	ADDQ      R9, BX
-	ADDQ      R11, R14
+	ADDQ      SI, BX
+	ADDQ      CX, R14
 	DECQ      DX
 	JNZ       relugrad
 
@@ -35366,9 +35433,22 @@ next:
 	ADDQ $0x80, R10
 
 moved:
-	LEAQ (DI)(SI*2), DI
-	SUBQ $0x20, R13
+	LEAQ (DI)(R13*2), DI
+	SUBQ $0x20, 8(SP)
 	JG   columns
+	LEAQ (R9)(R11*2), R9
+	SHLQ $0x05, SI
+	ADDQ SI, 16(SP)
+	SHLQ $0x05, CX
+	ADDQ CX, 24(SP)
+	SUBQ $0x20, (SP)
+	JG   rows
+	MOVQ rightstep+120(FP), AX
+	ADDQ AX, right+8(FP)
+	MOVQ cstep+128(FP), AX
+	ADDQ AX, c+64(FP)
+	DECQ count+112(FP)
+	JNZ  product
 
 	// TILERELEASE
 	LONG $0x4978e2c4

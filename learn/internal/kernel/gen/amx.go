@@ -70,8 +70,8 @@ func lowBits(n reg.GPVirtual, k reg.OpmaskVirtual) {
 // packRows writes the kernel that makes the left tiles of a product from rows of values that are neighbours.
 func packRows(suffix string, parts int) {
 	function("packRows"+suffix, "func(dst *uint16, src *float32, ld, rows, k, span int)",
-		" makes left tiles of up to 32 rows of k values: a tile for 16 rows and each 32 values, padded with "+
-			"zeros to whole ones. The tiles of the second 16 rows lie span bytes behind those of the first.")
+		" makes left tiles of rows of k values: a tile for 16 rows and each 32 values, padded with zeros to whole "+
+			"ones. The tiles of the next 16 rows lie span bytes behind.")
 	dst := load("dst")
 	src := load("src")
 	ld := load("ld")
@@ -93,8 +93,8 @@ func packRows(suffix string, parts int) {
 	KMOVW(ones, first)
 	SHRL(Imm(16), ones)
 	KMOVW(ones, second)
-	done16 := GP64()
-	XORQ(done16, done16)
+	inTile := GP64()
+	MOVQ(U32(16), inTile)
 
 	Label("row")
 	from := GP64()
@@ -129,10 +129,10 @@ func packRows(suffix string, parts int) {
 
 	ADDQ(ld, src)
 	advance(tileRow, dst)
-	INCQ(done16)
-	CMPQ(done16, Imm(16))
-	JNE(LabelRef("next"))
-	// Row 16 is the first of the next tiles.
+	DECQ(inTile)
+	JNZ(LabelRef("next"))
+	// The row after 16 is the first of the next tiles.
+	MOVQ(U32(16), inTile)
 	SUBQ(immediate(tileBytes), dst)
 	ADDQ(span, dst)
 	Label("next")
@@ -272,62 +272,80 @@ func transposeTiles() {
 	done()
 }
 
-// tileProducts writes the kernel that multiplies up to 32 rows of left tiles with all columns of right tiles,
-// two by two tiles at a time. The tiles of AMX are configured and released within the call: Go never
-// preempts assembly, and the system saves the tiles of a thread that it interrupts, for a signal or
-// another thread.
+// tileProducts writes the kernel that multiplies left tiles with right tiles, two by two tiles at a time. The
+// tiles of AMX are configured and released within the call: Go never preempts assembly, and the system saves
+// the tiles of a thread that it interrupts, for a signal or another thread.
 func tileProducts(suffix string, parts int) {
-	function("tileProducts"+suffix, "func(left, right *uint16, chunks, rows, columns int, c *float32, ldc int, "+
-		"aux *float32, auxrow int, alpha float32, op int, config *uint8, scratch *float32)",
-		" multiplies up to 32 rows of left tiles with the columns of right tiles; strides are in bytes, and "+
-			"scratch has room for 32×32 values.")
-	const step = tileBytes
+	function("tileProducts"+suffix, "func(left, right *uint16, leftspan, rightspan int, list *int, chunks, m, n int, "+
+		"c *float32, ldc int, aux *float32, auxrow int, alpha float32, op, count, rightstep, cstep int, "+
+		"config *uint8, sums *float32)",
+		" multiplies m rows of left tiles with n columns of right tiles; strides are in bytes, list has the "+
+			"offsets of each chunk's left and right tiles, and sums has room for 32×32 values. It repeats itself "+
+			"count times, with the right tiles and C moved on by a step.")
 	var (
-		left, right     = reg.RAX, reg.RBX
-		left2, right2   = reg.R14, reg.R15
-		stride, chunks  = reg.RCX, reg.RDX
-		span, panel     = reg.RSI, reg.RDI
-		c, ldc          = reg.R8, reg.R9
-		aux, auxrow     = reg.R10, reg.R11
-		scratch, column = reg.R12, reg.R13
+		left, right       = reg.RAX, reg.RBX
+		left2, right2     = reg.R14, reg.R15
+		stride, chunks    = reg.RCX, reg.RDX
+		list, panel       = reg.RSI, reg.RDI
+		c, rowTiles       = reg.R8, reg.R9
+		aux, leftSpan     = reg.R10, reg.R11
+		sums, rightSpan   = reg.R12, reg.R13
+		local             = AllocLocal(32)
+		rowsLeft          = local
+		columnsLeft       = local.Offset(8)
+		rowC, rowAux      = local.Offset(16), local.Offset(24)
+		from, to, beside  = reg.RAX, reg.RBX, reg.R14
+		rows, op          = reg.RDX, reg.R15
+		ldc, auxrow       = reg.RSI, reg.RCX
+		masks             = []reg.OpmaskPhysical{reg.K1, reg.K2}
+		values            = []reg.VecPhysical{reg.Z0, reg.Z1}
+		others            = []reg.VecPhysical{reg.Z2, reg.Z3}
+		bias, zero, alpha = reg.Z4, reg.Z30, reg.Z31
+		lefts             = [2]reg.GPPhysical{left, left2}
+		rights            = [2]reg.GPPhysical{right, right2}
 	)
 	Load(Param("config"), left)
 	emit(tileConfigure(number(left)), "LDTILECFG (AX)")
-	Load(Param("chunks"), span)
-	SHLQ(Imm(uint64(10+parts-1)), span)
-	Load(Param("right"), panel)
-	Load(Param("c"), c)
-	Load(Param("ldc"), ldc)
-	Load(Param("aux"), aux)
-	Load(Param("auxrow"), auxrow)
-	Load(Param("scratch"), scratch)
-	Load(Param("columns"), column)
-	alpha := reg.Z31
+	Load(Param("leftspan"), leftSpan)
+	Load(Param("rightspan"), rightSpan)
+	Load(Param("sums"), sums)
 	VBROADCASTSS(argument("alpha"), alpha)
-	zero := reg.Z30
 	VPXORD(zero, zero, zero)
 
+	Label("product")
+	Load(Param("left"), rowTiles)
+	Load(Param("m"), rows)
+	MOVQ(rows, rowsLeft)
+	Load(Param("c"), c)
+	MOVQ(c, rowC)
+	Load(Param("aux"), aux)
+	MOVQ(aux, rowAux)
+
+	Label("rows")
+	MOVQ(rowC, c)
+	MOVQ(rowAux, aux)
+	Load(Param("right"), panel)
+	Load(Param("n"), rows)
+	MOVQ(rows, columnsLeft)
+
 	Label("columns")
-	Load(Param("left"), left)
-	LEAQ(Mem{Base: left, Index: span, Scale: 1}, left2)
-	MOVQ(panel, right)
-	LEAQ(Mem{Base: right, Index: span, Scale: 1}, right2)
+	Load(Param("list"), list)
 	Load(Param("chunks"), chunks)
 	MOVQ(U32(tileRow), stride)
-	CMPQ(argument("rows"), Imm(16))
+	CMPQ(rowsLeft, Imm(16))
 	JLE(LabelRef("low"))
-	CMPQ(column, Imm(16))
+	CMPQ(columnsLeft, Imm(16))
 	JLE(LabelRef("block21"))
 	JMP(LabelRef("block22"))
 	Label("low")
-	CMPQ(column, Imm(16))
+	CMPQ(columnsLeft, Imm(16))
 	JLE(LabelRef("block11"))
 
 	// Tiles 0 to 3 are sums, 4 and 5 left and 6 and 7 right.
 	for _, size := range [][2]int{{1, 2}, {1, 1}, {2, 1}, {2, 2}} {
 		name := fmt.Sprintf("block%d%d", size[0], size[1])
 		Label(name)
-		sums := func(f func(sum, i, j int)) {
+		each := func(f func(sum, i, j int)) {
 			for i := range size[0] {
 				for j := range size[1] {
 					f(2*i+j, i, j)
@@ -336,19 +354,29 @@ func tileProducts(suffix string, parts int) {
 		}
 		loadTiles := func(first, count int, base [2]reg.GPPhysical, part int) {
 			for i := range count {
-				emit(tileLoad(first+i, number(base[i]), number(stride), part*step), "TILELOADD %d(%s)(CX*1), TMM%d",
-					part*step, base[i].Asm(), first+i)
+				at := part * tileBytes
+				emit(tileLoad(first+i, number(base[i]), number(stride), at), "TILELOADD %d(%s)(CX*1), TMM%d",
+					at, base[i].Asm(), first+i)
 			}
 		}
 		products := func() {
-			sums(func(sum, i, j int) {
+			each(func(sum, i, j int) {
 				emit(tileProduct(sum, 4+i, 6+j), "TDPBF16PS TMM%d, TMM%d, TMM%d", 6+j, 4+i, sum)
 			})
 		}
-		lefts := [2]reg.GPPhysical{left, left2}
-		rights := [2]reg.GPPhysical{right, right2}
-		sums(func(sum, _, _ int) { emit(tileZero(sum), "TILEZERO TMM%d", sum) })
+		each(func(sum, _, _ int) { emit(tileZero(sum), "TILEZERO TMM%d", sum) })
 		Label(name + "chunk")
+		MOVQ(Mem{Base: list}, left)
+		MOVQ(Mem{Base: list, Disp: 8}, right)
+		advance(16, list)
+		ADDQ(rowTiles, left)
+		ADDQ(panel, right)
+		if size[0] > 1 {
+			LEAQ(Mem{Base: left, Index: leftSpan, Scale: 1}, left2)
+		}
+		if size[1] > 1 {
+			LEAQ(Mem{Base: right, Index: rightSpan, Scale: 1}, right2)
+		}
 		loadTiles(4, size[0], lefts, 0)
 		if parts > 1 {
 			// The product of what both roundings left is too small to count.
@@ -361,18 +389,11 @@ func tileProducts(suffix string, parts int) {
 			loadTiles(4, size[0], lefts, 1)
 			products()
 		}
-		advance(parts*step, left, right)
-		if size[0] > 1 {
-			advance(parts*step, left2)
-		}
-		if size[1] > 1 {
-			advance(parts*step, right2)
-		}
 		repeat(name+"chunk", chunks)
 		MOVQ(U32(2*tileRow), stride)
-		sums(func(sum, i, j int) {
+		each(func(sum, i, j int) {
 			at := i*16*2*tileRow + j*tileRow
-			emit(tileStore(sum, number(scratch), number(stride), at), "TILESTORED TMM%d, %d(R12)(CX*1)", sum, at)
+			emit(tileStore(sum, number(sums), number(stride), at), "TILESTORED TMM%d, %d(R12)(CX*1)", sum, at)
 		})
 		if size != [2]int{2, 2} {
 			JMP(LabelRef("finish"))
@@ -381,21 +402,24 @@ func tileProducts(suffix string, parts int) {
 
 	// What becomes of the block: the masks select its columns.
 	Label("finish")
-	n := reg.RAX
-	MOVQ(U32(32), n)
-	CMPQ(column, n)
-	CMOVQLT(column, n)
+	width := reg.RAX
+	MOVQ(U32(32), width)
+	CMPQ(width, columnsLeft)
+	CMOVQGT(columnsLeft, width)
 	ones := reg.EBX
 	MOVL(I32(-1), ones)
-	BZHIL(n.As32(), ones, ones)
-	KMOVW(ones, reg.K1)
+	BZHIL(width.As32(), ones, ones)
+	KMOVW(ones, masks[0])
 	SHRL(Imm(16), ones)
-	KMOVW(ones, reg.K2)
-	from, to, beside, rows, op := reg.RAX, reg.RBX, reg.R14, reg.RDX, reg.R15
-	MOVQ(scratch, from)
+	KMOVW(ones, masks[1])
+	MOVQ(U32(32), rows)
+	CMPQ(rows, rowsLeft)
+	CMOVQGT(rowsLeft, rows)
+	MOVQ(sums, from)
 	MOVQ(c, to)
 	MOVQ(aux, beside)
-	Load(Param("rows"), rows)
+	Load(Param("ldc"), ldc)
+	Load(Param("auxrow"), auxrow)
 	Load(Param("op"), op)
 	for _, o := range []struct {
 		op    int
@@ -404,9 +428,6 @@ func tileProducts(suffix string, parts int) {
 		CMPQ(op, Imm(uint64(o.op)))
 		JEQ(LabelRef(o.label))
 	}
-	masks := []reg.OpmaskPhysical{reg.K1, reg.K2}
-	values := []reg.VecPhysical{reg.Z0, reg.Z1}
-	others := []reg.VecPhysical{reg.Z2, reg.Z3}
 	// each makes the loop over the rows for an operation: f works on a vector of the product.
 	each := func(label string, perRow func(), f func(v int)) {
 		Label(label)
@@ -431,7 +452,6 @@ func tileProducts(suffix string, parts int) {
 		VMOVUPS_Z(Mem{Base: to, Disp: 64 * v}, masks[v], others[v])
 		VFMADD213PS(others[v], alpha, values[v])
 	})
-	bias := reg.Z4
 	spreadBias := func() { VBROADCASTSS(Mem{Base: beside}, bias) }
 	each("bias", spreadBias, func(v int) { VADDPS(bias, values[v], values[v]) })
 	each("biasrelu", spreadBias, func(v int) {
@@ -447,15 +467,31 @@ func tileProducts(suffix string, parts int) {
 	})
 
 	Label("next")
-	advance(128, c)
+	advance(2*tileRow, c)
 	// The matrix that ReLUGrad reads moves along with C.
 	CMPQ(op, Imm(opReLUGrad))
 	JNE(LabelRef("moved"))
-	advance(128, aux)
+	advance(2*tileRow, aux)
 	Label("moved")
-	LEAQ(Mem{Base: panel, Index: span, Scale: 2}, panel)
-	SUBQ(Imm(32), column)
+	LEAQ(Mem{Base: panel, Index: rightSpan, Scale: 2}, panel)
+	SUBQ(Imm(32), columnsLeft)
 	JG(LabelRef("columns"))
+
+	// The next rows are 32 below.
+	LEAQ(Mem{Base: rowTiles, Index: leftSpan, Scale: 2}, rowTiles)
+	SHLQ(Imm(5), ldc)
+	ADDQ(ldc, rowC)
+	SHLQ(Imm(5), auxrow)
+	ADDQ(auxrow, rowAux)
+	SUBQ(Imm(32), rowsLeft)
+	JG(LabelRef("rows"))
+
+	Load(Param("rightstep"), left)
+	ADDQ(left, argument("right"))
+	Load(Param("cstep"), left)
+	ADDQ(left, argument("c"))
+	DECQ(argument("count"))
+	JNZ(LabelRef("product"))
 	emit(tileRelease(), "TILERELEASE")
 	done()
 }

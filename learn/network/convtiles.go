@@ -1,0 +1,348 @@
+package network
+
+import "fedpace/learn/internal/kernel"
+
+// convTiles computes the products of a convolution by tiles ([kernel.TileProduct]). Every operand is packed once
+// and read by all products that need it: weights once a step, inputs and gradients of outputs row by row. The
+// sums are those of convStage's own products.
+type convTiles struct {
+	isa kernel.ISA
+	// tile is the number of values of a tile and bytes its size.
+	tile, bytes int
+
+	// weight are the left tiles for outputs: a chunk for each 32 values of each row of the kernels.
+	weight kernel.Tiles
+	// inputs are the right tiles for outputs, in a ring of input rows; each has inputRow tiles.
+	inputs   []uint16
+	inputRow int
+	// inputColumn is the number of tiles from one output to the next, and inputSpan that from one 16 samples
+	// to the next.
+	inputColumn, inputSpan int
+	// ring is the number of input rows in the ring, and packed the number of those packed so far.
+	ring, packed int
+	// outputChunks are the chunks of an output, by the place in the ring of the first input row.
+	outputChunks [][]kernel.Segment
+
+	// samples are the right tiles for the weight's gradient, with the samples as the summed index, in a ring
+	// of s.keep input rows; each has sampleRow tiles, and sampleColumn of them from one output to the next.
+	samples                 []uint16
+	sampleRow, sampleColumn int
+	// gradients are the left tiles for it: those of all positions of s.rows rows of outputs.
+	gradients []uint16
+	// weightChunks are its chunks, by the place in the ring of the first input row.
+	weightChunks [][]kernel.Segment
+
+	// transposed are the left tiles for the inputs' gradient: the chunks of each tap.
+	transposed kernel.Tiles
+	// outputs are the right tiles for it: those of all positions of the outputs' gradient, with the maps as
+	// the summed index.
+	outputs []uint16
+	// inputChunks are its chunks, by the position of the input.
+	inputChunks [][]kernel.Segment
+}
+
+// newConvTiles lays out the tiles of a convolution whose runs are prepared.
+func newConvTiles(s *convStage) *convTiles {
+	isa := s.network.isa
+	t := &convTiles{isa: isa, tile: isa.TileValues(), bytes: isa.TileBytes()}
+	t.layOutForward(s)
+	t.layOutWeightGradient(s)
+	if s.Gradient {
+		t.layOutInputGradient(s)
+	}
+	return t
+}
+
+// tiles allocates memory for n tiles.
+func (t *convTiles) tiles(n int) []uint16 { return kernel.NewTiles(n * t.tile) }
+
+// layOutForward lays out what outputs are computed from. Where channels fill whole tiles, those of neighbouring
+// positions are shared by the outputs that read them; otherwise each output has a copy of its inputs.
+func (t *convTiles) layOutForward(s *convStage) {
+	run := s.Size * s.X.Channels
+	chunks := kernel.TileChunks(run)
+	t.weight = kernel.Tiles{
+		Data: t.tiles(kernel.TileSides(s.Maps) * s.Size * chunks),
+		Span: s.Size * chunks * t.tile,
+	}
+	// A pooled stage computes two rows of outputs at a time.
+	t.ring = s.Size + s.Stride
+	sides := kernel.TileSides(Lanes)
+	if t.sharesChunks(s) {
+		t.inputSpan = s.X.width() / 32
+		t.inputRow = sides * t.inputSpan
+		t.inputColumn = s.Stride * s.X.Channels / 32
+	} else {
+		t.inputSpan = chunks
+		t.inputColumn = sides * chunks
+		t.inputRow = s.width * t.inputColumn
+	}
+	t.inputs = t.tiles(t.ring * t.inputRow)
+	for first := range t.ring {
+		var list []kernel.Segment
+		for ky := range s.Size {
+			for c := range chunks {
+				list = append(list, kernel.Segment{
+					A: (ky*chunks + c) * t.bytes,
+					B: ((first+ky)%t.ring*t.inputRow + c) * t.bytes,
+				})
+			}
+		}
+		t.outputChunks = append(t.outputChunks, list)
+	}
+}
+
+// sharesChunks reports whether the channels of a position fill whole chunks.
+func (t *convTiles) sharesChunks(s *convStage) bool { return s.X.Channels%32 == 0 }
+
+// sharesSides reports whether the channels of a position fill whole sides of tiles.
+func (t *convTiles) sharesSides(s *convStage) bool { return s.X.Channels%16 == 0 }
+
+// layOutWeightGradient lays out what the gradient of the weight is computed from.
+func (t *convTiles) layOutWeightGradient(s *convStage) {
+	run := s.Size * s.X.Channels
+	if t.sharesSides(s) {
+		t.sampleRow = s.X.width() / 16
+		t.sampleColumn = s.Stride * s.X.Channels / 16
+	} else {
+		t.sampleColumn = kernel.TileSides(run)
+		t.sampleRow = s.width * t.sampleColumn
+	}
+	t.samples = t.tiles(s.keep * t.sampleRow)
+	sides := kernel.TileSides(s.Maps)
+	t.gradients = t.tiles(s.rows * s.width * sides)
+	for first := range s.keep {
+		var list []kernel.Segment
+		for i := range s.rows * s.width {
+			y := i / s.width
+			x := i % s.width
+			list = append(list, kernel.Segment{
+				A: i * sides * t.bytes,
+				B: ((first+y*s.Stride)%s.keep*t.sampleRow + x*t.sampleColumn) * t.bytes,
+			})
+		}
+		t.weightChunks = append(t.weightChunks, list)
+	}
+}
+
+// layOutInputGradient lays out what the gradient of the inputs is computed from.
+func (t *convTiles) layOutInputGradient(s *convStage) {
+	in := s.X.Channels
+	taps := s.Size * s.Size
+	chunks := kernel.TileChunks(s.Maps)
+	t.transposed = kernel.Tiles{
+		Data: t.tiles(kernel.TileSides(in) * taps * chunks),
+		Span: taps * chunks * t.tile,
+	}
+	t.outputs = t.tiles(s.height * s.width * kernel.TileSides(Lanes) * chunks)
+	for _, runs := range s.gradientRuns {
+		var list []kernel.Segment
+		for _, run := range runs {
+			position := run.B/s.dyRow*s.width + run.B%s.dyRow/s.dyColumn
+			for c := range chunks {
+				list = append(list, kernel.Segment{
+					A: (run.A/in*chunks + c) * t.bytes,
+					B: (position*kernel.TileSides(Lanes)*chunks + c) * t.bytes,
+				})
+			}
+		}
+		t.inputChunks = append(t.inputChunks, list)
+	}
+}
+
+// packWeights packs the weight of a step.
+func (t *convTiles) packWeights(s *convStage) {
+	in := s.X.Channels
+	run := s.Size * in
+	chunks := kernel.TileChunks(run)
+	for ky := range s.Size {
+		t.isa.PackRows(
+			t.weight.Data[ky*chunks*t.tile:],
+			t.weight.Span,
+			kernel.Matrix{Data: s.weight[ky*run:], LD: s.Size * run},
+			s.Maps,
+			run,
+		)
+	}
+	if !s.Gradient {
+		return
+	}
+	chunks = kernel.TileChunks(s.Maps)
+	for tap := range s.Size * s.Size {
+		t.isa.PackPairs(
+			t.transposed.Data[tap*chunks*t.tile:],
+			t.transposed.Span,
+			kernel.Matrix{Data: s.weight[tap*in:], LD: s.Size * run},
+			s.Maps,
+			in,
+		)
+	}
+	t.isa.TransposeTiles(t.transposed.Data)
+}
+
+// packInputs packs the input rows up to the last one that row y of the outputs reads. Row 0 begins a block.
+func (t *convTiles) packInputs(s *convStage, y int, pass *Pass) {
+	if y == 0 {
+		t.packed = 0
+	}
+	in := s.X.Channels
+	x := s.X.values(pass)
+	columns := t.isa.Columns(pass.Samples)
+	border := s.X.border - s.Pad
+	for ; t.packed < y*s.Stride+s.Size; t.packed++ {
+		row := t.inputs[t.packed%t.ring*t.inputRow*t.tile:]
+		source := x[(t.packed+border)*s.X.width()*Lanes:]
+		if t.sharesChunks(s) {
+			t.isa.PackPairs(row, t.inputSpan*t.tile, kernel.Block(source), s.X.width(), columns)
+			continue
+		}
+		for i := range s.width {
+			t.isa.PackPairs(
+				row[i*t.inputColumn*t.tile:],
+				t.inputSpan*t.tile,
+				kernel.Block(source[(border+i*s.Stride)*in*Lanes:]),
+				s.Size*in,
+				columns,
+			)
+		}
+	}
+}
+
+// outputsAt computes all channels of count neighbouring outputs from row y and column x on into dst, whose
+// rows are ld and whose positions are step floats apart.
+func (t *convTiles) outputsAt(s *convStage, y, x, count int, dst []float32, ld, step int, op kernel.Op, samples int) {
+	first := x * t.inputColumn
+	if t.sharesChunks(s) {
+		first += (s.X.border - s.Pad) * s.X.Channels / 32
+	}
+	t.isa.MultiplyTiles(&kernel.TileProduct{
+		M:         s.Maps,
+		N:         t.isa.Columns(samples),
+		Left:      t.weight,
+		Right:     kernel.Tiles{Data: t.inputs[first*t.tile:], Span: t.inputSpan * t.tile},
+		Chunks:    t.outputChunks[y*s.Stride%t.ring],
+		C:         kernel.Matrix{Data: dst, LD: ld},
+		Op:        op,
+		Aux:       s.bias,
+		Count:     count,
+		RightStep: t.inputColumn * t.tile,
+		CStep:     step,
+	})
+}
+
+// forward computes the outputs of a block row by row.
+func (t *convTiles) forward(s *convStage, pass *Pass, op kernel.Op) {
+	output := s.Y.values(pass)
+	first, row, column, channel := s.Y.strides()
+	for y := range s.height {
+		t.packInputs(s, y, pass)
+		t.outputsAt(s, y, 0, s.width, output[first+y*row:], channel, column, op, pass.Samples)
+	}
+}
+
+// addWeightGradient adds what s.rows rows of outputs from row y on contribute to the weight's gradient; see
+// [convStage.addWeightGradient].
+func (t *convTiles) addWeightGradient(s *convStage, dy []float32, channel, y int, pass *Pass) {
+	in := s.X.Channels
+	run := s.Size * in
+	width := s.X.width()
+	x := s.X.values(pass)
+	border := s.X.border - s.Pad
+	first := y*s.Stride + border
+	inputRow := first
+	if y > 0 {
+		inputRow = max(first, first+s.keep-s.rows*s.Stride)
+	}
+	for ; inputRow < first+s.keep; inputRow++ {
+		tiles := t.samples[inputRow%s.keep*t.sampleRow*t.tile:][:t.sampleRow*t.tile]
+		source := x[inputRow*width*Lanes:]
+		if t.sharesSides(s) {
+			t.isa.PackRows(tiles, t.tile, kernel.Block(source), width, pass.Samples)
+		} else {
+			for i := range s.width {
+				t.isa.PackRows(
+					tiles[i*t.sampleColumn*t.tile:],
+					t.tile,
+					kernel.Block(source[(border+i*s.Stride)*in*Lanes:]),
+					run,
+					pass.Samples,
+				)
+			}
+		}
+		t.isa.TransposeTiles(tiles)
+	}
+	sides := kernel.TileSides(s.Maps)
+	for i := range s.rows * s.width {
+		source := dy[i/s.width*s.dyRow+i%s.width*s.dyColumn:]
+		t.isa.PackRows(
+			t.gradients[i*sides*t.tile:],
+			t.tile,
+			kernel.Matrix{Data: source, LD: channel},
+			s.Maps,
+			pass.Samples,
+		)
+	}
+	firstColumn := 0
+	if t.sharesSides(s) {
+		firstColumn = border * in / 16
+	}
+	for ky := range s.Size {
+		t.isa.MultiplyTiles(&kernel.TileProduct{
+			M:      s.Maps,
+			N:      run,
+			Left:   kernel.Tiles{Data: t.gradients, Span: t.tile},
+			Right:  kernel.Tiles{Data: t.samples[firstColumn*t.tile:], Span: t.tile},
+			Chunks: t.weightChunks[(first+ky)%s.keep],
+			C:      kernel.Matrix{Data: s.grad[ky*run:], LD: s.Size * run},
+			Op:     kernel.Add,
+			Alpha:  1,
+			Count:  1,
+		})
+	}
+}
+
+// inputGradient writes the gradient of the inputs, or adds it to what is there; see
+// [convStage.inputGradient].
+func (t *convTiles) inputGradient(s *convStage, dy []float32, dyChannel int, pass *Pass) {
+	n := t.isa.Columns(pass.Samples)
+	chunks := kernel.TileChunks(s.Maps)
+	position := kernel.TileSides(Lanes) * chunks * t.tile
+	for i := range s.height * s.width {
+		source := dy[i/s.width*s.dyRow+i%s.width*s.dyColumn:]
+		t.isa.PackPairs(
+			t.outputs[i*position:],
+			chunks*t.tile,
+			kernel.Matrix{Data: source, LD: dyChannel},
+			s.Maps,
+			n,
+		)
+	}
+	x := s.X.values(pass)
+	dx := s.X.gradient(pass)
+	first, xRow, xColumn, _ := s.X.strides()
+	row, column, channel := s.X.gradientStrides()
+	product := kernel.TileProduct{
+		M:     s.X.Channels,
+		N:     n,
+		Left:  t.transposed,
+		Right: kernel.Tiles{Data: t.outputs, Span: chunks * t.tile},
+		Op:    s.gradientOp(),
+		Alpha: 1,
+		Count: 1,
+	}
+	for i, list := range t.inputChunks {
+		ay := i / s.X.Width
+		ax := i % s.X.Width
+		product.Chunks = list
+		product.C = kernel.Matrix{Data: dx[ay*row+ax*column:], LD: channel}
+		if product.Op == kernel.ReLUGrad {
+			product.Aux = x[first+ay*xRow+ax*xColumn:]
+		}
+		if len(list) > 0 {
+			t.isa.MultiplyTiles(&product)
+		} else if !s.add {
+			// No output reads this position, so its gradient is zero.
+			clear(product.C.Data[:s.X.Channels*Lanes])
+		}
+	}
+}

@@ -78,6 +78,49 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
+// BenchmarkTiles compares steps by tiles with those of the fastest instructions of float32. All take turns, and
+// beside the best turn of each stands the median of its ratios to the turn of float32 just before.
+func BenchmarkTiles(b *testing.B) {
+	few := tasks[2]
+	few.name = "cifar100-10"
+	few.batch = 10
+	sets := append([]kernel.ISA{fastest()}, instructions()...)
+	for _, k := range append(slices.Clone(tasks[1:4]), few) {
+		b.Run(k.name, func(b *testing.B) {
+			m := parse(b, k.spec)
+			params, r := make([]float32, m.Params()), rand.New(rand.NewPCG(1, 1))
+			m.Init(params, 1)
+			batch := randomBatch(m, k.batch, r)
+			works, times := make([]Workspace, len(sets)), make([][]float64, len(sets))
+			for i, isa := range sets {
+				works[i] = on(m, k.batch, isa)
+			}
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			for b.Loop() {
+				for i, w := range works {
+					start := processorTime()
+					for range k.turn {
+						if _, err := w.Step(params, batch, 1e-4); err != nil {
+							b.Fatal(err)
+						}
+					}
+					times[i] = append(times[i], (processorTime()-start).Seconds()*1e6/float64(k.turn))
+				}
+			}
+			for i, isa := range sets {
+				ratios := make([]float64, len(times[i]))
+				for turn, took := range times[i] {
+					ratios[turn] = times[0][turn] / took
+				}
+				slices.Sort(ratios)
+				b.ReportMetric(slices.Min(times[i]), "best-µs-"+isa.String())
+				b.ReportMetric(ratios[len(ratios)/2], "times-"+isa.String())
+			}
+		})
+	}
+}
+
 // BenchmarkBatches reports what a sample costs in batches of other sizes than 32, in times
 // of what it costs in one of 32. All take turns of some steps, as those of a run follow each
 // other, and the best step of each counts, in processor time.

@@ -419,7 +419,7 @@ type pooledStage struct {
 	// code says which of its four positions each output is: height × width × maps × lanes values
 	// from 0 to 3.
 	code []int32
-	// dy holds the gradient of the convolution's output.
+	// dy holds the gradient of the convolution's output, of two rows or of all.
 	dy []float32
 }
 
@@ -431,7 +431,12 @@ func (s *pooledStage) layOut() {
 	s.rows = 2
 	s.y = alignedFloats(4 * s.Maps * Lanes)
 	s.code = make([]int32, s.Y.Size()*Lanes)
-	s.dy = alignedFloats(height * width * s.Maps * Lanes)
+	// Only the gradient of the inputs reads all rows again. Without it, each two rows take the place of those before.
+	rows := 2
+	if s.Gradient {
+		rows = height
+	}
+	s.dy = alignedFloats(rows * width * s.Maps * Lanes)
 	// The gradient of a position is a block of all maps.
 	position := s.Maps * Lanes
 	s.prepare(height, width, width*position, position)
@@ -514,7 +519,7 @@ func (s *pooledStage) Backward(pass *Pass) {
 	// A row of dy has two positions for each position of the pooled output.
 	width := 2 * s.Y.Width * part
 	for y := range s.Y.Height {
-		dy := s.dy[2*y*width:][:2*width]
+		dy := s.dy[2*y*width%len(s.dy):][:2*width]
 		for x := range s.Y.Width {
 			outputGradient := g[y*row+x*column:]
 			s.network.isa.MaxUnpool(

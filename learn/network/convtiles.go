@@ -162,6 +162,7 @@ func (t *convTiles) packWeights(s *convStage) {
 			kernel.Matrix{Data: s.weight[ky*run:], LD: s.Size * run},
 			s.Maps,
 			run,
+			1,
 		)
 	}
 	if !s.Gradient {
@@ -175,6 +176,7 @@ func (t *convTiles) packWeights(s *convStage) {
 			kernel.Matrix{Data: s.weight[tap*in:], LD: s.Size * run},
 			s.Maps,
 			in,
+			1,
 		)
 	}
 	t.isa.TransposeTiles(t.transposed.Data)
@@ -193,7 +195,7 @@ func (t *convTiles) packInputs(s *convStage, y int, pass *Pass) {
 		row := t.inputs[t.packed%t.ring*t.inputRow*t.tile:]
 		source := x[(t.packed+border)*s.X.width()*Lanes:]
 		if t.sharesChunks(s) {
-			t.isa.PackPairs(row, t.inputSpan*t.tile, kernel.Block(source), s.X.width(), columns)
+			t.isa.PackPairs(row, t.inputSpan*t.tile, kernel.Block(source), s.X.width(), columns, 1)
 			continue
 		}
 		for i := range s.width {
@@ -203,6 +205,7 @@ func (t *convTiles) packInputs(s *convStage, y int, pass *Pass) {
 				kernel.Block(source[(border+i*s.Stride)*in*Lanes:]),
 				s.Size*in,
 				columns,
+				1,
 			)
 		}
 	}
@@ -257,7 +260,7 @@ func (t *convTiles) addWeightGradient(s *convStage, dy []float32, channel, y int
 		tiles := t.samples[inputRow%s.keep*t.sampleRow*t.tile:][:t.sampleRow*t.tile]
 		source := x[inputRow*width*Lanes:]
 		if t.sharesSides(s) {
-			t.isa.PackRows(tiles, t.tile, kernel.Block(source), width, pass.Samples)
+			t.isa.PackRows(tiles, t.tile, kernel.Block(source), width, pass.Samples, 1)
 		} else {
 			for i := range s.width {
 				t.isa.PackRows(
@@ -266,6 +269,7 @@ func (t *convTiles) addWeightGradient(s *convStage, dy []float32, channel, y int
 					kernel.Block(source[(border+i*s.Stride)*in*Lanes:]),
 					run,
 					pass.Samples,
+					1,
 				)
 			}
 		}
@@ -280,6 +284,7 @@ func (t *convTiles) addWeightGradient(s *convStage, dy []float32, channel, y int
 			kernel.Matrix{Data: source, LD: channel},
 			s.Maps,
 			pass.Samples,
+			1,
 		)
 	}
 	firstColumn := 0
@@ -295,7 +300,6 @@ func (t *convTiles) addWeightGradient(s *convStage, dy []float32, channel, y int
 			Chunks: t.weightChunks[(first+ky)%s.keep],
 			C:      kernel.Matrix{Data: s.grad[ky*run:], LD: s.Size * run},
 			Op:     kernel.Add,
-			Alpha:  1,
 			Count:  1,
 		})
 	}
@@ -315,6 +319,7 @@ func (t *convTiles) inputGradient(s *convStage, dy []float32, dyChannel int, pas
 			kernel.Matrix{Data: source, LD: dyChannel},
 			s.Maps,
 			n,
+			1,
 		)
 	}
 	x := s.X.values(pass)
@@ -327,7 +332,6 @@ func (t *convTiles) inputGradient(s *convStage, dy []float32, dyChannel int, pas
 		Left:  t.transposed,
 		Right: kernel.Tiles{Data: t.outputs, Span: chunks * t.tile},
 		Op:    s.gradientOp(),
-		Alpha: 1,
 		Count: 1,
 	}
 	for i, list := range t.inputChunks {

@@ -74,6 +74,10 @@ type denseStage struct {
 	updated bool
 	// dx holds the gradients of the inputs, one sample after the other.
 	dx []float32
+	// readsRows says that Forward reads the samples where they stand in the batch, and no block of them.
+	readsRows bool
+	// tiles is the memory of [denseStage.stepByTiles]. It is nil before the first such step.
+	tiles *denseTiles
 	// active is the memory of [denseStage.addActive].
 	active activeOutputs
 }
@@ -98,6 +102,12 @@ func (s *denseStage) Forward(pass *Pass) {
 	op := kernel.Bias
 	if s.Y.relu {
 		op = kernel.BiasReLU
+	}
+	if s.readsRows {
+		s.network.isa.GemmOfRows(outputs, pass.Samples, in, kernel.Matrix{Data: pass.Parameters, LD: in},
+			kernel.Matrix{Data: s.X.sampleRows(pass), LD: in}, kernel.Block(s.Y.values(pass)), op,
+			pass.Parameters[in*outputs:])
+		return
 	}
 	depth := in
 	segments := kernel.FullDepth
@@ -130,6 +140,12 @@ func (s *denseStage) Backward(pass *Pass) {
 		!s.frozen &&
 		pass.Samples <= s.network.isa.StepSamples():
 		s.stepInOnePass(pass, dy)
+		return
+	case s.network.alpha != 0 &&
+		s.Gradient &&
+		!s.frozen &&
+		s.network.isa.PacksTiles():
+		s.stepByTiles(pass, dy)
 		return
 	}
 	if s.Gradient {

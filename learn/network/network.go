@@ -163,6 +163,11 @@ func newNetwork(
 	}
 	n.input.borrowed = n.input.Form == Vector
 	n.input.allFeatures = isa.Tiles()
+	// Tiles of samples are made from their rows.
+	if dense, ok := n.links[0].Stage.(*denseStage); ok && n.input.borrowed && !n.collects && isa.PacksTiles() {
+		n.input.rowsOnly = true
+		dense.readsRows = true
+	}
 	blocks := (maxBatch + Lanes - 1) / Lanes
 	for _, a := range n.activations {
 		a.allocate(blocks, maxBatch)

@@ -81,16 +81,20 @@ var routines = func() (r [isas]routine) {
 // tileRoutines holds the routines of instruction sets with tiles.
 var tileRoutines = [isas]tileRoutine{
 	AMX: {
-		packRows:  packRows,
-		packPairs: packPairs,
-		transpose: transposeTiles,
-		multiply:  tileProducts,
+		packRows:        packRows,
+		packPairs:       packPairs,
+		transpose:       transposeTiles,
+		multiply:        tileProducts,
+		multiplySwapped: tileProducts,
+		multiplyRows:    rowProducts,
 	},
 	AMX3: {
-		packRows:  packRows3,
-		packPairs: packPairs3,
-		transpose: transposeTiles,
-		multiply:  tileProducts3,
+		packRows:        packRows3,
+		packPairs:       packPairs3,
+		transpose:       transposeTiles,
+		multiply:        tileProducts3,
+		multiplySwapped: tileProducts3Swapped,
+		multiplyRows:    rowProducts3,
 	},
 }
 

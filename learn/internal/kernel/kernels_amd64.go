@@ -964,35 +964,50 @@ func prefetch(src *uint8, lines int)
 //go:noescape
 func cpuid(leaf uint32) (a uint32, b uint32, c uint32, d uint32)
 
-// packRows makes left tiles of rows of k values: a tile for 16 rows and each 32 values, padded with zeros to whole ones. The tiles of the next 16 rows lie span bytes behind.
+// packRows makes left tiles of rows of k values, times alpha: a tile for 16 rows and each 32 values, padded with zeros to whole ones. The tiles of the next 16 rows lie span bytes behind.
 //
 //go:noescape
-func packRows(dst *uint16, src *float32, ld int, rows int, k int, span int)
+func packRows(dst *uint16, src *float32, ld int, rows int, k int, span int, alpha float32)
 
-// packPairs makes right tiles of k rows of n values: a tile for 16 columns and each 32 rows, padded with zeros to whole ones. The tiles of the next 16 columns lie span bytes behind.
+// packPairs makes right tiles of k rows of n values, times alpha: a tile for 16 columns and each 32 rows, padded with zeros to whole ones. The tiles of the next 16 columns lie span bytes behind.
 //
 //go:noescape
-func packPairs(dst *uint16, src *float32, ld int, k int, n int, span int)
+func packPairs(dst *uint16, src *float32, ld int, k int, n int, span int, alpha float32)
 
-// tileProducts multiplies m rows of left tiles with n columns of right tiles; strides are in bytes, list has the offsets of each chunk's left and right tiles, and sums has room for 32×32 values. It repeats itself count times, with the right tiles and C moved on by a step.
+// tileProducts multiplies m rows of left tiles with n columns of right tiles; strides are in bytes, list has the offsets of each chunk's left and right tiles, and sums has room for 32×32 values. It repeats itself count times, with the right tiles and C moved on by a step. config has the shapes of the tiles and, if tails is -1 and not 0, behind them those of the last columns, of the last rows and of both.
 //
 //go:noescape
-func tileProducts(left *uint16, right *uint16, leftspan int, rightspan int, list *int, chunks int, m int, n int, c *float32, ldc int, aux *float32, auxrow int, alpha float32, op int, count int, rightstep int, cstep int, config *uint8, sums *float32)
+func tileProducts(left *uint16, right *uint16, leftspan int, rightspan int, list *int, chunks int, m int, n int, c *float32, ldc int, aux *float32, auxrow int, op int, count int, rightstep int, cstep int, config *uint8, tails int, sums *float32)
 
-// packRows3 makes left tiles of rows of k values: a tile for 16 rows and each 32 values, padded with zeros to whole ones. The tiles of the next 16 rows lie span bytes behind.
+// rowProducts multiplies m rows of values with up to 32 columns of right tiles. The last of the chunks of a row has rest values. tiles has room for two chunks of left tiles.
 //
 //go:noescape
-func packRows3(dst *uint16, src *float32, ld int, rows int, k int, span int)
+func rowProducts(src *float32, ld int, right *uint16, rightspan int, chunks int, rest int, m int, n int, c *float32, ldc int, aux *float32, auxrow int, op int, config *uint8, tails int, sums *float32, tiles *uint16)
 
-// packPairs3 makes right tiles of k rows of n values: a tile for 16 columns and each 32 rows, padded with zeros to whole ones. The tiles of the next 16 columns lie span bytes behind.
+// packRows3 makes left tiles of rows of k values, times alpha: a tile for 16 rows and each 32 values, padded with zeros to whole ones. The tiles of the next 16 rows lie span bytes behind.
 //
 //go:noescape
-func packPairs3(dst *uint16, src *float32, ld int, k int, n int, span int)
+func packRows3(dst *uint16, src *float32, ld int, rows int, k int, span int, alpha float32)
 
-// tileProducts3 multiplies m rows of left tiles with n columns of right tiles; strides are in bytes, list has the offsets of each chunk's left and right tiles, and sums has room for 32×32 values. It repeats itself count times, with the right tiles and C moved on by a step.
+// packPairs3 makes right tiles of k rows of n values, times alpha: a tile for 16 columns and each 32 rows, padded with zeros to whole ones. The tiles of the next 16 columns lie span bytes behind.
 //
 //go:noescape
-func tileProducts3(left *uint16, right *uint16, leftspan int, rightspan int, list *int, chunks int, m int, n int, c *float32, ldc int, aux *float32, auxrow int, alpha float32, op int, count int, rightstep int, cstep int, config *uint8, sums *float32)
+func packPairs3(dst *uint16, src *float32, ld int, k int, n int, span int, alpha float32)
+
+// tileProducts3 multiplies m rows of left tiles with n columns of right tiles; strides are in bytes, list has the offsets of each chunk's left and right tiles, and sums has room for 32×32 values. It repeats itself count times, with the right tiles and C moved on by a step. config has the shapes of the tiles and, if tails is -1 and not 0, behind them those of the last columns, of the last rows and of both.
+//
+//go:noescape
+func tileProducts3(left *uint16, right *uint16, leftspan int, rightspan int, list *int, chunks int, m int, n int, c *float32, ldc int, aux *float32, auxrow int, op int, count int, rightstep int, cstep int, config *uint8, tails int, sums *float32)
+
+// rowProducts3 multiplies m rows of values with up to 32 columns of right tiles. The last of the chunks of a row has rest values. tiles has room for two chunks of left tiles.
+//
+//go:noescape
+func rowProducts3(src *float32, ld int, right *uint16, rightspan int, chunks int, rest int, m int, n int, c *float32, ldc int, aux *float32, auxrow int, op int, config *uint8, tails int, sums *float32, tiles *uint16)
+
+// tileProducts3Swapped multiplies m rows of left tiles with n columns of right tiles; strides are in bytes, list has the offsets of each chunk's left and right tiles, and sums has room for 32×32 values. It repeats itself count times, with the right tiles and C moved on by a step. config has the shapes of the tiles and, if tails is -1 and not 0, behind them those of the last columns, of the last rows and of both.
+//
+//go:noescape
+func tileProducts3Swapped(left *uint16, right *uint16, leftspan int, rightspan int, list *int, chunks int, m int, n int, c *float32, ldc int, aux *float32, auxrow int, op int, count int, rightstep int, cstep int, config *uint8, tails int, sums *float32)
 
 // transposeTiles transposes tiles in place as 16×16 pairs of values.
 //

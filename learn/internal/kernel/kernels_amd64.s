@@ -34216,26 +34216,27 @@ TEXT ·cpuid(SB), NOSPLIT, $0-24
 	MOVL DX, d+20(FP)
 	RET
 
-// func packRows(dst *uint16, src *float32, ld int, rows int, k int, span int)
+// func packRows(dst *uint16, src *float32, ld int, rows int, k int, span int, alpha float32)
 // Requires: AVX, AVX512F, BMI2
-TEXT ·packRows(SB), NOSPLIT, $0-48
-	MOVQ  dst+0(FP), AX
-	MOVQ  src+8(FP), CX
-	MOVQ  ld+16(FP), DX
-	MOVQ  rows+24(FP), BX
-	MOVQ  span+40(FP), SI
-	MOVQ  k+32(FP), DI
-	DECQ  DI
-	MOVQ  DI, R8
-	SHRQ  $0x05, DI
-	ANDQ  $0x1f, R8
-	INCQ  R8
-	MOVL  $-1, R9
-	BZHIL R8, R9, R9
-	KMOVW R9, K1
-	SHRL  $0x10, R9
-	KMOVW R9, K2
-	MOVQ  $0x00000010, R8
+TEXT ·packRows(SB), NOSPLIT, $0-52
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         ld+16(FP), DX
+	MOVQ         rows+24(FP), BX
+	MOVQ         span+40(FP), SI
+	VBROADCASTSS alpha+48(FP), Z27
+	MOVQ         k+32(FP), DI
+	DECQ         DI
+	MOVQ         DI, R8
+	SHRQ         $0x05, DI
+	ANDQ         $0x1f, R8
+	INCQ         R8
+	MOVL         $-1, R9
+	BZHIL        R8, R9, R9
+	KMOVW        R9, K1
+	SHRL         $0x10, R9
+	KMOVW        R9, K2
+	MOVQ         $0x00000010, R8
 
 row:
 	MOVQ  CX, R9
@@ -34247,6 +34248,8 @@ row:
 chunk:
 	VMOVUPS (R9), Z0
 	VMOVUPS 64(R9), Z1
+	VMULPS  Z27, Z0, Z0
+	VMULPS  Z27, Z1, Z1
 
 	// VCVTNE2PS2BF16 Z0, Z1, Z2
 	LONG    $0x4877f262
@@ -34260,6 +34263,8 @@ chunk:
 rest:
 	VMOVUPS.Z (R9), K1, Z0
 	VMOVUPS.Z 64(R9), K2, Z1
+	VMULPS    Z27, Z0, Z0
+	VMULPS    Z27, Z1, Z1
 
 	// VCVTNE2PS2BF16 Z0, Z1, Z2
 	LONG    $0x4877f262
@@ -34297,14 +34302,15 @@ DATA interleave<>+56(SB)/4, $0x001e000e
 DATA interleave<>+60(SB)/4, $0x001f000f
 GLOBL interleave<>(SB), RODATA|NOPTR, $64
 
-// func packPairs(dst *uint16, src *float32, ld int, k int, n int, span int)
+// func packPairs(dst *uint16, src *float32, ld int, k int, n int, span int, alpha float32)
 // Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV
-TEXT ·packPairs(SB), NOSPLIT, $0-48
-	MOVQ    dst+0(FP), AX
-	MOVQ    src+8(FP), CX
-	MOVQ    ld+16(FP), DX
-	MOVQ    n+32(FP), BX
-	VMOVUPS interleave<>+0(SB), Z31
+TEXT ·packPairs(SB), NOSPLIT, $0-52
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         ld+16(FP), DX
+	MOVQ         n+32(FP), BX
+	VBROADCASTSS alpha+48(FP), Z27
+	VMOVUPS      interleave<>+0(SB), Z31
 
 columns:
 	MOVQ    $0x00000010, SI
@@ -34328,6 +34334,9 @@ pair:
 	LEAQ      (SI)(DX*2), SI
 
 store:
+	VMULPS Z27, Z0, Z0
+	VMULPS Z27, Z1, Z1
+
 	// VCVTNE2PS2BF16 Z0, Z1, Z2
 	LONG    $0x4877f262
 	WORD    $0xd072
@@ -34356,20 +34365,20 @@ next:
 	VZEROUPPER
 	RET
 
-// func tileProducts(left *uint16, right *uint16, leftspan int, rightspan int, list *int, chunks int, m int, n int, c *float32, ldc int, aux *float32, auxrow int, alpha float32, op int, count int, rightstep int, cstep int, config *uint8, sums *float32)
+// func tileProducts(left *uint16, right *uint16, leftspan int, rightspan int, list *int, chunks int, m int, n int, c *float32, ldc int, aux *float32, auxrow int, op int, count int, rightstep int, cstep int, config *uint8, tails int, sums *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·tileProducts(SB), NOSPLIT, $32-152
-	MOVQ config+136(FP), AX
+TEXT ·tileProducts(SB), NOSPLIT, $40-152
+	MOVQ config+128(FP), AX
 
 	// LDTILECFG (AX)
-	LONG         $0x4978e2c4
-	LONG         $0x00000080
-	BYTE         $0x00
-	MOVQ         leftspan+16(FP), R11
-	MOVQ         rightspan+24(FP), R13
-	MOVQ         sums+144(FP), R12
-	VBROADCASTSS alpha+96(FP), Z31
-	VPXORD       Z30, Z30, Z30
+	LONG   $0x4978e2c4
+	LONG   $0x00000080
+	BYTE   $0x00
+	MOVQ   AX, 32(SP)
+	MOVQ   leftspan+16(FP), R11
+	MOVQ   rightspan+24(FP), R13
+	MOVQ   sums+144(FP), R12
+	VPXORD Z30, Z30, Z30
 
 product:
 	MOVQ left+0(FP), R9
@@ -34388,6 +34397,26 @@ rows:
 	MOVQ DX, 8(SP)
 
 columns:
+	XORQ  AX, AX
+	XORQ  BX, BX
+	CMPQ  (SP), $0x20
+	SETLT AL
+	CMPQ  8(SP), $0x20
+	SETLT BL
+	LEAQ  (BX)(AX*2), AX
+	SHLQ  $0x06, AX
+	ANDQ  tails+136(FP), AX
+	ADDQ  config+128(FP), AX
+	CMPQ  AX, 32(SP)
+	JE    shaped
+	MOVQ  AX, 32(SP)
+
+	// LDTILECFG (AX)
+	LONG $0x4978e2c4
+	LONG $0x00000080
+	BYTE $0x00
+
+shaped:
 	MOVQ list+32(FP), SI
 	MOVQ chunks+40(FP), DX
 	MOVQ $0x00000040, CX
@@ -34400,7 +34429,23 @@ columns:
 low:
 	CMPQ 8(SP), $0x10
 	JLE  block11
+	CMPQ op+96(FP), $0x01
+	JNE  block12zero
+	MOVQ ldc+72(FP), CX
 
+	// TILELOADD TMM0, 0(R8)(CX*1)
+	LONG $0x4b7bc2c4
+	LONG $0x00000884
+	WORD $0x0000
+
+	// TILELOADD TMM1, 64(R8)(CX*1)
+	LONG $0x4b7bc2c4
+	LONG $0x0040088c
+	WORD $0x0000
+	MOVQ $0x00000040, CX
+	JMP  block12chunk
+
+block12zero:
 	// TILEZERO TMM0
 	LONG $0x497be2c4
 	BYTE $0xc0
@@ -34441,6 +34486,22 @@ block12chunk:
 	BYTE $0xcc
 	DECQ DX
 	JNZ  block12chunk
+	CMPQ op+96(FP), $0x02
+	JGE  block12sums
+	MOVQ ldc+72(FP), CX
+
+	// TILESTORED TMM0, 0(R8)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x00000884
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R8)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x0040088c
+	WORD $0x0000
+	JMP  next
+
+block12sums:
 	MOVQ $0x00000080, CX
 
 	// TILESTORED TMM0, 0(R12)(CX*1)
@@ -34455,6 +34516,18 @@ block12chunk:
 	JMP  finish
 
 block11:
+	CMPQ op+96(FP), $0x01
+	JNE  block11zero
+	MOVQ ldc+72(FP), CX
+
+	// TILELOADD TMM0, 0(R8)(CX*1)
+	LONG $0x4b7bc2c4
+	LONG $0x00000884
+	WORD $0x0000
+	MOVQ $0x00000040, CX
+	JMP  block11chunk
+
+block11zero:
 	// TILEZERO TMM0
 	LONG $0x497be2c4
 	BYTE $0xc0
@@ -34481,6 +34554,17 @@ block11chunk:
 	BYTE $0xc4
 	DECQ DX
 	JNZ  block11chunk
+	CMPQ op+96(FP), $0x02
+	JGE  block11sums
+	MOVQ ldc+72(FP), CX
+
+	// TILESTORED TMM0, 0(R8)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x00000884
+	WORD $0x0000
+	JMP  next
+
+block11sums:
 	MOVQ $0x00000080, CX
 
 	// TILESTORED TMM0, 0(R12)(CX*1)
@@ -34490,6 +34574,26 @@ block11chunk:
 	JMP  finish
 
 block21:
+	CMPQ op+96(FP), $0x01
+	JNE  block21zero
+	MOVQ ldc+72(FP), CX
+	MOVQ CX, BX
+	SHLQ $0x04, BX
+	ADDQ R8, BX
+
+	// TILELOADD TMM0, 0(R8)(CX*1)
+	LONG $0x4b7bc2c4
+	LONG $0x00000884
+	WORD $0x0000
+
+	// TILELOADD TMM2, 0(BX)(CX*1)
+	LONG $0x4b7be2c4
+	LONG $0x00000b94
+	WORD $0x0000
+	MOVQ $0x00000040, CX
+	JMP  block21chunk
+
+block21zero:
 	// TILEZERO TMM0
 	LONG $0x497be2c4
 	BYTE $0xc0
@@ -34530,6 +34634,25 @@ block21chunk:
 	BYTE $0xd5
 	DECQ DX
 	JNZ  block21chunk
+	CMPQ op+96(FP), $0x02
+	JGE  block21sums
+	MOVQ ldc+72(FP), CX
+	MOVQ CX, BX
+	SHLQ $0x04, BX
+	ADDQ R8, BX
+
+	// TILESTORED TMM0, 0(R8)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x00000884
+	WORD $0x0000
+
+	// TILESTORED TMM2, 0(BX)(CX*1)
+	LONG $0x4b7ae2c4
+	LONG $0x00000b94
+	WORD $0x0000
+	JMP  next
+
+block21sums:
 	MOVQ $0x00000080, CX
 
 	// TILESTORED TMM0, 0(R12)(CX*1)
@@ -34544,6 +34667,36 @@ block21chunk:
 	JMP  finish
 
 block22:
+	CMPQ op+96(FP), $0x01
+	JNE  block22zero
+	MOVQ ldc+72(FP), CX
+	MOVQ CX, BX
+	SHLQ $0x04, BX
+	ADDQ R8, BX
+
+	// TILELOADD TMM0, 0(R8)(CX*1)
+	LONG $0x4b7bc2c4
+	LONG $0x00000884
+	WORD $0x0000
+
+	// TILELOADD TMM1, 64(R8)(CX*1)
+	LONG $0x4b7bc2c4
+	LONG $0x0040088c
+	WORD $0x0000
+
+	// TILELOADD TMM2, 0(BX)(CX*1)
+	LONG $0x4b7be2c4
+	LONG $0x00000b94
+	WORD $0x0000
+
+	// TILELOADD TMM3, 64(BX)(CX*1)
+	LONG $0x4b7be2c4
+	LONG $0x00400b9c
+	WORD $0x0000
+	MOVQ $0x00000040, CX
+	JMP  block22chunk
+
+block22zero:
 	// TILEZERO TMM0
 	LONG $0x497be2c4
 	BYTE $0xc0
@@ -34606,6 +34759,35 @@ block22chunk:
 	BYTE $0xdd
 	DECQ DX
 	JNZ  block22chunk
+	CMPQ op+96(FP), $0x02
+	JGE  block22sums
+	MOVQ ldc+72(FP), CX
+	MOVQ CX, BX
+	SHLQ $0x04, BX
+	ADDQ R8, BX
+
+	// TILESTORED TMM0, 0(R8)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x00000884
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R8)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x0040088c
+	WORD $0x0000
+
+	// TILESTORED TMM2, 0(BX)(CX*1)
+	LONG $0x4b7ae2c4
+	LONG $0x00000b94
+	WORD $0x0000
+
+	// TILESTORED TMM3, 64(BX)(CX*1)
+	LONG $0x4b7ae2c4
+	LONG $0x00400b9c
+	WORD $0x0000
+	JMP  next
+
+block22sums:
 	MOVQ $0x00000080, CX
 
 	// TILESTORED TMM0, 0(R12)(CX*1)
@@ -34645,43 +34827,11 @@ finish:
 	MOVQ    R10, R14
 	MOVQ    ldc+72(FP), SI
 	MOVQ    auxrow+88(FP), CX
-	MOVQ    op+104(FP), R15
-	CMPQ    R15, $0x01
-	JEQ     add
-	CMPQ    R15, $0x02
-	JEQ     bias
+	MOVQ    op+96(FP), R15
 	CMPQ    R15, $0x03
 	JEQ     biasrelu
 	CMPQ    R15, $0x04
 	JEQ     relugrad
-
-store:
-	VMOVUPS (AX), Z0
-	VMOVUPS 64(AX), Z1
-	VMOVUPS Z0, K1, (BX)
-	VMOVUPS Z1, K2, 64(BX)
-	ADDQ    $0x80, AX
-	ADDQ    SI, BX
-	ADDQ    CX, R14
-	DECQ    DX
-	JNZ     store
-	JMP     next
-
-add:
-	VMOVUPS     (AX), Z0
-	VMOVUPS     64(AX), Z1
-	VMOVUPS.Z   (BX), K1, Z2
-	VFMADD213PS Z2, Z31, Z0
-	VMOVUPS     Z0, K1, (BX)
-	VMOVUPS.Z   64(BX), K2, Z3
-	VFMADD213PS Z3, Z31, Z1
-	VMOVUPS     Z1, K2, 64(BX)
-	ADDQ        $0x80, AX
-	ADDQ        SI, BX
-	ADDQ        CX, R14
-	DECQ        DX
-	JNZ         add
-	JMP         next
 
 bias:
 	VMOVUPS      (AX), Z0
@@ -34732,7 +34882,7 @@ relugrad:
 
 next:
 	ADDQ $0x80, R8
-	CMPQ R15, $0x04
+	CMPQ op+96(FP), $0x04
 	JNE  moved
 	ADDQ $0x80, R10
 
@@ -34741,17 +34891,19 @@ moved:
 	SUBQ $0x20, 8(SP)
 	JG   columns
 	LEAQ (R9)(R11*2), R9
+	MOVQ ldc+72(FP), SI
 	SHLQ $0x05, SI
 	ADDQ SI, 16(SP)
+	MOVQ auxrow+88(FP), CX
 	SHLQ $0x05, CX
 	ADDQ CX, 24(SP)
 	SUBQ $0x20, (SP)
 	JG   rows
-	MOVQ rightstep+120(FP), AX
+	MOVQ rightstep+112(FP), AX
 	ADDQ AX, right+8(FP)
-	MOVQ cstep+128(FP), AX
+	MOVQ cstep+120(FP), AX
 	ADDQ AX, c+64(FP)
-	DECQ count+112(FP)
+	DECQ count+104(FP)
 	JNZ  product
 
 	// TILERELEASE
@@ -34760,26 +34912,373 @@ moved:
 	VZEROUPPER
 	RET
 
-// func packRows3(dst *uint16, src *float32, ld int, rows int, k int, span int)
+// func rowProducts(src *float32, ld int, right *uint16, rightspan int, chunks int, rest int, m int, n int, c *float32, ldc int, aux *float32, auxrow int, op int, config *uint8, tails int, sums *float32, tiles *uint16)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·rowProducts(SB), NOSPLIT, $40-136
+	MOVQ config+104(FP), AX
+
+	// LDTILECFG (AX)
+	LONG $0x4978e2c4
+	LONG $0x00000080
+	BYTE $0x00
+	MOVQ AX, 32(SP)
+	MOVQ m+48(FP), DX
+	MOVQ DX, (SP)
+	MOVQ c+64(FP), R8
+	MOVQ aux+80(FP), R10
+	MOVQ sums+120(FP), R12
+	MOVQ rightspan+24(FP), R13
+	MOVQ ld+8(FP), R9
+	MOVQ src+0(FP), SI
+	MOVQ SI, 24(SP)
+
+rows:
+	XORQ  AX, AX
+	XORQ  BX, BX
+	CMPQ  (SP), $0x20
+	SETLT AL
+	CMPQ  n+56(FP), $0x20
+	SETLT BL
+	LEAQ  (BX)(AX*2), AX
+	SHLQ  $0x06, AX
+	ANDQ  tails+112(FP), AX
+	ADDQ  config+104(FP), AX
+	CMPQ  AX, 32(SP)
+	JE    shaped
+	MOVQ  AX, 32(SP)
+
+	// LDTILECFG (AX)
+	LONG $0x4978e2c4
+	LONG $0x00000080
+	BYTE $0x00
+
+shaped:
+	MOVQ    $0x00000020, DX
+	CMPQ    DX, (SP)
+	CMOVQGT (SP), DX
+	MOVQ    DX, 8(SP)
+	MOVQ    24(SP), SI
+	MOVQ    right+16(FP), DI
+	MOVQ    chunks+32(FP), R11
+	MOVQ    $0x00000040, CX
+	MOVQ    $0x00000000, 16(SP)
+
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+	// TILEZERO TMM2
+	LONG $0x497be2c4
+	BYTE $0xd0
+
+	// TILEZERO TMM3
+	LONG  $0x497be2c4
+	BYTE  $0xd8
+	MOVL  $-1, AX
+	KMOVW AX, K1
+	KMOVW AX, K2
+
+chunk:
+	TESTQ R11, R11
+	JZ    packed
+	CMPQ  R11, $0x01
+	JNE   whole
+	MOVQ  rest+40(FP), AX
+	MOVL  $-1, BX
+	BZHIL AX, BX, BX
+	KMOVW BX, K1
+	SHRL  $0x10, BX
+	KMOVW BX, K2
+
+whole:
+	MOVQ SI, AX
+	MOVQ 16(SP), BX
+	ADDQ tiles+128(FP), BX
+	MOVQ 8(SP), DX
+	MOVQ $0x00000010, R14
+
+row:
+	VMOVUPS.Z  (AX), K1, Z0
+	VMOVUPS.Z  64(AX), K2, Z1
+	PREFETCHT0 256(AX)
+	PREFETCHT0 320(AX)
+
+	// VCVTNE2PS2BF16 Z0, Z1, Z2
+	LONG    $0x4877f262
+	WORD    $0xd072
+	VMOVUPS Z2, (BX)
+	ADDQ    R9, AX
+	ADDQ    $0x40, BX
+	DECQ    DX
+	JNZ     row
+
+packed:
+	MOVQ chunks+32(FP), DX
+	CMPQ R11, DX
+	JE   multiplied
+	MOVQ 16(SP), R14
+	XORQ $0x00000800, R14
+	ADDQ tiles+128(FP), R14
+	LEAQ (DI)(R13*1), R15
+	CMPQ (SP), $0x10
+	JLE  low
+	CMPQ n+56(FP), $0x10
+	JLE  multiply21
+	JMP  multiply22
+
+low:
+	CMPQ n+56(FP), $0x10
+	JLE  multiply11
+
+	// TILELOADD 0(R14)(CX*1), TMM4
+	LONG $0x4b7bc2c4
+	LONG $0x00000ea4
+	WORD $0x0000
+
+	// TILELOADD 0(DI)(CX*1), TMM6
+	LONG $0x4b7be2c4
+	LONG $0x00000fb4
+	WORD $0x0000
+
+	// TILELOADD 0(R15)(CX*1), TMM7
+	LONG $0x4b7bc2c4
+	LONG $0x00000fbc
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TDPBF16PS TMM7, TMM4, TMM1
+	LONG $0x5c42e2c4
+	BYTE $0xcc
+	JMP  added
+
+multiply11:
+	// TILELOADD 0(R14)(CX*1), TMM4
+	LONG $0x4b7bc2c4
+	LONG $0x00000ea4
+	WORD $0x0000
+
+	// TILELOADD 0(DI)(CX*1), TMM6
+	LONG $0x4b7be2c4
+	LONG $0x00000fb4
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+	JMP  added
+
+multiply21:
+	// TILELOADD 0(R14)(CX*1), TMM4
+	LONG $0x4b7bc2c4
+	LONG $0x00000ea4
+	WORD $0x0000
+
+	// TILELOADD 1024(R14)(CX*1), TMM5
+	LONG $0x4b7bc2c4
+	LONG $0x04000eac
+	WORD $0x0000
+
+	// TILELOADD 0(DI)(CX*1), TMM6
+	LONG $0x4b7be2c4
+	LONG $0x00000fb4
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TDPBF16PS TMM6, TMM5, TMM2
+	LONG $0x5c4ae2c4
+	BYTE $0xd5
+	JMP  added
+
+multiply22:
+	// TILELOADD 0(R14)(CX*1), TMM4
+	LONG $0x4b7bc2c4
+	LONG $0x00000ea4
+	WORD $0x0000
+
+	// TILELOADD 1024(R14)(CX*1), TMM5
+	LONG $0x4b7bc2c4
+	LONG $0x04000eac
+	WORD $0x0000
+
+	// TILELOADD 0(DI)(CX*1), TMM6
+	LONG $0x4b7be2c4
+	LONG $0x00000fb4
+	WORD $0x0000
+
+	// TILELOADD 0(R15)(CX*1), TMM7
+	LONG $0x4b7bc2c4
+	LONG $0x00000fbc
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TDPBF16PS TMM7, TMM4, TMM1
+	LONG $0x5c42e2c4
+	BYTE $0xcc
+
+	// TDPBF16PS TMM6, TMM5, TMM2
+	LONG $0x5c4ae2c4
+	BYTE $0xd5
+
+	// TDPBF16PS TMM7, TMM5, TMM3
+	LONG $0x5c42e2c4
+	BYTE $0xdd
+
+added:
+	ADDQ $0x00000400, DI
+
+multiplied:
+	MOVQ 16(SP), AX
+	XORQ $0x00000800, AX
+	MOVQ AX, 16(SP)
+	ADDQ $0x80, SI
+	DECQ R11
+	JNS  chunk
+	MOVQ $0x00000080, CX
+
+	// TILESTORED TMM0, 0(R12)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x00000c84
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R12)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x00400c8c
+	WORD $0x0000
+
+	// TILESTORED TMM2, 2048(R12)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x08000c94
+	WORD $0x0000
+
+	// TILESTORED TMM3, 2112(R12)(CX*1)
+	LONG   $0x4b7ac2c4
+	LONG   $0x08400c9c
+	WORD   $0x0000
+	MOVL   $-1, BX
+	MOVQ   n+56(FP), AX
+	BZHIL  AX, BX, BX
+	KMOVW  BX, K1
+	SHRL   $0x10, BX
+	KMOVW  BX, K2
+	MOVQ   8(SP), DX
+	MOVQ   R12, AX
+	MOVQ   ldc+72(FP), SI
+	MOVQ   auxrow+88(FP), CX
+	MOVQ   op+96(FP), BX
+	VPXORD Z30, Z30, Z30
+	CMPQ   BX, $0x02
+	JEQ    bias
+	CMPQ   BX, $0x03
+	JEQ    biasrelu
+	CMPQ   BX, $0x04
+	JEQ    relugrad
+
+store:
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	VMOVUPS Z0, K1, (R8)
+	VMOVUPS Z1, K2, 64(R8)
+	ADDQ    $0x80, AX
+	ADDQ    SI, R8
+	ADDQ    CX, R10
+	DECQ    DX
+	JNZ     store
+	JMP     finished
+
+bias:
+	VMOVUPS      (AX), Z0
+	VMOVUPS      64(AX), Z1
+	VBROADCASTSS (R10), Z4
+	VADDPS       Z4, Z0, Z0
+	VMOVUPS      Z0, K1, (R8)
+	VADDPS       Z4, Z1, Z1
+	VMOVUPS      Z1, K2, 64(R8)
+	ADDQ         $0x80, AX
+	ADDQ         SI, R8
+	ADDQ         CX, R10
+	DECQ         DX
+	JNZ          bias
+	JMP          finished
+
+biasrelu:
+	VMOVUPS      (AX), Z0
+	VMOVUPS      64(AX), Z1
+	VBROADCASTSS (R10), Z4
+	VADDPS       Z4, Z0, Z0
+	VMAXPS       Z0, Z30, Z0
+	VMOVUPS      Z0, K1, (R8)
+	VADDPS       Z4, Z1, Z1
+	VMAXPS       Z1, Z30, Z1
+	VMOVUPS      Z1, K2, 64(R8)
+	ADDQ         $0x80, AX
+	ADDQ         SI, R8
+	ADDQ         CX, R10
+	DECQ         DX
+	JNZ          biasrelu
+	JMP          finished
+
+relugrad:
+	VMOVUPS   (AX), Z0
+	VMOVUPS   64(AX), Z1
+	VCMPPS    $0x11, (R10), Z30, K1, K3
+	VMOVAPS.Z Z0, K3, Z0
+	VMOVUPS   Z0, K1, (R8)
+	VCMPPS    $0x11, 64(R10), Z30, K2, K3
+	VMOVAPS.Z Z1, K3, Z1
+	VMOVUPS   Z1, K2, 64(R8)
+	ADDQ      $0x80, AX
+	ADDQ      SI, R8
+	ADDQ      CX, R10
+	DECQ      DX
+	JNZ       relugrad
+
+finished:
+	MOVQ R9, AX
+	SHLQ $0x05, AX
+	ADDQ AX, 24(SP)
+	SUBQ $0x20, (SP)
+	JG   rows
+
+	// TILERELEASE
+	LONG $0x4978e2c4
+	BYTE $0xc0
+	VZEROUPPER
+	RET
+
+// func packRows3(dst *uint16, src *float32, ld int, rows int, k int, span int, alpha float32)
 // Requires: AVX, AVX512F, BMI2
-TEXT ·packRows3(SB), NOSPLIT, $0-48
-	MOVQ  dst+0(FP), AX
-	MOVQ  src+8(FP), CX
-	MOVQ  ld+16(FP), DX
-	MOVQ  rows+24(FP), BX
-	MOVQ  span+40(FP), SI
-	MOVQ  k+32(FP), DI
-	DECQ  DI
-	MOVQ  DI, R8
-	SHRQ  $0x05, DI
-	ANDQ  $0x1f, R8
-	INCQ  R8
-	MOVL  $-1, R9
-	BZHIL R8, R9, R9
-	KMOVW R9, K1
-	SHRL  $0x10, R9
-	KMOVW R9, K2
-	MOVQ  $0x00000010, R8
+TEXT ·packRows3(SB), NOSPLIT, $0-52
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         ld+16(FP), DX
+	MOVQ         rows+24(FP), BX
+	MOVQ         span+40(FP), SI
+	VBROADCASTSS alpha+48(FP), Z27
+	MOVQ         k+32(FP), DI
+	DECQ         DI
+	MOVQ         DI, R8
+	SHRQ         $0x05, DI
+	ANDQ         $0x1f, R8
+	INCQ         R8
+	MOVL         $-1, R9
+	BZHIL        R8, R9, R9
+	KMOVW        R9, K1
+	SHRL         $0x10, R9
+	KMOVW        R9, K2
+	MOVQ         $0x00000010, R8
 
 row:
 	MOVQ  CX, R9
@@ -34791,6 +35290,8 @@ row:
 chunk:
 	VMOVUPS (R9), Z0
 	VMOVUPS 64(R9), Z1
+	VMULPS  Z27, Z0, Z0
+	VMULPS  Z27, Z1, Z1
 
 	// VCVTNE2PS2BF16 Z0, Z1, Z2
 	LONG          $0x4877f262
@@ -34816,6 +35317,8 @@ chunk:
 rest:
 	VMOVUPS.Z (R9), K1, Z0
 	VMOVUPS.Z 64(R9), K2, Z1
+	VMULPS    Z27, Z0, Z0
+	VMULPS    Z27, Z1, Z1
 
 	// VCVTNE2PS2BF16 Z0, Z1, Z2
 	LONG          $0x4877f262
@@ -34847,14 +35350,15 @@ next:
 	VZEROUPPER
 	RET
 
-// func packPairs3(dst *uint16, src *float32, ld int, k int, n int, span int)
+// func packPairs3(dst *uint16, src *float32, ld int, k int, n int, span int, alpha float32)
 // Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV
-TEXT ·packPairs3(SB), NOSPLIT, $0-48
-	MOVQ    dst+0(FP), AX
-	MOVQ    src+8(FP), CX
-	MOVQ    ld+16(FP), DX
-	MOVQ    n+32(FP), BX
-	VMOVUPS interleave<>+0(SB), Z31
+TEXT ·packPairs3(SB), NOSPLIT, $0-52
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         ld+16(FP), DX
+	MOVQ         n+32(FP), BX
+	VBROADCASTSS alpha+48(FP), Z27
+	VMOVUPS      interleave<>+0(SB), Z31
 
 columns:
 	MOVQ    $0x00000010, SI
@@ -34878,6 +35382,9 @@ pair:
 	LEAQ      (SI)(DX*2), SI
 
 store:
+	VMULPS Z27, Z0, Z0
+	VMULPS Z27, Z1, Z1
+
 	// VCVTNE2PS2BF16 Z0, Z1, Z2
 	LONG          $0x4877f262
 	WORD          $0xd072
@@ -34920,20 +35427,20 @@ next:
 	VZEROUPPER
 	RET
 
-// func tileProducts3(left *uint16, right *uint16, leftspan int, rightspan int, list *int, chunks int, m int, n int, c *float32, ldc int, aux *float32, auxrow int, alpha float32, op int, count int, rightstep int, cstep int, config *uint8, sums *float32)
+// func tileProducts3(left *uint16, right *uint16, leftspan int, rightspan int, list *int, chunks int, m int, n int, c *float32, ldc int, aux *float32, auxrow int, op int, count int, rightstep int, cstep int, config *uint8, tails int, sums *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·tileProducts3(SB), NOSPLIT, $32-152
-	MOVQ config+136(FP), AX
+TEXT ·tileProducts3(SB), NOSPLIT, $40-152
+	MOVQ config+128(FP), AX
 
 	// LDTILECFG (AX)
-	LONG         $0x4978e2c4
-	LONG         $0x00000080
-	BYTE         $0x00
-	MOVQ         leftspan+16(FP), R11
-	MOVQ         rightspan+24(FP), R13
-	MOVQ         sums+144(FP), R12
-	VBROADCASTSS alpha+96(FP), Z31
-	VPXORD       Z30, Z30, Z30
+	LONG   $0x4978e2c4
+	LONG   $0x00000080
+	BYTE   $0x00
+	MOVQ   AX, 32(SP)
+	MOVQ   leftspan+16(FP), R11
+	MOVQ   rightspan+24(FP), R13
+	MOVQ   sums+144(FP), R12
+	VPXORD Z30, Z30, Z30
 
 product:
 	MOVQ left+0(FP), R9
@@ -34952,6 +35459,26 @@ rows:
 	MOVQ DX, 8(SP)
 
 columns:
+	XORQ  AX, AX
+	XORQ  BX, BX
+	CMPQ  (SP), $0x20
+	SETLT AL
+	CMPQ  8(SP), $0x20
+	SETLT BL
+	LEAQ  (BX)(AX*2), AX
+	SHLQ  $0x06, AX
+	ANDQ  tails+136(FP), AX
+	ADDQ  config+128(FP), AX
+	CMPQ  AX, 32(SP)
+	JE    shaped
+	MOVQ  AX, 32(SP)
+
+	// LDTILECFG (AX)
+	LONG $0x4978e2c4
+	LONG $0x00000080
+	BYTE $0x00
+
+shaped:
 	MOVQ list+32(FP), SI
 	MOVQ chunks+40(FP), DX
 	MOVQ $0x00000040, CX
@@ -34964,7 +35491,23 @@ columns:
 low:
 	CMPQ 8(SP), $0x10
 	JLE  block11
+	CMPQ op+96(FP), $0x01
+	JNE  block12zero
+	MOVQ ldc+72(FP), CX
 
+	// TILELOADD TMM0, 0(R8)(CX*1)
+	LONG $0x4b7bc2c4
+	LONG $0x00000884
+	WORD $0x0000
+
+	// TILELOADD TMM1, 64(R8)(CX*1)
+	LONG $0x4b7bc2c4
+	LONG $0x0040088c
+	WORD $0x0000
+	MOVQ $0x00000040, CX
+	JMP  block12chunk
+
+block12zero:
 	// TILEZERO TMM0
 	LONG $0x497be2c4
 	BYTE $0xc0
@@ -35036,6 +35579,22 @@ block12chunk:
 	BYTE $0xcc
 	DECQ DX
 	JNZ  block12chunk
+	CMPQ op+96(FP), $0x02
+	JGE  block12sums
+	MOVQ ldc+72(FP), CX
+
+	// TILESTORED TMM0, 0(R8)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x00000884
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R8)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x0040088c
+	WORD $0x0000
+	JMP  next
+
+block12sums:
 	MOVQ $0x00000080, CX
 
 	// TILESTORED TMM0, 0(R12)(CX*1)
@@ -35050,6 +35609,18 @@ block12chunk:
 	JMP  finish
 
 block11:
+	CMPQ op+96(FP), $0x01
+	JNE  block11zero
+	MOVQ ldc+72(FP), CX
+
+	// TILELOADD TMM0, 0(R8)(CX*1)
+	LONG $0x4b7bc2c4
+	LONG $0x00000884
+	WORD $0x0000
+	MOVQ $0x00000040, CX
+	JMP  block11chunk
+
+block11zero:
 	// TILEZERO TMM0
 	LONG $0x497be2c4
 	BYTE $0xc0
@@ -35094,6 +35665,17 @@ block11chunk:
 	BYTE $0xc4
 	DECQ DX
 	JNZ  block11chunk
+	CMPQ op+96(FP), $0x02
+	JGE  block11sums
+	MOVQ ldc+72(FP), CX
+
+	// TILESTORED TMM0, 0(R8)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x00000884
+	WORD $0x0000
+	JMP  next
+
+block11sums:
 	MOVQ $0x00000080, CX
 
 	// TILESTORED TMM0, 0(R12)(CX*1)
@@ -35103,6 +35685,26 @@ block11chunk:
 	JMP  finish
 
 block21:
+	CMPQ op+96(FP), $0x01
+	JNE  block21zero
+	MOVQ ldc+72(FP), CX
+	MOVQ CX, BX
+	SHLQ $0x04, BX
+	ADDQ R8, BX
+
+	// TILELOADD TMM0, 0(R8)(CX*1)
+	LONG $0x4b7bc2c4
+	LONG $0x00000884
+	WORD $0x0000
+
+	// TILELOADD TMM2, 0(BX)(CX*1)
+	LONG $0x4b7be2c4
+	LONG $0x00000b94
+	WORD $0x0000
+	MOVQ $0x00000040, CX
+	JMP  block21chunk
+
+block21zero:
 	// TILEZERO TMM0
 	LONG $0x497be2c4
 	BYTE $0xc0
@@ -35174,6 +35776,25 @@ block21chunk:
 	BYTE $0xd5
 	DECQ DX
 	JNZ  block21chunk
+	CMPQ op+96(FP), $0x02
+	JGE  block21sums
+	MOVQ ldc+72(FP), CX
+	MOVQ CX, BX
+	SHLQ $0x04, BX
+	ADDQ R8, BX
+
+	// TILESTORED TMM0, 0(R8)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x00000884
+	WORD $0x0000
+
+	// TILESTORED TMM2, 0(BX)(CX*1)
+	LONG $0x4b7ae2c4
+	LONG $0x00000b94
+	WORD $0x0000
+	JMP  next
+
+block21sums:
 	MOVQ $0x00000080, CX
 
 	// TILESTORED TMM0, 0(R12)(CX*1)
@@ -35188,6 +35809,36 @@ block21chunk:
 	JMP  finish
 
 block22:
+	CMPQ op+96(FP), $0x01
+	JNE  block22zero
+	MOVQ ldc+72(FP), CX
+	MOVQ CX, BX
+	SHLQ $0x04, BX
+	ADDQ R8, BX
+
+	// TILELOADD TMM0, 0(R8)(CX*1)
+	LONG $0x4b7bc2c4
+	LONG $0x00000884
+	WORD $0x0000
+
+	// TILELOADD TMM1, 64(R8)(CX*1)
+	LONG $0x4b7bc2c4
+	LONG $0x0040088c
+	WORD $0x0000
+
+	// TILELOADD TMM2, 0(BX)(CX*1)
+	LONG $0x4b7be2c4
+	LONG $0x00000b94
+	WORD $0x0000
+
+	// TILELOADD TMM3, 64(BX)(CX*1)
+	LONG $0x4b7be2c4
+	LONG $0x00400b9c
+	WORD $0x0000
+	MOVQ $0x00000040, CX
+	JMP  block22chunk
+
+block22zero:
 	// TILEZERO TMM0
 	LONG $0x497be2c4
 	BYTE $0xc0
@@ -35302,6 +35953,35 @@ block22chunk:
 	BYTE $0xdd
 	DECQ DX
 	JNZ  block22chunk
+	CMPQ op+96(FP), $0x02
+	JGE  block22sums
+	MOVQ ldc+72(FP), CX
+	MOVQ CX, BX
+	SHLQ $0x04, BX
+	ADDQ R8, BX
+
+	// TILESTORED TMM0, 0(R8)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x00000884
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R8)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x0040088c
+	WORD $0x0000
+
+	// TILESTORED TMM2, 0(BX)(CX*1)
+	LONG $0x4b7ae2c4
+	LONG $0x00000b94
+	WORD $0x0000
+
+	// TILESTORED TMM3, 64(BX)(CX*1)
+	LONG $0x4b7ae2c4
+	LONG $0x00400b9c
+	WORD $0x0000
+	JMP  next
+
+block22sums:
 	MOVQ $0x00000080, CX
 
 	// TILESTORED TMM0, 0(R12)(CX*1)
@@ -35341,43 +36021,11 @@ finish:
 	MOVQ    R10, R14
 	MOVQ    ldc+72(FP), SI
 	MOVQ    auxrow+88(FP), CX
-	MOVQ    op+104(FP), R15
-	CMPQ    R15, $0x01
-	JEQ     add
-	CMPQ    R15, $0x02
-	JEQ     bias
+	MOVQ    op+96(FP), R15
 	CMPQ    R15, $0x03
 	JEQ     biasrelu
 	CMPQ    R15, $0x04
 	JEQ     relugrad
-
-store:
-	VMOVUPS (AX), Z0
-	VMOVUPS 64(AX), Z1
-	VMOVUPS Z0, K1, (BX)
-	VMOVUPS Z1, K2, 64(BX)
-	ADDQ    $0x80, AX
-	ADDQ    SI, BX
-	ADDQ    CX, R14
-	DECQ    DX
-	JNZ     store
-	JMP     next
-
-add:
-	VMOVUPS     (AX), Z0
-	VMOVUPS     64(AX), Z1
-	VMOVUPS.Z   (BX), K1, Z2
-	VFMADD213PS Z2, Z31, Z0
-	VMOVUPS     Z0, K1, (BX)
-	VMOVUPS.Z   64(BX), K2, Z3
-	VFMADD213PS Z3, Z31, Z1
-	VMOVUPS     Z1, K2, 64(BX)
-	ADDQ        $0x80, AX
-	ADDQ        SI, BX
-	ADDQ        CX, R14
-	DECQ        DX
-	JNZ         add
-	JMP         next
 
 bias:
 	VMOVUPS      (AX), Z0
@@ -35428,7 +36076,7 @@ relugrad:
 
 next:
 	ADDQ $0x80, R8
-	CMPQ R15, $0x04
+	CMPQ op+96(FP), $0x04
 	JNE  moved
 	ADDQ $0x80, R10
 
@@ -35437,17 +36085,1193 @@ moved:
 	SUBQ $0x20, 8(SP)
 	JG   columns
 	LEAQ (R9)(R11*2), R9
+	MOVQ ldc+72(FP), SI
 	SHLQ $0x05, SI
 	ADDQ SI, 16(SP)
+	MOVQ auxrow+88(FP), CX
 	SHLQ $0x05, CX
 	ADDQ CX, 24(SP)
 	SUBQ $0x20, (SP)
 	JG   rows
-	MOVQ rightstep+120(FP), AX
+	MOVQ rightstep+112(FP), AX
 	ADDQ AX, right+8(FP)
-	MOVQ cstep+128(FP), AX
+	MOVQ cstep+120(FP), AX
 	ADDQ AX, c+64(FP)
-	DECQ count+112(FP)
+	DECQ count+104(FP)
+	JNZ  product
+
+	// TILERELEASE
+	LONG $0x4978e2c4
+	BYTE $0xc0
+	VZEROUPPER
+	RET
+
+// func rowProducts3(src *float32, ld int, right *uint16, rightspan int, chunks int, rest int, m int, n int, c *float32, ldc int, aux *float32, auxrow int, op int, config *uint8, tails int, sums *float32, tiles *uint16)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·rowProducts3(SB), NOSPLIT, $40-136
+	MOVQ config+104(FP), AX
+
+	// LDTILECFG (AX)
+	LONG $0x4978e2c4
+	LONG $0x00000080
+	BYTE $0x00
+	MOVQ AX, 32(SP)
+	MOVQ m+48(FP), DX
+	MOVQ DX, (SP)
+	MOVQ c+64(FP), R8
+	MOVQ aux+80(FP), R10
+	MOVQ sums+120(FP), R12
+	MOVQ rightspan+24(FP), R13
+	MOVQ ld+8(FP), R9
+	MOVQ src+0(FP), SI
+	MOVQ SI, 24(SP)
+
+rows:
+	XORQ  AX, AX
+	XORQ  BX, BX
+	CMPQ  (SP), $0x20
+	SETLT AL
+	CMPQ  n+56(FP), $0x20
+	SETLT BL
+	LEAQ  (BX)(AX*2), AX
+	SHLQ  $0x06, AX
+	ANDQ  tails+112(FP), AX
+	ADDQ  config+104(FP), AX
+	CMPQ  AX, 32(SP)
+	JE    shaped
+	MOVQ  AX, 32(SP)
+
+	// LDTILECFG (AX)
+	LONG $0x4978e2c4
+	LONG $0x00000080
+	BYTE $0x00
+
+shaped:
+	MOVQ    $0x00000020, DX
+	CMPQ    DX, (SP)
+	CMOVQGT (SP), DX
+	MOVQ    DX, 8(SP)
+	MOVQ    24(SP), SI
+	MOVQ    right+16(FP), DI
+	MOVQ    chunks+32(FP), R11
+	MOVQ    $0x00000040, CX
+	MOVQ    $0x00000000, 16(SP)
+
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+	// TILEZERO TMM2
+	LONG $0x497be2c4
+	BYTE $0xd0
+
+	// TILEZERO TMM3
+	LONG  $0x497be2c4
+	BYTE  $0xd8
+	MOVL  $-1, AX
+	KMOVW AX, K1
+	KMOVW AX, K2
+
+chunk:
+	TESTQ R11, R11
+	JZ    packed
+	CMPQ  R11, $0x01
+	JNE   whole
+	MOVQ  rest+40(FP), AX
+	MOVL  $-1, BX
+	BZHIL AX, BX, BX
+	KMOVW BX, K1
+	SHRL  $0x10, BX
+	KMOVW BX, K2
+
+whole:
+	MOVQ SI, AX
+	MOVQ 16(SP), BX
+	ADDQ tiles+128(FP), BX
+	MOVQ 8(SP), DX
+	MOVQ $0x00000010, R14
+
+row:
+	VMOVUPS.Z  (AX), K1, Z0
+	VMOVUPS.Z  64(AX), K2, Z1
+	PREFETCHT0 256(AX)
+	PREFETCHT0 320(AX)
+
+	// VCVTNE2PS2BF16 Z0, Z1, Z2
+	LONG          $0x4877f262
+	WORD          $0xd072
+	VPMOVZXWD     Y2, Z28
+	VEXTRACTI64X4 $0x01, Z2, Y29
+	VPMOVZXWD     Y29, Z29
+	VPSLLD        $0x10, Z28, Z28
+	VPSLLD        $0x10, Z29, Z29
+	VSUBPS        Z28, Z0, Z0
+	VSUBPS        Z29, Z1, Z1
+
+	// VCVTNE2PS2BF16 Z0, Z1, Z3
+	LONG    $0x4877f262
+	WORD    $0xd872
+	VMOVUPS Z2, (BX)
+	VMOVUPS Z3, 1024(BX)
+	ADDQ    R9, AX
+	ADDQ    $0x40, BX
+	DECQ    R14
+	JNZ     next
+	ADDQ    $0x00000400, BX
+
+next:
+	DECQ DX
+	JNZ  row
+
+packed:
+	MOVQ chunks+32(FP), DX
+	CMPQ R11, DX
+	JE   multiplied
+	MOVQ 16(SP), R14
+	XORQ $0x00001000, R14
+	ADDQ tiles+128(FP), R14
+	LEAQ (DI)(R13*1), R15
+	CMPQ (SP), $0x10
+	JLE  low
+	CMPQ n+56(FP), $0x10
+	JLE  multiply21
+	JMP  multiply22
+
+low:
+	CMPQ n+56(FP), $0x10
+	JLE  multiply11
+
+	// TILELOADD 0(R14)(CX*1), TMM4
+	LONG $0x4b7bc2c4
+	LONG $0x00000ea4
+	WORD $0x0000
+
+	// TILELOADD 1024(DI)(CX*1), TMM6
+	LONG $0x4b7be2c4
+	LONG $0x04000fb4
+	WORD $0x0000
+
+	// TILELOADD 1024(R15)(CX*1), TMM7
+	LONG $0x4b7bc2c4
+	LONG $0x04000fbc
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TDPBF16PS TMM7, TMM4, TMM1
+	LONG $0x5c42e2c4
+	BYTE $0xcc
+
+	// TILELOADD 0(DI)(CX*1), TMM6
+	LONG $0x4b7be2c4
+	LONG $0x00000fb4
+	WORD $0x0000
+
+	// TILELOADD 0(R15)(CX*1), TMM7
+	LONG $0x4b7bc2c4
+	LONG $0x00000fbc
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TDPBF16PS TMM7, TMM4, TMM1
+	LONG $0x5c42e2c4
+	BYTE $0xcc
+
+	// TILELOADD 1024(R14)(CX*1), TMM4
+	LONG $0x4b7bc2c4
+	LONG $0x04000ea4
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TDPBF16PS TMM7, TMM4, TMM1
+	LONG $0x5c42e2c4
+	BYTE $0xcc
+	JMP  added
+
+multiply11:
+	// TILELOADD 0(R14)(CX*1), TMM4
+	LONG $0x4b7bc2c4
+	LONG $0x00000ea4
+	WORD $0x0000
+
+	// TILELOADD 1024(DI)(CX*1), TMM6
+	LONG $0x4b7be2c4
+	LONG $0x04000fb4
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TILELOADD 0(DI)(CX*1), TMM6
+	LONG $0x4b7be2c4
+	LONG $0x00000fb4
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TILELOADD 1024(R14)(CX*1), TMM4
+	LONG $0x4b7bc2c4
+	LONG $0x04000ea4
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+	JMP  added
+
+multiply21:
+	// TILELOADD 0(R14)(CX*1), TMM4
+	LONG $0x4b7bc2c4
+	LONG $0x00000ea4
+	WORD $0x0000
+
+	// TILELOADD 2048(R14)(CX*1), TMM5
+	LONG $0x4b7bc2c4
+	LONG $0x08000eac
+	WORD $0x0000
+
+	// TILELOADD 1024(DI)(CX*1), TMM6
+	LONG $0x4b7be2c4
+	LONG $0x04000fb4
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TDPBF16PS TMM6, TMM5, TMM2
+	LONG $0x5c4ae2c4
+	BYTE $0xd5
+
+	// TILELOADD 0(DI)(CX*1), TMM6
+	LONG $0x4b7be2c4
+	LONG $0x00000fb4
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TDPBF16PS TMM6, TMM5, TMM2
+	LONG $0x5c4ae2c4
+	BYTE $0xd5
+
+	// TILELOADD 1024(R14)(CX*1), TMM4
+	LONG $0x4b7bc2c4
+	LONG $0x04000ea4
+	WORD $0x0000
+
+	// TILELOADD 3072(R14)(CX*1), TMM5
+	LONG $0x4b7bc2c4
+	LONG $0x0c000eac
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TDPBF16PS TMM6, TMM5, TMM2
+	LONG $0x5c4ae2c4
+	BYTE $0xd5
+	JMP  added
+
+multiply22:
+	// TILELOADD 0(R14)(CX*1), TMM4
+	LONG $0x4b7bc2c4
+	LONG $0x00000ea4
+	WORD $0x0000
+
+	// TILELOADD 2048(R14)(CX*1), TMM5
+	LONG $0x4b7bc2c4
+	LONG $0x08000eac
+	WORD $0x0000
+
+	// TILELOADD 1024(DI)(CX*1), TMM6
+	LONG $0x4b7be2c4
+	LONG $0x04000fb4
+	WORD $0x0000
+
+	// TILELOADD 1024(R15)(CX*1), TMM7
+	LONG $0x4b7bc2c4
+	LONG $0x04000fbc
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TDPBF16PS TMM7, TMM4, TMM1
+	LONG $0x5c42e2c4
+	BYTE $0xcc
+
+	// TDPBF16PS TMM6, TMM5, TMM2
+	LONG $0x5c4ae2c4
+	BYTE $0xd5
+
+	// TDPBF16PS TMM7, TMM5, TMM3
+	LONG $0x5c42e2c4
+	BYTE $0xdd
+
+	// TILELOADD 0(DI)(CX*1), TMM6
+	LONG $0x4b7be2c4
+	LONG $0x00000fb4
+	WORD $0x0000
+
+	// TILELOADD 0(R15)(CX*1), TMM7
+	LONG $0x4b7bc2c4
+	LONG $0x00000fbc
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TDPBF16PS TMM7, TMM4, TMM1
+	LONG $0x5c42e2c4
+	BYTE $0xcc
+
+	// TDPBF16PS TMM6, TMM5, TMM2
+	LONG $0x5c4ae2c4
+	BYTE $0xd5
+
+	// TDPBF16PS TMM7, TMM5, TMM3
+	LONG $0x5c42e2c4
+	BYTE $0xdd
+
+	// TILELOADD 1024(R14)(CX*1), TMM4
+	LONG $0x4b7bc2c4
+	LONG $0x04000ea4
+	WORD $0x0000
+
+	// TILELOADD 3072(R14)(CX*1), TMM5
+	LONG $0x4b7bc2c4
+	LONG $0x0c000eac
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TDPBF16PS TMM7, TMM4, TMM1
+	LONG $0x5c42e2c4
+	BYTE $0xcc
+
+	// TDPBF16PS TMM6, TMM5, TMM2
+	LONG $0x5c4ae2c4
+	BYTE $0xd5
+
+	// TDPBF16PS TMM7, TMM5, TMM3
+	LONG $0x5c42e2c4
+	BYTE $0xdd
+
+added:
+	ADDQ $0x00000800, DI
+
+multiplied:
+	MOVQ 16(SP), AX
+	XORQ $0x00001000, AX
+	MOVQ AX, 16(SP)
+	ADDQ $0x80, SI
+	DECQ R11
+	JNS  chunk
+	MOVQ $0x00000080, CX
+
+	// TILESTORED TMM0, 0(R12)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x00000c84
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R12)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x00400c8c
+	WORD $0x0000
+
+	// TILESTORED TMM2, 2048(R12)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x08000c94
+	WORD $0x0000
+
+	// TILESTORED TMM3, 2112(R12)(CX*1)
+	LONG   $0x4b7ac2c4
+	LONG   $0x08400c9c
+	WORD   $0x0000
+	MOVL   $-1, BX
+	MOVQ   n+56(FP), AX
+	BZHIL  AX, BX, BX
+	KMOVW  BX, K1
+	SHRL   $0x10, BX
+	KMOVW  BX, K2
+	MOVQ   8(SP), DX
+	MOVQ   R12, AX
+	MOVQ   ldc+72(FP), SI
+	MOVQ   auxrow+88(FP), CX
+	MOVQ   op+96(FP), BX
+	VPXORD Z30, Z30, Z30
+	CMPQ   BX, $0x02
+	JEQ    bias
+	CMPQ   BX, $0x03
+	JEQ    biasrelu
+	CMPQ   BX, $0x04
+	JEQ    relugrad
+
+store:
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	VMOVUPS Z0, K1, (R8)
+	VMOVUPS Z1, K2, 64(R8)
+	ADDQ    $0x80, AX
+	ADDQ    SI, R8
+	ADDQ    CX, R10
+	DECQ    DX
+	JNZ     store
+	JMP     finished
+
+bias:
+	VMOVUPS      (AX), Z0
+	VMOVUPS      64(AX), Z1
+	VBROADCASTSS (R10), Z4
+	VADDPS       Z4, Z0, Z0
+	VMOVUPS      Z0, K1, (R8)
+	VADDPS       Z4, Z1, Z1
+	VMOVUPS      Z1, K2, 64(R8)
+	ADDQ         $0x80, AX
+	ADDQ         SI, R8
+	ADDQ         CX, R10
+	DECQ         DX
+	JNZ          bias
+	JMP          finished
+
+biasrelu:
+	VMOVUPS      (AX), Z0
+	VMOVUPS      64(AX), Z1
+	VBROADCASTSS (R10), Z4
+	VADDPS       Z4, Z0, Z0
+	VMAXPS       Z0, Z30, Z0
+	VMOVUPS      Z0, K1, (R8)
+	VADDPS       Z4, Z1, Z1
+	VMAXPS       Z1, Z30, Z1
+	VMOVUPS      Z1, K2, 64(R8)
+	ADDQ         $0x80, AX
+	ADDQ         SI, R8
+	ADDQ         CX, R10
+	DECQ         DX
+	JNZ          biasrelu
+	JMP          finished
+
+relugrad:
+	VMOVUPS   (AX), Z0
+	VMOVUPS   64(AX), Z1
+	VCMPPS    $0x11, (R10), Z30, K1, K3
+	VMOVAPS.Z Z0, K3, Z0
+	VMOVUPS   Z0, K1, (R8)
+	VCMPPS    $0x11, 64(R10), Z30, K2, K3
+	VMOVAPS.Z Z1, K3, Z1
+	VMOVUPS   Z1, K2, 64(R8)
+	ADDQ      $0x80, AX
+	ADDQ      SI, R8
+	ADDQ      CX, R10
+	DECQ      DX
+	JNZ       relugrad
+
+finished:
+	MOVQ R9, AX
+	SHLQ $0x05, AX
+	ADDQ AX, 24(SP)
+	SUBQ $0x20, (SP)
+	JG   rows
+
+	// TILERELEASE
+	LONG $0x4978e2c4
+	BYTE $0xc0
+	VZEROUPPER
+	RET
+
+// func tileProducts3Swapped(left *uint16, right *uint16, leftspan int, rightspan int, list *int, chunks int, m int, n int, c *float32, ldc int, aux *float32, auxrow int, op int, count int, rightstep int, cstep int, config *uint8, tails int, sums *float32)
+// Requires: AVX, AVX512F, BMI2, CMOV
+TEXT ·tileProducts3Swapped(SB), NOSPLIT, $40-152
+	MOVQ config+128(FP), AX
+
+	// LDTILECFG (AX)
+	LONG   $0x4978e2c4
+	LONG   $0x00000080
+	BYTE   $0x00
+	MOVQ   AX, 32(SP)
+	MOVQ   leftspan+16(FP), R11
+	MOVQ   rightspan+24(FP), R13
+	MOVQ   sums+144(FP), R12
+	VPXORD Z30, Z30, Z30
+
+product:
+	MOVQ left+0(FP), R9
+	MOVQ m+48(FP), DX
+	MOVQ DX, (SP)
+	MOVQ c+64(FP), R8
+	MOVQ R8, 16(SP)
+	MOVQ aux+80(FP), R10
+	MOVQ R10, 24(SP)
+
+rows:
+	MOVQ 16(SP), R8
+	MOVQ 24(SP), R10
+	MOVQ right+8(FP), DI
+	MOVQ n+56(FP), DX
+	MOVQ DX, 8(SP)
+
+columns:
+	XORQ  AX, AX
+	XORQ  BX, BX
+	CMPQ  (SP), $0x20
+	SETLT AL
+	CMPQ  8(SP), $0x20
+	SETLT BL
+	LEAQ  (BX)(AX*2), AX
+	SHLQ  $0x06, AX
+	ANDQ  tails+136(FP), AX
+	ADDQ  config+128(FP), AX
+	CMPQ  AX, 32(SP)
+	JE    shaped
+	MOVQ  AX, 32(SP)
+
+	// LDTILECFG (AX)
+	LONG $0x4978e2c4
+	LONG $0x00000080
+	BYTE $0x00
+
+shaped:
+	MOVQ list+32(FP), SI
+	MOVQ chunks+40(FP), DX
+	MOVQ $0x00000040, CX
+	CMPQ (SP), $0x10
+	JLE  low
+	CMPQ 8(SP), $0x10
+	JLE  block21
+	JMP  block22
+
+low:
+	CMPQ 8(SP), $0x10
+	JLE  block11
+	CMPQ op+96(FP), $0x01
+	JNE  block12zero
+	MOVQ ldc+72(FP), CX
+
+	// TILELOADD TMM0, 0(R8)(CX*1)
+	LONG $0x4b7bc2c4
+	LONG $0x00000884
+	WORD $0x0000
+
+	// TILELOADD TMM1, 64(R8)(CX*1)
+	LONG $0x4b7bc2c4
+	LONG $0x0040088c
+	WORD $0x0000
+	MOVQ $0x00000040, CX
+	JMP  block12chunk
+
+block12zero:
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+block12chunk:
+	MOVQ (SI), AX
+	MOVQ 8(SI), BX
+	ADDQ $0x10, SI
+	ADDQ R9, AX
+	ADDQ DI, BX
+	LEAQ (BX)(R13*1), R15
+
+	// TILELOADD 1024(AX)(CX*1), TMM4
+	LONG $0x4b7be2c4
+	LONG $0x040008a4
+	WORD $0x0000
+
+	// TILELOADD 0(BX)(CX*1), TMM6
+	LONG $0x4b7be2c4
+	LONG $0x00000bb4
+	WORD $0x0000
+
+	// TILELOADD 0(R15)(CX*1), TMM7
+	LONG $0x4b7bc2c4
+	LONG $0x00000fbc
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TDPBF16PS TMM7, TMM4, TMM1
+	LONG $0x5c42e2c4
+	BYTE $0xcc
+
+	// TILELOADD 0(AX)(CX*1), TMM4
+	LONG $0x4b7be2c4
+	LONG $0x000008a4
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TDPBF16PS TMM7, TMM4, TMM1
+	LONG $0x5c42e2c4
+	BYTE $0xcc
+
+	// TILELOADD 1024(BX)(CX*1), TMM6
+	LONG $0x4b7be2c4
+	LONG $0x04000bb4
+	WORD $0x0000
+
+	// TILELOADD 1024(R15)(CX*1), TMM7
+	LONG $0x4b7bc2c4
+	LONG $0x04000fbc
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TDPBF16PS TMM7, TMM4, TMM1
+	LONG $0x5c42e2c4
+	BYTE $0xcc
+	DECQ DX
+	JNZ  block12chunk
+	CMPQ op+96(FP), $0x02
+	JGE  block12sums
+	MOVQ ldc+72(FP), CX
+
+	// TILESTORED TMM0, 0(R8)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x00000884
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R8)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x0040088c
+	WORD $0x0000
+	JMP  next
+
+block12sums:
+	MOVQ $0x00000080, CX
+
+	// TILESTORED TMM0, 0(R12)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x00000c84
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R12)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x00400c8c
+	WORD $0x0000
+	JMP  finish
+
+block11:
+	CMPQ op+96(FP), $0x01
+	JNE  block11zero
+	MOVQ ldc+72(FP), CX
+
+	// TILELOADD TMM0, 0(R8)(CX*1)
+	LONG $0x4b7bc2c4
+	LONG $0x00000884
+	WORD $0x0000
+	MOVQ $0x00000040, CX
+	JMP  block11chunk
+
+block11zero:
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+block11chunk:
+	MOVQ (SI), AX
+	MOVQ 8(SI), BX
+	ADDQ $0x10, SI
+	ADDQ R9, AX
+	ADDQ DI, BX
+
+	// TILELOADD 1024(AX)(CX*1), TMM4
+	LONG $0x4b7be2c4
+	LONG $0x040008a4
+	WORD $0x0000
+
+	// TILELOADD 0(BX)(CX*1), TMM6
+	LONG $0x4b7be2c4
+	LONG $0x00000bb4
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TILELOADD 0(AX)(CX*1), TMM4
+	LONG $0x4b7be2c4
+	LONG $0x000008a4
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TILELOADD 1024(BX)(CX*1), TMM6
+	LONG $0x4b7be2c4
+	LONG $0x04000bb4
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+	DECQ DX
+	JNZ  block11chunk
+	CMPQ op+96(FP), $0x02
+	JGE  block11sums
+	MOVQ ldc+72(FP), CX
+
+	// TILESTORED TMM0, 0(R8)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x00000884
+	WORD $0x0000
+	JMP  next
+
+block11sums:
+	MOVQ $0x00000080, CX
+
+	// TILESTORED TMM0, 0(R12)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x00000c84
+	WORD $0x0000
+	JMP  finish
+
+block21:
+	CMPQ op+96(FP), $0x01
+	JNE  block21zero
+	MOVQ ldc+72(FP), CX
+	MOVQ CX, BX
+	SHLQ $0x04, BX
+	ADDQ R8, BX
+
+	// TILELOADD TMM0, 0(R8)(CX*1)
+	LONG $0x4b7bc2c4
+	LONG $0x00000884
+	WORD $0x0000
+
+	// TILELOADD TMM2, 0(BX)(CX*1)
+	LONG $0x4b7be2c4
+	LONG $0x00000b94
+	WORD $0x0000
+	MOVQ $0x00000040, CX
+	JMP  block21chunk
+
+block21zero:
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TILEZERO TMM2
+	LONG $0x497be2c4
+	BYTE $0xd0
+
+block21chunk:
+	MOVQ (SI), AX
+	MOVQ 8(SI), BX
+	ADDQ $0x10, SI
+	ADDQ R9, AX
+	ADDQ DI, BX
+	LEAQ (AX)(R11*1), R14
+
+	// TILELOADD 1024(AX)(CX*1), TMM4
+	LONG $0x4b7be2c4
+	LONG $0x040008a4
+	WORD $0x0000
+
+	// TILELOADD 1024(R14)(CX*1), TMM5
+	LONG $0x4b7bc2c4
+	LONG $0x04000eac
+	WORD $0x0000
+
+	// TILELOADD 0(BX)(CX*1), TMM6
+	LONG $0x4b7be2c4
+	LONG $0x00000bb4
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TDPBF16PS TMM6, TMM5, TMM2
+	LONG $0x5c4ae2c4
+	BYTE $0xd5
+
+	// TILELOADD 0(AX)(CX*1), TMM4
+	LONG $0x4b7be2c4
+	LONG $0x000008a4
+	WORD $0x0000
+
+	// TILELOADD 0(R14)(CX*1), TMM5
+	LONG $0x4b7bc2c4
+	LONG $0x00000eac
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TDPBF16PS TMM6, TMM5, TMM2
+	LONG $0x5c4ae2c4
+	BYTE $0xd5
+
+	// TILELOADD 1024(BX)(CX*1), TMM6
+	LONG $0x4b7be2c4
+	LONG $0x04000bb4
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TDPBF16PS TMM6, TMM5, TMM2
+	LONG $0x5c4ae2c4
+	BYTE $0xd5
+	DECQ DX
+	JNZ  block21chunk
+	CMPQ op+96(FP), $0x02
+	JGE  block21sums
+	MOVQ ldc+72(FP), CX
+	MOVQ CX, BX
+	SHLQ $0x04, BX
+	ADDQ R8, BX
+
+	// TILESTORED TMM0, 0(R8)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x00000884
+	WORD $0x0000
+
+	// TILESTORED TMM2, 0(BX)(CX*1)
+	LONG $0x4b7ae2c4
+	LONG $0x00000b94
+	WORD $0x0000
+	JMP  next
+
+block21sums:
+	MOVQ $0x00000080, CX
+
+	// TILESTORED TMM0, 0(R12)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x00000c84
+	WORD $0x0000
+
+	// TILESTORED TMM2, 2048(R12)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x08000c94
+	WORD $0x0000
+	JMP  finish
+
+block22:
+	CMPQ op+96(FP), $0x01
+	JNE  block22zero
+	MOVQ ldc+72(FP), CX
+	MOVQ CX, BX
+	SHLQ $0x04, BX
+	ADDQ R8, BX
+
+	// TILELOADD TMM0, 0(R8)(CX*1)
+	LONG $0x4b7bc2c4
+	LONG $0x00000884
+	WORD $0x0000
+
+	// TILELOADD TMM1, 64(R8)(CX*1)
+	LONG $0x4b7bc2c4
+	LONG $0x0040088c
+	WORD $0x0000
+
+	// TILELOADD TMM2, 0(BX)(CX*1)
+	LONG $0x4b7be2c4
+	LONG $0x00000b94
+	WORD $0x0000
+
+	// TILELOADD TMM3, 64(BX)(CX*1)
+	LONG $0x4b7be2c4
+	LONG $0x00400b9c
+	WORD $0x0000
+	MOVQ $0x00000040, CX
+	JMP  block22chunk
+
+block22zero:
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+	// TILEZERO TMM2
+	LONG $0x497be2c4
+	BYTE $0xd0
+
+	// TILEZERO TMM3
+	LONG $0x497be2c4
+	BYTE $0xd8
+
+block22chunk:
+	MOVQ (SI), AX
+	MOVQ 8(SI), BX
+	ADDQ $0x10, SI
+	ADDQ R9, AX
+	ADDQ DI, BX
+	LEAQ (AX)(R11*1), R14
+	LEAQ (BX)(R13*1), R15
+
+	// TILELOADD 1024(AX)(CX*1), TMM4
+	LONG $0x4b7be2c4
+	LONG $0x040008a4
+	WORD $0x0000
+
+	// TILELOADD 1024(R14)(CX*1), TMM5
+	LONG $0x4b7bc2c4
+	LONG $0x04000eac
+	WORD $0x0000
+
+	// TILELOADD 0(BX)(CX*1), TMM6
+	LONG $0x4b7be2c4
+	LONG $0x00000bb4
+	WORD $0x0000
+
+	// TILELOADD 0(R15)(CX*1), TMM7
+	LONG $0x4b7bc2c4
+	LONG $0x00000fbc
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TDPBF16PS TMM7, TMM4, TMM1
+	LONG $0x5c42e2c4
+	BYTE $0xcc
+
+	// TDPBF16PS TMM6, TMM5, TMM2
+	LONG $0x5c4ae2c4
+	BYTE $0xd5
+
+	// TDPBF16PS TMM7, TMM5, TMM3
+	LONG $0x5c42e2c4
+	BYTE $0xdd
+
+	// TILELOADD 0(AX)(CX*1), TMM4
+	LONG $0x4b7be2c4
+	LONG $0x000008a4
+	WORD $0x0000
+
+	// TILELOADD 0(R14)(CX*1), TMM5
+	LONG $0x4b7bc2c4
+	LONG $0x00000eac
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TDPBF16PS TMM7, TMM4, TMM1
+	LONG $0x5c42e2c4
+	BYTE $0xcc
+
+	// TDPBF16PS TMM6, TMM5, TMM2
+	LONG $0x5c4ae2c4
+	BYTE $0xd5
+
+	// TDPBF16PS TMM7, TMM5, TMM3
+	LONG $0x5c42e2c4
+	BYTE $0xdd
+
+	// TILELOADD 1024(BX)(CX*1), TMM6
+	LONG $0x4b7be2c4
+	LONG $0x04000bb4
+	WORD $0x0000
+
+	// TILELOADD 1024(R15)(CX*1), TMM7
+	LONG $0x4b7bc2c4
+	LONG $0x04000fbc
+	WORD $0x0000
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TDPBF16PS TMM7, TMM4, TMM1
+	LONG $0x5c42e2c4
+	BYTE $0xcc
+
+	// TDPBF16PS TMM6, TMM5, TMM2
+	LONG $0x5c4ae2c4
+	BYTE $0xd5
+
+	// TDPBF16PS TMM7, TMM5, TMM3
+	LONG $0x5c42e2c4
+	BYTE $0xdd
+	DECQ DX
+	JNZ  block22chunk
+	CMPQ op+96(FP), $0x02
+	JGE  block22sums
+	MOVQ ldc+72(FP), CX
+	MOVQ CX, BX
+	SHLQ $0x04, BX
+	ADDQ R8, BX
+
+	// TILESTORED TMM0, 0(R8)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x00000884
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R8)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x0040088c
+	WORD $0x0000
+
+	// TILESTORED TMM2, 0(BX)(CX*1)
+	LONG $0x4b7ae2c4
+	LONG $0x00000b94
+	WORD $0x0000
+
+	// TILESTORED TMM3, 64(BX)(CX*1)
+	LONG $0x4b7ae2c4
+	LONG $0x00400b9c
+	WORD $0x0000
+	JMP  next
+
+block22sums:
+	MOVQ $0x00000080, CX
+
+	// TILESTORED TMM0, 0(R12)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x00000c84
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R12)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x00400c8c
+	WORD $0x0000
+
+	// TILESTORED TMM2, 2048(R12)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x08000c94
+	WORD $0x0000
+
+	// TILESTORED TMM3, 2112(R12)(CX*1)
+	LONG $0x4b7ac2c4
+	LONG $0x08400c9c
+	WORD $0x0000
+
+finish:
+	MOVQ    $0x00000020, AX
+	CMPQ    AX, 8(SP)
+	CMOVQGT 8(SP), AX
+	MOVL    $-1, BX
+	BZHIL   AX, BX, BX
+	KMOVW   BX, K1
+	SHRL    $0x10, BX
+	KMOVW   BX, K2
+	MOVQ    $0x00000020, DX
+	CMPQ    DX, (SP)
+	CMOVQGT (SP), DX
+	MOVQ    R12, AX
+	MOVQ    R8, BX
+	MOVQ    R10, R14
+	MOVQ    ldc+72(FP), SI
+	MOVQ    auxrow+88(FP), CX
+	MOVQ    op+96(FP), R15
+	CMPQ    R15, $0x03
+	JEQ     biasrelu
+	CMPQ    R15, $0x04
+	JEQ     relugrad
+
+bias:
+	VMOVUPS      (AX), Z0
+	VMOVUPS      64(AX), Z1
+	VBROADCASTSS (R14), Z4
+	VADDPS       Z4, Z0, Z0
+	VMOVUPS      Z0, K1, (BX)
+	VADDPS       Z4, Z1, Z1
+	VMOVUPS      Z1, K2, 64(BX)
+	ADDQ         $0x80, AX
+	ADDQ         SI, BX
+	ADDQ         CX, R14
+	DECQ         DX
+	JNZ          bias
+	JMP          next
+
+biasrelu:
+	VMOVUPS      (AX), Z0
+	VMOVUPS      64(AX), Z1
+	VBROADCASTSS (R14), Z4
+	VADDPS       Z4, Z0, Z0
+	VMAXPS       Z0, Z30, Z0
+	VMOVUPS      Z0, K1, (BX)
+	VADDPS       Z4, Z1, Z1
+	VMAXPS       Z1, Z30, Z1
+	VMOVUPS      Z1, K2, 64(BX)
+	ADDQ         $0x80, AX
+	ADDQ         SI, BX
+	ADDQ         CX, R14
+	DECQ         DX
+	JNZ          biasrelu
+	JMP          next
+
+relugrad:
+	VMOVUPS   (AX), Z0
+	VMOVUPS   64(AX), Z1
+	VCMPPS    $0x11, (R14), Z30, K1, K3
+	VMOVAPS.Z Z0, K3, Z0
+	VMOVUPS   Z0, K1, (BX)
+	VCMPPS    $0x11, 64(R14), Z30, K2, K3
+	VMOVAPS.Z Z1, K3, Z1
+	VMOVUPS   Z1, K2, 64(BX)
+	ADDQ      $0x80, AX
+	ADDQ      SI, BX
+	ADDQ      CX, R14
+	DECQ      DX
+	JNZ       relugrad
+
+next:
+	ADDQ $0x80, R8
+	CMPQ op+96(FP), $0x04
+	JNE  moved
+	ADDQ $0x80, R10
+
+moved:
+	LEAQ (DI)(R13*2), DI
+	SUBQ $0x20, 8(SP)
+	JG   columns
+	LEAQ (R9)(R11*2), R9
+	MOVQ ldc+72(FP), SI
+	SHLQ $0x05, SI
+	ADDQ SI, 16(SP)
+	MOVQ auxrow+88(FP), CX
+	SHLQ $0x05, CX
+	ADDQ CX, 24(SP)
+	SUBQ $0x20, (SP)
+	JG   rows
+	MOVQ rightstep+112(FP), AX
+	ADDQ AX, right+8(FP)
+	MOVQ cstep+120(FP), AX
+	ADDQ AX, c+64(FP)
+	DECQ count+104(FP)
 	JNZ  product
 
 	// TILERELEASE

@@ -7,11 +7,14 @@ import (
 
 // tileRoutine is what computes products by tiles. What is nil does not exist on this machine.
 type tileRoutine struct {
-	packRows  func(dst *uint16, src *float32, ld, rows, k, span int)
-	packPairs func(dst *uint16, src *float32, ld, k, n, span int)
+	packRows  func(dst *uint16, src *float32, ld, rows, k, span int, alpha float32)
+	packPairs func(dst *uint16, src *float32, ld, k, n, span int, alpha float32)
 	transpose func(tile *uint16, count int)
-	multiply  func(left, right *uint16, leftspan, rightspan int, list *int, chunks, m, n int, c *float32, ldc int,
-		aux *float32, auxrow int, alpha float32, op, count, rightstep, cstep int, config *uint8, sums *float32)
+	// multiplyRows packs the rows of its left operand itself.
+	multiplyRows func(src *float32, ld int, right *uint16, rightspan, chunks, rest, m, n int, c *float32, ldc int,
+		aux *float32, auxrow, op int, config *uint8, tails int, sums *float32, tiles *uint16)
+	multiply, multiplySwapped func(left, right *uint16, leftspan, rightspan int, list *int, chunks, m, n int, c *float32, ldc int,
+		aux *float32, auxrow, op, count, rightstep, cstep int, config *uint8, tails int, sums *float32)
 }
 
 // PacksTiles reports whether operands can be packed as tiles, once for several products, and multiplied by
@@ -30,20 +33,20 @@ func TileSides(n int) int { return (n + tileSide - 1) / tileSide }
 // NewTiles allocates n packed values, all zero, that start on a cache line.
 func NewTiles(n int) []uint16 { return alignedTiles[uint16](nil, n) }
 
-// PackRows packs rows of k values that are neighbours as left tiles: tiles of [ISA.TileValues] values, one for
+// PackRows packs rows of k values that are neighbours, times alpha, as left tiles: tiles of [ISA.TileValues] values, one for
 // 16 rows and each 32 k. The tiles of the next 16 rows lie span values behind.
-func (isa ISA) PackRows(dst []uint16, span int, src Matrix, rows, k int) {
+func (isa ISA) PackRows(dst []uint16, span int, src Matrix, rows, k int, alpha float32) {
 	_ = src.Data[(rows-1)*src.LD+k-1]
 	_ = dst[(TileSides(rows)-1)*span+TileChunks(k)*isa.TileValues()-1]
-	tileRoutines[isa].packRows(&dst[0], &src.Data[0], 4*src.LD, rows, k, 2*span)
+	tileRoutines[isa].packRows(&dst[0], &src.Data[0], 4*src.LD, rows, k, 2*span, alpha)
 }
 
-// PackPairs packs k rows of n values as right tiles: tiles of [ISA.TileValues] values, one for 16 columns and
+// PackPairs packs k rows of n values, times alpha, as right tiles: tiles of [ISA.TileValues] values, one for 16 columns and
 // each 32 k. The tiles of the next 16 columns lie span values behind.
-func (isa ISA) PackPairs(dst []uint16, span int, src Matrix, k, n int) {
+func (isa ISA) PackPairs(dst []uint16, span int, src Matrix, k, n int, alpha float32) {
 	_ = src.Data[(k-1)*src.LD+n-1]
 	_ = dst[(TileSides(n)-1)*span+TileChunks(k)*isa.TileValues()-1]
-	tileRoutines[isa].packPairs(&dst[0], &src.Data[0], 4*src.LD, k, n, 2*span)
+	tileRoutines[isa].packPairs(&dst[0], &src.Data[0], 4*src.LD, k, n, 2*span, alpha)
 }
 
 // TransposeTiles makes left tiles of right ones, and right tiles of left ones, in place: those of the transposed
@@ -72,10 +75,12 @@ type TileProduct struct {
 	// rows and columns, in bytes ([ISA.TileBytes]).
 	Chunks []Segment
 	C      Matrix
-	// Op, Aux and Alpha are those of GemmSum.
-	Op    Op
-	Aux   []float32
-	Alpha float32
+	// Op and Aux are those of GemmSum. The factor of Add is part of the left operand.
+	Op  Op
+	Aux []float32
+	// Swapped says that the product stands for that of the transposed operands in the other order, and has its
+	// bits: with two parts, their products are summed in another order.
+	Swapped bool
 	// Count is the number of products.
 	Count int
 	// RightStep and CStep are the distances in values from one product to the next.
@@ -85,11 +90,28 @@ type TileProduct struct {
 // TileBytes returns the size of a packed tile in bytes.
 func (isa ISA) TileBytes() int { return 2 * isa.TileValues() }
 
-// tileSums are the sums of a block of 2×2 tiles. Those of the pool are not in use.
-var tileSums = sync.Pool{New: func() any {
-	sums := alignedTiles[float32](nil, 4*tileSide*tileSide)
-	return &sums
+// tileScratch is what the kernel of a product needs beside its operands.
+type tileScratch struct {
+	// sums are those of a block of 2×2 tiles.
+	sums []float32
+	// shapes are those of the product's tiles, if some of them are no whole tiles.
+	shapes [4][64]uint8
+}
+
+// tileScratches are not in use.
+var tileScratches = sync.Pool{New: func() any {
+	return &tileScratch{sums: alignedTiles[float32](nil, 4*tileSide*tileSide)}
 }}
+
+// configure returns the shapes of the tiles of a product of m rows and n columns, and -1 if the last tiles have
+// other shapes, otherwise 0.
+func (t *tileScratch) configure(m, n int) (config *uint8, tails int) {
+	if m%tileSide == 0 && n%tileSide == 0 {
+		return &tileConfiguration[0][0], 0
+	}
+	t.shapes = tileShapes(m, n)
+	return &t.shapes[0][0], -1
+}
 
 // MultiplyTiles computes a product of packed operands.
 func (isa ISA) MultiplyTiles(p *TileProduct) {
@@ -115,8 +137,13 @@ func (isa ISA) MultiplyTiles(p *TileProduct) {
 		aux = &p.Aux[0]
 		auxRow = p.C.LD
 	}
-	sums := tileSums.Get().(*[]float32)
-	tileRoutines[isa].multiply(
+	scratch := tileScratches.Get().(*tileScratch)
+	config, tails := scratch.configure(p.M, p.N)
+	multiply := tileRoutines[isa].multiply
+	if p.Swapped {
+		multiply = tileRoutines[isa].multiplySwapped
+	}
+	multiply(
 		&p.Left.Data[0],
 		&p.Right.Data[0],
 		2*p.Left.Span,
@@ -129,27 +156,60 @@ func (isa ISA) MultiplyTiles(p *TileProduct) {
 		4*p.C.LD,
 		aux,
 		4*auxRow,
-		p.Alpha,
 		int(p.Op),
 		p.Count,
 		2*p.RightStep,
 		4*p.CStep,
-		&tileConfiguration[0],
-		&(*sums)[0],
+		config,
+		tails,
+		&scratch.sums[0],
 	)
-	tileSums.Put(sums)
+	tileScratches.Put(scratch)
 }
 
-// tileConfiguration is that of all products: eight tiles of 16 rows of 64 bytes.
-var tileConfiguration = func() (c [64]uint8) {
+// tileConfiguration are the shapes of tiles for whole blocks: eight tiles of 16 rows of 64 bytes.
+var tileConfiguration = tileShapes(2*tileSide, 2*tileSide)
+
+// tileShapes returns the shapes of tiles for the blocks of a product of m rows and n columns: for whole
+// blocks, for the last columns, for the last rows and for both. Tiles 0 to 3 are sums, two for each 16 rows, 4
+// and 5 left and 6 and 7 right.
+func tileShapes(m, n int) (shapes [4][64]uint8) {
 	const palette = 1
-	c[0] = palette
-	for tile := range 8 {
-		c[16+2*tile] = 64
-		c[48+tile] = 16
+	for block := range shapes {
+		config := &shapes[block]
+		config[0] = palette
+		shape := func(tile, rows, bytes int) {
+			config[16+2*tile] = uint8(bytes)
+			config[48+tile] = uint8(rows)
+		}
+		for i := range 2 {
+			rows := tileSide
+			if block >= 2 {
+				rows = tailSide(m, i)
+			}
+			shape(4+i, rows, 2*tileDepth)
+			for j := range 2 {
+				columns := tileSide
+				if block%2 > 0 {
+					columns = tailSide(n, j)
+				}
+				shape(2*i+j, rows, 4*columns)
+				shape(6+j, tileSide, 4*columns)
+			}
+		}
 	}
-	return c
-}()
+	return shapes
+}
+
+// tailSide returns the number of rows or columns in tile i, 0 or 1, of the last block of a side of n; 16 if the
+// tile is not used.
+func tailSide(n, i int) int {
+	tail := (n-1)%(2*tileSide) + 1 - i*tileSide
+	if tail <= 0 {
+		return tileSide
+	}
+	return min(tail, tileSide)
+}
 
 // alignedTiles returns memory for n values, in the memory of s if that is large enough. It starts on a cache
 // line, and its values are arbitrary.
@@ -175,8 +235,27 @@ type tileMemory struct {
 // tileMemories holds memory that is not in use, so that products allocate nothing.
 var tileMemories = make(chan *tileMemory, 64)
 
+// takeTileMemory returns memory from the pool, or new one if the pool is empty. The caller returns it with
+// release.
+func takeTileMemory() *tileMemory {
+	select {
+	case memory := <-tileMemories:
+		return memory
+	default:
+		return new(tileMemory)
+	}
+}
+
+// release gives the memory back for the next product. A full pool drops it.
+func (m *tileMemory) release() {
+	select {
+	case tileMemories <- m:
+	default:
+	}
+}
+
 // gemmTiles is GemmSum by the tiles of AMX. The right operand is packed whole, and the left one 32 rows at a
-// time, which stay in a near cache.
+// time, or on the way if its rows are multiplied with few columns.
 func gemmTiles(
 	isa ISA,
 	m, n, k int,
@@ -187,19 +266,20 @@ func gemmTiles(
 	aux []float32,
 	alpha float32,
 ) {
-	var memory *tileMemory
-	select {
-	case memory = <-tileMemories:
-	default:
-		memory = new(tileMemory)
-	}
+	memory := takeTileMemory()
 	tile := isa.TileValues()
 	chunks := TileChunks(k)
 	span := chunks * len(segments) * tile
 	memory.right = alignedTiles(memory.right, TileSides(n)*span)
-	memory.left = alignedTiles(memory.left, 2*span)
+	memory.left = alignedTiles(memory.left, max(2*span, 4*tile))
 	for s, segment := range segments {
-		isa.PackPairs(memory.right[s*chunks*tile:], span, Matrix{b.Data[segment.B:], b.LD}, k, n)
+		isa.PackPairs(memory.right[s*chunks*tile:], span, Matrix{b.Data[segment.B:], b.LD}, k, n, 1)
+	}
+	if a.Col == 1 && len(segments) == 1 && n <= 2*tileSide && op != Add {
+		a.Data = a.Data[segments[0].A:]
+		isa.multiplyRows(memory, m, n, k, a, dst, op, aux)
+		memory.release()
+		return
 	}
 	memory.chunks = resized(memory.chunks, chunks*len(segments))
 	for i := range memory.chunks {
@@ -212,8 +292,11 @@ func gemmTiles(
 		Right:  Tiles{memory.right, span},
 		Chunks: memory.chunks,
 		Op:     op,
-		Alpha:  alpha,
 		Count:  1,
+	}
+	// Only Add has a factor.
+	if op != Add {
+		alpha = 1
 	}
 	for i := 0; i < m; i += 2 * tileSide {
 		p.M = min(2*tileSide, m-i)
@@ -224,32 +307,89 @@ func gemmTiles(
 		case ReLUGrad:
 			p.Aux = aux[i*dst.LD:]
 		}
-		isa.packLeft(memory, a, segments, i, p.M, k, span)
+		isa.packLeft(memory, a, segments, i, p.M, k, span, alpha)
 		isa.MultiplyTiles(&p)
 	}
-	select {
-	case tileMemories <- memory:
-	default:
-	}
+	memory.release()
 }
 
-// packLeft packs rows of a from number first on as left tiles into memory.left, segment by segment.
-func (isa ISA) packLeft(memory *tileMemory, a Operand, segments []Segment, first, rows, k, span int) {
+// GemmOfRows computes dst = op(a·bᵀ) where a is m×k and b n×k, as GemmSum does with b transposed. op is not Add.
+func (isa ISA) GemmOfRows(m, n, k int, a, b, dst Matrix, op Op, aux []float32) {
+	memory := takeTileMemory()
+	tile := isa.TileValues()
+	span := TileChunks(k) * tile
+	memory.right = alignedTiles(memory.right, TileSides(n)*span)
+	memory.left = alignedTiles(memory.left, 4*tile)
+	isa.PackRows(memory.right, span, b, n, k, 1)
+	isa.TransposeTiles(memory.right)
+	isa.multiplyRows(memory, m, n, k, Operand{a.Data, a.LD, 1}, dst, op, aux)
+	memory.release()
+}
+
+// multiplyRows computes the product of the rows of a, whose values are neighbours, with the packed columns of
+// memory.right, and stores it in dst as op says.
+func (isa ISA) multiplyRows(memory *tileMemory, m, n, k int, a Operand, dst Matrix, op Op, aux []float32) {
+	_ = a.Data[(m-1)*a.Row+k-1]
+	_ = dst.Data[(m-1)*dst.LD+n-1]
+	chunks := TileChunks(k)
+	auxRow := 0
+	var x *float32
+	switch op {
+	case Bias, BiasReLU:
+		x = &aux[0]
+		auxRow = 1
+	case ReLUGrad:
+		x = &aux[0]
+		auxRow = dst.LD
+	}
+	scratch := tileScratches.Get().(*tileScratch)
+	config, tails := scratch.configure(m, n)
+	tileRoutines[isa].multiplyRows(
+		&a.Data[0],
+		4*a.Row,
+		&memory.right[0],
+		2*chunks*isa.TileValues(),
+		chunks,
+		(k-1)%tileDepth+1,
+		m,
+		n,
+		&dst.Data[0],
+		4*dst.LD,
+		x,
+		4*auxRow,
+		int(op),
+		config,
+		tails,
+		&scratch.sums[0],
+		&memory.left[0],
+	)
+	tileScratches.Put(scratch)
+}
+
+// packLeft packs rows of a from number first on, times alpha, as left tiles into memory.left, segment by
+// segment.
+func (isa ISA) packLeft(
+	memory *tileMemory,
+	a Operand,
+	segments []Segment,
+	first, rows, k, span int,
+	alpha float32,
+) {
 	step := TileChunks(k) * isa.TileValues()
 	for s, segment := range segments {
 		tiles := memory.left[s*step:]
 		source := a.Data[segment.A+first*a.Row:]
 		switch {
 		case a.Col == 1 || k == 1:
-			isa.PackRows(tiles, span, Matrix{source, a.Row}, rows, k)
+			isa.PackRows(tiles, span, Matrix{source, a.Row}, rows, k, alpha)
 		case a.Row == 1 || rows == 1:
-			isa.PackPairs(tiles, span, Matrix{source, a.Col}, k, rows)
+			isa.PackPairs(tiles, span, Matrix{source, a.Col}, k, rows, alpha)
 		default:
 			memory.rows = resized(memory.rows, rows*k)
 			for j := range memory.rows {
 				memory.rows[j] = source[j/k*a.Row+j%k*a.Col]
 			}
-			isa.PackRows(tiles, span, Matrix{memory.rows, k}, rows, k)
+			isa.PackRows(tiles, span, Matrix{memory.rows, k}, rows, k, alpha)
 		}
 	}
 	if a.Col != 1 && k > 1 && (a.Row == 1 || rows == 1) {

@@ -10,7 +10,8 @@ import "math"
 // where it is an operand. No mode of the processor changes any of it.
 //
 // A product of matrices takes its k in chunks of 32, the last one filled with zeros, and starts each
-// segment with a new chunk.
+// segment with a new chunk. Where it is added to a matrix, the sum begins with the element of that, and the left
+// operand is multiplied by the factor before it is rounded to bfloat16.
 const (
 	// tileSide is the number of rows and of columns of a tile of sums.
 	tileSide = 16
@@ -84,29 +85,6 @@ func addTile(sum float32, left, right *[tileDepth]float32) float32 {
 	return flushed(float64(sum) + float64(flushed(float64(even)+float64(odd))))
 }
 
-// multiplyAdd returns a·b + c with one rounding, as a fused multiply-add.
-func multiplyAdd(a, b, c float32) float32 {
-	product := float64(float64(a) * float64(b))
-	addend := float64(c)
-	sum := product + addend
-	if math.IsInf(sum, 0) || sum != sum {
-		return float32(sum)
-	}
-	// rest is exactly what the addition in float64 has lost.
-	virtual := sum - product
-	rest := (product - (sum - virtual)) + (addend - virtual)
-	// A lost rest makes the last bit odd, so that the second rounding sees no tie that is none.
-	if bits := math.Float64bits(sum); rest != 0 && bits&1 == 0 {
-		if (rest > 0) == (sum > 0) {
-			bits++
-		} else {
-			bits--
-		}
-		sum = math.Float64frombits(bits)
-	}
-	return float32(sum)
-}
-
 // gemmEmulated is GemmSum by the arithmetic of AMX in plain Go.
 func gemmEmulated(
 	isa ISA,
@@ -124,12 +102,16 @@ func gemmEmulated(
 	depth := chunks * len(segments)
 	left := make([][2][tileDepth]float32, m*depth)
 	right := make([][2][tileDepth]float32, n*depth)
+	// Only Add has a factor.
+	if op != Add {
+		alpha = 1
+	}
 	var split [2]float32
 	for s, segment := range segments {
 		for p := range k {
 			chunk := s*chunks + p/tileDepth
 			for i := range m {
-				splitBFloat16(split[:parts], a.Data[segment.A+i*a.Row+p*a.Col])
+				splitBFloat16(split[:parts], float32(alpha*a.Data[segment.A+i*a.Row+p*a.Col]))
 				left[i*depth+chunk][0][p%tileDepth] = split[0]
 				left[i*depth+chunk][1][p%tileDepth] = split[1]
 			}
@@ -144,6 +126,9 @@ func gemmEmulated(
 	for i := range m {
 		for j := range n {
 			var sum float32
+			if op == Add {
+				sum = flushed(float64(dst.Data[i*dst.LD+j]))
+			}
 			for chunk := range depth {
 				l := &left[i*depth+chunk]
 				r := &right[j*depth+chunk]
@@ -157,14 +142,11 @@ func gemmEmulated(
 			}
 			row[j] = sum
 		}
-		// Other operations than Add round as plain Go does.
+		// The sum is that with C already.
+		finish := op
 		if op == Add {
-			for j, v := range row {
-				element := &dst.Data[i*dst.LD+j]
-				*element = multiplyAdd(alpha, v, *element)
-			}
-			continue
+			finish = Store
 		}
-		storeRow(dst, row, i, 0, op, aux, alpha)
+		storeRow(dst, row, i, 0, finish, aux, alpha)
 	}
 }

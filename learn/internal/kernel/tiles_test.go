@@ -123,27 +123,6 @@ func TestAddTile_EvenAndOdd(t *testing.T) {
 	}
 }
 
-func TestMultiplyAdd_OneRounding(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 1))
-	for range 20_000 {
-		a, b, c := anyFloat(r), float32(r.NormFloat64()), anyFloat(r)
-		if got, want := multiplyAdd(a, b, c), math.NaN(); a != a || c != c {
-			if got == got {
-				t.Fatalf("%v·%v + %v is %v, want %v", a, b, c, got, want)
-			}
-			continue
-		}
-		if math.IsInf(float64(a), 0) || math.IsInf(float64(c), 0) {
-			continue
-		}
-		v := new(big.Float).SetPrec(600).Mul(precise(a), precise(b))
-		want, _ := v.Add(v, precise(c)).Float32()
-		if got := multiplyAdd(a, b, c); got != want {
-			t.Fatalf("%v·%v + %v is %v, want %v", a, b, c, got, want)
-		}
-	}
-}
-
 // Products of tiles are near those of float32: within the rounding of both operands, and with two parts
 // within what the second rounding leaves.
 func TestGemmEmulated_Accuracy(t *testing.T) {

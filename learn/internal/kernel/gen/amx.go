@@ -27,14 +27,26 @@ func amx() {
 	for _, v := range variants {
 		packRows(v.suffix, v.parts)
 		packPairs(v.suffix, v.parts)
-		tileProducts(v.suffix, v.parts)
+		tileProducts(v.suffix, v.parts, false)
+		rowProducts(v.suffix, v.parts)
 	}
+	tileProducts("3Swapped", 2, true)
 	transposeTiles()
 }
 
-// split turns 32 values of float32 in the vectors low and high into 32 of bfloat16 in parts, and overwrites
-// low and high where there are two parts. It uses the vectors 28 to 31.
+// factor is the vector by which packed values are multiplied.
+var factor = reg.Z27
+
+// split turns 32 values of float32 in the vectors low and high, times factor, into 32 of bfloat16 in parts. It
+// overwrites low and high, and the vectors 28 and 29.
 func split(low, high reg.VecPhysical, parts []reg.VecPhysical) {
+	VMULPS(factor, low, low)
+	VMULPS(factor, high, high)
+	unscaled(low, high, parts)
+}
+
+// unscaled is split without a factor.
+func unscaled(low, high reg.VecPhysical, parts []reg.VecPhysical) {
 	emit(toBF16(number(parts[0]), number(low), number(high)), "VCVTNE2PS2BF16 %s, %s, %s",
 		low.Asm(), high.Asm(), parts[0].Asm())
 	if len(parts) == 1 {
@@ -69,14 +81,15 @@ func lowBits(n reg.GPVirtual, k reg.OpmaskVirtual) {
 
 // packRows writes the kernel that makes the left tiles of a product from rows of values that are neighbours.
 func packRows(suffix string, parts int) {
-	function("packRows"+suffix, "func(dst *uint16, src *float32, ld, rows, k, span int)",
-		" makes left tiles of rows of k values: a tile for 16 rows and each 32 values, padded with zeros to whole "+
+	function("packRows"+suffix, "func(dst *uint16, src *float32, ld, rows, k, span int, alpha float32)",
+		" makes left tiles of rows of k values, times alpha: a tile for 16 rows and each 32 values, padded with zeros to whole "+
 			"ones. The tiles of the next 16 rows lie span bytes behind.")
 	dst := load("dst")
 	src := load("src")
 	ld := load("ld")
 	rows := load("rows")
 	span := load("span")
+	VBROADCASTSS(argument("alpha"), factor)
 	// The last chunk of a row has 1 to 32 values, of which the masks select those of each half.
 	whole := GP64()
 	rest := GP64()
@@ -158,13 +171,14 @@ func packPairs(suffix string, parts int) {
 		m := interleave()
 		interleaved = &m
 	}
-	function("packPairs"+suffix, "func(dst *uint16, src *float32, ld, k, n, span int)",
-		" makes right tiles of k rows of n values: a tile for 16 columns and each 32 rows, padded with zeros to "+
+	function("packPairs"+suffix, "func(dst *uint16, src *float32, ld, k, n, span int, alpha float32)",
+		" makes right tiles of k rows of n values, times alpha: a tile for 16 columns and each 32 rows, padded with zeros to "+
 			"whole ones. The tiles of the next 16 columns lie span bytes behind.")
 	dst := load("dst")
 	src := load("src")
 	ld := load("ld")
 	n := load("n")
+	VBROADCASTSS(argument("alpha"), factor)
 	order := reg.Z31
 	VMOVUPS(*interleaved, order)
 	low, high := reg.Z0, reg.Z1
@@ -275,41 +289,43 @@ func transposeTiles() {
 // tileProducts writes the kernel that multiplies left tiles with right tiles, two by two tiles at a time. The
 // tiles of AMX are configured and released within the call: Go never preempts assembly, and the system saves
 // the tiles of a thread that it interrupts, for a signal or another thread.
-func tileProducts(suffix string, parts int) {
+//
+// Swapped kernels sum the products of parts in the order of the product with swapped operands.
+func tileProducts(suffix string, parts int, swapped bool) {
 	function("tileProducts"+suffix, "func(left, right *uint16, leftspan, rightspan int, list *int, chunks, m, n int, "+
-		"c *float32, ldc int, aux *float32, auxrow int, alpha float32, op, count, rightstep, cstep int, "+
-		"config *uint8, sums *float32)",
+		"c *float32, ldc int, aux *float32, auxrow, op, count, rightstep, cstep int, config *uint8, tails int, sums *float32)",
 		" multiplies m rows of left tiles with n columns of right tiles; strides are in bytes, list has the "+
 			"offsets of each chunk's left and right tiles, and sums has room for 32×32 values. It repeats itself "+
-			"count times, with the right tiles and C moved on by a step.")
+			"count times, with the right tiles and C moved on by a step. config has the shapes of the tiles and, "+
+			"if tails is -1 and not 0, behind them those of the last columns, of the last rows and of both.")
 	var (
-		left, right       = reg.RAX, reg.RBX
-		left2, right2     = reg.R14, reg.R15
-		stride, chunks    = reg.RCX, reg.RDX
-		list, panel       = reg.RSI, reg.RDI
-		c, rowTiles       = reg.R8, reg.R9
-		aux, leftSpan     = reg.R10, reg.R11
-		sums, rightSpan   = reg.R12, reg.R13
-		local             = AllocLocal(32)
-		rowsLeft          = local
-		columnsLeft       = local.Offset(8)
-		rowC, rowAux      = local.Offset(16), local.Offset(24)
-		from, to, beside  = reg.RAX, reg.RBX, reg.R14
-		rows, op          = reg.RDX, reg.R15
-		ldc, auxrow       = reg.RSI, reg.RCX
-		masks             = []reg.OpmaskPhysical{reg.K1, reg.K2}
-		values            = []reg.VecPhysical{reg.Z0, reg.Z1}
-		others            = []reg.VecPhysical{reg.Z2, reg.Z3}
-		bias, zero, alpha = reg.Z4, reg.Z30, reg.Z31
-		lefts             = [2]reg.GPPhysical{left, left2}
-		rights            = [2]reg.GPPhysical{right, right2}
+		left, right      = reg.RAX, reg.RBX
+		left2, right2    = reg.R14, reg.R15
+		stride, chunks   = reg.RCX, reg.RDX
+		list, panel      = reg.RSI, reg.RDI
+		c, rowTiles      = reg.R8, reg.R9
+		aux, leftSpan    = reg.R10, reg.R11
+		sums, rightSpan  = reg.R12, reg.R13
+		local            = AllocLocal(40)
+		rowsLeft         = local
+		columnsLeft      = local.Offset(8)
+		rowC, rowAux     = local.Offset(16), local.Offset(24)
+		shapes           = local.Offset(32)
+		from, to, beside = reg.RAX, reg.RBX, reg.R14
+		rows, op         = reg.RDX, reg.R15
+		ldc, auxrow      = reg.RSI, reg.RCX
+		masks            = []reg.OpmaskPhysical{reg.K1, reg.K2}
+		values           = []reg.VecPhysical{reg.Z0, reg.Z1}
+		bias, zero       = reg.Z4, reg.Z30
+		lefts            = [2]reg.GPPhysical{left, left2}
+		rights           = [2]reg.GPPhysical{right, right2}
 	)
 	Load(Param("config"), left)
 	emit(tileConfigure(number(left)), "LDTILECFG (AX)")
+	MOVQ(left, shapes)
 	Load(Param("leftspan"), leftSpan)
 	Load(Param("rightspan"), rightSpan)
 	Load(Param("sums"), sums)
-	VBROADCASTSS(argument("alpha"), alpha)
 	VPXORD(zero, zero, zero)
 
 	Label("product")
@@ -329,6 +345,22 @@ func tileProducts(suffix string, parts int) {
 	MOVQ(rows, columnsLeft)
 
 	Label("columns")
+	// The last rows and columns may be no whole tiles, which then have other shapes.
+	XORQ(left, left)
+	XORQ(right, right)
+	CMPQ(rowsLeft, Imm(32))
+	SETLT(reg.AL)
+	CMPQ(columnsLeft, Imm(32))
+	SETLT(reg.BL)
+	LEAQ(Mem{Base: right, Index: left, Scale: 2}, left)
+	SHLQ(Imm(6), left)
+	ANDQ(argument("tails"), left)
+	ADDQ(argument("config"), left)
+	CMPQ(left, shapes)
+	JE(LabelRef("shaped"))
+	MOVQ(left, shapes)
+	emit(tileConfigure(number(left)), "LDTILECFG (AX)")
+	Label("shaped")
 	Load(Param("list"), list)
 	Load(Param("chunks"), chunks)
 	MOVQ(U32(tileRow), stride)
@@ -364,6 +396,25 @@ func tileProducts(suffix string, parts int) {
 				emit(tileProduct(sum, 4+i, 6+j), "TDPBF16PS TMM%d, TMM%d, TMM%d", 6+j, 4+i, sum)
 			})
 		}
+		// inC moves the sums from or to C itself: the address of the second 16 rows is in another register.
+		inC := func(encode func(tile, base, index, displacement int) []byte, format string) {
+			Load(Param("ldc"), stride)
+			if size[0] > 1 {
+				MOVQ(stride, right)
+				SHLQ(Imm(4), right)
+				ADDQ(c, right)
+			}
+			each(func(sum, i, j int) {
+				base := [2]reg.GPPhysical{c, right}[i]
+				emit(encode(sum, number(base), number(stride), j*tileRow), format, sum, j*tileRow, base.Asm())
+			})
+		}
+		CMPQ(argument("op"), Imm(opAdd))
+		JNE(LabelRef(name + "zero"))
+		inC(tileLoad, "TILELOADD TMM%d, %d(%s)(CX*1)")
+		MOVQ(U32(tileRow), stride)
+		JMP(LabelRef(name + "chunk"))
+		Label(name + "zero")
 		each(func(sum, _, _ int) { emit(tileZero(sum), "TILEZERO TMM%d", sum) })
 		Label(name + "chunk")
 		MOVQ(Mem{Base: list}, left)
@@ -377,19 +428,35 @@ func tileProducts(suffix string, parts int) {
 		if size[1] > 1 {
 			LEAQ(Mem{Base: right, Index: rightSpan, Scale: 1}, right2)
 		}
-		loadTiles(4, size[0], lefts, 0)
-		if parts > 1 {
-			// The product of what both roundings left is too small to count.
+		switch {
+		case parts == 1:
+			loadTiles(4, size[0], lefts, 0)
+			loadTiles(6, size[1], rights, 0)
+			products()
+		// The product of what both roundings left is too small to count.
+		case swapped:
+			loadTiles(4, size[0], lefts, 1)
+			loadTiles(6, size[1], rights, 0)
+			products()
+			loadTiles(4, size[0], lefts, 0)
+			products()
 			loadTiles(6, size[1], rights, 1)
 			products()
-		}
-		loadTiles(6, size[1], rights, 0)
-		products()
-		if parts > 1 {
+		default:
+			loadTiles(4, size[0], lefts, 0)
+			loadTiles(6, size[1], rights, 1)
+			products()
+			loadTiles(6, size[1], rights, 0)
+			products()
 			loadTiles(4, size[0], lefts, 1)
 			products()
 		}
 		repeat(name+"chunk", chunks)
+		CMPQ(argument("op"), Imm(opBias))
+		JGE(LabelRef(name + "sums"))
+		inC(tileStore, "TILESTORED TMM%d, %d(%s)(CX*1)")
+		JMP(LabelRef("next"))
+		Label(name + "sums")
 		MOVQ(U32(2*tileRow), stride)
 		each(func(sum, i, j int) {
 			at := i*16*2*tileRow + j*tileRow
@@ -421,13 +488,10 @@ func tileProducts(suffix string, parts int) {
 	Load(Param("ldc"), ldc)
 	Load(Param("auxrow"), auxrow)
 	Load(Param("op"), op)
-	for _, o := range []struct {
-		op    int
-		label string
-	}{{opAdd, "add"}, {opBias, "bias"}, {opBiasReLU, "biasrelu"}, {opReLUGrad, "relugrad"}} {
-		CMPQ(op, Imm(uint64(o.op)))
-		JEQ(LabelRef(o.label))
-	}
+	CMPQ(op, Imm(opBiasReLU))
+	JEQ(LabelRef("biasrelu"))
+	CMPQ(op, Imm(opReLUGrad))
+	JEQ(LabelRef("relugrad"))
 	// each makes the loop over the rows for an operation: f works on a vector of the product.
 	each := func(label string, perRow func(), f func(v int)) {
 		Label(label)
@@ -445,13 +509,6 @@ func tileProducts(suffix string, parts int) {
 		repeat(label, rows)
 		JMP(LabelRef("next"))
 	}
-	nothing := func() {}
-	each("store", nothing, func(int) {})
-	each("add", nothing, func(v int) {
-		// C + alpha·P has one rounding.
-		VMOVUPS_Z(Mem{Base: to, Disp: 64 * v}, masks[v], others[v])
-		VFMADD213PS(others[v], alpha, values[v])
-	})
 	spreadBias := func() { VBROADCASTSS(Mem{Base: beside}, bias) }
 	each("bias", spreadBias, func(v int) { VADDPS(bias, values[v], values[v]) })
 	each("biasrelu", spreadBias, func(v int) {
@@ -459,7 +516,7 @@ func tileProducts(suffix string, parts int) {
 		// Of two operands of which one is NaN, the first written here stays.
 		VMAXPS(values[v], zero, values[v])
 	})
-	each("relugrad", nothing, func(v int) {
+	each("relugrad", func() {}, func(v int) {
 		// less is the predicate "less than" that is false for a NaN and raises no exception.
 		const less = 0x11
 		VCMPPS(Imm(less), Mem{Base: beside, Disp: 64 * v}, zero, masks[v], reg.K3)
@@ -469,7 +526,7 @@ func tileProducts(suffix string, parts int) {
 	Label("next")
 	advance(2*tileRow, c)
 	// The matrix that ReLUGrad reads moves along with C.
-	CMPQ(op, Imm(opReLUGrad))
+	CMPQ(argument("op"), Imm(opReLUGrad))
 	JNE(LabelRef("moved"))
 	advance(2*tileRow, aux)
 	Label("moved")
@@ -479,8 +536,10 @@ func tileProducts(suffix string, parts int) {
 
 	// The next rows are 32 below.
 	LEAQ(Mem{Base: rowTiles, Index: leftSpan, Scale: 2}, rowTiles)
+	Load(Param("ldc"), ldc)
 	SHLQ(Imm(5), ldc)
 	ADDQ(ldc, rowC)
+	Load(Param("auxrow"), auxrow)
 	SHLQ(Imm(5), auxrow)
 	ADDQ(auxrow, rowAux)
 	SUBQ(Imm(32), rowsLeft)
@@ -492,6 +551,253 @@ func tileProducts(suffix string, parts int) {
 	ADDQ(left, argument("c"))
 	DECQ(argument("count"))
 	JNZ(LabelRef("product"))
+	emit(tileRelease(), "TILERELEASE")
+	done()
+}
+
+// rowProducts writes the kernel of a product whose left operand is rows of float32 that are packed on the way:
+// each 32 values of 32 rows are multiplied while the next are packed, in a near cache. What it does with the
+// product is as in tileProducts.
+func rowProducts(suffix string, parts int) {
+	function("rowProducts"+suffix, "func(src *float32, ld int, right *uint16, rightspan, chunks, rest, m, n int, "+
+		"c *float32, ldc int, aux *float32, auxrow, op int, config *uint8, tails int, sums *float32, tiles *uint16)",
+		" multiplies m rows of values with up to 32 columns of right tiles. The last of the chunks of a row has "+
+			"rest values. tiles has room for two chunks of left tiles.")
+	var (
+		row, tile       = reg.RAX, reg.RBX
+		stride, rows    = reg.RCX, reg.RDX
+		source, right   = reg.RSI, reg.RDI
+		c, ld           = reg.R8, reg.R9
+		aux, chunk      = reg.R10, reg.R11
+		sums, rightSpan = reg.R12, reg.R13
+		left, right2    = reg.R14, reg.R15
+		local           = AllocLocal(40)
+		rowsLeft        = local
+		rowsHere        = local.Offset(8)
+		parity          = local.Offset(16)
+		rowSource       = local.Offset(24)
+		shapes          = local.Offset(32)
+		low, high       = reg.Z0, reg.Z1
+		values          = parted(parts)
+		one, two, three = reg.K1, reg.K2, reg.K3
+	)
+	Load(Param("config"), row)
+	emit(tileConfigure(number(row)), "LDTILECFG (AX)")
+	MOVQ(row, shapes)
+	Load(Param("m"), rows)
+	MOVQ(rows, rowsLeft)
+	Load(Param("c"), c)
+	Load(Param("aux"), aux)
+	Load(Param("sums"), sums)
+	Load(Param("rightspan"), rightSpan)
+	Load(Param("ld"), ld)
+	Load(Param("src"), source)
+	MOVQ(source, rowSource)
+
+	Label("rows")
+	XORQ(row, row)
+	XORQ(tile, tile)
+	CMPQ(rowsLeft, Imm(32))
+	SETLT(reg.AL)
+	CMPQ(argument("n"), Imm(32))
+	SETLT(reg.BL)
+	LEAQ(Mem{Base: tile, Index: row, Scale: 2}, row)
+	SHLQ(Imm(6), row)
+	ANDQ(argument("tails"), row)
+	ADDQ(argument("config"), row)
+	CMPQ(row, shapes)
+	JE(LabelRef("shaped"))
+	MOVQ(row, shapes)
+	emit(tileConfigure(number(row)), "LDTILECFG (AX)")
+	Label("shaped")
+	MOVQ(U32(32), rows)
+	CMPQ(rows, rowsLeft)
+	CMOVQGT(rowsLeft, rows)
+	MOVQ(rows, rowsHere)
+	MOVQ(rowSource, source)
+	Load(Param("right"), right)
+	Load(Param("chunks"), chunk)
+	MOVQ(U32(tileRow), stride)
+	MOVQ(U32(0), parity)
+	for sum := range 4 {
+		emit(tileZero(sum), "TILEZERO TMM%d", sum)
+	}
+	MOVL(I32(-1), reg.EAX)
+	KMOVW(reg.EAX, one)
+	KMOVW(reg.EAX, two)
+
+	// Chunk by chunk: the rows are packed, and then the chunk before is multiplied.
+	Label("chunk")
+	TESTQ(chunk, chunk)
+	JZ(LabelRef("packed"))
+	CMPQ(chunk, Imm(1))
+	JNE(LabelRef("whole"))
+	Load(Param("rest"), row)
+	MOVL(I32(-1), reg.EBX)
+	BZHIL(reg.EAX, reg.EBX, reg.EBX)
+	KMOVW(reg.EBX, one)
+	SHRL(Imm(16), reg.EBX)
+	KMOVW(reg.EBX, two)
+	Label("whole")
+	MOVQ(source, row)
+	MOVQ(parity, tile)
+	ADDQ(argument("tiles"), tile)
+	MOVQ(rowsHere, rows)
+	// The tiles of the second 16 rows lie behind all parts of the first.
+	MOVQ(U32(16), left)
+	Label("row")
+	VMOVUPS_Z(Mem{Base: row}, one, low)
+	VMOVUPS_Z(Mem{Base: row, Disp: 64}, two, high)
+	PREFETCHT0(Mem{Base: row, Disp: 4 * 64})
+	PREFETCHT0(Mem{Base: row, Disp: 5 * 64})
+	unscaled(low, high, values)
+	for i, v := range values {
+		VMOVUPS(v, Mem{Base: tile, Disp: i * tileBytes})
+	}
+	ADDQ(ld, row)
+	advance(tileRow, tile)
+	if parts > 1 {
+		DECQ(left)
+		JNZ(LabelRef("next"))
+		advance((parts-1)*tileBytes, tile)
+		Label("next")
+	}
+	repeat("row", rows)
+	Label("packed")
+	Load(Param("chunks"), rows)
+	CMPQ(chunk, rows)
+	JE(LabelRef("multiplied"))
+
+	// The chunk before is in the other half of the tiles.
+	MOVQ(parity, left)
+	XORQ(immediate(2*parts*tileBytes), left)
+	ADDQ(argument("tiles"), left)
+	LEAQ(Mem{Base: right, Index: rightSpan, Scale: 1}, right2)
+	for _, size := range [][2]int{{1, 2}, {1, 1}, {2, 1}, {2, 2}} {
+		name := fmt.Sprintf("multiply%d%d", size[0], size[1])
+		if size == [2]int{1, 2} {
+			CMPQ(rowsLeft, Imm(16))
+			JLE(LabelRef("low"))
+			CMPQ(argument("n"), Imm(16))
+			JLE(LabelRef("multiply21"))
+			JMP(LabelRef("multiply22"))
+			Label("low")
+			CMPQ(argument("n"), Imm(16))
+			JLE(LabelRef("multiply11"))
+		}
+		Label(name)
+		loadLeft := func(part int) {
+			for i := range size[0] {
+				at := (i*parts + part) * tileBytes
+				emit(tileLoad(4+i, number(left), number(stride), at), "TILELOADD %d(R14)(CX*1), TMM%d", at, 4+i)
+			}
+		}
+		loadRight := func(part int) {
+			for j := range size[1] {
+				base := [2]reg.GPPhysical{right, right2}[j]
+				at := part * tileBytes
+				emit(tileLoad(6+j, number(base), number(stride), at), "TILELOADD %d(%s)(CX*1), TMM%d", at, base.Asm(), 6+j)
+			}
+		}
+		products := func() {
+			for i := range size[0] {
+				for j := range size[1] {
+					emit(tileProduct(2*i+j, 4+i, 6+j), "TDPBF16PS TMM%d, TMM%d, TMM%d", 6+j, 4+i, 2*i+j)
+				}
+			}
+		}
+		loadLeft(0)
+		if parts > 1 {
+			loadRight(1)
+			products()
+		}
+		loadRight(0)
+		products()
+		if parts > 1 {
+			loadLeft(1)
+			products()
+		}
+		if size != [2]int{2, 2} {
+			JMP(LabelRef("added"))
+		}
+	}
+	Label("added")
+	advance(parts*tileBytes, right)
+	Label("multiplied")
+	MOVQ(parity, row)
+	XORQ(immediate(2*parts*tileBytes), row)
+	MOVQ(row, parity)
+	advance(128, source)
+	DECQ(chunk)
+	JNS(LabelRef("chunk"))
+
+	MOVQ(U32(2*tileRow), stride)
+	for sum := range 4 {
+		at := sum/2*16*2*tileRow + sum%2*tileRow
+		emit(tileStore(sum, number(sums), number(stride), at), "TILESTORED TMM%d, %d(R12)(CX*1)", sum, at)
+	}
+	// What becomes of the block.
+	MOVL(I32(-1), reg.EBX)
+	Load(Param("n"), row)
+	BZHIL(reg.EAX, reg.EBX, reg.EBX)
+	KMOVW(reg.EBX, one)
+	SHRL(Imm(16), reg.EBX)
+	KMOVW(reg.EBX, two)
+	MOVQ(rowsHere, rows)
+	from, to, ldc, auxrow, op := reg.RAX, reg.R8, reg.RSI, reg.RCX, reg.RBX
+	MOVQ(sums, from)
+	Load(Param("ldc"), ldc)
+	Load(Param("auxrow"), auxrow)
+	Load(Param("op"), op)
+	sumsOf := []reg.VecPhysical{reg.Z0, reg.Z1}
+	masks := []reg.OpmaskPhysical{one, two}
+	zero, bias := reg.Z30, reg.Z4
+	VPXORD(zero, zero, zero)
+	for _, o := range []struct {
+		op    int
+		label string
+	}{{opBias, "bias"}, {opBiasReLU, "biasrelu"}, {opReLUGrad, "relugrad"}} {
+		CMPQ(op, Imm(uint64(o.op)))
+		JEQ(LabelRef(o.label))
+	}
+	each := func(label string, perRow func(), f func(v int)) {
+		Label(label)
+		for v, x := range sumsOf {
+			VMOVUPS(Mem{Base: from, Disp: 64 * v}, x)
+		}
+		perRow()
+		for v, x := range sumsOf {
+			f(v)
+			VMOVUPS(x, masks[v], Mem{Base: to, Disp: 64 * v})
+		}
+		advance(2*tileRow, from)
+		ADDQ(ldc, to)
+		ADDQ(auxrow, aux)
+		repeat(label, rows)
+		JMP(LabelRef("finished"))
+	}
+	each("store", func() {}, func(int) {})
+	spreadBias := func() { VBROADCASTSS(Mem{Base: aux}, bias) }
+	each("bias", spreadBias, func(v int) { VADDPS(bias, sumsOf[v], sumsOf[v]) })
+	each("biasrelu", spreadBias, func(v int) {
+		VADDPS(bias, sumsOf[v], sumsOf[v])
+		// Of two operands of which one is NaN, the first written here stays.
+		VMAXPS(sumsOf[v], zero, sumsOf[v])
+	})
+	each("relugrad", func() {}, func(v int) {
+		// less is the predicate "less than" that is false for a NaN and raises no exception.
+		const less = 0x11
+		VCMPPS(Imm(less), Mem{Base: aux, Disp: 64 * v}, zero, masks[v], three)
+		VMOVAPS_Z(sumsOf[v], three, sumsOf[v])
+	})
+
+	// C and aux have moved on to the next rows.
+	Label("finished")
+	MOVQ(ld, row)
+	SHLQ(Imm(5), row)
+	ADDQ(row, rowSource)
+	SUBQ(Imm(32), rowsLeft)
+	JG(LabelRef("rows"))
 	emit(tileRelease(), "TILERELEASE")
 	done()
 }

@@ -107,7 +107,7 @@ func distance[T float32 | float64](got []float32, want []T) float64 {
 var small = []string{
 	"linear:40,2", "linear:17,5", "linear:1,2",
 	"mlp:7,2", "mlp:1,2", "mlp:19,33,4", "mlp:50,15,31,10", "mlp:784,62",
-	"cnn:2x10x10,3,5,7,4", "cnn:1x13x16,4,3,6,3", "cnn:3x17x12,2,17,5,9", "cnn:3x10x10,32,16,5,4",
+	"cnn:2x10x10,3,5,7,4", "cnn:1x13x16,4,3,6,3", "cnn:3x17x12,2,17,5,9",
 	"gru:1,3,2,2,1", "gru:5,7,3,4,1", "gru:6,5,2,9,2", "gru:9,4,1,3,3",
 }
 

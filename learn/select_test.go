@@ -95,7 +95,7 @@ func TestKernel_SameBitsInClass(t *testing.T) {
 		if !slices.Contains(kernel.Named(), emulated+1) {
 			continue
 		}
-		for _, spec := range append(slices.Clone(small), listed[2]) {
+		for _, spec := range append(slices.Clone(small), listed[2], "cnn:3x10x10,32,16,5,4") {
 			if !slices.Equal(bitsOf(t, spec, emulated), bitsOf(t, spec, emulated+1)) {
 				t.Errorf("%s: %v and %v differ", spec, emulated, emulated+1)
 			}

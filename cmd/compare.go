@@ -28,11 +28,7 @@ import (
 // with its table, figure and page. p runs the study. The exit status tells whether an expectation
 // was missed.
 func compareCommand(p program) *cobra.Command {
-	var f flags
-	var sweep sweepFlags
-	var server natsconn.Config
-	var schedules scheduleFlag
-	var tuned string
+	var f compareFlags
 	c := &cobra.Command{
 		Use:   "compare",
 		Short: "Run several schedules on the same cohorts and print one table",
@@ -45,77 +41,95 @@ The exit status is 3 where --expect or the key expect is missed.`,
 		Example: `  fedpace compare
   fedpace compare --set task=femnist --schedules dsgd,fixed,rounds,error,step
   fedpace compare --schedules fixed,rounds --grid network.upload_mbps=1,5,20 --seeds 5 --figure upload.svg`,
-		RunE: func(c *cobra.Command, _ []string) error {
-			loaded, plan, err := f.studyPlan(c, "-compare", &sweep, &schedules)
-			if err != nil {
-				return err
-			}
-			// Mistakes in the expectations are found before anything runs.
-			if err := study.CheckExpected(&loaded, plan.Names(), plan.Seeds); err != nil {
-				return cli.Usage(c, err)
-			}
-			// Each schedule takes the keys that a tuning found for it.
-			if tuned != "" {
-				best, err := tune.Read(tuned)
-				err = cmp.Or(err, best.Apply(&plan))
-				if err != nil {
-					return cli.Usage(c, fmt.Errorf("--tuned: %w", err))
-				}
-			}
-			// From here on, the study reports its progress.
-			display := cli.NewDisplay(c)
-			o := f.studyOptions(display, server)
-			// Of a single run the run's own progress is shown instead.
-			if !plan.IsSingle() {
-				o.Progress = func(p study.Progress) { display.Show(statusOfStudy(p)) }
-			}
-			result, err := p.compare(c.Context(), plan, o)
-			if err == nil {
-				noticeReplaced(display, plan.Folder, result)
-			}
-			display.Close()
-			if err != nil {
-				return cli.Interruption(c.Context(), err, plan.Folder+sameCommand)
-			}
-			if err := cli.Print(c, result, result.Write); err != nil {
-				return err
-			}
-			page, err := saveStudy(plan.Folder, result)
-			if err != nil {
-				return err
-			}
-			// With --json standard output holds one JSON value and nothing else.
-			if page != "" && !cli.AsJSON(c) {
-				fmt.Fprintf(c.OutOrStdout(), "\nAs a picture, with all runs: %s\n", page)
-			}
-			if sweep.figure != "" {
-				if err := result.Table().Figure(sweep.figure); err != nil {
-					return err
-				}
-			}
-			// A run that diverged or missed an expectation fails the command only after the results
-			// are kept.
-			if err := study.Diverged(result.Runs); err != nil {
-				return err
-			}
-			if err := expect.Missed(result.Expected()); err != nil {
-				return cli.StatusError{Status: cli.ExitMissed, Problem: err}
-			}
-			return nil
-		},
+		RunE: func(c *cobra.Command, _ []string) error { return f.compare(c, p) },
 	}
-	f.add(c)
-	sweep.add(c)
-	cli.AddServer(c, &server)
+	f.flags.add(c)
+	f.sweep.add(c)
+	cli.AddServer(c, &f.server)
 	cli.JSONFlag(c, "")
-	schedules.add(c, []string{"fixed", "rounds"}, "")
+	f.schedules.add(c, []string{"fixed", "rounds"}, "")
 	c.Flags().StringVar(
-		&tuned,
+		&f.tuned,
 		"tuned",
 		"",
 		"`DIR` of fedpace tune, with each schedule's best keys; other seeds are used",
 	)
 	return c
+}
+
+// compareFlags are the flags of "fedpace compare".
+type compareFlags struct {
+	flags
+	// sweep varies keys, seeds and controls, and schedules are those that are compared.
+	sweep     sweepFlags
+	schedules scheduleFlag
+	// server is the NATS server of hosts that do the work; without a URL this process does.
+	server natsconn.Config
+	// tuned is the folder of a tuning, from which each schedule takes its keys; empty: none.
+	tuned string
+}
+
+// compare plays the study that the flags of the command c describe, by p, prints and saves its table, and draws
+// its page and figure.
+func (f *compareFlags) compare(c *cobra.Command, p program) error {
+	loaded, plan, err := f.studyPlan(c, "-compare", &f.sweep, &f.schedules)
+	if err != nil {
+		return err
+	}
+	// Mistakes in the expectations are found before anything runs.
+	if err := study.CheckExpected(&loaded, plan.Names(), plan.Seeds); err != nil {
+		return cli.Usage(c, err)
+	}
+	if f.tuned != "" {
+		best, err := tune.Read(f.tuned)
+		err = cmp.Or(err, best.Apply(&plan))
+		if err != nil {
+			return cli.Usage(c, fmt.Errorf("--tuned: %w", err))
+		}
+	}
+	display := cli.NewDisplay(c)
+	o := f.studyOptions(display, f.server)
+	// Of a single run the run's own progress is shown instead.
+	if !plan.IsSingle() {
+		o.Progress = func(p study.Progress) { display.Show(statusOfStudy(p)) }
+	}
+	result, err := p.compare(c.Context(), plan, o)
+	if err == nil {
+		noticeReplaced(display, plan.Folder, result)
+	}
+	display.Close()
+	if err != nil {
+		return cli.Interruption(c.Context(), err, plan.Folder+sameCommand)
+	}
+	return f.show(c, result, plan.Folder)
+}
+
+// show prints a comparison, saves it in the folder dir and draws the figure of --figure. A run that diverged or
+// missed an expectation fails the command, but only after the results are kept.
+func (f *compareFlags) show(c *cobra.Command, result *study.Comparison, dir string) error {
+	if err := cli.Print(c, result, result.Write); err != nil {
+		return err
+	}
+	page, err := saveStudy(dir, result)
+	if err != nil {
+		return err
+	}
+	// With --json standard output holds one JSON value and nothing else.
+	if page != "" && !cli.AsJSON(c) {
+		fmt.Fprintf(c.OutOrStdout(), "\nAs a picture, with all runs: %s\n", page)
+	}
+	if f.sweep.figure != "" {
+		if err := result.Table().Figure(f.sweep.figure); err != nil {
+			return err
+		}
+	}
+	if err := study.Diverged(result.Runs); err != nil {
+		return err
+	}
+	if err := expect.Missed(result.Expected()); err != nil {
+		return cli.StatusError{Status: cli.ExitMissed, Problem: err}
+	}
+	return nil
 }
 
 // sweepFlags are the flags that turn a comparison into a sweep over keys, seeds and controls.
@@ -162,7 +176,8 @@ func (f *sweepFlags) add(c *cobra.Command) {
 // other, before anything runs. A grid over schedule.k, schedule.eta or schedule takes the place of
 // the list of schedules.
 func (f *sweepFlags) apply(c *cobra.Command, p *study.Plan) error {
-	// The negation also refuses NaN, which no comparison holds for.
+	// Half is the half width of the interval that is wanted. The negation also refuses NaN, which no
+	// comparison holds for.
 	isNoWidth := !(f.until.Half >= 0)
 	hasBadLimit := f.until.Half > 0 && (f.until.MaxSeeds < 2 || f.until.MaxSeeds > 1000)
 	if isNoWidth || hasBadLimit {
@@ -174,8 +189,13 @@ func (f *sweepFlags) apply(c *cobra.Command, p *study.Plan) error {
 	}
 	p.Seeds = f.seeds
 	p.Until = f.until
-	// Without --controls the map gives nil, which means no controls.
-	p.Controls = map[string][]string{"all": study.Kinds, "constant": study.Kinds[:1]}[f.controls]
+	// Without --controls there are none.
+	switch f.controls {
+	case "all":
+		p.Controls = study.Kinds
+	case "constant":
+		p.Controls = study.Kinds[:1]
+	}
 	for _, text := range f.grids {
 		// A grid is a key with values, or with a range of them.
 		g, err := study.ParseGrid(text)

@@ -197,17 +197,7 @@ func (e *enrollment) do(c *cobra.Command, g auth.Grant) (err error) {
 	}
 	switch {
 	case e.configuration, e.siteServer != "":
-		text, err := authority.ServerConfiguration()
-		if e.siteServer != "" {
-			// A server with TLS is checked by the authority's certificate, if there is one.
-			ca := ""
-			_, statErr := os.Stat(certificate.Folder(e.keys).CA())
-			usesTLS := strings.HasPrefix(e.siteServer, "tls:")
-			if usesTLS && statErr == nil {
-				ca = "ca.pem"
-			}
-			text, err = authority.SiteConfiguration(strings.Split(e.siteServer, ","), "site.creds", ca)
-		}
+		text, err := e.serverConfiguration(authority)
 		if err != nil {
 			return err
 		}
@@ -239,6 +229,23 @@ func (e *enrollment) do(c *cobra.Command, g auth.Grant) (err error) {
 	fmt.Fprintf(c.ErrOrStderr(), "The credentials of %s %s are in %s, good %s. Who has that file is %s: take it "+
 		"there by a way that others do not see.\n", g.Role, g.ID, path, holder.Until(), g.ID)
 	return nil
+}
+
+// serverConfiguration returns what the configuration of a NATS server must include, so that it admits holders
+// of this authority's credentials: of the run's server with --server-config, or of a site's own server with
+// --site-config, which connects to the run's.
+func (e *enrollment) serverConfiguration(authority *auth.Authority) (string, error) {
+	if e.siteServer == "" {
+		return authority.ServerConfiguration()
+	}
+	// A server with TLS is checked by the authority's certificate, if there is one.
+	ca := ""
+	_, err := os.Stat(certificate.Folder(e.keys).CA())
+	usesTLS := strings.HasPrefix(e.siteServer, "tls:")
+	if usesTLS && err == nil {
+		ca = "ca.pem"
+	}
+	return authority.SiteConfiguration(strings.Split(e.siteServer, ","), "site.creds", ca)
 }
 
 // issue makes the credentials of a grant and writes them to path by write, readable by their owner

@@ -52,7 +52,7 @@ type packer struct {
 // enrollList enrolls the devices of the CSV file and writes an archive for each, and devices.yaml
 // with their classes, beside those of earlier lists. authority signs the credentials, and g limits
 // what each device may do. A device whose archive exists is skipped unless g renews, so that the
-// command can be repeated.
+// command can be repeated. The whole list is checked before any device gets credentials.
 func (e *enrollment) enrollList(c *cobra.Command, authority *auth.Authority, g auth.Grant) error {
 	list, err := table.Read[listed](e.list)
 	if err != nil {
@@ -64,28 +64,9 @@ func (e *enrollment) enrollList(c *cobra.Command, authority *auth.Authority, g a
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	var classes string
-	seen := map[string]bool{}
-	// The whole list is checked before any device gets credentials.
-	for i, d := range list {
-		err := cmp.Or(names.CheckDevice(d.Name), p.load(d.Platform))
-		switch {
-		case seen[d.Name]:
-			err = fmt.Errorf("device %s is there twice", d.Name)
-		case d.Data != "" && d.Data[0] != '/' || strings.ContainsAny(d.Data, "\r\n"):
-			err = fmt.Errorf("data %q is not a whole path, such as /var/lib/fedpace/own.parquet", d.Data)
-		}
-		if err != nil {
-			// Lines count from one, and the first is the header.
-			return fmt.Errorf("%s:%d: %w", e.list, i+2, err)
-		}
-		seen[d.Name] = true
-		// A device without a class has null in devices.yaml.
-		class := "null"
-		if d.Class != "" {
-			class = strconv.Quote(d.Class)
-		}
-		classes += fmt.Sprintf("    %s: %s\n", d.Name, class)
+	listedNames, err := p.check(e.list, list)
+	if err != nil {
+		return err
 	}
 	if err := os.MkdirAll(e.outPath, 0o700); err != nil {
 		return err
@@ -112,11 +93,47 @@ func (e *enrollment) enrollList(c *cobra.Command, authority *auth.Authority, g a
 		"devices for a run. Each archive is as secret as its credentials.\n", len(list)-existing, e.outPath, existing)
 	// The devices of earlier lists stay in the file.
 	path := filepath.Join(e.outPath, "devices.yaml")
-	earlier, err := earlierDevices(path, seen)
+	earlier, err := earlierDevices(path, listedNames)
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(path, atomicfile.Bytes([]byte(devicesHead+earlier+classes)))
+	return atomicfile.Write(path, atomicfile.Bytes([]byte(devicesHead+earlier+classLines(list))))
+}
+
+// check returns the set of the names in a list of devices, and loads the programs of their platforms. An error
+// says what is wrong in which line of the file at path: a name that is none or is there twice, a platform
+// without a program, or data that are no whole path.
+func (p *packer) check(path string, list []listed) (listedNames map[string]bool, err error) {
+	listedNames = map[string]bool{}
+	for i, d := range list {
+		err := cmp.Or(names.CheckDevice(d.Name), p.load(d.Platform))
+		isNoPath := d.Data != "" && d.Data[0] != '/' || strings.ContainsAny(d.Data, "\r\n")
+		switch {
+		case listedNames[d.Name]:
+			err = fmt.Errorf("device %s is there twice", d.Name)
+		case isNoPath:
+			err = fmt.Errorf("data %q is not a whole path, such as /var/lib/fedpace/own.parquet", d.Data)
+		}
+		if err != nil {
+			// Lines count from one, and the first is the header.
+			return nil, fmt.Errorf("%s:%d: %w", path, i+2, err)
+		}
+		listedNames[d.Name] = true
+	}
+	return listedNames, nil
+}
+
+// classLines returns the lines of devices.yaml with the class of each device in a list, null for one without.
+func classLines(list []listed) string {
+	var lines strings.Builder
+	for _, d := range list {
+		class := "null"
+		if d.Class != "" {
+			class = strconv.Quote(d.Class)
+		}
+		fmt.Fprintf(&lines, "    %s: %s\n", d.Name, class)
+	}
+	return lines.String()
 }
 
 // devicesHead is how a devices.yaml begins. A line with a device's name and class follows for each.

@@ -326,8 +326,8 @@ func (f *flags) chooseFolder(
 	return note, release, nil
 }
 
-// options returns the options of runs that report their progress to the display show. With force, a
-// run replaces what its folder holds.
+// options returns the options of runs that report their progress to the display. With force, a run
+// replaces what its folder holds.
 func options(display *cli.Display, force bool) run.Options {
 	// The display asks by itself for the progress of reading data and of a silent round.
 	reading := new(federated.Reading)

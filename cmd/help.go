@@ -130,36 +130,22 @@ func commandsBelow(group *cobra.Command) (list []*cobra.Command) {
 	return list
 }
 
+// commandPage is the page of Markdown with the help of all commands, as far as it is written.
+type commandPage struct {
+	root *cobra.Command
+	// shared are the flags that several commands have, which the page explains once.
+	shared *pflag.FlagSet
+	text   bytes.Buffer
+}
+
 // writeCommands writes the help of all commands below root to w, as one page of Markdown without the
 // examples. Flags that several commands share are explained once, at the top, and only named at each
 // command.
 func writeCommands(w io.Writer, root *cobra.Command) error {
-	var b bytes.Buffer
 	commands := commandsBelow(root)
-	shared := sharedFlags(commands)
-	// page prints the help of c as a section with this title.
-	page := func(title string, c *cobra.Command) {
-		var text strings.Builder
-		c.SetOut(&text)
-		root.HelpFunc()(c, nil)
-		// The rest only says that more help exists.
-		help, _, _ := strings.Cut(text.String(), "\nUse \"")
-		// The usage line is in the title already.
-		usage := "Usage:\n  " + c.UseLine() + "\n\n"
-		help = strings.Replace(help, usage, "", 1)
-		// The commands of a group have sections of their own.
-		if before, rest, found := strings.Cut(help, "\nUsage:\n"); found && c.HasAvailableSubCommands() {
-			_, flags, hasFlags := strings.Cut(rest, "\nFlags:\n")
-			help = before
-			if hasFlags {
-				help += "\nFlags:\n" + flags
-			}
-		}
-		// A command without flags ends with its usage line.
-		help = strings.TrimSuffix(help, "\n"+strings.TrimSuffix(usage, "\n"))
-		fmt.Fprintf(&b, "## %s\n\n```text\n%s", title, strings.TrimSuffix(help, "\n\n"))
-	}
-	b.WriteString("# Commands and flags of fedpace\n\nWhat `fedpace COMMAND --help` prints, without its examples; " +
+	page := &commandPage{root: root, shared: sharedFlags(commands)}
+	page.text.WriteString("# Commands and flags of fedpace\n\n" +
+		"What `fedpace COMMAND --help` prints, without its examples; " +
 		"`fedpace help --markdown`\nwrites this page.\n\n")
 	// A command that does not exist holds the shared flags.
 	holder := &cobra.Command{
@@ -167,49 +153,90 @@ func writeCommands(w io.Writer, root *cobra.Command) error {
 		Short: "Below they are named behind \"Also\"; --tls-* are all three of TLS.",
 		Run:   func(*cobra.Command, []string) {},
 	}
-	holder.Flags().AddFlagSet(shared)
-	page("Flags of several commands", holder)
-	b.WriteString("```\n")
-	// Shared flags are hidden while a command's help is printed, and shown again afterwards.
+	holder.Flags().AddFlagSet(page.shared)
+	page.addHelp("Flags of several commands", holder)
 	for _, c := range commands {
-		also := []string(nil)
-		hidden := []*pflag.Flag(nil)
-		c.InitDefaultHelpFlag()
-		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			common := shared.Lookup(f.Name)
-			switch {
-			// Every command has help, which is not worth a line.
-			case f.Name == "help":
-			case common != nil && common.Usage == f.Usage && !f.Hidden:
-				flag := "--" + f.Name
-				if common.DefValue != f.DefValue && f.DefValue != "" {
-					flag += "=" + f.DefValue
-				}
-				also = append(also, flag)
-			default:
-				return
-			}
-			f.Hidden = true
-			hidden = append(hidden, f)
-		})
-		b.WriteString("\n")
-		// The pages by purpose have the examples.
-		example := c.Example
-		c.Example = ""
-		page("`"+strings.TrimSuffix(c.UseLine(), " [flags]")+"`", c)
-		c.Example = example
-		for _, f := range hidden {
-			f.Hidden = false
-		}
-		b.WriteString("```\n")
-		if len(also) > 0 {
-			names := strings.Join(also, " ")
-			names = strings.Replace(names, "--tls-ca --tls-cert --tls-key", "--tls-*", 1)
-			fmt.Fprintf(&b, "\n%s\n", wrapped("Also: `"+names+"`"))
-		}
+		page.addCommand(c)
 	}
-	_, err := w.Write(b.Bytes())
+	_, err := w.Write(page.text.Bytes())
 	return err
+}
+
+// addHelp adds the help of a command as a section with this title.
+func (p *commandPage) addHelp(title string, c *cobra.Command) {
+	var text strings.Builder
+	c.SetOut(&text)
+	p.root.HelpFunc()(c, nil)
+	// The rest only says that more help exists.
+	help, _, _ := strings.Cut(text.String(), "\nUse \"")
+	// The usage line is in the title already.
+	usage := "Usage:\n  " + c.UseLine() + "\n\n"
+	help = strings.Replace(help, usage, "", 1)
+	if c.HasAvailableSubCommands() {
+		help = withoutSubcommands(help)
+	}
+	// A command without flags ends with its usage line.
+	help = strings.TrimSuffix(help, "\n"+strings.TrimSuffix(usage, "\n"))
+	fmt.Fprintf(&p.text, "## %s\n\n```text\n%s```\n", title, strings.TrimSuffix(help, "\n\n"))
+}
+
+// withoutSubcommands returns the help of a group without its usage and its list of commands, which have sections
+// of their own. What the group is for and its flags stay.
+func withoutSubcommands(help string) string {
+	purpose, rest, found := strings.Cut(help, "\nUsage:\n")
+	if !found {
+		return help
+	}
+	_, flags, hasFlags := strings.Cut(rest, "\nFlags:\n")
+	if !hasFlags {
+		return purpose
+	}
+	return purpose + "\nFlags:\n" + flags
+}
+
+// addCommand adds the section of a command: its help without the shared flags, and a line with the names of
+// these. They and the examples, which the pages by purpose have, are taken from the command only while its
+// help is printed.
+func (p *commandPage) addCommand(c *cobra.Command) {
+	c.InitDefaultHelpFlag()
+	also, hidden := p.hideShared(c)
+	example := c.Example
+	c.Example = ""
+	p.text.WriteString("\n")
+	p.addHelp("`"+strings.TrimSuffix(c.UseLine(), " [flags]")+"`", c)
+	c.Example = example
+	for _, f := range hidden {
+		f.Hidden = false
+	}
+	if len(also) > 0 {
+		names := strings.Join(also, " ")
+		names = strings.Replace(names, "--tls-ca --tls-cert --tls-key", "--tls-*", 1)
+		fmt.Fprintf(&p.text, "\n%s\n", wrapped("Also: `"+names+"`"))
+	}
+}
+
+// hideShared hides the flags of a command that the page explains elsewhere, and --help, which every command
+// has, and returns the hidden ones. also has the names of the shared flags, with their default if it is the
+// command's own.
+func (p *commandPage) hideShared(c *cobra.Command) (also []string, hidden []*pflag.Flag) {
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		common := p.shared.Lookup(f.Name)
+		isShared := common != nil && common.Usage == f.Usage && !f.Hidden
+		switch {
+		case f.Name == "help":
+		case isShared:
+			flag := "--" + f.Name
+			if common.DefValue != f.DefValue && f.DefValue != "" {
+				flag += "=" + f.DefValue
+			}
+			also = append(also, flag)
+		default:
+			return
+		}
+		f.Hidden = true
+		hidden = append(hidden, f)
+	})
+	return also, hidden
 }
 
 // wrapped breaks text between words, into lines of at most 80 columns.

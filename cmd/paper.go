@@ -138,16 +138,22 @@ func (f *paperFlags) run(c *cobra.Command) error {
 	if err != nil {
 		return cli.Usage(c, err)
 	}
-	w := c.OutOrStdout()
 	// The list of the runs says what they would cost.
 	if f.dry {
 		display := cli.NewDisplay(c)
 		defer display.Close()
 		options := run.Options{Version: cli.Version(), Callbacks: run.Callbacks{Notice: display.Notice}}
-		return paper.WriteCells(c.Context(), w, cells, options, func(c *study.Cell) {
+		return paper.WriteCells(c.Context(), c.OutOrStdout(), cells, options, func(c *study.Cell) {
 			display.Notice(fmt.Sprintf("Foreseeing %s, %s.", c.Config.Task, c.Schedule))
 		})
 	}
+	return f.play(c, cells)
+}
+
+// play prints the paper's settings (Tables 1 to 3), plays the runs of the evaluation, and prints and draws
+// their results. Controls, if they are asked for, follow from the runs and are played after them.
+func (f *paperFlags) play(c *cobra.Command, cells []study.Cell) error {
+	w := c.OutOrStdout()
 	if err := errors.Join(
 		paper.WriteTable1(w, f.plan),
 		paper.WriteTable2(w, f.plan),
@@ -176,7 +182,7 @@ func (f *paperFlags) run(c *cobra.Command) error {
 			return err
 		},
 	}
-	err = f.plan.Run(c.Context(), cells, options)
+	err := f.plan.Run(c.Context(), cells, options)
 	// Controls are made from runs that were played, so they are listed only after these.
 	if f.plan.Controls && err == nil {
 		// A control runs with as much work as the run that it belongs to.

@@ -13,8 +13,9 @@ import (
 	"fedpace/study"
 )
 
-// statusOf turns a run's progress into a status line. The first argument of Add is the rank of a part: where
-// the line is too narrow, parts of the highest rank are left out first.
+// statusOf turns a run's progress into the status line that a terminal shows: schedule, round, virtual time,
+// losses and the time that is left. The first argument of Add is the rank of a part: where the line is too
+// narrow, parts of the highest rank are left out first.
 func statusOf(p run.Progress) cli.Status {
 	// The schedule is the subject, so that each run of a comparison has a line of its own.
 	s := cli.Status{Subject: p.Schedule, Done: p.Fraction()}

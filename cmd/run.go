@@ -157,8 +157,8 @@ func streamed(c *cobra.Command, o run.Options) run.Options {
 }
 
 // load returns the configuration of the run and its options. The configuration is that of the flags
-// or, with a replay, that of the run which is played again. show is never nil, also beside an
-// error.
+// or, with a replay, that of the run in this folder, which is played again. display is never nil, also
+// beside an error.
 func (f *runFlags) load(
 	c *cobra.Command,
 	replay string,
@@ -178,7 +178,7 @@ func (f *runFlags) load(
 }
 
 // options returns the options of the library for a single run with these flags. Progress and
-// notices go to the display show.
+// notices go to the display.
 func (f *runFlags) options(display *cli.Display) run.Options {
 	o := options(display, f.force)
 	o.NATS = f.server
@@ -201,7 +201,7 @@ func standardFolder(c config.Config, replay string) string {
 
 // run plays the experiment of this configuration by p and prints its results. standard is the
 // folder that the configuration has if nothing names one; a run in it gets a free folder of its
-// own. o are the options, and show is the display, which run closes.
+// own. o are the options. run closes the display.
 func (f *runFlags) run(
 	c *cobra.Command,
 	p program,
@@ -240,9 +240,9 @@ func noticeChecked(
 	}
 }
 
-// play calls the function play for a run and prints the results, also of an interrupted run.
-// savedIn is the folder that already holds part of the run, or empty for a new one. The error says
-// how to go on, and what was expected and missed.
+// play plays a run by calling the function play, which starts or resumes it, and prints the results, also of an
+// interrupted run. savedIn is the folder that already holds part of the run, or empty for a new one. The error
+// says how to go on, and what was expected and missed.
 func (f *runFlags) play(
 	c *cobra.Command,
 	savedIn string,

@@ -46,7 +46,8 @@ func (t item) event() Event {
 	return Event{t.at, t.seq, t.task, int32(t.rankKind>>32 ^ 1<<31), uint32(t.rankKind)}
 }
 
-// before reports whether t comes before u in the total order of time, priority and sequence.
+// before reports whether t comes before u in the total order of time, priority and sequence. The priority is in
+// the upper 32 bits of rankKind; the kind, in the lower ones, does not count.
 func (t item) before(u item) bool {
 	if t.at != u.at {
 		return t.at < u.at

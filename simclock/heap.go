@@ -1,7 +1,8 @@
 package simclock
 
-// heap is a 4-ary heap of items: half the levels of a binary one, and the
-// four children of a node are two cache lines side by side.
+// heap is a 4-ary heap of items: no item comes before its parent, so the first is at index 0. The children of the
+// item at index i are at 4i+1 to 4i+4. It has half the levels of a binary heap, and the four children of a node
+// are two cache lines side by side.
 type heap []item
 
 // push adds item e.
@@ -12,7 +13,7 @@ func (h *heap) push(e item) {
 }
 
 // siftUp places item e at index i, which is free, or at an ancestor of it, but not above index top.
-// Ancestors that come after e move down.
+// Ancestors that come after e move down. The parent of index i is at (i−1)/4.
 func (h heap) siftUp(i, top int, e item) {
 	for i > top {
 		parent := (i - 1) / 4
@@ -69,7 +70,7 @@ func (h *heap) pop() item {
 
 // siftDown places item e at index i, which is free, or at a descendant of it. An item from the end of the
 // heap nearly always belongs at the bottom again, so the free place first sinks to the bottom, without
-// comparisons with e, and then rises to where e belongs.
+// comparisons with e, and then rises to where e belongs. The first child of index i is at 4i+1.
 func (h heap) siftDown(i int, e item) {
 	top := i
 	for child := 4*i + 1; child < len(h); child = 4*i + 1 {

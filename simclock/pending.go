@@ -19,7 +19,8 @@ type recentChunk struct {
 // newPending returns an empty set.
 func newPending() pending { return pending{chunks: map[uint64]*chunk{}} }
 
-// find returns the chunk with this number, or nil if there is none.
+// find returns the chunk with this number, or nil if there is none. It looks among the recent chunks before it
+// asks the map.
 func (p *pending) find(number uint64) *chunk {
 	place := &p.recent[number%uint64(len(p.recent))]
 	if place.chunk != nil && place.number == number {
@@ -52,7 +53,8 @@ func (c *chunk) bit(seq uint64) (word *uint64, bit uint64) {
 	return &c[seq>>6%uint64(len(c))], 1 << (seq & 63)
 }
 
-// add puts a number into the set and reports whether it was absent.
+// add puts a number into the set and reports whether it was absent. The chunk that has its bit is made if there
+// is none.
 func (p *pending) add(seq uint64) bool {
 	number := seq >> chunkBits
 	c := p.find(number)
@@ -66,7 +68,7 @@ func (p *pending) add(seq uint64) bool {
 	return absent
 }
 
-// remove takes a number out of the set and reports whether it was there.
+// remove takes a number out of the set and reports whether it was there. A chunk that has no other number goes.
 func (p *pending) remove(seq uint64) bool {
 	c := p.find(seq >> chunkBits)
 	if c == nil {

@@ -32,8 +32,10 @@ func (AdaComm) Needs() Needs { return Needs{Losses: true} }
 // AtMostK0 marks a schedule whose K never exceeds K_0: gamma is at most 1.
 func (AdaComm) AtMostK0() {}
 
-// LocalSteps changes K in the first round of an interval. It compares squares, as
-// [ErrorK] compares cubes, so that K is the same on every architecture.
+// LocalSteps returns K_0 in the first round and then, in the first round of each interval of virtual time, the
+// least K with K² >= (F_l/F_0)·K_0², where F_l is the loss so far: K falls with the square root of the loss. Where
+// the loss has not lowered K, gamma does. Within an interval K stays. Squares are compared, as [ErrorK] compares
+// cubes, so that K is the same on every architecture.
 func (s AdaComm) LocalSteps(progress Progress) int {
 	interval := math.Floor(progress.Seconds / s.Seconds)
 	lastInterval := math.Floor(progress.Previous.Seconds / s.Seconds)

@@ -67,11 +67,12 @@ func checkStarts(starts []From) error {
 	firstStart := starts[0]
 	for i, start := range starts {
 		at := fmt.Sprintf("values[%d]", i)
+		// The first entry settles whether values begin at rounds, at times, or at neither.
+		isLikeFirst := (start.Round != 0) == (firstStart.Round != 0) && (start.Seconds != 0) == (firstStart.Seconds != 0)
 		switch {
 		case start.Round != 0 && start.Seconds != 0:
 			return registry.Errorf(at+".from_seconds", "goes with no from_round (keep one of the two)")
-		// The first entry settles whether values begin at rounds, at times, or at neither.
-		case (start.Round != 0) != (firstStart.Round != 0) || (start.Seconds != 0) != (firstStart.Seconds != 0):
+		case !isLikeFirst:
 			return registry.Errorf(
 				at,
 				"is not of the form of the first (give all a from_round, all a from_seconds, or none anything)",
@@ -93,13 +94,19 @@ func indexInForce(starts []From, p Progress) int {
 	if starts[0] == (From{}) {
 		return min(p.Round, len(starts)) - 1
 	}
-	index := 0
-	for index < len(starts) &&
-		(starts[index].Round > 0 && starts[index].Round <= p.Round ||
-			starts[index].Seconds > 0 && starts[index].Seconds <= p.Seconds) {
-		index++
+	// begun is the number of values that have begun to hold, of which the last one is in force.
+	begun := 0
+	for begun < len(starts) && starts[begun].hasCome(p) {
+		begun++
 	}
-	return index - 1
+	return begun - 1
+}
+
+// hasCome reports whether a start, at a round or at a time, has come in the round of p.
+func (f From) hasCome(p Progress) bool {
+	byRound := f.Round > 0 && f.Round <= p.Round
+	bySeconds := f.Seconds > 0 && f.Seconds <= p.Seconds
+	return byRound || bySeconds
 }
 
 // Validate returns an error if the values do not begin one after the other, see checkStarts.

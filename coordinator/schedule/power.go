@@ -37,13 +37,13 @@ const (
 // is kept exactly. The error names the limits.
 func parsePower(text string) (*big.Rat, error) {
 	power := new(big.Rat)
-	ok := len(text) <= 20
-	if ok {
-		_, ok = power.SetString(text)
+	isNumber := len(text) <= 20
+	if isNumber {
+		_, isNumber = power.SetString(text)
 	}
-	if !ok ||
-		new(big.Rat).Abs(power).Cmp(big.NewRat(maxPower, 1)) > 0 ||
-		power.Denom().Cmp(big.NewInt(maxDenominator)) > 0 {
+	isTooLarge := new(big.Rat).Abs(power).Cmp(big.NewRat(maxPower, 1)) > 0
+	isTooFine := power.Denom().Cmp(big.NewInt(maxDenominator)) > 0
+	if !isNumber || isTooLarge || isTooFine {
 		return nil, registry.Errorf("power", "%.40q is not a power (a number or a fraction such as 1/3, from -%d "+
 			"to %d, with a denominator of at most %d)", text, maxPower, maxPower, maxDenominator)
 	}

@@ -22,7 +22,9 @@ type RoundsK struct{}
 func (RoundsK) LocalSteps(p Progress) int {
 	boundHigh, boundLow := cubedTimes(p.K0, 1)
 	return 1 + sort.Search(p.K0-1, func(i int) bool {
-		high, low := cubedTimes(i+1, uint64(p.Round))
+		k := i + 1
+		high, low := cubedTimes(k, uint64(p.Round))
+		// Both are numbers of 128 bits, in two halves.
 		return high > boundHigh || high == boundHigh && low >= boundLow
 	})
 }

@@ -71,9 +71,9 @@ func (w *Window) Observe(loss float64) {
 	if !math.IsNaN(loss) {
 		w.Recent = append(w.Recent, RoundLoss{w.Rounds, loss})
 	}
-	if !w.HasF0 &&
-		len(w.Recent) > 0 &&
-		(w.config.FirstRound || w.Rounds >= w.config.Size) {
+	hasLoss := len(w.Recent) > 0
+	isFull := w.Rounds >= w.config.Size
+	if !w.HasF0 && hasLoss && (isFull || w.config.FirstRound) {
 		w.F0 = w.Mean()
 		w.HasF0 = true
 	}
@@ -92,10 +92,10 @@ func (w *Window) Mean() (loss float64) {
 // schedules keep K_0 and eta_0, in the first s rounds, when no round of the
 // window has a loss, and when F_0 is not positive.
 func (w *Window) Ratio() (ratio float64, ok bool) {
-	if w.Rounds < w.config.Size ||
-		!w.HasF0 ||
-		w.F0 <= 0 ||
-		len(w.Recent) == 0 {
+	isFull := w.Rounds >= w.config.Size
+	hasLoss := len(w.Recent) > 0
+	hasBase := w.HasF0 && !(w.F0 <= 0)
+	if !isFull || !hasLoss || !hasBase {
 		return 0, false
 	}
 	return w.Mean() / w.F0, true

@@ -17,7 +17,8 @@ type logistic struct {
 	features, classes int
 	// mu is the factor μ of the regularisation.
 	mu float64
-	// rows and labels hold the samples of each client, one behind the other.
+	// rows and labels hold the samples of each client: rows the features of one sample behind those of the other,
+	// so that feature j of sample i of client c is rows[c][i*features+j].
 	rows   [][]float64
 	labels [][]int32
 	// smoothness is L, a bound of the curvature of every client's objective.
@@ -60,9 +61,9 @@ func (l *logistic) largestEigenvalue(c int) float64 {
 	if f > exactWidth {
 		return trace
 	}
-	m := newSymmetric(f + 1)
-	// at returns feature j of sample i of the client, and the constant 1 for j = f.
-	at := func(i, j int) float64 {
+	meanProduct := newSymmetric(f + 1)
+	// extended returns element j of x̃ of sample i: its feature j, and the constant 1 for j = f.
+	extended := func(i, j int) float64 {
 		if j == f {
 			return 1
 		}
@@ -73,31 +74,33 @@ func (l *logistic) largestEigenvalue(c int) float64 {
 		for k := range j + 1 {
 			sum := 0.0
 			for i := range n {
-				sum += float64(at(i, j) * at(i, k))
+				sum += float64(extended(i, j) * extended(i, k))
 			}
-			m.add(j, k, sum/float64(n))
+			meanProduct.add(j, k, sum/float64(n))
 		}
 	}
-	return m.largestEigenvalue()
+	return meanProduct.largestEigenvalue()
 }
 
-// sampleLoss computes the cross-entropy of sample i of client c at the parameters x, and returns it. It
-// writes softmax(Wx + b) − e_y, the derivative by the logits, to d, which has one element for each
-// class. x holds the weights class by class, and then the biases.
+// sampleLoss returns the cross-entropy of sample i of client c at the parameters x, and writes its derivative by
+// the logits to d, which has one element for each class: softmax(W·features + b), less 1 at the sample's label.
+//
+// x holds the weights W class by class and then the biases b: the weight of feature j for class y is
+// x[y*features+j], and the bias of class y is x[features*classes+y].
 func (l *logistic) sampleLoss(d []float64, c, i int, x []float64) float64 {
 	f := l.features
 	k := l.classes
-	row := l.rows[c][i*f:][:f]
+	features := l.rows[c][i*f:][:f]
 	// The logits are computed first. The largest is subtracted from all of them, so that no
 	// exponential overflows.
 	maxLogit := math.Inf(-1)
 	for y := range k {
-		s := x[f*k+y]
-		for j, v := range row {
-			s += float64(x[y*f+j] * v)
+		logit := x[f*k+y]
+		for j, v := range features {
+			logit += float64(x[y*f+j] * v)
 		}
-		d[y] = s
-		maxLogit = max(maxLogit, s)
+		d[y] = logit
+		maxLogit = max(maxLogit, logit)
 	}
 	label := l.labels[c][i]
 	// The logit of the label is kept before the exponentials overwrite it.
@@ -134,21 +137,23 @@ func (l *logistic) gradient(dst []float64, c int, x []float64) {
 }
 
 // addGradient adds weight times the gradient of client c's mean cross-entropy at x to dst, without that of
-// the regularisation. d is scratch space with one element for each class.
+// the regularisation. dst has the layout of x: the weights of each class, one for each feature, and then a bias
+// for each class. d is scratch space with one element for each class.
 func (l *logistic) addGradient(dst []float64, c int, x []float64, weight float64, d []float64) {
 	f := l.features
+	biases := dst[f*l.classes:]
 	n := len(l.labels[c])
 	// The gradient is a mean over the samples of the client.
 	weight /= float64(n)
 	for i := range n {
 		l.sampleLoss(d, c, i, x)
-		row := l.rows[c][i*f:][:f]
+		features := l.rows[c][i*f:][:f]
 		// By the chain rule the gradient of row y of W is the derivative of logit y times the
 		// features, and that of its bias is the derivative alone.
-		for y, g := range d {
-			scaled := float64(g * weight)
-			addScaled(dst[y*f:][:f], scaled, row)
-			dst[f*l.classes+y] += scaled
+		for y, derivative := range d {
+			scaled := float64(derivative * weight)
+			addScaled(dst[y*f:][:f], scaled, features)
+			biases[y] += scaled
 		}
 	}
 }
@@ -166,7 +171,8 @@ func (l *logistic) variance(c int, x []float64) float64 {
 	mean := make([]float64, len(x))
 	for i := range n {
 		l.sampleLoss(d, c, i, x)
-		squares += float64(norm2(d) * (norm2(l.rows[c][i*f:][:f]) + 1) / float64(n))
+		features := l.rows[c][i*f:][:f]
+		squares += float64(norm2(d) * (norm2(features) + 1) / float64(n))
 	}
 	l.addGradient(mean, c, x, 1, d)
 	return max(0, squares-norm2(mean))
@@ -180,72 +186,77 @@ func (l *logistic) curvature() (smooth, mu float64) { return l.smoothness, l.mu 
 // weight 0 are left out. It is Newton's method from the origin. A step is halved until it satisfies
 // Armijo's condition of sufficient descent.
 func (l *logistic) minimise(weights []float64) ([]float64, error) {
-	f := l.features
-	k := l.classes
-	n := (f + 1) * k
+	n := (l.features + 1) * l.classes
 	x := make([]float64, n)
 	next := make([]float64, n)
-	g := make([]float64, n)
-	d := make([]float64, k)
+	gradient := make([]float64, n)
+	scratch := make([]float64, l.classes)
 	totalWeight := 0.0
 	for _, w := range weights {
 		totalWeight += w
 	}
 	loss := weightedValue(l, weights, x)
-	// Each step solves H · direction = g with the Hessian H and the gradient g at x.
+	// Each step solves H · direction = gradient with the Hessian H and the gradient at x.
 	for range 200 {
-		clear(g)
-		h := newSymmetric(n)
+		clear(gradient)
+		hessian := newSymmetric(n)
 		for c, w := range weights {
 			if w == 0 {
 				continue
 			}
-			l.addGradient(g, c, x, w, d)
-			l.addHessian(h, c, x, w, d)
+			l.addGradient(gradient, c, x, w, scratch)
+			l.addHessian(hessian, c, x, w, scratch)
 		}
 		for j := range x {
-			// The regularisation adds all·mu·x to the gradient, and all·mu to the diagonal of the
-			// Hessian.
-			g[j] += float64(totalWeight * l.mu * x[j])
-			h.add(j, j, float64(totalWeight*l.mu))
+			// The regularisation adds totalWeight·mu·x to the gradient, and totalWeight·mu to the diagonal
+			// of the Hessian.
+			gradient[j] += float64(totalWeight * l.mu * x[j])
+			hessian.add(j, j, float64(totalWeight*l.mu))
 		}
 		// The gradient vanishes at the minimum.
-		if math.Sqrt(norm2(g)) <= 1e-12*(1+totalWeight) {
+		if math.Sqrt(norm2(gradient)) <= 1e-12*(1+totalWeight) {
 			return x, nil
 		}
-		direction, err := h.solve(g)
+		direction, err := hessian.solve(gradient)
 		if err != nil {
 			return nil, fmt.Errorf("convex: the Hessian: %w", err)
 		}
-		slope := 0.0
-		for j := range g {
-			slope += float64(g[j] * direction[j])
-		}
 		// The directional derivative along −direction is −slope, so the objective falls that way.
-		step := 1.0
-		nextLoss := 0.0
-		for ; step > 1e-10; step /= 2 {
-			copy(next, x)
-			addScaled(next, -step, direction)
-			// Near the minimum rounding hides the descent. Newton's own step is right there, so it
-			// is taken as it is.
-			nextLoss = weightedValue(l, weights, next)
-			if nextLoss <= loss-float64(1e-4*step*slope) || slope <= 1e-12*(1+loss) {
-				break
-			}
+		slope := 0.0
+		for j := range gradient {
+			slope += float64(gradient[j] * direction[j])
 		}
-		if step <= 1e-10 {
-			return nil, errors.New("convex: Newton's method finds no descent")
+		loss, err = l.descend(next, weights, x, direction, loss, slope)
+		if err != nil {
+			return nil, err
 		}
 		copy(x, next)
-		loss = nextLoss
 	}
 	return nil, errors.New("convex: Newton's method has not converged in 200 steps")
 }
 
+// descend writes the parameters to next that one step against direction reaches from x, and returns the weighted
+// objective there. The step is halved, from 1 on, until the objective falls from loss by a share of what slope,
+// the derivative along direction, promises (Armijo's condition). It is an error if no step does.
+func (l *logistic) descend(next, weights, x, direction []float64, loss, slope float64) (nextLoss float64, err error) {
+	// Near the minimum rounding hides the descent. Newton's own step is right there, so it is taken as it is.
+	isNearMinimum := slope <= 1e-12*(1+loss)
+	for step := 1.0; step > 1e-10; step /= 2 {
+		copy(next, x)
+		addScaled(next, -step, direction)
+		nextLoss = weightedValue(l, weights, next)
+		if nextLoss <= loss-float64(1e-4*step*slope) || isNearMinimum {
+			return nextLoss, nil
+		}
+	}
+	return 0, errors.New("convex: Newton's method finds no descent")
+}
+
 // addHessian adds weight times the Hessian of client c's mean cross-entropy at x to h: the mean of
-// (diag(p) − ppᵀ) ⊗ x̃x̃ᵀ over the samples, where p is the softmax and x̃ is (x, 1). The
-// regularisation is not in it. p is scratch space with one element for each class.
+// (diag(p) − ppᵀ) ⊗ x̃x̃ᵀ over the samples, where p is the softmax and x̃ has a sample's features and a 1 behind
+// them. The rows and columns of h are in the order of the parameters x: the weights of each class, one for each
+// feature, and then a bias for each class. The regularisation is not in it. p is scratch space with one element
+// for each class.
 func (l *logistic) addHessian(h *symmetric, c int, x []float64, weight float64, p []float64) {
 	f := l.features
 	k := l.classes
@@ -262,7 +273,7 @@ func (l *logistic) addHessian(h *symmetric, c int, x []float64, weight float64, 
 	extended[f] = 1
 	for i := range n {
 		l.sampleLoss(p, c, i, x)
-		// Function sample leaves p − e_y, so one at the label makes it p.
+		// sampleLoss leaves the softmax less 1 at the label.
 		p[l.labels[c][i]]++
 		copy(extended, l.rows[c][i*f:][:f])
 		for y := range k {

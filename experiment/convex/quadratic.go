@@ -34,15 +34,16 @@ func readQuadratic(set federated.Set, kind learn.Quadratic) (*quadratic, error) 
 		if err != nil {
 			return nil, err
 		}
-		// row returns the values of sample i.
-		row := func(i int) []float32 { return batch.X[i*3*n:][:3*n] }
-		a := Widen(row(0)[n : 2*n])
-		v := Widen(row(0)[2*n:])
+		// sample returns the values of sample i: n of its centre, n of the diagonal, and n of the direction.
+		sample := func(i int) []float32 { return batch.X[i*3*n:][:3*n] }
+		centre := func(i int) []float32 { return sample(i)[:n] }
+		a := Widen(sample(0)[n : 2*n])
+		v := Widen(sample(0)[2*n:])
 		// The centre of the client's objective is the mean of the centres of its samples.
 		b := make([]float64, n)
 		for i := range batch.N {
 			for j := range n {
-				b[j] += float64(row(i)[j]) / float64(batch.N)
+				b[j] += float64(centre(i)[j]) / float64(batch.N)
 			}
 		}
 		q.a = append(q.a, a)
@@ -55,7 +56,7 @@ func readQuadratic(set federated.Set, kind learn.Quadratic) (*quadratic, error) 
 		offset := make([]float64, n)
 		g := make([]float64, n)
 		for i := range batch.N {
-			subtract(offset, Widen(row(i)[:n]), b)
+			subtract(offset, Widen(centre(i)), b)
 			q.apply(g, c, offset)
 			for j := range n {
 				floor += offset[j] * g[j] / 2 / float64(batch.N)

@@ -56,7 +56,8 @@ func (m *symmetric) solve(b []float64) ([]float64, error) {
 // neighbouring numbers between which the eigenvalue of the tridiagonal matrix lies, the higher one.
 func (m *symmetric) largestEigenvalue() float64 {
 	diagonal, offDiagonal := m.tridiagonal()
-	// Gershgorin's discs contain all eigenvalues.
+	// Gershgorin's discs contain all eigenvalues, and the largest eigenvalue is at least the largest value of the
+	// diagonal. So it is from low to high.
 	low := math.Inf(-1)
 	high := math.Inf(-1)
 	for i, d := range diagonal {
@@ -67,10 +68,11 @@ func (m *symmetric) largestEigenvalue() float64 {
 		low = max(low, d)
 		high = max(high, d+reach)
 	}
-	// The largest eigenvalue is at least the largest value of the diagonal.
+	// The interval is halved until no number is left in it.
 	for {
 		middle := low + float64((high-low)/2)
-		if !(low < middle && middle < high) {
+		areNeighbours := !(low < middle && middle < high)
+		if areNeighbours {
 			return high
 		}
 		if isAbove(middle, diagonal, offDiagonal) {

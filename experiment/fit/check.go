@@ -130,32 +130,15 @@ func (f *Fit) drawTimes(
 	draw uint64,
 	drawn [][]float64,
 ) (all, another float64, err error) {
-	paces := make([][phases]float64, len(f.Devices))
+	t := &taskDraw{fit: f, fleet: fleet, record: r, number: draw, paces: make([][phases]float64, len(f.Devices))}
 	for i, d := range f.Devices {
-		if k := classOf(&f.config, d.Class); k != nil {
-			paces[i] = k.Uncertainty.Pace(draw, r.first+i)
+		if class := classOf(&f.config, d.Class); class != nil {
+			t.paces[i] = class.Uncertainty.Pace(draw, r.first+i)
 		}
-	}
-	// The classes have neither slowdowns nor traces: the time of the start says which tasks start together.
-	duration := func(x *task, round uint64) (seconds, paced float64, err error) {
-		d, err := fleet.Durations(x.client, x.number+draw<<40, x.steps, r.bits, int64(round<<20|draw))
-		took := [phases]float64{float64(d.Download) / 1e9, float64(d.Compute) / 1e9, float64(d.Upload) / 1e9}
-		// Without classes of links, transfers take as long as they took in the run.
-		if !f.LinksMeasured {
-			took[download] = x.took[download]
-			took[upload] = x.took[upload]
-		}
-		for p, t := range took {
-			// A pace changes what a phase takes beyond its overhead.
-			over := min(t, f.Devices[x.client-r.first].model.phases[p].overhead)
-			seconds = seconds + t
-			paced = paced + over + (t-over)*paces[x.client-r.first][p]
-		}
-		return seconds, paced, err
 	}
 	for i := range r.devices {
 		for _, x := range r.devices[i].tasks.Kept {
-			seconds, _, err := duration(&x, x.number)
+			seconds, _, err := t.duration(&x, x.number)
 			if err != nil {
 				return 0, 0, err
 			}
@@ -167,7 +150,7 @@ func (f *Fit) drawTimes(
 		longest := rounds[i].simulated
 		longestPaced := rounds[i].simulated
 		for _, x := range rounds[i].tasks {
-			seconds, paced, err := duration(&x, uint64(i))
+			seconds, paced, err := t.duration(&x, uint64(i))
 			if err != nil {
 				return 0, 0, err
 			}
@@ -180,49 +163,94 @@ func (f *Fit) drawTimes(
 	return all, another, nil
 }
 
+// taskDraw is one draw of how long recorded tasks take with the fitted classes.
+type taskDraw struct {
+	fit    *Fit
+	fleet  *fleet.Fleet
+	record *record
+	// number is the number of the draw, from 0.
+	number uint64
+	// paces has for each device the factor of each phase's time beyond its overhead in another run.
+	paces [][phases]float64
+}
+
+// duration draws how many seconds the task x takes a client of its device's class, and how many it takes in
+// another run, where the device has its own pace. Tasks of the same round start together.
+func (t *taskDraw) duration(x *task, round uint64) (seconds, paced float64, err error) {
+	// Each draw has other task numbers. The classes have neither slowdowns nor traces, so the start serves alone
+	// to say which tasks start together.
+	number := x.number + t.number<<40
+	start := int64(round<<20 | t.number)
+	d, err := t.fleet.Durations(x.client, number, x.steps, t.record.bits, start)
+	took := [phases]float64{float64(d.Download) / 1e9, float64(d.Compute) / 1e9, float64(d.Upload) / 1e9}
+	// Without classes of links, transfers take as long as they took in the run.
+	if !t.fit.LinksMeasured {
+		took[download] = x.took[download]
+		took[upload] = x.took[upload]
+	}
+	device := x.client - t.record.first
+	for p, phaseSeconds := range took {
+		// A pace changes what a phase takes beyond its overhead.
+		overhead := min(phaseSeconds, t.fit.Devices[device].model.phases[p].overhead)
+		seconds = seconds + phaseSeconds
+		paced = paced + overhead + (phaseSeconds-overhead)*t.paces[device][p]
+	}
+	return seconds, paced, err
+}
+
 // permutedSeconds returns how many seconds the rounds would take together if the measured durations of each device
 // were permuted among its rounds, each phase by itself, in the mean over 50 permutations. If that differs much from
 // the measured time, devices or phases are slow at the same time. The time of local steps is scaled to the
 // round's own number of them.
 func (f *Fit) permutedSeconds(r *record, rounds []roundRecord) (seconds float64) {
 	const permutations = 50
-	type place struct {
-		round int
-		*task
-	}
-	// places holds, for each device, its tasks with the rounds that they are in.
-	places := make([][]place, len(f.Devices))
+	// tasksOf holds, for each device, its tasks with the rounds that they are in.
+	tasksOf := make([][]roundTask, len(f.Devices))
 	for i := range rounds {
 		for j := range rounds[i].tasks {
 			x := &rounds[i].tasks[j]
-			places[x.client-r.first] = append(places[x.client-r.first], place{i, x})
+			device := x.client - r.first
+			tasksOf[device] = append(tasksOf[device], roundTask{i, x})
 		}
 	}
+	// longest has, for each round, the seconds of its longest task so far in one permutation.
 	longest := make([]float64, len(rounds))
 	for n := range permutations {
 		for i := range rounds {
 			longest[i] = rounds[i].simulated
 		}
-		for device, list := range places {
+		for device, tasks := range tasksOf {
 			overhead := f.Devices[device].model.phases[compute].overhead
-			var permutation [phases][]int
-			for p := range permutation {
-				permutation[p] = keyed.New(uint64(n), keyed.Dealt, uint64(device), uint64(p)).Perm(len(list))
-			}
-			for i, x := range list {
-				// The three phases of the task come from three other tasks of the device.
-				downloaded := list[permutation[download][i]]
-				computed := list[permutation[compute][i]]
-				uploaded := list[permutation[upload][i]]
-				stepSeconds := (computed.took[compute] - overhead) * float64(x.steps) / float64(computed.steps)
-				computing := overhead + stepSeconds
-				seconds := downloaded.took[download] + computing + uploaded.took[upload]
-				longest[x.round] = max(longest[x.round], seconds)
-			}
+			permute(tasks, overhead, n, device, longest)
 		}
-		for _, l := range longest {
-			seconds += l / permutations
+		for _, roundSeconds := range longest {
+			seconds += roundSeconds / permutations
 		}
 	}
 	return seconds
+}
+
+// roundTask is a task in the round with this index.
+type roundTask struct {
+	round int
+	*task
+}
+
+// permute gives each task of a device the durations of three other tasks of it, one for each phase, and raises
+// longest, the seconds of each round, where the task then takes longer. The permutation follows from its number
+// n and the device. overhead is the time in seconds that computing takes the device beside its steps.
+func permute(tasks []roundTask, overhead float64, n, device int, longest []float64) {
+	var permutation [phases][]int
+	for p := range permutation {
+		permutation[p] = keyed.New(uint64(n), keyed.Dealt, uint64(device), uint64(p)).Perm(len(tasks))
+	}
+	for i, x := range tasks {
+		downloaded := tasks[permutation[download][i]]
+		computed := tasks[permutation[compute][i]]
+		uploaded := tasks[permutation[upload][i]]
+		stepSeconds := (computed.took[compute] - overhead) * float64(x.steps) / float64(computed.steps)
+		computing := overhead + stepSeconds
+		seconds := downloaded.took[download] + computing + uploaded.took[upload]
+		longest[x.round] = max(longest[x.round], seconds)
+	}
 }

@@ -122,26 +122,26 @@ func (f *Fit) hint() string {
 	return " (--pool makes one class of the devices of each class in devices.names)"
 }
 
-// fitDevice fits the time model of one device to its recorded tasks h. r is the record of the run. A device
+// fitDevice fits the time model of one device to the tasks of its history. r is the record of the run. A device
 // without tasks that say how fast it is keeps its class and has no model.
-func (f *Fit) fitDevice(r *record, h *deviceHistory) Device {
-	tasks := h.tasks.Kept
+func (f *Fit) fitDevice(r *record, history *deviceHistory) Device {
+	tasks := history.tasks.Kept
 	d := Device{
-		ID:       h.ID,
-		Class:    h.Class,
+		ID:       history.ID,
+		Class:    history.Class,
 		Tasks:    len(tasks),
-		Measured: h.all,
-		LeftOut:  h.excluded,
+		Measured: history.all,
+		LeftOut:  history.excluded,
 	}
 	if d.Tasks == 0 {
 		return d
 	}
 	var classOverhead fleet.Overhead
-	if k := classOf(&r.config, h.Class); k != nil {
-		classOverhead = k.Overhead
+	if class := classOf(&r.config, history.Class); class != nil {
+		classOverhead = class.Overhead
 	}
 	d.model = fitTimeModel(tasks, classOverhead, r.bits, f.LinksMeasured)
-	d.model.setFirstTask(&h.first, r.bits, f.LinksMeasured)
+	d.model.setFirstTask(&history.first, r.bits, f.LinksMeasured)
 	fitted := &d.model.phases
 	d.DownloadMbps = fitted[download].typical
 	d.UploadMbps = fitted[upload].typical
@@ -159,72 +159,89 @@ func classOf(c *config.Config, name string) *fleet.Class {
 	return nil
 }
 
-// setClasses puts the fitted classes into the configuration f.config. Simulated clients keep the classes
-// of the run, with their weights; where the run had no classes, one without settings of its own
-// stands for them. r is the record of the run.
+// setClasses puts the fitted classes into the configuration f.config, behind those of simulated clients, and
+// names in it the class of each device. A device gets a class of its own, called as the device, or with f.pool
+// shares one with the others of its former class. r is the record of the run.
 func (f *Fit) setClasses(r *record) {
 	before := &r.config
-	weighted := slices.ContainsFunc(before.Fleet, func(k fleet.Class) bool { return k.Weight > 0 })
-	var classes []fleet.Class
-	hasSimulated := r.first > 0
-	for _, k := range before.Fleet {
-		// Without any weight, simulated clients are spread evenly over the classes.
-		if k.Weight > 0 || hasSimulated && !weighted {
-			k.Weight = cmp.Or(k.Weight, 1)
-			classes = append(classes, k)
-		}
-	}
-	if r.first > 0 && len(before.Fleet) == 0 {
-		f.SimulatedClass = "simulated"
-		// Fitted classes are called as their devices, so the name must be that of no device.
-		for slices.Contains(before.Devices.IDs(), f.SimulatedClass) {
-			f.SimulatedClass += "-clients"
-		}
-		classes = []fleet.Class{{Name: f.SimulatedClass, Weight: 1}}
-	}
-	indexOf := func(name string) int {
-		return slices.IndexFunc(classes, func(k fleet.Class) bool { return k.Name == name })
-	}
-	setClass := func(k fleet.Class) {
-		if i := indexOf(k.Name); i < 0 {
-			classes = append(classes, k)
-		} else {
-			// Simulated clients have the class, too.
-			k.Weight = classes[i].Weight
-			classes[i] = k
-		}
-	}
+	classes := f.simulatedClasses(r)
 	for i := range f.Devices {
 		d := &f.Devices[i]
 		former := before.Devices.Names[i].Class
+		// The devices to which the class of d is fitted. Without pool, and without a former class, it is d alone.
 		members := []*Device{d}
 		if f.pool && former != "" {
 			members = f.membersOf(former)
 		} else if d.Tasks > 0 {
 			isTaken := func(name string) bool {
-				return indexOf(name) >= 0 || f.pool && classOf(before, name) != nil
+				return classes.indexOf(name) >= 0 || f.pool && classOf(before, name) != nil
 			}
 			d.Class = d.ID
 			for isTaken(d.Class) {
 				d.Class += "-fitted"
 			}
 		}
+		// A class of several devices is fitted once, for the first of them.
 		if d.Tasks > 0 && members[0] == d {
-			k := f.fittedClass(before, former, members)
-			k.Name = d.Class
-			setClass(k)
+			fitted := f.fittedClass(before, former, members)
+			fitted.Name = d.Class
+			classes.set(fitted)
 		}
 	}
 	names := slices.Clone(before.Devices.Names)
 	for i, d := range f.Devices {
 		// A class to which nothing was fitted stays as the run had it.
-		if indexOf(d.Class) < 0 && d.Class != "" {
+		if classes.indexOf(d.Class) < 0 && d.Class != "" {
 			classes = append(classes, *classOf(before, d.Class))
 		}
 		names[i].Class = d.Class
 	}
 	f.config.Fleet = classes
 	f.config.Devices.Names = names
+}
+
+// simulatedClasses returns the classes of the run that simulated clients have, with their weights. Where the run
+// had simulated clients and no classes, one without settings of its own stands for them.
+func (f *Fit) simulatedClasses(r *record) (classes classList) {
+	before := &r.config
+	hasSimulated := r.first > 0
+	hasWeights := slices.ContainsFunc(before.Fleet, func(k fleet.Class) bool { return k.Weight > 0 })
+	for _, class := range before.Fleet {
+		// Without any weight, simulated clients are spread evenly over the classes.
+		if class.Weight > 0 || hasSimulated && !hasWeights {
+			class.Weight = cmp.Or(class.Weight, 1)
+			classes = append(classes, class)
+		}
+	}
+	if hasSimulated && len(before.Fleet) == 0 {
+		f.SimulatedClass = "simulated"
+		// Fitted classes are called as their devices, so the name must be that of no device.
+		for slices.Contains(before.Devices.IDs(), f.SimulatedClass) {
+			f.SimulatedClass += "-clients"
+		}
+		classes = classList{{Name: f.SimulatedClass, Weight: 1}}
+	}
+	return classes
+}
+
+// classList is a list of classes with different names.
+type classList []fleet.Class
+
+// indexOf returns the index of the class with this name, or -1 if there is none.
+func (l classList) indexOf(name string) int {
+	return slices.IndexFunc(l, func(k fleet.Class) bool { return k.Name == name })
+}
+
+// set puts a class in the place of the one with its name, or behind all others if there is none. The class in
+// that place is also one of simulated clients, so its weight stays.
+func (l *classList) set(class fleet.Class) {
+	i := l.indexOf(class.Name)
+	if i < 0 {
+		*l = append(*l, class)
+		return
+	}
+	class.Weight = (*l)[i].Weight
+	(*l)[i] = class
 }
 
 // membersOf returns the devices of the run that have this class and recorded tasks.
@@ -245,6 +262,7 @@ func (f *Fit) fittedClass(before *config.Config, former string, members []*Devic
 	if old := classOf(before, former); old != nil {
 		k = *old
 	}
+	// What the former class says of times is not kept.
 	k.Weight = 0
 	k.Vary = fleet.Vary{}
 	k.Overhead = fleet.Overhead{}
@@ -260,18 +278,14 @@ func (f *Fit) fittedClass(before *config.Config, former string, members []*Devic
 	if f.LinksMeasured {
 		k.Links = fleet.Links{}
 	}
-	medianOf := func(value func(*timeModel) float64) float64 {
-		var values []float64
-		for _, d := range members {
-			values = append(values, value(&d.model))
-		}
-		return fiveDigits(robust.Median(values))
-	}
-	k.StepCV = medianOf(func(l *timeModel) float64 { return l.cv })
+	k.StepCV = medianOf(members, func(l *timeModel) float64 { return l.cv })
 	k.Vary.Together = f.Together
+	// The settings of each phase, in the order of the phases.
 	typical := [...]*fleet.Distribution{&k.DownloadMbps, &k.SecondsPerStep, &k.UploadMbps}
 	scatter := [...]*fleet.Distribution{&k.Vary.Download, &k.Vary.Compute, &k.Vary.Upload}
 	for _, p := range measuredPhases(f.LinksMeasured) {
+		// A class has speeds of its links, but the time of a step.
+		isSpeed := p != compute
 		var values, factors []float64
 		for _, d := range members {
 			values = append(values, fiveDigits(d.model.phases[p].typical.Value))
@@ -283,15 +297,24 @@ func (f *Fit) fittedClass(before *config.Config, former string, members []*Devic
 			*typical[p] = fleet.Empirical{Values: values}
 		}
 		if f.Together {
-			*scatter[p] = empiricalOf(factors, p != compute)
+			*scatter[p] = empiricalOf(factors, isSpeed)
 		} else {
-			*scatter[p] = variation(factors, p != compute)
+			*scatter[p] = variation(factors, isSpeed)
 		}
-		*k.Overhead.Phases()[p] = medianOf(func(l *timeModel) float64 { return l.phases[p].overhead })
-		*k.FirstTask.Phases()[p] = medianOf(func(l *timeModel) float64 { return l.phases[p].first })
-		*k.Uncertainty.Phases()[p] = medianOf(func(l *timeModel) float64 { return l.phases[p].uncertainty })
+		*k.Overhead.Phases()[p] = medianOf(members, func(l *timeModel) float64 { return l.phases[p].overhead })
+		*k.FirstTask.Phases()[p] = medianOf(members, func(l *timeModel) float64 { return l.phases[p].first })
+		*k.Uncertainty.Phases()[p] = medianOf(members, func(l *timeModel) float64 { return l.phases[p].uncertainty })
 	}
 	return k
+}
+
+// medianOf returns the median over devices of a value of their time models, rounded as in a configuration.
+func medianOf(devices []*Device, value func(*timeModel) float64) float64 {
+	var values []float64
+	for _, d := range devices {
+		values = append(values, value(&d.model))
+	}
+	return fiveDigits(robust.Median(values))
 }
 
 // fiveDigits rounds a number to five significant digits, so that a configuration file has it exactly.

@@ -111,21 +111,24 @@ func fitTimeModel(tasks []task, classOverhead fleet.Overhead, b fleet.Bits, link
 		}
 		fitted.uncertainty = fiveDigits(min(1, robust.BlocksOf(fitted.factors).Next))
 	}
-	step := &l.phases[compute]
+	computing := &l.phases[compute]
 	// An overhead elsewhere in its interval would go with another time of a step.
-	if t := &step.typical; slope.Value > 0 {
-		t.Low = min(t.Low, max(0, slope.Low))
-		t.High = max(t.High, slope.High)
+	if slope.Value > 0 {
+		secondsPerStep := &computing.typical
+		secondsPerStep.Low = min(secondsPerStep.Low, max(0, slope.Low))
+		secondsPerStep.High = max(secondsPerStep.High, slope.High)
 	}
-	l.cv, step.factors = scatterOfSteps(steps, step.factors)
-	balance(steps, step.factors)
+	l.cv, computing.factors = scatterOfSteps(steps, computing.factors)
+	balance(steps, computing.factors)
 	return l
 }
 
 // setFirstTask sets by how much longer than typical each phase of the device's first task took, 0 if it did not.
 func (l *timeModel) setFirstTask(first *task, b fleet.Bits, links bool) {
 	for _, p := range measuredPhases(links) {
-		l.phases[p].first = fiveDigits(max(0, first.took[p]-l.phases[p].overhead-l.typical(first, p, b)))
+		fitted := &l.phases[p]
+		extraSeconds := first.took[p] - fitted.overhead - l.typical(first, p, b)
+		fitted.first = fiveDigits(max(0, extraSeconds))
 	}
 }
 
@@ -163,6 +166,7 @@ func overheadOfSteps(steps, seconds []float64, classOverhead float64) (overhead,
 	if !ok {
 		return unchanged, slope
 	}
+	// intercept is the value at no steps of a line with this slope, from 0 to limit. A steeper line has a lower one.
 	intercept := func(slope, limit float64) float64 {
 		residuals := make([]float64, len(steps))
 		for i := range residuals {
@@ -206,7 +210,8 @@ func scatterOfSteps(steps, factors []float64) (cv float64, taskFactors []float64
 		return 0, factors
 	}
 	for range 10 {
-		// w0, w1 and w2 are sums of the weights w, of w/K and of w/K²; y0 and y1 are sums of w·y and w·y/K.
+		// The line y = v + c·(1/K) is fitted by its normal equations. w0, w1 and w2 are sums of the weights w, of
+		// w/K and of w/K²; y0 and y1 are sums of w·y and w·y/K.
 		var w0, w1, w2, y0, y1 float64
 		for i, k := range steps {
 			fitted := v + c/k
@@ -218,10 +223,11 @@ func scatterOfSteps(steps, factors []float64) (cv float64, taskFactors []float64
 			y0 = y0 + w*y
 			y1 = y1 + w*y/k
 		}
-		det := w0*w2 - w1*w1
-		v = (y0*w2 - y1*w1) / det
-		c = (y1*w0 - y0*w1) / det
-		deviation = math.Sqrt(w0 / det)
+		determinant := w0*w2 - w1*w1
+		v = (y0*w2 - y1*w1) / determinant
+		c = (y1*w0 - y0*w1) / determinant
+		deviation = math.Sqrt(w0 / determinant)
+		// A square cannot be below 0. With v = 0 the line goes through the origin.
 		if v < 0 {
 			v = 0
 			c = y1 / w2
@@ -250,7 +256,7 @@ const (
 // variation returns the distribution of the factors by which tasks differ from what is typical; nil if
 // they do not differ or nothing is known. With enough tasks it is the factors themselves. With few
 // it is a lognormal distribution that holds the next task in its middle 90 %, by Student's t. Both
-// have the mean of the factors. speed says that the distribution is of a speed, of which a factor
+// have the mean of the factors. isSpeed says that the distribution is of a speed, of which a factor
 // is one over that of a time.
 func variation(factors []float64, isSpeed bool) fleet.Distribution {
 	n := len(factors)
@@ -276,6 +282,8 @@ func variation(factors []float64, isSpeed bool) fleet.Distribution {
 	for _, f := range factors {
 		logs = append(logs, math.Log(max(f, mean/100)))
 	}
+	// The next task's logarithm is within these many standard deviations of the mean: t times the root of
+	// 1 + 1/n. The lognormal distribution gets the sigma with which its own middle is as wide.
 	next := math.Sqrt(1 + 1/float64(n))
 	t := distuv.StudentsT{Sigma: 1, Nu: float64(n - 1)}.Quantile(0.5 + confidence/2)
 	sigma := stat.StdDev(logs, nil) * next * t / distuv.UnitNormal.Quantile(0.5+confidence/2)
@@ -286,7 +294,7 @@ func variation(factors []float64, isSpeed bool) fleet.Distribution {
 	return fleet.Lognormal{Mean: fiveDigits(mean), Sigma: fiveDigits(sigma)}
 }
 
-// empiricalOf returns the factors as an empirical distribution that keeps their order. If speed is set, the
+// empiricalOf returns the factors as an empirical distribution that keeps their order. If isSpeed is set, the
 // distribution is one of a speed, and each value is one over the factor.
 func empiricalOf(factors []float64, isSpeed bool) fleet.Empirical {
 	values := slices.Clone(factors)

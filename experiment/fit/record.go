@@ -155,24 +155,26 @@ func (r *record) setSizes(dir string) error {
 // devices. A round is complete if the times of all its device tasks are known.
 func (r *record) addRound(logged *metrics.Round) {
 	r.rounds++
-	s := roundRecord{took: (logged.End - logged.Start).Seconds(), complete: true}
+	added := roundRecord{took: (logged.End - logged.Start).Seconds(), complete: true}
 	for i := range logged.Tasks {
 		t := &logged.Tasks[i]
-		switch device := t.Client - r.first; {
+		device := t.Client - r.first
+		isOfDevice := device >= 0 && device < len(r.devices)
+		switch {
 		case !t.Real:
-			s.simulated = max(s.simulated, (t.End - t.Start).Seconds())
-		case device >= 0 && device < len(r.devices) && !t.Probe:
-			x, ok := r.devices[device].addTask(&t.TaskReport)
-			s.tasks = append(s.tasks, x)
-			s.complete = s.complete && ok
+			added.simulated = max(added.simulated, (t.End - t.Start).Seconds())
+		case isOfDevice && !t.Probe:
+			x, isUsable := r.devices[device].addTask(&t.TaskReport)
+			added.tasks = append(added.tasks, x)
+			added.complete = added.complete && isUsable
 		}
 	}
-	r.sampled.Add(s)
+	r.sampled.Add(added)
 }
 
-// addTask adds a device's task e to its history. counts is false for a task that says nothing of the
-// device's speed: it was lost, refused or broken off, or it was the device's first one, which is
-// kept apart because it includes loading.
+// addTask adds a reported task to its device's history. isUsable is false for a task that says nothing of the
+// device's speed, which is counted by its reason alone: it was lost, refused or broken off, or it was the device's
+// first one, which is kept apart because it includes loading.
 func (h *deviceHistory) addTask(report *round.TaskReport) (t task, isUsable bool) {
 	t = task{
 		number: report.Task,
@@ -180,12 +182,14 @@ func (h *deviceHistory) addTask(report *round.TaskReport) (t task, isUsable bool
 		steps:  report.LocalSteps,
 		took:   [...]float64{report.Plan.Download.Seconds(), report.Plan.Compute.Seconds(), report.Plan.Upload.Seconds()},
 	}
+	// A phase that the task did not reach, or did not finish, has no duration.
+	lacksTimes := t.steps < 1 || min(t.took[download], t.took[compute], t.took[upload]) <= 0
 	switch {
 	case report.Outcome == round.Lost:
 		h.excluded.Lost++
 	case report.Outcome == round.Refused:
 		h.excluded.Refused++
-	case report.Plan.Drops || t.steps < 1 || min(t.took[download], t.took[compute], t.took[upload]) <= 0:
+	case report.Plan.Drops || lacksTimes:
 		h.excluded.Broken++
 	case h.excluded.First == 0:
 		h.excluded.First = 1

@@ -10,7 +10,7 @@ import (
 )
 
 // correlationThreshold is the relative difference between the measured time of the rounds and their time with
-// permuted phases (dealt) from which on devices count as slow together.
+// permuted phases ([Fit.permutedSeconds]) from which on devices count as slow together.
 const correlationThreshold = 0.01
 
 // correlate makes the devices' time models those of whole rounds, where devices are slow together, because
@@ -43,28 +43,30 @@ func (f *Fit) correlate(r *record, rounds []roundRecord) {
 
 // tasksByRound returns one task of the device with this index for each round. Where the device had no
 // task in a round, another task of it is drawn, always the same one for the same device and round.
-func (r *record) tasksByRound(rounds []roundRecord, number int) []task {
-	tasks := make([]task, len(rounds))
-	var deviceTasks []task
+func (r *record) tasksByRound(rounds []roundRecord, device int) []task {
+	// byRound has a task without steps for a round in which the device had none.
+	byRound := make([]task, len(rounds))
+	var done []task
 	for i := range rounds {
 		for _, x := range rounds[i].tasks {
-			if x.client == r.first+number {
-				tasks[i] = x
-				deviceTasks = append(deviceTasks, x)
+			if x.client == r.first+device {
+				byRound[i] = x
+				done = append(done, x)
 			}
 		}
 	}
-	if len(deviceTasks) == 0 {
-		deviceTasks = r.devices[number].tasks.Kept
+	// The device had its tasks in other rounds than these.
+	if len(done) == 0 {
+		done = r.devices[device].tasks.Kept
 	}
-	for i := range tasks {
-		// A task without steps is a round in which the device had none.
-		if tasks[i].steps == 0 {
-			hash := keyed.Hash(0, keyed.Dealt, uint64(number), uint64(i))
-			tasks[i] = deviceTasks[keyed.Below(hash, uint64(len(deviceTasks)))]
+	for i := range byRound {
+		hadTask := byRound[i].steps > 0
+		if !hadTask {
+			hash := keyed.Hash(0, keyed.Dealt, uint64(device), uint64(i))
+			byRound[i] = done[keyed.Below(hash, uint64(len(done)))]
 		}
 	}
-	return tasks
+	return byRound
 }
 
 // minFactor is the least factor of a task. The overhead was estimated from other tasks and may be more than

@@ -111,7 +111,8 @@ func checkpointSum(head []byte, payload hash.Hash) []byte {
 	return sum[:]
 }
 
-// decodeCheckpoint reads a checkpoint of size bytes from f. It checks magic, format, length and
+// decodeCheckpoint reads a checkpoint of size bytes from f: a head of the magic text, the format in 4 bytes and the
+// payload's length in 8, little-endian; the payload; and a SHA-256 of both. It checks magic, format, length and
 // checksum, and only then lets read have the payload, of which it must leave nothing.
 func decodeCheckpoint(f io.ReadSeeker, size int64, read func(*Payload) error) error {
 	head := make([]byte, min(checkpointHeadLen, size))

@@ -36,13 +36,14 @@ func lockFolder(dir string) (release func() error, err error) {
 			// The holder's text is used for the message alone.
 			holder, _ := io.ReadAll(io.LimitReader(f, 100))
 			err = errors.Join(err, f.Close())
+			isHeld := errors.Is(err, filelock.ErrLocked)
 			attempts++
-			if attempts < 4 && errors.Is(err, filelock.ErrLocked) {
+			if attempts < 4 && isHeld {
 				// It may be Running that holds the lock, only to ask whether anybody does.
 				time.Sleep(5 * time.Millisecond)
 				continue
 			}
-			if !errors.Is(err, filelock.ErrLocked) {
+			if !isHeld {
 				return nil, fmt.Errorf("results: %s cannot be locked: %w", dir, err)
 			}
 			owner := strings.TrimSpace(string(holder))
@@ -54,21 +55,29 @@ func lockFolder(dir string) (release func() error, err error) {
 		}
 		// Who held it before may have removed the file after it was opened here:
 		// then the next to come would make and lock another.
-		if held, err := os.Stat(path); err == nil {
-			if opened, err := f.Stat(); err == nil && os.SameFile(held, opened) {
-				// The note is for messages alone: a full disk, on which it cannot be written,
-				// must not keep anybody from removing runs.
-				if f.Truncate(0) == nil {
-					_, _ = f.WriteAt(fmt.Appendf(nil, "process %d\n", os.Getpid()), 0)
-				}
-				return func() error { return errors.Join(os.Remove(path), f.Close()) }, nil
+		if isAt(f, path) {
+			// The note is for messages alone: a full disk, on which it cannot be written,
+			// must not keep anybody from removing runs.
+			if f.Truncate(0) == nil {
+				_, _ = f.WriteAt(fmt.Appendf(nil, "process %d\n", os.Getpid()), 0)
 			}
+			return func() error { return errors.Join(os.Remove(path), f.Close()) }, nil
 		}
 		if err := f.Close(); err != nil {
 			return nil, fmt.Errorf("results: %w", err)
 		}
 	}
 	return nil, fmt.Errorf("results: %s cannot be locked: others come and go", dir)
+}
+
+// isAt reports whether an open file is the one that lies at the path now.
+func isAt(f *os.File, path string) bool {
+	atPath, err := os.Stat(path)
+	if err != nil {
+		return false
+	}
+	opened, err := f.Stat()
+	return err == nil && os.SameFile(atPath, opened)
 }
 
 // Running reports whether a run fills the folder now: whether a process holds the lock of the

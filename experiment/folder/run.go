@@ -175,15 +175,16 @@ func (r *Run) unchanged(s *Summary) error {
 		}
 		// current is the file's stamp now; nil: it is gone.
 		var current any
+		hasLength := false
 		if err == nil {
 			current = stamp{d, info.Size(), info.ModTime().UnixNano()}
+			hasLength = info.Size() == d.Size
 		}
-		if err == nil && info.Size() == d.Size {
-			checked, _ := r.checkedStamps.Load(d.Name)
-			isTooLarge := d.Size > maxQuickRead && d.Name != RoundsFile
-			if checked == current || isTooLarge {
-				continue
-			}
+		checked, _ := r.checkedStamps.Load(d.Name)
+		isChecked := checked == current
+		isTooLarge := d.Size > maxQuickRead && d.Name != RoundsFile
+		if hasLength && (isChecked || isTooLarge) {
+			continue
 		}
 		if err := d.Examine(r.Dir, Ended).Err(); err != nil {
 			return fmt.Errorf("%s: %w: %w (fedpace verify %s)", r.Dir, ErrChanged, err, r.Dir)

@@ -167,7 +167,8 @@ func DecodeModel(r io.Reader, size int64, want []learn.Tensor) ([]float32, error
 }
 
 // decodeModel reads a safetensors file of size bytes from r into one vector of parameters, in the
-// order of the tensors want. base holds the values of tensors that the file may lack; if it is nil,
+// order of the tensors want. The file is the header's length in 8 bytes, little-endian, the header, which says
+// where each tensor lies, and the tensors. base holds the values of tensors that the file may lack; if it is nil,
 // the file must have all of them.
 func decodeModel(r io.Reader, size int64, want []learn.Tensor, base []float32) ([]float32, error) {
 	var prefix [8]byte
@@ -338,7 +339,8 @@ func decodeHeader(header []byte) (map[string]headerEntry, error) {
 }
 
 // ModelParams returns how many parameters the safetensors file of float32 at path holds, by the
-// length of its data. Buffers of other types count as the float32 numbers that take as many bytes.
+// length of its data, without reading the data. The file is the header's length in 8 bytes, little-endian, the
+// header, and the data. Buffers of other types count as the float32 numbers that take as many bytes.
 func ModelParams(path string) (int, error) {
 	f, info, err := regular.Open(path)
 	if err != nil {

@@ -124,39 +124,42 @@ const (
 // list holds the rounds of the run. A short run gets [manyDraws] of all its rounds, a longer one [fewDraws],
 // and a very long one only as many rounds, at least one, as the bounds on tasks and values allow.
 func affordable(list []roundTimes) (draws, rounds int) {
-	// fits returns how many of the first rounds can be simulated with this number of draws, at least one.
-	fits := func(draws int) (rounds int) {
-		tasks := 0
-		for rounds < len(list) {
-			fewTasks := draws*(tasks+list[rounds].all) <= maxTasks
-			fewValues := draws*columns*(rounds+1) <= maxValues
-			if rounds > 0 && !(fewTasks && fewValues) {
-				break
-			}
-			tasks += list[rounds].all
-			rounds++
-		}
-		return rounds
+	if affordableRounds(list, manyDraws) == len(list) {
+		return manyDraws, len(list)
 	}
-	if n := fits(manyDraws); n == len(list) {
-		return manyDraws, n
-	}
-	return fewDraws, fits(fewDraws)
+	return fewDraws, affordableRounds(list, fewDraws)
 }
 
-// predictedOf returns a value of the run beside the interval of the same value over the draws in list. value
-// reads it from the means of the run, m, or of a draw.
-func predictedOf(m *means, list []*means, value func(*means) float64) folder.Predicted {
-	values := make([]float64, len(list))
-	for i, d := range list {
-		values[i] = value(d)
+// affordableRounds returns how many of the first rounds in list can be simulated with this number of draws
+// without more tasks or values than the bounds allow. The first round is always among them.
+func affordableRounds(list []roundTimes, draws int) (rounds int) {
+	tasks := 0
+	for rounds < len(list) {
+		fewTasks := draws*(tasks+list[rounds].all) <= maxTasks
+		fewValues := draws*columns*(rounds+1) <= maxValues
+		if rounds > 0 && !(fewTasks && fewValues) {
+			break
+		}
+		tasks += list[rounds].all
+		rounds++
+	}
+	return rounds
+}
+
+// predictedOf puts a value that was measured in a run beside the interval that its simulated draws have for the
+// same value. value reads the value from the mean times of the run, measured, and from those of each draw.
+func predictedOf(measured *means, draws []*means, value func(*means) float64) folder.Predicted {
+	values := make([]float64, len(draws))
+	for i, draw := range draws {
+		values[i] = value(draw)
 	}
 	v := intervalOf(values)
-	return folder.NewPredicted(value(m), v.P05, v.P50, v.P95)
+	return folder.NewPredicted(value(measured), v.P05, v.P50, v.P95)
 }
 
 // compare plays the simulated counterpart of the run recorded in r, draws times, and fills in c: rounds,
-// phases and devices, each with what was measured and the interval of the draws.
+// phases and devices, each with what was measured and the interval of the draws. Where the draws must select
+// other devices than the run did, a sentence says so.
 func (c *Comparison) compare(ctx context.Context, p *problem.Problem, r *record, draws int) error {
 	t, err := newCounterpart(p, r)
 	if err != nil {
@@ -174,46 +177,55 @@ func (c *Comparison) compare(ctx context.Context, p *problem.Problem, r *record,
 	if err != nil {
 		return err
 	}
-	m := meansOf(r.rounds, t.devices)
+	measured := meansOf(r.rounds, t.devices)
 	c.Draws = draws
 	c.Rounds = len(r.rounds)
-	for i := range m.rounds {
+	for i := range measured.rounds {
 		// A run that is still to come has no measured times: its rounds are 0 here, and its phases, of no
 		// tasks, are NaN already.
 		if r.isFuture {
-			m.rounds[i][0] = math.NaN()
+			measured.rounds[i][roundSeconds] = math.NaN()
 		}
-		for n := range columns {
-			p := predictedOf(m, list, func(d *means) float64 { return d.rounds[i][n] })
-			row := Row{
-				Round:    i + 1,
-				Phase:    wholeRound,
-				Measured: toNanosecond(metrics.Value(p.Measured)),
-				P05:      toNanosecond(p.P05),
-				P50:      toNanosecond(p.P50),
-				P95:      toNanosecond(p.P95),
-			}
-			if n > 0 {
-				row.Phase = phases[n-1].String()
-			} else if p.Inside() {
-				c.Inside++
-			}
-			if !math.IsNaN(row.Measured) || !math.IsNaN(row.P50) {
-				c.Rows = append(c.Rows, row)
-			}
-		}
+		c.addRows(i, measured, list)
 	}
-	c.Seconds = predictedOf(m, list, (*means).total)
+	c.Seconds = predictedOf(measured, list, (*means).total)
 	for p, phase := range phases {
-		if v := predictedOf(m, list, func(d *means) float64 { return d.phase(p) }); !math.IsNaN(v.P50) {
+		v := predictedOf(measured, list, func(d *means) float64 { return d.phase(p) })
+		if !math.IsNaN(v.P50) {
 			c.Phases = append(
 				c.Phases,
 				folder.Phase{Phase: phase.String(), Overhead: t.overhead(list[0], p), Predicted: v},
 			)
 		}
 	}
-	c.compareDevices(t, m, list)
+	c.compareDevices(t, measured, list)
 	return nil
+}
+
+// addRows adds the rows of one round, the i-th from 0: one for the whole round, and one for each phase that has a
+// measured or a predicted time. It counts a whole round whose measured time is inside the interval of the draws.
+func (c *Comparison) addRows(i int, measured *means, draws []*means) {
+	for column := range columns {
+		p := predictedOf(measured, draws, func(d *means) float64 { return d.rounds[i][column] })
+		row := Row{
+			Round:    i + 1,
+			Phase:    wholeRound,
+			Measured: toNanosecond(metrics.Value(p.Measured)),
+			P05:      toNanosecond(p.P05),
+			P50:      toNanosecond(p.P50),
+			P95:      toNanosecond(p.P95),
+		}
+		if column == roundSeconds {
+			if p.Inside() {
+				c.Inside++
+			}
+		} else {
+			row.Phase = phases[column-firstPhase].String()
+		}
+		if !math.IsNaN(row.Measured) || !math.IsNaN(row.P50) {
+			c.Rows = append(c.Rows, row)
+		}
+	}
 }
 
 // class is the fleet's class of a device, numbered from 0.
@@ -221,13 +233,14 @@ func (t *counterpart) class(device int) *fleet.Class {
 	return &t.problem.Config.Fleet[t.problem.Fleet.DeviceClass(t.first+device)]
 }
 
-// overhead returns the mean seconds of phase p of a task that are overhead by the devices' classes. Each
-// class counts as often as its devices have tasks in m. It is 0 if no task was answered.
-func (t *counterpart) overhead(m *means, p int) float64 {
+// overhead returns how much of phase p of a task is overhead: the mean, over the tasks that devices answered in a
+// draw, of the seconds that a device's class says for it. It is 0 if no task was answered.
+func (t *counterpart) overhead(draw *means, p int) float64 {
 	var all rate
-	for i := range m.devices {
-		n := m.devices[i][p].amount
-		all.add(n**t.class(i).Overhead.Phases()[p], n)
+	for device := range draw.devices {
+		tasks := draw.devices[device][p].amount
+		seconds := *t.class(device).Overhead.Phases()[p]
+		all.add(tasks*seconds, tasks)
 	}
 	return all.meanOrZero()
 }
@@ -235,20 +248,19 @@ func (t *counterpart) overhead(m *means, p int) float64 {
 // maxDevices bounds the devices that a comparison lists.
 const maxDevices = 100
 
-// compareDevices adds an entry for each device that answered tasks in at least one draw. m are the means of
-// the run, and list those of the draws. Of more than [maxDevices] devices only those stay whose time is
-// furthest from the prediction. Sentences name the devices that had tasks in the run alone, and classes
-// without scatter.
-func (c *Comparison) compareDevices(t *counterpart, m *means, list []*means) {
+// compareDevices adds an entry for each device that answered tasks in at least one draw. measured are the means
+// of the run. Of more than [maxDevices] devices only those stay whose time is furthest from the prediction.
+// Sentences name the devices that had tasks in the run alone, and classes without scatter.
+func (c *Comparison) compareDevices(t *counterpart, measured *means, draws []*means) {
 	var constant, undrawn []string
 	for i, name := range t.problem.Config.Devices.IDs() {
-		phase := func(p int) folder.Predicted {
-			return predictedOf(m, list, func(d *means) float64 { return d.devices[i][p].mean() })
-		}
-		seconds := predictedOf(m, list, func(d *means) float64 { return d.device(i) })
-		if math.IsNaN(seconds.P50) {
+		seconds := predictedOf(measured, draws, func(d *means) float64 { return d.device(i) })
+		// Every phase has as many entries as the device answered tasks.
+		tasks := int(measured.devices[i][0].amount)
+		isDrawn := !math.IsNaN(seconds.P50)
+		if !isDrawn {
 			// A device without a task in the run was never present in it.
-			if m.devices[i][0].amount > 0 {
+			if tasks > 0 {
 				undrawn = append(undrawn, name)
 			}
 			continue
@@ -257,14 +269,19 @@ func (c *Comparison) compareDevices(t *counterpart, m *means, list []*means) {
 		if seconds.P05 == seconds.P95 && !slices.Contains(constant, class) {
 			constant = append(constant, class)
 		}
+		// The times of the device's download, computation and upload, in the order of phases.
+		var byPhase [len(phases)]folder.Predicted
+		for p := range phases {
+			byPhase[p] = predictedOf(measured, draws, func(d *means) float64 { return d.devices[i][p].mean() })
+		}
 		c.Devices = append(c.Devices, folder.Device{
 			Device:   name,
 			Class:    class,
-			Tasks:    int(m.devices[i][0].amount),
+			Tasks:    tasks,
 			Seconds:  seconds,
-			Download: phase(0),
-			Compute:  phase(1),
-			Upload:   phase(2),
+			Download: byPhase[0],
+			Compute:  byPhase[1],
+			Upload:   byPhase[2],
 		})
 	}
 	if len(undrawn) > 0 {
@@ -275,14 +292,17 @@ func (c *Comparison) compareDevices(t *counterpart, m *means, list []*means) {
 			"interval: %s.", strings.Join(constant, ", "))
 	}
 	if len(c.Devices) > maxDevices {
-		off := func(d folder.Device) float64 {
-			if d.Seconds.Ratio == nil {
-				return 0
-			}
-			return math.Abs(math.Log(*d.Seconds.Ratio))
-		}
-		slices.SortStableFunc(c.Devices, func(a, b folder.Device) int { return cmp.Compare(off(b), off(a)) })
+		slices.SortStableFunc(c.Devices, func(a, b folder.Device) int { return cmp.Compare(howFarOff(b), howFarOff(a)) })
 		c.addUnknown("Of %d devices the %d that are furthest off are listed.", len(c.Devices), maxDevices)
 		c.Devices = c.Devices[:maxDevices]
 	}
+}
+
+// howFarOff tells by what factor a device's measured time differs from the prediction: the logarithm of the
+// factor, the same for twice as long and for half. It is 0 for a device without a measured time.
+func howFarOff(d folder.Device) float64 {
+	if d.Seconds.Ratio == nil {
+		return 0
+	}
+	return math.Abs(math.Log(*d.Seconds.Ratio))
 }

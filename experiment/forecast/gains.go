@@ -129,28 +129,22 @@ type replay struct {
 }
 
 // meanRound plays the run with a change and returns the mean time of a round in seconds. It is infinite
-// if the run comes to a standstill without the excluded class. w, which may be nil, counts the tasks and
-// rounds.
-func (y *replay) meanRound(ctx context.Context, c change, w *waitCounts) (float64, error) {
+// if the run comes to a standstill without the excluded class. counts, which may be nil, is told of the tasks
+// and rounds. The first call must be for the unchanged run: later ones need its length and the times at which
+// its rounds began.
+func (y *replay) meanRound(ctx context.Context, c change, counts *waitCounts) (float64, error) {
 	rounds, err := roundsOf(y.problem, y.limit)
 	if err != nil {
 		return 0, err
 	}
-	if c.excluded != noClass {
-		available := rounds.Available
-		rounds.Available = func(client int, now round.Time) bool {
-			if y.problem.Fleet.Class(client) == c.excluded {
-				return false
-			}
-			return available == nil || available(client, now)
-		}
-		// A run that takes twice as long has longer rounds, which is all that must be known.
-		rounds.Stop.Time = cmp.Or(rounds.Stop.Time, 2*y.length)
+	isFirst := y.length == 0
+	excludes := c.excluded != noClass
+	if excludes {
+		y.exclude(c.excluded, &rounds)
 	}
-	first := y.length == 0
 	settings := &y.problem.Config
 	isAlwaysThere := !settings.EverAbsent() && !settings.Arrives()
-	keepsStarts := first && isAlwaysThere && !closing.Overlaps(settings.Close)
+	keepsStarts := isFirst && isAlwaysThere && !closing.Overlaps(settings.Close)
 	t := timing{
 		rounds: rounds,
 		answer: y.answers(c),
@@ -158,17 +152,17 @@ func (y *replay) meanRound(ctx context.Context, c change, w *waitCounts) (float6
 			if keepsStarts {
 				y.starts = append(y.starts, r.Start)
 			}
-			if w != nil {
-				w.endRound()
+			if counts != nil {
+				counts.endRound()
 			}
 			return nil
 		},
 	}
-	if w != nil {
-		t.task = w.addTask
+	if counts != nil {
+		t.task = counts.addTask
 	}
 	stop, _, err := t.play(ctx)
-	if first {
+	if isFirst {
 		y.length = stop.EndTime
 	}
 	// Without the class whose updates were the only ones that count, the run has no end, but the rounds
@@ -176,26 +170,41 @@ func (y *replay) meanRound(ctx context.Context, c change, w *waitCounts) (float6
 	if errors.Is(err, errNoEnd) {
 		err = nil
 	}
-	standstill := stop.Rounds == 0 ||
-		slices.Contains([]string{round.NoClients, round.BatteryEmpty, round.Excluded}, stop.Reason)
-	if c.excluded != noClass && standstill {
+	hasStopped := slices.Contains([]string{round.NoClients, round.BatteryEmpty, round.Excluded}, stop.Reason)
+	if excludes && (stop.Rounds == 0 || hasStopped) {
 		return math.Inf(1), err
 	}
 	return stop.EndTime.Seconds() / float64(max(1, stop.Rounds)), err
 }
 
-// answers returns the function that answers the tasks of the run with a change.
+// exclude takes the clients of a class out of the rounds of a run, as if they were always absent. A run without a
+// limit of time gets one: if it takes twice as long as the unchanged run, it has longer rounds, which is all
+// that must be known.
+func (y *replay) exclude(class int, rounds *round.Config) {
+	available := rounds.Available
+	rounds.Available = func(client int, now round.Time) bool {
+		if y.problem.Fleet.Class(client) == class {
+			return false
+		}
+		return available == nil || available(client, now)
+	}
+	rounds.Stop.Time = cmp.Or(rounds.Stop.Time, 2*y.length)
+}
+
+// answers returns the function that answers the tasks of the run with a change: a task takes as long as in the
+// unchanged run, except that the phases that the change makes faster are shorter. It meets the slowdown periods
+// and link speeds of the moment at which its round began in the unchanged run, where that is known.
 func (y *replay) answers(c change) func(*round.Task) (round.Event, error) {
-	answer := answers(&y.problem.Timing)
+	unchangedAnswer := answers(&y.problem.Timing)
 	return func(t *round.Task) (round.Event, error) {
 		shifted := *t
 		if t.Round <= len(y.starts) {
 			shifted.Start = y.starts[t.Round-1]
 		}
-		e, err := answer(&shifted)
-		inClass := c.class != noClass && y.problem.Fleet.Class(t.Client) == c.class
+		e, err := unchangedAnswer(&shifted)
+		isFasterClass := c.class != noClass && y.problem.Fleet.Class(t.Client) == c.class
 		for phase, duration := range []*round.Time{&e.Plan.Download, &e.Plan.Compute, &e.Plan.Upload} {
-			if inClass || phase == c.phase {
+			if isFasterClass || phase == c.phase {
 				*duration = round.Time(float64(*duration) / faster)
 			}
 		}

@@ -93,38 +93,45 @@ func readRecord(dir string, first int) (r record, err error) {
 		return r, err
 	}
 	r.hasEvents = true
-	last := 0
+	// found is the number of rounds, from the first on, that the log has without a gap.
+	found := 0
 	for next, err := range log.Rounds() {
 		if err != nil {
 			return r, err
 		}
-		// The log is ahead of rounds.csv, or lacks a round.
-		if next.Round > len(r.rounds) || next.Round != last+1 {
+		isAhead := next.Round > len(r.rounds)
+		lacksRound := next.Round != found+1
+		if isAhead || lacksRound {
 			break
 		}
+		current := &r.rounds[found]
 		for i := range next.Tasks {
 			if t := &next.Tasks[i]; t.Real && t.Client >= first {
-				r.rounds[last].tasks = append(r.rounds[last].tasks, taskOf(&t.TaskReport, first))
+				current.tasks = append(current.tasks, taskOf(&t.TaskReport, first))
 			}
 		}
-		last++
+		found++
 	}
-	r.skipped = len(r.rounds) - last
-	r.rounds = r.rounds[:last]
+	r.skipped = len(r.rounds) - found
+	r.rounds = r.rounds[:found]
 	return r, nil
 }
 
 // means holds mean times of a draw, or of a run.
 type means struct {
-	// rounds holds the columns of each round.
+	// rounds holds for each round its seconds, in column roundSeconds, and then, from column firstPhase on, the mean
+	// seconds of each phase over the tasks that devices answered in it, NaN if they answered none.
 	rounds [][columns]float64
 	// devices holds, for each device, the seconds of each phase over its tasks.
 	devices [][len(phases)]rate
 }
 
-// columns are the values of a round: its seconds, and the mean seconds of each phase of
-// the tasks that devices answered in it, NaN if they answered none.
-const columns = 1 + len(phases)
+// The columns of a round in [means].
+const (
+	roundSeconds = 0
+	firstPhase   = 1
+	columns      = firstPhase + len(phases)
+)
 
 // meansOf returns the mean duration of each phase, for each round and for each of the devices, over
 // recorded rounds.
@@ -136,22 +143,23 @@ func meansOf(rounds []roundTimes, devices int) *means {
 	return m
 }
 
-// add adds round r to the means. Tasks that were lost have no durations and do not count.
+// add adds round r to the means: a row of its own, and its tasks to those of the devices. Tasks that were lost
+// have no durations and do not count.
 func (m *means) add(r *roundTimes) {
-	var in [len(phases)]rate
+	// ofRound has for each phase the seconds of the round's tasks and their number.
+	var ofRound [len(phases)]rate
 	for _, t := range r.tasks {
 		if t.lost || t.device >= len(m.devices) {
 			continue
 		}
 		for p, took := range t.parts {
-			in[p].add(took.Seconds(), 1)
+			ofRound[p].add(took.Seconds(), 1)
 			m.devices[t.device][p].add(took.Seconds(), 1)
 		}
 	}
-	// The first column is the time of the round, and each further one the mean of a phase.
-	row := [columns]float64{r.took.Seconds()}
-	for p := range in {
-		row[1+p] = in[p].mean()
+	row := [columns]float64{roundSeconds: r.took.Seconds()}
+	for p := range ofRound {
+		row[firstPhase+p] = ofRound[p].mean()
 	}
 	m.rounds = append(m.rounds, row)
 }
@@ -159,7 +167,7 @@ func (m *means) add(r *roundTimes) {
 // total is the time of all rounds together, in seconds.
 func (m *means) total() (seconds float64) {
 	for _, r := range m.rounds {
-		seconds += r[0]
+		seconds += r[roundSeconds]
 	}
 	return seconds
 }

@@ -23,123 +23,138 @@ func (f *Forecast) playRounds(ctx context.Context, p *problem.Problem, limit rou
 	untrained := *p
 	untrained.Config.MakeTimingOnly()
 	maxRounds := max(1, tasks/tasksOf(&untrained.Config))
-	if len(p.Config.Devices.Names) == 0 && !registry.NeedsOf(p.Config.Select).Losses {
-		all, _, err := playPart(ctx, &untrained, limit, 1, 0, maxRounds, 0)
-		if err != nil || all != nil {
-			if f.setTotals(all); err == nil {
-				err = f.findGains(ctx, &untrained, limit)
-			}
+	isForeseeable := len(p.Config.Devices.Names) == 0 && !registry.NeedsOf(p.Config.Select).Losses
+	if isForeseeable {
+		whole := part{limit: limit, stride: 1, maxRounds: maxRounds}
+		played, err := whole.play(ctx, &untrained)
+		if err != nil {
 			return err
 		}
+		if !played.isTooLong {
+			f.setTotals(&played)
+			return f.findGains(ctx, &untrained, limit)
+		}
 	}
-	// totals has the estimates of rounds, seconds and steps by each draw.
-	var totals [3][]float64
+	// The estimates by each draw.
+	var rounds, seconds, steps []float64
 	// A draw plays one of every stride rounds. It begins at the moment of the run at which the draw before ended,
 	// so that the draws meet different slowdown periods and absences.
 	stride := 1.0
 	begin := round.Time(0)
 	for draw := 1; draw <= fewDraws; draw++ {
-		part, length, err := playPart(ctx, &untrained, limit, stride, draw, max(1, maxRounds/fewDraws), begin)
-		begin += length
+		sample := part{limit: limit, stride: stride, draw: draw, maxRounds: max(1, maxRounds/fewDraws), begin: begin}
+		played, err := sample.play(ctx, &untrained)
 		if err != nil {
 			return err
 		}
-		// One of every stride rounds are still too many, so all draws begin again with half as many.
-		if part == nil {
+		if played.isTooLong {
+			// One of every stride rounds are still too many, so all draws begin again with half as many.
 			stride = 2 * stride
+			if stride > maxWalked {
+				return errNoEnd
+			}
 			begin = 0
 			draw = 0
-			totals = [3][]float64{}
+			rounds = nil
+			seconds = nil
+			steps = nil
+			continue
 		}
-		if stride > maxWalked {
-			return errNoEnd
-		}
-		for i, v := range part {
-			totals[i] = append(totals[i], v)
-		}
+		begin += played.length
+		rounds = append(rounds, played.rounds)
+		seconds = append(seconds, played.seconds)
+		steps = append(steps, played.steps)
 	}
-	// The median of n parts has the variance π/2n of a part's. Another part therefore differs from it by
-	// the variance of a part times 1 + π/2n. The run, which is as long as stride parts, differs from it by that
-	// variance times 1/stride + π/2n, so the interval of the parts is narrowed.
-	rounds := intervalOf(totals[0])
-	seconds := intervalOf(totals[1])
-	median := math.Pi / 2 / fewDraws
-	for _, v := range []*Interval{&rounds, &seconds} {
-		narrowing := math.Sqrt((1/stride + median) / (1 + median))
-		v.P05 = v.P50 + narrowing*(v.P05-v.P50)
-		v.P95 = v.P50 + narrowing*(v.P95-v.P50)
-	}
-	f.setTotals([]float64{rounds.P50, seconds.P50, intervalOf(totals[2]).P50})
+	roundsWithin := narrowed(intervalOf(rounds), stride)
+	secondsWithin := narrowed(intervalOf(seconds), stride)
+	f.setTotals(&partTotals{
+		rounds:  roundsWithin.P50,
+		seconds: secondsWithin.P50,
+		steps:   intervalOf(steps).P50,
+	})
 	f.IsSampled = true
-	f.VirtualWithin = &seconds
+	f.VirtualWithin = &secondsWithin
 	if untrained.Config.Stop.Rounds == 0 {
-		f.RoundsWithin = &rounds
+		f.RoundsWithin = &roundsWithin
 		f.VirtualWithin = nil
 	}
 	return nil
 }
 
-// setTotals takes rounds, virtual seconds and steps from v, in this order. It does nothing if v is nil.
-func (f *Forecast) setTotals(v []float64) {
-	if v != nil {
-		f.Rounds = int(math.Round(v[0]))
-		f.Virtual = v[1]
-		f.Steps = int64(math.Round(v[2]))
-	}
+// narrowed turns the interval of the estimates by [fewDraws] parts of a run into one of the run itself, which
+// averages over stride times as many rounds as a part does.
+//
+// The median of n parts has the variance π/2n of a part's. Another part therefore differs from it by
+// the variance of a part times 1 + π/2n. The run, which is as long as stride parts, differs from it by that
+// variance times 1/stride + π/2n, so the interval of the parts is narrowed.
+func narrowed(v Interval, stride float64) Interval {
+	median := math.Pi / 2 / fewDraws
+	narrowing := math.Sqrt((1/stride + median) / (1 + median))
+	v.P05 = v.P50 + narrowing*(v.P05-v.P50)
+	v.P95 = v.P50 + narrowing*(v.P95-v.P50)
+	return v
 }
 
-// playPart estimates a run that is too long to be played. It plays about one of every stride rounds and
-// multiplies their totals. draw, from 1 to [fewDraws], chooses which rounds, and their seed; draw 0, with a
-// stride of 1, plays the run itself with its own seed. limit is the run's end in virtual time, 0 for none.
-// begin is the virtual time of the run at which the part starts: its clients are absent or slow as from then on.
-//
-// The list has the run's rounds, virtual seconds and local steps; it is nil if more than maxRounds rounds would
-// have to be played. The time is how long the played part was.
-func playPart(
-	ctx context.Context,
-	p *problem.Problem,
-	limit round.Time,
-	stride float64,
-	draw, maxRounds int,
-	begin round.Time,
-) ([]float64, round.Time, error) {
-	c, err := roundsOf(p, limit)
-	// n is how many rounds to play, 0 if the run has no limit of rounds.
-	n := int(math.Ceil(float64(c.Stop.Rounds) / stride))
-	if err != nil || limit == 0 && n > maxRounds {
-		return nil, 0, err
+// setTotals takes the forecast's rounds, virtual time and local steps from what was played.
+func (f *Forecast) setTotals(v *partTotals) {
+	f.Rounds = int(math.Round(v.rounds))
+	f.Virtual = v.seconds
+	f.Steps = int64(math.Round(v.steps))
+}
+
+// part is the part of a run that is played in place of the whole run, where that is too long: about one of every
+// stride rounds.
+type part struct {
+	// limit is the run's end in virtual time, 0 for none.
+	limit  round.Time
+	stride float64
+	// draw, from 1 to [fewDraws], chooses which rounds are played, and their seed. Draw 0, with a stride of 1, is
+	// the run itself with its own seed.
+	draw int
+	// maxRounds is the largest number of rounds that may be played.
+	maxRounds int
+	// begin is the virtual time of the run at which the part starts: its clients are absent or slow as from then on.
+	begin round.Time
+}
+
+// partTotals is what a part that was played says of the whole run.
+type partTotals struct {
+	// rounds, seconds and steps are the run's rounds, virtual seconds and local steps: those of the part times
+	// its stride.
+	rounds, seconds, steps float64
+	// length is the virtual time that the part itself took.
+	length round.Time
+	// isTooLong says that more than maxRounds rounds would have to be played. Nothing else is then known.
+	isTooLong bool
+}
+
+// play estimates the rounds, virtual time and local steps of the run p by playing a part of it without learning.
+func (a *part) play(ctx context.Context, p *problem.Problem) (partTotals, error) {
+	c, err := roundsOf(p, a.limit)
+	if err != nil {
+		return partTotals{}, err
 	}
-	if n > 0 {
-		stride = float64(c.Stop.Rounds) / float64(n)
+	// How many rounds are to be played, 0 if the run has no limit of rounds.
+	wanted := int(math.Ceil(float64(c.Stop.Rounds) / a.stride))
+	if a.limit == 0 && wanted > a.maxRounds {
+		return partTotals{isTooLong: true}, nil
 	}
-	c.Stop.Rounds = maxRounds
-	if n > 0 {
-		c.Stop.Rounds = min(n, maxRounds)
+	stride := a.stride
+	allowed := a.maxRounds
+	if wanted > 0 {
+		stride = float64(c.Stop.Rounds) / float64(wanted)
+		allowed = min(wanted, a.maxRounds)
 	}
-	if draw > 0 {
-		part := func(n int64) int64 { return int64(math.Ceil(float64(n) / stride)) }
-		c.Stop.Accepted = int(part(int64(c.Stop.Accepted)))
-		c.Stop.Budget = c.Stop.Budget.Part(stride)
-		c.Stop.Samples = part(c.Stop.Samples)
-		c.Stop.Tokens = part(c.Stop.Tokens)
-		c.Seed = keyed.Hash(c.Seed, keyed.Twin, uint64(draw))
-		c.K = sampledK{k: c.K, eta: c.Eta, stride: stride, place: (float64(draw) - 0.5) / fewDraws}
-		c.Stop.Time = round.Time(float64(limit) / stride)
+	c.Stop.Rounds = allowed
+	if a.draw > 0 {
+		a.shorten(&c, stride)
 	}
+	begin := a.begin
 	// This rule asks for availability ahead of the part's own clock, which must then not be shifted.
 	if _, foresees := p.Config.Select.(selection.LeastAvailable); foresees {
 		begin = 0
 	}
-	available := c.Available
-	next := c.NextChange
-	// The part's clock starts at 0, which is the run's time begin.
-	if available != nil {
-		c.Available = func(client int, now round.Time) bool { return available(client, now+begin) }
-		c.NextChange = func(now round.Time) (round.Time, bool) {
-			then, ok := next(now + begin)
-			return then - begin, ok
-		}
-	}
+	shiftAvailability(&c, begin)
 	steps := 0.0
 	answerOf := answers(&p.Timing)
 	answer := func(t *round.Task) (round.Event, error) {
@@ -152,15 +167,51 @@ func playPart(
 		return nil
 	}}
 	stop, _, err := t.play(ctx)
-	if err != nil || stop.Rounds == maxRounds && n != maxRounds {
-		return nil, 0, err
+	if err != nil {
+		return partTotals{}, err
+	}
+	if stop.Rounds == a.maxRounds && wanted != a.maxRounds {
+		return partTotals{isTooLong: true}, nil
 	}
 	// A part that the virtual time ended stops with its last complete round, before its share of the time.
-	endedByTime := limit > 0 && stop.EndTime > 0 && stop.Rounds != n
-	if draw > 0 && endedByTime {
-		stride = limit.Seconds() / stop.EndTime.Seconds()
+	endedByTime := a.limit > 0 && stop.EndTime > 0 && stop.Rounds != wanted
+	if a.draw > 0 && endedByTime {
+		stride = a.limit.Seconds() / stop.EndTime.Seconds()
 	}
-	return []float64{stride * float64(stop.Rounds), stride * stop.EndTime.Seconds(), stride * steps}, stop.EndTime, nil
+	return partTotals{
+		rounds:  stride * float64(stop.Rounds),
+		seconds: stride * stop.EndTime.Seconds(),
+		steps:   stride * steps,
+		length:  stop.EndTime,
+	}, nil
+}
+
+// shorten changes the rounds of a run to those of the part: with one of every stride rounds, a stride-th of all
+// that ends the run, and the seed of the part's draw.
+func (a *part) shorten(c *round.Config, stride float64) {
+	shareOf := func(n int64) int64 { return int64(math.Ceil(float64(n) / stride)) }
+	c.Stop.Accepted = int(shareOf(int64(c.Stop.Accepted)))
+	c.Stop.Budget = c.Stop.Budget.Part(stride)
+	c.Stop.Samples = shareOf(c.Stop.Samples)
+	c.Stop.Tokens = shareOf(c.Stop.Tokens)
+	c.Stop.Time = round.Time(float64(a.limit) / stride)
+	c.Seed = keyed.Hash(c.Seed, keyed.Twin, uint64(a.draw))
+	c.K = sampledK{k: c.K, eta: c.Eta, stride: stride, place: (float64(a.draw) - 0.5) / fewDraws}
+}
+
+// shiftAvailability makes the rounds c, whose clock starts at 0, meet clients that are present or absent as they
+// are from the virtual time begin on.
+func shiftAvailability(c *round.Config, begin round.Time) {
+	available := c.Available
+	next := c.NextChange
+	if available == nil {
+		return
+	}
+	c.Available = func(client int, now round.Time) bool { return available(client, now+begin) }
+	c.NextChange = func(now round.Time) (round.Time, bool) {
+		then, ok := next(now + begin)
+		return then - begin, ok
+	}
 }
 
 // sampledK is the schedule of K of a part of a run, which has one of every stride of the run's rounds: it decides

@@ -173,8 +173,9 @@ func (p *timing) carryOut(effects *round.Effects) error {
 	return nil
 }
 
-// next returns the event that follows a step: what the machine asked for is answered at once, then
-// open tasks get their plans in order, and only then the clock moves to its next timer.
+// next returns the event that follows a step of the round machine. What the machine asked for is answered at
+// once: losses, training and evaluations all with the loss 1. Then open tasks get their plans, one a call, in the
+// order of their numbers. Only when all have one does the clock move to its next timer.
 func (p *timing) next(effects *round.Effects) (round.Event, error) {
 	switch {
 	case len(effects.Query) > 0:
@@ -231,11 +232,12 @@ func drawnAnswers(p *problem.Timing, seed uint64) func(*round.Task) (round.Event
 	}
 	return func(t *round.Task) (round.Event, error) {
 		e, err := planTask(p.Fleet, t, p.Bits)
-		if k := classes[p.Fleet.Class(t.Client)]; isUncertain(k) {
-			d := paceOf(&k, seed, t.Client)
+		class := &classes[p.Fleet.Class(t.Client)]
+		if isUncertain(*class) {
+			own := paceOf(class, seed, t.Client)
 			// The plan of a simulated client has the extra time of its first task already.
-			d.first = [len(phases)]round.Time{}
-			d.apply(&e.Plan)
+			own.first = [len(phases)]round.Time{}
+			own.apply(&e.Plan)
 		}
 		return e, err
 	}
@@ -266,7 +268,8 @@ func planTask(f *fleet.Fleet, t *round.Task, bits fleet.Bits) (round.Event, erro
 	}, err
 }
 
-// stagesOf are the stages of secure aggregation in a plan; nil where it has none.
+// stagesOf returns how long a client's stages of secure aggregation take by its plan, from its keys to the
+// recovery. It is nil where the run adds updates without secure aggregation.
 func stagesOf(p *fleet.Plan) *round.Stages {
 	if p.Stages[0] == 0 {
 		return nil
@@ -306,8 +309,9 @@ func paceOf(k *fleet.Class, seed uint64, client int) (d pace) {
 func (d *pace) apply(plan *round.Plan) {
 	before := plan.Total()
 	for p, took := range [...]*round.Time{&plan.Download, &plan.Compute, &plan.Upload} {
-		over := min(d.overhead[p], *took)
-		*took = over + d.first[p] + round.Time(math.RoundToEven(d.factors[p]*float64(*took-over)))
+		overhead := min(d.overhead[p], *took)
+		varying := round.Time(math.RoundToEven(d.factors[p] * float64(*took-overhead)))
+		*took = overhead + d.first[p] + varying
 	}
 	if plan.Drops && before > 0 {
 		plan.Dropout = round.Time(float64(plan.Dropout) / float64(before) * float64(plan.Total()))

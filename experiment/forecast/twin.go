@@ -97,20 +97,27 @@ type presence struct{ present, lost bool }
 // silent until its next task.
 func presences(rounds []roundTimes, devices int, hasTaskEachRound bool) [][]presence {
 	list := make([][]presence, len(rounds))
-	gone := make([]bool, devices)
+	// isSilent says of each device that it fell silent and has had no task since.
+	isSilent := make([]bool, devices)
 	for i := range rounds {
-		current := make([]presence, devices)
+		inRound := make([]presence, devices)
 		for _, t := range rounds[i].tasks {
 			if t.device < devices {
-				current[t.device] = presence{true, t.lost}
+				inRound[t.device] = presence{present: true, lost: t.lost}
 			}
 		}
-		for d := range current {
-			gone[d] = gone[d] && !current[d].present
-			current[d].present = current[d].present || !hasTaskEachRound && !gone[d]
-			gone[d] = gone[d] || current[d].lost
+		for d := range inRound {
+			hasTask := inRound[d].present
+			if hasTask {
+				isSilent[d] = false
+			} else {
+				inRound[d].present = !hasTaskEachRound && !isSilent[d]
+			}
+			if inRound[d].lost {
+				isSilent[d] = true
+			}
 		}
-		list[i] = current
+		list[i] = inRound
 	}
 	return list
 }
@@ -130,49 +137,20 @@ func (t *counterpart) presenceOf(number, device int) presence {
 // the run had.
 func (t *counterpart) draw(ctx context.Context, n int, report func(*roundTimes)) error {
 	seed := keyed.Hash(t.problem.Config.Seed, keyed.Twin, uint64(n))
-	devices := t.problem.Fleet.Reseeded(seed)
-	joined := make([]bool, t.devices)
-	paces := make([]pace, t.devices)
-	for i := range paces {
-		paces[i] = paceOf(t.class(i), seed, i)
+	d := &draw{
+		counterpart: t,
+		fleet:       t.problem.Fleet.Reseeded(seed),
+		joined:      make([]bool, t.devices),
+		paces:       make([]pace, t.devices),
+	}
+	for i := range d.paces {
+		d.paces[i] = paceOf(t.class(i), seed, i)
 	}
 	var tasks []deviceTask
 	played := timing{
-		rounds: t.rounds,
-		answer: func(task *round.Task) (round.Event, error) {
-			i := task.Client - t.first
-			switch {
-			// The client was simulated in the run, too, so its plan is that of the run.
-			case i < 0:
-				return planTask(t.problem.Fleet, task, t.problem.Bits)
-			case t.presenceOf(task.Round, i).lost:
-				joined[i] = false
-				return round.Event{Kind: round.Silent, Task: task.Task, Client: task.Client}, nil
-			}
-			e, err := planTask(devices, task, t.bits)
-			e.Samples = t.samples[task.Client].Answered
-			paces[i].apply(&e.Plan)
-			if t.link != nil {
-				e.Plan.Download, e.Plan.Upload = t.link(task.Client)
-			}
-			return e, err
-		},
-		beforeRound: func(number int) (list []round.Event) {
-			for d := range joined {
-				isPresent := t.presenceOf(number, d).present
-				switch {
-				case isPresent && !joined[d]:
-					list = append(
-						list,
-						round.Event{Kind: round.Joined, Client: t.first + d, Samples: t.samples[t.first+d].Joined},
-					)
-				case !isPresent && joined[d]:
-					list = append(list, round.Event{Kind: round.Departed, Client: t.first + d})
-				}
-				joined[d] = isPresent
-			}
-			return list
-		},
+		rounds:      t.rounds,
+		answer:      d.answer,
+		beforeRound: d.joinAndLeave,
 		task: func(e *round.TaskReport) {
 			if e.Client >= t.first {
 				tasks = append(tasks, taskOf(e, t.first))
@@ -194,6 +172,55 @@ func (t *counterpart) draw(ctx context.Context, n int, report func(*roundTimes))
 		err = fmt.Errorf("forecast: the run's simulation ends after %d of its rounds: %s", stop.Rounds, stop.Reason)
 	}
 	return err
+}
+
+// draw is one simulation of a run's twin. Devices are numbered from 0.
+type draw struct {
+	*counterpart
+	// fleet is the devices' fleet with the seed of the draw.
+	fleet *fleet.Fleet
+	// joined says of each device whether it takes part at the moment.
+	joined []bool
+	// paces say how far each device of the draw differs from its class.
+	paces []pace
+}
+
+// answer says how a task of the draw ends. A device that fell silent over its task in the run does so here. Any
+// other answers after the time that its class, its own pace and the draw give.
+func (d *draw) answer(task *round.Task) (round.Event, error) {
+	device := task.Client - d.first
+	switch {
+	// The client was simulated in the run, too, so its plan is that of the run.
+	case device < 0:
+		return planTask(d.problem.Fleet, task, d.problem.Bits)
+	case d.presenceOf(task.Round, device).lost:
+		d.joined[device] = false
+		return round.Event{Kind: round.Silent, Task: task.Task, Client: task.Client}, nil
+	}
+	e, err := planTask(d.fleet, task, d.bits)
+	e.Samples = d.samples[task.Client].Answered
+	d.paces[device].apply(&e.Plan)
+	if d.link != nil {
+		e.Plan.Download, e.Plan.Upload = d.link(task.Client)
+	}
+	return e, err
+}
+
+// joinAndLeave returns the events of devices that join or leave before the round with this number, so that in it
+// the same ones take part as in the run.
+func (d *draw) joinAndLeave(number int) (list []round.Event) {
+	for device, hasJoined := range d.joined {
+		client := d.first + device
+		isPresent := d.presenceOf(number, device).present
+		switch {
+		case isPresent && !hasJoined:
+			list = append(list, round.Event{Kind: round.Joined, Client: client, Samples: d.samples[client].Joined})
+		case !isPresent && hasJoined:
+			list = append(list, round.Event{Kind: round.Departed, Client: client})
+		}
+		d.joined[device] = isPresent
+	}
+	return list
 }
 
 // play makes this number of draws of the twin, side by side, and returns the means of each.

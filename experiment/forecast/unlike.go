@@ -31,7 +31,7 @@ type Heterogeneity struct {
 const (
 	benchRounds = 3000
 	benchCohort = 20
-	// benchDeadline is the longest that a round lasts, and unlikeBreak the time between two rounds.
+	// benchDeadline is the longest that a round lasts, and benchBreak the time between two rounds.
 	benchDeadline = int64(120e9)
 	benchBreak    = int64(20e9)
 	// benchEnoughTasks is the number of tasks done in time above which more of one client count nothing.
@@ -105,8 +105,9 @@ func heterogeneityOf(p *problem.Problem) *Heterogeneity {
 }
 
 // presenceTimes returns when the client comes and when it goes, in turn, in nanoseconds of virtual time up to
-// benchHorizon. The last stay ends at [fleet.Never]. Each look at the client's availability lowers *looks by
-// one; at 0 the list ends early.
+// benchHorizon: a stay from list[0] to list[1], one from list[2] to list[3], and so on. A stay that has no end by
+// then ends at [fleet.Never]. Each look at the client's availability lowers *looks by one; at 0 the list ends
+// early.
 func presenceTimes(f *fleet.Fleet, client int, looks *int) (list []int64) {
 	present := false
 	for t := int64(0); t < benchHorizon && *looks > 0; t = f.NextChange(client, t) {
@@ -126,10 +127,11 @@ func presenceTimes(f *fleet.Fleet, client int, looks *int) (list []int64) {
 // of the clients that are present, drawn by random, work until all are done, or until the deadline. A client
 // that leaves goes on with its work when it is back. took returns how long the task of client i takes in a
 // round that begins at now, in nanoseconds. stays has the times of each client by [presenceTimes]; nil means that
-// all are always present.
+// all are always present. The index follows from how many tasks each client did within the deadline.
 func playBench(random *rand.Rand, n int, took func(i, round int, now int64) int64, stays [][]int64) float64 {
 	doneTasks := make([]int, n)
-	nextStay := make([]int, n)
+	// remaining has for each client the times of its stays that are not over.
+	remaining := slices.Clone(stays)
 	ready := make([]int, 0, n)
 	now := int64(0)
 	sum := 0
@@ -138,23 +140,23 @@ func playBench(random *rand.Rand, n int, took func(i, round int, now int64) int6
 		ready = ready[:0]
 		for i := range n {
 			if stays != nil {
-				for nextStay[i] < len(stays[i]) && stays[i][nextStay[i]+1] <= now {
-					nextStay[i] += 2
-				}
-				if nextStay[i] == len(stays[i]) || stays[i][nextStay[i]] > now {
+				remaining[i] = staysFrom(remaining[i], now)
+				isPresent := len(remaining[i]) > 0 && remaining[i][0] <= now
+				if !isPresent {
 					continue
 				}
 			}
 			ready = append(ready, i)
 		}
 		end := now
+		// The cohort is drawn by the first steps of a shuffle of those that are ready.
 		for j := range min(benchCohort, len(ready)) {
 			swap := j + random.IntN(len(ready)-j)
 			ready[j], ready[swap] = ready[swap], ready[j]
 			i := ready[j]
 			finished := now + took(i, r, now)
 			if stays != nil {
-				finished = finishTime(stays[i][nextStay[i]:], now, finished-now)
+				finished = finishTime(remaining[i], now, finished-now)
 			}
 			if finished <= now+benchDeadline {
 				doneTasks[i]++
@@ -167,6 +169,14 @@ func playBench(random *rand.Rand, n int, took func(i, round int, now int64) int6
 		sum += min(s, benchEnoughTasks)
 	}
 	return benchIndex(n, sum)
+}
+
+// staysFrom leaves out those stays that are over at the time now. stays are times by [presenceTimes].
+func staysFrom(stays []int64, now int64) []int64 {
+	for len(stays) > 0 && stays[1] <= now {
+		stays = stays[2:]
+	}
+	return stays
 }
 
 // finishTime returns when a client has done its work, which takes the time work from now on while the client is

@@ -17,7 +17,7 @@ import (
 // Usage is how much time and work a configuration takes on the virtual clock, over draws of its fleet and
 // cohorts.
 type Usage struct {
-	// Seconds is the virtual time, over the draws that Short does not count.
+	// Seconds is the virtual time, over the draws that TooFewUpdates does not count.
 	Seconds Interval
 	// TooFewUpdates is the number of draws that end with fewer updates than were asked for.
 	TooFewUpdates int
@@ -99,9 +99,10 @@ func Budget(ctx context.Context, c config.Config, draws int, remedy string) (flo
 }
 
 // usageOfDraw plays a problem with the n-th fleet and cohorts, the 0th being those of the
-// configuration. Each client differs from its class as the class's uncertainty says. The values are those of
-// the intervals of a [Usage], in their order; the seconds are NaN if the draw ends with fewer updates than stop
-// asks for.
+// configuration. Each client differs from its class as the class's uncertainty says. The values are, in the
+// order of [Usage]'s intervals: the virtual seconds, NaN if the draw ends with fewer updates than stop asks for,
+// the rounds, the sum of K_r, the local steps that counted, the share of time that did not, the joules, NaN where
+// no watts are known, and the bytes.
 func usageOfDraw(ctx context.Context, p *problem.Problem, n int, stop round.Limits) (values [7]float64, err error) {
 	varied := *p
 	seed := keyed.Hash(p.Config.Seed, keyed.Twin, uint64(n))
@@ -133,11 +134,12 @@ func usageOfDraw(ctx context.Context, p *problem.Problem, n int, stop round.Limi
 		return values, err
 	}
 	used := recorder.Usage(true)
-	joules := math.NaN()
 	seconds := ended.EndTime.Seconds()
-	if stop.Rounds == 0 && ended.Outcomes[round.Accepted] < stop.Accepted {
+	hasTooFewUpdates := stop.Rounds == 0 && ended.Outcomes[round.Accepted] < stop.Accepted
+	if hasTooFewUpdates {
 		seconds = math.NaN()
 	}
+	joules := math.NaN()
 	if about.Power.Watts != nil {
 		joules = used.Joules.All()
 	}
@@ -177,9 +179,12 @@ func intervalOf(values []float64) Interval {
 		return Interval{math.NaN(), math.NaN(), math.NaN()}
 	}
 	percentile := func(share float64) float64 {
+		// Places count from 1, unlike indices.
 		place := min(max(share*float64(n+1), 1), float64(n))
-		below := int(place)
-		return values[below-1] + (place-float64(below))*(values[min(below, n-1)]-values[below-1])
+		placeBelow := int(place)
+		below := values[placeBelow-1]
+		above := values[min(placeBelow, n-1)]
+		return below + (place-float64(placeBelow))*(above-below)
 	}
 	return Interval{percentile(0.05), percentile(0.5), percentile(0.95)}
 }

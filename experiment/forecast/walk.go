@@ -52,11 +52,12 @@ func newWalk(ctx context.Context, p *problem.Problem, limit round.Time) (w walk,
 	}
 	needs := schedule.NeedsOf(c.K, c.Setup)
 	rounds := c.Stop.Rounds
-	n := c.Stop.Accepted
+	wantedUpdates := c.Stop.Accepted
 	updatesPerRound := min(c.Cohort, updatesOf(c.Closing, c.Cohort))
-	if n > 0 && (rounds == 0 || n/updatesPerRound < rounds) {
-		// The number is right where all rounds are alike. Other rounds are played, not walked through.
-		rounds = (n + updatesPerRound - 1) / updatesPerRound
+	updatesEndIt := wantedUpdates > 0 && (rounds == 0 || wantedUpdates/updatesPerRound < rounds)
+	if updatesEndIt {
+		// The number, rounded up, is right where all rounds are alike. Other rounds are played, not walked through.
+		rounds = (wantedUpdates + updatesPerRound - 1) / updatesPerRound
 	}
 	return walk{
 		setup:           c.Setup,
@@ -115,13 +116,15 @@ func (w *walk) decide(stride int) error {
 	if w.followsMeasures {
 		return nil
 	}
-	middle := (stride - 1) / 2
+	// The rounds before the middle one, and when it begins if they are as long as the last round.
+	before := (stride - 1) / 2
+	begin := w.now + round.Time(before)*w.roundLength
 	progress := schedule.Progress{
 		Setup:          w.setup,
-		Round:          w.round + 1 + middle,
-		Seconds:        (w.now + round.Time(middle)*w.roundLength).Seconds(),
+		Round:          w.round + 1 + before,
+		Seconds:        begin.Seconds(),
 		StragglerShare: math.NaN(),
-		Share:          w.share(w.round+middle, w.now+round.Time(middle)*w.roundLength),
+		Share:          w.share(w.round+before, begin),
 		Pace:           w.basePace(),
 		Previous:       w.last,
 	}
@@ -144,20 +147,21 @@ func (w *walk) share(rounds int, now round.Time) float64 {
 	return limits.Share(now, &round.Stop{Rounds: rounds})
 }
 
-// basePace returns the duration of a round as a linear function of K, through those of K = 1 and K_0. Before
-// the first round, and where the schedule of K does not need it, it is not known, as in a run.
+// basePace returns the duration of a round as a linear function of K, the seconds Round + K · Step, through those
+// of K = 1 and K_0. Before the first round, and where the schedule of K does not need it, it is not known, as in
+// a run.
 func (w *walk) basePace() (p schedule.Pace) {
 	needsPace := schedule.NeedsOf(w.k, w.setup).Pace
 	if !needsPace || w.round == 0 {
 		return p
 	}
-	few := w.steps(1)
-	many := w.steps(w.setup.K0)
 	p.Known = true
-	p.Round = w.expect(few).length.Seconds()
+	withOne := w.expect(w.steps(1)).length.Seconds()
+	p.Round = withOne
 	if w.setup.K0 > 1 {
-		p.Step = (w.expect(many).length.Seconds() - p.Round) / float64(w.setup.K0-1)
-		p.Round -= p.Step
+		withAll := w.expect(w.steps(w.setup.K0)).length.Seconds()
+		p.Step = (withAll - withOne) / float64(w.setup.K0-1)
+		p.Round = withOne - p.Step
 	}
 	return p
 }
@@ -175,38 +179,64 @@ type expectedRound struct {
 // k that are powers of two, and the function is linear between two of them.
 func expectation(ctx context.Context, p *problem.Problem) func(k int) expectedRound {
 	_, isAlike := p.FixedRound()
-	untrained := *p
-	played := map[int]expectedRound{}
-	untrained.Config.MakeTimingOnly()
-	roundOf := func(k int) expectedRound {
-		e, ok := played[k]
-		if !ok {
-			e = playedRound(ctx, &untrained, k)
-			played[k] = e
-		}
-		return e
+	played := newPlayedRounds(ctx, p)
+	if !isAlike {
+		return played.between
 	}
 	return func(k int) expectedRound {
-		if isAlike {
-			// Rounds that are all alike have the same number of updates for every k.
-			if length, err := p.MeanRound(k); err == nil {
-				return expectedRound{length, roundOf(1).updates}
-			}
+		length, err := p.MeanRound(k)
+		if err != nil {
+			return played.between(k)
 		}
-		low := 1
-		for 2*low <= k {
-			low *= 2
-		}
-		a := roundOf(low)
-		part := float64(k-low) / float64(low)
-		if part <= 0 {
-			return a
-		}
-		b := roundOf(2 * low)
-		return expectedRound{
-			length:  a.length + round.Time(part*float64(b.length-a.length)),
-			updates: a.updates + part*(b.updates-a.updates),
-		}
+		// Rounds that are all alike have the same number of updates for every k.
+		return expectedRound{length, played.of(1).updates}
+	}
+}
+
+// playedRounds says what is expected of rounds of k local steps by rounds that it plays, once for each k that is
+// asked for.
+type playedRounds struct {
+	// ctx ends the rounds that are played.
+	ctx context.Context
+	// untrained is the problem without learning.
+	untrained *problem.Problem
+	// known holds what was played so far, by k.
+	known map[int]expectedRound
+}
+
+// newPlayedRounds returns the rounds of a problem of which none is played yet.
+func newPlayedRounds(ctx context.Context, p *problem.Problem) *playedRounds {
+	untrained := *p
+	untrained.Config.MakeTimingOnly()
+	return &playedRounds{ctx: ctx, untrained: &untrained, known: map[int]expectedRound{}}
+}
+
+// of returns what is expected of a round of k local steps, from rounds with this k.
+func (p *playedRounds) of(k int) expectedRound {
+	e, ok := p.known[k]
+	if !ok {
+		e = playedRound(p.ctx, p.untrained, k)
+		p.known[k] = e
+	}
+	return e
+}
+
+// between returns what is expected of a round of k local steps, on the line through the powers of two on both
+// sides of k. So it plays few rounds for many values of k.
+func (p *playedRounds) between(k int) expectedRound {
+	low := 1
+	for 2*low <= k {
+		low *= 2
+	}
+	atLow := p.of(low)
+	part := float64(k-low) / float64(low)
+	if part <= 0 {
+		return atLow
+	}
+	atHigh := p.of(2 * low)
+	return expectedRound{
+		length:  atLow.length + round.Time(part*float64(atHigh.length-atLow.length)),
+		updates: atLow.updates + part*(atHigh.updates-atLow.updates),
 	}
 }
 

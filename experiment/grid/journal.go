@@ -129,8 +129,9 @@ func (j *journal) read(number uint64) (*entry, bool, error) {
 	return e, err == nil, err
 }
 
-// decodeEntry returns the entry in the payload of a record, whose memory its reply shares. An error
-// wraps errJournal.
+// decodeEntry returns the entry in the payload of a record, whose memory its reply shares. The payload is the
+// entry by [encoding/gob], then the blobs of the reply's content and those of the node's state, one behind the
+// other with the sizes that the entry says. An error wraps errJournal.
 func decodeEntry(payload []byte) (*entry, error) {
 	var e entry
 	rest := bytes.NewReader(payload)
@@ -165,8 +166,8 @@ func (j *journal) reply(m *message, state [][]byte) (*flower.Reply, error) {
 		return nil, err
 	}
 	// The digest of the content stands for the content, which the journal does not have.
-	same := e.Node == m.sent.Node && e.Type == m.sent.Type && e.Content == m.content
-	if !same {
+	isSameMessage := e.Node == m.sent.Node && e.Type == m.sent.Type && e.Content == m.content
+	if !isSameMessage {
 		return nil, fmt.Errorf(
 			"the ServerApp %w: its message %d, %s to node %d, differs from the one that it sent before "+
 				"(seed what it draws from: random, numpy and torch are seeded by flower, other sources are not)",

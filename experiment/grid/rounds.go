@@ -118,8 +118,10 @@ func (p *player) beforeTraining(group string) error {
 	if r.announced {
 		return nil
 	}
-	isOther := group != r.group || group == "" && r.answered
-	if r.number > 0 && !isOther {
+	hasOtherGroup := group != r.group
+	followsReply := group == "" && r.answered
+	belongsToOpen := r.number > 0 && !hasOtherGroup && !followsReply
+	if belongsToOpen {
 		return nil
 	}
 	r.group = group
@@ -160,18 +162,9 @@ func (p *player) closeRound(last bool) error {
 		Evaluate: r.evaluate,
 		Central:  r.central,
 	}
-	// Messages that the server still waits for, or may ask for, belong to a later round.
-	open := r.open[:0]
-	var ended []*message
-	for _, m := range r.open {
-		if !last && !m.delivered && !m.abandoned {
-			open = append(open, m)
-			continue
-		}
-		ended = append(ended, m)
-	}
+	ended := r.takeEnded(last)
 	for _, m := range ended {
-		t := p.taskOf(m, last)
+		t := p.taskOf(m)
 		// Messages that evaluate or query are probes and do not count in the cohort.
 		if m.trains() {
 			p.count(&report.Report, m, t.Outcome)
@@ -188,9 +181,6 @@ func (p *player) closeRound(last bool) error {
 			p.forget(m)
 		}
 	}
-	// The cleared places no longer keep messages in memory.
-	clear(r.open[len(open):])
-	r.open = open
 	r.train = nil
 	r.evaluate = nil
 	r.central = nil
@@ -213,6 +203,23 @@ func (p *player) closeRound(last bool) error {
 		return nil
 	}
 	return p.Observer.Round(&report)
+}
+
+// takeEnded takes the messages that have ended out of the open ones, and returns them. last says that the app has
+// finished, so that all have. Otherwise those that the server still waits for, or may ask for, stay open.
+func (r *rounds) takeEnded(last bool) (ended []*message) {
+	open := r.open[:0]
+	for _, m := range r.open {
+		if last || m.delivered || m.abandoned {
+			ended = append(ended, m)
+		} else {
+			open = append(open, m)
+		}
+	}
+	// The cleared places no longer keep messages in memory.
+	clear(r.open[len(open):])
+	r.open = open
+	return ended
 }
 
 // forget drops the reply of message m, whose round has been reported and whose reply nobody waits
@@ -260,10 +267,10 @@ func (r *rounds) learningRate(m *message) float64 {
 	return 0
 }
 
-// taskOf returns message m as outputs see it, once it has ended or is cut off by the end of the app
-// (last is true) or of its round. No time in it lies after the present: a task that is still
+// taskOf returns message m as outputs see it, once it has ended or is cut off by the end of the app or of its
+// round. No time in it lies after the present: a task that is still
 // running ends now.
-func (p *player) taskOf(m *message, last bool) *Task {
+func (p *player) taskOf(m *message) *Task {
 	t := &Task{
 		TaskReport: round.TaskReport{
 			Task:   m.number,
@@ -272,7 +279,7 @@ func (p *player) taskOf(m *message, last bool) *Task {
 			Model:      uint64(max(0, p.rounds.number-1)),
 			LocalSteps: m.reply.Steps,
 			Probe:      !m.trains(),
-			Outcome:    m.outcome(last),
+			Outcome:    m.outcome(),
 			Start:      min(m.begins, p.now),
 			Plan: round.Plan{
 				Download: round.Time(m.plan.Download),
@@ -304,18 +311,20 @@ func (m *message) nodeDone() round.Time {
 	return m.begins + round.Time(m.plan.Total())
 }
 
-// outcome returns how the message ended, in the terms that all kinds of runs share. last says that
-// the app has finished.
-func (m *message) outcome(last bool) round.Outcome {
+// outcome returns how the message ended, in the terms that all kinds of runs share. A message that is still on
+// its way when the app has finished is cancelled.
+func (m *message) outcome() round.Outcome {
+	hasReply := m.delivered && m.fate == replied
+	hasExpired := m.fate == expired && m.arrived
 	switch {
 	case m.dropsOut():
 		return round.Dropped
-	case m.delivered && m.fate == replied && m.isError():
+	case hasReply && m.isError():
 		return round.Refused
-	case m.delivered && m.fate == replied:
+	case hasReply:
 		return round.Accepted
 	// The server gave up waiting, or the message expired before its reply was there.
-	case m.abandoned || m.fate == expired && m.arrived:
+	case m.abandoned || hasExpired:
 		return round.Late
 	}
 	return round.Cancelled

@@ -42,6 +42,7 @@ func sumOfReply(reply *flower.Reply) uint64 {
 // both must be as they were then: otherwise the error wraps [ErrNotRepeated] and names the message.
 func (p *player) checkRepeated(m *message, replied uint64) error {
 	sum := Sum{sumOfMessage(m), replied}
+	// Messages count from 1, and may be served in another order. The place of one that is not served is zero.
 	for uint64(len(p.result.Sums)) < m.number {
 		p.result.Sums = append(p.result.Sums, Sum{})
 	}
@@ -50,12 +51,14 @@ func (p *player) checkRepeated(m *message, replied uint64) error {
 		return nil
 	}
 	var before Sum
-	if m.number <= uint64(len(p.Expected)) {
+	wasSent := m.number <= uint64(len(p.Expected))
+	if wasSent {
 		before = p.Expected[m.number-1]
 	}
+	isUnserved := wasSent && before == Sum{}
 	switch {
 	// The earlier run was ended before it was served.
-	case before == Sum{} && m.number <= uint64(len(p.Expected)):
+	case isUnserved:
 	case before.Asked != sum.Asked:
 		return notRepeated("ServerApp", "its message", m, "to")
 	case before.Replied != sum.Replied:

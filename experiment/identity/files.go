@@ -193,8 +193,10 @@ func readScript(path string) (string, error) {
 // importedModules lists the first parts of the names of the modules that a text in Python imports, in the
 // order of the text. A name in a comment or a string may be among them.
 func importedModules(text string) (modules []string) {
-	for _, m := range imports.FindAllStringSubmatch(lineJoiner.Replace(text), -1) {
-		for name := range strings.SplitSeq(m[1]+m[2]+m[3], ",") {
+	for _, match := range imports.FindAllStringSubmatch(lineJoiner.Replace(text), -1) {
+		// The names stand in one of three groups, by the form of the statement; the others are empty.
+		names := match[1] + match[2] + match[3]
+		for name := range strings.SplitSeq(names, ",") {
 			// The name may have another one behind it ("import numpy as np").
 			fields := strings.Fields(name)
 			if len(fields) == 0 {

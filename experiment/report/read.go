@@ -201,33 +201,10 @@ func Groups(runs []Run) (list []Group, err error) {
 		}
 		list[index].Runs = append(list[index].Runs, r)
 	}
-	// Names that several groups of a task would have get what tells them apart.
 	for i := range list {
-		g := &list[i]
-		name := g.Runs[0].Config.Schedule.Name()
-		var sameName []Group
-		for j, other := range list {
-			if j != i && other.task == g.task && other.Runs[0].Config.Schedule.Name() == name {
-				sameName = append(sameName, other)
-			}
+		if distinction := distinctionOf(list, i); distinction != "" {
+			list[i].Name += ", " + distinction
 		}
-		if len(sameName) == 0 {
-			continue
-		}
-		// isShared reports whether all groups of the same name have this setting.
-		isShared := func(setting string) bool {
-			lacks := func(other Group) bool { return !slices.Contains(other.differences, setting) }
-			return !slices.ContainsFunc(sameName, lacks)
-		}
-		text := strings.Join(slices.DeleteFunc(slices.Clone(g.differences), isShared), ", ")
-		// The other groups set all that this one does, and more.
-		if text == "" {
-			continue
-		}
-		if len(text) > maxName {
-			text = filepath.Base(g.Runs[0].Dir)
-		}
-		g.Name += ", " + text
 	}
 	for i := range list {
 		slices.SortStableFunc(list[i].Runs, func(a, b *Run) int {
@@ -239,6 +216,33 @@ func Groups(runs []Run) (list []Group, err error) {
 		})
 	}
 	return list, nil
+}
+
+// distinctionOf returns what tells the i-th group of list from the others of its task that have the same
+// schedule: the settings that these do not all share or, if they are long, the folder of its first run. It is
+// empty if there are no such groups, and if they set all that this one does, and more.
+func distinctionOf(list []Group, i int) string {
+	g := &list[i]
+	name := g.Runs[0].Config.Schedule.Name()
+	var sameName []Group
+	for j, other := range list {
+		if j != i && other.task == g.task && other.Runs[0].Config.Schedule.Name() == name {
+			sameName = append(sameName, other)
+		}
+	}
+	if len(sameName) == 0 {
+		return ""
+	}
+	// isShared reports whether all groups of the same name have this setting.
+	isShared := func(setting string) bool {
+		lacks := func(other Group) bool { return !slices.Contains(other.differences, setting) }
+		return !slices.ContainsFunc(sameName, lacks)
+	}
+	text := strings.Join(slices.DeleteFunc(slices.Clone(g.differences), isShared), ", ")
+	if len(text) > maxName {
+		return filepath.Base(g.Runs[0].Dir)
+	}
+	return text
 }
 
 // takes reports whether a run belongs to the group: it has the group's settings, its files have

@@ -94,21 +94,26 @@ func readCurves(r *folder.Run) (*curves, error) {
 		}
 		c.add(&now.Report)
 	}
-	// An axis that this run has no value of, for example tokens, is one of other runs.
-	for i := len(c.columns) - 1; i >= 0; i-- {
-		if c.columns[i].Optional &&
-			c.columns[i].Axis != "" &&
-			!slices.ContainsFunc(c.values[i], func(x float64) bool { return x == x }) {
-			c.columns = slices.Delete(c.columns, i, i+1)
-			c.values = slices.Delete(c.values, i, i+1)
-		}
-	}
+	c.dropEmptyAxes()
 	c.readCosts(r.Path(outputs.ProgressFile))
 	// What a complete run wrote at its end is no checkpoint from which it could be resumed.
 	if s, err := folder.ReadSummary(r.Path(folder.SummaryFile)); err == nil && s.Completed {
 		c.marks.Complete(s.Rounds)
 	}
 	return c, nil
+}
+
+// dropEmptyAxes removes the columns of axes of which this run has no value: an axis such as tokens is one of other
+// runs.
+func (c *curves) dropEmptyAxes() {
+	isKnown := func(x float64) bool { return !math.IsNaN(x) }
+	for i := len(c.columns) - 1; i >= 0; i-- {
+		isOptionalAxis := c.columns[i].Optional && c.columns[i].Axis != ""
+		if isOptionalAxis && !slices.ContainsFunc(c.values[i], isKnown) {
+			c.columns = slices.Delete(c.columns, i, i+1)
+			c.values = slices.Delete(c.values, i, i+1)
+		}
+	}
 }
 
 // add appends the values of one round to all columns, NaN where the round did not measure one.

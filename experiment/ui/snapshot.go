@@ -39,35 +39,12 @@ func (r *run) snapshot() ([]byte, error) {
 	hub := live.New(about)
 	next, stop := iter.Pull2(r.Follow())
 	defer stop()
-	// show shows the rounds up to round number upTo, and that one with its tasks in the log; 0 stands for all
-	// that are left. more is false once there are no further rounds.
-	show := func(upTo int, logged *metrics.Round) (more bool, err error) {
-		for {
-			now, err, ok := next()
-			// The last line of a run that goes on may be torn.
-			isTorn := errors.Is(err, folder.ErrTorn) && state != folder.RunComplete
-			hasNoRounds := errors.Is(err, fs.ErrNotExist) || errors.Is(err, io.EOF)
-			if !ok || isTorn || hasNoRounds {
-				return false, nil
-			}
-			if err != nil {
-				return false, err
-			}
-			e := metrics.Round{Report: now.Report, Usage: &metrics.Usage{}}
-			if now.Round == upTo {
-				e.Tasks = logged.Tasks
-				e.Ended = logged.Ended
-			}
-			if err := hub.Round(&e); err != nil || now.Round == upTo {
-				return true, err
-			}
-		}
-	}
+	shown := &shownRounds{hub: hub, next: next, state: state}
 	// Rounds between those of the log are shown without tasks.
 	for e, err := range r.events() {
 		more := false
 		if err == nil {
-			more, err = show(e.Round, e)
+			more, err = shown.showUpTo(e.Round, e)
 		}
 		if err != nil {
 			return nil, err
@@ -77,7 +54,7 @@ func (r *run) snapshot() ([]byte, error) {
 			break
 		}
 	}
-	if _, err := show(0, nil); err != nil {
+	if _, err := shown.showUpTo(0, nil); err != nil {
 		return nil, err
 	}
 	// The tables of a run that goes on are not complete.
@@ -96,6 +73,42 @@ func (r *run) snapshot() ([]byte, error) {
 	// The snapshot is a JSON object, to which one member is added.
 	text := hub.Snapshot()
 	return append(append(append(text[:len(text)-1], `,"prediction":`...), predicted...), '}'), nil
+}
+
+// shownRounds shows the rounds of a run to a hub, in their order.
+type shownRounds struct {
+	hub *live.Hub
+	// next returns the next round of rounds.csv; false at the end.
+	next func() (folder.Progress, error, bool)
+	// state says where the run stands.
+	state folder.RunState
+}
+
+// showUpTo shows the next rounds up to that of number last, and that one with its tasks in the log, logged. A last
+// of 0 stands for all rounds that are left, which are shown without tasks. more is false once there are no
+// further rounds.
+func (s *shownRounds) showUpTo(last int, logged *metrics.Round) (more bool, err error) {
+	for {
+		now, err, ok := s.next()
+		// The last line of a run that goes on may be torn.
+		isTorn := errors.Is(err, folder.ErrTorn) && s.state != folder.RunComplete
+		hasNoRounds := errors.Is(err, fs.ErrNotExist) || errors.Is(err, io.EOF)
+		if !ok || isTorn || hasNoRounds {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		e := metrics.Round{Report: now.Report, Usage: &metrics.Usage{}}
+		isLast := now.Round == last
+		if isLast {
+			e.Tasks = logged.Tasks
+			e.Ended = logged.Ended
+		}
+		if err := s.hub.Round(&e); err != nil || isLast {
+			return true, err
+		}
+	}
 }
 
 // showClients gives the hub what the run's tables say of each client: how often it trained, and how well

@@ -323,8 +323,8 @@ func RequirePlainSteps(c *config.Config) error {
 	return nil
 }
 
-// newAdvice makes the advice for configuration c without rows. k holds the constants that were
-// found, and found says where from; those that g or the configuration gives take their place.
+// newAdvice makes the advice for configuration c without rows. theorem1 has the constants that were
+// found, and sourceList says where from; those that g or the configuration gives take their place.
 func newAdvice(c config.Config, g Given, theorem1 theory.Constants, sourceList []Source) (*Advice, error) {
 	if err := RequirePlainSteps(&c); err != nil {
 		return nil, err

@@ -51,7 +51,7 @@ func (p *Plan) choose() {
 // energy of its updates.
 func (p *Plan) reasonUpdates() string {
 	c := p.Chosen
-	// Short counts the draws of the fleet in which the setting gets too few updates.
+	// In some draws of the fleet even the best setting gets too few updates.
 	if c.TooFewUpdates > 0 {
 		return fmt.Sprintf("No setting has its updates with every draw of the fleet, "+
 			"and this one misses them least often, in %d of %d: lower stop.accepted, %s.",
@@ -173,21 +173,21 @@ func (p *Plan) duplicatesSentence() string {
 
 // unknown lists, in sentences, what the plan does not know about the fleet, the data and the settings.
 func (p *Plan) unknown() (list []string) {
-	// say adds a sentence to the list if what it is about is unknown.
+	// addIf adds a sentence to the list if what it is about is unknown.
 	addIf := func(unknown bool, format string, a ...any) {
 		if unknown {
 			list = append(list, fmt.Sprintf(format, a...))
 		}
 	}
-	// some reports whether any setting fulfils a condition.
+	// anySetting reports whether some setting fulfils a condition.
 	anySetting := func(condition func(*Setting) bool) bool { return slices.ContainsFunc(p.Settings, condition) }
 	configured := p.configuredSetting()
 	c := &configured.config
 	addIf(math.IsNaN(configured.Joules.P50), "Energy: no class gives its watts.")
-	addIf(p.Draws > 1 && !anySetting(func(s *Setting) bool {
+	scatters := anySetting(func(s *Setting) bool {
 		return s.Rounds.P05 < s.Rounds.P95 || s.Bytes.P05 < s.Bytes.P95 || s.Seconds.P05 < s.Seconds.P95
-	}),
-		"Scatter: no class varies (vary, step_cv), so the intervals of times are points.")
+	})
+	addIf(p.Draws > 1 && !scatters, "Scatter: no class varies (vary, step_cv), so the intervals of times are points.")
 	addIf(len(c.Fleet) == 0, "The fleet: it has no classes, so all clients are as fast as network and compute say "+
 		"(measure them: fedpace-device calibrate).")
 	addIf(

@@ -55,10 +55,11 @@ func (p *Plan) train(ctx context.Context, dir string, o study.Options) error {
 	if p.request.Learn == 0 || p.request.countsUpdates() || !p.Settings[0].config.Train {
 		return nil
 	}
+	// alwaysFresh has the indices among the trained settings of those that get fresh seeds in any case.
 	var alwaysFresh []int
 	for i, s := range p.Settings {
+		// The configuration as it is is always trained, because it is what the others must beat.
 		if i < p.request.Learn || s.AsConfigured {
-			// The configuration as it is is always trained, because it is what the others must beat.
 			if s.AsConfigured {
 				alwaysFresh = append(alwaysFresh, len(p.trainedSettings))
 			}
@@ -117,7 +118,7 @@ func (p *Plan) trial(ctx context.Context, dir string, o study.Options, errorOf f
 				if err := p.addRun(s, c); err != nil {
 					return nil, err
 				}
-				// read has appended the run to the setting's cells, so it is the last of them.
+				// addRun has appended the run to the setting's cells, so it is the last of them.
 				list = append(list, errorOf(s, len(s.Trained.cells)-1))
 			}
 			lists = append(lists, list)
@@ -143,9 +144,8 @@ func (p *Plan) addRun(s *Setting, c study.Cell) error {
 }
 
 // rankingError returns the function by whose value settings are ranked, the lower the better: the virtual
-// seconds
-// to the target where the plan asks for that, NaN if a run never reaches it, and else the error at the end of
-// a run. The function takes a setting and the index of one of its cells.
+// seconds to the target where the plan asks for that, NaN if a run never reaches it, and else the error at the end
+// of a run. The function takes a setting and the index of one of its cells.
 func (p *Plan) rankingError() func(*Setting, int) float64 {
 	if p.request.Goal == Target {
 		return func(s *Setting, run int) float64 {

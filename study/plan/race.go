@@ -90,9 +90,10 @@ func (p *Plan) race(ctx context.Context, dir string, o study.Options, began floa
 	return r.conclude()
 }
 
-// run plays a heat of as many of the first settings of field as the budget has time for, and returns them,
-// the best first. Half of what is left is for a heat that others follow. In the first heat two settings are
-// played whatever they cost; a later one that has no time for two has none.
+// run plays a heat, an index of [heats], of as many of the first settings of field as the budget has time for, and
+// returns them, the best first. Half of what is left of the budget, in seconds of processor time, is for a heat
+// that others follow. In the first heat two settings are played whatever they cost; a later one that has no time
+// for two has none.
 func (r *race) run(ctx context.Context, field []*Setting, heat int) ([]*Setting, error) {
 	isFirst := heat == 0
 	isLast := heat == len(heats)-1
@@ -114,11 +115,11 @@ func (r *race) run(ctx context.Context, field []*Setting, heat int) ([]*Setting,
 		return nil, nil
 	}
 	field = field[:n]
-	behind := field
+	unplayed := field
 	if isFirst {
-		behind = field[1:]
+		unplayed = field[1:]
 	}
-	if err := r.play(ctx, behind, heat); err != nil {
+	if err := r.play(ctx, unplayed, heat); err != nil {
 		return nil, err
 	}
 	sorted := slices.Clone(field)
@@ -158,13 +159,13 @@ func (r *race) affordable(field []*Setting, heat int, allowance float64) int {
 }
 
 // stepsIn returns about how many local steps all clients of a setting take in a heat, over all seeds: those
-// since the heat before it.
+// since the heat before it. A heat goes to one part in heats[heat] of the plan's virtual time.
 func (r *race) stepsIn(s *Setting, heat int) float64 {
-	part := 1 / heats[heat]
+	partOfTime := 1 / heats[heat]
 	if heat > 0 {
-		part -= 1 / heats[heat-1]
+		partOfTime -= 1 / heats[heat-1]
 	}
-	return float64(part*s.Work.P50) * float64(r.plan.request.Seeds)
+	return float64(partOfTime*s.Work.P50) * float64(r.plan.request.Seeds)
 }
 
 // play plays settings to the end of a heat, with every seed, and measures them.
@@ -247,6 +248,7 @@ func (r *race) conclude() error {
 		return errors.New("plan: no setting of the race has a result with every seed: one run of each has diverged, " +
 			"or was not evaluated (evaluate.every_seconds)")
 	}
+	// known gives the search the errors of the last heat, in which every run was played already.
 	known := func(settings []int, first, count int) (errors [][]float64, err error) {
 		for _, i := range settings {
 			var list []float64

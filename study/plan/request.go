@@ -131,7 +131,7 @@ const maxSettings = 2000
 // says that a deadline is wanted, in place of the first updates.
 func (s *Setting) defaultGrids(races bool) []study.Grid {
 	c := &s.real
-	// around returns shares of n as whole numbers of at least 1, each once.
+	// sharesOf returns shares of n as whole numbers of at least 1, each once.
 	sharesOf := func(n int, shares ...float64) (list []string) {
 		for _, s := range shares {
 			if v := fmt.Sprint(max(1, int(s*float64(n)))); !slices.Contains(list, v) {
@@ -159,31 +159,10 @@ func (s *Setting) defaultGrids(races bool) []study.Grid {
 // settings lists the points of the grid, first the configuration's own, all with the virtual time of
 // the plan. It also lists the points that make no valid configuration, and why.
 func (q *Request) settings(ctx context.Context) (list []*Setting, impossible []string, err error) {
-	configured := &Setting{Name: "as configured", AsConfigured: true}
-	configured.real, err = config.LoadFiles(q.ConfigFiles, q.Sets)
+	configured, err := q.configured(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	err = q.check(&configured.real)
-	if err != nil {
-		return nil, nil, fmt.Errorf("plan: %w", err)
-	}
-	configured.config, err = Simulated(configured.real)
-	if err != nil {
-		return nil, nil, err
-	}
-	configured.Schedule = configured.real.Schedule.Name()
-	q.fillDefaults(configured)
-	q.seconds = 3600 * q.Hours
-	// Without hours, or with a NaN, the plan takes as long as the configuration's own run.
-	if !(q.seconds > 0) {
-		q.seconds, err = forecast.Budget(ctx, configured.config, q.Draws, ", or give --hours")
-		if err != nil {
-			return nil, nil, fmt.Errorf("plan: %w", err)
-		}
-	}
-	q.stop(&configured.real)
-	q.stop(&configured.config)
 	list = []*Setting{configured}
 	id, err := study.Identity(configured.config)
 	// byID finds settings that compute the same as one before, by the identity of their
@@ -231,6 +210,37 @@ func (q *Request) settings(ctx context.Context) (list []*Setting, impossible []s
 		return nil, nil, fmt.Errorf("plan: no point of the grid is a setting: %s", impossible[0])
 	}
 	return list, impossible, err
+}
+
+// configured returns the setting that the request's configuration is, and settles from it what the request does
+// not say: the schedules, the grids, and the virtual time of the plan.
+func (q *Request) configured(ctx context.Context) (*Setting, error) {
+	s := &Setting{Name: "as configured", AsConfigured: true}
+	var err error
+	s.real, err = config.LoadFiles(q.ConfigFiles, q.Sets)
+	if err != nil {
+		return nil, err
+	}
+	if err := q.check(&s.real); err != nil {
+		return nil, fmt.Errorf("plan: %w", err)
+	}
+	s.config, err = Simulated(s.real)
+	if err != nil {
+		return nil, err
+	}
+	s.Schedule = s.real.Schedule.Name()
+	q.fillDefaults(s)
+	q.seconds = 3600 * q.Hours
+	// Without hours, or with a NaN, the plan takes as long as the configuration's own run.
+	if !(q.seconds > 0) {
+		q.seconds, err = forecast.Budget(ctx, s.config, q.Draws, ", or give --hours")
+		if err != nil {
+			return nil, fmt.Errorf("plan: %w", err)
+		}
+	}
+	q.stop(&s.real)
+	q.stop(&s.config)
+	return s, nil
 }
 
 // fillDefaults fills in the schedules and grids that the request does not give, from the setting
@@ -319,39 +329,42 @@ func (q *Request) resolveShares(sets []string) ([]string, error) {
 func Simulated(c config.Config) (config.Config, error) {
 	c.HTTP = ""
 	c.Pace = 0
-	if devices := len(c.Devices.Names); devices > 0 {
-		devicesAlone := c.Clients == 0
-		deviceRule := c.Combining().DeviceRule
-		c.Fleet = slices.Clone(c.Fleet)
-		// Each device becomes one more client of its class.
-		for _, d := range c.Devices.Names {
-			class := slices.IndexFunc(c.Fleet, func(k fleet.Class) bool { return k.Name == d.Class })
-			if d.Class == "" || class < 0 {
-				return c, &config.KeyError{
-					Key: "devices.names",
-					Problem: fmt.Sprintf("%s has no class, so nothing is known of its time (measure it: "+
-						"fedpace-device calibrate; or make a class of a run: fedpace fit)", d.ID),
-				}
+	devices := len(c.Devices.Names)
+	if devices == 0 {
+		return c, c.Validate()
+	}
+	devicesAlone := c.Clients == 0
+	sampled := c.Devices.Include == config.Sampled
+	deviceRule := c.Combining().DeviceRule
+	c.Fleet = slices.Clone(c.Fleet)
+	// Each device becomes one more client of its class.
+	for _, d := range c.Devices.Names {
+		class := slices.IndexFunc(c.Fleet, func(k fleet.Class) bool { return k.Name == d.Class })
+		if d.Class == "" || class < 0 {
+			return c, &config.KeyError{
+				Key: "devices.names",
+				Problem: fmt.Sprintf("%s has no class, so nothing is known of its time (measure it: "+
+					"fedpace-device calibrate; or make a class of a run: fedpace fit)", d.ID),
 			}
-			c.Fleet[class].Count++
 		}
-		switch sampled := c.Devices.Include == config.Sampled; {
-		// Without other clients, every device has a task in every round.
-		case c.Clients == 0 && (!sampled || c.Cohort == 0):
-			c.Cohort = devices
-		// Devices that are not sampled take part in every round, besides the cohort.
-		case c.Clients > 0 && !sampled:
-			c.Cohort += devices
-		}
-		c.Clients += devices
-		c.Devices = config.Demonstration().Devices
-		c.NATS = config.Demonstration().NATS
-		// The rule of devices is for their updates alone, and rounds with too few of them go without it.
-		// So it has a counterpart where all clients were devices, and only lost updates leave too few.
-		fewest := closing.Fewest(c.Close, c.Cohort)
-		if deviceRule != nil && devicesAlone && fewest >= combine.MinDeviceUpdates {
-			c.Aggregate.Combine = deviceRule
-		}
+		c.Fleet[class].Count++
+	}
+	switch {
+	// Without other clients, every device has a task in every round.
+	case devicesAlone && (!sampled || c.Cohort == 0):
+		c.Cohort = devices
+	// Devices that are not sampled take part in every round, besides the cohort.
+	case !devicesAlone && !sampled:
+		c.Cohort += devices
+	}
+	c.Clients += devices
+	c.Devices = config.Demonstration().Devices
+	c.NATS = config.Demonstration().NATS
+	// The rule of devices is for their updates alone, and rounds with too few of them go without it.
+	// So it has a counterpart where all clients were devices, and only lost updates leave too few.
+	fewest := closing.Fewest(c.Close, c.Cohort)
+	if deviceRule != nil && devicesAlone && fewest >= combine.MinDeviceUpdates {
+		c.Aggregate.Combine = deviceRule
 	}
 	return c, c.Validate()
 }

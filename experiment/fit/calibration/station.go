@@ -149,29 +149,33 @@ func (d *deviceSession) measure(ctx context.Context) (_ *Measured, err error) {
 	sizes := strings.ReplaceAll(strings.Trim(fmt.Sprint(calibrate.Sizes(params)), "[]"), " ", ", ")
 	d.notice("Device %s is measured: models of %s values come and go.", d.id, sizes)
 	measured := &Measured{Device: d.id}
-	// transferAll lets the device transfer each model once. round is the number of the round.
-	transferAll := func(round int) (all []calibrate.Transfer, err error) {
-		sizes := len(d.models)
-		for i := range sizes {
-			// Each round begins with another size. round may be -1 for a first round that does not count.
-			size := (i + round + sizes) % sizes
-			if len(d.models[size]) > 1 {
-				if err := calibrate.Pause(ctx, d.config.Pause); err != nil {
-					return all, err
-				}
-			}
-			transfer, err := d.transfer(ctx, size)
-			if err != nil {
-				return all, err
-			}
-			all = append(all, transfer)
-		}
-		return all, nil
-	}
+	transferAll := func(round int) ([]calibrate.Transfer, error) { return d.transferAll(ctx, round) }
 	link := "The link of " + d.id
 	measured.Network, measured.Transfers, err = calibrate.Exchange(link, params, d.config.Seconds, d.config.Notice, transferAll)
 	measured.Time = time.Now()
 	return measured, err
+}
+
+// transferAll lets the device transfer each model once, one after the other, and returns how long each took. A
+// round of another number begins with another size. It may be -1 for a first round that does not count. After an
+// error it returns the transfers before it, too.
+func (d *deviceSession) transferAll(ctx context.Context, round int) (all []calibrate.Transfer, err error) {
+	sizes := len(d.models)
+	for i := range sizes {
+		size := (i + round + sizes) % sizes
+		// The smallest model shows the delay alone, so it needs no pause before it.
+		if len(d.models[size]) > 1 {
+			if err := calibrate.Pause(ctx, d.config.Pause); err != nil {
+				return all, err
+			}
+		}
+		transfer, err := d.transfer(ctx, size)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, transfer)
+	}
+	return all, nil
 }
 
 // transfer lets the device transfer one model, given by its index, and returns how long download and
@@ -211,7 +215,8 @@ func (d *deviceSession) transfer(ctx context.Context, model int) (measured calib
 			return measured, errSilent
 		}
 		// A device that works on the task would send its message over, and its upload would look slower
-		// than those of a run, in which such a task is not sent again either.
+		// than those of a run, in which such a task is not sent again either. Without an error and without an
+		// update the device has joined anew, and may have lost the task.
 		rejoined := err == nil
 		mayBeLost = rejoined || !d.gateway.WorksOnTask(0)
 	}

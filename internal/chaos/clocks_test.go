@@ -251,7 +251,8 @@ func TestClock_DeviceAhead(t *testing.T) {
 		}
 		run := newPacer(t, fedpace(t, append(args, courses[0].flags(out)...)...))
 		device := func() *process {
-			cmd := exec.Command(b.program, "actor", "--nats", "nats://"+address, "--client", "pi", "--creds", k.creds("pi"), "--data", data)
+			cmd := exec.Command(b.program, "actor", "--nats", "nats://"+address, "--client", "pi", "--creds", k.creds("pi"),
+				"--data", data, "--owner", "site0")
 			cmd.Env = append(os.Environ(), clockVariable+"="+x.path)
 			return start(t, "fedpace actor", cmd)
 		}

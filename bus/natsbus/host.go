@@ -381,12 +381,16 @@ func (h *Host) repeatRequest(
 // if the coordinator cannot use the handle.
 func (h *Host) sumRequest(ctx context.Context, message *bus.Sum) (done bool, err error) {
 	// The connection copies the message before an attempt ends.
-	memory, _ := h.sumMemory.Get().([]byte)
-	b, err := bus.MarshalSealedIn(memory, message)
+	memory, isUsed := h.sumMemory.Get().(*[]byte)
+	if !isUsed {
+		memory = new([]byte)
+	}
+	b, err := bus.MarshalSealedIn(*memory, message)
 	if err != nil {
 		return false, err
 	}
-	defer h.sumMemory.Put(b)
+	*memory = b
+	defer h.sumMemory.Put(memory)
 	ctx, cancel := bus.Until(ctx, h.life)
 	defer cancel()
 	var answer bus.SumReply

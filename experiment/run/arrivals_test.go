@@ -132,9 +132,9 @@ func playArrivals(t *testing.T, c config.Config, rows []arrivingRow, window floa
 	if err != nil {
 		t.Fatal(err)
 	}
-	work := model.(learn.Model).NewWorkspace(len(rows), kernel)
+	work := model.NewWorkspace(len(rows), kernel)
 	now := make([]float32, model.Params())
-	model.(learn.Model).Init(now, c.Seed)
+	model.Init(now, c.Seed)
 	done := map[int32]int64{}
 	sizes, clients, unmeasured := map[int]bool{}, map[int32]bool{}, 0
 	for i, report := range reports {

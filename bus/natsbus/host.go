@@ -69,7 +69,7 @@ type Host struct {
 	consumers sync.Map
 	// copiesSums says that the coordinator is in another process, so sums must be copied.
 	copiesSums atomic.Bool
-	// sumMemory has []byte in which messages of sums are made.
+	// sumMemory has a *[]byte for each message of a sum under way, whose memory the next message uses again.
 	sumMemory sync.Pool
 }
 

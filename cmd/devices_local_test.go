@@ -22,7 +22,7 @@ func TestDevices_LocalOptimizer(t *testing.T) {
 	s := newSite(t, 2, 4, 1, "devices: {keep_updates: true, names: [pi1, pi2], liveness_seconds: 30}\nlocal: {momentum: 0.9, nesterov: true, weight_decay: 0.01, clip: 1}\n")
 	old := s.raw("pi2")
 	reply := old.ask(old.subject("join"), &bus.Join{Name: "of before", Kernel: "go", Samples: 9, Protocol: bus.ProtocolAlgorithm})
-	if want := "join: protocol is 1, want at least 2 for the run's local steps: update the device"; reply.Status != bus.Refused || !strings.Contains(reply.Reason, want) {
+	if want := "join: protocol is 1, want at least 2 for the run's local optimizer: update the device"; reply.Status != bus.Refused || !strings.Contains(reply.Reason, want) {
 		t.Errorf("a device of before is answered %v", reply)
 	}
 	s.actor("pi1")

@@ -144,7 +144,8 @@ func SettingsOf(options any) []Setting {
 	return appendSettings(nil, "", reflect.ValueOf(options))
 }
 
-// appendSettings appends the settings in a value, whose key is given.
+// appendSettings appends the settings of a value, by which [SettingsOf] tells two pieces of work apart: those of a
+// struct field by field, under key and the field's name. It panics for a value whose text could hide a difference.
 func appendSettings(list []Setting, key string, v reflect.Value) []Setting {
 	if v.CanInterface() {
 		if own, ok := v.Interface().(Own); ok {

@@ -172,7 +172,7 @@ func (t *Table[T]) Text(value T) string {
 	return t.NameOf(value) + "(" + strings.Join(parts, ", ") + ")"
 }
 
-// Names returns the entries' names in alphabetical order.
+// Names returns the entries' names. The entries are kept in alphabetical order.
 func (p *Point) Names() (list []string) {
 	for _, e := range p.Entries {
 		list = append(list, e.Name)

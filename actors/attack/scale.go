@@ -26,7 +26,8 @@ type SignFlip struct {
 // Behaviour implements [Attack]: the client multiplies its honest update by -Factor.
 func (s SignFlip) Behaviour() Behaviour { return Behaviour{Update: times(-s.Factor)} }
 
-// times returns a function that multiplies an update by a factor.
+// times returns an attack on an update ([Behaviour]) that multiplies it by a factor. It draws nothing at random, so
+// it ignores the key.
 func times(factor float64) func([]float32, uint64) {
 	return func(update []float32, _ uint64) {
 		for i, u := range update {

@@ -27,8 +27,8 @@ func (f *Fleet) Client(number int) Client {
 	return Client{Number: number, Device: assignedNumber(f.devices, number), Presence: f.presenceNumber(number)}
 }
 
-// assignedNumber returns the number that an assignment gives a client, such as that of the client whose
-// device it has. Beyond the end of the list it is the client's own number.
+// assignedNumber returns whose device, or whose availability, a client has. Where these are correlated with the
+// data, list[client] is the number of another client that it has them of. Without an entry they are its own.
 func assignedNumber(list []uint32, client int) int {
 	if client < len(list) {
 		return int(list[client])

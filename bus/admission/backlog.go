@@ -123,8 +123,9 @@ func (q *backlog) end() {
 	q.changed.Broadcast()
 }
 
-// await blocks until no more than limit bytes wait for the device. It returns false if the backlog is
-// abandoned.
+// await blocks until no more than limit bytes wait for the federated client at the other end. The opposite
+// direction calls it before it carries on a request, so that a client that does not read its answers can ask
+// for no more of them. It returns false if the backlog is abandoned.
 func (q *backlog) await(limit int64) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

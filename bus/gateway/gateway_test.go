@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -248,17 +249,34 @@ func TestGateway_DeviceComesBack(t *testing.T) {
 // A device that trains plain SGD whatever the algorithm is not taken where that
 // would be wrong.
 func TestGateway_OldProtocol(t *testing.T) {
+	for required, feature := range map[uint32]string{
+		bus.ProtocolAlgorithm: "algorithm",
+		bus.ProtocolOptimizer: "local optimizer",
+		bus.ProtocolSchema:    "data",
+		bus.ProtocolNoise:     "local noise",
+		bus.ProtocolFrozen:    "frozen parameters",
+		bus.ProtocolState:     "compression, or what its clients keep",
+		bus.ProtocolSecure:    "secure aggregation",
+		bus.ProtocolDiscrete:  "noise within secure aggregation",
+		bus.ProtocolTargets:   "scaled targets",
+	} {
+		t.Run(feature, func(t *testing.T) { refuseOldProtocol(t, required, feature) })
+	}
+}
+
+// refuseOldProtocol checks that a device of protocol 0 is told which feature of a run it does not know.
+func refuseOldProtocol(t *testing.T, required uint32, feature string) {
 	o := openOffice(t, "old", nil)
 	inside := o.Inside()
 	g, err := gateway.Open(t.Context(), inside, "old", gateway.Config{
-		Devices: []string{"pi"}, Protocol: bus.ProtocolAlgorithm,
+		Devices: []string{"pi"}, Protocol: required,
 		Welcome: &bus.Welcome{Clients: 1, Params: 3, HeartbeatSeconds: 0.1, Spec: &bus.Spec{Model: "linear:2,2", Batch: 1}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer g.Close()
-	want := "join: protocol is 0, want at least 1 for the run's algorithm: update the device"
+	want := fmt.Sprintf("join: protocol is 0, want at least %d for the run's %s: update the device", required, feature)
 	if _, err := o.device.Next(t.Context()); err == nil || !strings.Contains(err.Error(), "run old does not take device pi") || !strings.Contains(err.Error(), want) {
 		t.Errorf("the device is told %v, want %q", err, want)
 	}

@@ -384,8 +384,7 @@ func (p *peer) checkJoin(m *bus.RawMessage, join *bus.Join) (reason string, err 
 			"join",
 			"protocol",
 			join.Protocol,
-			fmt.Sprintf("at least %d for the run's %s: update "+
-				"the device", required, lackingFeature(required, join.Protocol)),
+			fmt.Sprintf("at least %d for the run's %s: update the device", required, lackingFeature(required)),
 		)
 	}
 	if admit := p.gateway.config.Admit; admit != nil {
@@ -403,10 +402,16 @@ func (p *peer) checkJoin(m *bus.RawMessage, join *bus.Join) (reason string, err 
 	return "", nil
 }
 
-// lackingFeature names, for people, the feature of a run that a device does not know. required is the
-// version of the protocol that the run needs, and version the lower one that the device speaks.
-func lackingFeature(required, version uint32) string {
+// lackingFeature names, for people, the feature for which a run needs the version required of the protocol.
+// It is the newest feature of that version: a device of a lower version does not know it.
+func lackingFeature(required uint32) string {
 	switch {
+	case required >= bus.ProtocolTargets:
+		return "scaled targets"
+	case required >= bus.ProtocolDiscrete:
+		return "noise within secure aggregation"
+	case required >= bus.ProtocolSecure:
+		return "secure aggregation"
 	case required >= bus.ProtocolState:
 		return "compression, or what its clients keep"
 	case required >= bus.ProtocolFrozen:
@@ -415,8 +420,8 @@ func lackingFeature(required, version uint32) string {
 		return "local noise"
 	case required >= bus.ProtocolSchema:
 		return "data"
-	case version >= bus.ProtocolAlgorithm:
-		return "local steps"
+	case required >= bus.ProtocolOptimizer:
+		return "local optimizer"
 	}
 	return "algorithm"
 }

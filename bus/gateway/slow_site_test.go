@@ -15,6 +15,7 @@ import (
 	"fedpace/bus/natsconn"
 	"fedpace/internal/testkit/slow"
 	"fedpace/internal/testkit/testport"
+	"fedpace/internal/testkit/testserver"
 	"fedpace/internal/testkit/throttle"
 )
 
@@ -38,7 +39,7 @@ func openSlowSite(t *testing.T, params int, download, upload float64) *slowSite 
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		startServer(t, file)
+		testserver.Start(t, file)
 		return "nats://" + listen
 	}
 	leafs := testport.Held(t)

@@ -9,13 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
-
 	"fedpace/bus"
 	"fedpace/bus/gateway"
 	"fedpace/bus/natsconn"
-	"fedpace/internal/testkit/slow"
 	"fedpace/internal/testkit/testport"
+	"fedpace/internal/testkit/testserver"
 )
 
 // rights are what a server lets an idle device listen to.
@@ -53,7 +51,7 @@ func TestGateway_RightsWithdrawn(t *testing.T) {
 				}
 			}
 			write(allRights)
-			s := startServer(t, file)
+			s := testserver.Start(t, file)
 			connect := func(user string) *natsconn.Conn {
 				url := fmt.Sprintf("nats://%s:x@%s", user, listen)
 				conn, err := natsconn.Connect(t.Context(), natsconn.Config{URL: url, Patience: -1})
@@ -118,28 +116,4 @@ func TestGateway_RightsWithdrawn(t *testing.T) {
 			t.Logf("it takes part again %.1f s after it may", time.Since(given).Seconds())
 		})
 	}
-}
-
-// startServer starts a server with a file of its configuration, which a test may change and have read again.
-func startServer(t *testing.T, file string) *server.Server {
-	t.Helper()
-	options, err := server.ProcessConfigFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	options.NoSigs = true
-	options.NoLog = true
-	s, err := server.NewServer(options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() {
-		s.Shutdown()
-		s.WaitForShutdown()
-	})
-	if !s.ReadyForConnections(slow.Patience(t)) {
-		t.Fatal("the server does not start")
-	}
-	return s
 }

@@ -47,8 +47,9 @@ func TestPlanQueue_PlansStayUntilNextTake(t *testing.T) {
 				check()
 			},
 			"take": func(t *rapid.T) {
+				// A take would wait for plans.
 				if waiting == 0 {
-					t.Skip("nothing waits")
+					return
 				}
 				check()
 				var err error

@@ -133,7 +133,8 @@ func (w *leaderlessWatch) inCluster() bool { return w.conn.NATS().ConnectedClust
 // isOverdue is called with the error of a request that was sent at the time started to the stream or consumer with
 // this name. It reports whether the stream or consumer has been without a leader for longer than a cluster needs to
 // elect one. The time of a name starts with the first such request. It is false for every name if the server is in no
-// cluster.
+// cluster. If the watch has already had the stream made again and that one is silent, too, the connection's server
+// does not reach it, so the connection moves on to another server.
 func (w *leaderlessWatch) isOverdue(name string, started time.Time, failure error) bool {
 	if !isLeaderless(failure) || !w.inCluster() {
 		return false

@@ -12,6 +12,7 @@ import (
 
 	"fedpace/bus/auth"
 	"fedpace/internal/testkit/testport"
+	"fedpace/internal/testkit/testserver"
 )
 
 // A reload of the hub's accounts, as after each revocation, withdraws what the hub listens to through a leaf node, and
@@ -41,7 +42,7 @@ func TestSite_ServedAfterReloads(t *testing.T) {
 		}
 	}
 	writeHub()
-	hub := configuredBy(t, hubFile)
+	hub := testserver.Start(t, hubFile)
 	grant := auth.Grant{Role: auth.RoleSite, ID: "home", Devices: []string{"pi"}}
 	there, err := authority.SiteConfiguration([]string{"nats://" + leafs}, creds(grant), "")
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"fedpace/bus/natsbus"
 	"fedpace/bus/natsconn"
 	"fedpace/internal/testkit/testport"
+	"fedpace/internal/testkit/testserver"
 )
 
 // configured starts a server with the text of a configuration file, as an external one.
@@ -26,27 +27,7 @@ func configured(t *testing.T, text string) *server.Server {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return configuredBy(t, path)
-}
-
-// configuredBy starts a server with an existing configuration file.
-func configuredBy(t *testing.T, path string) *server.Server {
-	t.Helper()
-	options, err := server.ProcessConfigFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	options.NoSigs, options.NoLog = true, true
-	s, err := server.NewServer(options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	go s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(patience) {
-		t.Fatal("the server does not start")
-	}
-	return s
+	return testserver.Start(t, path)
 }
 
 // issuer returns an authority with its keys in dir, and a function that writes credentials there and returns their path.

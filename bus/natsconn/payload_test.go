@@ -10,6 +10,7 @@ import (
 	"fedpace/bus"
 	"fedpace/bus/natsconn"
 	"fedpace/internal/testkit/testport"
+	"fedpace/internal/testkit/testserver"
 )
 
 // A reload lowers max_payload under a connection, which the library then gives up for good; a new one learns of the
@@ -25,7 +26,7 @@ func TestAsk_LoweredMaxPayload(t *testing.T) {
 		}
 	}
 	write(1 << 20)
-	s := startReloaded(t, path)
+	s := testserver.Start(t, path)
 	answerAll(t, "nats://"+listen)
 	connect := func() *natsconn.Conn {
 		conn, err := natsconn.Connect(t.Context(), natsconn.Config{URL: "nats://" + listen, Patience: -1})

@@ -16,6 +16,7 @@ import (
 	"fedpace/bus"
 	"fedpace/bus/natsconn"
 	"fedpace/internal/testkit/testport"
+	"fedpace/internal/testkit/testserver"
 )
 
 // A reload takes a permission away and another gives it back. The server has ended the subscription to the answers
@@ -37,7 +38,7 @@ authorization { users: [
 	}
 	const inbox = "_INBOX.>"
 	write(inbox)
-	s := startReloaded(t, path)
+	s := testserver.Start(t, path)
 	answerAll(t, "nats://lab:x@"+listen)
 	var renewed atomic.Int64
 	conn, err := natsconn.Connect(t.Context(), natsconn.Config{
@@ -92,7 +93,7 @@ func TestRetry_PermissionWithdrawn(t *testing.T) {
 		}
 	}
 	write("fedpace.>")
-	s := startReloaded(t, path)
+	s := testserver.Start(t, path)
 	conn, err := natsconn.Connect(t.Context(), natsconn.Config{URL: "nats://pi:x@" + listen, Patience: -1})
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +122,7 @@ func TestConnect_WrongPasswordInURL(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	startReloaded(t, path)
+	testserver.Start(t, path)
 	for user, want := range map[string]string{
 		"":          "the server asks for credentials",
 		"pi:wrong@": "the server does not accept these credentials",

@@ -78,7 +78,8 @@ type group struct {
 // New returns a link that transfers share fairly, as yet without any, at the time now, in nanoseconds. need
 // is the work of each transfer that it will have. Transfers with the same speed form a group; groups are in
 // heaps by their own rates and by when their next transfer is complete, one pair of heaps for those that the
-// link slows down and one for the others, which are free.
+// link slows down and one for the others, which are free. First in a heap of rates is the group that changes sides
+// next: the slowest of the slowed, the fastest of the free.
 func New(need Work, now int64) *FairLink {
 	link := &FairLink{
 		need:       need,

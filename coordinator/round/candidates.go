@@ -48,8 +48,9 @@ func (c *candidates) start() {
 	}
 }
 
-// dropOut removes from the shared links the candidate whose dropout this timer marks. A timer that is not
-// the candidate's is an error.
+// dropOut handles the timer by which a candidate, a client that is asked for its loss, drops out: its transfer
+// ends, so that others that share the link have its bandwidth. The candidate stays in the list until
+// removeUnavailable. A timer that is not the candidate's is an error.
 func (c *candidates) dropOut(timer Timer) error {
 	t := find(c.list, timer.Task)
 	if t == nil || t.Timer != timer.Seq {

@@ -81,7 +81,7 @@ func (f Fit) Deadline(s *Setup, clients []int32, steps func(client int) int) Tim
 		fastest = min(fastest, s.Expect(int(client), k))
 		slowest = max(slowest, s.Expect(int(client), f.fewest(k)))
 	}
-	return max(min(fastest, MaxTime), slowest, 1)
+	return max(fastest, slowest, 1)
 }
 
 // Needs says what the rule must be given: what its base needs and, beyond that, the clients' times.

@@ -387,7 +387,8 @@ func (p *Proposal) addClient(client *profile, hint string, free []*profile) {
 // findLabel chooses the column to predict from the columns without a meaning, free. last is the
 // last column of the table, where labels often stand. It returns the column and, in grounds, what
 // spoke for it; nil if no column looks like a label. What is certain is tried first: the metadata
-// of the file, then the name, then the position.
+// of the file, then the name, then the position, then names that labels sometimes have, and last any
+// column of few words.
 func findLabel(free []*profile, last *profile) (label *profile, grounds string) {
 	// find takes the first column that fits, unless an earlier ground has found one.
 	find := func(reason string, fits func(c *profile) bool) {
@@ -396,16 +397,17 @@ func findLabel(free []*profile, last *profile) (label *profile, grounds string) 
 			grounds = reason
 		}
 	}
+	// lastHasClasses says that the last column has classes in words. Words that name clients or parts are none.
+	lastHasClasses := slices.Contains(free, last) && last.areWords() && last.mayBeClasses(maxDistinct)
 	byName := func(words []string) {
 		for _, word := range words {
-			// Beside a last column of classes in words, y is rather a coordinate, as in x and y. Words that name
-			// clients or parts are no classes.
-			isLastFree := slices.Contains(free, last)
-			if word == "y" && isLastFree && last.areWords() && last.mayBeClasses(maxDistinct) {
+			// Beside a last column of classes, y is rather a coordinate, as in x and y.
+			if word == "y" && lastHasClasses {
 				continue
 			}
 			find("its name", func(c *profile) bool {
-				return hasWord(c.name, []string{word}) && c.instants() == "" && (c.mayBeClasses(maxDistinct) || c.areNumbers())
+				canBeLearned := c.mayBeClasses(maxDistinct) || c.areNumbers()
+				return hasWord(c.name, []string{word}) && c.instants() == "" && canBeLearned
 			})
 		}
 	}
@@ -416,7 +418,8 @@ func findLabel(free []*profile, last *profile) (label *profile, grounds string) 
 		return c == last && c.instants() == "" && areClasses
 	})
 	find("the last column", func(c *profile) bool {
-		return c == last && c.areNumbers() && !c.isRowNumber() && c.instants() == ""
+		areTargets := c.areNumbers() && !c.isRowNumber() && c.instants() == ""
+		return c == last && areTargets
 	})
 	byName(maybeLabel)
 	// As the last resort, words of at most 100 kinds may be classes.

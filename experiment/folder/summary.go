@@ -266,7 +266,8 @@ type SumEpsilon struct {
 	Simple float64 `json:"simple"`
 }
 
-// String is the epsilon that counts, with the others and how they are converted.
+// String gives the epsilon that counts, by concentrated differential privacy (zCDP), and in parentheses those by
+// other methods, to compare.
 func (e SumEpsilon) String() string {
 	others := fmt.Sprintf("%.4g by the simple formula", e.Simple)
 	if e.Tight != nil {

@@ -303,8 +303,10 @@ func (o *Remaining) rates() (step, client, sample float64) {
 	client = o.plain.meanOrZero()
 	sample = step * measuredShare / max(1, o.measured.batch)
 	switch {
+	// Rounds of both kinds have been seen.
 	case o.samples > 0 && o.plain.amount > 0:
 		sample = max(0, o.measuring.seconds-client*o.measuring.amount) / o.samples
+	// All rounds had an evaluation: what is left beside the guess for it is the clients'.
 	case o.measuring.amount > 0:
 		client = max(0, o.measuring.seconds-sample*o.samples) / o.measuring.amount
 	}

@@ -24,8 +24,9 @@ type Blocks struct {
 	Rest []float64
 }
 
-// BlocksOf separates how values above zero, in the order of time, scatter between blocks of time from how
-// they scatter within them, by the one-way random-effects model
+// BlocksOf says how far a later stretch of time may be from the values seen so far, such as ratios of measured to
+// expected times. It separates how the values, in the order of time, scatter between blocks of time from how they
+// scatter within them, by the one-way random-effects model. The values must be above zero, as Rest divides by effects.
 //
 //	value = typical value + effect of its block + error
 //
@@ -33,7 +34,7 @@ type Blocks struct {
 // mean variance of such a median by the errors alone, the variance of the effects is b² = s² - w², or 0
 // (the analysis of variance's estimate: Searle, Casella and McCulloch 1992, Variance Components, section
 // 3.5; of medians in the place of means, so that a few outliers decide nothing). The typical value of
-// another block deviates from that of all by
+// another block deviates from that of all with the variance
 //
 //	t² b² (1 + 1/k) + w²/k
 //

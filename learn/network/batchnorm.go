@@ -272,6 +272,7 @@ func (s *batchNormStage) Backward(pass *Pass) {
 		s.inputGradient(pass)
 		return
 	}
+	// The blocks add to the same sums without a lock: they are coroutines, of which one runs at a time.
 	for i := range s.X.Size() {
 		c := i % channels
 		centred := s.centred[i*Lanes:]

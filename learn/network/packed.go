@@ -135,9 +135,11 @@ func (s *convStage) gather(layout *packing, y int, pass *Pass) {
 	}
 }
 
-// computeGroup computes the outputs of group g of row y into dst, and applies op to them: the product of the weight,
-// a row for each map, and of what gather has copied. dst has a row for each map, in which the samples of the group's
-// positions stand side by side. samples is the number of samples of the block.
+// computeGroup computes the outputs of group g of row y into dst, and applies op to them. A group is some neighbouring
+// positions of a row, whose samples are the columns of one product. Its outputs are the weight, a row for each map,
+// times the inputs that gather has copied, summed over the rows of the kernel; lists[y] has where the inputs of each of
+// these rows begin. dst has a row for each map, in which the samples of the group's positions stand side by side.
+// samples is the number of samples of the block.
 func (s *convStage) computeGroup(layout *packing, y, g int, dst []float32, op kernel.Op, samples int) {
 	run := s.Size * s.X.Channels
 	s.network.isa.GemmSum(

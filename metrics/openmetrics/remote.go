@@ -287,7 +287,8 @@ func (o *sender) readAgain(err error, last bool) {
 func (o *sender) send(last bool) bool {
 	for n := 0; len(o.held) > 0; o.held = o.held[n:] {
 		list := o.held
-		// n is the number of rounds of the next request.
+		// n is the number of rounds of the next request. It begins without the newest round, which may have to
+		// wait, and grows while round n belongs to those before it; round 0 always does.
 		n = min(maxPerRequest, len(list)-1)
 		for n < min(len(list), maxWaiting) && o.sharesMillisecond(list, n) {
 			n++

@@ -379,6 +379,7 @@ func (v *Verdict) numbers() (mean, interval, flipped, adjusted string) {
 	if v.N == 0 {
 		return "-", "-", "-", "-"
 	}
+	// A difference has its sign; a figure that stands beside the paper's has none.
 	sign := "+"
 	if v.Value != "" {
 		sign = ""

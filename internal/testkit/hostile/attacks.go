@@ -131,7 +131,7 @@ func half(ctx context.Context, t *Target) error {
 	})
 }
 
-// connects opens t.Count connections one after the other and closes each at once. One that is refused
+// connects is the attack that opens t.Count connections one after the other and closes each at once. One that is refused
 // counts as one of them.
 func connects(ctx context.Context, t *Target) error {
 	for range t.Count {

@@ -149,27 +149,8 @@ type pack struct {
 	product [3][]float32
 }
 
-// packs holds packs that are not in use, so that products allocate nothing.
-var packs = make(chan *pack, 64)
-
-// takePack returns a pack from the pool packs, or a new one if the pool is empty. The caller returns it
-// with release.
-func takePack() *pack {
-	select {
-	case p := <-packs:
-		return p
-	default:
-		return new(pack)
-	}
-}
-
-// release gives the pack to the pool packs, for the next product. A full pool drops it.
-func (p *pack) release() {
-	select {
-	case packs <- p:
-	default:
-	}
-}
+// packs are the packs that no product uses.
+var packs = make(memories[pack], 64)
 
 // resized returns a slice of n elements with arbitrary values, in the memory of s if that is large enough.
 func resized[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
@@ -178,8 +159,8 @@ func resized[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
 // compiler can keep in registers, and rounds every product, so that no architecture fuses it with an
 // addition.
 func gemmGo(m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32) {
-	pack := takePack()
-	defer pack.release()
+	pack := packs.take()
+	defer packs.release(pack)
 	// A sum goes over k in each segment.
 	depth := k * len(segments)
 	// The columns that are packed together should fit a near cache. Tiles need an even number of them.

@@ -232,27 +232,8 @@ type tileMemory struct {
 	rows []float32
 }
 
-// tileMemories holds memory that is not in use, so that products allocate nothing.
-var tileMemories = make(chan *tileMemory, 64)
-
-// takeTileMemory returns memory from the pool, or new one if the pool is empty. The caller returns it with
-// release.
-func takeTileMemory() *tileMemory {
-	select {
-	case memory := <-tileMemories:
-		return memory
-	default:
-		return new(tileMemory)
-	}
-}
-
-// release gives the memory back for the next product. A full pool drops it.
-func (m *tileMemory) release() {
-	select {
-	case tileMemories <- m:
-	default:
-	}
-}
+// tileMemories are the packed operands that no product uses.
+var tileMemories = make(memories[tileMemory], 64)
 
 // gemmTiles is GemmSum by the tiles of AMX. The right operand is packed whole, and the left one 32 rows at a
 // time, or on the way if its rows are multiplied with few columns.
@@ -266,7 +247,7 @@ func gemmTiles(
 	aux []float32,
 	alpha float32,
 ) {
-	memory := takeTileMemory()
+	memory := tileMemories.take()
 	tile := isa.TileValues()
 	chunks := TileChunks(k)
 	span := chunks * len(segments) * tile
@@ -278,7 +259,7 @@ func gemmTiles(
 	if a.Col == 1 && len(segments) == 1 && n <= 2*tileSide && op != Add {
 		a.Data = a.Data[segments[0].A:]
 		isa.multiplyRows(memory, m, n, k, a, dst, op, aux)
-		memory.release()
+		tileMemories.release(memory)
 		return
 	}
 	memory.chunks = resized(memory.chunks, chunks*len(segments))
@@ -310,12 +291,12 @@ func gemmTiles(
 		isa.packLeft(memory, a, segments, i, p.M, k, span, alpha)
 		isa.MultiplyTiles(&p)
 	}
-	memory.release()
+	tileMemories.release(memory)
 }
 
 // GemmOfRows computes dst = op(a·bᵀ) where a is m×k and b n×k, as GemmSum does with b transposed. op is not Add.
 func (isa ISA) GemmOfRows(m, n, k int, a, b, dst Matrix, op Op, aux []float32) {
-	memory := takeTileMemory()
+	memory := tileMemories.take()
 	tile := isa.TileValues()
 	span := TileChunks(k) * tile
 	memory.right = alignedTiles(memory.right, TileSides(n)*span)
@@ -323,7 +304,7 @@ func (isa ISA) GemmOfRows(m, n, k int, a, b, dst Matrix, op Op, aux []float32) {
 	isa.PackRows(memory.right, span, b, n, k, 1)
 	isa.TransposeTiles(memory.right)
 	isa.multiplyRows(memory, m, n, k, Operand{a.Data, a.LD, 1}, dst, op, aux)
-	memory.release()
+	tileMemories.release(memory)
 }
 
 // multiplyRows computes the product of the rows of a, whose values are neighbours, with the packed columns of

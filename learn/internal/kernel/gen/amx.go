@@ -116,7 +116,8 @@ func packRows(suffix string, parts int) {
 	MOVQ(src, from)
 	MOVQ(dst, to)
 	MOVQ(whole, chunks)
-	low, high := reg.Z0, reg.Z1
+	low := reg.Z0
+	high := reg.Z1
 	values := parted(parts)
 	store := func() {
 		split(low, high, values)
@@ -181,7 +182,8 @@ func packPairs(suffix string, parts int) {
 	VBROADCASTSS(argument("alpha"), factor)
 	order := reg.Z31
 	VMOVUPS(*interleaved, order)
-	low, high := reg.Z0, reg.Z1
+	low := reg.Z0
+	high := reg.Z1
 	values := parted(parts)
 
 	Label("columns")
@@ -299,26 +301,39 @@ func tileProducts(suffix string, parts int, swapped bool) {
 			"count times, with the right tiles and C moved on by a step. config has the shapes of the tiles and, "+
 			"if tails is -1 and not 0, behind them those of the last columns, of the last rows and of both.")
 	var (
-		left, right      = reg.RAX, reg.RBX
-		left2, right2    = reg.R14, reg.R15
-		stride, chunks   = reg.RCX, reg.RDX
-		list, panel      = reg.RSI, reg.RDI
-		c, rowTiles      = reg.R8, reg.R9
-		aux, leftSpan    = reg.R10, reg.R11
-		sums, rightSpan  = reg.R12, reg.R13
-		local            = AllocLocal(40)
-		rowsLeft         = local
-		columnsLeft      = local.Offset(8)
-		rowC, rowAux     = local.Offset(16), local.Offset(24)
-		shapes           = local.Offset(32)
-		from, to, beside = reg.RAX, reg.RBX, reg.R14
-		rows, op         = reg.RDX, reg.R15
-		ldc, auxrow      = reg.RSI, reg.RCX
-		masks            = []reg.OpmaskPhysical{reg.K1, reg.K2}
-		values           = []reg.VecPhysical{reg.Z0, reg.Z1}
-		bias, zero       = reg.Z4, reg.Z30
-		lefts            = [2]reg.GPPhysical{left, left2}
-		rights           = [2]reg.GPPhysical{right, right2}
+		left        = reg.RAX
+		right       = reg.RBX
+		left2       = reg.R14
+		right2      = reg.R15
+		stride      = reg.RCX
+		chunks      = reg.RDX
+		list        = reg.RSI
+		panel       = reg.RDI
+		c           = reg.R8
+		rowTiles    = reg.R9
+		aux         = reg.R10
+		leftSpan    = reg.R11
+		sums        = reg.R12
+		rightSpan   = reg.R13
+		local       = AllocLocal(40)
+		rowsLeft    = local
+		columnsLeft = local.Offset(8)
+		rowC        = local.Offset(16)
+		rowAux      = local.Offset(24)
+		shapes      = local.Offset(32)
+		from        = reg.RAX
+		to          = reg.RBX
+		beside      = reg.R14
+		rows        = reg.RDX
+		op          = reg.R15
+		ldc         = reg.RSI
+		auxrow      = reg.RCX
+		masks       = []reg.OpmaskPhysical{reg.K1, reg.K2}
+		values      = []reg.VecPhysical{reg.Z0, reg.Z1}
+		bias        = reg.Z4
+		zero        = reg.Z30
+		lefts       = [2]reg.GPPhysical{left, left2}
+		rights      = [2]reg.GPPhysical{right, right2}
 	)
 	Load(Param("config"), left)
 	emit(tileConfigure(number(left)), "LDTILECFG (AX)")
@@ -564,22 +579,32 @@ func rowProducts(suffix string, parts int) {
 		" multiplies m rows of values with up to 32 columns of right tiles. The last of the chunks of a row has "+
 			"rest values. tiles has room for two chunks of left tiles.")
 	var (
-		row, tile       = reg.RAX, reg.RBX
-		stride, rows    = reg.RCX, reg.RDX
-		source, right   = reg.RSI, reg.RDI
-		c, ld           = reg.R8, reg.R9
-		aux, chunk      = reg.R10, reg.R11
-		sums, rightSpan = reg.R12, reg.R13
-		left, right2    = reg.R14, reg.R15
-		local           = AllocLocal(40)
-		rowsLeft        = local
-		rowsHere        = local.Offset(8)
-		parity          = local.Offset(16)
-		rowSource       = local.Offset(24)
-		shapes          = local.Offset(32)
-		low, high       = reg.Z0, reg.Z1
-		values          = parted(parts)
-		one, two, three = reg.K1, reg.K2, reg.K3
+		row       = reg.RAX
+		tile      = reg.RBX
+		stride    = reg.RCX
+		rows      = reg.RDX
+		source    = reg.RSI
+		right     = reg.RDI
+		c         = reg.R8
+		ld        = reg.R9
+		aux       = reg.R10
+		chunk     = reg.R11
+		sums      = reg.R12
+		rightSpan = reg.R13
+		left      = reg.R14
+		right2    = reg.R15
+		local     = AllocLocal(40)
+		rowsLeft  = local
+		rowsHere  = local.Offset(8)
+		parity    = local.Offset(16)
+		rowSource = local.Offset(24)
+		shapes    = local.Offset(32)
+		low       = reg.Z0
+		high      = reg.Z1
+		values    = parted(parts)
+		one       = reg.K1
+		two       = reg.K2
+		three     = reg.K3
 	)
 	Load(Param("config"), row)
 	emit(tileConfigure(number(row)), "LDTILECFG (AX)")
@@ -744,14 +769,19 @@ func rowProducts(suffix string, parts int) {
 	SHRL(Imm(16), reg.EBX)
 	KMOVW(reg.EBX, two)
 	MOVQ(rowsHere, rows)
-	from, to, ldc, auxrow, op := reg.RAX, reg.R8, reg.RSI, reg.RCX, reg.RBX
+	from := reg.RAX
+	to := reg.R8
+	ldc := reg.RSI
+	auxrow := reg.RCX
+	op := reg.RBX
 	MOVQ(sums, from)
 	Load(Param("ldc"), ldc)
 	Load(Param("auxrow"), auxrow)
 	Load(Param("op"), op)
 	sumsOf := []reg.VecPhysical{reg.Z0, reg.Z1}
 	masks := []reg.OpmaskPhysical{one, two}
-	zero, bias := reg.Z30, reg.Z4
+	zero := reg.Z30
+	bias := reg.Z4
 	VPXORD(zero, zero, zero)
 	for _, o := range []struct {
 		op    int

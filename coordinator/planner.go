@@ -98,6 +98,8 @@ func (d *driver) takePlans(ctx context.Context) (err error) {
 	if !errors.Is(err, bus.ErrInterrupted) {
 		return err
 	}
+	// The list has tasks that got their plan meanwhile, which are not sent again. Of the others none counts as
+	// sent.
 	hasPlan := func(t round.Task) bool { return !d.machine.Unplanned(t.Task) }
 	planner.unplanned = slices.DeleteFunc(planner.unplanned, hasPlan)
 	planner.sent = 0

@@ -230,9 +230,10 @@ type findings struct {
 	scores []metric.ClientScore
 }
 
-// applyEvent does what an event causes outside of the machine: after training it makes the next model, and
-// it reports losses and clients' scores to the observer. found is set for events of the kinds Trained and
-// Evaluated. effects are those of the step before, which asked for that work.
+// applyEvent does what an event causes outside of the machine: after training it makes the next model and
+// reports the tasks with their losses to the observer, and after an evaluation it reports the clients' scores.
+// found is set for events of the kinds Trained and Evaluated. effects are those of the step before, which asked
+// for that work.
 func (d *driver) applyEvent(ctx context.Context, event *round.Event, found *findings, effects *round.Effects) error {
 	switch {
 	// Without the sum the model stays as it is.
@@ -244,6 +245,7 @@ func (d *driver) applyEvent(ctx context.Context, event *round.Event, found *find
 		if report := d.config.Observer.Losses; report != nil {
 			report(effects.Train, event.Losses)
 		}
+	// EvaluateClients is the number of the round, 0 if clients were not measured.
 	case event.Kind == round.Evaluated && effects.EvaluateClients > 0:
 		if report := d.config.Observer.Clients; report != nil {
 			return report(effects.EvaluateClients, found.scores)

@@ -113,6 +113,7 @@ func (w *logisticWork) Evaluate(params []float32, b *Batch, scores []Score) (los
 	// The loss of every sample has the penalty, which is the same for all and is added at the end.
 	for i, y := range b.Labels {
 		w.forward(params, b, i)
+		// Metrics over all samples take the logits from the batch, before CrossEntropy overwrites them.
 		b.KeepSample(w.z)
 		s, right := network.CrossEntropy(w.z, int(y))
 		loss += s

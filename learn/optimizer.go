@@ -76,6 +76,7 @@ func (c Clipping) clip(gradient []float32) {
 	if c.Clip == 0 {
 		return
 	}
+	// The small summand, which avoids a division by 0, is that of PyTorch's clip_grad_norm_.
 	factor := c.Clip / (norm(gradient) + 1e-6)
 	// The norm is within the bound, or is not a number.
 	if !(factor < 1) {

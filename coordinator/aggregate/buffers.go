@@ -160,8 +160,8 @@ func (m bufferMix) next(shares []bufferShare) []float32 {
 		first := tensor.Offset - m.offset
 		end := first + tensor.Len()
 		for number := first; number < end; number++ {
-			for i := range shares {
-				values[i] = float64(shares[i].value(number))
+			for k := range shares {
+				values[k] = float64(shares[k].value(number))
 			}
 			next[number] = m.nextValue(tensor, shares, values, float64(m.present[number]))
 		}

@@ -83,8 +83,9 @@ func (a *Aggregator) Train(ctx context.Context, r Round) (Outcome, error) {
 	return a.outcome(r, sum), err
 }
 
-// outcome returns the outcome of round r with this sum as it is if the guard does not judge the round: the
-// next model counts as degraded if the present one does. The caller overwrites what the guard decides.
+// outcome returns the outcome of round r, whose updates have this sum, for a round that the guard does not
+// judge. Such a round changes nothing about whether the model counts as degraded. Where the guard judges the
+// round, the caller overwrites what it decides.
 func (a *Aggregator) outcome(r Round, sum roundSum) Outcome {
 	return Outcome{
 		Loss:     sum.loss,

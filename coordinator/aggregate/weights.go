@@ -101,7 +101,8 @@ func (a *Aggregator) comparesStale(updates []clientUpdate) bool {
 
 // separateStale marks stale updates as separate, each with weight 1 in its own sum. It weighs the fresh
 // ones by their part of the fresh ones' total share, so that their weights sum to 1. shares has the base
-// share of each update.
+// share of each update. The algorithm weighs the stale updates later, when it has compared their sums with
+// that of the fresh ones.
 func separateStale(updates []clientUpdate, shares []float64) weighing {
 	freshShare := 0.0
 	for i := range updates {

@@ -77,11 +77,14 @@ func (link *FairLink) setBound(now int64, maxRate uint64) {
 // capacity.
 func (link *FairLink) demand() (fixedRate, atBound uint64) {
 	switch {
+	// All transfers go at their own rates.
 	case link.slowCount == 0:
 		return link.freeTotal, 0
+	// The link could give the slowed transfers more than the bound, so they go at the bound.
 	case link.levelExceeds(link.maxRate):
 		return link.freeTotal, uint64(link.slowCount)
 	}
+	// The slowed transfers share what the others leave of the link.
 	return link.capacity, 0
 }
 

@@ -69,9 +69,10 @@ func (m *Machine) progress() schedule.Progress {
 		seen = &m.losses.followed
 	}
 	known := schedule.Progress{
-		Setup:     m.config.Setup,
-		Round:     round.Round + 1,
-		Seconds:   m.now.Seconds(),
+		Setup:   m.config.Setup,
+		Round:   round.Round + 1,
+		Seconds: m.now.Seconds(),
+		// The validation error has reached its plateau.
 		Converged: m.losses.plateau.Converged,
 		Loss:      seen.Mean(),
 		F0:        seen.F0,
@@ -87,6 +88,7 @@ func (m *Machine) progress() schedule.Progress {
 		known.StragglerShare = round.StragglerShare
 	}
 	known.Pace = round.Pace
+	// Share is the part of the run that is over.
 	known.Share = m.config.Stop.Share(m.now, &m.stop)
 	known.LossRatio, known.HasLoss = seen.Ratio()
 	known.Accuracy, known.HasAccuracy = metric.AccuracyOf(m.config.Metrics, m.stop.Metrics)
@@ -433,25 +435,26 @@ func (m *Machine) taskDue(timer Timer) error {
 	return m.completeTask(t, drops)
 }
 
-// transferEnds handles the timer for the end of a shared transfer. The transfer is that of a site, a task
-// or a candidate, which then begins its next stage.
+// transferEnds handles the timer for the end of a shared transfer. The transfer is that of a site, where sites
+// add up updates, or of a task or a candidate, which then begins its next stage.
 func (m *Machine) transferEnds(timer Timer) error {
 	if m.transfers == nil {
 		return fmt.Errorf("round: timer %d is not set", timer.Seq)
 	}
-	task, err := m.transfers.takeComplete(timer)
+	// number is that of the task or, where sites transfer in place of tasks, that of the site plus 1.
+	number, err := m.transfers.takeComplete(timer)
 	if err != nil {
 		return err
 	}
 	if m.config.SiteRounds > 0 {
-		// Transfers of sites are numbered from 1.
-		site := int32(task - 1)
+		site := int32(number - 1)
 		s := &m.sites[m.sitePlace(site)]
 		return m.siteTransferred(s, s.Transfer.Stage)
 	}
-	t := m.findTask(task)
-	if t == nil || m.transfers.link(t.Stage) == nil {
-		return fmt.Errorf("round: task %d has come to an end at the server and is not under way there", task)
+	t := m.findTask(number)
+	isTransferring := t != nil && m.transfers.link(t.Stage) != nil
+	if !isTransferring {
+		return fmt.Errorf("round: task %d has come to an end at the server and is not under way there", number)
 	}
 	return m.advanceStage(t, timer)
 }

@@ -188,20 +188,24 @@ func (s *sampling) localSteps(client int) int {
 		steps = s.scheduledSteps(client)
 	}
 	if s.limiting != nil && s.clients.canLimit(client) {
-		// The deadline is that of the closing rule or, without one, that of the round.
-		s.limits.Deadline = cmp.Or(s.setup.Deadline, s.round.Limit)
+		s.limits.Deadline = s.taskDeadline()
 		steps = max(1, s.limiting.Limit(&s.limits, client, steps))
 	}
 	return steps
 }
 
+// taskDeadline returns how long a task may take: to the deadline of the closing rule or, without one, as long as
+// the selection gives the clients of the round. 0 means any time.
+func (s *sampling) taskDeadline() Time { return cmp.Or(s.setup.Deadline, s.round.Limit) }
+
 // learningRate returns the learning rate of a client's task with this many local steps: that of the round,
-// unless the selection sets one for each client. A device whose time is not known has the round's.
+// unless the selection sets one for each client (rating). A device whose time per step is not known has the
+// round's (canLimit).
 func (s *sampling) learningRate(client, steps int) float64 {
 	if s.rating == nil || !s.clients.canLimit(client) {
 		return s.round.LearningRate
 	}
-	s.limits.Deadline = cmp.Or(s.setup.Deadline, s.round.Limit)
+	s.limits.Deadline = s.taskDeadline()
 	return s.rating.Rate(&s.limits, client, steps, s.round.LearningRate)
 }
 

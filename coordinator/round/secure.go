@@ -90,6 +90,10 @@ type SecureMember struct {
 	Upload Time
 }
 
+// workBeforeUpload returns how long the member works before the upload of its update: its whole task, where
+// rounds do not overlap.
+func (x *SecureMember) workBeforeUpload() Time { return x.Work - x.Upload }
+
 // stays is the value of Leaves of a client that does not drop out.
 const stays = Time(math.MaxInt64)
 
@@ -225,15 +229,16 @@ func (s *secure) simulate(stage *secureStage) (end Time) {
 // of its download. Tasks of members that leave or are too late in a stage end there.
 func (m *Machine) setUpSecure() {
 	slices.SortFunc(m.secure.members, func(a, b SecureMember) int { return cmp.Compare(a.Task, b.Task) })
-	m.exchangeSecrets(m.round.Start, func(*SecureMember) Time { return 0 })
+	nothingDone := func(*SecureMember) Time { return 0 }
+	m.exchangeSecrets(m.round.Start, nothingDone)
 }
 
 // exchangeSecrets simulates the first two stages of secure aggregation, from the time start on: members send
-// their keys, and then shares of their secrets to their neighbours. done returns how much work a member has
-// done before. A member's task goes on when the stages are over. It ends in them if the member leaves, takes
+// their keys, and then shares of their secrets to their neighbours. workBefore returns how much work of its own
+// a member has done before these stages. A member's task goes on when the stages are over. It ends in them if the member leaves, takes
 // longer than the limit, or has too few neighbours, and if the round is refused because too few members are
 // left.
-func (m *Machine) exchangeSecrets(start Time, done func(*SecureMember) Time) {
+func (m *Machine) exchangeSecrets(start Time, workBefore func(*SecureMember) Time) {
 	secure := m.secure
 	// ends holds for each member when it has done the newest stage.
 	ends := make([]Time, len(secure.members))
@@ -252,7 +257,7 @@ func (m *Machine) exchangeSecrets(start Time, done func(*SecureMember) Time) {
 		limit:      secure.config.Limit,
 		takesPart:  takesPart,
 		duration:   func(member *SecureMember) Time { return member.Stages.Keys },
-		workBefore: done,
+		workBefore: workBefore,
 		done:       note,
 	})
 	count := m.endLate(ends, keysEnd, func(member *SecureMember) { member.SentKeys = true })
@@ -270,7 +275,7 @@ func (m *Machine) exchangeSecrets(start Time, done func(*SecureMember) Time) {
 		limit:      secure.config.Limit,
 		takesPart:  takesPart,
 		duration:   func(member *SecureMember) Time { return member.Stages.Shares },
-		workBefore: func(member *SecureMember) Time { return done(member) + member.Stages.Keys },
+		workBefore: func(member *SecureMember) Time { return workBefore(member) + member.Stages.Keys },
 		done:       note,
 	})
 	count = m.endLate(ends, sharesEnd, func(member *SecureMember) { member.Finished = true })
@@ -450,7 +455,7 @@ func (m *Machine) startUpload(t *TaskState, member *SecureMember, from Time) {
 	stepsDone := t.Start + t.Download + t.Compute
 	t.Upload = from + member.Upload - stepsDone
 	// Leaves counts all of the member's work: its local steps, the stages and then the upload.
-	workBefore := (member.Work - member.Upload) + (member.Stages.Keys + member.Stages.Shares)
+	workBefore := member.workBeforeUpload() + member.Stages.Keys + member.Stages.Shares
 	untilLeave := member.Leaves - workBefore
 	if member.Leaves != stays && untilLeave < member.Upload {
 		t.Drops = true
@@ -458,9 +463,10 @@ func (m *Machine) startUpload(t *TaskState, member *SecureMember, from Time) {
 	}
 }
 
-// addWaiting adds a client that does its local steps and then waits for a group, where rounds overlap. Its
-// plan is cut to the download and the local steps, and keeps its dropout only if that falls into them.
-// The list stays sorted by task.
+// addWaiting adds a client that does its local steps and then waits for a group, where rounds overlap. plan
+// is cut to the download and the local steps, after which the task's timer falls due, and keeps its dropout
+// only if that falls into them. The member keeps the upload and the dropout of the whole plan, for the time when
+// its group exchanges secrets. The list stays sorted by task.
 func (s *secure) addWaiting(task uint64, stages *Stages, plan *Plan) {
 	member := SecureMember{
 		Task:      task,
@@ -473,6 +479,7 @@ func (s *secure) addWaiting(task uint64, stages *Stages, plan *Plan) {
 	if plan.Drops {
 		member.Leaves = plan.Dropout
 	}
+	// From here on Total is the time of the download and the local steps.
 	plan.Upload = 0
 	plan.Drops = plan.Drops && plan.Dropout < plan.Total()
 	if !plan.Drops {
@@ -514,10 +521,10 @@ func (m *Machine) isReady(task *TaskState, drops bool) bool {
 	return true
 }
 
-// formGroup makes ready clients the members of the round, in the order in which they became ready, if no
-// group is under way and they are as many as close a round. They go through the stages of keys and shares
-// from now on, and their tasks end with their masked uploads. Before that, ready tasks whose base model has
-// become too old end as late. It does nothing unless rounds overlap with secure aggregation.
+// formGroup makes ready clients the members of the round's group, in the order in which they became ready, as
+// soon as they are as many as close a round and no group is under way. They go through the stages of keys and
+// shares from now on, and their tasks end with their masked uploads. Before that, ready tasks whose base model
+// has become too old end as late. It does nothing unless rounds overlap with secure aggregation.
 func (m *Machine) formGroup() error {
 	secure := m.secure
 	if secure == nil || m.overlapping == nil || len(secure.members) > 0 {
@@ -528,6 +535,7 @@ func (m *Machine) formGroup() error {
 	if n == 0 {
 		return nil
 	}
+	// Members are in the order of their tasks.
 	chosen := slices.Sorted(slices.Values(secure.ready[:n]))
 	secure.ready = slices.Clone(secure.ready[n:])
 	for _, task := range chosen {
@@ -535,7 +543,9 @@ func (m *Machine) formGroup() error {
 		secure.members = append(secure.members, x)
 	}
 	secure.underWay = n
-	m.exchangeSecrets(m.now, func(x *SecureMember) Time { return x.Work - x.Upload })
+	// They have taken their local steps already.
+	m.exchangeSecrets(m.now, (*SecureMember).workBeforeUpload)
+	// The timers of their tasks fell due with the local steps, and are set anew for the uploads.
 	for _, task := range chosen {
 		if err := m.placeTask(m.tasks.find(task)); err != nil {
 			return err

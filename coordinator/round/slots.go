@@ -43,11 +43,13 @@ func (m *Machine) issueInOrder(slots int) (issued int, err error) {
 }
 
 // issueDrawn gives tasks to clients drawn one by one, until slots are filled or no client is available.
-// Each draw is keyed by the number of the next task, so it does not depend on other draws. issued is the
-// number of tasks.
+// Each draw is keyed by the number of tasks so far, so it does not depend on other draws. issued is the
+// number of tasks that were given.
 func (m *Machine) issueDrawn(slots int) (issued int) {
 	for issued < slots {
 		draw := m.tasks.simulated.Next
+		// Tasks of devices are numbered on their own, from FirstDeviceTask, and are drawn here only if
+		// devices are sampled with the clients.
 		if m.config.Devices.Sampled {
 			draw += m.tasks.devices.Next - FirstDeviceTask
 		}

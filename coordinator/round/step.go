@@ -23,9 +23,9 @@ func (s *step) setTimer(t Timer) uint64 {
 // cancelTimer asks the driver to remove a timer, if it is set, from the clock, and sets its number to
 // noTimer.
 func (s *step) cancelTimer(timer *uint64) {
-	if *timer != 0 {
+	if *timer != noTimer {
 		s.effects.Cancel = append(s.effects.Cancel, *timer)
-		*timer = 0
+		*timer = noTimer
 	}
 }
 
@@ -35,7 +35,7 @@ func clearTimer(timer *uint64, t Timer) error {
 	if *timer != t.Seq {
 		return fmt.Errorf("round: timer %d is not set", t.Seq)
 	}
-	*timer = 0
+	*timer = noTimer
 	return nil
 }
 

@@ -9,7 +9,9 @@ import (
 // transfers has the transfers of tasks, candidates and sites that share bandwidth; it is nil if no
 // link limits them together.
 type transfers struct {
-	step   *step
+	step *step
+	// leaves returns when a client that is given a task at t becomes unavailable, false for never (see
+	// Config.Leaves). It is nil if clients never leave.
 	leaves func(client int, t Time) (Time, bool)
 	// download and upload are the shared links, nil if transfers that way are not shared.
 	download, upload *fairshare.Tree
@@ -67,9 +69,10 @@ func (x *transfers) beginTask(task *TaskState, candidate, hasModel bool) {
 	task.Link = x.download.Start(int64(x.step.now), task.Task, int(task.Client), int64(task.Download))
 }
 
-// dropout returns when the client of a task that begins now will drop out; false if it will not. The task's
-// plan says so or, since a plan does not know how long shared transfers will take, the client becomes
-// unavailable at that time.
+// dropout returns when the client of a task that begins now will drop out; drops is false if it will not. The
+// task's plan says so, or the client will become unavailable: a plan leaves that out where transfers are shared,
+// since it does not know how long they will take. candidate says that the task is a candidate's, which drops out
+// by its plan alone.
 func (x *transfers) dropout(task *TaskState, candidate bool) (at Time, drops bool) {
 	now := x.step.now
 	switch {
@@ -79,6 +82,7 @@ func (x *transfers) dropout(task *TaskState, candidate bool) (at Time, drops boo
 		return 0, false
 	}
 	at, drops = x.leaves(int(task.Client), now)
+	// A client that leaves beyond the end of time stays.
 	return max(at, now), drops && at <= MaxTime
 }
 

@@ -138,7 +138,8 @@ func (s *Grouped) inTime() {
 }
 
 // SetTimes gives the samples of a set their times, one for each sample of the store, and puts the clients'
-// samples into their order. It returns an error if no client has a sample at any time of a run.
+// samples into their order. It returns an error if no held-out sample is there at any time of a run, which
+// begins at time 0.
 func (s *Grouped) SetTimes(times []float64, rule Arrival) error {
 	if rule.Speed == 0 {
 		rule.Speed = 1
@@ -147,7 +148,9 @@ func (s *Grouped) SetTimes(times []float64, rule Arrival) error {
 	s.About.Arrival = &rule
 	s.inTime()
 	a := s.Arrivals(s.Clients())
-	if _, now := a.HeldOut(0); now == 0 && (len(a.held) == 0 || a.held[len(a.held)-1] <= 0) {
+	_, atStart := a.HeldOut(0)
+	lastArrives := len(a.held) > 0 && a.held[len(a.held)-1] > 0
+	if atStart == 0 && !lastArrives {
 		return fmt.Errorf("column %s: no held-out sample is there at any time from %g on", rule.Column, rule.Start)
 	}
 	return nil

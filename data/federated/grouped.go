@@ -256,8 +256,10 @@ func (s *Grouped) append(dst *learn.Batch, n int, sample func(k int) int) {
 		if s.Labels != nil {
 			dst.Labels = append(dst.Labels, s.Labels[i])
 		} else {
+			// Scaled targets are divided by their deviation, so that 1 is worth one deviation.
 			dst.Units = s.About.TargetDeviation
-			dst.Targets = append(dst.Targets, s.Targets[i*s.About.Targets:(i+1)*s.About.Targets]...)
+			width := s.About.Targets
+			dst.Targets = append(dst.Targets, s.Targets[i*width:][:width]...)
 		}
 	}
 	dst.N += n

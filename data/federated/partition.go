@@ -193,7 +193,8 @@ func (p Partition) deal(labels, coarse []int32, values []float64, seed uint64) (
 	order := ascending(n)
 	Shuffle(order, random)
 	clients := make([][]int32, p.Clients)
-	// smallest is the number of samples of the smallest client.
+	// smallest is the number of samples of the smallest client. Kinds that make all clients equally large
+	// leave it as it is here.
 	smallest := n / p.Clients
 	switch p.Kind {
 	case "iid":
@@ -491,9 +492,10 @@ func (u *urn) remove(place int) {
 }
 
 // Partitioned returns a set with the same samples, whose training samples are dealt to new clients
-// as p says; the held-out samples stay as they are. coarse gives the coarse label of each fine one,
-// for pachinko alone, and seed decides all random choices. It returns an error for text, whose
-// windows overlap, and where p needs labels and there are none.
+// as p says; the held-out samples stay as they are. Where p gives no number of clients, there are as many
+// as before. coarse gives the coarse label of each fine one, for pachinko alone, and seed decides all random
+// choices. It returns an error for text, whose windows overlap, for samples that arrive over time, and where
+// p needs labels and there are none.
 func (s *Grouped) Partitioned(p Partition, coarse []int32, seed uint64) (*Grouped, error) {
 	p.Clients = cmp.Or(p.Clients, len(s.Names))
 	labels := make([]int32, len(s.Train))
@@ -524,6 +526,7 @@ func (s *Grouped) Partitioned(p Partition, coarse []int32, seed uint64) (*Groupe
 	}
 	// The names of the clients begin with the kind of the partition.
 	g := Grouping{Held: s.Held}
+	var noneHeldOut []int32
 	smallest := math.MaxInt
 	largest := 0
 	dealt := 0
@@ -532,7 +535,8 @@ func (s *Grouped) Partitioned(p Partition, coarse []int32, seed uint64) (*Groupe
 		for i, place := range assigned {
 			assigned[i] = s.Train[place]
 		}
-		g.Add(fmt.Sprintf("%s-%d", p.Kind, c), assigned, nil)
+		// The held-out samples belong to no new client.
+		g.Add(fmt.Sprintf("%s-%d", p.Kind, c), assigned, noneHeldOut)
 		smallest = min(smallest, len(assigned))
 		largest = max(largest, len(assigned))
 		dealt = dealt + len(assigned)
@@ -545,6 +549,7 @@ func (s *Grouped) Partitioned(p Partition, coarse []int32, seed uint64) (*Groupe
 		Rows:    s.Rows,
 	}
 	next.About.Synthetic = true
+	// The samples may have belonged to no client before.
 	next.About.Undealt = false
 	next.About.AddNote(
 		"real samples in a made grouping: %v, %d clients of %d to %d samples",

@@ -237,8 +237,9 @@ func (s *synthetic) complete(samples *store, c, i int) {
 	samples.made[i] = true
 }
 
-// append adds one made sample and its label to dst.
+// append adds sample number i of the store, which must have been made, and its label to dst.
 func (s *synthetic) append(dst *learn.Batch, samples *store, i int) {
+	// A record without a coding is a tweet.
 	if s.coding == nil {
 		appendTweet(dst, samples.record(i, s.record))
 	} else {

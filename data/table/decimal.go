@@ -66,14 +66,16 @@ func (d *decimalSigns) count(text string) {
 	hasComma := strings.Contains(text, ",")
 	hasPoint := strings.Contains(text, ".")
 	switch {
+	// Its points can only separate thousands, as in 1.052,95.
 	case grouped.MatchString(text):
 		note(&d.thousandsPoints, &d.thousandsPointText)
-	// Both signs in one text, or no number even with a point: other than a missing word, it is a
-	// text.
+	// Any other text with both signs, or one that is no number even with a point for its comma, is a word
+	// or a text. It does not count if it stands for a missing value.
 	case hasComma && hasPoint, !isNumber(strings.Replace(text, ",", ".", 1)):
 		if !slices.Contains(missingWords, strings.ToLower(text)) {
 			d.others++
 		}
+	// The only sign of 1,250 or 1.250 may be either.
 	case hasComma && thousands.MatchString(text):
 		note(&d.doubtfulCommas, &d.doubtfulCommaText)
 	case hasComma:
@@ -236,10 +238,10 @@ func (t *Table) decimalColumns(files []tableFile, columns, numeric []string) (d 
 	return d, nil
 }
 
-// withDecimalCommas returns the CSV files whose numbers may have decimal commas: those whose fields are not separated
-// by commas. It returns none if no file has a sign to decide about: a comma behind its first line or, where semicolons
-// separate the fields, a point. A file without such a sign is returned with the others, as its words and points decide
-// about the commas of those. semicolons says that semicolons separate the fields of a file.
+// withDecimalCommas returns the CSV files whose fields are not separated by commas, so that their numbers may have
+// decimal commas. It returns all of them, since the numbers of one file decide about those of another, or none if no
+// such file has a sign to decide about: a comma behind its first line or, where semicolons separate the fields, a
+// point. semicolons says that semicolons separate the fields of at least one file.
 func withDecimalCommas(files []tableFile) (candidates []*csvTable, semicolons bool, err error) {
 	anySign := false
 	for _, f := range files {

@@ -465,8 +465,8 @@ func (r *reading) isHeldOut(row int32) bool {
 
 // features makes the store of samples, s.Rows, from the columns of features and describes it in
 // s.About. train lists the rows that means and deviations are computed from, so that held-out rows
-// have no part in them. Missing values become the mean of their feature, and the features of words
-// follow behind the numbers.
+// have no part in them. Missing values, which are NaN, become the mean of their feature, and the features of
+// words follow behind the numbers.
 func (r *reading) features(s *federated.Grouped, train []int32) error {
 	s.About.Input = learn.Dense
 	// given are the numbers as they were read: width for each row, one row behind the other.
@@ -478,7 +478,7 @@ func (r *reading) features(s *federated.Grouped, train []int32) error {
 	} else {
 		given, width, err = r.columnFeatures(s)
 	}
-	// Without numbers the samples are bytes, and ready.
+	// Without numbers the samples are bytes, of which vectorFeatures has made the store already.
 	if err != nil || given == nil {
 		return err
 	}
@@ -493,7 +493,8 @@ func (r *reading) features(s *federated.Grouped, train []int32) error {
 			s.About.Columns = permuted(s.About.Columns, order)
 		}
 	}
-	// single is empty where the values are kept in double precision; the scale replaces it then.
+	// The values are in single precision unless they are to be scaled to mean 0 and deviation 1
+	// (scaleStandard). Then they are in given.double, and values is nil until they are scaled.
 	values := given.single
 	switch {
 	case r.t.Scale == scalePixels:

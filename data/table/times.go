@@ -65,6 +65,7 @@ func (p *profile) instants() string {
 	if !p.areNumbers() {
 		return ""
 	}
+	// All numbers of the column are dates.
 	if p.calendar == p.real {
 		return fmt.Sprintf("dates as numbers, such as %s", p.smallestName())
 	}

@@ -183,7 +183,8 @@ func (a *Activation) gradientStrides() (row, column, channel int) {
 	return a.Width * a.Channels * Lanes, a.Channels * Lanes, Lanes
 }
 
-// share makes the values and the gradient of owner those of the activation, too.
+// share makes the activation use the memory of owner: its values, their gradient, and whether each of these
+// has a place for every block of a batch.
 func (a *Activation) share(owner *Activation) {
 	a.x = owner.x
 	a.dx = owner.dx
@@ -214,20 +215,22 @@ func (a *Activation) transpose(pass *Pass, isa kernel.ISA) {
 // Row returns value number i of every sample of the block, [Lanes] floats. Values are numbered position by
 // position: channels within columns within rows.
 func (a *Activation) Row(p *Pass, i int) []float32 {
-	first, row, column, channel := a.strides()
+	first, rowStride, columnStride, channelStride := a.strides()
 	position := i / a.Channels
 	y := position / a.Width
 	x := position % a.Width
-	return a.values(p)[first+y*row+x*column+i%a.Channels*channel:][:Lanes]
+	c := i % a.Channels
+	return a.values(p)[first+y*rowStride+x*columnStride+c*channelStride:][:Lanes]
 }
 
 // GradientRow returns the gradient of the values that Row returns.
 func (a *Activation) GradientRow(p *Pass, i int) []float32 {
-	row, column, channel := a.gradientStrides()
+	rowStride, columnStride, channelStride := a.gradientStrides()
 	position := i / a.Channels
 	y := position / a.Width
 	x := position % a.Width
-	return a.gradient(p)[y*row+x*column+i%a.Channels*channel:][:Lanes]
+	c := i % a.Channels
+	return a.gradient(p)[y*rowStride+x*columnStride+c*channelStride:][:Lanes]
 }
 
 // commonRuns returns into how many runs, of how many floats each, the values of two activations of one

@@ -106,7 +106,8 @@ type batchSums struct {
 	arrived int
 	// values is how many values of a channel the sums have.
 	values int
-	// first and second are two sums over the values.
+	// first and second are two sums over the values: of x and (x − μ)² on the way forward, and of dy and
+	// dy (x − μ) on the way back, where they are divided by values in the end. Both are zero in between.
 	first, second []float64
 	// mean holds μ, and inverse holds 1/sqrt(σ² + ε).
 	mean, inverse []float64
@@ -303,20 +304,22 @@ func (s *batchNormStage) Backward(pass *Pass) {
 	})
 }
 
-// inputGradient writes the gradient of the block's inputs. At this point the sums hold the means of dy and
-// dy c, or zeros in a frozen layer.
+// inputGradient writes the gradient of the block's inputs by the formula of [batchNormStage.Backward]. By now
+// sums.first holds mean(dy) of each channel and sums.second mean(dy c), or zeros in a frozen layer.
 func (s *batchNormStage) inputGradient(pass *Pass) {
 	for i := range s.X.Size() {
-		c := i % s.X.Channels
-		scale := s.sums.inverse[c]
-		weight := float64(float64(pass.Parameters[c]) * scale)
-		mean := s.sums.first[c]
-		slope := float64(s.sums.second[c] * float64(scale*scale))
+		channel := i % s.X.Channels
+		// inverse is 1/sqrt(σ² + ε).
+		inverse := s.sums.inverse[channel]
+		gammaInverse := float64(float64(pass.Parameters[channel]) * inverse)
+		meanDY := s.sums.first[channel]
+		// slope is mean(dy c)/(σ² + ε), the factor of c.
+		slope := float64(s.sums.second[channel] * float64(inverse*inverse))
 		centred := s.centred[i*Lanes:]
 		dy := s.Y.GradientRow(pass, i)
 		dx := s.X.GradientRow(pass, i)
 		for l := range pass.Samples {
-			dx[l] = float32(weight * (float64(dy[l]) - mean - float64(float64(centred[l])*slope)))
+			dx[l] = float32(gammaInverse * (float64(dy[l]) - meanDY - float64(float64(centred[l])*slope)))
 		}
 		clear(dx[pass.Samples:])
 	}

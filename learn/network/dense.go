@@ -417,6 +417,7 @@ type bagStage struct {
 func (s *bagStage) Forward(p *Pass) {
 	y := s.Y.values(p)
 	for i := range p.Samples {
+		// The outputs of the sample are in s.z after this.
 		s.columns.forward(p.Parameters, p.batch, p.first+i)
 		for k, v := range s.z {
 			// The ReLU that follows is a part of this stage.

@@ -23,6 +23,7 @@ func (w *linearWork) Evaluate(params []float32, b *Batch, scores []Score) (loss 
 	correct := 0
 	for i, y := range b.Labels {
 		w.forward(params, b, i)
+		// Metrics over all samples take the logits from the batch, before CrossEntropy overwrites them.
 		b.KeepSample(w.z)
 		s, right := CrossEntropy(w.z, int(y))
 		loss += s

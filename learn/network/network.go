@@ -124,8 +124,9 @@ func New(list []Layer, samples Samples, maxBatch int, isa kernel.ISA) Arithmetic
 	return newNetwork(list, samples, sizes, maxBatch, isa, nil)
 }
 
-// newNetwork makes a network of the layers, whose parameters have the given sizes by region. m is what it
-// shares with the networks of the minibatch's other blocks, nil if it computes all blocks itself.
+// newNetwork makes a network of the layers and allocates its memory, for batches of up to maxBatch samples. sizes
+// holds the number of parameters of all layers in each region. m is where the batch norms of networks that compute
+// blocks of the same minibatch meet; it is nil if this network computes all blocks itself.
 func newNetwork(
 	list []Layer,
 	samples Samples,
@@ -141,6 +142,7 @@ func newNetwork(
 		trainable: sizes[Trained],
 		meeting:   m,
 	}
+	// The parameters that train come first, and each further region begins where the one before it ends.
 	params := sizes[Trained]
 	for region := Buffers; region < Regions; region++ {
 		n.next[region] = params
@@ -148,7 +150,10 @@ func newNetwork(
 	}
 	n.input = &Activation{Shape: ShapeOf(samples)}
 	n.activations = append(n.activations, n.input)
-	n.links = n.makeStages(list, n.input, nil, false, false)
+	// Layers say themselves whether they are frozen. The samples need no gradient.
+	const allFrozen = false
+	const needsInputGradient = false
+	n.links = n.makeStages(list, n.input, nil, allFrozen, needsInputGradient)
 	// A flatten at the end leaves the outputs in the vector behind the last stage's activation.
 	for a := n.links[len(n.links)-1].Y; n.z == nil; a = a.flat {
 		if a.flat == nil {
@@ -157,17 +162,7 @@ func newNetwork(
 		}
 	}
 	n.trimInputs()
-	// A flatten at the beginning makes the vector the input: samples are read into it.
-	for n.input.flat != nil {
-		n.input = n.input.flat
-	}
-	n.input.borrowed = n.input.Form == Vector
-	n.input.allFeatures = isa.Tiles()
-	// Tiles of samples are made from their rows.
-	if dense, ok := n.links[0].Stage.(*denseStage); ok && n.input.borrowed && !n.collects && isa.PacksTiles() {
-		n.input.rowsOnly = true
-		dense.readsRows = true
-	}
+	n.prepareInput()
 	blocks := (maxBatch + Lanes - 1) / Lanes
 	for _, a := range n.activations {
 		a.allocate(blocks, maxBatch)
@@ -177,6 +172,35 @@ func newNetwork(
 	}
 	n.head = newHead(samples, isa)
 	n.layOut(n.links)
+	n.listRanges()
+	if len(n.ranges) > 0 {
+		n.grad = alignedFloats(params)
+	}
+	return n
+}
+
+// prepareInput decides how samples reach the first stage, before memory is allocated: features as they lie in
+// the batch where the stage can read them there, and everything else by [network.readSamples].
+func (n *network) prepareInput() {
+	// A flatten at the beginning makes the vector the input: samples are read into it.
+	for n.input.flat != nil {
+		n.input = n.input.flat
+	}
+	// The features of a batch lie sample by sample already, so they are not copied into rows.
+	n.input.borrowed = n.input.Form == Vector
+	// Tiles multiply zeros faster than they leave them out.
+	n.input.allFeatures = n.isa.Tiles()
+	// Such instructions make tiles of samples from the rows of the batch.
+	dense, isDense := n.links[0].Stage.(*denseStage)
+	canReadRows := isDense && n.input.borrowed && !n.collects
+	if canReadRows && n.isa.PacksTiles() {
+		n.input.rowsOnly = true
+		dense.readsRows = true
+	}
+}
+
+// listRanges sets ranges to the parameters whose gradient the network collects in grad.
+func (n *network) listRanges() {
 	for _, link := range n.leaves {
 		// Stages that keep their gradient themselves need no part of grad.
 		if link.updater != nil {
@@ -189,10 +213,6 @@ func newNetwork(
 			n.ranges = append(n.ranges, span{link.offset, link.offset + link.params})
 		}
 	}
-	if len(n.ranges) > 0 {
-		n.grad = alignedFloats(params)
-	}
-	return n
 }
 
 // layOut lets the stages of the links prepare what depends on the layout of their activations, which
@@ -475,15 +495,16 @@ func (l *link) forward(p *Pass) {
 	l.Stage.Forward(p)
 }
 
-// backward runs the stage's Backward on the pass's block, unless nobody needs the gradient of its
-// parameters or of its inputs.
+// backward runs the stage's Backward on the pass's block, unless none of its parameters trains and no stage
+// before it needs the gradient of its inputs (Gradient).
 func (l *link) backward(p *Pass) {
 	if !l.trains && !l.Gradient {
 		return
 	}
 	l.selectParameters(p)
 	l.Stage.Backward(p)
-	// The inputs are outputs of a ReLU, which passes a gradient on only where they are positive.
+	// The inputs are outputs of a ReLU, which passes a gradient on only where they are positive, and this
+	// stage has written the gradient of all of them.
 	if l.mask {
 		l.X.maskGradient(p, l.network.isa)
 	}
@@ -496,6 +517,7 @@ func (n *network) readSamples(pass *Pass) {
 	batch := pass.batch
 	switch activation.Form {
 	case Vector:
+		// The batch has the samples one after the other, as rows wants them.
 		activation.rows = batch.X
 		if activation.rowsOnly {
 			return

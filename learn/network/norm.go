@@ -125,12 +125,13 @@ func (s *normStage) Forward(pass *Pass) {
 
 	// The first pass over the positions sums the values, for the mean.
 	clear(s.mean)
-	s.eachPosition(func(_, py, px int) { isa.AddScaled(s.mean, 1, input[first+py*row+px*column:][:positionSize]) })
+	s.eachPosition(func(_, y, x int) { isa.AddScaled(s.mean, 1, input[first+y*row+x*column:][:positionSize]) })
 	s.sumGroups(s.mean, func(sum float64) float64 { return sum / count })
-	// The second pass sums the squared differences from the mean, for the variance.
+	// The second pass sums the squared differences from the mean, for the variance. s.inverse holds the sums
+	// until they are replaced by 1/sqrt(σ² + ε).
 	clear(s.inverse)
-	s.eachPosition(func(position, py, px int) {
-		isa.Centre(s.centred[position*positionSize:][:positionSize], input[first+py*row+px*column:], s.mean, s.inverse)
+	s.eachPosition(func(position, y, x int) {
+		isa.Centre(s.centred[position*positionSize:][:positionSize], input[first+y*row+x*column:], s.mean, s.inverse)
 	})
 	s.sumGroups(s.inverse, func(sum float64) float64 { return 1 / math.Sqrt(sum/count+normEpsilon) })
 	// The weight and the division become one factor for each channel and sample.
@@ -142,17 +143,18 @@ func (s *normStage) Forward(pass *Pass) {
 			s.shift[index] = bias
 		}
 	}
-	yFirst, yRow, yColumn, channel := s.Y.strides()
-	s.eachPosition(func(position, py, px int) {
-		dst := output[yFirst+py*yRow+px*yColumn:]
+	outFirst, outRow, outColumn, outChannel := s.Y.strides()
+	s.eachPosition(func(position, y, x int) {
+		dst := output[outFirst+y*outRow+x*outColumn:]
 		centred := s.centred[position*positionSize:]
 		// The channels of a position are one run of memory.
-		if channel == Lanes {
+		if outChannel == Lanes {
 			isa.Affine(dst[:positionSize], centred, s.scale, s.shift, s.Y.relu)
 			return
 		}
-		for c := 0; c < positionSize; c += Lanes {
-			isa.Affine(dst[c/Lanes*channel:][:Lanes], centred[c:], s.scale[c:], s.shift[c:], s.Y.relu)
+		for c := range s.X.Channels {
+			at := c * Lanes
+			isa.Affine(dst[c*outChannel:][:Lanes], centred[at:], s.scale[at:], s.shift[at:], s.Y.relu)
 		}
 	})
 }

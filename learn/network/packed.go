@@ -12,8 +12,8 @@ type packing struct {
 	groups int
 	// ld is the number of floats from one row of a group to the next.
 	ld int
-	// row is the number of floats that are gathered for one row of the image.
-	row int
+	// rowSize is the number of floats that are gathered for one row of the image, by all groups.
+	rowSize int
 	// lists are the runs of the products: one list for each row of the outputs, or for each
 	// group of the inputs.
 	lists [][]kernel.Segment
@@ -21,7 +21,7 @@ type packing struct {
 
 // rowSlot returns where the gathered values of image row y begin. There is room for as many rows as
 // the kernels have, so row y takes the place of row y − Size.
-func (s *convStage) rowSlot(layout *packing, y int) int { return y % s.Size * layout.row }
+func (s *convStage) rowSlot(layout *packing, y int) int { return y % s.Size * layout.rowSize }
 
 // choosePacking chooses the size of groups with which a row of width positions takes the least time, for
 // blocks with this many samples. products returns how many products a row needs with groups of a given
@@ -74,8 +74,9 @@ type packed struct {
 	product, aux []float32
 }
 
-// outputPacking returns the packing of the outputs for blocks with this number of samples. It is chosen at
-// the first call and kept.
+// outputPacking returns into how many groups of neighbouring positions a row of the outputs is divided, in
+// blocks with this number of samples, and where each product finds its inputs. It is chosen at the first call
+// and kept.
 func (s *convStage) outputPacking(samples int) *packing {
 	// The last block of a batch may have fewer samples, so there is a packing for each number of them.
 	p := &s.packed.forward[samples]
@@ -83,19 +84,21 @@ func (s *convStage) outputPacking(samples int) *packing {
 		return *p
 	}
 	layout := choosePacking(s.network.isa, samples, s.width, func(n int) int { return (s.width + n - 1) / n })
-	// A run holds the inputs that one row of the kernels reads.
-	run := s.Size * s.X.Channels
-	layout.row = layout.groups*run*layout.ld + behind
+	// One row of a kernel has this many weights, and reads as many inputs of a position.
+	kernelRow := s.Size * s.X.Channels
+	layout.rowSize = layout.groups*kernelRow*layout.ld + behind
 	for y := range s.height {
 		var list []kernel.Segment
+		// Row ky of the kernels begins at A in the weight, and the gathered inputs that it reads at B.
 		for ky := range s.Size {
-			list = append(list, kernel.Segment{A: ky * run, B: s.rowSlot(&layout, y*s.Stride+ky)})
+			imageRow := y*s.Stride + ky
+			list = append(list, kernel.Segment{A: ky * kernelRow, B: s.rowSlot(&layout, imageRow)})
 		}
 		layout.lists = append(layout.lists, list)
 	}
-	// Only packed products need the memory.
+	// Only packed products need the memory. A stage that pools keeps the products of two rows.
 	if layout.positions > 1 {
-		reserve(&s.packed.x, s.Size*layout.row)
+		reserve(&s.packed.x, s.Size*layout.rowSize)
 		reserve(&s.packed.product, 2*layout.groups*s.Maps*layout.ld)
 	}
 	*p = &layout
@@ -141,14 +144,14 @@ func (s *convStage) gather(layout *packing, y int, pass *Pass) {
 // these rows begin. dst has a row for each map, in which the samples of the group's positions stand side by side.
 // samples is the number of samples of the block.
 func (s *convStage) computeGroup(layout *packing, y, g int, dst []float32, op kernel.Op, samples int) {
-	run := s.Size * s.X.Channels
+	kernelRow := s.Size * s.X.Channels
 	s.network.isa.GemmSum(
 		s.Maps,
 		layout.groupSize(g, s.width)*samples,
-		run,
+		kernelRow,
 		layout.lists[y],
-		kernel.Operand{Data: s.weight, Row: s.Size * run, Col: 1},
-		kernel.Matrix{Data: s.packed.x[g*run*layout.ld:], LD: layout.ld},
+		kernel.Operand{Data: s.weight, Row: s.Size * kernelRow, Col: 1},
+		kernel.Matrix{Data: s.packed.x[g*kernelRow*layout.ld:], LD: layout.ld},
 		kernel.Matrix{Data: dst, LD: layout.ld},
 		op,
 		s.bias,
@@ -248,8 +251,8 @@ func (s *convStage) gradientPacking(samples int) *packing {
 		return *p
 	}
 	part := s.Maps * layout.ld
-	layout.row = layout.groups*s.Size*part + behind
-	reserve(&s.packed.dy, s.Size*layout.row)
+	layout.rowSize = layout.groups*s.Size*part + behind
+	reserve(&s.packed.dy, s.Size*layout.rowSize)
 	reserve(&s.packed.product, s.X.Channels*layout.ld)
 	reserve(&s.packed.aux, s.X.Channels*layout.ld)
 	for i := range s.X.Height * layout.groups {

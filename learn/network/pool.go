@@ -115,29 +115,32 @@ func (s *poolStage) poolWindow(source []float32, row, column int, dst []float32,
 // others. s.code has, for each position of the outputs, each channel and each sample, the index of that value
 // within the window: row by row, from 0.
 func (s *poolStage) Backward(pass *Pass) {
-	row, column, _ := s.X.gradientStrides()
-	gRow, gColumn, channel := s.Y.gradientStrides()
+	dxRow, dxColumn, _ := s.X.gradientStrides()
+	dyRow, dyColumn, dyChannel := s.Y.gradientStrides()
 	dx := s.X.gradient(pass)
 	dy := s.Y.gradient(pass)
-	n := s.X.Channels * Lanes
-	// Positions that no window covers, or that were not the largest, have no gradient.
-	if s.size != 2 || s.X.Height%2+s.X.Width%2 > 0 {
+	positionSize := s.X.Channels * Lanes
+	// The kernel for windows of 2×2 writes all four values, zeros included. Other windows get only the
+	// gradient of the largest, and rows and columns that no window covers get nothing.
+	coversAll := s.X.Height%2 == 0 && s.X.Width%2 == 0
+	if s.size != 2 || !coversAll {
 		clear(dx)
 	}
 	for position := range s.Y.Height * s.Y.Width {
-		ay := position / s.Y.Width
-		ax := position % s.Y.Width
-		g := dy[ay*gRow+ax*gColumn:]
-		code := s.code[position*n:][:n]
-		dst := dx[ay*s.size*row+ax*s.size*column:]
+		y := position / s.Y.Width
+		x := position % s.Y.Width
+		gradient := dy[y*dyRow+x*dyColumn:]
+		code := s.code[position*positionSize:][:positionSize]
+		window := dx[y*s.size*dxRow+x*s.size*dxColumn:]
 		if s.size == 2 {
-			s.network.isa.MaxUnpool(s.X.Channels, pass.Samples, g, channel, code, dst, column, row)
+			s.network.isa.MaxUnpool(s.X.Channels, pass.Samples, gradient, dyChannel, code, window, dxColumn, dxRow)
 			continue
 		}
+		// Entry i is that of channel i/Lanes and sample i%Lanes.
 		for i, winner := range code {
 			windowRow := int(winner) / s.size
 			windowColumn := int(winner) % s.size
-			dst[windowRow*row+windowColumn*column+i] = g[i/Lanes*channel+i%Lanes]
+			window[windowRow*dxRow+windowColumn*dxColumn+i] = gradient[i/Lanes*dyChannel+i%Lanes]
 		}
 	}
 }

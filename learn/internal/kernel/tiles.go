@@ -85,7 +85,7 @@ func addTile(sum float32, left, right *[tileDepth]float32) float32 {
 	return flushed(float64(sum) + float64(flushed(float64(even)+float64(odd))))
 }
 
-// gemmEmulated is GemmSum by the arithmetic of AMX in plain Go.
+// gemmEmulated is [ISA.GemmSum] by the arithmetic of AMX in plain Go, with the same parameters and the same bits.
 func gemmEmulated(
 	isa ISA,
 	m, n, k int,
@@ -97,11 +97,12 @@ func gemmEmulated(
 	alpha float32,
 ) {
 	parts := isa.parts()
-	chunks := (k + tileDepth - 1) / tileDepth
-	// A row of left has the chunks of all segments, each with its parts, and so has a column of right.
-	depth := chunks * len(segments)
-	left := make([][2][tileDepth]float32, m*depth)
-	right := make([][2][tileDepth]float32, n*depth)
+	segmentChunks := (k + tileDepth - 1) / tileDepth
+	// left[i*chunks+chunk] holds both parts of one chunk of row i of the left operand, and
+	// right[j*chunks+chunk] those of column j of the right one. A row has the chunks of all segments.
+	chunks := segmentChunks * len(segments)
+	left := make([][2][tileDepth]float32, m*chunks)
+	right := make([][2][tileDepth]float32, n*chunks)
 	// Only Add has a factor.
 	if op != Add {
 		alpha = 1
@@ -109,16 +110,17 @@ func gemmEmulated(
 	var split [2]float32
 	for s, segment := range segments {
 		for p := range k {
-			chunk := s*chunks + p/tileDepth
+			chunk := s*segmentChunks + p/tileDepth
+			inChunk := p % tileDepth
 			for i := range m {
 				splitBFloat16(split[:parts], float32(alpha*a.Data[segment.A+i*a.Row+p*a.Col]))
-				left[i*depth+chunk][0][p%tileDepth] = split[0]
-				left[i*depth+chunk][1][p%tileDepth] = split[1]
+				left[i*chunks+chunk][0][inChunk] = split[0]
+				left[i*chunks+chunk][1][inChunk] = split[1]
 			}
 			for j := range n {
 				splitBFloat16(split[:parts], b.Data[segment.B+p*b.LD+j])
-				right[j*depth+chunk][0][p%tileDepth] = split[0]
-				right[j*depth+chunk][1][p%tileDepth] = split[1]
+				right[j*chunks+chunk][0][inChunk] = split[0]
+				right[j*chunks+chunk][1][inChunk] = split[1]
 			}
 		}
 	}
@@ -126,12 +128,15 @@ func gemmEmulated(
 	for i := range m {
 		for j := range n {
 			var sum float32
+			// The sum begins with the element that the product is added to.
 			if op == Add {
 				sum = flushed(float64(dst.Data[i*dst.LD+j]))
 			}
-			for chunk := range depth {
-				l := &left[i*depth+chunk]
-				r := &right[j*depth+chunk]
+			// The order of the sums is that of the instructions. The product of both second parts is
+			// too small to count and is left out.
+			for chunk := range chunks {
+				l := &left[i*chunks+chunk]
+				r := &right[j*chunks+chunk]
 				if parts > 1 {
 					sum = addTile(sum, &l[0], &r[1])
 				}
@@ -142,11 +147,12 @@ func gemmEmulated(
 			}
 			row[j] = sum
 		}
-		// The sum is that with C already.
+		// The sums of Add contain what was in dst, so they replace it.
 		finish := op
 		if op == Add {
 			finish = Store
 		}
-		storeRow(dst, row, i, 0, finish, aux, alpha)
+		const firstColumn = 0
+		storeRow(dst, row, i, firstColumn, finish, aux, alpha)
 	}
 }

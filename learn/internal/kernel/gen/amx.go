@@ -154,10 +154,15 @@ func packRows(suffix string, parts int) {
 	done()
 }
 
-// interleave is the order in which VPERMW lays the 16 values of two rows side by side, pair by pair.
+// interleave writes the table of indices with which VPERMW lays two rows of 16 values of 16 bits side by side,
+// pair by pair, and returns its place. The rows are values 0 to 15 and 16 to 31 of a register, so pair i has the
+// indices i and 16 + i.
 func interleave() Mem {
-	m := GLOBL("interleave", 8|16) // RODATA|NOPTR
+	const readOnly = 8
+	const withoutPointers = 16
+	m := GLOBL("interleave", readOnly|withoutPointers)
 	for i := range 16 {
+		// The lower half of a word of 32 bits is the first index of the pair.
 		DATA(4*i, U32(uint32(16+i)<<16|uint32(i)))
 	}
 	return m

@@ -37,13 +37,16 @@ func vex(prefix, opcode, register, second, index, base int) []byte {
 	}
 }
 
-// tileMemory encodes an instruction that moves a tile from or to memory: row r lies at base + displacement +
-// r·index.
+// tileMemory encodes TILELOADD or TILESTORED, as prefix says, which move a tile from or to memory: row r lies at
+// base + displacement + r·index. base and index are numbers of registers.
 func tileMemory(prefix, tile, base, index, displacement int) []byte {
 	const opcode = 0x4b
 	code := vex(prefix, opcode, tile, 0, index, base)
-	// ModRM with a SIB byte and a displacement of 32 bits.
-	code = append(code, byte(2<<6|tile<<3|4), byte(index&7<<3|base&7))
+	// ModRM has the fields mod, reg and rm in 2, 3 and 3 bits. Mod 2 is a displacement of 32 bits, and rm 4 says
+	// that a SIB byte follows, which has the scale 1, the index and the base.
+	modRM := byte(2<<6 | tile<<3 | 4)
+	sib := byte(index&7<<3 | base&7)
+	code = append(code, modRM, sib)
 	return binary.LittleEndian.AppendUint32(code, uint32(displacement))
 }
 

@@ -17,12 +17,12 @@ import (
 
 	"fedpace/actors/real"
 	"fedpace/algorithm"
+	"fedpace/algorithm/secagg"
 	"fedpace/bus"
 	"fedpace/bus/natsconn"
 	"fedpace/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/runtest"
-	"fedpace/internal/testkit/slow"
 )
 
 // secureDevices are real devices of a run with secure aggregation, in this process. They note what
@@ -38,6 +38,8 @@ type secureDevices struct {
 	initial []float32
 	// adapt, if set, changes a device's configuration.
 	adapt func(c *real.Config)
+	// simulated are the clients beside the devices; nil in a run of devices alone.
+	simulated *simulatedClients
 	// step, if set, is called at each step of a device, which kill takes out of the run.
 	step func(id string, s real.SecureStep, kill func())
 }
@@ -106,14 +108,19 @@ func secureRun(t *testing.T, sets ...string) (run.Options, config.Config, *secur
 var deviceIDs = []string{"d1", "d2", "d3", "d4", "d5", "d6", "d7", "d8"}
 
 // expectModels works out from what the survivors of each round added up which models the run should
-// have, and compares them with those that it had. Each device weighs 1 of 2^3. A round without survivors
-// keeps the model.
+// have, and compares them with those that it had. Each device, and each simulated client, weighs 1 of 2^shift, the
+// smallest power of two that is at least their number. A round without survivors keeps the model.
 func (d *secureDevices) expectModels(t *testing.T, models map[int][]float32, survivors func(round int) []string) {
 	t.Helper()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	x := d.initial
 	last := slices.Max(slices.Collect(maps.Keys(models)))
+	clients := 0
+	if d.simulated != nil {
+		clients = d.simulated.clients
+	}
+	weightOfAll := math.Ldexp(1, secagg.Shift(uint64(len(deviceIDs)+clients)))
 	for number := 1; number <= last; number++ {
 		sum := make([]int64, len(x))
 		ids := survivors(number)
@@ -129,8 +136,10 @@ func (d *secureDevices) expectModels(t *testing.T, models map[int][]float32, sur
 				sum[i] += int64(words[i])
 			}
 		}
-		const weightOfAll = 8
-		scale := weightOfAll / float64(len(ids))
+		if d.simulated != nil {
+			d.simulated.add(t, number, x, 1/weightOfAll, sum)
+		}
+		scale := weightOfAll / float64(len(ids)+clients)
 		algorithm.Default.Server(len(x)).Apply(x, sum, scale)
 		for i, want := range x {
 			if got := models[number][i]; math.Float32bits(got) != math.Float32bits(want) {
@@ -152,6 +161,9 @@ func (d *secureDevices) played(t *testing.T, o run.Options, c config.Config, pla
 	models := map[int][]float32{}
 	o.Model = func(round int, params []float32) { models[round] = slices.Clone(params) }
 	o.Notice = func(line string) { t.Log(line) }
+	if d.simulated != nil {
+		o.Round = d.simulated.note
+	}
 	if err := play(o); err != nil {
 		t.Fatal(err)
 	}
@@ -212,84 +224,6 @@ func TestSecure_DevicesKnowEachOther(t *testing.T) {
 		return err
 	})
 	d.expectModels(t, models, func(int) []string { return deviceIDs })
-}
-
-// Two of eight devices die in round 2, before or after a message of a stage.
-func TestSecure_DevicesDieAtEachStage(t *testing.T) {
-	t.Parallel()
-	for _, stage := range []bus.SecureStage{
-		bus.StageKeys, bus.StageShares, bus.StageMasked, bus.StageSurvivors, bus.StageRecovery,
-	} {
-		for _, answered := range []bool{false, true} {
-			name := fmt.Sprintf("%v, answered %v", stage, answered)
-			first := stage == bus.StageMasked && !answered
-			t.Run(name, func(t *testing.T) {
-				if !first {
-					slow.Test(t, "each stage waits for devices that died to be silent for two seconds")
-				}
-				o, c, d := secureRun(t)
-				d.step = func(id string, s real.SecureStep, kill func()) {
-					if s.Round == 2 && s.Stage == stage && s.Answered == answered && (id == "d3" || id == "d7") {
-						kill()
-					}
-				}
-				models := d.played(t, o, c, func(o run.Options) error {
-					_, err := run.Run(t.Context(), c, o)
-					return err
-				})
-				uploaded := stage > bus.StageMasked || stage == bus.StageMasked && answered
-				d.expectModels(t, models, func(round int) []string {
-					if round == 1 || round == 2 && uploaded {
-						return deviceIDs
-					}
-					return []string{"d1", "d2", "d4", "d5", "d6", "d8"}
-				})
-			})
-		}
-	}
-}
-
-// Three of eight devices beside eight simulated clients die in round 2, before or after a message of a
-// stage. Which stage it is makes no difference to the models, but for whether they had uploaded.
-func TestSecure_MixedRunDevicesDie(t *testing.T) {
-	t.Parallel()
-	// models has by whether the devices had uploaded those of the first stage that was played.
-	models := map[bool]map[int][]float32{}
-	for _, stage := range []bus.SecureStage{
-		bus.StageKeys, bus.StageMasked, bus.StageShares, bus.StageSurvivors, bus.StageRecovery,
-	} {
-		for _, answered := range []bool{false, true} {
-			short := !answered && (stage == bus.StageKeys || stage == bus.StageMasked)
-			if !short && !slow.On() {
-				continue
-			}
-			o, c, d := secureRun(t, "secure_aggregation.dropouts=0.38", "clients=8", "cohort=8", "devices.robust=false",
-				"devices.clip=null")
-			d.step = func(id string, s real.SecureStep, kill func()) {
-				if s.Round == 2 && s.Stage == stage && s.Answered == answered && (id == "d2" || id == "d3" || id == "d7") {
-					kill()
-				}
-			}
-			got := d.played(t, o, c, func(o run.Options) error {
-				s, err := run.Run(t.Context(), c, o)
-				if err == nil && s.Outcomes[0] < 16+13+13 {
-					err = fmt.Errorf("outcomes %v, want 42 accepted at least", s.Outcomes)
-				}
-				return err
-			})
-			uploaded := stage > bus.StageMasked || stage == bus.StageMasked && answered
-			want := models[uploaded]
-			if want == nil {
-				models[uploaded] = got
-				continue
-			}
-			for number := range want {
-				if !slices.Equal(got[number], want[number]) {
-					t.Errorf("%v, answered %v: the model of round %d is another", stage, answered, number)
-				}
-			}
-		}
-	}
 }
 
 // Two faults at once: a device dies in the recovery of a round in which the coordinator stops and goes on

@@ -67,9 +67,9 @@ func unpack(v []float32) []byte {
 // Close ends the worker's process.
 func (s *processSteps) Close() error { return s.worker.Close() }
 
-// Run implements [Steps] by a process of the external trainer. The algorithm's terms (a proximal
-// coefficient and a vector added to gradients) are read from its client half after that was started
-// for the task.
+// Run implements [Steps] by a process of the external trainer. w.Start(i) sets w.Client, the client half of the
+// algorithm, to task i. It is called before the terms of a task (a proximal coefficient and a vector added to
+// gradients) are read from that half, and again before the task's result is handed to done.
 func (s *processSteps) Run(
 	ctx context.Context,
 	w *Work,
@@ -85,6 +85,7 @@ func (s *processSteps) Run(
 	hasVector := false
 	if w.Client != nil {
 		terms = w.Client.(algorithm.Additive)
+		// Either all tasks have a vector or none has, so the first task tells.
 		w.Start(0)
 		var vector []float32
 		job.Proximal, vector = terms.Terms()
@@ -96,8 +97,8 @@ func (s *processSteps) Run(
 			return err
 		}
 		if hasVector {
+			// The worker calls Correct when it lays out the request of this task.
 			t.Correct = func(dst []float32) {
-				// The terms are those of the task that was started last.
 				w.Start(i)
 				_, vector := terms.Terms()
 				// Values behind the trained parameters are not corrected.
@@ -105,6 +106,7 @@ func (s *processSteps) Run(
 				clear(dst[n:])
 			}
 		}
+		// The trainer keeps a state for each client from task to task, of at most Room bytes.
 		if w.Local != nil {
 			t.Room = s.problem.trainerMemoryBytes()
 			t.State = unpack(w.Local[i])
@@ -113,7 +115,7 @@ func (s *processSteps) Run(
 		job.Tasks = append(job.Tasks, t)
 	}
 	err := s.worker.Train(ctx, job, func(i int, model []float32, loss float64) error {
-		// While the requests of the next tasks were laid out, the client half was started for those.
+		// The requests of later tasks are laid out already, which has set the client half to those.
 		w.Start(i)
 		return done(i, model, loss)
 	})

@@ -188,7 +188,8 @@ func (s *goSteps) Close() error { return nil }
 
 // Run implements [Steps] in Go: it takes the steps of each task from the base model, and calls done
 // with the result, which is valid until done returns. A client's optimizer continues with its memory
-// from the client's last task, if it has one.
+// from the client's last task, if it has one. Between the tasks s.local is the base model again, because done
+// makes it so (see [Steps]); Run copies the base only before the first task.
 func (s *goSteps) Run(
 	ctx context.Context,
 	w *Work,
@@ -208,7 +209,9 @@ func (s *goSteps) Run(
 		} else if s.stepper != nil {
 			s.stepper.Start()
 		}
-		loss, err := s.task(ctx, &w.Tasks[i], func(rate float32, _ bool) (float64, error) { return s.step(w.Client, rate) })
+		// The last step of a task is like the others here, so step is not told which one it is.
+		step := func(rate float32, _ bool) (float64, error) { return s.step(w.Client, rate) }
+		loss, err := s.task(ctx, &w.Tasks[i], step)
 		if err == nil && hasMemory {
 			w.Local[i] = make([]float32, keeper.Memory())
 			keeper.Save(w.Local[i])
@@ -224,8 +227,8 @@ func (s *goSteps) Run(
 }
 
 // task runs one client's local steps and returns the loss before the first one. Each is taken by step, on
-// s.batch at the learning rate; isLast says that it is the task's last one. Every source of randomness is keyed by (seed, client, step), so any host
-// takes the same steps.
+// s.batch at the learning rate; isLast says that it is the task's last one. Every source of randomness is keyed by
+// (seed, client, step), so any host takes the same steps.
 func (s *goSteps) task(
 	ctx context.Context,
 	a *Assignment,

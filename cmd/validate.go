@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fedpace/bus/natsconn"
 	"fedpace/cmd/internal/cli"
 	"fedpace/metrics/figure"
 	"fedpace/study"
@@ -33,8 +32,8 @@ all simulations.`,
 			f.request.ConfigFiles = f.config.config
 			f.request.Sets = f.config.sets
 			display := cli.NewDisplay(c)
-			o := study.Options{Run: options(display, false)}
-			o.Run.NATS = natsconn.Config{}
+			const force = false
+			o := study.Options{Run: options(display, force)}
 			o.Progress = func(p study.Progress) { display.Show(statusOfStudy(p)) }
 			found, err := validation.Make(c.Context(), f.request, f.out, o)
 			display.Close()

@@ -289,7 +289,7 @@ func (d *driver) carryOut(ctx context.Context, effects *round.Effects) error {
 // issueTasks sends real devices their tasks, and hands those of simulated clients to the planner. tasks are
 // those that the machine has issued in a step; there may be none.
 func (d *driver) issueTasks(ctx context.Context, tasks []round.Task) error {
-	// A step without tasks may have brought the last plan.
+	// The step may have taken the last plan that was missing; then the planner's list can be emptied.
 	if len(tasks) == 0 {
 		d.planner.forgetPlanned(d.machine.Waiting())
 		return nil
@@ -302,11 +302,11 @@ func (d *driver) issueTasks(ctx context.Context, tasks []round.Task) error {
 		}
 		message := new(bus.Task)
 		d.fillTask(message, task)
-		base, doubtful, err := d.aggregator.DeviceTask(ctx, task, message)
+		base, degraded, err := d.aggregator.DeviceTask(ctx, task, message)
 		if err != nil {
 			return err
 		}
-		if err := d.devices.Issue(task, message, base, doubtful); err != nil {
+		if err := d.devices.Issue(task, message, base, degraded); err != nil {
 			return err
 		}
 	}

@@ -198,10 +198,12 @@ func sourceSize(s *federated.Source) (size int64) {
 	return size
 }
 
-// OpenClientTable opens the table of one client at path, such as that of a real device. r is a run's mapping
-// of columns, made for tables of many clients, or nil; changes, each as option=value, replace options of it.
-// The table may lack the columns that name the client and the part of a row. A path in a layout that a
-// reader recognises needs no mapping.
+// OpenClientTable opens the table of one client at path, such as that of a real device. r is the reader of the
+// run's data. If it is a mapping of columns (a table.Table), that mapping is used; if it is nil or another
+// reader, an empty mapping is. changes, each as option=value, replace options of the mapping. The run's mapping
+// is for tables of many clients: this table may lack its columns for the client (Client) and for the part, train
+// or held out, to which a row belongs (Split). Without changes, a path in a layout that a reader recognises is
+// opened without a mapping.
 func OpenClientTable(r federated.Reader, path string, changes []string) (federated.Set, error) {
 	// Data of a known layout is read as such.
 	if len(changes) == 0 {

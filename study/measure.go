@@ -207,9 +207,12 @@ func (r *Comparison) timeToLevels(cells []*Cell) {
 	}
 }
 
-// relativeSteps is the run's sum of K_r over its rounds, divided by that of fixed K in the same virtual time.
-// Fixed K has the reference's K_0, even where the run has another one. It is NaN if it is not known.
+// relativeSteps returns the run's sum of K_r over its rounds, divided by the sum that fixed K would have in the
+// same virtual time. It is NaN if it is not known. Fixed K stands for the K_0 of the reference, the run of the
+// reference schedule with the same seed, so that all runs that are compared have one measure.
 func (c *Cell) relativeSteps() float64 {
+	// The summary's value is relative to the run's own K_0. With another K_0 than the reference's, the steps of
+	// both runs are compared instead.
 	if r := c.reference; r != nil && c.Config.Schedule.K0 != r.Config.Schedule.K0 {
 		return r.relativeSteps() * float64(c.Summary.SGDSteps) / float64(r.Summary.SGDSteps)
 	}

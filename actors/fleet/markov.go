@@ -141,12 +141,13 @@ func (m *onOff) point(seed uint64, client int, t, direction int64) point {
 	return point{time: windowNumber * m.window, windowKey: m.key(seed, client, windowNumber), number: 0}
 }
 
-// key returns the random bits of a client's window w.
-func (m *onOff) key(seed uint64, client int, w int64) uint64 {
+// key returns the random bits from which the points of a client's window follow; windowNumber counts windows
+// from virtual time 0. A chain that is the only one of its purpose has kind 0, which is left out of the hash.
+func (m *onOff) key(seed uint64, client int, windowNumber int64) uint64 {
 	if m.kind != 0 {
-		return keyed.Hash(seed, m.purpose, uint64(client), uint64(w), m.kind)
+		return keyed.Hash(seed, m.purpose, uint64(client), uint64(windowNumber), m.kind)
 	}
-	return keyed.Hash(seed, m.purpose, uint64(client), uint64(w))
+	return keyed.Hash(seed, m.purpose, uint64(client), uint64(windowNumber))
 }
 
 // countPoints returns the number of points in a window, given the window's random bits. It is a draw of a Poisson

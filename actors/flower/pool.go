@@ -469,14 +469,16 @@ func (w *worker) serve(ctx context.Context, t *Task) (reply *Reply, err error) {
 // clientRequest is the header of a message to a client's process. Its fields are those of a [Task];
 // Arrays lists the digests of all arrays of the content, in their order.
 type clientRequest struct {
-	Node      int64    `json:"node"`
-	Partition int      `json:"partition"`
-	Ordinal   int      `json:"ordinal"`
-	Type      string   `json:"type"`
-	ID        string   `json:"id"`
-	Group     string   `json:"group"`
-	TTL       float64  `json:"ttl"`
-	Arrays    []string `json:"arrays"`
+	Node      int64   `json:"node"`
+	Partition int     `json:"partition"`
+	Ordinal   int     `json:"ordinal"`
+	Type      string  `json:"type"`
+	ID        string  `json:"id"`
+	Group     string  `json:"group"`
+	TTL       float64 `json:"ttl"`
+	// Arrays are the digests of the message's arrays, in its order. The process has some of them from earlier
+	// frames.
+	Arrays []string `json:"arrays"`
 	// Names are the digests of the arrays that this frame carries, and Drop those that the process
 	// keeps no longer.
 	Names []string `json:"names"`

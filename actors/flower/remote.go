@@ -121,16 +121,20 @@ type Desk struct {
 // NewDesk returns a desk whose frames the pool serves.
 func NewDesk(pool *Pool) *Desk { return &Desk{pool: pool, arrays: map[string][]byte{}} }
 
-// Serve serves the frame of one message and returns the frame of its reply. A task that fails has a reply, too, with
-// the failure. It is an error if the frame is not valid, or if ctx ends.
+// Serve serves the frame of one message and returns the frame of its reply. The blobs of the frame are the arrays
+// that the header lists in Names, the text of the message, and the node's state. The message may also refer to
+// arrays of earlier frames; if this host has one of them no more, the reply is Missing, and the sender repeats the
+// message with all arrays. A task that fails has a reply, too, with the failure. It is an error if the frame is
+// not valid, or if ctx ends.
 func (d *Desk) Serve(ctx context.Context, frame []byte) ([]byte, error) {
 	var header clientRequest
 	blobs, err := readFrame(bufio.NewReader(bytes.NewReader(frame)), nil, &header)
 	if err != nil {
 		return nil, err
 	}
-	if len(blobs) < len(header.Names)+1 {
-		return nil, fmt.Errorf("a message of %d blobs, want %d arrays and a text", len(blobs), len(header.Names))
+	sentArrays := len(header.Names)
+	if len(blobs) < sentArrays+1 {
+		return nil, fmt.Errorf("a message of %d blobs, want %d arrays and a text", len(blobs), sentArrays)
 	}
 	t := &Task{
 		Message: Message{
@@ -138,12 +142,12 @@ func (d *Desk) Serve(ctx context.Context, frame []byte) ([]byte, error) {
 			Type:    header.Type,
 			TTL:     header.TTL,
 			Group:   header.Group,
-			Content: &Content{Text: string(blobs[len(header.Names)])},
+			Content: &Content{Text: string(blobs[sentArrays])},
 		},
 		ID:        header.ID,
 		Partition: header.Partition,
 		Ordinal:   header.Ordinal,
-		State:     blobs[len(header.Names)+1:],
+		State:     blobs[sentArrays+1:],
 	}
 	if t.Partition < 0 {
 		return nil, fmt.Errorf("a message for partition %d, want 0 or more", t.Partition)

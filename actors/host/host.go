@@ -286,8 +286,10 @@ func (h *Host) shared(ctx context.Context, job *bus.Job) (*actors.Shared, error)
 	}, nil
 }
 
-// evaluate does an evaluation job: it measures the model params on each shard, which is a range of the
-// held-out samples or some samples of one client.
+// evaluate does an evaluation job: it measures the model params on each shard. A shard is s.Count samples. In a
+// job of the kind EvaluateClients they are samples of client s.Index; in others they are held-out samples from
+// number s.From on, counted among the s.Spread held-out samples that the whole evaluation measures (0: all).
+// If the job wants outcomes, the result also has the model's output and the true answer for each sample.
 func (h *Host) evaluate(ctx context.Context, job *bus.Job, params []float32, t *worker) (*bus.Result, error) {
 	result := resultOf(job)
 	for _, s := range job.Shards {

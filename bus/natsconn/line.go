@@ -247,7 +247,8 @@ func (c *Conn) fetchModel(ctx context.Context, run string, digest bus.Digest) ([
 func (c *Conn) fetchChunk(ctx context.Context, run string, d bus.Digest, i int) (chunk *bus.ModelChunk, err error) {
 	// The server finds no responder if the stream does not exist; then there are no models, and no repetition helps.
 	transient := func(err error) bool { return !errors.Is(err, nats.ErrNoResponders) && c.Transient(err) }
-	// A cluster may lose a request, so one attempt is short and the request is soon repeated.
+	// A cluster may lose a request, so one attempt is short and the request is soon repeated. On a slow link
+	// the chunk itself may take as long as ChunkTimeout.
 	attempt := RequestTimeout
 	if c.config.Slow {
 		attempt = ChunkTimeout

@@ -381,14 +381,15 @@ func (d *Devices) Answer(ctx context.Context, closes func() (round.Time, bool)) 
 
 // endLateTasks ends open tasks of devices that have taken longer than the round lasts, plus a slack for the
 // time of messages: such a task cannot count any more, and waiting for it would hold the run. It is
-// answered as timed out. closes is that of [Devices.Answer].
+// answered as timed out. closes returns how long after its start the round closes without the open tasks, in
+// virtual time; if it returns false, the round waits for them and no task is late.
 func (d *Devices) endLateTasks(now time.Time, closes func() (round.Time, bool)) {
-	closing, ok := closes()
+	roundLength, ok := closes()
 	if !ok {
 		return
 	}
-	slack := max(minSlack, time.Duration(closing)/10)
-	limit := time.Duration(closing) + slack
+	slack := max(minSlack, time.Duration(roundLength)/10)
+	limit := time.Duration(roundLength) + slack
 	for _, o := range d.open {
 		if took := now.Sub(o.sent); took > limit {
 			d.gateway.DropTask(o.device)

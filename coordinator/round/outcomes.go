@@ -40,8 +40,9 @@ func (m *Machine) setOutcome(task *TaskState, o Outcome) {
 }
 
 // countAccepted counts a task whose update is accepted: for the round, the closing rule, the pace and the
-// totals of the run. late says that the task was issued in an earlier round. If the run trains, the task
-// waits for its training from then on.
+// totals of the run. late says that the task was issued in an earlier round. The task's status, which is
+// TaskDone before, becomes TaskAccepted if the task is needed any longer: for its training, or until its round
+// closes.
 func (m *Machine) countAccepted(task *TaskState, late bool) {
 	round := &m.round
 	took := m.now - task.Start
@@ -52,26 +53,27 @@ func (m *Machine) countAccepted(task *TaskState, late bool) {
 	case m.needsTimes:
 		round.Times = append(round.Times, took)
 	}
-	// The pace of a round is that of its slowest task.
+	// The pace of a round follows from its slowest task.
 	if m.needsPace && took > round.Slowest {
 		round.Slowest = took
 		round.Computing = task.Compute
 	}
-	// The list has the simulated clients if computing overlaps with transfers, and is empty otherwise.
+	// lastWork has an element for each simulated client if computing overlaps with transfers, and is empty
+	// otherwise.
 	if int(task.Client) < len(m.lastWork) {
 		m.lastWork[task.Client] = LastWork{Round: int32(m.round.Round), End: task.Start + task.Download + task.Compute}
 	}
 	m.stop.Samples += m.samples(task)
 	if m.config.Train {
 		m.stepsDone[task.Client] += int64(task.LocalSteps)
-		task.Status = TaskAccepted
 	}
 	if m.secure != nil {
 		m.secure.uploaded(task.Task)
 	}
-	// The task stays accepted also without training where the round may yet be refused, or the client waits
-	// for the round.
-	if m.secure != nil || m.config.Holds {
+	// Under secure aggregation the sum of the round may yet be refused, and with it the update. With Holds
+	// the client gets no other task before the round has taken this update.
+	waitsForRound := m.secure != nil || m.config.Holds
+	if m.config.Train || waitsForRound {
 		task.Status = TaskAccepted
 	}
 }

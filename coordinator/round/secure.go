@@ -75,7 +75,8 @@ type SecureReport struct {
 type SecureMember struct {
 	Task   uint64
 	Stages Stages
-	// Leaves is after how much work of its own the client drops out, or stays.
+	// Leaves is after how much time of its own work, in the stages and in its task, the client drops out; the
+	// constant stays means that it does not. Time in which it waits for other members does not count.
 	Leaves Time
 	// HasStages is false for a device that has not finished the first two stages.
 	HasStages bool
@@ -422,8 +423,9 @@ func (m *Machine) refuseSecure(at Time) {
 	}
 }
 
-// startWork has the tasks of the members go on at the time end, when the stages of keys and shares, which
-// began at start, are over. A member whose dropout falls into its task drops out of it.
+// startWork continues the task of each member that has finished the stages of keys and shares. These stages
+// began at the time start and are over at end, for all members alike. If a member's dropout falls into the
+// work that is left, its task is set to end by that dropout.
 func (m *Machine) startWork(start, end Time) {
 	s := m.secure
 	for i := range s.members {
@@ -440,7 +442,7 @@ func (m *Machine) startWork(start, end Time) {
 		// The time of the stages counts as part of the download.
 		inStages := end - start
 		task.Download += inStages
-		// Leaves counts all of the member's work, in the stages and in the task.
+		// Leaves is counted from the beginning of the stages, so the member's own work in them is subtracted.
 		untilLeave := member.Leaves - (member.Stages.Keys + member.Stages.Shares)
 		if member.Leaves != stays && untilLeave < member.Work {
 			task.Drops = true
@@ -449,8 +451,9 @@ func (m *Machine) startWork(start, end Time) {
 	}
 }
 
-// startUpload has a member's upload begin at the time from, when the stages of keys and shares of its group
-// are over, where rounds overlap. The time since its local steps becomes part of the upload.
+// startUpload sets a member's upload to begin at the time from, when the stages of keys and shares of its group
+// are over. It is for rounds that overlap, in which these stages come after the local steps. The time since the
+// local steps counts as part of the upload.
 func (m *Machine) startUpload(t *TaskState, member *SecureMember, from Time) {
 	stepsDone := t.Start + t.Download + t.Compute
 	t.Upload = from + member.Upload - stepsDone

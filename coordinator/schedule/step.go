@@ -10,7 +10,7 @@ func init() {
 // StepK decays once, to ceil(K_0/10) (Table 3, K_r-step).
 type StepK struct{}
 
-// LocalSteps returns K_0 until the decay and a tenth of it, rounded up, from the decay on.
+// LocalSteps returns K_0 until the decay (see decayed) and a tenth of it, rounded up, from the decay on.
 func (StepK) LocalSteps(p Progress) int {
 	if p.decayed() {
 		return (p.K0 + 9) / 10
@@ -27,7 +27,7 @@ func (StepK) AtMostK0() {}
 // StepEta decays once, to eta_0/10 (Table 3, eta_r-step).
 type StepEta struct{}
 
-// LearningRate returns eta_0 until the decay and a tenth of it from the decay on.
+// LearningRate returns eta_0 until the decay (see decayed) and a tenth of it from the decay on.
 func (StepEta) LearningRate(p Progress) float64 {
 	if p.decayed() {
 		return p.Eta0 / 10
@@ -42,8 +42,8 @@ func (StepEta) NeedsWith(run Setup) Needs { return run.untilConverged() }
 // since it then decays when the validation error has converged.
 func (s Setup) untilConverged() Needs { return Needs{Validation: s.DecayRound == 0} }
 
-// decayed reports whether the round comes after the decay: after its round, where that is set, and
-// otherwise after the validation error has converged.
+// decayed reports whether a step schedule has decayed by the present round: the round is later than
+// DecayRound, or, if that is 0 (not set), the validation error has converged.
 func (p *Progress) decayed() bool {
 	if p.DecayRound > 0 {
 		return p.Round > p.DecayRound

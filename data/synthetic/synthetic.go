@@ -323,11 +323,13 @@ func (s *synthetic) HeldOutBatch(dst *learn.Batch, first, n int) error {
 	return nil
 }
 
-// makeHeldOut makes all held-out samples: they are few, and every evaluation reads all of them. Each client
-// has about equally many, which follow its own distribution. The samples of a task with text (s.write) are
-// windows of a text that the client writes; those of other tasks are made one by one, each for a label.
+// makeHeldOut makes all s.held held-out samples: they are few, and every evaluation reads all of them. They are
+// divided about equally among the s.n clients, and each follows its client's own distribution. The samples of a
+// task with text (s.write) are windows of a text that the client writes; those of other tasks are made one by
+// one, each for a label. s.record is the size of a sample in bytes.
 func (s *synthetic) makeHeldOut() {
 	s.heldOut = s.empty(s.held)
+	// Each pass makes the held-out samples of one client.
 	for first := 0; first < s.held; {
 		// Held-out samples first to end-1 are those of client c.
 		c := first * s.n / s.held
@@ -339,11 +341,13 @@ func (s *synthetic) makeHeldOut() {
 			// Windows heldOutGap bytes apart are copied out of one text.
 			text := s.text(heldOutGap*(end-first), c, partHeldOut)
 			for i := first; i < end; i++ {
-				copy(s.heldOut.record(i, s.record), text.record(heldOutGap*(i-first), s.record))
-				s.heldOut.labels[i] = text.labels[heldOutGap*(i-first)]
+				window := heldOutGap * (i - first)
+				copy(s.heldOut.record(i, s.record), text.record(window, s.record))
+				s.heldOut.labels[i] = text.labels[window]
 			}
 		} else {
-			// The training labels are drawn again, because held-out labels are copies of them.
+			// Held-out labels are drawn from the urn of the client's training labels (see drawLabels), which are not
+			// kept and thus drawn again.
 			train := make([]uint8, s.Samples(c))
 			s.drawLabels(train, s.heldOut.labels[first:end], c)
 			for i := first; i < end; i++ {

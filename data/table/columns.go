@@ -125,8 +125,9 @@ func (n *nameColumn) joinTruths() bool {
 	return true
 }
 
-// wordsLikeMissing lists, in their order, the names that programs write for a missing value, and that are names
-// here because the others are words. "none" in lower case is left out, which may well be meant.
+// wordsLikeMissing returns, in double quotes, the names of the column that programs also write for a missing
+// value, such as NA. In a column of words they count as names (see missingRows), so the caller warns of them.
+// A "none" in lower case and a "?" are left out, because a class may well have such a name.
 func (n *nameColumn) wordsLikeMissing() (list []string) {
 	for _, name := range n.List {
 		isMissing := slices.Contains(missingWords, strings.ToLower(name))

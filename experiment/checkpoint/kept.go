@@ -128,20 +128,21 @@ func PlayElsewhere(dir string) string {
 	return fmt.Sprintf("start the run again with run --config %s --out %s-again", filepath.Join(dir, folder.ConfigFile), dir)
 }
 
-// checkFits returns an error that says how a checkpoint's run differs from the given one.
+// checkFits returns an error that says how a checkpoint's run, that of h, differs from the run that is to go on
+// from it. It returns nil if they fit.
 func (h Head) checkFits(run Head) error {
-	theirs, err := config.Parse("configuration", []byte(h.Config))
+	saved, err := config.Parse("configuration", []byte(h.Config))
 	if err != nil {
 		return fmt.Errorf("%w: its configuration cannot be read: %w", folder.ErrForeign, err)
 	}
-	ours, err := config.Parse("configuration", []byte(run.Config))
+	current, err := config.Parse("configuration", []byte(run.Config))
 	if err != nil {
 		return err
 	}
-	difference := h.identity(theirs).Difference(run.identity(ours))
+	difference := h.identity(saved).Difference(run.identity(current))
 	// The bits are the same, but the run might still write other files than before.
 	if difference == nil {
-		return checkSameFiles(theirs, ours)
+		return checkSameFiles(saved, current)
 	}
 	switch difference.Part {
 	case identity.Configuration:
@@ -177,11 +178,12 @@ func (h Head) identity(c config.Config) *identity.Identity {
 	}
 }
 
-// checkSameFiles refuses changes of keys that change no bit but which files the run writes, or what
-// stands in them: a run that goes on would leave files of two kinds.
-func checkSameFiles(theirs, ours config.Config) error {
+// checkSameFiles returns an error if the configuration saved in a checkpoint and the current one of its run
+// differ in keys of the output files: which are written, or what stands in them. These keys change no bit of the
+// result, but a run that goes on with other values would leave files of two kinds.
+func checkSameFiles(saved, current config.Config) error {
 	var changed []string
-	for _, change := range theirs.Changes(ours) {
+	for _, change := range saved.Changes(current) {
 		if change.Key == "events.sample" || strings.HasPrefix(change.Key, "outputs") {
 			changed = append(changed, fmt.Sprintf("%s is %s, the run's %s", change.Key, change.OldValue, change.NewValue))
 		}

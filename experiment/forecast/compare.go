@@ -203,8 +203,10 @@ func (c *Comparison) compare(ctx context.Context, p *problem.Problem, r *record,
 }
 
 // addRows adds the rows of one round, the i-th from 0: one for the whole round, and one for each phase that has a
-// measured or a predicted time. It counts a whole round whose measured time is inside the interval of the draws.
+// measured or a predicted time. draws has the same rounds in each simulation of the run. c.Inside counts the
+// rounds whose measured time is inside the interval of the draws.
 func (c *Comparison) addRows(i int, measured *means, draws []*means) {
+	// A round of means has its length in one column, roundSeconds, and the mean time of each phase in another.
 	for column := range columns {
 		p := predictedOf(measured, draws, func(d *means) float64 { return d.rounds[i][column] })
 		row := Row{

@@ -192,8 +192,10 @@ func (y *replay) exclude(class int, rounds *round.Config) {
 }
 
 // answers returns the function that answers the tasks of the run with a change: a task takes as long as in the
-// unchanged run, except that the phases that the change makes faster are shorter. It meets the slowdown periods
-// and link speeds of the moment at which its round began in the unchanged run, where that is known.
+// unchanged run, but the phases that the change makes faster are divided by the constant faster. These are all
+// phases of the clients of class c.class, and phase c.phase of all clients; either may be none (noClass,
+// noPhase). The task meets the slowdown periods and link speeds of the moment at which its round began in the
+// unchanged run (y.starts), where that is known.
 func (y *replay) answers(c change) func(*round.Task) (round.Event, error) {
 	unchangedAnswer := answers(&y.problem.Timing)
 	return func(t *round.Task) (round.Event, error) {

@@ -452,7 +452,7 @@ func (r *flowerRun) openOutputs() error {
 	if err != nil {
 		return err
 	}
-	r.notices.add(r.outputs)
+	r.notices.open(r.outputs)
 	// The pages need the outputs, so they come up only now.
 	if r.config.HTTP != "" {
 		r.server, err = serve(context.Background(), r.outputs, r.config.HTTP, r.options.Notify)

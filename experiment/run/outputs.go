@@ -1,7 +1,6 @@
 package run
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -223,7 +222,7 @@ func (n *noticeBuffer) withBuffer(o Callbacks) Callbacks {
 	notifyOfHosts := o.HostNotice
 	// A line goes to the buffer first, and then to the caller.
 	o.Notice = func(line string) {
-		n.add(nil, line)
+		n.add(line)
 		if notify != nil {
 			notify(line)
 		}
@@ -234,23 +233,31 @@ func (n *noticeBuffer) withBuffer(o Callbacks) Callbacks {
 			o.Notice(notice.Text)
 			return
 		}
-		n.add(nil, notice.Text)
+		n.add(notice.Text)
 		notifyOfHosts(notice)
 	}
 	return o
 }
 
-// add hands lines to the outputs, or keeps them while there are none. recorder is given once, when
-// the outputs are open, and nil otherwise.
-func (n *noticeBuffer) add(recorder *metrics.Recorder, lines ...string) {
+// add gives a line to the outputs, or keeps it until they are open.
+func (n *noticeBuffer) add(line string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.recorder = cmp.Or(n.recorder, recorder)
-	n.lines = append(n.lines, lines...)
-	if n.recorder != nil {
-		for _, line := range n.lines {
-			n.recorder.Notice(line)
-		}
-		n.lines = nil
+	if n.recorder == nil {
+		n.lines = append(n.lines, line)
+		return
 	}
+	n.recorder.Notice(line)
+}
+
+// open notes that the outputs are open: it gives the recorder the lines that were kept, and add gives it later
+// ones. It is called once.
+func (n *noticeBuffer) open(recorder *metrics.Recorder) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.recorder = recorder
+	for _, line := range n.lines {
+		recorder.Notice(line)
+	}
+	n.lines = nil
 }

@@ -226,7 +226,7 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 		return s, err
 	}
 	// From here on the outputs see the lines for the user, those kept until now included.
-	buffered.add(r.outputs)
+	buffered.open(r.outputs)
 	if p.Config.HTTP != "" {
 		server, serveErr := r.serve(ctx, notify)
 		if serveErr != nil {

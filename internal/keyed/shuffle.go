@@ -34,6 +34,7 @@ func (s *Shuffle) Len() int { return len(s.list) }
 // Start begins the order of a round. It first undoes the swaps of the round before, so that each order is
 // made from 0, 1, ... n-1.
 func (s *Shuffle) Start(round int) {
+	// Only the places i and j of each swap hold other numbers than their own.
 	for i, j := range s.swapped {
 		s.list[i] = uint32(i)
 		s.list[j] = j

@@ -167,9 +167,11 @@ func widths(rows [][]string) []int {
 }
 
 // WriteFolded writes rows for people, aligned to the right. If the table would be wider than a terminal, it
-// is divided into several tables, each with the first keys columns, which identify the row.
+// is divided into several tables, each with some of the columns. keys is the number of leading columns that
+// identify a row; each of the tables repeats them.
 func WriteFolded(w io.Writer, rows [][]string, keys int) error {
 	columnWidths := widths(rows)
+	// Each pass writes one table, with the columns from to to-1 behind the keys.
 	for from := keys; from < len(columnWidths); {
 		room := terminal - columnWidths[from]
 		for _, key := range columnWidths[:keys] {

@@ -21,7 +21,7 @@ func WriteAt(file *os.File, parts [][]byte, offset int64) (written int64, err er
 	return written, nil
 }
 
-// after returns parts without their first bytes, of which there must be so many.
+// after returns parts without their first bytes bytes. Together, parts must have that many.
 func after(parts [][]byte, bytes int64) [][]byte {
 	for len(parts) > 0 && bytes >= int64(len(parts[0])) {
 		bytes -= int64(len(parts[0]))

@@ -416,8 +416,8 @@ type pooledStage struct {
 	convStage
 	// y holds the four positions of one output: 4 × maps × lanes values.
 	y []float32
-	// code says which of its four positions each output is: height × width × maps × lanes values
-	// from 0 to 3.
+	// code says which of its four positions each output is: height × width × maps × lanes values, 0 and 1 for
+	// the left and right one of the upper row, 2 and 3 for those of the lower row.
 	code []int32
 	// dy holds the gradient of the convolution's output, of two rows or of all.
 	dy []float32
@@ -455,34 +455,42 @@ func (s *pooledStage) Forward(pass *Pass) {
 	}
 	input := s.X.values(pass)
 	output := s.Y.values(pass)
+	// The output at row y and column x begins at first + y·row + x·column.
 	first, row, column, channel := s.Y.strides()
-	part := s.Maps * Lanes
+	positionSize := s.Maps * Lanes
 	for position := range s.Y.Height * s.Y.Width {
 		y := position / s.Y.Width
 		x := position % s.Y.Width
-		// The four positions are the corners of the square that the pooling reads.
+		// The four positions are the corners of the square that the pooling reads, row by row.
 		for j := range 4 {
-			s.outputAt(2*y+j/2, 2*x+j%2, input, kernel.Block(s.y[j*part:]), kernel.BiasReLU, pass.Samples)
+			s.outputAt(2*y+j/2, 2*x+j%2, input, kernel.Block(s.y[j*positionSize:]), kernel.BiasReLU, pass.Samples)
 		}
-		s.network.isa.MaxPool(
-			s.Maps,
-			pass.Samples,
-			s.y,
-			Lanes,
-			part,
-			2*part,
-			output[first+y*row+x*column:],
-			channel,
-			s.code[position*part:],
-		)
+		s.pool(position, kernel.Matrix{Data: output[first+y*row+x*column:], LD: channel}, pass.Samples)
 	}
+}
+
+// pool writes the largest of the four positions in s.y to dst, for each map and sample, and notes in s.code which
+// of them it was. position is the number of the output, row by row. The rows of dst are the maps.
+func (s *pooledStage) pool(position int, dst kernel.Matrix, samples int) {
+	positionSize := s.Maps * Lanes
+	s.network.isa.MaxPool(
+		s.Maps,
+		samples,
+		s.y,
+		Lanes,
+		positionSize,
+		2*positionSize,
+		dst.Data,
+		dst.LD,
+		s.code[position*positionSize:],
+	)
 }
 
 // forwardTiles is Forward by tiles: two neighbouring positions at a time.
 func (s *pooledStage) forwardTiles(pass *Pass) {
 	output := s.Y.values(pass)
 	first, row, column, channel := s.Y.strides()
-	part := s.Maps * Lanes
+	positionSize := s.Maps * Lanes
 	for position := range s.Y.Height * s.Y.Width {
 		y := position / s.Y.Width
 		x := position % s.Y.Width
@@ -493,19 +501,10 @@ func (s *pooledStage) forwardTiles(pass *Pass) {
 			}
 		}
 		for j := range 2 {
-			s.tiles.outputsAt(&s.convStage, 2*y+j, 2*x, 2, s.y[2*j*part:], Lanes, part, kernel.BiasReLU, pass.Samples)
+			pair := s.y[2*j*positionSize:]
+			s.tiles.outputsAt(&s.convStage, 2*y+j, 2*x, 2, pair, Lanes, positionSize, kernel.BiasReLU, pass.Samples)
 		}
-		s.network.isa.MaxPool(
-			s.Maps,
-			pass.Samples,
-			s.y,
-			Lanes,
-			part,
-			2*part,
-			output[first+y*row+x*column:],
-			channel,
-			s.code[position*part:],
-		)
+		s.pool(position, kernel.Matrix{Data: output[first+y*row+x*column:], LD: channel}, pass.Samples)
 	}
 }
 
@@ -515,9 +514,9 @@ func (s *pooledStage) forwardTiles(pass *Pass) {
 func (s *pooledStage) Backward(pass *Pass) {
 	g := s.Y.gradient(pass)
 	row, column, channel := s.Y.gradientStrides()
-	part := s.Maps * Lanes
+	positionSize := s.Maps * Lanes
 	// A row of dy has two positions for each position of the pooled output.
-	width := 2 * s.Y.Width * part
+	width := 2 * s.Y.Width * positionSize
 	for y := range s.Y.Height {
 		dy := s.dy[2*y*width%len(s.dy):][:2*width]
 		for x := range s.Y.Width {
@@ -527,9 +526,9 @@ func (s *pooledStage) Backward(pass *Pass) {
 				pass.Samples,
 				outputGradient,
 				channel,
-				s.code[(y*s.Y.Width+x)*part:],
-				dy[2*x*part:],
-				part,
+				s.code[(y*s.Y.Width+x)*positionSize:],
+				dy[2*x*positionSize:],
+				positionSize,
 				width,
 			)
 			s.addBiasGradient(outputGradient, channel, pass.Samples)

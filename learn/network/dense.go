@@ -296,9 +296,11 @@ func (s *denseStage) listActive(dy []float32, sampleCount int) bool {
 	return true
 }
 
-// onlyUpdate is Update in a client's only step, from values that are those of the base. If weightsAdded is true the
-// weights are not written: their update is in sum, which has a value for each of values, times weight. It returns
-// false for ok, and leaves sum undefined, if the update cannot be added; then values have taken the step.
+// onlyUpdate is Update in the only local step of a client: before the step, values, the layer's parameters, are
+// those of the base model. So the weights' update is the step itself, and where many gradients are 0 it is added
+// to sum at once, times weight, without writing the weights; weightsAdded says so, and the caller must not add
+// them again. sum has an element for each of values. The bias takes the step in values in any case. ok is false
+// if the sum cannot hold the update; then sum is undefined, and all of values have taken the step.
 func (s *denseStage) onlyUpdate(
 	values []float32,
 	batch *Batch,
@@ -310,7 +312,10 @@ func (s *denseStage) onlyUpdate(
 	isa := s.network.isa
 	pass := Pass{batch: batch, Samples: batch.N}
 	dy := s.Y.gradient(&pass)
-	isPlain := !s.updated && batch.N <= Lanes && in%kernel.HalfVector == 0 && len(s.X.usedFeatures(&pass)) == 0
+	// The weights can be added to the sum only if Backward has not updated them yet, one block has all samples,
+	// and no feature is left out.
+	hasAllFeatures := in%kernel.HalfVector == 0 && len(s.X.usedFeatures(&pass)) == 0
+	isPlain := !s.updated && batch.N <= Lanes && hasAllFeatures
 	if !isPlain || !s.Y.relu || !s.listActive(dy, batch.N) {
 		s.Update(values, batch, kernel.Add, alpha)
 		return false, true

@@ -29,7 +29,9 @@ type meeting struct {
 	norms []*batchSums
 }
 
-// newJoint makes the arithmetic of layers, the parameters of which have the given sizes by region.
+// newJoint makes the arithmetic of a list of layers with batch norms, for one minibatch at a time. sizes is the
+// number of the layers' parameters in each region of the model. It begins with the network of one block; all
+// networks share j.meeting.
 func newJoint(list []Layer, samples Samples, sizes [Regions]int, isa kernel.ISA) *joint {
 	j := &joint{}
 	j.newPart = func() *network { return newNetwork(list, samples, sizes, Lanes, isa, &j.meeting) }

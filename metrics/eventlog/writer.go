@@ -241,7 +241,8 @@ func (w *Writer) message(r *metrics.Round) *record.Round {
 	return m
 }
 
-// slowestOf is the index of the task that took longest among the slow ones; -1 if there is none.
+// slowestOf returns the index of the task that took longest, -1 if there is none. Only tasks marked as Slow count:
+// those that were kept because they are among the slowest of their round.
 func slowestOf(tasks []metrics.Task) int {
 	slowest := -1
 	longest := round.Time(-1)

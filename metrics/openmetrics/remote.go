@@ -211,13 +211,16 @@ func (o *sender) Finish(e *metrics.End) error {
 // o.patience, and tells the user if rounds of a complete run were not taken.
 func (o *sender) Close(error) error {
 	defer o.stop()
+	// Start was never called, so there is no goroutine to wait for.
 	if o.rounds == nil {
 		return nil
 	}
 	close(o.end)
+	// If patience runs out, stop cancels what is being sent, and the goroutine ends.
 	defer time.AfterFunc(o.patience, o.stop).Stop()
-	// Wait until the goroutine has ended or patience is over; rounds that are left were not sent.
-	if <-o.ended; o.complete && len(o.held) > 0 {
+	<-o.ended
+	// The rounds that are still held were not sent.
+	if o.complete && len(o.held) > 0 {
 		o.run.Notice(fmt.Sprintf(
 			"remote_write: rounds from %d on were not taken; fedpace export openmetrics has them.",
 			o.sent+1,

@@ -51,19 +51,20 @@ func read(name string) []byte {
 	return text
 }
 
-// modular are the words by which a module imports and exports.
-var modular = regexp.MustCompile(`(?m)^import .*\n|^export `)
+// moduleSyntax matches the lines by which a module imports, and the word export before a definition.
+var moduleSyntax = regexp.MustCompile(`(?m)^import .*\n|^export `)
 
-// unread are parts of a module that a browser has no use for: comments on lines of their own, and the
-// indentation. No text in a module spans lines.
-var unread = regexp.MustCompile(`(?m)^[ \t]*//.*\n|^[ \t]+`)
+// commentsAndIndents matches the parts of a module that a browser has no use for: comments on lines of their
+// own, and the indentation. No text in a module spans lines.
+var commentsAndIndents = regexp.MustCompile(`(?m)^[ \t]*//.*\n|^[ \t]+`)
 
-// join returns one script: uPlot, and behind it the modules with these names in one scope, without
-// their imports and exports. Their top-level names must differ.
+// join returns one script: uPlot, and behind it the modules with these file names, in one scope and without their
+// imports, exports and comments. Their top-level names must differ.
 func join(names ...string) []byte {
 	text := append(read("uplot/uPlot.iife.min.js"), "(function () {\n'use strict';\n"...)
 	for _, name := range names {
-		text = append(text, unread.ReplaceAll(modular.ReplaceAll(read(name), nil), nil)...)
+		module := moduleSyntax.ReplaceAll(read(name), nil)
+		text = append(text, commentsAndIndents.ReplaceAll(module, nil)...)
 	}
 	return append(text, "})();\n"...)
 }

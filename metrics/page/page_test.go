@@ -51,7 +51,7 @@ func TestPage_AloneIsSmall(t *testing.T) {
 			t.Errorf("a text goes on behind its line: %.80s", line)
 		}
 	}
-	if left := modular.FindAll(file.Bytes(), -1); len(left) > 0 {
+	if left := moduleSyntax.FindAll(file.Bytes(), -1); len(left) > 0 {
 		t.Errorf("words of modules are left in the page: %q", left)
 	}
 }

@@ -16,7 +16,8 @@ import (
 	"fedpace/study/choice"
 )
 
-// heats are the parts of the virtual time to which the settings of a race are played, as one over each.
+// heats says how far each heat of a race plays its settings: a heat of 9 plays them for one ninth of the plan's
+// virtual time.
 var heats = []float64{9, 3, 1}
 
 // keptInHeat is one over the part of a heat's settings that go on to the next, at least two of them.
@@ -344,7 +345,8 @@ func (r *race) sureness() string {
 		human.VirtualTime(p.Seconds/heats[heat]), human.VirtualTime(p.Seconds))
 }
 
-// cost says in a sentence what was played, and what processor time it took of the budget.
+// cost says in a sentence how many settings each heat played, for how long in virtual time, and how much of the
+// budget of processor time that took.
 func (r *race) cost() string {
 	p := r.plan
 	var played []string

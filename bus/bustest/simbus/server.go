@@ -90,10 +90,10 @@ type acquired struct {
 	err     error
 }
 
-// acquire gives a coordinator the lease and empties the run, if the lease is free or its
-// own. before is how often the lease for whose end it waits had been renewed when it
-// began to wait, 0 if it has not waited: if the lease was renewed since then, its holder is
-// alive, and the answer is an error.
+// acquire gives coordinator c the lease if that is free, and empties the run. If c has the lease already, nothing
+// changes. If another coordinator has it, c may wait for its end and ask again, with before set to the number
+// of the lease's renewals in the first answer; the first time, before is 0. A lease that was renewed while c
+// waited has a holder that is alive, so the answer then is an error.
 func (s *server) acquire(c *Coordinator, before uint64) acquired {
 	s.mu.Lock()
 	defer s.mu.Unlock()

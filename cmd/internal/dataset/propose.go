@@ -91,9 +91,9 @@ type Proposal struct {
 }
 
 // Propose makes a configuration for the table at path. label is the column to predict, or "" for a
-// guess. trainerLine, if not empty, is the line of a trainer that has the model itself, and replaces the line of
-// the model. o are the options for reading the table. A table that cannot be read with the
-// proposal is no error: the text says so.
+// guess. trainerLine is empty, or a line of YAML that names an external trainer. The trainer has a model of its
+// own, so that line stands in the place of the one with the key model. o are the options for reading the table.
+// A table that cannot be read with the proposal is no error: the text says so.
 func Propose(path, label, trainerLine string, o federated.Options) (proposal Proposal, err error) {
 	p, err := table.Propose(path, label)
 	if err != nil {
@@ -142,21 +142,19 @@ func Propose(path, label, trainerLine string, o federated.Options) (proposal Pro
 }
 
 // writeFirstSettings writes firstSettings, one on a line, with the reason as a comment. values are the settings
-// that follow from the samples, by key, and take precedence. trainerLine, if not empty, is that of a trainer
-// that has the model, which takes the place of the key model. Without measures, or with such a trainer, the key
-// of the measures is left out.
+// that follow from the samples, by key, and take precedence. trainerLine is empty, or a line of YAML that names
+// an external trainer; it is written in the place of the key model, as such a trainer has its own model. The
+// key of the measures is left out if it has no value, and with a trainer, which measures its model itself.
 func writeFirstSettings(b *strings.Builder, values map[string]setting, trainerLine string) {
 	for _, t := range firstSettings {
 		if known, ok := values[t.key]; ok {
 			t.value = known.value
 			t.reason = known.reason
 		}
-		// Some samples have no further measures, and a trainer measures its model itself.
 		if t.key == measuresKey && (trainerLine != "" || t.value == "") {
 			continue
 		}
 		line := t.key + ": " + t.value
-		// A trainer has the model, so the configuration names none.
 		if t.key == "model" && trainerLine != "" {
 			line = trainerLine
 			t.reason = "has the model"

@@ -90,7 +90,7 @@ func number(x float64) *big.Float { return new(big.Float).SetPrec(precision).Set
 func quotient(p, q float64) *big.Float { return new(big.Float).Quo(number(p), number(q)) }
 
 // series returns the sum of t(n)/divisor(n) over n = 0, 1, ..., until a summand is 0 or too small to count.
-// t(0) is first, and t(n+1) is t(n)·factor/step(n+1).
+// t(0) is first, and t(n) is t(n-1)·factor/step(n).
 func series(first, factor *big.Float, step, divisor func(n float64) float64) *big.Float {
 	sum := number(0)
 	term := new(big.Float).Copy(first)
@@ -155,6 +155,7 @@ func expOf(x *big.Float) float64 {
 	ratio, _ := new(big.Float).Quo(x, ln2()).Float64()
 	n := math.RoundToEven(ratio)
 	r := new(big.Float).Sub(x, new(big.Float).Mul(number(n), ln2()))
+	// e^r is the sum of r^n/n!: term n is the one before times r/n.
 	y := series(number(1), r, func(n float64) float64 { return n }, one)
 	f, _ := y.SetMantExp(y, int(n)).Float64()
 	return f
@@ -167,6 +168,7 @@ func cosOf(x *big.Float) float64 {
 	turns, _ := new(big.Float).Quo(x, turn).Float64()
 	r := new(big.Float).Sub(x, turn.Mul(turn, number(math.RoundToEven(turns))))
 	square := new(big.Float).Mul(r, r)
+	// The cosine is the sum of (-1)^n r^(2n)/(2n)!: term n is the one before times -r^2/(2n (2n-1)).
 	y := series(number(1), square, func(n float64) float64 { return -2 * n * (2*n - 1) }, one)
 	f, _ := y.Float64()
 	return f

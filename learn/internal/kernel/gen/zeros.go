@@ -124,13 +124,17 @@ func sumPair(s simd, vectors int) {
 	done()
 }
 
-// columnWalk is the walk of a kernel through columns: its registers, of which row holds how far the row of the
-// present column lies behind the first one, in bytes.
+// columnWalk holds the registers of a kernel that walks through columns (see kernel.Column), one after the other.
 type columnWalk struct {
-	s                     simd
-	n, column             reg.GPVirtual
-	x, ldx, dy, lddy, row reg.GPVirtual
-	alpha                 reg.VecVirtual
+	s simd
+	// n counts the columns that are left, and column points to the present one.
+	n, column reg.GPVirtual
+	// x and dy point to the first sample's inputs and gradients. ldx and lddy are the bytes from one sample to
+	// the next.
+	x, ldx, dy, lddy reg.GPVirtual
+	// row is how far the weights of the present column's input lie behind the first weight, in bytes.
+	row   reg.GPVirtual
+	alpha reg.VecVirtual
 	// gradient holds the gradient of the present column, a vector of outputs in each register.
 	gradient []reg.VecVirtual
 }
@@ -199,18 +203,21 @@ func (walk *columnWalk) next() {
 	repeat("column", walk.n)
 }
 
-// addColumns writes the kernel of AddColumns for a number of vectors of outputs.
+// addColumns writes the kernel of AddColumns for outputs that fill this number of vectors. For each column it
+// computes weight + alpha·gradient and stores that in the place of the weight.
 func addColumns(s simd, vectors int) {
 	function(fmt.Sprintf("addColumns%sx%d", s.name, vectors), "func("+columnArguments+")",
 		" is AddColumns for vectors of outputs; strides are in bytes.")
 	walk := newColumnWalk(s, vectors)
 	w := load("w")
 	walk.sumSamples()
+	// From here on row is the address of the weights.
 	ADDQ(w, walk.row)
 	for v, gradient := range walk.gradient {
-		m := Mem{Base: walk.row, Disp: v * s.bytes}
-		VFMADD213PS(m, walk.alpha, gradient)
-		VMOVUPS(gradient, m)
+		weights := Mem{Base: walk.row, Disp: v * s.bytes}
+		// gradient = alpha·gradient + weights
+		VFMADD213PS(weights, walk.alpha, gradient)
+		VMOVUPS(gradient, weights)
 	}
 	walk.next()
 	done()

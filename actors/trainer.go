@@ -469,10 +469,11 @@ func (t *Trainer) addBuffers(sum []int64, base, model []float32, a *Assignment) 
 	return nil
 }
 
-// compress returns the compressed update of a client for parameters start to end, and the next
-// residual, nil if clients keep none. The residual of the task before, if the client has one, is
-// added to the update first; what the compression leaves out becomes the next residual (error
-// feedback). The update is valid until the next call.
+// compress returns the compressed update of a client for parameters start to end-1. If clients keep residuals,
+// the residual of the client's task before is added to the update first, and what the compression leaves out is
+// returned as its next one (error feedback). Clients keep none if t.stateValues is 0, and if shared is nil, which
+// means that clients have no state in this job; the residual is nil then. The update is valid until the next
+// call.
 func (t *Trainer) compress(
 	base, model []float32,
 	shared *Shared,
@@ -491,6 +492,7 @@ func (t *Trainer) compress(
 		for i := range update {
 			update[i] += float32(t.feedback * residual[start+i])
 		}
+		// What is sent of the update is subtracted below.
 		copy(residual[start:], update)
 	}
 	// The random numbers of the compression follow from the client and the task, so that a task has

@@ -2,9 +2,10 @@ package learn
 
 import "math"
 
-// SumUnit is the unit of buffers in sums of updates, where clients do not send their buffers beside the
-// sum. The values from number First to before End of the model enter as multiples of 2^Exponent, so that
-// they may move further than a trained value.
+// SumUnit is the unit in which neighbouring buffers of a model, such as running variances of a batch norm, enter
+// sums of updates. It is for runs whose clients do not send their buffers beside the sum. The values from number
+// First to before End of the model enter as multiples of 2^Exponent, so that they may move further than a
+// trained value.
 type SumUnit struct {
 	First, End, Exponent int
 }
@@ -42,10 +43,11 @@ func SumUnits(m ModelInfo, base []float32) (units []SumUnit) {
 	return units
 }
 
-// Scaled returns the unit's values of a flat model as multiples of the unit. Powers of two change no digit.
-func (u SumUnit) Scaled(values []float32) []float32 {
+// Scaled returns the values of this unit as multiples of 2^Exponent. model holds all values of a model. The
+// division by a power of two rounds nothing, short of subnormal numbers.
+func (u SumUnit) Scaled(model []float32) []float32 {
 	scaled := make([]float32, u.End-u.First)
-	for i, x := range values[u.First:u.End] {
+	for i, x := range model[u.First:u.End] {
 		scaled[i] = float32(math.Ldexp(float64(x), -u.Exponent))
 	}
 	return scaled

@@ -163,14 +163,16 @@ func (d *Difference) significantSign() int {
 // notDecided says that controls were played, but do not show what made a difference.
 const notDecided = "not decided"
 
-// decide sets Decided, what made the difference, from the controls in all. It is decay if the schedule is
-// seen to be further from the reference than both its control of constant K and its shuffled control. It is
-// less work if the control of constant K makes the difference, too, and the schedule is not seen to be
-// further from the reference than that control. Decided stays empty where no difference is seen, or where
-// the control of constant K is missing.
+// decide sets Decided, what made the difference d of a schedule from the reference. all has the differences of
+// the controls from the schedules that they control, among others; a control does as much work as its schedule.
+// Decided becomes decay if the schedule is seen to be further from the reference than both its control of
+// constant K and its shuffled control. It becomes less work if the control of constant K makes the difference,
+// too, and the schedule is not seen to be further from the reference than that control. In other cases it
+// becomes notDecided. It stays empty where no difference is seen, or where the control of constant K is missing.
 func (d *Difference) decide(all []Difference) {
-	// isFurther says for each kind of control whether the schedule is further from the reference than
-	// the control, in the direction of d.
+	direction := d.significantSign()
+	// isFurther says for each kind of control whether the schedule is significantly further from the reference
+	// than the control, in the direction of d.
 	isFurther := map[string]bool{}
 	var constant *Difference
 	for i := range all {
@@ -178,19 +180,24 @@ func (d *Difference) decide(all []Difference) {
 		if control.Quantity != d.Quantity || !control.Row.controls(d.Row) {
 			continue
 		}
-		// A control's difference is the control less the schedule.
+		// A control's difference is the control less the schedule, so its sign is the opposite one where the
+		// schedule is further away.
 		kind := control.Row.Cells[0].Control
-		isFurther[kind] = control.significantSign() == -d.significantSign()
+		isFurther[kind] = control.significantSign() == -direction
 		if kind == constantK {
 			constant = control
 		}
 	}
-	switch {
 	// Without the control of constant K, or without a difference, there is nothing to decide.
-	case constant == nil || d.significantSign() == 0:
+	if constant == nil || direction == 0 {
+		return
+	}
+	// For less work the schedule must not even be seen further away by the interval alone, without Holm's p.
+	maybeFurther := intervalSign(constant.Estimated) == -direction
+	switch {
 	case isFurther[constantK] && isFurther[shuffledK]:
 		d.Decided = "decay"
-	case intervalSign(constant.Estimated) != -d.significantSign() && constant.reproduces(d):
+	case !maybeFurther && constant.reproduces(d):
 		d.Decided = "less work"
 	default:
 		d.Decided = notDecided

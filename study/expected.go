@@ -209,8 +209,9 @@ func (r *Row) point() []string {
 	return r.Cells[0].Point
 }
 
-// runsAt returns the complete runs of a schedule at one point of the grids, in the order of their seeds, and
-// those of them whose seeds are of the first stage, which stand first.
+// runsAt returns the complete runs of a schedule at one point of the grids, in the order of their seeds.
+// firstStage has those of the seeds with which the study began, before it added seeds to make an interval
+// narrower; they stand first in runs. All runs are of the first stage if no seeds were added.
 func (t *Table) runsAt(schedule string, point []string) (runs, firstStage []Cell) {
 	for _, row := range t.Rows {
 		if row.Schedule == schedule && slices.Equal(row.point(), point) {
@@ -235,7 +236,8 @@ func (t *Table) gain(point []string, mine, theirs, name string) expect.Interval 
 	seed := func(c *Cell) uint64 { return c.Config.Seed }
 	value := t.quantities[q].value
 	bySeed := Paired(mineCells, theirCells, seed, value)
-	// The pairs of the first stage stand first. They are fewer than its seeds if a run of them diverged.
+	// The interval follows from the pairs of the first stage, because seeds were added by what these showed
+	// (see TwoStage). These pairs stand first. They are fewer than the seeds of the stage if a run diverged.
 	firstStagePairs := len(Paired(mineFirst, theirCells, seed, value))
 	d := statistics.TwoStage(bySeed, firstStagePairs)
 	switch {

@@ -102,19 +102,20 @@ type Phase struct {
 	Uncertainty float64 `json:"uncertainty"`
 	// FirstTask is the extra time of the first task.
 	FirstTask float64 `json:"first_task_seconds"`
-	// Noisy says that the interval stayed wide.
+	// Noisy says that the times are too few or their interval is too wide to rely on.
 	Noisy bool `json:"noisy"`
 }
 
-// phase returns what the times of steps and of transfers have in common: overhead, scatter,
-// uncertainty, and whether they are too noisy or too few to rely on.
+// phase returns the result of the measurement as a [Phase], without Vary and FirstTask. It is for the times of
+// steps and for those of transfers alike.
 func (l *Line) phase() Phase {
-	noisy := len(l.Factors) < minRounds || l.Main.Width() > MaxWidth
+	hasFewRounds := len(l.Factors) < minRounds
 	return Phase{
-		Overhead:    l.Overhead,
-		Scatter:     l.Scatter,
+		Overhead: l.Overhead,
+		Scatter:  l.Scatter,
+		// Next is how far the median of a later measurement may be from this one, as a share of it.
 		Uncertainty: min(1, l.Blocks.Next),
-		Noisy:       noisy,
+		Noisy:       hasFewRounds || l.Main.Width() > MaxWidth,
 	}
 }
 

@@ -140,17 +140,20 @@ func logMomentByIntegral(order, q, sigma float64) float64 {
 	return logOnePlusSum(terms, largest)
 }
 
-// logExcess returns ln((1+u)^α − 1 − αu) for u = q (e^x − 1), where α is order. Beyond x = 30, u is so large that it
-// is computed as a logarithm, in which 1 − q is lost or nearly so.
+// logExcess returns ln((1+u)^α − 1 − αu) for u = q (e^x − 1), where α is order: the logarithm of the integrand of
+// [logMomentByIntegral] without its normal curve. Beyond x = 30, e^x may overflow, so it is computed from
+// ln(1+u), by
+//
+//	(1+u)^α − 1 − αu = (1+u)^α − α(1+u) + α − 1 = (1+u)^α (1 − α(1+u)^(1−α) (1 − (1−1/α)/(1+u))).
 func logExcess(order, q, x float64) float64 {
 	if x < 30 {
 		u := q * math.Expm1(x)
 		return math.Log(max(0, math.Expm1(order*math.Log1p(u))-float64(order*u)))
 	}
-	logU := math.Log(q) + x + math.Log1p((1-q)/q*math.Exp(-x))
-	power := float64(order * logU)
-	second := 1 - float64((1-1/order)*math.Exp(-logU))
-	return power + math.Log1p(-math.Exp(math.Log(order)+logU-power)*second)
+	logOnePlusU := math.Log(q) + x + math.Log1p((1-q)/q*math.Exp(-x))
+	logPower := float64(order * logOnePlusU)
+	lastFactor := 1 - float64((1-1/order)*math.Exp(-logOnePlusU))
+	return logPower + math.Log1p(-math.Exp(math.Log(order)+logOnePlusU-logPower)*lastFactor)
 }
 
 // logMomentBySum returns ln A(α) of [Divergence] for a whole order. Without their last factor the terms of

@@ -134,7 +134,7 @@ func TestDevice_Requests(t *testing.T) {
 	d := newDevice(&q)
 	ask := func(reply string, want bool) {
 		t.Helper()
-		if got, err := d.takeRequest(reply, true); got != want || err != nil {
+		if got, err := d.takeRequest(reply, false); got != want || err != nil {
 			t.Errorf("a request to be answered on %s is taken: %v, %v", reply, got, err)
 		}
 	}
@@ -145,10 +145,10 @@ func TestDevice_Requests(t *testing.T) {
 	ask("c", true)
 	d.answered("a")
 	ask("d", false)
-	if _, err := d.takeRequest("a", false); !errors.Is(err, errRepeated) {
+	if _, err := d.takeRequest("a", true); !errors.Is(err, errRepeated) {
 		t.Errorf("a reply subject is used again: %v", err)
 	}
-	if ok, err := d.takeRequest("d", false); !ok || err != nil || !slices.Equal(d.unanswered, []string{"c", "d"}) {
+	if ok, err := d.takeRequest("d", true); !ok || err != nil || !slices.Equal(d.unanswered, []string{"c", "d"}) {
 		t.Errorf("impatiently: %v, %v; waiting for answers are %v", ok, err, d.unanswered)
 	}
 }

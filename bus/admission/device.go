@@ -83,15 +83,15 @@ func (d *device) spend(ctx context.Context, m message) error {
 func (d *device) awaitRequest(ctx context.Context, reply string) error {
 	late := time.NewTimer(answerTime)
 	defer late.Stop()
-	// An impatient request takes the place of the oldest one, so it is taken at the next attempt.
-	for patient := true; ; {
-		if ok, err := d.takeRequest(reply, patient); ok || err != nil {
+	// A request that replaces the oldest one is taken in any case, so the next attempt is the last.
+	for replacesOldest := false; ; {
+		if ok, err := d.takeRequest(reply, replacesOldest); ok || err != nil {
 			return err
 		}
 		select {
 		case <-d.room:
 		case <-late.C:
-			patient = false
+			replacesOldest = true
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -103,19 +103,19 @@ func (d *device) awaitRequest(ctx context.Context, reply string) error {
 // answer to the second request.
 var errRepeated = errors.New("admission: two requests with one reply subject")
 
-// takeRequest counts a request as under way, and reports whether there was room for it. With
-// patient false, the oldest request makes room. A reply subject of one of the last requests is an
-// error, errRepeated.
-func (d *device) takeRequest(reply string, patient bool) (ok bool, err error) {
+// takeRequest counts a request as under way, which is answered on the subject reply. If maxUnanswered requests
+// are under way already, it returns false or, with replacesOldest, counts the oldest of them as answered. A
+// reply subject of one of the last requests is an error, errRepeated.
+func (d *device) takeRequest(reply string, replacesOldest bool) (ok bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	isFull := len(d.unanswered) >= maxUnanswered
 	switch {
 	case slices.Contains(d.replies[:], reply):
 		return false, errRepeated
-	case len(d.unanswered) < requests:
-	case patient:
+	case isFull && !replacesOldest:
 		return false, nil
-	default:
+	case isFull:
 		d.unanswered = d.unanswered[1:]
 	}
 	d.unanswered = append(d.unanswered, reply)
@@ -139,7 +139,7 @@ func (d *device) answered(subject string) {
 // wake lets a waiting request continue if there is room for it. It never blocks. The caller holds
 // the lock.
 func (d *device) wake() {
-	if len(d.unanswered) < requests {
+	if len(d.unanswered) < maxUnanswered {
 		select {
 		case d.room <- struct{}{}:
 		default:

@@ -58,8 +58,8 @@ const (
 	byteBurst = 4 << 20
 	// readAhead is how many bytes may wait for a device before no more is read from it.
 	readAhead = 1 << 20
-	// requests is how many requests may wait for an answer. An honest device has one.
-	requests = 2
+	// maxUnanswered is how many requests of a device may wait for an answer. An honest device has one.
+	maxUnanswered = 2
 	// answerTime is the time after which one more request is taken without an answer.
 	answerTime = time.Second
 )

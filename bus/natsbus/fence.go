@@ -46,15 +46,16 @@ func (f *fence) take(revision uint64) { raise(&f.token, newFence(revision)) }
 // hear notes a token that a host has reported with a heartbeat, a plan or a sum.
 func (f *fence) hear(token uint64) { raise(&f.heard, token) }
 
-// raiseAboveHeard takes a token above all that were heard of, and returns false if the token is the highest
-// already. It may be called only by a coordinator that has just renewed its lease: for any other, a higher token
-// means that the run was taken over.
+// raiseAboveHeard gives the coordinator a new token above all that hosts have reported. If none of these is above
+// its own, it keeps that, and the result is false. Only a coordinator that has just renewed its lease may call
+// this: for any other, a higher token means that the run was taken over.
 func (f *fence) raiseAboveHeard() bool {
 	heard := f.heard.Load()
 	if heard <= f.token.Load() {
 		return false
 	}
-	f.take(heard>>fenceBits + 1)
+	heardRevision := heard >> fenceBits
+	f.take(heardRevision + 1)
 	return true
 }
 

@@ -110,11 +110,12 @@ type planWait struct {
 
 // TakePlans waits for plans and returns all that have arrived; buf becomes the buffer of a later
 // result. It fails with the cause: a dropped message, a lost connection, or an invalid plan. Its
-// error wraps [bus.ErrInterrupted] when hosts are passed over, and when no plan arrives for
-// CoordinatorConfig.PlanPatience: a task that no host gets leaves no trace on the bus. With hosts in other
-// processes onNoPlan looks after a shorter time, its step, which hosts hold the run up: after stallAfter, which
-// doubles each time that hosts are passed over before a plan arrives.
+// error wraps [bus.ErrInterrupted] if hosts that hold the run up are passed over (see onNoPlan), and if no plan
+// arrives for CoordinatorConfig.PlanPatience: a task that no host gets leaves no trace on the bus.
 func (c *Coordinator) TakePlans(ctx context.Context, buf []bus.ClientPlan) ([]bus.ClientPlan, error) {
+	// If no plan arrives within step, the timer calls onNoPlan. Among hosts of other processes some may be late,
+	// so the first look at them comes after stallAfter, doubled for each time that hosts were passed over since
+	// the last plan.
 	step := c.config.PlanPatience
 	if c.hosts != nil {
 		c.sending.Lock()

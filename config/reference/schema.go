@@ -197,8 +197,8 @@ func (s schema) records(complete bool, t reflect.Type) (list []object) {
 }
 
 // entries returns the schema of a map for each entry of a plug point, in which the options of the
-// struct t stand beside the entry's own. The entry named standard is the default, whose name may be
-// left out.
+// struct t stand beside the entry's own; struct{} stands for no such options. The entry named standard is
+// the default, whose name may be left out.
 func (s schema) entries(p *registry.Point, standard string, t reflect.Type) (list []object) {
 	for _, e := range p.Entries {
 		r := s.record(filledStruct, t, e.Type())
@@ -228,7 +228,9 @@ func (s schema) define(t reflect.Type) string {
 		return key
 	}
 	list := []object{}
-	entries := s.entries(p, p.Default, reflect.TypeFor[struct{}]())
+	// No options of a struct around the plug point stand beside those of an entry.
+	noOptions := reflect.TypeFor[struct{}]()
+	entries := s.entries(p, p.Default, noOptions)
 	for i, e := range p.Entries {
 		// An entry that requires no option but its name may be a word.
 		required := entries[i]["required"].([]string)

@@ -96,7 +96,9 @@ func (a *Aggregator) rebaseEach(updates []clientUpdate) error {
 		if u.task.Staleness == 0 {
 			continue
 		}
-		if err := a.rebase(u.sum, u.task.Model, 1); err != nil {
+		// u.sum is a single update, which has not been weighted yet.
+		const weight = 1
+		if err := a.rebase(u.sum, u.task.Model, weight); err != nil {
 			return err
 		}
 	}

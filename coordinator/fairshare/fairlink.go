@@ -29,7 +29,7 @@ type FairLink struct {
 	// byUnshared has the group of each own time, in nanoseconds.
 	byUnshared map[int64]int32
 
-	// slowByRate and slowByDue hold the groups that the server slows down, by their rate and by
+	// slowByRate and slowByDue hold the groups that the link slows down, by their rate and by
 	// when the first flow of each is complete.
 	slowByRate, slowByDue heap
 	// freeByRate and freeByDue hold the other groups in the same way.
@@ -168,19 +168,22 @@ func (link *FairLink) Remaining(now int64, handle int32) Work {
 	return flow.mark.sub(service)
 }
 
-// Due returns when the next transfer is complete if none is added or stopped before. ok is false
+// Due returns when the next transfer is complete, in nanoseconds, if none is added or stopped before. ok is false
 // when there is no transfer. One that is complete and not taken is due at once.
 func (link *FairLink) Due() (due int64, ok bool) {
 	if !link.completed.empty() {
 		return link.now, true
 	}
 	due = never
+	// A group that goes at its own rate has a time at which its first transfer is complete.
 	if !link.freeByDue.empty() {
 		firstFree := &link.groups[link.freeByDue.first()]
 		due = firstFree.dueAt
 		ok = true
 	}
-	// A group that is slowed down is due at a reading of the clock of service, which goes on at the level.
+	// All groups that the link slows down go at one rate, the level, which changes with every transfer that comes
+	// or goes. So such a group has instead a reading of link.clock, the work that each of their transfers has had
+	// done, at which its first transfer is complete.
 	if !link.slowByDue.empty() {
 		firstSlow := &link.groups[link.slowByDue.first()]
 		untilDue := firstSlow.dueClock.sub(link.clock)

@@ -148,7 +148,7 @@ func TestRunsAhead_ImpossiblyEarlyTask(t *testing.T) {
 	c.Clients, c.Cohort, c.Closing, c.Train, c.Soonest = 30, 12, closing.Buffered{N: 9}, false, 100
 	c.Stop = Limits{Rounds: 4}
 	defer func() {
-		if text, ok := recover().(string); !ok || !strings.Contains(text, "less than the least") {
+		if text, ok := recover().(string); !ok || !strings.Contains(text, "shorter than tasks should be") {
 			t.Errorf("the run ends with %q", text)
 		}
 	}()

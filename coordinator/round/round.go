@@ -370,13 +370,14 @@ func (m *Machine) placeTasks() error {
 	return nil
 }
 
-// placeTask sets the timer for the end of a task with a plan. It is an error if the task ends before now:
-// while events may run ahead of plans, no plan may be shorter than Config.Soonest.
+// placeTask sets the timer for the end of a task with a plan. It is an error if the task ends before the present
+// time. That can only happen where the machine runs ahead of plans: it relies on no task being shorter than
+// Config.Soonest, and this one is.
 func (m *Machine) placeTask(task *TaskState) error {
 	end := task.Start + task.duration()
 	if end < m.now {
-		return fmt.Errorf("round: task %d of client %d takes %d ns, less than the least there should be: it is %d "+
-			"ns after its start",
+		return fmt.Errorf("round: task %d of client %d takes %d ns, which is shorter than tasks should be: the run is "+
+			"%d ns past its start already",
 			task.Task, task.Client, task.duration(), m.now-task.Start)
 	}
 	// A task ends with its update's arrival or with the client's dropout.

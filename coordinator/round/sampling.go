@@ -159,10 +159,10 @@ func (s *sampling) setRoundDeadline(clients []int32) {
 	s.round.Limit = s.limiting.Deadline(&s.setup, clients, s.scheduledSteps)
 }
 
-// overlappingLimit returns how long tasks of the round's K are to take where rounds overlap. It is kept
-// until K changes.
+// overlappingLimit returns the time within which tasks with the round's number of local steps K are to be done,
+// where rounds overlap. The selection derives it from the expected times of all simulated clients, or of
+// maxExpected that are spread evenly. The result is kept in s.paced, because it depends on K alone.
 func (s *sampling) overlappingLimit() Time {
-	// The limit depends on K alone.
 	if s.paced.k != s.round.K {
 		clients := spread(s.config.Clients, maxExpected)
 		s.paced = pacedLimit{k: s.round.K, limit: s.limiting.Deadline(&s.setup, clients, s.scheduledSteps)}

@@ -151,8 +151,8 @@ func sum(list []int) int {
 // moments is the number of equal parts into which a curve divides the virtual time.
 const moments = 100
 
-// curve calculates a schedule's distance from the optimum at moments of equal distance. Means are over
-// seeds.
+// curve returns how far a schedule is from the optimum, F(x) - F*, at evenly spaced moments of virtual time. seeds
+// has its runs, one for each seed, and all values are means over these.
 func (r *Result) curve(name string, seeds []*trace) []Moment {
 	start := r.F0 - r.Constants.FStar
 	n := float64(len(seeds))
@@ -169,7 +169,9 @@ func (r *Result) curve(name string, seeds []*trace) []Moment {
 			gaps = append(gaps, gap)
 			m.Rounds += float64(ended) / n
 			m.Steps += float64(sum(t.Steps[:ended])) / n
-			m.LocalSteps += float64(t.Steps[min(ended, len(t.Steps)-1)]) / n
+			// K at this moment is that of the round under way, which follows those that have ended.
+			underWay := min(ended, len(t.Steps)-1)
+			m.LocalSteps += float64(t.Steps[underWay]) / n
 		}
 		e := statistics.EstimateMean(gaps)
 		m.Gap = e.Mean

@@ -123,7 +123,9 @@ func fitTimeModel(tasks []task, classOverhead fleet.Overhead, b fleet.Bits, link
 	return l
 }
 
-// setFirstTask sets by how much longer than typical each phase of the device's first task took, 0 if it did not.
+// setFirstTask sets by how many seconds longer than typical each phase of the device's first task took, 0 if it
+// did not. first is that task, and b holds the sizes of the messages in bits. links says whether transfers were
+// measured; if not, only computing is set.
 func (l *timeModel) setFirstTask(first *task, b fleet.Bits, links bool) {
 	for _, p := range measuredPhases(links) {
 		fitted := &l.phases[p]

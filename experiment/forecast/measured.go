@@ -144,7 +144,7 @@ func meansOf(rounds []roundTimes, devices int) *means {
 }
 
 // add adds round r to the means: a row of its own, and its tasks to those of the devices. Tasks that were lost
-// have no durations and do not count.
+// have no durations and do not count, nor do those of devices beyond the number that m was made for.
 func (m *means) add(r *roundTimes) {
 	// ofRound has for each phase the seconds of the round's tasks and their number.
 	var ofRound [len(phases)]rate

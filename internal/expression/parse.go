@@ -17,6 +17,8 @@ var precedences = map[string]int{
 }
 
 const (
+	// lowestPrecedence is the lowest of precedences.
+	lowestPrecedence = 1
 	// notPrecedence is that of not, whose operand ends before a sum, a comparison or and.
 	notPrecedence = 5
 	// signPrecedence is that of + and - before an operand: -x ** 2 is -(x ** 2), and -x * y is (-x) * y.
@@ -111,7 +113,7 @@ func (p *parser) expression() Node {
 	if p.take("if") {
 		return p.ifElse(start)
 	}
-	condition := p.operands(1)
+	condition := p.operands(lowestPrecedence)
 	question := place(p.peek().position)
 	if !p.take("?") {
 		return condition

@@ -340,7 +340,9 @@ func (s *arrangedStage) newBlockUpdate(pass *Pass) blockUpdate {
 	return u
 }
 
-// updateBlock adds alpha times the gradient of a block to dst.
+// updateBlock adds alpha times the gradient of a block to dst, the layer's parameters in the arranged order, and
+// marks the inputs whose weights change in s.changed. If few inputs are not 0, only the weights of these inputs
+// have a gradient.
 func (s *arrangedStage) updateBlock(dst []float32, u blockUpdate, alpha float32) {
 	in, _ := s.sizes()
 	isa := s.network.isa

@@ -182,7 +182,9 @@ func (t *convTiles) packWeights(s *convStage) {
 	t.isa.TransposeTiles(t.transposed.Data)
 }
 
-// packInputs packs the input rows up to the last one that row y of the outputs reads. Row 0 begins a block.
+// packInputs packs the rows of the input up to the last one that row y of the outputs reads into the ring
+// t.inputs. It must be called for the rows of outputs in order; row 0 begins a block of samples. Rows that
+// earlier calls have packed are not packed again.
 func (t *convTiles) packInputs(s *convStage, y int, pass *Pass) {
 	if y == 0 {
 		t.packed = 0
@@ -190,19 +192,26 @@ func (t *convTiles) packInputs(s *convStage, y int, pass *Pass) {
 	in := s.X.Channels
 	x := s.X.values(pass)
 	columns := t.isa.Columns(pass.Samples)
-	border := s.X.border - s.Pad
-	for ; t.packed < y*s.Stride+s.Size; t.packed++ {
-		row := t.inputs[t.packed%t.ring*t.inputRow*t.tile:]
-		source := x[(t.packed+border)*s.X.width()*Lanes:]
+	span := t.inputSpan * t.tile
+	// The border of x may be wider than the padding. The kernels begin at this row and this column of x.
+	firstRead := s.X.border - s.Pad
+	rowsRead := y*s.Stride + s.Size
+	for ; t.packed < rowsRead; t.packed++ {
+		place := t.packed % t.ring
+		row := t.inputs[place*t.inputRow*t.tile:]
+		source := x[(firstRead+t.packed)*s.X.width()*Lanes:]
+		// The whole row is packed once, and each output reads its part of that.
 		if t.sharesChunks(s) {
-			t.isa.PackPairs(row, t.inputSpan*t.tile, kernel.Block(source), s.X.width(), columns, 1)
+			t.isa.PackPairs(row, span, kernel.Block(source), s.X.width(), columns, 1)
 			continue
 		}
+		// Each output has a copy of the inputs that it reads.
 		for i := range s.width {
+			column := firstRead + i*s.Stride
 			t.isa.PackPairs(
 				row[i*t.inputColumn*t.tile:],
-				t.inputSpan*t.tile,
-				kernel.Block(source[(border+i*s.Stride)*in*Lanes:]),
+				span,
+				kernel.Block(source[column*in*Lanes:]),
 				s.Size*in,
 				columns,
 				1,
@@ -214,15 +223,16 @@ func (t *convTiles) packInputs(s *convStage, y int, pass *Pass) {
 // outputsAt computes all channels of count neighbouring outputs from row y and column x on into dst, whose
 // rows are ld and whose positions are step floats apart.
 func (t *convTiles) outputsAt(s *convStage, y, x, count int, dst []float32, ld, step int, op kernel.Op, samples int) {
-	first := x * t.inputColumn
+	firstTile := x * t.inputColumn
+	// Shared tiles begin with the whole border, of which the part beyond the padding is passed over.
 	if t.sharesChunks(s) {
-		first += (s.X.border - s.Pad) * s.X.Channels / 32
+		firstTile += (s.X.border - s.Pad) * s.X.Channels / 32
 	}
 	t.isa.MultiplyTiles(&kernel.TileProduct{
 		M:         s.Maps,
 		N:         t.isa.Columns(samples),
 		Left:      t.weight,
-		Right:     kernel.Tiles{Data: t.inputs[first*t.tile:], Span: t.inputSpan * t.tile},
+		Right:     kernel.Tiles{Data: t.inputs[firstTile*t.tile:], Span: t.inputSpan * t.tile},
 		Chunks:    t.outputChunks[y*s.Stride%t.ring],
 		C:         kernel.Matrix{Data: dst, LD: ld},
 		Op:        op,
@@ -250,9 +260,11 @@ func (t *convTiles) addWeightGradient(s *convStage, dy []float32, channel, y int
 	run := s.Size * in
 	width := s.X.width()
 	x := s.X.values(pass)
-	border := s.X.border - s.Pad
-	first := y*s.Stride + border
+	// The kernels begin at this row and this column of x, whose border may be wider than the padding.
+	firstRead := s.X.border - s.Pad
+	first := y*s.Stride + firstRead
 	inputRow := first
+	// The rows that overlap with those of the call before are packed already.
 	if y > 0 {
 		inputRow = max(first, first+s.keep-s.rows*s.Stride)
 	}
@@ -266,7 +278,7 @@ func (t *convTiles) addWeightGradient(s *convStage, dy []float32, channel, y int
 				t.isa.PackRows(
 					tiles[i*t.sampleColumn*t.tile:],
 					t.tile,
-					kernel.Block(source[(border+i*s.Stride)*in*Lanes:]),
+					kernel.Block(source[(firstRead+i*s.Stride)*in*Lanes:]),
 					run,
 					pass.Samples,
 					1,
@@ -287,16 +299,16 @@ func (t *convTiles) addWeightGradient(s *convStage, dy []float32, channel, y int
 			1,
 		)
 	}
-	firstColumn := 0
+	firstTile := 0
 	if t.sharesSides(s) {
-		firstColumn = border * in / 16
+		firstTile = firstRead * in / 16
 	}
 	for ky := range s.Size {
 		t.isa.MultiplyTiles(&kernel.TileProduct{
 			M:      s.Maps,
 			N:      run,
 			Left:   kernel.Tiles{Data: t.gradients, Span: t.tile},
-			Right:  kernel.Tiles{Data: t.samples[firstColumn*t.tile:], Span: t.tile},
+			Right:  kernel.Tiles{Data: t.samples[firstTile*t.tile:], Span: t.tile},
 			Chunks: t.weightChunks[(first+ky)%s.keep],
 			C:      kernel.Matrix{Data: s.grad[ky*run:], LD: s.Size * run},
 			Op:     kernel.Add,

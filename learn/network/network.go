@@ -390,11 +390,13 @@ func (n *network) begin(params []float32, b *Batch) {
 	}
 }
 
-// startBlock prepares the pass for block k of the batch and returns it. first is the index of the block's
-// first sample in the batch; training says that a backward pass follows.
-func (n *network) startBlock(k, first int, training bool) *Pass {
+// startBlock prepares the pass for a block of the batch and returns it. place is where activations that are kept
+// for the update of the parameters have the block's values: the number of the block where they are, and otherwise
+// 0 for all blocks. first is the index of the block's first sample in the batch; training says that a backward
+// pass follows.
+func (n *network) startBlock(place, first int, training bool) *Pass {
 	p := &n.pass
-	p.block = k
+	p.block = place
 	p.first = first
 	p.Samples = min(Lanes, p.batch.N-first)
 	p.Training = training
@@ -410,10 +412,11 @@ func (n *network) Gradients(params []float32, b *Batch) (loss float64) {
 // sumGradients takes the batch through the network and back, and returns the sum of its samples' losses.
 // The gradient is that of the mean loss of the minibatch that the batch is or is a part of.
 func (n *network) sumGradients(params []float32, b *Batch) (loss float64) {
+	const training = true
 	n.begin(params, b)
 	// The gradient is summed over the blocks of the batch.
 	for k, first := 0, 0; first < b.N; k, first = k+1, first+Lanes {
-		p := n.startBlock(k, first, true)
+		p := n.startBlock(k, first, training)
 		n.readSamples(p)
 		n.forward(n.links, p)
 		loss += n.head.gradient(n.z.values(p), p, 1/float32(b.whole()))
@@ -423,11 +426,12 @@ func (n *network) sumGradients(params []float32, b *Batch) (loss float64) {
 }
 
 // Evaluate implements [Arithmetic]: it returns the sum of the samples' losses and adds to the
-// scores. No gradient is needed, so all blocks use the place of block 0.
+// scores. No update of the parameters follows, so all blocks use the place of block 0.
 func (n *network) Evaluate(params []float32, b *Batch, scores []Score) (loss float64) {
+	const training = false
 	n.begin(params, b)
 	for first := 0; first < b.N; first += Lanes {
-		p := n.startBlock(0, first, false)
+		p := n.startBlock(0, first, training)
 		n.readSamples(p)
 		n.forward(n.links, p)
 		loss += n.head.evaluate(n.z.values(p), p, scores)

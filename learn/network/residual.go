@@ -146,13 +146,15 @@ func (s *residualStage) Forward(pass *Pass) {
 	}
 }
 
-// Backward takes the gradient through the list, and adds what comes by the shortcut. The list has
-// written the gradient of x, to which the other part is added.
+// Backward takes the gradient through the list, which writes the gradient of the input x, and then adds the part
+// that comes by the shortcut.
 func (s *residualStage) Backward(p *Pass) {
 	s.network.backward(s.body, p)
 	switch {
 	case s.shortcut != nil:
 		s.shortcut.backward(p)
+	// Without a shortcut x itself was added, so it gets the gradient of the sum. Where no stage before needs a
+	// gradient (Gradient is false), there is none.
 	case s.Gradient:
 		count, length := commonRuns(s.X, s.Y)
 		for i := range count {

@@ -10,10 +10,11 @@ import (
 
 // search compares the settings of group, all of one schedule and played to the end, with more seeds
 // where the first ones do not tell them apart, and confirms the choice with fresh seeds. limits say
-// with how many seeds; further runs lie in dir.
+// with how many seeds; further runs lie in dir. Seeds are numbered from the first of the tuning: those of the
+// rungs (the rounds of elimination before) come first, then those that the search adds, then the fresh ones.
 func (r *Result) search(ctx context.Context, group []*Setting, limits choice.Limits, dir string, o study.Options) error {
 	playTrial := func(settings []int, first, count int) ([][]float64, error) {
-		// The seeds from 0 on are those of the rungs, whose runs were played and measured there.
+		// The first trial has the seeds of the rungs, whose runs were played and measured there.
 		if first > 0 {
 			if err := r.playFurther(ctx, group, settings, first, count, dir, o); err != nil {
 				return nil, err
@@ -50,8 +51,9 @@ func (r *Result) search(ctx context.Context, group []*Setting, limits choice.Lim
 			s.tails[s.lastRung()] = append(s.tails[s.lastRung()], tail)
 		}
 		// Fresh seeds follow all those that the search may use.
+		firstFresh := limits.Total() - limits.Fresh
 		for n := range standing.Fresh {
-			tail, err := s.endTail(limits.Total() - limits.Fresh + n)
+			tail, err := s.endTail(firstFresh + n)
 			if err != nil {
 				return err
 			}

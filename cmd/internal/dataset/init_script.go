@@ -73,8 +73,9 @@ func modelPart(info federated.Info) string {
 	return strings.Replace(numberModel, "{outputs}", "classes", 1)
 }
 
-// scriptFor returns the text of a trainer in PyTorch for such a set, whose targets are scaled. file is
-// the name of the table and config the configuration that uses the script; both stand in its comments.
+// scriptFor returns the text of a trainer in PyTorch for a set that info describes. The script scales targets by
+// their mean and deviation. file is the name of the table and config the configuration that uses the script;
+// both stand in its comments.
 func scriptFor(file, config string, info federated.Info) string {
 	parts := classParts
 	if info.Targets > 0 {

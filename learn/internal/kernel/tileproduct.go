@@ -170,31 +170,39 @@ func (isa ISA) MultiplyTiles(p *TileProduct) {
 // tileConfiguration are the shapes of tiles for whole blocks: eight tiles of 16 rows of 64 bytes.
 var tileConfiguration = tileShapes(2*tileSide, 2*tileSide)
 
-// tileShapes returns the shapes of tiles for the blocks of a product of m rows and n columns: for whole
-// blocks, for the last columns, for the last rows and for both. Tiles 0 to 3 are sums, two for each 16 rows, 4
-// and 5 left and 6 and 7 right.
+// tileShapes returns the shapes of tiles for the blocks of a product of m rows and n columns, each as the 64 bytes
+// that the instruction LDTILECFG loads. A block of the product has up to 2×2 tiles of sums. The four results
+// are for whole blocks (0), for the blocks of the last columns (1), for those of the last rows (2) and for the
+// block of both (3).
 func tileShapes(m, n int) (shapes [4][64]uint8) {
 	const palette = 1
+	// The tile registers: sums are row by row, left operands one for each row and right ones one for each column.
+	const sums = 0
+	const left = 4
+	const right = 6
 	for block := range shapes {
 		config := &shapes[block]
 		config[0] = palette
+		hasLastRows := block >= 2
+		hasLastColumns := block%2 == 1
+		// The bytes of a row of tile t stand at 16 + 2t, and its number of rows at 48 + t.
 		shape := func(tile, rows, bytes int) {
 			config[16+2*tile] = uint8(bytes)
 			config[48+tile] = uint8(rows)
 		}
 		for i := range 2 {
 			rows := tileSide
-			if block >= 2 {
+			if hasLastRows {
 				rows = tailSide(m, i)
 			}
-			shape(4+i, rows, 2*tileDepth)
+			shape(left+i, rows, 2*tileDepth)
 			for j := range 2 {
 				columns := tileSide
-				if block%2 > 0 {
+				if hasLastColumns {
 					columns = tailSide(n, j)
 				}
-				shape(2*i+j, rows, 4*columns)
-				shape(6+j, tileSide, 4*columns)
+				shape(sums+2*i+j, rows, 4*columns)
+				shape(right+j, tileSide, 4*columns)
 			}
 		}
 	}

@@ -197,13 +197,14 @@ func sumGo(y []float32, index []int32, w Matrix, x, bias []float32, hasReLU bool
 	}
 }
 
-// AddColumns adds alpha times the gradient of a dense layer's weights to w, which has a row for each
-// input with a weight for each output, in the rows of the inputs of columns. These must ascend, and each
-// have a sample. x has a row of inputs for each sample, and dy a row of the gradients of outputs, whose
+// AddColumns adds alpha times the gradient of a dense layer's weights to w, where most inputs are 0. w has a row
+// for each input, with a weight for each output. Only the rows of the inputs that columns lists are read and
+// written; the weights of all other inputs have no gradient. The inputs of columns must ascend, and each must have
+// at least one sample. x has a row of inputs for each sample, and dy a row of the gradients of outputs, whose
 // number is a multiple of HalfVector.
 //
-// A gradient is the sum over its column's samples in order, as in Gemm, which adds a product with 0 for
-// each other sample.
+// A gradient is the sum over its column's samples in order. It has the bits of that of Gemm, which adds a product
+// with 0 for each other sample.
 func (isa ISA) AddColumns(w Matrix, columns []Column, x, dy Matrix, outputs int, alpha float32) {
 	if len(columns) == 0 {
 		return
@@ -268,9 +269,10 @@ type ExactTarget struct {
 	Weight float64
 }
 
-// AddColumnsExact adds the update of a client whose last step AddColumns would take, in the rows of the inputs of
-// columns: the difference between the weights after that step and to.Base, as AddExact adds it. The weights w are
-// only read. It returns false, and leaves the sum undefined, if a difference is not finite or too large.
+// AddColumnsExact takes the place of AddColumns in the last step of a client. It adds the client's update, the
+// difference between the weights after that step and to.Base, to to.Sum, as AddExact does. The weights w are only
+// read. Only the rows of the inputs of columns are added. It returns false, and leaves the sum undefined, if a
+// difference is not finite or too large.
 func (isa ISA) AddColumnsExact(
 	to ExactTarget,
 	w Matrix,

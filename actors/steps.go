@@ -96,7 +96,8 @@ type Measured struct {
 // HeldOut stands for the client of an evaluation on held-out samples.
 const HeldOut = -1
 
-// sample returns the index of the i-th measured sample among all of the client's samples.
+// sample returns the index of the i-th measured sample among all of the client's samples, whose number is samples.
+// The measured ones lie at even distances.
 func (m *Measured) sample(i, samples int) int32 {
 	return int32(int64(i) * int64(samples) / int64(m.Count))
 }

@@ -621,6 +621,7 @@ func (t *Trainer) deviceValues(
 
 // checkSamples returns an error if a task is to train on samples that its client does not have.
 func (t *Trainer) checkSamples(a *Assignment) error {
+	// The task trains on all samples of its client.
 	if a.Samples == 0 {
 		return nil
 	}

@@ -194,7 +194,7 @@ func measureSteps(stop stopping, k0 int, subject string, run func(steps int) (fl
 	if err != nil {
 		return c, err
 	}
-	// A task is a small part of the whole time, so that there are several of them.
+	// A task is a small part of the time that the measurement may take, so that there are several of them.
 	taskSeconds := min(longTask, stop.seconds/10)
 	c.Steps, err = chooseSteps(taskSeconds, maxSteps, run)
 	if err != nil {

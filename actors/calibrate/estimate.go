@@ -48,8 +48,8 @@ const (
 	maxOverheadShare = 0.9
 )
 
-// fitLine fits a line to the seconds of tasks of two sizes. It passes through the median of the
-// main group, with the slope between both medians. Its intervals follow from those of the medians,
+// fitLine fits a line to the seconds of tasks of two sizes, which differ. It passes through the median of the
+// main group, the one whose tasks matter more, with the slope between both medians. Its intervals follow from those of the medians,
 // each at 97.5 %, so that both hold with 95 % (Bonferroni). The overhead, the time of a task of
 // size 0, is clamped to at least 0 and at most nearly the shortest time, so that the slope stays
 // positive.

@@ -49,7 +49,8 @@ func MeasureSecure(ctx context.Context, seconds float64) (s Secure, err error) {
 	open := robust.Median(t.open)
 	var neighbour, mask []float64
 	for _, shares := range t.shares {
-		// The time to check the signatures of all members is not part of that for the neighbours.
+		// A member makes the shares for its neighbours and opens theirs. While it makes them it also checks the
+		// signatures of all members, which counts on its own.
 		forNeighbours := shares - secureMembers*check + open
 		neighbour = append(neighbour, max(0, forNeighbours/(secureMembers-1)))
 	}

@@ -9,7 +9,7 @@ const rareShare = 1. / 64
 func isRare(share float64) bool { return min(share, 1-share) < rareShare }
 
 // newPresenceChain returns the two-state Markov chain with these mean lengths of stays and absences, in
-// seconds.
+// seconds. Where either is rare, it is an [arrivals], which finds the next change in fewer steps.
 func newPresenceChain(meanOn, meanOff float64) boundedPresence {
 	chain := newOnOff(keyed.Availability, meanOn, meanOff)
 	share := meanOn / (meanOn + meanOff)

@@ -237,12 +237,13 @@ func chargeAt(watts, joules, goal float64, start, limit int64) (level float64, r
 	return joules + float64(watts*(float64(limit-start)/second)), limit
 }
 
-// energy returns the energy in joules that the first after nanoseconds of a task take, given the
-// durations d of its phases.
-func (w Watts) energy(d Durations, after int64) float64 {
-	download := min(after, d.Download)
-	compute := min(after-download, d.Compute)
-	upload := min(after-download-compute, d.Upload)
+// energy returns the energy in joules that a task takes from its start until it has gone on for elapsed
+// nanoseconds. d are the durations of its phases, in nanoseconds, too.
+func (w Watts) energy(d Durations, elapsed int64) float64 {
+	// These are the parts of the phases within that time.
+	download := min(elapsed, d.Download)
+	compute := min(elapsed-download, d.Compute)
+	upload := min(elapsed-download-compute, d.Upload)
 	return float64(w.Download*(float64(download)/second)) +
 		float64(w.Compute*(float64(compute)/second)) +
 		float64(w.Upload*(float64(upload)/second))

@@ -327,7 +327,7 @@ func shares(key string, weights []float64, mayBeZero func(i int) bool) ([]uint64
 func pick(limits []uint64, bits uint64) int {
 	i, found := slices.BinarySearch(limits, bits)
 	// A share ends just below its limit, so bits equal to a limit belong to the next share with a
-	// weight.
+	// weight. The largest value, which is the last limit, belongs to the last share itself.
 	if found && bits != math.MaxUint64 {
 		for limits[i] == bits {
 			i++

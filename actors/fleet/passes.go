@@ -151,11 +151,11 @@ const (
 // nanoseconds since 1970.
 func readPassEvents(r io.Reader, named []string, start int64) (*timetable, error) {
 	events := &eventReader{
-		contacts:  newContacts(),
-		start:     start,
-		risenAt:   map[int]int64{},
-		lastEvent: map[int]int64{},
-		hasMoved:  map[int]bool{},
+		contacts:      newContacts(),
+		start:         start,
+		risenAt:       map[int]int64{},
+		lastEvent:     map[int]int64{},
+		hasRisenOrSet: map[int]bool{},
 	}
 	err := readRows(r, "passes", []string{"satellite", "time", "event"}, named, events.row)
 	if err == nil {
@@ -177,8 +177,9 @@ type eventReader struct {
 	risenAt map[int]int64
 	// lastEvent holds the time of a satellite's last row.
 	lastEvent map[int]int64
-	// hasMoved says that the satellite has risen or set.
-	hasMoved map[int]bool
+	// hasRisenOrSet is true for a satellite that has risen or set in the file. One that has not stays in contact
+	// for ever.
+	hasRisenOrSet map[int]bool
 }
 
 // row takes the event in one row of the file: a rise begins a contact, and a set ends and adds it. The fields
@@ -203,7 +204,7 @@ func (e *eventReader) row(_ int, fields []string) error {
 		return fmt.Errorf("time: %.40q of %.40q is before that of its last row", time, satellite)
 	}
 	e.lastEvent[i] = now
-	// A first event that is no rise belongs to a contact that was under way.
+	// A first event that is no rise belongs to a contact that was under way when the file begins.
 	if !seen && event != rises {
 		e.risenAt[i] = math.MinInt64
 	}
@@ -213,12 +214,13 @@ func (e *eventReader) row(_ int, fields []string) error {
 		return fmt.Errorf("event: %.40q rises at %.40q without having set", satellite, time)
 	case event != rises && !isUp:
 		return fmt.Errorf("event: %.40q has an event at %.40q without having risen", satellite, time)
+	// A culmination within a contact changes nothing.
 	case event == rises:
 		e.risenAt[i] = now
-		e.hasMoved[i] = true
+		e.hasRisenOrSet[i] = true
 	case event == sets:
 		delete(e.risenAt, i)
-		e.hasMoved[i] = true
+		e.hasRisenOrSet[i] = true
 		return e.add(i, session{began, now})
 	}
 	return nil
@@ -233,7 +235,7 @@ func (e *eventReader) addUnfinished() error {
 			continue
 		}
 		contact := session{start: began, end: unknownEnd}
-		if !e.hasMoved[i] {
+		if !e.hasRisenOrSet[i] {
 			contact = always
 		}
 		if err := e.add(i, contact); err != nil {

@@ -27,8 +27,9 @@ func (f *Fleet) Client(number int) Client {
 	return Client{Number: number, Device: assignedNumber(f.devices, number), Presence: f.presenceNumber(number)}
 }
 
-// assignedNumber returns whose device, or whose availability, a client has. Where these are correlated with the
-// data, list[client] is the number of another client that it has them of. Without an entry they are its own.
+// assignedNumber returns the number by which a client's device, or its availability, is drawn. Where devices or
+// availability are correlated with the data, list has this number for each client, and it is that of another
+// client. A client without an entry in list has its own number.
 func assignedNumber(list []uint32, client int) int {
 	if client < len(list) {
 		return int(list[client])

@@ -80,7 +80,7 @@ func readSUMO(r io.Reader, start float64) (*timetable, error) {
 			return nil, fmt.Errorf("sumo: line %d: %w", line, err)
 		}
 	}
-	// Vehicles of the last time step stay for another one.
+	// Vehicles of the last time step stay for as long as a step was before it.
 	v.leave(v.step, v.now+v.length)
 	if len(v.stays) == 0 {
 		return nil, errors.New("sumo: the file has no vehicle")

@@ -68,8 +68,9 @@ type seat struct {
 	known map[int]bool
 }
 
-// open returns how many jobs of the queue other seats may take.
-func (s *seat) open() int {
+// movableJobs returns how many jobs of the queue other seats may take: all but the one that the seat's process has
+// got already.
+func (s *seat) movableJobs() int {
 	if s.sent != nil {
 		return len(s.queue) - 1
 	}
@@ -285,8 +286,8 @@ func (p *Pool) next(s *seat) *job {
 func (p *Pool) steal(thief *seat) *job {
 	var longest *seat
 	for _, s := range p.seats {
-		hasQueue := s.busy && s.open() > 0
-		if hasQueue && (longest == nil || s.open() > longest.open()) {
+		hasQueue := s.busy && s.movableJobs() > 0
+		if hasQueue && (longest == nil || s.movableJobs() > longest.movableJobs()) {
 			longest = s
 		}
 	}
@@ -295,8 +296,8 @@ func (p *Pool) steal(thief *seat) *job {
 	}
 	// The newest jobs stand last. The first one stays if its seat's process has got it already.
 	place := len(longest.queue) - 1
-	firstOpen := len(longest.queue) - longest.open()
-	for i := place; i >= firstOpen; i-- {
+	firstMovable := len(longest.queue) - longest.movableJobs()
+	for i := place; i >= firstMovable; i-- {
 		if thief.known[longest.queue[i].task.Partition] {
 			place = i
 			break

@@ -611,13 +611,15 @@ func (w *Device) doTask(t *gateway.DeviceTask) error {
 		return w.doSecurely(t)
 	}
 	ctx := t.Context
-	var frozen, before []float32
+	// frozen are the values of the model that do not train, and state is what the device kept after its last
+	// task.
+	var frozen, state []float32
 	params, err := w.bus.Model(ctx, t.Run, bus.DigestFrom(t.Task.ModelDigest))
 	if err == nil {
 		frozen, err = w.vector(ctx, t, t.Task.FrozenDigest)
 	}
 	if err == nil {
-		before, err = w.vector(ctx, t, t.Task.KeptDigest)
+		state, err = w.vector(ctx, t, t.Task.KeptDigest)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", errDownload, err)
@@ -625,9 +627,11 @@ func (w *Device) doTask(t *gateway.DeviceTask) error {
 	// The model is its communicated values followed by the frozen ones, which are fetched once.
 	communicated := len(params)
 	params = append(params, frozen...)
+	// The next task finds the vectors here by their digests, and need not fetch them. If this update is not
+	// accepted, the next task names the state before it again.
 	w.vectors = map[bus.Digest][]float32{
 		bus.DigestFrom(t.Task.FrozenDigest): frozen,
-		bus.DigestFrom(t.Task.KeptDigest):   before,
+		bus.DigestFrom(t.Task.KeptDigest):   state,
 	}
 	download := time.Since(t.Received)
 	w.bus.Phase(bus.Compute)
@@ -635,14 +639,14 @@ func (w *Device) doTask(t *gateway.DeviceTask) error {
 	if err := w.Prepare(ctx, t.Run, t.Welcome); err != nil {
 		return err
 	}
-	update, after, err := w.Compute(ctx, params, before, t.Task)
+	update, nextState, err := w.Compute(ctx, params, state, t.Task)
 	if err != nil {
 		return err
 	}
-	w.vectors[bus.DigestOf(after)] = after
+	w.vectors[bus.DigestOf(nextState)] = nextState
 	update.DownloadNs = download.Nanoseconds()
 	// Only the communicated values are sent, followed by the device's next state.
-	update.Values = append(update.Values[:min(communicated, len(update.Values))], after...)
+	update.Values = append(update.Values[:min(communicated, len(update.Values))], nextState...)
 	if err := w.bus.Send(ctx, t.Run, update); err != nil {
 		return err
 	}

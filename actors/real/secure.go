@@ -277,12 +277,13 @@ func (w *Device) upload(t *gateway.DeviceTask, member *secagg.Client, inbox []by
 }
 
 // encodeUpdate returns the weighted update of the device, from the model base to the model after, as the
-// words that are masked next: one for each parameter, with the device's part of the noise where the terms
-// ask for it.
+// words that are masked next: one for each parameter, with the device's part of the distributed noise where the
+// terms ask for it.
 func (w *Device) encodeUpdate(terms *bus.SecureTerms, after, base []float32) ([]uint64, error) {
 	share := secagg.Share(w.weight, int(terms.Shift))
 	words := make([]uint64, len(base))
 	grid := gridOf(terms)
+	// Without noise a word is a whole number of the sums' unit or, for a buffer, of the buffer's own unit.
 	if !grid.On() {
 		err := secagg.Encode(words, share, after, base)
 		if err == nil {
@@ -290,14 +291,16 @@ func (w *Device) encodeUpdate(terms *bus.SecureTerms, after, base []float32) ([]
 		}
 		return words, err
 	}
+	// With noise it is a whole number of steps of the grid. Such a run has no model with buffers. The noise
+	// follows from a key that is drawn anew and that only this device knows.
 	if err := grid.Validate(); err != nil {
 		return nil, err
 	}
-	sum := make([]int64, len(base))
-	if err := grid.Add(sum, share, after, base, secret()); err != nil {
+	noisy := make([]int64, len(base))
+	if err := grid.Add(noisy, share, after, base, secret()); err != nil {
 		return nil, err
 	}
-	for i, x := range sum {
+	for i, x := range noisy {
 		words[i] = uint64(x)
 	}
 	return words, nil

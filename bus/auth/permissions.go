@@ -177,10 +177,10 @@ func permissions(g Grant, devices []Grant) (publish, subscribe jwt.StringList) {
 			inbox,
 		}
 	case RoleSite:
-		for _, g := range devices {
-			p, s := devicePermissions(g)
-			publish.Add(names.Of(p, openEnded)...)
-			subscribe.Add(s...)
+		for _, device := range devices {
+			mayPublish, maySubscribe := devicePermissions(device)
+			publish.Add(names.Of(mayPublish, openEnded)...)
+			subscribe.Add(maySubscribe...)
 		}
 		return publish, subscribe
 	// A coordinator answers on every user's inbox and makes streams.

@@ -509,8 +509,11 @@ func (d *Device) request(
 	ctx, cancel := bus.Until(ctx, d.life)
 	defer cancel()
 	r := new(bus.DeviceReply)
-	heard := &listener{device: d, run: run}
-	// Each turn is one request; d.resend ends it, and the next turn sends the message again.
+	// reach finds out whether the request reaches anybody. If it does not, the device leaves the run, and joins
+	// again when there is an answer.
+	reach := &listener{device: d, run: run}
+	// Each turn is one request. When the run repeats the task, it calls d.resend, which ends the request, and the
+	// next turn sends the message again.
 	for repeated := true; repeated; {
 		asking, cancel := context.WithCancel(ctx)
 		d.mu.Lock()
@@ -521,11 +524,12 @@ func (d *Device) request(
 			Data:    b,
 			Timeout: timeout,
 			Retry: func(err error) bool {
-				heard.failed(err)
+				reach.failed(err)
 				return retry(err)
 			},
 			Decode: func(answer []byte) error { return bus.Unmarshal(answer, r) },
 		})
+		// Only d.resend ends asking while ctx goes on.
 		repeated = err != nil && asking.Err() != nil && ctx.Err() == nil
 		cancel()
 	}
@@ -536,6 +540,6 @@ func (d *Device) request(
 	case err != nil:
 		return nil, nil
 	}
-	heard.answered()
+	reach.answered()
 	return r, nil
 }

@@ -139,6 +139,7 @@ func Open(ctx context.Context, conn bus.Line, run string, c Config) (*Gateway, e
 	if len(c.Devices) == 0 || len(c.Devices) > bus.MaxDevices {
 		return nil, fmt.Errorf("bus: a gateway for %d devices, want 1 to %d", len(c.Devices), bus.MaxDevices)
 	}
+	// Times of 0 get their defaults.
 	c.Calls = cmp.Or(c.Calls, time.Second)
 	c.Yield = cmp.Or(c.Yield, yieldAfter)
 	g := &Gateway{

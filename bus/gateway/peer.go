@@ -345,7 +345,7 @@ func (p *peer) onJoin(m *bus.RawMessage) {
 		return
 	}
 	// Another process has the place of the device.
-	if !p.hasPlace(j.Process) {
+	if !p.claimPlace(j.Process) {
 		p.contend(j, m)
 		return
 	}
@@ -444,7 +444,8 @@ func (p *peer) joinRun(join *bus.Join) {
 	case !p.joined:
 		p.joined = true
 		p.gateway.events.Put(Event{Device: p.index, Kind: Joined, Join: join})
-	// A process without a number may be a different one, which does not have the task.
+	// A device that has not confirmed its task may have lost it. A process that sends no number (0) may be
+	// another one than before, which does not have the task.
 	case !p.worksOnTask() || join.Process == 0:
 		p.gateway.events.Put(Event{Device: p.index, Kind: Rejoined, Join: join})
 	}
@@ -486,7 +487,7 @@ func (p *peer) onHeartbeat(m *bus.RawMessage) {
 		p.ignore(ReasonMalformed, err.Error())
 		return
 	}
-	if !p.hasPlace(h.Process) {
+	if !p.claimPlace(h.Process) {
 		p.ignore(ReasonTwin, "a heartbeat of another process")
 		return
 	}
@@ -545,8 +546,9 @@ func (p *peer) onUpdate(m *bus.RawMessage) {
 	if err == nil && p.outranked(part.Fence) {
 		return
 	}
+	// The place is free or this process has it already, so the claim succeeds.
 	if err == nil {
-		p.hasPlace(part.Process)
+		p.claimPlace(part.Process)
 	}
 	v, reason := p.receive(part, err)
 	p.answer(m, v, reason, nil)

@@ -29,10 +29,10 @@ type rival struct {
 	yield *time.Timer
 }
 
-// hasPlace reports whether a process has the device's place. The first process of which a message
-// arrives gets the place. A message of the process with the place also decides against a rival that
-// waits, which is refused.
-func (p *peer) hasPlace(process uint64) bool {
+// claimPlace is called for a message of a process, and reports whether the process has the device's place. The
+// first process of which a message arrives gets the place. A message of the process with the place shows that it
+// is alive, so a rival that waits for the place is refused.
+func (p *peer) claimPlace(process uint64) bool {
 	if !p.placeTaken {
 		p.placeTaken = true
 		p.process = process

@@ -225,7 +225,8 @@ func (p *peer) dropUnreached(reason string) {
 	p.gateway.events.Put(Event{Device: p.index, Kind: Departed, Text: reason})
 }
 
-// endTrial lets a device take part again that was not reached and is. The next call invites it.
+// endTrial makes a device that was not reached count as reached again, and ends the time in which it must not
+// repeat its join (see [peer.startTrial]). The next call invites it to join.
 func (p *peer) endTrial() {
 	if p.trial != nil {
 		p.trial.Stop()

@@ -29,7 +29,8 @@ func (p *peer) onSecure(m *bus.RawMessage) {
 	if p.outranked(part.Fence) {
 		return
 	}
-	p.hasPlace(part.Process)
+	// The place is free or this process has it already, so the claim succeeds.
+	p.claimPlace(part.Process)
 	isOpen := p.gateway.config.Secure && p.task == part.Task && bytes.Equal(part.TaskDigest, p.digest)
 	// The sum was recovered without this message, and the next round has begun.
 	if !isOpen && part.Stage == bus.StageRecovery {

@@ -118,7 +118,8 @@ func newLeaderlessWatch(conn *Conn, js jetstream.JetStream) *leaderlessWatch {
 	return &leaderlessWatch{conn: conn, js: js, silent: map[string]silence{}}
 }
 
-// answered notes that a stream or a consumer works, which ends its silence.
+// answered notes that the stream or consumer of this name has answered, which ends its silence. The connection then
+// serves its purpose, and the cluster has as many servers as the connection knows.
 func (w *leaderlessWatch) answered(name string) {
 	w.conn.Useful()
 	w.cluster.known(clusterSize(w.conn.NATS()))

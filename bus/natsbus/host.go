@@ -204,7 +204,9 @@ func (h *Host) onTask(m *nats.Msg, verb string) {
 	// The count includes the message that is being handled.
 	queued, _, err := m.Sub.Pending()
 	moreWait := err == nil && queued > 1
-	if moreWait && h.bufferedPlans <= bus.MaxOthers {
+	// A message holds one plan and up to MaxOthers others.
+	isFull := h.bufferedPlans >= 1+bus.MaxOthers
+	if moreWait && !isFull {
 		return
 	}
 	h.bufferedPlans = 0

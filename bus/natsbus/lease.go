@@ -210,8 +210,8 @@ type rivalWatch struct {
 	renewals int
 }
 
-// observe takes the entry as it is at the time now, and returns what is then known of its holder.
-// One change of the revision does not prove that the holder is alive: a renewal that a coordinator
+// observe takes the entry of the lease as an attempt to get the lease has found it at the time now, and returns
+// what is then known of its holder. held is the error of that attempt. One change of the revision does not prove that the holder is alive: a renewal that a coordinator
 // sent before it died may still arrive. The second change does. An entry that stays unchanged for
 // the lease's duration should have been deleted by the server; it was not if the server's clock was
 // set back.

@@ -55,10 +55,12 @@ func (c *Coordinator) PutModel(ctx context.Context, digest bus.Digest, params []
 		return fmt.Errorf("bus: model %s of %d parameters, want 1 to %d", digest, len(params), bus.MaxParams)
 	}
 	c.conn.store.models.Store(modelKey{c.run, digest}, params)
+	// publishModel bounds its attempts itself.
+	const unbounded = 0
 	return c.request(
 		ctx,
 		"take a model",
-		0,
+		unbounded,
 		func(ctx context.Context) error { return c.publishModel(ctx, digest, params) },
 	)
 }

@@ -71,8 +71,9 @@ type openJob struct {
 	joinedValues []int64
 }
 
-// joinChunks makes one result of all chunks of a sum, whose values it writes to the memory given. It divides the
-// client states and the buffers among the clients. The first chunk has the clients with their losses.
+// joinChunks makes one result of all chunks of a sum, whose values it writes to the memory given. The first chunk
+// has the clients with their losses, and becomes the result's Sum. Each chunk has a part of the values, of the
+// clients' states (Variates) and of their buffers, which are divided among the clients.
 func (o *openJob) joinChunks(chunks []*bus.Sum, memory []int64) (*bus.Result, error) {
 	s := &bus.Result{Sum: chunks[0], Values: memory}
 	var states, buffers []byte
@@ -82,6 +83,7 @@ func (o *openJob) joinChunks(chunks []*bus.Sum, memory []int64) (*bus.Result, er
 		states = append(states, c.Variates...)
 		buffers = append(buffers, c.Buffers...)
 	}
+	// The whole lists stand in the result, so the first chunk's parts are dropped.
 	s.Sum.Values = nil
 	s.Sum.Variates = nil
 	s.Sum.Buffers = nil

@@ -96,9 +96,10 @@ type Conn struct {
 	// refusal is why the server first refused the credentials since the connection was last up;
 	// nil if it has not refused them.
 	refusal error
-	// renewal ends when the connection has been lost and is back.
-	renewal context.Context
-	renew   context.CancelFunc
+	// session is the time for which the connection has been up without a break. It ends when the connection has
+	// been lost and is back, and a new one begins.
+	session    context.Context
+	endSession context.CancelFunc
 	// dropHandlers holds, for each subscription with a backlog of its own, the function to call when a message
 	// of the subscription was dropped.
 	dropHandlers map[*nats.Subscription]func()
@@ -121,7 +122,7 @@ func Connect(ctx context.Context, c Config) (*Conn, error) {
 	}
 	conn.answerPatience.Store(int64(answerPatience))
 	conn.life, conn.end = context.WithCancelCause(context.Background())
-	conn.renewal, conn.renew = context.WithCancel(context.Background())
+	conn.session, conn.endSession = context.WithCancel(context.Background())
 	options := []nats.Option{
 		nats.Name(c.Name),
 		nats.ErrorHandler(conn.onError),

@@ -33,7 +33,7 @@ func TestRetry_MemoryIsFull(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				conn := &Conn{}
 				conn.life, conn.end = context.WithCancelCause(t.Context())
-				conn.renewal, conn.renew = context.WithCancel(t.Context())
+				conn.session, conn.endSession = context.WithCancel(t.Context())
 				began := time.Now()
 				attempt := 0
 				err := conn.Retry(t.Context(), Retry{Timeout: reconnectFor}, func(context.Context) error {

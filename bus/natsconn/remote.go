@@ -260,15 +260,15 @@ func (c *Conn) renewSoon(reason string) {
 	}
 }
 
-// onReconnect handles a connection that is back. It ends renewal, and with it the attempts of requests
+// onReconnect handles a connection that is back. It ends the session, and with it the attempts of requests
 // that were under way, which are then repeated. It calls the watchers, since messages may have been
 // lost.
 func (c *Conn) onReconnect(n *nats.Conn) {
 	c.mu.Lock()
 	c.refusal = nil
 	c.endOutage()
-	c.renew()
-	c.renewal, c.renew = context.WithCancel(context.Background())
+	c.endSession()
+	c.session, c.endSession = context.WithCancel(context.Background())
 	// Watchers are called without the lock, as they may use the connection.
 	watchers := slices.Clone(c.watchers)
 	c.mu.Unlock()

@@ -186,13 +186,13 @@ func (r *Retry) describe(c *Conn, err error) error {
 // call the returned function.
 func (c *Conn) Attempt(ctx context.Context, patience time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
-	// Each reconnection replaces renewal, so it is read under the lock.
+	// Each reconnection replaces the session, so it is read under the lock.
 	c.mu.Lock()
-	stopRenewal := context.AfterFunc(c.renewal, cancel)
+	stopSession := context.AfterFunc(c.session, cancel)
 	c.mu.Unlock()
 	stopLife := context.AfterFunc(c.life, cancel)
 	return ctx, func() {
-		stopRenewal()
+		stopSession()
 		stopLife()
 		cancel()
 	}

@@ -22,7 +22,7 @@ func Begin(b []byte) []byte { return append(b, make([]byte, Size)...) }
 func Seal(record []byte) []byte { return SealWith(record, nil) }
 
 // SealWith is [Seal] for a record whose payload continues with the parts of rest, which the caller writes
-// after the record one by one. They are not copied.
+// after the record one by one. They are not copied, but the length and the checksum in the frame count them.
 func SealWith(record []byte, rest [][]byte) []byte {
 	payload := record[Size:]
 	size := len(payload)
@@ -31,6 +31,7 @@ func SealWith(record []byte, rest [][]byte) []byte {
 		size += len(part)
 		sum = crc32.Update(sum, castagnoli, part)
 	}
+	// The frame has the length, the checksum of the payload, and the checksum of these two.
 	binary.LittleEndian.PutUint32(record, uint32(size))
 	binary.LittleEndian.PutUint32(record[4:], sum)
 	binary.LittleEndian.PutUint32(record[8:], crc32.Checksum(record[:8], castagnoli))

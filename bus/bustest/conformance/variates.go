@@ -24,7 +24,8 @@ func variatesJob(digest bus.Digest, params int, server, client bus.Digest) *bus.
 		Variates:      true,
 		VariateDigest: server.Bytes(),
 		VariateWeight: 1. / 64,
-		Kept:          uint32(params + keptBehind),
+		// A client's state is its control variate, a value for each parameter, and what its steps remember.
+		Kept: uint32(params + keptBehind),
 	}
 	j.Clients[0].VariateDigest = client.Bytes()
 	j.Clients = append(j.Clients, &bus.ClientWork{Task: 10, Client: 5, LocalSteps: 1, LearningRate: 0.1, Weight: 0.5})

@@ -62,7 +62,9 @@ func openCoordinator(ctx context.Context, conn *Conn, run string, config bus.Coo
 		models: map[bus.Digest][]float32{}, jobs: map[uint64]*openJob{},
 	}
 	c.life, c.end = context.WithCancelCause(context.Background())
-	c.late = time.AfterFunc(time.Hour, func() {
+	// The timer is stopped as soon as it is made. It runs, for PlanPatience, only while a plan is waited for.
+	const neverReached = time.Hour
+	c.late = time.AfterFunc(neverReached, func() {
 		c.plans.Signal(fmt.Errorf("bus: run %s: no plan for %v, although one is waited "+
 			"for: %w", run, config.PlanPatience, bus.ErrInterrupted))
 	})

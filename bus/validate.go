@@ -20,13 +20,13 @@ func (t *Task) Validate() error {
 	c.number("round", int64(t.Round), 1, MaxRound)
 	c.number("local_steps", int64(t.LocalSteps), 1, MaxLocalSteps)
 	c.float("learning_rate", t.LearningRate, 0, MaxLearningRate)
-	c.number("steps_done", long(t.StepsDone), 0, MaxSteps)
+	c.number("steps_done", saturated(t.StepsDone), 0, MaxSteps)
 	c.optionalDigest("model_digest", t.ModelDigest)
 	c.optionalDigest("frozen_digest", t.FrozenDigest)
 	c.optionalDigest("kept_digest", t.KeptDigest)
-	c.number("model_bits", long(t.ModelBits), 0, MaxModelBits)
+	c.number("model_bits", saturated(t.ModelBits), 0, MaxModelBits)
 	c.optionalDigest("digest", t.Digest)
-	c.number("update_bits", long(t.UpdateBits), 0, MaxModelBits)
+	c.number("update_bits", saturated(t.UpdateBits), 0, MaxModelBits)
 	c.number("start_ns", t.StartNs, 0, MaxStartNs)
 	c.float("joules", t.Joules, 0, MaxJoules)
 	c.float("batch_part", t.BatchPart, 0, 1)
@@ -49,7 +49,7 @@ func (p *Plan) Validate() error {
 	c.number("number of others", int64(len(p.Others)), 0, MaxOthers)
 	// A plan within another may not have plans of its own.
 	for _, o := range p.Others {
-		c.number("others.client", long(o.Client), 0, MaxClients)
+		c.number("others.client", saturated(o.Client), 0, MaxClients)
 		c.number("number of others.others", int64(len(o.Others)), 0, 0)
 		if c.err == nil {
 			c.err = o.Validate()
@@ -89,23 +89,23 @@ func (j *Job) Validate() error {
 	// Colluders are tasks whose honest updates the attackers need; they have the same fields.
 	for _, w := range slices.Concat(j.Clients, j.Colluders) {
 		c.identifier("clients.task", w.Task)
-		c.number("clients.client", long(w.Client), 0, MaxClients)
+		c.number("clients.client", saturated(w.Client), 0, MaxClients)
 		c.number("clients.local_steps", int64(w.LocalSteps), 1, MaxLocalSteps)
-		c.number("clients.steps_done", long(w.StepsDone), 0, MaxSteps)
+		c.number("clients.steps_done", saturated(w.StepsDone), 0, MaxSteps)
 		c.float("clients.learning_rate", w.LearningRate, 0, MaxLearningRate)
 		c.float("clients.weight", w.Weight, 0, 1)
 		c.number("clients.batch", int64(w.Batch), 0, MaxBatch)
-		c.number("clients.first_sample", long(w.FirstSample), 0, MaxSamples)
-		c.number("clients.samples", long(w.Samples), 0, MaxSamples)
+		c.number("clients.first_sample", saturated(w.FirstSample), 0, MaxSamples)
+		c.number("clients.samples", saturated(w.Samples), 0, MaxSamples)
 		c.optionalDigest("clients.variate_digest", w.VariateDigest)
 		c.number("clients.attacker", int64(w.Attacker), 0, maxClasses)
 	}
 	// A shard is a range of the held-out samples or, in an evaluation by client, samples of one client.
 	for _, s := range j.Shards {
 		c.number("shards.index", int64(s.Index), 0, MaxSamples)
-		c.number("shards.from", long(s.From), 0, MaxSamples)
-		c.number("shards.count", long(s.Count), 1, MaxSamples)
-		c.number("shards.spread", long(s.Spread), 0, MaxSamples)
+		c.number("shards.from", saturated(s.From), 0, MaxSamples)
+		c.number("shards.count", saturated(s.Count), 1, MaxSamples)
+		c.number("shards.spread", saturated(s.Spread), 0, MaxSamples)
 		c.optionalDigest("shards.kept_digest", s.KeptDigest)
 	}
 	return c.err
@@ -198,7 +198,7 @@ func (s *Sum) Validate() error {
 	if f := s.Failure; f != nil {
 		c.text("failure.kind", f.Kind)
 		c.text("failure.text", f.Text)
-		c.number("failure.client", long(f.Client), 0, MaxClients)
+		c.number("failure.client", saturated(f.Client), 0, MaxClients)
 	}
 	return c.err
 }
@@ -368,7 +368,7 @@ func (j *Join) Validate() error {
 	c := checker{message: "join"}
 	c.printable("name", j.Name, maxLine)
 	c.printable("kernel", j.Kernel, maxLine)
-	c.number("samples", long(j.Samples), 0, MaxDeviceSamples)
+	c.number("samples", saturated(j.Samples), 0, MaxDeviceSamples)
 	c.printable("version", j.Version, maxLine)
 	c.number("number of measured", int64(len(j.Measured)), 0, MaxMeasured)
 	for _, m := range j.Measured {
@@ -384,8 +384,8 @@ func (j *Join) Validate() error {
 // problem, the model's size, the interval of heartbeats, and the terms of secure aggregation.
 func (w *Welcome) Validate() error {
 	c := checker{message: "welcome"}
-	c.number("client", long(w.Client), 0, MaxClients)
-	c.number("clients", long(w.Clients), long(w.Client)+1, MaxClients)
+	c.number("client", saturated(w.Client), 0, MaxClients)
+	c.number("clients", saturated(w.Clients), saturated(w.Client)+1, MaxClients)
 	c.spec(w.Spec)
 	c.number("params", int64(w.Params), 1, MaxParams)
 	c.number("kept", int64(w.Kept), 0, MaxParams)
@@ -410,7 +410,7 @@ func (c *checker) secure(s *SecureTerms) {
 	c.number("secure.minimum", int64(s.Minimum), 3, MaxDevices)
 	c.number("secure.colluders", int64(s.Colluders), 0, int64(s.Minimum)-1)
 	c.number("secure.shift", int64(s.Shift), 0, maxShift)
-	c.number("secure.max_weight", long(s.MaxWeight), 1, MaxDeviceSamples)
+	c.number("secure.max_weight", saturated(s.MaxWeight), 1, MaxDeviceSamples)
 }
 
 // maxShift bounds the exponent of weights in secure aggregation: 2^60 samples.
@@ -505,7 +505,7 @@ func (u *Update) Validate() error {
 	if u.FirstStepLoss != UnreportedLoss {
 		c.float("first_step_loss", u.FirstStepLoss, 0, MaxDeviceLoss)
 	}
-	c.number("samples", long(u.Samples), 0, MaxDeviceSamples)
+	c.number("samples", saturated(u.Samples), 0, MaxDeviceSamples)
 	return c.err
 }
 
@@ -638,6 +638,6 @@ func (c *checker) spec(s *Spec) {
 	}
 }
 
-// long converts to int64 for a range check. Numbers beyond int64 become its maximum, which is above
+// saturated converts v to int64 for a range check. Numbers beyond int64 become its maximum, which is above
 // every bound, so they are refused.
-func long(v uint64) int64 { return int64(min(v, math.MaxInt64)) }
+func saturated(v uint64) int64 { return int64(min(v, math.MaxInt64)) }

@@ -69,7 +69,7 @@ func (c *Config) SecurePlan(members int) (secagg.Plan, error) {
 	}
 	// The probabilities of the chosen parameters no longer hold and are calculated again.
 	if isGiven {
-		p.Fill()
+		p.SetFailures()
 	}
 	if err := p.Validate(); err != nil {
 		return p, problem("secure_aggregation", nil, "%v", err)

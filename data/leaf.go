@@ -628,7 +628,7 @@ func (j *joined) take(shard *leafShard, user string) ([]int32, error) {
 // set and returns their numbers.
 func groupUsers(
 	train, test []*leafShard,
-	split func(client int, samples []int32) (train, held []int32),
+	split func(user int, samples []int32) (train, held []int32),
 	take func(*leafShard, string) ([]int32, error),
 ) (*federated.Grouping, error) {
 	// A user may have a shard in both parts, but only one in each.
@@ -645,7 +645,9 @@ func groupUsers(
 				return nil, err
 			}
 			if len(test) == 0 {
-				trainSamples, held := split(len(g.Names)+g.Excluded+g.Short, samples)
+				// The user's number counts all users before it: clients, and those that are none.
+				number := len(g.Names) + g.Excluded + g.Short
+				trainSamples, held := split(number, samples)
 				g.AddSplit(name, len(samples), trainSamples, held)
 				continue
 			}

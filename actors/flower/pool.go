@@ -113,7 +113,7 @@ type Reply struct {
 	Raised string
 	Code   int
 
-	// room is where the content lies; nil: in memory of its own.
+	// room is the part of the shared memory (see [Arena]) in which the content lies; nil: in memory of its own.
 	room *room
 }
 
@@ -125,9 +125,11 @@ func (r *Reply) Drop() {
 	r.State = nil
 }
 
-// Take returns a reply that has the content of this one, which is left without content and state.
+// Take moves the content of this reply, with the memory in which it lies, into a new reply and returns that. The
+// caller drops the new one when the content is not needed any more. This one loses its state, too.
 func (r *Reply) Take() *Reply {
 	taken := &Reply{Content: r.Content, room: r.room}
+	// Without a room, Drop does not release the memory that has a new owner.
 	r.room = nil
 	r.Drop()
 	return taken

@@ -23,9 +23,11 @@ type Krum struct {
 	countsOnce
 }
 
-// Validate refuses a number of updates for which Krum does not tolerate the Byzantine share: the paper
-// requires n > 2f + 2.
-func (k Krum) Validate(updates int) error { return k.checkUpdates("krum", updates, 3) }
+// krumExtra is how many updates beyond 2f Krum needs at least, since the paper requires n > 2f + 2.
+const krumExtra = 3
+
+// Validate refuses a number of updates for which Krum does not tolerate the Byzantine share.
+func (k Krum) Validate(updates int) error { return k.checkUpdates("krum", updates, krumExtra) }
 
 // Combine implements [Rule]: it copies the update with the least score into dst, and gives it the
 // share 1. Buffers are those of the same update.
@@ -46,8 +48,8 @@ type MultiKrum struct {
 	countsOnce
 }
 
-// Validate refuses a number of updates for which the rule does not tolerate the Byzantine share, which is that of
-// [Krum], or that is less than Keep.
+// Validate refuses a number of updates that is less than Keep, or for which the rule does not tolerate the
+// Byzantine share. It tolerates the same share as [Krum].
 func (k MultiKrum) Validate(updates int) error {
 	if k.Keep > updates {
 		return registry.Errorf(
@@ -57,7 +59,7 @@ func (k MultiKrum) Validate(updates int) error {
 			updates,
 		)
 	}
-	return k.checkUpdates("multi_krum", updates, 3)
+	return k.checkUpdates("multi_krum", updates, krumExtra)
 }
 
 // Combine implements [Rule]: it writes the weighted mean of the updates with the lowest Krum scores into

@@ -161,20 +161,20 @@ func (p *Plan) chooseThreshold() bool {
 		return false
 	}
 	p.Threshold = (lowest + highest + 1) / 2
-	p.Fill()
+	p.SetFailures()
 	return true
 }
 
-// Fill sets the probabilities of failure that follow from the plan's other fields, after one of these was
-// changed.
-func (p *Plan) Fill() {
+// SetFailures sets PrivacyFails and RecoveryFails, which follow from the plan's other fields. It must be called
+// after one of these was changed.
+func (p *Plan) SetFailures() {
 	p.PrivacyFails = p.privacyFailure(p.disconnectedProbability())
 	p.RecoveryFails = p.recoveryFailure(p.unsignedProbability())
 }
 
 // privacyFailure returns PrivacyFails, a union bound over the members: the neighbours of a member are k
 // members drawn without replacement, since the ring is a random permutation, and Threshold of them must
-// not collude. disconnected is the probability that p.disconnected returns.
+// not collude. disconnected is what disconnectedProbability returns.
 func (p *Plan) privacyFailure(disconnected float64) float64 {
 	n := p.Members
 	captured := float64(n) * hypergeometricTail(n-1, p.Colluders, p.Neighbours, p.Threshold)
@@ -183,7 +183,7 @@ func (p *Plan) privacyFailure(disconnected float64) float64 {
 
 // recoveryFailure returns RecoveryFails, a union bound over the members: it bounds the probability that
 // some member has fewer than Threshold neighbours that stay, or that nobody signs the set of survivors.
-// unsigned is the probability that p.unsigned returns.
+// unsigned is what unsignedProbability returns.
 func (p *Plan) recoveryFailure(unsigned float64) float64 {
 	n := p.Members
 	// Recovery fails if this many of a member's neighbours leave.

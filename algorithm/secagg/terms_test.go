@@ -67,7 +67,7 @@ func TestPlan_SimulatedBounds(t *testing.T) {
 				Colluders:  c.colluders,
 				Minimum:    6,
 			}
-			p.Fill()
+			p.SetFailures()
 			const rounds = 5000
 			random := rand.New(rand.NewPCG(1, 2))
 			captured := 0

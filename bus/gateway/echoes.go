@@ -46,11 +46,13 @@ type echoPath struct {
 	missed time.Time
 	// slowest is the longest time that echoes have lately been under way.
 	slowest time.Duration
-	// proved is when the newest echo was sent that has returned.
+	// proved is when the newest echo was sent that was pending and has returned, itself or with a newer one. What
+	// was sent on the path then has arrived.
 	proved time.Time
 }
 
-// send notes that the echo with this number is sent. Numbers rise.
+// send notes that the echo with this number is sent. Numbers rise. If no echo is under way, it becomes the pending
+// one, whose misses are counted from 0; otherwise the older one stays pending.
 func (p *echoPath) send(number uint64, now time.Time) {
 	p.newest = number
 	p.newestSent = now

@@ -217,10 +217,11 @@ func (h *Host) onTask(m *nats.Msg, verb string) {
 	}
 }
 
-// addPlan computes the plan of a task and adds it to the buffer: the message with the plans of all tasks that have
-// arrived together. It ignores a message that is no
-// valid task, and a task with a lower fencing token than a message before. A task of another
-// configuration than the host's is an error that wraps [bus.ErrStale]. The host ends with any error.
+// addPlan computes the plan of the client's task in message m and adds it to h.buffer, the message with the plans
+// of all tasks that have arrived together. verb is the part of m's subject behind the client. It ignores a message
+// that is no valid task, and a task with a lower fencing token than a message before: its sender has lost the run
+// to another coordinator and may not know that. A task of another configuration than the host's is an error that
+// wraps [bus.ErrStale]. The host ends with any error.
 func (h *Host) addPlan(m *nats.Msg, client int, verb string) (err error) {
 	if bus.Unmarshal(m.Data, &h.task) != nil {
 		return nil
@@ -229,7 +230,6 @@ func (h *Host) addPlan(m *nats.Msg, client int, verb string) (err error) {
 		return fmt.Errorf("bus: run %s: %w", h.run, bus.ErrStale)
 	}
 	h.answer.Reset()
-	// The task is of a coordinator that another has taken the run over from, and which may not know it.
 	if !h.highestFence.admits(h.task.Fence) {
 		return nil
 	}
@@ -240,7 +240,7 @@ func (h *Host) addPlan(m *nats.Msg, client int, verb string) (err error) {
 	if err == nil {
 		err = h.answer.Validate()
 	}
-	// The first plan gives the message its subject, and so its client; the others name theirs.
+	// The message goes to the subject of the first plan's client. The other plans name their clients.
 	if h.bufferedPlans == 0 {
 		h.plansSubject = subject.PlanSubject(m.Subject, verb)
 		h.buffer = h.buffer[:0]

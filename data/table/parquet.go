@@ -127,8 +127,9 @@ func (c *columnValues) take(row int, v parquet.Value) error {
 	return c.wanted.take(c.firstRow+row, value)
 }
 
-// endRow passes the lengths of the nested lists of the row that has ended to whom wants them. Before the first row
-// the counts are zero, and it passes nothing.
+// endRow ends the row whose values were taken last. If the column has nested lists, it calls the function that
+// checks their lengths (wanted.nested), if there is one. Before the first row there are no lengths, and the
+// function is not called.
 func (c *columnValues) endRow() error {
 	isNested := c.field.Lists() > 1
 	if c.wanted.nested == nil || !isNested {

@@ -71,7 +71,7 @@ const maxDistinct = 1000
 const maxFractionClasses = 20
 
 // takeLengths keeps the lengths of the nested lists of the first row that has some, the outermost
-// first. Later calls change nothing.
+// first. Later calls change nothing. It never fails: the error is there because a column's reader wants one.
 func (p *profile) takeLengths(lengths []int) error {
 	if p.lengths == nil {
 		p.lengths = slices.Clone(lengths)

@@ -66,15 +66,19 @@ func newReading(t Table, o federated.Options) *reading {
 		r.label = newClassNames(&t, o.Classes)
 		r.add(t.Label, r.label.take)
 	}
+	// Targets and times keep their double precision. A row that lacks one is left out, so the number that is
+	// stored in the place of a missing value is never read.
+	const double = true
+	const unread = 0
 	if len(t.Target) > 0 {
-		r.targets = newMatrix(len(t.Target), true)
+		r.targets = newMatrix(len(t.Target), double)
 	}
 	for i, name := range t.Target {
-		r.add(name, r.targets.column(i, 0))
+		r.add(name, r.targets.column(i, unread))
 	}
 	if t.Arrival != "" {
-		r.times = newMatrix(1, true)
-		r.add(t.Arrival, r.times.column(0, 0))
+		r.times = newMatrix(1, double)
+		r.add(t.Arrival, r.times.column(0, unread))
 	}
 	if t.Split != "" {
 		r.split = &parts{onesTrain: hasWord(t.Split, trainFlags)}

@@ -245,9 +245,10 @@ func distinctionOf(list []Group, i int) string {
 	return text
 }
 
-// takes reports whether a run belongs to the group: it has the group's settings, its files have
-// the same content, a run of its own seed in the group has the same data, and those of other seeds have data of
-// the same files. Digests of data cover the split, which follows from the seed.
+// takes reports whether run r belongs to the group. It does if it has the group's task and settings, its files have
+// the same content, runs of the same seed in the group have the same data, and runs of other seeds have data
+// from the same files. (Digests of data cover the split, which follows from the seed, and so cannot be compared
+// between seeds.) differences are the run's settings that differ from its task's defaults, without the seed.
 func (g *Group) takes(r *Run, differences []string) bool {
 	if g.task != r.Config.Task || !slices.Equal(g.differences, differences) {
 		return false
@@ -267,7 +268,8 @@ func (g *Group) takes(r *Run, differences []string) bool {
 				return false
 			}
 		}
-		// Trainers and kernels, the parts behind the data, may differ within a group.
+		// Parts are compared in their order. Those behind the data, trainers and kernels, may differ within a
+		// group.
 		if d := expected.Difference(&found); d != nil && d.Part <= identity.Data {
 			return false
 		}

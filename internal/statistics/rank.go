@@ -50,15 +50,17 @@ func Spearman(x, y []float64) Correlation {
 	return withInterval(rho, len(x), math.Sqrt((1+float64(rho*rho)/2)/float64(len(x)-3)))
 }
 
-// withInterval returns the correlation value of n pairs with its interval, for which Fisher's z of the
-// value has this standard error. A correlation of 1 or -1 has no z: for the interval it is moved by half a
-// pair of pairs, as if one of them were tied. The interval is NaN for fewer than five pairs.
+// withInterval returns the correlation value of n pairs (x, y) with its interval, for which Fisher's z of the
+// value has this standard error. A correlation of 1 or -1 has no finite z. For the interval it is moved towards 0
+// by as much as Kendall's τ would be if one of the n(n-1)/2 comparisons of two pairs were neither in the same
+// order nor in the other. The interval is NaN for fewer than five pairs.
 func withInterval(value float64, n int, standardError float64) Correlation {
 	correlation := Correlation{value, math.NaN(), math.NaN()}
 	if n < 5 || math.IsNaN(value) {
 		return correlation
 	}
-	largest := 1 - 2/float64(n*(n-1))
+	comparisons := float64(n*(n-1)) / 2
+	largest := 1 - 1/comparisons
 	z := math.Atanh(max(-largest, min(largest, value)))
 	correlation.Low = tenDigits(math.Tanh(z - float64(z95*standardError)))
 	correlation.High = tenDigits(math.Tanh(z + float64(z95*standardError)))

@@ -12,40 +12,53 @@ type denseTiles struct {
 	// rows are the left tiles of the outputs' gradient for that of the weight, a row for each output, and
 	// columns those for that of the inputs, a row for each sample.
 	rows, columns []uint16
-	// inputCount is the number of inputs whose weights are taken at a time. weight are the right tiles of these
-	// weights, and inputs those of the inputs' values.
+	// inputCount is the number of inputs whose weights are taken at a time, a multiple of 32. weight are the right
+	// tiles of these weights, and inputs those of the inputs' values.
 	inputCount     int
 	weight, inputs []uint16
-	// all are the one chunk of the weight's gradient and the chunks of the inputs'.
-	all []kernel.Segment
+	// outputChunks are the chunks of the inputs' gradient, which is summed over the outputs, one for each 32 of
+	// them. The first one is also the only chunk of the weight's gradient, which is summed over the samples of the
+	// block.
+	outputChunks []kernel.Segment
 }
 
-// stepByTiles computes the gradient of the inputs and updates the parameters, as [denseStage.stepInOnePass].
+// newDenseTiles allocates the memory for a dense layer with this number of outputs.
+func newDenseTiles(isa kernel.ISA, outputs int) *denseTiles {
+	chunks := kernel.TileChunks(outputs)
+	tile := isa.TileValues()
+	span := chunks * tile
+	inputCount := max(32, stepWeights/outputs&^31)
+	t := &denseTiles{
+		inputCount: inputCount,
+		rows:       kernel.NewTiles(kernel.TileSides(outputs) * tile),
+		columns:    kernel.NewTiles(kernel.TileSides(Lanes) * span),
+		weight:     kernel.NewTiles(kernel.TileSides(inputCount) * span),
+		inputs:     kernel.NewTiles(kernel.TileSides(inputCount) * tile),
+	}
+	for c := range chunks {
+		offset := c * isa.TileBytes()
+		t.outputChunks = append(t.outputChunks, kernel.Segment{A: offset, B: offset})
+	}
+	return t
+}
+
+// stepByTiles computes the gradient of the inputs and updates the parameters, as [denseStage.stepInOnePass]. dy is
+// the gradient of the outputs. The weights of t.inputCount inputs at a time are packed, multiplied with dy for
+// the gradient of these inputs, and then updated.
 func (s *denseStage) stepByTiles(pass *Pass, dy []float32) {
 	in, outputs := s.sizes()
 	isa := s.network.isa
 	alpha := s.network.alpha
 	tile := isa.TileValues()
-	chunks := kernel.TileChunks(outputs)
-	span := chunks * tile
+	// span is the number of values from the tiles of one side, 16 rows or columns, to those of the next, where the
+	// outputs are the summed index.
+	span := kernel.TileChunks(outputs) * tile
 	columns := isa.Columns(pass.Samples)
-	t := s.tiles
-	if t == nil {
-		count := max(32, stepWeights/outputs&^31)
-		t = &denseTiles{
-			inputCount: count,
-			rows:       kernel.NewTiles(kernel.TileSides(outputs) * tile),
-			columns:    kernel.NewTiles(kernel.TileSides(Lanes) * span),
-			weight:     kernel.NewTiles(kernel.TileSides(count) * span),
-			inputs:     kernel.NewTiles(kernel.TileSides(count) * tile),
-		}
-		for c := range chunks {
-			at := c * isa.TileBytes()
-			t.all = append(t.all, kernel.Segment{A: at, B: at})
-		}
-		s.tiles = t
+	if s.tiles == nil {
+		s.tiles = newDenseTiles(isa, outputs)
 		s.dx = alignedFloats(in * Lanes)
 	}
+	t := s.tiles
 	isa.PackRows(t.rows, tile, kernel.Block(dy), outputs, pass.Samples, alpha)
 	isa.PackPairs(t.columns, span, kernel.Block(dy), outputs, columns, 1)
 	isa.TransposeTiles(t.columns[:kernel.TileSides(columns)*span])
@@ -55,23 +68,25 @@ func (s *denseStage) stepByTiles(pass *Pass, dy []float32) {
 		weight := kernel.Matrix{Data: pass.Parameters[start:], LD: in}
 		isa.PackPairs(t.weight, span, weight, outputs, n, 1)
 		isa.PackPairs(t.inputs, tile, kernel.Matrix{Data: samples[start:], LD: in}, pass.Samples, n, 1)
+		// The gradient of the inputs, with a row for each sample.
 		isa.MultiplyTiles(&kernel.TileProduct{
 			M:       columns,
 			N:       n,
 			Left:    kernel.Tiles{Data: t.columns, Span: span},
 			Right:   kernel.Tiles{Data: t.weight, Span: span},
-			Chunks:  t.all,
+			Chunks:  t.outputChunks,
 			C:       kernel.Matrix{Data: s.dx[start:], LD: in},
 			Op:      kernel.Store,
 			Swapped: true,
 			Count:   1,
 		})
+		// The update of the weights. The factor alpha is in t.rows.
 		isa.MultiplyTiles(&kernel.TileProduct{
 			M:      outputs,
 			N:      n,
 			Left:   kernel.Tiles{Data: t.rows, Span: tile},
 			Right:  kernel.Tiles{Data: t.inputs, Span: tile},
-			Chunks: t.all[:1],
+			Chunks: t.outputChunks[:1],
 			C:      weight,
 			Op:     kernel.Add,
 			Count:  1,

@@ -109,7 +109,9 @@ func (h *crossEntropies) evaluate(z []float32, p *Pass, scores []Score) (loss fl
 		}
 	}
 	scores[0].Count(correct, n)
-	return h.softmax(z, labels, 1)
+	// Only the losses are wanted, which do not depend on the scale of the softmax.
+	const scale = 1
+	return h.softmax(z, labels, scale)
 }
 
 // absoluteError is the metrics of a network with targets.

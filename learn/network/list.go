@@ -131,8 +131,8 @@ func withOpenWidth(list []Layer, outputs int) []Layer {
 }
 
 // activationVolume returns how many values the layers hold for one sample: those between layers, the gates
-// and states of all steps, and one for each tap of a convolution at each of its inputs. It stops counting
-// beyond maxActivations.
+// and states of all steps of a GRU, and for a convolution one for each tap at each position of its input, as
+// its lists of runs have. It stops counting beyond maxActivations.
 func activationVolume(list []Layer, in Shape) (n int64) {
 	n = Product(in.Height, in.Width, in.Channels)
 	// Tokens and words are read from the batch in place, so they take no memory of their own.

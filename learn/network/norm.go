@@ -170,24 +170,28 @@ func (s *normStage) Backward(pass *Pass) {
 	positionSize := s.X.Channels * Lanes
 	channels := s.X.Channels
 	dy := s.Y.gradient(pass)
-	gRow, fromColumn, channel := s.Y.gradientStrides()
+	row, column, channel := s.Y.gradientStrides()
 	clear(s.sum)
 	clear(s.dot)
-	// pieces calls f for each run of dy that is one piece of memory, with the offset of its values in
-	// s.centred.
-	pieces := func(f func(c int, g []float32, offset int)) {
+	// pieces calls f for each piece of dy, g, that is contiguous memory: all channels of a position or, where the
+	// channels of dy lie apart, one. start is where the piece's first channel stands in the numbers that there are
+	// for each channel and sample, such as s.sum, and offset where it stands in s.centred.
+	pieces := func(f func(start int, g []float32, offset int)) {
 		s.eachPosition(func(position, py, px int) {
-			g := dy[py*gRow+px*fromColumn:]
+			g := dy[py*row+px*column:]
 			if channel == Lanes {
 				f(0, g[:positionSize], position*positionSize)
 				return
 			}
-			for c := 0; c < positionSize; c += Lanes {
-				f(c, g[c/Lanes*channel:][:Lanes], position*positionSize+c)
+			for start := 0; start < positionSize; start += Lanes {
+				c := start / Lanes
+				f(start, g[c*channel:][:Lanes], position*positionSize+start)
 			}
 		})
 	}
-	pieces(func(c int, g []float32, offset int) { isa.AddDots(s.sum[c:], s.dot[c:], g, s.centred[offset:]) })
+	pieces(func(start int, g []float32, offset int) {
+		isa.AddDots(s.sum[start:], s.dot[start:], g, s.centred[offset:])
+	})
 	// The gradients of γ and β are sums over the samples of the block.
 	for c := range channels {
 		total := 0.0
@@ -221,7 +225,7 @@ func (s *normStage) Backward(pass *Pass) {
 	}
 	// s.scale is γ/sqrt(σ² + ε), from Forward.
 	dx := s.X.gradient(pass)
-	pieces(func(c int, g []float32, offset int) {
-		isa.Combine(dx[offset:][:len(g)], g, s.scale[c:], s.centred[offset:], s.dot[c:], s.sum[c:])
+	pieces(func(start int, g []float32, offset int) {
+		isa.Combine(dx[offset:][:len(g)], g, s.scale[start:], s.centred[offset:], s.dot[start:], s.sum[start:])
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -120,6 +121,14 @@ func TestCompare_Schedules(t *testing.T) {
 	}
 }
 
+// fullDisk is the error of a run of which three writers found the disk full.
+var fullDisk = errors.Join(
+	fmt.Errorf("output events: %w", &os.PathError{Op: "write", Path: "events.log", Err: syscall.ENOSPC}),
+	fmt.Errorf("output tables: results: %w", &os.PathError{Op: "write", Path: "rounds.csv", Err: syscall.ENOSPC}),
+	errors.Join(fmt.Errorf("results: %w", &os.PathError{Op: "write", Path: "events.log", Err: syscall.ENOSPC})),
+	errors.New("go on"),
+)
+
 // The statuses and the one line that a mistake gives.
 func TestMistakes(t *testing.T) {
 	for _, test := range []struct {
@@ -154,6 +163,7 @@ func TestMistakes(t *testing.T) {
 		{"no such file", []string{"run", "--config", "none.yaml"}, nil, 1, `fedpace: configuration: open none.yaml: no such file or directory`},
 		{"a run that fails twice", []string{"run"}, errors.Join(errors.New("diverged"), errors.New("disk full")), 1, `fedpace: diverged; disk full`},
 		{"a run that fails twice by one cause", []string{"run"}, errors.Join(errors.New("disk full"), errors.New("disk full")), 1, `fedpace: disk full`},
+		{"a run on a full disk", []string{"run"}, fullDisk, 1, `fedpace: output events: write events.log: no space left on device; go on`},
 		{"a paper's server that is none", []string{"paper", "--nats", "server"}, nil, 2, `fedpace: --nats: "server" is not a NATS server's URL (nats://host:4222) (see fedpace paper --help)`},
 		{"hosts for a paper that trains nothing", []string{"paper", "--timing", "--nats", "nats://server"}, nil, 2, `fedpace: --timing trains nothing that hosts could do: leave out --nats (see fedpace paper --help)`},
 		{"verdicts of two folders", []string{"paper", "--verdicts", "--from", "a", "--from", "b"}, nil, 2, `fedpace: --verdicts: want one --from, the folder of claims.yaml (see fedpace paper --help)`},

@@ -250,14 +250,15 @@ func (g *Gateway) fence() uint64 {
 	return g.config.Fence()
 }
 
-// call invites every device that has not joined, and is not banned, to join. It is called at even
-// intervals, so that a lost call does not matter.
+// call invites every device to join for which a call is due. It is called at even intervals, so that a lost call
+// does not matter.
 func (g *Gateway) call() {
+	now := time.Now()
 	for _, p := range g.devices {
 		p.mu.Lock()
-		absent := !p.joined && !p.flooded && p.trial == nil
+		isDue := p.isCallDue(now)
 		p.mu.Unlock()
-		if absent {
+		if isDue {
 			// If the call is lost, the next one follows soon.
 			_ = g.publish(p, &bus.Task{Version: g.config.Welcome.Version})
 		}

@@ -90,6 +90,8 @@ type presence struct {
 	join *bus.Join
 	// lastHeard is when the last valid message arrived, the zero time for never.
 	lastHeard time.Time
+	// lastCalled is when the device was last called although it took part, the zero time for never.
+	lastCalled time.Time
 	// beats counts the heartbeats that were received, and lastBeat is when the last one was.
 	beats    int64
 	lastBeat time.Time
@@ -271,7 +273,9 @@ func (p *peer) leave() {
 	p.echoes.forget()
 	p.joined = false
 	p.placeTaken = false
-	p.task = 0
+	// The process that takes the place has not got the task before it says so.
+	p.reportedTask = noTask
+	p.task = noTask
 	p.values = nil
 	p.packed = nil
 }

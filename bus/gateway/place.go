@@ -15,6 +15,30 @@ import (
 // computes, but its answer may have to wait behind a chunk of its update.
 const yieldAfter = 3 * time.Second
 
+// silentBeats is for how many intervals of heartbeats a device that takes part may be silent before it is called.
+const silentBeats = 3
+
+// isCallDue reports whether the device is to be called at the time now: it does not take part and is not banned, or it
+// takes part and is silent. A silent process may be gone, and another one of the device does not know the run before
+// it is called. Calls of a silent device have pauses, since each of them is answered, and its link may be slow. A
+// process without a number looks like any other, so it is not called: its answer would begin its task anew.
+// The caller holds the lock.
+func (p *peer) isCallDue(now time.Time) bool {
+	if p.flooded || p.trial != nil {
+		return false
+	}
+	if !p.joined {
+		return true
+	}
+	pause := silentBeats * p.welcome.HeartbeatEvery()
+	isSilent := now.Sub(p.lastHeard) >= pause && now.Sub(p.lastCalled) >= pause
+	if !isSilent || p.process == 0 {
+		return false
+	}
+	p.lastCalled = now
+	return true
+}
+
 // inUse is the answer to a process that is refused because another one has the device's place.
 const inUse = "another process takes part as this device: stop one of them, or, if you know of no other, renew the " +
 	"credentials (fedpace enroll --renew), for somebody has a copy"

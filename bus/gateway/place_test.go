@@ -194,6 +194,53 @@ func TestGateway_RestartedDevice(t *testing.T) {
 	}
 }
 
+// A new process of a device has not got the task on which the one before worked, until it says so itself.
+func TestGateway_NewProcessLacksTask(t *testing.T) {
+	o := openOffice(t, "r", nil)
+	o.pair(50 * time.Millisecond)
+	raw, _ := o.Raw(o.Folder+"/pi.creds", nats.CustomInboxPrefix("_INBOX_pi"))
+	join := func(process uint64) {
+		t.Helper()
+		b, err := bus.Marshal(nil, &bus.Join{Name: "pi", Process: process})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := raw.Request("fedpace.pair.client.pi.join", b, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := new(bus.DeviceReply)
+		if err := bus.Unmarshal(m.Data, r); err != nil || r.Status != bus.Accepted {
+			t.Fatalf("process %d: its join is answered %v, %v", process, r, err)
+		}
+		o.await(gateway.Joined)
+	}
+	// report says that a process works on the task, and waits until the gateway knows.
+	report := func(process uint64) {
+		t.Helper()
+		b, err := bus.Marshal(nil, &bus.Heartbeat{Process: process, Task: deviceTask(1).Task})
+		if err == nil {
+			err = raw.Publish("fedpace.pair.client.pi.heartbeat", b)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for !o.gateway.WorksOnTask(0) {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	for process := uint64(1); process <= 3; process++ {
+		join(process)
+		if err := o.gateway.SendTask(0, deviceTask(1)); err != nil {
+			t.Fatal(err)
+		}
+		if o.gateway.WorksOnTask(0) {
+			t.Fatalf("process %d counts as at work on a task that another got", process)
+		}
+		report(process)
+	}
+}
+
 // How many samples a device counts with is in its credentials, where they say so.
 func TestSamples_LimitedByCredentials(t *testing.T) {
 	o := openOffice(t, "r", nil)

@@ -17,4 +17,14 @@
 // tried again and for how long, waits.go what is reported meanwhile, line.go the [bus.Line].
 //
 // It knows how a model is fetched, as a [bus.Line] must, and nothing else of a run.
+//
+// # Requests without an answer
+//
+// A connection to a site's server stands while the server behind that dies, and a lost request and a slow answer look
+// the same. A request and its short answer are given up soon: 4 s after the server has read the request, and twice as
+// long each time. A chunk of a model is large, and on a slow link it may take a minute, in which repeats would make it
+// later still. So after 2 s a device sends a probe, a request that goes the same way and has a short answer. What goes
+// one way stays in order, so if the probe's answer comes first, the chunk or the request for it was lost, and the
+// request is made again. A probe without an answer is repeated after 4 s, 8 s, and then every 16 s. Whichever request
+// is answered first counts, as a chunk is named by its digest.
 package natsconn

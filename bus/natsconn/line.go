@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -175,15 +176,24 @@ func (c *Conn) Err() error { return context.Cause(c.life) }
 const MaxDamaged = 5
 
 // AwaitModel fetches the model with this digest of a run, as [Conn.FetchModel] does. If the model does
-// not exist yet, it tries again for at most timeout, because a task may arrive before its model.
+// not exist yet, it tries again for at most timeout from the first answer that says so, because a task may arrive
+// before its model.
 func (c *Conn) AwaitModel(
 	ctx context.Context,
 	run string,
 	digest bus.Digest,
 	timeout time.Duration,
 ) (params []float32, err error) {
-	started := time.Now()
-	mayAppear := func(err error) bool { return errors.Is(err, bus.ErrNoModel) && time.Since(started) < timeout }
+	var missingSince time.Time
+	mayAppear := func(err error) bool {
+		if !errors.Is(err, bus.ErrNoModel) {
+			return false
+		}
+		if missingSince.IsZero() {
+			missingSince = time.Now()
+		}
+		return time.Since(missingSince) < timeout
+	}
 	err = c.Retry(ctx, Retry{Transient: mayAppear}, func(ctx context.Context) (err error) {
 		params, err = c.FetchModel(ctx, run, digest)
 		return err
@@ -254,10 +264,10 @@ func (c *Conn) fetchChunk(ctx context.Context, run string, d bus.Digest, i int) 
 		attempt = ChunkTimeout
 	}
 	// The server answers a direct get from the stream of the run's models.
-	request := subject.DirectGet + subject.ModelsStream(run) + "." + subject.Model(run, d, i)
+	directGet := subject.DirectGet + subject.ModelsStream(run) + "."
 	retry := Retry{Timeout: reconnectFor, Attempt: attempt, Transient: transient}
 	err = c.Retry(ctx, retry, func(ctx context.Context) error {
-		m, err := c.nats.RequestWithContext(ctx, request, nil)
+		m, err := c.requestChunk(ctx, directGet+subject.Model(run, d, i), directGet+subject.NoChunk(run, d))
 		if err != nil {
 			return err
 		}
@@ -268,6 +278,82 @@ func (c *Conn) fetchChunk(ctx context.Context, run string, d bus.Digest, i int) 
 		err = bus.ErrNoModel
 	}
 	return chunk, err
+}
+
+// probeAfter is how long a chunk may take before a probe is sent. The time doubles with each probe, up to
+// maxProbeAfter, and so does the time within which the probe must be answered. Tests shorten it.
+var probeAfter = 2 * time.Second
+
+const (
+	maxProbeAfter = 16 * time.Second
+	// probeLag is how much later than the answer to a probe a chunk may be seen that arrived before it.
+	probeLag = 100 * time.Millisecond
+)
+
+// requestChunk sends the request for a chunk until it is answered or ctx ends, and returns the first answer. On a slow
+// connection it finds out by probes, requests on another subject, whether the chunk was lost. An answer to a probe
+// that was sent later does not overtake the chunk, and is as short as answers are.
+func (c *Conn) requestChunk(ctx context.Context, request, probe string) (*nats.Msg, error) {
+	if !c.config.Slow {
+		return c.nats.RequestWithContext(ctx, request, nil)
+	}
+	type answer struct {
+		message *nats.Msg
+		err     error
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	defer cancel()
+	answers := make(chan answer)
+	for pause := probeAfter; ; pause = min(2*pause, maxProbeAfter) {
+		asking.Go(func() {
+			m, err := c.nats.RequestWithContext(ctx, request, nil)
+			select {
+			case answers <- answer{m, err}:
+			case <-ctx.Done():
+			}
+		})
+		isOvertaken := make(chan struct{})
+		asking.Go(func() {
+			if c.awaitProbe(ctx, probe, pause) {
+				close(isOvertaken)
+			}
+		})
+		select {
+		case a := <-answers:
+			return a.message, a.err
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-isOvertaken:
+		}
+		// Whichever request for the chunk is answered first, the chunk is the same.
+	}
+}
+
+// awaitProbe sends probes, the first one after pause and each after twice the time of the one before, until one is
+// answered. It returns false when ctx ends first.
+func (c *Conn) awaitProbe(ctx context.Context, probe string, pause time.Duration) bool {
+	for ; ; pause = min(2*pause, maxProbeAfter) {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(pause):
+		}
+		probing, cancel := context.WithTimeout(ctx, pause)
+		_, err := c.nats.RequestWithContext(probing, probe, nil)
+		cancel()
+		// Without a responder the request for the chunk finds none, either.
+		if err == nil || errors.Is(err, nats.ErrNoResponders) {
+			break
+		}
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(probeLag):
+		return true
+	}
 }
 
 // readChunk reads the server's answer to the request for chunk i. The server reports a chunk that

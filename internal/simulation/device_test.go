@@ -25,9 +25,10 @@ import (
 )
 
 // Limits of devices, in simulated time. A heartbeat, every fourth part of the first,
-// must not fall on the instant at which a request is over, or a seed does not replay.
+// must not fall on the instant at which a request is over, or a seed does not replay. The
+// fourth part is below the two seconds between heartbeats that are the most.
 const (
-	liveness  = 10037 * time.Millisecond
+	liveness  = 7919 * time.Millisecond
 	taskLimit = 2 * time.Minute
 )
 

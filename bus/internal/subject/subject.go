@@ -127,6 +127,12 @@ func Model(run string, d bus.Digest, chunk int) string {
 	return Root + "." + run + ".model." + d.String() + "." + strconv.Itoa(chunk)
 }
 
+// NoChunk returns a subject on which a model never has a chunk. A request for it is answered by an empty message, and
+// who may request the model's chunks may send it.
+func NoChunk(run string, d bus.Digest) string {
+	return Root + "." + run + ".model." + d.String() + ".none"
+}
+
 // ModelChunks returns the pattern of all chunks of a model.
 func ModelChunks(run string, d bus.Digest) string {
 	return Root + "." + run + ".model." + d.String() + ".*"

@@ -150,12 +150,46 @@ func Perform(ctx context.Context, root *cobra.Command, args []string, stdout, st
 		printProblem(stderr, root, fmt.Sprintf("%v (see %s %s--help)", err, root.Name(), usage.Command))
 		return ExitUsage
 	case errors.As(err, &failure):
-		printProblem(stderr, root, err.Error())
+		printProblem(stderr, root, problemOf(err))
 		return failure.Status
 	default:
-		printProblem(stderr, root, err.Error())
+		printProblem(stderr, root, problemOf(err))
 		return ExitFailure
 	}
+}
+
+// problemOf returns the text of an error. On a full disk all that is written fails, so of the joined errors for that
+// reason only the first is in the text.
+func problemOf(err error) string {
+	var problems []string
+	isFull := false
+	for _, part := range joined(err) {
+		ofFullDisk := errors.Is(part, syscall.ENOSPC)
+		if isFull && ofFullDisk {
+			continue
+		}
+		isFull = isFull || ofFullDisk
+		problems = append(problems, part.Error())
+	}
+	return strings.Join(problems, "\n")
+}
+
+// joined returns the errors that were joined by errors.Join to err, and err itself if it is none of these.
+func joined(err error) (parts []error) {
+	list, isList := err.(interface{ Unwrap() []error })
+	if !isList {
+		return []error{err}
+	}
+	var texts []string
+	for _, part := range list.Unwrap() {
+		texts = append(texts, part.Error())
+		parts = append(parts, joined(part)...)
+	}
+	// An error of fmt.Errorf that wraps several has a text of its own.
+	if strings.Join(texts, "\n") != err.Error() {
+		return []error{err}
+	}
+	return parts
 }
 
 // printProblem prints the problem in one line, whatever the text of an error holds. A part that occurs

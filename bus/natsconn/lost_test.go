@@ -1,0 +1,213 @@
+package natsconn_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"fedpace/bus"
+	"fedpace/bus/natsconn"
+	"fedpace/internal/testkit/slow"
+	"fedpace/internal/testkit/testport"
+	"fedpace/internal/testkit/testserver"
+)
+
+// hub is a server, another of a site that is its leaf node, and what answers requests for a model in the hub's place.
+type hub struct {
+	*testing.T
+	file, url string
+	server    *server.Server
+	// site is the address of the site's server.
+	site string
+
+	mu sync.Mutex
+	// chunks are the requests for the model's chunk that have arrived, and probes the others for the model.
+	chunks, probes int
+}
+
+// openHub starts the servers. answer gets each request, in their order, and how many requests for the chunk and probes
+// have arrived with it.
+func openHub(t *testing.T, answer func(h *hub, m *nats.Msg, chunks, probes int)) *hub {
+	t.Helper()
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		file := filepath.Join(dir, name+".conf")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	listen := testport.Held(t)
+	leafs := testport.Held(t)
+	site := testport.Held(t)
+	h := &hub{
+		T:    t,
+		url:  "nats://" + listen,
+		site: "nats://" + site,
+	}
+	h.file = write("hub", fmt.Sprintf("listen: %q\nserver_name: hub\nleafnodes { listen: %q }\n", listen, leafs))
+	h.server = testserver.Start(t, h.file)
+	testserver.Start(t, write("site", fmt.Sprintf("listen: %q\nserver_name: site\n"+
+		"mappings { \"$JS.API.DIRECT.GET.*.fedpace.*.model.*.*\": \"fedpace.$2.get.$1.$3.$4\" }\n"+
+		"leafnodes { remotes: [ { url: \"nats://%s\" } ] }\n", site, leafs)))
+	conn, err := nats.Connect(h.url, nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	_, err = conn.Subscribe("fedpace.r.get.>", func(m *nats.Msg) {
+		h.mu.Lock()
+		if strings.HasSuffix(m.Subject, ".0") {
+			h.chunks++
+		} else {
+			h.probes++
+		}
+		chunks, probes := h.chunks, h.probes
+		h.mu.Unlock()
+		answer(h, m, chunks, probes)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// restart ends the hub's server and starts it again.
+func (h *hub) restart() {
+	h.server.Shutdown()
+	h.server.WaitForShutdown()
+	h.server = testserver.Start(h.T, h.file)
+}
+
+// few are the parameters of a model.
+var few = []float32{1, 2, 3}
+
+// sendChunk answers a request by the model's chunk.
+func (h *hub) sendChunk(m *nats.Msg) {
+	values := []byte{0, 0, 0x80, 0x3f, 0, 0, 0, 0x40, 0, 0, 0x40, 0x40}
+	b, err := bus.Marshal(nil, &bus.ModelChunk{Chunks: 1, Params: uint32(len(few)), Values: values})
+	if err == nil {
+		err = m.Respond(b)
+	}
+	if err != nil {
+		h.Error(err)
+	}
+}
+
+// sendNone answers a request by the header of a server that has no such message.
+func (h *hub) sendNone(m *nats.Msg) {
+	none := nats.NewMsg(m.Reply)
+	none.Header.Set("Status", "404")
+	if err := m.RespondMsg(none); err != nil {
+		h.Error(err)
+	}
+}
+
+// fetch gets the model as a device at the site does.
+func (h *hub) fetch() {
+	h.Helper()
+	conn, err := natsconn.Connect(h.Context(), natsconn.Config{URL: h.site, Patience: -1, Slow: true})
+	if err != nil {
+		h.Fatal(err)
+	}
+	defer conn.Close()
+	began := time.Now()
+	params, err := conn.AwaitModel(h.Context(), "r", bus.DigestOf(few), slow.Patience(h.T))
+	if err != nil {
+		h.Fatal(err)
+	}
+	if bus.DigestOf(params) != bus.DigestOf(few) {
+		h.Errorf("the model arrives as %v, want %v", params, few)
+	}
+	chunks, probes := h.requests()
+	h.Logf("%d requests for the chunk and %d probes took %.1f s", chunks, probes, time.Since(began).Seconds())
+}
+
+// requests returns how many requests for the chunk and probes have arrived so far.
+func (h *hub) requests() (chunks, probes int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.chunks, h.probes
+}
+
+// wantChunks fails the test unless the chunk was asked for so many times.
+func (h *hub) wantChunks(want int) {
+	h.Helper()
+	if got, _ := h.requests(); got != want {
+		h.Errorf("%d requests for the chunk, want %d", got, want)
+	}
+}
+
+// A request for a chunk, or its answer, that is lost behind a site's server is made again as soon as a probe, which was
+// sent later, is answered. One that is only slow is not made again.
+func TestModel_LostBehindSite(t *testing.T) {
+	t.Cleanup(natsconn.ShortenProbes(300 * time.Millisecond))
+	t.Run("chunk lost twice", func(t *testing.T) {
+		t.Parallel()
+		h := openHub(t, func(h *hub, m *nats.Msg, chunks, probes int) {
+			switch {
+			case !strings.HasSuffix(m.Subject, ".0"):
+				h.sendNone(m)
+			case chunks == 3:
+				h.sendChunk(m)
+			}
+		})
+		h.fetch()
+		h.wantChunks(3)
+	})
+	t.Run("chunk and probe lost", func(t *testing.T) {
+		t.Parallel()
+		h := openHub(t, func(h *hub, m *nats.Msg, chunks, probes int) {
+			switch {
+			case chunks == 2:
+				h.sendChunk(m)
+			case probes == 2:
+				h.sendNone(m)
+			}
+		})
+		h.fetch()
+		h.wantChunks(2)
+	})
+	t.Run("chunk slow", func(t *testing.T) {
+		t.Parallel()
+		var waiting *nats.Msg
+		h := openHub(t, func(h *hub, m *nats.Msg, chunks, probes int) {
+			switch {
+			case probes == 0:
+				waiting = m
+			// On a slow link what was asked for first arrives first.
+			case probes == 2:
+				h.sendChunk(waiting)
+				h.sendNone(m)
+			}
+		})
+		h.fetch()
+		h.wantChunks(1)
+	})
+	t.Run("hub restarts", func(t *testing.T) {
+		t.Parallel()
+		asked := make(chan bool, 1)
+		h := openHub(t, func(h *hub, m *nats.Msg, chunks, probes int) {
+			switch {
+			case chunks == 1 && probes == 0:
+				asked <- true
+			case strings.HasSuffix(m.Subject, ".0"):
+				h.sendChunk(m)
+			default:
+				h.sendNone(m)
+			}
+		})
+		go func() {
+			<-asked
+			h.restart()
+		}()
+		h.fetch()
+	})
+}

@@ -12,7 +12,8 @@ type Staleness struct {
 }
 
 // Weigh implements [Algorithm]: it lowers the weights of stale updates, and returns weights that
-// sum to 1. staleness is nil if no update is stale.
+// sum to 1, as those given do. staleness is nil if no update is stale. The scale is 1: the server applies the sum
+// of the weighted updates as it is.
 func (s Staleness) Weigh(weights []float64, _, staleness []int) (list []float64, scale float64) {
 	if staleness != nil {
 		weights = ByStaleness(weights, staleness, s.Exponent)

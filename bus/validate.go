@@ -440,7 +440,9 @@ func (c *checker) schema(s *Schema) {
 	c.number("schema", int64(total+4*numbers), 0, MaxSchema)
 	// scale checks the means and deviations of features or targets.
 	scale := func(name string, mean, deviation []float32) {
-		c.number(name+"deviation", int64(len(deviation)), int64(len(mean)), int64(len(mean)))
+		// Each mean has one deviation.
+		wanted := int64(len(mean))
+		c.number(name+"deviation", int64(len(deviation)), wanted, wanted)
 		for _, x := range mean {
 			c.finite(name+"mean", float64(x))
 		}

@@ -140,8 +140,8 @@ func (k *Key) IsPath() bool {
 	})
 }
 
-// About returns the help of the key on one line, with the entries that have it in front and the
-// words that it may hold behind.
+// About returns the help of the key on one line. In front of it stand the entries of a plug point that have the
+// key, if it is the option of some, and behind it the words that the key may hold.
 func (k *Key) About() string {
 	text := k.Help
 	if k.Entries != nil {

@@ -134,8 +134,8 @@ func (p *process) wrong(format string, args ...any) error {
 	return fmt.Errorf("trainer: %s breaks the protocol: %s", p.config.Command, fmt.Sprintf(format, args...))
 }
 
-// cancel cancels the request that the process is busy with, and reads its replies to the last. A
-// process that does not stop is killed.
+// cancel cancels the request that the process is busy with, and reads its replies to the last, so that the
+// process can take another request. A process that does not stop is killed.
 func (p *process) cancel() {
 	ctx, done := context.WithTimeout(context.Background(), cancelWait)
 	defer done()
@@ -147,7 +147,7 @@ func (p *process) cancel() {
 		case err != nil:
 			_ = p.Kill("")
 			return
-		// Whatever the reply is, it is the last of the request that was cancelled.
+		// Replies of single tasks may still come before the last one, which is that to the request as a whole.
 		case r.Task == nil:
 			p.busy = false
 			return

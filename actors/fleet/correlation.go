@@ -223,16 +223,23 @@ func assignByRank(seed uint64, purpose keyed.Purpose, coefficient float64, data,
 	rho := 2 * float64(portable.Sin(float64(coefficient*(math.Pi/6))))
 	noiseShare := math.Sqrt(max(0, 1-float64(rho*rho)))
 	n := float64(len(data))
+	// The numbers of the draws keep their random bits apart.
+	const (
+		drawNoise       = 0
+		drawDataTies    = 1
+		drawDeviceTies  = 2
+		drawMixtureTies = 3
+	)
 	mixed := make([]float64, len(data))
-	for rank, client := range ranked(seed, purpose, 1, data) {
+	for rank, client := range ranked(seed, purpose, drawDataTies, data) {
 		// Both are standard normal: one follows from the client's rank, the other is random.
 		score := portable.Normal(uint64((float64(rank) + 0.5) / n * 0x1p64))
-		noise := portable.Normal(keyed.Hash(seed, purpose, uint64(client), 0))
+		noise := portable.Normal(keyed.Hash(seed, purpose, uint64(client), drawNoise))
 		mixed[client] = float64(rho*score) + float64(noiseShare*noise)
 	}
 	assigned := make([]uint32, len(data))
-	devices := ranked(seed, purpose, 2, deviceValues)
-	for rank, client := range ranked(seed, purpose, 3, mixed) {
+	devices := ranked(seed, purpose, drawDeviceTies, deviceValues)
+	for rank, client := range ranked(seed, purpose, drawMixtureTies, mixed) {
 		assigned[client] = devices[rank]
 	}
 	return assigned

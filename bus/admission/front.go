@@ -97,6 +97,7 @@ type Stats struct {
 // Listen opens the port and carries connections to the server behind until Close. Context ctx bounds
 // only the opening.
 func Listen(ctx context.Context, c Config) (*Front, error) {
+	// The limits of connections that wait for their credentials to be accepted, and of those that were admitted.
 	waiting, admitted := connections(Descriptors())
 	// The server's own pings show when a client is gone, so TCP need not probe for it.
 	lc := net.ListenConfig{KeepAlive: -1}

@@ -92,7 +92,8 @@ func (q *planQueue) take(ctx context.Context, buffer []bus.ClientPlan) ([]bus.Cl
 	return plans, err
 }
 
-// recycle makes the slabs of the plans that were taken last free.
+// recycle moves the slabs whose plans the coordinator got at the last take to the free ones. They are the first
+// q.taken of the filled slabs.
 func (q *planQueue) recycle() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -159,8 +159,9 @@ func plainWithColon(n ast.Node) ast.Node {
 	return ast.String(token.New(text, text, m.Values[0].Key.GetToken().Position))
 }
 
-// plainText returns the text that n stands for, if n is a text or number without quotes, or a map of one such
-// key to a value that stands directly behind the colon.
+// plainText returns the text that n stands for, if n is a text or number without quotes, or such a text with
+// colons, as 1:30. The parser reads the latter as a map of one key, 1, to one value, 30; it is a text if no space
+// follows the colon.
 func plainText(n ast.Node) (text string, isPlain bool) {
 	if n == nil {
 		return "", false

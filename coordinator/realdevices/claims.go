@@ -259,17 +259,14 @@ func (d *Devices) compareWithClass(task *openTask, plan *round.Plan) {
 	}
 	// Tasks may have different numbers of local steps, so computing is compared by the seconds of one step.
 	const computing = 1
-	phases := [...]float64{
-		plan.Download.Seconds(),
-		computing: plan.Compute.Seconds() / steps,
-		2:         plan.Upload.Seconds(),
-	}
+	phases := [3]float64{plan.Download.Seconds(), plan.Compute.Seconds() / steps, plan.Upload.Seconds()}
 	var medians [3]float64
 	for phase, seconds := range phases {
 		first.seconds[phase] = append(first.seconds[phase], seconds)
 		medians[phase] = robust.Median(first.seconds[phase])
 	}
-	// The class predicts computing for all steps of this task.
+	// The user is informed after the last of the compared tasks, if at all. The class predicts computing for all
+	// steps of a task, here of this one.
 	medians[computing] *= steps
 	isLast := first.tasks == 1+comparedTasks
 	if isLast {

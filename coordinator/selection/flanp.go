@@ -169,6 +169,7 @@ func (o *growing) Restore(memory []byte) error {
 		return err
 	}
 	o.enterStage(stage.Among)
+	// enterStage has begun the stage, and this run is in the midst of it.
 	o.flanpStage = stage
 	return nil
 }

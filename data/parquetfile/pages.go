@@ -122,13 +122,13 @@ func (s *stream) next() error {
 	if err != nil {
 		return err
 	}
-	// The count ends the stream, so that a dictionary must not add to it.
+	// The stream ends by this count of the column's values. Those of a dictionary are no values of the column.
 	s.values += int64(valuesIn(h, p))
 	b, err := s.decode(p)
 	if err != nil {
 		return fmt.Errorf("page at byte %d: %w", p.offset, err)
 	}
-	// The library gets the header of a page that is not compressed.
+	// The page is unpacked here, so the library gets the header of one that is not compressed.
 	h.UncompressedPageSize = int32(len(b))
 	h.CompressedPageSize = int32(len(b))
 	h.CRC = 0

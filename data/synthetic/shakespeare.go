@@ -65,18 +65,22 @@ var syntheticShakespeare = recipe{
 }
 
 // write fills dst with sentences, each character as its place in the vocabulary. Each sentence has a mood:
-// the client's usual one with the probability shift/256, else any. source gives all random numbers.
+// the client's usual one with the probability client.shift/256, else any. source gives all random numbers. One
+// number of 64 bits may decide several things, each by bits of its own.
 func (s *stage) write(dst []uint8, source *rand.PCG, client habits) {
 	var sentence []byte
 	for position := 0; position < len(dst); {
+		// The top 8 bits decide whether the mood is the usual one, and the others choose another.
 		u := source.Uint64()
 		mood := keyed.Below(u<<8, moods)
 		if u>>56 < client.shift {
 			mood = keyed.Below(client.key, moods)
 		}
 		sentence = sentence[:0]
+		// A sentence has 3 to 11 words.
 		words := 3 + keyed.Below(source.Uint64(), 9)
 		for i := range words {
+			// The top bits choose the word, and low bits decide about the mood and the comma.
 			u := source.Uint64()
 			word := s.common[keyed.Below(u, uint64(len(s.common)))]
 			// Three words of eight belong to the mood.

@@ -558,7 +558,8 @@ func (r *reading) vectorFeatures(s *federated.Grouped) (given *numbers, width in
 	return nil, v.width, nil
 }
 
-// columnFeatures returns the numbers of a table whose features have a column each, and how many each row has.
+// columnFeatures returns the features of a table that has a column for each of them: the numbers row by row, and
+// how many each row has (width). It notes the names of the columns, or the shape of images, in s.About.
 func (r *reading) columnFeatures(s *federated.Grouped) (given *numbers, width int, err error) {
 	width = r.matrix.width
 	s.About.Columns = r.t.Features

@@ -105,8 +105,9 @@ type Results struct {
 
 // CreateResults makes the folder, with the configuration in it. A folder that already
 // holds a run is refused, unless force is set: then that run's files are removed
-// first, and no others. A folder whose run is still going on is refused in any case,
-// and so is every other run in this one until Close. On an error nothing stays behind.
+// first, and no others. A folder whose run is still going on is refused in any case.
+// The folder is locked until Close, so that no other run can begin in it. On an error
+// nothing stays behind.
 func CreateResults(dir string, c config.Config, force bool) (_ *Results, err error) {
 	if err := CheckSecrets(c); err != nil {
 		return nil, err

@@ -173,7 +173,8 @@ func (r *Run) unchanged(s *Summary) error {
 		if errors.Is(err, fs.ErrNotExist) && d.Name != RoundsFile {
 			continue
 		}
-		// current is the file's stamp now; nil: it is gone.
+		// current is the file's stamp now; nil: it is gone. checked is its stamp when it was last found to hold what
+		// the summary says; nil: it was not read yet.
 		var current any
 		hasLength := false
 		if err == nil {
@@ -183,6 +184,7 @@ func (r *Run) unchanged(s *Summary) error {
 		checked, _ := r.checkedStamps.Load(d.Name)
 		isChecked := checked == current
 		isTooLarge := d.Size > maxQuickRead && d.Name != RoundsFile
+		// Of a file that is too large to be read here, only the length is compared.
 		if hasLength && (isChecked || isTooLarge) {
 			continue
 		}

@@ -16,7 +16,7 @@ import (
 // noiseClients returns how many clients' noise is sure to be in the sum of a round and unknown to the
 // coordinator: the fewest updates with which a round counts, less the clients that may collude and reveal
 // their noise. Where real devices mask their updates among each other, there is a second sum, of fewer
-// members, and the smaller number of the two holds.
+// members, and the smaller number of the two holds. The number is at least 1.
 func (v *Secure) noiseClients() int {
 	clients := v.Plan.Minimum - v.Plan.Colluders
 	devicesHaveOwnSum := v.Devices.Members > 0

@@ -508,7 +508,8 @@ func (p *Data) maxUpdatesIfStale() int {
 const maxModelBits = 8e12
 
 // openData reads or makes the data, and settles the population: clients, cohort and batch where the
-// configuration leaves them to the data. The data are closed again where only their numbers counted.
+// configuration leaves them to the data. A run that neither trains nor reads the data otherwise needs only their
+// numbers of clients and samples, so the data are closed again and p.Set is nil.
 func (p *Problem) openData(ctx context.Context, reading *federated.Reading) error {
 	c := &p.Config
 	err := p.openSet(ctx, reading)
@@ -528,8 +529,8 @@ func (p *Problem) openData(ctx context.Context, reading *federated.Reading) erro
 	}
 	// The samples decide the sizes of cohort and minibatch that the configuration leaves open.
 	c.Fit(samples)
-	// Only the number of clients counted. A run of its config.yaml, which names that number, opens
-	// no data; closing them here makes this run the same.
+	// The run's config.yaml names the number of clients, so a later run of it opens no data at all. This run must
+	// not have any from here on either, so that both are the same.
 	if !c.Train && !c.ReadsData() {
 		err = p.Set.Close()
 		p.Set = nil

@@ -286,8 +286,8 @@ func (p *Timing) expectations() func(client, steps int) round.Time {
 }
 
 // duration returns how long a client's task is expected to take, in virtual time: for a simulated client by
-// its own device, and for a real device by the mean of its class, or of all classes if it has none. A task
-// that would take longer than any round waits counts as that long.
+// its own device, and for a real device by the mean of its class, or of all classes if it has none. It is
+// round.MaxDuration, the longest duration of a task, if the task would take longer.
 func (x *expectedTasks) duration(client, steps int) round.Time {
 	p := x.timing
 	// The numbers of simulated clients come first; real devices follow them.

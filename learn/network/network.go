@@ -279,16 +279,18 @@ func (n *network) makeStages(list []Layer, input, final *Activation, frozen, gra
 	return links
 }
 
-// fuse returns how many layers at the head of a list are computed as one stage, and whether that stage
-// ends with a ReLU. The last layer of a list is never fused, because its outputs need a gradient of
-// their own.
+// fuse returns how many layers at the head of a list are computed as one stage: a layer alone, a layer with the
+// ReLU behind it, or a convolution with its ReLU and a pooling. relu says that the stage has a ReLU, so that its
+// outputs are not negative, and have no gradient where they are 0. The last layer of a list is never fused,
+// because its outputs need a gradient of their own.
 func fuse(list []Layer) (layers int, relu bool) {
 	if len(list) < 3 || list[1] != Layer(ReLULayer{}) {
 		return 1, false
 	}
 	switch list[0].(type) {
 	case ConvLayer:
-		if len(list) > 3 && list[2] == Layer(PoolLayer{2}) {
+		isPoolLast := len(list) == 3
+		if list[2] == Layer(PoolLayer{2}) && !isPoolLast {
 			return 3, true
 		}
 		return 2, true

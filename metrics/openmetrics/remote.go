@@ -253,6 +253,8 @@ func (o *sender) sendPending(last bool) {
 			if r.Round > o.sent {
 				o.held = append(o.held, r)
 			}
+			// Memory is bounded: what has been read is sent before more is. If the sender has given up, nothing more
+			// is read.
 			if len(o.held) > 2*maxPerRequest && !o.send(false) {
 				break
 			}

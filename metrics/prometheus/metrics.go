@@ -225,7 +225,8 @@ func New(run *metrics.Run) *Metrics {
 // to 2^20 s, twelve days, so that rounds that wait for a week are still told apart.
 const classicBuckets = 31
 
-// addHistograms registers m and its histograms: native ones with eight buckets per doubling, and
+// addHistograms registers m and its histograms: that of the lengths of rounds, and one of the durations of each
+// phase of tasks for each class of clients. They are native histograms with eight buckets per doubling, and
 // classic ones for a Prometheus that does not scrape native histograms.
 func (m *Metrics) addHistograms() {
 	options := func(name, help string) client.HistogramOpts {

@@ -289,8 +289,9 @@ func (j *Jobs) Due() (lost, slow, done []uint64) {
 	return lost, slow, done
 }
 
-// expected returns how long a job may take before it counts as slow: slowJobFactor times its work at
-// the median pace of the last jobs of its kind, and slowJobTolerance. With too few such jobs no job counts as slow.
+// expected returns how long a job may take before it counts as slow: slowJobFactor times the time that its units
+// of work take at the median pace (seconds for a unit) of the last jobs of its kind, and slowJobTolerance. With
+// fewer than pacesNeeded such jobs, no job counts as slow.
 func (j *Jobs) expected(o *openJob) time.Duration {
 	const forever = 1 << 62
 	paces := j.paces[o.kind]

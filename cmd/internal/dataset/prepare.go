@@ -56,25 +56,24 @@ exponential (growing sizes), continuous (by the target) and grouped_natural_id
 	})
 }
 
-// keepCommand turns c into a command that keeps a set in a file. kind is the name of the flag for
-// the kind of partition by which the samples are dealt to other clients; with "", they stay with
-// their own.
-func keepCommand(kind string, c *cobra.Command) *cobra.Command {
+// keepCommand completes c, the command "prepare" or "partition", which writes a set to a file. The command
+// "partition" deals the samples to new clients: kindFlag is the name of its flag for the kind of partition. For
+// "prepare", which leaves each sample with its client, kindFlag is empty.
+func keepCommand(kindFlag string, c *cobra.Command) *cobra.Command {
 	var s source
 	var outPath string
 	c.Args = s.argument("the set's path")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		// partition without a kind would only be prepare.
-		if kind != "" && !c.Flags().Changed(kind) {
+		// A partition without a kind would be the same as prepare.
+		if kindFlag != "" && !c.Flags().Changed(kindFlag) {
 			kinds := strings.Join(PartitionKinds(), ", ")
-			return cli.Usage(c, fmt.Errorf("--%s is absent: want one of %s", kind, kinds))
+			return cli.Usage(c, fmt.Errorf("--%s is absent: want one of %s", kindFlag, kinds))
 		}
 		return s.prepare(c, args, outPath)
 	}
-	// Both commands read a set; only one deals it.
 	s.add(c)
-	if kind != "" {
-		s.addPartition(c, kind)
+	if kindFlag != "" {
+		s.addPartition(c, kindFlag)
 	}
 	c.Flags().StringVar(&outPath, "out", "", "the file to write")
 	return c
